@@ -1,0 +1,278 @@
+//! A request, and the frames of the layers that want it back.
+//!
+//! A `Box<Bio>` has exactly one owner at a time: a layer, the hop queue or its submitter. It is never cloned. A layer that
+//! must see the bio again pushes a frame, itself and one word; a layer that only remaps pushes nothing.
+
+use core::fmt;
+
+use super::payload::Payload;
+use crate::sector::Sector;
+use crate::time::Instant;
+
+/// What a bio asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Op {
+    /// Read `sectors` at `sector`.
+    Read,
+    /// Write `sectors` at `sector`.
+    Write,
+    /// Write at the write pointer of the zone that starts at `sector`; on success `sector` is where the data went.
+    ZoneAppend,
+    /// Make `sectors` at `sector` read as zeroes. In a sequential zone it moves the write pointer, as a write does.
+    WriteZeroes,
+    /// Forget `sectors` at `sector`.
+    Discard,
+    /// Make every write that completed before durable.
+    Flush,
+    /// Report zones from the one that holds `sector` on, into `Payload::Zones`.
+    ReportZones,
+    /// Open the zone at `sector` explicitly.
+    ZoneOpen,
+    /// Close the zone at `sector`.
+    ZoneClose,
+    /// Make the zone at `sector` full.
+    ZoneFinish,
+    /// Make the zone at `sector` empty.
+    ZoneReset,
+    /// Make all sequential zones empty, but for read-only and offline ones.
+    ZoneResetAll,
+}
+
+impl Op {
+    /// Number of operations.
+    pub const COUNT: usize = 12;
+
+    /// All operations, in the order of their values.
+    pub const ALL: [Op; Op::COUNT] = [
+        Op::Read,
+        Op::Write,
+        Op::ZoneAppend,
+        Op::WriteZeroes,
+        Op::Discard,
+        Op::Flush,
+        Op::ReportZones,
+        Op::ZoneOpen,
+        Op::ZoneClose,
+        Op::ZoneFinish,
+        Op::ZoneReset,
+        Op::ZoneResetAll,
+    ];
+
+    /// Whether the device changes: everything but reads, flushes and reports.
+    #[must_use]
+    pub const fn is_write(self) -> bool {
+        !matches!(self, Op::Read | Op::Flush | Op::ReportZones)
+    }
+
+    /// Whether data or zeroes land in sectors that the bio names.
+    #[must_use]
+    pub const fn writes_data(self) -> bool {
+        matches!(self, Op::Write | Op::ZoneAppend | Op::WriteZeroes)
+    }
+
+    /// Whether the bio has a length.
+    #[must_use]
+    pub const fn has_range(self) -> bool {
+        matches!(self, Op::Read | Op::Write | Op::ZoneAppend | Op::WriteZeroes | Op::Discard)
+    }
+
+    /// Whether memory travels with the bio.
+    #[must_use]
+    pub const fn has_data(self) -> bool {
+        matches!(self, Op::Read | Op::Write | Op::ZoneAppend)
+    }
+
+    /// Open, close, finish, reset or reset all.
+    #[must_use]
+    pub const fn is_zone_management(self) -> bool {
+        matches!(self, Op::ZoneOpen | Op::ZoneClose | Op::ZoneFinish | Op::ZoneReset | Op::ZoneResetAll)
+    }
+
+    /// The kernel's name of the operation (`block/blk-core.c:blk_op_name`).
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Op::Read => "READ",
+            Op::Write => "WRITE",
+            Op::ZoneAppend => "ZONE_APPEND",
+            Op::WriteZeroes => "WRITE_ZEROES",
+            Op::Discard => "DISCARD",
+            Op::Flush => "FLUSH",
+            Op::ReportZones => "REPORT_ZONES",
+            Op::ZoneOpen => "ZONE_OPEN",
+            Op::ZoneClose => "ZONE_CLOSE",
+            Op::ZoneFinish => "ZONE_FINISH",
+            Op::ZoneReset => "ZONE_RESET",
+            Op::ZoneResetAll => "ZONE_RESET_ALL",
+        }
+    }
+}
+
+/// How a bio wants to be treated.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Flags(u8);
+
+impl Flags {
+    /// Nothing special.
+    pub const NONE: Flags = Flags(0);
+    /// The data is durable when the bio completes.
+    pub const FUA: Flags = Flags(1);
+    /// What completed before is durable before this bio's data is.
+    pub const PREFLUSH: Flags = Flags(2);
+    /// Fail with `Status::Again` instead of waiting for a resource.
+    pub const NOWAIT: Flags = Flags(4);
+    /// `WriteZeroes` must not be slower than it saves: fail with `NotSupported` rather than writing zeroes.
+    pub const FAST: Flags = Flags(8);
+    /// `WriteZeroes` keeps the blocks allocated.
+    pub const NO_UNMAP: Flags = Flags(16);
+
+    /// Whether all of `other` is set.
+    #[must_use]
+    pub const fn has(self, other: Flags) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// These flags and `other`.
+    #[must_use]
+    pub const fn with(self, other: Flags) -> Flags {
+        Flags(self.0 | other.0)
+    }
+
+    /// These flags but `other`.
+    #[must_use]
+    pub const fn without(self, other: Flags) -> Flags {
+        Flags(self.0 & !other.0)
+    }
+}
+
+/// A device of a stack, by its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DeviceId(pub u16);
+
+/// A submitter of a stack: a session, a task, a bench.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PortId(pub u16);
+
+/// Who gets a bio back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Owner {
+    /// A layer, at `end_io`.
+    Device(DeviceId),
+    /// A split, which counts its pieces.
+    Split,
+    /// The submitter.
+    Port(PortId),
+}
+
+/// One layer's claim on a bio.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Frame {
+    pub owner: Owner,
+    pub word: u64,
+}
+
+/// Most layers that may want one bio back, the submitter and one split included. Checked when a stack is built.
+pub const FRAMES: usize = 16;
+
+/// A request on its way through a stack.
+pub struct Bio {
+    /// What it asks for.
+    pub op: Op,
+    /// How.
+    pub flags: Flags,
+    /// Length, in sectors; 0 where the operation has none.
+    pub sectors: u32,
+    /// First sector, on the device it is addressed to. After completion it means nothing, but for an append.
+    pub sector: Sector,
+    /// Memory or zones.
+    pub payload: Payload,
+    /// When it was submitted.
+    pub since: Instant,
+    depth: u8,
+    frames: [Frame; FRAMES],
+}
+
+impl Bio {
+    /// A bio without flags.
+    #[must_use]
+    pub fn new(op: Op, sector: Sector, sectors: u32, payload: Payload) -> Self {
+        const UNUSED: Frame = Frame { owner: Owner::Split, word: 0 };
+        Self {
+            op,
+            flags: Flags::NONE,
+            sectors,
+            sector,
+            payload,
+            since: Instant::ZERO,
+            depth: 0,
+            frames: [UNUSED; FRAMES],
+        }
+    }
+
+    /// The same bio with `flags`.
+    #[must_use]
+    pub fn with_flags(mut self, flags: Flags) -> Self {
+        self.flags = flags;
+        self
+    }
+
+    /// The sector after the last one.
+    #[must_use]
+    pub fn end(&self) -> Sector {
+        self.sector + u64::from(self.sectors)
+    }
+
+    /// Whether nobody waits for it: it is not on its way.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.depth == 0
+    }
+
+    pub(super) fn push(&mut self, owner: Owner, word: u64) {
+        self.frames[self.depth as usize] = Frame { owner, word };
+        self.depth += 1;
+    }
+
+    pub(super) fn pop(&mut self) -> Frame {
+        self.depth -= 1;
+        self.frames[self.depth as usize]
+    }
+
+    /// The split this bio is an untouched piece of.
+    pub(super) fn piece_of(&self) -> Option<u64> {
+        match (self.depth, self.frames[0]) {
+            (1, Frame { owner: Owner::Split, word }) => Some(word),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Debug for Bio {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}+{}", self.op.name(), self.sector, self.sectors)?;
+        let named = [
+            (Flags::FUA, " fua"),
+            (Flags::PREFLUSH, " preflush"),
+            (Flags::NOWAIT, " nowait"),
+            (Flags::FAST, " fast"),
+            (Flags::NO_UNMAP, " no-unmap"),
+        ];
+        named.iter().filter(|(flag, _)| self.flags.has(*flag)).try_for_each(|(_, name)| f.write_str(name))
+    }
+}
+
+#[cfg(debug_assertions)]
+pub(super) mod teardown {
+    //! While a stack is dropped, bios in flight are dropped with it: that is what a crash is.
+
+    use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+    pub(in crate::block) static STACKS: AtomicUsize = AtomicUsize::new(0);
+
+    impl Drop for super::Bio {
+        fn drop(&mut self) {
+            assert!(self.is_idle() || STACKS.load(Relaxed) > 0, "dropped uncompleted: {self:?}");
+        }
+    }
+}

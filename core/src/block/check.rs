@@ -1,0 +1,126 @@
+//! The one place a bio is validated: on entry. Layers assert what holds here, they do not test it again.
+//!
+//! Errors are the kernel's where a kernel would see the same misuse (`block/blk-core.c:submit_bio_noacct`).
+
+use super::bio::{Bio, Flags, Op};
+use super::limits::{Limits, ZonedLimits};
+use super::payload::Payload;
+use super::status::Status;
+
+/// What becomes of a bio that passed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Entry {
+    /// It goes in as it is.
+    Whole,
+    /// It is too long: its first sectors go in, the rest follows.
+    Split(u32),
+    /// Nothing is to be done: a flush of a device that loses nothing.
+    Done,
+}
+
+/// Checks `bio` against `limits` and strips the flags that mean nothing there.
+pub fn check(bio: &mut Bio, limits: &Limits) -> Result<Entry, Status> {
+    if limits.read_only && bio.op.is_write() {
+        return Err(Status::ReadOnly);
+    }
+    if !limits.write_cache {
+        bio.flags = bio.flags.without(Flags::FUA).without(Flags::PREFLUSH);
+    }
+    match bio.op {
+        Op::Read | Op::Write | Op::WriteZeroes | Op::Discard => check_range(bio, limits),
+        Op::ZoneAppend => check_append(bio, limits),
+        Op::Flush if !limits.write_cache => Ok(Entry::Done),
+        Op::Flush => Ok(Entry::Whole),
+        Op::ReportZones => check_report(bio, limits),
+        Op::ZoneOpen | Op::ZoneClose | Op::ZoneFinish | Op::ZoneReset => check_zone_management(bio, limits),
+        Op::ZoneResetAll => zoned(limits).map(|_| Entry::Whole),
+    }
+}
+
+fn check_range(bio: &Bio, limits: &Limits) -> Result<Entry, Status> {
+    let longest = match bio.op {
+        Op::WriteZeroes => limits.max_write_zeroes.ok_or(Status::NotSupported)?,
+        Op::Discard => limits.max_discard.ok_or(Status::NotSupported)?,
+        _ => limits.max_sectors.unwrap_or(u32::MAX),
+    };
+    check_extent(bio, limits)?;
+    let to_zone_end = limits
+        .zoned
+        .as_ref()
+        .map_or(u32::MAX, |z| z.zone_sectors - (bio.sector.0 & u64::from(z.zone_sectors - 1)) as u32);
+    let fits = longest.min(to_zone_end);
+    if bio.sectors <= fits && segments(bio) <= limits.max_segments.unwrap_or(u32::MAX) {
+        return Ok(Entry::Whole);
+    }
+    if bio.flags.has(Flags::NOWAIT) {
+        return Err(Status::Again);
+    }
+    split_at(bio, limits, fits)
+}
+
+/// In range, aligned, with the memory that its length promises.
+fn check_extent(bio: &Bio, limits: &Limits) -> Result<(), Status> {
+    let past_end = bio.sector.0.checked_add(bio.sectors.into()).is_none_or(|end| end > limits.capacity);
+    if bio.sectors == 0 || past_end {
+        return Err(Status::Io);
+    }
+    if (bio.sector.0 | u64::from(bio.sectors)) & u64::from(limits.block_sectors() - 1) != 0 {
+        return Err(Status::Io);
+    }
+    let memory_fits = match &bio.payload {
+        Payload::None => !bio.op.has_data(),
+        payload => !bio.op.has_data() || payload.bytes() == bio.sectors as usize * 512,
+    };
+    if memory_fits { Ok(()) } else { Err(Status::Invalid) }
+}
+
+/// Where to cut a bio of which at most `fits` sectors go in one piece: on a block, for zone writes on a write unit.
+fn split_at(bio: &Bio, limits: &Limits, fits: u32) -> Result<Entry, Status> {
+    let in_segments = limits.max_segments.map_or(u32::MAX, |most| {
+        let bytes: usize = bio.payload.segments().iter().take(most as usize).map(|d| d.len()).sum();
+        if bio.payload.segments().is_empty() { u32::MAX } else { (bytes / 512) as u32 }
+    });
+    let unit = match &limits.zoned {
+        Some(zoned) if bio.op.is_write() => zoned.write_granularity_bytes / 512,
+        _ => limits.block_sectors(),
+    };
+    let front = fits.min(in_segments).min(bio.sectors);
+    let front = if front < bio.sectors { front - (front % unit).min(front) } else { front };
+    match front {
+        // One write unit is longer than the device takes, or its segments are smaller than a block.
+        0 => Err(Status::Io),
+        n if n == bio.sectors => Ok(Entry::Whole),
+        n => Ok(Entry::Split(n)),
+    }
+}
+
+fn check_append(bio: &Bio, limits: &Limits) -> Result<Entry, Status> {
+    let zoned = zoned(limits)?;
+    check_extent(bio, limits)?;
+    let longest = zoned.max_append.unwrap_or(limits.max_sectors.unwrap_or(u32::MAX)).min(zoned.zone_sectors);
+    let at_zone_start = bio.sector.0.is_multiple_of(zoned.zone_sectors.into());
+    if at_zone_start && bio.sectors <= longest && segments(bio) <= limits.max_segments.unwrap_or(u32::MAX) {
+        Ok(Entry::Whole)
+    } else {
+        Err(Status::Io)
+    }
+}
+
+fn check_report(bio: &Bio, limits: &Limits) -> Result<Entry, Status> {
+    zoned(limits)?;
+    if matches!(bio.payload, Payload::Zones(_)) { Ok(Entry::Whole) } else { Err(Status::Invalid) }
+}
+
+fn check_zone_management(bio: &Bio, limits: &Limits) -> Result<Entry, Status> {
+    let zoned = zoned(limits)?;
+    let names_a_zone = bio.sector.0.is_multiple_of(zoned.zone_sectors.into()) && bio.sector.0 < limits.capacity;
+    if names_a_zone { Ok(Entry::Whole) } else { Err(Status::Invalid) }
+}
+
+fn zoned(limits: &Limits) -> Result<&ZonedLimits, Status> {
+    limits.zoned.as_ref().ok_or(Status::NotSupported)
+}
+
+fn segments(bio: &Bio) -> u32 {
+    bio.payload.segments().len() as u32
+}

@@ -1,0 +1,144 @@
+//! All a layer must do, and all it may do.
+
+use alloc::boxed::Box;
+use core::any::Any;
+use core::fmt;
+
+use super::bio::{Bio, DeviceId, Owner};
+use super::effects::{Effects, Hop};
+use super::limits::Limits;
+use super::payload::Payload;
+use super::stack::Meter;
+use super::status::Status;
+use super::trace::Action;
+use crate::time::Instant;
+
+/// A layer or a disk. One trait for both: they differ in what they do with a bio, not in how they are called.
+///
+/// Methods never block and never call another device: effects go through [`Cx`] and happen after the method returned.
+pub trait BlockDevice: Any {
+    /// What it accepts. May change only while the device is suspended.
+    fn limits(&self) -> &Limits;
+
+    /// Called once it has its place in a stack, before its first bio: the moment to ask the devices below something.
+    fn attached(&mut self, cx: &mut Cx<'_>) {
+        let _ = cx;
+    }
+
+    /// Takes a bio that keeps to [`BlockDevice::limits`]. It must end in exactly one `remap`, `submit` or `complete`, now
+    /// or later.
+    fn submit(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>);
+
+    /// Takes back a bio that it sent on with [`Cx::submit`] and `word`.
+    fn end_io(&mut self, bio: Box<Bio>, status: Status, word: u64, cx: &mut Cx<'_>) {
+        let _ = (status, word, cx);
+        unreachable!("{bio:?} came back to a device that sent none on")
+    }
+
+    /// A timer that it set, or I/O that it started outside of the stack.
+    fn on_event(&mut self, event: Event, cx: &mut Cx<'_>) {
+        let _ = (event, cx);
+    }
+
+    /// Shows every bio that waits in this device: for the stuck-I/O report and dashboards.
+    fn held(&self, visit: &mut dyn FnMut(&Bio)) {
+        let _ = visit;
+    }
+
+    /// The devices it sends bios to.
+    fn below(&self) -> &[DeviceId] {
+        &[]
+    }
+
+    /// Writes one line: the kind of device and its parameters.
+    fn describe(&self, out: &mut dyn fmt::Write) -> fmt::Result;
+}
+
+/// What reaches a device other than bios.
+#[derive(Debug)]
+pub enum Event {
+    /// A timer set with [`Cx::wake_at`] is due.
+    Timer(u64),
+    /// I/O outside of the stack is done.
+    Done {
+        /// What the device called it.
+        word: u64,
+        /// The result of the system call: bytes, or a negative errno.
+        result: i32,
+        /// The memory that was lent for it.
+        payload: Payload,
+    },
+}
+
+/// The per-call handle of a device: the effects it may have.
+pub struct Cx<'a> {
+    pub(super) effects: &'a mut Effects,
+    pub(super) meter: &'a mut Meter,
+    pub(super) me: DeviceId,
+}
+
+impl Cx<'_> {
+    /// The time of this turn.
+    #[must_use]
+    pub fn now(&self) -> Instant {
+        self.effects.now
+    }
+
+    /// Passes `bio` on for good: it will not come back (`DM_MAPIO_REMAPPED`).
+    pub fn remap(&mut self, to: DeviceId, bio: Box<Bio>) {
+        self.meter.custody -= 1;
+        self.effects.trace(Action::Remap, to, &bio, Status::Ok);
+        self.effects.hops.push(Hop::Down { to, bio });
+    }
+
+    /// Passes `bio` on; it comes back to `end_io` with `word` (`DM_MAPIO_SUBMITTED`).
+    pub fn submit(&mut self, to: DeviceId, mut bio: Box<Bio>, word: u64) {
+        bio.push(Owner::Device(self.me), word);
+        self.effects.hops.push(Hop::Down { to, bio });
+    }
+
+    /// Ends `bio` here; it goes back to whoever sent it.
+    pub fn complete(&mut self, bio: Box<Bio>, status: Status) {
+        self.meter.custody -= 1;
+        self.meter.errors += u64::from(!status.is_ok());
+        self.effects.hops.push(Hop::Up { from: self.me, bio, status });
+    }
+
+    /// Cuts `bio` into its first `front` sectors and the rest. The original completes, with the first failure of any
+    /// piece, when all pieces have. Send the front on first: the rest stays first in line behind it.
+    pub fn split(&mut self, bio: Box<Bio>, front: u32) -> (Box<Bio>, Box<Bio>) {
+        self.meter.custody += 1;
+        self.effects.trace(Action::Split, self.me, &bio, Status::Ok);
+        self.effects.split(bio, front)
+    }
+
+    /// Sends `bio` to this device's own `submit` again, behind what this call has sent so far and before anything else.
+    pub fn again(&mut self, bio: Box<Bio>) {
+        self.meter.custody -= 1;
+        self.effects.hops.push(Hop::Down { to: self.me, bio });
+    }
+
+    /// A bio of this device's own, from the pool. It is in this device's custody: give it back with [`Cx::recycle`] after
+    /// it came back from below.
+    pub fn own_bio(&mut self, blank: Bio) -> Box<Bio> {
+        self.meter.custody += 1;
+        self.effects.pool.take(blank)
+    }
+
+    /// Returns one of this device's own bios to the pool.
+    pub fn recycle(&mut self, bio: Box<Bio>) {
+        self.meter.custody -= 1;
+        self.effects.pool.give(bio);
+    }
+
+    /// Has `on_event` called with `Event::Timer(word)` at `at`, or right after this turn's work if that is past.
+    pub fn wake_at(&mut self, at: Instant, word: u64) {
+        self.effects.wake_at(at, self.me, word);
+    }
+
+    /// Counts a bio that was merged into another, and traces it.
+    pub fn merged(&mut self, bio: &Bio) {
+        self.meter.merges += 1;
+        self.effects.trace(Action::Merge, self.me, bio, Status::Ok);
+    }
+}

@@ -1,0 +1,166 @@
+//! What device calls have asked for and the stack has not done yet.
+
+use alloc::boxed::Box;
+use alloc::collections::{BinaryHeap, VecDeque};
+use alloc::vec::Vec;
+use core::cmp::Reverse;
+
+use slab::Slab;
+
+use super::bio::{Bio, DeviceId, Owner};
+use super::device::Event;
+use super::status::Status;
+use super::trace::{Action, Trace};
+use crate::time::Instant;
+
+/// The next step of a bio.
+pub(super) enum Hop {
+    /// To a device.
+    Down { to: DeviceId, bio: Box<Bio> },
+    /// Back to whoever holds its innermost frame.
+    Up { from: DeviceId, bio: Box<Bio>, status: Status },
+}
+
+/// What came from outside since the last turn.
+pub(super) enum Arrival {
+    Bio { to: DeviceId, bio: Box<Bio> },
+    Event { to: DeviceId, event: Event },
+}
+
+/// A timer that a device set. Ordered by time, then by age.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Timer {
+    pub at: Instant,
+    pub age: u64,
+    pub device: DeviceId,
+    pub word: u64,
+}
+
+/// A bio that waits for its pieces.
+struct Split {
+    parent: Box<Bio>,
+    pending: u32,
+    status: Status,
+}
+
+/// Free bios. It grows to the most pieces and own bios that were ever out at once.
+#[derive(Default)]
+pub(super) struct Pool {
+    // The boxes are what is pooled: a bio moves through the stack without being copied.
+    #[expect(clippy::vec_box)]
+    free: Vec<Box<Bio>>,
+}
+
+impl Pool {
+    pub fn take(&mut self, blank: Bio) -> Box<Bio> {
+        match self.free.pop() {
+            Some(mut bio) => {
+                *bio = blank;
+                bio
+            }
+            None => Box::new(blank),
+        }
+    }
+
+    pub fn give(&mut self, mut bio: Box<Bio>) {
+        debug_assert!(bio.is_idle(), "{bio:?} returned to the pool while somebody waits for it");
+        bio.payload = super::Payload::None;
+        self.free.push(bio);
+    }
+}
+
+/// The queues behind [`super::Cx`]. Hops are a stack: the last one pushed is the next one taken.
+pub(super) struct Effects {
+    pub now: Instant,
+    pub hops: Vec<Hop>,
+    pub arrivals: VecDeque<Arrival>,
+    pub pool: Pool,
+    pub trace: Option<Box<Trace>>,
+    splits: Slab<Split>,
+    timers: BinaryHeap<Reverse<Timer>>,
+    timers_set: u64,
+}
+
+impl Effects {
+    pub fn new() -> Self {
+        Self {
+            now: Instant::ZERO,
+            hops: Vec::with_capacity(256),
+            arrivals: VecDeque::with_capacity(256),
+            pool: Pool::default(),
+            trace: None,
+            splits: Slab::with_capacity(64),
+            timers: BinaryHeap::with_capacity(64),
+            timers_set: 0,
+        }
+    }
+
+    #[inline]
+    pub fn trace(&mut self, action: Action, device: DeviceId, bio: &Bio, status: Status) {
+        if let Some(trace) = &mut self.trace {
+            trace.record(self.now, action, device, bio, status);
+        }
+    }
+
+    /// See [`super::Cx::split`]. A piece that is cut again joins the split it came from: depth does not grow.
+    pub fn split(&mut self, mut bio: Box<Bio>, front: u32) -> (Box<Bio>, Box<Bio>) {
+        assert!(front > 0 && front < bio.sectors, "{bio:?} cannot be cut at {front}");
+        let rest_payload = bio.payload.slice(front, bio.sectors - front);
+        let (rest_sector, rest_sectors) = (bio.sector + u64::from(front), bio.sectors - front);
+        let mut piece = |of: &Bio, sector, sectors, payload, split| {
+            let mut blank = Bio::new(of.op, sector, sectors, payload).with_flags(of.flags);
+            blank.since = of.since;
+            blank.push(Owner::Split, split);
+            self.pool.take(blank)
+        };
+        if let Some(split) = bio.piece_of() {
+            let front_payload = bio.payload.slice(0, front);
+            let first = piece(&bio, bio.sector, front, front_payload, split);
+            self.splits[split as usize].pending += 1;
+            (bio.sector, bio.sectors, bio.payload) = (rest_sector, rest_sectors, rest_payload);
+            return (first, bio);
+        }
+        let split = self.splits.vacant_key() as u64;
+        let first = piece(&bio, bio.sector, front, bio.payload.slice(0, front), split);
+        let rest = piece(&bio, rest_sector, rest_sectors, rest_payload, split);
+        self.splits.insert(Split { parent: bio, pending: 2, status: Status::Ok });
+        (first, rest)
+    }
+
+    /// A piece is done; gives the whole back when it was the last.
+    pub fn join(&mut self, piece: Box<Bio>, status: Status, split: u64) -> Option<(Box<Bio>, Status)> {
+        self.pool.give(piece);
+        let whole = &mut self.splits[split as usize];
+        whole.pending -= 1;
+        whole.status = whole.status.and(status);
+        (whole.pending == 0).then(|| {
+            let Split { parent, status, .. } = self.splits.remove(split as usize);
+            (parent, status)
+        })
+    }
+
+    pub fn wake_at(&mut self, at: Instant, device: DeviceId, word: u64) {
+        self.timers.push(Reverse(Timer { at, age: self.timers_set, device, word }));
+        self.timers_set += 1;
+    }
+
+    /// The number of timers set so far: those of this turn wait for the next.
+    pub fn timers_set(&self) -> u64 {
+        self.timers_set
+    }
+
+    /// The next timer that is due and was set before the `before`th.
+    pub fn pop_timer(&mut self, before: u64) -> Option<Timer> {
+        let due = self.timers.peek().is_some_and(|Reverse(t)| t.at <= self.now && t.age < before);
+        if due { self.timers.pop().map(|Reverse(t)| t) } else { None }
+    }
+
+    pub fn next_deadline(&self) -> Option<Instant> {
+        self.timers.peek().map(|Reverse(t)| t.at)
+    }
+
+    /// Forgets the timers of a device that was replaced.
+    pub fn forget_timers(&mut self, device: DeviceId) {
+        self.timers.retain(|Reverse(t)| t.device != device);
+    }
+}

@@ -1,0 +1,31 @@
+//! The block layer: knows no layer by name.
+//!
+//! ```text
+//!  port ── submit ──> check ──> device ── remap/submit ──> device ── ... ──> leaf
+//!   ^                             |                                            |
+//!   └── poll_completion <── end_io┴<───────────── complete <───────────────────┘
+//! ```
+//!
+//! A [`Stack`] owns the devices and is the only place where they meet. A device never calls another: it queues hops, and
+//! the stack takes them one at a time. What a call sends goes out in the order it was sent and before anything that was
+//! queued earlier, so a bio travels all the way down while it is warm, the pieces of a split stay together, and two bios
+//! on one path never change places. See `docs/decisions/0001-hops-are-depth-first.md`.
+
+mod bio;
+mod check;
+mod device;
+mod effects;
+mod limits;
+mod payload;
+mod stack;
+mod status;
+mod trace;
+
+pub use bio::{Bio, DeviceId, FRAMES, Flags, Op, PortId};
+pub use check::{Entry, check};
+pub use device::{BlockDevice, Cx, Event};
+pub use limits::{Limits, LimitsError, ZonedLimits};
+pub use payload::{Buffer, Data, Memory, Payload};
+pub use stack::{Completion, Counters, Stack, StackError};
+pub use status::Status;
+pub use trace::{Action, Trace, TraceEvent};

@@ -1,0 +1,298 @@
+//! What a bio carries: memory, in one or more segments, or a zone list.
+//!
+//! Memory is a slice of relaxed 64-bit atomics. That costs nothing (a relaxed access is a plain move) and makes every
+//! sharing that a block stack needs sound without a line of unsafe here: split pieces over one buffer, a kernel or a
+//! guest that writes into it, a bio on another thread. See `docs/decisions/0002-memory-is-words.md`.
+
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use crate::sector::SECTOR_BYTES;
+use crate::zone::Zone;
+
+const WORD_BYTES: usize = size_of::<u64>();
+const PAGE_WORDS: usize = 4096 / WORD_BYTES;
+
+/// Memory that bios point into. It stays valid until its last owner drops it.
+pub trait Memory: Send + Sync {
+    /// The memory itself, as words in the machine's byte order.
+    fn words(&self) -> &[AtomicU64];
+}
+
+/// Zeroed memory from the heap, aligned to 4096 bytes so that it suits direct I/O.
+pub struct Buffer {
+    words: Box<[AtomicU64]>,
+    skip: usize,
+    len: usize,
+}
+
+impl Buffer {
+    /// `bytes` of zeroes, rounded up to whole words of 8 bytes.
+    #[must_use]
+    pub fn new(bytes: usize) -> Self {
+        let len = bytes.div_ceil(WORD_BYTES);
+        let words: Box<[AtomicU64]> = (0..len + PAGE_WORDS).map(|_| AtomicU64::new(0)).collect();
+        let past_page = words.as_ptr().addr() % 4096 / WORD_BYTES;
+        Self { words, skip: (PAGE_WORDS - past_page) % PAGE_WORDS, len }
+    }
+}
+
+impl Memory for Buffer {
+    fn words(&self) -> &[AtomicU64] {
+        &self.words[self.skip..self.skip + self.len]
+    }
+}
+
+/// One segment: a range of some memory. Start and length are multiples of 8 bytes; a bio's data is whole sectors.
+#[derive(Clone)]
+pub struct Data {
+    memory: Arc<dyn Memory>,
+    start: u32,
+    len: u32,
+}
+
+impl Data {
+    /// Bytes `start..start + len` of `memory`.
+    ///
+    /// # Panics
+    /// If the range is not inside the memory or not a multiple of 8 bytes: the caller made both.
+    #[must_use]
+    pub fn new(memory: Arc<dyn Memory>, start: usize, len: usize) -> Self {
+        assert!(start.is_multiple_of(WORD_BYTES) && len.is_multiple_of(WORD_BYTES), "data is whole words");
+        let end = start.checked_add(len).expect("data range overflows");
+        assert!(end <= memory.words().len() * WORD_BYTES, "data lies outside of its memory");
+        assert!(u32::try_from(end).is_ok(), "a data segment lies in the first 4 GiB of its memory");
+        Self { memory, start: start as u32, len: len as u32 }
+    }
+
+    /// Fresh zeroed memory of `bytes`, all of it.
+    #[must_use]
+    pub fn zeroed(bytes: usize) -> Self {
+        let bytes = bytes.next_multiple_of(WORD_BYTES);
+        Self::new(Arc::new(Buffer::new(bytes)), 0, bytes)
+    }
+
+    /// Length in bytes.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len as usize
+    }
+
+    /// Whether it has no bytes.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The words of this range.
+    #[must_use]
+    pub fn words(&self) -> &[AtomicU64] {
+        let start = self.start as usize / WORD_BYTES;
+        &self.memory.words()[start..start + self.len as usize / WORD_BYTES]
+    }
+
+    /// Bytes `start..start + len` of this range, sharing the memory.
+    #[must_use]
+    pub fn slice(&self, start: usize, len: usize) -> Self {
+        assert!(start + len <= self.len(), "slice outside of the data");
+        Self::new(self.memory.clone(), self.start as usize + start, len)
+    }
+
+    /// The same memory, `len` bytes from the range's own start: how a pooled buffer is cut to its next request.
+    ///
+    /// # Panics
+    /// If the memory is shorter.
+    #[must_use]
+    pub fn with_len(self, len: usize) -> Self {
+        let start = self.start as usize;
+        Self::new(self.memory, start, len)
+    }
+
+    /// Copies out `to.len()` bytes from byte `at` of the range; any alignment.
+    pub fn read(&self, at: usize, to: &mut [u8]) {
+        assert!(at + to.len() <= self.len(), "read outside of the data");
+        let words = self.words();
+        let (head, rest) = to.split_at_mut(to.len().min((WORD_BYTES - at % WORD_BYTES) % WORD_BYTES));
+        let partial = |word: usize, skip: usize, to: &mut [u8]| {
+            to.copy_from_slice(&words[word].load(Relaxed).to_ne_bytes()[skip..skip + to.len()]);
+        };
+        if !head.is_empty() {
+            partial(at / WORD_BYTES, at % WORD_BYTES, head);
+        }
+        let mut word = (at + head.len()) / WORD_BYTES;
+        let (whole, tail) = rest.as_chunks_mut::<WORD_BYTES>();
+        for chunk in whole {
+            *chunk = words[word].load(Relaxed).to_ne_bytes();
+            word += 1;
+        }
+        if !tail.is_empty() {
+            partial(word, 0, tail);
+        }
+    }
+
+    /// Copies `from` in at byte `at` of the range; any alignment.
+    pub fn write(&self, at: usize, from: &[u8]) {
+        assert!(at + from.len() <= self.len(), "write outside of the data");
+        let words = self.words();
+        let (head, rest) = from.split_at(from.len().min((WORD_BYTES - at % WORD_BYTES) % WORD_BYTES));
+        let partial = |word: usize, skip: usize, from: &[u8]| {
+            let mut bytes = words[word].load(Relaxed).to_ne_bytes();
+            bytes[skip..skip + from.len()].copy_from_slice(from);
+            words[word].store(u64::from_ne_bytes(bytes), Relaxed);
+        };
+        if !head.is_empty() {
+            partial(at / WORD_BYTES, at % WORD_BYTES, head);
+        }
+        let mut word = (at + head.len()) / WORD_BYTES;
+        let (whole, tail) = rest.as_chunks::<WORD_BYTES>();
+        for chunk in whole {
+            words[word].store(u64::from_ne_bytes(*chunk), Relaxed);
+            word += 1;
+        }
+        if !tail.is_empty() {
+            partial(word, 0, tail);
+        }
+    }
+
+    /// Sets every byte to `byte`.
+    pub fn fill(&self, byte: u8) {
+        let word = u64::from_ne_bytes([byte; WORD_BYTES]);
+        self.words().iter().for_each(|w| w.store(word, Relaxed));
+    }
+
+    /// Copies `words` over the start of the range.
+    pub fn copy_from_words(&self, words: &[AtomicU64]) {
+        for (to, from) in self.words()[..words.len()].iter().zip(words) {
+            to.store(from.load(Relaxed), Relaxed);
+        }
+    }
+
+    /// All bytes of the range, copied: for tests and small messages.
+    #[must_use]
+    pub fn to_vec(&self) -> Vec<u8> {
+        let mut bytes = alloc::vec![0; self.len()];
+        self.read(0, &mut bytes);
+        bytes
+    }
+}
+
+impl fmt::Debug for Data {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes", self.len)
+    }
+}
+
+/// What a bio carries.
+#[derive(Debug, Default)]
+pub enum Payload {
+    /// Nothing.
+    #[default]
+    None,
+    /// One segment of memory.
+    Data(Data),
+    /// Several segments of memory, in device order.
+    Segments(Vec<Data>),
+    /// The answer to a zone report: the device appends zones up to the vector's capacity, which the sender reserved.
+    Zones(Vec<Zone>),
+}
+
+impl Payload {
+    /// The segments of memory, if any.
+    #[must_use]
+    pub fn segments(&self) -> &[Data] {
+        match self {
+            Payload::Data(data) => core::slice::from_ref(data),
+            Payload::Segments(segments) => segments,
+            Payload::None | Payload::Zones(_) => &[],
+        }
+    }
+
+    /// Bytes of memory in all segments.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        match self {
+            Payload::Data(data) => data.len(),
+            _ => self.segments().iter().map(Data::len).sum(),
+        }
+    }
+
+    /// Sectors `start..start + sectors` of the carried memory, sharing it. A payload without memory stays without.
+    #[must_use]
+    pub fn slice(&self, start: u32, sectors: u32) -> Payload {
+        let (mut skip, mut want) = ((start * SECTOR_BYTES) as usize, (sectors * SECTOR_BYTES) as usize);
+        if let Payload::Data(data) = self {
+            return Payload::Data(data.slice(skip, want));
+        }
+        let mut parts = Vec::new();
+        for data in self.segments() {
+            let from = skip.min(data.len());
+            let len = want.min(data.len() - from);
+            if len > 0 {
+                parts.push(data.slice(from, len));
+            }
+            skip -= from;
+            want -= len;
+        }
+        match parts.len() {
+            0 => Payload::None,
+            1 => Payload::Data(parts.remove(0)),
+            _ => Payload::Segments(parts),
+        }
+    }
+
+    /// Calls `visit` with the words of each segment and the sector offset at which the segment begins.
+    pub fn for_each_segment(&self, mut visit: impl FnMut(u64, &Data)) {
+        let mut at = 0;
+        for data in self.segments() {
+            visit(at, data);
+            at += data.len() as u64 / u64::from(SECTOR_BYTES);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_buffer_is_aligned_for_direct_io() {
+        for bytes in [8, 512, 4096, 100_000] {
+            assert_eq!(Buffer::new(bytes).words().as_ptr().addr() % 4096, 0, "{bytes} bytes");
+        }
+    }
+
+    #[test]
+    fn bytes_come_back_as_they_went_in_at_any_alignment() {
+        let data = Data::zeroed(64);
+        for at in 0..20 {
+            for len in 0..30 {
+                let pattern: Vec<u8> = (0..len as u8).map(|n| n ^ at as u8 | 0x80).collect();
+                data.fill(0);
+                data.write(at, &pattern);
+                let mut back = alloc::vec![0; len];
+                data.read(at, &mut back);
+                assert_eq!(back, pattern, "{len} bytes at {at}");
+                assert_eq!(data.to_vec().iter().filter(|b| **b != 0).count(), len, "a byte beside the range changed");
+            }
+        }
+    }
+
+    #[test]
+    fn slicing_segments_shares_exactly_the_wanted_sectors() {
+        let whole = Data::zeroed(6 * 512);
+        (0..6).for_each(|n| whole.slice(n * 512, 512).fill(n as u8 + 1));
+        let parts =
+            Payload::Segments(alloc::vec![whole.slice(0, 512), whole.slice(512, 1024), whole.slice(1536, 1536)]);
+        for start in 0..6 {
+            for sectors in 1..=6 - start {
+                let piece = parts.slice(start, sectors);
+                let bytes: Vec<u8> = piece.segments().iter().flat_map(|d| d.to_vec()).collect();
+                let expected: Vec<u8> = (start..start + sectors).flat_map(|n| [n as u8 + 1; 512]).collect();
+                assert_eq!(bytes, expected, "{sectors} sectors at {start}");
+            }
+        }
+    }
+}

@@ -1,0 +1,407 @@
+//! The devices and the hop loop; layers call each other only here.
+
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use core::any::Any;
+use core::fmt;
+
+use super::bio::{Bio, DeviceId, FRAMES, Frame, Op, Owner, PortId};
+use super::check::{Entry, check};
+use super::device::{BlockDevice, Cx, Event};
+use super::effects::{Arrival, Effects, Hop};
+use super::limits::{Limits, LimitsError};
+use super::status::Status;
+use super::trace::{Action, Trace};
+use crate::time::Instant;
+
+/// What a device has done. Plain numbers: one thread owns a stack.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counters {
+    /// Bios that arrived, by [`Op`].
+    pub ios: [u64; Op::COUNT],
+    /// Their sectors, by [`Op`].
+    pub sectors: [u64; Op::COUNT],
+    /// Bios that ended in this device with a failure.
+    pub errors: u64,
+    /// Bios that this device merged into others.
+    pub merges: u64,
+    /// Bios that it holds or has sent on and wants back.
+    pub in_flight: u64,
+}
+
+/// [`Counters`] as the hop loop keeps them.
+#[derive(Default)]
+pub(super) struct Meter {
+    pub ios: [u64; Op::COUNT],
+    pub sectors: [u64; Op::COUNT],
+    pub errors: u64,
+    pub merges: u64,
+    pub custody: i64,
+}
+
+struct Slot {
+    device: Box<dyn BlockDevice>,
+    limits: Limits,
+    meter: Meter,
+    suspended: bool,
+    deferred: VecDeque<Box<Bio>>,
+    /// Frames that a bio needs from here down.
+    depth: usize,
+}
+
+#[derive(Default)]
+struct Port {
+    completions: VecDeque<Completion>,
+    outstanding: u64,
+}
+
+/// A bio that is done.
+#[derive(Debug)]
+pub struct Completion {
+    /// What the submitter called it.
+    pub tag: u64,
+    /// The bio, with its memory.
+    pub bio: Box<Bio>,
+    /// How it ended.
+    pub status: Status,
+}
+
+/// Devices that bios hop through, on one thread.
+pub struct Stack {
+    slots: Vec<Slot>,
+    ports: Vec<Port>,
+    effects: Effects,
+}
+
+impl Default for Stack {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Stack {
+    /// A stack without devices.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { slots: Vec::new(), ports: Vec::new(), effects: Effects::new() }
+    }
+
+    /// Adds a device on top of those that are there.
+    pub fn add(&mut self, device: Box<dyn BlockDevice>) -> Result<DeviceId, StackError> {
+        let id = DeviceId(u16::try_from(self.slots.len()).map_err(|_| StackError::TooManyDevices)?);
+        let depth = self.admit(id, device.as_ref())?;
+        let limits = device.limits().clone();
+        let (meter, deferred) = (Meter::default(), VecDeque::new());
+        self.slots.push(Slot { device, limits, meter, suspended: false, deferred, depth });
+        self.call(id, |device, cx| device.attached(cx));
+        Ok(id)
+    }
+
+    /// Checks a device for its place and returns the frames that a bio needs from there down.
+    fn admit(&self, id: DeviceId, device: &dyn BlockDevice) -> Result<usize, StackError> {
+        device.limits().validate()?;
+        let mut deepest = 0;
+        for below in device.below() {
+            // Only older devices can be below, so a stack has no loops.
+            let slot = self.slots.get(below.0 as usize).filter(|_| *below < id);
+            deepest = deepest.max(slot.ok_or(StackError::Unknown(*below))?.depth);
+        }
+        // Each layer may push one frame; the submitter and one split need one each.
+        let depth = deepest + 1;
+        if depth + 2 > FRAMES { Err(StackError::TooDeep) } else { Ok(depth) }
+    }
+
+    /// A new submitter.
+    pub fn open_port(&mut self) -> PortId {
+        self.ports.push(Port { completions: VecDeque::with_capacity(64), outstanding: 0 });
+        PortId((self.ports.len() - 1) as u16)
+    }
+
+    /// Hands `bio` to device `to`; the outcome appears at `port` under `tag`, never before the next [`Stack::turn`].
+    pub fn submit(&mut self, port: PortId, tag: u64, to: DeviceId, mut bio: Box<Bio>) {
+        debug_assert!(bio.is_idle(), "{bio:?} is submitted twice");
+        self.ports[port.0 as usize].outstanding += 1;
+        bio.since = self.effects.now;
+        self.effects.trace(Action::Queue, to, &bio, Status::Ok);
+        bio.push(Owner::Port(port), tag);
+        self.effects.arrivals.push_back(Arrival::Bio { to, bio });
+    }
+
+    /// Takes the next finished bio of `port`.
+    pub fn poll_completion(&mut self, port: PortId) -> Option<Completion> {
+        self.ports[port.0 as usize].completions.pop_front()
+    }
+
+    /// Bios of `port` that are not polled yet.
+    #[must_use]
+    pub fn outstanding(&self, port: PortId) -> u64 {
+        let port = &self.ports[port.0 as usize];
+        port.outstanding + port.completions.len() as u64
+    }
+
+    /// Tells device `to` that something happened outside of the stack.
+    pub fn deliver(&mut self, to: DeviceId, event: Event) {
+        self.effects.arrivals.push_back(Arrival::Event { to, event });
+    }
+
+    /// Does everything that is due at `now`; returns when it next needs to run by itself.
+    pub fn turn(&mut self, now: Instant) -> Option<Instant> {
+        self.effects.now = now;
+        let timers_set = self.effects.timers_set();
+        loop {
+            self.run();
+            let Some(timer) = self.effects.pop_timer(timers_set) else { break };
+            self.call(timer.device, |device, cx| device.on_event(Event::Timer(timer.word), cx));
+        }
+        self.effects.next_deadline()
+    }
+
+    fn run(&mut self) {
+        loop {
+            while let Some(hop) = self.effects.hops.pop() {
+                match hop {
+                    Hop::Down { to, bio } => self.dispatch(to, bio),
+                    Hop::Up { from, bio, status } => self.ascend(from, bio, status),
+                }
+            }
+            match self.effects.arrivals.pop_front() {
+                Some(Arrival::Bio { to, bio }) => self.enter(to, bio),
+                Some(Arrival::Event { to, event }) => self.call(to, |device, cx| device.on_event(event, cx)),
+                None => return,
+            }
+        }
+    }
+
+    /// A bio from outside: check it, and cut it to what the device takes.
+    fn enter(&mut self, to: DeviceId, mut bio: Box<Bio>) {
+        match check(&mut bio, &self.slots[to.0 as usize].limits) {
+            Ok(Entry::Whole) => self.dispatch(to, bio),
+            Ok(Entry::Split(front)) => {
+                self.effects.trace(Action::Split, to, &bio, Status::Ok);
+                let (first, rest) = self.effects.split(bio, front);
+                // The remainder stays first in line: a later write to the same zone must not get between.
+                self.effects.arrivals.push_front(Arrival::Bio { to, bio: rest });
+                self.dispatch(to, first);
+            }
+            Ok(Entry::Done) => self.ascend(to, bio, Status::Ok),
+            Err(status) => {
+                self.slots[to.0 as usize].meter.errors += 1;
+                self.ascend(to, bio, status);
+            }
+        }
+    }
+
+    fn dispatch(&mut self, to: DeviceId, bio: Box<Bio>) {
+        let slot = &mut self.slots[to.0 as usize];
+        if slot.suspended {
+            slot.deferred.push_back(bio);
+            return;
+        }
+        slot.meter.ios[bio.op as usize] += 1;
+        slot.meter.sectors[bio.op as usize] += u64::from(bio.sectors);
+        slot.meter.custody += 1;
+        self.effects.trace(Action::Dispatch, to, &bio, Status::Ok);
+        self.call(to, |device, cx| device.submit(bio, cx));
+    }
+
+    fn ascend(&mut self, from: DeviceId, mut bio: Box<Bio>, status: Status) {
+        self.effects.trace(Action::Complete, from, &bio, status);
+        let Frame { owner, word } = bio.pop();
+        match owner {
+            Owner::Device(above) => self.call(above, |device, cx| device.end_io(bio, status, word, cx)),
+            Owner::Port(port) => {
+                let port = &mut self.ports[port.0 as usize];
+                port.outstanding -= 1;
+                port.completions.push_back(Completion { tag: word, bio, status });
+            }
+            Owner::Split => {
+                if let Some((bio, status)) = self.effects.join(bio, status, word) {
+                    self.effects.hops.push(Hop::Up { from, bio, status });
+                }
+            }
+        }
+    }
+
+    /// Calls a device and puts what it sends in line: in the order it was sent, before all that was there.
+    #[inline]
+    fn call(&mut self, id: DeviceId, f: impl FnOnce(&mut dyn BlockDevice, &mut Cx<'_>)) {
+        let Slot { device, meter, .. } = &mut self.slots[id.0 as usize];
+        let mark = self.effects.hops.len();
+        f(device.as_mut(), &mut Cx { effects: &mut self.effects, meter, me: id });
+        let sent = &mut self.effects.hops[mark..];
+        if sent.len() > 1 {
+            sent.reverse();
+        }
+    }
+}
+
+/// Configuration, live changes and reports: none of it is on the data path.
+impl Stack {
+    /// Stops bios at the door of `device`; those inside run on. See [`Stack::is_drained`].
+    pub fn suspend(&mut self, device: DeviceId) {
+        self.slots[device.0 as usize].suspended = true;
+    }
+
+    /// Whether nothing is left inside of `device`, and nothing that it wants back.
+    #[must_use]
+    pub fn is_drained(&self, device: DeviceId) -> bool {
+        self.slots[device.0 as usize].meter.custody == 0
+    }
+
+    /// Whether bios wait at the door of `device`.
+    #[must_use]
+    pub fn is_suspended(&self, device: DeviceId) -> bool {
+        self.slots[device.0 as usize].suspended
+    }
+
+    /// Puts `new` in the place of a suspended and drained device.
+    pub fn replace(&mut self, device: DeviceId, new: Box<dyn BlockDevice>) -> Result<(), StackError> {
+        let slot = &self.slots[device.0 as usize];
+        if !slot.suspended || slot.meter.custody != 0 {
+            return Err(StackError::Busy { device, in_flight: slot.meter.custody as u64 });
+        }
+        let depth = self.admit(device, new.as_ref())?;
+        self.effects.forget_timers(device);
+        let slot = &mut self.slots[device.0 as usize];
+        (slot.limits, slot.device, slot.depth) = (new.limits().clone(), new, depth);
+        self.call(device, |device, cx| device.attached(cx));
+        Ok(())
+    }
+
+    /// Lets bios in again, first those that waited, in their order; each is checked anew, as the device may have changed.
+    pub fn resume(&mut self, device: DeviceId) {
+        let slot = &mut self.slots[device.0 as usize];
+        slot.suspended = false;
+        slot.limits = slot.device.limits().clone();
+        for bio in slot.deferred.drain(..).rev() {
+            self.effects.arrivals.push_front(Arrival::Bio { to: device, bio });
+        }
+    }
+
+    /// The device in place `id`, as what it is.
+    #[must_use]
+    pub fn device<D: BlockDevice>(&self, id: DeviceId) -> Option<&D> {
+        let device: &dyn Any = self.slots.get(id.0 as usize)?.device.as_ref();
+        device.downcast_ref()
+    }
+
+    /// Calls a device as what it is, outside of the data path: for policy switches and messages.
+    pub fn with_device<D: BlockDevice, R>(
+        &mut self,
+        id: DeviceId,
+        f: impl FnOnce(&mut D, &mut Cx<'_>) -> R,
+    ) -> Option<R> {
+        let mut result = None;
+        self.slots.get(id.0 as usize)?;
+        self.call(id, |device, cx| {
+            let device: &mut dyn Any = device;
+            result = device.downcast_mut().map(|device| f(device, cx));
+        });
+        result
+    }
+
+    /// The number of devices.
+    #[must_use]
+    pub fn devices(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// What device `id` accepts.
+    #[must_use]
+    pub fn limits(&self, id: DeviceId) -> &Limits {
+        &self.slots[id.0 as usize].limits
+    }
+
+    /// What device `id` has done so far.
+    #[must_use]
+    pub fn counters(&self, id: DeviceId) -> Counters {
+        let Meter { ios, sectors, errors, merges, custody } = self.slots[id.0 as usize].meter;
+        Counters { ios, sectors, errors, merges, in_flight: custody as u64 }
+    }
+
+    /// Writes the device's one-line description.
+    pub fn describe(&self, id: DeviceId, out: &mut dyn fmt::Write) -> fmt::Result {
+        self.slots[id.0 as usize].device.describe(out)
+    }
+
+    /// Starts recording hop events, the newest `bound` of them; `None` stops.
+    pub fn set_trace(&mut self, bound: Option<usize>) {
+        self.effects.trace = bound.map(|bound| Box::new(Trace::new(bound)));
+    }
+
+    /// The recorded hop events.
+    pub fn trace(&mut self) -> Option<&mut Trace> {
+        self.effects.trace.as_deref_mut()
+    }
+
+    /// Shows every bio that waits somewhere in the stack: for the stuck-I/O report.
+    pub fn held(&self, visit: &mut dyn FnMut(DeviceId, &Bio)) {
+        for (index, slot) in self.slots.iter().enumerate() {
+            let id = DeviceId(index as u16);
+            slot.device.held(&mut |bio| visit(id, bio));
+            slot.deferred.iter().for_each(|bio| visit(id, bio));
+        }
+        for arrival in &self.effects.arrivals {
+            if let Arrival::Bio { to, bio } = arrival {
+                visit(*to, bio);
+            }
+        }
+    }
+}
+
+impl Drop for Stack {
+    fn drop(&mut self) {
+        // A crash: what is in flight goes with the stack.
+        #[cfg(debug_assertions)]
+        {
+            use core::sync::atomic::Ordering::Relaxed;
+            super::bio::teardown::STACKS.fetch_add(1, Relaxed);
+            self.slots.clear();
+            self.effects = Effects::new();
+            super::bio::teardown::STACKS.fetch_sub(1, Relaxed);
+        }
+    }
+}
+
+/// Why a device does not fit its place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StackError {
+    /// Its limits make no sense.
+    Limits(LimitsError),
+    /// It names a device below that is not there.
+    Unknown(DeviceId),
+    /// A bio could need more frames than it has.
+    TooDeep,
+    /// No more device numbers.
+    TooManyDevices,
+    /// It is not suspended, or has bios in flight.
+    Busy {
+        /// The device.
+        device: DeviceId,
+        /// Bios inside.
+        in_flight: u64,
+    },
+}
+
+impl From<LimitsError> for StackError {
+    fn from(error: LimitsError) -> Self {
+        StackError::Limits(error)
+    }
+}
+
+impl fmt::Display for StackError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Limits(error) => error.fmt(f),
+            Self::Unknown(id) => write!(f, "device {} below does not exist: add it first", id.0),
+            Self::TooDeep => write!(f, "more than {} layers on top of each other: use a flatter stack", FRAMES - 2),
+            Self::TooManyDevices => write!(f, "more than {} devices in one stack: use a second stack", u16::MAX),
+            Self::Busy { device, in_flight } => {
+                write!(f, "device {} has {in_flight} bios in flight: suspend it and wait for them first", device.0)
+            }
+        }
+    }
+}
+
+impl core::error::Error for StackError {}

@@ -1,0 +1,105 @@
+//! What happened at each hop, as blktrace tells it. Off unless asked for; then a bounded ring of the newest events.
+
+use alloc::collections::VecDeque;
+use core::fmt;
+
+use super::bio::{Bio, DeviceId, Op};
+use super::status::Status;
+use crate::sector::Sector;
+use crate::time::Instant;
+
+/// What happened to a bio. The letters are blktrace's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// A submitter handed it to the stack.
+    Queue,
+    /// It reached a device.
+    Dispatch,
+    /// A device passed it on for good.
+    Remap,
+    /// It was merged into another.
+    Merge,
+    /// It was split in two.
+    Split,
+    /// It ended in a device.
+    Complete,
+}
+
+impl Action {
+    /// blktrace's letter.
+    #[must_use]
+    pub const fn letter(self) -> char {
+        match self {
+            Action::Queue => 'Q',
+            Action::Dispatch => 'D',
+            Action::Remap => 'A',
+            Action::Merge => 'M',
+            Action::Split => 'X',
+            Action::Complete => 'C',
+        }
+    }
+}
+
+/// One hop event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TraceEvent {
+    /// When: the time of the turn.
+    pub at: Instant,
+    /// What.
+    pub action: Action,
+    /// Where: the device it is addressed to, for a remap the new one.
+    pub device: DeviceId,
+    /// The bio's operation at that moment.
+    pub op: Op,
+    /// Its first sector at that moment.
+    pub sector: Sector,
+    /// Its length.
+    pub sectors: u32,
+    /// Its outcome, for `Complete`.
+    pub status: Status,
+}
+
+impl fmt::Display for TraceEvent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { at, action, device, op, sector, sectors, status } = self;
+        let (s, ns) = (at.0 / 1_000_000_000, at.0 % 1_000_000_000);
+        write!(f, "{s:5}.{ns:09} {} {} {sector}+{sectors} {}", device.0, action.letter(), op.name())?;
+        if *action == Action::Complete { write!(f, " [{status}]") } else { Ok(()) }
+    }
+}
+
+/// The newest hop events, up to a bound.
+#[derive(Debug)]
+pub struct Trace {
+    events: VecDeque<TraceEvent>,
+    bound: usize,
+    lost: u64,
+}
+
+impl Trace {
+    /// An empty trace that keeps the newest `bound` events.
+    #[must_use]
+    pub fn new(bound: usize) -> Self {
+        Self { events: VecDeque::with_capacity(bound), bound, lost: 0 }
+    }
+
+    /// Takes the oldest event out.
+    pub fn pop(&mut self) -> Option<TraceEvent> {
+        self.events.pop_front()
+    }
+
+    /// Events that fell out of the ring unread.
+    #[must_use]
+    pub fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    pub(super) fn record(&mut self, at: Instant, action: Action, device: DeviceId, bio: &Bio, status: Status) {
+        if self.events.len() == self.bound {
+            self.events.pop_front();
+            self.lost += 1;
+        }
+        let Bio { op, sector, sectors, .. } = *bio;
+        self.events.push_back(TraceEvent { at, action, device, op, sector, sectors, status });
+    }
+}

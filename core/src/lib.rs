@@ -1,0 +1,21 @@
+//! Everything that decides is here, and is deterministic.
+//!
+//! In the order a write meets them:
+//!
+//! - [`time`] and [`sector`]: the two units everything is measured in. There is no clock here.
+//! - [`frontend`]: protocols without sockets. Bytes in, bios out; completions in, bytes out.
+//! - [`block`]: the bio, the device, and the stack of devices that bios hop through.
+//! - [`target`]: device-mapper targets, one file each, and the table that routes between them.
+//! - [`plug`]: one write at a time per zone, in order; zone append emulation.
+//! - [`zone`]: what a zone is, as a pure state machine.
+//! - [`device`]: devices made of memory.
+#![no_std]
+#![forbid(unsafe_code)]
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+pub mod block;
+pub mod sector;
+pub mod time;
+pub mod zone;

@@ -1,0 +1,18 @@
+//! What a zone is: a range of sectors with a write pointer, and a state machine that says what may happen to it.
+//!
+//! ```text
+//!  |<------------- length (equal for all zones but the last) ------------>|
+//!  |<------------- capacity (writable) ------------->|     unwritable     |
+//!  start                 write pointer
+//!  | written, readable   | reads as unwritten        | reads as unwritten |
+//! ```
+//!
+//! Nothing here does I/O or knows who asks: the null device, the directory disk, the checker's model disk and the fuzz
+//! targets share the same functions, so a rule is right or wrong in one place.
+//! Numbers and names are the kernel's user-visible ABI (`include/uapi/linux/blkzoned.h`).
+
+mod geometry;
+mod types;
+
+pub use geometry::{GeometryError, ZoneGeometry};
+pub use types::{Condition, Zone, ZoneKind, ZoneNo};

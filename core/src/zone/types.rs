@@ -1,0 +1,125 @@
+//! The words of a zone report.
+
+use core::fmt;
+
+use crate::sector::Sector;
+
+/// A zone's index on its device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ZoneNo(pub u32);
+
+impl ZoneNo {
+    /// The number as an index into a per-zone array.
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl fmt::Display for ZoneNo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Whether a zone takes random writes. The values are those of `enum blk_zone_type`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum ZoneKind {
+    /// Random writes, no write pointer.
+    Conventional = 1,
+    /// Writes at the write pointer only (`SEQWRITE_REQ`).
+    Sequential = 2,
+}
+
+/// A zone's condition. The values are those of `enum blk_zone_cond`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Condition {
+    /// A conventional zone: there is no write pointer.
+    NotWp = 0x0,
+    /// Nothing written since the last reset.
+    Empty = 0x1,
+    /// Opened by a write; the device may close it to open another.
+    ImplicitOpen = 0x2,
+    /// Opened by the open operation; only the host closes it.
+    ExplicitOpen = 0x3,
+    /// Partly written, holding no open resource.
+    Closed = 0x4,
+    /// Failed so that it can only be read.
+    ReadOnly = 0xd,
+    /// Written to capacity, or finished.
+    Full = 0xe,
+    /// Failed so that it cannot be accessed.
+    Offline = 0xf,
+}
+
+impl Condition {
+    /// Every condition, in the order of their values.
+    pub const ALL: [Condition; 8] = [
+        Condition::NotWp,
+        Condition::Empty,
+        Condition::ImplicitOpen,
+        Condition::ExplicitOpen,
+        Condition::Closed,
+        Condition::ReadOnly,
+        Condition::Full,
+        Condition::Offline,
+    ];
+
+    /// The condition with this ABI value; `None` for a reserved one.
+    #[must_use]
+    pub fn from_abi(value: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|c| *c as u8 == value)
+    }
+
+    /// Whether the zone holds an open resource.
+    #[must_use]
+    pub const fn is_open(self) -> bool {
+        matches!(self, Condition::ImplicitOpen | Condition::ExplicitOpen)
+    }
+
+    /// Whether the zone holds an active resource: open or closed.
+    #[must_use]
+    pub const fn is_active(self) -> bool {
+        matches!(self, Condition::ImplicitOpen | Condition::ExplicitOpen | Condition::Closed)
+    }
+
+    /// Whether a report's write pointer means anything.
+    #[must_use]
+    pub const fn has_write_pointer(self) -> bool {
+        matches!(self, Condition::Empty | Condition::ImplicitOpen | Condition::ExplicitOpen | Condition::Closed)
+    }
+
+    /// The kernel's name of the condition (`block/blk-zoned.c:blk_zone_cond_str`).
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Condition::NotWp => "NOT_WP",
+            Condition::Empty => "EMPTY",
+            Condition::ImplicitOpen => "IMP_OPEN",
+            Condition::ExplicitOpen => "EXP_OPEN",
+            Condition::Closed => "CLOSED",
+            Condition::ReadOnly => "READONLY",
+            Condition::Full => "FULL",
+            Condition::Offline => "OFFLINE",
+        }
+    }
+}
+
+/// One line of a zone report (`struct blk_zone`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Zone {
+    /// First sector.
+    pub start: Sector,
+    /// Length in sectors; the address space the zone takes.
+    pub len: u64,
+    /// Sectors that can be written, at most `len`.
+    pub capacity: u64,
+    /// Write pointer, an absolute sector: `start + len` when full, `start` where the condition has none.
+    pub wp: Sector,
+    /// Conventional or sequential.
+    pub kind: ZoneKind,
+    /// Condition.
+    pub cond: Condition,
+}

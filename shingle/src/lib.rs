@@ -1,0 +1,2 @@
+//! Everything that touches the machine is here.
+#![forbid(unsafe_code)]

@@ -1,0 +1,3 @@
+//! The `shingle` program: parse, plan, run.
+#![forbid(unsafe_code)]
+fn main() {}

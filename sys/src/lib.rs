@@ -1,0 +1,1 @@
+//! Everything unsafe is here.
