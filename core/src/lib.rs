@@ -9,6 +9,7 @@
 //! - [`plug`]: one write at a time per zone, in order; zone append emulation.
 //! - [`zone`]: what a zone is, as a pure state machine.
 //! - [`device`]: devices made of memory.
+//! - [`harness`]: one layer alone on a desk, for tests.
 #![no_std]
 #![forbid(unsafe_code)]
 extern crate alloc;
@@ -16,6 +17,8 @@ extern crate alloc;
 extern crate std;
 
 pub mod block;
+pub mod harness;
+pub mod plug;
 pub mod sector;
 pub mod time;
 pub mod zone;

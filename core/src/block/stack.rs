@@ -150,27 +150,26 @@ impl Stack {
         self.effects.now = now;
         let timers_set = self.effects.timers_set();
         loop {
-            self.run();
+            while self.step() {}
             let Some(timer) = self.effects.pop_timer(timers_set) else { break };
             self.call(timer.device, |device, cx| device.on_event(Event::Timer(timer.word), cx));
         }
         self.effects.next_deadline()
     }
 
-    fn run(&mut self) {
-        loop {
-            while let Some(hop) = self.effects.hops.pop() {
-                match hop {
-                    Hop::Down { to, bio } => self.dispatch(to, bio),
-                    Hop::Up { from, bio, status } => self.ascend(from, bio, status),
-                }
-            }
-            match self.effects.arrivals.pop_front() {
+    /// Takes one hop, or one arrival if no hop is left; false when there is nothing to do. [`Stack::turn`] in slow motion,
+    /// for tests that look at the devices after every hop.
+    pub fn step(&mut self) -> bool {
+        match self.effects.hops.pop() {
+            Some(Hop::Down { to, bio }) => self.dispatch(to, bio),
+            Some(Hop::Up { from, bio, status }) => self.ascend(from, bio, status),
+            None => match self.effects.arrivals.pop_front() {
                 Some(Arrival::Bio { to, bio }) => self.enter(to, bio),
                 Some(Arrival::Event { to, event }) => self.call(to, |device, cx| device.on_event(event, cx)),
-                None => return,
-            }
+                None => return false,
+            },
         }
+        true
     }
 
     /// A bio from outside: check it, and cut it to what the device takes.

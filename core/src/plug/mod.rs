@@ -1,0 +1,32 @@
+//! One write at a time per sequential zone, in the order of arrival, whatever the queue depth above.
+//!
+//! ```text
+//!              reads, flushes, conventional zones ──────────────────────┐
+//!  bios ──> zone free?  yes: check the write pointer, advance it, ──────┤──> device below
+//!                │           mark the zone busy                         │
+//!                └─ no: wait in the zone's FIFO <── write is done: ─────┘
+//!                                                   merge and send the next
+//! ```
+//!
+//! Promised above: writes to one zone reach the device in arrival order, one command at a time, each at the write pointer;
+//! queued neighbours leave as one command; appends get their exact sector; reads and other zones never wait. A write that
+//! does not line up fails alone. After a device error the zone refuses writes until a report, reset or finish tells where
+//! its write pointer is. Zone management takes its turn in the zone's FIFO, so there is never a write in flight in a zone
+//! that is being reset (`docs/decisions/0003-zone-management-waits-its-turn.md`).
+//!
+//! Asked below: a device that keeps to its limits, completes what it is sent, and reports its zones truthfully.
+//!
+//! Where the kernel keeps a hash table of reference-counted plugs, there is one owner here: an 8-byte record per zone, and
+//! a slot with a queue for the zones in which something waits. Facts: `block/blk-zoned.c` of Linux 7.2.
+
+mod dump;
+mod policy;
+mod queue;
+mod verify;
+mod zone_lock;
+mod zone_plug;
+mod zones;
+
+pub use dump::{DumpFormat, PlugDump};
+pub use policy::{Append, PlugOptions, WritePolicy};
+pub use zone_plug::{PlugError, ZonePlug};

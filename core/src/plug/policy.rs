@@ -1,0 +1,88 @@
+//! Which write goes next: the choice a device's owner makes.
+
+use core::fmt;
+use core::str::FromStr;
+
+/// How writes to sequential zones are ordered on their way to the device.
+///
+/// A further policy is another arm here, another `match` arm in [`super::ZonePlug`], and a file beside `zone_lock.rs`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WritePolicy {
+    /// Zone write plugging: a FIFO per zone, above everything else.
+    #[default]
+    Plug,
+    /// Zone write locking in a deadline scheduler, as Linux did until 6.9: the baseline.
+    ZoneLock,
+    /// No ordering at all: the device sees writes as they come.
+    None,
+}
+
+impl WritePolicy {
+    /// All policies, the default first.
+    pub const ALL: [WritePolicy; 3] = [WritePolicy::Plug, WritePolicy::ZoneLock, WritePolicy::None];
+
+    /// The name in stack files and on the command line.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            WritePolicy::Plug => "plug",
+            WritePolicy::ZoneLock => "zone-lock",
+            WritePolicy::None => "none",
+        }
+    }
+}
+
+impl fmt::Display for WritePolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A policy name that is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnknownPolicy;
+
+impl fmt::Display for UnknownPolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("unknown write policy; use one of: plug, zone-lock, none")
+    }
+}
+
+impl core::error::Error for UnknownPolicy {}
+
+impl FromStr for WritePolicy {
+    type Err = UnknownPolicy;
+
+    fn from_str(name: &str) -> Result<Self, UnknownPolicy> {
+        Self::ALL.into_iter().find(|policy| policy.name() == name).ok_or(UnknownPolicy)
+    }
+}
+
+/// Where zone appends are executed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Append {
+    /// By the device if it can, else emulated.
+    #[default]
+    Native,
+    /// Always as writes at the tracked write pointer.
+    Emulated,
+}
+
+/// What can be chosen about a plug.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlugOptions {
+    /// The policy it starts with.
+    pub policy: WritePolicy,
+    /// Where appends are executed.
+    pub append: Append,
+    /// Most segments of a merged write, within what the device takes. 1 switches merging off.
+    pub max_segments: u32,
+    /// Commands that the `zone-lock` scheduler keeps at the device (null_blk's `hw_queue_depth`).
+    pub queue_depth: u32,
+}
+
+impl Default for PlugOptions {
+    fn default() -> Self {
+        Self { policy: WritePolicy::Plug, append: Append::Native, max_segments: 128, queue_depth: 64 }
+    }
+}

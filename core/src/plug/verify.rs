@@ -1,0 +1,38 @@
+//! What must be true of a plug after every hop, whatever came in: the inner half of the invariants (I3, I4, I6 to I8, I15 of
+//! the kernel's design); the outer half is what a device below sees.
+
+use alloc::format;
+use alloc::string::String;
+
+use super::policy::WritePolicy;
+use super::zone_plug::ZonePlug;
+use super::zones::Bit;
+
+impl ZonePlug {
+    /// Checks the plug against itself; the error names the zone and what is wrong with it.
+    pub fn verify(&self) -> Result<(), String> {
+        let mut busy = 0;
+        let mut slots = 0;
+        for (zone, record) in self.zones.iter() {
+            busy += u32::from(record.is(Bit::Busy));
+            let must = |holds: bool, what: &str| if holds { Ok(()) } else { Err(format!("zone {zone}: {what}")) };
+            must(
+                record.wp <= self.zones.capacity_of(zone) || self.policy() != WritePolicy::Plug,
+                "offset past capacity",
+            )?;
+            must(!record.is(Bit::Append) || record.is(Bit::Busy), "an append in flight in a free zone")?;
+            must(!record.is(Bit::Merged) || record.slot().is_some(), "a merged write without its riders")?;
+            let Some(slot) = record.slot() else { continue };
+            slots += 1;
+            let Some(slot) = self.slots.get(slot) else { return must(false, "its slot is gone") };
+            must(slot.zone == zone, "its slot is another zone's")?;
+            must(!slot.is_unused(), "a slot that nothing uses")?;
+            must(record.is(Bit::Busy), "bios wait in a free zone: a lost wake-up")?;
+            must(slot.riding.is_empty() != record.is(Bit::Merged), "riders and merged write disagree")?;
+        }
+        if (busy, slots) == (self.active(), self.slots.len()) {
+            return Ok(());
+        }
+        Err(format!("{busy} busy zones, {} counted; {slots} slots in use, {} kept", self.active(), self.slots.len()))
+    }
+}

@@ -1,0 +1,608 @@
+//! The plug as a device: what happens to each kind of bio, and the FIFO discipline of the `plug` policy.
+
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+
+use slab::Slab;
+
+use super::policy::{Append, PlugOptions, WritePolicy};
+use super::queue::{List, Nodes, Slot};
+use super::zone_lock::ZoneLock;
+use super::zones::{Bit, Class, MAX_SLOTS, Zones};
+use crate::block::{Bio, BlockDevice, Cx, Data, DeviceId, Flags, Limits, Op, Payload, Status};
+use crate::sector::Sector;
+use crate::zone::ZoneNo;
+
+/// The word of a report that the plug sent itself.
+const OWN: u64 = 1;
+
+/// What the plug is waiting for, other than writes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum State {
+    /// Its own report, to learn the zones. What needs an order waits.
+    Learning,
+    /// Nothing.
+    Ready,
+    /// The last busy zone, then its reset of all zones.
+    Emptying,
+    /// A device that reports its zones. Ordered bios fail.
+    Failed(PlugError),
+}
+
+/// Orders writes to the zones of the device below.
+pub struct ZonePlug {
+    below: [DeviceId; 1],
+    limits: Limits,
+    pub(super) zones: Zones,
+    pub(super) nodes: Nodes,
+    pub(super) slots: Slab<Slot>,
+    pub(super) lock: ZoneLock,
+    policy: WritePolicy,
+    emulate_append: bool,
+    max_segments: usize,
+    state: State,
+    /// Ordered bios that arrived while the plug was learning or emptying.
+    behind: List,
+    reset_all: Option<Box<Bio>>,
+    /// Reports in flight; what changes meanwhile is not learned from them.
+    reports: u32,
+    /// Empty segment lists of merged writes, kept for their capacity.
+    spare: Vec<Vec<Data>>,
+}
+
+impl ZonePlug {
+    /// A plug over device `below`, whose limits are `below_limits`. It asks for a zone report once it is in a stack.
+    pub fn new(below: DeviceId, below_limits: &Limits, options: PlugOptions) -> Result<Self, PlugError> {
+        let zoned = below_limits.zoned.as_ref().ok_or(PlugError::NotZoned)?;
+        let max_segments = options.max_segments.min(below_limits.max_segments.unwrap_or(u32::MAX)).max(1);
+        let emulate_append = options.append == Append::Emulated || zoned.max_append.is_none();
+        let mut limits = below_limits.clone();
+        if let Some(zoned) = &mut limits.zoned
+            && emulate_append
+        {
+            zoned.max_append = Some(below_limits.max_sectors.unwrap_or(u32::MAX).min(zoned.zone_sectors));
+        }
+        Ok(Self {
+            below: [below],
+            zones: Zones::unknown(zoned.zone_sectors),
+            nodes: Nodes::with_capacity(1024),
+            slots: Slab::with_capacity(256),
+            lock: ZoneLock::new(options.queue_depth, max_segments, below_limits),
+            policy: options.policy,
+            emulate_append,
+            max_segments: max_segments as usize,
+            state: State::Learning,
+            behind: List::EMPTY,
+            reset_all: None,
+            reports: 0,
+            spare: Vec::new(),
+            limits,
+        })
+    }
+
+    /// The policy in force.
+    #[must_use]
+    pub fn policy(&self) -> WritePolicy {
+        self.policy
+    }
+
+    /// Whether nothing waits here and nothing is in flight that the order depends on.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        let settled = matches!(self.state, State::Ready | State::Failed(_));
+        settled && self.zones.busy == 0 && self.behind.is_empty() && self.lock.is_idle()
+    }
+
+    /// Why the plug refuses ordered bios, if it does.
+    #[must_use]
+    pub fn failure(&self) -> Option<&PlugError> {
+        if let State::Failed(error) = &self.state { Some(error) } else { None }
+    }
+
+    /// Whether the plug has learned the zones.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        self.state == State::Ready
+    }
+
+    pub(super) fn below_id(&self) -> DeviceId {
+        self.below[0]
+    }
+
+    pub(super) fn emulates_append(&self) -> bool {
+        self.emulate_append
+    }
+
+    /// Switches the policy. The device must be suspended and drained; the zones are learned anew.
+    pub fn set_policy(&mut self, policy: WritePolicy, cx: &mut Cx<'_>) -> Result<(), PlugError> {
+        self.revalidate(cx)?;
+        self.policy = policy;
+        Ok(())
+    }
+
+    /// Asks the device for all of its zones and believes the answer. The plug must be idle; bios wait meanwhile.
+    pub fn revalidate(&mut self, cx: &mut Cx<'_>) -> Result<(), PlugError> {
+        if !self.is_idle() && self.zones.len() != 0 {
+            return Err(PlugError::Busy);
+        }
+        self.state = State::Learning;
+        let room = Vec::with_capacity(self.limits.zones() as usize);
+        let report = cx.own_bio(Bio::new(Op::ReportZones, Sector::ZERO, 0, Payload::Zones(room)));
+        cx.submit(self.below[0], report, OWN);
+        Ok(())
+    }
+}
+
+impl BlockDevice for ZonePlug {
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    fn below(&self) -> &[DeviceId] {
+        &self.below
+    }
+
+    fn attached(&mut self, cx: &mut Cx<'_>) {
+        self.revalidate(cx).expect("a new plug is idle");
+    }
+
+    fn submit(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
+        match self.policy {
+            WritePolicy::Plug => self.submit_plugged(bio, cx),
+            WritePolicy::ZoneLock => self.submit_locked(bio, cx),
+            WritePolicy::None => self.submit_unordered(bio, cx),
+        }
+    }
+
+    fn end_io(&mut self, bio: Box<Bio>, status: Status, word: u64, cx: &mut Cx<'_>) {
+        match bio.op {
+            Op::ReportZones => self.reported(bio, status, word, cx),
+            _ if self.policy == WritePolicy::ZoneLock => self.end_locked(bio, status, word, cx),
+            Op::Write | Op::WriteZeroes => self.written(bio, status, Place::from_word(word), cx),
+            Op::ZoneAppend => self.appended(bio, status, Place::from_word(word).zone, cx),
+            Op::ZoneResetAll => self.emptied(bio, status, cx),
+            _ => self.managed(bio, status, Place::from_word(word).zone, cx),
+        }
+    }
+
+    fn held(&self, visit: &mut dyn FnMut(&Bio)) {
+        let lists = self.slots.iter().flat_map(|(_, slot)| [&slot.waiting, &slot.riding]).chain([&self.behind]);
+        lists.for_each(|list| self.nodes.iter(list).for_each(&mut *visit));
+        self.reset_all.iter().for_each(|bio| visit(bio));
+        self.lock.held(visit);
+    }
+
+    fn describe(&self, out: &mut dyn fmt::Write) -> fmt::Result {
+        let append = if self.emulate_append { "emulated" } else { "native" };
+        write!(out, "zone plug, policy {}, {append} append", self.policy)
+    }
+}
+
+/// The zone and the offset of a write in flight: the word of its frame.
+#[derive(Clone, Copy)]
+struct Place {
+    zone: ZoneNo,
+    offset: u32,
+}
+
+impl Place {
+    #[inline]
+    fn word(self) -> u64 {
+        u64::from(self.zone.0) << 32 | u64::from(self.offset)
+    }
+
+    #[inline]
+    fn from_word(word: u64) -> Self {
+        Self { zone: ZoneNo((word >> 32) as u32), offset: word as u32 }
+    }
+}
+
+/// The `none` policy.
+impl ZonePlug {
+    fn submit_unordered(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
+        if bio.op == Op::ZoneAppend && self.emulate_append {
+            // Without an order there is no write pointer to put it at.
+            return cx.complete(bio, Status::NotSupported);
+        }
+        cx.remap(self.below[0], bio);
+    }
+}
+
+/// The `plug` policy, on the way down.
+impl ZonePlug {
+    #[inline]
+    fn submit_plugged(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
+        match bio.op {
+            Op::Read | Op::Flush | Op::Discard => cx.remap(self.below[0], bio),
+            Op::ReportZones => self.report(bio, cx),
+            Op::ZoneResetAll => self.empty(bio, cx),
+            _ => self.order(bio, cx),
+        }
+    }
+
+    /// A bio that takes its turn in its zone.
+    #[inline]
+    fn order(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
+        if self.state != State::Ready && self.detain(&bio) {
+            return self.wait_behind(bio, cx);
+        }
+        let zone = self.zones.zone_of(bio.sector);
+        let record = self.zones.at(zone);
+        if record.class() == Class::Conventional {
+            return self.pass_conventional(bio, cx);
+        }
+        if record.is(Bit::Busy) && !self.joins_appends(zone, &bio) {
+            return self.wait(zone, bio, cx);
+        }
+        if self.launch(zone, bio, cx) && !record.is(Bit::Busy) {
+            self.zones.set_busy(zone, true);
+        }
+    }
+
+    /// Whether the plug's state stops `bio`. While all zones are being reset, conventional ones are not concerned.
+    fn detain(&self, bio: &Bio) -> bool {
+        let conventional = || self.zones.at(self.zones.zone_of(bio.sector)).class() == Class::Conventional;
+        self.state != State::Emptying || !conventional()
+    }
+
+    pub(super) fn wait_behind(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
+        if let State::Failed(_) = self.state {
+            return cx.complete(bio, Status::Io);
+        }
+        self.nodes.push(&mut self.behind, bio);
+    }
+
+    fn pass_conventional(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
+        match bio.op {
+            Op::Write | Op::WriteZeroes => cx.remap(self.below[0], bio),
+            _ => cx.complete(bio, Status::Io),
+        }
+    }
+
+    /// Whether `bio` is a native append to a zone that is busy with native appends only.
+    fn joins_appends(&self, zone: ZoneNo, bio: &Bio) -> bool {
+        let slot = || self.zones.at(zone).slot().map(|slot| &self.slots[slot]);
+        self.is_native_append(bio) && slot().is_some_and(|slot| slot.appends > 0 && slot.waiting.is_empty())
+    }
+
+    fn is_native_append(&self, bio: &Bio) -> bool {
+        bio.op == Op::ZoneAppend && !self.emulate_append
+    }
+
+    fn wait(&mut self, zone: ZoneNo, mut bio: Box<Bio>, cx: &mut Cx<'_>) {
+        let Some(slot) = self.slot(zone) else { return cx.complete(bio, Status::Resource) };
+        // NOWAIT is about resources; the zone's turn comes by itself (`block/blk-zoned.c:blk_zone_wplug_handle_write`).
+        bio.flags = bio.flags.without(Flags::NOWAIT);
+        self.nodes.push(&mut self.slots[slot].waiting, bio);
+    }
+
+    /// The zone's slot, made if it has none; `None` when all slots are taken.
+    fn slot(&mut self, zone: ZoneNo) -> Option<usize> {
+        if let Some(slot) = self.zones.at(zone).slot() {
+            return Some(slot);
+        }
+        if self.slots.len() == MAX_SLOTS {
+            return None;
+        }
+        let slot = self.slots.insert(Slot::new(zone));
+        self.zones.at_mut(zone).set_slot(Some(slot));
+        Some(slot)
+    }
+
+    /// Sends `bio` down if it may go, and fails it alone if not. The caller keeps the busy bit.
+    #[inline]
+    fn launch(&mut self, zone: ZoneNo, mut bio: Box<Bio>, cx: &mut Cx<'_>) -> bool {
+        let mut place = Place { zone, offset: 0 };
+        if self.is_native_append(&bio) {
+            if let Err(status) = self.admit_append(zone) {
+                cx.complete(bio, status);
+                return false;
+            }
+        } else if bio.op.writes_data() {
+            match self.zones.place(zone, bio.op, bio.sector, bio.sectors) {
+                Ok(offset) => place.offset = offset,
+                Err(status) => {
+                    cx.complete(bio, status);
+                    return false;
+                }
+            }
+            let record = self.zones.at_mut(zone);
+            record.wp = place.offset + bio.sectors;
+            if bio.op == Op::ZoneAppend {
+                record.set(Bit::Append, true);
+                bio.op = Op::Write;
+                bio.sector += u64::from(place.offset);
+            }
+        }
+        self.touch(zone);
+        cx.submit(self.below[0], bio, place.word());
+        true
+    }
+
+    /// Counts a native append in. The device knows the write pointer even where the host has lost it.
+    fn admit_append(&mut self, zone: ZoneNo) -> Result<(), Status> {
+        let record = self.zones.at(zone);
+        let full = record.wp >= self.zones.capacity_of(zone) && !record.is(Bit::Lost);
+        if full || record.class() != Class::Sequential {
+            return Err(Status::Io);
+        }
+        let slot = self.slot(zone).ok_or(Status::Resource)?;
+        self.slots[slot].appends += 1;
+        Ok(())
+    }
+
+    #[inline]
+    fn touch(&mut self, zone: ZoneNo) {
+        if self.reports > 0 {
+            self.zones.at_mut(zone).set(Bit::Touched, true);
+        }
+    }
+}
+
+/// The `plug` policy, on the way up.
+impl ZonePlug {
+    #[inline]
+    fn written(&mut self, mut bio: Box<Bio>, status: Status, place: Place, cx: &mut Cx<'_>) {
+        self.settle(place, status);
+        let start = self.zones.start(place.zone);
+        let record = self.zones.at_mut(place.zone);
+        if record.is(Bit::Merged) {
+            self.unmerge(place.zone, bio, status, cx);
+        } else {
+            if record.is(Bit::Append) {
+                record.set(Bit::Append, false);
+                bio.op = Op::ZoneAppend;
+                bio.sector = start + u64::from(if status.is_ok() { place.offset } else { 0 });
+            }
+            cx.complete(bio, status);
+        }
+        self.release(place.zone, cx);
+    }
+
+    /// What a finished write tells about the write pointer, which was advanced when it was sent.
+    #[inline]
+    fn settle(&mut self, place: Place, status: Status) {
+        self.touch(place.zone);
+        if status.is_ok() {
+            return;
+        }
+        let record = self.zones.at_mut(place.zone);
+        if refused_untouched(status) { record.wp = place.offset } else { record.set(Bit::Lost, true) }
+    }
+
+    fn appended(&mut self, bio: Box<Bio>, status: Status, zone: ZoneNo, cx: &mut Cx<'_>) {
+        self.touch(zone);
+        let end = self.zones.offset(bio.sector).saturating_add(bio.sectors).min(self.zones.capacity_of(zone));
+        let record = self.zones.at_mut(zone);
+        if status.is_ok() {
+            record.wp = record.wp.max(end);
+        } else if !refused_untouched(status) {
+            record.set(Bit::Lost, true);
+        }
+        let slot = record.slot().expect("a zone with appends in flight has a slot");
+        self.slots[slot].appends -= 1;
+        let last = self.slots[slot].appends == 0;
+        cx.complete(bio, status);
+        if last {
+            self.release(zone, cx);
+        }
+    }
+
+    fn managed(&mut self, bio: Box<Bio>, status: Status, zone: ZoneNo, cx: &mut Cx<'_>) {
+        self.touch(zone);
+        if status.is_ok() {
+            // Only now: an operation that failed has changed nothing.
+            self.zones.manage(bio.op, zone);
+        }
+        cx.complete(bio, status);
+        self.release(zone, cx);
+    }
+
+    /// The zone's command is done: send what waits next, or set the zone free.
+    #[inline]
+    fn release(&mut self, zone: ZoneNo, cx: &mut Cx<'_>) {
+        if let Some(slot) = self.zones.at(zone).slot() {
+            if self.launch_waiting(zone, slot, cx) {
+                return;
+            }
+            if self.slots[slot].is_unused() {
+                self.slots.remove(slot);
+                self.zones.at_mut(zone).set_slot(None);
+            }
+        }
+        self.zones.set_busy(zone, false);
+        if self.state == State::Emptying && self.zones.busy == 0 {
+            self.send_reset_all(cx);
+        }
+    }
+
+    /// Sends the next bio that may go, or all native appends that come next. Those that may not go fail, one by one.
+    fn launch_waiting(&mut self, zone: ZoneNo, slot: usize, cx: &mut Cx<'_>) -> bool {
+        let mut launched = false;
+        loop {
+            let front = self.nodes.front(&self.slots[slot].waiting);
+            let Some(next) = front.filter(|bio| !launched || self.is_native_append(bio)) else { return launched };
+            let native = self.is_native_append(next);
+            let bio = self.nodes.pop(&mut self.slots[slot].waiting).expect("the front is there");
+            let bio = self.merge(zone, slot, bio, cx);
+            launched |= self.launch(zone, bio, cx);
+            if launched && !native {
+                return true;
+            }
+        }
+    }
+}
+
+/// Merging of writes that wait.
+impl ZonePlug {
+    /// Puts `first` and the contiguous writes behind it into one command, as far as the limits go.
+    fn merge(&mut self, zone: ZoneNo, slot: usize, first: Box<Bio>, cx: &mut Cx<'_>) -> Box<Bio> {
+        let (end, longest) = (first.end(), self.limits.max_sectors.unwrap_or(u32::MAX));
+        let fits = longest.min(self.zones.capacity_of(zone).saturating_sub(self.zones.offset(first.sector)));
+        let mergeable = is_mergeable(&first)
+            && self.max_segments > 1
+            && self.next_merges(slot, first.flags, end, fits.saturating_sub(first.sectors))
+            && self.zones.place(zone, first.op, first.sector, first.sectors).is_ok();
+        if !mergeable {
+            return first;
+        }
+        let mut segments = self.spare.pop().unwrap_or_else(|| Vec::with_capacity(self.max_segments));
+        let (sector, flags, since) = (first.sector, first.flags, first.since);
+        let mut sectors = 0;
+        let mut next = Some(first);
+        while let Some(mut bio) = next {
+            if sectors > 0 {
+                cx.merged(&bio);
+            }
+            sectors += bio.sectors;
+            if let Payload::Data(data) = core::mem::take(&mut bio.payload) {
+                segments.push(data);
+            }
+            self.nodes.push(&mut self.slots[slot].riding, bio);
+            let more = segments.len() < self.max_segments
+                && self.next_merges(slot, flags, sector + u64::from(sectors), fits - sectors);
+            next = if more { self.nodes.pop(&mut self.slots[slot].waiting) } else { None };
+        }
+        self.zones.at_mut(zone).set(Bit::Merged, true);
+        let mut carrier = Bio::new(Op::Write, sector, sectors, Payload::Segments(segments)).with_flags(flags);
+        carrier.since = since;
+        cx.own_bio(carrier)
+    }
+
+    /// Whether the next waiting bio continues a write that ends at `end` and has room for `room` sectors more.
+    fn next_merges(&self, slot: usize, flags: Flags, end: Sector, room: u32) -> bool {
+        self.nodes
+            .front(&self.slots[slot].waiting)
+            .is_some_and(|next| is_mergeable(next) && next.flags == flags && next.sector == end && next.sectors <= room)
+    }
+
+    /// Gives a merged write's memory back to the bios it came from, and ends them.
+    fn unmerge(&mut self, zone: ZoneNo, mut carrier: Box<Bio>, status: Status, cx: &mut Cx<'_>) {
+        self.zones.at_mut(zone).set(Bit::Merged, false);
+        let slot = self.zones.at(zone).slot().expect("a merged write has a slot");
+        let Payload::Segments(mut segments) = core::mem::take(&mut carrier.payload) else {
+            unreachable!("a device below kept the payload of {carrier:?}")
+        };
+        for data in segments.drain(..) {
+            let mut bio = self.nodes.pop(&mut self.slots[slot].riding).expect("a rider for each segment");
+            bio.payload = Payload::Data(data);
+            cx.complete(bio, status);
+        }
+        self.spare.push(segments);
+        cx.recycle(carrier);
+    }
+}
+
+/// Reports and the reset of all zones.
+impl ZonePlug {
+    pub(super) fn report(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
+        self.reports += 1;
+        cx.submit(self.below[0], bio, 0);
+    }
+
+    fn reported(&mut self, bio: Box<Bio>, status: Status, word: u64, cx: &mut Cx<'_>) {
+        if word == OWN {
+            return self.learned(bio, status, cx);
+        }
+        if let (Status::Ok, Payload::Zones(report)) = (status, &bio.payload) {
+            report.iter().for_each(|zone| self.zones.learn(zone));
+        }
+        self.reports -= 1;
+        if self.reports == 0 {
+            self.zones.forget_touched();
+        }
+        cx.complete(bio, status);
+    }
+
+    fn learned(&mut self, bio: Box<Bio>, status: Status, cx: &mut Cx<'_>) {
+        let zone_sectors = self.limits.zoned.as_ref().map_or(0, |zoned| zoned.zone_sectors);
+        let zones = match &bio.payload {
+            Payload::Zones(report) if status.is_ok() => {
+                Zones::from_report(report, zone_sectors, self.limits.capacity).map_err(PlugError::Report)
+            }
+            _ => Err(PlugError::NoReport(status)),
+        };
+        match zones {
+            Ok(zones) => (self.zones, self.state) = (zones, State::Ready),
+            Err(error) => self.state = State::Failed(error),
+        }
+        cx.recycle(bio);
+        self.replay(cx);
+    }
+
+    /// Takes what waited behind, up to the next bio that makes others wait.
+    fn replay(&mut self, cx: &mut Cx<'_>) {
+        while matches!(self.state, State::Ready | State::Failed(_)) {
+            let Some(bio) = self.nodes.pop(&mut self.behind) else { return };
+            self.submit(bio, cx);
+        }
+    }
+
+    fn empty(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
+        if self.state != State::Ready {
+            return self.wait_behind(bio, cx);
+        }
+        self.state = State::Emptying;
+        self.reset_all = Some(bio);
+        if self.zones.busy == 0 {
+            self.send_reset_all(cx);
+        }
+    }
+
+    fn send_reset_all(&mut self, cx: &mut Cx<'_>) {
+        if let Some(bio) = self.reset_all.take() {
+            cx.submit(self.below[0], bio, 0);
+        }
+    }
+
+    fn emptied(&mut self, bio: Box<Bio>, status: Status, cx: &mut Cx<'_>) {
+        for zone in (0..self.zones.len() as u32).map(ZoneNo) {
+            self.touch(zone);
+            if status.is_ok() {
+                self.zones.manage(Op::ZoneResetAll, zone);
+            }
+        }
+        self.state = State::Ready;
+        cx.complete(bio, status);
+        self.replay(cx);
+    }
+}
+
+/// Whether a device that answers so has not moved the zone's write pointer.
+fn refused_untouched(status: Status) -> bool {
+    matches!(status, Status::NotSupported | Status::ZoneOpenResource | Status::ZoneActiveResource | Status::ReadOnly)
+}
+
+/// Whether a waiting bio may become part of a longer one: plain writes from one piece of memory.
+fn is_mergeable(bio: &Bio) -> bool {
+    let plain = !bio.flags.has(Flags::FUA) && !bio.flags.has(Flags::PREFLUSH);
+    bio.op == Op::Write && plain && matches!(bio.payload, Payload::Data(_))
+}
+
+/// Why a plug does not work or cannot change now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PlugError {
+    /// The device below has no zones.
+    NotZoned,
+    /// Writes are waiting or in flight.
+    Busy,
+    /// The device's report contradicts itself; the text says where.
+    Report(String),
+    /// The device did not report its zones.
+    NoReport(Status),
+}
+
+impl fmt::Display for PlugError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotZoned => f.write_str("the device below is not zoned: leave the write policy out"),
+            Self::Busy => f.write_str("writes are in flight: suspend the device and wait until it is drained"),
+            Self::Report(what) => write!(f, "{what}: the zones cannot be trusted, check the device"),
+            Self::NoReport(status) => write!(f, "the device does not report its zones ({status}): check the device"),
+        }
+    }
+}
+
+impl core::error::Error for PlugError {}
