@@ -5,6 +5,8 @@
 
 use core::fmt;
 
+use crate::zone::ZoneError;
+
 /// How a bio ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
@@ -145,6 +147,25 @@ impl Status {
     #[must_use]
     pub const fn and(self, other: Status) -> Status {
         if self.is_ok() { other } else { self }
+    }
+}
+
+/// A host sees the resource errors as such and every other misuse of a zone as an I/O error, as from the kernel
+/// (`drivers/block/null_blk/zoned.c:null_process_zoned_cmd`). Not `Offline`: that is a whole device, or one path to it.
+impl From<ZoneError> for Status {
+    fn from(error: ZoneError) -> Self {
+        match error {
+            ZoneError::TooManyActive => S::ZoneActiveResource,
+            ZoneError::TooManyOpen => S::ZoneOpenResource,
+            ZoneError::NoSuchZone
+            | ZoneError::Conventional
+            | ZoneError::NotAtWritePointer
+            | ZoneError::BeyondCapacity
+            | ZoneError::Full
+            | ZoneError::InvalidTransition
+            | ZoneError::ReadOnly
+            | ZoneError::Offline => S::Io,
+        }
     }
 }
 

@@ -11,8 +11,15 @@
 //! targets share the same functions, so a rule is right or wrong in one place.
 //! Numbers and names are the kernel's user-visible ABI (`include/uapi/linux/blkzoned.h`).
 
+mod disk;
 mod geometry;
+mod machine;
+mod recency;
+mod resources;
 mod types;
 
+pub use disk::{ReportFilter, RestoreError, ZonedDisk};
 pub use geometry::{GeometryError, ZoneGeometry};
+pub use machine::{Action, ZoneError, ZoneState};
+pub use resources::{Admission, ResourceLimits, ResourceLimitsError, Resources};
 pub use types::{Condition, Zone, ZoneKind, ZoneNo};
