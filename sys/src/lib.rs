@@ -1,1 +1,16 @@
 //! Everything unsafe is here.
+//!
+//! - [`request`]: what the kernel can be asked to do, together with all the memory that it touches meanwhile.
+//! - [`ring`]: a single-threaded io_uring that owns its requests until they are done.
+//! - [`unix`]: the few system calls that neither the standard library nor `rustix` makes safe.
+//!
+//! Every interface is sound without rules for the caller: what the kernel may write to is owned here until it is done.
+#![deny(unsafe_op_in_unsafe_fn)]
+#![warn(clippy::undocumented_unsafe_blocks)]
+
+pub mod request;
+pub mod ring;
+pub mod unix;
+
+pub use request::{Allocate, Fd, Part, Request};
+pub use ring::{Completion, Ring, RingError, RingHandle, Token};

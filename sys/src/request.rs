@@ -1,0 +1,306 @@
+//! What the kernel can be asked to do, together with all the memory that it touches meanwhile.
+
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::ptr;
+use std::rc::Rc;
+
+use io_uring::{opcode, squeue, types};
+use shingle_core::block::{Data, Payload};
+
+/// An open file or socket that any number of requests share. The last owner closes it.
+#[derive(Clone, Debug)]
+pub struct Fd(Rc<OwnedFd>);
+
+impl<T: Into<OwnedFd>> From<T> for Fd {
+    fn from(file: T) -> Self {
+        Fd(Rc::new(file.into()))
+    }
+}
+
+impl AsFd for Fd {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+impl Fd {
+    fn target(&self) -> types::Fd {
+        types::Fd(self.0.as_raw_fd())
+    }
+}
+
+/// How [`Request::Allocate`] changes a range of a file. None of them changes its size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Allocate {
+    /// Give the blocks back; the range reads as zeroes.
+    PunchHole,
+    /// Make the range read as zeroes and keep its blocks.
+    ZeroRange,
+}
+
+/// A piece of what [`Request::Send`] sends.
+#[derive(Debug)]
+pub enum Part {
+    /// All of these bytes.
+    Bytes(Vec<u8>),
+    /// All segments of this memory.
+    Payload(Payload),
+}
+
+impl Part {
+    /// Length in bytes.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        match self {
+            Part::Bytes(bytes) => bytes.len(),
+            Part::Payload(payload) => payload.bytes(),
+        }
+    }
+
+    /// Whether there is nothing to send.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// Work for the kernel. It comes back, with everything in it, when it is done.
+///
+/// `skip` is the number of bytes at the start of the memory that are done already: to continue after a short result, add
+/// the result to it and submit the request again. The offset in the file moves along.
+#[derive(Debug)]
+pub enum Request {
+    /// Reads from byte `at` of a file. The result is a number of bytes, 0 at the end of the file.
+    Read {
+        /// From where.
+        file: Fd,
+        /// The file offset of the payload's first byte.
+        at: u64,
+        /// Into where.
+        payload: Payload,
+        /// Bytes already read.
+        skip: usize,
+    },
+    /// Writes to byte `at` of a file. The result is a number of bytes.
+    Write {
+        /// To where.
+        file: Fd,
+        /// The file offset of the payload's first byte.
+        at: u64,
+        /// From where.
+        payload: Payload,
+        /// Bytes already written.
+        skip: usize,
+        /// Whether the bytes, and the size if it grew, are durable on completion (`RWF_DSYNC`).
+        durable: bool,
+    },
+    /// Makes what was written to a file before durable.
+    Sync {
+        /// Which file.
+        file: Fd,
+        /// Whether times and the like have to be durable too (`fsync` instead of `fdatasync`).
+        metadata: bool,
+    },
+    /// Changes what a range of a file is made of (`fallocate`).
+    Allocate {
+        /// Which file.
+        file: Fd,
+        /// Into what.
+        mode: Allocate,
+        /// First byte.
+        at: u64,
+        /// Number of bytes.
+        len: u64,
+    },
+    /// Sets the size of a file; what is added reads as zeroes.
+    Truncate {
+        /// Which file.
+        file: Fd,
+        /// Its new size in bytes.
+        len: u64,
+    },
+    /// Takes one connection from a listening socket.
+    Accept {
+        /// Which one.
+        listener: Fd,
+        /// The connection, on success.
+        accepted: Option<OwnedFd>,
+    },
+    /// Receives what is there, into the bytes of `into` from `at` on. The result is a number of bytes, 0 if the peer
+    /// sends no more.
+    Receive {
+        /// From where.
+        socket: Fd,
+        /// Memory; its length is the room.
+        into: Vec<u8>,
+        /// The first byte to fill.
+        at: usize,
+    },
+    /// Receives until the payload is full. The result is less only if the peer stopped or the connection failed.
+    ReceiveAll {
+        /// From where.
+        socket: Fd,
+        /// Into where.
+        payload: Payload,
+        /// Bytes already received.
+        skip: usize,
+    },
+    /// Sends all parts, one after the other. The result is a number of bytes; it can be short.
+    Send {
+        /// To where.
+        socket: Fd,
+        /// What.
+        parts: Vec<Part>,
+        /// Bytes already sent.
+        skip: usize,
+    },
+    /// Waits until a read would not block.
+    Readable {
+        /// On what.
+        file: Fd,
+    },
+}
+
+/// Headers that the kernel reads for a request of several segments. Pooled: they are as large as they ever were.
+#[derive(Default)]
+pub(crate) struct Headers {
+    vectors: Vec<libc::iovec>,
+    message: Option<Box<libc::msghdr>>,
+}
+
+/// Most segments that one system call takes (`UIO_MAXIOV`). With more, the result is short.
+const MOST_VECTORS: usize = 1024;
+
+impl Headers {
+    fn clear(&mut self) {
+        self.vectors.clear();
+    }
+
+    /// Adds bytes `skip..` of one segment, or takes it off `skip`.
+    fn push(&mut self, start: *mut u8, len: usize, skip: &mut usize) {
+        let over = (*skip).min(len);
+        *skip -= over;
+        if len > over && self.vectors.len() < MOST_VECTORS {
+            self.vectors.push(libc::iovec { iov_base: start.wrapping_add(over).cast(), iov_len: len - over });
+        }
+    }
+
+    fn push_payload(&mut self, payload: &Payload, skip: &mut usize) {
+        for data in payload.segments() {
+            self.push(start_of(data), data.len(), skip);
+        }
+    }
+
+    /// A message header over the vectors. Its address is stable as it is boxed; that of the vectors as nobody adds any.
+    fn message(&mut self) -> *mut libc::msghdr {
+        // SAFETY: `msghdr` is a plain C struct of integers and pointers: all zeroes is a valid value.
+        let message = self.message.get_or_insert_with(|| Box::new(unsafe { std::mem::zeroed() }));
+        message.msg_iov = self.vectors.as_mut_ptr();
+        message.msg_iovlen = self.vectors.len() as _;
+        ptr::from_mut(message.as_mut())
+    }
+}
+
+/// The memory is atomics, so writing through a shared pointer is what it is for.
+fn start_of(data: &Data) -> *mut u8 {
+    data.words().as_ptr().cast_mut().cast()
+}
+
+impl Request {
+    /// The submission entry for this request. It points into memory that `self` owns on the heap and into `headers`: both
+    /// have to stay as they are until the completion. Moving them is fine, changing or dropping them is not.
+    ///
+    /// # Panics
+    /// If `skip` or `at` lies past the end of the memory: the caller made both.
+    pub(crate) fn entry(&mut self, headers: &mut Headers) -> squeue::Entry {
+        headers.clear();
+        match self {
+            Request::Read { file, at, payload, skip } => read(file, *at, payload, *skip, headers),
+            Request::Write { file, at, payload, skip, durable } => {
+                let flags = if *durable { libc::RWF_DSYNC } else { 0 };
+                write(file, *at, payload, *skip, headers, flags)
+            }
+            Request::Sync { file, metadata } => {
+                let flags = if *metadata { types::FsyncFlags::empty() } else { types::FsyncFlags::DATASYNC };
+                opcode::Fsync::new(file.target()).flags(flags).build()
+            }
+            Request::Allocate { file, mode, at, len } => {
+                let mode = match mode {
+                    Allocate::PunchHole => libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE,
+                    Allocate::ZeroRange => libc::FALLOC_FL_ZERO_RANGE | libc::FALLOC_FL_KEEP_SIZE,
+                };
+                opcode::Fallocate::new(file.target(), *len).offset(*at).mode(mode).build()
+            }
+            Request::Truncate { file, len } => opcode::Ftruncate::new(file.target(), *len).build(),
+            Request::Accept { listener, .. } => {
+                let accept = opcode::Accept::new(listener.target(), ptr::null_mut(), ptr::null_mut());
+                accept.flags(libc::SOCK_CLOEXEC).build()
+            }
+            Request::Receive { socket, into, at } => {
+                let room = &mut into[*at..];
+                opcode::Recv::new(socket.target(), room.as_mut_ptr(), length(room.len())).build()
+            }
+            Request::ReceiveAll { socket, payload, skip } => receive_all(socket, payload, *skip, headers),
+            Request::Send { socket, parts, skip } => send(socket, parts, *skip, headers),
+            Request::Readable { file } => opcode::PollAdd::new(file.target(), libc::POLLIN as u32).build(),
+        }
+    }
+}
+
+fn read(file: &Fd, at: u64, payload: &Payload, skip: usize, headers: &mut Headers) -> squeue::Entry {
+    let at = at + skip as u64;
+    if let Payload::Data(data) = payload {
+        let (start, len) = rest_of(data, skip);
+        return opcode::Read::new(file.target(), start, len).offset(at).build();
+    }
+    headers.push_payload(payload, &mut { skip });
+    let vectors = &headers.vectors;
+    opcode::Readv::new(file.target(), vectors.as_ptr(), vectors.len() as u32).offset(at).build()
+}
+
+fn write(file: &Fd, at: u64, payload: &Payload, skip: usize, headers: &mut Headers, flags: i32) -> squeue::Entry {
+    let at = at + skip as u64;
+    if let Payload::Data(data) = payload {
+        let (start, len) = rest_of(data, skip);
+        return opcode::Write::new(file.target(), start, len).offset(at).rw_flags(flags).build();
+    }
+    headers.push_payload(payload, &mut { skip });
+    let vectors = &headers.vectors;
+    opcode::Writev::new(file.target(), vectors.as_ptr(), vectors.len() as u32).offset(at).rw_flags(flags).build()
+}
+
+fn receive_all(socket: &Fd, payload: &Payload, skip: usize, headers: &mut Headers) -> squeue::Entry {
+    let flags = libc::MSG_WAITALL;
+    if let Payload::Data(data) = payload {
+        let (start, len) = rest_of(data, skip);
+        return opcode::Recv::new(socket.target(), start, len).flags(flags).build();
+    }
+    headers.push_payload(payload, &mut { skip });
+    opcode::RecvMsg::new(socket.target(), headers.message()).flags(flags as u32).build()
+}
+
+fn send(socket: &Fd, parts: &mut [Part], mut skip: usize, headers: &mut Headers) -> squeue::Entry {
+    for part in parts {
+        match part {
+            Part::Bytes(bytes) => headers.push(bytes.as_mut_ptr(), bytes.len(), &mut skip),
+            Part::Payload(payload) => headers.push_payload(payload, &mut skip),
+        }
+    }
+    // A peer that is gone is an error of this request, not a signal for the process.
+    let flags = libc::MSG_NOSIGNAL | libc::MSG_WAITALL;
+    if let [only] = headers.vectors.as_slice() {
+        return opcode::Send::new(socket.target(), only.iov_base.cast(), length(only.iov_len)).flags(flags).build();
+    }
+    opcode::SendMsg::new(socket.target(), headers.message()).flags(flags as u32).build()
+}
+
+/// What is left of one segment after its first `skip` bytes.
+fn rest_of(data: &Data, skip: usize) -> (*mut u8, u32) {
+    assert!(skip <= data.len(), "skip of {skip} bytes in {}", data.len());
+    (start_of(data).wrapping_add(skip), length(data.len() - skip))
+}
+
+/// The kernel moves at most this much in one call anyway (`MAX_RW_COUNT`).
+fn length(bytes: usize) -> u32 {
+    bytes.min(0x7fff_f000) as u32
+}

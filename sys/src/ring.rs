@@ -1,0 +1,545 @@
+//! A single-threaded io_uring that owns its requests until they are done.
+//!
+//! A [`Request`] is moved in and moved out again; between the two the kernel reads and writes memory that only the ring
+//! can drop. Nothing is given up early: a ring that is dropped cancels what is in flight, waits for it, and leaks what
+//! does not end in time.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::fmt;
+use std::io;
+use std::mem;
+use std::os::fd::{FromRawFd, OwnedFd};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use io_uring::{IoUring, opcode, register::Probe, squeue, types};
+use slab::Slab;
+
+use crate::request::{Headers, Request};
+
+/// Whose a request is. The ring hands it back and makes nothing of it, except to find requests to cancel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Token {
+    /// Who asked.
+    pub owner: u64,
+    /// What the owner calls it.
+    pub word: u64,
+}
+
+/// A request that is done.
+#[derive(Debug)]
+pub struct Completion {
+    /// What it was submitted under.
+    pub token: Token,
+    /// The result of the system call: bytes or 0, or a negative errno.
+    pub result: i32,
+    /// The request, with its memory.
+    pub request: Request,
+}
+
+struct Slot {
+    token: Token,
+    request: Request,
+    /// Read by the kernel until the completion.
+    headers: Headers,
+}
+
+/// Requests in flight, an io_uring, and what waits for room in it.
+///
+/// It belongs to the thread that made it: requests hold `Rc`s, so it cannot be sent to another.
+pub struct Ring {
+    uring: IoUring,
+    slots: Slab<Slot>,
+    spare_headers: Vec<Headers>,
+    /// Entries for which the queues have no room yet.
+    backlog: VecDeque<squeue::Entry>,
+    /// Completions that need no kernel: slot and result.
+    ready: VecDeque<(usize, i32)>,
+    /// Entries pushed and not completed. At most the completion queue's size, so it never overflows.
+    in_kernel: usize,
+    can_truncate: bool,
+}
+
+/// Entries of the submission queue.
+const ENTRIES: u32 = 256;
+/// Entries of the completion queue, and so the most requests that the kernel works on at once.
+const COMPLETIONS: u32 = 4096;
+/// Most requests in flight, those in the backlog included.
+const MOST_REQUESTS: usize = 1 << 16;
+/// How long a dropped ring waits for the kernel.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// The completion of a cancellation: nobody waits for it.
+const NOBODY: u64 = u64::MAX;
+
+impl Ring {
+    /// A new ring, with as much as this kernel offers of what makes one fast.
+    pub fn new() -> Result<Self, RingError> {
+        let uring = build().map_err(RingError::setup)?;
+        if !uring.params().is_feature_ext_arg() || !uring.params().is_feature_nodrop() {
+            return Err(RingError::setup(io::Error::from_raw_os_error(libc::ENOSYS)));
+        }
+        let mut probe = Probe::new();
+        let probed = uring.submitter().register_probe(&mut probe).is_ok();
+        Ok(Self {
+            can_truncate: probed && probe.is_supported(opcode::Ftruncate::CODE),
+            uring,
+            slots: Slab::with_capacity(ENTRIES as usize),
+            spare_headers: Vec::with_capacity(ENTRIES as usize),
+            backlog: VecDeque::with_capacity(ENTRIES as usize),
+            ready: VecDeque::with_capacity(16),
+            in_kernel: 0,
+        })
+    }
+
+    /// Takes a request. Its completion appears, never before the next [`Ring::wait`], under `token`. A request beyond the
+    /// bound of 65,536 in flight comes straight back.
+    pub fn submit(&mut self, token: Token, mut request: Request) -> Result<(), Request> {
+        if self.slots.len() == MOST_REQUESTS {
+            return Err(request);
+        }
+        let mut headers = self.spare_headers.pop().unwrap_or_default();
+        let index = self.slots.vacant_key();
+        if let (Request::Truncate { file, len }, false) = (&request, self.can_truncate) {
+            let result = crate::unix::truncate(file, *len);
+            self.ready.push_back((index, result.map_or_else(|e| -e.raw_os_error().unwrap_or(libc::EIO), |()| 0)));
+            self.slots.insert(Slot { token, request, headers });
+        } else {
+            let entry = request.entry(&mut headers).user_data(index as u64);
+            self.slots.insert(Slot { token, request, headers });
+            self.enqueue(entry);
+        }
+        Ok(())
+    }
+
+    /// Asks the kernel to give up all requests under `token`. Each still completes, as cancelled or as done.
+    pub fn cancel(&mut self, token: Token) {
+        let indices: Vec<usize> = self.slots.iter().filter(|(_, s)| s.token == token).map(|(i, _)| i).collect();
+        for index in indices {
+            self.cancel_slot(index);
+        }
+    }
+
+    fn cancel_slot(&mut self, index: usize) {
+        let waiting = self.backlog.iter().position(|entry| entry.get_user_data() == index as u64);
+        if let Some(position) = waiting {
+            self.backlog.remove(position);
+            self.ready.push_back((index, -libc::ECANCELED));
+        } else if !self.ready.iter().any(|(ready, _)| *ready == index) {
+            self.enqueue(opcode::AsyncCancel::new(index as u64).build().user_data(NOBODY));
+        }
+    }
+
+    /// Hands everything over to the kernel and waits until something is done or the time is up; `None` waits for ever.
+    /// A signal ends it early.
+    pub fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()> {
+        self.refill();
+        let something = !self.ready.is_empty() || !self.uring.completion().is_empty();
+        let entered = match timeout {
+            _ if something => self.poke(),
+            Some(Duration::ZERO) => self.poke(),
+            Some(timeout) => {
+                let timeout = types::Timespec::from(timeout);
+                self.uring.submitter().submit_with_args(1, &types::SubmitArgs::new().timespec(&timeout))
+            }
+            None => self.uring.submit_and_wait(1),
+        };
+        match entered {
+            Err(error) if !is_passing(&error) => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// Submits without waiting, and lets the kernel post what is done; no system call if there is neither.
+    fn poke(&mut self) -> io::Result<usize> {
+        let queue = self.uring.submission();
+        let nothing = queue.is_empty() && !queue.taskrun() && !queue.cq_overflow();
+        drop(queue);
+        if nothing { Ok(0) } else { self.uring.submit() }
+    }
+
+    /// Takes the next completion that is there.
+    pub fn pop(&mut self) -> Option<Completion> {
+        if let Some((index, result)) = self.ready.pop_front() {
+            return Some(self.finish(index, result));
+        }
+        loop {
+            let entry = self.uring.completion().next()?;
+            self.in_kernel -= 1;
+            if entry.user_data() != NOBODY {
+                return Some(self.finish(entry.user_data() as usize, entry.result()));
+            }
+        }
+    }
+
+    /// Requests that are not popped yet.
+    #[must_use]
+    pub fn in_flight(&self) -> usize {
+        self.slots.len()
+    }
+
+    fn finish(&mut self, index: usize, result: i32) -> Completion {
+        let Slot { token, mut request, headers } = self.slots.remove(index);
+        self.spare_headers.push(headers);
+        if let Request::Accept { accepted, .. } = &mut request
+            && result >= 0
+        {
+            // SAFETY: the kernel has just opened this descriptor for us and nobody else knows it.
+            *accepted = Some(unsafe { OwnedFd::from_raw_fd(result) });
+        }
+        Completion { token, result, request }
+    }
+
+    fn enqueue(&mut self, entry: squeue::Entry) {
+        if !self.backlog.is_empty() || !self.push(&entry) {
+            self.backlog.push_back(entry);
+        }
+    }
+
+    /// Moves what waits for room into the submission queue, as far as there is room.
+    fn refill(&mut self) {
+        while let Some(entry) = self.backlog.pop_front() {
+            if !self.push(&entry) {
+                self.backlog.push_front(entry);
+                return;
+            }
+        }
+    }
+
+    fn push(&mut self, entry: &squeue::Entry) -> bool {
+        if self.in_kernel >= COMPLETIONS as usize {
+            return false;
+        }
+        // A full queue is handed over now; if the kernel is short of memory, the entry waits.
+        if self.uring.submission().is_full() && self.uring.submit().is_err() {
+            return false;
+        }
+        // SAFETY: what the entry points to is owned by the slot that its user data names, or it points to nothing. A slot
+        // is removed only when its completion was taken out, or leaked. Descriptors are kept open by the slot as well.
+        // Memory behind an `Arc<dyn Memory>` stays where it is while the slot's `Arc` shares it.
+        let pushed = unsafe { self.uring.submission().push(entry) }.is_ok();
+        self.in_kernel += usize::from(pushed);
+        pushed
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        // What the kernel has not seen can simply go.
+        for entry in mem::take(&mut self.backlog) {
+            if entry.get_user_data() != NOBODY {
+                self.slots.remove(entry.get_user_data() as usize);
+            }
+        }
+        let indices: Vec<usize> = self.slots.iter().map(|(index, _)| index).collect();
+        indices.into_iter().for_each(|index| self.cancel_slot(index));
+        let give_up = Instant::now() + PATIENCE;
+        loop {
+            while self.pop().is_some() {}
+            let left = give_up.saturating_duration_since(Instant::now());
+            if self.slots.is_empty() || left.is_zero() || self.wait(Some(left)).is_err() {
+                break;
+            }
+        }
+        // The kernel may still write to what is left, even after the ring is closed: it must stay where it is.
+        mem::forget(mem::take(&mut self.slots));
+    }
+}
+
+/// Errors that the next call may not have.
+fn is_passing(error: &io::Error) -> bool {
+    let passing = [libc::ETIME, libc::EINTR, libc::EBUSY, libc::EAGAIN];
+    error.raw_os_error().is_some_and(|errno| passing.contains(&errno))
+}
+
+/// Tries the sets of features that kernels have had, newest first.
+fn build() -> io::Result<IoUring> {
+    let choices: [fn(&mut io_uring::Builder) -> &mut io_uring::Builder; 4] = [
+        // Linux 6.6.
+        |b| b.setup_single_issuer().setup_defer_taskrun().setup_taskrun_flag().setup_submit_all().setup_no_sqarray(),
+        // Linux 6.1.
+        |b| b.setup_single_issuer().setup_defer_taskrun().setup_taskrun_flag().setup_submit_all(),
+        // Linux 5.19.
+        |b| b.setup_coop_taskrun().setup_taskrun_flag().setup_submit_all(),
+        |b| b,
+    ];
+    let mut outcome = Err(io::Error::from_raw_os_error(libc::ENOSYS));
+    for choose in choices {
+        let mut builder = IoUring::builder();
+        choose(builder.dontfork().setup_clamp().setup_cqsize(COMPLETIONS));
+        outcome = builder.build(ENTRIES);
+        if !outcome.as_ref().is_err_and(|e| e.raw_os_error() == Some(libc::EINVAL)) {
+            break;
+        }
+    }
+    outcome
+}
+
+/// Why there is no ring.
+#[derive(Debug)]
+pub struct RingError {
+    source: io::Error,
+}
+
+impl RingError {
+    fn setup(source: io::Error) -> Self {
+        Self { source }
+    }
+
+    fn next_step(&self) -> &'static str {
+        match self.source.raw_os_error() {
+            Some(libc::ENOSYS) => {
+                "this kernel or sandbox has no io_uring of Linux 5.11 or newer: use a newer kernel, or let the \
+                 container's seccomp profile pass io_uring_setup, io_uring_enter and io_uring_register"
+            }
+            Some(libc::EPERM | libc::EACCES) => {
+                "it is forbidden here: set the sysctl kernel.io_uring_disabled to 0, or let the container's seccomp \
+                 profile pass io_uring_setup, io_uring_enter and io_uring_register"
+            }
+            Some(libc::ENOMEM) => "memory for it may not be locked: raise the limit shown by `ulimit -l`",
+            Some(libc::EMFILE | libc::ENFILE) => "too many files are open: raise the limit shown by `ulimit -n`",
+            _ => "check the kernel log",
+        }
+    }
+}
+
+impl fmt::Display for RingError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cannot set up io_uring: {}; {}", self.source, self.next_step())
+    }
+}
+
+impl std::error::Error for RingError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.source)
+    }
+}
+
+/// A ring that the devices and sources of one thread share.
+#[derive(Clone)]
+pub struct RingHandle(Rc<RefCell<Ring>>);
+
+impl RingHandle {
+    /// A new ring.
+    pub fn new() -> Result<Self, RingError> {
+        Ok(Self(Rc::new(RefCell::new(Ring::new()?))))
+    }
+
+    /// See [`Ring::submit`].
+    pub fn submit(&self, token: Token, request: Request) -> Result<(), Request> {
+        self.0.borrow_mut().submit(token, request)
+    }
+
+    /// See [`Ring::cancel`].
+    pub fn cancel(&self, token: Token) {
+        self.0.borrow_mut().cancel(token);
+    }
+
+    /// See [`Ring::wait`].
+    pub fn wait(&self, timeout: Option<Duration>) -> io::Result<()> {
+        self.0.borrow_mut().wait(timeout)
+    }
+
+    /// See [`Ring::pop`].
+    #[must_use]
+    pub fn pop(&self) -> Option<Completion> {
+        self.0.borrow_mut().pop()
+    }
+
+    /// See [`Ring::in_flight`].
+    #[must_use]
+    pub fn in_flight(&self) -> usize {
+        self.0.borrow().in_flight()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::io::{Read as _, Write as _};
+    use std::net::{TcpListener, TcpStream};
+    use std::os::fd::AsFd;
+    use std::os::unix::net::UnixStream;
+
+    use shingle_core::block::{Data, Payload};
+
+    use super::*;
+    use crate::request::{Allocate, Fd, Part};
+
+    fn token(word: u64) -> Token {
+        Token { owner: 7, word }
+    }
+
+    /// A file that is gone when it is closed.
+    fn scratch_file() -> Fd {
+        let path =
+            std::env::temp_dir().join(format!("shingle-ring-{}-{:?}", std::process::id(), std::thread::current().id()));
+        let file = File::options().read(true).write(true).create_new(true).open(&path).unwrap();
+        std::fs::remove_file(path).unwrap();
+        file.into()
+    }
+
+    fn next(ring: &mut Ring) -> Completion {
+        loop {
+            if let Some(done) = ring.pop() {
+                return done;
+            }
+            ring.wait(None).unwrap();
+        }
+    }
+
+    fn one(ring: &mut Ring, request: Request) -> (i32, Request) {
+        ring.submit(token(1), request).unwrap();
+        let done = next(ring);
+        assert_eq!(done.token, token(1));
+        (done.result, done.request)
+    }
+
+    fn segments(sizes: &[usize]) -> Payload {
+        Payload::Segments(sizes.iter().map(|n| Data::zeroed(*n)).collect())
+    }
+
+    fn bytes(payload: &Payload) -> Vec<u8> {
+        payload.segments().iter().flat_map(Data::to_vec).collect()
+    }
+
+    #[test]
+    fn what_is_written_in_segments_is_read_back_in_one_and_a_short_read_continues() {
+        let (mut ring, file) = (Ring::new().unwrap(), scratch_file());
+        let payload = segments(&[512, 1024, 512]);
+        payload.segments().iter().zip([1, 2, 3]).for_each(|(data, n)| data.fill(n));
+        let expected = bytes(&payload);
+        let write = Request::Write { file: file.clone(), at: 4096, payload, skip: 0, durable: true };
+        assert_eq!(one(&mut ring, write).0, 2048);
+        let payload = Payload::Data(Data::zeroed(4096));
+        let (got, request) = one(&mut ring, Request::Read { file: file.clone(), at: 4096, payload, skip: 0 });
+        let Request::Read { payload, .. } = request else { panic!("another request came back") };
+        assert_eq!((got, &bytes(&payload)[..2048]), (2048, &expected[..]));
+        let (got, _) = one(&mut ring, Request::Read { file, at: 4096, payload, skip: 2048 });
+        assert_eq!(got, 0, "the file ends here");
+    }
+
+    #[test]
+    fn skipping_starts_inside_of_a_later_segment() {
+        let (mut ring, file) = (Ring::new().unwrap(), scratch_file());
+        let payload = segments(&[512, 512, 512]);
+        payload.segments().iter().zip([1, 2, 3]).for_each(|(data, n)| data.fill(n));
+        assert_eq!(
+            one(&mut ring, Request::Write { file: file.clone(), at: 0, payload, skip: 768, durable: false }).0,
+            768
+        );
+        let (got, request) =
+            one(&mut ring, Request::Read { file, at: 0, payload: Payload::Data(Data::zeroed(1536)), skip: 0 });
+        let Request::Read { payload, .. } = request else { panic!("another request came back") };
+        assert_eq!(got, 1536);
+        let expected: Vec<u8> = [(0, 768), (2, 256), (3, 512)].iter().flat_map(|(b, n)| vec![*b; *n]).collect();
+        assert_eq!(bytes(&payload), expected);
+    }
+
+    #[test]
+    #[should_panic(expected = "skip")]
+    fn skipping_past_the_memory_never_reaches_the_kernel() {
+        let (mut ring, file) = (Ring::new().unwrap(), scratch_file());
+        let payload = Payload::Data(Data::zeroed(512));
+        let _ = ring.submit(token(0), Request::Read { file, at: 0, payload, skip: 513 });
+    }
+
+    #[test]
+    fn sizes_change_with_and_without_kernel_support() {
+        let (mut ring, file) = (Ring::new().unwrap(), scratch_file());
+        for (supported, len) in [(ring.can_truncate, 10_000), (false, 5_000)] {
+            ring.can_truncate = supported;
+            assert_eq!(one(&mut ring, Request::Truncate { file: file.clone(), len }).0, 0);
+            assert_eq!(File::from(file.as_fd().try_clone_to_owned().unwrap()).metadata().unwrap().len(), len);
+        }
+        assert_eq!(one(&mut ring, Request::Truncate { file: file.clone(), len: u64::MAX }).0, -libc::EFBIG);
+        let punch = Request::Allocate { file: file.clone(), mode: Allocate::PunchHole, at: 0, len: 4096 };
+        assert_eq!(one(&mut ring, punch).0, 0);
+        assert_eq!(one(&mut ring, Request::Sync { file, metadata: false }).0, 0);
+    }
+
+    #[test]
+    fn a_connection_is_accepted_and_parts_arrive_in_order() {
+        let mut ring = Ring::new().unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (result, request) = one(&mut ring, Request::Accept { listener: listener.into(), accepted: None });
+        let Request::Accept { accepted: Some(server), .. } = request else { panic!("no connection: {result}") };
+        let socket = Fd::from(server);
+        let data = Data::zeroed(16);
+        data.fill(b'd');
+        let parts = vec![Part::Bytes(b"head".to_vec()), Part::Payload(Payload::Data(data)), Part::Bytes(b"t".to_vec())];
+        assert_eq!(one(&mut ring, Request::Send { socket: socket.clone(), parts, skip: 2 }).0, 19);
+        let mut got = [0; 19];
+        client.read_exact(&mut got).unwrap();
+        assert_eq!(&got, b"adddddddddddddddddt");
+        client.write_all(&[5; 20]).unwrap();
+        let receive = Request::ReceiveAll { socket: socket.clone(), payload: segments(&[8, 8]), skip: 0 };
+        let (result, request) = one(&mut ring, receive);
+        let Request::ReceiveAll { payload, .. } = request else { panic!("another request came back") };
+        assert_eq!((result, bytes(&payload)), (16, vec![5; 16]));
+        let (result, request) = one(&mut ring, Request::Receive { socket: socket.clone(), into: vec![0; 64], at: 60 });
+        let Request::Receive { into, .. } = request else { panic!("another request came back") };
+        assert_eq!((result, &into[58..]), (4, &[0, 0, 5, 5, 5, 5][..]));
+        drop(client);
+        assert_eq!(one(&mut ring, Request::Receive { socket, into: vec![0; 8], at: 0 }).0, 0, "the peer is gone");
+    }
+
+    #[test]
+    fn a_cancelled_request_comes_back_as_cancelled() {
+        let mut ring = Ring::new().unwrap();
+        let (quiet, _peer) = UnixStream::pair().unwrap();
+        ring.submit(token(9), Request::Readable { file: quiet.into() }).unwrap();
+        ring.wait(Some(Duration::ZERO)).unwrap();
+        assert!(ring.pop().is_none());
+        ring.cancel(token(9));
+        let done = next(&mut ring);
+        assert_eq!((done.token, done.result), (token(9), -libc::ECANCELED));
+        assert_eq!(ring.in_flight(), 0);
+    }
+
+    #[test]
+    fn more_requests_than_the_queues_hold_all_complete_and_beyond_the_bound_they_come_back() {
+        let mut ring = Ring::new().unwrap();
+        let (quiet, peer) = UnixStream::pair().unwrap();
+        let file = Fd::from(quiet);
+        for word in 0..MOST_REQUESTS as u64 {
+            ring.submit(token(word), Request::Readable { file: file.clone() }).unwrap();
+        }
+        assert!(ring.submit(token(0), Request::Readable { file: file.clone() }).is_err());
+        ring.cancel(token(MOST_REQUESTS as u64 - 1));
+        let done = next(&mut ring);
+        assert_eq!(
+            (done.token.word, done.result),
+            (MOST_REQUESTS as u64 - 1, -libc::ECANCELED),
+            "it was in the backlog"
+        );
+        (&peer).write_all(b"x").unwrap();
+        let mut seen = vec![false; MOST_REQUESTS - 1];
+        for _ in 0..seen.len() {
+            let done = next(&mut ring);
+            assert!(!mem::replace(&mut seen[done.token.word as usize], true), "{} completed twice", done.token.word);
+        }
+        assert_eq!(ring.in_flight(), 0);
+    }
+
+    #[test]
+    fn dropping_the_ring_takes_back_what_is_in_flight() {
+        let (quiet, peer) = UnixStream::pair().unwrap();
+        let mut ring = Ring::new().unwrap();
+        let payload = Payload::Data(Data::zeroed(4096));
+        ring.submit(token(1), Request::ReceiveAll { socket: quiet.into(), payload, skip: 0 }).unwrap();
+        ring.wait(Some(Duration::ZERO)).unwrap();
+        drop(ring);
+        let error = (&peer).write_all(b"nobody reads this").unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::BrokenPipe, "the last owner of the socket was the request");
+    }
+
+    #[test]
+    fn an_error_of_the_setup_names_the_cause_and_the_next_step() {
+        for (errno, step) in [(libc::EPERM, "kernel.io_uring_disabled"), (libc::ENOSYS, "newer kernel")] {
+            let message = RingError::setup(io::Error::from_raw_os_error(errno)).to_string();
+            assert!(message.starts_with("cannot set up io_uring: ") && message.contains(step), "{message}");
+        }
+    }
+}
