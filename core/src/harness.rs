@@ -255,6 +255,11 @@ impl Harness {
         tag
     }
 
+    /// Submits bios one after another; the result is their numbers.
+    pub fn submit_all(&mut self, bios: impl IntoIterator<Item = Bio>) -> Vec<u64> {
+        bios.into_iter().map(|bio| self.submit(bio)).collect()
+    }
+
     /// Takes hops until none is left, with a look at the layer after each.
     pub fn run(&mut self) {
         while self.stack.step() {

@@ -135,12 +135,12 @@ mod tests {
         let mut nodes = Nodes::with_capacity(4);
         let (mut a, mut b) = (List::EMPTY, List::EMPTY);
         for round in 0..3 {
-            (0..4).for_each(|n| nodes.push([&mut a, &mut b][n as usize % 2], bio(round * 10 + n)));
+            (0..4).for_each(|n| nodes.push(if n % 2 == 0 { &mut a } else { &mut b }, bio(round * 10 + n)));
             assert_eq!((a.len(), b.len()), (2, 2));
             assert_eq!(nodes.front(&a).unwrap().sector, Sector(round * 10));
             assert_eq!(nodes.iter(&b).map(|bio| bio.sector.0 % 10).collect::<Vec<_>>(), [1, 3]);
             for n in 0..4 {
-                let list = [&mut a, &mut b][n as usize % 2];
+                let list = if n % 2 == 0 { &mut a } else { &mut b };
                 assert_eq!(nodes.pop(list).unwrap().sector, Sector(round * 10 + n));
             }
             assert!(nodes.pop(&mut a).is_none() && b.is_empty());

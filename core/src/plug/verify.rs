@@ -26,8 +26,7 @@ impl ZonePlug {
             slots += 1;
             let Some(slot) = self.slots.get(slot) else { return must(false, "its slot is gone") };
             must(slot.zone == zone, "its slot is another zone's")?;
-            must(!slot.is_unused(), "a slot that nothing uses")?;
-            must(record.is(Bit::Busy), "bios wait in a free zone: a lost wake-up")?;
+            must(record.is(Bit::Busy), "a free zone keeps a slot: what waits in it is lost")?;
             must(slot.riding.is_empty() != record.is(Bit::Merged), "riders and merged write disagree")?;
         }
         if (busy, slots) == (self.active(), self.slots.len()) {

@@ -239,8 +239,11 @@ fn class(zone: &Zone) -> Class {
     }
 }
 
-/// The offset of the next write; in a zone that takes none it is the capacity.
+/// The offset of the next write; a sequential zone that takes none has it at its capacity.
 fn offset(zone: &Zone) -> u32 {
+    if zone.kind == ZoneKind::Conventional {
+        return 0;
+    }
     let in_range = zone.wp.0.saturating_sub(zone.start.0).min(zone.capacity);
     if zone.cond.has_write_pointer() { in_range as u32 } else { zone.capacity as u32 }
 }

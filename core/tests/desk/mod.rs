@@ -1,0 +1,99 @@
+//! A plug on a desk: what the plug's tests share.
+#![allow(dead_code, reason = "each test file uses its part")]
+
+use shingle_core::block::{Bio, DeviceId, Flags, Op, Payload, Stack};
+use shingle_core::harness::{Desk, Harness, Held};
+use shingle_core::plug::{Append, PlugOptions, WritePolicy, ZonePlug};
+use shingle_core::sector::Sector;
+
+/// Length of a zone on the desk, in sectors.
+pub const ZONE: u32 = 64;
+
+/// What must hold after every hop.
+pub fn check(stack: &Stack, top: DeviceId) {
+    if let Some(plug) = stack.device::<ZonePlug>(top) {
+        plug.verify().unwrap();
+    }
+}
+
+pub fn plug_over(desk: Desk, options: PlugOptions) -> Harness {
+    Harness::new(desk, |below, limits| Box::new(ZonePlug::new(below, limits, options).unwrap()), check)
+}
+
+/// Eight zones of 64 sectors, the first conventional.
+pub fn plug() -> Harness {
+    plug_over(Desk::zoned(8, ZONE, ZONE, 1), PlugOptions::default())
+}
+
+pub fn with_policy(policy: WritePolicy) -> Harness {
+    plug_over(Desk::zoned(8, ZONE, ZONE, 1), PlugOptions { policy, ..PlugOptions::default() })
+}
+
+pub fn with_native_append() -> Harness {
+    let mut desk = Desk::zoned(8, ZONE, ZONE, 1);
+    desk.limits_mut().zoned.as_mut().unwrap().max_append = Some(ZONE);
+    plug_over(desk, PlugOptions { append: Append::Native, ..PlugOptions::default() })
+}
+
+pub fn the_plug(harness: &Harness) -> &ZonePlug {
+    harness.stack.device(harness.top).unwrap()
+}
+
+/// A data bio whose every byte is the low byte of its sector's number, counted from `sector`.
+pub fn data(op: Op, sector: u64, sectors: u32) -> Bio {
+    let memory = shingle_core::block::Data::zeroed(sectors as usize * 512);
+    for n in 0..sectors as usize {
+        memory.slice(n * 512, 512).fill((sector + n as u64) as u8);
+    }
+    Bio::new(op, Sector(sector), sectors, Payload::Data(memory))
+}
+
+pub fn write(sector: u64, sectors: u32) -> Bio {
+    data(Op::Write, sector, sectors)
+}
+
+pub fn append(zone: u64, sectors: u32) -> Bio {
+    data(Op::ZoneAppend, zone * u64::from(ZONE), sectors)
+}
+
+pub fn read(sector: u64, sectors: u32) -> Bio {
+    data(Op::Read, sector, sectors)
+}
+
+pub fn manage(op: Op, zone: u64) -> Bio {
+    Bio::new(op, Sector(zone * u64::from(ZONE)), 0, Payload::None)
+}
+
+pub fn reset(zone: u64) -> Bio {
+    manage(Op::ZoneReset, zone)
+}
+
+pub fn finish(zone: u64) -> Bio {
+    manage(Op::ZoneFinish, zone)
+}
+
+pub fn reset_all() -> Bio {
+    manage(Op::ZoneResetAll, 0)
+}
+
+pub fn report() -> Bio {
+    Bio::new(Op::ReportZones, Sector(0), 0, Payload::Zones(Vec::with_capacity(64)))
+}
+
+pub fn flush() -> Bio {
+    Bio::new(Op::Flush, Sector(0), 0, Payload::None)
+}
+
+pub fn fua(bio: Bio) -> Bio {
+    bio.with_flags(Flags::FUA)
+}
+
+/// What lies on the desk, as `op first+length` in order of arrival.
+pub fn at_desk(harness: &Harness) -> Vec<String> {
+    harness.held().iter().map(|Held { op, sector, sectors, .. }| format!("{} {sector}+{sectors}", op.name())).collect()
+}
+
+/// Start of zone `n`.
+pub fn zone(n: u64) -> u64 {
+    n * u64::from(ZONE)
+}
