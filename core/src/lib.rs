@@ -20,5 +20,6 @@ pub mod block;
 pub mod harness;
 pub mod plug;
 pub mod sector;
+pub mod target;
 pub mod time;
 pub mod zone;

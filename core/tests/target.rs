@@ -1,0 +1,234 @@
+//! Tables, `linear` and `error`: what they map, what comes back in the caller's own sectors, and what they refuse.
+
+mod desk;
+
+use desk::*;
+use shingle_core::block::{Bio, BlockDevice, DeviceId, Limits, Op, Payload, Stack, Status};
+use shingle_core::harness::{Desk, Harness};
+use shingle_core::sector::Sector;
+use shingle_core::target::{Linear, add_table, parse_table};
+use shingle_core::zone::Zone;
+
+fn linear_over(desk: Desk, start: u64, len: u64) -> Harness {
+    let build =
+        |below, limits: &Limits| Box::new(Linear::new(below, limits, start, len).unwrap()) as Box<dyn BlockDevice>;
+    Harness::new(desk, build, |_, _| ())
+}
+
+/// A table over two regular desks of 2^20 sectors, named `a` and `b`; the desks complete nothing by themselves.
+fn table(text: &str) -> Result<(Stack, [DeviceId; 2], DeviceId), String> {
+    let mut stack = Stack::new();
+    let mut disk = || {
+        let mut desk = Desk::regular();
+        desk.limits_mut().write_cache = true;
+        stack.add(Box::new(desk)).unwrap()
+    };
+    let desks = [disk(), disk()];
+    let resolve = |name: &str| match name {
+        "a" => Ok(desks[0]),
+        "b" => Ok(desks[1]),
+        _ => Err(vec!["a".into(), "b".into()]),
+    };
+    let lines = parse_table(text).map_err(|error| error.to_string())?;
+    let top = add_table(&mut stack, &lines, &resolve).map_err(|error| error.to_string())?;
+    Ok((stack, desks, top))
+}
+
+/// Ends everything that lies on the desks, and returns what it was, as `desk op sector+sectors`.
+fn end_all(stack: &mut Stack, desks: [DeviceId; 2]) -> Vec<String> {
+    let mut seen = vec![];
+    loop {
+        while stack.step() {}
+        let before = seen.len();
+        for (desk, name) in desks.into_iter().zip(["a", "b"]) {
+            for held in stack.device::<Desk>(desk).unwrap().held() {
+                seen.push(format!("{name} {} {}+{}", held.op.name(), held.sector, held.sectors));
+                stack.with_device(desk, |desk: &mut Desk, cx| desk.end(held.number, Status::Ok, 0, cx));
+            }
+        }
+        if seen.len() == before {
+            return seen;
+        }
+    }
+}
+
+#[test]
+fn linear_adds_its_start_and_sends_bios_on_for_good() {
+    let mut h = linear_over(Desk::regular(), 2048, 4096);
+    h.submit(write(8, 8));
+    h.submit(read(4088, 8));
+    assert_eq!(at_desk(&h), ["WRITE 2056+8", "READ 6136+8"]);
+    assert!(h.stack.is_drained(h.top), "nothing comes back to a layer that only remaps");
+    let past_end = h.submit(read(4089, 8));
+    assert_eq!(h.statuses(), [(past_end, Status::Io)]);
+}
+
+#[test]
+fn appends_and_reports_come_back_in_the_sectors_of_the_layer_above() {
+    let mut desk = Desk::zoned(8, ZONE, ZONE, 1);
+    desk.limits_mut().zoned.as_mut().unwrap().max_append = Some(ZONE);
+    let mut h = linear_over(desk, zone(2), zone(4));
+    let first = h.submit(append(1, 8));
+    h.end(Status::Ok);
+    let second = h.submit(append(1, 8));
+    h.end(Status::Ok);
+    let sectors: Vec<_> = h.outcomes().iter().map(|outcome| (outcome.tag, outcome.sector.0)).collect();
+    assert_eq!(sectors, [(first, zone(1)), (second, zone(1) + 8)]);
+
+    let zones = report_of(&mut h, 0, 64);
+    assert_eq!(zones.len(), 4, "zones past the end are not ours");
+    assert_eq!((zones[1].start.0, zones[1].wp.0), (zone(1), zone(1) + 16));
+    assert_eq!(report_of(&mut h, zone(2) + 5, 1)[0].start.0, zone(2), "from the zone that holds the sector");
+}
+
+fn report_of(h: &mut Harness, from: u64, room: usize) -> Vec<Zone> {
+    let port = h.stack.open_port();
+    let bio = Bio::new(Op::ReportZones, Sector(from), 0, Payload::Zones(Vec::with_capacity(room)));
+    h.stack.submit(port, 0, h.top, Box::new(bio));
+    h.run();
+    h.end_all(Status::Ok);
+    let mut done = h.stack.poll_completion(port).unwrap();
+    match std::mem::take(&mut done.bio.payload) {
+        Payload::Zones(zones) => zones,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn reset_all_of_a_part_resets_just_the_zones_of_that_part_that_need_it() {
+    let mut h = linear_over(Desk::zoned(8, ZONE, ZONE, 1), zone(0), zone(4));
+    h.with_desk(|desk, _| {
+        for n in [1, 3, 5] {
+            let zone = desk.zone_mut(n);
+            (zone.wp, zone.cond) = (zone.start + 8, shingle_core::zone::Condition::Closed);
+        }
+    });
+    let tag = h.submit(reset_all());
+    h.end(Status::Ok); // the report
+    let mut sent = at_desk(&h);
+    sent.sort();
+    assert_eq!(sent, ["ZONE_RESET 192+0", "ZONE_RESET 64+0"]);
+    h.end_all(Status::Ok);
+    assert_eq!(h.statuses(), [(tag, Status::Ok)]);
+}
+
+#[test]
+fn a_failed_reset_in_a_reset_of_all_is_reported() {
+    let mut h = linear_over(Desk::zoned(8, ZONE, ZONE, 1), zone(0), zone(4));
+    h.with_desk(|desk, _| desk.zone_mut(1).cond = shingle_core::zone::Condition::Full);
+    let tag = h.submit(reset_all());
+    let second = h.submit(reset_all());
+    h.end(Status::Ok);
+    h.end(Status::Medium);
+    h.end_all(Status::Ok);
+    assert_eq!(h.statuses(), [(tag, Status::Medium), (second, Status::Ok)]);
+}
+
+#[test]
+fn linear_refuses_ranges_that_are_not_whole_zones_or_past_the_end() {
+    let mut desk = Desk::zoned(8, ZONE, ZONE, 1);
+    let limits = desk.limits_mut();
+    for (start, len, word) in
+        [(8, zone(1), "align"), (0, 8, "align"), (zone(7), zone(2), "past the end"), (1, u64::MAX, "past")]
+    {
+        let error = Linear::new(DeviceId(0), limits, start, len).err().unwrap();
+        assert!(error.contains(word), "{start}+{len}: {error}");
+    }
+}
+
+#[test]
+fn a_table_routes_by_sector_and_cuts_at_the_edges() {
+    let (mut stack, desks, top) = table("0 100 linear a 1000\n100 50 error\n150 100 linear b 0\n").unwrap();
+    let port = stack.open_port();
+    for (tag, (sector, sectors)) in
+        [(0, 8), (92, 8), (96, 8), (149, 1), (150, 8), (240, 10), (96, 60)].iter().enumerate()
+    {
+        stack.submit(port, tag as u64, top, Box::new(read(*sector, *sectors)));
+    }
+    let seen = end_all(&mut stack, desks);
+    let expected = ["a READ 1000+8", "a READ 1092+8", "a READ 1096+4", "a READ 1096+4", "b READ 0+8", "b READ 90+10"];
+    let mut sorted = seen.clone();
+    sorted.sort();
+    let mut wanted: Vec<String> = expected.iter().map(|s| s.to_string()).chain(["b READ 0+6".to_string()]).collect();
+    wanted.sort();
+    assert_eq!(sorted, wanted);
+    let mut statuses: Vec<_> = std::iter::from_fn(|| stack.poll_completion(port)).map(|c| (c.tag, c.status)).collect();
+    statuses.sort_by_key(|(tag, _)| *tag);
+    let (ok, io) = (Status::Ok, Status::Io);
+    assert_eq!(statuses, [(0, ok), (1, ok), (2, io), (3, io), (4, ok), (5, ok), (6, io)]);
+}
+
+#[test]
+fn a_flush_reaches_every_device_under_a_table_that_can_lose_writes() {
+    let (mut stack, desks, top) = table("0 100 linear a 0\n100 50 error\n150 100 linear b 0\n").unwrap();
+    let port = stack.open_port();
+    stack.submit(port, 7, top, Box::new(flush()));
+    assert_eq!(end_all(&mut stack, desks), ["a FLUSH 0+0", "b FLUSH 0+0"]);
+    let done = stack.poll_completion(port).unwrap();
+    assert_eq!((done.tag, done.status), (7, Status::Ok));
+}
+
+#[test]
+fn random_tables_map_every_sector_as_a_model_does() {
+    let mut seed = 1u64;
+    let mut random = |below: u64| {
+        seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (seed >> 33) % below
+    };
+    for round in 0..50 {
+        // The model: which desk and sector each sector of the table maps to.
+        let (mut text, mut model) = (String::new(), vec![]);
+        for _ in 0..1 + random(6) {
+            let (len, start, desk) = (1 + random(40), random(1000), random(3));
+            let line_start = model.len();
+            match desk {
+                2 => text += &format!("{line_start} {len} error\n"),
+                n => text += &format!("{line_start} {len} linear {} {start}\n", ["a", "b"][n as usize]),
+            }
+            model.extend((0..len).map(|n| (desk, start + n)));
+        }
+        let (mut stack, desks, top) = table(&text).unwrap();
+        let port = stack.open_port();
+        for _ in 0..20 {
+            let first = random(model.len() as u64);
+            let sectors = 1 + random(model.len() as u64 - first);
+            stack.submit(port, 0, top, Box::new(read(first, sectors as u32)));
+            let mut mapped = vec![];
+            for line in end_all(&mut stack, desks) {
+                let (desk, range) = (u64::from(&line[..1] == "b"), line.rsplit(' ').next().unwrap());
+                let (sector, len) = range.split_once('+').unwrap();
+                let (sector, len): (u64, u64) = (sector.parse().unwrap(), len.parse().unwrap());
+                mapped.extend((sector..sector + len).map(|sector| (desk, sector)));
+            }
+            let wanted = &model[first as usize..(first + sectors) as usize];
+            let mut expected: Vec<_> = wanted.iter().copied().filter(|(desk, _)| *desk != 2).collect();
+            (mapped.sort_unstable(), expected.sort_unstable());
+            assert_eq!(mapped, expected, "round {round}: {first}+{sectors} of\n{text}");
+            let done = stack.poll_completion(port).unwrap();
+            assert_eq!(done.status.is_ok(), wanted.iter().all(|(desk, _)| *desk != 2));
+        }
+    }
+}
+
+#[test]
+fn a_wrong_table_is_refused_with_the_line_and_the_next_step() {
+    for (text, line, words) in [
+        ("", 1, "empty"),
+        ("# only a comment\n", 1, "empty"),
+        ("0 100 linear a 0\n200 8 error", 2, "gap"),
+        ("0 100 linear a 0\n50 8 error", 2, "overlaps"),
+        ("0 100 raid a 0", 1, "known targets are: linear, error"),
+        ("0 100", 1, "target is missing"),
+        ("0 ten error", 1, "`ten`"),
+        ("0 0 error", 1, "at least one sector"),
+        ("0 100 linear a", 1, "linear takes 2 arguments"),
+        ("0 100 error a", 1, "takes no arguments"),
+        ("\n0 100 linear c 0", 2, "known devices are: a, b"),
+        ("0 9999999 linear a 0", 1, "past the end"),
+        ("0 18446744073709551615 error\n18446744073709551615 8 error", 2, "64-bit"),
+        ("0 8 linear a -1", 1, "`-1`"),
+    ] {
+        let error = table(text).err().unwrap_or_else(|| panic!("accepted: {text}"));
+        assert!(error.starts_with(&format!("table line {line}:")) && error.contains(words), "{text}: {error}");
+    }
+}
