@@ -202,7 +202,8 @@ fn random_tables_map_every_sector_as_a_model_does() {
             }
             let wanted = &model[first as usize..(first + sectors) as usize];
             let mut expected: Vec<_> = wanted.iter().copied().filter(|(desk, _)| *desk != 2).collect();
-            (mapped.sort_unstable(), expected.sort_unstable());
+            mapped.sort_unstable();
+            expected.sort_unstable();
             assert_eq!(mapped, expected, "round {round}: {first}+{sectors} of\n{text}");
             let done = stack.poll_completion(port).unwrap();
             assert_eq!(done.status.is_ok(), wanted.iter().all(|(desk, _)| *desk != 2));
