@@ -78,6 +78,12 @@ pub struct Cx<'a> {
 }
 
 impl Cx<'_> {
+    /// The place of the called device: what it puts on I/O that it starts outside of the stack.
+    #[must_use]
+    pub fn me(&self) -> DeviceId {
+        self.me
+    }
+
     /// The time of this turn.
     #[must_use]
     pub fn now(&self) -> Instant {

@@ -145,6 +145,12 @@ impl Stack {
         self.effects.arrivals.push_back(Arrival::Event { to, event });
     }
 
+    /// Whether something arrived since the last turn: the next one has work whatever the time is.
+    #[must_use]
+    pub fn has_arrivals(&self) -> bool {
+        !self.effects.arrivals.is_empty()
+    }
+
     /// Does everything that is due at `now`; returns when it next needs to run by itself.
     pub fn turn(&mut self, now: Instant) -> Option<Instant> {
         self.effects.now = now;
