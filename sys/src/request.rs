@@ -207,6 +207,17 @@ fn start_of(data: &Data) -> *mut u8 {
 }
 
 impl Request {
+    /// The memory that was lent for file I/O, if any.
+    #[must_use]
+    pub fn into_payload(self) -> Payload {
+        match self {
+            Request::Read { payload, .. } | Request::Write { payload, .. } | Request::ReceiveAll { payload, .. } => {
+                payload
+            }
+            _ => Payload::None,
+        }
+    }
+
     /// The submission entry for this request. It points into memory that `self` owns on the heap and into `headers`: both
     /// have to stay as they are until the completion. Moving them is fine, changing or dropping them is not.
     ///

@@ -1,0 +1,130 @@
+//! How other threads ask a shard for something: a bounded queue of closures, and an eventfd that ends its sleep.
+
+use std::fmt;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender, TrySendError};
+use std::time::Duration;
+
+use rustix::event::EventfdFlags;
+
+use crate::shard::Shard;
+
+/// Something to do on a shard's thread, between two turns.
+pub type Message = Box<dyn FnOnce(&mut Shard) + Send>;
+
+/// Most messages that wait in one mailbox.
+const MOST_MESSAGES: usize = 256;
+/// How long [`Mailbox::ask`] waits for its answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The sending end. Any number of threads may have one.
+#[derive(Clone)]
+pub struct Mailbox {
+    sender: SyncSender<Message>,
+    wake: Arc<OwnedFd>,
+}
+
+/// The shard's end.
+pub(crate) struct Inbox {
+    receiver: Receiver<Message>,
+    wake: Arc<OwnedFd>,
+}
+
+/// A new mailbox, both ends.
+pub(crate) fn new() -> io::Result<(Mailbox, Inbox)> {
+    let wake = Arc::new(rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+    let (sender, receiver) = mpsc::sync_channel(MOST_MESSAGES);
+    Ok((Mailbox { sender, wake: wake.clone() }, Inbox { receiver, wake }))
+}
+
+impl Mailbox {
+    /// Has `message` run on the shard's thread soon. Messages of one thread run in their order.
+    pub fn post(&self, message: impl FnOnce(&mut Shard) + Send + 'static) -> Result<(), MailboxError> {
+        self.sender.try_send(Box::new(message)).map_err(|error| match error {
+            TrySendError::Full(_) => MailboxError::Full,
+            TrySendError::Disconnected(_) => MailboxError::Stopped,
+        })?;
+        // The counter is full only if the shard has not looked for a very long time; then it is awake already.
+        let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
+        Ok(())
+    }
+
+    /// Runs `question` on the shard's thread and waits for what it returns.
+    pub fn ask<R: Send + 'static>(
+        &self,
+        question: impl FnOnce(&mut Shard) -> R + Send + 'static,
+    ) -> Result<R, MailboxError> {
+        self.ask_later(|shard, reply| reply.send(question(shard)))
+    }
+
+    /// Runs `question` on the shard's thread and waits until somebody there uses the [`Reply`].
+    pub fn ask_later<R: Send + 'static>(
+        &self,
+        question: impl FnOnce(&mut Shard, Reply<R>) + Send + 'static,
+    ) -> Result<R, MailboxError> {
+        let (sender, answer) = mpsc::sync_channel(1);
+        self.post(move |shard| question(shard, Reply(sender)))?;
+        answer.recv_timeout(PATIENCE).map_err(|error| match error {
+            RecvTimeoutError::Timeout => MailboxError::NoAnswer,
+            RecvTimeoutError::Disconnected => MailboxError::Stopped,
+        })
+    }
+}
+
+/// The way back to a thread that asked.
+pub struct Reply<R>(SyncSender<R>);
+
+impl<R> Reply<R> {
+    /// Answers.
+    pub fn send(self, answer: R) {
+        // Who asked may have lost patience.
+        let _ = self.0.try_send(answer);
+    }
+}
+
+impl Inbox {
+    /// The file that becomes readable with a message.
+    pub fn wake(&self) -> io::Result<OwnedFd> {
+        self.wake.as_fd().try_clone_to_owned()
+    }
+
+    /// Makes the file unreadable again. To be called before the messages are taken, so that none is slept through.
+    pub fn rearm(&self) {
+        // It fails only if there is nothing to read.
+        let _ = rustix::io::read(&self.wake, &mut [0; 8]);
+    }
+
+    /// Takes the next message.
+    pub fn take(&self) -> Option<Message> {
+        self.receiver.try_recv().ok()
+    }
+}
+
+/// Why a shard was not asked or did not answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MailboxError {
+    /// Too many messages wait.
+    Full,
+    /// The shard has ended, or dropped the question.
+    Stopped,
+    /// It takes too long.
+    NoAnswer,
+}
+
+impl fmt::Display for MailboxError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Full => write!(f, "the shard has {MOST_MESSAGES} unread messages: try again later"),
+            Self::Stopped => write!(f, "the shard has stopped: start the daemon again"),
+            Self::NoAnswer => write!(
+                f,
+                "no answer from the shard in {} s: I/O below it may be stuck, see `shingle status`",
+                PATIENCE.as_secs()
+            ),
+        }
+    }
+}
+
+impl std::error::Error for MailboxError {}
