@@ -1,0 +1,286 @@
+//! One connection, whole.
+
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use core::fmt;
+
+use super::export::{Export, Exports};
+use super::handshake::{Handshake, Outcome};
+use super::pool::Pool;
+use super::transmission::Transmission;
+use super::transmit::{Outbox, Transmit};
+use crate::block::{Bio, Data, Status};
+
+/// What one connection may hold at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SessionLimits {
+    /// Most requests that are not answered, counting an answer until it is sent.
+    pub requests: usize,
+    /// Most bytes of memory in those requests; a single larger request is let in alone.
+    pub bytes: usize,
+}
+
+impl Default for SessionLimits {
+    fn default() -> Self {
+        Self { requests: 128, bytes: 64 << 20 }
+    }
+}
+
+/// What a session wants to receive next.
+#[derive(Debug)]
+pub enum Receive {
+    /// Some bytes, for [`Session::handle_bytes`].
+    Bytes,
+    /// The rest of a payload, directly into its memory: bytes `filled..` of `data`, which then go back through
+    /// [`Session::handle_payload`].
+    Payload {
+        /// The memory of the request. It is the driver's until it hands it back.
+        data: Data,
+        /// Bytes that are there already.
+        filled: usize,
+    },
+    /// Nothing: a bound is reached, or the connection ends.
+    Nothing,
+}
+
+/// Why a connection ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Close {
+    /// The client said goodbye.
+    Client,
+    /// The client went away, or the connection broke.
+    Gone,
+    /// The server stops.
+    Shutdown,
+    /// The driver ran out of patience.
+    Timeout,
+    /// The client set handshake flags that do not exist.
+    ClientFlags(u32),
+    /// An option did not begin with its magic number but with this.
+    OptionMagic(u64),
+    /// An option had this many bytes of data.
+    OptionLength(u32),
+    /// More options than any client has reason to send.
+    TooManyOptions,
+    /// `EXPORT_NAME` with a name that no export has; the protocol has no other answer to it.
+    UnknownExport,
+    /// A request did not begin with its magic number but with this.
+    RequestMagic(u32),
+    /// A request had a payload of this many bytes.
+    Payload(u64),
+}
+
+impl Close {
+    /// Whether the client broke the protocol: worth a line in the log.
+    #[must_use]
+    pub const fn is_violation(&self) -> bool {
+        !matches!(self, Close::Client | Close::Gone | Close::Shutdown)
+    }
+}
+
+impl fmt::Display for Close {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Close::Client => write!(f, "the client disconnected"),
+            Close::Gone => write!(f, "the client went away without a goodbye"),
+            Close::Shutdown => write!(f, "the server stops"),
+            Close::Timeout => write!(f, "the client kept the server waiting for too long"),
+            Close::ClientFlags(flags) => write!(f, "the client set unknown handshake flags {flags:#x}"),
+            Close::OptionMagic(magic) => write!(f, "the client sent {magic:#018x} where an option should begin"),
+            Close::OptionLength(length) => write!(f, "the client sent an option with {length} bytes of data"),
+            Close::TooManyOptions => write!(f, "the client sent options without end"),
+            Close::UnknownExport => write!(f, "the client chose an export that does not exist"),
+            Close::RequestMagic(magic) => write!(f, "the client sent {magic:#010x} where a request should begin"),
+            Close::Payload(length) => write!(f, "the client sent a request with {length} bytes of payload"),
+        }
+    }
+}
+
+#[derive(Debug)]
+enum Phase {
+    Handshake(Handshake),
+    Transmission(Box<Transmission>),
+}
+
+/// One NBD connection, without its socket.
+///
+/// The driver feeds what happens with `handle_*` and drains what is to be done with `poll_*`. After any `handle_*`, drain
+/// until all of these have nothing left, in this order:
+///
+/// 1. [`poll_bio`](Self::poll_bio): submit the bios. Each comes back through
+///    [`handle_completion`](Self::handle_completion), exactly once, whatever becomes of the connection meanwhile.
+/// 2. [`poll_transmit`](Self::poll_transmit): send the batch. There is one at a time; it comes back through
+///    [`handle_sent`](Self::handle_sent), sent or not.
+/// 3. Bytes received before of which [`handle_bytes`](Self::handle_bytes) took only a part: offer the rest again.
+/// 4. [`poll_receive`](Self::poll_receive), once there is no such rest: receive. One at a time; it comes back through
+///    `handle_bytes` or [`handle_payload`](Self::handle_payload).
+/// 5. [`is_done`](Self::is_done): close the socket and drop the session.
+///
+/// [`export`](Self::export) is `None` until the client has chosen one. `handle_bytes` stops taking at that moment, so that
+/// the connection can move to where the export's device is: a session is `Send`, and until then it holds no memory of the
+/// pool and no bios. From then on all bios go to the device of the export.
+///
+/// Memory is bounded: by [`SessionLimits`] and the [`Pool`] for requests, by some 100 KiB for the handshake. At a bound the
+/// session takes no more bytes; it goes on when something comes back, to it or, if it
+/// [waits for memory](Self::waits_for_memory), to the pool: see [`handle_memory`](Self::handle_memory).
+#[derive(Debug)]
+pub struct Session {
+    exports: Arc<Exports>,
+    limits: SessionLimits,
+    phase: Phase,
+    outbox: Outbox,
+    close: Option<Close>,
+    gone: bool,
+}
+
+impl Session {
+    /// A new connection. The greeting is ready to be sent.
+    #[must_use]
+    pub fn new(exports: Arc<Exports>, limits: SessionLimits) -> Self {
+        let mut outbox = Outbox::default();
+        let phase = Phase::Handshake(Handshake::new(&mut outbox));
+        Self { exports, limits, phase, outbox, close: None, gone: false }
+    }
+
+    /// The client sent `bytes`. Returns how many were taken: less than all if a bound is reached or an export was chosen.
+    pub fn handle_bytes(&mut self, bytes: &[u8], pool: &mut Pool) -> usize {
+        if self.close.is_some() {
+            return bytes.len();
+        }
+        let mut rest = bytes;
+        match &mut self.phase {
+            Phase::Handshake(handshake) => match handshake.handle_bytes(&mut rest, &self.exports, &mut self.outbox) {
+                Some(Outcome::Agreed(agreed)) => {
+                    let export = self.exports.list()[agreed.export].clone();
+                    self.phase = Phase::Transmission(Box::new(Transmission::new(export, agreed, self.limits)));
+                }
+                Some(Outcome::Close(close)) => self.end(close, pool),
+                None => {}
+            },
+            Phase::Transmission(transmission) => {
+                if let Some(close) = transmission.handle_bytes(&mut rest, pool, &mut self.outbox) {
+                    self.end(close, pool);
+                }
+            }
+        }
+        bytes.len() - rest.len()
+    }
+
+    /// The memory of a [`Receive::Payload`] comes back, filled up to `filled`: to its end, or less if the connection broke.
+    pub fn handle_payload(&mut self, data: Data, filled: usize, pool: &mut Pool) {
+        if let Phase::Transmission(transmission) = &mut self.phase {
+            transmission.handle_payload(data, filled);
+            if self.close.is_some() {
+                transmission.abandon(pool);
+            }
+        }
+    }
+
+    /// A bio of [`Session::poll_bio`] is done.
+    pub fn handle_completion(&mut self, tag: u32, bio: Box<Bio>, status: Status, pool: &mut Pool) {
+        if let Phase::Transmission(transmission) = &mut self.phase {
+            transmission.handle_completion(tag, bio, status, pool, &mut self.outbox);
+            if self.gone {
+                transmission.released(self.outbox.discard(pool));
+            }
+        }
+        self.handle_memory(pool);
+    }
+
+    /// A batch of [`Session::poll_transmit`] is sent, or cannot be.
+    pub fn handle_sent(&mut self, batch: Transmit, pool: &mut Pool) {
+        let released = self.outbox.sent(batch, pool);
+        if let Phase::Transmission(transmission) = &mut self.phase {
+            transmission.released(released);
+        }
+        self.handle_memory(pool);
+    }
+
+    /// Another session gave memory back, which this one may be [waiting for](Self::waits_for_memory).
+    pub fn handle_memory(&mut self, pool: &mut Pool) {
+        if let Phase::Transmission(transmission) = &mut self.phase
+            && self.close.is_none()
+        {
+            transmission.resume(pool);
+        }
+    }
+
+    /// The connection is of no more use: the client closed it, or sending or receiving failed.
+    pub fn handle_disconnect(&mut self, pool: &mut Pool) {
+        self.gone = true;
+        let released = self.outbox.discard(pool);
+        if let Phase::Transmission(transmission) = &mut self.phase {
+            transmission.released(released);
+        }
+        self.end(Close::Gone, pool);
+    }
+
+    /// No more requests are wanted, for a reason of the driver's. Those that are complete are still served and answered.
+    pub fn handle_close(&mut self, reason: Close, pool: &mut Pool) {
+        self.end(reason, pool);
+    }
+
+    fn end(&mut self, reason: Close, pool: &mut Pool) {
+        self.close.get_or_insert(reason);
+        if let Phase::Transmission(transmission) = &mut self.phase {
+            transmission.abandon(pool);
+        }
+    }
+
+    /// The next bio for the device of the export, and what to call it.
+    pub fn poll_bio(&mut self) -> Option<(u32, Box<Bio>)> {
+        match &mut self.phase {
+            Phase::Handshake(_) => None,
+            Phase::Transmission(transmission) => transmission.poll_bio(),
+        }
+    }
+
+    /// All that waits to be sent; `None` while a batch is out.
+    pub fn poll_transmit(&mut self) -> Option<Transmit> {
+        self.outbox.poll()
+    }
+
+    /// What to receive next. To be called only while nothing is being received and no received bytes are left.
+    pub fn poll_receive(&mut self) -> Receive {
+        match &mut self.phase {
+            _ if self.close.is_some() => Receive::Nothing,
+            Phase::Handshake(handshake) if handshake.is_full(&self.outbox) => Receive::Nothing,
+            Phase::Handshake(_) => Receive::Bytes,
+            Phase::Transmission(transmission) => transmission.poll_receive(&self.outbox),
+        }
+    }
+
+    /// Whether a request waits for memory of the pool.
+    #[must_use]
+    pub fn waits_for_memory(&self) -> bool {
+        match &self.phase {
+            Phase::Handshake(_) => false,
+            Phase::Transmission(transmission) => self.close.is_none() && transmission.is_waiting(),
+        }
+    }
+
+    /// The export that the client chose.
+    #[must_use]
+    pub fn export(&self) -> Option<&Arc<Export>> {
+        match &self.phase {
+            Phase::Handshake(_) => None,
+            Phase::Transmission(transmission) => Some(transmission.export()),
+        }
+    }
+
+    /// Why the connection ends; `None` while it goes on.
+    #[must_use]
+    pub fn close(&self) -> Option<Close> {
+        self.close
+    }
+
+    /// Whether the connection ended and everything came back: bios, batches and lent memory.
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        let idle = match &self.phase {
+            Phase::Handshake(_) => true,
+            Phase::Transmission(transmission) => transmission.is_idle(),
+        };
+        self.close.is_some() && idle && self.outbox.is_idle()
+    }
+}

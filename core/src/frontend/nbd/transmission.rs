@@ -1,0 +1,491 @@
+//! Requests become bios, completions become replies ("Transmission").
+
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::mem;
+
+use slab::Slab;
+
+use super::allocation::{ALLOCATED, Extent, extents};
+use super::export::Export;
+use super::handshake::{ALLOCATION_ID, Agreed};
+use super::pool::Pool;
+use super::session::{Close, Receive, SessionLimits};
+use super::transmit::Outbox;
+use super::wire::{self, Headers, Request, chunk, command, command_flag as flag, error};
+use crate::block::{Bio, Data, Flags, Op, Payload, Status};
+use crate::sector::{SECTOR_BYTES, Sector};
+use crate::zone::Zone;
+
+/// The longest payload that is read to its end in order to refuse it; more is taken for an attack.
+const DRAIN_MAX: u64 = 64 << 20;
+/// From here on the rest of a payload is worth a system call of its own.
+const DIRECT_MIN: usize = 16 << 10;
+/// Zones that one BLOCK_STATUS looks at. Clients ask again for what the reply leaves out.
+const ZONES_PER_REPLY: usize = 128;
+
+/// A request that the stack works on.
+#[derive(Debug)]
+struct Pending {
+    request: Request,
+    /// Bytes that are done, for a request that is done piece by piece.
+    done: u64,
+    /// Bytes of the piece that is in flight.
+    piece: u64,
+}
+
+/// What the next byte from the client belongs to.
+#[derive(Debug)]
+enum Incoming {
+    Header,
+    /// Nothing is read: this READ or WRITE waits for memory.
+    Waiting(Request),
+    /// The payload of a WRITE.
+    Payload {
+        request: Request,
+        data: Data,
+        filled: usize,
+    },
+    /// The payload of a WRITE, whose memory the driver has.
+    Lent(Request),
+    /// The payload of a request that is refused.
+    Drain {
+        request: Request,
+        left: u64,
+        refusal: Refusal,
+    },
+}
+
+/// Why a request does not become a bio.
+#[derive(Clone, Copy, Debug)]
+struct Refusal {
+    error: u32,
+    message: &'static str,
+}
+
+/// A connection in transmission.
+#[derive(Debug)]
+pub(super) struct Transmission {
+    export: Arc<Export>,
+    headers: Headers,
+    allocation: bool,
+    limits: SessionLimits,
+    pending: Slab<Pending>,
+    incoming: Incoming,
+    partial: [u8; wire::REQUEST_BYTES_MAX],
+    partial_len: usize,
+    bios: VecDeque<(u32, Box<Bio>)>,
+    // The boxes are what is pooled: a bio moves through the stack without being copied.
+    #[expect(clippy::vec_box)]
+    spare_bios: Vec<Box<Bio>>,
+    spare_zones: Vec<Vec<Zone>>,
+    extents: Vec<Extent>,
+    /// Bytes of the pool in requests and in replies that are not sent yet.
+    held_bytes: usize,
+}
+
+impl Transmission {
+    pub fn new(export: Arc<Export>, agreed: Agreed, limits: SessionLimits) -> Self {
+        Self {
+            export,
+            headers: agreed.headers,
+            allocation: agreed.allocation,
+            limits,
+            pending: Slab::with_capacity(limits.requests),
+            incoming: Incoming::Header,
+            partial: [0; wire::REQUEST_BYTES_MAX],
+            partial_len: 0,
+            bios: VecDeque::with_capacity(limits.requests),
+            spare_bios: Vec::with_capacity(limits.requests),
+            spare_zones: Vec::new(),
+            extents: Vec::new(),
+            held_bytes: 0,
+        }
+    }
+
+    pub fn export(&self) -> &Arc<Export> {
+        &self.export
+    }
+
+    /// Takes bytes off the front until they are used up, a bound is reached or the connection has to end.
+    pub fn handle_bytes(&mut self, bytes: &mut &[u8], pool: &mut Pool, out: &mut Outbox) -> Option<Close> {
+        loop {
+            match &mut self.incoming {
+                Incoming::Header if self.pending.len() + out.unsent() >= self.limits.requests => return None,
+                Incoming::Header => match self.header(bytes)? {
+                    Ok(request) => {
+                        let close = self.handle_request(request, pool, out);
+                        if close.is_some() {
+                            return close;
+                        }
+                    }
+                    Err(magic) => return Some(Close::RequestMagic(magic)),
+                },
+                Incoming::Waiting(_) => {
+                    if !self.resume(pool) {
+                        return None;
+                    }
+                }
+                Incoming::Lent(_) => return None,
+                Incoming::Payload { data, filled, .. } => {
+                    let (front, rest) = bytes.split_at(bytes.len().min(data.len() - *filled));
+                    data.write(*filled, front);
+                    *filled += front.len();
+                    *bytes = rest;
+                    if *filled < data.len() {
+                        return None;
+                    }
+                    self.payload_complete();
+                }
+                Incoming::Drain { request, left, refusal } => {
+                    let drained = (*left).min(bytes.len() as u64);
+                    *bytes = &bytes[drained as usize..];
+                    *left -= drained;
+                    if *left > 0 {
+                        return None;
+                    }
+                    out.reply(self.headers, request, refusal.error, refusal.message);
+                    self.incoming = Incoming::Header;
+                }
+            }
+        }
+    }
+
+    /// The next header if all of it is there.
+    #[inline]
+    fn header(&mut self, bytes: &mut &[u8]) -> Option<Result<Request, u32>> {
+        let whole = Request::bytes(self.headers);
+        if self.partial_len == 0
+            && let Some((header, rest)) = bytes.split_at_checked(whole)
+        {
+            *bytes = rest;
+            return Some(Request::parse(header, self.headers));
+        }
+        let (front, rest) = bytes.split_at(bytes.len().min(whole - self.partial_len));
+        self.partial[self.partial_len..][..front.len()].copy_from_slice(front);
+        self.partial_len += front.len();
+        *bytes = rest;
+        if self.partial_len < whole {
+            return None;
+        }
+        self.partial_len = 0;
+        Some(Request::parse(&self.partial, self.headers))
+    }
+
+    fn handle_request(&mut self, request: Request, pool: &mut Pool, out: &mut Outbox) -> Option<Close> {
+        if request.command == command::DISC {
+            return Some(Close::Client);
+        }
+        // A WRITE has a payload even where a client forgets to say so: there is no other way to read on behind it.
+        let announced = self.headers == Headers::Extended && request.has(flag::PAYLOAD_LEN);
+        let payload = if announced || request.command == command::WRITE { request.length } else { 0 };
+        if payload > DRAIN_MAX {
+            return Some(Close::Payload(payload));
+        }
+        match self.refusal(&request) {
+            Some(refusal) if payload > 0 => self.incoming = Incoming::Drain { request, left: payload, refusal },
+            Some(refusal) => out.reply(self.headers, &request, refusal.error, refusal.message),
+            None => self.start(request, pool, out),
+        }
+        None
+    }
+
+    /// What is wrong with a request, as far as the export alone can tell ("Error values").
+    fn refusal(&self, request: &Request) -> Option<Refusal> {
+        let export = self.export.as_ref();
+        let refuse = |error, message| Some(Refusal { error, message });
+        let writes = matches!(request.command, command::WRITE | command::TRIM | command::WRITE_ZEROES);
+        if writes && export.read_only {
+            return refuse(error::EPERM, "the export is read-only");
+        }
+        let Some(flags) = self.known_flags(request.command) else {
+            return refuse(error::EINVAL, "the export does not offer this command");
+        };
+        if request.flags & !flags != 0 {
+            return refuse(error::EINVAL, "a flag does not go with this command");
+        }
+        if request.command == command::FLUSH {
+            let plain = request.offset == 0 && request.length == 0;
+            return if plain { None } else { refuse(error::EINVAL, "a flush has no offset and no length") };
+        }
+        if request.offset.checked_add(request.length).is_none_or(|end| end > export.size) {
+            let grows = matches!(request.command, command::WRITE | command::WRITE_ZEROES);
+            let error = if grows { error::ENOSPC } else { error::EINVAL };
+            return refuse(error, "the request reaches beyond the end of the export");
+        }
+        if (request.offset | request.length) & u64::from(export.block - 1) != 0 {
+            return refuse(error::EINVAL, "offset or length is no multiple of the block size");
+        }
+        let carries = matches!(request.command, command::READ | command::WRITE);
+        if carries && request.length > export.payload_max.into() {
+            let error = if request.has(flag::DF) { error::EOVERFLOW } else { error::EINVAL };
+            return refuse(error, "the request is longer than the maximum block size");
+        }
+        if request.command == command::BLOCK_STATUS && request.length == 0 {
+            return refuse(error::EINVAL, "there is no block status of nothing");
+        }
+        None
+    }
+
+    /// The flags that go with a command; `None` if the export does not offer it.
+    fn known_flags(&self, which: u16) -> Option<u16> {
+        let extended = self.headers == Headers::Extended;
+        let own = match which {
+            command::READ if self.headers == Headers::Simple => 0,
+            command::READ => flag::DF,
+            command::WRITE if extended => flag::PAYLOAD_LEN,
+            command::WRITE | command::FLUSH => 0,
+            command::TRIM => self.export.trim_piece.map(|_| 0)?,
+            command::WRITE_ZEROES => self.export.zeroes_piece.map(|_| flag::NO_HOLE | flag::FAST_ZERO)?,
+            command::BLOCK_STATUS if self.allocation => flag::REQ_ONE,
+            _ => return None,
+        };
+        // "The server MUST accept all commands with this bit set."
+        Some(own | flag::FUA)
+    }
+
+    /// A request in which nothing is wrong.
+    fn start(&mut self, request: Request, pool: &mut Pool, out: &mut Outbox) {
+        match request.command {
+            command::FLUSH => self.submit(request, Op::Flush, Payload::None),
+            command::BLOCK_STATUS => self.start_block_status(request, out),
+            _ if request.length == 0 => out.reply(self.headers, &request, 0, ""),
+            command::READ | command::WRITE => {
+                self.incoming = Incoming::Waiting(request);
+                self.admit(request, pool);
+            }
+            _ => {
+                let tag = self.pending.insert(Pending { request, done: 0, piece: 0 }) as u32;
+                self.next_piece(tag);
+            }
+        }
+    }
+
+    /// Gives a READ or WRITE its memory, if there is some.
+    fn admit(&mut self, request: Request, pool: &mut Pool) -> bool {
+        let length = request.length as usize;
+        let cost = Pool::cost(length);
+        if self.held_bytes > 0 && self.held_bytes + cost > self.limits.bytes {
+            return false;
+        }
+        let Some(data) = pool.take(length, self.held_bytes) else { return false };
+        self.held_bytes += cost;
+        if request.command == command::READ {
+            self.incoming = Incoming::Header;
+            self.submit(request, Op::Read, Payload::Data(data));
+        } else {
+            self.incoming = Incoming::Payload { request, data, filled: 0 };
+        }
+        true
+    }
+
+    /// Tries again to give a waiting request its memory. Whether none waits any more.
+    pub fn resume(&mut self, pool: &mut Pool) -> bool {
+        match self.incoming {
+            Incoming::Waiting(request) => self.admit(request, pool),
+            _ => true,
+        }
+    }
+
+    fn payload_complete(&mut self) {
+        if let Incoming::Payload { request, data, .. } = mem::replace(&mut self.incoming, Incoming::Header) {
+            self.submit(request, Op::Write, Payload::Data(data));
+        }
+    }
+
+    /// What the driver should receive next; it has handed over all that it received before.
+    pub fn poll_receive(&mut self, out: &Outbox) -> Receive {
+        match mem::replace(&mut self.incoming, Incoming::Header) {
+            Incoming::Payload { request, data, filled } if data.len() - filled >= DIRECT_MIN => {
+                self.incoming = Incoming::Lent(request);
+                return Receive::Payload { data, filled };
+            }
+            unchanged => self.incoming = unchanged,
+        }
+        match &self.incoming {
+            Incoming::Header if self.pending.len() + out.unsent() >= self.limits.requests => Receive::Nothing,
+            Incoming::Waiting(_) | Incoming::Lent(_) => Receive::Nothing,
+            Incoming::Header | Incoming::Payload { .. } | Incoming::Drain { .. } => Receive::Bytes,
+        }
+    }
+
+    /// Takes lent memory back, now filled up to `filled`.
+    pub fn handle_payload(&mut self, data: Data, filled: usize) {
+        let Incoming::Lent(request) = mem::replace(&mut self.incoming, Incoming::Header) else {
+            unreachable!("memory came back that was not lent")
+        };
+        let complete = filled == data.len();
+        self.incoming = Incoming::Payload { request, data, filled };
+        if complete {
+            self.payload_complete();
+        }
+    }
+
+    /// Whether a request waits for memory.
+    pub fn is_waiting(&self) -> bool {
+        matches!(self.incoming, Incoming::Waiting(_))
+    }
+
+    /// Gives up what was received of an incomplete request. Lent memory is given up when it comes back.
+    pub fn abandon(&mut self, pool: &mut Pool) {
+        match mem::replace(&mut self.incoming, Incoming::Header) {
+            Incoming::Payload { data, .. } => self.release(data, pool),
+            lent @ Incoming::Lent(_) => self.incoming = lent,
+            _ => {}
+        }
+    }
+
+    /// Whether nothing is in the stack and nothing lent.
+    pub fn is_idle(&self) -> bool {
+        self.pending.is_empty() && !matches!(self.incoming, Incoming::Lent(_))
+    }
+
+    pub fn poll_bio(&mut self) -> Option<(u32, Box<Bio>)> {
+        self.bios.pop_front()
+    }
+
+    /// The whole request as one bio.
+    fn submit(&mut self, request: Request, op: Op, payload: Payload) {
+        let tag = self.pending.insert(Pending { request, done: 0, piece: request.length }) as u32;
+        let fua = if op == Op::Write && request.has(flag::FUA) { Flags::FUA } else { Flags::NONE };
+        self.queue(tag, op, request.offset, request.length, fua, payload);
+    }
+
+    fn queue(&mut self, tag: u32, op: Op, offset: u64, bytes: u64, flags: Flags, payload: Payload) {
+        let mut bio = self.spare_bios.pop().unwrap_or_else(|| Box::new(Bio::new(op, Sector::ZERO, 0, Payload::None)));
+        bio.op = op;
+        bio.flags = flags;
+        bio.sector = Sector::from_bytes(offset);
+        bio.sectors = (bytes / u64::from(SECTOR_BYTES)) as u32;
+        bio.payload = payload;
+        self.bios.push_back((tag, bio));
+    }
+
+    /// The next piece of a TRIM or WRITE_ZEROES. They may be as long as the disk; a bio may not.
+    fn next_piece(&mut self, tag: u32) {
+        let zeroes = self.pending[tag as usize].request.command == command::WRITE_ZEROES;
+        let longest = if zeroes { self.export.zeroes_piece } else { self.export.trim_piece };
+        let longest = longest.map_or(0, |sectors| u64::from(sectors) * u64::from(SECTOR_BYTES));
+        let Pending { request, done, piece } = &mut self.pending[tag as usize];
+        *piece = (request.length - *done).min(longest);
+        let (offset, bytes) = (request.offset + *done, *piece);
+        let flags = [(flag::FAST_ZERO, Flags::FAST), (flag::NO_HOLE, Flags::NO_UNMAP)]
+            .into_iter()
+            .filter(|(wire, _)| request.has(*wire))
+            .fold(Flags::NONE, |flags, (_, flag)| flags.with(flag));
+        self.queue(tag, if zeroes { Op::WriteZeroes } else { Op::Discard }, offset, bytes, flags, Payload::None);
+    }
+
+    pub fn handle_completion(&mut self, tag: u32, bio: Box<Bio>, status: Status, pool: &mut Pool, out: &mut Outbox) {
+        let mut bio = bio;
+        let payload = mem::take(&mut bio.payload);
+        self.spare_bios.push(bio);
+        let request = self.pending[tag as usize].request;
+        let carries = matches!(request.command, command::READ | command::WRITE);
+        assert_eq!(carries, matches!(payload, Payload::Data(_)), "a bio comes back with the memory it went with");
+        match payload {
+            Payload::Data(data) if request.command == command::READ && status.is_ok() => {
+                self.pending.remove(tag as usize);
+                out.reply_data(self.headers, &request, data);
+            }
+            Payload::Data(data) => {
+                self.release(data, pool);
+                self.finish(tag, status, out);
+            }
+            Payload::Zones(zones) => self.report_done(tag, zones, status, out),
+            _ => self.piece_done(tag, status, out),
+        }
+    }
+
+    /// A bio without memory is done.
+    fn piece_done(&mut self, tag: u32, status: Status, out: &mut Outbox) {
+        let Pending { request, done, piece } = &mut self.pending[tag as usize];
+        if !status.is_ok() || *done == request.length {
+            return self.finish(tag, status, out);
+        }
+        *done += *piece;
+        if *done < request.length {
+            self.next_piece(tag);
+        } else if request.has(flag::FUA) {
+            // No device promises FUA for what writes no data; a flush holds everywhere.
+            self.queue(tag, Op::Flush, 0, 0, Flags::NONE, Payload::None);
+        } else {
+            self.finish(tag, status, out);
+        }
+    }
+
+    fn finish(&mut self, tag: u32, status: Status, out: &mut Outbox) {
+        let Pending { request, .. } = self.pending.remove(tag as usize);
+        let error = match status.nbd() {
+            // "The server SHOULD NOT return NBD_ENOTSUP except [...] when NBD_CMD_FLAG_FAST_ZERO is supported."
+            error::ENOTSUP if !request.has(flag::FAST_ZERO) => error::EINVAL,
+            error => error,
+        };
+        out.reply(self.headers, &request, error, status.name());
+    }
+
+    fn release(&mut self, data: Data, pool: &mut Pool) {
+        self.held_bytes -= Pool::cost(data.len());
+        pool.give(data);
+    }
+
+    /// Memory of replies went back to the pool.
+    pub fn released(&mut self, bytes: usize) {
+        self.held_bytes -= bytes;
+    }
+
+    fn start_block_status(&mut self, request: Request, out: &mut Outbox) {
+        if self.export.zoned {
+            let zones = self.spare_zones.pop().unwrap_or_else(|| Vec::with_capacity(ZONES_PER_REPLY));
+            let tag = self.pending.insert(Pending { request, done: 0, piece: 0 }) as u32;
+            self.queue(tag, Op::ReportZones, request.offset, 0, Flags::NONE, Payload::Zones(zones));
+        } else {
+            self.extents.clear();
+            self.extents.push(Extent { length: request.length, state: ALLOCATED });
+            self.reply_extents(&request, out);
+        }
+    }
+
+    fn report_done(&mut self, tag: u32, mut zones: Vec<Zone>, status: Status, out: &mut Outbox) {
+        if !status.is_ok() {
+            return self.finish(tag, status, out);
+        }
+        let Pending { request, .. } = self.pending.remove(tag as usize);
+        self.extents.clear();
+        extents(&zones, request.offset..request.offset + request.length, &mut self.extents);
+        if self.extents.is_empty() {
+            // "The server MUST return at least one status descriptor."
+            self.extents.push(Extent { length: request.length, state: ALLOCATED });
+        }
+        self.reply_extents(&request, out);
+        zones.clear();
+        self.spare_zones.push(zones);
+    }
+
+    /// "NBD_REPLY_TYPE_BLOCK_STATUS" or, where lengths are wide, "NBD_REPLY_TYPE_BLOCK_STATUS_EXT".
+    fn reply_extents(&mut self, request: &Request, out: &mut Outbox) {
+        let count = if request.has(flag::REQ_ONE) { 1 } else { self.extents.len() };
+        let extents = &self.extents[..count];
+        if self.headers == Headers::Extended {
+            out.reply_chunk(self.headers, request, chunk::BLOCK_STATUS_EXT, 8 + 16 * count, |bytes| {
+                bytes.extend_from_slice(&ALLOCATION_ID.to_be_bytes());
+                bytes.extend_from_slice(&(count as u32).to_be_bytes());
+                for Extent { length, state } in extents {
+                    bytes.extend_from_slice(&length.to_be_bytes());
+                    bytes.extend_from_slice(&u64::from(*state).to_be_bytes());
+                }
+            });
+        } else {
+            out.reply_chunk(self.headers, request, chunk::BLOCK_STATUS, 4 + 8 * count, |bytes| {
+                bytes.extend_from_slice(&ALLOCATION_ID.to_be_bytes());
+                for Extent { length, state } in extents {
+                    // A request without extended headers is no longer than this, so no extent is.
+                    bytes.extend_from_slice(&(*length as u32).to_be_bytes());
+                    bytes.extend_from_slice(&state.to_be_bytes());
+                }
+            });
+        }
+    }
+}
