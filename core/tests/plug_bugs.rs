@@ -1,0 +1,402 @@
+//! Bugs of the kernel's zone write plugging that could be made again, each with its story.
+//!
+//! Numbers are those of the project's list of fixes. Bugs of reference counts (B2, B4, B5, B30, B37b) have no test: a zone
+//! has one owner here and nothing to count. Those of emulated devices are tested with the devices.
+
+mod desk;
+
+use desk::*;
+use shingle_core::block::{Bio, Flags, Op, Payload, Status};
+use shingle_core::harness::Desk;
+use shingle_core::plug::{PlugOptions, WritePolicy};
+use shingle_core::sector::Sector;
+use shingle_core::zone::Condition;
+
+fn all_ok(outcomes: &[(u64, Status)]) -> bool {
+    outcomes.iter().all(|(_, status)| status.is_ok())
+}
+
+/// B1, Linux 7.1. The last write of a zone completed before the worker that had issued it dropped its reference; the plug of
+/// the full zone then stayed in the table for good.
+#[test]
+fn b1_the_plug_of_a_zone_is_gone_when_its_filling_write_completes() {
+    for queued in [false, true] {
+        let mut h = plug();
+        if queued {
+            h.submit_all([write(zone(1), 32), write(zone(1) + 32, 32)]);
+        } else {
+            h.submit(write(zone(1), ZONE));
+        }
+        h.end_all(Status::Ok);
+        assert!(all_ok(&h.statuses()));
+        assert_eq!(the_plug(&h).dump().count(), 0);
+    }
+}
+
+/// B3, Linux 7.1. Write, reset, and at once a write at the start: the worker still held the dead plug, and the legal write
+/// failed (fio's zbd test 46 on a slow kernel).
+#[test]
+fn b3_a_write_right_after_a_reset_succeeds_whatever_is_still_under_way() {
+    let mut h = plug();
+    h.submit_all([write(zone(1), 32), write(zone(1) + 32, 32), reset(1), write(zone(1), 8)]);
+    h.end_all(Status::Ok);
+    assert!(all_ok(&h.statuses()));
+    h.assert_clean();
+}
+
+/// B6, 2024. A write with a flush went to the flush machinery before it was marked as the zone's: its completion was not
+/// seen, and the zone stayed plugged for ever.
+#[test]
+fn b6_a_write_with_flush_or_fua_releases_its_zone() {
+    for flags in [Flags::FUA, Flags::PREFLUSH, Flags::FUA.with(Flags::PREFLUSH)] {
+        let mut h = plug();
+        h.submit_all([write(zone(1), 8).with_flags(flags), write(zone(1) + 8, 8)]);
+        h.end_all(Status::Ok);
+        assert!(all_ok(&h.statuses()) && the_plug(&h).is_idle());
+    }
+}
+
+/// B7, 2024. A bio was split over two small zones and its second part completed first; that zone was full and its plug
+/// gone when the bio as a whole completed (btrfs on zones of 4 MB with a capacity of 3 MB).
+#[test]
+fn b7_parts_of_a_split_write_may_complete_in_any_order() {
+    let mut h = plug();
+    h.submit(write(zone(1), 60));
+    h.end(Status::Ok);
+    let split = h.submit(write(zone(1) + 60, 4 + ZONE));
+    let second = h.held()[1].number;
+    h.end_number(second, Status::Ok, 0);
+    h.end(Status::Ok);
+    assert_eq!(h.statuses()[1], (split, Status::Ok));
+    assert_eq!(the_plug(&h).dump().count(), 0, "both zones are full");
+}
+
+/// B8, 2024. Whether the last zone is full was decided with the capacity of the others.
+#[test]
+fn b8_a_smaller_last_zone_is_full_at_its_own_capacity() {
+    let mut desk = Desk::zoned(4, ZONE, ZONE, 0);
+    desk.limits_mut().capacity -= 24;
+    let last = desk.zone_mut(3);
+    (last.len, last.capacity) = (40, 40);
+    let mut h = plug_over(desk, PlugOptions::default());
+    let tags = h.submit_all([write(zone(3), 40), append(3, 1)]);
+    h.end_all(Status::Ok);
+    assert_eq!(h.statuses(), [(tags[0], Status::Ok), (tags[1], Status::Io)]);
+    assert_eq!(the_plug(&h).dump().count(), 0);
+}
+
+/// B10 and B12, Linux 6.13 and 6.16. A write error, or the release of queued writes, needed a request that a pending freeze
+/// did not grant, while the freeze waited for those writes.
+#[test]
+fn b10_b12_a_suspended_plug_drains_through_errors_and_queues() {
+    let mut h = plug();
+    h.submit_all((0..6).map(|n| fua(write(zone(1) + n * 8, 8))));
+    h.stack.suspend(h.top);
+    h.end(Status::Ok);
+    h.end(Status::Medium);
+    assert!(h.held().is_empty(), "recovery sends nothing of its own");
+    assert!(h.stack.is_drained(h.top));
+    assert_eq!(h.statuses().len(), 6);
+}
+
+/// B11, Linux 6.13. A NOWAIT write passed the plug, which advanced the pointer, and then found no request: the pointer was
+/// one write ahead.
+#[test]
+fn b11_a_nowait_write_that_comes_back_leaves_the_pointer_where_it_was() {
+    let mut h = plug();
+    let again = h.submit(write(zone(1), ZONE + 8).with_flags(Flags::NOWAIT));
+    let write = h.submit(write(zone(1), 8));
+    h.end(Status::Ok);
+    assert_eq!(h.statuses(), [(again, Status::Again), (write, Status::Ok)]);
+}
+
+/// B13 and B15, 2025. The remainder of a split write went to the tail of the queue, behind later writes of its zone.
+#[test]
+fn b13_b15_the_remainder_of_a_split_write_stays_ahead_of_later_writes() {
+    let mut desk = Desk::zoned(8, ZONE, ZONE, 1);
+    desk.limits_mut().max_sectors = Some(4);
+    let mut h = plug_over(desk, PlugOptions::default());
+    // All in one turn: the later writes already wait when the first is split, and split again.
+    let port = h.stack.open_port();
+    for (tag, (at, sectors)) in [(0, 24), (24, 24), (48, 16 + 32)].into_iter().enumerate() {
+        h.stack.submit(port, tag as u64, h.top, Box::new(write(zone(1) + at, sectors)));
+    }
+    h.run();
+    h.end_all(Status::Ok);
+    let outcomes: Vec<_> = std::iter::from_fn(|| h.stack.poll_completion(port)).map(|c| (c.tag, c.status)).collect();
+    assert_eq!(outcomes, [(0, Status::Ok), (1, Status::Ok), (2, Status::Ok)]);
+    h.assert_clean();
+}
+
+/// B14, 2025. Failing a queued bio called its owner back with the plug's lock held; a stacked plug took the same lock.
+#[test]
+fn b14_plugs_stack() {
+    use shingle_core::block::Stack;
+    use shingle_core::plug::ZonePlug;
+    let mut stack = Stack::new();
+    let disk = stack.add(Box::new(Desk::zoned(4, ZONE, ZONE, 0))).unwrap();
+    let mut top = disk;
+    for _ in 0..3 {
+        let plug = ZonePlug::new(top, stack.limits(top), PlugOptions::default()).unwrap();
+        top = stack.add(Box::new(plug)).unwrap();
+    }
+    let port = stack.open_port();
+    for (tag, at) in [0, 8, 999, 16].into_iter().enumerate() {
+        stack.submit(port, tag as u64, top, Box::new(write(at.min(90), 8)));
+    }
+    let mut number = 0;
+    loop {
+        while stack.step() {}
+        let Some(held) = stack.device::<Desk>(disk).unwrap().held().first().copied() else { break };
+        let status = if number == 5 { Status::Medium } else { Status::Ok };
+        stack.with_device(disk, |desk: &mut Desk, cx| desk.end(held.number, status, 0, cx));
+        number += 1;
+    }
+    let outcomes: Vec<_> = std::iter::from_fn(|| stack.poll_completion(port)).map(|c| c.status).collect();
+    assert_eq!(outcomes.len(), 4);
+    assert!(outcomes.contains(&Status::Io) && outcomes.contains(&Status::Ok));
+    assert!(stack.device::<Desk>(disk).unwrap().violations.is_empty());
+}
+
+/// B17, Linux 6.16. The mark of an emulated append stayed on the bio; when the memory was used again, a plain write was
+/// treated as an append.
+#[test]
+fn b17_a_bio_comes_back_from_an_append_as_it_went() {
+    for status in [Status::Ok, Status::Medium] {
+        let mut h = plug();
+        let port = h.stack.open_port();
+        h.stack.submit(port, 0, h.top, Box::new(append(1, 8)));
+        h.run();
+        h.end(status);
+        let mut bio = h.stack.poll_completion(port).unwrap().bio;
+        assert_eq!((bio.op, bio.sector.0, bio.sectors), (Op::ZoneAppend, zone(1), 8));
+        (bio.op, bio.sector) = (Op::Write, Sector(zone(2) + 8));
+        h.stack.submit(port, 1, h.top, bio);
+        h.run();
+        assert_eq!(h.stack.poll_completion(port).unwrap().status, Status::Io, "a write out of place stays one");
+    }
+}
+
+/// B18, 2025. A zone that was partly written by writes and then filled by native appends kept its plug for ever.
+#[test]
+fn b18_a_zone_filled_by_native_appends_needs_no_plug() {
+    let mut h = with_native_append();
+    h.submit_all([write(zone(1), 32), append(1, 16), append(1, 16)]);
+    h.end_all(Status::Ok);
+    assert!(all_ok(&h.statuses()));
+    assert_eq!(the_plug(&h).dump().count(), 0);
+}
+
+/// B19, 2024. An append that failed half way was counted as written in full.
+#[test]
+fn b19_a_partly_failed_append_leaves_the_pointer_to_be_learned() {
+    let mut h = plug();
+    h.submit(append(1, 8));
+    h.end_number(h.held()[0].number, Status::Medium, 5);
+    h.submit(report());
+    h.end(Status::Ok);
+    let next = h.submit(append(1, 8));
+    h.end(Status::Ok);
+    let outcome = h.outcomes().into_iter().find(|outcome| outcome.tag == next).unwrap();
+    assert_eq!((outcome.status, outcome.sector.0), (Status::Ok, zone(1) + 5));
+    h.assert_clean();
+}
+
+/// B20 and B23, Linux 6.19. Reset and finish changed the tracked pointer when they were submitted; if they then failed, good
+/// writes were refused and bad ones let through.
+#[test]
+fn b20_b23_a_failed_reset_or_finish_changes_nothing() {
+    for op in [Op::ZoneReset, Op::ZoneFinish, Op::ZoneResetAll] {
+        let mut h = plug();
+        h.submit(write(zone(1), 8));
+        h.end(Status::Ok);
+        let failed = h.submit(manage(op, u64::from(op != Op::ZoneResetAll)));
+        h.end(Status::Target);
+        let good = h.submit(write(zone(1) + 8, 8));
+        h.end(Status::Ok);
+        assert_eq!(h.statuses()[1..], [(failed, Status::Target), (good, Status::Ok)], "{}", op.name());
+        h.assert_clean();
+    }
+}
+
+/// B22, Linux 6.19. A reset aborted the queued writes and left the zone marked as plugged: a later write waited for ever.
+#[test]
+fn b22_a_zone_works_on_after_a_reset_that_came_while_writes_waited() {
+    let mut h = plug();
+    h.submit_all((0..5).map(|n| write(zone(1) + n * 8, 8)));
+    h.submit(reset(1));
+    h.end_all(Status::Ok);
+    h.submit_all((0..5).map(|n| write(zone(1) + n * 8, 8)));
+    h.end_all(Status::Ok);
+    assert!(all_ok(&h.statuses()) && the_plug(&h).is_idle());
+    h.assert_clean();
+}
+
+/// B25 to B27. Reset all, finish and open were not classified as operations that write, and slipped past the checks of
+/// read-only devices.
+#[test]
+fn b25_b27_every_zone_operation_counts_as_a_write() {
+    let mut desk = Desk::zoned(4, ZONE, ZONE, 0);
+    desk.limits_mut().read_only = true;
+    let mut h = plug_over(desk, PlugOptions::default());
+    let writes: Vec<Op> = Op::ALL.into_iter().filter(|op| op.is_zone_management() || op.writes_data()).collect();
+    assert_eq!(writes.len(), 8);
+    for op in writes {
+        let tag = h.submit(Bio::new(op, Sector(0), 0, Payload::None));
+        assert_eq!(h.statuses(), [(tag, Status::ReadOnly)], "{}", op.name());
+    }
+}
+
+/// B29, Linux 7.3. Open and close of conventional zones went through on some kinds of disks.
+#[test]
+fn b29_no_zone_operation_is_for_conventional_zones() {
+    let mut h = plug();
+    for op in [Op::ZoneOpen, Op::ZoneClose, Op::ZoneFinish, Op::ZoneReset] {
+        let tag = h.submit(manage(op, 0));
+        assert_eq!(h.statuses(), [(tag, Status::Io)], "{}", op.name());
+    }
+    assert!(h.held().is_empty());
+}
+
+/// B31 and B35. Zone numbers and sizes changed under writers: here they change only when the plug is idle.
+#[test]
+fn b31_b35_revalidation_is_refused_while_writes_are_under_way() {
+    use shingle_core::plug::{PlugError, ZonePlug};
+    let mut h = plug();
+    h.submit(write(zone(1), 8));
+    let top = h.top;
+    let revalidate = |h: &mut shingle_core::harness::Harness| {
+        h.stack.with_device(top, |plug: &mut ZonePlug, cx| plug.revalidate(cx)).unwrap()
+    };
+    assert_eq!(revalidate(&mut h), Err(PlugError::Busy));
+    h.end(Status::Ok);
+    assert_eq!(revalidate(&mut h), Ok(()));
+    h.run();
+    assert_eq!(revalidate(&mut h), Err(PlugError::Busy), "one at a time");
+    h.end_all(Status::Ok);
+    assert!(the_plug(&h).is_ready());
+}
+
+/// B34. A zone that went read-only after a write error was cached as full, and later written again.
+#[test]
+fn b34_a_zone_that_turned_read_only_stays_refused() {
+    let mut h = plug();
+    h.submit(write(zone(1), 8));
+    h.with_desk(|desk, _| desk.zone_mut(1).cond = Condition::ReadOnly);
+    h.end(Status::Medium);
+    h.submit(report());
+    h.end(Status::Ok);
+    h.submit(reset_all());
+    h.end(Status::Ok);
+    let refused = [h.submit(write(zone(1), 8)), h.submit(append(1, 8))];
+    let outcomes = h.statuses();
+    assert!(refused.iter().all(|tag| outcomes.contains(&(*tag, Status::Io))));
+    assert!(h.held().is_empty());
+}
+
+/// B37. A device that reports more zones than it has wrote past the end of an array.
+#[test]
+fn b37_a_report_with_too_many_zones_is_refused() {
+    let mut desk = Desk::zoned(5, ZONE, ZONE, 0);
+    desk.limits_mut().capacity = zone(4);
+    let mut h = plug_over(desk, PlugOptions::default());
+    // The room for the answer has a bound, so the surplus is cut; a surplus in a user's report changes nothing either.
+    let zones = Vec::with_capacity(64);
+    h.submit(Bio::new(Op::ReportZones, Sector(0), 0, Payload::Zones(zones)));
+    h.end(Status::Ok);
+    let tag = h.submit(write(zone(3), 8));
+    h.end(Status::Ok);
+    assert!(h.statuses().contains(&(tag, Status::Ok)));
+}
+
+/// B40 and B41, zone locking. Breaking sequential runs on rotating disks cost throughput; a scheduler in which every write
+/// was blocked was not run again after the completion that unblocked it.
+#[test]
+fn b40_b41_zone_locking_keeps_runs_together_and_never_stalls() {
+    let mut desk = Desk::zoned(8, ZONE, ZONE, 1);
+    desk.limits_mut().rotational = true;
+    desk.limits_mut().max_segments = Some(1);
+    let mut h = plug_over(desk, PlugOptions { policy: WritePolicy::ZoneLock, ..PlugOptions::default() });
+    let tags = h.submit_all((0..6).map(|n| write(zone(1) + n * 8, 8)).chain([write(zone(2), 8)]));
+    assert_eq!(at_desk(&h), ["WRITE 64+8", "WRITE 128+8"], "one a zone");
+    h.end_all(Status::Ok);
+    let outcomes = h.statuses();
+    assert!(all_ok(&outcomes) && outcomes.len() == tags.len());
+    h.assert_clean();
+}
+
+/// B55. Somebody else reset a zone; the host's pointer was stale, and no report mended it.
+#[test]
+fn b55_a_report_mends_a_pointer_that_went_stale_behind_our_back() {
+    let mut h = plug();
+    h.submit(write(zone(1), 8));
+    h.end(Status::Ok);
+    h.with_desk(|desk, _| {
+        let zone = desk.zone_mut(1);
+        (zone.wp, zone.cond) = (zone.start, Condition::Empty);
+    });
+    h.submit(report());
+    h.end(Status::Ok);
+    let tag = h.submit(write(zone(1), 8));
+    h.end(Status::Ok);
+    assert!(h.statuses().contains(&(tag, Status::Ok)));
+}
+
+/// B56. A write refused by the check on arrival was counted twice on its way out, or not at all.
+#[test]
+fn b56_a_refused_write_leaves_no_trace() {
+    let mut h = plug();
+    (0..100).for_each(|_| assert!(h.submit(write(zone(1) + 8, 8)) < 100));
+    assert_eq!(h.statuses().len(), 100);
+    assert!(the_plug(&h).is_idle() && h.stack.is_drained(h.top));
+    assert_eq!(the_plug(&h).dump().count(), 0);
+}
+
+/// A hole in the kernel's design (2.23, 7): a report taken before a write failed was read after it, and installed an old
+/// pointer as the cure.
+#[test]
+fn a_report_older_than_the_failure_does_not_cure_it() {
+    let mut h = plug();
+    h.submit(write(zone(1), 8));
+    h.end(Status::Ok);
+    h.submit(report());
+    let old = h.held()[0].number;
+    h.submit(write(zone(1) + 8, 8));
+    h.end_number(h.held()[1].number, Status::Medium, 8);
+    h.end_number(old, Status::Ok, 0);
+    let refused = h.submit(write(zone(1) + 8, 8));
+    assert!(h.statuses().contains(&(refused, Status::Io)), "the pointer is still unknown");
+    h.submit(report());
+    h.end(Status::Ok);
+    let good = h.submit(write(zone(1) + 16, 8));
+    h.end(Status::Ok);
+    assert!(h.statuses().contains(&(good, Status::Ok)));
+    h.assert_clean();
+}
+
+/// A hole (2.23, 6): reset or finish completed while one write was in flight and others waited; then two writes could be in
+/// flight in one zone. Here the operation waits for its turn.
+#[test]
+fn a_reset_never_overlaps_a_write() {
+    for op in [Op::ZoneReset, Op::ZoneFinish] {
+        let mut h = plug();
+        h.submit_all([fua(write(zone(1), 8)), fua(write(zone(1) + 8, 8)), manage(op, 1), write(zone(1), 8)]);
+        for _ in 0..3 {
+            assert_eq!(h.held().len(), 1, "{}", op.name());
+            h.end(Status::Ok);
+        }
+        h.end_all(Status::Ok);
+        h.assert_clean();
+    }
+}
+
+/// Under `zone-lock` and `none` nothing checks the pointer: the device decides, as before plugging.
+#[test]
+fn the_baselines_let_the_device_judge() {
+    for policy in [WritePolicy::ZoneLock, WritePolicy::None] {
+        let mut h = with_policy(policy);
+        h.submit(write(zone(1) + 8, 8));
+        assert_eq!(at_desk(&h), ["WRITE 72+8"], "{policy}");
+        assert_eq!(h.desk_ref().violations.len(), 1);
+    }
+}
