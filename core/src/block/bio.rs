@@ -239,6 +239,10 @@ impl Bio {
         self.frames[self.depth as usize]
     }
 
+    pub(super) fn top(&self) -> Frame {
+        self.frames[self.depth as usize - 1]
+    }
+
     /// The split this bio is an untouched piece of.
     pub(super) fn piece_of(&self) -> Option<u64> {
         match (self.depth, self.frames[0]) {

@@ -37,6 +37,49 @@ pub fn check(bio: &mut Bio, limits: &Limits) -> Result<Entry, Status> {
     }
 }
 
+/// The common case of [`check`] in a few comparisons: a plain read or write that goes in as it is. What it does not admit
+/// is not thereby wrong.
+pub(super) struct Gate {
+    capacity: u64,
+    /// Bits that neither a start nor a length may have.
+    misaligned: u64,
+    longest: u32,
+    zone_mask: u32,
+    zone_sectors: u32,
+    read_only: bool,
+}
+
+impl Gate {
+    pub(super) fn new(limits: &Limits) -> Self {
+        // A regular device is one zone without end.
+        let zone_sectors = limits.zoned.as_ref().map(|zoned| zoned.zone_sectors);
+        Self {
+            capacity: limits.capacity,
+            misaligned: u64::from(limits.block_sectors() - 1),
+            longest: limits.max_sectors.unwrap_or(u32::MAX),
+            zone_mask: zone_sectors.map_or(0, |sectors| sectors - 1),
+            zone_sectors: zone_sectors.unwrap_or(u32::MAX),
+            read_only: limits.read_only,
+        }
+    }
+
+    #[inline]
+    pub(super) fn admits(&self, bio: &Bio) -> bool {
+        let Payload::Data(data) = &bio.payload else { return false };
+        let (sector, sectors) = (bio.sector.0, bio.sectors);
+        let offset = sector as u32 & self.zone_mask;
+        let plain = bio.flags == Flags::NONE && (bio.op == Op::Read || bio.op == Op::Write && !self.read_only);
+        plain
+            && sectors != 0
+            && data.len() == sectors as usize * 512
+            && (sector | u64::from(sectors)) & self.misaligned == 0
+            && sectors <= self.longest
+            && u64::from(offset) + u64::from(sectors) <= u64::from(self.zone_sectors)
+            && sector < self.capacity
+            && u64::from(sectors) <= self.capacity - sector
+    }
+}
+
 fn check_range(bio: &Bio, limits: &Limits) -> Result<Entry, Status> {
     let longest = match bio.op {
         Op::WriteZeroes => limits.max_write_zeroes.ok_or(Status::NotSupported)?,

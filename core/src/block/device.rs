@@ -91,49 +91,52 @@ impl Cx<'_> {
     }
 
     /// Passes `bio` on for good: it will not come back (`DM_MAPIO_REMAPPED`).
+    #[inline]
     pub fn remap(&mut self, to: DeviceId, bio: Box<Bio>) {
-        self.meter.custody -= 1;
+        self.meter.left += 1;
         self.effects.trace(Action::Remap, to, &bio, Status::Ok);
-        self.effects.hops.push(Hop::Down { to, bio });
+        self.effects.send(Hop::Down { to, bio });
     }
 
     /// Passes `bio` on; it comes back to `end_io` with `word` (`DM_MAPIO_SUBMITTED`).
+    #[inline]
     pub fn submit(&mut self, to: DeviceId, mut bio: Box<Bio>, word: u64) {
         bio.push(Owner::Device(self.me), word);
-        self.effects.hops.push(Hop::Down { to, bio });
+        self.effects.send(Hop::Down { to, bio });
     }
 
     /// Ends `bio` here; it goes back to whoever sent it.
+    #[inline]
     pub fn complete(&mut self, bio: Box<Bio>, status: Status) {
-        self.meter.custody -= 1;
+        self.meter.left += 1;
         self.meter.errors += u64::from(!status.is_ok());
-        self.effects.hops.push(Hop::Up { from: self.me, bio, status });
+        self.effects.complete(self.me, bio, status);
     }
 
     /// Cuts `bio` into its first `front` sectors and the rest. The original completes, with the first failure of any
     /// piece, when all pieces have. Send the front on first: the rest stays first in line behind it.
     pub fn split(&mut self, bio: Box<Bio>, front: u32) -> (Box<Bio>, Box<Bio>) {
-        self.meter.custody += 1;
+        self.meter.made += 1;
         self.effects.trace(Action::Split, self.me, &bio, Status::Ok);
         self.effects.split(bio, front)
     }
 
     /// Sends `bio` to this device's own `submit` again, behind what this call has sent so far and before anything else.
     pub fn again(&mut self, bio: Box<Bio>) {
-        self.meter.custody -= 1;
-        self.effects.hops.push(Hop::Down { to: self.me, bio });
+        self.meter.left += 1;
+        self.effects.send(Hop::Down { to: self.me, bio });
     }
 
     /// A bio of this device's own, from the pool. It is in this device's custody: give it back with [`Cx::recycle`] after
     /// it came back from below.
     pub fn own_bio(&mut self, blank: Bio) -> Box<Bio> {
-        self.meter.custody += 1;
+        self.meter.made += 1;
         self.effects.pool.take(blank)
     }
 
     /// Returns one of this device's own bios to the pool.
     pub fn recycle(&mut self, bio: Box<Bio>) {
-        self.meter.custody -= 1;
+        self.meter.left += 1;
         self.effects.pool.give(bio);
     }
 

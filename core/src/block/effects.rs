@@ -7,7 +7,7 @@ use core::cmp::Reverse;
 
 use slab::Slab;
 
-use super::bio::{Bio, DeviceId, Owner};
+use super::bio::{Bio, DeviceId, Frame, Owner, PortId};
 use super::device::Event;
 use super::status::Status;
 use super::trace::{Action, Trace};
@@ -21,10 +21,22 @@ pub(super) enum Hop {
     Up { from: DeviceId, bio: Box<Bio>, status: Status },
 }
 
-/// What came from outside since the last turn.
-pub(super) enum Arrival {
-    Bio { to: DeviceId, bio: Box<Bio> },
-    Event { to: DeviceId, event: Event },
+/// A bio that is done.
+#[derive(Debug)]
+pub struct Completion {
+    /// What the submitter called it.
+    pub tag: u64,
+    /// The bio, with its memory.
+    pub bio: Box<Bio>,
+    /// How it ended.
+    pub status: Status,
+}
+
+/// A submitter's end of the stack.
+#[derive(Default)]
+pub(super) struct Port {
+    pub completions: VecDeque<Completion>,
+    pub outstanding: u64,
 }
 
 /// A timer that a device set. Ordered by time, then by age.
@@ -69,11 +81,18 @@ impl Pool {
     }
 }
 
-/// The queues behind [`super::Cx`]. Hops are a stack: the last one pushed is the next one taken.
+/// The queues behind [`super::Cx`].
 pub(super) struct Effects {
     pub now: Instant,
-    pub hops: Vec<Hop>,
-    pub arrivals: VecDeque<Arrival>,
+    /// The first hop that the last call has sent. Most calls send one, and it needs no queue.
+    next: Option<Hop>,
+    /// Further hops, a stack: the last one pushed is taken first.
+    hops: Vec<Hop>,
+    /// Bios from outside, checked when their turn comes.
+    pub arrivals: VecDeque<(DeviceId, Box<Bio>)>,
+    /// Events from outside; they go before arrivals.
+    pub events: VecDeque<(DeviceId, Event)>,
+    pub ports: Vec<Port>,
     pub pool: Pool,
     pub trace: Option<Box<Trace>>,
     splits: Slab<Split>,
@@ -85,8 +104,11 @@ impl Effects {
     pub fn new() -> Self {
         Self {
             now: Instant::ZERO,
+            next: None,
             hops: Vec::with_capacity(256),
             arrivals: VecDeque::with_capacity(256),
+            events: VecDeque::with_capacity(64),
+            ports: Vec::new(),
             pool: Pool::default(),
             trace: None,
             splits: Slab::with_capacity(64),
@@ -99,6 +121,54 @@ impl Effects {
     pub fn trace(&mut self, action: Action, device: DeviceId, bio: &Bio, status: Status) {
         if let Some(trace) = &mut self.trace {
             trace.record(self.now, action, device, bio, status);
+        }
+    }
+
+    /// Sends `bio` back up. Its submitter gets it at once: nothing that a layer does can depend on when.
+    #[inline]
+    pub fn complete(&mut self, from: DeviceId, mut bio: Box<Bio>, status: Status) {
+        let Frame { owner: Owner::Port(PortId(port)), word } = bio.top() else {
+            return self.send(Hop::Up { from, bio, status });
+        };
+        self.trace(Action::Complete, from, &bio, status);
+        bio.pop();
+        let port = &mut self.ports[port as usize];
+        port.outstanding -= 1;
+        port.completions.push_back(Completion { tag: word, bio, status });
+    }
+
+    /// Sends a bio one hop further.
+    #[inline]
+    pub fn send(&mut self, hop: Hop) {
+        if self.next.is_none() {
+            self.next = Some(hop);
+        } else {
+            self.hops.push(hop);
+        }
+    }
+
+    /// The next hop: what the last call sent first.
+    #[inline]
+    pub fn take_hop(&mut self) -> Option<Hop> {
+        self.next.take().or_else(|| self.hops.pop())
+    }
+
+    /// Puts the next hop in line, so that what a call from outside sends can go before it.
+    pub fn queue_next(&mut self) {
+        self.hops.extend(self.next.take());
+    }
+
+    /// Hops in line: before a call, the mark for [`Effects::line_up`].
+    #[inline]
+    pub fn queued(&self) -> usize {
+        self.hops.len()
+    }
+
+    /// Puts what a call has sent since `mark` in line: the first of it goes next, then the rest, then all older hops.
+    #[inline]
+    pub fn line_up(&mut self, mark: usize) {
+        if self.hops.len() > mark + 1 {
+            self.hops[mark..].reverse();
         }
     }
 

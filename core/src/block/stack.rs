@@ -7,9 +7,9 @@ use core::any::Any;
 use core::fmt;
 
 use super::bio::{Bio, DeviceId, FRAMES, Frame, Op, Owner, PortId};
-use super::check::{Entry, check};
+use super::check::{Entry, Gate, check};
 use super::device::{BlockDevice, Cx, Event};
-use super::effects::{Arrival, Effects, Hop};
+use super::effects::{Completion, Effects, Hop, Port};
 use super::limits::{Limits, LimitsError};
 use super::status::Status;
 use super::trace::{Action, Trace};
@@ -33,44 +33,38 @@ pub struct Counters {
 /// [`Counters`] as the hop loop keeps them.
 #[derive(Default)]
 pub(super) struct Meter {
-    pub ios: [u64; Op::COUNT],
-    pub sectors: [u64; Op::COUNT],
+    /// Bios and their sectors that arrived, by operation.
+    pub arrived: [(u64, u64); Op::COUNT],
+    /// Bios that came to be here: own ones, and second pieces.
+    pub made: u64,
+    /// Bios that ended here, or went on for good.
+    pub left: u64,
     pub errors: u64,
     pub merges: u64,
-    pub custody: i64,
+}
+
+impl Meter {
+    /// Bios that the device holds or wants back.
+    fn custody(&self) -> u64 {
+        let arrived: u64 = self.arrived.iter().map(|(bios, _)| bios).sum();
+        arrived + self.made - self.left
+    }
 }
 
 struct Slot {
     device: Box<dyn BlockDevice>,
-    limits: Limits,
-    meter: Meter,
     suspended: bool,
+    gate: Gate,
+    meter: Meter,
+    limits: Limits,
     deferred: VecDeque<Box<Bio>>,
     /// Frames that a bio needs from here down.
     depth: usize,
 }
 
-#[derive(Default)]
-struct Port {
-    completions: VecDeque<Completion>,
-    outstanding: u64,
-}
-
-/// A bio that is done.
-#[derive(Debug)]
-pub struct Completion {
-    /// What the submitter called it.
-    pub tag: u64,
-    /// The bio, with its memory.
-    pub bio: Box<Bio>,
-    /// How it ended.
-    pub status: Status,
-}
-
 /// Devices that bios hop through, on one thread.
 pub struct Stack {
     slots: Vec<Slot>,
-    ports: Vec<Port>,
     effects: Effects,
 }
 
@@ -84,7 +78,7 @@ impl Stack {
     /// A stack without devices.
     #[must_use]
     pub fn new() -> Self {
-        Self { slots: Vec::new(), ports: Vec::new(), effects: Effects::new() }
+        Self { slots: Vec::new(), effects: Effects::new() }
     }
 
     /// Adds a device on top of those that are there.
@@ -92,8 +86,8 @@ impl Stack {
         let id = DeviceId(u16::try_from(self.slots.len()).map_err(|_| StackError::TooManyDevices)?);
         let depth = self.admit(id, device.as_ref())?;
         let limits = device.limits().clone();
-        let (meter, deferred) = (Meter::default(), VecDeque::new());
-        self.slots.push(Slot { device, limits, meter, suspended: false, deferred, depth });
+        let (gate, meter, deferred) = (Gate::new(&limits), Meter::default(), VecDeque::new());
+        self.slots.push(Slot { device, suspended: false, gate, meter, limits, deferred, depth });
         self.call(id, |device, cx| device.attached(cx));
         Ok(id)
     }
@@ -114,41 +108,41 @@ impl Stack {
 
     /// A new submitter.
     pub fn open_port(&mut self) -> PortId {
-        self.ports.push(Port { completions: VecDeque::with_capacity(64), outstanding: 0 });
-        PortId((self.ports.len() - 1) as u16)
+        self.effects.ports.push(Port { completions: VecDeque::with_capacity(64), outstanding: 0 });
+        PortId((self.effects.ports.len() - 1) as u16)
     }
 
     /// Hands `bio` to device `to`; the outcome appears at `port` under `tag`, never before the next [`Stack::turn`].
     pub fn submit(&mut self, port: PortId, tag: u64, to: DeviceId, mut bio: Box<Bio>) {
         debug_assert!(bio.is_idle(), "{bio:?} is submitted twice");
-        self.ports[port.0 as usize].outstanding += 1;
+        self.effects.ports[port.0 as usize].outstanding += 1;
         bio.since = self.effects.now;
         self.effects.trace(Action::Queue, to, &bio, Status::Ok);
         bio.push(Owner::Port(port), tag);
-        self.effects.arrivals.push_back(Arrival::Bio { to, bio });
+        self.effects.arrivals.push_back((to, bio));
     }
 
     /// Takes the next finished bio of `port`.
     pub fn poll_completion(&mut self, port: PortId) -> Option<Completion> {
-        self.ports[port.0 as usize].completions.pop_front()
+        self.effects.ports[port.0 as usize].completions.pop_front()
     }
 
     /// Bios of `port` that are not polled yet.
     #[must_use]
     pub fn outstanding(&self, port: PortId) -> u64 {
-        let port = &self.ports[port.0 as usize];
+        let port = &self.effects.ports[port.0 as usize];
         port.outstanding + port.completions.len() as u64
     }
 
     /// Tells device `to` that something happened outside of the stack.
     pub fn deliver(&mut self, to: DeviceId, event: Event) {
-        self.effects.arrivals.push_back(Arrival::Event { to, event });
+        self.effects.events.push_back((to, event));
     }
 
     /// Whether something arrived since the last turn: the next one has work whatever the time is.
     #[must_use]
     pub fn has_arrivals(&self) -> bool {
-        !self.effects.arrivals.is_empty()
+        !self.effects.arrivals.is_empty() || !self.effects.events.is_empty()
     }
 
     /// Does everything that is due at `now`; returns when it next needs to run by itself.
@@ -163,51 +157,67 @@ impl Stack {
         self.effects.next_deadline()
     }
 
-    /// Takes one hop, or one arrival if no hop is left; false when there is nothing to do. [`Stack::turn`] in slow motion,
-    /// for tests that look at the devices after every hop.
+    /// Takes one hop, or lets one event or bio in if no hop is left; false when there is nothing to do. [`Stack::turn`] in
+    /// slow motion, for tests that look at the devices after every hop.
+    #[inline]
     pub fn step(&mut self) -> bool {
-        match self.effects.hops.pop() {
-            Some(Hop::Down { to, bio }) => self.dispatch(to, bio),
-            Some(Hop::Up { from, bio, status }) => self.ascend(from, bio, status),
-            None => match self.effects.arrivals.pop_front() {
-                Some(Arrival::Bio { to, bio }) => self.enter(to, bio),
-                Some(Arrival::Event { to, event }) => self.call(to, |device, cx| device.on_event(event, cx)),
-                None => return false,
-            },
+        if let Some(hop) = self.effects.take_hop() {
+            match hop {
+                Hop::Down { to, bio } => self.dispatch(to, bio),
+                Hop::Up { from, bio, status } => self.ascend(from, bio, status),
+            }
+        } else if let Some((to, event)) = self.effects.events.pop_front() {
+            self.call(to, |device, cx| device.on_event(event, cx));
+        } else if let Some((to, bio)) = self.effects.arrivals.pop_front() {
+            self.enter(to, bio);
+        } else {
+            return false;
         }
         true
     }
 
     /// A bio from outside: check it, and cut it to what the device takes.
-    fn enter(&mut self, to: DeviceId, mut bio: Box<Bio>) {
+    #[inline]
+    fn enter(&mut self, to: DeviceId, bio: Box<Bio>) {
+        if self.slots[to.0 as usize].gate.admits(&bio) {
+            self.dispatch(to, bio);
+        } else {
+            self.enter_checked(to, bio);
+        }
+    }
+
+    #[inline(never)]
+    fn enter_checked(&mut self, to: DeviceId, mut bio: Box<Bio>) {
         match check(&mut bio, &self.slots[to.0 as usize].limits) {
             Ok(Entry::Whole) => self.dispatch(to, bio),
             Ok(Entry::Split(front)) => {
                 self.effects.trace(Action::Split, to, &bio, Status::Ok);
                 let (first, rest) = self.effects.split(bio, front);
                 // The remainder stays first in line: a later write to the same zone must not get between.
-                self.effects.arrivals.push_front(Arrival::Bio { to, bio: rest });
+                self.effects.arrivals.push_front((to, rest));
                 self.dispatch(to, first);
             }
-            Ok(Entry::Done) => self.ascend(to, bio, Status::Ok),
+            Ok(Entry::Done) => self.effects.complete(to, bio, Status::Ok),
             Err(status) => {
                 self.slots[to.0 as usize].meter.errors += 1;
-                self.ascend(to, bio, status);
+                self.effects.complete(to, bio, status);
             }
         }
     }
 
+    #[inline]
     fn dispatch(&mut self, to: DeviceId, bio: Box<Bio>) {
         let slot = &mut self.slots[to.0 as usize];
         if slot.suspended {
-            slot.deferred.push_back(bio);
-            return;
+            return slot.defer(bio);
         }
-        slot.meter.ios[bio.op as usize] += 1;
-        slot.meter.sectors[bio.op as usize] += u64::from(bio.sectors);
-        slot.meter.custody += 1;
+        let (bios, sectors) = &mut slot.meter.arrived[bio.op as usize];
+        *bios += 1;
+        *sectors += u64::from(bio.sectors);
         self.effects.trace(Action::Dispatch, to, &bio, Status::Ok);
-        self.call(to, |device, cx| device.submit(bio, cx));
+        let mark = self.effects.queued();
+        slot.device.submit(bio, &mut Cx { effects: &mut self.effects, meter: &mut slot.meter, me: to });
+        self.effects.line_up(mark);
     }
 
     fn ascend(&mut self, from: DeviceId, mut bio: Box<Bio>, status: Status) {
@@ -215,16 +225,12 @@ impl Stack {
         let Frame { owner, word } = bio.pop();
         match owner {
             Owner::Device(above) => self.call(above, |device, cx| device.end_io(bio, status, word, cx)),
-            Owner::Port(port) => {
-                let port = &mut self.ports[port.0 as usize];
-                port.outstanding -= 1;
-                port.completions.push_back(Completion { tag: word, bio, status });
-            }
             Owner::Split => {
                 if let Some((bio, status)) = self.effects.join(bio, status, word) {
-                    self.effects.hops.push(Hop::Up { from, bio, status });
+                    self.effects.complete(from, bio, status);
                 }
             }
+            Owner::Port(_) => unreachable!("a submitter gets its bios without a hop"),
         }
     }
 
@@ -232,12 +238,10 @@ impl Stack {
     #[inline]
     fn call(&mut self, id: DeviceId, f: impl FnOnce(&mut dyn BlockDevice, &mut Cx<'_>)) {
         let Slot { device, meter, .. } = &mut self.slots[id.0 as usize];
-        let mark = self.effects.hops.len();
+        self.effects.queue_next();
+        let mark = self.effects.queued();
         f(device.as_mut(), &mut Cx { effects: &mut self.effects, meter, me: id });
-        let sent = &mut self.effects.hops[mark..];
-        if sent.len() > 1 {
-            sent.reverse();
-        }
+        self.effects.line_up(mark);
     }
 }
 
@@ -251,7 +255,7 @@ impl Stack {
     /// Whether nothing is left inside of `device`, and nothing that it wants back.
     #[must_use]
     pub fn is_drained(&self, device: DeviceId) -> bool {
-        self.slots[device.0 as usize].meter.custody == 0
+        self.slots[device.0 as usize].meter.custody() == 0
     }
 
     /// Whether bios wait at the door of `device`.
@@ -263,13 +267,14 @@ impl Stack {
     /// Puts `new` in the place of a suspended and drained device.
     pub fn replace(&mut self, device: DeviceId, new: Box<dyn BlockDevice>) -> Result<(), StackError> {
         let slot = &self.slots[device.0 as usize];
-        if !slot.suspended || slot.meter.custody != 0 {
-            return Err(StackError::Busy { device, in_flight: slot.meter.custody as u64 });
+        if !slot.suspended || slot.meter.custody() != 0 {
+            return Err(StackError::Busy { device, in_flight: slot.meter.custody() });
         }
         let depth = self.admit(device, new.as_ref())?;
         self.effects.forget_timers(device);
         let slot = &mut self.slots[device.0 as usize];
-        (slot.limits, slot.device, slot.depth) = (new.limits().clone(), new, depth);
+        (slot.device, slot.depth) = (new, depth);
+        slot.adopt_limits();
         self.call(device, |device, cx| device.attached(cx));
         Ok(())
     }
@@ -278,9 +283,9 @@ impl Stack {
     pub fn resume(&mut self, device: DeviceId) {
         let slot = &mut self.slots[device.0 as usize];
         slot.suspended = false;
-        slot.limits = slot.device.limits().clone();
+        slot.adopt_limits();
         for bio in slot.deferred.drain(..).rev() {
-            self.effects.arrivals.push_front(Arrival::Bio { to: device, bio });
+            self.effects.arrivals.push_front((device, bio));
         }
     }
 
@@ -321,8 +326,10 @@ impl Stack {
     /// What device `id` has done so far.
     #[must_use]
     pub fn counters(&self, id: DeviceId) -> Counters {
-        let Meter { ios, sectors, errors, merges, custody } = self.slots[id.0 as usize].meter;
-        Counters { ios, sectors, errors, merges, in_flight: custody as u64 }
+        let meter = &self.slots[id.0 as usize].meter;
+        let Meter { arrived, errors, merges, .. } = *meter;
+        let (ios, sectors) = (arrived.map(|(bios, _)| bios), arrived.map(|(_, sectors)| sectors));
+        Counters { ios, sectors, errors, merges, in_flight: meter.custody() }
     }
 
     /// Writes the device's one-line description.
@@ -347,11 +354,19 @@ impl Stack {
             slot.device.held(&mut |bio| visit(id, bio));
             slot.deferred.iter().for_each(|bio| visit(id, bio));
         }
-        for arrival in &self.effects.arrivals {
-            if let Arrival::Bio { to, bio } = arrival {
-                visit(*to, bio);
-            }
-        }
+        self.effects.arrivals.iter().for_each(|(to, bio)| visit(*to, bio));
+    }
+}
+
+impl Slot {
+    #[cold]
+    fn defer(&mut self, bio: Box<Bio>) {
+        self.deferred.push_back(bio);
+    }
+
+    fn adopt_limits(&mut self) {
+        self.limits = self.device.limits().clone();
+        self.gate = Gate::new(&self.limits);
     }
 }
 

@@ -94,6 +94,8 @@ impl Trace {
         self.lost
     }
 
+    #[cold]
+    #[inline(never)]
     pub(super) fn record(&mut self, at: Instant, action: Action, device: DeviceId, bio: &Bio, status: Status) {
         if self.events.len() == self.bound {
             self.events.pop_front();

@@ -10,7 +10,7 @@ use slab::Slab;
 use super::policy::{Append, PlugOptions, WritePolicy};
 use super::queue::{List, Nodes, Slot};
 use super::zone_lock::ZoneLock;
-use super::zones::{Bit, Class, MAX_SLOTS, Zones};
+use super::zones::{Bit, Class, MAX_SLOTS, Record, Zones};
 use crate::block::{Bio, BlockDevice, Cx, Data, DeviceId, Flags, Limits, Op, Payload, Status};
 use crate::sector::Sector;
 use crate::zone::ZoneNo;
@@ -53,6 +53,9 @@ pub struct ZonePlug {
 }
 
 impl ZonePlug {
+    /// What the plug keeps of a zone in which nothing happens, in bytes.
+    pub const BYTES_PER_ZONE: usize = size_of::<Record>();
+
     /// A plug over device `below`, whose limits are `below_limits`. It asks for a zone report once it is in a stack.
     pub fn new(below: DeviceId, below_limits: &Limits, options: PlugOptions) -> Result<Self, PlugError> {
         let zoned = below_limits.zoned.as_ref().ok_or(PlugError::NotZoned)?;
@@ -86,6 +89,12 @@ impl ZonePlug {
     #[must_use]
     pub fn policy(&self) -> WritePolicy {
         self.policy
+    }
+
+    /// Whether the plug orders writes and nothing else is going on: then an idle zone's write needs no second look.
+    #[inline]
+    fn is_calm(&self) -> bool {
+        self.policy == WritePolicy::Plug && self.state == State::Ready && self.reports == 0
     }
 
     /// Whether nothing waits here and nothing is in flight that the order depends on.
@@ -149,22 +158,24 @@ impl BlockDevice for ZonePlug {
     }
 
     fn submit(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
-        match self.policy {
-            WritePolicy::Plug => self.submit_plugged(bio, cx),
-            WritePolicy::ZoneLock => self.submit_locked(bio, cx),
-            WritePolicy::None => self.submit_unordered(bio, cx),
+        if bio.op == Op::Write
+            && self.is_calm()
+            && let Some((zone, offset)) = self.zones.take_if_idle(bio.sector, bio.sectors)
+        {
+            return cx.submit(self.below[0], bio, Place { zone, offset }.word());
         }
+        self.submit_by_policy(bio, cx);
     }
 
     fn end_io(&mut self, bio: Box<Bio>, status: Status, word: u64, cx: &mut Cx<'_>) {
-        match bio.op {
-            Op::ReportZones => self.reported(bio, status, word, cx),
-            _ if self.policy == WritePolicy::ZoneLock => self.end_locked(bio, status, word, cx),
-            Op::Write | Op::WriteZeroes => self.written(bio, status, Place::from_word(word), cx),
-            Op::ZoneAppend => self.appended(bio, status, Place::from_word(word).zone, cx),
-            Op::ZoneResetAll => self.emptied(bio, status, cx),
-            _ => self.managed(bio, status, Place::from_word(word).zone, cx),
+        if bio.op == Op::Write
+            && status.is_ok()
+            && self.is_calm()
+            && self.zones.free_if_alone(Place::from_word(word).zone)
+        {
+            return cx.complete(bio, status);
         }
+        self.end_by_op(bio, status, word, cx);
     }
 
     fn held(&self, visit: &mut dyn FnMut(&Bio)) {
@@ -196,6 +207,30 @@ impl Place {
     #[inline]
     fn from_word(word: u64) -> Self {
         Self { zone: ZoneNo((word >> 32) as u32), offset: word as u32 }
+    }
+}
+
+/// The general case of submission and completion.
+impl ZonePlug {
+    #[inline(never)]
+    fn submit_by_policy(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
+        match self.policy {
+            WritePolicy::Plug => self.submit_plugged(bio, cx),
+            WritePolicy::ZoneLock => self.submit_locked(bio, cx),
+            WritePolicy::None => self.submit_unordered(bio, cx),
+        }
+    }
+
+    #[inline(never)]
+    fn end_by_op(&mut self, bio: Box<Bio>, status: Status, word: u64, cx: &mut Cx<'_>) {
+        match bio.op {
+            Op::ReportZones => self.reported(bio, status, word, cx),
+            _ if self.policy == WritePolicy::ZoneLock => self.end_locked(bio, status, word, cx),
+            Op::Write | Op::WriteZeroes => self.written(bio, status, Place::from_word(word), cx),
+            Op::ZoneAppend => self.appended(bio, status, Place::from_word(word).zone, cx),
+            Op::ZoneResetAll => self.emptied(bio, status, cx),
+            _ => self.managed(bio, status, Place::from_word(word).zone, cx),
+        }
     }
 }
 

@@ -45,6 +45,9 @@ pub(super) enum Bit {
 
 const SLOT_SHIFT: u32 = 8;
 
+/// The bits of a sequential zone in which nothing happens.
+const IDLE: u32 = Class::Sequential as u32;
+
 /// Zones with a slot at once, at most.
 pub(super) const MAX_SLOTS: usize = (u32::MAX >> SLOT_SHIFT) as usize;
 
@@ -168,6 +171,33 @@ impl Zones {
         debug_assert_ne!(record.is(Bit::Busy), busy, "zone {zone}: busy twice or free twice");
         record.set(Bit::Busy, busy);
         if busy { self.busy += 1 } else { self.busy -= 1 }
+    }
+
+    /// The common case in a few comparisons: takes the write if its zone is idle and it lines up.
+    #[inline]
+    pub(super) fn take_if_idle(&mut self, sector: Sector, sectors: u32) -> Option<(ZoneNo, u32)> {
+        let (zone, offset) = (self.zone_of(sector), self.offset(sector));
+        let capacity = self.capacity_of(zone);
+        let record = self.records.get_mut(zone.index())?;
+        if record.bits != IDLE || record.wp != offset || sectors > capacity.saturating_sub(offset) {
+            return None;
+        }
+        record.wp += sectors;
+        record.bits = IDLE | Bit::Busy as u32;
+        self.busy += 1;
+        Some((zone, offset))
+    }
+
+    /// The common case of a completion: sets the zone free if nothing waits, rides or is noted in it.
+    #[inline]
+    pub(super) fn free_if_alone(&mut self, zone: ZoneNo) -> bool {
+        let record = &mut self.records[zone.index()];
+        let alone = record.bits == IDLE | Bit::Busy as u32;
+        if alone {
+            record.bits = IDLE;
+            self.busy -= 1;
+        }
+        alone
     }
 
     /// Where a write of `sectors` goes: it must start at the write pointer and end within the zone's capacity. An append

@@ -39,6 +39,22 @@ impl Linear {
         Ok(Self { below: [below], start, limits, whole, reset_all: ResetAll::default() })
     }
 
+    /// Sends on what it has to see again.
+    #[inline(never)]
+    fn submit_returning(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
+        match (bio.op, &bio.payload) {
+            (Op::ReportZones, Payload::Zones(zones)) => {
+                let known = zones.len() as u64;
+                cx.submit(self.below[0], bio, known);
+            }
+            (Op::ZoneResetAll, _) if !self.whole => {
+                self.reset_all.begin(bio, self.below[0], self.start..self.start + self.limits.capacity, cx);
+            }
+            (Op::ZoneResetAll, _) => cx.remap(self.below[0], bio),
+            _ => cx.submit(self.below[0], bio, 0),
+        }
+    }
+
     /// Brings the zones that a report added behind the first `known` into our numbers, and drops what lies past our end.
     fn localise(&self, bio: &mut Bio, known: usize) {
         let Payload::Zones(zones) = &mut bio.payload else { return };
@@ -61,18 +77,10 @@ impl BlockDevice for Linear {
         &self.below
     }
 
-    #[inline]
     fn submit(&mut self, mut bio: Box<Bio>, cx: &mut Cx<'_>) {
         bio.sector += self.start;
         match bio.op {
-            Op::ZoneAppend => cx.submit(self.below[0], bio, 0),
-            Op::ReportZones => {
-                let known = if let Payload::Zones(zones) = &bio.payload { zones.len() } else { 0 };
-                cx.submit(self.below[0], bio, known as u64);
-            }
-            Op::ZoneResetAll if !self.whole => {
-                self.reset_all.begin(bio, self.below[0], self.start..self.start + self.limits.capacity, cx);
-            }
+            Op::ZoneAppend | Op::ReportZones | Op::ZoneResetAll => self.submit_returning(bio, cx),
             _ => cx.remap(self.below[0], bio),
         }
     }

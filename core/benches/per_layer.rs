@@ -1,0 +1,205 @@
+//! What each layer costs: ns per bio, on one core, without I/O.
+//!
+//! `cargo bench -p shingle-core` prints a table; with `-- --json` one JSON object. Every figure is the median of several
+//! rounds; all configurations take turns within each round, so their ratios hold on a noisy machine.
+
+use std::time::Instant;
+
+use shingle_core::block::{Bio, Data, DeviceId, Op, Payload, PortId, Stack};
+use shingle_core::device::{NullConfig, NullDevice, NullZones};
+use shingle_core::plug::{PlugOptions, WritePolicy, ZonePlug};
+use shingle_core::sector::Sector;
+use shingle_core::target::Linear;
+
+/// 4 KiB.
+const SECTORS: u32 = 8;
+const DEPTH: u64 = 128;
+const ZONE_SECTORS: u64 = 256 << 11;
+const ZONES: u64 = 256;
+const ROUNDS: usize = 15;
+const IOS_A_ROUND: u64 = 1_000_000;
+
+/// SPDK 22.09 on a machine of this class: its null bdev, and its zoned layer over it, 4 KiB, queue depth 128, one core.
+const SPDK_NULL_MIOPS: f64 = 13.7;
+const SPDK_ZONED_MIOPS: f64 = 7.3;
+
+/// A stack under load: bios circulate between the port and the device, always `DEPTH` of them.
+struct Load {
+    name: String,
+    stack: Stack,
+    port: PortId,
+    top: DeviceId,
+    pattern: Pattern,
+    random: u64,
+    /// Next offset in each zone, in sectors.
+    pointers: Vec<u64>,
+    ns: Vec<f64>,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Pattern {
+    RandomRead,
+    RandomZoneWrite,
+    /// All writes to one zone: they queue behind each other and merge.
+    OneZoneWrite,
+}
+
+fn null(zoned: bool) -> NullDevice {
+    let zones = NullZones::new(ZONE_SECTORS);
+    let capacity = ZONE_SECTORS * ZONES;
+    let config = if zoned { NullConfig::zoned(capacity, zones) } else { NullConfig::new(capacity) };
+    NullDevice::new(&config).expect("the parameters are right")
+}
+
+impl Load {
+    fn new(name: &str, pattern: Pattern, policy: Option<WritePolicy>, linears: usize) -> Load {
+        let mut stack = Stack::new();
+        let mut top = stack.add(Box::new(null(policy.is_some()))).expect("fits");
+        if let Some(policy) = policy {
+            let options = PlugOptions { policy, ..PlugOptions::default() };
+            let plug = ZonePlug::new(top, stack.limits(top), options).expect("zoned");
+            top = stack.add(Box::new(plug)).expect("fits");
+        }
+        for _ in 0..linears {
+            let limits = stack.limits(top).clone();
+            top = stack.add(Box::new(Linear::new(top, &limits, 0, limits.capacity).expect("whole"))).expect("fits");
+        }
+        stack.turn(shingle_core::time::Instant::ZERO);
+        let port = stack.open_port();
+        let pointers = vec![0; ZONES as usize];
+        let mut load = Load { name: name.into(), stack, port, top, pattern, random: 1, pointers, ns: vec![] };
+        let op = if pattern == Pattern::RandomRead { Op::Read } else { Op::Write };
+        for tag in 0..DEPTH {
+            let data = Payload::Data(Data::zeroed(SECTORS as usize * 512));
+            load.send(tag, Box::new(Bio::new(op, Sector(0), SECTORS, data)));
+        }
+        load
+    }
+
+    #[inline]
+    fn next_random(&mut self) -> u64 {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        self.random
+    }
+
+    #[inline]
+    fn send(&mut self, tag: u64, mut bio: Box<Bio>) {
+        let random = self.next_random();
+        bio.sector = match self.pattern {
+            Pattern::RandomRead => Sector((random % (ZONE_SECTORS * ZONES / 8)) * 8),
+            Pattern::RandomZoneWrite => self.next_in_zone(random % ZONES),
+            Pattern::OneZoneWrite => self.next_in_zone(0),
+        };
+        self.stack.submit(self.port, tag, self.top, bio);
+    }
+
+    #[inline]
+    fn next_in_zone(&mut self, zone: u64) -> Sector {
+        if self.pointers[zone as usize] == ZONE_SECTORS {
+            self.reset(zone);
+        }
+        let at = &mut self.pointers[zone as usize];
+        *at += u64::from(SECTORS);
+        Sector(zone * ZONE_SECTORS + *at - u64::from(SECTORS))
+    }
+
+    #[cold]
+    fn reset(&mut self, zone: u64) {
+        let reset = Bio::new(Op::ZoneReset, Sector(zone * ZONE_SECTORS), 0, Payload::None);
+        self.stack.submit(self.port, u64::MAX, self.top, Box::new(reset));
+        self.pointers[zone as usize] = 0;
+    }
+
+    /// One round; its cost per bio in ns is kept.
+    fn round(&mut self) {
+        let mut done = 0;
+        let start = Instant::now();
+        while done < IOS_A_ROUND {
+            self.stack.turn(shingle_core::time::Instant::ZERO);
+            while let Some(completion) = self.stack.poll_completion(self.port) {
+                assert!(completion.status.is_ok(), "{}: {:?} failed", self.name, completion.bio);
+                if completion.tag != u64::MAX {
+                    self.send(completion.tag, completion.bio);
+                    done += 1;
+                }
+            }
+        }
+        self.ns.push(start.elapsed().as_nanos() as f64 / done as f64);
+    }
+
+    fn median(&mut self) -> f64 {
+        self.ns.sort_by(f64::total_cmp);
+        self.ns[self.ns.len() / 2]
+    }
+}
+
+/// Seconds to put a plug over a null device of `zones` zones, and the bytes it keeps for each.
+fn attach(zones: u64) -> f64 {
+    let start = Instant::now();
+    let zoned = NullZones::new(8);
+    let null = NullDevice::new(&NullConfig::zoned(zones * 8, zoned)).expect("the parameters are right");
+    let mut stack = Stack::new();
+    let below = stack.add(Box::new(null)).expect("fits");
+    let plug = ZonePlug::new(below, stack.limits(below), PlugOptions::default()).expect("zoned");
+    let top = stack.add(Box::new(plug)).expect("fits");
+    stack.turn(shingle_core::time::Instant::ZERO);
+    assert!(stack.device::<ZonePlug>(top).expect("a plug").is_ready());
+    start.elapsed().as_secs_f64()
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+fn main() {
+    let json = std::env::args().any(|argument| argument == "--json");
+    let plug = Some(WritePolicy::Plug);
+    let mut loads = vec![
+        Load::new("null, random read", Pattern::RandomRead, None, 0),
+        Load::new("null + 1 linear", Pattern::RandomRead, None, 1),
+        Load::new("null + 4 linear", Pattern::RandomRead, None, 4),
+        Load::new("null + 8 linear", Pattern::RandomRead, None, 8),
+        Load::new("zoned null, policy none", Pattern::RandomZoneWrite, Some(WritePolicy::None), 0),
+        Load::new("zoned null + plug", Pattern::RandomZoneWrite, plug, 0),
+        Load::new("zoned null + plug + 1 linear", Pattern::RandomZoneWrite, plug, 1),
+        Load::new("zoned null + plug, one zone", Pattern::OneZoneWrite, plug, 0),
+        Load::new("zoned null + zone-lock", Pattern::RandomZoneWrite, Some(WritePolicy::ZoneLock), 0),
+    ];
+    for _ in 0..ROUNDS {
+        loads.iter_mut().for_each(Load::round);
+    }
+    let attach = median((0..9).map(|_| attach(100_000)).collect());
+    let rows: Vec<(String, f64)> = loads.iter_mut().map(|load| (load.name.clone(), load.median())).collect();
+    let ns = |name: &str| rows.iter().find(|row| row.0 == name).map_or(f64::NAN, |row| row.1);
+    let derived = [
+        ("ns per submit and complete (null)", ns("null, random read")),
+        ("ns per linear layer", (ns("null + 8 linear") - ns("null, random read")) / 8.0),
+        ("ns per plugged write", ns("zoned null + plug") - ns("zoned null, policy none")),
+        ("bytes per idle zone, plug", ZonePlug::BYTES_PER_ZONE as f64),
+        ("bytes per idle zone, plug and null", (ZonePlug::BYTES_PER_ZONE + NullDevice::BYTES_PER_ZONE) as f64),
+        ("ms to attach 100,000 zones", attach * 1e3),
+        ("null, times SPDK's null bdev", 1e3 / ns("null, random read") / SPDK_NULL_MIOPS),
+        ("null + plug, times SPDK's zoned layer", 1e3 / ns("zoned null + plug") / SPDK_ZONED_MIOPS),
+    ];
+    if json { print_json(&rows, &derived) } else { print_table(&rows, &derived) }
+}
+
+fn print_table(rows: &[(String, f64)], derived: &[(&str, f64)]) {
+    println!("4 KiB, queue depth {DEPTH}, one core; median of {ROUNDS} rounds of {IOS_A_ROUND} bios\n");
+    println!("{:<40} {:>10} {:>10} {:>10}", "stack", "ns/bio", "M IOPS", "to null");
+    for (name, ns) in rows {
+        println!("{name:<40} {ns:>10.1} {:>10.1} {:>10.2}", 1e3 / ns, rows[0].1 / ns);
+    }
+    println!();
+    derived.iter().for_each(|(name, value)| println!("{name:<40} {value:>10.1}"));
+}
+
+fn print_json(rows: &[(String, f64)], derived: &[(&str, f64)]) {
+    let stacks: Vec<String> =
+        rows.iter().map(|(name, ns)| format!("{{\"stack\": \"{name}\", \"ns\": {ns:.2}}}")).collect();
+    let figures: Vec<String> = derived.iter().map(|(name, value)| format!("\"{name}\": {value:.2}")).collect();
+    println!("{{\"stacks\": [{}], \"figures\": {{{}}}}}", stacks.join(", "), figures.join(", "));
+}
