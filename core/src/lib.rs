@@ -17,6 +17,7 @@ extern crate alloc;
 extern crate std;
 
 pub mod block;
+pub mod device;
 pub mod frontend;
 pub mod harness;
 pub mod plug;

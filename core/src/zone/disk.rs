@@ -366,27 +366,28 @@ impl ZonedDisk {
         if zone.index() < self.zones.len() { Ok(zone) } else { Err(ZoneError::NoSuchZone) }
     }
 
-    /// Does `action` if the state machine and the resources allow it; returns the zone's new state.
-    #[inline]
+    /// Does `action` if the state machine and the resources allow it; returns the zone's new state. Most writes change
+    /// nothing but the pointer, later: that way is short and goes where it is used.
+    #[inline(always)]
     fn perform(&mut self, zone: ZoneNo, action: Action) -> Result<ZoneState, ZoneError> {
         let cell = *self.zones.get(zone.index()).ok_or(ZoneError::NoSuchZone)?;
         let next = cell.state().apply(self.geometry.capacity_of(zone), action)?;
-        if next == cell.state() {
-            self.touch(cell);
-            return Ok(next);
+        if next != cell.state() {
+            self.change(zone, next)?;
+        } else if let (Some(list), Condition::ImplicitOpen) = (&mut self.evictable, cell.cond) {
+            list.touch(cell.slot());
         }
-        if self.resources.admit(cell.cond, next.cond)? == Admission::Evict {
-            self.evict();
-        }
-        self.settle(zone, next);
         Ok(next)
     }
 
-    #[inline]
-    fn touch(&mut self, cell: Cell) {
-        if let (Some(list), Condition::ImplicitOpen) = (&mut self.evictable, cell.cond) {
-            list.touch(cell.slot());
+    /// Puts `zone` in its next state if the resources allow it.
+    #[inline(never)]
+    fn change(&mut self, zone: ZoneNo, next: ZoneState) -> Result<(), ZoneError> {
+        if self.resources.admit(self.state(zone).cond, next.cond)? == Admission::Evict {
+            self.evict();
         }
+        self.settle(zone, next);
+        Ok(())
     }
 
     /// Closes the implicitly open zone that was written the longest time ago.
@@ -397,6 +398,7 @@ impl ZonedDisk {
     }
 
     /// Puts `zone` in a state, and accounts for it.
+    #[inline(never)]
     fn settle(&mut self, zone: ZoneNo, next: ZoneState) {
         let cell = &mut self.zones[zone.index()];
         let before = cell.cond;

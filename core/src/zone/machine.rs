@@ -176,6 +176,7 @@ impl ZoneState {
         }
     }
 
+    #[inline]
     fn write(self, capacity: u32, offset: u32, sectors: u32) -> Result<ZoneState, ZoneError> {
         if self.cond == Condition::Full {
             return Err(ZoneError::Full);
