@@ -10,6 +10,7 @@ use shingle_core::device::{NullConfig, NullDevice, NullZones};
 use shingle_core::plug::{PlugOptions, WritePolicy, ZonePlug};
 use shingle_core::sector::Sector;
 use shingle_core::target::Linear;
+use shingle_core::zone::ZonedDisk;
 
 /// 4 KiB.
 const SECTORS: u32 = 8;
@@ -179,7 +180,7 @@ fn main() {
         ("ns per linear layer", (ns("null + 8 linear") - ns("null, random read")) / 8.0),
         ("ns per plugged write", ns("zoned null + plug") - ns("zoned null, policy none")),
         ("bytes per idle zone, plug", ZonePlug::BYTES_PER_ZONE as f64),
-        ("bytes per idle zone, plug and null", (ZonePlug::BYTES_PER_ZONE + NullDevice::BYTES_PER_ZONE) as f64),
+        ("bytes per idle zone, plug and null", (ZonePlug::BYTES_PER_ZONE + ZonedDisk::BYTES_PER_ZONE) as f64),
         ("ms to attach 100,000 zones", attach * 1e3),
         ("null, times SPDK's null bdev", 1e3 / ns("null, random read") / SPDK_NULL_MIOPS),
         ("null + plug, times SPDK's zoned layer", 1e3 / ns("zoned null + plug") / SPDK_ZONED_MIOPS),

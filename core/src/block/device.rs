@@ -94,6 +94,16 @@ impl Cx<'_> {
     #[inline]
     pub fn remap(&mut self, to: DeviceId, bio: Box<Bio>) {
         self.meter.left += 1;
+        if self.effects.is_plain() {
+            self.effects.send_first(Hop::Down { to, bio });
+        } else {
+            self.remap_traced(to, bio);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn remap_traced(&mut self, to: DeviceId, bio: Box<Bio>) {
         self.effects.trace(Action::Remap, to, &bio, Status::Ok);
         self.effects.send(Hop::Down { to, bio });
     }

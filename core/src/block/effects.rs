@@ -118,6 +118,24 @@ impl Effects {
     }
 
     #[inline]
+    pub fn is_traced(&self) -> bool {
+        self.trace.is_some()
+    }
+
+    /// Whether nobody watches and the next hop is still open: then a hop is sent with [`Effects::send_first`].
+    #[inline]
+    pub fn is_plain(&self) -> bool {
+        self.next.is_none() && self.trace.is_none()
+    }
+
+    /// Sends the first hop of a call.
+    #[inline]
+    pub fn send_first(&mut self, hop: Hop) {
+        debug_assert!(self.next.is_none());
+        self.next = Some(hop);
+    }
+
+    #[inline]
     pub fn trace(&mut self, action: Action, device: DeviceId, bio: &Bio, status: Status) {
         if let Some(trace) = &mut self.trace {
             trace.record(self.now, action, device, bio, status);
@@ -168,8 +186,14 @@ impl Effects {
     #[inline]
     pub fn line_up(&mut self, mark: usize) {
         if self.hops.len() > mark + 1 {
-            self.hops[mark..].reverse();
+            self.reverse(mark);
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn reverse(&mut self, mark: usize) {
+        self.hops[mark..].reverse();
     }
 
     /// See [`super::Cx::split`]. A piece that is cut again joins the split it came from: depth does not grow.

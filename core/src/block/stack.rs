@@ -205,16 +205,33 @@ impl Stack {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn dispatch(&mut self, to: DeviceId, bio: Box<Bio>) {
         let slot = &mut self.slots[to.0 as usize];
-        if slot.suspended {
-            return slot.defer(bio);
+        if slot.suspended || self.effects.is_traced() {
+            return self.dispatch_rarely(to, bio);
         }
+        self.hand_over(to, bio);
+    }
+
+    /// A bio for a suspended device, or under a trace.
+    #[cold]
+    #[inline(never)]
+    fn dispatch_rarely(&mut self, to: DeviceId, bio: Box<Bio>) {
+        let slot = &mut self.slots[to.0 as usize];
+        if slot.suspended {
+            return slot.deferred.push_back(bio);
+        }
+        self.effects.trace(Action::Dispatch, to, &bio, Status::Ok);
+        self.hand_over(to, bio);
+    }
+
+    #[inline]
+    fn hand_over(&mut self, to: DeviceId, bio: Box<Bio>) {
+        let slot = &mut self.slots[to.0 as usize];
         let (bios, sectors) = &mut slot.meter.arrived[bio.op as usize];
         *bios += 1;
         *sectors += u64::from(bio.sectors);
-        self.effects.trace(Action::Dispatch, to, &bio, Status::Ok);
         let mark = self.effects.queued();
         slot.device.submit(bio, &mut Cx { effects: &mut self.effects, meter: &mut slot.meter, me: to });
         self.effects.line_up(mark);
@@ -359,11 +376,6 @@ impl Stack {
 }
 
 impl Slot {
-    #[cold]
-    fn defer(&mut self, bio: Box<Bio>) {
-        self.deferred.push_back(bio);
-    }
-
     fn adopt_limits(&mut self) {
         self.limits = self.device.limits().clone();
         self.gate = Gate::new(&self.limits);

@@ -6,3 +6,5 @@
 pub mod bad_blocks;
 pub mod memory;
 pub mod null;
+
+pub use null::{NullConfig, NullDevice, NullZones};

@@ -166,6 +166,9 @@ impl ZonedDisk {
 
 /// What a host may ask.
 impl ZonedDisk {
+    /// What is kept of each zone, in bytes.
+    pub const BYTES_PER_ZONE: usize = size_of::<Cell>();
+
     /// Checks a write of `sectors` at `at` and opens its zone for it; returns the zone. Data may then go to exactly these
     /// sectors.
     #[inline]
@@ -173,6 +176,23 @@ impl ZonedDisk {
         let zone = self.zone_at(at)?;
         self.perform(zone, Action::Write { offset: self.geometry.offset_in_zone(at), sectors })?;
         Ok(zone)
+    }
+
+    /// A whole write at the pointer of an open zone that stays open: `begin_write` and `advance` in one, for the case that is
+    /// met most. False: it is another case, and nothing was done.
+    #[inline]
+    pub fn extend(&mut self, at: Sector, sectors: u32) -> bool {
+        let (zone, offset) = (self.geometry.zone_of(at), self.geometry.offset_in_zone(at));
+        // The last zone may have another capacity, and zones that can be evicted keep an order of use.
+        let special = zone.index() + 1 >= self.zones.len() || self.evictable.is_some();
+        let room = self.geometry.zone_capacity().saturating_sub(offset);
+        match self.zones.get_mut(zone.index()) {
+            Some(cell) if !special && cell.cond.is_open() && cell.wp == offset && sectors < room => {
+                cell.wp += sectors;
+                true
+            }
+            _ => false,
+        }
     }
 
     /// Checks an append of `sectors` to `zone` and opens it; returns where the data goes.
