@@ -167,6 +167,14 @@ fn an_append_tells_where_its_data_went() {
     assert_eq!(rig.append(64, &[7]), Err(Status::Io), "the zone is full");
 }
 
+/// What a plug that has to emulate appends must never send.
+#[test]
+fn a_device_without_native_append_does_not_append() {
+    let mut rig = Rig::new(&NullConfig::zoned(256, NullZones::new(64)));
+    assert_eq!(rig.append(64, &[1]), Err(Status::NotSupported));
+    assert_eq!(rig.state(1), (Condition::Empty, 0));
+}
+
 /// B52: a reset did not clear the data.
 #[test]
 fn a_reset_zone_is_empty_and_its_data_is_gone() {

@@ -225,7 +225,10 @@ impl NullDevice {
         if nothing_kept && bio.op == Op::Write && zones.extend(bio.sector, bio.sectors) {
             return Ok(());
         }
-        let zone = begin_write(zones, bio)?;
+        let zone = match bio.op {
+            Op::ZoneAppend => begin_append(zones, &self.limits, bio)?,
+            _ => zones.begin_write(bio.sector, bio.sectors)?,
+        };
         if nothing_kept {
             zones.advance(zone, bio.sectors);
             return Ok(());
@@ -306,12 +309,10 @@ impl NullDevice {
     }
 }
 
-/// Opens the zone for `bio` and, for an append, tells the bio where it goes.
+/// Opens the zone for an append and tells the bio where it goes, if the device appends at all.
 #[inline]
-fn begin_write(zones: &mut ZonedDisk, bio: &mut Bio) -> Result<ZoneNo, ZoneError> {
-    if bio.op != Op::ZoneAppend {
-        return zones.begin_write(bio.sector, bio.sectors);
-    }
+fn begin_append(zones: &mut ZonedDisk, limits: &Limits, bio: &mut Bio) -> Result<ZoneNo, Status> {
+    limits.zoned.as_ref().and_then(|zoned| zoned.max_append).ok_or(Status::NotSupported)?;
     let zone = zones.zone_at(bio.sector)?;
     bio.sector = zones.begin_append(zone, bio.sectors)?;
     Ok(zone)
