@@ -1,8 +1,10 @@
 //! Everything that touches the machine is here.
 //!
+//! - [`disk`]: real disks as devices of a stack.
 //! - [`shard`]: one thread, one stack, one ring: wait, deliver, turn, pump.
 //! - [`mailbox`]: how other threads ask a shard for something.
 #![forbid(unsafe_code)]
 
+pub mod disk;
 pub mod mailbox;
 pub mod shard;

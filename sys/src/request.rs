@@ -24,18 +24,26 @@ impl AsFd for Fd {
 }
 
 impl Fd {
+    /// Whether somebody else has it too: a request in flight, for one.
+    #[must_use]
+    pub fn is_shared(&self) -> bool {
+        Rc::strong_count(&self.0) > 1
+    }
+
     fn target(&self) -> types::Fd {
         types::Fd(self.0.as_raw_fd())
     }
 }
 
-/// How [`Request::Allocate`] changes a range of a file. None of them changes its size.
+/// How [`Request::Allocate`] changes a range of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Allocate {
     /// Give the blocks back; the range reads as zeroes.
     PunchHole,
     /// Make the range read as zeroes and keep its blocks.
     ZeroRange,
+    /// Have blocks for the range, which the file grows to hold. What was there stays; what was not reads as zeroes.
+    Extend,
 }
 
 /// A piece of what [`Request::Send`] sends.
@@ -239,6 +247,7 @@ impl Request {
                 let mode = match mode {
                     Allocate::PunchHole => libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE,
                     Allocate::ZeroRange => libc::FALLOC_FL_ZERO_RANGE | libc::FALLOC_FL_KEEP_SIZE,
+                    Allocate::Extend => 0,
                 };
                 opcode::Fallocate::new(file.target(), *len).offset(*at).mode(mode).build()
             }

@@ -1,0 +1,140 @@
+//! What all disks made of files do: lend memory to the kernel, take short results on, and translate errors.
+
+use shingle_core::block::{Data, Payload, Status};
+
+/// Memory and file addresses that direct I/O takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Alignment {
+    /// Unit of memory addresses, in bytes.
+    pub memory: usize,
+    /// Unit of file offsets and lengths, in bytes.
+    pub offset: u32,
+}
+
+impl Alignment {
+    /// What direct I/O on `file` needs; `None`: it cannot do direct I/O, or nobody knows.
+    pub fn of(file: &impl std::os::fd::AsFd) -> Option<Self> {
+        use rustix::fs::{AtFlags, StatxFlags, statx};
+        let stat = statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN).ok()?;
+        let told = stat.stx_mask & StatxFlags::DIOALIGN.bits() != 0 && stat.stx_dio_offset_align != 0;
+        told.then_some(Self { memory: stat.stx_dio_mem_align.max(1) as usize, offset: stat.stx_dio_offset_align })
+    }
+
+    fn suits(self, payload: &Payload) -> bool {
+        let aligned = |data: &Data| (data.words().as_ptr().addr() | data.len()).is_multiple_of(self.memory);
+        payload.segments().iter().all(aligned)
+    }
+}
+
+/// Which way the data goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    FromDisk,
+    ToDisk,
+}
+
+/// The memory to hand to the kernel for a bio that carries `payload`: that memory itself, or a copy if direct I/O does not
+/// take its addresses.
+pub(super) fn lend(payload: &mut Payload, direct: Option<Alignment>) -> Payload {
+    if direct.is_none_or(|alignment| alignment.suits(payload)) {
+        return std::mem::take(payload);
+    }
+    let copy = Data::zeroed(payload.bytes());
+    // For reads, too: what an earlier, short one brought has to stay.
+    payload.for_each_segment(|at, data| copy.slice(at as usize * 512, data.len()).copy_from_words(data.words()));
+    Payload::Data(copy)
+}
+
+/// Takes back what [`lend`] gave: the bio has its memory again, with the data that was read.
+pub(super) fn take_back(payload: &mut Payload, lent: Payload, way: Way) {
+    if matches!(payload, Payload::None) {
+        *payload = lent;
+    } else if let (Payload::Data(copy), Way::FromDisk) = (lent, way) {
+        payload.for_each_segment(|at, data| data.copy_from_words(copy.slice(at as usize * 512, data.len()).words()));
+    }
+}
+
+/// Zeroes all bytes of `payload` from `skip` on: what a file does not have reads as zeroes.
+pub(super) fn zero_from(payload: &Payload, skip: usize) {
+    let mut at = 0;
+    for data in payload.segments() {
+        let from = skip.saturating_sub(at).min(data.len());
+        at += data.len();
+        let whole_words = from.next_multiple_of(8).min(data.len());
+        data.write(from, &[0; 8][..whole_words - from]);
+        data.slice(whole_words, data.len() - whole_words).fill(0);
+    }
+}
+
+/// The status for a failed system call, given as the ring reports it. A full file system, quota or file size limit is
+/// "no space", whatever the kernel calls it.
+pub(super) fn status_of(result: i32) -> Status {
+    match -result {
+        // EFBIG, ENOSPC, EDQUOT.
+        27 | 28 | 122 => Status::NoSpace,
+        // EAGAIN, ENOMEM, ENFILE, EMFILE, ENOBUFS.
+        11 | 12 | 23 | 24 | 105 => Status::Resource,
+        errno => Status::from_errno(errno),
+    }
+}
+
+/// `EINTR`: nothing happened, ask again.
+pub(super) fn was_interrupted(result: i32) -> bool {
+    result == -4
+}
+
+/// `EOPNOTSUPP`: the file system does not do this.
+pub(super) fn is_unsupported(result: i32) -> bool {
+    result == -95
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn segments() -> Payload {
+        let payload = Payload::Segments([512, 1024, 512].map(Data::zeroed).to_vec());
+        payload.segments().iter().zip(1..).for_each(|(data, n)| data.fill(n));
+        payload
+    }
+
+    fn bytes(payload: &Payload) -> Vec<u8> {
+        payload.segments().iter().flat_map(Data::to_vec).collect()
+    }
+
+    #[test]
+    fn only_the_tail_is_zeroed() {
+        for skip in [0, 3, 511, 512, 513, 1536, 2041, 2048] {
+            let payload = segments();
+            let mut expected = bytes(&payload);
+            expected[skip..].fill(0);
+            zero_from(&payload, skip);
+            assert_eq!(bytes(&payload), expected, "from {skip}");
+        }
+    }
+
+    #[test]
+    fn memory_that_direct_io_does_not_take_is_copied_both_ways() {
+        let direct = Some(Alignment { memory: 4096, offset: 512 });
+        let (mut payload, expected) = (segments(), bytes(&segments()));
+        let lent = lend(&mut payload, direct);
+        assert_eq!(bytes(&lent), expected);
+        take_back(&mut payload, lent, Way::ToDisk);
+        let lent = lend(&mut payload, direct);
+        lent.segments()[0].fill(9);
+        take_back(&mut payload, lent, Way::FromDisk);
+        assert_eq!((bytes(&payload), payload.segments().len()), (vec![9; 2048], 3));
+        let lent = lend(&mut payload, None);
+        assert_eq!((lent.segments().len(), payload.segments().len()), (3, 0), "buffered I/O takes any memory");
+        take_back(&mut payload, lent, Way::FromDisk);
+        assert_eq!(payload.segments().len(), 3);
+    }
+
+    #[test]
+    fn every_way_to_be_full_is_no_space() {
+        for errno in [27, 28, 122] {
+            assert_eq!(status_of(-errno), Status::NoSpace);
+        }
+        assert_eq!((status_of(-5), status_of(-24)), (Status::Io, Status::Resource));
+    }
+}

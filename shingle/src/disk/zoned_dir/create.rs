@@ -1,0 +1,93 @@
+//! Making a new disk.
+
+use std::fs;
+use std::io::{ErrorKind as IoErrorKind, Write as _};
+use std::path::Path;
+
+use rustix::fs::{AtFlags, fsync, ftruncate, renameat, syncfs, unlinkat};
+use shingle_core::zone::{ZoneKind, ZoneNo};
+
+use super::directory::{Directory, Lock, bytes, zone_name};
+use super::error::{ErrorKind, ZonedDirError};
+use super::geometry_file::{self, FILE_NAME};
+use super::shape::Shape;
+
+/// The geometry file until it is complete.
+const NEW_FILE_NAME: &str = "shingle-disk.toml.new";
+
+/// Makes a disk of `shape` in `path`: in a new directory or in an empty one. The zone files come first and the geometry
+/// file last, so an interrupted creation is never mistaken for a disk; after a failure everything is removed again.
+///
+/// `progress` is called with the number of zones that are done, now and then.
+pub fn create(path: &Path, shape: &Shape, progress: &mut dyn FnMut(u32)) -> Result<(), ZonedDirError> {
+    shape.check().map_err(|error| ZonedDirError::new(path, ErrorKind::Shape(error)))?;
+    let made_directory = match fs::create_dir(path) {
+        Ok(()) => true,
+        Err(error) if error.kind() == IoErrorKind::AlreadyExists => false,
+        Err(error) => return Err(ZonedDirError::io(path, "creating the directory", error)),
+    };
+    let directory = Directory::open(path)?;
+    directory.lock(Lock::Exclusive)?;
+    refuse_if_not_empty(&directory)?;
+    let mut zones_made = 0;
+    let made = fill(&directory, shape, &mut |zones| {
+        zones_made = zones;
+        if zones.is_multiple_of(512) || zones == shape.zones.zones() {
+            progress(zones);
+        }
+    });
+    if made.is_err() {
+        clean_up(&directory, shape, zones_made, made_directory);
+    }
+    made
+}
+
+fn refuse_if_not_empty(directory: &Directory) -> Result<(), ZonedDirError> {
+    let mut names = directory.names()?;
+    if names.is_empty() {
+        return Ok(());
+    }
+    names.sort();
+    if names.len() > 3 {
+        let others = names.split_off(3).len();
+        names.push(format!("{others} more"));
+    }
+    Err(ZonedDirError::new(&directory.path, ErrorKind::NotEmpty(names)))
+}
+
+fn fill(directory: &Directory, shape: &Shape, made: &mut dyn FnMut(u32)) -> Result<(), ZonedDirError> {
+    for zone in (0..shape.zones.zones()).map(ZoneNo) {
+        let name = zone_name(&shape.zones, zone);
+        let file = directory.create_file(&name)?;
+        made(zone.0 + 1);
+        if shape.zones.kind(zone) == ZoneKind::Conventional {
+            let size = bytes(shape.zones.len(zone));
+            ftruncate(&file, size).map_err(|errno| directory.io_error(&name, "setting the file's size", errno))?;
+        }
+    }
+    // One call for all of them: a hundred thousand `fsync`s would take minutes.
+    syncfs(&directory.fd).map_err(|errno| ZonedDirError::io(&directory.path, "syncing the file system", errno))?;
+    write_geometry(directory, shape)
+}
+
+/// Writes the geometry file so that it is there in full or not at all, whatever happens.
+fn write_geometry(directory: &Directory, shape: &Shape) -> Result<(), ZonedDirError> {
+    let failed = |doing| move |error: std::io::Error| directory.io_error(FILE_NAME, doing, error);
+    let mut file = fs::File::from(directory.create_file(NEW_FILE_NAME)?);
+    file.write_all(geometry_file::print(shape).as_bytes()).map_err(failed("writing the file"))?;
+    file.sync_all().map_err(failed("syncing the file"))?;
+    renameat(&directory.fd, NEW_FILE_NAME, &directory.fd, FILE_NAME)
+        .map_err(|errno| failed("renaming the file")(errno.into()))?;
+    fsync(&directory.fd).map_err(|errno| failed("syncing the directory")(errno.into()))
+}
+
+/// Removes what this creation made. What cannot be removed stays: the first error is the one to report.
+fn clean_up(directory: &Directory, shape: &Shape, zones_made: u32, made_directory: bool) {
+    let zones = (0..zones_made).map(|zone| zone_name(&shape.zones, ZoneNo(zone)));
+    for name in zones.chain([NEW_FILE_NAME.into(), FILE_NAME.into()]) {
+        let _ = unlinkat(&directory.fd, name, AtFlags::empty());
+    }
+    if made_directory {
+        let _ = fs::remove_dir(&directory.path);
+    }
+}

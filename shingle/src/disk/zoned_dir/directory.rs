@@ -1,0 +1,145 @@
+//! The directory itself: names, locks and files.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags, Stat, openat, statat};
+use shingle_core::sector::SECTOR_BYTES;
+use shingle_core::zone::{ZoneGeometry, ZoneKind, ZoneNo};
+
+use super::error::{ErrorKind, ZonedDirError};
+
+/// An open directory.
+#[derive(Debug)]
+pub(super) struct Directory {
+    pub path: PathBuf,
+    pub fd: OwnedFd,
+}
+
+/// How a disk is locked against other processes. The lock is on the directory and ends with the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lock {
+    /// To look at it.
+    Shared,
+    /// To change it.
+    Exclusive,
+}
+
+/// The name of `zone`'s file, the kernel's (`drivers/block/zloop.c`): the number is the index among all zones.
+pub(super) fn zone_name(geometry: &ZoneGeometry, zone: ZoneNo) -> String {
+    let prefix = match geometry.kind(zone) {
+        ZoneKind::Conventional => CONVENTIONAL,
+        ZoneKind::Sequential => SEQUENTIAL,
+    };
+    format!("{prefix}{:06}", zone.0)
+}
+
+const CONVENTIONAL: &str = "cnv-";
+const SEQUENTIAL: &str = "seq-";
+
+/// The kind and number of the zone whose file is called `name`; `None` if it is no zone's name.
+pub(super) fn parse_zone_name(name: &str) -> Option<(ZoneKind, ZoneNo)> {
+    let named = |prefix, kind| name.strip_prefix(prefix).map(|digits| (kind, digits));
+    let (kind, digits) =
+        named(CONVENTIONAL, ZoneKind::Conventional).or_else(|| named(SEQUENTIAL, ZoneKind::Sequential))?;
+    let number = digits.parse().ok()?;
+    (digits == format!("{number:06}")).then_some((kind, ZoneNo(number)))
+}
+
+/// Bytes in `sectors`.
+pub(super) fn bytes(sectors: u32) -> u64 {
+    u64::from(sectors) * u64::from(SECTOR_BYTES)
+}
+
+impl Directory {
+    /// Opens an existing directory.
+    pub fn open(path: &Path) -> Result<Self, ZonedDirError> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let fd = rustix::fs::open(path, flags, Mode::empty()).map_err(|errno| match errno {
+            rustix::io::Errno::NOENT => ZonedDirError::new(path, ErrorKind::Absent),
+            rustix::io::Errno::NOTDIR => ZonedDirError::new(path, ErrorKind::NotADirectory),
+            errno => ZonedDirError::io(path, "opening the directory", errno),
+        })?;
+        Ok(Self { path: path.into(), fd })
+    }
+
+    /// Locks it until it is dropped.
+    pub fn lock(&self, lock: Lock) -> Result<(), ZonedDirError> {
+        let operation = match lock {
+            Lock::Shared => FlockOperation::NonBlockingLockShared,
+            Lock::Exclusive => FlockOperation::NonBlockingLockExclusive,
+        };
+        rustix::fs::flock(&self.fd, operation).map_err(|errno| match errno {
+            rustix::io::Errno::WOULDBLOCK => ZonedDirError::new(&self.path, ErrorKind::InUse),
+            errno => ZonedDirError::io(&self.path, "locking the directory", errno),
+        })
+    }
+
+    /// The names in it, but for `.` and `..`; bytes that are no UTF-8 are replaced, which no name of ours has.
+    pub fn names(&self) -> Result<Vec<String>, ZonedDirError> {
+        let failed = |errno| ZonedDirError::io(&self.path, "reading the directory", errno);
+        let mut names = Vec::new();
+        for entry in rustix::fs::Dir::read_from(&self.fd).map_err(failed)? {
+            let name = entry.map_err(failed)?.file_name().to_string_lossy().into_owned();
+            if name != "." && name != ".." {
+                names.push(name);
+            }
+        }
+        Ok(names)
+    }
+
+    /// The path of a file in it, for messages.
+    pub fn path_of(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+
+    pub fn error(&self, name: &str, kind: ErrorKind) -> ZonedDirError {
+        ZonedDirError::new(&self.path_of(name), kind)
+    }
+
+    pub fn io_error(&self, name: &str, doing: &'static str, error: impl Into<io::Error>) -> ZonedDirError {
+        ZonedDirError::io(&self.path_of(name), doing, error)
+    }
+
+    /// What `name` is, without following a link.
+    pub fn stat(&self, name: &str) -> Result<Stat, ZonedDirError> {
+        statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW).map_err(|errno| self.io_error(name, "looking at it", errno))
+    }
+
+    /// Opens a file that is there; a link is refused.
+    pub fn open_file(&self, name: &str, flags: OFlags) -> rustix::io::Result<OwnedFd> {
+        openat(&self.fd, name, flags | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NOCTTY, Mode::empty())
+    }
+
+    /// Makes a new file; one that is there is an error.
+    pub fn create_file(&self, name: &str) -> Result<OwnedFd, ZonedDirError> {
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        openat(&self.fd, name, flags, Mode::RUSR | Mode::WUSR)
+            .map_err(|errno| self.io_error(name, "creating the file", errno))
+    }
+}
+
+/// Whether a file is a regular one.
+pub(super) fn is_regular(stat: &Stat) -> bool {
+    FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_of_the_kernel_and_nothing_else_is_a_zone() {
+        let geometry = ZoneGeometry::new(1 << 20, 64, 64, 8).unwrap();
+        assert_eq!(zone_name(&geometry, ZoneNo(0)), "cnv-000000");
+        assert_eq!(zone_name(&geometry, ZoneNo(7)), "cnv-000007");
+        assert_eq!(zone_name(&geometry, ZoneNo(8)), "seq-000008");
+        for zone in [0, 7, 8, 999_999, 1_000_000, u32::MAX] {
+            let name = format!("seq-{zone:06}");
+            assert_eq!(parse_zone_name(&name), Some((ZoneKind::Sequential, ZoneNo(zone))), "{name}");
+        }
+        let foreign = ["seq-8", "seq-0000008", "seq-+00008", "seq-", "SEQ-000008", "seq-00000x", "seq-4294967296", "x"];
+        foreign.iter().for_each(|name| assert_eq!(parse_zone_name(name), None, "{name}"));
+    }
+}
