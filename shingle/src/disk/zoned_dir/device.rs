@@ -373,11 +373,12 @@ impl ZonedDir {
         }
     }
 
-    /// Closes a file if there are too many. One that changed is synced first, through the open file.
+    /// Closes files until there is room for one more. One that changed is synced first, through the open file.
     fn make_room(&mut self, cx: &mut Cx<'_>) {
-        let Some((zone, file)) = self.files.evict() else { return };
-        if let Some(round) = self.flush.closing(zone) {
-            self.start_sync(zone, round, file, cx);
+        while let Some((zone, file)) = self.files.evict() {
+            if let Some(round) = self.flush.closing(zone) {
+                self.start_sync(zone, round, file, cx);
+            }
         }
     }
 }
