@@ -1,6 +1,6 @@
 //! What all disks made of files do: lend memory to the kernel, take short results on, and translate errors.
 
-use shingle_core::block::{Data, Payload, Status};
+use shingle_core::block::{Data, Op, Payload, Status};
 
 /// Memory and file addresses that direct I/O takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +32,14 @@ pub(super) enum Way {
     FromDisk,
     ToDisk,
 }
+
+/// Which way the data of a read, a write or an append goes.
+pub(super) fn way_of(op: Op) -> Way {
+    if op == Op::Read { Way::FromDisk } else { Way::ToDisk }
+}
+
+/// What a request gets that the ring refuses.
+pub(super) const ENOBUFS: i32 = 105;
 
 /// The memory to hand to the kernel for a bio that carries `payload`: that memory itself, or a copy if direct I/O does not
 /// take its addresses.

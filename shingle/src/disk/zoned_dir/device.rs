@@ -22,7 +22,9 @@ use super::fd_cache::FdCache;
 use super::flush::{Flush, Next, Round};
 use super::load::load;
 use super::shape::Shape;
-use crate::disk::transfer::{Alignment, Way, is_unsupported, lend, status_of, take_back, was_interrupted, zero_from};
+use crate::disk::transfer::{
+    Alignment, ENOBUFS, Way, is_unsupported, lend, status_of, take_back, was_interrupted, way_of, zero_from,
+};
 use crate::shard::device_token;
 
 /// How to open a disk.
@@ -308,7 +310,7 @@ impl ZonedDir {
     /// The kernel is done with a job's request.
     fn continue_job(&mut self, job: usize, result: i32, lent: Payload, cx: &mut Cx<'_>) {
         if let Job { work: Work::Bio(bio), step: Step::Transfer, .. } = &mut self.jobs[job] {
-            take_back(&mut bio.payload, lent, way(bio.op));
+            take_back(&mut bio.payload, lent, way_of(bio.op));
         }
         let again = was_interrupted(result);
         match self.jobs[job].step {
@@ -383,12 +385,6 @@ impl ZonedDir {
     }
 }
 
-const ENOBUFS: i32 = 105;
-
-fn way(op: Op) -> Way {
-    if op == Op::Read { Way::FromDisk } else { Way::ToDisk }
-}
-
 /// Data.
 impl ZonedDir {
     fn read(&mut self, job: usize, zone: ZoneNo, cx: &mut Cx<'_>) {
@@ -446,7 +442,7 @@ impl ZonedDir {
             unreachable!("data belongs to a bio, and its file is open")
         };
         *step = Step::Transfer;
-        let (file, at, skip, way) = (file.clone(), *at, *skip, way(bio.op));
+        let (file, at, skip, way) = (file.clone(), *at, *skip, way_of(bio.op));
         let payload = lend(&mut bio.payload, self.direct);
         let durable = bio.flags.has(Flags::FUA);
         let request = match way {

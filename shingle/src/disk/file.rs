@@ -1,0 +1,425 @@
+//! A regular file or a block device as a disk.
+
+use std::fmt;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FileType, FlockOperation, Mode, OFlags, SeekFrom, fcntl_setfl};
+use rustix::io::Errno;
+use shingle_core::block::{Bio, BlockDevice, Cx, Data, Event, Flags, Limits, Op, Payload, Status};
+use shingle_core::sector::SECTOR_BYTES;
+use shingle_sys::{Allocate, Fd, Request, RingHandle};
+use slab::Slab;
+
+use super::transfer::{
+    Alignment, ENOBUFS, Way, is_unsupported, lend, status_of, take_back, was_interrupted, way_of, zero_from,
+};
+use crate::shard::device_token;
+
+/// How to open a file as a disk.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Whether data goes past the page cache, if the file can do that.
+    pub direct: bool,
+    /// Whether writes are refused.
+    pub read_only: bool,
+    /// Smallest unit of I/O in bytes; `None`: what suits the file.
+    pub block_bytes: Option<u32>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { direct: true, read_only: false, block_bytes: None }
+    }
+}
+
+/// A file, open and locked.
+pub struct FileDisk {
+    path: PathBuf,
+    file: Fd,
+    limits: Limits,
+    direct: Option<Alignment>,
+    ring: RingHandle,
+    jobs: Slab<Job>,
+    /// A sync failed: what of the file is durable is unknown, and the next sync would not tell.
+    failed: bool,
+    zeroes: Option<Data>,
+}
+
+struct Job {
+    bio: Box<Bio>,
+    step: Step,
+    /// Bytes that are done.
+    skip: usize,
+}
+
+/// What a job waits for in the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    /// The sync before its data.
+    Before,
+    /// Data that is read or written.
+    Transfer,
+    /// A change of the file's blocks.
+    Space,
+    /// Zeroes that are written block by block.
+    Zeroes,
+    /// The sync after its change, or the only one.
+    After,
+}
+
+/// Longest bio that goes to the file in one piece.
+const MOST_SECTORS: u32 = 8192;
+/// Most segments of memory in one bio: what one system call takes.
+const MOST_SEGMENTS: u32 = 1024;
+/// Longest discard, and longest `WriteZeroes`: 1 GiB.
+const MOST_SPACE: u32 = 1 << 21;
+/// Bytes of zeroes that are written at once.
+const ZEROES: usize = 1 << 20;
+
+/// Opens the file at `path` as a device whose I/O goes through `ring`. It stays locked until the device is dropped.
+pub fn open(path: &Path, options: &Options, ring: RingHandle) -> Result<FileDisk, FileDiskError> {
+    let with_path = |kind| FileDiskError { path: path.into(), kind };
+    let kind = Kind::of(path).map_err(with_path)?;
+    let file = claim(path, kind, options).map_err(with_path)?;
+    let (size, direct, block) = measure(&file, kind, options).map_err(with_path)?;
+    let limits = Limits {
+        logical_block_bytes: block,
+        physical_block_bytes: block.max(4096),
+        max_sectors: Some(MOST_SECTORS),
+        max_segments: Some(MOST_SEGMENTS),
+        max_write_zeroes: Some(MOST_SPACE),
+        max_discard: Some(MOST_SPACE),
+        write_cache: true,
+        read_only: options.read_only,
+        ..Limits::new(size / u64::from(SECTOR_BYTES))
+    };
+    let (path, file, jobs) = (path.into(), file.into(), Slab::with_capacity(256));
+    Ok(FileDisk { path, file, limits, direct, ring, jobs, failed: false, zeroes: None })
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Regular,
+    BlockDevice,
+}
+
+impl Kind {
+    fn of(path: &Path) -> Result<Self, FileErrorKind> {
+        let stat = rustix::fs::stat(path).map_err(FileErrorKind::at_open)?;
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => Ok(Kind::Regular),
+            FileType::BlockDevice if is_zoned(stat.st_rdev) => Err(FileErrorKind::Zoned),
+            FileType::BlockDevice => Ok(Kind::BlockDevice),
+            _ => Err(FileErrorKind::NotADisk),
+        }
+    }
+}
+
+/// Whether the kernel says that a block device is zoned: it would refuse most writes.
+fn is_zoned(device: u64) -> bool {
+    let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+    let model = std::fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/queue/zoned"));
+    model.is_ok_and(|model| model.trim_end() != "none")
+}
+
+/// Opens the file and keeps others out.
+fn claim(path: &Path, kind: Kind, options: &Options) -> Result<OwnedFd, FileErrorKind> {
+    let access = if options.read_only { OFlags::RDONLY } else { OFlags::RDWR };
+    // On a block device, exclusive keeps out mounts and other exclusive users, and is kept out by them.
+    let exclusive = if kind == Kind::BlockDevice && !options.read_only { OFlags::EXCL } else { OFlags::empty() };
+    let flags = access | exclusive | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
+    let file = rustix::fs::open(path, flags, Mode::empty()).map_err(FileErrorKind::at_open)?;
+    fcntl_setfl(&file, OFlags::empty()).map_err(|errno| FileErrorKind::io("preparing it", errno))?;
+    let lock = match options.read_only {
+        true => FlockOperation::NonBlockingLockShared,
+        false => FlockOperation::NonBlockingLockExclusive,
+    };
+    rustix::fs::flock(&file, lock).map_err(|errno| match errno {
+        Errno::WOULDBLOCK => FileErrorKind::InUse,
+        errno => FileErrorKind::io("locking it", errno),
+    })?;
+    Ok(file)
+}
+
+/// Size, what direct I/O needs if it is used, and block size.
+fn measure(file: &OwnedFd, kind: Kind, options: &Options) -> Result<(u64, Option<Alignment>, u32), FileErrorKind> {
+    let size =
+        rustix::fs::seek(file, SeekFrom::End(0)).map_err(|errno| FileErrorKind::io("asking for its size", errno))?;
+    let native = match kind {
+        Kind::Regular => SECTOR_BYTES,
+        Kind::BlockDevice => rustix::fs::ioctl_blksszget(file).unwrap_or(SECTOR_BYTES),
+    };
+    let block = options.block_bytes.unwrap_or(native);
+    if !block.is_power_of_two() || !(native..=1 << 16).contains(&block) {
+        return Err(FileErrorKind::Block { block, native });
+    }
+    let usable = |alignment: &Alignment| {
+        let block_fits = options.block_bytes.is_none() || block.is_multiple_of(alignment.offset);
+        block_fits && alignment.offset <= 1 << 16 && size.is_multiple_of(alignment.offset.into())
+    };
+    let alignment = if options.direct { Alignment::of(file).filter(usable) } else { None };
+    let direct = alignment.filter(|_| fcntl_setfl(file, OFlags::DIRECT).is_ok());
+    let block = block.max(direct.map_or(0, |alignment| alignment.offset));
+    if size == 0 || !size.is_multiple_of(block.into()) {
+        return Err(FileErrorKind::Size { size, block });
+    }
+    Ok((size, direct, block))
+}
+
+impl BlockDevice for FileDisk {
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    fn submit(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
+        match bio.op {
+            Op::Read => self.start(bio, Step::Transfer, cx),
+            Op::Flush => self.start(bio, Step::After, cx),
+            Op::Write | Op::WriteZeroes | Op::Discard if self.failed => cx.complete(bio, Status::Io),
+            Op::Write | Op::WriteZeroes if bio.flags.has(Flags::PREFLUSH) => self.start(bio, Step::Before, cx),
+            Op::Write => self.start(bio, Step::Transfer, cx),
+            Op::WriteZeroes | Op::Discard => self.start(bio, Step::Space, cx),
+            _ => cx.complete(bio, Status::NotSupported),
+        }
+    }
+
+    fn on_event(&mut self, event: Event, cx: &mut Cx<'_>) {
+        if let Event::Done { word, result, payload } = event {
+            self.done(word as usize, result, payload, cx);
+        }
+    }
+
+    fn held(&self, visit: &mut dyn FnMut(&Bio)) {
+        self.jobs.iter().for_each(|(_, job)| visit(&job.bio));
+    }
+
+    fn describe(&self, out: &mut dyn fmt::Write) -> fmt::Result {
+        let how = if self.direct.is_some() { "direct" } else { "buffered" };
+        let Limits { capacity, logical_block_bytes: block, .. } = self.limits;
+        write!(out, "file {} sectors={capacity} block_bytes={block} {how}", self.path.display())
+    }
+}
+
+impl FileDisk {
+    /// Whether data goes past the page cache.
+    #[must_use]
+    pub fn is_direct(&self) -> bool {
+        self.direct.is_some()
+    }
+
+    fn start(&mut self, bio: Box<Bio>, step: Step, cx: &mut Cx<'_>) {
+        let job = self.jobs.insert(Job { bio, step, skip: 0 });
+        self.go(job, step, cx);
+    }
+
+    /// Asks the kernel for the next step of a job. A request that the ring refuses is a failed one.
+    fn go(&mut self, job: usize, step: Step, cx: &mut Cx<'_>) {
+        self.jobs[job].step = step;
+        let request = match step {
+            Step::Before | Step::After => Request::Sync { file: self.file.clone(), metadata: false },
+            Step::Transfer => self.transfer(job),
+            Step::Space => self.space(job),
+            Step::Zeroes => self.write_zeroes(job),
+        };
+        if let Err(refused) = self.ring.submit(device_token(cx.me(), job as u64), request) {
+            self.done(job, -ENOBUFS, refused.into_payload(), cx);
+        }
+    }
+
+    fn transfer(&mut self, job: usize) -> Request {
+        let Job { bio, skip, .. } = &mut self.jobs[job];
+        let (file, at, skip) = (self.file.clone(), bio.sector.bytes(), *skip);
+        let payload = lend(&mut bio.payload, self.direct);
+        match way_of(bio.op) {
+            Way::FromDisk => Request::Read { file, at, payload, skip },
+            Way::ToDisk => Request::Write { file, at, payload, skip, durable: bio.flags.has(Flags::FUA) },
+        }
+    }
+
+    fn space(&self, job: usize) -> Request {
+        let bio = &self.jobs[job].bio;
+        let keep_blocks = bio.op == Op::WriteZeroes && bio.flags.has(Flags::NO_UNMAP);
+        let mode = if keep_blocks { Allocate::ZeroRange } else { Allocate::PunchHole };
+        let len = u64::from(bio.sectors) * u64::from(SECTOR_BYTES);
+        Request::Allocate { file: self.file.clone(), mode, at: bio.sector.bytes(), len }
+    }
+
+    fn write_zeroes(&mut self, job: usize) -> Request {
+        let Job { bio, skip, .. } = &self.jobs[job];
+        let left = length(bio) - skip;
+        let payload = Payload::Data(self.zeroes.get_or_insert_with(|| Data::zeroed(ZEROES)).slice(0, left.min(ZEROES)));
+        let at = bio.sector.bytes() + *skip as u64;
+        Request::Write { file: self.file.clone(), at, payload, skip: 0, durable: false }
+    }
+
+    fn done(&mut self, job: usize, result: i32, lent: Payload, cx: &mut Cx<'_>) {
+        let Job { bio, step, skip } = &mut self.jobs[job];
+        let step = *step;
+        if step == Step::Transfer {
+            take_back(&mut bio.payload, lent, way_of(bio.op));
+        }
+        if was_interrupted(result) {
+            return self.go(job, step, cx);
+        }
+        match (step, result) {
+            (Step::Space, _) if is_unsupported(result) => self.without_space(job, cx),
+            // The end of the file, which somebody else has cut: what is not there reads as zeroes.
+            (Step::Transfer, 0) if bio.op == Op::Read => {
+                zero_from(&bio.payload, *skip);
+                self.finish(job, Status::Ok, cx);
+            }
+            (Step::Transfer | Step::Zeroes, 1..) => {
+                *skip += result as usize;
+                if *skip < length(bio) { self.go(job, step, cx) } else { self.changed(job, cx) }
+            }
+            (Step::Before | Step::After | Step::Space, 0) => self.advance(job, step, cx),
+            _ => self.failed(job, step, result, cx),
+        }
+    }
+
+    /// A sync or a change of blocks went well.
+    fn advance(&mut self, job: usize, step: Step, cx: &mut Cx<'_>) {
+        match (step, self.jobs[job].bio.op) {
+            (Step::Before, Op::Write) => self.go(job, Step::Transfer, cx),
+            (Step::Before, _) => self.go(job, Step::Space, cx),
+            (Step::Space, _) => self.changed(job, cx),
+            // A sync that went well after one that failed proves nothing: the kernel has forgotten what it lost.
+            _ => self.finish(job, if self.failed { Status::Io } else { Status::Ok }, cx),
+        }
+    }
+
+    /// All bytes are as the bio wants them. A FUA write is durable already, other changes need a sync for that.
+    fn changed(&mut self, job: usize, cx: &mut Cx<'_>) {
+        let bio = &self.jobs[job].bio;
+        let needs_sync = bio.op != Op::Write && bio.op != Op::Read && bio.flags.has(Flags::FUA);
+        if needs_sync { self.go(job, Step::After, cx) } else { self.finish(job, Status::Ok, cx) }
+    }
+
+    /// The file system cannot make holes: zeroes can be written, a discard is a hint that nobody takes.
+    fn without_space(&mut self, job: usize, cx: &mut Cx<'_>) {
+        let bio = &self.jobs[job].bio;
+        if bio.op == Op::Discard || bio.flags.has(Flags::FAST) {
+            return self.finish(job, Status::NotSupported, cx);
+        }
+        self.go(job, Step::Zeroes, cx);
+    }
+
+    fn failed(&mut self, job: usize, step: Step, result: i32, cx: &mut Cx<'_>) {
+        let status = if result >= 0 { Status::Io } else { status_of(result) };
+        let bio = &self.jobs[job].bio;
+        let synced = matches!(step, Step::Before | Step::After) || bio.op == Op::Write && bio.flags.has(Flags::FUA);
+        self.failed |= synced && !matches!(status, Status::NoSpace | Status::Resource);
+        self.finish(job, status, cx);
+    }
+
+    fn finish(&mut self, job: usize, status: Status, cx: &mut Cx<'_>) {
+        cx.complete(self.jobs.remove(job).bio, status);
+    }
+}
+
+fn length(bio: &Bio) -> usize {
+    bio.sectors as usize * SECTOR_BYTES as usize
+}
+
+/// Why a file is not opened as a disk.
+#[derive(Debug)]
+pub struct FileDiskError {
+    /// The file.
+    pub path: PathBuf,
+    /// What is wrong with it.
+    pub kind: FileErrorKind,
+}
+
+/// What is wrong with a file.
+#[derive(Debug)]
+pub enum FileErrorKind {
+    /// It is not there.
+    Absent,
+    /// It is neither a regular file nor a block device.
+    NotADisk,
+    /// It is a zoned block device.
+    Zoned,
+    /// Somebody else uses it.
+    InUse,
+    /// This user may not open it.
+    NoAccess(io::Error),
+    /// It has no bytes, or no whole number of blocks.
+    Size {
+        /// Its size in bytes.
+        size: u64,
+        /// The block size in bytes.
+        block: u32,
+    },
+    /// The block size that was asked for is not possible.
+    Block {
+        /// In bytes.
+        block: u32,
+        /// The smallest one here.
+        native: u32,
+    },
+    /// A system call failed.
+    Io {
+        /// What was being done.
+        doing: &'static str,
+        /// What the kernel said.
+        source: io::Error,
+    },
+}
+
+impl FileErrorKind {
+    fn io(doing: &'static str, errno: Errno) -> Self {
+        Self::Io { doing, source: errno.into() }
+    }
+
+    fn at_open(errno: Errno) -> Self {
+        match errno {
+            Errno::NOENT | Errno::NOTDIR => Self::Absent,
+            Errno::BUSY => Self::InUse,
+            Errno::ACCESS | Errno::PERM | Errno::ROFS => Self::NoAccess(errno.into()),
+            errno => Self::io("opening it", errno),
+        }
+    }
+}
+
+impl fmt::Display for FileDiskError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.path.display(), self.kind)
+    }
+}
+
+impl fmt::Display for FileErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Absent => write!(f, "there is no such file: make one, for example with `truncate -s 1G`"),
+            Self::NotADisk => write!(
+                f,
+                "it is neither a regular file nor a block device; for a zoned disk in a directory use `zoned-dir`"
+            ),
+            Self::Zoned => write!(f, "it is a zoned block device, which cannot be used as a file: use a regular one"),
+            Self::InUse => write!(f, "it is in use: stop the other program, or unmount it"),
+            Self::NoAccess(error) => {
+                write!(f, "no permission to open it ({error}): check owner and mode, or open it read-only")
+            }
+            Self::Size { size, block } => write!(
+                f,
+                "its size of {size} bytes is not a positive multiple of its block size of {block} bytes: change its size \
+                 with `truncate`, or choose another block size"
+            ),
+            Self::Block { block, native } => {
+                write!(f, "block size of {block} bytes is no power of two between {native} and 65536")
+            }
+            Self::Io { doing, source } => write!(f, "{doing} failed: {source}; check the kernel log"),
+        }
+    }
+}
+
+impl std::error::Error for FileDiskError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match &self.kind {
+            FileErrorKind::NoAccess(source) | FileErrorKind::Io { source, .. } => Some(source),
+            _ => None,
+        }
+    }
+}
