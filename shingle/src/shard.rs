@@ -88,6 +88,7 @@ pub struct SourceCx<'a> {
     ports: &'a mut Ports,
     mine: &'a mut Vec<PortId>,
     born: &'a mut Vec<Box<dyn Source>>,
+    alarm: &'a mut Option<Instant>,
     id: SourceId,
     now: Instant,
 }
@@ -108,6 +109,11 @@ impl SourceCx<'_> {
     /// Gives up this source's requests under `word`; each still comes back.
     pub fn cancel(&mut self, word: u64) {
         self.ring.cancel(self.id.token(word));
+    }
+
+    /// From `pump`: has it called again at `at`, if nothing happens before.
+    pub fn wake_at(&mut self, at: Instant) {
+        *self.alarm = Some(self.alarm.map_or(at, |other| other.min(at)));
     }
 
     /// A port of the stack for this source alone. The shard takes it back when the source is done.
@@ -168,6 +174,8 @@ pub struct Shard {
     now: Instant,
     /// When the stack next needs to run by itself.
     next: Option<Instant>,
+    /// When a source next does.
+    alarm: Option<Instant>,
     /// Whether there is more to do at once.
     again: bool,
     stage: Stage,
@@ -219,6 +227,7 @@ impl Shard {
             origin: time::Instant::now(),
             now: Instant::ZERO,
             next: None,
+            alarm: None,
             again: true,
             stage: Stage::Running,
             newborn: false,
@@ -334,13 +343,14 @@ impl Shard {
             Stage::Draining { give_up } | Stage::Flushing { give_up } => Some(give_up),
             Stage::Running | Stage::Stopped => None,
         };
-        let next = [self.next, stop].into_iter().flatten().min();
+        let next = [self.next, self.alarm, stop].into_iter().flatten().min();
         next.map(|next| next.since(self.now))
     }
 
     fn pump(&mut self) -> bool {
         let mut again = false;
         self.newborn = false;
+        self.alarm = None;
         for index in 0..self.sources.capacity() {
             match self.with_source(index, |source, cx| source.pump(cx)) {
                 Some(Pump::Again) => again = true,
@@ -369,6 +379,7 @@ impl Shard {
             ports: &mut self.ports,
             mine: &mut slot.ports,
             born: &mut born,
+            alarm: &mut self.alarm,
             id: slot.id,
             now: self.now,
         };
@@ -842,6 +853,27 @@ mod tests {
         client.write_all(b"x").unwrap();
         shard.run_until(|shard| shard.ring.in_flight() == 1).unwrap();
         assert!(!disturbed.get());
+    }
+
+    #[test]
+    fn a_source_is_woken_at_the_time_it_asked_for() {
+        struct Sleeper(Option<Instant>);
+        impl Source for Sleeper {
+            fn on_completion(&mut self, _: Completion, _: &mut SourceCx<'_>) {}
+            fn pump(&mut self, cx: &mut SourceCx<'_>) -> Pump {
+                let at = *self.0.get_or_insert(cx.now() + Duration::from_millis(1));
+                if cx.now() >= at {
+                    return Pump::Done;
+                }
+                cx.wake_at(at);
+                cx.wake_at(at + Duration::from_millis(1_000_000));
+                Pump::Idle
+            }
+            fn stop(&mut self, _: &mut SourceCx<'_>) {}
+        }
+        let mut shard = Shard::new().unwrap();
+        shard.spawn(Box::new(Sleeper(None)));
+        shard.run_until(|shard| shard.sources.is_empty()).unwrap();
     }
 
     #[test]
