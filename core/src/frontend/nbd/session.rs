@@ -259,6 +259,15 @@ impl Session {
         }
     }
 
+    /// Whether the client has begun a request and not sent all of its payload.
+    #[must_use]
+    pub fn is_mid_request(&self) -> bool {
+        match &self.phase {
+            Phase::Handshake(_) => false,
+            Phase::Transmission(transmission) => transmission.is_mid_request(),
+        }
+    }
+
     /// The export that the client chose.
     #[must_use]
     pub fn export(&self) -> Option<&Arc<Export>> {

@@ -328,6 +328,11 @@ impl Transmission {
         matches!(self.incoming, Incoming::Waiting(_))
     }
 
+    /// Whether a payload is there in part.
+    pub fn is_mid_request(&self) -> bool {
+        !matches!(self.incoming, Incoming::Header | Incoming::Waiting(_))
+    }
+
     /// Gives up what was received of an incomplete request. Lent memory is given up when it comes back.
     pub fn abandon(&mut self, pool: &mut Pool) {
         match mem::replace(&mut self.incoming, Incoming::Header) {

@@ -1,0 +1,309 @@
+//! Addresses, and sockets that listen on them.
+
+use std::fmt;
+use std::fs;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use rustix::fs::Mode;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+
+/// Where a server listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Address {
+    /// A socket file. Only its owner may connect.
+    Unix(PathBuf),
+    /// An address and port. Nothing protects it but the network itself.
+    Tcp(SocketAddr),
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Address::Unix(path) => write!(f, "unix:{}", path.display()),
+            Address::Tcp(address) => write!(f, "tcp:{address}"),
+        }
+    }
+}
+
+impl FromStr for Address {
+    type Err = AddressError;
+
+    fn from_str(text: &str) -> Result<Self, AddressError> {
+        let bad = || AddressError(text.to_owned());
+        if let Some(path) = text.strip_prefix("unix:") {
+            return if path.is_empty() { Err(bad()) } else { Ok(Address::Unix(path.into())) };
+        }
+        let address = text.strip_prefix("tcp:").ok_or_else(bad)?;
+        // A port alone means this machine alone: to be reachable from others has to be said.
+        let loopback = |port| SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port);
+        let parsed = address.parse().or_else(|_| address.parse().map(loopback));
+        parsed.map(Address::Tcp).map_err(|_| bad())
+    }
+}
+
+/// A text that is no address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AddressError(String);
+
+impl fmt::Display for AddressError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "'{}' is no address to listen on: write unix:PATH for a socket file, tcp:PORT for this machine alone, or \
+             tcp:ADDRESS:PORT with a numeric address",
+            self.0
+        )
+    }
+}
+
+impl std::error::Error for AddressError {}
+
+/// A socket that listens. A socket file goes when this is dropped, unless somebody replaced it.
+#[derive(Debug)]
+pub struct Listener {
+    pub(super) fd: OwnedFd,
+    pub(super) address: Address,
+    pub(super) file: Option<SocketFile>,
+}
+
+/// A socket file of ours.
+#[derive(Debug)]
+pub(super) struct SocketFile {
+    path: PathBuf,
+    /// Device and inode, by which to know it.
+    identity: (u64, u64),
+}
+
+/// Connections that the kernel keeps until they are accepted.
+const BACKLOG: i32 = 128;
+
+impl Listener {
+    /// Listens on `address`. A socket file that nobody listens on any more is replaced.
+    pub fn bind(address: &Address) -> Result<Self, ListenError> {
+        let bound = match address {
+            Address::Unix(path) => bind_unix(path),
+            Address::Tcp(address) => bind_tcp(*address),
+        };
+        bound.map_err(|why| ListenError { address: address.clone(), why })
+    }
+
+    /// Where it listens: with the port that the system chose if it was to choose one.
+    #[must_use]
+    pub fn address(&self) -> &Address {
+        &self.address
+    }
+}
+
+impl SocketFile {
+    fn identity(path: &Path) -> io::Result<(u64, u64)> {
+        fs::symlink_metadata(path).map(|file| (file.dev(), file.ino()))
+    }
+}
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        if Self::identity(&self.path).is_ok_and(|identity| identity == self.identity) {
+            // If it stays, the next server finds that nobody listens on it.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+fn bind_tcp(address: SocketAddr) -> Result<Listener, Why> {
+    let listener = TcpListener::bind(address).map_err(Why::System)?;
+    let address = listener.local_addr().map_err(Why::System)?;
+    Ok(Listener { fd: listener.into(), address: Address::Tcp(address), file: None })
+}
+
+fn bind_unix(path: &Path) -> Result<Listener, Why> {
+    let name = SocketAddrUnix::new(path).map_err(|_| Why::LongPath)?;
+    let socket = || -> io::Result<OwnedFd> {
+        let flags = SocketFlags::CLOEXEC;
+        let fd = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+        // The file gets the mode of the socket: set before it exists, there is no moment in which others may connect.
+        rustix::fs::fchmod(&fd, Mode::RUSR | Mode::WUSR)?;
+        Ok(fd)
+    };
+    let fd = socket().map_err(Why::System)?;
+    match rustix::net::bind(&fd, &name) {
+        Err(rustix::io::Errno::ADDRINUSE) => {
+            remove_stale(path)?;
+            rustix::net::bind(&fd, &name)
+        }
+        bound => bound,
+    }
+    .map_err(|errno| Why::System(errno.into()))?;
+    rustix::net::listen(&fd, BACKLOG).map_err(|errno| Why::System(errno.into()))?;
+    let file = SocketFile { path: path.to_owned(), identity: SocketFile::identity(path).map_err(Why::System)? };
+    Ok(Listener { fd, address: Address::Unix(path.to_owned()), file: Some(file) })
+}
+
+/// Removes the socket file of a server that is gone, and nothing else.
+fn remove_stale(path: &Path) -> Result<(), Why> {
+    let file = fs::symlink_metadata(path).map_err(Why::System)?;
+    if !file.file_type().is_socket() {
+        return Err(Why::NoSocket);
+    }
+    match UnixStream::connect(path) {
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => fs::remove_file(path).map_err(Why::System),
+        Err(error) => Err(Why::System(error)),
+        Ok(_) => Err(Why::InUse),
+    }
+}
+
+/// Why nobody listens on an address.
+#[derive(Debug)]
+pub struct ListenError {
+    address: Address,
+    why: Why,
+}
+
+#[derive(Debug)]
+enum Why {
+    LongPath,
+    NoSocket,
+    InUse,
+    System(io::Error),
+}
+
+impl ListenError {
+    fn next_step(&self) -> &'static str {
+        match &self.why {
+            Why::LongPath => "use a path of at most 107 bytes",
+            Why::NoSocket => "choose another path, or move the file away",
+            Why::InUse => "stop that server first, or choose another path",
+            Why::System(error) => match error.kind() {
+                io::ErrorKind::NotFound => "create its directory first",
+                io::ErrorKind::PermissionDenied => "choose a directory, or a port from 1024 up, that you may use",
+                io::ErrorKind::AddrInUse => "choose another port, or stop the server that has it",
+                io::ErrorKind::AddrNotAvailable => "choose an address of this machine",
+                _ => "choose another address",
+            },
+        }
+    }
+}
+
+impl fmt::Display for ListenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cannot listen on {}: ", self.address)?;
+        match &self.why {
+            Why::LongPath => write!(f, "the path is too long for a socket")?,
+            Why::NoSocket => write!(f, "there is a file that is no socket")?,
+            Why::InUse => write!(f, "another server listens there")?,
+            Why::System(error) => write!(f, "{error}")?,
+        }
+        write!(f, "; {}", self.next_step())
+    }
+}
+
+impl std::error::Error for ListenError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match &self.why {
+            Why::System(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+
+    /// A directory that is gone afterwards.
+    struct Scratch(PathBuf);
+
+    impl Scratch {
+        fn new(name: &str) -> Self {
+            let path = std::env::temp_dir().join(format!("shingle-listen-{}-{name}", std::process::id()));
+            fs::create_dir_all(&path).unwrap();
+            Self(path)
+        }
+
+        fn socket(&self) -> Address {
+            Address::Unix(self.path())
+        }
+
+        fn path(&self) -> PathBuf {
+            self.0.join("s")
+        }
+    }
+
+    impl Drop for Scratch {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn an_address_is_a_socket_file_or_a_port_of_this_machine_unless_said_otherwise() {
+        let parse = |text: &str| text.parse::<Address>().map(|address| address.to_string());
+        assert_eq!(parse("unix:/run/x"), Ok("unix:/run/x".into()));
+        assert_eq!(parse("tcp:10809"), Ok("tcp:127.0.0.1:10809".into()));
+        assert_eq!(parse("tcp:0.0.0.0:1"), Ok("tcp:0.0.0.0:1".into()));
+        assert_eq!(parse("tcp:[::1]:1"), Ok("tcp:[::1]:1".into()));
+        for bad in ["", "unix:", "/run/x", "tcp:", "tcp:host:1", "tcp:70000"] {
+            let message = parse(bad).unwrap_err().to_string();
+            assert!(message.starts_with(&format!("'{bad}' is no address")) && message.contains("unix:PATH"));
+        }
+    }
+
+    #[test]
+    fn a_socket_file_is_its_owners_alone_and_goes_with_its_listener() {
+        let scratch = Scratch::new("mode");
+        let listener = Listener::bind(&scratch.socket()).unwrap();
+        assert_eq!(fs::metadata(scratch.path()).unwrap().permissions().mode() & 0o777, 0o600);
+        UnixStream::connect(scratch.path()).unwrap();
+        drop(listener);
+        assert!(!scratch.path().exists());
+    }
+
+    #[test]
+    fn a_stale_socket_file_is_replaced_but_a_live_one_or_another_file_is_not() {
+        let scratch = Scratch::new("stale");
+        drop(UnixListener::bind(scratch.path()).unwrap());
+        assert!(scratch.path().exists(), "the standard library leaves it");
+        let listener = Listener::bind(&scratch.socket()).unwrap();
+        let error = Listener::bind(&scratch.socket()).unwrap_err().to_string();
+        assert!(
+            error.ends_with("another server listens there; stop that server first, or choose another path"),
+            "{error}"
+        );
+        drop(listener);
+        fs::write(scratch.path(), "precious").unwrap();
+        let error = Listener::bind(&scratch.socket()).unwrap_err().to_string();
+        assert!(error.contains("there is a file that is no socket; choose another path"), "{error}");
+        assert_eq!(fs::read(scratch.path()).unwrap(), b"precious");
+    }
+
+    #[test]
+    fn a_listener_leaves_the_socket_file_of_its_successor_alone() {
+        let scratch = Scratch::new("successor");
+        let first = Listener::bind(&scratch.socket()).unwrap();
+        fs::remove_file(scratch.path()).unwrap();
+        let _second = Listener::bind(&scratch.socket()).unwrap();
+        drop(first);
+        assert!(scratch.path().exists());
+    }
+
+    #[test]
+    fn the_error_names_the_address_the_reason_and_the_next_step() {
+        let missing = Address::Unix("/nonexistent/dir/s".into());
+        let error = Listener::bind(&missing).unwrap_err().to_string();
+        assert!(error.starts_with("cannot listen on unix:/nonexistent/dir/s: "), "{error}");
+        assert!(error.ends_with("create its directory first"), "{error}");
+        let long = Address::Unix(format!("/tmp/{}", "x".repeat(200)).into());
+        assert!(Listener::bind(&long).unwrap_err().to_string().contains("at most 107 bytes"));
+        let listener = Listener::bind(&"tcp:0".parse().unwrap()).unwrap();
+        let error = Listener::bind(listener.address()).unwrap_err().to_string();
+        assert!(error.ends_with("choose another port, or stop the server that has it"), "{error}");
+    }
+}

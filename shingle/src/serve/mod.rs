@@ -1,0 +1,15 @@
+//! Sockets to sessions: how clients reach the sessions of `shingle_core::frontend`.
+//!
+//! ```text
+//!  listener ── accept ──> connection ── bytes ──> session ── bios ──> stack
+//!                             ^───── replies ────────┘
+//! ```
+//!
+//! A listener and every connection are sources of a shard. They own a descriptor and a session, and pass between ring,
+//! session and stack what these want from each other; every decision about the protocol is the session's.
+//!
+//! - [`listen`]: addresses, and sockets that listen on them.
+//! - [`nbd`]: connections of NBD clients.
+
+pub mod listen;
+pub mod nbd;

@@ -1,0 +1,388 @@
+//! One client: a socket and its session.
+
+use std::mem;
+use std::ops::Range;
+use std::os::fd::AsFd;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::mpsc::TrySendError;
+
+use rustix::io::Errno;
+use shingle_core::block::{Completion as Done, DeviceId, Payload, PortId};
+use shingle_core::frontend::nbd::{Close, Exports, Receive, Segment, Session, SessionLimits, Transmit};
+use shingle_core::time::{Duration, Instant};
+use shingle_sys::{Completion, Fd, Part, Request};
+
+use super::{Errand, Home, Parcel, Permit, Routes};
+use crate::shard::{Pump, Source, SourceCx};
+
+const RECEIVE: u64 = 1;
+const SEND: u64 = 2;
+/// Bytes that one receive takes: many requests, or as many small writes as a socket holds.
+const STAGING: usize = 128 << 10;
+/// The same before there are requests.
+const HANDSHAKE_STAGING: usize = 4 << 10;
+/// When to try again what another home had no room for.
+const RETRY: Duration = Duration::from_millis(10);
+
+/// Where the bios of a connection go, once its client has chosen.
+#[derive(Clone, Copy)]
+struct Place {
+    port: PortId,
+    device: DeviceId,
+}
+
+/// How far a connection is on its way to its end.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ending {
+    Not,
+    /// The last replies go out.
+    Lingering,
+    /// Nothing goes out any more.
+    Cut,
+}
+
+pub(super) struct Connection {
+    label: String,
+    socket: Fd,
+    session: Session,
+    home: Rc<Home>,
+    permit: Option<Permit>,
+    /// Until the client has chosen an export.
+    routes: Option<Rc<Routes>>,
+    place: Option<Place>,
+    /// Received bytes, of which the session is still to take `rest`.
+    staging: Vec<u8>,
+    rest: Range<usize>,
+    receiving: bool,
+    /// The batch that is being sent. Its segments are in the ring.
+    sending: Option<Transmit>,
+    /// Lent to the ring with a batch.
+    parts: Vec<Part>,
+    ending: Ending,
+    /// When patience ends with a client that has not chosen, or with one whose connection ends.
+    deadline: Option<Instant>,
+    /// When bytes last came or went.
+    progress: Instant,
+    /// Whether it is counted among those that wait for memory.
+    waits: bool,
+    /// Whether it lives in another home now.
+    moved: bool,
+    /// Whether something happened since the last pump, other than in the stack.
+    touched: bool,
+}
+
+impl Connection {
+    /// A client that was just accepted.
+    pub fn new(label: String, socket: Fd, permit: Permit, routes: Rc<Routes>, home: Rc<Home>, now: Instant) -> Self {
+        let session = Session::new(routes.exports.clone(), home.options.session);
+        let deadline = Some(now + home.options.handshake_timeout);
+        let mut new = Self::with(label, socket, session, permit, home);
+        (new.routes, new.deadline, new.progress) = (Some(routes), deadline, now);
+        new
+    }
+
+    /// A client that chose an export of this home elsewhere.
+    pub fn adopt(parcel: Parcel, home: Rc<Home>) -> Self {
+        let Parcel { label, socket, session, rest, permit } = parcel;
+        let mut new = Self::with(label, socket.into(), session, permit, home);
+        (new.rest, new.staging) = (0..rest.len(), rest);
+        new
+    }
+
+    fn with(label: String, socket: Fd, session: Session, permit: Permit, home: Rc<Home>) -> Self {
+        home.me.live.fetch_add(1, Relaxed);
+        Self {
+            label,
+            socket,
+            session,
+            home,
+            permit: Some(permit),
+            routes: None,
+            place: None,
+            staging: Vec::new(),
+            rest: 0..0,
+            receiving: false,
+            sending: None,
+            parts: Vec::new(),
+            ending: Ending::Not,
+            deadline: None,
+            progress: Instant::ZERO,
+            waits: false,
+            moved: false,
+            touched: true,
+        }
+    }
+
+    /// Does what the session's documentation asks of a driver.
+    fn advance(&mut self, cx: &mut SourceCx<'_>) {
+        loop {
+            if self.place.is_none() && self.session.export().is_some() && !self.settle(cx) {
+                return;
+            }
+            if let Some(place) = self.place {
+                self.exchange_bios(place, cx);
+            }
+            self.send(cx);
+            if self.rest.is_empty() || !self.take_rest() {
+                break;
+            }
+        }
+        if self.rest.is_empty() && !self.receiving {
+            self.receive(cx);
+        }
+    }
+
+    /// Whether bios came back.
+    fn exchange_bios(&mut self, Place { port, device }: Place, cx: &mut SourceCx<'_>) -> bool {
+        let mut pool = self.home.pool.borrow_mut();
+        let mut any = false;
+        while let Some(Done { tag, bio, status }) = cx.stack.poll_completion(port) {
+            self.session.handle_completion(tag as u32, bio, status, &mut pool);
+            any = true;
+        }
+        while let Some((tag, bio)) = self.session.poll_bio() {
+            cx.stack.submit(port, tag.into(), device, bio);
+        }
+        any
+    }
+
+    /// Offers what was received. Whether the session took any of it.
+    fn take_rest(&mut self) -> bool {
+        let taken = self.session.handle_bytes(&self.staging[self.rest.clone()], &mut self.home.pool.borrow_mut());
+        self.rest.start += taken;
+        taken > 0
+    }
+
+    fn send(&mut self, cx: &mut SourceCx<'_>) {
+        if self.sending.is_some() {
+            return;
+        }
+        if let Some(mut batch) = self.session.poll_transmit() {
+            let mut parts = mem::take(&mut self.parts);
+            parts.extend(batch.segments.drain(..).map(|segment| match segment {
+                Segment::Bytes(bytes) => Part::Bytes(bytes),
+                Segment::Data(data) => Part::Payload(Payload::Data(data)),
+            }));
+            self.sending = Some(batch);
+            self.submit_send(parts, 0, cx);
+        }
+    }
+
+    fn submit_send(&mut self, parts: Vec<Part>, skip: usize, cx: &mut SourceCx<'_>) {
+        let request = Request::Send { socket: self.socket.clone(), parts, skip };
+        if let Err(Request::Send { parts, .. }) = cx.submit(SEND, request) {
+            self.sent(parts);
+            self.disconnect();
+        }
+    }
+
+    fn on_sent(&mut self, parts: Vec<Part>, skip: usize, result: i32, cx: &mut SourceCx<'_>) {
+        let sent = skip + usize::try_from(result).unwrap_or(0);
+        let interrupted = result == -Errno::INTR.raw_os_error();
+        if (result > 0 && sent < parts.iter().map(Part::len).sum()) || interrupted {
+            return self.submit_send(parts, sent, cx);
+        }
+        self.sent(parts);
+        if result <= 0 {
+            self.disconnect();
+        }
+    }
+
+    /// The batch is back from the ring.
+    fn sent(&mut self, mut parts: Vec<Part>) {
+        let Some(mut batch) = self.sending.take() else { return };
+        batch.segments.extend(parts.drain(..).filter_map(|part| match part {
+            Part::Bytes(bytes) => Some(Segment::Bytes(bytes)),
+            Part::Payload(Payload::Data(data)) => Some(Segment::Data(data)),
+            Part::Payload(_) => None,
+        }));
+        self.parts = parts;
+        self.session.handle_sent(batch, &mut self.home.pool.borrow_mut());
+    }
+
+    fn receive(&mut self, cx: &mut SourceCx<'_>) {
+        let socket = self.socket.clone();
+        let request = match self.session.poll_receive() {
+            Receive::Nothing => return,
+            Receive::Payload { data, filled } => {
+                Request::ReceiveAll { socket, payload: Payload::Data(data), skip: filled }
+            }
+            Receive::Bytes => {
+                let room = if self.place.is_some() { STAGING } else { HANDSHAKE_STAGING };
+                let mut into = mem::take(&mut self.staging);
+                into.resize(room, 0);
+                Request::Receive { socket, into, at: 0 }
+            }
+        };
+        self.receiving = true;
+        if let Err(request) = cx.submit(RECEIVE, request) {
+            self.on_received(request, 0);
+        }
+    }
+
+    fn on_received(&mut self, request: Request, result: i32) {
+        self.receiving = false;
+        let got = usize::try_from(result).unwrap_or(0);
+        match request {
+            Request::Receive { into, .. } => (self.staging, self.rest) = (into, 0..got),
+            Request::ReceiveAll { payload: Payload::Data(data), skip, .. } => {
+                self.session.handle_payload(data, skip + got, &mut self.home.pool.borrow_mut());
+            }
+            _ => {}
+        }
+        let interrupted = result == -Errno::INTR.raw_os_error();
+        // When the session has closed, receiving was given up for that reason, and replies may still go out.
+        if got == 0 && !interrupted && self.session.close().is_none() {
+            self.disconnect();
+        }
+    }
+
+    /// Nothing is sent or received any more.
+    fn disconnect(&mut self) {
+        self.ending = Ending::Cut;
+        self.session.handle_disconnect(&mut self.home.pool.borrow_mut());
+    }
+
+    /// Finds the place of a connection whose client has chosen. Whether it is in this home.
+    fn settle(&mut self, cx: &mut SourceCx<'_>) -> bool {
+        let Some(export) = self.session.export() else { return false };
+        let elsewhere = self.routes.as_ref().and_then(|routes| {
+            let place = routes.exports.list().iter().position(|other| Arc::ptr_eq(other, export))?;
+            (!routes.homes[place].is(&self.home.me)).then(|| (routes.clone(), place))
+        });
+        if let Some((routes, place)) = elsewhere {
+            self.depart(&routes, place, cx);
+            return false;
+        }
+        let device = export.device;
+        self.place = Some(Place { port: cx.open_port(), device });
+        (self.routes, self.deadline) = (None, None);
+        true
+    }
+
+    /// Moves to the home of its export, once nothing of it is in the ring.
+    fn depart(&mut self, routes: &Routes, place: usize, cx: &mut SourceCx<'_>) {
+        if self.sending.is_some() || self.receiving || self.ending != Ending::Not || self.moved {
+            return;
+        }
+        let (Ok(socket), Some(permit)) = (self.socket.as_fd().try_clone_to_owned(), self.permit.take()) else {
+            (self.home.options.log)(&format!("{}: out of file descriptors; raise the limit of open files", self.label));
+            return self.disconnect();
+        };
+        let nobody = Session::new(Arc::new(Exports::default()), SessionLimits::default());
+        let parcel = Parcel {
+            label: self.label.clone(),
+            socket,
+            session: mem::replace(&mut self.session, nobody),
+            rest: self.staging[self.rest.clone()].to_vec(),
+            permit,
+        };
+        match routes.homes[place].send(Errand::Adopt(Box::new(parcel))) {
+            Err(TrySendError::Full(Errand::Adopt(parcel))) => {
+                (self.session, self.permit) = (parcel.session, Some(parcel.permit));
+                cx.wake_at(cx.now() + RETRY);
+            }
+            // A home that is gone takes the connection with it.
+            _ => self.moved = true,
+        }
+    }
+
+    /// Ends what has to end: in good order first, then without.
+    fn watch(&mut self, cx: &mut SourceCx<'_>) {
+        let now = cx.now();
+        if self.session.close().is_some() && self.ending == Ending::Not {
+            self.ending = Ending::Lingering;
+            self.deadline = Some(now + self.home.options.linger);
+            self.cancel(RECEIVE, cx);
+        }
+        if let Some(patience) = self.patience() {
+            if now >= patience {
+                self.session.handle_close(Close::Timeout, &mut self.home.pool.borrow_mut());
+                self.disconnect();
+            } else {
+                cx.wake_at(patience);
+            }
+        }
+        if self.ending == Ending::Cut {
+            self.deadline = None;
+            self.cancel(RECEIVE, cx);
+            self.cancel(SEND, cx);
+        }
+    }
+
+    /// When it is too much.
+    fn patience(&self) -> Option<Instant> {
+        let others_wait = self.home.waiting.get() > usize::from(self.waits);
+        let it_is_the_clients_turn = self.sending.is_some() || self.session.is_mid_request();
+        let stalled = (others_wait && it_is_the_clients_turn && self.ending == Ending::Not)
+            .then(|| self.progress + self.home.options.stall_timeout);
+        [self.deadline, stalled].into_iter().flatten().min()
+    }
+
+    fn cancel(&self, word: u64, cx: &mut SourceCx<'_>) {
+        let in_ring = if word == RECEIVE { self.receiving } else { self.sending.is_some() };
+        if in_ring {
+            cx.cancel(word);
+        }
+    }
+
+    fn count_waiting(&mut self, waits: bool) {
+        if mem::replace(&mut self.waits, waits) != waits {
+            let waiting = self.home.waiting.get();
+            self.home.waiting.set(if waits { waiting + 1 } else { waiting - 1 });
+        }
+    }
+}
+
+impl Source for Connection {
+    fn on_completion(&mut self, done: Completion, cx: &mut SourceCx<'_>) {
+        if done.result > 0 {
+            self.progress = cx.now();
+        }
+        match done.request {
+            Request::Send { parts, skip, .. } => self.on_sent(parts, skip, done.result, cx),
+            received => self.on_received(received, done.result),
+        }
+        self.touched = true;
+        // Bios that are submitted now are done in the turn before the pump.
+        self.advance(cx);
+    }
+
+    fn pump(&mut self, cx: &mut SourceCx<'_>) -> Pump {
+        let used = self.home.pool.borrow().used();
+        let answered = self.place.is_some_and(|place| self.exchange_bios(place, cx));
+        let watched = self.deadline.is_some() || self.home.waiting.get() > 0;
+        if !mem::take(&mut self.touched) && !answered && !watched {
+            return Pump::Idle;
+        }
+        if self.waits {
+            self.session.handle_memory(&mut self.home.pool.borrow_mut());
+        }
+        self.advance(cx);
+        self.count_waiting(self.session.waits_for_memory());
+        self.watch(cx);
+        if self.moved || (self.session.is_done() && !self.receiving) {
+            return Pump::Done;
+        }
+        // Those who wait were perhaps asked before this one gave something back.
+        let gave = self.home.pool.borrow().used() < used;
+        if gave && self.home.waiting.get() > 0 { Pump::Again } else { Pump::Idle }
+    }
+
+    fn stop(&mut self, _: &mut SourceCx<'_>) {
+        self.touched = true;
+        self.session.handle_close(Close::Shutdown, &mut self.home.pool.borrow_mut());
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.count_waiting(false);
+        self.home.me.live.fetch_sub(1, Relaxed);
+        if let Some(close) = self.session.close().filter(Close::is_violation) {
+            (self.home.options.log)(&format!("{}: {close}; connection closed", self.label));
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! NBD over unix sockets and TCP.
+//!
+//! [`Nbd::install`] makes a shard a home for connections: it gets a pool of memory that they share. [`Nbd::listen`] has a
+//! home accept clients. A connection is accepted and negotiates where its listener is; when its client has chosen an
+//! export it moves to the home of that export, once, and stays.
+//!
+//! What a client cannot do to others: hold more memory than its session's share, while small requests of everybody are
+//! served from a reserve; keep a place without finishing its handshake in time; keep a stop of the server waiting for
+//! more than a few seconds; sit on memory that others wait for. What is beyond that is the operating system's: a client
+//! that may connect may also use up the connections.
+
+mod acceptor;
+mod connection;
+
+use std::cell::{Cell, RefCell};
+use std::fmt;
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::mpsc::{self, Receiver, SyncSender, TrySendError};
+
+use shingle_core::frontend::nbd::{Export, Exports, ExportsError, Pool, Session, SessionLimits};
+use shingle_core::time::Duration;
+use shingle_sys::Completion;
+
+use self::acceptor::Acceptor;
+use self::connection::Connection;
+use super::listen::Listener;
+use crate::mailbox::Mailbox;
+use crate::shard::{Pump, Shard, Source, SourceCx};
+
+/// How a home treats its connections.
+#[derive(Clone)]
+pub struct NbdOptions {
+    /// What one connection may hold at once.
+    pub session: SessionLimits,
+    /// What all connections of one home may hold together, in bytes; each may have 256 KiB more.
+    pub memory_bytes: usize,
+    /// How much of that is kept for the next requests when there are none.
+    pub keep_bytes: usize,
+    /// Most connections that one listener has at once; further ones are closed at once.
+    pub connections: usize,
+    /// How long a client may take to choose an export.
+    pub handshake_timeout: Duration,
+    /// How long a client may leave replies or half a request lying while others wait for the memory.
+    pub stall_timeout: Duration,
+    /// How long the last replies of a connection that ends may take.
+    pub linger: Duration,
+    /// Takes one line for each connection that ended against the rules, and for each trouble with accepting.
+    pub log: Arc<dyn Fn(&str) + Send + Sync>,
+}
+
+impl Default for NbdOptions {
+    fn default() -> Self {
+        Self {
+            session: SessionLimits::default(),
+            memory_bytes: 512 << 20,
+            keep_bytes: 128 << 20,
+            connections: 256,
+            handshake_timeout: Duration::from_millis(10_000),
+            stall_timeout: Duration::from_millis(30_000),
+            linger: Duration::from_millis(5_000),
+            log: Arc::new(|line| eprintln!("{line}")),
+        }
+    }
+}
+
+/// A home of NBD connections, as anybody may hold it.
+#[derive(Clone)]
+pub struct Nbd {
+    mailbox: Mailbox,
+    errands: SyncSender<Errand>,
+    /// Connections that live here.
+    live: Arc<AtomicUsize>,
+}
+
+/// An export, and the home of its connections: the shard that has its device.
+pub struct Route {
+    /// What clients see.
+    pub export: Export,
+    /// Where its device is.
+    pub home: Nbd,
+}
+
+/// Something to be put on a home.
+enum Errand {
+    Listen(Listener, Routes),
+    Adopt(Box<Parcel>),
+}
+
+/// Most errands on their way to one home.
+const MOST_ERRANDS: usize = 256;
+
+/// A connection on its way to another home.
+struct Parcel {
+    label: String,
+    socket: OwnedFd,
+    session: Session,
+    /// Bytes that the session has not taken yet.
+    rest: Vec<u8>,
+    permit: Permit,
+}
+
+/// Exports by their place, and their homes.
+struct Routes {
+    exports: Arc<Exports>,
+    homes: Vec<Nbd>,
+}
+
+/// What the connections of one home share.
+struct Home {
+    me: Nbd,
+    options: NbdOptions,
+    pool: RefCell<Pool>,
+    /// Connections that wait for memory.
+    waiting: Cell<usize>,
+}
+
+/// A place among the connections of a listener. It is free again when this is dropped.
+struct Permit(Arc<AtomicUsize>);
+
+impl Permit {
+    fn take(taken: &Arc<AtomicUsize>, most: usize) -> Option<Self> {
+        if taken.fetch_add(1, Relaxed) < most {
+            return Some(Permit(taken.clone()));
+        }
+        taken.fetch_sub(1, Relaxed);
+        None
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Relaxed);
+    }
+}
+
+impl Nbd {
+    /// Makes `shard` a home.
+    pub fn install(shard: &mut Shard, options: NbdOptions) -> Self {
+        let (errands, inbox) = mpsc::sync_channel(MOST_ERRANDS);
+        let me = Self { mailbox: shard.mailbox(), errands, live: Arc::default() };
+        let pool = RefCell::new(Pool::new(options.memory_bytes, options.keep_bytes));
+        let home = Rc::new(Home { me: me.clone(), options, pool, waiting: Cell::new(0) });
+        shard.spawn(Box::new(Porter { home, inbox, stopped: false }));
+        me
+    }
+
+    /// Accepts clients of `listener` here and offers them `routes`, in this order.
+    pub fn listen(&self, listener: Listener, routes: Vec<Route>) -> Result<(), NbdError> {
+        let (exports, homes): (Vec<_>, Vec<_>) = routes.into_iter().map(|route| (route.export, route.home)).unzip();
+        let exports = Arc::new(Exports::new(exports).map_err(NbdError::Exports)?);
+        self.send(Errand::Listen(listener, Routes { exports, homes })).map_err(|_| NbdError::Stopped)
+    }
+
+    /// Connections that live here now.
+    #[must_use]
+    pub fn connections(&self) -> usize {
+        self.live.load(Relaxed)
+    }
+
+    fn is(&self, other: &Nbd) -> bool {
+        Arc::ptr_eq(&self.live, &other.live)
+    }
+
+    fn send(&self, errand: Errand) -> Result<(), TrySendError<Errand>> {
+        self.errands.try_send(errand)?;
+        // The message does nothing: what matters is that the shard wakes and pumps. A full mailbox has woken it already.
+        let _ = self.mailbox.post(|_| ());
+        Ok(())
+    }
+}
+
+/// Why nobody is served.
+#[derive(Debug)]
+pub enum NbdError {
+    /// The exports do not go together.
+    Exports(ExportsError),
+    /// The shard is busy or stopped.
+    Stopped,
+}
+
+impl fmt::Display for NbdError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exports(error) => write!(f, "cannot serve these exports over NBD: {error}"),
+            Self::Stopped => write!(f, "cannot serve over NBD: the shard does not listen; start it again"),
+        }
+    }
+}
+
+impl std::error::Error for NbdError {}
+
+/// Takes in what is sent to a home.
+struct Porter {
+    home: Rc<Home>,
+    inbox: Receiver<Errand>,
+    stopped: bool,
+}
+
+impl Source for Porter {
+    fn on_completion(&mut self, _: Completion, _: &mut SourceCx<'_>) {}
+
+    fn pump(&mut self, cx: &mut SourceCx<'_>) -> Pump {
+        if self.stopped {
+            return Pump::Done;
+        }
+        while let Ok(errand) = self.inbox.try_recv() {
+            cx.spawn(match errand {
+                Errand::Listen(listener, routes) => Box::new(Acceptor::new(listener, routes, self.home.clone())),
+                Errand::Adopt(parcel) => Box::new(Connection::adopt(*parcel, self.home.clone())),
+            });
+        }
+        Pump::Idle
+    }
+
+    fn stop(&mut self, _: &mut SourceCx<'_>) {
+        self.stopped = true;
+    }
+}
