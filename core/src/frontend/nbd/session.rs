@@ -152,7 +152,9 @@ impl Session {
             Phase::Handshake(handshake) => match handshake.handle_bytes(&mut rest, &self.exports, &mut self.outbox) {
                 Some(Outcome::Agreed(agreed)) => {
                     let export = self.exports.list()[agreed.export].clone();
-                    self.phase = Phase::Transmission(Box::new(Transmission::new(export, agreed, self.limits)));
+                    self.outbox.owner = pool.new_owner();
+                    let transmission = Transmission::new(self.outbox.owner, export, agreed, self.limits);
+                    self.phase = Phase::Transmission(Box::new(transmission));
                 }
                 Some(Outcome::Close(close)) => self.end(close, pool),
                 None => {}

@@ -811,6 +811,26 @@ mod bounds {
     }
 
     #[test]
+    fn a_read_that_no_device_fills_shows_nothing_of_another_client() {
+        let mut rig = connected(Headers::Simple);
+        rig.send(&[simple(command::WRITE, 0, 1, 0, 4096), vec![b'!'; 4096]].concat());
+        let bio = rig.bio();
+        rig.complete(bio, Status::Ok);
+        let read_back = |rig: &mut Rig, byte| {
+            rig.send(&simple(command::READ, 0, 2, 0, 4096));
+            let (tag, bio) = rig.bio();
+            assert!(bio.payload.segments()[0].to_vec().iter().all(|found| *found == byte));
+            rig.complete((tag, bio), Status::Ok);
+        };
+        read_back(&mut rig, b'!');
+        let exports = Arc::new(Exports::new([export()]).unwrap());
+        rig.session = Session::new(exports, SessionLimits::default());
+        rig.send(&3_u32.to_be_bytes());
+        rig.send_option(option::GO, &go("", &[]));
+        read_back(&mut rig, 0);
+    }
+
+    #[test]
     fn a_session_can_move_to_another_thread() {
         fn is_send<T: Send>() {}
         is_send::<Session>();

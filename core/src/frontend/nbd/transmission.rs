@@ -11,7 +11,7 @@ use slab::Slab;
 use super::allocation::{ALLOCATED, Extent, extents};
 use super::export::Export;
 use super::handshake::{ALLOCATION_ID, Agreed};
-use super::pool::Pool;
+use super::pool::{Owner, Pool};
 use super::session::{Close, Receive, SessionLimits};
 use super::transmit::Outbox;
 use super::wire::{self, Headers, Request, chunk, command, command_flag as flag, error};
@@ -68,6 +68,7 @@ struct Refusal {
 /// A connection in transmission.
 #[derive(Debug)]
 pub(super) struct Transmission {
+    owner: Owner,
     export: Arc<Export>,
     headers: Headers,
     allocation: bool,
@@ -87,8 +88,9 @@ pub(super) struct Transmission {
 }
 
 impl Transmission {
-    pub fn new(export: Arc<Export>, agreed: Agreed, limits: SessionLimits) -> Self {
+    pub fn new(owner: Owner, export: Arc<Export>, agreed: Agreed, limits: SessionLimits) -> Self {
         Self {
+            owner,
             export,
             headers: agreed.headers,
             allocation: agreed.allocation,
@@ -270,9 +272,12 @@ impl Transmission {
         if self.held_bytes > 0 && self.held_bytes + cost > self.limits.bytes {
             return false;
         }
-        let Some(data) = pool.take(length, self.held_bytes) else { return false };
+        let Some((before, data)) = pool.take(length, self.held_bytes) else { return false };
         self.held_bytes += cost;
         if request.command == command::READ {
+            if before.is_some_and(|owner| owner != self.owner) {
+                data.fill(0);
+            }
             self.incoming = Incoming::Header;
             self.submit(request, Op::Read, Payload::Data(data));
         } else {
@@ -433,7 +438,7 @@ impl Transmission {
 
     fn release(&mut self, data: Data, pool: &mut Pool) {
         self.held_bytes -= Pool::cost(data.len());
-        pool.give(data);
+        pool.give(self.owner, data);
     }
 
     /// Memory of replies went back to the pool.

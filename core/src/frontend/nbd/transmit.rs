@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 use core::mem;
 
-use super::pool::Pool;
+use super::pool::{Owner, Pool};
 use super::wire::{self, Headers, Request};
 use crate::block::Data;
 
@@ -28,6 +28,8 @@ pub struct Transmit {
 /// Replies that wait to be sent, and what they are made of.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
+    /// Whose memory it sends, once there is any.
+    pub owner: Owner,
     queued: Transmit,
     /// The last batch that came back, to be filled again.
     spare: Transmit,
@@ -164,7 +166,7 @@ impl Outbox {
                 }
                 Segment::Data(data) => {
                     released += Pool::cost(data.len());
-                    pool.give(data);
+                    pool.give(self.owner, data);
                 }
             }
         }
