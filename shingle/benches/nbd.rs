@@ -6,7 +6,6 @@
 #[path = "support/client.rs"]
 mod client;
 
-use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -17,7 +16,8 @@ use client::{Client, Load, READ, WRITE};
 use shingle::serve::listen::{Address, Listener};
 use shingle::serve::nbd::{Nbd, NbdOptions, Route};
 use shingle::shard::{Shard, ShardError, ShardThread};
-use shingle_core::block::{Bio, BlockDevice, Cx, Limits, Status};
+use shingle_core::block::BlockDevice;
+use shingle_core::device::null::{NullConfig, NullDevice};
 use shingle_core::frontend::nbd::Export;
 
 const SIZE: u64 = 1 << 30;
@@ -45,28 +45,12 @@ impl Drop for Server {
     }
 }
 
-/// Does everything at once, and nothing.
-struct Nothing(Limits);
-
-impl BlockDevice for Nothing {
-    fn limits(&self) -> &Limits {
-        &self.0
-    }
-
-    fn submit(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
-        cx.complete(bio, Status::Ok);
-    }
-
-    fn describe(&self, out: &mut dyn fmt::Write) -> fmt::Result {
-        out.write_str("nothing")
-    }
-}
-
 fn ours(path: &Path) -> Server {
     let address = Address::Unix(path.to_owned());
     let build = move |shard: &mut Shard| -> Result<(), ShardError> {
-        let limits = Limits::new(SIZE / 512);
-        let device = shard.stack.add(Box::new(Nothing(limits.clone()))).expect("limits make sense");
+        let null = NullDevice::new(&NullConfig::new(SIZE / 512)).expect("the parameters go together");
+        let limits = null.limits().clone();
+        let device = shard.stack.add(Box::new(null)).expect("limits make sense");
         let home = Nbd::install(shard, NbdOptions::default());
         let listener = Listener::bind(&address).unwrap_or_else(|error| panic!("{error}"));
         let route = Route { export: Export::new(EXPORT, device, &limits), home: home.clone() };

@@ -117,6 +117,9 @@ impl Connection {
 
     /// Does what the session's documentation asks of a driver.
     fn advance(&mut self, cx: &mut SourceCx<'_>) {
+        if self.moved {
+            return;
+        }
         loop {
             if self.place.is_none() && self.session.export().is_some() && !self.settle(cx) {
                 return;
