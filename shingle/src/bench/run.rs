@@ -1,0 +1,199 @@
+//! The loop of one thread: turn, pump, and now and then a look at the rest of the world.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+use shingle_core::block::{Bio, DeviceId, Op, Payload, Stack};
+use shingle_core::sector::Sector;
+use shingle_core::time::{Duration, Instant};
+use shingle_core::zone::Zone;
+
+use super::clock::Clock;
+use super::job::{Job, Target, Turn};
+use super::options::{JobError, JobOptions};
+use super::stats::Direction;
+use super::zones::ZoneTable;
+
+/// What runs a stack: a bare loop, or a shard with an io_uring.
+pub trait Host {
+    /// The stack.
+    fn stack(&mut self) -> &mut Stack;
+    /// Runs the stack once; may wait a little if nothing is to be done. Returns the time of the turn.
+    fn turn(&mut self) -> Instant;
+    /// The clock of its turns.
+    fn clock(&self) -> Clock;
+}
+
+/// What a thread tells the others while it runs, and what they tell it.
+#[derive(Default)]
+pub struct Progress {
+    /// Set to stop early, for instance at Ctrl-C.
+    pub stop: AtomicBool,
+    /// I/Os so far, by direction.
+    pub ios: [AtomicU64; 3],
+    /// Bytes so far, by direction.
+    pub bytes: [AtomicU64; 3],
+    /// How much of the run is done, in millionths.
+    pub done_ppm: AtomicU64,
+}
+
+/// Jobs on the devices of one stack.
+pub struct Load {
+    targets: Vec<Target>,
+    jobs: Vec<(usize, Job)>,
+}
+
+/// Time between two samples of the rates.
+const SAMPLE: Duration = Duration::from_millis(250);
+/// Turns without anything in flight after which a job that issues nothing never will.
+const IDLE_TURNS: u32 = 1000;
+/// How long I/O in flight may take after the jobs were told to stop.
+const PATIENCE: Duration = Duration::from_millis(10_000);
+
+impl Load {
+    /// `options.numjobs` jobs on each of `devices`.
+    pub fn new(
+        host: &mut impl Host,
+        devices: &[DeviceId],
+        options: &Arc<JobOptions>,
+        first_job: u32,
+    ) -> Result<Self, JobError> {
+        let mut load = Self { targets: Vec::new(), jobs: Vec::new() };
+        for (place, device) in devices.iter().enumerate() {
+            let report = report_zones(host, *device)?;
+            let limits = host.stack().limits(*device);
+            let zoned = limits.zoned.as_ref();
+            let limit = zoned.and_then(|z| z.max_open.or(z.max_active));
+            let zones = ZoneTable::new(&report, zoned.map_or(1, |z| z.zone_sectors), limit);
+            load.targets.push(Target { device: *device, zones });
+            for number in 0..options.numjobs {
+                let number = first_job + place as u32 * options.numjobs + number;
+                let job = Job::new(options, number, host.stack(), &mut load.targets[place])?;
+                load.jobs.push((place, job));
+            }
+        }
+        Ok(load)
+    }
+
+    /// Runs the jobs to their end, or until they are told to stop; returns them, device by device.
+    pub fn run<H: Host>(mut self, host: &mut H, progress: &Progress) -> Vec<Job> {
+        let start = host.clock().now();
+        self.jobs.iter_mut().for_each(|(_, job)| job.start(start));
+        let (mut sampled, mut idle_turns, mut stopped) = (start, 0, None);
+        loop {
+            let now = host.turn();
+            let done = self.pump(host, now);
+            if self.jobs.iter().all(|(_, job)| job.is_done()) {
+                break;
+            }
+            idle_turns = if done == 0 && self.in_flight() == 0 { idle_turns + 1 } else { 0 };
+            if idle_turns > IDLE_TURNS {
+                self.jobs.iter_mut().for_each(|(_, job)| job.starve(now));
+            }
+            if progress.stop.load(Relaxed) {
+                self.jobs.iter_mut().for_each(|(_, job)| job.stop());
+                if now.since(*stopped.get_or_insert(now)) > PATIENCE {
+                    break;
+                }
+            }
+            if now.since(sampled) >= SAMPLE {
+                self.sample(now, now.since(sampled), progress);
+                sampled = now;
+            }
+        }
+        self.sample(host.clock().now(), Duration(1), progress);
+        self.jobs.into_iter().map(|(_, job)| job).collect()
+    }
+
+    #[inline]
+    fn pump<H: Host>(&mut self, host: &mut H, now: Instant) -> usize {
+        let mut done = 0;
+        let clock = host.clock();
+        let stack = host.stack();
+        for (place, job) in &mut self.jobs {
+            done += job.pump(&mut Turn { stack, target: &mut self.targets[*place], now, clock });
+        }
+        done
+    }
+
+    fn in_flight(&self) -> usize {
+        self.jobs.iter().map(|(_, job)| job.in_flight()).sum()
+    }
+
+    fn sample(&mut self, now: Instant, span: Duration, progress: &Progress) {
+        let mut ios = [0; 3];
+        let mut bytes = [0; 3];
+        for (_, job) in &mut self.jobs {
+            let block = u64::from(job.options().block_bytes);
+            for direction in Direction::ALL {
+                let flow = &mut job.stats.flows[direction as usize];
+                if span >= SAMPLE {
+                    flow.sample(span.as_nanos());
+                }
+                ios[direction as usize] += flow.ios();
+                bytes[direction as usize] += flow.ios() * block;
+            }
+        }
+        for direction in 0..3 {
+            progress.ios[direction].store(ios[direction], Relaxed);
+            progress.bytes[direction].store(bytes[direction], Relaxed);
+        }
+        let least = self.jobs.iter().map(|(_, job)| job.progress(now)).fold(1.0, f64::min);
+        progress.done_ppm.store((least.clamp(0.0, 1.0) * 1e6) as u64, Relaxed);
+    }
+}
+
+/// Asks a zoned device for all its zones; a regular device has none.
+pub fn report_zones(host: &mut impl Host, device: DeviceId) -> Result<Vec<Zone>, JobError> {
+    let zones = host.stack().limits(device).zones() as usize;
+    if zones == 0 {
+        return Ok(Vec::new());
+    }
+    let port = host.stack().open_port();
+    let report = Bio::new(Op::ReportZones, Sector::ZERO, 0, Payload::Zones(Vec::with_capacity(zones)));
+    host.stack().submit(port, 0, device, Box::new(report));
+    let start = host.clock().now();
+    loop {
+        let now = host.turn();
+        if let Some(mut completion) = host.stack().poll_completion(port) {
+            return match std::mem::take(&mut completion.bio.payload) {
+                Payload::Zones(zones) if completion.status.is_ok() => Ok(zones),
+                _ => Err(JobError(format!("the device did not report its zones: {}", completion.status))),
+            };
+        }
+        if now.since(start) > PATIENCE {
+            return Err(JobError("the device did not report its zones in time: look for stuck I/O below it".into()));
+        }
+    }
+}
+
+/// A stack of memory devices, turned as fast as the thread goes.
+pub struct Bare {
+    stack: Stack,
+    clock: Clock,
+}
+
+impl Bare {
+    /// Runs `stack`.
+    #[must_use]
+    pub fn new(stack: Stack) -> Self {
+        Self { stack, clock: Clock::start() }
+    }
+}
+
+impl Host for Bare {
+    fn stack(&mut self) -> &mut Stack {
+        &mut self.stack
+    }
+
+    #[inline]
+    fn turn(&mut self) -> Instant {
+        let now = self.clock.now();
+        self.stack.turn(now);
+        now
+    }
+
+    fn clock(&self) -> Clock {
+        self.clock
+    }
+}

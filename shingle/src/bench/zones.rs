@@ -1,0 +1,417 @@
+//! Where the next zone write goes: fio's `zonemode=zbd` as a pure policy over what the generator knows of each zone.
+//!
+//! ```text
+//!  free ── claim ──> [needs reset ── reset ──>] ready ── last write issued ──> retired ── writes done ──> free
+//!                                                                                 └─ room left: finish ─┘
+//! ```
+//!
+//! Every zone belongs to at most one job, so jobs never disturb each other's write pointers. A job keeps as many zones
+//! open as `--max_open_zones` says and never more than the device has resources for: a zone gives its resource back when
+//! its last write is done, not when it is issued.
+
+use shingle_core::sector::Sector;
+use shingle_core::zone::{Condition, Zone, ZoneKind, ZoneNo};
+
+use super::rng::Rng;
+
+/// What a job does with its next write slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Write here.
+    Write {
+        /// The zone.
+        zone: ZoneNo,
+        /// The zone's first sector.
+        start: Sector,
+        /// The write pointer.
+        at: Sector,
+    },
+    /// Reset this zone first; tell [`ZoneTable::reset_done`].
+    Reset(ZoneNo),
+    /// Nothing until something completes.
+    Wait,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// No job's.
+    Free,
+    /// Claimed; has to be reset when its last I/O is done.
+    NeedsReset,
+    /// The reset is on its way.
+    Resetting,
+    /// Takes writes.
+    Ready,
+    /// All its writes are issued.
+    Retired,
+    /// Not to be written: conventional, read-only or offline.
+    Unusable,
+}
+
+#[derive(Clone, Debug)]
+struct ZoneSlot {
+    start: Sector,
+    /// Where the next write goes, from the zone's start.
+    next: u32,
+    /// What has been written for sure, from the zone's start.
+    written: u32,
+    capacity: u32,
+    in_flight: u32,
+    state: State,
+}
+
+/// The zones of one device as the generator knows them, shared by the jobs on that device.
+pub struct ZoneTable {
+    zones: Vec<ZoneSlot>,
+    zone_sectors: u32,
+    /// Zones that may still be opened before the device is out of resources.
+    budget: u32,
+    /// Times that a zone became free: a job that found none looks again only when this moved.
+    releases: u64,
+}
+
+impl ZoneTable {
+    /// The zones of `report`, on a device with `limit` open or active zones.
+    #[must_use]
+    pub fn new(report: &[Zone], zone_sectors: u32, limit: Option<u32>) -> Self {
+        let zones: Vec<ZoneSlot> = report.iter().map(ZoneSlot::new).collect();
+        let active = report.iter().filter(|z| z.cond.is_active()).count() as u32;
+        let budget = limit.map_or(u32::MAX, |limit| limit.saturating_sub(active));
+        Self { zones, zone_sectors, budget, releases: 0 }
+    }
+
+    /// Number of zones.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.zones.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.zones.is_empty()
+    }
+
+    /// The zone that holds `sector`.
+    #[must_use]
+    pub fn zone_of(&self, sector: Sector) -> ZoneNo {
+        ZoneNo((sector.0 / u64::from(self.zone_sectors)) as u32)
+    }
+
+    /// The readable part of a zone: its first sector and how many sectors are written.
+    #[must_use]
+    pub fn written(&self, zone: ZoneNo) -> (Sector, u32) {
+        let slot = &self.zones[zone.index()];
+        (slot.start, slot.written)
+    }
+
+    /// A write to `zone` is done. `Some` if the zone is now to be finished, because its rest is too small for a write.
+    pub fn write_done(&mut self, zone: ZoneNo, sectors: u32) -> Option<ZoneNo> {
+        let slot = &mut self.zones[zone.index()];
+        slot.in_flight -= 1;
+        // Completions of one zone come in order with a plug, so the sum of their lengths is what can be read.
+        slot.written = (slot.written + sectors).min(slot.next);
+        if slot.state != State::Retired || slot.in_flight > 0 {
+            return None;
+        }
+        if slot.next < slot.capacity {
+            return Some(zone);
+        }
+        self.release(zone);
+        None
+    }
+
+    /// `zone` is finished.
+    pub fn finish_done(&mut self, zone: ZoneNo) {
+        self.release(zone);
+    }
+
+    /// `zone` is empty.
+    pub fn reset_done(&mut self, zone: ZoneNo) {
+        let slot = &mut self.zones[zone.index()];
+        (slot.next, slot.written, slot.state) = (0, 0, State::Ready);
+    }
+
+    fn release(&mut self, zone: ZoneNo) {
+        self.zones[zone.index()].state = State::Free;
+        self.budget = self.budget.saturating_add(1);
+        self.releases += 1;
+    }
+
+    fn is_active(&self, zone: u32) -> bool {
+        let slot = &self.zones[zone as usize];
+        slot.state == State::Free && slot.next > 0 && slot.next < slot.capacity
+    }
+}
+
+impl ZoneSlot {
+    fn new(zone: &Zone) -> Self {
+        let usable = zone.kind == ZoneKind::Sequential && zone.cond.has_write_pointer() || zone.cond == Condition::Full;
+        let written = match zone.cond {
+            Condition::Full | Condition::NotWp => zone.capacity as u32,
+            cond if cond.has_write_pointer() => (zone.wp - zone.start) as u32,
+            _ => 0,
+        };
+        let state = if usable { State::Free } else { State::Unusable };
+        let capacity = zone.capacity as u32;
+        Self { start: zone.start, next: written, written, capacity, in_flight: 0, state }
+    }
+}
+
+/// How one job chooses among the zones of its region.
+#[derive(Clone, Debug)]
+pub struct ZoneChoice {
+    /// First zone of the region.
+    pub first: u32,
+    /// Zones in the region.
+    pub count: u32,
+    /// Most zones open at once.
+    pub max_open: u32,
+    /// Sectors of one write.
+    pub write_sectors: u32,
+    /// Whether each write goes to another open zone; otherwise a zone is filled before the next.
+    pub random: bool,
+    /// Whether every zone is reset before its first write, as verification needs.
+    pub from_empty: bool,
+}
+
+/// The zones that one job has open.
+pub struct ZoneWriter {
+    choice: ZoneChoice,
+    open: Vec<u32>,
+    /// The zone that is claimed next, from the region's start.
+    cursor: u32,
+    /// `ZoneTable::releases` when the last search for a free zone failed.
+    seen: Option<u64>,
+}
+
+impl ZoneWriter {
+    /// Claims the first zones: those that are partly written come first, as they hold a resource already.
+    #[must_use]
+    pub fn new(choice: ZoneChoice, table: &mut ZoneTable) -> Self {
+        let mut writer = Self { open: Vec::with_capacity(choice.max_open as usize), cursor: 0, seen: None, choice };
+        for zone in writer.choice.first..writer.choice.first + writer.choice.count {
+            if writer.open.len() < writer.choice.max_open as usize && table.is_active(zone) {
+                table.budget = table.budget.saturating_add(1);
+                writer.claim(zone, table);
+            }
+        }
+        writer.refill(table);
+        writer
+    }
+
+    /// Zones open now.
+    #[must_use]
+    pub fn open(&self) -> usize {
+        self.open.len()
+    }
+
+    /// Chooses the next write, and counts it as issued.
+    #[inline]
+    pub fn next(&mut self, table: &mut ZoneTable, rng: &mut Rng) -> Step {
+        if self.open.len() < self.choice.max_open as usize && self.seen != Some(table.releases) {
+            self.refill(table);
+        }
+        if self.open.is_empty() {
+            return Step::Wait;
+        }
+        let first = if self.choice.random { rng.below(self.open.len() as u64) as usize } else { 0 };
+        match self.try_zone(first, table) {
+            Step::Wait => self.try_others(first, table),
+            step => step,
+        }
+    }
+
+    /// The wanted zone is being reset or drained: any other open one will do, if writes go everywhere anyway.
+    fn try_others(&mut self, first: usize, table: &mut ZoneTable) -> Step {
+        let others = if self.choice.random { self.open.len() } else { 1 };
+        (1..others)
+            .map(|step| (first + step) % others)
+            .map(|place| self.try_zone(place, table))
+            .find(|step| *step != Step::Wait)
+            .unwrap_or(Step::Wait)
+    }
+
+    #[inline]
+    fn try_zone(&mut self, place: usize, table: &mut ZoneTable) -> Step {
+        let number = self.open[place];
+        let zone = ZoneNo(number);
+        let slot = &mut table.zones[number as usize];
+        match slot.state {
+            State::Ready => {
+                let at = slot.start + u64::from(slot.next);
+                slot.next += self.choice.write_sectors;
+                slot.in_flight += 1;
+                let step = Step::Write { zone, start: slot.start, at };
+                if slot.capacity - slot.next < self.choice.write_sectors {
+                    slot.state = State::Retired;
+                    self.open.swap_remove(place);
+                }
+                step
+            }
+            State::NeedsReset if slot.in_flight == 0 => {
+                slot.state = State::Resetting;
+                Step::Reset(zone)
+            }
+            _ => Step::Wait,
+        }
+    }
+
+    fn refill(&mut self, table: &mut ZoneTable) {
+        while self.open.len() < self.choice.max_open as usize && table.budget > 0 {
+            let Some(zone) = self.next_free(table) else {
+                self.seen = Some(table.releases);
+                return;
+            };
+            self.claim(zone, table);
+        }
+    }
+
+    fn next_free(&mut self, table: &ZoneTable) -> Option<u32> {
+        let ZoneChoice { first, count, .. } = self.choice;
+        let step = (0..count)
+            .find(|step| table.zones[(first + (self.cursor + step) % count) as usize].state == State::Free)?;
+        let zone = (self.cursor + step) % count;
+        self.cursor = (zone + 1) % count;
+        Some(first + zone)
+    }
+
+    fn claim(&mut self, zone: u32, table: &mut ZoneTable) {
+        let slot = &mut table.zones[zone as usize];
+        let room = slot.capacity - slot.next >= self.choice.write_sectors;
+        let as_it_is = room && (slot.next == 0 || !self.choice.from_empty);
+        slot.state = if as_it_is { State::Ready } else { State::NeedsReset };
+        table.budget -= u32::from(table.budget != u32::MAX);
+        self.open.push(zone);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ZONE: u64 = 64;
+
+    fn zone(number: u64, written: u64) -> Zone {
+        let start = Sector(number * ZONE);
+        let cond = match written {
+            0 => Condition::Empty,
+            ZONE => Condition::Full,
+            _ => Condition::Closed,
+        };
+        Zone { start, len: ZONE, capacity: ZONE, wp: start + written, kind: ZoneKind::Sequential, cond }
+    }
+
+    fn choice(count: u32, max_open: u32) -> ZoneChoice {
+        ZoneChoice { first: 0, count, max_open, write_sectors: 16, random: false, from_empty: false }
+    }
+
+    fn table(written: &[u64], limit: Option<u32>) -> ZoneTable {
+        let zones: Vec<Zone> = written.iter().enumerate().map(|(n, w)| zone(n as u64, *w)).collect();
+        ZoneTable::new(&zones, ZONE as u32, limit)
+    }
+
+    #[test]
+    fn sequential_writes_fill_one_zone_after_the_other_at_any_depth() {
+        let mut table = table(&[0, 0], None);
+        let mut writer = ZoneWriter::new(choice(2, 1), &mut table);
+        let mut rng = Rng::new(1);
+        let places: Vec<u64> = (0..8)
+            .map(|_| match writer.next(&mut table, &mut rng) {
+                Step::Write { at, .. } => at.0,
+                step => panic!("{step:?}"),
+            })
+            .collect();
+        assert_eq!(places, [0, 16, 32, 48, 64, 80, 96, 112]);
+        assert_eq!(writer.next(&mut table, &mut rng), Step::Wait, "all zones wait for their writes");
+    }
+
+    #[test]
+    fn a_full_zone_is_reset_before_it_is_written_again() {
+        let mut table = table(&[ZONE], None);
+        let mut writer = ZoneWriter::new(choice(1, 1), &mut table);
+        let mut rng = Rng::new(1);
+        assert_eq!(writer.next(&mut table, &mut rng), Step::Reset(ZoneNo(0)));
+        assert_eq!(writer.next(&mut table, &mut rng), Step::Wait, "the reset is on its way");
+        table.reset_done(ZoneNo(0));
+        assert!(matches!(writer.next(&mut table, &mut rng), Step::Write { at: Sector(0), .. }));
+    }
+
+    #[test]
+    fn the_next_zone_opens_only_when_the_device_has_a_resource_for_it() {
+        let mut table = table(&[0, 0, 0], Some(1));
+        let mut writer = ZoneWriter::new(choice(3, 3), &mut table);
+        let mut rng = Rng::new(1);
+        assert_eq!(writer.open(), 1);
+        for _ in 0..4 {
+            assert!(matches!(writer.next(&mut table, &mut rng), Step::Write { zone: ZoneNo(0), .. }));
+        }
+        assert_eq!(writer.next(&mut table, &mut rng), Step::Wait, "four writes of zone 0 are in flight");
+        for _ in 0..4 {
+            assert_eq!(table.write_done(ZoneNo(0), 16), None);
+        }
+        assert!(matches!(writer.next(&mut table, &mut rng), Step::Write { zone: ZoneNo(1), .. }));
+    }
+
+    #[test]
+    fn a_zone_with_a_rest_too_small_for_a_write_is_finished() {
+        let mut zones = [zone(0, 0)];
+        zones[0].capacity = 40;
+        let mut table = ZoneTable::new(&zones, ZONE as u32, Some(1));
+        let mut writer = ZoneWriter::new(choice(1, 1), &mut table);
+        let mut rng = Rng::new(1);
+        writer.next(&mut table, &mut rng);
+        writer.next(&mut table, &mut rng);
+        assert_eq!(table.write_done(ZoneNo(0), 16), None);
+        assert_eq!(table.write_done(ZoneNo(0), 16), Some(ZoneNo(0)));
+        assert_eq!(writer.next(&mut table, &mut rng), Step::Wait, "the finish is on its way");
+        table.finish_done(ZoneNo(0));
+        assert_eq!(writer.next(&mut table, &mut rng), Step::Reset(ZoneNo(0)));
+    }
+
+    #[test]
+    fn partly_written_zones_are_continued_first_unless_everything_has_to_start_empty() {
+        let mut fresh = table(&[0, 32, 0], Some(1));
+        let mut writer = ZoneWriter::new(choice(3, 1), &mut fresh);
+        assert!(matches!(writer.next(&mut fresh, &mut Rng::new(1)), Step::Write { at: Sector(96), .. }));
+        let mut fresh = table(&[0, 32, 0], Some(1));
+        let mut writer = ZoneWriter::new(ZoneChoice { from_empty: true, ..choice(3, 1) }, &mut fresh);
+        assert_eq!(writer.next(&mut fresh, &mut Rng::new(1)), Step::Reset(ZoneNo(1)));
+    }
+
+    #[test]
+    fn two_jobs_never_write_the_same_zone() {
+        let mut table = table(&[0; 8], None);
+        let random = |first| ZoneChoice { first, random: true, ..choice(8 - first, 4) };
+        let mut writers = [ZoneWriter::new(random(0), &mut table), ZoneWriter::new(random(0), &mut table)];
+        let mut rng = Rng::new(3);
+        let mut owner = [None; 8];
+        for turn in 0..32 {
+            let job = turn % 2;
+            if let Step::Write { zone, .. } = writers[job].next(&mut table, &mut rng) {
+                assert_eq!(*owner[zone.index()].get_or_insert(job), job, "zone {zone}");
+            }
+        }
+    }
+
+    #[test]
+    fn random_writes_go_on_in_other_zones_while_one_is_reset() {
+        let mut table = table(&[ZONE, 0], None);
+        let mut writer = ZoneWriter::new(ZoneChoice { random: true, ..choice(2, 2) }, &mut table);
+        let mut rng = Rng::new(1);
+        let steps: Vec<Step> = (0..5).map(|_| writer.next(&mut table, &mut rng)).collect();
+        assert_eq!(steps.iter().filter(|s| matches!(s, Step::Reset(ZoneNo(0)))).count(), 1, "{steps:?}");
+        assert_eq!(steps.iter().filter(|s| matches!(s, Step::Write { zone: ZoneNo(1), .. })).count(), 4, "{steps:?}");
+    }
+
+    #[test]
+    fn only_writable_sequential_zones_are_written() {
+        let mut zones = [zone(0, 0), zone(1, 0), zone(2, 0)];
+        (zones[0].kind, zones[0].cond) = (ZoneKind::Conventional, Condition::NotWp);
+        zones[1].cond = Condition::ReadOnly;
+        let mut table = ZoneTable::new(&zones, ZONE as u32, None);
+        let mut writer = ZoneWriter::new(choice(3, 3), &mut table);
+        assert!(matches!(writer.next(&mut table, &mut Rng::new(1)), Step::Write { zone: ZoneNo(2), .. }));
+        assert_eq!(table.written(ZoneNo(0)), (Sector(0), ZONE as u32), "a conventional zone can be read everywhere");
+    }
+}
