@@ -7,10 +7,11 @@ use core::cmp::Reverse;
 
 use slab::Slab;
 
-use super::bio::{Bio, DeviceId, Frame, Owner, PortId};
+use super::bio::{Bio, DeviceId, Frame, Op, Owner, PortId};
 use super::device::Event;
 use super::status::Status;
 use super::trace::{Action, Trace};
+use crate::sector::Sector;
 use crate::time::Instant;
 
 /// The next step of a bio.
@@ -56,7 +57,6 @@ struct Split {
 }
 
 /// Free bios. It grows to the most pieces and own bios that were ever out at once.
-#[derive(Default)]
 pub(super) struct Pool {
     // The boxes are what is pooled: a bio moves through the stack without being copied.
     #[expect(clippy::vec_box)]
@@ -64,6 +64,11 @@ pub(super) struct Pool {
 }
 
 impl Pool {
+    fn new() -> Self {
+        let spare = || Box::new(Bio::new(Op::Read, Sector::ZERO, 0, super::Payload::None));
+        Self { free: core::iter::repeat_with(spare).take(64).collect() }
+    }
+
     pub fn take(&mut self, blank: Bio) -> Box<Bio> {
         match self.free.pop() {
             Some(mut bio) => {
@@ -109,7 +114,7 @@ impl Effects {
             arrivals: VecDeque::with_capacity(256),
             events: VecDeque::with_capacity(64),
             ports: Vec::new(),
-            pool: Pool::default(),
+            pool: Pool::new(),
             trace: None,
             splits: Slab::with_capacity(64),
             timers: BinaryHeap::with_capacity(64),

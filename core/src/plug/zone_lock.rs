@@ -53,13 +53,21 @@ struct Request {
     at_device: bool,
 }
 
+/// Room for a request's riders, and for their memory.
+type Lists = (VecDeque<Box<Bio>>, Vec<Data>);
+
 /// Requests of one direction.
-#[derive(Default)]
 struct Queue {
     /// By sector, then by arrival.
     sorted: Vec<(Sector, usize)>,
     /// By arrival.
     fifo: VecDeque<usize>,
+}
+
+impl Queue {
+    fn new() -> Self {
+        Self { sorted: Vec::with_capacity(256), fifo: VecDeque::with_capacity(256) }
+    }
 }
 
 /// The scheduler's state.
@@ -77,14 +85,14 @@ pub(super) struct ZoneLock {
     max_sectors: u32,
     rotational: bool,
     /// Empty lists of merged requests, kept for their capacity.
-    spare: Vec<(VecDeque<Box<Bio>>, Vec<Data>)>,
+    spare: Vec<Lists>,
 }
 
 impl ZoneLock {
     pub(super) fn new(depth: u32, max_segments: u32, limits: &Limits) -> Self {
         Self {
-            requests: Slab::new(),
-            queues: Default::default(),
+            requests: Slab::with_capacity(256),
+            queues: [Queue::new(), Queue::new()],
             last: Direction::Read,
             position: [Sector::ZERO; 2],
             batched: 0,
@@ -96,6 +104,18 @@ impl ZoneLock {
             rotational: limits.rotational,
             spare: Vec::new(),
         }
+    }
+
+    /// Makes what it will need, now that it is the policy: later it allocates only for more requests than ever before.
+    pub(super) fn prepare(&mut self) {
+        while self.spare.len() < self.depth as usize {
+            self.spare.push(self.lists());
+        }
+    }
+
+    fn lists(&self) -> Lists {
+        let most = self.max_segments as usize;
+        (VecDeque::with_capacity(most), Vec::with_capacity(most))
     }
 
     pub(super) fn is_idle(&self) -> bool {
@@ -130,7 +150,8 @@ impl ZoneLock {
             return self.requests[id].join(bio, Edge::Front);
         }
         let sector = bio.sector;
-        let id = self.requests.insert(Request::new(bio, cx.now(), self.spare.pop().unwrap_or_default()));
+        let lists = self.spare.pop().unwrap_or_else(|| self.lists());
+        let id = self.requests.insert(Request::new(bio, cx.now(), lists));
         self.queues[queue].sorted.insert(at, (sector, id));
         self.queues[queue].fifo.push_back(id);
     }
@@ -253,7 +274,7 @@ enum Edge {
 }
 
 impl Request {
-    fn new(bio: Box<Bio>, arrived: Instant, (riders, segments): (VecDeque<Box<Bio>>, Vec<Data>)) -> Self {
+    fn new(bio: Box<Bio>, arrived: Instant, (riders, segments): Lists) -> Self {
         let (op, flags, sector, sectors) = (bio.op, bio.flags, bio.sector, bio.sectors);
         Self { first: Some(bio), op, flags, sector, sectors, riders, segments, arrived, at_device: false }
     }
@@ -391,6 +412,7 @@ impl ZonePlug {
         let request = self.lock.requests.remove(id);
         self.lock.at_device -= 1;
         self.zones.set_busy(self.zones.zone_of(request.sector), false);
+        self.lock.spare.push((request.riders, request.segments));
         request.first.into_iter().for_each(|bio| cx.complete(bio, Status::Io));
     }
 

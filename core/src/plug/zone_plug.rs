@@ -67,7 +67,7 @@ impl ZonePlug {
         {
             zoned.max_append = Some(below_limits.max_sectors.unwrap_or(u32::MAX).min(zoned.zone_sectors));
         }
-        Ok(Self {
+        let mut plug = Self {
             below: [below],
             zones: Zones::unknown(zoned.zone_sectors),
             nodes: Nodes::with_capacity(1024),
@@ -82,7 +82,15 @@ impl ZonePlug {
             reports: 0,
             spare: Vec::new(),
             limits,
-        })
+        };
+        plug.prepare_policy();
+        Ok(plug)
+    }
+
+    fn prepare_policy(&mut self) {
+        if self.policy == WritePolicy::ZoneLock {
+            self.lock.prepare();
+        }
     }
 
     /// The policy in force.
@@ -128,6 +136,7 @@ impl ZonePlug {
     pub fn set_policy(&mut self, policy: WritePolicy, cx: &mut Cx<'_>) -> Result<(), PlugError> {
         self.revalidate(cx)?;
         self.policy = policy;
+        self.prepare_policy();
         Ok(())
     }
 

@@ -1,0 +1,120 @@
+//! The data path allocates nothing once it is warm: every policy, with queues, merges, appends, splits and layers.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use shingle_core::block::{Bio, Data, DeviceId, Op, Payload, PortId, Stack};
+use shingle_core::device::{NullConfig, NullDevice, NullZones};
+use shingle_core::plug::{PlugOptions, WritePolicy, ZonePlug};
+use shingle_core::sector::Sector;
+use shingle_core::target::Linear;
+use shingle_core::time::{Duration, Instant};
+
+struct Counting;
+
+static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
+
+// SAFETY: every call is passed on to the system's allocator as it came.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Relaxed);
+        // SAFETY: as above.
+        unsafe { System.alloc(layout) }
+    }
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        // SAFETY: as above.
+        unsafe { System.dealloc(memory, layout) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+const ZONE: u64 = 4096;
+const ZONES: u64 = 64;
+const DEPTH: u64 = 64;
+
+struct Load {
+    stack: Stack,
+    port: PortId,
+    top: DeviceId,
+    now: Instant,
+    seed: u64,
+    next: [u64; ZONES as usize],
+    done: u64,
+}
+
+impl Load {
+    /// A disk that takes 10 us for a command, a plug and two linear layers over it.
+    fn new(policy: WritePolicy) -> Load {
+        let config = NullConfig {
+            completion: Duration::from_micros(10),
+            max_sectors: Some(64),
+            ..NullConfig::zoned(ZONE * ZONES, NullZones::new(ZONE))
+        };
+        let mut stack = Stack::new();
+        let disk = stack.add(Box::new(NullDevice::new(&config).unwrap())).unwrap();
+        let plug = ZonePlug::new(disk, stack.limits(disk), PlugOptions { policy, ..PlugOptions::default() }).unwrap();
+        let mut top = stack.add(Box::new(plug)).unwrap();
+        for _ in 0..2 {
+            let limits = stack.limits(top).clone();
+            top = stack.add(Box::new(Linear::new(top, &limits, 0, limits.capacity).unwrap())).unwrap();
+        }
+        let port = stack.open_port();
+        let mut load = Load { stack, port, top, now: Instant::ZERO, seed: 9, next: [0; ZONES as usize], done: 0 };
+        for tag in 0..DEPTH {
+            load.send(tag, Box::new(Bio::new(Op::Read, Sector(0), 8, Payload::Data(Data::zeroed(4096)))));
+        }
+        load
+    }
+
+    fn random(&mut self, below: u64) -> u64 {
+        self.seed = self.seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (self.seed >> 33) % below
+    }
+
+    /// Mostly writes to a few zones, so that they queue and merge; some reads, appends, and resets of full zones.
+    fn send(&mut self, tag: u64, mut bio: Box<Bio>) {
+        let zone = self.random(4);
+        let next = self.next[zone as usize];
+        let kind = self.random(10);
+        (bio.op, bio.sector) = match kind {
+            _ if next + 8 > ZONE => (Op::ZoneReset, Sector(zone * ZONE)),
+            0..=1 => (Op::Read, Sector(self.random(ZONE * ZONES / 8) * 8)),
+            // Appends have zones of their own: a writer that mixes both cannot know where it is.
+            2 => (Op::ZoneAppend, Sector((8 + zone) * ZONE)),
+            _ => (Op::Write, Sector(zone * ZONE + next)),
+        };
+        match bio.op {
+            Op::Write => self.next[zone as usize] += 8,
+            Op::ZoneReset => self.next[zone as usize] = 0,
+            _ => (),
+        }
+        bio.sectors = if bio.op == Op::ZoneReset { 0 } else { 8 };
+        self.stack.submit(self.port, tag, self.top, bio);
+    }
+
+    fn run(&mut self, bios: u64) {
+        let until = self.done + bios;
+        while self.done < until {
+            self.now = self.stack.turn(self.now).unwrap_or(self.now);
+            while let Some(done) = self.stack.poll_completion(self.port) {
+                self.done += 1;
+                self.send(done.tag, done.bio);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_warm_stack_allocates_nothing() {
+    for policy in WritePolicy::ALL {
+        let mut load = Load::new(policy);
+        load.run(200_000);
+        let before = ALLOCATIONS.load(Relaxed);
+        load.run(200_000);
+        assert_eq!(ALLOCATIONS.load(Relaxed) - before, 0, "allocations under the policy {policy}");
+        let plugged = load.stack.counters(DeviceId(1));
+        assert!(policy == WritePolicy::None || plugged.merges > 10_000, "nothing was merged under {policy}");
+    }
+}
