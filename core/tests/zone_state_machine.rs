@@ -368,6 +368,41 @@ fn addresses_past_the_end_are_errors_for_every_action() {
         assert_eq!(action(&mut disk, missing), Err(ZoneError::NoSuchZone));
     }
     assert_eq!(disk.zones(Sector(16)).count(), 0);
+    let wraps_around = Sector(u64::from(CAPACITY) << 32);
+    assert_eq!(disk.geometry().zone_of(wraps_around), ZoneNo(u32::MAX));
+    disk.begin_write(Sector(0), 1).unwrap();
+    assert!(!disk.extend(wraps_around, 1), "zone 2^32 is not zone 0");
+}
+
+/// The short way of the common write does the same as the long one, or nothing.
+#[test]
+fn extending_an_open_zone_is_a_whole_write_and_anything_else_is_left_alone() {
+    let before = ["I3", "X3", "E0", "C3", "F8", "R3", "O3", "I3"].map(state);
+    for (zone, offset, sectors, after) in [
+        (0, 3, 4, Some("I7")),
+        (1, 3, 1, Some("X4")),
+        (0, 3, 5, None),
+        (0, 2, 1, None),
+        (0, 4, 1, None),
+        (2, 0, 1, None),
+        (3, 3, 1, None),
+        (4, 7, 1, None),
+        (5, 3, 1, None),
+        (6, 3, 1, None),
+        (8, 0, 1, None),
+    ] {
+        for bound in [None, Some(4)] {
+            let mut disk = disk_of(&before, limits(bound, None));
+            let done = disk.extend(Sector(u64::from(zone * CAPACITY + offset)), sectors);
+            assert_eq!(done, after.is_some() && bound.is_none(), "{sectors} sectors at {offset} of zone {zone}");
+            for (n, was) in before.iter().enumerate() {
+                let expected = if done && n as u32 == zone { after.map_or(*was, state) } else { *was };
+                assert_eq!(disk.state(ZoneNo(n as u32)), expected, "zone {n}");
+            }
+        }
+    }
+    let mut short = ZonedDisk::restore(geometry(12, 8, 8, 0), ResourceLimits::NONE, |_| state("I3")).unwrap();
+    assert!(!short.extend(Sector(11), 3), "the last zone has 4 sectors");
 }
 
 #[test]

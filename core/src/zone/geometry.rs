@@ -129,7 +129,9 @@ impl ZoneGeometry {
     /// The zone that holds `sector`. Past the end of the device it is a zone that does not exist.
     #[must_use]
     pub const fn zone_of(&self, sector: Sector) -> ZoneNo {
-        ZoneNo((sector.0 >> self.shift) as u32)
+        let zone = sector.0 >> self.shift;
+        // There are at most u32::MAX zones, so no zone has that number.
+        ZoneNo(if zone > u32::MAX as u64 { u32::MAX } else { zone as u32 })
     }
 
     /// Distance of `sector` from the start of its zone.
