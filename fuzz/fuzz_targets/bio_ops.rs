@@ -33,6 +33,7 @@ struct Shape {
     zone_full: bool,
     block_shift: u8,
     max_sectors: Option<u8>,
+    forgetful: bool,
     unwritten: u8,
     completion_ns: u8,
     write_cache: bool,
@@ -100,7 +101,7 @@ impl Shape {
         NullConfig {
             block_bytes: 512 * block as u32,
             max_sectors: self.max_sectors.map(|n| (block as u32).max(n.into())),
-            memory_backed: true,
+            memory_backed: !self.forgetful,
             unwritten: self.unwritten,
             completion: Duration(u64::from(self.completion_ns & 7)),
             write_cache: self.write_cache,
@@ -124,6 +125,7 @@ struct Pair {
     now: Instant,
     model: Model,
     capacity: u64,
+    keeps_data: bool,
     expected: BTreeMap<u64, (Request, Answer)>,
     next_tag: u64,
 }
@@ -140,7 +142,8 @@ impl Pair {
         }
         let port = stack.open_port();
         let (model, now, expected) = (Model::new(config), Instant::ZERO, BTreeMap::new());
-        Self { stack, null, top, port, now, model, capacity: config.capacity, expected, next_tag: 0 }
+        let (capacity, keeps_data) = (config.capacity, config.memory_backed);
+        Self { stack, null, top, port, now, model, capacity, keeps_data, expected, next_tag: 0 }
     }
 
     fn step(&mut self, step: &Step) {
@@ -245,6 +248,7 @@ impl Pair {
             return;
         }
         match request.op {
+            Op::Read if !self.keeps_data => {}
             Op::Read => assert_eq!(words(&bio.payload), answer.read, "{request:?}"),
             Op::ZoneAppend => assert_eq!(bio.sector, Sector(answer.at), "{request:?}"),
             Op::ReportZones => {
