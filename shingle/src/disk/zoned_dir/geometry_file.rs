@@ -233,6 +233,14 @@ mod tests {
     }
 
     #[test]
+    fn the_example_in_the_document_is_what_is_written() {
+        let document = include_str!("../../../../docs/zoned-disk-format.md");
+        let example = document.split("```\n").find(|block| block.starts_with("# The shape")).unwrap();
+        let shape = parse(example.as_bytes()).unwrap();
+        assert_eq!(print(&shape), example);
+    }
+
+    #[test]
     fn the_checksum_is_the_common_one() {
         assert_eq!(crc32(b"123456789"), 0xcbf4_3926);
     }
