@@ -122,14 +122,13 @@ impl Data {
         if !head.is_empty() {
             partial(at / WORD_BYTES, at % WORD_BYTES, head);
         }
-        let mut word = (at + head.len()) / WORD_BYTES;
+        let first = (at + head.len()) / WORD_BYTES;
         let (whole, tail) = rest.as_chunks_mut::<WORD_BYTES>();
-        for chunk in whole {
-            *chunk = words[word].load(Relaxed).to_ne_bytes();
-            word += 1;
+        for (chunk, word) in whole.iter_mut().zip(&words[first..]) {
+            *chunk = word.load(Relaxed).to_ne_bytes();
         }
         if !tail.is_empty() {
-            partial(word, 0, tail);
+            partial(first + whole.len(), 0, tail);
         }
     }
 
@@ -146,14 +145,13 @@ impl Data {
         if !head.is_empty() {
             partial(at / WORD_BYTES, at % WORD_BYTES, head);
         }
-        let mut word = (at + head.len()) / WORD_BYTES;
+        let first = (at + head.len()) / WORD_BYTES;
         let (whole, tail) = rest.as_chunks::<WORD_BYTES>();
-        for chunk in whole {
-            words[word].store(u64::from_ne_bytes(*chunk), Relaxed);
-            word += 1;
+        for (chunk, word) in whole.iter().zip(&words[first..]) {
+            word.store(u64::from_ne_bytes(*chunk), Relaxed);
         }
         if !tail.is_empty() {
-            partial(word, 0, tail);
+            partial(first + whole.len(), 0, tail);
         }
     }
 
