@@ -1,13 +1,17 @@
 //! Everything that touches the machine is here.
 //!
+//! - [`config`]: the stack file, checked, as one plan.
 //! - [`shard`]: one thread, one stack, one ring: wait, deliver, turn, pump.
 //! - [`serve`]: sockets and the sessions behind them.
 //! - [`mailbox`]: how other threads ask a shard for something.
 //! - [`disk`]: real disks as devices of a stack.
 //! - [`bench`]: the load generator.
+//! - [`cli`]: the commands.
 #![forbid(unsafe_code)]
 
 pub mod bench;
+pub mod cli;
+pub mod config;
 pub mod disk;
 pub mod mailbox;
 pub mod serve;

@@ -1,3 +1,6 @@
 //! The `shingle` program: parse, plan, run.
 #![forbid(unsafe_code)]
-fn main() {}
+
+fn main() -> std::process::ExitCode {
+    shingle::cli::main()
+}

@@ -235,7 +235,7 @@ impl Job {
             }
         }
         if self.idle.len() == self.slots.len() {
-            self.next_phase(turn.now);
+            self.next_phase(turn.now, turn.target);
         }
         done
     }
@@ -476,8 +476,14 @@ impl Job {
     }
 
     /// All slots are idle: what comes next?
-    fn next_phase(&mut self, now: Instant) {
+    fn next_phase(&mut self, now: Instant, target: &mut Target) {
         let in_time = self.deadline.is_none_or(|deadline| now < deadline);
+        if let Access::Zoned { writer: Some(writer), .. } = &mut self.access
+            && writer.is_exhausted(&target.zones)
+        {
+            self.left = 0;
+            writer.start_pass(&mut target.zones);
+        }
         self.phase = match self.phase {
             _ if self.stopping => self.finish_phase(now, Phase::Done),
             Phase::Load if self.left > 0 && in_time => Phase::Load,
@@ -563,7 +569,7 @@ fn zoned_access(options: &JobOptions, region: &Region, zones: &mut ZoneTable) ->
     let choice = ZoneChoice {
         first: region.first_zone(),
         count: region.zones(),
-        max_open: options.max_open_zones.unwrap_or(share),
+        max_open: options.max_open_zones.unwrap_or(share).min(zones.share(options.numjobs)),
         write_sectors: options.block_sectors(),
         random,
         from_empty: options.verify.is_some(),

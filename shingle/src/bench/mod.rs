@@ -9,21 +9,25 @@
 //! once, lets the stack work, and lets every job take what came back and send the next: a latency is right to the length
 //! of one turn. `--clock=bio` reads the clock twice per I/O instead, which costs about 45 ns each.
 
+mod builtin;
 mod clock;
 mod histogram;
 mod job;
 mod options;
 mod region;
+mod report;
 mod rng;
 mod run;
 mod stats;
 mod verify;
 mod zones;
 
+pub use builtin::{BuiltinStack, Layer};
 pub use clock::Clock;
 pub use histogram::{Histogram, Summary};
 pub use job::{Failure, Job, Target, Turn};
 pub use options::{ClockMode, JobError, JobOptions, Rw, ZoneMode};
-pub use run::{Bare, Host, Load, Progress, report_zones};
+pub use report::{Outcome, format_rate, json_report, short, text_report};
+pub use run::{Bare, Host, Load, Progress, Sharded, report_zones};
 pub use stats::{Direction, Flow, JobStats};
 pub use verify::{Mismatch, Verify};

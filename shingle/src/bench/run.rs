@@ -13,14 +13,15 @@ use super::job::{Job, Target, Turn};
 use super::options::{JobError, JobOptions};
 use super::stats::Direction;
 use super::zones::ZoneTable;
+use crate::shard::Shard;
 
 /// What runs a stack: a bare loop, or a shard with an io_uring.
 pub trait Host {
     /// The stack.
     fn stack(&mut self) -> &mut Stack;
-    /// Runs the stack once; may wait a little if nothing is to be done. Returns the time of the turn.
-    fn turn(&mut self) -> Instant;
-    /// The clock of its turns.
+    /// Runs the stack once, and may wait if there is nothing to do. Returns the time of the turn.
+    fn turn(&mut self) -> Result<Instant, JobError>;
+    /// A clock for `--clock=bio`; it need not have the origin of the turns.
     fn clock(&self) -> Clock;
 }
 
@@ -28,7 +29,7 @@ pub trait Host {
 #[derive(Default)]
 pub struct Progress {
     /// Set to stop early, for instance at Ctrl-C.
-    pub stop: AtomicBool,
+    pub stop: Arc<AtomicBool>,
     /// I/Os so far, by direction.
     pub ios: [AtomicU64; 3],
     /// Bytes so far, by direction.
@@ -51,7 +52,8 @@ const IDLE_TURNS: u32 = 1000;
 const PATIENCE: Duration = Duration::from_millis(10_000);
 
 impl Load {
-    /// `options.numjobs` jobs on each of `devices`.
+    /// `options.numjobs` jobs on each of `devices`; the number of the first one makes their random numbers differ from those
+    /// of other threads.
     pub fn new(
         host: &mut impl Host,
         devices: &[DeviceId],
@@ -76,12 +78,12 @@ impl Load {
     }
 
     /// Runs the jobs to their end, or until they are told to stop; returns them, device by device.
-    pub fn run<H: Host>(mut self, host: &mut H, progress: &Progress) -> Vec<Job> {
-        let start = host.clock().now();
+    pub fn run<H: Host>(mut self, host: &mut H, progress: &Progress) -> Result<Vec<Job>, JobError> {
+        let start = host.turn()?;
         self.jobs.iter_mut().for_each(|(_, job)| job.start(start));
         let (mut sampled, mut idle_turns, mut stopped) = (start, 0, None);
         loop {
-            let now = host.turn();
+            let now = host.turn()?;
             let done = self.pump(host, now);
             if self.jobs.iter().all(|(_, job)| job.is_done()) {
                 break;
@@ -96,13 +98,14 @@ impl Load {
                     break;
                 }
             }
-            if now.since(sampled) >= SAMPLE {
-                self.sample(now, now.since(sampled), progress);
+            let span = now.since(sampled);
+            if span >= SAMPLE {
+                self.sample(now, span, progress);
                 sampled = now;
             }
         }
-        self.sample(host.clock().now(), Duration(1), progress);
-        self.jobs.into_iter().map(|(_, job)| job).collect()
+        self.sample(sampled, Duration::ZERO, progress);
+        Ok(self.jobs.into_iter().map(|(_, job)| job).collect())
     }
 
     #[inline]
@@ -152,9 +155,9 @@ pub fn report_zones(host: &mut impl Host, device: DeviceId) -> Result<Vec<Zone>,
     let port = host.stack().open_port();
     let report = Bio::new(Op::ReportZones, Sector::ZERO, 0, Payload::Zones(Vec::with_capacity(zones)));
     host.stack().submit(port, 0, device, Box::new(report));
-    let start = host.clock().now();
+    let start = host.turn()?;
     loop {
-        let now = host.turn();
+        let now = host.turn()?;
         if let Some(mut completion) = host.stack().poll_completion(port) {
             return match std::mem::take(&mut completion.bio.payload) {
                 Payload::Zones(zones) if completion.status.is_ok() => Ok(zones),
@@ -187,10 +190,40 @@ impl Host for Bare {
     }
 
     #[inline]
-    fn turn(&mut self) -> Instant {
+    fn turn(&mut self) -> Result<Instant, JobError> {
         let now = self.clock.now();
         self.stack.turn(now);
-        now
+        Ok(now)
+    }
+
+    fn clock(&self) -> Clock {
+        self.clock
+    }
+}
+
+/// A shard: the same loop with an io_uring, for real disks.
+pub struct Sharded {
+    /// The shard.
+    pub shard: Shard,
+    clock: Clock,
+}
+
+impl Sharded {
+    /// Runs `shard`.
+    #[must_use]
+    pub fn new(shard: Shard) -> Self {
+        Self { shard, clock: Clock::start() }
+    }
+}
+
+impl Host for Sharded {
+    fn stack(&mut self) -> &mut Stack {
+        &mut self.shard.stack
+    }
+
+    fn turn(&mut self) -> Result<Instant, JobError> {
+        self.shard.round().map_err(|error| JobError(error.to_string()))?;
+        Ok(self.shard.now())
     }
 
     fn clock(&self) -> Clock {

@@ -58,13 +58,17 @@ struct ZoneSlot {
     capacity: u32,
     in_flight: u32,
     state: State,
+    /// Whether it was claimed in this pass.
+    taken: bool,
 }
 
 /// The zones of one device as the generator knows them, shared by the jobs on that device.
 pub struct ZoneTable {
     zones: Vec<ZoneSlot>,
     zone_sectors: u32,
-    /// Zones that may still be opened before the device is out of resources.
+    /// Most zones that the device has open or active at once.
+    limit: Option<u32>,
+    /// Zones that may still be opened before it is out of resources.
     budget: u32,
     /// Times that a zone became free: a job that found none looks again only when this moved.
     releases: u64,
@@ -77,7 +81,13 @@ impl ZoneTable {
         let zones: Vec<ZoneSlot> = report.iter().map(ZoneSlot::new).collect();
         let active = report.iter().filter(|z| z.cond.is_active()).count() as u32;
         let budget = limit.map_or(u32::MAX, |limit| limit.saturating_sub(active));
-        Self { zones, zone_sectors, budget, releases: 0 }
+        Self { zones, zone_sectors, limit, budget, releases: 0 }
+    }
+
+    /// The part of the device's resources that each of `jobs` may have.
+    #[must_use]
+    pub fn share(&self, jobs: u32) -> u32 {
+        self.limit.map_or(u32::MAX, |limit| (limit / jobs).max(1))
     }
 
     /// Number of zones.
@@ -154,7 +164,7 @@ impl ZoneSlot {
         };
         let state = if usable { State::Free } else { State::Unusable };
         let capacity = zone.capacity as u32;
-        Self { start: zone.start, next: written, written, capacity, in_flight: 0, state }
+        Self { start: zone.start, next: written, written, capacity, in_flight: 0, state, taken: false }
     }
 }
 
@@ -171,7 +181,7 @@ pub struct ZoneChoice {
     pub write_sectors: u32,
     /// Whether each write goes to another open zone; otherwise a zone is filled before the next.
     pub random: bool,
-    /// Whether every zone is reset before its first write, as verification needs.
+    /// Whether every zone is reset before its first write and then written once a pass, as verification needs.
     pub from_empty: bool,
 }
 
@@ -198,6 +208,19 @@ impl ZoneWriter {
         }
         writer.refill(table);
         writer
+    }
+
+    /// Starts another pass: every zone may be written again.
+    pub fn start_pass(&mut self, table: &mut ZoneTable) {
+        let ZoneChoice { first, count, .. } = self.choice;
+        table.zones[first as usize..(first + count) as usize].iter_mut().for_each(|slot| slot.taken = false);
+        self.seen = None;
+    }
+
+    /// Whether no zone of this pass is left to write.
+    #[must_use]
+    pub fn is_exhausted(&self, table: &ZoneTable) -> bool {
+        self.choice.from_empty && self.open.is_empty() && self.next_free(table).is_none()
     }
 
     /// Zones open now.
@@ -263,17 +286,17 @@ impl ZoneWriter {
                 self.seen = Some(table.releases);
                 return;
             };
+            self.cursor = (zone + 1 - self.choice.first) % self.choice.count;
             self.claim(zone, table);
         }
     }
 
-    fn next_free(&mut self, table: &ZoneTable) -> Option<u32> {
-        let ZoneChoice { first, count, .. } = self.choice;
-        let step = (0..count)
-            .find(|step| table.zones[(first + (self.cursor + step) % count) as usize].state == State::Free)?;
-        let zone = (self.cursor + step) % count;
-        self.cursor = (zone + 1) % count;
-        Some(first + zone)
+    fn next_free(&self, table: &ZoneTable) -> Option<u32> {
+        let ZoneChoice { first, count, from_empty, .. } = self.choice;
+        (0..count).map(|step| first + (self.cursor + step) % count).find(|zone| {
+            let slot = &table.zones[*zone as usize];
+            slot.state == State::Free && !(from_empty && slot.taken)
+        })
     }
 
     fn claim(&mut self, zone: u32, table: &mut ZoneTable) {
@@ -281,6 +304,7 @@ impl ZoneWriter {
         let room = slot.capacity - slot.next >= self.choice.write_sectors;
         let as_it_is = room && (slot.next == 0 || !self.choice.from_empty);
         slot.state = if as_it_is { State::Ready } else { State::NeedsReset };
+        slot.taken = true;
         table.budget -= u32::from(table.budget != u32::MAX);
         self.open.push(zone);
     }

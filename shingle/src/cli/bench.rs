@@ -1,0 +1,406 @@
+//! `shingle bench`: options in, threads, results out.
+
+use std::io::{IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use clap::{Args, ValueEnum};
+use shingle_core::block::DeviceId;
+
+use super::{CliError, output};
+use crate::bench::{
+    Bare, BuiltinStack, ClockMode, Host, JobError, JobOptions, Load, Outcome, Progress, Rw, Sharded, Verify, ZoneMode,
+    format_rate, json_report, short, text_report,
+};
+use crate::config::{Plan, build_shard, null_from_words, parse_duration, parse_size};
+use crate::shard::Shard;
+
+/// Measure a stack with an in-process load generator
+///
+/// Options and results have fio's names. The stack is built in this process, so nothing but the stack is measured; a disk
+/// that a daemon has open cannot be measured this way.
+#[derive(Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct BenchArgs {
+    /// A stack file (ends in .toml), or a built-in stack: null, null,plug, null,plug,linear, ...
+    #[arg(long, default_value = "null")]
+    stack: String,
+    /// Device of the stack file; can be given several times. Every device gets its own jobs
+    #[arg(long, alias = "filename")]
+    device: Vec<String>,
+    /// Parameters of the null device of a built-in stack, as in a stack file: size=8GiB,zone-size=64MiB
+    #[arg(long, value_name = "KEY=VALUE,...")]
+    null: Vec<String>,
+    /// Name of the job
+    #[arg(long)]
+    name: Option<String>,
+    /// What to do
+    #[arg(long, alias = "readwrite", default_value = "read", value_parser = parse_rw)]
+    rw: Rw,
+    /// Size of one I/O
+    #[arg(long, alias = "blocksize", default_value = "4k", value_parser = parse_block)]
+    bs: u32,
+    /// I/Os in flight per job
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=65536))]
+    iodepth: u32,
+    /// Jobs; with a built-in stack each has a thread and a stack of its own
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256))]
+    numjobs: u32,
+    /// Stop after this time: 30, 30s, 500ms
+    #[arg(long, value_parser = parse_duration)]
+    runtime: Option<Duration>,
+    /// Start over until the runtime is reached
+    #[arg(long = "time_based", num_args = 0..=1, default_missing_value = "1", value_parser = parse_flag)]
+    time_based: Option<bool>,
+    /// Length of the region to work in; to the end of the device if left out
+    #[arg(long, value_parser = parse_size)]
+    size: Option<u64>,
+    /// Bytes to transfer; the region's length if left out
+    #[arg(long = "io_size", value_parser = parse_size)]
+    io_size: Option<u64>,
+    /// Start of the region
+    #[arg(long, default_value = "0", value_parser = parse_size)]
+    offset: u64,
+    /// Treatment of zones; zbd on a zoned device if left out
+    #[arg(long, value_enum)]
+    zonemode: Option<ZoneModeArg>,
+    /// Most zones that one job writes at a time
+    #[arg(long = "max_open_zones", value_parser = clap::value_parser!(u32).range(1..))]
+    max_open_zones: Option<u32>,
+    /// Write with zone appends
+    #[arg(long = "write_zone_append", num_args = 0..=1, default_missing_value = "1", value_parser = parse_flag)]
+    append: Option<bool>,
+    /// Check what is read; after writing, read everything back
+    #[arg(long, value_enum)]
+    verify: Option<VerifyArg>,
+    /// Bytes for --verify=pattern, in hexadecimal
+    #[arg(long = "verify_pattern", value_name = "0xBYTES")]
+    verify_pattern: Option<String>,
+    /// Percentage of reads in a mixed load
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u8).range(0..=100))]
+    rwmixread: u8,
+    /// Seed of the random offsets
+    #[arg(long, default_value_t = JobOptions::default().seed)]
+    randseed: u64,
+    /// Accepted as fio has it; whether the page cache is bypassed is written in the stack file
+    #[arg(long, num_args = 0..=1, default_missing_value = "1", value_parser = parse_flag)]
+    direct: Option<bool>,
+    /// When to read the clock: once per turn of the loop, or at every bio
+    #[arg(long, value_enum, default_value = "turn")]
+    clock: ClockArg,
+    /// Form of the result
+    #[arg(long = "output-format", value_enum, default_value = "normal")]
+    format: FormatArg,
+    /// File for the result instead of stdout
+    #[arg(long)]
+    output: Option<PathBuf>,
+}
+
+const AFTER_HELP: &str = "\
+Latencies are measured once per turn of the loop: a latency is right to the length of one turn, which on a memory device
+at depth 128 is a few microseconds. --clock=bio reads the clock twice per I/O instead.
+
+Examples:
+  shingle bench --stack null --rw=randread --bs=4k --iodepth=128 --runtime=5 --time_based
+  shingle bench --stack null,plug --rw=randwrite --zonemode=zbd --iodepth=128 --runtime=5 --time_based
+  shingle bench --stack lab.toml --device seq --rw=write --bs=128k --iodepth=32 --size=1GiB --verify=crc32c
+
+Exit code: 0 if all jobs ended without error, 1 if one failed.";
+
+#[derive(Clone, Copy, ValueEnum)]
+enum ZoneModeArg {
+    None,
+    Zbd,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum VerifyArg {
+    Crc32c,
+    Pattern,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum ClockArg {
+    Turn,
+    Bio,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum FormatArg {
+    Normal,
+    Json,
+}
+
+fn parse_rw(text: &str) -> Result<Rw, String> {
+    let found = Rw::NAMES.iter().find(|(name, _)| *name == text || (text == "readwrite" && *name == "rw"));
+    let known = || Rw::NAMES.map(|(name, _)| name).join(", ");
+    found.map(|(_, rw)| *rw).ok_or_else(|| format!("use one of: {}", known()))
+}
+
+fn parse_block(text: &str) -> Result<u32, String> {
+    let bytes = parse_size(text)?;
+    let fits = bytes > 0 && bytes.is_multiple_of(512) && bytes <= 1 << 30;
+    if fits { Ok(bytes as u32) } else { Err("use a multiple of 512 of at most 1GiB".into()) }
+}
+
+fn parse_flag(text: &str) -> Result<bool, String> {
+    match text {
+        "1" | "true" => Ok(true),
+        "0" | "false" => Ok(false),
+        _ => Err("use 0 or 1".into()),
+    }
+}
+
+impl BenchArgs {
+    fn options(&self) -> Result<JobOptions, JobError> {
+        let options = JobOptions {
+            name: self.name.clone().unwrap_or_else(|| self.rw.to_string()),
+            rw: self.rw,
+            block_bytes: self.bs,
+            iodepth: self.iodepth,
+            numjobs: self.numjobs,
+            runtime: self.runtime,
+            time_based: self.time_based.unwrap_or(false),
+            offset: self.offset,
+            size: self.size,
+            io_size: self.io_size,
+            zonemode: self.zonemode.map(|mode| match mode {
+                ZoneModeArg::None => ZoneMode::None,
+                ZoneModeArg::Zbd => ZoneMode::Zbd,
+            }),
+            max_open_zones: self.max_open_zones,
+            append: self.append.unwrap_or(false),
+            verify: self.verify()?,
+            rwmixread: self.rwmixread,
+            seed: self.randseed,
+            clock: match self.clock {
+                ClockArg::Turn => ClockMode::Turn,
+                ClockArg::Bio => ClockMode::Bio,
+            },
+        };
+        if options.time_based && options.runtime.is_none() {
+            return Err(JobError("--time_based needs --runtime".into()));
+        }
+        Ok(options)
+    }
+
+    fn verify(&self) -> Result<Option<Verify>, JobError> {
+        match (self.verify, &self.verify_pattern) {
+            (Some(VerifyArg::Pattern), Some(pattern)) => Ok(Some(Verify::Pattern(parse_pattern(pattern)?))),
+            (Some(VerifyArg::Pattern), None) => Err(JobError("--verify=pattern needs --verify_pattern=0x...".into())),
+            (_, Some(_)) => Err(JobError("--verify_pattern needs --verify=pattern".into())),
+            (Some(VerifyArg::Crc32c), None) => Ok(Some(Verify::Crc32c)),
+            (None, None) => Ok(None),
+        }
+    }
+}
+
+fn parse_pattern(text: &str) -> Result<Vec<u8>, JobError> {
+    let bad =
+        || JobError(format!("--verify_pattern={text} is not an even number of hexadecimal digits, as in 0xdeadbeef"));
+    let digits = text.strip_prefix("0x").unwrap_or(text);
+    if digits.is_empty() || !digits.len().is_multiple_of(2) || !digits.is_ascii() {
+        return Err(bad());
+    }
+    let byte = |at| u8::from_str_radix(&digits[at..at + 2], 16).map_err(|_| bad());
+    (0..digits.len()).step_by(2).map(byte).collect()
+}
+
+/// One thread of the run.
+type Work = Box<dyn FnOnce(&Progress) -> Result<Vec<Outcome>, CliError> + Send>;
+
+/// Runs the command.
+pub fn run(args: BenchArgs) -> Result<(), CliError> {
+    let options = args.options()?;
+    let works = if is_file(&args.stack) { file_works(&args, &options)? } else { builtin_works(&args, &options)? };
+    let outcomes = run_all(works, &options)?;
+    let text = match args.format {
+        FormatArg::Json => format!("{:#}\n", json_report(&outcomes, &args.stack)),
+        FormatArg::Normal => text_report(&outcomes),
+    };
+    match &args.output {
+        None => output::print(&text)?,
+        Some(path) => std::fs::write(path, text)
+            .map_err(|error| CliError::Failed(format!("cannot write the result to {}: {error}", path.display())))?,
+    }
+    let complaints: Vec<String> = outcomes.iter().filter_map(Outcome::complaint).collect();
+    complaints.iter().for_each(|complaint| eprintln!("error: {complaint}"));
+    if complaints.is_empty() { Ok(()) } else { Err(CliError::Silent) }
+}
+
+fn is_file(stack: &str) -> bool {
+    stack.ends_with(".toml") || stack.contains('/')
+}
+
+fn builtin_works(args: &BenchArgs, options: &JobOptions) -> Result<Vec<Work>, CliError> {
+    if !args.device.is_empty() {
+        return Err(CliError::Usage("--device is for stack files: a built-in stack has one device".into()));
+    }
+    let null = if args.null.is_empty() { None } else { Some(null_from_words(&args.null).map_err(CliError::Usage)?) };
+    let zoned = options.zonemode == Some(ZoneMode::Zbd) || options.append;
+    let stack = BuiltinStack::parse(&args.stack, null, zoned)?;
+    let work = |number: u32| -> Work {
+        let (stack, name) = (stack.clone(), args.stack.clone());
+        let options = Arc::new(JobOptions { numjobs: 1, ..options.clone() });
+        Box::new(move |progress| {
+            let (stack, device) = stack.build()?;
+            let devices = [(name, device)];
+            Ok(measure(&mut Bare::new(stack), &devices, &options, number, progress)?)
+        })
+    };
+    Ok((0..options.numjobs).map(work).collect())
+}
+
+fn file_works(args: &BenchArgs, options: &JobOptions) -> Result<Vec<Work>, CliError> {
+    if !args.null.is_empty() {
+        return Err(CliError::Usage("--null is for built-in stacks: write the disk into the stack file".into()));
+    }
+    let plan = Arc::new(Plan::load(Path::new(&args.stack))?);
+    let names: Vec<&str> = plan.devices.iter().map(|d| &*d.name).chain(plan.disks.iter().map(|d| &*d.name)).collect();
+    let wanted: Vec<String> = match (args.device.as_slice(), plan.disks.len() + plan.devices.len()) {
+        ([], 1) => vec![plan.disks[0].name.clone()],
+        ([], _) => return Err(CliError::Usage(format!("say which --device: {}", names.join(", ")))),
+        (wanted, _) => wanted.to_vec(),
+    };
+    if let Some(name) = wanted.iter().find(|name| !names.contains(&name.as_str())) {
+        return Err(CliError::Usage(format!("{} has no device `{name}`: it has {}", args.stack, names.join(", "))));
+    }
+    let shard_of = |name: &str| plan.shard_of(name);
+    let work = |shard: u32| -> Option<Work> {
+        let mine: Vec<String> = wanted.iter().filter(|name| shard_of(name) == Some(shard)).cloned().collect();
+        let (plan, options) = (plan.clone(), Arc::new(options.clone()));
+        let work: Work = Box::new(move |progress| measure_shard(&plan, shard, &mine, &options, progress));
+        wanted.iter().any(|name| shard_of(name) == Some(shard)).then_some(work)
+    };
+    Ok((0..plan.shards).filter_map(work).collect())
+}
+
+fn measure_shard(
+    plan: &Plan,
+    number: u32,
+    names: &[String],
+    options: &Arc<JobOptions>,
+    progress: &Progress,
+) -> Result<Vec<Outcome>, CliError> {
+    let failed = |error: &dyn std::fmt::Display| CliError::Failed(error.to_string());
+    let mut shard = Shard::new().map_err(|error| failed(&error))?;
+    let built = build_shard(plan, number, &mut shard)?;
+    let devices: Vec<(String, DeviceId)> =
+        names.iter().filter_map(|name| Some((name.clone(), built.find(name)?.device))).collect();
+    let mut host = Sharded::new(shard);
+    let outcomes = measure(&mut host, &devices, options, number * 1000, progress)?;
+    host.shard.stop();
+    host.shard.run().map_err(|error| failed(&error))?;
+    Ok(outcomes)
+}
+
+fn measure(
+    host: &mut impl Host,
+    devices: &[(String, DeviceId)],
+    options: &Arc<JobOptions>,
+    first_job: u32,
+    progress: &Progress,
+) -> Result<Vec<Outcome>, JobError> {
+    let ids: Vec<DeviceId> = devices.iter().map(|(_, id)| *id).collect();
+    let load = Load::new(host, &ids, options, first_job)?;
+    let jobs = load.run(host, progress)?;
+    let name = |place: usize| {
+        let device = &devices[place / options.numjobs as usize].0;
+        let name = if devices.len() > 1 { format!("{}:{device}", options.name) } else { options.name.clone() };
+        (name, device.clone())
+    };
+    Ok(jobs
+        .into_iter()
+        .enumerate()
+        .map(|(place, job)| {
+            let (name, device) = name(place);
+            Outcome::new(job, name, device)
+        })
+        .collect())
+}
+
+/// Runs every thread to its end, with a progress line on a terminal; Ctrl-C ends the load early, a second one the program.
+fn run_all(works: Vec<Work>, options: &JobOptions) -> Result<Vec<Outcome>, CliError> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        // In this order: the second signal finds the flag that the first one set.
+        signal_hook::flag::register_conditional_shutdown(signal, 130, stop.clone())
+            .and_then(|_| signal_hook::flag::register(signal, stop.clone()))
+            .map_err(|error| CliError::Failed(format!("cannot catch Ctrl-C: {error}")))?;
+    }
+    let (done, results) = mpsc::channel();
+    let mut all = Vec::new();
+    let progress: Vec<Arc<Progress>> =
+        works.iter().map(|_| Arc::new(Progress { stop: stop.clone(), ..Progress::default() })).collect();
+    let threads = works.len();
+    for (place, work) in works.into_iter().enumerate() {
+        let (progress, done) = (progress[place].clone(), done.clone());
+        let thread = thread::Builder::new().name(format!("job{place}"));
+        let run = move || {
+            let _ = done.send((place, work(&progress)));
+        };
+        thread.spawn(run).map_err(|error| CliError::Failed(format!("cannot start a thread: {error}")))?;
+    }
+    drop(done);
+    let mut line = ProgressLine::new(options, threads);
+    while all.len() < threads {
+        match results.recv_timeout(Duration::from_millis(500)) {
+            Ok(result) => all.push(result),
+            Err(mpsc::RecvTimeoutError::Timeout) => line.show(&progress),
+            Err(mpsc::RecvTimeoutError::Disconnected) => {
+                return Err(CliError::Failed("a thread of the generator panicked: report the message above".into()));
+            }
+        }
+    }
+    line.clear();
+    all.sort_by_key(|(place, _)| *place);
+    let outcomes: Result<Vec<Vec<Outcome>>, CliError> = all.into_iter().map(|(_, outcome)| outcome).collect();
+    Ok(outcomes?.into_iter().flatten().collect())
+}
+
+/// fio's line about what is going on; only on a terminal.
+struct ProgressLine {
+    shown: bool,
+    terminal: bool,
+    label: String,
+    last: ([u64; 3], [u64; 3], Instant),
+}
+
+impl ProgressLine {
+    fn new(options: &JobOptions, threads: usize) -> Self {
+        let label = format!("Jobs: {threads}: [{}({})]", options.rw, options.numjobs);
+        Self { shown: false, terminal: std::io::stderr().is_terminal(), label, last: ([0; 3], [0; 3], Instant::now()) }
+    }
+
+    fn show(&mut self, progress: &[Arc<Progress>]) {
+        if !self.terminal {
+            return;
+        }
+        let sum = |pick: fn(&Progress) -> &[std::sync::atomic::AtomicU64; 3]| -> [u64; 3] {
+            std::array::from_fn(|n| progress.iter().map(|p| pick(p)[n].load(Relaxed)).sum())
+        };
+        let (ios, bytes) = (sum(|p| &p.ios), sum(|p| &p.bytes));
+        let done = progress.iter().map(|p| p.done_ppm.load(Relaxed)).min().unwrap_or(0) as f64 / 1e4;
+        let span = self.last.2.elapsed().as_secs_f64();
+        let rate = |now: [u64; 3], then: [u64; 3], n: usize| now[n].saturating_sub(then[n]) as f64 / span;
+        let flows = [(0, "r"), (1, "w"), (2, "t")].iter().filter(|(n, _)| ios[*n] > 0).map(|(n, letter)| {
+            let (bw, iops) = (rate(bytes, self.last.1, *n), rate(ios, self.last.0, *n));
+            format!("[{letter}={}/s][{letter}={} IOPS]", format_rate(bw), short(iops))
+        });
+        let flows: String = flows.collect();
+        let mut stderr = std::io::stderr().lock();
+        let _ = write!(stderr, "\r\x1b[K{}[{done:.1}%]{flows}", self.label);
+        let _ = stderr.flush();
+        (self.shown, self.last) = (true, (ios, bytes, Instant::now()));
+    }
+
+    fn clear(&self) {
+        if self.shown {
+            eprint!("\r\x1b[K");
+        }
+    }
+}

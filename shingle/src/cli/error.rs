@@ -1,0 +1,68 @@
+//! What a command says when it fails, and with which exit code.
+
+use std::fmt;
+use std::io::IsTerminal;
+
+use crate::bench::JobError;
+use crate::config::ConfigError;
+
+/// Why a command failed.
+#[derive(Debug)]
+pub enum CliError {
+    /// The command line asks for something that cannot be.
+    Usage(String),
+    /// It did not work.
+    Failed(String),
+    /// The stack file is wrong.
+    Config(Box<ConfigError>),
+    /// It failed, and everything was said already.
+    Silent,
+}
+
+impl CliError {
+    /// The exit code.
+    #[must_use]
+    pub fn code(&self) -> u8 {
+        if matches!(self, Self::Usage(_)) { 2 } else { 1 }
+    }
+
+    /// Prints it to stderr, in colour on a terminal unless `NO_COLOR` is set.
+    pub fn print(&self) {
+        let colour = colours(&std::io::stderr());
+        match self {
+            Self::Silent => {}
+            Self::Config(error) => eprintln!("{}", error.render(colour)),
+            other if colour => eprintln!("\x1b[1;91merror\x1b[0m: {other}"),
+            other => eprintln!("error: {other}"),
+        }
+    }
+}
+
+/// Whether output to `stream` may have colours: a terminal, and `NO_COLOR` is not set (no-color.org).
+pub fn colours(stream: &impl IsTerminal) -> bool {
+    stream.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}
+
+impl fmt::Display for CliError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Usage(message) | Self::Failed(message) => f.write_str(message),
+            Self::Config(error) => error.fmt(f),
+            Self::Silent => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for CliError {}
+
+impl From<ConfigError> for CliError {
+    fn from(error: ConfigError) -> Self {
+        Self::Config(Box::new(error))
+    }
+}
+
+impl From<JobError> for CliError {
+    fn from(error: JobError) -> Self {
+        Self::Usage(error.to_string())
+    }
+}

@@ -1,0 +1,47 @@
+//! The command line: one file per command.
+//!
+//! Exit codes: 0 done, 1 it failed, 2 the command line is wrong, 130 interrupted a second time.
+
+mod bench;
+mod error;
+mod output;
+mod shells;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+pub use error::CliError;
+
+/// The Linux zoned block stack in userspace.
+#[derive(Parser)]
+#[command(name = "shingle", version, about, long_about = None)]
+#[command(after_help = "Documentation: README.md, docs/stack-file.md, docs/control-protocol.md")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Bench(Box<bench::BenchArgs>),
+    Completions(shells::CompletionsArgs),
+    Man(shells::ManArgs),
+}
+
+/// Runs the program.
+#[must_use]
+pub fn main() -> ExitCode {
+    let result = match Cli::parse().command {
+        Command::Bench(args) => bench::run(*args),
+        Command::Completions(args) => shells::completions(&args),
+        Command::Man(args) => shells::man(&args),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            error.print();
+            ExitCode::from(error.code())
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! Printing: tables, JSON, and a reader that closes its end early.
+
+use std::io::{ErrorKind, Write};
+
+use comfy_table::{CellAlignment, Table, presets};
+use serde_json::Value;
+
+use super::CliError;
+
+/// Prints text to stdout. A pipe that is closed, as by `head`, is not an error.
+pub fn print(text: &str) -> Result<(), CliError> {
+    print_bytes(text.as_bytes())
+}
+
+/// Prints bytes to stdout.
+pub fn print_bytes(bytes: &[u8]) -> Result<(), CliError> {
+    let mut stdout = std::io::stdout().lock();
+    match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(CliError::Failed(format!("cannot write to stdout: {error}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Prints JSON.
+pub fn print_json(value: &Value) -> Result<(), CliError> {
+    print(&format!("{value:#}\n"))
+}
+
+/// A table with aligned columns and no frame; columns named in `right` hold numbers.
+#[must_use]
+pub fn table(header: &[&str], right: &[usize], rows: impl IntoIterator<Item = Vec<String>>) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_header(header.to_vec());
+    rows.into_iter().for_each(|row| {
+        table.add_row(row);
+    });
+    for column in right {
+        if let Some(column) = table.column_mut(*column) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    let lines: Vec<String> = table.lines().map(|line| line.trim_end().to_owned()).collect();
+    lines.join("\n") + "\n"
+}

@@ -1,0 +1,119 @@
+//! What is wrong with a stack file: each mistake with its line and what to do.
+
+use std::fmt;
+use std::ops::Range;
+use std::path::PathBuf;
+
+use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
+
+/// The file that a plan came from.
+#[derive(Clone, Debug, Default)]
+pub struct Source {
+    /// Its path, as given.
+    pub path: PathBuf,
+    /// Its text.
+    pub text: String,
+}
+
+/// One mistake.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Diagnostic {
+    /// What is wrong.
+    pub title: String,
+    /// Where; bytes of the text. `None` if it is nowhere in particular.
+    pub span: Option<Range<usize>>,
+    /// What to say about the place.
+    pub label: String,
+    /// A second place that it has to do with.
+    pub other: Option<(Range<usize>, String)>,
+    /// What to do.
+    pub help: Option<String>,
+}
+
+impl Diagnostic {
+    /// A mistake at `span`.
+    #[must_use]
+    pub fn at(span: Range<usize>, title: impl Into<String>) -> Self {
+        Self { title: title.into(), span: Some(span), label: String::new(), other: None, help: None }
+    }
+
+    /// A mistake of the whole file.
+    #[must_use]
+    pub fn general(title: impl Into<String>) -> Self {
+        Self { title: title.into(), span: None, label: String::new(), other: None, help: None }
+    }
+
+    /// With words beside the place.
+    #[must_use]
+    pub fn label(mut self, label: impl Into<String>) -> Self {
+        self.label = label.into();
+        self
+    }
+
+    /// With what to do.
+    #[must_use]
+    pub fn help(mut self, help: impl Into<String>) -> Self {
+        self.help = Some(help.into());
+        self
+    }
+
+    /// With a second place.
+    #[must_use]
+    pub fn other(mut self, span: Range<usize>, label: impl Into<String>) -> Self {
+        self.other = Some((span, label.into()));
+        self
+    }
+}
+
+/// All mistakes of a stack file.
+#[derive(Clone, Debug)]
+pub struct ConfigError {
+    /// The file.
+    pub source: Source,
+    /// What is wrong with it; never empty.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+impl ConfigError {
+    /// The mistakes with the lines of the file, as a compiler shows them.
+    #[must_use]
+    pub fn render(&self, colour: bool) -> String {
+        let renderer = if colour { Renderer::styled() } else { Renderer::plain() };
+        let shown: Vec<String> = self.diagnostics.iter().map(|d| renderer.render(&[self.group(d)])).collect();
+        shown.join("\n\n")
+    }
+
+    fn group<'a>(&'a self, diagnostic: &'a Diagnostic) -> Group<'a> {
+        let title = Level::ERROR.primary_title(diagnostic.title.as_str());
+        let path = self.source.path.display().to_string();
+        let mut group = match &diagnostic.span {
+            None => Group::with_title(title).element(annotate_snippets::Origin::path(path)),
+            Some(span) => {
+                let primary = AnnotationKind::Primary.span(self.inside(span)).label(diagnostic.label.as_str());
+                let second = diagnostic.other.iter();
+                let second =
+                    second.map(|(span, label)| AnnotationKind::Context.span(self.inside(span)).label(label.as_str()));
+                let snippet =
+                    Snippet::source(self.source.text.as_str()).path(path).annotation(primary).annotations(second);
+                title.element(snippet)
+            }
+        };
+        if let Some(help) = &diagnostic.help {
+            group = group.element(Level::HELP.message(help.as_str()));
+        }
+        group
+    }
+
+    fn inside(&self, span: &Range<usize>) -> Range<usize> {
+        let end = self.source.text.len();
+        span.start.min(end)..span.end.min(end)
+    }
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.render(false))
+    }
+}
+
+impl std::error::Error for ConfigError {}

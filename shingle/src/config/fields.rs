@@ -1,0 +1,194 @@
+//! A TOML table, read key by key: wrong types and unknown keys are noted and reading goes on.
+
+use std::ops::Range;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::error::Diagnostic;
+use super::size::{parse_duration, parse_size};
+use super::text::nearest;
+
+/// A value and its place in the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct At<T> {
+    /// The value.
+    pub value: T,
+    /// Its place.
+    pub span: Range<usize>,
+}
+
+impl<T> At<T> {
+    /// The same place with another value.
+    pub fn map<U>(self, f: impl FnOnce(T) -> U) -> At<U> {
+        At { value: f(self.value), span: self.span }
+    }
+}
+
+/// The keys of one table.
+pub struct Fields<'a> {
+    name: String,
+    place: Range<usize>,
+    table: &'a DeTable<'a>,
+    known: Vec<&'static str>,
+    all_known: bool,
+    errors: &'a mut Vec<Diagnostic>,
+}
+
+impl<'a> Fields<'a> {
+    /// The keys of `table`, which the user knows as `name`, at `place`.
+    pub fn new(name: String, place: Range<usize>, table: &'a DeTable<'a>, errors: &'a mut Vec<Diagnostic>) -> Self {
+        Self { name, place, table, known: Vec::new(), all_known: false, errors }
+    }
+
+    /// Notes a mistake.
+    pub fn error(&mut self, diagnostic: Diagnostic) {
+        self.errors.push(diagnostic);
+    }
+
+    /// The place of the table's name.
+    pub fn place(&self) -> Range<usize> {
+        self.place.clone()
+    }
+
+    fn take<T>(&mut self, key: &'static str, read: impl FnOnce(&DeValue<'_>) -> Result<T, String>) -> Option<At<T>> {
+        self.known.push(key);
+        let value = self.table.iter().find(|(name, _)| name.get_ref() == key)?.1;
+        match read(value.get_ref()) {
+            Ok(read) => Some(At { value: read, span: value.span() }),
+            Err(problem) => {
+                let title = format!("`{key}` of {} is wrong", self.name);
+                self.errors.push(Diagnostic::at(value.span(), title).label(problem));
+                None
+            }
+        }
+    }
+
+    /// A string.
+    pub fn string(&mut self, key: &'static str) -> Option<At<String>> {
+        self.take(key, read_string)
+    }
+
+    /// A string that has to be there.
+    pub fn required(&mut self, key: &'static str, example: &str) -> Option<At<String>> {
+        let present = self.has(key);
+        let value = self.string(key);
+        if !present {
+            self.missing(key, example);
+        }
+        value
+    }
+
+    /// Whether the key is there.
+    pub fn has(&self, key: &str) -> bool {
+        self.table.iter().any(|(name, _)| name.get_ref() == key)
+    }
+
+    /// Notes that a key is missing.
+    pub fn missing(&mut self, key: &'static str, example: &str) {
+        let title = format!("{} has no `{key}`", self.name);
+        self.errors.push(Diagnostic::at(self.place(), title).help(format!("add a line such as: {key} = {example}")));
+    }
+
+    /// `true` or `false`.
+    pub fn flag(&mut self, key: &'static str) -> Option<At<bool>> {
+        self.take(key, |value| value.as_bool().ok_or_else(|| format!("{}: write true or false", a(value))))
+    }
+
+    /// A number of bytes.
+    pub fn size(&mut self, key: &'static str) -> Option<At<u64>> {
+        self.take(key, |value| match value {
+            DeValue::String(text) => parse_size(text),
+            other => read_count(other).map_err(|_| format!("{}: write bytes as in 4096, or \"64MiB\"", a(other))),
+        })
+    }
+
+    /// A time.
+    pub fn duration(&mut self, key: &'static str) -> Option<At<std::time::Duration>> {
+        self.take(key, |value| parse_duration(&read_string(value)?))
+    }
+
+    /// A number that is not negative.
+    pub fn count(&mut self, key: &'static str) -> Option<At<u32>> {
+        self.take(key, |value| {
+            read_count(value)?.try_into().map_err(|_| format!("more than {}: write a smaller number", u32::MAX))
+        })
+    }
+
+    /// A list of numbers.
+    pub fn counts(&mut self, key: &'static str) -> Option<At<Vec<u32>>> {
+        self.take(key, |value| {
+            let list = value.as_array().ok_or_else(|| format!("{}: write a list such as [5, 6]", a(value)))?;
+            let count = |item: &Spanned<DeValue<'_>>| {
+                let number = read_count(item.get_ref())?;
+                u32::try_from(number).map_err(|_| format!("{number} is more than {}", u32::MAX))
+            };
+            list.iter().map(count).collect()
+        })
+    }
+
+    /// A list of strings.
+    pub fn strings(&mut self, key: &'static str) -> Option<At<Vec<String>>> {
+        self.take(key, |value| {
+            let list = value.as_array().ok_or_else(|| format!("{}: write a list such as [\"a\", \"b\"]", a(value)))?;
+            list.iter().map(|item| read_string(item.get_ref())).collect()
+        })
+    }
+
+    /// One of a set of words.
+    pub fn word<T: Copy>(&mut self, key: &'static str, words: &[(&str, T)]) -> Option<At<T>> {
+        self.take(key, |value| {
+            let text = read_string(value)?;
+            let found = words.iter().find(|(word, _)| *word == text);
+            let all: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+            let hint =
+                nearest(&text, all.iter().copied()).map_or(String::new(), |near| format!("did you mean \"{near}\"? "));
+            found.map(|(_, meaning)| *meaning).ok_or_else(|| format!("{hint}known are: {}", all.join(", ")))
+        })
+    }
+
+    /// Accepts all keys, because which are right is not known.
+    pub fn forgive(&mut self) {
+        self.all_known = true;
+    }
+
+    /// Notes every key that nobody asked for.
+    pub fn finish(self) {
+        let Self { name, table, known, all_known, errors, .. } = self;
+        for (key, _) in table {
+            if !all_known && !known.contains(&key.get_ref().as_ref()) {
+                errors.push(unknown_key(key, &name, &known));
+            }
+        }
+    }
+}
+
+/// A key that does not exist.
+pub fn unknown_key(key: &Spanned<std::borrow::Cow<'_, str>>, name: &str, known: &[&str]) -> Diagnostic {
+    let title = format!("{name} has no key `{}`", key.get_ref());
+    let label = nearest(key.get_ref(), known.iter().copied());
+    let diagnostic = Diagnostic::at(key.span(), title).help(format!("known keys are: {}", known.join(", ")));
+    match label {
+        Some(near) => diagnostic.label(format!("did you mean `{near}`?")),
+        None => diagnostic.label("unknown key"),
+    }
+}
+
+fn read_string(value: &DeValue<'_>) -> Result<String, String> {
+    value.as_str().map(str::to_owned).ok_or_else(|| format!("{}: write a string in quotes", a(value)))
+}
+
+fn read_count(value: &DeValue<'_>) -> Result<u64, String> {
+    let number = match value {
+        DeValue::Integer(number) => i128::from_str_radix(number.as_str(), number.radix()).ok(),
+        _ => None,
+    };
+    let number = number.ok_or_else(|| format!("{}: write a whole number", a(value)))?;
+    u64::try_from(number).map_err(|_| format!("{number} is out of range: write a number from 0 up"))
+}
+
+fn a(value: &DeValue<'_>) -> String {
+    let kind = value.type_str();
+    let article = if kind.starts_with(['a', 'i', 'o']) { "an" } else { "a" };
+    format!("this is {article} {kind}")
+}

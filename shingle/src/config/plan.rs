@@ -1,0 +1,447 @@
+//! The validated plan of a stack: names resolved, order found, everything checked that needs no machine.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use shingle_core::device::null::NullConfig;
+use shingle_core::plug::{PlugOptions, WritePolicy};
+use shingle_core::target::{TableError, TableLine, TargetSpec, parse_table};
+
+use super::build::rehearse;
+use super::error::{ConfigError, Diagnostic, Source};
+use super::fields::At;
+use super::spec::{DeviceSpec, DiskSpec, DiskType, ExportSpec, ListenSpec, Spec};
+use super::text::{nearest, word_in_string};
+use crate::disk::{file, zoned_dir};
+
+/// A stack that can be built.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The file, for messages while it is built.
+    pub source: Source,
+    /// Number of shards.
+    pub shards: u32,
+    /// Disks, in the file's order.
+    pub disks: Vec<DiskPlan>,
+    /// Mapped devices; what one needs comes before it.
+    pub devices: Vec<DevicePlan>,
+    /// Exports, in the file's order.
+    pub exports: Vec<ExportPlan>,
+    /// Where clients connect.
+    pub listen: ListenPlan,
+    /// The control socket.
+    pub control: Option<PathBuf>,
+}
+
+/// A disk.
+#[derive(Clone, Debug)]
+pub struct DiskPlan {
+    /// Its name.
+    pub name: String,
+    /// What it is made of.
+    pub kind: DiskKind,
+    /// How its plug works, if it turns out to be zoned.
+    pub plug: PlugOptions,
+    /// The shard that owns it.
+    pub shard: u32,
+    /// The place of the words that say where it is.
+    pub place: Range<usize>,
+    /// The place of `policy`, if it is written.
+    pub policy_place: Option<Range<usize>>,
+}
+
+/// What a disk is made of.
+#[derive(Clone, Debug)]
+pub enum DiskKind {
+    /// Memory.
+    Null(NullConfig),
+    /// A regular file or a block device.
+    File {
+        /// Where it is.
+        path: PathBuf,
+        /// How it is opened.
+        options: file::Options,
+    },
+    /// A directory made by `shingle create`.
+    ZonedDir {
+        /// Where it is.
+        path: PathBuf,
+        /// How it is opened.
+        options: zoned_dir::Options,
+    },
+}
+
+/// A mapped device.
+#[derive(Clone, Debug)]
+pub struct DevicePlan {
+    /// Its name.
+    pub name: String,
+    /// Its table.
+    pub lines: Vec<TableLine>,
+    /// The shard that owns it.
+    pub shard: u32,
+    table: At<String>,
+}
+
+/// An export.
+#[derive(Clone, Debug)]
+pub struct ExportPlan {
+    /// Its name, as clients ask for it.
+    pub name: String,
+    /// The disk or mapped device.
+    pub device: String,
+    /// Whether clients may only read.
+    pub read_only: bool,
+    /// What a list of exports says about it.
+    pub description: Option<String>,
+}
+
+/// Where clients connect.
+#[derive(Clone, Debug, Default)]
+pub struct ListenPlan {
+    /// A unix socket.
+    pub unix: Option<PathBuf>,
+    /// A TCP address.
+    pub tcp: Option<SocketAddr>,
+}
+
+/// Most shards of one daemon.
+const MOST_SHARDS: u32 = 64;
+/// Longest name of a disk, device or export (`DM_NAME_LEN`).
+const LONGEST_NAME: usize = 127;
+
+impl Plan {
+    /// Reads and checks a stack file.
+    pub fn load(path: &Path) -> Result<Self, ConfigError> {
+        let failed = |title: String, help: &str| ConfigError {
+            source: Source { path: path.to_owned(), text: String::new() },
+            diagnostics: vec![Diagnostic::general(title).help(help)],
+        };
+        let text = std::fs::read(path).map_err(|error| {
+            failed(format!("cannot read the stack file: {error}"), "check the path and the permissions")
+        })?;
+        let text = String::from_utf8(text).map_err(|_| {
+            failed("the stack file is not UTF-8 text".into(), "a stack file is TOML: see docs/stack-file.md")
+        })?;
+        Self::parse(Source { path: path.to_owned(), text })
+    }
+
+    /// Checks a stack file's text. Relative paths in it are relative to the file's directory.
+    pub fn parse(source: Source) -> Result<Self, ConfigError> {
+        let mut errors = Vec::new();
+        let spec = Spec::read(&source.text, &mut errors);
+        let readable = errors.is_empty();
+        let mut planner = Planner { source: &source, errors, disks: BTreeMap::new(), readable };
+        let (disks, devices, exports) = planner.stack(&spec);
+        let listen = planner.listen(&spec.listen);
+        let control = spec.control.as_ref().map(|at| planner.path(at));
+        planner.outlets(&spec);
+        let Planner { mut errors, .. } = planner;
+        let shards = disks.iter().map(|disk| disk.shard + 1).max().unwrap_or(1);
+        let plan = Self { source, shards, disks, devices, exports, listen, control };
+        if errors.is_empty() {
+            rehearse(&plan, &mut errors);
+        }
+        if errors.is_empty() { Ok(plan) } else { Err(plan.fail(errors)) }
+    }
+
+    /// The shard that owns the disk or device called `name`.
+    #[must_use]
+    pub fn shard_of(&self, name: &str) -> Option<u32> {
+        let disk = self.disks.iter().find(|disk| disk.name == name).map(|disk| disk.shard);
+        disk.or_else(|| self.devices.iter().find(|device| device.name == name).map(|device| device.shard))
+    }
+
+    /// An error that shows this plan's file.
+    #[must_use]
+    pub fn fail(&self, mut diagnostics: Vec<Diagnostic>) -> ConfigError {
+        diagnostics.sort_by_key(|diagnostic| diagnostic.span.as_ref().map_or(usize::MAX, |span| span.start));
+        ConfigError { source: self.source.clone(), diagnostics }
+    }
+}
+
+impl DevicePlan {
+    /// The names in its table.
+    pub fn needs(&self) -> impl Iterator<Item = &str> {
+        needs(&self.lines)
+    }
+
+    /// A mistake in the table, where it is written.
+    #[must_use]
+    pub fn blame(&self, source: &Source, error: &TableError) -> Diagnostic {
+        blame_table(source, &self.name, &self.table, error)
+    }
+}
+
+fn blame_table(source: &Source, device: &str, table: &At<String>, error: &TableError) -> Diagnostic {
+    let place = word_in_string(&source.text, table.span.clone(), &table.value, error.line, error.word);
+    let place = place.unwrap_or_else(|| table.span.clone());
+    Diagnostic::at(place, format!("the table of device `{device}` is wrong in line {}", error.line))
+        .label(error.message.clone())
+}
+
+struct Planner<'a> {
+    source: &'a Source,
+    errors: Vec<Diagnostic>,
+    /// Shard by name of a disk or device.
+    disks: BTreeMap<String, u32>,
+    /// Whether the file could be read: if not, a missing name may be one that could not.
+    readable: bool,
+}
+
+impl Planner<'_> {
+    fn stack(&mut self, spec: &Spec) -> (Vec<DiskPlan>, Vec<DevicePlan>, Vec<ExportPlan>) {
+        let mut names: BTreeMap<&str, Range<usize>> = BTreeMap::new();
+        for name in spec.disks.iter().map(|d| &d.name).chain(spec.devices.iter().map(|d| &d.name)) {
+            self.check_name(name);
+            if let Some(first) = names.insert(&name.value, name.span.clone()) {
+                let title = format!("`{}` is a disk and a device", name.value);
+                let error =
+                    Diagnostic::at(name.span.clone(), title).label("used again here").other(first, "first used here");
+                self.errors.push(error.help("give one of them another name: tables and exports name both alike"));
+            }
+        }
+        let disks: Vec<DiskPlan> = spec.disks.iter().map(|disk| self.disk(disk)).collect();
+        self.disks.extend(disks.iter().map(|disk| (disk.name.clone(), disk.shard)));
+        let devices = self.devices(&spec.devices, &names);
+        let exports = spec.exports.iter().filter_map(|export| self.export(export, &names)).collect();
+        (disks, devices, exports)
+    }
+
+    fn check_name(&mut self, name: &At<String>) {
+        let fits = |c: char| c.is_ascii_alphanumeric() || "._-+".contains(c);
+        if name.value.is_empty() || name.value.len() > LONGEST_NAME || !name.value.chars().all(fits) {
+            let title = format!("`{}` is not a name", name.value);
+            let help = format!("use letters, digits and . _ - +, at most {LONGEST_NAME} of them");
+            self.errors.push(Diagnostic::at(name.span.clone(), title).label("not a name").help(help));
+        }
+    }
+
+    fn path(&self, at: &At<PathBuf>) -> PathBuf {
+        self.source.path.parent().unwrap_or(Path::new("")).join(&at.value)
+    }
+
+    fn disk(&mut self, disk: &DiskSpec) -> DiskPlan {
+        let (kind, place) = match &disk.kind {
+            DiskType::Null(null) => (DiskKind::Null(null.config.clone()), disk.name.span.clone()),
+            DiskType::File { path, options } => {
+                (DiskKind::File { path: self.path(path), options: *options }, path.span.clone())
+            }
+            DiskType::ZonedDir { path, options } => {
+                (DiskKind::ZonedDir { path: self.path(path), options: *options }, path.span.clone())
+            }
+        };
+        if let DiskType::Null(null) = &disk.kind
+            && let Err(error) = shingle_core::device::null::NullDevice::new(&null.config)
+        {
+            self.errors.push(null.blame(&disk.name.value, &error));
+        }
+        self.check_policy(disk);
+        let defaults = PlugOptions::default();
+        let plug = PlugOptions {
+            policy: disk.policy.as_ref().map_or(defaults.policy, |at| at.value),
+            append: disk.append.as_ref().map_or(defaults.append, |at| at.value),
+            queue_depth: disk.queue_depth.as_ref().map_or(defaults.queue_depth, |at| at.value),
+            ..defaults
+        };
+        let policy_place = disk.policy.as_ref().map(|at| at.span.clone());
+        DiskPlan { name: disk.name.value.clone(), kind, plug, shard: self.shard(disk), place, policy_place }
+    }
+
+    fn check_policy(&mut self, disk: &DiskSpec) {
+        let zoned = match &disk.kind {
+            DiskType::Null(null) => null.config.zoned.is_some(),
+            DiskType::File { .. } => false,
+            DiskType::ZonedDir { .. } => true,
+        };
+        let policy = disk.policy.as_ref().map(|at| &at.span);
+        let stray = policy.or(disk.append.as_ref().map(|at| &at.span)).or(disk.queue_depth.as_ref().map(|at| &at.span));
+        if let Some(place) = stray.filter(|_| !zoned) {
+            let title = format!("disk `{}` has no zones, so there are no zone writes to order", disk.name.value);
+            let help = "remove `policy`, `append` and `queue-depth`, or give the disk zones";
+            self.errors.push(Diagnostic::at(place.clone(), title).label("only for zoned disks").help(help));
+        }
+        let locks = disk.policy.as_ref().is_some_and(|at| at.value == WritePolicy::ZoneLock);
+        if let Some(depth) = &disk.queue_depth
+            && zoned
+            && (!locks || depth.value == 0)
+        {
+            let title = if locks { "`queue-depth` is 0" } else { "`queue-depth` belongs to policy \"zone-lock\"" };
+            let help = "write policy = \"zone-lock\" and a depth of at least 1, or leave `queue-depth` out";
+            self.errors.push(Diagnostic::at(depth.span.clone(), title).label("no effect").help(help));
+        }
+    }
+
+    fn shard(&mut self, disk: &DiskSpec) -> u32 {
+        let Some(shard) = &disk.shard else { return 0 };
+        if shard.value >= MOST_SHARDS {
+            let title = format!("there is no shard {}", shard.value);
+            self.errors
+                .push(Diagnostic::at(shard.span.clone(), title).label(format!("shards are 0 to {}", MOST_SHARDS - 1)));
+            return 0;
+        }
+        shard.value
+    }
+
+    fn devices(&mut self, specs: &[DeviceSpec], names: &BTreeMap<&str, Range<usize>>) -> Vec<DevicePlan> {
+        let mut parsed: Vec<(&DeviceSpec, Vec<TableLine>)> = Vec::new();
+        for spec in specs {
+            match parse_table(&spec.table.value) {
+                Ok(lines) => parsed.push((spec, lines)),
+                Err(error) => {
+                    let mut blamed = blame_table(self.source, &spec.name.value, &spec.table, &error);
+                    if error.message.contains("unknown target") {
+                        blamed = blamed.help("the targets that are missing here are listed in README.md");
+                    }
+                    self.errors.push(blamed);
+                }
+            }
+        }
+        for (spec, lines) in &parsed {
+            lines.iter().for_each(|line| self.check_reference(spec, line, names));
+        }
+        self.in_order(parsed)
+    }
+
+    fn check_reference(&mut self, spec: &DeviceSpec, line: &TableLine, names: &BTreeMap<&str, Range<usize>>) {
+        let TargetSpec::Linear { device, .. } = &line.target else { return };
+        if names.contains_key(device.as_str()) || !self.readable {
+            return;
+        }
+        let error = TableError { line: line.number, word: Some(3), message: undefined(device, names) };
+        let blamed = blame_table(self.source, &spec.name.value, &spec.table, &error);
+        self.errors.push(blamed.help("define it as [disk.NAME] or [device.NAME]"));
+    }
+
+    /// Devices behind those they need; what is left over needs itself.
+    fn in_order(&mut self, mut waiting: Vec<(&DeviceSpec, Vec<TableLine>)>) -> Vec<DevicePlan> {
+        let mut ordered: Vec<DevicePlan> = Vec::new();
+        loop {
+            let before = ordered.len();
+            let mut later = Vec::new();
+            let pending: BTreeSet<&str> = waiting.iter().map(|(spec, _)| spec.name.value.as_str()).collect();
+            for (spec, lines) in waiting {
+                if needs(&lines).any(|name| pending.contains(name)) {
+                    later.push((spec, lines));
+                } else {
+                    ordered.push(self.device(spec, lines));
+                }
+            }
+            waiting = later;
+            if waiting.is_empty() {
+                return ordered;
+            }
+            if ordered.len() == before {
+                self.loops(&waiting);
+                return ordered;
+            }
+        }
+    }
+
+    fn loops(&mut self, waiting: &[(&DeviceSpec, Vec<TableLine>)]) {
+        let find = |name: &str| waiting.iter().find(|(spec, _)| spec.name.value == name);
+        // Walk down until a device comes up for the second time: that walk is the loop.
+        let mut walk: Vec<&str> = Vec::new();
+        let mut next = waiting[0].0.name.value.as_str();
+        while !walk.contains(&next) {
+            walk.push(next);
+            let below = find(next).and_then(|(_, lines)| needs(lines).find(|name| find(name).is_some()));
+            next = below.unwrap_or(next);
+        }
+        let start = walk.iter().position(|name| *name == next).unwrap_or(0);
+        let mut shown = walk[start..].to_vec();
+        shown.push(next);
+        let place = find(next).map_or(0..0, |(spec, _)| spec.name.span.clone());
+        let title = format!("device `{next}` is below itself");
+        let error = Diagnostic::at(place, title).label(format!("loop: {}", shown.join(" -> ")));
+        self.errors.push(error.help("let one of these tables name a disk instead"));
+    }
+
+    fn device(&mut self, spec: &DeviceSpec, lines: Vec<TableLine>) -> DevicePlan {
+        let mut shards = needs(&lines).filter_map(|name| Some((name.to_owned(), *self.disks.get(name)?)));
+        let first = shards.next();
+        let shard = first.as_ref().map_or(0, |(_, shard)| *shard);
+        let stranger = shards.find(|(_, other)| *other != shard);
+        if let (Some((a, _)), Some((b, other))) = (&first, &stranger) {
+            let title = format!("device `{}` lies on two shards", spec.name.value);
+            let label = format!("`{a}` is on shard {shard}, `{b}` on shard {other}");
+            let error = Diagnostic::at(spec.table.span.clone(), title).label(label);
+            self.errors.push(error.help("give their disks the same `shard`"));
+        }
+        drop(shards);
+        self.disks.insert(spec.name.value.clone(), shard);
+        DevicePlan { name: spec.name.value.clone(), lines, shard, table: spec.table.clone() }
+    }
+
+    fn export(&mut self, export: &ExportSpec, names: &BTreeMap<&str, Range<usize>>) -> Option<ExportPlan> {
+        if !export.name.value.is_empty() {
+            self.check_name(&export.name);
+        }
+        let device = &export.device;
+        if !names.contains_key(device.value.as_str()) {
+            if self.readable {
+                let title = format!("export `{}` has no device", export.name.value);
+                self.errors.push(Diagnostic::at(device.span.clone(), title).label(undefined(&device.value, names)));
+            }
+            return None;
+        }
+        let (name, device) = (export.name.value.clone(), device.value.clone());
+        Some(ExportPlan { name, device, read_only: export.read_only, description: export.description.clone() })
+    }
+
+    fn listen(&mut self, listen: &ListenSpec) -> ListenPlan {
+        let unix = listen.unix.as_ref().map(|at| self.path(at));
+        let tcp = listen.tcp.as_ref().and_then(|at| self.tcp(at, listen.allow_remote));
+        ListenPlan { unix, tcp }
+    }
+
+    fn tcp(&mut self, at: &At<String>, allow_remote: bool) -> Option<SocketAddr> {
+        let Ok(address) = at.value.parse::<SocketAddr>() else {
+            let error =
+                Diagnostic::at(at.span.clone(), "`tcp` is not an address").label("write it as \"127.0.0.1:10809\"");
+            self.errors.push(error.help("NBD's port is 10809; an IPv6 address is written as \"[::1]:10809\""));
+            return None;
+        };
+        if !address.ip().is_loopback() && !allow_remote {
+            let title = format!("{address} can be reached from other machines");
+            let help = "NBD here has no encryption and no passwords: use 127.0.0.1, or add allow-remote = true if the \
+                        network is trusted";
+            self.errors.push(Diagnostic::at(at.span.clone(), title).label("not a loopback address").help(help));
+        }
+        Some(address)
+    }
+
+    /// A stack that nobody can reach, or exports that nobody can connect to, are mistakes.
+    fn outlets(&mut self, spec: &Spec) {
+        if !self.readable {
+            return;
+        }
+        if spec.disks.is_empty() {
+            let error = Diagnostic::general("the stack file defines no disk");
+            self.errors.push(error.help("add one, such as:\n[disk.d]\ntype = \"zoned-dir\"\npath = \"disk0\""));
+        }
+        if let Some(export) = spec.exports.first()
+            && spec.listen.unix.is_none()
+            && spec.listen.tcp.is_none()
+        {
+            let title = "there are exports but nowhere to connect to";
+            let error = Diagnostic::at(export.name.span.clone(), title).label("nobody can reach this export");
+            self.errors.push(error.help("add:\n[listen]\nunix = \"shingle.sock\""));
+        }
+    }
+}
+
+fn needs(lines: &[TableLine]) -> impl Iterator<Item = &str> {
+    lines.iter().filter_map(|line| match &line.target {
+        TargetSpec::Linear { device, .. } => Some(device.as_str()),
+        TargetSpec::Error => None,
+    })
+}
+
+fn undefined(name: &str, names: &BTreeMap<&str, Range<usize>>) -> String {
+    let all: Vec<&str> = names.keys().copied().collect();
+    let hint = nearest(name, all.iter().copied()).map_or(String::new(), |near| format!("did you mean `{near}`? "));
+    format!("there is no `{name}`; {hint}defined are: {}", all.join(", "))
+}
