@@ -1,0 +1,31 @@
+# Build, test and try Shingle. `make help` lists the targets.
+
+CARGO ?= cargo
+
+help:            ## list the targets
+	@sed -n 's/^\([a-z-]*\): .*##/\1\t/p' Makefile | expand -t 16
+
+build: tools     ## build the program: target/release/shingle
+	$(CARGO) build --release --locked
+
+test: tools      ## install what the tests need and run all of them; CI runs this
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	$(CARGO) test --workspace --locked
+	fuzz/run.sh all 4
+	scripts/demo.sh --small
+
+demo: build      ## the main job: an ext4 image through NBD into a zoned disk, SIGKILL, restart, compare
+	scripts/demo.sh
+
+bench: tools     ## ns per layer, and the NBD server beside others
+	$(CARGO) bench -p shingle-core --bench per_layer
+	$(CARGO) bench -p shingle --bench nbd
+
+fuzz: tools      ## every fuzz target for a minute
+	fuzz/run.sh all 60
+
+tools:
+	@scripts/install-tools.sh
+
+.PHONY: help build test demo bench fuzz tools

@@ -1,0 +1,28 @@
+#!/bin/sh
+# Installs the programs that the build, the tests and the demo call, as far as they are missing. Debian and its descendants.
+set -eu
+
+# program:package
+wanted='cc:gcc c++:g++ mke2fs:e2fsprogs e2fsck:e2fsprogs nbdcopy:libnbd-bin nbdinfo:libnbd-bin qemu-img:qemu-utils
+    qemu-io:qemu-utils nbdkit:nbdkit qemu-storage-daemon:qemu-system-common'
+
+missing=
+PATH=$PATH:/usr/sbin:/sbin
+for pair in $wanted; do
+    command -v "${pair%%:*}" >/dev/null || missing="$missing ${pair##*:}"
+done
+[ -n "$missing" ] || exit 0
+missing=$(printf '%s\n' $missing | sort -u | tr '\n' ' ')
+
+if ! command -v apt-get >/dev/null; then
+    echo "these packages are missing, and there is no apt-get to install them with: $missing" >&2
+    exit 1
+fi
+as_root=
+if [ "$(id -u)" != 0 ]; then
+    command -v sudo >/dev/null || { echo "run as root: apt-get install $missing" >&2; exit 1; }
+    as_root=sudo
+fi
+echo "installing: $missing"
+$as_root apt-get update -q >/dev/null
+DEBIAN_FRONTEND=noninteractive $as_root apt-get install -qy --no-install-recommends $missing >/dev/null
