@@ -50,8 +50,8 @@ struct Shape {
 enum Step {
     /// Any bio at all. The sector is in 256ths of the device, and some more.
     Any { op: u8, sector: u8, more: u8, sectors: u8, flags: u8 },
-    /// A write that has a chance.
-    AtPointer { op: u8, zone: u8, sectors: u8, flags: u8 },
+    /// A write that has a chance: some blocks, or all the rest of the zone, or just some sectors.
+    AtPointer { op: u8, zone: u8, size: u8, flags: u8 },
     /// Zone management of a zone.
     Manage { op: u8, zone: u8 },
     /// A zone fails or is revived.
@@ -67,7 +67,7 @@ impl Step {
     fn decode([kind, a, b, c]: [u8; 4]) -> Step {
         let high = kind >> 4;
         match kind & 15 {
-            0..=6 => Step::AtPointer { op: high, zone: a, sectors: b & 31, flags: c },
+            0..=6 => Step::AtPointer { op: high, zone: a, size: b, flags: c },
             7..=9 => Step::Manage { op: high, zone: a },
             10..=12 => Step::Any { op: a, sector: b, more: high, sectors: c & 63, flags: c >> 3 },
             13 => Step::Bad { sector: a, sectors: b & 15, bad: c & 1 == 0 },
@@ -125,6 +125,7 @@ struct Pair {
     now: Instant,
     model: Model,
     capacity: u64,
+    block: u64,
     keeps_data: bool,
     expected: BTreeMap<u64, (Request, Answer)>,
     next_tag: u64,
@@ -142,8 +143,8 @@ impl Pair {
         }
         let port = stack.open_port();
         let (model, now, expected) = (Model::new(config), Instant::ZERO, BTreeMap::new());
-        let (capacity, keeps_data) = (config.capacity, config.memory_backed);
-        Self { stack, null, top, port, now, model, capacity, keeps_data, expected, next_tag: 0 }
+        let (capacity, block, keeps_data) = (config.capacity, config.block_bytes as u64 / 512, config.memory_backed);
+        Self { stack, null, top, port, now, model, capacity, block, keeps_data, expected, next_tag: 0 }
     }
 
     fn step(&mut self, step: &Step) {
@@ -153,12 +154,17 @@ impl Pair {
                 let sector = if more == 15 { u64::MAX - u64::from(sector) } else { near };
                 self.submit(Op::ALL[usize::from(op) % Op::COUNT], sector, sectors.into(), flags, op < 240);
             }
-            Step::AtPointer { op, zone, sectors, flags } if self.model.zones() > 0 => {
+            Step::AtPointer { op, zone, size, flags } if self.model.zones() > 0 => {
                 let zone = usize::from(zone) % self.model.zones();
-                let op = [Op::Write, Op::ZoneAppend, Op::WriteZeroes][usize::from(op) % 3];
-                let start = self.model.report(zone).start.0;
-                let sector = if op == Op::ZoneAppend { start } else { self.model.pointer(zone) };
-                self.submit(op, sector, sectors.into(), flags & !4, true);
+                let (report, pointer) = (self.model.report(zone), self.model.pointer(zone));
+                let sectors = match size {
+                    0..192 => (u64::from(size & 3) + 1) * self.block,
+                    192..224 => (report.start.0 + report.capacity).saturating_sub(pointer),
+                    _ => u64::from(size & 31),
+                };
+                let op = [Op::Write, Op::Write, Op::ZoneAppend, Op::WriteZeroes][usize::from(op & 3)];
+                let sector = if op == Op::ZoneAppend { report.start.0 } else { pointer };
+                self.submit(op, sector, sectors as u32, flags & !4, true);
             }
             Step::Manage { op, zone } if self.model.zones() > 0 => {
                 let start = self.model.report(usize::from(zone) % self.model.zones()).start.0;
