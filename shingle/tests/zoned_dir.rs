@@ -369,7 +369,7 @@ fn work_and_restart(path: &Path, shape: Shape, options: Options, seed: u64) {
     for _ in 0..6 {
         let mut bench = Bench::zoned(path, options);
         model.compare(&mut bench);
-        for _ in 0..40 {
+        for _ in 0..25 {
             let mut bios = Vec::new();
             let mut expected = Vec::new();
             // One bio per conventional zone and batch: nothing orders two writes of one place that are in flight together.

@@ -80,3 +80,18 @@ pub fn ignore_file_size_signal() {
 fn check(result: libc::c_int) -> io::Result<libc::c_int> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stop_signal_is_something_to_read_and_not_the_end() {
+        let signals = StopSignals::block().unwrap();
+        for (number, signal) in [(libc::SIGTERM, StopSignal::Terminate), (libc::SIGINT, StopSignal::Interrupt)] {
+            // SAFETY: the signal goes to this thread only, which blocks it.
+            assert_eq!(unsafe { libc::raise(number) }, 0);
+            assert_eq!(signals.wait().unwrap(), signal);
+        }
+    }
+}

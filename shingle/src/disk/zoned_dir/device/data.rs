@@ -1,0 +1,151 @@
+//! Reads, writes and appends, and what a failed write leaves behind.
+
+use rustix::fs::{fstat, ftruncate};
+use shingle_core::block::{Cx, Flags, Op, Status};
+use shingle_core::sector::SECTOR_BYTES;
+use shingle_core::zone::{ZoneKind, ZoneNo};
+use shingle_sys::Request;
+
+use super::super::directory::bytes;
+use super::{Job, Step, Work, ZonedDir};
+use crate::disk::transfer::{Way, lend, status_of, way_of, zero_from};
+
+impl ZonedDir {
+    pub(super) fn read(&mut self, job: usize, zone: ZoneNo, cx: &mut Cx<'_>) {
+        let sector = self.bio(job).sector;
+        if let Err(error) = self.zones.check_read(sector) {
+            return self.finish(job, error.into(), cx);
+        }
+        let offset = self.zones.geometry().offset_in_zone(sector);
+        let nothing_there = self.zones.geometry().kind(zone) == ZoneKind::Sequential
+            && !self.lanes.contains_key(&zone)
+            && offset >= self.zones.state(zone).wp;
+        if nothing_there {
+            zero_from(&self.bio(job).payload, 0);
+            return self.finish(job, Status::Ok, cx);
+        }
+        match self.file(zone, cx) {
+            Ok(file) => {
+                (self.jobs[job].file, self.jobs[job].at) = (Some(file), bytes(offset));
+                self.transfer(job, cx);
+            }
+            Err(status) => self.finish(job, status, cx),
+        }
+    }
+
+    /// A write, an append or zeroes, at the moment when it is its turn.
+    pub(super) fn write(&mut self, job: usize, zone: ZoneNo, cx: &mut Cx<'_>) {
+        if self.flush.has_failed(zone) {
+            return self.finish(job, Status::Io, cx);
+        }
+        let file = match self.file(zone, cx) {
+            Ok(file) => file,
+            Err(status) => return self.finish(job, status, cx),
+        };
+        let (op, sector, sectors) = (self.bio(job).op, self.bio(job).sector, self.bio(job).sectors);
+        let begun = match op {
+            Op::ZoneAppend => self.zones.begin_append(zone, sectors),
+            _ => self.zones.begin_write(sector, sectors).map(|_| sector),
+        };
+        let sector = match begun {
+            Ok(sector) => sector,
+            Err(error) => return self.finish(job, error.into(), cx),
+        };
+        let at = bytes(self.zones.geometry().offset_in_zone(sector));
+        let this = &mut self.jobs[job];
+        (this.file, this.at) = (Some(file), at);
+        if let (Op::ZoneAppend, Work::Bio(bio)) = (op, &mut this.work) {
+            bio.sector = sector;
+        }
+        if op == Op::WriteZeroes { self.make_zeroes(job, cx) } else { self.transfer(job, cx) }
+    }
+
+    /// Moves what is left of the job's data.
+    pub(super) fn transfer(&mut self, job: usize, cx: &mut Cx<'_>) {
+        let Job { work: Work::Bio(bio), file: Some(file), at, skip, step, .. } = &mut self.jobs[job] else {
+            unreachable!("data belongs to a bio, and its file is open")
+        };
+        *step = Step::Transfer;
+        let (file, at, skip, way) = (file.clone(), *at, *skip, way_of(bio.op));
+        let payload = lend(&mut bio.payload, self.direct);
+        let durable = bio.flags.has(Flags::FUA);
+        let request = match way {
+            Way::FromDisk => Request::Read { file, at, payload, skip },
+            Way::ToDisk => Request::Write { file, at, payload, skip, durable },
+        };
+        self.ask(job, request, cx);
+    }
+
+    pub(super) fn transferred(&mut self, job: usize, result: i32, cx: &mut Cx<'_>) {
+        let reads = self.bio(job).op == Op::Read;
+        let length = self.bio(job).payload.bytes();
+        match result {
+            // The end of the file; what is not there reads as zeroes, and what was read before stays.
+            0 if reads => {
+                zero_from(&self.bio(job).payload, self.jobs[job].skip);
+                self.finish(job, Status::Ok, cx);
+            }
+            ..0 if reads => self.finish(job, status_of(result), cx),
+            ..=0 => self.write_failed(job, result, cx),
+            done => {
+                self.jobs[job].skip += done as usize;
+                match (self.jobs[job].skip == length, reads) {
+                    (false, _) => self.transfer(job, cx),
+                    (true, true) => self.finish(job, Status::Ok, cx),
+                    // The kernel made a FUA write durable already.
+                    (true, false) => self.written(job, self.bio(job).flags.has(Flags::FUA), cx),
+                }
+            }
+        }
+    }
+
+    /// All data of a write is in the file.
+    pub(super) fn written(&mut self, job: usize, durable: bool, cx: &mut Cx<'_>) {
+        let (zone, sectors) = (self.jobs[job].zone, self.bio(job).sectors);
+        self.zones.advance(zone, sectors);
+        if !durable {
+            self.flush.mark(zone);
+        }
+        // A sync of the zone that failed meanwhile made it read-only, with its pointer before this write.
+        self.finish(job, if self.flush.has_failed(zone) { Status::Io } else { Status::Ok }, cx);
+    }
+
+    pub(super) fn write_failed(&mut self, job: usize, result: i32, cx: &mut Cx<'_>) {
+        let status = if result == 0 { Status::Io } else { status_of(result) };
+        let zone = self.jobs[job].zone;
+        self.notice(zone, format_args!("a write failed: {status} (errno {})", -result));
+        self.learn_write_pointer(job, zone);
+        let durable = matches!(&self.jobs[job].work, Work::Bio(bio) if bio.flags.has(Flags::FUA));
+        if durable && !matches!(status, Status::NoSpace | Status::Resource) {
+            // A FUA write syncs the file, and this may have been where an older write of the zone was lost.
+            self.sync_failed(zone, result);
+        }
+        self.finish(job, status, cx);
+    }
+
+    /// After a failure the file alone knows how far the zone is written. A partial block is no part of it.
+    pub(super) fn learn_write_pointer(&mut self, job: usize, zone: ZoneNo) {
+        self.flush.mark(zone);
+        if self.zones.geometry().kind(zone) == ZoneKind::Conventional {
+            return;
+        }
+        let Some(file) = self.jobs[job].file.clone() else { return };
+        let learned = fstat(&file).and_then(|stat| {
+            let (size, block) = (stat.st_size as u64, u64::from(self.block_bytes));
+            let whole = size - size % block;
+            if whole == size { Ok(size) } else { ftruncate(&file, whole).map(|()| whole) }
+        });
+        let sectors = learned.map(|size| u32::try_from(size / u64::from(SECTOR_BYTES)).unwrap_or(u32::MAX));
+        let taken = sectors.is_ok_and(|wp| self.zones.set_write_pointer(zone, wp).is_ok());
+        if !taken {
+            self.give_up(zone, "its write pointer cannot be learned");
+        }
+    }
+
+    /// Nothing more is written to `zone` until the disk is opened again.
+    pub(super) fn give_up(&mut self, zone: ZoneNo, why: &str) {
+        self.notice(zone, format_args!("{why}: the zone is read-only until the disk is opened again"));
+        // A conventional zone has no such condition: its writes fail because its sync has.
+        let _ = self.zones.set_read_only(zone);
+    }
+}

@@ -1,0 +1,384 @@
+//! The disk as a device of a stack.
+//!
+//! Whatever changes a sequential zone goes through the zone's lane: one at a time, in the order of arrival, each judged
+//! by the state that the one before it left. So a write is in its place or it is refused, a failed one cannot be overtaken
+//! by its successors, and a reset never meets a write. Under a plug the lanes are empty. Reads and conventional zones
+//! need no order and have no lane.
+
+mod data;
+mod resize;
+mod sync;
+mod zeroes;
+
+use std::collections::{HashMap, VecDeque};
+use std::fmt;
+use std::path::Path;
+
+use rustix::fs::OFlags;
+use shingle_core::block::{Bio, BlockDevice, Cx, Data, Event, Flags, Limits, Op, Payload, Status};
+use shingle_core::zone::{Action, ZoneKind, ZoneNo, ZonedDisk};
+use shingle_sys::{Fd, Request, RingHandle};
+use slab::Slab;
+
+use super::directory::{Directory, Lock, zone_name};
+use super::error::ZonedDirError;
+use super::fd_cache::FdCache;
+use super::flush::{Flush, Next, Round};
+use super::load::load;
+use super::shape::Shape;
+use crate::disk::transfer::{Alignment, ENOBUFS, status_of, take_back, was_interrupted, way_of};
+use crate::shard::device_token;
+
+/// How to open a disk.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// The geometry of a disk that has no geometry file because zloop made it.
+    pub geometry: Option<Shape>,
+    /// Whether data goes past the page cache, if the file system can do that for this block size.
+    pub direct: bool,
+    /// Most zone files that are open without I/O in flight.
+    pub most_files: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { geometry: None, direct: false, most_files: 256 }
+    }
+}
+
+/// A zoned disk in a directory, open and locked.
+pub struct ZonedDir {
+    directory: Directory,
+    limits: Limits,
+    zones: ZonedDisk,
+    block_bytes: u32,
+    direct: Option<Alignment>,
+    files: FdCache,
+    ring: RingHandle,
+    jobs: Slab<Job>,
+    /// The last job of each lane that is not empty.
+    lanes: HashMap<ZoneNo, usize>,
+    /// Jobs whose turn has come.
+    ready: VecDeque<usize>,
+    flush: Flush<usize>,
+    /// Zeroes to write where the file system cannot make them; empty until they are needed.
+    zeroes: Option<Data>,
+    notices: VecDeque<String>,
+}
+
+/// Something that takes more than one call.
+struct Job {
+    work: Work,
+    zone: ZoneNo,
+    step: Step,
+    in_lane: bool,
+    /// The next job of the lane.
+    next: Option<usize>,
+    /// The zone's file, kept open while something is in flight.
+    file: Option<Fd>,
+    /// Where in the file the bio's data begins, in bytes.
+    at: u64,
+    /// Bytes that are done.
+    skip: usize,
+}
+
+enum Work {
+    /// A bio; its payload is away while the kernel has it.
+    Bio(Box<Bio>),
+    /// The reset of one zone, for the job that resets all.
+    PartOf(usize),
+}
+
+/// What a job waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    /// Its turn in the lane.
+    Turn,
+    /// A flush. Afterwards it is its turn, or it is done.
+    Flush,
+    /// Its turn, after the flush that it asked for.
+    Flushed,
+    /// The kernel: data that is read or written.
+    Transfer,
+    /// The kernel: zeroes that are written block by block.
+    Zeroes,
+    /// The kernel: a change of the file's size or blocks that makes zeroes.
+    Space,
+    /// The kernel: the file's new size.
+    Resize,
+    /// The kernel: the sync that makes a change without data durable.
+    Sync,
+    /// Its parts: where to look for the next zone, how many parts are under way, and how it went so far.
+    Parts { cursor: u32, under_way: u32, status: Status },
+}
+
+/// Marks the words of syncs; the rest of the word is round and zone. Other words are jobs.
+const SYNC: u64 = 1 << 63;
+/// Most notices that are kept for the next one to ask.
+const MOST_NOTICES: usize = 64;
+
+/// Opens the disk in `path` as a device whose I/O goes through `ring`. The disk stays locked until the device is dropped.
+pub fn open(path: &Path, options: &Options, ring: RingHandle) -> Result<ZonedDir, ZonedDirError> {
+    let mut loaded = load(path, options.geometry.as_ref(), Lock::Exclusive)?;
+    let notices = loaded.notices().into();
+    loaded.mend()?;
+    let shape = loaded.shape;
+    let direct = if options.direct { alignment(&loaded.directory, &shape) } else { None };
+    Ok(ZonedDir {
+        limits: shape.device_limits(),
+        block_bytes: shape.block_bytes,
+        direct,
+        files: FdCache::new(options.most_files),
+        ring,
+        jobs: Slab::with_capacity(256),
+        lanes: HashMap::with_capacity(256),
+        ready: VecDeque::with_capacity(256),
+        flush: Flush::new(shape.zones.zones()),
+        zeroes: None,
+        notices,
+        zones: loaded.zones,
+        directory: loaded.directory,
+    })
+}
+
+/// What direct I/O needs here; `None` if it cannot do the disk's blocks.
+fn alignment(directory: &Directory, shape: &Shape) -> Option<Alignment> {
+    let name = zone_name(&shape.zones, ZoneNo(0));
+    let file = directory.open_file(&name, OFlags::RDWR | OFlags::DIRECT).ok()?;
+    Alignment::of(&file).filter(|alignment| shape.block_bytes.is_multiple_of(alignment.offset))
+}
+
+impl BlockDevice for ZonedDir {
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    fn submit(&mut self, mut bio: Box<Bio>, cx: &mut Cx<'_>) {
+        let zone = match self.zones.zone_at(bio.sector) {
+            Ok(zone) => zone,
+            // Operations on the whole disk have no address.
+            Err(_) if matches!(bio.op, Op::Flush | Op::ZoneResetAll | Op::ReportZones) => ZoneNo(0),
+            Err(error) => return cx.complete(bio, error.into()),
+        };
+        match bio.op {
+            Op::ReportZones => {
+                self.report(&mut bio);
+                cx.complete(bio, Status::Ok);
+            }
+            Op::Discard => cx.complete(bio, Status::NotSupported),
+            Op::Flush | Op::ZoneResetAll | Op::Read => {
+                let job = self.job(Work::Bio(bio), zone, false);
+                self.ready.push_back(job);
+            }
+            _ if self.zones.geometry().kind(zone) == ZoneKind::Conventional => {
+                let job = self.job(Work::Bio(bio), zone, false);
+                self.ready.push_back(job);
+            }
+            _ if bio.flags.has(Flags::NOWAIT) && self.lanes.contains_key(&zone) => cx.complete(bio, Status::Again),
+            _ => self.enter_lane(Work::Bio(bio), zone),
+        }
+        self.run(cx);
+    }
+
+    fn on_event(&mut self, event: Event, cx: &mut Cx<'_>) {
+        let Event::Done { word, result, payload } = event else { return };
+        if word & SYNC != 0 {
+            let (zone, round) = (ZoneNo(word as u32), Round(word >> 32 & 1 != 0));
+            self.synced(zone, round, result);
+        } else {
+            self.continue_job(word as usize, result, payload, cx);
+        }
+        self.run(cx);
+    }
+
+    fn held(&self, visit: &mut dyn FnMut(&Bio)) {
+        for (_, job) in &self.jobs {
+            if let Work::Bio(bio) = &job.work {
+                visit(bio);
+            }
+        }
+    }
+
+    fn describe(&self, out: &mut dyn fmt::Write) -> fmt::Result {
+        let how = if self.direct.is_some() { "direct" } else { "buffered" };
+        let (zones, files) = (self.zones.geometry(), self.files.len());
+        write!(
+            out,
+            "zoned-dir {} zones={} zone_sectors={}",
+            self.directory.path.display(),
+            zones.zones(),
+            zones.zone_sectors()
+        )?;
+        write!(out, " conventional={} block_bytes={} {how} open_files={files}", zones.conventional(), self.block_bytes)
+    }
+}
+
+impl ZonedDir {
+    /// The zones as they are now.
+    #[must_use]
+    pub fn zones(&self) -> &ZonedDisk {
+        &self.zones
+    }
+
+    /// Whether data goes past the page cache.
+    #[must_use]
+    pub fn is_direct(&self) -> bool {
+        self.direct.is_some()
+    }
+
+    /// Takes out what an administrator should know: what opening mended, and failures since, the newest 64.
+    pub fn take_notices(&mut self) -> Vec<String> {
+        self.notices.drain(..).collect()
+    }
+
+    fn notice(&mut self, zone: ZoneNo, what: impl fmt::Display) {
+        if self.notices.len() == MOST_NOTICES {
+            self.notices.pop_front();
+        }
+        let path = self.directory.path_of(&zone_name(self.zones.geometry(), zone));
+        self.notices.push_back(format!("{}: {what}", path.display()));
+    }
+
+    fn report(&self, bio: &mut Bio) {
+        if let Payload::Zones(zones) = &mut bio.payload {
+            let room = zones.capacity() - zones.len();
+            zones.extend(self.zones.zones(bio.sector).take(room));
+        }
+    }
+}
+
+/// Jobs and lanes.
+impl ZonedDir {
+    fn job(&mut self, work: Work, zone: ZoneNo, in_lane: bool) -> usize {
+        self.jobs.insert(Job { work, zone, step: Step::Turn, in_lane, next: None, file: None, at: 0, skip: 0 })
+    }
+
+    fn enter_lane(&mut self, work: Work, zone: ZoneNo) {
+        let job = self.job(work, zone, true);
+        match self.lanes.insert(zone, job) {
+            Some(last) => self.jobs[last].next = Some(job),
+            None => self.ready.push_back(job),
+        }
+    }
+
+    /// Starts every job whose turn has come, and syncs. Jobs that end here make room for others, so this is a loop.
+    fn run(&mut self, cx: &mut Cx<'_>) {
+        loop {
+            while let Some(job) = self.ready.pop_front() {
+                self.start(job, cx);
+            }
+            match self.flush.next() {
+                Next::Sync(zone, round) => self.sync(zone, round, cx),
+                Next::Answer(status) => self.answer(status, cx),
+                Next::Wait | Next::Idle => return,
+            }
+        }
+    }
+
+    fn start(&mut self, job: usize, cx: &mut Cx<'_>) {
+        let Job { work, zone, step, .. } = &self.jobs[job];
+        let (zone, step) = (*zone, *step);
+        let bio = match work {
+            Work::PartOf(_) => return self.reset_part(job, zone, cx),
+            Work::Bio(bio) => bio,
+        };
+        let preflush = bio.op == Op::Flush || bio.flags.has(Flags::PREFLUSH) && bio.op.writes_data();
+        match bio.op {
+            _ if preflush && step == Step::Turn => {
+                self.jobs[job].step = Step::Flush;
+                self.flush.wait(job);
+            }
+            Op::Read => self.read(job, zone, cx),
+            Op::Write | Op::ZoneAppend | Op::WriteZeroes => self.write(job, zone, cx),
+            Op::ZoneOpen => {
+                let status = self.zones.open(zone).map_or_else(Status::from, |()| Status::Ok);
+                self.finish(job, status, cx);
+            }
+            Op::ZoneClose => {
+                let status = self.zones.close(zone).map_or_else(Status::from, |()| Status::Ok);
+                self.finish(job, status, cx);
+            }
+            Op::ZoneFinish => self.resize(job, zone, Action::Finish, cx),
+            Op::ZoneReset => self.resize(job, zone, Action::Reset, cx),
+            Op::ZoneResetAll => self.reset_all(job, cx),
+            Op::Flush | Op::Discard | Op::ReportZones => unreachable!("they end before"),
+        }
+    }
+
+    /// The kernel is done with a job's request.
+    fn continue_job(&mut self, job: usize, result: i32, lent: Payload, cx: &mut Cx<'_>) {
+        if let Job { work: Work::Bio(bio), step: Step::Transfer, .. } = &mut self.jobs[job] {
+            take_back(&mut bio.payload, lent, way_of(bio.op));
+        }
+        let again = was_interrupted(result);
+        match self.jobs[job].step {
+            Step::Transfer if again => self.transfer(job, cx),
+            Step::Transfer => self.transferred(job, result, cx),
+            Step::Zeroes if again => self.write_zeroes(job, cx),
+            Step::Zeroes => self.zeroes_written(job, result, cx),
+            Step::Space if again => self.make_zeroes(job, cx),
+            Step::Space => self.zeroes_made(job, result, cx),
+            Step::Resize => self.resized(job, result, cx),
+            Step::Sync => self.job_synced(job, result, cx),
+            step @ (Step::Turn | Step::Flush | Step::Flushed | Step::Parts { .. }) => {
+                unreachable!("a job that waits for {step:?} has nothing in the kernel")
+            }
+        }
+    }
+
+    fn finish(&mut self, job: usize, status: Status, cx: &mut Cx<'_>) {
+        let Job { work, zone, in_lane, next, .. } = self.jobs.remove(job);
+        match next {
+            Some(next) => self.ready.push_back(next),
+            None if in_lane => drop(self.lanes.remove(&zone)),
+            None => (),
+        }
+        match work {
+            Work::Bio(bio) => cx.complete(bio, status),
+            Work::PartOf(whole) => self.part_done(whole, status),
+        }
+    }
+
+    /// Hands a request to the ring under the job's name. One that it refuses is a failed one.
+    fn ask(&mut self, job: usize, request: Request, cx: &mut Cx<'_>) {
+        let Err(refused) = self.ring.submit(device_token(cx.me(), job as u64), request) else { return };
+        self.continue_job(job, -ENOBUFS, refused.into_payload(), cx);
+    }
+
+    fn bio(&self, job: usize) -> &Bio {
+        match &self.jobs[job].work {
+            Work::Bio(bio) => bio,
+            Work::PartOf(_) => unreachable!("parts of a reset move no data"),
+        }
+    }
+
+    /// The open file of `zone`, from the cache or from the directory.
+    fn file(&mut self, zone: ZoneNo, cx: &mut Cx<'_>) -> Result<Fd, Status> {
+        if let Some(file) = self.files.find(zone) {
+            return Ok(file);
+        }
+        let direct = if self.direct.is_some() { OFlags::DIRECT } else { OFlags::empty() };
+        let name = zone_name(self.zones.geometry(), zone);
+        match self.directory.open_file(&name, OFlags::RDWR | direct) {
+            Ok(file) => {
+                self.make_room(cx);
+                let file = Fd::from(file);
+                self.files.insert(zone, file.clone());
+                Ok(file)
+            }
+            Err(errno) => {
+                self.notice(zone, format_args!("cannot be opened: {}; put the file back or mend its mode", errno));
+                Err(status_of(-errno.raw_os_error()))
+            }
+        }
+    }
+
+    /// Closes files until there is room for one more. One that changed is synced first, through the open file.
+    fn make_room(&mut self, cx: &mut Cx<'_>) {
+        while let Some((zone, file)) = self.files.evict() {
+            if let Some(round) = self.flush.closing(zone) {
+                self.start_sync(zone, round, file, cx);
+            }
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Resets and finishes: a zone's file gets a new size.
+
+use shingle_core::block::{Cx, Op, Status};
+use shingle_core::zone::{Action, Condition, ZoneNo};
+use shingle_sys::Request;
+
+use super::super::directory::bytes;
+use super::{Step, Work, ZonedDir};
+
+/// Most zones that a reset of all works on at once.
+const MOST_PARTS: u32 = 16;
+
+impl ZonedDir {
+    /// Gives the zone's file the size that `action` calls for, if the zone's state allows it.
+    pub(super) fn resize(&mut self, job: usize, zone: ZoneNo, action: Action, cx: &mut Cx<'_>) {
+        let capacity = self.zones.geometry().capacity_of(zone);
+        let state = self.zones.state(zone);
+        match state.apply(capacity, action) {
+            Err(error) => return self.finish(job, error.into(), cx),
+            Ok(next) if next == state => return self.finish(job, Status::Ok, cx),
+            Ok(_) => (),
+        }
+        let file = match self.file(zone, cx) {
+            Ok(file) => file,
+            Err(status) => return self.finish(job, status, cx),
+        };
+        self.jobs[job].file = Some(file.clone());
+        self.jobs[job].step = Step::Resize;
+        let len = if action == Action::Finish { bytes(capacity) } else { 0 };
+        self.ask(job, Request::Truncate { file, len }, cx);
+    }
+
+    pub(super) fn resized(&mut self, job: usize, result: i32, cx: &mut Cx<'_>) {
+        let zone = self.jobs[job].zone;
+        let finishes = matches!(&self.jobs[job].work, Work::Bio(bio) if bio.op == Op::ZoneFinish);
+        if result < 0 {
+            return self.write_failed(job, result, cx);
+        }
+        self.flush.mark(zone);
+        // The lane kept the state as it was when this was allowed, but a failed sync may have come in between.
+        let done = if finishes { self.zones.finish(zone) } else { self.zones.reset(zone) };
+        self.finish(job, done.map_or_else(Status::from, |()| Status::Ok), cx);
+    }
+
+    pub(super) fn reset_part(&mut self, job: usize, zone: ZoneNo, cx: &mut Cx<'_>) {
+        match self.zones.state(zone).cond {
+            Condition::ReadOnly | Condition::Offline => self.finish(job, Status::Ok, cx),
+            _ => self.resize(job, zone, Action::Reset, cx),
+        }
+    }
+
+    /// Starts as many resets as there may be at once; ends when all are done.
+    pub(super) fn reset_all(&mut self, job: usize, cx: &mut Cx<'_>) {
+        let (mut cursor, mut under_way, status) = match self.jobs[job].step {
+            Step::Parts { cursor, under_way, status } => (cursor, under_way, status),
+            _ => (self.zones.geometry().conventional(), 0, Status::Ok),
+        };
+        while cursor < self.zones.geometry().zones() && under_way < MOST_PARTS {
+            let zone = ZoneNo(cursor);
+            let cond = self.zones.state(zone).cond;
+            // A lane may hold a write that came before.
+            if cond.is_active() || cond == Condition::Full || self.lanes.contains_key(&zone) {
+                self.enter_lane(Work::PartOf(job), zone);
+                under_way += 1;
+            }
+            cursor += 1;
+        }
+        self.jobs[job].step = Step::Parts { cursor, under_way, status };
+        if under_way == 0 {
+            self.finish(job, status, cx);
+        }
+    }
+
+    pub(super) fn part_done(&mut self, whole: usize, outcome: Status) {
+        if let Step::Parts { under_way, status, .. } = &mut self.jobs[whole].step {
+            *under_way -= 1;
+            *status = status.and(outcome);
+            self.ready.push_back(whole);
+        }
+    }
+}
