@@ -2,6 +2,7 @@
 
 mod support;
 
+use shingle::serve::listen::Address;
 use support::{CONVENTIONAL, Disk, SIZE, Scratch, Server, ZONE, fail, run, succeed};
 
 fn read_back(server: &Server, export: &str, name: &str) -> Vec<u8> {
@@ -175,6 +176,18 @@ fn a_read_only_export_can_be_read_and_not_written() {
     succeed("qemu-io", &["-r", "-f", "raw", "-c", "read 0 4k", &server.uri("disk")]);
     let source = Scratch::noise("read-only-source", 1 << 20);
     fail("nbdcopy", &[source.text(), &server.uri("disk")]);
+}
+
+#[test]
+fn clients_come_over_tcp_too() {
+    let server = Server::start(&[Disk::regular("disk")]);
+    let Address::Tcp(address) = server.listen(&"tcp:0".parse().unwrap()) else { panic!("no TCP address") };
+    assert!(address.ip().is_loopback() && address.port() != 0);
+    let source = Scratch::noise("tcp-source", 8 << 20);
+    let (uri, back) = (format!("nbd://{address}/disk"), Scratch::new("tcp-back"));
+    succeed("nbdcopy", &["--requests=64", "--connections=2", source.text(), &uri]);
+    succeed("nbdcopy", &[&uri, back.text()]);
+    assert!(back.bytes()[..8 << 20] == source.bytes()[..], "other bytes came back");
 }
 
 #[test]

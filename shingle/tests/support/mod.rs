@@ -70,6 +70,7 @@ impl Disk {
 pub struct Server {
     shards: Vec<ShardThread>,
     homes: Vec<Nbd>,
+    exports: Vec<(Export, Nbd)>,
     pub path: PathBuf,
     log: Arc<Mutex<Vec<String>>>,
 }
@@ -86,8 +87,7 @@ impl Server {
         let log = Arc::new(Mutex::new(Vec::new()));
         let lines = log.clone();
         let options = NbdOptions { log: Arc::new(move |line| lines.lock().unwrap().push(line.to_owned())), ..options };
-        let mut server = Self { shards: Vec::new(), homes: Vec::new(), path, log };
-        let mut routes = Vec::new();
+        let mut server = Self { shards: Vec::new(), homes: Vec::new(), exports: Vec::new(), path, log };
         for disks in disks_of_shards {
             let (options, disks) = (options.clone(), disks.to_vec());
             let build = move |shard: &mut Shard| -> Result<_, ShardError> {
@@ -95,13 +95,26 @@ impl Server {
                 Ok((Nbd::install(shard, options), exports))
             };
             let (shard, (home, exports)) = ShardThread::start("nbd", build).unwrap_or_else(|error| panic!("{error}"));
-            routes.extend(exports.into_iter().map(|export| Route { export, home: home.clone() }));
+            server.exports.extend(exports.into_iter().map(|export| (export, home.clone())));
             server.shards.push(shard);
             server.homes.push(home);
         }
-        let listener = Listener::bind(&Address::Unix(server.path.clone())).unwrap_or_else(|error| panic!("{error}"));
-        server.homes[0].listen(listener, routes).unwrap_or_else(|error| panic!("{error}"));
+        server.listen(&Address::Unix(server.path.clone()));
         server
+    }
+
+    /// Has the first shard listen on `address`; where it really does.
+    pub fn listen(&self, address: &Address) -> Address {
+        let listener = Listener::bind(address).unwrap_or_else(|error| panic!("{error}"));
+        let bound = listener.address().clone();
+        let routes = self.exports.iter().cloned().map(|(export, home)| Route { export, home }).collect();
+        self.homes[0].listen(listener, routes).unwrap_or_else(|error| panic!("{error}"));
+        bound
+    }
+
+    /// Asks the first shard.
+    pub fn ask<R: Send + 'static>(&self, question: impl FnOnce(&mut Shard) -> R + Send + 'static) -> R {
+        self.shards[0].mailbox().ask(question).unwrap_or_else(|error| panic!("{error}"))
     }
 
     /// What clients are told to connect to.

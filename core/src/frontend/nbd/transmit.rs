@@ -7,6 +7,13 @@ use super::pool::{Owner, Pool};
 use super::wire::{self, Headers, Request};
 use crate::block::Data;
 
+/// Bytes that a segment of headers begins with. It takes headers until it is full, so it grows only for what is longer.
+const SEGMENT_BYTES: usize = 1024;
+/// Bytes for which there is always room: the longest header and message of an answer to a request.
+const REPLY_BYTES: usize = 128;
+/// A segment that grew beyond this is not kept.
+const KEPT_BYTES: usize = 16 << 10;
+
 /// A piece of a [`Transmit`].
 #[derive(Debug)]
 pub enum Segment {
@@ -44,8 +51,9 @@ pub(super) struct Outbox {
 impl Outbox {
     /// The bytes to which small things are added.
     fn bytes(&mut self) -> &mut Vec<u8> {
-        if !matches!(self.queued.segments.last(), Some(Segment::Bytes(_))) {
-            let bytes = self.spare_bytes.pop().unwrap_or_default();
+        let has_room = |bytes: &Vec<u8>| bytes.capacity() - bytes.len() >= REPLY_BYTES;
+        if !matches!(self.queued.segments.last(), Some(Segment::Bytes(bytes)) if has_room(bytes)) {
+            let bytes = self.spare_bytes.pop().unwrap_or_else(|| Vec::with_capacity(SEGMENT_BYTES));
             self.queued.segments.push(Segment::Bytes(bytes));
         }
         match self.queued.segments.last_mut() {
@@ -160,10 +168,11 @@ impl Outbox {
         let mut released = 0;
         for segment in batch.segments.drain(..) {
             match segment {
-                Segment::Bytes(mut bytes) => {
+                Segment::Bytes(mut bytes) if bytes.capacity() <= KEPT_BYTES => {
                     bytes.clear();
                     self.spare_bytes.push(bytes);
                 }
+                Segment::Bytes(_) => {}
                 Segment::Data(data) => {
                     released += Pool::cost(data.len());
                     pool.give(self.owner, data);
