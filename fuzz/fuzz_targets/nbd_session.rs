@@ -1,0 +1,239 @@
+//! An NBD client that sends anything, in pieces of any size, to a session over a real stack with disks made of memory: bytes
+//! from the start, bytes once it is connected, or requests that are well-formed.
+//!
+//! What is checked: nothing panics, memory stays within its bounds, everything that was lent comes back, and each request
+//! that was well-formed is answered exactly once.
+#![no_main]
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use libfuzzer_sys::fuzz_target;
+use shingle_core::block::{DeviceId, PortId, Stack};
+use shingle_core::device::null::{NullConfig, NullDevice, NullZones};
+use shingle_core::frontend::nbd::{Close, Export, Exports, Pool, Receive, Segment, Session, SessionLimits};
+use shingle_core::plug::{PlugOptions, ZonePlug};
+use shingle_core::time::{Duration, Instant};
+
+const ZONE_SECTORS: u64 = 128;
+const SIZE: u64 = 16 * ZONE_SECTORS * 512;
+const LIMITS: SessionLimits = SessionLimits { requests: 8, bytes: 256 << 10 };
+const POOL_BYTES: usize = 1 << 20;
+/// What the pool lends beyond its size to a session that holds nothing.
+const RESERVE_BYTES: usize = 256 << 10;
+
+/// The input, byte by byte; zeroes at its end.
+struct Input<'a>(&'a [u8]);
+
+impl<'a> Input<'a> {
+    fn byte(&mut self) -> u8 {
+        let (first, rest) = self.0.split_first().map_or((0, self.0), |(first, rest)| (*first, rest));
+        self.0 = rest;
+        first
+    }
+
+    fn bytes(&mut self, most: usize) -> &'a [u8] {
+        let (front, rest) = self.0.split_at(most.min(self.0.len()));
+        self.0 = rest;
+        front
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Headers {
+    Simple,
+    Structured,
+    Extended,
+}
+
+struct Server {
+    stack: Stack,
+    port: PortId,
+    session: Session,
+    pool: Pool,
+    now: Instant,
+    /// Bytes from the client that are not taken yet.
+    rest: Vec<u8>,
+    wire: Vec<u8>,
+}
+
+impl Server {
+    fn new(input: &mut Input<'_>) -> Self {
+        let mut stack = Stack::new();
+        let zones = NullZones { conventional: 2, max_open: Some(3), ..NullZones::new(ZONE_SECTORS) };
+        let config = NullConfig {
+            memory_backed: true,
+            write_zeroes: true,
+            write_cache: true,
+            completion: Duration::from_nanos(u64::from(input.byte() % 2) * 10),
+            ..NullConfig::zoned(SIZE / 512, zones)
+        };
+        let disk = stack.add(Box::new(NullDevice::new(&config).unwrap())).unwrap();
+        let plug = ZonePlug::new(disk, stack.limits(disk), PlugOptions::default()).unwrap();
+        let zoned = stack.add(Box::new(plug)).unwrap();
+        let config =
+            NullConfig { memory_backed: true, discard: true, write_zeroes: true, ..NullConfig::new(SIZE / 512) };
+        let regular = stack.add(Box::new(NullDevice::new(&config).unwrap())).unwrap();
+        let export = |name, device: DeviceId| Export::new(name, device, stack.limits(device));
+        let exports = Exports::new([export("zoned", zoned), export("regular", regular)]).unwrap();
+        let session = Session::new(Arc::new(exports), LIMITS);
+        let port = stack.open_port();
+        let pool = Pool::new(POOL_BYTES, POOL_BYTES);
+        Self { stack, port, session, pool, now: Instant::ZERO, rest: Vec::new(), wire: Vec::new() }
+    }
+
+    fn send(&mut self, bytes: &[u8]) {
+        self.rest.extend_from_slice(bytes);
+        self.run();
+    }
+
+    /// Does what is to be done until only the client or time can make more of it.
+    fn run(&mut self) {
+        loop {
+            while let Some((tag, bio)) = self.session.poll_bio() {
+                let device = self.session.export().expect("bios come after the choice").device;
+                self.stack.submit(self.port, tag.into(), device, bio);
+            }
+            let next = self.stack.turn(self.now);
+            let mut progress = false;
+            while let Some(done) = self.stack.poll_completion(self.port) {
+                self.session.handle_completion(done.tag as u32, done.bio, done.status, &mut self.pool);
+                progress = true;
+            }
+            if let Some(batch) = self.session.poll_transmit() {
+                for segment in &batch.segments {
+                    match segment {
+                        Segment::Bytes(bytes) => self.wire.extend_from_slice(bytes),
+                        Segment::Data(data) => self.wire.extend(data.to_vec()),
+                    }
+                }
+                self.session.handle_sent(batch, &mut self.pool);
+                progress = true;
+            }
+            let taken = self.session.handle_bytes(&self.rest, &mut self.pool);
+            self.rest.drain(..taken);
+            assert!(self.pool.used() <= POOL_BYTES + RESERVE_BYTES, "{} bytes are lent", self.pool.used());
+            if progress || taken > 0 || self.stack.has_arrivals() {
+                continue;
+            }
+            match next {
+                Some(next) => self.now = next,
+                None => break,
+            }
+        }
+        assert!(self.rest.is_empty(), "an idle session leaves bytes lying");
+        if let Receive::Payload { data, filled } = self.session.poll_receive() {
+            // The client's next bytes go in by the other way.
+            self.session.handle_payload(data, filled, &mut self.pool);
+        }
+    }
+
+    fn end(&mut self) {
+        self.session.handle_disconnect(&mut self.pool);
+        self.run();
+        assert!(self.session.is_done(), "something never came back");
+        assert_eq!(self.pool.used(), 0, "memory never came back");
+    }
+}
+
+fn option(number: u32, data: &[u8]) -> Vec<u8> {
+    [b"IHAVEOPT", &number.to_be_bytes()[..], &(data.len() as u32).to_be_bytes(), data].concat()
+}
+
+/// A client that knows the protocol; the input chooses what it asks for.
+struct Client {
+    headers: Headers,
+    cookie: u64,
+    /// Requests that are not answered, with the length of the data that a success brings.
+    open: BTreeMap<u64, usize>,
+}
+
+impl Client {
+    fn connect(server: &mut Server, input: &mut Input<'_>) -> Self {
+        let choice = input.byte();
+        let export: &[u8] = if choice & 1 == 0 { b"zoned" } else { b"regular" };
+        let headers = [Headers::Simple, Headers::Structured, Headers::Extended][usize::from(choice >> 1) % 3];
+        server.send(&3_u32.to_be_bytes());
+        match headers {
+            Headers::Simple => {}
+            Headers::Structured => server.send(&option(8, &[])),
+            Headers::Extended => server.send(&option(11, &[])),
+        }
+        let name = [&(export.len() as u32).to_be_bytes()[..], export].concat();
+        let query = [&[0, 0, 0, 1, 0, 0, 0, 15][..], b"base:allocation"].concat();
+        server.send(&option(10, &[&name[..], &query].concat()));
+        server.send(&option(7, &[&name[..], &[0, 0]].concat()));
+        assert!(server.session.export().is_some());
+        server.wire.clear();
+        Self { headers, cookie: 0, open: BTreeMap::new() }
+    }
+
+    fn request(&mut self, server: &mut Server, input: &mut Input<'_>) {
+        let command = u16::from(input.byte() % 10);
+        let flags = u16::from(input.byte());
+        let (offset, length) = (u64::from(input.byte()), u64::from(input.byte()));
+        // Mostly aligned, mostly on the disk.
+        let odd = u64::from(input.byte() == 0xff);
+        let (offset, length) = (offset * 4096 + odd, length % 64 * 512 + odd);
+        if command == 2 {
+            return;
+        }
+        self.cookie += 1;
+        let payload = command == 1 || (self.headers == Headers::Extended && flags & 1 << 5 != 0);
+        let mut bytes =
+            if self.headers == Headers::Extended { 0x21e4_1c71_u32 } else { 0x2560_9513 }.to_be_bytes().to_vec();
+        bytes.extend(flags.to_be_bytes());
+        bytes.extend(command.to_be_bytes());
+        bytes.extend(self.cookie.to_be_bytes());
+        bytes.extend(offset.to_be_bytes());
+        match self.headers {
+            Headers::Extended => bytes.extend(length.to_be_bytes()),
+            _ => bytes.extend((length as u32).to_be_bytes()),
+        }
+        if payload {
+            bytes.resize(bytes.len() + length as usize, self.cookie as u8);
+        }
+        self.open.insert(self.cookie, if command == 0 { length as usize } else { 0 });
+        let piece = usize::from(input.byte()).max(1) * 64;
+        bytes.chunks(piece).for_each(|piece| server.send(piece));
+        self.read_replies(server);
+    }
+
+    fn read_replies(&mut self, server: &mut Server) {
+        let wire = std::mem::take(&mut server.wire);
+        let mut rest = &wire[..];
+        while !rest.is_empty() {
+            let number =
+                |at: usize, bytes: usize| rest[at..at + bytes].iter().fold(0_u64, |n, b| n << 8 | u64::from(*b));
+            let cookie = number(8, 8);
+            let data = self.open.remove(&cookie).expect("an answer to a request that was answered, or never made");
+            let whole = match self.headers {
+                Headers::Simple => 16 + if number(4, 4) == 0 { data } else { 0 },
+                Headers::Structured => 20 + number(16, 4) as usize,
+                Headers::Extended => 32 + number(24, 8) as usize,
+            };
+            rest = &rest[whole..];
+        }
+    }
+}
+
+fuzz_target!(|data: &[u8]| {
+    let mut input = Input(data);
+    let mut server = Server::new(&mut input);
+    let kind = input.byte() % 3;
+    if kind != 0 {
+        let mut client = Client::connect(&mut server, &mut input);
+        while kind == 1 && !input.0.is_empty() {
+            client.request(&mut server, &mut input);
+            assert_eq!(server.session.close(), None, "a well-formed request ended the connection");
+        }
+        assert!(client.open.is_empty(), "requests without an answer: {:?}", client.open);
+    }
+    while !input.0.is_empty() && server.session.close().is_none() {
+        let piece = usize::from(input.byte());
+        let bytes = input.bytes(piece);
+        server.send(bytes);
+    }
+    assert_ne!(server.session.close(), Some(Close::Gone));
+    server.end();
+});
