@@ -5,6 +5,7 @@
 //! - [`serve`]: sockets and the sessions behind them.
 //! - [`mailbox`]: how other threads ask a shard for something.
 //! - [`disk`]: real disks as devices of a stack.
+//! - [`daemon`], [`control`]: a running stack, and the socket at which it can be asked.
 //! - [`bench`]: the load generator.
 //! - [`cli`]: the commands.
 #![forbid(unsafe_code)]
@@ -12,6 +13,8 @@
 pub mod bench;
 pub mod cli;
 pub mod config;
+pub mod control;
+pub mod daemon;
 pub mod disk;
 pub mod mailbox;
 pub mod serve;

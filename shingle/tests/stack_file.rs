@@ -28,7 +28,7 @@ fn the_example_of_the_documentation_is_accepted() {
     let plan = parse(example).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!((plan.disks.len(), plan.devices.len(), plan.exports.len(), plan.shards), (2, 1, 2, 1));
     assert_eq!(plan.control, Some(PathBuf::from("lab/control.sock")), "paths are relative to the file");
-    assert!(matches!(&plan.disks[0].kind, DiskKind::ZonedDir { path } if path.ends_with("lab/disk0")));
+    assert!(matches!(&plan.disks[0].kind, DiskKind::ZonedDir { path, .. } if path.ends_with("lab/disk0")));
 }
 
 #[test]

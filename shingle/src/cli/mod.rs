@@ -3,9 +3,14 @@
 //! Exit codes: 0 done, 1 it failed, 2 the command line is wrong, 130 interrupted a second time.
 
 mod bench;
+mod create;
 mod error;
 mod output;
+mod remote;
 mod shells;
+mod status;
+mod up;
+mod zones;
 
 use std::process::ExitCode;
 
@@ -24,6 +29,12 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    Create(create::CreateArgs),
+    Up(up::UpArgs),
+    Zones(zones::ZonesArgs),
+    Status(status::StatusArgs),
+    Plugs(status::PlugsArgs),
+    Policy(status::PolicyArgs),
     Bench(Box<bench::BenchArgs>),
     Completions(shells::CompletionsArgs),
     Man(shells::ManArgs),
@@ -33,6 +44,12 @@ enum Command {
 #[must_use]
 pub fn main() -> ExitCode {
     let result = match Cli::parse().command {
+        Command::Create(args) => create::run(&args),
+        Command::Up(args) => up::run(&args),
+        Command::Zones(args) => zones::run(&args),
+        Command::Status(args) => status::status(&args),
+        Command::Plugs(args) => status::plugs(&args),
+        Command::Policy(args) => status::policy(&args),
         Command::Bench(args) => bench::run(*args),
         Command::Completions(args) => shells::completions(&args),
         Command::Man(args) => shells::man(&args),

@@ -41,6 +41,7 @@ pub fn table(header: &[&str], right: &[usize], rows: impl IntoIterator<Item = Ve
             column.set_cell_alignment(CellAlignment::Right);
         }
     }
-    let lines: Vec<String> = table.lines().map(|line| line.trim_end().to_owned()).collect();
+    let lines: Vec<String> =
+        table.lines().map(|line| line.strip_prefix(' ').unwrap_or(&line).trim_end().to_owned()).collect();
     lines.join("\n") + "\n"
 }

@@ -1,0 +1,130 @@
+//! `shingle up`: run a stack until somebody says stop.
+
+use std::os::unix::net::UnixDatagram;
+use std::path::PathBuf;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
+
+use clap::Args;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use super::{CliError, output};
+use crate::config::{Plan, format_bytes};
+use crate::daemon::{Daemon, DaemonError};
+
+/// Run a stack in the foreground
+///
+/// Prints one line for each export and each socket, then `ready`, and tells systemd (READY=1) if NOTIFY_SOCKET is set.
+/// SIGINT and SIGTERM end it: requests in flight are finished and every disk is flushed; a second one ends it at once.
+#[derive(Args)]
+#[command(
+    after_help = "Exit codes: 0 stopped cleanly, 1 it did not start or lost data at the end, 2 wrong command line, \
+                        130 forced by a second signal. The stack file is described in docs/stack-file.md."
+)]
+pub struct UpArgs {
+    /// The stack file
+    stack: PathBuf,
+    /// Check the stack file and end
+    #[arg(long)]
+    check: bool,
+}
+
+impl From<DaemonError> for CliError {
+    fn from(error: DaemonError) -> Self {
+        match error {
+            DaemonError::Config(error) => CliError::Config(error),
+            other => CliError::Failed(other.to_string()),
+        }
+    }
+}
+
+/// Runs the command.
+pub fn run(args: &UpArgs) -> Result<(), CliError> {
+    let plan = Plan::load(&args.stack)?;
+    if args.check {
+        return output::print(&format!(
+            "{}: {} disks, {} devices, {} exports on {} shards: no mistakes found\n",
+            args.stack.display(),
+            plan.disks.len(),
+            plan.devices.len(),
+            plan.exports.len(),
+            plan.shards
+        ));
+    }
+    // Before anything is started: a signal must not find the stack half built and unattended.
+    let signals = watch_signals()?;
+    let daemon = Daemon::start(plan)?;
+    output::print(&ready_notice(&daemon))?;
+    notify("READY=1");
+    let ended = wait(&daemon, &signals);
+    notify("STOPPING=1");
+    daemon.stop()?;
+    ended
+}
+
+/// A channel that says which signal came. The second signal ends the process.
+fn watch_signals() -> Result<mpsc::Receiver<i32>, CliError> {
+    let failed = |error: std::io::Error| CliError::Failed(format!("cannot watch for signals: {error}"));
+    let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(failed)?;
+    let (sender, receiver) = mpsc::channel();
+    let body = move || {
+        for (count, signal) in signals.forever().enumerate() {
+            if count > 0 {
+                eprintln!("stopped at once; writes that were not answered may be lost");
+                std::process::exit(130);
+            }
+            let _ = sender.send(signal);
+        }
+    };
+    thread::Builder::new().name("signals".into()).spawn(body).map_err(failed)?;
+    Ok(receiver)
+}
+
+fn wait(daemon: &Daemon, signals: &mpsc::Receiver<i32>) -> Result<(), CliError> {
+    loop {
+        match signals.recv_timeout(Duration::from_millis(250)) {
+            Ok(signal) => {
+                let name = if signal == SIGINT { "SIGINT" } else { "SIGTERM" };
+                eprintln!("{name}: finishing requests and flushing disks; once more to stop at once");
+                return Ok(());
+            }
+            Err(RecvTimeoutError::Timeout) if daemon.is_broken() => {
+                return Err(CliError::Failed("a shard has ended by itself: stopping the others".into()));
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return Ok(()),
+        }
+    }
+}
+
+fn ready_notice(daemon: &Daemon) -> String {
+    let census = daemon.census();
+    let mut notice = String::new();
+    for export in census.shards.iter().flat_map(|shard| &shard.exports) {
+        let access = if export.read_only { ", read-only" } else { "" };
+        notice += &format!("export {}: {}{access}\n", export.name, format_bytes(export.size()));
+    }
+    for address in &census.addresses {
+        notice += &format!("listening on {address}\n");
+    }
+    if let Some(control) = daemon.control() {
+        notice += &format!("control socket {}\n", control.path().display());
+    }
+    notice + "ready\n"
+}
+
+/// Tells the service manager, if there is one (`sd_notify(3)`). It is not told twice if it does not listen.
+fn notify(state: &str) {
+    let Some(address) = std::env::var_os("NOTIFY_SOCKET") else { return };
+    let Ok(socket) = UnixDatagram::unbound() else { return };
+    let _ = match address.to_str().and_then(|address| address.strip_prefix('@')) {
+        Some(name) => {
+            use std::os::linux::net::SocketAddrExt;
+            std::os::unix::net::SocketAddr::from_abstract_name(name)
+                .and_then(|address| socket.send_to_addr(state.as_bytes(), &address))
+        }
+        None => socket.send_to(state.as_bytes(), &address),
+    };
+}

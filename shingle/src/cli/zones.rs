@@ -1,0 +1,369 @@
+//! `shingle zones`: what blkzone(8) does, on a directory or a device of a running daemon.
+
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand, ValueEnum};
+use serde_json::{Value, json};
+use shingle_core::zone::{Condition, Zone, ZoneKind, ZoneNo};
+
+use super::remote::{RemoteArgs, name_of};
+use super::{CliError, output};
+use crate::control::{ControlClient, ZoneAction, ZoneRange, zone_from_json, zone_to_json};
+use crate::disk::zoned_dir::{ErrorKind, Inspection, Offline, ZonedDirError, inspect};
+
+/// Report and manage zones, with blkzone's names and options
+#[derive(Args)]
+pub struct ZonesArgs {
+    #[command(subcommand)]
+    command: ZonesCommand,
+}
+
+#[derive(Subcommand)]
+enum ZonesCommand {
+    /// Report zones
+    Report(ReportArgs),
+    /// Report the sum of zone capacities
+    Capacity(CapacityArgs),
+    /// Make zones empty
+    Reset(ActionArgs),
+    /// Open zones explicitly
+    Open(ActionArgs),
+    /// Close zones
+    Close(ActionArgs),
+    /// Make zones full
+    Finish(ActionArgs),
+}
+
+#[derive(Args)]
+struct TargetArgs {
+    /// A directory made by `shingle create`, or a device of a running daemon
+    target: String,
+    #[command(flatten)]
+    remote: RemoteArgs,
+    /// First sector (512 bytes); decimal or 0x...
+    #[arg(short, long, default_value = "0", value_parser = parse_sector)]
+    offset: u64,
+    /// Length in sectors
+    #[arg(short, long, value_parser = parse_sector, conflicts_with = "count")]
+    length: Option<u64>,
+    /// Number of zones
+    #[arg(short, long, value_parser = parse_sector)]
+    count: Option<u64>,
+    /// Say what was done
+    #[arg(short, long)]
+    verbose: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Args)]
+struct ReportArgs {
+    #[command(flatten)]
+    target: TargetArgs,
+    /// Only zones in these conditions
+    #[arg(long, value_enum, value_delimiter = ',')]
+    cond: Vec<CondArg>,
+    /// Only zones of this type
+    #[arg(long = "type", value_enum)]
+    kind: Option<KindArg>,
+}
+
+#[derive(Args)]
+struct CapacityArgs {
+    #[command(flatten)]
+    target: TargetArgs,
+}
+
+#[derive(Args)]
+struct ActionArgs {
+    #[command(flatten)]
+    target: TargetArgs,
+    /// Accepted as blkzone has it: a disk here is used by a daemon or by nobody
+    #[arg(short, long)]
+    force: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum CondArg {
+    /// Not write pointer: conventional
+    Nw,
+    /// Empty
+    Em,
+    /// Implicitly open
+    Oi,
+    /// Explicitly open
+    Oe,
+    /// Closed
+    Cl,
+    /// Read-only
+    Ro,
+    /// Full
+    Fu,
+    /// Offline
+    Of,
+}
+
+const CONDITIONS: [(CondArg, Condition, &str); 8] = [
+    (CondArg::Nw, Condition::NotWp, "nw"),
+    (CondArg::Em, Condition::Empty, "em"),
+    (CondArg::Oi, Condition::ImplicitOpen, "oi"),
+    (CondArg::Oe, Condition::ExplicitOpen, "oe"),
+    (CondArg::Cl, Condition::Closed, "cl"),
+    (CondArg::Ro, Condition::ReadOnly, "ro"),
+    (CondArg::Fu, Condition::Full, "fu"),
+    (CondArg::Of, Condition::Offline, "of"),
+];
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum KindArg {
+    /// Conventional
+    Conv,
+    /// Sequential write required
+    Seq,
+}
+
+fn parse_sector(text: &str) -> Result<u64, String> {
+    let parsed = match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16),
+        None => text.parse(),
+    };
+    parsed.map_err(|_| "write a number, decimal or as 0x...".into())
+}
+
+/// Zones that can be seen and changed.
+enum Disk {
+    /// In a directory that no daemon has open. Locked only while it is looked at or changed.
+    Directory(PathBuf),
+    /// Of a daemon.
+    Remote { client: ControlClient, device: String },
+}
+
+impl TargetArgs {
+    /// The disk that the target names: a device of the daemon if one was named, else a directory, whoever has it open.
+    fn disk(&self) -> Result<Disk, CliError> {
+        let directory = Path::new(&self.target);
+        if self.remote.named().is_some() {
+            let mut client = self.remote.connect()?;
+            let by_path = directory.is_dir().then(|| client.call("status", Value::Null)).transpose()?;
+            let device = by_path.and_then(|status| name_of(&status, directory)).unwrap_or_else(|| self.target.clone());
+            return Ok(Disk::Remote { client, device });
+        }
+        if directory.is_dir() {
+            return Ok(Disk::Directory(directory.to_owned()));
+        }
+        match self.remote.connect() {
+            Ok(client) => Ok(Disk::Remote { client, device: self.target.clone() }),
+            Err(error) => Err(CliError::Failed(format!("there is no directory `{}`, and {error}", self.target))),
+        }
+    }
+
+    /// Does something to a directory; if a daemon has it open, the same through the daemon.
+    fn on_disk<T>(
+        &self,
+        offline: impl FnOnce(&Path) -> Result<T, ZonedDirError>,
+        online: impl FnOnce(&mut ControlClient, &str) -> Result<T, CliError>,
+    ) -> Result<T, CliError> {
+        let (mut client, device) = match self.disk()? {
+            Disk::Remote { client, device } => (client, device),
+            Disk::Directory(path) => match offline(&path) {
+                Ok(done) => return Ok(done),
+                Err(error) if matches!(error.kind, ErrorKind::InUse) => self
+                    .remote
+                    .server_of(&path)
+                    .ok_or_else(|| CliError::Failed(format!("{error}; name its control socket with --control")))?,
+                Err(error) => return Err(CliError::Failed(error.to_string())),
+            },
+        };
+        online(&mut client, &device)
+    }
+
+    fn zones(&self) -> Result<Vec<Zone>, CliError> {
+        self.on_disk(|path| inspect(path, None).map(|Inspection { zones, .. }| zones), fetch_zones)
+    }
+
+    /// The zones from the one that holds the offset on, as many as length or count ask for.
+    fn selected(&self) -> Result<Vec<Zone>, CliError> {
+        let zones = self.zones()?;
+        let end = self.length.map_or(u64::MAX, |length| self.offset.saturating_add(length));
+        let count = self.count.map_or(usize::MAX, |count| usize::try_from(count).unwrap_or(usize::MAX));
+        let wanted = zones.iter().filter(|zone| (zone.start + zone.len).0 > self.offset && zone.start.0 < end);
+        let wanted: Vec<Zone> = wanted.take(count).copied().collect();
+        if wanted.is_empty() && self.count != Some(0) {
+            let capacity = zones.last().map_or(0, |zone| (zone.start + zone.len).0);
+            let offset = self.offset;
+            return Err(CliError::Failed(format!(
+                "{}: offset {offset} lies past the end: the disk has {capacity} sectors",
+                self.target
+            )));
+        }
+        Ok(wanted)
+    }
+}
+
+fn fetch_zones(client: &mut ControlClient, device: &str) -> Result<Vec<Zone>, CliError> {
+    let mut zones = Vec::new();
+    let mut next = Some(0);
+    while let Some(start) = next {
+        let answer = client.call("zones.report", json!({"device": device, "start": start}))?;
+        let list = answer["zones"].as_array().into_iter().flatten();
+        zones.extend(list.filter_map(zone_from_json));
+        // A device that does not move on would be asked for ever.
+        next = answer["next"].as_u64().filter(|next| *next > start);
+    }
+    Ok(zones)
+}
+
+/// Runs the command.
+pub fn run(args: &ZonesArgs) -> Result<(), CliError> {
+    match &args.command {
+        ZonesCommand::Report(args) => report(args),
+        ZonesCommand::Capacity(args) => capacity(&args.target),
+        ZonesCommand::Reset(args) => act(&args.target, ZoneAction::Reset),
+        ZonesCommand::Open(args) => act(&args.target, ZoneAction::Open),
+        ZonesCommand::Close(args) => act(&args.target, ZoneAction::Close),
+        ZonesCommand::Finish(args) => act(&args.target, ZoneAction::Finish),
+    }
+}
+
+fn report(args: &ReportArgs) -> Result<(), CliError> {
+    let wanted = |zone: &Zone| {
+        let cond = args.cond.is_empty()
+            || CONDITIONS.iter().any(|(arg, cond, _)| *cond == zone.cond && args.cond.contains(arg));
+        let kind = match args.kind {
+            None => true,
+            Some(KindArg::Conv) => zone.kind == ZoneKind::Conventional,
+            Some(KindArg::Seq) => zone.kind == ZoneKind::Sequential,
+        };
+        cond && kind
+    };
+    let zones: Vec<Zone> = args.target.selected()?.into_iter().filter(wanted).collect();
+    if args.target.verbose {
+        eprintln!("found {} zones from {:#x}", zones.len(), args.target.offset);
+    }
+    if args.target.json {
+        return output::print_json(&json!({"zones": zones.iter().map(zone_to_json).collect::<Vec<_>>()}));
+    }
+    let mut lines = String::new();
+    zones.iter().for_each(|zone| write_zone(&mut lines, zone));
+    output::print(&lines)
+}
+
+/// The line of `blkzone report`.
+fn write_zone(lines: &mut String, zone: &Zone) {
+    let Zone { start, len, capacity, wp, kind, cond } = zone;
+    let wptr = if *kind == ZoneKind::Conventional { 0 } else { *wp - *start };
+    let short = CONDITIONS.iter().find(|(_, known, _)| known == cond).map_or("xx", |(_, _, short)| short);
+    let name = if *kind == ZoneKind::Conventional { "CONVENTIONAL" } else { "SEQ_WRITE_REQUIRED" };
+    // Writing to a string does not fail.
+    let _ = writeln!(
+        lines,
+        "  start: {:#011x}, len {len:#08x}, cap {capacity:#08x}, wptr {wptr:#08x} reset:0 non-seq:0, \
+         zcond:{:2}({short}) [type: {}({name})]",
+        start.0, *cond as u8, *kind as u8,
+    );
+}
+
+fn capacity(target: &TargetArgs) -> Result<(), CliError> {
+    let sum: u64 = target.selected()?.iter().map(|zone| zone.capacity).sum();
+    if target.json {
+        return output::print_json(&json!({"capacity": sum}));
+    }
+    output::print(&format!("{sum:#011x}\n"))
+}
+
+fn act(target: &TargetArgs, action: ZoneAction) -> Result<(), CliError> {
+    let zones = target.zones()?;
+    let (Some(first), Some(last)) = (zones.first(), zones.last()) else {
+        return Err(CliError::Failed(format!("{} has no zones", target.target)));
+    };
+    let (zone_sectors, end) = (first.len, (last.start + last.len).0);
+    let length = match target.count {
+        Some(count) => Some(count.saturating_mul(zone_sectors).min(end.saturating_sub(target.offset))),
+        None => target.length,
+    };
+    let refused = |message| CliError::Failed(format!("{}: {message}", target.target));
+    let range = ZoneRange::new(target.offset, length, end, zone_sectors).map_err(refused)?;
+    target.on_disk(
+        |path| apply_offline(path, action, range, &zones),
+        |client, device| {
+            let fields = json!({"device": device, "start": target.offset, "length": length});
+            client.call(&format!("zones.{}", action.name()), fields)?;
+            Ok(())
+        },
+    )?;
+    if target.json {
+        return output::print_json(&json!({"action": action.name(), "zones": range.count}));
+    }
+    if target.verbose {
+        let stop = target.offset + length.unwrap_or(end - target.offset);
+        println!(
+            "{}: {} of {} zones from {:#x} to {stop:#x}",
+            target.target,
+            action.name(),
+            range.count,
+            target.offset
+        );
+    }
+    Ok(())
+}
+
+/// Like the daemon: a reset of everything passes by the zones that cannot be reset.
+fn apply_offline(path: &Path, action: ZoneAction, range: ZoneRange, zones: &[Zone]) -> Result<(), ZonedDirError> {
+    let mut disk = Offline::open(path, None)?;
+    disk.notices().iter().for_each(|notice| eprintln!("{}: {notice}", path.display()));
+    for number in range.first..range.first + range.count {
+        let zone = ZoneNo(number as u32);
+        let passed_by = range.whole
+            && action == ZoneAction::Reset
+            && zones.get(zone.index()).is_some_and(|zone| {
+                matches!(zone.cond, Condition::NotWp | Condition::Empty | Condition::ReadOnly | Condition::Offline)
+            });
+        if passed_by {
+            continue;
+        }
+        match action {
+            ZoneAction::Reset => disk.reset_zone(zone)?,
+            ZoneAction::Open => disk.open_zone(zone)?,
+            ZoneAction::Close => disk.close_zone(zone)?,
+            ZoneAction::Finish => disk.finish_zone(zone)?,
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use shingle_core::sector::Sector;
+
+    use super::*;
+
+    #[test]
+    fn a_zone_is_printed_as_blkzone_prints_it() {
+        let mut lines = String::new();
+        let zone = Zone {
+            start: Sector(0x80000),
+            len: 0x80000,
+            capacity: 0x7f000,
+            wp: Sector(0x80010),
+            kind: ZoneKind::Sequential,
+            cond: Condition::ImplicitOpen,
+        };
+        write_zone(&mut lines, &zone);
+        write_zone(
+            &mut lines,
+            &Zone { start: Sector(0), wp: Sector(0), kind: ZoneKind::Conventional, cond: Condition::NotWp, ..zone },
+        );
+        let expected = "  start: 0x000080000, len 0x080000, cap 0x07f000, wptr 0x000010 reset:0 non-seq:0, zcond: 2(oi) \
+                        [type: 2(SEQ_WRITE_REQUIRED)]\n  start: 0x000000000, len 0x080000, cap 0x07f000, wptr 0x000000 \
+                        reset:0 non-seq:0, zcond: 0(nw) [type: 1(CONVENTIONAL)]\n";
+        assert_eq!(lines, expected);
+    }
+
+    #[test]
+    fn sectors_are_decimal_or_hexadecimal() {
+        assert_eq!((parse_sector("4096"), parse_sector("0x1000")), (Ok(4096), Ok(4096)));
+        assert!(parse_sector("4k").is_err());
+    }
+}

@@ -1,0 +1,431 @@
+//! What each request does.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use serde_json::{Map, Value, json};
+use shingle_core::block::{Bio, Op, Payload, Status};
+use shingle_core::plug::{PlugDump, WritePolicy, ZonePlug};
+use shingle_core::sector::Sector;
+use shingle_core::time::Duration as Span;
+use shingle_core::zone::Zone;
+
+use super::zones::{ZoneAction, ZoneRange, zone_to_json};
+use super::{ControlError, ErrorKind, MOST_ZONES, VERSION};
+use crate::config::Named;
+use crate::daemon::{Census, ShardInfo};
+use crate::mailbox::{MailboxError, Reply};
+use crate::shard::Shard;
+
+/// How long a device may take to become idle for a policy change.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Zones that one message to a shard handles.
+const BATCH: u64 = 256;
+/// Age from which a bio counts as stuck.
+const STUCK: Span = Span::from_millis(1000);
+
+/// Answers requests about a running stack.
+pub struct Operations {
+    /// One policy change at a time: two could open each other's doors.
+    switching: Mutex<()>,
+}
+
+/// The fields of a request, taken one by one; what is left over is a mistake.
+struct Fields(Map<String, Value>);
+
+impl Fields {
+    fn text(&mut self, key: &str) -> Result<Option<String>, ControlError> {
+        match self.0.shift_remove(key) {
+            None => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text)),
+            Some(other) => Err(bad(format!("`{key}` is {other}: write a string"))),
+        }
+    }
+
+    fn number(&mut self, key: &str) -> Result<Option<u64>, ControlError> {
+        match self.0.shift_remove(key) {
+            None | Some(Value::Null) => Ok(None),
+            Some(value) => {
+                value.as_u64().map(Some).ok_or_else(|| bad(format!("`{key}` is {value}: write a number from 0 up")))
+            }
+        }
+    }
+
+    fn finish(self) -> Result<(), ControlError> {
+        match self.0.keys().next() {
+            None => Ok(()),
+            Some(key) => Err(bad(format!("this operation has no field `{key}`: see docs/control-protocol.md"))),
+        }
+    }
+}
+
+fn bad(message: String) -> ControlError {
+    ControlError::new(ErrorKind::BadRequest, message)
+}
+
+impl From<MailboxError> for ControlError {
+    fn from(error: MailboxError) -> Self {
+        ControlError::new(ErrorKind::Stopped, error.to_string())
+    }
+}
+
+impl Operations {
+    /// Ready for requests.
+    pub fn new() -> Self {
+        Self { switching: Mutex::new(()) }
+    }
+
+    /// The response to one line.
+    pub fn respond(&self, census: &Census, line: &[u8]) -> Value {
+        let (id, result) = match serde_json::from_slice::<Value>(line) {
+            Ok(Value::Object(mut object)) => {
+                let id = object.shift_remove("id").unwrap_or(Value::Null);
+                (id, self.run(census, Fields(object)))
+            }
+            Ok(_) => (Value::Null, Err(bad("a request is a JSON object".into()))),
+            Err(error) => (Value::Null, Err(bad(format!("this is not JSON: {error}")))),
+        };
+        match result {
+            Ok(value) => json!({"v": VERSION, "id": id, "ok": value}),
+            Err(error) => json!({"v": VERSION, "id": id, "error": error.to_json()}),
+        }
+    }
+
+    fn run(&self, census: &Census, mut fields: Fields) -> Result<Value, ControlError> {
+        match fields.number("v")? {
+            Some(VERSION) => {}
+            other => {
+                let found = other.map_or("missing".to_owned(), |v| v.to_string());
+                let message = format!("`v` is {found}: this daemon speaks version {VERSION}");
+                return Err(ControlError::new(ErrorKind::UnsupportedVersion, message));
+            }
+        }
+        let op = fields.text("op")?.ok_or_else(|| bad("the request has no `op`".into()))?;
+        let action = op.strip_prefix("zones.").and_then(|name| ZoneAction::ALL.into_iter().find(|a| a.name() == name));
+        match (op.as_str(), action) {
+            ("status", _) => {
+                fields.finish()?;
+                status(census)
+            }
+            ("zones.report", _) => {
+                let device = device(census, &mut fields)?;
+                let (start, count) = (fields.number("start")?.unwrap_or(0), fields.number("count")?.unwrap_or(0));
+                fields.finish()?;
+                zones_report(device, start, count)
+            }
+            (_, Some(action)) => {
+                let device = device(census, &mut fields)?;
+                let (start, length) = (fields.number("start")?.unwrap_or(0), fields.number("length")?);
+                fields.finish()?;
+                zones_apply(device, action, start, length)
+            }
+            ("plugs", _) => {
+                let device = device(census, &mut fields)?;
+                fields.finish()?;
+                plugs(device)
+            }
+            ("policy", _) => {
+                let device = device(census, &mut fields)?;
+                let wanted = fields.text("policy")?;
+                fields.finish()?;
+                self.policy(device, wanted.as_deref())
+            }
+            _ => {
+                let known = "status, zones.report, zones.reset, zones.open, zones.close, zones.finish, plugs, policy";
+                Err(ControlError::new(ErrorKind::UnknownOp, format!("unknown operation `{op}`; known are: {known}")))
+            }
+        }
+    }
+
+    fn policy(&self, (shard, named): Device<'_>, wanted: Option<&str>) -> Result<Value, ControlError> {
+        let plug = plug_of(named)?;
+        let current = shard.mailbox.ask(move |shard| shard.stack.device::<ZonePlug>(plug).map(ZonePlug::policy))?;
+        let before = current.unwrap_or_default();
+        let Some(wanted) = wanted else {
+            return Ok(json!({"policy": before.name(), "before": before.name()}));
+        };
+        let wanted = wanted.parse::<WritePolicy>().map_err(|error| bad(error.to_string()))?;
+        let _one_at_a_time = self.switching.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        shard.mailbox.ask(move |shard| shard.stack.suspend(plug))?;
+        let switched = switch(shard, plug, wanted);
+        // Whatever happened: the door does not stay shut.
+        shard.mailbox.ask(move |shard| shard.stack.resume(plug))?;
+        switched.map(|()| json!({"policy": wanted.name(), "before": before.name()})).map_err(|mut error| {
+            error.message = format!("`{}` keeps policy {before}: {}", named.name, error.message);
+            error
+        })
+    }
+}
+
+fn switch(shard: &ShardInfo, plug: shingle_core::block::DeviceId, wanted: WritePolicy) -> Result<(), ControlError> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let tried = shard.mailbox.ask(move |shard| {
+            if !shard.stack.is_drained(plug) {
+                return None;
+            }
+            shard.stack.with_device::<ZonePlug, _>(plug, |plug, cx| plug.set_policy(wanted, cx))
+        })?;
+        match tried {
+            Some(Ok(())) => return Ok(()),
+            Some(Err(error)) if Instant::now() >= deadline => {
+                return Err(ControlError::new(ErrorKind::Busy, error.to_string()));
+            }
+            None if Instant::now() >= deadline => {
+                let message =
+                    format!("I/O in flight did not end within {} s; see `shingle status`", PATIENCE.as_secs());
+                return Err(ControlError::new(ErrorKind::Busy, message));
+            }
+            _ => std::thread::sleep(Duration::from_millis(2)),
+        }
+    }
+}
+
+type Device<'a> = (&'a ShardInfo, &'a Named);
+
+fn device<'a>(census: &'a Census, fields: &mut Fields) -> Result<Device<'a>, ControlError> {
+    let name = fields.text("device")?.ok_or_else(|| bad("the request has no `device`".into()))?;
+    census.find(&name).ok_or_else(|| {
+        let message = format!("there is no device `{name}`; there are: {}", census.names().join(", "));
+        ControlError::new(ErrorKind::UnknownDevice, message)
+    })
+}
+
+fn plug_of(named: &Named) -> Result<shingle_core::block::DeviceId, ControlError> {
+    named.plug.ok_or_else(|| {
+        let message = format!("`{}` is not a zoned disk: only those have plugs and a policy", named.name);
+        ControlError::new(ErrorKind::NotZoned, message)
+    })
+}
+
+fn not_zoned(named: &Named) -> ControlError {
+    ControlError::new(ErrorKind::NotZoned, format!("`{}` is not zoned", named.name))
+}
+
+/// Size and zone size of a zoned device.
+fn shape((shard, named): Device<'_>) -> Result<(u64, u64), ControlError> {
+    let id = named.device;
+    let shape = shard.mailbox.ask(move |shard| {
+        let limits = shard.stack.limits(id);
+        limits.zoned.as_ref().map(|zoned| (limits.capacity, u64::from(zoned.zone_sectors)))
+    })?;
+    shape.ok_or_else(|| not_zoned(named))
+}
+
+fn zones_report(device: Device<'_>, start: u64, count: u64) -> Result<Value, ControlError> {
+    let (shard, named) = device;
+    let (capacity, _) = shape(device)?;
+    if start >= capacity {
+        return Ok(json!({"zones": [], "next": null}));
+    }
+    let most = if count == 0 { MOST_ZONES } else { (count as usize).min(MOST_ZONES) };
+    let id = named.device;
+    let (status, zones) = shard.mailbox.ask_later(move |shard, reply: Reply<(Status, Vec<Zone>)>| {
+        let report = Bio::new(Op::ReportZones, Sector(start), 0, Payload::Zones(Vec::with_capacity(most)));
+        shard.submit(id, report, move |_, mut bio, status| {
+            let zones = match std::mem::take(&mut bio.payload) {
+                Payload::Zones(zones) => zones,
+                _ => Vec::new(),
+            };
+            reply.send((status, zones));
+        });
+    })?;
+    if !status.is_ok() {
+        return Err(refused(named, Op::ReportZones, status, start));
+    }
+    let next = zones.last().map(|zone| (zone.start + zone.len).0).filter(|end| *end < capacity);
+    Ok(json!({"zones": zones.iter().map(zone_to_json).collect::<Vec<_>>(), "next": next}))
+}
+
+fn refused(named: &Named, op: Op, status: Status, sector: u64) -> ControlError {
+    let message = format!("{} of `{}` at sector {sector} failed: {status}", op.name(), named.name);
+    ControlError { kind: ErrorKind::Io, message, refusal: Some((status.errno(), sector)) }
+}
+
+fn zones_apply(device: Device<'_>, action: ZoneAction, start: u64, length: Option<u64>) -> Result<Value, ControlError> {
+    let (shard, named) = device;
+    let (capacity, zone_sectors) = shape(device)?;
+    let range = ZoneRange::new(start, length, capacity, zone_sectors)
+        .map_err(|message| ControlError::new(ErrorKind::Invalid, message))?;
+    let done = || json!({"zones": range.count});
+    if range.whole && action == ZoneAction::Reset {
+        // As the kernel does it: one command, which passes by conventional and failed zones.
+        run_batch(shard, named, Op::ZoneResetAll, vec![0])?;
+        return Ok(done());
+    }
+    let mut zone = range.first;
+    let end = range.first + range.count;
+    while zone < end {
+        let stop = (zone + BATCH).min(end);
+        run_batch(shard, named, action.op(), (zone..stop).map(|zone| zone * zone_sectors).collect())?;
+        zone = stop;
+    }
+    Ok(done())
+}
+
+/// One bio for each sector, all at once; the failure with the lowest sector counts.
+fn run_batch(shard: &ShardInfo, named: &Named, op: Op, sectors: Vec<u64>) -> Result<(), ControlError> {
+    struct Gather {
+        left: usize,
+        failed: Option<(u64, Status)>,
+        reply: Option<Reply<Option<(u64, Status)>>>,
+    }
+    let id = named.device;
+    let failed = shard.mailbox.ask_later(move |shard: &mut Shard, reply| {
+        let gather = Gather { left: sectors.len(), failed: None, reply: Some(reply) };
+        let gather = std::rc::Rc::new(std::cell::RefCell::new(gather));
+        for sector in sectors {
+            let gather = gather.clone();
+            shard.submit(id, Bio::new(op, Sector(sector), 0, Payload::None), move |_, _, status| {
+                let mut gather = gather.borrow_mut();
+                gather.left -= 1;
+                if !status.is_ok() && gather.failed.is_none_or(|(first, _)| sector < first) {
+                    gather.failed = Some((sector, status));
+                }
+                if gather.left == 0
+                    && let Some(reply) = gather.reply.take()
+                {
+                    reply.send(gather.failed);
+                }
+            });
+        }
+    })?;
+    failed.map_or(Ok(()), |(sector, status)| Err(refused(named, op, status, sector)))
+}
+
+fn plugs((shard, named): Device<'_>) -> Result<Value, ControlError> {
+    let plug = plug_of(named)?;
+    let dump = shard.mailbox.ask(move |shard| {
+        let plug = shard.stack.device::<ZonePlug>(plug)?;
+        Some((plug.policy(), plug.active(), plug.dump().collect::<Vec<PlugDump>>()))
+    })?;
+    let (policy, active, dump) = dump.ok_or_else(|| not_zoned(named))?;
+    let plugs: Vec<Value> = dump
+        .iter()
+        .map(|plug| {
+            json!({
+                "zone": plug.zone.0,
+                "flags": plug.flags(),
+                "refs": plug.refs,
+                "condition": plug.condition,
+                "wp_offset": plug.wp_offset,
+                "pending": plug.pending,
+            })
+        })
+        .collect();
+    Ok(json!({"policy": policy.name(), "active": active, "plugs": plugs}))
+}
+
+fn status(census: &Census) -> Result<Value, ControlError> {
+    let mut devices: BTreeMap<usize, Value> = BTreeMap::new();
+    let (mut stuck, mut connections) = (Vec::new(), Vec::new());
+    let order: Vec<&str> =
+        census.plan.disks.iter().map(|d| &*d.name).chain(census.plan.devices.iter().map(|d| &*d.name)).collect();
+    for (number, shard) in census.shards.iter().enumerate() {
+        connections.push(shard.nbd.connections());
+        let built = shard.built.clone();
+        let (described, late) =
+            shard.mailbox.ask(move |shard| (describe_all(shard, &built.named), stuck_in(shard, &built.named)))?;
+        for (named, mut value) in shard.built.named.iter().zip(described) {
+            value["shard"] = json!(number);
+            value["path"] = json!(census.path_of(&named.name));
+            let place = order.iter().position(|name| *name == named.name).unwrap_or(order.len());
+            devices.insert(place, value);
+        }
+        stuck.extend(late.into_iter().map(|mut bio| {
+            bio["shard"] = json!(number);
+            bio
+        }));
+    }
+    let exports: Vec<Value> = census
+        .shards
+        .iter()
+        .flat_map(|shard| shard.exports.iter().map(move |export| (shard, export)))
+        .map(|(shard, export)| {
+            let device = shard.built.named.iter().find(|named| named.device == export.device);
+            let device = device.map(|named| named.name.as_str());
+            json!({"name": export.name, "device": device, "bytes": export.size(), "read_only": export.read_only})
+        })
+        .collect();
+    Ok(json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "pid": std::process::id(),
+        "uptime_s": census.started.elapsed().as_secs(),
+        "shards": census.shards.len(),
+        "listen": census.addresses.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "devices": devices.into_values().collect::<Vec<_>>(),
+        "exports": exports,
+        "connections": connections,
+        "stuck": stuck,
+    }))
+}
+
+fn describe_all(shard: &Shard, named: &[Named]) -> Vec<Value> {
+    named.iter().map(|named| describe(shard, named)).collect()
+}
+
+fn describe(shard: &Shard, named: &Named) -> Value {
+    let stack = &shard.stack;
+    let limits = stack.limits(named.device);
+    let counters = stack.counters(named.device);
+    let by_op = |numbers: &[u64; Op::COUNT]| -> Map<String, Value> {
+        let used = Op::ALL.into_iter().filter(|op| numbers[*op as usize] > 0);
+        used.map(|op| (op.name().to_ascii_lowercase(), json!(numbers[op as usize]))).collect()
+    };
+    let mut description = String::new();
+    // Writing to a string does not fail.
+    let _ = stack.describe(named.leaf, &mut description);
+    let zoned = limits.zoned.as_ref().map(|zoned| {
+        json!({
+            "zones": limits.zones(),
+            "zone_sectors": zoned.zone_sectors,
+            "max_open": zoned.max_open,
+            "max_active": zoned.max_active,
+            "max_append_sectors": zoned.max_append,
+        })
+    });
+    let mut value = json!({
+        "name": named.name,
+        "kind": named.kind,
+        "description": description,
+        "bytes": limits.capacity * 512,
+        "block_bytes": limits.logical_block_bytes,
+        "read_only": limits.read_only,
+        "write_cache": limits.write_cache,
+        "zoned": zoned,
+        "suspended": stack.is_suspended(named.device),
+        "counters": {
+            "ios": by_op(&counters.ios),
+            "sectors": by_op(&counters.sectors),
+            "errors": counters.errors,
+            "merges": counters.merges,
+            "in_flight": counters.in_flight,
+        },
+    });
+    if let Some(plug) = named.plug.and_then(|plug| stack.device::<ZonePlug>(plug)) {
+        value["policy"] = json!(plug.policy().name());
+        value["active_plugs"] = json!(plug.active());
+        value["plug_failure"] = json!(plug.failure().map(ToString::to_string));
+    }
+    value
+}
+
+fn stuck_in(shard: &Shard, named: &[Named]) -> Vec<Value> {
+    let name_of = |id| {
+        let mut name = String::new();
+        match named.iter().find(|named| named.device == id || named.leaf == id) {
+            Some(named) => name.clone_from(&named.name),
+            None => {
+                let _ = write!(name, "device {}", id.0);
+            }
+        }
+        name
+    };
+    let bios = shard.stuck(STUCK).into_iter().take(64);
+    bios.map(
+        |stuck| json!({"device": name_of(stuck.device), "age_ms": stuck.age.as_nanos() / 1_000_000, "bio": stuck.bio}),
+    )
+    .collect()
+}
