@@ -4,6 +4,7 @@
 //! - [`shard`]: one thread, one stack, one ring: wait, deliver, turn, pump.
 //! - [`serve`]: sockets and the sessions behind them.
 //! - [`mailbox`]: how other threads ask a shard for something.
+//! - [`patience`]: with what a killed process has not let go of yet.
 //! - [`disk`]: real disks as devices of a stack.
 //! - [`daemon`], [`control`]: a running stack, and the socket at which it can be asked.
 //! - [`bench`]: the load generator.
@@ -17,5 +18,6 @@ pub mod control;
 pub mod daemon;
 pub mod disk;
 pub mod mailbox;
+pub mod patience;
 pub mod serve;
 pub mod shard;

@@ -15,6 +15,7 @@ use slab::Slab;
 use super::transfer::{
     Alignment, ENOBUFS, Way, is_unsupported, lend, status_of, take_back, was_interrupted, way_of, zero_from,
 };
+use crate::patience::patiently;
 use crate::shard::device_token;
 
 /// How to open a file as a disk.
@@ -136,7 +137,7 @@ fn claim(path: &Path, kind: Kind, options: &Options) -> Result<OwnedFd, FileErro
         true => FlockOperation::NonBlockingLockShared,
         false => FlockOperation::NonBlockingLockExclusive,
     };
-    rustix::fs::flock(&file, lock).map_err(|errno| match errno {
+    patiently(|errno| *errno == Errno::WOULDBLOCK, || rustix::fs::flock(&file, lock)).map_err(|errno| match errno {
         Errno::WOULDBLOCK => FileErrorKind::InUse,
         errno => FileErrorKind::io("locking it", errno),
     })?;

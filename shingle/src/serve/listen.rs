@@ -13,6 +13,8 @@ use std::str::FromStr;
 use rustix::fs::Mode;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
+use crate::patience::patiently;
+
 /// Where a server listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
@@ -86,10 +88,10 @@ const BACKLOG: i32 = 128;
 impl Listener {
     /// Listens on `address`. A socket file that nobody listens on any more is replaced.
     pub fn bind(address: &Address) -> Result<Self, ListenError> {
-        let bound = match address {
+        let bound = patiently(Why::is_taken, || match address {
             Address::Unix(path) => bind_unix(path),
             Address::Tcp(address) => bind_tcp(*address),
-        };
+        });
         bound.map_err(|why| ListenError { address: address.clone(), why })
     }
 
@@ -176,6 +178,16 @@ enum Why {
     NoSocket,
     InUse,
     System(io::Error),
+}
+
+impl Why {
+    fn is_taken(&self) -> bool {
+        match self {
+            Why::InUse => true,
+            Why::System(error) => error.kind() == io::ErrorKind::AddrInUse,
+            Why::LongPath | Why::NoSocket => false,
+        }
+    }
 }
 
 impl ListenError {

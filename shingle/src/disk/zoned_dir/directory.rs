@@ -9,6 +9,7 @@ use shingle_core::sector::SECTOR_BYTES;
 use shingle_core::zone::{ZoneGeometry, ZoneKind, ZoneNo};
 
 use super::error::{ErrorKind, ZonedDirError};
+use crate::patience::patiently;
 
 /// An open directory.
 #[derive(Debug)]
@@ -70,7 +71,8 @@ impl Directory {
             Lock::Shared => FlockOperation::NonBlockingLockShared,
             Lock::Exclusive => FlockOperation::NonBlockingLockExclusive,
         };
-        rustix::fs::flock(&self.fd, operation).map_err(|errno| match errno {
+        let taken = |errno: &rustix::io::Errno| *errno == rustix::io::Errno::WOULDBLOCK;
+        patiently(taken, || rustix::fs::flock(&self.fd, operation)).map_err(|errno| match errno {
             rustix::io::Errno::WOULDBLOCK => ZonedDirError::new(&self.path, ErrorKind::InUse),
             errno => ZonedDirError::io(&self.path, "locking the directory", errno),
         })
