@@ -1,7 +1,7 @@
 //! Requests per second over one unix connection: ours against the servers that others use, with the same client, in turns
 //! within one run. Prints a table and, with `--json`, JSON.
 //!
-//! `cargo bench --bench nbd -- [--json] [--seconds N] [--rounds N] [--depth N] [--ours]`
+//! `cargo bench --bench nbd -- [--json] [--seconds N] [--rounds N] [--depth N] [--block BYTES] [--ours]`
 
 #[path = "support/client.rs"]
 mod client;
@@ -100,6 +100,7 @@ struct Options {
     time: Duration,
     rounds: usize,
     depth: usize,
+    block: usize,
 }
 
 impl Options {
@@ -115,6 +116,7 @@ impl Options {
             time: Duration::from_millis(number("--seconds", 1) as u64 * 1000),
             rounds: number("--rounds", 5),
             depth: number("--depth", 32),
+            block: number("--block", 4096),
         }
     }
 }
@@ -134,7 +136,7 @@ impl Contender {
         let _server = (self.start)(path)?;
         let mut client = connect(path)?;
         for (command, rates) in [READ, WRITE].into_iter().zip(&mut self.rates) {
-            let load = Load { command, block: 4096, depth: options.depth, span: SIZE };
+            let load = Load { command, block: options.block, depth: options.depth, span: SIZE };
             rates.push(client.run(&load, options.time / 5, options.time)?);
         }
         Ok(())
@@ -178,12 +180,13 @@ fn print(contenders: &[Contender], options: &Options) {
                 format!(r#"{{"server":"{}","read_iops":{read:.0},"write_iops":{write:.0}}}"#, c.name)
             })
             .collect();
-        println!(r#"{{"bench":"nbd","block":4096,"depth":{},"results":[{}]}}"#, options.depth, rows.join(","));
+        let Options { block, depth, .. } = options;
+        println!(r#"{{"bench":"nbd","block":{block},"depth":{depth},"results":[{}]}}"#, rows.join(","));
         return;
     }
     println!(
-        "NBD, 4 KiB random, {} in flight, one unix connection, median of {} rounds in turns",
-        options.depth, options.rounds
+        "NBD, {} bytes random, {} in flight, one unix connection, median of {} rounds in turns",
+        options.block, options.depth, options.rounds
     );
     println!("{:28} {:>12} {:>12} {:>12} {:>12}", "server", "read IOPS", "write IOPS", "ours/read", "ours/write");
     for contender in contenders {

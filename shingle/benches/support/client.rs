@@ -56,6 +56,7 @@ impl Client {
 
     /// Keeps `load.depth` requests in flight for `time`, after `warm_up`; returns requests per second.
     pub fn run(&mut self, load: &Load, warm_up: Duration, time: Duration) -> io::Result<f64> {
+        self.received.resize(RECEIVE_BYTES.max(2 * load.block), 0);
         self.queue(load, load.depth);
         self.send()?;
         let mut in_flight = load.depth;
