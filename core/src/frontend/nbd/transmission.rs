@@ -65,6 +65,10 @@ struct Refusal {
     message: &'static str,
 }
 
+fn refuse(error: u32, message: &'static str) -> Option<Refusal> {
+    Some(Refusal { error, message })
+}
+
 /// A connection in transmission.
 #[derive(Debug)]
 pub(super) struct Transmission {
@@ -196,10 +200,8 @@ impl Transmission {
 
     /// What is wrong with a request, as far as the export alone can tell ("Error values").
     fn refusal(&self, request: &Request) -> Option<Refusal> {
-        let export = self.export.as_ref();
-        let refuse = |error, message| Some(Refusal { error, message });
         let writes = matches!(request.command, command::WRITE | command::TRIM | command::WRITE_ZEROES);
-        if writes && export.read_only {
+        if writes && self.export.read_only {
             return refuse(error::EPERM, "the export is read-only");
         }
         let Some(flags) = self.known_flags(request.command) else {
@@ -208,10 +210,15 @@ impl Transmission {
         if request.flags & !flags != 0 {
             return refuse(error::EINVAL, "a flag does not go with this command");
         }
-        if request.command == command::FLUSH {
-            let plain = request.offset == 0 && request.length == 0;
-            return if plain { None } else { refuse(error::EINVAL, "a flush has no offset and no length") };
+        if request.command != command::FLUSH {
+            return self.refusal_of_range(request);
         }
+        let plain = request.offset == 0 && request.length == 0;
+        if plain { None } else { refuse(error::EINVAL, "a flush has no offset and no length") }
+    }
+
+    fn refusal_of_range(&self, request: &Request) -> Option<Refusal> {
+        let export = self.export.as_ref();
         if request.offset.checked_add(request.length).is_none_or(|end| end > export.size) {
             let grows = matches!(request.command, command::WRITE | command::WRITE_ZEROES);
             let error = if grows { error::ENOSPC } else { error::EINVAL };
