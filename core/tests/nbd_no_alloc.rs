@@ -1,46 +1,14 @@
 //! The data path of an NBD session allocates nothing once it is warm: counted by the allocator itself.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
+mod counting;
+
 use std::fmt;
 use std::sync::Arc;
 
+use counting::allocations;
 use shingle_core::block::{Bio, BlockDevice, Cx, Limits, PortId, Stack, Status};
 use shingle_core::frontend::nbd::{Export, Exports, Pool, Receive, Session, SessionLimits};
 use shingle_core::time::Instant;
-
-struct Counting;
-
-thread_local! {
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-fn count() {
-    ALLOCATIONS.with(|n| n.set(n.get() + 1));
-}
-
-// SAFETY: every call goes to the system's allocator unchanged; counting allocates nothing, as the counter is `const`.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count();
-        // SAFETY: the caller's promises are passed on.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promises are passed on.
-        unsafe { System.dealloc(memory, layout) }
-    }
-
-    unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        count();
-        // SAFETY: the caller's promises are passed on.
-        unsafe { System.realloc(memory, layout, size) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 /// Does everything at once, and nothing.
 struct Nothing(Limits);
@@ -151,9 +119,9 @@ fn a_warm_session_over_a_warm_stack_allocates_nothing() {
     let first = server.serve(&workload);
     assert!(first > 64 * 4096, "the reads were answered");
     server.serve(&workload);
-    let before = ALLOCATIONS.with(Cell::get);
+    let before = allocations();
     let again = server.serve(&workload);
-    assert_eq!(ALLOCATIONS.with(Cell::get) - before, 0, "allocations on the data path");
+    assert_eq!(allocations() - before, 0, "allocations on the data path");
     assert_eq!(again, first, "the same work was done");
     assert_eq!(server.pool.used(), 0);
 }

@@ -1,34 +1,14 @@
-//! The data path allocates nothing once it is warm: every policy, with queues, merges, appends, splits and layers.
+//! The data path allocates nothing once it is warm: every policy, with queues, merges, appends and layers.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+mod counting;
 
+use counting::allocations;
 use shingle_core::block::{Bio, Data, DeviceId, Op, Payload, PortId, Stack};
 use shingle_core::device::{NullConfig, NullDevice, NullZones};
 use shingle_core::plug::{PlugOptions, WritePolicy, ZonePlug};
 use shingle_core::sector::Sector;
 use shingle_core::target::Linear;
 use shingle_core::time::{Duration, Instant};
-
-struct Counting;
-
-static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
-
-// SAFETY: every call is passed on to the system's allocator as it came.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Relaxed);
-        // SAFETY: as above.
-        unsafe { System.alloc(layout) }
-    }
-    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        // SAFETY: as above.
-        unsafe { System.dealloc(memory, layout) }
-    }
-}
-
-#[global_allocator]
-static COUNTING: Counting = Counting;
 
 const ZONE: u64 = 4096;
 const ZONES: u64 = 64;
@@ -111,9 +91,9 @@ fn a_warm_stack_allocates_nothing() {
     for policy in WritePolicy::ALL {
         let mut load = Load::new(policy);
         load.run(200_000);
-        let before = ALLOCATIONS.load(Relaxed);
+        let before = allocations();
         load.run(200_000);
-        assert_eq!(ALLOCATIONS.load(Relaxed) - before, 0, "allocations under the policy {policy}");
+        assert_eq!(allocations() - before, 0, "allocations under the policy {policy}");
         let plugged = load.stack.counters(DeviceId(1));
         assert!(policy == WritePolicy::None || plugged.merges > 10_000, "nothing was merged under {policy}");
     }

@@ -337,23 +337,6 @@ fn read_only_and_offline_zones_refuse_writes_early_and_stay_so_through_reset_all
 }
 
 #[test]
-fn a_report_cures_a_zone_that_somebody_else_has_reset() {
-    let mut h = plug();
-    h.submit(write(zone(1), 8));
-    h.end(Status::Ok);
-    h.with_desk(|desk, _| {
-        let zone = desk.zone_mut(1);
-        (zone.wp, zone.cond) = (zone.start, shingle_core::zone::Condition::Empty);
-    });
-    h.submit(report());
-    h.end(Status::Ok);
-    let written = h.submit(write(zone(1), 8));
-    h.end(Status::Ok);
-    assert!(h.statuses().contains(&(written, Status::Ok)));
-    h.assert_clean();
-}
-
-#[test]
 fn flush_and_zone_management_of_conventional_zones_behave_as_on_a_disk() {
     let mut h = plug();
     let flushed = h.submit(flush());
