@@ -118,45 +118,52 @@ impl Transmission {
     /// Takes bytes off the front until they are used up, a bound is reached or the connection has to end.
     pub fn handle_bytes(&mut self, bytes: &mut &[u8], pool: &mut Pool, out: &mut Outbox) -> Option<Close> {
         loop {
-            match &mut self.incoming {
-                Incoming::Header if self.pending.len() + out.unsent() >= self.limits.requests => return None,
+            let goes_on = match self.incoming {
+                Incoming::Header if self.pending.len() + out.unsent() >= self.limits.requests => false,
                 Incoming::Header => match self.header(bytes)? {
-                    Ok(request) => {
-                        let close = self.handle_request(request, pool, out);
-                        if close.is_some() {
-                            return close;
-                        }
-                    }
                     Err(magic) => return Some(Close::RequestMagic(magic)),
+                    Ok(request) => match self.handle_request(request, pool, out) {
+                        None => true,
+                        close => return close,
+                    },
                 },
-                Incoming::Waiting(_) => {
-                    if !self.resume(pool) {
-                        return None;
-                    }
-                }
-                Incoming::Lent(_) => return None,
-                Incoming::Payload { data, filled, .. } => {
-                    let (front, rest) = bytes.split_at(bytes.len().min(data.len() - *filled));
-                    data.write(*filled, front);
-                    *filled += front.len();
-                    *bytes = rest;
-                    if *filled < data.len() {
-                        return None;
-                    }
-                    self.payload_complete();
-                }
-                Incoming::Drain { request, left, refusal } => {
-                    let drained = (*left).min(bytes.len() as u64);
-                    *bytes = &bytes[drained as usize..];
-                    *left -= drained;
-                    if *left > 0 {
-                        return None;
-                    }
-                    out.reply(self.headers, request, refusal.error, refusal.message);
-                    self.incoming = Incoming::Header;
-                }
+                Incoming::Waiting(_) => self.resume(pool),
+                Incoming::Payload { .. } => self.fill(bytes),
+                Incoming::Lent(_) => false,
+                Incoming::Drain { .. } => self.drain(bytes, out),
+            };
+            if !goes_on {
+                return None;
             }
         }
+    }
+
+    /// Moves bytes into the memory of a WRITE. Whether it is full.
+    fn fill(&mut self, bytes: &mut &[u8]) -> bool {
+        let Incoming::Payload { data, filled, .. } = &mut self.incoming else { return false };
+        let (front, rest) = bytes.split_at(bytes.len().min(data.len() - *filled));
+        data.write(*filled, front);
+        *filled += front.len();
+        *bytes = rest;
+        if *filled < data.len() {
+            return false;
+        }
+        self.payload_complete();
+        true
+    }
+
+    /// Reads over a payload, then refuses its request. Whether it came to its end.
+    fn drain(&mut self, bytes: &mut &[u8], out: &mut Outbox) -> bool {
+        let Incoming::Drain { request, left, refusal } = &mut self.incoming else { return false };
+        let drained = (*left).min(bytes.len() as u64);
+        *bytes = &bytes[drained as usize..];
+        *left -= drained;
+        if *left > 0 {
+            return false;
+        }
+        out.reply(self.headers, request, refusal.error, refusal.message);
+        self.incoming = Incoming::Header;
+        true
     }
 
     /// The next header if all of it is there.
