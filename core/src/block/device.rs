@@ -6,9 +6,9 @@ use core::fmt;
 
 use super::bio::{Bio, DeviceId, Owner};
 use super::effects::{Effects, Hop};
+use super::event::Event;
 use super::limits::Limits;
-use super::payload::Payload;
-use super::stack::Meter;
+use super::meter::Meter;
 use super::status::Status;
 use super::trace::Action;
 use crate::time::Instant;
@@ -52,22 +52,6 @@ pub trait BlockDevice: Any {
 
     /// Writes one line: the kind of device and its parameters.
     fn describe(&self, out: &mut dyn fmt::Write) -> fmt::Result;
-}
-
-/// What reaches a device other than bios.
-#[derive(Debug)]
-pub enum Event {
-    /// A timer set with [`Cx::wake_at`] is due.
-    Timer(u64),
-    /// I/O outside of the stack is done.
-    Done {
-        /// What the device called it.
-        word: u64,
-        /// The result of the system call: bytes, or a negative errno.
-        result: i32,
-        /// The memory that was lent for it.
-        payload: Payload,
-    },
 }
 
 /// The per-call handle of a device: the effects it may have.

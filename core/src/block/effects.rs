@@ -8,7 +8,7 @@ use core::cmp::Reverse;
 use slab::Slab;
 
 use super::bio::{Bio, DeviceId, Frame, Op, Owner, PortId};
-use super::device::Event;
+use super::event::Event;
 use super::status::Status;
 use super::trace::{Action, Trace};
 use crate::sector::Sector;

@@ -6,50 +6,16 @@ use alloc::vec::Vec;
 use core::any::Any;
 use core::fmt;
 
-use super::bio::{Bio, DeviceId, FRAMES, Frame, Op, Owner, PortId};
+use super::bio::{Bio, DeviceId, FRAMES, Frame, Owner, PortId};
 use super::check::{Entry, Gate, check};
-use super::device::{BlockDevice, Cx, Event};
+use super::device::{BlockDevice, Cx};
 use super::effects::{Completion, Effects, Hop, Port};
+use super::event::Event;
 use super::limits::{Limits, LimitsError};
+use super::meter::{Counters, Meter};
 use super::status::Status;
 use super::trace::{Action, Trace};
 use crate::time::Instant;
-
-/// What a device has done. Plain numbers: one thread owns a stack.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Counters {
-    /// Bios that arrived, by [`Op`].
-    pub ios: [u64; Op::COUNT],
-    /// Their sectors, by [`Op`].
-    pub sectors: [u64; Op::COUNT],
-    /// Bios that ended in this device with a failure.
-    pub errors: u64,
-    /// Bios that this device merged into others.
-    pub merges: u64,
-    /// Bios that it holds or has sent on and wants back.
-    pub in_flight: u64,
-}
-
-/// [`Counters`] as the hop loop keeps them.
-#[derive(Default)]
-pub(super) struct Meter {
-    /// Bios and their sectors that arrived, by operation.
-    pub arrived: [(u64, u64); Op::COUNT],
-    /// Bios that came to be here: own ones, and second pieces.
-    pub made: u64,
-    /// Bios that ended here, or went on for good.
-    pub left: u64,
-    pub errors: u64,
-    pub merges: u64,
-}
-
-impl Meter {
-    /// Bios that the device holds or wants back.
-    fn custody(&self) -> u64 {
-        let arrived: u64 = self.arrived.iter().map(|(bios, _)| bios).sum();
-        arrived + self.made - self.left
-    }
-}
 
 struct Slot {
     device: Box<dyn BlockDevice>,
@@ -343,10 +309,7 @@ impl Stack {
     /// What device `id` has done so far.
     #[must_use]
     pub fn counters(&self, id: DeviceId) -> Counters {
-        let meter = &self.slots[id.0 as usize].meter;
-        let Meter { arrived, errors, merges, .. } = *meter;
-        let (ios, sectors) = (arrived.map(|(bios, _)| bios), arrived.map(|(_, sectors)| sectors));
-        Counters { ios, sectors, errors, merges, in_flight: meter.custody() }
+        self.slots[id.0 as usize].meter.counters()
     }
 
     /// Writes the device's one-line description.

@@ -20,6 +20,8 @@
 //! a slot with a queue for the zones in which something waits. Facts: `block/blk-zoned.c` of Linux 7.2.
 
 mod dump;
+mod learn;
+mod merge;
 mod policy;
 mod queue;
 mod verify;

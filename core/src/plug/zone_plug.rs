@@ -16,11 +16,11 @@ use crate::sector::Sector;
 use crate::zone::ZoneNo;
 
 /// The word of a report that the plug sent itself.
-const OWN: u64 = 1;
+pub(super) const OWN: u64 = 1;
 
 /// What the plug is waiting for, other than writes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum State {
+pub(super) enum State {
     /// Its own report, to learn the zones. What needs an order waits.
     Learning,
     /// Nothing.
@@ -34,22 +34,22 @@ enum State {
 /// Orders writes to the zones of the device below.
 pub struct ZonePlug {
     below: [DeviceId; 1],
-    limits: Limits,
+    pub(super) limits: Limits,
     pub(super) zones: Zones,
     pub(super) nodes: Nodes,
     pub(super) slots: Slab<Slot>,
     pub(super) lock: ZoneLock,
     policy: WritePolicy,
     emulate_append: bool,
-    max_segments: usize,
-    state: State,
+    pub(super) max_segments: usize,
+    pub(super) state: State,
     /// Ordered bios that arrived while the plug was learning or emptying.
-    behind: List,
-    reset_all: Option<Box<Bio>>,
+    pub(super) behind: List,
+    pub(super) reset_all: Option<Box<Bio>>,
     /// Reports in flight; what changes meanwhile is not learned from them.
-    reports: u32,
+    pub(super) reports: u32,
     /// Empty segment lists of merged writes, kept for their capacity.
-    spare: Vec<Vec<Data>>,
+    pub(super) spare: Vec<Vec<Data>>,
 }
 
 impl ZonePlug {
@@ -378,7 +378,7 @@ impl ZonePlug {
     }
 
     #[inline]
-    fn touch(&mut self, zone: ZoneNo) {
+    pub(super) fn touch(&mut self, zone: ZoneNo) {
         if self.reports > 0 {
             self.zones.at_mut(zone).set(Bit::Touched, true);
         }
@@ -479,150 +479,9 @@ impl ZonePlug {
     }
 }
 
-/// Merging of writes that wait.
-impl ZonePlug {
-    /// Puts `first` and the contiguous writes behind it into one command, as far as the limits go.
-    fn merge(&mut self, zone: ZoneNo, slot: usize, first: Box<Bio>, cx: &mut Cx<'_>) -> Box<Bio> {
-        let (end, longest) = (first.end(), self.limits.max_sectors.unwrap_or(u32::MAX));
-        let fits = longest.min(self.zones.capacity_of(zone).saturating_sub(self.zones.offset(first.sector)));
-        let mergeable = is_mergeable(&first)
-            && self.max_segments > 1
-            && self.next_merges(slot, first.flags, end, fits.saturating_sub(first.sectors))
-            && self.zones.place(zone, first.op, first.sector, first.sectors).is_ok();
-        if !mergeable {
-            return first;
-        }
-        let mut segments = self.spare.pop().unwrap_or_else(|| Vec::with_capacity(self.max_segments));
-        let (sector, flags, since) = (first.sector, first.flags, first.since);
-        let mut sectors = 0;
-        let mut next = Some(first);
-        while let Some(mut bio) = next {
-            if sectors > 0 {
-                cx.merged(&bio);
-            }
-            sectors += bio.sectors;
-            if let Payload::Data(data) = core::mem::take(&mut bio.payload) {
-                segments.push(data);
-            }
-            self.nodes.push(&mut self.slots[slot].riding, bio);
-            let more = segments.len() < self.max_segments
-                && self.next_merges(slot, flags, sector + u64::from(sectors), fits - sectors);
-            next = if more { self.nodes.pop(&mut self.slots[slot].waiting) } else { None };
-        }
-        self.zones.at_mut(zone).set(Bit::Merged, true);
-        let mut carrier = Bio::new(Op::Write, sector, sectors, Payload::Segments(segments)).with_flags(flags);
-        carrier.since = since;
-        cx.own_bio(carrier)
-    }
-
-    /// Whether the next waiting bio continues a write that ends at `end` and has room for `room` sectors more.
-    fn next_merges(&self, slot: usize, flags: Flags, end: Sector, room: u32) -> bool {
-        self.nodes
-            .front(&self.slots[slot].waiting)
-            .is_some_and(|next| is_mergeable(next) && next.flags == flags && next.sector == end && next.sectors <= room)
-    }
-
-    /// Gives a merged write's memory back to the bios it came from, and ends them.
-    fn unmerge(&mut self, zone: ZoneNo, mut carrier: Box<Bio>, status: Status, cx: &mut Cx<'_>) {
-        self.zones.at_mut(zone).set(Bit::Merged, false);
-        let slot = self.zones.at(zone).slot().expect("a merged write has a slot");
-        let Payload::Segments(mut segments) = core::mem::take(&mut carrier.payload) else {
-            unreachable!("a device below kept the payload of {carrier:?}")
-        };
-        for data in segments.drain(..) {
-            let mut bio = self.nodes.pop(&mut self.slots[slot].riding).expect("a rider for each segment");
-            bio.payload = Payload::Data(data);
-            cx.complete(bio, status);
-        }
-        self.spare.push(segments);
-        cx.recycle(carrier);
-    }
-}
-
-/// Reports and the reset of all zones.
-impl ZonePlug {
-    pub(super) fn report(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
-        self.reports += 1;
-        cx.submit(self.below[0], bio, 0);
-    }
-
-    fn reported(&mut self, bio: Box<Bio>, status: Status, word: u64, cx: &mut Cx<'_>) {
-        if word == OWN {
-            return self.learned(bio, status, cx);
-        }
-        if let (Status::Ok, Payload::Zones(report)) = (status, &bio.payload) {
-            report.iter().for_each(|zone| self.zones.learn(zone));
-        }
-        self.reports -= 1;
-        if self.reports == 0 {
-            self.zones.forget_touched();
-        }
-        cx.complete(bio, status);
-    }
-
-    fn learned(&mut self, bio: Box<Bio>, status: Status, cx: &mut Cx<'_>) {
-        let zone_sectors = self.limits.zoned.as_ref().map_or(0, |zoned| zoned.zone_sectors);
-        let zones = match &bio.payload {
-            Payload::Zones(report) if status.is_ok() => {
-                Zones::from_report(report, zone_sectors, self.limits.capacity).map_err(PlugError::Report)
-            }
-            _ => Err(PlugError::NoReport(status)),
-        };
-        match zones {
-            Ok(zones) => (self.zones, self.state) = (zones, State::Ready),
-            Err(error) => self.state = State::Failed(error),
-        }
-        cx.recycle(bio);
-        self.replay(cx);
-    }
-
-    /// Takes what waited behind, up to the next bio that makes others wait.
-    fn replay(&mut self, cx: &mut Cx<'_>) {
-        while matches!(self.state, State::Ready | State::Failed(_)) {
-            let Some(bio) = self.nodes.pop(&mut self.behind) else { return };
-            self.submit(bio, cx);
-        }
-    }
-
-    fn empty(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
-        if self.state != State::Ready {
-            return self.wait_behind(bio, cx);
-        }
-        self.state = State::Emptying;
-        self.reset_all = Some(bio);
-        if self.zones.busy == 0 {
-            self.send_reset_all(cx);
-        }
-    }
-
-    fn send_reset_all(&mut self, cx: &mut Cx<'_>) {
-        if let Some(bio) = self.reset_all.take() {
-            cx.submit(self.below[0], bio, 0);
-        }
-    }
-
-    fn emptied(&mut self, bio: Box<Bio>, status: Status, cx: &mut Cx<'_>) {
-        for zone in (0..self.zones.len() as u32).map(ZoneNo) {
-            self.touch(zone);
-            if status.is_ok() {
-                self.zones.manage(Op::ZoneResetAll, zone);
-            }
-        }
-        self.state = State::Ready;
-        cx.complete(bio, status);
-        self.replay(cx);
-    }
-}
-
 /// Whether a device that answers so has not moved the zone's write pointer.
 fn refused_untouched(status: Status) -> bool {
     matches!(status, Status::NotSupported | Status::ZoneOpenResource | Status::ZoneActiveResource | Status::ReadOnly)
-}
-
-/// Whether a waiting bio may become part of a longer one: plain writes from one piece of memory.
-fn is_mergeable(bio: &Bio) -> bool {
-    let plain = !bio.flags.has(Flags::FUA) && !bio.flags.has(Flags::PREFLUSH);
-    bio.op == Op::Write && plain && matches!(bio.payload, Payload::Data(_))
 }
 
 /// Why a plug does not work or cannot change now.

@@ -1,0 +1,82 @@
+//! Reports, which teach the plug where the write pointers are, and the reset of all zones, which waits for them all.
+
+use alloc::boxed::Box;
+
+use super::zone_plug::{OWN, PlugError, State, ZonePlug};
+use super::zones::Zones;
+use crate::block::{Bio, BlockDevice, Cx, Op, Payload, Status};
+use crate::zone::ZoneNo;
+
+impl ZonePlug {
+    pub(super) fn report(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
+        self.reports += 1;
+        cx.submit(self.below_id(), bio, 0);
+    }
+
+    pub(super) fn reported(&mut self, bio: Box<Bio>, status: Status, word: u64, cx: &mut Cx<'_>) {
+        if word == OWN {
+            return self.learned(bio, status, cx);
+        }
+        if let (Status::Ok, Payload::Zones(report)) = (status, &bio.payload) {
+            report.iter().for_each(|zone| self.zones.learn(zone));
+        }
+        self.reports -= 1;
+        if self.reports == 0 {
+            self.zones.forget_touched();
+        }
+        cx.complete(bio, status);
+    }
+
+    fn learned(&mut self, bio: Box<Bio>, status: Status, cx: &mut Cx<'_>) {
+        let zone_sectors = self.limits.zoned.as_ref().map_or(0, |zoned| zoned.zone_sectors);
+        let zones = match &bio.payload {
+            Payload::Zones(report) if status.is_ok() => {
+                Zones::from_report(report, zone_sectors, self.limits.capacity).map_err(PlugError::Report)
+            }
+            _ => Err(PlugError::NoReport(status)),
+        };
+        match zones {
+            Ok(zones) => (self.zones, self.state) = (zones, State::Ready),
+            Err(error) => self.state = State::Failed(error),
+        }
+        cx.recycle(bio);
+        self.replay(cx);
+    }
+
+    /// Takes what waited behind, up to the next bio that makes others wait.
+    fn replay(&mut self, cx: &mut Cx<'_>) {
+        while matches!(self.state, State::Ready | State::Failed(_)) {
+            let Some(bio) = self.nodes.pop(&mut self.behind) else { return };
+            self.submit(bio, cx);
+        }
+    }
+
+    pub(super) fn empty(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
+        if self.state != State::Ready {
+            return self.wait_behind(bio, cx);
+        }
+        self.state = State::Emptying;
+        self.reset_all = Some(bio);
+        if self.zones.busy == 0 {
+            self.send_reset_all(cx);
+        }
+    }
+
+    pub(super) fn send_reset_all(&mut self, cx: &mut Cx<'_>) {
+        if let Some(bio) = self.reset_all.take() {
+            cx.submit(self.below_id(), bio, 0);
+        }
+    }
+
+    pub(super) fn emptied(&mut self, bio: Box<Bio>, status: Status, cx: &mut Cx<'_>) {
+        for zone in (0..self.zones.len() as u32).map(ZoneNo) {
+            self.touch(zone);
+            if status.is_ok() {
+                self.zones.manage(Op::ZoneResetAll, zone);
+            }
+        }
+        self.state = State::Ready;
+        cx.complete(bio, status);
+        self.replay(cx);
+    }
+}

@@ -1,0 +1,75 @@
+//! Writes that wait behind each other leave as one command.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use super::zone_plug::ZonePlug;
+use super::zones::Bit;
+use crate::block::{Bio, Cx, Flags, Op, Payload, Status};
+use crate::sector::Sector;
+use crate::zone::ZoneNo;
+
+impl ZonePlug {
+    /// Puts `first` and the contiguous writes behind it into one command, as far as the limits go.
+    pub(super) fn merge(&mut self, zone: ZoneNo, slot: usize, first: Box<Bio>, cx: &mut Cx<'_>) -> Box<Bio> {
+        let (end, longest) = (first.end(), self.limits.max_sectors.unwrap_or(u32::MAX));
+        let fits = longest.min(self.zones.capacity_of(zone).saturating_sub(self.zones.offset(first.sector)));
+        let mergeable = is_mergeable(&first)
+            && self.max_segments > 1
+            && self.next_merges(slot, first.flags, end, fits.saturating_sub(first.sectors))
+            && self.zones.place(zone, first.op, first.sector, first.sectors).is_ok();
+        if !mergeable {
+            return first;
+        }
+        let mut segments = self.spare.pop().unwrap_or_else(|| Vec::with_capacity(self.max_segments));
+        let (sector, flags, since) = (first.sector, first.flags, first.since);
+        let mut sectors = 0;
+        let mut next = Some(first);
+        while let Some(mut bio) = next {
+            if sectors > 0 {
+                cx.merged(&bio);
+            }
+            sectors += bio.sectors;
+            if let Payload::Data(data) = core::mem::take(&mut bio.payload) {
+                segments.push(data);
+            }
+            self.nodes.push(&mut self.slots[slot].riding, bio);
+            let more = segments.len() < self.max_segments
+                && self.next_merges(slot, flags, sector + u64::from(sectors), fits - sectors);
+            next = if more { self.nodes.pop(&mut self.slots[slot].waiting) } else { None };
+        }
+        self.zones.at_mut(zone).set(Bit::Merged, true);
+        let mut carrier = Bio::new(Op::Write, sector, sectors, Payload::Segments(segments)).with_flags(flags);
+        carrier.since = since;
+        cx.own_bio(carrier)
+    }
+
+    /// Whether the next waiting bio continues a write that ends at `end` and has room for `room` sectors more.
+    fn next_merges(&self, slot: usize, flags: Flags, end: Sector, room: u32) -> bool {
+        self.nodes
+            .front(&self.slots[slot].waiting)
+            .is_some_and(|next| is_mergeable(next) && next.flags == flags && next.sector == end && next.sectors <= room)
+    }
+
+    /// Gives a merged write's memory back to the bios it came from, and ends them.
+    pub(super) fn unmerge(&mut self, zone: ZoneNo, mut carrier: Box<Bio>, status: Status, cx: &mut Cx<'_>) {
+        self.zones.at_mut(zone).set(Bit::Merged, false);
+        let slot = self.zones.at(zone).slot().expect("a merged write has a slot");
+        let Payload::Segments(mut segments) = core::mem::take(&mut carrier.payload) else {
+            unreachable!("a device below kept the payload of {carrier:?}")
+        };
+        for data in segments.drain(..) {
+            let mut bio = self.nodes.pop(&mut self.slots[slot].riding).expect("a rider for each segment");
+            bio.payload = Payload::Data(data);
+            cx.complete(bio, status);
+        }
+        self.spare.push(segments);
+        cx.recycle(carrier);
+    }
+}
+
+/// Whether a waiting bio may become part of a longer one: plain writes from one piece of memory.
+fn is_mergeable(bio: &Bio) -> bool {
+    let plain = !bio.flags.has(Flags::FUA) && !bio.flags.has(Flags::PREFLUSH);
+    bio.op == Op::Write && plain && matches!(bio.payload, Payload::Data(_))
+}
