@@ -298,29 +298,6 @@ fn counters_count_by_operation_and_failures_where_they_happen() {
 }
 
 #[test]
-#[should_panic(expected = "dropped uncompleted")]
-#[cfg(debug_assertions)]
-fn a_bio_that_is_dropped_uncompleted_is_noticed() {
-    struct Forgetful(Limits);
-    impl BlockDevice for Forgetful {
-        fn limits(&self) -> &Limits {
-            &self.0
-        }
-        fn submit(&mut self, bio: Box<Bio>, _: &mut Cx<'_>) {
-            drop(bio);
-        }
-        fn describe(&self, _: &mut dyn std::fmt::Write) -> std::fmt::Result {
-            Ok(())
-        }
-    }
-    let mut stack = Stack::new();
-    let top = stack.add(Box::new(Forgetful(Limits::new(8)))).unwrap();
-    let port = stack.open_port();
-    stack.submit(port, 0, top, Box::new(read(0, 1)));
-    stack.turn(Instant::ZERO);
-}
-
-#[test]
 fn a_stack_may_crash_with_bios_in_flight() {
     let mut h = watched(Desk::regular());
     h.submit_all([write(0, 8), write(8, 8)]);
