@@ -454,3 +454,17 @@ fn held_bios_are_shown_for_the_stuck_io_report() {
     assert_eq!(held.iter().filter(|(device, _)| *device == h.top).count(), 5);
     assert_eq!(held.iter().filter(|(device, _)| *device == h.desk).count(), 1);
 }
+
+#[test]
+fn a_plug_that_is_still_learning_does_not_learn_twice() {
+    use shingle_core::plug::PlugError;
+    let mut stack = shingle_core::block::Stack::new();
+    let disk = stack.add(Box::new(Desk::zoned(4, ZONE, ZONE, 0))).unwrap();
+    let limits = stack.limits(disk).clone();
+    let top = stack.add(Box::new(ZonePlug::new(disk, &limits, PlugOptions::default()).unwrap())).unwrap();
+    // A second report could be answered late, and put old write pointers in the place of newer ones.
+    let early = stack.with_device(top, |plug: &mut ZonePlug, cx| plug.set_policy(WritePolicy::None, cx));
+    assert_eq!(early, Some(Err(PlugError::Busy)));
+    while stack.step() {}
+    assert_eq!(stack.device::<Desk>(disk).unwrap().held().len(), 1);
+}

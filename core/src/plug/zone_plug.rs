@@ -142,14 +142,18 @@ impl ZonePlug {
 
     /// Asks the device for all of its zones and believes the answer. The plug must be idle; bios wait meanwhile.
     pub fn revalidate(&mut self, cx: &mut Cx<'_>) -> Result<(), PlugError> {
-        if !self.is_idle() && self.zones.len() != 0 {
+        if !self.is_idle() {
             return Err(PlugError::Busy);
         }
+        self.ask_for_report(cx);
+        Ok(())
+    }
+
+    fn ask_for_report(&mut self, cx: &mut Cx<'_>) {
         self.state = State::Learning;
         let room = Vec::with_capacity(self.limits.zones() as usize);
         let report = cx.own_bio(Bio::new(Op::ReportZones, Sector::ZERO, 0, Payload::Zones(room)));
         cx.submit(self.below[0], report, OWN);
-        Ok(())
     }
 }
 
@@ -163,7 +167,7 @@ impl BlockDevice for ZonePlug {
     }
 
     fn attached(&mut self, cx: &mut Cx<'_>) {
-        self.revalidate(cx).expect("a new plug is idle");
+        self.ask_for_report(cx);
     }
 
     fn submit(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
