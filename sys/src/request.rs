@@ -180,6 +180,16 @@ pub(crate) struct Headers {
 const MOST_VECTORS: usize = 1024;
 
 impl Headers {
+    /// Headers that hold 64 vectors without growing, which is more than most requests need.
+    pub(crate) fn with_room() -> Self {
+        Self { vectors: Vec::with_capacity(64), message: None }
+    }
+
+    /// Whether the kernel reads nothing here.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.vectors.is_empty()
+    }
+
     fn clear(&mut self) {
         self.vectors.clear();
     }

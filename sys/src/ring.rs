@@ -41,7 +41,7 @@ pub struct Completion {
 struct Slot {
     token: Token,
     request: Request,
-    /// Read by the kernel until the completion.
+    /// Read by the kernel until the completion; empty, without memory, if the request needs none.
     headers: Headers,
 }
 
@@ -85,7 +85,7 @@ impl Ring {
             can_truncate: probed && probe.is_supported(opcode::Ftruncate::CODE),
             uring,
             slots: Slab::with_capacity(ENTRIES as usize),
-            spare_headers: Vec::with_capacity(ENTRIES as usize),
+            spare_headers: (0..ENTRIES / 4).map(|_| Headers::with_room()).collect(),
             backlog: VecDeque::with_capacity(ENTRIES as usize),
             ready: VecDeque::with_capacity(16),
             in_kernel: 0,
@@ -98,14 +98,17 @@ impl Ring {
         if self.slots.len() == MOST_REQUESTS {
             return Err(request);
         }
-        let mut headers = self.spare_headers.pop().unwrap_or_default();
         let index = self.slots.vacant_key();
         if let (Request::Truncate { file, len }, false) = (&request, self.can_truncate) {
             let result = crate::unix::truncate(file, *len);
             self.ready.push_back((index, result.map_or_else(|e| -e.raw_os_error().unwrap_or(libc::EIO), |()| 0)));
-            self.slots.insert(Slot { token, request, headers });
+            self.slots.insert(Slot { token, request, headers: Headers::default() });
         } else {
+            let mut headers = self.spare_headers.pop().unwrap_or_else(Headers::with_room);
             let entry = request.entry(&mut headers).user_data(index as u64);
+            if headers.is_empty() {
+                self.spare_headers.push(mem::take(&mut headers));
+            }
             self.slots.insert(Slot { token, request, headers });
             self.enqueue(entry);
         }
@@ -180,7 +183,9 @@ impl Ring {
 
     fn finish(&mut self, index: usize, result: i32) -> Completion {
         let Slot { token, mut request, headers } = self.slots.remove(index);
-        self.spare_headers.push(headers);
+        if !headers.is_empty() {
+            self.spare_headers.push(headers);
+        }
         if let Request::Accept { accepted, .. } = &mut request
             && result >= 0
         {
