@@ -113,7 +113,11 @@ impl ZonedDir {
     pub(super) fn write_failed(&mut self, job: usize, result: i32, cx: &mut Cx<'_>) {
         let status = if result == 0 { Status::Io } else { status_of(result) };
         let zone = self.jobs[job].zone;
-        self.notice(zone, format_args!("a write failed: {status} (errno {})", -result));
+        let next_step = match status {
+            Status::NoSpace => "free space on its file system, or raise the limit",
+            _ => "check the kernel log",
+        };
+        self.notice(zone, format_args!("a change failed: {status} (errno {}); {next_step}", -result));
         self.learn_write_pointer(job, zone);
         let durable = matches!(&self.jobs[job].work, Work::Bio(bio) if bio.flags.has(Flags::FUA));
         if durable && !matches!(status, Status::NoSpace | Status::Resource) {
