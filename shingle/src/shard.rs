@@ -320,6 +320,11 @@ impl Shard {
         Ok(())
     }
 
+    /// Keeps the next round from waiting: whoever drives this shard has more to submit.
+    pub fn hurry(&mut self) {
+        self.again = true;
+    }
+
     /// One round: waits for the kernel, but not past the next deadline, then does what is due.
     pub fn round(&mut self) -> Result<(), ShardError> {
         self.ring.wait(self.sleep().map(|d| time::Duration::from_nanos(d.as_nanos()))).map_err(ShardError::Wait)?;

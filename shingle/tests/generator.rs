@@ -102,7 +102,7 @@ fn a_block_that_changed_on_the_device_is_found() {
     let options = JobOptions { verify: Some(Verify::Crc32c), rw: Rw::Write, ..JobOptions::default() };
     assert_clean(&run(&mut host, top, options.clone()), 4096);
     damage(host.stack(), top, Sector(800));
-    host.turn().unwrap();
+    host.turn(true).unwrap();
     let jobs = run(&mut host, top, JobOptions { rw: Rw::Read, ..options });
     let failure = jobs[0].failure.clone().expect("the damage was not found");
     assert_eq!((failure.op, failure.sector), (Op::Read, Sector(800)));

@@ -19,8 +19,8 @@ use crate::shard::Shard;
 pub trait Host {
     /// The stack.
     fn stack(&mut self) -> &mut Stack;
-    /// Runs the stack once, and may wait if there is nothing to do. Returns the time of the turn.
-    fn turn(&mut self) -> Result<Instant, JobError>;
+    /// Runs the stack once, and may wait for I/O if some is in flight. Returns the time of the turn.
+    fn turn(&mut self, in_flight: bool) -> Result<Instant, JobError>;
     /// A clock for `--clock=bio`; it need not have the origin of the turns.
     fn clock(&self) -> Clock;
 }
@@ -79,11 +79,11 @@ impl Load {
 
     /// Runs the jobs to their end, or until they are told to stop; returns them, device by device.
     pub fn run<H: Host>(mut self, host: &mut H, progress: &Progress) -> Result<Vec<Job>, JobError> {
-        let start = host.turn()?;
+        let start = host.turn(false)?;
         self.jobs.iter_mut().for_each(|(_, job)| job.start(start));
         let (mut sampled, mut idle_turns, mut stopped) = (start, 0, None);
         loop {
-            let now = host.turn()?;
+            let now = host.turn(self.in_flight() > 0)?;
             let done = self.pump(host, now);
             if self.jobs.iter().all(|(_, job)| job.is_done()) {
                 break;
@@ -155,16 +155,16 @@ pub fn report_zones(host: &mut impl Host, device: DeviceId) -> Result<Vec<Zone>,
     let port = host.stack().open_port();
     let report = Bio::new(Op::ReportZones, Sector::ZERO, 0, Payload::Zones(Vec::with_capacity(zones)));
     host.stack().submit(port, 0, device, Box::new(report));
-    let start = host.turn()?;
+    let mut start = None;
     loop {
-        let now = host.turn()?;
+        let now = host.turn(true)?;
         if let Some(mut completion) = host.stack().poll_completion(port) {
             return match std::mem::take(&mut completion.bio.payload) {
                 Payload::Zones(zones) if completion.status.is_ok() => Ok(zones),
                 _ => Err(JobError(format!("the device did not report its zones: {}", completion.status))),
             };
         }
-        if now.since(start) > PATIENCE {
+        if now.since(*start.get_or_insert(now)) > PATIENCE {
             return Err(JobError("the device did not report its zones in time: look for stuck I/O below it".into()));
         }
     }
@@ -190,7 +190,7 @@ impl Host for Bare {
     }
 
     #[inline]
-    fn turn(&mut self) -> Result<Instant, JobError> {
+    fn turn(&mut self, _in_flight: bool) -> Result<Instant, JobError> {
         let now = self.clock.now();
         self.stack.turn(now);
         Ok(now)
@@ -221,7 +221,10 @@ impl Host for Sharded {
         &mut self.shard.stack
     }
 
-    fn turn(&mut self) -> Result<Instant, JobError> {
+    fn turn(&mut self, in_flight: bool) -> Result<Instant, JobError> {
+        if !in_flight {
+            self.shard.hurry();
+        }
         self.shard.round().map_err(|error| JobError(error.to_string()))?;
         Ok(self.shard.now())
     }

@@ -308,18 +308,11 @@ fn measure(
     let ids: Vec<DeviceId> = devices.iter().map(|(_, id)| *id).collect();
     let load = Load::new(host, &ids, options, first_job)?;
     let jobs = load.run(host, progress)?;
-    let name = |place: usize| {
-        let device = &devices[place / options.numjobs as usize].0;
-        let name = if devices.len() > 1 { format!("{}:{device}", options.name) } else { options.name.clone() };
-        (name, device.clone())
-    };
+    let device = |place: usize| devices[place / options.numjobs as usize].0.clone();
     Ok(jobs
         .into_iter()
         .enumerate()
-        .map(|(place, job)| {
-            let (name, device) = name(place);
-            Outcome::new(job, name, device)
-        })
+        .map(|(place, job)| Outcome::new(job, options.name.clone(), device(place)))
         .collect())
 }
 
@@ -359,7 +352,11 @@ fn run_all(works: Vec<Work>, options: &JobOptions) -> Result<Vec<Outcome>, CliEr
     line.clear();
     all.sort_by_key(|(place, _)| *place);
     let outcomes: Result<Vec<Vec<Outcome>>, CliError> = all.into_iter().map(|(_, outcome)| outcome).collect();
-    Ok(outcomes?.into_iter().flatten().collect())
+    let mut outcomes: Vec<Outcome> = outcomes?.into_iter().flatten().collect();
+    if outcomes.iter().any(|outcome| outcome.device != outcomes[0].device) {
+        outcomes.iter_mut().for_each(|outcome| outcome.name = format!("{}:{}", outcome.name, outcome.device));
+    }
+    Ok(outcomes)
 }
 
 /// fio's line about what is going on; only on a terminal.

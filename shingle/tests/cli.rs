@@ -1,0 +1,522 @@
+//! The program as users run it: every command, a daemon that lives, dies and comes back, and wrong input.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use serde_json::{Value, json};
+
+/// A directory that is gone afterwards.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new() -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("shingle-cli-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let path = std::env::temp_dir().join(name);
+        fs::create_dir(&path).unwrap();
+        Self(path)
+    }
+
+    fn file(&self, name: &str, text: &str) {
+        fs::write(self.0.join(name), text).unwrap();
+    }
+
+    fn shingle(&self) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_shingle"));
+        command.current_dir(&self.0).env_remove("SHINGLE_CONTROL").env_remove("NOTIFY_SOCKET");
+        command
+    }
+
+    /// Runs the program; exit code, stdout and stderr.
+    fn run(&self, words: &str) -> (i32, String, String) {
+        let output = self.shingle().args(words.split_whitespace()).output().unwrap();
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        (output.status.code().unwrap_or(-1), text(output.stdout), text(output.stderr))
+    }
+
+    #[track_caller]
+    fn ok(&self, words: &str) -> String {
+        let (code, stdout, stderr) = self.run(words);
+        assert_eq!(code, 0, "shingle {words}:\n{stdout}{stderr}");
+        stdout
+    }
+
+    #[track_caller]
+    fn json(&self, words: &str) -> Value {
+        serde_json::from_str(&self.ok(words)).unwrap_or_else(|error| panic!("shingle {words}: {error}"))
+    }
+
+    #[track_caller]
+    fn fails(&self, words: &str, code: i32, says: &[&str]) {
+        let (found, stdout, stderr) = self.run(words);
+        assert_eq!(found, code, "shingle {words}:\n{stdout}{stderr}");
+        says.iter()
+            .for_each(|say| assert!(stderr.contains(say), "{say:?} is missing in the answer to {words}:\n{stderr}"));
+    }
+
+    /// A disk of 16 zones of 1 MiB, 2 of them conventional, and a stack over it.
+    fn with_disk() -> Self {
+        let scratch = Self::new();
+        scratch.ok("create disk0 --size 16MiB --zone-size 1MiB --conventional 2 --max-open 4");
+        scratch.file("stack.toml", STACK);
+        scratch
+    }
+
+    fn up(&self) -> Daemon {
+        let mut child = self.shingle().args(["up", "stack.toml"]).stdout(Stdio::piped()).spawn().unwrap();
+        let mut notice = Vec::new();
+        // The program ends if it cannot start, and with it this pipe: there is nothing to wait for by the clock.
+        for line in BufReader::new(child.stdout.take().unwrap()).lines() {
+            notice.push(line.unwrap());
+            if notice.last().is_some_and(|line| line == "ready") {
+                return Daemon { child, notice };
+            }
+        }
+        panic!("the daemon ended with {:?} before it was ready: {notice:?}", child.wait());
+    }
+
+    fn control(&self) -> Control {
+        let stream = UnixStream::connect(self.0.join("control.sock")).unwrap();
+        Control(BufReader::new(stream))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+struct Daemon {
+    child: Child,
+    notice: Vec<String>,
+}
+
+impl Daemon {
+    fn signal(&self, signal: rustix::process::Signal) {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, signal).unwrap();
+    }
+
+    fn stop(mut self) {
+        self.signal(rustix::process::Signal::TERM);
+        assert_eq!(self.child.wait().unwrap().code(), Some(0));
+    }
+
+    fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A client of the control socket that can say anything.
+struct Control(BufReader<UnixStream>);
+
+impl Control {
+    fn say(&mut self, line: &str) {
+        self.0.get_mut().write_all(line.as_bytes()).unwrap();
+        self.0.get_mut().write_all(b"\n").unwrap();
+    }
+
+    fn hear(&mut self) -> Value {
+        let mut line = String::new();
+        self.0.read_line(&mut line).unwrap();
+        serde_json::from_str(&line).unwrap_or_else(|error| panic!("{line:?}: {error}"))
+    }
+
+    fn ask(&mut self, line: &str) -> Value {
+        self.say(line);
+        self.hear()
+    }
+
+    fn error_kind(&mut self, line: &str) -> String {
+        let answer = self.ask(line);
+        answer["error"]["kind"].as_str().unwrap_or_else(|| panic!("{line}: {answer}")).to_owned()
+    }
+}
+
+const STACK: &str = "\
+[disk.smr]
+type = \"zoned-dir\"
+path = \"disk0\"
+[disk.mem]
+type = \"null\"
+size = \"16MiB\"
+zone-size = \"1MiB\"
+memory-backed = true
+shard = 1
+[device.seq]
+table = \"0 28672 linear smr 4096\"
+[export.seq]
+device = \"seq\"
+[export.mem]
+device = \"mem\"
+read-only = true
+[listen]
+unix = \"nbd.sock\"
+[control]
+socket = \"control.sock\"
+";
+
+/// Writes 64 KiB into the first four zones of device `smr` of a stopped stack.
+fn write_some(scratch: &Scratch) {
+    scratch.ok(
+        "bench --stack stack.toml --device seq --rw=write --bs=4k --iodepth=8 --size=1MiB --io_size=64KiB --randseed=7",
+    );
+}
+
+#[test]
+fn a_new_disk_says_what_it_is_and_cannot_be_made_twice() {
+    let scratch = Scratch::new();
+    let made = scratch.ok("create d --size 16MiB --zone-size 1MiB --conventional 2");
+    assert!(made.contains("16 zones of 1 MiB (2 conventional, 14 sequential"), "{made}");
+    assert!(made.contains("next: shingle zones report d"), "{made}");
+    scratch.fails("create d --size 16MiB --zone-size 1MiB", 1, &["d: ", "empty directory"]);
+    let made = scratch.json("create e --size 8MiB --zone-size 1MiB --zone-capacity 512KiB --no-append --json");
+    assert_eq!(
+        (&made["zones"], &made["zone_capacity_bytes"], &made["append"]),
+        (&json!(8), &json!(524288), &json!(false))
+    );
+}
+
+#[test]
+fn impossible_disks_are_refused_and_nothing_is_made() {
+    let scratch = Scratch::new();
+    for (words, says) in [
+        ("--size 16MiB --zone-size 3MiB", "power of two"),
+        ("--size 16MiB --zone-size 1MiB --conventional 16", "no sequential zone"),
+        ("--size 16MiB --zone-size 1MiB --zone-capacity 2MiB", "capacity"),
+        ("--size 16MiB --zone-size 1MiB --max-open 5 --max-active 4", "max_open"),
+        ("--size 16MB --zone-size 1MiB", "16MiB"),
+        ("--size 16MiB --zone-size 1MiB --block-size 3000", "power of two"),
+        ("--size 1000 --zone-size 1MiB", "multiple of 512"),
+    ] {
+        scratch.fails(&format!("create d {words}"), 2, &[says]);
+        assert!(!scratch.0.join("d").exists(), "{words}");
+    }
+    scratch.fails("create missing/d --size 16MiB --zone-size 1MiB", 1, &["missing/d"]);
+}
+
+#[test]
+fn zones_of_a_directory_are_reported_and_changed_as_blkzone_does() {
+    let scratch = Scratch::with_disk();
+    write_some(&scratch);
+    let report = scratch.ok("zones report disk0 --offset 0x1000 --count 2");
+    let expected = "  start: 0x000001000, len 0x000800, cap 0x000800, wptr 0x000080 reset:0 non-seq:0, zcond: 4(cl) \
+                    [type: 2(SEQ_WRITE_REQUIRED)]\n  start: 0x000001800, len 0x000800, cap 0x000800, wptr 0x000000 \
+                    reset:0 non-seq:0, zcond: 1(em) [type: 2(SEQ_WRITE_REQUIRED)]\n";
+    assert_eq!(report, expected);
+    assert_eq!(scratch.ok("zones capacity disk0"), "0x000008000\n");
+    assert_eq!(scratch.ok("zones report disk0 --type conv").lines().count(), 2);
+    assert_eq!(scratch.ok("zones report disk0 --cond cl,fu").lines().count(), 1);
+    assert_eq!(scratch.json("zones report disk0 -o 4096 -c 1 --json")["zones"][0]["wp"], json!(4224));
+    scratch.ok("zones finish disk0 -o 4096 -c 2 --verbose");
+    assert_eq!(scratch.ok("zones report disk0 --cond fu").lines().count(), 2);
+    scratch.ok("zones reset disk0");
+    assert_eq!(scratch.ok("zones report disk0 --cond em").lines().count(), 14);
+}
+
+#[test]
+fn zone_ranges_that_are_none_are_refused() {
+    let scratch = Scratch::with_disk();
+    scratch.fails("zones reset disk0 -o 100", 1, &["not the start of a zone", "use 0"]);
+    scratch.fails("zones reset disk0 -o 4096 -l 100", 1, &["not a whole number of zones", "use 2048"]);
+    scratch.fails("zones reset disk0 -o 99999999", 1, &["past the end"]);
+    scratch.fails("zones report disk0 -o 99999999", 1, &["past the end"]);
+    scratch.fails("zones reset disk0 -o 4096 -l 2048 -c 1", 2, &["cannot be used with"]);
+    scratch.fails("zones open disk0 -o 0 -c 1", 1, &["cnv-000000"]);
+    scratch.fails("zones open disk0 -o 4096 -c 5", 1, &["seq-000006"]);
+    scratch.fails("zones report nothing", 1, &["there is no directory `nothing`", "shingle up"]);
+    fs::write(scratch.0.join("disk0/seq-000005"), vec![0; (1 << 20) + 4096]).unwrap();
+    scratch.fails("zones report disk0", 1, &["seq-000005", "takes 1048576 bytes"]);
+}
+
+#[test]
+fn a_daemon_says_when_it_is_ready_answers_and_stops_cleanly() {
+    let scratch = Scratch::with_disk();
+    let daemon = scratch.up();
+    let expected = [
+        "export seq: 14 MiB",
+        "export mem: 16 MiB, read-only",
+        "listening on unix:nbd.sock",
+        "control socket control.sock",
+        "ready",
+    ];
+    assert_eq!(daemon.notice, expected);
+    let mode = fs::metadata(scratch.0.join("control.sock")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let status = scratch.ok("status");
+    assert!(status.contains("smr") && status.contains("zoned-dir") && status.contains("plug"), "{status}");
+    let status = scratch.json("status --json");
+    let names: Vec<&str> = status["devices"].as_array().unwrap().iter().map(|d| d["name"].as_str().unwrap()).collect();
+    assert_eq!((names, &status["shards"], &status["stuck"]), (vec!["smr", "mem", "seq"], &json!(2), &json!([])));
+    daemon.stop();
+    assert!(!scratch.0.join("control.sock").exists() && !scratch.0.join("nbd.sock").exists(), "sockets are left over");
+    scratch.fails("status", 1, &["cannot reach a daemon at control.sock", "shingle up"]);
+}
+
+#[test]
+fn zones_are_reached_through_the_daemon_by_name_and_by_directory() {
+    let scratch = Scratch::with_disk();
+    write_some(&scratch);
+    let _daemon = scratch.up();
+    let by_name = scratch.ok("zones report smr");
+    assert_eq!((by_name.lines().count(), scratch.ok("zones report disk0")), (16, by_name), "the daemon has it open");
+    assert_eq!(scratch.ok("zones report seq").lines().count(), 14, "a device that is a part of the disk");
+    assert_eq!(scratch.ok("zones capacity seq --control control.sock"), "0x000007000\n");
+    scratch.ok("zones open smr -o 6144 -c 2");
+    assert_eq!(scratch.ok("zones report smr --cond oe").lines().count(), 2);
+    scratch.ok("zones close smr -o 6144 -c 2");
+    scratch.ok("zones finish seq -o 2048 -c 1");
+    assert_eq!(scratch.ok("zones report smr --cond fu"), scratch.ok("zones report smr -o 6144 -c 1"));
+    scratch.fails("zones open smr -o 4096 -c 6", 1, &["ZONE_OPEN of `smr` at sector 6144"]);
+    scratch.fails("zones reset smr -o 1 -c 1", 1, &["not the start of a zone"]);
+    scratch.fails("zones report nothing", 1, &["there is no device `nothing`", "smr, seq, mem"]);
+    scratch.ok("zones reset disk0");
+    assert_eq!(scratch.ok("zones report smr --cond em").lines().count(), 14);
+}
+
+#[test]
+fn plugs_are_dumped_and_the_policy_changes_while_the_disk_is_in_use() {
+    let scratch = Scratch::with_disk();
+    write_some(&scratch);
+    let _daemon = scratch.up();
+    assert_eq!(scratch.ok("plugs smr"), "Zone no: 2, flags: 0x0, ref: 1, cond: ACTIVE, wp ofst: 128, pending BIO: 0\n");
+    assert_eq!(scratch.ok("plugs smr --format debugfs-6.12"), "2 0x0 1 128 0\n");
+    assert_eq!(scratch.json("plugs smr --json")["active"], json!(0));
+    assert_eq!(scratch.ok("policy smr"), "plug\n");
+    for policy in ["zone-lock", "none", "plug"] {
+        scratch.ok(&format!("policy smr {policy}"));
+        assert_eq!(scratch.ok("policy smr"), format!("{policy}\n"));
+    }
+    scratch.fails("policy smr fifo", 1, &["unknown write policy", "zone-lock"]);
+    scratch.fails("plugs seq", 1, &["`seq` is not a zoned disk"]);
+}
+
+#[test]
+fn a_killed_daemon_leaves_nothing_that_keeps_the_next_one_from_starting() {
+    let scratch = Scratch::with_disk();
+    write_some(&scratch);
+    let daemon = scratch.up();
+    let before = scratch.ok("zones report smr");
+    daemon.kill();
+    assert!(scratch.0.join("control.sock").exists(), "there is a stale socket to get over");
+    let daemon = scratch.up();
+    assert_eq!(scratch.ok("zones report smr"), before);
+    daemon.stop();
+    scratch.ok("bench --stack stack.toml --device seq --rw=read --bs=4k --size=1MiB --io_size=64KiB");
+}
+
+#[test]
+fn two_daemons_cannot_have_one_disk_and_the_second_says_so() {
+    let scratch = Scratch::with_disk();
+    let daemon = scratch.up();
+    scratch.file("second.toml", &STACK.replace("nbd.sock", "other.sock").replace("control.sock", "c2.sock"));
+    scratch.fails(
+        "up second.toml",
+        1,
+        &["disk `smr` cannot be opened", "second.toml:3", "another process has this disk open"],
+    );
+    daemon.stop();
+}
+
+#[test]
+fn a_second_signal_is_only_needed_when_the_first_is_not_enough() {
+    let scratch = Scratch::with_disk();
+    let mut daemon = scratch.up();
+    daemon.signal(rustix::process::Signal::INT);
+    assert_eq!(daemon.child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn a_service_manager_is_told_that_the_daemon_is_ready() {
+    let scratch = Scratch::with_disk();
+    let socket = std::os::unix::net::UnixDatagram::bind(scratch.0.join("notify")).unwrap();
+    let mut command = scratch.shingle();
+    let mut child = command
+        .args(["up", "stack.toml"])
+        .env("NOTIFY_SOCKET", scratch.0.join("notify"))
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut told = [0; 64];
+    let length = socket.recv(&mut told).unwrap();
+    assert_eq!(&told[..length], b"READY=1");
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
+fn wrong_stack_files_are_shown_with_their_lines_before_anything_is_touched() {
+    let scratch = Scratch::new();
+    scratch.file("stack.toml", STACK);
+    scratch.fails(
+        "up stack.toml",
+        1,
+        &["disk `smr` cannot be opened", "stack.toml:3:8", "create it with: shingle create", "disk0"],
+    );
+    scratch.fails("up --check nothing.toml", 1, &["cannot read the stack file"]);
+    scratch.file("bad.toml", "[disk.a]\ntype = \"nul\"\n");
+    scratch.fails("up --check bad.toml", 1, &["bad.toml:2:8", "did you mean \"null\"?"]);
+    assert!(scratch.ok("up --check stack.toml").contains("no mistakes found"));
+    scratch.file("busy.toml", &STACK.replace("nbd.sock", "stack.toml").replace("disk0", "d"));
+    scratch.ok("create d --size 16MiB --zone-size 1MiB --conventional 2");
+    scratch.fails("up busy.toml", 1, &["stack.toml", "no socket"]);
+    assert_eq!(
+        fs::read_to_string(scratch.0.join("stack.toml")).unwrap(),
+        STACK,
+        "a file that is no socket is left alone"
+    );
+}
+
+#[test]
+fn requests_that_make_no_sense_are_answered_with_their_kind() {
+    let scratch = Scratch::with_disk();
+    let _daemon = scratch.up();
+    let mut control = scratch.control();
+    let kinds = [
+        ("this is no JSON", "bad-request"),
+        ("[1, 2]", "bad-request"),
+        ("{\"op\":\"status\"}", "unsupported-version"),
+        ("{\"v\":2,\"op\":\"status\"}", "unsupported-version"),
+        ("{\"v\":1}", "bad-request"),
+        ("{\"v\":1,\"op\":\"destroy\"}", "unknown-op"),
+        ("{\"v\":1,\"op\":\"zones.destroy\",\"device\":\"smr\"}", "unknown-op"),
+        ("{\"v\":1,\"op\":\"status\",\"verbose\":true}", "bad-request"),
+        ("{\"v\":1,\"op\":\"zones.report\"}", "bad-request"),
+        ("{\"v\":1,\"op\":\"zones.report\",\"device\":5}", "bad-request"),
+        ("{\"v\":1,\"op\":\"zones.report\",\"device\":\"smr\",\"start\":-1}", "bad-request"),
+        ("{\"v\":1,\"op\":\"zones.report\",\"device\":\"nosuch\"}", "unknown-device"),
+        ("{\"v\":1,\"op\":\"zones.reset\",\"device\":\"smr\",\"start\":1}", "invalid"),
+        ("{\"v\":1,\"op\":\"zones.finish\",\"device\":\"smr\",\"start\":0,\"length\":2048}", "io"),
+        ("{\"v\":1,\"op\":\"plugs\",\"device\":\"seq\"}", "not-zoned"),
+        ("{\"v\":1,\"op\":\"policy\",\"device\":\"smr\",\"policy\":\"fifo\"}", "bad-request"),
+    ];
+    for (request, kind) in kinds {
+        assert_eq!(control.error_kind(request), kind, "{request}");
+    }
+    let answer = control.ask("{\"v\":1,\"id\":[\"any\",1],\"op\":\"status\"}");
+    assert_eq!((&answer["id"], &answer["v"]), (&json!(["any", 1]), &json!(1)));
+}
+
+#[test]
+fn requests_may_be_sent_ahead_and_are_answered_in_order() {
+    let scratch = Scratch::with_disk();
+    let _daemon = scratch.up();
+    let mut control = scratch.control();
+    for id in 0..50 {
+        control.say(&format!("{{\"v\":1,\"id\":{id},\"op\":\"zones.report\",\"device\":\"smr\",\"count\":1}}"));
+    }
+    for id in 0..50 {
+        assert_eq!(control.hear()["id"], json!(id));
+    }
+}
+
+#[test]
+fn a_report_is_given_in_parts() {
+    let scratch = Scratch::with_disk();
+    let _daemon = scratch.up();
+    let mut control = scratch.control();
+    let (mut next, mut seen) = (json!(0), 0);
+    while !next.is_null() {
+        let request = json!({"v": 1, "op": "zones.report", "device": "smr", "start": next, "count": 5});
+        let answer = control.ask(&request.to_string());
+        seen += answer["ok"]["zones"].as_array().unwrap().len();
+        next = answer["ok"]["next"].clone();
+    }
+    assert_eq!(seen, 16);
+}
+
+#[test]
+fn a_line_without_end_and_clients_without_end_harm_nobody() {
+    let scratch = Scratch::with_disk();
+    let _daemon = scratch.up();
+    let mut endless = scratch.control();
+    let chunk = vec![b'x'; 70_000];
+    // The daemon may close before it has read all of it.
+    let _ = endless.0.get_mut().write_all(&chunk);
+    let mut line = String::new();
+    if endless.0.read_line(&mut line).is_ok() && !line.is_empty() {
+        assert!(line.contains("at most 65536 bytes"), "{line}");
+    }
+    drop(endless);
+    let crowd: Vec<Control> = (0..16).map(|_| scratch.control()).collect();
+    let refused = (0..20).any(|_| {
+        scratch.control().hear()["error"]["message"].as_str().is_some_and(|m| m.contains("clients are connected"))
+    });
+    assert!(refused, "there is no bound on clients");
+    drop(crowd);
+    // The places of the crowd are free as soon as its threads notice.
+    let served = (0..1000).any(|_| scratch.run("status").0 == 0);
+    assert!(served, "the daemon does not recover from a crowd");
+}
+
+#[test]
+fn completions_and_manual_pages_are_written() {
+    let scratch = Scratch::new();
+    assert!(scratch.ok("completions bash").contains("_shingle"));
+    assert!(scratch.ok("man").contains(".TH"));
+    scratch.ok("man pages");
+    let pages = ["shingle.1", "shingle-up.1", "shingle-zones-report.1"];
+    pages.iter().for_each(|page| assert!(scratch.0.join("pages").join(page).exists(), "{page}"));
+    scratch.fails("completions tcsh", 2, &["bash"]);
+    scratch.fails("nonsense", 2, &["unrecognized subcommand"]);
+}
+
+#[test]
+fn bench_results_have_fios_field_names() {
+    let scratch = Scratch::new();
+    let words = "bench --stack null,plug --null size=64MiB,zone-size=1MiB,memory-backed --rw=randwrite --bs=4k --iodepth=32 \
+                 --numjobs=2 --verify=crc32c --output-format=json --output r.json --name=check";
+    assert_eq!(scratch.ok(words), "");
+    let result: Value = serde_json::from_str(&fs::read_to_string(scratch.0.join("r.json")).unwrap()).unwrap();
+    let jobs = result["jobs"].as_array().unwrap();
+    assert_eq!(jobs.len(), 2);
+    for job in jobs {
+        let write = &job["write"];
+        assert_eq!((&job["error"], &job["jobname"], &write["total_ios"]), (&json!(0), &json!("check"), &json!(16384)));
+        assert_eq!((&write["io_bytes"], &job["verified_blocks"]), (&json!(64 << 20), &json!(16384)));
+        for field in ["iops", "bw", "bw_bytes", "runtime", "slat_ns", "clat_ns", "lat_ns"] {
+            assert!(!write[field].is_null(), "{field}");
+        }
+        assert!(write["clat_ns"]["percentile"]["99.990000"].is_u64(), "{write}");
+    }
+}
+
+#[test]
+fn bench_on_a_stack_file_writes_what_reads_back() {
+    let scratch = Scratch::with_disk();
+    let text = scratch
+        .ok("bench --stack stack.toml --device seq --device mem --rw=write --bs=16k --iodepth=16 --verify=crc32c");
+    assert!(text.contains("write:seq:") && text.contains("write:mem:") && text.contains("WRITE:"), "{text}");
+    assert_eq!(scratch.ok("zones report disk0 --cond fu").lines().count(), 14);
+    let again = scratch.ok("bench --stack stack.toml --device seq --rw=read --bs=16k --iodepth=16 --verify=crc32c");
+    assert!(again.contains("verify: 896 blocks"), "{again}");
+    scratch.fails("bench --stack stack.toml", 2, &["say which --device: seq, smr, mem"]);
+    scratch.fails("bench --stack stack.toml --device x", 2, &["no device `x`"]);
+    scratch.fails("bench --stack stack.toml --device mem --rw=read --verify=pattern", 2, &["--verify_pattern"]);
+}
+
+#[test]
+fn bench_finds_a_damaged_block_and_fails() {
+    let scratch = Scratch::with_disk();
+    scratch.ok("bench --stack stack.toml --device seq --rw=write --bs=4k --size=1MiB --verify=crc32c");
+    let zone: &Path = &scratch.0.join("disk0/seq-000002");
+    let mut bytes = fs::read(zone).unwrap();
+    bytes[40_000] ^= 1;
+    fs::write(zone, bytes).unwrap();
+    let words = "bench --stack stack.toml --device seq --rw=read --bs=4k --size=1MiB --verify=crc32c";
+    scratch.fails(words, 1, &["READ at sector 72", "CRC-32C"]);
+}
