@@ -177,7 +177,9 @@ fn main() {
     let ns = |name: &str| rows.iter().find(|row| row.0 == name).map_or(f64::NAN, |row| row.1);
     let derived = [
         ("ns per submit and complete (null)", ns("null, random read")),
-        ("ns per linear layer", (ns("null + 8 linear") - ns("null, random read")) / 8.0),
+        ("ns per linear layer, of 1", ns("null + 1 linear") - ns("null, random read")),
+        ("ns per linear layer, of 4", (ns("null + 4 linear") - ns("null, random read")) / 4.0),
+        ("ns per linear layer, of 8", (ns("null + 8 linear") - ns("null, random read")) / 8.0),
         ("ns per plugged write", ns("zoned null + plug") - ns("zoned null, policy none")),
         ("bytes per idle zone, plug", ZonePlug::BYTES_PER_ZONE as f64),
         ("bytes per idle zone, plug and null", (ZonePlug::BYTES_PER_ZONE + ZonedDisk::BYTES_PER_ZONE) as f64),

@@ -19,6 +19,8 @@ use crate::time::Instant;
 
 struct Slot {
     device: Box<dyn BlockDevice>,
+    /// Suspended, or the stack is traced: one test on the way of every bio instead of two.
+    watched: bool,
     suspended: bool,
     gate: Gate,
     meter: Meter,
@@ -52,8 +54,9 @@ impl Stack {
         let id = DeviceId(u16::try_from(self.slots.len()).map_err(|_| StackError::TooManyDevices)?);
         let depth = self.admit(id, device.as_ref())?;
         let limits = device.limits().clone();
+        let watched = self.effects.is_traced();
         let (gate, meter, deferred) = (Gate::new(&limits), Meter::default(), VecDeque::new());
-        self.slots.push(Slot { device, suspended: false, gate, meter, limits, deferred, depth });
+        self.slots.push(Slot { device, watched, suspended: false, gate, meter, limits, deferred, depth });
         self.call(id, |device, cx| device.attached(cx));
         Ok(id)
     }
@@ -174,8 +177,8 @@ impl Stack {
     #[inline(always)]
     fn dispatch(&mut self, to: DeviceId, bio: Box<Bio>) {
         let slot = &mut self.slots[to.0 as usize];
-        if slot.suspended || self.effects.is_traced() {
-            return self.dispatch_rarely(to, bio);
+        if slot.watched {
+            return self.dispatch_watched(to, bio);
         }
         self.hand_over(to, bio);
     }
@@ -183,7 +186,7 @@ impl Stack {
     /// A bio for a suspended device, or under a trace.
     #[cold]
     #[inline(never)]
-    fn dispatch_rarely(&mut self, to: DeviceId, bio: Box<Bio>) {
+    fn dispatch_watched(&mut self, to: DeviceId, bio: Box<Bio>) {
         let slot = &mut self.slots[to.0 as usize];
         if slot.suspended {
             return slot.deferred.push_back(bio);
@@ -232,7 +235,8 @@ impl Stack {
 impl Stack {
     /// Stops bios at the door of `device`; those inside run on. See [`Stack::is_drained`].
     pub fn suspend(&mut self, device: DeviceId) {
-        self.slots[device.0 as usize].suspended = true;
+        let slot = &mut self.slots[device.0 as usize];
+        (slot.suspended, slot.watched) = (true, true);
     }
 
     /// Whether nothing is left inside of `device`, and nothing that it wants back.
@@ -265,7 +269,7 @@ impl Stack {
     /// Lets bios in again, first those that waited, in their order; each is checked anew, as the device may have changed.
     pub fn resume(&mut self, device: DeviceId) {
         let slot = &mut self.slots[device.0 as usize];
-        slot.suspended = false;
+        (slot.suspended, slot.watched) = (false, self.effects.is_traced());
         slot.adopt_limits();
         for bio in slot.deferred.drain(..).rev() {
             self.effects.arrivals.push_front((device, bio));
@@ -320,6 +324,7 @@ impl Stack {
     /// Starts recording hop events, the newest `bound` of them; `None` stops.
     pub fn set_trace(&mut self, bound: Option<usize>) {
         self.effects.trace = bound.map(|bound| Box::new(Trace::new(bound)));
+        self.slots.iter_mut().for_each(|slot| slot.watched = slot.suspended || bound.is_some());
     }
 
     /// The recorded hop events.
