@@ -10,6 +10,7 @@ use shingle_core::frontend::nbd::Export;
 use crate::config::{Built, ConfigError, DiskKind, Named, Plan, build_shard};
 use crate::control::{ControlError, ControlServer};
 use crate::mailbox::Mailbox;
+use crate::notices::Notices;
 use crate::serve::listen::{Address, ListenError, Listener};
 use crate::serve::nbd::{Nbd, NbdError, NbdOptions, Route};
 use crate::shard::{ShardError, ShardThread};
@@ -137,6 +138,9 @@ fn start_shard(plan: &Plan, number: u32) -> Result<(ShardThread, ShardInfo), Dae
     let furnish = move |shard: &mut crate::shard::Shard| -> Result<_, DaemonError> {
         let built = build_shard(&plan, number, shard)?;
         let nbd = Nbd::install(shard, NbdOptions::default());
+        if let Some(notices) = Notices::of(&built) {
+            shard.spawn(Box::new(notices));
+        }
         let exports = plan.exports.iter().filter_map(|export| {
             let device = built.find(&export.device)?.device;
             let limits = shard.stack.limits(device);

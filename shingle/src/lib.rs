@@ -6,7 +6,7 @@
 //! - [`mailbox`]: how other threads ask a shard for something.
 //! - [`patience`]: with what a killed process has not let go of yet.
 //! - [`disk`]: real disks as devices of a stack.
-//! - [`daemon`], [`control`]: a running stack, and the socket at which it can be asked.
+//! - [`daemon`], [`control`], [`notices`]: a running stack, the socket at which it can be asked, and what it says by itself.
 //! - [`bench`]: the load generator.
 //! - [`cli`]: the commands.
 #![forbid(unsafe_code)]
@@ -18,6 +18,7 @@ pub mod control;
 pub mod daemon;
 pub mod disk;
 pub mod mailbox;
+pub mod notices;
 pub mod patience;
 pub mod serve;
 pub mod shard;

@@ -68,7 +68,9 @@ impl Scratch {
     }
 
     fn up(&self) -> Daemon {
-        let mut child = self.shingle().args(["up", "stack.toml"]).stdout(Stdio::piped()).spawn().unwrap();
+        let stderr = fs::File::create(self.0.join("stderr")).unwrap();
+        let mut child =
+            self.shingle().args(["up", "stack.toml"]).stdout(Stdio::piped()).stderr(stderr).spawn().unwrap();
         let mut notice = Vec::new();
         // The program ends if it cannot start, and with it this pipe: there is nothing to wait for by the clock.
         for line in BufReader::new(child.stdout.take().unwrap()).lines() {
@@ -77,7 +79,12 @@ impl Scratch {
                 return Daemon { child, notice };
             }
         }
-        panic!("the daemon ended with {:?} before it was ready: {notice:?}", child.wait());
+        panic!("the daemon ended with {:?} before it was ready: {notice:?}\n{}", child.wait(), self.stderr());
+    }
+
+    /// What the last daemon said on standard error.
+    fn stderr(&self) -> String {
+        fs::read_to_string(self.0.join("stderr")).unwrap()
     }
 
     fn control(&self) -> Control {
@@ -330,6 +337,17 @@ fn two_daemons_cannot_have_one_disk_and_the_second_says_so() {
         &["disk `smr` cannot be opened", "second.toml:3", "another process has this disk open"],
     );
     daemon.stop();
+}
+
+#[test]
+fn a_zone_file_that_vanishes_under_a_daemon_is_named() {
+    let scratch = Scratch::with_disk();
+    let daemon = scratch.up();
+    fs::remove_file(scratch.0.join("disk0/seq-000005")).unwrap();
+    scratch.fails("zones finish smr --offset 10240 --count 1", 1, &["10240"]);
+    daemon.stop();
+    let said = scratch.stderr();
+    assert!(said.contains("disk `smr`") && said.contains("seq-000005") && said.contains("put the file back"), "{said}");
 }
 
 #[test]

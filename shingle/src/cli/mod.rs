@@ -43,6 +43,8 @@ enum Command {
 /// Runs the program.
 #[must_use]
 pub fn main() -> ExitCode {
+    // A write past `ulimit -f` has to be an error of that write, not the end of the program.
+    shingle_sys::unix::ignore_file_size_signal();
     let result = match Cli::parse().command {
         Command::Create(args) => create::run(&args),
         Command::Up(args) => up::run(&args),

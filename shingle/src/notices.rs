@@ -1,0 +1,60 @@
+//! What disks have to say while they run: a zone that was given up, a file that cannot be opened. One line each, on standard
+//! error.
+
+use shingle_core::block::{DeviceId, Stack};
+use shingle_core::time::{Duration, Instant};
+use shingle_sys::Completion;
+
+use crate::config::Built;
+use crate::disk::zoned_dir::ZonedDir;
+use crate::shard::{Pump, Source, SourceCx};
+
+/// How often disks are asked.
+const EVERY: Duration = Duration::from_millis(1000);
+
+/// Asks the disks of a shard and prints what they answer.
+pub struct Notices {
+    disks: Vec<(String, DeviceId)>,
+    due: Instant,
+    stopping: bool,
+}
+
+impl Notices {
+    /// For the disks of `built`; `None` if none of them ever has anything to say.
+    #[must_use]
+    pub fn of(built: &Built) -> Option<Self> {
+        let talkative = built.named.iter().filter(|named| named.kind == "zoned-dir");
+        let disks: Vec<_> = talkative.map(|named| (named.name.clone(), named.leaf)).collect();
+        (!disks.is_empty()).then_some(Self { disks, due: Instant::ZERO, stopping: false })
+    }
+
+    fn print(&self, stack: &mut Stack) {
+        for (name, disk) in &self.disks {
+            let notices = stack.with_device(*disk, |disk: &mut ZonedDir, _| disk.take_notices());
+            notices.into_iter().flatten().for_each(|notice| eprintln!("disk `{name}`: {notice}"));
+        }
+    }
+}
+
+impl Source for Notices {
+    fn on_completion(&mut self, done: Completion, _: &mut SourceCx<'_>) {
+        unreachable!("notices ask the ring for nothing: {:?}", done.token)
+    }
+
+    fn pump(&mut self, cx: &mut SourceCx<'_>) -> Pump {
+        if self.stopping {
+            self.print(cx.stack);
+            return Pump::Done;
+        }
+        if cx.now() >= self.due {
+            self.print(cx.stack);
+            self.due = cx.now() + EVERY;
+        }
+        cx.wake_at(self.due);
+        Pump::Idle
+    }
+
+    fn stop(&mut self, _: &mut SourceCx<'_>) {
+        self.stopping = true;
+    }
+}
