@@ -54,14 +54,12 @@ enum Kind {
     Finish,
 }
 
-/// What a slot's bio is doing.
+/// What a slot's bio is doing. Small enough to travel in two registers.
 #[derive(Clone, Copy)]
 struct Slot {
-    kind: Kind,
-    zone: ZoneNo,
     at: Sector,
-    sequence: u32,
-    since: u64,
+    zone: ZoneNo,
+    kind: Kind,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,6 +83,8 @@ struct Written {
     /// The number of the newest write of each block, 0 if this run has not written it.
     versions: Vec<u32>,
     sequence: u32,
+    /// The number of the write in each slot.
+    in_slot: Vec<u32>,
 }
 
 /// The version of a block with a write in flight: no second one may start, nobody could tell which of them wins.
@@ -118,11 +118,18 @@ pub struct Job {
     /// Of 2^32 random choices, how many are reads.
     read_share: u64,
     write_op: Op,
+    /// What an I/O is that is no read.
+    other_kind: Kind,
+    block_sectors: u32,
+    /// Whether the clock is read for every bio.
+    clock_per_bio: bool,
     left: u64,
     deadline: Option<Instant>,
     phase: Phase,
     stopping: bool,
     slots: Vec<Slot>,
+    /// When each slot's bio was submitted, with `--clock=bio`.
+    submitted: Vec<u64>,
     idle: Vec<(u32, Box<Bio>)>,
 }
 
@@ -156,11 +163,15 @@ impl Job {
             rng: Rng::new(options.seed.wrapping_add(u64::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15))),
             read_share: read_share(options),
             write_op: if options.append { Op::ZoneAppend } else { Op::Write },
+            other_kind: if options.rw.trims() { Kind::Trim } else { Kind::Write },
+            block_sectors: options.block_sectors(),
+            clock_per_bio: options.clock == ClockMode::Bio,
             left: 0,
             deadline: None,
             phase: Phase::Load,
             stopping: false,
             slots: vec![UNUSED; options.iodepth as usize],
+            submitted: vec![0; options.iodepth as usize],
             idle: bios_of(options),
             region,
             options: options.clone(),
@@ -226,7 +237,7 @@ impl Job {
         let mut done = 0;
         while let Some(Completion { tag, bio, status }) = turn.stack.poll_completion(self.port) {
             done += 1;
-            let at = if self.options.clock == ClockMode::Bio { turn.clock.now() } else { turn.now };
+            let at = if self.clock_per_bio { turn.clock.now() } else { turn.now };
             match self.account(tag as u32, &bio, status, at, turn.target) {
                 Some(zone) => self.send(tag as u32, bio, Slot { kind: Kind::Finish, zone, ..UNUSED }, turn),
                 None => {
@@ -248,7 +259,7 @@ impl Job {
             self.fail(slot, status, None);
             return None;
         }
-        let since = if self.options.clock == ClockMode::Bio { slot.since } else { bio.since.0 };
+        let since = if self.clock_per_bio { self.submitted[tag as usize] } else { bio.since.0 };
         let direction = match slot.kind {
             Kind::Read | Kind::Check => Direction::Read,
             Kind::Write => Direction::Write,
@@ -257,10 +268,10 @@ impl Job {
         };
         self.stats.flows[direction as usize].latency.record(now.0.saturating_sub(since));
         if self.written.is_some() {
-            self.account_data(slot, bio);
+            self.account_data(tag, bio);
         }
         match (slot.kind, &self.access) {
-            (Kind::Write, Access::Zoned { .. }) => target.zones.write_done(slot.zone, self.options.block_sectors()),
+            (Kind::Write, Access::Zoned { .. }) => target.zones.write_done(slot.zone, self.block_sectors),
             _ => None,
         }
     }
@@ -286,13 +297,14 @@ impl Job {
     }
 
     /// With `--verify`: remembers a write, checks a read.
-    fn account_data(&mut self, slot: Slot, bio: &Bio) {
+    fn account_data(&mut self, tag: u32, bio: &Bio) {
+        let slot = self.slots[tag as usize];
         let Some(written) = &mut self.written else { return };
         let at = if bio.op == Op::ZoneAppend { bio.sector } else { slot.at };
         let block = self.region.block(at);
         let checked = match slot.kind {
             Kind::Write => {
-                written.versions[block as usize] = slot.sequence;
+                written.versions[block as usize] = written.in_slot[tag as usize];
                 return;
             }
             // While others write, a read may see either version.
@@ -332,17 +344,17 @@ impl Job {
     #[inline(always)]
     fn send(&mut self, tag: u32, mut bio: Box<Bio>, mut slot: Slot, turn: &mut Turn<'_>) {
         bio.op = self.op_of(slot.kind);
-        bio.sectors = self.options.block_sectors();
+        bio.sectors = self.block_sectors;
         if matches!(slot.kind, Kind::Reset | Kind::Finish) {
-            slot.at = turn.target.zones.written(slot.zone).0;
+            slot.at = turn.target.zones.start(slot.zone);
             bio.sectors = 0;
         }
         bio.sector = slot.at;
         if slot.kind == Kind::Write && self.written.is_some() {
-            self.stamp(&mut slot, &bio);
+            self.stamp(tag, slot.at, &bio);
         }
-        if self.options.clock == ClockMode::Bio {
-            slot.since = turn.clock.now().0;
+        if self.clock_per_bio {
+            self.submitted[tag as usize] = turn.clock.now().0;
         }
         self.slots[tag as usize] = slot;
         turn.stack.submit(self.port, u64::from(tag), turn.target.device, bio);
@@ -359,14 +371,14 @@ impl Job {
         }
     }
 
-    fn stamp(&mut self, slot: &mut Slot, bio: &Bio) {
+    fn stamp(&mut self, tag: u32, at: Sector, bio: &Bio) {
         let (Some(written), [data]) = (&mut self.written, bio.payload.segments()) else { return };
         written.sequence = written.sequence.wrapping_add(1).clamp(1, BUSY - 1);
-        slot.sequence = written.sequence;
-        let stamp = Stamp { offset: slot.at.bytes(), sequence: slot.sequence };
+        written.in_slot[tag as usize] = written.sequence;
+        let stamp = Stamp { offset: at.bytes(), sequence: written.sequence };
         written.how.fill(data, stamp, &mut written.scratch);
         if matches!(self.access, Access::Random | Access::Sequential { .. }) {
-            written.versions[self.region.block(slot.at) as usize] = BUSY;
+            written.versions[self.region.block(at) as usize] = BUSY;
         }
     }
 
@@ -405,8 +417,7 @@ impl Job {
     fn choose_kind(&mut self) -> Kind {
         match self.read_share {
             ALL_READS => Kind::Read,
-            0 if self.options.rw.trims() => Kind::Trim,
-            0 => Kind::Write,
+            0 => self.other_kind,
             share if self.rng.next() >> 32 < share => Kind::Read,
             _ => Kind::Write,
         }
@@ -421,13 +432,14 @@ impl Job {
         Some(Slot { kind, at: self.region.sector_in_one_piece(block), ..UNUSED })
     }
 
+    #[inline(always)]
     fn choose_zone_write(&mut self, target: &mut Target) -> Option<Slot> {
         let Access::Zoned { writer: Some(writer), .. } = &mut self.access else { return None };
         match writer.next(&mut target.zones, &mut self.rng) {
-            Step::Write { zone, start, at } => {
+            Step::Write { zone, at } => {
                 self.left -= 1;
-                let at = if self.write_op == Op::ZoneAppend { start } else { at };
-                Some(Slot { kind: Kind::Write, zone, at, ..UNUSED })
+                let at = if self.write_op == Op::ZoneAppend { target.zones.start(zone) } else { at };
+                Some(Slot { kind: Kind::Write, zone, at })
             }
             Step::Reset(zone) => Some(Slot { kind: Kind::Reset, zone, ..UNUSED }),
             Step::Wait => None,
@@ -444,7 +456,7 @@ impl Job {
         for step in 0..=zones {
             let zone = (first + step) % zones;
             let (_, written) = target.zones.written(ZoneNo(self.region.first_zone() + zone as u32));
-            let blocks = u64::from(written / self.options.block_sectors());
+            let blocks = u64::from(written / self.block_sectors);
             let block = match (random, step) {
                 (true, _) => self.rng.below(blocks.max(1)),
                 (false, 0) => *read_next % per_zone,
@@ -531,7 +543,7 @@ impl Job {
     }
 }
 
-const UNUSED: Slot = Slot { kind: Kind::Read, zone: ZoneNo(0), at: Sector::ZERO, sequence: 0, since: 0 };
+const UNUSED: Slot = Slot { at: Sector::ZERO, zone: ZoneNo(0), kind: Kind::Read };
 const ALL_READS: u64 = 1 << 32;
 
 fn read_share(options: &JobOptions) -> u64 {
@@ -586,7 +598,8 @@ fn zoned_access(options: &JobOptions, region: &Region, zones: &mut ZoneTable) ->
 impl Written {
     fn new(how: Verify, options: &JobOptions, region: &Region) -> Self {
         let scratch = vec![0; options.block_bytes as usize];
-        Self { how, scratch, versions: vec![0; region.blocks() as usize], sequence: 0 }
+        let (versions, in_slot) = (vec![0; region.blocks() as usize], vec![0; options.iodepth as usize]);
+        Self { how, scratch, versions, sequence: 0, in_slot }
     }
 
     /// The first block from `block` on that has no write in flight.

@@ -21,8 +21,6 @@ pub enum Step {
     Write {
         /// The zone.
         zone: ZoneNo,
-        /// The zone's first sector.
-        start: Sector,
         /// The write pointer.
         at: Sector,
     },
@@ -48,15 +46,16 @@ enum State {
     Unusable,
 }
 
+/// 16 bytes, because random writes touch one after the other of all zones.
 #[derive(Clone, Debug)]
 struct ZoneSlot {
-    start: Sector,
     /// Where the next write goes, from the zone's start.
     next: u32,
     /// What has been written for sure, from the zone's start.
     written: u32,
     capacity: u32,
-    in_flight: u32,
+    /// A zone belongs to one job, and a job has at most 65535 slots.
+    in_flight: u16,
     state: State,
     /// Whether it was claimed in this pass.
     taken: bool,
@@ -65,7 +64,8 @@ struct ZoneSlot {
 /// The zones of one device as the generator knows them, shared by the jobs on that device.
 pub struct ZoneTable {
     zones: Vec<ZoneSlot>,
-    zone_sectors: u32,
+    /// Zone sizes are powers of two.
+    shift: u32,
     /// Most zones that the device has open or active at once.
     limit: Option<u32>,
     /// Zones that may still be opened before it is out of resources.
@@ -81,7 +81,7 @@ impl ZoneTable {
         let zones: Vec<ZoneSlot> = report.iter().map(ZoneSlot::new).collect();
         let active = report.iter().filter(|z| z.cond.is_active()).count() as u32;
         let budget = limit.map_or(u32::MAX, |limit| limit.saturating_sub(active));
-        Self { zones, zone_sectors, limit, budget, releases: 0 }
+        Self { zones, shift: zone_sectors.trailing_zeros(), limit, budget, releases: 0 }
     }
 
     /// The part of the device's resources that each of `jobs` may have.
@@ -102,20 +102,23 @@ impl ZoneTable {
         self.zones.is_empty()
     }
 
-    /// The zone that holds `sector`.
+    /// The first sector of a zone.
+    #[inline]
     #[must_use]
-    pub fn zone_of(&self, sector: Sector) -> ZoneNo {
-        ZoneNo((sector.0 / u64::from(self.zone_sectors)) as u32)
+    pub fn start(&self, zone: ZoneNo) -> Sector {
+        Sector(u64::from(zone.0) << self.shift)
     }
 
     /// The readable part of a zone: its first sector and how many sectors are written.
+    #[inline]
     #[must_use]
     pub fn written(&self, zone: ZoneNo) -> (Sector, u32) {
         let slot = &self.zones[zone.index()];
-        (slot.start, slot.written)
+        (self.start(zone), slot.written)
     }
 
     /// A write to `zone` is done. `Some` if the zone is now to be finished, because its rest is too small for a write.
+    #[inline]
     pub fn write_done(&mut self, zone: ZoneNo, sectors: u32) -> Option<ZoneNo> {
         let slot = &mut self.zones[zone.index()];
         slot.in_flight -= 1;
@@ -164,7 +167,7 @@ impl ZoneSlot {
         };
         let state = if usable { State::Free } else { State::Unusable };
         let capacity = zone.capacity as u32;
-        Self { start: zone.start, next: written, written, capacity, in_flight: 0, state, taken: false }
+        Self { next: written, written, capacity, in_flight: 0, state, taken: false }
     }
 }
 
@@ -230,7 +233,7 @@ impl ZoneWriter {
     }
 
     /// Chooses the next write, and counts it as issued.
-    #[inline]
+    #[inline(always)]
     pub fn next(&mut self, table: &mut ZoneTable, rng: &mut Rng) -> Step {
         if self.open.len() < self.choice.max_open as usize && self.seen != Some(table.releases) {
             self.refill(table);
@@ -246,6 +249,7 @@ impl ZoneWriter {
     }
 
     /// The wanted zone is being reset or drained: any other open one will do, if writes go everywhere anyway.
+    #[cold]
     fn try_others(&mut self, first: usize, table: &mut ZoneTable) -> Step {
         let others = if self.choice.random { self.open.len() } else { 1 };
         (1..others)
@@ -255,17 +259,18 @@ impl ZoneWriter {
             .unwrap_or(Step::Wait)
     }
 
-    #[inline]
+    #[inline(always)]
     fn try_zone(&mut self, place: usize, table: &mut ZoneTable) -> Step {
         let number = self.open[place];
         let zone = ZoneNo(number);
+        let start = table.start(zone);
         let slot = &mut table.zones[number as usize];
         match slot.state {
             State::Ready => {
-                let at = slot.start + u64::from(slot.next);
+                let at = start + u64::from(slot.next);
                 slot.next += self.choice.write_sectors;
                 slot.in_flight += 1;
-                let step = Step::Write { zone, start: slot.start, at };
+                let step = Step::Write { zone, at };
                 if slot.capacity - slot.next < self.choice.write_sectors {
                     slot.state = State::Retired;
                     self.open.swap_remove(place);

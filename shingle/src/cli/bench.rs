@@ -45,7 +45,7 @@ pub struct BenchArgs {
     #[arg(long, alias = "blocksize", default_value = "4k", value_parser = parse_block)]
     bs: u32,
     /// I/Os in flight per job
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=65536))]
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=65535))]
     iodepth: u32,
     /// Jobs; with a built-in stack each has a thread and a stack of its own
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256))]
