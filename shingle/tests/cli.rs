@@ -351,7 +351,7 @@ fn a_zone_file_that_vanishes_under_a_daemon_is_named() {
 }
 
 #[test]
-fn a_second_signal_is_only_needed_when_the_first_is_not_enough() {
+fn an_interrupt_is_a_clean_stop() {
     let scratch = Scratch::with_disk();
     let mut daemon = scratch.up();
     daemon.signal(rustix::process::Signal::INT);
