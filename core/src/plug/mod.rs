@@ -30,5 +30,5 @@ mod zone_plug;
 mod zones;
 
 pub use dump::{DumpFormat, PlugDump};
-pub use policy::{Append, PlugOptions, WritePolicy};
+pub use policy::{Append, PlugOptions, UnknownPolicy, WritePolicy};
 pub use zone_plug::{PlugError, ZonePlug};
