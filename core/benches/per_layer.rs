@@ -20,7 +20,7 @@ const ZONES: u64 = 256;
 const ROUNDS: usize = 15;
 const IOS_A_ROUND: u64 = 1_000_000;
 
-/// SPDK 22.09 on a machine of this class: its null bdev, and its zoned layer over it, 4 KiB, queue depth 128, one core.
+/// SPDK on a machine of this class: its null bdev, and its zoned layer over it, 4 KiB, one core.
 const SPDK_NULL_MIOPS: f64 = 13.7;
 const SPDK_ZONED_MIOPS: f64 = 7.3;
 
