@@ -110,10 +110,7 @@ fn check_extent(bio: &Bio, limits: &Limits) -> Result<(), Status> {
     if (bio.sector.0 | u64::from(bio.sectors)) & u64::from(limits.block_sectors() - 1) != 0 {
         return Err(Status::Io);
     }
-    let memory_fits = match &bio.payload {
-        Payload::None => !bio.op.has_data(),
-        payload => !bio.op.has_data() || payload.bytes() == bio.sectors as usize * 512,
-    };
+    let memory_fits = !bio.op.has_data() || bio.payload.bytes() == bio.sectors as usize * 512;
     if memory_fits { Ok(()) } else { Err(Status::Invalid) }
 }
 
@@ -128,7 +125,7 @@ fn split_at(bio: &Bio, limits: &Limits, fits: u32) -> Result<Entry, Status> {
         _ => limits.block_sectors(),
     };
     let front = fits.min(in_segments).min(bio.sectors);
-    let front = if front < bio.sectors { front - (front % unit).min(front) } else { front };
+    let front = if front < bio.sectors { front - front % unit } else { front };
     match front {
         // One write unit is longer than the device takes, or its segments are smaller than a block.
         0 => Err(Status::Io),

@@ -68,8 +68,13 @@ impl ZonePlug {
     }
 }
 
-/// Whether a waiting bio may become part of a longer one: plain writes from one piece of memory.
+/// Whether a waiting bio may become part of a longer one here: a write.
 fn is_mergeable(bio: &Bio) -> bool {
+    bio.op == Op::Write && carries_plain_data(bio)
+}
+
+/// What every merging asks for: one piece of memory, and no flush around it.
+pub(super) fn carries_plain_data(bio: &Bio) -> bool {
     let plain = !bio.flags.has(Flags::FUA) && !bio.flags.has(Flags::PREFLUSH);
-    bio.op == Op::Write && plain && matches!(bio.payload, Payload::Data(_))
+    plain && matches!(bio.payload, Payload::Data(_))
 }

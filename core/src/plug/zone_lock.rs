@@ -12,6 +12,7 @@ use alloc::vec::Vec;
 
 use slab::Slab;
 
+use super::merge::carries_plain_data;
 use super::zone_plug::ZonePlug;
 use super::zones::{Bit, Class, Zones};
 use crate::block::{Bio, Cx, Data, Flags, Limits, Op, Payload, Status};
@@ -162,7 +163,7 @@ impl ZoneLock {
             Edge::Back => request.end() == bio.sector,
             Edge::Front => bio.end() == request.sector,
         };
-        let plain = matches!(bio.payload, Payload::Data(_)) && matches!(bio.op, Op::Read | Op::Write);
+        let plain = matches!(bio.op, Op::Read | Op::Write) && carries_plain_data(bio);
         let one_segment_each = request.riders.len() > 1
             || request.first.as_ref().is_some_and(|first| matches!(first.payload, Payload::Data(_)));
         let segments = request.riders.len().max(1) as u32;
@@ -171,8 +172,6 @@ impl ZoneLock {
             && one_segment_each
             && bio.op == request.op
             && bio.flags == request.flags
-            && !bio.flags.has(Flags::FUA)
-            && !bio.flags.has(Flags::PREFLUSH)
             && segments < self.max_segments
             && u64::from(request.sectors) + u64::from(bio.sectors) <= u64::from(self.max_sectors)
             && zones.zone_of(bio.sector) == zones.zone_of(request.sector)
