@@ -468,3 +468,16 @@ fn a_plug_that_is_still_learning_does_not_learn_twice() {
     while stack.step() {}
     assert_eq!(stack.device::<Desk>(disk).unwrap().held().len(), 1);
 }
+
+#[test]
+fn a_report_in_flight_keeps_the_zones_from_being_learned_anew() {
+    use shingle_core::plug::PlugError;
+    let mut h = plug();
+    // It notes what changed since it was sent; learning anew would forget those notes, and its old pointers be believed.
+    h.submit(report());
+    let top = h.top;
+    let mut revalidate = || h.stack.with_device(top, |plug: &mut ZonePlug, cx| plug.revalidate(cx)).unwrap();
+    assert_eq!(revalidate(), Err(PlugError::Busy));
+    h.end(Status::Ok);
+    assert_eq!(h.stack.with_device(top, |plug: &mut ZonePlug, cx| plug.revalidate(cx)), Some(Ok(())));
+}

@@ -105,11 +105,11 @@ impl ZonePlug {
         self.policy == WritePolicy::Plug && self.state == State::Ready && self.reports == 0
     }
 
-    /// Whether nothing waits here and nothing is in flight that the order depends on.
+    /// Whether nothing waits here and nothing is in flight that the order or the write pointers depend on.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         let settled = matches!(self.state, State::Ready | State::Failed(_));
-        settled && self.zones.busy == 0 && self.behind.is_empty() && self.lock.is_idle()
+        settled && self.reports == 0 && self.zones.busy == 0 && self.behind.is_empty() && self.lock.is_idle()
     }
 
     /// Why the plug refuses ordered bios, if it does.
