@@ -9,6 +9,8 @@
 //! - [`plug`]: one write at a time per zone, in order; zone append emulation.
 //! - [`zone`]: what a zone is, as a pure state machine.
 //! - [`device`]: devices made of memory.
+//! - [`sim`]: the world, when it is simulated: a virtual clock and what acts in it.
+//! - [`random`]: numbers that are the same for the same seed.
 //! - [`harness`]: one layer alone on a desk, for tests.
 #![no_std]
 #![forbid(unsafe_code)]
@@ -21,7 +23,9 @@ pub mod device;
 pub mod frontend;
 pub mod harness;
 pub mod plug;
+pub mod random;
 pub mod sector;
+pub mod sim;
 pub mod target;
 pub mod time;
 pub mod zone;

@@ -5,16 +5,18 @@ use std::fs;
 use std::path::Path;
 
 /// Every module and what it may import. `zone` and `block` are vocabulary; only tests and the crate's users see everything.
-const ALLOWED: [(&str, &[&str]); 9] = [
+const ALLOWED: [(&str, &[&str]); 11] = [
     ("time", &[]),
     ("sector", &[]),
+    ("random", &[]),
     ("zone", &["sector"]),
     ("block", &["sector", "time", "zone"]),
     ("plug", &["block", "sector", "time", "zone"]),
-    ("device", &["block", "sector", "time", "zone"]),
-    ("target", &["block", "sector", "time", "zone"]),
+    ("device", &["block", "random", "sector", "time", "zone"]),
+    ("target", &["block", "random", "sector", "time", "zone"]),
     ("frontend", &["block", "sector", "time", "zone"]),
     ("harness", &["block", "sector", "time", "zone"]),
+    ("sim", &["block", "device", "plug", "random", "sector", "target", "time", "zone"]),
 ];
 
 fn sources(path: &Path, into: &mut Vec<std::path::PathBuf>) {

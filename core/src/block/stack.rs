@@ -96,6 +96,12 @@ impl Stack {
         self.effects.ports[port.0 as usize].completions.pop_front()
     }
 
+    /// Whether finished bios of `port` wait to be polled.
+    #[must_use]
+    pub fn has_completions(&self, port: PortId) -> bool {
+        !self.effects.ports[port.0 as usize].completions.is_empty()
+    }
+
     /// Bios of `port` that are not polled yet.
     #[must_use]
     pub fn outstanding(&self, port: PortId) -> u64 {
@@ -122,6 +128,21 @@ impl Stack {
             while self.step() {}
             let Some(timer) = self.effects.pop_timer(timers_set) else { break };
             self.call(timer.device, |device, cx| device.on_event(Event::Timer(timer.word), cx));
+        }
+        self.effects.next_deadline()
+    }
+
+    /// [`Stack::turn`] with a look at the stack after every hop: for checkers.
+    pub fn turn_watched(&mut self, now: Instant, watch: &mut dyn FnMut(&Stack)) -> Option<Instant> {
+        self.effects.now = now;
+        let timers_set = self.effects.timers_set();
+        loop {
+            while self.step() {
+                watch(self);
+            }
+            let Some(timer) = self.effects.pop_timer(timers_set) else { break };
+            self.call(timer.device, |device, cx| device.on_event(Event::Timer(timer.word), cx));
+            watch(self);
         }
         self.effects.next_deadline()
     }

@@ -12,6 +12,7 @@
 use std::sync::Arc;
 
 use shingle_core::block::{Bio, Completion, Data, DeviceId, Op, Payload, PortId, Stack, Status};
+use shingle_core::random::Rng;
 use shingle_core::sector::Sector;
 use shingle_core::time::Instant;
 use shingle_core::zone::ZoneNo;
@@ -19,7 +20,6 @@ use shingle_core::zone::ZoneNo;
 use super::clock::Clock;
 use super::options::{ClockMode, JobError, JobOptions, ZoneMode};
 use super::region::{Region, mode};
-use super::rng::Rng;
 use super::stats::{Direction, JobStats};
 use super::verify::{Expected, Mismatch, Stamp, Verify};
 use super::zones::{Step, ZoneChoice, ZoneTable, ZoneWriter};
@@ -418,7 +418,7 @@ impl Job {
         match self.read_share {
             ALL_READS => Kind::Read,
             0 => self.other_kind,
-            share if self.rng.next() >> 32 < share => Kind::Read,
+            share if self.rng.draw() >> 32 < share => Kind::Read,
             _ => Kind::Write,
         }
     }

@@ -16,7 +16,6 @@ mod job;
 mod options;
 mod region;
 mod report;
-mod rng;
 mod run;
 mod stats;
 mod verify;

@@ -11,11 +11,10 @@
 //! | 24..28 | CRC-32C of everything from byte 32 on |
 //! | 28..32 | zero |
 
+use shingle_core::random::Rng;
 use std::fmt;
 
 use shingle_core::block::Data;
-
-use super::rng::Rng;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"shingle\n");
 const HEADER: usize = 32;
@@ -79,7 +78,7 @@ fn check_pattern(pattern: &[u8], block: &[u8]) -> Result<(), Mismatch> {
 fn fill_block(block: &mut [u8], stamp: Stamp) {
     let (header, body) = block.split_at_mut(HEADER);
     let mut rng = Rng::new(stamp.offset ^ u64::from(stamp.sequence) << 32);
-    body.chunks_mut(8).for_each(|chunk| chunk.copy_from_slice(&rng.next().to_le_bytes()[..chunk.len()]));
+    body.chunks_mut(8).for_each(|chunk| chunk.copy_from_slice(&rng.draw().to_le_bytes()[..chunk.len()]));
     header.fill(0);
     header[..8].copy_from_slice(&MAGIC.to_le_bytes());
     header[8..16].copy_from_slice(&stamp.offset.to_le_bytes());

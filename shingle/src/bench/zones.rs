@@ -9,10 +9,9 @@
 //! open as `--max_open_zones` says and never more than the device has resources for: a zone gives its resource back when
 //! its last write is done, not when it is issued.
 
+use shingle_core::random::Rng;
 use shingle_core::sector::Sector;
 use shingle_core::zone::{Condition, Zone, ZoneKind, ZoneNo};
-
-use super::rng::Rng;
 
 /// What a job does with its next write slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

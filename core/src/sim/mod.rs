@@ -1,0 +1,13 @@
+//! The world, when it is simulated: a virtual clock, and what acts in it.
+//!
+//! ```text
+//!  actors ── submit ──> Stack ── the same layers as in the daemon ──> devices that know how long things take
+//!    ^                    │ next deadline
+//!    └── completions ─────┴──> World: the clock jumps to whatever comes first
+//! ```
+//!
+//! Nothing here reads a clock or draws entropy: one seed, one run, the same trace byte for byte.
+
+mod world;
+
+pub use world::{Actor, Io, Stop, World};
