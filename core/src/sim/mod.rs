@@ -8,6 +8,7 @@
 //!
 //! Nothing here reads a clock or draws entropy: one seed, one run, the same trace byte for byte.
 
+pub mod workload;
 mod world;
 
 pub use world::{Actor, Io, Stop, World};

@@ -1,0 +1,8 @@
+//! What people do to disks, as actors of the simulated world.
+//!
+//! - [`fio`]: the jobs of fio's `zonemode=zbd`, with its zone locks, and the time its threads take.
+
+pub mod fio;
+mod tally;
+
+pub use tally::Tally;
