@@ -19,6 +19,8 @@ pub struct Desk {
     zones: Vec<Zone>,
     held: Vec<(u64, Box<Bio>)>,
     arrived: u64,
+    /// Whether it is a rule of this disk that it gets one write to a sequential zone at a time.
+    pub one_write: bool,
     /// Rules that were broken, in words.
     pub violations: Vec<String>,
 }
@@ -50,7 +52,7 @@ impl Desk {
     /// A device with `limits` and these zones.
     #[must_use]
     pub fn with(limits: Limits, zones: Vec<Zone>) -> Self {
-        Self { limits, zones, held: Vec::new(), arrived: 0, violations: Vec::new() }
+        Self { limits, zones, held: Vec::new(), arrived: 0, one_write: false, violations: Vec::new() }
     }
 
     /// `count` zones of `len` sectors, `capacity` of them writable, the first `conventional` conventional.
@@ -157,12 +159,20 @@ impl Desk {
             self.violations.push(format!("{bio:?} sent while zone {n} has a command in flight"));
         }
         let is_write = matches!(bio.op, Op::Write | Op::WriteZeroes);
+        if is_write && self.one_write && self.held.iter().any(|(_, other)| self.is_zone_write(other)) {
+            self.violations.push(format!("{bio:?} sent while the disk has a zone write in flight"));
+        }
         if is_write && bio.sector != zone.wp {
             self.violations.push(format!("{bio:?} is not at the write pointer {} of zone {n}", zone.wp));
         }
         if is_write && bio.end() > zone.start + zone.capacity {
             self.violations.push(format!("{bio:?} ends past the capacity of zone {n}"));
         }
+    }
+
+    fn is_zone_write(&self, bio: &Bio) -> bool {
+        let zone = self.zone_of(bio.sector).map(|zone| self.zones[zone]);
+        matches!(bio.op, Op::Write | Op::WriteZeroes) && zone.is_some_and(|zone| zone.kind == ZoneKind::Sequential)
     }
 
     fn report(&self, bio: &mut Bio) {
@@ -236,6 +246,8 @@ pub struct Harness {
     pub desk: DeviceId,
     /// The layer under test.
     pub top: DeviceId,
+    /// The time of every turn.
+    pub now: Instant,
     port: PortId,
     submitted: u64,
     check: Check,
@@ -249,7 +261,7 @@ impl Harness {
         let desk = stack.add(Box::new(desk)).expect("a desk fits an empty stack");
         let top = stack.add(build(desk, &limits)).expect("the layer fits its desk");
         let port = stack.open_port();
-        let mut harness = Harness { stack, desk, top, port, submitted: 0, check };
+        let mut harness = Harness { stack, desk, top, now: Instant::ZERO, port, submitted: 0, check };
         harness.run();
         // A plug asks for a report first.
         harness.end_all(Status::Ok);
@@ -275,7 +287,7 @@ impl Harness {
         while self.stack.step() {
             (self.check)(&self.stack, self.top);
         }
-        self.stack.turn(Instant::ZERO);
+        self.stack.turn(self.now);
     }
 
     /// What lies on the desk.
