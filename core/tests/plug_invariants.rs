@@ -1,11 +1,11 @@
-//! The fifteen invariants of zone write plugging, after every hop of random runs.
+//! The fifteen invariants of zone write plugging, after every hop of random runs, under every policy that orders writes.
 //!
 //! A run feeds a plug with writes, appends, reads, resets, finishes, reports and mistakes, and ends what reaches the desk
 //! in any order, with failures and partial writes. Where each invariant is checked:
 //!
 //! | invariant | where |
 //! | --- | --- |
-//! | I1 one write in flight a zone, I2 in order and at the write pointer | `Desk::judge`, on every arrival |
+//! | I1 one write in flight a zone, or the disk; I2 in order and at the write pointer | `Desk::judge`, on every arrival |
 //! | I3 busy bit, I4 no lost wake-up, I6 holders, I7 one plug a zone | `ZonePlug::verify`, after every hop |
 //! | I5 host and device agree on the pointer, I8 plugs only for partly written zones | `Run::compare` |
 //! | I9 a suspended device drains, I15 nothing is left | `Run::drain` |
@@ -22,7 +22,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use desk::*;
 use shingle_core::block::{Bio, Op, Status};
 use shingle_core::harness::{Desk, Harness};
-use shingle_core::plug::{Append, PlugOptions, WritePolicy};
+use shingle_core::plug::{Append, PlugOptions, WritePolicy, ZonePlug};
 use shingle_core::sector::Sector;
 
 const ZONES: u64 = 6;
@@ -54,12 +54,13 @@ struct Run {
 }
 
 impl Run {
-    fn new(seed: u64, append: Append) -> Self {
+    fn new(seed: u64, append: Append, policy: WritePolicy) -> Self {
         let mut desk = Desk::zoned(ZONES as u32, ZONE, CAPACITY, 1);
+        desk.one_write = policy == WritePolicy::Qd1;
         if append == Append::Native {
             desk.limits_mut().zoned.as_mut().unwrap().max_append = Some(ZONE);
         }
-        let h = plug_over(desk, PlugOptions { append, ..PlugOptions::default() });
+        let h = plug_over(desk, PlugOptions { append, policy, ..PlugOptions::default() });
         let seen = h.held().last().map_or(1, |held| held.number);
         let random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
         let (next, pending, appended, lost) = Default::default();
@@ -201,11 +202,28 @@ impl Run {
         }
     }
 
-    /// I9, I14 and I15: a suspended plug drains, and afterwards works as new.
-    fn drain(&mut self) {
+    /// I9: a suspended plug drains.
+    fn suspend(&mut self) {
         self.h.stack.suspend(self.h.top);
         self.end_well();
         assert!(self.h.stack.is_drained(self.h.top), "I9: still {:?}", self.h.stack.counters(self.h.top).in_flight);
+    }
+
+    fn switch(&mut self, policy: WritePolicy) {
+        self.suspend();
+        self.h.with_desk(|desk, _| desk.one_write = policy == WritePolicy::Qd1);
+        let top = self.h.top;
+        let switched = self.h.stack.with_device(top, |plug: &mut ZonePlug, cx| plug.set_policy(policy, cx));
+        assert_eq!(switched, Some(Ok(())));
+        self.h.run();
+        self.end_well();
+        self.h.stack.resume(self.h.top);
+        self.h.run();
+    }
+
+    /// I14 and I15: a suspended plug drains, and afterwards works as new.
+    fn drain(&mut self) {
+        self.suspend();
         self.h.stack.resume(self.h.top);
         self.h.run();
         self.end_well();
@@ -223,48 +241,64 @@ impl Run {
     }
 }
 
-fn run(seed: u64, append: Append) {
-    let mut run = Run::new(seed, append);
-    for _ in 0..300 {
-        if run.random.below(100) < 55 {
-            run.submit_random()
-        } else {
-            run.end_random()
+/// The policies that the invariants are about.
+fn ordering() -> impl Iterator<Item = WritePolicy> {
+    WritePolicy::ALL.into_iter().filter(|policy| policy.orders())
+}
+
+impl Run {
+    fn steps(&mut self, count: u32) {
+        for _ in 0..count {
+            if self.random.below(100) < 55 {
+                self.submit_random()
+            } else {
+                self.end_random()
+            }
+            self.look_at_desk();
+            self.collect();
+            self.compare();
         }
-        run.look_at_desk();
-        run.collect();
-        run.compare();
     }
+}
+
+fn run(seed: u64, append: Append, policy: WritePolicy) {
+    let mut run = Run::new(seed, append, policy);
+    run.steps(300);
     run.drain();
 }
 
 #[test]
 fn all_fifteen_invariants_hold_with_emulated_appends() {
-    (0..400).for_each(|seed| run(seed, Append::Emulated));
+    ordering().for_each(|policy| (0..400).for_each(|seed| run(seed, Append::Emulated, policy)));
 }
 
 #[test]
 fn all_fifteen_invariants_hold_with_native_appends() {
-    (0..400).for_each(|seed| run(seed, Append::Native));
+    ordering().for_each(|policy| (0..400).for_each(|seed| run(seed, Append::Native, policy)));
 }
 
 #[test]
-fn the_policies_can_be_switched_at_any_moment_of_a_run() {
-    for seed in 0..100 {
-        let mut run = Run::new(seed, Append::Emulated);
-        for policy in [WritePolicy::ZoneLock, WritePolicy::Plug, WritePolicy::None, WritePolicy::Plug] {
-            (0..40).for_each(|_| run.submit_random_safely());
-            run.h.stack.suspend(run.h.top);
-            run.h.end_all(Status::Ok);
-            assert!(run.h.stack.is_drained(run.h.top), "seed {seed}");
-            let top = run.h.top;
-            let switched =
-                run.h.stack.with_device(top, |plug: &mut shingle_core::plug::ZonePlug, cx| plug.set_policy(policy, cx));
-            assert_eq!(switched, Some(Ok(())), "seed {seed}");
-            run.h.run();
-            run.h.end_all(Status::Ok);
-            run.h.stack.resume(run.h.top);
-            run.h.run();
+fn all_fifteen_invariants_hold_while_the_policy_is_switched_under_load() {
+    for (seed, append) in (0..200).flat_map(|seed| [(seed, Append::Emulated), (seed, Append::Native)]) {
+        let policies: Vec<WritePolicy> = ordering().collect();
+        let mut run = Run::new(seed, append, WritePolicy::Plug);
+        for _ in 0..6 {
+            run.steps(60);
+            let policy = policies[run.random.below(policies.len() as u64) as usize];
+            run.switch(policy);
+        }
+        run.drain();
+    }
+}
+
+#[test]
+fn every_policy_can_follow_every_other() {
+    for seed in 0..50 {
+        let mut run = Run::new(seed, Append::Emulated, WritePolicy::Plug);
+        let pairs = WritePolicy::ALL.into_iter().flat_map(|one| WritePolicy::ALL.map(|other| [one, other]));
+        for policy in pairs.flatten() {
+            (0..20).for_each(|_| run.submit_random_safely());
+            run.switch(policy);
         }
         run.h.end_all(Status::Ok);
         run.collect();

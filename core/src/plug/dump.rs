@@ -2,6 +2,7 @@
 
 use core::fmt::{self, Write};
 
+use super::queue::Phase;
 use super::zone_plug::ZonePlug;
 use super::zones::Bit;
 use crate::zone::ZoneNo;
@@ -21,7 +22,7 @@ pub enum DumpFormat {
 pub struct PlugDump {
     /// The zone.
     pub zone: ZoneNo,
-    /// A command is in flight (`PLUGGED`).
+    /// A command is in flight, or bios wait for the disk (`PLUGGED`).
     pub plugged: bool,
     /// A write failed, and a report, reset or finish has to tell the write pointer (`NEED_WP_UPDATE`).
     pub needs_wp_update: bool,
@@ -72,7 +73,7 @@ impl ZonePlug {
         })
     }
 
-    /// The number of zones with a command in flight: the kernel series' `zone_active_wplugs`.
+    /// The number of zones with a command in flight or in line: the kernel series' `zone_active_wplugs`.
     #[must_use]
     pub fn active(&self) -> u32 {
         self.zones.busy
@@ -86,6 +87,7 @@ impl ZonePlug {
             return (self.lock.waiting_in(start, end) as u32, 2 * u32::from(record.is(Bit::Busy)));
         };
         let carried = slot.riding.len().max(slot.appends).max(1);
-        (slot.waiting.len(), if record.is(Bit::Busy) { 1 + carried } else { 0 })
+        // In line, the line holds the plug and nothing is in flight.
+        (slot.waiting.len(), if slot.phase == Phase::InFlight { 1 + carried } else { 1 })
     }
 }

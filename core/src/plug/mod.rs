@@ -24,6 +24,7 @@ mod learn;
 mod merge;
 mod policy;
 mod queue;
+mod turns;
 mod verify;
 mod zone_lock;
 mod zone_plug;

@@ -3,6 +3,8 @@
 use core::fmt;
 use core::str::FromStr;
 
+use crate::block::Limits;
+
 /// How writes to sequential zones are ordered on their way to the device.
 ///
 /// A further policy is another arm here, another `match` arm in [`super::ZonePlug`], and a file beside `zone_lock.rs`.
@@ -11,6 +13,8 @@ pub enum WritePolicy {
     /// Zone write plugging: a FIFO per zone, above everything else.
     #[default]
     Plug,
+    /// Zone write plugging with one zone write in flight for the whole disk, each zone drained before the next.
+    Qd1,
     /// Zone write locking in a deadline scheduler, as Linux did until 6.9: the baseline.
     ZoneLock,
     /// No ordering at all: the device sees writes as they come.
@@ -19,13 +23,27 @@ pub enum WritePolicy {
 
 impl WritePolicy {
     /// All policies, the default first.
-    pub const ALL: [WritePolicy; 3] = [WritePolicy::Plug, WritePolicy::ZoneLock, WritePolicy::None];
+    pub const ALL: [WritePolicy; 4] = [WritePolicy::Plug, WritePolicy::Qd1, WritePolicy::ZoneLock, WritePolicy::None];
+
+    /// What a device gets when nobody names a policy: zone writes of a disk that turns go one at a time, as in Linux 7.1
+    /// (`block/blk-sysfs.c:blk_register_queue`).
+    #[must_use]
+    pub fn default_for(limits: &Limits) -> Self {
+        if limits.rotational { WritePolicy::Qd1 } else { WritePolicy::Plug }
+    }
+
+    /// Whether writes reach each zone in order and at its write pointer, whatever the submitters do.
+    #[must_use]
+    pub const fn orders(self) -> bool {
+        matches!(self, WritePolicy::Plug | WritePolicy::Qd1)
+    }
 
     /// The name in stack files and on the command line.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             WritePolicy::Plug => "plug",
+            WritePolicy::Qd1 => "qd1",
             WritePolicy::ZoneLock => "zone-lock",
             WritePolicy::None => "none",
         }
@@ -44,7 +62,11 @@ pub struct UnknownPolicy;
 
 impl fmt::Display for UnknownPolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("unknown write policy; use one of: plug, zone-lock, none")
+        f.write_str("unknown write policy; use one of: ")?;
+        WritePolicy::ALL.iter().enumerate().try_for_each(|(n, policy)| {
+            let comma = if n > 0 { ", " } else { "" };
+            write!(f, "{comma}{policy}")
+        })
     }
 }
 
@@ -79,6 +101,14 @@ pub struct PlugOptions {
     pub max_segments: u32,
     /// Commands that the `zone-lock` scheduler keeps at the device (null_blk's `hw_queue_depth`).
     pub queue_depth: u32,
+}
+
+impl PlugOptions {
+    /// What a device gets when nobody chooses: see [`WritePolicy::default_for`].
+    #[must_use]
+    pub fn for_device(limits: &Limits) -> Self {
+        Self { policy: WritePolicy::default_for(limits), ..Self::default() }
+    }
 }
 
 impl Default for PlugOptions {

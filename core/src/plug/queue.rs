@@ -11,7 +11,7 @@ use crate::zone::ZoneNo;
 
 const NIL: u32 = u32::MAX;
 
-/// A FIFO of bios in a [`Queues`].
+/// A FIFO of bios in [`Nodes`].
 #[derive(Clone, Copy, Debug)]
 pub(super) struct List {
     head: u32,
@@ -108,11 +108,22 @@ pub(super) struct Slot {
     pub(super) riding: List,
     /// Native appends in flight: the zone takes many at once, but no write beside them.
     pub(super) appends: u32,
+    /// What its waiting bios wait for.
+    pub(super) phase: Phase,
+}
+
+/// What the bios that wait in a zone wait for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// The zone's own command, or its native appends, to complete.
+    InFlight,
+    /// The zone's turn at the disk.
+    Listed,
 }
 
 impl Slot {
     pub(super) fn new(zone: ZoneNo) -> Self {
-        Self { zone, waiting: List::EMPTY, riding: List::EMPTY, appends: 0 }
+        Self { zone, waiting: List::EMPTY, riding: List::EMPTY, appends: 0, phase: Phase::InFlight }
     }
 
     pub(super) fn is_unused(&self) -> bool {

@@ -4,7 +4,7 @@
 use alloc::format;
 use alloc::string::String;
 
-use super::policy::WritePolicy;
+use super::queue::{Phase, Slot};
 use super::zone_plug::ZonePlug;
 use super::zones::Bit;
 
@@ -16,10 +16,7 @@ impl ZonePlug {
         for (zone, record) in self.zones.iter() {
             busy += u32::from(record.is(Bit::Busy));
             let must = |holds: bool, what: &str| if holds { Ok(()) } else { Err(format!("zone {zone}: {what}")) };
-            must(
-                record.wp <= self.zones.capacity_of(zone) || self.policy() != WritePolicy::Plug,
-                "offset past capacity",
-            )?;
+            must(record.wp <= self.zones.capacity_of(zone) || !self.policy().orders(), "offset past capacity")?;
             must(!record.is(Bit::Append) || record.is(Bit::Busy), "an append in flight in a free zone")?;
             must(!record.is(Bit::Merged) || record.slot().is_some(), "a merged write without its riders")?;
             let Some(slot) = record.slot() else { continue };
@@ -28,10 +25,36 @@ impl ZonePlug {
             must(slot.zone == zone, "its slot is another zone's")?;
             must(record.is(Bit::Busy), "a free zone keeps a slot: what waits in it is lost")?;
             must(slot.riding.is_empty() != record.is(Bit::Merged), "riders and merged write disagree")?;
+            must(slot.phase == Phase::InFlight || self.is_settled(slot), "in line with a command in flight")?;
         }
+        self.verify_turns()?;
         if (busy, slots) == (self.active(), self.slots.len()) {
             return Ok(());
         }
         Err(format!("{busy} busy zones, {} counted; {slots} slots in use, {} kept", self.active(), self.slots.len()))
+    }
+
+    /// Whether a zone that is in line could write if it had the disk.
+    fn is_settled(&self, slot: &Slot) -> bool {
+        let first = self.nodes.front(&slot.waiting);
+        slot.appends == 0 && slot.riding.is_empty() && first.is_some_and(|bio| self.needs_turn(bio))
+    }
+
+    /// One write in flight for the whole disk (I1 under `qd1`), and everybody in line will be called (I4).
+    fn verify_turns(&self) -> Result<(), String> {
+        let turns = &self.turns;
+        if turns.in_flight > 1 {
+            return Err(format!("{} zone writes in flight at a disk that takes one", turns.in_flight));
+        }
+        if !turns.is_taken() && !turns.line.is_empty() {
+            return Err(format!("{} zones wait for a disk that nobody has", turns.line.len()));
+        }
+        let listed = self.slots.iter().filter(|(_, slot)| slot.phase == Phase::Listed).count();
+        let in_line = |(index, _): (usize, &Slot)| turns.line.contains(&(index as u32));
+        if listed == turns.line.len() && self.slots.iter().filter(|(_, slot)| slot.phase == Phase::Listed).all(in_line)
+        {
+            return Ok(());
+        }
+        Err(format!("{listed} zones believe to be in a line of {}", turns.line.len()))
     }
 }

@@ -386,8 +386,11 @@ impl ZonePlug {
     }
 
     fn start_request(&mut self, id: usize, cx: &mut Cx<'_>) {
-        let Request { op, sector, sectors, .. } = self.lock.requests[id];
+        let Request { op, sector, sectors, arrived, .. } = self.lock.requests[id];
         let mut start = sector;
+        if op.writes_data() {
+            self.longest_wait = self.longest_wait.max(cx.now().since(arrived));
+        }
         if needs_lock(op, sector, &self.zones) {
             let zone = self.zones.zone_of(sector);
             self.zones.set_busy(zone, true);

@@ -9,10 +9,12 @@ use slab::Slab;
 
 use super::policy::{Append, PlugOptions, WritePolicy};
 use super::queue::{List, Nodes, Slot};
+use super::turns::{Turn, Turns};
 use super::zone_lock::ZoneLock;
 use super::zones::{Bit, Class, MAX_SLOTS, Record, Zones};
 use crate::block::{Bio, BlockDevice, Cx, Data, DeviceId, Flags, Limits, Op, Payload, Status};
 use crate::sector::Sector;
+use crate::time::Duration;
 use crate::zone::ZoneNo;
 
 /// The word of a report that the plug sent itself.
@@ -39,7 +41,10 @@ pub struct ZonePlug {
     pub(super) nodes: Nodes,
     pub(super) slots: Slab<Slot>,
     pub(super) lock: ZoneLock,
+    pub(super) turns: Turns,
     policy: WritePolicy,
+    /// Whether a write to an idle zone goes down at once, whatever other zones do.
+    at_once: bool,
     emulate_append: bool,
     pub(super) max_segments: usize,
     pub(super) state: State,
@@ -50,6 +55,7 @@ pub struct ZonePlug {
     pub(super) reports: u32,
     /// Empty segment lists of merged writes, kept for their capacity.
     pub(super) spare: Vec<Vec<Data>>,
+    pub(super) longest_wait: Duration,
 }
 
 impl ZonePlug {
@@ -73,7 +79,9 @@ impl ZonePlug {
             nodes: Nodes::with_capacity(1024),
             slots: Slab::with_capacity(256),
             lock: ZoneLock::new(options.queue_depth, max_segments, below_limits),
+            turns: Turns::new(),
             policy: options.policy,
+            at_once: false,
             emulate_append,
             max_segments: max_segments as usize,
             state: State::Learning,
@@ -81,6 +89,7 @@ impl ZonePlug {
             reset_all: None,
             reports: 0,
             spare: Vec::new(),
+            longest_wait: Duration::ZERO,
             limits,
         };
         plug.prepare_policy();
@@ -88,6 +97,9 @@ impl ZonePlug {
     }
 
     fn prepare_policy(&mut self) {
+        self.at_once = self.policy == WritePolicy::Plug;
+        self.turns.wanted = self.policy == WritePolicy::Qd1;
+        self.longest_wait = Duration::ZERO;
         if self.policy == WritePolicy::ZoneLock {
             self.lock.prepare();
         }
@@ -99,10 +111,16 @@ impl ZonePlug {
         self.policy
     }
 
+    /// The longest time from submission to dispatch of a write that had to wait here, since the policy was chosen.
+    #[must_use]
+    pub fn longest_wait(&self) -> Duration {
+        self.longest_wait
+    }
+
     /// Whether the plug orders writes and nothing else is going on: then an idle zone's write needs no second look.
     #[inline]
     fn is_calm(&self) -> bool {
-        self.policy == WritePolicy::Plug && self.state == State::Ready && self.reports == 0
+        self.at_once && self.state == State::Ready && self.reports == 0
     }
 
     /// Whether nothing waits here and nothing is in flight that the order or the write pointers depend on.
@@ -200,7 +218,9 @@ impl BlockDevice for ZonePlug {
 
     fn describe(&self, out: &mut dyn fmt::Write) -> fmt::Result {
         let append = if self.emulate_append { "emulated" } else { "native" };
-        write!(out, "zone plug, policy {}, {append} append", self.policy)
+        write!(out, "zone plug, policy {}, {append} append", self.policy)?;
+        let us = self.longest_wait.as_nanos() / 1_000;
+        if us > 0 { write!(out, ", longest wait {}.{:03} ms", us / 1_000, us % 1_000) } else { Ok(()) }
     }
 }
 
@@ -228,7 +248,7 @@ impl ZonePlug {
     #[inline(never)]
     fn submit_by_policy(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
         match self.policy {
-            WritePolicy::Plug => self.submit_plugged(bio, cx),
+            WritePolicy::Plug | WritePolicy::Qd1 => self.submit_plugged(bio, cx),
             WritePolicy::ZoneLock => self.submit_locked(bio, cx),
             WritePolicy::None => self.submit_unordered(bio, cx),
         }
@@ -258,7 +278,7 @@ impl ZonePlug {
     }
 }
 
-/// The `plug` policy, on the way down.
+/// The policies that order, on the way down.
 impl ZonePlug {
     #[inline]
     fn submit_plugged(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
@@ -283,6 +303,9 @@ impl ZonePlug {
         }
         if record.is(Bit::Busy) && !self.joins_appends(zone, &bio) {
             return self.wait(zone, bio, cx);
+        }
+        if self.needs_turn(&bio) && self.turns.is_taken() {
+            return self.wait_in_line(zone, bio, cx);
         }
         if self.launch(zone, bio, cx) && !record.is(Bit::Busy) {
             self.zones.set_busy(zone, true);
@@ -315,12 +338,24 @@ impl ZonePlug {
         self.is_native_append(bio) && slot().is_some_and(|slot| slot.appends > 0 && slot.waiting.is_empty())
     }
 
-    fn is_native_append(&self, bio: &Bio) -> bool {
+    pub(super) fn is_native_append(&self, bio: &Bio) -> bool {
         bio.op == Op::ZoneAppend && !self.emulate_append
     }
 
-    fn wait(&mut self, zone: ZoneNo, mut bio: Box<Bio>, cx: &mut Cx<'_>) {
+    fn wait(&mut self, zone: ZoneNo, bio: Box<Bio>, cx: &mut Cx<'_>) {
         let Some(slot) = self.slot(zone) else { return cx.complete(bio, Status::Resource) };
+        self.queue(slot, bio);
+    }
+
+    /// An idle zone's write while another zone has the disk.
+    fn wait_in_line(&mut self, zone: ZoneNo, bio: Box<Bio>, cx: &mut Cx<'_>) {
+        let Some(slot) = self.slot(zone) else { return cx.complete(bio, Status::Resource) };
+        self.zones.set_busy(zone, true);
+        self.queue(slot, bio);
+        self.list(slot);
+    }
+
+    fn queue(&mut self, slot: usize, mut bio: Box<Bio>) {
         // NOWAIT is about resources; the zone's turn comes by itself (`block/blk-zoned.c:blk_zone_wplug_handle_write`).
         bio.flags = bio.flags.without(Flags::NOWAIT);
         self.nodes.push(&mut self.slots[slot].waiting, bio);
@@ -339,7 +374,8 @@ impl ZonePlug {
         Some(slot)
     }
 
-    /// Sends `bio` down if it may go, and fails it alone if not. The caller keeps the busy bit.
+    /// Sends `bio` down if it may go, and fails it alone if not. The caller keeps the busy bit; the disk has to be free if
+    /// `bio` needs it.
     #[inline]
     fn launch(&mut self, zone: ZoneNo, mut bio: Box<Bio>, cx: &mut Cx<'_>) -> bool {
         let mut place = Place { zone, offset: 0 };
@@ -363,6 +399,7 @@ impl ZonePlug {
                 bio.op = Op::Write;
                 bio.sector += u64::from(place.offset);
             }
+            self.turns.take(zone);
         }
         self.touch(zone);
         cx.submit(self.below[0], bio, place.word());
@@ -389,7 +426,7 @@ impl ZonePlug {
     }
 }
 
-/// The `plug` policy, on the way up.
+/// The policies that order, on the way up.
 impl ZonePlug {
     #[inline]
     fn written(&mut self, mut bio: Box<Bio>, status: Status, place: Place, cx: &mut Cx<'_>) {
@@ -406,6 +443,7 @@ impl ZonePlug {
             }
             cx.complete(bio, status);
         }
+        self.turns.give_back();
         self.release(place.zone, cx);
     }
 
@@ -448,11 +486,20 @@ impl ZonePlug {
         self.release(zone, cx);
     }
 
-    /// The zone's command is done: send what waits next, or set the zone free.
+    /// The zone's command is done: the zone goes on, and the disk to the next zone if it is free.
     #[inline]
     fn release(&mut self, zone: ZoneNo, cx: &mut Cx<'_>) {
+        self.proceed(zone, Turn::Not, cx);
+        if self.turns.wanted {
+            self.pass_turn(cx);
+        }
+    }
+
+    /// Nothing is in flight in the busy `zone`: send what waits next, have it wait for the disk, or set the zone free.
+    #[inline]
+    pub(super) fn proceed(&mut self, zone: ZoneNo, turn: Turn, cx: &mut Cx<'_>) {
         if let Some(slot) = self.zones.at(zone).slot() {
-            if self.launch_waiting(zone, slot, cx) {
+            if self.launch_waiting(zone, slot, turn, cx) {
                 return;
             }
             if self.slots[slot].is_unused() {
@@ -466,16 +513,25 @@ impl ZonePlug {
         }
     }
 
-    /// Sends the next bio that may go, or all native appends that come next. Those that may not go fail, one by one.
-    fn launch_waiting(&mut self, zone: ZoneNo, slot: usize, cx: &mut Cx<'_>) -> bool {
+    /// Sends the next bio that may go, or all native appends that come next. Those that may not go fail, one by one. False
+    /// when nothing is left to wait for.
+    fn launch_waiting(&mut self, zone: ZoneNo, slot: usize, turn: Turn, cx: &mut Cx<'_>) -> bool {
         let mut launched = false;
         loop {
             let front = self.nodes.front(&self.slots[slot].waiting);
             let Some(next) = front.filter(|bio| !launched || self.is_native_append(bio)) else { return launched };
             let native = self.is_native_append(next);
+            if turn == Turn::Not && self.needs_turn(next) {
+                self.list(slot);
+                return true;
+            }
+            let waited = if next.op.writes_data() { cx.now().since(next.since) } else { Duration::ZERO };
             let bio = self.nodes.pop(&mut self.slots[slot].waiting).expect("the front is there");
             let bio = self.merge(zone, slot, bio, cx);
             launched |= self.launch(zone, bio, cx);
+            if launched {
+                self.longest_wait = self.longest_wait.max(waited);
+            }
             if launched && !native {
                 return true;
             }
