@@ -304,7 +304,7 @@ fn plugs_are_dumped_and_the_policy_changes_while_the_disk_is_in_use() {
     assert_eq!(scratch.ok("plugs smr --format debugfs-6.12"), "2 0x0 1 128 0\n");
     assert_eq!(scratch.json("plugs smr --json")["active"], json!(0));
     assert_eq!(scratch.ok("policy smr"), "plug\n");
-    for policy in ["zone-lock", "none", "plug"] {
+    for policy in ["qd1", "zone-lock", "none", "plug"] {
         scratch.ok(&format!("policy smr {policy}"));
         assert_eq!(scratch.ok("policy smr"), format!("{policy}\n"));
     }

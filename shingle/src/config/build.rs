@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use shingle_core::block::{BlockDevice, DeviceId, Stack};
 use shingle_core::device::null::NullDevice;
-use shingle_core::plug::{PlugOptions, ZonePlug};
+use shingle_core::plug::{PlugOptions, WritePolicy, ZonePlug};
 use shingle_core::target::add_table;
 
 use super::error::{ConfigError, Diagnostic};
@@ -136,7 +136,8 @@ fn add_disk(disk: &DiskPlan, leaf: Box<dyn BlockDevice>, stack: &mut Stack) -> R
         Box::new(Diagnostic::at(disk.place.clone(), title).label(error.to_string()))
     };
     let leaf = stack.add(leaf).map_err(|error| fail(&error))?;
-    let plug = add_plug(stack, leaf, disk.plug).map_err(|error| fail(&error))?;
+    let policy = disk.policy.unwrap_or_else(|| WritePolicy::default_for(stack.limits(leaf)));
+    let plug = add_plug(stack, leaf, PlugOptions { policy, ..disk.plug }).map_err(|error| fail(&error))?;
     let kind = match disk.kind {
         DiskKind::Null(_) => "null",
         DiskKind::File { .. } => "file",

@@ -42,7 +42,9 @@ pub struct DiskPlan {
     pub name: String,
     /// What it is made of.
     pub kind: DiskKind,
-    /// How its plug works, if it turns out to be zoned.
+    /// The write policy, if one is named; else the device decides (`WritePolicy::default_for`).
+    pub policy: Option<WritePolicy>,
+    /// How its plug works otherwise, if it turns out to be zoned.
     pub plug: PlugOptions,
     /// The shard that owns it.
     pub shard: u32,
@@ -241,13 +243,13 @@ impl Planner<'_> {
         self.check_policy(disk);
         let defaults = PlugOptions::default();
         let plug = PlugOptions {
-            policy: disk.policy.as_ref().map_or(defaults.policy, |at| at.value),
             append: disk.append.as_ref().map_or(defaults.append, |at| at.value),
             queue_depth: disk.queue_depth.as_ref().map_or(defaults.queue_depth, |at| at.value),
             ..defaults
         };
+        let policy = disk.policy.as_ref().map(|at| at.value);
         let policy_place = disk.policy.as_ref().map(|at| at.span.clone());
-        DiskPlan { name: disk.name.value.clone(), kind, plug, shard: self.shard(disk), place, policy_place }
+        DiskPlan { name: disk.name.value.clone(), kind, policy, plug, shard: self.shard(disk), place, policy_place }
     }
 
     fn check_policy(&mut self, disk: &DiskSpec) {

@@ -299,9 +299,9 @@ fn plugs((shard, named): Device<'_>) -> Result<Value, ControlError> {
     let plug = plug_of(named)?;
     let dump = shard.mailbox.ask(move |shard| {
         let plug = shard.stack.device::<ZonePlug>(plug)?;
-        Some((plug.policy(), plug.active(), plug.dump().collect::<Vec<PlugDump>>()))
+        Some((plug.policy(), plug.active(), plug.longest_wait(), plug.dump().collect::<Vec<PlugDump>>()))
     })?;
-    let (policy, active, dump) = dump.ok_or_else(|| not_zoned(named))?;
+    let (policy, active, longest_wait, dump) = dump.ok_or_else(|| not_zoned(named))?;
     let plugs: Vec<Value> = dump
         .iter()
         .map(|plug| {
@@ -315,7 +315,8 @@ fn plugs((shard, named): Device<'_>) -> Result<Value, ControlError> {
             })
         })
         .collect();
-    Ok(json!({"policy": policy.name(), "active": active, "plugs": plugs}))
+    let longest_wait_ns = longest_wait.as_nanos();
+    Ok(json!({"policy": policy.name(), "active": active, "longest_wait_ns": longest_wait_ns, "plugs": plugs}))
 }
 
 fn status(census: &Census) -> Result<Value, ControlError> {
