@@ -7,6 +7,7 @@
 //! - [`patience`]: with what a killed process has not let go of yet.
 //! - [`disk`]: real disks as devices of a stack.
 //! - [`daemon`], [`control`], [`notices`]: a running stack, the socket at which it can be asked, and what it says by itself.
+//! - [`profile`]: drives that can be simulated, as files of parameters.
 //! - [`bench`]: the load generator.
 //! - [`cli`]: the commands.
 #![forbid(unsafe_code)]
@@ -20,5 +21,6 @@ pub mod disk;
 pub mod mailbox;
 pub mod notices;
 pub mod patience;
+pub mod profile;
 pub mod serve;
 pub mod shard;

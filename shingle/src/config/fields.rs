@@ -115,6 +115,18 @@ impl<'a> Fields<'a> {
         })
     }
 
+    /// A number, whole or not.
+    pub fn real(&mut self, key: &'static str) -> Option<At<f64>> {
+        self.take(key, |value| {
+            let number = match value {
+                DeValue::Integer(number) => number.as_str().parse().ok(),
+                DeValue::Float(number) => number.as_str().parse().ok(),
+                _ => None,
+            };
+            number.ok_or_else(|| format!("{}: write a number", a(value)))
+        })
+    }
+
     /// A list of numbers.
     pub fn counts(&mut self, key: &'static str) -> Option<At<Vec<u32>>> {
         self.take(key, |value| {

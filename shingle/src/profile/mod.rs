@@ -1,0 +1,140 @@
+//! Drives that can be simulated: files of parameters, each with its unit and where it comes from.
+//!
+//! A profile is a TOML file with a `model` and one table for each part of the drive. Those that ship are compiled in and go
+//! by their names; any other is read from its path, so a user copies one and edits it. A model has a file here, which turns
+//! the tables into the configuration that its device in the core takes, and an arm of [`Model`].
+
+mod smr;
+mod values;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use shingle_core::device::SmrConfig;
+use toml::de::DeTable;
+
+use crate::config::{ConfigError, Diagnostic, Fields, Source, nearest};
+use values::Values;
+
+/// The profiles that ship, by name.
+const SHIPPED: [(&str, &str); 3] = [
+    ("smr-14tb", include_str!("../../../profiles/smr-14tb.toml")),
+    ("smr-26tb", include_str!("../../../profiles/smr-26tb.toml")),
+    ("smr-30tb", include_str!("../../../profiles/smr-30tb.toml")),
+];
+
+/// A drive to simulate.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Profile {
+    /// What it is called.
+    pub name: String,
+    /// What it is, in a line.
+    pub description: String,
+    /// Its parameters.
+    pub model: Model,
+}
+
+/// What kind of drive it is, with the parameters of that kind.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Model {
+    /// A rotating disk with shingled zones.
+    Smr(SmrConfig),
+}
+
+/// What can stand after `model =`.
+#[derive(Clone, Copy)]
+enum Kind {
+    Smr,
+}
+
+const KINDS: [(&str, Kind); 1] = [("smr", Kind::Smr)];
+
+impl Profile {
+    /// The names of the profiles that ship.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        SHIPPED.iter().map(|(name, _)| *name)
+    }
+
+    /// The profile of that name, or in the file at that path.
+    pub fn find(name_or_path: &str) -> Result<Self, ProfileError> {
+        if let Some((name, text)) = SHIPPED.iter().find(|(name, _)| *name == name_or_path) {
+            return Self::parse(
+                name,
+                Source { path: format!("profiles/{name}.toml").into(), text: (*text).to_owned() },
+            );
+        }
+        let path = Path::new(name_or_path);
+        if path.extension().is_none() && !path.exists() {
+            return Err(ProfileError::Unknown(name_or_path.to_owned()));
+        }
+        let text = std::fs::read_to_string(path).map_err(|error| ProfileError::Unreadable(path.into(), error))?;
+        let name = path.file_stem().map_or(name_or_path.into(), |stem| stem.to_string_lossy());
+        Self::parse(&name, Source { path: path.into(), text })
+    }
+
+    /// Reads a profile; all mistakes come at once, each with its line.
+    pub fn parse(name: &str, source: Source) -> Result<Self, ProfileError> {
+        let mut errors = Vec::new();
+        let profile = read(name, &source.text, &mut errors);
+        match profile {
+            Some(profile) if errors.is_empty() => Ok(profile),
+            _ => Err(ProfileError::Wrong(ConfigError { source, diagnostics: errors })),
+        }
+    }
+}
+
+fn read(name: &str, text: &str, errors: &mut Vec<Diagnostic>) -> Option<Profile> {
+    let (document, mistakes) = DeTable::parse_recoverable(text);
+    if let Some(mistake) = mistakes.first() {
+        let place = mistake.span().unwrap_or(0..0);
+        errors.push(Diagnostic::at(place, "this is not TOML").label(mistake.message().to_owned()));
+        return None;
+    }
+    let mut top = Fields::new("the profile".into(), 0..0, document.get_ref(), errors);
+    let description = top.required("description", "\"a drive\"").map_or(String::new(), |at| at.value);
+    if !top.has("model") {
+        top.missing("model", "\"smr\"");
+    }
+    let kind = top.word("model", &KINDS)?.value;
+    // The tables belong to the model, which knows their names.
+    top.forgive();
+    top.finish();
+    let mut values = Values::new(document.get_ref(), errors);
+    let model = match kind {
+        Kind::Smr => smr::read(&mut values).map(Model::Smr),
+    };
+    values.finish();
+    Some(Profile { name: name.to_owned(), description, model: model? })
+}
+
+/// Why there is no such drive.
+#[derive(Debug)]
+pub enum ProfileError {
+    /// No profile that ships is called so.
+    Unknown(String),
+    /// The file cannot be read.
+    Unreadable(PathBuf, std::io::Error),
+    /// The file has mistakes.
+    Wrong(ConfigError),
+}
+
+impl fmt::Display for ProfileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unknown(name) => {
+                write!(f, "there is no profile `{name}`")?;
+                if let Some(near) = nearest(name, Profile::names()) {
+                    write!(f, ", but `{near}`")?;
+                }
+                let known: Vec<&str> = Profile::names().collect();
+                write!(f, ": use one of {}, or the path of a file", known.join(", "))
+            }
+            Self::Unreadable(path, error) => {
+                write!(f, "cannot read profile {}: {error}; use a name of `shingle`'s own or a path", path.display())
+            }
+            Self::Wrong(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for ProfileError {}

@@ -1,0 +1,125 @@
+//! The tables of a profile, value by value: every one has to be there, in its range.
+
+use std::ops::RangeInclusive;
+
+use shingle_core::time::Duration;
+use toml::de::{DeTable, DeValue};
+
+use crate::config::{At, Diagnostic, Fields, format_bytes};
+
+/// The tables of a profile.
+pub struct Values<'a> {
+    document: &'a DeTable<'a>,
+    errors: &'a mut Vec<Diagnostic>,
+    tables: Vec<&'static str>,
+}
+
+/// The values of one table.
+pub struct Table<'a> {
+    fields: Fields<'a>,
+}
+
+impl<'a> Values<'a> {
+    /// The tables of `document`; mistakes go to `errors`.
+    pub fn new(document: &'a DeTable<'a>, errors: &'a mut Vec<Diagnostic>) -> Self {
+        Self { document, errors, tables: Vec::new() }
+    }
+
+    /// Reads table `[name]` with `read`; `None` if it is missing.
+    pub fn table<T>(&mut self, name: &'static str, read: impl FnOnce(&mut Table<'_>) -> T) -> Option<T> {
+        self.tables.push(name);
+        let found = self.document.iter().find(|(key, _)| key.get_ref() == name);
+        let Some((key, value)) = found else {
+            self.errors.push(Diagnostic::general(format!("the profile has no table `[{name}]`")));
+            return None;
+        };
+        let DeValue::Table(table) = value.get_ref() else {
+            self.errors.push(Diagnostic::at(key.span(), format!("`{name}` is not a table: write [{name}]")));
+            return None;
+        };
+        let mut table = Table { fields: Fields::new(format!("[{name}]"), key.span(), table, self.errors) };
+        let read = read(&mut table);
+        table.fields.finish();
+        Some(read)
+    }
+
+    /// Notes what belongs to no table that was read.
+    pub fn finish(self) {
+        for (key, _) in self.document {
+            let name = key.get_ref().as_ref();
+            if !["model", "description"].contains(&name) && !self.tables.contains(&name) {
+                let title = format!("a profile of this model has no table `[{name}]`");
+                self.errors.push(Diagnostic::at(key.span(), title).help(format!("it has: {}", self.tables.join(", "))));
+            }
+        }
+    }
+
+    /// Notes what is wrong with the values together.
+    pub fn contradiction(&mut self, what: impl ToString) {
+        self.errors.push(Diagnostic::general(what.to_string()));
+    }
+}
+
+impl Table<'_> {
+    /// A size in bytes, as in `"256MiB"`.
+    pub fn size(&mut self, key: &'static str, allowed: RangeInclusive<u64>) -> u64 {
+        let value = self.fields.size(key);
+        self.checked(key, "\"1MiB\"", value, allowed, |bytes| format_bytes(*bytes))
+    }
+
+    /// A time, as in `"8.2ms"`.
+    pub fn time(&mut self, key: &'static str, allowed: RangeInclusive<Duration>) -> Duration {
+        let value = self.fields.duration(key);
+        let value = value.map(|at| at.map(|time| Duration(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))));
+        self.checked(key, "\"1ms\"", value, allowed, |time| format!("{:?}", std::time::Duration::from_nanos(time.0)))
+    }
+
+    /// A whole number.
+    pub fn count(&mut self, key: &'static str, allowed: RangeInclusive<u32>) -> u32 {
+        let value = self.fields.count(key);
+        self.checked(key, "1", value, allowed, ToString::to_string)
+    }
+
+    /// A number in `unit`, which may be empty.
+    pub fn real(&mut self, key: &'static str, unit: &str, allowed: RangeInclusive<f64>) -> f64 {
+        let value = self.fields.real(key);
+        self.checked(key, "1.0", value, allowed, |number| format!("{number} {unit}").trim_end().to_owned())
+    }
+
+    /// `true` or `false`.
+    pub fn flag(&mut self, key: &'static str) -> bool {
+        let value = self.fields.flag(key);
+        self.present(key, "true", value).is_some_and(|at| at.value)
+    }
+
+    /// Whether a key is there, for those that may be left out.
+    pub fn has(&self, key: &str) -> bool {
+        self.fields.has(key)
+    }
+
+    fn present<T>(&mut self, key: &'static str, example: &str, value: Option<At<T>>) -> Option<At<T>> {
+        if !self.fields.has(key) {
+            self.fields.missing(key, example);
+        }
+        value
+    }
+
+    /// The value, if it is allowed; else the mistake is noted and something allowed returned, so that reading goes on.
+    fn checked<T: PartialOrd + Clone>(
+        &mut self,
+        key: &'static str,
+        example: &str,
+        value: Option<At<T>>,
+        allowed: RangeInclusive<T>,
+        show: impl Fn(&T) -> String,
+    ) -> T {
+        let Some(At { value, span }) = self.present(key, example, value) else { return allowed.start().clone() };
+        if allowed.contains(&value) {
+            return value;
+        }
+        let title = format!("`{key}` is out of range");
+        let label = format!("allowed: {} to {}", show(allowed.start()), show(allowed.end()));
+        self.fields.error(Diagnostic::at(span, title).label(label));
+        allowed.start().clone()
+    }
+}
