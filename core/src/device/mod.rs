@@ -9,4 +9,4 @@ pub mod null;
 pub mod smr;
 
 pub use null::{NullConfig, NullDevice, NullZones};
-pub use smr::SmrConfig;
+pub use smr::{SmrConfig, SmrDisk};

@@ -64,6 +64,7 @@ fn read_cache(table: &mut Table<'_>) -> Cache {
         bytes: table.size("bytes", 1 << 20..=1 << 40),
         entries: table.count("entries", 1..=1 << 24),
         run_bytes: table.size("run", 4096..=1 << 40),
+        look_ahead_bytes: table.size("look-ahead", 0..=1 << 40),
     }
 }
 

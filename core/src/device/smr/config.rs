@@ -86,6 +86,15 @@ pub struct Cache {
     pub entries: u32,
     /// Most bytes written at one place while another one has waited longer.
     pub run_bytes: u64,
+    /// How far the head goes on reading behind a read while nothing else is to be done, in bytes.
+    pub look_ahead_bytes: u64,
+}
+
+impl Cache {
+    /// Whether a head that has been reading ahead for `time`, at `rate`, has not stopped yet.
+    pub(super) fn look_ahead_covers(&self, time: Duration, rate: f64) -> bool {
+        time.0 as f64 * rate <= self.look_ahead_bytes as f64 * 1e9
+    }
 }
 
 /// What zone management takes, beside the command's own overhead.
@@ -119,7 +128,13 @@ impl SmrConfig {
                 full: Duration::from_micros(16_000),
             },
             link: Link { rate: 560e6, command: Duration::from_micros(22), depth: 32 },
-            cache: Cache { write_back: true, bytes: 8 << 20, entries: 1024, run_bytes: 2 << 20 },
+            cache: Cache {
+                write_back: true,
+                bytes: 8 << 20,
+                entries: 1024,
+                run_bytes: 2 << 20,
+                look_ahead_bytes: 1 << 20,
+            },
             manage: ZoneTimes {
                 reset: Duration::from_millis(1),
                 finish: Duration::from_millis(1),
