@@ -1,12 +1,16 @@
 //! Devices made of memory: the leaves of a stack that need no machine.
 //!
 //! [`null::NullDevice`] is the speed baseline, as a device that does nothing; and, backed by memory and zoned, the reference
-//! that other disks and layers are compared with. [`memory`] holds its data and [`bad_blocks`] spoils it. [`smr::SmrDisk`] is a rotating disk in virtual time.
+//! that other disks and layers are compared with. [`memory`] holds its data and [`bad_blocks`] spoils it.
+//!
+//! [`smr::SmrDisk`] is a rotating disk in virtual time, [`zns::ZnsSsd`] a zoned SSD.
 
 pub mod bad_blocks;
 pub mod memory;
 pub mod null;
 pub mod smr;
+pub mod zns;
 
 pub use null::{NullConfig, NullDevice, NullZones};
 pub use smr::{SmrConfig, SmrDisk};
+pub use zns::{ZnsConfig, ZnsConfigError, ZnsSsd};
