@@ -133,6 +133,16 @@ fn a_thread_that_needs_time_for_each_submission_bounds_the_rate() {
 }
 
 #[test]
+fn at_depth_one_the_thread_and_the_disk_take_turns() {
+    let us = Duration::from_micros;
+    let host = Host { submit: us(30), complete: us(20), rouse: us(50), ..Host::default() };
+    let (world, _) = run(FioOptions { host, ..options() });
+    // 16 of them in a zone, then a reset that takes 100 us: 50 ms are 247 writes.
+    let ios = fio(&world).writes().ios;
+    assert!((235..=250).contains(&ios), "{ios}: 30 us, 100 us in the disk, 50 us and 20 us each");
+}
+
+#[test]
 fn appends_land_in_the_zones_of_the_run() {
     let (world, events) = run(FioOptions { append: true, iodepth: 4, zones: Some(4), ..options() });
     assert!(fio(&world).writes().ios > 100);

@@ -64,6 +64,8 @@ pub(super) struct Job {
     /// I/Os submitted and not taken back.
     pub in_flight: u32,
     pub done: VecDeque<Finished>,
+    /// Whether it sleeps until one of its I/Os is done.
+    pub asleep: bool,
     /// Its processor is busy until then.
     pub busy_until: Instant,
     /// Its part of the region, in a sequential run.
@@ -83,6 +85,7 @@ impl Job {
             converted: false,
             in_flight: 0,
             done: VecDeque::new(),
+            asleep: false,
             busy_until: Instant::ZERO,
             cursor: part.start,
             part,

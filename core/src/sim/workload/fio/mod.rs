@@ -167,7 +167,7 @@ impl Fio {
         let depth = self.options.iodepth.max(1);
         match self.jobs[number].phase {
             Phase::Pick if self.stopping(io.now()) => self.jobs[number].phase = Phase::Stopped,
-            Phase::Pick if self.jobs[number].in_flight < depth => self.pick(number),
+            Phase::Pick if self.jobs[number].in_flight < depth => self.pick(number, io.now()),
             Phase::Pick | Phase::Stopped => return self.reap(number, io.now()),
             Phase::Quiesce { then } => {
                 if self.jobs[number].in_flight > 0 {
@@ -189,12 +189,13 @@ impl Fio {
         self.zones.as_mut().expect("jobs exist once the zones are known")
     }
 
-    fn pick(&mut self, number: usize) {
+    fn pick(&mut self, number: usize, now: Instant) {
         let read = self.rng.chance(self.options.read_percent.into(), 100);
         let zones = self.zones.as_ref().expect("jobs exist once the zones are known");
         let job = &mut self.jobs[number];
         let written = if read { zones.pick_written(&mut job.rng) } else { None };
         (job.reading, job.converted) = (written.is_some(), false);
+        job.busy_until = now + self.options.host.submit;
         let zone = written.unwrap_or_else(|| zones.pick(job, self.options.pattern));
         self.try_lock(number, zone);
     }
@@ -281,7 +282,6 @@ impl Fio {
         let payload = Payload::Data(self.memory.slice(0, sectors as usize * SECTOR_BYTES as usize));
         job.in_flight += 1;
         job.phase = Phase::Pick;
-        job.busy_until = io.now() + self.options.host.submit;
         let tag = Tag::Transfer { job: number as u32, zone }.word();
         io.submit(tag, self.disk, Box::new(Bio::new(op, sector, sectors, payload)));
     }
@@ -296,9 +296,12 @@ impl Fio {
             self.zones().unlock(zone);
             reaped += 1;
         }
+        let Host { complete, rouse, .. } = self.options.host;
         let job = &mut self.jobs[number];
         job.in_flight -= reaped;
-        job.busy_until = now + Duration(self.options.host.complete.0 * u64::from(reaped));
+        let roused = if job.asleep && reaped > 0 { rouse } else { Duration::ZERO };
+        job.busy_until = now + roused + Duration(complete.0 * u64::from(reaped));
+        job.asleep = reaped == 0;
         reaped > 0
     }
 

@@ -14,10 +14,12 @@ pub enum Pattern {
 /// The time that a job's thread and the kernel on its behalf take: it belongs to the machine, not to the drive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Host {
-    /// To prepare and submit one I/O.
+    /// To prepare and submit one I/O, before the disk gets it.
     pub submit: Duration,
     /// To take one finished I/O back.
     pub complete: Duration,
+    /// In addition, if the thread slept until an I/O was done.
+    pub rouse: Duration,
     /// From the release of a lock until a thread that slept on it runs.
     pub wake: Duration,
 }
