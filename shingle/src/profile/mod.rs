@@ -6,21 +6,23 @@
 
 mod smr;
 mod values;
+mod zns;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use shingle_core::device::SmrConfig;
+use shingle_core::device::{SmrConfig, ZnsConfig};
 use toml::de::DeTable;
 
 use crate::config::{ConfigError, Diagnostic, Fields, Source, nearest};
 use values::Values;
 
 /// The profiles that ship, by name.
-const SHIPPED: [(&str, &str); 3] = [
+const SHIPPED: [(&str, &str); 4] = [
     ("smr-14tb", include_str!("../../../profiles/smr-14tb.toml")),
     ("smr-26tb", include_str!("../../../profiles/smr-26tb.toml")),
     ("smr-30tb", include_str!("../../../profiles/smr-30tb.toml")),
+    ("zns-1tb", include_str!("../../../profiles/zns-1tb.toml")),
 ];
 
 /// A drive to simulate.
@@ -39,15 +41,18 @@ pub struct Profile {
 pub enum Model {
     /// A rotating disk with shingled zones.
     Smr(SmrConfig),
+    /// A zoned SSD.
+    Zns(ZnsConfig),
 }
 
 /// What can stand after `model =`.
 #[derive(Clone, Copy)]
 enum Kind {
     Smr,
+    Zns,
 }
 
-const KINDS: [(&str, Kind); 1] = [("smr", Kind::Smr)];
+const KINDS: [(&str, Kind); 2] = [("smr", Kind::Smr), ("zns", Kind::Zns)];
 
 impl Profile {
     /// The names of the profiles that ship.
@@ -102,6 +107,7 @@ fn read(name: &str, text: &str, errors: &mut Vec<Diagnostic>) -> Option<Profile>
     let mut values = Values::new(document.get_ref(), errors);
     let model = match kind {
         Kind::Smr => smr::read(&mut values).map(Model::Smr),
+        Kind::Zns => zns::read(&mut values).map(Model::Zns),
     };
     values.finish();
     Some(Profile { name: name.to_owned(), description, model: model? })
