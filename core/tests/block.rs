@@ -5,7 +5,7 @@ mod desk;
 use desk::*;
 use shingle_core::block::{
     Action, Bio, BlockDevice, Cx, DeviceId, Entry, Event, FRAMES, Flags, Limits, Op, Payload, Stack, StackError,
-    Status, check,
+    Status, Trace, check,
 };
 use shingle_core::harness::{Desk, Harness};
 use shingle_core::sector::Sector;
@@ -283,6 +283,38 @@ fn trace_events_tell_the_hops_of_a_bio_in_blktrace_letters() {
     assert_eq!(h.stack.trace().unwrap().lost(), 3);
     assert_eq!(events.last().unwrap().action, Action::Complete);
     assert!(events[7].to_string().ends_with("C 0+6 READ [ok]"), "{}", events[7]);
+}
+
+#[test]
+fn a_trace_knows_the_pieces_of_a_bio_by_its_number_and_the_way_in_by_the_way_out() {
+    let mut desk = Desk::regular();
+    desk.limits_mut().max_sectors = Some(4);
+    let mut h = watched(desk);
+    h.submit(write(0, 4));
+    h.stack.set_trace(Some(64));
+    h.submit_all([read(0, 6), read(8, 4)]);
+    h.end_all(Status::Ok);
+    let events: Vec<_> = std::iter::from_fn(|| h.stack.trace().unwrap().pop()).collect();
+    let of = |number| events.iter().filter(move |event| event.number == number);
+    assert_eq!(of(0).count(), 2, "a bio that was on its way before comes up twice, and has no number");
+    let ways = |number, action| -> Vec<u8> {
+        of(number).filter(|e| e.action == action && e.device == h.top).map(|e| e.depth).collect()
+    };
+    // Two pieces go in with one frame and come out with one; then the whole returns.
+    assert_eq!((ways(1, Action::Dispatch), ways(1, Action::Complete)), (vec![1, 1], vec![1, 1, 1]));
+    assert_eq!(of(1).filter(|event| event.returned).map(|event| event.sectors).collect::<Vec<_>>(), [6]);
+    assert_eq!((ways(2, Action::Dispatch), ways(2, Action::Complete)), (vec![1], vec![1]));
+}
+
+#[test]
+fn a_trace_of_one_device_has_what_happens_there_and_every_completion() {
+    let mut h = watched(Desk::regular());
+    h.stack.record(Some(Trace::new(64).only(Some(h.desk))));
+    h.submit(read(0, 6));
+    h.end_all(Status::Ok);
+    let events: Vec<_> = std::iter::from_fn(|| h.stack.trace().unwrap().pop()).collect();
+    let letters: String = events.iter().map(|e| format!("{}{}", e.action.letter(), e.device.0)).collect();
+    assert_eq!(letters, "D0C0C1");
 }
 
 #[test]

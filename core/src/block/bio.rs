@@ -144,6 +144,18 @@ impl Flags {
     pub const fn without(self, other: Flags) -> Flags {
         Flags(self.0 & !other.0)
     }
+
+    /// The flags as a byte: FUA is bit 0, PREFLUSH 1, NOWAIT 2, FAST 3, NO_UNMAP 4.
+    #[must_use]
+    pub const fn bits(self) -> u8 {
+        self.0
+    }
+
+    /// The flags in such a byte; `None` if it has a bit that is no flag.
+    #[must_use]
+    pub const fn from_bits(bits: u8) -> Option<Flags> {
+        if bits < 32 { Some(Flags(bits)) } else { None }
+    }
 }
 
 /// A device of a stack, by its place.
@@ -189,6 +201,8 @@ pub struct Bio {
     pub payload: Payload,
     /// When it was submitted.
     pub since: Instant,
+    /// Its number in traces, which its pieces share; 0 if none has seen it.
+    pub(super) number: u32,
     depth: u8,
     frames: [Frame; FRAMES],
 }
@@ -205,6 +219,7 @@ impl Bio {
             sector,
             payload,
             since: Instant::ZERO,
+            number: 0,
             depth: 0,
             frames: [UNUSED; FRAMES],
         }
@@ -237,6 +252,11 @@ impl Bio {
     pub(super) fn pop(&mut self) -> Frame {
         self.depth -= 1;
         self.frames[self.depth as usize]
+    }
+
+    /// Frames on it.
+    pub(super) fn depth(&self) -> u8 {
+        self.depth
     }
 
     pub(super) fn top(&self) -> Frame {

@@ -100,6 +100,8 @@ pub(super) struct Effects {
     pub ports: Vec<Port>,
     pub pool: Pool,
     pub trace: Option<Box<Trace>>,
+    /// Bios that traces have numbered. It is not begun anew with a trace: bios keep their numbers.
+    numbered: u32,
     splits: Slab<Split>,
     timers: BinaryHeap<Reverse<Timer>>,
     timers_set: u64,
@@ -116,6 +118,7 @@ impl Effects {
             ports: Vec::new(),
             pool: Pool::new(),
             trace: None,
+            numbered: 0,
             splits: Slab::with_capacity(64),
             timers: BinaryHeap::with_capacity(64),
             timers_set: 0,
@@ -145,6 +148,24 @@ impl Effects {
         if let Some(trace) = &mut self.trace {
             trace.record(self.now, action, device, bio, status);
         }
+    }
+
+    /// Traces a bio on its way from a submitter, with a new number.
+    #[cold]
+    #[inline(never)]
+    pub fn trace_queued(&mut self, to: DeviceId, bio: &mut Bio) {
+        bio.number = 0;
+        self.trace_numbered(Action::Queue, to, bio);
+    }
+
+    /// Traces a bio, and gives it a number if it has none.
+    pub fn trace_numbered(&mut self, action: Action, to: DeviceId, bio: &mut Bio) {
+        if bio.number == 0 {
+            // It comes round after 2^32 bios: 0 stays free.
+            self.numbered = self.numbered.checked_add(1).unwrap_or(1);
+            bio.number = self.numbered;
+        }
+        self.trace(action, to, bio, Status::Ok);
     }
 
     /// Sends `bio` back up. Its submitter gets it at once: nothing that a layer does can depend on when.
@@ -208,7 +229,7 @@ impl Effects {
         let (rest_sector, rest_sectors) = (bio.sector + u64::from(front), bio.sectors - front);
         let mut piece = |of: &Bio, sector, sectors, payload, split| {
             let mut blank = Bio::new(of.op, sector, sectors, payload).with_flags(of.flags);
-            blank.since = of.since;
+            (blank.since, blank.number) = (of.since, of.number);
             blank.push(Owner::Split, split);
             self.pool.take(blank)
         };

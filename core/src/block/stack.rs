@@ -86,7 +86,9 @@ impl Stack {
         debug_assert!(bio.is_idle(), "{bio:?} is submitted twice");
         self.effects.ports[port.0 as usize].outstanding += 1;
         bio.since = self.effects.now;
-        self.effects.trace(Action::Queue, to, &bio, Status::Ok);
+        if self.effects.is_traced() {
+            self.effects.trace_queued(to, &mut bio);
+        }
         bio.push(Owner::Port(port), tag);
         self.effects.arrivals.push_back((to, bio));
     }
@@ -207,12 +209,12 @@ impl Stack {
     /// A bio for a suspended device, or under a trace.
     #[cold]
     #[inline(never)]
-    fn dispatch_watched(&mut self, to: DeviceId, bio: Box<Bio>) {
+    fn dispatch_watched(&mut self, to: DeviceId, mut bio: Box<Bio>) {
         let slot = &mut self.slots[to.0 as usize];
         if slot.suspended {
             return slot.deferred.push_back(bio);
         }
-        self.effects.trace(Action::Dispatch, to, &bio, Status::Ok);
+        self.effects.trace_numbered(Action::Dispatch, to, &mut bio);
         self.hand_over(to, bio);
     }
 
@@ -344,8 +346,13 @@ impl Stack {
 
     /// Starts recording hop events, the newest `bound` of them; `None` stops.
     pub fn set_trace(&mut self, bound: Option<usize>) {
-        self.effects.trace = bound.map(|bound| Box::new(Trace::new(bound)));
-        self.slots.iter_mut().for_each(|slot| slot.watched = slot.suspended || bound.is_some());
+        self.record(bound.map(Trace::new));
+    }
+
+    /// Starts recording hop events into `trace`; `None` stops.
+    pub fn record(&mut self, trace: Option<Trace>) {
+        self.slots.iter_mut().for_each(|slot| slot.watched = slot.suspended || trace.is_some());
+        self.effects.trace = trace.map(Box::new);
     }
 
     /// The recorded hop events.

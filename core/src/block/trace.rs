@@ -3,7 +3,7 @@
 use alloc::collections::VecDeque;
 use core::fmt;
 
-use super::bio::{Bio, DeviceId, Op};
+use super::bio::{Bio, DeviceId, Flags, Op, Owner};
 use super::status::Status;
 use crate::sector::Sector;
 use crate::time::Instant;
@@ -26,6 +26,10 @@ pub enum Action {
 }
 
 impl Action {
+    /// All of them, in the order of their values.
+    pub const ALL: [Action; 6] =
+        [Action::Queue, Action::Dispatch, Action::Remap, Action::Merge, Action::Split, Action::Complete];
+
     /// blktrace's letter.
     #[must_use]
     pub const fn letter(self) -> char {
@@ -49,8 +53,16 @@ pub struct TraceEvent {
     pub action: Action,
     /// Where: the device it is addressed to, for a remap the new one.
     pub device: DeviceId,
+    /// The bio. Pieces of it have the same number; it is 0 for a bio that was on its way before the trace.
+    pub number: u32,
+    /// Frames on the bio: one that came into a layer with this many leaves it when it completes with as many.
+    pub depth: u8,
+    /// For `Complete`: whether its submitter has it back now.
+    pub returned: bool,
     /// The bio's operation at that moment.
     pub op: Op,
+    /// Its flags.
+    pub flags: Flags,
     /// Its first sector at that moment.
     pub sector: Sector,
     /// Its length.
@@ -61,7 +73,7 @@ pub struct TraceEvent {
 
 impl fmt::Display for TraceEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { at, action, device, op, sector, sectors, status } = self;
+        let Self { at, action, device, op, sector, sectors, status, .. } = self;
         let (s, ns) = (at.0 / 1_000_000_000, at.0 % 1_000_000_000);
         write!(f, "{s:5}.{ns:09} {} {} {sector}+{sectors} {}", device.0, action.letter(), op.name())?;
         if *action == Action::Complete { write!(f, " [{status}]") } else { Ok(()) }
@@ -74,13 +86,22 @@ pub struct Trace {
     events: VecDeque<TraceEvent>,
     bound: usize,
     lost: u64,
+    only: Option<DeviceId>,
 }
 
 impl Trace {
     /// An empty trace that keeps the newest `bound` events.
     #[must_use]
     pub fn new(bound: usize) -> Self {
-        Self { events: VecDeque::with_capacity(bound), bound, lost: 0 }
+        Self { events: VecDeque::with_capacity(bound), bound, lost: 0, only: None }
+    }
+
+    /// The same, of what happens at `device`. Completions are kept of all devices: a bio that only passed through one
+    /// ends elsewhere.
+    #[must_use]
+    pub fn only(mut self, device: Option<DeviceId>) -> Self {
+        self.only = device;
+        self
     }
 
     /// Takes the oldest event out.
@@ -97,11 +118,17 @@ impl Trace {
     #[cold]
     #[inline(never)]
     pub(super) fn record(&mut self, at: Instant, action: Action, device: DeviceId, bio: &Bio, status: Status) {
+        if self.only.is_some_and(|only| only != device) && action != Action::Complete {
+            return;
+        }
         if self.events.len() == self.bound {
             self.events.pop_front();
             self.lost += 1;
         }
-        let Bio { op, sector, sectors, .. } = *bio;
-        self.events.push_back(TraceEvent { at, action, device, op, sector, sectors, status });
+        let Bio { op, flags, sector, sectors, number, .. } = *bio;
+        let returned = action == Action::Complete && matches!(bio.top().owner, Owner::Port(_));
+        let depth = bio.depth();
+        let event = TraceEvent { at, action, device, number, depth, returned, op, flags, sector, sectors, status };
+        self.events.push_back(event);
     }
 }
