@@ -9,6 +9,7 @@
 //! - [`daemon`], [`control`], [`notices`]: a running stack, the socket at which it can be asked, and what it says by itself.
 //! - [`profile`]: drives that can be simulated, as files of parameters.
 //! - [`bench`]: the load generator.
+//! - [`trace`]: recordings of bios: the file, what it says, and doing it again.
 //! - [`cli`]: the commands.
 #![forbid(unsafe_code)]
 
@@ -24,3 +25,4 @@ pub mod patience;
 pub mod profile;
 pub mod serve;
 pub mod shard;
+pub mod trace;

@@ -256,6 +256,12 @@ impl Shard {
         self.now
     }
 
+    /// What the times of its stack count from.
+    #[must_use]
+    pub fn origin(&self) -> time::Instant {
+        self.origin
+    }
+
     /// Puts a source on this shard.
     pub fn spawn(&mut self, source: Box<dyn Source>) {
         let entry = self.sources.vacant_entry();

@@ -79,6 +79,12 @@ impl Status {
         &TABLE[self as usize]
     }
 
+    /// The status with this value as a byte.
+    #[must_use]
+    pub fn from_byte(byte: u8) -> Option<Self> {
+        TABLE.get(usize::from(byte)).map(|row| row.0)
+    }
+
     /// Whether the bio did what it asked.
     #[must_use]
     pub const fn is_ok(self) -> bool {
@@ -184,6 +190,7 @@ mod tests {
         for (index, row) in TABLE.iter().enumerate() {
             assert_eq!(row.0 as usize, index, "{} is in the wrong row", row.1);
             assert_eq!(row.0.is_ok(), row.2 == 0 && row.3 == 0 && row.4 == 0 && row.5 == 0, "{}", row.1);
+            assert_eq!(Status::from_byte(row.0 as u8), Some(row.0));
             assert_eq!(Status::from_errno(row.0.errno()), row.0, "errno of {} does not lead back", row.1);
         }
     }

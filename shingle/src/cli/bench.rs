@@ -319,12 +319,7 @@ fn measure(
 /// Runs every thread to its end, with a progress line on a terminal; Ctrl-C ends the load early, a second one the program.
 fn run_all(works: Vec<Work>, options: &JobOptions) -> Result<Vec<Outcome>, CliError> {
     let stop = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        // In this order: the second signal finds the flag that the first one set.
-        signal_hook::flag::register_conditional_shutdown(signal, 130, stop.clone())
-            .and_then(|_| signal_hook::flag::register(signal, stop.clone()))
-            .map_err(|error| CliError::Failed(format!("cannot catch Ctrl-C: {error}")))?;
-    }
+    super::interrupt::catch(&stop)?;
     let (done, results) = mpsc::channel();
     let mut all = Vec::new();
     let progress: Vec<Arc<Progress>> =

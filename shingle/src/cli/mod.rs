@@ -5,10 +5,12 @@
 mod bench;
 mod create;
 mod error;
+mod interrupt;
 mod output;
 mod remote;
 mod shells;
 mod status;
+mod trace;
 mod up;
 mod zones;
 
@@ -36,6 +38,7 @@ enum Command {
     Plugs(status::PlugsArgs),
     Policy(status::PolicyArgs),
     Bench(Box<bench::BenchArgs>),
+    Trace(trace::TraceArgs),
     Completions(shells::CompletionsArgs),
     Man(shells::ManArgs),
 }
@@ -53,6 +56,7 @@ pub fn main() -> ExitCode {
         Command::Plugs(args) => status::plugs(&args),
         Command::Policy(args) => status::policy(&args),
         Command::Bench(args) => bench::run(*args),
+        Command::Trace(args) => trace::run(&args),
         Command::Completions(args) => shells::completions(&args),
         Command::Man(args) => shells::man(&args),
     };

@@ -11,6 +11,7 @@
 mod client;
 mod operations;
 mod server;
+mod tracing;
 mod zones;
 
 use std::fmt;

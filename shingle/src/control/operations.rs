@@ -12,6 +12,7 @@ use shingle_core::sector::Sector;
 use shingle_core::time::Duration as Span;
 use shingle_core::zone::Zone;
 
+use super::tracing::{Recorder, Recording};
 use super::zones::{ZoneAction, ZoneRange, zone_to_json};
 use super::{ControlError, ErrorKind, MOST_ZONES, VERSION};
 use crate::config::Named;
@@ -30,6 +31,13 @@ const STUCK: Span = Span::from_millis(1000);
 pub struct Operations {
     /// One policy change at a time: two could open each other's doors.
     switching: Mutex<()>,
+    recorder: Recorder,
+}
+
+/// What a connection has under way.
+#[derive(Default)]
+pub struct Session {
+    recording: Option<Recording>,
 }
 
 /// The fields of a request, taken one by one; what is left over is a mistake.
@@ -65,6 +73,10 @@ fn bad(message: String) -> ControlError {
     ControlError::new(ErrorKind::BadRequest, message)
 }
 
+fn no_recording() -> ControlError {
+    bad("this connection has no recording under way: send trace.start first".into())
+}
+
 impl From<MailboxError> for ControlError {
     fn from(error: MailboxError) -> Self {
         ControlError::new(ErrorKind::Stopped, error.to_string())
@@ -74,15 +86,15 @@ impl From<MailboxError> for ControlError {
 impl Operations {
     /// Ready for requests.
     pub fn new() -> Self {
-        Self { switching: Mutex::new(()) }
+        Self { switching: Mutex::new(()), recorder: Recorder::default() }
     }
 
-    /// The response to one line.
-    pub fn respond(&self, census: &Census, line: &[u8]) -> Value {
+    /// The response to one line of a connection.
+    pub fn respond(&self, census: &Census, session: &mut Session, line: &[u8]) -> Value {
         let (id, result) = match serde_json::from_slice::<Value>(line) {
             Ok(Value::Object(mut object)) => {
                 let id = object.shift_remove("id").unwrap_or(Value::Null);
-                (id, self.run(census, Fields(object)))
+                (id, self.run(census, session, Fields(object)))
             }
             Ok(_) => (Value::Null, Err(bad("a request is a JSON object".into()))),
             Err(error) => (Value::Null, Err(bad(format!("this is not JSON: {error}")))),
@@ -93,7 +105,7 @@ impl Operations {
         }
     }
 
-    fn run(&self, census: &Census, mut fields: Fields) -> Result<Value, ControlError> {
+    fn run(&self, census: &Census, session: &mut Session, mut fields: Fields) -> Result<Value, ControlError> {
         match fields.number("v")? {
             Some(VERSION) => {}
             other => {
@@ -132,8 +144,26 @@ impl Operations {
                 fields.finish()?;
                 self.policy(device, wanted.as_deref())
             }
+            ("trace.start", _) => {
+                let device = fields.text("device")?;
+                fields.finish()?;
+                // The old one first: there is room for one.
+                session.recording = None;
+                let (recording, started) = self.recorder.start(census, device.as_deref())?;
+                session.recording = Some(recording);
+                Ok(started)
+            }
+            ("trace.read", _) => {
+                fields.finish()?;
+                session.recording.as_mut().ok_or_else(no_recording)?.read()
+            }
+            ("trace.stop", _) => {
+                fields.finish()?;
+                session.recording.take().ok_or_else(no_recording).map(|_| json!({}))
+            }
             _ => {
-                let known = "status, zones.report, zones.reset, zones.open, zones.close, zones.finish, plugs, policy";
+                let known = "status, zones.report, zones.reset, zones.open, zones.close, zones.finish, plugs, policy, \
+                             trace.start, trace.read, trace.stop";
                 Err(ControlError::new(ErrorKind::UnknownOp, format!("unknown operation `{op}`; known are: {known}")))
             }
         }

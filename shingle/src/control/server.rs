@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::operations::Operations;
+use super::operations::{Operations, Session};
 use super::{ControlError, ErrorKind, LONGEST_REQUEST, VERSION};
 use crate::daemon::Census;
 use crate::serve::listen::{Address, Listener};
@@ -115,12 +115,12 @@ fn send(stream: &mut UnixStream, response: &Value) -> std::io::Result<()> {
 
 /// Answers one line after the other until the client goes, is silent for too long, or sends too long a line.
 fn converse(stream: &mut UnixStream, shared: &Shared) {
-    let mut buffer = Vec::new();
+    let (mut buffer, mut session) = (Vec::new(), Session::default());
     let mut chunk = [0; 4096];
     loop {
         while let Some(end) = buffer.iter().position(|byte| *byte == b'\n') {
             let line: Vec<u8> = buffer.drain(..=end).collect();
-            let response = shared.operations.respond(&shared.census, &line);
+            let response = shared.operations.respond(&shared.census, &mut session, &line);
             if send(stream, &response).is_err() {
                 return;
             }

@@ -1,0 +1,104 @@
+//! `shingle trace record`.
+
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::cli::remote::RemoteArgs;
+use crate::cli::{CliError, interrupt, output};
+use crate::config::{format_bytes, parse_duration};
+use crate::trace::{ENTRY_BYTES, EndReason, RecordError, Taken, Wanted, record};
+
+/// Record the bios of a running daemon
+///
+/// Records until the duration or the count is reached, or until Ctrl-C. The daemon keeps a bounded number of events for
+/// the recorder; events that it could not keep are counted and reported.
+#[derive(Args)]
+#[command(
+    after_help = "Exit codes: 0 recorded, 1 not or not all of it, 2 wrong command line. The file is described in \
+                        docs/trace-format.md."
+)]
+pub struct RecordArgs {
+    /// The device; all of them if left out. `NAME/disk` is the disk below the plug of a zoned disk
+    #[arg(long)]
+    device: Option<String>,
+    /// Stop after this time: 10s, 500ms
+    #[arg(long, value_parser = parse_duration)]
+    duration: Option<Duration>,
+    /// Stop after this many events; a bio makes two or more
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
+    count: Option<u64>,
+    /// File for the recording
+    #[arg(short, long)]
+    output: PathBuf,
+    #[command(flatten)]
+    remote: RemoteArgs,
+}
+
+/// Runs the command.
+pub fn run(args: &RecordArgs) -> Result<(), CliError> {
+    let path = args.output.display();
+    let mut client = args.remote.connect()?;
+    let file =
+        File::create(&args.output).map_err(|error| CliError::Failed(format!("cannot create {path}: {error}")))?;
+    let stop = Arc::new(AtomicBool::new(false));
+    interrupt::catch(&stop)?;
+    let wanted = Wanted { device: args.device.clone(), duration: args.duration, count: args.count };
+    let bar = Bar::new(args);
+    let recorded = record(&mut client, &wanted, BufWriter::new(file), (&stop, &mut |taken| bar.show(taken)));
+    bar.clear();
+    let (taken, reason) = recorded.map_err(|error| match error {
+        RecordError::Io(error) => CliError::Failed(format!(
+            "cannot write the recording to {path}: {error}; the file is not complete and cannot be read"
+        )),
+        other => CliError::Failed(other.to_string()),
+    })?;
+    let of = args.device.as_deref().unwrap_or("all devices");
+    output::print(&format!(
+        "recorded {} events of {of} in {:.1} s into {path}; next: shingle trace show {path}\n",
+        taken.events,
+        taken.at as f64 / 1e9
+    ))?;
+    if taken.lost > 0 {
+        eprintln!(
+            "warning: {} events were lost, because they came faster than they were written; record one device only",
+            taken.lost
+        );
+    }
+    if reason == EndReason::Disconnected {
+        return Err(CliError::Failed("the daemon went away: the recording ends there".into()));
+    }
+    Ok(())
+}
+
+/// The line about what is going on; on anything but a terminal it draws nothing.
+struct Bar(ProgressBar);
+
+impl Bar {
+    fn new(args: &RecordArgs) -> Self {
+        let length = args.duration.map(|length| length.as_millis() as u64);
+        let bar = length.map_or_else(ProgressBar::new_spinner, ProgressBar::new);
+        let template = if length.is_some() { "recording {bar:40} {msg}" } else { "recording {spinner} {msg}" };
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            bar.set_style(style);
+        }
+        Self(bar)
+    }
+
+    fn show(&self, taken: Taken) {
+        let size = format_bytes(taken.events * ENTRY_BYTES as u64);
+        let lost = if taken.lost > 0 { format!(", {} LOST", taken.lost) } else { String::new() };
+        self.0.set_position(taken.at / 1_000_000);
+        self.0.set_message(format!("{} events, {size}{lost}, {:.1} s", taken.events, taken.at as f64 / 1e9));
+    }
+
+    fn clear(&self) {
+        self.0.finish_and_clear();
+    }
+}
