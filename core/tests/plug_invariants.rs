@@ -24,6 +24,7 @@ use shingle_core::block::{Bio, Op, Status};
 use shingle_core::harness::{Desk, Harness};
 use shingle_core::plug::{Append, PlugOptions, WritePolicy, ZonePlug};
 use shingle_core::sector::Sector;
+use shingle_core::time::Duration;
 
 const ZONES: u64 = 6;
 const CAPACITY: u32 = 48;
@@ -39,6 +40,24 @@ impl Random {
     }
 }
 
+/// What the invariants are about: a policy, and whether the disk below it turns.
+#[derive(Clone, Copy, Debug)]
+struct Kind {
+    policy: WritePolicy,
+    rotational: bool,
+}
+
+impl Kind {
+    fn all() -> impl Iterator<Item = Kind> {
+        let policies = WritePolicy::ALL.into_iter().filter(|policy| policy.orders());
+        policies.flat_map(|policy| [false, true].map(|rotational| Kind { policy, rotational }))
+    }
+
+    fn takes_turns(self) -> bool {
+        self.policy == WritePolicy::Qd1 || self.policy == WritePolicy::Elevator && self.rotational
+    }
+}
+
 struct Run {
     h: Harness,
     random: Random,
@@ -51,12 +70,15 @@ struct Run {
     /// Zones in which a write failed, until something told where the pointer is.
     lost: BTreeSet<u64>,
     seen: u64,
+    rotational: bool,
 }
 
 impl Run {
-    fn new(seed: u64, append: Append, policy: WritePolicy) -> Self {
+    fn new(seed: u64, append: Append, kind: Kind) -> Self {
         let mut desk = Desk::zoned(ZONES as u32, ZONE, CAPACITY, 1);
-        desk.one_write = policy == WritePolicy::Qd1;
+        let Kind { policy, rotational } = kind;
+        desk.limits_mut().rotational = rotational;
+        desk.one_write = kind.takes_turns();
         if append == Append::Native {
             desk.limits_mut().zoned.as_mut().unwrap().max_append = Some(ZONE);
         }
@@ -64,7 +86,7 @@ impl Run {
         let seen = h.held().last().map_or(1, |held| held.number);
         let random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
         let (next, pending, appended, lost) = Default::default();
-        Run { h, random, next, pending, appended, lost, seen }
+        Run { h, random, next, pending, appended, lost, seen, rotational }
     }
 
     fn submit(&mut self, bio: Bio) {
@@ -195,11 +217,22 @@ impl Run {
 
     /// Ends all that reaches the desk, oldest first.
     fn end_well(&mut self) {
+        self.pass_time();
         while let Some(one) = self.h.held().first().copied() {
             self.learn(one.op, one.sector.0 / u64::from(ZONE));
             self.h.end_number(one.number, Status::Ok, 0);
             self.collect();
+            if self.h.held().is_empty() {
+                self.pass_time();
+            }
         }
+        self.collect();
+    }
+
+    /// Longer than any zone is held.
+    fn pass_time(&mut self) {
+        self.h.now = self.h.now + Duration::from_millis(1);
+        self.h.run();
     }
 
     /// I9: a suspended plug drains.
@@ -211,7 +244,8 @@ impl Run {
 
     fn switch(&mut self, policy: WritePolicy) {
         self.suspend();
-        self.h.with_desk(|desk, _| desk.one_write = policy == WritePolicy::Qd1);
+        let one_write = Kind { policy, rotational: self.rotational }.takes_turns();
+        self.h.with_desk(|desk, _| desk.one_write = one_write);
         let top = self.h.top;
         let switched = self.h.stack.with_device(top, |plug: &mut ZonePlug, cx| plug.set_policy(policy, cx));
         assert_eq!(switched, Some(Ok(())));
@@ -241,18 +275,13 @@ impl Run {
     }
 }
 
-/// The policies that the invariants are about.
-fn ordering() -> impl Iterator<Item = WritePolicy> {
-    WritePolicy::ALL.into_iter().filter(|policy| policy.orders())
-}
-
 impl Run {
     fn steps(&mut self, count: u32) {
         for _ in 0..count {
-            if self.random.below(100) < 55 {
-                self.submit_random()
-            } else {
-                self.end_random()
+            match self.random.below(100) {
+                0..55 => self.submit_random(),
+                55..97 => self.end_random(),
+                _ => self.pass_time(),
             }
             self.look_at_desk();
             self.collect();
@@ -261,31 +290,31 @@ impl Run {
     }
 }
 
-fn run(seed: u64, append: Append, policy: WritePolicy) {
-    let mut run = Run::new(seed, append, policy);
+fn run(seed: u64, append: Append, kind: Kind) {
+    let mut run = Run::new(seed, append, kind);
     run.steps(300);
     run.drain();
 }
 
 #[test]
 fn all_fifteen_invariants_hold_with_emulated_appends() {
-    ordering().for_each(|policy| (0..400).for_each(|seed| run(seed, Append::Emulated, policy)));
+    Kind::all().for_each(|kind| (0..400).for_each(|seed| run(seed, Append::Emulated, kind)));
 }
 
 #[test]
 fn all_fifteen_invariants_hold_with_native_appends() {
-    ordering().for_each(|policy| (0..400).for_each(|seed| run(seed, Append::Native, policy)));
+    Kind::all().for_each(|kind| (0..400).for_each(|seed| run(seed, Append::Native, kind)));
 }
 
 #[test]
 fn all_fifteen_invariants_hold_while_the_policy_is_switched_under_load() {
     for (seed, append) in (0..200).flat_map(|seed| [(seed, Append::Emulated), (seed, Append::Native)]) {
-        let policies: Vec<WritePolicy> = ordering().collect();
-        let mut run = Run::new(seed, append, WritePolicy::Plug);
+        let kinds: Vec<Kind> = Kind::all().collect();
+        let mut run = Run::new(seed, append, kinds[seed as usize % kinds.len()]);
         for _ in 0..6 {
             run.steps(60);
-            let policy = policies[run.random.below(policies.len() as u64) as usize];
-            run.switch(policy);
+            let next = run.random.below(kinds.len() as u64) as usize;
+            run.switch(kinds[next].policy);
         }
         run.drain();
     }
@@ -294,7 +323,7 @@ fn all_fifteen_invariants_hold_while_the_policy_is_switched_under_load() {
 #[test]
 fn every_policy_can_follow_every_other() {
     for seed in 0..50 {
-        let mut run = Run::new(seed, Append::Emulated, WritePolicy::Plug);
+        let mut run = Run::new(seed, Append::Emulated, Kind { policy: WritePolicy::Plug, rotational: seed % 2 == 0 });
         let pairs = WritePolicy::ALL.into_iter().flat_map(|one| WritePolicy::ALL.map(|other| [one, other]));
         for policy in pairs.flatten() {
             (0..20).for_each(|_| run.submit_random_safely());

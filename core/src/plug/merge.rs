@@ -36,7 +36,7 @@ impl ZonePlug {
             self.nodes.push(&mut self.slots[slot].riding, bio);
             let more = segments.len() < self.max_segments
                 && self.next_merges(slot, flags, sector + u64::from(sectors), fits - sectors);
-            next = if more { self.nodes.pop(&mut self.slots[slot].waiting) } else { None };
+            next = if more { self.next_waiting(slot) } else { None };
         }
         self.zones.at_mut(zone).set(Bit::Merged, true);
         let mut carrier = Bio::new(Op::Write, sector, sectors, Payload::Segments(segments)).with_flags(flags);
@@ -69,7 +69,7 @@ impl ZonePlug {
 }
 
 /// Whether a waiting bio may become part of a longer one here: a write.
-fn is_mergeable(bio: &Bio) -> bool {
+pub(super) fn is_mergeable(bio: &Bio) -> bool {
     bio.op == Op::Write && carries_plain_data(bio)
 }
 

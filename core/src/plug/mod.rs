@@ -20,6 +20,8 @@
 //! a slot with a queue for the zones in which something waits. Facts: `block/blk-zoned.c` of Linux 7.2.
 
 mod dump;
+mod elevator;
+mod hold;
 mod learn;
 mod merge;
 mod policy;
@@ -31,5 +33,6 @@ mod zone_plug;
 mod zones;
 
 pub use dump::{DumpFormat, PlugDump};
+pub use elevator::ElevatorOptions;
 pub use policy::{Append, PlugOptions, UnknownPolicy, WritePolicy};
 pub use zone_plug::{PlugError, ZonePlug};

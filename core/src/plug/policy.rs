@@ -3,6 +3,7 @@
 use core::fmt;
 use core::str::FromStr;
 
+use super::elevator::ElevatorOptions;
 use crate::block::Limits;
 
 /// How writes to sequential zones are ordered on their way to the device.
@@ -15,6 +16,9 @@ pub enum WritePolicy {
     Plug,
     /// Zone write plugging with one zone write in flight for the whole disk, each zone drained before the next.
     Qd1,
+    /// As `plug` where zones do not hinder each other, with a moment's wait for writes to merge. On a disk that turns one zone
+    /// write at a time, in the order that moves most bytes, and nobody waits longer than is promised.
+    Elevator,
     /// Zone write locking in a deadline scheduler, as Linux did until 6.9: the baseline.
     ZoneLock,
     /// No ordering at all: the device sees writes as they come.
@@ -23,7 +27,8 @@ pub enum WritePolicy {
 
 impl WritePolicy {
     /// All policies, the default first.
-    pub const ALL: [WritePolicy; 4] = [WritePolicy::Plug, WritePolicy::Qd1, WritePolicy::ZoneLock, WritePolicy::None];
+    pub const ALL: [WritePolicy; 5] =
+        [WritePolicy::Plug, WritePolicy::Qd1, WritePolicy::Elevator, WritePolicy::ZoneLock, WritePolicy::None];
 
     /// What a device gets when nobody names a policy: zone writes of a disk that turns go one at a time, as in Linux 7.1
     /// (`block/blk-sysfs.c:blk_register_queue`).
@@ -35,7 +40,7 @@ impl WritePolicy {
     /// Whether writes reach each zone in order and at its write pointer, whatever the submitters do.
     #[must_use]
     pub const fn orders(self) -> bool {
-        matches!(self, WritePolicy::Plug | WritePolicy::Qd1)
+        matches!(self, WritePolicy::Plug | WritePolicy::Qd1 | WritePolicy::Elevator)
     }
 
     /// The name in stack files and on the command line.
@@ -44,6 +49,7 @@ impl WritePolicy {
         match self {
             WritePolicy::Plug => "plug",
             WritePolicy::Qd1 => "qd1",
+            WritePolicy::Elevator => "elevator",
             WritePolicy::ZoneLock => "zone-lock",
             WritePolicy::None => "none",
         }
@@ -101,6 +107,8 @@ pub struct PlugOptions {
     pub max_segments: u32,
     /// Commands that the `zone-lock` scheduler keeps at the device (null_blk's `hw_queue_depth`).
     pub queue_depth: u32,
+    /// How the `elevator` policy works.
+    pub elevator: ElevatorOptions,
 }
 
 impl PlugOptions {
@@ -113,6 +121,7 @@ impl PlugOptions {
 
 impl Default for PlugOptions {
     fn default() -> Self {
-        Self { policy: WritePolicy::Plug, append: Append::Native, max_segments: 128, queue_depth: 64 }
+        let (policy, append, elevator) = Default::default();
+        Self { policy, append, max_segments: 128, queue_depth: 64, elevator }
     }
 }

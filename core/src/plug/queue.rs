@@ -77,6 +77,10 @@ impl Nodes {
         self.nodes.get(list.head as usize)?.bio.as_deref()
     }
 
+    pub(super) fn back(&self, list: &List) -> Option<&Bio> {
+        self.nodes.get(list.tail as usize)?.bio.as_deref()
+    }
+
     pub(super) fn iter(&self, list: &List) -> impl Iterator<Item = &Bio> {
         let mut at = list.head;
         core::iter::from_fn(move || {
@@ -104,6 +108,8 @@ pub(super) struct Slot {
     pub(super) zone: ZoneNo,
     /// Bios that wait for the zone, in arrival order.
     pub(super) waiting: List,
+    /// How long they are together.
+    pub(super) sectors: u64,
     /// Bios that were merged into the write in flight.
     pub(super) riding: List,
     /// Native appends in flight: the zone takes many at once, but no write beside them.
@@ -119,11 +125,18 @@ pub(super) enum Phase {
     InFlight,
     /// The zone's turn at the disk.
     Listed,
+    /// More of them, or a timer.
+    Held {
+        /// The hold that the timer ends.
+        number: u32,
+        /// Waiting bios that end it.
+        target: u32,
+    },
 }
 
 impl Slot {
     pub(super) fn new(zone: ZoneNo) -> Self {
-        Self { zone, waiting: List::EMPTY, riding: List::EMPTY, appends: 0, phase: Phase::InFlight }
+        Self { zone, waiting: List::EMPTY, sectors: 0, riding: List::EMPTY, appends: 0, phase: Phase::InFlight }
     }
 
     pub(super) fn is_unused(&self) -> bool {

@@ -14,10 +14,13 @@
 
 use alloc::collections::VecDeque;
 
+use super::elevator::{Candidate, Choice, Head, choose_next_zone};
 use super::policy::WritePolicy;
 use super::queue::Phase;
 use super::zone_plug::ZonePlug;
 use crate::block::{Bio, Cx};
+use crate::sector::Sector;
+use crate::time::Instant;
 use crate::zone::ZoneNo;
 
 /// Whether a zone that goes on has the disk.
@@ -37,27 +40,43 @@ pub(super) struct Turns {
     pub(super) line: VecDeque<u32>,
     /// The zone that wrote last.
     at_hand: Option<ZoneNo>,
+    /// Where that left the head.
+    head: Head,
     /// Writes in flight: one or none.
     pub(super) in_flight: u32,
+    /// Whether the zone at hand keeps the disk although it has nothing in flight: it is held for more.
+    pub(super) reserved: bool,
 }
 
 impl Turns {
-    pub(super) fn new() -> Self {
-        Self { wanted: false, line: VecDeque::with_capacity(256), at_hand: None, in_flight: 0 }
+    /// The line in front of a disk of `capacity` sectors.
+    pub(super) fn new(capacity: u64) -> Self {
+        let head = Head { sector: Sector::ZERO, capacity, batch_sectors: 0, batch_since: Instant::ZERO };
+        Self { wanted: false, line: VecDeque::with_capacity(256), at_hand: None, head, in_flight: 0, reserved: false }
     }
 
-    /// Whether the disk has a write in flight.
+    /// Whether the disk has a write in flight, or a zone keeps it for a moment.
     pub(super) fn is_taken(&self) -> bool {
-        self.in_flight > 0
+        self.in_flight > 0 || self.reserved
     }
 
     /// A write to `zone` goes to the disk.
     #[inline]
-    pub(super) fn take(&mut self, zone: ZoneNo) {
-        if self.wanted {
-            self.in_flight += 1;
-            self.at_hand = Some(zone);
+    pub(super) fn take(&mut self, zone: ZoneNo, write: &Bio, now: Instant) {
+        if !self.wanted {
+            return;
         }
+        self.in_flight += 1;
+        if self.at_hand != Some(zone) {
+            self.begin_batch(zone, now);
+        }
+        self.head.sector = write.end();
+        self.head.batch_sectors += u64::from(write.sectors);
+    }
+
+    fn begin_batch(&mut self, zone: ZoneNo, now: Instant) {
+        self.at_hand = Some(zone);
+        (self.head.batch_sectors, self.head.batch_since) = (0, now);
     }
 
     /// The write in flight is done.
@@ -85,19 +104,40 @@ impl ZonePlug {
     /// Gives the disk to one zone after the other until one of them has a write that may go.
     pub(super) fn pass_turn(&mut self, cx: &mut Cx<'_>) {
         while !self.turns.is_taken()
-            && let Some(place) = self.choose_turn()
+            && let Some(choice) = self.choose_turn(cx.now())
         {
-            let slot = self.turns.line.remove(place).expect("the choice is in line") as usize;
+            let slot = self.turns.line.remove(choice.place).expect("the choice is in line") as usize;
+            let zone = self.slots[slot].zone;
             self.slots[slot].phase = Phase::InFlight;
-            self.proceed(self.slots[slot].zone, Turn::Has, cx);
+            if !choice.goes_on {
+                self.turns.begin_batch(zone, cx.now());
+            }
+            self.proceed(zone, Turn::Has, cx);
         }
     }
 
     /// The place in line of the zone that is next.
-    fn choose_turn(&self) -> Option<usize> {
-        debug_assert_eq!(self.policy(), WritePolicy::Qd1);
-        let last = self.turns.line.len().checked_sub(1)?;
-        let drains = self.turns.at_hand == Some(self.slots[self.turns.line[last] as usize].zone);
-        Some(if drains { last } else { 0 })
+    fn choose_turn(&self, now: Instant) -> Option<Choice> {
+        let Turns { line, head, at_hand, .. } = &self.turns;
+        if self.policy() == WritePolicy::Elevator {
+            return choose_next_zone(line.iter().map(|slot| self.candidate(*slot)), head, now, &self.elevator);
+        }
+        // A zone that is being drained has just got in line again, so it is the last.
+        let last = line.len().checked_sub(1)?;
+        let drains = *at_hand == Some(self.slots[line[last] as usize].zone);
+        Some(Choice { place: if drains { last } else { 0 }, goes_on: drains })
+    }
+
+    fn candidate(&self, slot: u32) -> Candidate {
+        let slot = &self.slots[slot as usize];
+        let oldest = self.nodes.front(&slot.waiting).map_or(Instant::ZERO, |bio| bio.since);
+        let sector = self.zones.start(slot.zone) + u64::from(self.zones.at(slot.zone).wp);
+        let at_hand = self.turns.at_hand == Some(slot.zone);
+        Candidate { at_hand, sector, queued_sectors: slot.sectors, oldest }
+    }
+
+    /// Whether the zone at hand may have the disk for longer, whoever waits.
+    pub(super) fn may_go_on(&self, now: Instant) -> bool {
+        !self.turns.wanted || self.turns.head.has_batch_left(now, &self.elevator)
     }
 }

@@ -7,6 +7,7 @@ use alloc::string::String;
 use super::queue::{Phase, Slot};
 use super::zone_plug::ZonePlug;
 use super::zones::Bit;
+use crate::block::Bio;
 
 impl ZonePlug {
     /// Checks the plug against itself; the error names the zone and what is wrong with it.
@@ -25,7 +26,16 @@ impl ZonePlug {
             must(slot.zone == zone, "its slot is another zone's")?;
             must(record.is(Bit::Busy), "a free zone keeps a slot: what waits in it is lost")?;
             must(slot.riding.is_empty() != record.is(Bit::Merged), "riders and merged write disagree")?;
-            must(slot.phase == Phase::InFlight || self.is_settled(slot), "in line with a command in flight")?;
+            let empty = slot.waiting.is_empty();
+            match slot.phase {
+                Phase::InFlight => (),
+                Phase::Listed => {
+                    must(self.is_settled(slot) && !empty, "in line with a command in flight, or without need")?
+                }
+                Phase::Held { .. } => must(self.is_settled(slot), "held with a command in flight, or for nothing")?,
+            }
+            let sectors: u64 = self.nodes.iter(&slot.waiting).map(|bio| u64::from(bio.sectors)).sum();
+            must(slot.sectors == sectors, "what waits was not added up")?;
         }
         self.verify_turns()?;
         if (busy, slots) == (self.active(), self.slots.len()) {
@@ -34,20 +44,24 @@ impl ZonePlug {
         Err(format!("{busy} busy zones, {} counted; {slots} slots in use, {} kept", self.active(), self.slots.len()))
     }
 
-    /// Whether a zone that is in line could write if it had the disk.
+    /// Whether a zone that is in line or held has nothing in flight, and would write if it could.
     fn is_settled(&self, slot: &Slot) -> bool {
-        let first = self.nodes.front(&slot.waiting);
-        slot.appends == 0 && slot.riding.is_empty() && first.is_some_and(|bio| self.needs_turn(bio))
+        let would_write = |bio: &Bio| bio.op.writes_data() && !self.is_native_append(bio);
+        slot.appends == 0 && slot.riding.is_empty() && self.nodes.front(&slot.waiting).is_none_or(would_write)
     }
 
     /// One write in flight for the whole disk (I1 under `qd1`), and everybody in line will be called (I4).
     fn verify_turns(&self) -> Result<(), String> {
         let turns = &self.turns;
-        if turns.in_flight > 1 {
+        if turns.in_flight + u32::from(turns.reserved) > 1 {
             return Err(format!("{} zone writes in flight at a disk that takes one", turns.in_flight));
         }
         if !turns.is_taken() && !turns.line.is_empty() {
             return Err(format!("{} zones wait for a disk that nobody has", turns.line.len()));
+        }
+        let held = self.slots.iter().filter(|(_, slot)| matches!(slot.phase, Phase::Held { .. })).count();
+        if turns.wanted && held != usize::from(turns.reserved) {
+            return Err(format!("{held} zones are held, reserved: {}", turns.reserved));
         }
         let listed = self.slots.iter().filter(|(_, slot)| slot.phase == Phase::Listed).count();
         let in_line = |(index, _): (usize, &Slot)| turns.line.contains(&(index as u32));

@@ -7,12 +7,14 @@ use core::fmt;
 
 use slab::Slab;
 
+use super::elevator::ElevatorOptions;
+use super::hold::Holds;
 use super::policy::{Append, PlugOptions, WritePolicy};
 use super::queue::{List, Nodes, Slot};
 use super::turns::{Turn, Turns};
 use super::zone_lock::ZoneLock;
 use super::zones::{Bit, Class, MAX_SLOTS, Record, Zones};
-use crate::block::{Bio, BlockDevice, Cx, Data, DeviceId, Flags, Limits, Op, Payload, Status};
+use crate::block::{Bio, BlockDevice, Cx, Data, DeviceId, Event, Flags, Limits, Op, Payload, Status};
 use crate::sector::Sector;
 use crate::time::Duration;
 use crate::zone::ZoneNo;
@@ -42,6 +44,8 @@ pub struct ZonePlug {
     pub(super) slots: Slab<Slot>,
     pub(super) lock: ZoneLock,
     pub(super) turns: Turns,
+    pub(super) holds: Holds,
+    pub(super) elevator: ElevatorOptions,
     policy: WritePolicy,
     /// Whether a write to an idle zone goes down at once, whatever other zones do.
     at_once: bool,
@@ -79,7 +83,9 @@ impl ZonePlug {
             nodes: Nodes::with_capacity(1024),
             slots: Slab::with_capacity(256),
             lock: ZoneLock::new(options.queue_depth, max_segments, below_limits),
-            turns: Turns::new(),
+            turns: Turns::new(below_limits.capacity),
+            holds: Holds::new(false),
+            elevator: options.elevator,
             policy: options.policy,
             at_once: false,
             emulate_append,
@@ -97,8 +103,10 @@ impl ZonePlug {
     }
 
     fn prepare_policy(&mut self) {
-        self.at_once = self.policy == WritePolicy::Plug;
-        self.turns.wanted = self.policy == WritePolicy::Qd1;
+        let sweeps = self.policy == WritePolicy::Elevator && self.limits.rotational;
+        self.turns.wanted = self.policy == WritePolicy::Qd1 || sweeps;
+        self.at_once = self.policy.orders() && !self.turns.wanted;
+        self.holds = Holds::new(self.policy == WritePolicy::Elevator);
         self.longest_wait = Duration::ZERO;
         if self.policy == WritePolicy::ZoneLock {
             self.lock.prepare();
@@ -209,6 +217,13 @@ impl BlockDevice for ZonePlug {
         self.end_by_op(bio, status, word, cx);
     }
 
+    fn on_event(&mut self, event: Event, cx: &mut Cx<'_>) {
+        match event {
+            Event::Timer(word) => self.hold_expired(word, cx),
+            Event::Done { .. } => unreachable!("a plug has no I/O of its own"),
+        }
+    }
+
     fn held(&self, visit: &mut dyn FnMut(&Bio)) {
         let lists = self.slots.iter().flat_map(|(_, slot)| [&slot.waiting, &slot.riding]).chain([&self.behind]);
         lists.for_each(|list| self.nodes.iter(list).for_each(&mut *visit));
@@ -248,7 +263,7 @@ impl ZonePlug {
     #[inline(never)]
     fn submit_by_policy(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
         match self.policy {
-            WritePolicy::Plug | WritePolicy::Qd1 => self.submit_plugged(bio, cx),
+            WritePolicy::Plug | WritePolicy::Qd1 | WritePolicy::Elevator => self.submit_plugged(bio, cx),
             WritePolicy::ZoneLock => self.submit_locked(bio, cx),
             WritePolicy::None => self.submit_unordered(bio, cx),
         }
@@ -345,6 +360,7 @@ impl ZonePlug {
     fn wait(&mut self, zone: ZoneNo, bio: Box<Bio>, cx: &mut Cx<'_>) {
         let Some(slot) = self.slot(zone) else { return cx.complete(bio, Status::Resource) };
         self.queue(slot, bio);
+        self.joined(zone, slot, cx);
     }
 
     /// An idle zone's write while another zone has the disk.
@@ -358,11 +374,18 @@ impl ZonePlug {
     fn queue(&mut self, slot: usize, mut bio: Box<Bio>) {
         // NOWAIT is about resources; the zone's turn comes by itself (`block/blk-zoned.c:blk_zone_wplug_handle_write`).
         bio.flags = bio.flags.without(Flags::NOWAIT);
+        self.slots[slot].sectors += u64::from(bio.sectors);
         self.nodes.push(&mut self.slots[slot].waiting, bio);
     }
 
+    pub(super) fn next_waiting(&mut self, slot: usize) -> Option<Box<Bio>> {
+        let bio = self.nodes.pop(&mut self.slots[slot].waiting)?;
+        self.slots[slot].sectors -= u64::from(bio.sectors);
+        Some(bio)
+    }
+
     /// The zone's slot, made if it has none; `None` when all slots are taken.
-    fn slot(&mut self, zone: ZoneNo) -> Option<usize> {
+    pub(super) fn slot(&mut self, zone: ZoneNo) -> Option<usize> {
         if let Some(slot) = self.zones.at(zone).slot() {
             return Some(slot);
         }
@@ -399,7 +422,7 @@ impl ZonePlug {
                 bio.op = Op::Write;
                 bio.sector += u64::from(place.offset);
             }
-            self.turns.take(zone);
+            self.turns.take(zone, &bio, cx.now());
         }
         self.touch(zone);
         cx.submit(self.below[0], bio, place.word());
@@ -431,6 +454,7 @@ impl ZonePlug {
     #[inline]
     fn written(&mut self, mut bio: Box<Bio>, status: Status, place: Place, cx: &mut Cx<'_>) {
         self.settle(place, status);
+        let carried = if self.holds.wanted { self.carried(place.zone) } else { 1 };
         let start = self.zones.start(place.zone);
         let record = self.zones.at_mut(place.zone);
         if record.is(Bit::Merged) {
@@ -444,7 +468,10 @@ impl ZonePlug {
             cx.complete(bio, status);
         }
         self.turns.give_back();
-        self.release(place.zone, cx);
+        let held = self.holds.wanted && status.is_ok() && self.hold(place.zone, carried, cx);
+        if !held {
+            self.release(place.zone, cx);
+        }
     }
 
     /// What a finished write tells about the write pointer, which was advanced when it was sent.
@@ -488,7 +515,7 @@ impl ZonePlug {
 
     /// The zone's command is done: the zone goes on, and the disk to the next zone if it is free.
     #[inline]
-    fn release(&mut self, zone: ZoneNo, cx: &mut Cx<'_>) {
+    pub(super) fn release(&mut self, zone: ZoneNo, cx: &mut Cx<'_>) {
         self.proceed(zone, Turn::Not, cx);
         if self.turns.wanted {
             self.pass_turn(cx);
@@ -526,7 +553,7 @@ impl ZonePlug {
                 return true;
             }
             let waited = if next.op.writes_data() { cx.now().since(next.since) } else { Duration::ZERO };
-            let bio = self.nodes.pop(&mut self.slots[slot].waiting).expect("the front is there");
+            let bio = self.next_waiting(slot).expect("the front is there");
             let bio = self.merge(zone, slot, bio, cx);
             launched |= self.launch(zone, bio, cx);
             if launched {

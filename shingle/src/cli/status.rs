@@ -48,7 +48,7 @@ enum PlugFormat {
 pub struct PolicyArgs {
     /// The disk
     device: String,
-    /// The new policy: plug, qd1, zone-lock or none
+    /// The new policy: plug, qd1, elevator, zone-lock or none
     policy: Option<String>,
     #[command(flatten)]
     remote: RemoteArgs,
