@@ -26,8 +26,9 @@ struct Load {
 
 impl Load {
     /// A disk that takes 10 us for a command, a plug and two linear layers over it.
-    fn new(policy: WritePolicy) -> Load {
+    fn new(policy: WritePolicy, rotational: bool) -> Load {
         let config = NullConfig {
+            rotational,
             completion: Duration::from_micros(10),
             max_sectors: Some(64),
             ..NullConfig::zoned(ZONE * ZONES, NullZones::new(ZONE))
@@ -88,8 +89,8 @@ impl Load {
 
 #[test]
 fn a_warm_stack_allocates_nothing() {
-    for policy in WritePolicy::ALL {
-        let mut load = Load::new(policy);
+    for (policy, rotational) in WritePolicy::ALL.into_iter().flat_map(|policy| [(policy, false), (policy, true)]) {
+        let mut load = Load::new(policy, rotational);
         load.run(200_000);
         let before = allocations();
         load.run(200_000);

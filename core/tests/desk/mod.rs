@@ -1,10 +1,11 @@
 //! A plug on a desk: what the plug's tests share.
 #![allow(dead_code, reason = "each test file uses its part")]
 
-use shingle_core::block::{Bio, DeviceId, Flags, Op, Payload, Stack};
+use shingle_core::block::{Bio, DeviceId, Flags, Op, Payload, Stack, Status};
 use shingle_core::harness::{Desk, Harness, Held};
 use shingle_core::plug::{Append, PlugOptions, WritePolicy, ZonePlug};
 use shingle_core::sector::Sector;
+use shingle_core::time::Duration;
 
 /// Length of a zone on the desk, in sectors.
 pub const ZONE: u32 = 64;
@@ -41,6 +42,18 @@ pub fn with_native_append() -> Harness {
     let mut desk = Desk::zoned(8, ZONE, ZONE, 1);
     desk.limits_mut().zoned.as_mut().unwrap().max_append = Some(ZONE);
     plug_over(desk, PlugOptions { append: Append::Native, ..PlugOptions::default() })
+}
+
+/// Ends all that reaches the desk, and lets time pass until nothing more comes: under `elevator` a zone may be held.
+pub fn end_all_in_time(h: &mut Harness) {
+    loop {
+        h.end_all(Status::Ok);
+        h.now = h.now + Duration::from_millis(1);
+        h.run();
+        if h.held().is_empty() {
+            return;
+        }
+    }
 }
 
 pub fn the_plug(harness: &Harness) -> &ZonePlug {
