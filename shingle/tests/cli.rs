@@ -304,12 +304,25 @@ fn plugs_are_dumped_and_the_policy_changes_while_the_disk_is_in_use() {
     assert_eq!(scratch.ok("plugs smr --format debugfs-6.12"), "2 0x0 1 128 0\n");
     assert_eq!(scratch.json("plugs smr --json")["active"], json!(0));
     assert_eq!(scratch.ok("policy smr"), "plug\n");
-    for policy in ["qd1", "zone-lock", "none", "plug"] {
+    for policy in ["qd1", "elevator", "zone-lock", "none", "plug"] {
         scratch.ok(&format!("policy smr {policy}"));
         assert_eq!(scratch.ok("policy smr"), format!("{policy}\n"));
     }
     scratch.fails("policy smr fifo", 1, &["unknown write policy", "zone-lock"]);
     scratch.fails("plugs seq", 1, &["`seq` is not a zoned disk"]);
+}
+
+#[test]
+fn a_zoned_disk_that_turns_gets_qd1_unless_a_policy_is_named() {
+    let scratch = Scratch::with_disk();
+    let turning = "type = \"null\"\nsize = \"64MiB\"\nzone-size = \"1MiB\"\nrotational = true";
+    let control = "[control]\nsocket = \"control.sock\"";
+    let stack = format!("[disk.a]\n{turning}\n[disk.b]\n{turning}\npolicy = \"elevator\"\n{control}\n");
+    scratch.file("stack.toml", &stack);
+    let _daemon = scratch.up();
+    assert_eq!([scratch.ok("policy a"), scratch.ok("policy b")], ["qd1\n", "elevator\n"]);
+    assert_eq!(scratch.json("plugs b --json")["longest_wait_ns"], json!(0));
+    assert_eq!(scratch.json("policy a elevator --json"), json!({"policy": "elevator", "before": "qd1"}));
 }
 
 #[test]

@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 
 use shingle::config::{DiskKind, Plan, Source};
+use shingle_core::plug::WritePolicy;
+use shingle_core::time::Duration;
 
 fn parse(text: &str) -> Result<Plan, String> {
     let source = Source { path: PathBuf::from("lab/stack.toml"), text: text.to_owned() };
@@ -41,7 +43,8 @@ error: [disk.smr] has no key `pth`
 3 | pth = \"disk0\"
   | ^^^ did you mean `path`?
   |
-  = help: known keys are: type, policy, append, queue-depth, shard, direct, open-files, path";
+  = help: known keys are: type, policy, append, queue-depth, max-wait, batch-size, batch-time, \
+         hold-back, linger, shard, direct, open-files, path";
     assert_eq!(said, expected);
 }
 
@@ -138,12 +141,35 @@ fn addresses_that_others_can_reach_need_permission() {
 }
 
 #[test]
+fn a_disk_says_how_its_elevator_works() {
+    let keys =
+        "max-wait = \"2s\"\nbatch-size = \"8MiB\"\nbatch-time = \"50ms\"\nhold-back = \"7us\"\nlinger = \"0us\"\n";
+    let plan = parse(&format!("{NULL}policy = \"elevator\"\n{keys}")).unwrap();
+    let said = plan.disks[0].plug.elevator;
+    let ms = Duration::from_millis;
+    assert_eq!((said.max_wait, said.batch_sectors, said.batch_time), (ms(2_000), 8 << 11, ms(50)));
+    assert_eq!((said.hold_back, said.linger), (Duration::from_micros(7), Duration::ZERO));
+    assert_eq!(plan.disks[0].policy, Some(WritePolicy::Elevator));
+}
+
+#[test]
+fn an_unknown_policy_lists_them_all() {
+    assert_says(
+        &format!("{NULL}policy = \"elevatr\"\n"),
+        &["did you mean \"elevator\"", "plug, qd1, elevator, zone-lock, none"],
+    );
+}
+
+#[test]
 fn what_cannot_work_together_says_so() {
     assert_says(
         "[disk.d]\ntype = \"file\"\npath = \"x\"\npolicy = \"plug\"\n",
         &["has no zones", "only for zoned disks"],
     );
     assert_says(&format!("{NULL}queue-depth = 4\n"), &["belongs to policy \"zone-lock\""]);
+    assert_says(&format!("{NULL}max-wait = \"1s\"\n"), &["belong to policy \"elevator\"", "no effect"]);
+    let regular = "[disk.d]\ntype = \"file\"\npath = \"x\"\nlinger = \"1ms\"\n";
+    assert_says(regular, &["has no zones", "only for zoned disks"]);
     assert_says(&format!("{NULL}[export.e]\ndevice = \"d\"\n"), &["nowhere to connect to", "[listen]"]);
     assert_says("[listen]\nunix = \"x\"\n", &["defines no disk"]);
     let shards = "[disk.a]\ntype = \"null\"\n[disk.b]\ntype = \"null\"\nshard = 1\n[device.m]\ntable = \"\"\"\n0 8 linear a 0\n8 8 linear b 0\"\"\"\n";

@@ -9,6 +9,7 @@
 //! described in `docs/stack-file.md`.
 
 mod build;
+mod elevator;
 mod error;
 mod fields;
 mod null;
@@ -19,6 +20,7 @@ mod text;
 
 pub(crate) use build::add_plug;
 pub use build::{Built, Named, build_shard};
+pub use elevator::ElevatorSpec;
 pub use error::{ConfigError, Diagnostic, Source};
 pub(crate) use fields::{At, Fields};
 pub use null::{NullSpec, null_from_words};

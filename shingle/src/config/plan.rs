@@ -245,6 +245,7 @@ impl Planner<'_> {
         let plug = PlugOptions {
             append: disk.append.as_ref().map_or(defaults.append, |at| at.value),
             queue_depth: disk.queue_depth.as_ref().map_or(defaults.queue_depth, |at| at.value),
+            elevator: disk.elevator.options,
             ..defaults
         };
         let policy = disk.policy.as_ref().map(|at| at.value);
@@ -260,9 +261,10 @@ impl Planner<'_> {
         };
         let policy = disk.policy.as_ref().map(|at| &at.span);
         let stray = policy.or(disk.append.as_ref().map(|at| &at.span)).or(disk.queue_depth.as_ref().map(|at| &at.span));
+        let stray = stray.or(disk.elevator.place.as_ref());
         if let Some(place) = stray.filter(|_| !zoned) {
             let title = format!("disk `{}` has no zones, so there are no zone writes to order", disk.name.value);
-            let help = "remove `policy`, `append` and `queue-depth`, or give the disk zones";
+            let help = "remove `policy`, `append` and what belongs to a policy, or give the disk zones";
             self.errors.push(Diagnostic::at(place.clone(), title).label("only for zoned disks").help(help));
         }
         let locks = disk.policy.as_ref().is_some_and(|at| at.value == WritePolicy::ZoneLock);
@@ -273,6 +275,13 @@ impl Planner<'_> {
             let title = if locks { "`queue-depth` is 0" } else { "`queue-depth` belongs to policy \"zone-lock\"" };
             let help = "write policy = \"zone-lock\" and a depth of at least 1, or leave `queue-depth` out";
             self.errors.push(Diagnostic::at(depth.span.clone(), title).label("no effect").help(help));
+        }
+        let sweeps = disk.policy.as_ref().is_some_and(|at| at.value == WritePolicy::Elevator);
+        if let Some(place) = disk.elevator.place.clone().filter(|_| zoned && !sweeps) {
+            let title =
+                "`max-wait`, `batch-size`, `batch-time`, `hold-back` and `linger` belong to policy \"elevator\"";
+            let help = "write policy = \"elevator\", or leave them out";
+            self.errors.push(Diagnostic::at(place, title).label("no effect").help(help));
         }
     }
 

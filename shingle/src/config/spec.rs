@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use shingle_core::plug::{Append, WritePolicy};
 use toml::de::{DeTable, DeValue};
 
+use super::elevator::ElevatorSpec;
 use super::error::Diagnostic;
 use super::fields::{At, Fields, unknown_key};
 use super::null::NullSpec;
@@ -39,6 +40,8 @@ pub struct DiskSpec {
     pub append: Option<At<Append>>,
     /// `queue-depth`, of the `zone-lock` policy.
     pub queue_depth: Option<At<u32>>,
+    /// `max-wait` and so on, of the `elevator` policy.
+    pub elevator: ElevatorSpec,
     /// `shard`.
     pub shard: Option<At<u32>>,
 }
@@ -190,6 +193,7 @@ fn read_disk(fields: &mut Fields<'_>, name: At<String>) -> Option<DiskSpec> {
     let policy = fields.word("policy", &policies);
     let append = fields.word("append", &[("native", Append::Native), ("emulated", Append::Emulated)]);
     let queue_depth = fields.count("queue-depth");
+    let elevator = ElevatorSpec::read(fields);
     let shard = fields.count("shard");
     let kind = match kind.map(|at| at.value) {
         Some(TypeName::Null) => DiskType::Null(Box::new(NullSpec::read(fields))),
@@ -201,7 +205,7 @@ fn read_disk(fields: &mut Fields<'_>, name: At<String>) -> Option<DiskSpec> {
             return None;
         }
     };
-    Some(DiskSpec { name, kind, policy, append, queue_depth, shard })
+    Some(DiskSpec { name, kind, policy, append, queue_depth, elevator, shard })
 }
 
 fn read_file(fields: &mut Fields<'_>) -> Option<DiskType> {

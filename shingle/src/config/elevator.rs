@@ -1,0 +1,46 @@
+//! What a disk may say about its `elevator` policy.
+
+use std::ops::Range;
+
+use shingle_core::plug::ElevatorOptions;
+use shingle_core::time::Duration;
+
+use super::fields::{At, Fields};
+
+/// The keys of `policy = "elevator"`.
+#[derive(Debug)]
+pub struct ElevatorSpec {
+    /// What they say.
+    pub options: ElevatorOptions,
+    /// The place of the first of them, if there is one.
+    pub place: Option<Range<usize>>,
+}
+
+impl ElevatorSpec {
+    /// Reads them from the keys of a disk.
+    pub fn read(fields: &mut Fields<'_>) -> Self {
+        let mut spec = Self { options: ElevatorOptions::default(), place: None };
+        let max_wait = fields.duration("max-wait").map(time);
+        spec.take(max_wait, |options| &mut options.max_wait);
+        let batch_size = fields.size("batch-size").map(|at| at.map(|bytes| bytes / 512));
+        spec.take(batch_size, |options| &mut options.batch_sectors);
+        let batch_time = fields.duration("batch-time").map(time);
+        spec.take(batch_time, |options| &mut options.batch_time);
+        let hold_back = fields.duration("hold-back").map(time);
+        spec.take(hold_back, |options| &mut options.hold_back);
+        let linger = fields.duration("linger").map(time);
+        spec.take(linger, |options| &mut options.linger);
+        spec
+    }
+
+    fn take<T>(&mut self, value: Option<At<T>>, option: impl FnOnce(&mut ElevatorOptions) -> &mut T) {
+        if let Some(At { value, span }) = value {
+            *option(&mut self.options) = value;
+            self.place.get_or_insert(span);
+        }
+    }
+}
+
+fn time(at: At<std::time::Duration>) -> At<Duration> {
+    at.map(|time| Duration::from_nanos(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)))
+}
