@@ -16,6 +16,29 @@
 //!
 //! Asked below: a device that keeps to its limits, completes what it is sent, and reports its zones truthfully.
 //!
+//! Three policies order so. They differ in what else has to be free before a write goes:
+//!
+//! - `plug`: nothing but its zone.
+//! - `qd1`: the disk. One zone write is in flight, zones get in line, and each is drained before the next, however long that
+//!   takes others (Linux from 7.1 on, for disks that turn).
+//! - `elevator`: on a disk that turns the disk, too, but the order is chosen for throughput and bounded in time; elsewhere
+//!   nothing. Small commands wait a moment for the writes that answer a completion
+//!   (`docs/decisions/0005-elevator.md`).
+//!
+//! `zone-lock` and `none` are what they are compared with.
+//!
+//! | file | idea |
+//! | --- | --- |
+//! | `zone_plug.rs` | the device: what happens to each kind of bio, a zone's FIFO |
+//! | `turns.rs` | the line in front of a disk that takes one zone write at a time |
+//! | `elevator.rs` | which zone is next: a pure function |
+//! | `hold.rs` | whether a command waits for more: a pure function, and the timers |
+//! | `merge.rs` | queued neighbours leave as one command |
+//! | `learn.rs` | reports, and the reset of all zones |
+//! | `zones.rs`, `queue.rs` | eight bytes a zone; what waits |
+//! | `zone_lock.rs` | the baseline |
+//! | `dump.rs`, `verify.rs` | what is shown, and what must be true |
+//!
 //! Where the kernel keeps a hash table of reference-counted plugs, there is one owner here: an 8-byte record per zone, and
 //! a slot with a queue for the zones in which something waits. Facts: `block/blk-zoned.c` of Linux 7.2.
 
