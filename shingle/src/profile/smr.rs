@@ -62,6 +62,7 @@ fn read_cache(table: &mut Table<'_>) -> Cache {
     Cache {
         write_back: table.flag("write-back"),
         bytes: table.size("bytes", 1 << 20..=1 << 40),
+        segment_bytes: table.size("segment", 4096..=1 << 40),
         entries: table.count("entries", 1..=1 << 24),
         run_bytes: table.size("run", 4096..=1 << 40),
         look_ahead_bytes: table.size("look-ahead", 0..=1 << 40),

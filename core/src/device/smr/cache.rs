@@ -75,6 +75,11 @@ impl DirtyCache {
         Some(entry)
     }
 
+    /// Number of zones with entries, and of those among `others` that have none: each command there is for another zone.
+    pub(super) fn zones_with(&self, others: impl Iterator<Item = ZoneNo>) -> usize {
+        self.zones.len() + others.filter(|zone| !self.zones.contains_key(zone)).count()
+    }
+
     /// The next entry of `zone`.
     pub(super) fn front(&self, zone: ZoneNo) -> Option<&Entry> {
         self.zones.get(&zone)?.front()

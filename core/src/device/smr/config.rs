@@ -80,8 +80,10 @@ pub struct Link {
 pub struct Cache {
     /// Whether writes are acknowledged when they are in the cache; else when they are on the medium.
     pub write_back: bool,
-    /// Unwritten data that is kept, in bytes.
+    /// Unwritten data that is kept, in bytes. The zones that are being written share it equally.
     pub bytes: u64,
+    /// The least share of a zone, in bytes.
+    pub segment_bytes: u64,
     /// Unwritten commands that are kept.
     pub entries: u32,
     /// Most bytes written at one place while another one has waited longer.
@@ -91,6 +93,12 @@ pub struct Cache {
 }
 
 impl Cache {
+    /// Most sectors of a write that come in before the next one has its turn, while `zones` are written: whole 4 KiB.
+    pub(super) fn share(&self, zones: usize) -> u32 {
+        let bytes = (self.bytes / zones.max(1) as u64).max(self.segment_bytes);
+        (bytes / 4096 * 8).min(u64::from(u32::MAX)) as u32
+    }
+
     /// Whether a head that has been reading ahead for `time`, at `rate`, has not stopped yet.
     pub(super) fn look_ahead_covers(&self, time: Duration, rate: f64) -> bool {
         time.0 as f64 * rate <= self.look_ahead_bytes as f64 * 1e9
@@ -131,6 +139,7 @@ impl SmrConfig {
             cache: Cache {
                 write_back: true,
                 bytes: 8 << 20,
+                segment_bytes: 512 << 10,
                 entries: 1024,
                 run_bytes: 2 << 20,
                 look_ahead_bytes: 1 << 20,
@@ -192,8 +201,9 @@ impl SmrConfig {
             (track <= average && average <= full, "seek times", "in order: track, average, full stroke"),
             (positive(self.link.rate), "link rate", "more than 0"),
             (self.link.depth > 0, "link depth", "at least 1"),
+            (self.cache.segment_bytes >= 4096, "cache segment", "at least 4096 bytes"),
+            (self.cache.segment_bytes <= self.cache.bytes, "cache segment", "at most the cache"),
             (self.cache.entries > 0, "cache entries", "at least 1"),
-            (self.cache.bytes >= u64::from(self.max_sectors) * 512, "cache bytes", "at least the longest command"),
         ];
         match checks.into_iter().find(|(fine, ..)| !fine) {
             Some((_, field, needs)) => Err(SmrConfigError::Value { field, needs }),

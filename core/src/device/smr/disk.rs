@@ -4,6 +4,7 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::fmt;
+use core::ops::Range;
 
 use super::cache::{DirtyCache, Entry};
 use super::config::{SmrConfig, SmrConfigError};
@@ -57,12 +58,21 @@ pub(super) struct Command {
     pub before: Option<Data>,
     /// Of a read: the sectors that only the medium has.
     pub missing: u32,
+    /// Of a write: the sectors that are in the cache, or beyond.
+    pub taken: u32,
+}
+
+impl Command {
+    /// The sectors of a write that have not come in.
+    pub fn rest(&self) -> Range<Sector> {
+        self.bio.sector + u64::from(self.taken)..self.bio.end()
+    }
 }
 
 /// What the link is busy with.
 pub(super) enum LinkWork {
-    /// A write comes in.
-    Write(Command),
+    /// The next so many sectors of a write come in.
+    Write(Command, u32),
     /// An answer goes out.
     Answer(Command),
 }
@@ -171,7 +181,7 @@ impl BlockDevice for SmrDisk {
         match self.take_effect(&mut bio) {
             Ok(Effect { missing, before }) => {
                 self.numbers += 1;
-                self.enqueue(Command { bio, number: self.numbers, void: false, before, missing });
+                self.enqueue(Command { bio, number: self.numbers, void: false, before, missing, taken: 0 });
                 self.work(cx);
             }
             Err(status) => cx.complete(bio, status),
@@ -185,7 +195,7 @@ impl BlockDevice for SmrDisk {
     fn held(&self, visit: &mut dyn FnMut(&Bio)) {
         let lists = [&self.outside, &self.writes, &self.answers, &self.flushes, &self.chores];
         lists.into_iter().flatten().chain(&self.reads).for_each(|command| visit(&command.bio));
-        if let Some(LinkJob { work: LinkWork::Write(command) | LinkWork::Answer(command), .. }) = &self.link {
+        if let Some(LinkJob { work: LinkWork::Write(command, _) | LinkWork::Answer(command), .. }) = &self.link {
             visit(&command.bio);
         }
         if let Some(MediaJob { work: MediaWork::Read(command) | MediaWork::Chore(command), .. }) = &self.media {
@@ -249,17 +259,17 @@ impl SmrDisk {
     }
 
     /// Writes of `zone` that the medium does not have, and whether they are void.
-    pub(super) fn pending_writes(&self, zone: ZoneNo) -> impl Iterator<Item = (core::ops::Range<Sector>, bool)> {
+    pub(super) fn pending_writes(&self, zone: ZoneNo) -> impl Iterator<Item = (Range<Sector>, bool)> {
         let geometry = self.zones.geometry();
         let cached = self.cache.of(zone).map(|entry| (entry.start..entry.start + u64::from(entry.sectors), entry.void));
         let arriving = match &self.link {
-            Some(LinkJob { work: LinkWork::Write(command), .. }) => Some(command),
+            Some(LinkJob { work: LinkWork::Write(command, _), .. }) => Some(command),
             _ => None,
         };
         let commands = arriving.into_iter().chain(&self.writes).chain(&self.outside);
         let queued = commands.filter(move |command| command.bio.op == Op::Write);
         let queued = queued.filter(move |command| geometry.zone_of(command.bio.sector) == zone);
-        cached.chain(queued.map(|command| (command.bio.sector..command.bio.end(), command.void)))
+        cached.chain(queued.map(|command| (command.rest(), command.void)))
     }
 
     fn write(&mut self, bio: &Bio) -> Result<Effect, Status> {
@@ -312,7 +322,7 @@ impl SmrDisk {
         }
         self.cache.of_mut(zone).for_each(|entry| entry.void = true);
         let arriving = match &mut self.link {
-            Some(LinkJob { work: LinkWork::Write(command), .. }) => Some(command),
+            Some(LinkJob { work: LinkWork::Write(command, _), .. }) => Some(command),
             _ => None,
         };
         let commands = arriving.into_iter().chain(&mut self.writes).chain(&mut self.outside);
@@ -372,26 +382,47 @@ impl SmrDisk {
         if self.link.is_some() {
             return;
         }
-        let Some(work) = self.answers.pop_front().map(LinkWork::Answer).or_else(|| self.next_write()) else { return };
-        let (LinkWork::Write(command) | LinkWork::Answer(command)) = &work;
-        let done = cx.now() + self.link_time(&command.bio);
+        let Some(work) = self.answers.pop_front().map(LinkWork::Answer).or_else(|| self.next_piece()) else { return };
+        let done = cx.now() + self.link_time(&work);
         cx.wake_at(done, 0);
         self.link = Some(LinkJob { done, work });
     }
 
-    fn link_time(&self, bio: &Bio) -> Duration {
-        let bytes = if bio.op.has_data() { f64::from(bio.sectors) * 512.0 } else { 0.0 };
-        Duration(self.config.link.command.0 + (bytes / self.config.link.rate * 1e9) as u64)
+    /// Each command costs the controller its time once, each byte the link its own.
+    fn link_time(&self, work: &LinkWork) -> Duration {
+        let (command, sectors) = match work {
+            LinkWork::Write(command, sectors) => (command, *sectors),
+            LinkWork::Answer(command) => (command, if command.bio.op == Op::Read { command.bio.sectors } else { 0 }),
+        };
+        let overhead = if command.taken == 0 { self.config.link.command } else { Duration::ZERO };
+        Duration(overhead.0 + (f64::from(sectors) * 512.0 / self.config.link.rate * 1e9) as u64)
     }
 
-    /// The next write, if the cache has room for it. One that needs a flush first waits for a clean cache.
-    fn next_write(&mut self) -> Option<LinkWork> {
-        let next = self.writes.front()?;
-        let waits = next.bio.flags.has(Flags::PREFLUSH) && !self.cache.is_clean();
-        if waits || !self.cache.reserve(next.bio.sectors) {
+    /// The next piece of a write, if the cache has room for it. The zones that are being written share the cache: a long
+    /// command among many comes in pieces, in turn with the others.
+    fn next_piece(&mut self) -> Option<LinkWork> {
+        let geometry = self.zones.geometry();
+        let arriving = self.writes.iter().map(|command| geometry.zone_of(command.bio.sector));
+        let share = self.config.cache.share(self.cache.zones_with(arriving));
+        let next = (0..self.writes.len()).find(|index| self.may_come_in(&self.writes[*index]))?;
+        let rest = &self.writes[next].rest();
+        let sectors = ((rest.end - rest.start) as u32).min(share);
+        if !self.cache.reserve(sectors) {
             return None;
         }
-        self.writes.pop_front().map(LinkWork::Write)
+        self.writes.remove(next).map(|command| LinkWork::Write(command, sectors))
+    }
+
+    /// Not before an older write to the same zone; and one that needs a flush first has to find the cache clean, and lets
+    /// nothing younger pass meanwhile.
+    fn may_come_in(&self, command: &Command) -> bool {
+        let zone = |command: &Command| self.zones.geometry().zone_of(command.bio.sector);
+        let flushes = |command: &Command| command.taken == 0 && command.bio.flags.has(Flags::PREFLUSH);
+        let mut older = self.writes.iter().filter(|other| other.number < command.number);
+        if flushes(command) {
+            return self.cache.is_clean() && older.next().is_none();
+        }
+        older.all(|older| zone(older) != zone(command) && !flushes(older))
     }
 
     fn end_link(&mut self, work: LinkWork, cx: &mut Cx<'_>) {
@@ -402,7 +433,7 @@ impl SmrDisk {
                 }
                 cx.complete(command.bio, Status::Ok);
             }
-            LinkWork::Write(command) => self.cache_write(command, cx),
+            LinkWork::Write(command, sectors) => self.cache_piece(command, sectors, cx),
         }
     }
 
@@ -411,20 +442,23 @@ impl SmrDisk {
         self.admit();
     }
 
-    fn cache_write(&mut self, command: Command, cx: &mut Cx<'_>) {
-        let Command { bio, number, void, before, .. } = command;
-        let zone = self.zones.geometry().zone_of(bio.sector);
-        let (start, sectors) = (bio.sector, bio.sectors);
-        let waits = bio.flags.has(Flags::FUA) || !self.config.cache.write_back;
-        let waiter = if waits {
-            Some(bio)
+    fn cache_piece(&mut self, mut command: Command, sectors: u32, cx: &mut Cx<'_>) {
+        let start = command.rest().start;
+        let zone = self.zones.geometry().zone_of(start);
+        let piece = |before: &Data| before.slice(command.taken as usize * 512, sectors as usize * 512);
+        let before = command.before.as_ref().map(piece);
+        command.taken += sectors;
+        let (number, void) = (command.number, command.void);
+        let mut waiter = None;
+        if command.taken < command.bio.sectors {
+            self.writes.push_back(command);
+        } else if command.bio.flags.has(Flags::FUA) || !self.config.cache.write_back {
+            waiter = Some(command.bio);
         } else {
             self.leave_queue();
-            cx.complete(bio, Status::Ok);
-            None
-        };
+            cx.complete(command.bio, Status::Ok);
+        }
         self.cache.push(zone, Entry { start, sectors, number, void, before, waiter });
-        self.start_media(cx);
     }
 
     fn start_media(&mut self, cx: &mut Cx<'_>) {
@@ -446,8 +480,8 @@ impl SmrDisk {
             }
             return self.start_chore(now);
         }
-        let dirty = !self.cache.is_clean();
-        if !self.reads.is_empty() && !(dirty && self.reads_in_a_row >= READS_IN_A_ROW) {
+        let writes_first = self.reads_in_a_row >= READS_IN_A_ROW && !self.cache.is_clean();
+        if !self.reads.is_empty() && !writes_first {
             self.reads_in_a_row += 1;
             return self.start_read(now);
         }

@@ -7,12 +7,14 @@
 //!
 //! Bits lie equally dense along every track, so a track's length, and with it the rate, falls with the radius, and the
 //! capacity outside of a radius with its square. The angle of a sector is the time since the platters' mark at which it
-//! passes under the head: sectors that follow each other on the medium follow in time, so a stream never waits.
+//! passes under the head: sectors of a zone that follow each other follow in time,
+//! so a stream waits only where a zone begins.
 
 use alloc::boxed::Box;
 use core::ops::Range;
 
 use super::config::{Media, Seek, SmrConfig};
+use crate::random::Rng;
 use crate::sector::{SECTOR_BYTES, Sector};
 use crate::time::{Duration, Instant};
 use crate::zone::{ZoneGeometry, ZoneNo};
@@ -64,23 +66,15 @@ impl Curve {
 impl Mechanics {
     pub(super) fn new(config: &SmrConfig, geometry: ZoneGeometry) -> Self {
         let outside = (config.conventional_at * f64::from(geometry.sequential())) as u32;
-        let mut mechanics = Self {
+        // Guard tracks, spares and defects lie between zones: where one begins has nothing to do with where the last one ended.
+        let angle = |place: u32| Rng::new(place.into()).below(config.media.turn.0) as u32;
+        Self {
             geometry,
             media: config.media,
             curve: Curve::new(&config.seek),
             conventional: outside..outside + geometry.conventional(),
-            angles: Box::new([]),
-        };
-        let mut angle = 0;
-        let mut place_angle = |place: u32| {
-            let start = angle;
-            let zone_time = mechanics.time_at(place, geometry.zone_sectors());
-            angle = (angle + zone_time.0) % config.media.turn.0;
-            start as u32
-        };
-        let angles = (0..geometry.zones()).map(&mut place_angle).collect();
-        mechanics.angles = angles;
-        mechanics
+            angles: (0..geometry.zones()).map(angle).collect(),
+        }
     }
 
     /// A zone's place on the platters, counted from the outer edge.
@@ -125,10 +119,10 @@ impl Mechanics {
 
     /// When a head that sets out at `now` is over `sector`. It is there already if that is where it has just arrived.
     pub(super) fn reach(&self, head: &Head, sector: Sector, now: Instant) -> Instant {
-        if head.next == sector && head.free_at == now {
+        let to = self.geometry.zone_of(sector);
+        if head.next == sector && head.free_at == now && self.geometry.offset_in_zone(sector) > 0 {
             return now;
         }
-        let to = self.geometry.zone_of(sector);
         // The sector behind the last one of the disk has no zone; the head is over the last one then.
         let from = ZoneNo(self.geometry.zone_of(head.next).0.min(self.geometry.zones() - 1));
         let arrived = now + self.seek(from, to);

@@ -3,7 +3,7 @@
 use alloc::collections::BTreeMap;
 
 use super::disk::{Command, LinkJob, LinkWork, MediaJob, MediaWork, SmrDisk};
-use crate::block::{Bio, Cx, Data, Op, Payload, Status};
+use crate::block::{Cx, Data, Op, Payload, Status};
 use crate::random::Rng;
 use crate::sector::Sector;
 use crate::zone::{Condition, ZoneKind, ZoneNo};
@@ -40,8 +40,10 @@ impl SmrDisk {
             }
             entry.waiter.into_iter().for_each(|bio| cx.complete(bio, Status::Offline));
         }
-        let link =
-            self.link.take().map(|LinkJob { work: LinkWork::Write(command) | LinkWork::Answer(command), .. }| command);
+        let link = self
+            .link
+            .take()
+            .map(|LinkJob { work: LinkWork::Write(command, _) | LinkWork::Answer(command), .. }| command);
         let media = self.media.take().and_then(|MediaJob { work, .. }| match work {
             MediaWork::Read(command) | MediaWork::Chore(command) => Some(command),
             MediaWork::Destage(_) => None,
@@ -49,11 +51,10 @@ impl SmrDisk {
         let lists = [&mut self.writes, &mut self.outside, &mut self.answers, &mut self.flushes, &mut self.chores];
         let waiting = lists.into_iter().flat_map(core::mem::take).chain(core::mem::take(&mut self.reads));
         for command in link.into_iter().chain(media).chain(waiting) {
-            let Command { bio, number, void, before, .. } = command;
-            if bio.op == Op::Write && !void {
-                lost.push(Lost { start: bio.sector, sectors: bio.sectors, number, before });
+            if command.bio.op == Op::Write && !command.void {
+                lost.push(Lost::new(&command));
             }
-            fail(bio, cx);
+            cx.complete(command.bio, Status::Offline);
         }
         self.queued = 0;
         lost.sort_by_key(|write| write.number);
@@ -111,11 +112,14 @@ struct Lost {
 }
 
 impl Lost {
+    /// What has not come in of a write.
+    fn new(command: &Command) -> Self {
+        let (rest, taken) = (command.rest(), command.taken as usize * 512);
+        let before = command.before.as_ref().map(|before| before.slice(taken, before.len() - taken));
+        Self { start: rest.start, sectors: (rest.end - rest.start) as u32, number: command.number, before }
+    }
+
     fn end(&self) -> Sector {
         self.start + u64::from(self.sectors)
     }
-}
-
-fn fail(bio: alloc::boxed::Box<Bio>, cx: &mut Cx<'_>) {
-    cx.complete(bio, Status::Offline);
 }
