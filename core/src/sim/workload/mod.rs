@@ -1,7 +1,9 @@
 //! What people do to disks, as actors of the simulated world.
 //!
 //! - [`fio`]: the jobs of fio's `zonemode=zbd`, with its zone locks, and the time its threads take.
+//! - [`files`]: a file system that writes files as zone appends.
 
+pub mod files;
 pub mod fio;
 mod tally;
 
