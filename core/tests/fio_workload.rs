@@ -143,6 +143,18 @@ fn at_depth_one_the_thread_and_the_disk_take_turns() {
 }
 
 #[test]
+fn a_thread_that_sends_what_waits_takes_the_processor_from_the_job() {
+    let iops = |hop| {
+        let host = Host { hop: Duration::from_micros(hop), ..Host::default() };
+        let (world, _) = run(FioOptions { iodepth: 2, host, runtime: Duration::from_millis(1_000), ..options() });
+        fio(&world).writes().iops(world.now())
+    };
+    // A write takes 100 us in the disk, one after the other. With the hop the job cannot go on for 400 us after each.
+    assert!((9_000.0..10_010.0).contains(&iops(0)), "{}", iops(0));
+    assert!((2_400.0..2_600.0).contains(&iops(400)), "{}", iops(400));
+}
+
+#[test]
 fn appends_land_in_the_zones_of_the_run() {
     let (world, events) = run(FioOptions { append: true, iodepth: 4, zones: Some(4), ..options() });
     assert!(fio(&world).writes().ios > 100);

@@ -53,6 +53,8 @@ pub(super) struct Finished {
     pub zone: u32,
     /// It was the write that filled its zone.
     pub filled: bool,
+    /// When it ended.
+    pub at: Instant,
 }
 
 pub(super) struct Job {

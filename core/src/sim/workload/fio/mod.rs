@@ -96,7 +96,7 @@ impl Fio {
                 // As fio, which ends at the first error unless told otherwise.
                 self.failed |= !done.status.is_ok();
                 let filled = write && self.zones.as_ref().is_some_and(|zones| zones.ends_at_capacity(zone, &done.bio));
-                self.jobs[job as usize].done.push_back(Finished { zone, filled });
+                self.jobs[job as usize].done.push_back(Finished { zone, filled, at: io.now() });
             }
         }
     }
@@ -288,19 +288,22 @@ impl Fio {
 
     /// Takes back all I/Os that are done, and gives up their locks; false if there is none.
     fn reap(&mut self, number: usize, now: Instant) -> bool {
-        let mut reaped = 0;
-        while let Some(Finished { zone, filled }) = self.jobs[number].done.pop_front() {
+        let (mut reaped, mut commands, mut last) = (0, 0, None);
+        while let Some(Finished { zone, filled, at }) = self.jobs[number].done.pop_front() {
             if filled {
                 self.zones().close(zone);
             }
             self.zones().unlock(zone);
             reaped += 1;
+            // I/Os that were merged into one command end together.
+            commands += u64::from(last.replace(at) != Some(at));
         }
-        let Host { complete, rouse, .. } = self.options.host;
+        let Host { complete, rouse, hop, .. } = self.options.host;
         let job = &mut self.jobs[number];
         job.in_flight -= reaped;
+        let hops = if job.in_flight > 0 { commands } else { 0 };
         let roused = if job.asleep && reaped > 0 { rouse } else { Duration::ZERO };
-        job.busy_until = now + roused + Duration(complete.0 * u64::from(reaped));
+        job.busy_until = now + roused + Duration(complete.0 * u64::from(reaped) + hop.0 * hops);
         job.asleep = reaped == 0;
         reaped > 0
     }

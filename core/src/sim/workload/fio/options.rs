@@ -20,6 +20,9 @@ pub struct Host {
     pub complete: Duration,
     /// In addition, if the thread slept until an I/O was done.
     pub rouse: Duration,
+    /// In addition, for each command after which more I/Os of the job are waiting: another thread, which sends the next one,
+    /// takes the processor away for so long (the work item of Linux's zone write plugs).
+    pub hop: Duration,
     /// From the release of a lock until a thread that slept on it runs.
     pub wake: Duration,
 }
