@@ -4,19 +4,27 @@ use shingle_core::time::Instant;
 
 /// Time since its start.
 #[derive(Clone, Copy, Debug)]
-pub struct Clock(std::time::Instant);
+pub enum Clock {
+    /// The machine's, since then.
+    Real(std::time::Instant),
+    /// A simulated one: it moves between turns only.
+    Virtual(Instant),
+}
 
 impl Clock {
-    /// A clock that starts now.
+    /// A clock of the machine that starts now.
     #[must_use]
     pub fn start() -> Self {
-        Self(std::time::Instant::now())
+        Self::Real(std::time::Instant::now())
     }
 
     /// Time since the start; it ends after 584 years.
     #[inline]
     #[must_use]
     pub fn now(self) -> Instant {
-        Instant(self.0.elapsed().as_nanos() as u64)
+        match self {
+            Self::Real(start) => Instant(start.elapsed().as_nanos() as u64),
+            Self::Virtual(now) => now,
+        }
     }
 }

@@ -21,6 +21,10 @@ pub trait Host {
     fn stack(&mut self) -> &mut Stack;
     /// Runs the stack once, and may wait for I/O if some is in flight. Returns the time of the turn.
     fn turn(&mut self, in_flight: bool) -> Result<Instant, JobError>;
+    /// Asks for a turn at `at`, should nothing happen before: for a host whose clock jumps.
+    fn alarm(&mut self, at: Instant) {
+        let _ = at;
+    }
     /// A clock for `--clock=bio`; it need not have the origin of the turns.
     fn clock(&self) -> Clock;
 }
@@ -36,6 +40,8 @@ pub struct Progress {
     pub bytes: [AtomicU64; 3],
     /// How much of the run is done, in millionths.
     pub done_ppm: AtomicU64,
+    /// Time of the run, in ns: for rates, where time is virtual.
+    pub ran: AtomicU64,
 }
 
 /// Jobs on the devices of one stack.
@@ -101,6 +107,7 @@ impl Load {
             let span = now.since(sampled);
             if span >= SAMPLE {
                 self.sample(now, span, progress);
+                progress.ran.store(now.since(start).as_nanos(), Relaxed);
                 sampled = now;
             }
         }

@@ -10,11 +10,12 @@ use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
 use shingle_core::block::DeviceId;
+use shingle_core::plug::WritePolicy;
 
 use super::{CliError, output};
 use crate::bench::{
-    Bare, BuiltinStack, ClockMode, Host, JobError, JobOptions, Load, Outcome, Progress, Rw, Sharded, Verify, ZoneMode,
-    format_rate, json_report, short, text_report,
+    Bare, BuiltinStack, ClockMode, Drive, DriveSpec, Host, JobError, JobOptions, Load, Outcome, Progress, Rw, Sharded,
+    Simulated, Verify, ZoneMode, format_rate, json_report, short, text_report,
 };
 use crate::config::{Plan, build_shard, null_from_words, parse_duration, parse_size};
 use crate::shard::Shard;
@@ -35,6 +36,12 @@ pub struct BenchArgs {
     /// Parameters of the null device of a built-in stack, as in a stack file: size=8GiB,zone-size=64MiB
     #[arg(long, value_name = "KEY=VALUE,...")]
     null: Vec<String>,
+    /// A simulated drive instead of a stack, in virtual time: null, the name of a profile, or the path of one
+    #[arg(long, value_name = "NAME|PATH", conflicts_with_all = ["stack", "device"])]
+    profile: Option<String>,
+    /// How writes to the zones of the simulated drive are ordered; as Linux does it if left out
+    #[arg(long, requires = "profile", value_parser = parse_policy)]
+    policy: Option<WritePolicy>,
     /// Name of the job
     #[arg(long)]
     name: Option<String>,
@@ -104,10 +111,14 @@ const AFTER_HELP: &str = "\
 Latencies are measured once per turn of the loop: a latency is right to the length of one turn, which on a memory device
 at depth 128 is a few microseconds. --clock=bio reads the clock twice per I/O instead.
 
+With --profile the drive is simulated and time is virtual: it jumps from event to event, so that hours take seconds, and
+the same command line does the same to the byte. Only the drive takes time then, not the processor.
+
 Examples:
   shingle bench --stack null --rw=randread --bs=4k --iodepth=128 --runtime=5 --time_based
   shingle bench --stack null,plug --rw=randwrite --zonemode=zbd --iodepth=128 --runtime=5 --time_based
   shingle bench --stack lab.toml --device seq --rw=write --bs=128k --iodepth=32 --size=1GiB --verify=crc32c
+  shingle bench --profile smr-30tb --policy qd1 --rw=write --bs=4k --iodepth=128 --runtime=7200 --time_based
 
 Exit code: 0 if all jobs ended without error, 1 if one failed.";
 
@@ -145,6 +156,11 @@ fn parse_block(text: &str) -> Result<u32, String> {
     let bytes = parse_size(text)?;
     let fits = bytes > 0 && bytes.is_multiple_of(512) && bytes <= 1 << 30;
     if fits { Ok(bytes as u32) } else { Err("use a multiple of 512 of at most 1GiB".into()) }
+}
+
+/// A write policy by its name.
+pub fn parse_policy(text: &str) -> Result<WritePolicy, String> {
+    text.parse().map_err(|error: shingle_core::plug::UnknownPolicy| error.to_string())
 }
 
 fn parse_flag(text: &str) -> Result<bool, String> {
@@ -216,12 +232,14 @@ type Work = Box<dyn FnOnce(&Progress) -> Result<Vec<Outcome>, CliError> + Send>;
 /// Runs the command.
 pub fn run(args: BenchArgs) -> Result<(), CliError> {
     let options = args.options()?;
-    let works = if is_file(&args.stack) { file_works(&args, &options)? } else { builtin_works(&args, &options)? };
-    let outcomes = run_all(works, &options)?;
-    let text = match args.format {
-        FormatArg::Json => format!("{:#}\n", json_report(&outcomes, &args.stack)),
-        FormatArg::Normal => text_report(&outcomes),
+    let (works, simulation) = match &args.profile {
+        Some(profile) => profile_works(profile, &args, &options).map(|(work, about)| (vec![work], Some(about)))?,
+        None if is_file(&args.stack) => (file_works(&args, &options)?, None),
+        None => (builtin_works(&args, &options)?, None),
     };
+    let started = Instant::now();
+    let outcomes = run_all(works, &options, simulation.is_some())?;
+    let text = result(&args, &outcomes, simulation.map(|about| (about, started.elapsed())));
     match &args.output {
         None => output::print(&text)?,
         Some(path) => std::fs::write(path, text)
@@ -230,6 +248,55 @@ pub fn run(args: BenchArgs) -> Result<(), CliError> {
     let complaints: Vec<String> = outcomes.iter().filter_map(Outcome::complaint).collect();
     complaints.iter().for_each(|complaint| eprintln!("error: {complaint}"));
     if complaints.is_empty() { Ok(()) } else { Err(CliError::Silent) }
+}
+
+/// What was simulated.
+struct Simulation {
+    profile: String,
+    policy: Option<WritePolicy>,
+}
+
+fn result(args: &BenchArgs, outcomes: &[Outcome], simulation: Option<(Simulation, Duration)>) -> String {
+    let mut report = json_report(outcomes, simulation.as_ref().map_or(&args.stack, |(about, _)| &about.profile));
+    let Some((Simulation { profile, policy }, took)) = simulation else {
+        return match args.format {
+            FormatArg::Json => format!("{report:#}\n"),
+            FormatArg::Normal => text_report(outcomes),
+        };
+    };
+    let ran = outcomes.iter().flat_map(|outcome| &outcome.stats.flows).map(|flow| flow.busy_ns).max().unwrap_or(0);
+    if args.format == FormatArg::Normal {
+        let policy = policy.map_or(String::new(), |policy| format!(", policy {policy}"));
+        let (ran, took) = (ran as f64 / 1e9, took.as_secs_f64());
+        return format!(
+            "simulated drive {profile}{policy}: all times are virtual; {ran:.1} s of them took {took:.1} s\n{}",
+            text_report(outcomes)
+        );
+    }
+    let options = &mut report["global options"];
+    options["clock"] = "virtual".into();
+    options["profile"] = profile.into();
+    options["policy"] = policy.map(WritePolicy::name).into();
+    format!("{report:#}\n")
+}
+
+/// All jobs on one simulated drive, on one thread: its time is theirs.
+fn profile_works(profile: &str, args: &BenchArgs, options: &JobOptions) -> Result<(Work, Simulation), CliError> {
+    let null = if args.null.is_empty() { None } else { Some(null_from_words(&args.null).map_err(CliError::Usage)?) };
+    if null.is_some() && profile != "null" {
+        return Err(CliError::Usage("--null is for --profile null: copy the profile's file and edit it".into()));
+    }
+    let spec = DriveSpec::find(profile, null)?;
+    // Built twice: here for its mistakes, and on the thread of the jobs, which it does not leave.
+    let keep_data = options.verify.is_some();
+    let (policy, name) = (args.policy, profile.to_owned());
+    let simulation = Simulation { profile: name.clone(), policy: spec.build(policy, keep_data)?.policy };
+    let options = Arc::new(options.clone());
+    let work: Work = Box::new(move |progress| {
+        let Drive { stack, top, .. } = spec.build(policy, keep_data)?;
+        Ok(measure(&mut Simulated::new(stack), &[(name, top)], &options, 0, progress)?)
+    });
+    Ok((work, simulation))
 }
 
 fn is_file(stack: &str) -> bool {
@@ -317,7 +384,7 @@ fn measure(
 }
 
 /// Runs every thread to its end, with a progress line on a terminal; Ctrl-C ends the load early, a second one the program.
-fn run_all(works: Vec<Work>, options: &JobOptions) -> Result<Vec<Outcome>, CliError> {
+fn run_all(works: Vec<Work>, options: &JobOptions, simulated: bool) -> Result<Vec<Outcome>, CliError> {
     let stop = Arc::new(AtomicBool::new(false));
     super::interrupt::catch(&stop)?;
     let (done, results) = mpsc::channel();
@@ -334,7 +401,7 @@ fn run_all(works: Vec<Work>, options: &JobOptions) -> Result<Vec<Outcome>, CliEr
         thread.spawn(run).map_err(|error| CliError::Failed(format!("cannot start a thread: {error}")))?;
     }
     drop(done);
-    let mut line = ProgressLine::new(options, threads);
+    let mut line = ProgressLine::new(options, threads, simulated);
     while all.len() < threads {
         match results.recv_timeout(Duration::from_millis(500)) {
             Ok(result) => all.push(result),
@@ -359,13 +426,17 @@ struct ProgressLine {
     shown: bool,
     terminal: bool,
     label: String,
-    last: ([u64; 3], [u64; 3], Instant),
+    /// Whether time is virtual: then rates are, too.
+    simulated: bool,
+    /// I/Os, bytes and time of the run at the last look, and when that was.
+    last: ([u64; 3], [u64; 3], u64, Instant),
 }
 
 impl ProgressLine {
-    fn new(options: &JobOptions, threads: usize) -> Self {
+    fn new(options: &JobOptions, threads: usize, simulated: bool) -> Self {
         let label = format!("Jobs: {threads}: [{}({})]", options.rw, options.numjobs);
-        Self { shown: false, terminal: std::io::stderr().is_terminal(), label, last: ([0; 3], [0; 3], Instant::now()) }
+        let last = ([0; 3], [0; 3], 0, Instant::now());
+        Self { shown: false, terminal: std::io::stderr().is_terminal(), label, simulated, last }
     }
 
     fn show(&mut self, progress: &[Arc<Progress>]) {
@@ -377,7 +448,12 @@ impl ProgressLine {
         };
         let (ios, bytes) = (sum(|p| &p.ios), sum(|p| &p.bytes));
         let done = progress.iter().map(|p| p.done_ppm.load(Relaxed)).min().unwrap_or(0) as f64 / 1e4;
-        let span = self.last.2.elapsed().as_secs_f64();
+        let ran = progress.iter().map(|p| p.ran.load(Relaxed)).max().unwrap_or(0);
+        let span = match self.simulated {
+            true => (ran.saturating_sub(self.last.2)).max(1) as f64 / 1e9,
+            false => self.last.3.elapsed().as_secs_f64(),
+        };
+        let clock = if self.simulated { format!("[{:.1} s virtual]", ran as f64 / 1e9) } else { String::new() };
         let rate = |now: [u64; 3], then: [u64; 3], n: usize| now[n].saturating_sub(then[n]) as f64 / span;
         let flows = [(0, "r"), (1, "w"), (2, "t")].iter().filter(|(n, _)| ios[*n] > 0).map(|(n, letter)| {
             let (bw, iops) = (rate(bytes, self.last.1, *n), rate(ios, self.last.0, *n));
@@ -385,9 +461,9 @@ impl ProgressLine {
         });
         let flows: String = flows.collect();
         let mut stderr = std::io::stderr().lock();
-        let _ = write!(stderr, "\r\x1b[K{}[{done:.1}%]{flows}", self.label);
+        let _ = write!(stderr, "\r\x1b[K{}[{done:.1}%]{clock}{flows}", self.label);
         let _ = stderr.flush();
-        (self.shown, self.last) = (true, (ios, bytes, Instant::now()));
+        (self.shown, self.last) = (true, (ios, bytes, ran, Instant::now()));
     }
 
     fn clear(&self) {

@@ -5,6 +5,7 @@ use std::io::IsTerminal;
 
 use crate::bench::JobError;
 use crate::config::ConfigError;
+use crate::profile::ProfileError;
 
 /// Why a command failed.
 #[derive(Debug)]
@@ -58,6 +59,15 @@ impl std::error::Error for CliError {}
 impl From<ConfigError> for CliError {
     fn from(error: ConfigError) -> Self {
         Self::Config(Box::new(error))
+    }
+}
+
+impl From<ProfileError> for CliError {
+    fn from(error: ProfileError) -> Self {
+        match error {
+            ProfileError::Wrong(error) => Self::Config(Box::new(error)),
+            other => Self::Usage(other.to_string()),
+        }
     }
 }
 

@@ -1,0 +1,142 @@
+//! The load generator on simulated drives: time is what the drive takes, and nothing else.
+
+use std::process::Command;
+use std::sync::Arc;
+
+use serde_json::Value;
+use shingle::bench::{BuiltinStack, Direction, Job, JobError, JobOptions, Load, Progress, Rw, Simulated};
+use shingle_core::block::{Bio, BlockDevice, Cx, DeviceId, Limits, Stack};
+use shingle_core::device::{NullConfig, NullDevice};
+use shingle_core::time::Duration;
+
+fn shingle(words: &str) -> (i32, String, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_shingle")).args(words.split_whitespace()).output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (output.status.code().unwrap_or(-1), text(output.stdout), text(output.stderr))
+}
+
+#[track_caller]
+fn json(words: &str) -> Value {
+    let (code, stdout, stderr) = shingle(&format!("bench --output-format=json {words}"));
+    assert_eq!(code, 0, "{words}: {stderr}");
+    serde_json::from_str(&stdout).unwrap()
+}
+
+fn null(completion: Duration) -> (Simulated, DeviceId) {
+    let mut stack = Stack::new();
+    let config = NullConfig { completion, ..NullConfig::new(1 << 20) };
+    let device = stack.add(Box::new(NullDevice::new(&config).unwrap())).unwrap();
+    (Simulated::new(stack), device)
+}
+
+fn run(host: &mut Simulated, device: DeviceId, options: JobOptions) -> Result<Vec<Job>, JobError> {
+    Load::new(host, &[device], &Arc::new(options), 0)?.run(host, &Progress::default())
+}
+
+fn seconds(s: u64) -> JobOptions {
+    let runtime = Some(std::time::Duration::from_secs(s));
+    JobOptions { rw: Rw::RandRead, runtime, time_based: true, ..JobOptions::default() }
+}
+
+#[test]
+fn a_latency_is_what_the_drive_takes_to_the_nanosecond() {
+    let (mut host, device) = null(Duration::from_micros(250));
+    let jobs = run(&mut host, device, JobOptions { iodepth: 4, ..seconds(2) }).unwrap();
+    let flow = jobs[0].stats.flow(Direction::Read);
+    let latency = flow.latency.summary(&[]);
+    assert_eq!((latency.min, latency.max, flow.busy_ns), (250_000, 250_000, 2_000_000_000));
+    // What is sent before the end of the two seconds comes back.
+    assert_eq!(flow.ios(), 2_000_000 / 250 * 4);
+}
+
+#[test]
+fn two_hours_of_a_disk_are_two_hours_on_its_clock() {
+    let report = json("--profile smr-30tb --rw=write --bs=1m --iodepth=32 --runtime=7200 --time_based");
+    let write = &report["jobs"][0]["write"];
+    assert!((7_200_000..7_201_000).contains(&write["runtime"].as_u64().unwrap()), "{write}");
+    // The outer edge of the profile writes 245 MB/s; a disk is not faster than its medium.
+    let rate = write["bw_bytes"].as_u64().unwrap();
+    assert!((200_000_000..246_000_000).contains(&rate), "{rate}");
+    let options = &report["global options"];
+    assert_eq!((options["clock"].as_str(), options["profile"].as_str()), (Some("virtual"), Some("smr-30tb")));
+}
+
+#[test]
+fn the_same_command_line_gives_the_same_result_to_the_byte() {
+    for policy in ["plug", "qd1"] {
+        let words = format!("--profile smr-26tb --policy {policy} --rw=randrw --iodepth=32 --runtime=20 --time_based");
+        let jobs = || json(&words)["jobs"].to_string();
+        assert_eq!(jobs(), jobs());
+    }
+}
+
+#[test]
+fn the_text_says_that_time_is_virtual_and_whose() {
+    let (code, stdout, _) = shingle("bench --profile null --rw=randread --runtime=1 --time_based");
+    assert_eq!(code, 0);
+    assert!(stdout.starts_with("simulated drive null: all times are virtual; 1.0 s of them took "), "{stdout}");
+    let (_, stdout, _) = shingle("bench --profile smr-14tb --policy plug --rw=write --io_size=1m");
+    assert!(stdout.starts_with("simulated drive smr-14tb, policy plug: "), "{stdout}");
+}
+
+#[test]
+fn what_is_written_to_a_simulated_disk_reads_back() {
+    let words = "--profile smr-30tb --rw=randwrite --bs=64k --iodepth=32 --offset=400GiB --size=1GiB --io_size=64m";
+    let report = json(&format!("{words} --verify=crc32c"));
+    assert_eq!(report["jobs"][0]["verified_blocks"], 1024);
+}
+
+#[test]
+fn a_drive_that_answers_at_once_is_told_instead_of_running_for_ever() {
+    let (mut host, device) = null(Duration::ZERO);
+    let error = run(&mut host, device, seconds(1)).map(|_| ()).unwrap_err().to_string();
+    assert!(error.contains("virtual time stands still") && error.contains("completion="), "{error}");
+}
+
+/// Takes every bio and never gives one back.
+struct Grave(Limits, Vec<Box<Bio>>);
+
+impl BlockDevice for Grave {
+    fn limits(&self) -> &Limits {
+        &self.0
+    }
+    fn submit(&mut self, bio: Box<Bio>, _: &mut Cx<'_>) {
+        self.1.push(bio);
+    }
+    fn describe(&self, out: &mut dyn std::fmt::Write) -> std::fmt::Result {
+        out.write_str("grave")
+    }
+}
+
+#[test]
+fn io_that_nothing_will_ever_end_is_an_error_and_not_a_wait() {
+    let mut stack = Stack::new();
+    let device = stack.add(Box::new(Grave(Limits::new(1024), Vec::new()))).unwrap();
+    let error = run(&mut Simulated::new(stack), device, seconds(1)).map(|_| ()).unwrap_err().to_string();
+    assert!(error.contains("nothing in the simulated drive will ever end it"), "{error}");
+}
+
+#[test]
+fn built_in_stacks_run_on_a_simulated_clock_too() {
+    let config = NullConfig { completion: Duration::from_micros(20), ..NullConfig::new(1 << 21) };
+    let (stack, top) = BuiltinStack::parse("null,linear,linear", Some(config), false).unwrap().build().unwrap();
+    let jobs = run(&mut Simulated::new(stack), top, seconds(1)).unwrap();
+    assert_eq!(jobs[0].stats.flow(Direction::Read).ios(), 50_000);
+}
+
+#[test]
+fn what_makes_no_sense_with_a_profile_is_refused_with_what_would() {
+    for (words, says) in [
+        ("--profile smr-31tb", "use one of smr-14tb"),
+        ("--profile no/such.toml", "cannot read profile"),
+        ("--profile null --policy qd1", "only zoned drives have a write policy"),
+        ("--profile smr-30tb --policy fast", "use one of: plug"),
+        ("--policy plug", "--profile"),
+        ("--profile null --stack null", "cannot be used with"),
+        ("--profile smr-30tb --null size=1MiB", "copy the profile's file"),
+    ] {
+        let (code, _, stderr) = shingle(&format!("bench {words}"));
+        assert_eq!(code, 2, "{words}: {stderr}");
+        assert!(stderr.contains(says), "{words}: {stderr}");
+    }
+}
