@@ -12,7 +12,7 @@ use shingle_core::harness::Desk;
 use shingle_core::plug::{PlugOptions, WritePolicy};
 use shingle_core::sector::Sector;
 use shingle_core::time::Duration;
-use shingle_core::zone::{Condition, ZoneKind};
+use shingle_core::zone::{Condition, Zone, ZoneKind};
 
 /// The policies under which zones get in line for the disk.
 const IN_LINE: [WritePolicy; 2] = [WritePolicy::Qd1, WritePolicy::Elevator];
@@ -535,4 +535,30 @@ fn the_baselines_let_the_device_judge() {
         assert_eq!(at_desk(&h), ["WRITE 72+8"], "{policy}");
         assert_eq!(h.desk_ref().violations.len(), 1);
     }
+}
+
+/// Found by the swarm (seed 47): a report through a table of two lines on one disk comes to the plug a second time with the
+/// zones of the first line, in the table's numbers, and the plug learned those too: it believed pointers of other zones.
+#[test]
+fn a_plug_learns_from_a_report_only_what_the_device_below_it_said() {
+    let mut h = plug();
+    h.submit(write(zone(1), 8));
+    h.end_all(Status::Ok);
+    let mut half = report();
+    let elsewhere = Zone {
+        start: Sector(zone(1)),
+        len: ZONE.into(),
+        capacity: ZONE.into(),
+        wp: Sector(zone(1) + 32),
+        kind: ZoneKind::Sequential,
+        cond: Condition::Closed,
+    };
+    let Payload::Zones(zones) = &mut half.payload else { unreachable!() };
+    zones.push(elsewhere);
+    half.sector = Sector(zone(2));
+    h.submit(half);
+    h.end_all(Status::Ok);
+    h.submit(write(zone(1) + 8, 8));
+    h.end_all(Status::Ok);
+    assert!(all_ok(&h.statuses()));
 }

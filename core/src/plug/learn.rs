@@ -10,7 +10,9 @@ use crate::zone::ZoneNo;
 impl ZonePlug {
     pub(super) fn report(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
         self.reports += 1;
-        cx.submit(self.below_id(), bio, 0);
+        // A table that asks several targets in turn comes with zones of the others, in numbers that are not ours.
+        let known = if let Payload::Zones(zones) = &bio.payload { zones.len() as u64 } else { 0 };
+        cx.submit(self.below_id(), bio, known << 1);
     }
 
     pub(super) fn reported(&mut self, bio: Box<Bio>, status: Status, word: u64, cx: &mut Cx<'_>) {
@@ -18,7 +20,8 @@ impl ZonePlug {
             return self.learned(bio, status, cx);
         }
         if let (Status::Ok, Payload::Zones(report)) = (status, &bio.payload) {
-            report.iter().for_each(|zone| self.zones.learn(zone));
+            let known = (word >> 1) as usize;
+            report.iter().skip(known).for_each(|zone| self.zones.learn(zone));
         }
         self.reports -= 1;
         if self.reports == 0 {
