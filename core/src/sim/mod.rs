@@ -8,6 +8,11 @@
 //!
 //! Nothing here reads a clock or draws entropy: one seed, one run, the same trace byte for byte.
 
+pub mod disk;
+pub mod fault;
+mod history;
+pub mod model;
+pub mod swarm;
 pub mod workload;
 mod world;
 

@@ -10,12 +10,14 @@
 //! takes back only those whose answer holds a sector: appends and reports. Nothing is ever cloned.
 
 mod failing;
+mod faulty;
 mod linear;
 mod reset_all;
 mod spec;
 mod table;
 
 pub use failing::Failing;
+pub use faulty::{OpSet, Trigger, Window};
 pub use linear::Linear;
 pub use spec::{KNOWN_TARGETS, TableError, TableLine, TargetSpec, add_table, parse_table};
 pub use table::Table;

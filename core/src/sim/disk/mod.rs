@@ -1,0 +1,529 @@
+//! A zoned disk that can lose its power, and that can fail at any command.
+//!
+//! ```text
+//!   command ──> waits a random time ──> carried out ──> completion
+//!               (others overtake it)        │
+//!                                    journal per zone ── flush, FUA ──> image: what survives
+//! ```
+//!
+//! Commands take effect when their time has come and complete at that moment, so a queue of them is executed in any order,
+//! as on a drive. Acknowledged writes are volatile until a flush that came after them, a PREFLUSH or their own FUA; in a
+//! sequential zone FUA takes all that lies before in the zone with it, since a zone never has a hole. Without a write cache
+//! everything is durable at once. Zones that are open when the power goes are closed afterwards.
+//!
+//! A lost completion is ended by the disk itself, with [`Status::Timeout`], when the time of the command is up. A bio has
+//! one owner, so nobody above could end it; the disk stands for the host's driver as well, which aborts a command before it
+//! gives up on it, and for that reason an aborted command never lands later.
+
+mod conduct;
+mod journal;
+
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::fmt;
+use core::sync::atomic::Ordering::Relaxed;
+
+use conduct::Conduct;
+pub use conduct::Discipline;
+use journal::{Content, Image, SECTOR_WORDS, ZoneStore};
+
+use super::fault::{Fault, FaultPlan};
+use crate::block::{Bio, BlockDevice, Cx, Event, Flags, Limits, LimitsError, Op, Payload, Status, ZonedLimits};
+use crate::random::Rng;
+use crate::time::{Duration, Instant};
+use crate::zone::{Condition, ResourceLimits, ZoneError, ZoneGeometry, ZoneKind, ZoneNo, ZoneState, ZonedDisk};
+
+/// Everything that can be chosen about a disk.
+#[derive(Clone, Debug)]
+pub struct CrashConfig {
+    /// The zones.
+    pub geometry: ZoneGeometry,
+    /// How many may be open and active.
+    pub resources: ResourceLimits,
+    /// Logical block, in bytes; also the unit of zone writes.
+    pub block_bytes: u32,
+    /// Longest read or write, in sectors.
+    pub max_sectors: Option<u32>,
+    /// Most segments of memory in one bio.
+    pub max_segments: Option<u32>,
+    /// Longest native append, in sectors; `None`: the disk does not append.
+    pub max_append: Option<u32>,
+    /// Longest zeroing, in sectors; `None`: the disk does not zero.
+    pub max_write_zeroes: Option<u32>,
+    /// Whether acknowledged writes are volatile.
+    pub write_cache: bool,
+    /// Whether the medium turns.
+    pub rotational: bool,
+    /// Shortest time from arrival to completion.
+    pub fastest: Duration,
+    /// Longest time from arrival to completion, without faults.
+    pub slowest: Duration,
+    /// When the host gives up on a command.
+    pub timeout: Duration,
+}
+
+impl CrashConfig {
+    /// A disk with these zones and no limit at all, a write cache, and commands that take 20 us to 2 ms.
+    #[must_use]
+    pub fn new(geometry: ZoneGeometry) -> Self {
+        Self {
+            geometry,
+            resources: ResourceLimits::NONE,
+            block_bytes: 512,
+            max_sectors: None,
+            max_segments: None,
+            max_append: Some(geometry.zone_sectors()),
+            max_write_zeroes: Some(geometry.zone_sectors()),
+            write_cache: true,
+            rotational: false,
+            fastest: Duration::from_micros(20),
+            slowest: Duration::from_millis(2),
+            timeout: Duration::from_millis(1_000),
+        }
+    }
+
+    fn limits(&self) -> Limits {
+        Limits {
+            logical_block_bytes: self.block_bytes,
+            physical_block_bytes: self.block_bytes,
+            max_sectors: self.max_sectors,
+            max_segments: self.max_segments,
+            max_write_zeroes: self.max_write_zeroes,
+            write_cache: self.write_cache,
+            rotational: self.rotational,
+            zoned: Some(ZonedLimits {
+                max_open: self.resources.max_open(),
+                max_active: self.resources.max_active(),
+                max_append: self.max_append,
+                write_granularity_bytes: self.block_bytes,
+                ..ZonedLimits::new(self.geometry.zone_sectors())
+            }),
+            ..Limits::new(self.geometry.capacity())
+        }
+    }
+}
+
+/// What is left of a disk's zones after a loss of power.
+pub struct Medium {
+    zones: Vec<(Image, Condition)>,
+}
+
+/// The disk.
+pub struct CrashDisk {
+    config: CrashConfig,
+    limits: Limits,
+    zones: ZonedDisk,
+    stores: Vec<ZoneStore>,
+    plan: FaultPlan,
+    rng: Rng,
+    commands: BTreeMap<(Instant, u64), Command>,
+    arrived: u64,
+    /// Changes of the medium so far.
+    changes: u64,
+    faults: Vec<u64>,
+    all_faults: u64,
+    conduct: Conduct,
+}
+
+/// A command that waits for its time.
+struct Command {
+    bio: Box<Bio>,
+    fate: Option<Fault>,
+    /// The last change before it came: what a flush must make durable.
+    after: u64,
+    since: Instant,
+    /// It is done, and its completion is lost.
+    silent: bool,
+}
+
+impl CrashDisk {
+    /// A disk that was never written. It behaves as `seed` says.
+    pub fn new(config: CrashConfig, plan: FaultPlan, seed: u64) -> Result<Self, LimitsError> {
+        let geometry = config.geometry;
+        let zones = (0..geometry.zones()).map(ZoneNo);
+        let stores = zones.map(|n| ZoneStore::unwritten(geometry.kind(n) == ZoneKind::Sequential, geometry.len(n)));
+        let stores = stores.collect();
+        let zones = ZonedDisk::new(geometry, config.resources);
+        Self::with(config, plan, seed, (zones, stores))
+    }
+
+    /// The same disk with its power back.
+    pub fn restart(config: CrashConfig, plan: FaultPlan, seed: u64, medium: Medium) -> Result<Self, LimitsError> {
+        let geometry = config.geometry;
+        let state = |zone: ZoneNo| {
+            let (image, cond) = &medium.zones[zone.index()];
+            match cond {
+                Condition::ReadOnly | Condition::Offline => ZoneState { cond: *cond, wp: image.wp },
+                _ => ZoneState::at_rest(image.wp, geometry.capacity_of(zone)),
+            }
+        };
+        let zones = ZonedDisk::restore(geometry, config.resources, state).expect("zones at rest are in order");
+        let sequential = |n: usize| geometry.kind(ZoneNo(n as u32)) == ZoneKind::Sequential;
+        let images = medium.zones.into_iter().map(|(image, _)| image).enumerate();
+        let stores = images.map(|(n, image)| ZoneStore::holding(sequential(n), image)).collect();
+        Self::with(config, plan, seed, (zones, stores))
+    }
+
+    fn with(
+        config: CrashConfig,
+        plan: FaultPlan,
+        seed: u64,
+        (zones, stores): (ZonedDisk, Vec<ZoneStore>),
+    ) -> Result<Self, LimitsError> {
+        let limits = config.limits();
+        limits.validate()?;
+        let count = config.geometry.zones();
+        Ok(Self {
+            limits,
+            zones,
+            stores,
+            plan,
+            rng: Rng::new(seed),
+            commands: BTreeMap::new(),
+            arrived: 0,
+            changes: 0,
+            faults: vec![0; count as usize],
+            all_faults: 0,
+            conduct: Conduct::new(count),
+            config,
+        })
+    }
+
+    /// The power goes: what is left. The disk is empty-handed afterwards and of no further use.
+    pub fn cut_power(&mut self, rng: &mut Rng) -> Medium {
+        // Some of what was in flight has just been carried out, in any order; nobody was told.
+        let mut keys: Vec<_> = self.commands.keys().copied().collect();
+        while !keys.is_empty() {
+            let key = keys.swap_remove(rng.below(keys.len() as u64) as usize);
+            if let Some(command) = self.commands.get(&key).filter(|command| !command.silent)
+                && command.bio.op.is_write()
+                && rng.chance(1, 2)
+                && let Some(mut command) = self.commands.remove(&key)
+            {
+                let _ = self.carry_out(&mut command.bio, u32::MAX);
+                command.silent = true;
+                self.commands.insert(key, command);
+            }
+        }
+        let block = self.limits.block_sectors();
+        let stores = core::mem::take(&mut self.stores).into_iter().enumerate();
+        let zones = stores.map(|(n, store)| {
+            let cond = self.zones.state(ZoneNo(n as u32)).cond;
+            (store.survive(block, rng), cond)
+        });
+        Medium { zones: zones.collect() }
+    }
+
+    /// The zones, for inspection.
+    #[must_use]
+    pub fn zones(&self) -> &ZonedDisk {
+        &self.zones
+    }
+
+    /// Faults that happened to commands of `zone`.
+    #[must_use]
+    pub fn faults_in(&self, zone: ZoneNo) -> u64 {
+        self.faults[zone.index()]
+    }
+
+    /// All faults that happened.
+    #[must_use]
+    pub fn faults(&self) -> u64 {
+        self.all_faults
+    }
+
+    /// From now on fails as `plan` says.
+    pub fn set_plan(&mut self, plan: FaultPlan) {
+        self.plan = plan;
+    }
+
+    /// From now on watches that the host keeps to `discipline`. No command may be in flight in a zone.
+    pub fn expect(&mut self, discipline: Discipline) {
+        self.conduct.expect(discipline);
+    }
+
+    /// The first rule that the host broke, and when.
+    #[must_use]
+    pub fn complaint(&self) -> Option<&(Instant, String)> {
+        self.conduct.complaint()
+    }
+}
+
+impl BlockDevice for CrashDisk {
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    fn submit(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
+        let now = cx.now();
+        self.conduct.arrives(&bio, &self.config.geometry, now);
+        let fate = self.plan.choose(&bio, now, &mut self.rng).filter(|fault| fault.suits(bio.op));
+        let mut takes = self.draw_latency();
+        if let Some(Fault::Slow(times)) = fate {
+            takes = Duration(takes.0.saturating_mul(times.into()));
+        }
+        // Nobody waits longer than the timeout, so a command that takes longer is one whose completion is lost.
+        let (due, after) = (now + takes.min(self.config.timeout), self.changes);
+        self.wait(due, Command { bio, fate, after, since: now, silent: false }, cx);
+    }
+
+    fn on_event(&mut self, _: Event, cx: &mut Cx<'_>) {
+        while let Some(entry) = self.commands.first_entry().filter(|entry| entry.key().0 <= cx.now()) {
+            let command = entry.remove();
+            self.take_turn(command, cx);
+        }
+    }
+
+    fn held(&self, visit: &mut dyn FnMut(&Bio)) {
+        self.commands.values().for_each(|command| visit(&command.bio));
+    }
+
+    fn describe(&self, out: &mut dyn fmt::Write) -> fmt::Result {
+        let (zones, sectors) = (self.config.geometry.zones(), self.config.geometry.zone_sectors());
+        write!(out, "simulated disk of {zones} zones of {sectors} sectors that can lose its power")
+    }
+}
+
+impl CrashDisk {
+    fn draw_latency(&mut self) -> Duration {
+        let span = self.config.slowest.0.saturating_sub(self.config.fastest.0);
+        Duration(self.config.fastest.0 + self.rng.below(span + 1))
+    }
+
+    fn wait(&mut self, due: Instant, command: Command, cx: &mut Cx<'_>) {
+        self.commands.insert((due, self.arrived), command);
+        self.arrived += 1;
+        cx.wake_at(due, 0);
+    }
+
+    /// The time of a command has come.
+    fn take_turn(&mut self, mut command: Command, cx: &mut Cx<'_>) {
+        if command.silent {
+            return self.complete(command.bio, Status::Timeout, cx);
+        }
+        let bio = &mut command.bio;
+        if let Some(fault) = command.fate.filter(|fault| fault.is_error()) {
+            self.note_fault(bio);
+            if fault == Fault::Lose {
+                if self.rng.chance(1, 2) {
+                    let _ = self.perform(bio, command.after, cx.now());
+                }
+                command.silent = true;
+                let due = (command.since + self.config.timeout).max(cx.now());
+                return self.wait(due, command, cx);
+            }
+            let status = self.misperform(bio, fault, (command.after, cx.now()));
+            return self.complete(command.bio, status, cx);
+        }
+        let status = self.perform(bio, command.after, cx.now());
+        self.complete(command.bio, status, cx);
+    }
+
+    fn complete(&mut self, bio: Box<Bio>, status: Status, cx: &mut Cx<'_>) {
+        let zone = self.sequential_zone(&bio);
+        self.conduct.leaves(&bio, zone, status);
+        cx.complete(bio, status);
+    }
+
+    fn sequential_zone(&self, bio: &Bio) -> Option<ZoneNo> {
+        let zone = self.zones.zone_at(bio.sector).ok()?;
+        (self.config.geometry.kind(zone) == ZoneKind::Sequential).then_some(zone)
+    }
+
+    /// Counts a fault for the zones that it concerns.
+    fn note_fault(&mut self, bio: &Bio) {
+        self.all_faults += 1;
+        let one = self.zones.zone_at(bio.sector).map_or(0..0, |zone| zone.0..zone.0 + 1);
+        let zones = match bio.op {
+            Op::ZoneResetAll => 0..self.config.geometry.zones(),
+            Op::Flush | Op::ReportZones => 0..0,
+            _ => one,
+        };
+        for zone in zones {
+            self.faults[zone as usize] += 1;
+            self.conduct.excuse(ZoneNo(zone));
+        }
+    }
+
+    fn misperform(&mut self, bio: &mut Bio, fault: Fault, (after, now): (u64, Instant)) -> Status {
+        match fault {
+            Fault::Fail(status) => status,
+            Fault::Partial(status) => {
+                let block = self.limits.block_sectors();
+                let most = self.rng.below(u64::from(bio.sectors / block)) as u32 * block;
+                let done = self.perform_some(bio, most, (after, now));
+                if done.is_ok() { status } else { done }
+            }
+            Fault::Landed(status) => {
+                let done = self.perform(bio, after, now);
+                if done.is_ok() { status } else { done }
+            }
+            Fault::ZoneReadOnly | Fault::ZoneOffline => {
+                if let Some(zone) = self.sequential_zone(bio) {
+                    let set =
+                        if fault == Fault::ZoneOffline { ZonedDisk::set_offline } else { ZonedDisk::set_read_only };
+                    set(&mut self.zones, zone).expect("a sequential zone can fail");
+                }
+                self.perform(bio, after, now)
+            }
+            Fault::Lose | Fault::Slow(_) => self.perform(bio, after, now),
+        }
+    }
+
+    fn perform(&mut self, bio: &mut Bio, after: u64, now: Instant) -> Status {
+        self.perform_some(bio, u32::MAX, (after, now))
+    }
+
+    /// Carries out a command, of one that writes at most `most` sectors, with the durability that it asks for.
+    fn perform_some(&mut self, bio: &mut Bio, most: u32, (after, now): (u64, Instant)) -> Status {
+        if bio.op == Op::Flush || bio.flags.has(Flags::PREFLUSH) {
+            self.stores.iter_mut().for_each(|store| store.commit(after));
+        }
+        let (zone, asked) = (self.zones.zone_at(bio.sector), bio.sector);
+        let outcome = self.carry_out(bio, most);
+        let unfit = [ZoneError::NotAtWritePointer, ZoneError::Full, ZoneError::BeyondCapacity];
+        if let (Err(Refusal::Zone(error)), Ok(zone), Op::Write | Op::WriteZeroes) = (&outcome, zone, bio.op)
+            && unfit.contains(error)
+        {
+            debug_assert_eq!(asked, bio.sector);
+            self.conduct.misplaced(zone, bio, now);
+        }
+        let durable = !self.config.write_cache || outcome.is_ok() && bio.flags.has(Flags::FUA);
+        match zone {
+            _ if !durable => {}
+            Ok(zone) if bio.op != Op::ZoneResetAll => self.stores[zone.index()].commit(u64::MAX),
+            _ => self.stores.iter_mut().for_each(|store| store.commit(u64::MAX)),
+        }
+        match outcome {
+            Ok(()) => Status::Ok,
+            Err(Refusal::Zone(error)) => error.into(),
+            Err(Refusal::Other(status)) => status,
+        }
+    }
+
+    /// What a command does to the disk, at once.
+    fn carry_out(&mut self, bio: &mut Bio, most: u32) -> Result<(), Refusal> {
+        match bio.op {
+            Op::Read => self.read(bio),
+            Op::Write | Op::WriteZeroes | Op::ZoneAppend => self.write(bio, most),
+            Op::Flush => Ok(()),
+            Op::Discard => Err(Refusal::Other(Status::NotSupported)),
+            Op::ReportZones => self.report(bio),
+            Op::ZoneResetAll => {
+                let (stores, changes) = (&mut self.stores, &mut self.changes);
+                *changes += 1;
+                self.zones.reset_all(|zone| stores[zone.index()].reset(*changes));
+                Ok(())
+            }
+            Op::ZoneOpen => Ok(self.zones.open(self.zones.zone_at(bio.sector)?)?),
+            Op::ZoneClose => Ok(self.zones.close(self.zones.zone_at(bio.sector)?)?),
+            Op::ZoneFinish => {
+                let zone = self.zones.zone_at(bio.sector)?;
+                self.zones.finish(zone)?;
+                self.changes += 1;
+                self.stores[zone.index()].finish(self.changes, self.config.geometry.capacity_of(zone));
+                Ok(())
+            }
+            Op::ZoneReset => {
+                let zone = self.zones.zone_at(bio.sector)?;
+                self.zones.reset(zone)?;
+                self.changes += 1;
+                self.stores[zone.index()].reset(self.changes);
+                Ok(())
+            }
+        }
+    }
+
+    fn report(&self, bio: &mut Bio) -> Result<(), Refusal> {
+        let Payload::Zones(report) = &mut bio.payload else { return Err(Refusal::Other(Status::Invalid)) };
+        let room = report.capacity() - report.len();
+        report.extend(self.zones.zones(bio.sector).take(room));
+        Ok(())
+    }
+
+    fn read(&mut self, bio: &Bio) -> Result<(), Refusal> {
+        let zone = self.zones.check_read(bio.sector)?;
+        let good = self.good_part(bio);
+        let first = self.config.geometry.offset_in_zone(bio.sector);
+        let store = &self.stores[zone.index()];
+        let mut words = bio.payload.segments().iter().flat_map(|data| data.words());
+        for offset in first..first + good {
+            let content = store.at(offset);
+            for (place, word) in words.by_ref().take(SECTOR_WORDS).enumerate() {
+                word.store(content.map_or(0, |content| content[place]), Relaxed);
+            }
+        }
+        if good < bio.sectors { Err(self.hit_bad_block(bio, zone)) } else { Ok(()) }
+    }
+
+    fn write(&mut self, bio: &mut Bio, most: u32) -> Result<(), Refusal> {
+        let zone = match bio.op {
+            Op::ZoneAppend => {
+                self.limits.zoned.as_ref().and_then(|zoned| zoned.max_append).ok_or(Status::NotSupported)?;
+                let zone = self.zones.zone_at(bio.sector)?;
+                bio.sector = self.zones.begin_append(zone, bio.sectors)?;
+                zone
+            }
+            _ => self.zones.begin_write(bio.sector, bio.sectors)?,
+        };
+        let good = self.good_part(bio);
+        let lands = good.min(most);
+        if lands > 0 {
+            self.changes += 1;
+            let offset = self.config.geometry.offset_in_zone(bio.sector);
+            self.stores[zone.index()].write(self.changes, offset, contents(bio, lands));
+        }
+        self.zones.advance(zone, lands);
+        if good < bio.sectors { Err(self.hit_bad_block(bio, zone)) } else { Ok(()) }
+    }
+
+    /// How many sectors of `bio` lie before the first bad one, in whole blocks.
+    fn good_part(&self, bio: &Bio) -> u32 {
+        let Some(bad) = self.plan.bad.first_in(bio.sector, bio.sectors) else { return bio.sectors };
+        let before = bad.start.0.saturating_sub(bio.sector.0) as u32;
+        before - before % self.limits.block_sectors()
+    }
+
+    fn hit_bad_block(&mut self, bio: &Bio, zone: ZoneNo) -> Refusal {
+        self.note_fault(bio);
+        debug_assert_eq!(self.zones.zone_at(bio.sector), Ok(zone));
+        Refusal::Other(Status::Medium)
+    }
+}
+
+/// Why a command was not carried out as it was asked.
+enum Refusal {
+    Zone(ZoneError),
+    Other(Status),
+}
+
+impl From<ZoneError> for Refusal {
+    fn from(error: ZoneError) -> Self {
+        Refusal::Zone(error)
+    }
+}
+
+impl From<Status> for Refusal {
+    fn from(status: Status) -> Self {
+        Refusal::Other(status)
+    }
+}
+
+/// The first `sectors` that `bio` writes.
+fn contents(bio: &Bio, sectors: u32) -> Vec<Content> {
+    if bio.op == Op::WriteZeroes {
+        let zeroes = Arc::new([0; SECTOR_WORDS]);
+        return vec![zeroes; sectors as usize];
+    }
+    let mut words = bio.payload.segments().iter().flat_map(|data| data.words());
+    let mut sector = || {
+        let mut content = [0; SECTOR_WORDS];
+        content.iter_mut().zip(words.by_ref()).for_each(|(to, from)| *to = from.load(Relaxed));
+        Arc::new(content)
+    };
+    (0..sectors).map(|_| sector()).collect()
+}

@@ -1,0 +1,5 @@
+//! `faulty`: a device that fails on purpose.
+
+mod trigger;
+
+pub use trigger::{OpSet, Trigger, Window};
