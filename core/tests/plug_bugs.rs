@@ -7,9 +7,9 @@
 mod desk;
 
 use desk::*;
-use shingle_core::block::{Bio, Flags, Op, Payload, Status};
+use shingle_core::block::{Bio, Cx, Flags, Op, Payload, Status};
 use shingle_core::harness::Desk;
-use shingle_core::plug::{PlugOptions, WritePolicy};
+use shingle_core::plug::{PlugError, PlugOptions, WritePolicy, ZonePlug};
 use shingle_core::sector::Sector;
 use shingle_core::time::Duration;
 use shingle_core::zone::{Condition, Zone, ZoneKind};
@@ -561,4 +561,28 @@ fn a_plug_learns_from_a_report_only_what_the_device_below_it_said() {
     h.submit(write(zone(1) + 8, 8));
     h.end_all(Status::Ok);
     assert!(all_ok(&h.statuses()));
+}
+
+/// Found by the swarm (seed 1057): writes that pass without an order did not count as being in the plug, so a policy could be
+/// switched while they were under way, and the plug then learned pointers that were about to move.
+#[test]
+fn a_policy_is_not_switched_while_writes_that_passed_without_an_order_are_under_way() {
+    for (policy, bio) in [(WritePolicy::None, write(zone(1), 8)), (WritePolicy::ZoneLock, append(1, 8))] {
+        let mut desk = Desk::zoned(8, ZONE, ZONE, 1);
+        desk.limits_mut().zoned.as_mut().unwrap().max_append = Some(ZONE);
+        let mut h = plug_over(desk, PlugOptions { policy, ..PlugOptions::default() });
+        h.submit(bio);
+        h.stack.suspend(h.top);
+        let switch = |plug: &mut ZonePlug, cx: &mut Cx<'_>| plug.set_policy(WritePolicy::Plug, cx);
+        assert!(!h.stack.is_drained(h.top), "{policy}: the write is lost sight of");
+        assert_eq!(h.stack.with_device(h.top, switch), Some(Err(PlugError::Busy)), "{policy}");
+        h.end_all(Status::Ok);
+        assert!(h.stack.is_drained(h.top));
+        assert_eq!(h.stack.with_device(h.top, switch), Some(Ok(())), "{policy}");
+        h.end_all(Status::Ok);
+        h.stack.resume(h.top);
+        h.submit(write(zone(1) + 8, 8));
+        h.end_all(Status::Ok);
+        assert!(all_ok(&h.statuses()), "{policy}");
+    }
 }

@@ -311,7 +311,7 @@ impl ZonePlug {
             Op::ReportZones => self.report(bio, cx),
             Op::Flush | Op::Discard => cx.remap(below, bio),
             _ if !self.is_ready() => self.wait_behind(bio, cx),
-            Op::ZoneAppend if !self.emulates_append() => cx.remap(below, bio),
+            Op::ZoneAppend if !self.emulates_append() => self.pass(bio, cx),
             Op::Read | Op::Write | Op::WriteZeroes | Op::ZoneAppend => {
                 self.lock.insert(bio, &self.zones, cx);
                 self.run_scheduler(cx);

@@ -22,6 +22,10 @@ use crate::zone::ZoneNo;
 /// The word of a report that the plug sent itself.
 pub(super) const OWN: u64 = 1;
 
+/// The word of a change that passed without an order. It comes back so that the plug is not drained, and does not learn
+/// its zones, while such a change is under way.
+pub(super) const PASSED: u64 = u64::MAX;
+
 /// What the plug is waiting for, other than writes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum State {
@@ -57,6 +61,8 @@ pub struct ZonePlug {
     pub(super) reset_all: Option<Box<Bio>>,
     /// Reports in flight; what changes meanwhile is not learned from them.
     pub(super) reports: u32,
+    /// Changes in flight that passed without an order.
+    passed: u32,
     /// Empty segment lists of merged writes, kept for their capacity.
     pub(super) spare: Vec<Vec<Data>>,
     pub(super) longest_wait: Duration,
@@ -94,6 +100,7 @@ impl ZonePlug {
             behind: List::EMPTY,
             reset_all: None,
             reports: 0,
+            passed: 0,
             spare: Vec::new(),
             longest_wait: Duration::ZERO,
             limits,
@@ -135,7 +142,8 @@ impl ZonePlug {
     #[must_use]
     pub fn is_idle(&self) -> bool {
         let settled = matches!(self.state, State::Ready | State::Failed(_));
-        settled && self.reports == 0 && self.zones.busy == 0 && self.behind.is_empty() && self.lock.is_idle()
+        let in_flight = self.reports + self.passed + self.zones.busy;
+        settled && in_flight == 0 && self.behind.is_empty() && self.lock.is_idle()
     }
 
     /// Why the plug refuses ordered bios, if it does.
@@ -273,6 +281,10 @@ impl ZonePlug {
     fn end_by_op(&mut self, bio: Box<Bio>, status: Status, word: u64, cx: &mut Cx<'_>) {
         match bio.op {
             Op::ReportZones => self.reported(bio, status, word, cx),
+            _ if word == PASSED => {
+                self.passed -= 1;
+                cx.complete(bio, status);
+            }
             _ if self.policy == WritePolicy::ZoneLock => self.end_locked(bio, status, word, cx),
             Op::Write | Op::WriteZeroes => self.written(bio, status, Place::from_word(word), cx),
             Op::ZoneAppend => self.appended(bio, status, Place::from_word(word).zone, cx),
@@ -289,7 +301,17 @@ impl ZonePlug {
             // Without an order there is no write pointer to put it at.
             return cx.complete(bio, Status::NotSupported);
         }
-        cx.remap(self.below[0], bio);
+        self.pass(bio, cx);
+    }
+
+    /// Sends a bio on in no order.
+    pub(super) fn pass(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
+        if bio.op.is_write() {
+            self.passed += 1;
+            cx.submit(self.below[0], bio, PASSED);
+        } else {
+            cx.remap(self.below[0], bio);
+        }
     }
 }
 
