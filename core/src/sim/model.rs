@@ -313,6 +313,11 @@ impl Model {
         }
     }
 
+    /// Whether pointers can be compared. After a loss of power nothing is in flight, so they can, whoever keeps the order.
+    fn knows_pointers(&self) -> bool {
+        self.trust != Trust::Nobody || self.recovering
+    }
+
     fn tick(&mut self) -> u64 {
         self.clock += 1;
         self.clock
@@ -747,11 +752,8 @@ impl Model {
     fn compare_sector(&self, from: u64, number: ZoneNo, offset: u32, seen: Seen) -> Result<(), (Rule, String)> {
         let zone = &self.zones[number.index()];
         let cell = &zone.cells[offset as usize];
-        let known = zone.sequential
-            && zone.is_quiet_since(from)
-            && !zone.is_doubted()
-            && !zone.failed
-            && self.trust != Trust::Nobody;
+        let known =
+            zone.sequential && zone.is_quiet_since(from) && !zone.is_doubted() && !zone.failed && self.knows_pointers();
         let full = zone.marks.possible(from).any(|mark| mark == Mark::Finish);
         // Below the pointer there is data, above it there is none.
         let fits_pointer = |value: Value| match value {
@@ -782,7 +784,7 @@ impl Model {
         if shape != (start, len, u64::from(zone.capacity), zone.sequential) {
             return Err((Rule::Condition, format!("zone {number} is reported with another shape: {reported:?}")));
         }
-        if !zone.sequential || !zone.is_quiet_since(from) || self.trust == Trust::Nobody {
+        if !zone.sequential || !zone.is_quiet_since(from) || !self.knows_pointers() {
             return Ok(());
         }
         if matches!(reported.cond, Condition::ReadOnly | Condition::Offline) {

@@ -139,8 +139,9 @@ impl Conduct {
         self.reports -= 1;
         if status.is_ok() {
             for watched in &mut self.zones {
+                let busy = watched.writes + watched.appends + watched.managed > 0;
                 watched.lost = false;
-                watched.excused &= watched.touched >= self.reports_since;
+                watched.excused &= busy || watched.touched >= self.reports_since;
             }
         }
     }
