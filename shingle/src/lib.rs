@@ -10,6 +10,7 @@
 //! - [`profile`]: drives that can be simulated, as files of parameters.
 //! - [`bench`]: the load generator.
 //! - [`trace`]: recordings of bios: the file, what it says, and doing it again.
+//! - [`reproduce`]: published tables, run again.
 //! - [`cli`]: the commands.
 #![forbid(unsafe_code)]
 
@@ -23,6 +24,7 @@ pub mod mailbox;
 pub mod notices;
 pub mod patience;
 pub mod profile;
+pub mod reproduce;
 pub mod serve;
 pub mod shard;
 pub mod trace;

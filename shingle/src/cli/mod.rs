@@ -8,6 +8,7 @@ mod error;
 mod interrupt;
 mod output;
 mod remote;
+mod reproduce;
 mod shells;
 mod status;
 mod trace;
@@ -39,6 +40,7 @@ enum Command {
     Policy(status::PolicyArgs),
     Bench(Box<bench::BenchArgs>),
     Trace(trace::TraceArgs),
+    Reproduce(reproduce::ReproduceArgs),
     Completions(shells::CompletionsArgs),
     Man(shells::ManArgs),
 }
@@ -57,6 +59,7 @@ pub fn main() -> ExitCode {
         Command::Policy(args) => status::policy(&args),
         Command::Bench(args) => bench::run(*args),
         Command::Trace(args) => trace::run(&args),
+        Command::Reproduce(args) => reproduce::run(&args),
         Command::Completions(args) => shells::completions(&args),
         Command::Man(args) => shells::man(&args),
     };

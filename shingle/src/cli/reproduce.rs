@@ -1,0 +1,223 @@
+//! `shingle reproduce`: published tables, run again.
+
+use std::fmt::Write;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use clap::{Args, ValueEnum};
+use indicatif::{ProgressBar, ProgressStyle};
+
+use super::{CliError, output};
+use crate::reproduce::figures::{grouped, off, span, times};
+use crate::reproduce::{
+    self, CellOutcome, Class, Options, Publication, Report, RunError, TableOutcome, Watch, from_json, to_html, to_json,
+};
+
+/// Run the published tables of zone write plugging and QD1 writing, and print ours beside them
+#[derive(Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct ReproduceArgs {
+    /// Which tables
+    #[arg(value_enum)]
+    publication: PublicationArg,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// Also write a page with plots, one file without anything outside of it
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Only cells with this in their name, as in `nullblk` or `qd1-sequential / 32`, and their baselines
+    #[arg(long, value_name = "FILTER")]
+    only: Option<String>,
+    /// Cut runs short: shows that everything runs, the figures mean little
+    #[arg(long)]
+    quick: bool,
+    /// Seed of the simulated cells
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Show a report saved with --json instead of running anything
+    #[arg(long, value_name = "REPORT.json", conflicts_with_all = ["only", "quick", "seed"])]
+    from: Option<PathBuf>,
+}
+
+const AFTER_HELP: &str = "\
+null_blk's rows run for real, on this machine: only how policies compare can be held against the publication. The drives
+are models that run in virtual time: the same seed gives the same figures. docs/reproduce.md tells what each class means.
+
+Examples:
+  shingle reproduce zwp --only nullblk
+  shingle reproduce qd1 --html qd1.html --json > qd1.json
+  shingle reproduce qd1 --from qd1.json";
+
+#[derive(Clone, Copy, ValueEnum)]
+enum PublicationArg {
+    /// Zone write plugging: five systems on null_blk, a ZNS SSD and an SMR disk
+    Zwp,
+    /// QD1 writing: an SMR disk of 30 TB
+    Qd1,
+}
+
+/// Runs the command.
+pub fn run(args: &ReproduceArgs) -> Result<(), CliError> {
+    let publication = match args.publication {
+        PublicationArg::Zwp => Publication::Zwp,
+        PublicationArg::Qd1 => Publication::Qd1,
+    };
+    let report = match &args.from {
+        Some(path) => saved(path, publication)?,
+        None => {
+            let only = args.only.clone();
+            measure(&Options { publication, only, quick: args.quick, seed: args.seed })?
+        }
+    };
+    if let Some(path) = &args.html {
+        let fail = |error| CliError::Failed(format!("cannot write the page to {}: {error}", path.display()));
+        std::fs::write(path, to_html(&report)).map_err(fail)?;
+    }
+    if args.json {
+        return output::print_json(&to_json(&report));
+    }
+    output::print(&text(&report))
+}
+
+fn saved(path: &PathBuf, publication: Publication) -> Result<Report, CliError> {
+    let fail = |what: String| CliError::Failed(format!("cannot show {}: {what}", path.display()));
+    let text = std::fs::read_to_string(path).map_err(|error| fail(error.to_string()))?;
+    let report = from_json(&text).map_err(fail)?;
+    if report.publication != publication {
+        return Err(fail("it is the report of the other publication".into()));
+    }
+    Ok(report)
+}
+
+fn measure(options: &Options) -> Result<Report, CliError> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        // In this order: the second signal finds the flag that the first one set.
+        signal_hook::flag::register_conditional_shutdown(signal, 130, stop.clone())
+            .and_then(|_| signal_hook::flag::register(signal, stop.clone()))
+            .map_err(|error| CliError::Failed(format!("cannot catch Ctrl-C: {error}")))?;
+    }
+    let mut bar = Bar(ProgressBar::new(0));
+    let result = reproduce::run(options, &stop, &mut bar);
+    bar.0.finish_and_clear();
+    result.map_err(|error| match error {
+        RunError::NothingToRun(message) => CliError::Usage(message),
+        RunError::Failed(message) => CliError::Failed(message),
+        RunError::Stopped => CliError::Failed("interrupted: nothing is shown of a run that did not end".into()),
+    })
+}
+
+/// A bar with the name of the cell that runs; on anything but a terminal it draws nothing.
+struct Bar(ProgressBar);
+
+impl Watch for Bar {
+    fn steps(&mut self, steps: u64) {
+        self.0.set_length(steps);
+        if let Ok(style) = ProgressStyle::with_template("{bar:30} {percent:>3} % ({eta} left) {msg}") {
+            self.0.set_style(style);
+        }
+    }
+
+    fn begin(&mut self, name: &str) {
+        self.0.set_message(name.to_owned());
+    }
+
+    fn step(&mut self) {
+        self.0.inc(1);
+    }
+}
+
+fn text(report: &Report) -> String {
+    let mut text = String::new();
+    for table in &report.tables {
+        let _ = writeln!(text, "{}: {}", table.name, table.title);
+        table.source.lines().for_each(|line| {
+            let _ = writeln!(text, "  {line}");
+        });
+        for group in table.groups() {
+            text.push('\n');
+            text += &if group[0].simulated { simulated(table, group) } else { measured(report, table, group) };
+        }
+        text.push('\n');
+    }
+    text + &summary(report)
+}
+
+/// What a load is called in the first of its rows; the others leave it out.
+fn label(cells: &[CellOutcome], place: usize) -> String {
+    let cell = &cells[place];
+    let is_first = place == 0 || cells[place - 1].load != cell.load;
+    if is_first { format!("{} ({})", cell.load, cell.unit) } else { String::new() }
+}
+
+fn or_nothing(value: Option<f64>, show: fn(f64) -> String) -> String {
+    value.map_or_else(String::new, show)
+}
+
+fn simulated(table: &TableOutcome, cells: &[CellOutcome]) -> String {
+    let title = if cells[0].group.is_empty() { "model" } else { &cells[0].group };
+    let header = [title, "", "published", "ours", "off", "", "x baseline", "ours", "longest wait", "class"];
+    let row = |place: usize| {
+        let cell = &cells[place];
+        let (published, ours) = table.to_baseline(cell);
+        vec![
+            label(cells, place),
+            cell.system.clone(),
+            or_nothing(cell.published, grouped),
+            grouped(cell.ours.value),
+            or_nothing(cell.ratio(), off),
+            cell.is_within().map_or("", |within| if within { "ok" } else { "OFF" }).to_owned(),
+            or_nothing(published, times),
+            or_nothing(ours, times),
+            span(cell.ours.longest_wait_ns),
+            cell.class.to_string(),
+        ]
+    };
+    output::table(&header, &[2, 3, 4, 6, 7, 8], (0..cells.len()).map(row))
+}
+
+fn measured(report: &Report, table: &TableOutcome, cells: &[CellOutcome]) -> String {
+    let cores = format!("{} cores", report.cores);
+    let header =
+        [&cells[0].group, "", "published", "1 core", &cores, "x baseline", "1 core", &cores, "longest wait", "class"];
+    let row = |place: usize| {
+        let cell = &cells[place];
+        let (published, ours) = table.to_baseline(cell);
+        vec![
+            label(cells, place),
+            cell.system.clone(),
+            or_nothing(cell.published, grouped),
+            grouped(cell.ours.value),
+            or_nothing(cell.ours.all_cores, grouped),
+            or_nothing(published, times),
+            or_nothing(ours, times),
+            or_nothing(cell.ours.all_cores_to_baseline, times),
+            span(cell.ours.longest_wait_ns),
+            cell.class.to_string(),
+        ]
+    };
+    output::table(&header, &[2, 3, 4, 5, 6, 7, 8], (0..cells.len()).map(row))
+}
+
+fn summary(report: &Report) -> String {
+    let row = |class: &reproduce::ClassSummary| {
+        let tolerance = class.class.tolerance().map_or(String::new(), |t| format!("within {:.0} %", t * 100.0));
+        let within = class.class.tolerance().map_or(String::new(), |_| format!("{} of {}", class.within, class.judged));
+        let worst = class.worst.as_ref().map_or(String::new(), |(name, ratio)| format!("{} {name}", off(*ratio)));
+        vec![class.class.to_string(), class.cells.to_string(), tolerance, within, worst]
+    };
+    let mut text = output::table(
+        &["summary", "cells", "tolerance", "within", "furthest off"],
+        &[1],
+        report.summary().iter().map(row),
+    );
+    if report.quick {
+        text.push_str("\nRuns were cut short by --quick: the figures show that everything runs, no more.\n");
+    }
+    if report.cells().any(|(_, cell)| cell.class == Class::Measured) {
+        text.push_str("\nMeasured rows are this machine's: hold only the columns `x baseline` against each other.\n");
+    }
+    text
+}

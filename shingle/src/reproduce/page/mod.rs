@@ -1,0 +1,187 @@
+//! The report as one page: no script, no font, no image, nothing from outside.
+//!
+//! Colour says whose policy it is, the same on the whole page: grey what was before, blue what was published as better, orange
+//! ours. It is never alone: marks differ in shape, and everything is labelled.
+
+mod bars;
+mod lines;
+mod markup;
+mod numbers;
+
+use std::fmt::Write;
+
+use markup::Escaped;
+
+use super::figures::off;
+use super::outcome::ClassSummary;
+use super::{CellOutcome, Class, Policy, Publication, Report, TableOutcome};
+
+/// Whose policy a cell shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Paint {
+    Old,
+    New,
+    Own,
+}
+
+fn paint(cell: &CellOutcome) -> Paint {
+    if cell.is_ours() {
+        Paint::Own
+    } else if cell.is_baseline || cell.policy.starts_with(Policy::ZoneLock.name()) {
+        Paint::Old
+    } else {
+        Paint::New
+    }
+}
+
+/// The page.
+#[must_use]
+pub fn to_html(report: &Report) -> String {
+    let (command, title) = match report.publication {
+        Publication::Zwp => ("shingle reproduce zwp", "Zone write plugging, run again"),
+        Publication::Qd1 => ("shingle reproduce qd1", "QD1 writing, run again"),
+    };
+    let mut page = format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n<title>{title}</title>\n\
+         <style>\n{}</style>\n</head>\n<body>\n<header>\n<p class=\"command\"><code>{command}</code></p>\n\
+         <h1>{title}</h1>\n",
+        include_str!("style.css")
+    );
+    write_head(&mut page, report);
+    page.push_str("</header>\n<main>\n");
+    report.tables.iter().for_each(|table| write_table(&mut page, report, table));
+    page.push_str("</main>\n");
+    write_foot(&mut page, report);
+    page.push_str("</body>\n</html>\n");
+    page
+}
+
+fn write_head(page: &mut String, report: &Report) {
+    let what = match report.publication {
+        Publication::Zwp => {
+            "The tables of the patch series that replaced zone write locking in Linux, with our figure beside each of theirs, \
+             and a row for a policy of our own."
+        }
+        Publication::Qd1 => {
+            "The tables of the patch series that made Linux write to rotating zoned disks one command at a time, with our \
+             figure beside each of theirs, and a row for a policy of our own."
+        }
+    };
+    let _ = writeln!(page, "<p class=\"lead\">{what}</p>");
+    if report.quick {
+        page.push_str(
+            "<p class=\"warning\">Runs were cut short: the figures show that everything runs, no more.</p>\n",
+        );
+    }
+    page.push_str("<dl>\n");
+    report.summary().iter().for_each(|class| write_class(page, report, class));
+    page.push_str("</dl>\n");
+    page.push_str(KEY);
+}
+
+const KEY: &str = "<ul class=\"key\">\n\
+<li><svg viewBox=\"0 0 28 14\" aria-hidden=\"true\"><rect class=\"bar old\" y=\"2\" width=\"28\" height=\"10\"/></svg>before</li>\n\
+<li><svg viewBox=\"0 0 28 14\" aria-hidden=\"true\"><rect class=\"bar new\" y=\"2\" width=\"28\" height=\"10\"/></svg>the series</li>\n\
+<li><svg viewBox=\"0 0 28 14\" aria-hidden=\"true\"><rect class=\"bar own\" y=\"2\" width=\"28\" height=\"10\"/></svg>our own policy</li>\n\
+<li><svg viewBox=\"0 0 28 14\" aria-hidden=\"true\"><line class=\"tick\" x1=\"7\" x2=\"7\" y1=\"0\" y2=\"14\"/>\
+<circle class=\"point new\" cx=\"21\" cy=\"7\" r=\"4\"/></svg>published</li>\n</ul>\n";
+
+fn write_class(page: &mut String, report: &Report, summary: &ClassSummary) {
+    let (title, figure, text) = match summary.class {
+        Class::Calibrated | Class::Predicted => {
+            let percent = summary.class.tolerance().unwrap_or(0.0) * 100.0;
+            let worst = summary
+                .worst
+                .as_ref()
+                .map_or(String::new(), |(name, ratio)| format!("; furthest off is {name}, {}", off(*ratio)));
+            let (title, kind) = match summary.class {
+                Class::Calibrated => ("Calibrated", "rows that set the models' parameters"),
+                _ => ("Predicted", "rows that the models had not seen"),
+            };
+            let figure = format!("{} of {}", summary.within, summary.judged);
+            (title, figure, format!("within {percent:.0} % of the published figure, {kind}{worst}"))
+        }
+        Class::Measured => {
+            let text =
+                format!("run for real on the {} cores of this machine: there, only ratios compare", report.cores);
+            ("Measured", summary.cells.to_string(), text)
+        }
+        Class::Own => ("Ours", summary.cells.to_string(), "of policies that nobody published figures of".to_owned()),
+    };
+    let _ = writeln!(page, "<div><dt>{title}</dt><dd class=\"figure\">{figure}</dd><dd>{}</dd></div>", Escaped(&text));
+}
+
+fn write_table(page: &mut String, report: &Report, table: &TableOutcome) {
+    let id = &table.name;
+    let _ = writeln!(page, "<section aria-labelledby=\"{id}\">\n<h2 id=\"{id}\">{}</h2>", Escaped(&table.title));
+    let source: Vec<String> = table.source.lines().map(|line| Escaped(line).to_string()).collect();
+    let _ = writeln!(page, "<p class=\"source\">{}</p>", source.join("<br/>"));
+    if table.axis.is_some() {
+        let _ = writeln!(
+            page,
+            "<div class=\"panels wide\"><figure>{}</figure></div>",
+            lines::draw(table, &format!("{id}-0"))
+        );
+    } else {
+        table.groups().enumerate().for_each(|(place, group)| write_group(page, table, group, &format!("{id}-{place}")));
+    }
+    let _ = writeln!(page, "<details>\n<summary>All numbers of this table</summary>");
+    page.push_str(&numbers::draw(report, table));
+    page.push_str("</details>\n</section>\n");
+}
+
+fn write_group(page: &mut String, table: &TableOutcome, group: &[CellOutcome], id: &str) {
+    if !group[0].group.is_empty() {
+        let _ = writeln!(page, "<h3>{}</h3>", Escaped(device_title(&group[0].group)));
+    }
+    page.push_str("<div class=\"panels\">\n");
+    for (place, cells) in group.chunk_by(|a, b| a.load == b.load).enumerate() {
+        let cell = &cells[0];
+        let compared = !cell.simulated && table.baseline_of(cell).is_some();
+        let unit = if compared { "times the baseline".to_owned() } else { cell.unit.to_string() };
+        let _ = writeln!(
+            page,
+            "<figure><figcaption><strong>{}</strong>{unit}: published, ours</figcaption>{}</figure>",
+            Escaped(&load_title(cell)),
+            bars::draw(table, cells, &format!("{id}-{place}")),
+        );
+    }
+    page.push_str("</div>\n");
+}
+
+fn device_title(group: &str) -> &str {
+    match group {
+        "nullblk" => "null_blk, for real on this machine",
+        "zns" => "ZNS SSD, 1 TB",
+        "smr" => "SMR disk, 26 TB",
+        "ahci" => "At AHCI",
+        "hba1m" => "At an adapter that takes 1 MiB at most",
+        other => other,
+    }
+}
+
+fn load_title(cell: &CellOutcome) -> String {
+    let words = match cell.load.as_str() {
+        "seqw4K1" => "4 KiB sequential, one in flight",
+        "seqw4K16" => "4 KiB sequential, 16 in flight",
+        "seqw1M16" => "1 MiB sequential, 16 in flight",
+        "rndw4K16" => "4 KiB to random zones, 16 in flight",
+        "rndw128K16" => "128 KiB to random zones, 16 in flight",
+        other => other,
+    };
+    words.to_owned()
+}
+
+fn write_foot(page: &mut String, report: &Report) {
+    let _ = write!(page, "<footer>\n<p>Seed {} of the simulated cells.", report.seed);
+    for profile in &report.profiles {
+        let _ = write!(
+            page,
+            " Profile <code>{}</code>, parameters <code>{}</code>.",
+            Escaped(&profile.name),
+            Escaped(&profile.hash)
+        );
+    }
+    page.push_str(" Longest waits of measured cells are those of a machine with other work to do.</p>\n</footer>\n");
+}

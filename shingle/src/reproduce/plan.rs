@@ -1,0 +1,519 @@
+//! What has to run so that a cell of ours can stand beside each published one.
+//!
+//! A cell is one load on one device under one system. The system of a published row is a kernel with a scheduler; here it is
+//! a write policy, and what such a kernel costs the host per command. No cell has parameters of its own: [`Experiment`] is all
+//! that a runner is told, and equal experiments run once.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use shingle_core::plug::{PlugOptions, WritePolicy};
+
+use super::published::{PublishedTable, SCHEMAS, Schema, Unit};
+
+/// Which of the two publications.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Publication {
+    /// Zone write plugging, 2024.
+    Zwp,
+    /// One write at a time per rotating disk, 2026.
+    Qd1,
+}
+
+/// The device of an experiment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Device {
+    /// The null device, on this machine and by its clock.
+    Null,
+    /// The ZNS SSD of 1 TB.
+    Zns,
+    /// The SMR disk of 26 TB.
+    Smr26,
+    /// The SMR disk of 30 TB; at AHCI, or at an adapter that takes commands of 1 MiB at most.
+    Smr30 {
+        /// Whether commands end at 1 MiB.
+        one_mib: bool,
+    },
+}
+
+/// How writes are ordered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Policy {
+    /// Zone write locking, as Linux had it until 6.9.
+    ZoneLock,
+    /// The same in the development kernel that had lost the merging of queued writes.
+    ZoneLockUnmerged,
+    /// Zone write plugging.
+    Plug,
+    /// One write at a time for the whole disk.
+    Qd1,
+    /// Our own.
+    Elevator,
+}
+
+impl Policy {
+    /// The name under which it is shown.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Policy::ZoneLock => "zone-lock",
+            Policy::ZoneLockUnmerged => "zone-lock without merging",
+            Policy::Plug => "plug",
+            Policy::Qd1 => "qd1",
+            Policy::Elevator => "elevator",
+        }
+    }
+
+    /// How a plug is told; `None` if it does not have this policy.
+    #[must_use]
+    pub fn options(self) -> Option<PlugOptions> {
+        let options = PlugOptions::default();
+        match self {
+            Policy::ZoneLockUnmerged => Some(PlugOptions { policy: WritePolicy::ZoneLock, max_segments: 1, ..options }),
+            named => Some(PlugOptions { policy: named.name().parse().ok()?, ..options }),
+        }
+    }
+}
+
+/// Whose path a command takes from the submitter to the device: each costs the host another time per command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Host {
+    /// mq-deadline with zone write locking.
+    LockingScheduler,
+    /// mq-deadline below zone write plugging.
+    Scheduler,
+    /// No scheduler.
+    NoScheduler,
+}
+
+/// What is asked of the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Load {
+    /// One job writes zone after zone.
+    Sequential {
+        /// Bytes of one write.
+        block_bytes: u32,
+        /// Writes in flight.
+        depth: u32,
+    },
+    /// One job writes each block to the write pointer of a zone drawn at random.
+    RandomZones {
+        /// Bytes of one write.
+        block_bytes: u32,
+        /// Writes in flight.
+        depth: u32,
+    },
+    /// 16 jobs with 32 writes of 1 MiB in flight each, to this many randomly chosen zones together.
+    SharedZones {
+        /// Zones that are written at a time.
+        zones: u32,
+    },
+    /// btrfs writes files of 128 MB with zone appends of 128 KiB, 16 in flight.
+    AppendFiles {
+        /// Whether the plug does the appends, as writes; else the device.
+        emulated: bool,
+    },
+    /// XFS writes back files of eight jobs, of sizes drawn between these.
+    BufferedFiles {
+        /// Least size in MiB.
+        least_mib: u32,
+        /// Greatest size in MiB.
+        most_mib: u32,
+    },
+}
+
+/// What a runner is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Experiment {
+    /// On which device.
+    pub device: Device,
+    /// Under which policy.
+    pub policy: Policy,
+    /// At whose cost per command.
+    pub host: Host,
+    /// Doing what.
+    pub load: Load,
+}
+
+/// What a figure of ours is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Class {
+    /// A model's, for a row on which its parameters were calibrated.
+    Calibrated,
+    /// A model's, for a row that it has not seen.
+    Predicted,
+    /// Taken on this machine.
+    Measured,
+    /// Of a policy that nobody published figures of.
+    Own,
+}
+
+impl Class {
+    /// All of them.
+    pub const ALL: [Class; 4] = [Class::Calibrated, Class::Predicted, Class::Measured, Class::Own];
+
+    /// How far from the published figure is near enough, as a share of it. Other machines than ours have other figures.
+    #[must_use]
+    pub const fn tolerance(self) -> Option<f64> {
+        match self {
+            Class::Calibrated => Some(0.05),
+            Class::Predicted => Some(0.10),
+            Class::Measured | Class::Own => None,
+        }
+    }
+
+    /// The word for it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Class::Calibrated => "calibrated",
+            Class::Predicted => "predicted",
+            Class::Measured => "measured",
+            Class::Own => "own",
+        }
+    }
+}
+
+impl fmt::Display for Class {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// A published figure, or the place beside published ones where ours goes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cell {
+    /// The row of the published table; empty beside it.
+    pub row: String,
+    /// The column of the published table; empty beside it.
+    pub column: String,
+    /// The device, where a table has several.
+    pub group: &'static str,
+    /// The load, as readers say it.
+    pub load: String,
+    /// Kernel and scheduler, or our policy.
+    pub system: String,
+    /// What the figures count.
+    pub unit: Unit,
+    /// The published figure.
+    pub published: Option<f64>,
+    /// What ours is.
+    pub class: Class,
+    /// Whether the other systems under this load are compared with this one.
+    pub is_baseline: bool,
+    /// How ours is found.
+    pub experiment: Experiment,
+}
+
+/// A table with the cells that belong to it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PlannedTable {
+    /// The name of the published table.
+    pub name: &'static str,
+    /// What it is about.
+    pub title: &'static str,
+    /// What the numbers along its x-axis are, if its loads differ in a number.
+    pub axis: Option<&'static str>,
+    /// The comments of the file.
+    pub source: String,
+    /// The cells, load by load.
+    pub cells: Vec<Cell>,
+}
+
+/// All tables of a publication.
+pub fn plan(publication: Publication) -> Result<Vec<PlannedTable>, String> {
+    let wanted = |schema: &&Schema| schema.name.starts_with("qd1-") == (publication == Publication::Qd1);
+    SCHEMAS.iter().filter(wanted).map(plan_table).collect()
+}
+
+fn plan_table(schema: &'static Schema) -> Result<PlannedTable, String> {
+    let published = schema.read().map_err(|error| error.to_string())?;
+    let figures = each_figure(schema, &published);
+    let cell = |figure: &Figure<'_>| match schema.name {
+        "zwp-devices" => devices_cell(figure),
+        "zwp-append-btrfs" => append_cell(figure),
+        "qd1-sequential" => depth_cell(figure),
+        "qd1-random-zones" => zones_cell(figure),
+        "qd1-xfs" => files_cell(figure),
+        _ => None,
+    };
+    let unknown = |figure: &Figure<'_>| {
+        let (row, column) = (figure.keys.join(","), figure.column);
+        format!("{}.csv: nothing is known about row `{row}`, column `{column}`", schema.name)
+    };
+    let cells: Result<Vec<Cell>, String> =
+        figures.iter().map(|figure| cell(figure).ok_or_else(|| unknown(figure))).collect();
+    let (title, axis) = describe(schema.name);
+    Ok(PlannedTable { name: schema.name, title, axis, source: published.source, cells: by_load(cells?) })
+}
+
+fn describe(table: &str) -> (&'static str, Option<&'static str>) {
+    match table {
+        "zwp-devices" => ("Kernels, schedulers and devices", None),
+        "zwp-append-btrfs" => ("btrfs with zone append", None),
+        "qd1-sequential" => ("Sequential writing by queue depth", Some("queue depth")),
+        "qd1-random-zones" => ("Randomly chosen zones", Some("zones written at a time")),
+        _ => ("XFS, buffered files", None),
+    }
+}
+
+/// A published figure with its place.
+struct Figure<'a> {
+    keys: &'a [String],
+    column: &'static str,
+    unit: Unit,
+    value: f64,
+}
+
+fn each_figure<'a>(schema: &'static Schema, table: &'a PublishedTable) -> Vec<Figure<'a>> {
+    let of_row = |row: &'a super::published::PublishedRow| {
+        let pairs = schema.figures.iter().zip(&row.figures);
+        pairs.filter_map(|((column, unit), value)| {
+            Some(Figure { keys: &row.keys, column, unit: *unit, value: (*value)? })
+        })
+    };
+    table.rows.iter().flat_map(of_row).collect()
+}
+
+/// Puts cells of one load beside each other, ours last, loads in the order of their first cell.
+fn by_load(mut cells: Vec<Cell>) -> Vec<Cell> {
+    let mut places: Vec<(&'static str, String)> = Vec::new();
+    for cell in &cells {
+        let place = (cell.group, cell.load.clone());
+        if !places.contains(&place) {
+            places.push(place);
+        }
+    }
+    // Devices in their order first, and within one the loads.
+    let groups: Vec<&str> = places.iter().map(|(group, _)| *group).collect();
+    let rank = |cell: &Cell| {
+        let group = groups.iter().position(|group| *group == cell.group);
+        (group, places.iter().position(|(group, load)| *group == cell.group && *load == cell.load))
+    };
+    let mut beside: Vec<Cell> = Vec::new();
+    for (group, load) in &places {
+        let published = cells.iter().find(|cell| cell.group == *group && cell.load == *load);
+        beside.extend(published.into_iter().flat_map(cells_beside));
+    }
+    cells.extend(beside);
+    cells.sort_by_key(rank);
+    cells
+}
+
+/// The cells of policies that nobody published figures of: our own, and on the null device, where no model has to be
+/// believed, the remaining one too.
+fn cells_beside(published: &Cell) -> Vec<Cell> {
+    let policies: &[Policy] = match published.experiment.device {
+        Device::Null => &[Policy::Qd1, Policy::Elevator],
+        _ => &[Policy::Elevator],
+    };
+    let cell = |policy: &Policy| Cell {
+        row: String::new(),
+        column: String::new(),
+        system: policy.name().to_owned(),
+        published: None,
+        class: Class::Own,
+        is_baseline: false,
+        experiment: Experiment { policy: *policy, host: Host::NoScheduler, ..published.experiment },
+        ..published.clone()
+    };
+    policies.iter().map(cell).collect()
+}
+
+/// The systems of the first publication, in its words.
+fn zwp_system(kernel: &str, scheduler: &str) -> Option<(Policy, Host)> {
+    match (kernel, scheduler) {
+        ("baseline", "mq-deadline") => Some((Policy::ZoneLock, Host::LockingScheduler)),
+        ("baseline-next", "mq-deadline") => Some((Policy::ZoneLockUnmerged, Host::LockingScheduler)),
+        ("zwp", "mq-deadline") => Some((Policy::Plug, Host::Scheduler)),
+        ("zwp", "none") => Some((Policy::Plug, Host::NoScheduler)),
+        _ => None,
+    }
+}
+
+/// The systems of the second one.
+fn qd1_system(kernel: &str) -> Option<(Policy, Host)> {
+    match kernel {
+        "baseline" => Some((Policy::Plug, Host::Scheduler)),
+        "patched" => Some((Policy::Qd1, Host::Scheduler)),
+        _ => None,
+    }
+}
+
+fn devices_cell(figure: &Figure<'_>) -> Option<Cell> {
+    let [device, kernel, scheduler] = figure.keys else { return None };
+    let (device, group) = match device.as_str() {
+        "nullblk" => (Device::Null, "nullblk"),
+        "zns" => (Device::Zns, "zns"),
+        "smr" => (Device::Smr26, "smr"),
+        _ => return None,
+    };
+    const KIB: u32 = 1024;
+    let load = match figure.column {
+        "seqw4K1" => Load::Sequential { block_bytes: 4 * KIB, depth: 1 },
+        "seqw4K16" => Load::Sequential { block_bytes: 4 * KIB, depth: 16 },
+        "seqw1M16" => Load::Sequential { block_bytes: KIB * KIB, depth: 16 },
+        "rndw4K16" => Load::RandomZones { block_bytes: 4 * KIB, depth: 16 },
+        "rndw128K16" => Load::RandomZones { block_bytes: 128 * KIB, depth: 16 },
+        _ => return None,
+    };
+    let (policy, host) = zwp_system(kernel, scheduler)?;
+    let system = format!("{kernel} {scheduler}");
+    Some(figure.cell(group, figure.column, &system, Experiment::new(device, policy, host, load)))
+}
+
+fn append_cell(figure: &Figure<'_>) -> Option<Cell> {
+    let [kernel, scheduler] = figure.keys else { return None };
+    let (device, group, emulated, load) = match figure.column {
+        "nullblk_native_za" => (Device::Null, "nullblk", false, "native append"),
+        "nullblk_emulated_za" => (Device::Null, "nullblk", true, "emulated append"),
+        "zns_native_za" => (Device::Zns, "zns", false, "native append"),
+        "smr_emulated_za" => (Device::Smr26, "smr", true, "emulated append"),
+        _ => return None,
+    };
+    let (policy, host) = zwp_system(kernel, scheduler)?;
+    let experiment = Experiment::new(device, policy, host, Load::AppendFiles { emulated });
+    Some(figure.cell(group, load, &format!("{kernel} {scheduler}"), experiment))
+}
+
+fn depth_cell(figure: &Figure<'_>) -> Option<Cell> {
+    let [depth] = figure.keys else { return None };
+    let (policy, host) = qd1_system(figure.column)?;
+    let load = Load::Sequential { block_bytes: 1 << 20, depth: depth.parse().ok()? };
+    let experiment = Experiment::new(Device::Smr30 { one_mib: false }, policy, host, load);
+    Some(figure.cell("", depth, figure.column, experiment))
+}
+
+fn zones_cell(figure: &Figure<'_>) -> Option<Cell> {
+    let [zones] = figure.keys else { return None };
+    let (policy, host) = qd1_system(figure.column)?;
+    let load = Load::SharedZones { zones: zones.parse().ok()? };
+    let experiment = Experiment::new(Device::Smr30 { one_mib: false }, policy, host, load);
+    Some(figure.cell("", zones, figure.column, experiment))
+}
+
+fn files_cell(figure: &Figure<'_>) -> Option<Cell> {
+    let [files] = figure.keys else { return None };
+    let (least_mib, most_mib) = match files.as_str() {
+        "256 MiB files" => (256, 256),
+        "4 MiB .. 128 MiB random size" => (4, 128),
+        "2 MiB .. 8 MiB random size" => (2, 8),
+        _ => return None,
+    };
+    let (at, kernel) = figure.column.split_once('_')?;
+    let (one_mib, group) = match at {
+        "ahci" => (false, "ahci"),
+        "hba1m" => (true, "hba1m"),
+        _ => return None,
+    };
+    let (policy, host) = qd1_system(kernel)?;
+    let load = Load::BufferedFiles { least_mib, most_mib };
+    Some(figure.cell(group, files, kernel, Experiment::new(Device::Smr30 { one_mib }, policy, host, load)))
+}
+
+impl Experiment {
+    /// `load` on the null device.
+    #[must_use]
+    pub fn on_null(policy: Policy, load: Load) -> Self {
+        Self::new(Device::Null, policy, Host::NoScheduler, load)
+    }
+
+    /// On the null device there is no kernel, and so no cost of one.
+    fn new(device: Device, policy: Policy, host: Host, load: Load) -> Self {
+        let host = if device == Device::Null { Host::NoScheduler } else { host };
+        Self { device, policy, host, load }
+    }
+}
+
+impl Figure<'_> {
+    fn cell(&self, group: &'static str, load: &str, system: &str, experiment: Experiment) -> Cell {
+        // The old kernel of each publication; the one with zone write locking calls itself `baseline mq-deadline`.
+        let is_baseline = system.split(' ').next() == Some("baseline");
+        let class = match experiment.device {
+            Device::Null => Class::Measured,
+            _ if is_baseline => Class::Calibrated,
+            _ => Class::Predicted,
+        };
+        Cell {
+            row: self.keys.join(","),
+            column: self.column.to_owned(),
+            group,
+            load: load.to_owned(),
+            system: system.to_owned(),
+            unit: self.unit,
+            published: Some(self.value),
+            class,
+            is_baseline,
+            experiment,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cells() -> Vec<(&'static str, Cell)> {
+        let tables = [Publication::Zwp, Publication::Qd1].into_iter().flat_map(|p| plan(p).unwrap());
+        tables.flat_map(|table| table.cells.into_iter().map(move |cell| (table.name, cell))).collect()
+    }
+
+    #[test]
+    fn every_published_figure_has_exactly_one_cell_with_its_value_and_unit() {
+        let cells = cells();
+        let mut figures = 0;
+        for schema in &SCHEMAS {
+            for row in schema.read().unwrap().rows {
+                for ((column, unit), value) in schema.figures.iter().zip(&row.figures) {
+                    let here = cells.iter().filter(|(table, cell)| {
+                        let place = (cell.row == row.keys.join(","), cell.column == *column);
+                        *table == schema.name && place == (true, true) && cell.published.is_some()
+                    });
+                    let found: Vec<(Option<f64>, Unit)> = here.map(|(_, c)| (c.published, c.unit)).collect();
+                    let expected: Vec<_> = value.iter().map(|value| (Some(*value), *unit)).collect();
+                    assert_eq!(found, expected, "{} {:?} {column}", schema.name, row.keys);
+                    figures += expected.len();
+                }
+            }
+        }
+        assert_eq!(figures, 60 + 14 + 16 + 16 + 12);
+        assert_eq!(cells.iter().filter(|(_, cell)| cell.published.is_some()).count(), figures);
+    }
+
+    #[test]
+    fn beside_every_load_stands_one_baseline_and_our_own_policy() {
+        let cells = cells();
+        for (table, cell) in &cells {
+            let beside = |pick: &dyn Fn(&Cell) -> bool| {
+                let same = |c: &Cell| c.group == cell.group && c.load == cell.load;
+                cells.iter().filter(|(t, c)| t == table && same(c) && pick(c)).count()
+            };
+            // Emulated append on null_blk was not published for the old kernels.
+            let baselines = usize::from(!(cell.group == "nullblk" && cell.load == "emulated append"));
+            assert_eq!(beside(&|c| c.is_baseline), baselines, "{table} {cell:?}");
+            let ours = beside(&|c| c.class == Class::Own && c.experiment.policy == Policy::Elevator);
+            assert_eq!(ours, 1, "{table} {cell:?}");
+        }
+    }
+
+    #[test]
+    fn only_rows_of_the_old_kernels_are_calibrated_on() {
+        for (table, cell) in cells() {
+            let old = match cell.experiment.policy {
+                Policy::ZoneLock => true,
+                Policy::Plug => table.starts_with("qd1-"),
+                _ => false,
+            };
+            assert_eq!(cell.class == Class::Calibrated, old && cell.experiment.device != Device::Null, "{cell:?}");
+        }
+    }
+
+    #[test]
+    fn a_row_that_nothing_is_known_about_is_no_cell() {
+        let keys: Vec<String> = ["zns", "zwp", "kyber"].map(String::from).to_vec();
+        let figure = Figure { keys: &keys, column: "seqw4K1", unit: Unit::Iops, value: 1.0 };
+        assert_eq!(devices_cell(&figure), None);
+    }
+}

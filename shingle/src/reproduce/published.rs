@@ -1,0 +1,257 @@
+//! The published tables, as they were printed: read strictly, so that no figure is lost or taken for another.
+
+use std::fmt;
+
+/// What a figure counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+pub enum Unit {
+    /// Millions of bytes a second.
+    #[serde(rename = "MB/s")]
+    MegabytesPerSecond,
+    /// I/Os a second.
+    #[serde(rename = "IOPS")]
+    Iops,
+}
+
+impl fmt::Display for Unit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Unit::MegabytesPerSecond => "MB/s",
+            Unit::Iops => "IOPS",
+        })
+    }
+}
+
+/// What the header of a table has to be.
+#[derive(Debug)]
+pub struct Schema {
+    /// The name of the file, without `.csv`.
+    pub name: &'static str,
+    /// Columns that name a row.
+    pub keys: &'static [&'static str],
+    /// Columns with figures.
+    pub figures: &'static [(&'static str, Unit)],
+    /// The file.
+    pub text: &'static str,
+}
+
+use Unit::{Iops, MegabytesPerSecond};
+
+/// All tables, in the order in which they are reproduced.
+pub const SCHEMAS: [Schema; 5] = [
+    Schema {
+        name: "zwp-devices",
+        keys: &["device", "kernel", "scheduler"],
+        figures: &[
+            ("seqw4K1", MegabytesPerSecond),
+            ("seqw4K16", MegabytesPerSecond),
+            ("seqw1M16", MegabytesPerSecond),
+            ("rndw4K16", Iops),
+            ("rndw128K16", Iops),
+        ],
+        text: include_str!("../../../data/published/zwp-devices.csv"),
+    },
+    Schema {
+        name: "zwp-append-btrfs",
+        keys: &["kernel", "scheduler"],
+        figures: &[
+            ("nullblk_native_za", MegabytesPerSecond),
+            ("nullblk_emulated_za", MegabytesPerSecond),
+            ("zns_native_za", MegabytesPerSecond),
+            ("smr_emulated_za", MegabytesPerSecond),
+        ],
+        text: include_str!("../../../data/published/zwp-append-btrfs.csv"),
+    },
+    Schema {
+        name: "qd1-sequential",
+        keys: &["queue_depth"],
+        figures: &[("baseline", MegabytesPerSecond), ("patched", MegabytesPerSecond)],
+        text: include_str!("../../../data/published/qd1-sequential.csv"),
+    },
+    Schema {
+        name: "qd1-random-zones",
+        keys: &["zones"],
+        figures: &[("baseline", MegabytesPerSecond), ("patched", MegabytesPerSecond)],
+        text: include_str!("../../../data/published/qd1-random-zones.csv"),
+    },
+    Schema {
+        name: "qd1-xfs",
+        keys: &["workload"],
+        figures: &[
+            ("ahci_baseline", MegabytesPerSecond),
+            ("ahci_patched", MegabytesPerSecond),
+            ("hba1m_baseline", MegabytesPerSecond),
+            ("hba1m_patched", MegabytesPerSecond),
+        ],
+        text: include_str!("../../../data/published/qd1-xfs.csv"),
+    },
+];
+
+/// A published table.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PublishedTable {
+    /// Where it was published and what was measured: the comments of the file.
+    pub source: String,
+    /// Its rows.
+    pub rows: Vec<PublishedRow>,
+}
+
+/// One line of a table.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PublishedRow {
+    /// What the row is about, a value for each key of the schema.
+    pub keys: Vec<String>,
+    /// The figures, one for each column; `None` where the publication has none.
+    pub figures: Vec<Option<f64>>,
+}
+
+/// A table that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PublishedError {
+    /// The table.
+    pub table: &'static str,
+    /// The line, from 1; 0 for the whole file.
+    pub line: usize,
+    /// What is wrong, and what should be there.
+    pub what: String,
+}
+
+impl fmt::Display for PublishedError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            0 => write!(f, "{}.csv: {}", self.table, self.what),
+            line => write!(f, "{}.csv, line {line}: {}", self.table, self.what),
+        }
+    }
+}
+
+impl std::error::Error for PublishedError {}
+
+impl Schema {
+    /// Reads the embedded file.
+    pub fn read(&self) -> Result<PublishedTable, PublishedError> {
+        self.parse(self.text)
+    }
+
+    /// Reads `text`: lines that begin with `#` are the source note, then a header with exactly the columns of the schema, then
+    /// rows without quoting.
+    pub fn parse(&self, text: &str) -> Result<PublishedTable, PublishedError> {
+        let mut table = PublishedTable { source: String::new(), rows: Vec::new() };
+        let mut header_seen = false;
+        for (number, line) in text.lines().enumerate() {
+            let fail = |what: String| PublishedError { table: self.name, line: number + 1, what };
+            if let Some(comment) = line.strip_prefix('#') {
+                if !table.source.is_empty() {
+                    table.source.push('\n');
+                }
+                table.source.push_str(comment.trim());
+            } else if header_seen {
+                table.rows.push(self.row(line, &table.rows).map_err(fail)?);
+            } else {
+                self.check_header(line).map_err(fail)?;
+                header_seen = true;
+            }
+        }
+        if table.rows.is_empty() {
+            let what = format!("there are no rows below the header `{}`", self.header().join(","));
+            return Err(PublishedError { table: self.name, line: 0, what });
+        }
+        Ok(table)
+    }
+
+    fn header(&self) -> Vec<&'static str> {
+        self.keys.iter().copied().chain(self.figures.iter().map(|(name, _)| *name)).collect()
+    }
+
+    fn check_header(&self, line: &str) -> Result<(), String> {
+        let expected = self.header();
+        let found: Vec<&str> = line.split(',').collect();
+        if let Some(unknown) = found.iter().find(|name| !expected.contains(name)) {
+            return Err(format!("unknown column `{unknown}`; the columns are {}", expected.join(",")));
+        }
+        if found != expected {
+            return Err(format!("the columns have to be {}, in this order and each once", expected.join(",")));
+        }
+        Ok(())
+    }
+
+    fn row(&self, line: &str, before: &[PublishedRow]) -> Result<PublishedRow, String> {
+        let fields: Vec<&str> = line.split(',').collect();
+        let expected = self.keys.len() + self.figures.len();
+        if fields.len() != expected {
+            return Err(format!("{} fields where the header has {expected}", fields.len()));
+        }
+        let (keys, figures) = fields.split_at(self.keys.len());
+        let named = self.keys.iter().zip(keys);
+        if let Some((name, key)) = named.clone().find(|(_, key)| key.is_empty() || key.trim() != **key) {
+            return Err(format!("`{key}` is no {name}: give it without spaces around"));
+        }
+        let keys: Vec<String> = keys.iter().map(|key| (*key).to_owned()).collect();
+        if before.iter().any(|row| row.keys == keys) {
+            return Err(format!("the row `{}` is there already", keys.join(",")));
+        }
+        let figures: Result<Vec<_>, String> = figures.iter().map(|field| figure(field)).collect();
+        Ok(PublishedRow { keys, figures: figures? })
+    }
+}
+
+/// A figure is digits only; an empty field says that nothing was published.
+fn figure(field: &str) -> Result<Option<f64>, String> {
+    if field.is_empty() {
+        return Ok(None);
+    }
+    let digits = field.bytes().all(|byte| byte.is_ascii_digit());
+    let value = field.parse::<u32>().ok().filter(|value| digits && *value > 0);
+    value.map(|value| Some(value.into())).ok_or_else(|| format!("`{field}` is no figure: a whole number above 0"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DEPTHS: &Schema = &SCHEMAS[2];
+
+    fn error(text: &str) -> String {
+        DEPTHS.parse(text).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn every_embedded_table_can_be_read_and_says_where_it_comes_from() {
+        for schema in &SCHEMAS {
+            let table = schema.read().unwrap_or_else(|error| panic!("{error}"));
+            assert!(table.source.contains("cover letter"), "{}: {}", schema.name, table.source);
+        }
+    }
+
+    #[test]
+    fn comments_are_kept_and_an_empty_field_is_no_figure() {
+        let table = DEPTHS.parse("# From a mail.\n# And more.\nqueue_depth,baseline,patched\n1,244,\n").unwrap();
+        assert_eq!(table.source, "From a mail.\nAnd more.");
+        assert_eq!(table.rows, [PublishedRow { keys: vec!["1".into()], figures: vec![Some(244.0), None] }]);
+    }
+
+    #[test]
+    fn a_header_that_is_not_the_schema_is_refused() {
+        assert_eq!(
+            error("queue_depth,baseline,patched,other\n1,2,3,4\n"),
+            "qd1-sequential.csv, line 1: unknown column `other`; the columns are queue_depth,baseline,patched"
+        );
+        assert!(error("queue_depth,patched,baseline\n1,2,3\n").contains("in this order"));
+        assert!(error("queue_depth,baseline\n1,2\n").contains("each once"));
+    }
+
+    #[test]
+    fn a_row_that_is_not_exactly_one_of_the_schema_is_refused() {
+        let row = |row: &str| error(&format!("queue_depth,baseline,patched\n1,244,245\n{row}\n"));
+        assert!(row("2,244").contains("line 3: 2 fields where the header has 3"));
+        assert!(row("2,244,245,246").contains("4 fields"));
+        assert!(row("1,244,245").contains("there already"));
+        for wrong in ["-1", "+1", "1e3", "0", "2.5", " 2", "x", "99999999999"] {
+            assert!(row(&format!("2,{wrong},245")).contains("is no figure"), "{wrong}");
+        }
+        assert!(row(" ,1,1").contains("is no queue_depth"));
+        assert!(row("").contains("1 fields"));
+        assert!(error("queue_depth,baseline,patched\n").contains("no rows"));
+        assert!(error("").contains("no rows"));
+    }
+}

@@ -1,0 +1,134 @@
+//! Runs every experiment of a plan once, and puts the figures back into its tables.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use super::outcome::{CellOutcome, Ours, Report, TableOutcome, cell_name};
+use super::plan::{Cell, Device, Experiment, Load, PlannedTable, Policy, Publication, plan};
+use super::published::Unit;
+use super::real;
+
+/// What to run.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Which tables.
+    pub publication: Publication,
+    /// Only cells that have this in their name, in any case, and the baselines beside them.
+    pub only: Option<String>,
+    /// Whether to cut runs short.
+    pub quick: bool,
+    /// The seed of simulated cells.
+    pub seed: u64,
+}
+
+/// Who waits for the result.
+pub trait Watch {
+    /// There are so many steps.
+    fn steps(&mut self, steps: u64);
+    /// This is next.
+    fn begin(&mut self, name: &str);
+    /// A step is done.
+    fn step(&mut self);
+}
+
+/// Why there is no report.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RunError {
+    /// The filter fits no cell.
+    NothingToRun(String),
+    /// It was told to stop.
+    Stopped,
+    /// An experiment failed.
+    Failed(String),
+}
+
+/// All policies of one load on the null device: they run in turns, so they are one piece of work.
+struct RealWork {
+    name: String,
+    load: Load,
+    unit: Unit,
+    /// The baseline first, if there is one.
+    policies: Vec<Policy>,
+    has_baseline: bool,
+}
+
+/// Runs what `options` ask for.
+pub fn run(options: &Options, stop: &Arc<AtomicBool>, watch: &mut dyn Watch) -> Result<Report, RunError> {
+    let tables = plan(options.publication).map_err(RunError::Failed)?;
+    let tables = filtered(tables, options.only.as_deref())?;
+    let works = real_works(&tables);
+    let effort = if options.quick { real::Effort::QUICK } else { real::Effort::FULL };
+    watch.steps(works.iter().map(|work| real::runs(work.policies.len(), effort)).sum());
+    let mut found: BTreeMap<Experiment, Ours> = BTreeMap::new();
+    for work in &works {
+        watch.begin(&work.name);
+        let figures = real::run((work.load, work.unit), &work.policies, effort, (stop, &mut || watch.step()))
+            .map_err(|error| RunError::Failed(format!("{}: {error}", work.name)))?;
+        if figures.is_empty() {
+            return Err(RunError::Stopped);
+        }
+        for (policy, ours) in work.policies.iter().zip(figures) {
+            let ours = if work.has_baseline { ours } else { ours.without_baseline() };
+            found.insert(Experiment::on_null(*policy, work.load), ours);
+        }
+    }
+    let outcome = |cell: &Cell| Some(CellOutcome::new(cell, *found.get(&cell.experiment)?));
+    let table = |table: &PlannedTable| TableOutcome::new(table, table.cells.iter().filter_map(outcome).collect());
+    Ok(Report {
+        publication: options.publication,
+        seed: options.seed,
+        quick: options.quick,
+        cores: std::thread::available_parallelism().map_or(1, usize::from),
+        profiles: Vec::new(),
+        tables: tables.iter().map(table).collect(),
+    })
+}
+
+/// The cells that `only` names, with their baselines: without those there is nothing to compare with.
+fn filtered(tables: Vec<PlannedTable>, only: Option<&str>) -> Result<Vec<PlannedTable>, RunError> {
+    let Some(only) = only else { return Ok(tables) };
+    let wanted = only.to_lowercase();
+    let is_named = |table: &str, cell: &Cell| {
+        cell_name(table, cell.group, &cell.load, &cell.system).to_lowercase().contains(&wanted)
+    };
+    let pick = |table: &PlannedTable| {
+        let named: Vec<&Cell> = table.cells.iter().filter(|cell| is_named(table.name, cell)).collect();
+        let beside = |cell: &Cell| named.iter().any(|n| n.group == cell.group && n.load == cell.load);
+        let keep = |cell: &&Cell| is_named(table.name, cell) || (cell.is_baseline && beside(cell));
+        PlannedTable { cells: table.cells.iter().filter(keep).cloned().collect(), ..table.clone() }
+    };
+    let picked: Vec<PlannedTable> = tables.iter().map(pick).filter(|table| !table.cells.is_empty()).collect();
+    if picked.is_empty() {
+        let names: Vec<&str> = tables.iter().map(|table| table.name).collect();
+        return Err(RunError::NothingToRun(format!(
+            "no cell has `{only}` in its name; names are like `{}`, of the tables {}",
+            tables[0].cells.first().map_or(String::new(), |c| cell_name(names[0], c.group, &c.load, &c.system)),
+            names.join(", ")
+        )));
+    }
+    Ok(picked)
+}
+
+fn real_works(tables: &[PlannedTable]) -> Vec<RealWork> {
+    let mut works: Vec<RealWork> = Vec::new();
+    for (table, cell) in tables.iter().flat_map(|table| table.cells.iter().map(move |cell| (table, cell))) {
+        let Experiment { device: Device::Null, policy, load, .. } = cell.experiment else { continue };
+        if policy.options().is_none() {
+            continue;
+        }
+        let place = works.iter().position(|work| work.load == load).unwrap_or_else(|| {
+            let name = cell_name(table.name, cell.group, &cell.load, "");
+            works.push(RealWork { name, load, unit: cell.unit, policies: Vec::new(), has_baseline: false });
+            works.len() - 1
+        });
+        let work = &mut works[place];
+        if work.policies.contains(&policy) {
+            continue;
+        }
+        let at = if cell.is_baseline { 0 } else { work.policies.len() };
+        work.policies.insert(at, policy);
+        work.has_baseline |= cell.is_baseline;
+    }
+    works
+}
