@@ -23,12 +23,6 @@ pub struct Ours {
 }
 
 impl Ours {
-    /// Without a comparison, because there is no baseline.
-    #[must_use]
-    pub fn without_baseline(self) -> Self {
-        Self { to_baseline: None, all_cores_to_baseline: None, ..self }
-    }
-
     /// With as many digits as mean something, so that it reads the same after it was written as text.
     #[must_use]
     pub fn rounded(self) -> Self {
@@ -65,6 +59,8 @@ pub struct CellOutcome {
     pub class: Class,
     /// Whether the others under this load are compared with this one.
     pub is_baseline: bool,
+    /// The load under which the baseline ran that this is compared with.
+    pub against: String,
     /// Whether a model ran, and not this machine.
     pub simulated: bool,
     /// The published figure.
@@ -87,6 +83,7 @@ impl CellOutcome {
             unit: cell.unit,
             class: cell.class,
             is_baseline: cell.is_baseline,
+            against: cell.against.clone(),
             simulated: ours.virtual_ns.is_some(),
             published: cell.published,
             ours,
@@ -158,7 +155,7 @@ impl TableOutcome {
     /// The cell that `cell` is compared with.
     #[must_use]
     pub fn baseline_of(&self, cell: &CellOutcome) -> Option<&CellOutcome> {
-        self.cells.iter().find(|other| other.is_baseline && other.group == cell.group && other.load == cell.load)
+        self.cells.iter().find(|other| other.is_baseline && other.group == cell.group && other.load == cell.against)
     }
 
     /// Times the baseline: as published, and ours.

@@ -60,20 +60,21 @@ struct Sample {
     longest_ns: u64,
 }
 
-/// Runs `load` under each of `policies`; the ratios are to the first of them. `tick` is called after every run. The result is
-/// empty if `stop` was set.
+/// Runs each load of `what` under its policy; the ratios are to the first of them. `tick` is called after every run. The
+/// result is empty if `stop` was set.
 pub fn run(
-    (load, unit): (Load, Unit),
-    policies: &[Policy],
+    what: &[(Policy, Load)],
+    unit: Unit,
     effort: Effort,
     (stop, tick): (&Arc<AtomicBool>, &mut dyn FnMut()),
 ) -> Result<Vec<Ours>, String> {
     let cores = thread::available_parallelism().map_or(1, usize::from);
-    let mut samples: Vec<Vec<Sample>> = vec![Vec::new(); policies.len()];
+    let mut samples: Vec<Vec<Sample>> = vec![Vec::new(); what.len()];
     for round in 0..effort.rounds {
-        for turn in 0..policies.len() {
-            let place = (turn + round) % policies.len();
-            let run = Run { load, unit, policy: policies[place], time: effort.run, stop };
+        for turn in 0..what.len() {
+            let place = (turn + round) % what.len();
+            let (policy, load) = what[place];
+            let run = Run { load, unit, policy, time: effort.run, stop };
             let (rate, longest_ns) = run.on(1)?;
             tick();
             let (all_cores, _) = run.on(cores)?;
@@ -90,8 +91,8 @@ pub fn run(
 
 /// Runs that [`run`] makes.
 #[must_use]
-pub fn runs(policies: usize, effort: Effort) -> u64 {
-    (2 * policies * effort.rounds) as u64
+pub fn runs(what: usize, effort: Effort) -> u64 {
+    (2 * what * effort.rounds) as u64
 }
 
 fn summarize(samples: &[Sample], first: &[Sample]) -> Ours {
@@ -223,7 +224,7 @@ mod tests {
     fn a_load_that_was_not_published_for_the_null_device_is_refused() {
         let stop = Arc::new(AtomicBool::new(false));
         let load = Load::SharedZones { zones: 4 };
-        let error = run((load, Unit::Iops), &[Policy::Plug], Effort::QUICK, (&stop, &mut || ())).unwrap_err();
+        let error = run(&[(Policy::Plug, load)], Unit::Iops, Effort::QUICK, (&stop, &mut || ())).unwrap_err();
         assert!(error.contains("not published"), "{error}");
     }
 }

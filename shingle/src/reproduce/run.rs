@@ -43,14 +43,12 @@ pub enum RunError {
     Failed(String),
 }
 
-/// All policies of one load on the null device: they run in turns, so they are one piece of work.
+/// Everything on the null device that is compared with one baseline: it runs in turns, so it is one piece of work.
 struct RealWork {
     name: String,
-    load: Load,
     unit: Unit,
-    /// The baseline first, if there is one.
-    policies: Vec<Policy>,
-    has_baseline: bool,
+    /// The baseline first.
+    what: Vec<(Policy, Load)>,
 }
 
 /// Runs what `options` ask for.
@@ -59,19 +57,17 @@ pub fn run(options: &Options, stop: &Arc<AtomicBool>, watch: &mut dyn Watch) -> 
     let tables = filtered(tables, options.only.as_deref())?;
     let works = real_works(&tables);
     let effort = if options.quick { real::Effort::QUICK } else { real::Effort::FULL };
-    watch.steps(works.iter().map(|work| real::runs(work.policies.len(), effort)).sum());
+    watch.steps(works.iter().map(|work| real::runs(work.what.len(), effort)).sum());
     let mut found: BTreeMap<Experiment, Ours> = BTreeMap::new();
     for work in &works {
         watch.begin(&work.name);
-        let figures = real::run((work.load, work.unit), &work.policies, effort, (stop, &mut || watch.step()))
+        let figures = real::run(&work.what, work.unit, effort, (stop, &mut || watch.step()))
             .map_err(|error| RunError::Failed(format!("{}: {error}", work.name)))?;
         if figures.is_empty() {
             return Err(RunError::Stopped);
         }
-        for (policy, ours) in work.policies.iter().zip(figures) {
-            let ours = if work.has_baseline { ours } else { ours.without_baseline() };
-            found.insert(Experiment::on_null(*policy, work.load), ours);
-        }
+        let experiments = work.what.iter().map(|(policy, load)| Experiment::on_null(*policy, *load));
+        found.extend(experiments.zip(figures));
     }
     let outcome = |cell: &Cell| Some(CellOutcome::new(cell, *found.get(&cell.experiment)?));
     let table = |table: &PlannedTable| TableOutcome::new(table, table.cells.iter().filter_map(outcome).collect());
@@ -94,8 +90,8 @@ fn filtered(tables: Vec<PlannedTable>, only: Option<&str>) -> Result<Vec<Planned
     };
     let pick = |table: &PlannedTable| {
         let named: Vec<&Cell> = table.cells.iter().filter(|cell| is_named(table.name, cell)).collect();
-        let beside = |cell: &Cell| named.iter().any(|n| n.group == cell.group && n.load == cell.load);
-        let keep = |cell: &&Cell| is_named(table.name, cell) || (cell.is_baseline && beside(cell));
+        let is_compared = |base: &Cell| named.iter().any(|n| n.group == base.group && n.against == base.load);
+        let keep = |cell: &&Cell| is_named(table.name, cell) || (cell.is_baseline && is_compared(cell));
         PlannedTable { cells: table.cells.iter().filter(keep).cloned().collect(), ..table.clone() }
     };
     let picked: Vec<PlannedTable> = tables.iter().map(pick).filter(|table| !table.cells.is_empty()).collect();
@@ -117,18 +113,15 @@ fn real_works(tables: &[PlannedTable]) -> Vec<RealWork> {
         if policy.options().is_none() {
             continue;
         }
-        let place = works.iter().position(|work| work.load == load).unwrap_or_else(|| {
-            let name = cell_name(table.name, cell.group, &cell.load, "");
-            works.push(RealWork { name, load, unit: cell.unit, policies: Vec::new(), has_baseline: false });
+        let name = cell_name(table.name, cell.group, &cell.against, "");
+        let place = works.iter().position(|work| work.name == name).unwrap_or_else(|| {
+            works.push(RealWork { name, unit: cell.unit, what: Vec::new() });
             works.len() - 1
         });
-        let work = &mut works[place];
-        if work.policies.contains(&policy) {
-            continue;
+        let what = &mut works[place].what;
+        if !what.contains(&(policy, load)) {
+            what.insert(if cell.is_baseline { 0 } else { what.len() }, (policy, load));
         }
-        let at = if cell.is_baseline { 0 } else { work.policies.len() };
-        work.policies.insert(at, policy);
-        work.has_baseline |= cell.is_baseline;
     }
     works
 }

@@ -93,7 +93,9 @@ impl<'a> Row<'a> {
         if let Some(published) = self.published {
             let _ = write!(text, "<tspan class=\"soft\">{}{unit}</tspan> ", show(published));
         }
-        let _ = write!(text, "<tspan class=\"bold\" dx=\"6\">{}{unit}</tspan>", show(self.ours));
+        // A shift in front of the first piece would push the text out at its end.
+        let shift = if self.published.is_some() { " dx=\"6\"" } else { "" };
+        let _ = write!(text, "<tspan class=\"bold\"{shift}>{}{unit}</tspan>", show(self.ours));
         if let (false, Some(ratio)) = (compared, self.cell.ratio()) {
             let class = if self.cell.is_within() == Some(false) { "off" } else { "soft" };
             let _ = write!(text, "<tspan class=\"{class}\" dx=\"6\"> {}</tspan>", off(ratio));

@@ -114,15 +114,12 @@ fn write_class(page: &mut String, report: &Report, summary: &ClassSummary) {
 
 fn write_table(page: &mut String, report: &Report, table: &TableOutcome) {
     let id = &table.name;
-    let _ = writeln!(page, "<section aria-labelledby=\"{id}\">\n<h2 id=\"{id}\">{}</h2>", Escaped(&table.title));
+    let (half, title) = (if table.axis.is_some() { "half" } else { "full" }, Escaped(&table.title));
+    let _ = writeln!(page, "<section class=\"{half}\" aria-labelledby=\"{id}\">\n<h2 id=\"{id}\">{title}</h2>");
     let source: Vec<String> = table.source.lines().map(|line| Escaped(line).to_string()).collect();
     let _ = writeln!(page, "<p class=\"source\">{}</p>", source.join("<br/>"));
     if table.axis.is_some() {
-        let _ = writeln!(
-            page,
-            "<div class=\"panels wide\"><figure>{}</figure></div>",
-            lines::draw(table, &format!("{id}-0"))
-        );
+        let _ = writeln!(page, "<figure class=\"curves\">{}</figure>", lines::draw(table, &format!("{id}-0")));
     } else {
         table.groups().enumerate().for_each(|(place, group)| write_group(page, table, group, &format!("{id}-{place}")));
     }
