@@ -12,7 +12,9 @@
 //! `own` for policies that nobody published figures of. `docs/reproduce.md` tells how to read them.
 
 pub mod figures;
+mod host;
 mod json;
+mod model;
 mod outcome;
 mod page;
 mod plan;

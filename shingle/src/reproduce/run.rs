@@ -1,9 +1,11 @@
 //! Runs every experiment of a plan once, and puts the figures back into its tables.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, mpsc};
+use std::thread;
 
+use super::model::Lab;
 use super::outcome::{CellOutcome, Ours, Report, TableOutcome, cell_name};
 use super::plan::{Cell, Device, Experiment, Load, PlannedTable, Policy, Publication, plan};
 use super::published::Unit;
@@ -51,15 +53,47 @@ struct RealWork {
     what: Vec<(Policy, Load)>,
 }
 
+/// Figures by what was run.
+type Found = BTreeMap<Experiment, Ours>;
+
 /// Runs what `options` ask for.
 pub fn run(options: &Options, stop: &Arc<AtomicBool>, watch: &mut dyn Watch) -> Result<Report, RunError> {
     let tables = plan(options.publication).map_err(RunError::Failed)?;
     let tables = filtered(tables, options.only.as_deref())?;
     let works = real_works(&tables);
+    let models = model_works(&tables);
+    let devices = models.iter().map(|work| work.experiment.device);
+    let lab = Lab::new(devices, options.seed, options.quick).map_err(RunError::Failed)?;
     let effort = if options.quick { real::Effort::QUICK } else { real::Effort::FULL };
-    watch.steps(works.iter().map(|work| real::runs(work.what.len(), effort)).sum());
-    let mut found: BTreeMap<Experiment, Ours> = BTreeMap::new();
-    for work in &works {
+    let real_steps: u64 = works.iter().map(|work| real::runs(work.what.len(), effort)).sum();
+    watch.steps(real_steps + models.len() as u64);
+    // What is measured runs alone.
+    let mut found = run_real(&works, effort, stop, watch)?;
+    found.extend(run_models(&models, &lab, stop, watch)?);
+    let outcome = |cell: &Cell| Some(CellOutcome::new(cell, *found.get(&cell.experiment)?));
+    let table = |table: &PlannedTable| TableOutcome::new(table, table.cells.iter().filter_map(outcome).collect());
+    Ok(Report {
+        publication: options.publication,
+        seed: options.seed,
+        quick: options.quick,
+        cores: cores(),
+        profiles: lab.facts(),
+        tables: tables.iter().map(table).collect(),
+    })
+}
+
+fn cores() -> usize {
+    thread::available_parallelism().map_or(1, usize::from)
+}
+
+fn run_real(
+    works: &[RealWork],
+    effort: real::Effort,
+    stop: &Arc<AtomicBool>,
+    watch: &mut dyn Watch,
+) -> Result<Found, RunError> {
+    let mut found = Found::new();
+    for work in works {
         watch.begin(&work.name);
         let figures = real::run(&work.what, work.unit, effort, (stop, &mut || watch.step()))
             .map_err(|error| RunError::Failed(format!("{}: {error}", work.name)))?;
@@ -69,15 +103,42 @@ pub fn run(options: &Options, stop: &Arc<AtomicBool>, watch: &mut dyn Watch) -> 
         let experiments = work.what.iter().map(|(policy, load)| Experiment::on_null(*policy, *load));
         found.extend(experiments.zip(figures));
     }
-    let outcome = |cell: &Cell| Some(CellOutcome::new(cell, *found.get(&cell.experiment)?));
-    let table = |table: &PlannedTable| TableOutcome::new(table, table.cells.iter().filter_map(outcome).collect());
-    Ok(Report {
-        publication: options.publication,
-        seed: options.seed,
-        quick: options.quick,
-        cores: std::thread::available_parallelism().map_or(1, usize::from),
-        profiles: Vec::new(),
-        tables: tables.iter().map(table).collect(),
+    Ok(found)
+}
+
+/// Runs worlds on all cores: each is a thread's own, so the figures do not depend on how many there are.
+fn run_models(works: &[ModelWork], lab: &Lab, stop: &AtomicBool, watch: &mut dyn Watch) -> Result<Found, RunError> {
+    let next = AtomicUsize::new(0);
+    let (done, results) = mpsc::channel();
+    thread::scope(|scope| {
+        for _ in 0..cores().min(works.len()) {
+            let (done, next) = (done.clone(), &next);
+            scope.spawn(move || {
+                while let Some(work) = works.get(next.fetch_add(1, Relaxed)) {
+                    let result = lab.run(&work.experiment, work.unit, stop);
+                    let is_last = !matches!(result, Ok(Some(_)));
+                    if done.send((work, result)).is_err() || is_last {
+                        return;
+                    }
+                }
+            });
+        }
+        drop(done);
+        let mut found = Found::new();
+        for (work, result) in results {
+            // The cell beside which the bar stands is one that has just ended: several run at a time.
+            watch.begin(&work.name);
+            watch.step();
+            match result {
+                Ok(Some(ours)) => found.insert(work.experiment, ours),
+                Ok(None) => return Err(RunError::Stopped),
+                Err(error) => {
+                    stop.store(true, Relaxed);
+                    return Err(RunError::Failed(format!("{}: {error}", work.name)));
+                }
+            };
+        }
+        Ok(found)
     })
 }
 
@@ -122,6 +183,27 @@ fn real_works(tables: &[PlannedTable]) -> Vec<RealWork> {
         if !what.contains(&(policy, load)) {
             what.insert(if cell.is_baseline { 0 } else { what.len() }, (policy, load));
         }
+    }
+    works
+}
+
+/// One world.
+struct ModelWork {
+    name: String,
+    unit: Unit,
+    experiment: Experiment,
+}
+
+fn model_works(tables: &[PlannedTable]) -> Vec<ModelWork> {
+    let mut works: Vec<ModelWork> = Vec::new();
+    for (table, cell) in tables.iter().flat_map(|table| table.cells.iter().map(move |cell| (table, cell))) {
+        let experiment = cell.experiment;
+        let is_known = works.iter().any(|work| work.experiment == experiment);
+        if experiment.device == Device::Null || is_known || !super::model::can_run(&experiment) {
+            continue;
+        }
+        let name = cell_name(table.name, cell.group, &cell.load, &cell.system);
+        works.push(ModelWork { name, unit: cell.unit, experiment });
     }
     works
 }

@@ -1,0 +1,189 @@
+//! The drives, in virtual time: one world for each experiment.
+//!
+//! ```text
+//!  workload, with its host ──> plug with the policy ──> model of the drive, from its profile
+//! ```
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use shingle_core::block::{BlockDevice, Stack};
+use shingle_core::device::SmrDisk;
+use shingle_core::plug::{Append, PlugOptions};
+use shingle_core::sim::workload::Tally;
+use shingle_core::sim::workload::fio::{Fio, FioOptions, Pattern};
+use shingle_core::sim::{Stop, World};
+use shingle_core::time::{Duration, Instant};
+
+use super::host::host;
+use super::outcome::{Ours, ProfileFacts};
+use super::plan::{Device, Experiment, Load};
+use super::published::Unit;
+use crate::config::add_plug;
+use crate::profile::{Model, Profile};
+
+/// What all simulated cells have in common.
+pub struct Lab {
+    profiles: BTreeMap<&'static str, Profile>,
+    seed: u64,
+    quick: bool,
+}
+
+/// The profile of a drive.
+fn profile_of(device: Device) -> Option<&'static str> {
+    match device {
+        Device::Null => None,
+        Device::Zns => Some("zns-1tb"),
+        Device::Smr26 => Some("smr-26tb"),
+        Device::Smr30 { .. } => Some("smr-30tb"),
+    }
+}
+
+/// Whether all that an experiment needs is there.
+pub fn can_run(experiment: &Experiment) -> bool {
+    let load = matches!(experiment.load, Load::Sequential { .. } | Load::RandomZones { .. } | Load::SharedZones { .. });
+    load && experiment.policy.options().is_some() && experiment.device != Device::Zns
+}
+
+/// What an adapter that takes 1 MiB takes, in sectors.
+const ONE_MIB: u32 = (1 << 20) / 512;
+
+/// Virtual time between two looks at the stop flag.
+const SLICE: Duration = Duration::from_millis(1_000);
+
+impl Lab {
+    /// A lab with the profiles of `devices`.
+    pub fn new(devices: impl Iterator<Item = Device>, seed: u64, quick: bool) -> Result<Self, String> {
+        let mut profiles = BTreeMap::new();
+        for name in devices.filter_map(profile_of) {
+            if let Entry::Vacant(place) = profiles.entry(name) {
+                place.insert(Profile::find(name).map_err(|error| error.to_string())?);
+            }
+        }
+        Ok(Self { profiles, seed, quick })
+    }
+
+    /// What the models are made from.
+    pub fn facts(&self) -> Vec<ProfileFacts> {
+        let facts = |profile: &Profile| ProfileFacts {
+            name: profile.name.clone(),
+            hash: format!("{:016x}", fnv1a(format!("{:?}", profile.model).as_bytes())),
+        };
+        self.profiles.values().map(facts).collect()
+    }
+
+    /// Runs `experiment`; `None` if `stop` was set.
+    pub fn run(&self, experiment: &Experiment, unit: Unit, stop: &AtomicBool) -> Result<Option<Ours>, String> {
+        let mut stack = Stack::new();
+        let drive = stack.add(self.drive(experiment.device)?).map_err(|error| error.to_string())?;
+        let emulated = experiment.load == Load::AppendFiles { emulated: true };
+        let append = if emulated { Append::Emulated } else { Append::Native };
+        let options = PlugOptions { append, ..experiment.policy.options().ok_or("no such policy")? };
+        let top = add_plug(&mut stack, drive, options)?.unwrap_or(drive);
+        let mut world = World::new(stack);
+        let fio = world.add(Box::new(Fio::new(top, self.fio(experiment)?)));
+        let mut until = Instant::ZERO + SLICE;
+        loop {
+            match world.run(until) {
+                Stop::Done => break,
+                Stop::Stuck => return Err("a write never came back: the model or the plug lost it".into()),
+                Stop::Deadline if stop.load(Relaxed) => return Ok(None),
+                Stop::Deadline => until = until + SLICE,
+            }
+        }
+        let fio: &Fio = world.actor(fio).ok_or("the workload is gone")?;
+        figures(fio.writes(), unit, world.now()).map(Some)
+    }
+
+    fn drive(&self, device: Device) -> Result<Box<dyn BlockDevice>, String> {
+        let name = profile_of(device).ok_or("this device is no model")?;
+        let profile = self.profiles.get(name).ok_or_else(|| format!("profile `{name}` was not read"))?;
+        let fail = |error: &dyn std::fmt::Display| format!("profile `{name}`: {error}");
+        match &profile.model {
+            Model::Smr(config) => {
+                let mut config = config.clone();
+                if device == (Device::Smr30 { one_mib: true }) {
+                    config.max_sectors = config.max_sectors.min(ONE_MIB);
+                }
+                Ok(Box::new(SmrDisk::new(&config).map_err(|error| fail(&error))?))
+            }
+        }
+    }
+
+    fn fio(&self, experiment: &Experiment) -> Result<FioOptions, String> {
+        let (ramp, runtime) = self.times(experiment);
+        let options = |pattern, block_bytes: u32, depth| FioOptions {
+            pattern,
+            block_sectors: block_bytes / 512,
+            iodepth: depth,
+            // fio does not open more zones than the drive may have open.
+            max_open_zones: self.max_open(experiment.device),
+            ramp,
+            runtime,
+            host: host(experiment.host, block_bytes),
+            seed: self.seed,
+            ..FioOptions::default()
+        };
+        Ok(match experiment.load {
+            Load::Sequential { block_bytes, depth } => options(Pattern::Sequential, block_bytes, depth),
+            Load::RandomZones { block_bytes, depth } => options(Pattern::RandomZones, block_bytes, depth),
+            Load::SharedZones { zones } => {
+                FioOptions { jobs: 16, zones: Some(zones), ..options(Pattern::RandomZones, 1 << 20, 32) }
+            }
+            load => return Err(format!("nothing runs {load:?}")),
+        })
+    }
+
+    fn max_open(&self, device: Device) -> Option<u32> {
+        match &self.profiles.get(profile_of(device)?)?.model {
+            Model::Smr(config) => config.max_open,
+        }
+    }
+
+    /// A ramp and a run that is long against what a drive remembers: its cache, a zone that is full, a turn around the zones.
+    fn times(&self, experiment: &Experiment) -> (Duration, Duration) {
+        let small = matches!(experiment.load, Load::Sequential { block_bytes, .. } | Load::RandomZones { block_bytes, .. }
+            if block_bytes < 1 << 20);
+        let (ramp_ms, run_ms) = match (experiment.device, small) {
+            (Device::Zns | Device::Null, _) => (500, 5_000),
+            (_, true) => (5_000, 30_000),
+            (_, false) => (30_000, 600_000),
+        };
+        let share = if self.quick { 50 } else { 1 };
+        (Duration::from_millis(ramp_ms / share), Duration::from_millis(run_ms / share))
+    }
+}
+
+fn figures(tally: &Tally, unit: Unit, now: Instant) -> Result<Ours, String> {
+    if let Some(error) = tally.first_error {
+        return Err(format!("a write failed: {error}"));
+    }
+    let value = match unit {
+        Unit::MegabytesPerSecond => tally.mb_per_s(now),
+        Unit::Iops => tally.iops(now),
+    };
+    let ours = Ours {
+        value,
+        longest_wait_ns: tally.longest.as_nanos(),
+        to_baseline: None,
+        all_cores: None,
+        all_cores_to_baseline: None,
+        virtual_ns: Some(now.0),
+    };
+    Ok(ours.rounded())
+}
+
+fn fnv1a(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hash_is_fnv1a() {
+        assert_eq!(fnv1a(b"a"), 0xaf63_dc4c_8601_ec8c);
+    }
+}
