@@ -9,7 +9,7 @@ use std::collections::btree_map::Entry;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use shingle_core::block::{BlockDevice, Stack};
-use shingle_core::device::SmrDisk;
+use shingle_core::device::{SmrConfig, SmrDisk};
 use shingle_core::plug::{Append, PlugOptions};
 use shingle_core::sim::workload::Tally;
 use shingle_core::sim::workload::fio::{Fio, FioOptions, Pattern};
@@ -102,7 +102,8 @@ impl Lab {
         let fail = |error: &dyn std::fmt::Display| format!("profile `{name}`: {error}");
         match &profile.model {
             Model::Smr(config) => {
-                let mut config = config.clone();
+                // Hours of writing: only their times are wanted.
+                let mut config = SmrConfig { keep_data: false, ..config.clone() };
                 if device == (Device::Smr30 { one_mib: true }) {
                     config.max_sectors = config.max_sectors.min(ONE_MIB);
                 }
