@@ -244,3 +244,80 @@ impl Report {
         Class::ALL.into_iter().map(of).filter(|summary| summary.cells > 0).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reproduce::plan::plan;
+
+    /// The table of queue depths, with these figures for depth 128.
+    fn table(baseline: f64, patched: f64) -> TableOutcome {
+        let planned = plan(Publication::Qd1).unwrap().remove(0);
+        let value = |cell: &Cell| if cell.is_baseline { baseline } else { patched };
+        let outcome = |cell| {
+            let ours = Ours {
+                value: value(cell),
+                longest_wait_ns: 1,
+                to_baseline: None,
+                all_cores: None,
+                all_cores_to_baseline: None,
+                virtual_ns: Some(1),
+            };
+            CellOutcome::new(cell, ours)
+        };
+        let cells = planned.cells.iter().filter(|cell| cell.load == "128").map(outcome).collect();
+        TableOutcome::new(&planned, cells)
+    }
+
+    fn report(tables: Vec<TableOutcome>) -> Report {
+        Report { publication: Publication::Qd1, seed: 1, quick: false, cores: 1, profiles: Vec::new(), tables }
+    }
+
+    #[test]
+    fn ratios_are_ours_over_theirs_and_over_the_baseline_beside() {
+        // Published: 112 and 246.
+        let table = table(56.0, 123.0);
+        let [baseline, patched, own] = &table.cells[..] else { panic!("{:?}", table.cells) };
+        assert_eq!((baseline.ratio(), patched.ratio(), own.ratio()), (Some(0.5), Some(0.5), None));
+        assert_eq!(table.to_baseline(patched), (Some(246.0 / 112.0), Some(123.0 / 56.0)));
+        assert_eq!(table.to_baseline(own), (None, Some(123.0 / 56.0)));
+    }
+
+    #[test]
+    fn five_percent_are_near_enough_for_a_calibrated_cell_and_ten_for_a_predicted_one() {
+        let verdict = |baseline, patched| {
+            let table = table(baseline, patched);
+            (table.cells[0].is_within(), table.cells[1].is_within(), table.cells[2].is_within())
+        };
+        assert_eq!(verdict(112.0 * 1.049, 246.0 * 1.099), (Some(true), Some(true), None));
+        assert_eq!(verdict(112.0 * 0.949, 246.0 * 0.899), (Some(false), Some(false), None));
+        assert_eq!(verdict(112.0 * 0.951, 246.0 * 0.901), (Some(true), Some(true), None));
+    }
+
+    #[test]
+    fn the_summary_counts_each_class_and_names_the_cell_that_is_furthest_off() {
+        let summary = report(vec![table(112.0, 123.0), table(100.0, 246.0)]).summary();
+        let counts: Vec<_> = summary.iter().map(|s| (s.class, s.cells, s.judged, s.within)).collect();
+        let expected = [(Class::Calibrated, 2, 2, 1), (Class::Predicted, 2, 2, 1), (Class::Own, 2, 0, 0)];
+        assert_eq!(counts, expected);
+        assert_eq!(summary[1].worst, Some(("qd1-sequential / 128 / patched".into(), 0.5)));
+        assert_eq!(summary[2].worst, None);
+    }
+
+    #[test]
+    fn figures_keep_the_digits_that_mean_something() {
+        let ours = Ours {
+            value: 1_234.567,
+            longest_wait_ns: 9,
+            to_baseline: Some(1.000_04),
+            all_cores: None,
+            all_cores_to_baseline: Some(2.345_678),
+            virtual_ns: None,
+        };
+        let rounded = ours.rounded();
+        assert_eq!(
+            (rounded.value, rounded.to_baseline, rounded.all_cores_to_baseline),
+            (1234.6, Some(1.0), Some(2.3457))
+        );
+    }
+}
