@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::{CliError, output};
+use super::{CliError, interrupt, output};
 use crate::reproduce::figures::{grouped, off, span, times};
 use crate::reproduce::{
     self, CellOutcome, Class, Options, Publication, Report, RunError, TableOutcome, Watch, from_json, to_html, to_json,
@@ -93,12 +93,7 @@ fn saved(path: &PathBuf, publication: Publication) -> Result<Report, CliError> {
 
 fn measure(options: &Options) -> Result<Report, CliError> {
     let stop = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        // In this order: the second signal finds the flag that the first one set.
-        signal_hook::flag::register_conditional_shutdown(signal, 130, stop.clone())
-            .and_then(|_| signal_hook::flag::register(signal, stop.clone()))
-            .map_err(|error| CliError::Failed(format!("cannot catch Ctrl-C: {error}")))?;
-    }
+    interrupt::catch(&stop)?;
     let mut bar = Bar(ProgressBar::new(0));
     let result = reproduce::run(options, &stop, &mut bar);
     bar.0.finish_and_clear();

@@ -21,6 +21,11 @@ pub fn host(path: Host, block_bytes: u32) -> fio::Host {
         Host::LockingScheduler | Host::Scheduler => 5_130,
         Host::NoScheduler => 5_130,
     };
-    let submit = u64::from(block_bytes) * 63_100 / (1 << 20);
-    fio::Host { submit: Duration(submit), complete: Duration(per_io), wake: WAKE }
+    let pages = u64::from(block_bytes) * 63_100 / (1 << 20);
+    fio::Host {
+        submit: Duration(2_500 + pages),
+        complete: Duration(per_io - 2_500),
+        rouse: Duration(1_500),
+        wake: WAKE,
+    }
 }

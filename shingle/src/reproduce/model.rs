@@ -9,7 +9,7 @@ use std::collections::btree_map::Entry;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use shingle_core::block::{BlockDevice, Stack};
-use shingle_core::device::{SmrConfig, SmrDisk};
+use shingle_core::device::{SmrConfig, SmrDisk, ZnsConfig, ZnsSsd};
 use shingle_core::plug::{Append, PlugOptions};
 use shingle_core::sim::workload::Tally;
 use shingle_core::sim::workload::fio::{Fio, FioOptions, Pattern};
@@ -18,7 +18,7 @@ use shingle_core::time::{Duration, Instant};
 
 use super::host::host;
 use super::outcome::{Ours, ProfileFacts};
-use super::plan::{Device, Experiment, Load};
+use super::plan::{Device, Experiment, Load, Policy};
 use super::published::Unit;
 use crate::config::add_plug;
 use crate::profile::{Model, Profile};
@@ -43,7 +43,26 @@ fn profile_of(device: Device) -> Option<&'static str> {
 /// Whether all that an experiment needs is there.
 pub fn can_run(experiment: &Experiment) -> bool {
     let load = matches!(experiment.load, Load::Sequential { .. } | Load::RandomZones { .. } | Load::SharedZones { .. });
-    load && experiment.policy.options().is_some() && experiment.device != Device::Zns
+    load
+}
+
+/// Pages of a command that the kernel puts together of several writes (`BLK_MAX_SEGMENTS` in `include/linux/blkdev.h`). A
+/// write is a page for each 4 KiB of it, so large ones are sent as they are.
+const PAGES: u32 = 128;
+
+/// How the plug of an experiment is told: a kernel's path merges within its limits, our own within the drive's.
+fn path_options(experiment: &Experiment) -> PlugOptions {
+    let options = experiment.policy.options();
+    let block_bytes = match experiment.load {
+        Load::Sequential { block_bytes, .. } | Load::RandomZones { block_bytes, .. } => block_bytes,
+        Load::AppendFiles { .. } => 128 << 10,
+        Load::SharedZones { .. } | Load::BufferedFiles { .. } => 1 << 20,
+    };
+    let segments = (PAGES * 4096 / block_bytes).max(1);
+    match experiment.policy {
+        Policy::Elevator => options,
+        _ => PlugOptions { max_segments: options.max_segments.min(segments), ..options },
+    }
 }
 
 /// What an adapter that takes 1 MiB takes, in sectors.
@@ -79,7 +98,7 @@ impl Lab {
         let drive = stack.add(self.drive(experiment.device)?).map_err(|error| error.to_string())?;
         let emulated = experiment.load == Load::AppendFiles { emulated: true };
         let append = if emulated { Append::Emulated } else { Append::Native };
-        let options = PlugOptions { append, ..experiment.policy.options().ok_or("no such policy")? };
+        let options = PlugOptions { append, ..path_options(experiment) };
         let top = add_plug(&mut stack, drive, options)?.unwrap_or(drive);
         let mut world = World::new(stack);
         let fio = world.add(Box::new(Fio::new(top, self.fio(experiment)?)));
@@ -108,6 +127,10 @@ impl Lab {
                     config.max_sectors = config.max_sectors.min(ONE_MIB);
                 }
                 Ok(Box::new(SmrDisk::new(&config).map_err(|error| fail(&error))?))
+            }
+            Model::Zns(config) => {
+                let config = ZnsConfig { memory_backed: false, ..config.clone() };
+                Ok(Box::new(ZnsSsd::new(config).map_err(|error| fail(&error))?))
             }
         }
     }
@@ -139,6 +162,7 @@ impl Lab {
     fn max_open(&self, device: Device) -> Option<u32> {
         match &self.profiles.get(profile_of(device)?)?.model {
             Model::Smr(config) => config.max_open,
+            Model::Zns(config) => config.max_open,
         }
     }
 

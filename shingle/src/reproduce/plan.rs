@@ -65,14 +65,20 @@ impl Policy {
         }
     }
 
-    /// How a plug is told; `None` if it does not have this policy.
+    /// How a plug is told.
     #[must_use]
-    pub fn options(self) -> Option<PlugOptions> {
+    pub fn options(self) -> PlugOptions {
         let options = PlugOptions::default();
-        match self {
-            Policy::ZoneLockUnmerged => Some(PlugOptions { policy: WritePolicy::ZoneLock, max_segments: 1, ..options }),
-            named => Some(PlugOptions { policy: named.name().parse().ok()?, ..options }),
-        }
+        let policy = match self {
+            Policy::ZoneLock => WritePolicy::ZoneLock,
+            Policy::ZoneLockUnmerged => {
+                return PlugOptions { policy: WritePolicy::ZoneLock, max_segments: 1, ..options };
+            }
+            Policy::Plug => WritePolicy::Plug,
+            Policy::Qd1 => WritePolicy::Qd1,
+            Policy::Elevator => WritePolicy::Elevator,
+        };
+        PlugOptions { policy, ..options }
     }
 }
 

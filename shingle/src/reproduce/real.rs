@@ -194,7 +194,7 @@ fn build(load: Load, policy: Policy) -> Result<(Stack, DeviceId), String> {
     let mut stack = Stack::new();
     let disk = stack.add(Box::new(null)).map_err(|error| error.to_string())?;
     let append = if emulated { Append::Emulated } else { Append::Native };
-    let options = PlugOptions { append, ..policy.options().ok_or("no such policy")? };
+    let options = PlugOptions { append, ..policy.options() };
     let plug = add_plug(&mut stack, disk, options)?;
     Ok((stack, plug.unwrap_or(disk)))
 }

@@ -171,9 +171,6 @@ fn real_works(tables: &[PlannedTable]) -> Vec<RealWork> {
     let mut works: Vec<RealWork> = Vec::new();
     for (table, cell) in tables.iter().flat_map(|table| table.cells.iter().map(move |cell| (table, cell))) {
         let Experiment { device: Device::Null, policy, load, .. } = cell.experiment else { continue };
-        if policy.options().is_none() {
-            continue;
-        }
         let name = cell_name(table.name, cell.group, &cell.against, "");
         let place = works.iter().position(|work| work.name == name).unwrap_or_else(|| {
             works.push(RealWork { name, unit: cell.unit, what: Vec::new() });
