@@ -208,6 +208,14 @@ fn summary(report: &Report) -> String {
         &[1],
         report.summary().iter().map(row),
     );
+    let goal = |goal: &reproduce::Goal| {
+        vec![if goal.is_reached { "yes" } else { "NO" }.to_owned(), goal.text.clone(), goal.found.clone()]
+    };
+    let goals = reproduce::goals(report);
+    if !goals.is_empty() {
+        text.push('\n');
+        text += &output::table(&["goal", "of our policy", "found"], &[], goals.iter().map(goal));
+    }
     if report.quick {
         text.push_str("\nRuns were cut short by --quick: the figures show that everything runs, no more.\n");
     }

@@ -1,31 +1,52 @@
-//! The machine of the publications: what a command costs its processor, by the path that the command takes.
+//! The machine around the drives: what a command costs its processor, by the path that the command takes.
 //!
-//! These are the numbers beside the drives' profiles, and they are few: one per path, none per row.
+//! These are the numbers beside the drives' profiles. There is one set for a kernel and one for us, and none for a row: what
+//! the publications' machine takes is seen where it is the processor that limits, on null_blk and in the small writes of the
+//! old kernel, and no further.
 
 use shingle_core::sim::workload::fio;
 use shingle_core::time::Duration;
 
 use super::plan::Host;
 
-/// From the release of a lock until a thread that slept on it runs. Calibrated on qd1-random-zones, column baseline, two
-/// zones: with less, jobs that wait for a zone get into it before the disk has left it.
+/// What one I/O costs in a kernel. Together 5.13 us: the baseline's 4 KiB writes to the ZNS SSD with 16 in flight, 798 MB/s,
+/// where the processor is what limits. Half before the drive gets it, half after.
+const KERNEL_SUBMIT_NS: u64 = 2_500;
+const KERNEL_COMPLETE: Duration = Duration(2_630);
+/// What a MiB costs, to pin the pages of its buffer: the baseline's 1 MiB and 4 KiB columns on null_blk, which moves no data,
+/// are 67.2 us and 4.1 us per I/O.
+const KERNEL_MIB_NS: u64 = 63_100;
+
+/// What one I/O costs us, where the stack is in the process that submits: twice what a null device shows on the machine
+/// that the README names, which has no memory to pin either.
+const OUR_SUBMIT: Duration = Duration(250);
+const OUR_COMPLETE: Duration = Duration(250);
+
+/// From a completion until a thread that slept runs, on an idle core.
+const ROUSE: Duration = Duration(1_500);
+/// From the release of a zone's lock in fio until a thread that slept on it has written there.
 const WAKE: Duration = Duration::from_micros(50);
 
 /// What one I/O of `block_bytes` costs on this path.
-///
-/// The time per I/O was calibrated on the baseline's 4 KiB column of the ZNS SSD with 16 in flight, where the processor is what
-/// limits; the time per byte, to pin the pages of a buffer, is the difference between the baseline's 4 KiB and 1 MiB columns
-/// on null_blk, which moves no data: 67.2 us - 4.1 us per MiB.
 pub fn host(path: Host, block_bytes: u32) -> fio::Host {
-    let per_io = match path {
-        Host::LockingScheduler | Host::Scheduler => 5_130,
-        Host::NoScheduler => 5_130,
+    let (submit, complete) = match path {
+        Host::Ours => (OUR_SUBMIT, OUR_COMPLETE),
+        Host::LockingScheduler | Host::Scheduler | Host::NoScheduler => {
+            let pages = u64::from(block_bytes) * KERNEL_MIB_NS / (1 << 20);
+            (Duration(KERNEL_SUBMIT_NS + pages), KERNEL_COMPLETE)
+        }
     };
-    let pages = u64::from(block_bytes) * 63_100 / (1 << 20);
-    fio::Host {
-        submit: Duration(2_500 + pages),
-        complete: Duration(per_io - 2_500),
-        rouse: Duration(1_500),
-        wake: WAKE,
+    fio::Host { submit, complete, rouse: ROUSE, wake: WAKE }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_costs_a_kernel_more_the_longer_it_is_and_us_the_same() {
+        let submit = |path, bytes| host(path, bytes).submit.0;
+        assert_eq!(submit(Host::Scheduler, 1 << 20) - submit(Host::Scheduler, 1 << 19), KERNEL_MIB_NS / 2);
+        assert_eq!(submit(Host::Ours, 1 << 20), submit(Host::Ours, 4096));
     }
 }

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::goals::goals;
 use super::outcome::{CellOutcome, Report, TableOutcome};
 
 /// The report with ratios, verdicts and the summary written out.
@@ -19,6 +20,7 @@ pub fn to_json(report: &Report) -> Value {
     }
     if let Value::Object(object) = &mut value {
         object.insert("summary".into(), json!(report.summary()));
+        object.insert("goals".into(), json!(goals(report)));
     }
     value
 }

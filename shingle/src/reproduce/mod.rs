@@ -12,6 +12,7 @@
 //! `own` for policies that nobody published figures of. `docs/reproduce.md` tells how to read them.
 
 pub mod figures;
+mod goals;
 mod host;
 mod json;
 mod model;
@@ -22,6 +23,7 @@ mod published;
 mod real;
 mod run;
 
+pub use goals::{Goal, goals};
 pub use json::{from_json, to_json};
 pub use outcome::{CellOutcome, ClassSummary, Ours, ProfileFacts, Report, TableOutcome, cell_name};
 pub use page::to_html;

@@ -88,6 +88,10 @@ impl Lab {
         let facts = |profile: &Profile| ProfileFacts {
             name: profile.name.clone(),
             hash: format!("{:016x}", fnv1a(format!("{:?}", profile.model).as_bytes())),
+            media_mb_per_s: match &profile.model {
+                Model::Smr(config) => Some(config.media.outer_rate / 1e6),
+                Model::Zns(_) => None,
+            },
         };
         self.profiles.values().map(facts).collect()
     }

@@ -179,12 +179,14 @@ impl TableOutcome {
 }
 
 /// A profile that models were made from.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ProfileFacts {
     /// Its name.
     pub name: String,
     /// FNV-1a of its text, 64 bits in hexadecimal: the same hash, the same parameters.
     pub hash: String,
+    /// What passes under the head at the outer edge of a disk, in MB/s.
+    pub media_mb_per_s: Option<f64>,
 }
 
 /// Everything that a run of the command found.

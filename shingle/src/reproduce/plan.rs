@@ -91,6 +91,8 @@ pub enum Host {
     Scheduler,
     /// No scheduler.
     NoScheduler,
+    /// Ours: the stack is in the process that submits.
+    Ours,
 }
 
 /// What is asked of the device.
@@ -324,7 +326,7 @@ fn cells_beside(published: &Cell) -> Vec<Cell> {
         published: None,
         class: Class::Own,
         is_baseline: false,
-        experiment: Experiment { policy: *policy, host: Host::NoScheduler, ..published.experiment },
+        experiment: Experiment { policy: *policy, host: Host::Ours, ..published.experiment },
         ..published.clone()
     };
     policies.iter().map(cell).collect()
@@ -428,12 +430,12 @@ impl Experiment {
     /// `load` on the null device.
     #[must_use]
     pub fn on_null(policy: Policy, load: Load) -> Self {
-        Self::new(Device::Null, policy, Host::NoScheduler, load)
+        Self::new(Device::Null, policy, Host::Ours, load)
     }
 
     /// On the null device there is no kernel, and so no cost of one.
     fn new(device: Device, policy: Policy, host: Host, load: Load) -> Self {
-        let host = if device == Device::Null { Host::NoScheduler } else { host };
+        let host = if device == Device::Null { Host::Ours } else { host };
         Self { device, policy, host, load }
     }
 }

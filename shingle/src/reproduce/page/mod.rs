@@ -14,7 +14,7 @@ use markup::Escaped;
 
 use super::figures::off;
 use super::outcome::ClassSummary;
-use super::{CellOutcome, Class, Policy, Publication, Report, TableOutcome};
+use super::{CellOutcome, Class, Goal, Policy, Publication, Report, TableOutcome, goals};
 
 /// Whose policy a cell shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -77,6 +77,7 @@ fn write_head(page: &mut String, report: &Report) {
     page.push_str("<dl>\n");
     report.summary().iter().for_each(|class| write_class(page, report, class));
     page.push_str("</dl>\n");
+    write_goals(page, report);
     page.push_str(KEY);
 }
 
@@ -107,9 +108,25 @@ fn write_class(page: &mut String, report: &Report, summary: &ClassSummary) {
                 format!("run for real on the {} cores of this machine: there, only ratios compare", report.cores);
             ("Measured", summary.cells.to_string(), text)
         }
-        Class::Own => ("Ours", summary.cells.to_string(), "of policies that nobody published figures of".to_owned()),
+        // What these show is a list of its own.
+        Class::Own => return,
     };
     let _ = writeln!(page, "<div><dt>{title}</dt><dd class=\"figure\">{figure}</dd><dd>{}</dd></div>", Escaped(&text));
+}
+
+/// What is asked of our own policy, with a word for whether it holds: a colour alone would not tell everybody.
+fn write_goals(page: &mut String, report: &Report) {
+    let goals = goals(report);
+    if goals.is_empty() {
+        return;
+    }
+    page.push_str("<h2 class=\"goals\">What our own policy has to show</h2>\n<ul class=\"goals\">\n");
+    for Goal { text, is_reached, found } in &goals {
+        let (class, word) = if *is_reached { ("yes", "Reached") } else { ("no", "Missed") };
+        let (text, found) = (Escaped(text), Escaped(found));
+        let _ = writeln!(page, "<li class=\"{class}\"><b>{word}</b><span>{text}<small>{found}</small></span></li>");
+    }
+    page.push_str("</ul>\n");
 }
 
 fn write_table(page: &mut String, report: &Report, table: &TableOutcome) {

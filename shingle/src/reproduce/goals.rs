@@ -1,0 +1,159 @@
+//! What our own policy has to show in the models, and whether it does.
+
+use serde::Serialize;
+
+use super::figures::{grouped, span, times};
+use super::outcome::{CellOutcome, Report, TableOutcome};
+use super::plan::Policy;
+
+/// Something that was set as a goal.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Goal {
+    /// The goal, as a sentence.
+    pub text: String,
+    /// Whether it is reached.
+    pub is_reached: bool,
+    /// What was found.
+    pub found: String,
+}
+
+/// Writing one zone after the other reaches this share of what passes under the head.
+const OF_MEDIA_RATE: f64 = 0.99;
+/// 128 random zones reach this many times the published figure of one write at a time.
+const TIMES_PATCHED: f64 = 1.5;
+/// Small sequential writes to the ZNS SSD reach this, in MB/s.
+const SMALL_WRITES: f64 = 1000.0;
+/// Two runs that differ by less are equally fast: a run ends somewhere between two commands.
+const EQUAL: f64 = 0.995;
+
+/// The goals that the cells of `report` can tell about.
+#[must_use]
+pub fn goals(report: &Report) -> Vec<Goal> {
+    let found = [sequential(report), random_zones(report), small_writes(report), never_slower(report), waits(report)];
+    found.into_iter().flatten().collect()
+}
+
+fn ours_in<'a>(report: &'a Report, table: &str) -> Vec<&'a CellOutcome> {
+    let ours = report.cells().filter(|(in_table, cell)| in_table.name == table && cell.is_ours() && cell.simulated);
+    ours.map(|(_, cell)| cell).collect()
+}
+
+fn sequential(report: &Report) -> Option<Goal> {
+    let rate = report.profiles.iter().find(|profile| profile.name == "smr-30tb")?.media_mb_per_s?;
+    let cells = ours_in(report, "qd1-sequential");
+    let least = cells.iter().map(|cell| cell.ours.value).min_by(f64::total_cmp)?;
+    Some(Goal {
+        text: format!("sequential writes reach 99 % of the media rate, {} MB/s, at every depth", grouped(rate)),
+        is_reached: least >= rate * OF_MEDIA_RATE,
+        found: format!("{} MB/s at worst", grouped(least)),
+    })
+}
+
+fn random_zones(report: &Report) -> Option<Goal> {
+    let cell = ours_in(report, "qd1-random-zones").into_iter().find(|cell| cell.load == "128")?;
+    let published = report.cells().find_map(|(table, other)| {
+        let is_it = table.name == "qd1-random-zones" && other.load == "128" && other.policy == Policy::Qd1.name();
+        other.published.filter(|_| is_it)
+    })?;
+    let ratio = cell.ours.value / published;
+    Some(Goal {
+        text: format!("128 random zones reach 1.5 times the published {} MB/s", grouped(published)),
+        is_reached: ratio >= TIMES_PATCHED,
+        found: format!("{} times, {} MB/s", times(ratio), grouped(cell.ours.value)),
+    })
+}
+
+fn small_writes(report: &Report) -> Option<Goal> {
+    let cells = ours_in(report, "zwp-devices");
+    let cell = cells.into_iter().find(|cell| cell.group == "zns" && cell.load == "seqw4K16")?;
+    Some(Goal {
+        text: format!("4 KiB sequential writes to the ZNS SSD reach {} MB/s", grouped(SMALL_WRITES)),
+        is_reached: cell.ours.value >= SMALL_WRITES,
+        found: format!("{} MB/s", grouped(cell.ours.value)),
+    })
+}
+
+/// The fastest of the kernel's newer policies beside a cell.
+fn fastest_beside<'a>(table: &'a TableOutcome, cell: &CellOutcome) -> Option<&'a CellOutcome> {
+    let is_rival = |other: &&CellOutcome| {
+        let beside = other.group == cell.group && other.load == cell.load;
+        beside && [Policy::Plug.name(), Policy::Qd1.name()].contains(&other.policy.as_str())
+    };
+    table.cells.iter().filter(is_rival).max_by(|a, b| a.ours.value.total_cmp(&b.ours.value))
+}
+
+fn never_slower(report: &Report) -> Option<Goal> {
+    let ours = report.cells().filter(|(_, cell)| cell.is_ours() && cell.simulated);
+    let compared: Vec<(String, f64)> = ours
+        .filter_map(|(table, cell)| {
+            Some((cell.name(&table.name), cell.ours.value / fastest_beside(table, cell)?.ours.value))
+        })
+        .collect();
+    let slower = compared.iter().filter(|(_, ratio)| *ratio < EQUAL).count();
+    let (name, least) = compared.iter().min_by(|a, b| a.1.total_cmp(&b.1))?;
+    Some(Goal {
+        text: "no row is slower than the same drive under plug or qd1".into(),
+        is_reached: slower == 0,
+        found: format!("{slower} of {} are; {} times at worst, {name}", compared.len(), times(*least)),
+    })
+}
+
+/// The longest wait is shown, beside the longest under the kernel's policies.
+fn waits(report: &Report) -> Option<Goal> {
+    let longest = |ours: bool| {
+        let cells = report.cells().filter(|(_, cell)| cell.simulated && cell.is_ours() == ours);
+        cells.map(|(table, cell)| (cell.ours.longest_wait_ns, cell.name(&table.name))).max()
+    };
+    let ((ns, name), (theirs, _)) = (longest(true)?, longest(false)?);
+    Some(Goal {
+        text: "the wait of a write is bounded".into(),
+        is_reached: ns <= LONGEST_WAIT_NS,
+        found: format!("{} at most, {name}; under the other policies {}", span(ns), span(theirs)),
+    })
+}
+
+/// What a write may wait in these loads: the elevator's 5 s, and then a batch of half a second for each of the older writes
+/// that may be in front of it, which 128 open zones bound.
+const LONGEST_WAIT_NS: u64 = 70_000_000_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reproduce::outcome::{Ours, ProfileFacts};
+    use crate::reproduce::plan::{Cell, Publication, plan};
+
+    /// Every drive writes `value(cell)`.
+    fn report(value: impl Fn(&Cell) -> f64) -> Report {
+        let outcome = |cell: &Cell| {
+            let ours = Ours {
+                value: value(cell),
+                longest_wait_ns: 1_000_000,
+                to_baseline: None,
+                all_cores: None,
+                all_cores_to_baseline: None,
+                virtual_ns: Some(1),
+            };
+            CellOutcome::new(cell, ours)
+        };
+        let tables = plan(Publication::Qd1).unwrap();
+        let tables = tables.iter().map(|table| TableOutcome::new(table, table.cells.iter().map(outcome).collect()));
+        let facts = ProfileFacts { name: "smr-30tb".into(), hash: String::new(), media_mb_per_s: Some(245.0) };
+        let (seed, quick, cores) = (1, false, 1);
+        Report { publication: Publication::Qd1, seed, quick, cores, profiles: vec![facts], tables: tables.collect() }
+    }
+
+    fn reached(report: &Report) -> Vec<bool> {
+        goals(report).iter().map(|goal| goal.is_reached).collect()
+    }
+
+    #[test]
+    fn goals_are_reached_only_where_every_cell_reaches_them() {
+        assert_eq!(reached(&report(|_| 243.0)), [true, true, true, true]);
+        assert_eq!(reached(&report(|_| 242.0)), [false, true, true, true], "99 % of 245 are 242.55");
+        assert_eq!(reached(&report(|_| 148.0)), [false, false, true, true], "1.5 times 99 are 148.5");
+        let is_slow = |cell: &Cell| cell.experiment.policy == Policy::Elevator && cell.load == "64";
+        let one = report(|cell| if is_slow(cell) { 243.0 } else { 245.0 });
+        assert_eq!(reached(&one), [true, true, false, true]);
+        assert!(goals(&one)[2].found.starts_with("2 of "), "{:?}", goals(&one)[2]);
+    }
+}
