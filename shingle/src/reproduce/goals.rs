@@ -43,7 +43,7 @@ fn sequential(report: &Report) -> Option<Goal> {
     let cells = ours_in(report, "qd1-sequential");
     let least = cells.iter().map(|cell| cell.ours.value).min_by(f64::total_cmp)?;
     Some(Goal {
-        text: format!("sequential writes reach 99 % of the media rate, {} MB/s, at every depth", grouped(rate)),
+        text: format!("Sequential writes reach 99 % of the media rate, {} MB/s, at every depth", grouped(rate)),
         is_reached: least >= rate * OF_MEDIA_RATE,
         found: format!("{} MB/s at worst", grouped(least)),
     })
@@ -92,7 +92,7 @@ fn never_slower(report: &Report) -> Option<Goal> {
     let slower = compared.iter().filter(|(_, ratio)| *ratio < EQUAL).count();
     let (name, least) = compared.iter().min_by(|a, b| a.1.total_cmp(&b.1))?;
     Some(Goal {
-        text: "no row is slower than the same drive under plug or qd1".into(),
+        text: "No row is slower than the same drive under plug or qd1".into(),
         is_reached: slower == 0,
         found: format!("{slower} of {} are; {} times at worst, {name}", compared.len(), times(*least)),
     })
@@ -106,7 +106,7 @@ fn waits(report: &Report) -> Option<Goal> {
     };
     let ((ns, name), (theirs, _)) = (longest(true)?, longest(false)?);
     Some(Goal {
-        text: "the wait of a write is bounded".into(),
+        text: "The wait of a write is bounded".into(),
         is_reached: ns <= LONGEST_WAIT_NS,
         found: format!("{} at most, {name}; under the other policies {}", span(ns), span(theirs)),
     })

@@ -86,7 +86,7 @@ const KEY: &str = "<ul class=\"key\">\n\
 <li><svg viewBox=\"0 0 28 14\" aria-hidden=\"true\"><rect class=\"bar new\" y=\"2\" width=\"28\" height=\"10\"/></svg>the series</li>\n\
 <li><svg viewBox=\"0 0 28 14\" aria-hidden=\"true\"><rect class=\"bar own\" y=\"2\" width=\"28\" height=\"10\"/></svg>our own policy</li>\n\
 <li><svg viewBox=\"0 0 28 14\" aria-hidden=\"true\"><line class=\"tick\" x1=\"7\" x2=\"7\" y1=\"0\" y2=\"14\"/>\
-<circle class=\"point new\" cx=\"21\" cy=\"7\" r=\"4\"/></svg>published</li>\n</ul>\n";
+<circle class=\"point new\" cx=\"21\" cy=\"7\" r=\"4\"/></svg>published; bars and curves are ours</li>\n</ul>\n";
 
 fn write_class(page: &mut String, report: &Report, summary: &ClassSummary) {
     let (title, figure, text) = match summary.class {
