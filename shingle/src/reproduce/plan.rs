@@ -105,11 +105,11 @@ pub enum Load {
         /// Writes in flight.
         depth: u32,
     },
-    /// One job writes each block to the write pointer of a zone drawn at random.
+    /// Each block goes to the write pointer of a zone drawn at random.
     RandomZones {
         /// Bytes of one write.
         block_bytes: u32,
-        /// Writes in flight.
+        /// Writes in flight of each job.
         depth: u32,
     },
     /// 16 jobs with 32 writes of 1 MiB in flight each, to this many randomly chosen zones together.
