@@ -83,7 +83,7 @@ impl TraceSum {
     }
 
     fn event(&mut self, event: &TraceEvent) {
-        let TraceEvent { at, action, device, op, sector, sectors, status } = *event;
+        let TraceEvent { at, action, device, op, sector, sectors, status, .. } = *event;
         self.events += 1;
         self.mix(at.0);
         self.mix((action as u64) << 56 | u64::from(device.0) << 40 | (op as u64) << 32 | u64::from(sectors));

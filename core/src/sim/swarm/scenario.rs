@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use crate::block::{Op, Status};
-use crate::plug::{Append, PlugOptions, WritePolicy};
+use crate::plug::{Append, ElevatorOptions, PlugOptions, WritePolicy};
 use crate::random::Rng;
 use crate::sector::Sector;
 use crate::sim::disk::{CrashConfig, Discipline};
@@ -234,8 +234,20 @@ fn draw_policies(profile: Profile, rng: &mut Rng) -> (PlugOptions, Vec<WritePoli
         append: some(rng, &[Append::Native, Append::Emulated]),
         max_segments: some(rng, &[1, 2, 4, 128]),
         queue_depth: some(rng, &[1, 4, 64]),
+        elevator: draw_elevator(rng),
     };
     (options, switches)
+}
+
+fn draw_elevator(rng: &mut Rng) -> ElevatorOptions {
+    let micros = |rng: &mut Rng, from: &[u64]| Duration::from_micros(some(rng, from));
+    ElevatorOptions {
+        max_wait: micros(rng, &[0, 100, 5_000, 5_000_000]),
+        batch_sectors: some(rng, &[1, 8, 64, 64 << 11]),
+        batch_time: micros(rng, &[1, 1_000, 500_000]),
+        hold_back: micros(rng, &[0, 20, 500]),
+        linger: micros(rng, &[0, 500, 5_000]),
+    }
 }
 
 fn draw_above(geometry: &ZoneGeometry, rng: &mut Rng) -> Above {
