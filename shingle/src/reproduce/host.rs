@@ -24,6 +24,8 @@ const OUR_COMPLETE: Duration = Duration(250);
 
 /// From a completion until a thread that slept runs, on an idle core.
 const ROUSE: Duration = Duration(1_500);
+/// What a zone write plug's work item takes of the job's processor: there and back.
+const HOP: Duration = Duration(2 * ROUSE.0);
 /// From the release of a zone's lock in fio until a thread that slept on it has written there.
 const WAKE: Duration = Duration::from_micros(50);
 
@@ -37,7 +39,9 @@ pub fn host(path: Host, block_bytes: u32) -> fio::Host {
             (Duration(KERNEL_SUBMIT_NS + pages), KERNEL_COMPLETE)
         }
     };
-    fio::Host { submit, complete, rouse: ROUSE, wake: WAKE }
+    let plugged = matches!(path, Host::Scheduler | Host::NoScheduler);
+    let hop = if plugged { HOP } else { Duration::ZERO };
+    fio::Host { submit, complete, rouse: ROUSE, hop, wake: WAKE }
 }
 
 /// The machine when a file system writes to the drive.
@@ -51,7 +55,13 @@ pub struct FilesHost {
 /// btrfs with appends of 128 KiB: 54 us for each, checksums included, are what its baseline row on null_blk shows; the gap, what
 /// its baseline row on the ZNS SSD shows. The file system is the same above any of the paths, and far slower than they are.
 pub fn files_host() -> FilesHost {
-    let host = fio::Host { submit: Duration(40_000), complete: Duration(14_000), rouse: ROUSE, wake: ROUSE };
+    let host = fio::Host {
+        submit: Duration(40_000),
+        complete: Duration(14_000),
+        rouse: ROUSE,
+        hop: Duration::ZERO,
+        wake: ROUSE,
+    };
     FilesHost { host, gap: Duration(1_700_000) }
 }
 

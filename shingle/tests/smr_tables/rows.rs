@@ -33,7 +33,13 @@ fn kernel(policy: WritePolicy, merging: bool) -> PlugOptions {
 }
 
 /// Host of the 26 TB drive's tables: 8 cores; the 3.9 us are what QD1 takes beside the drive.
-const HOST: Host = Host { submit: Duration(2_000), complete: Duration(3_900), wake: Duration(5_000) };
+const HOST: Host = Host {
+    submit: Duration(2_000),
+    complete: Duration(1_900),
+    rouse: Duration(2_000),
+    hop: Duration::ZERO,
+    wake: Duration::from_micros(50),
+};
 
 pub fn fio(config: &SmrConfig, plug: PlugOptions, options: FioOptions) -> Fio1 {
     let mut stack = Stack::new();
