@@ -218,6 +218,21 @@ fn what_cannot_join_a_command_is_not_waited_for() {
 }
 
 #[test]
+fn merged_commands_have_a_bound_on_disks_with_a_write_cache_and_only_there() {
+    for (write_cache, longest) in [(true, 12), (false, 20)] {
+        let mut desk = Desk::zoned(8, ZONE, ZONE, 1);
+        (desk.limits_mut().max_sectors, desk.limits_mut().write_cache) = (Some(20), write_cache);
+        let elevator = ElevatorOptions { merge_sectors: 12, ..Default::default() };
+        let mut h = plug_over(desk, PlugOptions { policy: WritePolicy::Elevator, elevator, ..Default::default() });
+        h.submit_all((0..8).map(|n| write(zone(1) + n * 4, 4)));
+        h.end(Status::Ok);
+        assert_eq!(at_desk(&h), [format!("WRITE 68+{longest}")]);
+        h.end_all(Status::Ok);
+        h.assert_clean();
+    }
+}
+
+#[test]
 fn a_failed_write_is_not_followed_by_a_hold() {
     let mut h = over_flash();
     h.submit_all((0..16).map(|n| write(zone(1) + n, 1)));

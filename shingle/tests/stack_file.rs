@@ -44,7 +44,7 @@ error: [disk.smr] has no key `pth`
   | ^^^ did you mean `path`?
   |
   = help: known keys are: type, policy, append, queue-depth, max-wait, batch-size, batch-time, \
-         hold-back, linger, shard, direct, open-files, path";
+         hold-back, linger, merge-size, shard, direct, open-files, path";
     assert_eq!(said, expected);
 }
 
@@ -142,13 +142,13 @@ fn addresses_that_others_can_reach_need_permission() {
 
 #[test]
 fn a_disk_says_how_its_elevator_works() {
-    let keys =
-        "max-wait = \"2s\"\nbatch-size = \"8MiB\"\nbatch-time = \"50ms\"\nhold-back = \"7us\"\nlinger = \"0us\"\n";
+    let keys = "max-wait = \"2s\"\nbatch-size = \"8MiB\"\nbatch-time = \"50ms\"\nhold-back = \"7us\"\nlinger = \"0us\"\nmerge-size = \"2MiB\"\n";
     let plan = parse(&format!("{NULL}policy = \"elevator\"\n{keys}")).unwrap();
     let said = plan.disks[0].plug.elevator;
     let ms = Duration::from_millis;
     assert_eq!((said.max_wait, said.batch_sectors, said.batch_time), (ms(2_000), 8 << 11, ms(50)));
     assert_eq!((said.hold_back, said.linger), (Duration::from_micros(7), Duration::ZERO));
+    assert_eq!(said.merge_sectors, 2 << 11);
     assert_eq!(plan.disks[0].policy, Some(WritePolicy::Elevator));
 }
 

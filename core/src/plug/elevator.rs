@@ -39,12 +39,17 @@ pub struct ElevatorOptions {
     /// On a disk that turns: how long it stays with a zone that has nothing more to write, in case that its writer goes on,
     /// while other zones wait. Zero: not at all.
     pub linger: Duration,
+    /// Longest command that is put together of several writes for a disk with a write cache, in sectors. Such a disk takes the
+    /// next command in while it writes this one, so longer ones bring nothing, and reads wait behind them. Without a cache
+    /// every command costs a turn: then they are as long as the disk takes.
+    pub merge_sectors: u32,
 }
 
 impl Default for ElevatorOptions {
     /// `max_wait` is what Linux's deadline scheduler gives a write (`block/mq-deadline.c:write_expire`). A batch is what a
     /// zone of present disks holds, so that a writer who goes from zone to zone is not interrupted. A program on an idle
     /// core answers a completion within microseconds; half a millisecond is a tenth of the shortest way to another zone.
+    /// After 1 MiB, what a command costs beside its data is lost in the noise.
     fn default() -> Self {
         Self {
             max_wait: Duration::from_millis(5_000),
@@ -52,6 +57,7 @@ impl Default for ElevatorOptions {
             batch_time: Duration::from_millis(1_500),
             hold_back: Duration::from_micros(20),
             linger: Duration::from_micros(500),
+            merge_sectors: 1 << 11,
         }
     }
 }
@@ -182,6 +188,7 @@ mod tests {
         batch_time: Duration::from_millis(50),
         hold_back: Duration::ZERO,
         linger: Duration::ZERO,
+        merge_sectors: 1 << 11,
     };
 
     fn zone(sector: u64, queued_sectors: u64, oldest_ms: u64) -> Candidate {

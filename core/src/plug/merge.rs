@@ -12,8 +12,8 @@ use crate::zone::ZoneNo;
 impl ZonePlug {
     /// Puts `first` and the contiguous writes behind it into one command, as far as the limits go.
     pub(super) fn merge(&mut self, zone: ZoneNo, slot: usize, first: Box<Bio>, cx: &mut Cx<'_>) -> Box<Bio> {
-        let (end, longest) = (first.end(), self.limits.max_sectors.unwrap_or(u32::MAX));
-        let fits = longest.min(self.zones.capacity_of(zone).saturating_sub(self.zones.offset(first.sector)));
+        let end = first.end();
+        let fits = self.longest_merge.min(self.zones.capacity_of(zone).saturating_sub(self.zones.offset(first.sector)));
         let mergeable = is_mergeable(&first)
             && self.max_segments > 1
             && self.next_merges(slot, first.flags, end, fits.saturating_sub(first.sectors))

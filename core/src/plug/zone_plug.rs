@@ -55,6 +55,8 @@ pub struct ZonePlug {
     at_once: bool,
     emulate_append: bool,
     pub(super) max_segments: usize,
+    /// Most sectors of a command that is put together of several writes.
+    pub(super) longest_merge: u32,
     pub(super) state: State,
     /// Ordered bios that arrived while the plug was learning or emptying.
     pub(super) behind: List,
@@ -96,6 +98,7 @@ impl ZonePlug {
             at_once: false,
             emulate_append,
             max_segments: max_segments as usize,
+            longest_merge: 0,
             state: State::Learning,
             behind: List::EMPTY,
             reset_all: None,
@@ -110,10 +113,12 @@ impl ZonePlug {
     }
 
     fn prepare_policy(&mut self) {
-        let sweeps = self.policy == WritePolicy::Elevator && self.limits.rotational;
-        self.turns.wanted = self.policy == WritePolicy::Qd1 || sweeps;
+        let elevator = self.policy == WritePolicy::Elevator;
+        self.turns.wanted = self.policy == WritePolicy::Qd1 || elevator && self.limits.rotational;
         self.at_once = self.policy.orders() && !self.turns.wanted;
-        self.holds = Holds::new(self.policy == WritePolicy::Elevator);
+        let most = if elevator && self.limits.write_cache { self.elevator.merge_sectors } else { u32::MAX };
+        self.longest_merge = most.min(self.limits.max_sectors.unwrap_or(u32::MAX));
+        self.holds = Holds::new(elevator);
         self.longest_wait = Duration::ZERO;
         if self.policy == WritePolicy::ZoneLock {
             self.lock.prepare();

@@ -30,6 +30,9 @@ impl ElevatorSpec {
         spec.take(hold_back, |options| &mut options.hold_back);
         let linger = fields.duration("linger").map(time);
         spec.take(linger, |options| &mut options.linger);
+        let merge_size =
+            fields.size("merge-size").map(|at| at.map(|bytes| u32::try_from(bytes / 512).unwrap_or(u32::MAX)));
+        spec.take(merge_size, |options| &mut options.merge_sectors);
         spec
     }
 

@@ -278,8 +278,7 @@ impl Planner<'_> {
         }
         let sweeps = disk.policy.as_ref().is_some_and(|at| at.value == WritePolicy::Elevator);
         if let Some(place) = disk.elevator.place.clone().filter(|_| zoned && !sweeps) {
-            let title =
-                "`max-wait`, `batch-size`, `batch-time`, `hold-back` and `linger` belong to policy \"elevator\"";
+            let title = "`max-wait`, `batch-size`, `batch-time`, `hold-back`, `linger` and `merge-size` belong to policy \"elevator\"";
             let help = "write policy = \"elevator\", or leave them out";
             self.errors.push(Diagnostic::at(place, title).label("no effect").help(help));
         }

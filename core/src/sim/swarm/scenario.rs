@@ -247,6 +247,8 @@ fn draw_elevator(rng: &mut Rng) -> ElevatorOptions {
         batch_time: micros(rng, &[1, 1_000, 500_000]),
         hold_back: micros(rng, &[0, 20, 500]),
         linger: micros(rng, &[0, 500, 5_000]),
+        // From a copy, so that the worlds of older seeds stay as they were.
+        merge_sectors: some(&mut rng.clone(), &[1, 16, 1 << 11]),
     }
 }
 
