@@ -2,6 +2,10 @@
 
 use shingle::config::Source;
 use shingle::profile::{Model, Profile};
+use shingle_core::block::{Bio, Data, Op, Payload, Stack, Status};
+use shingle_core::device::ServiceTime;
+use shingle_core::sector::Sector;
+use shingle_core::time::{Duration, Instant};
 
 fn shipped(name: &str) -> String {
     let path = format!("{}/../profiles/{name}.toml", env!("CARGO_MANIFEST_DIR"));
@@ -56,6 +60,67 @@ fn all_mistakes_come_at_once() {
 fn values_that_do_not_go_together_are_refused() {
     let error = parse(shipped("smr-30tb").replace("track = \"0.32ms\"", "track = \"9ms\"")).unwrap_err();
     assert!(error.contains("seek times"), "{error}");
+}
+
+#[test]
+fn every_profile_that_ships_makes_a_drive_that_reads_and_writes() {
+    for name in Profile::names() {
+        let mut stack = Stack::new();
+        let drive = Profile::find(name).unwrap().model.add_to(&mut stack, true).unwrap();
+        let port = stack.open_port();
+        let mut now = Instant::ZERO;
+        let mut transfer = |op, byte: u8| {
+            let data = Data::zeroed(4096);
+            data.fill(byte);
+            let zone = stack.limits(drive).zoned.as_ref().map_or(0, |zoned| u64::from(zoned.zone_sectors));
+            let last = Sector(stack.limits(drive).capacity - zone.max(8));
+            stack.submit(port, 0, drive, Box::new(Bio::new(op, last, 8, Payload::Data(data.clone()))));
+            loop {
+                let next = stack.turn(now);
+                if let Some(done) = stack.poll_completion(port) {
+                    return (done.status, data.to_vec());
+                }
+                now = next.expect("it ends");
+            }
+        };
+        assert_eq!(transfer(Op::Write, 7).0, Status::Ok, "{name}");
+        assert!(transfer(Op::Read, 0) == (Status::Ok, vec![7; 4096]), "{name}");
+    }
+}
+
+#[test]
+fn service_times_have_a_shape_and_a_deviation_where_it_needs_one() {
+    let Model::Link(link, disk) = Profile::find("link-fc32").unwrap().model else { panic!("it is a link") };
+    let us = Duration::from_micros;
+    assert_eq!((link.there, disk.read), (ServiceTime::Constant(us(10)), ServiceTime::Gamma(us(129), us(66))));
+    let error = parse(shipped("link-fc32").replace("\"gamma\"", "\"gama\"")).unwrap_err();
+    assert!(error.contains("did you mean") && error.contains("log-normal"), "{error}");
+    let error = parse(shipped("link-fc32").replace("read-sd = \"66us\"", "")).unwrap_err();
+    assert!(error.contains("`read-sd`"), "{error}");
+    let error = parse(shipped("link-fc32").replace("read = \"129us\"", "read = \"0us\"")).unwrap_err();
+    assert!(error.contains("mean"), "{error}");
+}
+
+#[test]
+fn the_fibre_channel_profile_has_the_published_latencies() {
+    for (op, mean, sd) in [(Op::Read, 149.0, 66.0), (Op::Write, 186.0, 331.0)] {
+        let mut stack = Stack::new();
+        let disk = Profile::find("link-fc32").unwrap().model.add_to(&mut stack, false).unwrap();
+        let port = stack.open_port();
+        let (mut now, mut times) = (Instant::ZERO, Vec::new());
+        for _ in 0..40_000 {
+            let began = now;
+            stack.submit(port, 0, disk, Box::new(Bio::new(op, Sector(0), 1, Payload::Data(Data::zeroed(512)))));
+            while let (Some(next), None) = (stack.turn(now), stack.poll_completion(port)) {
+                now = next;
+            }
+            times.push(now.since(began).as_nanos() as f64 / 1e3);
+        }
+        let measured = times.iter().sum::<f64>() / times.len() as f64;
+        let spread = (times.iter().map(|t| (t - measured).powi(2)).sum::<f64>() / times.len() as f64).sqrt();
+        assert!((measured / mean - 1.0).abs() < 0.03, "{op:?}: mean {measured} us");
+        assert!((spread / sd - 1.0).abs() < 0.07, "{op:?}: deviation {spread} us");
+    }
 }
 
 #[test]

@@ -2,9 +2,8 @@
 
 use std::fmt;
 
-use shingle_core::block::{BlockDevice, DeviceId, Stack};
-use shingle_core::device::null::{NullConfig, NullDevice};
-use shingle_core::device::{SmrConfig, SmrDisk, ZnsConfig, ZnsSsd};
+use shingle_core::block::{DeviceId, Stack};
+use shingle_core::device::NullConfig;
 use shingle_core::plug::{PlugOptions, WritePolicy, ZonePlug};
 use shingle_core::time::{Duration, Instant};
 
@@ -51,26 +50,15 @@ impl DriveSpec {
     /// Builds it. `keep_data`: what is written is there when it is read; that costs memory.
     pub fn build(&self, policy: Option<WritePolicy>, keep_data: bool) -> Result<Drive, JobError> {
         let failed = |error: &dyn fmt::Display| JobError(error.to_string());
-        let leaf: Box<dyn BlockDevice> = match self {
+        let mut stack = Stack::new();
+        let leaf = match self {
             Self::Null(config) => {
                 let completion = if config.completion == Duration::ZERO { NULL_COMPLETION } else { config.completion };
-                let config =
-                    NullConfig { completion, memory_backed: config.memory_backed | keep_data, ..config.clone() };
-                Box::new(NullDevice::new(&config).map_err(|error| failed(&error))?)
+                Model::Null(NullConfig { completion, ..config.clone() }).add_to(&mut stack, keep_data)
             }
-            Self::Profile(profile) => match profile.model.clone() {
-                Model::Smr(config) => {
-                    let config = SmrConfig { keep_data, ..config };
-                    Box::new(SmrDisk::new(&config).map_err(|error| failed(&error))?)
-                }
-                Model::Zns(config) => {
-                    let config = ZnsConfig { memory_backed: keep_data, ..config };
-                    Box::new(ZnsSsd::new(config).map_err(|error| failed(&error))?)
-                }
-            },
+            Self::Profile(profile) => profile.model.add_to(&mut stack, keep_data),
         };
-        let mut stack = Stack::new();
-        let leaf = stack.add(leaf).map_err(|error| failed(&error))?;
+        let leaf = leaf.map_err(|error| failed(&error))?;
         let mut options = PlugOptions::for_device(stack.limits(leaf));
         options.policy = policy.unwrap_or(options.policy);
         let plug = add_plug(&mut stack, leaf, options).map_err(JobError)?;

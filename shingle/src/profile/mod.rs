@@ -4,6 +4,8 @@
 //! by their names; any other is read from its path, so a user copies one and edits it. A model has a file here, which turns
 //! the tables into the configuration that its device in the core takes, and an arm of [`Model`].
 
+mod build;
+mod ram;
 mod smr;
 mod values;
 mod zns;
@@ -11,18 +13,23 @@ mod zns;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use shingle_core::device::{SmrConfig, ZnsConfig};
+use shingle_core::device::{LinkConfig, NullConfig, RamConfig, SmrConfig, ZnsConfig};
 use toml::de::DeTable;
 
 use crate::config::{ConfigError, Diagnostic, Fields, Source, nearest};
 use values::Values;
 
+pub use build::BuildError;
+
 /// The profiles that ship, by name.
-const SHIPPED: [(&str, &str); 4] = [
+const SHIPPED: [(&str, &str); 7] = [
     ("smr-14tb", include_str!("../../../profiles/smr-14tb.toml")),
     ("smr-26tb", include_str!("../../../profiles/smr-26tb.toml")),
     ("smr-30tb", include_str!("../../../profiles/smr-30tb.toml")),
     ("zns-1tb", include_str!("../../../profiles/zns-1tb.toml")),
+    ("ram", include_str!("../../../profiles/ram.toml")),
+    ("link-fc32", include_str!("../../../profiles/link-fc32.toml")),
+    ("null", include_str!("../../../profiles/null.toml")),
 ];
 
 /// A drive to simulate.
@@ -43,6 +50,12 @@ pub enum Model {
     Smr(SmrConfig),
     /// A zoned SSD.
     Zns(ZnsConfig),
+    /// Memory behind a number of servers.
+    Ram(RamConfig),
+    /// A RAM disk at the end of a link.
+    Link(LinkConfig, RamConfig),
+    /// A null device.
+    Null(NullConfig),
 }
 
 /// What can stand after `model =`.
@@ -50,9 +63,13 @@ pub enum Model {
 enum Kind {
     Smr,
     Zns,
+    Ram,
+    Link,
+    Null,
 }
 
-const KINDS: [(&str, Kind); 2] = [("smr", Kind::Smr), ("zns", Kind::Zns)];
+const KINDS: [(&str, Kind); 5] =
+    [("smr", Kind::Smr), ("zns", Kind::Zns), ("ram", Kind::Ram), ("link", Kind::Link), ("null", Kind::Null)];
 
 impl Profile {
     /// The names of the profiles that ship.
@@ -108,6 +125,9 @@ fn read(name: &str, text: &str, errors: &mut Vec<Diagnostic>) -> Option<Profile>
     let model = match kind {
         Kind::Smr => smr::read(&mut values).map(Model::Smr),
         Kind::Zns => zns::read(&mut values).map(Model::Zns),
+        Kind::Ram => ram::read(&mut values).map(Model::Ram),
+        Kind::Link => ram::read_link(&mut values).map(|(link, disk)| Model::Link(link, disk)),
+        Kind::Null => ram::read_null(&mut values).map(Model::Null),
     };
     values.finish();
     Some(Profile { name: name.to_owned(), description, model: model? })

@@ -92,6 +92,12 @@ impl Table<'_> {
         self.present(key, "true", value).is_some_and(|at| at.value)
     }
 
+    /// One of a set of words; `None` if it is missing or none of them, which is noted.
+    pub fn word<T: Copy>(&mut self, key: &'static str, words: &[(&str, T)]) -> Option<T> {
+        let value = self.fields.word(key, words);
+        self.present(key, words.first().map_or("", |(word, _)| word), value).map(|at| at.value)
+    }
+
     /// Whether a key is there, for those that may be left out.
     pub fn has(&self, key: &str) -> bool {
         self.fields.has(key)

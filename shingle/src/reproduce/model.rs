@@ -8,8 +8,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use shingle_core::block::{BlockDevice, Stack};
-use shingle_core::device::{SmrConfig, SmrDisk, ZnsConfig, ZnsSsd};
+use shingle_core::block::{DeviceId, Stack};
 use shingle_core::plug::{Append, PlugOptions};
 use shingle_core::sim::workload::Tally;
 use shingle_core::sim::workload::files::{FileOptions, FileWriter};
@@ -93,7 +92,7 @@ impl Lab {
             hash: format!("{:016x}", fnv1a(format!("{:?}", profile.model).as_bytes())),
             media_mb_per_s: match &profile.model {
                 Model::Smr(config) => Some(config.media.outer_rate / 1e6),
-                Model::Zns(_) => None,
+                _ => None,
             },
         };
         self.profiles.values().map(facts).collect()
@@ -102,7 +101,7 @@ impl Lab {
     /// Runs `experiment`; `None` if `stop` was set.
     pub fn run(&self, experiment: &Experiment, unit: Unit, stop: &AtomicBool) -> Result<Option<Ours>, String> {
         let mut stack = Stack::new();
-        let drive = stack.add(self.drive(experiment.device)?).map_err(|error| error.to_string())?;
+        let drive = self.add_drive(experiment.device, &mut stack)?;
         let emulated = experiment.load == Load::AppendFiles { emulated: true };
         let append = if emulated { Append::Emulated } else { Append::Native };
         let options = PlugOptions { append, ..path_options(experiment) };
@@ -118,24 +117,14 @@ impl Lab {
         tally.map(|tally| figures(&tally, unit, world.now())).transpose()
     }
 
-    fn drive(&self, device: Device) -> Result<Box<dyn BlockDevice>, String> {
+    fn add_drive(&self, device: Device, stack: &mut Stack) -> Result<DeviceId, String> {
         let name = profile_of(device).ok_or("this device is no model")?;
-        let profile = self.profiles.get(name).ok_or_else(|| format!("profile `{name}` was not read"))?;
-        let fail = |error: &dyn std::fmt::Display| format!("profile `{name}`: {error}");
-        match &profile.model {
-            Model::Smr(config) => {
-                // Hours of writing: only their times are wanted.
-                let mut config = SmrConfig { keep_data: false, ..config.clone() };
-                if device == (Device::Smr30 { one_mib: true }) {
-                    config.max_sectors = config.max_sectors.min(ONE_MIB);
-                }
-                Ok(Box::new(SmrDisk::new(&config).map_err(|error| fail(&error))?))
-            }
-            Model::Zns(config) => {
-                let config = ZnsConfig { memory_backed: false, ..config.clone() };
-                Ok(Box::new(ZnsSsd::new(config).map_err(|error| fail(&error))?))
-            }
+        let mut model = self.profiles.get(name).ok_or_else(|| format!("profile `{name}` was not read"))?.model.clone();
+        if let (Model::Smr(config), Device::Smr30 { one_mib: true }) = (&mut model, device) {
+            config.max_sectors = config.max_sectors.min(ONE_MIB);
         }
+        // Hours of writing: only their times are wanted.
+        model.add_to(stack, false).map_err(|error| format!("profile `{name}`: {error}"))
     }
 
     fn files(&self, experiment: &Experiment) -> FileOptions {
@@ -174,6 +163,7 @@ impl Lab {
         match &self.profiles.get(profile_of(device)?)?.model {
             Model::Smr(config) => config.max_open,
             Model::Zns(config) => config.max_open,
+            _ => None,
         }
     }
 
