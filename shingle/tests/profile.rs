@@ -58,7 +58,7 @@ fn all_mistakes_come_at_once() {
 
 #[test]
 fn values_that_do_not_go_together_are_refused() {
-    let error = parse(shipped("smr-30tb").replace("track = \"0.32ms\"", "track = \"9ms\"")).unwrap_err();
+    let error = parse(shipped("smr-30tb").replace("average = \"8.2ms\"", "average = \"18ms\"")).unwrap_err();
     assert!(error.contains("seek times"), "{error}");
 }
 
