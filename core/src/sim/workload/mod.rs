@@ -2,9 +2,11 @@
 //!
 //! - [`fio`]: the jobs of fio's `zonemode=zbd`, with its zone locks, and the time its threads take.
 //! - [`files`]: a file system that writes files as zone appends.
+//! - [`replay`]: what a device was asked once, again.
 
 pub mod files;
 pub mod fio;
+pub mod replay;
 mod tally;
 
 pub use tally::Tally;
