@@ -1,5 +1,6 @@
 //! The load generator on simulated drives: time is what the drive takes, and nothing else.
 
+use std::collections::VecDeque;
 use std::process::Command;
 use std::sync::Arc;
 
@@ -94,14 +95,14 @@ fn a_drive_that_answers_at_once_is_told_instead_of_running_for_ever() {
 }
 
 /// Takes every bio and never gives one back.
-struct Grave(Limits, Vec<Box<Bio>>);
+struct Grave(Limits, VecDeque<Box<Bio>>);
 
 impl BlockDevice for Grave {
     fn limits(&self) -> &Limits {
         &self.0
     }
     fn submit(&mut self, bio: Box<Bio>, _: &mut Cx<'_>) {
-        self.1.push(bio);
+        self.1.push_back(bio);
     }
     fn describe(&self, out: &mut dyn std::fmt::Write) -> std::fmt::Result {
         out.write_str("grave")
@@ -111,7 +112,7 @@ impl BlockDevice for Grave {
 #[test]
 fn io_that_nothing_will_ever_end_is_an_error_and_not_a_wait() {
     let mut stack = Stack::new();
-    let device = stack.add(Box::new(Grave(Limits::new(1024), Vec::new()))).unwrap();
+    let device = stack.add(Box::new(Grave(Limits::new(1024), VecDeque::new()))).unwrap();
     let error = run(&mut Simulated::new(stack), device, seconds(1)).map(|_| ()).unwrap_err().to_string();
     assert!(error.contains("nothing in the simulated drive will ever end it"), "{error}");
 }

@@ -14,6 +14,7 @@ mod entry;
 mod error;
 mod file;
 mod record;
+mod replay;
 mod summary;
 mod work;
 
@@ -22,5 +23,6 @@ pub use entry::{ENTRY_BYTES, Entry, hex_from, to_hex};
 pub use error::{Damage, ReadError};
 pub use file::{End, EndReason, Recording, Writer, ZoneStart, read};
 pub use record::{RecordError, Taken, Wanted, record};
+pub use replay::{Figures, Replayed, Script, Watch, perform, simulate};
 pub use summary::{OpSummary, Summary};
 pub use work::{Asked, work_of};

@@ -10,7 +10,7 @@ use super::work::Asked;
 use crate::bench::{Histogram, Summary as Latency};
 
 /// The percentiles of latencies that are listed.
-const PERCENTILES: [f64; 4] = [50.0, 90.0, 99.0, 99.9];
+pub(super) const PERCENTILES: [f64; 4] = [50.0, 90.0, 99.0, 99.9];
 /// How many streams are looked for at a time.
 const STREAMS: usize = 64;
 

@@ -1,6 +1,7 @@
 //! `shingle trace`: record what a daemon's devices are asked, show it, and do it again.
 
 mod record;
+mod replay;
 mod show;
 
 use clap::{Args, Subcommand};
@@ -20,6 +21,7 @@ pub struct TraceArgs {
 enum TraceCommand {
     Record(record::RecordArgs),
     Show(show::ShowArgs),
+    Replay(Box<replay::ReplayArgs>),
 }
 
 /// Runs the command.
@@ -27,5 +29,6 @@ pub fn run(args: &TraceArgs) -> Result<(), CliError> {
     match &args.command {
         TraceCommand::Record(args) => record::run(args),
         TraceCommand::Show(args) => show::run(args),
+        TraceCommand::Replay(args) => replay::run(args),
     }
 }
