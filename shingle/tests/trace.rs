@@ -197,3 +197,325 @@ fn a_bio_whose_end_was_lost_is_not_taken_for_one_in_flight() {
     assert_eq!(work.iter().map(|asked| asked.done.is_some()).collect::<Vec<_>>(), [false, true, true]);
     assert_eq!(Summary::new(&recording.devices[0], &work).most_in_flight, 1);
 }
+
+mod program {
+    //! A daemon, a load, a recorder: as users run them.
+
+    use std::fs;
+    use std::io::{BufRead, BufReader, Write};
+    use std::os::unix::net::UnixStream;
+    use std::path::PathBuf;
+    use std::process::{Child, Command, Output, Stdio};
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use rustix::process::{Pid, Signal, kill_process};
+    use serde_json::{Value, json};
+
+    const STACK: &str = r#"
+[disk.mem]
+type = "null"
+size = "64MiB"
+memory-backed = true
+zone-size = "1MiB"
+conventional = 4
+
+[device.seq]
+table = "0 122880 linear mem 8192"
+
+[export.seq]
+device = "seq"
+
+[listen]
+unix = "nbd.sock"
+
+[control]
+socket = "control.sock"
+"#;
+
+    /// A directory with a stack file, gone afterwards, and perhaps a daemon in it.
+    struct Lab {
+        path: PathBuf,
+        daemon: Option<Child>,
+    }
+
+    impl Lab {
+        fn new() -> Self {
+            static COUNT: AtomicU32 = AtomicU32::new(0);
+            let name = format!("shingle-trace-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+            let path = std::env::temp_dir().join(name);
+            fs::create_dir(&path).unwrap();
+            fs::write(path.join("stack.toml"), STACK).unwrap();
+            Self { path, daemon: None }
+        }
+
+        fn up() -> Self {
+            let mut lab = Self::new();
+            let mut child = lab.shingle("up stack.toml").stdout(Stdio::piped()).spawn().unwrap();
+            let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+            // The pipe closes if the daemon does not start.
+            let ready = lines.map_while(Result::ok).any(|line| line == "ready");
+            lab.daemon = Some(child);
+            assert!(ready, "the daemon did not start");
+            lab
+        }
+
+        fn shingle(&self, words: &str) -> Command {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_shingle"));
+            command.args(words.split_whitespace()).current_dir(&self.path).env_remove("SHINGLE_CONTROL");
+            command
+        }
+
+        fn run(&self, words: &str) -> (i32, String, String) {
+            outcome(self.shingle(words).output().unwrap())
+        }
+
+        #[track_caller]
+        fn ok(&self, words: &str) -> String {
+            let (code, stdout, stderr) = self.run(words);
+            assert_eq!(code, 0, "shingle {words}:\n{stdout}{stderr}");
+            stdout
+        }
+
+        #[track_caller]
+        fn json(&self, words: &str) -> Value {
+            serde_json::from_str(&self.ok(words)).unwrap()
+        }
+
+        #[track_caller]
+        fn fails(&self, words: &str, code: i32, says: &str) {
+            let (found, stdout, stderr) = self.run(words);
+            assert_eq!(found, code, "shingle {words}:\n{stdout}{stderr}");
+            assert!(stderr.contains(says), "{says:?} is missing in the answer to {words}:\n{stderr}");
+        }
+
+        fn control(&self) -> Control {
+            Control(BufReader::new(UnixStream::connect(self.path.join("control.sock")).unwrap()))
+        }
+
+        /// Opens and closes zones, `count` times: bios with known effects, without a client.
+        fn load(&self, count: u64) {
+            let mut control = self.control();
+            for n in 0..count {
+                let op = if n % 2 == 0 { "zones.open" } else { "zones.close" };
+                let request = json!({"v": 1, "op": op, "device": "seq", "start": 2048 * (n / 2 % 60), "length": 2048});
+                assert!(control.ask(&request).get("ok").is_some());
+            }
+        }
+
+        /// A recorder into `file`, which has begun.
+        fn recorder(&self, words: &str, file: &str) -> Child {
+            let mut command = self.shingle(&format!("trace record {words} -o {file}"));
+            let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+            // The header is written when the daemon records.
+            while fs::metadata(self.path.join(file)).map_or(0, |file| file.len()) == 0 {
+                assert!(child.try_wait().unwrap().is_none(), "the recorder ended before it began");
+                std::thread::yield_now();
+            }
+            child
+        }
+    }
+
+    impl Drop for Lab {
+        fn drop(&mut self) {
+            if let Some(mut daemon) = self.daemon.take() {
+                let _ = daemon.kill();
+                let _ = daemon.wait();
+            }
+            let _ = fs::remove_dir_all(&self.path);
+        }
+    }
+
+    fn outcome(output: Output) -> (i32, String, String) {
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        (output.status.code().unwrap_or(-1), text(output.stdout), text(output.stderr))
+    }
+
+    /// Stops a recorder as Ctrl-C does, and waits for it.
+    fn interrupt(child: Child) -> (i32, String, String) {
+        kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+        outcome(child.wait_with_output().unwrap())
+    }
+
+    struct Control(BufReader<UnixStream>);
+
+    impl Control {
+        fn ask(&mut self, request: &Value) -> Value {
+            writeln!(self.0.get_mut(), "{request}").unwrap();
+            let mut line = String::new();
+            self.0.read_line(&mut line).unwrap();
+            serde_json::from_str(&line).unwrap()
+        }
+    }
+
+    #[test]
+    fn a_recording_has_every_bio_of_its_device_and_ends_at_an_interrupt() {
+        let lab = Lab::up();
+        let recorder = lab.recorder("--device seq", "seq.trace");
+        lab.load(40);
+        let (code, stdout, stderr) = interrupt(recorder);
+        assert_eq!((code, stderr.as_str()), (0, ""), "{stdout}");
+        assert!(stdout.starts_with("recorded 160 events of seq in "), "{stdout}");
+        let shown = lab.json("trace show seq.trace --json");
+        assert_eq!((&shown["end"], &shown["lost"]), (&json!("stopped"), &json!(0)));
+        let ops = &shown["summary"][0]["ops"];
+        assert_eq!((&ops["zone_open"]["count"], &ops["zone_close"]["count"]), (&json!(20), &json!(20)), "{shown}");
+        assert_eq!(ops["zone_open"]["unfinished"], 0);
+        let start = &shown["zones_at_start"];
+        assert_eq!((start.as_array().unwrap().len(), &start[0]["cond_code"]), (20, &json!(1)), "{start}");
+        let text = lab.ok("trace show seq.trace");
+        assert!(text.lines().next().unwrap().ends_with("Q ZONE_OPEN 0"), "{text}");
+        assert!(text.contains("zones of 1 MiB: 0 read, 0 written, 20 managed"), "{text}");
+        // The address of a zone below the table, and at the disk.
+        assert_eq!(text.matches("C ZONE_OPEN 8192 [ok]").count(), 2, "{text}");
+    }
+
+    #[test]
+    fn all_devices_are_recorded_with_every_layer_by_name() {
+        let lab = Lab::up();
+        let recorder = lab.recorder("", "all.trace");
+        lab.load(2);
+        assert_eq!(interrupt(recorder).0, 0);
+        let shown = lab.json("trace show all.trace --json");
+        let steps: Vec<String> = shown["events"].as_array().unwrap().iter().take(6).map(step).collect();
+        assert_eq!(steps, ["Q seq 0", "D seq 0", "A mem 8192", "D mem 8192", "D mem/disk 8192", "C mem/disk 8192"]);
+        let devices: Vec<&Value> = shown["summary"].as_array().unwrap().iter().map(|s| &s["device"]).collect();
+        assert_eq!(devices, ["mem/disk", "mem", "seq"]);
+        let one = lab.ok("trace show all.trace --device mem/disk --summary");
+        assert!(one.contains("mem/disk: 64 MiB") && !one.contains("\nseq"), "{one}");
+        lab.fails("trace show all.trace --device nosuch", 2, "recorded are: mem/disk, mem, seq");
+        lab.fails("trace replay all.trace --profile null", 2, "--from: mem/disk, mem, seq");
+    }
+
+    fn step(event: &Value) -> String {
+        let text = |key: &str| event[key].as_str().unwrap_or("").to_owned();
+        format!("{} {} {}", text("action"), text("device"), event["sector"])
+    }
+
+    #[test]
+    fn a_recording_has_exactly_the_events_that_were_asked_for() {
+        let lab = Lab::up();
+        let recorder = lab.recorder("--device seq --count 10", "ten.trace");
+        lab.load(40);
+        let (code, stdout, _) = outcome(recorder.wait_with_output().unwrap());
+        assert_eq!(code, 0);
+        assert!(stdout.starts_with("recorded 10 events"), "{stdout}");
+        let shown = lab.json("trace show ten.trace --json");
+        assert_eq!((shown["events"].as_array().unwrap().len(), &shown["end"]), (10, &json!("complete")));
+        lab.ok("trace record --device seq --duration 50ms -o none.trace");
+        assert_eq!(lab.json("trace show none.trace --json")["events"], json!([]));
+    }
+
+    #[test]
+    fn the_daemon_stops_tracing_when_the_recorder_is_gone_and_serves_the_next_one() {
+        let lab = Lab::up();
+        let mut recorder = lab.recorder("", "dead.trace");
+        lab.fails("trace record -o second.trace", 1, "another recording is under way");
+        recorder.kill().unwrap();
+        recorder.wait().unwrap();
+        lab.fails("trace show dead.trace", 1, "the file ends");
+        // The daemon notices that the connection is gone when it looks: soon.
+        loop {
+            let (code, _, stderr) = lab.run("trace record --duration 10ms -o next.trace");
+            if code == 0 {
+                break;
+            }
+            assert!(stderr.contains("another recording is under way"), "{stderr}");
+        }
+        lab.ok("trace show next.trace");
+    }
+
+    #[test]
+    fn a_daemon_that_goes_away_leaves_what_was_recorded_until_then() {
+        let mut lab = Lab::up();
+        let recorder = lab.recorder("--device seq --duration 1h", "cut.trace");
+        lab.load(4);
+        let mut daemon = lab.daemon.take().unwrap();
+        daemon.kill().unwrap();
+        daemon.wait().unwrap();
+        let (code, stdout, stderr) = outcome(recorder.wait_with_output().unwrap());
+        assert_eq!(code, 1);
+        assert!(stdout.starts_with("recorded ") && stderr.contains("the daemon went away"), "{stdout}{stderr}");
+        assert_eq!(lab.json("trace show cut.trace --json")["end"], "disconnected");
+        lab.fails("trace record -o x.trace", 1, "cannot reach a daemon");
+    }
+
+    #[test]
+    fn a_full_disk_and_a_wrong_device_end_a_recording_with_an_error_that_says_so() {
+        let lab = Lab::up();
+        lab.fails("trace record --duration 10ms -o /dev/full", 1, "No space left on device");
+        lab.fails("trace record --duration 10ms -o no/such/dir/x.trace", 1, "cannot create no/such/dir/x.trace");
+        lab.fails("trace record --device nosuch --duration 10ms -o x.trace", 1, "there are: mem/disk, mem, seq");
+        lab.fails("trace show stack.toml", 1, "at byte 0: it does not begin as a recording");
+        lab.fails("trace show nosuch.trace", 1, "cannot read the recording nosuch.trace");
+        let mut control = lab.control();
+        let answer = control.ask(&json!({"v": 1, "op": "trace.read"}));
+        assert!(answer["error"]["message"].as_str().unwrap().contains("send trace.start first"), "{answer}");
+    }
+
+    #[test]
+    fn events_that_come_faster_than_they_are_read_are_counted_and_marked_where_they_are_missing() {
+        let lab = Lab::up();
+        let mut control = lab.control();
+        assert!(control.ask(&json!({"v": 1, "op": "trace.start"})).get("ok").is_some());
+        // Nobody reads while more happens than a ring keeps: 60 zones with 7 events each at a time.
+        let request = json!({"v": 1, "op": "zones.open", "device": "seq"});
+        let (mut other, mut sent) = (lab.control(), 0_u64);
+        let per_request = 60 * 7;
+        while sent * per_request < (1 << 18) + 10_000 {
+            assert!(other.ask(&request).get("ok").is_some());
+            sent += 1;
+        }
+        let (mut events, mut lost, mut first) = (0, 0, None);
+        loop {
+            let answer = control.ask(&json!({"v": 1, "op": "trace.read"}));
+            let answer = &answer["ok"];
+            lost += answer["lost"].as_u64().unwrap();
+            events += answer["entries"].as_u64().unwrap();
+            first.get_or_insert_with(|| answer["data"].as_str().unwrap()[52..54].to_owned());
+            if answer["more"] == false {
+                break;
+            }
+        }
+        assert!(lost > 0, "{sent} requests made {events} events");
+        assert_eq!(first.as_deref(), Some("4c"), "the letter of the first entry is not an L");
+        // The entry that says so is one of those that were counted.
+        assert_eq!(events - 1, 1 << 18);
+    }
+
+    #[test]
+    fn a_recording_is_replayed_in_virtual_time_the_same_way_each_time() {
+        let lab = Lab::up();
+        let recorder = lab.recorder("--device seq", "seq.trace");
+        lab.load(40);
+        interrupt(recorder);
+        for policy in ["plug", "qd1", "elevator"] {
+            let replay = || lab.ok(&format!("trace replay seq.trace --profile smr-30tb --policy {policy} --json"));
+            let (first, second) = (replay(), replay());
+            assert_eq!(first, second);
+            let report: Value = serde_json::from_str(&first).unwrap();
+            assert_eq!((&report["clock"], &report["policy"]), (&json!("virtual"), &json!(policy)));
+            let ops = &report["replayed"]["ops"];
+            assert_eq!((&ops["zone_open"]["count"], &ops["zone_open"]["errors"]), (&json!(20), &json!(0)), "{report}");
+        }
+        let text = lab.ok("trace replay seq.trace --profile null --speed max --depth 2");
+        assert!(
+            text.contains("seq replayed on simulated drive null") && text.contains("40 bios were left out"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn a_replay_on_a_real_stack_needs_leave_to_write() {
+        let mut lab = Lab::up();
+        let recorder = lab.recorder("--device seq", "seq.trace");
+        lab.load(40);
+        interrupt(recorder);
+        lab.daemon.take().map(|mut daemon| (daemon.kill(), daemon.wait()));
+        lab.fails("trace replay seq.trace --stack stack.toml --device seq", 2, "say --write");
+        let report = lab.json("trace replay seq.trace --stack stack.toml --device seq --write --speed max --json");
+        assert_eq!((&report["clock"], &report["replayed"]["ops"]["zone_close"]["count"]), (&json!("real"), &json!(20)));
+        lab.fails("trace replay seq.trace --stack stack.toml --device no --write", 2, "it has seq, mem");
+        lab.fails("trace replay seq.trace", 2, "--profile");
+        lab.fails("trace replay seq.trace --profile null --stack stack.toml --device seq", 2, "cannot be used with");
+    }
+}

@@ -116,6 +116,8 @@ impl<W: Write> Writer<W> {
         let mut writer = Self { to, pending: Vec::with_capacity(ENTRIES * ENTRY_BYTES), written: 0 };
         let devices: Vec<u8> = devices.iter().flat_map(device_bytes).collect();
         writer.chunk(DEVICES, &devices)?;
+        // A disk that is full says so before anything is lost, and whoever waits for the file sees that it has begun.
+        writer.to.flush()?;
         Ok(writer)
     }
 

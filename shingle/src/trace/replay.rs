@@ -195,15 +195,18 @@ pub fn simulate(script: Script, drive: Drive, options: PlayerOptions, watch: Wat
     loop {
         until = until.max(world.now()) + STEP;
         let ended = world.run(until);
+        if ended == Stop::Stuck {
+            return Err(JobError("a bio of the replay is lost in the simulated drive".into()));
+        }
+        // There is none before the drive has reported its zones.
         let Some(state) = world.actor::<Replay>(actor).and_then(Replay::player) else { continue };
         let player = state.map_err(|error| JobError(error.to_string()))?;
         let (done, all) = player.progress();
         show(done, all);
         match ended {
             Stop::Done => return Ok(Replayed::new(player)),
-            Stop::Stuck => return Err(JobError("a bio of the replay is lost in the simulated drive".into())),
-            Stop::Deadline if stop.load(Relaxed) => return Ok(Replayed::new(player)),
-            Stop::Deadline => {}
+            Stop::Deadline | Stop::Stuck if stop.load(Relaxed) => return Ok(Replayed::new(player)),
+            Stop::Deadline | Stop::Stuck => {}
         }
     }
 }
