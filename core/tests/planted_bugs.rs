@@ -1,0 +1,270 @@
+//! The checkers are checked: a bug is planted in a world, and the swarm has to find it, and name the promise that is broken.
+//! The same seeds pass without the bug.
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::fmt;
+use std::ops::Range;
+
+use shingle_core::block::{Bio, BlockDevice, Cx, DeviceId, Flags, Limits, Op, Payload, Status};
+use shingle_core::plug::{PlugOptions, ZonePlug};
+use shingle_core::sim::model::Rule;
+use shingle_core::sim::swarm::{MakePlug, Profile, SwarmOptions, Wrap, run, shorten};
+
+const SEEDS: u64 = 60;
+
+/// Runs all seeds with the bug; returns how many found it. Whatever is found must be one of `rules`.
+fn hunt(bug: &SwarmOptions, rules: &[Rule]) -> usize {
+    let failures: Vec<_> = (0..SEEDS).filter_map(|seed| run(seed, bug).err()).collect();
+    for failure in &failures {
+        assert!(rules.contains(&failure.violation.rule), "not a consequence of the bug: {failure}");
+    }
+    let seen: BTreeSet<Rule> = failures.iter().map(|failure| failure.violation.rule).collect();
+    println!("{} of {} seeds find it, as {seen:?}", failures.len(), SEEDS);
+    failures.len()
+}
+
+fn below(wrap: Wrap) -> SwarmOptions {
+    SwarmOptions { profile: Profile::All, below_plug: Some(wrap), ..SwarmOptions::default() }
+}
+
+#[test]
+fn without_a_bug_every_seed_passes() {
+    let options = SwarmOptions { profile: Profile::All, ..SwarmOptions::default() };
+    assert_eq!(hunt(&options, &[]), 0);
+}
+
+/// A device that changes something on the way down or up, and passes on the rest.
+struct Tampered<T> {
+    below: [DeviceId; 1],
+    limits: Limits,
+    tamper: T,
+}
+
+/// What it changes.
+trait Tamper: 'static {
+    /// A bio goes down; false: it is done at once.
+    fn down(&mut self, _bio: &mut Bio) -> bool {
+        true
+    }
+
+    /// A bio comes up.
+    fn up(&mut self, _bio: &mut Bio, status: Status) -> Status {
+        status
+    }
+}
+
+impl<T: Tamper> Tampered<T> {
+    fn boxed(below: DeviceId, limits: &Limits, tamper: T) -> Box<dyn BlockDevice> {
+        Box::new(Self { below: [below], limits: limits.clone(), tamper })
+    }
+}
+
+impl<T: Tamper> BlockDevice for Tampered<T> {
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    fn below(&self) -> &[DeviceId] {
+        &self.below
+    }
+
+    fn submit(&mut self, mut bio: Box<Bio>, cx: &mut Cx<'_>) {
+        if self.tamper.down(&mut bio) { cx.submit(self.below[0], bio, 0) } else { cx.complete(bio, Status::Ok) }
+    }
+
+    fn end_io(&mut self, mut bio: Box<Bio>, status: Status, _: u64, cx: &mut Cx<'_>) {
+        let status = self.tamper.up(&mut bio, status);
+        cx.complete(bio, status);
+    }
+
+    fn describe(&self, out: &mut dyn fmt::Write) -> fmt::Result {
+        out.write_str("planted bug")
+    }
+}
+
+/// A disk that answers a flush before anything is durable.
+struct EagerFlush;
+
+impl Tamper for EagerFlush {
+    fn down(&mut self, bio: &mut Bio) -> bool {
+        bio.op != Op::Flush
+    }
+}
+
+#[test]
+fn a_flush_that_ends_before_the_data_is_durable_is_found_after_a_loss_of_power() {
+    let found = hunt(&below(|id, limits| Tampered::boxed(id, limits, EagerFlush)), &[Rule::Durability]);
+    assert!(found >= 2, "{found}");
+}
+
+/// A disk that takes FUA and PREFLUSH for decoration.
+struct NoFua;
+
+impl Tamper for NoFua {
+    fn down(&mut self, bio: &mut Bio) -> bool {
+        bio.flags = bio.flags.without(Flags::FUA).without(Flags::PREFLUSH);
+        true
+    }
+}
+
+#[test]
+fn fua_that_is_ignored_is_found_after_a_loss_of_power() {
+    let found = hunt(&below(|id, limits| Tampered::boxed(id, limits, NoFua)), &[Rule::Durability]);
+    assert!(found >= 2, "{found}");
+}
+
+/// A disk whose every 50th read has a wrong word.
+struct BitRot(u32);
+
+impl Tamper for BitRot {
+    fn up(&mut self, bio: &mut Bio, status: Status) -> Status {
+        self.0 += u32::from(bio.op == Op::Read && status.is_ok());
+        if let (Op::Read, 0, Payload::Data(data)) = (bio.op, self.0 % 50, &bio.payload) {
+            data.write(data.len() / 2, &[0x55; 8]);
+        }
+        status
+    }
+}
+
+#[test]
+fn a_wrong_word_in_one_read_is_found() {
+    let found = hunt(&below(|id, limits| Tampered::boxed(id, limits, BitRot(0))), &[Rule::Data, Rule::Durability]);
+    assert!(found >= 30, "{found}");
+}
+
+/// A disk that says of a write that met a bad spot that it is done.
+struct Optimist;
+
+impl Tamper for Optimist {
+    fn up(&mut self, bio: &mut Bio, status: Status) -> Status {
+        if bio.op == Op::Write && status == Status::Medium { Status::Ok } else { status }
+    }
+}
+
+#[test]
+fn a_failed_write_that_is_reported_as_done_is_found() {
+    // The data is not there, or the pointer is not, or the next write does not fit.
+    let rules = [Rule::Data, Rule::Durability, Rule::Pointer, Rule::Order, Rule::Unexplained];
+    let found = hunt(&below(|id, limits| Tampered::boxed(id, limits, Optimist)), &rules);
+    assert!(found >= 2, "{found}");
+}
+
+/// A plug that does not hear of the 20th write that ends: what waits in that zone is never woken.
+struct Drowsy {
+    plug: ZonePlug,
+    writes: u32,
+}
+
+fn drowsy(below: DeviceId, limits: &Limits, options: PlugOptions) -> Box<dyn BlockDevice> {
+    Box::new(Drowsy { plug: ZonePlug::new(below, limits, options).unwrap(), writes: 0 })
+}
+
+impl BlockDevice for Drowsy {
+    fn limits(&self) -> &Limits {
+        self.plug.limits()
+    }
+
+    fn below(&self) -> &[DeviceId] {
+        self.plug.below()
+    }
+
+    fn attached(&mut self, cx: &mut Cx<'_>) {
+        self.plug.attached(cx);
+    }
+
+    fn submit(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
+        self.plug.submit(bio, cx);
+    }
+
+    fn end_io(&mut self, bio: Box<Bio>, status: Status, word: u64, cx: &mut Cx<'_>) {
+        let plain = bio.op == Op::Write && status.is_ok() && matches!(bio.payload, Payload::Data(_));
+        self.writes += u32::from(plain);
+        if plain && self.writes == 20 {
+            return cx.complete(bio, status);
+        }
+        self.plug.end_io(bio, status, word, cx);
+    }
+
+    fn on_event(&mut self, event: shingle_core::block::Event, cx: &mut Cx<'_>) {
+        self.plug.on_event(event, cx);
+    }
+
+    fn describe(&self, out: &mut dyn fmt::Write) -> fmt::Result {
+        self.plug.describe(out)
+    }
+}
+
+fn with_plug(plug: MakePlug) -> SwarmOptions {
+    SwarmOptions { profile: Profile::Plug, plug: Some(plug), ..SwarmOptions::default() }
+}
+
+#[test]
+fn a_wake_up_that_is_dropped_once_is_found_as_a_world_that_is_stuck() {
+    // An append that was emulated comes back as the write that it became.
+    let found = hunt(&with_plug(drowsy), &[Rule::Stuck, Rule::Completion]);
+    assert!(found >= 20, "{found}");
+}
+
+thread_local! {
+    /// Writes that failed at the disk, each with the sectors whose submitters were not told yet. The plug never is.
+    static FAILED: RefCell<Vec<(Range<u64>, u32)>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A plug that takes a write that failed for one that succeeded: its pointer goes on.
+struct Careless;
+
+impl Tamper for Careless {
+    fn up(&mut self, bio: &mut Bio, status: Status) -> Status {
+        let fails = bio.op == Op::Write && matches!(status, Status::Io | Status::Medium | Status::Target);
+        if fails {
+            FAILED.with_borrow_mut(|failed| failed.push((bio.sector.0..bio.end().0, bio.sectors)));
+            return Status::Ok;
+        }
+        status
+    }
+}
+
+/// Tells the submitter what the plug was not told.
+struct Confession;
+
+impl Tamper for Confession {
+    fn up(&mut self, bio: &mut Bio, status: Status) -> Status {
+        let is_write = matches!(bio.op, Op::Write | Op::ZoneAppend);
+        let lies_in = |failed: &Range<u64>| failed.start <= bio.sector.0 && bio.end().0 <= failed.end;
+        FAILED.with_borrow_mut(|all| {
+            let Some((_, left)) = all.iter_mut().find(|(failed, _)| is_write && lies_in(failed)) else { return status };
+            *left -= bio.sectors;
+            all.retain(|(_, left)| *left > 0);
+            Status::Io
+        })
+    }
+}
+
+#[test]
+fn a_pointer_that_is_advanced_on_failure_is_found_at_the_disk() {
+    let bug = SwarmOptions {
+        profile: Profile::Plug,
+        below_plug: Some(|id, limits| {
+            FAILED.take();
+            Tampered::boxed(id, limits, Careless)
+        }),
+        above_plug: Some(|id, limits| Tampered::boxed(id, limits, Confession)),
+        ..SwarmOptions::default()
+    };
+    let found = hunt(&bug, &[Rule::Order]);
+    assert!(found >= 2, "{found}");
+}
+
+#[test]
+fn a_failure_is_shortened_and_says_how_to_replay_it() {
+    let bug = with_plug(drowsy);
+    let failure = (0..SEEDS).find_map(|seed| run(seed, &bug).err()).expect("some seed finds the bug");
+    let (seed, first) = (failure.seed, failure.ops);
+    let shorter = shorten(failure, &bug);
+    assert!(shorter.ops <= first);
+    let text = shorter.to_string();
+    assert!(text.contains(&format!("shingle sim --seed {seed} --profile plug --ops {}", shorter.ops)), "{text}");
+    let again = run(seed, &SwarmOptions { ops: Some(shorter.ops), ..bug }).expect_err("it fails again");
+    assert_eq!(again.violation, shorter.violation);
+}
