@@ -32,25 +32,19 @@ struct Watched {
     lost: bool,
     /// The disk did something that it did not say, so the host may be wrong about the pointer.
     excused: bool,
-    /// When a command last came or went.
-    touched: u64,
 }
 
 /// A watch over the host.
 pub(super) struct Conduct {
     discipline: Discipline,
     zones: Vec<Watched>,
-    steps: u64,
-    reports: u32,
-    /// Since when a report has been in flight without a break.
-    reports_since: u64,
     complaint: Option<(Instant, String)>,
 }
 
 impl Conduct {
     pub fn new(zones: u32) -> Self {
         let zones = vec![Watched::default(); zones as usize];
-        Self { discipline: Discipline::None, zones, steps: 0, reports: 0, reports_since: 0, complaint: None }
+        Self { discipline: Discipline::None, zones, complaint: None }
     }
 
     pub fn expect(&mut self, discipline: Discipline) {
@@ -68,16 +62,9 @@ impl Conduct {
 
     /// A command comes.
     pub fn arrives(&mut self, bio: &Bio, geometry: &ZoneGeometry, now: Instant) {
-        self.steps += 1;
         match bio.op {
-            Op::ReportZones => {
-                if self.reports == 0 {
-                    self.reports_since = self.steps;
-                }
-                self.reports += 1;
-            }
             Op::ZoneResetAll => (0..self.zones.len() as u32).for_each(|zone| self.enters(ZoneNo(zone), bio, now)),
-            Op::Read | Op::Flush | Op::Discard => {}
+            Op::Read | Op::Flush | Op::Discard | Op::ReportZones => {}
             _ => {
                 let zone = geometry.zone_of(bio.sector);
                 if geometry.kind(zone) == ZoneKind::Sequential {
@@ -102,14 +89,11 @@ impl Conduct {
         if self.discipline == Discipline::InOrder && is_write && was.lost {
             self.complain(now, zone, bio, "came after a failed write, and nothing told where the pointer is");
         }
-        let watched = &mut self.zones[zone.index()];
-        *watched.count(bio.op) += 1;
-        watched.touched = self.steps;
+        *self.zones[zone.index()].count(bio.op) += 1;
     }
 
     /// A command goes.
     pub fn leaves(&mut self, bio: &Bio, zone: Option<ZoneNo>, status: Status) {
-        self.steps += 1;
         match (bio.op, zone) {
             (Op::ReportZones, _) => self.reported(status),
             (Op::ZoneResetAll, _) => {
@@ -121,10 +105,8 @@ impl Conduct {
     }
 
     fn exits(&mut self, zone: ZoneNo, op: Op, status: Status) {
-        let touched = self.steps;
         let watched = &mut self.zones[zone.index()];
         *watched.count(op) -= 1;
-        watched.touched = touched;
         match op {
             Op::Write | Op::WriteZeroes => watched.lost |= !status.is_ok() && !leaves_pointer_alone(status),
             Op::ZoneReset | Op::ZoneFinish | Op::ZoneResetAll if status.is_ok() => {
@@ -134,15 +116,11 @@ impl Conduct {
         }
     }
 
-    /// The host learns zones in which nothing happened while reports were under way; all others it may go on to doubt.
+    /// The host may learn its pointers from this, and need not: more may be waiting for the zone than the disk can see. So it
+    /// may write again, and an excuse holds.
     fn reported(&mut self, status: Status) {
-        self.reports -= 1;
         if status.is_ok() {
-            for watched in &mut self.zones {
-                let busy = watched.writes + watched.appends + watched.managed > 0;
-                watched.lost = false;
-                watched.excused &= busy || watched.touched >= self.reports_since;
-            }
+            self.zones.iter_mut().for_each(|watched| watched.lost = false);
         }
     }
 
