@@ -10,6 +10,7 @@ mod output;
 mod remote;
 mod reproduce;
 mod shells;
+mod sim;
 mod status;
 mod trace;
 mod up;
@@ -41,6 +42,7 @@ enum Command {
     Bench(Box<bench::BenchArgs>),
     Trace(trace::TraceArgs),
     Reproduce(reproduce::ReproduceArgs),
+    Sim(sim::SimArgs),
     Completions(shells::CompletionsArgs),
     Man(shells::ManArgs),
 }
@@ -60,6 +62,7 @@ pub fn main() -> ExitCode {
         Command::Bench(args) => bench::run(*args),
         Command::Trace(args) => trace::run(&args),
         Command::Reproduce(args) => reproduce::run(&args),
+        Command::Sim(args) => sim::run(&args),
         Command::Completions(args) => shells::completions(&args),
         Command::Man(args) => shells::man(&args),
     };

@@ -1,0 +1,264 @@
+//! `shingle sim`: random worlds by their seeds, on as many threads as asked for.
+
+use std::fmt::Write;
+use std::num::NonZeroU32;
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::{Value, json};
+use shingle_core::sim::swarm::{self, Failure, Profile, Report, SwarmOptions};
+
+use super::{CliError, output};
+
+/// Failures that are shortened and printed; the others are only counted.
+const SHOWN: usize = 5;
+
+/// Break power, zones and commands of simulated disks, and check every promise
+///
+/// A seed draws a zoned disk, a stack on it, its users and what goes wrong. The same seed does the same on every machine,
+/// byte for byte, so a failure is replayed by its number. See docs/testing-by-simulation.md.
+#[derive(Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct SimArgs {
+    /// One seed
+    #[arg(long, conflicts_with = "seeds")]
+    seed: Option<u64>,
+    /// Seeds from the first to before the second
+    #[arg(long, value_name = "A..B", value_parser = parse_seeds, default_value = "0..1000")]
+    seeds: Range<u64>,
+    /// What is looked at most: plug, append, zones, all
+    #[arg(long, default_value = Profile::default().name(), value_parser = parse_profile)]
+    profile: Profile,
+    /// File for the trace of one seed: every hop of every bio
+    #[arg(long, value_name = "FILE", requires = "seed")]
+    trace: Option<PathBuf>,
+    /// Threads
+    #[arg(long, default_value = "1")]
+    jobs: NonZeroU32,
+    /// Most requests of a seed: cuts its run short without changing it
+    #[arg(long)]
+    ops: Option<u64>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  shingle sim                                  a thousand worlds of plugs
+  shingle sim --profile all --seeds 0..100000 --jobs 8
+  shingle sim --seed 47 --trace sim.trace      one world, hop by hop
+
+Exit code: 0 if every promise was kept, 1 if one was broken; the replay command is printed with it.";
+
+fn parse_seeds(text: &str) -> Result<Range<u64>, String> {
+    let bounds = text.split_once("..").and_then(|(a, b)| Some(a.parse().ok()?..b.parse().ok()?));
+    bounds.filter(|range: &Range<u64>| !range.is_empty()).ok_or_else(|| "write two numbers, as in 0..1000".into())
+}
+
+fn parse_profile(text: &str) -> Result<Profile, String> {
+    let known = || Profile::ALL.map(Profile::name).join(", ");
+    Profile::ALL.into_iter().find(|profile| profile.name() == text).ok_or_else(|| format!("use one of: {}", known()))
+}
+
+/// Runs the command.
+pub fn run(args: &SimArgs) -> Result<(), CliError> {
+    let seeds = args.seed.map_or(args.seeds.clone(), |seed| seed..seed.saturating_add(1));
+    let options =
+        SwarmOptions { profile: args.profile, ops: args.ops, trace: args.trace.is_some(), ..SwarmOptions::default() };
+    let began = Instant::now();
+    let mut tally = sweep(&seeds, &options, args.jobs.get());
+    tally.real = began.elapsed();
+    if let Some(path) = &args.trace {
+        let text = tally.trace.take().unwrap_or_default();
+        std::fs::write(path, text)
+            .map_err(|error| CliError::Failed(format!("cannot write the trace to {}: {error}", path.display())))?;
+    }
+    if args.json {
+        output::print_json(&tally.json(args.profile))?
+    } else {
+        output::print(&tally.text())?
+    }
+    let failures = tally.failures();
+    if failures.is_empty() {
+        return Ok(());
+    }
+    eprint!("{failures}");
+    Err(CliError::Silent)
+}
+
+/// What all seeds did together.
+#[derive(Default)]
+struct Tally {
+    seeds: u64,
+    ops: u64,
+    cuts: u64,
+    faults: u64,
+    events: u64,
+    virtual_ns: u64,
+    /// The traces of all seeds in one number, whatever their order.
+    sum: u64,
+    failed: Vec<Failure>,
+    trace: Option<String>,
+    real: Duration,
+}
+
+fn sweep(seeds: &Range<u64>, options: &SwarmOptions, jobs: u32) -> Tally {
+    // On anything but a terminal the bar draws nothing.
+    let bar = ProgressBar::new(seeds.end - seeds.start);
+    if let Ok(style) =
+        ProgressStyle::with_template("simulating {bar:40} {pos}/{len} seeds ({per_sec}, {eta} left){msg}")
+    {
+        bar.set_style(style);
+    }
+    let next = AtomicU64::new(seeds.start);
+    let (done, results) = mpsc::channel();
+    let mut tally = Tally::default();
+    thread::scope(|scope| {
+        for _ in 0..jobs {
+            let (next, done) = (&next, done.clone());
+            scope.spawn(move || {
+                while let Ok(seed) = next.fetch_update(Relaxed, Relaxed, |seed| (seed < seeds.end).then(|| seed + 1)) {
+                    if done.send(swarm::run(seed, options)).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        drop(done);
+        for result in results {
+            bar.inc(1);
+            tally.add(result);
+            if !tally.failed.is_empty() {
+                bar.set_message(format!(", {} failed", tally.failed.len()));
+            }
+        }
+    });
+    bar.finish_and_clear();
+    tally.failed.sort_by_key(|failure| failure.seed);
+    for failure in tally.failed.iter_mut().take(SHOWN) {
+        *failure = *swarm::shorten(Box::new(failure.clone()), options);
+    }
+    if let Some(trace) = tally.failed.first_mut().and_then(|failure| failure.trace.take()) {
+        tally.trace = Some(trace);
+    }
+    tally
+}
+
+impl Tally {
+    fn add(&mut self, result: Result<Report, Box<Failure>>) {
+        self.seeds += 1;
+        match result {
+            Err(failure) => self.failed.push(*failure),
+            Ok(Report { ops, cuts, faults, virtual_time, events, sum, trace }) => {
+                self.ops += ops;
+                self.cuts += cuts;
+                self.faults += faults;
+                self.events += events;
+                self.virtual_ns += virtual_time.as_nanos();
+                self.sum ^= sum;
+                self.trace = trace;
+            }
+        }
+    }
+
+    fn text(&self) -> String {
+        let seconds = |time: f64| format!("{time:.1} s");
+        let row = [
+            self.seeds.to_string(),
+            self.failed.len().to_string(),
+            self.ops.to_string(),
+            self.cuts.to_string(),
+            self.faults.to_string(),
+            self.events.to_string(),
+            seconds(self.virtual_ns as f64 / 1e9),
+            seconds(self.real.as_secs_f64()),
+            format!("{:016x}", self.sum),
+        ];
+        let header = ["SEEDS", "FAILED", "REQUESTS", "POWER CUTS", "FAULTS", "HOPS", "VIRTUAL", "REAL", "TRACE SUM"];
+        output::table(&header, &[0, 1, 2, 3, 4, 5, 6, 7], [row.to_vec()])
+    }
+
+    fn json(&self, profile: Profile) -> Value {
+        let failure = |failure: &Failure| {
+            json!({
+                "seed": failure.seed,
+                "rule": format!("{:?}", failure.violation.rule),
+                "what": failure.violation.what,
+                "at_ns": failure.violation.at.0,
+                "life": failure.life,
+                "ops": failure.ops,
+                "world": failure.scenario,
+                "replay": failure.replay(),
+            })
+        };
+        json!({
+            "profile": profile.name(),
+            "seeds": self.seeds,
+            "ops": self.ops,
+            "power_cuts": self.cuts,
+            "faults": self.faults,
+            "events": self.events,
+            "virtual_ns": self.virtual_ns,
+            "real_ns": self.real.as_nanos() as u64,
+            "sum": format!("{:016x}", self.sum),
+            "failures": self.failed.iter().map(failure).collect::<Vec<_>>(),
+        })
+    }
+
+    /// What is said of broken promises; nothing if there are none.
+    fn failures(&self) -> String {
+        let mut text = String::new();
+        for failure in self.failed.iter().take(SHOWN) {
+            let _ = writeln!(text, "error: {failure}");
+        }
+        let more = self.failed.len().saturating_sub(SHOWN);
+        if more > 0 {
+            let _ = writeln!(text, "error: {more} more seeds fail");
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use shingle_core::sim::model::{Rule, Violation};
+
+    fn failure(seed: u64) -> Box<Failure> {
+        let at = shingle_core::time::Instant(1_500);
+        Box::new(Failure {
+            seed,
+            profile: Profile::Zones,
+            violation: Violation { rule: Rule::Data, at, what: "zone 3 sector 1 reads as Garbage".into() },
+            life: 2,
+            ops: 77,
+            scenario: "a small world".into(),
+            trace: None,
+        })
+    }
+
+    #[test]
+    fn a_failure_is_printed_with_its_replay_command_and_the_rest_is_counted() {
+        let mut tally = Tally::default();
+        (0..7).for_each(|seed| tally.add(Err(failure(seed))));
+        let text = tally.failures();
+        assert!(text.contains("shingle sim --seed 4 --profile zones --ops 77"), "{text}");
+        assert!(text.contains("zone 3 sector 1 reads as Garbage") && text.contains("2 more seeds fail"), "{text}");
+        assert_eq!(tally.json(Profile::Zones)["failures"][6]["seed"], 6);
+    }
+
+    #[test]
+    fn seeds_are_two_numbers() {
+        assert_eq!(parse_seeds("3..7"), Ok(3..7));
+        for wrong in ["", "3", "3..", "7..3", "3..3", "-1..4"] {
+            assert!(parse_seeds(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! `shingle sim` as users run it.
+
+use std::process::Command;
+
+use serde_json::Value;
+
+/// Runs the program; exit code, stdout and stderr.
+fn sim(words: &str) -> (i32, String, String) {
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_shingle")).arg("sim").args(words.split_whitespace()).output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (output.status.code().unwrap_or(-1), text(output.stdout), text(output.stderr))
+}
+
+fn json(words: &str) -> Value {
+    let (code, stdout, stderr) = sim(&format!("{words} --json"));
+    assert_eq!(code, 0, "{stderr}");
+    serde_json::from_str(&stdout).unwrap()
+}
+
+#[test]
+fn a_range_of_seeds_is_summed_up_and_jobs_do_not_change_what_happens() {
+    let (one, two) = (json("--seeds 0..20 --profile all"), json("--seeds 0..20 --profile all --jobs 2"));
+    assert_eq!(one["seeds"], 20);
+    assert!(one["ops"].as_u64() > Some(2000) && one["failures"].as_array().is_some_and(Vec::is_empty), "{one}");
+    for same in ["ops", "power_cuts", "faults", "events", "virtual_ns", "sum"] {
+        assert_eq!(one[same], two[same], "{same}");
+    }
+    let (code, stdout, _) = sim("--seeds 0..3");
+    assert_eq!(code, 0);
+    assert!(stdout.contains("POWER CUTS") && stdout.lines().count() == 2, "{stdout}");
+}
+
+#[test]
+fn the_trace_of_a_seed_is_the_same_bytes_every_time() {
+    let path = |n: u32| std::env::temp_dir().join(format!("shingle-sim-{}-{n}.trace", std::process::id()));
+    let trace = |n: u32| {
+        let (code, _, stderr) = sim(&format!("--seed 5 --ops 200 --trace {}", path(n).display()));
+        assert_eq!(code, 0, "{stderr}");
+        let text = std::fs::read(path(n)).unwrap();
+        std::fs::remove_file(path(n)).unwrap();
+        text
+    };
+    let first = trace(1);
+    assert!(first.len() > 10_000 && first == trace(2));
+}
+
+#[test]
+fn a_wrong_command_line_says_what_to_write() {
+    for (words, says) in [
+        ("--seeds 7..3", "0..1000"),
+        ("--profile fast", "plug, append, zones, all"),
+        ("--trace x", "--seed"),
+        ("--seed 1 --seeds 1..2", "cannot be used with"),
+    ] {
+        let (code, _, stderr) = sim(words);
+        assert!(code == 2 && stderr.contains(says), "{words}: {code} {stderr}");
+    }
+}
