@@ -18,7 +18,7 @@ use shingle_core::time::{Duration, Instant};
 
 use super::host::{FilesHost, files_host, host};
 use super::outcome::{Ours, ProfileFacts};
-use super::plan::{Device, Experiment, Load, Policy};
+use super::plan::{Device, Experiment, Load};
 use super::published::Unit;
 use crate::config::add_plug;
 use crate::profile::{Model, Profile};
@@ -49,7 +49,7 @@ pub fn can_run(experiment: &Experiment) -> bool {
 /// write is a page for each 4 KiB of it, so large ones are sent as they are.
 const PAGES: u32 = 128;
 
-/// How the plug of an experiment is told: a kernel's path merges within its limits, our own within the drive's.
+/// How the plug of an experiment is told.
 fn path_options(experiment: &Experiment) -> PlugOptions {
     let options = experiment.policy.options();
     let block_bytes = match experiment.load {
@@ -58,16 +58,14 @@ fn path_options(experiment: &Experiment) -> PlugOptions {
         Load::SharedZones { .. } | Load::BufferedFiles { .. } => 1 << 20,
     };
     let segments = (PAGES * 4096 / block_bytes).max(1);
-    match experiment.policy {
-        Policy::Elevator => options,
-        _ => PlugOptions { max_segments: options.max_segments.min(segments), ..options },
-    }
+    PlugOptions { max_segments: options.max_segments.min(segments), ..options }
 }
 
 /// What an adapter that takes 1 MiB takes, in sectors.
 const ONE_MIB: u32 = (1 << 20) / 512;
 
-/// fio's random writes came from several jobs: on null_blk they reached 2.3 million a second where one job reaches 0.7.
+/// fio's random writes came from several jobs: on null_blk they reached 2.3 million a second where one job reaches 0.7. The
+/// jobs' region is as many zones as the drive may have open.
 const RANDOM_JOBS: u32 = 8;
 
 /// Virtual time between two looks at the stop flag.
@@ -129,8 +127,9 @@ impl Lab {
 
     fn files(&self, experiment: &Experiment) -> FileOptions {
         let (ramp, runtime) = self.times(experiment);
-        let FilesHost { host, gap } = files_host();
-        FileOptions { ramp, runtime, host, gap, ..FileOptions::default() }
+        let FilesHost { host, gap, retry } =
+            files_host(experiment.host, experiment.load == Load::AppendFiles { emulated: true });
+        FileOptions { ramp, runtime, host, gap, retry, ..FileOptions::default() }
     }
 
     fn fio(&self, experiment: &Experiment) -> Result<FioOptions, String> {
@@ -150,7 +149,8 @@ impl Lab {
         Ok(match experiment.load {
             Load::Sequential { block_bytes, depth } => options(Pattern::Sequential, block_bytes, depth),
             Load::RandomZones { block_bytes, depth } => {
-                FioOptions { jobs: RANDOM_JOBS, ..options(Pattern::RandomZones, block_bytes, depth) }
+                let zones = self.max_open(experiment.device);
+                FioOptions { jobs: RANDOM_JOBS, zones, ..options(Pattern::RandomZones, block_bytes, depth) }
             }
             Load::SharedZones { zones } => {
                 FioOptions { jobs: 16, zones: Some(zones), ..options(Pattern::RandomZones, 1 << 20, 32) }

@@ -85,12 +85,10 @@ impl Policy {
 /// Whose path a command takes from the submitter to the device: each costs the host another time per command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Host {
-    /// mq-deadline with zone write locking.
-    LockingScheduler,
-    /// mq-deadline below zone write plugging.
-    Scheduler,
-    /// No scheduler.
-    NoScheduler,
+    /// A kernel with zone write locking in its scheduler.
+    Locking,
+    /// A kernel with zone write plugging. Whether a scheduler is below makes no difference that a row of the old kernel tells.
+    Plugging,
     /// Ours: the stack is in the process that submits.
     Ours,
 }
@@ -335,10 +333,10 @@ fn cells_beside(published: &Cell) -> Vec<Cell> {
 /// The systems of the first publication, in its words.
 fn zwp_system(kernel: &str, scheduler: &str) -> Option<(Policy, Host)> {
     match (kernel, scheduler) {
-        ("baseline", "mq-deadline") => Some((Policy::ZoneLock, Host::LockingScheduler)),
-        ("baseline-next", "mq-deadline") => Some((Policy::ZoneLockUnmerged, Host::LockingScheduler)),
-        ("zwp", "mq-deadline") => Some((Policy::Plug, Host::Scheduler)),
-        ("zwp", "none") => Some((Policy::Plug, Host::NoScheduler)),
+        ("baseline", "mq-deadline") => Some((Policy::ZoneLock, Host::Locking)),
+        ("baseline-next", "mq-deadline") => Some((Policy::ZoneLockUnmerged, Host::Locking)),
+        ("zwp", "mq-deadline") => Some((Policy::Plug, Host::Plugging)),
+        ("zwp", "none") => Some((Policy::Plug, Host::Plugging)),
         _ => None,
     }
 }
@@ -346,8 +344,8 @@ fn zwp_system(kernel: &str, scheduler: &str) -> Option<(Policy, Host)> {
 /// The systems of the second one.
 fn qd1_system(kernel: &str) -> Option<(Policy, Host)> {
     match kernel {
-        "baseline" => Some((Policy::Plug, Host::Scheduler)),
-        "patched" => Some((Policy::Qd1, Host::Scheduler)),
+        "baseline" => Some((Policy::Plug, Host::Plugging)),
+        "patched" => Some((Policy::Qd1, Host::Plugging)),
         _ => None,
     }
 }
