@@ -71,6 +71,8 @@ pub struct Link {
     pub rate: f64,
     /// Time the controller spends on a command beside its data.
     pub command: Duration,
+    /// Time from an answer until it takes the next command.
+    pub recovery: Duration,
     /// Commands at the disk at once (NCQ); more wait outside.
     pub depth: u32,
 }
@@ -82,7 +84,7 @@ pub struct Cache {
     pub write_back: bool,
     /// Unwritten data that is kept, in bytes. The zones that are being written share it equally.
     pub bytes: u64,
-    /// The least share of a zone, in bytes.
+    /// The unit in which long writes come in, in bytes; also the least share of a zone.
     pub segment_bytes: u64,
     /// Unwritten commands that are kept.
     pub entries: u32,
@@ -93,10 +95,14 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// Most sectors of a write that come in before the next one has its turn, while `zones` are written: whole 4 KiB.
+    /// Sectors of a write that come in before the next one has its turn, while `zones` are written.
     pub(super) fn share(&self, zones: usize) -> u32 {
-        let bytes = (self.bytes / zones.max(1) as u64).max(self.segment_bytes);
-        (bytes / 4096 * 8).min(u64::from(u32::MAX)) as u32
+        (self.bytes / zones.max(1) as u64 / 512).min(u64::from(u32::MAX)) as u32
+    }
+
+    /// The unit in which long writes come in: whole 4 KiB.
+    pub(super) fn segment_sectors(&self) -> u32 {
+        (self.segment_bytes / 4096 * 8).min(u64::from(u32::MAX)) as u32
     }
 
     /// Whether a head that has been reading ahead for `time`, at `rate`, has not stopped yet.
@@ -135,7 +141,12 @@ impl SmrConfig {
                 average: Duration::from_micros(8_200),
                 full: Duration::from_micros(16_000),
             },
-            link: Link { rate: 560e6, command: Duration::from_micros(22), depth: 32 },
+            link: Link {
+                rate: 560e6,
+                command: Duration::from_micros(20),
+                recovery: Duration::from_micros(3),
+                depth: 32,
+            },
             cache: Cache {
                 write_back: true,
                 bytes: 8 << 20,
@@ -202,7 +213,7 @@ impl SmrConfig {
             (positive(self.link.rate), "link rate", "more than 0"),
             (self.link.depth > 0, "link depth", "at least 1"),
             (self.cache.segment_bytes >= 4096, "cache segment", "at least 4096 bytes"),
-            (self.cache.segment_bytes <= self.cache.bytes, "cache segment", "at most the cache"),
+            (self.cache.segment_bytes <= self.cache.bytes, "cache segment", "at most the size of the cache"),
             (self.cache.entries > 0, "cache entries", "at least 1"),
         ];
         match checks.into_iter().find(|(fine, ..)| !fine) {

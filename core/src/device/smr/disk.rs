@@ -41,6 +41,8 @@ pub struct SmrDisk {
     pub(super) chores: VecDeque<Command>,
     pub(super) cache: DirtyCache,
     pub(super) link: Option<LinkJob>,
+    /// Until then the controller takes no command.
+    link_free: Instant,
     pub(super) media: Option<MediaJob>,
     pub(super) head: Head,
     last: Last,
@@ -60,6 +62,8 @@ pub(super) struct Command {
     pub missing: u32,
     /// Of a write: the sectors that are in the cache, or beyond.
     pub taken: u32,
+    /// Of those, the sectors that came in since its turn began.
+    pub turn: u32,
 }
 
 impl Command {
@@ -131,6 +135,7 @@ impl SmrDisk {
             chores: VecDeque::new(),
             cache: DirtyCache::new(config.cache),
             link: None,
+            link_free: Instant::ZERO,
             media: None,
             head: Head { next: Sector::ZERO, free_at: Instant::ZERO },
             last: Last::Other,
@@ -181,7 +186,7 @@ impl BlockDevice for SmrDisk {
         match self.take_effect(&mut bio) {
             Ok(Effect { missing, before }) => {
                 self.numbers += 1;
-                self.enqueue(Command { bio, number: self.numbers, void: false, before, missing, taken: 0 });
+                self.enqueue(Command { bio, number: self.numbers, void: false, before, missing, taken: 0, turn: 0 });
                 self.work(cx);
             }
             Err(status) => cx.complete(bio, status),
@@ -379,10 +384,10 @@ impl SmrDisk {
     }
 
     fn start_link(&mut self, cx: &mut Cx<'_>) {
-        if self.link.is_some() {
+        if self.link.is_some() || self.link_free > cx.now() {
             return;
         }
-        let Some(work) = self.answers.pop_front().map(LinkWork::Answer).or_else(|| self.next_piece()) else { return };
+        let Some(work) = self.answers.pop_front().map(LinkWork::Answer).or_else(|| self.next_segment()) else { return };
         let done = cx.now() + self.link_time(&work);
         cx.wake_at(done, 0);
         self.link = Some(LinkJob { done, work });
@@ -398,19 +403,26 @@ impl SmrDisk {
         Duration(overhead.0 + (f64::from(sectors) * 512.0 / self.config.link.rate * 1e9) as u64)
     }
 
-    /// The next piece of a write, if the cache has room for it. The zones that are being written share the cache: a long
-    /// command among many comes in pieces, in turn with the others.
-    fn next_piece(&mut self) -> Option<LinkWork> {
-        let geometry = self.zones.geometry();
-        let arriving = self.writes.iter().map(|command| geometry.zone_of(command.bio.sector));
-        let share = self.config.cache.share(self.cache.zones_with(arriving));
-        let next = (0..self.writes.len()).find(|index| self.may_come_in(&self.writes[*index]))?;
-        let rest = &self.writes[next].rest();
-        let sectors = ((rest.end - rest.start) as u32).min(share);
+    /// The next segment of a write, if the cache has room for it.
+    fn next_segment(&mut self) -> Option<LinkWork> {
+        let next = self.choose_write()?;
+        let rest = self.writes[next].rest();
+        let sectors = ((rest.end - rest.start) as u32).min(self.config.cache.segment_sectors());
         if !self.cache.reserve(sectors) {
             return None;
         }
         self.writes.remove(next).map(|command| LinkWork::Write(command, sectors))
+    }
+
+    /// The next write in turn.
+    fn choose_write(&self) -> Option<usize> {
+        (0..self.writes.len()).find(|index| self.may_come_in(&self.writes[*index]))
+    }
+
+    /// The zones that are being written share the cache: a long command among many comes in by turns with the others.
+    fn share(&self) -> u32 {
+        let arriving = self.writes.iter().map(|command| self.zones.geometry().zone_of(command.bio.sector));
+        self.config.cache.share(self.cache.zones_with(arriving))
     }
 
     /// Not before an older write to the same zone; and one that needs a flush first has to find the cache clean, and lets
@@ -428,13 +440,28 @@ impl SmrDisk {
     fn end_link(&mut self, work: LinkWork, cx: &mut Cx<'_>) {
         match work {
             LinkWork::Answer(command) => {
+                self.recover(cx);
                 if matches!(command.bio.op, Op::Read | Op::Write) {
                     self.leave_queue();
                 }
                 cx.complete(command.bio, Status::Ok);
             }
-            LinkWork::Write(command, sectors) => self.cache_piece(command, sectors, cx),
+            LinkWork::Write(command, sectors) => self.cache_segment(command, sectors, cx),
         }
+    }
+
+    /// A write of which more is to come in goes on, or back to the end of the line if its turn is over.
+    fn take_turns(&mut self, mut command: Command) {
+        if command.turn < self.share() {
+            return self.writes.push_front(command);
+        }
+        command.turn = 0;
+        self.writes.push_back(command);
+    }
+
+    fn recover(&mut self, cx: &mut Cx<'_>) {
+        self.link_free = cx.now() + self.config.link.recovery;
+        cx.wake_at(self.link_free, 0);
     }
 
     fn leave_queue(&mut self) {
@@ -442,16 +469,20 @@ impl SmrDisk {
         self.admit();
     }
 
-    fn cache_piece(&mut self, mut command: Command, sectors: u32, cx: &mut Cx<'_>) {
+    fn cache_segment(&mut self, mut command: Command, sectors: u32, cx: &mut Cx<'_>) {
         let start = command.rest().start;
         let zone = self.zones.geometry().zone_of(start);
-        let piece = |before: &Data| before.slice(command.taken as usize * 512, sectors as usize * 512);
-        let before = command.before.as_ref().map(piece);
+        let part = |before: &Data| before.slice(command.taken as usize * 512, sectors as usize * 512);
+        let before = command.before.as_ref().map(part);
         command.taken += sectors;
+        command.turn += sectors;
+        if command.taken == command.bio.sectors {
+            self.recover(cx);
+        }
         let (number, void) = (command.number, command.void);
         let mut waiter = None;
         if command.taken < command.bio.sectors {
-            self.writes.push_back(command);
+            self.take_turns(command);
         } else if command.bio.flags.has(Flags::FUA) || !self.config.cache.write_back {
             waiter = Some(command.bio);
         } else {
