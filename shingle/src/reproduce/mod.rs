@@ -25,6 +25,7 @@ mod run;
 
 pub use goals::{Goal, goals};
 pub use json::{from_json, to_json};
+pub use model::Lab;
 pub use outcome::{CellOutcome, ClassSummary, Ours, ProfileFacts, Report, TableOutcome, cell_name};
 pub use page::to_html;
 pub use plan::{Cell, Class, Device, Experiment, Host, Load, PlannedTable, Policy, Publication, plan};

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use shingle_core::block::{DeviceId, Stack};
@@ -13,6 +14,7 @@ use shingle_core::plug::{Append, PlugOptions};
 use shingle_core::sim::workload::Tally;
 use shingle_core::sim::workload::files::{FileOptions, FileWriter};
 use shingle_core::sim::workload::fio::{Fio, FioOptions, Pattern};
+use shingle_core::sim::workload::xfs::{Xfs, XfsOptions};
 use shingle_core::sim::{Actor, Stop, World};
 use shingle_core::time::{Duration, Instant};
 
@@ -38,11 +40,6 @@ fn profile_of(device: Device) -> Option<&'static str> {
         Device::Smr26 => Some("smr-26tb"),
         Device::Smr30 { .. } => Some("smr-30tb"),
     }
-}
-
-/// Whether all that an experiment needs is there.
-pub fn can_run(experiment: &Experiment) -> bool {
-    !matches!(experiment.load, Load::BufferedFiles { .. })
 }
 
 /// Pages of a command that the kernel puts together of several writes (`BLK_MAX_SEGMENTS` in `include/linux/blkdev.h`). A
@@ -83,6 +80,12 @@ impl Lab {
         Ok(Self { profiles, seed, quick })
     }
 
+    /// Lets `profile` stand for the drive of the same name: to try other parameters.
+    pub fn replace(&mut self, profile: Profile) {
+        let shipped = self.profiles.get_mut(profile.name.as_str());
+        shipped.into_iter().for_each(|place| *place = profile.clone());
+    }
+
     /// What the models are made from.
     pub fn facts(&self) -> Vec<ProfileFacts> {
         let facts = |profile: &Profile| ProfileFacts {
@@ -110,6 +113,10 @@ impl Lab {
                 let writer = FileWriter::new(top, self.files(experiment));
                 run_to_end(&mut world, writer, stop)?.map(|writer| writer.tally.clone())
             }
+            Load::BufferedFiles { least_mib, most_mib } => {
+                let xfs = Xfs::new(top, self.buffered(experiment, least_mib.into()..=most_mib.into()));
+                run_to_end(&mut world, xfs, stop)?.map(|xfs| xfs.tally.clone())
+            }
             _ => run_to_end(&mut world, Fio::new(top, self.fio(experiment)?), stop)?.map(|fio| fio.writes().clone()),
         };
         tally.map(|tally| figures(&tally, unit, world.now())).transpose()
@@ -130,6 +137,13 @@ impl Lab {
         let FilesHost { host, gap, retry } =
             files_host(experiment.host, experiment.load == Load::AppendFiles { emulated: true });
         FileOptions { ramp, runtime, host, gap, retry, ..FileOptions::default() }
+    }
+
+    fn buffered(&self, experiment: &Experiment, file_mib: RangeInclusive<u64>) -> XfsOptions {
+        const MIB: u64 = (1 << 20) / 512;
+        let (ramp, runtime) = self.times(experiment);
+        let file_sectors = file_mib.start() * MIB..=file_mib.end() * MIB;
+        XfsOptions { file_sectors, ramp, runtime, seed: self.seed, ..XfsOptions::default() }
     }
 
     fn fio(&self, experiment: &Experiment) -> Result<FioOptions, String> {
