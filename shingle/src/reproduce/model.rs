@@ -134,8 +134,8 @@ impl Lab {
 
     fn files(&self, experiment: &Experiment) -> FileOptions {
         let (ramp, runtime) = self.times(experiment);
-        let FilesHost { host, gap, retry } =
-            files_host(experiment.host, experiment.load == Load::AppendFiles { emulated: true });
+        let emulated = experiment.load == Load::AppendFiles { emulated: true };
+        let FilesHost { host, gap, retry } = files_host(experiment.host, emulated);
         FileOptions { ramp, runtime, host, gap, retry, ..FileOptions::default() }
     }
 
