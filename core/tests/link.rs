@@ -195,10 +195,8 @@ fn lost_bios_keep_their_place_in_the_depth_until_they_are_given_up() {
     bench.run_out();
     assert_eq!((bench.back.len(), bench.link().lost()), (0, 2));
     let mut held = 0;
-    bench.stack.device::<Link>(bench.link).map(|link| {
-        use shingle_core::block::BlockDevice;
-        link.held(&mut |_| held += 1);
-    });
+    let link = bench.stack.device::<Link>(bench.link).expect("the link is where it was put");
+    shingle_core::block::BlockDevice::held(link, &mut |_| held += 1);
     assert!(held >= 4, "the report of what is stuck shows them: {held}");
 }
 
