@@ -13,16 +13,21 @@ use shingle_core::sim::workload::fio::{Fio, FioOptions, Host, Pattern};
 use shingle_core::sim::{Actor, Stop, World};
 use shingle_core::time::{Duration, Instant};
 
-/// The machine of the tables: a thread spends 5.13 us on a small write (seqw4K16, baseline), and 1.5 us to wake if it slept
-/// until a write was done, which is a guess. How the 5.13 us are divided changes nothing.
-const HOST: Host =
-    Host { submit: Duration(2_500), complete: Duration(2_630), rouse: WAKE, hop: Duration::ZERO, wake: WAKE };
-const WAKE: Duration = Duration(1_500);
+/// The machine of the tables, as `shingle reproduce` has it: a thread spends 5.13 us on a small write (seqw4K16, baseline),
+/// and half a microsecond to wake if it slept until a write was done, which is a guess. How the 5.13 us are divided changes
+/// nothing.
+const HOST: Host = Host {
+    submit: Duration(2_500),
+    complete: Duration(2_630),
+    rouse: Duration(500),
+    hop: Duration::ZERO,
+    wake: Duration(500),
+};
 
-/// Zone write plugging sends from a work item what has waited: it has to wake, and then the job has to wake again. The old
-/// kernel's way of doing that is in the 5.13 us.
+/// Zone write plugging sends from a work item what has waited: it has to be switched to, and then the job again. That is a
+/// guess too; the old kernel's way of doing it is in the 5.13 us.
 fn host(kernel: &str) -> Host {
-    let hop = if kernel == "zwp" { Duration(2 * WAKE.0) } else { Duration::ZERO };
+    let hop = if kernel == "zwp" { Duration(3_000) } else { Duration::ZERO };
     Host { hop, ..HOST }
 }
 
