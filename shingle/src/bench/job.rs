@@ -52,6 +52,7 @@ enum Kind {
     Check,
     Reset,
     Finish,
+    Sync,
 }
 
 /// What a slot's bio is doing. Small enough to travel in two registers.
@@ -124,6 +125,12 @@ pub struct Job {
     /// Whether the clock is read for every bio.
     clock_per_bio: bool,
     left: u64,
+    /// Writes until the next flush.
+    until_sync: u64,
+    /// I/Os until the next pause.
+    until_pause: u64,
+    /// The end of the pause, if there is one.
+    pause: Option<Instant>,
     deadline: Option<Instant>,
     phase: Phase,
     stopping: bool,
@@ -167,6 +174,9 @@ impl Job {
             block_sectors: options.block_sectors(),
             clock_per_bio: options.clock == ClockMode::Bio,
             left: 0,
+            until_sync: if options.fsync > 0 { options.fsync.into() } else { u64::MAX },
+            until_pause: options.thinktime.map_or(u64::MAX, |(_, blocks)| blocks.into()),
+            pause: None,
             deadline: None,
             phase: Phase::Load,
             stopping: false,
@@ -200,6 +210,13 @@ impl Job {
     #[must_use]
     pub fn is_done(&self) -> bool {
         self.phase == Phase::Done
+    }
+
+    /// When it goes on, if it pauses.
+    #[must_use]
+    pub fn pauses_until(&self) -> Option<Instant> {
+        let until = self.pause?;
+        Some(self.deadline.map_or(until, |deadline| until.min(deadline)))
     }
 
     /// Bios that have not come back.
@@ -265,6 +282,10 @@ impl Job {
             Kind::Write => Direction::Write,
             Kind::Trim => Direction::Trim,
             Kind::Reset | Kind::Finish => return self.account_zone(slot, target),
+            Kind::Sync => {
+                self.stats.syncs.record(now.0.saturating_sub(since));
+                return None;
+            }
         };
         self.stats.flows[direction as usize].latency.record(now.0.saturating_sub(since));
         if self.written.is_some() {
@@ -315,7 +336,7 @@ impl Job {
                 let [data] = bio.payload.segments() else { return };
                 written.how.check(data, Expected { offset, sequence }, &mut written.scratch)
             }
-            Kind::Trim | Kind::Reset | Kind::Finish => return,
+            Kind::Trim | Kind::Reset | Kind::Finish | Kind::Sync => return,
         };
         self.stats.verified += 1;
         if let Err(mismatch) = checked {
@@ -333,7 +354,7 @@ impl Job {
     /// Gives a slot its next I/O, or lays it aside. Returns whether there was one.
     #[inline(always)]
     fn issue(&mut self, tag: u32, bio: Box<Bio>, turn: &mut Turn<'_>) -> bool {
-        let Some(slot) = self.choose(turn.target) else {
+        let Some(slot) = self.choose(turn) else {
             self.idle.push((tag, bio));
             return false;
         };
@@ -347,6 +368,9 @@ impl Job {
         bio.sectors = self.block_sectors;
         if matches!(slot.kind, Kind::Reset | Kind::Finish) {
             slot.at = turn.target.zones.start(slot.zone);
+            bio.sectors = 0;
+        }
+        if slot.kind == Kind::Sync {
             bio.sectors = 0;
         }
         bio.sector = slot.at;
@@ -368,6 +392,7 @@ impl Job {
             Kind::Trim => Op::Discard,
             Kind::Reset => Op::ZoneReset,
             Kind::Finish => Op::ZoneFinish,
+            Kind::Sync => Op::Flush,
         }
     }
 
@@ -384,12 +409,17 @@ impl Job {
 
     /// The next I/O of this phase, if there is one now.
     #[inline(always)]
-    fn choose(&mut self, target: &mut Target) -> Option<Slot> {
-        if self.stopping {
+    fn choose(&mut self, turn: &mut Turn<'_>) -> Option<Slot> {
+        if self.stopping || (self.until_pause == 0 && self.pauses(turn.now)) {
             return None;
         }
+        let target = &mut *turn.target;
         if let Phase::Verify { .. } = self.phase {
             return self.choose_check();
+        }
+        if self.until_sync == 0 {
+            self.until_sync = self.options.fsync.into();
+            return Some(Slot { kind: Kind::Sync, ..UNUSED });
         }
         if self.left == 0 {
             return None;
@@ -409,8 +439,31 @@ impl Job {
             Access::Zoned { .. } if kind == Kind::Read => self.choose_zone_read(target),
             Access::Zoned { .. } => return self.choose_zone_write(target),
         }?;
-        self.left -= 1;
+        self.took(kind);
         Some(slot)
+    }
+
+    /// Counts an I/O that goes out.
+    #[inline]
+    fn took(&mut self, kind: Kind) {
+        self.left -= 1;
+        self.until_sync -= u64::from(kind == Kind::Write);
+        self.until_pause -= 1;
+    }
+
+    /// Whether it is time to do nothing: until what is in flight is back, as in fio, and then for as long as was asked.
+    fn pauses(&mut self, now: Instant) -> bool {
+        let Some((time, blocks)) = self.options.thinktime else { return false };
+        // The bio at hand is neither idle nor in flight.
+        if self.in_flight() > 1 {
+            return true;
+        }
+        let until = *self.pause.get_or_insert(now + shingle_core::time::Duration(time.as_nanos() as u64));
+        if now < until {
+            return true;
+        }
+        (self.pause, self.until_pause) = (None, blocks.into());
+        false
     }
 
     #[inline]
@@ -437,7 +490,7 @@ impl Job {
         let Access::Zoned { writer: Some(writer), .. } = &mut self.access else { return None };
         match writer.next(&mut target.zones, &mut self.rng) {
             Step::Write { zone, at } => {
-                self.left -= 1;
+                self.took(Kind::Write);
                 let at = if self.write_op == Op::ZoneAppend { target.zones.start(zone) } else { at };
                 Some(Slot { kind: Kind::Write, zone, at })
             }

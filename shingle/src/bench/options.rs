@@ -132,6 +132,10 @@ pub struct JobOptions {
     pub seed: u64,
     /// `--clock`.
     pub clock: ClockMode,
+    /// `--fsync`: a flush after so many writes; 0 for none.
+    pub fsync: u32,
+    /// `--thinktime`: a pause after so many I/Os, once they are back.
+    pub thinktime: Option<(Duration, u32)>,
 }
 
 impl Default for JobOptions {
@@ -154,6 +158,8 @@ impl Default for JobOptions {
             rwmixread: 50,
             seed: 0x5819_61e5,
             clock: ClockMode::Turn,
+            fsync: 0,
+            thinktime: None,
         }
     }
 }
@@ -186,6 +192,9 @@ impl JobOptions {
         add("write_zone_append", self.append.then(|| "1".into()));
         add("verify", self.verify.as_ref().map(|v| if *v == Verify::Crc32c { "crc32c" } else { "pattern" }.into()));
         add("rwmixread", (self.rw.reads() && self.rw.writes()).then(|| self.rwmixread.to_string()));
+        add("fsync", (self.fsync > 0).then(|| self.fsync.to_string()));
+        add("thinktime", self.thinktime.map(|(time, _)| format!("{}us", time.as_micros())));
+        add("thinktime_blocks", self.thinktime.map(|(_, blocks)| blocks.to_string()));
         add("randseed", Some(self.seed.to_string()));
         list
     }

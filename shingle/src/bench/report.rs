@@ -28,6 +28,8 @@ pub struct Outcome {
     pub failure: Option<Failure>,
     /// I/Os that never came back.
     pub stuck: usize,
+    /// Jobs that it sums up.
+    pub jobs: u32,
 }
 
 impl Outcome {
@@ -35,7 +37,18 @@ impl Outcome {
     #[must_use]
     pub fn new(job: Job, name: String, device: String) -> Self {
         let (options, stuck) = (job.options().clone(), job.in_flight());
-        Self { name, device, options, stats: job.stats, failure: job.failure, stuck }
+        Self { name, device, options, stats: job.stats, failure: job.failure, stuck, jobs: 1 }
+    }
+
+    /// Adds a job of the same group, for `--group_reporting`.
+    pub fn merge(&mut self, other: Outcome) {
+        self.stats.merge(&other.stats);
+        self.failure = self.failure.take().or(other.failure);
+        self.stuck += other.stuck;
+        self.jobs += other.jobs;
+        if self.device != other.device {
+            self.device = format!("{}, {}", self.device, other.device);
+        }
     }
 
     /// fio's `error`: 0 or an errno.
@@ -192,6 +205,7 @@ fn job_json(outcome: &Outcome) -> Value {
         "read": flow(Direction::Read),
         "write": flow(Direction::Write),
         "trim": flow(Direction::Trim),
+        "sync": {"total_ios": outcome.stats.syncs.count(), "lat_ns": latency_json(&outcome.stats.syncs.summary(&PERCENTILES), true)},
         "job_runtime": busiest / 1_000_000,
         "zone_resets": outcome.stats.zone_resets,
         "verified_blocks": outcome.stats.verified,
@@ -214,7 +228,7 @@ pub fn text_report(outcomes: &[Outcome]) -> String {
 
 fn write_job(text: &mut String, outcome: &Outcome) {
     let Outcome { name, device, options, stats, .. } = outcome;
-    let _ = writeln!(text, "\n{name}: (groupid=0, jobs=1): err={:2}: {device}", outcome.errno());
+    let _ = writeln!(text, "\n{name}: (groupid=0, jobs={}): err={:2}: {device}", outcome.jobs, outcome.errno());
     for direction in Direction::ALL {
         let figures = Figures::new(stats.flow(direction), options.block_bytes.into());
         if figures.ios > 0 {
@@ -225,6 +239,12 @@ fn write_job(text: &mut String, outcome: &Outcome) {
             };
             write_flow(text, direction, &figures, &resets);
         }
+    }
+    let syncs = stats.syncs.summary(&[99.0]);
+    if syncs.count > 0 {
+        let (unit, scale) = unit_of(syncs.mean);
+        let (avg, p99, max) = (syncs.mean / scale, syncs.percentiles[0].1 as f64 / scale, syncs.max as f64 / scale);
+        let _ = writeln!(text, "  fsync: {}: avg={avg:.2}, 99th={p99:.1}, max={max:.1} {unit}", syncs.count);
     }
     if options.verify.is_some() {
         let _ = writeln!(text, "  verify: {} blocks read back and compared", stats.verified);

@@ -89,12 +89,16 @@ impl Load {
         self.jobs.iter_mut().for_each(|(_, job)| job.start(start));
         let (mut sampled, mut idle_turns, mut stopped) = (start, 0, None);
         loop {
+            let pause = self.jobs.iter().filter_map(|(_, job)| job.pauses_until()).min();
+            if let Some(until) = pause {
+                host.alarm(until);
+            }
             let now = host.turn(self.in_flight() > 0)?;
             let done = self.pump(host, now);
             if self.jobs.iter().all(|(_, job)| job.is_done()) {
                 break;
             }
-            idle_turns = if done == 0 && self.in_flight() == 0 { idle_turns + 1 } else { 0 };
+            idle_turns = if done == 0 && self.in_flight() == 0 && pause.is_none() { idle_turns + 1 } else { 0 };
             if idle_turns > IDLE_TURNS {
                 self.jobs.iter_mut().for_each(|(_, job)| job.starve(now));
             }

@@ -50,6 +50,14 @@ impl Flow {
         self.latency.count()
     }
 
+    /// Adds a flow of the same time: rates add up.
+    fn merge(&mut self, other: &Flow) {
+        self.latency.merge(&other.latency);
+        self.busy_ns = self.busy_ns.max(other.busy_ns);
+        self.rates.iter_mut().zip(&other.rates).for_each(|(rate, other)| *rate += other);
+        self.rates.extend(other.rates.iter().skip(self.rates.len()));
+    }
+
     /// Takes a sample of the rate since the sample before.
     pub fn sample(&mut self, span_ns: u64) {
         let done = self.ios() - self.sampled;
@@ -65,6 +73,8 @@ impl Flow {
 pub struct JobStats {
     /// By [`Direction`].
     pub flows: [Flow; 3],
+    /// Latency of every flush.
+    pub syncs: Histogram,
     /// Zones that were reset.
     pub zone_resets: u64,
     /// Blocks that were read back and compared.
@@ -77,7 +87,15 @@ impl JobStats {
     #[must_use]
     pub fn new() -> Self {
         let flows = std::array::from_fn(|_| Flow::default());
-        Self { flows, zone_resets: 0, verified: 0, phase_started: Instant::ZERO }
+        Self { flows, syncs: Histogram::new(), zone_resets: 0, verified: 0, phase_started: Instant::ZERO }
+    }
+
+    /// Adds what another job did at the same time.
+    pub fn merge(&mut self, other: &JobStats) {
+        self.flows.iter_mut().zip(&other.flows).for_each(|(flow, other)| flow.merge(other));
+        self.syncs.merge(&other.syncs);
+        self.zone_resets += other.zone_resets;
+        self.verified += other.verified;
     }
 
     /// The flow of one direction.

@@ -87,6 +87,18 @@ pub struct BenchArgs {
     /// Bytes for --verify=pattern, in hexadecimal
     #[arg(long = "verify_pattern", value_name = "0xBYTES")]
     verify_pattern: Option<String>,
+    /// Flush the device after so many writes; 0: never
+    #[arg(long, default_value_t = 0)]
+    fsync: u32,
+    /// Pause after an I/O is back: 50us, 1ms; a plain number is in microseconds
+    #[arg(long, value_parser = parse_micros)]
+    thinktime: Option<Duration>,
+    /// I/Os before each pause
+    #[arg(long = "thinktime_blocks", default_value_t = 1, requires = "thinktime", value_parser = clap::value_parser!(u32).range(1..))]
+    thinktime_blocks: u32,
+    /// Report all jobs as one
+    #[arg(long = "group_reporting", num_args = 0..=1, default_missing_value = "1", value_parser = parse_flag)]
+    group_reporting: Option<bool>,
     /// Percentage of reads in a mixed load
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u8).range(0..=100))]
     rwmixread: u8,
@@ -163,6 +175,14 @@ pub fn parse_policy(text: &str) -> Result<WritePolicy, String> {
     text.parse().map_err(|error: shingle_core::plug::UnknownPolicy| error.to_string())
 }
 
+/// fio's unit of times without a unit is a microsecond here.
+fn parse_micros(text: &str) -> Result<Duration, String> {
+    match text.parse() {
+        Ok(us) => Ok(Duration::from_micros(us)),
+        Err(_) => parse_duration(text),
+    }
+}
+
 fn parse_flag(text: &str) -> Result<bool, String> {
     match text {
         "1" | "true" => Ok(true),
@@ -193,6 +213,8 @@ impl BenchArgs {
             verify: self.verify()?,
             rwmixread: self.rwmixread,
             seed: self.randseed,
+            fsync: self.fsync,
+            thinktime: self.thinktime.filter(|time| !time.is_zero()).map(|time| (time, self.thinktime_blocks)),
             clock: match self.clock {
                 ClockArg::Turn => ClockMode::Turn,
                 ClockArg::Bio => ClockMode::Bio,
@@ -238,7 +260,10 @@ pub fn run(args: BenchArgs) -> Result<(), CliError> {
         None => (builtin_works(&args, &options)?, None),
     };
     let started = Instant::now();
-    let outcomes = run_all(works, &options, simulation.is_some())?;
+    let mut outcomes = run_all(works, &options, simulation.is_some())?;
+    if args.group_reporting.unwrap_or(false) {
+        outcomes = grouped(outcomes);
+    }
     let text = result(&args, &outcomes, simulation.map(|about| (about, started.elapsed())));
     match &args.output {
         None => output::print(&text)?,
@@ -248,6 +273,15 @@ pub fn run(args: BenchArgs) -> Result<(), CliError> {
     let complaints: Vec<String> = outcomes.iter().filter_map(Outcome::complaint).collect();
     complaints.iter().for_each(|complaint| eprintln!("error: {complaint}"));
     if complaints.is_empty() { Ok(()) } else { Err(CliError::Silent) }
+}
+
+/// All jobs as one.
+fn grouped(outcomes: Vec<Outcome>) -> Vec<Outcome> {
+    let all = outcomes.into_iter().reduce(|mut all, next| {
+        all.merge(next);
+        all
+    });
+    all.into_iter().collect()
 }
 
 /// What was simulated.
