@@ -7,6 +7,7 @@ use shingle_core::block::{Bio, BlockDevice, DeviceId, Limits, Op, Payload, Stack
 use shingle_core::harness::{Desk, Harness};
 use shingle_core::sector::Sector;
 use shingle_core::target::{Linear, add_table, parse_table};
+use shingle_core::time::Instant;
 use shingle_core::zone::Zone;
 
 fn linear_over(desk: Desk, start: u64, len: u64) -> Harness {
@@ -232,4 +233,126 @@ fn a_wrong_table_is_refused_with_the_line_and_the_next_step() {
         let error = table(text).err().unwrap_or_else(|| panic!("accepted: {text}"));
         assert!(error.starts_with(&format!("table line {line}:")) && error.contains(words), "{text}: {error}");
     }
+}
+
+/// A faulty line over a desk that completes what it is told to, at given times.
+struct FaultyBench {
+    stack: Stack,
+    desk: DeviceId,
+    top: DeviceId,
+    port: shingle_core::block::PortId,
+}
+
+impl FaultyBench {
+    fn new(rules: &str) -> Self {
+        let mut stack = Stack::new();
+        let mut desk = Desk::regular();
+        desk.limits_mut().write_cache = true;
+        let desk = stack.add(Box::new(desk)).unwrap();
+        let lines = parse_table(&format!("0 2048 faulty a 1024 {rules}")).unwrap();
+        let top = add_table(&mut stack, &lines, &|_| Ok(desk)).unwrap();
+        let port = stack.open_port();
+        Self { stack, desk, top, port }
+    }
+
+    /// Submits `bio` at `at`, and has the desk end it well at once if it comes that far.
+    fn submit(&mut self, tag: u64, bio: Bio, at: Instant) -> Option<Instant> {
+        self.stack.turn(at);
+        self.stack.submit(self.port, tag, self.top, Box::new(bio));
+        self.stack.turn(at);
+        for held in self.stack.device::<Desk>(self.desk).unwrap().held() {
+            self.stack.with_device(self.desk, |desk: &mut Desk, cx| desk.end(held.number, Status::Ok, 0, cx));
+        }
+        self.stack.turn(at)
+    }
+
+    fn ended(&mut self) -> Vec<(u64, Status)> {
+        std::iter::from_fn(|| self.stack.poll_completion(self.port)).map(|back| (back.tag, back.status)).collect()
+    }
+}
+
+const fn ms(ms: u64) -> Instant {
+    Instant(ms * 1_000_000)
+}
+
+#[test]
+fn faulty_fails_what_its_rule_picks_and_nothing_else() {
+    let mut bench = FaultyBench::new("error,op=write,at=100-199,status=medium error,op=read+flush,skip=1,count=1");
+    for (tag, bio) in
+        [write(96, 8), write(92, 8), write(200, 8), read(0, 8), read(0, 8), read(0, 8)].into_iter().enumerate()
+    {
+        bench.submit(tag as u64, bio, ms(0));
+    }
+    let ok = Status::Ok;
+    assert_eq!(bench.ended(), [(0, Status::Medium), (1, ok), (2, ok), (3, ok), (4, Status::Io), (5, ok)]);
+    let arrived = bench.stack.counters(bench.desk);
+    assert_eq!(arrived.ios[Op::Write as usize], 2, "a bio that fails on the way down reaches nobody");
+}
+
+#[test]
+fn faulty_carries_out_what_it_reports_as_failed_afterwards() {
+    let mut bench = FaultyBench::new("error-after,op=write,status=transport");
+    bench.submit(0, write(0, 8), ms(0));
+    assert_eq!(bench.ended(), [(0, Status::Transport)]);
+    assert_eq!(bench.stack.counters(bench.desk).ios[Op::Write as usize], 1);
+}
+
+#[test]
+fn a_delay_holds_the_completion_back_and_not_the_bio() {
+    let mut bench = FaultyBench::new("delay,time=5ms,window=10ms/20ms");
+    assert_eq!(bench.submit(0, write(0, 8), ms(3)), None, "outside of the window");
+    assert_eq!(bench.submit(1, write(8, 8), ms(12)), Some(ms(17)));
+    assert_eq!(bench.submit(2, write(16, 8), ms(12)), Some(ms(17)));
+    assert_eq!(bench.stack.counters(bench.desk).ios[Op::Write as usize], 3, "nobody is overtaken on the way down");
+    assert_eq!(bench.ended(), [(0, Status::Ok)]);
+    bench.stack.turn(ms(17));
+    assert_eq!(bench.ended(), [(1, Status::Ok), (2, Status::Ok)]);
+    assert!(bench.stack.is_drained(bench.top));
+}
+
+#[test]
+fn a_lost_completion_ends_with_a_timeout_when_its_time_is_up() {
+    let mut bench = FaultyBench::new("lose,op=flush,timeout=30s,count=1");
+    assert_eq!(bench.submit(0, flush(), ms(10)), Some(ms(30_010)));
+    let mut held = 0;
+    bench.stack.held(&mut |_, _| held += 1);
+    assert_eq!(held, 1, "the report of stuck bios shows it");
+    bench.stack.turn(ms(30_010));
+    assert_eq!(bench.ended(), [(0, Status::Timeout)]);
+    bench.submit(1, flush(), ms(30_020));
+    assert_eq!(bench.ended(), [(1, Status::Ok)], "there was one to lose");
+}
+
+#[test]
+fn the_same_seed_picks_the_same_bios() {
+    let picks = |seed: u32| -> Vec<u64> {
+        let mut bench = FaultyBench::new(&format!("seed={seed} error,rate=1/4"));
+        for tag in 0..200 {
+            bench.submit(tag, read(0, 8), ms(0));
+        }
+        bench.ended().into_iter().filter(|(_, status)| !status.is_ok()).map(|(tag, _)| tag).collect()
+    };
+    assert_eq!(picks(1), picks(1));
+    assert_ne!(picks(1), picks(2));
+    assert!((30..70).contains(&picks(1).len()), "{}", picks(1).len());
+}
+
+#[test]
+fn a_wrong_rule_is_refused_with_its_word_and_what_to_write() {
+    for (rules, word, says) in [
+        ("explode", 5, "rules are error, error-after, delay, lose"),
+        ("error,op=format", 5, "unknown operation `format`"),
+        ("seed=1 error,rate=2/1", 6, "no rate, as in 1/100"),
+        ("delay", 5, "delay needs a time"),
+        ("delay,time=5", 5, "as in 500ms"),
+        ("error,time=5ms", 5, "has no `time`"),
+        ("error,at=9-3", 5, "no range of sectors"),
+        ("error,window=5s/2s", 5, "five seconds of every minute"),
+        ("error error,status=maybe", 6, "io, medium"),
+    ] {
+        let error = parse_table(&format!("0 8 faulty a 0 {rules}")).unwrap_err();
+        assert_eq!(error.word, Some(word), "{rules}");
+        assert!(error.message.contains(says), "{rules}: {}", error.message);
+    }
+    assert!(parse_table("0 8 faulty a").unwrap_err().message.contains("faulty DISK 0 error,op=write"));
 }

@@ -68,6 +68,19 @@ fn an_unknown_target_lists_the_known_ones_at_its_word() {
 }
 
 #[test]
+fn a_faulty_line_is_part_of_a_stack_and_its_mistakes_are_shown_at_their_word() {
+    let device = |line: &str| format!("{NULL}[device.m]\ntable = \"\"\"\n{line}\n\"\"\"\n");
+    let plan = parse(&device("0 131072 faulty d 0 seed=7 error,op=write,rate=1/100 lose,op=flush,count=1"));
+    assert_eq!(plan.unwrap_or_else(|error| panic!("{error}")).devices.len(), 1);
+    let said = complaint(&device("0 131072 faulty d 0 error,rate=often"));
+    assert!(said.contains("^^^^^^^^^^^^^^^^ faulty: `often` is no number"), "{said}");
+    let said = complaint(&device("0 131072 faulty dd 0 error"));
+    assert!(said.contains("there is no `dd`; did you mean `d`?"), "{said}");
+    let said = complaint(&device("0 131072 faulty d 8 error"));
+    assert!(said.contains("not whole zones"), "{said}");
+}
+
+#[test]
 fn an_undefined_device_lists_the_defined_ones() {
     assert_says(
         &format!(

@@ -3,6 +3,7 @@
 //! ```text
 //!   0 1000 linear disk 2048     ──> [Linear] ──> disk
 //!   1000 500 error              ──> [Failing]
+//!   1500 500 faulty disk 0 ...  ──> [Faulty] ──> [Linear] ──> disk
 //!          └── [Table] routes by sector, and only where there is more than one line
 //! ```
 //!
@@ -17,7 +18,7 @@ mod spec;
 mod table;
 
 pub use failing::Failing;
-pub use faulty::{OpSet, Trigger, Window};
+pub use faulty::{Faulty, FaultyAction, FaultyRule, OpSet, Trigger, Window};
 pub use linear::Linear;
 pub use spec::{KNOWN_TARGETS, TableError, TableLine, TargetSpec, add_table, parse_table};
 pub use table::Table;

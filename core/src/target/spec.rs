@@ -6,11 +6,12 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
 
-use super::{Failing, Linear, Table};
+use super::faulty::parse_faulty;
+use super::{Failing, Faulty, FaultyRule, Linear, Table};
 use crate::block::{BlockDevice, DeviceId, Limits, Stack};
 
 /// The targets that a table line may name.
-pub const KNOWN_TARGETS: [&str; 2] = ["linear", "error"];
+pub const KNOWN_TARGETS: [&str; 3] = ["linear", "error", "faulty"];
 
 /// One line of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,6 +38,28 @@ pub enum TargetSpec {
     },
     /// `error`.
     Error,
+    /// `faulty <device> <start> [seed=<number>] <rule>...`.
+    Faulty {
+        /// The device's name.
+        device: String,
+        /// First sector there.
+        start: u64,
+        /// Seed of what is left to chance.
+        seed: u64,
+        /// What goes wrong.
+        rules: Vec<FaultyRule>,
+    },
+}
+
+impl TargetSpec {
+    /// The device that it maps to, by name.
+    #[must_use]
+    pub fn device(&self) -> Option<&str> {
+        match self {
+            TargetSpec::Linear { device, .. } | TargetSpec::Faulty { device, .. } => Some(device),
+            TargetSpec::Error => None,
+        }
+    }
 }
 
 /// What is wrong with a table; says which line, which argument if one is to blame, and what to do.
@@ -112,6 +135,20 @@ fn parse_line(words: &[&str], line: usize) -> Result<TableLine, TableError> {
             let message = format!("linear takes 2 arguments, `linear <device> <start sector>`, not {arguments}");
             return fail(2, message);
         }
+        Some("faulty") if arguments >= 2 => {
+            let start = number(4, "the start on the device")?;
+            let (seed, rules) = parse_faulty(&words[5..]).map_err(|(word, message)| TableError {
+                line,
+                word: Some(5 + word),
+                message: format!("faulty: {message}"),
+            })?;
+            TargetSpec::Faulty { device: words[3].to_string(), start, seed, rules }
+        }
+        Some("faulty") => {
+            let message = "faulty takes a device, a start sector and rules, \
+                           as in `faulty DISK 0 error,op=write,rate=1/100`";
+            return fail(2, message.to_string());
+        }
         Some("error") if arguments == 0 => TargetSpec::Error,
         Some("error") => return fail(3, format!("error takes no arguments, not {arguments}")),
         Some(other) => {
@@ -135,17 +172,30 @@ pub fn add_table(
     let mut targets: Vec<(DeviceId, Limits)> = Vec::new();
     for line in lines {
         let fail = |word: usize, message: String| TableError { line: line.number, word: Some(word), message };
-        let device: Box<dyn BlockDevice> = match &line.target {
-            TargetSpec::Linear { device, start } => {
-                let below = resolve(device).map_err(|known| {
-                    fail(3, format!("there is no device `{device}`; known devices are: {}", known.join(", ")))
-                })?;
-                let linear = Linear::new(below, stack.limits(below), *start, line.len);
-                Box::new(linear.map_err(|error| fail(4, format!("linear on `{device}`: {error}")))?)
-            }
-            TargetSpec::Error => Box::new(Failing::new(line.len)),
+        let add = |stack: &mut Stack, device: Box<dyn BlockDevice>| {
+            stack.add(device).map_err(|error| fail(2, format!("{error}")))
         };
-        let id = stack.add(device).map_err(|error| fail(2, format!("{error}")))?;
+        let linear = |stack: &Stack, name: &str, start: u64| {
+            let below = resolve(name).map_err(|known| {
+                fail(3, format!("there is no device `{name}`; known devices are: {}", known.join(", ")))
+            })?;
+            let linear = Linear::new(below, stack.limits(below), start, line.len);
+            linear.map_err(|error| fail(4, format!("linear on `{name}`: {error}")))
+        };
+        let id = match &line.target {
+            TargetSpec::Error => add(stack, Box::new(Failing::new(line.len)))?,
+            TargetSpec::Linear { device, start } => {
+                let linear = linear(stack, device, *start)?;
+                add(stack, Box::new(linear))?
+            }
+            // The range is linear's business; faults know nothing of it.
+            TargetSpec::Faulty { device, start, seed, rules } => {
+                let linear = linear(stack, device, *start)?;
+                let range = add(stack, Box::new(linear))?;
+                let faulty = Faulty::new(range, stack.limits(range), rules.clone(), *seed);
+                add(stack, Box::new(faulty))?
+            }
+        };
         targets.push((id, stack.limits(id).clone()));
     }
     // A table of one line is its target: nothing to route.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use shingle_core::device::null::NullConfig;
 use shingle_core::plug::{PlugOptions, WritePolicy};
-use shingle_core::target::{TableError, TableLine, TargetSpec, parse_table};
+use shingle_core::target::{TableError, TableLine, parse_table};
 
 use super::build::rehearse;
 use super::error::{ConfigError, Diagnostic, Source};
@@ -316,8 +316,8 @@ impl Planner<'_> {
     }
 
     fn check_reference(&mut self, spec: &DeviceSpec, line: &TableLine, names: &BTreeMap<&str, Range<usize>>) {
-        let TargetSpec::Linear { device, .. } = &line.target else { return };
-        if names.contains_key(device.as_str()) || !self.readable {
+        let Some(device) = line.target.device() else { return };
+        if names.contains_key(device) || !self.readable {
             return;
         }
         let error = TableError { line: line.number, word: Some(3), message: undefined(device, names) };
@@ -444,10 +444,7 @@ impl Planner<'_> {
 }
 
 fn needs(lines: &[TableLine]) -> impl Iterator<Item = &str> {
-    lines.iter().filter_map(|line| match &line.target {
-        TargetSpec::Linear { device, .. } => Some(device.as_str()),
-        TargetSpec::Error => None,
-    })
+    lines.iter().filter_map(|line| line.target.device())
 }
 
 fn undefined(name: &str, names: &BTreeMap<&str, Range<usize>>) -> String {
