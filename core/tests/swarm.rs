@@ -1,16 +1,20 @@
 //! Random worlds, with faults and losses of power: nothing that a disk, a plug or a table promises is ever broken.
 
-use shingle_core::sim::swarm::{Profile, SwarmOptions, run};
+use shingle_core::sim::swarm::{Failure, Profile, Report, SwarmOptions, describe, run};
 
 /// Seeds of each profile that every test run looks at.
 const SEEDS: u64 = 50;
 
+fn play(profile: Profile, seed: u64) -> Result<Report, Box<Failure>> {
+    run(seed, &SwarmOptions { profile, ..SwarmOptions::default() })
+}
+
+/// Runs the seeds of one profile; `SWARM_FIRST` and `SWARM_SEEDS` choose others.
 fn sweep(profile: Profile) {
-    let first = std::env::var("SWARM_FIRST").map_or(0, |text| text.parse().expect("SWARM_FIRST is a number"));
-    let count = std::env::var("SWARM_SEEDS").map_or(SEEDS, |text| text.parse().expect("SWARM_SEEDS is a number"));
-    let options = SwarmOptions { profile, ..SwarmOptions::default() };
+    let number = |name: &str, default| std::env::var(name).map_or(default, |text| text.parse().expect("a number"));
+    let (first, count) = (number("SWARM_FIRST", 0), number("SWARM_SEEDS", SEEDS));
     let failures: Vec<String> = (first..first + count)
-        .filter_map(|seed| run(seed, &options).err())
+        .filter_map(|seed| play(profile, seed).err())
         .map(|failure| failure.to_string())
         .collect();
     assert!(failures.is_empty(), "{} of {count} seeds fail\n{}", failures.len(), failures.join("\n"));
@@ -34,4 +38,56 @@ fn zone_management_keeps_every_promise() {
 #[test]
 fn everything_at_once_keeps_every_promise() {
     sweep(Profile::All);
+}
+
+#[test]
+fn seeds_that_once_found_something_find_nothing_any_more() {
+    let lines = include_str!("seeds.txt").lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let mut count = 0;
+    for line in lines {
+        let (profile, seed) = line.split_once(' ').expect("a profile and a seed");
+        let profile = Profile::ALL.into_iter().find(|known| known.name() == profile).expect("a profile");
+        if let Err(failure) = play(profile, seed.parse().expect("a seed")) {
+            panic!("{line}: {failure}");
+        }
+        count += 1;
+    }
+    assert!(count >= 20, "{count} seeds");
+}
+
+/// A swarm that never draws something does not look at it.
+#[test]
+fn the_seeds_draw_worlds_of_every_kind() {
+    let worlds: Vec<String> = (0..200).map(|seed| describe(seed, Profile::All)).collect();
+    let kinds = [
+        "policy plug",
+        "policy zone-lock",
+        "policy none",
+        "->",
+        "Native append",
+        "Emulated append",
+        " cache,",
+        "no cache",
+        "4096-byte",
+        "above: Nothing",
+        "above: Linear",
+        "above: Two",
+        "above: Faulty",
+        "by Stack",
+        "by Host",
+        "by Nobody",
+        "power cuts after []",
+        " 0 fault rules",
+        "bad blocks: true",
+        "active Some",
+        "open Some",
+        "append None",
+    ];
+    for kind in kinds {
+        let found = worlds.iter().filter(|world| world.contains(kind)).count();
+        assert!(found >= 3, "{found} worlds of 200 have `{kind}`");
+    }
+    let reports: Vec<Report> = (0..50).map(|seed| play(Profile::All, seed).unwrap()).collect();
+    let sum = |what: fn(&Report) -> u64| reports.iter().map(what).sum::<u64>();
+    assert!(sum(|r| r.cuts) > 25 && sum(|r| r.faults) > 100 && sum(|r| r.ops) > 10_000);
 }

@@ -482,9 +482,17 @@ impl Model {
         }
     }
 
-    /// Whether an error that ended before `now` is still without a reason.
+    /// Whether an error that ended before `now` is still without a reason. The reason can be an earlier request of the zone
+    /// that failed, and whose end is not known yet.
     pub fn verdict(&mut self, now: Instant) -> Result<(), Violation> {
-        match self.suspects.iter().position(|suspect| suspect.violation.at < now) {
+        let touches = |request: &Request, suspect: &Suspect| {
+            request.op.is_write() && request.extents.iter().any(|extent| suspect.zones.contains(&extent.zone))
+        };
+        let hopeless = |suspect: &Suspect| {
+            let mut earlier = self.pending.range(..suspect.from).map(|(_, pending)| &pending.request);
+            suspect.violation.at < now && !earlier.any(|request| touches(request, suspect))
+        };
+        match self.suspects.iter().position(hopeless) {
             Some(found) => Err(self.suspects.swap_remove(found).violation),
             None => Ok(()),
         }
@@ -693,7 +701,8 @@ impl Model {
         let zones = || request.extents.iter().map(|extent| extent.zone);
         let failed = || zones().any(|zone| grounds.has_failed(zone));
         let faulted = grounds.disk.faults() > pending.all_faults;
-        if !request.op.is_write() {
+        // What is done in steps begins with a report, which has no zone.
+        if !request.op.is_write() || faulted && !request.atomic {
             return faulted || failed();
         }
         let excused = |zone: ZoneNo| {
@@ -861,6 +870,7 @@ impl Model {
         self.pending.clear();
         self.unflushed.clear();
         (self.reports, self.recovering) = (0, true);
+        self.suspects.clear();
         for zone in &mut self.zones {
             zone.cells.iter_mut().for_each(|cell| cell.crash(now));
             zone.marks.crash(now);

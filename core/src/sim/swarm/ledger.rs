@@ -13,6 +13,7 @@ use crate::plug::ZonePlug;
 use crate::sector::Sector;
 use crate::sim::disk::CrashDisk;
 use crate::sim::model::{Answer, Extent, Grounds, Model, Request, Rule, Seen, Violation};
+use crate::target::Faulty;
 use crate::time::{Duration, Instant};
 use crate::zone::{Zone, ZoneNo};
 
@@ -56,6 +57,8 @@ pub(super) struct Ledger {
     pub model: Model,
     pub disk: DeviceId,
     pub plug: DeviceId,
+    /// The device on top, which may be one that fails on purpose.
+    pub layer: Option<DeviceId>,
     pub no_append: bool,
     /// Requests that may still be submitted.
     pub left: u64,
@@ -118,7 +121,7 @@ impl Ledger {
         Grounds {
             disk: stack.device::<CrashDisk>(self.disk).expect("the disk is where it was put"),
             plug_failed: stack.device::<ZonePlug>(self.plug).is_some_and(|plug| plug.failure().is_some()),
-            layer_faults: 0,
+            layer_faults: self.layer.and_then(|layer| stack.device::<Faulty>(layer)).map_or(0, Faulty::injected),
             no_append: self.no_append,
             now,
         }

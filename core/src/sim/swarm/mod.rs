@@ -31,7 +31,7 @@ use host::{Habits, Host};
 use ledger::{Door, Ledger, PATIENCE, Shared, TRACE, TraceSum};
 use operator::Operator;
 pub use scenario::Profile;
-use scenario::{Above, Scenario, discipline};
+use scenario::{Above, Scenario, discipline, draw_faulty};
 
 use super::disk::{CrashDisk, Medium};
 use super::fault::FaultPlan;
@@ -177,6 +177,7 @@ impl<'a> Run<'a> {
             model,
             disk: DeviceId(0),
             plug: DeviceId(0),
+            layer: None,
             no_append: unordered && emulated,
             left: options.ops.map_or(scenario.ops, |ops| ops.min(scenario.ops)),
             submitted: 0,
@@ -311,6 +312,7 @@ impl<'a> Run<'a> {
         }
         let doors = self.doors(&mut stack, top, *above).map_err(broken)?;
         let mut ledger = self.shared.borrow_mut();
+        ledger.layer = doors.last().map(|door| door.device);
         (ledger.disk, ledger.plug) = (leaf, plug);
         Ok((World::new(stack), doors))
     }
@@ -325,12 +327,15 @@ impl<'a> Run<'a> {
             Above::Linear(from, count) => Vec::from([(from, count)]),
             Above::Two(at, false) => Vec::from([(0, at), (at, zones - at)]),
             Above::Two(at, true) => Vec::from([(at, zones - at), (0, at)]),
+            Above::Faulty(_) => Vec::from([(0, zones)]),
         };
+        let target =
+            if let Above::Faulty(seed) = above { ("faulty", draw_faulty(seed)) } else { ("linear", String::new()) };
         let (mut text, mut mapped, mut start) = (String::new(), Vec::new(), 0);
         for (from, count) in &lines {
             let first = u64::from(*from) * u64::from(zone_sectors);
             let end = (first + u64::from(*count) * u64::from(zone_sectors)).min(geometry.capacity());
-            text += &format!("{start} {} linear plug {first}\n", end - first);
+            text += &format!("{start} {} {} plug {first} {}\n", end - first, target.0, target.1);
             start += end - first;
             mapped.extend((*from..from + count).map(ZoneNo));
         }

@@ -106,6 +106,21 @@ pub(super) enum Above {
     Linear(u32, u32),
     /// Two linear lines that meet at this zone, in order or swapped.
     Two(u32, bool),
+    /// A faulty line over everything, with rules drawn from this seed.
+    Faulty(u64),
+}
+
+/// Rules of a faulty table line.
+pub(super) fn draw_faulty(seed: u64) -> String {
+    let rng = &mut Rng::new(seed);
+    let mut line = format!("seed={seed}");
+    for _ in 0..between(rng, 1, 3) {
+        let op = some(rng, &["any", "data", "write", "append", "read", "flush+report", "reset+finish+reset-all"]);
+        let rule = some(rng, &["error", "error,status=medium", "error-after", "delay,time=3ms", "lose,timeout=50ms"]);
+        let rate = between(rng, 10, 500);
+        line += &format!(" {rule},op={op},rate=1/{rate}");
+    }
+    line
 }
 
 /// Everything that a seed decides.
@@ -255,9 +270,10 @@ fn draw_elevator(rng: &mut Rng) -> ElevatorOptions {
 fn draw_above(geometry: &ZoneGeometry, rng: &mut Rng) -> Above {
     let zones = u64::from(geometry.zones());
     let short_end = !geometry.capacity().is_multiple_of(geometry.zone_sectors().into());
-    match rng.below(3) {
-        0 => Above::Nothing,
-        1 => {
+    match rng.below(7) {
+        0 | 1 => Above::Nothing,
+        2 => Above::Faulty(rng.below(1 << 32)),
+        3 | 4 => {
             let from = if rng.chance(1, 2) { 0 } else { rng.below(zones - 1) };
             let count = if rng.chance(1, 2) { zones - from } else { between(rng, 1, zones - from) };
             Above::Linear(from as u32, count as u32)
@@ -280,12 +296,12 @@ fn draw_faults(geometry: &ZoneGeometry, rng: &mut Rng) -> FaultPlan {
         let error = some(rng, &[Status::Io, Status::Medium, Status::Target, Status::Transport]);
         let refusal = some(rng, &[Status::Io, Status::NotSupported, Status::DeviceResource, Status::ReadOnly]);
         let (fault, rare) = match rng.below(8) {
-            0 | 1 => (Fault::Fail(refusal), 20),
-            2 | 3 => (Fault::Partial(error), 20),
-            4 => (Fault::Landed(error), 20),
-            5 => (Fault::Lose, 100),
-            6 => (Fault::Slow(between(rng, 2, 100) as u32), 10),
-            _ => (some(rng, &[Fault::ZoneReadOnly, Fault::ZoneOffline]), 200),
+            0 | 1 => (Fault::Fail(refusal), 6),
+            2 | 3 => (Fault::Partial(error), 6),
+            4 => (Fault::Landed(error), 6),
+            5 => (Fault::Lose, 20),
+            6 => (Fault::Slow(between(rng, 2, 100) as u32), 5),
+            _ => (some(rng, &[Fault::ZoneReadOnly, Fault::ZoneOffline]), 60),
         };
         let rate = (1, between(rng, rare, rare * 10));
         let window = rng
