@@ -1,14 +1,17 @@
 //! Recordings: what the file keeps, what damage does to it, and the program as users run it on a daemon.
 
+use std::collections::VecDeque;
+
 use shingle::trace::{
-    Asked, Damage, End, EndReason, Entry, ReadError, RecordedDevice, Recording, Summary, Writer, ZoneStart, read,
-    work_of,
+    Asked, Damage, End, EndReason, Entry, ReadError, RecordedDevice, Recording, Script, Summary, Writer, ZoneStart,
+    read, work_of,
 };
 use shingle_core::block::{Action, DeviceId, Flags, Limits, Op, Status, TraceEvent, ZonedLimits};
 use shingle_core::random::Rng;
 use shingle_core::sector::Sector;
+use shingle_core::sim::workload::replay::{Fit, Next, Pace, Player, PlayerOptions};
 use shingle_core::time::Instant;
-use shingle_core::zone::{Condition, ZoneKind};
+use shingle_core::zone::{Condition, Zone, ZoneKind};
 
 fn device(name: &str) -> RecordedDevice {
     let limits = Limits {
@@ -141,7 +144,7 @@ fn whatever_the_bytes_are_the_reader_returns() {
         if let Ok(recording) = read(bytes.as_slice()) {
             accepted += 1;
             // What is accepted can be worked with.
-            (0..3).for_each(|device| drop(work_of(&recording, device)));
+            (0..3).for_each(|device| play(Script::of(&recording, device), &mut rng));
             let work = work_of(&recording, 0);
             let _ = Summary::new(&recording.devices[0], &work).to_json();
         }
@@ -153,6 +156,39 @@ fn whatever_the_bytes_are_the_reader_returns() {
     for length in (0..200).chain([4096, 70_000]) {
         let noise: Vec<u8> = (0..length).map(|_| rng.draw() as u8).collect();
         assert!(read(noise.as_slice()).is_err());
+    }
+}
+
+/// Replays on a small device that fails now and then: nothing lies past its end, and everything comes to an end.
+fn play(script: Script, rng: &mut Rng) {
+    let limits = Limits { zoned: Some(ZonedLimits::new(256)), ..Limits::new(8 * 256) };
+    let zone = |n: u64| Zone {
+        start: Sector(n * 256),
+        len: 256,
+        capacity: 250,
+        wp: Sector(n * 256 + n),
+        kind: ZoneKind::Sequential,
+        cond: Condition::Closed,
+    };
+    let zones: Vec<Zone> = (0..8).map(zone).collect();
+    if script.work.iter().any(|work| work.op.has_data() && work.sectors > 1 << 12) {
+        return;
+    }
+    let Ok(fit) = Fit::new(script.origin, &script.work, &limits, &zones) else { return };
+    let mut player = Player::new(script.work, fit, PlayerOptions { pace: Pace::Max, depth: 4 });
+    let mut out = VecDeque::new();
+    loop {
+        match player.next(Instant(1)) {
+            Next::Submit(tag, bio) => {
+                assert!(bio.end().0 <= limits.capacity, "{bio:?} lies past the end");
+                out.push_back(tag);
+            }
+            Next::Done => return assert!(player.is_done()),
+            Next::At(_) | Next::Wait => {
+                let status = if rng.chance(1, 4) { Status::Io } else { Status::Ok };
+                player.complete(out.pop_front().unwrap(), status, Instant(2));
+            }
+        }
     }
 }
 

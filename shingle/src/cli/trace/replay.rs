@@ -238,7 +238,7 @@ fn text(about: &Value, before: &Summary, after: &Replayed) -> String {
     });
     text += &output::table(&header, &(1..12).collect::<Vec<_>>(), rows);
     let notes = [
-        (after.skipped, "bios were left out: the device has no such operation"),
+        (after.skipped, "bios were left out: zone reports, and what the device cannot do"),
         (after.pending, "bios did not end: the replay was stopped"),
         (after.moved_zones.into(), "zones were replayed under another number"),
         (after.added_resets, "resets were added where writes did not fit behind the write pointer"),
