@@ -13,8 +13,8 @@ use super::plan::Host;
 /// where the processor is what limits. Half before the drive gets it, half after.
 const KERNEL_SUBMIT_NS: u64 = 2_500;
 const KERNEL_COMPLETE: Duration = Duration(2_630);
-/// What a MiB beyond that costs, to pin the pages of its buffer: the baseline's 1 MiB and 4 KiB columns on null_blk, which moves no data,
-/// are 67.2 us and 4.1 us per I/O.
+/// What a MiB beyond that costs, to pin the pages of its buffer: the baseline's 1 MiB and 4 KiB columns on null_blk, which moves
+/// no data, are 67.2 us and 4.1 us per I/O.
 const KERNEL_MIB_NS: u64 = 63_100;
 
 /// What one I/O costs us, where the stack is in the process that submits: twice what a null device shows on the machine

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::goals::goals;
-use super::outcome::{CellOutcome, Report, TableOutcome};
+use super::outcome::{CellOutcome, Report, TableOutcome, short};
 
 /// The report with ratios, verdicts and the summary written out.
 #[must_use]
@@ -29,11 +29,11 @@ fn derived(table: &TableOutcome, cell: &CellOutcome) -> Value {
     let (published, ours) = table.to_baseline(cell);
     json!({
         "name": cell.name(&table.name),
-        "ratio": cell.ratio(),
+        "ratio": cell.ratio().map(short),
         "tolerance": cell.class.tolerance(),
         "within_tolerance": cell.is_within(),
-        "published_to_baseline": published,
-        "ours_to_baseline": ours,
+        "published_to_baseline": published.map(short),
+        "ours_to_baseline": ours.map(short),
     })
 }
 

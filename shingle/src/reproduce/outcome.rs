@@ -26,16 +26,20 @@ impl Ours {
     /// With as many digits as mean something, so that it reads the same after it was written as text.
     #[must_use]
     pub fn rounded(self) -> Self {
-        let to = |value: f64, digits: f64| (value * digits).round() / digits;
-        let ratio = |value: Option<f64>| value.map(|value| to(value, 1e4));
+        let rate = |value: f64| (value * 10.0).round() / 10.0;
         Self {
-            value: to(self.value, 10.0),
-            to_baseline: ratio(self.to_baseline),
-            all_cores: self.all_cores.map(|value| to(value, 10.0)),
-            all_cores_to_baseline: ratio(self.all_cores_to_baseline),
+            value: rate(self.value),
+            to_baseline: self.to_baseline.map(short),
+            all_cores: self.all_cores.map(rate),
+            all_cores_to_baseline: self.all_cores_to_baseline.map(short),
             ..self
         }
     }
+}
+
+/// A ratio with as many digits as mean something.
+pub(super) fn short(ratio: f64) -> f64 {
+    (ratio * 1e4).round() / 1e4
 }
 
 /// A cell and what came out.
@@ -240,7 +244,7 @@ impl Report {
                 cells: cells.len(),
                 judged: judged.len(),
                 within: judged.iter().filter(|(_, cell)| cell.is_within() == Some(true)).count(),
-                worst: ratios.max_by(|a, b| off(a.1).total_cmp(&off(b.1))),
+                worst: ratios.max_by(|a, b| off(a.1).total_cmp(&off(b.1))).map(|(name, ratio)| (name, short(ratio))),
             }
         };
         Class::ALL.into_iter().map(of).filter(|summary| summary.cells > 0).collect()
