@@ -6,6 +6,9 @@
 //!    └── completions ─────┴──> World: the clock jumps to whatever comes first
 //! ```
 //!
+//! [`disk`] is a zoned disk that can lose its power, [`fault`] what else goes wrong with it, [`model`] what it owes
+//! its users, and [`swarm`] draws worlds of these by the seed.
+//!
 //! Nothing here reads a clock or draws entropy: one seed, one run, the same trace byte for byte.
 
 pub mod disk;

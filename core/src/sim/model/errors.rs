@@ -1,0 +1,85 @@
+//! Errors: what they leave open, and whether they have a reason.
+
+use alloc::format;
+use alloc::string::String;
+
+use super::words::{Grounds, Intent, Request, Rule, Trust, Violation};
+use super::{Model, Pending, Suspect};
+use crate::block::{Flags, Op, Status};
+use crate::time::Instant;
+use crate::zone::ZoneNo;
+
+impl Model {
+    /// Whether an error that ended before `now` is still without a reason. The reason can be an earlier request of the zone
+    /// that failed, and whose end is not known yet.
+    pub fn verdict(&mut self, now: Instant) -> Result<(), Violation> {
+        let touches = |request: &Request, suspect: &Suspect| {
+            request.op.is_write() && request.extents.iter().any(|extent| suspect.zones.contains(&extent.zone))
+        };
+        let hopeless = |suspect: &Suspect| {
+            let mut earlier = self.pending.range(..suspect.from).map(|(_, pending)| &pending.request);
+            suspect.violation.at < now && !earlier.any(|request| touches(request, suspect))
+        };
+        match self.suspects.iter().position(hopeless) {
+            Some(found) => Err(self.suspects.swap_remove(found).violation),
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn fail(
+        &mut self,
+        from: u64,
+        now: u64,
+        (pending, status): (&Pending, Status),
+        grounds: &Grounds<'_>,
+    ) -> Result<(), (Rule, String)> {
+        let explained = self.explains(pending, status, grounds);
+        let request = &pending.request;
+        if request.op.is_write() && request.intent != Intent::Hopeless {
+            let concerns =
+                |suspect: &Suspect| request.extents.iter().any(|extent| suspect.zones.contains(&extent.zone));
+            self.suspects.retain(|suspect| suspect.from < from || !concerns(suspect));
+            for extent in &request.extents {
+                let alone = self.is_refused_alone(request, extent.zone, grounds);
+                let zone = &mut self.zones[extent.zone.index()];
+                zone.end(from, now);
+                if zone.sequential && !alone && from > zone.base {
+                    zone.doubt = zone.doubt.max(Some(from));
+                }
+            }
+        }
+        if explained { Ok(()) } else { Err((Rule::Unexplained, format!("it failed with {status} for no reason"))) }
+    }
+
+    /// Whether a mistake was refused without any consequence.
+    pub(super) fn is_refused_alone(&self, request: &Request, zone: ZoneNo, grounds: &Grounds<'_>) -> bool {
+        let model = &self.zones[zone.index()];
+        let no_fault = grounds.disk.faults_in(zone) == model.faults_seen;
+        request.intent == Intent::Risky && self.trust == Trust::Stack && no_fault && !model.is_doubted()
+    }
+
+    pub(super) fn explains(&self, pending: &Pending, status: Status, grounds: &Grounds<'_>) -> bool {
+        let request = &pending.request;
+        let by_flag = status == Status::Again && request.flags.has(Flags::NOWAIT);
+        let by_limit = self.limited && matches!(status, Status::ZoneOpenResource | Status::ZoneActiveResource);
+        let by_lack = request.op == Op::ZoneAppend && grounds.no_append && status == Status::NotSupported;
+        if by_flag || by_limit || by_lack || request.intent != Intent::Sound || self.trust == Trust::Nobody {
+            return true;
+        }
+        if grounds.plug_failed || grounds.layer_faults > pending.layer_faults {
+            return true;
+        }
+        let zones = || request.extents.iter().map(|extent| extent.zone);
+        let failed = || zones().any(|zone| grounds.has_failed(zone));
+        let faulted = grounds.disk.faults() > pending.all_faults;
+        // What is done in steps begins with a report, which has no zone.
+        if !request.op.is_write() || faulted && !request.atomic {
+            return faulted || failed();
+        }
+        let excused = |zone: ZoneNo| {
+            let model = &self.zones[zone.index()];
+            model.is_doubted() || grounds.disk.faults_in(zone) > model.faults_seen
+        };
+        failed() || zones().any(excused)
+    }
+}

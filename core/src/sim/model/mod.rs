@@ -1,0 +1,317 @@
+//! A model disk: what every acknowledged and every flushed write promised, and nothing about how a disk or a plug works.
+//!
+//! Whoever drives a disk tells the model what it submits and how that ended. For each sector the model keeps the set of
+//! values that may be there (`History`), for each sequential zone where the write pointer must be as far as that can be
+//! known. It compares every read and every report with that, and says of every error whether there was a reason for it.
+
+mod acknowledge;
+mod compare;
+mod errors;
+mod recovery;
+mod words;
+mod zone;
+
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+pub use words::{Answer, Extent, Grounds, Intent, Request, Rule, Seen, Trust, Violation};
+use zone::{Mark, Value, ZoneModel};
+
+use crate::block::{Flags, Op, Status};
+use crate::sim::history::{ALWAYS, Candidate, NEVER};
+use crate::time::Instant;
+use crate::zone::{ZoneGeometry, ZoneKind, ZoneNo};
+
+struct Pending {
+    request: Request,
+    at: Instant,
+    all_faults: u64,
+    layer_faults: u64,
+}
+
+/// A change that failed without a reason.
+struct Suspect {
+    from: u64,
+    zones: Vec<ZoneNo>,
+    violation: Violation,
+}
+
+/// A change that a flush will make durable.
+struct Unflushed {
+    from: u64,
+    done: u64,
+    /// Whether it came later than all that was submitted before it.
+    ordered: bool,
+    change: Change,
+}
+
+enum Change {
+    Written(Vec<Extent>),
+    Marked(Mark, Vec<ZoneNo>),
+}
+
+/// The model.
+pub struct Model {
+    geometry: ZoneGeometry,
+    trust: Trust,
+    write_cache: bool,
+    limited: bool,
+    clock: u64,
+    zones: Vec<ZoneModel>,
+    pending: BTreeMap<u64, Pending>,
+    unflushed: Vec<Unflushed>,
+    reports: u32,
+    reports_since: u64,
+    /// Errors without a reason so far. What ended at the same time is looked at in any order, and may be the reason.
+    suspects: Vec<Suspect>,
+    /// Reads and reports are compared with what can be left after a loss of power.
+    recovering: bool,
+}
+
+impl Model {
+    /// A disk that was never written.
+    #[must_use]
+    pub fn new(geometry: ZoneGeometry, trust: Trust, write_cache: bool, limited: bool) -> Self {
+        let zone = |n: u32| {
+            let zone = ZoneNo(n);
+            let sequential = geometry.kind(zone) == ZoneKind::Sequential;
+            ZoneModel::new(sequential, geometry.len(zone), geometry.capacity_of(zone))
+        };
+        Self {
+            zones: (0..geometry.zones()).map(zone).collect(),
+            geometry,
+            trust,
+            write_cache,
+            limited,
+            clock: ALWAYS,
+            pending: BTreeMap::new(),
+            unflushed: Vec::new(),
+            reports: 0,
+            reports_since: ALWAYS,
+            suspects: Vec::new(),
+            recovering: false,
+        }
+    }
+
+    /// Whether pointers can be compared. After a loss of power nothing is in flight, so they can, whoever keeps the order.
+    pub(super) fn knows_pointers(&self) -> bool {
+        self.trust != Trust::Nobody || self.recovering
+    }
+
+    pub(super) fn tick(&mut self) -> u64 {
+        self.clock += 1;
+        self.clock
+    }
+
+    /// Where a sound write to `zone` goes, if everything in flight succeeds.
+    #[must_use]
+    pub fn planned(&self, zone: ZoneNo) -> u32 {
+        self.zones[zone.index()].planned
+    }
+
+    /// Requests that change `zone` and are in flight.
+    #[must_use]
+    pub fn in_flight(&self, zone: ZoneNo) -> u32 {
+        self.zones[zone.index()].in_flight
+    }
+
+    /// Whether something failed in `zone` and nothing has told since where its pointer is.
+    #[must_use]
+    pub fn doubts(&self, zone: ZoneNo) -> bool {
+        self.zones[zone.index()].is_doubted()
+    }
+
+    /// Whether `zone` was reported as read-only or offline.
+    #[must_use]
+    pub fn has_failed(&self, zone: ZoneNo) -> bool {
+        self.zones[zone.index()].failed
+    }
+
+    /// Requests in flight.
+    #[must_use]
+    pub fn outstanding(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// What is in flight longest: when it was submitted, and what it is.
+    #[must_use]
+    pub fn oldest(&self) -> Option<(Instant, String)> {
+        self.pending.iter().next().map(|(number, pending)| (pending.at, describe(*number, &pending.request)))
+    }
+}
+
+fn describe(number: u64, request: &Request) -> String {
+    let mut text = format!("request {number}: {}", request.op.name());
+    for Extent { zone, offset, sectors } in request.extents.iter().take(2) {
+        text += &format!(" zone {zone} {offset}+{sectors}");
+    }
+    let flags = [(Flags::FUA, " fua"), (Flags::PREFLUSH, " preflush"), (Flags::NOWAIT, " nowait")];
+    flags.iter().filter(|(flag, _)| request.flags.has(*flag)).for_each(|(_, name)| text += name);
+    text
+}
+
+/// On the way down.
+impl Model {
+    /// Takes note of a request; returns its number, which its data must carry and its completion must name.
+    pub fn submit(&mut self, request: Request, grounds: &Grounds<'_>) -> u64 {
+        let from = self.tick();
+        if request.op == Op::ReportZones || !request.atomic {
+            if self.reports == 0 {
+                self.reports_since = from;
+            }
+            self.reports += 1;
+        }
+        if request.op.is_write() && request.intent != Intent::Hopeless {
+            self.expect_change(from, &request);
+        }
+        let (all_faults, layer_faults) = (grounds.disk.faults(), grounds.layer_faults);
+        self.pending.insert(from, Pending { request, at: grounds.now, all_faults, layer_faults });
+        from
+    }
+
+    fn expect_change(&mut self, from: u64, request: &Request) {
+        let mut sector = 0;
+        for extent in &request.extents {
+            let zone = &mut self.zones[extent.zone.index()];
+            zone.in_flight += 1;
+            zone.last_change = from;
+            zone.loose += u32::from(!request.atomic);
+            let planned = request.intent == Intent::Sound;
+            match request.op {
+                Op::Write | Op::WriteZeroes => {
+                    for place in extent.offset..extent.offset + extent.sectors {
+                        let value = written(request.op, from, sector);
+                        zone.cells[place as usize].add(Candidate::in_flight(value, from));
+                        sector += 1;
+                    }
+                    if planned {
+                        zone.planned = extent.offset + extent.sectors;
+                    }
+                }
+                Op::ZoneAppend => {
+                    zone.strays.push(Candidate::in_flight(from, from));
+                    if planned {
+                        zone.planned += extent.sectors;
+                    }
+                }
+                Op::ZoneReset | Op::ZoneResetAll => {
+                    let reset = Candidate { loose: !request.atomic, ..Candidate::in_flight(Value::Unwritten, from) };
+                    zone.cells.iter_mut().for_each(|cell| cell.add(reset));
+                    zone.marks.add(reset.with(Mark::Reset));
+                    zone.planned = 0;
+                }
+                Op::ZoneFinish => {
+                    zone.marks.add(Candidate::in_flight(Mark::Finish, from));
+                    zone.planned = zone.capacity;
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+fn written(op: Op, request: u64, sector: u32) -> Value {
+    if op == Op::WriteZeroes { Value::Zeroes } else { Value::Data(request, sector) }
+}
+
+/// On the way up.
+impl Model {
+    /// Compares an outcome with what was promised.
+    pub fn complete(
+        &mut self,
+        number: u64,
+        status: Status,
+        answer: &Answer<'_>,
+        grounds: &Grounds<'_>,
+    ) -> Result<(), Violation> {
+        let fail = |rule, what| Violation { rule, at: grounds.now, what };
+        self.verdict(grounds.now)?;
+        let Some(pending) = self.pending.remove(&number) else {
+            return Err(fail(Rule::Completion, format!("request {number} ended twice, or never began")));
+        };
+        let now = self.tick();
+        let outcome = match status {
+            Status::Ok if pending.request.intent == Intent::Hopeless => {
+                Err((Rule::Accepted, format!("a request that breaks the disk's limits ended with {status}")))
+            }
+            Status::Ok => self.succeed((number, now), &pending.request, answer, grounds),
+            _ => self.fail(number, now, (&pending, status), grounds),
+        };
+        self.settle(now, &pending.request, grounds);
+        let outcome =
+            outcome.map_err(|(rule, what)| fail(rule, format!("{}: {what}", describe(number, &pending.request))));
+        match outcome {
+            Err(violation) if violation.rule == Rule::Unexplained && pending.request.op.is_write() => {
+                let zones = pending.request.extents.iter().map(|extent| extent.zone).collect();
+                self.suspects.push(Suspect { from: number, zones, violation });
+                Ok(())
+            }
+            outcome => outcome,
+        }
+    }
+
+    fn succeed(
+        &mut self,
+        (from, now): (u64, u64),
+        request: &Request,
+        answer: &Answer<'_>,
+        grounds: &Grounds<'_>,
+    ) -> Result<(), (Rule, String)> {
+        if request.flags.has(Flags::PREFLUSH) || request.op == Op::Flush {
+            self.flushed(from);
+        }
+        match (request.op, answer) {
+            (Op::Read, Answer::Sectors(seen)) => self.compare_data(from, request, seen),
+            (Op::ReportZones, Answer::Zones(zones)) => self.compare_report(from, zones),
+            (Op::Write | Op::WriteZeroes, _) => {
+                let free = |extent: &Extent| self.check_free(from, *extent);
+                request.extents.iter().try_for_each(free).map_err(|what| (Rule::Pointer, what))?;
+                self.acknowledge_write(from, now, request, &request.extents);
+                Ok(())
+            }
+            (Op::ZoneAppend, Answer::Landed(extent)) => self.acknowledge_append(from, now, request, *extent),
+            (Op::ZoneReset | Op::ZoneResetAll, _) => {
+                self.acknowledge_mark(from, now, (request, Mark::Reset), grounds);
+                Ok(())
+            }
+            (Op::ZoneFinish, _) => {
+                self.acknowledge_mark(from, now, (request, Mark::Finish), grounds);
+                Ok(())
+            }
+            (Op::Flush | Op::ZoneOpen | Op::ZoneClose | Op::Discard, _) => Ok(()),
+            _ => Err((Rule::Completion, String::from("it came back without an answer"))),
+        }
+    }
+
+    /// What the end of any request means for its zones.
+    fn settle(&mut self, now: u64, request: &Request, grounds: &Grounds<'_>) {
+        if request.op == Op::ReportZones || !request.atomic {
+            self.reports -= 1;
+        }
+        if !request.op.is_write() || request.intent == Intent::Hopeless {
+            return;
+        }
+        for extent in &request.extents {
+            let zone = &mut self.zones[extent.zone.index()];
+            zone.in_flight -= 1;
+            zone.last_change = now;
+            if !request.atomic {
+                zone.loose -= 1;
+                zone.doubt = zone.sequential.then_some(now);
+            }
+            if zone.in_flight == 0 && !zone.is_doubted() {
+                zone.faults_seen = grounds.disk.faults_in(extent.zone);
+                (zone.pointer, zone.planned) = (zone.pointer(), zone.pointer());
+                zone.ends.clear();
+            }
+        }
+    }
+
+    /// When the oldest read in flight was submitted.
+    pub(super) fn oldest_reader(&self) -> u64 {
+        let reads = self.pending.iter().filter(|(_, pending)| !pending.request.op.is_write());
+        reads.map(|(from, _)| *from).next().unwrap_or(NEVER)
+    }
+}
