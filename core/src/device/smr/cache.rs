@@ -5,6 +5,7 @@
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
 
 use super::config::Cache;
 use crate::block::{Bio, Data};
@@ -33,15 +34,15 @@ pub(super) struct DirtyCache {
     entries: u32,
     bytes: u64,
     /// Queues that were emptied, kept for their capacity.
-    spare: alloc::vec::Vec<VecDeque<Entry>>,
+    spare: Vec<VecDeque<Entry>>,
 }
 
 impl DirtyCache {
     pub(super) fn new(limits: Cache) -> Self {
-        Self { limits, zones: BTreeMap::new(), entries: 0, bytes: 0, spare: alloc::vec::Vec::new() }
+        Self { limits, zones: BTreeMap::new(), entries: 0, bytes: 0, spare: Vec::new() }
     }
 
-    /// Takes room for a write of `sectors`, if there is some. An empty cache takes any write.
+    /// Takes room for `sectors`, if there is some.
     pub(super) fn reserve(&mut self, sectors: u32) -> bool {
         let bytes = u64::from(sectors) * 512;
         let fits = self.entries < self.limits.entries && self.bytes + bytes <= self.limits.bytes;
@@ -90,9 +91,22 @@ impl DirtyCache {
         self.zones.get(&zone).into_iter().flatten()
     }
 
-    /// All entries of `zone`, to void them.
-    pub(super) fn of_mut(&mut self, zone: ZoneNo) -> impl Iterator<Item = &mut Entry> {
-        self.zones.get_mut(&zone).into_iter().flatten()
+    /// `zone` was reset: its entries are dropped, but for those that somebody waits for and the one that the head is at.
+    pub(super) fn void(&mut self, zone: ZoneNo, at_head: bool) {
+        let Some(queue) = self.zones.get_mut(&zone) else { return };
+        let mut first = at_head;
+        queue.retain_mut(|entry| {
+            entry.void = true;
+            let stays = core::mem::take(&mut first) || entry.waiter.is_some();
+            if !stays {
+                self.entries -= 1;
+                self.bytes -= u64::from(entry.sectors) * 512;
+            }
+            stays
+        });
+        if queue.is_empty() {
+            self.spare.extend(self.zones.remove(&zone));
+        }
     }
 
     /// The zones with entries, and their next ones.

@@ -86,7 +86,7 @@ pub struct Cache {
     pub bytes: u64,
     /// The unit in which long writes come in, in bytes; also the least share of a zone.
     pub segment_bytes: u64,
-    /// Unwritten commands that are kept.
+    /// Unwritten commands, or segments of them, that are kept.
     pub entries: u32,
     /// Most bytes written at one place while another one has waited longer.
     pub run_bytes: u64,

@@ -21,6 +21,9 @@
 mod cache;
 mod config;
 mod disk;
+mod effect;
+mod head;
+mod link;
 mod mechanics;
 mod power;
 

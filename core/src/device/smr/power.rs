@@ -1,8 +1,11 @@
 //! What is left when power fails.
 
 use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
 
-use super::disk::{Command, LinkJob, LinkWork, MediaJob, MediaWork, SmrDisk};
+use super::disk::{Command, SmrDisk};
+use super::head::{MediaJob, MediaWork};
+use super::link::{LinkJob, LinkWork};
 use crate::block::{Cx, Data, Op, Payload, Status};
 use crate::random::Rng;
 use crate::sector::Sector;
@@ -27,8 +30,8 @@ impl SmrDisk {
 
     /// Empties queues, link, head and cache; returns the writes that the medium did not get, in the order in which it would
     /// have got those of a zone.
-    fn lose_everything(&mut self, cx: &mut Cx<'_>) -> alloc::vec::Vec<Lost> {
-        let mut lost = alloc::vec::Vec::new();
+    fn lose_everything(&mut self, cx: &mut Cx<'_>) -> Vec<Lost> {
+        let mut lost = Vec::new();
         for entry in self.cache.drain().into_values().flatten() {
             if !entry.void {
                 lost.push(Lost {
