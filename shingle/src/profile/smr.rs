@@ -53,7 +53,6 @@ fn read_link(table: &mut Table<'_>, config: &mut SmrConfig) {
     config.link = Link {
         rate: table.real("rate", "MB/s", 1.0..=20_000.0) * 1e6,
         command: table.time("command", Duration::ZERO..=SECOND),
-        recovery: table.time("recovery", Duration::ZERO..=SECOND),
         depth: table.count("depth", 1..=1024),
     };
     config.max_sectors = (table.size("max-command", 4096..=1 << 30) / 512) as u32;

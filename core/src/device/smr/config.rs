@@ -71,8 +71,6 @@ pub struct Link {
     pub rate: f64,
     /// Time the controller spends on a command beside its data.
     pub command: Duration,
-    /// Time from an answer until it takes the next command.
-    pub recovery: Duration,
     /// Commands at the disk at once (NCQ); more wait outside.
     pub depth: u32,
 }
@@ -141,12 +139,7 @@ impl SmrConfig {
                 average: Duration::from_micros(8_200),
                 full: Duration::from_micros(16_000),
             },
-            link: Link {
-                rate: 560e6,
-                command: Duration::from_micros(20),
-                recovery: Duration::from_micros(3),
-                depth: 32,
-            },
+            link: Link { rate: 560e6, command: Duration::from_micros(20), depth: 32 },
             cache: Cache {
                 write_back: true,
                 bytes: 8 << 20,

@@ -41,8 +41,6 @@ pub struct SmrDisk {
     pub(super) chores: VecDeque<Command>,
     pub(super) cache: DirtyCache,
     pub(super) link: Option<LinkJob>,
-    /// Until then the controller takes no command.
-    pub(super) link_free: Instant,
     pub(super) media: Option<MediaJob>,
     pub(super) head: Head,
     pub(super) last: Last,
@@ -99,7 +97,6 @@ impl SmrDisk {
             chores: VecDeque::new(),
             cache: DirtyCache::new(config.cache),
             link: None,
-            link_free: Instant::ZERO,
             media: None,
             head: Head { next: Sector::ZERO, free_at: Instant::ZERO },
             last: Last::Other,

@@ -20,7 +20,7 @@ pub(super) struct LinkJob {
 
 impl SmrDisk {
     pub(super) fn start_link(&mut self, cx: &mut Cx<'_>) {
-        if self.link.is_some() || self.link_free > cx.now() {
+        if self.link.is_some() {
             return;
         }
         let Some(work) = self.answers.pop_front().map(LinkWork::Answer).or_else(|| self.next_segment()) else { return };
@@ -76,7 +76,6 @@ impl SmrDisk {
     pub(super) fn end_link(&mut self, work: LinkWork, cx: &mut Cx<'_>) {
         match work {
             LinkWork::Answer(command) => {
-                self.recover(cx);
                 if matches!(command.bio.op, Op::Read | Op::Write) {
                     self.leave_queue();
                 }
@@ -95,11 +94,6 @@ impl SmrDisk {
         self.writes.push_back(command);
     }
 
-    fn recover(&mut self, cx: &mut Cx<'_>) {
-        self.link_free = cx.now() + self.config.link.recovery;
-        cx.wake_at(self.link_free, 0);
-    }
-
     pub(super) fn leave_queue(&mut self) {
         self.queued -= 1;
         self.admit();
@@ -112,9 +106,6 @@ impl SmrDisk {
         let before = command.before.as_ref().map(part);
         command.taken += sectors;
         command.turn += sectors;
-        if command.taken == command.bio.sectors {
-            self.recover(cx);
-        }
         let (number, void) = (command.number, command.void);
         let mut waiter = None;
         if command.taken < command.bio.sectors {
