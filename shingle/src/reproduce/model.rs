@@ -61,8 +61,8 @@ fn path_options(experiment: &Experiment) -> PlugOptions {
 /// What an adapter that takes 1 MiB takes, in sectors.
 const ONE_MIB: u32 = (1 << 20) / 512;
 
-/// fio's random writes came from several jobs: on null_blk they reached 2.3 million a second where one job reaches 0.7. Their
-/// region is the drive; they have as many zones of it open as it allows.
+/// fio's random writes came from several jobs: on null_blk they reached 2.3 million a second where one job reaches 0.7. The
+/// jobs' region is as many zones as the drive may have open.
 const RANDOM_JOBS: u32 = 8;
 
 /// Virtual time between two looks at the stop flag.
@@ -163,7 +163,8 @@ impl Lab {
         Ok(match experiment.load {
             Load::Sequential { block_bytes, depth } => options(Pattern::Sequential, block_bytes, depth),
             Load::RandomZones { block_bytes, depth } => {
-                FioOptions { jobs: RANDOM_JOBS, ..options(Pattern::RandomZones, block_bytes, depth) }
+                let zones = self.max_open(experiment.device);
+                FioOptions { jobs: RANDOM_JOBS, zones, ..options(Pattern::RandomZones, block_bytes, depth) }
             }
             Load::SharedZones { zones } => {
                 FioOptions { jobs: 16, zones: Some(zones), ..options(Pattern::RandomZones, 1 << 20, 32) }
