@@ -115,9 +115,11 @@ fn run_models(works: &[ModelWork], lab: &Lab, stop: &AtomicBool, watch: &mut dyn
             let (done, next) = (done.clone(), &next);
             scope.spawn(move || {
                 while let Some(work) = works.get(next.fetch_add(1, Relaxed)) {
+                    // Nobody listens any more once a cell has failed.
+                    let _ = done.send((work, None));
                     let result = lab.run(&work.experiment, work.unit, stop);
                     let is_last = !matches!(result, Ok(Some(_)));
-                    if done.send((work, result)).is_err() || is_last {
+                    if done.send((work, Some(result))).is_err() || is_last {
                         return;
                     }
                 }
@@ -126,8 +128,10 @@ fn run_models(works: &[ModelWork], lab: &Lab, stop: &AtomicBool, watch: &mut dyn
         drop(done);
         let mut found = Found::new();
         for (work, result) in results {
-            // The cell beside which the bar stands is one that has just ended: several run at a time.
-            watch.begin(&work.name);
+            let Some(result) = result else {
+                watch.begin(&work.name);
+                continue;
+            };
             watch.step();
             match result {
                 Ok(Some(ours)) => found.insert(work.experiment, ours),

@@ -138,35 +138,54 @@ fn write_table(page: &mut String, report: &Report, table: &TableOutcome) {
     if table.axis.is_some() {
         let _ = writeln!(page, "<figure class=\"curves\">{}</figure>", lines::draw(table, &format!("{id}-0")));
     } else {
-        table.groups().enumerate().for_each(|(place, group)| write_group(page, table, group, &format!("{id}-{place}")));
+        write_groups(page, table);
     }
     let _ = writeln!(page, "<details>\n<summary>All numbers of this table</summary>");
     page.push_str(&numbers::draw(report, table));
     page.push_str("</details>\n</section>\n");
 }
 
-fn write_group(page: &mut String, table: &TableOutcome, group: &[CellOutcome], id: &str) {
-    if !group[0].group.is_empty() {
-        let _ = writeln!(page, "<h3>{}</h3>", Escaped(device_title(&group[0].group)));
+/// A row of plots for each device; one row for all where each device has few of them.
+fn write_groups(page: &mut String, table: &TableOutcome) {
+    let loads = |group: &[CellOutcome]| group.chunk_by(|a, b| a.load == b.load).count();
+    let in_one_row = table.groups().all(|group| loads(group) <= 2);
+    if in_one_row {
+        page.push_str("<div class=\"panels\">\n");
     }
-    page.push_str("<div class=\"panels\">\n");
-    for (place, cells) in group.chunk_by(|a, b| a.load == b.load).enumerate() {
-        let cell = &cells[0];
-        let compared = !cell.simulated && table.baseline_of(cell).is_some();
-        let unit = if compared { "times the baseline".to_owned() } else { cell.unit.to_string() };
-        let _ = writeln!(
-            page,
-            "<figure><figcaption><strong>{}</strong>{unit}: published, ours</figcaption>{}</figure>",
-            Escaped(&load_title(cell)),
-            bars::draw(table, cells, &format!("{id}-{place}")),
-        );
+    for (place, group) in table.groups().enumerate() {
+        if !in_one_row {
+            let _ = writeln!(page, "<h3>{}</h3>\n<div class=\"panels\">", Escaped(device_title(&group[0].group)));
+        }
+        for (number, cells) in group.chunk_by(|a, b| a.load == b.load).enumerate() {
+            let device = if in_one_row { device_title(&group[0].group) } else { "" };
+            write_plot(page, table, cells, (device, &format!("{}-{place}-{number}", table.name)));
+        }
+        if !in_one_row {
+            page.push_str("</div>\n");
+        }
     }
-    page.push_str("</div>\n");
+    if in_one_row {
+        page.push_str("</div>\n");
+    }
+}
+
+fn write_plot(page: &mut String, table: &TableOutcome, cells: &[CellOutcome], (device, id): (&str, &str)) {
+    let cell = &cells[0];
+    let compared = !cell.simulated && table.baseline_of(cell).is_some();
+    let unit = if compared { "times the baseline".to_owned() } else { cell.unit.to_string() };
+    let title = load_title(cell);
+    let title = if device.is_empty() { title } else { format!("{device}: {title}") };
+    let _ = writeln!(
+        page,
+        "<figure><figcaption><strong>{}</strong>{unit}: published, ours</figcaption>{}</figure>",
+        Escaped(&title),
+        bars::draw(table, cells, id),
+    );
 }
 
 fn device_title(group: &str) -> &str {
     match group {
-        "nullblk" => "null_blk, for real on this machine",
+        "nullblk" => "null_blk, for real",
         "zns" => "ZNS SSD, 1 TB",
         "smr" => "SMR disk, 26 TB",
         "ahci" => "At AHCI",
