@@ -71,12 +71,14 @@ pub struct CellOutcome {
     pub published: Option<f64>,
     /// Ours.
     pub ours: Ours,
+    /// Of our own policy: what the faster of `plug` and `qd1` reaches in its place, at the same cost per command.
+    pub rival: Option<f64>,
 }
 
 impl CellOutcome {
-    /// `cell` with what came out.
+    /// `cell` with what came out, for it and for the faster of its rivals.
     #[must_use]
-    pub fn new(cell: &Cell, ours: Ours) -> Self {
+    pub fn new(cell: &Cell, ours: Ours, rival: Option<f64>) -> Self {
         Self {
             row: cell.row.clone(),
             column: cell.column.clone(),
@@ -91,6 +93,7 @@ impl CellOutcome {
             simulated: ours.virtual_ns.is_some(),
             published: cell.published,
             ours,
+            rival,
         }
     }
 
@@ -269,7 +272,7 @@ mod tests {
                 all_cores_to_baseline: None,
                 virtual_ns: Some(1),
             };
-            CellOutcome::new(cell, ours)
+            CellOutcome::new(cell, ours, None)
         };
         let cells = planned.cells.iter().filter(|cell| cell.load == "128").map(outcome).collect();
         TableOutcome::new(&planned, cells)

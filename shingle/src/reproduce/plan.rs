@@ -425,6 +425,15 @@ fn files_cell(figure: &Figure<'_>) -> Option<Cell> {
 }
 
 impl Experiment {
+    /// What our own policy has to keep up with: the kernel's newer ones on the same drive under the same load, at the same cost
+    /// per command.
+    pub fn rivals(&self) -> impl Iterator<Item = Experiment> + use<> {
+        let is_ours = self.policy == Policy::Elevator && self.device != Device::Null;
+        let rivals: &[Policy] = if is_ours { &[Policy::Plug, Policy::Qd1] } else { &[] };
+        let this = *self;
+        rivals.iter().map(move |policy| Experiment { policy: *policy, ..this })
+    }
+
     /// `load` on the null device.
     #[must_use]
     pub fn on_null(policy: Policy, load: Load) -> Self {

@@ -70,7 +70,10 @@ pub fn run(options: &Options, stop: &Arc<AtomicBool>, watch: &mut dyn Watch) -> 
     // What is measured runs alone.
     let mut found = run_real(&works, effort, stop, watch)?;
     found.extend(run_models(&models, &lab, stop, watch)?);
-    let outcome = |cell: &Cell| Some(CellOutcome::new(cell, *found.get(&cell.experiment)?));
+    let outcome = |cell: &Cell| {
+        let rivals = cell.experiment.rivals().filter_map(|rival| Some(found.get(&rival)?.value));
+        Some(CellOutcome::new(cell, *found.get(&cell.experiment)?, rivals.max_by(f64::total_cmp)))
+    };
     let table = |table: &PlannedTable| TableOutcome::new(table, table.cells.iter().filter_map(outcome).collect());
     Ok(Report {
         publication: options.publication,
@@ -198,13 +201,14 @@ struct ModelWork {
 fn model_works(tables: &[PlannedTable]) -> Vec<ModelWork> {
     let mut works: Vec<ModelWork> = Vec::new();
     for (table, cell) in tables.iter().flat_map(|table| table.cells.iter().map(move |cell| (table, cell))) {
-        let experiment = cell.experiment;
-        let is_known = works.iter().any(|work| work.experiment == experiment);
-        if experiment.device == Device::Null || is_known {
-            continue;
+        for experiment in std::iter::once(cell.experiment).chain(cell.experiment.rivals()) {
+            let is_known = works.iter().any(|work| work.experiment == experiment);
+            if experiment.device == Device::Null || is_known {
+                continue;
+            }
+            let name = cell_name(table.name, cell.group, &cell.load, &cell.system);
+            works.push(ModelWork { name, unit: cell.unit, experiment });
         }
-        let name = cell_name(table.name, cell.group, &cell.load, &cell.system);
-        works.push(ModelWork { name, unit: cell.unit, experiment });
     }
     works
 }
