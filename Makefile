@@ -22,10 +22,14 @@ bench: tools     ## ns per layer, and the NBD server beside others
 	$(CARGO) bench -p shingle-core --bench per_layer
 	$(CARGO) bench -p shingle --bench nbd
 
+reproduce: build ## the published tables: target/reproduce-zwp.html and target/reproduce-qd1.html
+	target/release/shingle reproduce zwp --html target/reproduce-zwp.html
+	target/release/shingle reproduce qd1 --html target/reproduce-qd1.html
+
 fuzz: tools      ## every fuzz target for a minute
 	fuzz/run.sh all 60
 
 tools:
 	@scripts/install-tools.sh
 
-.PHONY: help build test demo bench fuzz tools
+.PHONY: help build test demo bench reproduce fuzz tools
