@@ -7,7 +7,7 @@ use std::fmt;
 use std::ops::Range;
 
 use shingle_core::block::{Bio, BlockDevice, Cx, DeviceId, Flags, Limits, Op, Payload, Status};
-use shingle_core::plug::{PlugOptions, ZonePlug};
+use shingle_core::plug::{PlugOptions, WritePolicy, ZonePlug};
 use shingle_core::sim::model::Rule;
 use shingle_core::sim::swarm::{MakePlug, Profile, SwarmOptions, Wrap, run, shorten};
 
@@ -253,6 +253,30 @@ fn a_pointer_that_is_advanced_on_failure_is_found_at_the_disk() {
         ..SwarmOptions::default()
     };
     let found = hunt(&bug, &[Rule::Order]);
+    assert!(found >= 2, "{found}");
+}
+
+/// A plug that never lets writes take turns: it does `plug` where `qd1` was asked for.
+fn impatient(below: DeviceId, limits: &Limits, options: PlugOptions) -> Box<dyn BlockDevice> {
+    let policy = if options.policy == WritePolicy::Qd1 { WritePolicy::Plug } else { options.policy };
+    Box::new(ZonePlug::new(below, limits, PlugOptions { policy, ..options }).unwrap())
+}
+
+#[test]
+fn two_zone_writes_at_a_disk_that_was_promised_one_are_found_at_the_disk() {
+    let found = hunt(&with_plug(impatient), &[Rule::Order]);
+    assert!(found >= 5, "{found}");
+}
+
+/// A plug that believes that its disk does not turn, so `elevator` gives it several writes.
+fn misinformed(below: DeviceId, limits: &Limits, options: PlugOptions) -> Box<dyn BlockDevice> {
+    let limits = Limits { rotational: false, ..limits.clone() };
+    Box::new(ZonePlug::new(below, &limits, options).unwrap())
+}
+
+#[test]
+fn an_elevator_that_takes_a_disk_that_turns_for_one_that_does_not_is_found_at_the_disk() {
+    let found = hunt(&with_plug(misinformed), &[Rule::Order]);
     assert!(found >= 2, "{found}");
 }
 

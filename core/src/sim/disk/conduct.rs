@@ -20,6 +20,15 @@ pub enum Discipline {
     /// One command at a time in a zone, reads and native appends excepted; writes at the pointer; none after one failed,
     /// until something told where the pointer is.
     InOrder,
+    /// As `InOrder`, and one write at a time in all sequential zones together.
+    OneOfDisk,
+}
+
+impl Discipline {
+    /// Whether writes of a zone come at its pointer, one after the other.
+    const fn orders(self) -> bool {
+        matches!(self, Self::InOrder | Self::OneOfDisk)
+    }
 }
 
 /// What is known of the host's commands to one zone.
@@ -38,13 +47,15 @@ struct Watched {
 pub(super) struct Conduct {
     discipline: Discipline,
     zones: Vec<Watched>,
+    /// Writes in flight in all zones.
+    writes: u32,
     complaint: Option<(Instant, String)>,
 }
 
 impl Conduct {
     pub fn new(zones: u32) -> Self {
         let zones = vec![Watched::default(); zones as usize];
-        Self { discipline: Discipline::None, zones, complaint: None }
+        Self { discipline: Discipline::None, zones, writes: 0, complaint: None }
     }
 
     pub fn expect(&mut self, discipline: Discipline) {
@@ -80,15 +91,19 @@ impl Conduct {
         let crowded = match (self.discipline, bio.op) {
             (Discipline::None, _) => false,
             (Discipline::OneWrite, _) => is_write && was.writes > 0,
-            (Discipline::InOrder, Op::ZoneAppend) => was.writes + was.managed > 0,
-            (Discipline::InOrder, _) => was.writes + was.appends + was.managed > 0,
+            (_, Op::ZoneAppend) => was.writes + was.managed > 0,
+            (Discipline::InOrder | Discipline::OneOfDisk, _) => was.writes + was.appends + was.managed > 0,
         };
         if crowded {
             self.complain(now, zone, bio, "came while another command was in flight there");
         }
-        if self.discipline == Discipline::InOrder && is_write && was.lost {
+        if self.discipline == Discipline::OneOfDisk && is_write && self.writes > 0 {
+            self.complain(now, zone, bio, "came while the disk had another zone write");
+        }
+        if self.discipline.orders() && is_write && was.lost {
             self.complain(now, zone, bio, "came after a failed write, and nothing told where the pointer is");
         }
+        self.writes += u32::from(is_write);
         *self.zones[zone.index()].count(bio.op) += 1;
     }
 
@@ -107,6 +122,7 @@ impl Conduct {
     fn exits(&mut self, zone: ZoneNo, op: Op, status: Status) {
         let watched = &mut self.zones[zone.index()];
         *watched.count(op) -= 1;
+        self.writes -= u32::from(matches!(op, Op::Write | Op::WriteZeroes));
         match op {
             Op::Write | Op::WriteZeroes => watched.lost |= !status.is_ok() && !leaves_pointer_alone(status),
             Op::ZoneReset | Op::ZoneFinish | Op::ZoneResetAll if status.is_ok() => {
@@ -131,7 +147,7 @@ impl Conduct {
 
     /// A write did not start at the pointer.
     pub fn misplaced(&mut self, zone: ZoneNo, bio: &Bio, now: Instant) {
-        if self.discipline == Discipline::InOrder && !self.zones[zone.index()].excused {
+        if self.discipline.orders() && !self.zones[zone.index()].excused {
             self.complain(now, zone, bio, "did not fit the write pointer");
         }
     }

@@ -5,8 +5,8 @@
 //!                              └────────── model, plug, disk, trace ──────────┘                 └──> Failure
 //! ```
 //!
-//! What is looked at: after every hop the plug's own invariants; at the disk, one command at a time in a zone, at the write
-//! pointer and not after a failed one; at every completion the [model](super::model), which knows what may be read,
+//! What is looked at: after every hop the plug's own invariants; at the disk, one command at a time in a zone, or one write
+//! on the whole disk, at the write pointer and not after a failed one; at every completion the [model](super::model), which knows what may be read,
 //! reported and refused; after every loss of power and at the end, all data. And that nothing gets stuck.
 //!
 //! One seed, one run: the trace is the same to the byte, and its sum is part of the report.
@@ -292,7 +292,7 @@ impl<'a> Run<'a> {
             Some(medium) => CrashDisk::restart(disk.clone(), FaultPlan::none(), seed, medium),
         };
         let mut device = device.map_err(|error| broken(error.to_string()))?;
-        device.expect(discipline(plug.policy));
+        device.expect(discipline(plug.policy, disk.rotational));
         let add = |stack: &mut Stack, device| stack.add(device).map_err(|error| broken(error.to_string()));
         let leaf = add(&mut stack, Box::new(device))?;
         let mut top = leaf;

@@ -85,7 +85,8 @@ impl Operator {
                 ledger.violate(Rule::Plug, io.now(), alloc::format!("a drained plug does not change: {error}"));
             }
             (_, Some(policy)) => {
-                io.stack.with_device(disk, |disk: &mut CrashDisk, _| disk.expect(discipline(policy)));
+                let expected = discipline(policy, io.stack.limits(disk).rotational);
+                io.stack.with_device(disk, |disk: &mut CrashDisk, _| disk.expect(expected));
             }
             (_, None) => {}
         }

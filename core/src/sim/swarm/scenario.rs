@@ -145,11 +145,13 @@ pub(super) struct Scenario {
     pub faults: FaultPlan,
 }
 
-/// What policy promises what.
-pub(super) fn discipline(policy: WritePolicy) -> Discipline {
+/// What policy promises what, on a disk that turns or one that does not.
+pub(super) fn discipline(policy: WritePolicy, rotational: bool) -> Discipline {
     match policy {
         WritePolicy::None => Discipline::None,
         WritePolicy::ZoneLock => Discipline::OneWrite,
+        WritePolicy::Qd1 => Discipline::OneOfDisk,
+        WritePolicy::Elevator if rotational => Discipline::OneOfDisk,
         _ => Discipline::InOrder,
     }
 }
@@ -174,7 +176,7 @@ impl Scenario {
         let geometry = disk.geometry;
         let (plug, switches) = draw_policies(profile, rng);
         let all = || switches.iter().chain([&plug.policy]);
-        let ordered = all().all(|policy| discipline(*policy) == Discipline::InOrder);
+        let ordered = all().all(|policy| policy.orders());
         let trust = match ordered {
             true => Trust::Stack,
             false if rng.chance(3, 4) => Trust::Host,
@@ -238,8 +240,7 @@ fn draw_disk(profile: Profile, rng: &mut Rng) -> CrashConfig {
 }
 
 fn draw_policies(profile: Profile, rng: &mut Rng) -> (PlugOptions, Vec<WritePolicy>) {
-    let ordering: Vec<WritePolicy> =
-        WritePolicy::ALL.into_iter().filter(|policy| discipline(*policy) == Discipline::InOrder).collect();
+    let ordering: Vec<WritePolicy> = WritePolicy::ALL.into_iter().filter(|policy| policy.orders()).collect();
     let weak = rng.chance(1, 4);
     let known: &[WritePolicy] = if weak { &WritePolicy::ALL } else { &ordering };
     let switching = rng.chance(if profile == Profile::Plug { 1 } else { 2 }, 4);
