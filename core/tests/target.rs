@@ -349,6 +349,10 @@ fn a_wrong_rule_is_refused_with_its_word_and_what_to_write() {
         ("error,at=9-3", 5, "no range of sectors"),
         ("error,window=5s/2s", 5, "five seconds of every minute"),
         ("error error,status=maybe", 6, "io, medium"),
+        ("error,rate=1", 5, "no rate, as in 1/100"),
+        ("error,window=5s", 5, "five seconds of every minute"),
+        ("error,", 5, "no key=value"),
+        ("error,skip=1,count=3,skip=2", 5, "`skip` stands twice"),
     ] {
         let error = parse_table(&format!("0 8 faulty a 0 {rules}")).unwrap_err();
         assert_eq!(error.word, Some(word), "{rules}");

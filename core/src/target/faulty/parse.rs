@@ -53,11 +53,17 @@ pub(in crate::target) fn parse_faulty(words: &[&str]) -> Result<(u64, Vec<Faulty
 }
 
 fn parse_rule(word: &str) -> Result<FaultyRule, String> {
-    let (name, rest) = word.split_once(',').unwrap_or((word, ""));
+    let mut parts = word.split(',');
+    let name = parts.next().unwrap_or_default();
     let mut trigger = Trigger::default();
     let (mut status, mut time) = (None, None);
-    for pair in rest.split(',').filter(|pair| !pair.is_empty()) {
+    let mut seen = Vec::new();
+    for pair in parts {
         let (key, value) = pair.split_once('=').ok_or_else(|| format!("`{pair}` is no key=value"))?;
+        if seen.contains(&key) {
+            return Err(format!("`{key}` stands twice in one rule"));
+        }
+        seen.push(key);
         match key {
             "op" => trigger.ops = parse_ops(value)?,
             "at" => trigger.sectors = parse_sectors(value)?,
@@ -120,17 +126,19 @@ fn parse_sectors(text: &str) -> Result<Range<u64>, String> {
 }
 
 fn parse_rate(text: &str) -> Result<(u64, u64), String> {
-    let (of, n) = text.split_once('/').unwrap_or((text, ""));
+    let wrong = || format!("`{text}` is no rate, as in 1/100");
+    let (of, n) = text.split_once('/').ok_or_else(wrong)?;
     let (of, n) = (parse_number(of)?, parse_number(n)?);
-    if of <= n && n > 0 { Ok((of, n)) } else { Err(format!("`{text}` is no rate, as in 1/100")) }
+    if of <= n && n > 0 { Ok((of, n)) } else { Err(wrong()) }
 }
 
 /// `active/period`.
 fn parse_window(text: &str) -> Result<Window, String> {
-    let (active, period) = text.split_once('/').unwrap_or((text, ""));
+    let wrong = || format!("`{text}` is no window, as in 5s/60s: five seconds of every minute");
+    let (active, period) = text.split_once('/').ok_or_else(wrong)?;
     let window = Window { active: parse_time(active)?, period: parse_time(period)? };
     let fits = window.active.0 > 0 && window.active.0 <= window.period.0;
-    if fits { Ok(window) } else { Err(format!("`{text}` is no window, as in 5s/60s: five seconds of every minute")) }
+    if fits { Ok(window) } else { Err(wrong()) }
 }
 
 fn parse_number(text: &str) -> Result<u64, String> {
