@@ -1,7 +1,6 @@
 //! `shingle sim`: random worlds by their seeds, on as many threads as asked for.
 
 use std::fmt::Write;
-use std::num::NonZeroU32;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -27,7 +26,7 @@ const SHOWN: usize = 5;
 #[command(after_help = AFTER_HELP)]
 pub struct SimArgs {
     /// One seed
-    #[arg(long, conflicts_with = "seeds")]
+    #[arg(long, conflicts_with = "seeds", value_parser = clap::value_parser!(u64).range(..u64::MAX))]
     seed: Option<u64>,
     /// Seeds from the first to before the second
     #[arg(long, value_name = "A..B", value_parser = parse_seeds, default_value = "0..1000")]
@@ -39,8 +38,8 @@ pub struct SimArgs {
     #[arg(long, value_name = "FILE", requires = "seed")]
     trace: Option<PathBuf>,
     /// Threads
-    #[arg(long, default_value = "1")]
-    jobs: NonZeroU32,
+    #[arg(long, default_value = "1", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    jobs: u32,
     /// Most requests of a seed: cuts its run short without changing it
     #[arg(long)]
     ops: Option<u64>,
@@ -69,28 +68,26 @@ fn parse_profile(text: &str) -> Result<Profile, String> {
 
 /// Runs the command.
 pub fn run(args: &SimArgs) -> Result<(), CliError> {
-    let seeds = args.seed.map_or(args.seeds.clone(), |seed| seed..seed.saturating_add(1));
+    let seeds = args.seed.map_or(args.seeds.clone(), |seed| seed..seed + 1);
     let options =
         SwarmOptions { profile: args.profile, ops: args.ops, trace: args.trace.is_some(), ..SwarmOptions::default() };
     let began = Instant::now();
-    let mut tally = sweep(&seeds, &options, args.jobs.get());
+    let mut tally = sweep(&seeds, &options, args.jobs);
     tally.real = began.elapsed();
-    if let Some(path) = &args.trace {
-        let text = tally.trace.take().unwrap_or_default();
-        std::fs::write(path, text)
-            .map_err(|error| CliError::Failed(format!("cannot write the trace to {}: {error}", path.display())))?;
-    }
+    // What was found is said even if there is no room for its trace.
+    let traced = args.trace.as_ref().map_or(Ok(()), |path| {
+        std::fs::write(path, tally.trace.take().unwrap_or_default())
+            .map_err(|error| CliError::Failed(format!("cannot write the trace to {}: {error}", path.display())))
+    });
     if args.json {
         output::print_json(&tally.json(args.profile))?
     } else {
         output::print(&tally.text())?
     }
     let failures = tally.failures();
-    if failures.is_empty() {
-        return Ok(());
-    }
     eprint!("{failures}");
-    Err(CliError::Silent)
+    traced?;
+    if failures.is_empty() { Ok(()) } else { Err(CliError::Silent) }
 }
 
 /// What all seeds did together.
@@ -229,6 +226,7 @@ impl Tally {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::Parser;
     use shingle_core::sim::model::{Rule, Violation};
 
     fn failure(seed: u64) -> Box<Failure> {
@@ -252,6 +250,26 @@ mod tests {
         assert!(text.contains("shingle sim --seed 4 --profile zones --ops 77"), "{text}");
         assert!(text.contains("zone 3 sector 1 reads as Garbage") && text.contains("2 more seeds fail"), "{text}");
         assert_eq!(tally.json(Profile::Zones)["failures"][6]["seed"], 6);
+    }
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: SimArgs,
+    }
+
+    #[test]
+    fn a_seed_that_would_run_no_world_and_threads_beyond_reason_are_refused() {
+        let accepted = |option: &str, value: &str| Line::try_parse_from(["sim", option, value]).is_ok();
+        assert!(accepted("--seed", "18446744073709551614") && !accepted("--seed", "18446744073709551615"));
+        assert!(accepted("--jobs", "1024") && !accepted("--jobs", "0") && !accepted("--jobs", "99999999"));
+    }
+
+    #[test]
+    fn a_trace_that_cannot_be_written_is_an_error_after_the_result() {
+        let line = Line::try_parse_from(["sim", "--seed", "1", "--ops", "3", "--trace", "/nonexistent/sim.trace"]);
+        let error = run(&line.unwrap_or_else(|error| panic!("{error}")).args).expect_err("there is no such directory");
+        assert!(matches!(error, CliError::Failed(text) if text.contains("/nonexistent/sim.trace")));
     }
 
     #[test]
