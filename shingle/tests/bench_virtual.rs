@@ -183,3 +183,16 @@ fn what_makes_no_sense_with_a_profile_is_refused_with_what_would() {
         assert!(stderr.contains(says), "{words}: {stderr}");
     }
 }
+
+#[test]
+fn what_would_not_fit_in_memory_to_verify_is_refused() {
+    let (code, _, stderr) = shingle("bench --profile smr-30tb --rw=write --verify=crc32c --runtime=1 --time_based");
+    assert_eq!(code, 2, "{stderr}");
+    assert!(stderr.contains("16 GiB at most, with --size"), "{stderr}");
+    let (code, _, stderr) = shingle("bench --null size=8TiB --bs=4k --rw=write --verify=crc32c --runtime=1");
+    assert_eq!(code, 2, "{stderr}");
+    assert!(stderr.contains("--verify takes memory for each of the 2147483648 blocks"), "{stderr}");
+    let verified =
+        json("--profile smr-30tb --rw=write --offset=300GiB --size=1GiB --bs=1m --io_size=64MiB --verify=crc32c");
+    assert_eq!(verified["jobs"][0]["error"], 0);
+}

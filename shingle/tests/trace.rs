@@ -548,6 +548,7 @@ socket = "control.sock"
         interrupt(recorder);
         lab.daemon.take().map(|mut daemon| (daemon.kill(), daemon.wait()));
         lab.fails("trace replay seq.trace --stack stack.toml --device seq", 2, "say --write");
+        lab.fails("trace replay seq.trace --profile null --device seq", 2, "cannot be used with");
         let report = lab.json("trace replay seq.trace --stack stack.toml --device seq --write --speed max --json");
         assert_eq!((&report["clock"], &report["replayed"]["ops"]["zone_close"]["count"]), (&json!("real"), &json!(20)));
         lab.fails("trace replay seq.trace --stack stack.toml --device no --write", 2, "it has seq, mem");

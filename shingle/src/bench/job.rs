@@ -91,6 +91,9 @@ struct Written {
 /// The version of a block with a write in flight: no second one may start, nobody could tell which of them wins.
 const BUSY: u32 = u32::MAX;
 
+/// Most blocks that a job verifies: what it keeps of them takes 1 GiB.
+const MOST_VERSIONS: u64 = 1 << 28;
+
 /// The first thing that went wrong in a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
@@ -166,7 +169,7 @@ impl Job {
             failure: None,
             port: stack.open_port(),
             access,
-            written: options.verify.clone().map(|how| Written::new(how, options, &region)),
+            written: options.verify.clone().map(|how| Written::new(how, options, &region)).transpose()?,
             rng: Rng::new(options.seed.wrapping_add(u64::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15))),
             read_share: read_share(options),
             write_op: if options.append { Op::ZoneAppend } else { Op::Write },
@@ -641,18 +644,26 @@ fn zoned_access(options: &JobOptions, region: &Region, zones: &mut ZoneTable) ->
     };
     let writer = ZoneWriter::new(choice, zones);
     if writer.open() == 0 {
-        let why = "there is no sequential zone to write for this job: all are taken by other jobs, are read-only or \
-                   offline, or the device has no open or active zone left; reset zones or use fewer jobs";
+        let why = "there is no sequential zone to write for this job: all are taken by other jobs, are conventional, \
+                   read-only or offline, or the device has no open or active zone left; look elsewhere with --offset, \
+                   reset zones or use fewer jobs";
         return Err(JobError(why.into()));
     }
     Ok(Access::Zoned { writer: Some(writer), read_next: 0 })
 }
 
 impl Written {
-    fn new(how: Verify, options: &JobOptions, region: &Region) -> Self {
+    fn new(how: Verify, options: &JobOptions, region: &Region) -> Result<Self, JobError> {
+        let blocks = region.blocks();
+        if blocks > MOST_VERSIONS {
+            return Err(JobError(format!(
+                "--verify takes memory for each of the {blocks} blocks to work in, and there may be {MOST_VERSIONS}: use \
+                 --size or a larger --bs"
+            )));
+        }
         let scratch = vec![0; options.block_bytes as usize];
-        let (versions, in_slot) = (vec![0; region.blocks() as usize], vec![0; options.iodepth as usize]);
-        Self { how, scratch, versions, sequence: 0, in_slot }
+        let (versions, in_slot) = (vec![0; blocks as usize], vec![0; options.iodepth as usize]);
+        Ok(Self { how, scratch, versions, sequence: 0, in_slot })
     }
 
     /// The first block from `block` on that has no write in flight.

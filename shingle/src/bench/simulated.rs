@@ -15,6 +15,8 @@ use crate::profile::{Model, Profile, ProfileError};
 
 /// Time that a null device takes for an I/O unless told otherwise (`completion_nsec` of `null_blk`).
 pub const NULL_COMPLETION: Duration = Duration::from_micros(10);
+/// Most bytes that a simulated drive is asked to keep for verification.
+pub const MOST_KEPT: u64 = 16 << 30;
 /// Turns without any time passing after which it is clear that none ever will.
 const MOST_TURNS: u32 = 1 << 20;
 
@@ -100,8 +102,8 @@ impl Simulated {
         if self.stack.has_arrivals() || next.is_some_and(|next| next <= self.now) {
             self.still += 1;
             let stands = || {
-                "virtual time stands still: the simulated drive answers at once; give it a time, as in \
-                 --null completion=10us"
+                "virtual time stands still: the simulated drive answers at once; give it a time, in its profile or as \
+                 in --null completion=10us"
             };
             return if self.still < MOST_TURNS { Ok(()) } else { Err(JobError(stands().into())) };
         }

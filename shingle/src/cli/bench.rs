@@ -14,10 +14,10 @@ use shingle_core::plug::WritePolicy;
 
 use super::{CliError, output};
 use crate::bench::{
-    Bare, BuiltinStack, ClockMode, Drive, DriveSpec, Host, JobError, JobOptions, Load, Outcome, Progress, Rw, Sharded,
-    Simulated, Verify, ZoneMode, format_rate, json_report, short, text_report,
+    Bare, BuiltinStack, ClockMode, Drive, DriveSpec, Host, JobError, JobOptions, Load, MOST_KEPT, Outcome, Progress,
+    Rw, Sharded, Simulated, Verify, ZoneMode, format_rate, json_report, short, text_report,
 };
-use crate::config::{Plan, build_shard, null_from_words, parse_duration, parse_size};
+use crate::config::{Plan, build_shard, format_bytes, null_from_words, parse_duration, parse_size};
 use crate::shard::Shard;
 
 /// Measure a stack with an in-process load generator
@@ -81,7 +81,7 @@ pub struct BenchArgs {
     /// Write with zone appends
     #[arg(long = "write_zone_append", num_args = 0..=1, default_missing_value = "1", value_parser = parse_flag)]
     append: Option<bool>,
-    /// Check what is read; after writing, read everything back
+    /// Check what is read; after writing, read everything back. On a simulated drive in 16GiB at most
     #[arg(long, value_enum)]
     verify: Option<VerifyArg>,
     /// Bytes for --verify=pattern, in hexadecimal
@@ -324,13 +324,30 @@ fn profile_works(profile: &str, args: &BenchArgs, options: &JobOptions) -> Resul
     // Built twice: here for its mistakes, and on the thread of the jobs, which it does not leave.
     let keep_data = options.verify.is_some();
     let (policy, name) = (args.policy, profile.to_owned());
-    let simulation = Simulation { profile: name.clone(), policy: spec.build(policy, keep_data)?.policy };
+    let drive = spec.build(policy, keep_data)?;
+    if keep_data {
+        check_kept(drive.stack.limits(drive.top).capacity * 512, options)?;
+    }
+    let simulation = Simulation { profile: name.clone(), policy: drive.policy };
     let options = Arc::new(options.clone());
     let work: Work = Box::new(move |progress| {
         let Drive { stack, top, .. } = spec.build(policy, keep_data)?;
         Ok(measure(&mut Simulated::new(stack), &[(name, top)], &options, 0, progress)?)
     });
     Ok((work, simulation))
+}
+
+/// A simulated drive keeps what is verified in memory, all of the region in the end.
+fn check_kept(capacity: u64, options: &JobOptions) -> Result<(), CliError> {
+    let region = options.size.unwrap_or(capacity.saturating_sub(options.offset));
+    if region <= MOST_KEPT {
+        return Ok(());
+    }
+    let (region, most) = (format_bytes(region), format_bytes(MOST_KEPT));
+    Err(CliError::Usage(format!(
+        "--verify keeps in memory what is written to a simulated drive, up to {region} here: work in {most} at most, with \
+         --size and --offset"
+    )))
 }
 
 fn is_file(stack: &str) -> bool {

@@ -49,10 +49,10 @@ pub struct ReplayArgs {
     #[arg(long, value_name = "FILE", requires = "device")]
     stack: Option<PathBuf>,
     /// Device of that stack
-    #[arg(long, requires = "stack")]
+    #[arg(long, requires = "stack", conflicts_with = "profile")]
     device: Option<String>,
     /// Allow the replay to write to it: what is there is destroyed
-    #[arg(long, requires = "stack")]
+    #[arg(long, requires = "stack", conflicts_with = "profile")]
     write: bool,
     /// When bios are sent: at their times, or as fast as the depth allows
     #[arg(long, value_enum, default_value = "as-recorded")]
