@@ -196,3 +196,18 @@ fn what_would_not_fit_in_memory_to_verify_is_refused() {
         json("--profile smr-30tb --rw=write --offset=300GiB --size=1GiB --bs=1m --io_size=64MiB --verify=crc32c");
     assert_eq!(verified["jobs"][0]["error"], 0);
 }
+
+#[test]
+fn a_null_device_that_takes_no_time_is_refused_before_it_is_filled() {
+    let path = std::env::temp_dir().join(format!("shingle-null-{}.toml", std::process::id()));
+    let text = include_str!("../../profiles/null.toml");
+    let bench = || shingle(&format!("bench --profile {} --rw=write --bs=4k --runtime=10ms", path.display()));
+    std::fs::write(&path, text.replace("memory-backed = false", "memory-backed = true")).unwrap();
+    let (code, _, stderr) = bench();
+    assert_eq!(code, 2, "{stderr}");
+    assert!(stderr.contains("give it a `completion`") && stderr.contains("shingle-null-"), "{stderr}");
+    std::fs::write(&path, text.replace("\"0us\"", "\"10us\"")).unwrap();
+    let (code, _, stderr) = bench();
+    assert_eq!(code, 0, "{stderr}");
+    std::fs::remove_file(&path).unwrap();
+}

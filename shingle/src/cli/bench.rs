@@ -18,6 +18,7 @@ use crate::bench::{
     Rw, Sharded, Simulated, Verify, ZoneMode, format_rate, json_report, short, text_report,
 };
 use crate::config::{Plan, build_shard, format_bytes, null_from_words, parse_duration, parse_size};
+use crate::profile::Model;
 use crate::shard::Shard;
 
 /// Measure a stack with an in-process load generator
@@ -321,6 +322,15 @@ fn profile_works(profile: &str, args: &BenchArgs, options: &JobOptions) -> Resul
         return Err(CliError::Usage("--null is for --profile null: copy the profile's file and edit it".into()));
     }
     let spec = DriveSpec::find(profile, null)?;
+    if let DriveSpec::Profile(drive) = &spec
+        && let Model::Null(config) = &drive.model
+        && config.completion == shingle_core::time::Duration::ZERO
+    {
+        return Err(CliError::Usage(format!(
+            "the null device of profile {profile} takes no time, and virtual time would stand still: give it a \
+             `completion`, as in \"10us\""
+        )));
+    }
     // Built twice: here for its mistakes, and on the thread of the jobs, which it does not leave.
     let keep_data = options.verify.is_some();
     let (policy, name) = (args.policy, profile.to_owned());
