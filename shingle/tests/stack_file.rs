@@ -166,6 +166,16 @@ fn a_disk_says_how_its_elevator_works() {
 }
 
 #[test]
+fn a_disk_that_would_stand_still_for_longer_than_a_second_is_refused() {
+    for key in ["hold-back", "linger"] {
+        let with = |time: &str| format!("{NULL}policy = \"elevator\"\n{key} = \"{time}\"\n");
+        assert!(parse(&with("1s")).is_ok());
+        assert_says(&with("1001ms"), &[&format!("`{key}` is out of range"), "allowed: up to 1s"]);
+        assert_says(&with("600000h"), &["allowed: up to 1s"]);
+    }
+}
+
+#[test]
 fn an_unknown_policy_lists_them_all() {
     assert_says(
         &format!("{NULL}policy = \"elevatr\"\n"),

@@ -5,7 +5,11 @@ use std::ops::Range;
 use shingle_core::plug::ElevatorOptions;
 use shingle_core::time::Duration;
 
+use super::error::Diagnostic;
 use super::fields::{At, Fields};
+
+/// Longest `hold-back` and `linger`: they come on top of `max-wait`.
+const MOST_IDLE: Duration = Duration::from_millis(1000);
 
 /// The keys of `policy = "elevator"`.
 #[derive(Debug)]
@@ -26,9 +30,9 @@ impl ElevatorSpec {
         spec.take(batch_size, |options| &mut options.batch_sectors);
         let batch_time = fields.duration("batch-time").map(time);
         spec.take(batch_time, |options| &mut options.batch_time);
-        let hold_back = fields.duration("hold-back").map(time);
+        let hold_back = short(fields, "hold-back");
         spec.take(hold_back, |options| &mut options.hold_back);
-        let linger = fields.duration("linger").map(time);
+        let linger = short(fields, "linger");
         spec.take(linger, |options| &mut options.linger);
         let merge_size =
             fields.size("merge-size").map(|at| at.map(|bytes| u32::try_from(bytes / 512).unwrap_or(u32::MAX)));
@@ -42,6 +46,17 @@ impl ElevatorSpec {
             self.place.get_or_insert(span);
         }
     }
+}
+
+/// A time for which the disk may stand still although somebody waits.
+fn short(fields: &mut Fields<'_>, key: &'static str) -> Option<At<Duration>> {
+    let at = fields.duration(key).map(time)?;
+    if at.value <= MOST_IDLE {
+        return Some(at);
+    }
+    let title = format!("`{key}` is out of range");
+    fields.error(Diagnostic::at(at.span, title).label("allowed: up to 1s; writes wait for as long"));
+    None
 }
 
 fn time(at: At<std::time::Duration>) -> At<Duration> {
