@@ -73,7 +73,7 @@ fn a_faulty_line_is_part_of_a_stack_and_its_mistakes_are_shown_at_their_word() {
     let plan = parse(&device("0 131072 faulty d 0 seed=7 error,op=write,rate=1/100 lose,op=flush,count=1"));
     assert_eq!(plan.unwrap_or_else(|error| panic!("{error}")).devices.len(), 1);
     let said = complaint(&device("0 131072 faulty d 0 error,rate=often"));
-    assert!(said.contains("^^^^^^^^^^^^^^^^ faulty: `often` is no number"), "{said}");
+    assert!(said.contains("^^^^^^^^^^^^^^^^ faulty: `often` is no rate, as in 1/100"), "{said}");
     let said = complaint(&device("0 131072 faulty dd 0 error"));
     assert!(said.contains("there is no `dd`; did you mean `d`?"), "{said}");
     let said = complaint(&device("0 131072 faulty d 8 error"));

@@ -125,7 +125,7 @@ Latencies are measured once per turn of the loop: a latency is right to the leng
 at depth 128 is a few microseconds. --clock=bio reads the clock twice per I/O instead.
 
 With --profile the drive is simulated and time is virtual: it jumps from event to event, so that hours take seconds, and
-the same command line does the same to the byte. Only the drive takes time then, not the processor.
+the same command line gives the same figures. Only the drive takes time then, not the processor.
 
 Examples:
   shingle bench --stack null --rw=randread --bs=4k --iodepth=128 --runtime=5 --time_based
