@@ -167,6 +167,8 @@ fn main() {
         Load::new("zoned null + plug", Pattern::RandomZoneWrite, plug, 0),
         Load::new("zoned null + plug + 1 linear", Pattern::RandomZoneWrite, plug, 1),
         Load::new("zoned null + plug, one zone", Pattern::OneZoneWrite, plug, 0),
+        Load::new("zoned null + qd1", Pattern::RandomZoneWrite, Some(WritePolicy::Qd1), 0),
+        Load::new("zoned null + elevator", Pattern::RandomZoneWrite, Some(WritePolicy::Elevator), 0),
         Load::new("zoned null + zone-lock", Pattern::RandomZoneWrite, Some(WritePolicy::ZoneLock), 0),
     ];
     for _ in 0..ROUNDS {
@@ -180,7 +182,7 @@ fn main() {
         ("ns per linear layer, of 1", ns("null + 1 linear") - ns("null, random read")),
         ("ns per linear layer, of 4", (ns("null + 4 linear") - ns("null, random read")) / 4.0),
         ("ns per linear layer, of 8", (ns("null + 8 linear") - ns("null, random read")) / 8.0),
-        ("ns per plugged write", ns("zoned null + plug") - ns("zoned null, policy none")),
+        ("ns per plugged write, its zone included", ns("zoned null + plug") - ns("null, random read")),
         ("bytes per idle zone, plug", ZonePlug::BYTES_PER_ZONE as f64),
         ("bytes per idle zone, plug and null", (ZonePlug::BYTES_PER_ZONE + ZonedDisk::BYTES_PER_ZONE) as f64),
         ("ms to attach 100,000 zones", attach * 1e3),
