@@ -124,18 +124,17 @@ impl Stack {
 
     /// Does everything that is due at `now`; returns when it next needs to run by itself.
     pub fn turn(&mut self, now: Instant) -> Option<Instant> {
-        self.effects.now = now;
-        let timers_set = self.effects.timers_set();
-        loop {
-            while self.step() {}
-            let Some(timer) = self.effects.pop_timer(timers_set) else { break };
-            self.call(timer.device, |device, cx| device.on_event(Event::Timer(timer.word), cx));
-        }
-        self.effects.next_deadline()
+        self.turn_with(now, |_| ())
     }
 
     /// [`Stack::turn`] with a look at the stack after every hop: for checkers.
     pub fn turn_watched(&mut self, now: Instant, watch: &mut dyn FnMut(&Stack)) -> Option<Instant> {
+        self.turn_with(now, watch)
+    }
+
+    /// One turn. `watch` is part of the loop that is compiled, so a turn that nobody watches does not pay for it.
+    #[inline]
+    fn turn_with(&mut self, now: Instant, mut watch: impl FnMut(&Stack)) -> Option<Instant> {
         self.effects.now = now;
         let timers_set = self.effects.timers_set();
         loop {

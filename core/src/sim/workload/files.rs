@@ -129,7 +129,6 @@ impl FileWriter {
     /// A writer on `disk`, which has at least three empty sequential zones. It asks for the zones first.
     #[must_use]
     pub fn new(disk: DeviceId, options: FileOptions) -> Self {
-        let from = Instant::ZERO + options.ramp;
         let longest = options.block_sectors.max(options.metadata_sectors) * SECTOR_BYTES;
         let nowhere = Space { start: Sector::ZERO, capacity: 0, used: 0, holds_old: false };
         Self {
@@ -147,7 +146,7 @@ impl FileWriter {
             stopped: false,
             failed: false,
             files: 0,
-            tally: Tally::new(from, from + options.runtime),
+            tally: Tally::new(options.ramp, options.runtime),
             options,
         }
     }
@@ -159,7 +158,7 @@ impl FileWriter {
     }
 
     fn stopping(&self, now: Instant) -> bool {
-        self.failed || now >= Instant::ZERO + self.options.ramp + self.options.runtime
+        self.failed || self.tally.is_over(now)
     }
 
     fn mount(&mut self, report: &[Zone]) {

@@ -23,10 +23,18 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Counts what ends in `from..until`.
+    /// Counts what ends in the `runtime` that follows a `ramp` at the start of the world.
     #[must_use]
-    pub fn new(from: Instant, until: Instant) -> Self {
+    pub fn new(ramp: Duration, runtime: Duration) -> Self {
+        let from = Instant::ZERO + ramp;
+        let until = from + runtime;
         Self { from, until, last: from, bytes: 0, ios: 0, errors: 0, first_error: None, longest: Duration::ZERO }
+    }
+
+    /// Whether the time that is counted has passed.
+    #[must_use]
+    pub fn is_over(&self, now: Instant) -> bool {
+        now >= self.until
     }
 
     /// Takes an I/O into account that ended at `now`.

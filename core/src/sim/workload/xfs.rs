@@ -106,7 +106,6 @@ impl Xfs {
     /// A file system on `disk`. It asks for the zones first.
     #[must_use]
     pub fn new(disk: DeviceId, options: XfsOptions) -> Self {
-        let from = Instant::ZERO + options.ramp;
         Self {
             disk,
             writers: Vec::new(),
@@ -119,7 +118,7 @@ impl Xfs {
             started: false,
             failed: false,
             full: false,
-            tally: Tally::new(from, from + options.runtime),
+            tally: Tally::new(options.ramp, options.runtime),
             options,
         }
     }
@@ -131,7 +130,7 @@ impl Xfs {
     }
 
     fn stopping(&self, now: Instant) -> bool {
-        self.failed || self.full || now >= Instant::ZERO + self.options.ramp + self.options.runtime
+        self.failed || self.full || self.tally.is_over(now)
     }
 
     fn take_in(&mut self, done: Completion, now: Instant) {

@@ -51,8 +51,7 @@ impl Fio {
     /// A run on `disk`. It asks for the zones first: they may hold data already.
     #[must_use]
     pub fn new(disk: DeviceId, options: FioOptions) -> Self {
-        let from = Instant::ZERO + options.ramp;
-        let tally = Tally::new(from, from + options.runtime);
+        let tally = Tally::new(options.ramp, options.runtime);
         Self {
             disk,
             zones: None,
@@ -110,7 +109,7 @@ impl Fio {
     }
 
     fn stopping(&self, now: Instant) -> bool {
-        self.failed || now >= Instant::ZERO + self.options.ramp + self.options.runtime
+        self.failed || self.writes().is_over(now)
     }
 }
 
