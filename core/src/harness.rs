@@ -67,7 +67,7 @@ impl Desk {
             Zone { start, len: len.into(), capacity, wp: start, kind, cond }
         };
         let mut limits = Limits::new(u64::from(count) * u64::from(len));
-        limits.zoned = Some(crate::block::ZonedLimits::new(len));
+        limits.zoned = Some(crate::block::ZonedLimits::new(len).with_conventional(conventional));
         limits.write_cache = true;
         limits.max_write_zeroes = Some(len);
         Self::with(limits, (0..count).map(zone).collect())

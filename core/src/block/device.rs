@@ -1,6 +1,7 @@
 //! All a layer must do, and all it may do.
 
 use alloc::boxed::Box;
+use alloc::string::String;
 use core::any::Any;
 use core::fmt;
 
@@ -11,6 +12,7 @@ use super::limits::Limits;
 use super::meter::Meter;
 use super::status::Status;
 use super::trace::Action;
+use crate::sector::Sector;
 use crate::time::Instant;
 
 /// A layer or a disk. One trait for both: they differ in what they do with a bio, not in how they are called.
@@ -52,7 +54,47 @@ pub trait BlockDevice: Any {
 
     /// Writes one line: the kind of device and its parameters.
     fn describe(&self, out: &mut dyn fmt::Write) -> fmt::Result;
+
+    /// Writes what it has to say at the moment: of a target what `dmsetup status` shows behind its name.
+    fn status(&self, out: &mut dyn fmt::Write) -> fmt::Result {
+        let _ = out;
+        Ok(())
+    }
+
+    /// Does what an operator says in words (`dmsetup message`), and answers with lines or nothing.
+    ///
+    /// # Errors
+    /// If it does not understand, or cannot do it now.
+    fn message(&mut self, words: &[&str], cx: &mut Cx<'_>) -> Result<String, MessageError> {
+        let _ = (words, cx);
+        Err(MessageError(String::from("it takes no messages")))
+    }
+
+    /// How many events it has raised so far (`dmsetup wait`).
+    fn events(&self) -> u64 {
+        0
+    }
+
+    /// Whether it can take bios; asked before its mapped device is resumed.
+    ///
+    /// # Errors
+    /// What is missing.
+    fn is_ready(&self) -> Result<(), String> {
+        Ok(())
+    }
 }
+
+/// Why a message was not obeyed: what is wrong with it and what to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MessageError(pub String);
+
+impl fmt::Display for MessageError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl core::error::Error for MessageError {}
 
 /// The per-call handle of a device: the effects it may have.
 pub struct Cx<'a> {
@@ -90,6 +132,25 @@ impl Cx<'_> {
     fn remap_traced(&mut self, to: DeviceId, bio: Box<Bio>) {
         self.effects.trace(Action::Remap, to, &bio, Status::Ok);
         self.effects.send(Hop::Down { to, bio });
+    }
+
+    /// Passes `bio` on for good, to `sector` there, as [`Cx::remap`] does; but it counts as in flight here until it is done,
+    /// observers see it leave, and then it has its own sector again, of an append with the offset in the zone from below.
+    #[inline]
+    pub fn pass(&mut self, to: DeviceId, mut bio: Box<Bio>, sector: Sector) {
+        self.effects.pass(self.me, &mut bio, sector);
+        self.remap(to, bio);
+    }
+
+    /// Puts a bio that this device was just passed, and has not sent on, back to the door that it came through, where it
+    /// waits until that device is resumed.
+    ///
+    /// # Errors
+    /// The bio, if that door is open or somebody in between wants it back: then send it on.
+    pub fn push_back(&mut self, bio: Box<Bio>) -> Result<(), Box<Bio>> {
+        self.effects.push_back(bio)?;
+        self.meter.left += 1;
+        Ok(())
     }
 
     /// Passes `bio` on; it comes back to `end_io` with `word` (`DM_MAPIO_SUBMITTED`).

@@ -7,8 +7,9 @@ use core::cmp::Reverse;
 
 use slab::Slab;
 
-use super::bio::{Bio, DeviceId, Frame, Op, Owner, PortId};
+use super::bio::{Bio, DeviceId, Frame, Lag, Op, Owner, PortId};
 use super::event::Event;
+use super::observer::{Observer, Span};
 use super::status::Status;
 use super::trace::{Action, Trace};
 use crate::sector::Sector;
@@ -38,6 +39,19 @@ pub struct Completion {
 pub(super) struct Port {
     pub completions: VecDeque<Completion>,
     pub outstanding: u64,
+}
+
+/// What went through a device for good and is counted until it is done.
+#[derive(Default)]
+pub(super) struct Door {
+    pub inside: u64,
+    /// Of a sector, the part that says where in its zone it is.
+    pub zone_mask: u64,
+    pub observer: Option<Box<dyn Observer>>,
+    /// Whether the device is suspended: then what was not sent on yet may come back.
+    pub is_shut: bool,
+    /// Bios that came back to the door, in their order.
+    pub pushed_back: VecDeque<Box<Bio>>,
 }
 
 /// A timer that a device set. Ordered by time, then by age.
@@ -98,6 +112,8 @@ pub(super) struct Effects {
     /// Events from outside; they go before arrivals.
     pub events: VecDeque<(DeviceId, Event)>,
     pub ports: Vec<Port>,
+    /// One for each device.
+    pub doors: Vec<Door>,
     pub pool: Pool,
     pub trace: Option<Box<Trace>>,
     /// Bios that traces have numbered. It is not begun anew with a trace: bios keep their numbers.
@@ -116,6 +132,7 @@ impl Effects {
             arrivals: VecDeque::with_capacity(256),
             events: VecDeque::with_capacity(64),
             ports: Vec::new(),
+            doors: Vec::new(),
             pool: Pool::new(),
             trace: None,
             numbered: 0,
@@ -171,7 +188,10 @@ impl Effects {
     /// Sends `bio` back up. Its submitter gets it at once: nothing that a layer does can depend on when.
     #[inline]
     pub fn complete(&mut self, from: DeviceId, mut bio: Box<Bio>, status: Status) {
-        let Frame { owner: Owner::Port(PortId(port)), word } = bio.top() else {
+        while let Owner::Passed(device) = bio.top().owner {
+            self.leave(device, &mut bio);
+        }
+        let Frame { owner: Owner::Port(PortId(port)), word, .. } = bio.top() else {
             return self.send(Hop::Up { from, bio, status });
         };
         self.trace(Action::Complete, from, &bio, status);
@@ -179,6 +199,45 @@ impl Effects {
         let port = &mut self.ports[port as usize];
         port.outstanding -= 1;
         port.completions.push_back(Completion { tag: word, bio, status });
+    }
+
+    /// Counts `bio` as inside of `device` and addresses it to `sector`, which is below.
+    #[inline]
+    pub fn pass(&mut self, device: DeviceId, bio: &mut Bio, sector: Sector) {
+        let door = &mut self.doors[device.0 as usize];
+        door.inside += 1;
+        let mut lag = Lag::default();
+        if let Some(observer) = &mut door.observer {
+            lag = Lag::new(self.now.since(bio.since));
+            observer.entered(&Span::of(bio, bio.sector), self.now);
+        }
+        bio.push_frame(Frame { owner: Owner::Passed(device), lag, word: bio.sector.0 });
+        bio.sector = sector;
+    }
+
+    /// Takes the innermost frame off, which says that the bio went through `device`: there it has its own sector again. An
+    /// append keeps its place in the zone.
+    #[inline]
+    fn leave(&mut self, device: DeviceId, bio: &mut Bio) {
+        let Frame { word, lag, .. } = bio.pop();
+        let door = &mut self.doors[device.0 as usize];
+        door.inside -= 1;
+        let in_zone = if bio.op == Op::ZoneAppend { bio.sector.0 & door.zone_mask } else { 0 };
+        bio.sector = Sector(word + in_zone);
+        if let Some(observer) = &mut door.observer {
+            observer.left(&Span::of(bio, Sector(word)), bio.since + lag.time(), self.now);
+        }
+    }
+
+    /// See [`super::Cx::push_back`].
+    pub fn push_back(&mut self, mut bio: Box<Bio>) -> Result<(), Box<Bio>> {
+        let Owner::Passed(device) = bio.top().owner else { return Err(bio) };
+        if !self.doors[device.0 as usize].is_shut {
+            return Err(bio);
+        }
+        self.leave(device, &mut bio);
+        self.doors[device.0 as usize].pushed_back.push_back(bio);
+        Ok(())
     }
 
     /// Sends a bio one hop further.

@@ -7,6 +7,14 @@ use super::payload::Payload;
 pub enum Event {
     /// A timer set with [`Cx::wake_at`] is due.
     Timer(u64),
+    /// Its mapped device is about to be suspended: what it keeps back goes on now, or back to the door with
+    /// [`Cx::push_back`](super::Cx::push_back) if that is wanted.
+    Suspend {
+        /// Whether bios that were not sent on yet are to wait at the door instead.
+        push_back: bool,
+    },
+    /// Its mapped device takes bios again.
+    Resume,
     /// I/O outside of the stack is done.
     Done {
         /// What the device called it.

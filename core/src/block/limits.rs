@@ -3,7 +3,9 @@
 //! Limits are values, computed when a stack is built. `None` means "no limit" or "absent", never 0: 0 is rejected.
 
 use alloc::string::{String, ToString};
+use alloc::vec::Vec;
 use core::fmt;
+use core::ops::Range;
 
 use crate::sector::SECTOR_BYTES;
 
@@ -39,6 +41,8 @@ pub struct Limits {
 pub struct ZonedLimits {
     /// Zone size: a power of two. No read or write crosses a zone.
     pub zone_sectors: u32,
+    /// Numbers of the conventional zones: runs in rising order, with others between them.
+    pub conventional: Vec<Range<u32>>,
     /// Most zones open at once.
     pub max_open: Option<u32>,
     /// Most zones active at once.
@@ -111,6 +115,52 @@ impl Limits {
         self.zoned.as_ref().map_or(Ok(()), |zoned| zoned.validate(self))
     }
 
+    /// Whether a device with these limits takes every bio that one with limits `old` takes.
+    ///
+    /// # Errors
+    /// The first field in which it does not, with both values.
+    pub fn serves(&self, old: &Limits) -> Result<(), LimitsError> {
+        let fewer = |new: Option<u32>, old: Option<u32>| new.is_some_and(|new| old.is_none_or(|old| new < old));
+        let lost = |new: Option<u32>, old: Option<u32>| old.is_some_and(|old| new.is_none_or(|new| new < old));
+        let numbers = [
+            ("capacity", self.capacity < old.capacity, self.capacity, old.capacity),
+            (
+                "logical block size",
+                self.logical_block_bytes > old.logical_block_bytes,
+                self.logical_block_bytes.into(),
+                old.logical_block_bytes.into(),
+            ),
+        ];
+        if let Some((field, _, new, old)) = numbers.into_iter().find(|(_, is_worse, ..)| *is_worse) {
+            return Err(conflict(field, old.to_string(), new.to_string()));
+        }
+        let show = |value: Option<u32>| value.map_or("none".to_string(), |value| value.to_string());
+        let options = [
+            ("max_sectors", fewer(self.max_sectors, old.max_sectors), self.max_sectors, old.max_sectors),
+            ("max_segments", fewer(self.max_segments, old.max_segments), self.max_segments, old.max_segments),
+            (
+                "max_write_zeroes",
+                lost(self.max_write_zeroes, old.max_write_zeroes),
+                self.max_write_zeroes,
+                old.max_write_zeroes,
+            ),
+            ("max_discard", lost(self.max_discard, old.max_discard), self.max_discard, old.max_discard),
+        ];
+        if let Some((field, _, new, old)) = options.into_iter().find(|(_, is_worse, ..)| *is_worse) {
+            return Err(conflict(field, show(old), show(new)));
+        }
+        if self.read_only && !old.read_only {
+            return Err(conflict("read-only", "no".to_string(), "yes".to_string()));
+        }
+        if self.write_cache && !old.write_cache {
+            return Err(conflict("write cache", "no".to_string(), "yes".to_string()));
+        }
+        if self.zoned != old.zoned {
+            return Err(conflict("zones", alloc::format!("{:?}", old.zoned), alloc::format!("{:?}", self.zoned)));
+        }
+        Ok(())
+    }
+
     /// The limits of a device that passes bios on to one with limits `below`: for each field the stricter of the two.
     ///
     /// Capacity stays our own. Two different zone sizes, or a zoned and a regular device, do not stack.
@@ -139,13 +189,41 @@ impl ZonedLimits {
     /// Zones of `zone_sectors` and nothing else.
     #[must_use]
     pub fn new(zone_sectors: u32) -> Self {
-        Self { zone_sectors, max_open: None, max_active: None, max_append: None, write_granularity_bytes: SECTOR_BYTES }
+        Self {
+            zone_sectors,
+            conventional: Vec::new(),
+            max_open: None,
+            max_active: None,
+            max_append: None,
+            write_granularity_bytes: SECTOR_BYTES,
+        }
+    }
+
+    /// The same with the first `count` zones conventional.
+    #[must_use]
+    pub fn with_conventional(self, count: u32) -> Self {
+        let conventional = if count == 0 { Vec::new() } else { Vec::from([0..count]) };
+        Self { conventional, ..self }
+    }
+
+    /// How many of `zones` are sequential.
+    #[must_use]
+    pub fn sequential_in(&self, zones: Range<u32>) -> u32 {
+        let inside = |run: &Range<u32>| run.end.min(zones.end).saturating_sub(run.start.max(zones.start));
+        zones.end - zones.start - self.conventional.iter().map(inside).sum::<u32>()
     }
 
     fn validate(&self, device: &Limits) -> Result<(), LimitsError> {
         let bad = |field, value: u32, needs| Err(LimitsError::Value { field, value: value.into(), needs });
         if !self.zone_sectors.is_power_of_two() || self.zone_sectors < device.block_sectors() {
             return bad("zone size", self.zone_sectors, "a power of two of at least one logical block (in sectors)");
+        }
+        let mut end = 0;
+        for run in &self.conventional {
+            if run.is_empty() || run.start < end || run.end > device.zones() {
+                return bad("end of a run of conventional zones", run.end, "runs in rising order on the device");
+            }
+            end = run.end + 1;
         }
         if self.max_open == Some(0) || self.max_active == Some(0) || self.max_append == Some(0) {
             return bad("zone resource limit", 0, "to be left out when there is none");
@@ -171,6 +249,7 @@ impl ZonedLimits {
         }
         Ok(ZonedLimits {
             zone_sectors: self.zone_sectors,
+            conventional: self.conventional.clone(),
             max_open: least(self.max_open, below.max_open),
             max_active: least(self.max_active, below.max_active),
             max_append: both(self.max_append, below.max_append),
@@ -180,7 +259,7 @@ impl ZonedLimits {
 }
 
 /// The stricter of two bounds, where absent means unbounded.
-fn least(a: Option<u32>, b: Option<u32>) -> Option<u32> {
+pub(crate) fn least(a: Option<u32>, b: Option<u32>) -> Option<u32> {
     match (a, b) {
         (Some(a), Some(b)) => Some(a.min(b)),
         (a, b) => a.or(b),

@@ -2,38 +2,42 @@
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::any::Any;
 use core::fmt;
 
-use super::bio::{Bio, DeviceId, FRAMES, Frame, Owner, PortId};
+use super::bio::{Bio, DeviceId, Frame, Owner, PortId};
 use super::check::{Entry, Gate, check};
-use super::device::{BlockDevice, Cx};
+use super::device::{BlockDevice, Cx, MessageError};
 use super::effects::{Completion, Effects, Hop, Port};
 use super::event::Event;
-use super::limits::{Limits, LimitsError};
+use super::limits::Limits;
 use super::meter::{Counters, Meter};
+use super::observer::Observer;
 use super::status::Status;
 use super::trace::{Action, Trace};
 use crate::time::Instant;
 
-struct Slot {
-    device: Box<dyn BlockDevice>,
+pub(super) struct Slot {
+    pub device: Box<dyn BlockDevice>,
     /// Suspended, or the stack is traced: one test on the way of every bio instead of two.
-    watched: bool,
-    suspended: bool,
-    gate: Gate,
-    meter: Meter,
-    limits: Limits,
-    deferred: VecDeque<Box<Bio>>,
+    pub watched: bool,
+    pub suspended: bool,
+    pub gate: Gate,
+    pub meter: Meter,
+    pub limits: Limits,
+    pub deferred: VecDeque<Box<Bio>>,
     /// Frames that a bio needs from here down.
-    depth: usize,
+    pub depth: usize,
+    /// Whether the place is empty.
+    pub is_free: bool,
 }
 
 /// Devices that bios hop through, on one thread.
 pub struct Stack {
-    slots: Vec<Slot>,
-    effects: Effects,
+    pub(super) slots: Vec<Slot>,
+    pub(super) effects: Effects,
 }
 
 impl Default for Stack {
@@ -47,32 +51,6 @@ impl Stack {
     #[must_use]
     pub fn new() -> Self {
         Self { slots: Vec::new(), effects: Effects::new() }
-    }
-
-    /// Adds a device on top of those that are there.
-    pub fn add(&mut self, device: Box<dyn BlockDevice>) -> Result<DeviceId, StackError> {
-        let id = DeviceId(u16::try_from(self.slots.len()).map_err(|_| StackError::TooManyDevices)?);
-        let depth = self.admit(id, device.as_ref())?;
-        let limits = device.limits().clone();
-        let watched = self.effects.is_traced();
-        let (gate, meter, deferred) = (Gate::new(&limits), Meter::default(), VecDeque::new());
-        self.slots.push(Slot { device, watched, suspended: false, gate, meter, limits, deferred, depth });
-        self.call(id, |device, cx| device.attached(cx));
-        Ok(id)
-    }
-
-    /// Checks a device for its place and returns the frames that a bio needs from there down.
-    fn admit(&self, id: DeviceId, device: &dyn BlockDevice) -> Result<usize, StackError> {
-        device.limits().validate()?;
-        let mut deepest = 0;
-        for below in device.below() {
-            // Only older devices can be below, so a stack has no loops.
-            let slot = self.slots.get(below.0 as usize).filter(|_| *below < id);
-            deepest = deepest.max(slot.ok_or(StackError::Unknown(*below))?.depth);
-        }
-        // Each layer may push one frame; the submitter and one split need one each.
-        let depth = deepest + 1;
-        if depth + 2 > FRAMES { Err(StackError::TooDeep) } else { Ok(depth) }
     }
 
     /// A new submitter.
@@ -230,7 +208,7 @@ impl Stack {
 
     fn ascend(&mut self, from: DeviceId, mut bio: Box<Bio>, status: Status) {
         self.effects.trace(Action::Complete, from, &bio, status);
-        let Frame { owner, word } = bio.pop();
+        let Frame { owner, word, .. } = bio.pop();
         match owner {
             Owner::Device(above) => self.call(above, |device, cx| device.end_io(bio, status, word, cx)),
             Owner::Split => {
@@ -238,13 +216,13 @@ impl Stack {
                     self.effects.complete(from, bio, status);
                 }
             }
-            Owner::Port(_) => unreachable!("a submitter gets its bios without a hop"),
+            Owner::Port(_) | Owner::Passed(_) => unreachable!("these frames go without a hop"),
         }
     }
 
     /// Calls a device and puts what it sends in line: in the order it was sent, before all that was there.
     #[inline]
-    fn call(&mut self, id: DeviceId, f: impl FnOnce(&mut dyn BlockDevice, &mut Cx<'_>)) {
+    pub(super) fn call(&mut self, id: DeviceId, f: impl FnOnce(&mut dyn BlockDevice, &mut Cx<'_>)) {
         let Slot { device, meter, .. } = &mut self.slots[id.0 as usize];
         self.effects.queue_next();
         let mark = self.effects.queued();
@@ -253,51 +231,8 @@ impl Stack {
     }
 }
 
-/// Configuration, live changes and reports: none of it is on the data path.
+/// Messages and reports: none of it is on the data path.
 impl Stack {
-    /// Stops bios at the door of `device`; those inside run on. See [`Stack::is_drained`].
-    pub fn suspend(&mut self, device: DeviceId) {
-        let slot = &mut self.slots[device.0 as usize];
-        (slot.suspended, slot.watched) = (true, true);
-    }
-
-    /// Whether nothing is left inside of `device`, and nothing that it wants back.
-    #[must_use]
-    pub fn is_drained(&self, device: DeviceId) -> bool {
-        self.slots[device.0 as usize].meter.custody() == 0
-    }
-
-    /// Whether bios wait at the door of `device`.
-    #[must_use]
-    pub fn is_suspended(&self, device: DeviceId) -> bool {
-        self.slots[device.0 as usize].suspended
-    }
-
-    /// Puts `new` in the place of a suspended and drained device.
-    pub fn replace(&mut self, device: DeviceId, new: Box<dyn BlockDevice>) -> Result<(), StackError> {
-        let slot = &self.slots[device.0 as usize];
-        if !slot.suspended || slot.meter.custody() != 0 {
-            return Err(StackError::Busy { device, in_flight: slot.meter.custody() });
-        }
-        let depth = self.admit(device, new.as_ref())?;
-        self.effects.forget_timers(device);
-        let slot = &mut self.slots[device.0 as usize];
-        (slot.device, slot.depth) = (new, depth);
-        slot.adopt_limits();
-        self.call(device, |device, cx| device.attached(cx));
-        Ok(())
-    }
-
-    /// Lets bios in again, first those that waited, in their order; each is checked anew, as the device may have changed.
-    pub fn resume(&mut self, device: DeviceId) {
-        let slot = &mut self.slots[device.0 as usize];
-        (slot.suspended, slot.watched) = (false, self.effects.is_traced());
-        slot.adopt_limits();
-        for bio in slot.deferred.drain(..).rev() {
-            self.effects.arrivals.push_front((device, bio));
-        }
-    }
-
     /// The device in place `id`, as what it is.
     #[must_use]
     pub fn device<D: BlockDevice>(&self, id: DeviceId) -> Option<&D> {
@@ -335,7 +270,49 @@ impl Stack {
     /// What device `id` has done so far.
     #[must_use]
     pub fn counters(&self, id: DeviceId) -> Counters {
-        self.slots[id.0 as usize].meter.counters()
+        let mut counters = self.slots[id.0 as usize].meter.counters();
+        counters.in_flight += self.effects.doors[id.0 as usize].inside;
+        counters
+    }
+
+    /// What device `id` has to say at the moment, as [`BlockDevice::status`] does.
+    pub fn status(&self, id: DeviceId, out: &mut dyn fmt::Write) -> fmt::Result {
+        self.slots[id.0 as usize].device.status(out)
+    }
+
+    /// Tells device `id` something in words, see [`BlockDevice::message`].
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn message(&mut self, id: DeviceId, words: &[&str]) -> Result<String, MessageError> {
+        let mut answer = Ok(String::new());
+        self.call(id, |device, cx| answer = device.message(words, cx));
+        answer
+    }
+
+    /// How many events device `id` has raised so far.
+    #[must_use]
+    pub fn events(&self, id: DeviceId) -> u64 {
+        self.slots[id.0 as usize].device.events()
+    }
+
+    /// Whether device `id` can take bios.
+    ///
+    /// # Errors
+    /// What it misses.
+    pub fn is_ready(&self, id: DeviceId) -> Result<(), String> {
+        self.slots[id.0 as usize].device.is_ready()
+    }
+
+    /// Has `observer` see the bios that go through device `id`; returns the one that was there.
+    pub fn observe(&mut self, id: DeviceId, observer: Option<Box<dyn Observer>>) -> Option<Box<dyn Observer>> {
+        core::mem::replace(&mut self.effects.doors[id.0 as usize].observer, observer)
+    }
+
+    /// The observer of device `id`, as what it is.
+    pub fn observer<O: Observer>(&mut self, id: DeviceId) -> Option<&mut O> {
+        let observer: &mut dyn Any = self.effects.doors[id.0 as usize].observer.as_deref_mut()?;
+        observer.downcast_mut()
     }
 
     /// Writes the device's one-line description.
@@ -364,16 +341,10 @@ impl Stack {
         for (index, slot) in self.slots.iter().enumerate() {
             let id = DeviceId(index as u16);
             slot.device.held(&mut |bio| visit(id, bio));
-            slot.deferred.iter().for_each(|bio| visit(id, bio));
+            let door = &self.effects.doors[index];
+            door.pushed_back.iter().chain(&slot.deferred).for_each(|bio| visit(id, bio));
         }
         self.effects.arrivals.iter().for_each(|(to, bio)| visit(*to, bio));
-    }
-}
-
-impl Slot {
-    fn adopt_limits(&mut self) {
-        self.limits = self.device.limits().clone();
-        self.gate = Gate::new(&self.limits);
     }
 }
 
@@ -390,45 +361,3 @@ impl Drop for Stack {
         }
     }
 }
-
-/// Why a device does not fit its place.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum StackError {
-    /// Its limits make no sense.
-    Limits(LimitsError),
-    /// It names a device below that is not there.
-    Unknown(DeviceId),
-    /// A bio could need more frames than it has.
-    TooDeep,
-    /// No more device numbers.
-    TooManyDevices,
-    /// It is not suspended, or has bios in flight.
-    Busy {
-        /// The device.
-        device: DeviceId,
-        /// Bios inside.
-        in_flight: u64,
-    },
-}
-
-impl From<LimitsError> for StackError {
-    fn from(error: LimitsError) -> Self {
-        StackError::Limits(error)
-    }
-}
-
-impl fmt::Display for StackError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Limits(error) => error.fmt(f),
-            Self::Unknown(id) => write!(f, "device {} below does not exist: add it first", id.0),
-            Self::TooDeep => write!(f, "more than {} layers on top of each other: use a flatter stack", FRAMES - 2),
-            Self::TooManyDevices => write!(f, "more than {} devices in one stack: use a second stack", u16::MAX),
-            Self::Busy { device, in_flight } => {
-                write!(f, "device {} has {in_flight} bios in flight: suspend it and wait for them first", device.0)
-            }
-        }
-    }
-}
-
-impl core::error::Error for StackError {}

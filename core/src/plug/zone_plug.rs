@@ -233,6 +233,9 @@ impl BlockDevice for ZonePlug {
     fn on_event(&mut self, event: Event, cx: &mut Cx<'_>) {
         match event {
             Event::Timer(word) => self.hold_expired(word, cx),
+            // Below may be another device now, or one that others wrote to meanwhile. Busy, it knows better than a report.
+            Event::Resume => drop(self.revalidate(cx)),
+            Event::Suspend { .. } => {}
             Event::Done { .. } => unreachable!("a plug has no I/O of its own"),
         }
     }

@@ -155,11 +155,11 @@ impl NullZones {
     fn limits(&self, geometry: &ZoneGeometry, block_bytes: u32) -> Result<ZonedLimits, NullConfigError> {
         let resources = self.resources(geometry)?;
         Ok(ZonedLimits {
-            zone_sectors: geometry.zone_sectors(),
             max_open: resources.max_open(),
             max_active: resources.max_active(),
             max_append: self.max_append,
             write_granularity_bytes: block_bytes,
+            ..ZonedLimits::new(geometry.zone_sectors()).with_conventional(geometry.conventional())
         })
     }
 

@@ -177,7 +177,7 @@ impl SmrConfig {
             zoned: Some(ZonedLimits {
                 max_open: resources.max_open(),
                 write_granularity_bytes: self.physical_block_bytes,
-                ..ZonedLimits::new(geometry.zone_sectors())
+                ..ZonedLimits::new(geometry.zone_sectors()).with_conventional(geometry.conventional())
             }),
             ..Limits::new(self.capacity)
         };

@@ -138,11 +138,11 @@ impl ZnsConfig {
         let geometry = self.geometry()?;
         let resources = self.resources(&geometry)?;
         let zoned = ZonedLimits {
-            zone_sectors: geometry.zone_sectors(),
             max_open: resources.max_open(),
             max_active: resources.max_active(),
             max_append: self.max_append,
             write_granularity_bytes: self.block_bytes,
+            ..ZonedLimits::new(geometry.zone_sectors()).with_conventional(geometry.conventional())
         };
         let limits = Limits {
             logical_block_bytes: self.block_bytes,

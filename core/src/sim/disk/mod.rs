@@ -100,7 +100,7 @@ impl CrashConfig {
                 max_active: self.resources.max_active(),
                 max_append: self.max_append,
                 write_granularity_bytes: self.block_bytes,
-                ..ZonedLimits::new(self.geometry.zone_sectors())
+                ..ZonedLimits::new(self.geometry.zone_sectors()).with_conventional(self.geometry.conventional())
             }),
             ..Limits::new(self.geometry.capacity())
         }

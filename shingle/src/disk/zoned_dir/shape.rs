@@ -69,7 +69,7 @@ impl Shape {
                 max_active: limits.max_active(),
                 max_append: self.append.then_some(MOST_SECTORS.min(self.zones.zone_capacity())),
                 write_granularity_bytes: self.block_bytes,
-                ..ZonedLimits::new(self.zones.zone_sectors())
+                ..ZonedLimits::new(self.zones.zone_sectors()).with_conventional(self.zones.conventional())
             }),
             ..Limits::new(self.zones.capacity())
         }

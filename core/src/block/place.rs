@@ -1,0 +1,288 @@
+//! The places of a stack: adding, suspending, replacing and removing devices while the others work.
+//!
+//! A place keeps its number for as long as something lies in it. What devices lie on what is asked of the devices
+//! themselves, so the order of the numbers means nothing.
+
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use core::fmt;
+
+use super::bio::{Bio, DeviceId, FRAMES};
+use super::check::Gate;
+use super::device::{BlockDevice, Cx};
+use super::effects::Door;
+use super::limits::{Limits, LimitsError};
+use super::meter::Meter;
+use super::stack::{Slot, Stack};
+use super::status::Status;
+
+impl Stack {
+    /// Adds a device above some of those that are there.
+    ///
+    /// # Errors
+    /// If it does not fit.
+    pub fn add(&mut self, device: Box<dyn BlockDevice>) -> Result<DeviceId, StackError> {
+        let free = self.slots.iter().position(|slot| slot.is_free && slot.meter.custody() == 0);
+        let place = free.unwrap_or(self.slots.len());
+        let id = DeviceId(u16::try_from(place).map_err(|_| StackError::TooManyDevices)?);
+        let depth = self.admit(id, device.as_ref())?;
+        let limits = device.limits().clone();
+        let watched = self.effects.is_traced();
+        let (gate, meter, deferred) = (Gate::new(&limits), Meter::default(), VecDeque::new());
+        let slot = Slot { device, watched, suspended: false, gate, meter, limits, deferred, depth, is_free: false };
+        if free.is_some() {
+            (self.slots[place], self.effects.doors[place]) = (slot, Door::default());
+        } else {
+            self.slots.push(slot);
+            self.effects.doors.push(Door::default());
+        }
+        self.adopt_limits(id);
+        self.call(id, |device, cx| device.attached(cx));
+        Ok(id)
+    }
+
+    /// Stops bios at the door of `device`; those inside run on. See [`Stack::is_drained`].
+    pub fn suspend(&mut self, device: DeviceId) {
+        let slot = &mut self.slots[device.0 as usize];
+        (slot.suspended, slot.watched) = (true, true);
+        self.effects.doors[device.0 as usize].is_shut = true;
+    }
+
+    /// Whether nothing is left inside of `device`, nothing that it wants back, and nothing that it has passed on.
+    #[must_use]
+    pub fn is_drained(&self, device: DeviceId) -> bool {
+        self.in_flight(device) == 0
+    }
+
+    fn in_flight(&self, device: DeviceId) -> u64 {
+        let place = device.0 as usize;
+        self.slots[place].meter.custody() + self.effects.doors[place].inside
+    }
+
+    /// Whether bios wait at the door of `device`.
+    #[must_use]
+    pub fn is_suspended(&self, device: DeviceId) -> bool {
+        self.slots[device.0 as usize].suspended
+    }
+
+    /// Puts `new` in the place of a suspended and drained device.
+    ///
+    /// # Errors
+    /// If it is not suspended and drained, or the new one does not fit; then the old one stays.
+    pub fn replace(&mut self, device: DeviceId, new: Box<dyn BlockDevice>) -> Result<(), StackError> {
+        let in_flight = self.in_flight(device);
+        if !self.is_suspended(device) || in_flight != 0 {
+            return Err(StackError::Busy { device, in_flight });
+        }
+        self.can_replace(device, new.as_ref())?;
+        let depth = self.admit(device, new.as_ref())?;
+        self.effects.forget_timers(device);
+        let slot = &mut self.slots[device.0 as usize];
+        (slot.device, slot.depth) = (new, depth);
+        self.settle_depths();
+        self.adopt_limits(device);
+        self.call(device, |device, cx| device.attached(cx));
+        Ok(())
+    }
+
+    /// Whether `new` fits in the place of `device`, whatever that does at the moment.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn can_replace(&self, device: DeviceId, new: &dyn BlockDevice) -> Result<(), StackError> {
+        let depth = self.admit(device, new)?;
+        self.fits_above(device, depth, 0)?;
+        let Some(above) = self.above(device) else { return Ok(()) };
+        let serves = new.limits().serves(&self.slots[device.0 as usize].limits);
+        serves.map_err(|what| StackError::Serves { above, what })
+    }
+
+    /// Lets bios in again, first those that waited, in their order; each is checked anew, as the device may have changed.
+    pub fn resume(&mut self, device: DeviceId) {
+        let traced = self.effects.is_traced();
+        self.adopt_limits(device);
+        let slot = &mut self.slots[device.0 as usize];
+        (slot.suspended, slot.watched) = (false, traced);
+        let door = &mut self.effects.doors[device.0 as usize];
+        door.is_shut = false;
+        // What came back to the door was there before what came to it later.
+        for bio in slot.deferred.drain(..).rev().chain(door.pushed_back.drain(..).rev()) {
+            self.effects.arrivals.push_front((device, bio));
+        }
+    }
+
+    /// Empties the place of a device that nobody uses. Its number may be given to another device: nobody may keep it.
+    ///
+    /// # Errors
+    /// If another device lies on it, or bios are in it or at its door.
+    pub fn remove(&mut self, device: DeviceId) -> Result<Box<dyn BlockDevice>, StackError> {
+        if let Some(above) = self.above(device) {
+            return Err(StackError::InUse(above));
+        }
+        let slot = &self.slots[device.0 as usize];
+        let on_the_way = self.effects.arrivals.iter().filter(|(to, _)| *to == device).count();
+        let door = &self.effects.doors[device.0 as usize];
+        let waiting = slot.deferred.len() + door.pushed_back.len() + on_the_way;
+        let in_flight = self.in_flight(device) + waiting as u64;
+        if in_flight != 0 {
+            return Err(StackError::Busy { device, in_flight });
+        }
+        self.effects.forget_timers(device);
+        self.effects.events.retain(|(to, _)| *to != device);
+        self.effects.doors[device.0 as usize] = Door::default();
+        let slot = &mut self.slots[device.0 as usize];
+        (slot.is_free, slot.suspended, slot.watched, slot.depth) = (true, false, self.effects.is_traced(), 1);
+        let old = core::mem::replace(&mut slot.device, Box::new(Nothing { limits: Limits::new(1) }));
+        self.adopt_limits(device);
+        Ok(old)
+    }
+
+    /// A device that sends bios to `device`, if there is one.
+    #[must_use]
+    pub fn above(&self, device: DeviceId) -> Option<DeviceId> {
+        let lies_on = |slot: &Slot| slot.device.below().contains(&device);
+        self.slots.iter().position(lies_on).map(|place| DeviceId(place as u16))
+    }
+
+    /// Checks a device for its place and returns the frames that a bio needs from there down.
+    fn admit(&self, id: DeviceId, device: &dyn BlockDevice) -> Result<usize, StackError> {
+        device.limits().validate()?;
+        let mut deepest = 0;
+        for below in device.below() {
+            let slot = self.slots.get(below.0 as usize).filter(|slot| !slot.is_free);
+            deepest = deepest.max(slot.ok_or(StackError::Unknown(*below))?.depth);
+        }
+        if self.reaches(device.below(), id) {
+            return Err(StackError::Loop(id));
+        }
+        fits(deepest + 1)
+    }
+
+    /// Whether a bio sent to one of `from` could come to `id`.
+    fn reaches(&self, from: &[DeviceId], id: DeviceId) -> bool {
+        let mut seen = alloc::vec![false; self.slots.len()];
+        let mut next: Vec<DeviceId> = from.to_vec();
+        while let Some(device) = next.pop() {
+            if device == id {
+                return true;
+            }
+            if !core::mem::replace(&mut seen[device.0 as usize], true) {
+                next.extend(self.slots[device.0 as usize].device.below());
+            }
+        }
+        false
+    }
+
+    /// Whether all that lies above `device` still fits if that has this depth.
+    fn fits_above(&self, device: DeviceId, depth: usize, level: usize) -> Result<(), StackError> {
+        fits(depth + level)?;
+        let lies_on = |slot: &&Slot| slot.device.below().contains(&device);
+        let above = self.slots.iter().enumerate().filter(|(_, slot)| lies_on(slot));
+        above.map(|(place, _)| DeviceId(place as u16)).try_for_each(|above| self.fits_above(above, depth, level + 1))
+    }
+
+    /// Brings the depths of all devices up to date after one has changed.
+    fn settle_depths(&mut self) {
+        // Depths are at most `FRAMES`, so this ends after as many rounds.
+        loop {
+            let mut changed = false;
+            for place in 0..self.slots.len() {
+                let below = self.slots[place].device.below();
+                let deepest = below.iter().map(|id| self.slots[id.0 as usize].depth).max().unwrap_or(0);
+                changed |= core::mem::replace(&mut self.slots[place].depth, deepest + 1) != deepest + 1;
+            }
+            if !changed {
+                return;
+            }
+        }
+    }
+
+    fn adopt_limits(&mut self, device: DeviceId) {
+        let slot = &mut self.slots[device.0 as usize];
+        slot.limits = slot.device.limits().clone();
+        slot.gate = Gate::new(&slot.limits);
+        let zone_sectors = slot.limits.zoned.as_ref().map_or(1, |zoned| zoned.zone_sectors);
+        self.effects.doors[device.0 as usize].zone_mask = u64::from(zone_sectors) - 1;
+    }
+}
+
+/// Each layer may push one frame; the submitter and one split need one each.
+fn fits(depth: usize) -> Result<usize, StackError> {
+    if depth + 2 > FRAMES { Err(StackError::TooDeep) } else { Ok(depth) }
+}
+
+/// What lies in an empty place.
+struct Nothing {
+    limits: Limits,
+}
+
+impl BlockDevice for Nothing {
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    fn submit(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
+        cx.complete(bio, Status::Offline);
+    }
+
+    fn describe(&self, out: &mut dyn fmt::Write) -> fmt::Result {
+        out.write_str("nothing: the device was removed")
+    }
+}
+
+/// Why a device does not fit its place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StackError {
+    /// Its limits make no sense.
+    Limits(LimitsError),
+    /// It names a device below that is not there.
+    Unknown(DeviceId),
+    /// It would be below itself.
+    Loop(DeviceId),
+    /// A bio could need more frames than it has.
+    TooDeep,
+    /// No more device numbers.
+    TooManyDevices,
+    /// Other devices send bios to it, and it would not take all that it takes now.
+    Serves {
+        /// One of them.
+        above: DeviceId,
+        /// What it would no longer take.
+        what: LimitsError,
+    },
+    /// Another device sends bios to it.
+    InUse(DeviceId),
+    /// It is not suspended, or has bios in flight.
+    Busy {
+        /// The device.
+        device: DeviceId,
+        /// Bios inside.
+        in_flight: u64,
+    },
+}
+
+impl From<LimitsError> for StackError {
+    fn from(error: LimitsError) -> Self {
+        StackError::Limits(error)
+    }
+}
+
+impl fmt::Display for StackError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Limits(error) => error.fmt(f),
+            Self::Unknown(id) => write!(f, "device {} below does not exist: add it first", id.0),
+            Self::Loop(id) => write!(f, "device {} would be below itself: a table cannot map to itself", id.0),
+            Self::Serves { above, what } => write!(f, "device {} above it relies on what would change: {what}", above.0),
+            Self::InUse(above) => write!(f, "device {} lies on it: remove that first", above.0),
+            Self::TooDeep => write!(f, "more than {} layers on top of each other: use a flatter stack", FRAMES - 2),
+            Self::TooManyDevices => write!(f, "more than {} devices in one stack: use a second stack", u16::MAX),
+            Self::Busy { device, in_flight } => {
+                write!(f, "device {} has {in_flight} bios in flight: suspend it and wait for them first", device.0)
+            }
+        }
+    }
+}
+
+impl core::error::Error for StackError {}
