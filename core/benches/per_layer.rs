@@ -9,7 +9,7 @@ use shingle_core::block::{Bio, Data, DeviceId, Op, Payload, PortId, Stack};
 use shingle_core::device::{NullConfig, NullDevice, NullZones};
 use shingle_core::plug::{PlugOptions, WritePolicy, ZonePlug};
 use shingle_core::sector::Sector;
-use shingle_core::target::Linear;
+use shingle_core::target::Table;
 use shingle_core::zone::ZonedDisk;
 
 /// 4 KiB.
@@ -63,7 +63,7 @@ impl Load {
         }
         for _ in 0..linears {
             let limits = stack.limits(top).clone();
-            top = stack.add(Box::new(Linear::new(top, &limits, 0, limits.capacity).expect("whole"))).expect("fits");
+            top = stack.add(Box::new(Table::linear(top, &limits, 0, limits.capacity).expect("whole"))).expect("fits");
         }
         stack.turn(shingle_core::time::Instant::ZERO);
         let port = stack.open_port();

@@ -14,7 +14,7 @@ use shingle_core::time::Instant;
 /// Zones of 4096 sectors.
 const ZONE: u64 = 4096;
 /// The devices of the stack, from the bottom up.
-const DEVICES: [&str; 5] = ["disk", "plug", "linear", "linear", "table"];
+const DEVICES: [&str; 3] = ["disk", "plug", "table"];
 
 fn document() -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../ARCHITECTURE.md");
@@ -41,7 +41,7 @@ fn the_way_of_a_write_is_the_one_in_the_document() {
     let plug = stack.add(Box::new(plug)).unwrap();
     // The disk's zones in another order, so that the table has something to route.
     let table = parse_table("0 8192 linear smr 16384\n8192 16384 linear smr 0\n").unwrap();
-    let export = add_table(&mut stack, &table, &|_| Ok(plug)).unwrap();
+    let export = add_table(&mut stack, &table, &|_: &str| Ok(plug)).unwrap();
     stack.turn(Instant::ZERO);
 
     let port = stack.open_port();

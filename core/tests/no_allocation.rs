@@ -7,7 +7,7 @@ use shingle_core::block::{Bio, Data, DeviceId, Op, Payload, PortId, Stack};
 use shingle_core::device::{NullConfig, NullDevice, NullZones};
 use shingle_core::plug::{PlugOptions, WritePolicy, ZonePlug};
 use shingle_core::sector::Sector;
-use shingle_core::target::Linear;
+use shingle_core::target::Table;
 use shingle_core::time::{Duration, Instant};
 
 const ZONE: u64 = 4096;
@@ -39,7 +39,7 @@ impl Load {
         let mut top = stack.add(Box::new(plug)).unwrap();
         for _ in 0..2 {
             let limits = stack.limits(top).clone();
-            top = stack.add(Box::new(Linear::new(top, &limits, 0, limits.capacity).unwrap())).unwrap();
+            top = stack.add(Box::new(Table::linear(top, &limits, 0, limits.capacity).unwrap())).unwrap();
         }
         let port = stack.open_port();
         let mut load = Load { stack, port, top, now: Instant::ZERO, seed: 9, next: [0; ZONES as usize], done: 0 };

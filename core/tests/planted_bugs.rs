@@ -144,8 +144,8 @@ impl Tamper for Optimist {
 
 #[test]
 fn a_failed_write_that_is_reported_as_done_is_found() {
-    // The data is not there, or the pointer is not, or the next write does not fit.
-    let rules = [Rule::Data, Rule::Durability, Rule::Pointer, Rule::Order, Rule::Unexplained];
+    // The data is not there, or the pointer is not, or the next write does not fit, or lands where one is already.
+    let rules = [Rule::Append, Rule::Data, Rule::Durability, Rule::Pointer, Rule::Order, Rule::Unexplained];
     let found = hunt(&below(|id, limits| Tampered::boxed(id, limits, Optimist)), &rules);
     assert!(found >= 2, "{found}");
 }

@@ -14,7 +14,7 @@ use model::{Answer, Model, Request};
 use shingle_core::block::{Bio, Completion, Data, DeviceId, Flags, Op, Payload, PortId, Stack};
 use shingle_core::device::null::{NullConfig, NullDevice, NullZones};
 use shingle_core::sector::Sector;
-use shingle_core::target::Linear;
+use shingle_core::target::Table;
 use shingle_core::time::{Duration, Instant};
 use shingle_core::zone::{Condition, ZoneNo};
 
@@ -138,7 +138,7 @@ impl Pair {
         let null = stack.add(Box::new(device)).expect("its limits are valid");
         let mut top = null;
         for _ in 0..layers % 4 {
-            let linear = Linear::new(top, stack.limits(top), 0, config.capacity).expect("the whole device");
+            let linear = Table::linear(top, stack.limits(top), 0, config.capacity).expect("the whole device");
             top = stack.add(Box::new(linear)).expect("few layers");
         }
         let port = stack.open_port();

@@ -202,7 +202,7 @@ impl ZonedLimits {
     /// The same with the first `count` zones conventional.
     #[must_use]
     pub fn with_conventional(self, count: u32) -> Self {
-        let conventional = if count == 0 { Vec::new() } else { Vec::from([0..count]) };
+        let conventional = core::iter::once(0..count).filter(|run| !run.is_empty()).collect();
         Self { conventional, ..self }
     }
 

@@ -1,24 +1,30 @@
 //! Device-mapper targets, one file each, and the tables that put them in a row.
 //!
 //! ```text
-//!   0 1000 linear disk 2048     ──> [Linear] ──> disk
+//!   0 1000 linear disk 2048     ──────────────> disk
 //!   1000 500 error              ──> [Failing]
-//!   1500 500 faulty disk 0 ...  ──> [Faulty] ──> [Linear] ──> disk
-//!          └── [Table] routes by sector, and only where there is more than one line
+//!   1500 500 faulty disk 0 ...  ──> [Faulty] ──> [Table] of one line ──> disk
+//!          └── [Table] routes by sector and shifts: for a linear line there is nothing else to do
 //! ```
 //!
-//! A target is a device like every other; its sectors count from 0. It passes bios on with their sector changed, and
-//! takes back only those whose answer holds a sector: appends and reports. Nothing is ever cloned.
+//! Text becomes [`TableLine`]s, each with a [`Target`] from the registry; [`build_table`] makes devices of them. A target's
+//! device has the sectors of its line, from 0 on, and lies on a device that is exactly the range that it maps to. It passes
+//! bios on with their memory or sector changed, and takes back only those that it has to see again. Nothing is ever cloned.
 
-mod failing;
+mod args;
+mod error;
+mod fan;
 mod faulty;
+mod line;
 mod linear;
+mod mapping;
+mod registry;
 mod reset_all;
-mod spec;
 mod table;
 
-pub use failing::Failing;
+pub use args::{ArgError, Args, DeviceArg, quote, split_words};
 pub use faulty::{Faulty, FaultyAction, FaultyRule, OpSet, Trigger, Window};
-pub use linear::Linear;
-pub use spec::{KNOWN_TARGETS, TableError, TableLine, TargetSpec, add_table, parse_table};
+pub use line::{BuiltTable, MOST_LINES, TableError, TableLine, add_table, build_table, parse_table, remove_parts};
+pub use mapping::Mapping;
+pub use registry::{Site, Supplies, TARGETS, Target, TargetType, View, find, known_targets};
 pub use table::Table;

@@ -1,4 +1,5 @@
-//! Reset of all zones of a part of a device: the device below cannot do it in one, so it is one reset a zone.
+//! Reset of all zones of parts of devices. Where a part is not all of a device that cannot do it in one, so it is one reset
+//! a zone.
 //!
 //! As `drivers/md/dm-zone.c:dm_zone_reset_all` does: ask for a report, then reset the zones that need it, a bounded number
 //! at a time.
@@ -19,10 +20,20 @@ const BATCH: usize = 32;
 /// Zones asked for in one report.
 const REPORT: usize = 4096;
 
+/// Sectors of a device whose zones are reset together with others.
+pub(super) struct Part {
+    pub device: DeviceId,
+    pub range: Range<u64>,
+    /// Whether these are all of the device's sequential zones: then the device can do it.
+    pub has_all_zones: bool,
+}
+
 /// The reset of all zones that is under way, and those that wait for it.
-#[derive(Default)]
 pub(super) struct ResetAll {
-    waiting: VecDeque<(Box<Bio>, Range<u64>)>,
+    parts: Vec<Part>,
+    waiting: VecDeque<Box<Bio>>,
+    /// The part whose turn it is.
+    at: usize,
     to_reset: Vec<Sector>,
     next_report: Sector,
     in_flight: usize,
@@ -30,77 +41,101 @@ pub(super) struct ResetAll {
 }
 
 impl ResetAll {
-    /// Starts resetting the zones in `range` of device `below`, and then completes `bio`.
-    pub(super) fn begin(&mut self, bio: Box<Bio>, below: DeviceId, range: Range<u64>, cx: &mut Cx<'_>) {
-        self.waiting.push_back((bio, range));
+    pub fn new(parts: Vec<Part>) -> Self {
+        let (waiting, to_reset) = (VecDeque::new(), Vec::new());
+        Self { parts, waiting, at: 0, to_reset, next_report: Sector::ZERO, in_flight: 0, status: Status::Ok }
+    }
+
+    /// Starts resetting the zones of all parts, and then completes `bio`.
+    pub fn begin(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
+        if let [Part { device, has_all_zones: true, .. }] = self.parts[..] {
+            return cx.pass(device, bio, Sector::ZERO);
+        }
+        self.waiting.push_back(bio);
         if self.waiting.len() == 1 {
-            self.start(below, cx);
+            self.start(cx);
         }
     }
 
     /// Whether a bio that comes back with `word` was sent here.
-    pub(super) fn is_own(&self, word: u64) -> bool {
+    pub fn is_own(word: u64) -> bool {
         word == OWN
     }
 
-    pub(super) fn held(&self, visit: &mut dyn FnMut(&Bio)) {
-        self.waiting.iter().for_each(|(bio, _)| visit(bio));
+    pub fn held(&self, visit: &mut dyn FnMut(&Bio)) {
+        self.waiting.iter().for_each(|bio| visit(bio));
     }
 
-    pub(super) fn end_io(&mut self, mut bio: Box<Bio>, status: Status, below: DeviceId, cx: &mut Cx<'_>) {
+    pub fn end_io(&mut self, mut bio: Box<Bio>, status: Status, cx: &mut Cx<'_>) {
         self.in_flight -= 1;
         self.status = self.status.and(status);
         if let Payload::Zones(zones) = core::mem::take(&mut bio.payload) {
             self.note(&zones);
         }
         cx.recycle(bio);
-        self.go_on(below, cx);
+        self.go_on(cx);
     }
 
-    fn start(&mut self, below: DeviceId, cx: &mut Cx<'_>) {
-        let Some((_, range)) = self.waiting.front() else { return };
-        self.next_report = Sector(range.start);
-        self.status = Status::Ok;
-        self.go_on(below, cx);
+    fn start(&mut self, cx: &mut Cx<'_>) {
+        (self.at, self.status) = (0, Status::Ok);
+        self.enter_part(cx);
+    }
+
+    /// Begins with the part whose turn it is; behind the last one the bio is done.
+    fn enter_part(&mut self, cx: &mut Cx<'_>) {
+        let failed = !self.status.is_ok();
+        let Some(part) = self.parts.get(self.at).filter(|_| !failed) else { return self.finish(cx) };
+        self.next_report = Sector(part.range.start);
+        if part.has_all_zones {
+            self.next_report = Sector(part.range.end);
+            return self.send(Bio::new(Op::ZoneResetAll, Sector::ZERO, 0, Payload::None), cx);
+        }
+        self.go_on(cx);
+    }
+
+    fn finish(&mut self, cx: &mut Cx<'_>) {
+        self.to_reset.clear();
+        if let Some(bio) = self.waiting.pop_front() {
+            cx.complete(bio, self.status);
+        }
+        if !self.waiting.is_empty() {
+            self.start(cx);
+        }
     }
 
     /// Notes which of the reported zones need a reset: not conventional, empty, read-only or offline ones.
     fn note(&mut self, zones: &[Zone]) {
-        let Some((_, range)) = self.waiting.front() else { return };
+        let end = self.parts[self.at].range.end;
         let needs = |zone: &&Zone| {
             let settled =
                 matches!(zone.cond, Condition::NotWp | Condition::Empty | Condition::ReadOnly | Condition::Offline);
-            zone.start.0 < range.end && !settled
+            zone.start.0 < end && !settled
         };
         self.to_reset.extend(zones.iter().filter(needs).map(|zone| zone.start));
         // A report that brings nothing ends the walk.
-        self.next_report = zones.last().map_or(Sector(range.end), |zone| zone.start + zone.len);
+        self.next_report = zones.last().map_or(Sector(end), |zone| zone.start + zone.len);
     }
 
-    fn go_on(&mut self, below: DeviceId, cx: &mut Cx<'_>) {
-        let Some(end) = self.waiting.front().map(|(_, range)| range.end) else { return };
+    fn go_on(&mut self, cx: &mut Cx<'_>) {
         let failed = !self.status.is_ok();
         while !failed && self.in_flight < BATCH {
             let Some(zone) = self.to_reset.pop() else { break };
-            self.send(Bio::new(Op::ZoneReset, zone, 0, Payload::None), below, cx);
+            self.send(Bio::new(Op::ZoneReset, zone, 0, Payload::None), cx);
         }
         if self.in_flight > 0 {
             return;
         }
-        if !failed && self.next_report.0 < end {
+        if !failed && self.next_report.0 < self.parts[self.at].range.end {
             let room = Payload::Zones(Vec::with_capacity(REPORT));
-            return self.send(Bio::new(Op::ReportZones, self.next_report, 0, room), below, cx);
+            return self.send(Bio::new(Op::ReportZones, self.next_report, 0, room), cx);
         }
-        self.to_reset.clear();
-        if let Some((bio, _)) = self.waiting.pop_front() {
-            cx.complete(bio, self.status);
-        }
-        self.start(below, cx);
+        self.at += 1;
+        self.enter_part(cx);
     }
 
-    fn send(&mut self, blank: Bio, below: DeviceId, cx: &mut Cx<'_>) {
+    fn send(&mut self, blank: Bio, cx: &mut Cx<'_>) {
         self.in_flight += 1;
         let bio = cx.own_bio(blank);
-        cx.submit(below, bio, OWN);
+        cx.submit(self.parts[self.at].device, bio, OWN);
     }
 }

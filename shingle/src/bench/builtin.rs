@@ -3,7 +3,7 @@
 use shingle_core::block::{DeviceId, Stack};
 use shingle_core::device::null::{NullConfig, NullDevice, NullZones};
 use shingle_core::plug::PlugOptions;
-use shingle_core::target::Linear;
+use shingle_core::target::Table;
 
 use super::options::JobError;
 use crate::config::add_plug;
@@ -75,7 +75,7 @@ fn add_layer(stack: &mut Stack, below: DeviceId, layer: Layer) -> Result<DeviceI
         Layer::Plug => Ok(add_plug(stack, below, PlugOptions::default())?.unwrap_or(below)),
         Layer::Linear => {
             let limits = stack.limits(below).clone();
-            let linear = Linear::new(below, &limits, 0, limits.capacity)?;
+            let linear = Table::linear(below, &limits, 0, limits.capacity)?;
             stack.add(Box::new(linear)).map_err(|error| error.to_string())
         }
     }

@@ -316,13 +316,15 @@ impl Planner<'_> {
     }
 
     fn check_reference(&mut self, spec: &DeviceSpec, line: &TableLine, names: &BTreeMap<&str, Range<usize>>) {
-        let Some(device) = line.target.device() else { return };
-        if names.contains_key(device) || !self.readable {
-            return;
+        for device in line.target.devices() {
+            if names.contains_key(device.name.as_str()) || !self.readable {
+                continue;
+            }
+            let message = undefined(&device.name, names);
+            let error = TableError { line: line.number, word: Some(device.word), message };
+            let blamed = blame_table(self.source, &spec.name.value, &spec.table, &error);
+            self.errors.push(blamed.help("define it as [disk.NAME] or [device.NAME]"));
         }
-        let error = TableError { line: line.number, word: Some(3), message: undefined(device, names) };
-        let blamed = blame_table(self.source, &spec.name.value, &spec.table, &error);
-        self.errors.push(blamed.help("define it as [disk.NAME] or [device.NAME]"));
     }
 
     /// Devices behind those they need; what is left over needs itself.
@@ -444,7 +446,7 @@ impl Planner<'_> {
 }
 
 fn needs(lines: &[TableLine]) -> impl Iterator<Item = &str> {
-    lines.iter().filter_map(|line| line.target.device())
+    lines.iter().flat_map(TableLine::needs)
 }
 
 fn undefined(name: &str, names: &BTreeMap<&str, Range<usize>>) -> String {

@@ -57,7 +57,7 @@ pub(super) struct Ledger {
     pub model: Model,
     pub disk: DeviceId,
     pub plug: DeviceId,
-    /// The device on top, which may be one that fails on purpose.
+    /// The device of the table's target, which may be one that fails on purpose.
     pub layer: Option<DeviceId>,
     pub no_append: bool,
     /// Requests that may still be submitted.

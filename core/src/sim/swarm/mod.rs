@@ -40,7 +40,7 @@ use super::world::{Stop, World};
 use crate::block::{BlockDevice, DeviceId, Limits, Stack};
 use crate::plug::{Append, PlugOptions, WritePolicy, ZonePlug};
 use crate::random::Rng;
-use crate::target::{add_table, parse_table};
+use crate::target::{build_table, parse_table};
 use crate::time::{Duration, Instant};
 use crate::zone::ZoneNo;
 
@@ -312,7 +312,6 @@ impl<'a> Run<'a> {
         }
         let doors = self.doors(&mut stack, top, *above).map_err(broken)?;
         let mut ledger = self.shared.borrow_mut();
-        ledger.layer = doors.last().map(|door| door.device);
         (ledger.disk, ledger.plug) = (leaf, plug);
         Ok((World::new(stack), doors))
     }
@@ -340,7 +339,9 @@ impl<'a> Run<'a> {
             mapped.extend((*from..from + count).map(ZoneNo));
         }
         let table = parse_table(&text).map_err(|error| format!("{error}"))?;
-        let device = add_table(stack, &table, &|_| Ok(plug)).map_err(|error| format!("{error}"))?;
+        let built = build_table(stack, &table, &|_: &str| Ok(plug)).map_err(|error| format!("{error}"))?;
+        let device = stack.add(Box::new(built.table)).map_err(|error| format!("{error}"))?;
+        self.shared.borrow_mut().layer = built.targets[0];
         let whole = lines == [(0, zones)];
         Ok(Vec::from([own, Door { device, zones: mapped, whole, zone_sectors }]))
     }

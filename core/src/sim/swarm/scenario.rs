@@ -277,6 +277,8 @@ fn draw_above(geometry: &ZoneGeometry, rng: &mut Rng) -> Above {
         3 | 4 => {
             let from = if rng.chance(1, 2) { 0 } else { rng.below(zones - 1) };
             let count = if rng.chance(1, 2) { zones - from } else { between(rng, 1, zones - from) };
+            // At least one sequential zone, as a part without is not zoned.
+            let count = count.max((u64::from(geometry.conventional()) + 1).saturating_sub(from));
             Above::Linear(from as u32, count as u32)
         }
         _ => Above::Two(between(rng, 1, zones - 1) as u32, !short_end && rng.chance(1, 2)),

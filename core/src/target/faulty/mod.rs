@@ -15,15 +15,64 @@ mod trigger;
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 
-pub(super) use parse::parse_faulty;
 pub use trigger::{OpSet, Trigger, Window};
 
+use super::args::{ArgError, Args, DeviceArg, quote};
+use super::mapping::Mapping;
+use super::registry::{Site, Target, TargetType, View};
 use crate::block::{Bio, BlockDevice, Cx, DeviceId, Event, Limits, Status};
 use crate::random::Rng;
 use crate::time::{Duration, Instant};
+
+pub(super) const TYPE: TargetType = TargetType {
+    name: "faulty",
+    version: [1, 0, 0],
+    usage: "faulty <device> <start sector> [seed=<number>] <rule>...",
+    parse: parse_arguments,
+};
+
+/// `faulty <device> <start> [seed=<number>] <rule>...`.
+#[derive(Debug)]
+struct FaultyArgs {
+    device: DeviceArg,
+    start: u64,
+    seed: u64,
+    rules: Vec<FaultyRule>,
+    /// Seed and rules as they were written.
+    words: Vec<String>,
+}
+
+fn parse_arguments(args: &mut Args<'_>) -> Result<Arc<dyn Target>, ArgError> {
+    let (device, start) = (args.device()?, args.sectors("the start on the device")?);
+    let (place, words) = (args.place(), args.rest());
+    let (seed, rules) = parse::parse_faulty(&words)
+        .map_err(|(word, message)| ArgError::at(place + word, format!("faulty: {message}")))?;
+    let words = words.into_iter().map(String::from).collect();
+    Ok(Arc::new(FaultyArgs { device, start, seed, rules, words }))
+}
+
+impl Target for FaultyArgs {
+    fn devices(&self) -> Vec<&DeviceArg> {
+        Vec::from([&self.device])
+    }
+
+    fn arguments(&self, _: &View<'_>, out: &mut dyn fmt::Write) -> fmt::Result {
+        write!(out, "{} {}", quote(&self.device.name), self.start)?;
+        self.words.iter().try_for_each(|word| write!(out, " {word}"))
+    }
+
+    fn build(&self, site: &mut Site<'_>) -> Result<Mapping, ArgError> {
+        let below = site.part_device(&self.device, self.start)?;
+        let faulty = Faulty::new(below, site.stack.limits(below), self.rules.clone(), self.seed);
+        site.map(Box::new(faulty))
+    }
+}
 
 /// What a rule does to the bios that it picks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -40,7 +40,7 @@ const STATUSES: [(&str, Status); 8] = [
 ];
 
 /// Reads `[seed=N] RULE...`; an error names the place of the word that is to blame.
-pub(in crate::target) fn parse_faulty(words: &[&str]) -> Result<(u64, Vec<FaultyRule>), (usize, String)> {
+pub(super) fn parse_faulty(words: &[&str]) -> Result<(u64, Vec<FaultyRule>), (usize, String)> {
     let (mut seed, mut rules) = (0, Vec::new());
     for (place, word) in words.iter().enumerate() {
         let parsed = match word.strip_prefix("seed=") {

@@ -1,0 +1,204 @@
+//! Tables as text: `<start> <length> <target> <arguments>`, in sectors, as dmsetup reads and prints them.
+
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
+
+use super::args::{ArgError, Args, split_words};
+use super::mapping::Mapping;
+use super::registry::{Site, Supplies, Target, TargetType, View, find, known_targets};
+use super::table::Table;
+use crate::block::{DeviceId, Stack};
+
+/// One line of a table.
+#[derive(Clone, Debug)]
+pub struct TableLine {
+    /// First sector of the mapped device.
+    pub start: u64,
+    /// Sectors.
+    pub len: u64,
+    /// The target's kind.
+    pub kind: &'static TargetType,
+    /// The target's arguments.
+    pub target: Arc<dyn Target>,
+    /// The line's number in its text, from 1.
+    pub number: usize,
+}
+
+impl fmt::Debug for TargetType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+impl TableLine {
+    /// Writes the line so that it can be read again, without an end of line.
+    pub fn write(&self, view: &View<'_>, out: &mut dyn fmt::Write) -> fmt::Result {
+        let mut arguments = String::new();
+        self.target.arguments(view, &mut arguments)?;
+        write!(out, "{} {} {}", self.start, self.len, self.kind.name)?;
+        if arguments.is_empty() { Ok(()) } else { write!(out, " {arguments}") }
+    }
+
+    /// The names of the devices that it maps to.
+    pub fn needs(&self) -> impl Iterator<Item = &str> {
+        self.target.devices().into_iter().map(|device| device.name.as_str())
+    }
+
+    fn blame(&self, error: ArgError) -> TableError {
+        TableError { line: self.number, word: error.word, message: error.message }
+    }
+}
+
+/// What is wrong with a table; says which line, which argument if one is to blame, and what to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableError {
+    /// The line, from 1.
+    pub line: usize,
+    /// The word of the line that is to blame, from 0.
+    pub word: Option<usize>,
+    /// What is wrong and what to do.
+    pub message: String,
+}
+
+impl fmt::Display for TableError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "table line {}", self.line)?;
+        // The start, the length and the target's name say themselves what they are.
+        if let Some(word) = self.word.filter(|word| *word > 2) {
+            write!(f, ", argument {}", word - 2)?;
+        }
+        write!(f, ": {}", self.message)
+    }
+}
+
+impl core::error::Error for TableError {}
+
+/// Most lines of a table.
+pub const MOST_LINES: usize = 4096;
+
+/// Reads a table. Empty lines and those that begin with `#` do not count; the others must follow each other without gap
+/// or overlap, from sector 0.
+///
+/// # Errors
+/// The first mistake.
+pub fn parse_table(text: &str) -> Result<Vec<TableLine>, TableError> {
+    let mut lines: Vec<TableLine> = Vec::new();
+    let mut end = 0u64;
+    for (index, text) in text.lines().enumerate() {
+        let words = split_words(text);
+        if words.first().is_none_or(|word| word.starts_with('#')) {
+            continue;
+        }
+        let fail = |word, message| TableError { line: index + 1, word, message };
+        let line = parse_line(&words, index + 1).map_err(|error| fail(error.word, error.message))?;
+        if line.start != end {
+            let what = if line.start > end { "leaves a gap" } else { "overlaps" };
+            let message = format!("it begins at sector {} and {what}: the line before ends at {end}", line.start);
+            return Err(fail(Some(0), message));
+        }
+        end = line.start.checked_add(line.len).ok_or_else(|| {
+            fail(Some(1), String::from("start and length together are more than a 64-bit sector number"))
+        })?;
+        if lines.len() == MOST_LINES {
+            return Err(fail(None, format!("a table has at most {MOST_LINES} lines: stack two tables")));
+        }
+        lines.push(line);
+    }
+    if lines.is_empty() {
+        let message = String::from("the table is empty: write at least one line such as `0 2048 linear DISK 0`");
+        return Err(TableError { line: 1, word: None, message });
+    }
+    Ok(lines)
+}
+
+fn parse_line(words: &[String], number: usize) -> Result<TableLine, ArgError> {
+    let sectors = |word: usize, what: &str| {
+        let text = words.get(word).map_or("", String::as_str);
+        text.parse::<u64>().map_err(|_| ArgError {
+            word: Some(word).filter(|word| *word < words.len()),
+            message: format!("{what} is `{text}`: write a number of 512-byte sectors"),
+        })
+    };
+    let (start, len) = (sectors(0, "the start")?, sectors(1, "the length")?);
+    if len == 0 {
+        return Err(ArgError::at(1, "the length is 0: a line maps at least one sector"));
+    }
+    let Some(name) = words.get(2) else {
+        let message = format!("the target is missing; known targets are: {}", known_targets());
+        return Err(ArgError { word: None, message });
+    };
+    let kind = find(name)
+        .ok_or_else(|| ArgError::at(2, format!("unknown target `{name}`; known targets are: {}", known_targets())))?;
+    let mut args = Args::new(&words[3..], 3, kind.name, kind.usage);
+    let target = (kind.parse)(&mut args)?;
+    Ok(TableLine { start, len, kind, target, number })
+}
+
+/// A table that was built and is not in use yet.
+pub struct BuiltTable {
+    /// What routes its bios.
+    pub table: Table,
+    /// The devices that were added for it, each above those before it.
+    pub parts: Vec<DeviceId>,
+    /// For each line the device of its target, if it has one of its own.
+    pub targets: Vec<Option<DeviceId>>,
+}
+
+/// Builds a table.
+///
+/// # Errors
+/// The first mistake; what was added so far is removed again.
+pub fn build_table(stack: &mut Stack, lines: &[TableLine], supplies: &dyn Supplies) -> Result<BuiltTable, TableError> {
+    let mut parts = Vec::new();
+    let built = build_lines(stack, lines, supplies, &mut parts);
+    match built {
+        Ok((table, targets)) => Ok(BuiltTable { table, parts, targets }),
+        Err(error) => {
+            remove_parts(stack, &mut parts);
+            Err(error)
+        }
+    }
+}
+
+/// Removes devices of a table from the top down; those that are still busy stay in the list.
+pub fn remove_parts(stack: &mut Stack, parts: &mut Vec<DeviceId>) {
+    while let Some(part) = parts.pop() {
+        if stack.remove(part).is_err() {
+            return parts.push(part);
+        }
+    }
+}
+
+fn build_lines(
+    stack: &mut Stack,
+    lines: &[TableLine],
+    supplies: &dyn Supplies,
+    added: &mut Vec<DeviceId>,
+) -> Result<(Table, Vec<Option<DeviceId>>), TableError> {
+    let (mut mappings, mut targets): (Vec<Mapping>, Vec<_>) = (Vec::new(), Vec::new());
+    for line in lines {
+        let mut site = Site { stack, supplies, len: line.len, added, target: None };
+        mappings.push(line.target.build(&mut site).map_err(|error| line.blame(error))?);
+        targets.push(site.target);
+    }
+    let at = |place: usize| lines.get(place).map_or(1, |line| line.number);
+    let table = Table::new(&mappings);
+    let table = table.map_err(|(place, message)| TableError { line: at(place), word: None, message })?;
+    Ok((table, targets))
+}
+
+/// Adds a table to `stack` for good and returns the device that bios go to.
+///
+/// # Errors
+/// The first mistake.
+pub fn add_table(stack: &mut Stack, lines: &[TableLine], supplies: &dyn Supplies) -> Result<DeviceId, TableError> {
+    let BuiltTable { table, mut parts, .. } = build_table(stack, lines, supplies)?;
+    stack.add(Box::new(table)).map_err(|error| {
+        remove_parts(stack, &mut parts);
+        TableError { line: lines.first().map_or(1, |line| line.number), word: None, message: format!("{error}") }
+    })
+}

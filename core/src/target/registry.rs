@@ -1,0 +1,188 @@
+//! The targets that a table line may name.
+//!
+//! A target has two forms. A [`Target`] is its arguments, read and checked as far as that goes without devices; it is what a
+//! table keeps and prints. [`Target::build`] makes the [`Mapping`] that bios go through, with devices of its own if shifting
+//! sectors is not all that it does.
+
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
+
+use super::args::{ArgError, Args, DeviceArg};
+use super::mapping::Mapping;
+use super::table::Table;
+use super::{error, faulty, linear};
+use crate::block::{BlockDevice, DeviceId, Limits, Stack};
+
+/// A kind of target.
+pub struct TargetType {
+    /// Its name in table lines.
+    pub name: &'static str,
+    /// Its version, as `dmsetup targets` shows it.
+    pub version: [u32; 3],
+    /// How it is written.
+    pub usage: &'static str,
+    /// Reads its arguments.
+    pub parse: fn(&mut Args<'_>) -> Result<Arc<dyn Target>, ArgError>,
+}
+
+/// All of them, by name. Targets that keep data more than once (`raid`, `mirror`) or reach it in more than one way
+/// (`multipath`) have their place here.
+pub const TARGETS: [&TargetType; 3] = [&error::TYPE, &faulty::TYPE, &linear::TYPE];
+
+/// The target called `name`.
+#[must_use]
+pub fn find(name: &str) -> Option<&'static TargetType> {
+    TARGETS.into_iter().find(|target| target.name == name)
+}
+
+/// The names of all targets, for messages.
+#[must_use]
+pub fn known_targets() -> String {
+    TARGETS.map(|target| target.name).join(", ")
+}
+
+/// The arguments of a table line, read.
+pub trait Target: fmt::Debug + Send + Sync {
+    /// The devices that it names, in the order in which it does.
+    fn devices(&self) -> Vec<&DeviceArg>;
+
+    /// Writes the arguments so that they can be read again (`dmsetup table`). `view` says what of them may be seen, and what
+    /// has become of the target since.
+    fn arguments(&self, view: &View<'_>, out: &mut dyn fmt::Write) -> fmt::Result;
+
+    /// Makes what bios go through.
+    ///
+    /// # Errors
+    /// If devices are missing or do not fit.
+    fn build(&self, site: &mut Site<'_>) -> Result<Mapping, ArgError>;
+}
+
+/// How arguments are shown.
+pub struct View<'a> {
+    /// Whether keys are shown.
+    pub shows_keys: bool,
+    /// The device that was built for it, if it is loaded.
+    pub device: Option<&'a dyn BlockDevice>,
+}
+
+/// What targets need to be built that is not in this layer.
+pub trait Supplies {
+    /// The device called `name`.
+    ///
+    /// # Errors
+    /// For an unknown name, the names that there are.
+    fn device(&self, name: &str) -> Result<DeviceId, Vec<String>>;
+
+    /// A plug over `below`, which has `limits` and takes writes in order but no appends: it makes writes of appends. `None`
+    /// leaves the device without appends.
+    ///
+    /// # Errors
+    /// If there can be no plug over such a device.
+    fn plug(&self, below: DeviceId, limits: &Limits) -> Option<Result<Box<dyn BlockDevice>, String>> {
+        let _ = (below, limits);
+        None
+    }
+}
+
+/// Supplies of devices alone.
+impl<F: Fn(&str) -> Result<DeviceId, Vec<String>>> Supplies for F {
+    fn device(&self, name: &str) -> Result<DeviceId, Vec<String>> {
+        self(name)
+    }
+}
+
+/// Where a line is built.
+pub struct Site<'a> {
+    /// The devices that there are.
+    pub stack: &'a mut Stack,
+    /// What else there is.
+    pub supplies: &'a dyn Supplies,
+    /// Length of the line, in sectors.
+    pub len: u64,
+    /// The devices that were added for the table.
+    pub(super) added: &'a mut Vec<DeviceId>,
+    /// The device that speaks for the target: for status, messages and events.
+    pub(super) target: Option<DeviceId>,
+}
+
+impl Site<'_> {
+    /// The device that a line names.
+    ///
+    /// # Errors
+    /// If there is none of that name.
+    pub fn device(&self, arg: &DeviceArg) -> Result<DeviceId, ArgError> {
+        self.supplies.device(&arg.name).map_err(|known| {
+            let known = if known.is_empty() { String::from("none") } else { known.join(", ") };
+            ArgError::at(arg.word, format!("there is no device `{}`; known devices are: {known}", arg.name))
+        })
+    }
+
+    /// As many sectors of a device as the line is long, from `start` on, which stands behind the device's name.
+    ///
+    /// # Errors
+    /// If there are none, or they are no whole zones.
+    pub fn part(&self, arg: &DeviceArg, start: u64) -> Result<Mapping, ArgError> {
+        self.part_of(arg, start, self.len)
+    }
+
+    /// The same for `len` sectors.
+    ///
+    /// # Errors
+    /// As [`Site::part`].
+    pub fn part_of(&self, arg: &DeviceArg, start: u64, len: u64) -> Result<Mapping, ArgError> {
+        let device = self.device(arg)?;
+        let part = Mapping::part(device, self.stack.limits(device), start, len);
+        part.map_err(|message| ArgError::at(arg.word + 1, format!("`{}`: {message}", arg.name)))
+    }
+
+    /// A device that is exactly such a part: the device itself if that is all of it.
+    ///
+    /// # Errors
+    /// As [`Site::part`].
+    pub fn part_device(&mut self, arg: &DeviceArg, start: u64) -> Result<DeviceId, ArgError> {
+        let len = self.len;
+        self.part_device_of(arg, start, len)
+    }
+
+    /// The same for `len` sectors.
+    ///
+    /// # Errors
+    /// As [`Site::part`].
+    pub fn part_device_of(&mut self, arg: &DeviceArg, start: u64, len: u64) -> Result<DeviceId, ArgError> {
+        let mapping = self.part_of(arg, start, len)?;
+        if start == 0 && len == self.stack.limits(mapping.device).capacity {
+            return Ok(mapping.device);
+        }
+        let table = Table::new(&[mapping]).map_err(|(_, message)| ArgError::at(arg.word + 1, message))?;
+        self.add(Box::new(table))
+    }
+
+    /// Adds a device.
+    ///
+    /// # Errors
+    /// If the stack does not take it.
+    pub fn add(&mut self, device: Box<dyn BlockDevice>) -> Result<DeviceId, ArgError> {
+        let id = self.stack.add(device).map_err(|error| ArgError::at(2, format!("{error}")))?;
+        self.added.push(id);
+        Ok(id)
+    }
+
+    /// Adds a device and maps the line to all of it. If it is zoned and takes no appends, a plug above it does.
+    ///
+    /// # Errors
+    /// If the stack does not take them.
+    pub fn map(&mut self, device: Box<dyn BlockDevice>) -> Result<Mapping, ArgError> {
+        let mut id = self.add(device)?;
+        self.target = Some(id);
+        let limits = self.stack.limits(id).clone();
+        let needs_plug = limits.zoned.as_ref().is_some_and(|zoned| zoned.max_append.is_none());
+        if let Some(plug) = needs_plug.then(|| self.supplies.plug(id, &limits)).flatten() {
+            id = self.add(plug.map_err(|message| ArgError::at(2, message))?)?;
+        }
+        Ok(Mapping::whole(id, self.stack.limits(id)))
+    }
+}
