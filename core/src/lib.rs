@@ -5,6 +5,7 @@
 //! - [`time`] and [`sector`]: the two units everything is measured in. There is no clock here.
 //! - [`frontend`]: protocols without sockets. Bytes in, bios out; completions in, bytes out.
 //! - [`block`]: the bio, the device, and the stack of devices that bios hop through.
+//! - [`mapper`]: named devices made of tables, loaded and swapped while they are used.
 //! - [`target`]: device-mapper targets, one file each, and the table that routes between them.
 //! - [`plug`]: one write at a time per zone, in order; zone append emulation.
 //! - [`zone`]: what a zone is, as a pure state machine.
@@ -22,6 +23,7 @@ pub mod block;
 pub mod device;
 pub mod frontend;
 pub mod harness;
+pub mod mapper;
 pub mod plug;
 pub mod random;
 pub mod sector;

@@ -240,6 +240,18 @@ impl Stack {
         device.downcast_ref()
     }
 
+    /// The device in place `id`, whatever it is.
+    #[must_use]
+    pub fn any_device(&self, id: DeviceId) -> &dyn BlockDevice {
+        self.slots[id.0 as usize].device.as_ref()
+    }
+
+    /// The devices that device `id` sends bios to.
+    #[must_use]
+    pub fn below(&self, id: DeviceId) -> &[DeviceId] {
+        self.slots[id.0 as usize].device.below()
+    }
+
     /// Calls a device as what it is, outside of the data path: for policy switches and messages.
     pub fn with_device<D: BlockDevice, R>(
         &mut self,

@@ -85,6 +85,13 @@ impl Table {
         Self::new(&[Mapping::part(device, limits, start, len)?]).map_err(|(_, message)| message)
     }
 
+    /// The same table, which takes no writes.
+    #[must_use]
+    pub fn read_only(mut self) -> Self {
+        self.limits.read_only = true;
+        self
+    }
+
     /// The line that owns `sector`, which is on the device.
     #[inline]
     fn owner(&self, sector: Sector) -> usize {

@@ -1,0 +1,68 @@
+//! Why a verb was not obeyed.
+
+use alloc::string::String;
+use core::fmt;
+
+use crate::target::TableError;
+
+/// What kind of mistake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MapperErrorKind {
+    /// There is no such device (`ENXIO`).
+    Unknown,
+    /// The name or UUID is taken (`EBUSY`, `EEXIST`).
+    Exists,
+    /// It is in use, or a change of it is under way (`EBUSY`).
+    Busy,
+    /// It has no table (`ENXIO`).
+    NoTable,
+    /// The table is wrong or does not fit (`EINVAL`).
+    Table,
+    /// A target cannot take bios yet (`EAGAIN`).
+    NotReady,
+    /// An argument is wrong (`EINVAL`).
+    Invalid,
+}
+
+impl MapperErrorKind {
+    /// The word for programs.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            MapperErrorKind::Unknown => "unknown-device",
+            MapperErrorKind::Exists => "exists",
+            MapperErrorKind::Busy => "busy",
+            MapperErrorKind::NoTable => "no-table",
+            MapperErrorKind::Table => "table",
+            MapperErrorKind::NotReady => "not-ready",
+            MapperErrorKind::Invalid => "invalid",
+        }
+    }
+}
+
+/// Why a verb was not obeyed, and what to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MapperError {
+    /// For programs.
+    pub kind: MapperErrorKind,
+    /// For people.
+    pub message: String,
+    /// The mistake in the table, if it is one.
+    pub table: Option<TableError>,
+}
+
+impl MapperError {
+    /// An error with a message.
+    #[must_use]
+    pub fn new(kind: MapperErrorKind, message: String) -> Self {
+        Self { kind, message, table: None }
+    }
+}
+
+impl fmt::Display for MapperError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl core::error::Error for MapperError {}

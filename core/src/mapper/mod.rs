@@ -1,0 +1,494 @@
+//! Named devices made of tables, loaded and swapped while they are used.
+//!
+//! ```text
+//!   name ──> Mapped ─┬─ live table      ──> the Table in the device's place of the stack, and its parts
+//!                    └─ inactive table  ──> built, its parts added; the Table waits outside
+//!
+//!   running ── suspend ──> draining ── all that went in is done ──> suspended ── resume ──> running
+//!      └────── resume with an inactive table: drain, swap, let in again ──────────────────────┘
+//! ```
+//!
+//! Every device has a place of its own in the [`Stack`] from its first resume on, and keeps it: who uses the device does not
+//! notice that its table changes. Bios that come meanwhile wait at the door in their order. A table that cannot go in leaves
+//! the old one live and running (the kernel leaves it suspended).
+//!
+//! Nothing here waits: a verb that has to begins, and [`Mapper::poll`] goes on with it after each turn of the stack.
+
+mod error;
+mod mapped;
+mod supplies;
+mod view;
+
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+pub use error::{MapperError, MapperErrorKind};
+pub use mapped::{LONGEST_NAME, LONGEST_UUID};
+use mapped::{Loaded, Mapped, State, Then};
+use supplies::Names;
+pub use view::{Info, StateName};
+
+use crate::block::{DeviceId, Event, Stack};
+use crate::target::{Supplies, TableLine, parse_table};
+use crate::time::{Duration, Instant};
+
+/// All mapped devices of a stack.
+#[derive(Default)]
+pub struct Mapper {
+    devices: Vec<Mapped>,
+    tickets: u64,
+    /// What became of verbs that had to wait, until somebody asks.
+    outcomes: VecDeque<(Ticket, Result<(), MapperError>)>,
+    /// Parts of tables that are gone and were not quite idle yet.
+    leftovers: Vec<Vec<DeviceId>>,
+}
+
+/// A verb that is under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ticket(u64);
+
+/// Most outcomes that are kept for somebody to ask for them.
+const MOST_OUTCOMES: usize = 256;
+
+impl Mapper {
+    /// No devices yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Makes a device without a table (`dmsetup create --notable`).
+    ///
+    /// # Errors
+    /// If the name or the UUID is none, or taken.
+    pub fn create(&mut self, name: &str, uuid: &str) -> Result<(), MapperError> {
+        mapped::check_name(name)?;
+        mapped::check_uuid(uuid)?;
+        if self.find(name).is_ok() || self.devices.iter().any(|device| !uuid.is_empty() && device.uuid == uuid) {
+            let what = format!("`{name}` cannot be created: a device of that name or UUID exists");
+            return Err(MapperError::new(MapperErrorKind::Exists, what));
+        }
+        let minor = (0..).find(|minor| self.devices.iter().all(|device| device.minor != *minor)).unwrap_or(0);
+        self.devices.push(Mapped::new(name, uuid, minor));
+        Ok(())
+    }
+
+    /// Builds a table into the inactive slot, in place of what is there.
+    ///
+    /// # Errors
+    /// The table's first mistake; then the slot stays as it was.
+    pub fn load(
+        &mut self,
+        name: &str,
+        lines: Vec<TableLine>,
+        read_only: bool,
+        (stack, supplies): (&mut Stack, &dyn Supplies),
+    ) -> Result<(), MapperError> {
+        let place = self.find(name)?;
+        let loaded = self.build(place, lines, read_only, (stack, supplies))?;
+        if let Some(old) = self.devices[place].inactive.replace(loaded) {
+            self.discard(old, stack);
+        }
+        Ok(())
+    }
+
+    fn build(
+        &self,
+        place: usize,
+        lines: Vec<TableLine>,
+        read_only: bool,
+        (stack, supplies): (&mut Stack, &dyn Supplies),
+    ) -> Result<Loaded, MapperError> {
+        let device = &self.devices[place];
+        device.check_itself(&lines).map_err(|error| device.bad_table(&error))?;
+        let names = Names { mapper: self, supplies, loading: device };
+        let mut loaded = Loaded::build(stack, lines, read_only, &names).map_err(|e| device.bad_table(&e))?;
+        let fits = match (device.device, &loaded.table) {
+            (Some(id), Some(table)) => stack.can_replace(id, table),
+            _ => Ok(()),
+        };
+        match fits {
+            Ok(()) => Ok(loaded),
+            Err(error) => {
+                loaded.remove(stack);
+                Err(MapperError::new(MapperErrorKind::Table, format!("the table of `{}`: {error}", device.name)))
+            }
+        }
+    }
+
+    /// Drops the inactive table.
+    ///
+    /// # Errors
+    /// If there is no such device.
+    pub fn clear(&mut self, name: &str, stack: &mut Stack) -> Result<(), MapperError> {
+        let place = self.find(name)?;
+        if let Some(old) = self.devices[place].inactive.take() {
+            self.discard(old, stack);
+        }
+        Ok(())
+    }
+
+    /// Begins to suspend a device: new bios wait at its door, those inside are finished. With `noflush`, what targets hold
+    /// back comes to the door too instead of being finished first.
+    ///
+    /// # Errors
+    /// If there is no such device, or another change of it is under way.
+    pub fn suspend(&mut self, name: &str, noflush: bool, stack: &mut Stack) -> Result<Ticket, MapperError> {
+        let place = self.find_calm(name)?;
+        self.shut(place, noflush, Then::Stay, stack)
+    }
+
+    /// Begins to let bios in again; with an inactive table, through that.
+    ///
+    /// # Errors
+    /// If there is no such device, it has no table, or another change of it is under way.
+    pub fn resume(&mut self, name: &str, noflush: bool, stack: &mut Stack) -> Result<Ticket, MapperError> {
+        let place = self.find_calm(name)?;
+        let device = &self.devices[place];
+        if device.live.is_none() && device.inactive.is_none() {
+            let what = format!("`{name}` cannot be resumed: it has no table; load one first");
+            return Err(MapperError::new(MapperErrorKind::NoTable, what));
+        }
+        if device.inactive.is_some() {
+            return self.shut(place, noflush, Then::Swap, stack);
+        }
+        let ticket = self.ticket();
+        let resumed = self.devices[place].open(stack);
+        self.settle(ticket, resumed);
+        Ok(ticket)
+    }
+
+    /// Stops bios at the door of a device, and notes what is to happen when it is drained.
+    fn shut(&mut self, place: usize, noflush: bool, then: Then, stack: &mut Stack) -> Result<Ticket, MapperError> {
+        let ticket = self.ticket();
+        let device = &mut self.devices[place];
+        let was_running = matches!(device.state, State::Running);
+        if let Some(id) = device.device
+            && was_running
+        {
+            stack.suspend(id);
+            let parts = device.live.iter().flat_map(|live| live.parts.clone());
+            parts.for_each(|part| stack.deliver(part, Event::Suspend { push_back: noflush }));
+        }
+        // When it began is known at the next look.
+        device.state = State::Draining { since: None, then, ticket, was_running };
+        Ok(ticket)
+    }
+
+    /// Goes on with what is under way; to be called after a turn of the stack.
+    pub fn poll(&mut self, now: Instant, (stack, supplies): (&mut Stack, &dyn Supplies)) {
+        for place in 0..self.devices.len() {
+            let device = &mut self.devices[place];
+            let State::Draining { since, then, ticket, was_running } = &mut device.state else { continue };
+            let since = *since.get_or_insert(now);
+            let (then, ticket, was_running) = (*then, *ticket, *was_running);
+            if !device.is_drained(stack) {
+                continue;
+            }
+            let result = match then {
+                Then::Stay => {
+                    device.state = State::Suspended;
+                    Ok(())
+                }
+                Then::Swap => self.swap(place, was_running, (stack, supplies)),
+            };
+            if then == Then::Swap {
+                let took = now.since(since);
+                self.devices[place].longest_swap = self.devices[place].longest_swap.max(took);
+            }
+            self.settle(ticket, result);
+        }
+        self.leftovers.retain_mut(|parts| {
+            crate::target::remove_parts(stack, parts);
+            !parts.is_empty()
+        });
+        self.remove_deferred(stack);
+    }
+
+    /// Whether [`Mapper::poll`] has something to go on with.
+    #[must_use]
+    pub fn is_busy(&self) -> bool {
+        let waits = |device: &Mapped| matches!(device.state, State::Draining { .. }) || device.is_deferred;
+        !self.leftovers.is_empty() || self.devices.iter().any(waits)
+    }
+
+    /// Puts the inactive table into the place of the drained live one.
+    fn swap(
+        &mut self,
+        place: usize,
+        was_running: bool,
+        (stack, supplies): (&mut Stack, &dyn Supplies),
+    ) -> Result<(), MapperError> {
+        let put = self.put(place, (stack, supplies));
+        let device = &mut self.devices[place];
+        device.state = State::Suspended;
+        match put {
+            Ok(old) => {
+                let opened = device.open(stack);
+                old.into_iter().for_each(|old| self.discard(old, stack));
+                opened
+            }
+            // Better than the kernel: whoever uses the device goes on with what worked.
+            Err(error) if was_running || device.live.is_some() => device.open(stack).and(Err(error)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Makes the inactive table the live one; returns the old.
+    fn put(
+        &mut self,
+        place: usize,
+        (stack, supplies): (&mut Stack, &dyn Supplies),
+    ) -> Result<Option<Loaded>, MapperError> {
+        let Some(mut new) = self.devices[place].inactive.take() else { return Ok(None) };
+        if !new.is_current(stack) {
+            // What lies below has changed since it was loaded: once more, with what is there now.
+            new.remove(stack);
+            new = self.build(place, new.lines, new.read_only, (stack, supplies))?;
+        }
+        if let Err(missing) = new.is_ready(stack) {
+            let what = format!("the new table of `{}` cannot be used yet: {missing}", self.devices[place].name);
+            self.devices[place].inactive = Some(new);
+            return Err(MapperError::new(MapperErrorKind::NotReady, what));
+        }
+        let device = &mut self.devices[place];
+        let Some(table) = new.table.take() else { return Ok(None) };
+        let put = match device.device {
+            Some(id) => stack.replace(id, Box::new(table)),
+            None => stack.add(Box::new(table)).map(|id| device.device = Some(id)),
+        };
+        if let Err(error) = put {
+            new.remove(stack);
+            let what = format!("the new table of `{}` does not fit: {error}", device.name);
+            return Err(MapperError::new(MapperErrorKind::Table, what));
+        }
+        let old = device.live.replace(new);
+        device.past_events += 1 + old.as_ref().map_or(0, |old| old.events(stack));
+        Ok(old)
+    }
+
+    /// Gives up a change that does not come to an end: the device runs on with its old table.
+    pub fn cancel(&mut self, ticket: Ticket, stack: &mut Stack) {
+        let is_it = |device: &&mut Mapped| matches!(device.state, State::Draining { ticket: t, .. } if t == ticket);
+        let Some(device) = self.devices.iter_mut().find(is_it) else { return };
+        let State::Draining { was_running, .. } = device.state else { return };
+        device.state = State::Suspended;
+        if was_running && let Err(error) = device.open(stack) {
+            self.settle(ticket, Err(error));
+        }
+    }
+
+    /// What became of a verb; `None` while it is under way. To be asked once.
+    pub fn outcome(&mut self, ticket: Ticket) -> Option<Result<(), MapperError>> {
+        let at = self.outcomes.iter().position(|(of, _)| *of == ticket)?;
+        self.outcomes.remove(at).map(|(_, result)| result)
+    }
+
+    fn settle(&mut self, ticket: Ticket, result: Result<(), MapperError>) {
+        if self.outcomes.len() == MOST_OUTCOMES {
+            let _ = self.outcomes.pop_front();
+        }
+        self.outcomes.push_back((ticket, result));
+    }
+
+    fn ticket(&mut self) -> Ticket {
+        self.tickets += 1;
+        Ticket(self.tickets)
+    }
+
+    /// Removes a device that nobody has open and no table maps to. `deferred`: as soon as that is so.
+    ///
+    /// # Errors
+    /// If it is in use or a change of it is under way.
+    pub fn remove(&mut self, name: &str, deferred: bool, stack: &mut Stack) -> Result<(), MapperError> {
+        let place = self.find_calm(name)?;
+        match self.take_out(place, stack) {
+            Err(error) if error.kind == MapperErrorKind::Busy && deferred => {
+                self.devices[place].is_deferred = true;
+                Ok(())
+            }
+            result => result,
+        }
+    }
+
+    fn take_out(&mut self, place: usize, stack: &mut Stack) -> Result<(), MapperError> {
+        let busy = |what: String| MapperError::new(MapperErrorKind::Busy, what);
+        let (name, opens) = (&self.devices[place].name, self.opens(place));
+        if opens > 0 {
+            return Err(busy(format!("`{name}` is in use ({opens} times): end what uses it, or remove it --deferred")));
+        }
+        if let Some(id) = self.devices[place].device {
+            stack.remove(id).map_err(|error| busy(format!("`{name}` is in use: {error}")))?;
+        }
+        let device = self.devices.remove(place);
+        [device.live, device.inactive].into_iter().flatten().for_each(|loaded| self.discard(loaded, stack));
+        Ok(())
+    }
+
+    fn remove_deferred(&mut self, stack: &mut Stack) {
+        for place in (0..self.devices.len()).rev() {
+            let device = &self.devices[place];
+            if device.is_deferred && !matches!(device.state, State::Draining { .. }) {
+                // Still in use: next time.
+                let _ = self.take_out(place, stack);
+            }
+        }
+    }
+
+    /// Gives a device another name.
+    ///
+    /// # Errors
+    /// If the name is none or taken, or tables name the device.
+    pub fn rename(&mut self, name: &str, new: &str) -> Result<(), MapperError> {
+        let place = self.find(name)?;
+        mapped::check_name(new)?;
+        if self.find(new).is_ok() {
+            let what = format!("`{name}` cannot become `{new}`: a device of that name exists");
+            return Err(MapperError::new(MapperErrorKind::Exists, what));
+        }
+        if let Some(user) = self.user_of(place) {
+            let what = format!("`{name}` cannot be renamed while the table of `{user}` names it");
+            return Err(MapperError::new(MapperErrorKind::Busy, what));
+        }
+        self.devices[place].name = new.to_string();
+        Ok(())
+    }
+
+    /// Gives a device a UUID if it has none.
+    ///
+    /// # Errors
+    /// If it has one, or that is none or taken.
+    pub fn set_uuid(&mut self, name: &str, uuid: &str) -> Result<(), MapperError> {
+        let place = self.find(name)?;
+        mapped::check_uuid(uuid)?;
+        let taken = self.devices.iter().any(|device| device.uuid == uuid);
+        if taken || uuid.is_empty() || !self.devices[place].uuid.is_empty() {
+            let what = format!("`{name}` cannot get the UUID `{uuid}`: it has one already, or it is empty or taken");
+            return Err(MapperError::new(MapperErrorKind::Exists, what));
+        }
+        self.devices[place].uuid = uuid.to_string();
+        Ok(())
+    }
+
+    /// Loads a table of one line on which everything fails (`dmsetup wipe_table`); to be resumed.
+    ///
+    /// # Errors
+    /// If there is no such device or it has no size.
+    pub fn load_error(&mut self, name: &str, on: (&mut Stack, &dyn Supplies)) -> Result<(), MapperError> {
+        let place = self.find(name)?;
+        let sectors = self.devices[place].sectors();
+        let lines = parse_table(&format!("0 {sectors} error")).map_err(|e| self.devices[place].bad_table(&e))?;
+        self.load(name, lines, false, on)
+    }
+
+    /// Notes that somebody outside of the stack uses a device. It cannot be removed until [`Mapper::close`].
+    ///
+    /// # Errors
+    /// If there is no such device or it has no table yet.
+    pub fn open(&mut self, name: &str) -> Result<DeviceId, MapperError> {
+        let place = self.find(name)?;
+        let device = &mut self.devices[place];
+        let id = device.device.ok_or_else(|| device.no_table())?;
+        device.opened += 1;
+        Ok(id)
+    }
+
+    /// Takes an [`Mapper::open`] back.
+    pub fn close(&mut self, device: DeviceId) {
+        let found = self.devices.iter_mut().find(|mapped| mapped.device == Some(device));
+        found.into_iter().for_each(|mapped| mapped.opened = mapped.opened.saturating_sub(1));
+    }
+
+    /// Tells the target that owns `sector` something in words; returns what it answers.
+    ///
+    /// # Errors
+    /// If there is no such target, or it does not obey.
+    pub fn message(
+        &mut self,
+        name: &str,
+        sector: u64,
+        words: &[&str],
+        stack: &mut Stack,
+    ) -> Result<String, MapperError> {
+        let place = self.find(name)?;
+        let device = &self.devices[place];
+        let live = device.live.as_ref().ok_or_else(|| device.no_table())?;
+        let (line, target) = live.target_at(sector).ok_or_else(|| {
+            let what = format!("`{name}` has no sector {sector}: it ends at {}", device.sectors());
+            MapperError::new(MapperErrorKind::Invalid, what)
+        })?;
+        let fail = |what: String| {
+            let kind = live.lines[line].kind.name;
+            MapperError::new(MapperErrorKind::Invalid, format!("{kind} target of `{name}`: {what}"))
+        };
+        let target = target.ok_or_else(|| fail("it takes no messages".to_string()))?;
+        stack.message(target, words).map_err(|error| fail(error.0))
+    }
+
+    /// The number of devices.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.devices.len()
+    }
+
+    /// Whether there is no device.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.devices.is_empty()
+    }
+
+    /// The longest time that bios of a device waited at its door for a new table.
+    ///
+    /// # Errors
+    /// If there is no such device.
+    pub fn longest_swap(&self, name: &str) -> Result<Duration, MapperError> {
+        Ok(self.devices[self.find(name)?].longest_swap)
+    }
+
+    fn discard(&mut self, mut loaded: Loaded, stack: &mut Stack) {
+        loaded.remove(stack);
+        if !loaded.parts.is_empty() {
+            self.leftovers.push(loaded.parts);
+        }
+    }
+
+    /// The place of the device with this name or UUID.
+    fn find(&self, name: &str) -> Result<usize, MapperError> {
+        let by_name = self.devices.iter().position(|device| device.name == name);
+        let by_uuid = || self.devices.iter().position(|device| !name.is_empty() && device.uuid == name);
+        by_name.or_else(by_uuid).ok_or_else(|| {
+            let known: Vec<&str> = self.devices.iter().map(|device| device.name.as_str()).collect();
+            let known = if known.is_empty() { "none".to_string() } else { known.join(", ") };
+            let what = format!("there is no mapped device `{name}`; there are: {known}");
+            MapperError::new(MapperErrorKind::Unknown, what)
+        })
+    }
+
+    /// The same if no change of it is under way.
+    fn find_calm(&self, name: &str) -> Result<usize, MapperError> {
+        let place = self.find(name)?;
+        if matches!(self.devices[place].state, State::Draining { .. }) {
+            let what = format!("`{name}` is being suspended or resumed at the moment: try again later");
+            return Err(MapperError::new(MapperErrorKind::Busy, what));
+        }
+        Ok(place)
+    }
+
+    /// How many use a device: tables, live and inactive, and those outside.
+    fn opens(&self, place: usize) -> u32 {
+        let Some(id) = self.devices[place].device else { return self.devices[place].opened };
+        let tables = self.devices.iter().flat_map(Mapped::tables).filter(|table| table.uses(id)).count();
+        self.devices[place].opened + tables as u32
+    }
+
+    fn user_of(&self, place: usize) -> Option<&str> {
+        let id = self.devices[place].device?;
+        self.devices
+            .iter()
+            .find(|device| device.tables().any(|table| table.uses(id)))
+            .map(|device| device.name.as_str())
+    }
+}

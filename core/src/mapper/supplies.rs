@@ -1,0 +1,41 @@
+//! What tables of mapped devices are built from: other mapped devices, what the shell has, and plugs.
+
+use alloc::boxed::Box;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use super::Mapper;
+use super::mapped::Mapped;
+use crate::block::{BlockDevice, DeviceId, Limits};
+use crate::plug::{Append, PlugOptions, ZonePlug};
+use crate::target::Supplies;
+
+/// The names that a table of `loading` may use.
+pub(super) struct Names<'a> {
+    pub mapper: &'a Mapper,
+    pub supplies: &'a dyn Supplies,
+    pub loading: &'a Mapped,
+}
+
+impl Supplies for Names<'_> {
+    fn device(&self, name: &str) -> Result<DeviceId, Vec<String>> {
+        match self.mapper.find(name) {
+            Ok(place) => self.mapper.devices[place].device.ok_or_else(|| self.known()),
+            Err(_) => self.supplies.device(name).map_err(|others| [self.known(), others].concat()),
+        }
+    }
+
+    fn plug(&self, below: DeviceId, limits: &Limits) -> Option<Result<Box<dyn BlockDevice>, String>> {
+        let options = PlugOptions { append: Append::Emulated, ..PlugOptions::default() };
+        let plug = ZonePlug::new(below, limits, options).map_err(|error| error.to_string());
+        Some(plug.map(|plug| Box::new(plug) as Box<dyn BlockDevice>))
+    }
+}
+
+impl Names<'_> {
+    /// Mapped devices that have a table, but for the one that is being loaded.
+    fn known(&self) -> Vec<String> {
+        let usable = |device: &&Mapped| device.device.is_some() && device.name != self.loading.name;
+        self.mapper.devices.iter().filter(usable).map(|device| device.name.clone()).collect()
+    }
+}

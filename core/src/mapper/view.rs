@@ -1,0 +1,164 @@
+//! What can be seen of mapped devices, in the words of dmsetup.
+
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::fmt::Write;
+
+use super::mapped::{Loaded, State};
+use super::{Mapper, MapperError};
+use crate::block::{DeviceId, Stack};
+use crate::target::View;
+use crate::time::Duration;
+
+/// How far a device is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StateName {
+    /// It takes bios.
+    Active,
+    /// Bios wait at its door until those inside are done.
+    Suspending,
+    /// Bios wait at its door.
+    Suspended,
+}
+
+/// What `dmsetup info` shows of a device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Info {
+    /// Its name.
+    pub name: String,
+    /// Its UUID, or nothing.
+    pub uuid: String,
+    /// Its number among mapped devices.
+    pub minor: u32,
+    /// How far it is.
+    pub state: StateName,
+    /// Whether its live table takes no writes.
+    pub is_read_only: bool,
+    /// Whether it has a live table.
+    pub has_live: bool,
+    /// Whether it has an inactive table.
+    pub has_inactive: bool,
+    /// Whether it is removed when nobody uses it any more.
+    pub is_deferred: bool,
+    /// How many use it.
+    pub opens: u32,
+    /// Lines of its live table.
+    pub targets: u32,
+    /// Events so far.
+    pub events: u64,
+    /// Its size, in sectors.
+    pub sectors: u64,
+    /// Its place in the stack, if it ever had a live table.
+    pub device: Option<DeviceId>,
+    /// The longest time that bios waited at its door for a new table.
+    pub longest_swap: Duration,
+}
+
+impl Mapper {
+    /// The names of all devices, in the order in which they were made.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.devices.iter().map(|device| device.name.as_str())
+    }
+
+    /// What is known of a device.
+    ///
+    /// # Errors
+    /// If there is none of that name.
+    pub fn info(&self, name: &str, stack: &Stack) -> Result<Info, MapperError> {
+        let place = self.find(name)?;
+        let device = &self.devices[place];
+        Ok(Info {
+            name: device.name.clone(),
+            uuid: device.uuid.clone(),
+            minor: device.minor,
+            state: match device.state {
+                State::Running => StateName::Active,
+                State::Draining { .. } => StateName::Suspending,
+                State::Suspended => StateName::Suspended,
+            },
+            is_read_only: device.live.as_ref().is_some_and(|live| live.read_only),
+            has_live: device.live.is_some(),
+            has_inactive: device.inactive.is_some(),
+            is_deferred: device.is_deferred,
+            opens: self.opens(place),
+            targets: device.live.as_ref().map_or(0, |live| live.lines.len() as u32),
+            events: device.events(stack),
+            sectors: device.live.as_ref().map_or(0, Loaded::sectors),
+            device: device.device,
+            longest_swap: device.longest_swap,
+        })
+    }
+
+    /// The live or the inactive table, a line for each target, so that it can be loaded again; nothing if there is none.
+    ///
+    /// # Errors
+    /// If there is no such device.
+    pub fn table(&self, name: &str, inactive: bool, shows_keys: bool, stack: &Stack) -> Result<String, MapperError> {
+        let mut text = String::new();
+        let Some(loaded) = self.slot(name, inactive)? else { return Ok(text) };
+        for (line, target) in loaded.lines.iter().zip(&loaded.targets) {
+            let view = View { shows_keys, device: target.map(|id| stack.any_device(id)) };
+            // A string takes everything.
+            let _ = line.write(&view, &mut text);
+            text.push('\n');
+        }
+        Ok(text)
+    }
+
+    /// What the targets of the live or the inactive table have to say, a line for each.
+    ///
+    /// # Errors
+    /// If there is no such device.
+    pub fn status(&self, name: &str, inactive: bool, stack: &Stack) -> Result<String, MapperError> {
+        let mut text = String::new();
+        let Some(loaded) = self.slot(name, inactive)? else { return Ok(text) };
+        for (line, target) in loaded.lines.iter().zip(&loaded.targets) {
+            let mut status = String::new();
+            if let Some(target) = target {
+                let _ = stack.status(*target, &mut status);
+            }
+            let _ = write!(text, "{} {} {} {status}", line.start, line.len, line.kind.name);
+            text.truncate(text.trim_end().len());
+            // As dmsetup does, a target without a status ends in a space.
+            text.push_str(if status.is_empty() { " \n" } else { "\n" });
+        }
+        Ok(text)
+    }
+
+    /// The devices that the live table maps to; those that the mapper knows by name.
+    ///
+    /// # Errors
+    /// If there is no such device.
+    pub fn deps(&self, name: &str) -> Result<Vec<(DeviceId, Option<String>)>, MapperError> {
+        let Some(live) = self.slot(name, false)? else { return Ok(Vec::new()) };
+        Ok(live.below().map(|id| (id, self.name_of(id).map(ToString::to_string))).collect())
+    }
+
+    /// The name of the mapped device in a place of the stack.
+    #[must_use]
+    pub fn name_of(&self, id: DeviceId) -> Option<&str> {
+        self.devices.iter().find(|device| device.device == Some(id)).map(|device| device.name.as_str())
+    }
+
+    /// The number of events of a device (`dmsetup wait`).
+    ///
+    /// # Errors
+    /// If there is no such device.
+    pub fn events(&self, name: &str, stack: &Stack) -> Result<u64, MapperError> {
+        Ok(self.devices[self.find(name)?].events(stack))
+    }
+
+    /// The place of a device in the stack.
+    ///
+    /// # Errors
+    /// If there is no such device, or it has no table yet.
+    pub fn device(&self, name: &str) -> Result<DeviceId, MapperError> {
+        let device = &self.devices[self.find(name)?];
+        device.device.ok_or_else(|| device.no_table())
+    }
+
+    fn slot(&self, name: &str, inactive: bool) -> Result<Option<&Loaded>, MapperError> {
+        let device = &self.devices[self.find(name)?];
+        Ok(if inactive { device.inactive.as_ref() } else { device.live.as_ref() })
+    }
+}

@@ -1,0 +1,245 @@
+//! Mapped devices: two tables, swapped while bios come and go.
+
+use shingle_core::block::{Bio, Completion, Data, DeviceId, Op, Payload, PortId, Stack, Status};
+use shingle_core::device::{NullConfig, NullDevice};
+use shingle_core::harness::Desk;
+use shingle_core::mapper::{Mapper, MapperError, MapperErrorKind, StateName};
+use shingle_core::sector::Sector;
+use shingle_core::target::parse_table;
+use shingle_core::time::Instant;
+
+/// A stack with two disks, `a` (of memory) and `desk` (which ends nothing by itself), and mapped devices.
+struct Bench {
+    stack: Stack,
+    mapper: Mapper,
+    a: DeviceId,
+    desk: DeviceId,
+    port: PortId,
+    now: u64,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let mut stack = Stack::new();
+        let config = NullConfig { memory_backed: true, ..NullConfig::new(1 << 16) };
+        let a = stack.add(Box::new(NullDevice::new(&config).unwrap())).unwrap();
+        let desk = stack.add(Box::new(Desk::regular())).unwrap();
+        let port = stack.open_port();
+        Self { stack, mapper: Mapper::new(), a, desk, port, now: 0 }
+    }
+
+    fn load(&mut self, name: &str, table: &str) -> Result<(), MapperError> {
+        let (a, desk) = (self.a, self.desk);
+        let supplies = move |name: &str| match name {
+            "a" => Ok(a),
+            "desk" => Ok(desk),
+            _ => Err(vec!["a".to_owned(), "desk".to_owned()]),
+        };
+        self.mapper.load(name, parse_table(table).unwrap(), false, (&mut self.stack, &supplies))
+    }
+
+    fn turn(&mut self) {
+        self.now += 1000;
+        self.stack.turn(Instant(self.now));
+        let none = |_: &str| Err(vec![]);
+        self.mapper.poll(Instant(self.now), (&mut self.stack, &none));
+        self.stack.turn(Instant(self.now));
+    }
+
+    /// Resumes and expects it to be done at once.
+    fn resume(&mut self, name: &str) -> Result<(), MapperError> {
+        let ticket = self.mapper.resume(name, false, &mut self.stack)?;
+        self.turn();
+        self.mapper.outcome(ticket).expect("nothing was in flight")
+    }
+
+    fn make(&mut self, name: &str, table: &str) -> DeviceId {
+        self.mapper.create(name, "").unwrap();
+        self.load(name, table).unwrap();
+        self.resume(name).unwrap();
+        self.mapper.device(name).unwrap()
+    }
+
+    fn read(&mut self, tag: u64, device: DeviceId, sector: u64) {
+        let bio = Bio::new(Op::Read, Sector(sector), 1, Payload::Data(Data::zeroed(512)));
+        self.stack.submit(self.port, tag, device, Box::new(bio));
+    }
+
+    fn done(&mut self) -> Vec<(u64, Status)> {
+        std::iter::from_fn(|| self.stack.poll_completion(self.port))
+            .map(|Completion { tag, status, .. }| (tag, status))
+            .collect()
+    }
+
+    fn at_desk(&self) -> Vec<u64> {
+        self.stack.device::<Desk>(self.desk).unwrap().held().iter().map(|held| held.sector.0).collect()
+    }
+
+    fn end_desk(&mut self) {
+        for held in self.stack.device::<Desk>(self.desk).unwrap().held() {
+            self.stack.with_device(self.desk, |desk: &mut Desk, cx| desk.end(held.number, Status::Ok, 0, cx));
+        }
+    }
+
+    fn kind(result: Result<(), MapperError>) -> MapperErrorKind {
+        result.unwrap_err().kind
+    }
+}
+
+#[test]
+fn a_device_gets_its_table_at_its_first_resume_and_keeps_its_place_when_it_changes() {
+    let mut b = Bench::new();
+    b.mapper.create("x", "uuid-1").unwrap();
+    assert_eq!(Bench::kind(b.resume("x")), MapperErrorKind::NoTable);
+    b.load("x", "0 100 linear a 0\n100 50 error").unwrap();
+    let info = b.mapper.info("x", &b.stack).unwrap();
+    assert_eq!((info.has_live, info.has_inactive, info.state), (false, true, StateName::Suspended));
+    b.resume("uuid-1").unwrap();
+    let first = b.mapper.device("x").unwrap();
+    assert_eq!(b.mapper.table("x", false, false, &b.stack).unwrap(), "0 100 linear a 0\n100 50 error\n");
+    assert_eq!(b.mapper.status("x", false, &b.stack).unwrap(), "0 100 linear \n100 50 error \n");
+
+    b.load("x", "0 200 linear a 8").unwrap();
+    assert_eq!(b.mapper.table("x", true, false, &b.stack).unwrap(), "0 200 linear a 8\n");
+    assert_eq!(b.stack.limits(first).capacity, 150, "the old table is live until the resume");
+    b.resume("x").unwrap();
+    assert_eq!((b.mapper.device("x").unwrap(), b.stack.limits(first).capacity), (first, 200));
+    let info = b.mapper.info("x", &b.stack).unwrap();
+    assert_eq!((info.has_live, info.has_inactive, info.targets, info.events), (true, false, 1, 2));
+}
+
+#[test]
+fn bios_wait_at_the_door_in_order_while_a_table_is_swapped_and_none_is_lost() {
+    let mut b = Bench::new();
+    let x = b.make("x", "0 100 linear desk 0");
+    (0..3).for_each(|n| b.read(n, x, n));
+    b.turn();
+    assert_eq!(b.at_desk(), [0, 1, 2]);
+    b.load("x", "0 100 linear desk 1000").unwrap();
+    let ticket = b.mapper.resume("x", false, &mut b.stack).unwrap();
+    (3..6).for_each(|n| b.read(n, x, n));
+    b.turn();
+    assert_eq!(b.mapper.outcome(ticket), None, "the old table is still in use");
+    assert_eq!(b.at_desk(), [0, 1, 2]);
+    b.end_desk();
+    b.turn();
+    assert_eq!(b.mapper.outcome(ticket), Some(Ok(())));
+    assert_eq!(b.at_desk(), [1003, 1004, 1005]);
+    b.end_desk();
+    b.turn();
+    assert_eq!(b.done(), (0..6).map(|n| (n, Status::Ok)).collect::<Vec<_>>());
+    assert!(b.mapper.longest_swap("x").unwrap().0 > 0);
+}
+
+#[test]
+fn a_suspended_device_keeps_bios_until_it_is_resumed() {
+    let mut b = Bench::new();
+    let x = b.make("x", "0 100 linear a 0");
+    let ticket = b.mapper.suspend("x", false, &mut b.stack).unwrap();
+    b.turn();
+    assert_eq!(b.mapper.outcome(ticket), Some(Ok(())));
+    b.read(1, x, 0);
+    b.turn();
+    assert_eq!(b.done(), []);
+    assert_eq!(b.mapper.info("x", &b.stack).unwrap().state, StateName::Suspended);
+    b.resume("x").unwrap();
+    b.turn();
+    assert_eq!(b.done(), [(1, Status::Ok)]);
+}
+
+#[test]
+fn a_table_that_does_not_fit_leaves_the_old_one_live_and_running() {
+    let mut b = Bench::new();
+    let low = b.make("low", "0 100 linear a 0");
+    b.make("high", "0 100 linear low 0");
+    // `high` relies on 100 sectors of `low`.
+    assert_eq!(Bench::kind(b.load("low", "0 50 linear a 0")), MapperErrorKind::Table);
+    assert_eq!(Bench::kind(b.load("low", "0 100 linear high 0")), MapperErrorKind::Table);
+    let error = b.load("low", "0 50 error\n50 50 linear low 0").unwrap_err();
+    assert!(error.message.contains("line 2, argument 1") && error.message.contains("the device itself"), "{error}");
+    assert_eq!(Bench::kind(b.load("low", "0 100 linear nosuch 0")), MapperErrorKind::Table);
+
+    // It fitted when it was loaded, and no longer does when it is resumed.
+    let mid = b.make("mid", "0 100 linear a 0");
+    b.load("low", "0 100 linear mid 0").unwrap();
+    b.load("mid", "0 100 linear low 0").unwrap();
+    b.resume("low").unwrap();
+    assert_eq!(Bench::kind(b.resume("mid")), MapperErrorKind::Table);
+    assert_eq!(b.mapper.info("mid", &b.stack).unwrap().state, StateName::Active);
+    b.read(1, mid, 0);
+    b.read(2, low, 0);
+    b.turn();
+    assert_eq!(b.done(), [(1, Status::Ok), (2, Status::Ok)]);
+}
+
+#[test]
+fn a_device_in_use_is_not_removed_and_a_deferred_one_goes_with_its_last_user() {
+    let mut b = Bench::new();
+    b.make("low", "0 100 linear a 0");
+    b.make("high", "0 100 linear low 0");
+    let high = b.mapper.open("high").unwrap();
+    assert_eq!(Bench::kind(b.mapper.remove("low", false, &mut b.stack)), MapperErrorKind::Busy);
+    assert_eq!(Bench::kind(b.mapper.remove("high", false, &mut b.stack)), MapperErrorKind::Busy);
+    assert_eq!(Bench::kind(b.mapper.rename("low", "lower")), MapperErrorKind::Busy);
+    b.mapper.remove("low", true, &mut b.stack).unwrap();
+    b.mapper.remove("high", true, &mut b.stack).unwrap();
+    assert_eq!(b.mapper.names().count(), 2);
+    b.mapper.close(high);
+    b.turn();
+    b.turn();
+    assert_eq!(b.mapper.names().count(), 0);
+    assert!(b.stack.above(b.a).is_none(), "nothing is left on the disk");
+}
+
+#[test]
+fn a_thousand_swaps_use_no_more_places_than_one() {
+    let mut b = Bench::new();
+    b.make("x", "0 100 faulty a 8 error,op=discard");
+    let devices = b.stack.devices();
+    for n in 0..1000 {
+        b.load("x", &format!("0 100 faulty a {} error,op=discard", n % 7 * 8)).unwrap();
+        b.resume("x").unwrap();
+    }
+    assert!(b.stack.devices() <= devices + 3, "{} places", b.stack.devices());
+}
+
+#[test]
+fn a_change_that_does_not_come_to_an_end_can_be_given_up() {
+    let mut b = Bench::new();
+    let x = b.make("x", "0 100 linear desk 0");
+    b.read(1, x, 5);
+    b.turn();
+    b.load("x", "0 100 linear a 0").unwrap();
+    let ticket = b.mapper.resume("x", false, &mut b.stack).unwrap();
+    b.read(2, x, 6);
+    b.turn();
+    assert_eq!(Bench::kind(b.mapper.suspend("x", false, &mut b.stack).map(|_| ())), MapperErrorKind::Busy);
+    b.mapper.cancel(ticket, &mut b.stack);
+    b.turn();
+    assert_eq!(b.at_desk(), [5, 6], "the old table goes on");
+    b.end_desk();
+    b.turn();
+    assert_eq!(b.done(), [(1, Status::Ok), (2, Status::Ok)]);
+    b.resume("x").unwrap();
+    assert_eq!(b.mapper.table("x", false, false, &b.stack).unwrap(), "0 100 linear a 0\n");
+}
+
+#[test]
+fn names_and_uuids_are_unique_and_a_uuid_is_given_once() {
+    let mut b = Bench::new();
+    b.mapper.create("x", "u").unwrap();
+    for (name, uuid) in [("x", ""), ("y", "u"), ("", ""), ("a/b", ""), ("y", "a b")] {
+        assert!(b.mapper.create(name, uuid).is_err(), "{name} {uuid}");
+    }
+    assert!(b.mapper.create(&"n".repeat(128), "").is_err() && b.mapper.create(&"n".repeat(127), "").is_ok());
+    assert!(b.mapper.set_uuid("x", "v").is_err());
+    b.mapper.rename("x", "z").unwrap();
+    assert_eq!(b.mapper.info("u", &b.stack).unwrap().name, "z");
+    let error = b.mapper.message("z", 0, &["hello"], &mut b.stack).unwrap_err();
+    assert_eq!(error.kind, MapperErrorKind::NoTable);
+    b.load("z", "0 8 linear a 0").unwrap();
+    b.resume("z").unwrap();
+    let error = b.mapper.message("z", 0, &["hello"], &mut b.stack).unwrap_err();
+    assert!(error.message.contains("takes no messages"), "{error}");
+    assert_eq!(b.mapper.message("z", 8, &["hello"], &mut b.stack).unwrap_err().kind, MapperErrorKind::Invalid);
+}
