@@ -12,6 +12,7 @@
 //! bios on with their memory or sector changed, and takes back only those that it has to see again. Nothing is ever cloned.
 
 mod args;
+pub mod crypt;
 mod error;
 mod fan;
 mod faulty;

@@ -1,0 +1,104 @@
+//! What the target asks of a cipher, whoever provides it.
+
+use alloc::boxed::Box;
+use core::fmt;
+use core::sync::atomic::AtomicU64;
+
+/// The IV of one unit: 16 bytes, as the kernel's crypto API takes it.
+pub type Iv = [u8; 16];
+
+/// A cipher and how its blocks are chained.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Mode {
+    /// `aes-xts`: the first half of the key encrypts the data, the second half the tweak.
+    AesXts,
+    /// `aes-cbc`.
+    AesCbc,
+}
+
+impl Mode {
+    /// All modes.
+    pub const ALL: [Mode; 2] = [Mode::AesXts, Mode::AesCbc];
+
+    /// As a table line names it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Mode::AesXts => "aes-xts",
+            Mode::AesCbc => "aes-cbc",
+        }
+    }
+
+    /// The lengths that a key may have, in bytes: AES-128, AES-192 and AES-256.
+    #[must_use]
+    pub const fn key_bytes(self) -> [usize; 3] {
+        match self {
+            Mode::AesXts => [32, 48, 64],
+            Mode::AesCbc => [16, 24, 32],
+        }
+    }
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A cipher with its key. Dropping it wipes the key.
+///
+/// A *unit* is what has an IV of its own: an encryption sector of 512 to 4096 bytes, a whole number of 16-byte blocks.
+/// A call takes one or more of them, one for each IV, all of the same length. Words are in the machine's byte order:
+/// the bytes as they lie in memory. Memory that somebody else changes meanwhile makes the result wrong and nothing
+/// else.
+pub trait SectorCipher {
+    /// Encrypts the units in `from` to `to`, which is the same memory or does not overlap it.
+    ///
+    /// # Panics
+    /// If the lengths differ or are not one unit of whole blocks for each IV.
+    fn encrypt(&mut self, ivs: &[Iv], from: &[AtomicU64], to: &[AtomicU64]);
+
+    /// Decrypts the units in `from` to `to`, as [`SectorCipher::encrypt`] encrypts them.
+    fn decrypt(&mut self, ivs: &[Iv], from: &[AtomicU64], to: &[AtomicU64]);
+}
+
+/// Where ciphers come from: the portable ones of this crate, or faster ones of the machine.
+pub trait Ciphers {
+    /// The cipher of `mode` with `key`.
+    ///
+    /// # Errors
+    /// If the key has none of the lengths of [`Mode::key_bytes`].
+    fn sector_cipher(&self, mode: Mode, key: &[u8]) -> Result<Box<dyn SectorCipher>, CipherError>;
+}
+
+/// Why there is no such cipher.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CipherError {
+    /// The cipher.
+    pub mode: Mode,
+    /// The length of the key, in bytes.
+    pub key_bytes: usize,
+}
+
+impl fmt::Display for CipherError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [a, b, c] = self.mode.key_bytes();
+        let (mode, is) = (self.mode, self.key_bytes);
+        write!(f, "{mode} takes a key of {a}, {b} or {c} bytes, not of {is}: two hexadecimal digits make a byte")
+    }
+}
+
+impl core::error::Error for CipherError {}
+
+/// Words in one of `units` units of `from`, checked: what every provider does first.
+///
+/// # Panics
+/// As [`SectorCipher::encrypt`] says.
+#[must_use]
+pub fn unit_words(units: usize, from: &[AtomicU64], to: &[AtomicU64]) -> usize {
+    assert_eq!(from.len(), to.len(), "encryption changes no length");
+    assert!(units > 0 && from.len().is_multiple_of(2 * units), "whole blocks for each IV");
+    let words = from.len() / units;
+    assert!(words > 0, "a unit has at least one block");
+    words
+}

@@ -1,0 +1,14 @@
+//! `crypt`: a device of which only the ciphertext reaches the device below, bit for bit as the kernel's dm-crypt.
+pub mod cipher;
+mod iv;
+mod key;
+mod software;
+mod spec;
+mod volume;
+
+pub use cipher::{CipherError, Ciphers, Iv, Mode, SectorCipher};
+pub use iv::IvMode;
+pub use key::{Key, KeyArgument, KeyPlace, KeyReference, KeySource, NoKeys};
+pub use software::SoftwareCiphers;
+pub use spec::CipherSpec;
+pub use volume::{Units, VolumeCipher};

@@ -1,0 +1,103 @@
+//! Sectors in, sectors out: the ciphers of a volume, and which of them and which IV a unit gets.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::sync::atomic::AtomicU64;
+
+use super::cipher::{CipherError, Ciphers, Iv, SectorCipher};
+use super::iv::IvMaker;
+use super::key::Key;
+use super::spec::CipherSpec;
+use crate::sector::SECTOR_BYTES;
+
+/// Units in one call of a cipher, at most.
+const BATCH: usize = 64;
+
+/// How a volume is cut into units, and how they are numbered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Units {
+    /// Size of a unit: a power of two from 512 to 4096.
+    pub bytes: u32,
+    /// Added to a sector's number on the volume.
+    pub iv_offset: u64,
+    /// Whether units are counted, and not their first sectors of 512 bytes.
+    pub large: bool,
+}
+
+impl Units {
+    /// Sectors of 512 bytes in a unit.
+    #[must_use]
+    pub const fn sectors(&self) -> u32 {
+        self.bytes / SECTOR_BYTES
+    }
+
+    const fn words(&self) -> usize {
+        self.bytes as usize / size_of::<u64>()
+    }
+}
+
+/// A volume's ciphers, ready to use. Dropping it wipes the keys.
+pub struct VolumeCipher {
+    units: Units,
+    ivs: IvMaker,
+    /// As many as the keys that units are encrypted with in turns: a power of two.
+    ciphers: Vec<Box<dyn SectorCipher>>,
+}
+
+enum Direction {
+    Encrypt,
+    Decrypt,
+}
+
+impl VolumeCipher {
+    /// The ciphers of `spec` with `key`, which is the keys of all of them in a row.
+    ///
+    /// # Errors
+    /// If the key's length does not fit.
+    pub fn new(spec: &CipherSpec, units: Units, key: &Key, from: &dyn Ciphers) -> Result<Self, CipherError> {
+        let wrong = CipherError { mode: spec.mode, key_bytes: key.bytes().len() };
+        if !key.bytes().len().is_multiple_of(spec.keys) || key.bytes().is_empty() {
+            return Err(wrong);
+        }
+        let keys = key.bytes().chunks(key.bytes().len() / spec.keys);
+        let ciphers: Result<_, _> = keys.clone().map(|key| from.sector_cipher(spec.mode, key)).collect();
+        Ok(Self { units, ivs: IvMaker::new(spec.iv, units.bytes, keys), ciphers: ciphers? })
+    }
+
+    /// Encrypts whole units from `from` to `to`, which may be the same memory. The first begins at `sector` of the
+    /// volume.
+    pub fn encrypt(&mut self, sector: u64, from: &[AtomicU64], to: &[AtomicU64]) {
+        self.convert(sector, from, to, Direction::Encrypt);
+    }
+
+    /// Decrypts whole units where they lie. The first begins at `sector` of the volume.
+    pub fn decrypt(&mut self, sector: u64, words: &[AtomicU64]) {
+        self.convert(sector, words, words, Direction::Decrypt);
+    }
+
+    fn convert(&mut self, sector: u64, from: &[AtomicU64], to: &[AtomicU64], direction: Direction) {
+        // Units with one key take turns with those of the others, so then each is a call of its own.
+        let batch = if self.ciphers.len() == 1 { BATCH } else { 1 };
+        let words = batch * self.units.words();
+        let mut number = sector.wrapping_add(self.units.iv_offset);
+        for (from, to) in from.chunks(words).zip(to.chunks(words)) {
+            let units = from.len() / self.units.words();
+            let mut ivs = [Iv::default(); BATCH];
+            let ivs = &mut ivs[..units];
+            let key = number as usize & (self.ciphers.len() - 1);
+            self.fill(ivs, number, key);
+            match direction {
+                Direction::Encrypt => self.ciphers[key].encrypt(ivs, from, to),
+                Direction::Decrypt => self.ciphers[key].decrypt(ivs, from, to),
+            }
+            number = number.wrapping_add(units as u64 * u64::from(self.units.sectors()));
+        }
+    }
+
+    /// The IVs of units from the one at `number` on, which counts sectors of 512 bytes.
+    fn fill(&mut self, ivs: &mut [Iv], number: u64, key: usize) {
+        let sectors = u64::from(self.units.sectors());
+        let (first, step) = if self.units.large { (number / sectors, 1) } else { (number, sectors) };
+        self.ivs.fill(ivs, first, step, key, self.ciphers[0].as_mut());
+    }
+}
