@@ -1,5 +1,6 @@
 //! Everything unsafe is here.
 //!
+//! - [`crypto`]: ciphers in assembly.
 //! - [`request`]: what the kernel can be asked to do, together with all the memory that it touches meanwhile.
 //! - [`ring`]: a single-threaded io_uring that owns its requests until they are done.
 //! - [`unix`]: the few system calls that neither the standard library nor `rustix` makes safe.
@@ -8,6 +9,7 @@
 #![deny(unsafe_op_in_unsafe_fn)]
 #![warn(clippy::undocumented_unsafe_blocks)]
 
+pub mod crypto;
 pub mod request;
 pub mod ring;
 pub mod unix;

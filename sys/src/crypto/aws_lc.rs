@@ -1,0 +1,110 @@
+//! AES from AWS-LC, which has it in assembly for every kind of CPU.
+//!
+//! The interface is the one of OpenSSL (`EVP`): a context with an expanded key, of which the IV is set anew for each
+//! unit.
+
+use std::ptr::{self, NonNull};
+use std::sync::atomic::AtomicU64;
+
+use aws_lc_sys as lc;
+use shingle_core::target::crypt::cipher::unit_words;
+use shingle_core::target::crypt::{CipherError, Ciphers, Iv, Mode, SectorCipher, SoftwareCiphers};
+
+/// AES-XTS and AES-CBC in assembly.
+pub(super) struct AwsLcCiphers;
+
+impl Ciphers for AwsLcCiphers {
+    fn sector_cipher(&self, mode: Mode, key: &[u8]) -> Result<Box<dyn SectorCipher>, CipherError> {
+        let constant: unsafe extern "C" fn() -> *const lc::EVP_CIPHER = match (mode, key.len()) {
+            (Mode::AesXts, 64) if key[..32] != key[32..] => lc::EVP_aes_256_xts,
+            (Mode::AesCbc, 16) => lc::EVP_aes_128_cbc,
+            (Mode::AesCbc, 24) => lc::EVP_aes_192_cbc,
+            (Mode::AesCbc, 32) => lc::EVP_aes_256_cbc,
+            // It has no XTS of other lengths, and refuses halves that are equal, which the kernel takes.
+            _ => return SoftwareCiphers.sector_cipher(mode, key),
+        };
+        // SAFETY: these functions take nothing and return a pointer to a constant of the library.
+        let cipher = unsafe { constant() };
+        let context = |encrypt| Context::new(cipher, key, encrypt);
+        match (context(true), context(false)) {
+            (Some(encrypt), Some(decrypt)) => Ok(Box::new(Evp { encrypt, decrypt })),
+            // Out of memory, the one reason that is left.
+            _ => SoftwareCiphers.sector_cipher(mode, key),
+        }
+    }
+}
+
+struct Evp {
+    encrypt: Context,
+    decrypt: Context,
+}
+
+impl SectorCipher for Evp {
+    fn encrypt(&mut self, ivs: &[Iv], from: &[AtomicU64], to: &[AtomicU64]) {
+        self.encrypt.run(ivs, from, to);
+    }
+
+    fn decrypt(&mut self, ivs: &[Iv], from: &[AtomicU64], to: &[AtomicU64]) {
+        self.decrypt.run(ivs, from, to);
+    }
+}
+
+/// A cipher with its key, in one direction.
+struct Context(NonNull<lc::EVP_CIPHER_CTX>);
+
+impl Context {
+    /// `key` has the length that `cipher`, one of this library's constants, takes.
+    fn new(cipher: *const lc::EVP_CIPHER, key: &[u8], encrypt: bool) -> Option<Self> {
+        // SAFETY: takes nothing; null means that there is no memory.
+        let context = Self(NonNull::new(unsafe { lc::EVP_CIPHER_CTX_new() })?);
+        // SAFETY: asks a constant of the library for a number.
+        let key_bytes = unsafe { lc::EVP_CIPHER_key_length(cipher) } as usize;
+        assert_eq!(key_bytes, key.len(), "the cipher was chosen by the length of the key");
+        // SAFETY: the context is ours alone, the key has as many bytes as are read, and no engine and no IV are asked
+        // for.
+        let ok = unsafe {
+            lc::EVP_CipherInit_ex(
+                context.0.as_ptr(),
+                cipher,
+                ptr::null_mut(),
+                key.as_ptr(),
+                ptr::null(),
+                encrypt.into(),
+            )
+        };
+        (ok == 1).then_some(context)
+    }
+
+    fn run(&mut self, ivs: &[Iv], from: &[AtomicU64], to: &[AtomicU64]) {
+        let words = unit_words(ivs.len(), from, to);
+        for ((iv, from), to) in ivs.iter().zip(from.chunks_exact(words)).zip(to.chunks_exact(words)) {
+            self.run_unit(iv, from, to);
+        }
+    }
+
+    /// `from` and `to` are equally long and whole blocks.
+    #[inline]
+    fn run_unit(&mut self, iv: &Iv, from: &[AtomicU64], to: &[AtomicU64]) {
+        let context = self.0.as_ptr();
+        // SAFETY: the context was set up by `new` and is borrowed mutably. Both ciphers have IVs of 16 bytes, which are
+        // copied; the key stays as it is, and -1 keeps the direction.
+        let fresh =
+            unsafe { lc::EVP_CipherInit_ex(context, ptr::null(), ptr::null_mut(), ptr::null(), iv.as_ptr(), -1) };
+        // SAFETY: both pointers come from slices that are as long as said, borrowed during the call, and all words of
+        // which may change under a shared borrow, as they are atomics. This is code outside of the language that moves
+        // bytes with plain machine loads and stores, like the kernel during I/O: who changes the memory meanwhile makes
+        // the bytes wrong, and no address depends on them. Blocks are read before they are written, so `to` may be
+        // `from`.
+        let done = unsafe {
+            lc::EVP_Cipher(context, to.as_ptr().cast::<u8>().cast_mut(), from.as_ptr().cast(), size_of_val(from))
+        };
+        assert!(fresh == 1 && done == 1, "a cipher with key and IV takes whole blocks");
+    }
+}
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        // SAFETY: it came from EVP_CIPHER_CTX_new and nobody else has it. The library wipes what it frees.
+        unsafe { lc::EVP_CIPHER_CTX_free(self.0.as_ptr()) };
+    }
+}
