@@ -12,9 +12,10 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use super::args::{ArgError, Args, DeviceArg};
+use super::crypt::{Ciphers, KeySource, NoKeys, SoftwareCiphers};
 use super::mapping::Mapping;
 use super::table::Table;
-use super::{error, faulty, linear};
+use super::{crypt, error, faulty, linear};
 use crate::block::{BlockDevice, DeviceId, Limits, Stack};
 
 /// A kind of target.
@@ -31,7 +32,7 @@ pub struct TargetType {
 
 /// All of them, by name. Targets that keep data more than once (`raid`, `mirror`) or reach it in more than one way
 /// (`multipath`) have their place here.
-pub const TARGETS: [&TargetType; 3] = [&error::TYPE, &faulty::TYPE, &linear::TYPE];
+pub const TARGETS: [&TargetType; 4] = [&crypt::TYPE, &error::TYPE, &faulty::TYPE, &linear::TYPE];
 
 /// The target called `name`.
 #[must_use]
@@ -85,6 +86,16 @@ pub trait Supplies {
     fn plug(&self, below: DeviceId, limits: &Limits) -> Option<Result<Box<dyn BlockDevice>, String>> {
         let _ = (below, limits);
         None
+    }
+
+    /// Where ciphers come from.
+    fn ciphers(&self) -> &'static dyn Ciphers {
+        &SoftwareCiphers
+    }
+
+    /// Where keys come from that lines refer to.
+    fn keys(&self) -> &dyn KeySource {
+        &NoKeys
     }
 }
 

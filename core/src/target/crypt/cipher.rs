@@ -76,15 +76,16 @@ pub trait Ciphers {
 pub struct CipherError {
     /// The cipher.
     pub mode: Mode,
-    /// The length of the key, in bytes.
-    pub key_bytes: usize,
+    /// How many keys there should be in a row.
+    pub keys: usize,
+    /// The length of what was to be the key, or the keys, in bytes.
+    pub bytes: usize,
 }
 
 impl fmt::Display for CipherError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [a, b, c] = self.mode.key_bytes();
-        let (mode, is) = (self.mode, self.key_bytes);
-        write!(f, "{mode} takes a key of {a}, {b} or {c} bytes, not of {is}: two hexadecimal digits make a byte")
+        let ([a, b, c], mode, bytes) = (self.mode.key_bytes().map(|each| each * self.keys), self.mode, self.bytes);
+        write!(f, "{mode} takes a key of {a}, {b} or {c} bytes, not of {bytes}; two hexadecimal digits make a byte")
     }
 }
 

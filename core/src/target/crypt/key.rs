@@ -1,22 +1,41 @@
 //! Keys: what a table line says of them, where they come from, and that nobody sees them.
 
 use alloc::borrow::ToOwned;
+use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::{String, ToString};
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
+use core::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
 
-use zeroize::Zeroizing;
+use zeroize::{Zeroize, Zeroizing};
 
-/// The bytes of a key. They are wiped when it is dropped, and nothing prints them but [`Key::to_hex`].
-#[derive(Clone, PartialEq, Eq)]
-pub struct Key(Zeroizing<Vec<u8>>);
+use crate::target::quote;
+
+/// A key. Who clones it shares the bytes: they are wiped when the last owner drops them or one says so. Nothing prints
+/// them but [`Key::to_hex`].
+#[derive(Clone)]
+pub struct Key(Arc<Secret>);
+
+struct Secret {
+    bytes: Box<[AtomicU8]>,
+    is_wiped: AtomicBool,
+}
+
+impl Drop for Secret {
+    fn drop(&mut self) {
+        self.bytes.iter_mut().for_each(|byte| byte.get_mut().zeroize());
+    }
+}
 
 impl Key {
-    /// A key of these bytes, which it owns from now on.
+    /// A key of these bytes, which are wiped where they were.
     #[must_use]
-    pub fn new(bytes: Vec<u8>) -> Self {
-        Self(Zeroizing::new(bytes))
+    pub fn new(mut bytes: Vec<u8>) -> Self {
+        let secret = bytes.iter().map(|byte| AtomicU8::new(*byte)).collect();
+        bytes.zeroize();
+        Self(Arc::new(Secret { bytes: secret, is_wiped: AtomicBool::new(false) }))
     }
 
     /// Reads hexadecimal digits, two a byte.
@@ -24,29 +43,56 @@ impl Key {
     /// # Errors
     /// If they are none; the message does not repeat them.
     pub fn from_hex(digits: &str) -> Result<Self, String> {
-        let odd = || format!("{} hexadecimal digits are no whole bytes: write two digits for each byte", digits.len());
         let not_hex = || "a key is written in the digits 0-9 and a-f, two for each byte".to_string();
         // One allocation of the right size: a vector that grows leaves copies behind.
-        let mut key = Self::new(Vec::with_capacity(digits.len() / 2));
+        let mut bytes = Zeroizing::new(Vec::with_capacity(digits.len() / 2));
         let (pairs, rest) = digits.as_bytes().as_chunks::<2>();
         for pair in pairs {
             let digit = |ascii: u8| char::from(ascii).to_digit(16).ok_or_else(not_hex);
-            key.0.push((digit(pair[0])? << 4 | digit(pair[1])?) as u8);
+            bytes.push((digit(pair[0])? << 4 | digit(pair[1])?) as u8);
         }
-        if rest.is_empty() { Ok(key) } else { Err(odd()) }
+        if !rest.is_empty() {
+            let count = digits.len();
+            return Err(format!("{count} hexadecimal digits are no whole bytes: write two digits for each byte"));
+        }
+        Ok(Self::new(core::mem::take(&mut *bytes)))
     }
 
-    /// The bytes, for a cipher.
+    /// Length, in bytes.
     #[must_use]
-    pub fn bytes(&self) -> &[u8] {
-        &self.0
+    pub fn len(&self) -> usize {
+        self.0.bytes.len()
+    }
+
+    /// Whether it has no bytes.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The bytes, for a cipher: zeroes if it was wiped.
+    #[must_use]
+    pub fn bytes(&self) -> Zeroizing<Vec<u8>> {
+        Zeroizing::new(self.0.bytes.iter().map(|byte| byte.load(Relaxed)).collect())
+    }
+
+    /// Makes zeroes of it, for all who share it.
+    pub fn wipe(&self) {
+        self.0.bytes.iter().for_each(|byte| byte.store(0, Relaxed));
+        self.0.is_wiped.store(true, Relaxed);
+    }
+
+    /// Whether it was wiped, and so is no key any more.
+    #[must_use]
+    pub fn is_wiped(&self) -> bool {
+        self.0.is_wiped.load(Relaxed)
     }
 
     /// The key in hexadecimal digits, for whoever asked to see it.
     #[must_use]
     pub fn to_hex(&self) -> Zeroizing<String> {
-        let mut text = Zeroizing::new(String::with_capacity(2 * self.0.len()));
-        let digits = self.0.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+        let mut text = Zeroizing::new(String::with_capacity(2 * self.len()));
+        let digits = self.0.bytes.iter().map(|byte| byte.load(Relaxed)).flat_map(|byte| [byte >> 4, byte & 15]);
         digits.for_each(|digit| text.push(char::from_digit(digit.into(), 16).unwrap_or('0')));
         text
     }
@@ -54,7 +100,7 @@ impl Key {
 
 impl fmt::Debug for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a key of {} bytes", self.0.len())
+        write!(f, "a key of {} bytes", self.len())
     }
 }
 
@@ -107,7 +153,7 @@ impl KeySource for NoKeys {
 }
 
 /// The key argument of a table line.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub enum KeyArgument {
     /// `-`: none yet; a message sets it.
     None,
@@ -134,14 +180,35 @@ impl KeyArgument {
         }
     }
 
-    /// The key itself; `None` if the argument says that there is none.
+    /// Length of the key, in bytes; `None` if there is none yet.
+    #[must_use]
+    pub fn key_bytes(&self) -> Option<usize> {
+        match self {
+            KeyArgument::None => None,
+            KeyArgument::Hex(key) => Some(key.len()),
+            KeyArgument::At(reference) => Some(reference.bytes),
+        }
+    }
+
+    /// Writes the argument so that it can be read again: of a key only as many zeroes as it has digits, unless
+    /// `shows_keys`.
+    pub fn write(&self, shows_keys: bool, out: &mut dyn fmt::Write) -> fmt::Result {
+        match self {
+            KeyArgument::None => out.write_char('-'),
+            KeyArgument::Hex(key) if shows_keys => out.write_str(&key.to_hex()),
+            KeyArgument::Hex(key) => write!(out, "{:0<1$}", "", 2 * key.len()),
+            KeyArgument::At(reference) => out.write_str(&quote(&reference.to_string())),
+        }
+    }
+
+    /// The key itself; `None` if there is none yet, or it was wiped.
     ///
     /// # Errors
     /// What `source` says.
     pub fn resolve(&self, source: &dyn KeySource) -> Result<Option<Key>, String> {
         match self {
             KeyArgument::None => Ok(None),
-            KeyArgument::Hex(key) => Ok(Some(key.clone())),
+            KeyArgument::Hex(key) => Ok(Some(key.clone()).filter(|key| !key.is_wiped())),
             KeyArgument::At(reference) => source.fetch(reference).map(Some),
         }
     }
@@ -182,9 +249,23 @@ mod tests {
     }
 
     #[test]
-    fn hexadecimal_digits_go_in_and_come_out() {
-        assert_eq!(Key::from_hex("00fFa5").unwrap().bytes(), [0x00, 0xff, 0xa5]);
-        assert_eq!(*Key::new([0x00, 0xff, 0xa5].into()).to_hex(), "00ffa5");
+    fn hexadecimal_digits_go_in_and_come_out_only_if_keys_are_shown() {
+        assert_eq!(*Key::from_hex("00fFa5").unwrap().bytes(), [0x00, 0xff, 0xa5]);
+        let written = |shows_keys| {
+            let mut text = String::new();
+            KeyArgument::parse("00fFa5").unwrap().write(shows_keys, &mut text).unwrap();
+            text
+        };
+        assert_eq!((written(true).as_str(), written(false).as_str()), ("00ffa5", "000000"));
+    }
+
+    #[test]
+    fn a_wiped_key_is_wiped_for_all_who_share_it() {
+        let argument = KeyArgument::parse("c0ffee").unwrap();
+        argument.resolve(&NoKeys).unwrap().unwrap().wipe();
+        assert!(argument.resolve(&NoKeys).unwrap().is_none());
+        let KeyArgument::Hex(key) = argument else { panic!() };
+        assert_eq!(*key.bytes(), [0, 0, 0]);
     }
 
     #[test]

@@ -35,7 +35,7 @@ impl Ciphers for SoftwareCiphers {
                 _ => None,
             },
         };
-        cipher.ok_or(CipherError { mode, key_bytes: key.len() })
+        cipher.ok_or(CipherError { mode, keys: 1, bytes: key.len() })
     }
 }
 

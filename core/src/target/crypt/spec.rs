@@ -6,7 +6,7 @@ use alloc::format;
 use alloc::string::String;
 use core::fmt;
 
-use super::cipher::Mode;
+use super::cipher::{CipherError, Mode};
 use super::iv::IvMode;
 
 /// Most keys that units are encrypted with in turns: as many as volumes in the field have. The kernel names no bound.
@@ -41,6 +41,15 @@ impl CipherSpec {
             None => parse_chained(text)?,
         };
         Ok(Self { mode, iv, keys, written: text.to_owned() })
+    }
+
+    /// Whether it takes keys of `bytes`: those of all its ciphers in a row.
+    ///
+    /// # Errors
+    /// If it does not; the message names the lengths that it takes.
+    pub fn check_key(&self, bytes: usize) -> Result<(), CipherError> {
+        let each = self.mode.key_bytes().into_iter().find(|each| each * self.keys == bytes);
+        each.map(drop).ok_or(CipherError { mode: self.mode, keys: self.keys, bytes })
     }
 }
 

@@ -31,7 +31,9 @@ impl Units {
         self.bytes / SECTOR_BYTES
     }
 
-    const fn words(&self) -> usize {
+    /// Words of 8 bytes in a unit.
+    #[must_use]
+    pub const fn words(&self) -> usize {
         self.bytes as usize / size_of::<u64>()
     }
 }
@@ -55,13 +57,17 @@ impl VolumeCipher {
     /// # Errors
     /// If the key's length does not fit.
     pub fn new(spec: &CipherSpec, units: Units, key: &Key, from: &dyn Ciphers) -> Result<Self, CipherError> {
-        let wrong = CipherError { mode: spec.mode, key_bytes: key.bytes().len() };
-        if !key.bytes().len().is_multiple_of(spec.keys) || key.bytes().is_empty() {
-            return Err(wrong);
-        }
-        let keys = key.bytes().chunks(key.bytes().len() / spec.keys);
+        spec.check_key(key.len())?;
+        let bytes = key.bytes();
+        let keys = bytes.chunks(key.len() / spec.keys);
         let ciphers: Result<_, _> = keys.clone().map(|key| from.sector_cipher(spec.mode, key)).collect();
         Ok(Self { units, ivs: IvMaker::new(spec.iv, units.bytes, keys), ciphers: ciphers? })
+    }
+
+    /// How the volume is cut.
+    #[must_use]
+    pub const fn units(&self) -> Units {
+        self.units
     }
 
     /// Encrypts whole units from `from` to `to`, which may be the same memory. The first begins at `sector` of the
