@@ -1,0 +1,154 @@
+//! Statistics of a mapped device, as device-mapper keeps them: the `@stats_*` messages. How to use them is in
+//! `docs/targets/statistics.md`.
+//!
+//! ```text
+//!   @stats_create 0+1000 300        bio 250+100 comes back after 2 ms
+//!   └─> region 0                         ┌───┴───┐
+//!       ├─ area 0       0..300     one I/O, 50 sectors, 2 ms
+//!       ├─ area 1     300..600             one I/O, 50 sectors, 2 ms
+//!       ├─ area 2     600..900
+//!       └─ area 3     900..1000    printed as 900+300: the kernel prints the step
+//! ```
+//!
+//! A [`DmStats`] is a plain value: whoever owns the device shows it the bios and the messages, and asks it for nothing else.
+//! While it has no region it need not be shown any bio.
+//!
+//! A region counts the bios that come in after it was created. The kernel stops all I/O for a moment, so that none is in
+//! flight then (`drivers/md/dm-stats.c:dm_stats_create`); here a bio says when it came in, and one that came in no later than
+//! the region does not belong to it, neither coming nor going. So what is in flight is exact without stopping anything.
+
+mod area;
+mod error;
+mod grid;
+mod message;
+mod print;
+mod region;
+
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::ops::Range;
+
+pub use error::StatsError;
+
+use self::message::{Create, Lines, Message};
+use self::print::Listing;
+use self::region::Region;
+use crate::block::{Observer, Span};
+use crate::time::Instant;
+
+/// Most regions of a device. Every bio is compared with each of them.
+pub const MAX_REGIONS: usize = 1024;
+/// Most areas of a region, as in the kernel.
+pub const MAX_AREAS: u64 = 8_388_608;
+/// Most boundaries of a histogram.
+pub const MAX_BOUNDARIES: usize = 1024;
+/// Most bytes of counters of a device. The kernel allows a quarter of all memory to all devices.
+pub const MAX_BYTES: u64 = 1 << 30;
+/// Most numbers of an answer to `@stats_print`: about 70,000 lines without histograms.
+pub const MAX_PRINTED: u64 = 1 << 20;
+/// Most bytes of a program's name, or of the data that a program keeps with a region.
+pub const MAX_TEXT_BYTES: usize = 1024;
+
+/// The regions of a device, and what they have counted.
+#[derive(Default)]
+pub struct DmStats {
+    /// Ordered by number.
+    regions: Vec<Region>,
+    /// From the first sector of any region to the end of the last: bios outside of it concern none.
+    covered: Range<u64>,
+}
+
+impl DmStats {
+    /// Statistics without regions.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Whether there is no region: then nobody needs to show it bios.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.regions.is_empty()
+    }
+
+    /// Carries out a message, such as `["@stats_create", "-", "/100"]`, to a device of `capacity` sectors; returns the text
+    /// that the kernel would.
+    pub fn message(&mut self, argv: &[&str], capacity: u64, now: Instant) -> Result<String, StatsError> {
+        match message::parse(argv, capacity)? {
+            Message::Create(create) => return Ok(self.create(&create, now)?.to_string()),
+            Message::Delete { region } => self.delete(region)?,
+            Message::Clear { region } => self.region(region)?.clear(Lines::ALL, now),
+            Message::List { program } => return Ok(Listing { regions: &self.regions, program }.to_string()),
+            Message::Print { region, lines } => return self.region(region)?.print(lines, now),
+            Message::PrintClear { region, lines } => {
+                let region = self.region(region)?;
+                let text = region.print(lines, now)?;
+                region.clear(lines, now);
+                return Ok(text);
+            }
+            Message::SetAux { region, aux } => self.region(region)?.aux = aux.to_string(),
+        }
+        Ok(String::new())
+    }
+
+    /// Adds a region and returns its number, the lowest that is free.
+    fn create(&mut self, create: &Create<'_>, now: Instant) -> Result<u32, StatsError> {
+        if self.regions.len() == MAX_REGIONS {
+            return Err(StatsError::TooManyRegions);
+        }
+        let used: u64 = self.regions.iter().map(Region::bytes).sum();
+        let free = self.regions.iter().zip(0..).find(|(region, id)| region.id != *id);
+        let id = free.map_or(self.regions.len() as u32, |(_, id)| id);
+        self.regions.insert(id as usize, Region::new(id, create, MAX_BYTES - used, now)?);
+        self.cover();
+        Ok(id)
+    }
+
+    /// Forgets a region. Bios that it has seen come in are of no concern to anybody when they are done.
+    fn delete(&mut self, id: u32) -> Result<(), StatsError> {
+        let place = self.place(id)?;
+        self.regions.remove(place);
+        self.cover();
+        Ok(())
+    }
+
+    fn region(&mut self, id: u32) -> Result<&mut Region, StatsError> {
+        let place = self.place(id)?;
+        Ok(&mut self.regions[place])
+    }
+
+    fn place(&self, id: u32) -> Result<usize, StatsError> {
+        self.regions.binary_search_by_key(&id, |region| region.id).map_err(|_| StatsError::NoRegion { id })
+    }
+
+    fn cover(&mut self) {
+        let sectors = self.regions.iter().map(Region::sectors);
+        let union = |a: Range<u64>, b: Range<u64>| a.start.min(b.start)..a.end.max(b.end);
+        self.covered = sectors.reduce(union).unwrap_or_default();
+    }
+
+    /// The sectors of a bio, if a region may want to know of it. Flushes and zone management have no sectors and are not
+    /// counted (`drivers/md/dm-stats.c:dm_stats_account_io`).
+    #[inline]
+    fn concerned(&self, bio: &Span) -> Option<Range<u64>> {
+        let sectors = bio.sector.0..bio.sector.0.saturating_add(u64::from(bio.sectors));
+        let concerned = bio.sectors > 0 && sectors.start < self.covered.end && sectors.end > self.covered.start;
+        concerned.then_some(sectors)
+    }
+}
+
+impl Observer for DmStats {
+    #[inline]
+    fn entered(&mut self, bio: &Span, now: Instant) {
+        let Some(sectors) = self.concerned(bio) else { return };
+        let write = bio.op.is_write();
+        self.regions.iter_mut().for_each(|region| region.entered(&sectors, write, now));
+    }
+
+    #[inline]
+    fn left(&mut self, bio: &Span, entered: Instant, now: Instant) {
+        let Some(sectors) = self.concerned(bio) else { return };
+        let write = bio.op.is_write();
+        self.regions.iter_mut().for_each(|region| region.left(&sectors, write, entered, now));
+    }
+}
