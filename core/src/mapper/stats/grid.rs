@@ -8,30 +8,21 @@ pub(super) struct Grid {
     pub start: u64,
     pub end: u64,
     pub step: u64,
-    division: Division,
-}
-
-/// How a sector's area is found: there is no division per bio where it can be helped.
-#[derive(Clone, Copy)]
-enum Division {
-    /// There is one area.
-    Whole,
-    /// The step is 2 to this power.
-    Shift(u32),
-    /// Any other step.
-    Divide,
+    /// Finds a sector's area without a division, where the step is a power of two or there is only one area.
+    shift: Option<u32>,
 }
 
 impl Grid {
     /// Areas of `step` sectors over `sectors`; neither is empty.
     pub fn new(sectors: Range<u64>, step: u64) -> Grid {
         let Range { start, end } = sectors;
-        let division = match step {
-            _ if end - start <= step => Division::Whole,
-            _ if step.is_power_of_two() => Division::Shift(step.ilog2()),
-            _ => Division::Divide,
+        let length = end - start;
+        let shift = match step {
+            _ if step.is_power_of_two() => Some(step.ilog2()),
+            _ if length <= step => length.checked_next_power_of_two().map(u64::ilog2),
+            _ => None,
         };
-        Grid { start, end, step, division }
+        Grid { start, end, step, shift }
     }
 
     /// The number of areas.
@@ -39,20 +30,38 @@ impl Grid {
         (self.end - self.start).div_ceil(self.step)
     }
 
-    /// The parts of a bio that lie in the region: each with its area's index and its sectors, in order.
+    /// Whether any sector of a bio lies in the region.
     #[inline]
+    pub fn touches(&self, bio: &Range<u64>) -> bool {
+        bio.start < self.end && bio.end > self.start
+    }
+
+    /// The area that all sectors of a bio lie in, if there is one: of most bios there is.
+    #[inline]
+    pub fn around(&self, bio: &Range<u64>) -> Option<usize> {
+        if bio.start < self.start || bio.end > self.end {
+            return None;
+        }
+        let offset = bio.start - self.start;
+        let index = self.index(offset);
+        (offset - index * self.step + (bio.end - bio.start) <= self.step).then_some(index as usize)
+    }
+
+    /// The parts of a bio that lie in the region: each with its area's index and its sectors, in order.
     pub fn parts(&self, bio: &Range<u64>) -> Parts {
         let (at, until) = (bio.start.max(self.start), bio.end.min(self.end));
-        if at >= until {
-            return Parts { at: until, until, index: 0, area_end: 0, step: 0 };
-        }
-        let index = match self.division {
-            Division::Whole => 0,
-            Division::Shift(shift) => (at - self.start) >> shift,
-            Division::Divide => (at - self.start) / self.step,
-        };
+        let index = self.index(at.min(self.end - 1) - self.start);
         let area_end = (self.start + index * self.step).saturating_add(self.step);
         Parts { at, until, index: index as usize, area_end, step: self.step }
+    }
+
+    /// The area of the sector at `offset`.
+    #[inline]
+    fn index(&self, offset: u64) -> u64 {
+        match self.shift {
+            Some(shift) => offset >> shift,
+            None => offset / self.step,
+        }
     }
 }
 
@@ -99,6 +108,19 @@ mod tests {
         assert_eq!(parts(10..30, 4, 13..19), [(0, 1), (1, 4), (2, 1)]);
         assert_eq!(parts(10..30, 8, 25..30), [(1, 1), (2, 4)], "the last area is short");
         assert_eq!(parts(10..30, 64, 12..14), [(0, 2)]);
+    }
+
+    #[test]
+    fn an_area_is_around_a_bio_if_no_part_of_it_lies_elsewhere() {
+        for (step, bio) in [4, 5, 8, 64].into_iter().flat_map(|step| (0..40).map(move |at| (step, at))) {
+            for bio in (bio + 1..41).map(|end| bio..end) {
+                let parts = parts(10..30, step, bio.clone());
+                let whole = parts.first().filter(|(_, sectors)| *sectors == bio.end - bio.start);
+                let grid = Grid::new(10..30, step);
+                assert_eq!(grid.around(&bio), whole.map(|(index, _)| *index), "{bio:?} in areas of {step}");
+                assert_eq!(grid.touches(&bio), !parts.is_empty(), "{bio:?}");
+            }
+        }
     }
 
     #[test]

@@ -108,23 +108,37 @@ impl Region {
     /// A bio comes in. It counts in every area that it touches.
     #[inline]
     pub fn entered(&mut self, bio: &Range<u64>, write: bool, now: Instant) {
-        if now <= self.created {
+        if now <= self.created || !self.grid.touches(bio) {
             return;
         }
-        let ticks = self.clock.ticks(now);
-        for (index, _) in self.grid.parts(bio) {
-            self.areas[index].enter(write, ticks);
+        let now = self.clock.ticks(now);
+        match self.grid.around(bio) {
+            Some(index) => self.areas[index].enter(write, now),
+            None => self.entered_areas(bio, write, now),
         }
+    }
+
+    #[inline(never)]
+    fn entered_areas(&mut self, bio: &Range<u64>, write: bool, now: u64) {
+        self.grid.parts(bio).for_each(|(index, _)| self.areas[index].enter(write, now));
     }
 
     /// It is done. Every area that it touches counts one I/O and all of its time, but only the sectors that lie there.
     #[inline]
     pub fn left(&mut self, bio: &Range<u64>, write: bool, entered: Instant, now: Instant) {
-        if entered <= self.created {
+        if entered <= self.created || !self.grid.touches(bio) {
             return;
         }
         let now = self.clock.ticks(now);
         let took = now.saturating_sub(self.clock.ticks(entered));
+        match self.grid.around(bio) {
+            Some(index) if self.histogram.is_none() => self.areas[index].leave(write, bio.end - bio.start, took, now),
+            _ => self.left_areas(bio, write, took, now),
+        }
+    }
+
+    #[inline(never)]
+    fn left_areas(&mut self, bio: &Range<u64>, write: bool, took: u64, now: u64) {
         for (index, sectors) in self.grid.parts(bio) {
             self.areas[index].leave(write, sectors, took, now);
             if let Some(histogram) = &mut self.histogram {
