@@ -3,13 +3,16 @@
 //! `cargo bench -p shingle-core` prints a table; with `-- --json` one JSON object. Every figure is the median of several
 //! rounds; all configurations take turns within each round, so their ratios hold on a noisy machine.
 
+use std::hint::black_box;
 use std::time::Instant;
 
-use shingle_core::block::{Bio, Data, DeviceId, Op, Payload, PortId, Stack};
+use shingle_core::block::{Bio, Data, DeviceId, Observer, Op, Payload, PortId, Span, Stack};
 use shingle_core::device::{NullConfig, NullDevice, NullZones};
+use shingle_core::mapper::stats::DmStats;
 use shingle_core::plug::{PlugOptions, WritePolicy, ZonePlug};
 use shingle_core::sector::Sector;
 use shingle_core::target::Table;
+use shingle_core::time::Duration;
 use shingle_core::zone::ZonedDisk;
 
 /// 4 KiB.
@@ -150,6 +153,25 @@ fn attach(zones: u64) -> f64 {
     start.elapsed().as_secs_f64()
 }
 
+/// ns that statistics with one region take for a bio that comes in and is done, the two calls included.
+fn statistics(step: &str) -> f64 {
+    const CAPACITY: u64 = ZONE_SECTORS * ZONES;
+    let mut stats = DmStats::new();
+    let (mut random, mut now) = (1u64, shingle_core::time::Instant::ZERO);
+    stats.message(&["@stats_create", "-", step], CAPACITY, now).expect("the message is right");
+    let stats: &mut dyn Observer = black_box(&mut stats);
+    let start = Instant::now();
+    for _ in 0..IOS_A_ROUND {
+        random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        let span = Span { op: Op::Read, sector: Sector((random >> 32) % (CAPACITY / 8) * 8), sectors: SECTORS };
+        let entered = now + Duration(1);
+        stats.entered(black_box(&span), entered);
+        now = entered + Duration(250);
+        stats.left(black_box(&span), entered, now);
+    }
+    start.elapsed().as_nanos() as f64 / IOS_A_ROUND as f64
+}
+
 fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]
@@ -175,6 +197,7 @@ fn main() {
         loads.iter_mut().for_each(Load::round);
     }
     let attach = median((0..9).map(|_| attach(100_000)).collect());
+    let counted = |step: &str| median((0..ROUNDS).map(|_| statistics(step)).collect());
     let rows: Vec<(String, f64)> = loads.iter_mut().map(|load| (load.name.clone(), load.median())).collect();
     let ns = |name: &str| rows.iter().find(|row| row.0 == name).map_or(f64::NAN, |row| row.1);
     let derived = [
@@ -183,6 +206,8 @@ fn main() {
         ("ns per linear layer, of 4", (ns("null + 4 linear") - ns("null, random read")) / 4.0),
         ("ns per linear layer, of 8", (ns("null + 8 linear") - ns("null, random read")) / 8.0),
         ("ns per plugged write, its zone included", ns("zoned null + plug") - ns("null, random read")),
+        ("ns per bio, statistics of one area", counted("/1")),
+        ("ns per bio, statistics of 100 areas", counted("/100")),
         ("bytes per idle zone, plug", ZonePlug::BYTES_PER_ZONE as f64),
         ("bytes per idle zone, plug and null", (ZonePlug::BYTES_PER_ZONE + ZonedDisk::BYTES_PER_ZONE) as f64),
         ("ms to attach 100,000 zones", attach * 1e3),
