@@ -54,6 +54,18 @@ fn end_all(stack: &mut Stack, desks: [DeviceId; 2]) -> Vec<String> {
 }
 
 #[test]
+fn bios_that_a_table_makes_know_when_they_were_sent() {
+    let (mut stack, _, top) = table("0 512 linear a 0\n512 512 linear b 0").unwrap();
+    let port = stack.open_port();
+    stack.submit(port, 0, top, Box::new(Bio::new(Op::Flush, Sector(0), 0, Payload::None)));
+    let now = Instant(5_000_000_000);
+    stack.turn(now);
+    let mut since = vec![];
+    stack.held(&mut |device, bio| since.extend((device != top).then_some(bio.since)));
+    assert_eq!(since, [now, now], "a flush for each disk");
+}
+
+#[test]
 fn linear_adds_its_start_and_sends_bios_on_for_good() {
     let mut h = linear_over(Desk::regular(), 2048, 4096);
     h.submit(write(8, 8));

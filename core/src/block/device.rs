@@ -182,11 +182,13 @@ impl Cx<'_> {
         self.effects.send(Hop::Down { to: self.me, bio });
     }
 
-    /// A bio of this device's own, from the pool. It is in this device's custody: give it back with [`Cx::recycle`] after
-    /// it came back from below.
+    /// A bio of this device's own, from the pool, submitted now. It is in this device's custody: give it back with
+    /// [`Cx::recycle`] after it came back from below.
     pub fn own_bio(&mut self, blank: Bio) -> Box<Bio> {
         self.meter.made += 1;
-        self.effects.pool.take(blank)
+        let mut bio = self.effects.pool.take(blank);
+        bio.since = self.effects.now;
+        bio
     }
 
     /// Returns one of this device's own bios to the pool.

@@ -39,9 +39,10 @@ impl ZonePlug {
             next = if more { self.next_waiting(slot) } else { None };
         }
         self.zones.at_mut(zone).set(Bit::Merged, true);
-        let mut carrier = Bio::new(Op::Write, sector, sectors, Payload::Segments(segments)).with_flags(flags);
+        let carrier = Bio::new(Op::Write, sector, sectors, Payload::Segments(segments)).with_flags(flags);
+        let mut carrier = cx.own_bio(carrier);
         carrier.since = since;
-        cx.own_bio(carrier)
+        carrier
     }
 
     /// Whether the next waiting bio continues a write that ends at `end` and has room for `room` sectors more.
