@@ -7,7 +7,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use shingle::reproduce::figures::grouped;
-use shingle::reproduce::{Report, SCHEMAS, from_json, to_html, to_json};
+use shingle::reproduce::{Publication, Report, SCHEMAS, Schema, from_json, to_html, to_json};
 
 fn shingle(words: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_shingle"));
@@ -49,7 +49,8 @@ impl Drop for Scratch {
 /// The published figures of `publication`, with table, row and column.
 fn published(publication: &str) -> BTreeSet<(String, String, String, u64)> {
     let mut all = BTreeSet::new();
-    for schema in SCHEMAS.iter().filter(|schema| schema.name.starts_with(publication)) {
+    let is_of = |schema: &&Schema| serde_json::json!(Publication::of_table(schema.name)) == publication;
+    for schema in SCHEMAS.iter().filter(is_of) {
         for row in schema.read().unwrap().rows {
             for ((column, _), figure) in schema.figures.iter().zip(&row.figures) {
                 let place =
@@ -126,7 +127,7 @@ fn assert_is_a_whole_page(html: &str, report: &Report) {
 
 #[test]
 fn every_published_figure_of_each_publication_has_one_of_ours_beside_it_in_every_form() {
-    for publication in ["zwp", "qd1"] {
+    for publication in ["zwp", "qd1", "noclone"] {
         let page = Scratch::new(publication);
         let json = ok(&format!("reproduce {publication} --quick --json --html {}", page.0.display()));
         let report = from_json(&json).unwrap();
@@ -187,7 +188,7 @@ fn wrong_words_say_what_would_be_right() {
     fails("reproduce zwp --from a.json --quick", 2, "--quick");
     let saved = Scratch::new("other.json");
     fs::write(&saved.0, ok("reproduce qd1 --quick --only sequential --json")).unwrap();
-    fails(&format!("reproduce zwp --from {}", saved.0.display()), 1, "the other publication");
+    fails(&format!("reproduce zwp --from {}", saved.0.display()), 1, "another publication");
     fails("reproduce qd1 --quick --only sequential --html /nowhere/page.html", 1, "/nowhere/page.html");
 }
 

@@ -1,12 +1,13 @@
-//! What our own policy has to show in the models, and whether it does.
+//! What ours has to show, and whether it does.
 
 use serde::Serialize;
 use shingle_core::plug::ElevatorOptions;
 use shingle_core::time::Duration;
 
 use super::figures::{grouped, span, times};
+use super::noclone;
 use super::outcome::{CellOutcome, Report};
-use super::plan::Policy;
+use super::plan::{Policy, Publication};
 
 /// Something that was set as a goal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -31,6 +32,13 @@ const EQUAL: f64 = 0.995;
 /// The goals that the cells of `report` can tell about.
 #[must_use]
 pub fn goals(report: &Report) -> Vec<Goal> {
+    match report.publication {
+        Publication::Zwp | Publication::Qd1 => goals_of_policy(report),
+        Publication::Noclone => noclone::goals(report),
+    }
+}
+
+fn goals_of_policy(report: &Report) -> Vec<Goal> {
     let found = [sequential(report), random_zones(report), small_writes(report), never_slower(report), waits(report)];
     found.into_iter().flatten().collect()
 }
@@ -114,7 +122,7 @@ fn longest_wait() -> Duration {
 mod tests {
     use super::*;
     use crate::reproduce::outcome::{Ours, ProfileFacts, TableOutcome};
-    use crate::reproduce::plan::{Cell, Publication, plan};
+    use crate::reproduce::plan::{Cell, plan};
 
     /// Every drive writes `value(cell)`.
     fn report(value: impl Fn(&Cell) -> f64) -> Report {
@@ -123,13 +131,15 @@ mod tests {
                 value: value(cell),
                 longest_wait_ns: 1_000_000,
                 to_baseline: None,
+                spread: None,
                 all_cores: None,
                 all_cores_to_baseline: None,
+                all_cores_spread: None,
                 virtual_ns: Some(1),
             };
             let beside = |rival| value(&Cell { experiment: rival, ..cell.clone() });
             let rival = cell.experiment.rivals().next().map(beside);
-            CellOutcome::new(cell, ours, rival)
+            CellOutcome::new(cell, cell.experiment.policy.name(), ours, rival)
         };
         let tables = plan(Publication::Qd1).unwrap();
         let tables = tables.iter().map(|table| TableOutcome::new(table, table.cells.iter().map(outcome).collect()));

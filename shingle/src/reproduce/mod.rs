@@ -3,7 +3,7 @@
 //! ```text
 //!  data/published/*.csv ─> published ─> plan: a cell for each figure, an experiment for each cell
 //!                                          │
-//!                     real: this machine <─┴─> model: a drive in virtual time
+//!            real, noclone: this machine <─┴─> model: a drive in virtual time
 //!                                          │
 //!                          outcome: published, ours, ratio ─> text, json, page
 //! ```
@@ -16,11 +16,13 @@ mod goals;
 mod host;
 mod json;
 mod model;
+mod noclone;
 mod outcome;
 mod page;
 mod plan;
 mod published;
 mod real;
+mod rounds;
 mod run;
 
 pub use goals::{Goal, goals};

@@ -216,13 +216,16 @@ fn figures(tally: &Tally, unit: Unit, now: Instant) -> Result<Ours, String> {
     let value = match unit {
         Unit::MegabytesPerSecond => tally.mb_per_s(now),
         Unit::Iops => tally.iops(now),
+        other => return Err(format!("models count no {other}")),
     };
     let ours = Ours {
         value,
         longest_wait_ns: tally.longest.as_nanos(),
         to_baseline: None,
+        spread: None,
         all_cores: None,
         all_cores_to_baseline: None,
+        all_cores_spread: None,
         virtual_ns: Some(now.0),
     };
     Ok(ours.rounded())

@@ -14,10 +14,14 @@ pub struct Ours {
     pub longest_wait_ns: u64,
     /// Times the baseline's, if that was measured in the same rounds.
     pub to_baseline: Option<f64>,
+    /// How far that may be off, as a share of it: half of the range in which the median lies with 95 % confidence.
+    pub spread: Option<f64>,
     /// Measured on all cores at once, a stack each.
     pub all_cores: Option<f64>,
     /// The same, times the baseline's.
     pub all_cores_to_baseline: Option<f64>,
+    /// How far that may be off.
+    pub all_cores_spread: Option<f64>,
     /// How long it took by the clock of the simulated world.
     pub virtual_ns: Option<u64>,
 }
@@ -30,8 +34,10 @@ impl Ours {
         Self {
             value: rate(self.value),
             to_baseline: self.to_baseline.map(short),
+            spread: self.spread.map(short),
             all_cores: self.all_cores.map(rate),
             all_cores_to_baseline: self.all_cores_to_baseline.map(short),
+            all_cores_spread: self.all_cores_spread.map(short),
             ..self
         }
     }
@@ -55,7 +61,7 @@ pub struct CellOutcome {
     pub load: String,
     /// Kernel and scheduler, or our policy.
     pub system: String,
-    /// The policy that ran.
+    /// The policy that ran; of reads, what lay between job and disk.
     pub policy: String,
     /// What the figures count.
     pub unit: Unit,
@@ -76,16 +82,16 @@ pub struct CellOutcome {
 }
 
 impl CellOutcome {
-    /// `cell` with what came out, for it and for the faster of its rivals.
+    /// `cell`, run under `policy`, with what came out for it and for the faster of its rivals.
     #[must_use]
-    pub fn new(cell: &Cell, ours: Ours, rival: Option<f64>) -> Self {
+    pub fn new<E>(cell: &Cell<E>, policy: &str, ours: Ours, rival: Option<f64>) -> Self {
         Self {
             row: cell.row.clone(),
             column: cell.column.clone(),
             group: cell.group.to_owned(),
             load: cell.load.clone(),
             system: cell.system.clone(),
-            policy: cell.experiment.policy.name().to_owned(),
+            policy: policy.to_owned(),
             unit: cell.unit,
             class: cell.class,
             is_baseline: cell.is_baseline,
@@ -110,10 +116,10 @@ impl CellOutcome {
         self.class.tolerance().map(|tolerance| off <= tolerance)
     }
 
-    /// Whether it is our own policy's.
+    /// Whether it is our own policy's, or our own way through a layer.
     #[must_use]
     pub fn is_ours(&self) -> bool {
-        self.class == Class::Own && self.policy == Policy::Elevator.name()
+        self.class == Class::Own && [Policy::Elevator.name(), "mapped", "statistics"].contains(&&*self.policy)
     }
 
     /// Its name: what `--only` looks in.
@@ -149,7 +155,7 @@ pub struct TableOutcome {
 impl TableOutcome {
     /// `table` with its cells.
     #[must_use]
-    pub fn new(table: &PlannedTable, cells: Vec<CellOutcome>) -> Self {
+    pub fn new<E>(table: &PlannedTable<E>, cells: Vec<CellOutcome>) -> Self {
         Self {
             name: table.name.to_owned(),
             title: table.title.to_owned(),
@@ -234,6 +240,13 @@ impl Report {
         self.tables.iter().flat_map(|table| table.cells.iter().map(move |cell| (table, cell)))
     }
 
+    /// How far the measured ratios may be off: the worst of all.
+    #[must_use]
+    pub fn spread(&self) -> Option<f64> {
+        let spreads = self.cells().flat_map(|(_, cell)| [cell.ours.spread, cell.ours.all_cores_spread]);
+        spreads.flatten().max_by(f64::total_cmp)
+    }
+
     /// The classes that occur.
     #[must_use]
     pub fn summary(&self) -> Vec<ClassSummary> {
@@ -268,11 +281,13 @@ mod tests {
                 value: value(cell),
                 longest_wait_ns: 1,
                 to_baseline: None,
+                spread: None,
                 all_cores: None,
                 all_cores_to_baseline: None,
+                all_cores_spread: None,
                 virtual_ns: Some(1),
             };
-            CellOutcome::new(cell, ours, None)
+            CellOutcome::new(cell, cell.experiment.policy.name(), ours, None)
         };
         let cells = planned.cells.iter().filter(|cell| cell.load == "128").map(outcome).collect();
         TableOutcome::new(&planned, cells)
@@ -319,8 +334,10 @@ mod tests {
             value: 1_234.567,
             longest_wait_ns: 9,
             to_baseline: Some(1.000_04),
+            spread: Some(0.012_34),
             all_cores: None,
             all_cores_to_baseline: Some(2.345_678),
+            all_cores_spread: None,
             virtual_ns: None,
         };
         let rounded = ours.rounded();

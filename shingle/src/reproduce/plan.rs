@@ -11,7 +11,7 @@ use shingle_core::plug::{PlugOptions, WritePolicy};
 
 use super::published::{PublishedTable, SCHEMAS, Schema, Unit};
 
-/// Which of the two publications.
+/// Which of the publications.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Publication {
@@ -19,6 +19,20 @@ pub enum Publication {
     Zwp,
     /// One write at a time per rotating disk, 2026.
     Qd1,
+    /// Device mapper without clones, 2019.
+    Noclone,
+}
+
+impl Publication {
+    /// The one that the table `name` belongs to.
+    #[must_use]
+    pub fn of_table(name: &str) -> Self {
+        match name.split('-').next() {
+            Some("qd1") => Publication::Qd1,
+            Some("dm") => Publication::Noclone,
+            _ => Publication::Zwp,
+        }
+    }
 }
 
 /// The device of an experiment.
@@ -188,9 +202,9 @@ impl fmt::Display for Class {
     }
 }
 
-/// A published figure, or the place beside published ones where ours goes.
+/// A published figure, or the place beside published ones where ours goes; `E` is what a runner is told.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Cell {
+pub struct Cell<E = Experiment> {
     /// The row of the published table; empty beside it.
     pub row: String,
     /// The column of the published table; empty beside it.
@@ -212,12 +226,12 @@ pub struct Cell {
     /// The load under which the baseline ran that this is compared with.
     pub against: String,
     /// How ours is found.
-    pub experiment: Experiment,
+    pub experiment: E,
 }
 
 /// A table with the cells that belong to it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct PlannedTable {
+pub struct PlannedTable<E = Experiment> {
     /// The name of the published table.
     pub name: &'static str,
     /// What it is about.
@@ -227,12 +241,13 @@ pub struct PlannedTable {
     /// The comments of the file.
     pub source: String,
     /// The cells, load by load.
-    pub cells: Vec<Cell>,
+    pub cells: Vec<Cell<E>>,
 }
 
-/// All tables of a publication.
+/// All tables of a publication about writes to zones; the other one has its plan in [`super::noclone`].
 pub fn plan(publication: Publication) -> Result<Vec<PlannedTable>, String> {
-    let wanted = |schema: &&Schema| schema.name.starts_with("qd1-") == (publication == Publication::Qd1);
+    let writes_to_zones = publication != Publication::Noclone;
+    let wanted = |schema: &&Schema| writes_to_zones && Publication::of_table(schema.name) == publication;
     SCHEMAS.iter().filter(wanted).map(plan_table).collect()
 }
 
@@ -268,14 +283,14 @@ fn describe(table: &str) -> (&'static str, Option<&'static str>) {
 }
 
 /// A published figure with its place.
-struct Figure<'a> {
-    keys: &'a [String],
-    column: &'static str,
-    unit: Unit,
-    value: f64,
+pub(super) struct Figure<'a> {
+    pub keys: &'a [String],
+    pub column: &'static str,
+    pub unit: Unit,
+    pub value: f64,
 }
 
-fn each_figure<'a>(schema: &'static Schema, table: &'a PublishedTable) -> Vec<Figure<'a>> {
+pub(super) fn each_figure<'a>(schema: &'static Schema, table: &'a PublishedTable) -> Vec<Figure<'a>> {
     let of_row = |row: &'a super::published::PublishedRow| {
         let pairs = schema.figures.iter().zip(&row.figures);
         pairs.filter_map(|((column, unit), value)| {
@@ -486,6 +501,9 @@ mod tests {
         let cells = cells();
         let mut figures = 0;
         for schema in &SCHEMAS {
+            if Publication::of_table(schema.name) == Publication::Noclone {
+                continue;
+            }
             for row in schema.read().unwrap().rows {
                 for ((column, unit), value) in schema.figures.iter().zip(&row.figures) {
                     let here = cells.iter().filter(|(table, cell)| {

@@ -16,6 +16,8 @@ use shingle_core::plug::{Append, PlugOptions};
 use super::outcome::Ours;
 use super::plan::{Load, Policy};
 use super::published::Unit;
+use super::rounds::{Sample, summarize};
+use super::run::cores;
 use crate::bench::{Bare, Direction, Failure, JobOptions, Load as Jobs, Progress, Rw};
 use crate::config::add_plug;
 
@@ -52,14 +54,6 @@ struct Run<'a> {
 /// A rate in the unit asked for, and the longest wait of any write.
 type Rate = Result<(f64, u64), String>;
 
-/// The rates on one core and on all, and the longest wait on one.
-#[derive(Clone, Copy)]
-struct Sample {
-    rate: f64,
-    all_cores: f64,
-    longest_ns: u64,
-}
-
 /// Runs each load of `what` under its policy; the ratios are to the first of them. `tick` is called after every run. The
 /// result is empty if `stop` was set.
 pub fn run(
@@ -68,7 +62,7 @@ pub fn run(
     effort: Effort,
     (stop, tick): (&Arc<AtomicBool>, &mut dyn FnMut()),
 ) -> Result<Vec<Ours>, String> {
-    let cores = thread::available_parallelism().map_or(1, usize::from);
+    let cores = cores();
     let mut samples: Vec<Vec<Sample>> = vec![Vec::new(); what.len()];
     for round in 0..effort.rounds {
         for turn in 0..what.len() {
@@ -93,31 +87,6 @@ pub fn run(
 #[must_use]
 pub fn runs(what: usize, effort: Effort) -> u64 {
     (2 * what * effort.rounds) as u64
-}
-
-fn summarize(samples: &[Sample], first: &[Sample]) -> Ours {
-    let middle = |pick: fn(&Sample) -> f64| median(samples.iter().map(pick).collect());
-    let ratio = |pick: fn(&Sample) -> f64| median(samples.iter().zip(first).map(|(a, b)| pick(a) / pick(b)).collect());
-    Ours {
-        value: middle(|sample| sample.rate),
-        longest_wait_ns: samples.iter().map(|sample| sample.longest_ns).max().unwrap_or(0),
-        to_baseline: Some(ratio(|sample| sample.rate)),
-        all_cores: Some(middle(|sample| sample.all_cores)),
-        all_cores_to_baseline: Some(ratio(|sample| sample.all_cores)),
-        virtual_ns: None,
-    }
-    .rounded()
-}
-
-/// The middle value; of an even number, the mean of the two.
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    match values.len() {
-        0 => 0.0,
-        n if n.is_multiple_of(2) => f64::midpoint(values[middle - 1], values[middle]),
-        _ => values[middle],
-    }
 }
 
 impl Run<'_> {
@@ -150,11 +119,8 @@ impl Run<'_> {
                 return Err(format!("{op} at sector {sector} of the null device failed under {policy}: {status}"));
             }
             let flow = job.stats.flow(Direction::Write);
-            let amount = match self.unit {
-                Unit::Iops => flow.ios() as f64,
-                Unit::MegabytesPerSecond => flow.ios() as f64 * f64::from(job.options().block_bytes) / 1e6,
-            };
-            rate += amount * 1e9 / flow.busy_ns.max(1) as f64;
+            let ios_per_s = flow.ios() as f64 * 1e9 / flow.busy_ns.max(1) as f64;
+            rate += self.unit.of(ios_per_s, job.options().block_bytes);
             longest = longest.max(flow.latency.summary(&[]).max);
         }
         Ok((rate, longest))
@@ -202,23 +168,6 @@ fn build(load: Load, policy: Policy) -> Result<(Stack, DeviceId), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_median_is_the_middle_or_the_mean_of_the_two_in_the_middle() {
-        assert_eq!(median(vec![9.0, 1.0, 5.0]), 5.0);
-        assert_eq!(median(vec![9.0, 1.0, 5.0, 6.0]), 5.5);
-    }
-
-    #[test]
-    fn the_comparison_is_taken_within_each_round() {
-        let sample = |rate| Sample { rate, all_cores: rate * 2.0, longest_ns: rate as u64 };
-        // The machine is ten times slower in the second round; the policy stays twice as fast as the first.
-        let first = [sample(100.0), sample(10.0), sample(100.0)];
-        let second = [sample(200.0), sample(20.0), sample(200.0)];
-        let ours = summarize(&second, &first);
-        assert_eq!((ours.value, ours.to_baseline, ours.all_cores), (200.0, Some(2.0), Some(400.0)));
-        assert_eq!(ours.longest_wait_ns, 200);
-    }
 
     #[test]
     fn a_load_that_was_not_published_for_the_null_device_is_refused() {

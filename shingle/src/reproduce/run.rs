@@ -6,6 +6,7 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 
 use super::model::Lab;
+use super::noclone;
 use super::outcome::{CellOutcome, Ours, Report, TableOutcome, cell_name};
 use super::plan::{Cell, Device, Experiment, Load, PlannedTable, Policy, Publication, plan};
 use super::published::Unit;
@@ -58,6 +59,14 @@ type Found = BTreeMap<Experiment, Ours>;
 
 /// Runs what `options` ask for.
 pub fn run(options: &Options, stop: &Arc<AtomicBool>, watch: &mut dyn Watch) -> Result<Report, RunError> {
+    match options.publication {
+        Publication::Zwp | Publication::Qd1 => run_writes(options, stop, watch),
+        Publication::Noclone => noclone::run(options, stop, watch),
+    }
+}
+
+/// Writes to zones, on this machine and in models.
+fn run_writes(options: &Options, stop: &Arc<AtomicBool>, watch: &mut dyn Watch) -> Result<Report, RunError> {
     let tables = plan(options.publication).map_err(RunError::Failed)?;
     let tables = filtered(tables, options.only.as_deref())?;
     let works = real_works(&tables);
@@ -72,7 +81,8 @@ pub fn run(options: &Options, stop: &Arc<AtomicBool>, watch: &mut dyn Watch) -> 
     found.extend(run_models(&models, &lab, stop, watch)?);
     let outcome = |cell: &Cell| {
         let rivals = cell.experiment.rivals().filter_map(|rival| Some(found.get(&rival)?.value));
-        Some(CellOutcome::new(cell, *found.get(&cell.experiment)?, rivals.max_by(f64::total_cmp)))
+        let policy = cell.experiment.policy.name();
+        Some(CellOutcome::new(cell, policy, *found.get(&cell.experiment)?, rivals.max_by(f64::total_cmp)))
     };
     let table = |table: &PlannedTable| TableOutcome::new(table, table.cells.iter().filter_map(outcome).collect());
     Ok(Report {
@@ -85,7 +95,8 @@ pub fn run(options: &Options, stop: &Arc<AtomicBool>, watch: &mut dyn Watch) -> 
     })
 }
 
-fn cores() -> usize {
+/// Cores of this machine.
+pub(super) fn cores() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
 }
 
@@ -150,19 +161,22 @@ fn run_models(works: &[ModelWork], lab: &Lab, stop: &AtomicBool, watch: &mut dyn
 }
 
 /// The cells that `only` names, with their baselines: without those there is nothing to compare with.
-fn filtered(tables: Vec<PlannedTable>, only: Option<&str>) -> Result<Vec<PlannedTable>, RunError> {
+pub(super) fn filtered<E: Clone>(
+    tables: Vec<PlannedTable<E>>,
+    only: Option<&str>,
+) -> Result<Vec<PlannedTable<E>>, RunError> {
     let Some(only) = only else { return Ok(tables) };
     let wanted = only.to_lowercase();
-    let is_named = |table: &str, cell: &Cell| {
+    let is_named = |table: &str, cell: &Cell<E>| {
         cell_name(table, cell.group, &cell.load, &cell.system).to_lowercase().contains(&wanted)
     };
-    let pick = |table: &PlannedTable| {
-        let named: Vec<&Cell> = table.cells.iter().filter(|cell| is_named(table.name, cell)).collect();
-        let is_compared = |base: &Cell| named.iter().any(|n| n.group == base.group && n.against == base.load);
-        let keep = |cell: &&Cell| is_named(table.name, cell) || (cell.is_baseline && is_compared(cell));
+    let pick = |table: &PlannedTable<E>| {
+        let named: Vec<&Cell<E>> = table.cells.iter().filter(|cell| is_named(table.name, cell)).collect();
+        let is_compared = |base: &Cell<E>| named.iter().any(|n| n.group == base.group && n.against == base.load);
+        let keep = |cell: &&Cell<E>| is_named(table.name, cell) || (cell.is_baseline && is_compared(cell));
         PlannedTable { cells: table.cells.iter().filter(keep).cloned().collect(), ..table.clone() }
     };
-    let picked: Vec<PlannedTable> = tables.iter().map(pick).filter(|table| !table.cells.is_empty()).collect();
+    let picked: Vec<PlannedTable<E>> = tables.iter().map(pick).filter(|table| !table.cells.is_empty()).collect();
     if picked.is_empty() {
         let names: Vec<&str> = tables.iter().map(|table| table.name).collect();
         return Err(RunError::NothingToRun(format!(

@@ -1,4 +1,4 @@
-//! Systems over a number that doubles, as a queue depth does: ours as curves, the publication as points.
+//! Systems over a number: ours as curves, the publication as points.
 
 use std::fmt::Write;
 
@@ -26,7 +26,8 @@ struct Series<'a> {
     cells: Vec<&'a CellOutcome>,
 }
 
-/// The loads along the x-axis, by the logarithm of the number that names them.
+/// The loads along the x-axis: by the logarithm of the number that names them, which doubles as a queue depth does; one that
+/// begins at 0 grows in steps.
 struct Axes {
     loads: Vec<f64>,
     most: f64,
@@ -34,8 +35,9 @@ struct Axes {
 
 impl Axes {
     fn x(&self, load: f64) -> f64 {
-        let (first, last) = (self.loads[0].ln(), self.loads[self.loads.len() - 1].ln());
-        let share = if last > first { (load.ln() - first) / (last - first) } else { 0.5 };
+        let scale = |load: f64| if self.loads[0] > 0.0 { load.ln() } else { load };
+        let (first, last) = (scale(self.loads[0]), scale(self.loads[self.loads.len() - 1]));
+        let share = if last > first { (scale(load) - first) / (last - first) } else { 0.5 };
         LEFT + 6.0 + share * (WIDTH - LEFT - RIGHT - 12.0)
     }
 
@@ -45,7 +47,7 @@ impl Axes {
 }
 
 fn load_of(cell: &CellOutcome) -> Option<f64> {
-    cell.load.parse().ok().filter(|load| *load > 0.0)
+    cell.load.parse().ok().filter(|load| *load >= 0.0)
 }
 
 /// Draws `table`, whose loads are numbers.
@@ -131,7 +133,12 @@ impl Series<'_> {
     fn draw(&self, svg: &mut String, axes: &Axes) {
         let place = |cell: &CellOutcome, value| Some((axes.x(load_of(cell)?), axes.y(value)));
         let points = self.cells.iter().filter_map(|cell| place(cell, cell.ours.value));
-        let points: Vec<String> = points.map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
+        let mut points: Vec<(f64, f64)> = points.collect();
+        // What ran under one load only is a level that the others are seen against.
+        if let [(_, y)] = points[..] {
+            points = vec![(axes.x(axes.loads[0]), y), (axes.x(axes.loads[axes.loads.len() - 1]), y)];
+        }
+        let points: Vec<String> = points.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
         let _ = write!(svg, "<polyline class=\"curve {}\" points=\"{}\"/>", self.class, points.join(" "));
         for cell in &self.cells {
             let Some((x, y)) = cell.published.and_then(|figure| place(cell, figure)) else { continue };

@@ -27,7 +27,7 @@ enum Paint {
 fn paint(cell: &CellOutcome) -> Paint {
     if cell.is_ours() {
         Paint::Own
-    } else if cell.is_baseline || cell.policy.starts_with(Policy::ZoneLock.name()) {
+    } else if cell.is_baseline || cell.policy.starts_with(Policy::ZoneLock.name()) || cell.policy == "cloned" {
         Paint::Old
     } else {
         Paint::New
@@ -40,6 +40,7 @@ pub fn to_html(report: &Report) -> String {
     let (command, title) = match report.publication {
         Publication::Zwp => ("shingle reproduce zwp", "Zone write plugging, run again"),
         Publication::Qd1 => ("shingle reproduce qd1", "QD1 writing, run again"),
+        Publication::Noclone => ("shingle reproduce noclone", "Device mapper without clones, run again"),
     };
     let mut page = format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n\
@@ -67,6 +68,10 @@ fn write_head(page: &mut String, report: &Report) {
             "The tables of the patch series that made Linux write to rotating zoned disks one command at a time, with our \
              figure beside each of theirs, and a row for a policy of our own."
         }
+        Publication::Noclone => {
+            "The table of a patch that let device mapper map a request without cloning it, with our figure beside each of \
+             theirs; then every target, and layers on top of each other."
+        }
     };
     let _ = writeln!(page, "<p class=\"lead\">{what}</p>");
     if report.quick {
@@ -84,7 +89,7 @@ fn write_head(page: &mut String, report: &Report) {
 const KEY: &str = "<ul class=\"key\">\n\
 <li><svg viewBox=\"0 0 28 14\" aria-hidden=\"true\"><rect class=\"bar old\" y=\"2\" width=\"28\" height=\"10\"/></svg>before</li>\n\
 <li><svg viewBox=\"0 0 28 14\" aria-hidden=\"true\"><rect class=\"bar new\" y=\"2\" width=\"28\" height=\"10\"/></svg>the series</li>\n\
-<li><svg viewBox=\"0 0 28 14\" aria-hidden=\"true\"><rect class=\"bar own\" y=\"2\" width=\"28\" height=\"10\"/></svg>our own policy</li>\n\
+<li><svg viewBox=\"0 0 28 14\" aria-hidden=\"true\"><rect class=\"bar own\" y=\"2\" width=\"28\" height=\"10\"/></svg>our own</li>\n\
 <li><svg viewBox=\"0 0 28 14\" aria-hidden=\"true\"><line class=\"tick\" x1=\"7\" x2=\"7\" y1=\"0\" y2=\"14\"/>\
 <circle class=\"point new\" cx=\"21\" cy=\"7\" r=\"4\"/></svg>published; bars and curves are ours</li>\n</ul>\n";
 
@@ -120,7 +125,7 @@ fn write_goals(page: &mut String, report: &Report) {
     if goals.is_empty() {
         return;
     }
-    page.push_str("<h2 class=\"goals\">What our own policy has to show</h2>\n<ul class=\"goals\">\n");
+    page.push_str("<h2 class=\"goals\">What ours has to show</h2>\n<ul class=\"goals\">\n");
     for Goal { text, is_reached, found } in &goals {
         let (class, word) = if *is_reached { ("yes", "Reached") } else { ("no", "Missed") };
         let (text, found) = (Escaped(text), Escaped(found));
@@ -185,6 +190,10 @@ fn write_plot(page: &mut String, table: &TableOutcome, cells: &[CellOutcome], (d
 
 fn device_title(group: &str) -> &str {
     match group {
+        "x86-64" => "Published for two x86-64 of six cores",
+        "arm64" => "Published for an arm64 of four cores",
+        "sequential" => "Sequential reads",
+        "random" => "Random reads",
         "nullblk" => "null_blk, for real",
         "zns" => "ZNS SSD, 1 TB",
         "smr" => "SMR disk, 26 TB",
@@ -207,7 +216,10 @@ fn load_title(cell: &CellOutcome) -> String {
 }
 
 fn write_foot(page: &mut String, report: &Report) {
-    let _ = write!(page, "<footer>\n<p>Seed {} of the simulated cells.", report.seed);
+    page.push_str("<footer>\n<p>");
+    if report.cells().any(|(_, cell)| cell.simulated) {
+        let _ = write!(page, "Seed {} of the simulated cells.", report.seed);
+    }
     for profile in &report.profiles {
         let _ = write!(
             page,
@@ -215,6 +227,9 @@ fn write_foot(page: &mut String, report: &Report) {
             Escaped(&profile.name),
             Escaped(&profile.hash)
         );
+    }
+    if let Some(spread) = report.spread() {
+        let _ = write!(page, " Ratios of measured cells are right to {:.1} %.", spread * 100.0);
     }
     page.push_str(" Longest waits of measured cells are those of a machine with other work to do.</p>\n</footer>\n");
 }

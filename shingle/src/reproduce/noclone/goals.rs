@@ -1,0 +1,89 @@
+//! What layers without clones have to show.
+
+use crate::reproduce::Goal;
+use crate::reproduce::outcome::{CellOutcome, Report};
+
+/// A layer that maps a bio in place leaves this share of what the disk itself does.
+const OF_RAW: f64 = 0.97;
+
+/// The goals that the cells of `report` can tell about.
+#[must_use]
+pub fn goals(report: &Report) -> Vec<Goal> {
+    let texts = [
+        (("linear", "mapped"), "linear reaches 97 % of the RAM disk; the patch reached 91 %, a clone 80 %"),
+        (("linear", "per-bio"), "linear with per-bio data is no slower than that; the patch fell to 88 %"),
+    ];
+    texts.into_iter().filter_map(|(which, text)| of_raw(report, which, text)).collect()
+}
+
+/// Whether a target is fast enough under the published load, on one core and on all.
+fn of_raw(report: &Report, (target, way): (&str, &str), text: &str) -> Option<Goal> {
+    let sequential = shares(cell(report, "sequential", target, way)?)?;
+    let and = |order: &str, way: &str, what: &str| {
+        let shares = cell(report, order, target, way).and_then(shares);
+        shares.map_or(String::new(), |shares| format!("; {what} {}", percents(shares)))
+    };
+    let random = and("random", way, "random reads");
+    let cloned = and("sequential", "cloned", "with a clone");
+    Some(Goal {
+        text: text.to_owned(),
+        is_reached: sequential.0.min(sequential.1) >= OF_RAW,
+        found: format!("{} on one core and on all{random}{cloned}", percents(sequential)),
+    })
+}
+
+/// One layer of `target`.
+fn cell<'a>(report: &'a Report, order: &str, target: &str, way: &str) -> Option<&'a CellOutcome> {
+    let mut cells = report.cells().filter(|(table, _)| table.name == "noclone-targets").map(|(_, cell)| cell);
+    cells.find(|cell| (&*cell.group, &*cell.load, &*cell.policy) == (order, target, way))
+}
+
+/// Shares of what the disk itself does, on one core and on all.
+fn shares(cell: &CellOutcome) -> Option<(f64, f64)> {
+    cell.ours.to_baseline.zip(cell.ours.all_cores_to_baseline)
+}
+
+fn percents((one, all): (f64, f64)) -> String {
+    format!("{:.1} and {:.1} %", one * 100.0, all * 100.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reproduce::noclone::{Pattern, plan};
+    use crate::reproduce::{Ours, Publication, TableOutcome};
+
+    /// Sequential reads reach these shares of the disk through every layer, random ones all of it.
+    fn report(one: f64, all: f64) -> Report {
+        let ours = |is_random| Ours {
+            value: 1.0,
+            longest_wait_ns: 1,
+            to_baseline: Some(if is_random { 1.0 } else { one }),
+            spread: None,
+            all_cores: Some(1.0),
+            all_cores_to_baseline: Some(if is_random { 1.0 } else { all }),
+            all_cores_spread: None,
+            virtual_ns: None,
+        };
+        let tables = plan().unwrap().into_iter().map(|table| {
+            let outcomes = table.cells.iter();
+            let outcomes = outcomes.map(|cell| {
+                let is_random = cell.experiment.pattern == Pattern::Random;
+                CellOutcome::new(cell, cell.experiment.name(), ours(is_random), None)
+            });
+            TableOutcome::new(&table, outcomes.collect())
+        });
+        let (publication, tables) = (Publication::Noclone, tables.collect());
+        Report { publication, seed: 1, quick: false, cores: 2, profiles: Vec::new(), tables }
+    }
+
+    #[test]
+    fn a_target_is_fast_enough_only_if_it_is_so_on_one_core_and_on_all() {
+        let reached = |one, all| goals(&report(one, all)).iter().map(|goal| goal.is_reached).collect::<Vec<_>>();
+        assert_eq!(reached(0.971, 0.971), [true, true]);
+        assert_eq!(reached(0.971, 0.969), [false, false]);
+        assert_eq!(reached(0.969, 0.971), [false, false]);
+        let found = &goals(&report(0.971, 0.982))[0].found;
+        assert!(found.starts_with("97.1 and 98.2 % on one core and on all; random reads 100.0"), "{found}");
+    }
+}
