@@ -3,10 +3,14 @@
 //! `cargo bench -p shingle-core` prints a table; with `-- --json` one JSON object. Every figure is the median of several
 //! rounds; all configurations take turns within each round, so their ratios hold on a noisy machine.
 
+#[path = "../../shingle/src/reproduce/noclone/clone_layer.rs"]
+mod clone_layer;
+
 use std::hint::black_box;
 use std::time::Instant;
 
-use shingle_core::block::{Bio, Data, DeviceId, Observer, Op, Payload, PortId, Span, Stack};
+use clone_layer::CloneLayer;
+use shingle_core::block::{Bio, BlockDevice, Data, DeviceId, Observer, Op, Payload, PortId, Span, Stack};
 use shingle_core::device::{NullConfig, NullDevice, NullZones};
 use shingle_core::mapper::stats::DmStats;
 use shingle_core::plug::{PlugOptions, WritePolicy, ZonePlug};
@@ -22,6 +26,8 @@ const ZONE_SECTORS: u64 = 256 << 11;
 const ZONES: u64 = 256;
 const ROUNDS: usize = 15;
 const IOS_A_ROUND: u64 = 1_000_000;
+/// Most layers on top of each other.
+const DEEPEST: usize = 8;
 
 /// SPDK on a machine of this class: its null bdev, and its zoned layer over it, 4 KiB, one core.
 const SPDK_NULL_MIOPS: f64 = 13.7;
@@ -48,6 +54,35 @@ enum Pattern {
     OneZoneWrite,
 }
 
+/// What is put on top of a device, many times.
+#[derive(Clone, Copy)]
+enum Layer {
+    /// A table of one linear line.
+    Linear,
+    /// A clone of each bio, as device mapper makes it.
+    Clone,
+}
+
+impl Layer {
+    const ALL: [Layer; 2] = [Layer::Linear, Layer::Clone];
+
+    fn name(self) -> &'static str {
+        match self {
+            Layer::Linear => "linear",
+            Layer::Clone => "clone",
+        }
+    }
+
+    fn add(self, stack: &mut Stack, below: DeviceId) -> DeviceId {
+        let limits = stack.limits(below).clone();
+        let device: Box<dyn BlockDevice> = match self {
+            Layer::Linear => Box::new(Table::linear(below, &limits, 0, limits.capacity).expect("whole")),
+            Layer::Clone => Box::new(CloneLayer::new(below, &limits, 0)),
+        };
+        stack.add(device).expect("fits")
+    }
+}
+
 fn null(zoned: bool) -> NullDevice {
     let zones = NullZones::new(ZONE_SECTORS);
     let capacity = ZONE_SECTORS * ZONES;
@@ -56,7 +91,7 @@ fn null(zoned: bool) -> NullDevice {
 }
 
 impl Load {
-    fn new(name: &str, pattern: Pattern, policy: Option<WritePolicy>, linears: usize) -> Load {
+    fn new(name: &str, pattern: Pattern, policy: Option<WritePolicy>, (layer, depth): (Layer, usize)) -> Load {
         let mut stack = Stack::new();
         let mut top = stack.add(Box::new(null(policy.is_some()))).expect("fits");
         if let Some(policy) = policy {
@@ -64,9 +99,8 @@ impl Load {
             let plug = ZonePlug::new(top, stack.limits(top), options).expect("zoned");
             top = stack.add(Box::new(plug)).expect("fits");
         }
-        for _ in 0..linears {
-            let limits = stack.limits(top).clone();
-            top = stack.add(Box::new(Table::linear(top, &limits, 0, limits.capacity).expect("whole"))).expect("fits");
+        for _ in 0..depth {
+            top = layer.add(&mut stack, top);
         }
         stack.turn(shingle_core::time::Instant::ZERO);
         let port = stack.open_port();
@@ -180,19 +214,21 @@ fn median(mut values: Vec<f64>) -> f64 {
 fn main() {
     let json = std::env::args().any(|argument| argument == "--json");
     let plug = Some(WritePolicy::Plug);
+    let none = (Layer::Linear, 0);
     let mut loads = vec![
-        Load::new("null, random read", Pattern::RandomRead, None, 0),
-        Load::new("null + 1 linear", Pattern::RandomRead, None, 1),
-        Load::new("null + 4 linear", Pattern::RandomRead, None, 4),
-        Load::new("null + 8 linear", Pattern::RandomRead, None, 8),
-        Load::new("zoned null, policy none", Pattern::RandomZoneWrite, Some(WritePolicy::None), 0),
-        Load::new("zoned null + plug", Pattern::RandomZoneWrite, plug, 0),
-        Load::new("zoned null + plug + 1 linear", Pattern::RandomZoneWrite, plug, 1),
-        Load::new("zoned null + plug, one zone", Pattern::OneZoneWrite, plug, 0),
-        Load::new("zoned null + qd1", Pattern::RandomZoneWrite, Some(WritePolicy::Qd1), 0),
-        Load::new("zoned null + elevator", Pattern::RandomZoneWrite, Some(WritePolicy::Elevator), 0),
-        Load::new("zoned null + zone-lock", Pattern::RandomZoneWrite, Some(WritePolicy::ZoneLock), 0),
+        Load::new("null, random read", Pattern::RandomRead, None, none),
+        Load::new("zoned null, policy none", Pattern::RandomZoneWrite, Some(WritePolicy::None), none),
+        Load::new("zoned null + plug", Pattern::RandomZoneWrite, plug, none),
+        Load::new("zoned null + plug + 1 linear", Pattern::RandomZoneWrite, plug, (Layer::Linear, 1)),
+        Load::new("zoned null + plug, one zone", Pattern::OneZoneWrite, plug, none),
+        Load::new("zoned null + qd1", Pattern::RandomZoneWrite, Some(WritePolicy::Qd1), none),
+        Load::new("zoned null + elevator", Pattern::RandomZoneWrite, Some(WritePolicy::Elevator), none),
+        Load::new("zoned null + zone-lock", Pattern::RandomZoneWrite, Some(WritePolicy::ZoneLock), none),
     ];
+    for layer in Layer::ALL {
+        let on_null = |depth| Load::new(&stacked(layer, depth), Pattern::RandomRead, None, (layer, depth));
+        loads.extend((1..=DEEPEST).map(on_null));
+    }
     for _ in 0..ROUNDS {
         loads.iter_mut().for_each(Load::round);
     }
@@ -200,11 +236,8 @@ fn main() {
     let counted = |step: &str| median((0..ROUNDS).map(|_| statistics(step)).collect());
     let rows: Vec<(String, f64)> = loads.iter_mut().map(|load| (load.name.clone(), load.median())).collect();
     let ns = |name: &str| rows.iter().find(|row| row.0 == name).map_or(f64::NAN, |row| row.1);
-    let derived = [
+    let single = [
         ("ns per submit and complete (null)", ns("null, random read")),
-        ("ns per linear layer, of 1", ns("null + 1 linear") - ns("null, random read")),
-        ("ns per linear layer, of 4", (ns("null + 4 linear") - ns("null, random read")) / 4.0),
-        ("ns per linear layer, of 8", (ns("null + 8 linear") - ns("null, random read")) / 8.0),
         ("ns per plugged write, its zone included", ns("zoned null + plug") - ns("null, random read")),
         ("ns per bio, statistics of one area", counted("/1")),
         ("ns per bio, statistics of 100 areas", counted("/100")),
@@ -214,10 +247,21 @@ fn main() {
         ("null, times SPDK's null bdev", 1e3 / ns("null, random read") / SPDK_NULL_MIOPS),
         ("null + plug, times SPDK's zoned layer", 1e3 / ns("zoned null + plug") / SPDK_ZONED_MIOPS),
     ];
+    let mut derived: Vec<(String, f64)> = single.map(|(name, value)| (name.to_owned(), value)).into();
+    for layer in Layer::ALL {
+        let of = |depth| (ns(&stacked(layer, depth)) - ns("null, random read")) / depth as f64;
+        let name = |depth| format!("ns per {} layer, of {depth}", layer.name());
+        derived.extend((1..=DEEPEST).map(|depth| (name(depth), of(depth))));
+    }
     if json { print_json(&rows, &derived) } else { print_table(&rows, &derived) }
 }
 
-fn print_table(rows: &[(String, f64)], derived: &[(&str, f64)]) {
+/// The name of so many layers on a null device.
+fn stacked(layer: Layer, depth: usize) -> String {
+    format!("null + {depth} {}", layer.name())
+}
+
+fn print_table(rows: &[(String, f64)], derived: &[(String, f64)]) {
     println!("4 KiB, queue depth {DEPTH}, one core; median of {ROUNDS} rounds of {IOS_A_ROUND} bios\n");
     println!("{:<40} {:>10} {:>10} {:>10}", "stack", "ns/bio", "M IOPS", "to null");
     for (name, ns) in rows {
@@ -227,7 +271,7 @@ fn print_table(rows: &[(String, f64)], derived: &[(&str, f64)]) {
     derived.iter().for_each(|(name, value)| println!("{name:<40} {value:>10.1}"));
 }
 
-fn print_json(rows: &[(String, f64)], derived: &[(&str, f64)]) {
+fn print_json(rows: &[(String, f64)], derived: &[(String, f64)]) {
     let stacks: Vec<String> =
         rows.iter().map(|(name, ns)| format!("{{\"stack\": \"{name}\", \"ns\": {ns:.2}}}")).collect();
     let figures: Vec<String> = derived.iter().map(|(name, value)| format!("\"{name}\": {value:.2}")).collect();
