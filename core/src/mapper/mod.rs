@@ -16,6 +16,7 @@
 
 mod error;
 mod mapped;
+pub mod stats;
 mod supplies;
 mod view;
 
