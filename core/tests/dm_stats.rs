@@ -4,10 +4,12 @@
 mod counting;
 
 use counting::allocations;
-use shingle_core::block::{Observer, Op, Span};
+use shingle_core::block::{Bio, Data, DeviceId, Observer, Op, Payload, PortId, Span, Stack, Status};
+use shingle_core::harness::Desk;
 use shingle_core::mapper::stats::{DmStats, MAX_BYTES, MAX_REGIONS, StatsError};
 use shingle_core::sector::Sector;
-use shingle_core::time::Instant;
+use shingle_core::target::Table;
+use shingle_core::time::{Duration, Instant};
 
 const CAPACITY: u64 = 1_000_000;
 
@@ -405,4 +407,110 @@ fn counting_a_bio_allocates_nothing() {
     (0..1000).for_each(|n| bench.io(Op::Read, n * 900, 2000, (2_000 + n, 2_001 + n)));
     assert_eq!(allocations(), before);
     assert!(bench.say("@stats_print 0 50 1").starts_with("500000+10000 1"), "nothing was counted");
+}
+
+/// A table over a desk of 2^20 sectors, counted; the desk keeps its bios.
+struct Mapped {
+    stack: Stack,
+    desk: DeviceId,
+    top: DeviceId,
+    port: PortId,
+    now: Instant,
+}
+
+impl Mapped {
+    fn new() -> Mapped {
+        let mut stack = Stack::new();
+        let desk = stack.add(Box::new(Desk::regular())).unwrap();
+        let table = Table::linear(desk, stack.limits(desk), 4096, 8192).unwrap();
+        let top = stack.add(Box::new(table)).unwrap();
+        let port = stack.open_port();
+        stack.observe(top, Some(Box::new(DmStats::new())));
+        Mapped { stack, desk, top, port, now: Instant(0) }
+    }
+
+    fn say(&mut self, message: &str) -> String {
+        let argv: Vec<&str> = message.split(' ').collect();
+        self.stack.observer::<DmStats>(self.top).unwrap().message(&argv, 8192, self.now).unwrap()
+    }
+
+    fn submit(&mut self, op: Op, sector: u64, sectors: u32) {
+        let payload = if op.has_data() { Payload::Data(Data::zeroed(sectors as usize * 512)) } else { Payload::None };
+        self.stack.submit(self.port, 0, self.top, Box::new(Bio::new(op, Sector(sector), sectors, payload)));
+    }
+
+    fn at(&mut self, now: Duration) {
+        self.now = Instant::ZERO + now;
+        self.stack.turn(self.now);
+    }
+
+    fn end_all(&mut self) {
+        for held in self.stack.device::<Desk>(self.desk).unwrap().held() {
+            self.stack.with_device(self.desk, |desk: &mut Desk, cx| desk.end(held.number, Status::Ok, 0, cx));
+        }
+        self.stack.turn(self.now);
+    }
+}
+
+const HOUR_MS: u64 = 3_600_000;
+
+fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+#[test]
+fn a_stack_shows_bios_in_the_sectors_of_the_device_that_is_counted() {
+    let mut mapped = Mapped::new();
+    mapped.say("@stats_create - 4096");
+    mapped.at(ms(1));
+    mapped.submit(Op::Write, 4092, 8);
+    mapped.submit(Op::Read, 0, 16);
+    mapped.submit(Op::Flush, 0, 0);
+    mapped.at(ms(3));
+    mapped.at(ms(5));
+    mapped.end_all();
+    assert_eq!(
+        mapped.say("@stats_print 0"),
+        "0+4096 1 0 16 2 1 0 4 2 0 2 4 2 2\n4096+4096 0 0 0 0 1 0 4 2 0 2 2 0 2\n"
+    );
+}
+
+#[test]
+fn bios_that_wait_for_hours_at_the_door_are_not_in_flight_for_ever() {
+    let mut mapped = Mapped::new();
+    mapped.stack.suspend(mapped.top);
+    mapped.submit(Op::Write, 0, 8);
+    for (region, at) in [1, HOUR_MS, 4 * HOUR_MS].into_iter().enumerate() {
+        mapped.at(ms(at));
+        assert_eq!(mapped.say("@stats_create - /1"), region.to_string());
+    }
+    mapped.stack.resume(mapped.top);
+    mapped.at(ms(5 * HOUR_MS));
+    assert_eq!(mapped.stack.device::<Desk>(mapped.desk).unwrap().held().len(), 1);
+    mapped.end_all();
+    for region in 0..3 {
+        let line = mapped.say(&format!("@stats_print {region}"));
+        assert_eq!(line.split(' ').nth(9), Some("0"), "in flight in region {region}: {line}");
+    }
+}
+
+#[test]
+fn a_bio_that_comes_in_right_after_a_region_is_counted_both_ways_or_not_at_all() {
+    let created = Duration(10_000_000_000);
+    for after in [1, 1000, 5000] {
+        let mut mapped = Mapped::new();
+        mapped.stack.suspend(mapped.top);
+        mapped.submit(Op::Write, 0, 8);
+        mapped.at(created);
+        mapped.say("@stats_create - /1");
+        mapped.stack.resume(mapped.top);
+        mapped.at(Duration(created.0 + after));
+        let entered = mapped.say("@stats_print 0").split(' ').nth(9).unwrap() == "1";
+        mapped.end_all();
+        let line = mapped.say("@stats_print 0");
+        let expected =
+            if entered { "0+8192 0 0 0 0 1 0 8 0 0 0 0 0 0\n" } else { "0+8192 0 0 0 0 0 0 0 0 0 0 0 0 0\n" };
+        assert_eq!(line, expected, "{after} ns after the region");
+        assert!(entered || after < 4096, "a bio that came in {after} ns later was not counted");
+    }
 }

@@ -209,7 +209,8 @@ impl Effects {
         let mut lag = Lag::default();
         if let Some(observer) = &mut door.observer {
             lag = Lag::new(self.now.since(bio.since));
-            observer.entered(&Span::of(bio, bio.sector), self.now);
+            // The very instant that it will be told when the bio leaves, though a long lag is not exact.
+            observer.entered(&Span::of(bio, bio.sector), bio.since + lag.time());
         }
         bio.push_frame(Frame { owner: Owner::Passed(device), lag, word: bio.sector.0 });
         bio.sector = sector;

@@ -29,9 +29,10 @@ impl Span {
 ///
 /// A bio that was inside when the observer came leaves without having entered: `entered` tells since when it has been there.
 pub trait Observer: Any {
-    /// A bio enters.
+    /// A bio enters. `now` is when: to 4 us if it has waited for two seconds on its way, and as if it had waited for no more
+    /// than 2.4 hours.
     fn entered(&mut self, span: &Span, now: Instant);
 
-    /// It is done; it came in at `entered`.
+    /// It is done; it came in at `entered`, which is the `now` of that call.
     fn left(&mut self, span: &Span, entered: Instant, now: Instant);
 }
