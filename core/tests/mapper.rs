@@ -3,6 +3,7 @@
 use shingle_core::block::{Bio, Completion, Data, DeviceId, Op, Payload, PortId, Stack, Status};
 use shingle_core::device::{NullConfig, NullDevice};
 use shingle_core::harness::Desk;
+use shingle_core::mapper::stats::DmStats;
 use shingle_core::mapper::{Mapper, MapperError, MapperErrorKind, StateName};
 use shingle_core::sector::Sector;
 use shingle_core::target::parse_table;
@@ -58,6 +59,10 @@ impl Bench {
         self.load(name, table).unwrap();
         self.resume(name).unwrap();
         self.mapper.device(name).unwrap()
+    }
+
+    fn message(&mut self, name: &str, sector: u64, words: &[&str]) -> Result<String, MapperError> {
+        self.mapper.message(name, sector, words, (&mut self.stack, Instant(self.now)))
     }
 
     fn read(&mut self, tag: u64, device: DeviceId, sector: u64) {
@@ -235,11 +240,71 @@ fn names_and_uuids_are_unique_and_a_uuid_is_given_once() {
     assert!(b.mapper.set_uuid("x", "v").is_err());
     b.mapper.rename("x", "z").unwrap();
     assert_eq!(b.mapper.info("u", &b.stack).unwrap().name, "z");
-    let error = b.mapper.message("z", 0, &["hello"], &mut b.stack).unwrap_err();
+    let error = b.message("z", 0, &["hello"]).unwrap_err();
     assert_eq!(error.kind, MapperErrorKind::NoTable);
     b.load("z", "0 8 linear a 0").unwrap();
     b.resume("z").unwrap();
-    let error = b.mapper.message("z", 0, &["hello"], &mut b.stack).unwrap_err();
+    let error = b.message("z", 0, &["hello"]).unwrap_err();
     assert!(error.message.contains("takes no messages"), "{error}");
-    assert_eq!(b.mapper.message("z", 8, &["hello"], &mut b.stack).unwrap_err().kind, MapperErrorKind::Invalid);
+    assert_eq!(b.message("z", 8, &["hello"]).unwrap_err().kind, MapperErrorKind::Invalid);
+}
+
+#[test]
+fn statistics_belong_to_the_device_and_outlive_its_tables() {
+    let mut b = Bench::new();
+    let device = b.make("x", "0 64 linear a 0");
+    assert_eq!(b.message("x", 0, &["@stats_create", "-", "32"]).unwrap(), "0");
+    b.turn();
+    b.read(1, device, 40);
+    b.turn();
+    b.load("x", "0 128 linear desk 0").unwrap();
+    b.resume("x").unwrap();
+    b.read(2, device, 3);
+    b.turn();
+    assert_eq!(b.at_desk(), [3]);
+    let counted = "0+32 0 0 0 0 0 0 0 0 1 0 0 0 0\n32+32 1 0 1 0 0 0 0 0 0 0 0 0 0\n";
+    assert_eq!(b.message("x", 0, &["@stats_print", "0"]).unwrap(), counted);
+    assert_eq!(b.message("x", 1000, &["@stats_list"]).unwrap(), "0: 0+64 32 - -\n", "the sector does not matter");
+}
+
+#[test]
+fn nobody_looks_at_the_bios_of_a_device_without_regions() {
+    let mut b = Bench::new();
+    let device = b.make("x", "0 64 linear desk 0");
+    let is_observed = |b: &mut Bench| b.stack.observer::<DmStats>(device).is_some();
+    assert_eq!(b.message("x", 0, &["@stats_list"]).unwrap(), "");
+    b.message("x", 0, &["@stats_create", "-", "0"]).unwrap_err();
+    assert!(!is_observed(&mut b));
+    b.message("x", 0, &["@stats_create", "-", "/1"]).unwrap();
+    b.turn();
+    b.read(1, device, 0);
+    b.turn();
+    b.message("x", 0, &["@stats_create", "-", "/2"]).unwrap();
+    b.message("x", 0, &["@stats_delete", "0"]).unwrap();
+    assert!(is_observed(&mut b));
+    b.message("x", 0, &["@stats_delete", "1"]).unwrap();
+    assert!(!is_observed(&mut b));
+    b.message("x", 0, &["@stats_create", "-", "/1"]).unwrap();
+    b.end_desk();
+    b.turn();
+    assert_eq!(b.done(), [(1, Status::Ok)]);
+    let nothing = "0+64 0 0 0 0 0 0 0 0 0 0 0 0 0\n";
+    assert_eq!(b.message("x", 0, &["@stats_print", "0"]).unwrap(), nothing, "it came in before the region");
+}
+
+#[test]
+fn what_is_said_to_a_device_itself_is_checked_there() {
+    let mut b = Bench::new();
+    b.mapper.create("x", "").unwrap();
+    assert_eq!(b.message("x", 0, &["@stats_list"]).unwrap_err().kind, MapperErrorKind::NoTable);
+    let device = b.make("y", "0 64 linear a 0");
+    let error = b.message("y", 0, &["@stats_print", "3"]).unwrap_err();
+    assert_eq!(error.message, "`y`: there is no region 3: @stats_list prints those that there are");
+    assert!(b.message("y", 0, &["@hello"]).unwrap_err().message.starts_with("`y`: unknown message `@hello`; "));
+    b.mapper.open("y").unwrap();
+    b.mapper.remove("y", true, &mut b.stack).unwrap();
+    assert_eq!(b.message("y", 0, &["@cancel_deferred_remove"]).unwrap(), "");
+    b.mapper.close(device);
+    b.turn();
+    assert!(b.mapper.device("y").is_ok(), "it was not removed after all");
 }

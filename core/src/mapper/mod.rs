@@ -15,6 +15,7 @@
 //! Nothing here waits: a verb that has to begins, and [`Mapper::poll`] goes on with it after each turn of the stack.
 
 mod error;
+mod itself;
 mod mapped;
 pub mod stats;
 mod supplies;
@@ -403,7 +404,8 @@ impl Mapper {
         found.into_iter().for_each(|mapped| mapped.opened = mapped.opened.saturating_sub(1));
     }
 
-    /// Tells the target that owns `sector` something in words; returns what it answers.
+    /// Tells the target that owns `sector` something in words; returns what it answers. Words that begin with `@` are for
+    /// the device itself: its statistics, see [`stats`], and `@cancel_deferred_remove`.
     ///
     /// # Errors
     /// If there is no such target, or it does not obey.
@@ -412,9 +414,12 @@ impl Mapper {
         name: &str,
         sector: u64,
         words: &[&str],
-        stack: &mut Stack,
+        (stack, now): (&mut Stack, Instant),
     ) -> Result<String, MapperError> {
         let place = self.find(name)?;
+        if words.first().is_some_and(|word| word.starts_with('@')) {
+            return self.message_itself(place, words, (stack, now));
+        }
         let device = &self.devices[place];
         let live = device.live.as_ref().ok_or_else(|| device.no_table())?;
         let (line, target) = live.target_at(sector).ok_or_else(|| {
