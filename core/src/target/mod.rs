@@ -22,6 +22,7 @@ mod mapping;
 mod registry;
 mod reset_all;
 mod table;
+mod zero;
 
 pub use args::{ArgError, Args, DeviceArg, quote, split_words};
 pub use faulty::{Faulty, FaultyAction, FaultyRule, OpSet, Trigger, Window};

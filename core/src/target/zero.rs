@@ -1,0 +1,66 @@
+//! `zero`: reads bring zeroes, writes vanish (`drivers/md/dm-zero.c:zero_map`).
+
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
+
+use super::args::{ArgError, Args, DeviceArg};
+use super::mapping::Mapping;
+use super::registry::{Site, Target, TargetType, View};
+use crate::block::{Bio, BlockDevice, Cx, Limits, Op, Status};
+
+pub(super) const TYPE: TargetType = TargetType { name: "zero", version: [1, 2, 0], usage: "zero", parse };
+
+/// `zero`.
+#[derive(Debug)]
+struct ZeroArgs;
+
+fn parse(args: &mut Args<'_>) -> Result<Arc<dyn Target>, ArgError> {
+    args.finish()?;
+    Ok(Arc::new(ZeroArgs))
+}
+
+impl Target for ZeroArgs {
+    fn devices(&self) -> Vec<&DeviceArg> {
+        Vec::new()
+    }
+
+    fn arguments(&self, _: &View<'_>, _: &mut dyn fmt::Write) -> fmt::Result {
+        Ok(())
+    }
+
+    fn build(&self, site: &mut Site<'_>) -> Result<Mapping, ArgError> {
+        let most = Some(u32::MAX);
+        let limits = Limits { max_write_zeroes: most, max_discard: most, ..Limits::new(site.len) };
+        site.map(Box::new(Zero { limits }))
+    }
+}
+
+/// A device full of zeroes.
+struct Zero {
+    limits: Limits,
+}
+
+impl BlockDevice for Zero {
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    fn submit(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
+        let status = match bio.op {
+            Op::Read => {
+                bio.payload.segments().iter().for_each(|data| data.fill(0));
+                Status::Ok
+            }
+            // A flush comes here only with other lines' flushes: there is nothing that could be lost.
+            Op::Write | Op::WriteZeroes | Op::Discard | Op::Flush => Status::Ok,
+            _ => Status::Io,
+        };
+        cx.complete(bio, status);
+    }
+
+    fn describe(&self, out: &mut dyn fmt::Write) -> fmt::Result {
+        write!(out, "zero, {} sectors", self.limits.capacity)
+    }
+}
