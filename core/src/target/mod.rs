@@ -13,6 +13,7 @@
 
 mod args;
 pub mod crypt;
+mod delay;
 mod error;
 mod fan;
 mod faulty;
