@@ -14,6 +14,7 @@
 mod args;
 pub mod crypt;
 mod delay;
+mod dust;
 mod error;
 mod fan;
 mod faulty;

@@ -15,7 +15,7 @@ use super::args::{ArgError, Args, DeviceArg};
 use super::crypt::{Ciphers, KeySource, NoKeys, SoftwareCiphers};
 use super::mapping::Mapping;
 use super::table::Table;
-use super::{crypt, delay, error, faulty, linear, zero};
+use super::{crypt, delay, dust, error, faulty, linear, zero};
 use crate::block::{BlockDevice, DeviceId, Limits, Stack};
 
 /// A kind of target.
@@ -33,7 +33,7 @@ pub struct TargetType {
 /// All of them, by name. Targets that keep data more than once (`raid`, `mirror`) or reach it in more than one way
 /// (`multipath`) have their place here.
 pub const TARGETS: [&TargetType; 6] =
-    [&crypt::TYPE, &delay::TYPE, &error::TYPE, &faulty::TYPE, &linear::TYPE, &zero::TYPE];
+use super::{crypt, delay, dust, error, faulty, linear, zero};
 
 /// The target called `name`.
 #[must_use]
@@ -171,6 +171,19 @@ impl Site<'_> {
         }
         let table = Table::new(&[mapping]).map_err(|(_, message)| ArgError::at(arg.word + 1, message))?;
         self.add(Box::new(table))
+    }
+
+    /// Refuses a zoned device, for targets that would break the order of zone writes or know nothing of zones.
+    ///
+    /// # Errors
+    /// If `device`, which `arg` names, is zoned.
+    pub fn refuse_zoned(&self, arg: &DeviceArg, device: DeviceId) -> Result<(), ArgError> {
+        if self.stack.limits(device).zoned.is_none() {
+            return Ok(());
+        }
+        let what =
+            "is zoned, which this target does not support: name a regular device, or map conventional zones only";
+        Err(ArgError::at(arg.word, format!("`{}` {what}", arg.name)))
     }
 
     /// Adds a device.
