@@ -190,6 +190,9 @@ impl Effects {
     pub fn complete(&mut self, from: DeviceId, mut bio: Box<Bio>, status: Status) {
         while let Owner::Passed(device) = bio.top().owner {
             self.leave(device, &mut bio);
+            if !status.is_ok() {
+                self.tell_failed(device, &bio, status);
+            }
         }
         let Frame { owner: Owner::Port(PortId(port)), word, .. } = bio.top() else {
             return self.send(Hop::Up { from, bio, status });
@@ -228,6 +231,13 @@ impl Effects {
         if let Some(observer) = &mut door.observer {
             observer.left(&Span::of(bio, Sector(word)), bio.since + lag.time(), self.now);
         }
+    }
+
+    /// Lets `device` know that a bio has failed which it had passed on for good.
+    #[cold]
+    #[inline(never)]
+    fn tell_failed(&mut self, device: DeviceId, bio: &Bio, status: Status) {
+        self.events.push_back((device, Event::Failed { op: bio.op, sector: bio.sector, status }));
     }
 
     /// See [`super::Cx::push_back`].

@@ -1,12 +1,24 @@
 //! What reaches a device other than bios.
 
+use super::bio::Op;
 use super::payload::Payload;
+use super::status::Status;
+use crate::sector::Sector;
 
 /// What reaches a device other than bios.
 #[derive(Debug)]
 pub enum Event {
     /// A timer set with [`Cx::wake_at`] is due.
     Timer(u64),
+    /// A bio failed that it had passed on for good with [`Cx::pass`](super::Cx::pass): what it was here.
+    Failed {
+        /// What it asked for.
+        op: Op,
+        /// Its first sector.
+        sector: Sector,
+        /// How it failed.
+        status: Status,
+    },
     /// Its mapped device is about to be suspended: what it keeps back goes on now, or back to the door with
     /// [`Cx::push_back`](super::Cx::push_back) if that is wanted.
     Suspend {

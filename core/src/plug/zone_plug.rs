@@ -235,7 +235,7 @@ impl BlockDevice for ZonePlug {
             Event::Timer(word) => self.hold_expired(word, cx),
             // Below may be another device now, or one that others wrote to meanwhile. Busy, it knows better than a report.
             Event::Resume => drop(self.revalidate(cx)),
-            Event::Suspend { .. } => {}
+            Event::Suspend { .. } | Event::Failed { .. } => {}
             Event::Done { .. } => unreachable!("a plug has no I/O of its own"),
         }
     }
