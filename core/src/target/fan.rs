@@ -14,41 +14,57 @@ struct Spread {
     status: Status,
 }
 
-/// The bios that are spread at the moment.
+/// The bios that a device has spread at the moment. A device with several fans gives each a number.
 #[derive(Default)]
 pub(super) struct Fan {
+    number: u16,
     spread: Slab<Spread>,
 }
 
-/// The bit of words of frames that belong to a [`Fan`].
+/// The bit of words of frames that belong to a fan; below it lie the fan's number in 15 bits, the number of the part in 16
+/// and the key of the original in 32.
 const FANNED: u64 = 1 << 63;
 
 impl Fan {
-    /// Sends `part` of the original to each device that it returns one for. With nothing to send the original is done.
+    /// A fan with this number, of 15 bits.
+    pub fn numbered(number: u16) -> Self {
+        Self { number, spread: Slab::new() }
+    }
+
+    /// Sends each part, with its number, to its device. With nothing to send the original is done.
     pub fn spread(
         &mut self,
         bio: Box<Bio>,
-        parts: impl Iterator<Item = (DeviceId, Bio)>,
+        parts: impl Iterator<Item = (u16, DeviceId, Bio)>,
         cx: &mut Cx<'_>,
     ) -> Option<(Box<Bio>, Status)> {
         let key = self.spread.insert(Spread { bio, pending: 1, status: Status::Ok });
-        for (to, part) in parts {
+        for (number, to, part) in parts {
             self.spread[key].pending += 1;
             let own = cx.own_bio(part);
-            cx.submit(to, own, FANNED | key as u64);
+            cx.submit(to, own, self.tag() | u64::from(number) << 32 | key as u64);
         }
         self.count(key, Status::Ok)
     }
 
+    fn tag(&self) -> u64 {
+        FANNED | u64::from(self.number) << 48
+    }
+
     /// Whether a bio that comes back with `word` was sent here.
-    pub fn is_own(word: u64) -> bool {
-        word & FANNED != 0
+    pub fn is_own(&self, word: u64) -> bool {
+        word >> 48 == self.tag() >> 48
+    }
+
+    /// The number of the part that comes back with `word`.
+    pub fn part(word: u64) -> u16 {
+        (word >> 32) as u16
     }
 
     /// Takes back one of its bios; returns the original if it was the last.
     pub fn end_io(&mut self, own: Box<Bio>, status: Status, word: u64, cx: &mut Cx<'_>) -> Option<(Box<Bio>, Status)> {
         cx.recycle(own);
-        self.count((word & !FANNED) as usize, status)
+        self.count(word as u32 as usize, status)
     }
 
     fn count(&mut self, key: usize, status: Status) -> Option<(Box<Bio>, Status)> {

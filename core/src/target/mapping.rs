@@ -3,8 +3,12 @@
 
 use alloc::format;
 use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
 
+use super::striped::Stripes;
 use crate::block::{DeviceId, Limits, ZonedLimits};
+use crate::sector::Sector;
 
 /// Sectors of a device that stand behind a table line.
 #[derive(Clone, Debug)]
@@ -17,13 +21,24 @@ pub struct Mapping {
     pub limits: Limits,
     /// Whether all sequential zones of the device are among them: then a reset of all zones is one command.
     pub has_all_zones: bool,
+    /// What lies below that device, if it is to be passed by: plain bios go straight there.
+    pub(super) stripes: Option<Arc<Stripes>>,
+}
+
+/// Where a sector lies.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    pub device: DeviceId,
+    pub sector: Sector,
+    /// How many sectors lie there in a row.
+    pub room: u64,
 }
 
 impl Mapping {
     /// All of a device.
     #[must_use]
     pub fn whole(device: DeviceId, limits: &Limits) -> Self {
-        Self { device, start: 0, limits: limits.clone(), has_all_zones: true }
+        Self { device, start: 0, limits: limits.clone(), has_all_zones: true, stripes: None }
     }
 
     /// `len` sectors of `device`, which has `limits`, from `start` on: of a zoned device whole zones.
@@ -53,7 +68,21 @@ impl Mapping {
             part.zoned = Some(zones_of(zoned, zones, start == 0 && len == capacity));
         }
         part.validate().map_err(|error| format!("{error}"))?;
-        Ok(Self { device, start, limits: part, has_all_zones })
+        Ok(Self { device, start, limits: part, has_all_zones, stripes: None })
+    }
+
+    /// The devices that a flush has to reach.
+    pub(super) fn flushed(&self) -> Vec<DeviceId> {
+        match &self.stripes {
+            _ if !self.limits.write_cache => Vec::new(),
+            Some(stripes) => stripes.flushed().collect(),
+            None => Vec::from([self.device]),
+        }
+    }
+
+    /// The same, with plain bios going straight to `stripes`, over which the device lies.
+    pub(super) fn over(self, stripes: Arc<Stripes>) -> Self {
+        Self { stripes: Some(stripes), ..self }
     }
 }
 

@@ -4,7 +4,8 @@
 //!   0 1000 linear disk 2048     ──────────────> disk
 //!   1000 500 error              ──> [Failing]
 //!   1500 500 faulty disk 0 ...  ──> [Faulty] ──> [Table] of one line ──> disk
-//!          └── [Table] routes by sector and shifts: for a linear line there is nothing else to do
+//!          └── [Table] routes by sector and shifts: for a linear line there is nothing else to do, and for the plain
+//!              bios of a striped one just as little
 //! ```
 //!
 //! Text becomes [`TableLine`]s, each with a [`Target`] from the registry; [`build_table`] makes devices of them. A target's
@@ -18,11 +19,13 @@ mod dust;
 mod error;
 mod fan;
 mod faulty;
+mod flusher;
 mod line;
 mod linear;
 mod mapping;
 mod registry;
 mod reset_all;
+mod striped;
 mod table;
 mod zero;
 

@@ -1,41 +1,52 @@
 //! Which line owns these sectors.
 
 use alloc::boxed::Box;
-use alloc::collections::VecDeque;
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use alloc::{format, vec};
 use core::fmt;
 
-use super::fan::Fan;
-use super::mapping::{Mapping, join};
+use super::flusher::{Flusher, distinct};
+use super::mapping::{Mapping, Place, join};
 use super::reset_all::{Part, ResetAll};
-use crate::block::{Bio, BlockDevice, Cx, DeviceId, Flags, Limits, Op, Payload, Status};
+use super::striped::Stripes;
+use crate::block::{Bio, BlockDevice, Cx, DeviceId, Event, Flags, Limits, Op, Payload, Status};
 use crate::sector::Sector;
 
 /// Mappings in a row, each owning a range of sectors (`drivers/md/dm-table.c`).
 ///
-/// A plain bio goes on for good in one hop, its sector shifted; it counts as in flight here until it is done, so that a
-/// table can be drained and swapped. Only reports, flushes of several devices and resets of all zones come back.
+/// A plain bio goes on for good in one hop, its sector shifted or, in a striped line, its stripe found; it counts as in
+/// flight here until it is done, so that a table can be drained and swapped. Only reports, flushes of several devices and
+/// resets of all zones come back.
 pub struct Table {
     /// First sector of each line, and the end.
     starts: Vec<u64>,
-    /// For each line what to add to a sector of ours to get the device's.
-    shifts: Vec<u64>,
-    devices: Vec<DeviceId>,
+    lines: Vec<Line>,
     /// The devices without repetition.
     below: Vec<DeviceId>,
-    /// Those of them that can lose completed writes.
-    flushed: Vec<DeviceId>,
     /// If the table is regular and a device is not: the zone size, at which bios are cut.
     chunk: Option<u64>,
     limits: Limits,
-    fan: Fan,
-    /// Of a zoned table: what waits until other devices were flushed for a write before it.
-    behind_flush: VecDeque<Box<Bio>>,
-    /// Writes that wait until the other devices are flushed.
-    flushing: u32,
+    flusher: Flusher,
     reset_all: ResetAll,
+}
+
+/// Where the sectors of a line go.
+struct Line {
+    device: DeviceId,
+    /// What to add to a sector of ours to get the device's.
+    shift: u64,
+    /// What plain bios go to instead.
+    stripes: Option<Arc<Stripes>>,
+}
+
+impl Line {
+    /// The devices that bios go to.
+    fn devices(&self) -> impl Iterator<Item = DeviceId> {
+        let stripes = self.stripes.iter().flat_map(|stripes| stripes.devices());
+        core::iter::once(self.device).chain(stripes)
+    }
 }
 
 impl Table {
@@ -49,12 +60,10 @@ impl Table {
         for mapping in mappings {
             starts.push(starts[starts.len() - 1] + mapping.limits.capacity);
         }
-        let devices: Vec<DeviceId> = mappings.iter().map(|mapping| mapping.device).collect();
-        let distinct = |devices: &mut dyn Iterator<Item = DeviceId>| {
-            let mut distinct: Vec<DeviceId> = devices.collect();
-            distinct.sort_unstable();
-            distinct.dedup();
-            distinct
+        let line = |(start, mapping): (&u64, &Mapping)| Line {
+            device: mapping.device,
+            shift: mapping.start.wrapping_sub(*start),
+            stripes: mapping.stripes.clone(),
         };
         let zone_of = |mapping: &Mapping| mapping.limits.zoned.as_ref().map(|zoned| u64::from(zoned.zone_sectors));
         let part = |mapping: &Mapping| Part {
@@ -62,17 +71,14 @@ impl Table {
             range: mapping.start..mapping.start + mapping.limits.capacity,
             has_all_zones: mapping.has_all_zones,
         };
+        let lines: Vec<Line> = starts.iter().zip(mappings).map(line).collect();
         Ok(Self {
-            shifts: starts.iter().zip(mappings).map(|(start, mapping)| mapping.start.wrapping_sub(*start)).collect(),
             starts,
-            below: distinct(&mut devices.iter().copied()),
-            flushed: distinct(&mut mappings.iter().filter(|m| m.limits.write_cache).map(|mapping| mapping.device)),
-            devices,
+            below: distinct(lines.iter().flat_map(Line::devices)),
+            lines,
             chunk: mappings.iter().find_map(zone_of).filter(|_| limits.zoned.is_none()),
+            flusher: Flusher::new(mappings.iter().flat_map(Mapping::flushed), limits.zoned.is_some()),
             limits,
-            fan: Fan::default(),
-            behind_flush: VecDeque::new(),
-            flushing: 0,
             reset_all: ResetAll::new(mappings.iter().map(part).collect()),
         })
     }
@@ -95,24 +101,34 @@ impl Table {
     /// The line that owns `sector`, which is on the device.
     #[inline]
     fn owner(&self, sector: Sector) -> usize {
-        match self.devices.len() {
+        match self.lines.len() {
             1 => 0,
             _ => self.starts.partition_point(|start| *start <= sector.0) - 1,
         }
     }
 
+    /// Where `bio` goes, and how much of it.
     #[inline]
-    fn route(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
-        let place = self.owner(bio.sector);
-        let mut room = self.starts[place + 1] - bio.sector.0;
+    fn place(&self, bio: &Bio) -> Place {
+        let owner = self.owner(bio.sector);
+        let line = &self.lines[owner];
+        if let (Some(stripes), Op::Read | Op::Write) = (&line.stripes, bio.op) {
+            return stripes.place(bio.sector.0 - self.starts[owner]);
+        }
+        let mut room = self.starts[owner + 1] - bio.sector.0;
         if let Some(chunk) = self.chunk {
             room = room.min(chunk - bio.sector.0 % chunk);
         }
+        Place { device: line.device, sector: Sector(bio.sector.0.wrapping_add(line.shift)), room }
+    }
+
+    #[inline]
+    fn route(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
+        let Place { device, sector, room } = self.place(&bio);
         if u64::from(bio.sectors) > room {
             return self.cut(bio, room as u32, cx);
         }
-        let sector = Sector(bio.sector.0.wrapping_add(self.shifts[place]));
-        cx.pass(self.devices[place], bio, sector);
+        cx.pass(device, bio, sector);
     }
 
     #[cold]
@@ -129,55 +145,34 @@ impl Table {
     /// Everything but plain data.
     #[inline(never)]
     fn submit_rare(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
-        if self.flushing > 0 && self.limits.zoned.is_some() && bio.op.is_write() {
-            // Zone writes keep their order, whatever some of them wait for.
-            return self.behind_flush.push_back(bio);
-        }
+        let Some(bio) = self.flusher.hold_back(bio) else { return };
         match bio.op {
-            Op::Flush => self.flush(bio, cx),
+            Op::Flush => self.flusher.flush(bio, cx),
             Op::ReportZones => self.report(bio, cx),
             Op::ZoneResetAll => self.reset_all.begin(bio, cx),
-            _ if bio.flags.has(Flags::PREFLUSH) && self.flushed.len() > 1 => self.flush_others(bio, cx),
+            _ if bio.flags.has(Flags::PREFLUSH) => self.preflush(bio, cx),
             _ => self.route(bio, cx),
         }
     }
 
-    /// A flush reaches each device once, however many lines lie on it.
-    fn flush(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
-        if let [only] = self.flushed[..] {
-            return cx.pass(only, bio, Sector::ZERO);
-        }
-        let flush = |device: &DeviceId| (*device, Bio::new(Op::Flush, Sector::ZERO, 0, Payload::None));
-        if let Some((bio, status)) = self.fan.spread(bio, self.flushed.iter().map(flush), cx) {
-            cx.complete(bio, status);
-        }
-    }
-
     /// What a write promises to come after may lie on other devices than its data.
-    fn flush_others(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
-        let own = self.devices[self.owner(bio.sector)];
-        let others = self.flushed.iter().filter(|device| **device != own);
-        let flush = |device: &DeviceId| (*device, Bio::new(Op::Flush, Sector::ZERO, 0, Payload::None));
-        self.flushing += 1;
-        if let Some((bio, status)) = self.fan.spread(bio, others.map(flush), cx) {
-            self.flushed(bio, status, cx);
+    fn preflush(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
+        let Place { device, room, .. } = self.place(&bio);
+        let own = Some(device).filter(|_| u64::from(bio.sectors) <= room);
+        if self.flusher.comes_before(&bio, own) {
+            return self.flusher.flush_before(bio, own, cx);
         }
+        self.route(bio, cx);
     }
 
     /// The devices that had to be flushed are; what waited for that goes on.
     fn flushed(&mut self, bio: Box<Bio>, status: Status, cx: &mut Cx<'_>) {
-        if bio.op == Op::Flush {
-            return cx.complete(bio, status);
-        }
-        self.flushing -= 1;
         if status.is_ok() {
             self.route(bio, cx)
         } else {
             cx.complete(bio, status)
         }
-        while self.flushing == 0
-            && let Some(next) = self.behind_flush.pop_front()
-        {
+        while let Some(next) = self.flusher.release() {
             self.submit(next, cx);
         }
     }
@@ -190,8 +185,9 @@ impl Table {
         }
         let place = self.owner(bio.sector);
         let known = if let Payload::Zones(zones) = &bio.payload { zones.len() } else { 0 };
-        bio.sector = Sector(bio.sector.0.wrapping_add(self.shifts[place]));
-        cx.submit(self.devices[place], bio, (place as u64) << 32 | known as u64);
+        let Line { device, shift, .. } = self.lines[place];
+        bio.sector = Sector(bio.sector.0.wrapping_add(shift));
+        cx.submit(device, bio, (place as u64) << 32 | known as u64);
     }
 
     /// Brings the zones that a report added into our numbers, drops those past the line's end, and asks for the next line
@@ -199,7 +195,7 @@ impl Table {
     fn reported(&mut self, mut bio: Box<Bio>, status: Status, word: u64, cx: &mut Cx<'_>) {
         let (place, known) = ((word >> 32) as usize, word as u32 as usize);
         let Payload::Zones(zones) = &mut bio.payload else { return cx.complete(bio, status) };
-        let shift = self.shifts[place];
+        let shift = self.lines[place].shift;
         let end = self.starts[place + 1].wrapping_add(shift);
         let ours = zones[known..].iter().take_while(|zone| zone.start.0 < end).count();
         zones.truncate(known + ours);
@@ -207,7 +203,7 @@ impl Table {
             zone.start = Sector(zone.start.0.wrapping_sub(shift));
             zone.wp = Sector(zone.wp.0.wrapping_sub(shift));
         }
-        let more = zones.len() < zones.capacity() && place + 1 < self.devices.len();
+        let more = zones.len() < zones.capacity() && place + 1 < self.lines.len();
         if !status.is_ok() || !more {
             return cx.complete(bio, status);
         }
@@ -227,34 +223,43 @@ impl BlockDevice for Table {
 
     fn submit(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
         let is_plain = matches!(bio.op, Op::Read | Op::Write | Op::ZoneAppend) && !bio.flags.has(Flags::PREFLUSH);
-        if is_plain && self.flushing == 0 { self.route(bio, cx) } else { self.submit_rare(bio, cx) }
+        if is_plain && self.flusher.is_idle() { self.route(bio, cx) } else { self.submit_rare(bio, cx) }
     }
 
     fn end_io(&mut self, bio: Box<Bio>, status: Status, word: u64, cx: &mut Cx<'_>) {
         if ResetAll::is_own(word) {
             return self.reset_all.end_io(bio, status, cx);
         }
-        if !Fan::is_own(word) {
+        if !self.flusher.is_own(word) {
             return self.reported(bio, status, word, cx);
         }
-        if let Some((bio, status)) = self.fan.end_io(bio, status, word, cx) {
+        let device = self.flusher.device(word);
+        self.lines.iter().filter_map(|line| line.stripes.as_ref()).for_each(|stripes| stripes.note(device, status));
+        if let Some((bio, status)) = self.flusher.end_io(bio, status, word, cx) {
             self.flushed(bio, status, cx);
         }
     }
 
+    fn on_event(&mut self, event: Event, _: &mut Cx<'_>) {
+        let Event::Failed { op: Op::Read | Op::Write, sector, status } = event else { return };
+        let owner = self.owner(sector);
+        if let Some(stripes) = &self.lines[owner].stripes {
+            stripes.note(stripes.place(sector.0 - self.starts[owner]).device, status);
+        }
+    }
+
     fn held(&self, visit: &mut dyn FnMut(&Bio)) {
-        self.fan.held(visit);
+        self.flusher.held(visit);
         self.reset_all.held(visit);
-        self.behind_flush.iter().for_each(|bio| visit(bio));
     }
 
     fn describe(&self, out: &mut dyn fmt::Write) -> fmt::Result {
-        match self.devices[..] {
-            [only] => {
-                let (start, len) = (self.shifts[0], self.limits.capacity);
-                write!(out, "linear, {len} sectors from {start} of device {}", only.0)
+        match &self.lines[..] {
+            [Line { device, shift, .. }] => {
+                let len = self.limits.capacity;
+                write!(out, "linear, {len} sectors from {shift} of device {}", device.0)
             }
-            _ => out.write_str(&format!("table of {} lines", self.devices.len())),
+            lines => out.write_str(&format!("table of {} lines", lines.len())),
         }
     }
 }

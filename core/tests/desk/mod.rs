@@ -109,6 +109,25 @@ pub fn fua(bio: Bio) -> Bio {
     bio.with_flags(Flags::FUA)
 }
 
+pub fn preflush(bio: Bio) -> Bio {
+    bio.with_flags(Flags::PREFLUSH)
+}
+
+/// Ends what lies on the desks among `devices`, and tells what it was, as `name op first+length`.
+pub fn at_desk_of(stack: &mut Stack, devices: &[(String, DeviceId)], status: Status) -> Vec<String> {
+    let mut seen = vec![];
+    for (name, id) in devices {
+        for Held { number, op, sector, sectors, flags, .. } in
+            stack.device::<Desk>(*id).map_or(vec![], |desk| desk.held())
+        {
+            let flag = if flags.has(Flags::PREFLUSH) { " preflush" } else { "" };
+            seen.push(format!("{name} {} {sector}+{sectors}{flag}", op.name()));
+            stack.with_device(*id, |desk: &mut Desk, cx| desk.end(number, status, 0, cx));
+        }
+    }
+    seen
+}
+
 /// What lies on the desk, as `op first+length` in order of arrival.
 pub fn at_desk(harness: &Harness) -> Vec<String> {
     harness.held().iter().map(|Held { op, sector, sectors, .. }| format!("{} {sector}+{sectors}", op.name())).collect()

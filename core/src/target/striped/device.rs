@@ -1,0 +1,144 @@
+//! The device of a striped line.
+
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
+
+use super::super::args::quote;
+use super::super::fan::Fan;
+use super::super::flusher::{Flusher, distinct};
+use super::super::mapping::Place;
+use super::stripes::Stripes;
+use crate::block::{Bio, BlockDevice, Cx, DeviceId, Event, Flags, Limits, Op, Payload, Status};
+use crate::sector::Sector;
+
+/// What does to stripes what a table does not do by itself: ranges that go to all of them, and telling how they fare.
+pub(super) struct Striped {
+    stripes: Arc<Stripes>,
+    /// What the devices are called, one for each stripe.
+    names: Vec<String>,
+    /// The devices, each once.
+    below: Vec<DeviceId>,
+    limits: Limits,
+    flusher: Flusher,
+    fan: Fan,
+}
+
+impl Striped {
+    pub fn new(stripes: Arc<Stripes>, names: Vec<String>, limits: Limits) -> Self {
+        let below = distinct(stripes.devices());
+        let flusher = Flusher::new(stripes.flushed(), limits.zoned.is_some());
+        Self { stripes, names, below, limits, flusher, fan: Fan::default() }
+    }
+
+    /// Sends a read or write to its stripe, cut at the edge of a chunk.
+    fn route(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
+        let Place { device, sector, room } = self.stripes.place(bio.sector.0);
+        if u64::from(bio.sectors) <= room {
+            return cx.pass(device, bio, sector);
+        }
+        if bio.flags.has(Flags::NOWAIT) {
+            return cx.complete(bio, Status::Again);
+        }
+        let (front, rest) = cx.split(bio, room as u32);
+        cx.pass(device, front, sector);
+        cx.again(rest);
+    }
+
+    /// Sends each stripe its part of a range that has no data.
+    fn spread(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
+        let Bio { op, flags, sector, sectors, .. } = *bio;
+        let ranges = self.stripes.ranges(sector.0, sectors).filter(|(.., range)| !range.is_empty());
+        let parts = ranges.map(|(number, device, range)| {
+            let sectors = (range.end - range.start) as u32;
+            (number, device, Bio::new(op, Sector(range.start), sectors, Payload::None).with_flags(flags))
+        });
+        if let Some((bio, status)) = self.fan.spread(bio, parts, cx) {
+            cx.complete(bio, status);
+        }
+    }
+
+    /// Sends `bio` on, with nothing left to flush before.
+    fn go_on(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
+        match bio.op {
+            Op::Discard | Op::WriteZeroes => self.spread(bio, cx),
+            _ => self.route(bio, cx),
+        }
+    }
+
+    /// The only device that a read or write goes to.
+    fn only_device(&self, bio: &Bio) -> Option<DeviceId> {
+        let Place { device, room, .. } = self.stripes.place(bio.sector.0);
+        (bio.op.has_data() && u64::from(bio.sectors) <= room).then_some(device)
+    }
+}
+
+impl BlockDevice for Striped {
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    fn below(&self) -> &[DeviceId] {
+        &self.below
+    }
+
+    fn submit(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
+        let Some(bio) = self.flusher.hold_back(bio) else { return };
+        if bio.op == Op::Flush {
+            return self.flusher.flush(bio, cx);
+        }
+        let own = self.only_device(&bio);
+        if self.flusher.comes_before(&bio, own) {
+            return self.flusher.flush_before(bio, own, cx);
+        }
+        self.go_on(bio, cx);
+    }
+
+    fn end_io(&mut self, own: Box<Bio>, status: Status, word: u64, cx: &mut Cx<'_>) {
+        if !self.flusher.is_own(word) {
+            self.stripes.note(self.stripes.all()[usize::from(Fan::part(word))].device, status);
+            if let Some((bio, status)) = self.fan.end_io(own, status, word, cx) {
+                cx.complete(bio, status);
+            }
+            return;
+        }
+        self.stripes.note(self.flusher.device(word), status);
+        match self.flusher.end_io(own, status, word, cx) {
+            Some((bio, Status::Ok)) => self.go_on(bio, cx),
+            Some((bio, status)) => cx.complete(bio, status),
+            None => return,
+        }
+        while let Some(next) = self.flusher.release() {
+            self.submit(next, cx);
+        }
+    }
+
+    fn on_event(&mut self, event: Event, _: &mut Cx<'_>) {
+        if let Event::Failed { op: Op::Read | Op::Write, sector, status } = event {
+            self.stripes.note(self.stripes.place(sector.0).device, status);
+        }
+    }
+
+    fn held(&self, visit: &mut dyn FnMut(&Bio)) {
+        self.fan.held(visit);
+        self.flusher.held(visit);
+    }
+
+    fn describe(&self, out: &mut dyn fmt::Write) -> fmt::Result {
+        let (count, chunk) = (self.names.len(), self.stripes.chunk());
+        write!(out, "striped, {count} stripes in chunks of {chunk} sectors")
+    }
+
+    fn status(&self, out: &mut dyn fmt::Write) -> fmt::Result {
+        write!(out, "{}", self.names.len())?;
+        self.names.iter().try_for_each(|name| write!(out, " {}", quote(name)))?;
+        out.write_str(" 1 ")?;
+        self.stripes.health().try_for_each(|is_good| out.write_char(if is_good { 'A' } else { 'D' }))
+    }
+
+    fn events(&self) -> u64 {
+        self.stripes.events()
+    }
+}
