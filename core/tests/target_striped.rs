@@ -4,12 +4,12 @@ mod desk;
 mod tables;
 
 use desk::{at_desk_of, flush, preflush, read, write};
-use tables::{Mapped, data, pattern, range};
 use shingle_core::block::{BlockDevice, DeviceId, Flags, Op, Status};
 use shingle_core::device::null::{NullConfig, NullDevice};
 use shingle_core::harness::Desk;
 use shingle_core::random::Rng;
 use shingle_core::sector::Sector;
+use tables::{Mapped, data, pattern, range};
 
 /// Sectors of each disk.
 const DISK: u64 = 4096;

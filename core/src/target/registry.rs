@@ -32,16 +32,8 @@ pub struct TargetType {
 
 /// All of them, by name. Targets that keep data more than once (`raid`, `mirror`) or reach it in more than one way
 /// (`multipath`) have their place here.
-pub const TARGETS: [&TargetType; 8] = [
-    &crypt::TYPE,
-    &delay::TYPE,
-    &dust::TYPE,
-    &error::TYPE,
-    &faulty::TYPE,
-    &linear::TYPE,
-    &striped::TYPE,
-    &zero::TYPE,
-];
+pub const TARGETS: [&TargetType; 8] =
+    [&crypt::TYPE, &delay::TYPE, &dust::TYPE, &error::TYPE, &faulty::TYPE, &linear::TYPE, &striped::TYPE, &zero::TYPE];
 
 /// The target called `name`.
 #[must_use]
