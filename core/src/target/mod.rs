@@ -13,12 +13,14 @@
 //! bios on with their memory or sector changed, and takes back only those that it has to see again. Nothing is ever cloned.
 
 mod args;
+mod copies;
 pub mod crypt;
 mod delay;
 mod dust;
 mod error;
 mod fan;
 mod faulty;
+mod flakey;
 mod flusher;
 mod line;
 mod linear;

@@ -15,7 +15,7 @@ use super::args::{ArgError, Args, DeviceArg};
 use super::crypt::{Ciphers, KeySource, NoKeys, SoftwareCiphers};
 use super::mapping::Mapping;
 use super::table::Table;
-use super::{crypt, delay, dust, error, faulty, linear, striped, zero};
+use super::{crypt, delay, dust, error, faulty, flakey, linear, striped, zero};
 use crate::block::{BlockDevice, DeviceId, Limits, Stack};
 
 /// A kind of target.
@@ -32,8 +32,17 @@ pub struct TargetType {
 
 /// All of them, by name. Targets that keep data more than once (`raid`, `mirror`) or reach it in more than one way
 /// (`multipath`) have their place here.
-pub const TARGETS: [&TargetType; 8] =
-    [&crypt::TYPE, &delay::TYPE, &dust::TYPE, &error::TYPE, &faulty::TYPE, &linear::TYPE, &striped::TYPE, &zero::TYPE];
+pub const TARGETS: [&TargetType; 9] = [
+    &crypt::TYPE,
+    &delay::TYPE,
+    &dust::TYPE,
+    &error::TYPE,
+    &faulty::TYPE,
+    &flakey::TYPE,
+    &linear::TYPE,
+    &striped::TYPE,
+    &zero::TYPE,
+];
 
 /// The target called `name`.
 #[must_use]

@@ -1,0 +1,385 @@
+//! `flakey`: a disk that is bad for some seconds, again and again (`drivers/md/dm-flakey.c`).
+//!
+//! ```text
+//!   up <────────────────────> down <──────────────────────────────> up ...
+//!   everything passes         reads fail, or come back changed
+//!                             writes fail, vanish, or arrive changed: a copy of their data does
+//! ```
+
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
+use core::ops::RangeInclusive;
+
+use slab::Slab;
+
+use super::args::{ArgError, Args, DeviceArg, quote};
+use super::copies::{self, Copies, copy};
+use super::mapping::Mapping;
+use super::registry::{Site, Target, TargetType, View};
+use crate::block::{Bio, BlockDevice, Cx, DeviceId, Flags, Limits, Op, Payload, Status};
+use crate::random::Rng;
+use crate::time::Instant;
+
+pub(super) const TYPE: TargetType = TargetType {
+    name: "flakey",
+    version: [1, 5, 0],
+    usage: "flakey <device> <start sector> <up seconds> <down seconds> [<number of feature words> <feature>...]",
+    parse,
+};
+
+/// A probability of 1 (`PROBABILITY_BASE`).
+const ALWAYS: u32 = 1_000_000_000;
+/// Most words that features can have.
+const MOST_FEATURE_WORDS: usize = 11;
+
+/// `flakey <device> <start> <up> <down> [<n> <feature>...]`.
+#[derive(Debug)]
+struct FlakeyArgs {
+    device: DeviceArg,
+    start: u64,
+    up: u32,
+    down: u32,
+    features: Features,
+}
+
+/// What happens while the device is down.
+#[derive(Clone, Copy, Debug, Default)]
+struct Features {
+    error_reads: bool,
+    drop_writes: bool,
+    error_writes: bool,
+    corrupt: Option<Corrupt>,
+    /// Probabilities, in parts of [`ALWAYS`].
+    random_read_corrupt: u32,
+    random_write_corrupt: u32,
+}
+
+/// `corrupt_bio_byte`: one byte of each bio is another.
+#[derive(Clone, Copy, Debug)]
+struct Corrupt {
+    /// Which, from 1.
+    nth: u32,
+    writes: bool,
+    value: u8,
+    /// Only of bios that have all of these, see [`kernel_flags`].
+    flags: u32,
+}
+
+fn parse(args: &mut Args<'_>) -> Result<Arc<dyn Target>, ArgError> {
+    let (device, start) = (args.device()?, args.sectors("the start on the device")?);
+    let (up, down) = (args.number::<u32>("the up interval")?, args.number::<u32>("the down interval")?);
+    if up.checked_add(down).is_none_or(|both| both == 0) {
+        let both = u64::from(up) + u64::from(down);
+        return Err(args.blame(format!("both intervals together are {both} seconds: write 1 to {}", u32::MAX)));
+    }
+    let features = Features::parse(&mut args.group("feature words", MOST_FEATURE_WORDS)?)?;
+    args.finish()?;
+    Ok(Arc::new(FlakeyArgs { device, start, up, down, features }))
+}
+
+impl Features {
+    fn parse(args: &mut Args<'_>) -> Result<Self, ArgError> {
+        let mut features = Self::default();
+        while args.left() > 0 {
+            features.parse_one(args)?;
+        }
+        features.check().map_err(|message| args.blame(message))?;
+        if !features.does_something() {
+            (features.error_reads, features.error_writes) = (true, true);
+        }
+        Ok(features)
+    }
+
+    fn parse_one(&mut self, args: &mut Args<'_>) -> Result<(), ArgError> {
+        let name = args.word("a feature")?.to_ascii_lowercase();
+        let name_taken = args.clone();
+        let is_new = match name.as_str() {
+            "error_reads" => !core::mem::replace(&mut self.error_reads, true),
+            "drop_writes" => !core::mem::replace(&mut self.drop_writes, true),
+            "error_writes" => !core::mem::replace(&mut self.error_writes, true),
+            "corrupt_bio_byte" => self.corrupt.replace(Corrupt::parse(args)?).is_none(),
+            "random_read_corrupt" => core::mem::replace(&mut self.random_read_corrupt, probability(args)?) == 0,
+            "random_write_corrupt" => core::mem::replace(&mut self.random_write_corrupt, probability(args)?) == 0,
+            _ => {
+                return Err(args.blame(format!(
+                    "unknown feature `{name}`; features are error_reads, drop_writes, error_writes, corrupt_bio_byte, \
+                     random_read_corrupt, random_write_corrupt"
+                )));
+            }
+        };
+        if is_new { Ok(()) } else { Err(name_taken.blame(format!("`{name}` stands twice: write it once"))) }
+    }
+
+    /// What does not go together.
+    fn check(&self) -> Result<(), &'static str> {
+        let corrupts = |writes| self.corrupt.is_some_and(|corrupt| corrupt.writes == writes);
+        let corrupts_writes = corrupts(true) || self.random_write_corrupt > 0;
+        let corrupts_reads = corrupts(false) || self.random_read_corrupt > 0;
+        match self {
+            Self { drop_writes: true, error_writes: true, .. } => {
+                Err("drop_writes and error_writes exclude each other: write one of them")
+            }
+            Self { drop_writes: true, .. } | Self { error_writes: true, .. } if corrupts_writes => {
+                Err("writes that are dropped or fail cannot be corrupted: leave one of the features out")
+            }
+            Self { error_reads: true, .. } if corrupts_reads => {
+                Err("reads that fail cannot be corrupted: leave one of the features out")
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn does_something(&self) -> bool {
+        let Self { error_reads, drop_writes, error_writes, corrupt, .. } = self;
+        let corrupts = corrupt.is_some() || self.random_read_corrupt > 0 || self.random_write_corrupt > 0;
+        *error_reads || *drop_writes || *error_writes || corrupts
+    }
+
+    fn corrupts_writes(&self) -> bool {
+        self.random_write_corrupt > 0 || self.corrupt.is_some_and(|corrupt| corrupt.writes)
+    }
+
+    /// Writes them in the kernel's order, with the number of their words in front.
+    fn write(&self, out: &mut dyn fmt::Write) -> fmt::Result {
+        let mut words = String::new();
+        let named =
+            [(self.error_reads, "error_reads"), (self.drop_writes, "drop_writes"), (self.error_writes, "error_writes")];
+        named.iter().filter(|(is_on, _)| *is_on).for_each(|(_, name)| words += &format!(" {name}"));
+        if let Some(Corrupt { nth, writes, value, flags }) = self.corrupt {
+            words += &format!(" corrupt_bio_byte {nth} {} {value} {flags}", if writes { 'w' } else { 'r' });
+        }
+        let random = [("read", self.random_read_corrupt), ("write", self.random_write_corrupt)];
+        let random = random.iter().filter(|(_, probability)| *probability > 0);
+        random.for_each(|(name, probability)| words += &format!(" random_{name}_corrupt {probability}"));
+        write!(out, "{}{words}", words.split_whitespace().count())
+    }
+}
+
+impl Corrupt {
+    fn parse(args: &mut Args<'_>) -> Result<Self, ArgError> {
+        let nth = number(args, "the byte", 1..=u32::MAX)?;
+        let writes = match args.word("the direction")? {
+            "r" | "R" => false,
+            "w" | "W" => true,
+            other => return Err(args.blame(format!("the direction is `{other}`: write r for reads or w for writes"))),
+        };
+        let value = number(args, "the value", 0..=255)? as u8;
+        let flags = number(args, "the mask of flags", 0..=u32::MAX)?;
+        if flags & !KERNEL_FLAGS != 0 {
+            let what =
+                format!("no bio here has all flags of the mask {flags}: there are {KERNEL_FLAGS:#x}, 0 is any bio");
+            return Err(args.blame(what));
+        }
+        Ok(Self { nth, writes, value, flags })
+    }
+
+    fn matches(&self, bio: &Bio) -> bool {
+        self.writes == bio.op.is_write() && kernel_flags(bio) & self.flags == self.flags
+    }
+}
+
+fn number(args: &mut Args<'_>, what: &str, range: RangeInclusive<u32>) -> Result<u32, ArgError> {
+    let number = args.number(what)?;
+    if range.contains(&number) {
+        return Ok(number);
+    }
+    Err(args.blame(format!("{what} is {number}: write a number from {} to {}", range.start(), range.end())))
+}
+
+fn probability(args: &mut Args<'_>) -> Result<u32, ArgError> {
+    number(args, "the probability", 0..=ALWAYS)
+}
+
+/// All bits of [`kernel_flags`].
+const KERNEL_FLAGS: u32 = 7 | FUA | PREFLUSH | NOWAIT;
+const FUA: u32 = 1 << 17;
+const PREFLUSH: u32 = 1 << 18;
+const NOWAIT: u32 = 1 << 21;
+
+/// What the kernel would have in `bi_opf`: the operation, and the flags that there are here (`include/linux/blk_types.h:req_op`
+/// and `req_flag_bits` of Linux 7.2).
+fn kernel_flags(bio: &Bio) -> u32 {
+    let op = match bio.op {
+        Op::Write => 1,
+        Op::ZoneAppend => 7,
+        _ => 0,
+    };
+    let flag = |flag, bit| if bio.flags.has(flag) { bit } else { 0 };
+    op | flag(Flags::FUA, FUA) | flag(Flags::PREFLUSH, PREFLUSH) | flag(Flags::NOWAIT, NOWAIT)
+}
+
+impl Target for FlakeyArgs {
+    fn devices(&self) -> Vec<&DeviceArg> {
+        Vec::from([&self.device])
+    }
+
+    fn arguments(&self, _: &View<'_>, out: &mut dyn fmt::Write) -> fmt::Result {
+        write!(out, "{} {} {} {} ", quote(&self.device.name), self.start, self.up, self.down)?;
+        self.features.write(out)
+    }
+
+    fn build(&self, site: &mut Site<'_>) -> Result<Mapping, ArgError> {
+        let below = site.part_device(&self.device, self.start)?;
+        let mut limits = site.stack.limits(below).clone();
+        if self.features.corrupts_writes() {
+            let longest = (copies::LONGEST / 512) as u32;
+            limits.max_sectors = Some(limits.max_sectors.map_or(longest, |most| most.min(longest)));
+            if let Some(append) = limits.zoned.as_mut().and_then(|zoned| zoned.max_append.as_mut()) {
+                *append = longest.min(*append);
+            }
+        }
+        site.map(Box::new(Flakey {
+            below: [below],
+            limits,
+            up: self.up.into(),
+            period: u64::from(self.up) + u64::from(self.down),
+            start: Instant::ZERO,
+            features: self.features,
+            rng: Rng::new(self.seed()),
+            copies: Copies::default(),
+            kept: Slab::new(),
+        }))
+    }
+}
+
+impl FlakeyArgs {
+    /// A seed of the line's own words, so that the same line corrupts the same bios: their FNV-1a hash.
+    fn seed(&self) -> u64 {
+        let mut words = String::new();
+        let view = View { shows_keys: false, device: None };
+        self.arguments(&view, &mut words).expect("a string takes everything");
+        words.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+    }
+}
+
+/// A device that is up and down.
+struct Flakey {
+    below: [DeviceId; 1],
+    limits: Limits,
+    /// Seconds.
+    up: u64,
+    period: u64,
+    /// When the first period began.
+    start: Instant,
+    features: Features,
+    rng: Rng,
+    /// Memory for the data of writes that arrive changed. There are at most as many copies as writes in flight.
+    copies: Copies,
+    /// What these writes brought.
+    kept: Slab<Payload>,
+}
+
+/// In the word of a read: the byte that was asked for is changed when it is back.
+const FIXED: u64 = 1;
+/// In the word of a read: a byte may be changed by chance.
+const RANDOM: u64 = 2;
+
+impl Flakey {
+    fn is_down(&self, now: Instant) -> bool {
+        now.since(self.start).as_nanos() / 1_000_000_000 % self.period >= self.up
+    }
+
+    fn read(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
+        if self.features.error_reads {
+            return cx.complete(bio, Status::Io);
+        }
+        let fixed = self.features.corrupt.is_some_and(|corrupt| corrupt.matches(&bio));
+        let random = self.features.random_read_corrupt > 0;
+        match if fixed { FIXED } else { 0 } | if random { RANDOM } else { 0 } {
+            0 => cx.remap(self.below[0], bio),
+            word => cx.submit(self.below[0], bio, word),
+        }
+    }
+
+    fn write(&mut self, mut bio: Box<Bio>, cx: &mut Cx<'_>) {
+        let Features { drop_writes, error_writes, .. } = self.features;
+        if drop_writes || error_writes {
+            return cx.complete(bio, if drop_writes { Status::Ok } else { Status::Io });
+        }
+        let fixed = self.features.corrupt.filter(|corrupt| bio.op.has_data() && corrupt.matches(&bio));
+        let random = bio.op.has_data() && self.chance(self.features.random_write_corrupt);
+        if fixed.is_none() && !random {
+            return cx.remap(self.below[0], bio);
+        }
+        let data = self.copies.take(bio.payload.bytes());
+        copy(&bio.payload, &data, 0);
+        let payload = Payload::Data(data);
+        if let Some(Corrupt { nth, value, .. }) = fixed {
+            change(&payload, nth as usize - 1, value);
+        }
+        if random {
+            self.change_any(&payload);
+        }
+        let kept = self.kept.insert(core::mem::replace(&mut bio.payload, payload));
+        cx.submit(self.below[0], bio, kept as u64);
+    }
+
+    fn chance(&mut self, probability: u32) -> bool {
+        probability > 0 && self.rng.chance(probability.into(), ALWAYS.into())
+    }
+
+    fn change_any(&mut self, payload: &Payload) {
+        let at = self.rng.below(payload.bytes() as u64) as usize;
+        change(payload, at, self.rng.draw() as u8);
+    }
+}
+
+/// Changes byte `at`, if there are as many.
+fn change(payload: &Payload, mut at: usize, value: u8) {
+    for data in payload.segments() {
+        if at < data.len() {
+            return data.write(at, &[value]);
+        }
+        at -= data.len();
+    }
+}
+
+impl BlockDevice for Flakey {
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    fn attached(&mut self, cx: &mut Cx<'_>) {
+        self.start = cx.now();
+    }
+
+    fn below(&self) -> &[DeviceId] {
+        &self.below
+    }
+
+    fn submit(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
+        let is_spared = bio.op.is_zone_management() || bio.op == Op::ReportZones;
+        if is_spared || !self.is_down(cx.now()) {
+            return cx.remap(self.below[0], bio);
+        }
+        if bio.op == Op::Read { self.read(bio, cx) } else { self.write(bio, cx) }
+    }
+
+    fn end_io(&mut self, mut bio: Box<Bio>, status: Status, word: u64, cx: &mut Cx<'_>) {
+        if bio.op != Op::Read {
+            let kept = self.kept.remove(word as usize);
+            if let Payload::Data(data) = core::mem::replace(&mut bio.payload, kept) {
+                self.copies.give(data);
+            }
+            return cx.complete(bio, status);
+        }
+        if let Some(Corrupt { nth, value, .. }) = self.features.corrupt
+            && status.is_ok()
+            && word & FIXED != 0
+        {
+            change(&bio.payload, nth as usize - 1, value);
+        }
+        if status.is_ok() && word & RANDOM != 0 && self.chance(self.features.random_read_corrupt) {
+            self.change_any(&bio.payload);
+        }
+        cx.complete(bio, status);
+    }
+
+    fn describe(&self, out: &mut dyn fmt::Write) -> fmt::Result {
+        write!(out, "flakey, up for {} s of every {} s", self.up, self.period)
+    }
+}
