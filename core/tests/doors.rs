@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use desk::*;
 use shingle_core::block::{
-    Bio, BlockDevice, Cx, DeviceId, Event, FRAMES, Limits, Observer, Span, Stack, StackError, Status,
+    Bio, BlockDevice, Cx, DeviceId, Event, FRAMES, Flags, Limits, Observer, Span, Stack, StackError, Status,
 };
 use shingle_core::harness::{Desk, Harness};
 use shingle_core::sector::Sector;
@@ -123,6 +123,19 @@ fn bios_that_come_back_to_the_door_go_in_again_before_those_that_came_later() {
     assert_eq!(at_desk(&h), ["WRITE 108+8", "WRITE 116+8", "WRITE 124+8", "WRITE 132+8"]);
     h.end_all(Status::Ok);
     assert_eq!(h.statuses().len(), 4);
+}
+
+#[test]
+fn who_does_not_want_to_wait_is_not_kept_at_the_door_of_a_suspended_device() {
+    let (mut h, _) = two_passers(false);
+    h.stack.suspend(h.top);
+    let hasty = h.submit(read(0, 8).with_flags(Flags::NOWAIT));
+    let patient = h.submit(read(0, 8));
+    assert_eq!(h.statuses(), [(hasty, Status::Again)]);
+    h.stack.resume(h.top);
+    h.run();
+    h.end_all(Status::Ok);
+    assert_eq!(h.statuses(), [(patient, Status::Ok)]);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use core::any::Any;
 use core::fmt;
 
-use super::bio::{Bio, DeviceId, Frame, Owner, PortId};
+use super::bio::{Bio, DeviceId, Flags, Frame, Owner, PortId};
 use super::check::{Entry, Gate, check};
 use super::device::{BlockDevice, Cx, MessageError};
 use super::effects::{Completion, Effects, Hop, Port};
@@ -189,6 +189,10 @@ impl Stack {
     fn dispatch_watched(&mut self, to: DeviceId, mut bio: Box<Bio>) {
         let slot = &mut self.slots[to.0 as usize];
         if slot.suspended {
+            // As `drivers/md/dm.c:dm_submit_bio`: who does not want to wait hears so.
+            if bio.flags.has(Flags::NOWAIT) {
+                return self.effects.complete(to, bio, Status::Again);
+            }
             return slot.deferred.push_back(bio);
         }
         self.effects.trace_numbered(Action::Dispatch, to, &mut bio);
