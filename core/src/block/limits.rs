@@ -84,6 +84,12 @@ impl Limits {
         self.zoned.as_ref().map_or(0, |z| self.capacity.div_ceil(u64::from(z.zone_sectors)) as u32)
     }
 
+    /// Whether writes to some of its zones have to keep an order.
+    #[must_use]
+    pub fn has_sequential_zones(&self) -> bool {
+        self.zoned.as_ref().is_some_and(|zoned| zoned.sequential_in(0..self.zones()) > 0)
+    }
+
     /// Checks that the values make sense together.
     pub fn validate(&self) -> Result<(), LimitsError> {
         let block = self.logical_block_bytes;

@@ -131,10 +131,9 @@ pub(super) fn join(mappings: &[Mapping]) -> Result<Limits, (usize, String)> {
     let mut limits = all.ok_or((0, String::from("a table needs at least one line")))?;
     limits.capacity = end;
     // Where no zone is sequential nothing is left of being zoned.
-    limits.zoned = limits.zoned.take().filter(|zoned| {
-        let zones = end.div_ceil(u64::from(zoned.zone_sectors)) as u32;
-        zoned.sequential_in(0..zones) > 0
-    });
+    if !limits.has_sequential_zones() {
+        limits.zoned = None;
+    }
     Ok(limits)
 }
 

@@ -178,16 +178,16 @@ impl Site<'_> {
         if start == 0 && len == self.stack.limits(mapping.device).capacity {
             return Ok(mapping.device);
         }
-        let table = Table::new(&[mapping]).map_err(|(_, message)| ArgError::at(arg.word + 1, message))?;
-        self.add(Box::new(table))
+        self.add(Box::new(Table::part(&mapping)))
     }
 
-    /// Refuses a zoned device, for targets that would break the order of zone writes or know nothing of zones.
+    /// Refuses a device with sequential zones, for targets that would break the order of zone writes or know nothing of
+    /// zones.
     ///
     /// # Errors
-    /// If `device`, which `arg` names, is zoned.
+    /// If `device`, which `arg` names, has some.
     pub fn refuse_zoned(&self, arg: &DeviceArg, device: DeviceId) -> Result<(), ArgError> {
-        if self.stack.limits(device).zoned.is_none() {
+        if !self.stack.limits(device).has_sequential_zones() {
             return Ok(());
         }
         let what =
@@ -213,7 +213,8 @@ impl Site<'_> {
         let mut id = self.add(device)?;
         self.target = Some(id);
         let limits = self.stack.limits(id).clone();
-        let needs_plug = limits.zoned.as_ref().is_some_and(|zoned| zoned.max_append.is_none());
+        let appends = limits.zoned.as_ref().is_some_and(|zoned| zoned.max_append.is_some());
+        let needs_plug = limits.has_sequential_zones() && !appends;
         if let Some(plug) = needs_plug.then(|| self.supplies.plug(id, &limits)).flatten() {
             id = self.add(plug.map_err(|message| ArgError::at(2, message))?)?;
         }

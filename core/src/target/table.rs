@@ -55,7 +55,16 @@ impl Table {
     /// # Errors
     /// If they do not go together; the number is the place of the one to blame.
     pub fn new(mappings: &[Mapping]) -> Result<Self, (usize, String)> {
-        let limits = join(mappings)?;
+        Ok(Self::with_limits(mappings, join(mappings)?))
+    }
+
+    /// A part of a device for a target: it has its zones even if all of them are conventional, since other lines of the
+    /// target's table may have sequential ones.
+    pub(super) fn part(mapping: &Mapping) -> Self {
+        Self::with_limits(core::slice::from_ref(mapping), mapping.limits.clone())
+    }
+
+    fn with_limits(mappings: &[Mapping], limits: Limits) -> Self {
         let mut starts = vec![0];
         for mapping in mappings {
             starts.push(starts[starts.len() - 1] + mapping.limits.capacity);
@@ -72,7 +81,7 @@ impl Table {
             has_all_zones: mapping.has_all_zones,
         };
         let lines: Vec<Line> = starts.iter().zip(mappings).map(line).collect();
-        Ok(Self {
+        Self {
             starts,
             below: distinct(lines.iter().flat_map(Line::devices)),
             lines,
@@ -80,7 +89,7 @@ impl Table {
             flusher: Flusher::new(mappings.iter().flat_map(Mapping::flushed), limits.zoned.is_some()),
             limits,
             reset_all: ResetAll::new(mappings.iter().map(part).collect()),
-        })
+        }
     }
 
     /// A table of one line: `len` sectors of `device`, which has `limits`, from `start` on.
