@@ -185,49 +185,6 @@ fn a_flush_reaches_every_device_under_a_table_that_can_lose_writes() {
 }
 
 #[test]
-fn random_tables_map_every_sector_as_a_model_does() {
-    let mut seed = 1u64;
-    let mut random = |below: u64| {
-        seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        (seed >> 33) % below
-    };
-    for round in 0..50 {
-        // The model: which desk and sector each sector of the table maps to.
-        let (mut text, mut model) = (String::new(), vec![]);
-        for _ in 0..1 + random(6) {
-            let (len, start, desk) = (1 + random(40), random(1000), random(3));
-            let line_start = model.len();
-            match desk {
-                2 => text += &format!("{line_start} {len} error\n"),
-                n => text += &format!("{line_start} {len} linear {} {start}\n", ["a", "b"][n as usize]),
-            }
-            model.extend((0..len).map(|n| (desk, start + n)));
-        }
-        let (mut stack, desks, top) = table(&text).unwrap();
-        let port = stack.open_port();
-        for _ in 0..20 {
-            let first = random(model.len() as u64);
-            let sectors = 1 + random(model.len() as u64 - first);
-            stack.submit(port, 0, top, Box::new(read(first, sectors as u32)));
-            let mut mapped = vec![];
-            for line in end_all(&mut stack, desks) {
-                let (desk, range) = (u64::from(&line[..1] == "b"), line.rsplit(' ').next().unwrap());
-                let (sector, len) = range.split_once('+').unwrap();
-                let (sector, len): (u64, u64) = (sector.parse().unwrap(), len.parse().unwrap());
-                mapped.extend((sector..sector + len).map(|sector| (desk, sector)));
-            }
-            let wanted = &model[first as usize..(first + sectors) as usize];
-            let mut expected: Vec<_> = wanted.iter().copied().filter(|(desk, _)| *desk != 2).collect();
-            mapped.sort_unstable();
-            expected.sort_unstable();
-            assert_eq!(mapped, expected, "round {round}: {first}+{sectors} of\n{text}");
-            let done = stack.poll_completion(port).unwrap();
-            assert_eq!(done.status.is_ok(), wanted.iter().all(|(desk, _)| *desk != 2));
-        }
-    }
-}
-
-#[test]
 fn a_wrong_table_is_refused_with_the_line_and_the_next_step() {
     for (text, line, words) in [
         ("", 1, "empty"),
