@@ -230,6 +230,16 @@ fn a_change_that_does_not_come_to_an_end_can_be_given_up() {
 }
 
 #[test]
+fn what_was_built_for_a_table_is_known_by_the_device_that_has_it() {
+    let mut b = Bench::new();
+    let x = b.make("x", "0 100 faulty a 8 error,op=discard");
+    let parts: Vec<DeviceId> = (0..b.stack.devices()).map(|id| DeviceId(id as u16)).collect();
+    let owners: Vec<_> = parts.iter().filter_map(|id| b.mapper.owner_of(*id)).collect();
+    assert_eq!(owners, [("x", 0), ("x", 1)]);
+    assert_eq!((b.mapper.owner_of(x), b.mapper.owner_of(b.a)), (None, None));
+}
+
+#[test]
 fn names_and_uuids_are_unique_and_a_uuid_is_given_once() {
     let mut b = Bench::new();
     b.mapper.create("x", "u").unwrap();

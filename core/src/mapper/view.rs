@@ -140,6 +140,16 @@ impl Mapper {
         self.devices.iter().find(|device| device.device == Some(id)).map(|device| device.name.as_str())
     }
 
+    /// The mapped device whose live table the device in a place of the stack was built for, and its number among those that
+    /// were.
+    #[must_use]
+    pub fn owner_of(&self, id: DeviceId) -> Option<(&str, usize)> {
+        self.devices.iter().find_map(|device| {
+            let number = device.live.as_ref()?.parts.iter().position(|part| *part == id)?;
+            Some((device.name.as_str(), number))
+        })
+    }
+
     /// The number of events of a device (`dmsetup wait`).
     ///
     /// # Errors
