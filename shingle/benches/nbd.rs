@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use client::{Client, Load, READ, WRITE};
 use shingle::serve::listen::{Address, Listener};
-use shingle::serve::nbd::{Nbd, NbdOptions, Route};
+use shingle::serve::nbd::{Directory, Nbd, NbdOptions, Route};
 use shingle::shard::{Shard, ShardError, ShardThread};
 use shingle_core::block::BlockDevice;
 use shingle_core::device::null::{NullConfig, NullDevice};
@@ -54,7 +54,8 @@ fn ours(path: &Path) -> Server {
         let home = Nbd::install(shard, NbdOptions::default());
         let listener = Listener::bind(&address).unwrap_or_else(|error| panic!("{error}"));
         let route = Route { export: Export::new(EXPORT, device, &limits), home: home.clone() };
-        home.listen(listener, vec![route]).unwrap_or_else(|error| panic!("{error}"));
+        let directory = Directory::new(vec![route]).unwrap_or_else(|error| panic!("{error}"));
+        home.listen(listener, &directory).unwrap_or_else(|error| panic!("{error}"));
         Ok(())
     };
     Server::Ours(Some(ShardThread::start("nbd", build).unwrap_or_else(|error| panic!("{error}")).0))

@@ -7,13 +7,14 @@ use std::time::Instant;
 
 use shingle_core::frontend::nbd::Export;
 
-use crate::config::{Built, ConfigError, DiskKind, Named, Plan, build_shard};
+use crate::config::{ConfigError, DiskKind, ExportPlan, Plan, build_shard};
 use crate::control::{ControlError, ControlServer};
-use crate::mailbox::Mailbox;
+use crate::devices::Named;
+use crate::mailbox::{Mailbox, MailboxError};
 use crate::notices::Notices;
 use crate::serve::listen::{Address, ListenError, Listener};
-use crate::serve::nbd::{Nbd, NbdError, NbdOptions, Route};
-use crate::shard::{ShardError, ShardThread};
+use crate::serve::nbd::{Directory, Nbd, NbdError, NbdOptions, Route};
+use crate::shard::{Shard, ShardError, ShardThread};
 
 /// What everybody may know of a running stack, and how to ask it for more.
 pub struct Census {
@@ -21,6 +22,8 @@ pub struct Census {
     pub plan: Plan,
     /// Its shards.
     pub shards: Vec<ShardInfo>,
+    /// What clients can choose from.
+    pub exports: Directory,
     /// Where clients connect.
     pub addresses: Vec<Address>,
     /// When it was ready.
@@ -31,25 +34,35 @@ pub struct Census {
 pub struct ShardInfo {
     /// The way to ask it.
     pub mailbox: Mailbox,
-    /// The devices in it that have names.
-    pub built: Built,
     /// The home of its connections.
     pub nbd: Nbd,
-    /// Its exports.
-    pub exports: Vec<Export>,
 }
 
 impl Census {
     /// The device called `name`, and its shard.
-    #[must_use]
-    pub fn find(&self, name: &str) -> Option<(&ShardInfo, &Named)> {
-        self.shards.iter().find_map(|shard| Some((shard, shard.built.find(name)?)))
+    ///
+    /// # Errors
+    /// If a shard does not answer.
+    pub fn find(&self, name: &str) -> Result<Option<(&ShardInfo, Named)>, MailboxError> {
+        for shard in &self.shards {
+            let wanted = name.to_owned();
+            if let Some(named) = shard.mailbox.ask(move |shard| shard.devices.find(&wanted))? {
+                return Ok(Some((shard, named)));
+            }
+        }
+        Ok(None)
     }
 
-    /// The names of all devices.
-    #[must_use]
-    pub fn names(&self) -> Vec<&str> {
-        self.shards.iter().flat_map(|shard| &shard.built.named).map(|named| named.name.as_str()).collect()
+    /// The names of all devices, shard by shard.
+    ///
+    /// # Errors
+    /// If a shard does not answer.
+    pub fn names(&self) -> Result<Vec<String>, MailboxError> {
+        let mut names = Vec::new();
+        for shard in &self.shards {
+            names.extend(shard.mailbox.ask(|shard| shard.devices.list())?.into_iter().map(|named| named.name));
+        }
+        Ok(names)
     }
 
     /// Where a disk's data is.
@@ -75,23 +88,22 @@ pub struct Daemon {
 impl Daemon {
     /// Builds the stack of `plan` and serves it. After an error nothing is left running.
     pub fn start(plan: Plan) -> Result<Self, DaemonError> {
-        let mut threads = Vec::new();
-        let mut shards = Vec::new();
+        let (mut threads, mut shards, mut routes) = (Vec::new(), Vec::new(), Vec::new());
         for number in 0..plan.shards {
             match start_shard(&plan, number) {
-                Ok((thread, info)) => {
+                Ok((thread, info, its_routes)) => {
                     threads.push(thread);
                     shards.push(info);
+                    routes.extend(its_routes);
                 }
                 Err(error) => return Err(abandon(threads, error)),
             }
         }
-        let served = serve(&plan, &shards);
-        let addresses = match served {
-            Ok(addresses) => addresses,
+        let (exports, addresses) = match serve(&plan, &shards, routes) {
+            Ok(served) => served,
             Err(error) => return Err(abandon(threads, error)),
         };
-        let census = Arc::new(Census { plan, shards, addresses, started: Instant::now() });
+        let census = Arc::new(Census { plan, shards, exports, addresses, started: Instant::now() });
         match census.plan.control.as_ref().map(|path| ControlServer::start(path, census.clone())).transpose() {
             Ok(control) => Ok(Self { census, threads, control }),
             Err(error) => Err(abandon(threads, error.into())),
@@ -133,53 +145,52 @@ fn abandon(threads: Vec<ShardThread>, error: DaemonError) -> DaemonError {
     error
 }
 
-fn start_shard(plan: &Plan, number: u32) -> Result<(ShardThread, ShardInfo), DaemonError> {
+fn start_shard(plan: &Plan, number: u32) -> Result<(ShardThread, ShardInfo, Vec<Route>), DaemonError> {
     let plan = plan.clone();
-    let furnish = move |shard: &mut crate::shard::Shard| -> Result<_, DaemonError> {
-        let built = build_shard(&plan, number, shard)?;
+    let furnish = move |shard: &mut Shard| -> Result<_, DaemonError> {
+        build_shard(&plan, number, shard)?;
         let nbd = Nbd::install(shard, NbdOptions::default());
-        if let Some(notices) = Notices::of(&built) {
+        if let Some(notices) = Notices::of(&shard.devices) {
             shard.spawn(Box::new(notices));
         }
-        let exports = plan.exports.iter().filter_map(|export| {
-            let device = built.find(&export.device)?.device;
-            let limits = shard.stack.limits(device);
-            // Several connections of one client may change the order of their writes, which zones do not forgive.
-            let made = Export::new(export.name.as_str(), device, limits)
-                .with_description(export.description.clone().unwrap_or_default())
-                .with_read_only(export.read_only || limits.read_only)
-                .with_multi_conn(limits.zoned.is_none());
-            Some(made)
-        });
-        let exports = exports.collect();
-        Ok((built, nbd, exports))
+        let routes: Vec<Route> = plan.exports.iter().filter_map(|export| open_export(shard, export, &nbd)).collect();
+        Ok((nbd, routes))
     };
-    let (thread, (built, nbd, exports)) = ShardThread::start(&format!("shard{number}"), furnish)?;
+    let (thread, (nbd, routes)) = ShardThread::start(&format!("shard{number}"), furnish)?;
     let mailbox = thread.mailbox().clone();
-    Ok((thread, ShardInfo { mailbox, built, nbd, exports }))
+    Ok((thread, ShardInfo { mailbox, nbd }, routes))
 }
 
-/// Starts the listeners. The first shard accepts; a connection moves to the shard of its export.
-fn serve(plan: &Plan, shards: &[ShardInfo]) -> Result<Vec<Address>, DaemonError> {
+/// An export of a device of `shard`, which stays in use until [`close_export`]; `None` if there is no such device.
+pub(crate) fn open_export(shard: &mut Shard, plan: &ExportPlan, home: &Nbd) -> Option<Route> {
+    let device = shard.devices.open(&plan.device)?;
+    let limits = shard.stack.limits(device);
+    // Several connections of one client may change the order of their writes, which zones do not forgive.
+    let export = Export::new(plan.name.as_str(), device, limits)
+        .with_description(plan.description.clone().unwrap_or_default())
+        .with_read_only(plan.read_only)
+        .with_multi_conn(limits.zoned.is_none());
+    Some(Route { export, home: home.clone() })
+}
+
+/// Takes [`open_export`] back.
+pub(crate) fn close_export(shard: &mut Shard, route: &Route) {
+    shard.devices.mapper.close(route.export.device);
+}
+
+/// Starts the listeners, for the exports in the order of the stack file. The first shard accepts; a connection moves to the
+/// shard of its export.
+fn serve(plan: &Plan, shards: &[ShardInfo], mut routes: Vec<Route>) -> Result<(Directory, Vec<Address>), DaemonError> {
+    routes.sort_by_key(|route| plan.exports.iter().position(|export| export.name == route.export.name));
+    let directory = Directory::new(routes).map_err(DaemonError::Nbd)?;
     let wanted = [plan.listen.unix.clone().map(Address::Unix), plan.listen.tcp.map(Address::Tcp)];
     let mut addresses = Vec::new();
     for address in wanted.into_iter().flatten() {
         let listener = Listener::bind(&address).map_err(DaemonError::Listen)?;
         addresses.push(listener.address().clone());
-        shards[0].nbd.listen(listener, routes(plan, shards)).map_err(DaemonError::Nbd)?;
+        shards[0].nbd.listen(listener, &directory).map_err(DaemonError::Nbd)?;
     }
-    Ok(addresses)
-}
-
-/// The exports in the order of the stack file.
-fn routes(plan: &Plan, shards: &[ShardInfo]) -> Vec<Route> {
-    let find = |name: &str| {
-        shards.iter().find_map(|shard| {
-            let export = shard.exports.iter().find(|export| export.name == name)?;
-            Some(Route { export: export.clone(), home: shard.nbd.clone() })
-        })
-    };
-    plan.exports.iter().filter_map(|export| find(&export.name)).collect()
+    Ok((directory, addresses))
 }
 
 /// Why a stack does not run.

@@ -3,6 +3,7 @@
 //! - [`config`]: the stack file, checked, as one plan.
 //! - [`shard`]: one thread, one stack, one ring: wait, deliver, turn, pump.
 //! - [`serve`]: sockets and the sessions behind them.
+//! - [`devices`]: the devices of a shard by name, and mapped devices that change while they are used.
 //! - [`mailbox`]: how other threads ask a shard for something.
 //! - [`patience`]: with what a killed process has not let go of yet.
 //! - [`disk`]: real disks as devices of a stack.
@@ -19,6 +20,7 @@ pub mod cli;
 pub mod config;
 pub mod control;
 pub mod daemon;
+pub mod devices;
 pub mod disk;
 pub mod mailbox;
 pub mod notices;

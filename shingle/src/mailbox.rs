@@ -16,7 +16,7 @@ pub type Message = Box<dyn FnOnce(&mut Shard) + Send>;
 
 /// Most messages that wait in one mailbox.
 const MOST_MESSAGES: usize = 256;
-/// How long [`Mailbox::ask`] waits for its answer.
+/// How long [`Mailbox::ask`] waits for an answer that is overdue.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The sending end. Any number of threads may have one.
@@ -64,9 +64,18 @@ impl Mailbox {
         &self,
         question: impl FnOnce(&mut Shard, Reply<R>) + Send + 'static,
     ) -> Result<R, MailboxError> {
+        self.ask_slowly(Duration::ZERO, question)
+    }
+
+    /// The same for a question whose answer may take `time` by itself.
+    pub fn ask_slowly<R: Send + 'static>(
+        &self,
+        time: Duration,
+        question: impl FnOnce(&mut Shard, Reply<R>) + Send + 'static,
+    ) -> Result<R, MailboxError> {
         let (sender, answer) = mpsc::sync_channel(1);
         self.post(move |shard| question(shard, Reply(sender)))?;
-        answer.recv_timeout(PATIENCE).map_err(|error| match error {
+        answer.recv_timeout(time + PATIENCE).map_err(|error| match error {
             RecvTimeoutError::Timeout => MailboxError::NoAnswer,
             RecvTimeoutError::Disconnected => MailboxError::Stopped,
         })

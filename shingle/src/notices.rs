@@ -5,7 +5,7 @@ use shingle_core::block::{DeviceId, Stack};
 use shingle_core::time::{Duration, Instant};
 use shingle_sys::Completion;
 
-use crate::config::Built;
+use crate::devices::Devices;
 use crate::disk::zoned_dir::ZonedDir;
 use crate::shard::{Pump, Source, SourceCx};
 
@@ -20,11 +20,11 @@ pub struct Notices {
 }
 
 impl Notices {
-    /// For the disks of `built`; `None` if none of them ever has anything to say.
+    /// For the disks of a shard; `None` if none of them ever has anything to say.
     #[must_use]
-    pub fn of(built: &Built) -> Option<Self> {
-        let talkative = built.named.iter().filter(|named| named.kind == "zoned-dir");
-        let disks: Vec<_> = talkative.map(|named| (named.name.clone(), named.leaf)).collect();
+    pub fn of(devices: &Devices) -> Option<Self> {
+        let talkative = devices.list().into_iter().filter(|named| named.kind == "zoned-dir");
+        let disks: Vec<_> = talkative.map(|named| (named.name, named.leaf)).collect();
         (!disks.is_empty()).then_some(Self { disks, due: Instant::ZERO, stopping: false })
     }
 

@@ -1,8 +1,8 @@
 //! One thread, one stack, one ring: wait, deliver, turn, pump.
 //!
 //! ```text
-//!  ┌─> ring.wait(next deadline) ──> deliver ──> stack.turn(now) ──> sources pump ─┐
-//!  └──────────────────────────────────────────────────────────────────────────────┘
+//!  ┌─> ring.wait(next deadline) ──> deliver ──> stack.turn(now) ──> changes go on ──> sources pump ─┐
+//!  └────────────────────────────────────────────────────────────────────────────────────────────────┘
 //! ```
 //!
 //! Completions of the ring go by their token: to a device of the stack as an `Event`, or to a [`Source`], which is
@@ -23,6 +23,7 @@ use shingle_core::time::{Duration, Instant};
 use shingle_sys::{Completion, Fd, Request, RingError, RingHandle, Token};
 use slab::Slab;
 
+use crate::devices::Devices;
 use crate::mailbox::{self, Inbox, Mailbox, MailboxError};
 
 /// Something on a shard's thread that waits for the kernel and talks to the stack.
@@ -159,6 +160,8 @@ type Then = Box<dyn FnOnce(&mut Shard, Box<Bio>, Status)>;
 pub struct Shard {
     /// The devices.
     pub stack: Stack,
+    /// Their names, and how mapped ones change.
+    pub devices: Devices,
     ring: RingHandle,
     sources: Slab<SourceSlot>,
     generations: u32,
@@ -215,6 +218,7 @@ impl Shard {
         let port = stack.open_port();
         let shard = Self {
             stack,
+            devices: Devices::default(),
             ring,
             sources: Slab::new(),
             generations: 0,
@@ -287,6 +291,7 @@ impl Shard {
         }
         self.stage = Stage::Draining { give_up: self.now + GRACE };
         self.again = true;
+        self.devices.let_in(&mut self.stack);
         let indices: Vec<usize> = self.sources.iter().map(|(index, _)| index).collect();
         for index in indices {
             self.with_source(index, |source, cx| source.stop(cx));
@@ -338,6 +343,7 @@ impl Shard {
         self.read_mail();
         self.now = Instant(u64::try_from(self.origin.elapsed().as_nanos()).unwrap_or(u64::MAX));
         self.next = self.stack.turn(self.now);
+        self.advance_devices();
         self.again = self.pump();
         self.ports.drain(&mut self.stack);
         self.again |= self.run_thens();
@@ -354,7 +360,7 @@ impl Shard {
             Stage::Draining { give_up } | Stage::Flushing { give_up } => Some(give_up),
             Stage::Running | Stage::Stopped => None,
         };
-        let next = [self.next, self.alarm, stop].into_iter().flatten().min();
+        let next = [self.next, self.alarm, stop, self.devices.next_deadline()].into_iter().flatten().min();
         next.map(|next| next.since(self.now))
     }
 
@@ -485,8 +491,11 @@ impl Shard {
 
     fn flush_all(&mut self) {
         self.stage = Stage::Flushing { give_up: self.now + GRACE };
-        for index in 0..self.stack.devices() {
-            let device = DeviceId(index as u16);
+        // Nothing gets past a door that could not be opened.
+        let open = |device: &DeviceId| !self.stack.is_suspended(*device);
+        let devices: Vec<DeviceId> =
+            (0..self.stack.devices()).map(|index| DeviceId(index as u16)).filter(open).collect();
+        for device in devices {
             let flush = Bio::new(Op::Flush, Sector::ZERO, 0, Payload::None);
             self.submit(device, flush, move |shard, _, status| {
                 if !status.is_ok() {

@@ -416,9 +416,9 @@ fn measure_shard(
 ) -> Result<Vec<Outcome>, CliError> {
     let failed = |error: &dyn std::fmt::Display| CliError::Failed(error.to_string());
     let mut shard = Shard::new().map_err(|error| failed(&error))?;
-    let built = build_shard(plan, number, &mut shard)?;
+    build_shard(plan, number, &mut shard)?;
     let devices: Vec<(String, DeviceId)> =
-        names.iter().filter_map(|name| Some((name.clone(), built.find(name)?.device))).collect();
+        names.iter().filter_map(|name| Some((name.clone(), shard.devices.find(name)?.device))).collect();
     let mut host = Sharded::new(shard);
     let outcomes = measure(&mut host, &devices, options, number * 1000, progress)?;
     host.shard.stop();

@@ -102,7 +102,8 @@ fn wait(daemon: &Daemon, signals: &mpsc::Receiver<i32>) -> Result<(), CliError> 
 fn ready_notice(daemon: &Daemon) -> String {
     let census = daemon.census();
     let mut notice = String::new();
-    for export in census.shards.iter().flat_map(|shard| &shard.exports) {
+    for route in census.exports.routes() {
+        let export = route.export;
         let access = if export.read_only { ", read-only" } else { "" };
         notice += &format!("export {}: {}{access}\n", export.name, format_bytes(export.size()));
     }

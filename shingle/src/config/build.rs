@@ -5,86 +5,44 @@ use std::collections::BTreeMap;
 use shingle_core::block::{BlockDevice, DeviceId, Stack};
 use shingle_core::device::null::NullDevice;
 use shingle_core::plug::{PlugOptions, WritePolicy, ZonePlug};
-use shingle_core::target::add_table;
+use shingle_core::time::Instant;
 
 use super::error::{ConfigError, Diagnostic};
 use super::plan::{DevicePlan, DiskKind, DiskPlan, Plan};
+use crate::devices::{Devices, Named};
 use crate::disk::zoned_dir::ErrorKind;
 use crate::disk::{file, zoned_dir};
 use crate::shard::Shard;
 
-/// A device of a stack that has a name.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Named {
-    /// Its name.
-    pub name: String,
-    /// `null`, `file`, `zoned-dir` or `table`.
-    pub kind: &'static str,
-    /// Where its bios go.
-    pub device: DeviceId,
-    /// The disk below its plug; for a table the same as `device`.
-    pub leaf: DeviceId,
-    /// Its plug, if it is a zoned disk.
-    pub plug: Option<DeviceId>,
-}
-
-/// What a shard's stack consists of, in the order in which it was built.
-#[derive(Clone, Debug, Default)]
-pub struct Built {
-    /// Disks, then tables.
-    pub named: Vec<Named>,
-}
-
-impl Built {
-    /// The device called `name`.
-    #[must_use]
-    pub fn find(&self, name: &str) -> Option<&Named> {
-        self.named.iter().find(|named| named.name == name)
-    }
-}
-
-/// Builds shard number `shard` of `plan` in `home`.
-pub fn build_shard(plan: &Plan, number: u32, home: &mut Shard) -> Result<Built, ConfigError> {
-    let mut built = Built::default();
+/// Builds shard number `shard` of `plan` in `home`: disks, then the mapped devices above them.
+pub fn build_shard(plan: &Plan, number: u32, home: &mut Shard) -> Result<(), ConfigError> {
     let mut errors = Vec::new();
     for disk in plan.disks.iter().filter(|disk| disk.shard == number) {
-        let added = open_leaf(disk, home).and_then(|leaf| add_disk(disk, leaf, &mut home.stack));
-        match added {
-            Ok(named) => built.named.push(named),
-            Err(error) => errors.push(*error),
-        }
+        let added = open_leaf(disk, home).and_then(|leaf| add_disk(disk, leaf, (&mut home.devices, &mut home.stack)));
+        errors.extend(added.err());
     }
     if errors.is_empty() {
         for device in plan.devices.iter().filter(|device| device.shard == number) {
-            match add_device(plan, device, &built.named, &mut home.stack) {
-                Ok(named) => built.named.push(named),
-                Err(error) => errors.push(*error),
-            }
+            errors.extend(add_device(plan, device, (&mut home.devices, &mut home.stack)).err());
         }
     }
-    if errors.is_empty() { Ok(built) } else { Err(plan.fail(errors)) }
+    if errors.is_empty() { Ok(()) } else { Err(plan.fail(errors.into_iter().map(|error| *error).collect())) }
 }
 
 /// Builds what is made of memory, to find the mistakes that only limits show, and throws it away.
 pub(super) fn rehearse(plan: &Plan, errors: &mut Vec<Diagnostic>) {
-    let mut stacks: BTreeMap<u32, (Stack, Vec<Named>)> = BTreeMap::new();
+    let mut stacks: BTreeMap<u32, (Devices, Stack)> = BTreeMap::new();
     for disk in &plan.disks {
         let DiskKind::Null(config) = &disk.kind else { continue };
-        let (stack, named) = stacks.entry(disk.shard).or_default();
-        let added = null(disk, config).and_then(|leaf| add_disk(disk, leaf, stack));
-        match added {
-            Ok(disk) => named.push(disk),
-            Err(error) => errors.push(*error),
-        }
+        let (devices, stack) = stacks.entry(disk.shard).or_default();
+        let added = null(disk, config).and_then(|leaf| add_disk(disk, leaf, (devices, stack)));
+        errors.extend(added.err().map(|error| *error));
     }
     for device in &plan.devices {
-        let (stack, named) = stacks.entry(device.shard).or_default();
+        let (devices, stack) = stacks.entry(device.shard).or_default();
         // What lies on a disk that is not made of memory can only be tried on the disk itself.
-        if device.needs().all(|name| named.iter().any(|known| known.name == name)) {
-            match add_device(plan, device, named, stack) {
-                Ok(device) => named.push(device),
-                Err(error) => errors.push(*error),
-            }
+        if device.needs().all(|name| devices.find(name).is_some()) {
+            errors.extend(add_device(plan, device, (devices, stack)).err().map(|error| *error));
         }
     }
 }
@@ -130,7 +88,11 @@ fn null(
 }
 
 /// Puts a disk into the stack, with a plug above it if it is zoned.
-fn add_disk(disk: &DiskPlan, leaf: Box<dyn BlockDevice>, stack: &mut Stack) -> Result<Named, Box<Diagnostic>> {
+fn add_disk(
+    disk: &DiskPlan,
+    leaf: Box<dyn BlockDevice>,
+    (devices, stack): (&mut Devices, &mut Stack),
+) -> Result<(), Box<Diagnostic>> {
     let fail = |error: &dyn std::fmt::Display| {
         let title = format!("disk `{}` cannot be used", disk.name);
         Box::new(Diagnostic::at(disk.place.clone(), title).label(error.to_string()))
@@ -143,7 +105,8 @@ fn add_disk(disk: &DiskPlan, leaf: Box<dyn BlockDevice>, stack: &mut Stack) -> R
         DiskKind::File { .. } => "file",
         DiskKind::ZonedDir { .. } => "zoned-dir",
     };
-    Ok(Named { name: disk.name.clone(), kind, device: plug.unwrap_or(leaf), leaf, plug })
+    devices.add_disk(Named { name: disk.name.clone(), kind, device: plug.unwrap_or(leaf), leaf, plug });
+    Ok(())
 }
 
 /// A plug over `leaf`, if that is zoned.
@@ -155,11 +118,12 @@ pub(crate) fn add_plug(stack: &mut Stack, leaf: DeviceId, options: PlugOptions) 
     stack.add(Box::new(plug)).map(Some).map_err(|error| error.to_string())
 }
 
-fn add_device(plan: &Plan, device: &DevicePlan, named: &[Named], stack: &mut Stack) -> Result<Named, Box<Diagnostic>> {
-    let resolve = |name: &str| {
-        let found = named.iter().find(|named| named.name == name);
-        found.map(|named| named.device).ok_or_else(|| named.iter().map(|named| named.name.clone()).collect())
-    };
-    let id = add_table(stack, &device.lines, &resolve).map_err(|error| Box::new(device.blame(&plan.source, &error)))?;
-    Ok(Named { name: device.name.clone(), kind: "table", device: id, leaf: id, plug: None })
+/// Makes a mapped device with its first table.
+fn add_device(
+    plan: &Plan,
+    device: &DevicePlan,
+    (devices, stack): (&mut Devices, &mut Stack),
+) -> Result<(), Box<Diagnostic>> {
+    let made = devices.make((&device.name, ""), device.lines.clone(), false, (stack, Instant::ZERO));
+    made.map_err(|error| Box::new(device.blame(&plan.source, &error)))
 }

@@ -19,11 +19,11 @@ mod spec;
 mod text;
 
 pub(crate) use build::add_plug;
-pub use build::{Built, Named, build_shard};
+pub use build::build_shard;
 pub use elevator::ElevatorSpec;
 pub use error::{ConfigError, Diagnostic, Source};
 pub(crate) use fields::{At, Fields};
 pub use null::{NullSpec, null_from_words};
 pub use plan::{DevicePlan, DiskKind, DiskPlan, ExportPlan, ListenPlan, Plan};
 pub use size::{format_bytes, parse_duration, parse_size};
-pub(crate) use text::nearest;
+pub(crate) use text::{nearest, word_in_string};

@@ -6,6 +6,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use shingle_core::device::null::NullConfig;
+use shingle_core::mapper::MapperError;
 use shingle_core::plug::{PlugOptions, WritePolicy};
 use shingle_core::target::{TableError, TableLine, parse_table};
 
@@ -170,10 +171,16 @@ impl DevicePlan {
         needs(&self.lines)
     }
 
-    /// A mistake in the table, where it is written.
+    /// Why it cannot be made, at the place in the table that is to blame.
     #[must_use]
-    pub fn blame(&self, source: &Source, error: &TableError) -> Diagnostic {
-        blame_table(source, &self.name, &self.table, error)
+    pub fn blame(&self, source: &Source, error: &MapperError) -> Diagnostic {
+        match &error.table {
+            Some(table) => blame_table(source, &self.name, &self.table, table),
+            None => {
+                let title = format!("device `{}` cannot be made", self.name);
+                Diagnostic::at(self.table.span.clone(), title).label(error.message.clone())
+            }
+        }
     }
 }
 

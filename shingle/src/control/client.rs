@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
+use shingle_core::target::TableError;
 
 use super::{ControlError, ErrorKind, VERSION};
 
@@ -67,5 +68,12 @@ fn from_json(error: &Value) -> ControlError {
     let text = |key: &str| error.get(key).and_then(Value::as_str).unwrap_or("unknown");
     let errno = error.get("errno").and_then(Value::as_i64).and_then(|n| i32::try_from(n).ok());
     let refusal = errno.zip(error.get("sector").and_then(Value::as_u64));
-    ControlError { kind: ErrorKind::from_name(text("kind")), message: text("message").to_owned(), refusal }
+    let table = error.get("table").and_then(table_error);
+    ControlError { kind: ErrorKind::from_name(text("kind")), message: text("message").to_owned(), refusal, table }
+}
+
+fn table_error(error: &Value) -> Option<TableError> {
+    let number = |key: &str| error.get(key).and_then(Value::as_u64).and_then(|n| usize::try_from(n).ok());
+    let message = error.get("message")?.as_str()?.to_owned();
+    Some(TableError { line: number("line")?, word: number("word"), message })
 }

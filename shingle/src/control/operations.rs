@@ -1,7 +1,5 @@
 //! What each request does.
 
-use std::collections::BTreeMap;
-use std::fmt::Write;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
@@ -12,12 +10,15 @@ use shingle_core::sector::Sector;
 use shingle_core::time::Duration as Span;
 use shingle_core::zone::Zone;
 
+use super::fields::{Fields, bad};
 use super::tracing::{Recorder, Recording};
 use super::zones::{ZoneAction, ZoneRange, zone_to_json};
-use super::{ControlError, ErrorKind, MOST_ZONES, VERSION};
-use crate::config::Named;
+use super::{ControlError, ErrorKind, MOST_ZONES, VERSION, exports, mapped};
+use crate::config::nearest;
 use crate::daemon::{Census, ShardInfo};
+use crate::devices::Named;
 use crate::mailbox::{MailboxError, Reply};
+use crate::serve::nbd::Route;
 use crate::shard::Shard;
 
 /// How long a device may take to become idle for a policy change.
@@ -31,6 +32,8 @@ const STUCK: Span = Span::from_millis(1000);
 pub struct Operations {
     /// One policy change at a time: two could open each other's doors.
     switching: Mutex<()>,
+    /// One new name at a time: names are unique over all shards.
+    naming: Mutex<()>,
     recorder: Recorder,
 }
 
@@ -38,39 +41,6 @@ pub struct Operations {
 #[derive(Default)]
 pub struct Session {
     recording: Option<Recording>,
-}
-
-/// The fields of a request, taken one by one; what is left over is a mistake.
-struct Fields(Map<String, Value>);
-
-impl Fields {
-    fn text(&mut self, key: &str) -> Result<Option<String>, ControlError> {
-        match self.0.shift_remove(key) {
-            None => Ok(None),
-            Some(Value::String(text)) => Ok(Some(text)),
-            Some(other) => Err(bad(format!("`{key}` is {other}: write a string"))),
-        }
-    }
-
-    fn number(&mut self, key: &str) -> Result<Option<u64>, ControlError> {
-        match self.0.shift_remove(key) {
-            None | Some(Value::Null) => Ok(None),
-            Some(value) => {
-                value.as_u64().map(Some).ok_or_else(|| bad(format!("`{key}` is {value}: write a number from 0 up")))
-            }
-        }
-    }
-
-    fn finish(self) -> Result<(), ControlError> {
-        match self.0.keys().next() {
-            None => Ok(()),
-            Some(key) => Err(bad(format!("this operation has no field `{key}`: see docs/control-protocol.md"))),
-        }
-    }
-}
-
-fn bad(message: String) -> ControlError {
-    ControlError::new(ErrorKind::BadRequest, message)
 }
 
 fn no_recording() -> ControlError {
@@ -86,7 +56,7 @@ impl From<MailboxError> for ControlError {
 impl Operations {
     /// Ready for requests.
     pub fn new() -> Self {
-        Self { switching: Mutex::new(()), recorder: Recorder::default() }
+        Self { switching: Mutex::new(()), naming: Mutex::new(()), recorder: Recorder::default() }
     }
 
     /// The response to one line of a connection.
@@ -94,7 +64,7 @@ impl Operations {
         let (id, result) = match serde_json::from_slice::<Value>(line) {
             Ok(Value::Object(mut object)) => {
                 let id = object.shift_remove("id").unwrap_or(Value::Null);
-                (id, self.run(census, session, Fields(object)))
+                (id, self.run(census, session, Fields::new(object)))
             }
             Ok(_) => (Value::Null, Err(bad("a request is a JSON object".into()))),
             Err(error) => (Value::Null, Err(bad(format!("this is not JSON: {error}")))),
@@ -115,6 +85,9 @@ impl Operations {
             }
         }
         let op = fields.text("op")?.ok_or_else(|| bad("the request has no `op`".into()))?;
+        if let Some(verb) = op.strip_prefix("dm.") {
+            return mapped::run(verb, census, fields, &self.naming);
+        }
         let action = op.strip_prefix("zones.").and_then(|name| ZoneAction::ALL.into_iter().find(|a| a.name() == name));
         match (op.as_str(), action) {
             ("status", _) => {
@@ -125,24 +98,24 @@ impl Operations {
                 let device = device(census, &mut fields)?;
                 let (start, count) = (fields.number("start")?.unwrap_or(0), fields.number("count")?.unwrap_or(0));
                 fields.finish()?;
-                zones_report(device, start, count)
+                zones_report(&device, start, count)
             }
             (_, Some(action)) => {
                 let device = device(census, &mut fields)?;
                 let (start, length) = (fields.number("start")?.unwrap_or(0), fields.number("length")?);
                 fields.finish()?;
-                zones_apply(device, action, start, length)
+                zones_apply(&device, action, start, length)
             }
             ("plugs", _) => {
                 let device = device(census, &mut fields)?;
                 fields.finish()?;
-                plugs(device)
+                plugs(&device)
             }
             ("policy", _) => {
                 let device = device(census, &mut fields)?;
                 let wanted = fields.text("policy")?;
                 fields.finish()?;
-                self.policy(device, wanted.as_deref())
+                self.policy(&device, wanted.as_deref())
             }
             ("trace.start", _) => {
                 let device = fields.text("device")?;
@@ -161,15 +134,17 @@ impl Operations {
                 fields.finish()?;
                 session.recording.take().ok_or_else(no_recording).map(|_| json!({}))
             }
+            ("export.add", _) => exports::add(census, fields),
+            ("export.remove", _) => exports::remove(census, fields),
             _ => {
                 let known = "status, zones.report, zones.reset, zones.open, zones.close, zones.finish, plugs, policy, \
-                             trace.start, trace.read, trace.stop";
+                             trace.start, trace.read, trace.stop, export.add, export.remove, and dm. followed by a verb";
                 Err(ControlError::new(ErrorKind::UnknownOp, format!("unknown operation `{op}`; known are: {known}")))
             }
         }
     }
 
-    fn policy(&self, (shard, named): Device<'_>, wanted: Option<&str>) -> Result<Value, ControlError> {
+    fn policy(&self, (shard, named): &Device<'_>, wanted: Option<&str>) -> Result<Value, ControlError> {
         let plug = plug_of(named)?;
         let current = shard.mailbox.ask(move |shard| shard.stack.device::<ZonePlug>(plug).map(ZonePlug::policy))?;
         let before = current.unwrap_or_default();
@@ -213,14 +188,23 @@ fn switch(shard: &ShardInfo, plug: shingle_core::block::DeviceId, wanted: WriteP
     }
 }
 
-type Device<'a> = (&'a ShardInfo, &'a Named);
+type Device<'a> = (&'a ShardInfo, Named);
 
 fn device<'a>(census: &'a Census, fields: &mut Fields) -> Result<Device<'a>, ControlError> {
     let name = fields.text("device")?.ok_or_else(|| bad("the request has no `device`".into()))?;
-    census.find(&name).ok_or_else(|| {
-        let message = format!("there is no device `{name}`; there are: {}", census.names().join(", "));
-        ControlError::new(ErrorKind::UnknownDevice, message)
-    })
+    match census.find(&name)? {
+        Some(device) => Ok(device),
+        None => Err(unknown_device(census, &name)?),
+    }
+}
+
+/// The error that says so.
+pub(super) fn unknown_device(census: &Census, name: &str) -> Result<ControlError, MailboxError> {
+    let names = census.names()?;
+    let hint =
+        nearest(name, names.iter().map(String::as_str)).map_or(String::new(), |n| format!("did you mean `{n}`? "));
+    let message = format!("there is no device `{name}`; {hint}there are: {}", names.join(", "));
+    Ok(ControlError::new(ErrorKind::UnknownDevice, message))
 }
 
 fn plug_of(named: &Named) -> Result<shingle_core::block::DeviceId, ControlError> {
@@ -235,7 +219,7 @@ fn not_zoned(named: &Named) -> ControlError {
 }
 
 /// Size and zone size of a zoned device.
-fn shape((shard, named): Device<'_>) -> Result<(u64, u64), ControlError> {
+fn shape((shard, named): &Device<'_>) -> Result<(u64, u64), ControlError> {
     let id = named.device;
     let shape = shard.mailbox.ask(move |shard| {
         let limits = shard.stack.limits(id);
@@ -244,7 +228,7 @@ fn shape((shard, named): Device<'_>) -> Result<(u64, u64), ControlError> {
     shape.ok_or_else(|| not_zoned(named))
 }
 
-fn zones_report(device: Device<'_>, start: u64, count: u64) -> Result<Value, ControlError> {
+fn zones_report(device: &Device<'_>, start: u64, count: u64) -> Result<Value, ControlError> {
     let (shard, named) = device;
     let (capacity, _) = shape(device)?;
     if start >= capacity {
@@ -271,10 +255,15 @@ fn zones_report(device: Device<'_>, start: u64, count: u64) -> Result<Value, Con
 
 fn refused(named: &Named, op: Op, status: Status, sector: u64) -> ControlError {
     let message = format!("{} of `{}` at sector {sector} failed: {status}", op.name(), named.name);
-    ControlError { kind: ErrorKind::Io, message, refusal: Some((status.errno(), sector)) }
+    ControlError { refusal: Some((status.errno(), sector)), ..ControlError::new(ErrorKind::Io, message) }
 }
 
-fn zones_apply(device: Device<'_>, action: ZoneAction, start: u64, length: Option<u64>) -> Result<Value, ControlError> {
+fn zones_apply(
+    device: &Device<'_>,
+    action: ZoneAction,
+    start: u64,
+    length: Option<u64>,
+) -> Result<Value, ControlError> {
     let (shard, named) = device;
     let (capacity, zone_sectors) = shape(device)?;
     let range = ZoneRange::new(start, length, capacity, zone_sectors)
@@ -325,7 +314,7 @@ fn run_batch(shard: &ShardInfo, named: &Named, op: Op, sectors: Vec<u64>) -> Res
     failed.map_or(Ok(()), |(sector, status)| Err(refused(named, op, status, sector)))
 }
 
-fn plugs((shard, named): Device<'_>) -> Result<Value, ControlError> {
+fn plugs((shard, named): &Device<'_>) -> Result<Value, ControlError> {
     let plug = plug_of(named)?;
     let dump = shard.mailbox.ask(move |shard| {
         let plug = shard.stack.device::<ZonePlug>(plug)?;
@@ -350,43 +339,43 @@ fn plugs((shard, named): Device<'_>) -> Result<Value, ControlError> {
 }
 
 fn status(census: &Census) -> Result<Value, ControlError> {
-    let mut devices: BTreeMap<usize, Value> = BTreeMap::new();
-    let (mut stuck, mut connections) = (Vec::new(), Vec::new());
-    let order: Vec<&str> =
-        census.plan.disks.iter().map(|d| &*d.name).chain(census.plan.devices.iter().map(|d| &*d.name)).collect();
+    let (mut devices, mut stuck, mut connections, mut names) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let (disks, tables) = (census.plan.disks.iter().map(|d| &*d.name), census.plan.devices.iter().map(|d| &*d.name));
+    let order: Vec<&str> = disks.chain(tables).collect();
     for (number, shard) in census.shards.iter().enumerate() {
         connections.push(shard.nbd.connections());
-        let built = shard.built.clone();
-        let (described, late) =
-            shard.mailbox.ask(move |shard| (describe_all(shard, &built.named), stuck_in(shard, &built.named)))?;
-        for (named, mut value) in shard.built.named.iter().zip(described) {
+        let (named, described, late) = shard.mailbox.ask(move |shard| {
+            let named = shard.devices.list();
+            let described = describe_all(shard, &named);
+            (named, described, stuck_in(shard))
+        })?;
+        for (named, mut value) in named.iter().zip(described) {
             value["shard"] = json!(number);
             value["path"] = json!(census.path_of(&named.name));
-            let place = order.iter().position(|name| *name == named.name).unwrap_or(order.len());
-            devices.insert(place, value);
+            devices.push(value);
         }
         stuck.extend(late.into_iter().map(|mut bio| {
             bio["shard"] = json!(number);
             bio
         }));
+        names.push(named);
     }
-    let exports: Vec<Value> = census
-        .shards
-        .iter()
-        .flat_map(|shard| shard.exports.iter().map(move |export| (shard, export)))
-        .map(|(shard, export)| {
-            let device = shard.built.named.iter().find(|named| named.device == export.device);
-            let device = device.map(|named| named.name.as_str());
-            json!({"name": export.name, "device": device, "bytes": export.size(), "read_only": export.read_only})
-        })
-        .collect();
+    // What was made at run time comes behind what the stack file has.
+    devices.sort_by_key(|device| order.iter().position(|name| device["name"] == *name).unwrap_or(order.len()));
+    let exports = census.exports.routes().into_iter().map(|Route { export, home }| {
+        let shard = census.shards.iter().position(|shard| shard.nbd.is(&home)).unwrap_or(0);
+        let device = names[shard].iter().find(|named| named.device == export.device);
+        let device = device.map(|named| named.name.as_str());
+        json!({"name": export.name, "device": device, "bytes": export.size(), "read_only": export.read_only})
+    });
+    let exports: Vec<Value> = exports.collect();
     Ok(json!({
         "version": env!("CARGO_PKG_VERSION"),
         "pid": std::process::id(),
         "uptime_s": census.started.elapsed().as_secs(),
         "shards": census.shards.len(),
         "listen": census.addresses.iter().map(ToString::to_string).collect::<Vec<_>>(),
-        "devices": devices.into_values().collect::<Vec<_>>(),
+        "devices": devices,
         "exports": exports,
         "connections": connections,
         "stuck": stuck,
@@ -443,20 +432,14 @@ fn describe(shard: &Shard, named: &Named) -> Value {
     value
 }
 
-fn stuck_in(shard: &Shard, named: &[Named]) -> Vec<Value> {
-    let name_of = |id| {
-        let mut name = String::new();
-        match named.iter().find(|named| named.device == id || named.leaf == id) {
-            Some(named) => name.clone_from(&named.name),
-            None => {
-                let _ = write!(name, "device {}", id.0);
-            }
-        }
-        name
-    };
+fn stuck_in(shard: &Shard) -> Vec<Value> {
     let bios = shard.stuck(STUCK).into_iter().take(64);
-    bios.map(
-        |stuck| json!({"device": name_of(stuck.device), "age_ms": stuck.age.as_nanos() / 1_000_000, "bio": stuck.bio}),
-    )
+    bios.map(|stuck| {
+        json!({
+            "device": shard.devices.label(stuck.device),
+            "age_ms": stuck.age.as_nanos() / 1_000_000,
+            "bio": stuck.bio,
+        })
+    })
     .collect()
 }

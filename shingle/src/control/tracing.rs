@@ -9,7 +9,6 @@ use shingle_core::block::{DeviceId, Trace, TraceEvent};
 use shingle_core::time::Instant as At;
 
 use super::{ControlError, ErrorKind};
-use crate::config::Built;
 use crate::daemon::Census;
 use crate::mailbox::Mailbox;
 use crate::shard::Shard;
@@ -82,30 +81,14 @@ fn find(devices: &[RecordedDevice], name: &str) -> Result<usize, ControlError> {
 fn list_devices(census: &Census) -> Result<Vec<RecordedDevice>, ControlError> {
     let mut devices = Vec::new();
     for (number, shard) in census.shards.iter().enumerate() {
-        let built = shard.built.clone();
         let list = move |shard: &mut Shard| -> Vec<RecordedDevice> {
             let ids = (0..shard.stack.devices()).map(|id| DeviceId(id as u16));
-            ids.map(|id| RecordedDevice::new(layer_name(&built, id), number as u16, false, shard.stack.limits(id)))
+            ids.map(|id| RecordedDevice::new(shard.devices.label(id), number as u16, false, shard.stack.limits(id)))
                 .collect()
         };
         devices.extend(shard.mailbox.ask(list)?);
     }
     Ok(devices)
-}
-
-/// The name of a layer. What lies inside of a named one is named after it.
-fn layer_name(built: &Built, id: DeviceId) -> String {
-    if let Some(named) = built.named.iter().find(|named| named.device == id) {
-        return named.name.clone();
-    }
-    if let Some(named) = built.named.iter().find(|named| named.leaf == id) {
-        return format!("{}/disk", named.name);
-    }
-    // A table's lines are built before the table.
-    let above = built.named.iter().filter(|named| named.device > id).min_by_key(|named| named.device);
-    let below = built.named.iter().map(|named| named.device).filter(|device| *device < id).max();
-    let line = id.0 - below.map_or(0, |device| device.0 + 1);
-    above.map_or_else(|| format!("#{}", id.0), |named| format!("{}/{line}", named.name))
 }
 
 impl Recording {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use shingle::serve::listen::{Address, Listener};
-use shingle::serve::nbd::{Nbd, NbdOptions, Route};
+use shingle::serve::nbd::{Directory, Nbd, NbdOptions, Route};
 use shingle::shard::{Shard, ShardError, ShardThread};
 use shingle_core::device::null::{NullConfig, NullDevice, NullZones};
 use shingle_core::frontend::nbd::Export;
@@ -108,7 +108,8 @@ impl Server {
         let listener = Listener::bind(address).unwrap_or_else(|error| panic!("{error}"));
         let bound = listener.address().clone();
         let routes = self.exports.iter().cloned().map(|(export, home)| Route { export, home }).collect();
-        self.homes[0].listen(listener, routes).unwrap_or_else(|error| panic!("{error}"));
+        let directory = Directory::new(routes).unwrap_or_else(|error| panic!("{error}"));
+        self.homes[0].listen(listener, &directory).unwrap_or_else(|error| panic!("{error}"));
         bound
     }
 

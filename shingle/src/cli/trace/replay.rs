@@ -184,8 +184,9 @@ fn on_stack(
         return Err(CliError::Usage(format!("{} has no device `{name}`: it has {}", path.display(), names.join(", "))));
     };
     let mut shard = Shard::new().map_err(|error| failed(&error))?;
-    let built = build_shard(&plan, number, &mut shard)?;
-    let device = built.find(name).map(|named| named.device).ok_or_else(|| failed(&"the device was not built"))?;
+    build_shard(&plan, number, &mut shard)?;
+    let device =
+        shard.devices.find(name).map(|named| named.device).ok_or_else(|| failed(&"the device was not built"))?;
     let mut host = Sharded::new(shard);
     let (bar, stop) = watch()?;
     let replayed = perform(

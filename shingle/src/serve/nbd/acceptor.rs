@@ -10,7 +10,7 @@ use shingle_core::time::{Duration, Instant};
 use shingle_sys::{Completion, Fd, Request};
 
 use super::connection::Connection;
-use super::{Home, Permit, Routes};
+use super::{Directory, Home, Permit};
 use crate::serve::listen::{Address, Listener, SocketFile};
 use crate::shard::{Pump, Source, SourceCx};
 
@@ -25,7 +25,7 @@ pub(super) struct Acceptor {
     address: Address,
     /// Goes when this does.
     _file: Option<SocketFile>,
-    routes: Rc<Routes>,
+    directory: Directory,
     home: Rc<Home>,
     taken: Arc<AtomicUsize>,
     accepted: u64,
@@ -37,13 +37,13 @@ pub(super) struct Acceptor {
 }
 
 impl Acceptor {
-    pub fn new(listener: Listener, routes: Routes, home: Rc<Home>) -> Self {
+    pub fn new(listener: Listener, directory: Directory, home: Rc<Home>) -> Self {
         let Listener { fd, address, file } = listener;
         Self {
             socket: fd.into(),
             address,
             _file: file,
-            routes: Rc::new(routes),
+            directory,
             home,
             taken: Arc::default(),
             accepted: 0,
@@ -66,7 +66,7 @@ impl Acceptor {
         }
         let label = format!("{} client {}", self.address, self.accepted);
         let connection =
-            Connection::new(label, socket.into(), permit, self.routes.clone(), self.home.clone(), cx.now());
+            Connection::new(label, socket.into(), permit, self.directory.clone(), self.home.clone(), cx.now());
         cx.spawn(Box::new(connection));
     }
 

@@ -14,7 +14,7 @@ use shingle_core::frontend::nbd::{Close, Exports, Receive, Segment, Session, Ses
 use shingle_core::time::{Duration, Instant};
 use shingle_sys::{Completion, Fd, Part, Request};
 
-use super::{Errand, Home, Parcel, Permit, Routes};
+use super::{Directory, Errand, Home, Nbd, Parcel, Permit};
 use crate::shard::{Pump, Source, SourceCx};
 
 const RECEIVE: u64 = 1;
@@ -50,7 +50,9 @@ pub(super) struct Connection {
     home: Rc<Home>,
     permit: Option<Permit>,
     /// Until the client has chosen an export.
-    routes: Option<Rc<Routes>>,
+    directory: Option<Directory>,
+    /// From then on, and where that export is.
+    user: Option<(Nbd, Permit)>,
     place: Option<Place>,
     /// Received bytes, of which the session is still to take `rest`.
     staging: Vec<u8>,
@@ -75,18 +77,20 @@ pub(super) struct Connection {
 
 impl Connection {
     /// A client that was just accepted.
-    pub fn new(label: String, socket: Fd, permit: Permit, routes: Rc<Routes>, home: Rc<Home>, now: Instant) -> Self {
-        let session = Session::new(routes.exports.clone(), home.options.session);
+    pub fn new(label: String, socket: Fd, permit: Permit, directory: Directory, home: Rc<Home>, now: Instant) -> Self {
+        let session = Session::new(directory.exports(), home.options.session);
         let deadline = Some(now + home.options.handshake_timeout);
         let mut new = Self::with(label, socket, session, permit, home);
-        (new.routes, new.deadline, new.progress) = (Some(routes), deadline, now);
+        (new.directory, new.deadline, new.progress) = (Some(directory), deadline, now);
         new
     }
 
     /// A client that chose an export of this home elsewhere.
     pub fn adopt(parcel: Parcel, home: Rc<Home>) -> Self {
-        let Parcel { label, socket, session, rest, permit } = parcel;
+        let Parcel { label, socket, session, rest, permit, user } = parcel;
+        let here = home.me.clone();
         let mut new = Self::with(label, socket.into(), session, permit, home);
+        new.user = Some((here, user));
         (new.rest, new.staging) = (0..rest.len(), rest);
         new
     }
@@ -99,7 +103,8 @@ impl Connection {
             session,
             home,
             permit: Some(permit),
-            routes: None,
+            directory: None,
+            user: None,
             place: None,
             staging: Vec::new(),
             rest: 0..0,
@@ -251,29 +256,34 @@ impl Connection {
     /// Finds the place of a connection whose client has chosen. Whether it is in this home.
     fn settle(&mut self, cx: &mut SourceCx<'_>) -> bool {
         let Some(export) = self.session.export() else { return false };
-        let elsewhere = self.routes.as_ref().and_then(|routes| {
-            let place = routes.exports.list().iter().position(|other| Arc::ptr_eq(other, export))?;
-            (!routes.homes[place].is(&self.home.me)).then(|| (routes.clone(), place))
-        });
-        if let Some((routes, place)) = elsewhere {
-            self.depart(&routes, place, cx);
+        let device = export.device;
+        if let Some(directory) = self.directory.take() {
+            self.user = directory.claim(export);
+            if self.user.is_none() {
+                (self.home.options.log)(&format!("{}: its export was removed while it was chosen", self.label));
+                self.disconnect();
+            }
+        }
+        let Some((home, _)) = &self.user else { return false };
+        if !home.is(&self.home.me) {
+            self.depart(cx);
             return false;
         }
-        let device = export.device;
         self.place = Some(Place { port: cx.open_port(), device });
-        (self.routes, self.deadline) = (None, None);
+        self.deadline = None;
         true
     }
 
     /// Moves to the home of its export, once nothing of it is in the ring.
-    fn depart(&mut self, routes: &Routes, place: usize, cx: &mut SourceCx<'_>) {
+    fn depart(&mut self, cx: &mut SourceCx<'_>) {
         if self.sending.is_some() || self.receiving || self.ending != Ending::Not || self.moved {
             return;
         }
-        let (Ok(socket), Some(permit)) = (self.socket.as_fd().try_clone_to_owned(), self.permit.take()) else {
+        let Ok(socket) = self.socket.as_fd().try_clone_to_owned() else {
             (self.home.options.log)(&format!("{}: out of file descriptors; raise the limit of open files", self.label));
             return self.disconnect();
         };
+        let (Some((home, user)), Some(permit)) = (self.user.take(), self.permit.take()) else { return };
         let nobody = Session::new(Arc::new(Exports::default()), SessionLimits::default());
         let parcel = Parcel {
             label: self.label.clone(),
@@ -281,10 +291,12 @@ impl Connection {
             session: mem::replace(&mut self.session, nobody),
             rest: self.staging[self.rest.clone()].to_vec(),
             permit,
+            user,
         };
-        match routes.homes[place].send(Errand::Adopt(Box::new(parcel))) {
+        match home.send(Errand::Adopt(Box::new(parcel))) {
             Err(TrySendError::Full(Errand::Adopt(parcel))) => {
                 (self.session, self.permit) = (parcel.session, Some(parcel.permit));
+                self.user = Some((home, parcel.user));
                 cx.wake_at(cx.now() + RETRY);
             }
             // A home that is gone takes the connection with it.

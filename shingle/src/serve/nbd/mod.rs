@@ -11,6 +11,7 @@
 
 mod acceptor;
 mod connection;
+mod directory;
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -20,12 +21,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{self, Receiver, SyncSender, TrySendError};
 
-use shingle_core::frontend::nbd::{Export, Exports, ExportsError, Pool, Session, SessionLimits};
+use shingle_core::frontend::nbd::{ExportsError, Pool, Session, SessionLimits};
 use shingle_core::time::Duration;
 use shingle_sys::Completion;
 
 use self::acceptor::Acceptor;
 use self::connection::Connection;
+pub use self::directory::{Directory, Route};
 use super::listen::Listener;
 use crate::mailbox::Mailbox;
 use crate::shard::{Pump, Shard, Source, SourceCx};
@@ -75,17 +77,9 @@ pub struct Nbd {
     live: Arc<AtomicUsize>,
 }
 
-/// An export, and the home of its connections: the shard that has its device.
-pub struct Route {
-    /// What clients see.
-    pub export: Export,
-    /// Where its device is.
-    pub home: Nbd,
-}
-
 /// Something to be put on a home.
 enum Errand {
-    Listen(Listener, Routes),
+    Listen(Listener, Directory),
     Adopt(Box<Parcel>),
 }
 
@@ -100,12 +94,8 @@ struct Parcel {
     /// Bytes that the session has not taken yet.
     rest: Vec<u8>,
     permit: Permit,
-}
-
-/// Exports by their place, and their homes.
-struct Routes {
-    exports: Arc<Exports>,
-    homes: Vec<Nbd>,
+    /// Its place among the users of the export.
+    user: Permit,
 }
 
 /// What the connections of one home share.
@@ -117,7 +107,7 @@ struct Home {
     waiting: Cell<usize>,
 }
 
-/// A place among the connections of a listener. It is free again when this is dropped.
+/// A place among the connections of a listener, or of an export. It is free again when this is dropped.
 struct Permit(Arc<AtomicUsize>);
 
 impl Permit {
@@ -147,11 +137,9 @@ impl Nbd {
         me
     }
 
-    /// Accepts clients of `listener` here and offers them `routes`, in this order.
-    pub fn listen(&self, listener: Listener, routes: Vec<Route>) -> Result<(), NbdError> {
-        let (exports, homes): (Vec<_>, Vec<_>) = routes.into_iter().map(|route| (route.export, route.home)).unzip();
-        let exports = Arc::new(Exports::new(exports).map_err(NbdError::Exports)?);
-        self.send(Errand::Listen(listener, Routes { exports, homes })).map_err(|_| NbdError::Stopped)
+    /// Accepts clients of `listener` here and offers them what is in `directory` when they come.
+    pub fn listen(&self, listener: Listener, directory: &Directory) -> Result<(), NbdError> {
+        self.send(Errand::Listen(listener, directory.clone())).map_err(|_| NbdError::Stopped)
     }
 
     /// Connections that live here now.
@@ -160,7 +148,9 @@ impl Nbd {
         self.live.load(Relaxed)
     }
 
-    fn is(&self, other: &Nbd) -> bool {
+    /// Whether these are the same home.
+    #[must_use]
+    pub fn is(&self, other: &Nbd) -> bool {
         Arc::ptr_eq(&self.live, &other.live)
     }
 
@@ -208,7 +198,7 @@ impl Source for Porter {
         }
         while let Ok(errand) = self.inbox.try_recv() {
             cx.spawn(match errand {
-                Errand::Listen(listener, routes) => Box::new(Acceptor::new(listener, routes, self.home.clone())),
+                Errand::Listen(listener, directory) => Box::new(Acceptor::new(listener, directory, self.home.clone())),
                 Errand::Adopt(parcel) => Box::new(Connection::adopt(*parcel, self.home.clone())),
             });
         }

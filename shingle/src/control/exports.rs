@@ -1,0 +1,64 @@
+//! NBD exports that come and go while the daemon runs.
+
+use serde_json::{Value, json};
+
+use super::fields::{Fields, bad};
+use super::operations::unknown_device;
+use super::{ControlError, ErrorKind};
+use crate::config::ExportPlan;
+use crate::daemon::{Census, close_export, open_export};
+use crate::serve::nbd::NbdError;
+
+impl From<NbdError> for ControlError {
+    fn from(error: NbdError) -> Self {
+        let kind = if matches!(error, NbdError::Exports(_)) { ErrorKind::Exists } else { ErrorKind::Stopped };
+        ControlError::new(kind, error.to_string())
+    }
+}
+
+/// `export.add`.
+pub(super) fn add(census: &Census, mut fields: Fields) -> Result<Value, ControlError> {
+    let plan = ExportPlan {
+        name: fields.needed("name")?,
+        device: fields.needed("device")?,
+        read_only: fields.flag("read_only")?,
+        description: fields.text("description")?,
+    };
+    fields.finish()?;
+    if census.addresses.is_empty() {
+        return Err(bad("this daemon listens nowhere: add [listen] to its stack file and start it again".into()));
+    }
+    let Some((shard, _)) = census.find(&plan.device)? else { return Err(unknown_device(census, &plan.device)?) };
+    let (home, directory) = (shard.nbd.clone(), census.exports.clone());
+    let added = shard.mailbox.ask(move |shard| {
+        let route = open_export(shard, &plan, &home)?;
+        let size = route.export.size();
+        let added = directory.add(route.clone());
+        if added.is_err() {
+            close_export(shard, &route);
+        }
+        Some(added.map(|()| json!({"name": plan.name, "device": plan.device, "bytes": size})))
+    })?;
+    Ok(added.ok_or_else(|| ControlError::new(ErrorKind::UnknownDevice, "the device was removed meanwhile"))??)
+}
+
+/// `export.remove`.
+pub(super) fn remove(census: &Census, mut fields: Fields) -> Result<Value, ControlError> {
+    let name = fields.needed("name")?;
+    fields.finish()?;
+    let route = census.exports.remove(&name).map_err(|users| match users {
+        None => {
+            let names: Vec<String> = census.exports.routes().into_iter().map(|route| route.export.name).collect();
+            let message = format!("there is no export `{name}`; there are: {}", names.join(", "));
+            ControlError::new(ErrorKind::UnknownDevice, message)
+        }
+        Some(users) => {
+            let message = format!("export `{name}` has {users} connections: end them first");
+            ControlError::new(ErrorKind::Busy, message)
+        }
+    })?;
+    if let Some(shard) = census.shards.iter().find(|shard| shard.nbd.is(&route.home)) {
+        shard.mailbox.ask(move |shard| close_export(shard, &route))?;
+    }
+    Ok(json!({}))
+}

@@ -1,0 +1,239 @@
+//! Verbs that change something.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use shingle_core::mapper::{MapperError, Ticket};
+use shingle_core::target::{TableError, TableLine, parse_table, split_words};
+use shingle_core::time::Duration as Span;
+
+use super::view::info_json;
+use super::{Found, all, find, wrong_table};
+use crate::control::fields::{Fields, bad};
+use crate::control::{ControlError, ErrorKind};
+use crate::daemon::Census;
+use crate::mailbox::{MailboxError, Reply};
+use crate::shard::Shard;
+
+/// How long a device may take to become idle, unless a request says otherwise.
+const PATIENCE_MS: u64 = 5_000;
+/// The longest that a request may say: clients of the socket have patience for little more.
+const MOST_PATIENCE_MS: u64 = 20_000;
+
+pub(super) fn create(census: &Census, mut fields: Fields, naming: &Mutex<()>) -> Result<Value, ControlError> {
+    let name = fields.needed("name")?;
+    let uuid = fields.text("uuid")?.unwrap_or_default();
+    let (table, read_only) = (fields.text("table")?, fields.flag("read_only")?);
+    fields.finish()?;
+    let lines = table.map(|text| parse_table(&text)).transpose().map_err(|error| wrong_table(&name, error))?;
+    let _one_at_a_time = naming.lock().unwrap_or_else(PoisonError::into_inner);
+    check_free(census, &name, &uuid)?;
+    let number = home_of(census, &name, lines.as_deref().unwrap_or_default())?.unwrap_or(0);
+    let info = census.shards[number].mailbox.ask(move |shard| {
+        let now = shard.now();
+        match lines {
+            Some(lines) => shard.devices.make((&name, &uuid), lines, read_only, (&mut shard.stack, now))?,
+            None => shard.devices.mapper.create(&name, &uuid)?,
+        }
+        shard.devices.mapper.info(&name, &shard.stack)
+    })??;
+    Ok(info_json(census, &Found { shard: number, info }))
+}
+
+/// A name is taken by a disk or a mapped device of any shard.
+fn check_free(census: &Census, name: &str, uuid: &str) -> Result<(), ControlError> {
+    let is_disk = census.plan.disks.iter().any(|disk| disk.name == name);
+    let taken = |found: &Found| found.info.name == name || (!uuid.is_empty() && found.info.uuid == uuid);
+    if !is_disk && !all(census)?.iter().any(taken) {
+        return Ok(());
+    }
+    let what = if is_disk { "a disk of that name exists" } else { "a device of that name or UUID exists" };
+    let message = format!("`{name}` is taken: {what}; choose another one");
+    Err(ControlError::new(ErrorKind::Exists, message))
+}
+
+/// The shard of the devices that a table names; `None` if it names none that there are.
+fn home_of(census: &Census, device: &str, lines: &[TableLine]) -> Result<Option<usize>, ControlError> {
+    let places = places(census)?;
+    let named = lines.iter().flat_map(|line| line.target.devices().into_iter().map(move |arg| (line.number, arg)));
+    let mut home: Option<(&str, usize)> = None;
+    for (number, arg) in named {
+        let Some(shard) = places.get(&arg.name).copied() else { continue };
+        let (first, its) = *home.get_or_insert((&arg.name, shard));
+        if its != shard {
+            let message = format!(
+                "`{first}` is on shard {its} and `{}` on shard {shard}: a device lies on one shard; give their disks the \
+                 same `shard` in the stack file",
+                arg.name
+            );
+            return Err(wrong_table(device, TableError { line: number, word: Some(arg.word), message }));
+        }
+    }
+    Ok(home.map(|(_, shard)| shard))
+}
+
+/// The shard of every name that a table may use.
+fn places(census: &Census) -> Result<BTreeMap<String, usize>, MailboxError> {
+    let disks = census.plan.disks.iter().map(|disk| (disk.name.clone(), disk.shard as usize));
+    let mapped = all(census)?;
+    let mapped =
+        mapped.into_iter().flat_map(|found| [found.info.name, found.info.uuid].map(|name| (name, found.shard)));
+    Ok(disks.chain(mapped.filter(|(name, _)| !name.is_empty())).collect())
+}
+
+pub(super) fn load(census: &Census, mut fields: Fields) -> Result<Value, ControlError> {
+    let (device, table, read_only) = (fields.needed("device")?, fields.needed("table")?, fields.flag("read_only")?);
+    fields.finish()?;
+    let Found { shard: number, info } = find(census, &device)?;
+    let lines = parse_table(&table).map_err(|error| wrong_table(&info.name, error))?;
+    if let Some(other) = home_of(census, &info.name, &lines)?.filter(|other| *other != number) {
+        let message = format!("`{}` lives on shard {number}, and what its new table names on shard {other}", info.name);
+        return Err(ControlError::new(ErrorKind::Table, message));
+    }
+    let load = move |shard: &mut Shard| shard.devices.load(&info.name, lines, read_only, &mut shard.stack);
+    census.shards[number].mailbox.ask(load)??;
+    Ok(json!({}))
+}
+
+pub(super) fn clear(census: &Census, fields: Fields) -> Result<Value, ControlError> {
+    let found = only_device(census, fields)?;
+    let clear = move |shard: &mut Shard| shard.devices.mapper.clear(&found.info.name, &mut shard.stack);
+    census.shards[found.shard].mailbox.ask(clear)??;
+    Ok(json!({}))
+}
+
+fn only_device(census: &Census, mut fields: Fields) -> Result<Found, ControlError> {
+    let device = fields.needed("device")?;
+    fields.finish()?;
+    find(census, &device)
+}
+
+pub(super) fn suspend(census: &Census, fields: Fields) -> Result<Value, ControlError> {
+    wait_for(census, fields, |shard, name, noflush| shard.devices.mapper.suspend(name, noflush, &mut shard.stack))
+}
+
+pub(super) fn resume(census: &Census, fields: Fields) -> Result<Value, ControlError> {
+    wait_for(census, fields, |shard, name, noflush| shard.devices.mapper.resume(name, noflush, &mut shard.stack))
+}
+
+pub(super) fn wipe_table(census: &Census, fields: Fields) -> Result<Value, ControlError> {
+    wait_for(census, fields, wipe)
+}
+
+fn wipe(shard: &mut Shard, name: &str, noflush: bool) -> Result<Ticket, MapperError> {
+    shard.devices.load_error(name, &mut shard.stack)?;
+    shard.devices.mapper.resume(name, noflush, &mut shard.stack)
+}
+
+/// A verb that is done when the device is drained.
+type Begin = fn(&mut Shard, &str, bool) -> Result<Ticket, MapperError>;
+
+fn wait_for(census: &Census, mut fields: Fields, begin: Begin) -> Result<Value, ControlError> {
+    let (device, noflush, patience_ms) = (fields.needed("device")?, fields.flag("noflush")?, patience(&mut fields)?);
+    fields.finish()?;
+    let found = find(census, &device)?;
+    carry_out(census, &found, (begin, noflush), patience_ms)?;
+    Ok(json!({}))
+}
+
+fn patience(fields: &mut Fields) -> Result<u64, ControlError> {
+    match fields.number("timeout_ms")?.unwrap_or(PATIENCE_MS) {
+        ms @ ..=MOST_PATIENCE_MS => Ok(ms),
+        ms => Err(bad(format!("`timeout_ms` is {ms}: at most {MOST_PATIENCE_MS}"))),
+    }
+}
+
+/// Begins a verb and waits for its end, or until it is given up.
+fn carry_out(
+    census: &Census,
+    found: &Found,
+    (begin, noflush): (Begin, bool),
+    patience_ms: u64,
+) -> Result<(), ControlError> {
+    let shard = &census.shards[found.shard];
+    let (name, home, exports) = (found.info.name.clone(), shard.nbd.clone(), census.exports.clone());
+    let question = move |shard: &mut Shard, reply: Reply<Result<(), MapperError>>| match begin(shard, &name, noflush) {
+        Err(error) => reply.send(Err(error)),
+        Ok(ticket) => {
+            let device = name.clone();
+            shard.when_changed((&name, ticket), Span::from_millis(patience_ms), move |shard, result| {
+                // Another table can have another size: the next client has to see it.
+                if let Ok(id) = shard.devices.mapper.device(&device) {
+                    exports.refresh(&home, id, shard.stack.limits(id));
+                }
+                reply.send(result);
+            });
+        }
+    };
+    shard.mailbox.ask_slowly(Duration::from_millis(patience_ms), question)??;
+    Ok(())
+}
+
+pub(super) fn remove(census: &Census, mut fields: Fields) -> Result<Value, ControlError> {
+    let device = fields.needed("device")?;
+    let (deferred, force) = (fields.flag("deferred")?, fields.flag("force")?);
+    let patience_ms = patience(&mut fields)?;
+    fields.finish()?;
+    let found = find(census, &device)?;
+    // What has no table yet has nothing that could be replaced.
+    if force && found.info.has_live {
+        carry_out(census, &found, (wipe, true), patience_ms)?;
+    }
+    let name = found.info.name.clone();
+    let remove = move |shard: &mut Shard| shard.devices.mapper.remove(&name, deferred, &mut shard.stack);
+    let removed = census.shards[found.shard].mailbox.ask(remove)?;
+    removed.map_err(|error| {
+        let mut error = ControlError::from(error);
+        let exports = exports_of(census, &found);
+        if error.kind == ErrorKind::Busy && !exports.is_empty() {
+            error.message += &format!("; it is exported as {}: `shingle export remove` ends that", exports.join(", "));
+        }
+        error
+    })?;
+    Ok(json!({}))
+}
+
+fn exports_of(census: &Census, found: &Found) -> Vec<String> {
+    let home = &census.shards[found.shard].nbd;
+    let routes = census.exports.routes().into_iter();
+    let of_it = routes.filter(|route| route.home.is(home) && Some(route.export.device) == found.info.device);
+    of_it.map(|route| format!("`{}`", route.export.name)).collect()
+}
+
+pub(super) fn rename(census: &Census, mut fields: Fields, naming: &Mutex<()>) -> Result<Value, ControlError> {
+    let (device, name, uuid) = (fields.needed("device")?, fields.text("name")?, fields.text("uuid")?);
+    fields.finish()?;
+    let _one_at_a_time = naming.lock().unwrap_or_else(PoisonError::into_inner);
+    let found = find(census, &device)?;
+    let old = found.info.name;
+    match (name, uuid) {
+        (Some(name), None) => {
+            check_free(census, &name, "")?;
+            census.shards[found.shard].mailbox.ask(move |shard| shard.devices.mapper.rename(&old, &name))??;
+        }
+        (None, Some(uuid)) => {
+            check_free(census, "", &uuid)?;
+            census.shards[found.shard].mailbox.ask(move |shard| shard.devices.mapper.set_uuid(&old, &uuid))??;
+        }
+        _ => return Err(bad("write either the new `name` or the `uuid`".into())),
+    }
+    Ok(json!({}))
+}
+
+pub(super) fn message(census: &Census, mut fields: Fields) -> Result<Value, ControlError> {
+    let (device, text) = (fields.needed("device")?, fields.needed("message")?);
+    let sector = fields.number("sector")?.unwrap_or(0);
+    fields.finish()?;
+    let words = split_words(&text);
+    if words.is_empty() {
+        return Err(bad("the message is empty: write at least one word".into()));
+    }
+    let found = find(census, &device)?;
+    let answer = census.shards[found.shard].mailbox.ask(move |shard| {
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        shard.devices.mapper.message(&found.info.name, sector, &words, &mut shard.stack)
+    })??;
+    Ok(json!({"answer": answer}))
+}

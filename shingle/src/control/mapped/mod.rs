@@ -1,0 +1,113 @@
+//! dmsetup's verbs on the mapped devices of all shards.
+
+mod change;
+mod view;
+
+use std::sync::Mutex;
+
+use serde_json::Value;
+use shingle_core::mapper::{Info, MapperError, MapperErrorKind};
+use shingle_core::target::TableError;
+
+use super::fields::Fields;
+use super::{ControlError, ErrorKind};
+use crate::config::nearest;
+use crate::daemon::Census;
+use crate::mailbox::MailboxError;
+
+/// The verbs, for messages.
+const VERBS: &str = "create, load, clear, suspend, resume, remove, rename, table, status, info, deps, message, wait, \
+                     targets, ls, wipe_table";
+
+/// A mapped device, and the shard that it lives on.
+struct Found {
+    shard: usize,
+    info: Info,
+}
+
+/// Runs a verb. `naming` is held by those who give out a new name.
+pub(super) fn run(verb: &str, census: &Census, fields: Fields, naming: &Mutex<()>) -> Result<Value, ControlError> {
+    match verb {
+        "create" => change::create(census, fields, naming),
+        "load" => change::load(census, fields),
+        "clear" => change::clear(census, fields),
+        "suspend" => change::suspend(census, fields),
+        "resume" => change::resume(census, fields),
+        "wipe_table" => change::wipe_table(census, fields),
+        "remove" => change::remove(census, fields),
+        "rename" => change::rename(census, fields, naming),
+        "message" => change::message(census, fields),
+        "wait" => view::wait(census, fields),
+        "table" => view::table(census, fields),
+        "status" => view::status(census, fields),
+        "info" => view::info(census, fields),
+        "ls" => view::ls(census, fields),
+        "deps" => view::deps(census, fields),
+        "targets" => view::targets(fields),
+        _ => {
+            let message = format!("unknown operation `dm.{verb}`; known verbs of dm are: {VERBS}");
+            Err(ControlError::new(ErrorKind::UnknownOp, message))
+        }
+    }
+}
+
+/// All mapped devices, by name.
+fn all(census: &Census) -> Result<Vec<Found>, MailboxError> {
+    let mut found = Vec::new();
+    for (number, shard) in census.shards.iter().enumerate() {
+        let infos = shard.mailbox.ask(|shard| {
+            let mapper = &shard.devices.mapper;
+            mapper.names().filter_map(|name| mapper.info(name, &shard.stack).ok()).collect::<Vec<Info>>()
+        })?;
+        found.extend(infos.into_iter().map(|info| Found { shard: number, info }));
+    }
+    // As the kernel lists them (`drivers/md/dm-ioctl.c:list_devices`).
+    found.sort_by(|a, b| a.info.name.cmp(&b.info.name));
+    Ok(found)
+}
+
+/// The mapped device with this name or UUID.
+fn find(census: &Census, name: &str) -> Result<Found, ControlError> {
+    let mut found = all(census)?;
+    let by_name = found.iter().position(|found| found.info.name == name);
+    let by_uuid = || found.iter().position(|found| !name.is_empty() && found.info.uuid == name);
+    match by_name.or_else(by_uuid) {
+        Some(place) => Ok(found.swap_remove(place)),
+        None => {
+            let names: Vec<&str> = found.iter().map(|found| found.info.name.as_str()).collect();
+            let hint = nearest(name, names.iter().copied()).map_or(String::new(), |n| format!("did you mean `{n}`? "));
+            let names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+            let message = format!("there is no mapped device `{name}`; {hint}there are: {names}");
+            Err(ControlError::new(ErrorKind::UnknownDevice, message))
+        }
+    }
+}
+
+/// The device that a request names, or all of them if it names none.
+fn selected(census: &Census, device: Option<String>) -> Result<Vec<Found>, ControlError> {
+    match device {
+        Some(name) => Ok(vec![find(census, &name)?]),
+        None => Ok(all(census)?),
+    }
+}
+
+impl From<MapperError> for ControlError {
+    fn from(error: MapperError) -> Self {
+        let kind = match error.kind {
+            MapperErrorKind::Unknown => ErrorKind::UnknownDevice,
+            MapperErrorKind::Exists => ErrorKind::Exists,
+            MapperErrorKind::Busy => ErrorKind::Busy,
+            MapperErrorKind::NoTable => ErrorKind::NoTable,
+            MapperErrorKind::Table => ErrorKind::Table,
+            MapperErrorKind::NotReady => ErrorKind::NotReady,
+            MapperErrorKind::Invalid => ErrorKind::Invalid,
+        };
+        ControlError { table: error.table, ..ControlError::new(kind, error.message) }
+    }
+}
+
+/// A table that cannot be read.
+fn wrong_table(device: &str, error: TableError) -> ControlError {
+    let message = format!("the table of `{device}` is wrong: {error}");
+    ControlError { table: Some(error), ..ControlError::new(ErrorKind::Table, message) }
+}

@@ -1,0 +1,283 @@
+//! The devices of a shard by name: disks, and mapped devices above them, which come and go while it runs.
+//!
+//! ```text
+//!   a verb ──> Mapper ──> ticket ──┐                      ┌── the outcome, or given up in time
+//!   a round: turn ──> poll ──> is it there? ── no ──> next round, when something has happened
+//! ```
+//!
+//! Nothing here looks at a clock or keeps the shard from sleeping: what a change waits for are bios, and their completions
+//! wake the shard.
+
+use std::mem;
+
+use shingle_core::block::{DeviceId, Stack};
+use shingle_core::mapper::{Mapper, MapperError, MapperErrorKind, Ticket};
+use shingle_core::target::{Supplies, TableLine};
+use shingle_core::time::{Duration, Instant};
+
+use crate::shard::Shard;
+
+/// A device of a stack that has a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Named {
+    /// Its name.
+    pub name: String,
+    /// `null`, `file`, `zoned-dir` or `table`.
+    pub kind: &'static str,
+    /// Where its bios go.
+    pub device: DeviceId,
+    /// The disk below its plug; for a table the same as `device`.
+    pub leaf: DeviceId,
+    /// Its plug, if it is a zoned disk.
+    pub plug: Option<DeviceId>,
+}
+
+/// All devices of a shard that have names.
+#[derive(Default)]
+pub struct Devices {
+    /// The mapped ones.
+    pub mapper: Mapper,
+    disks: Disks,
+    changes: Vec<Change>,
+    watches: Vec<Watch>,
+}
+
+/// What tables lie on in the end.
+#[derive(Default)]
+struct Disks(Vec<Named>);
+
+impl Supplies for Disks {
+    fn device(&self, name: &str) -> Result<DeviceId, Vec<String>> {
+        let found = self.0.iter().find(|disk| disk.name == name);
+        found.map(|disk| disk.device).ok_or_else(|| self.0.iter().map(|disk| disk.name.clone()).collect())
+    }
+}
+
+type Changed = Box<dyn FnOnce(&mut Shard, Result<(), MapperError>)>;
+type Happened = Box<dyn FnOnce(Result<u64, MapperError>)>;
+
+/// A verb that waits for bios, and what to do when they are done.
+struct Change {
+    ticket: Ticket,
+    device: String,
+    patience: Duration,
+    /// When patience ends; known from the first look on.
+    give_up: Option<Instant>,
+    then: Changed,
+}
+
+/// Somebody who waits for an event of a device.
+struct Watch {
+    device: String,
+    seen: u64,
+    patience: Duration,
+    give_up: Option<Instant>,
+    then: Happened,
+}
+
+/// Most bios that an error names.
+const MOST_NAMED: usize = 4;
+
+impl Devices {
+    /// Takes in a disk.
+    pub fn add_disk(&mut self, disk: Named) {
+        self.disks.0.push(disk);
+    }
+
+    /// Disks in the order in which they were built, then mapped devices that have had a table.
+    #[must_use]
+    pub fn list(&self) -> Vec<Named> {
+        let tables = self.mapper.names().filter_map(|name| self.table(name));
+        self.disks.0.iter().cloned().chain(tables).collect()
+    }
+
+    /// The device called `name`.
+    #[must_use]
+    pub fn find(&self, name: &str) -> Option<Named> {
+        let disk = self.disks.0.iter().find(|disk| disk.name == name);
+        disk.cloned().or_else(|| self.table(name))
+    }
+
+    fn table(&self, name: &str) -> Option<Named> {
+        let device = self.mapper.device(name).ok()?;
+        Some(Named { name: name.to_owned(), kind: "table", device, leaf: device, plug: None })
+    }
+
+    /// What people call the device in a place of the stack. What lies inside of a named one is named after it.
+    #[must_use]
+    pub fn label(&self, id: DeviceId) -> String {
+        if let Some(disk) = self.disks.0.iter().find(|disk| disk.device == id) {
+            return disk.name.clone();
+        }
+        if let Some(disk) = self.disks.0.iter().find(|disk| disk.leaf == id) {
+            return format!("{}/disk", disk.name);
+        }
+        if let Some(name) = self.mapper.name_of(id) {
+            return name.to_owned();
+        }
+        self.mapper.owner_of(id).map_or_else(|| format!("#{}", id.0), |(name, part)| format!("{name}/{part}"))
+    }
+
+    /// Makes a mapped device and lets bios in; after an error there is none.
+    ///
+    /// # Errors
+    /// If the name or the UUID is taken, or the table is wrong.
+    pub fn make(
+        &mut self,
+        (name, uuid): (&str, &str),
+        lines: Vec<TableLine>,
+        read_only: bool,
+        (stack, now): (&mut Stack, Instant),
+    ) -> Result<(), MapperError> {
+        self.mapper.create(name, uuid)?;
+        let made = self.load(name, lines, read_only, stack).and_then(|()| {
+            let ticket = self.mapper.resume(name, false, stack)?;
+            // Nothing is in flight in a new device, so there is nothing to wait for.
+            self.mapper.poll(now, (stack, &self.disks));
+            self.mapper.outcome(ticket).unwrap_or(Ok(()))
+        });
+        if made.is_err() {
+            // What was just made is in nobody's use.
+            let _ = self.mapper.remove(name, true, stack);
+        }
+        made
+    }
+
+    /// Builds a table into the inactive slot of a mapped device.
+    ///
+    /// # Errors
+    /// As [`Mapper::load`].
+    pub fn load(
+        &mut self,
+        name: &str,
+        lines: Vec<TableLine>,
+        read_only: bool,
+        stack: &mut Stack,
+    ) -> Result<(), MapperError> {
+        self.mapper.load(name, lines, read_only, (stack, &self.disks))
+    }
+
+    /// Loads a table on which everything fails.
+    ///
+    /// # Errors
+    /// As [`Mapper::load_error`].
+    pub fn load_error(&mut self, name: &str, stack: &mut Stack) -> Result<(), MapperError> {
+        self.mapper.load_error(name, (stack, &self.disks))
+    }
+
+    /// The device called `name`, for somebody who uses it until [`Mapper::close`]: a mapped one is not removed meanwhile.
+    #[must_use]
+    pub fn open(&mut self, name: &str) -> Option<DeviceId> {
+        match self.disks.0.iter().find(|disk| disk.name == name) {
+            Some(disk) => Some(disk.device),
+            None => self.mapper.open(name).ok(),
+        }
+    }
+
+    /// When patience with somebody next ends.
+    pub(crate) fn next_deadline(&self) -> Option<Instant> {
+        let changes = self.changes.iter().map(|change| change.give_up);
+        let watches = self.watches.iter().map(|watch| watch.give_up);
+        // Who was not looked at yet is at the next turn, which is near: a message has just come.
+        changes.chain(watches).flatten().min()
+    }
+
+    /// Lets in what waits at the doors of mapped devices, through the tables that they have: the shard is about to end.
+    pub(crate) fn let_in(&mut self, stack: &mut Stack) {
+        self.changes.iter().for_each(|change| self.mapper.cancel(change.ticket, stack));
+        let names: Vec<String> = self.mapper.names().map(str::to_owned).collect();
+        for name in names {
+            // What cannot be let in, for want of a table or of a key, has no way to a disk.
+            let _ = self.mapper.clear(&name, stack);
+            let _ = self.mapper.resume(&name, false, stack);
+        }
+    }
+}
+
+/// Waiting for mapped devices.
+impl Shard {
+    /// Calls `then` when the change of `device` under way as `ticket` is made, or after `patience` is given up.
+    pub fn when_changed(
+        &mut self,
+        (device, ticket): (&str, Ticket),
+        patience: Duration,
+        then: impl FnOnce(&mut Shard, Result<(), MapperError>) + 'static,
+    ) {
+        let (device, then) = (device.to_owned(), Box::new(then));
+        self.devices.changes.push(Change { ticket, device, patience, give_up: None, then });
+    }
+
+    /// Calls `then` with the number of events of `device` when there are more than `seen`, after `patience` in any case.
+    pub fn when_event(
+        &mut self,
+        (device, seen): (&str, u64),
+        patience: Duration,
+        then: impl FnOnce(Result<u64, MapperError>) + 'static,
+    ) {
+        let (device, then) = (device.to_owned(), Box::new(then));
+        self.devices.watches.push(Watch { device, seen, patience, give_up: None, then });
+    }
+
+    /// Goes on with changes; once a round, after the stack's turn.
+    pub(crate) fn advance_devices(&mut self) {
+        let (now, devices) = (self.now(), &mut self.devices);
+        if devices.mapper.is_busy() {
+            devices.mapper.poll(now, (&mut self.stack, &devices.disks));
+        }
+        if !self.devices.changes.is_empty() {
+            self.advance_changes(now);
+        }
+        if !self.devices.watches.is_empty() {
+            self.advance_watches(now);
+        }
+    }
+
+    fn advance_changes(&mut self, now: Instant) {
+        for mut change in mem::take(&mut self.devices.changes) {
+            let give_up = *change.give_up.get_or_insert(now + change.patience);
+            match self.devices.mapper.outcome(change.ticket) {
+                Some(result) => (change.then)(self, result),
+                None if now >= give_up => {
+                    let stalled = self.stalled(&change);
+                    self.devices.mapper.cancel(change.ticket, &mut self.stack);
+                    (change.then)(self, Err(stalled));
+                }
+                None => self.devices.changes.push(change),
+            }
+        }
+    }
+
+    fn advance_watches(&mut self, now: Instant) {
+        for mut watch in mem::take(&mut self.devices.watches) {
+            let give_up = *watch.give_up.get_or_insert(now + watch.patience);
+            match self.devices.mapper.events(&watch.device, &self.stack) {
+                Ok(events) if events <= watch.seen && now < give_up => self.devices.watches.push(watch),
+                known => (watch.then)(known),
+            }
+        }
+    }
+
+    /// What a change waits for, in words.
+    fn stalled(&self, change: &Change) -> MapperError {
+        let door = self.devices.mapper.device(&change.device).ok();
+        // What waits at the door waits for the change, not the change for it.
+        let inside: Vec<_> =
+            self.stuck(Duration::default()).into_iter().filter(|bio| Some(bio.device) != door).collect();
+        let named = inside.iter().take(MOST_NAMED).map(|bio| {
+            format!("{} in {} for {} ms", bio.bio, self.devices.label(bio.device), bio.age.as_nanos() / 1_000_000)
+        });
+        let named: Vec<String> = named.collect();
+        let what = match (named.is_empty(), inside.len().saturating_sub(MOST_NAMED)) {
+            (true, _) => "a disk below does not answer".to_owned(),
+            (false, 0) => named.join("; "),
+            (false, more) => format!("{}; and {more} more", named.join("; ")),
+        };
+        let (name, ms) = (&change.device, change.patience.as_nanos() / 1_000_000);
+        let in_flight = door.map_or(0, |door| self.stack.counters(door).in_flight);
+        let message = format!(
+            "`{name}` still had {in_flight} bios in flight after {ms} ms ({what}): it goes on as before; wait for them, or \
+             give it a longer --timeout"
+        );
+        MapperError::new(MapperErrorKind::Busy, message)
+    }
+}

@@ -1,0 +1,147 @@
+//! The program as users run it: in a directory of its own, with a daemon that lives as long as the test wants.
+#![allow(dead_code, reason = "each test file uses its part")]
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use serde_json::Value;
+
+/// A directory that is gone afterwards.
+pub struct Scratch(pub PathBuf);
+
+impl Scratch {
+    pub fn new() -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("shingle-cli-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let path = std::env::temp_dir().join(name);
+        fs::create_dir(&path).unwrap();
+        Self(path)
+    }
+
+    pub fn file(&self, name: &str, text: &str) {
+        fs::write(self.0.join(name), text).unwrap();
+    }
+
+    pub fn shingle(&self) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_shingle"));
+        command.current_dir(&self.0).env_remove("SHINGLE_CONTROL").env_remove("NOTIFY_SOCKET");
+        command
+    }
+
+    /// Runs the program; exit code, stdout and stderr.
+    pub fn run(&self, words: &str) -> (i32, String, String) {
+        let output = self.shingle().args(words.split_whitespace()).output().unwrap();
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        (output.status.code().unwrap_or(-1), text(output.stdout), text(output.stderr))
+    }
+
+    #[track_caller]
+    pub fn ok(&self, words: &str) -> String {
+        let (code, stdout, stderr) = self.run(words);
+        assert_eq!(code, 0, "shingle {words}:\n{stdout}{stderr}");
+        stdout
+    }
+
+    #[track_caller]
+    pub fn json(&self, words: &str) -> Value {
+        serde_json::from_str(&self.ok(words)).unwrap_or_else(|error| panic!("shingle {words}: {error}"))
+    }
+
+    #[track_caller]
+    pub fn fails(&self, words: &str, code: i32, says: &[&str]) {
+        let (found, stdout, stderr) = self.run(words);
+        assert_eq!(found, code, "shingle {words}:\n{stdout}{stderr}");
+        says.iter()
+            .for_each(|say| assert!(stderr.contains(say), "{say:?} is missing in the answer to {words}:\n{stderr}"));
+    }
+
+    pub fn up(&self) -> Daemon {
+        let stderr = fs::File::create(self.0.join("stderr")).unwrap();
+        let mut child =
+            self.shingle().args(["up", "stack.toml"]).stdout(Stdio::piped()).stderr(stderr).spawn().unwrap();
+        let mut notice = Vec::new();
+        // The program ends if it cannot start, and with it this pipe: there is nothing to wait for by the clock.
+        for line in BufReader::new(child.stdout.take().unwrap()).lines() {
+            notice.push(line.unwrap());
+            if notice.last().is_some_and(|line| line == "ready") {
+                return Daemon { child, notice };
+            }
+        }
+        panic!("the daemon ended with {:?} before it was ready: {notice:?}\n{}", child.wait(), self.stderr());
+    }
+
+    /// What the last daemon said on standard error.
+    pub fn stderr(&self) -> String {
+        fs::read_to_string(self.0.join("stderr")).unwrap()
+    }
+
+    pub fn control(&self) -> Control {
+        let stream = UnixStream::connect(self.0.join("control.sock")).unwrap();
+        Control(BufReader::new(stream))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+pub struct Daemon {
+    pub child: Child,
+    pub notice: Vec<String>,
+}
+
+impl Daemon {
+    pub fn signal(&self, signal: rustix::process::Signal) {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, signal).unwrap();
+    }
+
+    pub fn stop(mut self) {
+        self.signal(rustix::process::Signal::TERM);
+        assert_eq!(self.child.wait().unwrap().code(), Some(0));
+    }
+
+    pub fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A client of the control socket that can say anything.
+pub struct Control(pub BufReader<UnixStream>);
+
+impl Control {
+    pub fn say(&mut self, line: &str) {
+        self.0.get_mut().write_all(line.as_bytes()).unwrap();
+        self.0.get_mut().write_all(b"\n").unwrap();
+    }
+
+    pub fn hear(&mut self) -> Value {
+        let mut line = String::new();
+        self.0.read_line(&mut line).unwrap();
+        serde_json::from_str(&line).unwrap_or_else(|error| panic!("{line:?}: {error}"))
+    }
+
+    pub fn ask(&mut self, line: &str) -> Value {
+        self.say(line);
+        self.hear()
+    }
+
+    pub fn error_kind(&mut self, line: &str) -> String {
+        let answer = self.ask(line);
+        answer["error"]["kind"].as_str().unwrap_or_else(|| panic!("{line}: {answer}")).to_owned()
+    }
+}
