@@ -4,7 +4,9 @@
 
 mod bench;
 mod create;
+mod dm;
 mod error;
+mod export;
 mod interrupt;
 mod output;
 mod remote;
@@ -39,6 +41,8 @@ enum Command {
     Status(status::StatusArgs),
     Plugs(status::PlugsArgs),
     Policy(status::PolicyArgs),
+    Dm(dm::DmArgs),
+    Export(export::ExportArgs),
     Bench(Box<bench::BenchArgs>),
     Trace(trace::TraceArgs),
     Reproduce(reproduce::ReproduceArgs),
@@ -59,6 +63,8 @@ pub fn main() -> ExitCode {
         Command::Status(args) => status::status(&args),
         Command::Plugs(args) => status::plugs(&args),
         Command::Policy(args) => status::policy(&args),
+        Command::Dm(args) => dm::run(&args),
+        Command::Export(args) => export::run(&args),
         Command::Bench(args) => bench::run(*args),
         Command::Trace(args) => trace::run(&args),
         Command::Reproduce(args) => reproduce::run(&args),

@@ -1,0 +1,154 @@
+//! `shingle dm suspend`, `resume`, `clear`, `remove` and `wipe_table`: verbs without an answer, for one device or more.
+
+use std::thread;
+use std::time::Duration;
+
+use clap::Args;
+use serde_json::{Value, json};
+
+use super::CliError;
+use crate::cli::remote::RemoteArgs;
+use crate::config::parse_duration;
+use crate::control::{ControlError, ErrorKind};
+
+/// How often `remove --retry` tries, and how long it waits in between.
+const TRIES: usize = 25;
+const BETWEEN_TRIES: Duration = Duration::from_millis(200);
+
+/// Devices, and the daemon that has them.
+#[derive(Args)]
+struct Devices {
+    /// The devices
+    #[arg(required = true)]
+    devices: Vec<String>,
+    #[command(flatten)]
+    remote: RemoteArgs,
+}
+
+/// How to wait for I/O in flight.
+#[derive(Args)]
+struct Drain {
+    /// Have targets push back what they hold instead of finishing it first
+    #[arg(long)]
+    noflush: bool,
+    /// As with dmsetup; there is no file system here that could be frozen
+    #[arg(long)]
+    nolockfs: bool,
+    /// How long to wait for I/O in flight, at most 20s; then the device goes on as before
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "5s")]
+    timeout: Duration,
+}
+
+/// Let no more I/O in, and finish what is inside
+#[derive(Args)]
+pub struct SuspendArgs {
+    #[command(flatten)]
+    devices: Devices,
+    #[command(flatten)]
+    drain: Drain,
+}
+
+/// Let I/O in again; if a table is loaded, through that
+#[derive(Args)]
+pub struct ResumeArgs {
+    #[command(flatten)]
+    devices: Devices,
+    #[command(flatten)]
+    drain: Drain,
+}
+
+/// Drop the table in the inactive slot
+#[derive(Args)]
+pub struct ClearArgs {
+    #[command(flatten)]
+    devices: Devices,
+}
+
+/// Replace the table with one on which everything fails
+#[derive(Args)]
+#[command(name = "wipe_table")]
+pub struct WipeTableArgs {
+    #[command(flatten)]
+    devices: Devices,
+    #[command(flatten)]
+    drain: Drain,
+    /// As with dmsetup; it changes nothing here
+    #[arg(short, long)]
+    force: bool,
+}
+
+/// Remove devices that nobody uses
+#[derive(Args)]
+pub struct RemoveArgs {
+    #[command(flatten)]
+    devices: Devices,
+    /// Replace the table with one on which everything fails first
+    #[arg(short, long)]
+    force: bool,
+    /// If it is in use: remove it when that ends
+    #[arg(long)]
+    deferred: bool,
+    /// If it is in use: try again for some seconds
+    #[arg(long)]
+    retry: bool,
+}
+
+/// Runs `shingle dm suspend`.
+pub fn suspend(args: &SuspendArgs) -> Result<(), CliError> {
+    args.devices.each("dm.suspend", &args.drain.fields())
+}
+
+/// Runs `shingle dm resume`.
+pub fn resume(args: &ResumeArgs) -> Result<(), CliError> {
+    args.devices.each("dm.resume", &args.drain.fields())
+}
+
+/// Runs `shingle dm clear`.
+pub fn clear(args: &ClearArgs) -> Result<(), CliError> {
+    args.devices.each("dm.clear", &json!({}))
+}
+
+/// Runs `shingle dm wipe_table`.
+pub fn wipe_table(args: &WipeTableArgs) -> Result<(), CliError> {
+    args.devices.each("dm.wipe_table", &args.drain.fields())
+}
+
+/// Runs `shingle dm remove`.
+pub fn remove(args: &RemoveArgs) -> Result<(), CliError> {
+    let fields = json!({"force": args.force, "deferred": args.deferred});
+    args.devices.each_trying("dm.remove", &fields, if args.retry { TRIES } else { 1 })
+}
+
+impl Drain {
+    fn fields(&self) -> Value {
+        json!({"noflush": self.noflush, "timeout_ms": self.timeout.as_millis() as u64})
+    }
+}
+
+impl Devices {
+    /// Does it to one device after the other; the first failure ends it.
+    fn each(&self, op: &str, fields: &Value) -> Result<(), CliError> {
+        self.each_trying(op, fields, 1)
+    }
+
+    fn each_trying(&self, op: &str, fields: &Value, tries: usize) -> Result<(), CliError> {
+        let mut client = self.remote.connect()?;
+        for device in &self.devices {
+            let mut fields = fields.clone();
+            fields["device"] = json!(device);
+            insist(tries, || client.call(op, fields.clone()))?;
+        }
+        Ok(())
+    }
+}
+
+/// Tries until it works, fails for another reason than being in use, or was tried often enough.
+fn insist(tries: usize, mut call: impl FnMut() -> Result<Value, ControlError>) -> Result<Value, ControlError> {
+    for _ in 1..tries {
+        match call() {
+            Err(error) if error.kind == ErrorKind::Busy => thread::sleep(BETWEEN_TRIES),
+            result => return result,
+        }
+    }
+    call()
+}

@@ -1,0 +1,93 @@
+//! `shingle dm create` and `shingle dm load`.
+
+use clap::Args;
+use serde_json::json;
+
+use super::CliError;
+use super::concise::{self, Entry};
+use super::text::{TableText, blame, read_standard_input};
+use crate::cli::remote::RemoteArgs;
+use crate::config::Source;
+use crate::control::ControlClient;
+
+/// Create a device, load a table into it and let I/O in
+#[derive(Args)]
+pub struct CreateArgs {
+    /// Name of the new device
+    #[arg(required_unless_present = "concise")]
+    name: Option<String>,
+    #[command(flatten)]
+    table: TableText,
+    /// UUID of the new device
+    #[arg(short, long)]
+    uuid: Option<String>,
+    /// Refuse writes
+    #[arg(short, long, visible_alias = "read-only")]
+    readonly: bool,
+    /// Only make the name: a table is loaded later
+    #[arg(short, long, conflicts_with_all = ["table", "table_file"])]
+    notable: bool,
+    /// Create devices as `table --concise` prints them: name,uuid,minor,flags,table[,table...][;...]; on standard input if
+    /// left out
+    #[arg(long, value_name = "DEVICES", conflicts_with_all = ["name", "table", "table_file", "uuid", "notable"])]
+    concise: Option<Option<String>>,
+    #[command(flatten)]
+    remote: RemoteArgs,
+}
+
+/// Load a table into the inactive slot of a device; `resume` makes it the live one
+#[derive(Args)]
+pub struct LoadArgs {
+    /// The device
+    device: String,
+    #[command(flatten)]
+    table: TableText,
+    /// Refuse writes once it is live
+    #[arg(short, long, visible_alias = "read-only")]
+    readonly: bool,
+    #[command(flatten)]
+    remote: RemoteArgs,
+}
+
+/// Runs `shingle dm create`.
+pub fn create(args: &CreateArgs) -> Result<(), CliError> {
+    let Some(name) = &args.name else { return create_concise(args) };
+    let source = if args.notable { None } else { Some(args.table.read()?) };
+    let entry = Entry {
+        name: name.clone(),
+        uuid: args.uuid.clone().unwrap_or_default(),
+        read_only: args.readonly,
+        table: source.as_ref().map(|source| source.text.clone()),
+    };
+    create_one(&mut args.remote.connect()?, &entry, source.unwrap_or_default())
+}
+
+fn create_concise(args: &CreateArgs) -> Result<(), CliError> {
+    let text = match args.concise.clone().flatten() {
+        Some(text) => text,
+        None => read_standard_input()?.text,
+    };
+    let entries = concise::parse(&text).map_err(CliError::Usage)?;
+    let mut client = args.remote.connect()?;
+    for mut entry in entries {
+        entry.read_only |= args.readonly;
+        let table = entry.table.clone().unwrap_or_default();
+        create_one(&mut client, &entry, Source { path: format!("--concise, {}", entry.name).into(), text: table })?;
+    }
+    Ok(())
+}
+
+fn create_one(client: &mut ControlClient, entry: &Entry, source: Source) -> Result<(), CliError> {
+    let Entry { name, uuid, read_only, table } = entry;
+    let fields = json!({"name": name, "uuid": uuid, "read_only": read_only, "table": table});
+    client.call("dm.create", fields).map_err(|error| blame(source, error))?;
+    Ok(())
+}
+
+/// Runs `shingle dm load`.
+pub fn load(args: &LoadArgs) -> Result<(), CliError> {
+    let source = args.table.read()?;
+    let fields = json!({"device": args.device, "table": source.text, "read_only": args.readonly});
+    args.remote.connect()?.call("dm.load", fields).map_err(|error| blame(source, error))?;
+    Ok(())
+}

@@ -1,0 +1,31 @@
+//! `shingle dm message`.
+
+use clap::Args;
+use serde_json::json;
+
+use super::{CliError, text};
+use crate::cli::output;
+use crate::cli::remote::RemoteArgs;
+
+/// Tell a target something; what it answers is printed
+#[derive(Args)]
+pub struct MessageArgs {
+    /// The device
+    device: String,
+    /// A sector of the target; 0 if the message is for the device
+    sector: u64,
+    /// The message; its words are joined by spaces
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    message: Vec<String>,
+    #[command(flatten)]
+    remote: RemoteArgs,
+}
+
+/// Runs the command.
+pub fn run(args: &MessageArgs) -> Result<(), CliError> {
+    let fields = json!({"device": args.device, "sector": args.sector, "message": args.message.join(" ")});
+    let answer = args.remote.connect()?.call("dm.message", fields)?;
+    let answer = text(&answer, "answer");
+    let end = if answer.is_empty() || answer.ends_with('\n') { "" } else { "\n" };
+    output::print(&format!("{answer}{end}"))
+}

@@ -1,0 +1,141 @@
+//! `shingle dm`: dmsetup's verbs, options and output, on the devices of a running daemon.
+
+mod change;
+mod columns;
+mod concise;
+mod create;
+mod deps;
+mod info;
+mod ls;
+mod message;
+mod rename;
+mod table;
+mod text;
+mod tree;
+mod wait;
+
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+
+use super::remote::RemoteArgs;
+use super::{CliError, output};
+use crate::control::ControlClient;
+
+/// Create, load, swap, look at and remove mapped devices while the daemon runs, as dmsetup does
+///
+/// A device has two tables: the live one, and an inactive one that `load` fills and `resume` makes the live one. A device is
+/// named by its name or its UUID.
+#[derive(Args)]
+#[command(after_help = "Exit codes: 0 done, 1 it failed, 2 the command line is wrong. More in docs/device-mapper.md.")]
+pub struct DmArgs {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    Create(create::CreateArgs),
+    #[command(visible_alias = "reload")]
+    Load(create::LoadArgs),
+    Suspend(change::SuspendArgs),
+    Resume(change::ResumeArgs),
+    Clear(change::ClearArgs),
+    Remove(change::RemoveArgs),
+    Rename(rename::RenameArgs),
+    Table(table::TableArgs),
+    Status(table::StatusArgs),
+    Info(info::InfoArgs),
+    Deps(deps::DepsArgs),
+    Message(message::MessageArgs),
+    Wait(wait::WaitArgs),
+    Targets(ls::TargetsArgs),
+    Ls(ls::LsArgs),
+    #[command(name = "wipe_table")]
+    WipeTable(change::WipeTableArgs),
+}
+
+/// Runs the command.
+pub fn run(args: &DmArgs) -> Result<(), CliError> {
+    match &args.verb {
+        Verb::Create(args) => create::create(args),
+        Verb::Load(args) => create::load(args),
+        Verb::Suspend(args) => change::suspend(args),
+        Verb::Resume(args) => change::resume(args),
+        Verb::Clear(args) => change::clear(args),
+        Verb::Remove(args) => change::remove(args),
+        Verb::Rename(args) => rename::run(args),
+        Verb::Table(args) => table::table(args),
+        Verb::Status(args) => table::status(args),
+        Verb::Info(args) => info::run(args),
+        Verb::Deps(args) => deps::run(args),
+        Verb::Message(args) => message::run(args),
+        Verb::Wait(args) => wait::run(args),
+        Verb::Targets(args) => ls::targets(args),
+        Verb::Ls(args) => ls::run(args),
+        Verb::WipeTable(args) => change::wipe_table(args),
+    }
+}
+
+/// How devices are shown.
+#[derive(Args)]
+struct ViewArgs {
+    /// The devices; all of them if left out
+    devices: Vec<String>,
+    #[command(flatten)]
+    remote: RemoteArgs,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl ViewArgs {
+    /// Asks for the devices that were named, or all.
+    fn ask(&self, op: &str, fields: &Value) -> Result<Vec<Value>, CliError> {
+        ask(&mut self.remote.connect()?, op, &self.devices, fields)
+    }
+
+    /// Prints devices: as JSON, or each as `show` does. As with dmsetup, `show` is told whether there can be several.
+    fn print(&self, devices: Vec<Value>, show: impl Fn(&Value, bool) -> String) -> Result<(), CliError> {
+        if self.json {
+            return output::print_json(&json!({"devices": devices}));
+        }
+        if devices.is_empty() {
+            return output::print(NO_DEVICES);
+        }
+        let several = self.devices.len() != 1;
+        output::print(&devices.iter().map(|device| show(device, several)).collect::<String>())
+    }
+}
+
+const NO_DEVICES: &str = "No devices found\n";
+
+/// Asks for devices by their names, one by one; for all if none is named.
+fn ask(client: &mut ControlClient, op: &str, names: &[String], fields: &Value) -> Result<Vec<Value>, CliError> {
+    let mut devices = Vec::new();
+    let mut call = |fields: Value| -> Result<(), CliError> {
+        let mut answer = client.call(op, fields)?;
+        if let Value::Array(found) = answer["devices"].take() {
+            devices.extend(found);
+        }
+        Ok(())
+    };
+    if names.is_empty() {
+        call(fields.clone())?;
+    }
+    for name in names {
+        let mut fields = fields.clone();
+        fields["device"] = json!(name);
+        call(fields)?;
+    }
+    Ok(devices)
+}
+
+/// A string of an answer.
+fn text<'a>(value: &'a Value, key: &str) -> &'a str {
+    value[key].as_str().unwrap_or_default()
+}
+
+/// A list of an answer.
+fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
+    value[key].as_array().map_or(&[], Vec::as_slice)
+}

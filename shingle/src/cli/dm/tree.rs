@@ -1,0 +1,162 @@
+//! `shingle dm ls --tree`: what lies on what.
+
+use serde_json::{Value, json};
+
+use super::deps::Style;
+use super::info::is_suspended;
+use super::{list, text};
+
+/// What a tree shows, and how it is drawn.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct TreeOptions {
+    nodevice: bool,
+    blkdevname: bool,
+    active: bool,
+    open: bool,
+    rw: bool,
+    uuid: bool,
+    ascii: bool,
+    inverted: bool,
+}
+
+impl TreeOptions {
+    /// Reads dmsetup's list of options.
+    ///
+    /// # Errors
+    /// If one is unknown.
+    pub fn parse(list: &str) -> Result<Self, String> {
+        let mut options = Self::default();
+        for word in list.split(',').filter(|word| !word.is_empty()) {
+            match word {
+                "device" => options.nodevice = false,
+                "nodevice" => options.nodevice = true,
+                "blkdevname" => options.blkdevname = true,
+                "active" => options.active = true,
+                "open" => options.open = true,
+                "rw" => options.rw = true,
+                "uuid" => options.uuid = true,
+                "ascii" => options.ascii = true,
+                "utf" => options.ascii = false,
+                "inverted" => options.inverted = true,
+                _ => {
+                    let known = "device, nodevice, blkdevname, active, open, rw, uuid, ascii, utf, inverted";
+                    return Err(format!("a tree has no option `{word}`; there are: {known}"));
+                }
+            }
+        }
+        Ok(options)
+    }
+}
+
+/// Devices and what each of them lies on.
+pub struct Tree {
+    nodes: Vec<Value>,
+    /// For each node the places of those below.
+    below: Vec<Vec<usize>>,
+}
+
+impl Tree {
+    /// Of mapped devices, and what they lie on, in the same order.
+    pub fn new(infos: &[Value], deps: &[Value]) -> Self {
+        let mut nodes = infos.to_vec();
+        let mut below = vec![Vec::new(); nodes.len()];
+        for device in deps {
+            let Some(place) = nodes.iter().position(|node| node["name"] == device["name"]) else { continue };
+            for dep in list(device, "deps") {
+                let known = nodes.iter().position(|node| node["name"] == dep["name"]);
+                let dep_place = known.unwrap_or_else(|| {
+                    nodes.push(json!({"name": dep["name"], "major": dep["major"], "minor": dep["minor"]}));
+                    below.push(Vec::new());
+                    nodes.len() - 1
+                });
+                below[place].push(dep_place);
+            }
+        }
+        Self { nodes, below }
+    }
+
+    /// The tree, from the devices that nothing lies on down to disks, or the other way round.
+    pub fn show(&self, options: &TreeOptions) -> String {
+        let mut shown = String::new();
+        let places = 0..self.nodes.len();
+        let roots = places.filter(|place| self.next(*place, !options.inverted).is_empty());
+        roots.for_each(|root| self.draw(root, "", options, &mut shown));
+        shown
+    }
+
+    /// The nodes above or below one.
+    fn next(&self, place: usize, upwards: bool) -> Vec<usize> {
+        if !upwards {
+            return self.below[place].clone();
+        }
+        (0..self.nodes.len()).filter(|above| self.below[*above].contains(&place)).collect()
+    }
+
+    /// Draws a node and, behind `indent`, what hangs on it. Tables cannot go round, so this ends.
+    fn draw(&self, place: usize, indent: &str, options: &TreeOptions, shown: &mut String) {
+        *shown += &(label(&self.nodes[place], options) + "\n");
+        let next = self.next(place, options.inverted);
+        let (branch, more, last) = if options.ascii { ("|-", "| ", "`-") } else { ("├─", "│ ", "└─") };
+        for (number, child) in next.iter().enumerate() {
+            let is_last = number + 1 == next.len();
+            *shown += &format!("{indent} {}", if is_last { last } else { branch });
+            self.draw(*child, &format!("{indent} {}", if is_last { "  " } else { more }), options, shown);
+        }
+    }
+}
+
+fn label(node: &Value, options: &TreeOptions) -> String {
+    let mut label = text(node, "name").to_owned();
+    if options.blkdevname {
+        label += &format!(" <{}>", Style::Blkdevname.show(node, ":"));
+    }
+    if !options.nodevice {
+        label += &format!(" ({})", Style::Devno.show(node, ":"));
+    }
+    // Disks have no state of this kind.
+    let attributes: Vec<String> = [
+        options.active.then(|| if is_suspended(node) { "SUSPENDED" } else { "ACTIVE" }.to_owned()),
+        options.rw.then(|| if node["read_only"] == true { "RO" } else { "RW" }.to_owned()),
+        options.open.then(|| node["open"].to_string()),
+        options.uuid.then(|| text(node, "uuid").to_owned()),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    if !attributes.is_empty() && node["state"].is_string() {
+        label += &format!(" [{}]", attributes.join(", "));
+    }
+    label
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `top` on `a` and `mid`, `mid` on `b`.
+    fn tree() -> Tree {
+        let device = |name: &str, minor: u32| json!({"name": name, "major": 253, "minor": minor, "state": "active", "open": 1, "read_only": false, "uuid": "u"});
+        let disk = |name: &str, minor: u32| json!({"name": name, "major": 252, "minor": minor});
+        let deps = [
+            json!({"name": "mid", "deps": [disk("b", 1)]}),
+            json!({"name": "top", "deps": [disk("a", 0), device("mid", 1)]}),
+        ];
+        Tree::new(&[device("mid", 1), device("top", 0)], &deps)
+    }
+
+    #[test]
+    fn a_tree_goes_down_from_devices_that_nothing_lies_on() {
+        let shown = tree().show(&TreeOptions::default());
+        assert_eq!(shown, "top (253:0)\n ├─a (252:0)\n └─mid (253:1)\n    └─b (252:1)\n");
+    }
+
+    #[test]
+    fn options_say_what_is_shown_and_how_it_is_drawn() {
+        let options = TreeOptions::parse("ascii,inverted,nodevice,active,rw,open,uuid").unwrap();
+        let top = "top [ACTIVE, RW, 1, u]";
+        assert_eq!(tree().show(&options), format!("b\n `-mid [ACTIVE, RW, 1, u]\n    `-{top}\na\n `-{top}\n"));
+        let options = TreeOptions::parse("blkdevname").unwrap();
+        assert!(tree().show(&options).contains(" └─mid <dm-1> (253:1)\n    └─b <b> (252:1)\n"));
+        assert!(TreeOptions::parse("colour").unwrap_err().contains("no option `colour`"));
+    }
+}

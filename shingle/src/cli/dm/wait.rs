@@ -1,0 +1,41 @@
+//! `shingle dm wait`.
+
+use clap::Args;
+use serde_json::json;
+
+use super::info::block;
+use super::{CliError, ask};
+use crate::cli::output;
+use crate::cli::remote::RemoteArgs;
+
+/// Wait until a device has had more events than a number
+///
+/// Events are what targets report, such as a device that fails, and swaps of tables.
+#[derive(Args)]
+pub struct WaitArgs {
+    /// The device
+    device: String,
+    /// The number of events that were seen already, as `info` shows it
+    #[arg(default_value_t = 0)]
+    event_nr: u64,
+    /// As with dmsetup; there is nothing to flush
+    #[arg(long)]
+    noflush: bool,
+    /// Print what `info` does, afterwards
+    #[arg(short, long)]
+    verbose: bool,
+    #[command(flatten)]
+    remote: RemoteArgs,
+}
+
+/// Runs the command.
+pub fn run(args: &WaitArgs) -> Result<(), CliError> {
+    let mut client = args.remote.connect()?;
+    // A request waits for some seconds only, so that the daemon need not wait for those who are gone.
+    while client.call("dm.wait", json!({"device": args.device, "event_nr": args.event_nr}))?["passed"] != true {}
+    if !args.verbose {
+        return Ok(());
+    }
+    let devices = ask(&mut client, "dm.info", std::slice::from_ref(&args.device), &json!({}))?;
+    output::print(&devices.iter().map(block).collect::<String>())
+}
