@@ -233,7 +233,8 @@ pub(super) fn message(census: &Census, mut fields: Fields) -> Result<Value, Cont
     let found = find(census, &device)?;
     let answer = census.shards[found.shard].mailbox.ask(move |shard| {
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        shard.devices.mapper.message(&found.info.name, sector, &words, &mut shard.stack)
+        let now = shard.now();
+        shard.devices.mapper.message(&found.info.name, sector, &words, (&mut shard.stack, now))
     })??;
     Ok(json!({"answer": answer}))
 }
