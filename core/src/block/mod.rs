@@ -30,6 +30,7 @@ pub use check::{Entry, check};
 pub use device::{BlockDevice, Cx, MessageError};
 pub use effects::Completion;
 pub use event::Event;
+pub(crate) use limits::least;
 pub use limits::{Limits, LimitsError, ZonedLimits};
 pub use meter::Counters;
 pub use observer::{Observer, Span};

@@ -61,10 +61,20 @@ impl Fan {
         (word >> 32) as u16
     }
 
+    /// What tells apart the originals that are spread at the moment.
+    pub fn key(word: u64) -> usize {
+        word as u32 as usize
+    }
+
+    /// The original of a bio that comes back with `word`.
+    pub fn original(&self, word: u64) -> &Bio {
+        &self.spread[Self::key(word)].bio
+    }
+
     /// Takes back one of its bios; returns the original if it was the last.
     pub fn end_io(&mut self, own: Box<Bio>, status: Status, word: u64, cx: &mut Cx<'_>) -> Option<(Box<Bio>, Status)> {
         cx.recycle(own);
-        self.count(word as u32 as usize, status)
+        self.count(Self::key(word), status)
     }
 
     fn count(&mut self, key: usize, status: Status) -> Option<(Box<Bio>, Status)> {

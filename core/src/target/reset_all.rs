@@ -62,6 +62,11 @@ impl ResetAll {
         word == OWN
     }
 
+    /// Resets of all zones that are not done.
+    pub fn pending(&self) -> usize {
+        self.waiting.len()
+    }
+
     pub fn held(&self, visit: &mut dyn FnMut(&Bio)) {
         self.waiting.iter().for_each(|bio| visit(bio));
     }

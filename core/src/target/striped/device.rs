@@ -11,26 +11,52 @@ use super::super::fan::Fan;
 use super::super::flusher::{Flusher, distinct};
 use super::super::mapping::Place;
 use super::stripes::Stripes;
-use crate::block::{Bio, BlockDevice, Cx, DeviceId, Event, Flags, Limits, Op, Payload, Status};
+use super::zones::WideZones;
+use crate::block::{Bio, BlockDevice, Cx, DeviceId, Event, Flags, Limits, Op, Status};
 use crate::sector::Sector;
 
-/// What does to stripes what a table does not do by itself: ranges that go to all of them, and telling how they fare.
+/// What does to stripes what a table does not do by itself: ranges that go to all of them, whatever concerns zones, and
+/// telling how they fare.
 pub(super) struct Striped {
-    stripes: Arc<Stripes>,
+    pub stripes: Arc<Stripes>,
     /// What the devices are called, one for each stripe.
     names: Vec<String>,
     /// The devices, each once.
     below: Vec<DeviceId>,
     limits: Limits,
     flusher: Flusher,
-    fan: Fan,
+    pub fan: Fan,
+    pub zones: Option<WideZones>,
 }
 
 impl Striped {
-    pub fn new(stripes: Arc<Stripes>, names: Vec<String>, limits: Limits) -> Self {
+    pub fn new(stripes: Arc<Stripes>, names: Vec<String>, limits: Limits, zones: Option<WideZones>) -> Self {
         let below = distinct(stripes.devices());
-        let flusher = Flusher::new(stripes.flushed(), limits.zoned.is_some());
-        Self { stripes, names, below, limits, flusher, fan: Fan::default() }
+        let flusher = Flusher::new(stripes.flushed(), zones.is_some());
+        Self { stripes, names, below, limits, flusher, fan: Fan::default(), zones }
+    }
+
+    /// Takes a bio that has nothing more to wait for but a flush.
+    pub fn start(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
+        let Some(bio) = self.flusher.hold_back(bio) else { return };
+        if bio.op == Op::Flush {
+            return self.flusher.flush(bio, cx);
+        }
+        let own = self.only_device(&bio);
+        if self.flusher.comes_before(&bio, own) {
+            return self.flusher.flush_before(bio, own, cx);
+        }
+        self.go_on(bio, cx);
+    }
+
+    /// Sends `bio` on, with nothing left to flush before.
+    fn go_on(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
+        match bio.op {
+            Op::Write if self.zones.is_some() => self.write_zone(bio, cx),
+            Op::Read | Op::Write => self.route(bio, cx),
+            Op::Discard | Op::WriteZeroes => self.spread(bio, cx),
+            _ => self.manage(bio, cx),
+        }
     }
 
     /// Sends a read or write to its stripe, cut at the edge of a chunk.
@@ -47,24 +73,19 @@ impl Striped {
         cx.again(rest);
     }
 
-    /// Sends each stripe its part of a range that has no data.
-    fn spread(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
-        let Bio { op, flags, sector, sectors, .. } = *bio;
-        let ranges = self.stripes.ranges(sector.0, sectors).filter(|(.., range)| !range.is_empty());
-        let parts = ranges.map(|(number, device, range)| {
+    /// Sends each stripe what it has of a bio, in one.
+    pub fn spread(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
+        // The memory of what several stripes have is put in order: that allocates, as each has other pieces of it.
+        let part = |number: usize| {
+            let range = self.stripes.range(&bio, number);
+            let payload = self.stripes.gather(&bio, number);
             let sectors = (range.end - range.start) as u32;
-            (number, device, Bio::new(op, Sector(range.start), sectors, Payload::None).with_flags(flags))
-        });
-        if let Some((bio, status)) = self.fan.spread(bio, parts, cx) {
-            cx.complete(bio, status);
-        }
-    }
-
-    /// Sends `bio` on, with nothing left to flush before.
-    fn go_on(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
-        match bio.op {
-            Op::Discard | Op::WriteZeroes => self.spread(bio, cx),
-            _ => self.route(bio, cx),
+            let part = Bio::new(bio.op, Sector(range.start), sectors, payload).with_flags(bio.flags);
+            (number as u16, self.stripes.all()[number].device, part)
+        };
+        let parts: Vec<_> = (0..self.names.len()).map(part).filter(|(.., part)| part.sectors > 0).collect();
+        if let Some((bio, status)) = self.fan.spread(bio, parts.into_iter(), cx) {
+            self.end(bio, status, cx);
         }
     }
 
@@ -72,6 +93,18 @@ impl Striped {
     fn only_device(&self, bio: &Bio) -> Option<DeviceId> {
         let Place { device, room, .. } = self.stripes.place(bio.sector.0);
         (bio.op.has_data() && u64::from(bio.sectors) <= room).then_some(device)
+    }
+
+    fn flushed(&mut self, own: Box<Bio>, status: Status, word: u64, cx: &mut Cx<'_>) {
+        self.stripes.note(self.flusher.device(word), status);
+        match self.flusher.end_io(own, status, word, cx) {
+            Some((bio, Status::Ok)) => self.go_on(bio, cx),
+            Some((bio, status)) => self.end(bio, status, cx),
+            None => return,
+        }
+        while let Some(next) = self.flusher.release() {
+            self.start(next, cx);
+        }
     }
 }
 
@@ -85,34 +118,23 @@ impl BlockDevice for Striped {
     }
 
     fn submit(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
-        let Some(bio) = self.flusher.hold_back(bio) else { return };
-        if bio.op == Op::Flush {
-            return self.flusher.flush(bio, cx);
+        let admitted = match &mut self.zones {
+            Some(zones) => zones.quiet.admit(bio),
+            None => Some(bio),
+        };
+        if let Some(bio) = admitted {
+            self.start(bio, cx);
         }
-        let own = self.only_device(&bio);
-        if self.flusher.comes_before(&bio, own) {
-            return self.flusher.flush_before(bio, own, cx);
-        }
-        self.go_on(bio, cx);
     }
 
-    fn end_io(&mut self, own: Box<Bio>, status: Status, word: u64, cx: &mut Cx<'_>) {
-        if !self.flusher.is_own(word) {
-            self.stripes.note(self.stripes.all()[usize::from(Fan::part(word))].device, status);
-            if let Some((bio, status)) = self.fan.end_io(own, status, word, cx) {
-                cx.complete(bio, status);
-            }
-            return;
+    fn end_io(&mut self, bio: Box<Bio>, status: Status, word: u64, cx: &mut Cx<'_>) {
+        if self.flusher.is_own(word) {
+            return self.flushed(bio, status, word, cx);
         }
-        self.stripes.note(self.flusher.device(word), status);
-        match self.flusher.end_io(own, status, word, cx) {
-            Some((bio, Status::Ok)) => self.go_on(bio, cx),
-            Some((bio, status)) => cx.complete(bio, status),
-            None => return,
+        if self.fan.is_own(word) {
+            return self.part_ended(bio, status, word, cx);
         }
-        while let Some(next) = self.flusher.release() {
-            self.submit(next, cx);
-        }
+        self.zone_ended(bio, status, word, cx);
     }
 
     fn on_event(&mut self, event: Event, _: &mut Cx<'_>) {
@@ -124,6 +146,9 @@ impl BlockDevice for Striped {
     fn held(&self, visit: &mut dyn FnMut(&Bio)) {
         self.fan.held(visit);
         self.flusher.held(visit);
+        if let Some(zones) = &self.zones {
+            zones.held(visit);
+        }
     }
 
     fn describe(&self, out: &mut dyn fmt::Write) -> fmt::Result {

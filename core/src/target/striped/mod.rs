@@ -6,9 +6,24 @@
 //!   part 1            [  1  ]           [  4  ]      discard, write zeroes: [Striped], one bio for each part
 //!   part 2                  [  2  ]           [  5  ]
 //! ```
+//!
+//! Over zoned disks, which the kernel does not do, the zones with one number of all parts are one wide zone
+//! (`docs/targets/striped.md`). There all bios come to [`Striped`], below a plug:
+//!
+//! | file | idea |
+//! | --- | --- |
+//! | `stripes.rs` | which stripe holds a sector, and how the stripes have fared |
+//! | `device.rs` | the device: what goes to one stripe and what to all |
+//! | `wide.rs` | what the zones of all parts are as one: pure functions |
+//! | `zones.rs` | writes in order, changes of zones, reports |
+//! | `gather.rs`, `quiet.rs` | asking all parts at once, while nothing changes |
 
 mod device;
+mod gather;
+mod quiet;
 mod stripes;
+mod wide;
+mod zones;
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -20,11 +35,12 @@ use core::fmt;
 use device::Striped;
 use stripes::Stripe;
 pub(super) use stripes::Stripes;
+use zones::WideZones;
 
 use super::args::{ArgError, Args, DeviceArg, quote};
 use super::mapping::Mapping;
 use super::registry::{Site, Target, TargetType, View};
-use crate::block::Limits;
+use crate::block::{Limits, ZonedLimits, least};
 
 pub(super) const TYPE: TargetType = TargetType {
     name: "striped",
@@ -95,13 +111,77 @@ impl StripedArgs {
                 );
                 return Err(ArgError::at(self.chunk_word, message));
             }
-            if part.limits.zoned.is_some() {
-                let message = format!("striped: `{}` is zoned: name regular devices", device.name);
-                return Err(ArgError::at(device.word, message));
-            }
             limits = limits.stack(&part.limits).map_err(|error| ArgError::at(device.word, format!("{error}")))?;
         }
         Ok(limits)
+    }
+}
+
+/// Over zoned disks.
+impl StripedArgs {
+    /// What wide zones over `parts`, which together have limits `all` and zones `zoned`, accept.
+    fn wide_limits(&self, all: &Limits, zoned: &ZonedLimits, parts: &[Mapping]) -> Result<Limits, ArgError> {
+        self.check_zones(zoned, parts)?;
+        let count = parts.len() as u32;
+        let zone_sectors = zoned.zone_sectors.checked_mul(count).ok_or_else(|| {
+            ArgError::at(self.chunk_word - 1, format!("striped: {count} zones together are longer than a zone can be"))
+        })?;
+        let (max_segments, max_sectors) = self.bounds(all.max_segments, count);
+        let max_open = zoned.max_open.map(|open| open.min(zoned.max_active.unwrap_or(open)));
+        Ok(Limits {
+            max_segments,
+            max_sectors: least(all.max_sectors, max_sectors),
+            // A plug above makes writes of appends: where the next chunk goes is not for a stripe to choose.
+            zoned: Some(ZonedLimits { zone_sectors, max_open, max_append: None, ..zoned.clone() }),
+            ..all.clone()
+        })
+    }
+
+    /// Most segments and sectors of a bio, so that no stripe gets more than `most` segments.
+    fn bounds(&self, most: Option<u32>, count: u32) -> (Option<u32>, Option<u32>) {
+        let Some(most) = most.filter(|_| count > 1) else { return (most, None) };
+        // Of so many rows of chunks a stripe has one piece more, as the first can be cut; of less than one it has one piece.
+        let (own, rows) = (most.div_ceil(2), most / 2);
+        let sectors = if rows == 0 {
+            (count - 1).saturating_mul(self.chunk)
+        } else {
+            count.saturating_mul(self.chunk).saturating_mul(rows)
+        };
+        (Some(own), Some(sectors))
+    }
+
+    /// What `zoned`, all of the parts together, must be for wide zones.
+    fn check_zones(&self, zoned: &ZonedLimits, parts: &[Mapping]) -> Result<(), ArgError> {
+        let (count, chunk, zone) = (parts.len(), self.chunk, zoned.zone_sectors);
+        if !count.is_power_of_two() {
+            let message =
+                format!("striped: {count} zoned stripes: write a power of two, so that the size of a zone is one");
+            return Err(ArgError::at(self.chunk_word - 1, message));
+        }
+        let unit = zoned.write_granularity_bytes / 512;
+        if !zone.is_multiple_of(chunk) || !chunk.is_multiple_of(unit) {
+            let message = format!(
+                "striped: the chunk size is {chunk}: over zones of {zone} sectors it has to divide that, and to be a multiple of \
+                 the write unit of {unit}"
+            );
+            return Err(ArgError::at(self.chunk_word, message));
+        }
+        for (place, (part, (device, _))) in parts.iter().zip(&self.parts).enumerate() {
+            let fail = |what| Err(ArgError::at(device.word, format!("striped: `{}` {what}", device.name)));
+            if !part.limits.capacity.is_multiple_of(zone.into()) {
+                return fail("has a short last zone there: leave it out");
+            }
+            if parts[..place].iter().any(|other| other.device == part.device) {
+                return fail("stands twice: two zones of a zoned device would share its limits on open zones");
+            }
+            let own = part.limits.zoned.as_ref().map(|zoned| &zoned.conventional);
+            if own != Some(&zoned.conventional) {
+                return fail(
+                    "has conventional zones in other places than the stripes before: choose starts that agree",
+                );
+            }
+        }
+        Ok(())
     }
 }
 
@@ -120,14 +200,23 @@ impl Target for StripedArgs {
         let part = |(device, start): &(DeviceArg, u64)| site.part_of(device, *start, width);
         let parts: Vec<Mapping> = self.parts.iter().map(part).collect::<Result<_, _>>()?;
         let limits = self.limits(site.len, &parts)?;
+        let (limits, zones) = match &limits.zoned {
+            Some(zoned) => {
+                let limits = self.wide_limits(&limits, zoned, &parts)?;
+                let zones = WideZones::new(zoned.zone_sectors, zoned.conventional.clone(), &parts);
+                (limits, Some(zones))
+            }
+            None => (limits, None),
+        };
         let stripe = |Mapping { device, start, limits, .. }: &Mapping| Stripe {
             device: *device,
             start: *start,
             write_cache: limits.write_cache,
         };
         let stripes = Arc::new(Stripes::new(self.chunk, parts.iter().map(stripe)));
+        let is_zoned = zones.is_some();
         let names: Vec<String> = self.parts.iter().map(|(device, _)| device.name.clone()).collect();
-        let mapping = site.map(Box::new(Striped::new(stripes.clone(), names, limits)))?;
-        Ok(mapping.over(stripes))
+        let mapping = site.map(Box::new(Striped::new(stripes.clone(), names, limits, zones)))?;
+        Ok(if is_zoned { mapping } else { mapping.over(stripes) })
     }
 }

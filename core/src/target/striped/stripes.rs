@@ -1,11 +1,12 @@
 //! Which stripe holds a sector, and how the stripes have fared.
 
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 use core::ops::Range;
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use super::super::mapping::Place;
-use crate::block::{DeviceId, Status};
+use crate::block::{Bio, DeviceId, Payload, Status};
 use crate::sector::Sector;
 
 /// Events that the errors of one device may raise (`drivers/md/dm-stripe.c:DM_IO_ERROR_THRESHOLD`).
@@ -55,6 +56,12 @@ impl Stripes {
         self.chunk.by
     }
 
+    /// The stripe that holds sector `offset` of the line.
+    pub fn owner(&self, offset: u64) -> usize {
+        let (chunk, _) = self.chunk.divide(offset);
+        self.count.divide(chunk).1 as usize
+    }
+
     /// Where sector `offset` of the line lies (`drivers/md/dm-stripe.c:stripe_map_sector`), and the rest of its chunk.
     #[inline]
     pub fn place(&self, offset: u64) -> Place {
@@ -77,13 +84,36 @@ impl Stripes {
         rows * self.chunk.by + rest
     }
 
-    /// What each stripe has of sectors `offset..offset + sectors` of the line: one range of its own sectors, which may be
-    /// empty (`drivers/md/dm-stripe.c:stripe_map_range`).
-    pub fn ranges(&self, offset: u64, sectors: u32) -> impl Iterator<Item = (u16, DeviceId, Range<u64>)> {
-        self.stripes.iter().enumerate().map(move |(number, stripe)| {
-            let edge = |offset| stripe.start + self.before(offset, number);
-            (number as u16, stripe.device, edge(offset)..edge(offset + u64::from(sectors)))
-        })
+    /// The sector of the line that is sector `at` of stripe `number`.
+    fn offset(&self, at: u64, number: usize) -> u64 {
+        let (row, within) = self.chunk.divide(at);
+        (row * self.count.by + number as u64) * self.chunk.by + within
+    }
+
+    /// What stripe `number` has of the memory of `bio`, in its own order.
+    pub fn gather(&self, bio: &Bio, number: usize) -> Payload {
+        let (mut at, end) = (self.before(bio.sector.0, number), self.before(bio.end().0, number));
+        let mut segments = Vec::new();
+        while at < end {
+            let (_, within) = self.chunk.divide(at);
+            // Chunks of an only stripe lie in a row.
+            let len = if self.stripes.len() == 1 { end - at } else { (self.chunk.by - within).min(end - at) };
+            let from = self.offset(at, number) - bio.sector.0;
+            segments.extend_from_slice(bio.payload.slice(from as u32, len as u32).segments());
+            at += len;
+        }
+        match segments.len() {
+            0 => Payload::None,
+            1 => Payload::Data(segments.remove(0)),
+            _ => Payload::Segments(segments),
+        }
+    }
+
+    /// What stripe `number` has of the sectors of `bio`: one range of its own sectors, which may be empty
+    /// (`drivers/md/dm-stripe.c:stripe_map_range`).
+    pub fn range(&self, bio: &Bio, number: usize) -> Range<u64> {
+        let edge = |sector: Sector| self.stripes[number].start + self.before(sector.0, number);
+        edge(bio.sector)..edge(bio.end())
     }
 
     /// Notes that a bio failed on `device` (`drivers/md/dm-stripe.c:stripe_end_io`).
@@ -150,7 +180,6 @@ impl Divisor {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloc::vec::Vec;
 
     /// Every sector by itself, as the manual describes it: chunks go to the stripes in turn.
     #[test]
@@ -167,6 +196,7 @@ mod tests {
                 let place = stripes.place(sector);
                 assert_eq!(place.device.0, owner as u16);
                 assert_eq!(place.sector.0, 1000 * owner + used[owner as usize]);
+                assert_eq!(stripes.offset(used[owner as usize], owner as usize), sector);
                 assert_eq!(place.room, (number + 1) * u64::from(chunk) - sector);
                 used[owner as usize] += 1;
             }
