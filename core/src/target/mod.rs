@@ -24,6 +24,7 @@ mod flakey;
 mod flusher;
 mod line;
 mod linear;
+mod log_writes;
 mod mapping;
 mod registry;
 mod reset_all;

@@ -100,10 +100,14 @@ impl Mapped {
     pub fn finish(&mut self, bio: Bio) -> Completion {
         let tag = self.submit(bio);
         loop {
-            match self.stack.poll_completion(self.port) {
-                Some(done) if done.tag == tag => return done,
-                Some(_) => continue,
-                None => self.now = self.stack.turn(self.now).expect("a bio that waits for nothing"),
+            while let Some(done) = self.stack.poll_completion(self.port) {
+                if done.tag == tag {
+                    return done;
+                }
+            }
+            let next = self.stack.turn(self.now);
+            if !self.stack.has_completions(self.port) {
+                self.now = next.expect("a bio that waits for nothing");
             }
         }
     }
