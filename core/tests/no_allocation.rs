@@ -3,11 +3,11 @@
 mod counting;
 
 use counting::allocations;
-use shingle_core::block::{Bio, Data, DeviceId, Op, Payload, PortId, Stack};
+use shingle_core::block::{Bio, Data, DeviceId, Flags, Op, Payload, PortId, Stack};
 use shingle_core::device::{NullConfig, NullDevice, NullZones};
 use shingle_core::plug::{PlugOptions, WritePolicy, ZonePlug};
 use shingle_core::sector::Sector;
-use shingle_core::target::Table;
+use shingle_core::target::{Table, build_table, parse_table};
 use shingle_core::time::{Duration, Instant};
 
 const ZONE: u64 = 4096;
@@ -97,5 +97,75 @@ fn a_warm_stack_allocates_nothing() {
         assert_eq!(allocations() - before, 0, "allocations under the policy {policy}");
         let plugged = load.stack.counters(DeviceId(1));
         assert!(policy == WritePolicy::None || plugged.merges > 10_000, "nothing was merged under {policy}");
+    }
+}
+
+/// Lines of targets, with what costs them most, and what they are told first.
+const TARGETS: [(&str, &[&str]); 6] = [
+    ("delay disk 0 1 disk 0 2 disk 0 3", &[]),
+    ("dust disk 0 512", &["enable"]),
+    ("error", &[]),
+    ("flakey disk 0 0 1 9 corrupt_bio_byte 9 w 1 0 random_read_corrupt 500000000 random_write_corrupt 500000000", &[]),
+    ("log-writes disk log", &[]),
+    ("zero", &[]),
+];
+
+/// A target over a disk with a cache, under reads, writes and flushes.
+struct TargetLoad {
+    stack: Stack,
+    port: PortId,
+    top: DeviceId,
+    now: Instant,
+    sent: u64,
+}
+
+impl TargetLoad {
+    fn new(line: &str, message: &[&str]) -> Self {
+        let config =
+            NullConfig { write_cache: true, completion: Duration::from_micros(10), ..NullConfig::new(1 << 40) };
+        let mut stack = Stack::new();
+        let [disk, log] = [0, 1].map(|_| stack.add(Box::new(NullDevice::new(&config).unwrap())).unwrap());
+        let supplies = |name: &str| if name == "disk" { Ok(disk) } else { Ok(log) };
+        let lines = parse_table(&format!("0 1048576 {line}")).unwrap();
+        let built = build_table(&mut stack, &lines, &supplies).unwrap();
+        if !message.is_empty() {
+            stack.message(built.targets[0].unwrap(), message).unwrap();
+        }
+        let top = stack.add(Box::new(built.table)).unwrap();
+        let port = stack.open_port();
+        let mut load = Self { stack, port, top, now: Instant::ZERO, sent: 0 };
+        for _ in 0..DEPTH {
+            load.send(Box::new(Bio::new(Op::Read, Sector(0), 8, Payload::Data(Data::zeroed(4096)))));
+        }
+        load
+    }
+
+    fn send(&mut self, mut bio: Box<Bio>) {
+        self.sent += 1;
+        bio.op = if self.sent.is_multiple_of(3) { Op::Read } else { Op::Write };
+        bio.flags = if self.sent.is_multiple_of(50) { Flags::PREFLUSH.with(Flags::FUA) } else { Flags::NONE };
+        bio.sector = Sector(self.sent * 7919 % 100_000 * 8);
+        self.stack.submit(self.port, 0, self.top, bio);
+    }
+
+    fn run(&mut self, bios: u64) {
+        let until = self.sent + bios;
+        while self.sent < until {
+            self.now = self.stack.turn(self.now).unwrap_or(self.now);
+            while let Some(done) = self.stack.poll_completion(self.port) {
+                self.send(done.bio);
+            }
+        }
+    }
+}
+
+#[test]
+fn warm_targets_allocate_nothing() {
+    for (line, message) in TARGETS {
+        let mut load = TargetLoad::new(line, message);
+        load.run(20_000);
+        let before = allocations();
+        load.run(20_000);
+        assert_eq!(allocations() - before, 0, "allocations under {line}");
     }
 }
