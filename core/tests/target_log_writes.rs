@@ -8,11 +8,13 @@ use std::collections::BTreeMap;
 
 use desk::{flush, read, write};
 use mapped::{Mapped, bare, bytes, disk, filled, ms, refused};
-use shingle_core::block::{Bio, BlockDevice, Event, Flags, Op, Status};
+use shingle_core::block::{Bio, BlockDevice, Event, Flags, Op, Stack, Status};
 use shingle_core::device::{NullConfig, NullDevice};
 use shingle_core::harness::Desk;
+use shingle_core::mapper::Mapper;
 use shingle_core::random::Rng;
-use shingle_core::time::Duration;
+use shingle_core::target::parse_table;
+use shingle_core::time::{Duration, Instant};
 
 const FLUSH: u64 = 1;
 const FUA: u64 = 2;
@@ -358,6 +360,48 @@ fn an_unused_table_writes_nothing_and_an_empty_log_has_its_end() {
     assert!(contents(&mut mapped, "b").iter().all(|byte| *byte == 0));
     mapped.event(Event::Suspend { push_back: false });
     assert_eq!(words(&log_of(&mut mapped)), ["mark(dm-log-writes-end)"]);
+}
+
+#[test]
+fn a_device_that_is_removed_ends_its_log_and_an_inactive_table_leaves_it_alone() {
+    let mut stack = Stack::new();
+    let data = stack.add(slow_disk(512, true, true)).unwrap();
+    let [log, other] = [0, 1].map(|_| stack.add(disk(4096)).unwrap());
+    let supplies = |name: &str| match name {
+        "data" => Ok(data),
+        "log" => Ok(log),
+        _ => Ok(other),
+    };
+    let (mut mapper, mut now) = (Mapper::new(), Instant::ZERO);
+    let mut turn = |stack: &mut Stack, mapper: &mut Mapper| {
+        now = stack.turn(now).unwrap_or(now);
+        mapper.poll(now, (stack, &supplies));
+    };
+    mapper.create("logged", "").unwrap();
+    let load = |stack: &mut Stack, mapper: &mut Mapper, log: &str| {
+        let lines = parse_table(&format!("0 512 log-writes data {log}")).unwrap();
+        mapper.load("logged", lines, false, (stack, &supplies)).unwrap();
+    };
+    load(&mut stack, &mut mapper, "log");
+    mapper.resume("logged", false, &mut stack).unwrap();
+    turn(&mut stack, &mut mapper);
+    let (port, top) = (stack.open_port(), mapper.device("logged").unwrap());
+    stack.submit(port, 0, top, Box::new(write(0, 8)));
+    while stack.poll_completion(port).is_none() {
+        turn(&mut stack, &mut mapper);
+    }
+    load(&mut stack, &mut mapper, "other");
+    mapper.remove("logged", false, &mut stack).unwrap();
+    while mapper.is_busy() {
+        turn(&mut stack, &mut mapper);
+    }
+    let mut read_all = |device| {
+        stack.submit(port, 0, device, Box::new(filled(Op::Read, 0, 4096, 0xee)));
+        stack.turn(Instant::ZERO);
+        bytes(&stack.poll_completion(port).unwrap().bio)
+    };
+    assert_eq!(words(&parse(&read_all(log))), ["w0", "mark(dm-log-writes-end)"]);
+    assert!(read_all(other).iter().all(|byte| *byte == 0));
 }
 
 #[test]

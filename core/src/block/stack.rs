@@ -94,6 +94,11 @@ impl Stack {
         self.effects.events.push_back((to, event));
     }
 
+    /// The same at once, for devices that may be gone before the next turn.
+    pub fn tell(&mut self, to: DeviceId, event: Event) {
+        self.call(to, |device, cx| device.on_event(event, cx));
+    }
+
     /// Whether something arrived since the last turn: the next one has work whatever the time is.
     #[must_use]
     pub fn has_arrivals(&self) -> bool {

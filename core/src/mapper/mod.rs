@@ -326,6 +326,11 @@ impl Mapper {
             stack.remove(id).map_err(|error| busy(format!("`{name}` is in use: {error}")))?;
         }
         let device = self.devices.remove(place);
+        if matches!(device.state, State::Running) {
+            // Its targets may have something to bring to an end, and stay until that is done.
+            let parts = device.live.iter().flat_map(|live| &live.parts);
+            parts.for_each(|part| stack.tell(*part, Event::Suspend { push_back: false }));
+        }
         [device.live, device.inactive].into_iter().flatten().for_each(|loaded| self.discard(loaded, stack));
         Ok(())
     }
