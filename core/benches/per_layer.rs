@@ -6,11 +6,10 @@
 #[path = "../../shingle/src/reproduce/noclone/clone_layer.rs"]
 mod clone_layer;
 
-use std::hint::black_box;
 use std::time::Instant;
 
 use clone_layer::CloneLayer;
-use shingle_core::block::{Bio, BlockDevice, Data, DeviceId, Observer, Op, Payload, PortId, Span, Stack};
+use shingle_core::block::{Bio, BlockDevice, Data, DeviceId, Op, Payload, PortId, Stack};
 use shingle_core::device::{NullConfig, NullDevice, NullZones};
 use shingle_core::mapper::stats::DmStats;
 use shingle_core::plug::{PlugOptions, WritePolicy, ZonePlug};
@@ -26,6 +25,8 @@ const ZONE_SECTORS: u64 = 256 << 11;
 const ZONES: u64 = 256;
 const ROUNDS: usize = 15;
 const IOS_A_ROUND: u64 = 1_000_000;
+/// Time passes for the stack at this pace, whatever it really takes.
+const TURN: Duration = Duration::from_micros(10);
 /// Most layers on top of each other.
 const DEEPEST: usize = 8;
 
@@ -43,6 +44,7 @@ struct Load {
     random: u64,
     /// Next offset in each zone, in sectors.
     pointers: Vec<u64>,
+    now: shingle_core::time::Instant,
     ns: Vec<f64>,
 }
 
@@ -102,16 +104,27 @@ impl Load {
         for _ in 0..depth {
             top = layer.add(&mut stack, top);
         }
-        stack.turn(shingle_core::time::Instant::ZERO);
+        let now = shingle_core::time::Instant::ZERO;
+        stack.turn(now);
         let port = stack.open_port();
         let pointers = vec![0; ZONES as usize];
-        let mut load = Load { name: name.into(), stack, port, top, pattern, random: 1, pointers, ns: vec![] };
+        let mut load = Load { name: name.into(), stack, port, top, pattern, random: 1, pointers, now, ns: vec![] };
         let op = if pattern == Pattern::RandomRead { Op::Read } else { Op::Write };
         for tag in 0..DEPTH {
             let data = Payload::Data(Data::zeroed(SECTORS as usize * 512));
             load.send(tag, Box::new(Bio::new(op, Sector(0), SECTORS, data)));
         }
         load
+    }
+
+    /// The same with statistics of the top device: one region with areas of `step`.
+    fn counted(mut self, step: &str) -> Load {
+        let mut stats = DmStats::new();
+        let capacity = self.stack.limits(self.top).capacity;
+        stats.message(&["@stats_create", "-", step], capacity, self.now).expect("the message is right");
+        self.stack.observe(self.top, Some(Box::new(stats)));
+        self.name = format!("{}, areas {step}", self.name);
+        self
     }
 
     #[inline]
@@ -155,7 +168,8 @@ impl Load {
         let mut done = 0;
         let start = Instant::now();
         while done < IOS_A_ROUND {
-            self.stack.turn(shingle_core::time::Instant::ZERO);
+            self.now = self.now + TURN;
+            self.stack.turn(self.now);
             while let Some(completion) = self.stack.poll_completion(self.port) {
                 assert!(completion.status.is_ok(), "{}: {:?} failed", self.name, completion.bio);
                 if completion.tag != u64::MAX {
@@ -187,25 +201,6 @@ fn attach(zones: u64) -> f64 {
     start.elapsed().as_secs_f64()
 }
 
-/// ns that statistics with one region take for a bio that comes in and is done, the two calls included.
-fn statistics(step: &str) -> f64 {
-    const CAPACITY: u64 = ZONE_SECTORS * ZONES;
-    let mut stats = DmStats::new();
-    let (mut random, mut now) = (1u64, shingle_core::time::Instant::ZERO);
-    stats.message(&["@stats_create", "-", step], CAPACITY, now).expect("the message is right");
-    let stats: &mut dyn Observer = black_box(&mut stats);
-    let start = Instant::now();
-    for _ in 0..IOS_A_ROUND {
-        random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        let span = Span { op: Op::Read, sector: Sector((random >> 32) % (CAPACITY / 8) * 8), sectors: SECTORS };
-        let entered = now + Duration(1);
-        stats.entered(black_box(&span), entered);
-        now = entered + Duration(250);
-        stats.left(black_box(&span), entered, now);
-    }
-    start.elapsed().as_nanos() as f64 / IOS_A_ROUND as f64
-}
-
 fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]
@@ -229,18 +224,19 @@ fn main() {
         let on_null = |depth| Load::new(&stacked(layer, depth), Pattern::RandomRead, None, (layer, depth));
         loads.extend((1..=DEEPEST).map(on_null));
     }
+    let one_linear = || Load::new(&stacked(Layer::Linear, 1), Pattern::RandomRead, None, (Layer::Linear, 1));
+    loads.extend(["/1", "/100"].map(|step| one_linear().counted(step)));
     for _ in 0..ROUNDS {
         loads.iter_mut().for_each(Load::round);
     }
     let attach = median((0..9).map(|_| attach(100_000)).collect());
-    let counted = |step: &str| median((0..ROUNDS).map(|_| statistics(step)).collect());
     let rows: Vec<(String, f64)> = loads.iter_mut().map(|load| (load.name.clone(), load.median())).collect();
     let ns = |name: &str| rows.iter().find(|row| row.0 == name).map_or(f64::NAN, |row| row.1);
     let single = [
         ("ns per submit and complete (null)", ns("null, random read")),
         ("ns per plugged write, its zone included", ns("zoned null + plug") - ns("null, random read")),
-        ("ns per bio, statistics of one area", counted("/1")),
-        ("ns per bio, statistics of 100 areas", counted("/100")),
+        ("ns per bio, statistics of one area", ns("null + 1 linear, areas /1") - ns("null + 1 linear")),
+        ("ns per bio, statistics of 100 areas", ns("null + 1 linear, areas /100") - ns("null + 1 linear")),
         ("bytes per idle zone, plug", ZonePlug::BYTES_PER_ZONE as f64),
         ("bytes per idle zone, plug and null", (ZonePlug::BYTES_PER_ZONE + ZonedDisk::BYTES_PER_ZONE) as f64),
         ("ms to attach 100,000 zones", attach * 1e3),

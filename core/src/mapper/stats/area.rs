@@ -2,23 +2,25 @@
 
 use crate::time::Instant;
 
-/// How fine a region's clock is.
+/// How fine a region's clock is: ns of a tick.
 #[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(u64)]
 pub(super) enum Clock {
+    /// `precise_timestamps`.
+    Nanos = 1,
     /// As a kernel that ticks 1000 times a second has it: every instant is cut to a whole millisecond before anything is
     /// computed from it.
-    Millis,
-    /// `precise_timestamps`.
-    Nanos,
+    Millis = 1_000_000,
 }
 
 impl Clock {
     /// An instant in ticks of this clock.
     #[inline]
-    pub fn ticks(self, at: Instant) -> u64 {
+    fn ticks(self, at: Instant) -> u64 {
         match self {
-            Clock::Millis => at.0 / 1_000_000,
             Clock::Nanos => at.0,
+            // The divisor is known here: this is a multiplication.
+            Clock::Millis => at.0 / Clock::Millis as u64,
         }
     }
 }
@@ -45,8 +47,8 @@ pub(super) struct Area {
     pub busy: u64,
     /// The same, times the I/Os in flight.
     pub weighted: u64,
-    /// The tick up to which busy times are counted.
-    stamp: u64,
+    /// When the tick began up to which busy times are counted.
+    stamp: Instant,
 }
 
 impl Area {
@@ -55,14 +57,18 @@ impl Area {
         u64::from(self.in_flight[0]) + u64::from(self.in_flight[1])
     }
 
-    /// Counts the time since the last I/O came or went for those in flight (`drivers/md/dm-stats.c:dm_stat_round`).
+    /// Whether busy times are counted up to the tick of `now`.
     #[inline]
-    pub fn advance(&mut self, now: u64) {
-        let passed = now.saturating_sub(self.stamp);
-        if passed == 0 {
-            return;
-        }
-        self.stamp = now;
+    pub fn is_at(&self, now: Instant, clock: Clock) -> bool {
+        now.0.wrapping_sub(self.stamp.0) < clock as u64
+    }
+
+    /// Counts the time since the last I/O came or went for those in flight (`drivers/md/dm-stats.c:dm_stat_round`). To be
+    /// called before anything else is done at `now`.
+    pub fn advance(&mut self, now: Instant, clock: Clock) {
+        let ticks = clock.ticks(now);
+        let passed = ticks.saturating_sub(clock.ticks(self.stamp));
+        self.stamp = self.stamp.max(Instant(ticks * clock as u64));
         let in_flight = self.all_in_flight();
         if in_flight == 0 {
             return;
@@ -75,28 +81,33 @@ impl Area {
         self.weighted = self.weighted.wrapping_add(in_flight.wrapping_mul(passed));
     }
 
+    /// Ticks from `entered` to the last [`Area::advance`].
+    #[inline]
+    pub fn ticks_since(&self, entered: Instant, clock: Clock) -> u64 {
+        if entered >= self.stamp {
+            return 0;
+        }
+        clock.ticks(self.stamp) - clock.ticks(entered)
+    }
+
     /// An I/O comes in.
     #[inline]
-    pub fn enter(&mut self, write: bool, now: u64) {
-        self.advance(now);
+    pub fn enter(&mut self, write: bool) {
         self.in_flight[usize::from(write)] += 1;
     }
 
     /// An I/O is done: `sectors` of it lie here, and all of it took `ticks`.
     #[inline]
-    pub fn leave(&mut self, write: bool, sectors: u64, ticks: u64, now: u64) {
-        self.advance(now);
-        let in_flight = &mut self.in_flight[usize::from(write)];
-        debug_assert!(*in_flight > 0, "an I/O left that never came in");
-        *in_flight = in_flight.saturating_sub(1);
+    pub fn leave(&mut self, write: bool, sectors: u64, ticks: u64) {
+        self.in_flight[usize::from(write)] -= 1;
         let done = &mut self.done[usize::from(write)];
         done.ios += 1;
         done.sectors += sectors;
         done.ticks = done.ticks.wrapping_add(ticks);
     }
 
-    /// Forgets all but what is in flight, which counts from `now` on.
-    pub fn clear(&mut self, now: u64) {
-        *self = Area { in_flight: self.in_flight, stamp: now, ..Area::default() };
+    /// Forgets all but what is in flight, which counts from the last [`Area::advance`] on.
+    pub fn clear(&mut self) {
+        *self = Area { in_flight: self.in_flight, stamp: self.stamp, ..Area::default() };
     }
 }

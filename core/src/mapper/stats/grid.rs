@@ -2,67 +2,75 @@
 
 use core::ops::Range;
 
+use crate::block::Span;
+
 /// The sectors of a region and its areas, all of the same length but perhaps the last.
 #[derive(Clone, Copy)]
 pub(super) struct Grid {
     pub start: u64,
-    pub end: u64,
+    pub length: u64,
     pub step: u64,
-    /// Finds a sector's area without a division, where the step is a power of two or there is only one area.
-    shift: Option<u32>,
+    /// 2^64 divided by the step and rounded up, or 0 if there is only one area: a multiplication finds a sector's area, or
+    /// next to it.
+    scale: u64,
 }
 
 impl Grid {
     /// Areas of `step` sectors over `sectors`; neither is empty.
     pub fn new(sectors: Range<u64>, step: u64) -> Grid {
-        let Range { start, end } = sectors;
-        let length = end - start;
-        let shift = match step {
-            _ if step.is_power_of_two() => Some(step.ilog2()),
-            _ if length <= step => length.checked_next_power_of_two().map(u64::ilog2),
-            _ => None,
-        };
-        Grid { start, end, step, shift }
+        let length = sectors.end - sectors.start;
+        let scale = if length <= step { 0 } else { (u64::MAX / step).wrapping_add(1) };
+        Grid { start: sectors.start, length, step, scale }
+    }
+
+    /// Its sectors.
+    pub fn sectors(&self) -> Range<u64> {
+        self.start..self.start + self.length
     }
 
     /// The number of areas.
     pub fn areas(&self) -> u64 {
-        (self.end - self.start).div_ceil(self.step)
+        self.length.div_ceil(self.step)
     }
 
     /// Whether any sector of a bio lies in the region.
     #[inline]
-    pub fn touches(&self, bio: &Range<u64>) -> bool {
-        bio.start < self.end && bio.end > self.start
+    pub fn touches(&self, bio: &Span) -> bool {
+        bio.sector.0 < self.start + self.length && end(bio) > self.start
     }
 
-    /// The area that all sectors of a bio lie in, if there is one: of most bios there is.
+    /// The area that all sectors of a bio lie in, found without a division: of most bios there is one. `None` says nothing.
     #[inline]
-    pub fn around(&self, bio: &Range<u64>) -> Option<usize> {
-        if bio.start < self.start || bio.end > self.end {
+    pub fn around(&self, bio: &Span) -> Option<usize> {
+        // Of a bio that begins before the region it is too far away for the region.
+        let offset = bio.sector.0.wrapping_sub(self.start);
+        let sectors = u64::from(bio.sectors);
+        if offset.checked_add(sectors).is_none_or(|end| end > self.length) {
             return None;
         }
-        let offset = bio.start - self.start;
-        let index = self.index(offset);
-        (offset - index * self.step + (bio.end - bio.start) <= self.step).then_some(index as usize)
+        let index = ((u128::from(offset) * u128::from(self.scale)) >> 64) as u64;
+        // If that is not its area, the bio lies outside of it.
+        let place = offset.wrapping_sub(index.wrapping_mul(self.step));
+        (place <= self.step && sectors <= self.step - place).then_some(index as usize)
     }
 
     /// The parts of a bio that lie in the region: each with its area's index and its sectors, in order.
-    pub fn parts(&self, bio: &Range<u64>) -> Parts {
-        let (at, until) = (bio.start.max(self.start), bio.end.min(self.end));
-        let index = self.index(at.min(self.end - 1) - self.start);
-        let area_end = (self.start + index * self.step).saturating_add(self.step);
+    pub fn parts(&self, bio: &Span) -> Parts {
+        let Range { start, end: own_end } = self.sectors();
+        let (at, until) = (bio.sector.0.max(start), end(bio).min(own_end));
+        if at >= until {
+            return Parts { at: until, until, index: 0, area_end: 0, step: 0 };
+        }
+        let index = (at - start) / self.step;
+        let area_end = (start + index * self.step).saturating_add(self.step);
         Parts { at, until, index: index as usize, area_end, step: self.step }
     }
+}
 
-    /// The area of the sector at `offset`.
-    #[inline]
-    fn index(&self, offset: u64) -> u64 {
-        match self.shift {
-            Some(shift) => offset >> shift,
-            None => offset / self.step,
-        }
-    }
+/// The sector after the last one of a bio.
+#[inline]
+fn end(bio: &Span) -> u64 {
+    bio.sector.0.saturating_add(u64::from(bio.sectors))
 }
 
 /// See [`Grid::parts`].
@@ -92,10 +100,17 @@ impl Iterator for Parts {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::block::Op;
+    use crate::random::Rng;
+    use crate::sector::Sector;
     use std::vec::Vec;
 
+    fn span(bio: Range<u64>) -> Span {
+        Span { op: Op::Read, sector: Sector(bio.start), sectors: (bio.end - bio.start) as u32 }
+    }
+
     fn parts(sectors: Range<u64>, step: u64, bio: Range<u64>) -> Vec<(usize, u64)> {
-        Grid::new(sectors, step).parts(&bio).collect()
+        Grid::new(sectors, step).parts(&span(bio)).collect()
     }
 
     #[test]
@@ -112,15 +127,33 @@ mod tests {
 
     #[test]
     fn an_area_is_around_a_bio_if_no_part_of_it_lies_elsewhere() {
-        for (step, bio) in [4, 5, 8, 64].into_iter().flat_map(|step| (0..40).map(move |at| (step, at))) {
+        for (step, bio) in [3, 4, 5, 8, 64].into_iter().flat_map(|step| (0..40).map(move |at| (step, at))) {
             for bio in (bio + 1..41).map(|end| bio..end) {
                 let parts = parts(10..30, step, bio.clone());
                 let whole = parts.first().filter(|(_, sectors)| *sectors == bio.end - bio.start);
                 let grid = Grid::new(10..30, step);
-                assert_eq!(grid.around(&bio), whole.map(|(index, _)| *index), "{bio:?} in areas of {step}");
-                assert_eq!(grid.touches(&bio), !parts.is_empty(), "{bio:?}");
+                let around = grid.around(&span(bio.clone()));
+                assert_eq!(around, whole.map(|(index, _)| *index), "{bio:?} in areas of {step}");
+                assert_eq!(grid.touches(&span(bio.clone())), !parts.is_empty(), "{bio:?}");
             }
         }
+    }
+
+    #[test]
+    fn the_area_around_a_bio_is_never_another_one() {
+        let mut rng = Rng::new(5);
+        let mut found = 0;
+        for _ in 0..200_000 {
+            let some = |rng: &mut Rng| 1 + (rng.draw() >> (1 + rng.below(63)));
+            let (start, length, step) = (some(&mut rng), some(&mut rng), some(&mut rng));
+            let sector = (start - 1).wrapping_add(rng.below(length + 2)).min(u64::MAX - 99);
+            let bio = Span { op: Op::Read, sector: Sector(sector), sectors: 1 + rng.below(99) as u32 };
+            let grid = Grid::new(start..start.saturating_add(length), step);
+            let Some(index) = grid.around(&bio) else { continue };
+            assert_eq!(grid.parts(&bio).collect::<Vec<_>>(), [(index, u64::from(bio.sectors))], "{bio:?}");
+            found += 1;
+        }
+        assert!(found > 50_000, "{found} bios had an area around them");
     }
 
     #[test]
@@ -137,6 +170,6 @@ mod tests {
         let end = u64::MAX;
         assert_eq!(parts(end - 10..end, 8, end - 3..end), [(0, 1), (1, 2)]);
         assert_eq!(parts(0..end, end, end - 3..end), [(0, 3)]);
-        assert_eq!(parts(1..end, 1 << 63, 0..end), [(0, 1 << 63), (1, (1 << 63) - 2)]);
+        assert_eq!(parts(1..end, 1 << 63, (1 << 63)..(1 << 63) + 9), [(0, 1), (1, 8)]);
     }
 }

@@ -26,14 +26,13 @@ mod region;
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
-use core::ops::Range;
 
 pub use error::StatsError;
 
 use self::message::{Create, Lines, Message};
 use self::print::Listing;
 use self::region::Region;
-use crate::block::{Observer, Op, Span};
+use crate::block::{Observer, Span};
 use crate::time::Instant;
 
 /// Most regions of a device. Every bio is compared with each of them.
@@ -118,43 +117,34 @@ impl DmStats {
     }
 }
 
-/// The sectors of a bio that is counted: flushes and zone management have none
-/// (`drivers/md/dm-stats.c:dm_stats_account_io`).
-#[inline]
-fn sectors(bio: &Span) -> Option<Range<u64>> {
-    let start = bio.sector.0;
-    (bio.sectors > 0).then(|| start..start.saturating_add(u64::from(bio.sectors)))
-}
-
 impl Observer for DmStats {
     #[inline]
     fn entered(&mut self, bio: &Span, now: Instant) {
-        let Some(sectors) = sectors(bio) else { return };
-        let write = bio.op != Op::Read;
         match self.regions.as_mut_slice() {
+            // Flushes and zone management are not counted (`drivers/md/dm-stats.c:dm_stats_account_io`).
+            _ if bio.sectors == 0 => {}
             // Most devices that are counted have one region, and a loop costs as much as a third of the counting.
-            [region] => region.entered(&sectors, write, now),
-            regions => many_entered(regions, sectors, write, now),
+            [region] => region.entered(bio, now),
+            regions => many_entered(regions, bio, now),
         }
     }
 
     #[inline]
     fn left(&mut self, bio: &Span, entered: Instant, now: Instant) {
-        let Some(sectors) = sectors(bio) else { return };
-        let write = bio.op != Op::Read;
         match self.regions.as_mut_slice() {
-            [region] => region.left(&sectors, write, entered, now),
-            regions => many_left(regions, sectors, write, entered, now),
+            _ if bio.sectors == 0 => {}
+            [region] => region.left(bio, entered, now),
+            regions => many_left(regions, bio, entered, now),
         }
     }
 }
 
 #[inline(never)]
-fn many_entered(regions: &mut [Region], sectors: Range<u64>, write: bool, now: Instant) {
-    regions.iter_mut().for_each(|region| region.entered(&sectors, write, now));
+fn many_entered(regions: &mut [Region], bio: &Span, now: Instant) {
+    regions.iter_mut().filter(|region| region.touches(bio)).for_each(|region| region.entered(bio, now));
 }
 
 #[inline(never)]
-fn many_left(regions: &mut [Region], sectors: Range<u64>, write: bool, entered: Instant, now: Instant) {
-    regions.iter_mut().for_each(|region| region.left(&sectors, write, entered, now));
+fn many_left(regions: &mut [Region], bio: &Span, entered: Instant, now: Instant) {
+    regions.iter_mut().filter(|region| region.touches(bio)).for_each(|region| region.left(bio, entered, now));
 }

@@ -10,6 +10,7 @@ use super::grid::Grid;
 use super::message::{Create, Lines};
 use super::print::Printout;
 use super::{MAX_AREAS, MAX_PRINTED};
+use crate::block::{Op, Span};
 use crate::time::Instant;
 
 /// How long I/Os took, area by area.
@@ -88,7 +89,7 @@ impl Region {
 
     /// Its sectors on the device.
     pub fn sectors(&self) -> Range<u64> {
-        self.grid.start..self.grid.end
+        self.grid.sectors()
     }
 
     /// Sectors of an area.
@@ -105,53 +106,72 @@ impl Region {
         self.histogram.as_ref().map_or(0, |histogram| buckets(&histogram.boundaries))
     }
 
+    /// Whether it may have to know of a bio.
+    #[inline]
+    pub fn touches(&self, bio: &Span) -> bool {
+        self.grid.touches(bio)
+    }
+
     /// A bio comes in. It counts in every area that it touches.
     #[inline]
-    pub fn entered(&mut self, bio: &Range<u64>, write: bool, now: Instant) {
-        if now <= self.created || !self.grid.touches(bio) {
-            return;
-        }
-        let now = self.clock.ticks(now);
-        match self.grid.around(bio) {
-            Some(index) => self.areas[index].enter(write, now),
-            None => self.entered_areas(bio, write, now),
+    pub fn entered(&mut self, bio: &Span, now: Instant) {
+        let is_simple = now > self.created;
+        match self.only_area(bio, now).filter(|_| is_simple) {
+            Some(area) => area.enter(is_write(bio)),
+            None => self.entered_areas(bio, now),
         }
     }
 
     #[inline(never)]
-    fn entered_areas(&mut self, bio: &Range<u64>, write: bool, now: u64) {
-        self.grid.parts(bio).for_each(|(index, _)| self.areas[index].enter(write, now));
+    fn entered_areas(&mut self, bio: &Span, now: Instant) {
+        if now <= self.created {
+            return;
+        }
+        for (index, _) in self.grid.parts(bio) {
+            self.areas[index].advance(now, self.clock);
+            self.areas[index].enter(is_write(bio));
+        }
     }
 
     /// It is done. Every area that it touches counts one I/O and all of its time, but only the sectors that lie there.
     #[inline]
-    pub fn left(&mut self, bio: &Range<u64>, write: bool, entered: Instant, now: Instant) {
-        if entered <= self.created || !self.grid.touches(bio) {
-            return;
-        }
-        let now = self.clock.ticks(now);
-        let took = now.saturating_sub(self.clock.ticks(entered));
-        match self.grid.around(bio) {
-            Some(index) if self.histogram.is_none() => self.areas[index].leave(write, bio.end - bio.start, took, now),
-            _ => self.left_areas(bio, write, took, now),
+    pub fn left(&mut self, bio: &Span, entered: Instant, now: Instant) {
+        let (clock, is_simple) = (self.clock, self.histogram.is_none() && entered > self.created);
+        match self.only_area(bio, now).filter(|_| is_simple) {
+            Some(area) => area.leave(is_write(bio), bio.sectors.into(), area.ticks_since(entered, clock)),
+            None => self.left_areas(bio, entered, now),
         }
     }
 
     #[inline(never)]
-    fn left_areas(&mut self, bio: &Range<u64>, write: bool, took: u64, now: u64) {
+    fn left_areas(&mut self, bio: &Span, entered: Instant, now: Instant) {
+        if entered <= self.created {
+            return;
+        }
         for (index, sectors) in self.grid.parts(bio) {
-            self.areas[index].leave(write, sectors, took, now);
+            let area = &mut self.areas[index];
+            area.advance(now, self.clock);
+            let ticks = area.ticks_since(entered, self.clock);
+            area.leave(is_write(bio), sectors, ticks);
             if let Some(histogram) = &mut self.histogram {
-                histogram.count(index, took);
+                histogram.count(index, ticks);
             }
         }
     }
 
+    /// The area that all of a bio lies in, if there is one and no tick has begun since something was counted there: then
+    /// there is little to do.
+    #[inline]
+    fn only_area(&mut self, bio: &Span, now: Instant) -> Option<&mut Area> {
+        let area = self.areas.get_mut(self.grid.around(bio)?)?;
+        area.is_at(now, self.clock).then_some(area)
+    }
+
     /// Forgets what the areas named by `lines` have counted, but not what is in flight there.
     pub fn clear(&mut self, lines: Lines, now: Instant) {
-        let ticks = self.clock.ticks(now);
         for index in self.named(lines) {
-            self.areas[index].clear(ticks);
+            self.areas[index].advance(now, self.clock);
+            self.areas[index].clear();
             self.histogram.iter_mut().for_each(|histogram| histogram.clear(index));
         }
     }
@@ -163,8 +183,7 @@ impl Region {
         if asked > most {
             return Err(StatsError::TooManyLines { region: self.id, asked, most });
         }
-        let ticks = self.clock.ticks(now);
-        self.areas[areas.clone()].iter_mut().for_each(|area| area.advance(ticks));
+        self.areas[areas.clone()].iter_mut().for_each(|area| area.advance(now, self.clock));
         Ok(Printout { region: self, areas }.to_string())
     }
 
@@ -178,6 +197,12 @@ impl Region {
         let end = lines.first.saturating_add(lines.count).min(self.areas.len());
         lines.first.min(end)..end
     }
+}
+
+/// Which way a bio counts: all but reads are writes (`include/linux/bio.h:bio_data_dir`).
+#[inline]
+fn is_write(bio: &Span) -> bool {
+    bio.op != Op::Read
 }
 
 /// Buckets of an area: none if there are no boundaries.
