@@ -75,6 +75,8 @@ impl Volume {
         let top = stack.add(Box::new(table)).map_err(|error| error.to_string())?;
         let crypt = targets.into_iter().flatten().next().unwrap();
         let port = stack.open_port();
+        stack.deliver(crypt, Event::Resume);
+        stack.turn(Instant::ZERO);
         Ok(Volume { stack, disk, top, crypt, lines, port })
     }
 

@@ -77,8 +77,9 @@ impl Context {
 
     fn run(&mut self, ivs: &[Iv], from: &[AtomicU64], to: &[AtomicU64]) {
         let words = unit_words(ivs.len(), from, to);
-        for ((iv, from), to) in ivs.iter().zip(from.chunks_exact(words)).zip(to.chunks_exact(words)) {
-            self.run_unit(iv, from, to);
+        for (n, iv) in ivs.iter().enumerate() {
+            let unit = n * words..(n + 1) * words;
+            self.run_unit(iv, &from[unit.clone()], &to[unit]);
         }
     }
 

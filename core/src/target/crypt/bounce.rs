@@ -5,11 +5,13 @@
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::sync::atomic::AtomicU64;
 
-use crate::block::{Buffer, Data, Payload};
+use crate::block::{Buffer, Data, Memory, Payload};
 
 /// Bytes of a page: the least that a bio takes.
 const PAGE: usize = 4096;
+const PAGE_WORDS: usize = PAGE / size_of::<u64>();
 /// Pages in all: 4 MiB.
 const PAGES: usize = 1024;
 /// Pages of the longest bio, as many as the kernel gives one (`include/linux/bio.h:BIO_MAX_VECS`): 1 MiB.
@@ -19,16 +21,10 @@ pub(super) const MOST_SECTORS: u32 = (MOST_PAGES * PAGE / 512) as u32;
 
 /// The memory, and the payloads of the bios that have some of it instead of their own.
 pub(super) struct Bounce {
+    memory: Arc<Buffer>,
     used: [u64; PAGES / 64],
-    /// By the first page of a run.
-    slots: Vec<Slot>,
-}
-
-struct Slot {
-    /// Memory from this page on; lent out with a run.
-    memory: Option<Data>,
-    /// What the bio that has the run carried.
-    kept: Payload,
+    /// By the first page of a run: the memory from there on, and while a bio has that, what the bio carried.
+    slots: Vec<Payload>,
 }
 
 /// Pages that belong to one bio.
@@ -53,43 +49,57 @@ impl Run {
 impl Bounce {
     pub fn new() -> Self {
         let memory = Arc::new(Buffer::new(PAGES * PAGE));
-        let slot = |page| Slot { memory: Some(Data::new(memory.clone(), page * PAGE, PAGE)), kept: Payload::None };
-        Self { used: [0; PAGES / 64], slots: (0..PAGES).map(slot).collect() }
+        let slot = |page| Payload::Data(Data::new(memory.clone(), page * PAGE, PAGE));
+        let slots = (0..PAGES).map(slot).collect();
+        Self { memory, used: [0; PAGES / 64], slots }
     }
 
-    /// Takes memory of `bytes`, at most [`MOST_PAGES`] pages; `None` if no run is long enough at the moment.
+    /// Takes memory of as many bytes as `payload` has, at most [`MOST_PAGES`] pages, and has the two change places; `None` if
+    /// no run is long enough at the moment.
     #[inline]
-    pub fn take(&mut self, bytes: usize) -> Option<(Run, Data)> {
+    pub fn lend(&mut self, payload: &mut Payload) -> Option<Run> {
+        let bytes = payload.bytes();
         let pages = bytes.div_ceil(PAGE);
         debug_assert!((1..=MOST_PAGES).contains(&pages), "{bytes} bytes in one bio");
         let first = self.find(pages)?;
         self.mark(first, pages);
-        let memory = self.slots[first].memory.take().expect("memory of a free page");
-        Some((Run { first: first as u32, pages: pages as u32 }, memory.with_len(bytes)))
+        core::mem::swap(payload, &mut self.slots[first]);
+        // The last bio that had it was often as long.
+        if payload.bytes() != bytes
+            && let Payload::Data(memory) = core::mem::take(payload)
+        {
+            *payload = Payload::Data(memory.with_len(bytes));
+        }
+        Some(Run { first: first as u32, pages: pages as u32 })
     }
 
-    /// Keeps the payload of the bio that the run was taken for.
-    pub fn keep(&mut self, run: Run, payload: Payload) {
-        self.slots[run.first as usize].kept = payload;
+    /// What the bio carried that has this run, and as many words of the run's memory.
+    #[inline]
+    pub fn both(&self, run: Run) -> (&Payload, &[AtomicU64]) {
+        let kept = &self.slots[run.first as usize];
+        let start = run.first as usize * PAGE_WORDS;
+        (kept, &self.memory.words()[start..start + kept.bytes() / size_of::<u64>()])
     }
 
-    /// Takes the memory back and returns what was kept for the bio.
-    pub fn give_back(&mut self, run: Run, payload: Payload) -> Payload {
-        let Payload::Data(memory) = payload else {
-            unreachable!("a bio came back without the memory that it went with")
-        };
+    /// Takes the memory back, which changes places with what was kept for it.
+    #[inline]
+    pub fn give_back(&mut self, run: Run, payload: &mut Payload) {
+        assert!(matches!(payload, Payload::Data(_)), "a bio came back without the memory that it went with");
         self.mark(run.first as usize, run.pages as usize);
-        let slot = &mut self.slots[run.first as usize];
-        slot.memory = Some(memory);
-        core::mem::take(&mut slot.kept)
+        core::mem::swap(payload, &mut self.slots[run.first as usize]);
     }
 
     /// The first of `pages` free pages in a row.
+    #[inline]
     fn find(&self, pages: usize) -> Option<usize> {
+        if pages == 1 {
+            let word = self.used.iter().position(|word| *word != u64::MAX)?;
+            return Some(64 * word + self.used[word].trailing_ones() as usize);
+        }
         let mut at = 0;
         loop {
-            at += self.alike(at, u64::MAX);
-            let free = self.alike(at, 0);
+            at += self.alike(at, u64::MAX, PAGES);
+            let free = self.alike(at, 0, pages);
             if free >= pages {
                 return Some(at);
             }
@@ -100,15 +110,15 @@ impl Bounce {
         }
     }
 
-    /// How many pages from `at` on are used (`kind` is all ones) or free (`kind` is 0).
+    /// How many pages from `at` on are used (`kind` is all ones) or free (`kind` is 0), counted until they are `enough`.
     #[inline]
-    fn alike(&self, at: usize, kind: u64) -> usize {
+    fn alike(&self, at: usize, kind: u64, enough: usize) -> usize {
         let mut end = at;
         while let Some(word) = self.used.get(end / 64) {
             let left = 64 - end % 64;
             let run = (!(word ^ kind) >> (end % 64)).trailing_ones() as usize;
             end += run;
-            if run < left {
+            if run < left || end - at >= enough {
                 break;
             }
         }
@@ -116,6 +126,7 @@ impl Bounce {
     }
 
     /// Turns free pages into used ones and used into free.
+    #[inline]
     fn mark(&mut self, first: usize, pages: usize) {
         let (mut at, end) = (first, first + pages);
         while at < end {
@@ -135,13 +146,14 @@ mod tests {
     #[test]
     fn runs_never_overlap_and_the_lowest_that_fits_is_taken() {
         let (mut bounce, mut rng) = (Bounce::new(), Rng::new(3));
-        let mut lent: BTreeMap<u32, (Run, Data)> = BTreeMap::new();
+        let mut lent: BTreeMap<u32, (Run, Payload)> = BTreeMap::new();
         for _ in 0..20_000 {
             if rng.chance(1, 2) && !lent.is_empty() {
                 let nth = rng.below(lent.len() as u64) as usize;
                 let first = *lent.keys().nth(nth).unwrap();
-                let (run, data) = lent.remove(&first).unwrap();
-                bounce.give_back(run, Payload::Data(data));
+                let (run, mut payload) = lent.remove(&first).unwrap();
+                bounce.give_back(run, &mut payload);
+                assert!(matches!(payload, Payload::Segments(_)), "what was kept comes back");
                 continue;
             }
             let most = if rng.chance(1, 9) { MOST_PAGES as u64 } else { 12 };
@@ -153,25 +165,35 @@ mod tests {
                 at = run.first + run.pages;
             }
             fits = fits.or((PAGES as u32 - at >= pages).then_some(at));
-            let taken = bounce.take(pages as usize * PAGE);
-            assert_eq!(taken.as_ref().map(|(run, _)| run.first), fits);
-            if let Some((run, data)) = taken {
+            let mut payload = carried(pages as usize * PAGE);
+            let taken = bounce.lend(&mut payload);
+            assert_eq!(taken.map(|run| run.first), fits);
+            if let Some(run) = taken {
                 assert_eq!(Run::from_word(run.word()), run);
-                assert_eq!(data.len(), pages as usize * PAGE);
-                lent.insert(run.first, (run, data));
+                assert_eq!(payload.segments()[0].len(), pages as usize * PAGE);
+                lent.insert(run.first, (run, payload));
             }
         }
+    }
+
+    /// What a bio carries that wants so much memory.
+    fn carried(bytes: usize) -> Payload {
+        Payload::Segments([Data::zeroed(bytes)].into())
     }
 
     #[test]
     fn the_memory_of_a_run_is_its_own() {
         let mut bounce = Bounce::new();
-        let lent: Vec<_> = (0..4).map(|n| (n, bounce.take(MOST_PAGES * PAGE).unwrap())).collect();
-        assert!(bounce.take(1).is_none(), "there is nothing left");
-        lent.iter().for_each(|(n, (_, data))| data.fill(*n));
-        assert!(lent.iter().all(|(n, (_, data))| data.to_vec().iter().all(|byte| byte == n)));
-        for (_, (run, data)) in lent {
-            bounce.give_back(run, Payload::Data(data));
+        let mut lend = |bytes| {
+            let mut payload = carried(bytes);
+            bounce.lend(&mut payload).map(|run| (run, payload))
+        };
+        let lent: Vec<_> = (0..4).map(|n| (n, lend(MOST_PAGES * PAGE).unwrap())).collect();
+        assert!(lend(8).is_none(), "there is nothing left");
+        lent.iter().for_each(|(n, (_, payload))| payload.segments()[0].fill(*n));
+        assert!(lent.iter().all(|(n, (_, payload))| payload.segments()[0].to_vec().iter().all(|byte| byte == n)));
+        for (_, (run, mut payload)) in lent {
+            bounce.give_back(run, &mut payload);
         }
         assert_eq!(bounce.used, [0; PAGES / 64]);
     }

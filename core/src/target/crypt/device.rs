@@ -73,7 +73,8 @@ impl Crypt {
             waiting: VecDeque::with_capacity(64),
             scratch: segments::scratch(config.units.words()),
             in_flight: 0,
-            is_suspended: false,
+            // Until it is resumed for the first time.
+            is_suspended: true,
         })
     }
 
@@ -104,12 +105,11 @@ impl Crypt {
             cx.complete(bio, Status::Io);
             return Ok(());
         };
-        let Some((run, memory)) = self.bounce.take(bio.payload.bytes()) else { return Err(bio) };
-        match &bio.payload {
-            Payload::Data(data) => cipher.encrypt(bio.sector.0, data.words(), memory.words()),
-            payload => segments::encrypt(cipher, bio.sector.0, payload.segments(), memory.words()),
+        let Some(run) = self.bounce.lend(&mut bio.payload) else { return Err(bio) };
+        match self.bounce.both(run) {
+            (Payload::Data(data), to) => cipher.encrypt(bio.sector.0, data.words(), to),
+            (payload, to) => segments::encrypt(cipher, bio.sector.0, payload.segments(), to),
         }
-        self.bounce.keep(run, core::mem::replace(&mut bio.payload, Payload::Data(memory)));
         self.in_flight += 1;
         cx.submit(self.below[0], bio, run.word());
         Ok(())
@@ -240,8 +240,7 @@ impl BlockDevice for Crypt {
             }
             return cx.complete(bio, status);
         }
-        let memory = core::mem::take(&mut bio.payload);
-        bio.payload = self.bounce.give_back(Run::from_word(word), memory);
+        self.bounce.give_back(Run::from_word(word), &mut bio.payload);
         cx.complete(bio, status);
         if !self.waiting.is_empty() {
             self.go_on(cx);

@@ -82,6 +82,7 @@ impl IvMaker {
 
     /// The IVs of `ivs.len()` units: the first has number `first`, each further one `step` more. All have the volume's
     /// key number `key`; `cipher` is the one of its first key.
+    #[inline]
     pub fn fill(&self, ivs: &mut [Iv], first: u64, step: u64, key: usize, cipher: &mut dyn SectorCipher) {
         let mut number = first;
         for iv in ivs.iter_mut() {
