@@ -9,6 +9,7 @@ use super::mapped::Mapped;
 use crate::block::{BlockDevice, DeviceId, Limits};
 use crate::plug::{Append, PlugOptions, ZonePlug};
 use crate::target::Supplies;
+use crate::target::crypt::{Ciphers, KeySource};
 
 /// The names that a table of `loading` may use.
 pub(super) struct Names<'a> {
@@ -29,6 +30,14 @@ impl Supplies for Names<'_> {
         let options = PlugOptions { append: Append::Emulated, ..PlugOptions::default() };
         let plug = ZonePlug::new(below, limits, options).map_err(|error| error.to_string());
         Some(plug.map(|plug| Box::new(plug) as Box<dyn BlockDevice>))
+    }
+
+    fn ciphers(&self) -> &'static dyn Ciphers {
+        self.supplies.ciphers()
+    }
+
+    fn keys(&self) -> &dyn KeySource {
+        self.supplies.keys()
     }
 }
 
