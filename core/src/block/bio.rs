@@ -263,6 +263,13 @@ impl Bio {
         self.sector + u64::from(self.sectors)
     }
 
+    /// Whether it reads or writes data, and promises nothing about other bios.
+    #[inline]
+    #[must_use]
+    pub fn is_plain(&self) -> bool {
+        self.op.has_data() && !self.flags.has(Flags::PREFLUSH)
+    }
+
     /// Whether nobody waits for it: it is not on its way.
     #[must_use]
     pub fn is_idle(&self) -> bool {

@@ -27,6 +27,12 @@ pub trait BlockDevice: Any {
         let _ = cx;
     }
 
+    /// Where every plain bio goes if all that its `submit` does with one is [`Cx::pass`]: then the stack takes that hop without
+    /// a call, unless somebody watches. May change when limits may.
+    fn shift(&self) -> Option<Shift> {
+        None
+    }
+
     /// Takes a bio that keeps to [`BlockDevice::limits`]. It must end in exactly one `remap`, `submit` or `complete`, now
     /// or later.
     fn submit(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>);
@@ -81,6 +87,24 @@ pub trait BlockDevice: Any {
     /// What is missing.
     fn is_ready(&self) -> Result<(), String> {
         Ok(())
+    }
+}
+
+/// Where a device passes bios on to, and how far away their sectors are there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shift {
+    /// The device below.
+    pub to: DeviceId,
+    /// What to add to a sector, modulo 2^64.
+    pub by: u64,
+}
+
+impl Shift {
+    /// What `sector` is below.
+    #[inline]
+    #[must_use]
+    pub fn apply(self, sector: Sector) -> Sector {
+        Sector(sector.0.wrapping_add(self.by))
     }
 }
 

@@ -1,6 +1,6 @@
 //! What a device has done, in plain numbers: one thread owns a stack.
 
-use super::bio::Op;
+use super::bio::{Bio, Op};
 
 /// What a device has done.
 #[derive(Clone, Copy, Debug, Default)]
@@ -31,6 +31,14 @@ pub(super) struct Meter {
 }
 
 impl Meter {
+    /// Counts a bio that arrives.
+    #[inline]
+    pub fn arrive(&mut self, bio: &Bio) {
+        let (bios, sectors) = &mut self.arrived[bio.op as usize];
+        *bios += 1;
+        *sectors += u64::from(bio.sectors);
+    }
+
     /// Bios that the device holds or wants back.
     pub fn custody(&self) -> u64 {
         let arrived: u64 = self.arrived.iter().map(|(bios, _)| bios).sum();

@@ -27,7 +27,7 @@ mod trace;
 
 pub use bio::{Bio, DeviceId, FRAMES, Flags, Op, PortId};
 pub use check::{Entry, check};
-pub use device::{BlockDevice, Cx, MessageError};
+pub use device::{BlockDevice, Cx, MessageError, Shift};
 pub use effects::Completion;
 pub use event::Event;
 pub(crate) use limits::least;

@@ -14,7 +14,7 @@ use super::device::{BlockDevice, Cx};
 use super::effects::Door;
 use super::limits::{Limits, LimitsError};
 use super::meter::Meter;
-use super::stack::{Slot, Stack};
+use super::stack::{Slot, Stack, Way};
 use super::status::Status;
 
 impl Stack {
@@ -28,9 +28,9 @@ impl Stack {
         let id = DeviceId(u16::try_from(place).map_err(|_| StackError::TooManyDevices)?);
         let depth = self.admit(id, device.as_ref())?;
         let limits = device.limits().clone();
-        let watched = self.effects.is_traced();
         let (gate, meter, deferred) = (Gate::new(&limits), Meter::default(), VecDeque::new());
-        let slot = Slot { device, watched, suspended: false, gate, meter, limits, deferred, depth, is_free: false };
+        let (way, suspended, is_free) = (Way::Call, false, false);
+        let slot = Slot { device, way, suspended, gate, meter, limits, deferred, depth, is_free };
         if free.is_some() {
             (self.slots[place], self.effects.doors[place]) = (slot, Door::default());
         } else {
@@ -45,7 +45,7 @@ impl Stack {
     /// Stops bios at the door of `device`; those inside run on. See [`Stack::is_drained`].
     pub fn suspend(&mut self, device: DeviceId) {
         let slot = &mut self.slots[device.0 as usize];
-        (slot.suspended, slot.watched) = (true, true);
+        (slot.suspended, slot.way) = (true, Way::Watch);
         self.effects.doors[device.0 as usize].is_shut = true;
     }
 
@@ -100,10 +100,9 @@ impl Stack {
 
     /// Lets bios in again, first those that waited, in their order; each is checked anew, as the device may have changed.
     pub fn resume(&mut self, device: DeviceId) {
-        let traced = self.effects.is_traced();
+        self.slots[device.0 as usize].suspended = false;
         self.adopt_limits(device);
         let slot = &mut self.slots[device.0 as usize];
-        (slot.suspended, slot.watched) = (false, traced);
         let door = &mut self.effects.doors[device.0 as usize];
         door.is_shut = false;
         // What came back to the door was there before what came to it later.
@@ -132,7 +131,7 @@ impl Stack {
         self.effects.events.retain(|(to, _)| *to != device);
         self.effects.doors[device.0 as usize] = Door::default();
         let slot = &mut self.slots[device.0 as usize];
-        (slot.is_free, slot.suspended, slot.watched, slot.depth) = (true, false, self.effects.is_traced(), 1);
+        (slot.is_free, slot.suspended, slot.depth) = (true, false, 1);
         let old = core::mem::replace(&mut slot.device, Box::new(Nothing { limits: Limits::new(1) }));
         self.adopt_limits(device);
         Ok(old)
@@ -202,6 +201,7 @@ impl Stack {
         let slot = &mut self.slots[device.0 as usize];
         slot.limits = slot.device.limits().clone();
         slot.gate = Gate::new(&slot.limits);
+        slot.find_way(self.effects.is_traced());
         let zone_sectors = slot.limits.zoned.as_ref().map_or(1, |zoned| zoned.zone_sectors);
         self.effects.doors[device.0 as usize].zone_mask = u64::from(zone_sectors) - 1;
     }

@@ -9,7 +9,7 @@ use core::fmt;
 
 use super::bio::{Bio, DeviceId, Flags, Frame, Owner, PortId};
 use super::check::{Entry, Gate, check};
-use super::device::{BlockDevice, Cx, MessageError};
+use super::device::{BlockDevice, Cx, MessageError, Shift};
 use super::effects::{Completion, Effects, Hop, Port};
 use super::event::Event;
 use super::limits::Limits;
@@ -19,10 +19,22 @@ use super::status::Status;
 use super::trace::{Action, Trace};
 use crate::time::Instant;
 
+/// What becomes of a bio that comes to a device: one test on the way of every bio instead of several.
+#[derive(Clone, Copy)]
+pub(super) enum Way {
+    /// The device is called.
+    Call,
+    /// It would shift a plain bio and pass it on: that is done without a call.
+    Shift(Shift),
+    /// It is suspended, or the stack is traced.
+    Watch,
+}
+
+/// A device and what the stack knows of it. It begins with a cache line, so that its place needs no multiplication.
+#[repr(align(64))]
 pub(super) struct Slot {
     pub device: Box<dyn BlockDevice>,
-    /// Suspended, or the stack is traced: one test on the way of every bio instead of two.
-    pub watched: bool,
+    pub way: Way,
     pub suspended: bool,
     pub gate: Gate,
     pub meter: Meter,
@@ -180,10 +192,21 @@ impl Stack {
     }
 
     #[inline(always)]
-    fn dispatch(&mut self, to: DeviceId, bio: Box<Bio>) {
-        let slot = &mut self.slots[to.0 as usize];
-        if slot.watched {
-            return self.dispatch_watched(to, bio);
+    fn dispatch(&mut self, mut to: DeviceId, mut bio: Box<Bio>) {
+        loop {
+            let slot = &mut self.slots[to.0 as usize];
+            let shift = match slot.way {
+                Way::Call => break,
+                Way::Shift(shift) if bio.is_plain() => shift,
+                Way::Shift(_) => break,
+                Way::Watch => return self.dispatch_watched(to, bio),
+            };
+            // What the device would do, and what its hop would be.
+            slot.meter.arrive(&bio);
+            slot.meter.left += 1;
+            let sector = shift.apply(bio.sector);
+            self.effects.pass(to, &mut bio, sector);
+            to = shift.to;
         }
         self.hand_over(to, bio);
     }
@@ -207,9 +230,7 @@ impl Stack {
     #[inline]
     fn hand_over(&mut self, to: DeviceId, bio: Box<Bio>) {
         let slot = &mut self.slots[to.0 as usize];
-        let (bios, sectors) = &mut slot.meter.arrived[bio.op as usize];
-        *bios += 1;
-        *sectors += u64::from(bio.sectors);
+        slot.meter.arrive(&bio);
         let mark = self.effects.queued();
         slot.device.submit(bio, &mut Cx { effects: &mut self.effects, meter: &mut slot.meter, me: to });
         self.effects.line_up(mark);
@@ -348,7 +369,7 @@ impl Stack {
 
     /// Starts recording hop events into `trace`; `None` stops.
     pub fn record(&mut self, trace: Option<Trace>) {
-        self.slots.iter_mut().for_each(|slot| slot.watched = slot.suspended || trace.is_some());
+        self.slots.iter_mut().for_each(|slot| slot.find_way(trace.is_some()));
         self.effects.trace = trace.map(Box::new);
     }
 
@@ -366,6 +387,17 @@ impl Stack {
             door.pushed_back.iter().chain(&slot.deferred).for_each(|bio| visit(id, bio));
         }
         self.effects.arrivals.iter().for_each(|(to, bio)| visit(*to, bio));
+    }
+}
+
+impl Slot {
+    /// What becomes of bios from now on.
+    pub fn find_way(&mut self, traced: bool) {
+        self.way = match self.device.shift() {
+            _ if self.suspended || traced => Way::Watch,
+            Some(shift) => Way::Shift(shift),
+            None => Way::Call,
+        };
     }
 }
 

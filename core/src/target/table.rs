@@ -11,7 +11,7 @@ use super::flusher::{Flusher, distinct};
 use super::mapping::{Mapping, Place, join};
 use super::reset_all::{Part, ResetAll};
 use super::striped::Stripes;
-use crate::block::{Bio, BlockDevice, Cx, DeviceId, Event, Flags, Limits, Op, Payload, Status};
+use crate::block::{Bio, BlockDevice, Cx, DeviceId, Event, Flags, Limits, Op, Payload, Shift, Status};
 use crate::sector::Sector;
 
 /// Mappings in a row, each owning a range of sectors (`drivers/md/dm-table.c`).
@@ -230,9 +230,16 @@ impl BlockDevice for Table {
         &self.below
     }
 
+    /// A single line has nowhere else to send a bio, and no other device to flush first.
+    fn shift(&self) -> Option<Shift> {
+        match (&self.lines[..], self.chunk) {
+            ([Line { device, shift, stripes: None }], None) => Some(Shift { to: *device, by: *shift }),
+            _ => None,
+        }
+    }
+
     fn submit(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
-        let is_plain = matches!(bio.op, Op::Read | Op::Write | Op::ZoneAppend) && !bio.flags.has(Flags::PREFLUSH);
-        if is_plain && self.flusher.is_idle() { self.route(bio, cx) } else { self.submit_rare(bio, cx) }
+        if bio.is_plain() && self.flusher.is_idle() { self.route(bio, cx) } else { self.submit_rare(bio, cx) }
     }
 
     fn end_io(&mut self, bio: Box<Bio>, status: Status, word: u64, cx: &mut Cx<'_>) {
