@@ -260,6 +260,12 @@ impl Shard {
         self.now
     }
 
+    /// What the clock says, for whoever asks between rounds; within one, [`Shard::now`] is the time.
+    #[must_use]
+    pub fn clock(&self) -> Instant {
+        Instant(u64::try_from(self.origin.elapsed().as_nanos()).unwrap_or(u64::MAX))
+    }
+
     /// What the times of its stack count from.
     #[must_use]
     pub fn origin(&self) -> time::Instant {
@@ -341,7 +347,7 @@ impl Shard {
         self.ring.wait(self.sleep().map(|d| time::Duration::from_nanos(d.as_nanos()))).map_err(ShardError::Wait)?;
         self.deliver()?;
         self.read_mail();
-        self.now = Instant(u64::try_from(self.origin.elapsed().as_nanos()).unwrap_or(u64::MAX));
+        self.now = self.clock();
         self.next = self.stack.turn(self.now);
         self.advance_devices();
         self.again = self.pump();

@@ -233,7 +233,7 @@ pub(super) fn message(census: &Census, mut fields: Fields) -> Result<Value, Cont
     let found = find(census, &device)?;
     let answer = census.shards[found.shard].mailbox.ask(move |shard| {
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        let now = shard.now();
+        let now = shard.clock();
         shard.devices.mapper.message(&found.info.name, sector, &words, (&mut shard.stack, now))
     })??;
     Ok(json!({"answer": answer}))
