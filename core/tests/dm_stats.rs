@@ -78,6 +78,8 @@ fn a_bio_counts_in_every_area_it_touches_with_the_sectors_that_lie_there() {
                     900+300 0 0 0 0 1 0 100 5 0 5 5 0 5\n";
     assert_eq!(bench.at(20_000).say("@stats_print 0"), expected);
     assert_eq!(bench.say("@stats_print 0"), expected, "printing changes nothing");
+    let document = include_str!("../../docs/targets/statistics.md");
+    assert!(document.contains(expected), "the document's example is this one");
 }
 
 #[test]
