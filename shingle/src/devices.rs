@@ -12,9 +12,11 @@ use std::mem;
 
 use shingle_core::block::{DeviceId, Stack};
 use shingle_core::mapper::{Mapper, MapperError, MapperErrorKind, Ticket};
+use shingle_core::target::crypt::{Ciphers, KeySource};
 use shingle_core::target::{Supplies, TableLine};
 use shingle_core::time::{Duration, Instant};
 
+use crate::keys::HostKeys;
 use crate::shard::Shard;
 
 /// A device of a stack that has a name.
@@ -50,6 +52,14 @@ impl Supplies for Disks {
     fn device(&self, name: &str) -> Result<DeviceId, Vec<String>> {
         let found = self.0.iter().find(|disk| disk.name == name);
         found.map(|disk| disk.device).ok_or_else(|| self.0.iter().map(|disk| disk.name.clone()).collect())
+    }
+
+    fn ciphers(&self) -> &'static dyn Ciphers {
+        shingle_sys::crypto::ciphers()
+    }
+
+    fn keys(&self) -> &dyn KeySource {
+        &HostKeys
     }
 }
 

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 
+use crate::keys::hide_keys;
+
 /// The file that a plan came from.
 #[derive(Clone, Debug, Default)]
 pub struct Source {
@@ -94,7 +96,7 @@ impl ConfigError {
                 let second =
                     second.map(|(span, label)| AnnotationKind::Context.span(self.inside(span)).label(label.as_str()));
                 let snippet =
-                    Snippet::source(self.source.text.as_str()).path(path).annotation(primary).annotations(second);
+                    Snippet::source(hide_keys(&self.source.text)).path(path).annotation(primary).annotations(second);
                 title.element(snippet)
             }
         };
