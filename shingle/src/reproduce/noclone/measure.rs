@@ -36,7 +36,7 @@ const SPREAD: f64 = 0.005;
 
 impl Effort {
     /// Figures to show.
-    pub const FULL: Effort = Effort { least: 100, most: 1000, run: Duration::from_millis(1), disk_mib: 1024 };
+    pub const FULL: Effort = Effort { least: 100, most: 500, run: Duration::from_millis(1), disk_mib: 1024 };
     /// Figures that show that it runs.
     pub const QUICK: Effort = Effort { least: 2, most: 2, run: Duration::from_micros(200), disk_mib: 24 };
 

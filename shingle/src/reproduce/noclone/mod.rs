@@ -42,6 +42,12 @@ pub enum Pattern {
 pub enum Target {
     /// A range of the disk.
     Linear,
+    /// Chunks of 64 KiB on the two halves of the disk in turn.
+    Striped,
+    /// No disk: reads give zeroes.
+    Zero,
+    /// The disk, encrypted with AES-256 in XTS mode.
+    Crypt,
 }
 
 /// How a bio gets through.
@@ -49,6 +55,8 @@ pub enum Target {
 pub enum Way {
     /// A table of ours: the bio itself is mapped.
     Mapped,
+    /// The same, with statistics of all its sectors.
+    Counted,
     /// A layer that keeps something for each bio and wants it back.
     PerBioData,
     /// A layer that sends a clone, as device mapper does.
@@ -88,6 +96,7 @@ impl Reads {
         match self.layers.map(|layers| layers.way) {
             None => "raw",
             Some(Way::Mapped) => "mapped",
+            Some(Way::Counted) => "statistics",
             Some(Way::PerBioData) => "per-bio",
             Some(Way::Cloned) => "cloned",
         }

@@ -74,7 +74,13 @@ fn own_cell((group, load): (&'static str, &str), system: &str, unit: Unit, reads
 /// Every target, one layer, in both orders of reads.
 fn targets() -> PlannedTable<Reads> {
     let orders = [("sequential", Pattern::Sequential), ("random", Pattern::Random)];
-    let all = [("linear", Target::Linear, &[Way::Mapped, Way::PerBioData, Way::Cloned][..])];
+    const WAYS: &[Way] = &[Way::Mapped, Way::Counted, Way::Cloned];
+    let all = [
+        ("linear", Target::Linear, &[Way::Mapped, Way::Counted, Way::PerBioData, Way::Cloned][..]),
+        ("striped", Target::Striped, WAYS),
+        ("zero", Target::Zero, WAYS),
+        ("crypt", Target::Crypt, WAYS),
+    ];
     let mut cells = Vec::new();
     for (group, pattern) in orders {
         for (load, target, ways) in all {

@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 
 use shingle_core::block::{Bio, BlockDevice, Data, DeviceId, Op, Payload, PortId, Stack};
 use shingle_core::device::null::{NullConfig, NullDevice};
+use shingle_core::mapper::stats::DmStats;
 use shingle_core::sector::Sector;
-use shingle_core::target::{add_table, parse_table};
+use shingle_core::target::crypt::Ciphers;
+use shingle_core::target::{Supplies, add_table, parse_table};
 use shingle_core::time::Instant;
 
 use super::clone_layer::CloneLayer;
@@ -74,12 +76,33 @@ impl Stacks {
     }
 
     fn layer(&mut self, Layers { target, way, .. }: Layers, below: DeviceId) -> Result<DeviceId, String> {
-        let limits = self.stack.limits(below).clone();
         match way {
             Way::Mapped => self.table(target, below),
-            Way::PerBioData => add(&mut self.stack, Box::new(PerBioLayer::new(below, &limits, 0))),
-            Way::Cloned => add(&mut self.stack, Box::new(CloneLayer::new(below, &limits, 0))),
+            Way::Counted => {
+                let table = self.table(target, below)?;
+                self.count(table)?;
+                Ok(table)
+            }
+            Way::PerBioData => {
+                let layer = PerBioLayer::new(below, self.stack.limits(below), 0);
+                add(&mut self.stack, Box::new(layer))
+            }
+            Way::Cloned => {
+                // What linear does to a clone is done by the layer itself; other targets get it from there.
+                let below = if target == Target::Linear { below } else { self.table(target, below)? };
+                let layer = CloneLayer::new(below, self.stack.limits(below), 0);
+                add(&mut self.stack, Box::new(layer))
+            }
         }
+    }
+
+    /// Switches statistics on: one region with one area.
+    fn count(&mut self, device: DeviceId) -> Result<(), String> {
+        let mut stats = DmStats::new();
+        let sectors = self.stack.limits(device).capacity;
+        stats.message(&["@stats_create", "-", "/1"], sectors, Instant::ZERO).map_err(|error| error.to_string())?;
+        self.stack.observe(device, Some(Box::new(stats)));
+        Ok(())
     }
 
     /// A table of one line, from its text.
@@ -87,9 +110,30 @@ impl Stacks {
         let sectors = self.stack.limits(below).capacity;
         let text = match target {
             Target::Linear => format!("0 {sectors} linear ram 0"),
+            Target::Striped => format!("0 {sectors} striped 2 128 ram 0 ram {}", sectors / 2),
+            Target::Zero => format!("0 {sectors} zero"),
+            Target::Crypt => format!("0 {sectors} crypt aes-xts-plain64 {} 0 ram 0", key()),
         };
         let lines = parse_table(&text).map_err(|error| format!("`{text}`: {error}"))?;
-        add_table(&mut self.stack, &lines, &|_: &str| Ok(below)).map_err(|error| format!("`{text}`: {error}"))
+        add_table(&mut self.stack, &lines, &Ram(below)).map_err(|error| format!("`{text}`: {error}"))
+    }
+}
+
+/// A key of 64 bytes, in hexadecimal.
+fn key() -> String {
+    (0..64).map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// What a table is told: the one device that there is, whatever it is called, and the ciphers of this machine.
+struct Ram(DeviceId);
+
+impl Supplies for Ram {
+    fn device(&self, _: &str) -> Result<DeviceId, Vec<String>> {
+        Ok(self.0)
+    }
+
+    fn ciphers(&self) -> &'static dyn Ciphers {
+        shingle_sys::crypto::ciphers()
     }
 }
 
