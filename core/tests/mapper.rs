@@ -1,6 +1,6 @@
 //! Mapped devices: two tables, swapped while bios come and go.
 
-use shingle_core::block::{Bio, Completion, Data, DeviceId, Op, Payload, PortId, Stack, Status};
+use shingle_core::block::{Bio, Completion, Data, DeviceId, Flags, Op, Payload, PortId, Stack, Status};
 use shingle_core::device::{NullConfig, NullDevice};
 use shingle_core::harness::Desk;
 use shingle_core::mapper::stats::DmStats;
@@ -9,11 +9,12 @@ use shingle_core::sector::Sector;
 use shingle_core::target::parse_table;
 use shingle_core::time::Instant;
 
-/// A stack with two disks, `a` (of memory) and `desk` (which ends nothing by itself), and mapped devices.
+/// A stack with three disks, `a` and `cached` (of memory) and `desk` (which ends nothing by itself), and mapped devices.
 struct Bench {
     stack: Stack,
     mapper: Mapper,
     a: DeviceId,
+    cached: DeviceId,
     desk: DeviceId,
     port: PortId,
     now: u64,
@@ -24,15 +25,18 @@ impl Bench {
         let mut stack = Stack::new();
         let config = NullConfig { memory_backed: true, ..NullConfig::new(1 << 16) };
         let a = stack.add(Box::new(NullDevice::new(&config).unwrap())).unwrap();
+        let config = NullConfig { write_cache: true, ..config };
+        let cached = stack.add(Box::new(NullDevice::new(&config).unwrap())).unwrap();
         let desk = stack.add(Box::new(Desk::regular())).unwrap();
         let port = stack.open_port();
-        Self { stack, mapper: Mapper::new(), a, desk, port, now: 0 }
+        Self { stack, mapper: Mapper::new(), a, cached, desk, port, now: 0 }
     }
 
     fn load(&mut self, name: &str, table: &str) -> Result<(), MapperError> {
-        let (a, desk) = (self.a, self.desk);
+        let (a, cached, desk) = (self.a, self.cached, self.desk);
         let supplies = move |name: &str| match name {
             "a" => Ok(a),
+            "cached" => Ok(cached),
             "desk" => Ok(desk),
             _ => Err(vec!["a".to_owned(), "desk".to_owned()]),
         };
@@ -317,4 +321,50 @@ fn what_is_said_to_a_device_itself_is_checked_there() {
     b.mapper.close(device);
     b.turn();
     assert!(b.mapper.device("y").is_ok(), "it was not removed after all");
+}
+
+#[test]
+fn a_device_on_which_others_lie_can_fail_for_a_while_and_gets_back_what_it_was() {
+    let mut b = Bench::new();
+    b.make("low", "0 100 linear cached 0");
+    let high = b.make("high", "0 100 linear low 0");
+    for _ in 0..2 {
+        // Wiping takes the write cache away, and that must not keep the old table out.
+        b.load("low", "0 100 error").unwrap();
+        b.resume("low").unwrap();
+        b.read(1, high, 0);
+        b.turn();
+        assert_eq!(b.done(), [(1, Status::Io)]);
+        b.load("low", "0 100 linear cached 0").unwrap();
+        b.resume("low").unwrap();
+        b.read(2, high, 0);
+        b.turn();
+        assert_eq!(b.done(), [(2, Status::Ok)]);
+    }
+}
+
+#[test]
+fn a_write_that_waits_at_a_door_is_checked_by_the_table_that_it_goes_through() {
+    let mut b = Bench::new();
+    b.stack.with_device(b.desk, |desk: &mut Desk, _| desk.limits_mut().write_cache = true);
+    b.stack.suspend(b.desk);
+    b.stack.resume(b.desk);
+    let x = b.make("x", "0 100 error");
+    let ticket = b.mapper.suspend("x", false, &mut b.stack).unwrap();
+    b.turn();
+    assert_eq!(b.mapper.outcome(ticket), Some(Ok(())));
+    // The table that goes out loses nothing, so to it FUA means nothing, and a flush is done at once.
+    let write = Bio::new(Op::Write, Sector(0), 1, Payload::Data(Data::zeroed(512))).with_flags(Flags::FUA);
+    b.stack.submit(b.port, 1, x, Box::new(write));
+    b.stack.submit(b.port, 2, x, Box::new(Bio::new(Op::Flush, Sector(0), 0, Payload::None)));
+    b.turn();
+    assert_eq!(b.done(), []);
+    b.load("x", "0 100 linear desk 0").unwrap();
+    b.resume("x").unwrap();
+    let held = b.stack.device::<Desk>(b.desk).unwrap().held();
+    let seen: Vec<(Op, Flags)> = held.iter().map(|held| (held.op, held.flags)).collect();
+    assert_eq!(seen, [(Op::Write, Flags::FUA), (Op::Flush, Flags::NONE)]);
+    b.end_desk();
+    b.turn();
+    assert_eq!(b.done(), [(1, Status::Ok), (2, Status::Ok)]);
 }

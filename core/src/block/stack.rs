@@ -174,6 +174,10 @@ impl Stack {
 
     #[inline(never)]
     fn enter_checked(&mut self, to: DeviceId, mut bio: Box<Bio>) {
+        if self.slots[to.0 as usize].suspended {
+            // It is checked when it is let in, by the limits of what is there then: these here may be on their way out.
+            return self.dispatch_watched(to, bio);
+        }
         match check(&mut bio, &self.slots[to.0 as usize].limits) {
             Ok(Entry::Whole) => self.dispatch(to, bio),
             Ok(Entry::Split(front)) => {

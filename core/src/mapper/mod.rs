@@ -259,6 +259,8 @@ impl Mapper {
         let device = &mut self.devices[place];
         let Some(table) = new.table.take() else { return Ok(None) };
         let put = match device.device {
+            // Who lies above has built on these limits, and a later table has to serve them as this one does.
+            Some(id) if stack.above(id).is_some() => stack.replace(id, Box::new(table.serving(stack.limits(id)))),
             Some(id) => stack.replace(id, Box::new(table)),
             None => stack.add(Box::new(table)).map(|id| device.device = Some(id)),
         };

@@ -107,6 +107,14 @@ impl Table {
         self
     }
 
+    /// The same table with the limits of the one before it, whose place it can take ([`Limits::serves`]): it says that it
+    /// accepts no more than that did, and no less.
+    #[must_use]
+    pub fn serving(mut self, old: &Limits) -> Self {
+        self.limits = Limits { capacity: self.limits.capacity, ..old.clone() };
+        self
+    }
+
     /// The line that owns `sector`, which is on the device.
     #[inline]
     fn owner(&self, sector: Sector) -> usize {
