@@ -91,3 +91,8 @@ fn the_seeds_draw_worlds_of_every_kind() {
     let sum = |what: fn(&Report) -> u64| reports.iter().map(what).sum::<u64>();
     assert!(sum(|r| r.cuts) > 25 && sum(|r| r.faults) > 100 && sum(|r| r.ops) > 10_000);
 }
+
+#[test]
+fn tables_that_change_while_they_are_used_keep_every_promise() {
+    sweep(Profile::Mapper);
+}

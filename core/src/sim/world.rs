@@ -12,6 +12,12 @@ pub trait Actor: core::any::Any {
     /// submits what it wants, and sets its next alarm.
     fn act(&mut self, io: &mut Io<'_>);
 
+    /// Called when nothing is left to do at this moment. Returns whether it did something, so that there may be again.
+    fn after_turn(&mut self, io: &mut Io<'_>) -> bool {
+        let _ = io;
+        false
+    }
+
     /// Whether it will never act again by itself. The world ends when all actors are done.
     fn is_done(&self) -> bool;
 }
@@ -141,11 +147,21 @@ impl World {
     /// Does all that is due now; returns when something happens next.
     fn tick(&mut self, watch: &mut dyn FnMut(&Stack)) -> Option<Instant> {
         let mut next = self.stack.turn_watched(self.now, watch);
-        while self.act() || self.stack.has_arrivals() {
+        while self.act() || self.stack.has_arrivals() || self.after_turn() {
             next = self.stack.turn_watched(self.now, watch);
         }
         let alarms = self.seats.iter().filter_map(|seat| seat.alarm);
         alarms.chain(next).min()
+    }
+
+    /// Tells the actors that a turn is over; false if none of them did something.
+    fn after_turn(&mut self) -> bool {
+        let mut acted = false;
+        for seat in self.seats.iter_mut().filter(|seat| seat.started) {
+            let (stack, alarm) = (&mut self.stack, &mut seat.alarm);
+            acted |= seat.actor.after_turn(&mut Io { stack, port: seat.port, now: self.now, alarm });
+        }
+        acted
     }
 
     /// Calls the actors that have a reason to act, in their order; false if there was none.

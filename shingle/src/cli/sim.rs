@@ -31,7 +31,7 @@ pub struct SimArgs {
     /// Seeds from the first to before the second
     #[arg(long, value_name = "A..B", value_parser = parse_seeds, default_value = "0..1000")]
     seeds: Range<u64>,
-    /// What is looked at most: plug, append, zones, all
+    /// What is looked at most: plug, append, zones, all, mapper
     #[arg(long, default_value = Profile::default().name(), value_parser = parse_profile)]
     profile: Profile,
     /// File for the trace of one seed: every hop of every bio
@@ -97,6 +97,9 @@ struct Tally {
     ops: u64,
     cuts: u64,
     faults: u64,
+    swaps: u64,
+    /// The longest time that a device let nobody in because of one, in nanoseconds.
+    longest_swap: u64,
     events: u64,
     virtual_ns: u64,
     /// The traces of all seeds in one number, whatever their order.
@@ -153,7 +156,9 @@ impl Tally {
         self.seeds += 1;
         match result {
             Err(failure) => self.failed.push(*failure),
-            Ok(Report { ops, cuts, faults, virtual_time, events, sum, trace }) => {
+            Ok(Report { ops, cuts, faults, virtual_time, swaps, longest_swap, events, sum, trace, .. }) => {
+                self.swaps += swaps;
+                self.longest_swap = self.longest_swap.max(longest_swap.as_nanos());
                 self.ops += ops;
                 self.cuts += cuts;
                 self.faults += faults;
@@ -173,13 +178,15 @@ impl Tally {
             self.ops.to_string(),
             self.cuts.to_string(),
             self.faults.to_string(),
+            self.swaps.to_string(),
             self.events.to_string(),
             seconds(self.virtual_ns as f64 / 1e9),
             seconds(self.real.as_secs_f64()),
             format!("{:016x}", self.sum),
         ];
-        let header = ["SEEDS", "FAILED", "REQUESTS", "POWER CUTS", "FAULTS", "HOPS", "VIRTUAL", "REAL", "TRACE SUM"];
-        output::table(&header, &[0, 1, 2, 3, 4, 5, 6, 7], [row.to_vec()])
+        let header =
+            ["SEEDS", "FAILED", "REQUESTS", "POWER CUTS", "FAULTS", "SWAPS", "HOPS", "VIRTUAL", "REAL", "TRACE SUM"];
+        output::table(&header, &[0, 1, 2, 3, 4, 5, 6, 7, 8], [row.to_vec()])
     }
 
     fn json(&self, profile: Profile) -> Value {
@@ -201,6 +208,8 @@ impl Tally {
             "ops": self.ops,
             "power_cuts": self.cuts,
             "faults": self.faults,
+            "swaps": self.swaps,
+            "longest_swap_ns": self.longest_swap,
             "events": self.events,
             "virtual_ns": self.virtual_ns,
             "real_ns": self.real.as_nanos() as u64,

@@ -35,7 +35,9 @@ use super::fault::{Fault, FaultPlan};
 use crate::block::{Bio, BlockDevice, Cx, Event, Flags, Limits, LimitsError, Op, Payload, Status, ZonedLimits};
 use crate::random::Rng;
 use crate::time::{Duration, Instant};
-use crate::zone::{Condition, ResourceLimits, ZoneError, ZoneGeometry, ZoneKind, ZoneNo, ZoneState, ZonedDisk};
+use crate::zone::{
+    Condition, GeometryError, ResourceLimits, ZoneError, ZoneGeometry, ZoneKind, ZoneNo, ZoneState, ZonedDisk,
+};
 
 /// Everything that can be chosen about a disk.
 #[derive(Clone, Debug)]
@@ -64,9 +66,22 @@ pub struct CrashConfig {
     pub slowest: Duration,
     /// When the host gives up on a command.
     pub timeout: Duration,
+    /// `Some`: so many sectors of the first zone, which is conventional, are all that can be seen, and no zones.
+    pub regular: Option<u64>,
 }
 
 impl CrashConfig {
+    /// A disk of `capacity` sectors without zones, otherwise as [`CrashConfig::new`] has it: one conventional zone, and a
+    /// sequential one that nobody sees.
+    ///
+    /// # Errors
+    /// If there can be no zone of that size.
+    pub fn regular(capacity: u64) -> Result<Self, GeometryError> {
+        let zone = capacity.next_power_of_two();
+        let geometry = ZoneGeometry::new(2 * zone, zone, zone, 1)?;
+        Ok(Self { regular: Some(capacity), ..Self::new(geometry) })
+    }
+
     /// A disk with these zones and no limit at all, a write cache, and commands that take 20 us to 2 ms.
     #[must_use]
     pub fn new(geometry: ZoneGeometry) -> Self {
@@ -83,10 +98,12 @@ impl CrashConfig {
             fastest: Duration::from_micros(20),
             slowest: Duration::from_millis(2),
             timeout: Duration::from_millis(1_000),
+            regular: None,
         }
     }
 
     fn limits(&self) -> Limits {
+        let capacity = self.regular.unwrap_or(self.geometry.capacity());
         Limits {
             logical_block_bytes: self.block_bytes,
             physical_block_bytes: self.block_bytes,
@@ -95,14 +112,14 @@ impl CrashConfig {
             max_write_zeroes: self.max_write_zeroes,
             write_cache: self.write_cache,
             rotational: self.rotational,
-            zoned: Some(ZonedLimits {
+            zoned: self.regular.is_none().then(|| ZonedLimits {
                 max_open: self.resources.max_open(),
                 max_active: self.resources.max_active(),
                 max_append: self.max_append,
                 write_granularity_bytes: self.block_bytes,
                 ..ZonedLimits::new(self.geometry.zone_sectors()).with_conventional(self.geometry.conventional())
             }),
-            ..Limits::new(self.geometry.capacity())
+            ..Limits::new(capacity)
         }
     }
 }

@@ -24,9 +24,9 @@ impl Model {
                 zone.ends.push((from, extent.offset + extent.sectors));
             }
         }
-        let durable = !self.write_cache || request.flags.has(Flags::FUA);
+        let fua = request.flags.has(Flags::FUA);
         let ordered = self.trust == Trust::Stack;
-        self.remember(Unflushed { from, done: now, ordered, change: Change::Written(extents.to_vec()) }, durable);
+        self.remember(Unflushed { from, done: now, ordered, change: Change::Written(extents.to_vec()) }, fua);
     }
 
     pub(super) fn acknowledge_append(
@@ -75,7 +75,7 @@ impl Model {
         let oldest = self.oldest_reader();
         let ordered = self.trust == Trust::Stack && request.atomic;
         // A reset of all zones leaves out those that failed, and it cannot be seen from here when they did.
-        let left_out = |zone: ZoneNo| request.op == Op::ZoneResetAll && grounds.has_failed(zone);
+        let left_out = |zone: ZoneNo| request.op == Op::ZoneResetAll && grounds.disks.has_failed(zone);
         let (out, done): (Vec<Extent>, Vec<Extent>) = request.extents.iter().partition(|extent| left_out(extent.zone));
         for extent in out {
             self.zones[extent.zone.index()].end(from, now);
@@ -101,24 +101,30 @@ impl Model {
             zone.strays.iter_mut().for_each(|stray| stray.hide(from, ordered, now));
         }
         let zones = done.iter().map(|extent| extent.zone).collect();
-        let durable = !self.write_cache;
-        self.remember(Unflushed { from, done: now, ordered, change: Change::Marked(mark, zones) }, durable);
+        self.remember(Unflushed { from, done: now, ordered, change: Change::Marked(mark, zones) }, false);
     }
 
-    pub(super) fn remember(&mut self, change: Unflushed, durable: bool) {
-        if durable { self.make_durable(&change) } else { self.unflushed.push(change) }
-    }
-
-    /// A flush that was submitted at `from` is done: what was acknowledged before is durable.
-    pub(super) fn flushed(&mut self, from: u64) {
-        let all = core::mem::take(&mut self.unflushed);
-        let (durable, rest) = all.into_iter().partition(|change| change.done < from);
-        self.unflushed = rest;
-        let durable: Vec<Unflushed> = durable;
+    /// What of a change is durable as it is, and what a flush will have to make so.
+    fn remember(&mut self, change: Unflushed, fua: bool) {
+        let (durable, volatile) = change.part(|zone| fua || !self.zones[zone.index()].write_cache);
         durable.iter().for_each(|change| self.make_durable(change));
+        self.unflushed.extend(volatile);
     }
 
-    pub(super) fn make_durable(&mut self, Unflushed { from, ordered, change, .. }: &Unflushed) {
+    /// A flush that was submitted at `from` has reached the disks `reach`: what was acknowledged before is durable there.
+    pub(super) fn flushed(&mut self, from: u64, reach: u32) {
+        for change in core::mem::take(&mut self.unflushed) {
+            if change.done >= from {
+                self.unflushed.push(change);
+                continue;
+            }
+            let (durable, rest) = change.part(|zone| self.zones[zone.index()].disks & !reach == 0);
+            durable.iter().for_each(|change| self.make_durable(change));
+            self.unflushed.extend(rest);
+        }
+    }
+
+    fn make_durable(&mut self, Unflushed { from, ordered, change, .. }: &Unflushed) {
         match change {
             Change::Written(extents) => {
                 for Extent { zone, offset, sectors } in extents {

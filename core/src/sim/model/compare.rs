@@ -53,10 +53,9 @@ impl Model {
     }
 
     fn compare_zone(&mut self, from: u64, number: ZoneNo, reported: &Zone) -> Result<(), (Rule, String)> {
-        let (start, len) = (self.geometry.start(number), u64::from(self.geometry.len(number)));
         let zone = &self.zones[number.index()];
-        let shape = (reported.start, reported.len, reported.capacity, reported.kind == ZoneKind::Sequential);
-        if shape != (start, len, u64::from(zone.capacity), zone.sequential) {
+        let shape = (reported.start.0, reported.len, reported.capacity, reported.kind == ZoneKind::Sequential);
+        if shape != (0, zone.cells.len() as u64, u64::from(zone.capacity), zone.sequential) {
             return Err((Rule::Condition, format!("zone {number} is reported with another shape: {reported:?}")));
         }
         if !zone.sequential || !zone.is_quiet_since(from) || !self.knows_pointers() {
@@ -67,7 +66,7 @@ impl Model {
             return Ok(());
         }
         let full = reported.cond == Condition::Full;
-        let offset = if full { zone.capacity } else { reported.wp.0.saturating_sub(start.0) as u32 };
+        let offset = if full { zone.capacity } else { reported.wp.0 as u32 };
         self.check_pointer(number, offset)?;
         self.check_condition(number, offset, reported.cond)?;
         self.check_possible(from, number, offset, full)?;

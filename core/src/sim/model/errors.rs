@@ -54,7 +54,7 @@ impl Model {
     /// Whether a mistake was refused without any consequence.
     pub(super) fn is_refused_alone(&self, request: &Request, zone: ZoneNo, grounds: &Grounds<'_>) -> bool {
         let model = &self.zones[zone.index()];
-        let no_fault = grounds.disk.faults_in(zone) == model.faults_seen;
+        let no_fault = grounds.disks.faults_in(zone) == model.faults_seen;
         request.intent == Intent::Risky && self.trust == Trust::Stack && no_fault && !model.is_doubted()
     }
 
@@ -66,19 +66,20 @@ impl Model {
         if by_flag || by_limit || by_lack || request.intent != Intent::Sound || self.trust == Trust::Nobody {
             return true;
         }
-        if grounds.plug_failed || grounds.layer_faults > pending.layer_faults {
+        if grounds.excused || grounds.plug_failed || grounds.layer_faults > pending.layer_faults {
             return true;
         }
         let zones = || request.extents.iter().map(|extent| extent.zone);
-        let failed = || zones().any(|zone| grounds.has_failed(zone));
-        let faulted = grounds.disk.faults() > pending.all_faults;
-        // What is done in steps begins with a report, which has no zone.
-        if !request.op.is_write() || faulted && !request.atomic {
+        let failed = || zones().any(|zone| grounds.disks.has_failed(zone));
+        let faulted = grounds.disks.faults() > pending.all_faults;
+        // What is done in steps begins with a report, and a write behind a flush with that: these have no zone.
+        let in_steps = !request.atomic || request.flags.has(Flags::PREFLUSH);
+        if !request.op.is_write() || faulted && in_steps {
             return faulted || failed();
         }
         let excused = |zone: ZoneNo| {
             let model = &self.zones[zone.index()];
-            model.is_doubted() || grounds.disk.faults_in(zone) > model.faults_seen
+            model.is_doubted() || grounds.disks.faults_in(zone) > model.faults_seen
         };
         failed() || zones().any(excused)
     }

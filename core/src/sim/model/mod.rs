@@ -16,13 +16,13 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-pub use words::{Answer, Extent, Grounds, Intent, Request, Rule, Seen, Trust, Violation};
+pub use words::{Answer, Disks, Extent, Grounds, Intent, Request, Rule, Seen, Trust, Violation, ZoneShape};
 use zone::{Mark, Value, ZoneModel};
 
 use crate::block::{Flags, Op, Status};
 use crate::sim::history::{ALWAYS, Candidate, NEVER};
 use crate::time::Instant;
-use crate::zone::{ZoneGeometry, ZoneKind, ZoneNo};
+use crate::zone::ZoneNo;
 
 struct Pending {
     request: Request,
@@ -52,11 +52,30 @@ enum Change {
     Marked(Mark, Vec<ZoneNo>),
 }
 
+impl Unflushed {
+    /// The part of the change in zones that `is` picks, and the rest.
+    fn part(self, is: impl Fn(ZoneNo) -> bool) -> (Option<Unflushed>, Option<Unflushed>) {
+        let Unflushed { from, done, ordered, change } = self;
+        let (own, rest, empty) = match change {
+            Change::Written(extents) => {
+                let (own, rest): (Vec<Extent>, Vec<Extent>) = extents.into_iter().partition(|extent| is(extent.zone));
+                let empty = (own.is_empty(), rest.is_empty());
+                (Change::Written(own), Change::Written(rest), empty)
+            }
+            Change::Marked(mark, zones) => {
+                let (own, rest): (Vec<ZoneNo>, Vec<ZoneNo>) = zones.into_iter().partition(|zone| is(*zone));
+                let empty = (own.is_empty(), rest.is_empty());
+                (Change::Marked(mark, own), Change::Marked(mark, rest), empty)
+            }
+        };
+        let unless = |empty: bool, change| (!empty).then_some(Unflushed { from, done, ordered, change });
+        (unless(empty.0, own), unless(empty.1, rest))
+    }
+}
+
 /// The model.
 pub struct Model {
-    geometry: ZoneGeometry,
     trust: Trust,
-    write_cache: bool,
     limited: bool,
     clock: u64,
     zones: Vec<ZoneModel>,
@@ -71,19 +90,12 @@ pub struct Model {
 }
 
 impl Model {
-    /// A disk that was never written.
+    /// Zones that were never written. `limited`: not all of them can be open at once.
     #[must_use]
-    pub fn new(geometry: ZoneGeometry, trust: Trust, write_cache: bool, limited: bool) -> Self {
-        let zone = |n: u32| {
-            let zone = ZoneNo(n);
-            let sequential = geometry.kind(zone) == ZoneKind::Sequential;
-            ZoneModel::new(sequential, geometry.len(zone), geometry.capacity_of(zone))
-        };
+    pub fn new(zones: &[ZoneShape], trust: Trust, limited: bool) -> Self {
         Self {
-            zones: (0..geometry.zones()).map(zone).collect(),
-            geometry,
+            zones: zones.iter().map(ZoneModel::new).collect(),
             trust,
-            write_cache,
             limited,
             clock: ALWAYS,
             pending: BTreeMap::new(),
@@ -103,6 +115,24 @@ impl Model {
     pub(super) fn tick(&mut self) -> u64 {
         self.clock += 1;
         self.clock
+    }
+
+    /// Whether `zone` is written at a pointer.
+    #[must_use]
+    pub fn is_sequential(&self, zone: ZoneNo) -> bool {
+        self.zones[zone.index()].sequential
+    }
+
+    /// Length of `zone`, in sectors.
+    #[must_use]
+    pub fn len_of(&self, zone: ZoneNo) -> u32 {
+        self.zones[zone.index()].cells.len() as u32
+    }
+
+    /// Sectors of `zone` that can be written.
+    #[must_use]
+    pub fn capacity_of(&self, zone: ZoneNo) -> u32 {
+        self.zones[zone.index()].capacity
     }
 
     /// Where a sound write to `zone` goes, if everything in flight succeeds.
@@ -166,7 +196,7 @@ impl Model {
         if request.op.is_write() && request.intent != Intent::Hopeless {
             self.expect_change(from, &request);
         }
-        let (all_faults, layer_faults) = (grounds.disk.faults(), grounds.layer_faults);
+        let (all_faults, layer_faults) = (grounds.disks.faults(), grounds.layer_faults);
         self.pending.insert(from, Pending { request, at: grounds.now, all_faults, layer_faults });
         from
     }
@@ -260,7 +290,7 @@ impl Model {
         grounds: &Grounds<'_>,
     ) -> Result<(), (Rule, String)> {
         if request.flags.has(Flags::PREFLUSH) || request.op == Op::Flush {
-            self.flushed(from);
+            self.flushed(from, grounds.reach);
         }
         match (request.op, answer) {
             (Op::Read, Answer::Sectors(seen)) => self.compare_data(from, request, seen),
@@ -302,7 +332,7 @@ impl Model {
                 zone.doubt = zone.sequential.then_some(now);
             }
             if zone.in_flight == 0 && !zone.is_doubted() {
-                zone.faults_seen = grounds.disk.faults_in(extent.zone);
+                zone.faults_seen = grounds.disks.faults_in(extent.zone);
                 (zone.pointer, zone.planned) = (zone.pointer(), zone.pointer());
                 zone.ends.clear();
             }

@@ -1,18 +1,34 @@
 //! What is said to the model, and what it says.
 
+use alloc::rc::Rc;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
-use crate::block::{Flags, Op};
+use crate::block::{DeviceId, Flags, Op, Stack};
 use crate::sim::disk::CrashDisk;
 use crate::time::Instant;
 use crate::zone::{Condition, Zone, ZoneNo};
 
+/// A zone, as the model is told of it.
+#[derive(Clone, Debug)]
+pub struct ZoneShape {
+    /// Whether it is written at a pointer.
+    pub sequential: bool,
+    /// Its length, in sectors.
+    pub len: u32,
+    /// How many of them can be written.
+    pub capacity: u32,
+    /// Whether acknowledged changes are volatile.
+    pub write_cache: bool,
+    /// The disks that it lies on, one bit each.
+    pub disks: u32,
+}
+
 /// Sectors of one zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
-    /// The zone, on the disk.
+    /// The zone, by the model's number.
     pub zone: ZoneNo,
     /// First sector, from the start of the zone.
     pub offset: u32,
@@ -93,6 +109,8 @@ pub enum Rule {
     Completion,
     /// A plug agrees with itself.
     Plug,
+    /// A table is swapped, or refused, as asked for, and nothing goes through a suspended device.
+    Table,
 }
 
 /// A broken promise.
@@ -114,23 +132,57 @@ impl fmt::Display for Violation {
 }
 
 /// What may excuse an error.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub struct Grounds<'a> {
-    /// The disk, for its faults.
-    pub disk: &'a CrashDisk,
+    /// The disks, for their faults.
+    pub disks: Disks<'a>,
     /// The plug does not know its zones and refuses everything that needs an order.
     pub plug_failed: bool,
     /// Faults that a layer above the plug has injected so far.
     pub layer_faults: u64,
     /// Native appends do not exist, and nobody emulates them.
     pub no_append: bool,
+    /// The request went where failing is allowed.
+    pub excused: bool,
+    /// The disks that a flush, as the request is or asks for, has surely reached, one bit each.
+    pub reach: u32,
     /// The time.
     pub now: Instant,
 }
 
-impl Grounds<'_> {
-    pub(super) fn has_failed(&self, zone: ZoneNo) -> bool {
-        matches!(self.disk.zones().state(zone).cond, Condition::ReadOnly | Condition::Offline)
+/// The disks behind the model's zones.
+#[derive(Clone)]
+pub struct Disks<'a> {
+    /// Where they are.
+    pub stack: &'a Stack,
+    /// All of them.
+    pub all: Rc<[DeviceId]>,
+    /// For each of the model's zones what it is made of: disks, by their place in `all`, and zones there.
+    pub parts: Rc<[Vec<(usize, ZoneNo)>]>,
+}
+
+impl<'a> Disks<'a> {
+    fn disk(&self, place: usize) -> &'a CrashDisk {
+        self.stack.device(self.all[place]).expect("the disk is where it was put")
+    }
+
+    /// All faults that happened.
+    #[must_use]
+    pub fn faults(&self) -> u64 {
+        (0..self.all.len()).map(|disk| self.disk(disk).faults()).sum()
+    }
+
+    /// Faults that happened to commands of `zone`.
+    #[must_use]
+    pub fn faults_in(&self, zone: ZoneNo) -> u64 {
+        self.parts[zone.index()].iter().map(|(disk, zone)| self.disk(*disk).faults_in(*zone)).sum()
+    }
+
+    /// Whether `zone` is read-only or offline.
+    #[must_use]
+    pub fn has_failed(&self, zone: ZoneNo) -> bool {
+        let cond = |(disk, zone): &(usize, ZoneNo)| self.disk(*disk).zones().state(*zone).cond;
+        self.parts[zone.index()].iter().any(|part| matches!(cond(part), Condition::ReadOnly | Condition::Offline))
     }
 }
 
@@ -142,6 +194,6 @@ pub enum Answer<'a> {
     Landed(Extent),
     /// What the sectors of a read hold, in order.
     Sectors(&'a [Seen]),
-    /// Zones, as they are on the disk.
+    /// Zones, by the model's numbers; they begin at sector 0 each.
     Zones(&'a [(ZoneNo, Zone)]),
 }

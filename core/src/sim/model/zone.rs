@@ -3,7 +3,7 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::words::Seen;
+use super::words::{Seen, ZoneShape};
 use crate::sim::history::{ALWAYS, Candidate, History};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +32,8 @@ pub(super) enum Mark {
 pub(super) struct ZoneModel {
     pub sequential: bool,
     pub capacity: u32,
+    pub write_cache: bool,
+    pub disks: u32,
     pub cells: Vec<History<Value>>,
     /// Appends that are in flight or failed: nobody knows where they landed.
     pub strays: Vec<Candidate<u64>>,
@@ -56,11 +58,13 @@ pub(super) struct ZoneModel {
 }
 
 impl ZoneModel {
-    pub fn new(sequential: bool, len: u32, capacity: u32) -> Self {
+    pub fn new(shape: &ZoneShape) -> Self {
         Self {
-            sequential,
-            capacity,
-            cells: vec![History::certain(Value::Unwritten); len as usize],
+            sequential: shape.sequential,
+            capacity: shape.capacity,
+            write_cache: shape.write_cache,
+            disks: shape.disks,
+            cells: vec![History::certain(Value::Unwritten); shape.len as usize],
             strays: Vec::new(),
             marks: History::certain(Mark::Reset),
             resets: Vec::new(),

@@ -4,35 +4,47 @@ use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::ledger::{Door, Ledger, Shared};
-use crate::block::{Bio, Completion, Data, Flags, Op, Payload, Status};
+use super::door::{Door, Piece, one};
+use super::ledger::{Ledger, Shared};
+use crate::block::{Bio, Completion, Data, Flags, Op, Payload};
 use crate::sector::Sector;
 use crate::sim::model::{Extent, Intent, Request, Rule};
 use crate::sim::world::{Actor, Io};
-use crate::zone::{Zone, ZoneGeometry, ZoneKind};
 
-/// What it does next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// One request of the auditor, through one door.
+#[derive(Clone, Copy, Debug)]
 enum Step {
-    Report,
-    Read(u32),
-    Done,
+    /// A report of everything.
+    Report(usize),
+    /// A look at one piece.
+    Read(usize, Piece),
 }
 
-/// The auditor. It works through the plug, one request at a time, on a disk that has been told not to fail.
+/// The auditor. It asks for one thing at a time, of disks that have been told not to fail.
 pub(super) struct Auditor {
     shared: Shared,
-    door: Door,
-    geometry: ZoneGeometry,
+    doors: Vec<Door>,
     /// Whether the power was gone, so that what is found is what was kept.
     after_cut: bool,
-    step: Step,
-    report: Vec<Zone>,
+    steps: Vec<Step>,
+    next: usize,
+    is_done: bool,
 }
 
 impl Auditor {
-    pub fn new(shared: Shared, door: Door, geometry: ZoneGeometry, after_cut: bool) -> Self {
-        Self { shared, door, geometry, after_cut, step: Step::Report, report: Vec::new() }
+    /// Looks at every zone through the first of `doors` at which its data can be read.
+    pub fn new(shared: Shared, doors: Vec<Door>, after_cut: bool) -> Self {
+        let (mut steps, mut seen) = (Vec::new(), 0);
+        for (number, door) in doors.iter().enumerate() {
+            let fresh = |piece: &&Piece| piece.clear && seen & one(piece.zone) == 0;
+            let pieces: Vec<Piece> = door.pieces.iter().filter(fresh).copied().collect();
+            if door.zoned && !pieces.is_empty() {
+                steps.push(Step::Report(number));
+            }
+            pieces.iter().for_each(|piece| seen |= one(piece.zone));
+            steps.extend(pieces.into_iter().map(|piece| Step::Read(number, piece)));
+        }
+        Self { shared, doors, after_cut, steps, next: 0, is_done: false }
     }
 }
 
@@ -50,77 +62,77 @@ impl Actor for Auditor {
     }
 
     fn is_done(&self) -> bool {
-        self.step == Step::Done
+        self.is_done
     }
 }
 
 impl Auditor {
     fn take_back(&mut self, ledger: &mut Ledger, back: &Completion, io: &mut Io<'_>) {
         let bytes = back.bio.payload.bytes();
-        ledger.complete((back.bio.op, bytes), back, &self.door, (io.stack, io.now()));
-        if let (Payload::Zones(zones), Status::Ok) = (&back.bio.payload, back.status) {
-            self.report = zones.clone();
-            if zones.len() as u32 != self.geometry.zones() {
+        let asked = self.steps[self.next - 1];
+        let (Step::Report(door) | Step::Read(door, _)) = asked;
+        let door = &self.doors[door];
+        ledger.complete((back.bio.op, bytes), back, door, (io.stack, io.now()));
+        match (asked, &back.bio.payload) {
+            (Step::Report(_), Payload::Zones(zones)) if zones.len() != door.pieces.len() => {
                 ledger.violate(Rule::Condition, io.now(), "the report does not have all zones".into());
             }
-        }
-        if back.bio.op == Op::Read && back.status.is_ok() && self.after_cut {
-            self.pin(ledger, &back.bio, io);
+            (Step::Read(_, piece), payload) if back.status.is_ok() && self.after_cut => {
+                pin(ledger, piece, payload, io);
+            }
+            _ => {}
         }
     }
 
     fn go_on(&mut self, ledger: &mut Ledger, io: &mut Io<'_>) {
-        match self.step {
-            Step::Report => {
-                self.step = Step::Read(0);
-                let room = Payload::Zones(Vec::with_capacity(self.geometry.zones() as usize));
-                self.submit((Op::ReportZones, Vec::new()), (Sector::ZERO, 0), room, (ledger, io));
+        let Some(step) = self.steps.get(self.next).copied() else {
+            self.is_done = true;
+            if self.after_cut {
+                ledger.model.recovered();
             }
-            Step::Read(zone) => match self.report.get(zone as usize).copied() {
-                Some(found) => {
-                    self.step = Step::Read(zone + 1);
-                    let sectors = found.len as u32;
-                    let extent = Extent { zone: self.door.zones[zone as usize], offset: 0, sectors };
-                    let memory = Payload::Data(Data::zeroed(sectors as usize * 512));
-                    self.submit((Op::Read, vec![extent]), (found.start, sectors), memory, (ledger, io));
-                }
-                None => {
-                    self.step = Step::Done;
-                    if self.after_cut {
-                        ledger.model.recovered();
-                    }
-                }
-            },
-            Step::Done => {}
+            return;
+        };
+        self.next += 1;
+        match step {
+            Step::Report(door) => {
+                let room = Payload::Zones(Vec::with_capacity(self.doors[door].pieces.len()));
+                self.submit((Op::ReportZones, Vec::new(), door), (Sector::ZERO, 0), room, (ledger, io));
+            }
+            Step::Read(door, Piece { start, len, zone, offset, .. }) => {
+                let sectors = len as u32;
+                let memory = Payload::Data(Data::zeroed(sectors as usize * 512));
+                let extents = vec![Extent { zone, offset, sectors }];
+                self.submit((Op::Read, extents, door), (Sector(start), sectors), memory, (ledger, io));
+            }
         }
     }
 
     fn submit(
         &mut self,
-        (op, extents): (Op, Vec<Extent>),
+        (op, extents, door): (Op, Vec<Extent>, usize),
         (sector, sectors): (Sector, u32),
         payload: Payload,
         (ledger, io): (&mut Ledger, &mut Io<'_>),
     ) {
         let request = Request { op, flags: Flags::NONE, extents, intent: Intent::Sound, atomic: true };
-        let number = ledger.audit(request, io.stack, io.now());
-        io.submit(number, self.door.device, Box::new(Bio::new(op, sector, sectors, payload)));
+        let door = &self.doors[door];
+        let number = ledger.audit(request, door, (io.stack, io.now()));
+        io.submit(number, door.device, Box::new(Bio::new(op, sector, sectors, payload)));
     }
+}
 
-    /// What was read is what was kept. Data of two lives of a zone cannot be in it together.
-    fn pin(&self, ledger: &mut Ledger, bio: &Bio, io: &Io<'_>) {
-        let number = self.geometry.zone_of(bio.sector);
-        let (mut oldest, mut newest) = (u64::MAX, 0);
-        for (offset, seen) in super::ledger::read_stamps(&bio.payload).into_iter().enumerate() {
-            if let Some(origin) = ledger.model.pin(number, offset as u32, seen) {
-                (oldest, newest) = (oldest.min(origin), newest.max(origin));
-            }
+/// What was read is what was kept. Data of two lives of a zone cannot be in it together.
+fn pin(ledger: &mut Ledger, piece: Piece, payload: &Payload, io: &Io<'_>) {
+    let (mut oldest, mut newest) = (u64::MAX, 0);
+    for (place, seen) in (piece.offset..).zip(super::ledger::read_stamps(payload)) {
+        if let Some(origin) = ledger.model.pin(piece.zone, place, seen) {
+            (oldest, newest) = (oldest.min(origin), newest.max(origin));
         }
-        if oldest < newest
-            && self.geometry.kind(number) == ZoneKind::Sequential
-            && let Err(what) = ledger.model.check_generation(number, oldest, newest)
-        {
-            ledger.violate(Rule::Durability, io.now(), what);
-        }
+    }
+    if oldest < newest
+        && ledger.model.is_sequential(piece.zone)
+        && let Err(what) = ledger.model.check_generation(piece.zone, oldest, newest)
+    {
+        ledger.violate(Rule::Durability, io.now(), what);
     }
 }

@@ -5,7 +5,8 @@ use alloc::collections::BTreeMap;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::ledger::{Door, Ledger, Shared, stamp};
+use super::door::{Door, Piece, one};
+use super::ledger::{Ledger, Shared, stamp};
 use super::scenario::Kind;
 use crate::block::{Bio, Data, Flags, Limits, Op, Payload};
 use crate::random::Rng;
@@ -13,12 +14,11 @@ use crate::sector::Sector;
 use crate::sim::model::{Extent, Intent, Request, Trust};
 use crate::sim::world::{Actor, Io};
 use crate::time::Duration;
-use crate::zone::{ZoneGeometry, ZoneKind, ZoneNo};
+use crate::zone::ZoneNo;
 
 /// How a host behaves.
 #[derive(Clone, Debug)]
 pub(super) struct Habits {
-    pub geometry: ZoneGeometry,
     pub depth: u32,
     pub weights: [u64; Kind::ALL.len()],
     /// In blocks.
@@ -92,7 +92,7 @@ impl Host {
         let (op, flags) = (request.op, request.flags);
         // Who keeps the order himself, or hopes for a refusal, sends what goes in one piece.
         let whole = op.is_write() && (self.habits.trust != Trust::Stack || request.intent != Intent::Sound);
-        let number = ledger.submit(request, io.stack, io.now());
+        let number = ledger.submit(request, &self.door, (io.stack, io.now()));
         let payload = match op {
             Op::ReportZones => Payload::Zones(Vec::with_capacity(1 + self.rng.below(40) as usize)),
             Op::Write | Op::ZoneAppend | Op::Read if bytes > 0 => {
@@ -135,7 +135,16 @@ impl Host {
         });
         let kind = kind.map_or(Kind::Write, |(kind, _)| *kind);
         let zone = self.pick_zone();
+        let changes = !matches!(kind, Kind::Read | Kind::Report | Kind::ResetAll | Kind::Flush);
+        if changes && !self.may_write(zone, ledger) {
+            return Some(self.read(limits));
+        }
         match kind {
+            Kind::Report | Kind::Reset | Kind::Finish | Kind::Open | Kind::Close | Kind::ResetAll
+                if !self.door.zoned =>
+            {
+                Some(self.read(limits))
+            }
             Kind::Write => self.write(Op::Write, zone, ledger, limits),
             Kind::Zeroes if limits.max_write_zeroes.is_some() => self.write(Op::WriteZeroes, zone, ledger, limits),
             Kind::Append => self.append(zone, ledger, limits),
@@ -154,17 +163,27 @@ impl Host {
     /// One of the door's zones, mostly the favourite.
     fn pick_zone(&mut self) -> u32 {
         if self.rng.chance(1, 12) {
-            self.favourite = self.rng.below(self.door.zones.len() as u64) as u32;
+            self.favourite = self.rng.below(self.door.pieces.len() as u64) as u32;
         }
-        if self.rng.chance(1, 2) { self.favourite } else { self.rng.below(self.door.zones.len() as u64) as u32 }
+        if self.rng.chance(1, 2) { self.favourite } else { self.rng.below(self.door.pieces.len() as u64) as u32 }
+    }
+
+    fn piece(&self, zone: u32) -> &Piece {
+        &self.door.pieces[zone as usize]
     }
 
     fn on_disk(&self, zone: u32) -> ZoneNo {
-        self.door.zones[zone as usize]
+        self.piece(zone).zone
     }
 
-    fn is_sequential(&self, zone: u32) -> bool {
-        self.habits.geometry.kind(self.on_disk(zone)) == ZoneKind::Sequential
+    fn is_sequential(&self, zone: u32, ledger: &Ledger) -> bool {
+        ledger.model.is_sequential(self.on_disk(zone))
+    }
+
+    /// Whether the host may change the zone: it must be able to read it again, and to know the order of writes.
+    fn may_write(&self, zone: u32, ledger: &Ledger) -> bool {
+        let piece = self.piece(zone);
+        piece.clear && (!ledger.model.is_sequential(piece.zone) || self.door.writes & one(piece.zone) != 0)
     }
 
     /// Whether the host keeps its hands off the zone for now, because it is the one who has to keep the order.
@@ -191,9 +210,10 @@ impl Host {
     }
 
     fn at(&self, op: Op, (zone, offset): (u32, u32), sectors: u32, intent: Intent) -> Draft {
-        let extent = Extent { zone: self.on_disk(zone), offset, sectors };
+        let piece = self.piece(zone);
+        let extent = Extent { zone: piece.zone, offset: piece.offset + offset, sectors };
         let request = Request { op, flags: Flags::NONE, extents: vec![extent], intent, atomic: true };
-        let sector = Sector(u64::from(zone) * u64::from(self.door.zone_sectors) + u64::from(offset));
+        let sector = Sector(piece.start + u64::from(offset));
         let bytes = if op.has_data() { sectors as usize * 512 } else { 0 };
         Draft { request, sector, sectors, bytes }
     }
@@ -205,14 +225,10 @@ impl Host {
 
     fn write(&mut self, op: Op, zone: u32, ledger: &Ledger, limits: &Limits) -> Option<Draft> {
         let disk_zone = self.on_disk(zone);
-        let (capacity, sectors) = (self.habits.geometry.capacity_of(disk_zone), self.blocks(limits));
-        if !self.is_sequential(zone) {
-            let block = limits.block_sectors();
-            let offset = self.rng.below(u64::from(capacity / block)) as u32 * block;
-            let mut draft = self.at(op, (zone, offset), sectors.min(capacity - offset), Intent::Sound);
-            draft.request.flags = self.draw_flags();
-            return Some(draft);
+        if !self.is_sequential(zone, ledger) {
+            return self.write_anywhere(op, zone, limits);
         }
+        let (capacity, sectors) = (ledger.model.capacity_of(disk_zone), self.blocks(limits));
         if let Some(other) = self.instead_of_writing(zone, ledger) {
             return other;
         }
@@ -220,6 +236,20 @@ impl Host {
         let mut draft = self.at(op, (zone, offset), sectors.min(capacity - offset), Intent::Sound);
         draft.request.flags = self.draw_flags();
         Some(draft)
+    }
+
+    /// A write where no order is asked for; on a device without zones it may reach beyond its piece.
+    fn write_anywhere(&mut self, op: Op, zone: u32, limits: &Limits) -> Option<Draft> {
+        let sectors = self.blocks(limits);
+        let (piece, block) = (*self.piece(zone), limits.block_sectors());
+        let offset = self.rng.below(piece.len / u64::from(block)) as u32 * block;
+        let start = piece.start + u64::from(offset);
+        let end = if self.door.zoned { piece.start + piece.len } else { self.door.capacity() };
+        let sectors = sectors.min((end - start) as u32);
+        let mut draft = self.at(op, (zone, offset), sectors, Intent::Sound);
+        draft.request.extents = self.door.extents(start, sectors.into());
+        draft.request.flags = self.draw_flags();
+        (!draft.request.extents.is_empty()).then_some(draft)
     }
 
     /// What to do in a sequential zone that is full, in doubt, or to be left alone.
@@ -231,7 +261,7 @@ impl Host {
         if ledger.model.has_failed(disk_zone) && self.rng.chance(9, 10) {
             return Some(None);
         }
-        let full = ledger.model.planned(disk_zone) >= self.habits.geometry.capacity_of(disk_zone);
+        let full = ledger.model.planned(disk_zone) >= ledger.model.capacity_of(disk_zone);
         let doubt = ledger.model.doubts(disk_zone) && self.rng.chance(3, 4);
         match self.rng.below(10) {
             0..=5 if doubt => Some(Some(self.report())),
@@ -242,14 +272,14 @@ impl Host {
     }
 
     fn append(&mut self, zone: u32, ledger: &Ledger, limits: &Limits) -> Option<Draft> {
-        if !self.is_sequential(zone) {
+        if !self.is_sequential(zone, ledger) {
             return None;
         }
         if let Some(other) = self.instead_of_writing(zone, ledger) {
             return other;
         }
         let disk_zone = self.on_disk(zone);
-        let room = self.habits.geometry.capacity_of(disk_zone) - ledger.model.planned(disk_zone);
+        let room = ledger.model.capacity_of(disk_zone) - ledger.model.planned(disk_zone);
         let longest = longest_append(limits);
         let sectors = self.blocks(limits).min(room).min(longest - longest % limits.block_sectors());
         let mut draft = self.at(Op::ZoneAppend, (zone, 0), sectors, Intent::Sound);
@@ -258,23 +288,23 @@ impl Host {
     }
 
     fn manage(&mut self, op: Op, intent: Intent, zone: u32, ledger: &Ledger) -> Option<Draft> {
-        let possible = self.is_sequential(zone) && !self.must_wait(zone, ledger);
+        let possible = self.is_sequential(zone, ledger) && !self.must_wait(zone, ledger);
         possible.then(|| self.at(op, (zone, 0), 0, intent))
     }
 
     fn report(&mut self) -> Draft {
-        let from = if self.rng.chance(1, 2) { 0 } else { self.rng.below(self.door.zones.len() as u64) };
+        let from = if self.rng.chance(1, 2) { 0 } else { self.rng.below(self.door.pieces.len() as u64) };
         let mut draft = self.placeless(Op::ReportZones, Vec::new());
-        draft.sector = Sector(from * u64::from(self.door.zone_sectors));
+        draft.sector = Sector(self.piece(from as u32).start);
         draft
     }
 
     fn reset_all(&mut self, ledger: &Ledger) -> Option<Draft> {
-        let zones = 0..self.door.zones.len() as u32;
-        if zones.clone().any(|zone| self.must_wait(zone, ledger)) {
+        let zones = 0..self.door.pieces.len() as u32;
+        if zones.clone().any(|zone| self.must_wait(zone, ledger) || !self.may_write(zone, ledger)) {
             return None;
         }
-        let sequential = zones.filter(|zone| self.is_sequential(*zone));
+        let sequential = zones.filter(|zone| self.is_sequential(*zone, ledger));
         let extents = sequential.map(|zone| Extent { zone: self.on_disk(zone), offset: 0, sectors: 0 }).collect();
         let mut draft = self.placeless(Op::ZoneResetAll, extents);
         draft.request.atomic = self.door.whole;
@@ -287,14 +317,7 @@ impl Host {
         let blocks = limits.capacity / u64::from(block);
         let start = self.rng.below(blocks) * u64::from(block);
         let sectors = u64::from(2 * self.blocks(limits)).min(limits.capacity - start);
-        let zone_sectors = u64::from(self.door.zone_sectors);
-        let (mut extents, mut at) = (Vec::new(), start);
-        while at < start + sectors {
-            let (zone, offset) = ((at / zone_sectors) as u32, at % zone_sectors);
-            let piece = (zone_sectors - offset).min(start + sectors - at);
-            extents.push(Extent { zone: self.on_disk(zone), offset: offset as u32, sectors: piece as u32 });
-            at += piece;
-        }
+        let extents = self.door.extents(start, sectors);
         let flags = if self.rng.chance(self.habits.flags, 400) { Flags::NOWAIT } else { Flags::NONE };
         let request = Request { op: Op::Read, flags, extents, intent: Intent::Sound, atomic: true };
         Draft { request, sector: Sector(start), sectors: sectors as u32, bytes: sectors as usize * 512 }
@@ -302,7 +325,7 @@ impl Host {
 
     /// A request that breaks a rule.
     fn mistake(&mut self, zone: u32, ledger: &Ledger, limits: &Limits) -> Option<Draft> {
-        let sequential = self.is_sequential(zone);
+        let sequential = self.is_sequential(zone, ledger);
         let block = limits.block_sectors();
         if sequential && self.must_wait(zone, ledger) {
             return None;
@@ -316,7 +339,8 @@ impl Host {
             4 if block > 1 => hopeless(Op::Write, 1),
             5 => Draft { bytes: 0, ..hopeless(Op::Write, block) },
             6 => Draft { sector: Sector(u64::from(block)), ..hopeless(Op::ZoneAppend, block) },
-            7 => hopeless(Op::ZoneAppend, longest_append(limits) / block * block + block),
+            // Where limits change it may be one that is accepted.
+            7 if !self.door.changes => hopeless(Op::ZoneAppend, longest_append(limits) / block * block + block),
             _ if sequential => Draft { sector: Sector(1), ..hopeless(Op::ZoneReset, 0) },
             _ => hopeless(Op::ZoneFinish, 0),
         })
@@ -326,7 +350,7 @@ impl Host {
     fn misplaced_write(&mut self, zone: u32, ledger: &Ledger, limits: &Limits) -> Option<Draft> {
         let (disk_zone, block) = (self.on_disk(zone), limits.block_sectors());
         let longest = longest_piece(limits);
-        let len = self.habits.geometry.len(disk_zone);
+        let len = ledger.model.len_of(disk_zone);
         let offset = self.rng.below(u64::from(len / block)) as u32 * block;
         let sectors = self.blocks(limits).min(longest).min(len - offset);
         let lucky = offset == ledger.model.planned(disk_zone);

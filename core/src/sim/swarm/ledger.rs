@@ -1,5 +1,6 @@
 //! What all actors of a run share: the model, what is left to do, and what was seen.
 
+use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::rc::Rc;
 use alloc::string::String;
@@ -8,14 +9,14 @@ use core::cell::RefCell;
 use core::fmt::Write;
 use core::sync::atomic::Ordering::Relaxed;
 
-use crate::block::{Completion, Data, DeviceId, Op, Payload, Stack, TraceEvent};
+use super::door::{Door, ZoneSet, one};
+use crate::block::{Completion, Data, DeviceId, Flags, Op, Payload, Stack, TraceEvent};
 use crate::plug::ZonePlug;
-use crate::sector::Sector;
 use crate::sim::disk::CrashDisk;
-use crate::sim::model::{Answer, Extent, Grounds, Model, Request, Rule, Seen, Violation};
+use crate::sim::model::{Answer, Disks, Grounds, Model, Request, Rule, Seen, Violation};
 use crate::target::Faulty;
 use crate::time::{Duration, Instant};
-use crate::zone::{Zone, ZoneNo};
+use crate::zone::ZoneNo;
 
 /// The longest that a bio may take, however much is in line before it.
 pub(super) const PATIENCE: Duration = Duration::from_millis(120_000);
@@ -25,38 +26,25 @@ pub(super) const TRACE: usize = 1 << 16;
 /// The ledger, as actors hold it.
 pub(super) type Shared = Rc<RefCell<Ledger>>;
 
-/// A device that hosts use, and the zones of the disk behind it.
-#[derive(Clone, Debug)]
-pub(super) struct Door {
-    pub device: DeviceId,
-    /// For each of its zones the disk's.
-    pub zones: Vec<ZoneNo>,
-    /// Whether a reset of all zones is one command.
-    pub whole: bool,
-    pub zone_sectors: u32,
-}
-
-impl Door {
-    /// Where on the disk the sector of this device lies.
-    fn extent(&self, sector: Sector, sectors: u32) -> Option<Extent> {
-        let (zone, offset) = (sector.0 / u64::from(self.zone_sectors), sector.0 % u64::from(self.zone_sectors));
-        self.zones.get(zone as usize).map(|zone| Extent { zone: *zone, offset: offset as u32, sectors })
-    }
-
-    /// A line of a report, as it would be on the disk.
-    fn translate(&self, zone: &Zone) -> Option<(ZoneNo, Zone)> {
-        let number = self.extent(zone.start, 0)?.zone;
-        let start = Sector(u64::from(number.0) * u64::from(self.zone_sectors));
-        let wp = start + zone.wp.0.saturating_sub(zone.start.0);
-        Some((number, Zone { start, wp, ..*zone }))
-    }
-}
-
 /// The ledger.
 pub(super) struct Ledger {
     pub model: Model,
-    pub disk: DeviceId,
-    pub plug: DeviceId,
+    /// The disks; the first is zoned.
+    pub disks: Rc<[DeviceId]>,
+    /// For each of the model's zones what it is made of.
+    pub parts: Rc<[Vec<(usize, ZoneNo)>]>,
+    /// The plugs; the first lies on the first disk.
+    pub plugs: Vec<DeviceId>,
+    /// What is possible behind each door.
+    pub doors: Vec<Behind>,
+    /// Requests that are under way.
+    pub open: BTreeMap<u64, Open>,
+    /// Mapped devices that are suspended and drained: nothing may go in.
+    pub suspended: Vec<DeviceId>,
+    pub swaps: u64,
+    pub longest_swap: Duration,
+    /// What was done with tables, and how often.
+    pub noted: BTreeMap<&'static str, u64>,
     /// The device of the table's target, which may be one that fails on purpose.
     pub layer: Option<DeviceId>,
     pub no_append: bool,
@@ -67,6 +55,31 @@ pub(super) struct Ledger {
     pub cut_at: Option<u64>,
     pub violation: Option<Violation>,
     pub trace: TraceSum,
+}
+
+/// What tables make possible behind a door.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Behind {
+    /// Zones for which an error needs no reason.
+    pub failing: ZoneSet,
+    /// Disks that a flush surely reaches, one bit each.
+    pub reach: u32,
+}
+
+/// A request that is under way.
+pub(super) struct Open {
+    door: usize,
+    zones: ZoneSet,
+    excused: bool,
+    reach: u32,
+}
+
+impl Open {
+    /// What is behind its door has changed, and it may have met either.
+    fn meets(&mut self, behind: Behind) {
+        self.excused |= behind.failing & self.zones != 0;
+        self.reach &= behind.reach;
+    }
 }
 
 /// The trace, as a sum, and as text if somebody wants it.
@@ -113,32 +126,82 @@ impl Ledger {
         self.cut_at.is_some_and(|at| self.submitted >= at)
     }
 
+    /// A ledger of `model`, of which `left` requests are to be asked.
+    pub fn new(model: Model, left: u64, trace: TraceSum) -> Self {
+        Self {
+            model,
+            disks: Rc::from([]),
+            parts: Rc::from([]),
+            plugs: Vec::new(),
+            doors: Vec::new(),
+            open: BTreeMap::new(),
+            suspended: Vec::new(),
+            swaps: 0,
+            longest_swap: Duration::default(),
+            noted: BTreeMap::new(),
+            layer: None,
+            no_append: false,
+            left,
+            submitted: 0,
+            cut_at: None,
+            violation: None,
+            trace,
+        }
+    }
+
+    pub fn note(&mut self, what: &'static str) {
+        *self.noted.entry(what).or_default() += 1;
+    }
+
     pub fn violate(&mut self, rule: Rule, at: Instant, what: String) {
         self.violation.get_or_insert(Violation { rule, at, what });
     }
 
-    pub fn grounds<'a>(&self, stack: &'a Stack, now: Instant) -> Grounds<'a> {
+    fn grounds<'a>(&self, stack: &'a Stack, now: Instant) -> Grounds<'a> {
         Grounds {
-            disk: stack.device::<CrashDisk>(self.disk).expect("the disk is where it was put"),
-            plug_failed: stack.device::<ZonePlug>(self.plug).is_some_and(|plug| plug.failure().is_some()),
+            disks: Disks { stack, all: self.disks.clone(), parts: self.parts.clone() },
+            plug_failed: self
+                .plugs
+                .iter()
+                .any(|id| stack.device(*id).is_some_and(|p: &ZonePlug| p.failure().is_some())),
             layer_faults: self.layer.and_then(|layer| stack.device::<Faulty>(layer)).map_or(0, Faulty::injected),
             no_append: self.no_append,
+            excused: false,
+            reach: u32::MAX,
             now,
         }
     }
 
     /// Takes note of a request that goes in now.
-    pub fn submit(&mut self, request: Request, stack: &Stack, now: Instant) -> u64 {
+    pub fn submit(&mut self, request: Request, door: &Door, at: (&Stack, Instant)) -> u64 {
         self.submitted += 1;
         self.left = self.left.saturating_sub(1);
-        let grounds = self.grounds(stack, now);
-        self.model.submit(request, &grounds)
+        self.audit(request, door, at)
     }
 
     /// The same for a request that is not counted.
-    pub fn audit(&mut self, request: Request, stack: &Stack, now: Instant) -> u64 {
+    pub fn audit(&mut self, request: Request, door: &Door, (stack, now): (&Stack, Instant)) -> u64 {
         let grounds = self.grounds(stack, now);
-        self.model.submit(request, &grounds)
+        let named = request.extents.iter().fold(0, |zones, extent| zones | one(extent.zone));
+        let zones = if named == 0 || request.flags.has(Flags::PREFLUSH) { ZoneSet::MAX } else { named };
+        let mut open = Open { door: door.number, zones, excused: false, reach: u32::MAX };
+        open.meets(self.doors[door.number]);
+        let number = self.model.submit(request, &grounds);
+        self.open.insert(number, open);
+        number
+    }
+
+    /// Something else is behind `door` from now on.
+    pub fn change_door(&mut self, door: usize, behind: Behind) {
+        self.doors[door] = behind;
+        self.open.values_mut().filter(|open| open.door == door).for_each(|open| open.meets(behind));
+    }
+
+    /// The power goes.
+    pub fn power_cut(&mut self) {
+        self.model.power_cut();
+        self.open.clear();
+        self.suspended.clear();
     }
 
     /// Judges a completion.
@@ -154,7 +217,10 @@ impl Ledger {
         if took > PATIENCE {
             self.violate(Rule::Stuck, now, format!("request {tag}: {bio:?} took {} ms", took.0 / 1_000_000));
         }
-        let grounds = self.grounds(stack, now);
+        let mut grounds = self.grounds(stack, now);
+        if let Some(open) = self.open.remove(tag) {
+            (grounds.excused, grounds.reach) = (open.excused, open.reach);
+        }
         let (sectors, zones);
         let answer = match (op, &bio.payload) {
             (Op::Read, payload) if status.is_ok() => {
@@ -183,15 +249,19 @@ impl Ledger {
 
     /// Looks at the devices: after every hop.
     pub fn inspect(&mut self, stack: &Stack) {
-        if let Some(Err(what)) = stack.device::<ZonePlug>(self.plug).map(ZonePlug::verify) {
+        let verify = |plug: &DeviceId| stack.device::<ZonePlug>(*plug)?.verify().err();
+        if let Some(what) = self.plugs.iter().find_map(verify) {
             self.violate(Rule::Plug, Instant::ZERO, what);
+        }
+        if let Some(device) = self.suspended.iter().find(|device| !stack.is_drained(**device)) {
+            self.violate(Rule::Table, Instant::ZERO, format!("a bio went into the suspended device {}", device.0));
         }
     }
 
     /// Looks for rules that the disk saw broken.
     pub fn ask_disk(&mut self, stack: &Stack) {
-        let complaint = stack.device::<CrashDisk>(self.disk).and_then(CrashDisk::complaint);
-        if let Some((at, what)) = complaint {
+        let complaint = |disk: &DeviceId| stack.device::<CrashDisk>(*disk)?.complaint();
+        if let Some((at, what)) = self.disks.clone().iter().find_map(complaint) {
             self.violate(Rule::Order, *at, what.clone());
         }
     }

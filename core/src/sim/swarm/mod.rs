@@ -12,13 +12,17 @@
 //! One seed, one run: the trace is the same to the byte, and its sum is part of the report.
 
 mod audit;
+mod door;
 mod host;
+mod layout;
 mod ledger;
+mod lines;
 mod operator;
 mod scenario;
+mod tables;
 
 use alloc::boxed::Box;
-use alloc::collections::VecDeque;
+use alloc::collections::{BTreeMap, VecDeque};
 use alloc::format;
 use alloc::rc::Rc;
 use alloc::string::{String, ToString};
@@ -27,11 +31,15 @@ use core::cell::RefCell;
 use core::fmt;
 
 use audit::Auditor;
+use door::{Door, Piece, ZoneSet, one};
 use host::{Habits, Host};
-use ledger::{Door, Ledger, PATIENCE, Shared, TRACE, TraceSum};
+use layout::zones_of;
+use ledger::{Behind, Ledger, PATIENCE, Shared, TRACE, TraceSum};
 use operator::Operator;
 pub use scenario::Profile;
-use scenario::{Above, Scenario, discipline, draw_faulty};
+use scenario::{Above, Scenario, discipline, draw_faulty, some};
+pub use tables::Meddle;
+use tables::{TableHabits, TableOperator, Tables};
 
 use super::disk::{CrashDisk, Medium};
 use super::fault::FaultPlan;
@@ -64,6 +72,12 @@ pub struct SwarmOptions {
     pub above_plug: Option<Wrap>,
     /// Another plug.
     pub plug: Option<MakePlug>,
+    /// A device above each mapped device, which hosts use in its place.
+    pub above_tables: Option<Wrap>,
+    /// Somebody who interferes with swaps.
+    pub meddle: Option<Meddle>,
+    /// Hosts go on until so many tables were swapped, however many requests that takes.
+    pub swaps: Option<u64>,
 }
 
 /// What a run without a violation did.
@@ -77,6 +91,12 @@ pub struct Report {
     pub faults: u64,
     /// Time that passed in the simulated world.
     pub virtual_time: Duration,
+    /// Tables that were swapped while hosts went on.
+    pub swaps: u64,
+    /// The longest time that a device let nobody in because of that.
+    pub longest_swap: Duration,
+    /// What was done with tables, and how often; targets that were in them as well.
+    pub noted: BTreeMap<&'static str, u64>,
     /// Trace events.
     pub events: u64,
     /// A sum over the trace: two runs that agree in it took the same steps.
@@ -155,6 +175,9 @@ pub fn describe(seed: u64, profile: Profile) -> String {
     Scenario::draw(seed, profile).to_string()
 }
 
+/// The mapped devices of a world, as their operator holds them.
+type SharedTables = Rc<RefCell<Tables>>;
+
 struct Run<'a> {
     seed: u64,
     options: &'a SwarmOptions,
@@ -170,20 +193,18 @@ impl<'a> Run<'a> {
         let scenario = Scenario::draw(seed, options.profile);
         let disk = &scenario.disk;
         let limited = disk.resources.max_open().is_some() || disk.resources.max_active().is_some();
-        let model = Model::new(disk.geometry, scenario.trust, disk.write_cache, limited);
+        let model = Model::new(&scenario.layouts.shapes(), scenario.trust, limited);
         let unordered = scenario.switches.iter().chain([&scenario.plug.policy]).any(|p| *p == WritePolicy::None);
         let emulated = scenario.plug.append == Append::Emulated || disk.max_append.is_none();
+        let left = match options.swaps {
+            Some(_) => u64::MAX,
+            None => options.ops.map_or(scenario.ops, |ops| ops.min(scenario.ops)),
+        };
+        let trace = TraceSum { sum: seed, events: 0, text: options.trace.then(String::new) };
         let ledger = Ledger {
-            model,
-            disk: DeviceId(0),
-            plug: DeviceId(0),
-            layer: None,
             no_append: unordered && emulated,
-            left: options.ops.map_or(scenario.ops, |ops| ops.min(scenario.ops)),
-            submitted: 0,
-            cut_at: None,
-            violation: None,
-            trace: TraceSum { sum: seed, events: 0, text: options.trace.then(String::new) },
+            parts: scenario.layouts.parts.clone().into(),
+            ..Ledger::new(model, left, trace)
         };
         let rng = Rng::new(seed);
         let shared = Rc::new(RefCell::new(ledger));
@@ -205,7 +226,8 @@ impl<'a> Run<'a> {
         }
         let ledger = self.shared.borrow();
         let (sum, events, trace) = (ledger.trace.sum, ledger.trace.events, ledger.trace.text.clone());
-        Ok(Report { ops: ledger.submitted, sum, events, trace, ..self.report.clone() })
+        let (swaps, longest_swap, noted) = (ledger.swaps, ledger.longest_swap, ledger.noted.clone());
+        Ok(Report { ops: ledger.submitted, swaps, longest_swap, noted, sum, events, trace, ..self.report.clone() })
     }
 
     fn failure(&self, violation: Violation) -> Box<Failure> {
@@ -216,38 +238,48 @@ impl<'a> Run<'a> {
         Box::new(Failure { seed, profile, violation, life: self.life, ops, scenario, trace })
     }
 
-    /// One life of the disk, from power on to the cut, of which the medium is left, or to the end.
-    fn live(&mut self, medium: Option<Medium>) -> Result<Option<Medium>, Violation> {
+    /// One life of the disks, from power on to the cut, of which the media are left, or to the end.
+    fn live(&mut self, media: Option<Vec<Medium>>) -> Result<Option<Vec<Medium>>, Violation> {
         self.shared.borrow_mut().trace.line(&format!("life {}", self.life));
-        let restarted = medium.is_some();
-        let (mut world, doors) = self.build(medium)?;
-        let geometry = self.scenario.disk.geometry;
-        let audit =
-            |run: &Self, after_cut| Box::new(Auditor::new(run.shared.clone(), doors[0].clone(), geometry, after_cut));
+        let restarted = media.is_some();
+        let (mut world, doors, tables) = self.build(media)?;
+        let audit = |run: &Self, after_cut| Box::new(Auditor::new(run.shared.clone(), doors.clone(), after_cut));
         if restarted {
             world.add(audit(self, true));
             self.watch(&mut world)?;
         }
-        let (disk, faults) = (self.shared.borrow().disk, self.scenario.faults.clone());
-        world.stack.with_device(disk, |disk: &mut CrashDisk, _| disk.set_plan(faults));
-        self.populate(&mut world, &doors);
+        self.set_plans(&mut world, self.scenario.faults.clone());
+        self.populate(&mut world, &doors, tables);
         self.watch(&mut world)?;
         let cut = self.shared.borrow().is_cut();
         if !cut {
-            world.stack.with_device(disk, |disk: &mut CrashDisk, _| disk.set_plan(FaultPlan::none()));
+            self.set_plans(&mut world, self.scenario.faults.iter().map(|_| FaultPlan::none()).collect());
             world.add(audit(self, false));
             self.watch(&mut world)?;
         }
         self.report.virtual_time.0 += world.now().0;
         let mut rng = self.rng.fork();
-        let taken = world.stack.with_device(disk, |disk: &mut CrashDisk, _| (disk.faults(), disk.cut_power(&mut rng)));
-        let Some((faults, medium)) = taken else { return Ok(None) };
-        self.report.faults += faults;
+        let disks = self.shared.borrow().disks.clone();
+        let mut media = Vec::new();
+        for disk in disks.iter() {
+            let taken =
+                world.stack.with_device(*disk, |disk: &mut CrashDisk, _| (disk.faults(), disk.cut_power(&mut rng)));
+            let Some((faults, medium)) = taken else { return Ok(None) };
+            self.report.faults += faults;
+            media.push(medium);
+        }
         if !cut {
             return Ok(None);
         }
-        self.shared.borrow_mut().model.power_cut();
-        Ok(Some(medium))
+        self.shared.borrow_mut().power_cut();
+        Ok(Some(media))
+    }
+
+    fn set_plans(&self, world: &mut World, plans: Vec<FaultPlan>) {
+        let disks = self.shared.borrow().disks.clone();
+        for (disk, plan) in disks.iter().zip(plans) {
+            world.stack.with_device(*disk, |disk: &mut CrashDisk, _| disk.set_plan(plan));
+        }
     }
 
     /// Runs the world until its actors are done, the power goes, or something is broken.
@@ -281,48 +313,113 @@ impl<'a> Run<'a> {
         Err(Violation { rule: Rule::Stuck, at: now, what })
     }
 
-    fn build(&mut self, medium: Option<Medium>) -> Result<(World, Vec<Door>), Violation> {
+    fn build(&mut self, media: Option<Vec<Medium>>) -> Result<(World, Vec<Door>, Option<SharedTables>), Violation> {
         let broken = |what: String| Violation { rule: Rule::Accepted, at: Instant::ZERO, what };
-        let Scenario { disk, plug, above, .. } = &self.scenario;
         let mut stack = Stack::new();
         stack.set_trace(Some(TRACE));
-        let seed = self.rng.draw();
+        let mut media = media.into_iter().flatten();
+        let (mut disks, mut plugs, mut tops) = (Vec::new(), Vec::new(), Vec::new());
+        for number in 0..self.scenario.layouts.disks.len() {
+            let (disk, plug, top) = self.add_disk(&mut stack, number, media.next()).map_err(broken)?;
+            disks.push(disk);
+            plugs.extend(plug);
+            tops.push(top);
+        }
+        {
+            let mut ledger = self.shared.borrow_mut();
+            (ledger.disks, ledger.plugs) = (disks.into(), plugs);
+        }
+        let (doors, tables) = match self.scenario.above {
+            Above::Mapped => self.mapped_doors(&mut stack, tops).map_err(broken)?,
+            above => (self.doors(&mut stack, tops[0], above).map_err(broken)?, None),
+        };
+        self.shared.borrow_mut().doors = doors.iter().map(|_| Behind { failing: 0, reach: u32::MAX }).collect();
+        Ok((World::new(stack), doors, tables))
+    }
+
+    /// A disk, and on a zoned one a plug; returns both, and the device that others are to use.
+    fn add_disk(
+        &mut self,
+        stack: &mut Stack,
+        number: usize,
+        medium: Option<Medium>,
+    ) -> Result<(DeviceId, Option<DeviceId>, DeviceId), String> {
+        let Scenario { layouts, plug, .. } = &self.scenario;
+        let (disk, seed) = (&layouts.disks[number], self.rng.draw());
         let device = match medium {
             None => CrashDisk::new(disk.clone(), FaultPlan::none(), seed),
             Some(medium) => CrashDisk::restart(disk.clone(), FaultPlan::none(), seed, medium),
         };
-        let mut device = device.map_err(|error| broken(error.to_string()))?;
+        let mut device = device.map_err(|error| error.to_string())?;
+        let add = |stack: &mut Stack, device| stack.add(device).map_err(|error| error.to_string());
+        if disk.regular.is_some() {
+            let leaf = add(stack, Box::new(device))?;
+            return Ok((leaf, None, leaf));
+        }
         device.expect(discipline(plug.policy, disk.rotational));
-        let add = |stack: &mut Stack, device| stack.add(device).map_err(|error| broken(error.to_string()));
-        let leaf = add(&mut stack, Box::new(device))?;
+        let leaf = add(stack, Box::new(device))?;
         let mut top = leaf;
         if let Some(wrap) = self.options.below_plug {
             let device = wrap(top, stack.limits(top));
-            top = add(&mut stack, device)?;
+            top = add(stack, device)?;
         }
         let device = match self.options.plug {
             Some(make) => make(top, stack.limits(top), *plug),
-            None => Box::new(ZonePlug::new(top, stack.limits(top), *plug).map_err(|error| broken(error.to_string()))?),
+            None => Box::new(ZonePlug::new(top, stack.limits(top), *plug).map_err(|error| error.to_string())?),
         };
-        let plug = add(&mut stack, device)?;
+        let plug = add(stack, device)?;
         top = plug;
         if let Some(wrap) = self.options.above_plug {
             let device = wrap(top, stack.limits(top));
-            top = add(&mut stack, device)?;
+            top = add(stack, device)?;
         }
-        let doors = self.doors(&mut stack, top, *above).map_err(broken)?;
-        let mut ledger = self.shared.borrow_mut();
-        (ledger.disk, ledger.plug) = (leaf, plug);
-        Ok((World::new(stack), doors))
+        Ok((leaf, Some(plug), top))
+    }
+
+    /// A door to a disk, behind which is all of it.
+    fn disk_door(&self, number: usize, device: DeviceId) -> Door {
+        let layouts = &self.scenario.layouts;
+        let (pieces, zoned) = (layouts.disk_pieces(number), layouts.is_zoned(number));
+        Door { number, device, pieces, zoned, whole: true, writes: ZoneSet::MAX, changes: false }
+    }
+
+    /// The devices that hosts use: disks and mapped devices. Every sequential zone is written through one of them.
+    fn mapped_doors(
+        &mut self,
+        stack: &mut Stack,
+        tops: Vec<DeviceId>,
+    ) -> Result<(Vec<Door>, Option<SharedTables>), String> {
+        let disks = (0..tops.len()).map(|disk| self.disk_door(disk, tops[disk]));
+        let mut doors: Vec<Door> = disks.collect();
+        let layouts = Rc::new(self.scenario.layouts.clone());
+        let tables = Tables::build(stack, layouts.clone(), tops, &mut self.rng)?;
+        for (id, layout) in tables.ids().zip(&layouts.devices) {
+            let mut device = id;
+            if let Some(wrap) = self.options.above_tables {
+                device = stack.add(wrap(id, stack.limits(id))).map_err(|error| error.to_string())?;
+            }
+            let (number, pieces, zoned) = (doors.len(), layout.pieces.clone(), layout.zoned);
+            doors.push(Door { number, device, pieces, zoned, whole: false, writes: 0, changes: true });
+        }
+        doors.iter_mut().for_each(|door| door.writes = 0);
+        for zone in (0..layouts.parts.len() as u32).map(ZoneNo) {
+            let maps = |door: &&usize| zones_of(&doors[**door].pieces) & one(zone) != 0;
+            let numbers: Vec<usize> = (0..doors.len()).collect();
+            let mapping: Vec<usize> = numbers.iter().filter(maps).copied().collect();
+            let highest = mapping[mapping.len() - 1];
+            let writer = if self.rng.chance(3, 4) { highest } else { some(&mut self.rng, &mapping) };
+            doors[writer].writes |= one(zone);
+        }
+        Ok((doors, Some(Rc::new(RefCell::new(tables)))))
     }
 
     /// The devices that hosts use: the plug, and the table above it.
     fn doors(&self, stack: &mut Stack, plug: DeviceId, above: Above) -> Result<Vec<Door>, String> {
         let geometry = &self.scenario.disk.geometry;
-        let (zones, zone_sectors) = (geometry.zones(), geometry.zone_sectors());
-        let own = Door { device: plug, zones: (0..zones).map(ZoneNo).collect(), whole: true, zone_sectors };
+        let (zones, zone_sectors) = (geometry.zones(), u64::from(geometry.zone_sectors()));
+        let own = self.disk_door(0, plug);
         let lines: Vec<(u32, u32)> = match above {
-            Above::Nothing => return Ok(Vec::from([own])),
+            Above::Nothing | Above::Mapped => return Ok(Vec::from([own])),
             Above::Linear(from, count) => Vec::from([(from, count)]),
             Above::Two(at, false) => Vec::from([(0, at), (at, zones - at)]),
             Above::Two(at, true) => Vec::from([(at, zones - at), (0, at)]),
@@ -330,38 +427,42 @@ impl<'a> Run<'a> {
         };
         let target =
             if let Above::Faulty(seed) = above { ("faulty", draw_faulty(seed)) } else { ("linear", String::new()) };
-        let (mut text, mut mapped, mut start) = (String::new(), Vec::new(), 0);
+        let (mut text, mut pieces, mut start) = (String::new(), Vec::new(), 0);
         for (from, count) in &lines {
-            let first = u64::from(*from) * u64::from(zone_sectors);
-            let end = (first + u64::from(*count) * u64::from(zone_sectors)).min(geometry.capacity());
+            let first = u64::from(*from) * zone_sectors;
+            let end = (first + u64::from(*count) * zone_sectors).min(geometry.capacity());
             text += &format!("{start} {} {} plug {first} {}\n", end - first, target.0, target.1);
+            let shifted = |piece: &Piece| Piece { start: piece.start + start - first, ..*piece };
+            pieces.extend(own.pieces[*from as usize..(from + count) as usize].iter().map(shifted));
             start += end - first;
-            mapped.extend((*from..from + count).map(ZoneNo));
         }
         let table = parse_table(&text).map_err(|error| format!("{error}"))?;
         let built = build_table(stack, &table, &|_: &str| Ok(plug)).map_err(|error| format!("{error}"))?;
         let device = stack.add(Box::new(built.table)).map_err(|error| format!("{error}"))?;
         self.shared.borrow_mut().layer = built.targets[0];
         let whole = lines == [(0, zones)];
-        Ok(Vec::from([own, Door { device, zones: mapped, whole, zone_sectors }]))
+        let table = Door { number: 1, device, pieces, whole, ..own.clone() };
+        Ok(Vec::from([own, table]))
     }
 
-    fn populate(&mut self, world: &mut World, doors: &[Door]) {
-        let Scenario { disk, hosts, depth, weights, longest, flags, trust, switches, .. } = &self.scenario;
+    fn populate(&mut self, world: &mut World, doors: &[Door], tables: Option<SharedTables>) {
+        let Scenario { hosts, depth, weights, longest, flags, trust, switches, .. } = &self.scenario;
         for number in 0..*hosts {
-            // The last door is the table, if there is one; both are in use at once.
-            let door = &doors[if number % 2 == 0 { doors.len() - 1 } else { 0 }];
-            let habits = Habits {
-                geometry: disk.geometry,
-                depth: *depth,
-                weights: *weights,
-                longest: *longest,
-                flags: *flags,
-                trust: *trust,
-            };
+            // The last door is the highest table, if there is one; all are in use at once.
+            let door = &doors[match &tables {
+                Some(_) if number > 0 => self.rng.below(doors.len() as u64) as usize,
+                _ if number % 2 == 0 => doors.len() - 1,
+                _ => 0,
+            }];
+            let habits = Habits { depth: *depth, weights: *weights, longest: *longest, flags: *flags, trust: *trust };
             world.add(Box::new(Host::new(self.shared.clone(), door.clone(), habits, self.rng.fork())));
         }
         let policies = switches.iter().copied().collect();
         world.add(Box::new(Operator::new(self.shared.clone(), policies, self.rng.fork())));
+        if let Some(tables) = tables {
+            let habits =
+                TableHabits { pace: self.scenario.pace, swaps: self.options.swaps, meddle: self.options.meddle };
+            world.add(Box::new(TableOperator::new(self.shared.clone(), tables, self.rng.fork(), habits)));
+        }
     }
 }

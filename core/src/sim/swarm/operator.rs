@@ -53,7 +53,7 @@ impl Actor for Operator {
 impl Operator {
     /// Suspends the plug, if there is a reason.
     fn begin(&mut self, io: &mut Io<'_>) {
-        let plug = self.shared.borrow().plug;
+        let plug = self.shared.borrow().plugs[0];
         let Some(failed) = io.stack.device::<ZonePlug>(plug).map(|plug| plug.failure().is_some()) else { return };
         let due = self.rng.chance(1, 3);
         let policy = if due && !failed { self.policies.pop_front() } else { None };
@@ -67,7 +67,7 @@ impl Operator {
     /// Changes the plug once it is drained, and lets bios in again.
     fn change(&mut self, since: Instant, policy: Option<WritePolicy>, io: &mut Io<'_>) {
         let mut ledger = self.shared.borrow_mut();
-        let (plug, disk) = (ledger.plug, ledger.disk);
+        let (plug, disk) = (ledger.plugs[0], ledger.disks[0]);
         if !io.stack.is_drained(plug) {
             self.patience = Duration(self.patience.0 * 2);
             if io.now().since(since) > DRAIN {

@@ -5,6 +5,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
+use super::layout::Layouts;
 use crate::block::{Op, Status};
 use crate::plug::{Append, ElevatorOptions, PlugOptions, WritePolicy};
 use crate::random::Rng;
@@ -28,11 +29,13 @@ pub enum Profile {
     Zones,
     /// Everything.
     All,
+    /// Mapped devices of all targets, whose tables change while they are used.
+    Mapper,
 }
 
 impl Profile {
     /// All profiles, the default first.
-    pub const ALL: [Profile; 4] = [Profile::Plug, Profile::Append, Profile::Zones, Profile::All];
+    pub const ALL: [Profile; 5] = [Profile::Plug, Profile::Append, Profile::Zones, Profile::All, Profile::Mapper];
 
     /// The name on the command line.
     #[must_use]
@@ -42,6 +45,7 @@ impl Profile {
             Profile::Append => "append",
             Profile::Zones => "zones",
             Profile::All => "all",
+            Profile::Mapper => "mapper",
         }
     }
 
@@ -52,6 +56,7 @@ impl Profile {
             Profile::Append => [10, 1, 50, 15, 5, 3, 1, 1, 3, 1, 4, 3],
             Profile::Zones => [25, 2, 8, 8, 10, 8, 8, 8, 8, 1, 4, 8],
             Profile::All => [30, 3, 15, 15, 5, 4, 3, 3, 4, 1, 5, 5],
+            Profile::Mapper => [40, 3, 15, 15, 4, 3, 2, 2, 4, 2, 6, 3],
         };
         // A swarm is diverse: each run leaves something out.
         for weight in &mut weights[1..] {
@@ -108,6 +113,8 @@ pub(super) enum Above {
     Two(u32, bool),
     /// A faulty line over everything, with rules drawn from this seed.
     Faulty(u64),
+    /// Mapped devices.
+    Mapped,
 }
 
 /// Rules of a faulty table line.
@@ -142,7 +149,12 @@ pub(super) struct Scenario {
     /// Of 100 writes, so many with FUA, PREFLUSH or NOWAIT.
     pub flags: u64,
     pub trust: Trust,
-    pub faults: FaultPlan,
+    /// What goes wrong with each disk.
+    pub faults: Vec<FaultPlan>,
+    /// The disks, and the mapped devices on them.
+    pub layouts: Layouts,
+    /// The longest time between two changes of tables.
+    pub pace: Duration,
 }
 
 /// What policy promises what, on a disk that turns or one that does not.
@@ -156,14 +168,14 @@ pub(super) fn discipline(policy: WritePolicy, rotational: bool) -> Discipline {
     }
 }
 
-fn some<T>(rng: &mut Rng, of: &[T]) -> T
+pub(super) fn some<T>(rng: &mut Rng, of: &[T]) -> T
 where
     T: Copy,
 {
     of[rng.below(of.len() as u64) as usize]
 }
 
-fn between(rng: &mut Rng, least: u64, most: u64) -> u64 {
+pub(super) fn between(rng: &mut Rng, least: u64, most: u64) -> u64 {
     least + rng.below(most - least + 1)
 }
 
@@ -172,7 +184,11 @@ impl Scenario {
         // Neighbouring seeds have nothing in common.
         let mut rng = Rng::new(seed ^ 0x5eed_5eed_5eed_5eed).fork();
         let rng = &mut rng;
-        let disk = draw_disk(profile, rng);
+        let mut disk = draw_disk(profile, rng);
+        if profile == Profile::Mapper {
+            disk.geometry = without_runt(&disk.geometry);
+        }
+        let disk = disk;
         let geometry = disk.geometry;
         let (plug, switches) = draw_policies(profile, rng);
         let all = || switches.iter().chain([&plug.policy]);
@@ -185,7 +201,7 @@ impl Scenario {
         let ops = between(rng, 100, 1200);
         let mut cuts: Vec<u64> = (0..rng.below(4)).map(|_| between(rng, 1, ops)).collect();
         cuts.sort_unstable();
-        Self {
+        let mut scenario = Self {
             above: draw_above(&geometry, rng),
             hosts: between(rng, 1, 4) as u32,
             depth: some(rng, &[1, 2, 4, 8, 16, 32]),
@@ -195,12 +211,35 @@ impl Scenario {
             longest: some(rng, &[1, 4, 8, 16]),
             flags: some(rng, &[0, 0, 5, 20]),
             trust,
-            faults: if rng.chance(2, 5) { FaultPlan::none() } else { draw_faults(&geometry, rng) },
+            faults: Vec::from([draw_faults(&geometry, rng)]),
+            layouts: Layouts::of_disk(&disk),
+            pace: Duration::default(),
             disk,
             plug,
             switches,
+        };
+        if profile == Profile::Mapper {
+            scenario.map(rng);
         }
+        scenario
     }
+
+    /// Puts mapped devices on the disk, and other disks beside it.
+    fn map(&mut self, rng: &mut Rng) {
+        self.above = Above::Mapped;
+        self.layouts = Layouts::draw(&self.disk, rng);
+        for disk in &self.layouts.disks[1..] {
+            self.faults.push(draw_faults(&disk.geometry, rng));
+        }
+        self.pace = Duration::from_micros(some(rng, &[100, 1_000, 10_000]));
+    }
+}
+
+/// The same zones without a shorter one at the end.
+fn without_runt(shape: &ZoneGeometry) -> ZoneGeometry {
+    let (zone, zones) = (u64::from(shape.zone_sectors()), u64::from(shape.zones()));
+    let (capacity, conventional) = (shape.zone_capacity().into(), shape.conventional().into());
+    ZoneGeometry::new(zones * zone, zone, capacity, conventional).expect("a drawn shape is a shape")
 }
 
 fn draw_disk(profile: Profile, rng: &mut Rng) -> CrashConfig {
@@ -286,6 +325,9 @@ fn draw_above(geometry: &ZoneGeometry, rng: &mut Rng) -> Above {
 }
 
 fn draw_faults(geometry: &ZoneGeometry, rng: &mut Rng) -> FaultPlan {
+    if rng.chance(2, 5) {
+        return FaultPlan::none();
+    }
     let writes = [Op::Write, Op::WriteZeroes, Op::ZoneAppend];
     let management = [Op::ZoneReset, Op::ZoneFinish, Op::ZoneOpen, Op::ZoneClose, Op::ZoneResetAll];
     let others = [Op::Read, Op::Flush, Op::ReportZones];
@@ -353,6 +395,8 @@ impl fmt::Display for Scenario {
             self.depth,
         )?;
         write!(f, "{} requests, power cuts after {:?}, order kept by {:?}, ", self.ops, self.cuts, self.trust)?;
-        write!(f, "{} fault rules, bad blocks: {}", self.faults.rules.len(), !self.faults.bad.is_empty())
+        let rules: usize = self.faults.iter().map(|plan| plan.rules.len()).sum();
+        let bad = self.faults.iter().any(|plan| !plan.bad.is_empty());
+        write!(f, "{rules} fault rules, bad blocks: {bad}{}", self.layouts)
     }
 }
