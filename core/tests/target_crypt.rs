@@ -9,6 +9,7 @@ use shingle_core::block::{
 };
 use shingle_core::device::{RamConfig, RamDisk};
 use shingle_core::harness::{Desk, Harness};
+use shingle_core::mapper::Mapper;
 use shingle_core::plug::{PlugOptions, ZonePlug};
 use shingle_core::random::Rng;
 use shingle_core::sector::Sector;
@@ -516,6 +517,28 @@ fn a_line_without_a_key_waits_for_one() {
     volume.message(&format!("key set {}", digits(32))).unwrap();
     volume.resume().unwrap();
     assert!(volume.table(false).contains(&"0".repeat(64)));
+}
+
+#[test]
+fn a_table_without_a_key_is_told_it_and_then_resumed() {
+    let mut stack = Stack::new();
+    let disk = stack.add(Box::new(RamDisk::new(&RamConfig::new(64)).unwrap())).unwrap();
+    let (mut mapper, desktop) = (Mapper::new(), Desktop(disk));
+    mapper.create("secret", "").unwrap();
+    let lines = parse_table("0 64 crypt aes-xts-plain64 - 0 disk 0").unwrap();
+    mapper.load("secret", lines, false, (&mut stack, &desktop)).unwrap();
+    let resume = |mapper: &mut Mapper, stack: &mut Stack| {
+        let ticket = mapper.resume("secret", false, stack)?;
+        mapper.poll(Instant::ZERO, (stack, &desktop));
+        stack.turn(Instant::ZERO);
+        mapper.outcome(ticket).unwrap()
+    };
+    assert!(resume(&mut mapper, &mut stack).unwrap_err().to_string().contains("no key"));
+    mapper.message("secret", 0, &["key", "set", &digits(64)], (&mut stack, Instant::ZERO)).unwrap();
+    resume(&mut mapper, &mut stack).unwrap();
+    assert!(mapper.message("secret", 0, &["key", "wipe"], (&mut stack, Instant::ZERO)).is_err(), "it is in use");
+    let table = mapper.table("secret", false, false, &stack).unwrap();
+    assert_eq!(table, format!("0 64 crypt aes-xts-plain64 {} 0 disk 0\n", "0".repeat(128)));
 }
 
 #[test]

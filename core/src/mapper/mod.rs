@@ -412,7 +412,8 @@ impl Mapper {
     }
 
     /// Tells the target that owns `sector` something in words; returns what it answers. Words that begin with `@` are for
-    /// the device itself: its statistics, see [`stats`], and `@cancel_deferred_remove`.
+    /// the device itself: its statistics, see [`stats`], and `@cancel_deferred_remove`. Without a live table the target is one
+    /// of the inactive table: it may need what it is told to be resumed at all.
     ///
     /// # Errors
     /// If there is no such target, or it does not obey.
@@ -428,13 +429,13 @@ impl Mapper {
             return self.message_itself(place, words, (stack, now));
         }
         let device = &self.devices[place];
-        let live = device.live.as_ref().ok_or_else(|| device.no_table())?;
-        let (line, target) = live.target_at(sector).ok_or_else(|| {
+        let loaded = device.tables().next().ok_or_else(|| device.no_table())?;
+        let (line, target) = loaded.target_at(sector).ok_or_else(|| {
             let what = format!("`{name}` has no sector {sector}: it ends at {}", device.sectors());
             MapperError::new(MapperErrorKind::Invalid, what)
         })?;
         let fail = |what: String| {
-            let kind = live.lines[line].kind.name;
+            let kind = loaded.lines[line].kind.name;
             MapperError::new(MapperErrorKind::Invalid, format!("{kind} target of `{name}`: {what}"))
         };
         let target = target.ok_or_else(|| fail("it takes no messages".to_string()))?;
