@@ -11,7 +11,7 @@
 use std::mem;
 
 use shingle_core::block::{DeviceId, Stack};
-use shingle_core::mapper::{Mapper, MapperError, MapperErrorKind, Ticket};
+use shingle_core::mapper::{Mapper, MapperError, MapperErrorKind, StateName, Ticket};
 use shingle_core::target::crypt::{Ciphers, KeySource};
 use shingle_core::target::{Supplies, TableLine};
 use shingle_core::time::{Duration, Instant};
@@ -70,18 +70,22 @@ type Happened = Box<dyn FnOnce(Result<u64, MapperError>)>;
 struct Change {
     ticket: Ticket,
     device: String,
+    began: Instant,
     patience: Duration,
-    /// When patience ends; known from the first look on.
-    give_up: Option<Instant>,
     then: Changed,
+}
+
+impl Change {
+    fn give_up(&self) -> Instant {
+        self.began + self.patience
+    }
 }
 
 /// Somebody who waits for an event of a device.
 struct Watch {
     device: String,
     seen: u64,
-    patience: Duration,
-    give_up: Option<Instant>,
+    give_up: Instant,
     then: Happened,
 }
 
@@ -186,17 +190,15 @@ impl Devices {
 
     /// When patience with somebody next ends.
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
-        let changes = self.changes.iter().map(|change| change.give_up);
-        let watches = self.watches.iter().map(|watch| watch.give_up);
-        // Who was not looked at yet is at the next turn, which is near: a message has just come.
-        changes.chain(watches).flatten().min()
+        self.changes.iter().map(Change::give_up).chain(self.watches.iter().map(|watch| watch.give_up)).min()
     }
 
     /// Lets in what waits at the doors of mapped devices, through the tables that they have: the shard is about to end.
     pub(crate) fn let_in(&mut self, stack: &mut Stack) {
         self.changes.iter().for_each(|change| self.mapper.cancel(change.ticket, stack));
-        let names: Vec<String> = self.mapper.names().map(str::to_owned).collect();
-        for name in names {
+        let is_shut = |name: &&str| self.mapper.info(name, stack).is_ok_and(|info| info.state != StateName::Active);
+        let shut: Vec<String> = self.mapper.names().filter(is_shut).map(str::to_owned).collect();
+        for name in shut {
             // What cannot be let in, for want of a table or of a key, has no way to a disk.
             let _ = self.mapper.clear(&name, stack);
             let _ = self.mapper.resume(&name, false, stack);
@@ -214,7 +216,7 @@ impl Shard {
         then: impl FnOnce(&mut Shard, Result<(), MapperError>) + 'static,
     ) {
         let (device, then) = (device.to_owned(), Box::new(then));
-        self.devices.changes.push(Change { ticket, device, patience, give_up: None, then });
+        self.devices.changes.push(Change { ticket, device, began: self.now(), patience, then });
     }
 
     /// Calls `then` with the number of events of `device` when there are more than `seen`, after `patience` in any case.
@@ -225,7 +227,7 @@ impl Shard {
         then: impl FnOnce(Result<u64, MapperError>) + 'static,
     ) {
         let (device, then) = (device.to_owned(), Box::new(then));
-        self.devices.watches.push(Watch { device, seen, patience, give_up: None, then });
+        self.devices.watches.push(Watch { device, seen, give_up: self.now() + patience, then });
     }
 
     /// Goes on with changes; once a round, after the stack's turn.
@@ -243,11 +245,10 @@ impl Shard {
     }
 
     fn advance_changes(&mut self, now: Instant) {
-        for mut change in mem::take(&mut self.devices.changes) {
-            let give_up = *change.give_up.get_or_insert(now + change.patience);
+        for change in mem::take(&mut self.devices.changes) {
             match self.devices.mapper.outcome(change.ticket) {
                 Some(result) => (change.then)(self, result),
-                None if now >= give_up => {
+                None if now >= change.give_up() => {
                     let stalled = self.stalled(&change);
                     self.devices.mapper.cancel(change.ticket, &mut self.stack);
                     (change.then)(self, Err(stalled));
@@ -258,10 +259,9 @@ impl Shard {
     }
 
     fn advance_watches(&mut self, now: Instant) {
-        for mut watch in mem::take(&mut self.devices.watches) {
-            let give_up = *watch.give_up.get_or_insert(now + watch.patience);
+        for watch in mem::take(&mut self.devices.watches) {
             match self.devices.mapper.events(&watch.device, &self.stack) {
-                Ok(events) if events <= watch.seen && now < give_up => self.devices.watches.push(watch),
+                Ok(events) if events <= watch.seen && now < watch.give_up => self.devices.watches.push(watch),
                 known => (watch.then)(known),
             }
         }

@@ -345,9 +345,9 @@ impl Shard {
     /// One round: waits for the kernel, but not past the next deadline, then does what is due.
     pub fn round(&mut self) -> Result<(), ShardError> {
         self.ring.wait(self.sleep().map(|d| time::Duration::from_nanos(d.as_nanos()))).map_err(ShardError::Wait)?;
+        self.now = self.clock();
         self.deliver()?;
         self.read_mail();
-        self.now = self.clock();
         self.next = self.stack.turn(self.now);
         self.advance_devices();
         self.again = self.pump();
