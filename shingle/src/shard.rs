@@ -260,9 +260,7 @@ impl Shard {
         self.now
     }
 
-    /// What the clock says, for whoever asks between rounds; within one, [`Shard::now`] is the time.
-    #[must_use]
-    pub fn clock(&self) -> Instant {
+    fn clock(&self) -> Instant {
         Instant(u64::try_from(self.origin.elapsed().as_nanos()).unwrap_or(u64::MAX))
     }
 

@@ -15,9 +15,9 @@ use crate::control::{ControlError, ErrorKind};
 const TRIES: usize = 25;
 const BETWEEN_TRIES: Duration = Duration::from_millis(200);
 
-/// Devices, and the daemon that has them.
+/// DevicesArgs, and the daemon that has them.
 #[derive(Args)]
-struct Devices {
+struct DevicesArgs {
     /// The devices
     #[arg(required = true)]
     devices: Vec<String>,
@@ -27,7 +27,7 @@ struct Devices {
 
 /// How to wait for I/O in flight.
 #[derive(Args)]
-struct Drain {
+struct DrainArgs {
     /// Have targets push back what they hold instead of finishing it first
     #[arg(long)]
     noflush: bool,
@@ -43,25 +43,25 @@ struct Drain {
 #[derive(Args)]
 pub struct SuspendArgs {
     #[command(flatten)]
-    devices: Devices,
+    devices: DevicesArgs,
     #[command(flatten)]
-    drain: Drain,
+    drain: DrainArgs,
 }
 
 /// Let I/O in again; if a table is loaded, through that
 #[derive(Args)]
 pub struct ResumeArgs {
     #[command(flatten)]
-    devices: Devices,
+    devices: DevicesArgs,
     #[command(flatten)]
-    drain: Drain,
+    drain: DrainArgs,
 }
 
 /// Drop the table in the inactive slot
 #[derive(Args)]
 pub struct ClearArgs {
     #[command(flatten)]
-    devices: Devices,
+    devices: DevicesArgs,
 }
 
 /// Replace the table with one on which everything fails
@@ -69,9 +69,9 @@ pub struct ClearArgs {
 #[command(name = "wipe_table")]
 pub struct WipeTableArgs {
     #[command(flatten)]
-    devices: Devices,
+    devices: DevicesArgs,
     #[command(flatten)]
-    drain: Drain,
+    drain: DrainArgs,
     /// As with dmsetup; it changes nothing here
     #[arg(short, long)]
     force: bool,
@@ -81,7 +81,7 @@ pub struct WipeTableArgs {
 #[derive(Args)]
 pub struct RemoveArgs {
     #[command(flatten)]
-    devices: Devices,
+    devices: DevicesArgs,
     /// Replace the table with one on which everything fails first
     #[arg(short, long)]
     force: bool,
@@ -119,13 +119,13 @@ pub fn remove(args: &RemoveArgs) -> Result<(), CliError> {
     args.devices.each_trying("dm.remove", &fields, if args.retry { TRIES } else { 1 })
 }
 
-impl Drain {
+impl DrainArgs {
     fn fields(&self) -> Value {
         json!({"noflush": self.noflush, "timeout_ms": self.timeout.as_millis() as u64})
     }
 }
 
-impl Devices {
+impl DevicesArgs {
     /// Does it to one device after the other; the first failure ends it.
     fn each(&self, op: &str, fields: &Value) -> Result<(), CliError> {
         self.each_trying(op, fields, 1)

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::CliError;
 use super::concise::{self, Entry};
-use super::text::{TableText, blame, read_standard_input};
+use super::source::{TableText, blame, read_standard_input};
 use crate::cli::remote::RemoteArgs;
 use crate::config::Source;
 use crate::control::ControlClient;

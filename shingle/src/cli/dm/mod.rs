@@ -9,8 +9,8 @@ mod info;
 mod ls;
 mod message;
 mod rename;
+mod source;
 mod table;
-mod text;
 mod tree;
 mod wait;
 

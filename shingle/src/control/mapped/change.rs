@@ -17,6 +17,8 @@ use crate::daemon::Census;
 use crate::mailbox::{MailboxError, Reply};
 use crate::shard::Shard;
 
+/// Most mapped devices of a daemon.
+const MOST_DEVICES: usize = 4096;
 /// How long a device may take to become idle, unless a request says otherwise.
 const PATIENCE_MS: u64 = 5_000;
 /// The longest that a request may say: clients of the socket have patience for little more.
@@ -30,7 +32,8 @@ pub(super) fn create(census: &Census, mut fields: Fields, naming: &Mutex<()>) ->
     let lines = table.map(|text| parse_table(&text)).transpose().map_err(|error| wrong_table(&name, error))?;
     let _one_at_a_time = naming.lock().unwrap_or_else(PoisonError::into_inner);
     check_free(census, &name, &uuid)?;
-    let number = home_of(census, &name, lines.as_deref().unwrap_or_default())?.unwrap_or(0);
+    check_room(census)?;
+    let number = home_of(census, (&name, None), lines.as_deref().unwrap_or_default())?;
     let info = census.shards[number].mailbox.ask(move |shard| {
         let now = shard.now();
         match lines {
@@ -44,9 +47,9 @@ pub(super) fn create(census: &Census, mut fields: Fields, naming: &Mutex<()>) ->
 
 /// A name is taken by a disk or a mapped device of any shard.
 fn check_free(census: &Census, name: &str, uuid: &str) -> Result<(), ControlError> {
-    let is_disk = census.plan.disks.iter().any(|disk| disk.name == name);
+    let (is_disk, mapped) = (census.plan.disks.iter().any(|disk| disk.name == name), all(census)?);
     let taken = |found: &Found| found.info.name == name || (!uuid.is_empty() && found.info.uuid == uuid);
-    if !is_disk && !all(census)?.iter().any(taken) {
+    if !is_disk && !mapped.iter().any(taken) {
         return Ok(());
     }
     let what = if is_disk { "a disk of that name exists" } else { "a device of that name or UUID exists" };
@@ -54,12 +57,25 @@ fn check_free(census: &Census, name: &str, uuid: &str) -> Result<(), ControlErro
     Err(ControlError::new(ErrorKind::Exists, message))
 }
 
-/// The shard of the devices that a table names; `None` if it names none that there are.
-fn home_of(census: &Census, device: &str, lines: &[TableLine]) -> Result<Option<usize>, ControlError> {
+fn check_room(census: &Census) -> Result<(), ControlError> {
+    if all(census)?.len() < MOST_DEVICES {
+        return Ok(());
+    }
+    let message = format!("there are {MOST_DEVICES} mapped devices, which is the most: remove some");
+    Err(ControlError::new(ErrorKind::Invalid, message))
+}
+
+/// The shard of a device, by what its table names: all of that has to be on one shard, and on that of the device if it has one
+/// already.
+fn home_of(
+    census: &Census,
+    (device, already): (&str, Option<usize>),
+    lines: &[TableLine],
+) -> Result<usize, ControlError> {
     let places = places(census)?;
     let named = lines.iter().flat_map(|line| line.target.devices().into_iter().map(move |arg| (line.number, arg)));
-    let mut home: Option<(&str, usize)> = None;
-    for (number, arg) in named {
+    let mut home = already.map(|shard| (device, shard));
+    for (line, arg) in named {
         let Some(shard) = places.get(&arg.name).copied() else { continue };
         let (first, its) = *home.get_or_insert((&arg.name, shard));
         if its != shard {
@@ -68,10 +84,10 @@ fn home_of(census: &Census, device: &str, lines: &[TableLine]) -> Result<Option<
                  same `shard` in the stack file",
                 arg.name
             );
-            return Err(wrong_table(device, TableError { line: number, word: Some(arg.word), message }));
+            return Err(wrong_table(device, TableError { line, word: Some(arg.word), message }));
         }
     }
-    Ok(home.map(|(_, shard)| shard))
+    Ok(home.map_or(0, |(_, shard)| shard))
 }
 
 /// The shard of every name that a table may use.
@@ -88,10 +104,7 @@ pub(super) fn load(census: &Census, mut fields: Fields) -> Result<Value, Control
     fields.finish()?;
     let Found { shard: number, info } = find(census, &device)?;
     let lines = parse_table(&table).map_err(|error| wrong_table(&info.name, error))?;
-    if let Some(other) = home_of(census, &info.name, &lines)?.filter(|other| *other != number) {
-        let message = format!("`{}` lives on shard {number}, and what its new table names on shard {other}", info.name);
-        return Err(ControlError::new(ErrorKind::Table, message));
-    }
+    home_of(census, (&info.name, Some(number)), &lines)?;
     let load = move |shard: &mut Shard| shard.devices.load(&info.name, lines, read_only, &mut shard.stack);
     census.shards[number].mailbox.ask(load)??;
     Ok(json!({}))
@@ -232,8 +245,7 @@ pub(super) fn message(census: &Census, mut fields: Fields) -> Result<Value, Cont
     }
     let found = find(census, &device)?;
     let answer = census.shards[found.shard].mailbox.ask(move |shard| {
-        let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        let now = shard.clock();
+        let (words, now): (Vec<&str>, _) = (words.iter().map(String::as_str).collect(), shard.now());
         shard.devices.mapper.message(&found.info.name, sector, &words, (&mut shard.stack, now))
     })??;
     Ok(json!({"answer": answer}))

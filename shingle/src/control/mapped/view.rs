@@ -58,10 +58,9 @@ pub(super) fn info(census: &Census, mut fields: Fields) -> Result<Value, Control
 pub(super) fn ls(census: &Census, mut fields: Fields) -> Result<Value, ControlError> {
     let target = fields.text("target")?;
     fields.finish()?;
-    let mut devices = Vec::new();
+    let (mut devices, live) = (Vec::new(), Lines::Table { inactive: false, show_keys: false });
     for found in all(census)? {
-        let lines =
-            lines_of(census, &found, |shard, name| shard.devices.mapper.table(name, false, false, &shard.stack))?;
+        let lines = lines_of(census, &found, live)?;
         if target.as_ref().is_none_or(|target| lines.iter().any(|line| line["target"] == *target)) {
             devices.push(json!({"name": found.info.name, "major": MAPPED_MAJOR, "minor": minor(census, &found)}));
         }
@@ -69,37 +68,41 @@ pub(super) fn ls(census: &Census, mut fields: Fields) -> Result<Value, ControlEr
     Ok(json!({"devices": devices}))
 }
 
+/// A line for each target of a device.
+#[derive(Clone, Copy)]
+enum Lines {
+    Table { inactive: bool, show_keys: bool },
+    Status { inactive: bool },
+}
+
 pub(super) fn table(census: &Census, mut fields: Fields) -> Result<Value, ControlError> {
-    let show_keys = fields.flag("show_keys")?;
-    let inactive = fields.flag("inactive")?;
-    every_line(census, fields, move |shard, name| shard.devices.mapper.table(name, inactive, show_keys, &shard.stack))
+    let (inactive, show_keys) = (fields.flag("inactive")?, fields.flag("show_keys")?);
+    lines(census, fields, Lines::Table { inactive, show_keys })
 }
 
 pub(super) fn status(census: &Census, mut fields: Fields) -> Result<Value, ControlError> {
     let inactive = fields.flag("inactive")?;
-    every_line(census, fields, move |shard, name| shard.devices.mapper.status(name, inactive, &shard.stack))
+    lines(census, fields, Lines::Status { inactive })
 }
 
-/// Text of a device, a line for each target.
-trait Read: Fn(&Shard, &str) -> Result<String, MapperError> + Copy + Send + 'static {}
-impl<F: Fn(&Shard, &str) -> Result<String, MapperError> + Copy + Send + 'static> Read for F {}
-
-fn every_line(census: &Census, mut fields: Fields, read: impl Read) -> Result<Value, ControlError> {
+fn lines(census: &Census, mut fields: Fields, which: Lines) -> Result<Value, ControlError> {
     let device = fields.text("device")?;
     fields.finish()?;
     let mut devices = Vec::new();
     for found in selected(census, device)? {
-        let lines = lines_of(census, &found, read)?;
-        let (mut device, lines) = (info_json(census, &found), json!(lines));
-        device["lines"] = lines;
+        let mut device = info_json(census, &found);
+        device["lines"] = json!(lines_of(census, &found, which)?);
         devices.push(device);
     }
     Ok(json!({"devices": devices}))
 }
 
-fn lines_of(census: &Census, found: &Found, read: impl Read) -> Result<Vec<Value>, ControlError> {
+fn lines_of(census: &Census, found: &Found, which: Lines) -> Result<Vec<Value>, ControlError> {
     let name = found.info.name.clone();
-    let text = census.shards[found.shard].mailbox.ask(move |shard| read(shard, &name))??;
+    let text = census.shards[found.shard].mailbox.ask(move |shard| match which {
+        Lines::Table { inactive, show_keys } => shard.devices.mapper.table(&name, inactive, show_keys, &shard.stack),
+        Lines::Status { inactive } => shard.devices.mapper.status(&name, inactive, &shard.stack),
+    })??;
     Ok(text.lines().map(line_json).collect())
 }
 
