@@ -1,0 +1,536 @@
+//! `shingle dm` as users run it: every verb with what dmsetup(8) prints for it, every error, and tables that are swapped
+//! under a client that checks what it reads.
+
+#[path = "../benches/support/client.rs"]
+mod client;
+mod program;
+
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::thread;
+
+use client::{READ, WRITE, option, request};
+use program::{Control, Scratch};
+use serde_json::{Value, json};
+
+/// Two regular disks on shard 0, a zoned one on shard 1, and a device of two lines that is exported.
+const STACK: &str = "\
+[disk.a]
+type = \"null\"
+size = \"16MiB\"
+memory-backed = true
+[disk.b]
+type = \"null\"
+size = \"16MiB\"
+memory-backed = true
+completion = \"100us\"
+[disk.z]
+type = \"null\"
+size = \"64MiB\"
+zone-size = \"1MiB\"
+memory-backed = true
+completion = \"50us\"
+shard = 1
+[device.x]
+table = '''
+0 2048 linear a 8
+2048 100 error
+'''
+[export.x]
+device = \"x\"
+[listen]
+unix = \"nbd.sock\"
+[control]
+socket = \"control.sock\"
+";
+
+fn with_stack() -> Scratch {
+    let scratch = Scratch::new();
+    scratch.file("stack.toml", STACK);
+    scratch
+}
+
+impl Scratch {
+    /// Runs `shingle dm`, its words already apart; what it printed.
+    #[track_caller]
+    fn dm(&self, words: &[&str]) -> String {
+        let output = self.shingle().arg("dm").args(words).stdin(Stdio::null()).output().unwrap();
+        assert!(output.status.success(), "dm {words:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// Runs `shingle dm`, which has to fail; what it said.
+    #[track_caller]
+    fn dm_fails(&self, words: &[&str], code: i32) -> String {
+        let output = self.shingle().arg("dm").args(words).stdin(Stdio::null()).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(code), "dm {words:?}: {said}");
+        said
+    }
+
+    /// Runs `shingle dm` with `input` on standard input.
+    #[track_caller]
+    fn dm_with(&self, input: &str, words: &[&str]) {
+        let mut child = self.shingle().arg("dm").args(words).stdin(Stdio::piped()).spawn().unwrap();
+        child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+        assert!(child.wait().unwrap().success(), "dm {words:?}");
+    }
+}
+
+#[test]
+fn a_device_of_the_stack_file_is_shown_as_dmsetup_shows_it() {
+    let scratch = with_stack();
+    let daemon = scratch.up();
+    assert_eq!(scratch.ok("dm table x"), "0 2048 linear a 8\n2048 100 error \n");
+    assert_eq!(scratch.ok("dm table"), "x: 0 2048 linear a 8\nx: 2048 100 error \n");
+    assert_eq!(scratch.ok("dm table x --target error"), "2048 100 error \n");
+    assert_eq!(scratch.ok("dm table x --inactive"), "\n");
+    assert_eq!(scratch.ok("dm status x"), "0 2048 linear \n2048 100 error \n");
+    let info = "Name:              x\nState:             ACTIVE\nTables present:    LIVE\nOpen count:        1\n\
+                Event number:      1\nMajor, minor:      253, 0\nNumber of targets: 2\n\n";
+    assert_eq!(scratch.ok("dm info"), info);
+    assert_eq!(scratch.ok("dm deps x"), "1 dependencies\t: (252, 0)\n");
+    assert_eq!(scratch.ok("dm deps -o devname"), "x: 1 dependencies\t: (a)\n");
+    assert_eq!(scratch.ok("dm ls"), "x\t(253:0)\n");
+    assert_eq!(scratch.ok("dm ls -o blkdevname"), "x\t(dm-0)\n");
+    assert_eq!(scratch.ok("dm ls --target linear"), "x\t(253:0)\n");
+    assert_eq!(scratch.ok("dm ls --target crypt"), "No devices found\n");
+    assert_eq!(scratch.ok("dm ls --tree"), "x (253:0)\n └─a (252:0)\n");
+    let targets = scratch.ok("dm targets");
+    assert!(targets.lines().any(|line| line.starts_with("linear           v1.")), "{targets}");
+    daemon.stop();
+}
+
+#[test]
+fn columns_have_the_headings_widths_and_separators_of_dmsetup() {
+    let scratch = with_stack();
+    let _daemon = scratch.up();
+    scratch.dm(&["create", "a-device-with-a-long-name", "-u", "U-1", "-r", "--table", "0 8 linear x 0"]);
+    scratch.dm(&["load", "x", "--table", "0 4096 linear a 0"]);
+    let lines = [
+        format!("{:<25} Maj Min Stat Open Targ Event  {:<32}", "Name", "UUID"),
+        format!("{:<25} 253   2 L--r    0    1      1 {:<32}", "a-device-with-a-long-name", "U-1"),
+        format!("{:<25} 253   0 LI-w    2    2      1 {:<32}", "x", ""),
+    ];
+    assert_eq!(scratch.ok("dm info -c"), lines.join("\n") + "\n");
+    let words = "dm info x -c --noheadings -o name,attr,tables_loaded,devs_used,devno,device_count --separator :";
+    assert_eq!(scratch.ok(words), "x:LI-w:Both:a:253:0:1\n");
+    assert_eq!(scratch.ok("dm info x -c -o suspended,readonly"), "Suspended Read-only\nActive    Writeable\n");
+    assert!(scratch.ok("dm info x -C --noheadings -o +blkdevname").trim_end().ends_with(" dm-0"));
+    let said = scratch.dm_fails(&["info", "-c", "-o", "colour"], 2);
+    assert!(said.contains("no column `colour`; there are: name, uuid"), "{said}");
+}
+
+#[test]
+fn a_table_waits_in_the_inactive_slot_until_it_is_resumed_or_cleared() {
+    let scratch = with_stack();
+    let _daemon = scratch.up();
+    scratch.dm_with("0 4096 linear b 0\n", &["load", "x"]);
+    assert_eq!(scratch.ok("dm table x --inactive"), "0 4096 linear b 0\n");
+    assert!(scratch.ok("dm info x").contains("Tables present:    LIVE & INACTIVE\n"));
+    scratch.ok("dm clear x");
+    assert!(scratch.ok("dm info x").contains("Tables present:    LIVE\n"));
+    scratch.file("t", "# comments do not count\n\n0 4096 linear b 0\n");
+    scratch.ok("dm reload x t");
+    scratch.ok("dm suspend x");
+    assert!(scratch.ok("dm info x").contains("State:             SUSPENDED\n"));
+    assert_eq!(scratch.ok("dm table x"), "0 2048 linear a 8\n2048 100 error \n", "the old table until the resume");
+    scratch.ok("dm resume x");
+    assert_eq!(scratch.ok("dm table x"), "0 4096 linear b 0\n");
+    let info = scratch.json("dm info x --json")["devices"][0].clone();
+    assert_eq!((&info["state"], &info["events"], &info["sectors"]), (&json!("active"), &json!(2), &json!(4096)));
+    assert_eq!(
+        scratch.json("status --json")["exports"][0]["bytes"],
+        json!(4096 * 512),
+        "the next client sees the size"
+    );
+}
+
+#[test]
+fn devices_are_created_stacked_renamed_and_removed_and_the_daemon_stops_cleanly_afterwards() {
+    let scratch = with_stack();
+    let daemon = scratch.up();
+    scratch.dm(&["create", "mid", "-u", "U", "--table", "0 1024 linear b 0"]);
+    scratch.dm_with("0 512 linear mid 0\n512 512 linear a 0\n", &["create", "top"]);
+    scratch.dm(&["create", "later", "--notable"]);
+    assert!(scratch.ok("dm info later").contains("SUSPENDED\nTables present:    None\nOpen count:        0\n"));
+    assert_eq!(scratch.ok("dm ls"), "later\t(253:6)\nmid\t(253:2)\ntop\t(253:4)\nx\t(253:0)\n");
+    let tree = "later (253:6)\ntop (253:4)\n ├─a (252:0)\n └─mid (253:2)\n    └─b (252:1)\nx (253:0)\n └─a (252:0)\n";
+    assert_eq!(scratch.ok("dm ls --tree"), tree);
+    assert_eq!(scratch.ok("dm deps top"), "2 dependencies\t: (252, 0) (253, 2)\n");
+    assert_eq!(scratch.ok("dm table U"), "0 1024 linear b 0\n", "a UUID is as good as a name");
+    assert!(scratch.dm_fails(&["rename", "mid", "centre"], 1).contains("the table of `top` names it"));
+    assert!(scratch.dm_fails(&["remove", "mid"], 1).contains("`mid` is in use (1 times)"));
+    scratch.ok("dm rename top summit");
+    scratch.ok("dm rename summit --setuuid V");
+    assert!(scratch.ok("dm info V").ends_with("UUID: V\n\n"));
+    assert!(scratch.dm_fails(&["rename", "summit", "--setuuid", "W"], 1).contains("has one already"));
+    scratch.ok("dm remove --deferred mid");
+    assert!(scratch.ok("dm info mid").contains("State:             ACTIVE (DEFERRED REMOVE)\n"));
+    scratch.ok("dm remove later summit");
+    assert_eq!(scratch.ok("dm ls"), "x\t(253:0)\n", "what was deferred went with its last user");
+    daemon.stop();
+}
+
+#[test]
+fn devices_in_one_line_are_printed_and_read_back() {
+    let scratch = with_stack();
+    let _daemon = scratch.up();
+    scratch.dm(&["create", "--concise", "c1,U1,,,0 8 linear a 0,8 8 error; c2,,9,ro,0 1 error"]);
+    let line = "c1,U1,2,rw,0 8 linear a 0,8 8 error ;c2,,4,ro,0 1 error ;x,,0,rw,0 2048 linear a 8,2048 100 error \n";
+    assert_eq!(scratch.ok("dm table --concise"), line);
+    scratch.ok("dm remove c1 c2");
+    scratch.dm_with(line.split_once(";x").unwrap().0, &["create", "--concise"]);
+    assert_eq!(scratch.ok("dm table --concise"), line);
+    let said = scratch.dm_fails(&["create", "--concise", "d,,,,0 8 linear a 0,8 8 liner a 0"], 1);
+    assert!(said.contains("--concise, d:2:5") && said.contains("unknown target `liner`"), "{said}");
+}
+
+#[test]
+fn a_wrong_table_is_shown_at_the_word_that_is_wrong() {
+    let scratch = with_stack();
+    let _daemon = scratch.up();
+    scratch.file("t", "0 8 linear a 0\n\n# and\n8 8 linear nothing 0\n");
+    for (words, place, says) in [
+        (&["create", "w", "t"][..], "t:4:12", "there is no device `nothing`"),
+        (&["load", "x", "--table", "0 8 linear a zero"], "--table:1:14", "the start on the device is `zero`"),
+        (&["load", "x", "--table", "0 8 linear x 0"], "--table:1:12", "the device itself"),
+        (&["load", "x", "--table", "0 8 linear z 0"], "--table:1:12", "`x` is on shard 0 and `z` on shard 1"),
+        (&["create", "w", "--table", "0 8 linear a 0\n9 8 error"], "--table:2:1", "leaves a gap"),
+        (
+            &["create", "w", "--table", "0 8 linear a 0\n8 2048 linear z 0"],
+            "--table:2:15",
+            "on shard 0 and `z` on shard 1",
+        ),
+        (&["create", "w", "--table", "0 99999999 linear a 0"], "--table:1:21", "past the end"),
+    ] {
+        let said = scratch.dm_fails(words, 1);
+        assert!(said.contains(&format!("--> {place}")) && said.contains(says), "{words:?}:\n{said}");
+    }
+    assert_eq!(scratch.ok("dm ls"), "x\t(253:0)\n", "nothing is left of what could not be made");
+}
+
+#[test]
+fn verbs_that_cannot_be_obeyed_say_why() {
+    let scratch = with_stack();
+    let _daemon = scratch.up();
+    scratch.dm(&["create", "empty", "--notable"]);
+    for (words, says) in [
+        (&["info", "xx"][..], "there is no mapped device `xx`; did you mean `x`? there are: empty, x"),
+        (&["create", "x", "--table", "0 1 error"], "`x` is taken"),
+        (&["create", "a", "--table", "0 1 error"], "a disk of that name exists"),
+        (&["create", "a/b", "--table", "0 1 error"], "`a/b` is not a name"),
+        (&["create", "w", "-u", "no good", "--table", "0 1 error"], "is not a UUID"),
+        (&["rename", "x", "b"], "a disk of that name exists"),
+        (&["resume", "empty"], "it has no table"),
+        (&["message", "empty", "0", "hello"], "has no table yet"),
+        (&["message", "x", "0", "hello"], "linear target of `x`: it takes no messages"),
+        (&["message", "x", "9999", "hello"], "has no sector 9999"),
+        (&["remove", "x"], "it is exported as `x`"),
+        (&["suspend", "x", "--timeout", "60s"], "at most 20000"),
+        (&["load", "x", "nofile"], "cannot open nofile"),
+        (&["table", "x", "--control", "nowhere"], "shingle up"),
+    ] {
+        let said = scratch.dm_fails(words, 1);
+        assert!(said.contains(says), "{words:?}:\n{said}");
+    }
+    for words in
+        [&["create"][..], &["suspend"], &["message", "x", "0"], &["wait", "x", "soon"], &["ls", "-o", "colour"]]
+    {
+        scratch.dm_fails(words, 2);
+    }
+    let mut control = scratch.control();
+    assert_eq!(control.error_kind(r#"{"v":1,"op":"dm.dance"}"#), "unknown-op");
+    assert_eq!(control.error_kind(r#"{"v":1,"op":"dm.clear","device":"x","more":1}"#), "bad-request");
+    assert_eq!(control.error_kind(r#"{"v":1,"op":"dm.load","device":"x","table":"0 1 liner"}"#), "table");
+}
+
+#[test]
+fn wiping_and_forced_removal_put_errors_in_the_place_of_data() {
+    let scratch = with_stack();
+    let _daemon = scratch.up();
+    scratch.ok("dm wipe_table x");
+    assert_eq!(scratch.ok("dm table x"), "0 2148 error \n");
+    scratch.dm(&["create", "y", "--table", "0 8 linear a 0"]);
+    scratch.ok("export add y y");
+    scratch.dm_fails(&["remove", "-f", "y"], 1);
+    assert_eq!(scratch.ok("dm table y"), "0 8 error \n", "it is in use, but nothing is below it");
+    scratch.ok("export remove y");
+    scratch.ok("dm remove --retry -f y");
+    assert_eq!(scratch.ok("dm ls"), "x\t(253:0)\n");
+}
+
+#[test]
+fn a_wait_ends_with_the_next_event() {
+    let scratch = with_stack();
+    let _daemon = scratch.up();
+    scratch.ok("dm wait x");
+    let mut waiting = scratch.shingle().args(["dm", "wait", "-v", "x", "1"]).stdout(Stdio::piped()).spawn().unwrap();
+    // It has no way to end before: there is one event.
+    scratch.dm(&["load", "x", "--table", "0 64 linear a 0"]);
+    assert!(waiting.try_wait().unwrap().is_none());
+    scratch.ok("dm resume x");
+    assert!(waiting.wait().unwrap().success());
+    let mut shown = String::new();
+    waiting.stdout.take().unwrap().read_to_string(&mut shown).unwrap();
+    assert!(shown.contains("Event number:      2\n"), "{shown}");
+}
+
+#[test]
+fn a_device_that_does_not_become_idle_goes_on_and_the_error_names_what_is_stuck() {
+    let scratch = Scratch::new();
+    scratch.file("stack.toml", &STACK.replace("completion = \"100us\"", "completion = \"1000s\""));
+    let daemon = scratch.up();
+    scratch.dm(&["create", "slow", "--table", "0 64 linear b 0"]);
+    scratch.ok("export add slow slow");
+    let mut client = Nbd::connect(&scratch, "slow");
+    client.send(WRITE, 0, &[7; 512]);
+    scratch.dm(&["load", "slow", "--table", "0 64 linear a 0"]);
+    let mut control = scratch.control();
+    // The write is on its way; when it has arrived is the daemon's affair.
+    while scratch.json("status --json")["devices"][4]["counters"]["in_flight"] == json!(0) {
+        thread::yield_now();
+    }
+    let answer = control.ask(r#"{"v":1,"op":"dm.resume","device":"slow","timeout_ms":100}"#);
+    let (kind, message) = (&answer["error"]["kind"], answer["error"]["message"].as_str().unwrap());
+    assert_eq!(*kind, json!("busy"), "{answer}");
+    assert!(
+        message.contains("`slow` still had 1 bios in flight after 100 ms") && message.contains("WRITE"),
+        "{message}"
+    );
+    let info = scratch.ok("dm info slow");
+    assert!(info.contains("ACTIVE\nTables present:    LIVE & INACTIVE"), "{info}");
+    daemon.kill();
+}
+
+#[test]
+fn an_export_comes_and_goes_with_a_device_that_was_made_at_run_time() {
+    let scratch = with_stack();
+    let daemon = scratch.up();
+    scratch.dm(&["create", "new", "--table", "0 2048 linear z 0"]);
+    assert_eq!(scratch.ok("export add n new --readonly"), "export n: 1 MiB\n");
+    scratch.fails("export add n new", 1, &["two exports are named 'n'"]);
+    scratch.fails("export add m newt", 1, &["there is no device `newt`; did you mean `new`?"]);
+    scratch.fails("export remove nn", 1, &["there is no export `nn`; there are: x, n"]);
+    assert!(scratch.ok("dm info new").contains("Open count:        1\n"));
+    let client = Nbd::connect(&scratch, "n");
+    assert_eq!(client.size, 1 << 20);
+    // The client chose on one shard and lives on another: until it has moved there, it is in nobody's list.
+    scratch.fails("export remove n", 1, &["export `n` has 1 connections"]);
+    drop(client);
+    while scratch.run("export remove n").0 != 0 {
+        thread::yield_now();
+    }
+    scratch.ok("dm remove new");
+    daemon.stop();
+}
+
+#[test]
+fn a_suspended_device_does_not_keep_the_daemon_from_stopping() {
+    let scratch = with_stack();
+    let daemon = scratch.up();
+    let mut client = Nbd::connect(&scratch, "x");
+    scratch.ok("dm suspend x");
+    client.send(WRITE, 4096, &[1; 512]);
+    while scratch.json("dm info x --json")["devices"][0]["open"] != json!(1) {}
+    daemon.stop();
+}
+
+#[test]
+fn completions_know_the_verbs() {
+    let script = Scratch::new().ok("completions bash");
+    for verb in ["create", "reload", "suspend", "wipe_table", "targets", "message", "wait", "deps"] {
+        assert!(
+            script.contains(&format!("shingle__dm,{verb})")) || script.contains(&format!("__subcmd__dm,{verb})")),
+            "{verb}"
+        );
+    }
+}
+
+/// A client that waits for every answer when it is told to, and checks it.
+struct Nbd {
+    socket: UnixStream,
+    size: u64,
+}
+
+impl Nbd {
+    fn connect(scratch: &Scratch, export: &str) -> Self {
+        let mut socket = UnixStream::connect(scratch.0.join("nbd.sock")).unwrap();
+        socket.read_exact(&mut [0; 18]).unwrap();
+        socket.write_all(&[&3_u32.to_be_bytes()[..], &option(1, export.as_bytes())].concat()).unwrap();
+        let mut answer = [0; 10];
+        socket.read_exact(&mut answer).unwrap();
+        Self { socket, size: u64::from_be_bytes(answer[..8].try_into().unwrap()) }
+    }
+
+    /// Sends a write of `data`, or a read of as many bytes; its cookie is the offset.
+    fn send(&mut self, command: u16, offset: u64, data: &[u8]) {
+        let mut bytes = request(command, 0, offset, offset, data.len() as u32).to_vec();
+        if command == WRITE {
+            bytes.extend_from_slice(data);
+        }
+        self.socket.write_all(&bytes).unwrap();
+    }
+
+    /// Receives an answer: the offset of its request. `reads` says whether that was a read, into `data`.
+    fn receive(&mut self, reads: impl Fn(u64) -> bool, data: &mut [u8]) -> u64 {
+        let mut reply = [0; 16];
+        self.socket.read_exact(&mut reply).unwrap();
+        assert_eq!(reply[..8], [0x67, 0x44, 0x66, 0x98, 0, 0, 0, 0], "a reply without an error");
+        let offset = u64::from_be_bytes(reply[8..].try_into().unwrap());
+        if reads(offset) {
+            self.socket.read_exact(data).unwrap();
+        }
+        offset
+    }
+}
+
+const BLOCK: usize = 4096;
+
+/// What a block holds in its `version`-th state; 0 is untouched.
+fn pattern(block: u64, version: u64) -> Vec<u8> {
+    let seed = (block << 32 | version) * u64::from(version > 0);
+    (0..BLOCK as u64 / 8).flat_map(|word| seed.wrapping_mul(word + 1).to_le_bytes()).collect()
+}
+
+/// Reads and writes random blocks of an export, 32 at a time, and checks every byte that it reads, until `stop`; how many
+/// requests that were.
+fn verified_random_load(mut client: Nbd, stop: &AtomicBool) -> u64 {
+    let blocks = client.size / BLOCK as u64;
+    let mut versions = vec![0_u64; blocks as usize];
+    let (mut random, mut done, mut data) = (88_172_645_463_325_252_u64, 0, vec![0; BLOCK]);
+    while !stop.load(Relaxed) {
+        let mut batch: Vec<(u64, bool)> = Vec::new();
+        while batch.len() < 32 {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            let block = random % blocks;
+            if batch.iter().all(|(other, _)| *other != block) {
+                batch.push((block, random >> 60 < 8));
+            }
+        }
+        for (block, is_read) in &batch {
+            versions[*block as usize] += u64::from(!is_read);
+            let command = if *is_read { READ } else { WRITE };
+            client.send(command, block * BLOCK as u64, &pattern(*block, versions[*block as usize]));
+        }
+        for _ in &batch {
+            let is_read = |offset: u64| batch.contains(&(offset / BLOCK as u64, true));
+            let block = client.receive(is_read, &mut data) / BLOCK as u64;
+            if batch.contains(&(block, true)) {
+                assert!(data == pattern(block, versions[block as usize]), "block {block} holds something else");
+            }
+        }
+        done += batch.len() as u64;
+    }
+    done
+}
+
+/// Loads and resumes `tables` in turn, `count` times; the longest time that I/O waited at the door, in ns.
+fn swap(control: &mut Control, device: &str, tables: &[&str], count: usize) -> u64 {
+    for table in tables.iter().cycle().take(count) {
+        let load = json!({"v": 1, "op": "dm.load", "device": device, "table": table});
+        let resume = json!({"v": 1, "op": "dm.resume", "device": device});
+        for ask in [load, resume] {
+            let answer = control.ask(&ask.to_string());
+            assert!(answer["ok"].is_object(), "{ask}: {answer}");
+        }
+    }
+    let info = control.ask(&json!({"v": 1, "op": "dm.info", "device": device}).to_string());
+    info["ok"]["devices"][0]["longest_swap_ns"].as_u64().unwrap()
+}
+
+#[test]
+fn a_thousand_swaps_under_a_verified_random_load_lose_nothing() {
+    let scratch = with_stack();
+    let daemon = scratch.up();
+    scratch.dm(&["create", "live", "--table", "0 16384 linear b 0"]);
+    scratch.ok("export add live live");
+    let tables = [
+        "0 8192 linear b 0\n8192 8192 linear b 8192",
+        "0 4096 linear b 0\n4096 4096 faulty b 4096 error,op=discard\n8192 8192 linear b 8192",
+        "0 16384 faulty b 0 delay,op=read,rate=1/8,time=200us",
+        "0 16384 linear b 0",
+    ];
+    let (stop, client) = (AtomicBool::new(false), Nbd::connect(&scratch, "live"));
+    let (done, longest) = thread::scope(|scope| {
+        let load = scope.spawn(|| verified_random_load(client, &stop));
+        let longest = swap(&mut scratch.control(), "live", &tables, 1000);
+        stop.store(true, Relaxed);
+        (load.join().unwrap(), longest)
+    });
+    println!("1000 swaps under {done} verified requests; the longest suspension took {} us", longest / 1000);
+    assert!(done >= 1000, "{done} requests are no load");
+    let info = scratch.json("dm info live --json")["devices"][0].clone();
+    assert_eq!((&info["events"], &info["state"]), (&json!(1001), &json!("active")));
+    assert_eq!(scratch.json("status --json")["stuck"], json!([]));
+    daemon.stop();
+}
+
+/// Fills zone after zone in order, 32 writes in flight, until `stop`, then reads all of it; the number of blocks. `progress`
+/// tells how far it is.
+fn sequential_load(client: &mut Nbd, stop: &AtomicBool, progress: &AtomicU64) -> u64 {
+    let blocks = client.size / BLOCK as u64;
+    let (mut sent, mut answered, mut data) = (0, 0, vec![0; BLOCK]);
+    while answered < sent || (sent < blocks && !stop.load(Relaxed)) {
+        while sent < blocks && sent < answered + 32 && !stop.load(Relaxed) {
+            client.send(WRITE, sent * BLOCK as u64, &pattern(sent, 1));
+            sent += 1;
+        }
+        client.receive(|_| false, &mut []);
+        answered += 1;
+        progress.store(answered, Relaxed);
+    }
+    for block in 0..sent {
+        client.send(READ, block * BLOCK as u64, &data);
+        client.receive(|_| true, &mut data);
+        assert!(data == pattern(block, 1), "block {block} holds something else");
+    }
+    sent
+}
+
+#[test]
+fn swaps_on_a_zoned_disk_do_not_change_the_order_of_writes() {
+    let scratch = Scratch::new();
+    scratch.ok("create disk0 --size 64MiB --zone-size 1MiB");
+    let disks = STACK.split("[disk.z]").collect::<Vec<_>>();
+    let rest = &disks[1][disks[1].find("shard").unwrap()..];
+    scratch.file("stack.toml", &format!("{}[disk.z]\ntype = \"zoned-dir\"\npath = \"disk0\"\n{rest}", disks[0]));
+    let daemon = scratch.up();
+    scratch.dm(&["create", "seq", "--table", "0 131072 linear z 0"]);
+    scratch.ok("export add seq seq");
+    let tables = [
+        "0 65536 linear z 0\n65536 65536 linear z 65536",
+        "0 131072 faulty z 0 error,op=discard",
+        "0 131072 linear z 0",
+    ];
+    let (stop, progress) = (AtomicBool::new(false), AtomicU64::new(0));
+    let mut client = Nbd::connect(&scratch, "seq");
+    let (written, overlapping) = thread::scope(|scope| {
+        let load = scope.spawn(|| sequential_load(&mut client, &stop, &progress));
+        let (mut control, mut overlapping) = (scratch.control(), 0);
+        while overlapping < 100 && !load.is_finished() {
+            let before = progress.load(Relaxed);
+            swap(&mut control, "seq", &tables, tables.len());
+            // Writes were answered before the first swap began and after: they were in flight across it.
+            overlapping += usize::from(progress.load(Relaxed) > before && before > 0);
+        }
+        stop.store(true, Relaxed);
+        (load.join().unwrap(), overlapping)
+    });
+    println!(
+        "{} swaps while writes were in flight; {written} blocks were written in order",
+        overlapping * tables.len()
+    );
+    assert!(written > 1000 && overlapping > 10, "{written} blocks, {overlapping} overlapping swaps");
+    let zones = scratch.json("zones report z --json");
+    let in_zone = |zone: &Value| match zone["wp"].as_u64() {
+        Some(wp) => wp - zone["start"].as_u64().unwrap(),
+        None => zone["len"].as_u64().unwrap(),
+    };
+    assert_eq!(zones["zones"].as_array().unwrap().iter().map(in_zone).sum::<u64>(), written * 8);
+    daemon.stop();
+}
