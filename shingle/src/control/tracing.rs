@@ -36,8 +36,9 @@ struct Source {
     mailbox: Mailbox,
     /// How long before the recording the shard's time began, in ns.
     age: u64,
-    /// The place of its first device in the recording's list.
+    /// The place of its first device in the recording's list, and how many are in it.
     first: u16,
+    devices: u16,
     /// Events that fell out of its ring, as far as they were reported.
     lost: u64,
 }
@@ -97,7 +98,8 @@ impl Recording {
         let mine = |device: &&RecordedDevice| usize::from(device.shard) == number;
         let recorded: Vec<usize> =
             devices.iter().filter(mine).enumerate().filter(|(_, device)| device.recorded).map(|(id, _)| id).collect();
-        let all = recorded.len() == devices.iter().filter(mine).count();
+        let count = devices.iter().filter(mine).count();
+        let all = recorded.len() == count;
         let Some(one) = recorded.first().map(|id| DeviceId(*id as u16)) else { return Ok(()) };
         let first = devices.iter().position(|device| mine(&device)).unwrap_or(0) as u16;
         let mailbox = census.shards[number].mailbox.clone();
@@ -105,7 +107,7 @@ impl Recording {
             shard.stack.record(Some(Trace::new(RING).only((!all).then_some(one))));
             shard.origin()
         };
-        let mut source = Source { number: number as u16, mailbox, age: 0, first, lost: 0 };
+        let mut source = Source { number: number as u16, mailbox, age: 0, first, devices: count as u16, lost: 0 };
         let origin = source.mailbox.ask(start);
         // It counts as started even without an answer: the request may still be in the mailbox.
         let started = self.started;
@@ -131,7 +133,9 @@ impl Recording {
             let place = |device: DeviceId| DeviceId(device.0 + shard.first);
             let relative =
                 |event: TraceEvent| TraceEvent { at: shard.time(event.at), device: place(event.device), ..event };
-            events.into_iter().for_each(|event| bytes.extend(Entry::Hop(relative(event)).to_bytes()));
+            // What was made since the start has no place in the list.
+            let listed = events.into_iter().filter(|event| event.device.0 < shard.devices);
+            listed.for_each(|event| bytes.extend(Entry::Hop(relative(event)).to_bytes()));
         }
         Ok(json!({
             "entries": bytes.len() / ENTRY_BYTES,
