@@ -270,9 +270,10 @@ impl Shard {
     /// What a change waits for, in words.
     fn stalled(&self, change: &Change) -> MapperError {
         let door = self.devices.mapper.device(&change.device).ok();
-        // What waits at the door waits for the change, not the change for it.
+        let below = door.map_or_else(Vec::new, |door| below(&self.stack, door));
+        // What waits at the door itself waits for the change, not the change for it.
         let inside: Vec<_> =
-            self.stuck(Duration::default()).into_iter().filter(|bio| Some(bio.device) != door).collect();
+            self.stuck(Duration::default()).into_iter().filter(|bio| below.contains(&bio.device)).collect();
         let named = inside.iter().take(MOST_NAMED).map(|bio| {
             format!("{} in {} for {} ms", bio.bio, self.devices.label(bio.device), bio.age.as_nanos() / 1_000_000)
         });
@@ -290,4 +291,16 @@ impl Shard {
         );
         MapperError::new(MapperErrorKind::Busy, message)
     }
+}
+
+/// All devices that bios of `device` may come to.
+fn below(stack: &Stack, device: DeviceId) -> Vec<DeviceId> {
+    let mut found: Vec<DeviceId> = stack.below(device).to_vec();
+    let mut next = 0;
+    while let Some(id) = found.get(next) {
+        let new: Vec<DeviceId> = stack.below(*id).iter().filter(|id| !found.contains(id)).copied().collect();
+        found.extend(new);
+        next += 1;
+    }
+    found
 }

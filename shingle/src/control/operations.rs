@@ -144,7 +144,7 @@ impl Operations {
         }
     }
 
-    fn policy(&self, (shard, named): &Device<'_>, wanted: Option<&str>) -> Result<Value, ControlError> {
+    fn policy(&self, Device { shard, named }: &Device<'_>, wanted: Option<&str>) -> Result<Value, ControlError> {
         let plug = plug_of(named)?;
         let current = shard.mailbox.ask(move |shard| shard.stack.device::<ZonePlug>(plug).map(ZonePlug::policy))?;
         let before = current.unwrap_or_default();
@@ -188,14 +188,30 @@ fn switch(shard: &ShardInfo, plug: shingle_core::block::DeviceId, wanted: WriteP
     }
 }
 
-type Device<'a> = (&'a ShardInfo, Named);
+/// A device that is in use until this is dropped: else it could be removed, and its place given to another one.
+struct Device<'a> {
+    shard: &'a ShardInfo,
+    named: Named,
+}
+
+impl Drop for Device<'_> {
+    fn drop(&mut self) {
+        let id = self.named.device;
+        // A shard that does not answer has stopped, or has the request in its mailbox and will get to it.
+        let _ = self.shard.mailbox.ask(move |shard| shard.devices.mapper.close(id));
+    }
+}
 
 fn device<'a>(census: &'a Census, fields: &mut Fields) -> Result<Device<'a>, ControlError> {
-    let name = fields.text("device")?.ok_or_else(|| bad("the request has no `device`".into()))?;
-    match census.find(&name)? {
-        Some(device) => Ok(device),
-        None => Err(unknown_device(census, &name)?),
+    let name = fields.needed("device")?;
+    for shard in &census.shards {
+        let wanted = name.clone();
+        let opened = shard.mailbox.ask(move |shard| shard.devices.open(&wanted).and(shard.devices.find(&wanted)))?;
+        if let Some(named) = opened {
+            return Ok(Device { shard, named });
+        }
     }
+    Err(unknown_device(census, &name)?)
 }
 
 /// The error that says so.
@@ -219,7 +235,7 @@ fn not_zoned(named: &Named) -> ControlError {
 }
 
 /// Size and zone size of a zoned device.
-fn shape((shard, named): &Device<'_>) -> Result<(u64, u64), ControlError> {
+fn shape(Device { shard, named }: &Device<'_>) -> Result<(u64, u64), ControlError> {
     let id = named.device;
     let shape = shard.mailbox.ask(move |shard| {
         let limits = shard.stack.limits(id);
@@ -229,7 +245,7 @@ fn shape((shard, named): &Device<'_>) -> Result<(u64, u64), ControlError> {
 }
 
 fn zones_report(device: &Device<'_>, start: u64, count: u64) -> Result<Value, ControlError> {
-    let (shard, named) = device;
+    let Device { shard, named } = device;
     let (capacity, _) = shape(device)?;
     if start >= capacity {
         return Ok(json!({"zones": [], "next": null}));
@@ -264,7 +280,7 @@ fn zones_apply(
     start: u64,
     length: Option<u64>,
 ) -> Result<Value, ControlError> {
-    let (shard, named) = device;
+    let Device { shard, named } = device;
     let (capacity, zone_sectors) = shape(device)?;
     let range = ZoneRange::new(start, length, capacity, zone_sectors)
         .map_err(|message| ControlError::new(ErrorKind::Invalid, message))?;
@@ -314,7 +330,7 @@ fn run_batch(shard: &ShardInfo, named: &Named, op: Op, sectors: Vec<u64>) -> Res
     failed.map_or(Ok(()), |(sector, status)| Err(refused(named, op, status, sector)))
 }
 
-fn plugs((shard, named): &Device<'_>) -> Result<Value, ControlError> {
+fn plugs(Device { shard, named }: &Device<'_>) -> Result<Value, ControlError> {
     let plug = plug_of(named)?;
     let dump = shard.mailbox.ask(move |shard| {
         let plug = shard.stack.device::<ZonePlug>(plug)?;

@@ -166,14 +166,14 @@ fn carry_out(
     patience_ms: u64,
 ) -> Result<(), ControlError> {
     let shard = &census.shards[found.shard];
-    let (name, home, exports) = (found.info.name.clone(), shard.nbd.clone(), census.exports.clone());
+    let (name, place) = (found.info.name.clone(), found.info.device);
+    let (home, exports) = (shard.nbd.clone(), census.exports.clone());
     let question = move |shard: &mut Shard, reply: Reply<Result<(), MapperError>>| match begin(shard, &name, noflush) {
         Err(error) => reply.send(Err(error)),
         Ok(ticket) => {
-            let device = name.clone();
             shard.when_changed((&name, ticket), Span::from_millis(patience_ms), move |shard, result| {
-                // Another table can have another size: the next client has to see it.
-                if let Ok(id) = shard.devices.mapper.device(&device) {
+                // Another table can have another size: the next client has to see it. What had no place yet is not exported.
+                if let Some(id) = place {
                     exports.refresh(&home, id, shard.stack.limits(id));
                 }
                 reply.send(result);
