@@ -20,6 +20,7 @@ struct Passer {
     below: [DeviceId; 1],
     shift: u64,
     keeps: bool,
+    #[expect(clippy::vec_box, reason = "a bio keeps its box on its whole way")]
     kept: Vec<Box<Bio>>,
 }
 
