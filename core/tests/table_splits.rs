@@ -41,7 +41,7 @@ fn disks(zones: Option<NullZones>, bad: &[u64]) -> Mapped {
         let config = NullConfig { discard, zoned: zones.clone(), memory_backed: true, ..config };
         Box::new(NullDevice::new(&config).unwrap()) as Box<dyn BlockDevice>
     };
-    Mapped::over((0..DISKS).map(disk))
+    Mapped::over((0..DISKS).map(disk)).traced()
 }
 
 /// A table, and what lies behind each of its sectors.

@@ -67,7 +67,7 @@ fn every_sector_goes_once_to_the_place_that_a_model_has_for_it() {
     let mut rng = Rng::new(31);
     for round in 0..60 {
         let (text, model) = random_line(&mut rng);
-        let mut mapped = disks(5);
+        let mut mapped = disks(5).traced();
         mapped.add("striped", &text).unwrap();
         for _ in 0..30 {
             let first = rng.below(model.len() as u64);
@@ -264,7 +264,7 @@ fn wrong_arguments_are_refused_with_their_place_and_the_next_step() {
 
 #[test]
 fn chunks_can_be_stacked() {
-    let mut mapped = disks(4);
+    let mut mapped = disks(4).traced();
     mapped.add("left", "0 512 striped 2 8 a 0 b 0").unwrap();
     mapped.add("right", "0 512 striped 2 8 c 0 d 0").unwrap();
     let both = mapped.add("both", "0 1024 striped 2 16 left 0 right 0").unwrap();

@@ -2,10 +2,12 @@
 
 use alloc::boxed::Box;
 use alloc::string::String;
+use alloc::sync::Arc;
 use core::any::Any;
 use core::fmt;
 
 use super::bio::{Bio, DeviceId, Owner};
+use super::chunks::Chunks;
 use super::effects::{Effects, Hop};
 use super::event::Event;
 use super::limits::Limits;
@@ -29,7 +31,7 @@ pub trait BlockDevice: Any {
 
     /// Where every plain bio goes if all that its `submit` does with one is [`Cx::pass`]: then the stack takes that hop without
     /// a call, unless somebody watches. May change when limits may.
-    fn shift(&self) -> Option<Shift> {
+    fn route(&self) -> Option<Route> {
         None
     }
 
@@ -90,21 +92,29 @@ pub trait BlockDevice: Any {
     }
 }
 
-/// Where a device passes bios on to, and how far away their sectors are there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shift {
-    /// The device below.
-    pub to: DeviceId,
-    /// What to add to a sector, modulo 2^64.
-    pub by: u64,
+/// Where a device passes plain bios on to.
+#[derive(Clone, Debug)]
+pub enum Route {
+    /// To one device.
+    Shift {
+        /// The device below.
+        to: DeviceId,
+        /// What to add to a sector, modulo 2^64.
+        by: u64,
+    },
+    /// To several in turn, a chunk each. The device itself cuts what crosses the edge of one.
+    Chunks(Arc<Chunks>),
 }
 
-impl Shift {
-    /// What `sector` is below.
-    #[inline]
+impl Route {
+    /// Where `bio` goes; `None` if the device has to cut it.
+    #[inline(always)]
     #[must_use]
-    pub fn apply(self, sector: Sector) -> Sector {
-        Sector(sector.0.wrapping_add(self.by))
+    pub fn place(&self, bio: &Bio) -> Option<(DeviceId, Sector)> {
+        match self {
+            Route::Shift { to, by } => Some((*to, Sector(bio.sector.0.wrapping_add(*by)))),
+            Route::Chunks(chunks) => chunks.place_whole(bio),
+        }
     }
 }
 

@@ -13,6 +13,7 @@
 
 mod bio;
 mod check;
+mod chunks;
 mod device;
 mod effects;
 mod event;
@@ -27,7 +28,8 @@ mod trace;
 
 pub use bio::{Bio, DeviceId, FRAMES, Flags, Op, PortId};
 pub use check::{Entry, check};
-pub use device::{BlockDevice, Cx, MessageError, Shift};
+pub use chunks::{Chunks, Part, Place};
+pub use device::{BlockDevice, Cx, MessageError, Route};
 pub use effects::Completion;
 pub use event::Event;
 pub(crate) use limits::least;

@@ -9,7 +9,7 @@ use core::fmt;
 
 use super::bio::{Bio, DeviceId, Flags, Frame, Owner, PortId};
 use super::check::{Entry, Gate, check};
-use super::device::{BlockDevice, Cx, MessageError, Shift};
+use super::device::{BlockDevice, Cx, MessageError, Route};
 use super::effects::{Completion, Effects, Hop, Port};
 use super::event::Event;
 use super::limits::Limits;
@@ -20,12 +20,11 @@ use super::trace::{Action, Trace};
 use crate::time::Instant;
 
 /// What becomes of a bio that comes to a device: one test on the way of every bio instead of several.
-#[derive(Clone, Copy)]
 pub(super) enum Way {
     /// The device is called.
     Call,
-    /// It would shift a plain bio and pass it on: that is done without a call.
-    Shift(Shift),
+    /// It would pass a plain bio on, and where to is arithmetic: that is done without a call.
+    Route(Route),
     /// It is suspended, or the stack is traced.
     Watch,
 }
@@ -199,18 +198,17 @@ impl Stack {
     fn dispatch(&mut self, mut to: DeviceId, mut bio: Box<Bio>) {
         loop {
             let slot = &mut self.slots[to.0 as usize];
-            let shift = match slot.way {
-                Way::Call => break,
-                Way::Shift(shift) if bio.is_plain() => shift,
-                Way::Shift(_) => break,
+            let place = match &slot.way {
+                Way::Route(route) if bio.is_plain() => route.place(&bio),
                 Way::Watch => return self.dispatch_watched(to, bio),
+                Way::Call | Way::Route(_) => None,
             };
+            let Some((below, sector)) = place else { break };
             // What the device would do, and what its hop would be.
             slot.meter.arrive(&bio);
             slot.meter.left += 1;
-            let sector = shift.apply(bio.sector);
             self.effects.pass(to, &mut bio, sector);
-            to = shift.to;
+            to = below;
         }
         self.hand_over(to, bio);
     }
@@ -397,9 +395,9 @@ impl Stack {
 impl Slot {
     /// What becomes of bios from now on.
     pub fn find_way(&mut self, traced: bool) {
-        self.way = match self.device.shift() {
+        self.way = match self.device.route() {
             _ if self.suspended || traced => Way::Watch,
-            Some(shift) => Way::Shift(shift),
+            Some(route) => Way::Route(route),
             None => Way::Call,
         };
     }

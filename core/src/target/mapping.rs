@@ -8,7 +8,6 @@ use alloc::vec::Vec;
 
 use super::striped::Stripes;
 use crate::block::{DeviceId, Limits, ZonedLimits};
-use crate::sector::Sector;
 
 /// Sectors of a device that stand behind a table line.
 #[derive(Clone, Debug)]
@@ -23,15 +22,6 @@ pub struct Mapping {
     pub has_all_zones: bool,
     /// What lies below that device, if it is to be passed by: plain bios go straight there.
     pub(super) stripes: Option<Arc<Stripes>>,
-}
-
-/// Where a sector lies.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
-    pub device: DeviceId,
-    pub sector: Sector,
-    /// How many sectors lie there in a row.
-    pub room: u64,
 }
 
 impl Mapping {

@@ -8,10 +8,10 @@ use alloc::{format, vec};
 use core::fmt;
 
 use super::flusher::{Flusher, distinct};
-use super::mapping::{Mapping, Place, join};
+use super::mapping::{Mapping, join};
 use super::reset_all::{Part, ResetAll};
 use super::striped::Stripes;
-use crate::block::{Bio, BlockDevice, Cx, DeviceId, Event, Flags, Limits, Op, Payload, Shift, Status};
+use crate::block::{Bio, BlockDevice, Cx, DeviceId, Event, Flags, Limits, Op, Payload, Place, Route, Status};
 use crate::sector::Sector;
 
 /// Mappings in a row, each owning a range of sectors (`drivers/md/dm-table.c`).
@@ -140,7 +140,7 @@ impl Table {
     }
 
     #[inline]
-    fn route(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
+    fn pass_on(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
         let Place { device, sector, room } = self.place(&bio);
         if u64::from(bio.sectors) > room {
             return self.cut(bio, room as u32, cx);
@@ -155,7 +155,7 @@ impl Table {
             return cx.complete(bio, Status::Again);
         }
         let (front, rest) = cx.split(bio, room);
-        self.route(front, cx);
+        self.pass_on(front, cx);
         cx.again(rest);
     }
 
@@ -168,7 +168,7 @@ impl Table {
             Op::ReportZones => self.report(bio, cx),
             Op::ZoneResetAll => self.reset_all.begin(bio, cx),
             _ if bio.flags.has(Flags::PREFLUSH) => self.preflush(bio, cx),
-            _ => self.route(bio, cx),
+            _ => self.pass_on(bio, cx),
         }
     }
 
@@ -179,13 +179,13 @@ impl Table {
         if self.flusher.comes_before(&bio, own) {
             return self.flusher.flush_before(bio, own, cx);
         }
-        self.route(bio, cx);
+        self.pass_on(bio, cx);
     }
 
     /// The devices that had to be flushed are; what waited for that goes on.
     fn flushed(&mut self, bio: Box<Bio>, status: Status, cx: &mut Cx<'_>) {
         if status.is_ok() {
-            self.route(bio, cx)
+            self.pass_on(bio, cx)
         } else {
             cx.complete(bio, status)
         }
@@ -239,15 +239,16 @@ impl BlockDevice for Table {
     }
 
     /// A single line has nowhere else to send a bio, and no other device to flush first.
-    fn shift(&self) -> Option<Shift> {
+    fn route(&self) -> Option<Route> {
         match (&self.lines[..], self.chunk) {
-            ([Line { device, shift, stripes: None }], None) => Some(Shift { to: *device, by: *shift }),
+            ([Line { stripes: Some(stripes), .. }], None) => Some(Route::Chunks(stripes.chunks())),
+            ([Line { device, shift, .. }], None) => Some(Route::Shift { to: *device, by: *shift }),
             _ => None,
         }
     }
 
     fn submit(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
-        if bio.is_plain() && self.flusher.is_idle() { self.route(bio, cx) } else { self.submit_rare(bio, cx) }
+        if bio.is_plain() && self.flusher.is_idle() { self.pass_on(bio, cx) } else { self.submit_rare(bio, cx) }
     }
 
     fn end_io(&mut self, bio: Box<Bio>, status: Status, word: u64, cx: &mut Cx<'_>) {

@@ -50,8 +50,13 @@ impl Mapped {
         let names = ('a'..='z').map(String::from);
         let shelf = names.zip(devices).map(|(name, device)| (name, stack.add(device).unwrap())).collect();
         let port = stack.open_port();
-        stack.set_trace(Some(1 << 16));
         Self { stack, shelf: Shelf(shelf), top: DeviceId(0), port, now: Instant::ZERO }
+    }
+
+    /// The same, with a record of what reaches the devices.
+    pub fn traced(mut self) -> Self {
+        self.stack.set_trace(Some(1 << 16));
+        self
     }
 
     /// Puts a table on top of what is there; it is called `name` from now on.

@@ -9,10 +9,9 @@ use core::fmt;
 use super::super::args::quote;
 use super::super::fan::Fan;
 use super::super::flusher::{Flusher, distinct};
-use super::super::mapping::Place;
 use super::stripes::Stripes;
 use super::zones::WideZones;
-use crate::block::{Bio, BlockDevice, Cx, DeviceId, Event, Flags, Limits, Op, Status};
+use crate::block::{Bio, BlockDevice, Cx, DeviceId, Event, Flags, Limits, Op, Place, Status};
 use crate::sector::Sector;
 
 /// What does to stripes what a table does not do by itself: ranges that go to all of them, whatever concerns zones, and
@@ -81,7 +80,7 @@ impl Striped {
             let payload = self.stripes.gather(&bio, number);
             let sectors = (range.end - range.start) as u32;
             let part = Bio::new(bio.op, Sector(range.start), sectors, payload).with_flags(bio.flags);
-            (number as u16, self.stripes.all()[number].device, part)
+            (number as u16, self.stripes.parts()[number].device, part)
         };
         let parts: Vec<_> = (0..self.names.len()).map(part).filter(|(.., part)| part.sectors > 0).collect();
         if let Some((bio, status)) = self.fan.spread(bio, parts.into_iter(), cx) {
@@ -152,7 +151,7 @@ impl BlockDevice for Striped {
     }
 
     fn describe(&self, out: &mut dyn fmt::Write) -> fmt::Result {
-        let (count, chunk) = (self.names.len(), self.stripes.chunk());
+        let (count, chunk) = (self.names.len(), self.stripes.size());
         write!(out, "striped, {count} stripes in chunks of {chunk} sectors")
     }
 

@@ -33,14 +33,13 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use device::Striped;
-use stripes::Stripe;
 pub(super) use stripes::Stripes;
 use zones::WideZones;
 
 use super::args::{ArgError, Args, DeviceArg, quote};
 use super::mapping::Mapping;
 use super::registry::{Site, Target, TargetType, View};
-use crate::block::{Limits, ZonedLimits, least};
+use crate::block::{Limits, Part, ZonedLimits, least};
 
 pub(super) const TYPE: TargetType = TargetType {
     name: "striped",
@@ -208,12 +207,9 @@ impl Target for StripedArgs {
             }
             None => (limits, None),
         };
-        let stripe = |Mapping { device, start, limits, .. }: &Mapping| Stripe {
-            device: *device,
-            start: *start,
-            write_cache: limits.write_cache,
-        };
-        let stripes = Arc::new(Stripes::new(self.chunk, parts.iter().map(stripe)));
+        let flushed = parts.iter().filter(|part| part.limits.write_cache).map(|part| part.device).collect();
+        let part = |part: &Mapping| Part { device: part.device, start: part.start };
+        let stripes = Arc::new(Stripes::new(self.chunk, parts.iter().map(part), flushed));
         let is_zoned = zones.is_some();
         let names: Vec<String> = self.parts.iter().map(|(device, _)| device.name.clone()).collect();
         let mapping = site.map(Box::new(Striped::new(stripes.clone(), names, limits, zones)))?;

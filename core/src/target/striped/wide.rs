@@ -1,26 +1,26 @@
 //! Wide zones: the zones with one number of all stripes, as one. Pure functions; `docs/targets/striped.md` says why they
 //! are as they are.
 
-use super::stripes::Stripes;
+use crate::block::Chunks;
 use crate::sector::Sector;
 use crate::zone::{Condition, Zone};
 
 /// Sectors of each part's zone that take part in a wide zone: the least capacity, rounded down to chunks.
-pub(super) fn depth(stripes: &Stripes, parts: &[Zone]) -> u64 {
+pub(super) fn depth(chunks: &Chunks, parts: &[Zone]) -> u64 {
     let least = parts.iter().map(|zone| zone.capacity).min().unwrap_or(0);
-    least - least % stripes.chunk()
+    least - least % chunks.size()
 }
 
 /// The wide zone at `start` whose parts are `parts`, one of each stripe.
 ///
 /// Its write pointer is known if the parts hold a prefix of its chunks. If they do not it is torn: a zone that is full, as
 /// nothing can be written that would keep it in order.
-pub(super) fn widen(stripes: &Stripes, start: Sector, parts: &[Zone]) -> Zone {
-    let (depth, len) = (depth(stripes, parts), parts.iter().map(|zone| zone.len).sum::<u64>());
+pub(super) fn widen(chunks: &Chunks, start: Sector, parts: &[Zone]) -> Zone {
+    let (depth, len) = (depth(chunks, parts), parts.iter().map(|zone| zone.len).sum::<u64>());
     let capacity = depth * parts.len() as u64;
     let written = parts.iter().map(|zone| written(zone, depth));
     let total: u64 = written.clone().sum();
-    let in_order = written.enumerate().all(|(number, sectors)| sectors == stripes.before(total, number));
+    let in_order = written.enumerate().all(|(number, sectors)| sectors == chunks.before(total, number));
     let has = |cond| parts.iter().any(|zone| zone.cond == cond);
     let (cond, wp) = match () {
         () if has(Condition::NotWp) => (Condition::NotWp, start),
@@ -49,15 +49,13 @@ fn written(zone: &Zone, depth: u64) -> u64 {
 mod tests {
     use alloc::vec::Vec;
 
-    use super::super::stripes::Stripe;
     use super::*;
-    use crate::block::DeviceId;
+    use crate::block::{DeviceId, Part};
     use crate::zone::ZoneKind;
 
-    /// Two stripes in chunks of 8.
-    fn stripes() -> Stripes {
-        let stripe = |n| Stripe { device: DeviceId(n), start: 0, write_cache: false };
-        Stripes::new(8, (0..2).map(stripe))
+    /// Chunks of 8 sectors on two disks.
+    fn chunks() -> Chunks {
+        Chunks::new(8, [0, 1].map(|n| Part { device: DeviceId(n), start: 0 }).into())
     }
 
     /// Zones of 64 sectors with these capacities, conditions and offsets of the write pointer.
@@ -85,7 +83,7 @@ mod tests {
             ([(60, Closed, 56), (58, Closed, 56)], Full, 128),
             ([(60, Closed, 56), (58, Closed, 48)], Closed, 104),
         ] {
-            let wide = widen(&stripes(), Sector(1280), &zones(parts));
+            let wide = widen(&chunks(), Sector(1280), &zones(parts));
             assert_eq!((wide.cond, wide.wp.0 - 1280), (cond, offset), "{parts:?}");
             assert_eq!((wide.len, wide.capacity), (128, if parts[0].0 == 64 { 128 } else { 112 }));
         }
@@ -104,7 +102,7 @@ mod tests {
             ([(64, ReadOnly, 0), (64, Offline, 0)], Offline),
             ([(64, NotWp, 0), (64, NotWp, 0)], NotWp),
         ] {
-            assert_eq!(widen(&stripes(), Sector(0), &zones(parts)).cond, cond, "{parts:?}");
+            assert_eq!(widen(&chunks(), Sector(0), &zones(parts)).cond, cond, "{parts:?}");
         }
     }
 }

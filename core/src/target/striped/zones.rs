@@ -6,13 +6,13 @@ use alloc::vec::Vec;
 use core::ops::Range;
 
 use super::super::fan::Fan;
-use super::super::mapping::{Mapping, Place};
+use super::super::mapping::Mapping;
 use super::super::reset_all::{Part, ResetAll};
 use super::device::Striped;
 use super::gather::{Gather, Gathered};
 use super::quiet::Quiet;
 use super::wide::{depth, widen};
-use crate::block::{Bio, Cx, DeviceId, Flags, Op, Payload, Status};
+use crate::block::{Bio, Cx, DeviceId, Flags, Op, Payload, Place, Status};
 use crate::sector::Sector;
 use crate::zone::{Action, Condition, Zone, ZoneKind, ZoneState};
 
@@ -120,7 +120,7 @@ impl Striped {
         let zones = self.zones.as_ref()?;
         let writes = original.op.writes_data() && zones.has_more[number] && !zones.is_conventional(original.sector);
         let written = self.stripes.range(original, number);
-        let stripe = &self.stripes.all()[number];
+        let stripe = &self.stripes.parts()[number];
         let is_full = (written.end - stripe.start) % zones.zone == zones.depth;
         (writes && !written.is_empty() && is_full).then(|| Sector(written.end - zones.depth))
     }
@@ -138,14 +138,14 @@ impl Striped {
             (zones.reset_all.pending()..before).for_each(|_| zones.quiet.changed());
             return self.let_in(cx);
         }
-        self.stripes.note(self.stripes.all()[word as usize].device, status);
+        self.stripes.note(self.stripes.parts()[word as usize].device, status);
         self.end(bio, status, cx);
     }
 
     /// Takes back a part of a bio that went to several stripes.
     pub(super) fn part_ended(&mut self, mut own: Box<Bio>, status: Status, word: u64, cx: &mut Cx<'_>) {
         let number = usize::from(Fan::part(word));
-        let device = self.stripes.all()[number].device;
+        let device = self.stripes.parts()[number].device;
         self.stripes.note(device, status);
         if status.is_ok()
             && own.op.writes_data()
@@ -190,7 +190,7 @@ impl Striped {
     /// Where the zones of the stripes are that hold the wide zone at `sector`.
     fn starts(&self, sector: Sector) -> impl Iterator<Item = (DeviceId, Sector)> {
         let offset = self.zones.as_ref().map_or(0, |zones| sector.0 / zones.wide * zones.zone);
-        self.stripes.all().iter().map(move |stripe| (stripe.device, Sector(stripe.start + offset)))
+        self.stripes.parts().iter().map(move |stripe| (stripe.device, Sector(stripe.start + offset)))
     }
 
     fn ask(&mut self, bio: Box<Bio>, room: usize, cx: &mut Cx<'_>) {
