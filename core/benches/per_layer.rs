@@ -14,7 +14,7 @@ use shingle_core::device::{NullConfig, NullDevice, NullZones};
 use shingle_core::mapper::stats::DmStats;
 use shingle_core::plug::{PlugOptions, WritePolicy, ZonePlug};
 use shingle_core::sector::Sector;
-use shingle_core::target::Table;
+use shingle_core::target::{Table, add_table, parse_table};
 use shingle_core::time::Duration;
 use shingle_core::zone::ZonedDisk;
 
@@ -61,6 +61,8 @@ enum Pattern {
 enum Layer {
     /// A table of one linear line.
     Linear,
+    /// A table of one line of four stripes, all on the same device.
+    Striped,
     /// A clone of each bio, as device mapper makes it.
     Clone,
 }
@@ -71,6 +73,7 @@ impl Layer {
     fn name(self) -> &'static str {
         match self {
             Layer::Linear => "linear",
+            Layer::Striped => "striped",
             Layer::Clone => "clone",
         }
     }
@@ -79,6 +82,12 @@ impl Layer {
         let limits = stack.limits(below).clone();
         let device: Box<dyn BlockDevice> = match self {
             Layer::Linear => Box::new(Table::linear(below, &limits, 0, limits.capacity).expect("whole")),
+            Layer::Striped => {
+                let quarter = limits.capacity / 4;
+                let parts: String = (0..4).map(|n| format!(" disk {}", n * quarter)).collect();
+                let lines = parse_table(&format!("0 {} striped 4 128{parts}", limits.capacity)).expect("a table");
+                return add_table(stack, &lines, &|_: &str| Ok(below)).expect("fits");
+            }
             Layer::Clone => Box::new(CloneLayer::new(below, &limits, 0)),
         };
         stack.add(device).expect("fits")
@@ -224,6 +233,7 @@ fn main() {
         let on_null = |depth| Load::new(&stacked(layer, depth), Pattern::RandomRead, None, (layer, depth));
         loads.extend((1..=DEEPEST).map(on_null));
     }
+    loads.push(Load::new(&stacked(Layer::Striped, 1), Pattern::RandomRead, None, (Layer::Striped, 1)));
     let one_linear = || Load::new(&stacked(Layer::Linear, 1), Pattern::RandomRead, None, (Layer::Linear, 1));
     loads.extend(["/1", "/100"].map(|step| one_linear().counted(step)));
     for _ in 0..ROUNDS {
