@@ -211,8 +211,8 @@ fn failed_writes_are_not_logged_and_a_failed_flush_covers_nothing() {
     assert_eq!(statuses, [Status::Medium, Status::Ok, Status::Io, Status::Ok, Status::Ok]);
 }
 
-/// A random load on a disk that takes some time for each bio, with a mark at every moment at which nothing is in flight and
-/// all is flushed; returns the marks and what the disk was then.
+/// A random load on a disk that takes some time for each bio, with a mark at every moment at which nothing is in flight
+/// and all is flushed; returns the marks and what the disk was then.
 fn random_load(mapped: &mut Mapped, seed: u64, sectors: u64) -> BTreeMap<String, Vec<u8>> {
     let (mut rng, mut snapshots) = (Rng::new(seed), BTreeMap::new());
     for round in 0..40 {

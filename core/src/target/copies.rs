@@ -12,8 +12,8 @@ const CLASSES: usize = 12;
 /// Longest copy, in bytes.
 pub(super) const LONGEST: usize = SMALLEST << (CLASSES - 1);
 
-/// Buffers by size. What is given back is taken again without an allocation. Whoever takes sees to it that what is out has
-/// a bound.
+/// Buffers by size. What is given back is taken again without an allocation. Whoever takes sees to it that what is out
+/// has a bound.
 #[derive(Default)]
 pub(super) struct Copies {
     free: [Vec<Data>; CLASSES],

@@ -1,7 +1,7 @@
 //! `delay`: bios reach the device below later (`drivers/md/dm-delay.c`).
 //!
-//! Reads, writes and flushes are three classes, each with a device and a time of its own. Within a class all wait equally
-//! long, so a class is a queue and zone writes keep their order.
+//! Reads, writes and flushes are three classes, each with a device and a time of its own. Within a class all wait
+//! equally long, so a class is a queue and zone writes keep their order.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -20,7 +20,8 @@ use crate::time::{Duration, Instant};
 pub(super) const TYPE: TargetType = TargetType {
     name: "delay",
     version: [1, 5, 0],
-    usage: "delay <device> <start sector> <ms> [<write device> <start sector> <ms> [<flush device> <start sector> <ms>]]",
+    usage: "delay <device> <start sector> <ms> [<write device> <start sector> <ms> \
+            [<flush device> <start sector> <ms>]]",
     parse,
 };
 

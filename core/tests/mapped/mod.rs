@@ -66,7 +66,8 @@ impl Mapped {
         Self::try_new(table, vec![("a", desk()), ("b", desk())])
     }
 
-    /// A zoned disk `z` of eight zones of 64 sectors, the first conventional, without native appends; it keeps bios as desks do.
+    /// A zoned disk `z` of eight zones of 64 sectors, the first conventional, without native appends, and `a`: both keep
+    /// bios as desks do.
     pub fn over_zones(table: &str) -> Result<Self, String> {
         Self::try_new(table, vec![("z", Box::new(Desk::zoned(8, 64, 64, 1))), ("a", desk())])
     }

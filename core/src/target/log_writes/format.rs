@@ -1,5 +1,5 @@
-//! The bytes of the log (`docs/targets/log-writes.md`): those of `drivers/md/dm-log-writes.c`, which xfstests reads with
-//! `src/log-writes/replay-log`.
+//! The bytes of the log (`docs/targets/log-writes.md`): those of `drivers/md/dm-log-writes.c`, which xfstests reads
+//! with `src/log-writes/replay-log`.
 
 use core::sync::atomic::Ordering::Relaxed;
 

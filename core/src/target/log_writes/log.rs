@@ -5,6 +5,7 @@ use alloc::collections::VecDeque;
 use core::fmt;
 
 use super::super::copies::{Copies, copy};
+use super::device::LOG;
 use super::format::{self, FLUSH, FUA, Header, MARK, longest_mark};
 use crate::block::{Bio, Cx, Data, DeviceId, Op, Payload, Status};
 use crate::sector::{SECTOR_BYTES, Sector};
@@ -211,7 +212,7 @@ impl Log {
     fn submit(&mut self, write: Bio, cx: &mut Cx<'_>) {
         self.in_flight += 1;
         let bio = cx.own_bio(write);
-        cx.submit(self.device, bio, super::LOG);
+        cx.submit(self.device, bio, LOG);
     }
 
     fn stop(&mut self, state: State) {
