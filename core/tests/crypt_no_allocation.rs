@@ -1,4 +1,4 @@
-//! An encrypted zoned disk allocates nothing once it is warm: also when writes wait for memory, and whatever the segments.
+//! An encrypted zoned disk allocates nothing once it is warm, also when writes wait for memory, and for any segments.
 
 mod counting;
 

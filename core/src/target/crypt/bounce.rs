@@ -54,8 +54,8 @@ impl Bounce {
         Self { memory, used: [0; PAGES / 64], slots }
     }
 
-    /// Takes memory of as many bytes as `payload` has, at most [`MOST_PAGES`] pages, and has the two change places; `None` if
-    /// no run is long enough at the moment.
+    /// Takes memory of as many bytes as `payload` has, at most [`MOST_PAGES`] pages, and has the two change places;
+    /// `None` if no run is long enough at the moment.
     #[inline]
     pub fn lend(&mut self, payload: &mut Payload) -> Option<Run> {
         let bytes = payload.bytes();
@@ -110,7 +110,8 @@ impl Bounce {
         }
     }
 
-    /// How many pages from `at` on are used (`kind` is all ones) or free (`kind` is 0), counted until they are `enough`.
+    /// How many pages from `at` on are used (`kind` is all ones) or free (`kind` is 0), counted until they are
+    /// `enough`.
     #[inline]
     fn alike(&self, at: usize, kind: u64, enough: usize) -> usize {
         let mut end = at;
