@@ -61,37 +61,48 @@ enum Pattern {
 enum Layer {
     /// A table of one linear line.
     Linear,
-    /// A table of one line of four stripes, all on the same device.
-    Striped,
     /// A clone of each bio, as device mapper makes it.
     Clone,
+    /// A table of one line with another target.
+    Target(&'static str),
 }
 
+/// Targets and their arguments. Encryption is that in software.
+const TARGETS: [&str; 4] = [
+    "zero",
+    "striped 2 128 null 0 null 67108864",
+    "delay null 0 0",
+    "crypt aes-xts-plain64 000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f 0 null 0",
+];
+
 impl Layer {
-    const ALL: [Layer; 2] = [Layer::Linear, Layer::Clone];
+    /// Those that are put on top of each other.
+    const STACKED: [Layer; 2] = [Layer::Linear, Layer::Clone];
 
     fn name(self) -> &'static str {
         match self {
             Layer::Linear => "linear",
-            Layer::Striped => "striped",
             Layer::Clone => "clone",
+            Layer::Target(line) => line.split(' ').next().unwrap_or(line),
         }
     }
 
     fn add(self, stack: &mut Stack, below: DeviceId) -> DeviceId {
         let limits = stack.limits(below).clone();
         let device: Box<dyn BlockDevice> = match self {
+            Layer::Target(line) => return add_line(stack, line, below),
             Layer::Linear => Box::new(Table::linear(below, &limits, 0, limits.capacity).expect("whole")),
-            Layer::Striped => {
-                let quarter = limits.capacity / 4;
-                let parts: String = (0..4).map(|n| format!(" disk {}", n * quarter)).collect();
-                let lines = parse_table(&format!("0 {} striped 4 128{parts}", limits.capacity)).expect("a table");
-                return add_table(stack, &lines, &|_: &str| Ok(below)).expect("fits");
-            }
             Layer::Clone => Box::new(CloneLayer::new(below, &limits, 0)),
         };
         stack.add(device).expect("fits")
     }
+}
+
+fn add_line(stack: &mut Stack, line: &str, below: DeviceId) -> DeviceId {
+    let text = format!("0 {} {line}", stack.limits(below).capacity);
+    let lines = parse_table(&text).expect("it can be read");
+    let device = move |_: &str| -> Result<DeviceId, Vec<String>> { Ok(below) };
+    add_table(stack, &lines, &device).expect("it can be built")
 }
 
 fn null(zoned: bool) -> NullDevice {
@@ -229,13 +240,12 @@ fn main() {
         Load::new("zoned null + elevator", Pattern::RandomZoneWrite, Some(WritePolicy::Elevator), none),
         Load::new("zoned null + zone-lock", Pattern::RandomZoneWrite, Some(WritePolicy::ZoneLock), none),
     ];
-    for layer in Layer::ALL {
-        let on_null = |depth| Load::new(&stacked(layer, depth), Pattern::RandomRead, None, (layer, depth));
-        loads.extend((1..=DEEPEST).map(on_null));
+    let on_null = |layer, depth| Load::new(&stacked(layer, depth), Pattern::RandomRead, None, (layer, depth));
+    for layer in Layer::STACKED {
+        loads.extend((1..=DEEPEST).map(|depth| on_null(layer, depth)));
     }
-    loads.push(Load::new(&stacked(Layer::Striped, 1), Pattern::RandomRead, None, (Layer::Striped, 1)));
-    let one_linear = || Load::new(&stacked(Layer::Linear, 1), Pattern::RandomRead, None, (Layer::Linear, 1));
-    loads.extend(["/1", "/100"].map(|step| one_linear().counted(step)));
+    loads.extend(TARGETS.map(|line| on_null(Layer::Target(line), 1)));
+    loads.extend(["/1", "/100"].map(|step| on_null(Layer::Linear, 1).counted(step)));
     for _ in 0..ROUNDS {
         loads.iter_mut().for_each(Load::round);
     }
@@ -254,11 +264,12 @@ fn main() {
         ("null + plug, times SPDK's zoned layer", 1e3 / ns("zoned null + plug") / SPDK_ZONED_MIOPS),
     ];
     let mut derived: Vec<(String, f64)> = single.map(|(name, value)| (name.to_owned(), value)).into();
-    for layer in Layer::ALL {
-        let of = |depth| (ns(&stacked(layer, depth)) - ns("null, random read")) / depth as f64;
+    let of = |layer, depth| (ns(&stacked(layer, depth)) - ns("null, random read")) / depth as f64;
+    for layer in Layer::STACKED {
         let name = |depth| format!("ns per {} layer, of {depth}", layer.name());
-        derived.extend((1..=DEEPEST).map(|depth| (name(depth), of(depth))));
+        derived.extend((1..=DEEPEST).map(|depth| (name(depth), of(layer, depth))));
     }
+    derived.extend(TARGETS.map(Layer::Target).map(|layer| (format!("ns per {} layer", layer.name()), of(layer, 1))));
     if json { print_json(&rows, &derived) } else { print_table(&rows, &derived) }
 }
 
