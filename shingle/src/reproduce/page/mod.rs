@@ -178,11 +178,12 @@ fn write_plot(page: &mut String, table: &TableOutcome, cells: &[CellOutcome], (d
     let cell = &cells[0];
     let compared = !cell.simulated && table.baseline_of(cell).is_some();
     let unit = if compared { "times the baseline".to_owned() } else { cell.unit.to_string() };
+    let whose = if cells.iter().any(|cell| cell.published.is_some()) { "published, ours" } else { "ours" };
     let title = load_title(cell);
     let title = if device.is_empty() { title } else { format!("{device}: {title}") };
     let _ = writeln!(
         page,
-        "<figure><figcaption><strong>{}</strong>{unit}: published, ours</figcaption>{}</figure>",
+        "<figure><figcaption><strong>{}</strong>{unit}: {whose}</figcaption>{}</figure>",
         Escaped(&title),
         bars::draw(table, cells, id),
     );
