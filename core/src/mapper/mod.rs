@@ -33,7 +33,7 @@ use mapped::{Loaded, Mapped, State, Then};
 use supplies::Names;
 pub use view::{Info, StateName};
 
-use crate::block::{DeviceId, Event, Stack};
+use crate::block::{DeviceId, Event, Stack, StackError};
 use crate::target::{Supplies, TableLine, parse_table};
 use crate::time::{Duration, Instant};
 
@@ -116,7 +116,8 @@ impl Mapper {
             Ok(()) => Ok(loaded),
             Err(error) => {
                 loaded.remove(stack);
-                Err(MapperError::new(MapperErrorKind::Table, format!("the table of `{}`: {error}", device.name)))
+                let what = format!("the table of `{}` does not fit: {}", device.name, self.explain(&error));
+                Err(MapperError::new(MapperErrorKind::Table, what))
             }
         }
     }
@@ -266,7 +267,8 @@ impl Mapper {
         };
         if let Err(error) = put {
             new.remove(stack);
-            let what = format!("the new table of `{}` does not fit: {error}", device.name);
+            let name = &self.devices[place].name;
+            let what = format!("the new table of `{name}` does not fit: {}", self.explain(&error));
             return Err(MapperError::new(MapperErrorKind::Table, what));
         }
         let old = device.live.replace(new);
@@ -466,6 +468,19 @@ impl Mapper {
         loaded.remove(stack);
         if !loaded.parts.is_empty() {
             self.leftovers.push(loaded.parts);
+        }
+    }
+
+    /// Why a table does not go into its place, with names where the stack has numbers.
+    fn explain(&self, error: &StackError) -> String {
+        let name = |id: DeviceId| {
+            let owner = self.owner_of(id).map(|(name, _)| name);
+            self.name_of(id).or(owner).map_or_else(|| format!("device {}", id.0), |name| format!("`{name}`"))
+        };
+        match error {
+            StackError::Loop(id) => format!("it leads back to {}: a table cannot lie on itself", name(*id)),
+            StackError::Serves { above, what } => format!("{} lies on it and relies on it: {what}", name(*above)),
+            other => other.to_string(),
         }
     }
 
