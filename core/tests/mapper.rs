@@ -9,13 +9,15 @@ use shingle_core::sector::Sector;
 use shingle_core::target::parse_table;
 use shingle_core::time::Instant;
 
-/// A stack with three disks, `a` and `cached` (of memory) and `desk` (which ends nothing by itself), and mapped devices.
+/// A stack with disks of memory, `a` and `cached`, and others that end nothing by themselves, `desk` and the zoned `smr`; and
+/// mapped devices.
 struct Bench {
     stack: Stack,
     mapper: Mapper,
     a: DeviceId,
     cached: DeviceId,
     desk: DeviceId,
+    smr: DeviceId,
     port: PortId,
     now: u64,
 }
@@ -28,14 +30,18 @@ impl Bench {
         let config = NullConfig { write_cache: true, ..config };
         let cached = stack.add(Box::new(NullDevice::new(&config).unwrap())).unwrap();
         let desk = stack.add(Box::new(Desk::regular())).unwrap();
+        let mut smr = Desk::zoned(4, 64, 64, 0);
+        smr.limits_mut().zoned.as_mut().unwrap().max_append = Some(64);
+        let smr = stack.add(Box::new(smr)).unwrap();
         let port = stack.open_port();
-        Self { stack, mapper: Mapper::new(), a, cached, desk, port, now: 0 }
+        Self { stack, mapper: Mapper::new(), a, cached, desk, smr, port, now: 0 }
     }
 
     fn load(&mut self, name: &str, table: &str) -> Result<(), MapperError> {
-        let (a, cached, desk) = (self.a, self.cached, self.desk);
+        let (a, cached, desk, smr) = (self.a, self.cached, self.desk, self.smr);
         let supplies = move |name: &str| match name {
             "a" => Ok(a),
+            "smr" => Ok(smr),
             "cached" => Ok(cached),
             "desk" => Ok(desk),
             _ => Err(vec!["a".to_owned(), "desk".to_owned()]),
@@ -369,4 +375,20 @@ fn a_write_that_waits_at_a_door_is_checked_by_the_table_that_it_goes_through() {
     b.end_desk();
     b.turn();
     assert_eq!(b.done(), [(1, Status::Ok), (2, Status::Ok)]);
+}
+
+#[test]
+fn zone_writes_do_not_turn_round_when_a_device_is_suspended_without_a_flush() {
+    // Where some of a zone's writes could not, they would pass those that did.
+    for (table, waits) in [("0 256 delay smr 0 5", false), ("0 256 delay desk 0 5", true)] {
+        let mut b = Bench::new();
+        let x = b.make("x", table);
+        let write = Bio::new(Op::Write, Sector(0), 1, Payload::Data(Data::zeroed(512)));
+        b.stack.submit(b.port, 1, x, Box::new(write));
+        b.turn();
+        b.mapper.suspend("x", true, &mut b.stack).unwrap();
+        b.turn();
+        let at = |id| b.stack.device::<Desk>(id).unwrap().held().len();
+        assert_eq!((at(b.smr), at(b.desk)), (usize::from(!waits), 0), "{table}");
+    }
 }

@@ -135,7 +135,7 @@ impl Mapper {
     }
 
     /// Begins to suspend a device: new bios wait at its door, those inside are finished. With `noflush`, what targets hold
-    /// back comes to the door too instead of being finished first.
+    /// back comes to the door too instead of being finished first, but on a zoned device.
     ///
     /// # Errors
     /// If there is no such device, or another change of it is under way.
@@ -173,8 +173,11 @@ impl Mapper {
             && was_running
         {
             stack.suspend(id);
+            // Of a zone's writes some may be where they cannot turn round, and would pass those that do. The kernel fails
+            // such writes (`drivers/md/dm.c:dm_io_complete`); here they are finished.
+            let push_back = noflush && stack.limits(id).zoned.is_none();
             let parts = device.live.iter().flat_map(|live| live.parts.clone());
-            parts.for_each(|part| stack.deliver(part, Event::Suspend { push_back: noflush }));
+            parts.for_each(|part| stack.deliver(part, Event::Suspend { push_back }));
         }
         // When it began is known at the next look.
         device.state = State::Draining { since: None, then, ticket, was_running };
