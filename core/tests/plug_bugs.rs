@@ -7,7 +7,7 @@
 mod desk;
 
 use desk::*;
-use shingle_core::block::{Bio, Cx, Flags, Op, Payload, Status};
+use shingle_core::block::{Bio, Cx, Event, Flags, Op, Payload, Status};
 use shingle_core::harness::Desk;
 use shingle_core::plug::{PlugError, PlugOptions, WritePolicy, ZonePlug};
 use shingle_core::sector::Sector;
@@ -585,4 +585,27 @@ fn a_policy_is_not_switched_while_writes_that_passed_without_an_order_are_under_
         h.end_all(Status::Ok);
         assert!(all_ok(&h.statuses()), "{policy}");
     }
+}
+
+/// Ours, found by the swarm of mapped devices. The plug of a table that is loaded asks for zones while the table before it is in
+/// use. The answer came after the swap and told pointers that were older than the last writes.
+#[test]
+fn a_report_that_was_under_way_when_the_plug_came_into_use_is_asked_for_again() {
+    let mut h = plug();
+    let top = h.top;
+    h.stack.deliver(top, Event::Resume);
+    h.run();
+    assert_eq!(h.held().len(), 1, "a plug at rest asks for its zones");
+    // Now it is in use; the write waits.
+    h.stack.deliver(top, Event::Resume);
+    h.submit(write(zone(1) + 8, 8));
+    h.with_desk(|desk, _| {
+        let zone = desk.zone_mut(1);
+        (zone.wp, zone.cond) = (zone.start + 8, Condition::ImplicitOpen);
+    });
+    h.end(Status::Ok);
+    assert_eq!(h.held().iter().map(|held| held.op).collect::<Vec<_>>(), [Op::ReportZones], "and once more");
+    h.end_all(Status::Ok);
+    assert!(all_ok(&h.statuses()));
+    h.assert_clean();
 }

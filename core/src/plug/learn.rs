@@ -31,6 +31,10 @@ impl ZonePlug {
     }
 
     fn learned(&mut self, bio: Box<Bio>, status: Status, cx: &mut Cx<'_>) {
+        if core::mem::take(&mut self.asks_again) {
+            cx.recycle(bio);
+            return self.ask_for_report(cx);
+        }
         let zone_sectors = self.limits.zoned.as_ref().map_or(0, |zoned| zoned.zone_sectors);
         let zones = match &bio.payload {
             Payload::Zones(report) if status.is_ok() => {

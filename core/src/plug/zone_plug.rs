@@ -58,6 +58,8 @@ pub struct ZonePlug {
     /// Most sectors of a command that is put together of several writes.
     pub(super) longest_merge: u32,
     pub(super) state: State,
+    /// Whether the report that is under way may be too old.
+    pub(super) asks_again: bool,
     /// Ordered bios that arrived while the plug was learning or emptying.
     pub(super) behind: List,
     pub(super) reset_all: Option<Box<Bio>>,
@@ -100,6 +102,7 @@ impl ZonePlug {
             max_segments: max_segments as usize,
             longest_merge: 0,
             state: State::Learning,
+            asks_again: false,
             behind: List::EMPTY,
             reset_all: None,
             reports: 0,
@@ -188,7 +191,7 @@ impl ZonePlug {
         Ok(())
     }
 
-    fn ask_for_report(&mut self, cx: &mut Cx<'_>) {
+    pub(super) fn ask_for_report(&mut self, cx: &mut Cx<'_>) {
         self.state = State::Learning;
         let room = Vec::with_capacity(self.limits.zones() as usize);
         let report = cx.own_bio(Bio::new(Op::ReportZones, Sector::ZERO, 0, Payload::Zones(room)));
@@ -234,6 +237,7 @@ impl BlockDevice for ZonePlug {
         match event {
             Event::Timer(word) => self.hold_expired(word, cx),
             // Below may be another device now, or one that others wrote to meanwhile. Busy, it knows better than a report.
+            Event::Resume if self.state == State::Learning => self.asks_again = true,
             Event::Resume => drop(self.revalidate(cx)),
             Event::Suspend { .. } | Event::Failed { .. } => {}
             Event::Done { .. } => unreachable!("a plug has no I/O of its own"),
