@@ -6,10 +6,11 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::Range;
 
-use shingle_core::block::{Bio, BlockDevice, Cx, DeviceId, Flags, Limits, Op, Payload, Status};
+use shingle_core::block::{Bio, BlockDevice, Cx, DeviceId, Event, Flags, Limits, Op, Payload, Stack, Status};
 use shingle_core::plug::{PlugOptions, WritePolicy, ZonePlug};
 use shingle_core::sim::model::Rule;
 use shingle_core::sim::swarm::{MakePlug, Profile, SwarmOptions, Wrap, run, shorten};
+use shingle_core::time::Duration;
 
 const SEEDS: u64 = 60;
 
@@ -278,6 +279,163 @@ fn misinformed(below: DeviceId, limits: &Limits, options: PlugOptions) -> Box<dy
 fn an_elevator_that_takes_a_disk_that_turns_for_one_that_does_not_is_found_at_the_disk() {
     let found = hunt(&with_plug(misinformed), &[Rule::Order]);
     assert!(found >= 2, "{found}");
+}
+
+fn with_tables(above: Wrap) -> SwarmOptions {
+    SwarmOptions { profile: Profile::Mapper, above_tables: Some(above), ..SwarmOptions::default() }
+}
+
+#[test]
+fn without_a_bug_every_world_of_tables_passes() {
+    let options = SwarmOptions { profile: Profile::Mapper, ..SwarmOptions::default() };
+    assert_eq!(hunt(&options, &[]), 0);
+    assert_eq!(hunt(&with_tables(|id, limits| Tampered::boxed(id, limits, Faithful)), &[]), 0);
+}
+
+/// Changes nothing.
+struct Faithful;
+
+impl Tamper for Faithful {}
+
+/// A mapped device that lets bios in while it is suspended.
+#[test]
+fn a_bio_that_gets_into_a_suspended_device_is_found() {
+    let leak = |stack: &mut Stack, device: DeviceId, is_suspended: bool| {
+        if is_suspended {
+            stack.resume(device);
+        }
+    };
+    let bug = SwarmOptions { profile: Profile::Mapper, meddle: Some(leak), ..SwarmOptions::default() };
+    let found = hunt(&bug, &[Rule::Table]);
+    assert!(found >= 10, "{found}");
+}
+
+/// A mapped device that opens its door before what is inside is out: then nothing can be swapped.
+#[test]
+fn a_door_that_opens_before_the_device_is_drained_is_found() {
+    let hasty = |stack: &mut Stack, device: DeviceId, is_suspended: bool| {
+        if !is_suspended {
+            stack.resume(device);
+        }
+    };
+    let bug = SwarmOptions { profile: Profile::Mapper, meddle: Some(hasty), ..SwarmOptions::default() };
+    // The table is refused at last; before that, bios went through targets that were told to come to rest.
+    let found = hunt(&bug, &[Rule::Table, Rule::Durability, Rule::Data, Rule::Pointer, Rule::Unexplained]);
+    assert!(found >= 20, "{found}");
+}
+
+/// What becomes of bios at a swap.
+#[derive(Clone, Copy, PartialEq)]
+enum Swap {
+    /// A late table is replaced, every 30 bios, and bios go through the new one before those in the old one are out.
+    TooEarly,
+    /// Every 30 bios some wait at the door, and then go in with the oldest last, as if it had been pushed back behind them.
+    OldestLast,
+}
+
+/// A device that is swapped every now and then, and loses the order.
+struct Swapped {
+    below: [DeviceId; 1],
+    limits: Limits,
+    how: Swap,
+    seen: u32,
+    waiting: Vec<Box<Bio>>,
+}
+
+impl Swapped {
+    fn boxed(below: DeviceId, limits: &Limits, how: Swap) -> Box<dyn BlockDevice> {
+        Box::new(Self { below: [below], limits: limits.clone(), how, seen: 0, waiting: vec![] })
+    }
+}
+
+impl BlockDevice for Swapped {
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    fn below(&self) -> &[DeviceId] {
+        &self.below
+    }
+
+    fn submit(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
+        self.seen += 1;
+        let waits = match self.how {
+            Swap::TooEarly => self.seen.is_multiple_of(30),
+            Swap::OldestLast => self.seen % 30 < 4,
+        };
+        if !waits {
+            return cx.remap(self.below[0], bio);
+        }
+        cx.wake_at(cx.now() + Duration::from_micros(300), 0);
+        self.waiting.push(bio);
+    }
+
+    fn on_event(&mut self, _: Event, cx: &mut Cx<'_>) {
+        if self.how == Swap::OldestLast && self.waiting.len() > 1 {
+            self.waiting.rotate_left(1);
+        }
+        self.waiting.drain(..).for_each(|bio| cx.remap(self.below[0], bio));
+    }
+
+    fn describe(&self, out: &mut dyn fmt::Write) -> fmt::Result {
+        out.write_str("planted bug")
+    }
+}
+
+#[test]
+fn a_swap_that_does_not_wait_for_the_drain_is_found_as_writes_out_of_order() {
+    let bug = with_tables(|id, limits| Swapped::boxed(id, limits, Swap::TooEarly));
+    // An error that has no reason, data of the wrong of two writes, a report of the wrong pointer.
+    let rules = [Rule::Unexplained, Rule::Data, Rule::Durability, Rule::Pointer, Rule::Append, Rule::Condition];
+    let found = hunt(&bug, &rules);
+    assert!(found >= 5, "{found}");
+}
+
+#[test]
+fn a_pushed_back_bio_behind_those_that_came_later_is_found_as_writes_out_of_order() {
+    let bug = with_tables(|id, limits| Swapped::boxed(id, limits, Swap::OldestLast));
+    let rules = [Rule::Unexplained, Rule::Data, Rule::Durability, Rule::Pointer, Rule::Append, Rule::Condition];
+    let found = hunt(&bug, &rules);
+    assert!(found >= 5, "{found}");
+}
+
+/// A table that goes on with a write that asks for a flush before it, and flushes nothing.
+struct NoPreflush;
+
+impl Tamper for NoPreflush {
+    fn down(&mut self, bio: &mut Bio) -> bool {
+        bio.flags = bio.flags.without(Flags::PREFLUSH);
+        true
+    }
+}
+
+#[test]
+fn a_preflush_that_does_not_reach_the_other_disks_is_found_after_a_loss_of_power() {
+    let bug = with_tables(|id, limits| Tampered::boxed(id, limits, NoPreflush));
+    let failures = (0..20 * SEEDS).filter_map(|seed| run(seed, &bug).err()).take(2);
+    let rules: Vec<Rule> = failures.map(|failure| failure.violation.rule).collect();
+    assert_eq!(rules, [Rule::Durability; 2]);
+}
+
+/// A table that says of every 10th append that it landed in the next zone.
+struct WrongZone(u32);
+
+impl Tamper for WrongZone {
+    fn up(&mut self, bio: &mut Bio, status: Status) -> Status {
+        let landed = bio.op == Op::ZoneAppend && status.is_ok();
+        self.0 += u32::from(landed);
+        if landed && self.0.is_multiple_of(10) {
+            bio.sector = bio.sector + 256;
+        }
+        status
+    }
+}
+
+#[test]
+fn an_append_that_is_translated_with_the_wrong_zone_is_found() {
+    let bug = with_tables(|id, limits| Tampered::boxed(id, limits, WrongZone(0)));
+    let found = hunt(&bug, &[Rule::Append, Rule::Completion]);
+    assert!(found >= 10, "{found}");
 }
 
 #[test]

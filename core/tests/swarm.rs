@@ -1,6 +1,7 @@
 //! Random worlds, with faults and losses of power: nothing that a disk, a plug or a table promises is ever broken.
 
 use shingle_core::sim::swarm::{Failure, Profile, Report, SwarmOptions, describe, run};
+use shingle_core::target::TARGETS;
 
 /// Seeds of each profile that every test run looks at.
 const SEEDS: u64 = 50;
@@ -93,6 +94,39 @@ fn the_seeds_draw_worlds_of_every_kind() {
 }
 
 #[test]
-fn tables_that_change_while_they_are_used_keep_every_promise() {
+fn every_target_keeps_its_promises_under_faults_and_power_cuts() {
     sweep(Profile::Mapper);
+}
+
+#[test]
+fn a_thousand_swaps_under_a_verified_random_workload_lose_and_reorder_nothing() {
+    let options = SwarmOptions { profile: Profile::Mapper, swaps: Some(1000), ..SwarmOptions::default() };
+    for seed in 0..3 {
+        let report = run(seed, &options).unwrap_or_else(|failure| panic!("{failure}"));
+        let (ms, us) = (report.longest_swap.0 / 1_000_000, report.longest_swap.0 / 1000 % 1000);
+        println!("seed {seed}: {} swaps, {} requests, longest suspension {ms}.{us:03} ms", report.swaps, report.ops);
+        assert!(report.swaps >= 1000 && report.ops > 1000 && report.longest_swap.0 > 0);
+    }
+}
+
+/// What an operator of tables can do, what it can put in, and what must be refused.
+#[test]
+fn the_seeds_draw_every_target_and_every_deed_of_the_operator() {
+    let deeds =
+        ["swap", "wipe", "suspend", "cancel", "load", "clear", "wrong table", "message", "query", "spare", "observe"];
+    let wrong = ["gap", "overlap", "length 0", "unknown target", "unknown device", "itself", "past the end", "words"];
+    let targets = TARGETS.map(|target| target.name);
+    let reports: Vec<Report> = (0..SEEDS).map(|seed| play(Profile::Mapper, seed).unwrap()).collect();
+    for name in deeds.iter().chain(&wrong).chain(&["cuts a zone", "gone"]).chain(&targets) {
+        let times: u64 = reports.iter().filter_map(|report| report.noted.get(name)).sum();
+        assert!(times >= 3, "`{name}` came {times} times in {SEEDS} worlds");
+    }
+    let worlds: Vec<String> = (0..200).map(|seed| describe(seed, Profile::Mapper)).collect();
+    for kind in ["a second zoned disk", "a regular disk", "Row:", "Crypt:", "Stripes(2):", "Stripes(3):", "Wide(", "m3"]
+    {
+        let found = worlds.iter().filter(|world| world.contains(kind)).count();
+        assert!(found >= 3, "{found} worlds of 200 have `{kind}`");
+    }
+    let sum = |what: fn(&Report) -> u64| reports.iter().map(what).sum::<u64>();
+    assert!(sum(|r| r.cuts) > 25 && sum(|r| r.faults) > 100 && sum(|r| r.ops) > 10_000 && sum(|r| r.swaps) > 500);
 }

@@ -122,6 +122,14 @@ impl World {
         self.now
     }
 
+    /// Goes on to when something happens next, and does it; no actor is asked. False if nothing will ever happen.
+    pub fn pass_time(&mut self) -> bool {
+        let Some(next) = self.stack.turn(self.now) else { return false };
+        self.now = self.now.max(next);
+        self.stack.turn(self.now);
+        true
+    }
+
     /// Runs until all actors are done, nothing can happen any more, or the next thing would happen after `until`.
     pub fn run(&mut self, until: Instant) -> Stop {
         self.run_watched(until, &mut |_| true)

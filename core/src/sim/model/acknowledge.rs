@@ -91,7 +91,8 @@ impl Model {
             if mark == Mark::Finish {
                 continue;
             }
-            if ordered {
+            // The parts of a wide zone lose their caches each on its own.
+            if ordered && !zone.is_wide() {
                 zone.resets.push(from);
             }
             for cell in &mut zone.cells {

@@ -4,8 +4,10 @@ use alloc::format;
 use alloc::string::String;
 
 use super::words::{Grounds, Intent, Request, Rule, Trust, Violation};
+use super::zone::Mark;
 use super::{Model, Pending, Suspect};
 use crate::block::{Flags, Op, Status};
+use crate::sim::history::Candidate;
 use crate::time::Instant;
 use crate::zone::ZoneNo;
 
@@ -43,6 +45,9 @@ impl Model {
                 let alone = self.is_refused_alone(request, extent.zone, grounds);
                 let zone = &mut self.zones[extent.zone.index()];
                 zone.end(from, now);
+                if zone.sequential && zone.is_wide() && !alone {
+                    zone.marks.add(Candidate { until: now, ..Candidate::in_flight(Mark::Finish, from) });
+                }
                 if zone.sequential && !alone && from > zone.base {
                     zone.doubt = zone.doubt.max(Some(from));
                 }

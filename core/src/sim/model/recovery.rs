@@ -6,7 +6,7 @@ use alloc::string::String;
 use super::Model;
 use super::words::Seen;
 use super::zone::{Mark, Value};
-use crate::sim::history::{History, NEVER};
+use crate::sim::history::{Candidate, History, NEVER};
 use crate::zone::ZoneNo;
 
 /// A loss of power.
@@ -21,6 +21,9 @@ impl Model {
         for zone in &mut self.zones {
             zone.cells.iter_mut().for_each(|cell| cell.crash(now));
             zone.marks.crash(now);
+            if zone.sequential && zone.is_wide() {
+                zone.marks.add(Candidate { until: now, ..Candidate::in_flight(Mark::Finish, now) });
+            }
             zone.strays.retain(|stray| !stray.dead);
             zone.strays.iter_mut().for_each(|stray| stray.hidden = NEVER);
             zone.ends.clear();
@@ -32,7 +35,7 @@ impl Model {
     /// A sector was read after a loss of power: that is its value from now on.
     pub fn pin(&mut self, number: ZoneNo, offset: u32, seen: Seen) -> Option<u64> {
         let zone = &mut self.zones[number.index()];
-        let below = !zone.sequential || offset < zone.pointer();
+        let (is_wide, below) = (zone.is_wide(), !zone.sequential || offset < zone.pointer());
         let cell = &mut zone.cells[offset as usize];
         let found = || cell.possible(self.clock).filter(|value| value.looks() == seen);
         // Zeroes below the pointer were written, unless nothing was and the zone was finished.
@@ -40,7 +43,9 @@ impl Model {
         let value =
             value.or(if let Seen::Data(request, sector) = seen { Some(Value::Data(request, sector)) } else { None })?;
         let origin = cell.origin(value, self.clock);
-        *cell = History::certain(value);
+        // A part that was finished, and others that were not, look like a zone that is written so far.
+        let torn = is_wide && below && value == Value::Unwritten;
+        *cell = History::certain(if torn { Value::Zeroes } else { value });
         origin.filter(|_| matches!(value, Value::Data(..)))
     }
 

@@ -21,7 +21,8 @@ pub struct ZoneShape {
     pub capacity: u32,
     /// Whether acknowledged changes are volatile.
     pub write_cache: bool,
-    /// The disks that it lies on, one bit each.
+    /// The disks that it lies on, one bit each. One of several can be torn, by a failure or a loss of power, and is then
+    /// reported as full.
     pub disks: u32,
 }
 

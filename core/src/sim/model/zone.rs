@@ -81,6 +81,11 @@ impl ZoneModel {
         }
     }
 
+    /// Whether what happens to it happens in parts.
+    pub fn is_wide(&self) -> bool {
+        !self.disks.is_power_of_two()
+    }
+
     pub fn is_doubted(&self) -> bool {
         self.doubt.is_some() || self.loose > 0
     }

@@ -5,10 +5,10 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::door::{Door, Piece, one};
-use super::ledger::{Ledger, Shared};
+use super::ledger::{Ledger, Shared, read_stamps};
 use crate::block::{Bio, Completion, Data, Flags, Op, Payload};
 use crate::sector::Sector;
-use crate::sim::model::{Extent, Intent, Request, Rule};
+use crate::sim::model::{Extent, Intent, Request, Rule, Seen};
 use crate::sim::world::{Actor, Io};
 
 /// One request of the auditor, through one door.
@@ -78,7 +78,7 @@ impl Auditor {
                 ledger.violate(Rule::Condition, io.now(), "the report does not have all zones".into());
             }
             (Step::Read(_, piece), payload) if back.status.is_ok() && self.after_cut => {
-                pin(ledger, piece, payload, io);
+                pin(ledger, piece, door.as_written(read_stamps(payload)), io);
             }
             _ => {}
         }
@@ -122,9 +122,9 @@ impl Auditor {
 }
 
 /// What was read is what was kept. Data of two lives of a zone cannot be in it together.
-fn pin(ledger: &mut Ledger, piece: Piece, payload: &Payload, io: &Io<'_>) {
+fn pin(ledger: &mut Ledger, piece: Piece, seen: Vec<Seen>, io: &Io<'_>) {
     let (mut oldest, mut newest) = (u64::MAX, 0);
-    for (place, seen) in (piece.offset..).zip(super::ledger::read_stamps(payload)) {
+    for (place, seen) in (piece.offset..).zip(seen) {
         if let Some(origin) = ledger.model.pin(piece.zone, place, seen) {
             (oldest, newest) = (oldest.min(origin), newest.max(origin));
         }

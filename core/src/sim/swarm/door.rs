@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use crate::block::DeviceId;
 use crate::sector::Sector;
-use crate::sim::model::Extent;
+use crate::sim::model::{Extent, Seen};
 use crate::zone::{Zone, ZoneNo};
 
 /// A set of the model's zones: there are at most 128.
@@ -25,6 +25,10 @@ pub(super) struct Piece {
     pub offset: u32,
     /// Whether data reads as it was written: it does not below an encryption.
     pub clear: bool,
+    /// Whether it lies above one.
+    pub crypt: bool,
+    /// Whether reports mean what the model takes them for: they do not below a zone that is made of several.
+    pub known: bool,
 }
 
 /// A device that hosts use.
@@ -74,8 +78,17 @@ impl Door {
         extents
     }
 
+    /// What is seen through this door. Above an encryption, what was never written reads as anything.
+    pub fn as_written(&self, mut seen: Vec<Seen>) -> Vec<Seen> {
+        if self.pieces.iter().any(|piece| piece.crypt) {
+            seen.iter_mut().filter(|seen| **seen == Seen::Garbage).for_each(|seen| *seen = Seen::Zeroes);
+        }
+        seen
+    }
+
     /// A line of a report, as the model has it: from the start of its own zone.
     pub fn translate(&self, zone: &Zone) -> Option<(ZoneNo, Zone)> {
+        self.piece_at(zone.start).filter(|piece| piece.known)?;
         let Extent { zone: number, offset, .. } = self.extent(zone.start, 0)?;
         let start = Sector(offset.into());
         let wp = start + zone.wp.0.saturating_sub(zone.start.0);

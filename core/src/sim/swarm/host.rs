@@ -249,6 +249,10 @@ impl Host {
         let mut draft = self.at(op, (zone, offset), sectors, Intent::Sound);
         draft.request.extents = self.door.extents(start, sectors.into());
         draft.request.flags = self.draw_flags();
+        if op == Op::WriteZeroes && self.door.changes {
+            // The table that it goes through may be one that does not zero.
+            draft.request.intent = Intent::Risky;
+        }
         (!draft.request.extents.is_empty()).then_some(draft)
     }
 

@@ -3,9 +3,9 @@
 //!
 //! ```text
 //!   m2   [ m0 0+64 ][ b 128+64 ]            zoned: runs of whole zones
-//!   m1   [ r 40+120 ][ r 0+40 ]             regular
-//!   m0   [ a 64+128 ][ a 0+64 ]
-//!   a zoned, with a plug   b the same   r regular
+//!   m1   [ c 40+8 ][ c 0+8 ][ c 48+8 ] ..   regular, here in stripes
+//!   m0   [ a 64+128 ][ a 0+64 ]             perhaps encrypted
+//!   a zoned, with a plug   b the same   c regular
 //! ```
 
 use alloc::format;
@@ -14,7 +14,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::ops::Range;
 
-use super::door::{Piece, ZoneSet, one};
+use super::door::Piece;
 use super::scenario::{between, some};
 use crate::random::Rng;
 use crate::sim::disk::CrashConfig;
@@ -30,15 +30,35 @@ pub(super) struct Run {
     pub len: u64,
 }
 
+/// How a mapped device is made of its runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// One behind the other.
+    Row,
+    /// The same; what lies below is encrypted.
+    Crypt,
+    /// The runs are chunks of so many stripes.
+    Stripes(usize),
+    /// The runs are the stripes, in chunks of so many sectors: zones of several disks are one.
+    Wide(u64),
+}
+
 /// A mapped device.
 #[derive(Clone, Debug)]
 pub(super) struct Layout {
     pub name: String,
+    pub form: Form,
     pub runs: Vec<Run>,
     pub pieces: Vec<Piece>,
     pub zoned: bool,
     /// What its lines have to be cut at, in sectors.
     pub unit: u64,
+}
+
+impl Layout {
+    pub fn sectors(&self) -> u64 {
+        self.runs.iter().map(|run| run.len).sum()
+    }
 }
 
 /// Everything that hosts can use.
@@ -49,12 +69,18 @@ pub(super) struct Layouts {
     pub devices: Vec<Layout>,
     /// For each of the model's zones the disks and zones behind it.
     pub parts: Vec<Vec<(usize, ZoneNo)>>,
+    /// What the model has to know of them.
+    pub shapes: Vec<ZoneShape>,
+    /// What lies behind each disk.
+    pub disk_pieces: Vec<Vec<Piece>>,
 }
 
 /// Most devices that lie on each other.
 const DEEPEST: u32 = 3;
 /// What regular devices are cut at: the largest block, in sectors.
 const BLOCK: u64 = 8;
+/// Most chunks of a device in stripes.
+const MOST_CHUNKS: u64 = 64;
 
 /// What is known of a device while others are drawn above it.
 struct Source {
@@ -73,18 +99,29 @@ impl Layouts {
     }
 
     fn of_disks(disks: Vec<CrashConfig>) -> Self {
-        let zones = |(place, disk): (usize, &CrashConfig)| {
+        let (parts, shapes, disk_pieces) = (Vec::new(), Vec::new(), Vec::new());
+        let mut all = Self { disks, devices: Vec::new(), parts, shapes, disk_pieces };
+        for place in 0..all.disks.len() {
+            let (disk, mut pieces, mut start) = (&all.disks[place], Vec::new(), 0);
             let zones = if disk.regular.is_some() { 1 } else { disk.geometry.zones() };
-            (0..zones).map(move |zone| Vec::from([(place, ZoneNo(zone))])).collect::<Vec<_>>()
-        };
-        let parts = disks.iter().enumerate().flat_map(zones).collect();
-        Self { disks, devices: Vec::new(), parts }
+            for zone in (0..zones).map(ZoneNo) {
+                let shape = shape(disk, place, zone);
+                let (number, len) = (ZoneNo(all.parts.len() as u32), u64::from(shape.len));
+                pieces.push(Piece { start, len, zone: number, offset: 0, clear: true, crypt: false, known: true });
+                all.parts.push(Vec::from([(place, zone)]));
+                all.shapes.push(shape);
+                start += len;
+            }
+            all.disk_pieces.push(pieces);
+        }
+        all
     }
 
     /// Disks and mapped devices on them; `first` is the first disk.
     pub fn draw(first: &CrashConfig, rng: &mut Rng) -> Self {
         let mut disks = Vec::from([first.clone()]);
-        if rng.chance(1, 2) {
+        let second = rng.chance(1, 2);
+        if second {
             disks.push(draw_second(first, rng));
         }
         if rng.chance(1, 2) {
@@ -92,18 +129,88 @@ impl Layouts {
         }
         let mut all = Self::of_disks(disks);
         let mut sources: Vec<Source> = (0..all.disks.len()).map(|disk| all.disk_source(disk)).collect();
-        for number in 0..between(rng, 1, 4) {
-            let Some((runs, zoned_below)) = draw_runs(&mut sources, rng) else { break };
-            let pieces = all.resolve(&runs, &sources);
-            let zoned = zoned_below && pieces.iter().any(|piece| all.shape(piece.zone).sequential);
-            let unit = runs.iter().map(|run| sources[run.source].unit).max().unwrap_or(1);
-            let depth = 1 + runs.iter().map(|run| sources[run.source].depth).max().unwrap_or(0);
-            let free = core::iter::once(0..runs.iter().map(|run| run.len).sum()).collect();
-            let unit_above = if zoned { unit } else { BLOCK };
-            sources.push(Source { zoned, unit: unit_above, pieces: pieces.clone(), free, depth });
-            all.devices.push(Layout { name: format!("m{number}"), runs, pieces, zoned, unit });
+        if second && rng.chance(1, 2) {
+            all.draw_wide(&mut sources, rng);
         }
+        let mut may_crypt = rng.chance(1, 2);
+        for _ in 0..between(rng, 1, 4) {
+            let Some((mut runs, zoned_below)) = draw_runs(&mut sources, rng) else { break };
+            let mut form = Form::Row;
+            if !zoned_below && rng.chance(1, 3) {
+                (runs, form) = stripe(&runs, rng);
+            } else if may_crypt && rng.chance(1, 2) {
+                (may_crypt, form) = (false, Form::Crypt);
+            }
+            let mut pieces = resolve(&runs, &sources);
+            pieces.iter_mut().for_each(|piece| piece.crypt |= form == Form::Crypt);
+            let zoned = zoned_below && pieces.iter().any(|piece| all.shapes[piece.zone.index()].sequential);
+            let unit = runs.iter().map(|run| sources[run.source].unit).max().unwrap_or(1);
+            all.stack(form, runs, (pieces, zoned, unit), &mut sources);
+        }
+        all.hide();
         all
+    }
+
+    /// Adds a mapped device on top.
+    fn stack(
+        &mut self,
+        form: Form,
+        runs: Vec<Run>,
+        (pieces, zoned, unit): (Vec<Piece>, bool, u64),
+        sources: &mut Vec<Source>,
+    ) {
+        let depth = 1 + runs.iter().map(|run| sources[run.source].depth).max().unwrap_or(0);
+        let free = core::iter::once(0..runs.iter().map(|run| run.len).sum()).collect();
+        sources.push(Source { zoned, unit: if zoned { unit } else { BLOCK }, pieces: pieces.clone(), free, depth });
+        let name = format!("m{}", self.devices.len());
+        self.devices.push(Layout { name, form, runs, pieces, zoned, unit });
+    }
+
+    /// A device of wide zones, if the ends of both zoned disks are alike.
+    fn draw_wide(&mut self, sources: &mut Vec<Source>, rng: &mut Rng) {
+        let [a, b] = [&self.disks[0].geometry, &self.disks[1].geometry];
+        let count = between(rng, 1, 3).min(a.sequential().into()).min(b.sequential().into()) as u32;
+        let zone = u64::from(a.zone_sectors());
+        let block = u64::from(self.disks[0].block_bytes / 512);
+        let chunk = some(rng, &[block, zone / 2, zone]).max(block);
+        let capacity = 2 * (u64::from(a.zone_capacity().min(b.zone_capacity())) / chunk) * chunk;
+        if capacity == 0 {
+            return;
+        }
+        let (mut runs, mut pieces) = (Vec::new(), Vec::new());
+        let firsts = [a.zones() - count, b.zones() - count];
+        for (source, first) in firsts.into_iter().enumerate() {
+            let from = u64::from(first) * zone;
+            runs.push(Run { source, from, len: u64::from(count) * zone });
+            sources[source].free = core::iter::once(0..from).filter(|range| !range.is_empty()).collect();
+            self.disk_pieces[source][first as usize..].iter_mut().for_each(|piece| {
+                (piece.clear, piece.known) = (false, false);
+            });
+        }
+        let write_cache = self.disks[..2].iter().any(|disk| disk.write_cache);
+        for number in 0..count {
+            let wide = ZoneNo(self.parts.len() as u32);
+            let (start, len) = (u64::from(number) * 2 * zone, 2 * zone);
+            pieces.push(Piece { start, len, zone: wide, offset: 0, clear: true, crypt: false, known: true });
+            self.parts.push((0..2).map(|disk| (disk, ZoneNo(firsts[disk] + number))).collect());
+            let (len, capacity) = (len as u32, capacity as u32);
+            self.shapes.push(ZoneShape { sequential: true, len, capacity, write_cache, disks: 0b11 });
+        }
+        self.stack(Form::Wide(chunk), runs, (pieces, true, 2 * zone), sources);
+    }
+
+    /// Below an encryption nothing reads as it was written.
+    fn hide(&mut self) {
+        let all = || self.devices.iter().flat_map(|device| &device.pieces);
+        let hidden: Vec<Piece> = all().filter(|piece| piece.crypt).copied().collect();
+        let overlaps = |a: &Piece, b: &Piece| {
+            let end = |piece: &Piece| u64::from(piece.offset) + piece.len;
+            a.zone == b.zone && u64::from(a.offset) < end(b) && u64::from(b.offset) < end(a)
+        };
+        let devices = self.devices.iter_mut().map(|device| &mut device.pieces);
+        for piece in self.disk_pieces.iter_mut().chain(devices).flatten().filter(|piece| !piece.crypt) {
+            piece.clear &= !hidden.iter().any(|other| overlaps(other, piece));
+        }
     }
 
     /// The name of a device in tables.
@@ -122,77 +229,65 @@ impl Layouts {
         }
     }
 
-    /// The mapped devices that lie on this one.
+    /// Whether mapped devices lie on this one.
     pub fn has_users(&self, device: usize) -> bool {
         let source = self.disks.len() + device;
         self.devices.iter().any(|above| above.runs.iter().any(|run| run.source == source))
     }
 
-    /// What the model has to know of its zones.
-    pub fn shapes(&self) -> Vec<ZoneShape> {
-        (0..self.parts.len() as u32).map(|zone| self.shape(ZoneNo(zone))).collect()
-    }
-
-    fn shape(&self, zone: ZoneNo) -> ZoneShape {
-        let (place, zone) = self.parts[zone.index()][0];
-        let disk = &self.disks[place];
-        let whole = (disk.geometry.len(zone), disk.geometry.capacity_of(zone));
-        let (len, capacity) = disk.regular.map_or(whole, |sectors| (sectors as u32, sectors as u32));
-        let sequential = disk.geometry.kind(zone) == ZoneKind::Sequential;
-        ZoneShape { sequential, len, capacity, write_cache: disk.write_cache, disks: 1 << place }
-    }
-
-    /// What lies behind a disk.
-    pub fn disk_pieces(&self, disk: usize) -> Vec<Piece> {
-        let own = self.parts.iter().enumerate().filter(|(_, parts)| parts[0].0 == disk);
-        let mut start = 0;
-        let piece = |(zone, _)| {
-            let zone = ZoneNo(zone as u32);
-            let len = u64::from(self.shape(zone).len);
-            start += len;
-            Piece { start: start - len, len, zone, offset: 0, clear: true }
-        };
-        own.map(piece).collect()
-    }
-
     fn disk_source(&self, disk: usize) -> Source {
-        let pieces = self.disk_pieces(disk);
-        let zoned = self.disks[disk].regular.is_none();
+        let pieces = self.disk_pieces[disk].clone();
+        let zoned = self.is_zoned(disk);
         let unit = if zoned { u64::from(self.disks[disk].geometry.zone_sectors()) } else { BLOCK };
         let end = pieces.last().map_or(0, |piece| piece.start + piece.len);
         Source { zoned, unit, free: core::iter::once(0..end).collect(), pieces, depth: 0 }
     }
-
-    /// Where the sectors of runs lie in the model's zones.
-    fn resolve(&self, runs: &[Run], sources: &[Source]) -> Vec<Piece> {
-        let (mut pieces, mut start) = (Vec::new(), 0);
-        for Run { source, from, len } in runs {
-            for below in &sources[*source].pieces {
-                let (first, end) = (below.start.max(*from), (below.start + below.len).min(from + len));
-                if first < end {
-                    let offset = below.offset + (first - below.start) as u32;
-                    pieces.push(Piece { start: start + first - from, len: end - first, offset, ..*below });
-                }
-            }
-            start += len;
-        }
-        pieces
-    }
 }
 
-/// The zones in which pieces lie.
-pub(super) fn zones_of(pieces: &[Piece]) -> ZoneSet {
-    pieces.iter().fold(0, |zones, piece| zones | one(piece.zone))
+/// What the model has to know of a zone of a disk.
+fn shape(disk: &CrashConfig, place: usize, zone: ZoneNo) -> ZoneShape {
+    let whole = (disk.geometry.len(zone), disk.geometry.capacity_of(zone));
+    let (len, capacity) = disk.regular.map_or(whole, |sectors| (sectors as u32, sectors as u32));
+    let sequential = disk.geometry.kind(zone) == ZoneKind::Sequential;
+    ZoneShape { sequential, len, capacity, write_cache: disk.write_cache, disks: 1 << place }
+}
+
+/// Where the sectors of runs lie in the model's zones.
+fn resolve(runs: &[Run], sources: &[Source]) -> Vec<Piece> {
+    let (mut pieces, mut start) = (Vec::new(), 0);
+    for Run { source, from, len } in runs {
+        for below in &sources[*source].pieces {
+            let (first, end) = (below.start.max(*from), (below.start + below.len).min(from + len));
+            if first < end {
+                let offset = below.offset + (first - below.start) as u32;
+                pieces.push(Piece { start: start + first - from, len: end - first, offset, ..*below });
+            }
+        }
+        start += len;
+    }
+    pieces
+}
+
+/// Chunks of the runs in turn, as far as the shortest goes.
+fn stripe(runs: &[Run], rng: &mut Rng) -> (Vec<Run>, Form) {
+    let chunk = some(rng, &[BLOCK, 2 * BLOCK, 3 * BLOCK]);
+    let shortest = runs.iter().map(|run| run.len / chunk).min().unwrap_or(0).min(MOST_CHUNKS / runs.len() as u64);
+    if shortest == 0 {
+        return (runs.to_vec(), Form::Row);
+    }
+    let row = |row: u64| runs.iter().map(move |run| Run { from: run.from + row * chunk, len: chunk, ..*run });
+    ((0..shortest).flat_map(row).collect(), Form::Stripes(runs.len()))
 }
 
 /// One to three runs, of zoned devices or of regular ones; `None` if nothing is left to take.
 fn draw_runs(sources: &mut [Source], rng: &mut Rng) -> Option<(Vec<Run>, bool)> {
     let open = |source: &Source| source.depth < DEEPEST && !source.free.is_empty();
-    let kinds: Vec<bool> = sources.iter().filter(|source| open(source)).map(|source| source.zoned).collect();
-    let zoned = some(rng, if kinds.is_empty() { return None } else { &kinds });
+    let kinds: Vec<(bool, u64)> = sources.iter().filter(|s| open(s)).map(|s| (s.zoned, s.unit)).collect();
+    let kind = some(rng, if kinds.is_empty() { return None } else { &kinds });
     let mut runs = Vec::new();
     for _ in 0..between(rng, 1, 3) {
-        let fits = |source: &&usize| open(&sources[**source]) && sources[**source].zoned == zoned;
+        let fits =
+            |source: &&usize| open(&sources[**source]) && (sources[**source].zoned, sources[**source].unit) == kind;
         let numbers: Vec<usize> = (0..sources.len()).collect();
         let usable: Vec<usize> = numbers.iter().filter(fits).copied().collect();
         let Some(newest) = usable.last().copied() else { break };
@@ -201,7 +296,7 @@ fn draw_runs(sources: &mut [Source], rng: &mut Rng) -> Option<(Vec<Run>, bool)> 
         let (from, len) = take(&mut sources[source], rng);
         runs.push(Run { source, from, len });
     }
-    Some((runs, zoned))
+    Some((runs, kind.0))
 }
 
 /// Takes some of what is free.
@@ -220,7 +315,8 @@ fn draw_second(first: &CrashConfig, rng: &mut Rng) -> CrashConfig {
     let zone = u64::from(first.geometry.zone_sectors());
     let zones = between(rng, 2, 10);
     let block = u64::from(first.block_bytes) / 512;
-    let capacity = if rng.chance(1, 3) { between(rng, 1, zone / block) * block } else { zone };
+    // A plug, such as `crypt` brings along over both, takes zones of one capacity.
+    let capacity = first.geometry.zone_capacity().into();
     let geometry = ZoneGeometry::new(zones * zone, zone, capacity, rng.below(zones / 2 + 1));
     CrashConfig {
         geometry: geometry.expect("a drawn shape is a shape"),
@@ -253,8 +349,8 @@ impl fmt::Display for Layouts {
             let kind = if disk.regular.is_some() { "a regular disk" } else { "a second zoned disk" };
             write!(f, ", {kind}")?;
         }
-        for Layout { name, runs, .. } in &self.devices {
-            write!(f, ", {name}:")?;
+        for Layout { name, runs, form, .. } in &self.devices {
+            write!(f, ", {name} {form:?}:")?;
             for Run { source, from, len } in runs {
                 write!(f, " {} {from}+{len}", self.name(*source))?;
             }

@@ -158,12 +158,14 @@ impl Ledger {
     }
 
     fn grounds<'a>(&self, stack: &'a Stack, now: Instant) -> Grounds<'a> {
+        // Also a plug that a table has brought along: it asks for zones once.
+        let has_failed = |place: usize| {
+            let plug = stack.device::<ZonePlug>(DeviceId(place as u16));
+            plug.is_some_and(|plug| plug.failure().is_some())
+        };
         Grounds {
             disks: Disks { stack, all: self.disks.clone(), parts: self.parts.clone() },
-            plug_failed: self
-                .plugs
-                .iter()
-                .any(|id| stack.device(*id).is_some_and(|p: &ZonePlug| p.failure().is_some())),
+            plug_failed: (0..stack.devices()).any(has_failed),
             layer_faults: self.layer.and_then(|layer| stack.device::<Faulty>(layer)).map_or(0, Faulty::injected),
             no_append: self.no_append,
             excused: false,
@@ -224,7 +226,7 @@ impl Ledger {
         let (sectors, zones);
         let answer = match (op, &bio.payload) {
             (Op::Read, payload) if status.is_ok() => {
-                sectors = read_stamps(payload);
+                sectors = door.as_written(read_stamps(payload));
                 Answer::Sectors(&sectors)
             }
             (Op::ReportZones, Payload::Zones(list)) => {

@@ -4,7 +4,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::layout::{Layouts, Run};
+use super::layout::{Form, Layout, Layouts, Run};
 use super::scenario::{between, draw_faulty, some};
 use crate::random::Rng;
 
@@ -19,43 +19,128 @@ pub(super) enum Does {
     FailsAll,
 }
 
+/// Where a line stands.
+pub(super) struct Spot<'a> {
+    pub device: &'a str,
+    /// First sector on that device.
+    pub from: u64,
+    /// First sector on the mapped device.
+    pub start: u64,
+}
+
 /// A target that can stand in the place of a `linear` line.
 pub(super) struct Drawable {
     /// Its name in tables.
     pub target: &'static str,
     /// Of how many lines so many are this.
     pub weight: u64,
-    /// Whether zones can lie behind it.
-    pub zoned: bool,
+    pub over: Over,
     pub does: Does,
-    /// Its arguments, over a device from a sector on.
-    pub arguments: fn(&str, u64, &mut Rng) -> String,
+    /// Its arguments.
+    pub arguments: fn(&Spot<'_>, &mut Rng) -> String,
     /// What can be said to it.
     pub messages: &'static [&'static str],
 }
 
+/// What a target can stand over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Over {
+    Anything,
+    /// Devices without zones.
+    Regular,
+    /// The same, from the first sector on.
+    WholeRegular,
+    /// Anything, where data is kept encrypted; there others would show ciphertext.
+    Ciphertext,
+}
+
 /// The targets that a world draws from. A new one is a line here.
 pub(super) const DRAWABLE: &[Drawable] = &[
-    Drawable { target: "linear", weight: 10, zoned: true, does: Does::Nothing, arguments: place, messages: &[] },
-    Drawable { target: "faulty", weight: 4, zoned: true, does: Does::Nothing, arguments: late, messages: &[] },
-    Drawable { target: "faulty", weight: 2, zoned: true, does: Does::Fails, arguments: faulty, messages: &[] },
-    Drawable { target: "error", weight: 1, zoned: true, does: Does::FailsAll, arguments: place, messages: &[] },
+    drawable("linear", 10, Over::Anything, Does::Nothing, place),
+    drawable("faulty", 3, Over::Anything, Does::Nothing, late),
+    drawable("delay", 4, Over::Anything, Does::Nothing, delay),
+    drawable("flakey", 1, Over::Anything, Does::Nothing, up),
+    drawable("log-writes", 3, Over::WholeRegular, Does::Nothing, logged),
+    drawable("crypt", 20, Over::Ciphertext, Does::Nothing, crypt),
+    drawable("faulty", 2, Over::Anything, Does::Fails, faulty),
+    drawable("flakey", 1, Over::Anything, Does::Fails, down),
+    Drawable { messages: &DUST, ..drawable("dust", 3, Over::Regular, Does::Fails, dust) },
+    drawable("error", 1, Over::Anything, Does::FailsAll, place),
 ];
 
-fn place(device: &str, from: u64, _: &mut Rng) -> String {
+/// What can be said to `dust`.
+const DUST: [&str; 9] = [
+    "addbadblock 0",
+    "addbadblock 2 1",
+    "addbadblock 5 3",
+    "removebadblock 0",
+    "enable",
+    "enable",
+    "disable",
+    "countbadblocks",
+    "clearbadblocks",
+];
+
+const fn drawable(
+    target: &'static str,
+    weight: u64,
+    over: Over,
+    does: Does,
+    arguments: fn(&Spot<'_>, &mut Rng) -> String,
+) -> Drawable {
+    Drawable { target, weight, over, does, arguments, messages: &[] }
+}
+
+fn place(Spot { device, from, .. }: &Spot<'_>, _: &mut Rng) -> String {
     format!("{device} {from}")
 }
 
-fn faulty(device: &str, from: u64, rng: &mut Rng) -> String {
-    format!("{device} {from} {}", draw_faulty(rng.below(1 << 32)))
+fn faulty(spot: &Spot<'_>, rng: &mut Rng) -> String {
+    format!("{} {}", place(spot, rng), draw_faulty(rng.below(1 << 32)))
 }
 
 /// Completions that come late.
-fn late(device: &str, from: u64, rng: &mut Rng) -> String {
+fn late(spot: &Spot<'_>, rng: &mut Rng) -> String {
     let op = some(rng, &["any", "data", "write", "append", "read", "flush+report", "reset+finish+reset-all"]);
     let time = some(rng, &["1us", "70us", "3ms"]);
-    format!("{device} {from} seed={} delay,op={op},time={time},rate=1/{}", rng.below(1000), between(rng, 1, 10))
+    let (seed, rate) = (rng.below(1000), between(rng, 1, 10));
+    format!("{} seed={seed} delay,op={op},time={time},rate=1/{rate}", place(spot, rng))
 }
+
+/// Bios that go on late, all or some classes of them.
+fn delay(spot: &Spot<'_>, rng: &mut Rng) -> String {
+    let classes = between(rng, 1, 3);
+    let class = |rng: &mut Rng| format!("{} {}", place(spot, rng), some(rng, &[0, 1, 2, 5]));
+    (0..classes).map(|_| class(rng)).collect::<Vec<String>>().join(" ")
+}
+
+/// A device that is up for longer than any world lasts.
+fn up(spot: &Spot<'_>, rng: &mut Rng) -> String {
+    format!("{} 100000 {}", place(spot, rng), rng.below(2))
+}
+
+/// A device that is down now and then, or always.
+fn down(spot: &Spot<'_>, rng: &mut Rng) -> String {
+    let features = some(rng, &["", "1 error_reads", "1 error_writes", "2 error_reads error_writes"]);
+    format!("{} {} 1 {features}", place(spot, rng), rng.below(2))
+}
+
+fn logged(Spot { device, .. }: &Spot<'_>, _: &mut Rng) -> String {
+    format!("{device} {LOG}")
+}
+
+fn dust(spot: &Spot<'_>, rng: &mut Rng) -> String {
+    format!("{} 4096", place(spot, rng))
+}
+
+/// The same bytes below, however the device is cut: the IV goes on from line to line.
+fn crypt(Spot { device, from, start }: &Spot<'_>, _: &mut Rng) -> String {
+    format!("aes-xts-plain64 {KEY} {start} {device} {from}")
+}
+
+/// A disk for logs.
+pub(super) const LOG: &str = "log";
+const KEY: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
 
 /// Which targets a table may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,53 +154,96 @@ pub(super) enum Mood {
 }
 
 /// A line that was drawn.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Line {
     pub start: u64,
     pub len: u64,
-    pub source: usize,
-    /// Its place in [`DRAWABLE`].
-    pub kind: usize,
-}
-
-impl Line {
-    pub fn drawable(&self) -> &'static Drawable {
-        &DRAWABLE[self.kind]
-    }
+    pub sources: Vec<usize>,
+    pub target: &'static str,
+    pub does: Does,
+    pub messages: &'static [&'static str],
 }
 
 /// A table that maps what `device` maps, and what its lines do.
 pub(super) fn draw_table(all: &Layouts, device: usize, mood: Mood, rng: &mut Rng) -> (String, Vec<Line>) {
     let layout = &all.devices[device];
+    let stripes = match layout.form {
+        Form::Wide(chunk) => return draw_wide(all, layout, chunk, rng),
+        Form::Stripes(stripes) if mood != Mood::Dead && rng.chance(1, 2) => stripes,
+        _ => 0,
+    };
+    if stripes > 0 {
+        let chunk = layout.runs[0].len;
+        return striped(all, (0, layout.sectors()), chunk, &layout.runs[..stripes]);
+    }
     let (mut text, mut lines, mut start) = (String::new(), Vec::new(), 0);
     for run in &layout.runs {
         for Run { source, from, len } in cut(*run, layout.unit, rng) {
-            let kind = draw_kind(all.is_zoned(source), mood, rng);
-            let target = &DRAWABLE[kind];
-            let arguments = (target.arguments)(all.name(source), from, rng);
-            text += &format!("{start} {len} {} {arguments}\n", target.target);
-            lines.push(Line { start, len, source, kind });
+            let spot = Spot { device: all.name(source), from, start };
+            let Drawable { target, does, messages, arguments, .. } =
+                draw_kind(all, (layout.form, source), &spot, mood, rng);
+            text += &format!("{start} {len} {target} {}\n", arguments(&spot, rng));
+            lines.push(Line { start, len, sources: Vec::from([source]), target, does: *does, messages });
             start += len;
         }
     }
     (text, lines)
 }
 
-fn draw_kind(zoned: bool, mood: Mood, rng: &mut Rng) -> usize {
-    let fits = |target: &Drawable| match mood {
-        _ if zoned && !target.zoned => false,
+/// A line of stripes, which begin where `parts` do.
+fn striped(all: &Layouts, (start, len): (u64, u64), chunk: u64, parts: &[Run]) -> (String, Vec<Line>) {
+    let mut text = format!("{start} {len} striped {} {chunk}", parts.len());
+    parts.iter().for_each(|part| text += &format!(" {} {}", all.name(part.source), part.from));
+    let sources = parts.iter().map(|part| part.source).collect();
+    let line = Line { start, len, sources, target: "striped", does: Does::Nothing, messages: &[] };
+    (text + "\n", Vec::from([line]))
+}
+
+/// Wide zones, in one line or two.
+fn draw_wide(all: &Layouts, layout: &Layout, chunk: u64, rng: &mut Rng) -> (String, Vec<Line>) {
+    let (zones, stripes) = (layout.sectors() / layout.unit, layout.runs.len() as u64);
+    let at = rng.below(zones) * layout.unit;
+    let part = |start: u64, end: u64| {
+        let runs: Vec<Run> = layout.runs.iter().map(|run| Run { from: run.from + start / stripes, ..*run }).collect();
+        striped(all, (start, end - start), chunk, &runs)
+    };
+    let (text, lines) = part(at, layout.sectors());
+    if at == 0 {
+        return (text, lines);
+    }
+    let (first_text, first) = part(0, at);
+    (first_text + &text, [first, lines].concat())
+}
+
+fn draw_kind(
+    all: &Layouts,
+    (form, source): (Form, usize),
+    spot: &Spot<'_>,
+    mood: Mood,
+    rng: &mut Rng,
+) -> &'static Drawable {
+    let stands = |over: Over, does: Does| match over {
+        _ if does == Does::FailsAll => true,
+        Over::Ciphertext => form == Form::Crypt,
+        _ if form == Form::Crypt => false,
+        Over::Anything => true,
+        Over::Regular => !all.is_zoned(source),
+        Over::WholeRegular => !all.is_zoned(source) && spot.from == 0,
+    };
+    let fits = |target: &&Drawable| match mood {
+        _ if !stands(target.over, target.does) => false,
         Mood::Calm => target.does == Does::Nothing,
         Mood::Rough => true,
         Mood::Dead => target.does == Does::FailsAll,
     };
-    let fitting: Vec<usize> = (0..DRAWABLE.len()).filter(|kind| fits(&DRAWABLE[*kind])).collect();
-    let mut at = rng.below(fitting.iter().map(|kind| DRAWABLE[*kind].weight).sum());
-    let hit = |kind: &&usize| {
-        let hit = at < DRAWABLE[**kind].weight;
-        at = at.saturating_sub(DRAWABLE[**kind].weight);
+    let fitting: Vec<&Drawable> = DRAWABLE.iter().filter(fits).collect();
+    let mut at = rng.below(fitting.iter().map(|target| target.weight).sum());
+    let hit = |target: &&&'static Drawable| {
+        let hit = at < target.weight;
+        at = at.saturating_sub(target.weight);
         hit
     };
-    fitting.iter().find(hit).copied().unwrap_or(0)
+    fitting.iter().find(hit).copied().unwrap_or(&DRAWABLE[0])
 }
 
 /// A run in one to three parts.
@@ -149,7 +277,7 @@ pub(super) fn draw_wrong(all: &Layouts, (device, is_used): (usize, bool), rng: &
         4 => ("unknown device", format!("0 {unit} linear nosuch 0\n")),
         5 => ("itself", sound + &format!("{unit} {unit} linear {name} 0\n")),
         6 => ("past the end", line(0, unit, u64::MAX - 2 * unit)),
-        7 if layout.zoned && unit > 1 => ("cuts a zone", line(0, unit, run.from + unit / 2)),
+        7 if layout.zoned => ("cuts a zone", line(0, unit, run.from + unit / 4)),
         8 if is_used => ("gone", String::from("0 1 error\n")),
         _ => ("words", format!("0 {unit} linear {below} 0 too much\n")),
     }

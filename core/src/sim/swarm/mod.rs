@@ -33,7 +33,6 @@ use core::fmt;
 use audit::Auditor;
 use door::{Door, Piece, ZoneSet, one};
 use host::{Habits, Host};
-use layout::zones_of;
 use ledger::{Behind, Ledger, PATIENCE, Shared, TRACE, TraceSum};
 use operator::Operator;
 pub use scenario::Profile;
@@ -46,11 +45,15 @@ use super::fault::FaultPlan;
 use super::model::{Model, Rule, Violation};
 use super::world::{Stop, World};
 use crate::block::{BlockDevice, DeviceId, Limits, Stack};
+use crate::device::null::{NullConfig, NullDevice};
 use crate::plug::{Append, PlugOptions, WritePolicy, ZonePlug};
 use crate::random::Rng;
 use crate::target::{build_table, parse_table};
 use crate::time::{Duration, Instant};
 use crate::zone::ZoneNo;
+
+/// Size of the disk that takes logs.
+const LOG_SECTORS: u64 = 1 << 14;
 
 /// Puts a device over another one.
 pub type Wrap = fn(DeviceId, &Limits) -> Box<dyn BlockDevice>;
@@ -193,7 +196,7 @@ impl<'a> Run<'a> {
         let scenario = Scenario::draw(seed, options.profile);
         let disk = &scenario.disk;
         let limited = disk.resources.max_open().is_some() || disk.resources.max_active().is_some();
-        let model = Model::new(&scenario.layouts.shapes(), scenario.trust, limited);
+        let model = Model::new(&scenario.layouts.shapes, scenario.trust, limited);
         let unordered = scenario.switches.iter().chain([&scenario.plug.policy]).any(|p| *p == WritePolicy::None);
         let emulated = scenario.plug.append == Append::Emulated || disk.max_append.is_none();
         let left = match options.swaps {
@@ -329,12 +332,13 @@ impl<'a> Run<'a> {
             let mut ledger = self.shared.borrow_mut();
             (ledger.disks, ledger.plugs) = (disks.into(), plugs);
         }
+        let mut world = World::new(stack);
         let (doors, tables) = match self.scenario.above {
-            Above::Mapped => self.mapped_doors(&mut stack, tops).map_err(broken)?,
-            above => (self.doors(&mut stack, tops[0], above).map_err(broken)?, None),
+            Above::Mapped => self.mapped_doors(&mut world, tops).map_err(broken)?,
+            above => (self.doors(&mut world.stack, tops[0], above).map_err(broken)?, None),
         };
         self.shared.borrow_mut().doors = doors.iter().map(|_| Behind { failing: 0, reach: u32::MAX }).collect();
-        Ok((World::new(stack), doors, tables))
+        Ok((world, doors, tables))
     }
 
     /// A disk, and on a zoned one a plug; returns both, and the device that others are to use.
@@ -379,34 +383,39 @@ impl<'a> Run<'a> {
     /// A door to a disk, behind which is all of it.
     fn disk_door(&self, number: usize, device: DeviceId) -> Door {
         let layouts = &self.scenario.layouts;
-        let (pieces, zoned) = (layouts.disk_pieces(number), layouts.is_zoned(number));
+        let (pieces, zoned) = (layouts.disk_pieces[number].clone(), layouts.is_zoned(number));
         Door { number, device, pieces, zoned, whole: true, writes: ZoneSet::MAX, changes: false }
     }
 
     /// The devices that hosts use: disks and mapped devices. Every sequential zone is written through one of them.
     fn mapped_doors(
         &mut self,
-        stack: &mut Stack,
-        tops: Vec<DeviceId>,
+        world: &mut World,
+        mut tops: Vec<DeviceId>,
     ) -> Result<(Vec<Door>, Option<SharedTables>), String> {
         let disks = (0..tops.len()).map(|disk| self.disk_door(disk, tops[disk]));
         let mut doors: Vec<Door> = disks.collect();
         let layouts = Rc::new(self.scenario.layouts.clone());
-        let tables = Tables::build(stack, layouts.clone(), tops, &mut self.rng)?;
+        let log = NullDevice::new(&NullConfig { memory_backed: true, ..NullConfig::new(LOG_SECTORS) });
+        let log = log.map_err(|error| error.to_string())?;
+        tops.push(world.stack.add(Box::new(log)).map_err(|error| error.to_string())?);
+        let tables = Tables::build(world, layouts.clone(), tops, &mut self.rng)?;
+        let stack = &mut world.stack;
         for (id, layout) in tables.ids().zip(&layouts.devices) {
             let mut device = id;
             if let Some(wrap) = self.options.above_tables {
-                device = stack.add(wrap(id, stack.limits(id))).map_err(|error| error.to_string())?;
+                // The highest ones may have no room above them.
+                device = stack.add(wrap(id, stack.limits(id))).unwrap_or(id);
             }
             let (number, pieces, zoned) = (doors.len(), layout.pieces.clone(), layout.zoned);
             doors.push(Door { number, device, pieces, zoned, whole: false, writes: 0, changes: true });
         }
         doors.iter_mut().for_each(|door| door.writes = 0);
         for zone in (0..layouts.parts.len() as u32).map(ZoneNo) {
-            let maps = |door: &&usize| zones_of(&doors[**door].pieces) & one(zone) != 0;
+            let maps = |door: &&usize| doors[**door].pieces.iter().any(|piece| piece.zone == zone && piece.clear);
             let numbers: Vec<usize> = (0..doors.len()).collect();
             let mapping: Vec<usize> = numbers.iter().filter(maps).copied().collect();
-            let highest = mapping[mapping.len() - 1];
+            let Some(highest) = mapping.last().copied() else { continue };
             let writer = if self.rng.chance(3, 4) { highest } else { some(&mut self.rng, &mapping) };
             doors[writer].writes |= one(zone);
         }

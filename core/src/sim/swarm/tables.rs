@@ -10,25 +10,25 @@ use core::cell::RefCell;
 use super::door::{Piece, one};
 use super::layout::Layouts;
 use super::ledger::{Behind, Ledger, Shared};
-use super::lines::{DRAWABLE, Does, Line, Mood, draw_table, draw_wrong};
+use super::lines::{Does, LOG, Line, Mood, draw_table, draw_wrong};
 use super::scenario::some;
 use crate::block::{DeviceId, Stack};
 use crate::mapper::{Mapper, MapperError, MapperErrorKind, StateName, Ticket};
 use crate::random::Rng;
 use crate::sim::model::Rule;
-use crate::sim::world::{Actor, Io};
+use crate::sim::world::{Actor, Io, World};
 use crate::target::parse_table;
 use crate::time::{Duration, Instant};
 
 /// How long a device may take to drain.
-const DRAIN: Duration = Duration::from_millis(120_000);
+const DRAIN: Duration = Duration::from_millis(30_000);
 /// How many tables it tries when it has to have one.
 const MOST_TRIES: usize = 30;
 /// A device that no host uses.
 const SPARE: &str = "spare";
 
 /// What an operator can do; with how often it does it.
-const VERBS: [(&str, u64); 9] = [
+const VERBS: [(&str, u64); 10] = [
     ("swap", 12),
     ("wipe", 1),
     ("suspend", 3),
@@ -38,6 +38,7 @@ const VERBS: [(&str, u64); 9] = [
     ("message", 2),
     ("query", 1),
     ("spare", 2),
+    ("observe", 1),
 ];
 
 /// Bugs are planted here: called with a device when a change of it has begun (false), and when it is suspended (true).
@@ -73,24 +74,39 @@ pub(super) struct Tables {
 }
 
 impl Tables {
-    /// Makes all devices of a layout, with tables that do nothing.
-    pub fn build(stack: &mut Stack, layouts: Rc<Layouts>, disks: Vec<DeviceId>, rng: &mut Rng) -> Result<Self, String> {
+    /// Makes all devices of a layout, with tables that do nothing. `disks` are what they lie on, and behind these the log.
+    pub fn build(world: &mut World, layouts: Rc<Layouts>, disks: Vec<DeviceId>, rng: &mut Rng) -> Result<Self, String> {
         let mut tables = Self { mapper: Mapper::new(), layouts: layouts.clone(), disks, devices: Vec::new() };
         for (number, layout) in layouts.devices.iter().enumerate() {
-            let (text, live) = draw_table(&layouts, number, Mood::Calm, rng);
-            let made = tables.make(stack, &layout.name, &text);
-            let id = made.map_err(|error| format!("{}: {error}\n{text}", layout.name))?;
+            tables.mapper.create(&layout.name, "").map_err(|error| error.to_string())?;
+            let mut tries = 0;
+            let (id, live) = loop {
+                let (text, live) = draw_table(&layouts, number, Mood::Calm, rng);
+                match tables.make(world, &layout.name, &text) {
+                    Ok(id) => break (id, live),
+                    Err(error) if is_too_deep(&error) && tries < MOST_TRIES => tries += 1,
+                    Err(error) => return Err(format!("{}: {error}\n{text}", layout.name)),
+                }
+            };
             tables.devices.push(Device { id, phase: Phase::Live, live, inactive: None });
         }
         Ok(tables)
     }
 
-    fn make(&mut self, stack: &mut Stack, name: &str, text: &str) -> Result<DeviceId, MapperError> {
-        self.mapper.create(name, "")?;
-        self.load(stack, name, text)?;
-        let ticket = self.mapper.resume(name, false, stack)?;
-        self.poll(stack, Instant::ZERO);
-        self.mapper.outcome(ticket).unwrap_or(Ok(()))?;
+    fn make(&mut self, world: &mut World, name: &str, text: &str) -> Result<DeviceId, MapperError> {
+        self.load(&mut world.stack, name, text)?;
+        let ticket = self.mapper.resume(name, false, &mut world.stack)?;
+        // A plug of the table first asks its disk for zones.
+        let mut goes_on = true;
+        while self.mapper.outcome(ticket).transpose()?.is_none() {
+            if !goes_on {
+                let what = format!("{name} does not come up");
+                return Err(MapperError::new(MapperErrorKind::NotReady, what));
+            }
+            goes_on = world.pass_time();
+            let now = world.now();
+            self.poll(&mut world.stack, now);
+        }
         self.mapper.device(name)
     }
 
@@ -134,18 +150,23 @@ impl Tables {
 }
 
 fn find_disk(layouts: &Layouts, disks: &[DeviceId], name: &str) -> Result<DeviceId, Vec<String>> {
-    let place = (0..disks.len()).find(|disk| layouts.name(*disk) == name);
-    place.map(|place| disks[place]).ok_or_else(|| (0..disks.len()).map(|disk| layouts.name(disk).into()).collect())
+    // What lies behind the disks is the log.
+    let known = |place: &usize| if *place < layouts.disks.len() { layouts.name(*place) == name } else { name == LOG };
+    let place = (0..disks.len()).find(known);
+    place
+        .map(|place| disks[place])
+        .ok_or_else(|| (0..layouts.disks.len()).map(|disk| layouts.name(disk).into()).collect())
 }
 
 /// What lies behind a table.
 fn behind(lines: &[Line], pieces: &[Piece], sources: &[Behind]) -> Behind {
     let mut all = Behind::default();
     for line in lines {
-        let does = line.drawable().does;
-        all.failing |= sources[line.source].failing;
+        let does = line.does;
+        let below = line.sources.iter().map(|source| sources[*source]);
+        below.clone().for_each(|below| all.failing |= below.failing);
         if does != Does::FailsAll {
-            all.reach |= sources[line.source].reach;
+            below.for_each(|below| all.reach |= below.reach);
         }
         let touches = |piece: &&Piece| piece.start < line.start + line.len && piece.start + piece.len > line.start;
         if does != Does::Nothing {
@@ -171,6 +192,8 @@ pub(super) struct TableOperator {
     tables: Rc<RefCell<Tables>>,
     rng: Rng,
     habits: TableHabits,
+    /// What it has done so far.
+    deeds: u64,
 }
 
 impl Actor for TableOperator {
@@ -194,7 +217,10 @@ impl Actor for TableOperator {
             self.obey(verb.map_or("swap", |(name, _)| name), ledger, tables, io);
         }
         self.refresh(ledger, tables);
-        io.wake_at(io.now() + Duration(1 + self.rng.below(self.habits.pace.0)));
+        // In a world that is slow it does not do ever more.
+        self.deeds += 1;
+        let pace = self.habits.pace.0 * (1 + self.deeds / 100);
+        io.wake_at(io.now() + Duration(1 + self.rng.below(pace)));
     }
 
     fn after_turn(&mut self, io: &mut Io<'_>) -> bool {
@@ -215,7 +241,7 @@ impl Actor for TableOperator {
 
     fn is_done(&self) -> bool {
         let (ledger, tables) = (self.shared.borrow(), self.tables.borrow());
-        let calm = |line: &Line| line.drawable().does == Does::Nothing;
+        let calm = |line: &Line| line.does == Does::Nothing;
         let rests = |device: &Device| matches!(device.phase, Phase::Live) && device.live.iter().all(calm);
         self.is_over(&ledger) && tables.devices.iter().all(rests)
     }
@@ -223,7 +249,7 @@ impl Actor for TableOperator {
 
 impl TableOperator {
     pub fn new(shared: Shared, tables: Rc<RefCell<Tables>>, rng: Rng, habits: TableHabits) -> Self {
-        Self { shared, tables, rng, habits }
+        Self { shared, tables, rng, habits, deeds: 0 }
     }
 
     /// Whether hosts are done, so that it is to come to an end.
@@ -251,6 +277,7 @@ impl TableOperator {
             "message" => self.message(device, ledger, tables, io),
             "query" => query(device, ledger, tables, io),
             "spare" => self.use_spare(ledger, tables, io),
+            "observe" => self.observe(device, ledger, tables, io),
             _ => self.swap(device, ledger, tables, io),
         }
     }
@@ -258,18 +285,19 @@ impl TableOperator {
     /// Loads a table that maps the same; whether it was taken.
     fn load(&mut self, device: usize, mood: Mood, ledger: &mut Ledger, tables: &mut Tables, io: &mut Io<'_>) -> bool {
         // What others are to be built on has to be whole when they are.
-        let is_base = tables.layouts.has_users(device) && io.stack.above(tables.devices[device].id).is_none();
+        let is_used = io.stack.above(tables.devices[device].id).is_some();
+        let is_base = tables.layouts.has_users(device) && !is_used;
         let mood = if is_base { Mood::Calm } else { mood };
         let (text, lines) = draw_table(&tables.layouts, device, mood, &mut self.rng);
         let name = tables.name(device).to_string();
         match tables.load(io.stack, &name, &text) {
             Ok(()) => {
-                lines.iter().for_each(|line| ledger.note(line.drawable().target));
+                lines.iter().for_each(|line| ledger.note(line.target));
                 ledger.trace.line(&format!("# {name} gets\n{text}"));
                 tables.devices[device].inactive = Some(lines);
                 true
             }
-            Err(error) if may_be_refused(&error, device, tables) => false,
+            Err(error) if may_be_refused(&error, is_used) => false,
             Err(error) => {
                 ledger.violate(
                     Rule::Table,
@@ -352,7 +380,9 @@ impl TableOperator {
 
     /// A table on which everything fails, as `dmsetup wipe_table` loads it.
     fn wipe(&mut self, device: usize, ledger: &mut Ledger, tables: &mut Tables, io: &mut Io<'_>) {
-        if !matches!(tables.devices[device].phase, Phase::Live) || tables.layouts.has_users(device) {
+        let Device { phase, id, .. } = &tables.devices[device];
+        let is_used = io.stack.above(*id).is_some() || tables.layouts.has_users(device);
+        if is_used || !matches!(phase, Phase::Live) {
             return;
         }
         let (name, layouts, disks) = (tables.name(device).to_string(), tables.layouts.clone(), tables.disks.clone());
@@ -360,9 +390,9 @@ impl TableOperator {
         match tables.mapper.load_error(&name, (io.stack, &supplies)) {
             Ok(()) => {
                 let layout = &tables.layouts.devices[device];
-                let (source, len) = (layout.runs[0].source, layout.runs.iter().map(|run| run.len).sum());
-                let kind = DRAWABLE.iter().position(|drawable| drawable.does == Does::FailsAll).unwrap_or(0);
-                tables.devices[device].inactive = Some(Vec::from([Line { start: 0, len, source, kind }]));
+                let (len, does) = (layout.sectors(), Does::FailsAll);
+                let line = Line { start: 0, len, sources: Vec::new(), target: "error", does, messages: &[] };
+                tables.devices[device].inactive = Some(Vec::from([line]));
                 self.resume(device, ledger, tables, io);
             }
             Err(error) => ledger.violate(Rule::Table, io.now(), format!("{name} is not wiped: {error}")),
@@ -392,17 +422,35 @@ impl TableOperator {
     /// Says something to a target.
     fn message(&mut self, device: usize, ledger: &mut Ledger, tables: &mut Tables, io: &mut Io<'_>) {
         let Device { live, .. } = &tables.devices[device];
-        let line = some(&mut self.rng, live);
-        let known = line.drawable().messages;
-        let (words, takes) = if known.is_empty() { ("hello", false) } else { (some(&mut self.rng, known), true) };
+        let line = live[self.rng.below(live.len() as u64) as usize].clone();
+        let words = if line.messages.is_empty() { "hello" } else { some(&mut self.rng, line.messages) };
         let sector = line.start + self.rng.below(line.len);
         let words: Vec<&str> = words.split(' ').collect();
         let name = tables.name(device).to_string();
         let now = io.now();
         let answer = tables.mapper.message(&name, sector, &words, (io.stack, now));
-        if answer.is_ok() != takes {
-            let target = line.drawable().target;
+        if answer.is_ok() && line.messages.is_empty() {
+            let target = line.target;
             ledger.violate(Rule::Table, io.now(), format!("{target} of {name} was told {words:?}: {answer:?}"));
+        }
+    }
+
+    /// Statistics of a device are turned on, read, and turned off.
+    fn observe(&mut self, device: usize, ledger: &mut Ledger, tables: &mut Tables, io: &mut Io<'_>) {
+        let (name, now) = (tables.name(device).to_string(), io.now());
+        let mut say = |words: &str| {
+            let words: Vec<&str> = words.split(' ').collect();
+            tables.mapper.message(&name, 0, &words, (io.stack, now))
+        };
+        let regions = say("@stats_list").map(|list| list.lines().count());
+        // The first region has number 0, and so has the next one after it is gone.
+        let said = match regions {
+            Ok(0) => say(some(&mut self.rng, &["@stats_create - /4", "@stats_create - 100 1 precise_timestamps"])),
+            Ok(_) => say(some(&mut self.rng, &["@stats_print 0", "@stats_clear 0", "@stats_delete 0"])),
+            Err(error) => Err(error),
+        };
+        if let Err(error) = said {
+            ledger.violate(Rule::Table, now, format!("{name} does not keep statistics: {error}"));
         }
     }
 
@@ -412,9 +460,11 @@ impl TableOperator {
         let (below, deferred) = (tables.layouts.name(disk).to_string(), self.rng.chance(1, 2));
         let Ok(info) = tables.mapper.info(SPARE, io.stack) else {
             let len = io.limits(tables.disks[disk]).capacity;
-            let target = some(&mut self.rng, &["linear", "error"]);
+            let target = some(&mut self.rng, &["linear", "error", "zero"]);
+            let place = if target == "zero" { String::new() } else { format!("{below} 0") };
+            ledger.note(target);
             let made = tables.mapper.create(SPARE, "").and_then(|()| {
-                tables.load(io.stack, SPARE, &format!("0 {len} {target} {below} 0"))?;
+                tables.load(io.stack, SPARE, &format!("0 {len} {target} {place}"))?;
                 tables.mapper.resume(SPARE, false, io.stack).map(|_| ())
             });
             if let Err(error) = made {
@@ -449,7 +499,8 @@ impl TableOperator {
             }
             return false;
         };
-        let refused = outcome.as_ref().is_err_and(|error| may_be_refused(error, device, tables));
+        let is_used = io.stack.above(tables.devices[device].id).is_some();
+        let refused = outcome.as_ref().is_err_and(|error| may_be_refused(error, is_used));
         let Device { phase, live, inactive, id } = &mut tables.devices[device];
         match (*phase, outcome) {
             (Phase::Stopping(..), Ok(())) => {
@@ -480,7 +531,7 @@ impl TableOperator {
     fn calm_down(&mut self, ledger: &mut Ledger, tables: &mut Tables, io: &mut Io<'_>) {
         for device in 0..tables.devices.len() {
             let Device { phase, live, .. } = &tables.devices[device];
-            let is_calm = live.iter().all(|line| line.drawable().does == Does::Nothing);
+            let is_calm = live.iter().all(|line| line.does == Does::Nothing);
             match phase {
                 Phase::Live if is_calm => {}
                 Phase::Live | Phase::Stopped(_) => {
@@ -499,8 +550,14 @@ impl TableOperator {
 }
 
 /// Whether a table may be refused that maps what it should: a device on which others lie keeps the limits that they know.
-fn may_be_refused(error: &MapperError, device: usize, tables: &Tables) -> bool {
-    error.kind == MapperErrorKind::Table && error.message.contains("relies on") && tables.layouts.has_users(device)
+fn may_be_refused(error: &MapperError, is_used: bool) -> bool {
+    let keeps = error.kind == MapperErrorKind::Table && error.message.contains("relies on") && is_used;
+    keeps || is_too_deep(error)
+}
+
+/// Whether its lines are so many devices that a bio could not hold all that want it back.
+fn is_too_deep(error: &MapperError) -> bool {
+    error.kind == MapperErrorKind::Table && error.message.contains("layers on top of each other")
 }
 
 /// While a device changes it takes no other change.
