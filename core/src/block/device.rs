@@ -154,16 +154,21 @@ impl Cx<'_> {
     #[inline]
     pub fn remap(&mut self, to: DeviceId, bio: Box<Bio>) {
         self.meter.left += 1;
+        self.send_down(to, bio);
+    }
+
+    #[inline]
+    fn send_down(&mut self, to: DeviceId, bio: Box<Bio>) {
         if self.effects.is_plain() {
             self.effects.send_first(Hop::Down { to, bio });
         } else {
-            self.remap_traced(to, bio);
+            self.send_down_traced(to, bio);
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn remap_traced(&mut self, to: DeviceId, bio: Box<Bio>) {
+    fn send_down_traced(&mut self, to: DeviceId, bio: Box<Bio>) {
         self.effects.trace(Action::Remap, to, &bio, Status::Ok);
         self.effects.send(Hop::Down { to, bio });
     }
@@ -173,7 +178,7 @@ impl Cx<'_> {
     #[inline]
     pub fn pass(&mut self, to: DeviceId, mut bio: Box<Bio>, sector: Sector) {
         self.effects.pass(self.me, &mut bio, sector);
-        self.remap(to, bio);
+        self.send_down(to, bio);
     }
 
     /// Puts a bio that this device was just passed, and has not sent on, back to the door that it came through, where it

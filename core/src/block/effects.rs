@@ -44,7 +44,8 @@ pub(super) struct Port {
 /// What went through a device for good and is counted until it is done.
 #[derive(Default)]
 pub(super) struct Door {
-    pub inside: u64,
+    /// Bios that were passed on and are done.
+    pub done: u64,
     /// Of a sector, the part that says where in its zone it is.
     pub zone_mask: u64,
     pub observer: Option<Box<dyn Observer>>,
@@ -204,11 +205,11 @@ impl Effects {
         port.completions.push_back(Completion { tag: word, bio, status });
     }
 
-    /// Counts `bio` as inside of `device` and addresses it to `sector`, which is below.
+    /// Addresses `bio` to `sector`, which is below `device`. That counts it as in flight, as it does all that arrived there and is
+    /// not done, until [`Effects::leave`].
     #[inline]
     pub fn pass(&mut self, device: DeviceId, bio: &mut Bio, sector: Sector) {
         let door = &mut self.doors[device.0 as usize];
-        door.inside += 1;
         let mut lag = Lag::default();
         if let Some(observer) = &mut door.observer {
             lag = Lag::new(self.now.since(bio.since));
@@ -225,7 +226,7 @@ impl Effects {
     fn leave(&mut self, device: DeviceId, bio: &mut Bio) {
         let Frame { word, lag, .. } = bio.pop();
         let door = &mut self.doors[device.0 as usize];
-        door.inside -= 1;
+        door.done += 1;
         let in_zone = if bio.op == Op::ZoneAppend { bio.sector.0 & door.zone_mask } else { 0 };
         bio.sector = Sector(word + in_zone);
         if let Some(observer) = &mut door.observer {

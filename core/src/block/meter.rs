@@ -13,7 +13,7 @@ pub struct Counters {
     pub errors: u64,
     /// Bios that this device merged into others.
     pub merges: u64,
-    /// Bios that it holds or has sent on and wants back.
+    /// Bios that it holds, or has sent on and wants back or counts until they are done.
     pub in_flight: u64,
 }
 
@@ -24,7 +24,7 @@ pub(super) struct Meter {
     pub arrived: [(u64, u64); Op::COUNT],
     /// Bios that came to be here: own ones, and second pieces.
     pub made: u64,
-    /// Bios that ended here, or went on for good.
+    /// Bios that ended here, or went on for good and uncounted.
     pub left: u64,
     pub errors: u64,
     pub merges: u64,
@@ -39,7 +39,7 @@ impl Meter {
         *sectors += u64::from(bio.sectors);
     }
 
-    /// Bios that the device holds or wants back.
+    /// Bios that the device holds, wants back or has ever passed on: what came of these its door counts.
     pub fn custody(&self) -> u64 {
         let arrived: u64 = self.arrived.iter().map(|(bios, _)| bios).sum();
         arrived + self.made - self.left

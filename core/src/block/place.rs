@@ -57,7 +57,7 @@ impl Stack {
 
     fn in_flight(&self, device: DeviceId) -> u64 {
         let place = device.0 as usize;
-        self.slots[place].meter.custody() + self.effects.doors[place].inside
+        self.slots[place].meter.custody() - self.effects.doors[place].done
     }
 
     /// Whether bios wait at the door of `device`.
@@ -131,7 +131,7 @@ impl Stack {
         self.effects.events.retain(|(to, _)| *to != device);
         self.effects.doors[device.0 as usize] = Door::default();
         let slot = &mut self.slots[device.0 as usize];
-        (slot.is_free, slot.suspended, slot.depth) = (true, false, 1);
+        (slot.is_free, slot.suspended, slot.depth, slot.meter) = (true, false, 1, Meter::default());
         let old = core::mem::replace(&mut slot.device, Box::new(Nothing { limits: Limits::new(1) }));
         self.adopt_limits(device);
         Ok(old)

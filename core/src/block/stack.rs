@@ -206,7 +206,6 @@ impl Stack {
             let Some((below, sector)) = place else { break };
             // What the device would do, and what its hop would be.
             slot.meter.arrive(&bio);
-            slot.meter.left += 1;
             self.effects.pass(to, &mut bio, sector);
             to = below;
         }
@@ -315,7 +314,7 @@ impl Stack {
     #[must_use]
     pub fn counters(&self, id: DeviceId) -> Counters {
         let mut counters = self.slots[id.0 as usize].meter.counters();
-        counters.in_flight += self.effects.doors[id.0 as usize].inside;
+        counters.in_flight -= self.effects.doors[id.0 as usize].done;
         counters
     }
 
