@@ -339,6 +339,7 @@ struct Swapped {
     limits: Limits,
     how: Swap,
     seen: u32,
+    #[expect(clippy::vec_box, reason = "a bio keeps its box on its whole way")]
     waiting: Vec<Box<Bio>>,
 }
 
@@ -425,7 +426,7 @@ impl Tamper for WrongZone {
         let landed = bio.op == Op::ZoneAppend && status.is_ok();
         self.0 += u32::from(landed);
         if landed && self.0.is_multiple_of(10) {
-            bio.sector = bio.sector + 256;
+            bio.sector += 256;
         }
         status
     }
