@@ -66,7 +66,9 @@ impl Model {
     pub(super) fn explains(&self, pending: &Pending, status: Status, grounds: &Grounds<'_>) -> bool {
         let request = &pending.request;
         let by_flag = status == Status::Again && request.flags.has(Flags::NOWAIT);
-        let by_limit = self.limited && matches!(status, Status::ZoneOpenResource | Status::ZoneActiveResource);
+        // The piece that met the limit may be told later than those that failed because of it.
+        let is_limit = matches!(status, Status::ZoneOpenResource | Status::ZoneActiveResource);
+        let by_limit = self.limited && (is_limit || grounds.is_late && status == Status::Io);
         let by_lack = request.op == Op::ZoneAppend && grounds.no_append && status == Status::NotSupported;
         if by_flag || by_limit || by_lack || request.intent != Intent::Sound || self.trust == Trust::Nobody {
             return true;
@@ -75,7 +77,10 @@ impl Model {
             return true;
         }
         let zones = || request.extents.iter().map(|extent| extent.zone);
-        let failed = || zones().any(|zone| grounds.disks.has_failed(zone));
+        // Below an encryption nobody says which zones are read.
+        let anywhere = || (0..self.zones.len() as u32).map(ZoneNo).any(|zone| grounds.disks.has_failed(zone));
+        let unnamed = request.op == Op::Read && request.extents.is_empty();
+        let failed = || zones().any(|zone| grounds.disks.has_failed(zone)) || unnamed && anywhere();
         let faulted = grounds.disks.faults() > pending.all_faults;
         // What is done in steps begins with a report, and a write behind a flush with that: these have no zone.
         let in_steps = !request.atomic || request.flags.has(Flags::PREFLUSH);

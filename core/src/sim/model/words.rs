@@ -143,6 +143,8 @@ pub struct Grounds<'a> {
     pub layer_faults: u64,
     /// Native appends do not exist, and nobody emulates them.
     pub no_append: bool,
+    /// Completions may be told in another order than that in which things happened.
+    pub is_late: bool,
     /// The request went where failing is allowed.
     pub excused: bool,
     /// The disks that a flush, as the request is or asks for, has surely reached, one bit each.

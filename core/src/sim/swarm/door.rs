@@ -46,6 +46,8 @@ pub(super) struct Door {
     pub writes: ZoneSet,
     /// Whether tables below change, and limits perhaps with them.
     pub changes: bool,
+    /// Longest append that they all take, in sectors.
+    pub longest_append: u32,
 }
 
 impl Door {

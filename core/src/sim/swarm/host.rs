@@ -118,7 +118,7 @@ impl Host {
         };
         // Cut at blocks: a device that takes one segment at a time has no use for less.
         let blocks = (bytes / block) as u64;
-        if blocks < 3 || whole || op == Op::ZoneAppend || self.rng.chance(3, 4) {
+        if blocks < 3 || bytes % block != 0 || whole || op == Op::ZoneAppend || self.rng.chance(3, 4) {
             return Payload::Data(piece(0, bytes));
         }
         let (a, b) = ((1 + self.rng.below(blocks - 2)) as usize * block, (blocks - 1) as usize * block);
@@ -228,6 +228,8 @@ impl Host {
         if !self.is_sequential(zone, ledger) {
             return self.write_anywhere(op, zone, limits);
         }
+        // The table that it goes through may be one that does not zero, and the write behind it must not fail.
+        let op = if self.door.changes { Op::Write } else { op };
         let (capacity, sectors) = (ledger.model.capacity_of(disk_zone), self.blocks(limits));
         if let Some(other) = self.instead_of_writing(zone, ledger) {
             return other;
@@ -284,7 +286,7 @@ impl Host {
         }
         let disk_zone = self.on_disk(zone);
         let room = ledger.model.capacity_of(disk_zone) - ledger.model.planned(disk_zone);
-        let longest = longest_append(limits);
+        let longest = longest_append(limits).min(self.door.longest_append);
         let sectors = self.blocks(limits).min(room).min(longest - longest % limits.block_sectors());
         let mut draft = self.at(Op::ZoneAppend, (zone, 0), sectors, Intent::Sound);
         draft.request.flags = self.draw_flags();

@@ -48,6 +48,8 @@ pub(super) struct Ledger {
     /// The device of the table's target, which may be one that fails on purpose.
     pub layer: Option<DeviceId>,
     pub no_append: bool,
+    /// Whether tables may keep completions back.
+    pub is_late: bool,
     /// Requests that may still be submitted.
     pub left: u64,
     pub submitted: u64,
@@ -141,6 +143,7 @@ impl Ledger {
             noted: BTreeMap::new(),
             layer: None,
             no_append: false,
+            is_late: false,
             left,
             submitted: 0,
             cut_at: None,
@@ -168,6 +171,7 @@ impl Ledger {
             plug_failed: (0..stack.devices()).any(has_failed),
             layer_faults: self.layer.and_then(|layer| stack.device::<Faulty>(layer)).map_or(0, Faulty::injected),
             no_append: self.no_append,
+            is_late: self.is_late,
             excused: false,
             reach: u32::MAX,
             now,

@@ -206,6 +206,7 @@ impl<'a> Run<'a> {
         let trace = TraceSum { sum: seed, events: 0, text: options.trace.then(String::new) };
         let ledger = Ledger {
             no_append: unordered && emulated,
+            is_late: scenario.above == Above::Mapped,
             parts: scenario.layouts.parts.clone().into(),
             ..Ledger::new(model, left, trace)
         };
@@ -384,7 +385,16 @@ impl<'a> Run<'a> {
     fn disk_door(&self, number: usize, device: DeviceId) -> Door {
         let layouts = &self.scenario.layouts;
         let (pieces, zoned) = (layouts.disk_pieces[number].clone(), layouts.is_zoned(number));
-        Door { number, device, pieces, zoned, whole: true, writes: ZoneSet::MAX, changes: false }
+        Door {
+            number,
+            device,
+            pieces,
+            zoned,
+            whole: true,
+            writes: ZoneSet::MAX,
+            changes: false,
+            longest_append: u32::MAX,
+        }
     }
 
     /// The devices that hosts use: disks and mapped devices. Every sequential zone is written through one of them.
@@ -401,6 +411,7 @@ impl<'a> Run<'a> {
         tops.push(world.stack.add(Box::new(log)).map_err(|error| error.to_string())?);
         let tables = Tables::build(world, layouts.clone(), tops, &mut self.rng)?;
         let stack = &mut world.stack;
+        let longest_append = layouts.disks.iter().filter_map(|disk| disk.max_append).min().unwrap_or(u32::MAX);
         for (id, layout) in tables.ids().zip(&layouts.devices) {
             let mut device = id;
             if let Some(wrap) = self.options.above_tables {
@@ -408,7 +419,7 @@ impl<'a> Run<'a> {
                 device = stack.add(wrap(id, stack.limits(id))).unwrap_or(id);
             }
             let (number, pieces, zoned) = (doors.len(), layout.pieces.clone(), layout.zoned);
-            doors.push(Door { number, device, pieces, zoned, whole: false, writes: 0, changes: true });
+            doors.push(Door { number, device, pieces, zoned, whole: false, writes: 0, changes: true, longest_append });
         }
         doors.iter_mut().for_each(|door| door.writes = 0);
         for zone in (0..layouts.parts.len() as u32).map(ZoneNo) {
@@ -456,6 +467,8 @@ impl<'a> Run<'a> {
 
     fn populate(&mut self, world: &mut World, doors: &[Door], tables: Option<SharedTables>) {
         let Scenario { hosts, depth, weights, longest, flags, trust, switches, .. } = &self.scenario;
+        // Where swaps are counted, hosts need not do more than they must.
+        let (hosts, depth) = if self.options.swaps.is_some() { (&2, &2) } else { (hosts, depth) };
         for number in 0..*hosts {
             // The last door is the highest table, if there is one; all are in use at once.
             let door = &doors[match &tables {
@@ -469,8 +482,9 @@ impl<'a> Run<'a> {
         let policies = switches.iter().copied().collect();
         world.add(Box::new(Operator::new(self.shared.clone(), policies, self.rng.fork())));
         if let Some(tables) = tables {
-            let habits =
-                TableHabits { pace: self.scenario.pace, swaps: self.options.swaps, meddle: self.options.meddle };
+            let (swaps, meddle) = (self.options.swaps, self.options.meddle);
+            let pace = if swaps.is_some() { Duration::from_micros(50) } else { self.scenario.pace };
+            let habits = TableHabits { pace, swaps, meddle };
             world.add(Box::new(TableOperator::new(self.shared.clone(), tables, self.rng.fork(), habits)));
         }
     }

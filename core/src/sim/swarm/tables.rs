@@ -219,7 +219,8 @@ impl Actor for TableOperator {
         self.refresh(ledger, tables);
         // In a world that is slow it does not do ever more.
         self.deeds += 1;
-        let pace = self.habits.pace.0 * (1 + self.deeds / 100);
+        let pace =
+            if self.habits.swaps.is_some() { self.habits.pace.0 } else { self.habits.pace.0 * (1 + self.deeds / 100) };
         io.wake_at(io.now() + Duration(1 + self.rng.below(pace)));
     }
 
