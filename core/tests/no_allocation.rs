@@ -101,12 +101,13 @@ fn a_warm_stack_allocates_nothing() {
 }
 
 /// Lines of targets, with what costs them most, and what they are told first.
-const TARGETS: [(&str, &[&str]); 6] = [
+const TARGETS: [(&str, &[&str]); 7] = [
     ("delay disk 0 1 disk 0 2 disk 0 3", &[]),
     ("dust disk 0 512", &["enable"]),
     ("error", &[]),
     ("flakey disk 0 0 1 9 corrupt_bio_byte 9 w 1 0 random_read_corrupt 500000000 random_write_corrupt 500000000", &[]),
     ("log-writes disk log", &[]),
+    ("striped 2 128 disk 0 log 0", &[]),
     ("zero", &[]),
 ];
 
