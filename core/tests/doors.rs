@@ -7,10 +7,12 @@ use std::rc::Rc;
 
 use desk::*;
 use shingle_core::block::{
-    Bio, BlockDevice, Cx, DeviceId, Event, FRAMES, Flags, Limits, Observer, Span, Stack, StackError, Status,
+    Bio, BlockDevice, Cx, DeviceId, Event, FRAMES, Flags, Limits, Observer, Op, Payload, Span, Stack, StackError,
+    Status,
 };
 use shingle_core::harness::{Desk, Harness};
 use shingle_core::sector::Sector;
+use shingle_core::target::Table;
 use shingle_core::time::Instant;
 
 /// Passes everything on, `shift` sectors further. While it is told to, it keeps bios back instead; at a suspension they go on,
@@ -147,6 +149,21 @@ fn nothing_goes_back_to_a_door_that_is_open() {
     h.run();
     assert_eq!(at_desk(&h), ["WRITE 108+8"]);
     h.end_all(Status::Ok);
+}
+
+/// Found by the fuzz target `bio_ops`: a table cut a zone management bio whose meaningless length crossed its end.
+#[test]
+fn a_length_means_nothing_to_what_has_none() {
+    let build = |below, limits: &Limits| {
+        let table = Table::linear(below, limits, zone(6), zone(2)).unwrap();
+        Box::new(table) as Box<dyn BlockDevice>
+    };
+    let mut h = Harness::new(Desk::zoned(8, ZONE, ZONE, 0), build, |_, _| ());
+    let finish = Bio::new(Op::ZoneFinish, Sector(zone(1)), 2 * ZONE, Payload::None).with_flags(Flags::NOWAIT);
+    let tag = h.submit(finish);
+    assert_eq!(at_desk(&h), [format!("ZONE_FINISH {}+0", zone(7))]);
+    h.end_all(Status::Ok);
+    assert_eq!(h.statuses(), [(tag, Status::Ok)]);
 }
 
 /// Notes what it sees.

@@ -18,13 +18,16 @@ pub enum Entry {
     Done,
 }
 
-/// Checks `bio` against `limits` and strips the flags that mean nothing there.
+/// Checks `bio` against `limits` and strips what means nothing there: flags, and the length of what has none.
 pub fn check(bio: &mut Bio, limits: &Limits) -> Result<Entry, Status> {
     if limits.read_only && bio.op.is_write() {
         return Err(Status::ReadOnly);
     }
     if !limits.write_cache {
         bio.flags = bio.flags.without(Flags::FUA).without(Flags::PREFLUSH);
+    }
+    if !bio.op.has_range() {
+        bio.sectors = 0;
     }
     match bio.op {
         Op::Read | Op::Write | Op::WriteZeroes | Op::Discard => check_range(bio, limits),
