@@ -31,6 +31,7 @@ mod reset_all;
 mod striped;
 mod table;
 mod zero;
+pub mod zoned;
 
 pub use args::{ArgError, Args, DeviceArg, quote, split_words};
 pub use faulty::{Faulty, FaultyAction, FaultyRule, OpSet, Trigger, Window};

@@ -1,0 +1,114 @@
+//! How much of a set is metadata, and how much it exposes: the numbers of dmzadm, to the block.
+
+use alloc::format;
+use alloc::string::String;
+use core::fmt;
+
+use super::{ENTRIES, bitmap_blocks};
+use crate::target::zoned::{ZoneClass, ZoneHealth, ZoneSpace};
+
+/// The numbers of a set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// First zone of the first metadata set.
+    pub first_zone: u32,
+    /// Blocks of a metadata set, its superblock included.
+    pub metadata_blocks: u32,
+    /// Zones of a metadata set.
+    pub metadata_zones: u32,
+    /// Blocks of the mapping table.
+    pub map_blocks: u32,
+    /// Blocks of bitmaps.
+    pub bitmap_blocks: u32,
+    /// Sequential zones that are kept for reclaim.
+    pub reserved: u32,
+    /// Chunks that are exposed.
+    pub chunks: u32,
+}
+
+/// Zones that hold `blocks` of metadata.
+#[must_use]
+pub fn metadata_zones(blocks: u32, zone_blocks: u32) -> u32 {
+    blocks.div_ceil(zone_blocks)
+}
+
+impl Layout {
+    /// The layout of a set with `reserved` zones for reclaim, as dmzadm computes it (dm-zoned-tools 2.2,
+    /// `dmzadm` "format"): zones of a regular device count as data whether they can be used or not.
+    ///
+    /// # Errors
+    /// If the set is too small for it.
+    pub fn compute(space: &ZoneSpace, reserved: u32) -> Result<Self, LayoutError> {
+        let zones = space.zones();
+        let is_cache = |class| if space.has_cache() { class == ZoneClass::Cache } else { class == ZoneClass::Random };
+        let cache = zones.iter().filter(|zone| is_cache(zone.class)).count() as u64;
+        let usable = zones
+            .iter()
+            .filter(|zone| zone.health == ZoneHealth::Good || (zone.is_runt && zone.class == ZoneClass::Cache));
+        let usable = usable.count() as u64;
+        if cache < 3 {
+            let message = format!("{cache} zones that take random writes: at least 3 are needed");
+            return Err(LayoutError(message));
+        }
+        let Some(first_zone) = space.metadata_zone() else {
+            return Err(LayoutError("no zone of the first device can hold metadata".into()));
+        };
+        let reserved = if u64::from(reserved) > cache { cache - 1 } else { u64::from(reserved) };
+        if reserved == 0 || reserved >= usable {
+            return Err(LayoutError(format!("{reserved} zones for reclaim of {usable}: give at least 1, and fewer")));
+        }
+        let zone_blocks = u64::from(space.zone_blocks());
+        let bitmaps = zones.len() as u64 * u64::from(bitmap_blocks(space.zone_blocks()));
+        let map_of = |chunks: u64| chunks.div_ceil(ENTRIES as u64);
+        let zones_of = |blocks: u64| blocks.div_ceil(zone_blocks);
+        let too_small = || LayoutError(format!("{usable} usable zones have no room for metadata, reclaim and data"));
+        let guess = usable.checked_sub(bitmaps.div_ceil(zone_blocks) + reserved).ok_or_else(too_small)?;
+        let per_set = zones_of(1 + map_of(guess) + bitmaps);
+        if 2 * per_set > cache {
+            let message = format!("2 sets of metadata need {} random zones, of which there are {cache}", 2 * per_set);
+            return Err(LayoutError(message));
+        }
+        let chunks = usable.checked_sub(2 * per_set + reserved).filter(|chunks| *chunks > 0).ok_or_else(too_small)?;
+        let blocks = 1 + map_of(chunks) + bitmaps;
+        let number = |n: u64| u32::try_from(n).map_err(|_| LayoutError("more than 2^32 blocks of metadata".into()));
+        Ok(Self {
+            first_zone,
+            metadata_blocks: number(blocks)?,
+            metadata_zones: number(zones_of(blocks))?,
+            map_blocks: number(map_of(chunks))?,
+            bitmap_blocks: number(bitmaps)?,
+            reserved: number(reserved)?,
+            chunks: number(chunks)?,
+        })
+    }
+
+    /// Zones that can hold data, less the chunks: what is left to move things around in. A set in which this is 0 cannot be
+    /// filled.
+    #[must_use]
+    pub fn slack(&self, space: &ZoneSpace) -> i64 {
+        let metadata = self.first_zone..self.first_zone + 2 * self.metadata_zones;
+        let holds_data = |(zone, info): (usize, &super::super::ZoneInfo)| {
+            info.health == ZoneHealth::Good && !metadata.contains(&(zone as u32)) && !is_tertiary(space, zone as u32)
+        };
+        let data = space.zones().iter().enumerate().filter(|(zone, info)| holds_data((*zone, info))).count();
+        data as i64 - i64::from(self.chunks)
+    }
+}
+
+/// Whether `zone` holds the third superblock of a zoned device that stands behind a regular one.
+#[must_use]
+pub fn is_tertiary(space: &ZoneSpace, zone: u32) -> bool {
+    space.has_cache() && space.members().iter().any(|member| member.is_zoned && member.first_zone == zone)
+}
+
+/// Why there is no layout.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LayoutError(pub String);
+
+impl fmt::Display for LayoutError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl core::error::Error for LayoutError {}

@@ -1,0 +1,48 @@
+//! The disks of a set, as those see them who may wait: the tools.
+
+use alloc::string::String;
+use core::fmt;
+
+use crate::target::zoned::ZoneSpace;
+
+/// The disks of a set, read and written in whole blocks. A range lies in one zone.
+pub trait Media {
+    /// The devices and zones. The write pointers are kept up to date.
+    fn space(&self) -> &ZoneSpace;
+
+    /// Reads blocks from global block `block` on.
+    ///
+    /// # Errors
+    /// If the disk does not.
+    fn read(&mut self, block: u64, to: &mut [u8]) -> Result<(), MediaError>;
+
+    /// Writes blocks from global block `block` on; in a sequential zone, at its write pointer.
+    ///
+    /// # Errors
+    /// If the disk does not.
+    fn write(&mut self, block: u64, from: &[u8]) -> Result<(), MediaError>;
+
+    /// Empties a sequential zone.
+    ///
+    /// # Errors
+    /// If the disk does not.
+    fn reset(&mut self, zone: u32) -> Result<(), MediaError>;
+
+    /// Makes all that was written durable, on every device.
+    ///
+    /// # Errors
+    /// If a disk does not.
+    fn flush(&mut self) -> Result<(), MediaError>;
+}
+
+/// What a disk failed to do: which one, where and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MediaError(pub String);
+
+impl fmt::Display for MediaError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl core::error::Error for MediaError {}

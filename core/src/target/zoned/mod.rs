@@ -1,0 +1,15 @@
+//! dm-zoned: host-managed zoned disks as one ordinary disk, with the on-disk format of the Linux kernel's target.
+//!
+//! Facts about the format and the kernel's target are from `drivers/md/dm-zoned-*.c` and the tools of dm-zoned-tools 2;
+//! `docs/dm-zoned-format.md` has every byte. A *block* is 4096 bytes; a *chunk* is as many blocks of the exposed disk as a
+//! zone has. Zones of all devices of a set share one numbering, see [`ZoneSpace`].
+
+pub mod format;
+mod space;
+
+pub use space::{Member, SpaceError, ZoneClass, ZoneHealth, ZoneInfo, ZoneSpace};
+
+/// Bytes of a block.
+pub const BLOCK_BYTES: usize = 4096;
+/// Sectors of a block.
+pub const BLOCK_SECTORS: u32 = 8;
