@@ -29,5 +29,6 @@ pub mod random;
 pub mod sector;
 pub mod sim;
 pub mod target;
+pub mod task;
 pub mod time;
 pub mod zone;

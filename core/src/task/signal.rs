@@ -1,0 +1,35 @@
+//! "Something changed": how tasks wait for state that others change.
+
+use alloc::rc::Rc;
+use alloc::vec::Vec;
+use core::cell::RefCell;
+use core::future::poll_fn;
+use core::task::{Poll, Waker};
+
+/// Wakes all tasks that wait at it. Clones are the same.
+#[derive(Clone, Default)]
+pub struct Signal(Rc<RefCell<Vec<Waker>>>);
+
+impl Signal {
+    /// Tells everybody who waits to look again.
+    pub fn notify(&self) {
+        if !self.0.borrow().is_empty() {
+            core::mem::take(&mut *self.0.borrow_mut()).into_iter().for_each(Waker::wake);
+        }
+    }
+
+    /// Waits until `ready` has something, looking now and whenever [`Signal::notify`] was called.
+    pub async fn until<T>(&self, mut ready: impl FnMut() -> Option<T>) -> T {
+        poll_fn(|cx| match ready() {
+            Some(value) => Poll::Ready(value),
+            None => {
+                let mut waiting = self.0.borrow_mut();
+                if !waiting.iter().any(|waker| waker.will_wake(cx.waker())) {
+                    waiting.push(cx.waker().clone());
+                }
+                Poll::Pending
+            }
+        })
+        .await
+    }
+}
