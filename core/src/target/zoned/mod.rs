@@ -5,6 +5,7 @@
 //! zone has. Zones of all devices of a set share one numbering, see [`ZoneSpace`].
 
 pub mod format;
+pub mod policy;
 mod space;
 
 pub use space::{Member, SpaceError, ZoneClass, ZoneHealth, ZoneInfo, ZoneSpace};

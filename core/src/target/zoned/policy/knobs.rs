@@ -1,0 +1,281 @@
+//! Every number of the policy, by name.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use core::fmt;
+use core::ops::RangeInclusive;
+use core::str::FromStr;
+
+use crate::time::Duration;
+
+/// Whose decisions are taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Style {
+    /// Ours: streams straight to sequential zones, reclaim by cost and benefit, pacing.
+    #[default]
+    Shingle,
+    /// Those of Linux' dm-zoned: everything to random zones first, the least recently used zone is reclaimed. The baseline.
+    Kernel,
+}
+
+impl Style {
+    /// The name in messages and tables.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Style::Shingle => "shingle",
+            Style::Kernel => "kernel",
+        }
+    }
+}
+
+impl fmt::Display for Style {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// The name of the knob that is a [`Style`].
+const STYLE: &str = "policy";
+
+/// A knob that is a number.
+struct Number {
+    name: &'static str,
+    bounds: RangeInclusive<u32>,
+    read: fn(&Knobs) -> u32,
+    write: fn(&mut Knobs) -> &mut u32,
+}
+
+macro_rules! knobs {
+    ($($(#[$doc:meta])* $name:ident = $default:literal, $bounds:expr;)*) => {
+        /// What can be set about the policy of a `zoned` target, also while it runs.
+        ///
+        /// A block is 4 KiB. The ends of the bounds are allowed values. [`Style::Kernel`] uses none of the numbers.
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        pub struct Knobs {
+            /// `policy`: whose decisions are taken.
+            pub style: Style,
+            $($(#[$doc])* pub $name: u32,)*
+        }
+
+        impl Default for Knobs {
+            fn default() -> Self {
+                Self { style: Style::default(), $($name: $default,)* }
+            }
+        }
+
+        const NUMBERS: &[Number] = &[$(Number {
+            name: stringify!($name),
+            bounds: $bounds,
+            read: |knobs| knobs.$name,
+            write: |knobs| &mut knobs.$name,
+        },)*];
+    };
+}
+
+knobs! {
+    /// Longest gap in front of a write to a sequential zone that is filled with zeroes, in blocks; 0 to 65536. The default,
+    /// 1 MiB, takes a spindle about as long as a seek.
+    fill_blocks = 256, 0..=65_536;
+    /// The same when fewer buffers are free than `urgent_percent`; 0 to 1048576. Reclaim would have to fill the gap anyway.
+    fill_scarce_blocks = 4_096, 0..=1_048_576;
+    /// Reorder window of a chunk: how far ahead of the write pointer a write may be and still be held for those before it,
+    /// and how much is held, in blocks; 0 to 65536.
+    reorder_blocks = 1_024, 0..=65_536;
+    /// How long a write is held, in ms; 0 to 1000, 0 holds nothing. The default is half a random write of a spindle.
+    reorder_ms = 5, 0..=1_000;
+    /// Without a cache: shortest first write of a chunk that goes straight to a sequential zone, in blocks; 1 to 65536.
+    direct_blocks = 1, 1..=65_536;
+    /// With a cache: the same, in blocks; 1 to 65536. Shorter ones are what a cache is for.
+    stream_blocks = 64, 1..=65_536;
+    /// Percent of the cache: while more is free, streams go to the cache, too; 0 to 100. 100 sends all streams straight to
+    /// sequential zones. The default, above `start_percent`, does so before there is anything to reclaim.
+    stream_percent = 50, 0..=100;
+    /// Reclaim begins when less than so many percent of the buffers are free; 3 to 99.
+    start_percent = 40, 3..=99;
+    /// It ends when so many percent are; 4 to 100.
+    stop_percent = 60, 4..=100;
+    /// Below so many percent it copies without rest, also what was written a moment ago; 2 to 98.
+    urgent_percent = 20, 2..=98;
+    /// Below so many percent it does what frees a zone at all; 1 to 97.
+    emergency_percent = 10, 1..=97;
+    /// Without a bio for so long the set is idle and reclaim has it for itself, in ms; 0 to 3600000.
+    idle_ms = 2_000, 0..=3_600_000;
+    /// A chunk that was written within so long stays where it is unless reclaim is urgent, in ms; 0 to 3600000. The default is
+    /// the age at which Linux writes dirty pages back (`vm.dirty_expire_centisecs`).
+    hot_ms = 30_000, 0..=3_600_000;
+    /// What a further piece of a copy costs, in blocks that could be moved meanwhile; 0 to 65536. The default is 2.5 ms of a
+    /// spindle.
+    seek_blocks = 128, 0..=65_536;
+    /// A chunk with fewer percent of valid blocks before its last one is sparse; 0 to 100. Sparse chunks stay in random zones
+    /// until the space is needed, or go to conventional zones if the set has a cache.
+    dense_percent = 50, 0..=100;
+    /// Writes to buffers are paced when less than so many percent of them are free; 0 to 99, 0 paces nothing.
+    pace_percent = 30, 0..=99;
+    /// What reclaim is taken to win back before it was measured, in blocks per second; 1 to 16777216. The default is 50 MiB/s.
+    pace_blocks = 12_800, 1..=16_777_216;
+    /// Longest time for which pacing delays a write, in ms; 0 to 10000.
+    pace_most_ms = 1_000, 0..=10_000;
+    /// What a copy reads before it writes, in blocks; 64 to 65536. With the default, 16 MiB, two seeks are a tenth of a turn.
+    window_blocks = 4_096, 64..=65_536;
+    /// Longest command of a copy, in blocks; 1 to 4096.
+    piece_blocks = 256, 1..=4_096;
+    /// Commands of a copy that are under way at once; 1 to 64.
+    pieces = 8, 1..=64;
+    /// The same while there are users who are not to wait for them; 1 to 64.
+    busy_pieces = 2, 1..=64;
+    /// Holes up to so many blocks are read through rather than skipped; 0 to 4096.
+    gap_blocks = 64, 0..=4_096;
+    /// On devices that do not turn, windows and holes that are read through are smaller by this factor; 1 to 64.
+    flash_share = 8, 1..=64;
+    /// Percent of the time that reclaim copies while there are users and it is not urgent; 1 to 100.
+    duty_percent = 75, 1..=100;
+}
+
+/// Percentages that have to rise in this order.
+const RISING: [&str; 4] = ["emergency_percent", "urgent_percent", "start_percent", "stop_percent"];
+
+/// Why a knob cannot be set so: which, to what, and what it can be set to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KnobError {
+    /// The knob, as it was named.
+    pub knob: String,
+    /// What is wrong and what to do.
+    pub message: String,
+}
+
+impl fmt::Display for KnobError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl core::error::Error for KnobError {}
+
+impl Knobs {
+    /// Sets the knob `name`.
+    ///
+    /// # Errors
+    /// If there is no such knob, or `value` is none for it. Nothing has changed then.
+    pub fn set(&mut self, name: &str, value: &str) -> Result<(), KnobError> {
+        let error = |message: String| KnobError { knob: name.into(), message };
+        if name == STYLE {
+            self.style = parse_style(value).map_err(error)?;
+            return Ok(());
+        }
+        let Some(knob) = NUMBERS.iter().find(|knob| knob.name == name) else { return Err(error(unknown(name))) };
+        let number = knob.parse(value).map_err(error)?;
+        self.check_order(name, number).map_err(error)?;
+        *(knob.write)(self) = number;
+        Ok(())
+    }
+
+    /// All knobs and what they are set to.
+    pub fn list(&self) -> impl Iterator<Item = (&'static str, String)> {
+        let numbers = NUMBERS.iter().map(|knob| (knob.name, (knob.read)(self).to_string()));
+        core::iter::once((STYLE, self.style.to_string())).chain(numbers)
+    }
+
+    /// How long a write is held for those before it.
+    #[must_use]
+    pub fn reorder_time(&self) -> Duration {
+        Duration::from_millis(self.reorder_ms.into())
+    }
+
+    /// How long ago a chunk must have been written to be reclaimed without need.
+    pub(super) fn hot_time(&self) -> Duration {
+        Duration::from_millis(self.hot_ms.into())
+    }
+
+    /// Whether the percentage `name` may become `percent` among its [`RISING`] neighbours.
+    fn check_order(&self, name: &str, percent: u32) -> Result<(), String> {
+        let Some(place) = RISING.iter().position(|rising| *rising == name) else { return Ok(()) };
+        let is = |name: &str| NUMBERS.iter().find(|knob| knob.name == name).map_or(0, |knob| (knob.read)(self));
+        for (other, rising) in RISING.iter().enumerate() {
+            let neighbour = is(rising);
+            let (fits, side) =
+                if other < place { (neighbour < percent, "above") } else { (percent < neighbour, "below") };
+            if other != place && !fits {
+                return Err(format!("{name} is {percent}: it has to be {side} {rising}, which is {neighbour}"));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Number {
+    fn parse(&self, value: &str) -> Result<u32, String> {
+        let number = u32::from_str(value).ok().filter(|number| self.bounds.contains(number));
+        let (name, least, most) = (self.name, self.bounds.start(), self.bounds.end());
+        number.ok_or_else(|| format!("{name} is `{value}`: write a number from {least} to {most}"))
+    }
+}
+
+fn parse_style(value: &str) -> Result<Style, String> {
+    let style = [Style::Shingle, Style::Kernel].into_iter().find(|style| style.name() == value);
+    style.ok_or_else(|| format!("{STYLE} is `{value}`: write {} or {}", Style::Shingle, Style::Kernel))
+}
+
+fn unknown(name: &str) -> String {
+    let mut message = format!("there is no knob `{name}`; knobs are {STYLE}");
+    NUMBERS.iter().for_each(|knob| message += &format!(", {}", knob.name));
+    message
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::vec::Vec;
+
+    #[test]
+    fn every_knob_can_be_set_to_what_it_is_and_to_its_bounds_but_not_beyond() {
+        for (name, value) in Knobs::default().list() {
+            let mut knobs = Knobs::default();
+            knobs.set(name, &value).unwrap();
+            assert_eq!(knobs, Knobs::default());
+        }
+        for knob in NUMBERS.iter().filter(|knob| !RISING.contains(&knob.name)) {
+            let (least, most) = (*knob.bounds.start(), *knob.bounds.end());
+            for fine in [least, most] {
+                let mut knobs = Knobs::default();
+                knobs.set(knob.name, &fine.to_string()).unwrap();
+                assert!(knobs.list().any(|(name, value)| name == knob.name && value == fine.to_string()));
+            }
+            for wrong in [i64::from(least) - 1, i64::from(most) + 1] {
+                let error = Knobs::default().set(knob.name, &wrong.to_string()).unwrap_err();
+                let named = [knob.name.to_string(), wrong.to_string(), least.to_string(), most.to_string()];
+                assert!(named.iter().all(|word| error.message.contains(word)), "{error}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_wrong_knob_or_value_changes_nothing_and_says_what_there_is() {
+        let mut knobs = Knobs::default();
+        let wrong = [("speed", "9"), ("policy", "fast"), ("pieces", "many"), ("pieces", ""), ("duty_percent", "0x10")];
+        let errors: Vec<_> = wrong.iter().map(|(name, value)| knobs.set(name, value).unwrap_err().message).collect();
+        assert_eq!(knobs, Knobs::default());
+        assert!(errors[0].contains("`speed`") && errors[0].contains("policy, fill_blocks,"), "{}", errors[0]);
+        assert_eq!(errors[1], "policy is `fast`: write shingle or kernel");
+        assert_eq!(errors[2], "pieces is `many`: write a number from 1 to 64");
+    }
+
+    #[test]
+    fn the_percentages_of_reclaim_stay_in_order() {
+        let mut knobs = Knobs::default();
+        let error = knobs.set("start_percent", "60").unwrap_err();
+        assert_eq!(error.message, "start_percent is 60: it has to be below stop_percent, which is 60");
+        let error = knobs.set("urgent_percent", "5").unwrap_err();
+        assert_eq!(error.message, "urgent_percent is 5: it has to be above emergency_percent, which is 10");
+        knobs.set("stop_percent", "90").and_then(|()| knobs.set("start_percent", "60")).unwrap();
+        let in_table: Vec<_> = NUMBERS.iter().filter(|knob| RISING.contains(&knob.name)).collect();
+        assert_eq!(in_table.len(), RISING.len());
+    }
+
+    #[test]
+    fn the_policy_of_the_kernel_can_be_asked_for_by_name() {
+        let mut knobs = Knobs::default();
+        knobs.set("policy", "kernel").unwrap();
+        assert_eq!(knobs, Knobs { style: Style::Kernel, ..Knobs::default() });
+    }
+}

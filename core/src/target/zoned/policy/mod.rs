@@ -1,0 +1,30 @@
+//! What dm-zoned decides about placement, reclaim and pacing: pure functions of values.
+//!
+//! ```text
+//!   write ──> place_first / place_ahead ──> sequential zone, once
+//!                        │
+//!                        └──> cache or random zone ── Pacer: when ──> written
+//!                                   ▲                                    │
+//!            zones won back ── copy_turn: how ── choose: which ── urgency: whether
+//! ```
+//!
+//! Nothing here does I/O, reads a clock or keeps state but for [`Pacer`]. Every number is one of [`Knobs`]. There are two
+//! styles: [`Style::Shingle`], ours, and [`Style::Kernel`], which decides as Linux 7.2 does (`drivers/md/dm-zoned-target.c`,
+//! `dm-zoned-reclaim.c`, `dm-zoned-metadata.c`) and takes no notice of the other knobs. What was decided, and why:
+//! `docs/targets/zoned.md`.
+
+mod knobs;
+mod pace;
+mod place;
+mod stock;
+mod turn;
+mod urgency;
+mod victim;
+
+pub use knobs::{KnobError, Knobs, Style};
+pub use pace::Pacer;
+pub use place::{Ahead, Place, place_ahead, place_first};
+pub use stock::{Pool, Stock};
+pub use turn::{CopyTurn, copy_turn};
+pub use urgency::{Urgency, urgency};
+pub use victim::{Action, Candidate, choose};

@@ -1,0 +1,173 @@
+//! Where a write goes.
+
+use super::{Knobs, Stock, Style};
+
+/// The kind of zone that a chunk gets with its first write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// A sequential zone: the data is written once. If the write does not begin at the chunk's start it is ahead of the
+    /// zone's write pointer, and [`place_ahead`] has the next word.
+    Sequential,
+    /// One of [`Stock::buffers`]; if none is free the write waits for one.
+    Random,
+}
+
+/// What happens to a write that begins ahead of the write pointer of its chunk's sequential zone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ahead {
+    /// Zeroes are written up to it.
+    Fill,
+    /// It waits for what belongs before it, for [`Knobs::reorder_time`] at most.
+    Hold,
+    /// It goes to the chunk's buffer.
+    Buffer,
+}
+
+/// Where the first write of a chunk goes, which begins `offset` blocks into it and is `len` long.
+///
+/// What begins at or near the start may be a stream, and goes straight to a sequential zone; so does a single block, since a
+/// stream that its writer cut small cannot be told from it. With a cache only what is long goes there, and only when the
+/// cache fills up: until then the cache takes it faster.
+#[must_use]
+pub fn place_first(knobs: &Knobs, stock: &Stock, offset: u32, len: u32) -> Place {
+    if knobs.style == Style::Kernel || stock.sequential.free == 0 || offset > longest_fill(knobs, stock) {
+        return Place::Random;
+    }
+    let is_direct = match stock.has_cache() {
+        true => len >= knobs.stream_blocks && stock.cache.free_percent() <= knobs.stream_percent,
+        false => len >= knobs.direct_blocks,
+    };
+    if is_direct { Place::Sequential } else { Place::Random }
+}
+
+/// What happens to a write of `len` blocks that begins `gap` blocks ahead of the write pointer, in a chunk in which `held`
+/// blocks wait for their turn; it `has_waited` if it was held before.
+///
+/// A write that is held loses little, one that goes to the buffer costs a merge. The gap is not filled if there is a buffer:
+/// the blocks of the gap may lie there, and behind the write pointer they could not be appended any more.
+#[must_use]
+pub fn place_ahead(
+    knobs: &Knobs,
+    stock: &Stock,
+    gap: u32,
+    len: u32,
+    held: u32,
+    has_waited: bool,
+    has_buffer: bool,
+) -> Ahead {
+    let fits = gap <= knobs.reorder_blocks && held.saturating_add(len) <= knobs.reorder_blocks;
+    match knobs.style {
+        Style::Kernel => Ahead::Buffer,
+        Style::Shingle if fits && !has_waited && knobs.reorder_ms > 0 => Ahead::Hold,
+        Style::Shingle if !has_buffer && gap <= longest_fill(knobs, stock) => Ahead::Fill,
+        Style::Shingle => Ahead::Buffer,
+    }
+}
+
+/// The longest gap that is filled: more when buffers are scarce.
+fn longest_fill(knobs: &Knobs, stock: &Stock) -> u32 {
+    let is_scarce = stock.buffers_percent() < knobs.urgent_percent;
+    if is_scarce { knobs.fill_blocks.max(knobs.fill_scarce_blocks) } else { knobs.fill_blocks }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Pool;
+    use super::*;
+
+    const DISK: Stock = Stock {
+        cache: Pool { free: 0, total: 0 },
+        random: Pool { free: 9, total: 10 },
+        sequential: Pool { free: 50, total: 100 },
+        reserve: 4,
+        zone_blocks: 65_536,
+        leaving: 0,
+    };
+
+    fn with_cache(free: u32) -> Stock {
+        Stock { cache: Pool { free, total: 100 }, ..DISK }
+    }
+
+    fn scarce() -> Stock {
+        Stock { random: Pool { free: 1, total: 10 }, ..DISK }
+    }
+
+    #[test]
+    fn a_stream_that_begins_a_chunk_is_written_once() {
+        let knobs = Knobs::default();
+        assert_eq!(place_first(&knobs, &DISK, 0, 256), Place::Sequential);
+        assert_eq!(place_first(&knobs, &DISK, 0, 1), Place::Sequential);
+        assert_eq!(place_first(&knobs, &DISK, knobs.fill_blocks, 1), Place::Sequential);
+    }
+
+    #[test]
+    fn a_write_into_the_middle_of_a_chunk_goes_to_a_random_zone() {
+        let knobs = Knobs::default();
+        assert_eq!(place_first(&knobs, &DISK, knobs.fill_blocks + 1, 256), Place::Random);
+        assert_eq!(place_first(&knobs, &scarce(), knobs.fill_scarce_blocks + 1, 256), Place::Random);
+    }
+
+    #[test]
+    fn a_write_shorter_than_asked_for_is_no_stream() {
+        let mut knobs = Knobs::default();
+        knobs.set("direct_blocks", "16").unwrap();
+        assert_eq!(place_first(&knobs, &DISK, 0, 15), Place::Random);
+        assert_eq!(place_first(&knobs, &DISK, 0, 16), Place::Sequential);
+    }
+
+    #[test]
+    fn the_reserve_is_not_for_users() {
+        let stock = Stock { sequential: Pool { free: 0, total: 100 }, ..DISK };
+        assert_eq!(place_first(&Knobs::default(), &stock, 0, 256), Place::Random);
+    }
+
+    #[test]
+    fn a_cache_takes_everything_while_it_has_room_and_then_leaves_streams_to_the_disk() {
+        let knobs = Knobs::default();
+        assert_eq!(place_first(&knobs, &with_cache(51), 0, 256), Place::Random);
+        assert_eq!(place_first(&knobs, &with_cache(50), 0, 256), Place::Sequential);
+        assert_eq!(place_first(&knobs, &with_cache(50), 0, 63), Place::Random);
+        let always = Knobs { stream_percent: 100, ..knobs };
+        assert_eq!(place_first(&always, &with_cache(100), 0, 256), Place::Sequential);
+    }
+
+    #[test]
+    fn a_write_ahead_is_held_once_and_then_the_gap_is_filled() {
+        let knobs = Knobs::default();
+        assert_eq!(place_ahead(&knobs, &DISK, 256, 256, 0, false, false), Ahead::Hold);
+        assert_eq!(place_ahead(&knobs, &DISK, 256, 256, 0, true, false), Ahead::Fill);
+        assert_eq!(place_ahead(&knobs, &DISK, 257, 256, 0, true, false), Ahead::Buffer);
+    }
+
+    #[test]
+    fn the_reorder_window_bounds_how_far_ahead_and_how_much_is_held() {
+        let knobs = Knobs::default();
+        assert_eq!(place_ahead(&knobs, &DISK, 1_024, 1_024, 0, false, false), Ahead::Hold);
+        assert_eq!(place_ahead(&knobs, &DISK, 1_025, 1, 0, false, false), Ahead::Buffer);
+        assert_eq!(place_ahead(&knobs, &DISK, 1_024, 2, 1_023, false, false), Ahead::Buffer);
+        assert_eq!(place_ahead(&knobs, &DISK, 1, u32::MAX, u32::MAX, false, false), Ahead::Fill);
+        assert_eq!(place_ahead(&Knobs { reorder_ms: 0, ..knobs }, &DISK, 1, 1, 0, false, false), Ahead::Fill);
+    }
+
+    #[test]
+    fn a_gap_that_may_lie_in_the_buffer_is_never_filled() {
+        let knobs = Knobs::default();
+        assert_eq!(place_ahead(&knobs, &DISK, 1, 1, 0, false, true), Ahead::Hold);
+        assert_eq!(place_ahead(&knobs, &DISK, 1, 1, 0, true, true), Ahead::Buffer);
+    }
+
+    #[test]
+    fn longer_gaps_are_filled_when_buffers_are_scarce() {
+        let knobs = Knobs::default();
+        assert_eq!(place_ahead(&knobs, &DISK, 4_096, 1, 0, true, false), Ahead::Buffer);
+        assert_eq!(place_ahead(&knobs, &scarce(), 4_096, 1, 0, true, false), Ahead::Fill);
+        assert_eq!(place_first(&knobs, &scarce(), 4_096, 1), Place::Sequential);
+    }
+
+    #[test]
+    fn the_kernel_never_writes_straight_to_a_sequential_zone_but_at_its_write_pointer() {
+        let knobs = Knobs { style: Style::Kernel, ..Knobs::default() };
+        assert_eq!(place_first(&knobs, &DISK, 0, 65_536), Place::Random);
+        assert_eq!(place_ahead(&knobs, &DISK, 1, 1, 0, false, false), Ahead::Buffer);
+    }
+}

@@ -1,0 +1,264 @@
+//! Which chunk reclaim works on next, and what it does with it.
+
+use super::{Knobs, Stock, Style, Urgency};
+use crate::time::Duration;
+
+/// A chunk that has zones. Counts are in blocks, places in blocks from the chunk's start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Candidate {
+    /// Its number.
+    pub chunk: u32,
+    /// Whether its data zone takes random writes: a cache zone or a conventional one.
+    pub dzone_is_random: bool,
+    /// Whether its data zone is a cache zone.
+    pub dzone_is_cache: bool,
+    /// Valid blocks in the data zone.
+    pub data_blocks: u32,
+    /// Valid blocks in the buffer.
+    pub buffer_blocks: u32,
+    /// Whether there is a buffer.
+    pub has_buffer: bool,
+    /// Contiguous pieces to copy.
+    pub runs: u32,
+    /// The write pointer of a sequential data zone.
+    pub wp: u32,
+    /// The first valid block of the buffer.
+    pub first_buffered: u32,
+    /// One past the last valid block of both zones.
+    pub last_block: u32,
+    /// Time since it was written last.
+    pub idle_for: Duration,
+    /// Rises with use: of two chunks, the one with less was used longer ago.
+    pub lru: u64,
+    /// Whether bios of it are under way at the devices. One that waits for a free zone does not count: it would keep reclaim
+    /// from winning that zone.
+    pub is_open: bool,
+}
+
+/// What reclaim does with a chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Nothing in it is valid: its zones are freed.
+    Free,
+    /// The blocks of its random data zone go to a fresh sequential zone, which takes its place.
+    Move,
+    /// The blocks of its buffer, none of them behind the write pointer, are appended to its sequential zone; the buffer is
+    /// freed.
+    Append,
+    /// Sequential zone and buffer go to a fresh sequential zone in one pass; both are freed.
+    Merge,
+    /// The sequential zone's blocks go into the buffer, which becomes the data zone; the sequential zone is freed.
+    Fold,
+    /// The blocks of its cache zone go to a conventional zone, where they stay.
+    Settle,
+}
+
+/// The chunk that reclaim works on next, and what it does with it; `None` if nothing is worth it now.
+///
+/// The one that frees a zone for the least work is chosen: blocks to read and write, zeroes in holes and pieces included.
+/// Unless it is an emergency, the time since its last write and the density of a random zone count as much: both tell that
+/// the chunk will not need a random zone again at once. What was written less than `hot_ms` ago is left alone unless reclaim
+/// is urgent.
+///
+/// # Liveness
+///
+/// Take a set with at least one more zone than mapped chunks, without open ones, in an emergency, no buffer free and nothing
+/// leaving. Then there is an answer, and carrying it out, with the commit that it takes, brings a free buffer or one fewer
+/// buffered chunk. For there is a sequential zone for reclaim, and then any chunk with a random zone can be moved or merged;
+/// or there is none, so some chunk has two zones: it can be appended or folded, and the next answer has a sequential zone.
+#[must_use]
+pub fn choose(
+    knobs: &Knobs,
+    stock: &Stock,
+    urgency: Urgency,
+    candidates: &mut dyn Iterator<Item = Candidate>,
+) -> Option<(u32, Action)> {
+    let mut closed = candidates.filter(|candidate| !candidate.is_open);
+    if knobs.style == Style::Kernel {
+        return choose_as_kernel(stock, urgency, &mut closed);
+    }
+    let mut best: Option<Bid> = None;
+    for candidate in closed {
+        let Some(action) = action_for(knobs, stock, urgency, &candidate) else { continue };
+        if action == Action::Free {
+            return Some((candidate.chunk, action));
+        }
+        let bid = Bid::new(knobs, stock, urgency, &candidate, action);
+        if best.as_ref().is_none_or(|best| bid.beats(best)) {
+            best = Some(bid);
+        }
+    }
+    best.map(|bid| (bid.chunk, bid.action))
+}
+
+/// What could be done with a chunk now.
+fn action_for(knobs: &Knobs, stock: &Stock, urgency: Urgency, chunk: &Candidate) -> Option<Action> {
+    if chunk.data_blocks == 0 && chunk.buffer_blocks == 0 {
+        return Some(Action::Free);
+    }
+    let is_spared = urgency < Urgency::Urgent && chunk.is_hot(knobs);
+    if urgency == Urgency::None || is_spared {
+        None
+    } else if chunk.has_buffer {
+        unbuffer(stock, urgency, chunk)
+    } else if chunk.dzone_is_random {
+        vacate(knobs, stock, urgency, chunk)
+    } else {
+        None
+    }
+}
+
+/// How a chunk gets rid of its buffer.
+fn unbuffer(stock: &Stock, urgency: Urgency, chunk: &Candidate) -> Option<Action> {
+    if chunk.can_append() {
+        Some(Action::Append)
+    } else if stock.for_reclaim() > 0 {
+        Some(Action::Merge)
+    } else {
+        // It wins no buffer back, but the sequential zone with which the next one is won.
+        (urgency == Urgency::Emergency && stock.leaving == 0).then_some(Action::Fold)
+    }
+}
+
+/// How a chunk gets out of its random data zone.
+fn vacate(knobs: &Knobs, stock: &Stock, urgency: Urgency, chunk: &Candidate) -> Option<Action> {
+    let is_sparse = chunk.density_percent() < knobs.dense_percent;
+    // Unlike merges, moves use up sequential zones. The last one is kept for merges while anything else can be done.
+    let spare = stock.for_reclaim();
+    let can_move = spare > 1 || (spare == 1 && stock.buffers().free == 0 && stock.leaving == 0);
+    let is_plenty = stock.buffers_percent() >= knobs.stop_percent;
+    if stock.has_cache() && !chunk.dzone_is_cache {
+        // It wins no buffer, but room for chunks that settle.
+        let is_full = stock.random.free_percent() < knobs.start_percent;
+        return (urgency == Urgency::Idle && is_full && spare > 1 && !is_sparse).then_some(Action::Move);
+    }
+    let settles = is_sparse || chunk.is_hot(knobs) || !can_move;
+    if stock.has_cache() && stock.random.free > 0 && settles {
+        Some(Action::Settle)
+    } else if urgency == Urgency::Idle && is_plenty && is_sparse {
+        None
+    } else {
+        can_move.then_some(Action::Move)
+    }
+}
+
+/// An action on a chunk, and what speaks for it.
+struct Bid {
+    chunk: u32,
+    action: Action,
+    /// Whether it is done only if nothing else can be: it takes the last sequential zone, or it wins nothing but one.
+    is_last_resort: bool,
+    worth: u64,
+    cost: u64,
+    lru: u64,
+}
+
+impl Bid {
+    fn new(knobs: &Knobs, stock: &Stock, urgency: Urgency, chunk: &Candidate, action: Action) -> Self {
+        let is_last_resort = match action {
+            Action::Move => stock.for_reclaim() < 2,
+            Action::Fold => true,
+            _ => false,
+        };
+        let density = if action == Action::Move { chunk.density_percent().max(1) } else { 100 };
+        let worth = match urgency {
+            Urgency::Emergency => 1,
+            _ => chunk.age(knobs) * u64::from(density),
+        };
+        let cost = chunk.cost(knobs, action).max(1);
+        Self { chunk: chunk.chunk, action, is_last_resort, worth, cost, lru: chunk.lru }
+    }
+
+    fn beats(&self, other: &Bid) -> bool {
+        // worth / cost, without a division.
+        let score = |bid: &Bid, by: &Bid| u128::from(bid.worth) * u128::from(by.cost);
+        let (own, others) = (score(self, other), score(other, self));
+        (!self.is_last_resort, own, other.lru, other.chunk) > (!other.is_last_resort, others, self.lru, self.chunk)
+    }
+}
+
+/// Beyond so many times [`Knobs::hot_ms`], a chunk does not get any colder.
+const COLD: u64 = 16;
+
+impl Candidate {
+    fn is_hot(&self, knobs: &Knobs) -> bool {
+        self.idle_for < knobs.hot_time()
+    }
+
+    /// Whether its buffer can be appended to its sequential zone.
+    fn can_append(&self) -> bool {
+        self.buffer_blocks == 0 || self.first_buffered >= self.wp
+    }
+
+    /// Percent of the blocks up to the last valid one that are valid.
+    fn density_percent(&self) -> u32 {
+        let valid = u64::from(self.data_blocks) + u64::from(self.buffer_blocks);
+        (valid * 100).checked_div(u64::from(self.last_block)).map_or(100, |percent| percent.min(100) as u32)
+    }
+
+    /// How long ago it was written, in ms: at least as if it were just not hot any more.
+    fn age(&self, knobs: &Knobs) -> u64 {
+        let hot = u64::from(knobs.hot_ms).max(1);
+        (self.idle_for.as_nanos() / 1_000_000).clamp(hot, COLD * hot)
+    }
+
+    /// Blocks that are read and written, zeroes included, and pieces at what each costs.
+    fn cost(&self, knobs: &Knobs, action: Action) -> u64 {
+        let [data, buffer, end, wp, first] =
+            [self.data_blocks, self.buffer_blocks, self.last_block, self.wp, self.first_buffered].map(u64::from);
+        let pieces = u64::from(self.runs) * u64::from(knobs.seek_blocks);
+        // Pieces that lie so close that their zone is better read as a whole cost no more than that.
+        let read = |blocks: u64, extent: u64| (blocks + pieces).min(extent.max(blocks));
+        match action {
+            Action::Free => 0,
+            Action::Append if buffer == 0 => 0,
+            Action::Append => read(buffer, end.saturating_sub(first)) + end.saturating_sub(wp),
+            Action::Move => read(data, end) + end,
+            Action::Merge => read(data + buffer, 2 * end) + end,
+            Action::Fold | Action::Settle => read(data, end) + data + pieces,
+        }
+    }
+}
+
+/// As `drivers/md/dm-zoned-metadata.c:dmz_get_zone_for_reclaim` and `dm-zoned-reclaim.c:dmz_do_reclaim` choose.
+fn choose_as_kernel(
+    stock: &Stock,
+    urgency: Urgency,
+    closed: &mut dyn Iterator<Item = Candidate>,
+) -> Option<(u32, Action)> {
+    let [mut data, mut second_tier, mut oldest, mut heaviest] = [None::<Candidate>; 4];
+    let keep = |best: &mut Option<Candidate>, one: Candidate, is_better: fn(&Candidate, &Candidate) -> bool| {
+        if best.as_ref().is_none_or(|best| is_better(&one, best)) {
+            *best = Some(one);
+        }
+    };
+    for one in closed {
+        let is_older: fn(&Candidate, &Candidate) -> bool = |one, best| one.lru < best.lru;
+        if one.has_buffer {
+            keep(&mut oldest, one, is_older);
+            keep(&mut heaviest, one, |one, best| one.data_blocks > best.data_blocks);
+        } else if one.dzone_is_random && one.dzone_is_cache == stock.has_cache() {
+            keep(&mut data, one, is_older);
+        } else if one.dzone_is_random {
+            keep(&mut second_tier, one, is_older);
+        }
+    }
+    let victim = match urgency {
+        Urgency::None => None,
+        _ if stock.reserve == 0 => oldest,
+        Urgency::Idle => data.or(heaviest).or(second_tier),
+        _ => data.or(heaviest),
+    }?;
+    Some((victim.chunk, kernel_action(stock, &victim)?))
+}
+
+/// As `drivers/md/dm-zoned-reclaim.c:dmz_do_reclaim` and `dm-zoned-metadata.c:dmz_alloc_zone` do.
+fn kernel_action(stock: &Stock, victim: &Candidate) -> Option<Action> {
+    match victim {
+        Candidate { has_buffer: true, .. } if victim.can_append() => Some(Action::Append),
+        Candidate { has_buffer: true, .. } => Some(Action::Fold),
+        Candidate { data_blocks: 0, .. } => Some(Action::Free),
+        _ if stock.for_reclaim() > 0 => Some(Action::Move),
+        _ => (victim.dzone_is_cache && stock.random.free > 0).then_some(Action::Settle),
+    }
+}
