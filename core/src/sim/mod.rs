@@ -18,5 +18,7 @@ pub mod model;
 pub mod swarm;
 pub mod workload;
 mod world;
+mod zoned_media;
 
 pub use world::{Actor, Io, Stop, World};
+pub use zoned_media::StackMedia;

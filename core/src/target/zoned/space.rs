@@ -89,7 +89,8 @@ impl ZoneSpace {
     /// good until [`ZoneSpace::learn`] is told its report.
     ///
     /// # Errors
-    /// If they are no set: a regular device that is not first, more than one, none that is zoned, or unlike zones.
+    /// If they are no set: that is one zoned device alone, or a regular one and zoned ones behind it with the same zones
+    /// (`drivers/md/dm-zoned-target.c:dmz_ctr`).
     pub fn new(devices: &[&Limits]) -> Result<Self, SpaceError> {
         let error = |member, message: String| Err(SpaceError { member, message });
         let mut zone_sectors = None;
@@ -101,6 +102,9 @@ impl ZoneSpace {
                 }
                 (None, _) => return error(Some(place), "not a zoned device: only the first may be regular".into()),
                 (Some(zoned), None) => zone_sectors = Some(zoned.zone_sectors),
+                (Some(_), Some(_)) if devices[0].zoned.is_some() => {
+                    return error(Some(0), "the first of several devices has to be a regular one".into());
+                }
                 (Some(zoned), Some(first)) if zoned.zone_sectors != first => {
                     let own = zoned.zone_sectors;
                     return error(Some(place), format!("its zones have {own} sectors, those before {first}"));
@@ -119,13 +123,14 @@ impl ZoneSpace {
 
     fn add(&mut self, place: usize, limits: &Limits) -> Result<(), SpaceError> {
         let (blocks, first_zone) = (limits.capacity / u64::from(BLOCK_SECTORS), self.zones.len() as u32);
-        let zones = blocks.div_ceil(u64::from(self.zone_blocks));
+        let zone_sectors = u64::from(self.zone_blocks) * u64::from(BLOCK_SECTORS);
+        let zones = limits.capacity.div_ceil(zone_sectors);
         // 2^32 - 1 is no zone: it says that there is none.
         let Some(zones) = u32::try_from(zones).ok().filter(|zones| first_zone.checked_add(*zones).is_some()) else {
             return Err(SpaceError { member: Some(place), message: "more than 4294967295 zones".into() });
         };
         let is_zoned = limits.zoned.is_some();
-        let has_runt = !blocks.is_multiple_of(u64::from(self.zone_blocks));
+        let has_runt = !limits.capacity.is_multiple_of(zone_sectors);
         let conventional = limits.zoned.iter().flat_map(|zoned| zoned.conventional.iter());
         let sequential = if is_zoned { ZoneClass::Sequential } else { ZoneClass::Cache };
         let good = ZoneInfo { class: sequential, health: ZoneHealth::Good, is_runt: false, wp: 0 };
@@ -165,15 +170,22 @@ impl ZoneSpace {
                 Condition::ReadOnly => ZoneHealth::ReadOnly,
                 _ => ZoneHealth::Good,
             };
-            let written = zone.wp.0.saturating_sub(zone.start.0) / u64::from(BLOCK_SECTORS);
+            // A block that is written in part is no place for the next write either.
+            let written = zone.wp.0.saturating_sub(zone.start.0).div_ceil(u64::from(BLOCK_SECTORS));
             own.wp = match zone.cond {
                 _ if !is_sequential => 0,
                 Condition::Full | Condition::ReadOnly => self.zone_blocks,
                 Condition::Empty | Condition::Offline => 0,
-                _ => (written as u32).min(self.zone_blocks),
+                _ => written.min(u64::from(self.zone_blocks)) as u32,
             };
         }
         Ok(())
+    }
+
+    /// Notes that the next write to `zone` has to begin at block `wp` of it. Zones that take random writes have no such.
+    pub fn set_wp(&mut self, zone: u32, wp: u32) {
+        let own = &mut self.zones[zone as usize];
+        own.wp = if own.class == ZoneClass::Sequential { wp.min(self.zone_blocks) } else { 0 };
     }
 
     /// Blocks of a zone, and of a chunk.

@@ -3,6 +3,7 @@
 use alloc::format;
 use alloc::string::String;
 use core::fmt;
+use core::ops::Range;
 
 use super::{ENTRIES, bitmap_blocks};
 use crate::target::zoned::{ZoneClass, ZoneHealth, ZoneSpace};
@@ -26,6 +27,13 @@ pub struct Layout {
     pub chunks: u32,
 }
 
+/// Zones that dmzadm calls cache zones: those of the regular device, or without one the conventional ones, whatever their
+/// condition is.
+fn random_zones(space: &ZoneSpace) -> u64 {
+    let wanted = if space.has_cache() { ZoneClass::Cache } else { ZoneClass::Random };
+    space.zones().iter().filter(|zone| zone.class == wanted).count() as u64
+}
+
 /// Zones that hold `blocks` of metadata.
 #[must_use]
 pub fn metadata_zones(blocks: u32, zone_blocks: u32) -> u32 {
@@ -40,8 +48,7 @@ impl Layout {
     /// If the set is too small for it.
     pub fn compute(space: &ZoneSpace, reserved: u32) -> Result<Self, LayoutError> {
         let zones = space.zones();
-        let is_cache = |class| if space.has_cache() { class == ZoneClass::Cache } else { class == ZoneClass::Random };
-        let cache = zones.iter().filter(|zone| is_cache(zone.class)).count() as u64;
+        let cache = random_zones(space);
         let usable = zones
             .iter()
             .filter(|zone| zone.health == ZoneHealth::Good || (zone.is_runt && zone.class == ZoneClass::Cache));
@@ -71,7 +78,7 @@ impl Layout {
         let chunks = usable.checked_sub(2 * per_set + reserved).filter(|chunks| *chunks > 0).ok_or_else(too_small)?;
         let blocks = 1 + map_of(chunks) + bitmaps;
         let number = |n: u64| u32::try_from(n).map_err(|_| LayoutError("more than 2^32 blocks of metadata".into()));
-        Ok(Self {
+        let layout = Self {
             first_zone,
             metadata_blocks: number(blocks)?,
             metadata_zones: number(zones_of(blocks))?,
@@ -79,26 +86,74 @@ impl Layout {
             bitmap_blocks: number(bitmaps)?,
             reserved: number(reserved)?,
             chunks: number(chunks)?,
-        })
+        };
+        layout.check_metadata_zones(space).map(|()| layout)
+    }
+
+    /// The most zones that can be kept for reclaim: more, and `dmzadm --check` miscounts (it takes the zones of metadata
+    /// from those that take random writes, and compares the rest).
+    #[must_use]
+    pub fn most_reserved(&self, space: &ZoneSpace) -> u32 {
+        (random_zones(space) as u32).saturating_sub(2 * self.metadata_zones)
+    }
+
+    /// The fewest zones that have to be kept for reclaim so that one zone is free when every chunk is written.
+    #[must_use]
+    pub fn least_reserved(&self, space: &ZoneSpace) -> u32 {
+        u32::try_from(i64::from(self.reserved) + 1 - self.slack(space)).unwrap_or(1).max(1)
+    }
+
+    /// Both sets lie in zones that follow each other on the first device.
+    fn check_metadata_zones(&self, space: &ZoneSpace) -> Result<(), LayoutError> {
+        let Range { start, end } = self.metadata();
+        let own = &space.zones()[..space.members()[0].zones as usize];
+        let is_unfit = |zone: &u32| {
+            let info = own.get(*zone as usize);
+            info.is_none_or(|info| info.class == ZoneClass::Sequential || info.health != ZoneHealth::Good)
+        };
+        let Some(bad) = (start..end).find(is_unfit) else { return Ok(()) };
+        let message = format!("metadata takes zones {start} to {}, but zone {bad} takes no random writes", end - 1);
+        Err(LayoutError(message))
+    }
+
+    /// The zones of both sets.
+    #[must_use]
+    pub fn metadata(&self) -> Range<u32> {
+        self.first_zone..self.first_zone.saturating_add(self.metadata_zones.saturating_mul(2))
+    }
+
+    /// First global block of set 0 or 1: its superblock.
+    #[must_use]
+    pub fn set_start(&self, space: &ZoneSpace, set: usize) -> u64 {
+        space.start(self.first_zone) + set as u64 * u64::from(self.metadata_zones) * u64::from(space.zone_blocks())
     }
 
     /// Zones that can hold data, less the chunks: what is left to move things around in. A set in which this is 0 cannot be
     /// filled.
     #[must_use]
     pub fn slack(&self, space: &ZoneSpace) -> i64 {
-        let metadata = self.first_zone..self.first_zone + 2 * self.metadata_zones;
-        let holds_data = |(zone, info): (usize, &super::super::ZoneInfo)| {
-            info.health == ZoneHealth::Good && !metadata.contains(&(zone as u32)) && !is_tertiary(space, zone as u32)
-        };
-        let data = space.zones().iter().enumerate().filter(|(zone, info)| holds_data((*zone, info))).count();
-        data as i64 - i64::from(self.chunks)
+        let good = |zone: &u32| space.zones()[*zone as usize].health == ZoneHealth::Good;
+        let zones = (0..space.zones().len() as u32).filter(good).filter(|zone| !self.is_metadata(space, *zone));
+        zones.count() as i64 - i64::from(self.chunks)
     }
+
+    /// Whether `zone` holds metadata, a third superblock included, and so no data.
+    #[must_use]
+    pub fn is_metadata(&self, space: &ZoneSpace, zone: u32) -> bool {
+        self.metadata().contains(&zone) || is_tertiary(space, zone)
+    }
+}
+
+/// The zoned devices behind a regular one, and the first zone of each, which holds its third superblock.
+pub fn tertiaries(space: &ZoneSpace) -> impl Iterator<Item = (usize, u32)> {
+    let zoned = space.members().iter().enumerate().filter(|(_, member)| space.has_cache() && member.is_zoned);
+    zoned.map(|(place, member)| (place, member.first_zone))
 }
 
 /// Whether `zone` holds the third superblock of a zoned device that stands behind a regular one.
 #[must_use]
 pub fn is_tertiary(space: &ZoneSpace, zone: u32) -> bool {
-    space.has_cache() && space.members().iter().any(|member| member.is_zoned && member.first_zone == zone)
+    tertiaries(space).any(|(_, first)| first == zone)
 }
 
 /// Why there is no layout.

@@ -35,6 +35,24 @@ pub trait Media {
     fn flush(&mut self) -> Result<(), MediaError>;
 }
 
+/// Told how much is done of how much, in blocks and zones.
+pub type Progress<'a> = &'a mut dyn FnMut(u64, u64);
+
+/// Most blocks that are read or written at once: 1 MiB.
+pub(crate) const PIECE: u32 = 256;
+
+/// The ranges of at most [`PIECE`] blocks, each in one zone, that make up `count` blocks from `first` on.
+pub(crate) fn pieces(zone_blocks: u32, first: u64, count: u64) -> impl Iterator<Item = (u64, usize)> {
+    let (mut at, end) = (first, first + count);
+    core::iter::from_fn(move || {
+        let zone_left = u64::from(zone_blocks) - at % u64::from(zone_blocks);
+        let len = zone_left.min(end - at).min(u64::from(PIECE));
+        let piece = (at, len as usize);
+        at += len;
+        (len > 0).then_some(piece)
+    })
+}
+
 /// What a disk failed to do: which one, where and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MediaError(pub String);

@@ -4,12 +4,16 @@
 //!   set:  superblock | mapping table: (dzone, bzone) a chunk | bitmaps: a bit for each block of every zone
 //! ```
 
+mod create;
 mod layout;
 mod media;
+mod memory;
 mod superblock;
 
-pub use layout::{Layout, LayoutError, metadata_zones};
-pub use media::{Media, MediaError};
+pub use create::{DEFAULT_RESERVED, FormatError, FormatOptions, format};
+pub use layout::{Layout, LayoutError, is_tertiary, metadata_zones, tertiaries};
+pub use media::{Media, MediaError, Progress};
+pub use memory::MemoryMedia;
 pub use superblock::{Label, LabelError, Superblock, SuperblockError};
 
 /// "No zone" in the mapping table.

@@ -130,6 +130,10 @@ impl Superblock {
         if word(4) > 2 {
             return Err(SuperblockError::Version(word(4)));
         }
+        // Version 1 ends before the label.
+        let is_named = word(4) > 1;
+        let uuid = |at: usize| if is_named { uuid(at) } else { [0; 16] };
+        let label = block[LABEL_AT..LABEL_AT + 32].try_into().unwrap_or_default();
         Ok(Self {
             version: word(4),
             generation,
@@ -139,7 +143,7 @@ impl Superblock {
             chunks: word(32),
             map_blocks: word(36),
             bitmap_blocks: word(40),
-            label: Label(block[LABEL_AT..LABEL_AT + 32].try_into().unwrap_or_default()),
+            label: if is_named { Label(label) } else { Label::default() },
             set_uuid: uuid(SET_UUID_AT),
             device_uuid: uuid(DEVICE_UUID_AT),
         })

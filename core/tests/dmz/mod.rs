@@ -1,0 +1,126 @@
+//! Sets of disks for the tests of dm-zoned: those that the kernel made, and small ones to format.
+#![allow(dead_code)]
+
+use std::path::Path;
+
+use shingle_core::block::{Limits, ZonedLimits};
+use shingle_core::sector::Sector;
+use shingle_core::target::zoned::BLOCK_BYTES;
+use shingle_core::target::zoned::format::{FormatOptions, Label, Media as _, MemoryMedia};
+use shingle_core::zone::{Condition, Zone, ZoneKind};
+
+/// A file of the fixtures.
+pub fn fixture(name: &str) -> Vec<u8> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/dm-zoned").join(name);
+    std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// The bytes of a `.runs` file.
+pub fn runs(name: &str) -> Vec<u8> {
+    let packed = fixture(name);
+    let (mut bytes, mut count, mut shift, mut rest) = (Vec::new(), 0, 0, packed.iter());
+    while let Some(byte) = rest.next() {
+        count |= usize::from(byte & 127) << shift;
+        shift += 7;
+        if byte & 128 == 0 {
+            bytes.resize(bytes.len() + count, *rest.next().unwrap());
+            (count, shift) = (0, 0);
+        }
+    }
+    bytes
+}
+
+/// The zones in the output of `blkzone report`.
+pub fn zones(name: &str) -> Vec<Zone> {
+    let text = String::from_utf8(fixture(name)).unwrap();
+    let field = |line: &str, name: &str| {
+        let rest = line.split(name).nth(1).unwrap().trim_start();
+        let (radix, rest) = rest.strip_prefix("0x").map_or((10, rest), |rest| (16, rest));
+        u64::from_str_radix(rest.split(|c: char| !c.is_digit(radix)).next().unwrap(), radix).unwrap()
+    };
+    let zone = |line: &str| {
+        let (start, kind) = (Sector(field(line, "start:")), field(line, "[type:"));
+        let cond = Condition::from_abi(field(line, "zcond:") as u8).unwrap();
+        let kind = if kind == 1 { ZoneKind::Conventional } else { ZoneKind::Sequential };
+        Zone {
+            start,
+            len: field(line, "len"),
+            capacity: field(line, "cap"),
+            wp: start + field(line, "wptr"),
+            kind,
+            cond,
+        }
+    };
+    text.lines().map(zone).collect()
+}
+
+/// A zoned disk of `zones` zones of `zone_blocks`, the first ones conventional.
+pub fn zoned(zones: u32, zone_blocks: u32, conventional: u32) -> Limits {
+    let mut limits = Limits::new(u64::from(zones) * u64::from(zone_blocks) * 8);
+    limits.zoned = Some(ZonedLimits::new(zone_blocks * 8).with_conventional(conventional));
+    limits
+}
+
+/// A regular disk.
+pub fn regular(blocks: u64) -> Limits {
+    Limits::new(blocks * 8)
+}
+
+fn load(devices: &[(&str, Option<&str>)]) -> MemoryMedia {
+    let reports: Vec<_> = devices.iter().map(|(_, report)| report.map(zones)).collect();
+    let images: Vec<_> = devices.iter().map(|(image, _)| runs(image)).collect();
+    let limits = reports.iter().zip(&images).map(|(report, image)| match report {
+        None => Limits::new(image.len() as u64 / 512),
+        Some(report) => {
+            let conventional = report.iter().filter(|zone| zone.kind == ZoneKind::Conventional).count();
+            zoned(report.len() as u32, report[0].len as u32 / 8, conventional as u32)
+        }
+    });
+    let limits: Vec<_> = limits.collect();
+    let mut media = MemoryMedia::new(&limits.iter().collect::<Vec<_>>()).unwrap();
+    for (member, (report, image)) in reports.iter().zip(&images).enumerate() {
+        report.iter().for_each(|report| media.learn(member, report).unwrap());
+        let first = media.space().start(media.space().members()[member].first_zone);
+        media.put(first, image);
+    }
+    media
+}
+
+/// The kernel's single device.
+pub fn fix1() -> MemoryMedia {
+    load(&[("fix1_dev.runs", Some("fix1_zones.txt"))])
+}
+
+/// The kernel's set of a regular device and two zoned ones.
+pub fn fix2() -> MemoryMedia {
+    let devices = [("fix2_dev1.runs", None), ("fix2_dev2.runs", Some("fix2_zones2.txt"))];
+    load(&[devices[0], devices[1], ("fix2_dev3.runs", Some("fix2_zones3.txt"))])
+}
+
+/// Empty disks.
+pub fn blank(devices: &[Limits]) -> MemoryMedia {
+    MemoryMedia::new(&devices.iter().collect::<Vec<_>>()).unwrap()
+}
+
+/// Options for a set of `devices` with version 2.
+pub fn options(devices: usize) -> FormatOptions {
+    FormatOptions {
+        version: 2,
+        label: Label::new("a set").unwrap(),
+        set_uuid: [0x5a; 16],
+        device_uuids: (1..=devices as u8).map(|n| [n; 16]).collect(),
+        reserved: None,
+    }
+}
+
+/// The options of version 1.
+pub fn options_v1() -> FormatOptions {
+    FormatOptions { version: 1, label: Label::default(), set_uuid: [0; 16], device_uuids: Vec::new(), reserved: None }
+}
+
+/// `count` blocks from `block` on.
+pub fn read(media: &mut MemoryMedia, block: u64, count: usize) -> Vec<u8> {
+    let mut bytes = vec![0; count * BLOCK_BYTES];
+    bytes.chunks_mut(BLOCK_BYTES).zip(block..).for_each(|(to, block)| media.read(block, to).unwrap());
+    bytes
+}
