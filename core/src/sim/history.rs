@@ -98,6 +98,24 @@ impl<V: Copy + PartialEq> History<V> {
         self.0.iter_mut().for_each(|c| c.bury(by, ordered));
     }
 
+    /// A flush that was submitted at `by` is done: what was hidden then is gone for good. Nobody asks any more who asked
+    /// before `oldest`. Returns whether one candidate is left.
+    pub fn bury_hidden(&mut self, by: u64, oldest: u64) -> bool {
+        self.0.iter_mut().for_each(|c| c.dead |= c.hidden < by);
+        self.0.retain(|c| !c.dead || c.hidden > oldest);
+        self.0.len() == 1
+    }
+
+    /// Whether no change has been under way at any time since `since`.
+    pub fn is_quiet_since(&self, since: u64) -> bool {
+        self.0.iter().all(|c| c.until < since)
+    }
+
+    /// At `now` it was seen to have a value that `is` is true of, so nobody sees another one unless it changes again.
+    pub fn hide_all_but(&mut self, is: impl Fn(V) -> bool, now: u64) {
+        self.0.iter_mut().filter(|c| !is(c.value)).for_each(|c| c.hidden = c.hidden.min(now));
+    }
+
     /// What one may see who asked at `since`.
     pub fn possible(&self, since: u64) -> impl Iterator<Item = V> + '_ {
         self.0.iter().filter(move |c| c.shows(since)).map(|c| c.value)

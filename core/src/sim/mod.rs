@@ -7,7 +7,7 @@
 //! ```
 //!
 //! [`disk`] is a zoned disk that can lose its power, [`fault`] what else goes wrong with it, [`model`] what it owes
-//! its users, and [`swarm`] draws worlds of these by the seed.
+//! its users, [`volume`] what a regular disk above zoned ones does, and [`swarm`] draws worlds of these by the seed.
 //!
 //! Nothing here reads a clock or draws entropy: one seed, one run, the same trace byte for byte.
 
@@ -16,6 +16,7 @@ pub mod fault;
 mod history;
 pub mod model;
 pub mod swarm;
+pub mod volume;
 pub mod workload;
 mod world;
 mod zoned_media;

@@ -108,6 +108,8 @@ pub enum Rule {
     Stuck,
     /// Every bio ends once, with its memory.
     Completion,
+    /// A block never holds what was written to another one.
+    Foreign,
     /// A plug agrees with itself.
     Plug,
     /// A table is swapped, or refused, as asked for, and nothing goes through a suspended device.
