@@ -22,6 +22,7 @@ use super::{
 use crate::sector::Sector;
 
 /// The zones of a device.
+#[derive(Clone)]
 pub struct ZonedDisk {
     geometry: ZoneGeometry,
     zones: Box<[Cell]>,

@@ -6,6 +6,7 @@ use super::ZoneNo;
 
 const NONE: u32 = u32::MAX;
 
+#[derive(Clone)]
 struct Node {
     zone: ZoneNo,
     older: u32,
@@ -13,6 +14,7 @@ struct Node {
 }
 
 /// The list. A zone in it is known by its slot, which its owner remembers.
+#[derive(Clone)]
 pub(super) struct Recency {
     nodes: Vec<Node>,
     oldest: u32,

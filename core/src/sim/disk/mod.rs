@@ -17,27 +17,25 @@
 
 mod conduct;
 mod journal;
+mod platter;
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
-use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt;
-use core::sync::atomic::Ordering::Relaxed;
 
 use conduct::Conduct;
 pub use conduct::Discipline;
-use journal::{Content, Image, SECTOR_WORDS, ZoneStore};
+use journal::Image;
+use platter::{Platter, Refusal};
 
 use super::fault::{Fault, FaultPlan};
-use crate::block::{Bio, BlockDevice, Cx, Event, Flags, Limits, LimitsError, Op, Payload, Status, ZonedLimits};
+use crate::block::{Bio, BlockDevice, Cx, Event, Flags, Limits, LimitsError, Op, Status, ZonedLimits};
 use crate::random::Rng;
 use crate::time::{Duration, Instant};
-use crate::zone::{
-    Condition, GeometryError, ResourceLimits, ZoneError, ZoneGeometry, ZoneKind, ZoneNo, ZoneState, ZonedDisk,
-};
+use crate::zone::{Condition, GeometryError, ResourceLimits, ZoneError, ZoneGeometry, ZoneKind, ZoneNo, ZonedDisk};
 
 /// Everything that can be chosen about a disk.
 #[derive(Clone, Debug)]
@@ -66,6 +64,8 @@ pub struct CrashConfig {
     pub slowest: Duration,
     /// When the host gives up on a command.
     pub timeout: Duration,
+    /// The word of which sectors are full that were never written, or not since a reset: what was there before.
+    pub unwritten: u64,
     /// `Some`: so many sectors of the first zone, which is conventional, are all that can be seen, and no zones.
     pub regular: Option<u64>,
 }
@@ -98,6 +98,7 @@ impl CrashConfig {
             fastest: Duration::from_micros(20),
             slowest: Duration::from_millis(2),
             timeout: Duration::from_millis(1_000),
+            unwritten: 0,
             regular: None,
         }
     }
@@ -125,6 +126,7 @@ impl CrashConfig {
 }
 
 /// What is left of a disk's zones after a loss of power.
+#[derive(Clone)]
 pub struct Medium {
     zones: Vec<(Image, Condition)>,
 }
@@ -132,15 +134,13 @@ pub struct Medium {
 /// The disk.
 pub struct CrashDisk {
     config: CrashConfig,
-    limits: Limits,
-    zones: ZonedDisk,
-    stores: Vec<ZoneStore>,
+    platter: Platter,
     plan: FaultPlan,
     rng: Rng,
     commands: BTreeMap<(Instant, u64), Command>,
     arrived: u64,
-    /// Changes of the medium so far.
-    changes: u64,
+    /// Commands whose time has come so far.
+    taken: u64,
     faults: Vec<u64>,
     all_faults: u64,
     conduct: Conduct,
@@ -160,49 +160,30 @@ struct Command {
 impl CrashDisk {
     /// A disk that was never written. It behaves as `seed` says.
     pub fn new(config: CrashConfig, plan: FaultPlan, seed: u64) -> Result<Self, LimitsError> {
-        let geometry = config.geometry;
-        let zones = (0..geometry.zones()).map(ZoneNo);
-        let stores = zones.map(|n| ZoneStore::unwritten(geometry.kind(n) == ZoneKind::Sequential, geometry.len(n)));
-        let stores = stores.collect();
-        let zones = ZonedDisk::new(geometry, config.resources);
-        Self::with(config, plan, seed, (zones, stores))
+        Self::with(config, plan, seed, Platter::unwritten)
     }
 
     /// The same disk with its power back.
     pub fn restart(config: CrashConfig, plan: FaultPlan, seed: u64, medium: Medium) -> Result<Self, LimitsError> {
-        let geometry = config.geometry;
-        let state = |zone: ZoneNo| {
-            let (image, cond) = &medium.zones[zone.index()];
-            match cond {
-                Condition::ReadOnly | Condition::Offline => ZoneState { cond: *cond, wp: image.wp },
-                _ => ZoneState::at_rest(image.wp, geometry.capacity_of(zone)),
-            }
-        };
-        let zones = ZonedDisk::restore(geometry, config.resources, state).expect("zones at rest are in order");
-        let sequential = |n: usize| geometry.kind(ZoneNo(n as u32)) == ZoneKind::Sequential;
-        let images = medium.zones.into_iter().map(|(image, _)| image).enumerate();
-        let stores = images.map(|(n, image)| ZoneStore::holding(sequential(n), image)).collect();
-        Self::with(config, plan, seed, (zones, stores))
+        Self::with(config, plan, seed, |config, limits| Platter::holding(config, limits, medium))
     }
 
     fn with(
         config: CrashConfig,
         plan: FaultPlan,
         seed: u64,
-        (zones, stores): (ZonedDisk, Vec<ZoneStore>),
+        platter: impl FnOnce(&CrashConfig, Limits) -> Platter,
     ) -> Result<Self, LimitsError> {
         let limits = config.limits();
         limits.validate()?;
         let count = config.geometry.zones();
         Ok(Self {
-            limits,
-            zones,
-            stores,
+            platter: platter(&config, limits),
             plan,
             rng: Rng::new(seed),
             commands: BTreeMap::new(),
             arrived: 0,
-            changes: 0,
+            taken: 0,
             faults: vec![0; count as usize],
             all_faults: 0,
             conduct: Conduct::new(count),
@@ -210,35 +191,39 @@ impl CrashDisk {
         })
     }
 
-    /// The power goes: what is left. The disk is empty-handed afterwards and of no further use.
-    pub fn cut_power(&mut self, rng: &mut Rng) -> Medium {
-        // Some of what was in flight has just been carried out, in any order; nobody was told.
-        let mut keys: Vec<_> = self.commands.keys().copied().collect();
-        while !keys.is_empty() {
-            let key = keys.swap_remove(rng.below(keys.len() as u64) as usize);
-            if let Some(command) = self.commands.get(&key).filter(|command| !command.silent)
-                && command.bio.op.is_write()
-                && rng.chance(1, 2)
-                && let Some(mut command) = self.commands.remove(&key)
-            {
-                let _ = self.carry_out(&mut command.bio, u32::MAX);
-                command.silent = true;
-                self.commands.insert(key, command);
+    /// The power goes: what is left. The disk itself does not notice, so one run can be cut at many points.
+    pub fn cut_power(&self, rng: &mut Rng) -> Medium {
+        // Some of what is in flight has just been carried out, in any order; nobody was told.
+        let mut left = self.platter.clone();
+        let mut commands: Vec<_> = self.commands.values().collect();
+        while !commands.is_empty() {
+            let command = commands.swap_remove(rng.below(commands.len() as u64) as usize);
+            if !command.silent && command.bio.op.is_write() && rng.chance(1, 2) {
+                let _ = left.carry_out(&command.bio, u32::MAX, &self.plan.bad);
             }
         }
-        let block = self.limits.block_sectors();
-        let stores = core::mem::take(&mut self.stores).into_iter().enumerate();
-        let zones = stores.map(|(n, store)| {
-            let cond = self.zones.state(ZoneNo(n as u32)).cond;
-            (store.survive(block, rng), cond)
-        });
-        Medium { zones: zones.collect() }
+        left.survive(rng)
+    }
+
+    /// Commands that were carried out, or that failed, so far.
+    #[must_use]
+    pub fn commands(&self) -> u64 {
+        self.taken
+    }
+
+    /// Makes `zone` read-only or offline, from now on and through losses of power.
+    ///
+    /// # Panics
+    /// If it is a conventional zone.
+    pub fn fail_zone(&mut self, zone: ZoneNo, offline: bool) {
+        let set = if offline { ZonedDisk::set_offline } else { ZonedDisk::set_read_only };
+        set(&mut self.platter.zones, zone).expect("a sequential zone can fail");
     }
 
     /// The zones, for inspection.
     #[must_use]
     pub fn zones(&self) -> &ZonedDisk {
-        &self.zones
+        &self.platter.zones
     }
 
     /// Faults that happened to commands of `zone`.
@@ -272,7 +257,7 @@ impl CrashDisk {
 
 impl BlockDevice for CrashDisk {
     fn limits(&self) -> &Limits {
-        &self.limits
+        &self.platter.limits
     }
 
     fn submit(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
@@ -284,13 +269,14 @@ impl BlockDevice for CrashDisk {
             takes = Duration(takes.0.saturating_mul(times.into()));
         }
         // However slow, it ends before the host gives up on it: beyond that its completion would be lost, another fault.
-        let (due, after) = (now + takes.min(self.config.timeout), self.changes);
+        let (due, after) = (now + takes.min(self.config.timeout), self.platter.changes);
         self.wait(due, Command { bio, fate, after, since: now, silent: false }, cx);
     }
 
     fn on_event(&mut self, _: Event, cx: &mut Cx<'_>) {
         while let Some(entry) = self.commands.first_entry().filter(|entry| entry.key().0 <= cx.now()) {
             let command = entry.remove();
+            self.taken += 1;
             self.take_turn(command, cx);
         }
     }
@@ -347,14 +333,14 @@ impl CrashDisk {
     }
 
     fn sequential_zone(&self, bio: &Bio) -> Option<ZoneNo> {
-        let zone = self.zones.zone_at(bio.sector).ok()?;
+        let zone = self.platter.zones.zone_at(bio.sector).ok()?;
         (self.config.geometry.kind(zone) == ZoneKind::Sequential).then_some(zone)
     }
 
     /// Counts a fault for the zones that it concerns.
     fn note_fault(&mut self, bio: &Bio) {
         self.all_faults += 1;
-        let one = self.zones.zone_at(bio.sector).map_or(0..0, |zone| zone.0..zone.0 + 1);
+        let one = self.platter.zones.zone_at(bio.sector).map_or(0..0, |zone| zone.0..zone.0 + 1);
         let zones = match bio.op {
             Op::ZoneResetAll => 0..self.config.geometry.zones(),
             Op::Flush | Op::ReportZones => 0..0,
@@ -370,7 +356,7 @@ impl CrashDisk {
         match fault {
             Fault::Fail(status) => status,
             Fault::Partial(status) => {
-                let block = self.limits.block_sectors();
+                let block = self.platter.limits.block_sectors();
                 let most = self.rng.below(u64::from(bio.sectors / block)) as u32 * block;
                 let done = self.perform_some(bio, most, (after, now));
                 if done.is_ok() { status } else { done }
@@ -381,9 +367,7 @@ impl CrashDisk {
             }
             Fault::ZoneReadOnly | Fault::ZoneOffline => {
                 if let Some(zone) = self.sequential_zone(bio) {
-                    let set =
-                        if fault == Fault::ZoneOffline { ZonedDisk::set_offline } else { ZonedDisk::set_read_only };
-                    set(&mut self.zones, zone).expect("a sequential zone can fail");
+                    self.fail_zone(zone, fault == Fault::ZoneOffline);
                 }
                 self.perform(bio, after, now)
             }
@@ -398,10 +382,13 @@ impl CrashDisk {
     /// Carries out a command, of one that writes at most `most` sectors, with the durability that it asks for.
     fn perform_some(&mut self, bio: &mut Bio, most: u32, (after, now): (u64, Instant)) -> Status {
         if bio.op == Op::Flush || bio.flags.has(Flags::PREFLUSH) {
-            self.stores.iter_mut().for_each(|store| store.commit(after));
+            self.platter.commit(after);
         }
-        let zone = self.zones.zone_at(bio.sector);
-        let outcome = self.carry_out(bio, most);
+        let zone = self.platter.zones.zone_at(bio.sector);
+        let outcome = match bio.op {
+            Op::ReportZones => self.platter.report(bio),
+            _ => self.platter.carry_out(bio, most, &self.plan.bad).map(|sector| bio.sector = sector),
+        };
         let unfit = [ZoneError::NotAtWritePointer, ZoneError::Full, ZoneError::BeyondCapacity];
         if let (Err(Refusal::Zone(error)), Ok(zone), Op::Write | Op::WriteZeroes) = (&outcome, zone, bio.op)
             && unfit.contains(error)
@@ -411,134 +398,17 @@ impl CrashDisk {
         let durable = !self.config.write_cache || outcome.is_ok() && bio.flags.has(Flags::FUA);
         match zone {
             _ if !durable => {}
-            Ok(zone) if bio.op != Op::ZoneResetAll => self.stores[zone.index()].commit(u64::MAX),
-            _ => self.stores.iter_mut().for_each(|store| store.commit(u64::MAX)),
+            Ok(zone) if bio.op != Op::ZoneResetAll => self.platter.stores[zone.index()].commit(u64::MAX),
+            _ => self.platter.commit(u64::MAX),
         }
         match outcome {
             Ok(()) => Status::Ok,
             Err(Refusal::Zone(error)) => error.into(),
+            Err(Refusal::BadBlock) => {
+                self.note_fault(bio);
+                Status::Medium
+            }
             Err(Refusal::Other(status)) => status,
         }
     }
-
-    /// What a command does to the disk, at once.
-    fn carry_out(&mut self, bio: &mut Bio, most: u32) -> Result<(), Refusal> {
-        match bio.op {
-            Op::Read => self.read(bio),
-            Op::Write | Op::WriteZeroes | Op::ZoneAppend => self.write(bio, most),
-            Op::Flush => Ok(()),
-            Op::Discard => Err(Refusal::Other(Status::NotSupported)),
-            Op::ReportZones => self.report(bio),
-            Op::ZoneResetAll => {
-                let (stores, changes) = (&mut self.stores, &mut self.changes);
-                *changes += 1;
-                self.zones.reset_all(|zone| stores[zone.index()].reset(*changes));
-                Ok(())
-            }
-            Op::ZoneOpen => Ok(self.zones.open(self.zones.zone_at(bio.sector)?)?),
-            Op::ZoneClose => Ok(self.zones.close(self.zones.zone_at(bio.sector)?)?),
-            Op::ZoneFinish => {
-                let zone = self.zones.zone_at(bio.sector)?;
-                self.zones.finish(zone)?;
-                self.changes += 1;
-                self.stores[zone.index()].finish(self.changes, self.config.geometry.capacity_of(zone));
-                Ok(())
-            }
-            Op::ZoneReset => {
-                let zone = self.zones.zone_at(bio.sector)?;
-                self.zones.reset(zone)?;
-                self.changes += 1;
-                self.stores[zone.index()].reset(self.changes);
-                Ok(())
-            }
-        }
-    }
-
-    fn report(&self, bio: &mut Bio) -> Result<(), Refusal> {
-        let Payload::Zones(report) = &mut bio.payload else { return Err(Refusal::Other(Status::Invalid)) };
-        let room = report.capacity() - report.len();
-        report.extend(self.zones.zones(bio.sector).take(room));
-        Ok(())
-    }
-
-    fn read(&mut self, bio: &Bio) -> Result<(), Refusal> {
-        let zone = self.zones.check_read(bio.sector)?;
-        let good = self.good_part(bio);
-        let first = self.config.geometry.offset_in_zone(bio.sector);
-        let store = &self.stores[zone.index()];
-        let mut words = bio.payload.segments().iter().flat_map(|data| data.words());
-        for offset in first..first + good {
-            let content = store.at(offset);
-            for (place, word) in words.by_ref().take(SECTOR_WORDS).enumerate() {
-                word.store(content.map_or(0, |content| content[place]), Relaxed);
-            }
-        }
-        if good < bio.sectors { Err(self.hit_bad_block(bio)) } else { Ok(()) }
-    }
-
-    fn write(&mut self, bio: &mut Bio, most: u32) -> Result<(), Refusal> {
-        let zone = match bio.op {
-            Op::ZoneAppend => {
-                self.limits.zoned.as_ref().and_then(|zoned| zoned.max_append).ok_or(Status::NotSupported)?;
-                let zone = self.zones.zone_at(bio.sector)?;
-                bio.sector = self.zones.begin_append(zone, bio.sectors)?;
-                zone
-            }
-            _ => self.zones.begin_write(bio.sector, bio.sectors)?,
-        };
-        let good = self.good_part(bio);
-        let lands = good.min(most);
-        if lands > 0 {
-            self.changes += 1;
-            let offset = self.config.geometry.offset_in_zone(bio.sector);
-            self.stores[zone.index()].write(self.changes, offset, contents(bio, lands));
-        }
-        self.zones.advance(zone, lands);
-        if good < bio.sectors { Err(self.hit_bad_block(bio)) } else { Ok(()) }
-    }
-
-    /// How many sectors of `bio` lie before the first bad one, in whole blocks.
-    fn good_part(&self, bio: &Bio) -> u32 {
-        let Some(bad) = self.plan.bad.first_in(bio.sector, bio.sectors) else { return bio.sectors };
-        let before = bad.start.0.saturating_sub(bio.sector.0) as u32;
-        before - before % self.limits.block_sectors()
-    }
-
-    fn hit_bad_block(&mut self, bio: &Bio) -> Refusal {
-        self.note_fault(bio);
-        Refusal::Other(Status::Medium)
-    }
-}
-
-/// Why a command was not carried out as it was asked.
-enum Refusal {
-    Zone(ZoneError),
-    Other(Status),
-}
-
-impl From<ZoneError> for Refusal {
-    fn from(error: ZoneError) -> Self {
-        Refusal::Zone(error)
-    }
-}
-
-impl From<Status> for Refusal {
-    fn from(status: Status) -> Self {
-        Refusal::Other(status)
-    }
-}
-
-/// The first `sectors` that `bio` writes.
-fn contents(bio: &Bio, sectors: u32) -> Vec<Content> {
-    if bio.op == Op::WriteZeroes {
-        let zeroes = Arc::new([0; SECTOR_WORDS]);
-        return vec![zeroes; sectors as usize];
-    }
-    let mut words = bio.payload.segments().iter().flat_map(|data| data.words());
-    let mut sector = || {
-        let mut content = [0; SECTOR_WORDS];
-        content.iter_mut().zip(words.by_ref()).for_each(|(to, from)| *to = from.load(Relaxed));
-        Arc::new(content)
-    };
-    (0..sectors).map(|_| sector()).collect()
 }
