@@ -103,7 +103,7 @@ fn a_read_only_disk_refuses_writes_and_two_may_read_it() {
     let (mut one, mut two) = (bench(&path, options), bench(&path, options));
     assert_eq!((one.status(write(0, 8, 1)), two.status(bio(Op::Discard, 0, 8))), (Status::ReadOnly, Status::ReadOnly));
     assert_eq!(one.read(0, 8), two.read(0, 8));
-    assert!(matches!(open(&path, Options::default()).unwrap_err().kind, FileErrorKind::InUse));
+    assert!(matches!(open(&path, Options::default()).unwrap_err().kind, FileErrorKind::InUse(Some(_))));
 }
 
 #[test]

@@ -114,7 +114,10 @@ fn a_disk_is_open_once_and_may_be_looked_at_by_many() {
     create(&disk, &small_shape());
     let bench = Bench::zoned(&disk, Options::default());
     for error in [open(&disk).unwrap_err(), inspect(&disk).unwrap_err(), Offline::open(&disk, None).err().unwrap()] {
-        assert!(matches!(error.kind, ErrorKind::InUse) && error.to_string().contains("another process"), "{error}");
+        assert!(
+            matches!(error.kind, ErrorKind::InUse(Some(_))) && error.to_string().contains("another process"),
+            "{error}"
+        );
     }
     drop(bench);
     open(&disk).unwrap();

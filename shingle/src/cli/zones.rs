@@ -169,7 +169,7 @@ impl TargetArgs {
             Disk::Remote { client, device } => (client, device),
             Disk::Directory(path) => match offline(&path) {
                 Ok(done) => return Ok(done),
-                Err(error) if matches!(error.kind, ErrorKind::InUse) => self
+                Err(error) if matches!(error.kind, ErrorKind::InUse(_)) => self
                     .remote
                     .server_of(&path)
                     .ok_or_else(|| CliError::Failed(format!("{error}; name its control socket with --control")))?,

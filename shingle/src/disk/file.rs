@@ -12,6 +12,7 @@ use shingle_core::sector::SECTOR_BYTES;
 use shingle_sys::{Allocate, Fd, Request, RingHandle};
 use slab::Slab;
 
+use super::Holder;
 use super::transfer::{
     Alignment, ENOBUFS, Way, is_unsupported, lend, status_of, take_back, was_interrupted, way_of, zero_from,
 };
@@ -138,7 +139,7 @@ fn claim(path: &Path, kind: Kind, options: &Options) -> Result<OwnedFd, FileErro
         false => FlockOperation::NonBlockingLockExclusive,
     };
     patiently(|errno| *errno == Errno::WOULDBLOCK, || rustix::fs::flock(&file, lock)).map_err(|errno| match errno {
-        Errno::WOULDBLOCK => FileErrorKind::InUse,
+        Errno::WOULDBLOCK => FileErrorKind::InUse(Holder::of(&file)),
         errno => FileErrorKind::io("locking it", errno),
     })?;
     Ok(file)
@@ -342,8 +343,8 @@ pub enum FileErrorKind {
     NotADisk,
     /// It is a zoned block device.
     Zoned,
-    /// Somebody else uses it.
-    InUse,
+    /// Somebody else uses it: which process, if that can be seen.
+    InUse(Option<Holder>),
     /// This user may not open it.
     NoAccess(io::Error),
     /// It has no bytes, or no whole number of blocks.
@@ -377,7 +378,7 @@ impl FileErrorKind {
     fn at_open(errno: Errno) -> Self {
         match errno {
             Errno::NOENT | Errno::NOTDIR => Self::Absent,
-            Errno::BUSY => Self::InUse,
+            Errno::BUSY => Self::InUse(None),
             Errno::ACCESS | Errno::PERM | Errno::ROFS => Self::NoAccess(errno.into()),
             errno => Self::io("opening it", errno),
         }
@@ -399,7 +400,8 @@ impl fmt::Display for FileErrorKind {
                 "it is neither a regular file nor a block device; for a zoned disk in a directory use `zoned-dir`"
             ),
             Self::Zoned => write!(f, "it is a zoned block device, which cannot be used as a file: use a regular one"),
-            Self::InUse => write!(f, "it is in use: stop the other program, or unmount it"),
+            Self::InUse(None) => write!(f, "it is in use: stop the other program, or unmount it"),
+            Self::InUse(Some(holder)) => write!(f, "it is in use by {holder}: stop that"),
             Self::NoAccess(error) => {
                 write!(f, "no permission to open it ({error}): check owner and mode, or open it read-only")
             }

@@ -6,5 +6,8 @@
 //! A disk starts its I/O on the ring of its shard and gets it back as an event of the stack; it never blocks for data.
 
 pub mod file;
+mod holder;
 mod transfer;
 pub mod zoned_dir;
+
+pub use holder::Holder;

@@ -9,6 +9,7 @@ use shingle_core::sector::SECTOR_BYTES;
 use shingle_core::zone::{ZoneGeometry, ZoneKind, ZoneNo};
 
 use super::error::{ErrorKind, ZonedDirError};
+use crate::disk::Holder;
 use crate::patience::patiently;
 
 /// An open directory.
@@ -73,7 +74,7 @@ impl Directory {
         };
         let taken = |errno: &rustix::io::Errno| *errno == rustix::io::Errno::WOULDBLOCK;
         patiently(taken, || rustix::fs::flock(&self.fd, operation)).map_err(|errno| match errno {
-            rustix::io::Errno::WOULDBLOCK => ZonedDirError::new(&self.path, ErrorKind::InUse),
+            rustix::io::Errno::WOULDBLOCK => ZonedDirError::new(&self.path, ErrorKind::InUse(Holder::of(&self.fd))),
             errno => ZonedDirError::io(&self.path, "locking the directory", errno),
         })
     }

@@ -9,6 +9,7 @@ use shingle_sys::RingError;
 
 use super::geometry_file::{FILE_NAME, GeometryFileError};
 use super::shape::ShapeError;
+use crate::disk::Holder;
 
 /// Why a disk was not created, opened or changed.
 #[derive(Debug)]
@@ -28,8 +29,8 @@ pub enum ErrorKind {
     NotADirectory,
     /// A new disk needs an empty directory; some of the names in it.
     NotEmpty(Vec<String>),
-    /// Another process has the disk open.
-    InUse,
+    /// Another process has the disk open: which one, if that can be seen.
+    InUse(Option<Holder>),
     /// There is no geometry file, and the geometry was not given.
     NoGeometry,
     /// The geometry that was given is not that of the disk.
@@ -117,7 +118,13 @@ impl fmt::Display for ErrorKind {
                 "a new disk needs an empty directory, but this one holds {}: choose another, or empty it",
                 names.join(", ")
             ),
-            Self::InUse => write!(f, "another process has this disk open: stop it, or ask the daemon that serves it"),
+            Self::InUse(holder) => {
+                match holder {
+                    Some(holder) => write!(f, "another process has this disk open, {holder}")?,
+                    None => write!(f, "another process has this disk open")?,
+                }
+                write!(f, ": stop it, or ask the daemon that serves it")
+            }
             Self::NoGeometry => write!(
                 f,
                 "there is no {FILE_NAME}: if zloop made this disk, give its geometry; if `shingle create` was \

@@ -1,0 +1,80 @@
+//! Who has a disk that cannot be locked.
+
+use std::fmt;
+use std::fs;
+use std::os::fd::AsFd;
+
+use rustix::fs::{fstat, major, minor};
+
+/// Longest command line that is shown, in characters.
+const MOST_SHOWN: usize = 80;
+
+/// The process that holds the lock of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holder {
+    /// Its number.
+    pub pid: u32,
+    /// How it was called; empty if that cannot be seen.
+    pub command: String,
+}
+
+impl Holder {
+    /// The process that has `file` locked as a whole; `None` if nobody has, or this process may not see who. The answer is
+    /// as old as it is: use it for messages alone.
+    pub fn of(file: &impl AsFd) -> Option<Self> {
+        let stat = fstat(file).ok()?;
+        let wanted = format!("{:02x}:{:02x}:{}", major(stat.st_dev), minor(stat.st_dev), stat.st_ino);
+        let pid = fs::read_to_string("/proc/locks").ok()?.lines().find_map(|line| flock_of(line, &wanted))?;
+        let command = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let words: Vec<_> = command.split(|byte| *byte == 0).map(String::from_utf8_lossy).collect();
+        Some(Self { pid, command: words.join(" ").trim_end().chars().take(MOST_SHOWN).collect() })
+    }
+}
+
+/// The process in a line of `/proc/locks` (proc_locks(5)), if it says that `file` is locked as by flock(2).
+fn flock_of(line: &str, file: &str) -> Option<u32> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    match words.as_slice() {
+        [_, "FLOCK", _, _, pid, locked, ..] if *locked == file => pid.parse().ok().filter(|pid| *pid > 0),
+        _ => None,
+    }
+}
+
+impl fmt::Display for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "process {}", self.pid)?;
+        if self.command.is_empty() { Ok(()) } else { write!(f, " ({})", self.command) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::fs::{FlockOperation, flock};
+
+    use super::*;
+
+    #[test]
+    fn only_a_lock_that_is_held_on_this_very_file_names_its_process() {
+        let file = "fe:00:9977865";
+        assert_eq!(flock_of("1: FLOCK  ADVISORY  WRITE 1160 fe:00:9977865 0 EOF", file), Some(1160));
+        let others = [
+            "1: -> FLOCK  ADVISORY  WRITE 1160 fe:00:9977865 0 EOF",
+            "2: POSIX  ADVISORY  WRITE 1160 fe:00:9977865 0 EOF",
+            "3: FLOCK  ADVISORY  WRITE 1160 fe:00:99778650 0 EOF",
+            "4: FLOCK  ADVISORY  WRITE -1 fe:00:9977865 0 EOF",
+            "",
+        ];
+        others.iter().for_each(|line| assert_eq!(flock_of(line, file), None, "{line}"));
+    }
+
+    #[test]
+    fn a_lock_of_this_process_is_found() {
+        let path = std::env::temp_dir().join(format!("shingle-holder-{}", std::process::id()));
+        let file = fs::File::create(&path).unwrap();
+        assert_eq!(Holder::of(&file), None);
+        flock(&file, FlockOperation::LockExclusive).unwrap();
+        let holder = Holder::of(&fs::File::open(&path).unwrap());
+        fs::remove_file(&path).unwrap();
+        assert_eq!(holder.map(|holder| holder.pid), Some(std::process::id()));
+    }
+}
