@@ -143,6 +143,27 @@ fn a_partial_block_is_cut_off_with_a_notice_by_an_open_but_not_by_a_look() {
 }
 
 #[test]
+fn a_read_only_disk_refuses_every_change_mends_nothing_and_may_be_open_twice() {
+    let scratch = Scratch::new();
+    let disk = scratch.path("disk");
+    create(&disk, &small_shape());
+    fs::write(disk.join("seq-000003"), [3; 4096 + 100]).unwrap();
+    let before = snapshot(&disk);
+    let options = Options { read_only: true, ..Options::default() };
+    let (mut one, mut two) = (Bench::zoned(&disk, options), Bench::zoned(&disk, options));
+    assert!(matches!(open(&disk).unwrap_err().kind, ErrorKind::InUse(_)), "a writer has to wait");
+    for op in [Op::ZoneReset, Op::ZoneFinish, Op::ZoneOpen] {
+        assert_eq!(one.status(bio(op, 3 * ZONE, 0)), Status::ReadOnly);
+    }
+    assert_eq!(
+        (one.status(write(0, 8, 1)), two.status(write(3 * ZONE + 8, 8, 4))),
+        (Status::ReadOnly, Status::ReadOnly)
+    );
+    assert_eq!((one.read(3 * ZONE, 8), two.zone(3)), (vec![3; 4096], (Condition::Closed, 8)));
+    assert_eq!((one.status(bio(Op::Flush, 0, 0)), snapshot(&disk)), (Status::Ok, before));
+}
+
+#[test]
 fn a_directory_of_zloop_opens_when_its_geometry_is_given_and_no_other() {
     let scratch = Scratch::new();
     let disk = scratch.path("disk");

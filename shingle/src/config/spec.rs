@@ -62,7 +62,7 @@ pub enum DiskType {
     ZonedDir {
         /// `path`.
         path: At<PathBuf>,
-        /// How it is opened: `direct`, `open-files`.
+        /// How it is opened: `direct`, `read-only`, `open-files`.
         options: zoned_dir::Options,
     },
 }
@@ -222,6 +222,7 @@ fn read_zoned_dir(fields: &mut Fields<'_>) -> Option<DiskType> {
     let defaults = zoned_dir::Options::default();
     let options = zoned_dir::Options {
         direct: fields.flag("direct").map_or(defaults.direct, |at| at.value),
+        read_only: fields.flag("read-only").map_or(defaults.read_only, |at| at.value),
         most_files: fields.count("open-files").map_or(defaults.most_files, |at| at.value.max(1) as usize),
         ..defaults
     };

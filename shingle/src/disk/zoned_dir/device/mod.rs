@@ -36,13 +36,15 @@ pub struct Options {
     pub geometry: Option<Shape>,
     /// Whether data goes past the page cache, if the file system can do that for this block size.
     pub direct: bool,
+    /// Whether everything that changes it is refused. Several programs may have a disk open so, and nothing is mended.
+    pub read_only: bool,
     /// Most zone files that are open without I/O in flight.
     pub most_files: usize,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { geometry: None, direct: false, most_files: 256 }
+        Self { geometry: None, direct: false, read_only: false, most_files: 256 }
     }
 }
 
@@ -119,13 +121,16 @@ const MOST_NOTICES: usize = 64;
 
 /// Opens the disk in `path` as a device whose I/O goes through `ring`. The disk stays locked until the device is dropped.
 pub fn open(path: &Path, options: &Options, ring: RingHandle) -> Result<ZonedDir, ZonedDirError> {
-    let mut loaded = load(path, options.geometry.as_ref(), Lock::Exclusive)?;
+    let lock = if options.read_only { Lock::Shared } else { Lock::Exclusive };
+    let mut loaded = load(path, options.geometry.as_ref(), lock)?;
     let notices = loaded.notices().into();
-    loaded.mend()?;
+    if !options.read_only {
+        loaded.mend()?;
+    }
     let shape = loaded.shape;
     let direct = if options.direct { alignment(&loaded.directory, &shape) } else { None };
     Ok(ZonedDir {
-        limits: shape.device_limits(),
+        limits: Limits { read_only: options.read_only, ..shape.device_limits() },
         block_bytes: shape.block_bytes,
         direct,
         files: FdCache::new(options.most_files),
@@ -359,7 +364,8 @@ impl ZonedDir {
         }
         let direct = if self.direct.is_some() { OFlags::DIRECT } else { OFlags::empty() };
         let name = zone_name(self.zones.geometry(), zone);
-        match self.directory.open_file(&name, OFlags::RDWR | direct) {
+        let access = if self.limits.read_only { OFlags::RDONLY } else { OFlags::RDWR };
+        match self.directory.open_file(&name, access | direct) {
             Ok(file) => {
                 self.make_room(cx);
                 let file = Fd::from(file);
