@@ -7,6 +7,7 @@
 //! - [`mailbox`]: how other threads ask a shard for something.
 //! - [`patience`]: with what a killed process has not let go of yet.
 //! - [`disk`]: real disks as devices of a stack.
+//! - [`dmz`]: dm-zoned's disks, for those who make and mend them.
 //! - [`keys`]: keys of encrypted devices, from files and the environment.
 //! - [`daemon`], [`control`], [`notices`]: a running stack, the socket at which it can be asked, and what it says by itself.
 //! - [`profile`]: drives that can be simulated, as files of parameters.
@@ -23,6 +24,7 @@ pub mod control;
 pub mod daemon;
 pub mod devices;
 pub mod disk;
+pub mod dmz;
 pub mod keys;
 pub mod mailbox;
 pub mod notices;
