@@ -212,6 +212,13 @@ impl ZoneSpace {
         self.members.first().is_some_and(|member| !member.is_zoned)
     }
 
+    /// Whether `zone` is one of those that buffer writes: of the regular device, or without one a conventional one.
+    #[must_use]
+    pub fn is_random(&self, zone: u32) -> bool {
+        let wanted = if self.has_cache() { ZoneClass::Cache } else { ZoneClass::Random };
+        self.zones.get(zone as usize).is_some_and(|info| info.class == wanted)
+    }
+
     /// The device that has `zone`.
     #[must_use]
     pub fn member_of(&self, zone: u32) -> usize {

@@ -29,9 +29,8 @@ pub struct Layout {
 
 /// Zones that dmzadm calls cache zones: those of the regular device, or without one the conventional ones, whatever their
 /// condition is.
-fn random_zones(space: &ZoneSpace) -> u64 {
-    let wanted = if space.has_cache() { ZoneClass::Cache } else { ZoneClass::Random };
-    space.zones().iter().filter(|zone| zone.class == wanted).count() as u64
+pub(super) fn random_zones(space: &ZoneSpace) -> u64 {
+    (0..space.zones().len() as u32).filter(|zone| space.is_random(*zone)).count() as u64
 }
 
 /// Zones that hold `blocks` of metadata.
@@ -105,15 +104,21 @@ impl Layout {
 
     /// Both sets lie in zones that follow each other on the first device.
     fn check_metadata_zones(&self, space: &ZoneSpace) -> Result<(), LayoutError> {
+        let Some(bad) = self.unfit_metadata_zone(space) else { return Ok(()) };
         let Range { start, end } = self.metadata();
+        let message = format!("metadata takes zones {start} to {}, but zone {bad} takes no random writes", end - 1);
+        Err(LayoutError(message))
+    }
+
+    /// The first of the zones of both sets that cannot hold metadata.
+    #[must_use]
+    pub fn unfit_metadata_zone(&self, space: &ZoneSpace) -> Option<u32> {
         let own = &space.zones()[..space.members()[0].zones as usize];
         let is_unfit = |zone: &u32| {
             let info = own.get(*zone as usize);
             info.is_none_or(|info| info.class == ZoneClass::Sequential || info.health != ZoneHealth::Good)
         };
-        let Some(bad) = (start..end).find(is_unfit) else { return Ok(()) };
-        let message = format!("metadata takes zones {start} to {}, but zone {bad} takes no random writes", end - 1);
-        Err(LayoutError(message))
+        self.metadata().find(is_unfit)
     }
 
     /// The zones of both sets.

@@ -4,17 +4,25 @@
 //!   set:  superblock | mapping table: (dzone, bzone) a chunk | bitmaps: a bit for each block of every zone
 //! ```
 
+mod bitmap;
 mod create;
 mod layout;
+mod mapping;
 mod media;
 mod memory;
+mod sets;
 mod superblock;
+mod volume;
 
+pub use bitmap::Bitmap;
 pub use create::{DEFAULT_RESERVED, FormatError, FormatOptions, format};
 pub use layout::{Layout, LayoutError, is_tertiary, metadata_zones, tertiaries};
+pub use mapping::{MappingFault, MappingProblem, Part, validate_mapping};
 pub use media::{Media, MediaError, Progress};
 pub use memory::MemoryMedia;
+pub use sets::{Choice, Other, SuperblockProblem, choose, read_superblock, second_set_zones, validate_superblock};
 pub use superblock::{Label, LabelError, Superblock, SuperblockError};
+pub use volume::{Chunk, LoadError, Sets, Volume, bitmap_start, locate, read_bitmap, read_entries};
 
 /// "No zone" in the mapping table.
 pub const NO_ZONE: u32 = u32::MAX;
