@@ -100,7 +100,7 @@ impl TraceSum {
         }
     }
 
-    fn event(&mut self, event: &TraceEvent) {
+    pub fn event(&mut self, event: &TraceEvent) {
         let TraceEvent { at, action, device, op, sector, sectors, status, .. } = *event;
         self.events += 1;
         self.mix(at.0);

@@ -12,6 +12,7 @@
 //! One seed, one run: the trace is the same to the byte, and its sum is part of the report.
 
 mod audit;
+mod dmzoned;
 mod door;
 mod host;
 mod layout;
@@ -77,6 +78,8 @@ pub struct SwarmOptions {
     pub plug: Option<MakePlug>,
     /// A device above each mapped device, which hosts use in its place.
     pub above_tables: Option<Wrap>,
+    /// A device over one regular disk, in the place of dm-zoned over several.
+    pub volume: Option<Wrap>,
     /// Somebody who interferes with swaps.
     pub meddle: Option<Meddle>,
     /// Hosts go on until so many tables were swapped, however many requests that takes.
@@ -154,7 +157,10 @@ impl Failure {
 /// # Errors
 /// The first violation.
 pub fn run(seed: u64, options: &SwarmOptions) -> Result<Report, Box<Failure>> {
-    Run::new(seed, options).play()
+    match options.profile {
+        Profile::DmZoned => dmzoned::run(seed, options),
+        _ => Run::new(seed, options).play(),
+    }
 }
 
 /// The smallest number of requests with which `seed` still fails, as far as bisection finds it, and that failure.
@@ -175,7 +181,10 @@ pub fn shorten(failure: Box<Failure>, options: &SwarmOptions) -> Box<Failure> {
 /// What a seed draws, in words.
 #[must_use]
 pub fn describe(seed: u64, profile: Profile) -> String {
-    Scenario::draw(seed, profile).to_string()
+    match profile {
+        Profile::DmZoned => dmzoned::describe(seed),
+        _ => Scenario::draw(seed, profile).to_string(),
+    }
 }
 
 /// The mapped devices of a world, as their operator holds them.

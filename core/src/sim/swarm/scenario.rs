@@ -31,11 +31,14 @@ pub enum Profile {
     All,
     /// Mapped devices of all targets, whose tables change while they are used.
     Mapper,
+    /// dm-zoned over zoned disks, and losses of power after any of their commands.
+    DmZoned,
 }
 
 impl Profile {
     /// All profiles, the default first.
-    pub const ALL: [Profile; 5] = [Profile::Plug, Profile::Append, Profile::Zones, Profile::All, Profile::Mapper];
+    pub const ALL: [Profile; 6] =
+        [Profile::Plug, Profile::Append, Profile::Zones, Profile::All, Profile::Mapper, Profile::DmZoned];
 
     /// The name on the command line.
     #[must_use]
@@ -46,6 +49,7 @@ impl Profile {
             Profile::Zones => "zones",
             Profile::All => "all",
             Profile::Mapper => "mapper",
+            Profile::DmZoned => "dmzoned",
         }
     }
 
@@ -55,7 +59,7 @@ impl Profile {
             Profile::Plug => [50, 2, 5, 15, 4, 2, 1, 1, 3, 0, 4, 4],
             Profile::Append => [10, 1, 50, 15, 5, 3, 1, 1, 3, 1, 4, 3],
             Profile::Zones => [25, 2, 8, 8, 10, 8, 8, 8, 8, 1, 4, 8],
-            Profile::All => [30, 3, 15, 15, 5, 4, 3, 3, 4, 1, 5, 5],
+            Profile::All | Profile::DmZoned => [30, 3, 15, 15, 5, 4, 3, 3, 4, 1, 5, 5],
             Profile::Mapper => [40, 3, 15, 15, 4, 3, 2, 2, 4, 2, 6, 3],
         };
         // A swarm is diverse: each run leaves something out.
