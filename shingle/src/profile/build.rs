@@ -3,7 +3,9 @@
 use std::fmt;
 
 use shingle_core::block::{BlockDevice, DeviceId, Stack};
-use shingle_core::device::{Link, NullConfig, NullDevice, RamConfig, RamDisk, SmrConfig, SmrDisk, ZnsConfig, ZnsSsd};
+use shingle_core::device::{
+    Link, NullConfig, NullDevice, RamConfig, RamDisk, SmrConfig, SmrDisk, Ssd, SsdConfig, ZnsConfig, ZnsSsd,
+};
 
 use super::Model;
 
@@ -29,6 +31,7 @@ impl Model {
                 add(stack, SmrDisk::new(&config))
             }
             Self::Zns(config) => add(stack, ZnsSsd::new(ZnsConfig { memory_backed: keep_data, ..config.clone() })),
+            Self::Ssd(config) => add(stack, Ssd::new(&SsdConfig { memory_backed: keep_data, ..config.clone() })),
             Self::Ram(config) => add(stack, RamDisk::new(&RamConfig { memory_backed: keep_data, ..config.clone() })),
             Self::Null(config) => {
                 let memory_backed = config.memory_backed | keep_data;

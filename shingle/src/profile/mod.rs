@@ -7,13 +7,14 @@
 mod build;
 mod ram;
 mod smr;
+mod ssd;
 mod values;
 mod zns;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use shingle_core::device::{LinkConfig, NullConfig, RamConfig, SmrConfig, ZnsConfig};
+use shingle_core::device::{LinkConfig, NullConfig, RamConfig, SmrConfig, SsdConfig, ZnsConfig};
 use toml::de::DeTable;
 
 use crate::config::{ConfigError, Diagnostic, Fields, Source, nearest};
@@ -22,11 +23,13 @@ use values::Values;
 pub use build::BuildError;
 
 /// The profiles that ship, by name.
-const SHIPPED: [(&str, &str); 7] = [
+const SHIPPED: [(&str, &str); 9] = [
     ("smr-14tb", include_str!("../../../profiles/smr-14tb.toml")),
+    ("smr-15tb", include_str!("../../../profiles/smr-15tb.toml")),
     ("smr-26tb", include_str!("../../../profiles/smr-26tb.toml")),
     ("smr-30tb", include_str!("../../../profiles/smr-30tb.toml")),
     ("zns-1tb", include_str!("../../../profiles/zns-1tb.toml")),
+    ("ssd-500gb", include_str!("../../../profiles/ssd-500gb.toml")),
     ("ram", include_str!("../../../profiles/ram.toml")),
     ("link-fc32", include_str!("../../../profiles/link-fc32.toml")),
     ("null", include_str!("../../../profiles/null.toml")),
@@ -50,6 +53,8 @@ pub enum Model {
     Smr(SmrConfig),
     /// A zoned SSD.
     Zns(ZnsConfig),
+    /// An ordinary SSD.
+    Ssd(SsdConfig),
     /// Memory behind a number of servers.
     Ram(RamConfig),
     /// A RAM disk at the end of a link.
@@ -63,13 +68,20 @@ pub enum Model {
 enum Kind {
     Smr,
     Zns,
+    Ssd,
     Ram,
     Link,
     Null,
 }
 
-const KINDS: [(&str, Kind); 5] =
-    [("smr", Kind::Smr), ("zns", Kind::Zns), ("ram", Kind::Ram), ("link", Kind::Link), ("null", Kind::Null)];
+const KINDS: [(&str, Kind); 6] = [
+    ("smr", Kind::Smr),
+    ("zns", Kind::Zns),
+    ("ssd", Kind::Ssd),
+    ("ram", Kind::Ram),
+    ("link", Kind::Link),
+    ("null", Kind::Null),
+];
 
 impl Profile {
     /// The names of the profiles that ship.
@@ -125,6 +137,7 @@ fn read(name: &str, text: &str, errors: &mut Vec<Diagnostic>) -> Option<Profile>
     let model = match kind {
         Kind::Smr => smr::read(&mut values).map(Model::Smr),
         Kind::Zns => zns::read(&mut values).map(Model::Zns),
+        Kind::Ssd => ssd::read(&mut values).map(Model::Ssd),
         Kind::Ram => ram::read(&mut values).map(Model::Ram),
         Kind::Link => ram::read_link(&mut values).map(|(link, disk)| Model::Link(link, disk)),
         Kind::Null => ram::read_null(&mut values).map(Model::Null),
