@@ -18,20 +18,26 @@ pub enum CliError {
     Config(Box<ConfigError>),
     /// It failed, and everything was said already.
     Silent,
+    /// It did its work, and what it looked at is not in order; everything was said already.
+    Disorder,
 }
 
 impl CliError {
     /// The exit code.
     #[must_use]
     pub fn code(&self) -> u8 {
-        if matches!(self, Self::Usage(_)) { 2 } else { 1 }
+        match self {
+            Self::Usage(_) => 2,
+            Self::Disorder => 3,
+            Self::Failed(_) | Self::Config(_) | Self::Silent => 1,
+        }
     }
 
     /// Prints it to stderr, in colour on a terminal unless `NO_COLOR` is set.
     pub fn print(&self) {
         let colour = colours(&std::io::stderr());
         match self {
-            Self::Silent => {}
+            Self::Silent | Self::Disorder => {}
             Self::Config(error) => eprintln!("{}", error.render(colour)),
             other if colour => eprintln!("\x1b[1;91merror\x1b[0m: {other}"),
             other => eprintln!("error: {other}"),
@@ -49,7 +55,7 @@ impl fmt::Display for CliError {
         match self {
             Self::Usage(message) | Self::Failed(message) => f.write_str(message),
             Self::Config(error) => error.fmt(f),
-            Self::Silent => Ok(()),
+            Self::Silent | Self::Disorder => Ok(()),
         }
     }
 }

@@ -1,10 +1,12 @@
 //! The command line: one file per command.
 //!
-//! Exit codes: 0 done, 1 it failed, 2 the command line is wrong, 130 interrupted a second time.
+//! Exit codes: 0 done, 1 it failed, 2 the command line is wrong, 3 what was checked is not in order, 130 interrupted a second
+//! time.
 
 mod bench;
 mod create;
 mod dm;
+mod dmz;
 mod error;
 mod export;
 mod interrupt;
@@ -27,7 +29,7 @@ pub use error::CliError;
 /// The Linux zoned block stack in userspace.
 #[derive(Parser)]
 #[command(name = "shingle", version, about, long_about = None)]
-#[command(after_help = "Documentation: README.md, docs/stack-file.md, docs/control-protocol.md")]
+#[command(after_help = "Documentation: README.md, docs/stack-file.md, docs/dmz.md, docs/control-protocol.md")]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -42,6 +44,7 @@ enum Command {
     Plugs(status::PlugsArgs),
     Policy(status::PolicyArgs),
     Dm(dm::DmArgs),
+    Dmz(dmz::DmzArgs),
     Export(export::ExportArgs),
     Bench(Box<bench::BenchArgs>),
     Trace(trace::TraceArgs),
@@ -64,6 +67,7 @@ pub fn main() -> ExitCode {
         Command::Plugs(args) => status::plugs(&args),
         Command::Policy(args) => status::policy(&args),
         Command::Dm(args) => dm::run(&args),
+        Command::Dmz(args) => dmz::run(&args),
         Command::Export(args) => export::run(&args),
         Command::Bench(args) => bench::run(*args),
         Command::Trace(args) => trace::run(&args),

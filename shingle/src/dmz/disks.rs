@@ -48,6 +48,9 @@ impl Disks {
         let mut shard = Shard::new().map_err(|error| MediaError(error.to_string()))?;
         let (mut disks, mut limits) = (Vec::new(), Vec::new());
         for path in paths {
+            if disks.iter().any(|disk: &Disk| is_same(&disk.path, path)) {
+                return Err(about(path, &"it is named twice: a disk is in a set once"));
+            }
             let device = shard.stack.add(open_one(path, access, &shard)?).map_err(|error| about(path, &error))?;
             limits.push(shard.stack.limits(device).clone());
             check_blocks(path, &limits[limits.len() - 1])?;
@@ -154,6 +157,10 @@ impl Media for Disks {
         let flush = || Bio::new(Op::Flush, Sector::ZERO, 0, Payload::None);
         (0..self.disks.len()).try_for_each(|place| self.run(place, flush()).map(drop))
     }
+}
+
+fn is_same(one: &Path, other: &Path) -> bool {
+    one.canonicalize().is_ok_and(|one| other.canonicalize().is_ok_and(|other| one == other))
 }
 
 fn about(path: &Path, what: &dyn Display) -> MediaError {

@@ -1,0 +1,112 @@
+//! `shingle dmz format`.
+
+use clap::Args;
+use serde_json::json;
+use shingle_core::target::zoned::format::{FormatError, FormatOptions, Label, Layout, Media, format};
+
+use super::next::{Next, name_of};
+use super::set::{SetArgs, bar, geometry, geometry_json, show};
+use super::{CliError, output};
+use crate::config::format_bytes;
+use crate::dmz::{Access, Disks, Uuid, content};
+
+/// Make a new, empty set of disks
+///
+/// Everything on the disks is lost. Sequential zones are emptied; the mapping and the bitmaps are written twice.
+#[derive(Args)]
+pub struct FormatArgs {
+    #[command(flatten)]
+    set: SetArgs,
+    /// Format although there is something on the disks
+    #[arg(short, long)]
+    force: bool,
+    /// Name of the set, at most 31 bytes; dmz- and the name of the first disk if left out
+    #[arg(long)]
+    label: Option<String>,
+    /// Sequential zones to keep for reclaim; 16, or what comes nearest to it, if left out
+    #[arg(long, value_name = "ZONES", value_parser = clap::value_parser!(u32).range(1..))]
+    seq: Option<u32>,
+    /// UUID of the set; a random one if left out
+    #[arg(long)]
+    uuid: Option<Uuid>,
+    /// Version of the format; 1 is for kernels before 5.8, and has neither label nor UUIDs
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=2))]
+    version: u32,
+}
+
+/// Runs the command.
+pub fn run(args: &FormatArgs) -> Result<(), CliError> {
+    let mut disks = args.set.open(Access::Write)?;
+    if !args.force
+        && let Some(found) = content(&mut disks)?
+    {
+        return Err(CliError::Failed(format!("{found}: use --force to destroy it")));
+    }
+    let options = args.options(&disks)?;
+    let bar = bar("formatting");
+    let formatted = format(&mut disks, &options, &mut show(&bar));
+    bar.finish_and_clear();
+    let layout = formatted.map_err(|error| match error {
+        FormatError::Option(message) => CliError::Usage(message),
+        other => CliError::Failed(other.to_string()),
+    })?;
+    args.tell(&disks, &options, &layout)
+}
+
+impl FormatArgs {
+    fn options(&self, disks: &Disks) -> Result<FormatOptions, CliError> {
+        let random = || Uuid::random().map_err(|error| CliError::Failed(format!("no random numbers: {error}")));
+        let device_uuids = (0..disks.space().members().len()).map(|_| random().map(|uuid| uuid.0));
+        let (label, uuid) = match self.version {
+            1 if self.uuid.is_some() => return Err(CliError::Usage("version 1 has no UUID: leave --uuid out".into())),
+            1 => (self.label.clone().unwrap_or_default(), Uuid([0; 16])),
+            _ => (self.label.clone().unwrap_or_else(|| default_label(disks)), self.uuid.map_or_else(random, Ok)?),
+        };
+        let label = Label::new(&label).map_err(|error| CliError::Usage(format!("--label: {error}")))?;
+        let device_uuids = device_uuids.collect::<Result<_, _>>()?;
+        Ok(FormatOptions { version: self.version, label, set_uuid: uuid.0, device_uuids, reserved: self.seq })
+    }
+
+    fn tell(&self, disks: &Disks, options: &FormatOptions, layout: &Layout) -> Result<(), CliError> {
+        let bytes = u64::from(layout.chunks) * u64::from(disks.space().zone_blocks()) * 4096;
+        let label = if options.label.is_empty() { default_label(disks) } else { options.label.text().to_owned() };
+        let Next { table, stack } = Next::new(disks, &label, layout.chunks);
+        let uuid = Uuid(options.set_uuid);
+        if self.set.json {
+            let mut value = geometry_json(disks);
+            let has_identity = options.version > 1;
+            value["version"] = json!(options.version);
+            value["label"] = json!(has_identity.then(|| options.label.text()));
+            value["uuid"] = json!(has_identity.then(|| uuid.to_string()));
+            value["chunks"] = json!(layout.chunks);
+            value["bytes"] = json!(bytes);
+            value["reserved"] = json!(layout.reserved);
+            value["metadata_blocks"] = json!(layout.metadata_blocks);
+            value["metadata_zones"] = json!(layout.metadata_zones);
+            value["table"] = json!(table);
+            value["stack"] = json!(stack);
+            return output::print_json(&value);
+        }
+        let mut text = geometry(disks);
+        text += &format!(
+            "  {} metadata blocks per set in {} zones, 2 sets\n  {} data chunks capacity ({})\n  {} sequential zones \
+             reserved for reclaim\n",
+            layout.metadata_blocks,
+            layout.metadata_zones,
+            layout.chunks,
+            format_bytes(bytes),
+            layout.reserved
+        );
+        if options.version > 1 {
+            text += &format!("  label {}, UUID {uuid}\n", options.label.text());
+        }
+        text += &format!("Done.\n\nA stack file for `shingle up`:\n\n{stack}");
+        output::print(&text)
+    }
+}
+
+/// The label of a set that was given none, as dmzadm makes it.
+fn default_label(disks: &Disks) -> String {
+    let name = disks.paths().next().map(name_of).unwrap_or_default();
+    format!("dmz-{name}").chars().take(Label::MOST).collect()
+}

@@ -1,0 +1,33 @@
+//! `shingle dmz`: dmzadm's work on the disks of a set that no daemon serves.
+
+mod format;
+mod next;
+mod set;
+
+use clap::{Args, Subcommand};
+
+use super::{CliError, output};
+
+/// Make, check, mend and look at dm-zoned sets, as dmzadm does
+///
+/// A set is one zoned disk, or a regular disk and one or more zoned ones behind it, in this order. A disk is a directory made by
+/// `shingle create`, a regular file or a block device; a daemon must not have it open.
+#[derive(Args)]
+#[command(after_help = "\
+Exit codes: 0 done and in order, 1 it failed, 2 the command line is wrong, 3 errors were found. More in docs/dmz.md.")]
+pub struct DmzArgs {
+    #[command(subcommand)]
+    operation: Operation,
+}
+
+#[derive(Subcommand)]
+enum Operation {
+    Format(format::FormatArgs),
+}
+
+/// Runs the command.
+pub fn run(args: &DmzArgs) -> Result<(), CliError> {
+    match &args.operation {
+        Operation::Format(args) => format::run(args),
+    }
+}
