@@ -16,6 +16,8 @@
 mod knobs;
 mod pace;
 mod place;
+#[cfg(test)]
+mod small_set;
 mod stock;
 mod turn;
 mod urgency;

@@ -112,3 +112,112 @@ impl Take {
 fn smoothed(known: Option<u64>, sample: u64) -> u64 {
     known.map_or(sample, |known| known - known / 4 + sample / 4)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::vec::Vec;
+
+    const Z: u32 = 65_536;
+    const SECOND: u64 = 1_000_000_000;
+
+    fn stock(free: u32) -> Stock {
+        Stock { random: Pool { free, total: 100 }, zone_blocks: Z, ..Stock::default() }
+    }
+
+    #[test]
+    fn writes_go_at_once_while_buffers_are_plenty() {
+        let (mut pacer, knobs) = (Pacer::new(), Knobs::default());
+        for ms in 0..1_000 {
+            let now = Instant::ZERO + Duration::from_millis(ms);
+            assert_eq!(pacer.admit(&knobs, &stock(30), now, 256), now);
+        }
+        pacer.admit(&knobs, &stock(0), Instant(5 * SECOND), Z);
+        assert_eq!(pacer.admit(&knobs, &stock(30), Instant(5 * SECOND), 1), Instant(5 * SECOND));
+    }
+
+    #[test]
+    fn the_fewer_buffers_are_free_the_longer_a_write_waits() {
+        let wait = |free| {
+            let (mut pacer, knobs) = (Pacer::new(), Knobs::default());
+            pacer.admit(&knobs, &stock(free), Instant::ZERO, 256);
+            pacer.admit(&knobs, &stock(free), Instant::ZERO, 1).0
+        };
+        let waits: Vec<_> = (0..30).rev().map(wait).collect();
+        assert!(waits[0] > 0 && waits.windows(2).all(|pair| pair[0] < pair[1]), "{waits:?}");
+        // 256 blocks at 12800 a second.
+        assert_eq!(wait(10), SECOND / 50);
+    }
+
+    #[test]
+    fn no_write_waits_longer_than_the_bound_and_answers_never_go_back() {
+        let (mut pacer, knobs) = (Pacer::new(), Knobs { pace_most_ms: 70, ..Knobs::default() });
+        let mut last = Instant::ZERO;
+        for n in 0..10_000 {
+            let now = Instant(n * 100_000);
+            let at = pacer.admit(&knobs, &stock(5), now, u32::MAX);
+            assert!(at >= last && now <= at && at <= now + Duration::from_millis(70));
+            last = at;
+        }
+        assert!(pacer.admit(&knobs, &stock(5), Instant(u64::MAX), u32::MAX) == Instant(u64::MAX));
+    }
+
+    #[test]
+    fn the_kernel_paces_nothing() {
+        let (mut pacer, knobs) = (Pacer::new(), Knobs { style: Style::Kernel, ..Knobs::default() });
+        assert!((0..9).all(|_| pacer.admit(&knobs, &stock(0), Instant(1), Z) == Instant(1)));
+    }
+
+    /// A user who writes as fast as he may for so long, in writes of 16 blocks of which one in `spread` takes a zone, while
+    /// reclaim wins back a zone each `zone_time`: what he wrote, and how many buffers were free at least.
+    fn rush(knobs: &Knobs, spread: u64, zone_time: Duration, for_seconds: u64) -> (u64, u32) {
+        let (mut pacer, mut now, mut next_zone) = (Pacer::new(), Instant::ZERO, Instant::ZERO + zone_time);
+        let (mut free, mut least, mut writes) = (100u32, 100u32, 0u64);
+        while now < Instant(for_seconds * SECOND) {
+            while next_zone <= now {
+                if free < 60 {
+                    pacer.freed(next_zone, Z.into());
+                    free += 1;
+                }
+                next_zone = next_zone + zone_time;
+            }
+            now = pacer.admit(knobs, &stock(free), now, 16) + Duration::from_micros(20);
+            writes += 1;
+            if writes.is_multiple_of(spread) {
+                free = free.saturating_sub(1);
+                least = least.min(free);
+            }
+        }
+        (writes, least)
+    }
+
+    #[test]
+    fn who_writes_faster_than_reclaim_wins_back_is_slowed_to_its_pace_and_never_meets_an_empty_stock() {
+        // Streams, and blocks here and there that take a sixteenth of a zone each.
+        for (writes_to_a_zone, zone_time) in [(4_096, 500), (4_096, 5_000), (256, 2_000)] {
+            let knobs = Knobs::default();
+            let zone_time = Duration::from_millis(zone_time);
+            let (early, _) = rush(&knobs, writes_to_a_zone, zone_time, 500);
+            let (late, least) = rush(&knobs, writes_to_a_zone, zone_time, 1_000);
+            let zones = (late - early) / writes_to_a_zone;
+            let won = 500 * SECOND / zone_time.0;
+            assert!(least > 0, "{writes_to_a_zone} {zone_time:?}: ran out");
+            assert!(zones.abs_diff(won) <= won / 10 + 5, "{writes_to_a_zone} {zone_time:?}: {zones} of {won} zones");
+        }
+    }
+
+    #[test]
+    fn without_pacing_the_same_user_runs_into_the_wall() {
+        let knobs = Knobs { pace_percent: 0, ..Knobs::default() };
+        assert_eq!(rush(&knobs, 4_096, Duration::from_millis(500), 1_000).1, 0);
+    }
+
+    #[test]
+    fn who_writes_over_what_is_there_is_hardly_slowed() {
+        let (mut pacer, knobs, mut now) = (Pacer::new(), Knobs::default(), Instant::ZERO);
+        for _ in 0..100_000 {
+            now = pacer.admit(&knobs, &stock(15), now, 256) + Duration::from_micros(1_000);
+        }
+        assert!(now < Instant(200 * SECOND), "{now:?}: twice the time that the disk takes");
+    }
+}

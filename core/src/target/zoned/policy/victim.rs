@@ -245,7 +245,8 @@ fn choose_as_kernel(
     }
     let victim = match urgency {
         Urgency::None => None,
-        _ if stock.reserve == 0 => oldest,
+        // The kernel stops at `oldest`, and if there is none, users wait until one of them discards something.
+        _ if stock.reserve == 0 => oldest.or(data),
         Urgency::Idle => data.or(heaviest).or(second_tier),
         _ => data.or(heaviest),
     }?;
@@ -260,5 +261,256 @@ fn kernel_action(stock: &Stock, victim: &Candidate) -> Option<Action> {
         Candidate { data_blocks: 0, .. } => Some(Action::Free),
         _ if stock.for_reclaim() > 0 => Some(Action::Move),
         _ => (victim.dzone_is_cache && stock.random.free > 0).then_some(Action::Settle),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Pool;
+    use super::*;
+    use std::vec::Vec;
+
+    const Z: u32 = 65_536;
+    const LONG_AGO: Duration = Duration::from_millis(3_600_000);
+    const JUST_NOW: Duration = Duration::from_millis(1);
+
+    /// A disk without a cache that has half of everything left.
+    const DISK: Stock = Stock {
+        cache: Pool { free: 0, total: 0 },
+        random: Pool { free: 5, total: 10 },
+        sequential: Pool { free: 50, total: 100 },
+        reserve: 4,
+        zone_blocks: Z,
+        leaving: 0,
+    };
+    /// The same when there is no zone left but `n` of the reserve.
+    const fn full(n: u32) -> Stock {
+        Stock { random: Pool { free: 0, total: 10 }, sequential: Pool { free: 0, total: 100 }, reserve: n, ..DISK }
+    }
+    /// A set with a cache.
+    const SET: Stock = Stock { cache: Pool { free: 5, total: 10 }, ..DISK };
+
+    const COLD: Candidate = Candidate {
+        chunk: 0,
+        dzone_is_random: true,
+        dzone_is_cache: false,
+        data_blocks: Z,
+        buffer_blocks: 0,
+        has_buffer: false,
+        runs: 1,
+        wp: 0,
+        first_buffered: 0,
+        last_block: Z,
+        idle_for: LONG_AGO,
+        lru: 0,
+        is_open: false,
+    };
+
+    /// A chunk with a full random zone.
+    fn random(chunk: u32) -> Candidate {
+        Candidate { chunk, ..COLD }
+    }
+
+    fn cached(chunk: u32) -> Candidate {
+        Candidate { dzone_is_cache: true, ..random(chunk) }
+    }
+
+    /// A chunk with a full sequential zone, of which `blocks` were rewritten.
+    fn buffered(chunk: u32, blocks: u32) -> Candidate {
+        let data_blocks = Z - blocks;
+        Candidate {
+            chunk,
+            dzone_is_random: false,
+            has_buffer: true,
+            data_blocks,
+            buffer_blocks: blocks,
+            wp: Z,
+            runs: 2,
+            ..COLD
+        }
+    }
+
+    /// A chunk with a half full sequential zone, and `blocks` that came too early in its buffer.
+    fn appendable(chunk: u32, blocks: u32) -> Candidate {
+        let half = Z / 2;
+        let (data_blocks, last_block) = (half, half + 64 + blocks);
+        Candidate { data_blocks, wp: half, first_buffered: half + 64, last_block, ..buffered(chunk, blocks) }
+    }
+
+    fn choice(stock: &Stock, urgency: Urgency, candidates: &[Candidate]) -> Option<(u32, Action)> {
+        let answer = choose(&Knobs::default(), stock, urgency, &mut candidates.iter().copied());
+        let backwards = choose(&Knobs::default(), stock, urgency, &mut candidates.iter().rev().copied());
+        assert_eq!(answer, backwards, "the order of the candidates does not matter");
+        answer
+    }
+
+    #[test]
+    fn a_chunk_without_valid_blocks_is_freed_at_once_whatever_the_urgency() {
+        let empty =
+            Candidate { data_blocks: 0, last_block: 0, idle_for: JUST_NOW, dzone_is_random: false, ..random(3) };
+        for urgency in [Urgency::None, Urgency::Idle, Urgency::Emergency] {
+            assert_eq!(choice(&DISK, urgency, &[random(1), empty, buffered(2, 9)]), Some((3, Action::Free)));
+        }
+    }
+
+    #[test]
+    fn nothing_is_copied_when_nothing_is_needed() {
+        assert_eq!(choice(&DISK, Urgency::None, &[random(1), buffered(2, 9), appendable(3, 9)]), None);
+        let unbuffered = Candidate { has_buffer: false, buffer_blocks: 0, ..buffered(1, 0) };
+        assert_eq!(choice(&DISK, Urgency::Emergency, &[unbuffered]), None);
+    }
+
+    #[test]
+    fn a_chunk_with_bios_under_way_is_never_touched() {
+        let open = Candidate { is_open: true, ..random(1) };
+        let empty = Candidate { data_blocks: 0, ..open };
+        assert_eq!(choice(&full(1), Urgency::Emergency, &[open, empty]), None);
+    }
+
+    #[test]
+    fn what_was_written_a_moment_ago_is_spared_unless_it_is_urgent() {
+        let hot = Candidate { idle_for: JUST_NOW, ..appendable(1, 9) };
+        for spared in [Urgency::Idle, Urgency::Normal] {
+            assert_eq!(choice(&DISK, spared, &[hot]), None);
+            assert_eq!(choice(&DISK, spared, &[hot, random(2)]), Some((2, Action::Move)));
+        }
+        assert_eq!(choice(&DISK, Urgency::Urgent, &[hot]), Some((1, Action::Append)));
+    }
+
+    #[test]
+    fn an_append_goes_before_a_move_and_a_move_before_a_merge() {
+        let [append, moved, merge] = [appendable(1, 512), random(2), buffered(3, 9)];
+        for urgency in [Urgency::Idle, Urgency::Normal, Urgency::Urgent, Urgency::Emergency] {
+            assert_eq!(choice(&DISK, urgency, &[merge, moved, append]), Some((1, Action::Append)));
+            assert_eq!(choice(&DISK, urgency, &[merge, moved]), Some((2, Action::Move)));
+            assert_eq!(choice(&DISK, urgency, &[merge]), Some((3, Action::Merge)));
+        }
+    }
+
+    #[test]
+    fn a_buffer_behind_the_write_pointer_is_merged_and_never_appended() {
+        let behind = |first_buffered| Candidate { first_buffered, ..appendable(1, 9) };
+        assert_eq!(choice(&DISK, Urgency::Normal, &[behind(Z / 2)]), Some((1, Action::Append)));
+        assert_eq!(choice(&DISK, Urgency::Normal, &[behind(Z / 2 - 1)]), Some((1, Action::Merge)));
+    }
+
+    #[test]
+    fn dense_chunks_go_before_sparse_ones_and_whole_ones_before_pieces() {
+        let sparse = Candidate { data_blocks: Z / 4, ..random(1) };
+        let in_pieces = Candidate { runs: 200, data_blocks: Z - 200, ..random(2) };
+        assert_eq!(choice(&DISK, Urgency::Normal, &[sparse, in_pieces]), Some((2, Action::Move)));
+        assert_eq!(choice(&DISK, Urgency::Normal, &[sparse, in_pieces, random(3)]), Some((3, Action::Move)));
+    }
+
+    #[test]
+    fn in_an_emergency_only_the_work_counts() {
+        let old_and_dense = random(1);
+        let young_and_sparse = Candidate { data_blocks: Z / 4, idle_for: JUST_NOW, ..random(2) };
+        assert_eq!(choice(&DISK, Urgency::Urgent, &[old_and_dense, young_and_sparse]), Some((1, Action::Move)));
+        assert_eq!(choice(&DISK, Urgency::Emergency, &[old_and_dense, young_and_sparse]), Some((2, Action::Move)));
+    }
+
+    #[test]
+    fn of_equals_the_one_used_longest_ago_goes_first() {
+        let by_time = |chunk, idle_ms| Candidate { idle_for: Duration::from_millis(idle_ms), ..random(chunk) };
+        let older = [by_time(1, 100_000), by_time(2, 100_001)];
+        assert_eq!(choice(&DISK, Urgency::Normal, &older), Some((2, Action::Move)));
+        let by_use = [Candidate { lru: 7, ..random(1) }, Candidate { lru: 6, ..random(2) }, random(3)];
+        assert_eq!(choice(&DISK, Urgency::Normal, &by_use), Some((3, Action::Move)));
+        assert_eq!(choice(&DISK, Urgency::Normal, &[random(5), random(4)]), Some((4, Action::Move)));
+    }
+
+    #[test]
+    fn a_merge_may_take_the_last_sequential_zone_and_a_move_has_to_leave_one() {
+        let one = Stock { random: Pool { free: 1, total: 20 }, ..full(1) };
+        assert_eq!(choice(&one, Urgency::Emergency, &[random(1)]), None);
+        assert_eq!(choice(&one, Urgency::Emergency, &[random(1), buffered(2, 9)]), Some((2, Action::Merge)));
+        assert_eq!(choice(&Stock { reserve: 2, ..one }, Urgency::Emergency, &[random(1)]), Some((1, Action::Move)));
+    }
+
+    #[test]
+    fn a_move_takes_the_last_sequential_zone_when_no_buffer_is_left_to_be_won_otherwise() {
+        assert_eq!(choice(&full(1), Urgency::Emergency, &[random(1)]), Some((1, Action::Move)));
+        assert_eq!(choice(&full(1), Urgency::Emergency, &[random(1), buffered(2, 9)]), Some((2, Action::Merge)));
+        let leaving = Stock { leaving: 1, ..full(1) };
+        assert_eq!(choice(&leaving, Urgency::Emergency, &[random(1)]), None, "the commit brings one");
+    }
+
+    #[test]
+    fn a_fold_is_for_emergencies_without_any_sequential_zone() {
+        let chunks = [random(1), buffered(2, 9), buffered(3, 40_000)];
+        assert_eq!(choice(&full(0), Urgency::Emergency, &chunks), Some((3, Action::Fold)));
+        assert_eq!(choice(&full(0), Urgency::Urgent, &chunks), None);
+        assert_eq!(choice(&Stock { leaving: 1, ..full(0) }, Urgency::Emergency, &chunks), None);
+        assert_eq!(choice(&full(0), Urgency::Emergency, &[chunks[1], appendable(4, 9)]), Some((4, Action::Append)));
+    }
+
+    #[test]
+    fn sparse_and_hot_chunks_of_a_cache_settle_in_conventional_zones() {
+        let sparse = Candidate { data_blocks: Z / 4, ..cached(1) };
+        let hot = Candidate { idle_for: JUST_NOW, ..cached(2) };
+        assert_eq!(choice(&SET, Urgency::Normal, &[sparse]), Some((1, Action::Settle)));
+        assert_eq!(choice(&SET, Urgency::Urgent, &[hot]), Some((2, Action::Settle)));
+        assert_eq!(choice(&SET, Urgency::Normal, &[cached(3)]), Some((3, Action::Move)));
+        let no_room = Stock { random: Pool { free: 0, total: 10 }, ..SET };
+        assert_eq!(choice(&no_room, Urgency::Urgent, &[hot]), Some((2, Action::Move)));
+        let no_sequential = Stock { sequential: Pool::default(), reserve: 0, ..SET };
+        assert_eq!(choice(&no_sequential, Urgency::Normal, &[cached(3)]), Some((3, Action::Settle)));
+    }
+
+    #[test]
+    fn settled_chunks_move_on_only_when_idle_and_their_zones_are_few() {
+        let few = Stock { random: Pool { free: 3, total: 10 }, ..SET };
+        assert_eq!(choice(&few, Urgency::Idle, &[random(1)]), Some((1, Action::Move)));
+        assert_eq!(choice(&SET, Urgency::Idle, &[random(1)]), None);
+        assert_eq!(choice(&few, Urgency::Emergency, &[random(1)]), None);
+        assert_eq!(choice(&few, Urgency::Idle, &[Candidate { data_blocks: 9, ..random(1) }]), None);
+    }
+
+    #[test]
+    fn an_idle_disk_with_plenty_of_buffers_leaves_sparse_chunks_where_they_are() {
+        let plenty = Stock { random: Pool { free: 6, total: 10 }, ..DISK };
+        let sparse = Candidate { data_blocks: 9, ..random(1) };
+        assert_eq!(choice(&plenty, Urgency::Idle, &[sparse]), None);
+        assert_eq!(choice(&plenty, Urgency::Idle, &[random(2)]), Some((2, Action::Move)));
+        assert_eq!(choice(&DISK, Urgency::Idle, &[sparse]), Some((1, Action::Move)));
+    }
+
+    fn kernel(stock: &Stock, urgency: Urgency, candidates: &[Candidate]) -> Option<(u32, Action)> {
+        let knobs = Knobs { style: Style::Kernel, ..Knobs::default() };
+        choose(&knobs, stock, urgency, &mut candidates.iter().copied())
+    }
+
+    #[test]
+    fn the_kernel_takes_the_data_zone_used_longest_ago_whatever_it_costs() {
+        let used = |lru, candidate| Candidate { lru, idle_for: JUST_NOW, ..candidate };
+        let chunks =
+            [used(3, random(1)), used(2, Candidate { data_blocks: 1, ..random(2) }), used(1, appendable(3, 9))];
+        assert_eq!(kernel(&DISK, Urgency::Normal, &chunks), Some((2, Action::Move)));
+        assert_eq!(kernel(&DISK, Urgency::None, &chunks), None);
+        let empty = used(1, Candidate { data_blocks: 0, ..random(4) });
+        assert_eq!(kernel(&DISK, Urgency::Normal, &[chunks[0], empty]), Some((4, Action::Free)));
+    }
+
+    #[test]
+    fn the_kernel_takes_buffers_by_the_weight_of_the_data_zone_and_folds_them() {
+        let chunks = [buffered(1, 9), buffered(2, 8), appendable(3, 9)];
+        assert_eq!(kernel(&DISK, Urgency::Normal, &chunks), Some((2, Action::Fold)));
+        assert_eq!(kernel(&DISK, Urgency::Normal, &chunks[2..]), Some((3, Action::Append)));
+    }
+
+    #[test]
+    fn without_a_reserve_the_kernel_takes_the_buffered_chunk_used_longest_ago() {
+        let used = |lru, candidate| Candidate { lru, ..candidate };
+        let chunks: Vec<_> = [used(3, buffered(1, 8)), used(2, buffered(2, 9)), used(1, random(3))].into();
+        assert_eq!(kernel(&full(0), Urgency::Normal, &chunks), Some((2, Action::Fold)));
+        assert_eq!(kernel(&full(0), Urgency::Normal, &chunks[2..]), None);
+    }
+
+    #[test]
+    fn the_kernel_empties_conventional_zones_of_a_set_only_when_idle_and_the_cache_is_empty() {
+        assert_eq!(kernel(&SET, Urgency::Idle, &[random(1), cached(2)]), Some((2, Action::Move)));
+        assert_eq!(kernel(&SET, Urgency::Idle, &[random(1)]), Some((1, Action::Move)));
+        assert_eq!(kernel(&SET, Urgency::Normal, &[random(1)]), None);
     }
 }
