@@ -15,7 +15,7 @@ use super::args::{ArgError, Args, DeviceArg};
 use super::crypt::{Ciphers, KeySource, NoKeys, SoftwareCiphers};
 use super::mapping::Mapping;
 use super::table::Table;
-use super::{crypt, delay, dust, error, faulty, flakey, linear, log_writes, striped, zero};
+use super::{crypt, delay, dust, error, faulty, flakey, linear, log_writes, striped, zero, zoned};
 use crate::block::{BlockDevice, DeviceId, Limits, Stack};
 
 /// A kind of target.
@@ -32,7 +32,7 @@ pub struct TargetType {
 
 /// All of them, by name. Targets that keep data more than once (`raid`, `mirror`) or reach it in more than one way
 /// (`multipath`) have their place here.
-pub const TARGETS: [&TargetType; 10] = [
+pub const TARGETS: [&TargetType; 11] = [
     &crypt::TYPE,
     &delay::TYPE,
     &dust::TYPE,
@@ -43,6 +43,7 @@ pub const TARGETS: [&TargetType; 10] = [
     &log_writes::TYPE,
     &striped::TYPE,
     &zero::TYPE,
+    &zoned::TYPE,
 ];
 
 /// The target called `name`.

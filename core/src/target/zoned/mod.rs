@@ -4,11 +4,28 @@
 //! `docs/dm-zoned-format.md` has every byte. A *block* is 4096 bytes; a *chunk* is as many blocks of the exposed disk as a
 //! zone has. Zones of all devices of a set share one numbering, see [`ZoneSpace`].
 
+mod clean;
+mod commit;
+mod device;
+mod dirty;
 pub mod format;
+mod load;
 pub mod policy;
+mod reclaim;
+mod route;
 mod space;
+mod state;
+mod table;
+mod transfer;
+mod valid;
+mod volume;
+mod zones;
 
+pub use device::Zoned;
 pub use space::{Member, SpaceError, ZoneClass, ZoneHealth, ZoneInfo, ZoneSpace};
+pub use state::ZonedCounters;
+pub(super) use table::TYPE;
+pub use valid::ValidBlocks;
 
 /// Bytes of a block.
 pub const BLOCK_BYTES: usize = 4096;

@@ -74,6 +74,8 @@ macro_rules! knobs {
 }
 
 knobs! {
+    /// Changes of the mapping that nobody flushes are committed after so long, in ms; 100 to 600000. The kernel's period.
+    commit_ms = 10_000, 100..=600_000;
     /// Longest gap in front of a write to a sequential zone that is filled with zeroes, in blocks; 0 to 65536. The default,
     /// 1 MiB, takes a spindle about as long as a seek.
     fill_blocks = 256, 0..=65_536;
@@ -180,6 +182,18 @@ impl Knobs {
     #[must_use]
     pub fn reorder_time(&self) -> Duration {
         Duration::from_millis(self.reorder_ms.into())
+    }
+
+    /// How long a change of the mapping stays uncommitted at most.
+    #[must_use]
+    pub fn commit_time(&self) -> Duration {
+        Duration::from_millis(self.commit_ms.into())
+    }
+
+    /// How long the set must be without bios to be idle.
+    #[must_use]
+    pub fn idle_time(&self) -> Duration {
+        Duration::from_millis(if self.style == Style::Kernel { 10_000 } else { self.idle_ms.into() })
     }
 
     /// How long ago a chunk must have been written to be reclaimed without need.

@@ -1,0 +1,138 @@
+//! Zones that were let go become empty, and zones in which a write failed are asked where their write pointer is.
+
+use alloc::vec::Vec;
+
+use super::device::Shared;
+use super::state::{Phase, State};
+use super::zones::Role;
+use super::{BLOCK_SECTORS, ZoneHealth};
+use crate::block::DeviceId;
+use crate::sector::Sector;
+use crate::task::Io;
+use crate::time::Duration;
+use crate::zone::{Condition, Zone};
+
+/// Resets under way at once.
+const DEPTH: usize = 32;
+/// How often a zone is asked before it is taken as one that can only be read.
+const TRIES: u32 = 3;
+/// Time between two tries.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Resets zones that nobody uses any more.
+pub(super) async fn reset_zones(shared: Shared, io: Io) {
+    let signal = shared.borrow().signals.clean.clone();
+    loop {
+        let zones = signal.until(|| shared.borrow_mut().begin_reset()).await;
+        let place =
+            |zone: u32| (shared.borrow().volume.zones.device(zone), shared.borrow().volume.zones.sector(zone, 0));
+        let resets = zones.iter().map(|zone| {
+            let (device, sector) = place(*zone);
+            (*zone, io.reset(device, sector))
+        });
+        let resets: Vec<_> = resets.collect();
+        for (zone, reset) in resets {
+            let result = reset.ok().await;
+            shared.borrow_mut().reset_done(zone, result.is_ok());
+        }
+        let mut state = shared.borrow_mut();
+        state.jobs -= 1;
+        state.space_freed();
+        state.stir(|signals| &signals.progress);
+        state.stir(|signals| &signals.commit);
+    }
+}
+
+/// Asks zones for their write pointers.
+pub(super) async fn recover_zones(shared: Shared, io: Io) {
+    let signal = shared.borrow().signals.recover.clone();
+    loop {
+        let (chunk, zone) = signal.until(|| shared.borrow_mut().begin_recovery()).await;
+        let (device, sector) =
+            (shared.borrow().volume.zones.device(zone), shared.borrow().volume.zones.sector(zone, 0));
+        let found = ask(&io, device, sector).await;
+        let mut state = shared.borrow_mut();
+        state.learn(zone, found);
+        state.jobs -= 1;
+        if let Some(busy) = state.volume.busy.get_mut(&chunk) {
+            busy.is_recovering = false;
+        }
+        state.wake_chunk(chunk);
+        state.volume.settle(chunk);
+        state.stir(|signals| &signals.progress);
+    }
+}
+
+/// The zone at `sector`; `None` if the device does not say.
+pub(super) async fn ask(io: &Io, device: DeviceId, sector: Sector) -> Option<Zone> {
+    for _ in 0..TRIES {
+        if let Ok(report) = io.report(device, sector, 1).await {
+            return report.first().copied();
+        }
+        io.sleep_until(io.now() + PAUSE).await;
+    }
+    None
+}
+
+impl State {
+    fn begin_reset(&mut self) -> Option<Vec<u32>> {
+        let is_ready = self.phase == Phase::Ready && !self.volume.zones.to_reset.is_empty();
+        is_ready.then(|| {
+            self.jobs += 1;
+            let from = self.volume.zones.to_reset.len().saturating_sub(DEPTH);
+            self.volume.zones.to_reset.split_off(from)
+        })
+    }
+
+    fn reset_done(&mut self, zone: u32, is_ok: bool) {
+        let state = &mut self.volume.zones.all[zone as usize];
+        if is_ok {
+            (state.wp, state.is_suspect) = (0, false);
+            self.volume.zones.put_free(zone);
+        } else {
+            // It may be read only or offline: nobody needs it any more, so it is simply not used.
+            (state.role, state.health) = (Role::None, ZoneHealth::ReadOnly);
+            self.events += 1;
+        }
+    }
+
+    fn begin_recovery(&mut self) -> Option<(u32, u32)> {
+        let volume = &self.volume;
+        let zone_of = |chunk: u32| volume.chunks[chunk as usize].entry.dzone;
+        let is_quiet = |chunk: &u32| volume.zones.all.get(zone_of(*chunk) as usize).is_none_or(|zone| zone.writes == 0);
+        let next = self.to_recover.iter().position(is_quiet)?;
+        let chunk = self.to_recover.swap_remove(next);
+        self.jobs += 1;
+        Some((chunk, self.volume.chunks[chunk as usize].entry.dzone))
+    }
+
+    /// Notes what a zone reported of itself after a write had failed there. One that does not answer is not written again.
+    pub fn learn(&mut self, zone: u32, found: Option<Zone>) {
+        let zone_blocks = self.volume.zones.zone_blocks;
+        let state = &mut self.volume.zones.all[zone as usize];
+        state.is_suspect = false;
+        state.health = match found.map(|zone| zone.cond) {
+            Some(Condition::Offline) => ZoneHealth::Offline,
+            Some(Condition::ReadOnly) | None => ZoneHealth::ReadOnly,
+            Some(_) => ZoneHealth::Good,
+        };
+        if state.health != ZoneHealth::Good {
+            state.wp = zone_blocks;
+            self.events += 1;
+            return;
+        }
+        let written = found.map_or(0, |zone| match zone.cond {
+            Condition::Full => zone.len,
+            Condition::Empty => 0,
+            _ => zone.wp.0.saturating_sub(zone.start.0),
+        });
+        // Half a block is lost to whoever wants to write whole ones.
+        let wp = (written / u64::from(BLOCK_SECTORS)) as u32;
+        let is_whole = written.is_multiple_of(u64::from(BLOCK_SECTORS));
+        state.wp = if is_whole { wp } else { zone_blocks };
+        let lost = state.wp.min(wp)..zone_blocks;
+        if let Role::Data(chunk) = state.role {
+            self.volume.invalidate(chunk, zone, &lost);
+        }
+    }
+}

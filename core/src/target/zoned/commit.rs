@@ -1,0 +1,271 @@
+//! How changes of the metadata become durable.
+//!
+//! ```text
+//!   dirty blocks ──> the log set ──> every device flushed ──> its superblock, generation + 1     now it is durable
+//!                └─> the active set, in place ──> flushed ──> its superblock, generation + 1     both are equal again
+//! ```
+//!
+//! Of two valid sets the one with the higher generation counts, of equal ones the first, which is always the active one.
+//! Whatever is cut off, a set is left that is whole: while the log set is written its generation is not the higher one, and
+//! while the active set is written the log set's is.
+//!
+//! Those who asked for a flush are told as soon as the log's superblock is durable. Zones that this commit does not name any
+//! more may be used again when it is over.
+
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::vec::Vec;
+
+use super::BLOCK_BYTES;
+use super::device::Shared;
+use super::format::{Superblock, is_tertiary};
+use super::policy::Style;
+use super::state::{Phase, State, Then};
+use super::transfer::{Disks, data_of, finish};
+use super::{ZoneSpace, zones::MemberState};
+use crate::block::{Bio, Data, Flags, Status};
+use crate::task::Io;
+
+/// Most blocks in one write.
+const LONGEST: usize = 256;
+/// Writes under way at once.
+const DEPTH: usize = 64;
+/// How often a commit is tried before the volume becomes read only.
+const TRIES: u32 = 3;
+
+/// Where the two sets of metadata are.
+#[derive(Clone, Debug)]
+pub(super) struct Sets {
+    /// The superblock that counts, with its generation.
+    pub superblock: Superblock,
+    /// First block of the set that is read at the next start if both are equal.
+    pub active: u64,
+    /// First block of the set that is written first.
+    pub log: u64,
+    /// Whether the second set is the active one, which is so only while it is loaded.
+    pub is_swapped: bool,
+    /// First zone of the first set.
+    pub first_zone: u32,
+    /// Zones of a set.
+    pub zones: u32,
+}
+
+impl Sets {
+    /// The superblock of the set at block `at`.
+    pub fn superblock_for(&self, at: u64, generation: u64) -> Superblock {
+        Superblock { generation, block: at, ..self.superblock }
+    }
+
+    /// Whether `zone` holds metadata.
+    pub fn has_metadata(&self, zone: u32, space: &ZoneSpace) -> bool {
+        (self.first_zone..self.first_zone + 2 * self.zones).contains(&zone) || is_tertiary(space, zone)
+    }
+}
+
+/// What one commit does.
+struct Work {
+    /// Dirty blocks.
+    blocks: Vec<u32>,
+    /// What they are to be, in runs.
+    runs: Vec<(u32, Data)>,
+    /// Zones that it lets go.
+    leaving: Vec<u32>,
+    /// Devices with data that is to be durable before.
+    unflushed: Vec<usize>,
+    /// Who waits.
+    waiters: Vec<(Box<Bio>, Then)>,
+}
+
+/// Commits whenever somebody wants it.
+pub(super) async fn run(shared: Shared, io: Io, space: ZoneSpace) {
+    let signal = shared.borrow().signals.commit.clone();
+    loop {
+        let work = signal.until(|| shared.borrow_mut().begin_commit()).await;
+        let members = shared.borrow().volume.zones.members.clone();
+        let disks = Disks { io: io.clone(), space: space.clone(), members };
+        commit(&shared, &disks, work).await;
+        let mut state = shared.borrow_mut();
+        state.is_committing = false;
+        state.stir(|signals| &signals.progress);
+        state.stir(|signals| &signals.commit);
+    }
+}
+
+async fn commit(shared: &Shared, disks: &Disks, work: Work) {
+    let Work { blocks, runs, leaving, unflushed, waiters } = work;
+    if blocks.is_empty() && leaving.is_empty() {
+        let flushed = flush(disks, &unflushed).await;
+        shared.borrow_mut().flushed(&unflushed, flushed);
+        return shared.borrow_mut().answer(waiters, flushed);
+    }
+    let is_kernel = shared.borrow().knobs.style == Style::Kernel;
+    let logged = write_log(shared, disks, &runs, &unflushed).await;
+    shared.borrow_mut().flushed(&unflushed, logged);
+    let mut waiters = Some(waiters);
+    if logged.is_err() || !is_kernel {
+        shared.borrow_mut().answer(waiters.take().unwrap_or_default(), logged);
+    }
+    let done = match logged {
+        Ok(()) => write_in_place(shared, disks, &runs).await,
+        Err(status) => Err(status),
+    };
+    let mut state = shared.borrow_mut();
+    state.volume.dirty.settle(&blocks, done.is_ok());
+    if let Some(waiters) = waiters {
+        state.answer(waiters, done);
+    }
+    match done {
+        Ok(()) => state.commit_done(&leaving, blocks.len()),
+        Err(status) => state.commit_failed(leaving, (logged.is_ok(), status)),
+    }
+}
+
+/// The first half: after it, the changes are durable.
+async fn write_log(shared: &Shared, disks: &Disks, runs: &[(u32, Data)], unflushed: &[usize]) -> Result<(), Status> {
+    let Some(sets) = shared.borrow().sets.clone() else { return Err(Status::Io) };
+    write_runs(disks, sets.log, runs).await?;
+    // Data first: a block that the metadata calls valid has to be there. The metadata's own device is one of these.
+    let (metadata, _) = disks.space.place(sets.log);
+    let mut members = unflushed.to_vec();
+    if !members.contains(&metadata) {
+        members.push(metadata);
+    }
+    flush(disks, &members).await?;
+    let superblock = sets.superblock_for(sets.log, sets.superblock.generation + 1);
+    disks.write_durable(sets.log, &data_of(&superblock.encode())).await
+}
+
+/// The second half: both sets are equal again. It is tried more than once, as the log must not be written before it is done.
+async fn write_in_place(shared: &Shared, disks: &Disks, runs: &[(u32, Data)]) -> Result<(), Status> {
+    let Some(sets) = shared.borrow().sets.clone() else { return Err(Status::Io) };
+    let generation = sets.superblock.generation + 1;
+    let mut result = Err(Status::Io);
+    for _ in 0..TRIES {
+        result = async {
+            write_runs(disks, sets.active, runs).await?;
+            disks.flush_metadata(sets.active).await?;
+            let superblock = sets.superblock_for(sets.active, generation);
+            disks.write_durable(sets.active, &data_of(&superblock.encode())).await
+        }
+        .await;
+        if result.is_ok() {
+            break;
+        }
+    }
+    if result.is_ok()
+        && let Some(sets) = &mut shared.borrow_mut().sets
+    {
+        sets.superblock.generation = generation;
+    }
+    result
+}
+
+async fn write_runs(disks: &Disks, set: u64, runs: &[(u32, Data)]) -> Result<(), Status> {
+    for batch in runs.chunks(DEPTH) {
+        let answers = batch.iter().flat_map(|(first, data)| disks.send(set + u64::from(*first), data));
+        finish(answers.collect()).await?;
+    }
+    Ok(())
+}
+
+async fn flush(disks: &Disks, members: &[usize]) -> Result<(), Status> {
+    let can_lose = |member: &&usize| disks.members[**member].limits.write_cache;
+    let answers = members.iter().filter(can_lose).map(|member| disks.io.flush(disks.members[*member].device));
+    finish(answers.collect()).await
+}
+
+impl State {
+    /// What is to be committed, if it is time to.
+    fn begin_commit(&mut self) -> Option<Work> {
+        let is_wanted = match self.phase {
+            Phase::Ready => {
+                let has_changes = !self.volume.dirty.is_empty() || !self.volume.zones.leaving.is_empty();
+                let is_due = self.is_commit_due || self.is_suspended || self.is_starved() && self.jobs == 0;
+                let frees = self.is_starved() && !self.volume.zones.leaving.is_empty();
+                !self.flushes.is_empty() || has_changes && (is_due || frees)
+            }
+            Phase::ReadOnly(_) => !self.flushes.is_empty(),
+            _ => false,
+        };
+        if !is_wanted {
+            return None;
+        }
+        (self.is_committing, self.is_commit_due) = (true, false);
+        let is_unflushed = |(_, member): &(usize, &mut MemberState)| member.is_unflushed;
+        let members = self.volume.zones.members.iter_mut().enumerate().filter(is_unflushed);
+        let unflushed = members.map(|(place, member)| {
+            member.is_unflushed = false;
+            place
+        });
+        let unflushed = unflushed.collect();
+        let is_read_only = self.phase != Phase::Ready;
+        let blocks = if is_read_only { Vec::new() } else { self.volume.dirty.take() };
+        Some(Work {
+            runs: self.encode(&blocks),
+            blocks,
+            leaving: if is_read_only { Vec::new() } else { core::mem::take(&mut self.volume.zones.leaving) },
+            unflushed,
+            waiters: core::mem::take(&mut self.flushes),
+        })
+    }
+
+    /// The blocks as they are to be on the disk, neighbours together.
+    fn encode(&self, blocks: &[u32]) -> Vec<(u32, Data)> {
+        let mut runs: Vec<(u32, Data)> = Vec::new();
+        let neighbours = blocks.chunk_by(|a, b| *b == a + 1).flat_map(|run| run.chunks(LONGEST));
+        let mut bytes = [0; BLOCK_BYTES];
+        for run in neighbours {
+            let data = Data::zeroed(run.len() * BLOCK_BYTES);
+            for (place, block) in run.iter().enumerate() {
+                self.volume.encode(*block, &mut bytes);
+                data.write(place * BLOCK_BYTES, &bytes);
+            }
+            runs.push((run[0], data));
+        }
+        runs
+    }
+
+    /// Devices were flushed, or not: then they still have to be.
+    fn flushed(&mut self, members: &[usize], result: Result<(), Status>) {
+        if result.is_err() {
+            members.iter().for_each(|member| self.volume.zones.members[*member].is_unflushed = true);
+        }
+    }
+
+    /// Tells those who waited for a commit how it ended.
+    fn answer(&mut self, waiters: Vec<(Box<Bio>, Then)>, result: Result<(), Status>) {
+        self.is_stirred = true;
+        for (mut bio, then) in waiters {
+            match (result, then) {
+                (Ok(()), Then::Route) => {
+                    bio.flags = bio.flags.without(Flags::PREFLUSH);
+                    self.back.push_back(bio);
+                }
+                (Ok(()), Then::Complete) => self.done.push((bio, Status::Ok)),
+                (Err(status), _) => self.done.push((bio, status)),
+            }
+        }
+    }
+
+    fn commit_done(&mut self, leaving: &[u32], blocks: usize) {
+        self.failed_commits = 0;
+        self.counters.commits += 1;
+        self.counters.metadata_blocks += 2 * (blocks as u64 + 1);
+        for zone in leaving {
+            self.volume.zones.leave(*zone);
+        }
+        if !leaving.is_empty() {
+            self.stir(|signals| &signals.clean);
+            self.space_freed();
+        }
+    }
+
+    fn commit_failed(&mut self, mut leaving: Vec<u32>, (was_logged, status): (bool, Status)) {
+        leaving.append(&mut self.volume.zones.leaving);
+        self.volume.zones.leaving = leaving;
+        self.failed_commits += 1;
+        if was_logged || self.failed_commits >= TRIES {
+            self.degrade(format!("its metadata cannot be written: {status}"));
+        }
+    }
+}

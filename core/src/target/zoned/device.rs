@@ -1,0 +1,341 @@
+//! The target as a device: what comes from above and from below, and the tasks that work in it.
+
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::rc::Rc;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::cell::RefCell;
+use core::fmt;
+
+use super::state::{Phase, State, ZonedCounters};
+use super::{BLOCK_BYTES, BLOCK_SECTORS, ZoneClass, ZoneSpace, clean, commit, load, reclaim};
+use crate::block::{Bio, BlockDevice, Cx, DeviceId, Event, Limits, MessageError, Op, Payload, Status};
+use crate::sector::Sector;
+use crate::task::{TASK, Tasks};
+
+/// What a frame's word says of a bio: its kind in the upper byte, below that a zone or a number.
+const KIND: u64 = 0x7f << 56;
+/// A read of a zone.
+pub(super) const READ: u64 = 1 << 56;
+/// A write that changes nothing but data of a zone.
+pub(super) const OVERWRITE: u64 = 2 << 56;
+/// A write with more to know of it.
+pub(super) const WRITE: u64 = 3 << 56;
+/// Zeroes in front of a write to a zone.
+pub(super) const FILL: u64 = 4 << 56;
+
+/// The timer after which changes are committed.
+pub(super) const COMMIT: u64 = 1 << 56;
+/// The timer of paced writes.
+pub(super) const PACE: u64 = 2 << 56;
+/// The timer of the writes of a chunk that are held back.
+pub(super) const HELD: u64 = 3 << 56;
+/// The timer after which the volume may be idle.
+const IDLE: u64 = 4 << 56;
+
+/// What the device and its tasks share. Nobody holds it across an await.
+pub(super) type Shared = Rc<RefCell<State>>;
+
+/// A dm-zoned volume.
+pub struct Zoned {
+    limits: Limits,
+    below: Vec<DeviceId>,
+    shared: Shared,
+    tasks: Tasks,
+}
+
+impl Zoned {
+    /// A volume of `sectors` on these devices, which have `space`. Its metadata is read when it is first used.
+    pub(super) fn new(below: Vec<DeviceId>, devices: &[Limits], space: ZoneSpace, sectors: u64) -> Self {
+        let limits = exposed(devices, &space, sectors);
+        let shared = Rc::new(RefCell::new(load::blank(&space, &below, devices)));
+        let mut tasks = Tasks::new();
+        let io = tasks.io();
+        let chunks = sectors / (u64::from(space.zone_blocks()) * u64::from(BLOCK_SECTORS));
+        tasks.spawn(load::run(shared.clone(), io.clone(), space.clone(), chunks));
+        tasks.spawn(commit::run(shared.clone(), io.clone(), space));
+        tasks.spawn(clean::reset_zones(shared.clone(), io.clone()));
+        tasks.spawn(clean::recover_zones(shared.clone(), io.clone()));
+        let workers = devices.iter().enumerate().filter(|(_, limits)| limits.zoned.is_some());
+        for (member, _) in workers {
+            tasks.spawn(reclaim::run(shared.clone(), io.clone(), member as u8));
+        }
+        Self { limits, below, shared, tasks }
+    }
+
+    /// What it has done since it was loaded.
+    #[must_use]
+    pub fn counters(&self) -> ZonedCounters {
+        self.shared.borrow().counters
+    }
+
+    /// Whether its metadata is loaded.
+    #[must_use]
+    pub fn is_loaded(&self) -> bool {
+        matches!(self.shared.borrow().phase, Phase::Ready | Phase::ReadOnly(_))
+    }
+
+    /// Lets the tasks work, and the bios that they let go.
+    fn pump(&mut self, cx: &mut Cx<'_>) {
+        loop {
+            self.shared.borrow_mut().is_stirred = false;
+            self.tasks.run(cx);
+            let mut state = self.shared.borrow_mut();
+            let back = core::mem::take(&mut state.back);
+            for bio in back {
+                state.route(bio, cx);
+            }
+            for (bio, status) in core::mem::take(&mut state.done) {
+                cx.complete(bio, status);
+            }
+            if let (false, Some(token)) = (state.is_suspended && !state.is_at_rest(), state.token.take()) {
+                cx.recycle(token);
+            }
+            if !state.is_stirred && state.back.is_empty() && state.done.is_empty() {
+                break;
+            }
+        }
+        let mut state = self.shared.borrow_mut();
+        state.time_commit(cx);
+        if !state.is_idle_timed && !state.is_suspended && state.phase == Phase::Ready && state.may_reclaim() {
+            state.is_idle_timed = true;
+            cx.wake_at(state.last_io.max(cx.now()) + state.knobs.idle_time(), IDLE);
+        }
+    }
+
+    fn start(&mut self, cx: &mut Cx<'_>) {
+        if self.shared.borrow().phase == Phase::Unloaded {
+            let mut state = self.shared.borrow_mut();
+            state.phase = Phase::Loading;
+            state.stir(|signals| &signals.loaded);
+            drop(state);
+            self.pump(cx);
+        }
+    }
+
+    /// Brings it to rest: what is kept back goes on, copies end, everything is committed.
+    fn suspend(&mut self, cx: &mut Cx<'_>) {
+        {
+            let mut state = self.shared.borrow_mut();
+            if state.phase == Phase::Unloaded {
+                return;
+            }
+            state.is_suspended = true;
+            if state.token.is_none() {
+                state.token = Some(cx.own_bio(Bio::new(Op::Flush, Sector::ZERO, 0, Payload::None)));
+            }
+            let held: Vec<u32> = state.volume.busy.keys().copied().collect();
+            held.into_iter().for_each(|chunk| state.end_hold(chunk, cx));
+            state.end_pace(cx);
+            state.stir(|signals| &signals.progress);
+            state.stir(|signals| &signals.commit);
+            state.stir(|signals| &signals.reclaim);
+        }
+        self.pump(cx);
+    }
+}
+
+/// What the volume accepts: blocks of 4 KiB, cut to what each of the devices takes.
+fn exposed(devices: &[Limits], space: &ZoneSpace, sectors: u64) -> Limits {
+    let zone_sectors = space.zone_blocks() * BLOCK_SECTORS;
+    let least = |of: fn(&Limits) -> Option<u32>| devices.iter().filter_map(of).min();
+    Limits {
+        logical_block_bytes: BLOCK_BYTES as u32,
+        physical_block_bytes: BLOCK_BYTES as u32,
+        max_sectors: least(|limits| limits.max_sectors).map(|most| (most - most % BLOCK_SECTORS).max(BLOCK_SECTORS)),
+        max_segments: least(|limits| limits.max_segments),
+        max_write_zeroes: Some(zone_sectors),
+        max_discard: Some(zone_sectors),
+        // The mapping itself is only durable after a flush.
+        write_cache: true,
+        rotational: devices.iter().any(|limits| limits.rotational),
+        read_only: devices.iter().any(|limits| limits.read_only),
+        ..Limits::new(sectors)
+    }
+}
+
+impl BlockDevice for Zoned {
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    fn submit(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
+        let is_stirred = {
+            let mut state = self.shared.borrow_mut();
+            state.route(bio, cx);
+            state.is_stirred || state.phase == Phase::Unloaded
+        };
+        if is_stirred {
+            self.start(cx);
+            self.pump(cx);
+        }
+    }
+
+    fn end_io(&mut self, bio: Box<Bio>, status: Status, word: u64, cx: &mut Cx<'_>) {
+        if word & TASK != 0 {
+            self.tasks.end_io(bio, status, word, cx);
+            return self.pump(cx);
+        }
+        let mut state = self.shared.borrow_mut();
+        let low = word & !KIND;
+        match word & KIND {
+            READ => {
+                state.read_done(low as u32);
+                cx.complete(bio, status);
+            }
+            OVERWRITE => {
+                state.overwrite_done(low as u32);
+                cx.complete(bio, status);
+            }
+            FILL => {
+                state.fill_done(low as u32, status);
+                cx.recycle(bio);
+            }
+            _ => {
+                let write = state.write_done(low as usize, status, cx);
+                if write.is_fua && status.is_ok() {
+                    state.flush(bio, super::state::Then::Complete);
+                } else {
+                    cx.complete(bio, status);
+                }
+            }
+        }
+        let is_stirred = state.is_stirred || state.token.is_some();
+        drop(state);
+        if is_stirred {
+            self.pump(cx);
+        }
+    }
+
+    fn on_event(&mut self, event: Event, cx: &mut Cx<'_>) {
+        match event {
+            Event::Timer(word) if word & TASK != 0 => self.tasks.on_timer(word),
+            Event::Timer(word) => {
+                let mut state = self.shared.borrow_mut();
+                match word & KIND {
+                    COMMIT => {
+                        (state.is_commit_timed, state.is_commit_due) = (false, true);
+                        state.stir(|signals| &signals.commit);
+                    }
+                    PACE => state.end_pace(cx),
+                    HELD => state.end_hold((word & !KIND) as u32, cx),
+                    _ => {
+                        state.is_idle_timed = false;
+                        state.stir(|signals| &signals.reclaim);
+                    }
+                }
+            }
+            Event::Suspend { .. } => return self.suspend(cx),
+            Event::Resume => {
+                {
+                    let mut state = self.shared.borrow_mut();
+                    state.is_suspended = false;
+                    state.stir(|signals| &signals.reclaim);
+                    state.stir(|signals| &signals.progress);
+                }
+                self.start(cx);
+            }
+            Event::Failed { .. } | Event::Done { .. } => return,
+        }
+        self.pump(cx);
+    }
+
+    fn held(&self, visit: &mut dyn FnMut(&Bio)) {
+        self.shared.borrow().held(visit);
+    }
+
+    fn below(&self) -> &[DeviceId] {
+        &self.below
+    }
+
+    fn describe(&self, out: &mut dyn fmt::Write) -> fmt::Result {
+        write!(out, "zoned, {} sectors on devices", self.limits.capacity)?;
+        self.below.iter().try_for_each(|device| write!(out, " {}", device.0))
+    }
+
+    /// As `drivers/md/dm-zoned-target.c:dmz_status`; behind that what is wrong, if something is.
+    fn status(&self, out: &mut dyn fmt::Write) -> fmt::Result {
+        let state = self.shared.borrow();
+        let zones = &state.volume.zones;
+        let cache = zones.pool(ZoneClass::Cache, 0);
+        write!(out, "{} zones {}/{} cache", zones.all.len(), cache.free, cache.total)?;
+        for member in u8::from(zones.has_cache)..zones.members.len() as u8 {
+            let [random, sequential] =
+                [ZoneClass::Random, ZoneClass::Sequential].map(|class| zones.pool(class, member));
+            write!(out, " {}/{} random", random.free, random.total)?;
+            write!(out, " {}/{} sequential", sequential.free, sequential.total)?;
+        }
+        match &state.phase {
+            Phase::Ready => Ok(()),
+            Phase::Unloaded => out.write_str(" unloaded"),
+            Phase::Loading => out.write_str(" loading"),
+            Phase::ReadOnly(why) => write!(out, " read-only: {why}"),
+            Phase::Failed(why) => write!(out, " failed: {why}"),
+        }
+    }
+
+    fn message(&mut self, words: &[&str], cx: &mut Cx<'_>) -> Result<String, MessageError> {
+        let answer = match words {
+            [word] if word.eq_ignore_ascii_case("reclaim") => {
+                let mut state = self.shared.borrow_mut();
+                state.is_reclaim_wanted = true;
+                state.stir(|signals| &signals.reclaim);
+                String::new()
+            }
+            [word] if word.eq_ignore_ascii_case("knobs") => {
+                let state = self.shared.borrow();
+                state.knobs.list().map(|(name, value)| format!("{name} {value}\n")).collect()
+            }
+            [word] if word.eq_ignore_ascii_case("counters") => format!("{:?}", self.shared.borrow().counters),
+            [word, name, value] if word.eq_ignore_ascii_case("set") => {
+                let mut state = self.shared.borrow_mut();
+                state.knobs.set(name, value).map_err(|error| MessageError(format!("{error}")))?;
+                state.stir(|signals| &signals.reclaim);
+                String::new()
+            }
+            _ => {
+                let said = words.join(" ");
+                let known = "write `reclaim`, `knobs`, `counters` or `set <knob> <value>`";
+                return Err(MessageError(format!("zoned does not know `{said}`: {known}")));
+            }
+        };
+        self.pump(cx);
+        Ok(answer)
+    }
+
+    fn events(&self) -> u64 {
+        self.shared.borrow().events
+    }
+
+    fn is_ready(&self) -> Result<(), String> {
+        match &self.shared.borrow().phase {
+            Phase::Failed(why) => Err(why.clone()),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl State {
+    /// Whether nothing is left to be done before it is put away.
+    fn is_at_rest(&self) -> bool {
+        let is_clean = self.volume.dirty.is_empty() && self.volume.zones.is_settled();
+        let gave_up = self.phase != Phase::Ready && self.phase != Phase::Loading;
+        self.jobs == 0 && !self.is_committing && self.flushes.is_empty() && (is_clean || gave_up)
+    }
+
+    /// Whether reclaim could ever have something to do.
+    fn may_reclaim(&self) -> bool {
+        let stock = self.volume.zones.stock();
+        let pool = if self.volume.zones.has_cache { stock.cache } else { stock.random };
+        pool.free < pool.total && !self.is_reclaimed
+    }
+
+    fn held(&self, visit: &mut dyn FnMut(&Bio)) {
+        let early = self.early.iter().chain(&self.starved).chain(&self.back);
+        let paced = self.paced.iter().map(|(_, bio)| bio);
+        let flushes = self.flushes.iter().map(|(bio, _)| bio);
+        let busy = self.volume.busy.values().flat_map(|busy| busy.waiting.iter().chain(&busy.held));
+        early.chain(paced).chain(flushes).chain(busy).for_each(|bio| visit(bio));
+    }
+}

@@ -1,0 +1,499 @@
+//! How zones that take random writes are won back.
+//!
+//! A copy never holds up the chunk's users: they go on reading and writing the zones that the chunk has, and what they change
+//! meanwhile is not moved. When the copy is done, the new zone becomes the chunk's data zone and the old random one, if
+//! something is left there, its buffer. So a copy that ends early is not lost either.
+//!
+//! ```text
+//!   Move    R      ──> S'    dzone S'   bzone R with what was changed meanwhile, or none
+//!   Append  S + B  ──> S     dzone S    bzone B with what was changed meanwhile, or none
+//!   Merge   S + B  ──> S'    the same, and S is let go
+//!   Fold    S + B  ──> B     dzone B    S is let go; the chunk is not written meanwhile
+//!   Settle  R      ──> C     dzone C, a conventional zone; the chunk is not written at the end
+//! ```
+
+use alloc::vec::Vec;
+use core::ops::Range;
+
+use super::clean::ask;
+use super::device::Shared;
+use super::format::{Entry, NO_ZONE};
+use super::policy::{Action, Candidate, CopyTurn, Style, Urgency, choose, copy_turn, urgency};
+use super::state::{Phase, State};
+use super::valid::ValidBlocks;
+use super::volume::Job;
+use super::zones::Role;
+use super::{BLOCK_BYTES, BLOCK_SECTORS, ZoneClass};
+use crate::block::{Data, Flags, Status};
+use crate::task::{Answer, Io};
+use crate::time::{Duration, Instant};
+
+/// How long a chunk is left alone after it could not be copied.
+const RETRY: Duration = Duration::from_millis(10_000);
+
+/// What is to be copied where.
+#[derive(Clone, Debug)]
+struct Copy {
+    chunk: u32,
+    action: Action,
+    /// The zones it comes from: first the data zone.
+    sources: Vec<u32>,
+    /// The zone it goes to.
+    to: u32,
+    /// Blocks that are copied.
+    copied: ValidBlocks,
+}
+
+/// Wins zones back for device `member`, for as long as there is a reason.
+pub(super) async fn run(shared: Shared, io: Io, member: u8) {
+    let signal = shared.borrow().signals.reclaim.clone();
+    loop {
+        let (chunk, action) = signal.until(|| shared.borrow_mut().pick(member, io.now())).await;
+        let result = reclaim(&shared, &io, member, (chunk, action)).await;
+        shared.borrow_mut().end_job(chunk, result, io.now());
+    }
+}
+
+async fn reclaim(shared: &Shared, io: &Io, member: u8, (chunk, action): (u32, Action)) -> Result<(), Status> {
+    if action == Action::Free {
+        return Ok(());
+    }
+    let Some(mut copy) = shared.borrow_mut().begin_copy(member, (chunk, action)) else { return Err(Status::NoSpace) };
+    wait_for_writers(shared, &copy).await;
+    let result = run_copy(shared, io, &mut copy).await;
+    if result.is_ok() && copy.action == Action::Settle && copy.is_whole(&shared.borrow()) {
+        finish_settling(shared, io, &mut copy).await;
+    }
+    if result.is_err() && shared.borrow().volume.zones.is_sequential(copy.to) {
+        // How far the copy got is known from the zone alone.
+        let (device, sector) =
+            (shared.borrow().volume.zones.device(copy.to), shared.borrow().volume.zones.sector(copy.to, 0));
+        let found = ask(io, device, sector).await;
+        shared.borrow_mut().learn(copy.to, found);
+        copy.copied.clear();
+    }
+    shared.borrow_mut().end_copy(copy);
+    result
+}
+
+/// Waits until all writes are known of that were sent before the copy began.
+async fn wait_for_writers(shared: &Shared, copy: &Copy) {
+    let progress = shared.borrow().signals.progress.clone();
+    let is_quiet = || {
+        let state = shared.borrow();
+        let zones = &state.volume.zones;
+        let owns = matches!(copy.action, Action::Append | Action::Merge | Action::Fold);
+        copy.sources.iter().chain([&copy.to]).all(|zone| {
+            let zone = &zones.all[*zone as usize];
+            let ordered = zone.class == ZoneClass::Sequential && owns || copy.action == Action::Fold;
+            zone.overwrites == 0 && (!ordered || zone.writes == 0)
+        })
+    };
+    progress.until(|| is_quiet().then_some(())).await;
+}
+
+/// Copies what is valid, a window at a time, until all is done or somebody wants it to end.
+async fn run_copy(shared: &Shared, io: &Io, copy: &mut Copy) -> Result<(), Status> {
+    let mut took = Duration::ZERO;
+    let mut at = shared.borrow().first_block(copy);
+    loop {
+        let turn = shared.borrow().turn(copy, took);
+        if turn.rest > Duration::ZERO {
+            io.sleep_until(io.now() + turn.rest).await;
+        }
+        let began = io.now();
+        let next = shared.borrow_mut().next_window(copy, at, &turn);
+        let Some(window) = next else { return Ok(()) };
+        let data = Data::zeroed((window.end - window.start) as usize * BLOCK_BYTES);
+        read_window(shared, io, copy, &window, &data, &turn).await?;
+        let zone = copy.to;
+        write_window(shared, io, zone, (at, &window, &data), &turn).await?;
+        at = window.end;
+        took = io.now().since(began);
+    }
+}
+
+/// Reads what is valid of `window`: of the data zone with the holes that are not worth a seek, then exactly what is in the
+/// buffer.
+async fn read_window(
+    shared: &Shared,
+    io: &Io,
+    copy: &mut Copy,
+    window: &Range<u32>,
+    data: &Data,
+    turn: &CopyTurn,
+) -> Result<(), Status> {
+    for (place, zone) in copy.sources.clone().into_iter().enumerate() {
+        let runs: Vec<Range<u32>> = {
+            let state = shared.borrow();
+            state.volume.zones.all[zone as usize].valid.runs(window.clone()).collect()
+        };
+        for run in &runs {
+            copy.copied.insert(run.clone());
+        }
+        let gap = if place == 0 { turn.gap_blocks } else { 0 };
+        let pieces = join(&runs, gap).into_iter().flat_map(|run| pieces(run, turn.piece_blocks));
+        let pieces: Vec<Range<u32>> = pieces.collect();
+        let read = |piece: Range<u32>| {
+            let from = (piece.start - window.start) as usize * BLOCK_BYTES;
+            let part = data.slice(from, (piece.end - piece.start) as usize * BLOCK_BYTES);
+            let zones = &shared.borrow().volume.zones;
+            io.read(zones.device(zone), zones.sector(zone, piece.start), part)
+        };
+        flow(pieces.into_iter(), turn.pieces_in_flight, read).await?;
+    }
+    Ok(())
+}
+
+/// Writes `window` to `zone`; a sequential zone gets zeroes from block `at` on, where it was written last.
+async fn write_window(
+    shared: &Shared,
+    io: &Io,
+    zone: u32,
+    (at, window, data): (u32, &Range<u32>, &Data),
+    turn: &CopyTurn,
+) -> Result<(), Status> {
+    if shared.borrow().volume.zones.is_sequential(zone) && at < window.start {
+        let limits = shared.borrow().volume.zones.members
+            [usize::from(shared.borrow().volume.zones.all[zone as usize].member)]
+        .limits
+        .clone();
+        let zeroes = Data::zeroed(turn.piece_blocks as usize * BLOCK_BYTES);
+        let fill = |piece: Range<u32>| {
+            let len = piece.end - piece.start;
+            let mut state = shared.borrow_mut();
+            state.volume.zones.all[zone as usize].wp = piece.end;
+            state.counters.copied_blocks += u64::from(len);
+            let (device, sector) = (state.volume.zones.device(zone), state.volume.zones.sector(zone, piece.start));
+            match limits.max_write_zeroes {
+                Some(_) => io.write_zeroes(device, sector, len * BLOCK_SECTORS),
+                None => io.write(device, sector, zeroes.slice(0, len as usize * BLOCK_BYTES), Flags::NONE),
+            }
+        };
+        let most = limits.max_write_zeroes.map_or(turn.piece_blocks, |most| (most / BLOCK_SECTORS).max(1));
+        flow(pieces(at..window.start, most.min(turn.piece_blocks)), turn.pieces_in_flight, fill).await?;
+    }
+    let write = |piece: Range<u32>| {
+        let from = (piece.start - window.start) as usize * BLOCK_BYTES;
+        let part = data.slice(from, (piece.end - piece.start) as usize * BLOCK_BYTES);
+        let mut state = shared.borrow_mut();
+        if state.volume.zones.is_sequential(zone) {
+            state.volume.zones.all[zone as usize].wp = piece.end;
+        }
+        state.counters.copied_blocks += u64::from(piece.end - piece.start);
+        io.write(state.volume.zones.device(zone), state.volume.zones.sector(zone, piece.start), part, Flags::NONE)
+    };
+    let result = flow(pieces(window.clone(), turn.piece_blocks), turn.pieces_in_flight, write).await;
+    let mut state = shared.borrow_mut();
+    let member = usize::from(state.volume.zones.all[zone as usize].member);
+    state.volume.zones.members[member].is_unflushed = true;
+    result
+}
+
+/// Sends a request for each piece, so many at once; waits for all, and gives the first failure.
+async fn flow(
+    mut pieces: impl Iterator<Item = Range<u32>>,
+    depth: u32,
+    mut send: impl FnMut(Range<u32>) -> Answer,
+) -> Result<(), Status> {
+    let mut under_way = alloc::collections::VecDeque::new();
+    let mut result = Ok(());
+    loop {
+        while result.is_ok() && under_way.len() < depth.max(1) as usize {
+            let Some(piece) = pieces.next() else { break };
+            under_way.push_back(send(piece));
+        }
+        let Some(answer) = under_way.pop_front() else { return result };
+        result = result.and(answer.ok().await);
+    }
+}
+
+/// The end of a copy to a random zone, after which nothing may be left behind: the chunk is not written while the rest goes.
+async fn finish_settling(shared: &Shared, io: &Io, copy: &mut Copy) {
+    {
+        let mut state = shared.borrow_mut();
+        let Some(job) = state.volume.job(copy.chunk) else { return };
+        job.is_exclusive = true;
+    }
+    let progress = shared.borrow().signals.progress.clone();
+    let source = copy.sources[0];
+    let is_quiet = || shared.borrow().volume.zones.all[source as usize].writes == 0;
+    progress.until(|| is_quiet().then_some(())).await;
+    let changed: Vec<Range<u32>> = {
+        let mut state = shared.borrow_mut();
+        let zone_blocks = state.volume.zones.zone_blocks;
+        let Some(job) = state.volume.job(copy.chunk) else { return };
+        let changed = core::mem::replace(&mut job.changed, ValidBlocks::new(zone_blocks));
+        copy.copied.subtract(&changed);
+        let valid = &state.volume.zones.all[source as usize].valid;
+        changed.runs(0..zone_blocks).flat_map(|run| valid.runs(run).collect::<Vec<_>>()).collect()
+    };
+    for run in changed {
+        let data = Data::zeroed((run.end - run.start) as usize * BLOCK_BYTES);
+        let turn = shared.borrow().turn(copy, Duration::ZERO);
+        let read = read_window(shared, io, copy, &run, &data, &turn).await;
+        let zone = copy.to;
+        if read.is_err() || write_window(shared, io, zone, (run.start, &run, &data), &turn).await.is_err() {
+            copy.copied.remove(run);
+            return;
+        }
+    }
+}
+
+/// Runs with holes of at most `gap` between them taken as one.
+fn join(runs: &[Range<u32>], gap: u32) -> Vec<Range<u32>> {
+    let mut joined: Vec<Range<u32>> = Vec::new();
+    for run in runs {
+        match joined.last_mut() {
+            Some(last) if run.start - last.end <= gap => last.end = run.end,
+            _ => joined.push(run.clone()),
+        }
+    }
+    joined
+}
+
+fn pieces(range: Range<u32>, most: u32) -> impl Iterator<Item = Range<u32>> {
+    let most = most.max(1);
+    range.clone().step_by(most as usize).map(move |start| start..range.end.min(start.saturating_add(most)))
+}
+
+impl Copy {
+    /// Whether all that is valid in its sources is copied, but for what changed since.
+    fn is_whole(&self, state: &State) -> bool {
+        let zone_blocks = state.volume.zones.zone_blocks;
+        let changed = state.volume.busy.get(&self.chunk).and_then(|busy| busy.job.as_ref()).map(|job| &job.changed);
+        self.sources.iter().all(|zone| {
+            let mut left = state.volume.zones.all[*zone as usize].valid.clone();
+            left.subtract(&self.copied);
+            if let Some(changed) = changed {
+                left.subtract(changed);
+            }
+            left.weight_in(0..zone_blocks) == 0
+        })
+    }
+}
+
+impl State {
+    /// What reclaim of device `member` does next, if it has a reason to do something. The chunk is its own from now on.
+    fn pick(&mut self, member: u8, now: Instant) -> Option<(u32, Action)> {
+        if self.phase != Phase::Ready || self.is_suspended {
+            return None;
+        }
+        let stock = self.volume.zones.stock();
+        let idle_for = now.since(self.last_io);
+        self.urgency = urgency(&self.knobs, &stock, idle_for, self.urgency);
+        let asked = if self.is_reclaim_wanted { self.urgency.max(Urgency::Idle) } else { self.urgency };
+        let asked = if self.is_starved() { Urgency::Emergency } else { asked };
+        if asked == Urgency::None {
+            return None;
+        }
+        let picked = {
+            let mut candidates = self.candidates(member, now);
+            choose(&self.knobs, &stock, asked, &mut candidates)
+        };
+        let Some((chunk, action)) = picked else {
+            self.nothing_to_reclaim(asked);
+            return None;
+        };
+        self.jobs += 1;
+        let zone_blocks = self.volume.zones.zone_blocks;
+        let is_kernel = self.knobs.style == Style::Kernel;
+        self.volume.make_busy(chunk).job = Some(Job {
+            changed: ValidBlocks::new(zone_blocks),
+            owns_pointer: matches!(action, Action::Append | Action::Merge | Action::Fold),
+            is_exclusive: action == Action::Fold,
+            yields: is_kernel && action != Action::Free,
+            is_cancelled: false,
+        });
+        Some((chunk, action))
+    }
+
+    /// Nothing can be won back. If somebody waits for space that nobody will free, it is an error.
+    fn nothing_to_reclaim(&mut self, asked: Urgency) {
+        (self.is_reclaim_wanted, self.is_reclaimed) = (false, asked == Urgency::Idle);
+        let zones = &self.volume.zones;
+        let is_over = self.jobs == 0 && zones.is_settled() && !self.is_committing && !zones.is_read_somewhere();
+        if self.is_starved() && is_over {
+            self.is_stirred = true;
+            let starved = self.starved.drain(..).map(|bio| (bio, Status::NoSpace));
+            self.done.extend(starved);
+            self.events += 1;
+        }
+    }
+
+    /// The chunks with random zones, as far as device `member` is to work on them.
+    fn candidates(&self, member: u8, now: Instant) -> impl Iterator<Item = Candidate> {
+        let zones = &self.volume.zones;
+        let in_random_zones = zones.all.iter().filter(|zone| zone.class != ZoneClass::Sequential);
+        let chunks = in_random_zones.filter_map(move |zone| match zone.role {
+            Role::Data(chunk) if zones.has_cache && zone.class == ZoneClass::Random => {
+                // It has come to rest there.
+                let _ = chunk;
+                None
+            }
+            Role::Data(chunk) => Some(chunk),
+            Role::Buffer(chunk) => {
+                let dzone = self.volume.chunks[chunk as usize].entry.dzone;
+                (zones.all[dzone as usize].member == member).then_some(chunk)
+            }
+            _ => None,
+        });
+        chunks.filter_map(move |chunk| self.candidate(chunk, now))
+    }
+
+    fn candidate(&self, chunk: u32, now: Instant) -> Option<Candidate> {
+        if self.resting.get(&chunk).is_some_and(|until| *until > now) {
+            return None;
+        }
+        let busy = self.volume.busy.get(&chunk);
+        if busy.is_some_and(|busy| busy.job.is_some() || busy.is_recovering) {
+            return None;
+        }
+        let Entry { dzone, bzone } = self.volume.chunks[chunk as usize].entry;
+        let data = &self.volume.zones.all[dzone as usize];
+        let buffer = (bzone != NO_ZONE).then(|| &self.volume.zones.all[bzone as usize]);
+        let last_written = buffer.map_or(data.written_at, |buffer| buffer.written_at.max(data.written_at));
+        Some(Candidate {
+            chunk,
+            dzone_is_random: data.class != ZoneClass::Sequential,
+            dzone_is_cache: data.class == ZoneClass::Cache,
+            data_blocks: data.valid.weight(),
+            buffer_blocks: buffer.map_or(0, |buffer| buffer.valid.weight()),
+            has_buffer: buffer.is_some(),
+            runs: data.valid.count_runs() + buffer.map_or(0, |buffer| buffer.valid.count_runs()),
+            wp: data.wp,
+            first_buffered: buffer.and_then(|buffer| buffer.valid.first()).unwrap_or(0),
+            last_block: data.valid.end().max(buffer.map_or(0, |buffer| buffer.valid.end())),
+            idle_for: now.since(last_written),
+            lru: buffer.map_or(data.used, |buffer| buffer.used),
+            is_open: data.writes + buffer.map_or(0, |buffer| buffer.writes) > 0,
+        })
+    }
+
+    /// Takes the zone that a copy goes to.
+    fn begin_copy(&mut self, member: u8, (chunk, action): (u32, Action)) -> Option<Copy> {
+        let Entry { dzone, bzone } = self.volume.chunks[chunk as usize].entry;
+        let fresh = |state: &mut Self, class| {
+            let zone = state.volume.zones.take(class, Some(member))?;
+            state.volume.zones.all[zone as usize].role = Role::Target;
+            Some(zone)
+        };
+        let (sources, to) = match action {
+            Action::Move => (Vec::from([dzone]), fresh(self, ZoneClass::Sequential)?),
+            Action::Settle => (Vec::from([dzone]), fresh(self, ZoneClass::Random)?),
+            Action::Merge => (Vec::from([dzone, bzone]), fresh(self, ZoneClass::Sequential)?),
+            Action::Append => (Vec::from([bzone]), dzone),
+            Action::Fold => (Vec::from([dzone]), bzone),
+            Action::Free => return None,
+        };
+        let copied = ValidBlocks::new(self.volume.zones.zone_blocks);
+        Some(Copy { chunk, action, sources, to, copied })
+    }
+
+    /// The block from which on `copy` writes.
+    fn first_block(&self, copy: &Copy) -> u32 {
+        let to = &self.volume.zones.all[copy.to as usize];
+        if to.class == ZoneClass::Sequential { to.wp } else { 0 }
+    }
+
+    fn turn(&self, copy: &Copy, took: Duration) -> CopyTurn {
+        let members = &self.volume.zones.members;
+        let member = |zone: u32| &members[usize::from(self.volume.zones.all[zone as usize].member)].limits;
+        let zones = copy.sources.iter().chain([&copy.to]);
+        let turns = zones.clone().any(|zone| member(*zone).rotational);
+        let mut turn = copy_turn(&self.knobs, self.urgency, turns, took);
+        let longest = zones.filter_map(|zone| member(*zone).max_sectors).min().unwrap_or(u32::MAX);
+        turn.piece_blocks = turn.piece_blocks.min(longest / BLOCK_SECTORS).max(1);
+        turn
+    }
+
+    /// What is copied next: from the first valid block at or behind `at` on. `None` if all is, or the copy is to end.
+    fn next_window(&mut self, copy: &Copy, at: u32, turn: &CopyTurn) -> Option<Range<u32>> {
+        let must_end = self.volume.job(copy.chunk).is_none_or(|job| job.is_cancelled);
+        if must_end || self.is_suspended || self.phase != Phase::Ready {
+            return None;
+        }
+        let (zones, end) = (&self.volume.zones.all, self.volume.zones.zone_blocks);
+        let runs =
+            |from: u32| copy.sources.iter().filter_map(move |zone| zones[*zone as usize].valid.runs(from..end).next());
+        let first = runs(at).map(|run| run.start).min()?;
+        let most = end.min(first.saturating_add(turn.window_blocks));
+        if self.knobs.style == Style::Kernel {
+            // A run at a time.
+            let run = runs(at).find(|run| run.start == first)?;
+            return Some(first..run.end.min(most));
+        }
+        let last = copy
+            .sources
+            .iter()
+            .map(|zone| zones[*zone as usize].valid.runs(first..most).last().map_or(0, |run| run.end));
+        Some(first..last.max()?)
+    }
+
+    /// Gives the chunk what was copied.
+    fn end_copy(&mut self, copy: Copy) {
+        let is_whole = copy.is_whole(self);
+        let Copy { chunk, action, sources, to, mut copied } = copy;
+        let cancelled = self.volume.job(chunk).is_some_and(|job| job.is_cancelled);
+        if let Some(job) = self.volume.job(chunk) {
+            copied.subtract(&job.changed);
+        }
+        let needs_all = matches!(action, Action::Merge | Action::Settle) || self.knobs.style == Style::Kernel;
+        let is_fresh = matches!(action, Action::Move | Action::Merge | Action::Settle);
+        let is_settled = action != Action::Settle || self.is_emptied_by(sources[0], &copied);
+        if cancelled || copied.is_empty() || needs_all && !is_whole || !is_settled {
+            if is_fresh {
+                self.volume.give_up(to);
+            }
+            return;
+        }
+        let Entry { dzone, bzone } = self.volume.chunks[chunk as usize].entry;
+        let zone_blocks = self.volume.zones.zone_blocks;
+        for run in copied.runs(0..zone_blocks) {
+            sources.iter().for_each(|zone| self.volume.invalidate(chunk, *zone, &run));
+            self.volume.validate(chunk, to, &run);
+        }
+        if is_fresh {
+            let left = if action == Action::Merge { bzone } else { dzone };
+            self.volume.chunks[chunk as usize].entry = Entry { dzone: to, bzone: left };
+            self.volume.zones.all[to as usize].role = Role::Data(chunk);
+            self.volume.zones.all[to as usize].written_at = self.volume.zones.all[left as usize].written_at;
+            self.volume.zones.all[left as usize].role = Role::Buffer(chunk);
+            self.volume.mark_entry(chunk);
+            if action == Action::Merge {
+                debug_assert!(self.volume.zones.all[dzone as usize].valid.is_empty(), "a merge leaves nothing behind");
+                self.volume.give_up(dzone);
+            }
+        }
+    }
+
+    fn is_emptied_by(&self, zone: u32, copied: &ValidBlocks) -> bool {
+        let mut left = self.volume.zones.all[zone as usize].valid.clone();
+        left.subtract(copied);
+        left.is_empty()
+    }
+
+    /// A copy is over.
+    fn end_job(&mut self, chunk: u32, result: Result<(), Status>, now: Instant) {
+        self.volume.make_busy(chunk).job = None;
+        if result.is_err() {
+            self.resting.insert(chunk, now + RETRY);
+        }
+        self.volume.settle(chunk);
+        self.wake_chunk(chunk);
+        self.jobs -= 1;
+        let freed = core::mem::take(&mut self.volume.random_freed);
+        self.counters.reclaimed_zones += u64::from(freed);
+        if freed > 0 {
+            self.pacer.freed(now, u64::from(freed) * u64::from(self.volume.zones.zone_blocks));
+        }
+        // The kernel commits after each zone; we when somebody needs it, or some have come together.
+        let is_urgent = self.urgency >= Urgency::Urgent || self.knobs.style == Style::Kernel;
+        if !self.volume.zones.leaving.is_empty() && (is_urgent || self.volume.zones.leaving.len() >= 4) {
+            self.is_commit_due = true;
+        }
+        self.stir(|signals| &signals.commit);
+        self.stir(|signals| &signals.progress);
+        self.stir(|signals| &signals.reclaim);
+    }
+}

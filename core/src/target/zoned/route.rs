@@ -1,0 +1,506 @@
+//! The way of every bio: which zone it goes to, and what is noted when it is back.
+
+use alloc::boxed::Box;
+use core::ops::Range;
+
+use super::device::{COMMIT, FILL, HELD, OVERWRITE, PACE, READ, WRITE};
+use super::format::NO_ZONE;
+use super::policy::{Ahead, Place, Style, place_ahead, place_first};
+use super::state::{Phase, State, Then};
+use super::volume::Write;
+use super::zones::Role;
+use super::{BLOCK_BYTES, BLOCK_SECTORS, ZoneClass, ZoneHealth};
+use crate::block::{Bio, Cx, Data, Flags, Op, Payload, Status};
+
+/// Blocks of a chunk.
+#[derive(Clone, Debug)]
+struct Extent {
+    chunk: u32,
+    blocks: Range<u32>,
+}
+
+/// How often a write has been looked at.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Look {
+    First,
+    /// It has waited for its time, or for what may come before it.
+    Again,
+}
+
+/// Where a write goes.
+enum Goal {
+    /// To this zone; so many blocks of it, if not all.
+    Zone(u32, u32),
+    /// To this zone, with so many blocks of zeroes before it.
+    Filled(u32, u32),
+    /// Nowhere yet: it waits for a free zone.
+    Starve,
+    /// It is held back, because what comes before it may be on its way.
+    Hold,
+    /// Nowhere.
+    Fail(Status),
+}
+
+impl State {
+    /// Takes a bio that came from above.
+    pub fn route(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
+        self.last_io = cx.now();
+        self.is_reclaimed &= !bio.op.is_write();
+        match (&self.phase, bio.op) {
+            (Phase::Failed(_), _) => cx.complete(bio, Status::Io),
+            (Phase::Unloaded | Phase::Loading, _) if bio.flags.has(Flags::NOWAIT) => cx.complete(bio, Status::Again),
+            (Phase::Unloaded | Phase::Loading, _) => self.early.push_back(bio),
+            (_, Op::Read) => self.read(bio, cx),
+            (Phase::ReadOnly(_), Op::Flush) => self.flush(bio, Then::Complete),
+            (Phase::ReadOnly(_), _) => cx.complete(bio, Status::ReadOnly),
+            (_, Op::Flush) => self.flush(bio, Then::Complete),
+            (_, Op::Write | Op::Discard | Op::WriteZeroes) if bio.flags.has(Flags::PREFLUSH) => {
+                self.flush(bio, Then::Route);
+            }
+            (_, Op::Write) => self.write(bio, Look::First, cx),
+            (_, Op::Discard | Op::WriteZeroes) => self.discard(bio, cx),
+            _ => cx.complete(bio, Status::NotSupported),
+        }
+    }
+
+    /// Has everything that is complete made durable before `bio` is done or goes on.
+    pub fn flush(&mut self, bio: Box<Bio>, then: Then) {
+        self.flushes.push((bio, then));
+        self.stir(|signals| &signals.commit);
+    }
+
+    /// The chunk and the blocks of `bio`, which is cut if it goes beyond the chunk.
+    fn extent(&self, bio: Box<Bio>, cx: &mut Cx<'_>) -> (Box<Bio>, Extent, Option<Box<Bio>>) {
+        let zone_blocks = self.volume.zones.zone_blocks;
+        let (block, len) = (bio.sector.0 / u64::from(BLOCK_SECTORS), bio.sectors / BLOCK_SECTORS);
+        let (chunk, at) = ((block / u64::from(zone_blocks)) as u32, (block % u64::from(zone_blocks)) as u32);
+        let fits = len.min(zone_blocks - at);
+        let extent = Extent { chunk, blocks: at..at + fits };
+        if fits == len {
+            return (bio, extent, None);
+        }
+        let (front, rest) = cx.split(bio, fits * BLOCK_SECTORS);
+        (front, extent, Some(rest))
+    }
+
+    fn read(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
+        let (bio, extent, rest) = self.extent(bio, cx);
+        self.read_chunk(bio, extent, cx);
+        if let Some(rest) = rest {
+            cx.again(rest);
+        }
+    }
+
+    fn read_chunk(&mut self, mut bio: Box<Bio>, extent: Extent, cx: &mut Cx<'_>) {
+        let Extent { chunk, blocks } = extent;
+        let known = self.volume.chunks[chunk as usize];
+        if known.is_bad {
+            return cx.complete(bio, Status::Io);
+        }
+        if known.is_busy && self.interrupts(chunk) {
+            return self.wait_for(chunk, bio, cx);
+        }
+        let (zone, until) = self.volume.find(chunk, blocks.start, blocks.end);
+        let mut rest = None;
+        if until < blocks.end {
+            let (front, behind) = cx.split(bio, (until - blocks.start) * BLOCK_SECTORS);
+            (bio, rest) = (front, Some(behind));
+        }
+        match zone {
+            None => {
+                bio.payload.for_each_segment(|_, data| data.fill(0));
+                cx.complete(bio, Status::Ok);
+            }
+            Some(zone) => {
+                bio.sector = self.volume.zones.sector(zone, blocks.start);
+                self.volume.zones.all[zone as usize].in_flight += 1;
+                cx.submit(self.volume.zones.device(zone), bio, READ | u64::from(zone));
+            }
+        }
+        if let Some(rest) = rest {
+            cx.again(rest);
+        }
+    }
+
+    /// Whether a bio for `chunk` has to wait for a copy that it ends: the kernel's way.
+    fn interrupts(&mut self, chunk: u32) -> bool {
+        let Some(job) = self.volume.job(chunk) else { return false };
+        job.is_cancelled |= job.yields;
+        job.yields
+    }
+
+    fn wait_for(&mut self, chunk: u32, bio: Box<Bio>, cx: &mut Cx<'_>) {
+        if bio.flags.has(Flags::NOWAIT) {
+            return cx.complete(bio, Status::Again);
+        }
+        self.volume.make_busy(chunk).waiting.push_back(bio);
+    }
+
+    fn write(&mut self, bio: Box<Bio>, look: Look, cx: &mut Cx<'_>) {
+        let (bio, extent, rest) = self.extent(bio, cx);
+        self.write_chunk(bio, extent, look, cx);
+        if let Some(rest) = rest {
+            cx.again(rest);
+        }
+    }
+
+    fn write_chunk(&mut self, bio: Box<Bio>, extent: Extent, look: Look, cx: &mut Cx<'_>) {
+        let Extent { chunk, blocks } = extent;
+        if self.volume.chunks[chunk as usize].is_busy {
+            self.interrupts(chunk);
+            if self.volume.make_busy(chunk).holds_writes() {
+                return self.wait_for(chunk, bio, cx);
+            }
+            self.volume.calm(chunk);
+        }
+        match self.goal(chunk, &blocks, look) {
+            Goal::Zone(zone, len) if len < blocks.end - blocks.start => {
+                let (front, rest) = cx.split(bio, len * BLOCK_SECTORS);
+                self.send(front, (chunk, zone, blocks.start..blocks.start + len), look, cx);
+                cx.again(rest);
+            }
+            Goal::Zone(zone, _) => self.send(bio, (chunk, zone, blocks), look, cx),
+            Goal::Filled(zone, gap) => {
+                self.fill(zone, gap, cx);
+                self.send(bio, (chunk, zone, blocks), look, cx);
+            }
+            Goal::Hold => self.hold(bio, chunk, cx),
+            Goal::Starve if bio.flags.has(Flags::NOWAIT) => cx.complete(bio, Status::Again),
+            Goal::Starve => {
+                self.starved.push_back(bio);
+                self.stir(|signals| &signals.reclaim);
+                self.stir(|signals| &signals.commit);
+            }
+            Goal::Fail(status) => cx.complete(bio, status),
+        }
+    }
+
+    /// Where a write to `blocks` of `chunk` goes. Takes a zone for it if it needs one.
+    fn goal(&mut self, chunk: u32, blocks: &Range<u32>, look: Look) -> Goal {
+        let len = blocks.end - blocks.start;
+        let dzone = self.volume.chunks[chunk as usize].entry.dzone;
+        if dzone == NO_ZONE {
+            return self.first_goal(chunk, blocks);
+        }
+        let zone = &self.volume.zones.all[dzone as usize];
+        if zone.class != ZoneClass::Sequential {
+            return if zone.health == ZoneHealth::Good { Goal::Zone(dzone, len) } else { Goal::Fail(Status::ReadOnly) };
+        }
+        let (wp, is_good) = (zone.wp, zone.health == ZoneHealth::Good);
+        let is_taken = self.volume.job(chunk).is_some_and(|job| job.owns_pointer);
+        if !is_good || is_taken {
+            return self.buffer_goal(chunk, len);
+        }
+        match (blocks.start, self.knobs.style) {
+            (start, _) if start == wp => Goal::Zone(dzone, len),
+            (start, Style::Shingle) if start < wp => self.buffer_goal(chunk, len.min(wp - start)),
+            (_, Style::Kernel) => self.buffer_goal(chunk, len),
+            (start, Style::Shingle) => self.ahead_goal(chunk, (start - wp, len), look),
+        }
+    }
+
+    /// Of the first write to a chunk.
+    fn first_goal(&mut self, chunk: u32, blocks: &Range<u32>) -> Goal {
+        let (stock, len) = (self.volume.zones.stock(), blocks.end - blocks.start);
+        let place = match self.knobs.style {
+            Style::Kernel => Place::Random,
+            Style::Shingle => place_first(&self.knobs, &stock, blocks.start, len),
+        };
+        let spare = stock.sequential.free > 0;
+        let taken = match place {
+            Place::Sequential if spare => self.volume.take_sequential(),
+            _ => self.volume.take_random(),
+        };
+        // When one kind is used up the other will do, at the cost of zeroes in front.
+        let other = || (self.knobs.style == Style::Shingle && spare && blocks.start == 0).then_some(());
+        let Some(zone) = taken.or_else(|| other().and_then(|()| self.volume.take_sequential())) else {
+            return Goal::Starve;
+        };
+        self.volume.map(chunk, zone);
+        self.stir(|signals| &signals.reclaim);
+        match blocks.start {
+            gap if gap > 0 && self.volume.zones.is_sequential(zone) => Goal::Filled(zone, gap),
+            _ => Goal::Zone(zone, len),
+        }
+    }
+
+    /// Of a write of `len` blocks that begins `gap` blocks ahead of the write pointer.
+    fn ahead_goal(&mut self, chunk: u32, (gap, len): (u32, u32), look: Look) -> Goal {
+        let entry = self.volume.chunks[chunk as usize].entry;
+        let held: u32 = self.volume.busy.get(&chunk).map_or(0, |busy| busy.held.iter().map(|bio| bio.sectors).sum());
+        let (stock, has_buffer) = (self.volume.zones.stock(), entry.bzone != NO_ZONE);
+        let has_waited = look == Look::Again;
+        match place_ahead(&self.knobs, &stock, gap, len, held / BLOCK_SECTORS, has_waited, has_buffer) {
+            Ahead::Fill => Goal::Filled(entry.dzone, gap),
+            Ahead::Hold if !has_waited && !self.is_suspended => Goal::Hold,
+            Ahead::Hold | Ahead::Buffer => self.buffer_goal(chunk, len),
+        }
+    }
+
+    /// Of a write that cannot go to the chunk's sequential zone.
+    fn buffer_goal(&mut self, chunk: u32, len: u32) -> Goal {
+        let bzone = self.volume.chunks[chunk as usize].entry.bzone;
+        if bzone != NO_ZONE {
+            return Goal::Zone(bzone, len);
+        }
+        let Some(zone) = self.volume.take_random() else { return Goal::Starve };
+        self.volume.add_buffer(chunk, zone);
+        self.stir(|signals| &signals.reclaim);
+        Goal::Zone(zone, len)
+    }
+
+    /// Sends a write to its zone, or has it wait for its time.
+    fn send(&mut self, bio: Box<Bio>, to: (u32, u32, Range<u32>), look: Look, cx: &mut Cx<'_>) {
+        let (chunk, zone, blocks) = to;
+        let state = &self.volume.zones.all[zone as usize];
+        let is_known = state.valid.has_all(&blocks) && !self.volume.chunks[chunk as usize].is_busy;
+        if is_known && (!bio.flags.has(Flags::FUA) || self.volume.is_durable(chunk, zone, &blocks)) {
+            return self.overwrite(bio, zone, blocks.start, cx);
+        }
+        let len = blocks.end - blocks.start;
+        let takes_space = state.class != ZoneClass::Sequential && !state.valid.has_all(&blocks);
+        if takes_space && look == Look::First && !self.is_suspended && !bio.flags.has(Flags::NOWAIT) {
+            let stock = self.volume.zones.stock();
+            let due = self.pacer.admit(&self.knobs, &stock, cx.now(), len);
+            if due > cx.now() {
+                // The zone that was taken for it stays with the chunk; if nothing is written there, it is let go.
+                self.paced.push_back((due, bio));
+                return self.time_pace(cx);
+            }
+        }
+        self.dispatch(bio, (chunk, zone, blocks), cx);
+    }
+
+    /// Sends a write that changes nothing but data.
+    fn overwrite(&mut self, mut bio: Box<Bio>, zone: u32, at: u32, cx: &mut Cx<'_>) {
+        bio.sector = self.volume.zones.sector(zone, at);
+        self.volume.zones.touch(zone, cx.now());
+        let state = &mut self.volume.zones.all[zone as usize];
+        state.in_flight += 1;
+        state.writes += 1;
+        state.overwrites += 1;
+        self.counters.random_blocks += u64::from(bio.sectors / BLOCK_SECTORS);
+        cx.submit(self.volume.zones.device(zone), bio, OVERWRITE | u64::from(zone));
+    }
+
+    fn dispatch(&mut self, mut bio: Box<Bio>, (chunk, zone, blocks): (u32, u32, Range<u32>), cx: &mut Cx<'_>) {
+        let is_fua = bio.flags.has(Flags::FUA);
+        bio.flags = bio.flags.without(Flags::FUA);
+        bio.sector = self.volume.zones.sector(zone, blocks.start);
+        self.volume.zones.touch(zone, cx.now());
+        let (state, len) = (&mut self.volume.zones.all[zone as usize], u64::from(blocks.end - blocks.start));
+        state.in_flight += 1;
+        state.writes += 1;
+        let is_direct = state.class == ZoneClass::Sequential;
+        if is_direct {
+            state.wp = blocks.end;
+            self.counters.direct_blocks += len;
+        } else {
+            self.counters.random_blocks += len;
+        }
+        let device = self.volume.zones.device(zone);
+        let key = self.volume.writes.insert(Write { chunk, zone, blocks, is_fua });
+        cx.submit(device, bio, WRITE | key as u64);
+        if is_direct {
+            self.release_next(chunk, cx);
+        }
+    }
+
+    /// Writes zeroes at the write pointer of a sequential zone, up to block `to`.
+    fn fill(&mut self, zone: u32, gap: u32, cx: &mut Cx<'_>) {
+        let (member, from) = {
+            let state = &self.volume.zones.all[zone as usize];
+            (usize::from(state.member), state.wp)
+        };
+        let limits = &self.volume.zones.members[member].limits;
+        let offload = limits.max_write_zeroes;
+        let most = offload.or(limits.max_sectors).unwrap_or(u32::MAX).min(256 * BLOCK_SECTORS) / BLOCK_SECTORS;
+        let device = self.volume.zones.device(zone);
+        let mut at = from;
+        while at < from + gap {
+            let len = most.min(from + gap - at);
+            let sector = self.volume.zones.sector(zone, at);
+            let (op, payload) = match offload {
+                Some(_) => (Op::WriteZeroes, Payload::None),
+                None => (Op::Write, Payload::Data(Data::zeroed(len as usize * BLOCK_BYTES))),
+            };
+            let state = &mut self.volume.zones.all[zone as usize];
+            state.in_flight += 1;
+            state.writes += 1;
+            let bio = cx.own_bio(Bio::new(op, sector, len * BLOCK_SECTORS, payload));
+            cx.submit(device, bio, FILL | u64::from(zone));
+            at += len;
+        }
+        self.volume.zones.all[zone as usize].wp = from + gap;
+        self.counters.filled_blocks += u64::from(gap);
+    }
+
+    /// Keeps a write back until what comes before it has come, or some time has passed.
+    fn hold(&mut self, bio: Box<Bio>, chunk: u32, cx: &mut Cx<'_>) {
+        let until = cx.now() + self.knobs.reorder_time();
+        let busy = self.volume.make_busy(chunk);
+        if busy.held.is_empty() {
+            busy.held_until = until;
+            cx.wake_at(until, HELD | u64::from(chunk));
+        }
+        busy.held.push_back(bio);
+    }
+
+    /// Sends the held write that begins at the write pointer of the chunk's zone, if there is one.
+    fn release_next(&mut self, chunk: u32, cx: &mut Cx<'_>) {
+        if !self.volume.chunks[chunk as usize].is_busy {
+            return;
+        }
+        let dzone = self.volume.chunks[chunk as usize].entry.dzone;
+        let wp = self.volume.zones.all[dzone as usize].wp;
+        let Some(busy) = self.volume.busy.get_mut(&chunk) else { return };
+        let zone_sectors = u64::from(self.volume.zones.zone_blocks) * u64::from(BLOCK_SECTORS);
+        let start = u64::from(wp) * u64::from(BLOCK_SECTORS);
+        if let Some(next) = busy.held.iter().position(|bio| bio.sector.0 % zone_sectors == start) {
+            let Some(bio) = busy.held.remove(next) else { return };
+            self.volume.calm(chunk);
+            cx.again(bio);
+        }
+    }
+
+    /// The time of the writes of `chunk` that were held back is over.
+    pub fn end_hold(&mut self, chunk: u32, cx: &mut Cx<'_>) {
+        let Some(busy) = self.volume.busy.get_mut(&chunk) else { return };
+        if busy.held_until > cx.now() && !self.is_suspended {
+            return;
+        }
+        let mut held = core::mem::take(&mut busy.held);
+        held.make_contiguous().sort_by_key(|bio| bio.sector);
+        self.volume.calm(chunk);
+        for bio in held {
+            self.write(bio, Look::Again, cx);
+        }
+    }
+
+    /// Sends paced writes whose time has come.
+    pub fn end_pace(&mut self, cx: &mut Cx<'_>) {
+        self.is_pace_timed = false;
+        while let Some((due, _)) = self.paced.front() {
+            if *due > cx.now() && !self.is_suspended {
+                return self.time_pace(cx);
+            }
+            if let Some((_, bio)) = self.paced.pop_front() {
+                self.write(bio, Look::Again, cx);
+            }
+        }
+    }
+
+    fn time_pace(&mut self, cx: &mut Cx<'_>) {
+        if let (false, Some((due, _))) = (self.is_pace_timed, self.paced.front()) {
+            self.is_pace_timed = true;
+            cx.wake_at(*due, PACE);
+        }
+    }
+
+    /// Discards and zeroes alike: the blocks are forgotten, and read as zeroes.
+    fn discard(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
+        let (bio, extent, rest) = self.extent(bio, cx);
+        let Extent { chunk, blocks } = extent;
+        if self.volume.chunks[chunk as usize].is_busy
+            && (self.interrupts(chunk) || self.volume.make_busy(chunk).holds_writes())
+        {
+            self.wait_for(chunk, bio, cx);
+        } else {
+            self.volume.discard(chunk, &blocks);
+            self.time_commit(cx);
+            match bio.flags.has(Flags::FUA) {
+                true => self.flush(bio, Then::Complete),
+                false => cx.complete(bio, Status::Ok),
+            }
+        }
+        if let Some(rest) = rest {
+            cx.again(rest);
+        }
+    }
+
+    /// A read is back.
+    pub fn read_done(&mut self, zone: u32) {
+        if self.volume.zones.release(zone, false) {
+            self.let_go(zone);
+        }
+    }
+
+    /// A zone that was waiting for its last reader is free, or has to be reset.
+    fn let_go(&mut self, zone: u32) {
+        if self.volume.zones.is_sequential(zone) {
+            self.stir(|signals| &signals.clean);
+        }
+        self.space_freed();
+    }
+
+    /// A write that changed nothing but data is back.
+    pub fn overwrite_done(&mut self, zone: u32) {
+        let state = &mut self.volume.zones.all[zone as usize];
+        state.overwrites -= 1;
+        let (member, is_last) = (usize::from(state.member), state.overwrites == 0);
+        self.volume.zones.members[member].is_unflushed = true;
+        self.volume.zones.release(zone, true);
+        if is_last && self.jobs > 0 {
+            self.stir(|signals| &signals.progress);
+        }
+    }
+
+    /// Zeroes in front of a direct write are written, or not.
+    pub fn fill_done(&mut self, zone: u32, status: Status) {
+        let member = usize::from(self.volume.zones.all[zone as usize].member);
+        self.volume.zones.members[member].is_unflushed = true;
+        self.volume.zones.release(zone, true);
+        self.after_write(zone, status);
+    }
+
+    /// A write is back. Returns whether its bio is done now.
+    pub fn write_done(&mut self, key: usize, status: Status, cx: &mut Cx<'_>) -> Write {
+        let write = self.volume.writes.remove(key);
+        let member = usize::from(self.volume.zones.all[write.zone as usize].member);
+        self.volume.zones.members[member].is_unflushed = true;
+        self.volume.zones.release(write.zone, true);
+        if status.is_ok() {
+            self.volume.written(&write);
+        }
+        self.after_write(write.zone, status);
+        self.volume.settle(write.chunk);
+        if !self.volume.zones.leaving.is_empty() {
+            self.want_space();
+        }
+        self.time_commit(cx);
+        write
+    }
+
+    /// If a write to a sequential zone failed, nobody knows where its pointer is.
+    fn after_write(&mut self, zone: u32, status: Status) {
+        let state = &mut self.volume.zones.all[zone as usize];
+        if !status.is_ok() && state.class == ZoneClass::Sequential {
+            state.is_suspect = true;
+            if let Role::Data(chunk) = state.role
+                && !core::mem::replace(&mut self.volume.make_busy(chunk).is_recovering, true)
+            {
+                self.to_recover.push(chunk);
+            }
+        }
+        let state = &self.volume.zones.all[zone as usize];
+        if state.is_suspect && state.writes == 0 {
+            self.stir(|signals| &signals.recover);
+        }
+    }
+
+    /// Zones are leaving: if somebody waits for space, the commit that lets them go is due now.
+    pub fn want_space(&mut self) {
+        if self.is_starved() {
+            self.stir(|signals| &signals.commit);
+        }
+    }
+
+    /// Sees to it that what has changed is committed some time.
+    pub fn time_commit(&mut self, cx: &mut Cx<'_>) {
+        let has_changes = !self.volume.dirty.is_empty() || !self.volume.zones.leaving.is_empty();
+        if has_changes && !self.is_commit_timed {
+            self.is_commit_timed = true;
+            cx.wake_at(cx.now() + self.knobs.commit_time(), COMMIT);
+        }
+    }
+}

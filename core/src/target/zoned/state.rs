@@ -1,0 +1,205 @@
+//! What the device and its tasks share.
+
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use super::commit::Sets;
+use super::policy::{Knobs, Pacer, Urgency};
+use super::volume::Volume;
+use crate::block::{Bio, Status};
+use crate::task::Signal;
+use crate::time::Instant;
+
+/// What the volume can do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// Nobody has asked for it yet.
+    Unloaded,
+    /// Its metadata is being read.
+    Loading,
+    /// It is used.
+    Ready,
+    /// It is read only, and why.
+    ReadOnly(String),
+    /// It cannot be used at all, and why.
+    Failed(String),
+}
+
+/// What becomes of a bio once everything before it is durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Then {
+    /// It is done.
+    Complete,
+    /// It goes on: only then it may write.
+    Route,
+}
+
+/// How tasks are told that there may be something to do.
+#[derive(Clone, Default)]
+pub(super) struct Signals {
+    /// The metadata is loaded.
+    pub loaded: Signal,
+    /// Something is to be committed.
+    pub commit: Signal,
+    /// Zones are to be reset.
+    pub clean: Signal,
+    /// Zones are to be asked for their write pointers.
+    pub recover: Signal,
+    /// Space may have to be won back.
+    pub reclaim: Signal,
+    /// Something went on that a task waits for.
+    pub progress: Signal,
+}
+
+/// What the volume has done since it was loaded: blocks of 4 KiB, and times.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ZonedCounters {
+    /// Blocks that hosts wrote to sequential zones.
+    pub direct_blocks: u64,
+    /// Blocks that hosts wrote to cache or random zones.
+    pub random_blocks: u64,
+    /// Blocks of zeroes written in front of direct writes.
+    pub filled_blocks: u64,
+    /// Blocks that reclaim wrote.
+    pub copied_blocks: u64,
+    /// Zones that reclaim won back.
+    pub reclaimed_zones: u64,
+    /// Commits of metadata.
+    pub commits: u64,
+    /// Blocks of metadata written.
+    pub metadata_blocks: u64,
+}
+
+/// The volume, and the bios that wait in it.
+pub(super) struct State {
+    pub phase: Phase,
+    pub volume: Volume,
+    pub knobs: Knobs,
+    pub pacer: Pacer,
+    pub signals: Signals,
+    /// Where the metadata is, once it is loaded.
+    pub sets: Option<Sets>,
+    /// Whether tasks were told something since they last ran.
+    pub is_stirred: bool,
+    /// Bios that came before the metadata was loaded.
+    pub early: VecDeque<Box<Bio>>,
+    /// Writes that wait for a free zone.
+    pub starved: VecDeque<Box<Bio>>,
+    /// Writes that wait for their time.
+    pub paced: VecDeque<(Instant, Box<Bio>)>,
+    /// Bios that wait for the next commit.
+    pub flushes: Vec<(Box<Bio>, Then)>,
+    /// Bios to be routed again.
+    pub back: VecDeque<Box<Bio>>,
+    /// Bios that are done.
+    pub done: Vec<(Box<Bio>, Status)>,
+    /// Chunks whose sequential zones are to be asked for their write pointers.
+    pub to_recover: Vec<u32>,
+    /// A commit is due though nobody waits for it.
+    pub is_commit_due: bool,
+    /// The timer for that is set.
+    pub is_commit_timed: bool,
+    /// The timer for idle reclaim is set.
+    pub is_idle_timed: bool,
+    /// The timer of paced writes is set.
+    pub is_pace_timed: bool,
+    /// Keeps the device from being drained while it suspends.
+    pub token: Option<Box<Bio>>,
+    /// It is to come to rest, or has.
+    pub is_suspended: bool,
+    /// Copies under way, and zones that are being reset or asked.
+    pub jobs: u32,
+    /// A commit is under way.
+    pub is_committing: bool,
+    /// Commits that failed one after the other.
+    pub failed_commits: u32,
+    pub urgency: Urgency,
+    /// Somebody asked for reclaim whatever the policy says.
+    pub is_reclaim_wanted: bool,
+    /// There was nothing to win back when it was idle, and nobody has written since.
+    pub is_reclaimed: bool,
+    /// Chunks that could not be copied, and until when they are left alone.
+    pub resting: BTreeMap<u32, Instant>,
+    /// The last bio of a host.
+    pub last_io: Instant,
+    pub counters: ZonedCounters,
+    /// Things to be told: `dmsetup wait`.
+    pub events: u64,
+}
+
+impl State {
+    pub fn new(volume: Volume) -> Self {
+        Self {
+            phase: Phase::Unloaded,
+            volume,
+            knobs: Knobs::default(),
+            pacer: Pacer::new(),
+            signals: Signals::default(),
+            sets: None,
+            is_stirred: false,
+            early: VecDeque::new(),
+            starved: VecDeque::new(),
+            paced: VecDeque::new(),
+            flushes: Vec::new(),
+            back: VecDeque::new(),
+            done: Vec::new(),
+            to_recover: Vec::new(),
+            is_commit_due: false,
+            is_commit_timed: false,
+            is_idle_timed: false,
+            is_pace_timed: false,
+            token: None,
+            is_suspended: false,
+            jobs: 0,
+            is_committing: false,
+            failed_commits: 0,
+            urgency: Urgency::None,
+            is_reclaim_wanted: false,
+            is_reclaimed: false,
+            resting: BTreeMap::new(),
+            last_io: Instant::ZERO,
+            counters: ZonedCounters::default(),
+            events: 0,
+        }
+    }
+
+    /// Tells the tasks that wait at a signal to look again.
+    pub fn stir(&mut self, signal: impl FnOnce(&Signals) -> &Signal) {
+        signal(&self.signals).notify();
+        self.is_stirred = true;
+    }
+
+    /// Makes it read only.
+    pub fn degrade(&mut self, why: String) {
+        if self.phase == Phase::Ready {
+            self.phase = Phase::ReadOnly(why);
+            self.events += 1;
+            let waiting = self.starved.drain(..).chain(self.paced.drain(..).map(|(_, bio)| bio));
+            self.back.extend(waiting);
+            self.stir(|signals| &signals.progress);
+            self.stir(|signals| &signals.commit);
+        }
+    }
+
+    /// Space may have become free: writes that wait for it try again.
+    pub fn space_freed(&mut self) {
+        self.back.append(&mut self.starved);
+        self.stir(|signals| &signals.reclaim);
+    }
+
+    /// Lets the bios that wait for `chunk` try again.
+    pub fn wake_chunk(&mut self, chunk: u32) {
+        if let Some(busy) = self.volume.busy.get_mut(&chunk) {
+            self.back.append(&mut busy.waiting);
+            self.is_stirred = true;
+        }
+        self.volume.calm(chunk);
+    }
+
+    /// Whether bios of hosts wait for space.
+    pub fn is_starved(&self) -> bool {
+        !self.starved.is_empty()
+    }
+}

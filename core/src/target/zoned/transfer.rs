@@ -1,0 +1,93 @@
+//! Blocks of the set, read and written by tasks.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use super::zones::MemberState;
+use super::{BLOCK_BYTES, BLOCK_SECTORS, ZoneSpace};
+use crate::block::{Data, Flags, Status};
+use crate::task::{Answer, Io};
+
+/// Longest request, in blocks.
+const LONGEST: u32 = 256;
+
+/// The disks of a set.
+pub(super) struct Disks {
+    pub io: Io,
+    pub space: ZoneSpace,
+    pub members: Vec<MemberState>,
+}
+
+impl Disks {
+    /// Reads `blocks` from global block `from` on, which lie on one device.
+    pub async fn read(&self, from: u64, blocks: u32) -> Result<Vec<u8>, Status> {
+        let mut answers = Vec::new();
+        for (at, data) in self.pieces(from, &Data::zeroed(blocks as usize * BLOCK_BYTES)) {
+            let (member, sector) = self.space.place(at);
+            answers.push((data.clone(), self.io.read(self.members[member].device, sector, data)));
+        }
+        let mut bytes = Vec::with_capacity(blocks as usize * BLOCK_BYTES);
+        for (data, answer) in answers {
+            answer.ok().await?;
+            let from = bytes.len();
+            bytes.extend(vec![0; data.len()]);
+            data.read(0, &mut bytes[from..]);
+        }
+        Ok(bytes)
+    }
+
+    /// Writes blocks from global block `from` on, which lie on one device.
+    pub async fn write(&self, from: u64, data: &Data) -> Result<(), Status> {
+        finish(self.send(from, data)).await
+    }
+
+    /// The same, without waiting.
+    pub fn send(&self, from: u64, data: &Data) -> Vec<Answer> {
+        let send = |(at, data)| {
+            let (member, sector) = self.space.place(at);
+            self.io.write(self.members[member].device, sector, data, Flags::NONE)
+        };
+        self.pieces(from, data).map(send).collect()
+    }
+
+    /// Writes a block, and has it on the medium.
+    pub async fn write_durable(&self, block: u64, data: &Data) -> Result<(), Status> {
+        let (member, sector) = self.space.place(block);
+        let member = &self.members[member];
+        let flags = if member.limits.write_cache { Flags::FUA } else { Flags::NONE };
+        self.io.write(member.device, sector, data.clone(), flags).ok().await
+    }
+
+    /// Flushes the device that has the metadata at global block `block`.
+    pub async fn flush_metadata(&self, block: u64) -> Result<(), Status> {
+        let (member, _) = self.space.place(block);
+        let member = &self.members[member];
+        if member.limits.write_cache { self.io.flush(member.device).ok().await } else { Ok(()) }
+    }
+
+    fn pieces(&self, from: u64, data: &Data) -> impl Iterator<Item = (u64, Data)> + use<> {
+        let (member, _) = self.space.place(from);
+        let most = self.members[member].limits.max_sectors.map_or(LONGEST, |most| most / BLOCK_SECTORS);
+        let (data, most) = (data.clone(), most.clamp(1, LONGEST) as usize * BLOCK_BYTES);
+        (0..data.len()).step_by(most).map(move |at| {
+            let piece = data.slice(at, most.min(data.len() - at));
+            (from + (at / BLOCK_BYTES) as u64, piece)
+        })
+    }
+}
+
+/// Waits for all of `answers`; the first failure counts.
+pub(super) async fn finish(answers: Vec<Answer>) -> Result<(), Status> {
+    let mut result = Ok(());
+    for answer in answers {
+        result = result.and(answer.ok().await);
+    }
+    result
+}
+
+/// `bytes` as data.
+pub(super) fn data_of(bytes: &[u8]) -> Data {
+    let data = Data::zeroed(bytes.len());
+    data.write(0, bytes);
+    data
+}

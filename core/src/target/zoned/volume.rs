@@ -1,0 +1,320 @@
+//! The mapping of a set in memory, and every way in which it changes.
+//!
+//! Three rules keep acknowledged data through a loss of power, and all of them are here:
+//!
+//! - A block becomes valid when its write is *complete*, not when it is sent; so a commit never tells of data that is not there.
+//! - A zone that a chunk gives up is [`Role::Leaving`]: nothing is written to it until a commit that does not name it is durable.
+//! - A commit writes what would be left if all bios in flight had never been sent, see [`Volume::entry_to_commit`].
+
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec;
+use alloc::vec::Vec;
+use core::ops::Range;
+
+use slab::Slab;
+
+use super::dirty::DirtyBlocks;
+use super::format::{BITS, ENTRIES, Entry, NO_ZONE, bitmap_blocks};
+use super::valid::ValidBlocks;
+use super::zones::{Role, Zones};
+use super::{BLOCK_BYTES, ZoneClass};
+use crate::block::Bio;
+use crate::time::Instant;
+
+/// A chunk and its zones.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Chunk {
+    pub entry: Entry,
+    /// Whether there is more to know of it, see [`Busy`].
+    pub is_busy: bool,
+    /// Whether its entry on the disk was no good: its blocks cannot be read.
+    pub is_bad: bool,
+}
+
+/// What else there is to know of a chunk that something goes on with.
+#[derive(Default)]
+pub(super) struct Busy {
+    /// Bios that wait until it can take them, in their order.
+    pub waiting: VecDeque<Box<Bio>>,
+    /// Writes that are held back because what goes before them may be on its way.
+    pub held: VecDeque<Box<Bio>>,
+    /// Until when they are.
+    pub held_until: Instant,
+    /// The copy that reclaim makes of it.
+    pub job: Option<Job>,
+    /// Its sequential zone is asked where its write pointer is.
+    pub is_recovering: bool,
+}
+
+/// A copy that is being made of a chunk.
+pub(super) struct Job {
+    /// Blocks that were written or discarded since it began: their copies are out of date.
+    pub changed: ValidBlocks,
+    /// Whether writes to the write pointer of the chunk's zone are its own.
+    pub owns_pointer: bool,
+    /// Whether nobody else may write the chunk.
+    pub is_exclusive: bool,
+    /// Whether a bio that comes ends it (the kernel's way).
+    pub yields: bool,
+    /// Whether it is to end.
+    pub is_cancelled: bool,
+}
+
+impl Busy {
+    fn is_over(&self) -> bool {
+        self.waiting.is_empty() && self.held.is_empty() && self.job.is_none() && !self.is_recovering
+    }
+
+    /// Whether writes have to wait.
+    pub fn holds_writes(&self) -> bool {
+        let job = self.job.as_ref();
+        self.is_recovering || !self.waiting.is_empty() || job.is_some_and(|job| job.is_exclusive || job.yields)
+    }
+}
+
+/// A write on its way to a zone.
+#[derive(Clone, Debug)]
+pub(super) struct Write {
+    pub chunk: u32,
+    pub zone: u32,
+    pub blocks: Range<u32>,
+    /// Whether it is done only when it is durable.
+    pub is_fua: bool,
+}
+
+/// The mapping.
+pub(super) struct Volume {
+    pub zones: Zones,
+    pub chunks: Vec<Chunk>,
+    pub busy: BTreeMap<u32, Busy>,
+    pub writes: Slab<Write>,
+    pub dirty: DirtyBlocks,
+    pub map_blocks: u32,
+    bitmap_blocks: u32,
+    /// Random zones that chunks gave up, until somebody has counted them.
+    pub random_freed: u32,
+}
+
+impl Volume {
+    /// A volume with these chunks, none of them mapped.
+    pub fn new(zones: Zones, chunks: u32, map_blocks: u32, metadata_blocks: u32) -> Self {
+        let chunk = Chunk { entry: Entry::UNMAPPED, is_busy: false, is_bad: false };
+        Self {
+            bitmap_blocks: bitmap_blocks(zones.zone_blocks),
+            zones,
+            chunks: vec![chunk; chunks as usize],
+            busy: BTreeMap::new(),
+            writes: Slab::new(),
+            dirty: DirtyBlocks::new(metadata_blocks),
+            map_blocks,
+            random_freed: 0,
+        }
+    }
+
+    /// Where block `at` of `chunk` is, and up to which block, at most `end`, that is so.
+    #[inline]
+    pub fn find(&self, chunk: u32, at: u32, end: u32) -> (Option<u32>, u32) {
+        let Entry { dzone, bzone } = self.chunks[chunk as usize].entry;
+        if dzone == NO_ZONE {
+            return (None, end);
+        }
+        let (is_valid, until) = self.zones.all[dzone as usize].valid.run(at, end);
+        if is_valid {
+            return (Some(dzone), until);
+        }
+        if bzone == NO_ZONE {
+            return (None, until);
+        }
+        let (is_valid, until) = self.zones.all[bzone as usize].valid.run(at, until);
+        (is_valid.then_some(bzone), until)
+    }
+
+    /// The copy that is being made of `chunk`.
+    pub fn job(&mut self, chunk: u32) -> Option<&mut Job> {
+        if !self.chunks[chunk as usize].is_busy {
+            return None;
+        }
+        self.busy.get_mut(&chunk)?.job.as_mut()
+    }
+
+    /// What else there is to know of `chunk`, from now on.
+    pub fn make_busy(&mut self, chunk: u32) -> &mut Busy {
+        self.chunks[chunk as usize].is_busy = true;
+        self.busy.entry(chunk).or_default()
+    }
+
+    /// Forgets what else there is to know of `chunk` if that is nothing any more.
+    pub fn calm(&mut self, chunk: u32) {
+        if self.busy.get(&chunk).is_some_and(Busy::is_over) {
+            self.busy.remove(&chunk);
+            self.chunks[chunk as usize].is_busy = false;
+        }
+    }
+
+    /// Notes that the entry of `chunk` has changed.
+    pub fn mark_entry(&mut self, chunk: u32) {
+        self.dirty.mark(1 + chunk / ENTRIES as u32);
+    }
+
+    fn mark_bits(&mut self, zone: u32, blocks: &Range<u32>) {
+        let first = 1 + self.map_blocks + zone * self.bitmap_blocks;
+        (blocks.start / BITS..=(blocks.end - 1) / BITS).for_each(|block| self.dirty.mark(first + block));
+    }
+
+    /// Whether the disk knows all of these blocks of `chunk` in `zone`.
+    pub fn is_durable(&self, chunk: u32, zone: u32, blocks: &Range<u32>) -> bool {
+        let first = 1 + self.map_blocks + zone * self.bitmap_blocks;
+        let mut bitmap = blocks.start / BITS..=(blocks.end - 1) / BITS;
+        self.dirty.is_clean(1 + chunk / ENTRIES as u32) && bitmap.all(|block| self.dirty.is_clean(first + block))
+    }
+
+    /// Puts blocks into the valid ones of `zone`, which `chunk` has.
+    pub fn validate(&mut self, chunk: u32, zone: u32, blocks: &Range<u32>) {
+        let valid = &mut self.zones.all[zone as usize].valid;
+        let was_empty = valid.is_empty();
+        if valid.insert(blocks.clone()) > 0 {
+            self.mark_bits(zone, blocks);
+            if was_empty {
+                self.mark_entry(chunk);
+            }
+        }
+    }
+
+    /// Takes blocks out of the valid ones of `zone`, which `chunk` has.
+    pub fn invalidate(&mut self, chunk: u32, zone: u32, blocks: &Range<u32>) {
+        if zone == NO_ZONE {
+            return;
+        }
+        let valid = &mut self.zones.all[zone as usize].valid;
+        if valid.remove(blocks.clone()) > 0 {
+            let is_empty = valid.is_empty();
+            self.mark_bits(zone, blocks);
+            if is_empty {
+                self.mark_entry(chunk);
+            }
+        }
+    }
+
+    /// A write is complete: its blocks are valid where it went, and nowhere else.
+    pub fn written(&mut self, write: &Write) {
+        let Entry { dzone, bzone } = self.chunks[write.chunk as usize].entry;
+        debug_assert!(write.zone == dzone || write.zone == bzone, "{write:?} went to a zone that the chunk gave up");
+        self.validate(write.chunk, write.zone, &write.blocks);
+        let other = if write.zone == dzone { bzone } else { dzone };
+        self.invalidate(write.chunk, other, &write.blocks);
+        self.note_change(write.chunk, &write.blocks);
+    }
+
+    /// Forgets blocks of `chunk`.
+    pub fn discard(&mut self, chunk: u32, blocks: &Range<u32>) {
+        let Entry { dzone, bzone } = self.chunks[chunk as usize].entry;
+        self.invalidate(chunk, dzone, blocks);
+        self.invalidate(chunk, bzone, blocks);
+        self.note_change(chunk, blocks);
+        self.settle(chunk);
+    }
+
+    /// Tells the copy that is being made of `chunk` that blocks have changed.
+    pub fn note_change(&mut self, chunk: u32, blocks: &Range<u32>) {
+        if let Some(job) = self.job(chunk) {
+            job.changed.insert(blocks.clone());
+        }
+    }
+
+    /// Gives `chunk` a zone for its data.
+    pub fn map(&mut self, chunk: u32, zone: u32) {
+        self.chunks[chunk as usize].entry = Entry { dzone: zone, bzone: NO_ZONE };
+        self.zones.all[zone as usize].role = Role::Data(chunk);
+        self.mark_entry(chunk);
+    }
+
+    /// Gives `chunk` a zone for rewrites.
+    pub fn add_buffer(&mut self, chunk: u32, zone: u32) {
+        self.chunks[chunk as usize].entry.bzone = zone;
+        self.zones.all[zone as usize].role = Role::Buffer(chunk);
+        self.mark_entry(chunk);
+    }
+
+    /// Gives up zones of `chunk` that hold nothing and are not written.
+    pub fn settle(&mut self, chunk: u32) {
+        if self.job(chunk).is_some() {
+            return;
+        }
+        let Entry { dzone, bzone } = self.chunks[chunk as usize].entry;
+        if bzone != NO_ZONE && self.is_spent(bzone) {
+            self.chunks[chunk as usize].entry.bzone = NO_ZONE;
+            self.give_up(bzone);
+            self.mark_entry(chunk);
+        }
+        let bzone = self.chunks[chunk as usize].entry.bzone;
+        if dzone != NO_ZONE && self.is_spent(dzone) {
+            // What is in the buffer is all that there is.
+            self.chunks[chunk as usize].entry = Entry { dzone: bzone, bzone: NO_ZONE };
+            if bzone != NO_ZONE {
+                self.zones.all[bzone as usize].role = Role::Data(chunk);
+            }
+            self.give_up(dzone);
+            self.mark_entry(chunk);
+        }
+    }
+
+    fn is_spent(&self, zone: u32) -> bool {
+        let state = &self.zones.all[zone as usize];
+        state.valid.is_empty() && state.writes == 0 && !state.is_suspect
+    }
+
+    /// Lets `zone` go with the next commit.
+    pub fn give_up(&mut self, zone: u32) {
+        let state = &mut self.zones.all[zone as usize];
+        state.role = Role::Leaving;
+        self.random_freed += u32::from(state.class != ZoneClass::Sequential);
+        debug_assert_eq!(state.writes, 0, "zone {zone} is given up while it is written");
+        if !state.valid.is_empty() {
+            let blocks = 0..state.valid.end();
+            state.valid.clear();
+            self.mark_bits(zone, &blocks);
+        }
+        self.zones.leaving.push(zone);
+    }
+
+    /// The entry of `chunk` as a commit writes it: a zone in which nothing is valid yet is not named, so what is on the disk
+    /// never tells of a zone that is still empty.
+    pub fn entry_to_commit(&self, chunk: u32) -> Entry {
+        let entry = self.chunks[chunk as usize].entry;
+        let named = |zone: u32| zone != NO_ZONE && !self.zones.all[zone as usize].valid.is_empty();
+        match (named(entry.dzone), named(entry.bzone)) {
+            (true, true) => entry,
+            (true, false) => Entry { bzone: NO_ZONE, ..entry },
+            (false, true) => Entry { dzone: entry.bzone, bzone: NO_ZONE },
+            (false, false) => Entry::UNMAPPED,
+        }
+    }
+
+    /// Writes metadata block `block` as a commit writes it.
+    pub fn encode(&self, block: u32, to: &mut [u8]) {
+        debug_assert_eq!(to.len(), BLOCK_BYTES);
+        let Some(bitmap) = block.checked_sub(1 + self.map_blocks) else {
+            let first = (block - 1) * ENTRIES as u32;
+            let entries = to.as_chunks_mut::<8>().0;
+            for (chunk, bytes) in (first..).zip(entries) {
+                let is_chunk = (chunk as usize) < self.chunks.len();
+                *bytes = if is_chunk { self.entry_to_commit(chunk) } else { Entry::UNMAPPED }.encode();
+            }
+            return;
+        };
+        let (zone, part) = (bitmap / self.bitmap_blocks, bitmap % self.bitmap_blocks);
+        self.zones.all[zone as usize].valid.to_bitmap(part * BITS, to);
+    }
+
+    /// A zone for first writes and rewrites.
+    pub fn take_random(&mut self) -> Option<u32> {
+        let class = self.zones.buffering();
+        self.zones.take(class, Some(0))
+    }
+
+    /// A sequential zone.
+    pub fn take_sequential(&mut self) -> Option<u32> {
+        self.zones.take(ZoneClass::Sequential, None)
+    }
+}

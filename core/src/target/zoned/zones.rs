@@ -1,0 +1,248 @@
+//! The zones of a set while it is used: what each is for, and which are free.
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use super::policy::{Pool, Stock};
+use super::valid::ValidBlocks;
+use super::{BLOCK_SECTORS, ZoneClass, ZoneHealth, ZoneSpace};
+use crate::block::{DeviceId, Limits};
+use crate::sector::Sector;
+use crate::time::Instant;
+
+/// What a zone is used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    /// It cannot be used, or holds metadata.
+    None,
+    /// It is free.
+    Free,
+    /// It holds the blocks of a chunk.
+    Data(u32),
+    /// It buffers rewrites of a chunk.
+    Buffer(u32),
+    /// Reclaim copies a chunk there.
+    Target,
+    /// Its chunk is gone, but the metadata on the disk may still name it: it must not be written.
+    Leaving,
+    /// The metadata on the disk does not name it any more: it is free when nobody reads it and it is empty.
+    Left,
+}
+
+/// A zone in use.
+#[derive(Debug)]
+pub(super) struct ZoneState {
+    pub class: ZoneClass,
+    pub health: ZoneHealth,
+    pub role: Role,
+    pub member: u8,
+    /// Its first sector on its device.
+    pub start: Sector,
+    /// Of a sequential zone: where the next write goes.
+    pub wp: u32,
+    /// A write failed: where the next one goes is not known.
+    pub is_suspect: bool,
+    /// Blocks that hold data of the chunk.
+    pub valid: ValidBlocks,
+    /// Bios that read or write it.
+    pub in_flight: u32,
+    /// Bios that write it.
+    pub writes: u32,
+    /// Those of them that change nothing but data, and that nobody knows more of.
+    pub overwrites: u32,
+    /// When it was last written.
+    pub written_at: Instant,
+    /// Rises with each use.
+    pub used: u64,
+}
+
+/// A device of the set.
+#[derive(Clone, Debug)]
+pub(super) struct MemberState {
+    pub device: DeviceId,
+    pub limits: Limits,
+    /// Whether writes completed that no flush has covered.
+    pub is_unflushed: bool,
+}
+
+/// All zones, and lists of the free ones.
+pub(super) struct Zones {
+    pub zone_blocks: u32,
+    pub all: Vec<ZoneState>,
+    pub members: Vec<MemberState>,
+    pub has_cache: bool,
+    /// Free zones: those of the cache, then random and sequential ones of each member.
+    free: Vec<VecDeque<u32>>,
+    /// Usable zones that hold no metadata: cache, random, sequential.
+    totals: [Vec<u32>; 3],
+    /// Sequential zones that are kept for reclaim.
+    pub reserve: u32,
+    /// Zones that the next commit lets go.
+    pub leaving: Vec<u32>,
+    /// Zones that a commit let go and that have to be emptied.
+    pub to_reset: Vec<u32>,
+    uses: u64,
+}
+
+impl Zones {
+    pub fn new(space: &ZoneSpace, members: Vec<MemberState>, reserve: u32) -> Self {
+        let zone_blocks = space.zone_blocks();
+        let state = |(zone, info): (usize, &super::ZoneInfo)| {
+            let (member, start) = space.place(space.start(zone as u32));
+            ZoneState {
+                class: info.class,
+                health: info.health,
+                role: Role::None,
+                member: member as u8,
+                start,
+                wp: info.wp,
+                is_suspect: false,
+                valid: ValidBlocks::new(zone_blocks),
+                in_flight: 0,
+                writes: 0,
+                overwrites: 0,
+                written_at: Instant::ZERO,
+                used: 0,
+            }
+        };
+        let lists = members.len();
+        Self {
+            zone_blocks,
+            all: space.zones().iter().enumerate().map(state).collect(),
+            has_cache: space.has_cache(),
+            free: (0..1 + 2 * lists).map(|_| VecDeque::new()).collect(),
+            totals: [0; 3].map(|_| alloc::vec![0; lists]),
+            members,
+            reserve,
+            leaving: Vec::new(),
+            to_reset: Vec::new(),
+            uses: 0,
+        }
+    }
+
+    fn list(&self, class: ZoneClass, member: u8) -> usize {
+        match class {
+            ZoneClass::Cache => 0,
+            ZoneClass::Random => 1 + 2 * usize::from(member),
+            ZoneClass::Sequential => 2 + 2 * usize::from(member),
+        }
+    }
+
+    /// Counts a zone that can hold data.
+    pub fn count(&mut self, zone: u32) {
+        let state = &self.all[zone as usize];
+        self.totals[state.class as usize][usize::from(state.member)] += 1;
+    }
+
+    /// Puts a zone that is free and empty with the others.
+    pub fn put_free(&mut self, zone: u32) {
+        let state = &mut self.all[zone as usize];
+        debug_assert!(state.valid.is_empty() && state.in_flight == 0);
+        state.role = Role::Free;
+        let (class, member) = (state.class, state.member);
+        let list = self.list(class, member);
+        self.free[list].push_back(zone);
+    }
+
+    /// The class of zones that take first writes and buffer.
+    pub fn buffering(&self) -> ZoneClass {
+        if self.has_cache { ZoneClass::Cache } else { ZoneClass::Random }
+    }
+
+    /// A free zone of `class`, of device `member` if it has one, else of the device with the most.
+    pub fn take(&mut self, class: ZoneClass, member: Option<u8>) -> Option<u32> {
+        let lists = (0..self.members.len() as u8).map(|member| self.list(class, member));
+        let own = member.map(|member| self.list(class, member)).filter(|list| !self.free[*list].is_empty());
+        let list = own.or_else(|| lists.max_by_key(|list| self.free[*list].len()))?;
+        self.free[list].pop_front()
+    }
+
+    /// Free and all zones of `class` on device `member`.
+    pub fn pool(&self, class: ZoneClass, member: u8) -> Pool {
+        let free = self.free[self.list(class, member)].len() as u32;
+        Pool { free, total: self.totals[class as usize][usize::from(member)] }
+    }
+
+    fn sum(&self, class: ZoneClass) -> Pool {
+        let all = (0..self.members.len() as u8).map(|member| self.pool(class, member));
+        let members = if class == ZoneClass::Cache { 1 } else { usize::MAX };
+        all.take(members).fold(Pool { free: 0, total: 0 }, |sum, pool| Pool {
+            free: sum.free + pool.free,
+            total: sum.total + pool.total,
+        })
+    }
+
+    /// What is free.
+    pub fn stock(&self) -> Stock {
+        let sequential = self.sum(ZoneClass::Sequential);
+        let reserve = self.reserve.min(sequential.free);
+        Stock {
+            cache: self.sum(ZoneClass::Cache),
+            random: self.sum(ZoneClass::Random),
+            sequential: Pool { free: sequential.free - reserve, total: sequential.total.saturating_sub(self.reserve) },
+            reserve,
+            zone_blocks: self.zone_blocks,
+            leaving: (self.leaving.len() + self.to_reset.len()) as u32,
+        }
+    }
+
+    /// Whether no zone is on its way to be free.
+    pub fn is_settled(&self) -> bool {
+        self.leaving.is_empty() && self.to_reset.is_empty()
+    }
+
+    /// Whether a zone will be free when it has no readers any more.
+    pub fn is_read_somewhere(&self) -> bool {
+        self.all.iter().any(|zone| zone.role == Role::Left && zone.in_flight > 0)
+    }
+
+    /// The device of `zone`.
+    #[inline]
+    pub fn device(&self, zone: u32) -> DeviceId {
+        self.members[usize::from(self.all[zone as usize].member)].device
+    }
+
+    /// The sector of block `block` of `zone` on its device.
+    #[inline]
+    pub fn sector(&self, zone: u32, block: u32) -> Sector {
+        self.all[zone as usize].start + u64::from(block) * u64::from(BLOCK_SECTORS)
+    }
+
+    pub fn is_sequential(&self, zone: u32) -> bool {
+        self.all[zone as usize].class == ZoneClass::Sequential
+    }
+
+    /// Notes that `zone` is written.
+    #[inline]
+    pub fn touch(&mut self, zone: u32, now: Instant) {
+        self.uses += 1;
+        let state = &mut self.all[zone as usize];
+        (state.written_at, state.used) = (now, self.uses);
+    }
+
+    /// A bio that used `zone` is done. Returns whether that lets the zone go.
+    #[inline]
+    pub fn release(&mut self, zone: u32, is_write: bool) -> bool {
+        let state = &mut self.all[zone as usize];
+        state.in_flight -= 1;
+        state.writes -= u32::from(is_write);
+        state.in_flight == 0 && state.role == Role::Left && self.let_go(zone)
+    }
+
+    /// A commit is durable that does not name `zone` any more. Returns whether it is free now, or has to be reset first.
+    pub fn leave(&mut self, zone: u32) -> bool {
+        self.all[zone as usize].role = Role::Left;
+        self.all[zone as usize].in_flight == 0 && self.let_go(zone)
+    }
+
+    fn let_go(&mut self, zone: u32) -> bool {
+        let state = &self.all[zone as usize];
+        let is_usable = state.health == ZoneHealth::Good;
+        match state.class {
+            _ if !is_usable => self.all[zone as usize].role = Role::None,
+            ZoneClass::Sequential if state.wp > 0 || state.is_suspect => self.to_reset.push(zone),
+            _ => self.put_free(zone),
+        }
+        true
+    }
+}
