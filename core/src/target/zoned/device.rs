@@ -260,11 +260,15 @@ impl BlockDevice for Zoned {
         let zones = &state.volume.zones;
         let cache = zones.pool(ZoneClass::Cache, 0);
         write!(out, "{} zones {}/{} cache", zones.all.len(), cache.free, cache.total)?;
+        // The zones that are kept for reclaim are the first ones.
+        let mut reserve = zones.reserve;
         for member in u8::from(zones.has_cache)..zones.members.len() as u8 {
             let [random, sequential] =
                 [ZoneClass::Random, ZoneClass::Sequential].map(|class| zones.pool(class, member));
-            write!(out, " {}/{} random", random.free, random.total)?;
-            write!(out, " {}/{} sequential", sequential.free, sequential.total)?;
+            let kept = reserve.min(sequential.total);
+            reserve -= kept;
+            let (free, total) = (sequential.free.saturating_sub(kept), sequential.total - kept);
+            write!(out, " {}/{} random {free}/{total} sequential", random.free, random.total)?;
         }
         match &state.phase {
             Phase::Ready => Ok(()),

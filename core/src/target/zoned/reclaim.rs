@@ -282,7 +282,7 @@ impl State {
         let stock = self.volume.zones.stock();
         let idle_for = now.since(self.last_io);
         self.urgency = urgency(&self.knobs, &stock, idle_for, self.urgency);
-        let asked = if self.is_reclaim_wanted { self.urgency.max(Urgency::Idle) } else { self.urgency };
+        let asked = if self.is_reclaim_wanted { self.urgency.max(Urgency::Urgent) } else { self.urgency };
         let asked = if self.is_starved() { Urgency::Emergency } else { asked };
         if asked == Urgency::None {
             return None;
@@ -292,7 +292,9 @@ impl State {
             choose(&self.knobs, &stock, asked, &mut candidates)
         };
         let Some((chunk, action)) = picked else {
-            self.nothing_to_reclaim(asked);
+            let is_recent = |candidate: Candidate| candidate.idle_for < self.knobs.hot_time();
+            let has_recent = self.candidates(member, now).any(is_recent);
+            self.nothing_to_reclaim(asked == Urgency::Idle && !has_recent);
             return None;
         };
         self.jobs += 1;
@@ -308,9 +310,9 @@ impl State {
         Some((chunk, action))
     }
 
-    /// Nothing can be won back. If somebody waits for space that nobody will free, it is an error.
-    fn nothing_to_reclaim(&mut self, asked: Urgency) {
-        (self.is_reclaim_wanted, self.is_reclaimed) = (false, asked == Urgency::Idle);
+    /// Nothing can be won back now, or `for_good`: until somebody writes. If somebody waits for space that nobody will free, it is an error.
+    fn nothing_to_reclaim(&mut self, for_good: bool) {
+        (self.is_reclaim_wanted, self.is_reclaimed) = (false, for_good);
         let zones = &self.volume.zones;
         let is_over = self.jobs == 0 && zones.is_settled() && !self.is_committing && !zones.is_read_somewhere();
         if self.is_starved() && is_over {
@@ -418,8 +420,8 @@ impl State {
             |from: u32| copy.sources.iter().filter_map(move |zone| zones[*zone as usize].valid.runs(from..end).next());
         let first = runs(at).map(|run| run.start).min()?;
         let most = end.min(first.saturating_add(turn.window_blocks));
-        if self.knobs.style == Style::Kernel {
-            // A run at a time.
+        if self.knobs.style == Style::Kernel || copy.action == Action::Fold {
+            // A run at a time; between the runs of a fold lies what the buffer has.
             let run = runs(at).find(|run| run.start == first)?;
             return Some(first..run.end.min(most));
         }

@@ -467,6 +467,9 @@ impl State {
         if !self.volume.zones.leaving.is_empty() {
             self.want_space();
         }
+        if self.jobs > 0 && self.volume.zones.all[write.zone as usize].writes == 0 {
+            self.stir(|signals| &signals.progress);
+        }
         self.time_commit(cx);
         write
     }

@@ -197,7 +197,8 @@ impl Knobs {
     }
 
     /// How long ago a chunk must have been written to be reclaimed without need.
-    pub(super) fn hot_time(&self) -> Duration {
+    #[must_use]
+    pub fn hot_time(&self) -> Duration {
         Duration::from_millis(self.hot_ms.into())
     }
 

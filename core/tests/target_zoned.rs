@@ -1,0 +1,159 @@
+//! The target `zoned` as a disk: what is written is read, whatever happens below.
+
+mod zoned;
+
+use shingle_core::block::{Bio, Op, Payload, Status};
+use shingle_core::random::Rng;
+use shingle_core::sector::Sector;
+use shingle_core::time::Duration;
+use zoned::{Volume, ZONE, disk, first_bytes, fua, read, write};
+
+#[test]
+fn what_was_never_written_reads_as_zeroes() {
+    let mut volume = Volume::new(&[disk(40, Some(8))], 4);
+    assert_eq!(volume.read(0, ZONE * 3), vec![0; ZONE as usize * 3]);
+    assert_eq!(volume.status(), "40 zones 0/0 cache 6/6 random 28/28 sequential");
+}
+
+#[test]
+fn a_stream_is_written_once_to_sequential_zones() {
+    let mut volume = Volume::new(&[disk(40, Some(8))], 4);
+    (0..8).for_each(|n| volume.write(n * 16, 16, n as u8 + 1));
+    let counters = volume.counters();
+    assert_eq!((counters.direct_blocks, counters.random_blocks, counters.copied_blocks), (128, 0, 0));
+    assert_eq!(volume.status(), "40 zones 0/0 cache 6/6 random 26/28 sequential");
+    assert_eq!(volume.read(0, 128), (0..8).flat_map(|n| [n + 1; 16]).collect::<Vec<u8>>());
+}
+
+#[test]
+fn a_rewrite_goes_to_a_buffer_and_is_merged_in_one_pass() {
+    let mut volume = Volume::new(&[disk(40, Some(8))], 4);
+    volume.write(0, ZONE, 1);
+    volume.write(10, 5, 2);
+    assert_eq!(volume.status(), "40 zones 0/0 cache 5/6 random 27/28 sequential");
+    volume.message("reclaim");
+    volume.rest(Duration::from_millis(60_000));
+    assert_eq!(volume.status(), "40 zones 0/0 cache 6/6 random 27/28 sequential");
+    assert_eq!(volume.counters().copied_blocks, u64::from(ZONE));
+    let expected = [vec![1; 10], vec![2; 5], vec![1; ZONE as usize - 15]].concat();
+    assert_eq!(volume.read(0, ZONE), expected);
+}
+
+#[test]
+fn discarded_chunks_give_their_zones_back() {
+    let mut volume = Volume::new(&[disk(40, Some(8))], 4);
+    volume.write(0, ZONE, 1);
+    volume.write(3, 1, 2);
+    volume.discard(0, ZONE);
+    assert_eq!(volume.read(0, ZONE), vec![0; ZONE as usize]);
+    volume.flush();
+    volume.rest(Duration::from_millis(100));
+    assert_eq!(volume.status(), "40 zones 0/0 cache 6/6 random 28/28 sequential");
+}
+
+#[test]
+fn flushed_data_is_there_after_the_target_is_loaded_anew() {
+    let mut volume = Volume::new(&[disk(40, Some(8))], 4);
+    volume.write(0, ZONE, 1);
+    volume.write(20, 3, 2);
+    volume.write(u64::from(ZONE) * 5 + 7, 3, 3);
+    volume.flush();
+    volume.load();
+    assert_eq!(volume.read(18, 7), [1, 1, 2, 2, 2, 1, 1]);
+    assert_eq!(volume.read(u64::from(ZONE) * 5 + 6, 5), [0, 3, 3, 3, 0]);
+}
+
+#[test]
+fn a_fua_write_is_durable_when_it_is_done() {
+    let mut volume = Volume::new(&[disk(40, Some(8))], 4);
+    assert_eq!(volume.run(fua(write(100, 2, 9))).1, Status::Ok);
+    volume.rest(Duration::from_millis(10));
+    assert_eq!(volume.counters().commits, 1);
+    assert_eq!(volume.run(fua(write(100, 2, 8))).1, Status::Ok);
+    volume.load();
+    assert_eq!(volume.read(100, 2), [8, 8]);
+}
+
+/// Random reads, writes and discards of a volume, beside a model of what it holds.
+fn play(volume: &mut Volume, rng: &mut Rng, ops: u32, model: &mut [u8]) {
+    // Blocks in flight are not touched again, so there is one right answer to everything.
+    let mut in_flight: Vec<(u64, std::ops::Range<usize>, Option<Vec<u8>>)> = vec![];
+    let mut streams: Vec<u64> = (0..3).map(|_| rng.below(volume.blocks)).collect();
+    for _ in 0..ops {
+        while in_flight.len() >= 8 {
+            settle(volume, &mut in_flight);
+        }
+        let stream = rng.below(3) as usize;
+        let longest = if rng.chance(1, 8) { 100 } else { 6 };
+        let (at, len) = match rng.below(3) {
+            0 => (streams[stream], 1 + rng.below(16)),
+            _ => (rng.below(volume.blocks), 1 + rng.below(longest)),
+        };
+        let end = (at + len).min(volume.blocks);
+        let range = at as usize..end as usize;
+        if range.is_empty() || in_flight.iter().any(|(_, other, _)| other.start < range.end && range.start < other.end)
+        {
+            streams[stream] = rng.below(volume.blocks);
+            continue;
+        }
+        let blocks = (end - at) as u32;
+        let (bio, expected) = match rng.below(20) {
+            0..8 => (read(at, blocks), Some(model[range.clone()].to_vec())),
+            8 => {
+                model[range.clone()].fill(0);
+                (Bio::new(Op::Discard, Sector(at * 8), blocks * 8, Payload::None), None)
+            }
+            kind => {
+                let fill = 1 + rng.below(250) as u8;
+                model[range.clone()].fill(fill);
+                streams[stream] = end % volume.blocks;
+                (if kind == 9 { fua(write(at, blocks, fill)) } else { write(at, blocks, fill) }, None)
+            }
+        };
+        let tag = volume.submit(bio);
+        in_flight.push((tag, range, expected));
+    }
+    while !in_flight.is_empty() {
+        settle(volume, &mut in_flight);
+    }
+}
+
+fn settle(volume: &mut Volume, in_flight: &mut Vec<(u64, std::ops::Range<usize>, Option<Vec<u8>>)>) {
+    let (tag, bio, status) = volume.next();
+    assert_eq!(status, Status::Ok, "{bio:?}: {}", volume.status());
+    let at = in_flight.iter().position(|(of, ..)| *of == tag).unwrap();
+    let (_, range, expected) = in_flight.swap_remove(at);
+    if let Some(expected) = expected {
+        assert_eq!(first_bytes(&bio), expected, "blocks {range:?}");
+    }
+}
+
+fn check(volume: &mut Volume, model: &[u8]) {
+    for (n, expected) in model.chunks(ZONE as usize).enumerate() {
+        let at = n as u64 * u64::from(ZONE);
+        assert_eq!(volume.read(at, expected.len() as u32), expected, "from block {at} on");
+    }
+}
+
+#[test]
+fn a_volume_is_a_disk_whatever_is_done_with_it() {
+    for seed in 0..24 {
+        let mut rng = Rng::new(seed);
+        let mut volume = match seed % 3 {
+            0 => Volume::new(&[disk(40, Some(8))], 4),
+            1 => Volume::new(&[disk(9, None), disk(24, Some(0))], 3),
+            _ => Volume::new(&[disk(7, None), disk(16, Some(3)), disk(16, Some(0))], 4),
+        };
+        if seed % 2 == 1 {
+            volume.message("set policy kernel");
+        }
+        let mut model = vec![0; volume.blocks as usize];
+        for _ in 0..3 {
+            play(&mut volume, &mut rng, 1500, &mut model);
+            check(&mut volume, &model);
+            volume.flush();
+            volume.load();
+            check(&mut volume, &model);
+        }
+    }
+}

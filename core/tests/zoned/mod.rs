@@ -1,0 +1,187 @@
+//! A dm-zoned volume in a stack: what its tests share.
+#![allow(dead_code, reason = "each test file uses its part")]
+
+use shingle_core::block::{Bio, Data, DeviceId, Flags, Op, Payload, PortId, Stack, Status};
+use shingle_core::device::{NullConfig, NullDevice, NullZones};
+use shingle_core::plug::{PlugOptions, ZonePlug};
+use shingle_core::sector::Sector;
+use shingle_core::sim::StackMedia;
+use shingle_core::target::zoned::format::{FormatOptions, Label, Layout, format};
+use shingle_core::target::zoned::{Zoned, ZonedCounters};
+use shingle_core::target::{build_table, parse_table};
+use shingle_core::time::{Duration, Instant};
+
+/// Blocks of a zone.
+pub const ZONE: u32 = 64;
+
+/// A formatted set and the volume on it.
+pub struct Volume {
+    pub stack: Stack,
+    /// The disks: of zoned ones their plugs.
+    pub disks: Vec<DeviceId>,
+    /// The disks themselves.
+    pub leaves: Vec<DeviceId>,
+    /// The table.
+    pub top: DeviceId,
+    /// The target's device.
+    pub target: DeviceId,
+    pub port: PortId,
+    pub now: Instant,
+    pub blocks: u64,
+    tag: u64,
+}
+
+/// A disk of `zones` zones, `conventional` of them conventional; `None`: a regular one of as many.
+pub fn disk(zones: u32, conventional: Option<u32>) -> NullConfig {
+    let capacity = u64::from(zones) * u64::from(ZONE) * 8;
+    let config = NullConfig::new(capacity);
+    let config = NullConfig {
+        block_bytes: 4096,
+        memory_backed: true,
+        write_cache: true,
+        completion: Duration::from_micros(50),
+        ..config
+    };
+    let zoned = conventional.map(|conventional| NullZones { conventional, ..NullZones::new(u64::from(ZONE) * 8) });
+    NullConfig { zoned, ..config }
+}
+
+impl Volume {
+    /// A freshly formatted set of these disks.
+    pub fn new(disks: &[NullConfig], reserved: u32) -> Self {
+        let mut stack = Stack::new();
+        let (mut tops, mut leaves) = (vec![], vec![]);
+        for config in disks {
+            let leaf = stack.add(Box::new(NullDevice::new(config).unwrap())).unwrap();
+            leaves.push(leaf);
+            let limits = stack.limits(leaf).clone();
+            tops.push(match limits.zoned {
+                Some(_) => stack.add(Box::new(ZonePlug::new(leaf, &limits, PlugOptions::default()).unwrap())).unwrap(),
+                None => leaf,
+            });
+        }
+        let mut media = StackMedia::new(&mut stack, &tops, Instant::ZERO).unwrap();
+        let options = FormatOptions {
+            version: 2,
+            label: Label::new("test").unwrap(),
+            set_uuid: [7; 16],
+            device_uuids: (1..=disks.len() as u8).map(|n| [n; 16]).collect(),
+            reserved: Some(reserved),
+        };
+        let layout: Layout = format(&mut media, &options, &mut |_, _| {}).unwrap();
+        let now = media.now();
+        let blocks = u64::from(layout.chunks) * u64::from(ZONE);
+        let port = stack.open_port();
+        let (top, target) = (DeviceId(0), DeviceId(0));
+        let mut volume = Self { stack, disks: tops, leaves, top, target, port, now, blocks, tag: 0 };
+        volume.load();
+        volume
+    }
+
+    /// Loads the table anew, on what is on the disks; whoever was there before is forgotten, as in a crash of the host.
+    pub fn load(&mut self) {
+        let names: Vec<String> = (0..self.disks.len()).map(|n| format!("d{n}")).collect();
+        let text = format!("0 {} zoned {}", self.blocks * 8, names.join(" "));
+        let table = parse_table(&text).unwrap();
+        let disks = self.disks.clone();
+        let find = |name: &str| Ok::<_, Vec<String>>(disks[name[1..].parse::<usize>().unwrap()]);
+        let built = build_table(&mut self.stack, &table, &find).unwrap();
+        self.target = built.targets[0].unwrap();
+        self.top = self.stack.add(Box::new(built.table)).unwrap();
+    }
+
+    pub fn counters(&self) -> ZonedCounters {
+        self.stack.device::<Zoned>(self.target).unwrap().counters()
+    }
+
+    pub fn status(&self) -> String {
+        let mut text = String::new();
+        self.stack.status(self.target, &mut text).unwrap();
+        text
+    }
+
+    pub fn message(&mut self, words: &str) -> String {
+        let words: Vec<&str> = words.split(' ').collect();
+        self.stack.message(self.target, &words).unwrap()
+    }
+
+    /// Sends a bio.
+    pub fn submit(&mut self, bio: Bio) -> u64 {
+        self.tag += 1;
+        self.stack.submit(self.port, self.tag, self.top, Box::new(bio));
+        self.tag
+    }
+
+    /// Lets time pass until something is done; returns what, and how.
+    pub fn next(&mut self) -> (u64, Box<Bio>, Status) {
+        loop {
+            let next = self.stack.turn(self.now);
+            if let Some(done) = self.stack.poll_completion(self.port) {
+                return (done.tag, done.bio, done.status);
+            }
+            let next = next.unwrap_or_else(|| panic!("nothing will ever happen again: {}", self.status()));
+            self.now = self.now.max(next);
+        }
+    }
+
+    /// Lets so much time pass.
+    pub fn rest(&mut self, time: Duration) {
+        let until = self.now + time;
+        while let Some(next) = self.stack.turn(self.now).filter(|next| *next <= until) {
+            self.now = self.now.max(next);
+        }
+        self.now = until;
+        self.stack.turn(self.now);
+    }
+
+    pub fn run(&mut self, bio: Bio) -> (Box<Bio>, Status) {
+        let tag = self.submit(bio);
+        let (done, bio, status) = self.next();
+        assert_eq!(done, tag);
+        (bio, status)
+    }
+
+    pub fn write(&mut self, block: u64, blocks: u32, fill: u8) {
+        let (_, status) = self.run(write(block, blocks, fill));
+        assert_eq!(status, Status::Ok, "write of {blocks} at {block}: {}", self.status());
+    }
+
+    pub fn discard(&mut self, block: u64, blocks: u32) {
+        let bio = Bio::new(Op::Discard, Sector(block * 8), blocks * 8, Payload::None);
+        assert_eq!(self.run(bio).1, Status::Ok);
+    }
+
+    pub fn flush(&mut self) {
+        let bio = Bio::new(Op::Flush, Sector::ZERO, 0, Payload::None);
+        assert_eq!(self.run(bio).1, Status::Ok);
+    }
+
+    /// The first byte of each block; a block is filled with one.
+    pub fn read(&mut self, block: u64, blocks: u32) -> Vec<u8> {
+        let (bio, status) = self.run(read(block, blocks));
+        assert_eq!(status, Status::Ok, "read of {blocks} at {block}: {}", self.status());
+        first_bytes(&bio)
+    }
+}
+
+pub fn write(block: u64, blocks: u32, fill: u8) -> Bio {
+    let data = Data::zeroed(blocks as usize * 4096);
+    data.fill(fill);
+    Bio::new(Op::Write, Sector(block * 8), blocks * 8, Payload::Data(data))
+}
+
+pub fn read(block: u64, blocks: u32) -> Bio {
+    let data = Data::zeroed(blocks as usize * 4096);
+    data.fill(0xee);
+    Bio::new(Op::Read, Sector(block * 8), blocks * 8, Payload::Data(data))
+}
+
+pub fn fua(bio: Bio) -> Bio {
+    bio.with_flags(Flags::FUA)
+}
+
+pub fn first_bytes(bio: &Bio) -> Vec<u8> {
+    let bytes: Vec<u8> = bio.payload.segments().iter().flat_map(|data| data.to_vec()).collect();
+    let blocks = bytes.chunks(4096);
+    blocks.map(|block| if block.iter().all(|byte| *byte == block[0]) { block[0] } else { 0xff }).collect()
+}
