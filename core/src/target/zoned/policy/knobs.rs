@@ -293,4 +293,17 @@ mod tests {
         knobs.set("policy", "kernel").unwrap();
         assert_eq!(knobs, Knobs { style: Style::Kernel, ..Knobs::default() });
     }
+
+    #[test]
+    fn the_page_of_the_target_has_every_knob_with_its_default_and_bounds() {
+        let page = include_str!("../../../../../docs/targets/zoned.md");
+        let rows: Vec<&str> = page.lines().filter(|line| line.starts_with("| `")).collect();
+        let has = |row: &str| rows.iter().any(|line| line.starts_with(row));
+        assert!(has(&format!("| `{STYLE}` | {} | or {} |", Style::default(), Style::Kernel)));
+        for knob in NUMBERS {
+            let (default, least, most) = ((knob.read)(&Knobs::default()), knob.bounds.start(), knob.bounds.end());
+            let row = format!("| `{}` | {default} | {least}, {most} |", knob.name);
+            assert!(has(&row), "the page lacks `{row}`");
+        }
+    }
 }
