@@ -35,6 +35,9 @@ impl fmt::Display for Style {
     }
 }
 
+/// The kernel's (`drivers/md/dm-zoned-reclaim.c:DMZ_IDLE_PERIOD`).
+const KERNEL_IDLE: Duration = Duration::from_millis(10_000);
+
 /// The name of the knob that is a [`Style`].
 const STYLE: &str = "policy";
 
@@ -50,7 +53,8 @@ macro_rules! knobs {
     ($($(#[$doc:meta])* $name:ident = $default:literal, $bounds:expr;)*) => {
         /// What can be set about the policy of a `zoned` target, also while it runs.
         ///
-        /// A block is 4 KiB. The ends of the bounds are allowed values. [`Style::Kernel`] uses none of the numbers.
+        /// A block is 4 KiB. The ends of the bounds are allowed values. [`Style::Kernel`] uses none of the
+        /// numbers but `commit_ms`.
         #[derive(Clone, Debug, PartialEq, Eq)]
         pub struct Knobs {
             /// `policy`: whose decisions are taken.
@@ -193,7 +197,10 @@ impl Knobs {
     /// How long the set must be without bios to be idle.
     #[must_use]
     pub fn idle_time(&self) -> Duration {
-        Duration::from_millis(if self.style == Style::Kernel { 10_000 } else { self.idle_ms.into() })
+        match self.style {
+            Style::Shingle => Duration::from_millis(self.idle_ms.into()),
+            Style::Kernel => KERNEL_IDLE,
+        }
     }
 
     /// How long ago a chunk must have been written to be reclaimed without need.
@@ -270,7 +277,7 @@ mod tests {
         let wrong = [("speed", "9"), ("policy", "fast"), ("pieces", "many"), ("pieces", ""), ("duty_percent", "0x10")];
         let errors: Vec<_> = wrong.iter().map(|(name, value)| knobs.set(name, value).unwrap_err().message).collect();
         assert_eq!(knobs, Knobs::default());
-        assert!(errors[0].contains("`speed`") && errors[0].contains("policy, fill_blocks,"), "{}", errors[0]);
+        assert!(errors[0].contains("`speed`") && errors[0].contains("knobs are policy, "), "{}", errors[0]);
         assert_eq!(errors[1], "policy is `fast`: write shingle or kernel");
         assert_eq!(errors[2], "pieces is `many`: write a number from 1 to 64");
     }

@@ -19,9 +19,7 @@ pub enum Urgency {
     Emergency,
 }
 
-/// Idle time after which the kernel reclaims (`drivers/md/dm-zoned-reclaim.c:DMZ_IDLE_PERIOD`).
-const KERNEL_IDLE: Duration = Duration::from_millis(10_000);
-/// Percent of free zones at which it does so in any case (`DMZ_RECLAIM_LOW_UNMAP_ZONES`).
+/// Percent of free zones at which the kernel reclaims (`drivers/md/dm-zoned-reclaim.c:DMZ_RECLAIM_LOW_UNMAP_ZONES`).
 const KERNEL_LOW: u32 = 30;
 /// Percent of free zones below which it copies without rest (`dmz_reclaim_work`).
 const KERNEL_BUSY: u32 = KERNEL_LOW / 2;
@@ -37,11 +35,12 @@ pub fn urgency(knobs: &Knobs, stock: &Stock, idle_for: Duration, was: Urgency) -
     if buffers.free >= buffers.total {
         return Urgency::None;
     }
+    let is_idle = idle_for >= knobs.idle_time();
     match knobs.style {
-        Style::Kernel => kernel_urgency(buffers, idle_for),
+        Style::Kernel if is_idle => Urgency::Idle,
+        Style::Kernel => kernel_level(buffers),
         Style::Shingle => match level(knobs, stock, was) {
-            level @ (Urgency::Urgent | Urgency::Emergency) => level,
-            _ if idle_for >= Duration::from_millis(knobs.idle_ms.into()) => Urgency::Idle,
+            Urgency::None | Urgency::Normal if is_idle => Urgency::Idle,
             level => level,
         },
     }
@@ -64,10 +63,9 @@ fn level(knobs: &Knobs, stock: &Stock, was: Urgency) -> Urgency {
 }
 
 /// As `drivers/md/dm-zoned-reclaim.c:dmz_should_reclaim` decides, whose thresholds do not depend on what was before.
-fn kernel_urgency(buffers: Pool, idle_for: Duration) -> Urgency {
+fn kernel_level(buffers: Pool) -> Urgency {
     let percent = if buffers.free <= 1 { 0 } else { buffers.free_percent() };
     match percent {
-        _ if idle_for >= KERNEL_IDLE => Urgency::Idle,
         0..KERNEL_BUSY => Urgency::Urgent,
         KERNEL_BUSY..=KERNEL_LOW => Urgency::Normal,
         _ => Urgency::None,
@@ -151,7 +149,8 @@ mod tests {
         assert_eq!(busy(30, 100), Urgency::Normal);
         assert_eq!(busy(14, 100), Urgency::Urgent);
         assert_eq!(busy(1, 2), Urgency::Urgent);
-        assert_eq!(urgency(&knobs, &of(99, 100), KERNEL_IDLE, Urgency::None), Urgency::Idle);
-        assert_eq!(urgency(&knobs, &of(99, 100), Duration(KERNEL_IDLE.0 - 1), Urgency::None), Urgency::None);
+        let idle = Duration::from_millis(10_000);
+        assert_eq!(urgency(&knobs, &of(99, 100), idle, Urgency::None), Urgency::Idle);
+        assert_eq!(urgency(&knobs, &of(99, 100), Duration(idle.0 - 1), Urgency::None), Urgency::None);
     }
 }
