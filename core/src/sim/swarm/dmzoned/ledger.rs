@@ -23,8 +23,6 @@ pub(super) struct Ledger {
     pub disks: Rc<[DeviceId]>,
     /// Zones that were dead before the volume was there.
     pub dead: usize,
-    /// Whether there may be no space.
-    pub tight: bool,
     /// Requests that may still be submitted.
     pub left: u64,
     pub submitted: u64,
@@ -88,7 +86,7 @@ impl Ledger {
 
     /// Whether something went wrong that can be the reason of an error.
     fn excuses(&self, stack: &Stack) -> bool {
-        self.tight || self.disks.iter().any(|disk| faults(stack, *disk) > 0) || self.failed_zones(stack) > self.dead
+        self.disks.iter().any(|disk| faults(stack, *disk) > 0) || self.failed_zones(stack) > self.dead
     }
 
     fn failed_zones(&self, stack: &Stack) -> usize {

@@ -45,6 +45,8 @@ pub(super) struct Life {
     /// The power goes after so many commands of the disks.
     pub cut_at: Option<u64>,
     pub look: Look,
+    /// Whether the volume was just made.
+    pub is_new: bool,
     /// Whether it is one of a branch, which has no branches.
     pub is_branch: bool,
     /// Whether it is only there for a last look.
@@ -81,7 +83,7 @@ impl Run<'_> {
         shared: &Shared,
         rng: &mut Rng,
     ) -> Result<End, Violation> {
-        let (is_new, blocks) = (media.is_none(), shared.borrow().volume.blocks());
+        let blocks = shared.borrow().volume.blocks();
         let built = Machine::build((self.scenario, self.options), media, blocks, &mut rng.fork());
         let broken = |what| Violation { rule: Rule::Accepted, at: Instant::ZERO, what };
         let (stack, machine) = built.map_err(broken)?;
@@ -91,7 +93,7 @@ impl Run<'_> {
         }
         let (mut world, mut draws) = (World::new(stack), rng.fork());
         let mut scene = Scene { machine, life: *life, shared, rng, seen: 0, cut: None };
-        let stopped = self.phases(&mut world, &mut scene, is_new, &mut draws)?;
+        let stopped = self.phases(&mut world, &mut scene, &mut draws)?;
         self.report.virtual_time.0 += world.now().0;
         self.report.faults += scene.machine.faults(&world.stack);
         match scene.cut {
@@ -108,7 +110,6 @@ impl Run<'_> {
         &mut self,
         world: &mut World,
         scene: &mut Scene<'_, '_>,
-        is_new: bool,
         draws: &mut Rng,
     ) -> Result<Vec<Medium>, Violation> {
         let (shared, machine) = (scene.shared.clone(), scene.machine.clone());
@@ -118,7 +119,7 @@ impl Run<'_> {
         };
         world.add(Box::new(Switch::new(shared.clone(), machine.clone(), Verb::Open)));
         self.watch(world, scene)?;
-        if !is_new && scene.cut.is_none() {
+        if !scene.life.is_new && scene.cut.is_none() {
             match scene.life.look {
                 Look::None => shared.borrow_mut().volume.recovered(),
                 Look::Some => _ = world.add(audit(true, Some(draws.fork()))),
@@ -128,7 +129,7 @@ impl Run<'_> {
         }
         if scene.cut.is_none() && !scene.life.is_last {
             machine.set_plans(&mut world.stack, &self.scenario.faults);
-            self.populate(world, scene, is_new, draws);
+            self.populate(world, scene, draws);
             self.watch(world, scene)?;
         }
         if scene.cut.is_none() && !scene.life.is_last {
@@ -158,11 +159,11 @@ impl Run<'_> {
         scene.machine.cut_power(&world.stack, scene.rng)
     }
 
-    fn populate(&self, world: &mut World, scene: &Scene<'_, '_>, is_new: bool, draws: &mut Rng) {
+    fn populate(&self, world: &mut World, scene: &Scene<'_, '_>, draws: &mut Rng) {
         let (shared, machine) = (scene.shared, &scene.machine);
         for number in 0..self.scenario.hosts {
             let host = Host::new(shared.clone(), machine.door, self.scenario.habits.clone(), draws.fork());
-            let fills = number == 0 && is_new && self.scenario.prefill;
+            let fills = number == 0 && scene.life.is_new && self.scenario.prefill;
             world.add(Box::new(if fills { host.filling() } else { host }));
         }
         world.add(Box::new(Operator::new(shared.clone(), machine.clone(), self.scenario.pauses, draws.fork())));

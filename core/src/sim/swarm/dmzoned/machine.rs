@@ -7,6 +7,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use super::super::{SwarmOptions, TRACE, discipline};
+use super::drives::Drives;
 use super::ledger::{NAP, Shared};
 use super::scenario::Scenario;
 use crate::block::{DeviceId, Event, Stack};
@@ -121,15 +122,13 @@ fn add(stack: &mut Stack, device: Box<dyn crate::block::BlockDevice>) -> Result<
     stack.add(device).map_err(|error| error.to_string())
 }
 
-/// A disk, and on a zoned one a plug; returns the disk and what the table is to use.
-fn add_disk(
-    stack: &mut Stack,
-    (scenario, options): (&Scenario, &SwarmOptions),
+/// A disk with what is on it.
+fn power_on(
+    scenario: &Scenario,
     (number, medium): (usize, Option<Medium>),
     rng: &mut Rng,
-) -> Result<(DeviceId, DeviceId), String> {
-    let (config, plug, seed) = (scenario.disks[number].clone(), scenario.plug, rng.draw());
-    let (is_zoned, rotational, is_new) = (config.regular.is_none(), config.rotational, medium.is_none());
+) -> Result<CrashDisk, String> {
+    let (config, seed, is_new) = (scenario.disks[number].clone(), rng.draw(), medium.is_none());
     let device = match medium {
         None => CrashDisk::new(config, FaultPlan::none(), seed),
         Some(medium) => CrashDisk::restart(config, FaultPlan::none(), seed, medium),
@@ -137,8 +136,32 @@ fn add_disk(
     let mut device = device.map_err(|error| error.to_string())?;
     let dead = scenario.dead.iter().filter(|(disk, ..)| *disk == number && is_new);
     dead.for_each(|(_, zone, offline)| device.fail_zone(*zone, *offline));
+    Ok(device)
+}
+
+/// The disks alone, as tools use them.
+pub(super) fn bare(scenario: &Scenario, media: Option<Vec<Medium>>, rng: &mut Rng) -> Result<Drives, String> {
+    let (mut stack, mut disks) = (Stack::new(), Vec::new());
+    let mut media = media.into_iter().flatten();
+    for number in 0..scenario.disks.len() {
+        let disk = power_on(scenario, (number, media.next()), rng)?;
+        disks.push(add(&mut stack, Box::new(disk))?);
+    }
+    Drives::new(stack, disks)
+}
+
+/// A disk, and on a zoned one a plug; returns the disk and what the table is to use.
+fn add_disk(
+    stack: &mut Stack,
+    (scenario, options): (&Scenario, &SwarmOptions),
+    (number, medium): (usize, Option<Medium>),
+    rng: &mut Rng,
+) -> Result<(DeviceId, DeviceId), String> {
+    let (config, plug) = (&scenario.disks[number], scenario.plug);
+    let is_zoned = config.regular.is_none();
+    let mut device = power_on(scenario, (number, medium), rng)?;
     if is_zoned {
-        device.expect(discipline(plug.policy, rotational));
+        device.expect(discipline(plug.policy, config.rotational));
     }
     let disk = add(stack, Box::new(device))?;
     let mut top = disk;

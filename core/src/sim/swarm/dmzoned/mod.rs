@@ -14,6 +14,7 @@
 //! that errors have a reason; that zones are written as zones; after a clean stop that all is durable.
 
 mod audit;
+mod drives;
 mod host;
 mod ledger;
 mod life;
@@ -25,12 +26,14 @@ use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::rc::Rc;
 use alloc::string::{String, ToString};
+use alloc::vec::Vec;
 use core::cell::RefCell;
 
 use super::ledger::TraceSum;
 use super::{Failure, Report, SwarmOptions};
 use crate::random::Rng;
-use crate::sim::model::Violation;
+use crate::sim::disk::Medium;
+use crate::sim::model::{Rule, Violation};
 use crate::sim::volume::{BLOCK_SECTORS, Volume};
 use crate::time::Instant;
 use ledger::{Ledger, Shared};
@@ -61,9 +64,9 @@ impl Run<'_> {
     fn play(&mut self) -> Result<Report, Box<Failure>> {
         let trace = TraceSum { sum: self.seed, events: 0, text: self.options.trace.then(String::new) };
         let ops = self.options.ops.map_or(self.scenario.ops, |ops| ops.min(self.scenario.ops));
-        let shared = self.ledger(Volume::new(self.volume_blocks()), ops, trace);
-        let mut lives = 0;
-        let outcome = self.lives(&shared, &mut lives);
+        let shared = self.ledger(Volume::new(0), ops, trace);
+        let (mut lives, mut rng) = (0, Rng::new(self.seed));
+        let outcome = self.make(&shared, &mut rng).and_then(|media| self.lives(&shared, media, &mut rng, &mut lives));
         let ledger = &mut *shared.borrow_mut();
         if let Err(violation) = outcome {
             return Err(self.failure(violation, ledger, lives));
@@ -80,10 +83,23 @@ impl Run<'_> {
         Box::new(Failure { seed, profile, violation, life, ops, scenario, trace })
     }
 
-    fn volume_blocks(&self) -> u32 {
-        // A stand-in has what its disk has.
-        let sectors = self.scenario.disks[0].regular.unwrap_or(0);
-        (sectors / u64::from(BLOCK_SECTORS)) as u32
+    /// Formats the disks. Returns what is on them; nothing for a stand-in, which has what its disk has.
+    fn make(&self, shared: &Shared, rng: &mut Rng) -> Result<Option<Vec<Medium>>, Violation> {
+        let alone = self.scenario.disks[0].regular.filter(|_| self.options.volume.is_some());
+        let (blocks, media) = match alone {
+            Some(sectors) => ((sectors / u64::from(BLOCK_SECTORS)) as u32, None),
+            None => {
+                let made = machine::bare(self.scenario, None, rng).and_then(|mut drives| {
+                    let blocks = drives.format(rng)?;
+                    Ok((blocks, drives.take(rng)))
+                });
+                let (blocks, media) =
+                    made.map_err(|what| Violation { rule: Rule::Accepted, at: Instant::ZERO, what })?;
+                (blocks, Some(media))
+            }
+        };
+        shared.borrow_mut().volume = Volume::new(blocks);
+        Ok(media)
     }
 
     fn ledger(&self, volume: Volume, left: u64, trace: TraceSum) -> Shared {
@@ -91,7 +107,6 @@ impl Run<'_> {
             volume,
             disks: Rc::from([]),
             dead: self.scenario.dead.len(),
-            tight: self.scenario.tight,
             left,
             submitted: 0,
             pause: Instant::ZERO,
@@ -103,19 +118,25 @@ impl Run<'_> {
     }
 
     /// All lives of the disks, one after the other, to a clean stop and a last look.
-    fn lives(&mut self, shared: &Shared, lives: &mut u64) -> Result<(), Violation> {
+    fn lives(
+        &mut self,
+        shared: &Shared,
+        made: Option<Vec<Medium>>,
+        rng: &mut Rng,
+        lives: &mut u64,
+    ) -> Result<(), Violation> {
         let mut cuts: VecDeque<u64> = self.scenario.cuts.iter().copied().collect();
-        let mut rng = Rng::new(self.seed);
-        let (mut media, mut look) = (None, Look::None);
+        let (mut media, mut look) = (made, Look::None);
         loop {
             *lives += 1;
             shared.borrow_mut().trace.line(&format!("life {lives}"));
             let is_last = *lives > 1 && shared.borrow().left == 0;
-            let life = Life { number: *lives, cut_at: cuts.pop_front(), look, is_branch: false, is_last };
-            match self.live(&life, media, shared, &mut rng)? {
+            let is_new = *lives == 1;
+            let life = Life { number: *lives, cut_at: cuts.pop_front(), look, is_new, is_branch: false, is_last };
+            match self.live(&life, media, shared, rng)? {
                 End::Cut(left) => {
                     self.report.cuts += 1;
-                    (media, look) = (Some(left), Look::draw(&mut rng));
+                    (media, look) = (Some(left), Look::draw(rng));
                 }
                 End::Stopped(_) if is_last => return Ok(()),
                 End::Stopped(left) => (media, look) = (Some(left), Look::All),
@@ -124,13 +145,7 @@ impl Run<'_> {
     }
 
     /// What happens if the power goes here: `media` are left, and `volume` is what may be on them.
-    fn branch(
-        &mut self,
-        life: &Life,
-        at: u64,
-        media: alloc::vec::Vec<crate::sim::disk::Medium>,
-        shared: &Shared,
-    ) -> Result<(), Violation> {
+    fn branch(&mut self, life: &Life, at: u64, media: Vec<Medium>, shared: &Shared) -> Result<(), Violation> {
         let mut rng = branch_rng(self.seed, life.number, at);
         let (mut volume, mut trace) = {
             let mut ledger = shared.borrow_mut();
@@ -156,12 +171,7 @@ impl Run<'_> {
         })
     }
 
-    fn branch_lives(
-        &mut self,
-        shared: &Shared,
-        media: alloc::vec::Vec<crate::sim::disk::Medium>,
-        rng: &mut Rng,
-    ) -> Result<(), Violation> {
+    fn branch_lives(&mut self, shared: &Shared, media: Vec<Medium>, rng: &mut Rng) -> Result<(), Violation> {
         let (mut media, mut look, mut number) = (media, Look::draw(rng), 0);
         loop {
             number += 1;
@@ -169,7 +179,7 @@ impl Run<'_> {
             // Recovery is cut as well, but not for ever.
             let cut_at = (number < 4 && rng.chance(1, 3)).then(|| 1 + rng.below(60));
             let is_last = number > 1 && shared.borrow().left == 0 && cut_at.is_none();
-            let life = Life { number, cut_at, look, is_branch: true, is_last };
+            let life = Life { number, cut_at, look, is_new: false, is_branch: true, is_last };
             match self.live(&life, Some(media), shared, rng)? {
                 End::Cut(left) => {
                     self.report.cuts += 1;

@@ -88,10 +88,6 @@ pub(super) struct Scenario {
     pub dead: Vec<DeadZone>,
     /// Blocks of a zone.
     pub zone_blocks: u32,
-    /// Sequential zones that are kept for reclaim.
-    pub reserved: u32,
-    /// Whether the volume is larger than what is left for data.
-    pub tight: bool,
     pub plug: PlugOptions,
     pub hosts: u32,
     pub habits: Habits,
@@ -127,8 +123,6 @@ impl Scenario {
         Self {
             dead: layout.dead,
             zone_blocks,
-            reserved: layout.reserved,
-            tight: layout.tight,
             plug: draw_plug(rng),
             hosts: between(rng, 1, 3) as u32,
             habits: draw_habits(zone_blocks, rng),
@@ -147,14 +141,12 @@ impl Scenario {
 struct Layout {
     disks: Vec<CrashConfig>,
     dead: Vec<DeadZone>,
-    reserved: u32,
-    tight: bool,
 }
 
 impl Layout {
     fn alone(zone_blocks: u32, rng: &mut Rng) -> Self {
         let blocks = between(rng, 3, 20) * u64::from(zone_blocks);
-        Self { disks: Vec::from([regular(blocks)]), dead: Vec::new(), reserved: 0, tight: false }
+        Self { disks: Vec::from([regular(blocks)]), dead: Vec::new() }
     }
 
     fn draw(zone_blocks: u32, rng: &mut Rng) -> Self {
@@ -164,7 +156,8 @@ impl Layout {
         let sequential: Vec<u64> = (0..zoned).map(|_| between(rng, 5, most / zoned)).collect();
         let extra: Vec<u64> = (0..zoned).map(|_| if cached { rng.below(4) } else { 0 }).collect();
         let runt = cached && rng.chance(1, 3);
-        let data = between(rng, 2, 6);
+        // The format counts as space for data a runt zone, and those with a third superblock: as many more are needed.
+        let data = u64::from(runt) + if cached { zoned } else { 0 } + between(rng, 2, 5);
         // The metadata describes its own zones, too.
         let others = sequential.iter().chain(&extra).sum::<u64>() + data;
         let meta = 2 * (0..8).fold(1, |meta, _| (2 + others + 2 * meta).div_ceil(zone_blocks.into()));
@@ -181,11 +174,8 @@ impl Layout {
             let geometry = ZoneGeometry::new(zones * zone, zone, zone, conventional).expect("a drawn shape is a shape");
             disks.push(CrashConfig::new(geometry));
         }
-        // Zones that the format counts as space for data and that are none: it needs as many more in reserve.
-        let lost = if cached { zoned } else { 0 } + u64::from(runt);
-        let reserved = (lost + between(rng, 1, 3)).min(data);
         let dead = draw_dead(&disks, rng);
-        Self { disks, dead, reserved: reserved as u32, tight: reserved < lost + 1 }
+        Self { disks, dead }
     }
 }
 
@@ -301,8 +291,7 @@ impl fmt::Display for Scenario {
         }
         let Habits { depth, weights, longest, flags, hot, streams, .. } = &self.habits;
         let first = &self.disks[0];
-        write!(f, "zones of {} blocks, dead {:?}, {} reserved", self.zone_blocks, self.dead, self.reserved)?;
-        write!(f, "{}, policy {}, ", if self.tight { " (too few)" } else { "" }, self.plug.policy)?;
+        write!(f, "zones of {} blocks, dead {:?}, policy {}, ", self.zone_blocks, self.dead, self.plug.policy)?;
         write!(f, "{}-{} us, unwritten {:x}; ", first.fastest.0 / 1_000, first.slowest.0 / 1_000, first.unwritten)?;
         write!(f, "{} hosts at depth {depth}, at most {longest} blocks, {flags} % flags, ", self.hosts)?;
         write!(f, "hot {hot}, {streams} streams, weights {weights:?}, ")?;
