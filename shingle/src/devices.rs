@@ -89,6 +89,17 @@ struct Watch {
     then: Happened,
 }
 
+/// How far mapped devices are on their way to rest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rest {
+    /// All are suspended.
+    Reached,
+    /// One more is told to.
+    Begun,
+    /// One is told already, and has something under way.
+    Awaited,
+}
+
 /// Most bios that an error names.
 const MOST_NAMED: usize = 4;
 
@@ -191,6 +202,30 @@ impl Devices {
     /// When patience with somebody next ends.
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
         self.changes.iter().map(Change::give_up).chain(self.watches.iter().map(|watch| watch.give_up)).min()
+    }
+
+    /// Begins to suspend the topmost mapped device that is active, unless one is being suspended.
+    pub(crate) fn suspend_from_top(&mut self, stack: &mut Stack) -> Rest {
+        let in_state = |state: StateName| -> Vec<&str> {
+            let is_in = |name: &&str| self.mapper.info(name, stack).is_ok_and(|info| info.state == state);
+            self.mapper.names().filter(is_in).collect()
+        };
+        if !in_state(StateName::Suspending).is_empty() {
+            return Rest::Awaited;
+        }
+        let active = in_state(StateName::Active);
+        let below: Vec<String> = active
+            .iter()
+            .flat_map(|name| self.mapper.deps(name).unwrap_or_default())
+            .filter_map(|(_, name)| name)
+            .collect();
+        let Some(top) = active.iter().find(|name| !below.iter().any(|below| below == **name)) else {
+            return Rest::Reached;
+        };
+        let top = (*top).to_owned();
+        // It is there, and no change of it is under way.
+        let _ = self.mapper.suspend(&top, false, stack);
+        Rest::Begun
     }
 
     /// Lets in what waits at the doors of mapped devices, through the tables that they have: the shard is about to end.

@@ -23,7 +23,7 @@ use shingle_core::time::{Duration, Instant};
 use shingle_sys::{Completion, Fd, Request, RingError, RingHandle, Token};
 use slab::Slab;
 
-use crate::devices::Devices;
+use crate::devices::{Devices, Rest};
 use crate::mailbox::{self, Inbox, Mailbox, MailboxError};
 
 /// Something on a shard's thread that waits for the kernel and talks to the stack.
@@ -186,6 +186,8 @@ pub struct Shard {
     newborn: bool,
     more_mail: bool,
     failed_flushes: Vec<(DeviceId, Status)>,
+    /// What kept mapped devices from coming to rest at the end.
+    stuck_at_the_end: Vec<StuckBio>,
 }
 
 /// How far a shard is on its way to its end.
@@ -194,6 +196,10 @@ enum Stage {
     Running,
     /// Sources finish what they have.
     Draining {
+        give_up: Instant,
+    },
+    /// Mapped devices come to rest, from the top down: their targets end what they have under way.
+    Suspending {
         give_up: Instant,
     },
     /// Devices make durable what they have.
@@ -206,7 +212,7 @@ enum Stage {
 /// Most completions that one round delivers, and most messages that it runs.
 const MOST_COMPLETIONS: usize = 4096;
 const MOST_MESSAGES: usize = 64;
-/// How long sources may take to finish, and devices to flush, after a request to stop.
+/// How long sources may take to finish, mapped devices to come to rest, and devices to flush, after a request to stop.
 const GRACE: Duration = Duration::from_millis(10_000);
 
 impl Shard {
@@ -237,6 +243,7 @@ impl Shard {
             newborn: false,
             more_mail: false,
             failed_flushes: Vec::new(),
+            stuck_at_the_end: Vec::new(),
         };
         shard.watch_mail()?;
         Ok(shard)
@@ -288,7 +295,7 @@ impl Shard {
         self.stack.submit(self.port, tag, device, Box::new(bio));
     }
 
-    /// Asks for the end: sources finish, then all devices flush, then [`Shard::run`] returns.
+    /// Asks for the end: sources finish, mapped devices are suspended, all devices flush, then [`Shard::run`] returns.
     pub fn stop(&mut self) {
         if self.stage != Stage::Running {
             return;
@@ -321,9 +328,10 @@ impl Shard {
         while self.stage != Stage::Stopped {
             self.round()?;
         }
-        match mem::take(&mut self.failed_flushes) {
-            none if none.is_empty() => Ok(()),
-            failed => Err(ShardError::Flush(failed)),
+        match (mem::take(&mut self.stuck_at_the_end), mem::take(&mut self.failed_flushes)) {
+            (none, failed) if none.is_empty() && failed.is_empty() => Ok(()),
+            (none, failed) if none.is_empty() => Err(ShardError::Flush(failed)),
+            (stuck, _) => Err(ShardError::Stuck(stuck)),
         }
     }
 
@@ -361,7 +369,7 @@ impl Shard {
             return Some(Duration::ZERO);
         }
         let stop = match self.stage {
-            Stage::Draining { give_up } | Stage::Flushing { give_up } => Some(give_up),
+            Stage::Draining { give_up } | Stage::Suspending { give_up } | Stage::Flushing { give_up } => Some(give_up),
             Stage::Running | Stage::Stopped => None,
         };
         let next = [self.next, self.alarm, stop, self.devices.next_deadline()].into_iter().flatten().min();
@@ -478,6 +486,15 @@ impl Shard {
                     return Ok(false);
                 }
                 self.sources.drain().for_each(|slot| self.ports.draining.extend(slot.ports));
+                self.stage = Stage::Suspending { give_up: self.now + GRACE };
+            }
+            Stage::Suspending { give_up } => {
+                match self.devices.suspend_from_top(&mut self.stack) {
+                    Rest::Begun => return Ok(true),
+                    Rest::Awaited if self.now < give_up => return Ok(false),
+                    Rest::Awaited => self.stuck_at_the_end = self.stuck(Duration::ZERO),
+                    Rest::Reached => {}
+                }
                 self.flush_all();
             }
             Stage::Flushing { give_up } => {
@@ -650,9 +667,12 @@ mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
 
     use shingle_core::block::{BlockDevice, Cx, Limits};
+    use shingle_core::mapper::StateName;
+    use shingle_core::target::parse_table;
     use shingle_sys::Part;
 
     use super::*;
+    use crate::devices::Named;
 
     /// Answers everything but flushes at once, and those with `flush`; `None` keeps them.
     struct Disk {
@@ -796,6 +816,31 @@ mod tests {
         assert_eq!(flushes.unwrap().load(Ordering::Relaxed), 1);
         use std::io::Read as _;
         assert_eq!(client.read(&mut [0]).unwrap(), 0, "the connection is closed");
+    }
+
+    #[test]
+    fn a_stop_suspends_mapped_devices_from_the_top_down_before_it_flushes() {
+        let mut shard = Shard::new().unwrap();
+        let device = shard.stack.add(Disk::new(Some(Status::Ok))).unwrap();
+        shard.devices.add_disk(Named { name: "disk".into(), kind: "file", device, leaf: device, plug: None });
+        for (name, below) in [("low", "disk"), ("high", "low"), ("top", "high"), ("beside", "disk")] {
+            let lines = parse_table(&format!("0 1024 linear {below} 0")).unwrap();
+            shard.devices.make((name, ""), lines, false, (&mut shard.stack, Instant::ZERO)).unwrap();
+        }
+        let flushes = shard.stack.device::<Disk>(device).unwrap().flushes.clone();
+        shard.stop();
+        let mut order: Vec<String> = Vec::new();
+        while shard.stage != Stage::Stopped {
+            shard.round().unwrap();
+            let at_rest =
+                |name: &&str| shard.devices.mapper.info(name, &shard.stack).unwrap().state != StateName::Active;
+            let at_rest: Vec<&str> = shard.devices.mapper.names().filter(at_rest).collect();
+            let new: Vec<String> =
+                at_rest.iter().filter(|name| !order.contains(&(**name).into())).map(|name| (*name).into()).collect();
+            assert!(new.is_empty() || flushes.load(Ordering::Relaxed) == 0, "{new:?} after a flush");
+            order.extend(new);
+        }
+        assert_eq!((order.join(" ").as_str(), flushes.load(Ordering::Relaxed)), ("top high low beside", 1));
     }
 
     #[test]
