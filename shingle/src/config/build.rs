@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use shingle_core::block::{BlockDevice, DeviceId, Stack};
 use shingle_core::device::null::NullDevice;
 use shingle_core::plug::{PlugOptions, WritePolicy, ZonePlug};
+use shingle_core::target::TableLine;
 use shingle_core::time::Instant;
 
 use super::error::{ConfigError, Diagnostic};
@@ -12,6 +13,7 @@ use super::plan::{DevicePlan, DiskKind, DiskPlan, Plan};
 use crate::devices::{Devices, Named};
 use crate::disk::zoned_dir::ErrorKind;
 use crate::disk::{file, zoned_dir};
+use crate::dmz::{find_length, has_own_length};
 use crate::shard::Shard;
 
 /// Builds shard number `shard` of `plan` in `home`: disks, then the mapped devices above them.
@@ -23,7 +25,7 @@ pub fn build_shard(plan: &Plan, number: u32, home: &mut Shard) -> Result<(), Con
     }
     if errors.is_empty() {
         for device in plan.devices.iter().filter(|device| device.shard == number) {
-            errors.extend(add_device(plan, device, (&mut home.devices, &mut home.stack)).err());
+            errors.extend(add_device(plan, device, home).err());
         }
     }
     if errors.is_empty() { Ok(()) } else { Err(plan.fail(errors.into_iter().map(|error| *error).collect())) }
@@ -41,8 +43,9 @@ pub(super) fn rehearse(plan: &Plan, errors: &mut Vec<Diagnostic>) {
     for device in &plan.devices {
         let (devices, stack) = stacks.entry(device.shard).or_default();
         // What lies on a disk that is not made of memory can only be tried on the disk itself.
-        if device.needs().all(|name| devices.find(name).is_some()) {
-            errors.extend(add_device(plan, device, (devices, stack)).err().map(|error| *error));
+        if device.needs().all(|name| devices.find(name).is_some()) && !has_own_length(&device.lines) {
+            let made = make_device(plan, device, (device.lines.clone(), ""), (devices, stack));
+            errors.extend(made.err().map(|error| *error));
         }
     }
 }
@@ -118,12 +121,20 @@ pub(crate) fn add_plug(stack: &mut Stack, leaf: DeviceId, options: PlugOptions) 
     stack.add(Box::new(plug)).map(Some).map_err(|error| error.to_string())
 }
 
-/// Makes a mapped device with its first table.
-fn add_device(
+/// Makes a mapped device with its first table. A volume of dm-zoned is as long as its disks say, and has their UUID.
+fn add_device(plan: &Plan, device: &DevicePlan, home: &mut Shard) -> Result<(), Box<Diagnostic>> {
+    let mut lines = device.lines.clone();
+    let uuid = find_length(&mut lines, home).map_err(|error| Box::new(device.blame_table(&plan.source, &error)))?;
+    let uuid = uuid.map_or(String::new(), |uuid| uuid.of_device());
+    make_device(plan, device, (lines, &uuid), (&mut home.devices, &mut home.stack))
+}
+
+fn make_device(
     plan: &Plan,
     device: &DevicePlan,
+    (lines, uuid): (Vec<TableLine>, &str),
     (devices, stack): (&mut Devices, &mut Stack),
 ) -> Result<(), Box<Diagnostic>> {
-    let made = devices.make((&device.name, ""), device.lines.clone(), false, (stack, Instant::ZERO));
+    let made = devices.make((&device.name, uuid), lines, false, (stack, Instant::ZERO));
     made.map_err(|error| Box::new(device.blame(&plan.source, &error)))
 }

@@ -175,12 +175,18 @@ impl DevicePlan {
     #[must_use]
     pub fn blame(&self, source: &Source, error: &MapperError) -> Diagnostic {
         match &error.table {
-            Some(table) => blame_table(source, &self.name, &self.table, table),
+            Some(table) => self.blame_table(source, table),
             None => {
                 let title = format!("device `{}` cannot be made", self.name);
                 Diagnostic::at(self.table.span.clone(), title).label(error.message.clone())
             }
         }
+    }
+
+    /// The place in the table that is wrong.
+    #[must_use]
+    pub fn blame_table(&self, source: &Source, error: &TableError) -> Diagnostic {
+        blame_table(source, &self.name, &self.table, error)
     }
 }
 

@@ -37,7 +37,7 @@ pub fn content(disks: &mut Disks) -> Result<Option<String>, MediaError> {
             None => written_zone(disks, place),
         };
         if let Some(found) = found {
-            return Ok(disks.paths().nth(place).map(|path| format!("{} holds {found}", path.display())));
+            return Ok(disks.names().nth(place).map(|name| format!("{name} holds {found}")));
         }
     }
     Ok(None)

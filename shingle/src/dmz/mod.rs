@@ -1,16 +1,23 @@
-//! dm-zoned's disks without a stack above them: what the tools read, write and mend.
+//! dm-zoned's disks read and written directly: what the tools make and mend, and how long a volume is.
 //!
 //! ```text
-//!   format, check, ... ── Media: blocks of the set ──> Disks ── bios, one after the other ──> zoned-dir or file
+//!   format, check, ... ── Media: blocks of the set ──> DeviceMedia ── one bio after the other ──> Reach: a shard of this thread
+//!   the length of a table line ── Media ──────────────────┘                                         or the mailbox of another
 //! ```
 //!
-//! The disks are those of the daemon, with the same locks: what a daemon serves is refused, and what a tool works on cannot be
-//! served.
+//! The disks of the tools are those of the daemon, with the same locks: what a daemon serves is refused, and what a tool works
+//! on cannot be served.
 
 mod content;
 mod disks;
+mod length;
+mod media;
+mod reach;
 mod uuid;
 
 pub use content::content;
 pub use disks::{Access, Disks};
+pub use length::{find_length, has_own_length};
+pub use media::DeviceMedia;
+pub use reach::Reach;
 pub use uuid::{Uuid, UuidError};

@@ -26,6 +26,12 @@ impl Uuid {
         bytes[8] = bytes[8] & 0x3f | 0x80;
         Ok(Self(bytes))
     }
+
+    /// The UUID of the mapped device of a set with this one, as dmzadm makes it.
+    #[must_use]
+    pub fn of_device(self) -> String {
+        format!("dmz-{self}")
+    }
 }
 
 impl fmt::Display for Uuid {

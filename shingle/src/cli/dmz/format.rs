@@ -107,6 +107,6 @@ impl FormatArgs {
 
 /// The label of a set that was given none, as dmzadm makes it.
 fn default_label(disks: &Disks) -> String {
-    let name = disks.paths().next().map(name_of).unwrap_or_default();
+    let name = disks.names().next().map(|path| name_of(path.as_ref())).unwrap_or_default();
     format!("dmz-{name}").chars().take(Label::MOST).collect()
 }

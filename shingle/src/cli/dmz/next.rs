@@ -21,7 +21,7 @@ impl Next {
         let device = clean(label);
         let mut taken = BTreeSet::from([device.clone()]);
         let (mut names, mut stack) = (Vec::new(), String::new());
-        for (member, path) in disks.space().members().iter().zip(disks.paths()) {
+        for (member, path) in disks.space().members().iter().zip(disks.names().map(Path::new)) {
             let name = free_name(&name_of(path), &mut taken);
             let kind = if path.is_dir() { "zoned-dir" } else { "file" };
             let place = path.canonicalize().unwrap_or_else(|_| path.to_owned());

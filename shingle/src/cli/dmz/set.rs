@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
+use shingle_core::target::zoned::Member;
 use shingle_core::target::zoned::format::{Media, MediaError};
 
 use super::CliError;
@@ -48,15 +49,14 @@ impl SetArgs {
 pub fn geometry(disks: &Disks) -> String {
     let (space, mut text) = (disks.space(), String::new());
     let zone_sectors = u64::from(space.zone_blocks()) * 8;
-    for (place, (member, path)) in space.members().iter().zip(disks.paths()).enumerate() {
+    for (place, (member, name)) in space.members().iter().zip(disks.names()).enumerate() {
         let sectors = disks.limits(place).capacity;
         let kind = if member.is_zoned { "Host-managed device" } else { "Regular block device" };
         let offset = space.start(member.first_zone);
         // Writing to a string does not fail.
         let _ = write!(
             text,
-            "{}: {sectors} 512-byte sectors ({} GiB)\n  {kind}\n  {} zones, offset {offset}\n",
-            path.display(),
+            "{name}: {sectors} 512-byte sectors ({} GiB)\n  {kind}\n  {} zones, offset {offset}\n",
             sectors >> 21,
             member.zones,
         );
@@ -74,7 +74,7 @@ pub fn geometry(disks: &Disks) -> String {
 /// The disks as JSON.
 pub fn geometry_json(disks: &Disks) -> Value {
     let space = disks.space();
-    let member = |(member, path): (&shingle_core::target::zoned::Member, &std::path::Path)| {
+    let member = |(member, path): (&Member, &str)| {
         json!({
             "path": path,
             "zoned": member.is_zoned,
@@ -83,7 +83,7 @@ pub fn geometry_json(disks: &Disks) -> Value {
             "zones": member.zones,
         })
     };
-    let devices: Vec<Value> = space.members().iter().zip(disks.paths()).map(member).collect();
+    let devices: Vec<Value> = space.members().iter().zip(disks.names()).map(member).collect();
     json!({
         "devices": devices,
         "zones": space.zones().len(),

@@ -14,6 +14,7 @@ use super::{Found, all, find, wrong_table};
 use crate::control::fields::{Fields, bad};
 use crate::control::{ControlError, ErrorKind};
 use crate::daemon::Census;
+use crate::dmz::{Uuid, find_length};
 use crate::mailbox::{MailboxError, Reply};
 use crate::shard::Shard;
 
@@ -34,6 +35,10 @@ pub(super) fn create(census: &Census, mut fields: Fields, naming: &Mutex<()>) ->
     check_free(census, &name, &uuid)?;
     check_room(census)?;
     let number = home_of(census, (&name, None), lines.as_deref().unwrap_or_default())?;
+    let mut lines = lines;
+    let set = lines.as_deref_mut().map(|lines| find_length(lines, &mut &census.shards[number].mailbox)).transpose();
+    let set = set.map_err(|error| wrong_table(&name, error))?.flatten();
+    let uuid = if uuid.is_empty() { set.map_or(uuid, Uuid::of_device) } else { uuid };
     let info = census.shards[number].mailbox.ask(move |shard| {
         let now = shard.now();
         match lines {
@@ -103,8 +108,10 @@ pub(super) fn load(census: &Census, mut fields: Fields) -> Result<Value, Control
     let (device, table, read_only) = (fields.needed("device")?, fields.needed("table")?, fields.flag("read_only")?);
     fields.finish()?;
     let Found { shard: number, info } = find(census, &device)?;
-    let lines = parse_table(&table).map_err(|error| wrong_table(&info.name, error))?;
+    let mut lines = parse_table(&table).map_err(|error| wrong_table(&info.name, error))?;
     home_of(census, (&info.name, Some(number)), &lines)?;
+    let found = find_length(&mut lines, &mut &census.shards[number].mailbox);
+    found.map_err(|error| wrong_table(&info.name, error))?;
     let load = move |shard: &mut Shard| shard.devices.load(&info.name, lines, read_only, &mut shard.stack);
     census.shards[number].mailbox.ask(load)??;
     Ok(json!({}))

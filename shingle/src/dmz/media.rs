@@ -1,0 +1,164 @@
+//! The devices of a set as media.
+
+use std::fmt::Display;
+
+use shingle_core::block::{Bio, Data, DeviceId, Limits, Op, Payload};
+use shingle_core::sector::{SECTOR_BYTES, Sector};
+use shingle_core::target::zoned::format::{Media, MediaError};
+use shingle_core::target::zoned::{BLOCK_BYTES, BLOCK_SECTORS, SpaceError, ZoneClass, ZoneSpace};
+use shingle_core::zone::Zone;
+
+use super::Reach;
+
+/// Devices of a shard in the order of a table line. What they are asked is done when the call returns, and durable after a
+/// flush.
+pub struct DeviceMedia<R> {
+    reach: R,
+    devices: Vec<SetDevice>,
+    space: ZoneSpace,
+    /// What is lent to the devices.
+    buffer: Data,
+}
+
+/// A device of a set.
+struct SetDevice {
+    /// What people call it.
+    name: String,
+    device: DeviceId,
+    limits: Limits,
+}
+
+/// Bytes that move at once.
+const PIECE: usize = 4 << 20;
+
+impl<R: Reach> DeviceMedia<R> {
+    /// The set that these devices make. Takes a zone report of each.
+    ///
+    /// # Errors
+    /// If they make none, or one does not report.
+    pub fn new(mut reach: R, named: Vec<(String, DeviceId)>) -> Result<Self, MediaError> {
+        let mut devices = Vec::new();
+        for (name, device) in named {
+            let limits = reach.limits(device).map_err(|error| about(&name, &error))?;
+            check_blocks(&name, &limits)?;
+            devices.push(SetDevice { name, device, limits });
+        }
+        let limits: Vec<&Limits> = devices.iter().map(|device| &device.limits).collect();
+        let space = ZoneSpace::new(&limits).map_err(|error| no_set(&devices, &error))?;
+        let mut media = Self { reach, devices, space, buffer: Data::zeroed(PIECE) };
+        for place in 0..media.devices.len() {
+            let zones = media.devices[place].limits.zones();
+            if zones > 0 {
+                let report = media.report((place, Sector::ZERO), zones)?;
+                media.space.learn(place, &report).map_err(|error| no_set(&media.devices, &error))?;
+            }
+        }
+        Ok(media)
+    }
+
+    /// What the devices are called.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.devices.iter().map(|device| device.name.as_str())
+    }
+
+    /// What a device accepts.
+    #[must_use]
+    pub fn limits(&self, place: usize) -> &Limits {
+        &self.devices[place].limits
+    }
+
+    /// Has a device do something, and waits for it.
+    fn run(&mut self, place: usize, bio: Bio) -> Result<Box<Bio>, MediaError> {
+        let (op, sector, sectors) = (bio.op, bio.sector, bio.sectors);
+        let SetDevice { name, device, .. } = &self.devices[place];
+        let failed = |why: &dyn Display| about(name, &format_args!("{} {sector}+{sectors} failed: {why}", op.name()));
+        match self.reach.run(*device, bio) {
+            Ok((status, bio)) if status.is_ok() => Ok(bio),
+            Ok((status, _)) => Err(failed(&status)),
+            Err(error) => Err(failed(&error)),
+        }
+    }
+
+    fn transfer(&mut self, op: Op, (place, sector): (usize, Sector), data: &Data) -> Result<(), MediaError> {
+        let sectors = (data.len() / SECTOR_BYTES as usize) as u32;
+        self.run(place, Bio::new(op, sector, sectors, Payload::Data(data.clone()))).map(drop)
+    }
+
+    fn report(&mut self, (place, from): (usize, Sector), zones: u32) -> Result<Vec<Zone>, MediaError> {
+        let room = Payload::Zones(Vec::with_capacity(zones as usize));
+        let mut bio = self.run(place, Bio::new(Op::ReportZones, from, 0, room))?;
+        match std::mem::take(&mut bio.payload) {
+            Payload::Zones(zones) => Ok(zones),
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    /// Learns from its device where the pointer of `zone` is now.
+    fn look_at(&mut self, zone: u32) -> Result<(), MediaError> {
+        if self.space.zones()[zone as usize].class != ZoneClass::Sequential {
+            return Ok(());
+        }
+        let (place, start) = self.space.place(self.space.start(zone));
+        let report = self.report((place, start), 1)?;
+        self.space.learn(place, &report).map_err(|error| no_set(&self.devices, &error))
+    }
+}
+
+/// Where piece number `piece` of what begins at `block` lies.
+fn place_of(space: &ZoneSpace, block: u64, piece: usize) -> (usize, Sector) {
+    space.place(block + (piece * PIECE / BLOCK_BYTES) as u64)
+}
+
+impl<R: Reach> Media for DeviceMedia<R> {
+    fn space(&self) -> &ZoneSpace {
+        &self.space
+    }
+
+    fn read(&mut self, block: u64, to: &mut [u8]) -> Result<(), MediaError> {
+        for (piece, part) in to.chunks_mut(PIECE).enumerate() {
+            let data = self.buffer.slice(0, part.len());
+            self.transfer(Op::Read, place_of(&self.space, block, piece), &data)?;
+            data.read(0, part);
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, block: u64, from: &[u8]) -> Result<(), MediaError> {
+        let mut pieces = from.chunks(PIECE).enumerate();
+        let written = pieces.try_for_each(|(piece, part)| {
+            let data = self.buffer.slice(0, part.len());
+            data.write(0, part);
+            self.transfer(Op::Write, place_of(&self.space, block, piece), &data)
+        });
+        // Of a write that failed only the device knows how far it came.
+        self.look_at(self.space.zone_of(block)).and(written)
+    }
+
+    fn reset(&mut self, zone: u32) -> Result<(), MediaError> {
+        let (place, start) = self.space.place(self.space.start(zone));
+        self.run(place, Bio::new(Op::ZoneReset, start, 0, Payload::None))?;
+        self.look_at(zone)
+    }
+
+    fn flush(&mut self) -> Result<(), MediaError> {
+        let flush = || Bio::new(Op::Flush, Sector::ZERO, 0, Payload::None);
+        (0..self.devices.len()).try_for_each(|place| self.run(place, flush()).map(drop))
+    }
+}
+
+pub(super) fn about(name: &str, what: &dyn Display) -> MediaError {
+    MediaError(format!("{name}: {what}"))
+}
+
+fn no_set(devices: &[SetDevice], error: &SpaceError) -> MediaError {
+    error.member.map_or_else(|| MediaError(error.message.clone()), |place| about(&devices[place].name, error))
+}
+
+/// A block of dm-zoned has to be a whole number of the device's.
+fn check_blocks(name: &str, limits: &Limits) -> Result<(), MediaError> {
+    if BLOCK_SECTORS.is_multiple_of(limits.block_sectors()) {
+        return Ok(());
+    }
+    let own = limits.logical_block_bytes;
+    Err(about(name, &format_args!("its blocks of {own} bytes are larger than those of dm-zoned, which have 4096")))
+}
