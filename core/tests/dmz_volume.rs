@@ -2,11 +2,11 @@
 
 mod dmz;
 
-use dmz::{blank, fix1, fix2, fixture, options, options_v1, read, regular, runs, zoned};
+use dmz::{blank, filled_sets, fix1, fix2, fixture, read, runs, zoned};
 use shingle_core::random::Rng;
 use shingle_core::target::zoned::format::{
     Choice, Entry, LoadError, MappingFault, Media, MemoryMedia, NO_ZONE, Other, Part, Superblock, SuperblockProblem,
-    Volume, choose, format, validate_mapping,
+    Volume, choose, validate_mapping,
 };
 use shingle_core::target::zoned::{BLOCK_BYTES, ZoneSpace};
 use shingle_core::zone::{Condition, Zone, ZoneKind};
@@ -53,55 +53,9 @@ fn the_kernels_sets_hold_what_was_written_to_them() {
     }
 }
 
-/// A set in which every chunk has a byte of its own in blocks 3 to 6: each in a random zone, or in a sequential one with a
-/// buffer for block 5.
-fn filled(devices: &[shingle_core::block::Limits], version: u32) -> MemoryMedia {
-    let mut media = blank(devices);
-    let options = if version == 1 { options_v1() } else { options(devices.len()) };
-    let layout = format(&mut media, &options, &mut |_, _| ()).unwrap();
-    let zones = || layout.metadata().end..media.space().zones().len() as u32;
-    let is_data = |zone: &u32| !layout.is_metadata(media.space(), *zone);
-    let (random, sequential): (Vec<_>, Vec<_>) =
-        zones().filter(is_data).partition(|zone| media.space().is_random(*zone));
-    let pairs =
-        [(sequential[0], random[1]), (random[0], NO_ZONE), (sequential[2], NO_ZONE), (sequential[1], random[2])];
-    for (chunk, (dzone, bzone)) in (0..).zip(pairs) {
-        let first = media.space().start(dzone);
-        (0..7).for_each(|n| media.write(first + n, &[chunk + 1; BLOCK_BYTES]).unwrap());
-        let mut bits = 0b111_1000;
-        if bzone != NO_ZONE {
-            let block = media.space().start(bzone) + 5;
-            media.write(block, &[chunk + 1; BLOCK_BYTES]).unwrap();
-            bits = 0b101_1000;
-        }
-        for set in [0, 1] {
-            let start = layout.set_start(media.space(), set);
-            let mut map = read(&mut media, start + 1, 1);
-            map[usize::from(chunk) * 8..][..8].copy_from_slice(&Entry { dzone, bzone }.encode());
-            media.put(start + 1, &map);
-            let bitmaps = start + 1 + u64::from(layout.map_blocks);
-            let mut block = vec![0; BLOCK_BYTES];
-            block[0] = bits;
-            media.put(bitmaps + u64::from(dzone), &block);
-            if bzone != NO_ZONE {
-                block[0] = 0b10_0000;
-                media.put(bitmaps + u64::from(bzone), &block);
-            }
-        }
-    }
-    media.flush().unwrap();
-    media
-}
-
-fn sets() -> Vec<MemoryMedia> {
-    // Small zones, so that a set of metadata takes two of them; then one in which it takes one; then three devices.
-    let three = [regular(9 * 64), zoned(24, 64, 0), zoned(25, 64, 4)];
-    vec![filled(&[zoned(100, 64, 24)], 2), filled(&[zoned(64, 256, 12)], 1), filled(&three, 2)]
-}
-
 #[test]
 fn every_block_is_read_from_where_it_is() {
-    for mut media in sets() {
+    for mut media in filled_sets() {
         let bytes = contents(&mut media);
         let chunk_blocks = media.space().zone_blocks() as usize;
         for (block, content) in bytes.chunks(BLOCK_BYTES).enumerate() {
@@ -114,7 +68,7 @@ fn every_block_is_read_from_where_it_is() {
 
 #[test]
 fn either_set_is_enough_wherever_the_second_one_is() {
-    for media in sets() {
+    for media in filled_sets() {
         let layout = Volume::load(&mut media.clone()).unwrap().sets.layout;
         let whole = contents(&mut media.clone());
         for lost in [0, 1] {
@@ -247,7 +201,7 @@ fn every_bad_entry_is_named_and_its_right_part_kept() {
 #[test]
 fn garbage_is_an_error_and_never_a_panic() {
     let mut rng = Rng::new(11);
-    let originals = sets();
+    let originals = filled_sets();
     for round in 0..2000 {
         let mut media = originals[round % originals.len()].clone();
         let metadata = 2 * Volume::load(&mut media).unwrap().sets.layout.metadata_zones * media.space().zone_blocks();

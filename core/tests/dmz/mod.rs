@@ -6,7 +6,7 @@ use std::path::Path;
 use shingle_core::block::{Limits, ZonedLimits};
 use shingle_core::sector::Sector;
 use shingle_core::target::zoned::BLOCK_BYTES;
-use shingle_core::target::zoned::format::{FormatOptions, Label, Media as _, MemoryMedia};
+use shingle_core::target::zoned::format::{Entry, FormatOptions, Label, Media as _, MemoryMedia, NO_ZONE, format};
 use shingle_core::zone::{Condition, Zone, ZoneKind};
 
 /// A file of the fixtures.
@@ -123,4 +123,51 @@ pub fn read(media: &mut MemoryMedia, block: u64, count: usize) -> Vec<u8> {
     let mut bytes = vec![0; count * BLOCK_BYTES];
     bytes.chunks_mut(BLOCK_BYTES).zip(block..).for_each(|(to, block)| media.read(block, to).unwrap());
     bytes
+}
+
+/// A set in which every chunk has a byte of its own in blocks 3 to 6: each in a random zone, or in a sequential one with a
+/// buffer for block 5.
+pub fn filled(devices: &[Limits], version: u32) -> MemoryMedia {
+    let mut media = blank(devices);
+    let options = if version == 1 { options_v1() } else { options(devices.len()) };
+    let layout = format(&mut media, &options, &mut |_, _| ()).unwrap();
+    let zones = || layout.metadata().end..media.space().zones().len() as u32;
+    let is_data = |zone: &u32| !layout.is_metadata(media.space(), *zone);
+    let (random, sequential): (Vec<_>, Vec<_>) =
+        zones().filter(is_data).partition(|zone| media.space().is_random(*zone));
+    let pairs =
+        [(sequential[0], random[1]), (random[0], NO_ZONE), (sequential[2], NO_ZONE), (sequential[1], random[2])];
+    for (chunk, (dzone, bzone)) in (0..).zip(pairs) {
+        let first = media.space().start(dzone);
+        (0..7).for_each(|n| media.write(first + n, &[chunk + 1; BLOCK_BYTES]).unwrap());
+        let mut bits = 0b111_1000;
+        if bzone != NO_ZONE {
+            let block = media.space().start(bzone) + 5;
+            media.write(block, &[chunk + 1; BLOCK_BYTES]).unwrap();
+            bits = 0b101_1000;
+        }
+        for set in [0, 1] {
+            let start = layout.set_start(media.space(), set);
+            let mut map = read(&mut media, start + 1, 1);
+            map[usize::from(chunk) * 8..][..8].copy_from_slice(&Entry { dzone, bzone }.encode());
+            media.put(start + 1, &map);
+            let bitmaps = start + 1 + u64::from(layout.map_blocks);
+            let mut block = vec![0; BLOCK_BYTES];
+            block[0] = bits;
+            media.put(bitmaps + u64::from(dzone), &block);
+            if bzone != NO_ZONE {
+                block[0] = 0b10_0000;
+                media.put(bitmaps + u64::from(bzone), &block);
+            }
+        }
+    }
+    media.flush().unwrap();
+    media
+}
+
+/// Three kinds of sets with something in them.
+pub fn filled_sets() -> Vec<MemoryMedia> {
+    // Small zones, so that a set of metadata takes two of them; then one in which it takes one; then three devices.
+    let three = [regular(9 * 64), zoned(24, 64, 0), zoned(25, 64, 4)];
+    vec![filled(&[zoned(100, 64, 24)], 2), filled(&[zoned(64, 256, 12)], 1), filled(&three, 2)]
 }

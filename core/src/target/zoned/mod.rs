@@ -4,6 +4,7 @@
 //! `docs/dm-zoned-format.md` has every byte. A *block* is 4096 bytes; a *chunk* is as many blocks of the exposed disk as a
 //! zone has. Zones of all devices of a set share one numbering, see [`ZoneSpace`].
 
+pub mod check;
 mod clean;
 mod commit;
 mod device;

@@ -231,6 +231,14 @@ impl ZoneSpace {
         u64::from(zone) * u64::from(self.zone_blocks)
     }
 
+    /// Blocks of `zone`: fewer than those of others if it is a runt.
+    #[must_use]
+    pub fn zone_len(&self, zone: u32) -> u32 {
+        let member = &self.members[self.member_of(zone)];
+        let before = u64::from(zone - member.first_zone) * u64::from(self.zone_blocks);
+        (member.blocks - before).min(u64::from(self.zone_blocks)) as u32
+    }
+
     /// The zone of a global block.
     #[must_use]
     pub fn zone_of(&self, block: u64) -> u32 {

@@ -1,9 +1,9 @@
 //! The disks of a set in memory, with the rules of zones and with power cuts: for tests and fuzzing.
 
-use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -13,8 +13,8 @@ use crate::random::Rng;
 use crate::target::zoned::{BLOCK_BYTES, SpaceError, ZoneClass, ZoneHealth, ZoneSpace};
 use crate::zone::Zone;
 
-/// Content of a block; all zeroes are not kept.
-type Blocks = BTreeMap<u64, Box<[u8]>>;
+/// Content of blocks; zeroes are not kept. Copies of a set share it.
+type Blocks = BTreeMap<u64, Arc<[u8]>>;
 
 /// A set of disks in memory. What was never written reads as zeroes. Writes and resets are volatile until a flush, which
 /// matters if the power is cut.
@@ -32,7 +32,7 @@ pub struct MemoryMedia {
 
 #[derive(Clone, Debug)]
 enum Change {
-    Write(u64, Box<[u8]>),
+    Write(u64, Arc<[u8]>),
     Reset(u32),
 }
 

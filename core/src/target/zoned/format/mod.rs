@@ -18,6 +18,7 @@ pub use bitmap::Bitmap;
 pub use create::{DEFAULT_RESERVED, FormatError, FormatOptions, format};
 pub use layout::{Layout, LayoutError, is_tertiary, metadata_zones, tertiaries};
 pub use mapping::{MappingFault, MappingProblem, Part, validate_mapping};
+pub(crate) use media::pieces;
 pub use media::{Media, MediaError, Progress};
 pub use memory::MemoryMedia;
 pub use sets::{Choice, Other, SuperblockProblem, choose, read_superblock, second_set_zones, validate_superblock};

@@ -1,0 +1,139 @@
+//! The rules for the validity bits, and for zones that hold no data.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use super::Finding;
+use crate::target::zoned::format::{
+    Bitmap, Entry, Media, MediaError, NO_ZONE, Volume, bitmap_blocks, bitmap_start, is_tertiary, pieces, read_bitmap,
+};
+use crate::target::zoned::{BLOCK_BYTES, ZoneClass, ZoneHealth, ZoneSpace};
+
+/// Zones that were looked at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Zones that no chunk has, those of metadata included, but not those of third superblocks.
+    pub free: u32,
+    /// Zones of chunks.
+    pub used: u32,
+}
+
+/// Looks at the bitmap of every zone.
+pub(super) fn check(
+    media: &mut dyn Media,
+    volume: &Volume,
+    findings: &mut Vec<Finding>,
+    step: &mut dyn FnMut(u64),
+) -> Counts {
+    let space = media.space().clone();
+    let used = used_zones(&volume.entries, &space);
+    let mut counts = Counts::default();
+    let result = for_each_bitmap(media, volume, &mut |zone, bitmap| {
+        let is_metadata = volume.sets.layout.is_metadata(&space, zone);
+        if used[zone as usize] && !is_metadata {
+            counts.used += 1;
+            check_used(&space, zone, bitmap, findings);
+        } else {
+            counts.free += u32::from(!is_tertiary(&space, zone));
+            check_free(zone, bitmap, findings);
+            if !is_metadata {
+                check_reset(&space, zone, findings);
+            }
+        }
+        step(u64::from(bitmap_blocks(space.zone_blocks())));
+    });
+    let result = result.and_then(|()| check_buffered(media, volume, findings));
+    if let Err(error) = result {
+        findings.push(Finding::Unreadable { what: "bitmaps", error });
+    }
+    counts
+}
+
+/// Whether any chunk has the zone.
+pub(super) fn used_zones(entries: &[Entry], space: &ZoneSpace) -> Vec<bool> {
+    let mut used = vec![false; space.zones().len()];
+    for zone in entries.iter().flat_map(|entry| [entry.dzone, entry.bzone]) {
+        if let Some(used) = used.get_mut(zone as usize) {
+            *used = true;
+        }
+    }
+    used
+}
+
+/// Reads the bitmaps of all zones, many at a time.
+pub(super) fn for_each_bitmap(
+    media: &mut dyn Media,
+    volume: &Volume,
+    visit: &mut dyn FnMut(u32, &Bitmap),
+) -> Result<(), MediaError> {
+    let (zone_blocks, zones) = (media.space().zone_blocks(), media.space().zones().len() as u32);
+    let own_bytes = bitmap_blocks(zone_blocks) as usize * BLOCK_BYTES;
+    let first = bitmap_start(media.space(), volume.sets.start(media.space()), &volume.sets.layout, 0);
+    let (mut zone, mut pending) = (0, Vec::new());
+    for (block, len) in pieces(zone_blocks, first, u64::from(volume.sets.layout.bitmap_blocks)) {
+        let kept = pending.len();
+        pending.resize(kept + len * BLOCK_BYTES, 0);
+        media.read(block, &mut pending[kept..])?;
+        let whole = pending.len() / own_bytes * own_bytes;
+        for bytes in pending[..whole].chunks(own_bytes) {
+            visit(zone, &Bitmap::decode(bytes.to_vec()));
+            zone += 1;
+        }
+        pending.drain(..whole);
+    }
+    debug_assert_eq!(zone, zones);
+    Ok(())
+}
+
+fn check_used(space: &ZoneSpace, zone: u32, bitmap: &Bitmap, findings: &mut Vec<Finding>) {
+    let (info, len) = (space.zones()[zone as usize], space.zone_len(zone));
+    let count = bitmap.blocks(len).count() as u32;
+    if count > 0 {
+        findings.push(Finding::PastEnd { zone, count });
+    }
+    let is_offline = info.health == ZoneHealth::Offline && !info.is_runt;
+    if info.class != ZoneClass::Sequential || is_offline {
+        return;
+    }
+    let count = bitmap.blocks(info.wp).filter(|block| *block < len).count() as u32;
+    if count > 0 {
+        findings.push(Finding::PastWp { zone, count, wp: info.wp });
+    }
+}
+
+fn check_free(zone: u32, bitmap: &Bitmap, findings: &mut Vec<Finding>) {
+    let count = bitmap.weight();
+    if count > 0 {
+        findings.push(Finding::FreeBits { zone, count });
+    }
+}
+
+/// A free zone has to be empty. What is read-only stays as it is, and is never used.
+fn check_reset(space: &ZoneSpace, zone: u32, findings: &mut Vec<Finding>) {
+    if needs_reset(space, zone) {
+        findings.push(Finding::NotReset { zone, wp: space.zones()[zone as usize].wp });
+    }
+}
+
+/// Whether `zone` would have to be empty if no chunk has it, and is not.
+pub(super) fn needs_reset(space: &ZoneSpace, zone: u32) -> bool {
+    let info = space.zones()[zone as usize];
+    info.class == ZoneClass::Sequential && info.health != ZoneHealth::ReadOnly && info.wp > 0
+}
+
+/// A block of a chunk is valid in one of its zones.
+fn check_buffered(media: &mut dyn Media, volume: &Volume, findings: &mut Vec<Finding>) -> Result<(), MediaError> {
+    let (start, layout) = (volume.sets.start(media.space()), &volume.sets.layout);
+    let zones = media.space().zones().len() as u32;
+    for (chunk, Entry { dzone, bzone }) in (0..).zip(&volume.entries) {
+        if *bzone == NO_ZONE || *dzone >= zones || *bzone >= zones || dzone == bzone {
+            continue;
+        }
+        let data = read_bitmap(media, start, layout, *dzone)?;
+        let count = data.common(&read_bitmap(media, start, layout, *bzone)?).weight();
+        if count > 0 {
+            findings.push(Finding::Both { chunk, count });
+        }
+    }
+    Ok(())
+}
