@@ -1,6 +1,8 @@
 //! Sets of disks for the tests of dm-zoned: those that the kernel made, and small ones to format.
 #![allow(dead_code)]
 
+pub mod damage;
+
 use std::path::Path;
 
 use shingle_core::block::{Limits, ZonedLimits};

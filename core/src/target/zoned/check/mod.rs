@@ -8,6 +8,7 @@
 
 mod bitmaps;
 mod finding;
+mod repair;
 mod report;
 mod superblocks;
 
@@ -17,6 +18,7 @@ use alloc::vec::Vec;
 
 pub use bitmaps::Counts;
 pub use finding::{Finding, Whose};
+pub use repair::{Repair, RepairError, relabel, repair};
 pub use report::{Report, Third};
 
 use super::BLOCK_BYTES;

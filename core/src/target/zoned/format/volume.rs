@@ -154,6 +154,14 @@ impl Volume {
     /// If there is no set, or if its mapping table cannot be read.
     pub fn load(media: &mut dyn Media) -> Result<Self, LoadError> {
         let sets = Sets::find(media)?;
+        Ok(Self::of(media, sets)?)
+    }
+
+    /// Reads the mapping table of the set in force.
+    ///
+    /// # Errors
+    /// If a disk does not read.
+    pub fn of(media: &mut dyn Media, sets: Sets) -> Result<Self, MediaError> {
         let start = sets.start(media.space());
         let entries = read_entries(media, start, &sets.layout)?;
         let problems = validate_mapping(&entries, media.space(), &sets.layout);
@@ -213,6 +221,12 @@ impl Chunk {
     #[must_use]
     pub fn locate(&self, space: &ZoneSpace, block: u32) -> Option<u64> {
         locate(space, self.entry, (self.data.has(block), self.buffer.has(block)), block)
+    }
+
+    /// The blocks that are valid both in the data zone and in the buffer, which none should be.
+    #[must_use]
+    pub fn twice(&self) -> Bitmap {
+        self.data.common(&self.buffer)
     }
 
     /// The runs that make up `count` blocks from `block` on: the global block where each begins, or that it is zeroes, and
