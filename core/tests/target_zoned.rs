@@ -58,7 +58,7 @@ fn flushed_data_is_there_after_the_target_is_loaded_anew() {
     volume.write(20, 3, 2);
     volume.write(u64::from(ZONE) * 5 + 7, 3, 3);
     volume.flush();
-    volume.load();
+    volume.reload();
     assert_eq!(volume.read(18, 7), [1, 1, 2, 2, 2, 1, 1]);
     assert_eq!(volume.read(u64::from(ZONE) * 5 + 6, 5), [0, 3, 3, 3, 0]);
 }
@@ -70,7 +70,7 @@ fn a_fua_write_is_durable_when_it_is_done() {
     volume.rest(Duration::from_millis(10));
     assert_eq!(volume.counters().commits, 1);
     assert_eq!(volume.run(fua(write(100, 2, 8))).1, Status::Ok);
-    volume.load();
+    volume.reload();
     assert_eq!(volume.read(100, 2), [8, 8]);
 }
 
@@ -149,10 +149,11 @@ fn a_volume_is_a_disk_whatever_is_done_with_it() {
         }
         let mut model = vec![0; volume.blocks as usize];
         for _ in 0..3 {
+            println!("seed {seed}");
             play(&mut volume, &mut rng, 1500, &mut model);
             check(&mut volume, &model);
             volume.flush();
-            volume.load();
+            volume.reload();
             check(&mut volume, &model);
         }
     }

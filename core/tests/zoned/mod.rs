@@ -1,7 +1,7 @@
 //! A dm-zoned volume in a stack: what its tests share.
 #![allow(dead_code, reason = "each test file uses its part")]
 
-use shingle_core::block::{Bio, Data, DeviceId, Flags, Op, Payload, PortId, Stack, Status};
+use shingle_core::block::{Bio, Data, DeviceId, Event, Flags, Op, Payload, PortId, Stack, Status};
 use shingle_core::device::{NullConfig, NullDevice, NullZones};
 use shingle_core::plug::{PlugOptions, ZonePlug};
 use shingle_core::sector::Sector;
@@ -78,7 +78,28 @@ impl Volume {
         volume
     }
 
-    /// Loads the table anew, on what is on the disks; whoever was there before is forgotten, as in a crash of the host.
+    /// Ends the table as a clean stop does, and loads it anew.
+    pub fn reload(&mut self) {
+        self.stop();
+        self.load();
+    }
+
+    /// Ends the table as a clean stop does.
+    pub fn stop(&mut self) {
+        self.stack.deliver(self.target, Event::Suspend { push_back: false });
+        while !self.stack.is_drained(self.target) || self.stack.has_arrivals() {
+            let next = self.stack.turn(self.now);
+            if self.stack.is_drained(self.target) {
+                break;
+            }
+            let next = next.unwrap_or_else(|| panic!("it does not come to rest: {}", self.status()));
+            self.now = self.now.max(next);
+        }
+        self.stack.remove(self.top).unwrap();
+        self.stack.remove(self.target).unwrap();
+    }
+
+    /// Loads the table.
     pub fn load(&mut self) {
         let names: Vec<String> = (0..self.disks.len()).map(|n| format!("d{n}")).collect();
         let text = format!("0 {} zoned {}", self.blocks * 8, names.join(" "));

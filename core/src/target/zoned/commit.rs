@@ -18,7 +18,7 @@ use alloc::vec::Vec;
 
 use super::BLOCK_BYTES;
 use super::device::Shared;
-use super::format::{Superblock, is_tertiary};
+use super::format::{Layout, Superblock};
 use super::policy::Style;
 use super::state::{Phase, State, Then};
 use super::transfer::{Disks, data_of, finish};
@@ -38,27 +38,20 @@ const TRIES: u32 = 3;
 pub(super) struct Sets {
     /// The superblock that counts, with its generation.
     pub superblock: Superblock,
+    /// The numbers of both.
+    pub layout: Layout,
     /// First block of the set that is read at the next start if both are equal.
     pub active: u64,
     /// First block of the set that is written first.
     pub log: u64,
     /// Whether the second set is the active one, which is so only while it is loaded.
     pub is_swapped: bool,
-    /// First zone of the first set.
-    pub first_zone: u32,
-    /// Zones of a set.
-    pub zones: u32,
 }
 
 impl Sets {
     /// The superblock of the set at block `at`.
     pub fn superblock_for(&self, at: u64, generation: u64) -> Superblock {
         Superblock { generation, block: at, ..self.superblock }
-    }
-
-    /// Whether `zone` holds metadata.
-    pub fn has_metadata(&self, zone: u32, space: &ZoneSpace) -> bool {
-        (self.first_zone..self.first_zone + 2 * self.zones).contains(&zone) || is_tertiary(space, zone)
     }
 }
 
@@ -197,7 +190,10 @@ impl State {
             member.is_unflushed = false;
             place
         });
-        let unflushed = unflushed.collect();
+        let mut unflushed: Vec<usize> = unflushed.collect();
+        if self.sabotage.flush_metadata_only {
+            unflushed.retain(|member| *member == 0);
+        }
         let is_read_only = self.phase != Phase::Ready;
         let blocks = if is_read_only { Vec::new() } else { self.volume.dirty.take() };
         Some(Work {

@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use core::cell::RefCell;
 use core::fmt;
 
-use super::state::{Phase, State, ZonedCounters};
+use super::state::{Phase, Sabotage, State, ZonedCounters};
 use super::{BLOCK_BYTES, BLOCK_SECTORS, ZoneClass, ZoneSpace, clean, commit, load, reclaim};
 use crate::block::{Bio, BlockDevice, Cx, DeviceId, Event, Limits, MessageError, Op, Payload, Status};
 use crate::sector::Sector;
@@ -64,6 +64,14 @@ impl Zoned {
         Self { limits, below, shared, tasks }
     }
 
+    /// Takes guards away. For tests; before its first use.
+    #[doc(hidden)]
+    pub fn sabotage(&mut self, sabotage: Sabotage) {
+        let mut state = self.shared.borrow_mut();
+        state.sabotage = sabotage;
+        state.volume.reuses_at_once = sabotage.reuse_at_once;
+    }
+
     /// What it has done since it was loaded.
     #[must_use]
     pub fn counters(&self) -> ZonedCounters {
@@ -89,7 +97,8 @@ impl Zoned {
             for (bio, status) in core::mem::take(&mut state.done) {
                 cx.complete(bio, status);
             }
-            if let (false, Some(token)) = (state.is_suspended && !state.is_at_rest(), state.token.take()) {
+            let may_rest = !state.is_suspended || state.is_at_rest();
+            if let Some(token) = state.token.take_if(|_| may_rest) {
                 cx.recycle(token);
             }
             if !state.is_stirred && state.back.is_empty() && state.done.is_empty() {

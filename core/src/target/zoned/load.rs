@@ -5,15 +5,19 @@
 
 use alloc::format;
 use alloc::string::String;
+use alloc::vec::Vec;
 
 use super::commit::Sets;
 use super::device::Shared;
-use super::format::{self, BITS, ENTRIES, Entry, Superblock};
+use super::format::{
+    self, BITS, Entry, Layout, MappingFault, NO_ZONE, Other, Superblock, choose, read_superblock, second_set_zones,
+    tertiaries, validate_mapping,
+};
 use super::state::{Phase, State};
 use super::transfer::{Disks, data_of};
 use super::volume::Volume;
 use super::zones::{MemberState, Role, Zones};
-use super::{BLOCK_BYTES, ZoneClass, ZoneHealth, ZoneSpace};
+use super::{BLOCK_BYTES, BLOCK_SECTORS, ZoneClass, ZoneHealth, ZoneSpace};
 use crate::block::{DeviceId, Limits};
 use crate::sector::Sector;
 use crate::task::Io;
@@ -40,10 +44,12 @@ pub(super) async fn run(shared: Shared, io: Io, space: ZoneSpace, chunks: u64) {
     loaded.until(|| (shared.borrow().phase != Phase::Unloaded).then_some(())).await;
     let members = shared.borrow().volume.zones.members.clone();
     let disks = Disks { io: io.clone(), space, members };
-    let result = Loader { disks, chunks }.load().await;
+    let sabotage = shared.borrow().sabotage;
+    let result = Loader { disks, chunks, resyncs: !sabotage.no_resync }.load().await;
     let mut state = shared.borrow_mut();
     match result {
-        Ok((volume, sets, reason)) => {
+        Ok((mut volume, sets, reason)) => {
+            volume.reuses_at_once = sabotage.reuse_at_once;
             state.volume = volume;
             state.sets = Some(sets);
             state.phase = reason.map_or(Phase::Ready, Phase::ReadOnly);
@@ -66,6 +72,8 @@ struct Loader {
     disks: Disks,
     /// Chunks that the table exposes.
     chunks: u64,
+    /// Whether sets that differ are made equal.
+    resyncs: bool,
 }
 
 /// Why a volume is read only, if it is.
@@ -74,41 +82,42 @@ type Reason = Option<String>;
 impl Loader {
     async fn load(mut self) -> Result<(Volume, Sets, Reason), String> {
         self.learn_zones().await?;
-        let (mut sets, other) = self.find_sets().await?;
-        let superblock = sets.superblock;
-        if self.chunks > u64::from(superblock.chunks) {
-            let zone = u64::from(self.disks.space.zone_blocks()) * 8;
-            let (table, volume) = (self.chunks * zone, u64::from(superblock.chunks) * zone);
+        let (mut sets, in_step) = self.find_sets().await?;
+        let (superblock, layout) = (sets.superblock, sets.layout);
+        if self.chunks > u64::from(layout.chunks) {
+            let zone = u64::from(self.disks.space.zone_blocks()) * u64::from(BLOCK_SECTORS);
+            let (table, volume) = (self.chunks * zone, u64::from(layout.chunks) * zone);
             return Err(format!("the table has {table} sectors, the volume {volume}: load one of that length"));
         }
         let is_read_only = self.disks.members.iter().any(|member| member.limits.read_only);
         let zones = Zones::new(&self.disks.space, self.disks.members.clone(), superblock.reserved);
-        let metadata = superblock.metadata_blocks;
-        let mut volume = Volume::new(zones, superblock.chunks, superblock.map_blocks, metadata);
-        let mut bad = 0;
-        let mut differs = other.is_none_or(|other| other.generation != superblock.generation);
+        let volume = Volume::new(zones, layout.chunks, layout.map_blocks, layout.metadata_blocks);
+        let bitmap_blocks = format::bitmap_blocks(self.disks.space.zone_blocks());
+        let mut reading = Reading { volume, entries: Vec::new(), bitmap_blocks, bad: 0 };
+        let mut differs = !in_step;
         let mut at = 1;
-        while at < metadata {
-            let len = WINDOW.min(metadata - at);
+        while at < layout.metadata_blocks {
+            let len = WINDOW.min(layout.metadata_blocks - at);
             let own = self.disks.read(sets.active + u64::from(at), len).await;
             let twin = self.disks.read(sets.log + u64::from(at), len).await;
             let own = match (own, &twin) {
                 (Ok(own), _) => own,
-                // The other set says the same, if it is not older.
-                (Err(_), Ok(twin)) if !differs => twin.clone(),
+                // The other set says the same, if it is of the same generation.
+                (Err(_), Ok(twin)) if in_step => twin.clone(),
                 (Err(status), _) => return Err(format!("metadata cannot be read, from block {at} on: {status}")),
             };
             let is_same = twin.is_ok_and(|twin| twin == own);
-            if !is_same && !is_read_only {
+            if !is_same && !is_read_only && self.resyncs {
                 differs = true;
                 self.disks.write(sets.log + u64::from(at), &data_of(&own)).await.map_err(cannot_write)?;
             }
-            bad += decode(&mut volume, &sets, (at, &own), &self.disks.space);
+            reading.take(at, &own, (&self.disks.space, &layout));
             at += len;
         }
-        if !is_read_only && (differs || sets.is_swapped) {
+        if !is_read_only && self.resyncs && (differs || sets.is_swapped) {
             self.finish_resync(&mut sets).await?;
         }
+        let Reading { mut volume, bad, .. } = reading;
         settle(&mut volume, &sets, &self.disks.space);
         let reason = if is_read_only {
             Some(String::from("one of its devices is"))
@@ -136,56 +145,53 @@ impl Loader {
         Ok(())
     }
 
-    /// The two sets, of which the newer one is the active one, and the superblock of the other if that is good.
-    async fn find_sets(&mut self) -> Result<(Sets, Option<Superblock>), String> {
+    /// The two sets, and whether they are of the same generation.
+    async fn find_sets(&self) -> Result<(Sets, bool), String> {
         let space = &self.disks.space;
         let none = || String::from("no valid superblock was found: run `shingle dmz format`, or `shingle dmz repair`");
         let first_zone = space.metadata_zone().ok_or_else(none)?;
-        let first_block = space.start(first_zone);
-        let first = self.superblock_at(first_block).await;
-        let zone_blocks = space.zone_blocks();
-        let second_of = |sb: &Superblock| {
-            first_block + u64::from(sb.metadata_blocks.div_ceil(zone_blocks)) * u64::from(zone_blocks)
+        let first = self.superblock_at(space.start(first_zone)).await;
+        let second = match &first {
+            Some((_, layout)) => self.superblock_at(layout.set_start(space, 1)).await,
+            None => self.search().await,
         };
-        let (first, second) = match first {
-            Ok(first) => (Some(first), self.superblock_at(second_of(&first)).await.ok()),
-            Err(_) => (None, self.search(first_zone).await),
-        };
-        let second = second.filter(|second| first.is_none_or(|first| agrees(&first, second)));
-        let (newer, is_swapped, other) = match (first, second) {
-            (Some(first), Some(second)) if second.generation > first.generation => (second, true, Some(first)),
-            (Some(first), second) => (first, false, second),
-            (None, Some(second)) => (second, true, None),
-            (None, None) => return Err(none()),
-        };
-        let (one, two) = (first_block, second_of(&newer));
-        let (active, log) = if is_swapped { (two, one) } else { (one, two) };
-        let zones = newer.metadata_blocks.div_ceil(zone_blocks);
-        let sets = Sets { superblock: newer, active, log, is_swapped, first_zone, zones };
-        Ok((sets, other))
+        let choice = choose(first.as_ref().map(|set| &set.0), second.as_ref().map(|set| &set.0)).ok_or_else(none)?;
+        let (superblock, layout) = if choice.set == 0 { first } else { second }.ok_or_else(none)?;
+        self.check_members(&superblock).await?;
+        let [active, log] = [choice.set, 1 - choice.set].map(|set| layout.set_start(space, set));
+        let sets = Sets { superblock, layout, active, log, is_swapped: choice.set == 1 };
+        Ok((sets, choice.other == Other::InStep))
     }
 
-    async fn superblock_at(&self, block: u64) -> Result<Superblock, String> {
-        let bytes = self.disks.read(block, 1).await.map_err(|status| format!("{status}"))?;
-        let superblock = Superblock::decode(&bytes).map_err(|error| format!("{error}"))?;
-        is_plausible(&superblock, &self.disks.space, block)
-            .then_some(superblock)
-            .ok_or_else(|| "it does not fit".into())
+    async fn superblock_at(&self, block: u64) -> Option<(Superblock, Layout)> {
+        let bytes = self.disks.read(block, 1).await.ok()?;
+        let (superblock, layout, _) = read_superblock(&bytes, &self.disks.space, block).ok()?;
+        Some((superblock, layout))
     }
 
     /// The second superblock of a volume whose first one is lost: it knows its own place.
-    async fn search(&self, first_zone: u32) -> Option<Superblock> {
-        let space = &self.disks.space;
-        let zones = space.zones();
-        for zone in first_zone + 1..space.members()[0].zones {
-            if zones[zone as usize].class == ZoneClass::Sequential {
-                break;
-            }
-            if let Ok(superblock) = self.superblock_at(space.start(zone)).await {
-                return Some(superblock);
+    async fn search(&self) -> Option<(Superblock, Layout)> {
+        for zone in second_set_zones(&self.disks.space) {
+            let found = self.superblock_at(self.disks.space.start(zone)).await;
+            if found.is_some() {
+                return found;
             }
         }
         None
+    }
+
+    /// Refuses zoned devices that say that they are others than those in their place of the table. The kernel starts
+    /// without their superblocks, if need be (`drivers/md/dm-zoned-metadata.c:dmz_load_sb`).
+    async fn check_members(&self, superblock: &Superblock) -> Result<(), String> {
+        let space = &self.disks.space;
+        for (place, start) in tertiaries(space).map(|(place, zone)| (place, space.start(zone))) {
+            let Ok(bytes) = self.disks.read(start, 1).await else { continue };
+            let Ok(third) = Superblock::decode(&bytes) else { continue };
+            if third.set_uuid != superblock.set_uuid || third.block != start {
+                return Err(format!("device {place} belongs to another set, or to another place in this one"));
+            }
+        }
+        Ok(())
     }
 
     /// The other set is the same now: its superblock says so. From here on the first set is the active one again, so that of
@@ -205,84 +211,71 @@ fn cannot_write(status: crate::block::Status) -> String {
     format!("the older set of metadata cannot be written: {status}")
 }
 
-/// Whether a superblock at global block `block` fits the disks.
-fn is_plausible(superblock: &Superblock, space: &ZoneSpace, block: u64) -> bool {
-    let Superblock { metadata_blocks, map_blocks, bitmap_blocks, chunks, .. } = *superblock;
-    let bitmaps = space.zones().len() as u64 * u64::from(format::bitmap_blocks(space.zone_blocks()));
-    let needed = 1 + u64::from(map_blocks) + u64::from(bitmap_blocks);
-    superblock.block == block
-        && chunks > 0
-        && chunks as usize <= space.zones().len()
-        && u64::from(map_blocks) * ENTRIES as u64 >= u64::from(chunks)
-        && u64::from(bitmap_blocks) >= bitmaps
-        && u64::from(metadata_blocks) == needed
+/// What was read so far.
+struct Reading {
+    volume: Volume,
+    entries: Vec<Entry>,
+    bitmap_blocks: u32,
+    /// Entries that are no good.
+    bad: usize,
 }
 
-/// Whether two superblocks are of one volume.
-fn agrees(first: &Superblock, second: &Superblock) -> bool {
-    let same = |of: fn(&Superblock) -> u32| of(first) == of(second);
-    same(|sb| sb.metadata_blocks)
-        && same(|sb| sb.chunks)
-        && same(|sb| sb.map_blocks)
-        && first.set_uuid == second.set_uuid
-}
-
-/// Takes in blocks of metadata; returns how many entries were no good.
-fn decode(volume: &mut Volume, sets: &Sets, (first, bytes): (u32, &[u8]), space: &ZoneSpace) -> u32 {
-    let mut bad = 0;
-    let bitmap_blocks = format::bitmap_blocks(space.zone_blocks());
-    for (block, bytes) in (first..).zip(bytes.as_chunks::<BLOCK_BYTES>().0) {
-        let Some(bitmap) = block.checked_sub(1 + volume.map_blocks) else {
-            let entries = (block - 1) * ENTRIES as u32..volume.chunks.len().min(block as usize * ENTRIES) as u32;
-            for (chunk, bytes) in entries.zip(bytes.as_chunks::<8>().0) {
-                bad += u32::from(!adopt(volume, sets, (chunk, Entry::decode(*bytes)), space));
+impl Reading {
+    /// Takes in blocks of metadata, the first of them block `first` of the set.
+    fn take(&mut self, first: u32, bytes: &[u8], (space, layout): (&ZoneSpace, &Layout)) {
+        for (block, bytes) in (first..).zip(bytes.as_chunks::<BLOCK_BYTES>().0) {
+            match block.checked_sub(1 + layout.map_blocks) {
+                Some(bitmap) => self.take_bitmap(block, bitmap, bytes),
+                None => {
+                    self.entries.extend(bytes.as_chunks::<8>().0.iter().map(|bytes| Entry::decode(*bytes)));
+                    if block == layout.map_blocks {
+                        self.adopt(space, layout);
+                    }
+                }
             }
-            continue;
-        };
-        let (zone, part) = (bitmap / bitmap_blocks, bitmap % bitmap_blocks);
-        let Some(state) = volume.zones.all.get_mut(zone as usize) else { continue };
+        }
+    }
+
+    fn take_bitmap(&mut self, block: u32, bitmap: u32, bytes: &[u8]) {
+        let (zone, part) = (bitmap / self.bitmap_blocks, bitmap % self.bitmap_blocks);
+        let Some(state) = self.volume.zones.all.get_mut(zone as usize) else { return };
         if matches!(state.role, Role::Data(_) | Role::Buffer(_)) {
             state.valid.add_bitmap(part * BITS, bytes);
         } else if bytes.iter().any(|byte| *byte != 0) {
             // Bits of nobody: the next commit clears them.
-            volume.dirty.mark(block);
+            self.volume.dirty.mark(block);
         }
     }
-    bad
-}
 
-/// Takes in the entry of a chunk; false if that names zones that it cannot have.
-fn adopt(volume: &mut Volume, sets: &Sets, (chunk, entry): (u32, Entry), space: &ZoneSpace) -> bool {
-    if entry == Entry::UNMAPPED {
-        return true;
+    /// Gives the chunks their zones, where the entries are any good. What is in a zone that went offline is lost, but the
+    /// entry is right.
+    fn adopt(&mut self, space: &ZoneSpace, layout: &Layout) {
+        self.entries.truncate(self.volume.chunks.len());
+        for problem in validate_mapping(&self.entries, space, layout) {
+            let is_bad = problem.fault.is_error() && problem.fault != MappingFault::Offline;
+            let chunk = &mut self.volume.chunks[problem.chunk as usize];
+            self.bad += usize::from(is_bad && !chunk.is_bad);
+            chunk.is_bad |= is_bad;
+        }
+        for (chunk, entry) in (0..).zip(core::mem::take(&mut self.entries)) {
+            let known = &mut self.volume.chunks[chunk as usize];
+            if known.is_bad || entry == Entry::UNMAPPED {
+                continue;
+            }
+            known.entry = entry;
+            self.volume.zones.all[entry.dzone as usize].role = Role::Data(chunk);
+            if entry.bzone != NO_ZONE {
+                self.volume.zones.all[entry.bzone as usize].role = Role::Buffer(chunk);
+            }
+        }
     }
-    let can_hold = |zone: u32| {
-        volume.zones.all.get(zone as usize).is_some_and(|state| state.role == Role::None)
-            && !sets.has_metadata(zone, space)
-            && !space.zones()[zone as usize].is_runt
-            && space.zones()[zone as usize].health != ZoneHealth::Offline
-    };
-    let Entry { dzone, bzone } = entry;
-    let has_buffer = bzone != format::NO_ZONE;
-    let fits_buffer =
-        || dzone != bzone && can_hold(bzone) && !volume.zones.is_sequential(bzone) && volume.zones.is_sequential(dzone);
-    if !can_hold(dzone) || has_buffer && !fits_buffer() {
-        volume.chunks[chunk as usize].is_bad = true;
-        return false;
-    }
-    volume.chunks[chunk as usize].entry = entry;
-    volume.zones.all[dzone as usize].role = Role::Data(chunk);
-    if has_buffer {
-        volume.zones.all[bzone as usize].role = Role::Buffer(chunk);
-    }
-    true
 }
 
 /// Makes what was read fit what the disks report, and finds the free zones.
 fn settle(volume: &mut Volume, sets: &Sets, space: &ZoneSpace) {
     for zone in 0..volume.zones.all.len() as u32 {
         let state = &volume.zones.all[zone as usize];
-        let is_usable = state.health == ZoneHealth::Good && !sets.has_metadata(zone, space);
+        let is_usable = state.health == ZoneHealth::Good && !sets.layout.is_metadata(space, zone);
         let (role, wp, is_sequential) = (state.role, state.wp, state.class == ZoneClass::Sequential);
         if is_usable {
             volume.zones.count(zone);
@@ -300,7 +293,7 @@ fn settle(volume: &mut Volume, sets: &Sets, space: &ZoneSpace) {
     }
     for chunk in 0..volume.chunks.len() as u32 {
         let Entry { dzone, bzone } = volume.chunks[chunk as usize].entry;
-        if dzone != format::NO_ZONE && bzone != format::NO_ZONE {
+        if dzone != NO_ZONE && bzone != NO_ZONE {
             // The kernel reads such a block from the data zone.
             let in_data = volume.zones.all[dzone as usize].valid.clone();
             in_data.runs(0..space.zone_blocks()).for_each(|run| volume.invalidate(chunk, bzone, &run));

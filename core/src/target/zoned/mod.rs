@@ -24,7 +24,7 @@ mod zones;
 
 pub use device::Zoned;
 pub use space::{Member, SpaceError, ZoneClass, ZoneHealth, ZoneInfo, ZoneSpace};
-pub use state::ZonedCounters;
+pub use state::{Sabotage, ZonedCounters};
 pub(super) use table::TYPE;
 pub use valid::ValidBlocks;
 

@@ -158,7 +158,8 @@ async fn write_window(
             [usize::from(shared.borrow().volume.zones.all[zone as usize].member)]
         .limits
         .clone();
-        let zeroes = Data::zeroed(turn.piece_blocks as usize * BLOCK_BYTES);
+        let longest = turn.piece_blocks.min(window.start - at);
+        let zeroes = Data::zeroed(longest as usize * BLOCK_BYTES);
         let fill = |piece: Range<u32>| {
             let len = piece.end - piece.start;
             let mut state = shared.borrow_mut();

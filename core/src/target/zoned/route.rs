@@ -122,10 +122,12 @@ impl State {
         }
     }
 
-    /// Whether a bio for `chunk` has to wait for a copy that it ends: the kernel's way.
+    /// Whether a bio for `chunk` has to wait for a copy that it ends: the kernel's way. When no zone is left, a copy is not
+    /// ended: the bio may be waiting for the zone that it wins back.
     fn interrupts(&mut self, chunk: u32) -> bool {
+        let has_zones = self.volume.zones.stock().buffers().free > 0;
         let Some(job) = self.volume.job(chunk) else { return false };
-        job.is_cancelled |= job.yields;
+        job.is_cancelled |= job.yields && has_zones;
         job.yields
     }
 
@@ -299,7 +301,11 @@ impl State {
             self.counters.random_blocks += len;
         }
         let device = self.volume.zones.device(zone);
-        let key = self.volume.writes.insert(Write { chunk, zone, blocks, is_fua });
+        let write = Write { chunk, zone, blocks, is_fua };
+        if self.sabotage.valid_when_sent {
+            self.volume.written(&write);
+        }
+        let key = self.volume.writes.insert(write);
         cx.submit(device, bio, WRITE | key as u64);
         if is_direct {
             self.release_next(chunk, cx);

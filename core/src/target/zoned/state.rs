@@ -53,6 +53,20 @@ pub(super) struct Signals {
     pub progress: Signal,
 }
 
+/// Guards that can be taken away, to show that the tests notice (`drivers/md/dm-zoned-metadata.c` has none of them).
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sabotage {
+    /// A set that lags behind stays as it is when the metadata is loaded.
+    pub no_resync: bool,
+    /// A zone is used again before the commit that let it go.
+    pub reuse_at_once: bool,
+    /// Blocks become valid when their write is sent.
+    pub valid_when_sent: bool,
+    /// A flush reaches the device of the metadata alone.
+    pub flush_metadata_only: bool,
+}
+
 /// What the volume has done since it was loaded: blocks of 4 KiB, and times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ZonedCounters {
@@ -116,6 +130,7 @@ pub(super) struct State {
     /// Commits that failed one after the other.
     pub failed_commits: u32,
     pub urgency: Urgency,
+    pub sabotage: Sabotage,
     /// Somebody asked for reclaim whatever the policy says.
     pub is_reclaim_wanted: bool,
     /// There was nothing to win back when it was idle, and nobody has written since.
@@ -156,6 +171,7 @@ impl State {
             is_committing: false,
             failed_commits: 0,
             urgency: Urgency::None,
+            sabotage: Sabotage::default(),
             is_reclaim_wanted: false,
             is_reclaimed: false,
             resting: BTreeMap::new(),

@@ -94,6 +94,8 @@ pub(super) struct Volume {
     bitmap_blocks: u32,
     /// Random zones that chunks gave up, until somebody has counted them.
     pub random_freed: u32,
+    /// A guard is taken away: see [`Sabotage`](super::Sabotage).
+    pub reuses_at_once: bool,
 }
 
 impl Volume {
@@ -109,6 +111,7 @@ impl Volume {
             dirty: DirtyBlocks::new(metadata_blocks),
             map_blocks,
             random_freed: 0,
+            reuses_at_once: false,
         }
     }
 
@@ -275,7 +278,11 @@ impl Volume {
             state.valid.clear();
             self.mark_bits(zone, &blocks);
         }
-        self.zones.leaving.push(zone);
+        if self.reuses_at_once {
+            self.zones.leave(zone);
+        } else {
+            self.zones.leaving.push(zone);
+        }
     }
 
     /// The entry of `chunk` as a commit writes it: a zone in which nothing is valid yet is not named, so what is on the disk
