@@ -65,13 +65,18 @@ impl Disks {
         if member.limits.write_cache { self.io.flush(member.device).ok().await } else { Ok(()) }
     }
 
+    /// Requests that the device takes: none crosses a zone, which a zoned device refuses of conventional zones as well.
     fn pieces(&self, from: u64, data: &Data) -> impl Iterator<Item = (u64, Data)> + use<> {
         let (member, _) = self.space.place(from);
         let most = self.members[member].limits.max_sectors.map_or(LONGEST, |most| most / BLOCK_SECTORS);
-        let (data, most) = (data.clone(), most.clamp(1, LONGEST) as usize * BLOCK_BYTES);
-        (0..data.len()).step_by(most).map(move |at| {
-            let piece = data.slice(at, most.min(data.len() - at));
-            (from + (at / BLOCK_BYTES) as u64, piece)
+        let (most, zone_blocks) = (u64::from(most.clamp(1, LONGEST)), u64::from(self.space.zone_blocks()));
+        let (data, end) = (data.clone(), from + (data.len() / BLOCK_BYTES) as u64);
+        let mut next = from;
+        core::iter::from_fn(move || {
+            let at = next;
+            next = end.min(at + most).min((at / zone_blocks + 1) * zone_blocks);
+            let place = |block: u64| (block - from) as usize * BLOCK_BYTES;
+            (at < end).then(|| (at, data.slice(place(at), place(next) - place(at))))
         })
     }
 }
