@@ -88,8 +88,13 @@ async fn commit(shared: &Shared, disks: &Disks, work: Work) {
     let Work { blocks, runs, leaving, unflushed, waiters } = work;
     if blocks.is_empty() && leaving.is_empty() {
         let flushed = flush(disks, &unflushed).await;
-        shared.borrow_mut().flushed(&unflushed, flushed);
-        return shared.borrow_mut().answer(waiters, flushed);
+        let mut state = shared.borrow_mut();
+        state.flushed(&unflushed, flushed);
+        match flushed {
+            Ok(()) => state.failed_commits = 0,
+            Err(status) => state.commit_failed(leaving, (false, status)),
+        }
+        return state.answer(waiters, flushed);
     }
     let is_kernel = shared.borrow().knobs.style == Style::Kernel;
     let logged = write_log(shared, disks, &runs, &unflushed).await;
@@ -175,7 +180,9 @@ impl State {
                 let has_changes = !self.volume.dirty.is_empty() || !self.volume.zones.leaving.is_empty();
                 let is_due = self.is_commit_due || self.is_suspended || self.is_starved() && self.jobs == 0;
                 let frees = self.is_starved() && !self.volume.zones.leaving.is_empty();
-                !self.flushes.is_empty() || has_changes && (is_due || frees)
+                // Data alone stays in the caches of the devices until somebody asks, or nobody will be left to ask.
+                let is_last = self.is_suspended && self.volume.zones.is_volatile();
+                !self.flushes.is_empty() || is_last || has_changes && (is_due || frees)
             }
             Phase::ReadOnly(_) => !self.flushes.is_empty(),
             _ => false,

@@ -332,7 +332,8 @@ impl BlockDevice for Zoned {
 impl State {
     /// Whether nothing is left to be done before it is put away.
     fn is_at_rest(&self) -> bool {
-        let is_clean = self.volume.dirty.is_empty() && self.volume.zones.is_settled();
+        let is_clean =
+            self.volume.dirty.is_empty() && self.volume.zones.is_settled() && !self.volume.zones.is_volatile();
         let gave_up = self.phase != Phase::Ready && self.phase != Phase::Loading;
         self.jobs == 0 && !self.is_committing && self.flushes.is_empty() && (is_clean || gave_up)
     }

@@ -191,6 +191,11 @@ impl Zones {
         self.leaving.is_empty() && self.to_reset.is_empty()
     }
 
+    /// Whether a device has something that a loss of power takes.
+    pub fn is_volatile(&self) -> bool {
+        self.members.iter().any(|member| member.is_unflushed)
+    }
+
     /// Whether a zone will be free when it has no readers any more.
     pub fn is_read_somewhere(&self) -> bool {
         self.all.iter().any(|zone| zone.role == Role::Left && zone.in_flight > 0)
