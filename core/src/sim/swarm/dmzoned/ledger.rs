@@ -21,6 +21,8 @@ pub(super) type Shared = Rc<RefCell<Ledger>>;
 pub(super) struct Ledger {
     pub volume: Volume,
     pub disks: Rc<[DeviceId]>,
+    /// What speaks for the target.
+    pub target: Option<DeviceId>,
     /// Zones that were dead before the volume was there.
     pub dead: usize,
     /// Requests that may still be submitted.
@@ -80,7 +82,12 @@ impl Ledger {
             self.violate(rule, now, what);
         }
         if !status.is_ok() && !self.excuses(stack) {
-            self.violate(Rule::Unexplained, now, format!("request {tag}: {asked} failed with {status} for no reason"));
+            let mut what = format!("request {tag}: {asked} failed with {status} for no reason");
+            if let Some(target) = self.target {
+                what += "; the volume: ";
+                let _ = stack.status(target, &mut what);
+            }
+            self.violate(Rule::Unexplained, now, what);
         }
     }
 

@@ -89,7 +89,8 @@ impl Run<'_> {
         let (stack, machine) = built.map_err(broken)?;
         {
             let mut ledger = shared.borrow_mut();
-            (ledger.disks, ledger.pause, ledger.is_dark) = (machine.disks.clone(), Instant::ZERO, false);
+            (ledger.disks, ledger.target) = (machine.disks.clone(), machine.target);
+            (ledger.pause, ledger.is_dark) = (Instant::ZERO, false);
         }
         let (mut world, mut draws) = (World::new(stack), rng.fork());
         let mut scene = Scene { machine, life: *life, shared, rng, seen: 0, cut: None };

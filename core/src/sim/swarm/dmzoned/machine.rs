@@ -30,7 +30,7 @@ pub(super) struct Machine {
     /// What the table is made of, and what lies on it.
     parts: Rc<[DeviceId]>,
     /// What speaks for the target.
-    target: Option<DeviceId>,
+    pub target: Option<DeviceId>,
 }
 
 impl Machine {

@@ -106,6 +106,7 @@ impl Run<'_> {
         Rc::new(RefCell::new(Ledger {
             volume,
             disks: Rc::from([]),
+            target: None,
             dead: self.scenario.dead.len(),
             left,
             submitted: 0,
