@@ -7,20 +7,25 @@ use dmz::{filled_sets, fix1, fix2, read};
 use shingle_core::random::Rng;
 use shingle_core::target::zoned::BLOCK_BYTES;
 use shingle_core::target::zoned::check::{Repair, RepairError, check, relabel, repair};
-use shingle_core::target::zoned::format::{Label, Media, MemoryMedia, Sets, Superblock, Volume};
+use shingle_core::target::zoned::format::{Entry, Label, Media, MemoryMedia, Sets, Superblock, Volume};
 
-/// What each exposed block reads as; `None` for those that are valid both in a data zone and in a buffer.
+/// What each exposed block reads as, without zeroes; `None` for those that are valid both in a data zone and in a buffer.
 fn contents(media: &mut MemoryMedia) -> Vec<Option<Vec<u8>>> {
     let volume = Volume::load(media).unwrap();
     let chunk_blocks = media.space().zone_blocks();
     let mut blocks = Vec::new();
     for number in 0..volume.sets.layout.chunks {
         let chunk = volume.chunk(media, number).unwrap();
+        if volume.right_entries()[number as usize] == Entry::UNMAPPED {
+            blocks.extend((0..chunk_blocks).map(|_| Some(Vec::new())));
+            continue;
+        }
         let mut bytes = vec![0; chunk_blocks as usize * BLOCK_BYTES];
         chunk.read(media, 0, &mut bytes).unwrap();
         let twice = chunk.twice();
         let blocks_of = (0..chunk_blocks).zip(bytes.chunks(BLOCK_BYTES));
-        blocks.extend(blocks_of.map(|(block, bytes)| (!twice.has(block)).then(|| bytes.to_vec())));
+        let kept = |bytes: &[u8]| if bytes.iter().all(|byte| *byte == 0) { Vec::new() } else { bytes.to_vec() };
+        blocks.extend(blocks_of.map(|(block, bytes)| (!twice.has(block)).then(|| kept(bytes))));
     }
     blocks
 }

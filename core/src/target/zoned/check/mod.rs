@@ -10,6 +10,7 @@ mod bitmaps;
 mod finding;
 mod repair;
 mod report;
+mod salvage;
 mod superblocks;
 
 use alloc::format;
@@ -20,6 +21,7 @@ pub use bitmaps::Counts;
 pub use finding::{Finding, Whose};
 pub use repair::{Repair, RepairError, relabel, repair};
 pub use report::{Report, Third};
+pub use salvage::{Loss, NothingThere, Salvage, Source};
 
 use super::BLOCK_BYTES;
 use super::format::{

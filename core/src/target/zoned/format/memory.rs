@@ -1,6 +1,6 @@
 //! The disks of a set in memory, with the rules of zones and with power cuts: for tests and fuzzing.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -24,6 +24,8 @@ pub struct MemoryMedia {
     now: Blocks,
     durable: (ZoneSpace, Blocks),
     volatile: Vec<Change>,
+    /// Global blocks that cannot be read.
+    pub bad: BTreeSet<u64>,
     /// Changes and flushes so far.
     pub changes: u64,
     /// After how many of them the power fails.
@@ -44,7 +46,15 @@ impl MemoryMedia {
     pub fn new(devices: &[&Limits]) -> Result<Self, SpaceError> {
         let space = ZoneSpace::new(devices)?;
         let durable = (space.clone(), Blocks::new());
-        Ok(Self { space, now: Blocks::new(), durable, volatile: Vec::new(), changes: 0, cut_after: None })
+        Ok(Self {
+            space,
+            now: Blocks::new(),
+            durable,
+            volatile: Vec::new(),
+            bad: BTreeSet::new(),
+            changes: 0,
+            cut_after: None,
+        })
     }
 
     /// Takes zones of device `member` to be as a report says.
@@ -94,7 +104,7 @@ impl MemoryMedia {
             }
         }
         let durable = (space.clone(), blocks.clone());
-        Self { space, now: blocks, durable, volatile: Vec::new(), changes: 0, cut_after: None }
+        Self { space, now: blocks, durable, volatile: Vec::new(), bad: BTreeSet::new(), changes: 0, cut_after: None }
     }
 
     fn change(&mut self, change: Change) -> Result<(), MediaError> {
@@ -165,6 +175,9 @@ impl Media for MemoryMedia {
 
     fn read(&mut self, block: u64, to: &mut [u8]) -> Result<(), MediaError> {
         self.zone(block, to.len())?;
+        if let Some(bad) = self.bad.range(block..block + (to.len() / BLOCK_BYTES) as u64).next() {
+            return Err(MediaError(format!("block {bad} cannot be read")));
+        }
         for (block, to) in (block..).zip(to.chunks_mut(BLOCK_BYTES)) {
             match self.now.get(&block) {
                 Some(bytes) => to.copy_from_slice(bytes),

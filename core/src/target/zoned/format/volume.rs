@@ -32,6 +32,8 @@ pub enum LoadError {
     Ambiguous {
         /// The zone that failed.
         zone: u32,
+        /// The numbers of the set, if the superblock is where it would be without that zone.
+        layout: Layout,
     },
     /// A disk failed.
     Media(MediaError),
@@ -45,7 +47,7 @@ impl fmt::Display for LoadError {
                 let mut names = ["first", "second"].iter().zip(problems);
                 names.try_for_each(|(name, problem)| write!(f, "; {name} set: {problem}"))
             }
-            Self::Ambiguous { zone } => write!(
+            Self::Ambiguous { zone, .. } => write!(
                 f,
                 "one superblock is left, and zone {zone} before it, which may have held the other one, has failed: which \
                  of the two it is cannot be told; salvage what is there"
@@ -84,7 +86,7 @@ impl Sets {
             return Err(LoadError::NoSet(sides.into_iter().filter_map(Result::err).collect()));
         };
         if let (true, Some(zone)) = (sides.iter().any(Result::is_err), failed_before(&space, zone)) {
-            return Err(LoadError::Ambiguous { zone });
+            return Err(LoadError::Ambiguous { zone, layout });
         }
         let found = sides.map(|side| side.map(|(superblock, _)| superblock));
         Ok(Self { found, choice, superblock, layout })
@@ -217,6 +219,11 @@ impl Volume {
 }
 
 impl Chunk {
+    /// A chunk with these zones and these valid blocks in them.
+    pub(crate) fn new(entry: Entry, data: Bitmap, buffer: Bitmap) -> Self {
+        Self { entry, data, buffer }
+    }
+
     /// The global block that holds block `block` of the chunk; `None`: it is all zeroes.
     #[must_use]
     pub fn locate(&self, space: &ZoneSpace, block: u32) -> Option<u64> {

@@ -1,0 +1,164 @@
+//! What can be got out of damaged sets, and that what is lost is told.
+
+mod dmz;
+
+use dmz::{blank, filled_sets, fix1, fix2, read, runs, zoned};
+use shingle_core::target::zoned::BLOCK_BYTES;
+use shingle_core::target::zoned::check::{Loss, Salvage, Source};
+use shingle_core::target::zoned::format::{Entry, LoadError, Media, MemoryMedia, NO_ZONE, Volume};
+use shingle_core::zone::Condition;
+
+/// All chunks, and what was lost.
+fn salvaged(media: &mut MemoryMedia) -> (Salvage, Vec<u8>, Vec<Loss>) {
+    let salvage = Salvage::survey(media, &mut |_, _| ()).unwrap();
+    let mut lost = salvage.losses.clone();
+    let chunk_bytes = media.space().zone_blocks() as usize * BLOCK_BYTES;
+    let mut bytes = vec![0xee; salvage.layout.chunks as usize * chunk_bytes];
+    for (chunk, to) in (0..).zip(bytes.chunks_mut(chunk_bytes)) {
+        let is_written = salvage.read(media, chunk, to, &mut |loss| lost.push(loss));
+        assert!(is_written || to.iter().all(|byte| *byte == 0));
+    }
+    assert_eq!(media.changes, 0, "a salvage changed something");
+    (salvage, bytes, lost)
+}
+
+#[test]
+fn of_a_sound_set_everything_is_there() {
+    for (mut media, name) in [(fix1(), "fix1_logical.runs"), (fix2(), "fix2_logical.runs")] {
+        let (salvage, bytes, lost) = salvaged(&mut media);
+        assert_eq!((salvage.source, lost), (Source::Set(0), vec![]));
+        assert!(bytes == runs(name));
+    }
+}
+
+#[test]
+fn without_superblocks_the_numbers_come_from_a_third_one_or_from_the_devices() {
+    let sets = [(fix1(), "fix1_logical.runs", Source::Devices), (fix2(), "fix2_logical.runs", Source::Third(1))];
+    for (mut media, name, source) in sets {
+        media.put(0, &[0x55; BLOCK_BYTES]);
+        media.put(256, &[0x55; BLOCK_BYTES]);
+        let (salvage, bytes, lost) = salvaged(&mut media);
+        assert_eq!(salvage.source, source);
+        assert!(matches!(lost[..], [Loss::Superblocks(LoadError::NoSet(_))]), "{lost:?}");
+        let expected = runs(name);
+        let (same, more) = bytes.split_at(expected.len());
+        assert!(same == expected && more.iter().all(|byte| *byte == 0), "{name}");
+    }
+}
+
+#[test]
+fn a_disk_that_never_was_a_set_is_not_taken_for_one() {
+    let mut media = blank(&[zoned(64, 256, 12)]);
+    let error = Salvage::survey(&mut media, &mut |_, _| ()).unwrap_err();
+    assert!(error.to_string().starts_with("no superblock"), "{error}");
+    (0..600).for_each(|block| media.put(block, &[block as u8 | 1; BLOCK_BYTES]));
+    assert!(Salvage::survey(&mut media, &mut |_, _| ()).is_err());
+}
+
+#[test]
+fn metadata_that_cannot_be_read_in_one_set_is_read_in_the_other() {
+    let mut media = fix1();
+    // Mapping table and some bitmaps in the first set, other bitmaps in the second.
+    media.bad.extend([1].into_iter().chain(2..40).chain(256 + 40..256 + 66));
+    let (_, bytes, lost) = salvaged(&mut media);
+    assert_eq!(lost, []);
+    assert!(bytes == runs("fix1_logical.runs"));
+}
+
+#[test]
+fn what_is_unreadable_is_zeroes_and_told_and_the_rest_is_whole() {
+    let expected = runs("fix1_logical.runs");
+    let mut media = fix1();
+    let volume = Volume::load(&mut media).unwrap();
+    let mapped = volume.entries.iter().position(|entry| *entry != Entry::UNMAPPED).unwrap() as u32;
+    let chunk = volume.chunk(&mut media, mapped).unwrap();
+    let (block, place) = (0..256).find_map(|block| Some((block, chunk.locate(media.space(), block)?))).unwrap();
+    media.bad.insert(place);
+    let (_, bytes, lost) = salvaged(&mut media);
+    let first = u64::from(mapped) * 256 + u64::from(block);
+    assert!(matches!(lost[..], [Loss::Blocks { first: lost, count: 1, .. }] if lost == first), "{lost:?}");
+    let at = first as usize * BLOCK_BYTES;
+    assert!(bytes[..at] == expected[..at] && bytes[at + BLOCK_BYTES..] == expected[at + BLOCK_BYTES..]);
+    assert!(bytes[at..at + BLOCK_BYTES].iter().all(|byte| *byte == 0));
+}
+
+#[test]
+fn without_a_bitmap_every_written_block_shows() {
+    let mut media = fix1();
+    let entries = Volume::load(&mut media).unwrap().entries;
+    let chunk = entries.iter().position(|entry| entry.dzone != NO_ZONE && entry.bzone == NO_ZONE).unwrap();
+    let zone = entries[chunk].dzone;
+    media.bad.extend([2 + u64::from(zone), 258 + u64::from(zone)]);
+    let (_, bytes, lost) = salvaged(&mut media);
+    assert!(matches!(lost[..], [Loss::Bitmap { zone: lost, .. }] if lost == zone), "{lost:?}");
+    let expected = runs("fix1_logical.runs");
+    for (block, (found, expected)) in bytes.chunks(BLOCK_BYTES).zip(expected.chunks(BLOCK_BYTES)).enumerate() {
+        let is_of_chunk = block / 256 == chunk;
+        assert!(found == expected || (is_of_chunk && expected.iter().all(|byte| *byte == 0)), "block {block}");
+    }
+}
+
+#[test]
+fn without_a_mapping_table_the_chunks_are_told() {
+    let mut media = fix1();
+    media.bad.extend([1, 257]);
+    let (_, bytes, lost) = salvaged(&mut media);
+    assert!(matches!(lost[..], [Loss::Entries { first: 0, count: 58, .. }]), "{lost:?}");
+    assert!(bytes.iter().all(|byte| *byte == 0));
+}
+
+#[test]
+fn an_entry_that_is_wrong_in_the_set_in_force_is_taken_from_the_other() {
+    for damaged in [1, 257] {
+        let mut media = fix1();
+        let mut map = read(&mut media, damaged, 1);
+        let chunk = Volume::load(&mut media).unwrap().entries.iter().position(|entry| entry.bzone != NO_ZONE).unwrap();
+        map[chunk * 8..chunk * 8 + 4].copy_from_slice(&[1, 2, 3, 4]);
+        media.put(damaged, &map);
+        let (_, bytes, lost) = salvaged(&mut media);
+        assert!(bytes == runs("fix1_logical.runs"));
+        assert_eq!(lost.len(), usize::from(damaged == 1), "{lost:?}");
+        assert!(lost.iter().all(|loss| matches!(loss, Loss::OlderEntry(_))));
+    }
+}
+
+#[test]
+fn a_set_whose_first_zone_failed_is_read_from_its_second_copy() {
+    let mut media = fix1();
+    let mut first = dmz::zones("fix1_zones.txt")[0];
+    first.cond = Condition::Offline;
+    media.learn(0, &[first]).unwrap();
+    let (salvage, bytes, lost) = salvaged(&mut media);
+    assert_eq!((salvage.source, salvage.layout.first_zone), (Source::Set(1), 0));
+    assert!(matches!(lost[..], [Loss::Superblocks(LoadError::Ambiguous { zone: 0, .. })]), "{lost:?}");
+    assert!(bytes == runs("fix1_logical.runs"));
+}
+
+#[test]
+fn sets_of_all_kinds_survive_the_loss_of_either_copy() {
+    for media in filled_sets() {
+        let whole = salvaged(&mut media.clone_unchanged()).1;
+        let layout = Volume::load(&mut media.clone()).unwrap().sets.layout;
+        for set in [0, 1] {
+            let mut media = media.clone_unchanged();
+            let start = layout.set_start(media.space(), set);
+            media.bad.extend(start..start + u64::from(layout.metadata_blocks));
+            let (salvage, bytes, lost) = salvaged(&mut media);
+            assert_eq!((salvage.source, lost), (Source::Set(1 - set), vec![]));
+            assert!(bytes == whole);
+        }
+    }
+}
+
+trait Unchanged {
+    /// A copy to which nothing was done yet.
+    fn clone_unchanged(&self) -> Self;
+}
+
+impl Unchanged for MemoryMedia {
+    fn clone_unchanged(&self) -> Self {
+        let mut copy = self.clone();
+        copy.changes = 0;
+        copy
+    }
+}
