@@ -295,7 +295,7 @@ impl State {
         let Some((chunk, action)) = picked else {
             let is_recent = |candidate: Candidate| candidate.idle_for < self.knobs.hot_time();
             let has_recent = self.candidates(member, now).any(is_recent);
-            self.nothing_to_reclaim(asked == Urgency::Idle && !has_recent);
+            self.nothing_to_reclaim(asked == Urgency::Idle && !has_recent, now);
             return None;
         };
         self.jobs += 1;
@@ -311,17 +311,29 @@ impl State {
         Some((chunk, action))
     }
 
-    /// Nothing can be won back now, or `for_good`: until somebody writes. If somebody waits for space that nobody will free, it is an error.
-    fn nothing_to_reclaim(&mut self, for_good: bool) {
+    /// Nothing can be won back here now, or `for_good`: until somebody writes. If somebody waits for space that nobody will
+    /// free, it is an error.
+    fn nothing_to_reclaim(&mut self, for_good: bool, now: Instant) {
         (self.is_reclaim_wanted, self.is_reclaimed) = (false, for_good);
-        let zones = &self.volume.zones;
-        let is_over = self.jobs == 0 && zones.is_settled() && !self.is_committing && !zones.is_read_somewhere();
-        if self.is_starved() && is_over {
+        if self.is_starved() && self.jobs == 0 && !self.is_committing && !self.may_win_space(now) {
             self.is_stirred = true;
             let starved = self.starved.drain(..).map(|bio| (bio, Status::NoSpace));
             self.done.extend(starved);
             self.events += 1;
         }
+    }
+
+    /// Whether a zone is on its way to be free, or can be won back once those who use it now are done, or on another device.
+    fn may_win_space(&self, now: Instant) -> bool {
+        let (zones, stock) = (&self.volume.zones, self.volume.zones.stock());
+        let wins = |member: u8| {
+            let candidates = &mut self.candidates(member, now);
+            choose(&self.knobs, &stock, Urgency::Emergency, candidates).is_some()
+        };
+        !zones.is_settled()
+            || zones.is_read_somewhere()
+            || zones.all.iter().any(|zone| zone.writes > 0)
+            || (0..zones.members.len() as u8).any(wins)
     }
 
     /// The chunks with random zones, as far as device `member` is to work on them.

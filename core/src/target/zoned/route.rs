@@ -449,6 +449,15 @@ impl State {
         if is_last && self.jobs > 0 {
             self.stir(|signals| &signals.progress);
         }
+        self.reclaim_unused(zone);
+    }
+
+    /// Reclaim leaves chunks alone that are written. If somebody waits for space and this was the last write to a zone, it
+    /// may have been waiting for that.
+    fn reclaim_unused(&mut self, zone: u32) {
+        if self.is_starved() && self.volume.zones.all[zone as usize].writes == 0 {
+            self.stir(|signals| &signals.reclaim);
+        }
     }
 
     /// Zeroes in front of a direct write are written, or not.
