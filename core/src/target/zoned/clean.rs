@@ -88,6 +88,7 @@ impl State {
         let state = &mut self.volume.zones.all[zone as usize];
         if is_ok {
             (state.wp, state.is_suspect) = (0, false);
+            self.volume.zones.members[usize::from(state.member)].is_unflushed = true;
             self.volume.zones.put_free(zone);
         } else {
             // It may be read only or offline: nobody needs it any more, so it is simply not used.
