@@ -110,6 +110,8 @@ pub enum Rule {
     Completion,
     /// A block never holds what was written to another one.
     Foreign,
+    /// What a volume leaves on its disks is what an independent checker wants to see.
+    Metadata,
     /// A plug agrees with itself.
     Plug,
     /// A table is swapped, or refused, as asked for, and nothing goes through a suspended device.

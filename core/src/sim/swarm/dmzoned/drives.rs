@@ -10,6 +10,7 @@ use crate::random::Rng;
 use crate::sector::Sector;
 use crate::sim::disk::{CrashDisk, Medium};
 use crate::sim::world::World;
+use crate::target::zoned::check::check;
 use crate::target::zoned::format::{FormatOptions, Label, Layout, Media, MediaError, format};
 use crate::target::zoned::{BLOCK_BYTES, BLOCK_SECTORS, ZoneClass, ZoneSpace};
 
@@ -91,6 +92,17 @@ impl Drives {
         });
         let layout = layout.map_err(|error| format!("{error}"))?;
         Ok(layout.chunks * self.space.zone_blocks())
+    }
+
+    /// Checks the metadata of a volume that was stopped.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn check(&mut self) -> Result<(), String> {
+        let report = check(self, &mut |_, _| ());
+        let errors: Vec<String> =
+            report.findings.iter().filter(|found| found.is_error()).map(|e| format!("{e}")).collect();
+        if errors.is_empty() { Ok(()) } else { Err(errors.join("; ")) }
     }
 
     /// What the disks hold.

@@ -92,7 +92,7 @@ impl Ledger {
     }
 
     /// Whether something went wrong that can be the reason of an error.
-    fn excuses(&self, stack: &Stack) -> bool {
+    pub fn excuses(&self, stack: &Stack) -> bool {
         self.disks.iter().any(|disk| faults(stack, *disk) > 0) || self.failed_zones(stack) > self.dead
     }
 

@@ -8,7 +8,7 @@ use super::Run;
 use super::audit::Auditor;
 use super::host::Host;
 use super::ledger::Shared;
-use super::machine::{Machine, Operator, Switch, Verb};
+use super::machine::{Machine, Operator, Switch, Verb, bare};
 use super::scenario::Branches;
 use crate::block::Stack;
 use crate::random::Rng;
@@ -145,7 +145,14 @@ impl Run<'_> {
             world.add(Box::new(Switch::new(shared.clone(), machine.clone(), Verb::Stop)));
             self.watch(world, scene)?;
         }
-        Ok(self.stopped(world, scene))
+        let stopped = self.stopped(world, scene);
+        // Where something went wrong, there may be what a commit would have mended.
+        let is_hurt = shared.borrow().excuses(&world.stack);
+        if scene.cut.is_none() && self.options.volume.is_none() && !is_hurt {
+            let checked = bare(self.scenario, Some(stopped.clone()), draws).and_then(|mut drives| drives.check());
+            checked.map_err(|what| Violation { rule: Rule::Metadata, at: Instant::ZERO, what })?;
+        }
+        Ok(stopped)
     }
 
     /// What a clean stop leaves: all of it is durable, so the power may go now.
