@@ -51,11 +51,6 @@ impl Flusher {
         self.of[(number % 2) as usize] > 0
     }
 
-    /// Whether nothing is on its way.
-    pub fn is_idle(&self) -> bool {
-        self.in_flight == 0
-    }
-
     /// Whether all that was to be written back is.
     pub fn is_empty(&self) -> bool {
         self.of == [0; 2]

@@ -94,7 +94,29 @@ impl Layout {
     pub fn room_of(&self, group: u32) -> Range<u64> {
         let start = self.start_of(group);
         let end = (start + GROUP_BLOCKS).min(self.blocks);
-        self.journal.end.clamp(start, end)..end
+        let first = self.backup_in(group).map_or(start, |backup| backup.start + u64::from(backup.blocks));
+        self.journal.end.max(first).clamp(start, end)..end
+    }
+
+    /// The superblock and the descriptors.
+    pub fn super_blocks(&self) -> Extent {
+        Extent { start: 0, blocks: self.bitmaps as u32 }
+    }
+
+    /// The backup of these in `group`: the powers of 3, 5 and 7 have one (`ext4_bg_has_super`, `sparse_super`). Those that would
+    /// lie among the packed metadata are left out.
+    pub fn backup_in(&self, group: u32) -> Option<Extent> {
+        let is_power_of = |base: u32| {
+            let mut power = base;
+            while power < group {
+                power = power.saturating_mul(base);
+            }
+            power == group
+        };
+        let has_backup = [3, 5, 7].into_iter().any(is_power_of);
+        let (start, blocks) = (self.start_of(group), self.super_blocks().blocks);
+        let fits = start >= self.journal.end && start + u64::from(blocks) < self.blocks;
+        (has_backup && fits && u64::from(blocks) < GROUP_BLOCKS).then_some(Extent { start, blocks })
     }
 
     /// The block of the descriptor of `group`.
@@ -137,6 +159,9 @@ mod tests {
     /// 15 TB, as its drive has it.
     const BLOCKS: u64 = 55_880 * 65_536;
 
+    /// Powers of 3, 5 and 7 behind the metadata, which takes the first 900 groups.
+    const BACKUPS: [u64; 9] = [2187, 2401, 3125, 6561, 15_625, 16_807, 19_683, 59_049, 78_125];
+
     fn layout() -> Layout {
         Layout::new(BLOCKS, &Ext4Options::default().format).unwrap()
     }
@@ -158,7 +183,10 @@ mod tests {
         let ([d0, b0, i0, t0], [d1, b1, i1, t1]) = (of(0), of(last));
         assert!(0 < d0 && d1 < b0 && b1 < i0 && i1 < t0 && t1 < layout.journal().start, "{layout:?}");
         let room: u64 = (0..layout.groups()).map(|g| layout.room_of(g)).map(|room| room.end - room.start).sum();
-        assert_eq!(room, BLOCKS - layout.journal().end);
+        let backups: Vec<Extent> = (0..layout.groups()).filter_map(|group| layout.backup_in(group)).collect();
+        assert_eq!(backups.iter().map(|backup| backup.start / GROUP_BLOCKS).collect::<Vec<_>>(), BACKUPS);
+        let backups: u64 = backups.iter().map(|backup| u64::from(backup.blocks)).sum();
+        assert_eq!(room + backups, BLOCKS - layout.journal().end);
     }
 
     #[test]

@@ -10,14 +10,15 @@
 //! directories far apart ([`orlov`]), files follow their directory ([`mballoc`]). Metadata lies at the beginning of the device
 //! ([`layout`]) and goes through the journal ([`journal`]). Programs wait when too much is dirty ([`throttle`]).
 //!
-//! Left out: reads, since nothing is read back and bitmaps of new groups need not be; deletes; what mkfs writes, and the
-//! zeroing of inode tables after it (`lazy_itable_init`); backups of the superblock, which lie in a few groups.
+//! Left out: reads, since nothing is read back and bitmaps of new groups need not be; deletes; the zeroing of inode tables
+//! behind a new file system (`lazy_itable_init`), which sleeps ten times as long as it waits for the device.
 
 mod cache;
 mod flusher;
 mod journal;
 mod layout;
 mod mballoc;
+mod mkfs;
 mod options;
 mod orlov;
 mod programs;
@@ -39,6 +40,7 @@ use self::flusher::Flusher;
 use self::journal::{Journal, Request};
 use self::layout::{Extent, Layout};
 use self::mballoc::Allocator;
+use self::mkfs::Mkfs;
 use self::options::BLOCK_BYTES;
 use self::orlov::{Inode, Inodes};
 use self::programs::Programs;
@@ -80,6 +82,9 @@ struct Fs {
 pub struct Ext4 {
     disk: DeviceId,
     options: Ext4Options,
+    mkfs: Mkfs,
+    /// When the programs began.
+    began: Option<Instant>,
     fs: Option<Fs>,
     cache: Cache,
     flusher: Flusher,
@@ -91,10 +96,15 @@ pub struct Ext4 {
     /// Writes of the journal that are on their way.
     metadata: Slab<Request>,
     ending: Option<Ending>,
+    /// It has ended, and nothing is on its way any more.
+    is_over: bool,
 }
 
 /// A write of data is tagged with its transaction's number, modulo 2: no more than two can have data on the way.
-const METADATA: u64 = 2;
+const METADATA: u64 = 4;
+/// A write of mkfs's, and the flush behind them.
+const MKFS: u64 = 2;
+const MADE: u64 = 3;
 
 impl Ext4 {
     /// A new file system on `disk`, whatever its size, and its programs.
@@ -104,6 +114,8 @@ impl Ext4 {
             Ext4Options { bio_blocks: options.bio_blocks.max(1), requests: options.requests.max(1), ..options };
         Self {
             disk,
+            mkfs: Mkfs::default(),
+            began: None,
             fs: None,
             cache: Cache::default(),
             flusher: Flusher::new(&options),
@@ -114,6 +126,7 @@ impl Ext4 {
             memory: Data::zeroed(options.bio_blocks as usize * BLOCK_BYTES as usize),
             metadata: Slab::new(),
             ending: None,
+            is_over: false,
             options,
         }
     }
@@ -122,6 +135,12 @@ impl Ext4 {
     #[must_use]
     pub fn ending(&self) -> Option<Ending> {
         self.ending
+    }
+
+    /// When the programs began: after mkfs.
+    #[must_use]
+    pub fn began(&self) -> Option<Instant> {
+        self.began
     }
 
     /// Throughput over time: one sample for each [`Ext4Options::sample`] from the start on.
@@ -148,27 +167,46 @@ impl Ext4 {
         self.cache.held() * BLOCK_BYTES
     }
 
-    fn mount(&mut self, blocks: u64) {
+    /// Makes the file system; the programs begin when that is done.
+    fn make(&mut self, io: &mut Io<'_>) {
+        let blocks = io.limits(self.disk).capacity / BLOCK_SECTORS;
         let made = Layout::new(blocks, &self.options.format).and_then(|layout| Fs::new(layout, &self.options));
-        self.ending = made.is_none().then_some(Ending::TooSmall);
+        match &made {
+            None => self.ending = Some(Ending::TooSmall),
+            Some(fs) if self.options.format.make => self.mkfs = Mkfs::new(&fs.layout, self.options.bio_blocks),
+            Some(_) => self.begin(io.now()),
+        }
         self.fs = made;
     }
 
-    fn take_in(&mut self, done: &Completion, now: Instant) {
+    fn begin(&mut self, now: Instant) {
+        self.began = Some(now);
+        self.samples.begin(now);
+    }
+
+    fn take_in(&mut self, done: &Completion, io: &mut Io<'_>) {
+        let now = io.now();
         if !done.status.is_ok() {
             self.ending.get_or_insert(Ending::Failed(done.status));
         }
         let blocks = u64::from(done.bio.sectors) / BLOCK_SECTORS;
-        let sample = self.samples.at(now);
-        if let Some(number) = done.tag.checked_sub(METADATA) {
-            sample.metadata += blocks * BLOCK_BYTES;
-            let request = self.metadata.remove(number as usize);
-            self.fs.iter_mut().for_each(|fs| fs.journal.done(request, now));
-        } else {
-            sample.data += blocks * BLOCK_BYTES;
-            self.cache.writing -= blocks;
-            self.throttle.wrote(blocks);
-            self.flusher.done(done.tag);
+        match done.tag {
+            MKFS if self.mkfs.done() => {
+                io.submit(MADE, self.disk, Box::new(Bio::new(Op::Flush, Sector::ZERO, 0, Payload::None)));
+            }
+            MKFS => {}
+            MADE => self.begin(now),
+            tag @ ..METADATA => {
+                self.samples.at(now).data += blocks * BLOCK_BYTES;
+                self.cache.writing -= blocks;
+                self.throttle.wrote(blocks);
+                self.flusher.done(tag);
+            }
+            tag => {
+                self.samples.at(now).metadata += blocks * BLOCK_BYTES;
+                let request = self.metadata.remove((tag - METADATA) as usize);
+                self.fs.iter_mut().for_each(|fs| fs.journal.done(request, now));
+            }
         }
     }
 
@@ -258,21 +296,30 @@ impl Fs {
 impl Actor for Ext4 {
     fn act(&mut self, io: &mut Io<'_>) {
         if self.fs.is_none() && self.ending.is_none() {
-            self.mount(io.limits(self.disk).capacity / BLOCK_SECTORS);
+            self.make(io);
         }
         while let Some(done) = io.completion() {
-            self.take_in(&done, io.now());
+            self.take_in(&done, io);
         }
-        if io.now().0 >= self.options.runtime.0 {
+        if self.began.is_some_and(|began| io.now() >= began + self.options.runtime) {
             self.ending.get_or_insert(Ending::Time);
         }
-        if self.ending.is_none() {
-            self.work(io);
-            self.set_alarm(io);
+        match (self.ending, self.began) {
+            (None, Some(_)) => {
+                self.work(io);
+                self.set_alarm(io);
+                self.is_over = self.ending.is_some() && io.outstanding() == 0;
+            }
+            (None, None) => {
+                while let Some(extent) = self.mkfs.next(self.options.requests) {
+                    self.send(MKFS, extent, Flags::NONE, io);
+                }
+            }
+            _ => self.is_over = io.outstanding() == 0,
         }
     }
 
     fn is_done(&self) -> bool {
-        self.ending.is_some() && self.flusher.is_idle() && self.metadata.is_empty()
+        self.is_over
     }
 }

@@ -36,6 +36,7 @@ impl Point {
 
 /// All samples of a run, each as long as `width`.
 pub struct Samples {
+    began: Instant,
     width: Duration,
     all: Vec<Sample>,
 }
@@ -43,12 +44,17 @@ pub struct Samples {
 impl Samples {
     /// None yet.
     pub fn new(width: Duration) -> Self {
-        Self { width: Duration(width.0.max(1)), all: Vec::new() }
+        Self { began: Instant::ZERO, width: Duration(width.0.max(1)), all: Vec::new() }
+    }
+
+    /// Samples are counted from `now` on.
+    pub fn begin(&mut self, now: Instant) {
+        self.began = now;
     }
 
     /// The one that `now` is in.
     pub fn at(&mut self, now: Instant) -> &mut Sample {
-        let index = (now.0 / self.width.0) as usize;
+        let index = (now.since(self.began).0 / self.width.0) as usize;
         if index >= self.all.len() {
             self.all.resize(index + 1, Sample::default());
         }

@@ -81,6 +81,7 @@ fn options() -> Ext4Options {
     let all = Ext4Options::default();
     Ext4Options {
         load: Load { writers: 4, files: 5, ..all.load },
+        format: Format { make: false, ..all.format },
         memory: Memory { dirtyable_bytes: 256 * MIB, ..all.memory },
         runtime: Duration::from_millis(60_000),
         ..all
@@ -119,6 +120,22 @@ impl Run {
         let journal = self.layout().journal();
         self.log().iter().filter(move |write| write.block >= journal.end && write.blocks > 1)
     }
+}
+
+#[test]
+fn mkfs_writes_superblocks_and_journal_first_and_time_begins_after_it() {
+    let format = Format { make: true, ..options().format };
+    let run = Run::of(Disk::new(BLOCKS, 1_000_000_000), Ext4Options { format, ..options() });
+    let began = run.load().began().unwrap();
+    assert!((1_000_000_000..2_000_000_000).contains(&began.0), "{began:?}, after a journal of 1 GiB");
+    let layout = run.layout();
+    let (journal, backups) = (layout.journal(), (0..layout.groups()).filter_map(|group| layout.backup_in(group)));
+    let expected: Vec<u64> = [0, journal.start].into_iter().chain(backups.map(|backup| backup.start)).collect();
+    let made = &run.log()[..run.log().iter().position(|write| write.flags != Flags::NONE).unwrap()];
+    assert!(expected.iter().all(|block| made.iter().any(|write| write.block == *block)), "{expected:?}");
+    let end = run.world.now().since(began).0;
+    assert!((60_000_000_000..61_000_000_000).contains(&end), "a minute, and what was on its way: {end} ns");
+    assert!(run.load().samples()[0].closed > 0);
 }
 
 #[test]
