@@ -36,11 +36,14 @@ fn read_zones(table: &mut Table<'_>, config: &mut SmrConfig) {
 }
 
 fn read_media(table: &mut Table<'_>) -> Media {
+    let conventional = table.has("conventional-ratio");
+    let conventional = conventional.then(|| table.real("conventional-ratio", "of the rate there", 0.1..=1.0));
     let rpm = table.real("rpm", "turns a minute", 1000.0..=20_000.0);
     Media {
         turn: Duration((60e9 / rpm) as u64),
         outer_rate: table.real("outer-rate", "MB/s", 1.0..=2000.0) * 1e6,
         inner_ratio: table.real("inner-ratio", "of the outer rate", 0.1..=1.0),
+        conventional_ratio: conventional.unwrap_or(1.0),
     }
 }
 

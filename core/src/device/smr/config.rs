@@ -51,6 +51,8 @@ pub struct Media {
     pub outer_rate: f64,
     /// Rate at the inner edge, as a share of the outer one.
     pub inner_ratio: f64,
+    /// Rate in conventional zones, as a share of what sequential ones would have in their place.
+    pub conventional_ratio: f64,
 }
 
 /// How long the head takes to another place, settled and ready to write.
@@ -133,7 +135,12 @@ impl SmrConfig {
             logical_block_bytes: 4096,
             physical_block_bytes: 4096,
             max_sectors: 8192,
-            media: Media { turn: Duration::from_nanos(8_333_333), outer_rate: 250e6, inner_ratio: 0.5 },
+            media: Media {
+                turn: Duration::from_nanos(8_333_333),
+                outer_rate: 250e6,
+                inner_ratio: 0.5,
+                conventional_ratio: 1.0,
+            },
             seek: Seek {
                 track: Duration::from_micros(320),
                 average: Duration::from_micros(8_200),
@@ -202,6 +209,11 @@ impl SmrConfig {
             (self.media.turn > Duration::ZERO, "turn", "more than 0"),
             (positive(self.media.outer_rate), "outer_rate", "more than 0"),
             (share(self.media.inner_ratio) && self.media.inner_ratio > 0.0, "inner_ratio", "above 0 and at most 1"),
+            (
+                share(self.media.conventional_ratio) && self.media.conventional_ratio > 0.0,
+                "conventional_ratio",
+                "above 0 and at most 1",
+            ),
             (track <= average && average <= full, "seek times", "in order: track, average, full stroke"),
             (positive(self.link.rate), "link rate", "more than 0"),
             (self.link.depth > 0, "link depth", "at least 1"),

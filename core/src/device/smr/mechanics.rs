@@ -94,19 +94,17 @@ impl Mechanics {
         libm::sqrt(1.0 - outside * (1.0 - inner * inner))
     }
 
-    fn time_at(&self, place: u32, sectors: u32) -> Duration {
-        let rate = self.media.outer_rate * self.radius(place);
-        Duration((f64::from(sectors) * f64::from(SECTOR_BYTES) / rate * 1e9) as u64)
-    }
-
     /// The sustained rate in `zone`, in bytes per second.
     pub(super) fn rate(&self, zone: ZoneNo) -> f64 {
-        self.media.outer_rate * self.radius(self.place(zone))
+        let place = self.place(zone);
+        let density = if self.conventional.contains(&place) { self.media.conventional_ratio } else { 1.0 };
+        self.media.outer_rate * self.radius(place) * density
     }
 
     /// Time that `sectors` at `at`, within one zone, take to pass under the head.
     pub(super) fn transfer(&self, at: Sector, sectors: u32) -> Duration {
-        self.time_at(self.place(self.geometry.zone_of(at)), sectors)
+        let rate = self.rate(self.geometry.zone_of(at));
+        Duration((f64::from(sectors) * f64::from(SECTOR_BYTES) / rate * 1e9) as u64)
     }
 
     /// Time to move between two zones.
