@@ -30,6 +30,8 @@ use crate::time::{Duration, Instant};
 
 /// How long a chunk is left alone after it could not be copied.
 const RETRY: Duration = Duration::from_millis(10_000);
+/// How long a chunk is left alone after a bio has ended its copy.
+const YIELD: Duration = Duration::from_millis(100);
 
 /// What is to be copied where.
 #[derive(Clone, Debug)]
@@ -332,6 +334,7 @@ impl State {
         };
         !zones.is_settled()
             || zones.is_read_somewhere()
+            || zones.is_awaited_somewhere()
             || zones.all.iter().any(|zone| zone.writes > 0)
             || (0..zones.members.len() as u8).any(wins)
     }
@@ -381,7 +384,8 @@ impl State {
             last_block: data.valid.end().max(buffer.map_or(0, |buffer| buffer.valid.end())),
             idle_for: now.since(last_written),
             lru: buffer.map_or(data.used, |buffer| buffer.used),
-            is_open: data.writes + buffer.map_or(0, |buffer| buffer.writes) > 0,
+            is_open: data.writes + buffer.map_or(0, |buffer| buffer.writes) > 0
+                || buffer.unwrap_or(data).valid.is_empty(),
         })
     }
 
@@ -490,7 +494,12 @@ impl State {
 
     /// A copy is over.
     fn end_job(&mut self, chunk: u32, result: Result<(), Status>, now: Instant) {
+        let was_cancelled = self.volume.job(chunk).is_some_and(|job| job.is_cancelled);
         self.volume.make_busy(chunk).job = None;
+        if was_cancelled {
+            // Whoever ended it goes first.
+            self.resting.insert(chunk, now + YIELD);
+        }
         if result.is_err() {
             self.resting.insert(chunk, now + RETRY);
         }

@@ -479,9 +479,7 @@ impl State {
         }
         self.after_write(write.zone, status);
         self.volume.settle(write.chunk);
-        if !self.volume.zones.leaving.is_empty() {
-            self.want_space();
-        }
+        self.want_space();
         if self.jobs > 0 && self.volume.zones.all[write.zone as usize].writes == 0 {
             self.stir(|signals| &signals.progress);
         }
@@ -506,9 +504,11 @@ impl State {
         }
     }
 
-    /// Zones are leaving: if somebody waits for space, the commit that lets them go is due now.
+    /// A write is done: if somebody waits for space, reclaim may win the zone that it went to, and if that let zones go, the
+    /// commit that frees them is due now.
     pub fn want_space(&mut self) {
         if self.is_starved() {
+            self.stir(|signals| &signals.reclaim);
             self.stir(|signals| &signals.commit);
         }
     }

@@ -201,6 +201,16 @@ impl Zones {
         self.all.iter().any(|zone| zone.role == Role::Left && zone.in_flight > 0)
     }
 
+    /// Whether a zone was taken for a write that has not come there yet. When it has, reclaim can win the zone.
+    pub fn is_awaited_somewhere(&self) -> bool {
+        let is_awaited = |zone: &ZoneState| {
+            matches!(zone.role, Role::Data(_) | Role::Buffer(_))
+                && zone.class != ZoneClass::Sequential
+                && zone.valid.is_empty()
+        };
+        self.all.iter().any(is_awaited)
+    }
+
     /// The device of `zone`.
     #[inline]
     pub fn device(&self, zone: u32) -> DeviceId {

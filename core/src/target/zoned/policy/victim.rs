@@ -30,8 +30,7 @@ pub struct Candidate {
     pub idle_for: Duration,
     /// Rises with use: of two chunks, the one with less was used longer ago.
     pub lru: u64,
-    /// Whether bios of it are under way at the devices. One that waits for a free zone does not count: it would keep reclaim
-    /// from winning that zone.
+    /// Whether writes to it are under way. Those that wait for a free zone do not count.
     pub is_open: bool,
 }
 
@@ -58,11 +57,12 @@ pub enum Action {
 /// The one that frees a zone for the least work is chosen: blocks to read and write, zeroes in holes and pieces included.
 /// Unless it is an emergency, the time since its last write and the density of a random zone count as much: both tell that
 /// the chunk will not need a random zone again at once. What was written less than `hot_ms` ago is left alone unless reclaim
-/// is urgent.
+/// is urgent; what is being written, unless it is an emergency and there is nothing else. A buffer without a valid block was
+/// taken for a write that is on its way, and stays.
 ///
 /// # Liveness
 ///
-/// Take a set with at least one more zone than mapped chunks, without open ones, in an emergency, no buffer free and nothing
+/// Take a set with at least one more zone than mapped chunks, none of them empty, in an emergency, no buffer free and nothing
 /// leaving. Then there is an answer, and carrying it out, with the commit that it takes, brings a free buffer or one fewer
 /// buffered chunk. For there is a sequential zone for reclaim, and then any chunk with a random zone can be moved or merged;
 /// or there is none, so some chunk has two zones: it can be appended or folded, and the next answer has a sequential zone.
@@ -73,12 +73,13 @@ pub fn choose(
     urgency: Urgency,
     candidates: &mut dyn Iterator<Item = Candidate>,
 ) -> Option<(u32, Action)> {
-    let mut closed = candidates.filter(|candidate| !candidate.is_open);
+    let may_interrupt = |chunk: &Candidate| urgency == Urgency::Emergency && !chunk.is_empty();
+    let candidates = &mut candidates.filter(|chunk| !chunk.is_open || may_interrupt(chunk));
     if knobs.style == Style::Kernel {
-        return choose_as_kernel(stock, urgency, &mut closed);
+        return choose_as_kernel(stock, urgency, candidates);
     }
     let mut best: Option<Bid> = None;
-    for candidate in closed {
+    for candidate in candidates {
         let Some(action) = action_for(knobs, stock, urgency, &candidate) else { continue };
         if action == Action::Free {
             return Some((candidate.chunk, action));
@@ -93,7 +94,7 @@ pub fn choose(
 
 /// What could be done with a chunk now.
 fn action_for(knobs: &Knobs, stock: &Stock, urgency: Urgency, chunk: &Candidate) -> Option<Action> {
-    if chunk.data_blocks == 0 && chunk.buffer_blocks == 0 {
+    if chunk.is_empty() {
         return Some(Action::Free);
     }
     let is_spared = urgency < Urgency::Urgent && chunk.is_hot(knobs);
@@ -110,7 +111,9 @@ fn action_for(knobs: &Knobs, stock: &Stock, urgency: Urgency, chunk: &Candidate)
 
 /// How a chunk gets rid of its buffer.
 fn unbuffer(stock: &Stock, urgency: Urgency, chunk: &Candidate) -> Option<Action> {
-    if chunk.can_append() {
+    if chunk.buffer_blocks == 0 {
+        None
+    } else if chunk.can_append() {
         Some(Action::Append)
     } else if stock.for_reclaim() > 0 {
         Some(Action::Merge)
@@ -146,8 +149,8 @@ fn vacate(knobs: &Knobs, stock: &Stock, urgency: Urgency, chunk: &Candidate) -> 
 struct Bid {
     chunk: u32,
     action: Action,
-    /// Whether it is done only if nothing else can be: it takes the last sequential zone, or it wins nothing but one.
-    is_last_resort: bool,
+    /// From 0: what is done only if nothing of a lower rank can be.
+    rank: u8,
     worth: u64,
     cost: u64,
     lru: u64,
@@ -155,25 +158,26 @@ struct Bid {
 
 impl Bid {
     fn new(knobs: &Knobs, stock: &Stock, urgency: Urgency, chunk: &Candidate, action: Action) -> Self {
-        let is_last_resort = match action {
+        let takes_last = match action {
             Action::Move => stock.for_reclaim() < 2,
             Action::Fold => true,
             _ => false,
         };
+        let rank = u8::from(takes_last) + 2 * u8::from(chunk.is_open);
         let density = if action == Action::Move { chunk.density_percent().max(1) } else { 100 };
         let worth = match urgency {
             Urgency::Emergency => 1,
             _ => chunk.age(knobs) * u64::from(density),
         };
         let cost = chunk.cost(knobs, action).max(1);
-        Self { chunk: chunk.chunk, action, is_last_resort, worth, cost, lru: chunk.lru }
+        Self { chunk: chunk.chunk, action, rank, worth, cost, lru: chunk.lru }
     }
 
     fn beats(&self, other: &Bid) -> bool {
         // worth / cost, without a division.
         let score = |bid: &Bid, by: &Bid| u128::from(bid.worth) * u128::from(by.cost);
         let (own, others) = (score(self, other), score(other, self));
-        (!self.is_last_resort, own, other.lru, other.chunk) > (!other.is_last_resort, others, self.lru, self.chunk)
+        (other.rank, own, other.lru, other.chunk) > (self.rank, others, self.lru, self.chunk)
     }
 }
 
@@ -181,13 +185,17 @@ impl Bid {
 const COLD: u64 = 16;
 
 impl Candidate {
+    fn is_empty(&self) -> bool {
+        self.data_blocks == 0 && self.buffer_blocks == 0
+    }
+
     fn is_hot(&self, knobs: &Knobs) -> bool {
         self.idle_for < knobs.hot_time()
     }
 
     /// Whether its buffer can be appended to its sequential zone.
     fn can_append(&self) -> bool {
-        self.buffer_blocks == 0 || self.first_buffered >= self.wp
+        self.first_buffered >= self.wp
     }
 
     /// Percent of the blocks up to the last valid one that are valid.
@@ -211,7 +219,6 @@ impl Candidate {
         let read = |blocks: u64, extent: u64| (blocks + pieces).min(extent.max(blocks));
         match action {
             Action::Free => 0,
-            Action::Append if buffer == 0 => 0,
             Action::Append => read(buffer, end.saturating_sub(first)) + end.saturating_sub(wp),
             Action::Move => read(data, end) + end,
             Action::Merge => read(data + buffer, 2 * end) + end,
@@ -220,37 +227,63 @@ impl Candidate {
     }
 }
 
-/// As `drivers/md/dm-zoned-metadata.c:dmz_get_zone_for_reclaim` and `dm-zoned-reclaim.c:dmz_do_reclaim` choose.
+/// As `drivers/md/dm-zoned-metadata.c:dmz_get_zone_for_reclaim` and `dm-zoned-reclaim.c:dmz_do_reclaim` choose. Where the
+/// kernel finds nothing it leaves users waiting; here what is left is tried in an emergency.
 fn choose_as_kernel(
     stock: &Stock,
     urgency: Urgency,
-    closed: &mut dyn Iterator<Item = Candidate>,
+    candidates: &mut dyn Iterator<Item = Candidate>,
 ) -> Option<(u32, Action)> {
-    let [mut data, mut second_tier, mut oldest, mut heaviest] = [None::<Candidate>; 4];
-    let keep = |best: &mut Option<Candidate>, one: Candidate, is_better: fn(&Candidate, &Candidate) -> bool| {
-        if best.as_ref().is_none_or(|best| is_better(&one, best)) {
-            *best = Some(one);
-        }
-    };
-    for one in closed {
-        let is_older: fn(&Candidate, &Candidate) -> bool = |one, best| one.lru < best.lru;
-        if one.has_buffer {
-            keep(&mut oldest, one, is_older);
-            keep(&mut heaviest, one, |one, best| one.data_blocks > best.data_blocks);
-        } else if one.dzone_is_random && one.dzone_is_cache == stock.has_cache() {
-            keep(&mut data, one, is_older);
-        } else if one.dzone_is_random {
-            keep(&mut second_tier, one, is_older);
+    let [mut closed, mut open] = [Oldest::default(); 2];
+    for one in candidates {
+        let kind = if one.is_open { &mut open } else { &mut closed };
+        kind.note(stock, one);
+    }
+    let victim = closed.victim(stock, urgency).or_else(|| open.victim(stock, urgency))?;
+    Some((victim.chunk, kernel_action(stock, &victim)?))
+}
+
+/// The chunks that come into question for the kernel.
+#[derive(Clone, Copy, Default)]
+struct Oldest {
+    /// In a zone of the class that buffers.
+    data: Option<Candidate>,
+    /// In a conventional zone of a set with a cache.
+    settled: Option<Candidate>,
+    /// With a buffer.
+    buffered: Option<Candidate>,
+    /// With a buffer, and most blocks in the data zone.
+    heaviest: Option<Candidate>,
+}
+
+impl Oldest {
+    fn note(&mut self, stock: &Stock, one: Candidate) {
+        let is_older = |best: &Option<Candidate>| best.is_none_or(|best| one.lru < best.lru);
+        let of_its_kind = match one {
+            Candidate { has_buffer: true, buffer_blocks: 0, .. } => return,
+            Candidate { has_buffer: true, .. } => {
+                if self.heaviest.is_none_or(|best| one.data_blocks > best.data_blocks) {
+                    self.heaviest = Some(one);
+                }
+                &mut self.buffered
+            }
+            Candidate { dzone_is_random: false, .. } => return,
+            Candidate { dzone_is_cache, .. } if dzone_is_cache == stock.has_cache() => &mut self.data,
+            _ => &mut self.settled,
+        };
+        if is_older(of_its_kind) {
+            *of_its_kind = Some(one);
         }
     }
-    let victim = match urgency {
-        Urgency::None => None,
-        // The kernel stops at `oldest`, and if there is none, users wait until one of them discards something.
-        _ if stock.reserve == 0 => oldest.or(data),
-        Urgency::Idle => data.or(heaviest).or(second_tier),
-        _ => data.or(heaviest),
-    }?;
-    Some((victim.chunk, kernel_action(stock, &victim)?))
+
+    fn victim(&self, stock: &Stock, urgency: Urgency) -> Option<Candidate> {
+        match urgency {
+            Urgency::None => None,
+            _ if stock.reserve == 0 => self.buffered.or(self.data),
+            Urgency::Idle => self.data.or(self.heaviest).or(self.settled),
+            _ => self.data.or(self.heaviest),
+        }
+    }
 }
 
 /// As `drivers/md/dm-zoned-reclaim.c:dmz_do_reclaim` and `dm-zoned-metadata.c:dmz_alloc_zone` do.
@@ -361,10 +394,24 @@ mod tests {
     }
 
     #[test]
-    fn a_chunk_with_bios_under_way_is_never_touched() {
-        let open = Candidate { is_open: true, ..random(1) };
-        let empty = Candidate { data_blocks: 0, ..open };
-        assert_eq!(choice(&full(1), Urgency::Emergency, &[open, empty]), None);
+    fn a_chunk_that_is_being_written_is_taken_only_in_an_emergency_without_another() {
+        let open = Candidate { is_open: true, ..appendable(1, 9) };
+        assert_eq!(choice(&DISK, Urgency::Urgent, &[open]), None);
+        assert_eq!(choice(&DISK, Urgency::Emergency, &[open]), Some((1, Action::Append)));
+        assert_eq!(choice(&DISK, Urgency::Emergency, &[open, buffered(2, 9)]), Some((2, Action::Merge)));
+        assert_eq!(kernel(&DISK, Urgency::Emergency, &[open, buffered(2, 9)]), Some((2, Action::Fold)));
+        assert_eq!(kernel(&DISK, Urgency::Emergency, &[open]), Some((1, Action::Append)));
+        assert_eq!(kernel(&DISK, Urgency::Urgent, &[open]), None);
+    }
+
+    #[test]
+    fn zones_that_were_taken_for_a_write_on_its_way_are_left_to_it() {
+        let taken = Candidate { is_open: true, data_blocks: 0, last_block: 0, ..random(1) };
+        let buffer = Candidate { data_blocks: Z, ..buffered(2, 0) };
+        for urgency in [Urgency::Idle, Urgency::Emergency] {
+            assert_eq!(choice(&DISK, urgency, &[taken, buffer]), None);
+            assert_eq!(kernel(&DISK, urgency, &[taken, buffer]), None);
+        }
     }
 
     #[test]
