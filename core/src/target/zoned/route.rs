@@ -11,6 +11,7 @@ use super::volume::Write;
 use super::zones::Role;
 use super::{BLOCK_BYTES, BLOCK_SECTORS, ZoneClass, ZoneHealth};
 use crate::block::{Bio, Cx, Data, Flags, Op, Payload, Status};
+use crate::time::Duration;
 
 /// Blocks of a chunk.
 #[derive(Clone, Debug)]
@@ -182,7 +183,7 @@ impl State {
         let len = blocks.end - blocks.start;
         let dzone = self.volume.chunks[chunk as usize].entry.dzone;
         if dzone == NO_ZONE {
-            return self.first_goal(chunk, blocks);
+            return self.first_goal(chunk, blocks, look);
         }
         let zone = &self.volume.zones.all[dzone as usize];
         if zone.class != ZoneClass::Sequential {
@@ -202,7 +203,7 @@ impl State {
     }
 
     /// Of the first write to a chunk.
-    fn first_goal(&mut self, chunk: u32, blocks: &Range<u32>) -> Goal {
+    fn first_goal(&mut self, chunk: u32, blocks: &Range<u32>, look: Look) -> Goal {
         let (stock, len) = (self.volume.zones.stock(), blocks.end - blocks.start);
         let place = match self.knobs.style {
             Style::Kernel => Place::Random,
@@ -221,7 +222,7 @@ impl State {
         self.volume.map(chunk, zone);
         self.stir(|signals| &signals.reclaim);
         match blocks.start {
-            gap if gap > 0 && self.volume.zones.is_sequential(zone) => Goal::Filled(zone, gap),
+            gap if gap > 0 && self.volume.zones.is_sequential(zone) => self.ahead_goal(chunk, (gap, len), look),
             _ => Goal::Zone(zone, len),
         }
     }
@@ -346,7 +347,7 @@ impl State {
         let until = cx.now() + self.knobs.reorder_time();
         let busy = self.volume.make_busy(chunk);
         if busy.held.is_empty() {
-            busy.held_until = until;
+            (busy.held_until, busy.held_since) = (until, cx.now());
             cx.wake_at(until, HELD | u64::from(chunk));
         }
         busy.held.push_back(bio);
@@ -364,6 +365,7 @@ impl State {
         let start = u64::from(wp) * u64::from(BLOCK_SECTORS);
         if let Some(next) = busy.held.iter().position(|bio| bio.sector.0 % zone_sectors == start) {
             let Some(bio) = busy.held.remove(next) else { return };
+            busy.held_since = cx.now();
             self.volume.calm(chunk);
             cx.again(bio);
         }
@@ -374,6 +376,13 @@ impl State {
         let Some(busy) = self.volume.busy.get_mut(&chunk) else { return };
         if busy.held_until > cx.now() && !self.is_suspended {
             return;
+        }
+        // A submitter may have to wait for what is under way before it sends what is missing.
+        let (step, most) = (self.knobs.reorder_time(), self.knobs.reorder_busy_time());
+        let is_early = step > Duration::ZERO && cx.now() < busy.held_since + most && !self.is_suspended;
+        if is_early && !busy.held.is_empty() && !self.volume.writes.is_empty() {
+            busy.held_until = cx.now() + step;
+            return cx.wake_at(busy.held_until, HELD | u64::from(chunk));
         }
         let mut held = core::mem::take(&mut busy.held);
         held.make_contiguous().sort_by_key(|bio| bio.sector);

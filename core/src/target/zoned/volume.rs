@@ -41,6 +41,8 @@ pub(super) struct Busy {
     pub held: VecDeque<Box<Bio>>,
     /// Until when they are.
     pub held_until: Instant,
+    /// Since when they are, or since one of them could go.
+    pub held_since: Instant,
     /// The copy that reclaim makes of it.
     pub job: Option<Job>,
     /// Its sequential zone is asked where its write pointer is.

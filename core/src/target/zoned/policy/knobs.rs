@@ -88,8 +88,12 @@ knobs! {
     /// Reorder window of a chunk: how far ahead of the write pointer a write may be and still be held for those before it,
     /// and how much is held, in blocks; 0 to 65536.
     reorder_blocks = 1_024, 0..=65_536;
-    /// How long a write is held, in ms; 0 to 1000, 0 holds nothing. The default is half a random write of a spindle.
+    /// How long a write is held if nothing else is under way, in ms; 0 to 1000, 0 holds nothing. The default is half a random
+    /// write of a spindle.
     reorder_ms = 5, 0..=1_000;
+    /// How long it is held while the chunk gets no further but other writes are under way, in ms; 0 to 10000: those before it
+    /// may come when these are done.
+    reorder_busy_ms = 100, 0..=10_000;
     /// Without a cache: shortest first write of a chunk that goes straight to a sequential zone, in blocks; 1 to 65536.
     direct_blocks = 1, 1..=65_536;
     /// With a cache: the same, in blocks; 1 to 65536. Shorter ones are what a cache is for.
@@ -186,6 +190,12 @@ impl Knobs {
     #[must_use]
     pub fn reorder_time(&self) -> Duration {
         Duration::from_millis(self.reorder_ms.into())
+    }
+
+    /// The same while other writes are under way.
+    #[must_use]
+    pub fn reorder_busy_time(&self) -> Duration {
+        Duration::from_millis(self.reorder_busy_ms.into())
     }
 
     /// How long a change of the mapping stays uncommitted at most.
