@@ -1,12 +1,12 @@
 //! A dm-zoned volume in a stack: what its tests share.
 #![allow(dead_code, reason = "each test file uses its part")]
 
-use shingle_core::block::{Bio, Data, DeviceId, Event, Flags, Op, Payload, PortId, Stack, Status};
+use shingle_core::block::{Bio, BlockDevice, Data, DeviceId, Event, Flags, Op, Payload, PortId, Stack, Status};
 use shingle_core::device::{NullConfig, NullDevice, NullZones};
 use shingle_core::plug::{PlugOptions, ZonePlug};
 use shingle_core::sector::Sector;
 use shingle_core::sim::StackMedia;
-use shingle_core::target::zoned::format::{FormatOptions, Label, Layout, format};
+use shingle_core::target::zoned::format::{FormatOptions, Label, Layout, Media, format};
 use shingle_core::target::zoned::{Zoned, ZonedCounters};
 use shingle_core::target::{build_table, parse_table};
 use shingle_core::time::{Duration, Instant};
@@ -49,10 +49,16 @@ pub fn disk(zones: u32, conventional: Option<u32>) -> NullConfig {
 impl Volume {
     /// A freshly formatted set of these disks.
     pub fn new(disks: &[NullConfig], reserved: u32) -> Self {
+        let disks = disks.iter().map(|config| Box::new(NullDevice::new(config).unwrap()) as Box<dyn BlockDevice>);
+        Self::over(disks.collect(), reserved)
+    }
+
+    /// A freshly formatted set of any devices.
+    pub fn over(disks: Vec<Box<dyn BlockDevice>>, reserved: u32) -> Self {
         let mut stack = Stack::new();
         let (mut tops, mut leaves) = (vec![], vec![]);
-        for config in disks {
-            let leaf = stack.add(Box::new(NullDevice::new(config).unwrap())).unwrap();
+        for disk in disks {
+            let leaf = stack.add(disk).unwrap();
             leaves.push(leaf);
             let limits = stack.limits(leaf).clone();
             tops.push(match limits.zoned {
@@ -65,12 +71,12 @@ impl Volume {
             version: 2,
             label: Label::new("test").unwrap(),
             set_uuid: [7; 16],
-            device_uuids: (1..=disks.len() as u8).map(|n| [n; 16]).collect(),
+            device_uuids: (1..=tops.len() as u8).map(|n| [n; 16]).collect(),
             reserved: Some(reserved),
         };
         let layout: Layout = format(&mut media, &options, &mut |_, _| {}).unwrap();
         let now = media.now();
-        let blocks = u64::from(layout.chunks) * u64::from(ZONE);
+        let blocks = u64::from(layout.chunks) * u64::from(media.space().zone_blocks());
         let port = stack.open_port();
         let (top, target) = (DeviceId(0), DeviceId(0));
         let mut volume = Self { stack, disks: tops, leaves, top, target, port, now, blocks, tag: 0 };
