@@ -6,7 +6,7 @@ use shingle_core::device::{NullConfig, NullDevice, NullZones};
 use shingle_core::plug::{PlugOptions, ZonePlug};
 use shingle_core::sector::Sector;
 use shingle_core::sim::StackMedia;
-use shingle_core::target::zoned::format::{FormatOptions, Label, Layout, Media, format};
+use shingle_core::target::zoned::format::{FormatOptions, Label, Media, format};
 use shingle_core::target::zoned::{Zoned, ZonedCounters};
 use shingle_core::target::{build_table, parse_table};
 use shingle_core::time::{Duration, Instant};
@@ -46,15 +46,38 @@ pub fn disk(zones: u32, conventional: Option<u32>) -> NullConfig {
     NullConfig { zoned, ..config }
 }
 
+/// Null devices of these kinds.
+pub fn nulls(disks: &[NullConfig]) -> Vec<Box<dyn BlockDevice>> {
+    disks.iter().map(|config| Box::new(NullDevice::new(config).unwrap()) as Box<dyn BlockDevice>).collect()
+}
+
 impl Volume {
     /// A freshly formatted set of these disks.
     pub fn new(disks: &[NullConfig], reserved: u32) -> Self {
-        let disks = disks.iter().map(|config| Box::new(NullDevice::new(config).unwrap()) as Box<dyn BlockDevice>);
-        Self::over(disks.collect(), reserved)
+        Self::over(nulls(disks), reserved)
     }
 
     /// A freshly formatted set of any devices.
     pub fn over(disks: Vec<Box<dyn BlockDevice>>, reserved: u32) -> Self {
+        let mut volume = Self::on(disks);
+        let options = FormatOptions {
+            version: 2,
+            label: Label::new("test").unwrap(),
+            set_uuid: [7; 16],
+            device_uuids: (1..=volume.disks.len() as u8).map(|n| [n; 16]).collect(),
+            reserved: Some(reserved),
+        };
+        let (layout, zone_blocks) = volume.with_media(|media| {
+            let layout = format(media, &options, &mut |_, _| {}).unwrap();
+            (layout, media.space().zone_blocks())
+        });
+        volume.blocks = u64::from(layout.chunks) * u64::from(zone_blocks);
+        volume.load();
+        volume
+    }
+
+    /// Disks without a volume.
+    pub fn on(disks: Vec<Box<dyn BlockDevice>>) -> Self {
         let mut stack = Stack::new();
         let (mut tops, mut leaves) = (vec![], vec![]);
         for disk in disks {
@@ -66,22 +89,17 @@ impl Volume {
                 None => leaf,
             });
         }
-        let mut media = StackMedia::new(&mut stack, &tops, Instant::ZERO).unwrap();
-        let options = FormatOptions {
-            version: 2,
-            label: Label::new("test").unwrap(),
-            set_uuid: [7; 16],
-            device_uuids: (1..=tops.len() as u8).map(|n| [n; 16]).collect(),
-            reserved: Some(reserved),
-        };
-        let layout: Layout = format(&mut media, &options, &mut |_, _| {}).unwrap();
-        let now = media.now();
-        let blocks = u64::from(layout.chunks) * u64::from(media.space().zone_blocks());
         let port = stack.open_port();
-        let (top, target) = (DeviceId(0), DeviceId(0));
-        let mut volume = Self { stack, disks: tops, leaves, top, target, port, now, blocks, tag: 0 };
-        volume.load();
-        volume
+        let (top, target, now) = (DeviceId(0), DeviceId(0), Instant::ZERO);
+        Self { stack, disks: tops, leaves, top, target, port, now, blocks: 0, tag: 0 }
+    }
+
+    /// Does something with the disks while nobody else uses them.
+    pub fn with_media<R>(&mut self, f: impl FnOnce(&mut StackMedia<'_>) -> R) -> R {
+        let mut media = StackMedia::new(&mut self.stack, &self.disks, self.now).unwrap();
+        let result = f(&mut media);
+        self.now = media.now();
+        result
     }
 
     /// Ends the table as a clean stop does, and loads it anew.
