@@ -107,44 +107,46 @@ async fn run_copy(shared: &Shared, io: &Io, copy: &mut Copy) -> Result<(), Statu
         let next = shared.borrow_mut().next_window(copy, at, &turn);
         let Some(window) = next else { return Ok(()) };
         let data = Data::zeroed((window.end - window.start) as usize * BLOCK_BYTES);
-        read_window(shared, io, copy, &window, &data, &turn).await?;
+        let read = read_window(shared, io, copy, &window, &data, &turn).await?;
         let zone = copy.to;
         write_window(shared, io, zone, (at, &window, &data), &turn).await?;
+        copy.copied.unite(&read);
         at = window.end;
         took = io.now().since(began);
     }
 }
 
 /// Reads what is valid of `window`: of the data zone with the holes that are not worth a seek, then exactly what is in the
-/// buffer.
+/// buffer. Returns the blocks that were read.
 async fn read_window(
     shared: &Shared,
     io: &Io,
-    copy: &mut Copy,
+    copy: &Copy,
     window: &Range<u32>,
     data: &Data,
     turn: &CopyTurn,
-) -> Result<(), Status> {
-    for (place, zone) in copy.sources.clone().into_iter().enumerate() {
+) -> Result<ValidBlocks, Status> {
+    let mut read = ValidBlocks::new(shared.borrow().volume.zones.zone_blocks);
+    for (place, zone) in copy.sources.iter().copied().enumerate() {
         let runs: Vec<Range<u32>> = {
             let state = shared.borrow();
             state.volume.zones.all[zone as usize].valid.runs(window.clone()).collect()
         };
         for run in &runs {
-            copy.copied.insert(run.clone());
+            read.insert(run.clone());
         }
         let gap = if place == 0 { turn.gap_blocks } else { 0 };
         let pieces = join(&runs, gap).into_iter().flat_map(|run| pieces(run, turn.piece_blocks));
         let pieces: Vec<Range<u32>> = pieces.collect();
-        let read = |piece: Range<u32>| {
+        let send = |piece: Range<u32>| {
             let from = (piece.start - window.start) as usize * BLOCK_BYTES;
             let part = data.slice(from, (piece.end - piece.start) as usize * BLOCK_BYTES);
             let zones = &shared.borrow().volume.zones;
             io.read(zones.device(zone), zones.sector(zone, piece.start), part)
         };
-        flow(pieces.into_iter(), turn.pieces_in_flight, read).await?;
+        flow(pieces.into_iter(), turn.pieces_in_flight, send).await?;
     }
-    Ok(())
+    Ok(read)
 }
 
 /// Writes `window` to `zone`; a sequential zone gets zeroes from block `at` on, where it was written last.
@@ -234,12 +236,12 @@ async fn finish_settling(shared: &Shared, io: &Io, copy: &mut Copy) {
     for run in changed {
         let data = Data::zeroed((run.end - run.start) as usize * BLOCK_BYTES);
         let turn = shared.borrow().turn(copy, Duration::ZERO);
-        let read = read_window(shared, io, copy, &run, &data, &turn).await;
+        let Ok(read) = read_window(shared, io, copy, &run, &data, &turn).await else { return };
         let zone = copy.to;
-        if read.is_err() || write_window(shared, io, zone, (run.start, &run, &data), &turn).await.is_err() {
-            copy.copied.remove(run);
+        if write_window(shared, io, zone, (run.start, &run, &data), &turn).await.is_err() {
             return;
         }
+        copy.copied.unite(&read);
     }
 }
 
