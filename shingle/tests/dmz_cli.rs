@@ -3,6 +3,7 @@
 mod program;
 
 use std::fs;
+use std::path::Path;
 
 use program::Scratch;
 use serde_json::json;
@@ -110,4 +111,197 @@ fn a_disk_that_a_daemon_serves_is_refused_with_the_daemons_name() {
     scratch.fails("dmz format smr", 1, &["another process has this disk open", &pid, "up stack.toml"]);
     daemon.stop();
     scratch.ok("dmz format smr");
+}
+
+/// The bytes of a fixture: runs of equal bytes, each a length (LEB128) and the byte.
+fn unpack(name: &str) -> Vec<u8> {
+    let packed = fixture(name);
+    let (mut bytes, mut count, mut shift, mut rest) = (Vec::new(), 0, 0, packed.iter());
+    while let Some(byte) = rest.next() {
+        count |= usize::from(byte & 127) << shift;
+        shift += 7;
+        if byte & 128 == 0 {
+            bytes.resize(bytes.len() + count, *rest.next().unwrap());
+            (count, shift) = (0, 0);
+        }
+    }
+    bytes
+}
+
+fn fixture(name: &str) -> Vec<u8> {
+    fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("../core/tests/fixtures/dm-zoned").join(name)).unwrap()
+}
+
+/// Makes the directory `name` the disk that the kernel left, with zones of 1 MiB and its zone report.
+fn kernels_disk(scratch: &Scratch, name: &str, image: &str, report: &str) {
+    let (image, report) = (unpack(image), String::from_utf8(fixture(report)).unwrap());
+    let conventional = report.lines().filter(|line| line.contains("CONVENTIONAL")).count();
+    let zones = report.lines().count();
+    scratch.ok(&format!("create {name} --size {zones}MiB --zone-size 1MiB --conventional {conventional}"));
+    for (zone, (line, bytes)) in report.lines().zip(image.chunks(1 << 20)).enumerate() {
+        let wptr = line.split("wptr 0x").nth(1).unwrap().split(' ').next().unwrap();
+        let written = usize::from_str_radix(wptr, 16).unwrap() * 512;
+        let (kind, content) = if zone < conventional { ("cnv", bytes) } else { ("seq", &bytes[..written]) };
+        fs::write(scratch.0.join(format!("{name}/{kind}-{zone:06}")), content).unwrap();
+    }
+}
+
+/// What dmzadm printed of the disks in `fixture`, from the first disk on; there it looked for metadata twice.
+fn said_by_dmzadm(name: &str, called: &[(&str, &str)]) -> String {
+    let text = String::from_utf8(fixture(name)).unwrap();
+    let text = text[text.find("/dev/").unwrap()..].replacen("Locating metadata...\n", "", 1);
+    called.iter().fold(text, |text, (theirs, ours)| text.replace(theirs, ours))
+}
+
+fn first_set(scratch: &Scratch) {
+    kernels_disk(scratch, "one", "fix1_dev.runs", "fix1_zones.txt");
+}
+
+#[test]
+fn a_check_of_the_kernels_disk_prints_what_dmzadm_prints() {
+    let scratch = Scratch::new();
+    first_set(&scratch);
+    assert_eq!(scratch.ok("dmz check one"), said_by_dmzadm("fix1_check.txt", &[("/dev/nullb0", "one")]));
+}
+
+#[test]
+fn a_check_of_the_kernels_three_disks_prints_what_dmzadm_prints() {
+    let scratch = Scratch::new();
+    fs::write(scratch.0.join("reg"), unpack("fix2_dev1.runs")).unwrap();
+    kernels_disk(&scratch, "two", "fix2_dev2.runs", "fix2_zones2.txt");
+    kernels_disk(&scratch, "three", "fix2_dev3.runs", "fix2_zones3.txt");
+    let called = [("/dev/nullb1", "reg"), ("/dev/nullb2", "two"), ("/dev/nullb3", "three")];
+    assert_eq!(scratch.ok("dmz check reg two three"), said_by_dmzadm("fix2_check.txt", &called));
+}
+
+#[test]
+fn a_check_that_finds_errors_has_a_code_of_its_own() {
+    let scratch = Scratch::new();
+    first_set(&scratch);
+    let before = fs::read(scratch.0.join("one/cnv-000000")).unwrap();
+    let mut damaged = before.clone();
+    damaged[60] ^= 1;
+    fs::write(scratch.0.join("one/cnv-000000"), damaged).unwrap();
+    let (code, said, _) = scratch.run("dmz check one");
+    assert_eq!(code, 3, "{said}");
+    assert!(said.contains("Checking super block... ERROR"), "{said}");
+    assert!(said.ends_with("Errors detected: running repair is recommended\n"), "{said}");
+    let (code, said, _) = scratch.run("dmz check one --json");
+    let said: serde_json::Value = serde_json::from_str(&said).unwrap();
+    assert_eq!((code, &said["check"]["clean"]), (3, &json!(false)));
+    assert_eq!((&said["check"]["superblocks"]["primary"], &said["check"]["mapped_chunks"]), (&json!(null), &json!(14)));
+    scratch.fails("dmz check nothing", 1, &["no such directory"]);
+}
+
+#[test]
+fn a_dump_shows_superblocks_mapping_and_weights() {
+    let scratch = Scratch::new();
+    first_set(&scratch);
+    let dump = scratch.json("dmz dump one --json");
+    assert_eq!((&dump["primary"]["label"], &dump["primary"]["generation"]), (&json!("fix1"), &json!(137)));
+    let mapping = dump["mapping"].as_array().unwrap();
+    let buffered = mapping.iter().filter(|entry| !entry["bzone"].is_null()).count();
+    assert_eq!((mapping.len(), buffered), (14, 6));
+    let zone = |number: &serde_json::Value| &dump["zone_list"][number.as_u64().unwrap() as usize];
+    for entry in mapping {
+        let data = zone(&entry["dzone"]);
+        assert_eq!((&data["use"], &data["chunk"]), (&json!("data"), &entry["chunk"]));
+        assert!(data["valid_blocks"].as_u64() > Some(0) || !entry["bzone"].is_null(), "{data}");
+    }
+    let text = scratch.ok("dmz dump one");
+    for words in
+        ["Primary superblock at block 0, in force: version 2, generation 137", "label \"fix1\"", "data of chunk"]
+    {
+        assert!(text.contains(words), "{words} is missing:\n{text}");
+    }
+    assert!(scratch.ok("dmz dump one --verbose").lines().count() > text.lines().count(), "free zones too");
+}
+
+#[test]
+fn looking_at_a_set_changes_nothing() {
+    let scratch = Scratch::new();
+    first_set(&scratch);
+    let snapshot = || -> Vec<(std::path::PathBuf, Vec<u8>)> {
+        let mut files: Vec<_> =
+            fs::read_dir(scratch.0.join("one")).unwrap().map(|entry| entry.unwrap().path()).collect();
+        files.sort();
+        files.into_iter().map(|path| (path.clone(), fs::read(path).unwrap())).collect()
+    };
+    let before = snapshot();
+    scratch.ok("dmz check one --vverbose");
+    scratch.ok("dmz dump one");
+    assert!(before == snapshot());
+}
+
+#[test]
+fn a_repair_mends_what_a_check_finds_and_says_what_it_was() {
+    let scratch = Scratch::new();
+    first_set(&scratch);
+    let clean = scratch.ok("dmz repair one");
+    assert!(clean.ends_with("No error detected\nNothing to repair.\n"), "{clean}");
+    let path = scratch.0.join("one/cnv-000000");
+    let mut damaged = fs::read(&path).unwrap();
+    damaged[60] ^= 1;
+    fs::write(&path, damaged).unwrap();
+    assert_eq!(scratch.run("dmz check one").0, 3);
+    let said = scratch.ok("dmz repair one");
+    assert!(said.contains("Repaired:\n  primary superblock: checksum"), "{said}");
+    assert!(said.ends_with("No error detected\n"), "{said}");
+    assert!(scratch.ok("dmz check one").ends_with("No error detected\n"));
+    assert_eq!(scratch.json("dmz dump one --json")["mapping"].as_array().unwrap().len(), 14);
+    let again = scratch.json("dmz repair one --json");
+    assert_eq!((&again["before"]["clean"], &again["after"]["clean"]), (&json!(true), &json!(true)));
+}
+
+#[test]
+fn a_set_without_any_superblock_cannot_be_repaired() {
+    let scratch = with_disk();
+    let (code, said, _) = scratch.run("dmz check smr");
+    assert!(code == 3 && said.ends_with("running repair is recommended\n"), "{code}: {said}");
+    scratch.fails("dmz repair smr", 1, &["no valid superblock"]);
+    scratch.fails("dmz dump smr", 1, &["no valid superblock", "dmz format"]);
+}
+
+#[test]
+fn a_relabel_names_the_set_everywhere() {
+    let scratch = with_three_disks();
+    scratch.ok("dmz format reg z1 z2 --label=before --seq=6");
+    scratch.ok("dmz relabel reg z1 z2 --label=after");
+    assert!(scratch.ok("dmz check reg z1 z2").ends_with("No error detected\n"));
+    let dump = scratch.json("dmz dump reg z1 z2 --json");
+    assert_eq!((&dump["primary"]["label"], &dump["secondary"]["label"]), (&json!("after"), &json!("after")));
+    assert_eq!(&fs::read(scratch.0.join("z1/seq-000000")).unwrap()[48..54], b"after\0");
+    scratch.fails("dmz relabel reg z1 z2", 2, &["--label"]);
+    scratch.fails("dmz relabel reg z1 z2 --label=", 1, &["needs a label"]);
+}
+
+#[test]
+fn what_is_salvaged_of_a_whole_set_is_what_the_kernel_read_from_it() {
+    let scratch = Scratch::new();
+    first_set(&scratch);
+    let said = scratch.ok("dmz salvage one -o image --report lost.json");
+    assert!(said.ends_with("Nothing is lost.\n"), "{said}");
+    assert!(fs::read(scratch.0.join("image")).unwrap() == unpack("fix1_logical.runs"));
+    assert_eq!(fs::read_to_string(scratch.0.join("lost.json")).unwrap(), "[]\n");
+    scratch.fails("dmz salvage one -o image", 1, &["image exists already"]);
+}
+
+#[test]
+fn what_is_left_of_a_damaged_set_is_salvaged_and_the_rest_is_named() {
+    let scratch = Scratch::new();
+    first_set(&scratch);
+    for zone in ["one/cnv-000000", "one/cnv-000001"] {
+        let path = scratch.0.join(zone);
+        let mut damaged = fs::read(&path).unwrap();
+        damaged[..4096].fill(0);
+        fs::write(path, damaged).unwrap();
+    }
+    let (code, said, _) = scratch.run("dmz salvage one -o image --json");
+    let said: serde_json::Value = serde_json::from_str(&said).unwrap();
+    assert_eq!((code, &said["lost"][0]["what"], &said["mapped_chunks"]), (3, &json!("superblocks"), &json!(14)));
+    let (image, kernels) = (fs::read(scratch.0.join("image")).unwrap(), unpack("fix1_logical.runs"));
+    let common = image.len().min(kernels.len());
+    assert!(image[..common] == kernels[..common]);
+    let scratch = with_disk();
+    scratch.fails("dmz salvage smr -o image", 1, &["nothing to salvage"]);
 }

@@ -17,7 +17,8 @@ use crate::daemon::{Daemon, DaemonError};
 /// Run a stack in the foreground
 ///
 /// Prints one line for each export and each socket, then `ready`, and tells systemd (READY=1) if NOTIFY_SOCKET is set.
-/// SIGINT and SIGTERM end it: requests in flight are finished and every disk is flushed; a second one ends it at once.
+/// SIGINT and SIGTERM end it: requests in flight are finished, mapped devices are suspended from the top down, and every disk is
+/// flushed; a second one ends it at once.
 #[derive(Args)]
 #[command(
     after_help = "Exit codes: 0 stopped cleanly, 1 it did not start or lost data at the end, 2 wrong command line, \

@@ -87,7 +87,7 @@ impl FormatArgs {
             value["stack"] = json!(stack);
             return output::print_json(&value);
         }
-        let mut text = geometry(disks);
+        let mut text = geometry(disks, self.set.detail());
         text += &format!(
             "  {} metadata blocks per set in {} zones, 2 sets\n  {} data chunks capacity ({})\n  {} sequential zones \
              reserved for reclaim\n",

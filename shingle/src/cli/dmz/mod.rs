@@ -1,7 +1,11 @@
 //! `shingle dmz`: dmzadm's work on the disks of a set that no daemon serves.
 
+mod check;
+mod dump;
 mod format;
 mod next;
+mod repair;
+mod salvage;
 mod set;
 
 use clap::{Args, Subcommand};
@@ -23,11 +27,21 @@ pub struct DmzArgs {
 #[derive(Subcommand)]
 enum Operation {
     Format(format::FormatArgs),
+    Check(check::CheckArgs),
+    Repair(repair::RepairArgs),
+    Relabel(repair::RelabelArgs),
+    Dump(dump::DumpArgs),
+    Salvage(salvage::SalvageArgs),
 }
 
 /// Runs the command.
 pub fn run(args: &DmzArgs) -> Result<(), CliError> {
     match &args.operation {
         Operation::Format(args) => format::run(args),
+        Operation::Check(args) => check::run(args),
+        Operation::Repair(args) => repair::run(args),
+        Operation::Relabel(args) => repair::run_relabel(args),
+        Operation::Dump(args) => dump::run(args),
+        Operation::Salvage(args) => salvage::run(args),
     }
 }

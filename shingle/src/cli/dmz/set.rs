@@ -6,11 +6,11 @@ use std::path::PathBuf;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
-use shingle_core::target::zoned::Member;
-use shingle_core::target::zoned::format::{Media, MediaError};
+use shingle_core::target::zoned::format::{Media, MediaError, Sets, Superblock};
+use shingle_core::target::zoned::{Member, ZoneClass, ZoneHealth, ZoneInfo};
 
 use super::CliError;
-use crate::dmz::{Access, Disks};
+use crate::dmz::{Access, Disks, Uuid};
 
 /// The disks of a set.
 #[derive(Args)]
@@ -18,12 +18,12 @@ pub struct SetArgs {
     /// The disks, a regular one first if there is one
     #[arg(required = true, value_name = "DISK")]
     pub devices: Vec<PathBuf>,
-    /// Say more
+    /// Say more: how many zones of which kind there are
     #[arg(long)]
-    pub verbose: bool,
-    /// Say even more
+    verbose: bool,
+    /// Say even more: every zone
     #[arg(long)]
-    pub vverbose: bool,
+    vverbose: bool,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
@@ -43,10 +43,15 @@ impl SetArgs {
     pub fn open(&self, access: Access) -> Result<Disks, CliError> {
         Ok(Disks::open(&self.devices, access)?)
     }
+
+    /// How much is to be said: 0, 1 or 2.
+    pub fn detail(&self) -> u8 {
+        if self.vverbose { 2 } else { self.verbose.into() }
+    }
 }
 
-/// The disks as dmzadm shows them before it does something.
-pub fn geometry(disks: &Disks) -> String {
+/// The disks as dmzadm shows them before it does something; with more `detail` also what zones there are.
+pub fn geometry(disks: &Disks, detail: u8) -> String {
     let (space, mut text) = (disks.space(), String::new());
     let zone_sectors = u64::from(space.zone_blocks()) * 8;
     for (place, (member, name)) in space.members().iter().zip(disks.names()).enumerate() {
@@ -60,6 +65,13 @@ pub fn geometry(disks: &Disks) -> String {
             sectors >> 21,
             member.zones,
         );
+        let zones = member.first_zone..member.first_zone + member.zones;
+        if detail > 0 {
+            text += &kinds_of_zones(&space.zones()[zones.start as usize..zones.end as usize]);
+        }
+        if detail > 1 {
+            zones.for_each(|zone| text += &format!("    zone {zone}: {}\n", describe(&space.zones()[zone as usize])));
+        }
     }
     let _ = write!(
         text,
@@ -69,6 +81,68 @@ pub fn geometry(disks: &Disks) -> String {
         space.zone_blocks()
     );
     text
+}
+
+/// A line that counts zones.
+fn kinds_of_zones(zones: &[ZoneInfo]) -> String {
+    let count = |is_it: fn(&ZoneInfo) -> bool| zones.iter().filter(|zone| is_it(zone)).count();
+    format!(
+        "  {} sequential zones, {} of them written; {} that take random writes; {} that cannot be written\n",
+        count(|zone| zone.class == ZoneClass::Sequential),
+        count(|zone| zone.class == ZoneClass::Sequential && zone.wp > 0),
+        count(|zone| zone.class != ZoneClass::Sequential),
+        count(|zone| zone.health != ZoneHealth::Good),
+    )
+}
+
+fn describe(zone: &ZoneInfo) -> String {
+    let (class, condition) = (class_name(zone), condition_name(zone));
+    match zone.class {
+        ZoneClass::Sequential => format!("{class}, {condition}, {} blocks written", zone.wp),
+        ZoneClass::Cache | ZoneClass::Random => format!("{class}, {condition}"),
+    }
+}
+
+/// What a zone can be used for, in a word.
+pub fn class_name(zone: &ZoneInfo) -> &'static str {
+    match zone.class {
+        ZoneClass::Cache => "cache",
+        ZoneClass::Random => "random",
+        ZoneClass::Sequential => "sequential",
+    }
+}
+
+/// Whether a zone can be used, in a word.
+pub fn condition_name(zone: &ZoneInfo) -> &'static str {
+    match zone.health {
+        _ if zone.is_runt => "runt",
+        ZoneHealth::Good => "good",
+        ZoneHealth::ReadOnly => "read-only",
+        ZoneHealth::Offline => "offline",
+    }
+}
+
+/// Which of two sets of metadata is in force.
+pub fn in_force(sets: &Sets) -> &'static str {
+    if sets.choice.set == 0 { "primary" } else { "secondary" }
+}
+
+/// A superblock as JSON.
+pub fn superblock_json(superblock: &Superblock) -> Value {
+    let named = superblock.version > 1;
+    json!({
+        "version": superblock.version,
+        "generation": superblock.generation,
+        "block": superblock.block,
+        "label": named.then(|| superblock.label.text()),
+        "uuid": named.then(|| Uuid(superblock.set_uuid).to_string()),
+        "device_uuid": named.then(|| Uuid(superblock.device_uuid).to_string()),
+        "chunks": superblock.chunks,
+        "reserved": superblock.reserved,
+        "metadata_blocks": superblock.metadata_blocks,
+        "map_blocks": superblock.map_blocks,
+        "bitmap_blocks": superblock.bitmap_blocks,
+    })
 }
 
 /// The disks as JSON.

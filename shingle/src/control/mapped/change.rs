@@ -30,12 +30,11 @@ pub(super) fn create(census: &Census, mut fields: Fields, naming: &Mutex<()>) ->
     let uuid = fields.text("uuid")?.unwrap_or_default();
     let (table, read_only) = (fields.text("table")?, fields.flag("read_only")?);
     fields.finish()?;
-    let lines = table.map(|text| parse_table(&text)).transpose().map_err(|error| wrong_table(&name, error))?;
+    let mut lines = table.map(|text| parse_table(&text)).transpose().map_err(|error| wrong_table(&name, error))?;
     let _one_at_a_time = naming.lock().unwrap_or_else(PoisonError::into_inner);
     check_free(census, &name, &uuid)?;
     check_room(census)?;
     let number = home_of(census, (&name, None), lines.as_deref().unwrap_or_default())?;
-    let mut lines = lines;
     let set = lines.as_deref_mut().map(|lines| find_length(lines, &mut &census.shards[number].mailbox)).transpose();
     let set = set.map_err(|error| wrong_table(&name, error))?.flatten();
     let uuid = if uuid.is_empty() { set.map_or(uuid, Uuid::of_device) } else { uuid };

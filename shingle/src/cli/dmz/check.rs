@@ -1,0 +1,59 @@
+//! `shingle dmz check`.
+
+use clap::Args;
+use serde_json::{Value, json};
+use shingle_core::target::zoned::check::{Finding, Report, check};
+
+use super::set::{SetArgs, bar, geometry, geometry_json, in_force, show, superblock_json};
+use super::{CliError, output};
+use crate::dmz::Access;
+
+/// Check the metadata of a set: both copies, the mapping and the bitmaps
+///
+/// Nothing is changed, and several checks may run at once. What is printed is what dmzadm prints; the last line is
+/// "No error detected" or "Errors detected: running repair is recommended", with exit code 0 or 3.
+#[derive(Args)]
+pub struct CheckArgs {
+    #[command(flatten)]
+    set: SetArgs,
+}
+
+/// Runs the command.
+pub fn run(args: &CheckArgs) -> Result<(), CliError> {
+    let mut disks = args.set.open(Access::Read)?;
+    let bar = bar("checking");
+    let report = check(&mut disks, &mut show(&bar));
+    bar.finish_and_clear();
+    if args.set.json {
+        let mut value = geometry_json(&disks);
+        value["check"] = report_json(&report);
+        output::print_json(&value)?;
+    } else {
+        output::print(&format!("{}{report}", geometry(&disks, args.set.detail())))?;
+    }
+    verdict(&report)
+}
+
+/// The exit code that says what a check found.
+pub fn verdict(report: &Report) -> Result<(), CliError> {
+    if report.is_clean() { Ok(()) } else { Err(CliError::Disorder) }
+}
+
+/// A check as JSON.
+pub fn report_json(report: &Report) -> Value {
+    let finding = |finding: &Finding| json!({"error": finding.is_error(), "message": finding.to_string()});
+    let sets = report.sets.as_ref().map(|sets| {
+        let one = |set: usize| sets.found[set].as_ref().ok().map(superblock_json);
+        json!({"primary": one(0), "secondary": one(1), "in_force": in_force(sets)})
+    });
+    json!({
+        "clean": report.is_clean(),
+        "superblocks": sets,
+        "mapped_chunks": report.mapped,
+        "buffered_chunks": report.buffered,
+        "free_zones": report.zones.free,
+        "used_zones": report.zones.used,
+        "compared_blocks": report.compared,
+        "findings": report.findings.iter().map(finding).collect::<Vec<Value>>(),
+    })
+}

@@ -1,0 +1,184 @@
+//! `shingle dmz dump`.
+
+use clap::Args;
+use serde_json::{Value, json};
+use shingle_core::target::zoned::format::{Entry, LoadError, Media, NO_ZONE, Sets, Volume, read_bitmap};
+use shingle_core::target::zoned::{ZoneClass, ZoneInfo};
+
+use super::set::{SetArgs, bar, class_name, condition_name, geometry, geometry_json, in_force, show, superblock_json};
+use super::{CliError, output};
+use crate::dmz::{Access, Disks, Uuid};
+
+/// Print what a set has on its disks: superblocks, zones, mapping and how many blocks of each zone are valid
+///
+/// Zones that hold nothing are left out without --verbose.
+#[derive(Args)]
+pub struct DumpArgs {
+    #[command(flatten)]
+    set: SetArgs,
+}
+
+/// What a zone is for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Role {
+    Free,
+    Metadata,
+    Data(u32),
+    Buffer(u32),
+}
+
+/// A zone with all that is known of it.
+struct ZoneView {
+    info: ZoneInfo,
+    role: Role,
+    /// Valid blocks.
+    weight: u32,
+}
+
+/// Runs the command.
+pub fn run(args: &DumpArgs) -> Result<(), CliError> {
+    let mut disks = args.set.open(Access::Read)?;
+    let volume = Volume::load(&mut disks).map_err(|error| match error {
+        LoadError::NoSet(_) => CliError::Failed(format!("{error}: make a set with `shingle dmz format`")),
+        other => CliError::Failed(other.to_string()),
+    })?;
+    let zones = view(&mut disks, &volume)?;
+    if args.set.json {
+        return output::print_json(&to_json(&disks, &volume, &zones));
+    }
+    let shows_all = args.set.detail() > 0;
+    let mut text = geometry(&disks, 0);
+    text += &superblocks(&volume.sets);
+    text += &mapping(&volume.entries, &zones);
+    let shown = |zone: &ZoneView| shows_all || zone.role != Role::Free || zone.weight > 0 || zone.info.wp > 0;
+    let rows = zones.iter().enumerate().filter(|(_, zone)| shown(zone)).map(|(number, zone)| zone.row(number));
+    text += &output::table(&["zone", "class", "condition", "written", "valid", "use"], &[0, 3, 4], rows);
+    output::print(&text)
+}
+
+/// All zones; reads the bitmap of each.
+fn view(disks: &mut Disks, volume: &Volume) -> Result<Vec<ZoneView>, CliError> {
+    let (layout, start) = (&volume.sets.layout, volume.sets.start(disks.space()));
+    let infos = disks.space().zones().to_vec();
+    let mut roles = vec![Role::Free; infos.len()];
+    let mut set = |zone: u32, role| roles.get_mut(zone as usize).into_iter().for_each(|slot| *slot = role);
+    for (chunk, Entry { dzone, bzone }) in (0..).zip(&volume.entries) {
+        set(*dzone, Role::Data(chunk));
+        set(*bzone, Role::Buffer(chunk));
+    }
+    (0..infos.len() as u32)
+        .filter(|zone| layout.is_metadata(disks.space(), *zone))
+        .for_each(|zone| set(zone, Role::Metadata));
+    let bar = bar("reading bitmaps");
+    let mut progress = show(&bar);
+    let mut views = Vec::new();
+    for (zone, (info, role)) in (0..).zip(infos.into_iter().zip(roles)) {
+        let weight = read_bitmap(disks, start, layout, zone)?.weight();
+        views.push(ZoneView { info, role, weight });
+        progress(zone.into(), disks.space().zones().len() as u64);
+    }
+    bar.finish_and_clear();
+    Ok(views)
+}
+
+fn superblocks(sets: &Sets) -> String {
+    let mut text = String::new();
+    for (set, found) in sets.found.iter().enumerate() {
+        let (name, in_force) = (["Primary", "Secondary"][set], if sets.choice.set == set { ", in force" } else { "" });
+        match found {
+            Err(problem) => text += &format!("{name} superblock: {problem}\n"),
+            Ok(superblock) => {
+                let uuid = |bytes| if superblock.version > 1 { Uuid(bytes).to_string() } else { "none".into() };
+                text += &format!(
+                    "{name} superblock at block {}{in_force}: version {}, generation {}\n  label {:?}, UUID {}, device UUID \
+                     {}\n  {} chunks, {} reserved zones, {} blocks of metadata: {} of mapping, {} of bitmaps\n",
+                    superblock.block,
+                    superblock.version,
+                    superblock.generation,
+                    superblock.label.text(),
+                    uuid(superblock.set_uuid),
+                    uuid(superblock.device_uuid),
+                    superblock.chunks,
+                    superblock.reserved,
+                    superblock.metadata_blocks,
+                    superblock.map_blocks,
+                    superblock.bitmap_blocks
+                );
+            }
+        }
+    }
+    text
+}
+
+/// The chunks that have zones.
+fn mapping(entries: &[Entry], zones: &[ZoneView]) -> String {
+    let part = |zone: u32| match zones.get(zone as usize) {
+        _ if zone == NO_ZONE => ["-".to_owned(), "-".to_owned()],
+        Some(view) => [zone.to_string(), view.weight.to_string()],
+        None => [zone.to_string(), "no such zone".to_owned()],
+    };
+    let mapped = (0u32..).zip(entries).filter(|(_, entry)| **entry != Entry::UNMAPPED);
+    let rows = mapped
+        .map(|(chunk, entry)| [vec![chunk.to_string()], part(entry.dzone).into(), part(entry.bzone).into()].concat());
+    let rows: Vec<Vec<String>> = rows.collect();
+    if rows.is_empty() {
+        return "No chunk is mapped.\n\n".into();
+    }
+    output::table(&["chunk", "data zone", "valid", "buffer zone", "valid"], &[0, 1, 2, 3, 4], rows) + "\n"
+}
+
+impl ZoneView {
+    fn role(&self) -> (&'static str, Option<u32>) {
+        match self.role {
+            Role::Free => ("free", None),
+            Role::Metadata => ("metadata", None),
+            Role::Data(chunk) => ("data", Some(chunk)),
+            Role::Buffer(chunk) => ("buffer", Some(chunk)),
+        }
+    }
+
+    fn row(&self, number: usize) -> Vec<String> {
+        let (role, chunk) = self.role();
+        let role = chunk.map_or(role.to_owned(), |chunk| format!("{role} of chunk {chunk}"));
+        let written = if self.info.class == ZoneClass::Sequential { self.info.wp.to_string() } else { "-".into() };
+        vec![
+            number.to_string(),
+            class_name(&self.info).into(),
+            condition_name(&self.info).into(),
+            written,
+            self.weight.to_string(),
+            role,
+        ]
+    }
+}
+
+fn to_json(disks: &Disks, volume: &Volume, zones: &[ZoneView]) -> Value {
+    let id = |zone: u32| (zone != NO_ZONE).then_some(zone);
+    let found = |set: usize| match &volume.sets.found[set] {
+        Ok(superblock) => superblock_json(superblock),
+        Err(problem) => json!({"problem": problem.to_string()}),
+    };
+    let zone = |(number, zone): (usize, &ZoneView)| {
+        let (role, chunk) = zone.role();
+        json!({
+            "zone": number,
+            "class": class_name(&zone.info),
+            "condition": condition_name(&zone.info),
+            "written_blocks": (zone.info.class == ZoneClass::Sequential).then_some(zone.info.wp),
+            "use": role,
+            "chunk": chunk,
+            "valid_blocks": zone.weight,
+        })
+    };
+    let mapped = (0u32..).zip(&volume.entries).filter(|(_, entry)| **entry != Entry::UNMAPPED);
+    let mapping =
+        mapped.map(|(chunk, entry)| json!({"chunk": chunk, "dzone": id(entry.dzone), "bzone": id(entry.bzone)}));
+    let mut value = geometry_json(disks);
+    value["primary"] = found(0);
+    value["secondary"] = found(1);
+    value["in_force"] = json!(in_force(&volume.sets));
+    value["mapping"] = mapping.collect();
+    value["problems"] = volume.problems.iter().map(|problem| json!(problem.to_string())).collect();
+    value["zone_list"] = zones.iter().enumerate().map(zone).collect();
+    value
+}
