@@ -1,0 +1,177 @@
+//! Volumes of dm-zoned as the daemon serves them, and what the disks are like after it.
+
+mod program;
+
+use std::fs;
+use std::process::Command;
+
+use program::{Daemon, Scratch};
+
+/// Size of the noise that is written.
+const NOISE: usize = 24 << 20;
+
+fn stack(disks: &str, table: &str) -> String {
+    format!(
+        "{disks}\n[device.vol]\ntable = \"{table}\"\n\n[export.vol]\ndevice = \"vol\"\n\n[listen]\nunix = \
+         \"nbd.sock\"\n\n[control]\nsocket = \"control.sock\"\n"
+    )
+}
+
+const SMR: &str = "[disk.smr]\ntype = \"zoned-dir\"\npath = \"smr\"\n";
+
+/// A formatted disk of 128 zones of 1 MiB, and a stack file that serves it.
+fn volume() -> Scratch {
+    let scratch = Scratch::new();
+    scratch.ok("create smr --size 128MiB --zone-size 1MiB --conventional 12");
+    scratch.ok("dmz format smr --label=vol --seq=4 --uuid=c2239a77-ba67-4c1e-9d0a-3f1e5b7c8d90");
+    scratch.file("stack.toml", &stack(SMR, "0 1 zoned smr"));
+    scratch
+}
+
+/// Runs nbdcopy between a file of the scratch directory and the volume.
+#[track_caller]
+fn copy(scratch: &Scratch, from: &str, to: &str) {
+    let uri = format!("nbd+unix:///vol?socket={}/nbd.sock", scratch.0.display());
+    let name = |end: &str| if end == "vol" { uri.clone() } else { end.to_owned() };
+    let output = Command::new("nbdcopy")
+        .current_dir(&scratch.0)
+        .args(["--flush", &name(from), &name(to)])
+        .output()
+        .unwrap_or_else(|error| panic!("cannot run nbdcopy: {error}; apt-get install libnbd-bin"));
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Bytes that do not repeat.
+fn noise(seed: u64) -> Vec<u8> {
+    let mut state = seed;
+    let word = |_| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state.to_ne_bytes()
+    };
+    (0..NOISE / 8).flat_map(word).collect()
+}
+
+/// Writes noise, twice at half of the places, and returns what the volume begins with now.
+fn write_noise(scratch: &Scratch) -> Vec<u8> {
+    let (first, second) = (noise(1), noise(2)[..NOISE / 2].to_vec());
+    fs::write(scratch.0.join("first"), &first).unwrap();
+    fs::write(scratch.0.join("second"), &second).unwrap();
+    copy(scratch, "first", "vol");
+    copy(scratch, "second", "vol");
+    [&second, &first[NOISE / 2..]].concat()
+}
+
+#[track_caller]
+fn reads_as(scratch: &Scratch, expected: &[u8]) {
+    copy(scratch, "vol", "back");
+    let back = fs::read(scratch.0.join("back")).unwrap();
+    assert!(back.starts_with(expected) && back[expected.len()..].iter().all(|byte| *byte == 0));
+}
+
+#[track_caller]
+fn is_clean(scratch: &Scratch, disks: &str) {
+    let said = scratch.ok(&format!("dmz check {disks}"));
+    assert!(said.ends_with("No error detected\n"), "{said}");
+}
+
+fn interrupted(scratch: &Scratch) -> Vec<u8> {
+    let daemon = scratch.up();
+    let written = write_noise(scratch);
+    daemon.kill();
+    written
+}
+
+#[test]
+fn a_volume_is_as_long_as_its_disk_says_and_keeps_what_is_written_over_a_stop() {
+    let scratch = volume();
+    let daemon = scratch.up();
+    assert_eq!(scratch.ok("dm table vol"), "0 249856 zoned smr\n");
+    assert!(scratch.ok("dm info vol").contains("UUID: dmz-c2239a77-ba67-4c1e-9d0a-3f1e5b7c8d90"));
+    let written = write_noise(&scratch);
+    let status = scratch.ok("dm status vol");
+    assert!(status.starts_with("0 249856 zoned 128 zones 0/0 cache "), "{status}");
+    daemon.stop();
+    is_clean(&scratch, "smr");
+    let daemon = scratch.up();
+    reads_as(&scratch, &written);
+    daemon.stop();
+    is_clean(&scratch, "smr");
+}
+
+#[test]
+fn what_was_flushed_survives_the_daemons_death_and_a_clean_stop_leaves_nothing_to_repair() {
+    let scratch = volume();
+    let written = interrupted(&scratch);
+    let daemon = scratch.up();
+    reads_as(&scratch, &written);
+    daemon.stop();
+    is_clean(&scratch, "smr");
+}
+
+#[test]
+fn a_stop_commits_what_nobody_flushed() {
+    let scratch = volume();
+    let daemon = scratch.up();
+    let uri = format!("nbd+unix:///vol?socket={}/nbd.sock", scratch.0.display());
+    // A cache of its own would flush when it ends.
+    let write = ["-f", "raw", "-t", "unsafe", "-c", "write -P 7 5M 3M", &uri];
+    let output = Command::new("qemu-io").args(write).output().expect("qemu-io is missing: apt-get install qemu-utils");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    daemon.stop();
+    is_clean(&scratch, "smr");
+    let daemon = scratch.up();
+    reads_as(&scratch, &[vec![0; 5 << 20], vec![7; 3 << 20]].concat());
+    daemon.stop();
+}
+
+#[test]
+fn a_regular_disk_is_the_cache_of_two_zoned_ones() {
+    let scratch = Scratch::new();
+    fs::File::create(scratch.0.join("reg")).unwrap().set_len(20 << 20).unwrap();
+    scratch.ok("create z1 --size 48MiB --zone-size 1MiB");
+    scratch.ok("create z2 --size 48MiB --zone-size 1MiB --conventional 6");
+    let next = scratch.json("dmz format reg z1 z2 --label=vol --seq=6 --json")["stack"].as_str().unwrap().to_owned();
+    scratch.file("stack.toml", &next);
+    let daemon = scratch.up();
+    let written = write_noise(&scratch);
+    assert!(scratch.ok("dm status vol").contains(" cache "));
+    daemon.stop();
+    is_clean(&scratch, "reg z1 z2");
+    let daemon = scratch.up();
+    reads_as(&scratch, &written);
+    daemon.stop();
+}
+
+#[test]
+fn a_volume_comes_and_goes_while_the_daemon_runs() {
+    let scratch = volume();
+    scratch.file("stack.toml", &format!("{SMR}\n[control]\nsocket = \"control.sock\"\n"));
+    let daemon: Daemon = scratch.up();
+    let create = |table: &str| scratch.shingle().args(["dm", "create", "vol", "--table", table]).output().unwrap();
+    for (table, says) in [
+        ("0 1 zoned smr\n1 8 zero", "partial mapping is not supported"),
+        ("0 1 zoned smr smr", "named twice"),
+        ("0 1 zoned nothing", "there is no device `nothing`"),
+    ] {
+        let said = create(table);
+        let said = String::from_utf8_lossy(&said.stderr).into_owned();
+        assert!(said.contains(says), "{table}:\n{said}");
+    }
+    assert!(create("0 1 zoned smr").status.success());
+    assert_eq!(scratch.ok("dm table vol"), "0 249856 zoned smr\n");
+    scratch.ok("dm message vol 0 reclaim");
+    scratch.fails("dm message vol 0 nonsense", 1, &["nonsense"]);
+    scratch.ok("dm remove dmz-c2239a77-ba67-4c1e-9d0a-3f1e5b7c8d90");
+    daemon.stop();
+    is_clean(&scratch, "smr");
+}
+
+#[test]
+fn a_disk_that_is_no_set_is_refused_with_what_to_do() {
+    let scratch = volume();
+    fs::write(scratch.0.join("smr/cnv-000000"), vec![0; 1 << 20]).unwrap();
+    fs::write(scratch.0.join("smr/cnv-000001"), vec![0; 1 << 20]).unwrap();
+    scratch.fails("up stack.toml", 1, &["stack.toml:6", "no dm-zoned set", "shingle dmz format"]);
+}
