@@ -15,7 +15,7 @@ test: tools      ## install what the tests need and run all of them; CI runs thi
 	fuzz/run.sh all 4
 	scripts/demo.sh --small
 
-demo: build      ## the main job: an ext4 image through NBD into a zoned disk, SIGKILL, restart, compare
+demo: build      ## the main job: ext4 on an SMR disk through NBD, random writes, SIGKILL, restart, compare
 	scripts/demo.sh
 
 bench: tools     ## ns per layer, and the NBD server beside others
