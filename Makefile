@@ -22,10 +22,11 @@ bench: tools     ## ns per layer, and the NBD server beside others
 	$(CARGO) bench -p shingle-core --bench per_layer
 	$(CARGO) bench -p shingle --bench nbd
 
-reproduce: build ## the published tables: target/reproduce-zwp.html, -qd1.html and -noclone.html
+reproduce: build ## the published tables: target/reproduce-zwp.html, -qd1, -noclone and -dmzoned
 	target/release/shingle reproduce zwp --html target/reproduce-zwp.html
 	target/release/shingle reproduce qd1 --html target/reproduce-qd1.html
 	target/release/shingle reproduce noclone --html target/reproduce-noclone.html
+	target/release/shingle reproduce dmzoned --html target/reproduce-dmzoned.html
 
 fuzz: tools      ## every fuzz target for a minute
 	fuzz/run.sh all 60

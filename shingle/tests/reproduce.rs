@@ -205,3 +205,26 @@ fn an_interrupt_ends_a_run_soon_and_shows_nothing_of_it() {
     assert_eq!((output.status.code(), text(&output.stdout)), (Some(1), String::new()));
     assert!(text(&output.stderr).contains("interrupted"), "{}", text(&output.stderr));
 }
+
+#[test]
+fn minutes_of_dmzoned_are_shown_as_text_and_page_and_again_from_a_saved_report() {
+    let (page, saved) = (Scratch::new("dmzoned.html"), Scratch::new("dmzoned.json"));
+    let json = ok(&format!("reproduce dmzoned --only single --minutes 2 --json --html {}", page.0.display()));
+    fs::write(&saved.0, &json).unwrap();
+    assert!(fs::read_to_string(&page.0).unwrap().contains("One SMR disk of 15 TB"));
+    let text = ok(&format!("reproduce dmzoned --from {}", saved.0.display()));
+    let rows: Vec<&str> = text.lines().filter(|line| line.starts_with("single")).collect();
+    assert_eq!(rows.len(), 5, "two runs and three published phases:\n{text}");
+    assert!(rows[2].contains("0 to 400") && rows[2].contains("110"), "{}", rows[2]);
+}
+
+#[test]
+fn what_is_no_run_of_dmzoned_or_no_table_of_it_is_refused_with_what_there_is() {
+    let refused = |words: &str| {
+        let Output { status, stderr, .. } = shingle(words).output().unwrap();
+        assert!(!status.success(), "shingle {words} went well");
+        text(&stderr)
+    };
+    assert!(refused("reproduce dmzoned --only triple").contains("dual / shingle"));
+    assert!(refused("reproduce qd1 --minutes 3").contains("--minutes is for dmzoned"));
+}

@@ -11,10 +11,11 @@ use indicatif::{ProgressBar, ProgressStyle};
 use super::{CliError, interrupt, output};
 use crate::reproduce::figures::{grouped, off, span, times};
 use crate::reproduce::{
-    self, CellOutcome, Class, Options, Publication, Report, RunError, TableOutcome, Watch, from_json, to_html, to_json,
+    self, CellOutcome, Class, Options, Publication, Report, RunError, TableOutcome, Watch, dmzoned, from_json, to_html,
+    to_json,
 };
 
-/// Run the published tables of zone write plugging, QD1 writing and mapping without clones, and print ours beside them
+/// Run published tables of zone write plugging, QD1 writing, mapping without clones and dm-zoned, and print ours beside them
 #[derive(Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct ReproduceArgs {
@@ -33,6 +34,9 @@ pub struct ReproduceArgs {
     /// Cut runs short: shows that everything runs, the figures mean little
     #[arg(long)]
     quick: bool,
+    /// Minutes of dmzoned's virtual time; 120 as published, with --quick 15
+    #[arg(long, value_name = "N", conflicts_with = "from", value_parser = clap::value_parser!(u32).range(1..=1440))]
+    minutes: Option<u32>,
     /// Seed of the simulated cells
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -50,6 +54,7 @@ Examples:
   shingle reproduce zwp --only nullblk
   shingle reproduce qd1 --html qd1.html --json > qd1.json
   shingle reproduce noclone --only noclone-depth
+  shingle reproduce dmzoned --only single --html dmzoned.html
   shingle reproduce qd1 --from qd1.json";
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -60,6 +65,8 @@ enum PublicationArg {
     Qd1,
     /// Device mapper without clones: layers over a RAM disk
     Noclone,
+    /// dm-zoned: two hours of files on an SMR disk, alone and with an SSD
+    Dmzoned,
 }
 
 /// Runs the command.
@@ -68,7 +75,11 @@ pub fn run(args: &ReproduceArgs) -> Result<(), CliError> {
         PublicationArg::Zwp => Publication::Zwp,
         PublicationArg::Qd1 => Publication::Qd1,
         PublicationArg::Noclone => Publication::Noclone,
+        PublicationArg::Dmzoned => return run_dmzoned(args),
     };
+    if args.minutes.is_some() {
+        return Err(CliError::Usage("--minutes is for dmzoned: the other tables have no length of time".into()));
+    }
     let report = match &args.from {
         Some(path) => saved(path, publication)?,
         None => {
@@ -77,8 +88,7 @@ pub fn run(args: &ReproduceArgs) -> Result<(), CliError> {
         }
     };
     if let Some(path) = &args.html {
-        let fail = |error| CliError::Failed(format!("cannot write the page to {}: {error}", path.display()));
-        std::fs::write(path, to_html(&report)).map_err(fail)?;
+        write_page(path, &to_html(&report))?;
     }
     if args.json {
         return output::print_json(&to_json(&report));
@@ -86,21 +96,65 @@ pub fn run(args: &ReproduceArgs) -> Result<(), CliError> {
     output::print(&text(&report))
 }
 
-fn saved(path: &PathBuf, publication: Publication) -> Result<Report, CliError> {
+/// Two hours of dm-zoned are a report of their own.
+fn run_dmzoned(args: &ReproduceArgs) -> Result<(), CliError> {
+    let minutes = if args.quick { dmzoned::QUICK_MINUTES } else { dmzoned::MINUTES };
+    let report = match &args.from {
+        Some(path) => read_report(path, dmzoned::from_json)?,
+        None => {
+            let minutes = args.minutes.unwrap_or(minutes);
+            let options = dmzoned::Options { only: args.only.clone(), minutes, seed: args.seed };
+            watched(|stop, bar| dmzoned::run(&options, stop, bar))?
+        }
+    };
+    if let Some(path) = &args.html {
+        write_page(path, &dmzoned::to_html(&report).map_err(CliError::Failed)?)?;
+    }
+    if args.json {
+        return output::print_json(&dmzoned::to_json(&report).map_err(CliError::Failed)?);
+    }
+    output::print(&dmzoned_text(&report).map_err(CliError::Failed)?)
+}
+
+fn dmzoned_text(report: &dmzoned::Report) -> Result<String, String> {
+    let ([runs, phases], goals) = dmzoned::to_text(report)?;
+    let mut text = output::table(&runs.0, &[2, 3, 4, 5, 6], runs.1);
+    text.push('\n');
+    text += &output::table(&phases.0, &[1, 3, 4, 5, 6], phases.1);
+    text += &goals_text(&goals);
+    Ok(text)
+}
+
+fn write_page(path: &PathBuf, page: &str) -> Result<(), CliError> {
+    let fail = |error| CliError::Failed(format!("cannot write the page to {}: {error}", path.display()));
+    std::fs::write(path, page).map_err(fail)
+}
+
+fn read_report<R>(path: &PathBuf, read: fn(&str) -> Result<R, String>) -> Result<R, CliError> {
     let fail = |what: String| CliError::Failed(format!("cannot show {}: {what}", path.display()));
     let text = std::fs::read_to_string(path).map_err(|error| fail(error.to_string()))?;
-    let report = from_json(&text).map_err(fail)?;
+    read(&text).map_err(fail)
+}
+
+fn saved(path: &PathBuf, publication: Publication) -> Result<Report, CliError> {
+    let report = read_report(path, from_json)?;
     if report.publication != publication {
-        return Err(fail("it is the report of another publication".into()));
+        let path = path.display();
+        return Err(CliError::Failed(format!("cannot show {path}: it is the report of another publication")));
     }
     Ok(report)
 }
 
 fn measure(options: &Options) -> Result<Report, CliError> {
+    watched(|stop, bar| reproduce::run(options, stop, bar))
+}
+
+/// Runs something long with a bar, until it ends or is interrupted.
+fn watched<R>(run: impl FnOnce(&Arc<AtomicBool>, &mut Bar) -> Result<R, RunError>) -> Result<R, CliError> {
     let stop = Arc::new(AtomicBool::new(false));
     interrupt::catch(&stop)?;
     let mut bar = Bar(ProgressBar::new(0));
-    let result = reproduce::run(options, &stop, &mut bar);
+    let result = run(&stop, &mut bar);
     bar.0.finish_and_clear();
     result.map_err(|error| match error {
         RunError::NothingToRun(message) => CliError::Usage(message),
@@ -213,14 +267,7 @@ fn summary(report: &Report) -> String {
         &[1],
         report.summary().iter().map(row),
     );
-    let goal = |goal: &reproduce::Goal| {
-        vec![if goal.is_reached { "yes" } else { "NO" }.to_owned(), goal.text.clone(), goal.found.clone()]
-    };
-    let goals = reproduce::goals(report);
-    if !goals.is_empty() {
-        text.push('\n');
-        text += &output::table(&["goal", "of ours", "found"], &[], goals.iter().map(goal));
-    }
+    text += &goals_text(&reproduce::goals(report));
     if report.quick {
         text.push_str("\nRuns were cut short by --quick: the figures show that everything runs, no more.\n");
     }
@@ -231,4 +278,14 @@ fn summary(report: &Report) -> String {
         let _ = writeln!(text, "Measured ratios are right to {:.1} % in 95 of 100 cases.", spread * 100.0);
     }
     text
+}
+
+fn goals_text(goals: &[reproduce::Goal]) -> String {
+    if goals.is_empty() {
+        return String::new();
+    }
+    let goal = |goal: &reproduce::Goal| {
+        vec![if goal.is_reached { "yes" } else { "NO" }.to_owned(), goal.text.clone(), goal.found.clone()]
+    };
+    format!("\n{}", output::table(&["goal", "of ours", "found"], &[], goals.iter().map(goal)))
 }

@@ -8,9 +8,12 @@
 //!                          outcome: published, ours, ratio ─> text, json, page
 //! ```
 //!
+//! [`dmzoned`] is a publication of another kind, speeds over time, and a report of its own.
+//!
 //! Promised: every published figure has its cell, and every cell says what it is: `calibrated`, `predicted`, `measured`, or
 //! `own` for policies that nobody published figures of. `docs/reproduce.md` tells how to read them.
 
+pub mod dmzoned;
 pub mod figures;
 mod goals;
 mod host;

@@ -88,14 +88,6 @@ impl Lab {
 
     /// What the models are made from.
     pub fn facts(&self) -> Vec<ProfileFacts> {
-        let facts = |profile: &Profile| ProfileFacts {
-            name: profile.name.clone(),
-            hash: format!("{:016x}", fnv1a(format!("{:?}", profile.model).as_bytes())),
-            media_mb_per_s: match &profile.model {
-                Model::Smr(config) => Some(config.media.outer_rate / 1e6),
-                _ => None,
-            },
-        };
         self.profiles.values().map(facts).collect()
     }
 
@@ -229,6 +221,18 @@ fn figures(tally: &Tally, unit: Unit, now: Instant) -> Result<Ours, String> {
         virtual_ns: Some(now.0),
     };
     Ok(ours.rounded())
+}
+
+/// What a model is made from.
+pub(super) fn facts(profile: &Profile) -> ProfileFacts {
+    ProfileFacts {
+        name: profile.name.clone(),
+        hash: format!("{:016x}", fnv1a(format!("{:?}", profile.model).as_bytes())),
+        media_mb_per_s: match &profile.model {
+            Model::Smr(config) => Some(config.media.outer_rate / 1e6),
+            _ => None,
+        },
+    }
 }
 
 fn fnv1a(bytes: &[u8]) -> u64 {

@@ -5,7 +5,7 @@
 
 mod bars;
 mod lines;
-mod markup;
+pub(super) mod markup;
 mod numbers;
 
 use std::fmt::Write;
@@ -42,13 +42,7 @@ pub fn to_html(report: &Report) -> String {
         Publication::Qd1 => ("shingle reproduce qd1", "QD1 writing, run again"),
         Publication::Noclone => ("shingle reproduce noclone", "Device mapper without clones, run again"),
     };
-    let mut page = format!(
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n<title>{title}</title>\n\
-         <style>\n{}</style>\n</head>\n<body>\n<header>\n<p class=\"command\"><code>{command}</code></p>\n\
-         <h1>{title}</h1>\n",
-        include_str!("style.css")
-    );
+    let mut page = begin_page(command, title);
     write_head(&mut page, report);
     page.push_str("</header>\n<main>\n");
     report.tables.iter().for_each(|table| write_table(&mut page, report, table));
@@ -56,6 +50,17 @@ pub fn to_html(report: &Report) -> String {
     write_foot(&mut page, report);
     page.push_str("</body>\n</html>\n");
     page
+}
+
+/// The beginning of a page, up to and with its heading; `</header>` is still to come.
+pub(super) fn begin_page(command: &str, title: &str) -> String {
+    format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n<title>{title}</title>\n\
+         <style>\n{}</style>\n</head>\n<body>\n<header>\n<p class=\"command\"><code>{command}</code></p>\n\
+         <h1>{title}</h1>\n",
+        include_str!("style.css")
+    )
 }
 
 fn write_head(page: &mut String, report: &Report) {
@@ -82,7 +87,7 @@ fn write_head(page: &mut String, report: &Report) {
     page.push_str("<dl>\n");
     report.summary().iter().for_each(|class| write_class(page, report, class));
     page.push_str("</dl>\n");
-    write_goals(page, report);
+    write_goals(page, &goals(report));
     page.push_str(KEY);
 }
 
@@ -120,13 +125,12 @@ fn write_class(page: &mut String, report: &Report, summary: &ClassSummary) {
 }
 
 /// What is asked of our own policy, with a word for whether it holds: a colour alone would not tell everybody.
-fn write_goals(page: &mut String, report: &Report) {
-    let goals = goals(report);
+pub(super) fn write_goals(page: &mut String, goals: &[Goal]) {
     if goals.is_empty() {
         return;
     }
     page.push_str("<h2 class=\"goals\">What ours has to show</h2>\n<ul class=\"goals\">\n");
-    for Goal { text, is_reached, found } in &goals {
+    for Goal { text, is_reached, found } in goals {
         let (class, word) = if *is_reached { ("yes", "Reached") } else { ("no", "Missed") };
         let (text, found) = (Escaped(text), Escaped(found));
         let _ = writeln!(page, "<li class=\"{class}\"><b>{word}</b><span>{text}<small>{found}</small></span></li>");

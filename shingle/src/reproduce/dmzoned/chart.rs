@@ -1,0 +1,204 @@
+//! A value over time: curves, and behind them what was published.
+
+use std::fmt::Write;
+
+use crate::reproduce::page::markup::Escaped;
+
+/// Room for the labels: of the axes, and of the curves at their right ends.
+const LEFT: f64 = 40.0;
+const RIGHT: f64 = 64.0;
+const TOP: f64 = 20.0;
+const BOTTOM: f64 = 36.0;
+/// Most points of a curve: samples are averaged to fewer.
+const POINTS: usize = 240;
+/// Least distance of two labels.
+const LABEL: f64 = 14.0;
+
+/// A curve.
+pub struct Series {
+    /// Its name, at its right end.
+    pub name: &'static str,
+    /// Its class in the style sheet.
+    pub class: &'static str,
+    /// Values at equal distances.
+    pub values: Vec<f64>,
+}
+
+/// A published range of values.
+pub struct Band {
+    /// In seconds; the whole chart if it is not known.
+    pub span_s: Option<(u32, u32)>,
+    /// The lower and the upper end.
+    pub range: (f64, f64),
+    /// What it is.
+    pub title: String,
+}
+
+/// A chart over the time of a run.
+pub struct Chart {
+    /// What it shows, and what that counts.
+    pub title: String,
+    /// The unit of the values.
+    pub unit: &'static str,
+    /// The length of the time axis.
+    pub seconds: u32,
+    /// Width and height in units of which text is about 11 high.
+    pub size: (f64, f64),
+    /// The end of the scale; `None`: what the values need.
+    pub most: Option<f64>,
+    /// What was published.
+    pub bands: Vec<Band>,
+    /// The curves.
+    pub series: Vec<Series>,
+}
+
+impl Chart {
+    /// The chart as SVG; `id` is unique on the page.
+    pub fn draw(&self, id: &str) -> String {
+        let (width, height) = self.size;
+        let most = self.most.unwrap_or_else(|| self.scale());
+        let mut svg = format!(
+            "<svg viewBox=\"0 0 {width} {height}\" role=\"img\" aria-labelledby=\"{id}-t {id}-d\">\
+             <title id=\"{id}-t\">{}</title><desc id=\"{id}-d\">{}</desc>",
+            Escaped(&self.title),
+            Escaped(&self.describe()),
+        );
+        self.draw_axes(&mut svg, most);
+        self.bands.iter().for_each(|band| self.draw_band(&mut svg, band, most));
+        self.series.iter().for_each(|series| self.draw_curve(&mut svg, series, most));
+        self.draw_labels(&mut svg, most);
+        svg + "</svg>"
+    }
+
+    /// The next round number above all values.
+    fn scale(&self) -> f64 {
+        let values = self.series.iter().flat_map(|series| smooth(&series.values));
+        let published = self.bands.iter().map(|band| band.range.1);
+        let most = values.chain(published).fold(1.0, f64::max);
+        let step = 10f64.powf(most.log10().floor()) / 2.0;
+        (most / step).ceil() * step
+    }
+
+    fn describe(&self) -> String {
+        let one = |series: &Series| {
+            let mean = series.values.iter().sum::<f64>() / series.values.len().max(1) as f64;
+            format!("{}: {mean:.1} {} on average", series.name, self.unit)
+        };
+        self.series.iter().map(one).collect::<Vec<_>>().join("; ")
+    }
+
+    fn x(&self, seconds: f64) -> f64 {
+        LEFT + seconds / f64::from(self.seconds.max(1)) * (self.size.0 - LEFT - RIGHT)
+    }
+
+    fn y(&self, value: f64, most: f64) -> f64 {
+        let floor = self.size.1 - BOTTOM;
+        floor - (value / most).clamp(0.0, 1.0) * (floor - TOP)
+    }
+
+    fn draw_axes(&self, svg: &mut String, most: f64) {
+        let (right, floor) = (self.size.0 - RIGHT, self.size.1 - BOTTOM);
+        for step in 0..=5 {
+            let value = most * f64::from(step) / 5.0;
+            let y = self.y(value, most);
+            let digits = usize::from(most < 10.0);
+            let _ = write!(svg, "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{right}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>");
+            let (x, y) = (LEFT - 6.0, y + 4.0);
+            let _ =
+                write!(svg, "<text class=\"soft\" x=\"{x}\" y=\"{y:.1}\" text-anchor=\"end\">{value:.digits$}</text>");
+        }
+        let _ = write!(svg, "<text class=\"soft\" x=\"0\" y=\"10\">{}</text>", Escaped(self.unit));
+        let minutes = self.seconds / 60;
+        let step = [1, 2, 5, 10, 20, 30, 60].into_iter().find(|step| minutes / step <= 8).unwrap_or(120);
+        for minute in (0..=minutes).step_by(step as usize) {
+            let (x, y) = (self.x(f64::from(minute * 60)), floor + 16.0);
+            let _ = write!(svg, "<text class=\"soft\" x=\"{x:.1}\" y=\"{y}\" text-anchor=\"middle\">{minute}</text>");
+        }
+        let (x, y) = (f64::midpoint(LEFT, right), self.size.1 - 3.0);
+        let _ = write!(svg, "<text class=\"soft\" x=\"{x}\" y=\"{y}\" text-anchor=\"middle\">minutes</text>");
+    }
+
+    fn draw_band(&self, svg: &mut String, band: &Band, most: f64) {
+        let (from, to) = band.span_s.unwrap_or((0, self.seconds));
+        if from >= self.seconds {
+            return;
+        }
+        let (x, end) = (self.x(f64::from(from)), self.x(f64::from(to.min(self.seconds))));
+        let (top, bottom) = (self.y(band.range.1, most), self.y(band.range.0, most));
+        // A single figure is a line, too thin to be seen as a band.
+        let (top, height) = (top - 1.5, bottom - top + 3.0);
+        let class = if band.span_s.is_some() { "band" } else { "band faint" };
+        let _ = write!(
+            svg,
+            "<rect class=\"{class}\" x=\"{x:.1}\" y=\"{top:.1}\" width=\"{:.1}\" height=\"{height:.1}\">\
+             <title>{}</title></rect>",
+            end - x,
+            Escaped(&band.title)
+        );
+    }
+
+    fn draw_curve(&self, svg: &mut String, series: &Series, most: f64) {
+        let values = smooth(&series.values);
+        let step = f64::from(self.seconds) / values.len().max(1) as f64;
+        let at = |(place, value): (usize, &f64)| {
+            format!("{:.1},{:.1}", self.x((place as f64 + 0.5) * step), self.y(*value, most))
+        };
+        let points: Vec<String> = values.iter().enumerate().map(at).collect();
+        let _ = write!(svg, "<polyline class=\"series {}\" points=\"{}\"/>", series.class, points.join(" "));
+    }
+
+    /// Names at the right ends of the curves, at the height of the last tenth, moved apart where they meet.
+    fn draw_labels(&self, svg: &mut String, most: f64) {
+        let end = |series: &Series| {
+            let tail = &series.values[series.values.len() * 9 / 10..];
+            self.y(tail.iter().sum::<f64>() / tail.len().max(1) as f64, most)
+        };
+        let mut labels: Vec<(f64, &Series)> = self.series.iter().map(|series| (end(series), series)).collect();
+        labels.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let mut least = f64::MIN;
+        let x = self.size.0 - RIGHT + 5.0;
+        for (y, series) in labels {
+            let y = y.max(least);
+            least = y + LABEL;
+            let (class, name) = (series.class, Escaped(series.name));
+            let _ = write!(svg, "<text class=\"bold {class}\" x=\"{x}\" y=\"{:.1}\">{name}</text>", y + 4.0);
+        }
+    }
+}
+
+/// At most [`POINTS`] means of neighbouring values.
+fn smooth(values: &[f64]) -> Vec<f64> {
+    let size = values.len().div_ceil(POINTS).max(1);
+    values.chunks(size).map(|chunk| chunk.iter().sum::<f64>() / chunk.len() as f64).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chart(values: Vec<f64>) -> Chart {
+        let series = vec![Series { name: "kernel", class: "old", values }];
+        let band = Band { span_s: Some((0, 400)), range: (110.0, 110.0), title: "<110>".into() };
+        let (title, size) = ("Speed".to_owned(), (400.0, 200.0));
+        Chart { title, unit: "MB/s", seconds: 7200, size, most: None, bands: vec![band], series }
+    }
+
+    #[test]
+    fn a_curve_has_a_bounded_number_of_points_and_stays_in_the_chart() {
+        let svg = chart((0..720).map(f64::from).collect()).draw("c");
+        let points = svg.split("points=\"").nth(1).unwrap().split('"').next().unwrap();
+        assert_eq!(points.split(' ').count(), POINTS);
+        for point in points.split(' ') {
+            let (x, y) = point.split_once(',').unwrap();
+            assert!((LEFT..=400.0 - RIGHT).contains(&x.parse().unwrap()), "{point}");
+            assert!((TOP..=200.0 - BOTTOM).contains(&y.parse().unwrap()), "{point}");
+        }
+        assert!(svg.contains("&lt;110&gt;"));
+    }
+
+    #[test]
+    fn the_scale_takes_in_what_was_published() {
+        assert_eq!(chart(vec![1.0]).scale(), 150.0);
+        assert_eq!(chart(vec![260.0; 3]).scale(), 300.0);
+    }
+}

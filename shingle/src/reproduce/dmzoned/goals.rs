@@ -1,0 +1,93 @@
+//! What the model and our own policy have to show.
+
+use super::outcome::{Report, Run, TOLERANCE};
+use super::published::Phase;
+use super::{MINUTES, Policy, Setup};
+use crate::reproduce::Goal;
+use crate::reproduce::figures::off;
+
+/// No stretch of so many seconds is slower than the floor.
+const WINDOW_S: u32 = 600;
+/// The floor without and with an SSD, in MB/s.
+const FLOOR: f64 = 60.0;
+const FLOOR_WITH_SSD: f64 = 100.0;
+/// What the disk alone reaches on average, in MB/s.
+const MEAN: f64 = 100.0;
+
+/// The goals that the runs of `report` can tell about.
+pub fn goals(report: &Report, phases: &[Phase]) -> Vec<Goal> {
+    if report.minutes < MINUTES {
+        // They are about two hours: at the beginning every policy is fast.
+        return Vec::new();
+    }
+    let all = [
+        kernel_phases(report, phases),
+        floor(report.run(Setup::Single, Policy::Shingle), FLOOR),
+        mean(report.run(Setup::Single, Policy::Shingle)),
+        floor(report.run(Setup::Dual, Policy::Shingle), FLOOR_WITH_SSD),
+    ];
+    all.into_iter().flatten().collect()
+}
+
+/// The kernel's policy on the model is as fast as the kernel was on the drive.
+fn kernel_phases(report: &Report, phases: &[Phase]) -> Option<Goal> {
+    let run = report.run(Setup::Single, Policy::Kernel)?;
+    let timed = phases.iter().filter(|phase| phase.setup == Setup::Single);
+    let found: Vec<_> = timed.filter_map(|phase| Some((phase, run.in_phase(phase)?.0))).collect();
+    let one = |(phase, found): &(&Phase, f64)| format!("{found:.0} for {phase} ({})", off(1.0 + phase.off(*found)));
+    (!found.is_empty()).then(|| Goal {
+        text: format!("The kernel's policy is within {:.0} % of the published phases, one disk", TOLERANCE * 100.0),
+        is_reached: found.iter().all(|(phase, found)| phase.off(*found).abs() <= TOLERANCE),
+        found: format!("{} MB/s", found.iter().map(one).collect::<Vec<_>>().join(", ")),
+    })
+}
+
+fn floor(run: Option<&Run>, floor: f64) -> Option<Goal> {
+    let run = run?;
+    let (slowest, from) = run.slowest(WINDOW_S)?;
+    Some(Goal {
+        text: format!("Ours has no ten minutes below {floor:.0} MB/s, {}", run.setup.title()),
+        is_reached: slowest >= floor,
+        found: format!("{slowest:.0} MB/s at worst, from {} min on", from / 60),
+    })
+}
+
+fn mean(run: Option<&Run>) -> Option<Goal> {
+    let run = run?;
+    let mean = run.mean(|sample| sample.mb_per_s, (0, run.seconds()))?;
+    Some(Goal {
+        text: format!("Ours reaches {MEAN:.0} MB/s on average, {}", run.setup.title()),
+        is_reached: mean >= MEAN,
+        found: format!("{mean:.0} MB/s"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reproduce::dmzoned::outcome::tests::run;
+    use crate::reproduce::dmzoned::published;
+
+    #[test]
+    fn a_short_run_says_nothing_about_goals() {
+        let runs = vec![run(Policy::Kernel, [110.0; 60])];
+        let report = Report { seed: 1, minutes: 10, profiles: Vec::new(), runs };
+        assert_eq!(goals(&report, &published::read().unwrap().phases), []);
+    }
+
+    fn reached(kernel: [f64; 3], ours: f64) -> Vec<bool> {
+        let speeds = (0..720).map(|n| kernel[usize::from(n >= 40) + usize::from(n >= 80)]);
+        let dip = (0..720).map(|n| if (100..160).contains(&n) { ours } else { 120.0 });
+        let runs = vec![run(Policy::Kernel, speeds), run(Policy::Shingle, dip)];
+        let report = Report { seed: 1, minutes: 120, profiles: Vec::new(), runs };
+        goals(&report, &published::read().unwrap().phases).iter().map(|goal| goal.is_reached).collect()
+    }
+
+    #[test]
+    fn goals_are_reached_only_within_the_tolerance_and_above_the_floor() {
+        assert_eq!(reached([110.0, 65.0, 25.0], 60.0), [true, true, true]);
+        assert_eq!(reached([126.0, 52.0, 34.0], 59.9), [true, false, true]);
+        assert_eq!(reached([127.0, 65.0, 25.0], 61.0), [false, true, true]);
+        assert_eq!(reached([110.0, 65.0, 16.9], 61.0), [false, true, true]);
+    }
+}

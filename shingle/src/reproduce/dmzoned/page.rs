@@ -1,0 +1,181 @@
+//! The report as one page.
+
+use std::fmt::Write;
+
+use super::chart::{Band, Chart, Series};
+use super::outcome::{Report, Run, Sample};
+use super::published::{Phase, Published};
+use super::{Policy, Setup, goals};
+use crate::reproduce::figures::off;
+use crate::reproduce::page::markup::Escaped;
+use crate::reproduce::page::{begin_page, write_goals};
+
+const TITLE: &str = "Two hours of files on dm-zoned, run again";
+
+/// The page.
+pub fn to_html(report: &Report, published: &Published) -> String {
+    let mut page = begin_page("shingle reproduce dmzoned", TITLE);
+    page.push_str(
+        "<p class=\"lead\">An SMR disk used as an ordinary one: what twenty programs get that write files through ext4, as a \
+         user published it for the kernel's target, beside the same format under the kernel's policy and under ours.</p>\n",
+    );
+    if report.minutes < 120 {
+        let minutes = report.minutes;
+        let _ = writeln!(page, "<p class=\"warning\">Runs were cut to {minutes} minutes of the published 120.</p>");
+    }
+    write_goals(&mut page, &goals::goals(report, &published.phases));
+    page.push_str(KEY);
+    page.push_str("</header>\n<main>\n");
+    for setup in Setup::ALL {
+        let runs: Vec<&Run> = report.runs.iter().filter(|run| run.setup == setup).collect();
+        if !runs.is_empty() {
+            write_setup(&mut page, (setup, &runs), published);
+        }
+    }
+    page.push_str("</main>\n");
+    write_foot(&mut page, report);
+    page + "</body>\n</html>\n"
+}
+
+const KEY: &str = "<ul class=\"key\">\n\
+<li><svg viewBox=\"0 0 28 14\" aria-hidden=\"true\"><line class=\"series old\" y1=\"7\" y2=\"7\" x2=\"28\"/></svg>the kernel's policy</li>\n\
+<li><svg viewBox=\"0 0 28 14\" aria-hidden=\"true\"><line class=\"series own\" y1=\"7\" y2=\"7\" x2=\"28\"/></svg>ours</li>\n\
+<li><svg viewBox=\"0 0 28 14\" aria-hidden=\"true\"><rect class=\"band\" y=\"3\" width=\"28\" height=\"8\"/></svg>published</li>\n</ul>\n";
+
+fn write_setup(page: &mut String, (setup, runs): (Setup, &[&Run]), published: &Published) {
+    let id = setup.name();
+    let _ =
+        writeln!(page, "<section class=\"full\" aria-labelledby=\"{id}\">\n<h2 id=\"{id}\">{}</h2>", setup.heading());
+    let source: Vec<String> = published.source.lines().map(|line| Escaped(line).to_string()).collect();
+    let _ = writeln!(page, "<p class=\"source\">{}</p>", source.join("<br/>"));
+    let phases: Vec<&Phase> = published.phases.iter().filter(|phase| phase.setup == setup).collect();
+    let speed = Panel { title: "Speed that programs see", unit: "MB/s", most: None, of: |sample| sample.mb_per_s };
+    let bands = phases.iter().map(|phase| band(phase)).collect();
+    let _ = writeln!(
+        page,
+        "<figure class=\"wide\">{}</figure>\n<div class=\"panels pairs\">",
+        speed.draw(runs, bands, (id, 0))
+    );
+    for (panel, number) in PANELS.iter().zip(1..) {
+        let _ = writeln!(
+            page,
+            "<figure><figcaption><strong>{}</strong></figcaption>{}</figure>",
+            Escaped(panel.title),
+            panel.draw(runs, Vec::new(), (id, number))
+        );
+    }
+    page.push_str("</div>\n");
+    write_phases(page, runs, &phases);
+    page.push_str("</section>\n");
+}
+
+/// A chart that shows one number of each sample.
+struct Panel {
+    title: &'static str,
+    unit: &'static str,
+    most: Option<f64>,
+    of: fn(&Sample) -> f64,
+}
+
+const PANELS: [Panel; 4] = [
+    Panel {
+        title: "Free zones of those that take random writes",
+        unit: "percent",
+        most: Some(100.0),
+        of: |sample| sample.zones.buffers().percent(),
+    },
+    Panel {
+        title: "Free sequential zones",
+        unit: "percent",
+        most: Some(100.0),
+        of: |sample| sample.zones.sequential.percent(),
+    },
+    Panel { title: "What reclaim reads", unit: "MB/s", most: None, of: |sample| sample.read_mb_per_s },
+    Panel {
+        title: "Bytes written to drives for one of the file system's",
+        unit: "times",
+        most: None,
+        of: |sample| sample.written_mb_per_s / sample.stored_mb_per_s.max(1.0),
+    },
+];
+
+impl Panel {
+    fn draw(&self, runs: &[&Run], bands: Vec<Band>, (setup, number): (&str, u32)) -> String {
+        let one = |run: &&Run| Series {
+            name: run.policy.name(),
+            class: if run.policy == Policy::Kernel { "old" } else { "own" },
+            values: run.samples.iter().map(self.of).collect(),
+        };
+        let chart = Chart {
+            title: self.title.to_owned(),
+            unit: self.unit,
+            seconds: runs.iter().map(|run| run.seconds()).max().unwrap_or(0),
+            size: if number == 0 { (900.0, 330.0) } else { (400.0, 220.0) },
+            most: self.most,
+            bands,
+            series: runs.iter().map(one).collect(),
+        };
+        chart.draw(&format!("{setup}-{number}"))
+    }
+}
+
+fn band(phase: &Phase) -> Band {
+    let title = format!("published: {phase} MB/s, {}", phase.what);
+    Band { span_s: phase.from_s.zip(phase.to_s), range: (phase.low, phase.high), title }
+}
+
+fn write_phases(page: &mut String, runs: &[&Run], phases: &[&Phase]) {
+    page.push_str("<div class=\"scroll\"><table>\n<thead><tr><th class=\"text\">phase</th><th>seconds</th><th>published, MB/s</th>");
+    for run in runs {
+        let _ = write!(page, "<th>{}</th>", run.policy.name());
+        if run.policy == Policy::Kernel {
+            page.push_str("<th>off</th>");
+        }
+    }
+    page.push_str("</tr></thead>\n<tbody>\n");
+    for phase in phases {
+        let (number, what) = (phase.number, Escaped(&phase.what));
+        let _ = write!(page, "<tr><th>{number}: {what}</th><td>{}</td><td>{phase}</td>", when(phase));
+        for run in runs {
+            write_found(page, run, phase);
+        }
+        page.push_str("</tr>\n");
+    }
+    page.push_str("</tbody></table></div>\n");
+}
+
+/// When a phase was, as far as that was published.
+pub fn when(phase: &Phase) -> String {
+    match (phase.from_s, phase.to_s) {
+        (Some(from), Some(to)) => format!("{from} to {to}"),
+        _ => String::new(),
+    }
+}
+
+fn write_found(page: &mut String, run: &Run, phase: &Phase) {
+    let (found, off) = found(run, phase);
+    let _ = write!(page, "<td>{found}</td>");
+    if run.policy == Policy::Kernel {
+        let _ = write!(page, "<td>{off}</td>");
+    }
+}
+
+/// The speed of a run in a phase, and how far off that is where it can be told; empty if the run ended before.
+pub fn found(run: &Run, phase: &Phase) -> (String, String) {
+    let is_timed = phase.from_s.zip(phase.to_s).is_some();
+    match run.in_phase(phase) {
+        None if is_timed => (String::new(), String::new()),
+        None => ("never".to_owned(), String::new()),
+        Some((speed, _)) if is_timed => (format!("{speed:.0}"), off(1.0 + phase.off(speed))),
+        Some((speed, seconds)) => (format!("{speed:.0} for {} min", seconds / 60), String::new()),
+    }
+}
+
+fn write_foot(page: &mut String, report: &Report) {
+    let _ = write!(page, "<footer>\n<p>All of it in virtual time, seed {}.", report.seed);
+    for profile in &report.profiles {
+        let (name, hash) = (Escaped(&profile.name), Escaped(&profile.hash));
+        let _ = write!(page, " Profile <code>{name}</code>, parameters <code>{hash}</code>.");
+    }
+    page.push_str(" What was fitted to the published phases: docs/simulator.md.</p>\n</footer>\n");
+}

@@ -1,0 +1,144 @@
+//! The published phases: how fast it was, from when to when.
+
+use std::fmt;
+
+use super::Setup;
+
+/// The file, as it is in `data/published`.
+const TEXT: &str = include_str!("../../../../data/published/dm-zoned-phases.csv");
+const HEADER: &str = "setup,phase,from_s,to_s,mb_per_s_low,mb_per_s_high,what";
+
+/// A stretch of time with one speed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Phase {
+    /// The drives.
+    pub setup: Setup,
+    /// Its number, from 1.
+    pub number: u32,
+    /// When it began, in seconds, if that was published.
+    pub from_s: Option<u32>,
+    /// When it ended, in seconds.
+    pub to_s: Option<u32>,
+    /// The lower end of its speed, in MB/s.
+    pub low: f64,
+    /// The upper end.
+    pub high: f64,
+    /// What was said about it.
+    pub what: String,
+}
+
+/// The published phases, and where they come from.
+pub struct Published {
+    /// The comments of the file.
+    pub source: String,
+    /// All phases.
+    pub phases: Vec<Phase>,
+}
+
+impl fmt::Display for Phase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.low == self.high {
+            write!(f, "{:.0}", self.low)
+        } else {
+            write!(f, "{:.0} to {:.0}", self.low, self.high)
+        }
+    }
+}
+
+impl Phase {
+    /// How far `mb_per_s` lies outside of the published range, as a share of its nearer end; 0 inside.
+    pub fn off(&self, mb_per_s: f64) -> f64 {
+        if mb_per_s < self.low {
+            mb_per_s / self.low - 1.0
+        } else if mb_per_s > self.high {
+            mb_per_s / self.high - 1.0
+        } else {
+            0.0
+        }
+    }
+}
+
+/// Reads the embedded file.
+///
+/// # Errors
+/// If a line is not what it has to be: the line and what is wrong.
+pub fn read() -> Result<Published, String> {
+    parse(TEXT)
+}
+
+fn parse(text: &str) -> Result<Published, String> {
+    let mut published = Published { source: String::new(), phases: Vec::new() };
+    let mut header_seen = false;
+    for (number, line) in text.lines().enumerate() {
+        let fail = |what: String| format!("dm-zoned-phases.csv, line {}: {what}", number + 1);
+        if let Some(comment) = line.strip_prefix('#') {
+            published.source += if published.source.is_empty() { "" } else { "\n" };
+            published.source += comment.trim();
+        } else if !header_seen {
+            header_seen = line == HEADER;
+            if !header_seen {
+                return Err(fail(format!("the header has to be `{HEADER}`")));
+            }
+        } else {
+            published.phases.push(phase(line).map_err(fail)?);
+        }
+    }
+    if published.phases.is_empty() { Err("dm-zoned-phases.csv: it has no rows".into()) } else { Ok(published) }
+}
+
+fn phase(line: &str) -> Result<Phase, String> {
+    let fields: Vec<&str> = line.splitn(7, ',').collect();
+    let [setup, number, from, to, low, high, what] = fields[..] else {
+        return Err(format!("{} fields where the header has 7", fields.len()));
+    };
+    let figure = |text: &str| text.parse::<u32>().map_err(|_| format!("`{text}` is no whole number"));
+    let time = |text: &str| if text.is_empty() { Ok(None) } else { figure(text).map(Some) };
+    let setup = Setup::ALL.into_iter().find(|known| known.name() == setup);
+    let (low, high) = (f64::from(figure(low)?), f64::from(figure(high)?));
+    if !(0.0 < low && low <= high) {
+        return Err(format!("{low} to {high} MB/s is no range"));
+    }
+    Ok(Phase {
+        setup: setup.ok_or("the setup has to be `single` or `dual`")?,
+        number: figure(number)?,
+        from_s: time(from)?,
+        to_s: time(to)?,
+        low,
+        high,
+        what: what.to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_published_phases_can_be_read_and_say_where_they_come_from() {
+        let published = read().unwrap();
+        assert!(published.source.contains("2020-05-11"), "{}", published.source);
+        let single = published.phases.iter().filter(|phase| phase.setup == Setup::Single);
+        let single: Vec<_> = single.map(|phase| (phase.from_s, phase.to_s, phase.low, phase.high)).collect();
+        let expected = [(0, 400, 110.0, 110.0), (400, 800, 60.0, 70.0), (800, 7200, 20.0, 30.0)];
+        assert_eq!(single, expected.map(|(from, to, low, high)| (Some(from), Some(to), low, high)));
+        assert_eq!(published.phases.len(), 8);
+    }
+
+    #[test]
+    fn a_speed_is_off_by_its_distance_to_the_nearer_end() {
+        let phase = phase("single,2,400,800,60,70,reclaim").unwrap();
+        assert_eq!([60.0, 65.0, 70.0].map(|speed| phase.off(speed)), [0.0; 3]);
+        assert!((phase.off(54.0) + 0.1).abs() < 1e-9 && (phase.off(77.0) - 0.1).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_row_that_is_none_is_refused() {
+        let error = |row: &str| parse(&format!("{HEADER}\n{row}\n")).err().unwrap();
+        assert!(error("single,1,0,400,110").contains("line 2: 5 fields"));
+        assert!(error("triple,1,0,400,110,110,x").contains("`single` or `dual`"));
+        assert!(error("single,1,0,400,120,110,x").contains("no range"));
+        assert!(error("single,1,soon,400,110,110,x").contains("`soon`"));
+        assert!(parse("a,b\n").err().unwrap().contains("header"));
+        assert!(parse(&format!("{HEADER}\n")).err().unwrap().contains("no rows"));
+    }
+}

@@ -1,0 +1,55 @@
+//! The report as lines of tables.
+
+use super::outcome::Report;
+use super::page::{found, when};
+use super::published::Published;
+use super::{Policy, Setup};
+
+/// A table: its header and its rows.
+pub type Rows = (Vec<&'static str>, Vec<Vec<String>>);
+
+/// Published and found, phase by phase.
+pub fn phases(report: &Report, published: &Published) -> Rows {
+    let header = vec!["drives", "phase", "seconds", "published", "kernel", "off", "shingle", "what"];
+    let rows = published.phases.iter().filter(|phase| report.runs.iter().any(|run| run.setup == phase.setup));
+    let rows = rows.map(|phase| {
+        let of = |policy| report.run(phase.setup, policy).map(|run| found(run, phase)).unwrap_or_default();
+        let (kernel, how_far) = of(Policy::Kernel);
+        vec![
+            phase.setup.name().to_owned(),
+            phase.number.to_string(),
+            when(phase),
+            phase.to_string(),
+            kernel,
+            how_far,
+            of(Policy::Shingle).0,
+            phase.what.clone(),
+        ]
+    });
+    (header, rows.collect())
+}
+
+/// Each run in a line.
+pub fn runs(report: &Report) -> Rows {
+    let header =
+        vec!["drives", "policy", "MB/s", "slowest 10 min", "from minute", "written / stored", "free buffers", "ended"];
+    let mut rows = Vec::new();
+    for run in Setup::ALL.into_iter().flat_map(|setup| report.runs.iter().filter(move |run| run.setup == setup)) {
+        let mean = run.mean(|sample| sample.mb_per_s, (0, run.seconds())).unwrap_or(0.0);
+        let (slowest, from) = run
+            .slowest(600)
+            .map_or((String::new(), String::new()), |(speed, from)| (format!("{speed:.0}"), (from / 60).to_string()));
+        let free = run.samples.last().map_or(0.0, |sample| sample.zones.buffers().percent());
+        rows.push(vec![
+            run.setup.name().to_owned(),
+            run.policy.name().to_owned(),
+            format!("{mean:.0}"),
+            slowest,
+            from,
+            format!("{:.2}", run.write_amplification()),
+            format!("{free:.0} %"),
+            run.ending.clone(),
+        ]);
+    }
+    (header, rows)
+}
