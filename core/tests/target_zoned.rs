@@ -2,6 +2,8 @@
 
 mod zoned;
 
+use std::ops::Range;
+
 use shingle_core::block::{Bio, Op, Payload, Status};
 use shingle_core::random::Rng;
 use shingle_core::sector::Sector;
@@ -74,10 +76,13 @@ fn a_fua_write_is_durable_when_it_is_done() {
     assert_eq!(volume.read(100, 2), [8, 8]);
 }
 
+/// A bio under way: its tag, its blocks, and what a read has to find.
+type InFlight = (u64, Range<usize>, Option<Vec<u8>>);
+
 /// Random reads, writes and discards of a volume, beside a model of what it holds.
 fn play(volume: &mut Volume, rng: &mut Rng, ops: u32, model: &mut [u8]) {
     // Blocks in flight are not touched again, so there is one right answer to everything.
-    let mut in_flight: Vec<(u64, std::ops::Range<usize>, Option<Vec<u8>>)> = vec![];
+    let mut in_flight: Vec<InFlight> = vec![];
     let mut streams: Vec<u64> = (0..3).map(|_| rng.below(volume.blocks)).collect();
     for _ in 0..ops {
         while in_flight.len() >= 8 {
@@ -118,7 +123,7 @@ fn play(volume: &mut Volume, rng: &mut Rng, ops: u32, model: &mut [u8]) {
     }
 }
 
-fn settle(volume: &mut Volume, in_flight: &mut Vec<(u64, std::ops::Range<usize>, Option<Vec<u8>>)>) {
+fn settle(volume: &mut Volume, in_flight: &mut Vec<InFlight>) {
     let (tag, bio, status) = volume.next();
     assert_eq!(status, Status::Ok, "{bio:?}: {}", volume.status());
     let at = in_flight.iter().position(|(of, ..)| *of == tag).unwrap();

@@ -1,0 +1,186 @@
+//! Volumes in trouble: full, small, broken. There is an answer to everything, and what can be read is read.
+
+mod zoned;
+
+use shingle_core::block::{Bio, Op, Payload, Status};
+use shingle_core::device::NullDevice;
+use shingle_core::random::Rng;
+use shingle_core::sector::Sector;
+use shingle_core::target::zoned::format::Media;
+use shingle_core::time::Duration;
+use shingle_core::zone::ZoneNo;
+use zoned::{Volume, ZONE, disk, fua, read, write};
+
+fn flush() -> Bio {
+    Bio::new(Op::Flush, Sector::ZERO, 0, Payload::None)
+}
+
+/// Sends bios one by one; how they ended.
+fn all(volume: &mut Volume, bios: impl Iterator<Item = Bio>) -> Vec<Status> {
+    bios.map(|bio| volume.run(bio).1).collect()
+}
+
+#[test]
+fn a_full_volume_goes_on_taking_writes() {
+    for (disks, reserved) in [
+        (vec![disk(20, Some(5))], 1),
+        (vec![disk(5, None), disk(12, Some(0))], 2),
+        (vec![disk(6, None), disk(8, Some(2)), disk(8, Some(0))], 3),
+    ] {
+        for policy in ["shingle", "kernel"] {
+            let mut volume = Volume::new(&disks, reserved);
+            volume.message(&format!("set policy {policy}"));
+            let blocks = volume.blocks;
+            let mut model = vec![1; blocks as usize];
+            let filled = all(&mut volume, (0..blocks / 16).map(|n| write(n * 16, 16, 1)));
+            assert!(filled.iter().all(|status| status.is_ok()), "{policy}: {}", volume.status());
+            let mut rng = Rng::new(5);
+            for n in 0..300 {
+                let (at, fill) = (rng.below(blocks), 2 + (n % 200) as u8);
+                volume.write(at, 1, fill);
+                model[at as usize] = fill;
+            }
+            for at in (0..blocks).step_by(16) {
+                assert_eq!(volume.read(at, 16), model[at as usize..][..16], "{policy}, block {at}");
+            }
+        }
+    }
+}
+
+#[test]
+fn without_sequential_zones_the_volume_is_full_when_the_others_are() {
+    let disks = [disk(20, Some(5))];
+    let mut volume = Volume::new(&disks, 1);
+    volume.stop();
+    let leaf = volume.leaves[0];
+    volume.stack.with_device(leaf, |disk: &mut NullDevice, _| {
+        (5..20).for_each(|zone| disk.set_offline(ZoneNo(zone)).unwrap());
+    });
+    volume.load();
+    let chunks = volume.blocks / u64::from(ZONE);
+    let ended = all(&mut volume, (0..chunks).map(|chunk| write(chunk * u64::from(ZONE), 4, 7)));
+    let good = ended.iter().take_while(|status| status.is_ok()).count();
+    assert!(good > 0 && good <= 3, "{ended:?}");
+    assert!(ended[good..].iter().all(|status| *status == Status::NoSpace), "{ended:?}");
+    assert_eq!(volume.read(0, 4), [7; 4]);
+    assert_eq!(volume.run(flush()).1, Status::Ok);
+}
+
+#[test]
+fn a_zone_that_fails_loses_only_itself() {
+    let mut volume = Volume::new(&[disk(24, Some(6))], 2);
+    let zone_blocks = u64::from(ZONE);
+    (0..6).for_each(|chunk| volume.write(chunk * zone_blocks, 32, chunk as u8 + 1));
+    volume.flush();
+    let leaf = volume.leaves[0];
+    let open = |disk: &mut NullDevice, zone: u32| disk.zone(ZoneNo(zone)).wp > disk.zone(ZoneNo(zone)).start;
+    let written: Vec<u32> = (6..24)
+        .filter(|zone| volume.stack.with_device(leaf, |disk: &mut NullDevice, _| open(disk, *zone)).unwrap())
+        .collect();
+    assert_eq!(written.len(), 6, "each chunk has a sequential zone");
+    volume.stack.with_device(leaf, |disk: &mut NullDevice, _| disk.set_read_only(ZoneNo(written[0])).unwrap());
+    // The write that finds out may fail; later ones go elsewhere.
+    let _ = volume.run(write(32, 8, 9));
+    volume.write(32, 8, 9);
+    assert_eq!(volume.read(28, 12), [1, 1, 1, 1, 9, 9, 9, 9, 9, 9, 9, 9]);
+    (1..6).for_each(|chunk| volume.write(chunk * zone_blocks + 32, 8, 9));
+    volume.message("reclaim");
+    volume.rest(Duration::from_millis(120_000));
+    volume.reload();
+    for chunk in 0..6 {
+        let expected = [vec![chunk as u8 + 1; 4], vec![9; 8]].concat();
+        assert_eq!(volume.read(chunk * zone_blocks + 28, 12), expected, "chunk {chunk}");
+    }
+}
+
+#[test]
+fn a_block_of_metadata_that_cannot_be_read_is_read_from_the_other_set() {
+    let mut volume = Volume::new(&[disk(24, Some(6))], 2);
+    volume.write(0, 40, 3);
+    volume.stop();
+    spoil(&mut volume, &[1]);
+    volume.load();
+    assert_eq!(volume.read(0, 40), [3; 40]);
+}
+
+#[test]
+fn without_metadata_there_is_an_error_that_says_so() {
+    let mut volume = Volume::new(&[disk(24, Some(6))], 2);
+    volume.write(0, 40, 3);
+    volume.stop();
+    let second = u64::from(ZONE);
+    spoil(&mut volume, &[1, second + 1]);
+    volume.load();
+    assert_eq!(volume.run(read(0, 1)).1, Status::Io);
+    assert_eq!(volume.run(write(0, 1, 1)).1, Status::Io);
+    assert!(volume.status().contains("failed: metadata cannot be read, from block 1 on"), "{}", volume.status());
+}
+
+#[test]
+fn an_unformatted_disk_is_an_error_that_names_the_next_step() {
+    let mut volume = Volume::on(zoned::nulls(&[disk(24, Some(6))]));
+    volume.blocks = 10 * u64::from(ZONE);
+    volume.load();
+    assert_eq!(volume.run(read(0, 1)).1, Status::Io);
+    let status = volume.status();
+    assert!(status.contains("no valid superblock was found: run `shingle dmz format`"), "{status}");
+}
+
+#[test]
+fn a_table_longer_than_the_volume_is_refused_with_the_right_length() {
+    let mut volume = Volume::new(&[disk(24, Some(6))], 2);
+    let right = volume.blocks * 8;
+    volume.stop();
+    volume.blocks += u64::from(ZONE);
+    volume.load();
+    assert_eq!(volume.run(read(0, 1)).1, Status::Io);
+    assert!(volume.status().contains(&format!("the volume {right}: load one of that length")), "{}", volume.status());
+}
+
+#[test]
+fn an_entry_that_names_a_zone_twice_makes_the_volume_read_only_and_spares_the_rest() {
+    let mut volume = Volume::new(&[disk(24, Some(6))], 2);
+    (0..3).for_each(|chunk| volume.write(chunk * u64::from(ZONE), 8, chunk as u8 + 1));
+    volume.stop();
+    volume.with_media(|media| {
+        for set in [0, u64::from(ZONE)] {
+            let mut map = vec![0; 4096];
+            media.read(set + 1, &mut map).unwrap();
+            map.copy_within(0..8, 8);
+            media.write(set + 1, &map).unwrap();
+        }
+    });
+    volume.load();
+    assert_eq!(volume.read(0, 8), [1; 8]);
+    assert_eq!(volume.read(2 * u64::from(ZONE), 8), [3; 8]);
+    assert_eq!(volume.run(read(u64::from(ZONE), 8)).1, Status::Io);
+    assert_eq!(volume.run(write(0, 1, 9)).1, Status::ReadOnly);
+    assert_eq!(volume.run(flush()).1, Status::Ok);
+    assert!(volume.status().contains("read-only: 1 entries of the mapping"), "{}", volume.status());
+}
+
+#[test]
+fn a_cache_device_that_is_gone_ends_in_errors_and_not_in_waiting() {
+    let mut volume = Volume::new(&[disk(6, None), disk(16, Some(0))], 2);
+    volume.write(0, 4, 1);
+    volume.flush();
+    let (leaf, all_of_it) = (volume.leaves[0], 6 * u64::from(ZONE) * 8);
+    volume.stack.with_device(leaf, |disk: &mut NullDevice, _| disk.add_bad_blocks(Sector::ZERO..Sector(all_of_it)));
+    assert_ne!(volume.run(write(1, 1, 2)).1, Status::Ok);
+    assert_ne!(volume.run(fua(write(u64::from(ZONE) * 3, 1, 2))).1, Status::Ok);
+    assert_ne!(volume.run(read(0, 4)).1, Status::Ok);
+    // Its metadata cannot be written either: after some tries it says so once and for all.
+    for n in 0..5 {
+        volume.run(write(u64::from(ZONE) * 4 + n, 1, 2));
+        volume.run(flush());
+        volume.rest(Duration::from_millis(11_000));
+    }
+}
+
+/// Makes blocks of the first device unreadable.
+fn spoil(volume: &mut Volume, blocks: &[u64]) {
+    let leaf = volume.leaves[0];
+    volume.stack.with_device(leaf, |disk: &mut NullDevice, _| {
+        blocks.iter().for_each(|block| disk.add_bad_blocks(Sector(block * 8)..Sector(block * 8 + 8)));
+    });
+}
