@@ -33,7 +33,7 @@ if [ -n "$small" ]; then
     size=1GiB zone=4MiB conventional=24 seconds=5 writers=2
 else
     shingle=${CARGO_TARGET_DIR:-target}/release/shingle
-    size=8GiB zone=64MiB conventional=12 seconds=30 writers=4
+    size=8GiB zone=16MiB conventional=32 seconds=30 writers=4
 fi
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/shingle-demo.XXXXXX")
