@@ -1,7 +1,8 @@
 //! `shingle dmz format`.
 
 use clap::Args;
-use serde_json::json;
+use serde_json::{Value, json};
+use shingle_core::target::zoned::BLOCK_BYTES;
 use shingle_core::target::zoned::format::{FormatError, FormatOptions, Label, Layout, Media, format};
 
 use super::next::{Next, name_of};
@@ -50,7 +51,8 @@ pub fn run(args: &FormatArgs) -> Result<(), CliError> {
         FormatError::Option(message) => CliError::Usage(message),
         other => CliError::Failed(other.to_string()),
     })?;
-    args.tell(&disks, &options, &layout)
+    let made = Made::new(&disks, &options, &layout);
+    if args.set.json { output::print_json(&made.to_json()) } else { output::print(&made.text(args.set.detail())) }
 }
 
 impl FormatArgs {
@@ -66,42 +68,58 @@ impl FormatArgs {
         let device_uuids = device_uuids.collect::<Result<_, _>>()?;
         Ok(FormatOptions { version: self.version, label, set_uuid: uuid.0, device_uuids, reserved: self.seq })
     }
+}
 
-    fn tell(&self, disks: &Disks, options: &FormatOptions, layout: &Layout) -> Result<(), CliError> {
-        let bytes = u64::from(layout.chunks) * u64::from(disks.space().zone_blocks()) * 4096;
+/// A set that was just made.
+struct Made<'a> {
+    disks: &'a Disks,
+    options: &'a FormatOptions,
+    layout: &'a Layout,
+    next: Next,
+}
+
+impl<'a> Made<'a> {
+    fn new(disks: &'a Disks, options: &'a FormatOptions, layout: &'a Layout) -> Self {
         let label = if options.label.is_empty() { default_label(disks) } else { options.label.text().to_owned() };
-        let Next { table, stack } = Next::new(disks, &label, layout.chunks);
-        let uuid = Uuid(options.set_uuid);
-        if self.set.json {
-            let mut value = geometry_json(disks);
-            let has_identity = options.version > 1;
-            value["version"] = json!(options.version);
-            value["label"] = json!(has_identity.then(|| options.label.text()));
-            value["uuid"] = json!(has_identity.then(|| uuid.to_string()));
-            value["chunks"] = json!(layout.chunks);
-            value["bytes"] = json!(bytes);
-            value["reserved"] = json!(layout.reserved);
-            value["metadata_blocks"] = json!(layout.metadata_blocks);
-            value["metadata_zones"] = json!(layout.metadata_zones);
-            value["table"] = json!(table);
-            value["stack"] = json!(stack);
-            return output::print_json(&value);
-        }
-        let mut text = geometry(disks, self.set.detail());
-        text += &format!(
-            "  {} metadata blocks per set in {} zones, 2 sets\n  {} data chunks capacity ({})\n  {} sequential zones \
-             reserved for reclaim\n",
-            layout.metadata_blocks,
-            layout.metadata_zones,
-            layout.chunks,
-            format_bytes(bytes),
-            layout.reserved
-        );
-        if options.version > 1 {
-            text += &format!("  label {}, UUID {uuid}\n", options.label.text());
-        }
-        text += &format!("Done.\n\nA stack file for `shingle up`:\n\n{stack}");
-        output::print(&text)
+        Self { disks, options, layout, next: Next::new(disks, &label, layout.chunks) }
+    }
+
+    fn bytes(&self) -> u64 {
+        u64::from(self.layout.chunks) * u64::from(self.disks.space().zone_blocks()) * BLOCK_BYTES as u64
+    }
+
+    /// Label and UUID, if the version has them.
+    fn identity(&self) -> Option<(&str, Uuid)> {
+        (self.options.version > 1).then(|| (self.options.label.text(), Uuid(self.options.set_uuid)))
+    }
+
+    fn to_json(&self) -> Value {
+        let (layout, identity) = (self.layout, self.identity());
+        let mut value = geometry_json(self.disks);
+        value["version"] = json!(self.options.version);
+        value["label"] = json!(identity.map(|(label, _)| label));
+        value["uuid"] = json!(identity.map(|(_, uuid)| uuid.to_string()));
+        value["chunks"] = json!(layout.chunks);
+        value["bytes"] = json!(self.bytes());
+        value["reserved"] = json!(layout.reserved);
+        value["metadata_blocks"] = json!(layout.metadata_blocks);
+        value["metadata_zones"] = json!(layout.metadata_zones);
+        value["table"] = json!(self.next.table);
+        value["stack"] = json!(self.next.stack);
+        value
+    }
+
+    fn text(&self, detail: u8) -> String {
+        let Layout { metadata_blocks, metadata_zones, chunks, reserved, .. } = self.layout;
+        let identity = self.identity().map(|(label, uuid)| format!("  label {label}, UUID {uuid}\n"));
+        format!(
+            "{}  {metadata_blocks} metadata blocks per set in {metadata_zones} zones, 2 sets\n  {chunks} data chunks capacity \
+             ({})\n  {reserved} sequential zones reserved for reclaim\n{}Done.\n\nA stack file for `shingle up`:\n\n{}",
+            geometry(self.disks, detail),
+            format_bytes(self.bytes()),
+            identity.unwrap_or_default(),
+            self.next.stack
+        )
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use shingle_core::target::zoned::BLOCK_SECTORS;
 use shingle_core::target::zoned::format::Media;
 
 use crate::dmz::Disks;
@@ -29,7 +30,7 @@ impl Next {
             stack += &format!("[disk.{name}]{what}\ntype = \"{kind}\"\npath = {:?}\n\n", place.display().to_string());
             names.push(name);
         }
-        let sectors = u64::from(chunks) * u64::from(disks.space().zone_blocks()) * 8;
+        let sectors = u64::from(chunks) * u64::from(disks.space().zone_blocks() * BLOCK_SECTORS);
         let table = format!("0 {sectors} zoned {}", names.join(" "));
         stack += &format!("[device.{device}]\ntable = \"{table}\"\n\n[export.{device}]\ndevice = \"{device}\"\n\n");
         stack += "[listen]\nunix = \"nbd.sock\"\n\n[control]\nsocket = \"control.sock\"\n";

@@ -7,7 +7,7 @@ use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 use shingle_core::target::zoned::format::{Media, MediaError, Sets, Superblock};
-use shingle_core::target::zoned::{Member, ZoneClass, ZoneHealth, ZoneInfo};
+use shingle_core::target::zoned::{BLOCK_BYTES, BLOCK_SECTORS, Member, ZoneClass, ZoneHealth, ZoneInfo};
 
 use super::CliError;
 use crate::dmz::{Access, Disks, Uuid};
@@ -17,7 +17,7 @@ use crate::dmz::{Access, Disks, Uuid};
 pub struct SetArgs {
     /// The disks, a regular one first if there is one
     #[arg(required = true, value_name = "DISK")]
-    pub devices: Vec<PathBuf>,
+    devices: Vec<PathBuf>,
     /// Say more: how many zones of which kind there are
     #[arg(long)]
     verbose: bool,
@@ -53,7 +53,7 @@ impl SetArgs {
 /// The disks as dmzadm shows them before it does something; with more `detail` also what zones there are.
 pub fn geometry(disks: &Disks, detail: u8) -> String {
     let (space, mut text) = (disks.space(), String::new());
-    let zone_sectors = u64::from(space.zone_blocks()) * 8;
+    let zone_sectors = u64::from(space.zone_blocks()) * u64::from(BLOCK_SECTORS);
     for (place, (member, name)) in space.members().iter().zip(disks.names()).enumerate() {
         let sectors = disks.limits(place).capacity;
         let kind = if member.is_zoned { "Host-managed device" } else { "Regular block device" };
@@ -152,7 +152,7 @@ pub fn geometry_json(disks: &Disks) -> Value {
         json!({
             "path": path,
             "zoned": member.is_zoned,
-            "bytes": member.blocks * 4096,
+            "bytes": member.blocks * BLOCK_BYTES as u64,
             "first_zone": member.first_zone,
             "zones": member.zones,
         })
@@ -161,7 +161,7 @@ pub fn geometry_json(disks: &Disks) -> Value {
     json!({
         "devices": devices,
         "zones": space.zones().len(),
-        "zone_bytes": u64::from(space.zone_blocks()) * 4096,
+        "zone_bytes": u64::from(space.zone_blocks()) * BLOCK_BYTES as u64,
     })
 }
 
