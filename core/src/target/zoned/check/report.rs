@@ -5,8 +5,8 @@ use core::fmt;
 
 use super::bitmaps::Counts;
 use super::{Finding, Whose};
-use crate::target::zoned::format::{Other, Sets, Superblock};
-use crate::target::zoned::{ZoneHealth, ZoneSpace};
+use crate::target::zoned::ZoneSpace;
+use crate::target::zoned::format::{Other, Sets, Superblock, random_zones, usable_zones};
 
 /// The result of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,7 +44,7 @@ pub struct Third {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Numbers {
     zone_blocks: u32,
-    usable: usize,
+    usable: u64,
     random: u32,
 }
 
@@ -79,16 +79,8 @@ const NAMES: [&str; 2] = ["primary", "secondary"];
 
 impl Report {
     pub(super) fn new(space: &ZoneSpace) -> Self {
-        let is_usable = |zone: &u32| {
-            space.zones()[*zone as usize].health == ZoneHealth::Good
-                || (space.zones()[*zone as usize].is_runt && space.is_random(*zone))
-        };
-        let all = || 0..space.zones().len() as u32;
-        let space = Numbers {
-            zone_blocks: space.zone_blocks(),
-            usable: all().filter(is_usable).count(),
-            random: all().filter(|zone| space.is_random(*zone)).count() as u32,
-        };
+        let (usable, random) = (usable_zones(space), random_zones(space));
+        let space = Numbers { zone_blocks: space.zone_blocks(), usable, random: random as u32 };
         Self {
             sets: None,
             findings: Vec::new(),

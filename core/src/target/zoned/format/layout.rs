@@ -6,7 +6,7 @@ use core::fmt;
 use core::ops::Range;
 
 use super::{ENTRIES, bitmap_blocks};
-use crate::target::zoned::{ZoneClass, ZoneHealth, ZoneSpace};
+use crate::target::zoned::{ZoneClass, ZoneHealth, ZoneInfo, ZoneSpace};
 
 /// The numbers of a set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,8 +29,15 @@ pub struct Layout {
 
 /// Zones that dmzadm calls cache zones: those of the regular device, or without one the conventional ones, whatever their
 /// condition is.
-pub(super) fn random_zones(space: &ZoneSpace) -> u64 {
+pub(crate) fn random_zones(space: &ZoneSpace) -> u64 {
     (0..space.zones().len() as u32).filter(|zone| space.is_random(*zone)).count() as u64
+}
+
+/// Zones that dmzadm calls usable: the good ones, and the runt of a regular device.
+pub(crate) fn usable_zones(space: &ZoneSpace) -> u64 {
+    let is_usable =
+        |zone: &&ZoneInfo| zone.health == ZoneHealth::Good || (zone.is_runt && zone.class == ZoneClass::Cache);
+    space.zones().iter().filter(is_usable).count() as u64
 }
 
 /// Zones that hold `blocks` of metadata.
@@ -46,42 +53,31 @@ impl Layout {
     /// # Errors
     /// If the set is too small for it.
     pub fn compute(space: &ZoneSpace, reserved: u32) -> Result<Self, LayoutError> {
-        let zones = space.zones();
-        let cache = random_zones(space);
-        let usable = zones
-            .iter()
-            .filter(|zone| zone.health == ZoneHealth::Good || (zone.is_runt && zone.class == ZoneClass::Cache));
-        let usable = usable.count() as u64;
-        if cache < 3 {
-            let message = format!("{cache} zones that take random writes: at least 3 are needed");
-            return Err(LayoutError(message));
-        }
-        let Some(first_zone) = space.metadata_zone() else {
-            return Err(LayoutError("no zone of the first device can hold metadata".into()));
+        let error = |message| Err(LayoutError(message));
+        let (random, usable) = (random_zones(space), usable_zones(space));
+        let Some(first_zone) = space.metadata_zone().filter(|_| random >= 3) else {
+            return error(format!("{random} zones that take random writes: at least 3 that can be used are needed"));
         };
-        let reserved = if u64::from(reserved) > cache { cache - 1 } else { u64::from(reserved) };
+        let reserved = if u64::from(reserved) > random { random - 1 } else { u64::from(reserved) };
         if reserved == 0 || reserved >= usable {
-            return Err(LayoutError(format!("{reserved} zones for reclaim of {usable}: give at least 1, and fewer")));
+            return error(format!("{reserved} zones for reclaim of {usable}: give at least 1, and fewer"));
         }
         let zone_blocks = u64::from(space.zone_blocks());
-        let bitmaps = zones.len() as u64 * u64::from(bitmap_blocks(space.zone_blocks()));
-        let map_of = |chunks: u64| chunks.div_ceil(ENTRIES as u64);
-        let zones_of = |blocks: u64| blocks.div_ceil(zone_blocks);
+        let bitmaps = space.zones().len() as u64 * u64::from(bitmap_blocks(space.zone_blocks()));
+        let blocks_of = |chunks: u64| 1 + chunks.div_ceil(ENTRIES as u64) + bitmaps;
         let too_small = || LayoutError(format!("{usable} usable zones have no room for metadata, reclaim and data"));
         let guess = usable.checked_sub(bitmaps.div_ceil(zone_blocks) + reserved).ok_or_else(too_small)?;
-        let per_set = zones_of(1 + map_of(guess) + bitmaps);
-        if 2 * per_set > cache {
-            let message = format!("2 sets of metadata need {} random zones, of which there are {cache}", 2 * per_set);
-            return Err(LayoutError(message));
+        let both_sets = 2 * blocks_of(guess).div_ceil(zone_blocks);
+        if both_sets > random {
+            return error(format!("2 sets of metadata need {both_sets} random zones, of which there are {random}"));
         }
-        let chunks = usable.checked_sub(2 * per_set + reserved).filter(|chunks| *chunks > 0).ok_or_else(too_small)?;
-        let blocks = 1 + map_of(chunks) + bitmaps;
+        let chunks = usable.checked_sub(both_sets + reserved).filter(|chunks| *chunks > 0).ok_or_else(too_small)?;
         let number = |n: u64| u32::try_from(n).map_err(|_| LayoutError("more than 2^32 blocks of metadata".into()));
         let layout = Self {
             first_zone,
-            metadata_blocks: number(blocks)?,
-            metadata_zones: number(zones_of(blocks))?,
-            map_blocks: number(map_of(chunks))?,
+            metadata_blocks: number(blocks_of(chunks))?,
+            metadata_zones: number(blocks_of(chunks).div_ceil(zone_blocks))?,
+            map_blocks: number(chunks.div_ceil(ENTRIES as u64))?,
             bitmap_blocks: number(bitmaps)?,
             reserved: number(reserved)?,
             chunks: number(chunks)?,

@@ -17,11 +17,15 @@ mod volume;
 pub use bitmap::Bitmap;
 pub use create::{DEFAULT_RESERVED, FormatError, FormatOptions, format};
 pub use layout::{Layout, LayoutError, is_tertiary, metadata_zones, tertiaries};
+pub(crate) use layout::{random_zones, usable_zones};
 pub use mapping::{MappingFault, MappingProblem, Part, validate_mapping};
 pub use media::{Media, MediaError, Progress};
 pub(crate) use media::{PIECE, pieces};
 pub use memory::MemoryMedia;
-pub use sets::{Choice, Other, SuperblockProblem, choose, read_superblock, second_set_zones, validate_superblock};
+pub use sets::{
+    Choice, Other, SuperblockProblem, choose, failed_metadata_zone, read_superblock, second_set_zones,
+    validate_superblock,
+};
 pub use superblock::{Label, LabelError, Superblock, SuperblockError};
 pub use volume::{Chunk, LoadError, Sets, Volume, bitmap_start, locate, read_bitmap, read_entries};
 

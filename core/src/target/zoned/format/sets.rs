@@ -136,6 +136,15 @@ pub fn second_set_zones(space: &ZoneSpace) -> impl Iterator<Item = u32> {
     (first + 1..end).filter(|zone| space.zones()[*zone as usize].class != ZoneClass::Sequential)
 }
 
+/// A conventional zone before the first one for metadata, which can have held metadata when the set was made and no longer
+/// can. If there is one, a superblock that is left alone does not tell which of the two it is: taken for that of the
+/// first set, zones with data would be taken for those of the second.
+#[must_use]
+pub fn failed_metadata_zone(space: &ZoneSpace) -> Option<u32> {
+    let first = space.metadata_zone()?;
+    (0..first).rev().find(|zone| space.zones()[*zone as usize].class != ZoneClass::Sequential)
+}
+
 /// Which set is in force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Choice {

@@ -6,7 +6,7 @@ use core::fmt;
 
 use super::mapping::{MappingProblem, validate_mapping};
 use super::media::{PIECE, pieces};
-use super::sets::{Choice, SuperblockProblem, choose, read_superblock, second_set_zones};
+use super::sets::{Choice, SuperblockProblem, choose, failed_metadata_zone, read_superblock, second_set_zones};
 use super::{Bitmap, ENTRIES, Entry, Layout, Media, MediaError, NO_ZONE, Superblock, bitmap_blocks};
 use crate::target::zoned::{BLOCK_BYTES, ZoneClass, ZoneHealth, ZoneSpace};
 
@@ -85,7 +85,7 @@ impl Sets {
         let Some((choice, (superblock, layout))) = chosen else {
             return Err(LoadError::NoSet(sides.into_iter().filter_map(Result::err).collect()));
         };
-        if let (true, Some(zone)) = (sides.iter().any(Result::is_err), failed_before(&space, zone)) {
+        if let (true, Some(zone)) = (sides.iter().any(Result::is_err), failed_metadata_zone(&space)) {
             return Err(LoadError::Ambiguous { zone, layout });
         }
         let found = sides.map(|side| side.map(|(superblock, _)| superblock));
@@ -121,11 +121,6 @@ fn search(media: &mut dyn Media, space: &ZoneSpace) -> Side {
         }
     }
     Err(problem.unwrap_or(SuperblockProblem::Place { zone: 0 }))
-}
-
-/// A zone before `first` that could have held metadata when the set was made, and no longer can.
-fn failed_before(space: &ZoneSpace, first: u32) -> Option<u32> {
-    (0..first).rev().find(|zone| space.zones()[*zone as usize].class != ZoneClass::Sequential)
 }
 
 /// A set that can be read.
