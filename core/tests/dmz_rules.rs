@@ -2,15 +2,19 @@
 //! on the kernel's sets, on our own, and on sets with every kind of damage, both find the same.
 
 mod dmz;
+mod zoned;
 
 use std::collections::BTreeSet;
 
 use dmz::damage::{DAMAGES, damaged};
 use dmz::{filled_sets, fix1, fix2, fixture, read};
 use shingle_core::random::Rng;
+use shingle_core::sim::StackMedia;
 use shingle_core::target::zoned::check::{Finding, Report, Whose, check};
-use shingle_core::target::zoned::format::{Media, MemoryMedia, Part};
-use shingle_core::target::zoned::{ZoneClass, ZoneHealth};
+use shingle_core::target::zoned::format::{Media, MemoryMedia, Part, Volume as Loaded};
+use shingle_core::target::zoned::{BLOCK_BYTES, ZoneClass, ZoneHealth};
+use shingle_core::time::Duration;
+use zoned::{Volume, disk};
 
 /// What is wrong, one line each.
 type Wrong = BTreeSet<String>;
@@ -415,5 +419,74 @@ fn both_checkers_find_the_same_in_sets_with_much_damage() {
         let mut media = damaged(&originals[seed as usize % originals.len()], &mut rng, &damages);
         let names: Vec<_> = damages.iter().map(|damage| DAMAGES[*damage].0).collect();
         assert_eq!(said(&checked(&mut media)), simply(&mut media), "seed {seed}: {names:?}");
+    }
+}
+
+/// A volume with some use behind it, stopped, and the byte that each of its blocks is filled with.
+fn used_volume(seed: u64) -> (Volume, Vec<u8>) {
+    let mut rng = Rng::new(seed);
+    let mut volume = match seed % 3 {
+        0 => Volume::new(&[disk(40, Some(8))], 4),
+        1 => Volume::new(&[disk(9, None), disk(24, Some(0))], 3),
+        _ => Volume::new(&[disk(7, None), disk(16, Some(3)), disk(16, Some(0))], 4),
+    };
+    if seed % 2 == 1 {
+        volume.message("set policy kernel");
+    }
+    let mut model = vec![0; volume.blocks as usize];
+    for n in 0..1200 {
+        let longest = if rng.chance(1, 8) { 90 } else { 8 };
+        let at = rng.below(volume.blocks);
+        let blocks = (1 + rng.below(longest)).min(volume.blocks - at) as u32;
+        let fill = if rng.chance(1, 6) { 0 } else { n as u8 | 1 };
+        model[at as usize..][..blocks as usize].fill(fill);
+        if fill == 0 {
+            volume.discard(at, blocks)
+        } else {
+            volume.write(at, blocks, fill)
+        }
+        match rng.below(100) {
+            0 => volume.rest(Duration::from_millis(30_000)),
+            1..4 => volume.flush(),
+            _ => {}
+        }
+    }
+    volume.stop();
+    (volume, model)
+}
+
+/// The disks of a volume, as they are.
+fn disks_of(volume: &mut Volume) -> MemoryMedia {
+    let limits: Vec<_> = volume.disks.iter().map(|id| volume.stack.limits(*id).clone()).collect();
+    let mut copy = MemoryMedia::new(&limits.iter().collect::<Vec<_>>()).unwrap();
+    let mut media = StackMedia::new(&mut volume.stack, &volume.disks, volume.now).unwrap();
+    for zone in 0..media.space().zones().len() as u32 {
+        let (first, info) = (media.space().start(zone), media.space().zones()[zone as usize]);
+        let blocks = if info.class == ZoneClass::Sequential { info.wp } else { media.space().zone_len(zone) };
+        let mut bytes = vec![0; blocks as usize * BLOCK_BYTES];
+        if blocks > 0 {
+            media.read(first, &mut bytes).unwrap();
+        }
+        copy.put(first, &bytes);
+        copy.set_wp(zone, info.wp);
+    }
+    copy
+}
+
+#[test]
+fn volumes_that_were_used_and_stopped_are_clean_and_hold_what_was_written() {
+    for seed in 0..6 {
+        let (mut volume, model) = used_volume(seed);
+        let mut media = disks_of(&mut volume);
+        let report = checked(&mut media);
+        assert_eq!(said(&report), Wrong::new(), "seed {seed}: {report}");
+        assert_eq!(simply(&mut media), Wrong::new(), "seed {seed}");
+        assert!(report.mapped > 5, "seed {seed}: {report}");
+        let loaded = Loaded::load(&mut media).unwrap();
+        let mut bytes = vec![0; model.len() * BLOCK_BYTES];
+        loaded.read(&mut media, 0, &mut bytes).unwrap();
+        for (block, (bytes, expected)) in bytes.chunks(BLOCK_BYTES).zip(&model).enumerate() {
+            assert!(bytes.iter().all(|byte| byte == expected), "seed {seed}: block {block}");
+        }
     }
 }
