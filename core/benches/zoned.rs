@@ -21,8 +21,8 @@ const IOS_A_ROUND: u64 = 500_000;
 /// Time passes for the stack at this pace, whatever it really takes.
 const TURN: Duration = Duration::from_micros(10);
 
-/// Zones of the RAM disk: 16 MiB each.
-const ZONE_SECTORS: u64 = 32_768;
+/// Zones of the RAM disk: 1 MiB each, so that what is used of it fits the caches: what memory costs is not the question.
+const ZONE_SECTORS: u64 = 2_048;
 const ZONES: u64 = 64;
 const CONVENTIONAL: u32 = 24;
 
