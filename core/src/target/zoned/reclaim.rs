@@ -92,6 +92,11 @@ async fn wait_for_writers(shared: &Shared, copy: &Copy) {
         })
     };
     progress.until(|| is_quiet().then_some(())).await;
+    // What was written up to now is what will be copied.
+    let zone_blocks = shared.borrow().volume.zones.zone_blocks;
+    if let Some(job) = shared.borrow_mut().volume.job(copy.chunk) {
+        job.changed = ValidBlocks::new(zone_blocks);
+    }
 }
 
 /// Copies what is valid, a window at a time, until all is done or somebody wants it to end.
