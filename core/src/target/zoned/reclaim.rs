@@ -62,6 +62,10 @@ async fn reclaim(shared: &Shared, io: &Io, member: u8, (chunk, action): (u32, Ac
     }
     let Some(mut copy) = shared.borrow_mut().begin_copy(member, (chunk, action)) else { return Err(Status::NoSpace) };
     wait_for_writers(shared, &copy).await;
+    // Nothing was read yet, so nothing is out of date.
+    if let Some(job) = shared.borrow_mut().volume.job(chunk) {
+        job.changed.clear();
+    }
     let result = run_copy(shared, io, &mut copy).await;
     if result.is_ok() && copy.action == Action::Settle && copy.is_whole(&shared.borrow()) {
         finish_settling(shared, io, &mut copy).await;
@@ -466,7 +470,9 @@ impl State {
         }
         let needs_all = matches!(action, Action::Merge | Action::Settle) || self.knobs.style == Style::Kernel;
         let is_fresh = matches!(action, Action::Move | Action::Merge | Action::Settle);
-        let is_settled = action != Action::Settle || self.is_emptied_by(sources[0], &copied);
+        // Of these, the data zone is given up: it may only be if nothing is left there.
+        let gives_up = matches!(action, Action::Merge | Action::Settle);
+        let is_settled = !gives_up || self.is_emptied_by(sources[0], &copied);
         if cancelled || copied.is_empty() || needs_all && !is_whole || !is_settled {
             if is_fresh {
                 self.volume.give_up(to);
