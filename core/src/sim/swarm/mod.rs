@@ -49,6 +49,7 @@ use crate::block::{BlockDevice, DeviceId, Limits, Stack};
 use crate::device::null::{NullConfig, NullDevice};
 use crate::plug::{Append, PlugOptions, WritePolicy, ZonePlug};
 use crate::random::Rng;
+use crate::target::zoned::Sabotage;
 use crate::target::{build_table, parse_table};
 use crate::time::{Duration, Instant};
 use crate::zone::ZoneNo;
@@ -80,6 +81,9 @@ pub struct SwarmOptions {
     pub above_tables: Option<Wrap>,
     /// A device over one regular disk, in the place of dm-zoned over several.
     pub volume: Option<Wrap>,
+    /// Guards of dm-zoned that are taken away.
+    #[doc(hidden)]
+    pub sabotage: Sabotage,
     /// Somebody who interferes with swaps.
     pub meddle: Option<Meddle>,
     /// Hosts go on until so many tables were swapped, however many requests that takes.

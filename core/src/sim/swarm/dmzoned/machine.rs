@@ -18,6 +18,7 @@ use crate::sim::fault::FaultPlan;
 use crate::sim::model::Rule;
 use crate::sim::swarm::ledger::PATIENCE;
 use crate::sim::world::{Actor, Io};
+use crate::target::zoned::{Sabotage, Zoned};
 use crate::target::{build_table, parse_table};
 use crate::time::Instant;
 
@@ -55,7 +56,7 @@ impl Machine {
                 let device = volume(tops[0], stack.limits(tops[0]));
                 (add(&mut stack, device)?, Vec::new(), None)
             }
-            None => add_table(&mut stack, &tops, blocks)?,
+            None => add_table(&mut stack, (&tops, blocks), options.sabotage)?,
         };
         parts.push(table);
         let mut door = table;
@@ -179,8 +180,8 @@ fn add_disk(
 /// The table of the volume; returns it, its parts, and what speaks for the target.
 fn add_table(
     stack: &mut Stack,
-    disks: &[DeviceId],
-    blocks: u32,
+    (disks, blocks): (&[DeviceId], u32),
+    sabotage: Sabotage,
 ) -> Result<(DeviceId, Vec<DeviceId>, Option<DeviceId>), String> {
     let names: String = (0..disks.len()).map(|number| format!(" d{number}")).collect();
     let text = format!("0 {} zoned{names}", u64::from(blocks) * 8);
@@ -190,6 +191,9 @@ fn add_table(
         number.and_then(|number| disks.get(number).copied()).ok_or_else(Vec::new)
     };
     let built = build_table(stack, &lines, &supplies).map_err(|error| error.to_string())?;
+    if let Some(target) = built.targets[0] {
+        stack.with_device(target, |volume: &mut Zoned, _| volume.sabotage(sabotage));
+    }
     let table = add(stack, Box::new(built.table))?;
     Ok((table, built.parts, built.targets[0]))
 }
@@ -266,8 +270,29 @@ impl Actor for Switch {
     }
 }
 
-/// Things that an operator says to the volume while it is used.
-const MESSAGES: [&[&str]; 2] = [&["reclaim"], &["RECLAIM"]];
+/// Things that an operator says to the volume while it is used: by far not all, but all that change the way that data takes.
+const MESSAGES: [&[&str]; 20] = [
+    &["reclaim"],
+    &["reclaim"],
+    &["reclaim"],
+    &["set", "policy", "kernel"],
+    &["set", "policy", "shingle"],
+    &["set", "commit_ms", "100"],
+    &["set", "reorder_ms", "0"],
+    &["set", "direct_blocks", "8"],
+    &["set", "stream_blocks", "4"],
+    &["set", "fill_blocks", "8"],
+    &["set", "hot_ms", "0"],
+    &["set", "idle_ms", "50"],
+    &["set", "dense_percent", "100"],
+    &["set", "dense_percent", "0"],
+    &["set", "pace_percent", "0"],
+    &["set", "pace_blocks", "200"],
+    &["set", "window_blocks", "64"],
+    &["set", "piece_blocks", "3"],
+    &["set", "gap_blocks", "0"],
+    &["set", "duty_percent", "100"],
+];
 
 /// Somebody who says things to the volume, and now and then has all hosts pause.
 pub(super) struct Operator {
@@ -296,9 +321,10 @@ impl Actor for Operator {
             ledger.pause = io.now() + crate::time::Duration::from_millis(1_000 + self.rng.below(30_000));
         } else if let Some(target) = self.machine.target {
             let words = MESSAGES[self.rng.below(MESSAGES.len() as u64) as usize];
-            // What this version does not understand it refuses.
-            let understood = io.stack.message(target, words).is_ok();
-            ledger.note(if understood { "message" } else { "refused message" });
+            match io.stack.message(target, words) {
+                Ok(_) => ledger.note(words[words.len().min(2) - 1]),
+                Err(error) => ledger.violate(Rule::Accepted, io.now(), error.to_string()),
+            }
         }
         io.wake_at(io.now().max(ledger.pause) + crate::time::Duration(1_000 + self.rng.below(200_000_000)));
     }

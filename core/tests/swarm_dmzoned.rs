@@ -1,0 +1,28 @@
+//! dm-zoned over random sets of disks, and losses of power after any of their commands: no acknowledged and flushed block is
+//! lost, none is foreign, nothing hangs, and what is left after a clean stop is what the checker wants to see.
+
+use shingle_core::sim::swarm::{Failure, Profile, Report, SwarmOptions, run};
+
+/// Cuts that every test run looks at.
+const CUTS: u64 = 2_000;
+
+fn play(seed: u64) -> Result<Report, Box<Failure>> {
+    run(seed, &SwarmOptions { profile: Profile::DmZoned, ..SwarmOptions::default() })
+}
+
+/// `SWARM_FIRST` and `SWARM_CUTS` choose others.
+#[test]
+fn two_thousand_cuts_lose_and_mix_up_nothing() {
+    let number = |name: &str, default| std::env::var(name).map_or(default, |text| text.parse().expect("a number"));
+    let (mut seed, wanted) = (number("SWARM_FIRST", 0), number("SWARM_CUTS", CUTS));
+    let (mut cuts, mut failures) = (0, vec![]);
+    while cuts < wanted && failures.len() < 30 {
+        match play(seed) {
+            Ok(report) => cuts += report.cuts,
+            Err(failure) => failures.push(failure.to_string()),
+        }
+        seed += 1;
+    }
+    assert!(failures.is_empty(), "{} of {seed} seeds fail\n{}", failures.len(), failures.join("\n"));
+    println!("{cuts} cuts in {seed} seeds");
+}
