@@ -1,5 +1,6 @@
 //! `shingle sim`: random worlds by their seeds, on as many threads as asked for.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::ops::Range;
 use std::path::PathBuf;
@@ -17,6 +18,8 @@ use super::{CliError, output};
 
 /// Failures that are shortened and printed; the others are only counted.
 const SHOWN: usize = 5;
+/// Failures after which no further cuts are looked for: seeds that fail may have none.
+const MOST_FAILED: usize = 1000;
 
 /// Break power, zones and commands of simulated disks, and check every promise
 ///
@@ -31,7 +34,10 @@ pub struct SimArgs {
     /// Seeds from the first to before the second
     #[arg(long, value_name = "A..B", value_parser = parse_seeds, default_value = "0..1000")]
     seeds: Range<u64>,
-    /// What is looked at most: plug, append, zones, all, mapper
+    /// Go on, from the first of the seeds, until the power went so many times
+    #[arg(long, value_name = "N", conflicts_with = "seed", value_parser = clap::value_parser!(u64).range(1..))]
+    cuts: Option<u64>,
+    /// What is looked at most: plug, append, zones, all, mapper, dmzoned
     #[arg(long, default_value = Profile::default().name(), value_parser = parse_profile)]
     profile: Profile,
     /// File for the trace of one seed: every hop of every bio
@@ -52,6 +58,7 @@ const AFTER_HELP: &str = "\
 Examples:
   shingle sim                                  a thousand worlds of plugs
   shingle sim --profile all --seeds 0..100000 --jobs 8
+  shingle sim --profile dmzoned --cuts 100000  a night of power cuts
   shingle sim --seed 47 --trace sim.trace      one world, hop by hop
 
 Exit code: 0 if every promise was kept, 1 if one was broken; the replay command is printed with it.";
@@ -68,11 +75,14 @@ fn parse_profile(text: &str) -> Result<Profile, String> {
 
 /// Runs the command.
 pub fn run(args: &SimArgs) -> Result<(), CliError> {
-    let seeds = args.seed.map_or(args.seeds.clone(), |seed| seed..seed + 1);
+    let mut seeds = args.seed.map_or(args.seeds.clone(), |seed| seed..seed + 1);
+    if args.cuts.is_some() {
+        seeds.end = u64::MAX;
+    }
     let options =
         SwarmOptions { profile: args.profile, ops: args.ops, trace: args.trace.is_some(), ..SwarmOptions::default() };
     let began = Instant::now();
-    let mut tally = sweep(&seeds, &options, args.jobs);
+    let mut tally = sweep(&seeds, args.cuts, &options, args.jobs);
     tally.real = began.elapsed();
     // What was found is said even if there is no room for its trace.
     let traced = args.trace.as_ref().map_or(Ok(()), |path| {
@@ -109,12 +119,13 @@ struct Tally {
     real: Duration,
 }
 
-fn sweep(seeds: &Range<u64>, options: &SwarmOptions, jobs: u32) -> Tally {
+/// Runs the seeds, or as many of them as it takes for so many cuts. What was found is the same for every number of threads.
+fn sweep(seeds: &Range<u64>, cuts: Option<u64>, options: &SwarmOptions, jobs: u32) -> Tally {
     // On anything but a terminal the bar draws nothing.
-    let bar = ProgressBar::new(seeds.end - seeds.start);
-    if let Ok(style) =
-        ProgressStyle::with_template("simulating {bar:40} {pos}/{len} seeds ({per_sec}, {eta} left){msg}")
-    {
+    let (whole, unit) = cuts.map_or((seeds.end - seeds.start, "seeds"), |cuts| (cuts, "power cuts"));
+    let bar = ProgressBar::new(whole);
+    let template = format!("simulating {{bar:40}} {{pos}}/{{len}} {unit} ({{per_sec}}, {{eta}} left){{msg}}");
+    if let Ok(style) = ProgressStyle::with_template(&template) {
         bar.set_style(style);
     }
     let next = AtomicU64::new(seeds.start);
@@ -125,18 +136,28 @@ fn sweep(seeds: &Range<u64>, options: &SwarmOptions, jobs: u32) -> Tally {
             let (next, done) = (&next, done.clone());
             scope.spawn(move || {
                 while let Ok(seed) = next.fetch_update(Relaxed, Relaxed, |seed| (seed < seeds.end).then(|| seed + 1)) {
-                    if done.send(swarm::run(seed, options)).is_err() {
+                    if done.send((seed, swarm::run(seed, options))).is_err() {
                         return;
                     }
                 }
             });
         }
         drop(done);
-        for result in results {
-            bar.inc(1);
-            tally.add(result);
+        // In the order of the seeds, so that it does not depend on the threads where it ends.
+        let (mut early, mut due) = (BTreeMap::new(), seeds.start);
+        for (seed, result) in results {
+            early.insert(seed, result);
+            while let Some(result) = early.remove(&due).filter(|_| cuts.is_none_or(|cuts| tally.cuts < cuts)) {
+                due += 1;
+                tally.add(result);
+                bar.set_position(if cuts.is_some() { tally.cuts } else { tally.seeds });
+            }
             if !tally.failed.is_empty() {
                 bar.set_message(format!(", {} failed", tally.failed.len()));
+            }
+            if cuts.is_some_and(|cuts| tally.cuts >= cuts || tally.failed.len() >= MOST_FAILED) {
+                next.store(u64::MAX, Relaxed);
+                return;
             }
         }
     });
@@ -279,6 +300,18 @@ mod tests {
         let line = Line::try_parse_from(["sim", "--seed", "1", "--ops", "3", "--trace", "/nonexistent/sim.trace"]);
         let error = run(&line.unwrap_or_else(|error| panic!("{error}")).args).expect_err("there is no such directory");
         assert!(matches!(error, CliError::Failed(text) if text.contains("/nonexistent/sim.trace")));
+    }
+
+    #[test]
+    fn a_number_of_cuts_is_reached_by_the_same_seeds_whatever_the_threads() {
+        let options = SwarmOptions { profile: Profile::Plug, ops: Some(60), ..SwarmOptions::default() };
+        let count = |jobs| {
+            let tally = sweep(&(0..u64::MAX), Some(12), &options, jobs);
+            (tally.seeds, tally.cuts, tally.sum)
+        };
+        let (seeds, cuts, sum) = count(1);
+        assert!(cuts >= 12 && seeds > 1, "{cuts} cuts in {seeds} seeds");
+        assert_eq!(count(3), (seeds, cuts, sum));
     }
 
     #[test]
