@@ -73,8 +73,18 @@ impl Run {
 
     /// Bytes that the drives were written for each byte of the file system's.
     pub fn write_amplification(&self) -> f64 {
-        let sum = |of: fn(&Sample) -> f64| self.samples.iter().map(of).sum::<f64>();
-        sum(|sample| sample.written_mb_per_s) / sum(|sample| sample.stored_mb_per_s).max(0.1)
+        self.write_amplification_so_far().last().copied().unwrap_or(0.0)
+    }
+
+    /// The same from the start to the end of each sample.
+    pub fn write_amplification_so_far(&self) -> Vec<f64> {
+        let (mut written, mut stored) = (0.0, 0.0);
+        let so_far = |sample: &Sample| {
+            written += sample.written_mb_per_s;
+            stored += sample.stored_mb_per_s;
+            written / f64::max(stored, 0.1)
+        };
+        self.samples.iter().map(so_far).collect()
     }
 
     /// The speed in a published phase: in its time or, where that was not published, over the minutes whose speed was within

@@ -49,7 +49,12 @@ fn write_setup(page: &mut String, (setup, runs): (Setup, &[&Run]), published: &P
     let source: Vec<String> = published.source.lines().map(|line| Escaped(line).to_string()).collect();
     let _ = writeln!(page, "<p class=\"source\">{}</p>", source.join("<br/>"));
     let phases: Vec<&Phase> = published.phases.iter().filter(|phase| phase.setup == setup).collect();
-    let speed = Panel { title: "Speed that programs see", unit: "MB/s", most: None, of: |sample| sample.mb_per_s };
+    let speed = Panel {
+        title: "Speed that programs see",
+        unit: "MB/s",
+        most: None,
+        of: |run| each(run, |sample| sample.mb_per_s),
+    };
     let bands = phases.iter().map(|phase| band(phase)).collect();
     let _ = writeln!(
         page,
@@ -69,12 +74,17 @@ fn write_setup(page: &mut String, (setup, runs): (Setup, &[&Run]), published: &P
     page.push_str("</section>\n");
 }
 
-/// A chart that shows one number of each sample.
+/// A chart of one thing over time.
 struct Panel {
     title: &'static str,
     unit: &'static str,
     most: Option<f64>,
-    of: fn(&Sample) -> f64,
+    of: fn(&Run) -> Vec<f64>,
+}
+
+/// A number of each sample.
+fn each(run: &Run, of: fn(&Sample) -> f64) -> Vec<f64> {
+    run.samples.iter().map(of).collect()
 }
 
 const PANELS: [Panel; 4] = [
@@ -82,20 +92,20 @@ const PANELS: [Panel; 4] = [
         title: "Free zones of those that take random writes",
         unit: "percent",
         most: Some(100.0),
-        of: |sample| sample.zones.buffers().percent(),
+        of: |run| each(run, |sample| sample.zones.buffers().percent()),
     },
     Panel {
         title: "Free sequential zones",
         unit: "percent",
         most: Some(100.0),
-        of: |sample| sample.zones.sequential.percent(),
+        of: |run| each(run, |sample| sample.zones.sequential.percent()),
     },
-    Panel { title: "What reclaim reads", unit: "MB/s", most: None, of: |sample| sample.read_mb_per_s },
+    Panel { title: "What reclaim reads", unit: "MB/s", most: None, of: |run| each(run, |sample| sample.read_mb_per_s) },
     Panel {
-        title: "Bytes written to drives for one of the file system's",
+        title: "Bytes written to drives for one stored, so far",
         unit: "times",
         most: None,
-        of: |sample| sample.written_mb_per_s / sample.stored_mb_per_s.max(1.0),
+        of: Run::write_amplification_so_far,
     },
 ];
 
@@ -104,7 +114,7 @@ impl Panel {
         let one = |run: &&Run| Series {
             name: run.policy.name(),
             class: if run.policy == Policy::Kernel { "old" } else { "own" },
-            values: run.samples.iter().map(self.of).collect(),
+            values: (self.of)(run),
         };
         let chart = Chart {
             title: self.title.to_owned(),
