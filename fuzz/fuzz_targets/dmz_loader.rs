@@ -10,7 +10,7 @@ use shingle_core::sector::Sector;
 use shingle_core::target::zoned::BLOCK_BYTES;
 use shingle_core::target::zoned::check::{Salvage, check, relabel, repair};
 use shingle_core::target::zoned::format::{
-    Entry, FormatOptions, Label, Media, MemoryMedia, Superblock, Volume, format, tertiaries,
+    Entry, FormatOptions, Label, Media, MemoryMedia, NO_ZONE, Superblock, Volume, format, tertiaries,
 };
 use shingle_core::zone::{Condition, Zone, ZoneKind};
 
@@ -58,7 +58,8 @@ enum Place {
 }
 
 fn limits(devices: &Devices) -> Vec<Limits> {
-    let zone_blocks = 1 << (devices.zone_shift % 10);
+    // Up to 64 blocks, so that everything that is exposed can be compared.
+    let zone_blocks = 1 << (devices.zone_shift % 7);
     let zoned = devices.zoned.iter().take(3).map(|(zones, conventional)| {
         let zones = u64::from(*zones % 80).max(1);
         let mut limits = Limits::new(zones * zone_blocks * 8);
@@ -123,7 +124,9 @@ impl Target {
                 [it.metadata_blocks, it.reserved, it.chunks, it.map_blocks, it.bitmap_blocks, _] = *numbers;
             }),
             Change::Entry(set, chunk, dzone, bzone) => {
-                let entry = Entry { dzone: dzone % (self.zones + 2), bzone: bzone.checked_rem(self.zones).unwrap_or(0) };
+                // One zone that is not there, and none.
+                let zone = |number: u32| Some(number % (self.zones + 2)).filter(|zone| *zone <= self.zones);
+                let entry = Entry { dzone: zone(*dzone).unwrap_or(NO_ZONE), bzone: zone(*bzone).unwrap_or(NO_ZONE) };
                 for start in self.each_set(*set) {
                     self.edit(start + 1, |map| map[usize::from(*chunk) * 8..][..8].copy_from_slice(&entry.encode()));
                 }
