@@ -145,9 +145,9 @@ impl Run<'_> {
             world.add(Box::new(Switch::new(shared.clone(), machine.clone(), Verb::Stop)));
             self.watch(world, scene)?;
         }
-        let stopped = self.stopped(world, scene);
-        // Where something went wrong, there may be what a commit would have mended.
+        // Where something went wrong, the last commit may have as well.
         let is_hurt = shared.borrow().excuses(&world.stack);
+        let stopped = self.stopped(world, scene, is_hurt);
         if scene.cut.is_none() && self.options.volume.is_none() && !is_hurt {
             let checked = bare(self.scenario, Some(stopped.clone()), draws).and_then(|mut drives| drives.check());
             checked.map_err(|what| Violation { rule: Rule::Metadata, at: Instant::ZERO, what })?;
@@ -155,14 +155,16 @@ impl Run<'_> {
         Ok(stopped)
     }
 
-    /// What a clean stop leaves: all of it is durable, so the power may go now.
-    fn stopped(&self, world: &World, scene: &mut Scene<'_, '_>) -> Vec<Medium> {
+    /// What a stop leaves. Unless the volume `is_hurt` all of it is durable, and the power may go now.
+    fn stopped(&self, world: &World, scene: &mut Scene<'_, '_>, is_hurt: bool) -> Vec<Medium> {
         if scene.cut.is_some() {
             return Vec::new();
         }
         let volume = &mut scene.shared.borrow_mut().volume;
-        let flush = volume.submit(Request::FLUSH, world.now());
-        volume.succeed(flush, core::iter::empty()).expect("it was just submitted");
+        if !is_hurt {
+            let flush = volume.submit(Request::FLUSH, world.now());
+            volume.succeed(flush, core::iter::empty()).expect("it was just submitted");
+        }
         volume.power_cut();
         scene.machine.cut_power(&world.stack, scene.rng)
     }
