@@ -139,28 +139,43 @@ impl State {
         self.volume.make_busy(chunk).waiting.push_back(bio);
     }
 
+    /// Sends a write on, in as many parts as it takes. All of them go now: if one waited in line, writes that are sent after
+    /// it would be there before it, and a zone would get them in the wrong order.
     fn write(&mut self, bio: Box<Bio>, look: Look, cx: &mut Cx<'_>) {
-        let (bio, extent, rest) = self.extent(bio, cx);
-        self.write_chunk(bio, extent, look, cx);
-        if let Some(rest) = rest {
-            cx.again(rest);
+        let mut next = Some(bio);
+        while let Some(bio) = next {
+            let (bio, Extent { chunk, blocks }, rest) = self.extent(bio, cx);
+            let mut part = Some((bio, blocks));
+            while let Some((bio, blocks)) = part {
+                part = self.write_chunk(bio, Extent { chunk, blocks }, look, cx);
+            }
+            next = rest;
         }
     }
 
-    fn write_chunk(&mut self, bio: Box<Bio>, extent: Extent, look: Look, cx: &mut Cx<'_>) {
+    /// The first part of a write within a chunk. Returns what is left of it, and its blocks.
+    fn write_chunk(
+        &mut self,
+        bio: Box<Bio>,
+        extent: Extent,
+        look: Look,
+        cx: &mut Cx<'_>,
+    ) -> Option<(Box<Bio>, Range<u32>)> {
         let Extent { chunk, blocks } = extent;
         if self.volume.chunks[chunk as usize].is_busy {
             self.interrupts(chunk);
             if self.volume.make_busy(chunk).holds_writes() {
-                return self.wait_for(chunk, bio, cx);
+                self.wait_for(chunk, bio, cx);
+                return None;
             }
             self.volume.calm(chunk);
         }
         match self.goal(chunk, &blocks, look) {
             Goal::Zone(zone, len) if len < blocks.end - blocks.start => {
                 let (front, rest) = cx.split(bio, len * BLOCK_SECTORS);
-                self.send(front, (chunk, zone, blocks.start..blocks.start + len), look, cx);
-                cx.again(rest);
+                let cut = blocks.start + len;
+                self.send(front, (chunk, zone, blocks.start..cut), look, cx);
+                return Some((rest, cut..blocks.end));
             }
             Goal::Zone(zone, _) => self.send(bio, (chunk, zone, blocks), look, cx),
             Goal::Filled(zone, gap) => {
@@ -176,6 +191,7 @@ impl State {
             }
             Goal::Fail(status) => cx.complete(bio, status),
         }
+        None
     }
 
     /// Where a write to `blocks` of `chunk` goes. Takes a zone for it if it needs one.
@@ -367,7 +383,8 @@ impl State {
             let Some(bio) = busy.held.remove(next) else { return };
             busy.held_since = cx.now();
             self.volume.calm(chunk);
-            cx.again(bio);
+            self.back.push_back(bio);
+            self.is_stirred = true;
         }
     }
 
