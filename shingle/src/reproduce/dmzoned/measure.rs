@@ -15,6 +15,8 @@ use super::{Experiment, status};
 /// Time between two looks.
 pub const INTERVAL_S: u32 = 10;
 const INTERVAL: Duration = Duration::from_millis(INTERVAL_S as u64 * 1000);
+/// So soon after mkfs the programs' time begins to be looked at.
+const MOMENT: Duration = Duration::from_millis(10);
 /// Virtual time that formatting and mkfs may take.
 const MAKING: Duration = Duration::from_millis(3_600_000);
 
@@ -99,7 +101,7 @@ impl Scene {
             if stop.load(Relaxed) {
                 return Ok(None);
             }
-            until = until + INTERVAL;
+            until = until + MOMENT;
             let end = self.world.run(until);
             if end != Stop::Deadline || until.0 > MAKING.0 {
                 return Err(format!("mkfs came to no end on the volume: {end:?}, {:?}", self.load().ending()));
