@@ -44,7 +44,7 @@ error: [disk.smr] has no key `pth`
   | ^^^ did you mean `path`?
   |
   = help: known keys are: type, policy, append, queue-depth, max-wait, batch-size, batch-time, \
-         hold-back, linger, merge-size, shard, direct, open-files, path";
+         hold-back, linger, merge-size, shard, direct, read-only, open-files, path";
     assert_eq!(said, expected);
 }
 
@@ -63,8 +63,8 @@ error: `type` of [disk.a] is wrong
 #[test]
 fn an_unknown_target_lists_the_known_ones_at_its_word() {
     let said =
-        complaint(&format!("{NULL}[device.m]\ntable = \"\"\"\n0 131072 linear d 0\n131072 131072 zoned d 0\n\"\"\"\n"));
-    let place = "8 | 131072 131072 zoned d 0\n  |               ^^^^^ unknown target `zoned`; known targets are: ";
+        complaint(&format!("{NULL}[device.m]\ntable = \"\"\"\n0 131072 linear d 0\n131072 131072 cache d 0\n\"\"\"\n"));
+    let place = "8 | 131072 131072 cache d 0\n  |               ^^^^^ unknown target `cache`; known targets are: ";
     let known = said.split_once(place).unwrap_or_else(|| panic!("{said}")).1;
     let known: Vec<&str> = known.lines().next().unwrap().split(", ").collect();
     assert!(known.is_sorted() && ["error", "faulty", "linear"].iter().all(|target| known.contains(target)), "{said}");
