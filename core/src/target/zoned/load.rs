@@ -10,8 +10,8 @@ use alloc::vec::Vec;
 use super::commit::Sets;
 use super::device::Shared;
 use super::format::{
-    self, BITS, Entry, Layout, MappingFault, NO_ZONE, Other, Superblock, choose, read_superblock, second_set_zones,
-    tertiaries, validate_mapping,
+    self, BITS, Entry, Layout, MappingFault, NO_ZONE, Other, Superblock, choose, failed_metadata_zone, read_superblock,
+    second_set_zones, tertiaries, validate_mapping,
 };
 use super::state::{Phase, State};
 use super::transfer::{Disks, data_of};
@@ -156,6 +156,13 @@ impl Loader {
             None => self.search().await,
         };
         let choice = choose(first.as_ref().map(|set| &set.0), second.as_ref().map(|set| &set.0)).ok_or_else(none)?;
+        let is_alone = first.is_none() || second.is_none();
+        if let Some(zone) = failed_metadata_zone(space).filter(|_| is_alone) {
+            // Which set it is cannot be told, and so not where the other one is either.
+            return Err(format!(
+                "one superblock alone was found, and zone {zone} has failed: run `shingle dmz salvage`"
+            ));
+        }
         let (superblock, layout) = if choice.set == 0 { first } else { second }.ok_or_else(none)?;
         self.check_members(&superblock).await?;
         let [active, log] = [choice.set, 1 - choice.set].map(|set| layout.set_start(space, set));
