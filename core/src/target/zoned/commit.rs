@@ -98,6 +98,8 @@ async fn commit(shared: &Shared, disks: &Disks, work: Work) {
     }
     let is_kernel = shared.borrow().knobs.style == Style::Kernel;
     let logged = write_log(shared, disks, &runs, &unflushed).await;
+    let may_count = logged.is_ok() || logged.is_err_and(|error| error.may_count);
+    let logged = logged.map_err(|error| error.status);
     shared.borrow_mut().flushed(&unflushed, logged);
     let mut waiters = Some(waiters);
     if logged.is_err() || !is_kernel {
@@ -114,13 +116,27 @@ async fn commit(shared: &Shared, disks: &Disks, work: Work) {
     }
     match done {
         Ok(()) => state.commit_done(&leaving, blocks.len()),
-        Err(status) => state.commit_failed(leaving, (logged.is_ok(), status)),
+        Err(status) => state.commit_failed(leaving, (may_count, status)),
+    }
+}
+
+/// Why the log was not written.
+#[derive(Clone, Copy)]
+struct LogError {
+    status: Status,
+    /// Its superblock may be on the disk, whatever the disk says. Then it counts at the next start, and must not be touched.
+    may_count: bool,
+}
+
+impl From<Status> for LogError {
+    fn from(status: Status) -> Self {
+        Self { status, may_count: false }
     }
 }
 
 /// The first half: after it, the changes are durable.
-async fn write_log(shared: &Shared, disks: &Disks, runs: &[(u32, Data)], unflushed: &[usize]) -> Result<(), Status> {
-    let Some(sets) = shared.borrow().sets.clone() else { return Err(Status::Io) };
+async fn write_log(shared: &Shared, disks: &Disks, runs: &[(u32, Data)], unflushed: &[usize]) -> Result<(), LogError> {
+    let Some(sets) = shared.borrow().sets.clone() else { return Err(Status::Io.into()) };
     write_runs(disks, sets.log, runs).await?;
     // Data first: a block that the metadata calls valid has to be there. The metadata's own device is one of these.
     let (metadata, _) = disks.space.place(sets.log);
@@ -130,7 +146,15 @@ async fn write_log(shared: &Shared, disks: &Disks, runs: &[(u32, Data)], unflush
     }
     flush(disks, &members).await?;
     let superblock = sets.superblock_for(sets.log, sets.superblock.generation + 1);
-    disks.write_durable(sets.log, &data_of(&superblock.encode())).await
+    let superblock = data_of(&superblock.encode());
+    let mut result = Err(Status::Io);
+    for _ in 0..TRIES {
+        result = disks.write_durable(sets.log, &superblock).await;
+        if result.is_ok() {
+            break;
+        }
+    }
+    result.map_err(|status| LogError { status, may_count: true })
 }
 
 /// The second half: both sets are equal again. It is tried more than once, as the log must not be written before it is done.
@@ -263,11 +287,12 @@ impl State {
         }
     }
 
-    fn commit_failed(&mut self, mut leaving: Vec<u32>, (was_logged, status): (bool, Status)) {
+    fn commit_failed(&mut self, mut leaving: Vec<u32>, (log_may_count, status): (bool, Status)) {
         leaving.append(&mut self.volume.zones.leaving);
         self.volume.zones.leaving = leaving;
         self.failed_commits += 1;
-        if was_logged || self.failed_commits >= TRIES {
+        // A log that counts must not be written again before the other set is equal to it.
+        if log_may_count || self.failed_commits >= TRIES {
             self.degrade(format!("its metadata cannot be written: {status}"));
         }
     }
