@@ -94,7 +94,9 @@ async fn commit(shared: &Shared, disks: &Disks, work: Work) {
             Ok(()) => state.failed_commits = 0,
             Err(status) => state.commit_failed(leaving, (false, status)),
         }
-        return state.answer(waiters, flushed);
+        // What is in the caches is durable now, and still not what was promised.
+        let result = if state.has_lost { Err(Status::Io) } else { flushed };
+        return state.answer(waiters, result);
     }
     let is_kernel = shared.borrow().knobs.style == Style::Kernel;
     let logged = write_log(shared, disks, &runs, &unflushed).await;

@@ -129,6 +129,8 @@ pub(super) struct State {
     pub is_committing: bool,
     /// Commits that failed one after the other.
     pub failed_commits: u32,
+    /// It became read only with changes that are not durable and never will be.
+    pub has_lost: bool,
     pub urgency: Urgency,
     pub sabotage: Sabotage,
     /// Somebody asked for reclaim whatever the policy says.
@@ -170,6 +172,7 @@ impl State {
             jobs: 0,
             is_committing: false,
             failed_commits: 0,
+            has_lost: false,
             urgency: Urgency::None,
             sabotage: Sabotage::default(),
             is_reclaim_wanted: false,
@@ -191,6 +194,7 @@ impl State {
     pub fn degrade(&mut self, why: String) {
         if self.phase == Phase::Ready {
             self.phase = Phase::ReadOnly(why);
+            self.has_lost = true;
             self.events += 1;
             let waiting = self.starved.drain(..).chain(self.paced.drain(..).map(|(_, bio)| bio));
             self.back.extend(waiting);
