@@ -339,13 +339,15 @@ impl State {
         let offload = limits.max_write_zeroes;
         let most = offload.or(limits.max_sectors).unwrap_or(u32::MAX).min(256 * BLOCK_SECTORS) / BLOCK_SECTORS;
         let device = self.volume.zones.device(zone);
+        // All requests share the same zeroes.
+        let zeroes = offload.is_none().then(|| Data::zeroed(most.min(gap) as usize * BLOCK_BYTES));
         let mut at = from;
         while at < from + gap {
             let len = most.min(from + gap - at);
             let sector = self.volume.zones.sector(zone, at);
-            let (op, payload) = match offload {
-                Some(_) => (Op::WriteZeroes, Payload::None),
-                None => (Op::Write, Payload::Data(Data::zeroed(len as usize * BLOCK_BYTES))),
+            let (op, payload) = match &zeroes {
+                None => (Op::WriteZeroes, Payload::None),
+                Some(zeroes) => (Op::Write, Payload::Data(zeroes.slice(0, len as usize * BLOCK_BYTES))),
             };
             let state = &mut self.volume.zones.all[zone as usize];
             state.in_flight += 1;

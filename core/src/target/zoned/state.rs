@@ -148,10 +148,11 @@ pub(super) struct State {
 
 impl State {
     pub fn new(volume: Volume) -> Self {
+        let knobs = if volume.zones.has_cache { Knobs::default() } else { Knobs::without_cache() };
         Self {
             phase: Phase::Unloaded,
             volume,
-            knobs: Knobs::default(),
+            knobs,
             pacer: Pacer::new(),
             signals: Signals::default(),
             sets: None,

@@ -83,6 +83,9 @@ knobs! {
     /// Longest gap in front of a write to a sequential zone that is filled with zeroes, in blocks; 0 to 65536. The default,
     /// 1 MiB, takes a spindle about as long as a seek.
     fill_blocks = 256, 0..=65_536;
+    /// A write has a gap filled that is up to so many times as long as itself, however long that is; 0 to 1024. Without a cache
+    /// 128, half a zone of 256 MiB for a write of 1 MiB: to copy that half later would take as many zeroes and more.
+    fill_share = 0, 0..=1_024;
     /// The same when fewer buffers are free than `urgent_percent`; 0 to 1048576. Reclaim would have to fill the gap anyway.
     fill_scarce_blocks = 4_096, 0..=1_048_576;
     /// Reorder window of a chunk: how far ahead of the write pointer a write may be and still be held for those before it,
@@ -93,7 +96,7 @@ knobs! {
     reorder_ms = 5, 0..=1_000;
     /// How long it is held while the chunk gets no further but other writes are under way, in ms; 0 to 10000: those before it
     /// may come when these are done.
-    reorder_busy_ms = 100, 0..=10_000;
+    reorder_busy_ms = 5, 0..=10_000;
     /// Without a cache: shortest first write of a chunk that goes straight to a sequential zone, in blocks; 1 to 65536.
     direct_blocks = 1, 1..=65_536;
     /// With a cache: the same, in blocks; 1 to 65536. Shorter ones are what a cache is for.
@@ -163,6 +166,21 @@ impl fmt::Display for KnobError {
 impl core::error::Error for KnobError {}
 
 impl Knobs {
+    /// What knobs are set to for a set without a cache. Its random zones are no faster than the others, and reclaim takes the
+    /// same spindle as the users, so it begins late, when most of what it would copy is no longer written, and does not rest.
+    #[must_use]
+    pub fn without_cache() -> Self {
+        Self {
+            fill_share: 128,
+            start_percent: 10,
+            stop_percent: 15,
+            urgent_percent: 6,
+            emergency_percent: 4,
+            pace_percent: 0,
+            ..Self::default()
+        }
+    }
+
     /// Sets the knob `name`.
     ///
     /// # Errors

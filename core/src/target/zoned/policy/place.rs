@@ -30,7 +30,7 @@ pub enum Ahead {
 /// cache fills up: until then the cache takes it faster.
 #[must_use]
 pub fn place_first(knobs: &Knobs, stock: &Stock, offset: u32, len: u32) -> Place {
-    if knobs.style == Style::Kernel || stock.sequential.free == 0 || offset > longest_fill(knobs, stock) {
+    if knobs.style == Style::Kernel || stock.sequential.free == 0 || offset > longest_fill(knobs, stock, len) {
         return Place::Random;
     }
     let is_direct = match stock.has_cache() {
@@ -59,21 +59,32 @@ pub fn place_ahead(
     match knobs.style {
         Style::Kernel => Ahead::Buffer,
         Style::Shingle if fits && !has_waited && knobs.reorder_ms > 0 => Ahead::Hold,
-        Style::Shingle if !has_buffer && gap <= longest_fill(knobs, stock) => Ahead::Fill,
+        Style::Shingle if !has_buffer && gap <= longest_fill(knobs, stock, len) => Ahead::Fill,
         Style::Shingle => Ahead::Buffer,
     }
 }
 
-/// The longest gap that is filled: more when buffers are scarce.
-fn longest_fill(knobs: &Knobs, stock: &Stock) -> u32 {
+/// The longest gap that is filled for a write of `len` blocks: more when buffers are scarce, and more for a long write, behind
+/// which others will follow.
+fn longest_fill(knobs: &Knobs, stock: &Stock, len: u32) -> u32 {
     let is_scarce = stock.buffers_percent() < knobs.urgent_percent;
-    if is_scarce { knobs.fill_blocks.max(knobs.fill_scarce_blocks) } else { knobs.fill_blocks }
+    let least = if is_scarce { knobs.fill_blocks.max(knobs.fill_scarce_blocks) } else { knobs.fill_blocks };
+    least.max(knobs.fill_share.saturating_mul(len))
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::Pool;
     use super::*;
+
+    #[test]
+    fn a_long_write_has_a_longer_gap_filled_and_a_short_one_does_not() {
+        let knobs = Knobs::without_cache();
+        assert_eq!(place_first(&knobs, &DISK, 32_768, 256), Place::Sequential);
+        assert_eq!(place_first(&knobs, &DISK, 32_768, 1), Place::Random);
+        assert_eq!(place_ahead(&knobs, &DISK, 32_768, 256, 0, true, false), Ahead::Fill);
+        assert_eq!(place_ahead(&knobs, &DISK, 32_768, 1, 0, true, false), Ahead::Buffer);
+    }
 
     const DISK: Stock = Stock {
         cache: Pool { free: 0, total: 0 },
