@@ -177,6 +177,9 @@ impl Knobs {
             urgent_percent: 6,
             emergency_percent: 4,
             pace_percent: 0,
+            window_blocks: 8_192,
+            pieces: 16,
+            busy_pieces: 8,
             ..Self::default()
         }
     }
