@@ -18,12 +18,16 @@ use super::transfer::{Disks, data_of};
 use super::volume::Volume;
 use super::zones::{MemberState, Role, Zones};
 use super::{BLOCK_BYTES, BLOCK_SECTORS, ZoneClass, ZoneHealth, ZoneSpace};
-use crate::block::{DeviceId, Limits};
+use crate::block::{DeviceId, Limits, Status};
 use crate::sector::Sector;
 use crate::task::Io;
+use crate::time::Duration;
 
 /// Blocks of metadata that are read at once.
 const WINDOW: u32 = 2048;
+/// How often metadata is read until it is taken as lost, and the time between.
+const TRIES: u32 = 3;
+const PAUSE: Duration = Duration::from_millis(10);
 /// Zones asked for in one report.
 const REPORT: usize = 4096;
 
@@ -98,14 +102,10 @@ impl Loader {
         let mut at = 1;
         while at < layout.metadata_blocks {
             let len = WINDOW.min(layout.metadata_blocks - at);
-            let own = self.disks.read(sets.active + u64::from(at), len).await;
+            let own = self.read_again(sets.active + u64::from(at), len).await;
             let twin = self.disks.read(sets.log + u64::from(at), len).await;
-            let own = match (own, &twin) {
-                (Ok(own), _) => own,
-                // The other set says the same, if it is of the same generation.
-                (Err(_), Ok(twin)) if in_step => twin.clone(),
-                (Err(status), _) => return Err(format!("metadata cannot be read, from block {at} on: {status}")),
-            };
+            // The other set is no help, though of the same generation: its next commit may have begun.
+            let own = own.map_err(|status| format!("metadata cannot be read, from block {at} on: {status}"))?;
             let is_same = twin.is_ok_and(|twin| twin == own);
             if !is_same && !is_read_only && self.resyncs {
                 differs = true;
@@ -125,6 +125,19 @@ impl Loader {
             (bad > 0).then(|| format!("{bad} entries of the mapping are no good: run `shingle dmz repair`"))
         };
         Ok((volume, sets, reason))
+    }
+
+    /// Reads blocks, more than once if need be.
+    async fn read_again(&self, from: u64, blocks: u32) -> Result<Vec<u8>, Status> {
+        let mut result = self.disks.read(from, blocks).await;
+        for _ in 1..TRIES {
+            if result.is_ok() {
+                break;
+            }
+            self.disks.io.sleep_until(self.disks.io.now() + PAUSE).await;
+            result = self.disks.read(from, blocks).await;
+        }
+        result
     }
 
     async fn learn_zones(&mut self) -> Result<(), String> {
@@ -214,7 +227,7 @@ impl Loader {
     }
 }
 
-fn cannot_write(status: crate::block::Status) -> String {
+fn cannot_write(status: Status) -> String {
     format!("the older set of metadata cannot be written: {status}")
 }
 
@@ -283,12 +296,14 @@ fn settle(volume: &mut Volume, sets: &Sets, space: &ZoneSpace) {
     for zone in 0..volume.zones.all.len() as u32 {
         let state = &volume.zones.all[zone as usize];
         let is_usable = state.health == ZoneHealth::Good && !sets.layout.is_metadata(space, zone);
-        let (role, wp, is_sequential) = (state.role, state.wp, state.class == ZoneClass::Sequential);
+        let (role, wp, health) = (state.role, state.wp, state.health);
+        let is_sequential = state.class == ZoneClass::Sequential;
         if is_usable {
             volume.zones.count(zone);
         }
         match role {
-            Role::Data(chunk) if is_sequential => {
+            // What is in a zone that went offline is lost, and reading it has to fail: it stays valid.
+            Role::Data(chunk) if is_sequential && health != ZoneHealth::Offline => {
                 // What lies behind the write pointer is gone, whatever the bits say.
                 volume.invalidate(chunk, zone, &(wp..space.zone_blocks()));
             }

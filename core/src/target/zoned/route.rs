@@ -390,6 +390,11 @@ impl State {
         }
     }
 
+    /// Goes on with a write that has waited. The volume may have become read only meanwhile.
+    fn write_again(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
+        if self.phase == Phase::Ready { self.write(bio, Look::Again, cx) } else { self.route(bio, cx) }
+    }
+
     /// The time of the writes of `chunk` that were held back is over.
     pub fn end_hold(&mut self, chunk: u32, cx: &mut Cx<'_>) {
         let Some(busy) = self.volume.busy.get_mut(&chunk) else { return };
@@ -407,7 +412,7 @@ impl State {
         held.make_contiguous().sort_by_key(|bio| bio.sector);
         self.volume.calm(chunk);
         for bio in held {
-            self.write(bio, Look::Again, cx);
+            self.write_again(bio, cx);
         }
     }
 
@@ -419,7 +424,7 @@ impl State {
                 return self.time_pace(cx);
             }
             if let Some((_, bio)) = self.paced.pop_front() {
-                self.write(bio, Look::Again, cx);
+                self.write_again(bio, cx);
             }
         }
     }
