@@ -82,6 +82,7 @@ fn a_stream_is_written_once_and_with_the_kernels_policy_twice() {
 #[test]
 fn a_stream_that_arrives_in_disorder_goes_straight_to_its_zone_all_the_same() {
     let mut volume = on_a_spindle("shingle");
+    volume.message("set reorder_busy_ms 100");
     let mut writes: Vec<_> = stream(0..8, 64).collect();
     // Each four neighbours turned around.
     writes.chunks_mut(4).for_each(<[_]>::reverse);
@@ -193,8 +194,8 @@ fn a_write_waits_for_a_buffer_that_is_taken_but_not_written_yet() {
 fn reads_beside_reclaim_wait_for_few_commands_of_it() {
     let longest = |words: &str| {
         let mut volume = on_a_spindle("shingle");
-        volume.message(words);
-        volume.message("set hot_ms 0");
+        let early = ["set stop_percent 60", "set start_percent 40", "set window_blocks 4096", "set hot_ms 0"];
+        early.iter().chain([&words]).for_each(|words| drop(volume.message(words)));
         run(&mut volume, 8, stream(0..50, 256));
         run(&mut volume, 8, (0..12).map(|chunk| (chunk * u64::from(LARGE), 1)));
         let (mut rng, mut longest) = (Rng::new(3), Duration::ZERO);
