@@ -231,8 +231,20 @@ impl Layouts {
 
     /// Whether mapped devices lie on this one.
     pub fn has_users(&self, device: usize) -> bool {
-        let source = self.disks.len() + device;
-        self.devices.iter().any(|above| above.runs.iter().any(|run| run.source == source))
+        !self.users(device).is_empty()
+    }
+
+    /// The mapped devices that lie on this one, or on one that does; none before those that it lies on.
+    pub fn users(&self, device: usize) -> Vec<usize> {
+        let mut found = Vec::from([device]);
+        for above in device + 1..self.devices.len() {
+            let lies_on =
+                |run: &Run| run.source.checked_sub(self.disks.len()).is_some_and(|below| found.contains(&below));
+            if self.devices[above].runs.iter().any(lies_on) {
+                found.push(above);
+            }
+        }
+        found.split_off(1)
     }
 
     fn disk_source(&self, disk: usize) -> Source {
@@ -330,8 +342,11 @@ fn draw_second(first: &CrashConfig, rng: &mut Rng) -> CrashConfig {
 /// A disk without zones.
 fn draw_regular(first: &CrashConfig, rng: &mut Rng) -> CrashConfig {
     let regular = CrashConfig::regular(between(rng, 2, 60) * BLOCK).expect("a drawn size is one");
+    let block = some(rng, &[512, 4096]);
+    // A table over both disks would take blocks of which the first cannot take one, and be refused.
+    let takes_block = first.max_sectors.is_none_or(|most| most >= block / 512);
     CrashConfig {
-        block_bytes: some(rng, &[512, 4096]),
+        block_bytes: if takes_block { block } else { first.block_bytes },
         max_sectors: some(rng, &[None, Some(8), Some(64)]),
         max_segments: first.max_segments,
         max_write_zeroes: rng.chance(1, 2).then_some(64),
@@ -356,5 +371,28 @@ impl fmt::Display for Layouts {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::scenario::{Profile, Scenario};
+    use super::*;
+    use crate::block::{BlockDevice, Limits};
+    use crate::sim::disk::CrashDisk;
+    use crate::sim::fault::FaultPlan;
+
+    #[test]
+    fn one_table_can_lie_on_all_disks_of_a_world() {
+        for seed in 0..2000 {
+            let world = Scenario::draw(seed, Profile::Mapper);
+            let limits = |config: &CrashConfig| {
+                let disk = CrashDisk::new(config.clone(), FaultPlan::none(), seed).unwrap();
+                // Their conventional zones, and those of a regular disk.
+                Limits { zoned: None, ..disk.limits().clone() }
+            };
+            let all = world.layouts.disks.iter().map(limits).reduce(|all, disk| all.stack(&disk).unwrap());
+            assert_eq!(all.unwrap().validate(), Ok(()), "seed {seed}: {world}");
+        }
     }
 }
