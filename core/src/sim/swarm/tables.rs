@@ -379,13 +379,17 @@ impl TableOperator {
         tables.devices[device].inactive = None;
     }
 
-    /// A table on which everything fails, as `dmsetup wipe_table` loads it.
+    /// Wipes a device that no other one is made of.
     fn wipe(&mut self, device: usize, ledger: &mut Ledger, tables: &mut Tables, io: &mut Io<'_>) {
         let Device { phase, id, .. } = &tables.devices[device];
         let is_used = io.stack.above(*id).is_some() || tables.layouts.has_users(device);
-        if is_used || !matches!(phase, Phase::Live) {
-            return;
+        if !is_used && matches!(phase, Phase::Live) {
+            self.let_go(device, ledger, tables, io);
         }
+    }
+
+    /// A table on which everything fails and that lies on nothing, as `dmsetup wipe_table` loads it.
+    fn let_go(&mut self, device: usize, ledger: &mut Ledger, tables: &mut Tables, io: &mut Io<'_>) {
         let (name, layouts, disks) = (tables.name(device).to_string(), tables.layouts.clone(), tables.disks.clone());
         let supplies = move |name: &str| find_disk(&layouts, &disks, name);
         match tables.mapper.load_error(&name, (io.stack, &supplies)) {
@@ -537,14 +541,32 @@ impl TableOperator {
                 Phase::Live if is_calm => {}
                 Phase::Live | Phase::Stopped(_) => {
                     // Other lines may have limits that are refused.
-                    let loaded = (0..MOST_TRIES).any(|_| self.load(device, Mood::Calm, ledger, tables, io));
-                    if !loaded {
-                        let name = tables.name(device);
-                        ledger.violate(Rule::Table, io.now(), format!("{name} does not get back to a calm table"));
+                    if !(0..MOST_TRIES).any(|_| self.load(device, Mood::Calm, ledger, tables, io)) {
+                        return self.free(device, ledger, tables, io);
                     }
                     self.resume(device, ledger, tables, io);
                 }
                 Phase::Swapping(..) | Phase::Stopping(..) => {}
+            }
+        }
+    }
+
+    /// Has the highest of those who lie on `device` let it go. They rely on limits that its calm tables do not have: they
+    /// were built on it while nobody was and it had a table on which everything fails, which takes more than others do.
+    fn free(&mut self, device: usize, ledger: &mut Ledger, tables: &mut Tables, io: &mut Io<'_>) {
+        if matches!(tables.devices[device].phase, Phase::Stopped(_)) {
+            // What is inside of them could not come out.
+            self.resume(device, ledger, tables, io);
+        }
+        let lies_on_something = |above: &usize| tables.devices[*above].live.iter().any(|line| !line.sources.is_empty());
+        match tables.layouts.users(device).into_iter().rev().find(lies_on_something) {
+            Some(above) if matches!(tables.devices[above].phase, Phase::Live | Phase::Stopped(_)) => {
+                self.let_go(above, ledger, tables, io);
+            }
+            Some(_) => {}
+            None => {
+                let what = format!("{} does not get back to a calm table", tables.name(device));
+                ledger.violate(Rule::Table, io.now(), what);
             }
         }
     }
@@ -601,5 +623,80 @@ fn query(device: usize, ledger: &mut Ledger, tables: &mut Tables, io: &mut Io<'_
     if !agrees || again.as_ref() != Ok(&text) {
         let what = format!("{name} is {phase:?} with {} lines, and shows {info:?}, {text:?}, {again:?}", live.len());
         ledger.violate(Rule::Table, io.now(), what);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::boxed::Box;
+
+    use super::super::layout::{Form, Layout, Run};
+    use super::super::{Profile, Scenario, SwarmOptions};
+    use super::*;
+    use crate::sim::disk::CrashConfig;
+
+    /// Device `m1` on all of `m0`, and that on all of a regular disk but its first block: there `log-writes` could stand,
+    /// which takes discards by itself.
+    fn two_on_a_disk() -> Layouts {
+        let mut all = Layouts::of_disk(&CrashConfig::regular(64).unwrap());
+        let pieces = Vec::from([Piece { len: 56, offset: 8, ..all.disk_pieces[0][0] }]);
+        for (source, from) in [(0, 8), (1, 0)] {
+            let (name, runs) = (format!("m{source}"), Vec::from([Run { source, from, len: 56 }]));
+            all.devices.push(Layout { name, form: Form::Row, runs, pieces: pieces.clone(), zoned: false, unit: 8 });
+        }
+        all
+    }
+
+    /// Has `m0` get a table on which everything fails while nobody lies on it, and `m1` one over that; then hosts are done.
+    struct Builder {
+        operator: TableOperator,
+        step: u32,
+    }
+
+    impl Actor for Builder {
+        fn act(&mut self, io: &mut Io<'_>) {
+            if self.step == 3 {
+                return self.operator.act(io);
+            }
+            let (shared, tables) = (self.operator.shared.clone(), self.operator.tables.clone());
+            let (ledger, tables) = (&mut *shared.borrow_mut(), &mut *tables.borrow_mut());
+            match self.step {
+                0 => {
+                    assert!(self.operator.load(0, Mood::Dead, ledger, tables, io));
+                    self.operator.wipe(1, ledger, tables, io);
+                }
+                1 => self.operator.resume(0, ledger, tables, io),
+                _ => {
+                    assert!(self.operator.load(1, Mood::Calm, ledger, tables, io));
+                    self.operator.resume(1, ledger, tables, io);
+                    ledger.left = 0;
+                }
+            }
+            self.step += 1;
+            io.wake_at(io.now() + Duration::from_millis(1));
+        }
+
+        fn after_turn(&mut self, io: &mut Io<'_>) -> bool {
+            self.operator.after_turn(io)
+        }
+
+        fn is_done(&self) -> bool {
+            self.step == 3 && self.operator.is_done()
+        }
+    }
+
+    #[test]
+    fn a_device_that_others_were_built_on_while_it_failed_gets_back_to_a_calm_table() {
+        let options = SwarmOptions { profile: Profile::Mapper, ..SwarmOptions::default() };
+        let mut run = super::super::Run::new(0, &options);
+        run.scenario = Scenario { layouts: two_on_a_disk(), ..run.scenario };
+        let (mut world, _, tables) = run.build(None).unwrap();
+        let habits = TableHabits { pace: Duration::from_millis(1), swaps: None, meddle: None };
+        let operator = TableOperator::new(run.shared.clone(), tables.unwrap(), Rng::new(1), habits);
+        let builder = world.add(Box::new(Builder { operator, step: 0 }));
+        run.watch(&mut world).unwrap();
+        let tables = world.actor::<Builder>(builder).unwrap().operator.tables.clone();
+        let takes = |device: usize| world.stack.limits(tables.borrow().devices[device].id).max_discard;
+        assert_eq!([takes(0), takes(1)], [None; 2], "tables that fail take discards, calm ones on this disk none");
     }
 }
