@@ -1,6 +1,8 @@
 //! What the tests of disks share: a scratch directory, a stack with one disk, and a child process of the same test.
 #![allow(dead_code, reason = "every test binary uses a part of it")]
 
+pub mod power;
+
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
