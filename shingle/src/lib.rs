@@ -15,7 +15,10 @@
 //! - [`trace`]: recordings of bios: the file, what it says, and doing it again.
 //! - [`reproduce`]: published tables, run again.
 //! - [`cli`]: the commands.
+//! - [`log`]: what the program has to say while it runs.
 #![forbid(unsafe_code)]
+// They panic if nobody reads: `cli::output` prints, and `tracing` says what happens meanwhile.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 pub mod bench;
 pub mod cli;
@@ -26,6 +29,7 @@ pub mod devices;
 pub mod disk;
 pub mod dmz;
 pub mod keys;
+pub mod log;
 pub mod mailbox;
 pub mod notices;
 pub mod patience;

@@ -1,5 +1,5 @@
-//! What disks have to say while they run: a zone that was given up, a file that cannot be opened. One line each, on standard
-//! error.
+//! What disks have to say while they run: a zone that was given up, a file that cannot be opened. They go to
+//! the log.
 
 use shingle_core::block::{DeviceId, Stack};
 use shingle_core::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use crate::shard::{Pump, Source, SourceCx};
 /// How often disks are asked.
 const EVERY: Duration = Duration::from_millis(1000);
 
-/// Asks the disks of a shard and prints what they answer.
+/// Asks the disks of a shard and logs what they answer.
 pub struct Notices {
     disks: Vec<(String, DeviceId)>,
     due: Instant,
@@ -28,10 +28,10 @@ impl Notices {
         (!disks.is_empty()).then_some(Self { disks, due: Instant::ZERO, stopping: false })
     }
 
-    fn print(&self, stack: &mut Stack) {
+    fn log(&self, stack: &mut Stack) {
         for (name, disk) in &self.disks {
             let notices = stack.with_device(*disk, |disk: &mut ZonedDir, _| disk.take_notices());
-            notices.into_iter().flatten().for_each(|notice| eprintln!("disk `{name}`: {notice}"));
+            notices.into_iter().flatten().for_each(|notice| tracing::warn!(disk = name, "{notice}"));
         }
     }
 }
@@ -43,11 +43,11 @@ impl Source for Notices {
 
     fn pump(&mut self, cx: &mut SourceCx<'_>) -> Pump {
         if self.stopping {
-            self.print(cx.stack);
+            self.log(cx.stack);
             return Pump::Done;
         }
         if cx.now() >= self.due {
-            self.print(cx.stack);
+            self.log(cx.stack);
             self.due = cx.now() + EVERY;
         }
         cx.wake_at(self.due);

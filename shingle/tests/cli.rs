@@ -225,7 +225,10 @@ fn a_zone_file_that_vanishes_under_a_daemon_is_named() {
     scratch.fails("zones finish smr --offset 10240 --count 1", 1, &["10240"]);
     daemon.stop();
     let said = scratch.stderr();
-    assert!(said.contains("disk `smr`") && said.contains("seq-000005") && said.contains("put the file back"), "{said}");
+    assert!(
+        said.contains("disk=\"smr\"") && said.contains("seq-000005") && said.contains("put the file back"),
+        "{said}"
+    );
 }
 
 #[test]

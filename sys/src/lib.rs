@@ -8,6 +8,8 @@
 //! Every interface is sound without rules for the caller: what the kernel may write to is owned here until it is done.
 #![deny(unsafe_op_in_unsafe_fn)]
 #![warn(clippy::undocumented_unsafe_blocks)]
+// They panic if nobody reads.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 pub mod crypto;
 pub mod request;

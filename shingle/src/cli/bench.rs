@@ -1,6 +1,6 @@
 //! `shingle bench`: options in, threads, results out.
 
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -272,7 +272,7 @@ pub fn run(args: BenchArgs) -> Result<(), CliError> {
             .map_err(|error| CliError::Failed(format!("cannot write the result to {}: {error}", path.display())))?,
     }
     let complaints: Vec<String> = outcomes.iter().filter_map(Outcome::complaint).collect();
-    complaints.iter().for_each(|complaint| eprintln!("error: {complaint}"));
+    complaints.iter().for_each(|complaint| output::remark(&format!("error: {complaint}\n")));
     if complaints.is_empty() { Ok(()) } else { Err(CliError::Silent) }
 }
 
@@ -521,15 +521,13 @@ impl ProgressLine {
             format!("[{letter}={}/s][{letter}={} IOPS]", format_rate(bw), short(iops))
         });
         let flows: String = flows.collect();
-        let mut stderr = std::io::stderr().lock();
-        let _ = write!(stderr, "\r\x1b[K{}[{done:.1}%]{clock}{flows}", self.label);
-        let _ = stderr.flush();
+        output::remark(&format!("\r\x1b[K{}[{done:.1}%]{clock}{flows}", self.label));
         (self.shown, self.last) = (true, (ios, bytes, ran, Instant::now()));
     }
 
     fn clear(&self) {
         if self.shown {
-            eprint!("\r\x1b[K");
+            output::remark("\r\x1b[K");
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io::IsTerminal;
 
+use super::output;
 use crate::bench::JobError;
 use crate::config::ConfigError;
 use crate::profile::ProfileError;
@@ -38,9 +39,9 @@ impl CliError {
         let colour = colours(&std::io::stderr());
         match self {
             Self::Silent | Self::Disorder => {}
-            Self::Config(error) => eprintln!("{}", error.render(colour)),
-            other if colour => eprintln!("\x1b[1;91merror\x1b[0m: {other}"),
-            other => eprintln!("error: {other}"),
+            Self::Config(error) => output::remark(&format!("{}\n", error.render(colour))),
+            other if colour => output::remark(&format!("\x1b[1;91merror\x1b[0m: {other}\n")),
+            other => output::remark(&format!("error: {other}\n")),
         }
     }
 }

@@ -26,6 +26,8 @@ use clap::{Parser, Subcommand};
 
 pub use error::CliError;
 
+use crate::log;
+
 /// The Linux zoned block stack in userspace.
 #[derive(Parser)]
 #[command(name = "shingle", version, about, long_about = None)]
@@ -59,7 +61,16 @@ enum Command {
 pub fn main() -> ExitCode {
     // A write past `ulimit -f` has to be an error of that write, not the end of the program.
     shingle_sys::unix::ignore_file_size_signal();
-    let result = match Cli::parse().command {
+    if let Err(error) = log::start() {
+        CliError::Failed(format!("cannot start the thread of the log: {error}; raise the limit of processes")).print();
+        return ExitCode::FAILURE;
+    }
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        // The text of --help comes here too.
+        Err(said) => return ExitCode::from(output::print_usage(&said)),
+    };
+    let result = match cli.command {
         Command::Create(args) => create::run(&args),
         Command::Up(args) => up::run(&args),
         Command::Zones(args) => zones::run(&args),
@@ -76,6 +87,7 @@ pub fn main() -> ExitCode {
         Command::Completions(args) => shells::completions(&args),
         Command::Man(args) => shells::man(&args),
     };
+    log::flush();
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

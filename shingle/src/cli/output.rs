@@ -23,9 +23,26 @@ pub fn print_bytes(bytes: &[u8]) -> Result<(), CliError> {
     }
 }
 
+/// Says something beside the result, on stderr. If nobody can read it, it is lost, and that is all.
+pub fn remark(text: &str) {
+    let mut stderr = std::io::stderr().lock();
+    let _ = stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush());
+}
+
 /// Prints JSON.
 pub fn print_json(value: &Value) -> Result<(), CliError> {
     print(&format!("{value:#}\n"))
+}
+
+/// Prints what the parser of the command line has to say, a mistake or the help that was asked for; returns the exit code.
+pub fn print_usage(said: &clap::Error) -> u8 {
+    match said.print().and_then(|()| std::io::stdout().flush()) {
+        Err(error) if !said.use_stderr() && error.kind() != ErrorKind::BrokenPipe => {
+            remark(&format!("error: cannot write to stdout: {error}\n"));
+            1
+        }
+        _ => u8::try_from(said.exit_code()).unwrap_or(1),
+    }
 }
 
 /// A table with aligned columns and no frame; columns named in `right` hold numbers.

@@ -95,7 +95,7 @@ pub fn run(args: &SimArgs) -> Result<(), CliError> {
         output::print(&tally.text())?
     }
     let failures = tally.failures();
-    eprint!("{failures}");
+    output::remark(&failures);
     traced?;
     if failures.is_empty() { Ok(()) } else { Err(CliError::Silent) }
 }

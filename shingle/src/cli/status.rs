@@ -173,13 +173,13 @@ pub fn plugs(args: &PlugsArgs) -> Result<(), CliError> {
     output::print(&lines)?;
     // Apart from the lines, so that these are exactly what debugfs would show.
     let longest_wait_us = answer["longest_wait_ns"].as_u64().unwrap_or(0) / 1_000;
-    eprintln!(
-        "policy {}, {} zones with a command in flight or in line, longest wait of a write {}.{:03} ms",
+    output::remark(&format!(
+        "policy {}, {} zones with a command in flight or in line, longest wait of a write {}.{:03} ms\n",
         text(&answer["policy"]),
         answer["active"],
         longest_wait_us / 1_000,
         longest_wait_us % 1_000,
-    );
+    ));
     Ok(())
 }
 

@@ -13,6 +13,7 @@ use signal_hook::iterator::Signals;
 use super::{CliError, output};
 use crate::config::{Plan, format_bytes};
 use crate::daemon::{Daemon, DaemonError};
+use crate::log;
 
 /// Run a stack in the foreground
 ///
@@ -57,7 +58,10 @@ pub fn run(args: &UpArgs) -> Result<(), CliError> {
     // Before anything is started: a signal must not find the stack half built and unattended.
     let signals = watch_signals()?;
     let daemon = Daemon::start(plan)?;
-    output::print(&ready_notice(&daemon))?;
+    if let Err(error) = output::print(&ready_notice(&daemon)) {
+        // The service manager is told in another way, and clients need not be.
+        tracing::warn!("{error}");
+    }
     notify("READY=1");
     let ended = wait(&daemon, &signals);
     notify("STOPPING=1");
@@ -73,7 +77,8 @@ fn watch_signals() -> Result<mpsc::Receiver<i32>, CliError> {
     let body = move || {
         for (count, signal) in signals.forever().enumerate() {
             if count > 0 {
-                eprintln!("stopped at once; writes that were not answered may be lost");
+                tracing::error!("stopped at once; writes that were not answered may be lost");
+                log::flush();
                 std::process::exit(130);
             }
             let _ = sender.send(signal);
@@ -88,7 +93,7 @@ fn wait(daemon: &Daemon, signals: &mpsc::Receiver<i32>) -> Result<(), CliError> 
         match signals.recv_timeout(Duration::from_millis(250)) {
             Ok(signal) => {
                 let name = if signal == SIGINT { "SIGINT" } else { "SIGTERM" };
-                eprintln!("{name}: finishing requests and flushing disks; once more to stop at once");
+                tracing::info!("{name}: finishing requests and flushing disks; once more to stop at once");
                 return Ok(());
             }
             Err(RecvTimeoutError::Timeout) if daemon.is_broken() => {

@@ -240,7 +240,7 @@ fn report(args: &ReportArgs) -> Result<(), CliError> {
     };
     let zones: Vec<Zone> = args.target.selected()?.into_iter().filter(wanted).collect();
     if args.target.verbose {
-        eprintln!("found {} zones from {:#x}", zones.len(), args.target.offset);
+        output::remark(&format!("found {} zones from {:#x}\n", zones.len(), args.target.offset));
     }
     if args.target.json {
         return output::print_json(&json!({"zones": zones.iter().map(zone_to_json).collect::<Vec<_>>()}));
@@ -298,13 +298,13 @@ fn act(target: &TargetArgs, action: ZoneAction) -> Result<(), CliError> {
     }
     if target.verbose {
         let stop = target.offset + length.unwrap_or(end - target.offset);
-        println!(
-            "{}: {} of {} zones from {:#x} to {stop:#x}",
+        return output::print(&format!(
+            "{}: {} of {} zones from {:#x} to {stop:#x}\n",
             target.target,
             action.name(),
             range.count,
             target.offset
-        );
+        ));
     }
     Ok(())
 }
@@ -312,7 +312,7 @@ fn act(target: &TargetArgs, action: ZoneAction) -> Result<(), CliError> {
 /// Like the daemon: a reset of everything passes by the zones that cannot be reset.
 fn apply_offline(path: &Path, action: ZoneAction, range: ZoneRange, zones: &[Zone]) -> Result<(), ZonedDirError> {
     let mut disk = Offline::open(path, None)?;
-    disk.notices().iter().for_each(|notice| eprintln!("{}: {notice}", path.display()));
+    disk.notices().iter().for_each(|notice| output::remark(&format!("{}: {notice}\n", path.display())));
     for number in range.first..range.first + range.count {
         let zone = ZoneNo(number as u32);
         let passed_by = range.whole

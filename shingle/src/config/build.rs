@@ -63,7 +63,7 @@ fn open_leaf(disk: &DiskPlan, home: &mut Shard) -> Result<Box<dyn BlockDevice>, 
         },
         DiskKind::ZonedDir { path, options } => match zoned_dir::open(path, options, home.ring()) {
             Ok(mut zoned_dir) => {
-                zoned_dir.take_notices().iter().for_each(|notice| eprintln!("disk `{}`: {notice}", disk.name));
+                zoned_dir.take_notices().iter().for_each(|notice| tracing::warn!(disk = disk.name, "{notice}"));
                 Ok(Box::new(zoned_dir))
             }
             Err(error) if matches!(error.kind, ErrorKind::Absent | ErrorKind::NoGeometry) => {

@@ -13,8 +13,8 @@ mod exports;
 mod fields;
 mod mapped;
 mod operations;
+mod recording;
 mod server;
-mod tracing;
 mod zones;
 
 use std::fmt;

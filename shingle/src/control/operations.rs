@@ -11,7 +11,7 @@ use shingle_core::time::Duration as Span;
 use shingle_core::zone::Zone;
 
 use super::fields::{Fields, bad};
-use super::tracing::{Recorder, Recording};
+use super::recording::{Recorder, Recording};
 use super::zones::{ZoneAction, ZoneRange, zone_to_json};
 use super::{ControlError, ErrorKind, MOST_ZONES, VERSION, exports, mapped};
 use crate::config::nearest;

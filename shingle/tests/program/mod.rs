@@ -61,8 +61,12 @@ impl Scratch {
 
     pub fn up(&self) -> Daemon {
         let stderr = fs::File::create(self.0.join("stderr")).unwrap();
-        let mut child =
-            self.shingle().args(["up", "stack.toml"]).stdout(Stdio::piped()).stderr(stderr).spawn().unwrap();
+        self.up_as(self.shingle().args(["up", "stack.toml"]).stderr(stderr))
+    }
+
+    /// A daemon that is started by `command`.
+    pub fn up_as(&self, command: &mut Command) -> Daemon {
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut notice = Vec::new();
         // The program ends if it cannot start, and with it this pipe: there is nothing to wait for by the clock.
         for line in BufReader::new(child.stdout.take().unwrap()).lines() {
@@ -71,7 +75,8 @@ impl Scratch {
                 return Daemon { child, notice };
             }
         }
-        panic!("the daemon ended with {:?} before it was ready: {notice:?}\n{}", child.wait(), self.stderr());
+        let said = fs::read_to_string(self.0.join("stderr")).unwrap_or_default();
+        panic!("the daemon ended with {:?} before it was ready: {notice:?}\n{said}", child.wait());
     }
 
     /// What the last daemon said on standard error.

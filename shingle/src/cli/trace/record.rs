@@ -66,10 +66,10 @@ pub fn run(args: &RecordArgs) -> Result<(), CliError> {
         taken.at as f64 / 1e9
     ))?;
     if taken.lost > 0 {
-        eprintln!(
-            "warning: {} events were lost, because they came faster than they were written; record one device only",
+        output::remark(&format!(
+            "warning: {} events were lost, because they came faster than they were written; record one device only\n",
             taken.lost
-        );
+        ));
     }
     if reason == EndReason::Disconnected {
         return Err(CliError::Failed("the daemon went away: the recording ends there".into()));

@@ -63,7 +63,7 @@ impl Default for NbdOptions {
             handshake_timeout: Duration::from_millis(10_000),
             stall_timeout: Duration::from_millis(30_000),
             linger: Duration::from_millis(5_000),
-            log: Arc::new(|line| eprintln!("{line}")),
+            log: Arc::new(|line| tracing::warn!("{line}")),
         }
     }
 }

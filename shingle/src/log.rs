@@ -1,0 +1,167 @@
+//! What the program has to say while it runs: the events of [`tracing`], one line each, on standard error.
+//!
+//! ```text
+//!   tracing::warn!(disk = "smr", "a zone was given up") ──> a line ──> queue ──> thread ──> stderr
+//! ```
+//!
+//! To say something neither fails nor waits, whatever standard error is: a full disk, a pipe that nobody reads, a terminal that
+//! was stopped. What finds the queue full or cannot be written is lost, and the next line that can be written says how much was.
+
+use std::io::{self, Write};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc::{self, Receiver, SyncSender};
+use std::sync::{Arc, OnceLock};
+use std::thread;
+use std::time::Duration;
+
+/// Most lines that wait to be written.
+const MOST_LINES: usize = 1024;
+/// How long the end of the program waits for lines to be written.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// The log of this program.
+static LOG: OnceLock<Log> = OnceLock::new();
+
+/// Sends what is said to standard error, from here on and once.
+///
+/// # Errors
+/// If the thread that writes cannot be started.
+pub fn start() -> io::Result<()> {
+    let log = Log::to(io::stderr())?;
+    let queue = log.clone();
+    let lines = tracing_subscriber::fmt().with_target(false).with_writer(move || queue.clone());
+    // By itself it would report a line that it cannot write on standard error, with a macro that panics there.
+    let lines = lines.log_internal_errors(false).finish();
+    if LOG.set(log).is_ok() {
+        // Another subscriber keeps what is said: then that is where it goes.
+        let _ = tracing::subscriber::set_global_default(lines);
+    }
+    Ok(())
+}
+
+/// Waits until what was said is written, but not for ever: to be called at the end of the program.
+pub fn flush() {
+    LOG.get().into_iter().for_each(Log::flush);
+}
+
+/// The way to a thread that writes lines.
+#[derive(Clone)]
+struct Log {
+    queue: SyncSender<Said>,
+    lost: Arc<AtomicU64>,
+}
+
+enum Said {
+    Line(Vec<u8>),
+    /// To be answered when all before it is written.
+    Flush(SyncSender<()>),
+}
+
+impl Log {
+    fn to(out: impl Write + Send + 'static) -> io::Result<Self> {
+        let (queue, lines) = mpsc::sync_channel(MOST_LINES);
+        let lost = Arc::new(AtomicU64::new(0));
+        let count = lost.clone();
+        thread::Builder::new().name("log".into()).spawn(move || write_all(&lines, &count, out))?;
+        Ok(Self { queue, lost })
+    }
+
+    fn flush(&self) {
+        let (done, written) = mpsc::sync_channel(1);
+        // A full queue means that nobody reads what is written.
+        if self.queue.try_send(Said::Flush(done)).is_ok() {
+            let _ = written.recv_timeout(PATIENCE);
+        }
+    }
+}
+
+/// Takes whole lines, as `tracing-subscriber` formats them.
+impl Write for Log {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        if self.queue.try_send(Said::Line(line.to_vec())).is_err() {
+            self.lost.fetch_add(1, Relaxed);
+        }
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn write_all(lines: &Receiver<Said>, lost: &AtomicU64, mut out: impl Write) {
+    for said in lines {
+        match said {
+            Said::Line(line) => {
+                let missing = lost.swap(0, Relaxed);
+                let notice = if missing > 0 { format!("{missing} lines were lost here\n") } else { String::new() };
+                if out.write_all(&[notice.as_bytes(), &line].concat()).and_then(|()| out.flush()).is_err() {
+                    lost.fetch_add(missing + 1, Relaxed);
+                }
+            }
+            Said::Flush(done) => {
+                let _ = done.try_send(());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::Sender;
+
+    use super::*;
+
+    /// Takes what it may, says what it took, and is done with it when it is told.
+    struct File {
+        open: Arc<AtomicU64>,
+        took: Sender<String>,
+        gate: Receiver<()>,
+    }
+
+    impl Write for File {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            if self.open.load(Relaxed) == 0 {
+                return Err(io::ErrorKind::StorageFull.into());
+            }
+            let _ = self.took.send(String::from_utf8_lossy(bytes).into_owned());
+            let _ = self.gate.recv();
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn log() -> (Log, Arc<AtomicU64>, Receiver<String>, Sender<()>) {
+        let (open, (took, taken), (go, gate)) = (Arc::new(AtomicU64::new(1)), mpsc::channel(), mpsc::channel());
+        (Log::to(File { open: open.clone(), took, gate }).unwrap(), open, taken, go)
+    }
+
+    #[test]
+    fn a_line_that_cannot_be_written_fails_nobody_and_is_counted_in_the_next_that_can() {
+        let (mut log, open, taken, go) = log();
+        drop(go);
+        open.store(0, Relaxed);
+        log.write_all(b"one\n").unwrap();
+        log.write_all(b"two\n").unwrap();
+        log.flush();
+        open.store(1, Relaxed);
+        log.write_all(b"three\n").unwrap();
+        assert_eq!(taken.recv().unwrap(), "2 lines were lost here\nthree\n");
+    }
+
+    #[test]
+    fn a_reader_that_does_not_read_makes_nobody_wait_and_costs_the_newest_lines() {
+        let (mut log, _, taken, go) = log();
+        log.write_all(b"first\n").unwrap();
+        assert_eq!(taken.recv().unwrap(), "first\n");
+        // The thread is in the middle of it, and there is room for as many as the queue holds.
+        (0..MOST_LINES + 5).for_each(|n| log.write_all(format!("{n}\n").as_bytes()).unwrap());
+        drop(go);
+        assert_eq!(taken.recv().unwrap(), "5 lines were lost here\n0\n");
+        log.flush();
+        assert_eq!(taken.try_iter().last().unwrap(), format!("{}\n", MOST_LINES - 1));
+    }
+}
