@@ -4,7 +4,6 @@
 //! sharing that a block stack needs sound without a line of unsafe here: split pieces over one buffer, a kernel or a
 //! guest that writes into it, a bio on another thread. See `docs/decisions/0002-memory-is-words.md`.
 
-use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
@@ -24,19 +23,21 @@ pub trait Memory: Send + Sync {
 
 /// Zeroed memory from the heap, aligned to 4096 bytes so that it suits direct I/O.
 pub struct Buffer {
-    words: Box<[AtomicU64]>,
+    words: Vec<AtomicU64>,
     skip: usize,
     len: usize,
 }
 
 impl Buffer {
-    /// `bytes` of zeroes, rounded up to whole words of 8 bytes.
+    /// `bytes` of zeroes, rounded up to whole words of 8 bytes; `None` if there is no memory.
     #[must_use]
-    pub fn new(bytes: usize) -> Self {
+    pub fn try_new(bytes: usize) -> Option<Self> {
         let len = bytes.div_ceil(WORD_BYTES);
-        let words: Box<[AtomicU64]> = (0..len + PAGE_WORDS).map(|_| AtomicU64::new(0)).collect();
+        let mut words = Vec::new();
+        words.try_reserve_exact(len + PAGE_WORDS).ok()?;
+        words.resize_with(len + PAGE_WORDS, AtomicU64::default);
         let past_page = words.as_ptr().addr() % 4096 / WORD_BYTES;
-        Self { words, skip: (PAGE_WORDS - past_page) % PAGE_WORDS, len }
+        Some(Self { words, skip: (PAGE_WORDS - past_page) % PAGE_WORDS, len })
     }
 }
 
@@ -68,11 +69,20 @@ impl Data {
         Self { memory, start: start as u32, len: len as u32 }
     }
 
-    /// Fresh zeroed memory of `bytes`, all of it.
+    /// Fresh zeroed memory of `bytes`, all of it: for those who cannot go on without.
+    ///
+    /// # Panics
+    /// If there is none. What serves requests asks with [`Data::try_zeroed`].
     #[must_use]
     pub fn zeroed(bytes: usize) -> Self {
+        Self::try_zeroed(bytes).expect("out of memory")
+    }
+
+    /// Fresh zeroed memory of `bytes`, all of it; `None` if there is none.
+    #[must_use]
+    pub fn try_zeroed(bytes: usize) -> Option<Self> {
         let bytes = bytes.next_multiple_of(WORD_BYTES);
-        Self::new(Arc::new(Buffer::new(bytes)), 0, bytes)
+        Some(Self::new(Arc::new(Buffer::try_new(bytes)?), 0, bytes))
     }
 
     /// Length in bytes.
@@ -258,7 +268,7 @@ mod tests {
     #[test]
     fn a_buffer_is_aligned_for_direct_io() {
         for bytes in [8, 512, 4096, 100_000] {
-            assert_eq!(Buffer::new(bytes).words().as_ptr().addr() % 4096, 0, "{bytes} bytes");
+            assert_eq!(Buffer::try_new(bytes).unwrap().words().as_ptr().addr() % 4096, 0, "{bytes} bytes");
         }
     }
 

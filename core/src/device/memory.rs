@@ -2,11 +2,12 @@
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
-use alloc::vec;
+use alloc::collections::btree_map::Entry;
+use alloc::vec::Vec;
 use core::ops::Range;
 use core::sync::atomic::Ordering::Relaxed;
 
-use crate::block::Payload;
+use crate::block::{Bio, Op, Payload, Status};
 use crate::sector::{SECTOR_BYTES, Sector};
 
 const SECTOR_WORDS: u64 = SECTOR_BYTES as u64 / 8;
@@ -31,6 +32,21 @@ impl SparseMemory {
         self.chunks.len() as u64 * CHUNK_WORDS * 8
     }
 
+    /// Does what `bio` asks for, as a device without zones whose discarded sectors read as zeroes.
+    ///
+    /// # Errors
+    /// [`Status::NotSupported`] for zone operations; [`Status::Resource`] if there is no memory.
+    pub fn execute(&mut self, bio: &Bio) -> Result<(), Status> {
+        match bio.op {
+            Op::Read => self.read(bio.sector, bio.sectors, &bio.payload),
+            Op::Write => self.try_write(bio.sector, bio.sectors, &bio.payload)?,
+            Op::WriteZeroes | Op::Discard => self.zero(bio.sector, bio.sectors)?,
+            Op::Flush => {}
+            _ => return Err(Status::NotSupported),
+        }
+        Ok(())
+    }
+
     /// Copies `sectors` at `at` into the start of `payload`.
     pub fn read(&self, at: Sector, sectors: u32, payload: &Payload) {
         let (mut word, mut left) = words_of(at, sectors);
@@ -49,28 +65,47 @@ impl SparseMemory {
         }
     }
 
-    /// Copies the start of `payload` to `sectors` at `at`.
+    /// Copies the start of `payload` to `sectors` at `at`: for simulated drives, which cannot go on without memory.
+    ///
+    /// # Panics
+    /// If there is none.
     pub fn write(&mut self, at: Sector, sectors: u32, payload: &Payload) {
+        self.try_write(at, sectors, payload).expect("out of memory");
+    }
+
+    /// Copies the start of `payload` to `sectors` at `at`.
+    ///
+    /// # Errors
+    /// [`Status::Resource`] if there is no memory; then some of the sectors may have been written.
+    pub fn try_write(&mut self, at: Sector, sectors: u32, payload: &Payload) -> Result<(), Status> {
         let (mut word, mut left) = words_of(at, sectors);
         for data in payload.segments() {
             let from = data.words();
             let from = &from[..from.len().min(left)];
             for piece in pieces(word, from.len()) {
-                let to = &mut self.chunk(piece.chunk)[piece.inside];
+                let to = &mut self.chunk(piece.chunk)?[piece.inside];
                 to.iter_mut().zip(&from[piece.outside]).for_each(|(to, from)| *to = from.load(Relaxed));
             }
             word += from.len() as u64;
             left -= from.len();
         }
+        Ok(())
     }
 
     /// Makes `sectors` at `at` read as zeroes.
-    pub fn zero(&mut self, at: Sector, sectors: u32) {
+    ///
+    /// # Errors
+    /// As [`SparseMemory::try_write`]; never if what is unwritten reads as zeroes.
+    pub fn zero(&mut self, at: Sector, sectors: u32) -> Result<(), Status> {
         if self.unwritten == 0 {
-            return self.discard(at, sectors);
+            self.discard(at, sectors);
+            return Ok(());
         }
         let (word, left) = words_of(at, sectors);
-        pieces(word, left).for_each(|piece| self.chunk(piece.chunk)[piece.inside].fill(0));
+        for piece in pieces(word, left) {
+            self.chunk(piece.chunk)?[piece.inside].fill(0);
+        }
+        Ok(())
     }
 
     /// Makes `sectors` at `at` unwritten, and gives back the memory of every chunk among them.
@@ -95,8 +130,16 @@ impl SparseMemory {
         }
     }
 
-    fn chunk(&mut self, number: u64) -> &mut [u64] {
-        self.chunks.entry(number).or_insert_with(|| vec![self.unwritten; CHUNK_WORDS as usize].into_boxed_slice())
+    fn chunk(&mut self, number: u64) -> Result<&mut [u64], Status> {
+        match self.chunks.entry(number) {
+            Entry::Occupied(chunk) => Ok(chunk.into_mut()),
+            Entry::Vacant(place) => {
+                let mut words = Vec::new();
+                words.try_reserve_exact(CHUNK_WORDS as usize).map_err(|_| Status::Resource)?;
+                words.resize(CHUNK_WORDS as usize, self.unwritten);
+                Ok(place.insert(words.into_boxed_slice()))
+            }
+        }
     }
 }
 
@@ -128,7 +171,7 @@ fn pieces(start: u64, len: usize) -> impl Iterator<Item = Piece> {
 mod tests {
     use super::*;
     use crate::block::Data;
-    use alloc::vec::Vec;
+    use alloc::vec;
 
     fn filled(bytes: &[(usize, u8)]) -> Payload {
         let segment = |(len, byte): &(usize, u8)| {
@@ -174,12 +217,12 @@ mod tests {
             for n in 0..128 {
                 assert!(sectors(&memory, n, 1) == [expected(n); 512], "sector {n} after {count} at {at}");
             }
-            memory.zero(Sector(at), count);
+            memory.zero(Sector(at), count).unwrap();
             assert!(sectors(&memory, at, count).iter().all(|byte| *byte == 0));
         }
         let mut memory = SparseMemory::new(0);
         memory.write(Sector(0), 128, &filled(&[(128 * 512, 1)]));
-        memory.zero(Sector(0), 128);
+        memory.zero(Sector(0), 128).unwrap();
         assert_eq!(memory.bytes(), 0);
     }
 }

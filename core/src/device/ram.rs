@@ -105,13 +105,7 @@ impl RamDisk {
             return Status::NotSupported;
         }
         let Some(memory) = &mut self.memory else { return Status::Ok };
-        match bio.op {
-            Op::Read => memory.read(bio.sector, bio.sectors, &bio.payload),
-            Op::Write => memory.write(bio.sector, bio.sectors, &bio.payload),
-            Op::WriteZeroes | Op::Discard => memory.zero(bio.sector, bio.sectors),
-            _ => {}
-        }
-        Status::Ok
+        memory.execute(bio).err().unwrap_or_default()
     }
 }
 

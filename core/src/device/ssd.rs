@@ -111,13 +111,7 @@ impl Ssd {
             return Status::NotSupported;
         }
         let Some(memory) = &mut self.memory else { return Status::Ok };
-        match bio.op {
-            Op::Read => memory.read(bio.sector, bio.sectors, &bio.payload),
-            Op::Write => memory.write(bio.sector, bio.sectors, &bio.payload),
-            Op::WriteZeroes | Op::Discard => memory.zero(bio.sector, bio.sectors),
-            _ => {}
-        }
-        Status::Ok
+        memory.execute(bio).err().unwrap_or_default()
     }
 
     fn end_transfers(&mut self, cx: &mut Cx<'_>) {

@@ -29,16 +29,12 @@ impl Copies {
         bytes.max(SMALLEST).next_power_of_two()
     }
 
-    /// A buffer of `bytes`, with anything in it.
-    pub fn take(&mut self, bytes: usize) -> Data {
+    /// A buffer of `bytes`, with anything in it; `None` if there is no memory.
+    pub fn take(&mut self, bytes: usize) -> Option<Data> {
         let cost = Self::cost(bytes);
-        match self.free[class(cost)].pop() {
-            Some(data) => {
-                self.free_bytes -= cost;
-                data.with_len(bytes)
-            }
-            None => Data::zeroed(cost).with_len(bytes),
-        }
+        let kept = self.free[class(cost)].pop();
+        self.free_bytes -= if kept.is_some() { cost } else { 0 };
+        Some(kept.or_else(|| Data::try_zeroed(cost))?.with_len(bytes))
     }
 
     /// Takes a buffer back.
@@ -72,12 +68,12 @@ mod tests {
     #[test]
     fn a_buffer_that_came_back_is_taken_again_and_no_more_are_kept_than_wanted() {
         let mut copies = Copies::default();
-        let first = copies.take(512);
+        let first = copies.take(512).unwrap();
         let address = first.words().as_ptr();
         copies.give(first);
-        let second = copies.take(4096);
+        let second = copies.take(4096).unwrap();
         assert_eq!((second.words().as_ptr(), second.len()), (address, 4096));
-        let lent: Vec<Data> = (0..5).map(|_| copies.take(LONGEST)).collect();
+        let lent: Vec<Data> = (0..5).map(|_| copies.take(LONGEST).unwrap()).collect();
         lent.into_iter().for_each(|data| copies.give(data));
         assert_eq!(copies.free_bytes, Copies::KEPT);
     }

@@ -7,14 +7,15 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FileType, FlockOperation, Mode, OFlags, SeekFrom, fcntl_setfl};
 use rustix::io::Errno;
-use shingle_core::block::{Bio, BlockDevice, Cx, Data, Event, Flags, Limits, Op, Payload, Status};
+use shingle_core::block::{Bio, BlockDevice, Cx, Event, Flags, Limits, Op, Payload, Status};
 use shingle_core::sector::SECTOR_BYTES;
 use shingle_sys::{Allocate, Fd, Request, RingHandle};
 use slab::Slab;
 
 use super::Holder;
 use super::transfer::{
-    Alignment, ENOBUFS, Way, is_unsupported, lend, status_of, take_back, was_interrupted, way_of, zero_from,
+    Alignment, ENOBUFS, ENOMEM, Way, Zeroes, is_unsupported, lend, status_of, take_back, was_interrupted, way_of,
+    zero_from,
 };
 use crate::patience::patiently;
 use crate::shard::device_token;
@@ -46,7 +47,7 @@ pub struct FileDisk {
     jobs: Slab<Job>,
     /// A sync failed: what of the file is durable is unknown, and the next sync would not tell.
     failed: bool,
-    zeroes: Option<Data>,
+    zeroes: Zeroes,
 }
 
 struct Job {
@@ -77,8 +78,6 @@ const MOST_SECTORS: u32 = 8192;
 const MOST_SEGMENTS: u32 = 1024;
 /// Longest discard, and longest `WriteZeroes`: 1 GiB.
 const MOST_SPACE: u32 = 1 << 21;
-/// Bytes of zeroes that are written at once.
-const ZEROES: usize = 1 << 20;
 
 /// Opens the file at `path` as a device whose I/O goes through `ring`. It stays locked until the device is dropped.
 pub fn open(path: &Path, options: &Options, ring: RingHandle) -> Result<FileDisk, FileDiskError> {
@@ -98,7 +97,7 @@ pub fn open(path: &Path, options: &Options, ring: RingHandle) -> Result<FileDisk
         ..Limits::new(size / u64::from(SECTOR_BYTES))
     };
     let (path, file, jobs) = (path.into(), file.into(), Slab::with_capacity(256));
-    Ok(FileDisk { path, file, limits, direct, ring, jobs, failed: false, zeroes: None })
+    Ok(FileDisk { path, file, limits, direct, ring, jobs, failed: false, zeroes: Zeroes::default() })
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -216,28 +215,30 @@ impl FileDisk {
         self.go(job, step, cx);
     }
 
-    /// Asks the kernel for the next step of a job. A request that the ring refuses is a failed one.
+    /// Asks the kernel for the next step of a job. A request that the ring refuses, or for which there is no memory, is a
+    /// failed one.
     fn go(&mut self, job: usize, step: Step, cx: &mut Cx<'_>) {
         self.jobs[job].step = step;
         let request = match step {
-            Step::Before | Step::After => Request::Sync { file: self.file.clone(), metadata: false },
+            Step::Before | Step::After => Some(Request::Sync { file: self.file.clone(), metadata: false }),
             Step::Transfer => self.transfer(job),
-            Step::Space => self.space(job),
+            Step::Space => Some(self.space(job)),
             Step::Zeroes => self.write_zeroes(job),
         };
+        let Some(request) = request else { return self.done(job, -ENOMEM, Payload::None, cx) };
         if let Err(refused) = self.ring.submit(device_token(cx.me(), job as u64), request) {
             self.done(job, -ENOBUFS, refused.into_payload(), cx);
         }
     }
 
-    fn transfer(&mut self, job: usize) -> Request {
+    fn transfer(&mut self, job: usize) -> Option<Request> {
         let Job { bio, skip, .. } = &mut self.jobs[job];
         let (file, at, skip) = (self.file.clone(), bio.sector.bytes(), *skip);
-        let payload = lend(&mut bio.payload, self.direct);
-        match way_of(bio.op) {
+        let payload = lend(&mut bio.payload, self.direct)?;
+        Some(match way_of(bio.op) {
             Way::FromDisk => Request::Read { file, at, payload, skip },
             Way::ToDisk => Request::Write { file, at, payload, skip, durable: bio.flags.has(Flags::FUA) },
-        }
+        })
     }
 
     fn space(&self, job: usize) -> Request {
@@ -248,12 +249,12 @@ impl FileDisk {
         Request::Allocate { file: self.file.clone(), mode, at: bio.sector.bytes(), len }
     }
 
-    fn write_zeroes(&mut self, job: usize) -> Request {
+    fn write_zeroes(&mut self, job: usize) -> Option<Request> {
         let Job { bio, skip, .. } = &self.jobs[job];
         let left = length(bio) - skip;
-        let payload = Payload::Data(self.zeroes.get_or_insert_with(|| Data::zeroed(ZEROES)).slice(0, left.min(ZEROES)));
+        let payload = self.zeroes.next(left)?;
         let at = bio.sector.bytes() + *skip as u64;
-        Request::Write { file: self.file.clone(), at, payload, skip: 0, durable: false }
+        Some(Request::Write { file: self.file.clone(), at, payload, skip: 0, durable: false })
     }
 
     fn done(&mut self, job: usize, result: i32, lent: Payload, cx: &mut Cx<'_>) {

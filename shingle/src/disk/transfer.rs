@@ -40,17 +40,34 @@ pub(super) fn way_of(op: Op) -> Way {
 
 /// What a request gets that the ring refuses.
 pub(super) const ENOBUFS: i32 = 105;
+/// What a request gets that needs memory when there is none.
+pub(super) const ENOMEM: i32 = 12;
+
+/// Bytes of zeroes that are written at once.
+const ZEROES: usize = 1 << 20;
+
+/// Zeroes to write where a file system cannot make them, once they are needed.
+#[derive(Default)]
+pub(super) struct Zeroes(Option<Data>);
+
+impl Zeroes {
+    /// The next of `left` bytes of zeroes; `None` if there is no memory.
+    pub fn next(&mut self, left: usize) -> Option<Payload> {
+        let data = self.0.take().or_else(|| Data::try_zeroed(ZEROES))?;
+        Some(Payload::Data(self.0.insert(data).slice(0, left.min(ZEROES))))
+    }
+}
 
 /// The memory to hand to the kernel for a bio that carries `payload`: that memory itself, or a copy if direct I/O does not
-/// take its addresses.
-pub(super) fn lend(payload: &mut Payload, direct: Option<Alignment>) -> Payload {
+/// take its addresses; `None` if there is no memory for one.
+pub(super) fn lend(payload: &mut Payload, direct: Option<Alignment>) -> Option<Payload> {
     if direct.is_none_or(|alignment| alignment.suits(payload)) {
-        return std::mem::take(payload);
+        return Some(std::mem::take(payload));
     }
-    let copy = Data::zeroed(payload.bytes());
+    let copy = Data::try_zeroed(payload.bytes())?;
     // For reads, too: what an earlier, short one brought has to stay.
     payload.for_each_segment(|at, data| copy.slice(at as usize * 512, data.len()).copy_from_words(data.words()));
-    Payload::Data(copy)
+    Some(Payload::Data(copy))
 }
 
 /// Takes back what [`lend`] gave: the bio has its memory again, with the data that was read.
@@ -125,14 +142,14 @@ mod tests {
     fn memory_that_direct_io_does_not_take_is_copied_both_ways() {
         let direct = Some(Alignment { memory: 4096, offset: 512 });
         let (mut payload, expected) = (segments(), bytes(&segments()));
-        let lent = lend(&mut payload, direct);
+        let lent = lend(&mut payload, direct).unwrap();
         assert_eq!(bytes(&lent), expected);
         take_back(&mut payload, lent, Way::ToDisk);
-        let lent = lend(&mut payload, direct);
+        let lent = lend(&mut payload, direct).unwrap();
         lent.segments()[0].fill(9);
         take_back(&mut payload, lent, Way::FromDisk);
         assert_eq!((bytes(&payload), payload.segments().len()), (vec![9; 2048], 3));
-        let lent = lend(&mut payload, None);
+        let lent = lend(&mut payload, None).unwrap();
         assert_eq!((lent.segments().len(), payload.segments().len()), (3, 0), "buffered I/O takes any memory");
         take_back(&mut payload, lent, Way::FromDisk);
         assert_eq!(payload.segments().len(), 3);

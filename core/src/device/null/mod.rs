@@ -260,13 +260,12 @@ impl NullDevice {
     #[inline(never)]
     fn store(&mut self, bio: &Bio) -> (u32, Result<(), Status>) {
         let (good, outcome) = self.find_good_part(bio);
-        if let Some(memory) = &mut self.memory {
-            match bio.op {
-                Op::WriteZeroes => memory.zero(bio.sector, good),
-                _ => memory.write(bio.sector, good, &bio.payload),
-            }
-        }
-        (good, outcome)
+        let Some(memory) = &mut self.memory else { return (good, outcome) };
+        let stored = match bio.op {
+            Op::WriteZeroes => memory.zero(bio.sector, good),
+            _ => memory.try_write(bio.sector, good, &bio.payload),
+        };
+        if stored.is_ok() { (good, outcome) } else { (0, stored) }
     }
 
     /// How many sectors of `bio` the medium takes or gives, and what becomes of the bio.

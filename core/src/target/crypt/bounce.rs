@@ -47,11 +47,12 @@ impl Run {
 }
 
 impl Bounce {
-    pub fn new() -> Self {
-        let memory = Arc::new(Buffer::new(PAGES * PAGE));
+    /// All pages free; `None` if there is no memory for them.
+    pub fn new() -> Option<Self> {
+        let memory = Arc::new(Buffer::try_new(PAGES * PAGE)?);
         let slot = |page| Payload::Data(Data::new(memory.clone(), page * PAGE, PAGE));
         let slots = (0..PAGES).map(slot).collect();
-        Self { memory, used: [0; PAGES / 64], slots }
+        Some(Self { memory, used: [0; PAGES / 64], slots })
     }
 
     /// Takes memory of as many bytes as `payload` has, at most [`MOST_PAGES`] pages, and has the two change places;
@@ -146,7 +147,7 @@ mod tests {
 
     #[test]
     fn runs_never_overlap_and_the_lowest_that_fits_is_taken() {
-        let (mut bounce, mut rng) = (Bounce::new(), Rng::new(3));
+        let (mut bounce, mut rng) = (Bounce::new().unwrap(), Rng::new(3));
         let mut lent: BTreeMap<u32, (Run, Payload)> = BTreeMap::new();
         for _ in 0..20_000 {
             if rng.chance(1, 2) && !lent.is_empty() {
@@ -184,7 +185,7 @@ mod tests {
 
     #[test]
     fn the_memory_of_a_run_is_its_own() {
-        let mut bounce = Bounce::new();
+        let mut bounce = Bounce::new().unwrap();
         let mut lend = |bytes| {
             let mut payload = carried(bytes);
             bounce.lend(&mut payload).map(|run| (run, payload))

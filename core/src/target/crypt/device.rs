@@ -52,7 +52,7 @@ impl Crypt {
     /// A device without a key over all of device `below`, which has `limits`.
     ///
     /// # Errors
-    /// If the device cannot be cut into units.
+    /// If the device cannot be cut into units, or there is no memory.
     pub fn new(
         below: DeviceId,
         limits: &Limits,
@@ -69,7 +69,7 @@ impl Crypt {
             cipher: None,
             key: None,
             is_key_told: false,
-            bounce: Bounce::new(),
+            bounce: Bounce::new().ok_or("no memory for ciphertext")?,
             waiting: VecDeque::with_capacity(64),
             scratch: segments::scratch(config.units.words()),
             in_flight: 0,

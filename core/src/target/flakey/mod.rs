@@ -151,7 +151,7 @@ impl Flakey {
         if fixed.is_none() && !random {
             return cx.remap(self.below[0], bio);
         }
-        let data = self.copies.take(bio.payload.bytes());
+        let Some(data) = self.copies.take(bio.payload.bytes()) else { return cx.complete(bio, Status::Resource) };
         copy(&bio.payload, &data, 0);
         let payload = Payload::Data(data);
         if let Some(Corrupt { nth, value, .. }) = fixed {

@@ -89,7 +89,11 @@ impl LogWrites {
         let flags = flag(bio.op == Op::Flush || bio.flags.has(Flags::PREFLUSH), FLUSH)
             | flag(bio.flags.has(Flags::FUA), FUA)
             | flag(bio.op == Op::Discard, DISCARD);
-        let entry = self.log.entry(&bio, flags);
+        let Some(entry) = self.log.entry(&bio, flags) else {
+            // Not written, and so rightly not in the log.
+            cx.complete(bio, Status::Resource);
+            return false;
+        };
         let sent = Sent { entry, covers: self.done() };
         if self.is_for_nobody(&bio) {
             self.note(sent, Status::Ok);

@@ -96,15 +96,15 @@ impl Log {
         self.used_bytes + Copies::cost(self.block_bytes() + bytes) <= MOST_BYTES
     }
 
-    /// An entry of what `bio` writes, in memory of its own.
-    pub fn entry(&mut self, bio: &Bio, flags: u64) -> Entry {
+    /// An entry of what `bio` writes, in memory of its own; `None` if there is none.
+    pub fn entry(&mut self, bio: &Bio, flags: u64) -> Option<Entry> {
         let Bio { sector, sectors, .. } = *bio;
         let unit = u64::from(self.block);
         let header = Header { block: sector.0 / unit, blocks: u64::from(sectors) / unit, flags, text: "" };
-        let memory = self.take(self.block_bytes() + bio.payload.bytes());
+        let memory = self.take(self.block_bytes() + bio.payload.bytes())?;
         header.write(&memory, self.block_bytes());
         copy(&bio.payload, &memory, self.block_bytes());
-        Entry { sector: sector.0, sectors, flags, is_end: false, memory }
+        Some(Entry { sector: sector.0, sectors, flags, is_end: false, memory })
     }
 
     /// Adds a mark.
@@ -128,7 +128,7 @@ impl Log {
     }
 
     fn push_mark(&mut self, text: &str, is_end: bool) {
-        let memory = self.take(self.block_bytes());
+        let Some(memory) = self.take(self.block_bytes()) else { return self.fail() };
         Header { block: 0, blocks: 0, flags: MARK, text }.write(&memory, self.block_bytes());
         self.push(Entry { sector: 0, sectors: 0, flags: MARK, is_end, memory });
     }
@@ -204,7 +204,7 @@ impl Log {
 
     fn send_super(&mut self, cx: &mut Cx<'_>) {
         self.super_due = false;
-        let memory = self.take(self.block_bytes());
+        let Some(memory) = self.take(self.block_bytes()) else { return self.fail() };
         format::write_super(&memory, self.entries);
         self.submit(Bio::new(Op::Write, Sector::ZERO, self.block, Payload::Data(memory)), cx);
     }
@@ -228,9 +228,10 @@ impl Log {
         (self.block * SECTOR_BYTES) as usize
     }
 
-    fn take(&mut self, bytes: usize) -> Data {
+    fn take(&mut self, bytes: usize) -> Option<Data> {
+        let data = self.copies.take(bytes)?;
         self.used_bytes += Copies::cost(bytes);
-        self.copies.take(bytes)
+        Some(data)
     }
 
     fn give(&mut self, memory: Data) {

@@ -21,7 +21,7 @@ use super::device::Shared;
 use super::format::{Layout, Superblock};
 use super::policy::Style;
 use super::state::{Phase, State, Then};
-use super::transfer::{Disks, data_of, finish};
+use super::transfer::{Disks, data_of, finish, memory};
 use super::{ZoneSpace, zones::MemberState};
 use crate::block::{Bio, Data, Flags, Status};
 use crate::task::Io;
@@ -60,7 +60,7 @@ struct Work {
     /// Dirty blocks.
     blocks: Vec<u32>,
     /// What they are to be, in runs.
-    runs: Vec<(u32, Data)>,
+    runs: Result<Vec<(u32, Data)>, Status>,
     /// Zones that it lets go.
     leaving: Vec<u32>,
     /// Devices with data that is to be durable before.
@@ -99,7 +99,10 @@ async fn commit(shared: &Shared, disks: &Disks, work: Work) {
         return state.answer(waiters, result);
     }
     let is_kernel = shared.borrow().knobs.style == Style::Kernel;
-    let logged = write_log(shared, disks, &runs, &unflushed).await;
+    let logged = match &runs {
+        Ok(runs) => write_log(shared, disks, runs, &unflushed).await,
+        Err(status) => Err((*status).into()),
+    };
     let may_count = logged.is_ok() || logged.is_err_and(|error| error.may_count);
     let logged = logged.map_err(|error| error.status);
     shared.borrow_mut().flushed(&unflushed, logged);
@@ -107,9 +110,9 @@ async fn commit(shared: &Shared, disks: &Disks, work: Work) {
     if logged.is_err() || !is_kernel {
         shared.borrow_mut().answer(waiters.take().unwrap_or_default(), logged);
     }
-    let done = match logged {
-        Ok(()) => write_in_place(shared, disks, &runs).await,
-        Err(status) => Err(status),
+    let done = match (logged, &runs) {
+        (Ok(()), Ok(runs)) => write_in_place(shared, disks, runs).await,
+        (result, _) => result,
     };
     let mut state = shared.borrow_mut();
     state.volume.dirty.settle(&blocks, done.is_ok());
@@ -148,7 +151,7 @@ async fn write_log(shared: &Shared, disks: &Disks, runs: &[(u32, Data)], unflush
     }
     flush(disks, &members).await?;
     let superblock = sets.superblock_for(sets.log, sets.superblock.generation + 1);
-    let superblock = data_of(&superblock.encode());
+    let superblock = data_of(&superblock.encode())?;
     let mut result = Err(Status::Io);
     for _ in 0..TRIES {
         result = disks.write_durable(sets.log, &superblock).await;
@@ -169,7 +172,7 @@ async fn write_in_place(shared: &Shared, disks: &Disks, runs: &[(u32, Data)]) ->
             write_runs(disks, sets.active, runs).await?;
             disks.flush_metadata(sets.active).await?;
             let superblock = sets.superblock_for(sets.active, generation);
-            disks.write_durable(sets.active, &data_of(&superblock.encode())).await
+            disks.write_durable(sets.active, &data_of(&superblock.encode())?).await
         }
         .await;
         if result.is_ok() {
@@ -239,19 +242,19 @@ impl State {
     }
 
     /// The blocks as they are to be on the disk, neighbours together.
-    fn encode(&self, blocks: &[u32]) -> Vec<(u32, Data)> {
+    fn encode(&self, blocks: &[u32]) -> Result<Vec<(u32, Data)>, Status> {
         let mut runs: Vec<(u32, Data)> = Vec::new();
         let neighbours = blocks.chunk_by(|a, b| *b == a + 1).flat_map(|run| run.chunks(LONGEST));
         let mut bytes = [0; BLOCK_BYTES];
         for run in neighbours {
-            let data = Data::zeroed(run.len() * BLOCK_BYTES);
+            let data = memory(run.len() * BLOCK_BYTES)?;
             for (place, block) in run.iter().enumerate() {
                 self.volume.encode(*block, &mut bytes);
                 data.write(place * BLOCK_BYTES, &bytes);
             }
             runs.push((run[0], data));
         }
-        runs
+        Ok(runs)
     }
 
     /// Devices were flushed, or not: then they still have to be.

@@ -47,9 +47,14 @@ pub struct Zoned {
 
 impl Zoned {
     /// A volume of `sectors` on these devices, which have `space`. Its metadata is read when it is first used.
-    pub(super) fn new(below: Vec<DeviceId>, devices: &[Limits], space: ZoneSpace, sectors: u64) -> Self {
+    pub(super) fn new(
+        below: Vec<DeviceId>,
+        devices: &[Limits],
+        space: ZoneSpace,
+        sectors: u64,
+    ) -> Result<Self, Status> {
         let limits = exposed(devices, &space, sectors);
-        let shared = Rc::new(RefCell::new(load::blank(&space, &below, devices)));
+        let shared = Rc::new(RefCell::new(load::blank(&space, &below, devices)?));
         let mut tasks = Tasks::new();
         let io = tasks.io();
         let chunks = sectors / (u64::from(space.zone_blocks()) * u64::from(BLOCK_SECTORS));
@@ -61,7 +66,7 @@ impl Zoned {
         for (member, _) in workers {
             tasks.spawn(reclaim::run(shared.clone(), io.clone(), member as u8));
         }
-        Self { limits, below, shared, tasks }
+        Ok(Self { limits, below, shared, tasks })
     }
 
     /// Takes guards away. For tests; before its first use.

@@ -32,7 +32,7 @@ const PAUSE: Duration = Duration::from_millis(10);
 const REPORT: usize = 4096;
 
 /// A volume whose metadata is not loaded yet.
-pub(super) fn blank(space: &ZoneSpace, below: &[DeviceId], devices: &[Limits]) -> State {
+pub(super) fn blank(space: &ZoneSpace, below: &[DeviceId], devices: &[Limits]) -> Result<State, Status> {
     let member = |(device, limits): (&DeviceId, &Limits)| MemberState {
         device: *device,
         limits: limits.clone(),
@@ -109,7 +109,8 @@ impl Loader {
             let is_same = twin.is_ok_and(|twin| twin == own);
             if !is_same && !is_read_only && self.resyncs {
                 differs = true;
-                self.disks.write(sets.log + u64::from(at), &data_of(&own)).await.map_err(cannot_write)?;
+                let own = data_of(&own).map_err(cannot_write)?;
+                self.disks.write(sets.log + u64::from(at), &own).await.map_err(cannot_write)?;
             }
             reading.take(at, &own, (&self.disks.space, &layout));
             at += len;
@@ -219,7 +220,8 @@ impl Loader {
     async fn finish_resync(&self, sets: &mut Sets) -> Result<(), String> {
         self.disks.flush_metadata(sets.log).await.map_err(cannot_write)?;
         let twin = sets.superblock_for(sets.log, sets.superblock.generation);
-        self.disks.write_durable(sets.log, &data_of(&twin.encode())).await.map_err(cannot_write)?;
+        let twin = data_of(&twin.encode()).map_err(cannot_write)?;
+        self.disks.write_durable(sets.log, &twin).await.map_err(cannot_write)?;
         if sets.is_swapped {
             (sets.active, sets.log, sets.is_swapped) = (sets.log, sets.active, false);
         }

@@ -19,7 +19,8 @@ use super::clean::ask;
 use super::device::Shared;
 use super::format::{Entry, NO_ZONE};
 use super::policy::{Action, Candidate, CopyTurn, Style, Urgency, choose, copy_turn, urgency};
-use super::state::{Phase, State};
+use super::state::{Phase, State, ZEROES};
+use super::transfer::memory;
 use super::valid::ValidBlocks;
 use super::volume::Job;
 use super::zones::Role;
@@ -115,7 +116,7 @@ async fn run_copy(shared: &Shared, io: &Io, copy: &mut Copy) -> Result<(), Statu
         let began = io.now();
         let next = shared.borrow_mut().next_window(copy, at, &turn);
         let Some(window) = next else { return Ok(()) };
-        let data = Data::zeroed((window.end - window.start) as usize * BLOCK_BYTES);
+        let data = memory((window.end - window.start) as usize * BLOCK_BYTES)?;
         let read = read_window(shared, io, copy, &window, &data, &turn).await?;
         let zone = copy.to;
         write_window(shared, io, zone, (at, &window, &data), &turn).await?;
@@ -171,8 +172,6 @@ async fn write_window(
             [usize::from(shared.borrow().volume.zones.all[zone as usize].member)]
         .limits
         .clone();
-        let longest = turn.piece_blocks.min(window.start - at);
-        let zeroes = Data::zeroed(longest as usize * BLOCK_BYTES);
         let fill = |piece: Range<u32>| {
             let len = piece.end - piece.start;
             let mut state = shared.borrow_mut();
@@ -181,10 +180,10 @@ async fn write_window(
             let (device, sector) = (state.volume.zones.device(zone), state.volume.zones.sector(zone, piece.start));
             match limits.max_write_zeroes {
                 Some(_) => io.write_zeroes(device, sector, len * BLOCK_SECTORS),
-                None => io.write(device, sector, zeroes.slice(0, len as usize * BLOCK_BYTES), Flags::NONE),
+                None => io.write(device, sector, state.zeroes.slice(0, len as usize * BLOCK_BYTES), Flags::NONE),
             }
         };
-        let most = limits.max_write_zeroes.map_or(turn.piece_blocks, |most| (most / BLOCK_SECTORS).max(1));
+        let most = limits.max_write_zeroes.map_or(ZEROES, |most| (most / BLOCK_SECTORS).max(1));
         flow(pieces(at..window.start, most.min(turn.piece_blocks)), turn.pieces_in_flight, fill).await?;
     }
     let write = |piece: Range<u32>| {
@@ -243,7 +242,7 @@ async fn finish_settling(shared: &Shared, io: &Io, copy: &mut Copy) {
         changed.runs(0..zone_blocks).flat_map(|run| valid.runs(run).collect::<Vec<_>>()).collect()
     };
     for run in changed {
-        let data = Data::zeroed((run.end - run.start) as usize * BLOCK_BYTES);
+        let Ok(data) = memory((run.end - run.start) as usize * BLOCK_BYTES) else { return };
         let turn = shared.borrow().turn(copy, Duration::ZERO);
         let Ok(read) = read_window(shared, io, copy, &run, &data, &turn).await else { return };
         let zone = copy.to;

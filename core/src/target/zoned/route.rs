@@ -6,11 +6,11 @@ use core::ops::Range;
 use super::device::{COMMIT, FILL, HELD, OVERWRITE, PACE, READ, WRITE};
 use super::format::NO_ZONE;
 use super::policy::{Ahead, Place, Style, place_ahead, place_first};
-use super::state::{Phase, State, Then};
+use super::state::{Phase, State, Then, ZEROES};
 use super::volume::Write;
 use super::zones::Role;
 use super::{BLOCK_BYTES, BLOCK_SECTORS, ZoneClass, ZoneHealth};
-use crate::block::{Bio, Cx, Data, Flags, Op, Payload, Status};
+use crate::block::{Bio, Cx, Flags, Op, Payload, Status};
 use crate::time::Duration;
 
 /// Blocks of a chunk.
@@ -337,17 +337,15 @@ impl State {
         };
         let limits = &self.volume.zones.members[member].limits;
         let offload = limits.max_write_zeroes;
-        let most = offload.or(limits.max_sectors).unwrap_or(u32::MAX).min(256 * BLOCK_SECTORS) / BLOCK_SECTORS;
+        let most = offload.or(limits.max_sectors).unwrap_or(u32::MAX).min(ZEROES * BLOCK_SECTORS) / BLOCK_SECTORS;
         let device = self.volume.zones.device(zone);
-        // All requests share the same zeroes.
-        let zeroes = offload.is_none().then(|| Data::zeroed(most.min(gap) as usize * BLOCK_BYTES));
         let mut at = from;
         while at < from + gap {
             let len = most.min(from + gap - at);
             let sector = self.volume.zones.sector(zone, at);
-            let (op, payload) = match &zeroes {
-                None => (Op::WriteZeroes, Payload::None),
-                Some(zeroes) => (Op::Write, Payload::Data(zeroes.slice(0, len as usize * BLOCK_BYTES))),
+            let (op, payload) = match offload {
+                Some(_) => (Op::WriteZeroes, Payload::None),
+                None => (Op::Write, Payload::Data(self.zeroes.slice(0, len as usize * BLOCK_BYTES))),
             };
             let state = &mut self.volume.zones.all[zone as usize];
             state.in_flight += 1;

@@ -5,12 +5,17 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use super::BLOCK_BYTES;
 use super::commit::Sets;
 use super::policy::{Knobs, Pacer, Urgency};
+use super::transfer::memory;
 use super::volume::Volume;
-use crate::block::{Bio, Status};
+use crate::block::{Bio, Data, Status};
 use crate::task::Signal;
 use crate::time::Instant;
+
+/// Most blocks of zeroes in one write.
+pub(super) const ZEROES: u32 = 256;
 
 /// What the volume can do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,6 +98,8 @@ pub(super) struct State {
     pub knobs: Knobs,
     pub pacer: Pacer,
     pub signals: Signals,
+    /// [`ZEROES`] blocks of them, for what is written where nothing was.
+    pub zeroes: Data,
     /// Where the metadata is, once it is loaded.
     pub sets: Option<Sets>,
     /// Whether tasks were told something since they last ran.
@@ -147,10 +154,12 @@ pub(super) struct State {
 }
 
 impl State {
-    pub fn new(volume: Volume) -> Self {
+    /// That of a volume that is not loaded, with memory for as long as it lives.
+    pub fn new(volume: Volume) -> Result<Self, Status> {
         let knobs = if volume.zones.has_cache { Knobs::default() } else { Knobs::without_cache() };
-        Self {
+        Ok(Self {
             phase: Phase::Unloaded,
+            zeroes: memory(ZEROES as usize * BLOCK_BYTES)?,
             volume,
             knobs,
             pacer: Pacer::new(),
@@ -182,7 +191,7 @@ impl State {
             last_io: Instant::ZERO,
             counters: ZonedCounters::default(),
             events: 0,
-        }
+        })
     }
 
     /// Tells the tasks that wait at a signal to look again.

@@ -71,7 +71,8 @@ impl Target for ZonedArgs {
             return Err(ArgError::at(1, message));
         }
         let len = site.len;
-        site.map(Box::new(Zoned::new(devices, &limits, space, len)))
+        let volume = Zoned::new(devices, &limits, space, len);
+        site.map(Box::new(volume.map_err(|status| ArgError::at(1, format!("zoned: {status}")))?))
     }
 }
 

@@ -1,6 +1,5 @@
 //! Blocks of the set, read and written by tasks.
 
-use alloc::vec;
 use alloc::vec::Vec;
 
 use super::zones::MemberState;
@@ -22,15 +21,16 @@ impl Disks {
     /// Reads `blocks` from global block `from` on, which lie on one device.
     pub async fn read(&self, from: u64, blocks: u32) -> Result<Vec<u8>, Status> {
         let mut answers = Vec::new();
-        for (at, data) in self.pieces(from, &Data::zeroed(blocks as usize * BLOCK_BYTES)) {
+        for (at, data) in self.pieces(from, &memory(blocks as usize * BLOCK_BYTES)?) {
             let (member, sector) = self.space.place(at);
             answers.push((data.clone(), self.io.read(self.members[member].device, sector, data)));
         }
-        let mut bytes = Vec::with_capacity(blocks as usize * BLOCK_BYTES);
+        let mut bytes = Vec::new();
+        bytes.try_reserve_exact(blocks as usize * BLOCK_BYTES).map_err(|_| Status::Resource)?;
         for (data, answer) in answers {
             answer.ok().await?;
             let from = bytes.len();
-            bytes.extend(vec![0; data.len()]);
+            bytes.resize(from + data.len(), 0);
             data.read(0, &mut bytes[from..]);
         }
         Ok(bytes)
@@ -90,9 +90,14 @@ pub(super) async fn finish(answers: Vec<Answer>) -> Result<(), Status> {
     result
 }
 
+/// Memory of so many bytes, zeroed.
+pub(super) fn memory(bytes: usize) -> Result<Data, Status> {
+    Data::try_zeroed(bytes).ok_or(Status::Resource)
+}
+
 /// `bytes` as data.
-pub(super) fn data_of(bytes: &[u8]) -> Data {
-    let data = Data::zeroed(bytes.len());
+pub(super) fn data_of(bytes: &[u8]) -> Result<Data, Status> {
+    let data = memory(bytes.len())?;
     data.write(0, bytes);
-    data
+    Ok(data)
 }

@@ -36,7 +36,7 @@ impl BlockDevice for Keeper {
         let is_kept = bio.sector < self.until;
         match bio.op {
             Op::Write if is_kept => self.memory.write(bio.sector, bio.sectors, &bio.payload),
-            Op::WriteZeroes | Op::Discard if is_kept => self.memory.zero(bio.sector, bio.sectors),
+            Op::WriteZeroes | Op::Discard if is_kept => self.memory.discard(bio.sector, bio.sectors),
             Op::Read if is_kept => {
                 let word = bio.sector.0;
                 return cx.submit(self.below[0], bio, word);

@@ -8,7 +8,7 @@ use shingle_sys::Request;
 
 use super::super::directory::bytes;
 use super::{Job, Step, Work, ZonedDir};
-use crate::disk::transfer::{Way, lend, status_of, way_of, zero_from};
+use crate::disk::transfer::{ENOMEM, Way, lend, status_of, way_of, zero_from};
 
 impl ZonedDir {
     pub(super) fn read(&mut self, job: usize, zone: ZoneNo, cx: &mut Cx<'_>) {
@@ -67,7 +67,7 @@ impl ZonedDir {
         };
         *step = Step::Transfer;
         let (file, at, skip, way) = (file.clone(), *at, *skip, way_of(bio.op));
-        let payload = lend(&mut bio.payload, self.direct);
+        let Some(payload) = lend(&mut bio.payload, self.direct) else { return self.transferred(job, -ENOMEM, cx) };
         let durable = bio.flags.has(Flags::FUA);
         let request = match way {
             Way::FromDisk => Request::Read { file, at, payload, skip },

@@ -15,7 +15,7 @@ use std::fmt;
 use std::path::Path;
 
 use rustix::fs::OFlags;
-use shingle_core::block::{Bio, BlockDevice, Cx, Data, Event, Flags, Limits, Op, Payload, Status};
+use shingle_core::block::{Bio, BlockDevice, Cx, Event, Flags, Limits, Op, Payload, Status};
 use shingle_core::zone::{Action, ZoneKind, ZoneNo, ZonedDisk};
 use shingle_sys::{Fd, Request, RingHandle};
 use slab::Slab;
@@ -26,7 +26,7 @@ use super::fd_cache::FdCache;
 use super::flush::{Flush, Next, Round};
 use super::load::load;
 use super::shape::Shape;
-use crate::disk::transfer::{Alignment, ENOBUFS, status_of, take_back, was_interrupted, way_of};
+use crate::disk::transfer::{Alignment, ENOBUFS, Zeroes, status_of, take_back, was_interrupted, way_of};
 use crate::shard::device_token;
 
 /// How to open a disk.
@@ -64,7 +64,7 @@ pub struct ZonedDir {
     ready: VecDeque<usize>,
     flush: Flush<usize>,
     /// Zeroes to write where the file system cannot make them; empty until they are needed.
-    zeroes: Option<Data>,
+    zeroes: Zeroes,
     notices: VecDeque<String>,
 }
 
@@ -139,7 +139,7 @@ pub fn open(path: &Path, options: &Options, ring: RingHandle) -> Result<ZonedDir
         lanes: HashMap::with_capacity(256),
         ready: VecDeque::with_capacity(256),
         flush: Flush::new(shape.zones.zones()),
-        zeroes: None,
+        zeroes: Zeroes::default(),
         notices,
         zones: loaded.zones,
         directory: loaded.directory,

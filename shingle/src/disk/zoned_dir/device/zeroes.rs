@@ -1,16 +1,13 @@
 //! Zeroes: by the file system where it can make them, by writing where it cannot.
 
-use shingle_core::block::{Cx, Data, Flags, Payload, Status};
+use shingle_core::block::{Cx, Flags, Status};
 use shingle_core::sector::SECTOR_BYTES;
 use shingle_core::zone::ZoneKind;
 use shingle_sys::{Allocate, Request};
 
 use super::super::directory::bytes;
 use super::{Job, Step, ZonedDir};
-use crate::disk::transfer::{is_unsupported, status_of};
-
-/// Bytes of zeroes that are written at once.
-const ZEROES: usize = 1 << 20;
+use crate::disk::transfer::{ENOMEM, is_unsupported, status_of};
 
 impl ZonedDir {
     /// Asks the file system for zeroes: a sequential zone grows by them, in a conventional zone they replace what was there.
@@ -47,7 +44,7 @@ impl ZonedDir {
     pub(super) fn write_zeroes(&mut self, job: usize, cx: &mut Cx<'_>) {
         self.jobs[job].step = Step::Zeroes;
         let left = self.bio(job).sectors as usize * SECTOR_BYTES as usize - self.jobs[job].skip;
-        let payload = Payload::Data(self.zeroes.get_or_insert_with(|| Data::zeroed(ZEROES)).slice(0, left.min(ZEROES)));
+        let Some(payload) = self.zeroes.next(left) else { return self.zeroes_written(job, -ENOMEM, cx) };
         let Job { file: Some(file), at, skip, .. } = &self.jobs[job] else { unreachable!("the file was opened") };
         let request = Request::Write { file: file.clone(), at: *at + *skip as u64, payload, skip: 0, durable: false };
         self.ask(job, request, cx);
