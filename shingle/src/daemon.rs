@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use shingle_core::frontend::nbd::Export;
 
-use crate::config::{ConfigError, DiskKind, ExportPlan, Plan, build_shard};
+use crate::config::{ConfigError, DiskKind, ExportPlan, ListenPlan, Plan, build_shard};
 use crate::control::{ControlError, ControlServer};
 use crate::devices::Named;
 use crate::mailbox::{Mailbox, MailboxError};
@@ -149,7 +149,7 @@ fn start_shard(plan: &Plan, number: u32) -> Result<(ShardThread, ShardInfo, Vec<
     let plan = plan.clone();
     let furnish = move |shard: &mut Shard| -> Result<_, DaemonError> {
         build_shard(&plan, number, shard)?;
-        let nbd = Nbd::install(shard, NbdOptions::default());
+        let nbd = Nbd::install(shard, nbd_options(&plan.listen));
         if let Some(notices) = Notices::of(&shard.devices) {
             shard.spawn(Box::new(notices));
         }
@@ -159,6 +159,17 @@ fn start_shard(plan: &Plan, number: u32) -> Result<(ShardThread, ShardInfo, Vec<
     let (thread, (nbd, routes)) = ShardThread::start(&format!("shard{number}"), furnish)?;
     let mailbox = thread.mailbox().clone();
     Ok((thread, ShardInfo { mailbox, nbd }, routes))
+}
+
+/// How clients are treated, as the stack file wants it.
+fn nbd_options(listen: &ListenPlan) -> NbdOptions {
+    let mut options = NbdOptions::default();
+    options.connections = listen.connections.unwrap_or(options.connections);
+    options.memory_bytes = listen.memory.unwrap_or(options.memory_bytes);
+    options.keep_bytes = options.memory_bytes / 4;
+    options.session.bytes = listen.client_memory.unwrap_or(options.session.bytes);
+    options.idle_timeout = listen.idle_timeout;
+    options
 }
 
 /// An export of a device of `shard`, which stays in use until [`close_export`]; `None` if there is no such device.

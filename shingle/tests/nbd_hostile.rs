@@ -232,6 +232,22 @@ fn memory_that_others_wait_for_is_taken_from_those_who_do_nothing_with_it() {
 }
 
 #[test]
+fn an_idle_client_is_sent_away_after_its_time_and_one_that_waits_for_the_disk_is_not() {
+    let slow = Disk { completion_ns: 400_000_000, ..Disk::regular("disk") };
+    let options = NbdOptions { idle_timeout: Some(millis(200)), ..NbdOptions::default() };
+    let server = Server::with(&[&[slow]], options);
+    let mut waits = connected(&server, "disk");
+    waits.write_all(&request(READ, 0, 1, 0, 512)).unwrap();
+    assert_eq!(reply(&mut waits, 1), 0);
+    let mut idle = connected(&server, "disk");
+    server.wait_for_log("the client did nothing for as long as `idle-timeout` allows");
+    assert_eq!(assert_closed(&mut idle), 0);
+    let mut glutton = glutton(&server);
+    server.wait_until_empty();
+    assert!(assert_closed(&mut glutton) < 100 << 20);
+}
+
+#[test]
 fn a_stop_answers_what_is_in_flight_and_waits_for_nobody_for_long() {
     let slow = Disk { completion_ns: 2_000_000, ..Disk::regular("disk") };
     let options = NbdOptions { linger: millis(500), ..NbdOptions::default() };

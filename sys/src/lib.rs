@@ -18,3 +18,4 @@ pub mod unix;
 
 pub use request::{Allocate, Fd, Part, Request};
 pub use ring::{Completion, Ring, RingError, RingHandle, Token};
+pub use unix::give_back_memory;

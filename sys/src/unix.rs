@@ -16,6 +16,15 @@ pub fn ignore_file_size_signal() {
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
 }
 
+/// Gives memory that was freed back to the system. Does nothing where the allocator does that by itself.
+pub fn give_back_memory() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: the call takes no pointer, and the allocator does it under its own locks.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}
+
 fn check(result: libc::c_int) -> io::Result<libc::c_int> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }

@@ -2,13 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::path::{Path, PathBuf};
 
 use shingle_core::device::null::NullConfig;
+use shingle_core::frontend::nbd::PAYLOAD_MAX_BYTES;
 use shingle_core::mapper::MapperError;
 use shingle_core::plug::{PlugOptions, WritePolicy};
 use shingle_core::target::{TableError, TableLine, parse_table};
+use shingle_core::time::Duration;
 
 use super::build::rehearse;
 use super::error::{ConfigError, Diagnostic, Source};
@@ -108,8 +110,20 @@ pub struct ListenPlan {
     pub unix: Option<PathBuf>,
     /// A TCP address.
     pub tcp: Option<SocketAddr>,
+    /// Most clients of one socket at once.
+    pub connections: Option<usize>,
+    /// What the requests of all clients of one shard may hold together, in bytes.
+    pub memory: Option<usize>,
+    /// What the requests of one client may hold, in bytes.
+    pub client_memory: Option<usize>,
+    /// How long a client may do nothing.
+    pub idle_timeout: Option<Duration>,
 }
 
+/// Most clients of one socket that can be asked for.
+const MOST_CONNECTIONS: u64 = 100_000;
+/// Most memory for requests that can be asked for.
+const MOST_MEMORY: u64 = 1 << 40;
 /// Most shards of one daemon.
 const MOST_SHARDS: u32 = 64;
 /// Longest name of a disk, device or export (`DM_NAME_LEN`).
@@ -419,7 +433,34 @@ impl Planner<'_> {
     fn listen(&mut self, listen: &ListenSpec) -> ListenPlan {
         let unix = listen.unix.as_ref().map(|at| self.path(at));
         let tcp = listen.tcp.as_ref().and_then(|at| self.tcp(at, listen.allow_remote));
-        ListenPlan { unix, tcp }
+        let connections = listen.connections.clone().map(|at| at.map(u64::from));
+        let longest = u64::from(PAYLOAD_MAX_BYTES);
+        let idle_timeout = listen.idle_timeout.clone().map(|at| at.map(|time| time.as_millis() as u64));
+        ListenPlan {
+            unix,
+            tcp,
+            connections: self.within("connections", connections, 1..=MOST_CONNECTIONS, "clients"),
+            memory: self.within(
+                "memory",
+                listen.memory.clone(),
+                longest..=MOST_MEMORY,
+                "bytes: one request has up to 32 MiB",
+            ),
+            client_memory: self.within("client-memory", listen.client_memory.clone(), 4096..=MOST_MEMORY, "bytes"),
+            idle_timeout: self
+                .within("idle-timeout", idle_timeout, 1..=86_400_000, "ms")
+                .map(|ms| Duration::from_millis(ms as u64)),
+        }
+    }
+
+    /// A number that has to be in `range`.
+    fn within(&mut self, key: &str, at: Option<At<u64>>, range: RangeInclusive<u64>, unit: &str) -> Option<usize> {
+        let At { value, span } = at?;
+        if !range.contains(&value) {
+            let label = format!("allowed: {} to {} {unit}", range.start(), range.end());
+            self.errors.push(Diagnostic::at(span, format!("`{key}` is out of range")).label(label));
+        }
+        Some(value as usize)
     }
 
     fn tcp(&mut self, at: &At<String>, allow_remote: bool) -> Option<SocketAddr> {

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use shingle_core::plug::{Append, WritePolicy};
 use toml::de::{DeTable, DeValue};
@@ -98,6 +99,14 @@ pub struct ListenSpec {
     pub tcp: Option<At<String>>,
     /// `allow-remote`.
     pub allow_remote: bool,
+    /// `connections`.
+    pub connections: Option<At<u32>>,
+    /// `memory`, in bytes.
+    pub memory: Option<At<u64>>,
+    /// `client-memory`, in bytes.
+    pub client_memory: Option<At<u64>>,
+    /// `idle-timeout`.
+    pub idle_timeout: Option<At<Duration>>,
 }
 
 const SECTIONS: [&str; 5] = ["disk", "device", "export", "listen", "control"];
@@ -242,10 +251,15 @@ fn read_export(fields: &mut Fields<'_>, name: At<String>) -> Option<ExportSpec> 
 }
 
 fn read_listen(fields: &mut Fields<'_>) -> ListenSpec {
-    let unix = fields.string("unix").map(path);
-    let tcp = fields.string("tcp");
-    let allow_remote = fields.flag("allow-remote").is_some_and(|at| at.value);
-    ListenSpec { unix, tcp, allow_remote }
+    ListenSpec {
+        unix: fields.string("unix").map(path),
+        tcp: fields.string("tcp"),
+        allow_remote: fields.flag("allow-remote").is_some_and(|at| at.value),
+        connections: fields.count("connections"),
+        memory: fields.size("memory"),
+        client_memory: fields.size("client-memory"),
+        idle_timeout: fields.duration("idle-timeout"),
+    }
 }
 
 fn path(at: At<String>) -> At<PathBuf> {

@@ -60,8 +60,17 @@ impl Scratch {
     }
 
     pub fn up(&self) -> Daemon {
-        let stderr = fs::File::create(self.0.join("stderr")).unwrap();
-        self.up_as(self.shingle().args(["up", "stack.toml"]).stderr(stderr))
+        self.up_as(self.shingle().args(["up", "stack.toml"]).stderr(self.stderr_file()))
+    }
+
+    /// The daemon with so much address space, in KiB.
+    pub fn up_within(&self, kib: u32) -> Daemon {
+        let run = format!("ulimit -v {kib}; exec {} up stack.toml", env!("CARGO_BIN_EXE_shingle"));
+        self.up_as(Command::new("sh").args(["-c", &run]).current_dir(&self.0).stderr(self.stderr_file()))
+    }
+
+    fn stderr_file(&self) -> fs::File {
+        fs::File::create(self.0.join("stderr")).unwrap()
     }
 
     /// A daemon that is started by `command`.

@@ -10,7 +10,7 @@ use crate::block::{DeviceId, Limits};
 use crate::sector::SECTOR_BYTES;
 
 /// The longest READ or WRITE that an export takes: what clients use unless told otherwise ("Block size constraints").
-const PAYLOAD_MAX_BYTES: u32 = 32 << 20;
+pub const PAYLOAD_MAX_BYTES: u32 = 32 << 20;
 /// What the protocol wants every server to take in one request.
 const PAYLOAD_MIN_BYTES: u32 = 1 << 20;
 /// Most device commands that one request should be cut into by the stack.

@@ -25,7 +25,7 @@ mod transmission;
 mod transmit;
 mod wire;
 
-pub use export::{Export, Exports, ExportsError};
+pub use export::{Export, Exports, ExportsError, PAYLOAD_MAX_BYTES};
 pub use pool::Pool;
 pub use session::{Close, Receive, Session, SessionLimits};
 pub use transmit::{Segment, Transmit};

@@ -54,6 +54,8 @@ pub enum Close {
     Shutdown,
     /// The driver ran out of patience.
     Timeout,
+    /// The client did nothing for as long as it may.
+    Idle,
     /// The client set handshake flags that do not exist.
     ClientFlags(u32),
     /// An option did not begin with its magic number but with this.
@@ -71,7 +73,7 @@ pub enum Close {
 }
 
 impl Close {
-    /// Whether the client broke the protocol: worth a line in the log.
+    /// Whether the client broke the protocol or went beyond a limit: worth a line in the log.
     #[must_use]
     pub const fn is_violation(&self) -> bool {
         !matches!(self, Close::Client | Close::Gone | Close::Shutdown)
@@ -85,6 +87,7 @@ impl fmt::Display for Close {
             Close::Gone => write!(f, "the client went away without a goodbye"),
             Close::Shutdown => write!(f, "the server stops"),
             Close::Timeout => write!(f, "the client kept the server waiting for too long"),
+            Close::Idle => write!(f, "the client did nothing for as long as `idle-timeout` allows"),
             Close::ClientFlags(flags) => write!(f, "the client set unknown handshake flags {flags:#x}"),
             Close::OptionMagic(magic) => write!(f, "the client sent {magic:#018x} where an option should begin"),
             Close::OptionLength(length) => write!(f, "the client sent an option with {length} bytes of data"),
@@ -203,7 +206,7 @@ impl Session {
         if let Phase::Transmission(transmission) = &mut self.phase
             && self.close.is_none()
         {
-            transmission.resume(pool);
+            transmission.resume(pool, &mut self.outbox);
         }
     }
 
@@ -268,6 +271,12 @@ impl Session {
             Phase::Handshake(_) => false,
             Phase::Transmission(transmission) => transmission.is_mid_request(),
         }
+    }
+
+    /// Whether the client waits for the stack, so that it is not its turn to do something.
+    #[must_use]
+    pub fn is_working(&self) -> bool {
+        matches!(&self.phase, Phase::Transmission(transmission) if transmission.is_working())
     }
 
     /// The export that the client chose.

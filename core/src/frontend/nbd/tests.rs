@@ -811,6 +811,19 @@ mod bounds {
     }
 
     #[test]
+    fn a_request_for_which_there_is_no_memory_is_refused_and_the_next_one_is_served() {
+        let mut rig = connected(Headers::Simple);
+        rig.pool = Pool::new(1 << 20, 1 << 20);
+        rig.send(&simple(command::READ, 0, 1, 0, 2 << 20));
+        rig.send(&[simple(command::WRITE, 0, 2, 0, 2 << 20), vec![7; 2 << 20]].concat());
+        rig.send(&simple(command::READ, 0, 3, 0, 4096));
+        assert_eq!(rig.errors(Headers::Simple), [(1, error::ENOMEM), (2, error::ENOMEM)]);
+        let bio = rig.bio();
+        rig.complete(bio, Status::Ok);
+        assert_eq!(rig.pool.used(), 0);
+    }
+
+    #[test]
     fn a_read_that_no_device_fills_shows_nothing_of_another_client() {
         let mut rig = connected(Headers::Simple);
         rig.send(&[simple(command::WRITE, 0, 1, 0, 4096), vec![b'!'; 4096]].concat());

@@ -11,7 +11,7 @@ use slab::Slab;
 use super::allocation::{ALLOCATED, Extent, extents};
 use super::export::Export;
 use super::handshake::{ALLOCATION_ID, Agreed};
-use super::pool::{Owner, Pool};
+use super::pool::{Loan, Owner, Pool};
 use super::session::{Close, Receive, SessionLimits};
 use super::transmit::Outbox;
 use super::wire::{self, Headers, Request, chunk, command, command_flag as flag, error};
@@ -127,7 +127,7 @@ impl Transmission {
                         close => return close,
                     },
                 },
-                Incoming::Waiting(_) => self.resume(pool),
+                Incoming::Waiting(_) => self.resume(pool, out),
                 Incoming::Payload { .. } => self.fill(bytes),
                 Incoming::Lent(_) => false,
                 Incoming::Drain { .. } => self.drain(bytes, out),
@@ -270,7 +270,7 @@ impl Transmission {
             _ if request.length == 0 => out.reply(self.headers, &request, 0, ""),
             command::READ | command::WRITE => {
                 self.incoming = Incoming::Waiting(request);
-                self.admit(request, pool);
+                self.admit(request, pool, out);
             }
             _ => {
                 let tag = self.pending.insert(Pending { request, done: 0, piece: 0 }) as u32;
@@ -279,14 +279,21 @@ impl Transmission {
         }
     }
 
-    /// Gives a READ or WRITE its memory, if there is some.
-    fn admit(&mut self, request: Request, pool: &mut Pool) -> bool {
+    /// Gives a READ or WRITE its memory, or refuses it if there is none. Whether it does not wait any more.
+    fn admit(&mut self, request: Request, pool: &mut Pool, out: &mut Outbox) -> bool {
         let length = request.length as usize;
         let cost = Pool::cost(length);
         if self.held_bytes > 0 && self.held_bytes + cost > self.limits.bytes {
             return false;
         }
-        let Some((before, data)) = pool.take(length, self.held_bytes) else { return false };
+        let (data, before) = match pool.take(length, self.held_bytes) {
+            Loan::Now(data, before) => (data, before),
+            Loan::Later => return false,
+            Loan::Never => {
+                self.refuse_for_memory(request, out);
+                return true;
+            }
+        };
         self.held_bytes += cost;
         if request.command == command::READ {
             if before.is_some_and(|owner| owner != self.owner) {
@@ -300,10 +307,22 @@ impl Transmission {
         true
     }
 
+    /// Answers a READ or WRITE for which there is no memory; the payload of a WRITE is read over first.
+    fn refuse_for_memory(&mut self, request: Request, out: &mut Outbox) {
+        let refusal =
+            Refusal { error: error::ENOMEM, message: "the server has no memory for a request of this length" };
+        if request.command == command::WRITE {
+            self.incoming = Incoming::Drain { request, left: request.length, refusal };
+        } else {
+            self.incoming = Incoming::Header;
+            out.reply(self.headers, &request, refusal.error, refusal.message);
+        }
+    }
+
     /// Tries again to give a waiting request its memory. Whether none waits any more.
-    pub fn resume(&mut self, pool: &mut Pool) -> bool {
+    pub fn resume(&mut self, pool: &mut Pool, out: &mut Outbox) -> bool {
         match self.incoming {
-            Incoming::Waiting(request) => self.admit(request, pool),
+            Incoming::Waiting(request) => self.admit(request, pool, out),
             _ => true,
         }
     }
@@ -359,6 +378,11 @@ impl Transmission {
             lent @ Incoming::Lent(_) => self.incoming = lent,
             _ => {}
         }
+    }
+
+    /// Whether the stack works on a request.
+    pub fn is_working(&self) -> bool {
+        !self.pending.is_empty()
     }
 
     /// Whether nothing is in the stack and nothing lent.

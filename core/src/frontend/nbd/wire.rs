@@ -91,6 +91,7 @@ pub mod command_flag {
 /// "Error values".
 pub mod error {
     pub const EPERM: u32 = 1;
+    pub const ENOMEM: u32 = 12;
     pub const EINVAL: u32 = 22;
     pub const ENOSPC: u32 = 28;
     pub const EOVERFLOW: u32 = 75;

@@ -65,7 +65,7 @@ pub(super) struct Connection {
     ending: Ending,
     /// When patience ends with a client that has not chosen, or with one whose connection ends.
     deadline: Option<Instant>,
-    /// When bytes last came or went.
+    /// When bytes last came or went, or the stack had done something.
     progress: Instant,
     /// Whether it is counted among those that wait for memory.
     waits: bool,
@@ -86,12 +86,12 @@ impl Connection {
     }
 
     /// A client that chose an export of this home elsewhere.
-    pub fn adopt(parcel: Parcel, home: Rc<Home>) -> Self {
+    pub fn adopt(parcel: Parcel, home: Rc<Home>, now: Instant) -> Self {
         let Parcel { label, socket, session, rest, permit, user } = parcel;
         let here = home.me.clone();
         let mut new = Self::with(label, socket.into(), session, permit, home);
         new.user = Some((here, user));
-        (new.rest, new.staging) = (0..rest.len(), rest);
+        (new.rest, new.staging, new.progress) = (0..rest.len(), rest, now);
         new
     }
 
@@ -149,6 +149,9 @@ impl Connection {
         while let Some(Done { tag, bio, status }) = cx.stack.poll_completion(port) {
             self.session.handle_completion(tag as u32, bio, status, &mut pool);
             any = true;
+        }
+        if any {
+            self.progress = cx.now();
         }
         while let Some((tag, bio)) = self.session.poll_bio() {
             cx.stack.submit(port, tag.into(), device, bio);
@@ -312,9 +315,9 @@ impl Connection {
             self.deadline = Some(now + self.home.options.linger);
             self.cancel(RECEIVE, cx);
         }
-        if let Some(patience) = self.patience() {
+        if let Some((patience, close)) = self.patience() {
             if now >= patience {
-                self.session.handle_close(Close::Timeout, &mut self.home.pool.borrow_mut());
+                self.session.handle_close(close, &mut self.home.pool.borrow_mut());
                 self.disconnect();
             } else {
                 cx.wake_at(patience);
@@ -327,13 +330,17 @@ impl Connection {
         }
     }
 
-    /// When it is too much.
-    fn patience(&self) -> Option<Instant> {
+    /// When it is too much, and of what.
+    fn patience(&self) -> Option<(Instant, Close)> {
         let others_wait = self.home.waiting.get() > usize::from(self.waits);
         let it_is_the_clients_turn = self.sending.is_some() || self.session.is_mid_request();
         let stalled = (others_wait && it_is_the_clients_turn && self.ending == Ending::Not)
-            .then(|| self.progress + self.home.options.stall_timeout);
-        [self.deadline, stalled].into_iter().flatten().min()
+            .then(|| (self.progress + self.home.options.stall_timeout, Close::Timeout));
+        let can_be_idle = self.place.is_some() && !self.session.is_working() && self.ending == Ending::Not;
+        let idle = self.home.options.idle_timeout.filter(|_| can_be_idle);
+        let idle = idle.map(|timeout| (self.progress + timeout, Close::Idle));
+        let deadline = self.deadline.map(|deadline| (deadline, Close::Timeout));
+        [deadline, stalled, idle].into_iter().flatten().min_by_key(|(at, _)| *at)
     }
 
     fn cancel(&self, word: u64, cx: &mut SourceCx<'_>) {
@@ -368,7 +375,8 @@ impl Source for Connection {
     fn pump(&mut self, cx: &mut SourceCx<'_>) -> Pump {
         let used = self.home.pool.borrow().used();
         let answered = self.place.is_some_and(|place| self.exchange_bios(place, cx));
-        let watched = self.deadline.is_some() || self.home.waiting.get() > 0;
+        let has_time_limit = self.deadline.is_some() || self.home.options.idle_timeout.is_some();
+        let watched = has_time_limit || self.home.waiting.get() > 0;
         if !mem::take(&mut self.touched) && !answered && !watched {
             return Pump::Idle;
         }

@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{self, Receiver, SyncSender, TrySendError};
 
 use shingle_core::frontend::nbd::{ExportsError, Pool, Session, SessionLimits};
-use shingle_core::time::Duration;
+use shingle_core::time::{Duration, Instant};
 use shingle_sys::Completion;
 
 use self::acceptor::Acceptor;
@@ -37,12 +37,15 @@ use crate::shard::{Pump, Shard, Source, SourceCx};
 pub struct NbdOptions {
     /// What one connection may hold at once.
     pub session: SessionLimits,
-    /// What all connections of one home may hold together, in bytes; each may have 256 KiB more.
+    /// What all connections of one home may hold together, in bytes, and not less than the longest request; each may have
+    /// 256 KiB more.
     pub memory_bytes: usize,
     /// How much of that is kept for the next requests when there are none.
     pub keep_bytes: usize,
     /// Most connections that one listener has at once; further ones are closed at once.
     pub connections: usize,
+    /// How long a client may do nothing while nothing of it is under way, and leave replies lying; `None`: for ever.
+    pub idle_timeout: Option<Duration>,
     /// How long a client may take to choose an export.
     pub handshake_timeout: Duration,
     /// How long a client may leave replies or half a request lying while others wait for the memory.
@@ -60,6 +63,7 @@ impl Default for NbdOptions {
             memory_bytes: 512 << 20,
             keep_bytes: 128 << 20,
             connections: 256,
+            idle_timeout: None,
             handshake_timeout: Duration::from_millis(10_000),
             stall_timeout: Duration::from_millis(30_000),
             linger: Duration::from_millis(5_000),
@@ -82,6 +86,9 @@ enum Errand {
     Listen(Listener, Directory),
     Adopt(Box<Parcel>),
 }
+
+/// After how long memory that no request has needed goes back to the system.
+const KEEP_TIME: Duration = Duration::from_millis(5_000);
 
 /// Most errands on their way to one home.
 const MOST_ERRANDS: usize = 256;
@@ -133,7 +140,7 @@ impl Nbd {
         let me = Self { mailbox: shard.mailbox(), errands, live: Arc::default() };
         let pool = RefCell::new(Pool::new(options.memory_bytes, options.keep_bytes));
         let home = Rc::new(Home { me: me.clone(), options, pool, waiting: Cell::new(0) });
-        shard.spawn(Box::new(Porter { home, inbox, stopped: false }));
+        shard.spawn(Box::new(Porter { home, inbox, next_look: Instant::ZERO, stopped: false }));
         me
     }
 
@@ -182,11 +189,27 @@ impl fmt::Display for NbdError {
 
 impl std::error::Error for NbdError {}
 
-/// Takes in what is sent to a home.
+/// Takes in what is sent to a home, and gives back memory that the home does not need any more.
 struct Porter {
     home: Rc<Home>,
     inbox: Receiver<Errand>,
+    /// When to look again at what is kept for the next requests.
+    next_look: Instant,
     stopped: bool,
+}
+
+impl Porter {
+    fn give_back(&mut self, cx: &mut SourceCx<'_>) {
+        if cx.now() >= self.next_look {
+            if self.home.pool.borrow_mut().shrink() > 0 {
+                shingle_sys::give_back_memory();
+            }
+            self.next_look = cx.now() + KEEP_TIME;
+        }
+        if self.home.pool.borrow().kept() > 0 {
+            cx.wake_at(self.next_look);
+        }
+    }
 }
 
 impl Source for Porter {
@@ -199,9 +222,10 @@ impl Source for Porter {
         while let Ok(errand) = self.inbox.try_recv() {
             cx.spawn(match errand {
                 Errand::Listen(listener, directory) => Box::new(Acceptor::new(listener, directory, self.home.clone())),
-                Errand::Adopt(parcel) => Box::new(Connection::adopt(*parcel, self.home.clone())),
+                Errand::Adopt(parcel) => Box::new(Connection::adopt(*parcel, self.home.clone(), cx.now())),
             });
         }
+        self.give_back(cx);
         Pump::Idle
     }
 
