@@ -6,7 +6,7 @@ use dmz::damage::{DAMAGES, damaged};
 use dmz::{filled_sets, fix1, fix2, read};
 use shingle_core::random::Rng;
 use shingle_core::target::zoned::BLOCK_BYTES;
-use shingle_core::target::zoned::check::{Repair, RepairError, check, relabel, repair};
+use shingle_core::target::zoned::check::{OnLoss, Repair, RepairError, check, relabel, repair};
 use shingle_core::target::zoned::format::{Entry, Label, Media, MemoryMedia, Sets, Superblock, Volume};
 
 /// What each exposed block reads as, without zeroes; `None` for those that are valid both in a data zone and in a buffer.
@@ -39,7 +39,7 @@ fn assert_same(before: &[Option<Vec<u8>>], media: &mut MemoryMedia, what: &str) 
 
 fn repaired(media: &mut MemoryMedia) -> Repair {
     let mut last = (0, 1);
-    let result = repair(media, &mut |done, total| {
+    let result = repair(media, OnLoss::GiveUp, &mut |done, total| {
         assert!(done <= total && done * last.1 >= last.0 * total, "{last:?}, then {done} of {total}");
         last = (done, total);
     });
@@ -80,7 +80,7 @@ fn much_damage_is_mended_as_well() {
         let damages: Vec<_> = (0..2 + rng.below(5)).map(|_| rng.below(DAMAGES.len() as u64) as usize).collect();
         let mut media = damaged(&originals[seed as usize % originals.len()], &mut rng, &damages);
         if Volume::load(&mut media).is_err() {
-            assert!(matches!(repair(&mut media, &mut |_, _| ()), Err(RepairError::Load(_))));
+            assert!(matches!(repair(&mut media, OnLoss::GiveUp, &mut |_, _| ()), Err(RepairError::Load(..))));
             continue;
         }
         let before = contents(&mut media);
@@ -105,7 +105,7 @@ fn a_power_cut_at_any_step_of_a_repair_loses_nothing() {
         loop {
             let mut media = media.clone();
             (media.changes, media.cut_after) = (0, Some(cuts));
-            if repair(&mut media, &mut |_, _| ()).is_ok() {
+            if repair(&mut media, OnLoss::GiveUp, &mut |_, _| ()).is_ok() {
                 break;
             }
             let mut media = media.after_power_cut(&mut rng);
@@ -162,8 +162,8 @@ fn a_set_without_superblocks_is_not_repaired() {
     let mut media = fix1();
     media.put(0, &[0; BLOCK_BYTES]);
     media.put(256, &[0; BLOCK_BYTES]);
-    let error = repair(&mut media, &mut |_, _| ()).unwrap_err();
-    assert!(error.to_string().ends_with("it may be salvaged"), "{error}");
+    let error = repair(&mut media, OnLoss::GiveUp, &mut |_, _| ()).unwrap_err();
+    assert!(error.to_string().ends_with("run `shingle dmz salvage` before anything is written"), "{error}");
     assert_eq!(media.changes, 0);
 }
 

@@ -150,7 +150,7 @@ fn an_unformatted_disk_is_an_error_that_names_the_next_step() {
     volume.load();
     assert_eq!(volume.run(read(0, 1)).1, Status::Io);
     let status = volume.status();
-    assert!(status.contains("no valid superblock was found: run `shingle dmz format`"), "{status}");
+    assert!(status.contains("no valid superblock was found: `shingle dmz check` tells"), "{status}");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use shingle_core::block::{Limits, ZonedLimits};
 use shingle_core::random::Rng;
 use shingle_core::sector::Sector;
 use shingle_core::target::zoned::BLOCK_BYTES;
-use shingle_core::target::zoned::check::{Salvage, check, relabel, repair};
+use shingle_core::target::zoned::check::{OnLoss, Salvage, check, relabel, repair};
 use shingle_core::target::zoned::format::{
     Entry, FormatOptions, Label, Media, MemoryMedia, NO_ZONE, Superblock, Volume, format, tertiaries,
 };
@@ -214,16 +214,16 @@ fn mend(media: &mut MemoryMedia, cut: Option<(u16, u64)>) {
     if let Some((after, seed)) = cut {
         (media.changes, media.cut_after) = (0, Some(u64::from(after % 64)));
         let bad = media.bad.clone();
-        let _ = repair(media, &mut |_, _| ());
+        let _ = repair(media, OnLoss::GiveUp, &mut |_, _| ());
         *media = media.after_power_cut(&mut Rng::new(seed));
         media.bad = bad;
         assert!(before.is_none() || Volume::load(media).is_ok(), "a power cut left no set");
         assert_same(&before, media);
     }
-    let Ok(first) = repair(media, &mut |_, _| ()) else { return };
+    let Ok(first) = repair(media, OnLoss::GiveUp, &mut |_, _| ()) else { return };
     assert_same(&before, media);
     if first.after.is_clean() {
-        assert!(repair(media, &mut |_, _| ()).unwrap().is_idle(), "{first}");
+        assert!(repair(media, OnLoss::GiveUp, &mut |_, _| ()).unwrap().is_idle(), "{first}");
     }
 }
 

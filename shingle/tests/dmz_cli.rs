@@ -257,9 +257,70 @@ fn a_repair_mends_what_a_check_finds_and_says_what_it_was() {
 fn a_set_without_any_superblock_cannot_be_repaired() {
     let scratch = with_disk();
     let (code, said, _) = scratch.run("dmz check smr");
-    assert!(code == 3 && said.ends_with("running repair is recommended\n"), "{code}: {said}");
-    scratch.fails("dmz repair smr", 1, &["no valid superblock"]);
-    scratch.fails("dmz dump smr", 1, &["no valid superblock", "dmz format"]);
+    assert!(
+        code == 3 && said.ends_with("nothing of a set is left on these disks: make one with `shingle dmz format`\n"),
+        "{code}: {said}"
+    );
+    scratch.fails("dmz repair smr", 1, &["no valid superblock", "dmz format"]);
+    scratch.fails("dmz dump smr", 1, &["no valid superblock", "dmz check"]);
+}
+
+/// Fills block `block` of these zones of the kernel's disk with `byte`.
+fn spoil(scratch: &Scratch, zones: &[&str], block: usize, byte: u8) {
+    for zone in zones {
+        let path = scratch.0.join(zone);
+        let mut bytes = fs::read(&path).unwrap();
+        bytes[block * 4096..][..4096].fill(byte);
+        fs::write(path, bytes).unwrap();
+    }
+}
+
+#[test]
+fn a_mapping_table_that_one_copy_lost_is_repaired_from_the_other_one() {
+    for byte in [0, 0xff] {
+        let scratch = Scratch::new();
+        first_set(&scratch);
+        spoil(&scratch, &["one/cnv-000000"], 1, byte);
+        let (code, said, _) = scratch.run("dmz check one");
+        assert!(code == 3 && said.ends_with("running repair is recommended\n"), "{code}: {said}");
+        assert!(scratch.ok("dmz repair one").ends_with("No error detected\n"));
+        assert!(scratch.ok("dmz salvage one -o image").ends_with("Nothing is lost.\n"));
+        assert!(fs::read(scratch.0.join("image")).unwrap() == unpack("fix1_logical.runs"));
+    }
+}
+
+#[test]
+fn what_both_copies_lost_is_given_up_only_when_that_is_asked_for() {
+    let scratch = Scratch::new();
+    first_set(&scratch);
+    let zones = ["one/cnv-000000", "one/cnv-000001"];
+    spoil(&scratch, &zones, 1, 0xff);
+    let (code, said, _) = scratch.run("dmz check one");
+    let last = "run `shingle dmz salvage` before `shingle dmz repair --lossy`\n";
+    assert!(code == 3 && said.ends_with(last) && said.contains("In neither set:\n    zone "), "{code}: {said}");
+    let before = fs::read(scratch.0.join(zones[0])).unwrap();
+    scratch.fails(
+        "dmz repair one",
+        1,
+        &["nothing was changed", "shingle dmz salvage", "--lossy", "valid blocks of no chunk"],
+    );
+    assert!(fs::read(scratch.0.join(zones[0])).unwrap() == before);
+    let said = scratch.ok("dmz repair one --lossy --json");
+    let said: serde_json::Value = serde_json::from_str(&said).unwrap();
+    assert!(said["before"]["lost"].as_array().unwrap().len() > 10, "{said}");
+    assert_eq!((&said["after"]["clean"], &said["after"]["lost"]), (&json!(true), &json!([])));
+}
+
+#[test]
+fn without_superblocks_all_advice_is_to_salvage_what_is_left() {
+    let scratch = Scratch::new();
+    first_set(&scratch);
+    spoil(&scratch, &["one/cnv-000000", "one/cnv-000001"], 0, 0);
+    let (code, said, _) = scratch.run("dmz check one");
+    assert!(code == 3 && said.ends_with("run `shingle dmz salvage` before anything is written\n"), "{code}: {said}");
+    assert!(!said.contains("dmz format"), "{said}");
+    scratch.fails("dmz repair one", 1, &["no valid superblock", "run `shingle dmz salvage`"]);
+    scratch.fails("dmz dump one", 1, &["no valid superblock", "`shingle dmz check`"]);
 }
 
 #[test]

@@ -173,5 +173,5 @@ fn a_disk_that_is_no_set_is_refused_with_what_to_do() {
     let scratch = volume();
     fs::write(scratch.0.join("smr/cnv-000000"), vec![0; 1 << 20]).unwrap();
     fs::write(scratch.0.join("smr/cnv-000001"), vec![0; 1 << 20]).unwrap();
-    scratch.fails("up stack.toml", 1, &["stack.toml:6", "no dm-zoned set", "shingle dmz format"]);
+    scratch.fails("up stack.toml", 1, &["stack.toml:6", "no dm-zoned set", "shingle dmz check"]);
 }

@@ -8,7 +8,10 @@ use std::path::Path;
 use shingle_core::block::{Limits, ZonedLimits};
 use shingle_core::sector::Sector;
 use shingle_core::target::zoned::BLOCK_BYTES;
-use shingle_core::target::zoned::format::{Entry, FormatOptions, Label, Media as _, MemoryMedia, NO_ZONE, format};
+use shingle_core::target::zoned::check::Salvage;
+use shingle_core::target::zoned::format::{
+    Entry, FormatOptions, Label, Media as _, MemoryMedia, NO_ZONE, Volume, format,
+};
 use shingle_core::zone::{Condition, Zone, ZoneKind};
 
 /// A file of the fixtures.
@@ -172,4 +175,39 @@ pub fn filled_sets() -> Vec<MemoryMedia> {
     // Small zones, so that a set of metadata takes two of them; then one in which it takes one; then three devices.
     let three = [regular(9 * 64), zoned(24, 64, 0), zoned(25, 64, 4)];
     vec![filled(&[zoned(100, 64, 24)], 2), filled(&[zoned(64, 256, 12)], 1), filled(&three, 2)]
+}
+
+/// What a salvage reads, block by block; empty where it is zeroes.
+pub fn salvaged(media: &mut MemoryMedia) -> Option<Vec<Vec<u8>>> {
+    let salvage = Salvage::survey(media, &mut |_, _| ()).ok()?;
+    let zone_blocks = media.space().zone_blocks() as usize;
+    let mut blocks = Vec::new();
+    let mut chunk_bytes = vec![0; zone_blocks * BLOCK_BYTES];
+    for chunk in 0..salvage.layout.chunks {
+        if salvage.read(media, chunk, &mut chunk_bytes, &mut |_| ()) {
+            let kept = |bytes: &[u8]| if bytes.iter().all(|byte| *byte == 0) { Vec::new() } else { bytes.to_vec() };
+            blocks.extend(chunk_bytes.chunks(BLOCK_BYTES).map(kept));
+        } else {
+            blocks.resize(blocks.len() + zone_blocks, Vec::new());
+        }
+    }
+    Some(blocks)
+}
+
+/// The first block that was there before and is not the same after.
+pub fn gone(before: &[Vec<u8>], after: &[Vec<u8>]) -> Option<usize> {
+    (0..before.len()).find(|block| !before[*block].is_empty() && after.get(*block) != Some(&before[*block]))
+}
+
+/// Sets in which a block that is in a buffer is another than what it was in the data zone.
+pub fn differing_sets() -> Vec<MemoryMedia> {
+    let mut sets = filled_sets();
+    for media in &mut sets {
+        let entries = Volume::load(media).unwrap().entries;
+        for (chunk, entry) in (0..).zip(entries).filter(|(_, entry)| entry.bzone != NO_ZONE) {
+            let block = media.space().start(entry.bzone) + 5;
+            media.put(block, &[0x80 | chunk; BLOCK_BYTES]);
+        }
+    }
+    sets
 }

@@ -62,7 +62,7 @@ fn name_of(head: &[u8]) -> Option<String> {
         Ok(Superblock { label, .. }) if label == Label::default() => return Some("a dm-zoned set".into()),
         Ok(Superblock { label, .. }) => return Some(format!("the dm-zoned set `{}`", label.text())),
         Err(SuperblockError::Magic(_)) => {}
-        Err(_) => return Some("a damaged dm-zoned set, which `shingle dmz repair` may mend".into()),
+        Err(_) => return Some("a damaged dm-zoned set, of which `shingle dmz check` tells more".into()),
     }
     let is_here = |(at, bytes, _): &&(usize, &[u8], &str)| head.get(*at..at + bytes.len()) == Some(*bytes);
     match SIGNATURES.iter().find(is_here) {

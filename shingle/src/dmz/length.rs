@@ -47,8 +47,8 @@ pub fn find_length(lines: &mut [TableLine], reach: &mut impl Reach) -> Result<Op
 fn refusal(error: &LoadError) -> String {
     match error {
         LoadError::NoSet(_) => format!(
-            "the disks hold no dm-zoned set ({error}): make one with `shingle dmz format`, or mend it with `shingle dmz \
-             repair`, while no daemon has them open"
+            "the disks hold no dm-zoned set ({error}): `shingle dmz check` tells whether anything of one is left, and what \
+             to do; no daemon must have them open meanwhile"
         ),
         other => other.to_string(),
     }

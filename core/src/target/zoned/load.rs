@@ -105,7 +105,9 @@ impl Loader {
             let own = self.read_again(sets.active + u64::from(at), len).await;
             let twin = self.disks.read(sets.log + u64::from(at), len).await;
             // The other set is no help, though of the same generation: its next commit may have begun.
-            let own = own.map_err(|status| format!("metadata cannot be read, from block {at} on: {status}"))?;
+            let own = own.map_err(|status| {
+                format!("metadata cannot be read, from block {at} on: {status}: run `shingle dmz repair`")
+            })?;
             let is_same = twin.is_ok_and(|twin| twin == own);
             if !is_same && !is_read_only && self.resyncs {
                 differs = true;
@@ -162,7 +164,11 @@ impl Loader {
     /// The two sets, and whether they are of the same generation.
     async fn find_sets(&self) -> Result<(Sets, bool), String> {
         let space = &self.disks.space;
-        let none = || String::from("no valid superblock was found: run `shingle dmz format`, or `shingle dmz repair`");
+        let none = || {
+            String::from(
+                "no valid superblock was found: `shingle dmz check` tells whether anything of a volume is left",
+            )
+        };
         let first_zone = space.metadata_zone().ok_or_else(none)?;
         let first = self.superblock_at(space.start(first_zone)).await;
         let second = match &first {

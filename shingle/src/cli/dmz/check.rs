@@ -11,7 +11,7 @@ use crate::dmz::Access;
 /// Check the metadata of a set: both copies, the mapping and the bitmaps
 ///
 /// Nothing is changed, and several checks may run at once. What is printed is what dmzadm prints; the last line is
-/// "No error detected" or "Errors detected: running repair is recommended", with exit code 0 or 3.
+/// "No error detected" or "Errors detected: " and what to do, with exit code 0 or 3.
 #[derive(Args)]
 pub struct CheckArgs {
     #[command(flatten)]
@@ -54,6 +54,8 @@ pub fn report_json(report: &Report) -> Value {
         "free_zones": report.zones.free,
         "used_zones": report.zones.used,
         "compared_blocks": report.compared,
+        "lost": report.lost.iter().map(|loss| json!(loss.to_string())).collect::<Vec<Value>>(),
+        "next": report.next().to_string(),
         "findings": report.findings.iter().map(finding).collect::<Vec<Value>>(),
     })
 }

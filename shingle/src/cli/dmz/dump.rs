@@ -39,7 +39,7 @@ struct ZoneView {
 pub fn run(args: &DumpArgs) -> Result<(), CliError> {
     let mut disks = args.set.open(Access::Read)?;
     let volume = Volume::load(&mut disks).map_err(|error| match error {
-        LoadError::NoSet(_) => CliError::Failed(format!("{error}: make a set with `shingle dmz format`")),
+        LoadError::NoSet(_) => CliError::Failed(format!("{error}: `shingle dmz check` tells whether anything is left")),
         other => CliError::Failed(other.to_string()),
     })?;
     let zones = view(&mut disks, &volume)?;

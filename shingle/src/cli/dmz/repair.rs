@@ -2,7 +2,7 @@
 
 use clap::Args;
 use serde_json::json;
-use shingle_core::target::zoned::check::{Repair, relabel, repair};
+use shingle_core::target::zoned::check::{OnLoss, Repair, relabel, repair};
 use shingle_core::target::zoned::format::Label;
 
 use super::check::{report_json, verdict};
@@ -12,12 +12,16 @@ use crate::dmz::Access;
 
 /// Mend the metadata of a set
 ///
-/// At every moment one of the two copies of the metadata is whole, so a repair that is interrupted is begun again. A set without
-/// errors is left as it is.
+/// What one of the two copies of the metadata lacks comes from the other one, and at every moment one of them is whole, so a
+/// repair that is interrupted is begun again. What neither copy has is listed, and then nothing is changed without --lossy. A
+/// set without errors is left as it is.
 #[derive(Args)]
 pub struct RepairArgs {
     #[command(flatten)]
     set: SetArgs,
+    /// Give up what neither copy has: its chunks read as zeroes, and their zones are emptied; run salvage before
+    #[arg(long)]
+    lossy: bool,
 }
 
 /// Give a set another label
@@ -34,7 +38,8 @@ pub struct RelabelArgs {
 pub fn run(args: &RepairArgs) -> Result<(), CliError> {
     let mut disks = args.set.open(Access::Write)?;
     let bar = bar("repairing");
-    let repaired = repair(&mut disks, &mut show(&bar));
+    let on_loss = if args.lossy { OnLoss::GiveUp } else { OnLoss::Refuse };
+    let repaired = repair(&mut disks, on_loss, &mut show(&bar));
     bar.finish_and_clear();
     let Repair { before, after } = repaired.map_err(|error| CliError::Failed(error.to_string()))?;
     if args.set.json {

@@ -147,8 +147,9 @@ fn loss_json(loss: &Loss) -> Value {
         Loss::Superblocks(_) => json!({"what": "superblocks"}),
         Loss::Entries { first, count, .. } => json!({"what": "mapping", "chunk": first, "chunks": count}),
         Loss::Entry(problem) => json!({"what": "mapping", "chunk": problem.chunk, "chunks": 1}),
-        Loss::OlderEntry(problem) => json!({"what": "older-mapping", "chunk": problem.chunk, "chunks": 1}),
+        Loss::OlderEntry(chunk) => json!({"what": "older-mapping", "chunk": chunk, "chunks": 1}),
         Loss::Bitmap { zone, .. } => json!({"what": "bitmap", "zone": zone}),
+        Loss::Orphan { zone, .. } => json!({"what": "orphan", "zone": zone}),
         Loss::Blocks { first, count, .. } => json!({"what": "blocks", "block": first, "blocks": count}),
     };
     value["message"] = json!(loss.to_string());

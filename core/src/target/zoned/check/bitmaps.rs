@@ -4,8 +4,9 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::Finding;
+use super::copies::Copies;
 use crate::target::zoned::format::{
-    Bitmap, Entry, Media, MediaError, NO_ZONE, Volume, bitmap_blocks, bitmap_start, is_tertiary, pieces, read_bitmap,
+    Bitmap, Entry, Media, NO_ZONE, bitmap_blocks, bitmap_start, is_tertiary, pieces, read_run,
 };
 use crate::target::zoned::{BLOCK_BYTES, ZoneClass, ZoneHealth, ZoneSpace};
 
@@ -18,18 +19,19 @@ pub struct Counts {
     pub used: u32,
 }
 
-/// Looks at the bitmap of every zone.
+/// Looks at the bitmap of every zone; where one cannot be read, that of the other set stands in for it.
 pub(super) fn check(
     media: &mut dyn Media,
-    volume: &Volume,
+    (copies, entries): (&Copies, &[Entry]),
     findings: &mut Vec<Finding>,
     step: &mut dyn FnMut(u64),
 ) -> Counts {
     let space = media.space().clone();
-    let used = used_zones(&volume.entries, &space);
+    let used = used_zones(entries, &space);
     let mut counts = Counts::default();
-    let result = for_each_bitmap(media, volume, &mut |zone, bitmap| {
-        let is_metadata = volume.sets.layout.is_metadata(&space, zone);
+    let mut unreadable = Vec::new();
+    let visit = &mut |zone: u32, bitmap: &Bitmap| {
+        let is_metadata = copies.layout.is_metadata(&space, zone);
         if used[zone as usize] && !is_metadata {
             counts.used += 1;
             check_used(&space, zone, bitmap, findings);
@@ -41,16 +43,15 @@ pub(super) fn check(
             }
         }
         step(u64::from(bitmap_blocks(space.zone_blocks())));
-    });
-    let result = result.and_then(|()| check_buffered(media, volume, findings));
-    if let Err(error) = result {
-        findings.push(Finding::Unreadable { what: "bitmaps", error });
-    }
+    };
+    for_each_bitmap(media, copies, visit, &mut unreadable);
+    findings.extend(unreadable);
+    check_buffered(media, (copies, entries), findings);
     counts
 }
 
 /// Whether any chunk has the zone.
-pub(super) fn used_zones(entries: &[Entry], space: &ZoneSpace) -> Vec<bool> {
+fn used_zones(entries: &[Entry], space: &ZoneSpace) -> Vec<bool> {
     let mut used = vec![false; space.zones().len()];
     for zone in entries.iter().flat_map(|entry| [entry.dzone, entry.bzone]) {
         if let Some(used) = used.get_mut(zone as usize) {
@@ -61,19 +62,30 @@ pub(super) fn used_zones(entries: &[Entry], space: &ZoneSpace) -> Vec<bool> {
 }
 
 /// Reads the bitmaps of all zones, many at a time.
-pub(super) fn for_each_bitmap(
+fn for_each_bitmap(
     media: &mut dyn Media,
-    volume: &Volume,
+    copies: &Copies,
     visit: &mut dyn FnMut(u32, &Bitmap),
-) -> Result<(), MediaError> {
-    let (zone_blocks, zones) = (media.space().zone_blocks(), media.space().zones().len() as u32);
+    unreadable: &mut Vec<Finding>,
+) {
+    let zone_blocks = media.space().zone_blocks();
     let own_bytes = bitmap_blocks(zone_blocks) as usize * BLOCK_BYTES;
-    let first = bitmap_start(media.space(), volume.sets.start(media.space()), &volume.sets.layout, 0);
+    let first = bitmap_start(media.space(), copies.starts[0], &copies.layout, 0);
     let (mut zone, mut pending) = (0, Vec::new());
-    for (block, len) in pieces(zone_blocks, first, u64::from(volume.sets.layout.bitmap_blocks)) {
+    for (block, len) in pieces(zone_blocks, first, u64::from(copies.layout.bitmap_blocks)) {
         let kept = pending.len();
         pending.resize(kept + len * BLOCK_BYTES, 0);
-        media.read(block, &mut pending[kept..])?;
+        let mut bad = Vec::new();
+        read_run(media, block, &mut pending[kept..], &mut |at, error| {
+            bad.push(at);
+            unreadable.push(Finding::Unreadable { what: "bitmaps", error });
+        });
+        for at in bad {
+            let to = &mut pending[kept + at as usize * BLOCK_BYTES..][..BLOCK_BYTES];
+            if copies.either(media, block - copies.starts[0] + u64::from(at), to).is_err() {
+                to.fill(0);
+            }
+        }
         let whole = pending.len() / own_bytes * own_bytes;
         for bytes in pending[..whole].chunks(own_bytes) {
             visit(zone, &Bitmap::decode(bytes.to_vec()));
@@ -81,8 +93,6 @@ pub(super) fn for_each_bitmap(
         }
         pending.drain(..whole);
     }
-    debug_assert_eq!(zone, zones);
-    Ok(())
 }
 
 fn check_used(space: &ZoneSpace, zone: u32, bitmap: &Bitmap, findings: &mut Vec<Finding>) {
@@ -122,18 +132,16 @@ pub(super) fn needs_reset(space: &ZoneSpace, zone: u32) -> bool {
 }
 
 /// A block of a chunk is valid in one of its zones.
-fn check_buffered(media: &mut dyn Media, volume: &Volume, findings: &mut Vec<Finding>) -> Result<(), MediaError> {
-    let (start, layout) = (volume.sets.start(media.space()), &volume.sets.layout);
+fn check_buffered(media: &mut dyn Media, (copies, entries): (&Copies, &[Entry]), findings: &mut Vec<Finding>) {
     let zones = media.space().zones().len() as u32;
-    for (chunk, Entry { dzone, bzone }) in (0..).zip(&volume.entries) {
+    for (chunk, Entry { dzone, bzone }) in (0..).zip(entries) {
         if *bzone == NO_ZONE || *dzone >= zones || *bzone >= zones || dzone == bzone {
             continue;
         }
-        let data = read_bitmap(media, start, layout, *dzone)?;
-        let count = data.common(&read_bitmap(media, start, layout, *bzone)?).weight();
+        let [data, buffer] = [*dzone, *bzone].map(|zone| copies.bitmaps(media, (zone, false), &mut |_| ()));
+        let count = data[0].common(&buffer[0]).weight();
         if count > 0 {
             findings.push(Finding::Both { chunk, count });
         }
     }
-    Ok(())
 }

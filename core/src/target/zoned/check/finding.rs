@@ -137,6 +137,17 @@ impl Finding {
     }
 }
 
+impl Finding {
+    /// Whether a repair can do something about it.
+    pub(super) fn can_be_mended(&self) -> bool {
+        match self {
+            Self::NoSet(_) | Self::Number { expected: None, .. } => false,
+            Self::Mapping(problem) => problem.repaired != problem.entry,
+            _ => true,
+        }
+    }
+}
+
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -2,37 +2,45 @@
 //! what is left if it cannot be mended.
 //!
 //! ```text
-//!   superblocks ── choose ──> mapping table ──> bitmaps ──> the other set ──> third superblocks
+//!   check:            superblocks ── choose ──> mapping table ──> bitmaps ──> the other set ──> third superblocks
+//!   repair, salvage:  both copies, whatever can be read ──> what they say together (`view.rs`)
 //!     all rules are about what is on the disks: nothing is written here but by `repair` and `relabel`
 //! ```
 
 mod bitmaps;
+mod copies;
 mod finding;
+mod loss;
 mod repair;
 mod report;
 mod salvage;
 mod superblocks;
+mod view;
 
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 
 pub use bitmaps::Counts;
+use copies::{Copies, exact};
 pub use finding::{Finding, Whose};
-pub use repair::{Repair, RepairError, relabel, repair};
-pub use report::{Report, Third};
-pub use salvage::{Loss, NothingThere, Salvage, Source};
+pub use loss::Loss;
+pub use repair::{OnLoss, Repair, RepairError, relabel, repair};
+pub use report::{Next, Report, Third};
+pub use salvage::{NothingThere, Salvage, Source};
+use view::View;
 
 use super::BLOCK_BYTES;
 use super::format::{
-    Entry, LoadError, Media, NO_ZONE, Other, Progress, Sets, Superblock, SuperblockProblem, Volume, pieces, tertiaries,
+    Entry, LoadError, Media, NO_ZONE, Progress, Sets, Superblock, SuperblockProblem, pieces, read_run, tertiaries,
+    validate_mapping,
 };
 
 /// Checks everything that a set has on its disks, in time that is linear in that. What cannot be read is a finding, too.
 pub fn check(media: &mut dyn Media, progress: Progress<'_>) -> Report {
     let mut report = Report::new(media.space());
-    match Volume::load(media) {
-        Ok(volume) => check_volume(media, &volume, &mut report, progress),
+    match Sets::find(media) {
+        Ok(sets) => check_sets(media, &sets, &mut report, progress),
         Err(LoadError::NoSet(problems)) => {
             if problems.is_empty() {
                 report.findings.push(Finding::NoSet("no zone of the first device can hold metadata".into()));
@@ -40,15 +48,22 @@ pub fn check(media: &mut dyn Media, progress: Progress<'_>) -> Report {
             let problems = problems.into_iter().enumerate();
             let finding = |(set, problem)| Finding::Superblock { whose: Whose::Set(set), problem };
             report.findings.extend(problems.map(finding));
+            report.without_set = Some(next_step(media));
         }
-        Err(error @ LoadError::Ambiguous { .. }) => report.findings.push(Finding::NoSet(format!("{error}"))),
-        Err(LoadError::Media(error)) => report.findings.push(Finding::Unreadable { what: "mapping table", error }),
+        Err(error) => {
+            report.findings.push(Finding::NoSet(format!("{error}")));
+            report.without_set = Some(next_step(media));
+        }
     }
     report
 }
 
-fn check_volume(media: &mut dyn Media, volume: &Volume, report: &mut Report, progress: Progress<'_>) {
-    let sets = &volume.sets;
+/// What can be done with disks of which no superblock says what they are.
+fn next_step(media: &mut dyn Media) -> Next {
+    if Salvage::survey(media, &mut |_, _| ()).is_ok() { Next::Salvage } else { Next::Format }
+}
+
+fn check_sets(media: &mut dyn Media, sets: &Sets, report: &mut Report, progress: Progress<'_>) {
     let blocks = u64::from(sets.layout.metadata_blocks);
     let mut done = 0;
     let mut step = |count: u64| {
@@ -57,38 +72,60 @@ fn check_volume(media: &mut dyn Media, volume: &Volume, report: &mut Report, pro
     };
     report.sets = Some(sets.clone());
     superblocks::check(sets, media.space(), &mut report.findings);
-    report.findings.extend(volume.problems.iter().copied().map(Finding::Mapping));
-    report.mapped = volume.entries.iter().filter(|entry| **entry != Entry::UNMAPPED).count();
-    report.buffered = volume.entries.iter().filter(|entry| entry.bzone != NO_ZONE).count();
+    let copies = Copies::of(sets, media.space());
+    let entries = check_mapping(media, &copies, report);
     step(1 + u64::from(sets.layout.map_blocks));
-    report.zones = bitmaps::check(media, volume, &mut report.findings, &mut step);
-    compare(media, sets, report, &mut step);
+    report.zones = bitmaps::check(media, (&copies, &entries), &mut report.findings, &mut step);
+    compare(media, &copies, report, &mut step);
     check_thirds(media, &sets.superblock, report);
     let slack = sets.layout.slack(media.space());
     if slack < 1 {
         report.findings.push(Finding::Overcommitted { slack });
     }
+    if !report.is_clean() {
+        let sets = exact(media.space(), sets.clone());
+        let copies = Copies::of(&sets, media.space());
+        report.lost = View::new(media, copies, &mut |_, _| ()).lost(media);
+    }
+}
+
+/// Looks at the mapping table; where it cannot be read, the other set's entries stand in for it.
+fn check_mapping(media: &mut dyn Media, copies: &Copies, report: &mut Report) -> Vec<Entry> {
+    let [own, other] = copies.tables(media);
+    let unreadable = own.unreadable.into_values();
+    report.findings.extend(unreadable.map(|error| Finding::Unreadable { what: "mapping table", error }));
+    let entries = own.entries.into_iter().zip(other.entries);
+    let entries: Vec<_> = entries.map(|(own, other)| own.or(other).unwrap_or(Entry::UNMAPPED)).collect();
+    let problems = validate_mapping(&entries, media.space(), &copies.layout);
+    report.findings.extend(problems.into_iter().map(Finding::Mapping));
+    report.mapped = entries.iter().filter(|entry| **entry != Entry::UNMAPPED).count();
+    report.buffered = entries.iter().filter(|entry| entry.bzone != NO_ZONE).count();
+    entries
 }
 
 /// Compares both sets, block by block, if they should be equal.
-fn compare(media: &mut dyn Media, sets: &Sets, report: &mut Report, step: &mut dyn FnMut(u64)) {
-    if sets.choice.other != Other::InStep {
+fn compare(media: &mut dyn Media, copies: &Copies, report: &mut Report, step: &mut dyn FnMut(u64)) {
+    if copies.twin != copies::Twin::Equal {
         return;
     }
-    let starts = [0, 1].map(|set| sets.layout.set_start(media.space(), set));
-    let count = u64::from(sets.layout.metadata_blocks) - 1;
+    let count = u64::from(copies.layout.metadata_blocks) - 1;
     let (mut first, mut differ) = (None, 0);
-    let zone_blocks = media.space().zone_blocks();
-    for (block, len) in pieces(zone_blocks, starts[0] + 1, count) {
+    for (block, len) in pieces(media.space().zone_blocks(), copies.starts[0] + 1, count) {
+        let block = block - copies.starts[0];
         let mut both = [vec![0; len * BLOCK_BYTES], vec![0; len * BLOCK_BYTES]];
+        let mut unreadable = vec![false; len];
         // Both sets start at the start of a zone, so their pieces are the same.
-        for (bytes, start) in both.iter_mut().zip(starts) {
-            if let Err(error) = media.read(block - starts[0] + start, bytes) {
-                report.findings.push(Finding::Unreadable { what: "metadata", error });
-            }
+        for (copy, (bytes, start)) in both.iter_mut().zip(copies.starts).enumerate() {
+            read_run(media, start + block, bytes, &mut |at, error| {
+                unreadable[at as usize] = true;
+                // Those of the set in force are known by now.
+                if copy == 1 {
+                    report.findings.push(Finding::Unreadable { what: "other set", error });
+                }
+            });
         }
-        let blocks = both[0].chunks(BLOCK_BYTES).zip(both[1].chunks(BLOCK_BYTES));
-        for (at, _) in (block - starts[0]..).zip(blocks).filter(|(_, (one, two))| one != two) {
+        let blocks = both[0].chunks(BLOCK_BYTES).zip(both[1].chunks(BLOCK_BYTES)).zip(unreadable);
+        for (at, _) in (block..).zip(blocks).filter(|(_, ((one, two), unreadable))| !unreadable && one != two) {
             first = first.or(Some(at));
             differ += 1;
         }

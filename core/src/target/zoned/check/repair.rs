@@ -1,7 +1,7 @@
 //! Mends a set, so that at every moment one of its two copies of the metadata is whole.
 //!
 //! ```text
-//!   the set in force, read and mended ──> the other set ── flush ── its superblock, a generation later ── flush
+//!   what both copies say together ──> the other set ── flush ── read again ── its superblock, a generation later ── flush
 //!   the other set ──> the set in force ── flush ── its superblock ── flush
 //!   third superblocks, then zones that nobody has: emptied ── flush
 //! ```
@@ -12,18 +12,31 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use super::bitmaps::needs_reset;
-use super::{Finding, Report, check};
+use super::copies::{Copies, exact, is_exact};
+use super::view::View;
+use super::{Finding, Loss, Next, Report, check, next_step};
 use crate::target::zoned::format::{
-    Bitmap, Choice, ENTRIES, Label, Layout, LoadError, Media, MediaError, NO_ZONE, Other, Progress, Sets, Superblock,
-    Volume, bitmap_start, pieces, read_bitmap, tertiaries, validate_superblock,
+    Bitmap, ENTRIES, Label, Layout, LoadError, Media, MediaError, NO_ZONE, Progress, Sets, Superblock, bitmap_start,
+    pieces, tertiaries,
 };
-use crate::target::zoned::{BLOCK_BYTES, ZoneClass, ZoneHealth, ZoneSpace};
+use crate::target::zoned::{BLOCK_BYTES, ZoneSpace};
+
+/// What a repair does if there is something that neither copy of the metadata has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnLoss {
+    /// It changes nothing, so that it can be looked for.
+    Refuse,
+    /// It gives that up: the chunks read as zeroes, and their zones are emptied.
+    GiveUp,
+}
 
 /// Why a set was not mended, or not wholly.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RepairError {
-    /// There is nothing to go by.
-    Load(LoadError),
+    /// There is nothing to go by. Then what to do next.
+    Load(LoadError, Next),
+    /// Something is in neither copy of the metadata, and it was not given up. Nothing was changed.
+    Loss(Vec<Loss>),
     /// A disk failed. One of the sets is whole.
     Media(MediaError),
     /// The generation has no next one.
@@ -32,10 +45,22 @@ pub enum RepairError {
     Label(String),
 }
 
+/// Losses that a message tells.
+const MOST_TOLD: usize = 20;
+
 impl fmt::Display for RepairError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Load(error) => write!(f, "{error}; nothing to repair it from, but it may be salvaged"),
+            Self::Load(error, next) => write!(f, "{error}: {next}"),
+            Self::Loss(losses) => {
+                f.write_str("neither copy of the metadata has what follows; nothing was changed")?;
+                losses.iter().take(MOST_TOLD).try_for_each(|loss| write!(f, "\n  {loss}"))?;
+                let more = losses.len().saturating_sub(MOST_TOLD);
+                if more > 0 {
+                    write!(f, "\n  and {more} more")?;
+                }
+                f.write_str("\nsave what can be read with `shingle dmz salvage`, then give up the rest with `--lossy`")
+            }
             Self::Media(error) => error.fmt(f),
             Self::Generation => f.write_str("the generation is the last that there is: copy the data to a new set"),
             Self::Label(why) => f.write_str(why),
@@ -44,12 +69,6 @@ impl fmt::Display for RepairError {
 }
 
 impl core::error::Error for RepairError {}
-
-impl From<LoadError> for RepairError {
-    fn from(error: LoadError) -> Self {
-        Self::Load(error)
-    }
-}
 
 impl From<MediaError> for RepairError {
     fn from(error: MediaError) -> Self {
@@ -68,33 +87,43 @@ pub struct Repair {
 
 /// Mends what `check` calls an error. A set without errors is left as it is.
 ///
-/// Bad entries keep the part of them that is right, bits past write pointers and ends of zones go, of a block that is
-/// valid twice the buffer's counts, and zones that nobody has are emptied. The version stays; superblocks that
-/// `dmzadm --repair` made a nameless version 2 of become version 1 again.
+/// What one copy of the metadata has is taken from there. Bad entries keep the part of them that is right, bits past write
+/// pointers and ends of zones go, and zones that nobody has are emptied. Nothing goes that `Salvage` reads. The version stays;
+/// superblocks that `dmzadm --repair` made a nameless version 2 of become version 1 again.
 ///
 /// # Errors
-/// If there is no set, or a disk fails. After a failure, or a power cut, it can be called again.
-pub fn repair(media: &mut dyn Media, progress: Progress<'_>) -> Result<Repair, RepairError> {
+/// If there is no set, if something is in neither copy and is not given up, or if a disk fails. After a failure, or a power
+/// cut, it can be called again.
+pub fn repair(media: &mut dyn Media, on_loss: OnLoss, progress: Progress<'_>) -> Result<Repair, RepairError> {
     let before = check(media, &mut |done, total| progress(done, 3 * total));
     if before.is_clean() {
         return Ok(Repair { after: before.clone(), before });
     }
-    let sets = Sets::find(media)?;
-    let sets = exact_set(media.space(), sets);
-    let volume = Volume::of(media, sets)?;
-    let blocks = u64::from(volume.sets.layout.metadata_blocks);
+    let sets = find(media)?;
+    if on_loss == OnLoss::Refuse && !before.lost.is_empty() {
+        return Err(RepairError::Loss(before.lost));
+    }
+    let sets = exact(media.space(), sets);
+    let copies = Copies::of(&sets, media.space());
+    let view = View::new(media, copies, &mut |_, _| ());
+    let blocks = u64::from(view.layout().metadata_blocks);
     let mut done = 2 * blocks;
     let mut step = |count: u64| {
         done += count;
         progress(done.min(6 * blocks), 6 * blocks);
     };
     let thirds = thirds(media);
-    let plan = Plan::new(media.space(), &volume, &thirds).ok_or(RepairError::Generation)?;
+    let plan = Plan::new(media.space(), (&sets, &view), &thirds).ok_or(RepairError::Generation)?;
     plan.write_sets(media, &mut step)?;
     plan.write_thirds(media, &thirds)?;
     plan.empty_zones(media)?;
     let after = check(media, &mut |done, total| progress(4 * blocks + done.min(2 * blocks), 4 * blocks + total));
     Ok(Repair { before, after })
+}
+
+/// The superblocks, or what to do without.
+fn find(media: &mut dyn Media) -> Result<Sets, RepairError> {
+    Sets::find(media).map_err(|error| RepairError::Load(error, next_step(media)))
 }
 
 /// Gives a set another label, in all its superblocks.
@@ -103,7 +132,7 @@ pub fn repair(media: &mut dyn Media, progress: Progress<'_>) -> Result<Repair, R
 /// If it is of version 1, which has none; if there is no set; or if a disk fails. Then some superblocks can have the old
 /// label, and it can be done again.
 pub fn relabel(media: &mut dyn Media, label: Label) -> Result<(), RepairError> {
-    let sets = Sets::find(media)?;
+    let sets = find(media)?;
     if sets.superblock.version < 2 {
         return Err(RepairError::Label(String::from("the set is of version 1, which has no label")));
     }
@@ -171,9 +200,13 @@ fn derived_uuid(set_uuid: [u8; 16], member: usize) -> [u8; 16] {
     uuid
 }
 
+/// Told a piece of a set: the first block of it and what is in it.
+type Visit<'a> = dyn FnMut(&mut dyn Media, u64, &[u8]) -> Result<(), MediaError> + 'a;
+
 /// What the metadata has to be.
 struct Plan<'a> {
-    volume: &'a Volume,
+    sets: &'a Sets,
+    view: &'a View,
     space: ZoneSpace,
     /// The superblock, of a generation after the last but one.
     superblock: Superblock,
@@ -182,37 +215,37 @@ struct Plan<'a> {
 }
 
 impl<'a> Plan<'a> {
-    fn new(space: &ZoneSpace, volume: &'a Volume, thirds: &[Third]) -> Option<Self> {
-        let mut owners = vec![NO_ZONE; space.zones().len()];
-        for (chunk, entry) in (0..).zip(volume.right_entries()) {
-            let zones = [entry.dzone, entry.bzone].into_iter().filter(|zone| *zone != NO_ZONE);
-            zones.for_each(|zone| owners[zone as usize] = chunk);
-        }
-        let superblock = mended_superblock(volume, space, thirds)?;
-        Some(Self { volume, space: space.clone(), superblock, owners })
+    fn new(space: &ZoneSpace, (sets, view): (&'a Sets, &'a View), thirds: &[Third]) -> Option<Self> {
+        let superblock = mended_superblock(sets, space, thirds)?;
+        Some(Self { sets, view, space: space.clone(), superblock, owners: view.owners(space) })
     }
 
-    /// Writes the mended metadata to the other set, makes that the newest, and then the same of the one in force.
+    /// Writes the mended metadata to the other set, makes that the newest, and then the same of the one in force. Whatever only
+    /// the other set has was mended with: it is written over with the same.
     fn write_sets(&self, media: &mut dyn Media, step: &mut dyn FnMut(u64)) -> Result<(), MediaError> {
-        let sets = &self.volume.sets;
-        let starts = [1 - sets.choice.set, sets.choice.set].map(|set| self.layout().set_start(&self.space, set));
-        if sets.choice.set == 1 && sets.choice.other == Other::InStep {
-            // The first set would win while it is written.
-            let generation = self.superblock.generation - 1;
-            media.write(starts[1], &Superblock { generation, ..sets.superblock }.encode())?;
-            media.flush()?;
-        }
+        let set = self.sets.choice.set;
+        let starts = [1 - set, set].map(|set| self.layout().set_start(&self.space, set));
         self.write_mended(media, starts[0], step)?;
+        media.flush()?;
+        // A block that was written and still cannot be read must not come into force.
+        self.for_each_piece(media, starts[0], &mut |_, _, _| Ok(()))?;
         self.write_superblock(media, starts[0])?;
-        let mut buffer = Vec::new();
-        let count = u64::from(self.layout().metadata_blocks) - 1;
-        for (block, len) in pieces(self.space.zone_blocks(), starts[0] + 1, count) {
+        self.for_each_piece(media, starts[0], &mut |media, block, bytes| {
+            step((bytes.len() / BLOCK_BYTES) as u64);
+            media.write(starts[1] + block, bytes)
+        })?;
+        self.write_superblock(media, starts[1])
+    }
+
+    /// Reads the set that starts at `start` but for its superblock; the blocks are counted from there.
+    fn for_each_piece(&self, media: &mut dyn Media, start: u64, visit: &mut Visit<'_>) -> Result<(), MediaError> {
+        let (mut buffer, count) = (Vec::new(), u64::from(self.layout().metadata_blocks) - 1);
+        for (block, len) in pieces(self.space.zone_blocks(), start + 1, count) {
             buffer.resize(len * BLOCK_BYTES, 0);
             media.read(block, &mut buffer)?;
-            media.write(block - starts[0] + starts[1], &buffer)?;
-            step(len as u64);
+            visit(media, block - start, &buffer)?;
         }
-        self.write_superblock(media, starts[1])
+        Ok(())
     }
 
     fn write_superblock(&self, media: &mut dyn Media, block: u64) -> Result<(), MediaError> {
@@ -224,7 +257,7 @@ impl<'a> Plan<'a> {
     /// Writes mapping table and bitmaps, mended, to the set that starts at `start`.
     fn write_mended(&self, media: &mut dyn Media, start: u64, step: &mut dyn FnMut(u64)) -> Result<(), MediaError> {
         let mut map = vec![0xff; self.layout().map_blocks as usize * ENTRIES * 8];
-        let entries = map.chunks_mut(8).zip(self.volume.right_entries());
+        let entries = map.chunks_mut(8).zip(&self.view.entries);
         entries.for_each(|(bytes, entry)| bytes.copy_from_slice(&entry.encode()));
         for (block, len) in pieces(self.space.zone_blocks(), start + 1, self.layout().map_blocks.into()) {
             let at = (block - start - 1) as usize * BLOCK_BYTES;
@@ -234,7 +267,7 @@ impl<'a> Plan<'a> {
         let (mut zone, mut pending) = (0, Vec::new());
         for (block, len) in pieces(self.space.zone_blocks(), first, self.layout().bitmap_blocks.into()) {
             while pending.len() < len * BLOCK_BYTES {
-                pending.extend_from_slice(self.mended(media, zone)?.bytes());
+                pending.extend_from_slice(self.mended(media, zone).bytes());
                 zone += 1;
             }
             media.write(block, &pending[..len * BLOCK_BYTES])?;
@@ -245,38 +278,17 @@ impl<'a> Plan<'a> {
     }
 
     /// The bitmap of `zone` as it should be.
-    fn mended(&self, media: &mut dyn Media, zone: u32) -> Result<Bitmap, MediaError> {
+    fn mended(&self, media: &mut dyn Media, zone: u32) -> Bitmap {
         let owner = self.owners[zone as usize];
-        if owner == NO_ZONE || self.layout().is_metadata(&self.space, zone) {
-            return Ok(Bitmap::empty(self.space.zone_blocks()));
+        if owner == NO_ZONE {
+            return Bitmap::empty(self.space.zone_blocks());
         }
-        let mut bits = self.possible(media, zone)?;
-        let entry = self.volume.right_entries()[owner as usize];
-        if entry.dzone == zone && entry.bzone != NO_ZONE {
-            let twice = bits.common(&self.possible(media, entry.bzone)?);
-            twice.blocks(0).for_each(|block| bits.set(block, false));
-        }
-        Ok(bits)
-    }
-
-    /// The bits of `zone` that stand for blocks which can have been written.
-    fn possible(&self, media: &mut dyn Media, zone: u32) -> Result<Bitmap, MediaError> {
-        let (mut bits, info) = (self.found(media, zone)?, self.space.zones()[zone as usize]);
-        let is_offline = info.health == ZoneHealth::Offline && !info.is_runt;
-        let is_written_in_order = info.class == ZoneClass::Sequential && !is_offline;
-        let end = if is_written_in_order { info.wp } else { u32::MAX }.min(self.space.zone_len(zone));
-        let stray: Vec<u32> = bits.blocks(end).collect();
-        stray.into_iter().for_each(|block| bits.set(block, false));
-        Ok(bits)
-    }
-
-    /// The bits of `zone` as they are in the set in force.
-    fn found(&self, media: &mut dyn Media, zone: u32) -> Result<Bitmap, MediaError> {
-        read_bitmap(media, self.volume.sets.start(&self.space), self.layout(), zone)
+        let [data, buffer] = self.view.parts(media, owner, &mut |_| ());
+        if self.view.entries[owner as usize].dzone == zone { data } else { buffer }
     }
 
     fn layout(&self) -> &Layout {
-        &self.volume.sets.layout
+        self.view.layout()
     }
 
     /// Writes those third superblocks that are not as they should be.
@@ -306,11 +318,11 @@ impl<'a> Plan<'a> {
 }
 
 /// The superblock in force with what it lacks, of a generation after the last; `None` if there is no such.
-fn mended_superblock(volume: &Volume, space: &ZoneSpace, thirds: &[Third]) -> Option<Superblock> {
-    let (none, mut superblock) = ([0; 16], volume.sets.superblock);
-    let found = volume.sets.found.iter().filter_map(|found| found.as_ref().ok());
+fn mended_superblock(sets: &Sets, space: &ZoneSpace, thirds: &[Third]) -> Option<Superblock> {
+    let (none, mut superblock) = ([0; 16], sets.superblock);
+    let found = sets.found.iter().filter_map(|found| found.as_ref().ok());
     let others: Vec<&Superblock> = found.chain(thirds.iter().filter_map(|third| third.found.as_ref())).collect();
-    let newest = volume.sets.found.iter().flatten().map(|found| found.generation).max()?;
+    let newest = sets.found.iter().flatten().map(|found| found.generation).max()?;
     superblock.generation = newest.checked_add(2)?;
     superblock.reserved = exact_reserve(&superblock, space);
     if is_nameless(&superblock, space) && others.iter().all(|other| other.version < 2 || is_nameless(other, space)) {
@@ -328,31 +340,10 @@ fn mended_superblock(volume: &Volume, space: &ZoneSpace, thirds: &[Third]) -> Op
         superblock.label = label.unwrap_or_default();
     }
     if superblock.device_uuid == none {
-        let sets = volume.sets.found.iter().flatten();
-        let uuid = sets.map(|other| other.device_uuid).find(|uuid| *uuid != none);
+        let uuid = sets.found.iter().flatten().map(|other| other.device_uuid).find(|uuid| *uuid != none);
         superblock.device_uuid = uuid.unwrap_or(derived_uuid(superblock.set_uuid, 0));
     }
     Some(superblock)
-}
-
-/// The sets with the other one in force if both are of the same generation and only the numbers of that one are exact.
-fn exact_set(space: &ZoneSpace, sets: Sets) -> Sets {
-    let set = 1 - sets.choice.set;
-    let other = sets.found[set]
-        .as_ref()
-        .ok()
-        .filter(|_| sets.choice.other == Other::InStep && !is_exact(&sets.superblock, space));
-    let Some(superblock) = other.filter(|other| is_exact(other, space)).copied() else { return sets };
-    match validate_superblock(&superblock, space, superblock.block) {
-        Ok((layout, _)) => Sets { choice: Choice { set, ..sets.choice }, superblock, layout, ..sets },
-        Err(_) => sets,
-    }
-}
-
-/// Whether these devices, made a set with the same reserve, would have as many chunks.
-fn is_exact(superblock: &Superblock, space: &ZoneSpace) -> bool {
-    let Superblock { chunks, reserved, .. } = *superblock;
-    Layout::compute(space, reserved).is_ok_and(|layout| (layout.chunks, layout.reserved) == (chunks, reserved))
 }
 
 /// The reserve with which these devices have as many chunks as the set has; if there is none, the one it has.

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use super::bitmaps::Counts;
-use super::{Finding, Whose};
+use super::{Finding, Loss, Whose};
 use crate::target::zoned::ZoneSpace;
 use crate::target::zoned::format::{Other, Sets, Superblock, random_zones, usable_zones};
 
@@ -25,7 +25,38 @@ pub struct Report {
     pub compared: Option<u64>,
     /// The superblocks of the zoned devices behind a regular one.
     pub thirds: Vec<Third>,
+    /// What neither set has, if there are errors: a repair has to be told to give it up.
+    pub lost: Vec<Loss>,
+    /// What to do if there is no set.
+    pub(super) without_set: Option<Next>,
     space: Numbers,
+}
+
+/// What to do after a check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Nothing: there is no error.
+    Nothing,
+    /// A repair mends it.
+    Repair,
+    /// A repair would have to give up something.
+    GiveUp,
+    /// A repair does not help, but there is something to be read.
+    Salvage,
+    /// There is nothing.
+    Format,
+}
+
+impl fmt::Display for Next {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Nothing => "nothing is to be done",
+            Self::Repair => "running repair is recommended",
+            Self::GiveUp => "neither set has all of it: run `shingle dmz salvage` before `shingle dmz repair --lossy`",
+            Self::Salvage => "a repair does not help: run `shingle dmz salvage` before anything is written",
+            Self::Format => "nothing of a set is left on these disks: make one with `shingle dmz format`",
+        })
+    }
 }
 
 /// A third superblock.
@@ -89,6 +120,8 @@ impl Report {
             zones: Counts::default(),
             compared: None,
             thirds: Vec::new(),
+            lost: Vec::new(),
+            without_set: None,
             space,
         }
     }
@@ -97,6 +130,19 @@ impl Report {
     #[must_use]
     pub fn is_clean(&self) -> bool {
         !self.findings.iter().any(Finding::is_error)
+    }
+
+    /// What to do now.
+    #[must_use]
+    pub fn next(&self) -> Next {
+        let mut errors = self.findings.iter().filter(|finding| finding.is_error());
+        match self.without_set {
+            _ if self.is_clean() => Next::Nothing,
+            Some(next) => next,
+            None if !self.lost.is_empty() => Next::GiveUp,
+            None if errors.any(Finding::can_be_mended) => Next::Repair,
+            None => Next::Salvage,
+        }
     }
 
     fn of(&self, wanted: Section) -> impl Iterator<Item = &Finding> {
@@ -189,9 +235,13 @@ impl fmt::Display for Report {
             None => [0, 1].iter().try_for_each(|set| self.write_section(f, Section::Superblock(Whose::Set(*set))))?,
         }
         self.write_section(f, Section::Rest)?;
-        match self.is_clean() {
-            true => writeln!(f, "No error detected"),
-            false => writeln!(f, "Errors detected: running repair is recommended"),
+        if !self.lost.is_empty() {
+            writeln!(f, "  In neither set:")?;
+            self.lost.iter().try_for_each(|loss| writeln!(f, "    {loss}"))?;
+        }
+        match self.next() {
+            Next::Nothing => writeln!(f, "No error detected"),
+            next => writeln!(f, "Errors detected: {next}"),
         }
     }
 }

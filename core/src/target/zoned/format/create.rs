@@ -7,7 +7,9 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use super::media::{PIECE, pieces};
-use super::{Label, Layout, LayoutError, Media, MediaError, Progress, Superblock, tertiaries};
+use super::{
+    Label, Layout, LayoutError, Media, MediaError, Progress, Superblock, SuperblockError, is_tertiary, tertiaries,
+};
 use crate::target::zoned::{BLOCK_BYTES, ZoneClass, ZoneHealth, ZoneSpace};
 
 /// Sequential zones that dmzadm keeps for reclaim if nothing else is asked for.
@@ -135,8 +137,8 @@ impl FormatOptions {
 
 /// Makes the disks an empty set. What they held is lost: sequential zones are emptied.
 ///
-/// The old superblocks go first and the new ones come last, each durable before the next step, so a set is never
-/// mistaken for one that is only half made.
+/// All old superblocks go first and the new ones come last, each durable before the next step. So if it is cut off, the
+/// old set is still there, with one superblock at least, or nothing says that it is a set, or the new one is whole.
 ///
 /// # Errors
 /// If an option or the set does not fit, and then nothing was changed; or if a disk fails.
@@ -145,16 +147,15 @@ pub fn format(media: &mut dyn Media, options: &FormatOptions, progress: Progress
     options.check(space)?;
     let layout = Layout::choose(space, options.reserved)?;
     let superblocks = superblocks(space, &layout, options)?;
-    let resets: Vec<u32> = (0..space.zones().len() as u32).filter(|zone| needs_reset(space, *zone)).collect();
+    let is_left = |zone: &u32| needs_reset(space, *zone) && !is_tertiary(space, *zone);
+    let resets: Vec<u32> = (0..space.zones().len() as u32).filter(is_left).collect();
     let total = resets.len() as u64 + 2 * u64::from(layout.metadata_blocks) + superblocks.len() as u64 - 2;
     let mut done = 0;
     let mut step = |count: u64| {
         done += count;
         progress(done, total);
     };
-    let zero = [0; BLOCK_BYTES];
-    (0..2).try_for_each(|set| media.write(superblocks[set].block, &zero))?;
-    media.flush()?;
+    wipe(media, &layout)?;
     for zone in resets {
         media.reset(zone)?;
         step(1);
@@ -166,12 +167,35 @@ pub fn format(media: &mut dyn Media, options: &FormatOptions, progress: Progress
     }
     media.flush()?;
     // The third superblocks before the first two: with one of those it is a set.
-    for superblock in superblocks.iter().rev() {
-        media.write(superblock.block, &superblock.encode())?;
-        step(1);
+    for part in [&superblocks[2..], &superblocks[..2]] {
+        part.iter().try_for_each(|superblock| media.write(superblock.block, &superblock.encode()))?;
+        media.flush()?;
+        step(part.len() as u64);
     }
-    media.flush()?;
     Ok(layout)
+}
+
+/// Takes away all superblocks, also those of sets that began elsewhere or were made of some of the disks: any of them could
+/// be taken for that of a set when the rest of it is gone.
+fn wipe(media: &mut dyn Media, layout: &Layout) -> Result<(), MediaError> {
+    let space = media.space().clone();
+    let own = [0, 1].map(|set| layout.set_start(&space, set));
+    let mut found = [0; BLOCK_BYTES];
+    for (zone, info) in (0..).zip(space.zones()) {
+        let block = space.start(zone);
+        if info.class == ZoneClass::Sequential {
+            if is_tertiary(&space, zone) && needs_reset(&space, zone) {
+                media.reset(zone)?;
+            }
+            continue;
+        }
+        let is_read = info.health == ZoneHealth::Good && media.read(block, &mut found).is_ok();
+        let is_one = is_read && !matches!(Superblock::decode(&found), Err(SuperblockError::Magic(_)));
+        if is_one || own.contains(&block) {
+            media.write(block, &[0; BLOCK_BYTES])?;
+        }
+    }
+    media.flush()
 }
 
 /// Whether a format empties `zone`: a sequential one that has something in it.

@@ -51,7 +51,7 @@ impl MappingFault {
     }
 
     /// Whether the zone holds what the entry says all the same.
-    fn is_bearable(self) -> bool {
+    pub(crate) fn is_bearable(self) -> bool {
         matches!(self, Self::Runt | Self::Offline)
     }
 }
@@ -95,18 +95,8 @@ impl fmt::Display for MappingProblem {
 /// Everything that is wrong with the entries of a mapping table, chunk by chunk, two problems a chunk at most.
 #[must_use]
 pub fn validate_mapping(entries: &[Entry], space: &ZoneSpace, layout: &Layout) -> Vec<MappingProblem> {
-    let mut judge = Judge { space, layout, owners: vec![NO_ZONE; space.zones().len()] };
-    let mut problems = Vec::new();
-    for (chunk, entry) in (0..).zip(entries) {
-        let (data, buffer) = judge.faults(chunk, *entry);
-        let repaired = repaired(*entry, data, buffer);
-        let problem = |part, fault: Option<MappingFault>| {
-            fault.map(|fault| MappingProblem { chunk, entry: *entry, part, fault, repaired })
-        };
-        problems.extend(problem(Part::Data, data));
-        problems.extend(problem(Part::Buffer, buffer));
-    }
-    problems
+    let mut judge = Judge::new(space, layout);
+    (0..).zip(entries).flat_map(|(chunk, entry)| judge.problems(chunk, *entry)).collect()
 }
 
 /// The part of `entry` that is right. A buffer that lost its data zone becomes the data zone: its blocks are good.
@@ -118,14 +108,40 @@ fn repaired(entry: Entry, data: Option<MappingFault>, buffer: Option<MappingFaul
     if dzone == NO_ZONE { Entry { dzone: bzone, bzone: NO_ZONE } } else { Entry { dzone, bzone } }
 }
 
-struct Judge<'a> {
+/// Gives zones to chunks, entry by entry, and says what is wrong with those that it cannot give.
+pub(crate) struct Judge<'a> {
     space: &'a ZoneSpace,
     layout: &'a Layout,
     /// Chunk that has a zone, or [`NO_ZONE`].
     owners: Vec<u32>,
 }
 
-impl Judge<'_> {
+impl<'a> Judge<'a> {
+    pub(crate) fn new(space: &'a ZoneSpace, layout: &'a Layout) -> Self {
+        Self { space, layout, owners: vec![NO_ZONE; space.zones().len()] }
+    }
+
+    /// What is wrong with `entry`, whose zones `chunk` has from now on as far as they are right.
+    pub(crate) fn problems(&mut self, chunk: u32, entry: Entry) -> impl Iterator<Item = MappingProblem> + use<> {
+        let (data, buffer) = self.faults(chunk, entry);
+        let repaired = repaired(entry, data, buffer);
+        let problem = move |(part, fault): (Part, Option<MappingFault>)| {
+            fault.map(|fault| MappingProblem { chunk, entry, part, fault, repaired })
+        };
+        [(Part::Data, data), (Part::Buffer, buffer)].into_iter().filter_map(problem)
+    }
+
+    /// Takes the zones of `entry` from `chunk` again.
+    pub(crate) fn release(&mut self, chunk: u32, entry: Entry) {
+        for zone in [entry.dzone, entry.bzone] {
+            self.owners
+                .get_mut(zone as usize)
+                .filter(|owner| **owner == chunk)
+                .into_iter()
+                .for_each(|it| *it = NO_ZONE);
+        }
+    }
+
     /// What is wrong with the data zone and the buffer of `chunk`.
     fn faults(&mut self, chunk: u32, entry: Entry) -> (Option<MappingFault>, Option<MappingFault>) {
         let Entry { dzone, bzone } = entry;

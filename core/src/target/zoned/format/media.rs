@@ -3,7 +3,7 @@
 use alloc::string::String;
 use core::fmt;
 
-use crate::target::zoned::ZoneSpace;
+use crate::target::zoned::{BLOCK_BYTES, ZoneSpace};
 
 /// The disks of a set, read and written in whole blocks. A range lies in one zone.
 pub trait Media {
@@ -51,6 +51,21 @@ pub(crate) fn pieces(zone_blocks: u32, first: u64, count: u64) -> impl Iterator<
         at += len;
         (len > 0).then_some(piece)
     })
+}
+
+/// Reads a run of blocks, at once if that works and else one by one; those that cannot be read are zeroes and told.
+pub(crate) fn read_run(media: &mut dyn Media, first: u64, to: &mut [u8], lost: &mut dyn FnMut(u32, MediaError)) {
+    for (piece, to) in (0..).step_by(PIECE as usize).zip(to.chunks_mut(PIECE as usize * BLOCK_BYTES)) {
+        if media.read(first + piece, to).is_ok() {
+            continue;
+        }
+        for (block, to) in (piece..).zip(to.chunks_mut(BLOCK_BYTES)) {
+            if let Err(error) = media.read(first + block, to) {
+                to.fill(0);
+                lost(block as u32, error);
+            }
+        }
+    }
 }
 
 /// What a disk failed to do: which one, where and why.

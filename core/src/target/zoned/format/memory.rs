@@ -24,8 +24,10 @@ pub struct MemoryMedia {
     now: Blocks,
     durable: (ZoneSpace, Blocks),
     volatile: Vec<Change>,
-    /// Global blocks that cannot be read.
+    /// Global blocks that cannot be read, until they are written.
     pub bad: BTreeSet<u64>,
+    /// Those of them that were written since the last flush.
+    healed: BTreeSet<u64>,
     /// Changes and flushes so far.
     pub changes: u64,
     /// After how many of them the power fails.
@@ -52,6 +54,7 @@ impl MemoryMedia {
             durable,
             volatile: Vec::new(),
             bad: BTreeSet::new(),
+            healed: BTreeSet::new(),
             changes: 0,
             cut_after: None,
         })
@@ -90,6 +93,7 @@ impl MemoryMedia {
     pub fn after_power_cut(&self, rng: &mut Rng) -> Self {
         let (mut space, mut blocks) = self.durable.clone();
         let mut lost = vec![false; space.zones().len()];
+        let mut bad = &self.bad | &self.healed;
         for change in &self.volatile {
             let first = match change {
                 Change::Write(block, _) => *block,
@@ -101,15 +105,20 @@ impl MemoryMedia {
             lost[zone as usize] |= is_lost;
             if !is_lost {
                 apply(&mut space, &mut blocks, change);
+                bad = &bad - &written(change);
             }
         }
         let durable = (space.clone(), blocks.clone());
-        Self { space, now: blocks, durable, volatile: Vec::new(), bad: BTreeSet::new(), changes: 0, cut_after: None }
+        let (volatile, healed) = (Vec::new(), BTreeSet::new());
+        Self { space, now: blocks, durable, volatile, bad, healed, changes: 0, cut_after: None }
     }
 
     fn change(&mut self, change: Change) -> Result<(), MediaError> {
         self.count()?;
         apply(&mut self.space, &mut self.now, &change);
+        let written = written(&change);
+        self.healed.extend(self.bad.intersection(&written));
+        self.bad = &self.bad - &written;
         self.volatile.push(change);
         Ok(())
     }
@@ -138,6 +147,14 @@ impl MemoryMedia {
             info if info.health == ZoneHealth::Offline && !info.is_runt => error("the zone is offline"),
             _ => Ok(zone),
         }
+    }
+}
+
+/// The blocks that a change writes.
+fn written(change: &Change) -> BTreeSet<u64> {
+    match change {
+        Change::Write(block, bytes) => (*block..block + (bytes.len() / BLOCK_BYTES) as u64).collect(),
+        Change::Reset(_) => BTreeSet::new(),
     }
 }
 
@@ -212,6 +229,7 @@ impl Media for MemoryMedia {
     fn flush(&mut self) -> Result<(), MediaError> {
         self.count()?;
         let (space, blocks) = &mut self.durable;
+        self.healed.clear();
         self.volatile.drain(..).for_each(|change| apply(space, blocks, &change));
         Ok(())
     }

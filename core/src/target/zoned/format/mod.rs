@@ -18,9 +18,10 @@ pub use bitmap::Bitmap;
 pub use create::{DEFAULT_RESERVED, FormatError, FormatOptions, format};
 pub use layout::{Layout, LayoutError, is_tertiary, metadata_zones, tertiaries};
 pub(crate) use layout::{random_zones, usable_zones};
+pub(crate) use mapping::Judge;
 pub use mapping::{MappingFault, MappingProblem, Part, validate_mapping};
 pub use media::{Media, MediaError, Progress};
-pub(crate) use media::{PIECE, pieces};
+pub(crate) use media::{pieces, read_run};
 pub use memory::MemoryMedia;
 pub use sets::{
     Choice, Other, SuperblockProblem, choose, failed_metadata_zone, read_superblock, second_set_zones,
