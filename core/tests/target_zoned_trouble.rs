@@ -7,7 +7,7 @@ use shingle_core::device::NullDevice;
 use shingle_core::random::Rng;
 use shingle_core::sector::Sector;
 use shingle_core::target::zoned::format::Media;
-use shingle_core::time::Duration;
+use shingle_core::time::{Duration, Instant};
 use shingle_core::zone::ZoneNo;
 use zoned::{Volume, ZONE, disk, fua, read, write};
 
@@ -64,6 +64,81 @@ fn without_sequential_zones_the_volume_is_full_when_the_others_are() {
     assert!(ended[good..].iter().all(|status| *status == Status::NoSpace), "{ended:?}");
     assert_eq!(volume.read(0, 4), [7; 4]);
     assert_eq!(volume.run(flush()).1, Status::Ok);
+}
+
+/// A volume with two free random zones and no free sequential one, of which one zone alone can be won: that of chunk 0, which
+/// has a buffer. Returns where that zone begins.
+fn one_zone_to_win() -> (Volume, Sector) {
+    let mut volume = Volume::new(&[disk(20, Some(5))], 1);
+    volume.write(0, 48, 1);
+    volume.stop();
+    let leaf = volume.leaves[0];
+    let start = volume.stack.with_device(leaf, |disk: &mut NullDevice, _| {
+        let is_empty = |zone: &u32| disk.zone(ZoneNo(*zone)).wp == disk.zone(ZoneNo(*zone)).start;
+        let (empty, written): (Vec<u32>, Vec<u32>) = (5..20).partition(is_empty);
+        empty.into_iter().for_each(|zone| disk.set_offline(ZoneNo(zone)).unwrap());
+        disk.zone(ZoneNo(written[0])).start
+    });
+    volume.load();
+    volume.write(0, 1, 2);
+    (volume, start.unwrap())
+}
+
+fn chunk(number: u64) -> u64 {
+    number * u64::from(ZONE)
+}
+
+#[test]
+fn a_write_waits_for_the_zone_of_a_chunk_that_rests_since_a_user_ended_its_copy() {
+    [false, true].into_iter().for_each(wait_for_one_that_rests);
+}
+
+/// `is_clean`: there is nothing to commit when the write comes that has to wait.
+fn wait_for_one_that_rests(is_clean: bool) {
+    let (mut volume, _) = one_zone_to_win();
+    volume.message("set policy kernel");
+    // The second random zone goes, so reclaim begins with the copy of chunk 0, which a read ends.
+    let tags = [volume.submit(write(chunk(1), 8, 3)), volume.submit(read(0, 1))];
+    for _ in tags {
+        assert_eq!(volume.next().2, Status::Ok);
+    }
+    volume.write(chunk(2), 8, 4);
+    if is_clean {
+        volume.flush();
+    }
+    volume.write(chunk(3), 8, 5);
+    assert!(
+        volume.now < Instant::ZERO + Duration::from_millis(1_000),
+        "it waited for something else: {:?}",
+        volume.now
+    );
+    assert_eq!(volume.read(0, 2), [2, 1]);
+    assert_eq!([1, 2, 3].map(|number| volume.read(chunk(number), 8)), [[3; 8], [4; 8], [5; 8]]);
+}
+
+#[test]
+fn a_write_waits_for_the_zone_of_a_chunk_that_could_not_be_copied_once() {
+    let (mut volume, start) = one_zone_to_win();
+    let (leaf, bad) = (volume.leaves[0], start + 80..start + 88);
+    volume.stack.with_device(leaf, |disk: &mut NullDevice, _| disk.add_bad_blocks(bad.clone()));
+    (1..3).for_each(|number| volume.write(chunk(number), 8, 3));
+    let waits = volume.submit(write(chunk(3), 8, 5));
+    volume.rest(Duration::from_millis(50));
+    assert!(volume.stack.poll_completion(volume.port).is_none(), "it has not waited");
+    volume.stack.with_device(leaf, |disk: &mut NullDevice, _| disk.remove_bad_blocks(bad));
+    let (done, _, status) = volume.next();
+    assert_eq!((done, status), (waits, Status::Ok), "{}", volume.status());
+}
+
+#[test]
+fn a_write_does_not_wait_for_ever_for_the_zone_of_a_chunk_that_can_never_be_copied() {
+    let (mut volume, start) = one_zone_to_win();
+    let leaf = volume.leaves[0];
+    volume.stack.with_device(leaf, |disk: &mut NullDevice, _| disk.add_bad_blocks(start + 80..start + 88));
+    (1..3).for_each(|number| volume.write(chunk(number), 8, 3));
+    assert_eq!(volume.run(write(chunk(3), 8, 5)).1, Status::NoSpace);
+    assert!(volume.now < Instant::ZERO + Duration::from_millis(30_000), "{:?}", volume.now);
+    assert_eq!(volume.read(0, 2), [2, 1]);
 }
 
 #[test]

@@ -81,6 +81,8 @@ pub(super) async fn run(shared: Shared, io: Io, space: ZoneSpace) {
         state.is_committing = false;
         state.stir(|signals| &signals.progress);
         state.stir(|signals| &signals.commit);
+        // Whoever waits for a zone may have waited only for this.
+        state.want_space();
     }
 }
 

@@ -33,6 +33,8 @@ pub(super) const PACE: u64 = 2 << 56;
 pub(super) const HELD: u64 = 3 << 56;
 /// The timer after which the volume may be idle.
 const IDLE: u64 = 4 << 56;
+/// The timer of a chunk that reclaim leaves alone for a while.
+const RESTED: u64 = 5 << 56;
 
 /// What the device and its tasks share. Nobody holds it across an await.
 pub(super) type Shared = Rc<RefCell<State>>;
@@ -112,6 +114,9 @@ impl Zoned {
         }
         let mut state = self.shared.borrow_mut();
         state.time_commit(cx);
+        if let Some(at) = state.rested_at.take() {
+            cx.wake_at(at, RESTED);
+        }
         if !state.is_idle_timed && !state.is_suspended && state.phase == Phase::Ready && state.may_reclaim() {
             state.is_idle_timed = true;
             cx.wake_at(state.last_io.max(cx.now()) + state.knobs.idle_time(), IDLE);
@@ -234,6 +239,7 @@ impl BlockDevice for Zoned {
                     }
                     PACE => state.end_pace(cx),
                     HELD => state.end_hold((word & !KIND) as u32, cx),
+                    RESTED => state.stir(|signals| &signals.reclaim),
                     _ => {
                         state.is_idle_timed = false;
                         state.stir(|signals| &signals.reclaim);

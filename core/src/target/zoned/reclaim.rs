@@ -19,7 +19,7 @@ use super::clean::ask;
 use super::device::Shared;
 use super::format::{Entry, NO_ZONE};
 use super::policy::{Action, Candidate, CopyTurn, Style, Urgency, choose, copy_turn, urgency};
-use super::state::{Phase, State, ZEROES};
+use super::state::{Phase, Rest, State, ZEROES};
 use super::transfer::memory;
 use super::valid::ValidBlocks;
 use super::volume::Job;
@@ -29,8 +29,9 @@ use crate::block::{Data, Flags, Status};
 use crate::task::{Answer, Io};
 use crate::time::{Duration, Instant};
 
-/// How long a chunk is left alone after it could not be copied.
-const RETRY: Duration = Duration::from_millis(10_000);
+/// How long a chunk is left alone after it could not be copied so often in a row, and from then on. Before the last of them
+/// is over, those who wait for a zone still hope for its.
+const RETRY: [Duration; 3] = [Duration::from_millis(100), Duration::from_millis(1_000), Duration::from_millis(10_000)];
 /// How long a chunk is left alone after a bio has ended its copy.
 const YIELD: Duration = Duration::from_millis(100);
 
@@ -301,13 +302,12 @@ impl State {
             return None;
         }
         let picked = {
-            let mut candidates = self.candidates(member, now);
+            let rests = |chunk| self.resting.get(&chunk).is_some_and(|rest| rest.until > now);
+            let mut candidates = self.candidates(member, now).filter(|candidate| !rests(candidate.chunk));
             choose(&self.knobs, &stock, asked, &mut candidates)
         };
         let Some((chunk, action)) = picked else {
-            let is_recent = |candidate: Candidate| candidate.idle_for < self.knobs.hot_time();
-            let has_recent = self.candidates(member, now).any(is_recent);
-            self.nothing_to_reclaim(asked == Urgency::Idle && !has_recent, now);
+            self.nothing_to_reclaim(asked == Urgency::Idle && !self.has_recent(now), now);
             return None;
         };
         self.jobs += 1;
@@ -335,11 +335,23 @@ impl State {
         }
     }
 
-    /// Whether a zone is on its way to be free, or can be won back once those who use it now are done, or on another device.
+    /// Whether a chunk, on whatever device, was written so lately that reclaim may only spare it for now.
+    fn has_recent(&self, now: Instant) -> bool {
+        let members = 0..self.volume.zones.members.len() as u8;
+        let mut candidates = members.flat_map(|member| self.candidates(member, now));
+        candidates.any(|candidate| candidate.idle_for < self.knobs.hot_time())
+    }
+
+    /// Whether a zone is on its way to be free, or can be won back once those who use it now are done, or on another device, or
+    /// when its chunk has rested.
     fn may_win_space(&self, now: Instant) -> bool {
         let (zones, stock) = (&self.volume.zones, self.volume.zones.stock());
+        let is_lost = |chunk| {
+            let rest = self.resting.get(&chunk);
+            rest.is_some_and(|rest| rest.until > now && rest.failures >= RETRY.len())
+        };
         let wins = |member: u8| {
-            let candidates = &mut self.candidates(member, now);
+            let candidates = &mut self.candidates(member, now).filter(|candidate| !is_lost(candidate.chunk));
             choose(&self.knobs, &stock, Urgency::Emergency, candidates).is_some()
         };
         !zones.is_settled()
@@ -370,9 +382,6 @@ impl State {
     }
 
     fn candidate(&self, chunk: u32, now: Instant) -> Option<Candidate> {
-        if self.resting.get(&chunk).is_some_and(|until| *until > now) {
-            return None;
-        }
         let busy = self.volume.busy.get(&chunk);
         if busy.is_some_and(|busy| busy.job.is_some() || busy.is_recovering) {
             return None;
@@ -504,16 +513,22 @@ impl State {
         left.is_empty()
     }
 
+    /// Leaves `chunk`, which could not be copied `failures` times in a row, alone for a while.
+    fn rest(&mut self, chunk: u32, until: Instant, failures: usize) {
+        self.resting.insert(chunk, Rest { until, failures });
+        self.rested_at = Some(self.rested_at.map_or(until, |at| at.min(until)));
+    }
+
     /// A copy is over.
     fn end_job(&mut self, chunk: u32, result: Result<(), Status>, now: Instant) {
         let was_cancelled = self.volume.job(chunk).is_some_and(|job| job.is_cancelled);
         self.volume.make_busy(chunk).job = None;
-        if was_cancelled {
+        let failures = self.resting.remove(&chunk).map_or(0, |rest| rest.failures);
+        match result {
+            Err(_) => self.rest(chunk, now + RETRY[failures.min(RETRY.len() - 1)], failures + 1),
             // Whoever ended it goes first.
-            self.resting.insert(chunk, now + YIELD);
-        }
-        if result.is_err() {
-            self.resting.insert(chunk, now + RETRY);
+            Ok(()) if was_cancelled => self.rest(chunk, now + YIELD, failures),
+            Ok(()) => {}
         }
         self.volume.settle(chunk);
         self.wake_chunk(chunk);

@@ -32,6 +32,14 @@ pub(super) enum Phase {
     Failed(String),
 }
 
+/// A chunk that reclaim leaves alone.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rest {
+    pub until: Instant,
+    /// Copies of it that failed in a row.
+    pub failures: usize,
+}
+
 /// What becomes of a bio once everything before it is durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Then {
@@ -144,8 +152,10 @@ pub(super) struct State {
     pub is_reclaim_wanted: bool,
     /// There was nothing to win back when it was idle, and nobody has written since.
     pub is_reclaimed: bool,
-    /// Chunks that could not be copied, and until when they are left alone.
-    pub resting: BTreeMap<u32, Instant>,
+    /// Chunks that reclaim leaves alone for a while.
+    pub resting: BTreeMap<u32, Rest>,
+    /// When the first of those has rested for which no timer is set.
+    pub rested_at: Option<Instant>,
     /// The last bio of a host.
     pub last_io: Instant,
     pub counters: ZonedCounters,
@@ -188,6 +198,7 @@ impl State {
             is_reclaim_wanted: false,
             is_reclaimed: false,
             resting: BTreeMap::new(),
+            rested_at: None,
             last_io: Instant::ZERO,
             counters: ZonedCounters::default(),
             events: 0,
