@@ -7,6 +7,7 @@ use shingle_core::device::NullDevice;
 use shingle_core::random::Rng;
 use shingle_core::sector::Sector;
 use shingle_core::target::zoned::format::Media;
+use shingle_core::target::zoned::{Sabotage, Zoned};
 use shingle_core::time::{Duration, Instant};
 use shingle_core::zone::ZoneNo;
 use zoned::{Volume, ZONE, disk, fua, read, write};
@@ -166,6 +167,57 @@ fn a_zone_that_fails_loses_only_itself() {
         let expected = [vec![chunk as u8 + 1; 4], vec![9; 8]].concat();
         assert_eq!(volume.read(chunk * zone_blocks + 28, 12), expected, "chunk {chunk}");
     }
+}
+
+/// Has a disk lose what it has of a sequential zone from block 8 on, as if that had been in its cache, while the volume is in
+/// use or not. Then writes blocks from there on; returns whether each write is done and all blocks are there.
+fn outlives_a_lost_tail(sabotage: Sabotage, is_in_use: bool) -> bool {
+    let mut volume = Volume::new(&[disk(24, Some(6))], 2);
+    volume.stack.with_device(volume.target, |zoned: &mut Zoned, _| zoned.sabotage(sabotage));
+    volume.write(0, 40, 1);
+    if !is_in_use {
+        volume.stop();
+    }
+    let start = volume.stack.with_device(volume.leaves[0], |disk: &mut NullDevice, _| {
+        let written = (6..24).map(|zone| disk.zone(ZoneNo(zone))).find(|zone| zone.wp > zone.start);
+        written.unwrap().start
+    });
+    let start = start.unwrap();
+    for bio in [Bio::new(Op::ZoneReset, start, 0, Payload::None), write(start.0 / 8, 8, 1)] {
+        volume.stack.submit(volume.port, 0, volume.disks[0], Box::new(bio));
+        assert_eq!(volume.next().2, Status::Ok);
+    }
+    if is_in_use {
+        assert_eq!(volume.run(write(40, 1, 2)).1, Status::Io, "there is a hole before it");
+    } else {
+        volume.load();
+        volume.stack.with_device(volume.target, |zoned: &mut Zoned, _| zoned.sabotage(sabotage));
+    }
+    let mut writes = (8..24).step_by(4).map(|at| {
+        volume.submit(write(at, 4, at as u8));
+        volume.rest(Duration::from_millis(60_000));
+        volume.stack.poll_completion(volume.port).is_some_and(|done| done.status.is_ok())
+    });
+    if !writes.all(|is_done| is_done) {
+        return false;
+    }
+    volume.reload();
+    let expected = [[1; 8], [8, 8, 8, 8, 12, 12, 12, 12], [16, 16, 16, 16, 20, 20, 20, 20], [0; 8], [0; 8]].concat();
+    volume.read(0, 40) == expected
+}
+
+#[test]
+fn what_a_disk_has_lost_while_the_volume_was_away_is_not_valid_any_more_and_writes_go_on_there() {
+    assert!(outlives_a_lost_tail(Sabotage::default(), false));
+    let without = Sabotage { trust_bits_at_load: true, ..Sabotage::default() };
+    assert!(!outlives_a_lost_tail(without, false), "nobody notices that the guard is gone");
+}
+
+#[test]
+fn what_a_disk_has_lost_under_a_volume_in_use_is_not_valid_any_more_and_writes_go_on_there() {
+    assert!(outlives_a_lost_tail(Sabotage::default(), true));
+    let without = Sabotage { trust_bits_after_failure: true, ..Sabotage::default() };
+    assert!(!outlives_a_lost_tail(without, true), "nobody notices that the guard is gone");
 }
 
 #[test]

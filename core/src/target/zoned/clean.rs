@@ -132,7 +132,11 @@ impl State {
         let is_whole = written.is_multiple_of(u64::from(BLOCK_SECTORS));
         state.wp = if is_whole { wp } else { zone_blocks };
         let lost = state.wp.min(wp)..zone_blocks;
-        if let Role::Data(chunk) = state.role {
+        if let Role::Data(chunk) = state.role
+            && !self.sabotage.trust_bits_after_failure
+        {
+            // A device may have lost what was in its cache. A write at the pointer to blocks that are valid would be taken as
+            // one that changes nothing but data, and the pointer would not be known any more.
             self.volume.invalidate(chunk, zone, &lost);
         }
     }

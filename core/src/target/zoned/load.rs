@@ -13,7 +13,7 @@ use super::format::{
     self, BITS, Entry, Layout, MappingFault, NO_ZONE, Other, Superblock, choose, failed_metadata_zone, read_superblock,
     second_set_zones, tertiaries, validate_mapping,
 };
-use super::state::{Phase, State};
+use super::state::{Phase, Sabotage, State};
 use super::transfer::{Disks, data_of};
 use super::volume::Volume;
 use super::zones::{MemberState, Role, Zones};
@@ -49,7 +49,7 @@ pub(super) async fn run(shared: Shared, io: Io, space: ZoneSpace, chunks: u64) {
     let members = shared.borrow().volume.zones.members.clone();
     let disks = Disks { io: io.clone(), space, members };
     let sabotage = shared.borrow().sabotage;
-    let result = Loader { disks, chunks, resyncs: !sabotage.no_resync }.load().await;
+    let result = Loader { disks, chunks, sabotage }.load().await;
     let mut state = shared.borrow_mut();
     match result {
         Ok((mut volume, sets, reason)) => {
@@ -76,8 +76,7 @@ struct Loader {
     disks: Disks,
     /// Chunks that the table exposes.
     chunks: u64,
-    /// Whether sets that differ are made equal.
-    resyncs: bool,
+    sabotage: Sabotage,
 }
 
 /// Why a volume is read only, if it is.
@@ -94,6 +93,8 @@ impl Loader {
             return Err(format!("the table has {table} sectors, the volume {volume}: load one of that length"));
         }
         let is_read_only = self.disks.members.iter().any(|member| member.limits.read_only);
+        // Whether sets that differ are made equal.
+        let resyncs = !is_read_only && !self.sabotage.no_resync;
         let zones = Zones::new(&self.disks.space, self.disks.members.clone(), superblock.reserved);
         let volume = Volume::new(zones, layout.chunks, layout.map_blocks, layout.metadata_blocks);
         let bitmap_blocks = format::bitmap_blocks(self.disks.space.zone_blocks());
@@ -109,7 +110,7 @@ impl Loader {
                 format!("metadata cannot be read, from block {at} on: {status}: run `shingle dmz repair`")
             })?;
             let is_same = twin.is_ok_and(|twin| twin == own);
-            if !is_same && !is_read_only && self.resyncs {
+            if !is_same && resyncs {
                 differs = true;
                 let own = data_of(&own).map_err(cannot_write)?;
                 self.disks.write(sets.log + u64::from(at), &own).await.map_err(cannot_write)?;
@@ -117,11 +118,11 @@ impl Loader {
             reading.take(at, &own, (&self.disks.space, &layout));
             at += len;
         }
-        if !is_read_only && self.resyncs && (differs || sets.is_swapped) {
+        if resyncs && (differs || sets.is_swapped) {
             self.finish_resync(&mut sets).await?;
         }
         let Reading { mut volume, bad, .. } = reading;
-        settle(&mut volume, &sets, &self.disks.space);
+        settle(&mut volume, &sets, (&self.disks.space, self.sabotage));
         let reason = if is_read_only {
             Some(String::from("one of its devices is"))
         } else {
@@ -300,7 +301,7 @@ impl Reading {
 }
 
 /// Makes what was read fit what the disks report, and finds the free zones.
-fn settle(volume: &mut Volume, sets: &Sets, space: &ZoneSpace) {
+fn settle(volume: &mut Volume, sets: &Sets, (space, sabotage): (&ZoneSpace, Sabotage)) {
     for zone in 0..volume.zones.all.len() as u32 {
         let state = &volume.zones.all[zone as usize];
         let is_usable = state.health == ZoneHealth::Good && !sets.layout.is_metadata(space, zone);
@@ -311,8 +312,9 @@ fn settle(volume: &mut Volume, sets: &Sets, space: &ZoneSpace) {
         }
         match role {
             // What is in a zone that went offline is lost, and reading it has to fail: it stays valid.
-            Role::Data(chunk) if is_sequential && health != ZoneHealth::Offline => {
-                // What lies behind the write pointer is gone, whatever the bits say.
+            Role::Data(chunk) if is_sequential && health != ZoneHealth::Offline && !sabotage.trust_bits_at_load => {
+                // What lies behind the write pointer is gone, whatever the bits say: a kernel that lost power may have committed
+                // them before the data was durable.
                 volume.invalidate(chunk, zone, &(wp..space.zone_blocks()));
             }
             Role::None if is_usable => {

@@ -78,6 +78,10 @@ pub struct Sabotage {
     pub valid_when_sent: bool,
     /// A flush reaches the device of the metadata alone.
     pub flush_metadata_only: bool,
+    /// Blocks at and behind the write pointer that a zone has when the metadata is loaded stay valid.
+    pub trust_bits_at_load: bool,
+    /// The same for the pointer that it has after a write failed.
+    pub trust_bits_after_failure: bool,
 }
 
 /// What the volume has done since it was loaded: blocks of 4 KiB, and times.
