@@ -401,6 +401,11 @@ fn a_wrong_line_says_which_argument_is_wrong_and_what_to_write() {
         ("aes-xts-plain64 :64:env:L 0 disk 0", "argument 2: crypt: the key: there is no key `L`"),
         ("aes-xts-plain64 KEY x disk 0", "argument 3: crypt: the IV offset is `x`"),
         ("aes-xts-plain64 KEY 4 disk 0 1 sector_size:4096", "argument 3: crypt: the IV offset is 4"),
+        (
+            "aes-xts-plain64 KEY 0 disk 7 1 sector_size:4096",
+            "argument 5: crypt: the start on the device is 7: with sector_size:4096 write a multiple of 8",
+        ),
+        ("aes-xts-plain64 KEY 0 disk 2 1 sector_size:2048", "argument 5: crypt: the start on the device is 2"),
         ("aes-xts-plain64 KEY 0 disc 0", "argument 4: there is no device `disc`"),
         ("aes-xts-plain64 KEY 0 disk -1", "argument 5: crypt: the start on the device is `-1`"),
         ("aes-xts-plain64 KEY 0 disk 16384", "argument 5: `disk`: sectors 16384+20 lie past the end"),

@@ -66,14 +66,17 @@ fn parse(args: &mut Args<'_>) -> Result<Arc<dyn Target>, ArgError> {
     let iv_offset = args.sectors("the IV offset")?;
     let offset_word = args.place() - 1;
     let (device, start) = (args.device()?, args.sectors("the start on the device")?);
+    let start_word = args.place() - 1;
     let Options { allows_discards, hints, unit_bytes, large } = parse_options(args.group("options", MOST_OPTIONS)?)?;
     args.finish()?;
     let units = Units { bytes: unit_bytes, iv_offset, large };
     let sectors = units.sectors();
-    if !iv_offset.is_multiple_of(sectors.into()) {
-        let message =
-            format!("crypt: the IV offset is {iv_offset}: with sector_size:{unit_bytes} write a multiple of {sectors}");
-        return Err(ArgError::at(offset_word, message));
+    // A kernel refuses the start only when the table is put together (`drivers/md/dm-table.c:device_area_is_invalid`).
+    for (what, number, word) in [("IV offset", iv_offset, offset_word), ("start on the device", start, start_word)] {
+        if !number.is_multiple_of(sectors.into()) {
+            let rule = format!("with sector_size:{unit_bytes} write a multiple of {sectors}");
+            return Err(ArgError::at(word, format!("crypt: the {what} is {number}: {rule}")));
+        }
     }
     let config = CryptConfig { cipher, units, allows_discards };
     Ok(Arc::new(CryptArgs { config, key, key_word, device, start, hints }))
