@@ -26,3 +26,16 @@ fn two_thousand_cuts_lose_and_mix_up_nothing() {
     assert!(failures.is_empty(), "{} of {seed} seeds fail\n{}", failures.len(), failures.join("\n"));
     println!("{cuts} cuts in {seed} seeds");
 }
+
+#[test]
+fn fewer_looks_leave_the_worlds_as_they_are() {
+    let full = SwarmOptions { profile: Profile::DmZoned, ops: Some(40), ..SwarmOptions::default() };
+    let sparse = SwarmOptions { one_cut_of: Some(10), ..full.clone() };
+    let (mut all, mut few) = (0, 0);
+    for seed in 0..3 {
+        let (full, sparse) = (run(seed, &full).unwrap(), run(seed, &sparse).unwrap());
+        assert_eq!((full.ops, full.noted), (sparse.ops, sparse.noted), "seed {seed}");
+        (all, few) = (all + full.cuts, few + sparse.cuts);
+    }
+    assert!(few > 0 && few < all / 3, "{few} of {all} cuts");
+}

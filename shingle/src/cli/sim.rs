@@ -49,6 +49,9 @@ pub struct SimArgs {
     /// Most requests of a seed: cuts its run short without changing it
     #[arg(long)]
     ops: Option<u64>,
+    /// Look at one out of N power cuts of each seed, for more worlds in the same time; profile dmzoned
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    one_cut_of: Option<u64>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -79,8 +82,16 @@ pub fn run(args: &SimArgs) -> Result<(), CliError> {
     if args.cuts.is_some() {
         seeds.end = u64::MAX;
     }
-    let options =
-        SwarmOptions { profile: args.profile, ops: args.ops, trace: args.trace.is_some(), ..SwarmOptions::default() };
+    if args.one_cut_of.is_some() && args.profile != Profile::DmZoned {
+        return Err(CliError::Usage("--one-cut-of is for dmzoned: in other worlds few cuts are drawn".into()));
+    }
+    let options = SwarmOptions {
+        profile: args.profile,
+        ops: args.ops,
+        one_cut_of: args.one_cut_of,
+        trace: args.trace.is_some(),
+        ..SwarmOptions::default()
+    };
     let began = Instant::now();
     let mut tally = sweep(&seeds, args.cuts, &options, args.jobs);
     tally.real = began.elapsed();
@@ -293,6 +304,17 @@ mod tests {
         let accepted = |option: &str, value: &str| Line::try_parse_from(["sim", option, value]).is_ok();
         assert!(accepted("--seed", "18446744073709551614") && !accepted("--seed", "18446744073709551615"));
         assert!(accepted("--jobs", "1024") && !accepted("--jobs", "0") && !accepted("--jobs", "99999999"));
+    }
+
+    #[test]
+    fn fewer_cuts_are_looked_at_where_there_are_many() {
+        let run_it = |profile| {
+            let line =
+                Line::try_parse_from(["sim", "--seed", "1", "--ops", "3", "--one-cut-of", "9", "--profile", profile]);
+            run(&line.unwrap_or_else(|error| panic!("{error}")).args)
+        };
+        assert!(run_it("dmzoned").is_ok());
+        assert!(matches!(run_it("plug"), Err(CliError::Usage(text)) if text.contains("--one-cut-of is for dmzoned")));
     }
 
     #[test]

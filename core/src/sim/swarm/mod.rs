@@ -69,6 +69,8 @@ pub struct SwarmOptions {
     pub profile: Profile,
     /// Most requests, if that is fewer than the seed draws: a run is cut short, not changed.
     pub ops: Option<u64>,
+    /// Of the power cuts that a seed of [`Profile::DmZoned`] looks at, one out of so many is: the run stays the same.
+    pub one_cut_of: Option<u64>,
     /// Whether the whole trace is kept as text.
     pub trace: bool,
     /// A device between disk and plug: bugs are planted with it.

@@ -228,9 +228,11 @@ impl Run<'_> {
     }
 
     fn branches_at(&self, life: u64, commands: u64) -> bool {
-        match self.scenario.branches {
+        let mut rng = super::branch_rng(self.seed.rotate_left(7), life, commands);
+        let is_drawn = match self.scenario.branches {
             Branches::Every => true,
-            Branches::OneOf(of) => super::branch_rng(self.seed.rotate_left(7), life, commands).chance(1, of),
-        }
+            Branches::OneOf(of) => rng.chance(1, of),
+        };
+        is_drawn && self.options.one_cut_of.is_none_or(|of| rng.chance(1, of))
     }
 }
