@@ -31,7 +31,14 @@ reproduce: build ## the published tables: target/reproduce-zwp.html, -qd1, -nocl
 fuzz: tools      ## every fuzz target for a minute
 	fuzz/run.sh all 60
 
+# Seeds that nobody has run. FIRST=N takes those from N on, to see a soak again.
+FIRST = $(shell od -An -N5 -tu8 /dev/urandom | tr -d ' ')
+MINUTES = 60
+
+soak: build      ## fresh random worlds of every profile for MINUTES=60; failures: target/soak-failures.txt
+	target/release/shingle sim --for $(MINUTES)m --seeds $(FIRST).. --failures target/soak-failures.txt
+
 tools:
 	@scripts/install-tools.sh
 
-.PHONY: help build test demo bench reproduce fuzz tools
+.PHONY: help build test demo bench reproduce fuzz soak tools

@@ -46,11 +46,35 @@ fn the_trace_of_a_seed_is_the_same_bytes_every_time() {
 }
 
 #[test]
+fn a_soak_runs_the_seeds_of_every_profile_and_leaves_cuts_of_dm_zoned_out() {
+    let soak = json("--for 1h --seeds 5..7 --ops 60 --jobs 2");
+    assert!(soak["first"] == 5 && soak["stopped"] == false, "{soak}");
+    let profiles = soak["profiles"].as_array().unwrap();
+    let names: Vec<_> = profiles.iter().map(|tally| tally["profile"].as_str().unwrap()).collect();
+    assert_eq!(names, ["plug", "append", "zones", "all", "mapper", "dmzoned"]);
+    for tally in profiles {
+        let alone = json(&format!("--seeds 5..7 --ops 60 --profile {}", tally["profile"].as_str().unwrap()));
+        assert!(tally["seeds"] == 2 && tally["real_ns"].as_u64() > Some(0), "{tally}");
+        if tally["profile"] == "dmzoned" {
+            assert!(tally["power_cuts"].as_u64() < alone["power_cuts"].as_u64(), "{tally} {alone}");
+        } else {
+            assert_eq!((&tally["sum"], &tally["faults"]), (&alone["sum"], &alone["faults"]), "{tally}");
+        }
+    }
+    let (code, stdout, stderr) = sim("--for 1h --seeds 5..6 --ops 20 --profile all");
+    assert!(code == 0 && stderr.contains("--seeds 5.."), "{stderr}");
+    assert!(stdout.starts_with("PROFILE") && stdout.lines().count() == 2, "{stdout}");
+}
+
+#[test]
 fn a_wrong_command_line_says_what_to_write() {
     for (words, says) in [
         ("--seeds 7..3", "0..1000"),
         ("--profile fast", "plug, append, zones, all"),
         ("--trace x", "--seed"),
+        ("--seeds 5..", "--for"),
+        ("--for 1h", "--seeds"),
+        ("--failures x --seeds 1..2", "--for"),
         ("--seed 1 --seeds 1..2", "cannot be used with"),
     ] {
         let (code, _, stderr) = sim(words);

@@ -114,6 +114,8 @@ pub enum Rule {
     Metadata,
     /// A plug agrees with itself.
     Plug,
+    /// Nothing panics.
+    Panic,
     /// A table is swapped, or refused, as asked for, and nothing goes through a suspended device.
     Table,
 }

@@ -128,7 +128,7 @@ pub struct Failure {
     pub violation: Violation,
     /// Starts of the disk up to there.
     pub life: u64,
-    /// Requests up to there; with fewer the run may pass.
+    /// Requests up to there; with fewer the run may pass. `u64::MAX` if nobody counted them.
     pub ops: u64,
     /// The scenario, in words.
     pub scenario: String,
@@ -139,7 +139,10 @@ pub struct Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { seed, violation, life, ops, scenario, .. } = self;
-        writeln!(f, "seed {seed}, life {life}, after {ops} requests: {violation}")?;
+        match *ops {
+            u64::MAX => writeln!(f, "seed {seed}: {violation}")?,
+            ops => writeln!(f, "seed {seed}, life {life}, after {ops} requests: {violation}")?,
+        }
         writeln!(f, "  world: {scenario}")?;
         write!(f, "  replay: {}", self.replay())
     }
@@ -149,12 +152,8 @@ impl Failure {
     /// The command that runs it again.
     #[must_use]
     pub fn replay(&self) -> String {
-        format!(
-            "shingle sim --seed {} --profile {} --ops {} --trace sim.trace",
-            self.seed,
-            self.profile.name(),
-            self.ops
-        )
+        let limit = if self.ops < u64::MAX { format!(" --ops {}", self.ops) } else { String::new() };
+        format!("shingle sim --seed {} --profile {}{limit} --trace sim.trace", self.seed, self.profile.name())
     }
 }
 

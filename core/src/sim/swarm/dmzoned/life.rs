@@ -229,10 +229,11 @@ impl Run<'_> {
 
     fn branches_at(&self, life: u64, commands: u64) -> bool {
         let mut rng = super::branch_rng(self.seed.rotate_left(7), life, commands);
-        let is_drawn = match self.scenario.branches {
-            Branches::Every => true,
-            Branches::OneOf(of) => rng.chance(1, of),
+        let of = match self.scenario.branches {
+            Branches::Every => 1,
+            Branches::OneOf(of) => of,
         };
-        is_drawn && self.options.one_cut_of.is_none_or(|of| rng.chance(1, of))
+        // Those that are left also begin in a run that leaves none out, so it replays a failure.
+        rng.chance(1, of) && self.options.one_cut_of.is_none_or(|of| rng.chance(1, of))
     }
 }

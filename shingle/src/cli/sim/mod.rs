@@ -1,5 +1,9 @@
 //! `shingle sim`: random worlds by their seeds, on as many threads as asked for.
 
+mod soak;
+mod tally;
+mod world;
+
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::ops::Range;
@@ -11,14 +15,15 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
-use serde_json::{Value, json};
-use shingle_core::sim::swarm::{self, Failure, Profile, Report, SwarmOptions};
+use shingle_core::sim::swarm::{Profile, SwarmOptions};
 
 use super::{CliError, output};
+use crate::config::parse_duration;
+use tally::Tally;
 
 /// Failures that are shortened and printed; the others are only counted.
 const SHOWN: usize = 5;
-/// Failures after which no further cuts are looked for: seeds that fail may have none.
+/// Failures after which no further cuts or worlds are looked for: seeds that fail may have none.
 const MOST_FAILED: usize = 1000;
 
 /// Break power, zones and commands of simulated disks, and check every promise
@@ -31,21 +36,27 @@ pub struct SimArgs {
     /// One seed
     #[arg(long, conflicts_with = "seeds", value_parser = clap::value_parser!(u64).range(..u64::MAX))]
     seed: Option<u64>,
-    /// Seeds from the first to before the second
-    #[arg(long, value_name = "A..B", value_parser = parse_seeds, default_value = "0..1000")]
-    seeds: Range<u64>,
+    /// Seeds from the first to before the second; with --for or --cuts the second can be left out [default: 0..1000]
+    #[arg(long, value_name = "A..B", value_parser = parse_seeds)]
+    seeds: Option<Range<u64>>,
+    /// Go on for so long, with the seeds of every profile, or of one if it is named
+    #[arg(long = "for", value_name = "TIME", value_parser = parse_duration, requires = "seeds", conflicts_with = "cuts")]
+    soak: Option<Duration>,
+    /// File that what fails is appended to, as it is found
+    #[arg(long, value_name = "FILE", requires = "soak")]
+    failures: Option<PathBuf>,
     /// Go on, from the first of the seeds, until the power went so many times
     #[arg(long, value_name = "N", conflicts_with = "seed", value_parser = clap::value_parser!(u64).range(1..))]
     cuts: Option<u64>,
-    /// What is looked at most: plug, append, zones, all, mapper, dmzoned
-    #[arg(long, default_value = Profile::default().name(), value_parser = parse_profile)]
-    profile: Profile,
+    /// What is looked at most: plug, append, zones, all, mapper, dmzoned [default: plug; with --for all of these]
+    #[arg(long, value_parser = parse_profile)]
+    profile: Option<Profile>,
     /// File for the trace of one seed: every hop of every bio
     #[arg(long, value_name = "FILE", requires = "seed")]
     trace: Option<PathBuf>,
-    /// Threads
-    #[arg(long, default_value = "1", value_parser = clap::value_parser!(u32).range(1..=1024))]
-    jobs: u32,
+    /// Threads [default: 1; with --for as many as there are cores]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    jobs: Option<u32>,
     /// Most requests of a seed: cuts its run short without changing it
     #[arg(long)]
     ops: Option<u64>,
@@ -63,11 +74,13 @@ Examples:
   shingle sim --profile all --seeds 0..100000 --jobs 8
   shingle sim --profile dmzoned --cuts 100000  a night of power cuts
   shingle sim --seed 47 --trace sim.trace      one world, hop by hop
+  shingle sim --for 1h --seeds 730000000..     an hour of all profiles, each from this seed on
 
 Exit code: 0 if every promise was kept, 1 if one was broken; the replay command is printed with it.";
 
 fn parse_seeds(text: &str) -> Result<Range<u64>, String> {
-    let bounds = text.split_once("..").and_then(|(a, b)| Some(a.parse().ok()?..b.parse().ok()?));
+    let last = |text: &str| if text.is_empty() { Some(u64::MAX) } else { text.parse().ok() };
+    let bounds = text.split_once("..").and_then(|(a, b)| Some(a.parse().ok()?..last(b)?));
     bounds.filter(|range: &Range<u64>| !range.is_empty()).ok_or_else(|| "write two numbers, as in 0..1000".into())
 }
 
@@ -78,22 +91,28 @@ fn parse_profile(text: &str) -> Result<Profile, String> {
 
 /// Runs the command.
 pub fn run(args: &SimArgs) -> Result<(), CliError> {
-    let mut seeds = args.seed.map_or(args.seeds.clone(), |seed| seed..seed + 1);
+    if let Some(time) = args.soak {
+        return soak::run(args, time);
+    }
+    let mut seeds = args.seed.map(|seed| seed..seed + 1).or(args.seeds.clone()).unwrap_or(0..1000);
     if args.cuts.is_some() {
         seeds.end = u64::MAX;
+    } else if seeds.end == u64::MAX {
+        return Err(CliError::Usage("--seeds without an end goes on for ever: add --for TIME or --cuts N".into()));
     }
-    if args.one_cut_of.is_some() && args.profile != Profile::DmZoned {
+    let profile = args.profile.unwrap_or_default();
+    if args.one_cut_of.is_some() && profile != Profile::DmZoned {
         return Err(CliError::Usage("--one-cut-of is for dmzoned: in other worlds few cuts are drawn".into()));
     }
     let options = SwarmOptions {
-        profile: args.profile,
+        profile,
         ops: args.ops,
         one_cut_of: args.one_cut_of,
         trace: args.trace.is_some(),
         ..SwarmOptions::default()
     };
     let began = Instant::now();
-    let mut tally = sweep(&seeds, args.cuts, &options, args.jobs);
+    let mut tally = sweep(&seeds, args.cuts, &options, args.jobs.unwrap_or(1));
     tally.real = began.elapsed();
     // What was found is said even if there is no room for its trace.
     let traced = args.trace.as_ref().map_or(Ok(()), |path| {
@@ -101,33 +120,14 @@ pub fn run(args: &SimArgs) -> Result<(), CliError> {
             .map_err(|error| CliError::Failed(format!("cannot write the trace to {}: {error}", path.display())))
     });
     if args.json {
-        output::print_json(&tally.json(args.profile))?
+        output::print_json(&tally.json(profile))?
     } else {
         output::print(&tally.text())?
     }
-    let failures = tally.failures();
+    let failures = told(&tally);
     output::remark(&failures);
     traced?;
     if failures.is_empty() { Ok(()) } else { Err(CliError::Silent) }
-}
-
-/// What all seeds did together.
-#[derive(Default)]
-struct Tally {
-    seeds: u64,
-    ops: u64,
-    cuts: u64,
-    faults: u64,
-    swaps: u64,
-    /// The longest time that a device let nobody in because of one, in nanoseconds.
-    longest_swap: u64,
-    events: u64,
-    virtual_ns: u64,
-    /// The traces of all seeds in one number, whatever their order.
-    sum: u64,
-    failed: Vec<Failure>,
-    trace: Option<String>,
-    real: Duration,
 }
 
 /// Runs the seeds, or as many of them as it takes for so many cuts. What was found is the same for every number of threads.
@@ -147,7 +147,7 @@ fn sweep(seeds: &Range<u64>, cuts: Option<u64>, options: &SwarmOptions, jobs: u3
             let (next, done) = (&next, done.clone());
             scope.spawn(move || {
                 while let Ok(seed) = next.fetch_update(Relaxed, Relaxed, |seed| (seed < seeds.end).then(|| seed + 1)) {
-                    if done.send((seed, swarm::run(seed, options))).is_err() {
+                    if done.send((seed, world::run(seed, options))).is_err() {
                         return;
                     }
                 }
@@ -175,7 +175,7 @@ fn sweep(seeds: &Range<u64>, cuts: Option<u64>, options: &SwarmOptions, jobs: u3
     bar.finish_and_clear();
     tally.failed.sort_by_key(|failure| failure.seed);
     for failure in tally.failed.iter_mut().take(SHOWN) {
-        *failure = *swarm::shorten(Box::new(failure.clone()), options);
+        *failure = *world::shorten(Box::new(failure.clone()), options);
     }
     if let Some(trace) = tally.failed.first_mut().and_then(|failure| failure.trace.take()) {
         tally.trace = Some(trace);
@@ -183,85 +183,17 @@ fn sweep(seeds: &Range<u64>, cuts: Option<u64>, options: &SwarmOptions, jobs: u3
     tally
 }
 
-impl Tally {
-    fn add(&mut self, result: Result<Report, Box<Failure>>) {
-        self.seeds += 1;
-        match result {
-            Err(failure) => self.failed.push(*failure),
-            Ok(Report { ops, cuts, faults, virtual_time, swaps, longest_swap, events, sum, trace, .. }) => {
-                self.swaps += swaps;
-                self.longest_swap = self.longest_swap.max(longest_swap.as_nanos());
-                self.ops += ops;
-                self.cuts += cuts;
-                self.faults += faults;
-                self.events += events;
-                self.virtual_ns += virtual_time.as_nanos();
-                self.sum ^= sum;
-                self.trace = trace;
-            }
-        }
+/// What is said of broken promises; nothing if there are none.
+fn told(tally: &Tally) -> String {
+    let mut text = String::new();
+    for failure in tally.failed.iter().take(SHOWN) {
+        let _ = writeln!(text, "error: {failure}");
     }
-
-    fn text(&self) -> String {
-        let seconds = |time: f64| format!("{time:.1} s");
-        let row = [
-            self.seeds.to_string(),
-            self.failed.len().to_string(),
-            self.ops.to_string(),
-            self.cuts.to_string(),
-            self.faults.to_string(),
-            self.swaps.to_string(),
-            self.events.to_string(),
-            seconds(self.virtual_ns as f64 / 1e9),
-            seconds(self.real.as_secs_f64()),
-            format!("{:016x}", self.sum),
-        ];
-        let header =
-            ["SEEDS", "FAILED", "REQUESTS", "POWER CUTS", "FAULTS", "SWAPS", "HOPS", "VIRTUAL", "REAL", "TRACE SUM"];
-        output::table(&header, &[0, 1, 2, 3, 4, 5, 6, 7, 8], [row.to_vec()])
+    let more = tally.failed.len().saturating_sub(SHOWN);
+    if more > 0 {
+        let _ = writeln!(text, "error: {more} more seeds fail");
     }
-
-    fn json(&self, profile: Profile) -> Value {
-        let failure = |failure: &Failure| {
-            json!({
-                "seed": failure.seed,
-                "rule": format!("{:?}", failure.violation.rule),
-                "what": failure.violation.what,
-                "at_ns": failure.violation.at.0,
-                "life": failure.life,
-                "ops": failure.ops,
-                "world": failure.scenario,
-                "replay": failure.replay(),
-            })
-        };
-        json!({
-            "profile": profile.name(),
-            "seeds": self.seeds,
-            "ops": self.ops,
-            "power_cuts": self.cuts,
-            "faults": self.faults,
-            "swaps": self.swaps,
-            "longest_swap_ns": self.longest_swap,
-            "events": self.events,
-            "virtual_ns": self.virtual_ns,
-            "real_ns": self.real.as_nanos() as u64,
-            "sum": format!("{:016x}", self.sum),
-            "failures": self.failed.iter().map(failure).collect::<Vec<_>>(),
-        })
-    }
-
-    /// What is said of broken promises; nothing if there are none.
-    fn failures(&self) -> String {
-        let mut text = String::new();
-        for failure in self.failed.iter().take(SHOWN) {
-            let _ = writeln!(text, "error: {failure}");
-        }
-        let more = self.failed.len().saturating_sub(SHOWN);
-        if more > 0 {
-            let _ = writeln!(text, "error: {more} more seeds fail");
-        }
-        text
-    }
+    text
 }
 
 #[cfg(test)]
@@ -269,6 +201,7 @@ mod tests {
     use super::*;
     use clap::Parser;
     use shingle_core::sim::model::{Rule, Violation};
+    use shingle_core::sim::swarm::Failure;
 
     fn failure(seed: u64) -> Box<Failure> {
         let at = shingle_core::time::Instant(1_500);
@@ -287,7 +220,7 @@ mod tests {
     fn a_failure_is_printed_with_its_replay_command_and_the_rest_is_counted() {
         let mut tally = Tally::default();
         (0..7).for_each(|seed| tally.add(Err(failure(seed))));
-        let text = tally.failures();
+        let text = told(&tally);
         assert!(text.contains("shingle sim --seed 4 --profile zones --ops 77"), "{text}");
         assert!(text.contains("zone 3 sector 1 reads as Garbage") && text.contains("2 more seeds fail"), "{text}");
         assert_eq!(tally.json(Profile::Zones)["failures"][6]["seed"], 6);
@@ -339,7 +272,8 @@ mod tests {
     #[test]
     fn seeds_are_two_numbers() {
         assert_eq!(parse_seeds("3..7"), Ok(3..7));
-        for wrong in ["", "3", "3..", "7..3", "3..3", "-1..4"] {
+        assert_eq!(parse_seeds("3.."), Ok(3..u64::MAX));
+        for wrong in ["", "3", "..", "7..3", "3..3", "-1..4"] {
             assert!(parse_seeds(wrong).is_err(), "{wrong}");
         }
     }

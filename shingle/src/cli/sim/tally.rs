@@ -1,0 +1,98 @@
+//! What many seeds did together, in a row of a table or as JSON.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use shingle_core::sim::swarm::{Failure, Profile, Report};
+
+use crate::cli::output;
+
+/// What the columns of [`Tally::row`] are called.
+const HEADER: [&str; 10] =
+    ["SEEDS", "FAILED", "REQUESTS", "POWER CUTS", "FAULTS", "SWAPS", "HOPS", "VIRTUAL", "REAL", "TRACE SUM"];
+
+/// What all seeds did together.
+#[derive(Default)]
+pub(super) struct Tally {
+    pub seeds: u64,
+    pub ops: u64,
+    pub cuts: u64,
+    pub faults: u64,
+    pub swaps: u64,
+    /// The longest time that a device let nobody in because of one, in nanoseconds.
+    pub longest_swap: u64,
+    pub events: u64,
+    pub virtual_ns: u64,
+    /// The traces of all seeds in one number, whatever their order.
+    pub sum: u64,
+    pub failed: Vec<Failure>,
+    pub trace: Option<String>,
+    pub real: Duration,
+}
+
+impl Tally {
+    pub fn add(&mut self, result: Result<Report, Box<Failure>>) {
+        self.seeds += 1;
+        match result {
+            Err(failure) => self.failed.push(*failure),
+            Ok(Report { ops, cuts, faults, virtual_time, swaps, longest_swap, events, sum, trace, .. }) => {
+                self.swaps += swaps;
+                self.longest_swap = self.longest_swap.max(longest_swap.as_nanos());
+                self.ops += ops;
+                self.cuts += cuts;
+                self.faults += faults;
+                self.events += events;
+                self.virtual_ns += virtual_time.as_nanos();
+                self.sum ^= sum;
+                self.trace = trace;
+            }
+        }
+    }
+
+    fn row(&self) -> Vec<String> {
+        let seconds = |time: f64| format!("{time:.1} s");
+        let counts = [self.seeds, self.failed.len() as u64, self.ops, self.cuts, self.faults, self.swaps, self.events];
+        let times = [seconds(self.virtual_ns as f64 / 1e9), seconds(self.real.as_secs_f64())];
+        counts.iter().map(u64::to_string).chain(times).chain([format!("{:016x}", self.sum)]).collect()
+    }
+
+    pub fn text(&self) -> String {
+        output::table(&HEADER, &[0, 1, 2, 3, 4, 5, 6, 7, 8], [self.row()])
+    }
+
+    /// A table of several, a row each.
+    pub fn texts<'a>(tallies: impl Iterator<Item = (Profile, &'a Tally)>) -> String {
+        let header: Vec<&str> = ["PROFILE"].into_iter().chain(HEADER).collect();
+        let row = |(profile, tally): (Profile, &Tally)| [vec![profile.name().to_owned()], tally.row()].concat();
+        output::table(&header, &[1, 2, 3, 4, 5, 6, 7, 8, 9], tallies.map(row))
+    }
+
+    pub fn json(&self, profile: Profile) -> Value {
+        let failure = |failure: &Failure| {
+            json!({
+                "seed": failure.seed,
+                "rule": format!("{:?}", failure.violation.rule),
+                "what": failure.violation.what,
+                "at_ns": failure.violation.at.0,
+                "life": failure.life,
+                "ops": failure.ops,
+                "world": failure.scenario,
+                "replay": failure.replay(),
+            })
+        };
+        json!({
+            "profile": profile.name(),
+            "seeds": self.seeds,
+            "ops": self.ops,
+            "power_cuts": self.cuts,
+            "faults": self.faults,
+            "swaps": self.swaps,
+            "longest_swap_ns": self.longest_swap,
+            "events": self.events,
+            "virtual_ns": self.virtual_ns,
+            "real_ns": self.real.as_nanos() as u64,
+            "sum": format!("{:016x}", self.sum),
+            "failures": self.failed.iter().map(failure).collect::<Vec<_>>(),
+        })
+    }
+}
