@@ -12,8 +12,10 @@ use crate::block::{Buffer, Data, Memory, Payload};
 /// Bytes of a page: the least that a bio takes.
 const PAGE: usize = 4096;
 const PAGE_WORDS: usize = PAGE / size_of::<u64>();
-/// Pages in all: 4 MiB.
+/// Most pages: 4 MiB.
 const PAGES: usize = 1024;
+/// Least pages, a word of bits.
+const LEAST_PAGES: usize = 64;
 /// Pages of the longest bio, as many as the kernel gives one (`include/linux/bio.h:BIO_MAX_VECS`): 1 MiB.
 pub(super) const MOST_PAGES: usize = 256;
 /// Sectors of the longest bio.
@@ -47,12 +49,18 @@ impl Run {
 }
 
 impl Bounce {
-    /// All pages free; `None` if there is no memory for them.
-    pub fn new() -> Option<Self> {
-        let memory = Arc::new(Buffer::try_new(PAGES * PAGE)?);
+    /// Memory for a line of `sectors`. A short one gets less, as much as it is long: a table may have thousands of them, and no
+    /// bio is longer than its line. `None` if there is no memory for it.
+    pub fn new(sectors: u64) -> Option<Self> {
+        let length = sectors.div_ceil(PAGE as u64 / 512).min(PAGES as u64) as usize;
+        let pages = length.next_multiple_of(LEAST_PAGES).max(LEAST_PAGES);
+        let memory = Arc::new(Buffer::try_new(pages * PAGE)?);
         let slot = |page| Payload::Data(Data::new(memory.clone(), page * PAGE, PAGE));
-        let slots = (0..PAGES).map(slot).collect();
-        Some(Self { memory, used: [0; PAGES / 64], slots })
+        // Pages that there are not are never free.
+        let mut used = [u64::MAX; PAGES / 64];
+        used[..pages / 64].fill(0);
+        let slots = (0..pages).map(slot).collect();
+        Some(Self { memory, used, slots })
     }
 
     /// Takes memory of as many bytes as `payload` has, at most [`MOST_PAGES`] pages, and has the two change places;
@@ -147,7 +155,7 @@ mod tests {
 
     #[test]
     fn runs_never_overlap_and_the_lowest_that_fits_is_taken() {
-        let (mut bounce, mut rng) = (Bounce::new().unwrap(), Rng::new(3));
+        let (mut bounce, mut rng) = (Bounce::new(u64::MAX).unwrap(), Rng::new(3));
         let mut lent: BTreeMap<u32, (Run, Payload)> = BTreeMap::new();
         for _ in 0..20_000 {
             if rng.chance(1, 2) && !lent.is_empty() {
@@ -185,7 +193,7 @@ mod tests {
 
     #[test]
     fn the_memory_of_a_run_is_its_own() {
-        let mut bounce = Bounce::new().unwrap();
+        let mut bounce = Bounce::new(u64::MAX).unwrap();
         let mut lend = |bytes| {
             let mut payload = carried(bytes);
             bounce.lend(&mut payload).map(|run| (run, payload))
@@ -198,5 +206,28 @@ mod tests {
             bounce.give_back(run, &mut payload);
         }
         assert_eq!(bounce.used, [0; PAGES / 64]);
+    }
+
+    #[test]
+    fn a_short_line_has_no_more_memory_than_its_length_and_its_longest_bio_fits() {
+        for sectors in [1, 8, 100, 512, 1_000, 2_048, 1 << 40] {
+            let mut bounce = Bounce::new(sectors).unwrap();
+            let bytes = sectors.min(u64::from(MOST_SECTORS)) as usize * 512;
+            assert!(
+                bounce.slots.len() * PAGE <= (sectors as usize * 512 + LEAST_PAGES * PAGE).min(PAGES * PAGE),
+                "{sectors}"
+            );
+            let mut lent: Vec<_> = Vec::new();
+            let mut payload = carried(bytes);
+            while let Some(run) = bounce.lend(&mut payload) {
+                lent.push((run, core::mem::replace(&mut payload, carried(bytes))));
+            }
+            assert!(
+                !lent.is_empty() && lent.iter().all(|(run, _)| bounce.both(*run).1.len() * 8 == bytes),
+                "{sectors}"
+            );
+            lent.into_iter().for_each(|(run, mut payload)| bounce.give_back(run, &mut payload));
+            assert!(bounce.lend(&mut payload).is_some_and(|run| run.first == 0), "{sectors}");
+        }
     }
 }

@@ -61,6 +61,7 @@ impl Crypt {
     ) -> Result<Self, String> {
         let limits = above(limits, config);
         limits.validate().map_err(|error| format!("units of {} bytes: {error}", config.units.bytes))?;
+        let bounce = Bounce::new(limits.capacity).ok_or("no memory for ciphertext")?;
         Ok(Self {
             below: [below],
             limits,
@@ -69,7 +70,7 @@ impl Crypt {
             cipher: None,
             key: None,
             is_key_told: false,
-            bounce: Bounce::new().ok_or("no memory for ciphertext")?,
+            bounce,
             waiting: VecDeque::with_capacity(64),
             scratch: segments::scratch(config.units.words()),
             in_flight: 0,
