@@ -12,7 +12,7 @@ use crate::zone::ZoneNo;
 
 impl Model {
     pub(super) fn acknowledge_write(&mut self, from: u64, now: u64, request: &Request, extents: &[Extent]) {
-        let oldest = self.oldest_reader();
+        let oldest = self.oldest_asker();
         for extent in extents {
             let zone = &mut self.zones[extent.zone.index()];
             let ordered = self.trust == Trust::Stack && zone.sequential;
@@ -72,7 +72,7 @@ impl Model {
         (request, mark): (&Request, Mark),
         grounds: &Grounds<'_>,
     ) {
-        let oldest = self.oldest_reader();
+        let oldest = self.oldest_asker();
         let ordered = self.trust == Trust::Stack && request.atomic;
         // A reset of all zones leaves out those that failed, and it cannot be seen from here when they did.
         let left_out = |zone: ZoneNo| request.op == Op::ZoneResetAll && grounds.disks.has_failed(zone);
