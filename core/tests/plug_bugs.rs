@@ -609,3 +609,31 @@ fn a_report_that_was_under_way_when_the_plug_came_into_use_is_asked_for_again() 
     assert!(all_ok(&h.statuses()));
     h.assert_clean();
 }
+
+/// Ours, found by the swarm once its disk told of the moment when a report came. `zone-lock` did not note what ended while a report
+/// was under way: the next append that was emulated went to a pointer that was older, and failed at the disk.
+#[test]
+fn under_every_policy_a_report_older_than_a_change_does_not_bring_back_the_pointer_before_it() {
+    let changes: [(fn() -> Bio, u64); 3] = [(|| append(1, 8), 16), (|| reset(1), 0), (reset_all, 0)];
+    for policy in WritePolicy::ALL.into_iter().filter(|policy| *policy != WritePolicy::None) {
+        for (change, after) in changes {
+            let mut h = with_policy(policy);
+            h.submit(write(zone(1), 8));
+            end_all_in_time(&mut h);
+            h.submit(report());
+            let old = h.held()[0].number;
+            h.submit(change());
+            h.end_number(h.held()[1].number, Status::Ok, 8);
+            let now = h.with_desk(|desk, _| {
+                let zone = desk.zone_mut(1);
+                std::mem::replace(zone, Zone { wp: zone.start + 8, cond: Condition::ImplicitOpen, ..*zone })
+            });
+            h.end_number(old, Status::Ok, 0);
+            h.with_desk(|desk, _| *desk.zone_mut(1) = now);
+            h.submit(append(1, 8));
+            assert_eq!(h.held()[0].sector, Sector(zone(1) + after), "{policy}");
+            end_all_in_time(&mut h);
+            assert!(all_ok(&h.statuses()), "{policy}");
+        }
+    }
+}

@@ -334,6 +334,7 @@ impl ZonePlug {
         if needs_lock(op, sector, &self.zones) {
             let zone = self.zones.zone_of(sector);
             self.zones.set_busy(zone, false);
+            self.touch(zone);
             if !status.is_ok() {
                 self.zones.at_mut(zone).set(Bit::Lost, true);
             }
@@ -368,10 +369,13 @@ impl ZonePlug {
     }
 
     fn end_management(&mut self, bio: Box<Bio>, status: Status, zone: u32, cx: &mut Cx<'_>) {
-        if status.is_ok() {
-            let all = 0..self.zones.len() as u32;
-            let zones = if bio.op == Op::ZoneResetAll { all } else { zone..zone + 1 };
-            zones.for_each(|zone| self.zones.manage(bio.op, ZoneNo(zone)));
+        let all = 0..self.zones.len() as u32;
+        let zones = if bio.op == Op::ZoneResetAll { all } else { zone..zone + 1 };
+        for zone in zones.map(ZoneNo) {
+            self.touch(zone);
+            if status.is_ok() {
+                self.zones.manage(bio.op, zone);
+            }
         }
         cx.complete(bio, status);
     }
