@@ -151,17 +151,35 @@ fn a_failed_write_that_is_reported_as_done_is_found() {
     assert!(found >= 2, "{found}");
 }
 
-/// A plug that does not hear of the 20th write that ends: what waits in that zone is never woken.
-struct Drowsy {
+/// A plug to which something is done before it hears that a bio has ended. False: it does not hear of it.
+struct Altered {
     plug: ZonePlug,
-    writes: u32,
+    alter: Box<dyn FnMut(&mut ZonePlug, &Bio, Status) -> bool + Send>,
 }
 
+/// Does not hear of the 20th write that ends: what waits in that zone is never woken.
 fn drowsy(below: DeviceId, limits: &Limits, options: PlugOptions) -> Box<dyn BlockDevice> {
-    Box::new(Drowsy { plug: ZonePlug::new(below, limits, options).unwrap(), writes: 0 })
+    let mut writes = 0;
+    let alter = move |_: &mut ZonePlug, bio: &Bio, status: Status| {
+        let plain = bio.op == Op::Write && status.is_ok() && matches!(bio.payload, Payload::Data(_));
+        writes += u32::from(plain);
+        !plain || writes != 20
+    };
+    Box::new(Altered { plug: ZonePlug::new(below, limits, options).unwrap(), alter: Box::new(alter) })
 }
 
-impl BlockDevice for Drowsy {
+/// Believes every report, whatever has happened since it was asked for.
+fn credulous(below: DeviceId, limits: &Limits, options: PlugOptions) -> Box<dyn BlockDevice> {
+    let alter = |plug: &mut ZonePlug, bio: &Bio, _: Status| {
+        if bio.op == Op::ReportZones {
+            plug.forget_changes();
+        }
+        true
+    };
+    Box::new(Altered { plug: ZonePlug::new(below, limits, options).unwrap(), alter: Box::new(alter) })
+}
+
+impl BlockDevice for Altered {
     fn limits(&self) -> &Limits {
         self.plug.limits()
     }
@@ -179,12 +197,10 @@ impl BlockDevice for Drowsy {
     }
 
     fn end_io(&mut self, bio: Box<Bio>, status: Status, word: u64, cx: &mut Cx<'_>) {
-        let plain = bio.op == Op::Write && status.is_ok() && matches!(bio.payload, Payload::Data(_));
-        self.writes += u32::from(plain);
-        if plain && self.writes == 20 {
-            return cx.complete(bio, status);
+        match (self.alter)(&mut self.plug, &bio, status) {
+            true => self.plug.end_io(bio, status, word, cx),
+            false => cx.complete(bio, status),
         }
-        self.plug.end_io(bio, status, word, cx);
     }
 
     fn on_event(&mut self, event: shingle_core::block::Event, cx: &mut Cx<'_>) {
@@ -205,6 +221,12 @@ fn a_wake_up_that_is_dropped_once_is_found_as_a_world_that_is_stuck() {
     // An append that was emulated comes back as the write that it became.
     let found = hunt(&with_plug(drowsy), &[Rule::Stuck, Rule::Completion]);
     assert!(found >= 20, "{found}");
+}
+
+#[test]
+fn a_report_that_is_older_than_what_the_plug_learns_from_it_is_found() {
+    let found = hunt(&with_plug(credulous), &[Rule::Unexplained, Rule::Order, Rule::Pointer, Rule::Append]);
+    assert!(found >= 5, "{found}");
 }
 
 thread_local! {

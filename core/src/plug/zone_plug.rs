@@ -458,7 +458,6 @@ impl ZonePlug {
             }
             self.turns.take(zone, &bio, cx.now());
         }
-        self.touch(zone);
         cx.submit(self.below[0], bio, place.word());
         true
     }
@@ -475,6 +474,8 @@ impl ZonePlug {
         Ok(())
     }
 
+    /// Something has ended in `zone`: reports under way may be older than that. While it is in flight the zone is busy, and
+    /// nothing is learned of it anyway.
     #[inline]
     pub(super) fn touch(&mut self, zone: ZoneNo) {
         if self.reports > 0 {
