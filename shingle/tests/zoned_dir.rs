@@ -10,7 +10,9 @@ use common::{
 };
 use shingle::disk::zoned_dir::{Options, Shape};
 use shingle_core::block::{Bio, Data, Flags, Op, Payload, Status};
+use shingle_core::device::null::{NullConfig, NullDevice, NullZones};
 use shingle_core::sector::Sector;
+use shingle_core::time::Duration;
 use shingle_core::zone::{Condition, ResourceLimits, ZoneGeometry, ZoneKind, ZoneNo, ZoneState, ZonedDisk};
 
 const CAPACITY: u32 = 1536;
@@ -197,6 +199,98 @@ fn limits_bind_with_the_error_of_each() {
     assert_eq!(bench.status(bio(Op::ZoneOpen, zone(3), 0)), Status::Ok);
     assert_eq!(bench.status(bio(Op::ZoneOpen, zone(4), 0)), Status::Ok);
     assert_eq!(bench.status(write(zone(2) + 8, 8, 1)), Status::ZoneOpenResource);
+}
+
+/// A null device of the same shape, whose commands take time.
+fn of_memory(shape: &Shape) -> Bench {
+    let zoned = NullZones {
+        zone_capacity: Some(shape.zones.zone_capacity().into()),
+        conventional: shape.zones.conventional(),
+        max_open: shape.limits.max_open(),
+        max_active: shape.limits.max_active(),
+        max_append: Some(shape.zones.zone_capacity()),
+        ..NullZones::new(shape.zones.zone_sectors().into())
+    };
+    let config = NullConfig {
+        block_bytes: shape.block_bytes,
+        memory_backed: true,
+        write_zeroes: true,
+        completion: Duration::from_micros(100),
+        zoned: Some(zoned),
+        ..NullConfig::new(shape.zones.capacity())
+    };
+    Bench::new(|_| NullDevice::new(&config))
+}
+
+/// A write over the end of a zone is cut in two, and both halves are on their way at once.
+#[test]
+fn a_write_that_fills_its_zone_makes_room_for_the_next_on_every_disk_at_its_limits() {
+    for (max_open, max_active, explicit) in [(Some(1), Some(1), false), (Some(1), None, true), (None, Some(1), true)] {
+        let shape = Shape { limits: ResourceLimits::new(max_open, max_active).unwrap(), ..small_shape() };
+        let (_scratch, of_files) = disk(shape, Options::default());
+        for mut bench in [of_files, of_memory(&shape)] {
+            if explicit {
+                assert_eq!(bench.status(bio(Op::ZoneOpen, zone(2), 0)), Status::Ok);
+            }
+            assert_eq!(bench.status(write(zone(2), CAPACITY - 8, 1)), Status::Ok);
+            let halves = bench.run_all(vec![write(zone(2) + 1528, 8, 2), write(zone(3), 8, 3)]);
+            assert_eq!([halves[0].0, halves[1].0], [Status::Ok; 2], "{max_open:?} {max_active:?}");
+            assert_eq!((bench.zone(2).0, bench.zone(3)), (Condition::Full, (Condition::ImplicitOpen, 8)));
+        }
+    }
+}
+
+/// What is written in zones at once counts against the limits as if it had been written one after the other.
+#[test]
+fn at_its_limits_a_disk_of_files_does_what_one_of_memory_does() {
+    for ((max_open, max_active), seed) in
+        [(Some(1), Some(1)), (Some(1), None), (Some(2), Some(3)), (None, Some(2))].iter().zip(1..)
+    {
+        let shape = Shape { limits: ResourceLimits::new(*max_open, *max_active).unwrap(), ..small_shape() };
+        let (_scratch, mut of_files) = disk(shape, Options::default());
+        let (mut of_memory, mut random) = (of_memory(&shape), Random(seed));
+        for batch in 0..150 {
+            let report = of_memory.report();
+            let mut numbers: Vec<u64> = (2..8).collect();
+            numbers.sort_by_key(|_| random.next());
+            let mut make = |number: u64| {
+                let (start, wp) = (report[number as usize].start.0, report[number as usize].wp.0);
+                let wp = wp.min(start + u64::from(CAPACITY) - 8);
+                let left = (start + u64::from(CAPACITY) - wp) as u32;
+                let sectors = if random.below(2) == 0 { left } else { left.min((1 + random.below(60)) as u32 * 8) };
+                match random.below(10) {
+                    0..6 => write(wp, sectors, number as u8),
+                    6 => filled(Op::ZoneAppend, start, sectors, number as u8),
+                    7 => bio(Op::WriteZeroes, wp, sectors),
+                    8 => bio(Op::ZoneOpen, start, 0),
+                    _ => bio(Op::ZoneClose, start, 0),
+                }
+            };
+            // A reset frees what its zone holds when it is done, so it comes alone.
+            let bios = |make: &mut dyn FnMut(u64) -> Bio| match batch % 3 {
+                0 => vec![bio(Op::ZoneReset, zone(numbers[0]), 0)],
+                _ => numbers[..4].iter().map(|number| make(*number)).collect(),
+            };
+            let commands = bios(&mut make);
+            let copies = commands.iter().map(|of| {
+                let payload = match of.payload.segments().first() {
+                    Some(data) => Payload::Data(data.clone()),
+                    None => Payload::None,
+                };
+                Bio::new(of.op, of.sector, of.sectors, payload)
+            });
+            let copies = copies.collect();
+            let words: Vec<String> = commands.iter().map(|bio| format!("{bio:?}")).collect();
+            let statuses =
+                |outcomes: Vec<common::Outcome>| outcomes.iter().map(|(status, _)| *status).collect::<Vec<_>>();
+            assert_eq!(
+                statuses(of_files.run_all(commands)),
+                statuses(of_memory.run_all(copies)),
+                "{words:?} of batch {batch}, limits {max_open:?} {max_active:?}"
+            );
+            assert_eq!(of_files.report(), of_memory.report(), "after {words:?} of batch {batch}");
+        }
+    }
 }
 
 #[test]

@@ -51,6 +51,9 @@ impl ZonedDir {
             Ok(sector) => sector,
             Err(error) => return self.finish(job, error.into(), cx),
         };
+        // At once, as a drive that takes commands one after the other: a write that fills its zone gives the zone's resources
+        // back before the next command is judged. After a failure the file tells where the pointer is.
+        self.zones.advance(zone, sectors);
         let at = bytes(self.zones.geometry().offset_in_zone(sector));
         let this = &mut self.jobs[job];
         (this.file, this.at) = (Some(file), at);
@@ -101,12 +104,11 @@ impl ZonedDir {
 
     /// All data of a write is in the file.
     pub(super) fn written(&mut self, job: usize, durable: bool, cx: &mut Cx<'_>) {
-        let (zone, sectors) = (self.jobs[job].zone, self.bio(job).sectors);
-        self.zones.advance(zone, sectors);
+        let zone = self.jobs[job].zone;
         if !durable {
             self.flush.mark(zone);
         }
-        // A sync of the zone that failed meanwhile made it read-only, with its pointer before this write.
+        // A sync of the zone that failed meanwhile made it read-only, and its pointer tells nothing.
         self.finish(job, if self.flush.has_failed(zone) { Status::Io } else { Status::Ok }, cx);
     }
 

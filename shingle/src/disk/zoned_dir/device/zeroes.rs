@@ -35,6 +35,7 @@ impl ZonedDir {
         }
         if self.bio(job).flags.has(Flags::FAST) {
             // Nothing was written, and that is no fault of the zone.
+            self.learn_write_pointer(job, self.jobs[job].zone);
             return self.finish(job, Status::NotSupported, cx);
         }
         self.write_zeroes(job, cx);
