@@ -26,7 +26,7 @@ fn set_len(path: &Path, len: u64) {
 type Break = fn(&Path);
 
 /// How to break a disk, the file that the error names, and words of the error.
-const BROKEN: [(Break, &str, &[&str]); 16] = [
+const BROKEN: [(Break, &str, &[&str]); 19] = [
     (|disk| fs::write(disk.join("notes.txt"), "x").unwrap(), "notes.txt", &["no part of the disk", "move it"]),
     (|disk| fs::write(disk.join("seq-9"), "").unwrap(), "seq-9", &["no part of the disk"]),
     (
@@ -62,6 +62,24 @@ const BROKEN: [(Break, &str, &[&str]); 16] = [
         "seq-000002",
         &["regular file"],
     ),
+    (
+        |disk| {
+            fs::remove_file(disk.join("seq-000003")).unwrap();
+            std::os::unix::fs::symlink("seq-000002", disk.join("seq-000003")).unwrap();
+        },
+        "seq-000003",
+        &["no link", "put the zone's file back"],
+    ),
+    (
+        |disk| fs::hard_link(disk.join("seq-000002"), disk.with_extension("other")).unwrap(),
+        "seq-000002",
+        &["2 names", "another disk", "find -samefile", "copy"],
+    ),
+    (
+        |disk| fs::hard_link(disk.join("cnv-000001"), disk.with_extension("other")).unwrap(),
+        "cnv-000001",
+        &["2 names", "hard links"],
+    ),
     (|disk| fs::remove_file(disk.join(FILE_NAME)).unwrap(), "", &["there is no shingle-disk.toml", "interrupted"]),
     (|disk| set_len(&disk.join(FILE_NAME), 40), FILE_NAME, &["check", "backup"]),
     (|disk| fs::write(disk.join(FILE_NAME), vec![b'#'; 100_000]).unwrap(), FILE_NAME, &["4096 bytes"]),
@@ -94,6 +112,20 @@ fn what_is_no_disk_is_refused_by_name_and_stays_as_it_is() {
             words.iter().for_each(|word| assert!(message.contains(word), "case {index}: {message:?} lacks {word:?}"));
         }
         assert!(snapshot(&disk) == before, "case {index}: something changed");
+    }
+}
+
+/// Either of the two could be named first: a directory has no order.
+#[test]
+fn two_zones_that_share_a_file_are_refused() {
+    let scratch = Scratch::new();
+    let disk = scratch.path("disk");
+    create(&disk, &small_shape());
+    fs::remove_file(disk.join("seq-000003")).unwrap();
+    fs::hard_link(disk.join("seq-000002"), disk.join("seq-000003")).unwrap();
+    for error in [inspect(&disk).unwrap_err(), open(&disk).unwrap_err(), Offline::open(&disk, None).err().unwrap()] {
+        assert!(matches!(error.kind, ErrorKind::HardLinked { names: 2 }), "{error}");
+        assert!(["seq-000002", "seq-000003"].iter().any(|name| error.path.ends_with(name)), "{error}");
     }
 }
 

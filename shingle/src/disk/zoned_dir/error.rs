@@ -52,6 +52,11 @@ pub enum ErrorKind {
     Misnumbered(Option<String>),
     /// A zone's file is a directory, a link or a device.
     NotAFile,
+    /// A zone's file has several names: other zones, or other disks, may have it as well.
+    HardLinked {
+        /// The number of its names.
+        names: u64,
+    },
     /// A zone's file is not there; how many others are missing, too.
     MissingZone {
         /// The number of zones without a file.
@@ -150,7 +155,16 @@ impl fmt::Display for ErrorKind {
                 "in this disk's geometry there is no zone with this number: check the geometry, or which disk the \
                  file belongs to"
             ),
-            Self::NotAFile => write!(f, "a zone has to be a regular file: put the zone's file back in its place"),
+            Self::NotAFile => write!(
+                f,
+                "a zone has to be a regular file of its own, no link to one and no device: put the zone's file back in its \
+                 place"
+            ),
+            Self::HardLinked { names } => write!(
+                f,
+                "this file has {names} names (hard links), so another zone or another disk may use it, too: remove the \
+                 other names (`find -samefile` finds them), or replace this one by a copy"
+            ),
             Self::MissingZone { missing } => {
                 write!(f, "this zone's file is missing, ")?;
                 match missing {

@@ -143,6 +143,9 @@ fn check_file(directory: &Directory, shape: &Shape, zone: ZoneNo, name: &str) ->
     if !is_regular(&stat) {
         return Err(directory.error(name, ErrorKind::NotAFile));
     }
+    if stat.st_nlink > 1 {
+        return Err(directory.error(name, ErrorKind::HardLinked { names: stat.st_nlink.into() }));
+    }
     accessat(&directory.fd, name, Access::READ_OK | Access::WRITE_OK, AtFlags::empty())
         .map_err(|errno| directory.io_error(name, "checking the permission to use it", errno))?;
     let (is, most) = (stat.st_size as u64, bytes(shape.zones.capacity_of(zone)));
