@@ -106,8 +106,8 @@ impl Directory {
     }
 
     /// What `name` is, without following a link.
-    pub fn stat(&self, name: &str) -> Result<Stat, ZonedDirError> {
-        statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW).map_err(|errno| self.io_error(name, "looking at it", errno))
+    pub fn stat(&self, name: &str) -> rustix::io::Result<Stat> {
+        statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW)
     }
 
     /// Opens a file that is there; a link is refused.

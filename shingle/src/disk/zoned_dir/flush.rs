@@ -109,12 +109,12 @@ impl<W> Flush<W> {
         }
     }
 
-    /// Whether a sync of `zone` failed since the disk was opened.
+    /// Whether a sync of `zone` failed, or its file was lost, since the disk was opened.
     pub fn has_failed(&self, zone: ZoneNo) -> bool {
         !self.failed.is_empty() && self.failed.contains(&zone)
     }
 
-    /// A sync of `zone` failed: nobody knows what of it is durable.
+    /// A sync of `zone` failed, or its file was lost: nobody knows what of it is durable.
     pub fn fail(&mut self, zone: ZoneNo) {
         self.failed.insert(zone);
     }
@@ -134,7 +134,12 @@ impl<W> Flush<W> {
             return Next::Wait;
         }
         self.running = None;
-        Next::Answer(if self.failed.is_empty() { self.outcome } else { Status::Io })
+        Next::Answer(self.verdict(self.outcome))
+    }
+
+    /// What a flush is answered that went as `outcome` says: nothing is well once a zone has failed.
+    pub fn verdict(&self, outcome: Status) -> Status {
+        if self.failed.is_empty() { outcome } else { Status::Io }
     }
 
     fn begin(&mut self) -> Next {

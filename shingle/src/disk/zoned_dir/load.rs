@@ -11,6 +11,7 @@ use shingle_core::zone::{Zone, ZoneKind, ZoneNo, ZoneState, ZonedDisk};
 use super::directory::{Directory, Lock, bytes, is_regular, parse_zone_name, zone_name};
 use super::error::{ErrorKind, ZonedDirError};
 use super::geometry_file::{self, FILE_NAME, MOST_BYTES};
+use super::presence::{Identity, Names};
 use super::shape::Shape;
 
 /// A disk that was found in order.
@@ -19,6 +20,9 @@ pub(super) struct Loaded {
     pub shape: Shape,
     pub zones: ZonedDisk,
     pub torn: Vec<Torn>,
+    /// Which file each zone has.
+    pub identities: Box<[Identity]>,
+    pub names: Names,
 }
 
 /// A sequential zone whose file ends inside of a block: a write that a power failure or a full file system cut short.
@@ -54,9 +58,10 @@ pub(super) fn load(path: &Path, given: Option<&Shape>, lock: Lock) -> Result<Loa
     let directory = Directory::open(path)?;
     directory.lock(lock)?;
     let shape = find_shape(&directory, given)?;
+    let names = Names::now(&directory);
     let files = find_files(&directory, &shape)?;
     let mut torn = Vec::new();
-    for (zone, size) in files.iter().filter(|(zone, _)| shape.zones.kind(*zone) == ZoneKind::Sequential) {
+    for (zone, size, _) in files.iter().filter(|(zone, ..)| shape.zones.kind(*zone) == ZoneKind::Sequential) {
         let keep = size - size % u64::from(shape.block_bytes);
         if keep != *size {
             torn.push(Torn { zone: *zone, is: *size, keep });
@@ -70,7 +75,8 @@ pub(super) fn load(path: &Path, given: Option<&Shape>, lock: Lock) -> Result<Loa
     let limits = shape.limits.enforceable(shape.zones.sequential());
     let zones =
         ZonedDisk::restore(shape.zones, limits, state).expect("sizes were checked, and zones at rest are valid");
-    Ok(Loaded { directory, shape, zones, torn })
+    let identities = files.iter().map(|(.., identity)| *identity).collect();
+    Ok(Loaded { directory, shape, zones, torn, identities, names })
 }
 
 fn find_shape(directory: &Directory, given: Option<&Shape>) -> Result<Shape, ZonedDirError> {
@@ -106,20 +112,21 @@ fn read_shape(directory: &Directory, file: std::fs::File) -> Result<Shape, Zoned
     geometry_file::parse(&text).map_err(|error| directory.error(FILE_NAME, ErrorKind::GeometryFile(error)))
 }
 
-/// Every zone's file, in order, with its size. What the geometry claims costs no memory before the files are there.
-fn find_files(directory: &Directory, shape: &Shape) -> Result<Vec<(ZoneNo, u64)>, ZonedDirError> {
+/// Every zone's file, in order, with its size and its identity. What the geometry claims costs no memory before the files are there.
+fn find_files(directory: &Directory, shape: &Shape) -> Result<Vec<(ZoneNo, u64, Identity)>, ZonedDirError> {
     let mut files = Vec::new();
     for name in directory.names()? {
         if name != FILE_NAME {
             let zone = check_name(directory, shape, &name)?;
-            files.push((zone, check_file(directory, shape, zone, &name)?));
+            let (size, identity) = check_file(directory, shape, zone, &name)?;
+            files.push((zone, size, identity));
         }
     }
-    files.sort_unstable();
+    files.sort_unstable_by_key(|(zone, ..)| *zone);
     // Each kind of name is right for one kind of zone only, so no zone can be there twice.
     let missing = u64::from(shape.zones.zones()) - files.len() as u64;
     if missing > 0 {
-        let first = files.iter().zip(0..).find(|((zone, _), index)| zone.0 != *index);
+        let first = files.iter().zip(0..).find(|((zone, ..), index)| zone.0 != *index);
         let first = first.map_or(files.len() as u32, |(_, index)| index);
         return Err(directory.error(&zone_name(&shape.zones, ZoneNo(first)), ErrorKind::MissingZone { missing }));
     }
@@ -137,9 +144,14 @@ fn check_name(directory: &Directory, shape: &Shape, name: &str) -> Result<ZoneNo
     Ok(zone)
 }
 
-/// Checks what a zone's file is, and returns its size.
-fn check_file(directory: &Directory, shape: &Shape, zone: ZoneNo, name: &str) -> Result<u64, ZonedDirError> {
-    let stat: Stat = directory.stat(name)?;
+/// Checks what a zone's file is, and returns its size and identity.
+fn check_file(
+    directory: &Directory,
+    shape: &Shape,
+    zone: ZoneNo,
+    name: &str,
+) -> Result<(u64, Identity), ZonedDirError> {
+    let stat: Stat = directory.stat(name).map_err(|errno| directory.io_error(name, "looking at it", errno))?;
     if !is_regular(&stat) {
         return Err(directory.error(name, ErrorKind::NotAFile));
     }
@@ -156,7 +168,7 @@ fn check_file(directory: &Directory, shape: &Shape, zone: ZoneNo, name: &str) ->
         ZoneKind::Sequential if is > most => {
             Err(directory.error(name, ErrorKind::BeyondCapacity { is, at_most: most }))
         }
-        _ => Ok(is),
+        _ => Ok((is, Identity::of(&stat))),
     }
 }
 

@@ -22,6 +22,7 @@ mod flush;
 mod geometry_file;
 mod load;
 mod offline;
+mod presence;
 mod shape;
 
 pub use create::create;

@@ -43,6 +43,12 @@ impl ZonedDir {
             Err(status) => return self.finish(job, status, cx),
         };
         let (op, sector, sectors) = (self.bio(job).op, self.bio(job).sector, self.bio(job).sectors);
+        // What makes zeroes sets the file's size, and so would hide that it was cut.
+        if op == Op::WriteZeroes
+            && let Err(status) = self.check_file(zone, &file)
+        {
+            return self.finish(job, status, cx);
+        }
         let begun = match op {
             Op::ZoneAppend => self.zones.begin_append(zone, sectors),
             _ => self.zones.begin_write(sector, sectors).map(|_| sector),
@@ -84,6 +90,7 @@ impl ZonedDir {
         let length = self.bio(job).payload.bytes();
         match result {
             // The end of the file; what is not there reads as zeroes, and what was read before stays.
+            0 if reads && self.ends_early(job) => self.finish(job, Status::Io, cx),
             0 if reads => {
                 zero_from(&self.bio(job).payload, self.jobs[job].skip);
                 self.finish(job, Status::Ok, cx);
@@ -105,7 +112,11 @@ impl ZonedDir {
     /// All data of a write is in the file.
     pub(super) fn written(&mut self, job: usize, durable: bool, cx: &mut Cx<'_>) {
         let zone = self.jobs[job].zone;
-        if !durable {
+        if let (true, Some(file)) = (durable, self.jobs[job].file.clone()) {
+            // The promise of a flush, so what a flush looks at. The verdict stays in `flush`.
+            let _ = self.check_file(zone, &file);
+            self.check_all_names();
+        } else {
             self.flush.mark(zone);
         }
         // A sync of the zone that failed meanwhile made it read-only, and its pointer tells nothing.
@@ -136,6 +147,9 @@ impl ZonedDir {
             return;
         }
         let Some(file) = self.jobs[job].file.clone() else { return };
+        if self.check_file(zone, &file).is_err() {
+            return;
+        }
         let learned = fstat(&file).and_then(|stat| {
             let (size, block) = (stat.st_size as u64, u64::from(self.block_bytes));
             let whole = size - size % block;

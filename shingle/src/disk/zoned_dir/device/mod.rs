@@ -6,10 +6,12 @@
 //! need no order and have no lane.
 
 mod data;
+mod presence;
 mod resize;
 mod sync;
 mod zeroes;
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::path::Path;
@@ -25,6 +27,7 @@ use super::error::ZonedDirError;
 use super::fd_cache::FdCache;
 use super::flush::{Flush, Next, Round};
 use super::load::load;
+use super::presence::{Identity, Names};
 use super::shape::Shape;
 use crate::disk::transfer::{Alignment, ENOBUFS, Zeroes, status_of, take_back, was_interrupted, way_of};
 use crate::shard::device_token;
@@ -58,14 +61,24 @@ pub struct ZonedDir {
     files: FdCache,
     ring: RingHandle,
     jobs: Slab<Job>,
-    /// The last job of each lane that is not empty.
-    lanes: HashMap<ZoneNo, usize>,
+    /// The lanes that are not empty.
+    lanes: HashMap<ZoneNo, Lane>,
     /// Jobs whose turn has come.
     ready: VecDeque<usize>,
     flush: Flush<usize>,
     /// Zeroes to write where the file system cannot make them; empty until they are needed.
     zeroes: Zeroes,
     notices: VecDeque<String>,
+    /// Which file each zone has had from the beginning.
+    identities: Box<[Identity]>,
+    names: Names,
+}
+
+/// Jobs of one zone, linked by [`Job::next`].
+struct Lane {
+    /// The one whose turn it is.
+    first: usize,
+    last: usize,
 }
 
 /// Something that takes more than one call.
@@ -143,6 +156,8 @@ pub fn open(path: &Path, options: &Options, ring: RingHandle) -> Result<ZonedDir
         notices,
         zones: loaded.zones,
         directory: loaded.directory,
+        identities: loaded.identities,
+        names: loaded.names,
     })
 }
 
@@ -260,9 +275,15 @@ impl ZonedDir {
 
     fn enter_lane(&mut self, work: Work, zone: ZoneNo) {
         let job = self.job(work, zone, true);
-        match self.lanes.insert(zone, job) {
-            Some(last) => self.jobs[last].next = Some(job),
-            None => self.ready.push_back(job),
+        match self.lanes.entry(zone) {
+            Entry::Occupied(mut lane) => {
+                let before = std::mem::replace(&mut lane.get_mut().last, job);
+                self.jobs[before].next = Some(job);
+            }
+            Entry::Vacant(lane) => {
+                lane.insert(Lane { first: job, last: job });
+                self.ready.push_back(job);
+            }
         }
     }
 
@@ -334,7 +355,10 @@ impl ZonedDir {
     fn finish(&mut self, job: usize, status: Status, cx: &mut Cx<'_>) {
         let Job { work, zone, in_lane, next, .. } = self.jobs.remove(job);
         match next {
-            Some(next) => self.ready.push_back(next),
+            Some(next) => {
+                self.lanes.entry(zone).and_modify(|lane| lane.first = next);
+                self.ready.push_back(next);
+            }
             None if in_lane => drop(self.lanes.remove(&zone)),
             None => (),
         }
@@ -365,10 +389,15 @@ impl ZonedDir {
         let direct = if self.direct.is_some() { OFlags::DIRECT } else { OFlags::empty() };
         let name = zone_name(self.zones.geometry(), zone);
         let access = if self.limits.read_only { OFlags::RDONLY } else { OFlags::RDWR };
-        match self.directory.open_file(&name, access | direct) {
+        // What is written goes to the end of the file, wherever that is. A file that somebody has cut stays too short so, and
+        // the next look at its size tells; a write to its place would hide the hole.
+        let append = self.zones.geometry().kind(zone) == ZoneKind::Sequential && !self.limits.read_only;
+        let append = if append { OFlags::APPEND } else { OFlags::empty() };
+        match self.directory.open_file(&name, access | append | direct) {
             Ok(file) => {
                 self.make_room(cx);
                 let file = Fd::from(file);
+                self.check_file(zone, &file)?;
                 self.files.insert(zone, file.clone());
                 Ok(file)
             }

@@ -24,6 +24,9 @@ impl ZonedDir {
             Ok(file) => file,
             Err(status) => return self.finish(job, status, cx),
         };
+        if let Err(status) = self.check_file(zone, &file) {
+            return self.finish(job, status, cx);
+        }
         self.jobs[job].file = Some(file.clone());
         self.jobs[job].step = Step::Resize;
         let len = if action == Action::Finish { bytes(capacity) } else { 0 };

@@ -17,6 +17,8 @@ impl ZonedDir {
     }
 
     pub(super) fn start_sync(&mut self, zone: ZoneNo, round: Round, file: Fd, cx: &mut Cx<'_>) {
+        // A sync of a file that has lost its name or its data succeeds. The verdict on this zone stays in `flush`.
+        let _ = self.check_file(zone, &file);
         let word = SYNC | u64::from(round.0) << 32 | u64::from(zone.0);
         if self.ring.submit(device_token(cx.me(), word), Request::Sync { file, metadata: false }).is_err() {
             self.flush.not_started(zone, round, Status::Resource);
@@ -38,6 +40,8 @@ impl ZonedDir {
 
     /// A round of flushes is over.
     pub(super) fn answer(&mut self, status: Status, cx: &mut Cx<'_>) {
+        self.check_all_names();
+        let status = self.flush.verdict(status);
         while let Some(job) = self.flush.take_served() {
             if self.bio(job).op == Op::Flush || !status.is_ok() {
                 self.finish(job, status, cx);

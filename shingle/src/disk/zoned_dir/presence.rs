@@ -1,0 +1,105 @@
+//! Whether the zones' files are still there, and still those that the disk was opened with.
+//!
+//! The disk is locked, but a lock binds only those who ask for it. Whoever removes, replaces or cuts a zone's file takes data
+//! that a flush has promised, or is about to, and the open file shows nothing of it: writes and syncs go on to succeed.
+
+use std::fmt;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use rustix::fs::{Stat, fstat};
+use rustix::io::Errno;
+
+use super::directory::Directory;
+
+/// What a file is, whatever it is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Identity {
+    file_system: u64,
+    inode: u64,
+}
+
+impl Identity {
+    pub fn of(stat: &Stat) -> Self {
+        Self { file_system: stat.st_dev, inode: stat.st_ino }
+    }
+}
+
+/// What happened to a zone's file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Loss {
+    /// It has no name any more.
+    Removed,
+    /// Its name is that of another file.
+    Replaced,
+    /// It cannot be looked at.
+    Unknown(Errno),
+    /// It has another size than it was given.
+    Resized {
+        /// In bytes.
+        is: u64,
+        /// The least that it should have.
+        should_be: u64,
+    },
+}
+
+impl Loss {
+    /// What a file with this `stat` has lost, or one that has none. Its size may be anything in `sizes`, both ends included.
+    pub fn find(stat: rustix::io::Result<Stat>, identity: Identity, sizes: (u64, u64)) -> Option<Self> {
+        let is = |stat: &Stat| stat.st_size as u64;
+        match stat {
+            Err(Errno::NOENT) => Some(Self::Removed),
+            Err(errno) => Some(Self::Unknown(errno)),
+            Ok(stat) if Identity::of(&stat) != identity => Some(Self::Replaced),
+            Ok(stat) if stat.st_nlink == 0 => Some(Self::Removed),
+            Ok(stat) if is(&stat) < sizes.0 || is(&stat) > sizes.1 => {
+                Some(Self::Resized { is: is(&stat), should_be: sizes.0 })
+            }
+            Ok(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for Loss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Removed => write!(f, "the file was removed while the disk is in use")?,
+            Self::Replaced => write!(f, "another file was put in its place while the disk is in use")?,
+            Self::Unknown(errno) => write!(f, "the file cannot be looked at ({errno})")?,
+            Self::Resized { is, should_be } => {
+                write!(f, "the file was changed while the disk is in use: it has {is} bytes instead of {should_be}")?;
+            }
+        }
+        write!(
+            f,
+            "; the zone is read-only and no flush succeeds until the disk is opened again: copy what can still be read, \
+             then stop the daemon and restore the file"
+        )
+    }
+}
+
+/// Whether names in a directory may have changed, told by the directory's times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Names(Option<Times>);
+
+/// Modification and change, each in seconds and nanoseconds.
+type Times = [(i64, i64); 2];
+
+/// The coarsest times that file systems keep, in seconds.
+const COARSE: u64 = 2;
+
+impl Names {
+    /// The names as they are now.
+    pub fn now(directory: &Directory) -> Self {
+        let Ok(stat) = fstat(&directory.fd) else { return Self(None) };
+        let times = [(stat.st_mtime, stat.st_mtime_nsec as i64), (stat.st_ctime, stat.st_ctime_nsec as i64)];
+        // A change that comes right after this look may bear the same times: recent ones prove nothing.
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs() as i64);
+        let settled = times.iter().all(|(seconds, _)| seconds.abs_diff(now) > COARSE);
+        Self(settled.then_some(times))
+    }
+
+    /// Whether nothing has changed between two looks.
+    pub fn proves_unchanged_since(self, before: Self) -> bool {
+        self.0.is_some() && self == before
+    }
+}
