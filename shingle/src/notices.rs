@@ -1,11 +1,12 @@
-//! What disks have to say while they run: a zone that was given up, a file that cannot be opened. They go to
-//! the log.
+//! What disks have to say while they run: a zone that was given up, a file that cannot be opened, a command that is
+//! not answered. They go to the log.
 
 use shingle_core::block::{DeviceId, Stack};
 use shingle_core::time::{Duration, Instant};
 use shingle_sys::Completion;
 
 use crate::devices::Devices;
+use crate::disk::file::FileDisk;
 use crate::disk::zoned_dir::ZonedDir;
 use crate::shard::{Pump, Source, SourceCx};
 
@@ -23,15 +24,16 @@ impl Notices {
     /// For the disks of a shard; `None` if none of them ever has anything to say.
     #[must_use]
     pub fn of(devices: &Devices) -> Option<Self> {
-        let talkative = devices.list().into_iter().filter(|named| named.kind == "zoned-dir");
+        let talkative = devices.list().into_iter().filter(|named| matches!(named.kind, "zoned-dir" | "file"));
         let disks: Vec<_> = talkative.map(|named| (named.name, named.leaf)).collect();
         (!disks.is_empty()).then_some(Self { disks, due: Instant::ZERO, stopping: false })
     }
 
     fn log(&self, stack: &mut Stack) {
         for (name, disk) in &self.disks {
-            let notices = stack.with_device(*disk, |disk: &mut ZonedDir, _| disk.take_notices());
-            notices.into_iter().flatten().for_each(|notice| tracing::warn!(disk = name, "{notice}"));
+            let notices = stack.with_device(*disk, |disk: &mut ZonedDir, cx| disk.check(cx.now()));
+            let others = stack.with_device(*disk, |disk: &mut FileDisk, cx| disk.check(cx.now()));
+            notices.into_iter().chain(others).flatten().for_each(|notice| tracing::warn!(disk = name, "{notice}"));
         }
     }
 }

@@ -188,6 +188,8 @@ pub struct Shard {
     failed_flushes: Vec<(DeviceId, Status)>,
     /// What kept mapped devices from coming to rest at the end.
     stuck_at_the_end: Vec<StuckBio>,
+    /// How long sources may take to finish, mapped devices to come to rest, and devices to flush, after a request to stop.
+    grace: Duration,
 }
 
 /// How far a shard is on its way to its end.
@@ -212,7 +214,7 @@ enum Stage {
 /// Most completions that one round delivers, and most messages that it runs.
 const MOST_COMPLETIONS: usize = 4096;
 const MOST_MESSAGES: usize = 64;
-/// How long sources may take to finish, mapped devices to come to rest, and devices to flush, after a request to stop.
+/// How long each stage of a stop may take.
 const GRACE: Duration = Duration::from_millis(10_000);
 
 impl Shard {
@@ -244,6 +246,7 @@ impl Shard {
             more_mail: false,
             failed_flushes: Vec::new(),
             stuck_at_the_end: Vec::new(),
+            grace: GRACE,
         };
         shard.watch_mail()?;
         Ok(shard)
@@ -300,7 +303,7 @@ impl Shard {
         if self.stage != Stage::Running {
             return;
         }
-        self.stage = Stage::Draining { give_up: self.now + GRACE };
+        self.stage = Stage::Draining { give_up: self.now + self.grace };
         self.again = true;
         self.devices.let_in(&mut self.stack);
         let indices: Vec<usize> = self.sources.iter().map(|(index, _)| index).collect();
@@ -316,7 +319,7 @@ impl Shard {
         self.stack.held(&mut |device, bio| {
             let age = self.now.since(bio.since);
             if age >= at_least {
-                stuck.push(StuckBio { device, age, bio: format!("{bio:?}") });
+                stuck.push(StuckBio { device, name: self.devices.label(device), age, bio: format!("{bio:?}") });
             }
         });
         stuck.sort_by_key(|bio| Reverse(bio.age));
@@ -486,7 +489,7 @@ impl Shard {
                     return Ok(false);
                 }
                 self.sources.drain().for_each(|slot| self.ports.draining.extend(slot.ports));
-                self.stage = Stage::Suspending { give_up: self.now + GRACE };
+                self.stage = Stage::Suspending { give_up: self.now + self.grace };
             }
             Stage::Suspending { give_up } => {
                 match self.devices.suspend_from_top(&mut self.stack) {
@@ -511,7 +514,7 @@ impl Shard {
     }
 
     fn flush_all(&mut self) {
-        self.stage = Stage::Flushing { give_up: self.now + GRACE };
+        self.stage = Stage::Flushing { give_up: self.now + self.grace };
         // Nothing gets past a door that could not be opened.
         let open = |device: &DeviceId| !self.stack.is_suspended(*device);
         let devices: Vec<DeviceId> =
@@ -532,6 +535,8 @@ impl Shard {
 pub struct StuckBio {
     /// Where it waits.
     pub device: DeviceId,
+    /// What people call that.
+    pub name: String,
     /// For how long.
     pub age: Duration,
     /// What it is.
@@ -647,9 +652,14 @@ impl fmt::Display for ShardError {
             Self::Stuck(bios) => {
                 write!(f, "stopped while {} bios were stuck:", bios.len())?;
                 bios.iter().take(8).try_for_each(|b| {
-                    write!(f, " {} in device {} for {} ms;", b.bio, b.device.0, b.age.as_nanos() / 1_000_000)
+                    let StuckBio { device, name, age, bio } = b;
+                    write!(f, " {bio} in device {} ({name}) for {} ms;", device.0, age.as_nanos() / 1_000_000)
                 })?;
-                write!(f, " writes that were not answered may be lost: check the disks below and the kernel log")
+                write!(
+                    f,
+                    " writes that were not answered, or came after the last flush that was, may be lost: check the disks \
+                     below and the kernel log"
+                )
             }
             Self::Panicked => write!(f, "the shard's thread panicked, which is a bug: report the message above"),
         }
@@ -679,13 +689,13 @@ mod tests {
         limits: Limits,
         flush: Option<Status>,
         flushes: Arc<AtomicU32>,
-        kept: Option<Box<Bio>>,
+        kept: Vec<Box<Bio>>,
     }
 
     impl Disk {
         fn new(flush: Option<Status>) -> Box<Self> {
             let limits = Limits { write_cache: true, ..Limits::new(1024) };
-            Box::new(Self { limits, flush, flushes: Arc::default(), kept: None })
+            Box::new(Self { limits, flush, flushes: Arc::default(), kept: Vec::new() })
         }
     }
 
@@ -701,7 +711,7 @@ mod tests {
             self.flushes.fetch_add(1, Ordering::Relaxed);
             match self.flush {
                 Some(status) => cx.complete(bio, status),
-                None => self.kept = Some(bio),
+                None => self.kept.push(bio),
             }
         }
 
@@ -849,6 +859,20 @@ mod tests {
         let error = shard.stop().unwrap_err();
         assert!(matches!(&error, ShardError::Flush(failed) if failed == &[(DeviceId(0), Status::Medium)]), "{error}");
         assert!(error.to_string().contains("may be lost"), "{error}");
+    }
+
+    #[test]
+    fn a_stop_with_commands_that_are_never_answered_ends_and_names_them() {
+        let mut shard = Shard::new().unwrap();
+        shard.grace = Duration::from_millis(1);
+        let disk = shard.stack.add(Disk::new(None)).unwrap();
+        shard.devices.add_disk(Named { name: "mine".into(), kind: "file", device: disk, leaf: disk, plug: None });
+        shard.submit(disk, Bio::new(Op::Flush, Sector::ZERO, 0, Payload::None), |_, _, _| ());
+        shard.round().unwrap();
+        shard.stop();
+        let error = shard.run().unwrap_err().to_string();
+        let words = ["2 bios were stuck", "FLUSH 0+0 in device 0 (mine)", "last flush", "may be lost", "kernel log"];
+        assert!(words.iter().all(|word| error.contains(word)), "{error}");
     }
 
     #[test]

@@ -6,8 +6,9 @@ use std::fs::{self, File};
 use std::path::Path;
 
 use common::{Bench, Scratch, ZONE, bio, create, filled, small_shape, write};
-use shingle::disk::zoned_dir::Options;
+use shingle::disk::zoned_dir::{Options, ZonedDir};
 use shingle_core::block::{Flags, Op, Status};
+use shingle_core::zone::Condition;
 
 fn zone(number: u64) -> u64 {
     number * ZONE
@@ -95,6 +96,20 @@ fn a_file_that_loses_its_name_fails_the_next_flush_though_nothing_was_written_si
         assert_eq!(bench.flush(), Status::Io, "{file}");
         assert_lost(&mut bench, file, word);
     }
+}
+
+#[test]
+fn a_disk_that_is_looked_at_now_and_then_refuses_writes_without_a_flush() {
+    let (scratch, mut bench) = written();
+    let (disk, now) = (bench.disk, bench.shard.now());
+    let check =
+        |bench: &mut Bench| bench.shard.stack.with_device(disk, |disk: &mut ZonedDir, _| disk.check(now)).unwrap();
+    assert!(check(&mut bench).is_empty());
+    fs::remove_file(scratch.path("disk/seq-000002")).unwrap();
+    let told = check(&mut bench);
+    assert!(told.len() == 1 && told[0].contains("seq-000002"), "{told:?}");
+    assert_eq!(bench.status(write(zone(2) + 64, 8, 1)), Status::Io);
+    assert_eq!(bench.zone(2).0, Condition::ReadOnly);
 }
 
 #[test]

@@ -223,6 +223,7 @@ fn read_file(fields: &mut Fields<'_>) -> Option<DiskType> {
         direct: fields.flag("direct").map_or(defaults.direct, |at| at.value),
         read_only: fields.flag("read-only").map_or(defaults.read_only, |at| at.value),
         block_bytes: fields.size("block-size").map(|at| u32::try_from(at.value).unwrap_or(u32::MAX)),
+        timeout: fields.duration("timeout").map_or(defaults.timeout, |at| at.value),
     };
     Some(DiskType::File { path: fields.required("path", "\"disk.img\"").map(path)?, options })
 }
@@ -233,6 +234,7 @@ fn read_zoned_dir(fields: &mut Fields<'_>) -> Option<DiskType> {
         direct: fields.flag("direct").map_or(defaults.direct, |at| at.value),
         read_only: fields.flag("read-only").map_or(defaults.read_only, |at| at.value),
         most_files: fields.count("open-files").map_or(defaults.most_files, |at| at.value.max(1) as usize),
+        timeout: fields.duration("timeout").map_or(defaults.timeout, |at| at.value),
         ..defaults
     };
     Some(DiskType::ZonedDir { path: fields.required("path", "\"disk0\"").map(path)?, options })

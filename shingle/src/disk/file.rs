@@ -4,19 +4,23 @@ use std::fmt;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::time;
 
-use rustix::fs::{FileType, FlockOperation, Mode, OFlags, SeekFrom, fcntl_setfl};
+use rustix::fs::{FileType, FlockOperation, Mode, OFlags, SeekFrom, fcntl_setfl, fstat};
 use rustix::io::Errno;
 use shingle_core::block::{Bio, BlockDevice, Cx, Event, Flags, Limits, Op, Payload, Status};
 use shingle_core::sector::SECTOR_BYTES;
+use shingle_core::time::Instant;
 use shingle_sys::{Allocate, Fd, Request, RingHandle};
 use slab::Slab;
 
 use super::Holder;
+use super::overdue::{Overdue, TIMEOUT, Watch};
 use super::transfer::{
     Alignment, ENOBUFS, ENOMEM, Way, Zeroes, is_unsupported, lend, status_of, take_back, was_interrupted, way_of,
     zero_from,
 };
+use super::unanswered::{Epoch, Unanswered, flushes};
 use crate::patience::patiently;
 use crate::shard::device_token;
 
@@ -29,11 +33,13 @@ pub struct Options {
     pub read_only: bool,
     /// Smallest unit of I/O in bytes; `None`: what suits the file.
     pub block_bytes: Option<u32>,
+    /// After this time a command that the kernel has not answered is told of.
+    pub timeout: time::Duration,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { direct: true, read_only: false, block_bytes: None }
+        Self { direct: true, read_only: false, block_bytes: None, timeout: TIMEOUT }
     }
 }
 
@@ -48,11 +54,20 @@ pub struct FileDisk {
     /// A sync failed: what of the file is durable is unknown, and the next sync would not tell.
     failed: bool,
     zeroes: Zeroes,
+    unanswered: Unanswered,
+    /// Jobs whose sync waits for earlier changes.
+    parked: Vec<usize>,
+    watch: Watch,
+    /// What there is to say about the file, until somebody asks.
+    notice: Option<String>,
 }
 
 struct Job {
     bio: Box<Bio>,
     step: Step,
+    /// When it came.
+    since: Instant,
+    epoch: Epoch,
     /// Bytes that are done.
     skip: usize,
 }
@@ -97,7 +112,9 @@ pub fn open(path: &Path, options: &Options, ring: RingHandle) -> Result<FileDisk
         ..Limits::new(size / u64::from(SECTOR_BYTES))
     };
     let (path, file, jobs) = (path.into(), file.into(), Slab::with_capacity(256));
-    Ok(FileDisk { path, file, limits, direct, ring, jobs, failed: false, zeroes: Zeroes::default() })
+    let (unanswered, parked, watch) = (Unanswered::new(), Vec::with_capacity(16), Watch::new(options.timeout));
+    let (failed, zeroes, notice) = (false, Zeroes::default(), None);
+    Ok(FileDisk { path, file, limits, direct, ring, jobs, failed, zeroes, unanswered, parked, watch, notice })
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -210,9 +227,23 @@ impl FileDisk {
         self.direct.is_some()
     }
 
+    /// Looks whether commands are answered; returns what there is to say. To be called now and then.
+    pub fn check(&mut self, now: Instant) -> Vec<String> {
+        let overdue = self.watch.tell(self.overdue(now));
+        self.notice.take().into_iter().chain(overdue).collect()
+    }
+
+    /// The commands that are overdue.
+    #[must_use]
+    pub fn overdue(&self, now: Instant) -> Option<Overdue> {
+        self.watch.overdue(self.jobs.iter().map(|(_, job)| (job.since, &*job.bio)), now)
+    }
+
     fn start(&mut self, bio: Box<Bio>, step: Step, cx: &mut Cx<'_>) {
-        let job = self.jobs.insert(Job { bio, step, skip: 0 });
-        self.go(job, step, cx);
+        let (epoch, since) = (self.unanswered.comes(&bio), cx.now());
+        let waits = flushes(&bio) && !self.unanswered.is_settled(epoch);
+        let job = self.jobs.insert(Job { bio, step, since, epoch, skip: 0 });
+        if waits { self.parked.push(job) } else { self.go(job, step, cx) }
     }
 
     /// Asks the kernel for the next step of a job. A request that the ring refuses, or for which there is no memory, is a
@@ -258,7 +289,7 @@ impl FileDisk {
     }
 
     fn done(&mut self, job: usize, result: i32, lent: Payload, cx: &mut Cx<'_>) {
-        let Job { bio, step, skip } = &mut self.jobs[job];
+        let Job { bio, step, skip, .. } = &mut self.jobs[job];
         let step = *step;
         if step == Step::Transfer {
             take_back(&mut bio.payload, lent, way_of(bio.op));
@@ -284,13 +315,35 @@ impl FileDisk {
 
     /// A sync or a change of blocks went well.
     fn advance(&mut self, job: usize, step: Step, cx: &mut Cx<'_>) {
+        if step == Step::Before || step == Step::After {
+            self.check_file();
+        }
         match (step, self.jobs[job].bio.op) {
+            (Step::Before, _) if self.failed => self.finish(job, Status::Io, cx),
             (Step::Before, Op::Write) => self.go(job, Step::Transfer, cx),
             (Step::Before, _) => self.go(job, Step::Space, cx),
             (Step::Space, _) => self.changed(job, cx),
             // A sync that went well after one that failed proves nothing: the kernel has forgotten what it lost.
             _ => self.finish(job, if self.failed { Status::Io } else { Status::Ok }, cx),
         }
+    }
+
+    /// A sync of a file that has lost its name or its end succeeds all the same, and means nothing.
+    fn check_file(&mut self) {
+        let Ok(stat) = fstat(&self.file) else { return };
+        let regular = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+        let what = match stat.st_size as u64 {
+            _ if !regular || self.failed => return,
+            _ if stat.st_nlink == 0 => "the file was removed".into(),
+            is if is < self.limits.capacity * u64::from(SECTOR_BYTES) => format!("the file was cut to {is} bytes"),
+            _ => return,
+        };
+        self.failed = true;
+        self.notice = Some(format!(
+            "{}: {what} while the disk is in use; no write and no flush succeeds until it is opened again: copy what can \
+             still be read, then stop the daemon and restore the file",
+            self.path.display()
+        ));
     }
 
     /// All bytes are as the bio wants them. A FUA write is durable already, other changes need a sync for that.
@@ -318,7 +371,22 @@ impl FileDisk {
     }
 
     fn finish(&mut self, job: usize, status: Status, cx: &mut Cx<'_>) {
-        cx.complete(self.jobs.remove(job).bio, status);
+        let Job { bio, epoch, .. } = self.jobs.remove(job);
+        let settles = self.unanswered.goes(&bio, epoch);
+        cx.complete(bio, status);
+        if settles {
+            self.let_flushes_go(cx);
+        }
+    }
+
+    /// Starts the syncs that no earlier change keeps.
+    fn let_flushes_go(&mut self, cx: &mut Cx<'_>) {
+        let settled =
+            |disk: &Self| disk.parked.iter().position(|job| disk.unanswered.is_settled(disk.jobs[*job].epoch));
+        while let Some(position) = settled(self) {
+            let job = self.parked.remove(position);
+            self.go(job, self.jobs[job].step, cx);
+        }
     }
 }
 
@@ -425,5 +493,43 @@ impl std::error::Error for FileDiskError {
             FileErrorKind::NoAccess(source) | FileErrorKind::Io { source, .. } => Some(source),
             _ => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use shingle_core::time::Duration;
+
+    use super::*;
+    use crate::disk::never_answers::{Answers, Stuck, bio, settle, submit};
+    use crate::shard::Shard;
+
+    #[test]
+    fn a_flush_waits_for_an_earlier_write_without_an_answer_and_the_write_is_told_of() {
+        let path = std::env::temp_dir().join(format!("shingle-file-stuck-{}", std::process::id()));
+        std::fs::write(&path, vec![0; 1 << 20]).unwrap();
+        let mut shard = Shard::new().unwrap();
+        let mut disk = open(&path, &Options { direct: false, ..Options::default() }, shard.ring()).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        let (mut stuck, full) = Stuck::new();
+        disk.file = full.into();
+        let (disk, answers) = (shard.stack.add(Box::new(disk)).unwrap(), Answers::default());
+        for op in [Op::Write, Op::Flush, Op::Flush] {
+            submit(&mut shard, disk, bio(op, 0), &answers);
+        }
+        settle(&mut shard, 1);
+        assert!(answers.borrow().is_empty(), "{answers:?}");
+        let (later, much_later) =
+            (shard.now() + Duration::from_millis(31_000), shard.now() + Duration::from_millis(59_000));
+        let mut check = |at| shard.stack.with_device(disk, |disk: &mut FileDisk, _| disk.check(at)).unwrap();
+        let told = check(later);
+        assert!(
+            told.len() == 1 && told[0].contains("3 commands") && told[0].contains("WRITE 0+8 for 31 s"),
+            "{told:?}"
+        );
+        assert!(check(much_later).is_empty(), "told once until it is twice as old");
+        stuck.answer();
+        shard.run_until(|_| answers.borrow().len() == 3).unwrap();
+        assert_eq!(answers.borrow()[0], (Op::Write, Status::Ok), "the late answer counts");
     }
 }

@@ -15,9 +15,11 @@ use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::path::Path;
+use std::time;
 
 use rustix::fs::OFlags;
 use shingle_core::block::{Bio, BlockDevice, Cx, Event, Flags, Limits, Op, Payload, Status};
+use shingle_core::time::Instant;
 use shingle_core::zone::{Action, ZoneKind, ZoneNo, ZonedDisk};
 use shingle_sys::{Fd, Request, RingHandle};
 use slab::Slab;
@@ -29,7 +31,9 @@ use super::flush::{Flush, Next, Round};
 use super::load::load;
 use super::presence::{Identity, Names};
 use super::shape::Shape;
+use crate::disk::overdue::{Overdue, TIMEOUT, Watch};
 use crate::disk::transfer::{Alignment, ENOBUFS, Zeroes, status_of, take_back, was_interrupted, way_of};
+use crate::disk::unanswered::{Epoch, Unanswered, flushes};
 use crate::shard::device_token;
 
 /// How to open a disk.
@@ -43,11 +47,13 @@ pub struct Options {
     pub read_only: bool,
     /// Most zone files that are open without I/O in flight.
     pub most_files: usize,
+    /// After this time a command that the kernel has not answered is told of.
+    pub timeout: time::Duration,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { geometry: None, direct: false, read_only: false, most_files: 256 }
+        Self { geometry: None, direct: false, read_only: false, most_files: 256, timeout: TIMEOUT }
     }
 }
 
@@ -66,6 +72,12 @@ pub struct ZonedDir {
     /// Jobs whose turn has come.
     ready: VecDeque<usize>,
     flush: Flush<usize>,
+    unanswered: Unanswered,
+    /// Jobs whose flush waits for earlier changes.
+    parked: Vec<usize>,
+    watch: Watch,
+    /// The time of this call.
+    now: Instant,
     /// Zeroes to write where the file system cannot make them; empty until they are needed.
     zeroes: Zeroes,
     notices: VecDeque<String>,
@@ -86,6 +98,9 @@ struct Job {
     work: Work,
     zone: ZoneNo,
     step: Step,
+    /// When it came.
+    since: Instant,
+    epoch: Epoch,
     in_lane: bool,
     /// The next job of the lane.
     next: Option<usize>,
@@ -109,6 +124,8 @@ enum Work {
 enum Step {
     /// Its turn in the lane.
     Turn,
+    /// Changes that came before its flush. Afterwards it is the flush.
+    Settle,
     /// A flush. Afterwards it is its turn, or it is done.
     Flush,
     /// Its turn, after the flush that it asked for.
@@ -152,6 +169,10 @@ pub fn open(path: &Path, options: &Options, ring: RingHandle) -> Result<ZonedDir
         lanes: HashMap::with_capacity(256),
         ready: VecDeque::with_capacity(256),
         flush: Flush::new(shape.zones.zones()),
+        unanswered: Unanswered::new(),
+        parked: Vec::with_capacity(16),
+        watch: Watch::new(options.timeout),
+        now: Instant::ZERO,
         zeroes: Zeroes::default(),
         notices,
         zones: loaded.zones,
@@ -174,6 +195,7 @@ impl BlockDevice for ZonedDir {
     }
 
     fn submit(&mut self, mut bio: Box<Bio>, cx: &mut Cx<'_>) {
+        self.now = cx.now();
         let zone = match self.zones.zone_at(bio.sector) {
             Ok(zone) => zone,
             // Operations on the whole disk have no address.
@@ -202,6 +224,7 @@ impl BlockDevice for ZonedDir {
 
     fn on_event(&mut self, event: Event, cx: &mut Cx<'_>) {
         let Event::Done { word, result, payload } = event else { return };
+        self.now = cx.now();
         if word & SYNC != 0 {
             let (zone, round) = (ZoneNo(word as u32), Round(word >> 32 & 1 != 0));
             self.synced(zone, round, result);
@@ -246,17 +269,41 @@ impl ZonedDir {
         self.direct.is_some()
     }
 
+    /// Looks whether the zones' files are all there and commands are answered; returns what there is to say. To be called now
+    /// and then.
+    pub fn check(&mut self, now: Instant) -> Vec<String> {
+        self.check_all_names();
+        if let Some(text) = self.watch.tell(self.overdue(now)) {
+            self.say(text);
+        }
+        self.take_notices()
+    }
+
+    /// The commands that are overdue.
+    #[must_use]
+    pub fn overdue(&self, now: Instant) -> Option<Overdue> {
+        let waiting = self.jobs.iter().filter_map(|(_, job)| match &job.work {
+            Work::Bio(bio) => Some((job.since, &**bio)),
+            Work::PartOf(_) => None,
+        });
+        self.watch.overdue(waiting, now)
+    }
+
     /// Takes out what an administrator should know: what opening mended, and failures since, the newest 64.
     pub fn take_notices(&mut self) -> Vec<String> {
         self.notices.drain(..).collect()
     }
 
     fn notice(&mut self, zone: ZoneNo, what: impl fmt::Display) {
+        let path = self.directory.path_of(&zone_name(self.zones.geometry(), zone));
+        self.say(format!("{}: {what}", path.display()));
+    }
+
+    fn say(&mut self, notice: String) {
         if self.notices.len() == MOST_NOTICES {
             self.notices.pop_front();
         }
-        let path = self.directory.path_of(&zone_name(self.zones.geometry(), zone));
-        self.notices.push_back(format!("{}: {what}", path.display()));
+        self.notices.push_back(notice);
     }
 
     fn report(&self, bio: &mut Bio) {
@@ -270,7 +317,12 @@ impl ZonedDir {
 /// Jobs and lanes.
 impl ZonedDir {
     fn job(&mut self, work: Work, zone: ZoneNo, in_lane: bool) -> usize {
-        self.jobs.insert(Job { work, zone, step: Step::Turn, in_lane, next: None, file: None, at: 0, skip: 0 })
+        let epoch = match &work {
+            Work::Bio(bio) => self.unanswered.comes(bio),
+            Work::PartOf(_) => self.unanswered.change(),
+        };
+        let (step, since) = (Step::Turn, self.now);
+        self.jobs.insert(Job { work, zone, step, since, epoch, in_lane, next: None, file: None, at: 0, skip: 0 })
     }
 
     fn enter_lane(&mut self, work: Work, zone: ZoneNo) {
@@ -308,11 +360,11 @@ impl ZonedDir {
             Work::PartOf(_) => return self.reset_part(job, zone, cx),
             Work::Bio(bio) => bio,
         };
-        let preflush = bio.op == Op::Flush || bio.flags.has(Flags::PREFLUSH) && bio.op.writes_data();
         match bio.op {
-            _ if preflush && step == Step::Turn => {
-                self.jobs[job].step = Step::Flush;
-                self.flush.wait(job);
+            _ if step == Step::Turn && flushes(bio) => {
+                self.jobs[job].step = Step::Settle;
+                self.parked.push(job);
+                self.let_flushes_go();
             }
             Op::Read => self.read(job, zone, cx),
             Op::Write | Op::ZoneAppend | Op::WriteZeroes => self.write(job, zone, cx),
@@ -331,6 +383,19 @@ impl ZonedDir {
         }
     }
 
+    /// Lets those flushes go on that no earlier change keeps.
+    fn let_flushes_go(&mut self) {
+        let Self { parked, jobs, flush, unanswered, .. } = self;
+        parked.retain(|job| {
+            let keep = !unanswered.is_settled(jobs[*job].epoch);
+            if !keep {
+                jobs[*job].step = Step::Flush;
+                flush.wait(*job);
+            }
+            keep
+        });
+    }
+
     /// The kernel is done with a job's request.
     fn continue_job(&mut self, job: usize, result: i32, lent: Payload, cx: &mut Cx<'_>) {
         if let Job { work: Work::Bio(bio), step: Step::Transfer, .. } = &mut self.jobs[job] {
@@ -346,14 +411,14 @@ impl ZonedDir {
             Step::Space => self.zeroes_made(job, result, cx),
             Step::Resize => self.resized(job, result, cx),
             Step::Sync => self.job_synced(job, result, cx),
-            step @ (Step::Turn | Step::Flush | Step::Flushed | Step::Parts { .. }) => {
+            step @ (Step::Turn | Step::Settle | Step::Flush | Step::Flushed | Step::Parts { .. }) => {
                 unreachable!("a job that waits for {step:?} has nothing in the kernel")
             }
         }
     }
 
     fn finish(&mut self, job: usize, status: Status, cx: &mut Cx<'_>) {
-        let Job { work, zone, in_lane, next, .. } = self.jobs.remove(job);
+        let Job { work, zone, in_lane, next, epoch, .. } = self.jobs.remove(job);
         match next {
             Some(next) => {
                 self.lanes.entry(zone).and_modify(|lane| lane.first = next);
@@ -362,9 +427,16 @@ impl ZonedDir {
             None if in_lane => drop(self.lanes.remove(&zone)),
             None => (),
         }
+        let settles = match &work {
+            Work::Bio(bio) => self.unanswered.goes(bio, epoch),
+            Work::PartOf(_) => self.unanswered.answered(epoch),
+        };
         match work {
             Work::Bio(bio) => cx.complete(bio, status),
             Work::PartOf(whole) => self.part_done(whole, status),
+        }
+        if settles {
+            self.let_flushes_go();
         }
     }
 
@@ -415,5 +487,69 @@ impl ZonedDir {
                 self.start_sync(zone, round, file, cx);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use shingle_core::time::Duration;
+    use shingle_core::zone::ZoneGeometry;
+
+    use super::*;
+    use crate::disk::never_answers::{Answers, Stuck, bio, settle, submit};
+    use crate::shard::Shard;
+
+    /// Zone 1 never answers until `stuck` does.
+    fn with_a_stuck_zone(name: &str, check: impl FnOnce(&mut Shard, shingle_core::block::DeviceId, Stuck)) {
+        let path = std::env::temp_dir().join(format!("shingle-zoned-{name}-{}", std::process::id()));
+        let shape = Shape::new(ZoneGeometry::new(40 * 2048, 2048, 2048, 0).unwrap());
+        super::super::create(&path, &shape, &mut |_| ()).unwrap();
+        let mut shard = Shard::new().unwrap();
+        let mut disk = open(&path, &Options::default(), shard.ring()).unwrap();
+        let (stuck, full) = Stuck::new();
+        disk.files.insert(ZoneNo(1), Fd::from(full));
+        let disk = shard.stack.add(Box::new(disk)).unwrap();
+        check(&mut shard, disk, stuck);
+        std::fs::remove_dir_all(&path).unwrap();
+    }
+
+    #[test]
+    fn a_flush_waits_for_an_earlier_write_without_an_answer_and_the_write_is_told_of() {
+        with_a_stuck_zone("flush", |shard, disk, mut stuck| {
+            let answers = Answers::default();
+            submit(shard, disk, bio(Op::Write, 4096), &answers);
+            submit(shard, disk, bio(Op::Write, 2048), &answers);
+            submit(shard, disk, bio(Op::Flush, 0), &answers);
+            submit(shard, disk, bio(Op::Write, 6144).with_flags(Flags::PREFLUSH), &answers);
+            submit(shard, disk, bio(Op::Write, 8192), &answers);
+            settle(shard, 1);
+            let expected = vec![(Op::Write, Status::Ok); 2];
+            assert_eq!(*answers.borrow(), expected, "only the plain writes of other zones are answered");
+            let later = shard.now() + Duration::from_millis(31_000);
+            let told = shard.stack.with_device(disk, |disk: &mut ZonedDir, _| disk.check(later)).unwrap();
+            let words = ["3 commands without an answer", "WRITE 2048+8 for 31 s", "FLUSH waits"];
+            assert!(told.len() == 1 && words.iter().all(|word| told[0].contains(word)), "{told:?}");
+            stuck.answer();
+            shard.run_until(|_| answers.borrow().len() == 5).unwrap();
+            assert_eq!(answers.borrow()[2], (Op::Write, Status::Ok), "the late answer counts");
+            // The stand-in is no file that can be synced, so the flush that comes now cannot be well.
+            assert_eq!(answers.borrow()[3].1, Status::Io);
+        });
+    }
+
+    /// Its parts queue behind a write that waits for whatever came before: for the reset, if that counted as one change.
+    #[test]
+    fn a_reset_of_all_zones_and_a_preflush_behind_it_do_not_wait_for_each_other() {
+        with_a_stuck_zone("reset", |shard, disk, _| {
+            let answers = Answers::default();
+            (2..40).for_each(|zone| submit(shard, disk, bio(Op::Write, zone * 2048), &answers));
+            submit(shard, disk, bio(Op::ZoneResetAll, 0), &answers);
+            (2..40).for_each(|zone| {
+                submit(shard, disk, bio(Op::ZoneAppend, zone * 2048).with_flags(Flags::PREFLUSH), &answers);
+            });
+            submit(shard, disk, bio(Op::Flush, 0), &answers);
+            shard.run_until(|_| answers.borrow().len() == 78).unwrap();
+            assert!(answers.borrow().iter().all(|(_, status)| status.is_ok()), "{answers:?}");
+        });
     }
 }
