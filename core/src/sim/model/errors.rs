@@ -35,7 +35,7 @@ impl Model {
         (pending, status): (&Pending, Status),
         grounds: &Grounds<'_>,
     ) -> Result<(), (Rule, String)> {
-        let explained = self.explains(pending, status, grounds);
+        let explained = self.explains((from, pending), status, grounds);
         let request = &pending.request;
         if request.op.is_write() && request.intent != Intent::Hopeless {
             let concerns =
@@ -63,7 +63,7 @@ impl Model {
         request.intent == Intent::Risky && self.trust == Trust::Stack && no_fault && !model.is_doubted()
     }
 
-    pub(super) fn explains(&self, pending: &Pending, status: Status, grounds: &Grounds<'_>) -> bool {
+    pub(super) fn explains(&self, (from, pending): (u64, &Pending), status: Status, grounds: &Grounds<'_>) -> bool {
         let request = &pending.request;
         let by_flag = status == Status::Again && request.flags.has(Flags::NOWAIT);
         // The piece that met the limit may be told later than those that failed because of it.
@@ -89,7 +89,8 @@ impl Model {
         }
         let excused = |zone: ZoneNo| {
             let model = &self.zones[zone.index()];
-            model.is_doubted() || grounds.disks.faults_in(zone) > model.faults_seen
+            let doubted = model.is_doubted() || from < model.doubted_until;
+            doubted || grounds.disks.faults_in(zone) > model.faults_seen
         };
         failed() || zones().any(excused)
     }

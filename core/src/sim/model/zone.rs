@@ -47,6 +47,8 @@ pub(super) struct ZoneModel {
     pub ends: Vec<(u64, u32)>,
     /// The last request after which nobody knows where the pointer is.
     pub doubt: Option<u64>,
+    /// The last request that told where it is: those submitted before may have met the doubt, however late that is told.
+    pub doubted_until: u64,
     /// Requests in flight that touch the zone at some time of their own.
     pub loose: u32,
     pub in_flight: u32,
@@ -72,6 +74,7 @@ impl ZoneModel {
             base: ALWAYS,
             ends: Vec::new(),
             doubt: None,
+            doubted_until: ALWAYS,
             loose: 0,
             in_flight: 0,
             last_change: ALWAYS,
@@ -111,6 +114,8 @@ impl ZoneModel {
             (self.base, self.pointer) = (from, pointer);
             self.ends.retain(|(of, _)| *of > from);
         }
-        self.doubt = self.doubt.filter(|doubt| *doubt > from);
+        if self.doubt.is_some_and(|doubt| doubt <= from) {
+            (self.doubt, self.doubted_until) = (None, from);
+        }
     }
 }

@@ -1,0 +1,70 @@
+//! The model of a disk: what it takes for a broken promise, and what not.
+
+use std::rc::Rc;
+
+use shingle_core::block::{DeviceId, Flags, Op, Stack, Status};
+use shingle_core::sim::disk::{CrashConfig, CrashDisk};
+use shingle_core::sim::fault::FaultPlan;
+use shingle_core::sim::model::{
+    Answer, Disks, Extent, Grounds, Intent, Model, Request, Rule, Trust, Violation, ZoneShape,
+};
+use shingle_core::time::Instant;
+use shingle_core::zone::{ZoneGeometry, ZoneNo};
+
+/// A model of one sequential zone of 64 sectors, and a disk behind it at which nothing fails.
+struct World {
+    model: Model,
+    stack: Stack,
+    disk: DeviceId,
+    now: u64,
+}
+
+impl World {
+    fn new() -> Self {
+        let config = CrashConfig::new(ZoneGeometry::new(64, 64, 64, 0).unwrap());
+        let mut stack = Stack::new();
+        let disk = stack.add(Box::new(CrashDisk::new(config, FaultPlan::none(), 1).unwrap())).unwrap();
+        let zone = ZoneShape { sequential: true, len: 64, capacity: 64, write_cache: false, disks: 1 };
+        Self { model: Model::new(&[zone], Trust::Stack, false), stack, disk, now: 0 }
+    }
+
+    fn grounds<'a>(stack: &'a Stack, disk: DeviceId, now: u64) -> Grounds<'a> {
+        let disks = Disks { stack, all: Rc::from([disk]), parts: Rc::from([vec![(0, ZoneNo(0))]]) };
+        let (plug_failed, no_append, is_late, excused) = (false, false, true, false);
+        Grounds { disks, plug_failed, layer_faults: 0, no_append, is_late, excused, reach: u32::MAX, now: Instant(now) }
+    }
+
+    /// A request that changes `sectors` of the zone; only a reset of all zones is done in steps.
+    fn submit(&mut self, op: Op, offset: u32, sectors: u32) -> u64 {
+        self.now += 1;
+        let extents = vec![Extent { zone: ZoneNo(0), offset, sectors }];
+        let atomic = op != Op::ZoneResetAll;
+        let request = Request { op, flags: Flags::NONE, extents, intent: Intent::Sound, atomic };
+        self.model.submit(request, &Self::grounds(&self.stack, self.disk, self.now))
+    }
+
+    /// The end of a request; what is wrong with it may be known only later.
+    fn complete(&mut self, number: u64, status: Status) -> Result<(), Violation> {
+        self.now += 1;
+        self.model.complete(number, status, &Answer::Nothing, &Self::grounds(&self.stack, self.disk, self.now))
+    }
+
+    fn verdict(&mut self) -> Result<(), Rule> {
+        self.model.verdict(Instant(u64::MAX)).map_err(|violation| violation.rule)
+    }
+}
+
+#[test]
+fn a_doubt_that_a_later_reset_ends_still_is_the_reason_of_an_error_that_is_told_late() {
+    let mut world = World::new();
+    let reset_all = world.submit(Op::ZoneResetAll, 0, 0);
+    world.complete(reset_all, Status::Ok).unwrap();
+    let write = world.submit(Op::Write, 8, 8);
+    let reset = world.submit(Op::ZoneReset, 0, 0);
+    world.complete(reset, Status::Ok).unwrap();
+    let next = world.submit(Op::Write, 0, 8);
+    world.complete(write, Status::Io).unwrap();
+    assert_eq!(world.verdict(), Ok(()), "nobody knew the pointer when it was sent");
+    world.complete(next, Status::Io).unwrap();
+    assert_eq!(world.verdict(), Err(Rule::Unexplained), "this one was sent when the pointer was known again");
+}
