@@ -26,6 +26,8 @@ pub(super) struct Part {
     pub range: Range<u64>,
     /// Whether these are all of the device's sequential zones: then the device can do it.
     pub has_all_zones: bool,
+    /// Whether its resets have to survive a loss of power before the next part has its turn.
+    pub is_flushed: bool,
 }
 
 /// The reset of all zones that is under way, and those that wait for it.
@@ -36,6 +38,8 @@ pub(super) struct ResetAll {
     at: usize,
     to_reset: Vec<Sector>,
     next_report: Sector,
+    /// Whether nothing is left to do in that part but to let it last.
+    is_reset: bool,
     in_flight: usize,
     status: Status,
 }
@@ -43,7 +47,8 @@ pub(super) struct ResetAll {
 impl ResetAll {
     pub fn new(parts: Vec<Part>) -> Self {
         let (waiting, to_reset) = (VecDeque::new(), Vec::new());
-        Self { parts, waiting, at: 0, to_reset, next_report: Sector::ZERO, in_flight: 0, status: Status::Ok }
+        let (next_report, status) = (Sector::ZERO, Status::Ok);
+        Self { parts, waiting, at: 0, to_reset, next_report, is_reset: false, in_flight: 0, status }
     }
 
     /// Starts resetting the zones of all parts, and then completes `bio`.
@@ -90,7 +95,7 @@ impl ResetAll {
     fn enter_part(&mut self, cx: &mut Cx<'_>) {
         let failed = !self.status.is_ok();
         let Some(part) = self.parts.get(self.at).filter(|_| !failed) else { return self.finish(cx) };
-        self.next_report = Sector(part.range.start);
+        (self.next_report, self.is_reset) = (Sector(part.range.start), false);
         if part.has_all_zones {
             self.next_report = Sector(part.range.end);
             return self.send(Bio::new(Op::ZoneResetAll, Sector::ZERO, 0, Payload::None), cx);
@@ -133,6 +138,10 @@ impl ResetAll {
         if !failed && self.next_report.0 < self.parts[self.at].range.end {
             let room = Payload::Zones(Vec::with_capacity(REPORT));
             return self.send(Bio::new(Op::ReportZones, self.next_report, 0, room), cx);
+        }
+        if !failed && self.parts[self.at].is_flushed && !self.is_reset {
+            self.is_reset = true;
+            return self.send(Bio::new(Op::Flush, Sector::ZERO, 0, Payload::None), cx);
         }
         self.at += 1;
         self.enter_part(cx);

@@ -79,6 +79,7 @@ impl Table {
             device: mapping.device,
             range: mapping.start..mapping.start + mapping.limits.capacity,
             has_all_zones: mapping.has_all_zones,
+            is_flushed: false,
         };
         let lines: Vec<Line> = starts.iter().zip(mappings).map(line).collect();
         Self {

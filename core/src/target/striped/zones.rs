@@ -45,6 +45,8 @@ impl WideZones {
             device: part.device,
             range: part.start..part.start + part.limits.capacity,
             has_all_zones: part.has_all_zones,
+            // As a reset of one zone.
+            is_flushed: parts.len() > 1 && part.limits.write_cache,
         };
         let zone = u64::from(zone);
         Self {
@@ -77,6 +79,17 @@ impl WideZones {
     fn is_conventional(&self, sector: Sector) -> bool {
         let number = (sector.0 / self.wide) as u32;
         self.conventional.iter().any(|run| run.contains(&number))
+    }
+}
+
+/// Whether of `count` stripes this one is changed by `op` before the others are. A finish begins with the last stripe and a
+/// reset with the first: if it goes no further the parts are out of line. Any other way a part that is full, and was
+/// finished, could be taken for one that is written.
+fn leads(op: Op, number: usize, count: usize) -> bool {
+    match op {
+        Op::ZoneFinish => number + 1 == count,
+        Op::ZoneReset => number == 0,
+        _ => false,
     }
 }
 
@@ -154,9 +167,25 @@ impl Striped {
             *own = Bio::new(Op::ZoneFinish, zone, 0, Payload::None);
             return cx.submit(device, own, word);
         }
-        if let Some((bio, status)) = self.fan.end_io(own, status, word, cx) {
-            self.end(bio, status, cx);
+        if status.is_ok() && own.op != Op::Flush && self.must_last(self.fan.original(word).op, number) {
+            *own = Bio::new(Op::Flush, Sector::ZERO, 0, Payload::None);
+            return cx.submit(device, own, word);
         }
+        match self.fan.end_io(own, status, word, cx) {
+            Some((bio, Status::Ok)) if leads(bio.op, number, self.stripes.parts().len()) => {
+                self.manage_parts(bio, |other| other != number, cx);
+            }
+            Some((bio, status)) => self.end(bio, status, cx),
+            None => {}
+        }
+    }
+
+    /// Whether what `op` has done to stripe `number` must survive a loss of power before anything else is done.
+    fn must_last(&self, op: Op, number: usize) -> bool {
+        let count = self.stripes.parts().len();
+        let device = self.stripes.parts()[number].device;
+        let matters = op == Op::ZoneReset || op == Op::ZoneFinish && leads(op, number, count);
+        count > 1 && matters && self.stripes.flushed().any(|flushed| flushed == device)
     }
 
     /// Reports, and changes of whole zones.
@@ -171,7 +200,10 @@ impl Striped {
                 // The only stripe has it if it is not here.
                 (zones.reset_all.pending() == before).then(|| zones.quiet.changed());
             }
-            _ => self.manage_parts(bio, |_| true, cx),
+            op => {
+                let count = self.stripes.parts().len();
+                self.manage_parts(bio, |number| leads(op, number, count), cx);
+            }
         }
     }
 
