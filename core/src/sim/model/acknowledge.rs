@@ -91,8 +91,7 @@ impl Model {
             if mark == Mark::Finish {
                 continue;
             }
-            // The parts of a wide zone lose their caches each on its own.
-            if ordered && !zone.is_wide() {
+            if ordered {
                 zone.resets.push(from);
             }
             for cell in &mut zone.cells {
