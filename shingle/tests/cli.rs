@@ -351,15 +351,20 @@ fn a_line_without_end_and_clients_without_end_harm_nobody() {
         assert!(line.contains("at most 1048576 bytes"), "{line}");
     }
     drop(endless);
-    let crowd: Vec<Control> = (0..16).map(|_| scratch.control()).collect();
-    let refused = (0..20).any(|_| {
-        scratch.control().hear()["error"]["message"].as_str().is_some_and(|m| m.contains("clients are connected"))
-    });
-    assert!(refused, "there is no bound on clients");
-    drop(crowd);
-    // The places of the crowd are free as soon as its threads notice.
-    let served = (0..1000).any(|_| scratch.run("status").0 == 0);
-    assert!(served, "the daemon does not recover from a crowd");
+}
+
+#[test]
+fn clients_of_the_control_socket_that_say_nothing_make_room_for_one_that_asks() {
+    let scratch = with_disk();
+    let _daemon = scratch.up();
+    let mut crowd: Vec<Control> = (0..64).map(|_| scratch.control()).collect();
+    scratch.ok("status");
+    let told = crowd[0].hear();
+    assert!(told["error"]["message"].as_str().unwrap().contains("silent for longest"), "{told}");
+    assert_eq!(scratch.json("status --json")["stuck"], json!([]));
+    // Half a request is silence, too.
+    crowd.iter_mut().rev().take(4).for_each(|client| client.0.get_mut().write_all(b"{\"v\":1,").unwrap());
+    (0..16).for_each(|_| drop(scratch.ok("status")));
 }
 
 #[test]

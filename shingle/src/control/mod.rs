@@ -9,6 +9,7 @@
 //! submitted, or a table to be built, and a client that is slow keeps only its own thread waiting.
 
 mod client;
+mod clients;
 mod exports;
 mod fields;
 mod mapped;

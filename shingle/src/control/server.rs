@@ -1,27 +1,20 @@
 //! The socket: who may ask, how much, and how long.
 
-use std::io::{ErrorKind as IoErrorKind, Read, Write};
+use std::io::{ErrorKind as IoErrorKind, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use super::clients::{Client, Clients, MOST_CLIENTS};
 use super::operations::{Operations, Session};
 use super::{ControlError, ErrorKind, LONGEST_REQUEST, VERSION};
 use crate::daemon::Census;
 use crate::serve::listen::{Address, Listener};
-
-/// Most clients at a time.
-const MOST_CLIENTS: usize = 16;
-/// How long a client may be silent.
-const SILENCE: Duration = Duration::from_secs(60);
-/// How long a client may take to read a response.
-const SLOWNESS: Duration = Duration::from_secs(10);
 
 /// The control socket of a daemon. It closes when this is dropped.
 pub struct ControlServer {
@@ -33,7 +26,7 @@ pub struct ControlServer {
 struct Shared {
     census: Arc<Census>,
     operations: Operations,
-    clients: AtomicUsize,
+    clients: Clients,
 }
 
 impl ControlServer {
@@ -43,7 +36,7 @@ impl ControlServer {
         let listener = Listener::bind(&Address::Unix(path.to_owned()))
             .map_err(|error| failed(format!("the control socket: {error}")))?;
         let listener = Arc::new(listener);
-        let shared = Arc::new(Shared { census, operations: Operations::new(), clients: AtomicUsize::new(0) });
+        let shared = Arc::new(Shared { census, operations: Operations::new(), clients: Clients::default() });
         let accepting = listener.clone();
         let body = move || accept_all(&accepting, &shared);
         let thread = thread::Builder::new().name("control".into()).spawn(body);
@@ -81,54 +74,65 @@ fn accept_all(listener: &Listener, shared: &Arc<Shared>) {
     }
 }
 
-fn admit(mut stream: UnixStream, shared: &Arc<Shared>) {
-    let timeouts = stream.set_read_timeout(Some(SILENCE)).and_then(|()| stream.set_write_timeout(Some(SLOWNESS)));
-    if timeouts.is_err() {
-        return;
-    }
-    if shared.clients.fetch_add(1, Relaxed) >= MOST_CLIENTS {
-        shared.clients.fetch_sub(1, Relaxed);
-        refuse(&mut stream, format!("{MOST_CLIENTS} clients are connected already: try again later"));
-        return;
-    }
-    let mine = shared.clone();
+fn admit(stream: UnixStream, shared: &Arc<Shared>) {
+    let client = match shared.clients.admit(stream, Instant::now()) {
+        Ok(client) => client,
+        Err((mut stream, why)) => {
+            // A line has room in a new socket. Whether the client hears it is its own affair.
+            let _ = stream.set_nonblocking(true).and_then(|()| stream.write_all(&refusal(why)));
+            return;
+        }
+    };
+    let (mine, its) = (shared.clone(), client.clone());
     let body = move || {
-        converse(&mut stream, &mine);
-        mine.clients.fetch_sub(1, Relaxed);
+        converse(&its, &mine);
+        mine.clients.release(&its);
     };
     if thread::Builder::new().name("control-client".into()).spawn(body).is_err() {
-        shared.clients.fetch_sub(1, Relaxed);
+        shared.clients.release(&client);
     }
 }
 
-/// Tells a client why it is not served; whether it hears it is its own affair.
-fn refuse(stream: &mut UnixStream, message: String) {
+/// The line that tells a client why it is not served.
+fn refusal(message: String) -> Vec<u8> {
     let error = ControlError::new(ErrorKind::BadRequest, message);
-    let _ = send(stream, &json!({"v": VERSION, "id": null, "error": error.to_json()}));
+    line(&json!({"v": VERSION, "id": null, "error": error.to_json()}))
 }
 
-fn send(stream: &mut UnixStream, response: &Value) -> std::io::Result<()> {
+fn line(response: &Value) -> Vec<u8> {
     let mut line = response.to_string().into_bytes();
     line.push(b'\n');
-    stream.write_all(&line)
+    line
 }
 
-/// Answers one line after the other until the client goes, is silent for too long, or sends too long a line.
-fn converse(stream: &mut UnixStream, shared: &Shared) {
-    let (mut buffer, mut session) = (Vec::new(), Session::default());
+fn make_room() -> String {
+    format!("there are more than {MOST_CLIENTS} clients, and this one was silent for longest: connect again")
+}
+
+/// Answers one line after the other until the client goes or has to, is silent for too long, or sends too long a line.
+fn converse(client: &Client, shared: &Shared) {
+    let (mut buffer, mut session, mut since) = (Vec::new(), Session::default(), Instant::now());
     let mut chunk = [0; 4096];
+    let refuse = |message: String| {
+        let _ = client.send(&refusal(message));
+    };
     loop {
         while let Some(end) = buffer.iter().position(|byte| *byte == b'\n') {
-            let line: Vec<u8> = buffer.drain(..=end).collect();
-            let response = shared.operations.respond(&shared.census, &mut session, &line);
-            if send(stream, &response).is_err() {
+            let request: Vec<u8> = buffer.drain(..=end).collect();
+            let response = shared.operations.respond(&shared.census, &mut session, &request);
+            if client.send(&line(&response)).is_err() {
                 return;
+            }
+            since = Instant::now();
+            if client.has_to_go() {
+                return refuse(make_room());
             }
         }
         if buffer.len() >= LONGEST_REQUEST {
-            return refuse(stream, format!("a request has at most {LONGEST_REQUEST} bytes"));
+            return refuse(format!("a request has at most {LONGEST_REQUEST} bytes"));
         }
-        match stream.read(&mut chunk) {
+        match client.read(since, &mut chunk) {
+            Ok(0) if client.has_to_go() => return refuse(make_room()),
             Ok(0) => return,
             Ok(count) => buffer.extend_from_slice(&chunk[..count]),
             Err(error) if error.kind() == IoErrorKind::Interrupted => {}
