@@ -148,16 +148,45 @@ fn zones_are_reached_through_the_daemon_by_name_and_by_directory() {
     assert_eq!((by_name.lines().count(), scratch.ok("zones report disk0")), (16, by_name), "the daemon has it open");
     assert_eq!(scratch.ok("zones report seq").lines().count(), 14, "a device that is a part of the disk");
     assert_eq!(scratch.ok("zones capacity seq --control control.sock"), "0x000007000\n");
-    scratch.ok("zones open smr -o 6144 -c 2");
+    scratch.ok("zones open smr -o 6144 -c 2 --force");
     assert_eq!(scratch.ok("zones report smr --cond oe").lines().count(), 2);
-    scratch.ok("zones close smr -o 6144 -c 2");
-    scratch.ok("zones finish seq -o 2048 -c 1");
+    scratch.ok("zones close smr -o 6144 -c 2 --force");
+    scratch.ok("zones finish seq -o 2048 -c 1 --force");
     assert_eq!(scratch.ok("zones report smr --cond fu"), scratch.ok("zones report smr -o 6144 -c 1"));
-    scratch.fails("zones open smr -o 4096 -c 6", 1, &["ZONE_OPEN of `smr` at sector 6144"]);
+    scratch.fails("zones open smr -o 4096 -c 6 -f", 1, &["ZONE_OPEN of `smr` at sector 6144"]);
     scratch.fails("zones reset smr -o 1 -c 1", 1, &["not the start of a zone"]);
     scratch.fails("zones report nothing", 1, &["there is no device `nothing`", "smr, seq, mem"]);
-    scratch.ok("zones reset disk0");
+    scratch.ok("zones reset disk0 --force");
     assert_eq!(scratch.ok("zones report smr --cond em").lines().count(), 14);
+}
+
+#[test]
+fn zones_on_which_a_table_or_an_export_lies_are_changed_by_force_alone() {
+    let scratch = with_disk();
+    write_some(&scratch);
+    let _daemon = scratch.up();
+    let before = scratch.ok("zones report smr");
+    for action in ["reset", "finish", "open", "close"] {
+        for (target, user) in [("smr", "the table of `seq`"), ("disk0", "the table of `seq`"), ("seq", "export `seq`")]
+        {
+            scratch.fails(&format!("zones {action} {target}"), 1, &[user, "in use", "--force"]);
+        }
+    }
+    let request = r#"{"v":1,"op":"zones.reset","device":"smr","start":4096,"length":2048}"#;
+    assert_eq!(scratch.control().error_kind(request), "busy");
+    assert_eq!(scratch.ok("zones report smr"), before);
+    scratch.ok("zones reset smr -o 4096 -c 1 --force");
+    assert_ne!(scratch.ok("zones report smr"), before);
+    // Nobody has data there any more.
+    scratch.ok("export remove seq");
+    scratch.ok("zones finish seq -c 1");
+    scratch.ok("dm remove seq");
+    scratch.ok("zones reset smr");
+    // A table that only waits to be used counts.
+    scratch.ok("dm create later --notable");
+    let load = scratch.shingle().args(["dm", "load", "later", "--table", "0 4096 linear smr 4096"]).status().unwrap();
+    assert!(load.success());
+    scratch.fails("zones reset smr", 1, &["the table of `later`"]);
 }
 
 #[test]
@@ -222,7 +251,7 @@ fn a_zone_file_that_vanishes_under_a_daemon_is_named() {
     let scratch = with_disk();
     let daemon = scratch.up();
     fs::remove_file(scratch.0.join("disk0/seq-000005")).unwrap();
-    scratch.fails("zones finish smr --offset 10240 --count 1", 1, &["10240"]);
+    scratch.fails("zones finish smr --offset 10240 --count 1 --force", 1, &["10240"]);
     daemon.stop();
     let said = scratch.stderr();
     assert!(
@@ -299,7 +328,7 @@ fn requests_that_make_no_sense_are_answered_with_their_kind() {
         ("{\"v\":1,\"op\":\"zones.report\",\"device\":\"smr\",\"start\":-1}", "bad-request"),
         ("{\"v\":1,\"op\":\"zones.report\",\"device\":\"nosuch\"}", "unknown-device"),
         ("{\"v\":1,\"op\":\"zones.reset\",\"device\":\"smr\",\"start\":1}", "invalid"),
-        ("{\"v\":1,\"op\":\"zones.finish\",\"device\":\"smr\",\"start\":0,\"length\":2048}", "io"),
+        ("{\"v\":1,\"op\":\"zones.finish\",\"device\":\"smr\",\"start\":0,\"length\":2048,\"force\":true}", "io"),
         ("{\"v\":1,\"op\":\"plugs\",\"device\":\"seq\"}", "not-zoned"),
         ("{\"v\":1,\"op\":\"policy\",\"device\":\"smr\",\"policy\":\"fifo\"}", "bad-request"),
     ];
@@ -339,7 +368,7 @@ fn a_report_is_given_in_parts() {
 }
 
 #[test]
-fn a_line_without_end_and_clients_without_end_harm_nobody() {
+fn a_line_without_end_harms_nobody() {
     let scratch = with_disk();
     let _daemon = scratch.up();
     let mut endless = scratch.control();

@@ -333,7 +333,7 @@ socket = "control.sock"
             let mut control = self.control();
             for n in 0..count {
                 let op = if n % 2 == 0 { "zones.open" } else { "zones.close" };
-                let request = json!({"v": 1, "op": op, "device": "seq", "start": 2048 * (n / 2 % 60), "length": 2048});
+                let request = json!({"v": 1, "op": op, "device": "seq", "start": 2048 * (n / 2 % 60), "length": 2048, "force": true});
                 assert!(control.ask(&request).get("ok").is_some());
             }
         }
@@ -494,7 +494,7 @@ socket = "control.sock"
         let mut control = lab.control();
         assert!(control.ask(&json!({"v": 1, "op": "trace.start"})).get("ok").is_some());
         // Nobody reads while more happens than a ring keeps: 60 zones with 7 events each at a time.
-        let request = json!({"v": 1, "op": "zones.open", "device": "seq"});
+        let request = json!({"v": 1, "op": "zones.open", "device": "seq", "force": true});
         let (mut other, mut sent) = (lab.control(), 0_u64);
         let per_request = 60 * 7;
         while sent * per_request < (1 << 18) + 10_000 {

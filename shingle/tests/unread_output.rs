@@ -60,7 +60,7 @@ fn complain_and_be_served(scratch: &Scratch) {
         let _ = client.read_to_end(&mut Vec::new());
     }
     fs::remove_file(scratch.0.join("disk0/seq-000005")).unwrap();
-    scratch.fails("zones finish smr --offset 10240 --count 1", 1, &["10240"]);
+    scratch.fails("zones finish smr --offset 10240 --count 1 --force", 1, &["10240"]);
     assert_eq!(scratch.control().ask(r#"{"v":1,"id":1,"op":"status"}"#)["id"], json!(1));
     let mut client = UnixStream::connect(scratch.0.join("nbd.sock")).unwrap();
     client.read_exact(&mut [0; 18]).unwrap();
@@ -135,11 +135,11 @@ const PRINTERS: [&str; 16] = [
     "up --check stack.toml",
     "zones report smr",
     "zones capacity smr",
-    "zones open smr --offset 4096 --count 1 --verbose",
+    "zones open smr --offset 4096 --count 1 --force --verbose",
     "status",
     "plugs smr --json",
     "policy smr",
-    "dm version",
+    "dm targets",
     "sim --seeds 1..2 --ops 10",
     "bench --stack stack2.toml --device mem --rw=read --bs=4k --size=1MiB --io_size=64KiB",
 ];

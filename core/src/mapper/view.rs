@@ -140,6 +140,12 @@ impl Mapper {
         self.devices.iter().find(|device| device.device == Some(id)).map(|device| device.name.as_str())
     }
 
+    /// The mapped devices with a table, live or inactive, that maps to the device in a place of the stack.
+    pub fn users_of(&self, id: DeviceId) -> impl Iterator<Item = &str> {
+        let users = self.devices.iter().filter(move |device| device.tables().any(|table| table.uses(id)));
+        users.map(|device| device.name.as_str())
+    }
+
     /// The mapped device whose live table the device in a place of the stack was built for, and its number among those that
     /// were.
     #[must_use]

@@ -80,7 +80,7 @@ struct CapacityArgs {
 struct ActionArgs {
     #[command(flatten)]
     target: TargetArgs,
-    /// Accepted as blkzone has it: a disk here is used by a daemon or by nobody
+    /// Even if an export or the table of a mapped device lies on the device: their data in these zones is lost
     #[arg(short, long)]
     force: bool,
 }
@@ -220,10 +220,10 @@ pub fn run(args: &ZonesArgs) -> Result<(), CliError> {
     match &args.command {
         ZonesCommand::Report(args) => report(args),
         ZonesCommand::Capacity(args) => capacity(&args.target),
-        ZonesCommand::Reset(args) => act(&args.target, ZoneAction::Reset),
-        ZonesCommand::Open(args) => act(&args.target, ZoneAction::Open),
-        ZonesCommand::Close(args) => act(&args.target, ZoneAction::Close),
-        ZonesCommand::Finish(args) => act(&args.target, ZoneAction::Finish),
+        ZonesCommand::Reset(args) => act(args, ZoneAction::Reset),
+        ZonesCommand::Open(args) => act(args, ZoneAction::Open),
+        ZonesCommand::Close(args) => act(args, ZoneAction::Close),
+        ZonesCommand::Finish(args) => act(args, ZoneAction::Finish),
     }
 }
 
@@ -273,7 +273,7 @@ fn capacity(target: &TargetArgs) -> Result<(), CliError> {
     output::print(&format!("{sum:#011x}\n"))
 }
 
-fn act(target: &TargetArgs, action: ZoneAction) -> Result<(), CliError> {
+fn act(ActionArgs { target, force }: &ActionArgs, action: ZoneAction) -> Result<(), CliError> {
     let zones = target.zones()?;
     let (Some(first), Some(last)) = (zones.first(), zones.last()) else {
         return Err(CliError::Failed(format!("{} has no zones", target.target)));
@@ -288,7 +288,10 @@ fn act(target: &TargetArgs, action: ZoneAction) -> Result<(), CliError> {
     target.on_disk(
         |path| apply_offline(path, action, range, &zones),
         |client, device| {
-            let fields = json!({"device": device, "start": target.offset, "length": length});
+            let mut fields = json!({"device": device, "start": target.offset, "length": length});
+            if *force {
+                fields["force"] = json!(true);
+            }
             client.call(&format!("zones.{}", action.name()), fields)?;
             Ok(())
         },

@@ -16,6 +16,7 @@ mod mapped;
 mod operations;
 mod recording;
 mod server;
+mod users;
 mod zones;
 
 use std::fmt;

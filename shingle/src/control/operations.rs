@@ -12,6 +12,7 @@ use shingle_core::zone::Zone;
 
 use super::fields::{Fields, bad};
 use super::recording::{Recorder, Recording};
+use super::users::{Offers, check_unused};
 use super::zones::{ZoneAction, ZoneRange, zone_to_json};
 use super::{ControlError, ErrorKind, MOST_ZONES, VERSION, exports, mapped};
 use crate::config::nearest;
@@ -103,8 +104,10 @@ impl Operations {
             (_, Some(action)) => {
                 let device = device(census, &mut fields)?;
                 let (start, length) = (fields.number("start")?.unwrap_or(0), fields.number("length")?);
+                let force = fields.flag("force")?;
                 fields.finish()?;
-                zones_apply(&device, action, start, length)
+                let offers = Offers { exports: census.exports.clone(), home: device.shard.nbd.clone() };
+                Management { device: &device, unless_used: (!force).then_some(offers) }.apply(action, start, length)
             }
             ("plugs", _) => {
                 let device = device(census, &mut fields)?;
@@ -274,60 +277,69 @@ fn refused(named: &Named, op: Op, status: Status, sector: u64) -> ControlError {
     ControlError { refusal: Some((status.errno(), sector)), ..ControlError::new(ErrorKind::Io, message) }
 }
 
-fn zones_apply(
-    device: &Device<'_>,
-    action: ZoneAction,
-    start: u64,
-    length: Option<u64>,
-) -> Result<Value, ControlError> {
-    let Device { shard, named } = device;
-    let (capacity, zone_sectors) = shape(device)?;
-    let range = ZoneRange::new(start, length, capacity, zone_sectors)
-        .map_err(|message| ControlError::new(ErrorKind::Invalid, message))?;
-    let done = || json!({"zones": range.count});
-    if range.whole && action == ZoneAction::Reset {
-        // As the kernel does it: one command, which passes by conventional and failed zones.
-        run_batch(shard, named, Op::ZoneResetAll, vec![0])?;
-        return Ok(done());
-    }
-    let mut zone = range.first;
-    let end = range.first + range.count;
-    while zone < end {
-        let stop = (zone + BATCH).min(end);
-        run_batch(shard, named, action.op(), (zone..stop).map(|zone| zone * zone_sectors).collect())?;
-        zone = stop;
-    }
-    Ok(done())
+/// Management of the zones of a device.
+struct Management<'a> {
+    device: &'a Device<'a>,
+    /// It stops where somebody is found to have data on the device; `None`: that is meant.
+    unless_used: Option<Offers>,
 }
 
-/// One bio for each sector, all at once; the failure with the lowest sector counts.
-fn run_batch(shard: &ShardInfo, named: &Named, op: Op, sectors: Vec<u64>) -> Result<(), ControlError> {
-    struct Gather {
-        left: usize,
-        failed: Option<(u64, Status)>,
-        reply: Option<Reply<Option<(u64, Status)>>>,
-    }
-    let id = named.device;
-    let failed = shard.mailbox.ask_later(move |shard: &mut Shard, reply| {
-        let gather = Gather { left: sectors.len(), failed: None, reply: Some(reply) };
-        let gather = std::rc::Rc::new(std::cell::RefCell::new(gather));
-        for sector in sectors {
-            let gather = gather.clone();
-            shard.submit(id, Bio::new(op, Sector(sector), 0, Payload::None), move |_, _, status| {
-                let mut gather = gather.borrow_mut();
-                gather.left -= 1;
-                if !status.is_ok() && gather.failed.is_none_or(|(first, _)| sector < first) {
-                    gather.failed = Some((sector, status));
-                }
-                if gather.left == 0
-                    && let Some(reply) = gather.reply.take()
-                {
-                    reply.send(gather.failed);
-                }
-            });
+impl Management<'_> {
+    fn apply(&self, action: ZoneAction, start: u64, length: Option<u64>) -> Result<Value, ControlError> {
+        let (capacity, zone_sectors) = shape(self.device)?;
+        let range = ZoneRange::new(start, length, capacity, zone_sectors)
+            .map_err(|message| ControlError::new(ErrorKind::Invalid, message))?;
+        let done = || json!({"zones": range.count});
+        if range.whole && action == ZoneAction::Reset {
+            // As the kernel does it: one command, which passes by conventional and failed zones.
+            self.run_batch(Op::ZoneResetAll, vec![0])?;
+            return Ok(done());
         }
-    })?;
-    failed.map_or(Ok(()), |(sector, status)| Err(refused(named, op, status, sector)))
+        let mut zone = range.first;
+        let end = range.first + range.count;
+        while zone < end {
+            let stop = (zone + BATCH).min(end);
+            self.run_batch(action.op(), (zone..stop).map(|zone| zone * zone_sectors).collect())?;
+            zone = stop;
+        }
+        Ok(done())
+    }
+
+    /// One bio for each sector, all at once; the failure with the lowest sector counts.
+    fn run_batch(&self, op: Op, sectors: Vec<u64>) -> Result<(), ControlError> {
+        struct Gather {
+            left: usize,
+            failed: Option<(u64, Status)>,
+            reply: Option<Reply<Outcome>>,
+        }
+        type Outcome = Result<Option<(u64, Status)>, ControlError>;
+        let Device { shard, named } = self.device;
+        let (id, unless_used) = (named.device, self.unless_used.clone());
+        let failed = shard.mailbox.ask_later(move |shard: &mut Shard, reply: Reply<Outcome>| {
+            // In the same message as the bios: nobody can come in between.
+            if let Some(Err(used)) = unless_used.map(|offers| check_unused(shard, id, &offers)) {
+                return reply.send(Err(used));
+            }
+            let gather = Gather { left: sectors.len(), failed: None, reply: Some(reply) };
+            let gather = std::rc::Rc::new(std::cell::RefCell::new(gather));
+            for sector in sectors {
+                let gather = gather.clone();
+                shard.submit(id, Bio::new(op, Sector(sector), 0, Payload::None), move |_, _, status| {
+                    let mut gather = gather.borrow_mut();
+                    gather.left -= 1;
+                    if !status.is_ok() && gather.failed.is_none_or(|(first, _)| sector < first) {
+                        gather.failed = Some((sector, status));
+                    }
+                    if gather.left == 0
+                        && let Some(reply) = gather.reply.take()
+                    {
+                        reply.send(Ok(gather.failed));
+                    }
+                });
+            }
+        })??;
+        failed.map_or(Ok(()), |(sector, status)| Err(refused(named, op, status, sector)))
+    }
 }
 
 fn plugs(Device { shard, named }: &Device<'_>) -> Result<Value, ControlError> {

@@ -1,0 +1,40 @@
+//! Who has data on a device.
+
+use shingle_core::block::DeviceId;
+
+use super::{ControlError, ErrorKind};
+use crate::serve::nbd::{Directory, Nbd};
+use crate::shard::Shard;
+
+/// Most users that an error names.
+const MOST_NAMED: usize = 4;
+
+/// What clients can choose from, and the home of those that choose something of this shard.
+#[derive(Clone)]
+pub(super) struct Offers {
+    pub exports: Directory,
+    pub home: Nbd,
+}
+
+/// Whether nobody has data on the device in place `id` of `shard`. It stays so until the shard's next message: exports and
+/// tables come by those.
+///
+/// # Errors
+/// Who has.
+pub(super) fn check_unused(shard: &Shard, id: DeviceId, offers: &Offers) -> Result<(), ControlError> {
+    let routes = offers.exports.routes().into_iter();
+    let of_it = routes.filter(|route| route.home.is(&offers.home) && route.export.device == id);
+    let exports = of_it.map(|route| format!("export `{}`", route.export.name));
+    let tables = shard.devices.mapper.users_of(id).map(|name| format!("the table of `{name}`"));
+    let users: Vec<String> = exports.chain(tables).collect();
+    if users.is_empty() {
+        return Ok(());
+    }
+    let more = users.len().saturating_sub(MOST_NAMED);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let (name, users) = (shard.devices.label(id), users[..users.len().min(MOST_NAMED)].join(", "));
+    let message = format!(
+        "`{name}` is in use by {users}{more}: what becomes of its zones becomes of their data; end that first, or use --force"
+    );
+    Err(ControlError::new(ErrorKind::Busy, message))
+}
