@@ -18,9 +18,10 @@ test: tools      ## install what the tests need and run all of them; CI runs thi
 demo: build      ## the main job: ext4 on an SMR disk through NBD, random writes, SIGKILL, restart, compare
 	scripts/demo.sh
 
-bench: tools     ## ns per layer, and the NBD server beside others
+bench: tools     ## ns per layer, the NBD server beside others, thousands of mapped devices
 	$(CARGO) bench -p shingle-core --bench per_layer
 	$(CARGO) bench -p shingle --bench nbd
+	$(CARGO) bench -p shingle --bench control
 
 reproduce: build ## the published tables: target/reproduce-zwp.html, -qd1, -noclone and -dmzoned
 	target/release/shingle reproduce zwp --html target/reproduce-zwp.html

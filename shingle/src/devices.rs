@@ -94,9 +94,9 @@ struct Watch {
 pub(crate) enum Rest {
     /// All are suspended.
     Reached,
-    /// One more is told to.
+    /// Those that nothing active lies on are told to.
     Begun,
-    /// One is told already, and has something under way.
+    /// They are told already, and some have something under way.
     Awaited,
 }
 
@@ -204,35 +204,19 @@ impl Devices {
         self.changes.iter().map(Change::give_up).chain(self.watches.iter().map(|watch| watch.give_up)).min()
     }
 
-    /// Begins to suspend the topmost mapped device that is active, unless one is being suspended.
+    /// Begins to suspend the topmost mapped devices that are active, unless some are being suspended.
     pub(crate) fn suspend_from_top(&mut self, stack: &mut Stack) -> Rest {
-        let in_state = |state: StateName| -> Vec<&str> {
-            let is_in = |name: &&str| self.mapper.info(name, stack).is_ok_and(|info| info.state == state);
-            self.mapper.names().filter(is_in).collect()
-        };
-        if !in_state(StateName::Suspending).is_empty() {
+        if self.mapper.states().any(|(_, state)| state == StateName::Suspending) {
             return Rest::Awaited;
         }
-        let active = in_state(StateName::Active);
-        let below: Vec<String> = active
-            .iter()
-            .flat_map(|name| self.mapper.deps(name).unwrap_or_default())
-            .filter_map(|(_, name)| name)
-            .collect();
-        let Some(top) = active.iter().find(|name| !below.iter().any(|below| below == **name)) else {
-            return Rest::Reached;
-        };
-        let top = (*top).to_owned();
-        // It is there, and no change of it is under way.
-        let _ = self.mapper.suspend(&top, false, stack);
-        Rest::Begun
+        if self.mapper.suspend_highest(stack) == 0 { Rest::Reached } else { Rest::Begun }
     }
 
     /// Lets in what waits at the doors of mapped devices, through the tables that they have: the shard is about to end.
     pub(crate) fn let_in(&mut self, stack: &mut Stack) {
         self.changes.iter().for_each(|change| self.mapper.cancel(change.ticket, stack));
-        let is_shut = |name: &&str| self.mapper.info(name, stack).is_ok_and(|info| info.state != StateName::Active);
-        let shut: Vec<String> = self.mapper.names().filter(is_shut).map(str::to_owned).collect();
+        let shut = self.mapper.states().filter(|(_, state)| *state != StateName::Active);
+        let shut: Vec<String> = shut.map(|(name, _)| name.to_owned()).collect();
         for name in shut {
             // What cannot be let in, for want of a table or of a key, has no way to a disk.
             let _ = self.mapper.clear(&name, stack);

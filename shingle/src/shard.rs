@@ -850,7 +850,33 @@ mod tests {
             assert!(new.is_empty() || flushes.load(Ordering::Relaxed) == 0, "{new:?} after a flush");
             order.extend(new);
         }
-        assert_eq!((order.join(" ").as_str(), flushes.load(Ordering::Relaxed)), ("top high low beside", 1));
+        assert_eq!((order.join(" ").as_str(), flushes.load(Ordering::Relaxed)), ("top beside high low", 1));
+    }
+
+    /// Rounds from the request to stop until all of so many devices in towers of three are suspended.
+    fn rounds_to_rest(towers: usize) -> usize {
+        let mut shard = Shard::new().unwrap();
+        let device = shard.stack.add(Disk::new(Some(Status::Ok))).unwrap();
+        shard.devices.add_disk(Named { name: "disk".into(), kind: "file", device, leaf: device, plug: None });
+        for n in 0..3 * towers {
+            let below = if n % 3 == 0 { "disk".to_owned() } else { format!("d{}", n - 1) };
+            let lines = parse_table(&format!("0 1024 linear {below} 0")).unwrap();
+            shard.devices.make((&format!("d{n}"), ""), lines, false, (&mut shard.stack, Instant::ZERO)).unwrap();
+        }
+        shard.stop();
+        let mut rounds = 0;
+        while !matches!(shard.stage, Stage::Flushing { .. } | Stage::Stopped) {
+            shard.round().unwrap();
+            rounds += 1;
+        }
+        let is_suspended = |(_, state)| state == StateName::Suspended;
+        assert!(shard.devices.mapper.states().all(is_suspended));
+        rounds
+    }
+
+    #[test]
+    fn a_stop_takes_as_many_steps_as_there_are_layers_however_many_devices_there_are() {
+        assert_eq!(rounds_to_rest(100), rounds_to_rest(1));
     }
 
     #[test]

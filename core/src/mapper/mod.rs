@@ -15,6 +15,7 @@
 //! Nothing here waits: a verb that has to begins, and [`Mapper::poll`] goes on with it after each turn of the stack.
 
 mod error;
+mod index;
 mod itself;
 mod mapped;
 pub mod stats;
@@ -22,12 +23,13 @@ mod supplies;
 mod view;
 
 use alloc::boxed::Box;
-use alloc::collections::VecDeque;
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 pub use error::{MapperError, MapperErrorKind};
+use index::Index;
 pub use mapped::{LONGEST_NAME, LONGEST_UUID};
 use mapped::{Loaded, Mapped, State, Then};
 use supplies::Names;
@@ -41,6 +43,7 @@ use crate::time::{Duration, Instant};
 #[derive(Default)]
 pub struct Mapper {
     devices: Vec<Mapped>,
+    index: Index,
     tickets: u64,
     /// What became of verbs that had to wait, until somebody asks.
     outcomes: VecDeque<(Ticket, Result<(), MapperError>)>,
@@ -69,12 +72,13 @@ impl Mapper {
     pub fn create(&mut self, name: &str, uuid: &str) -> Result<(), MapperError> {
         mapped::check_name(name)?;
         mapped::check_uuid(uuid)?;
-        if self.find(name).is_ok() || self.devices.iter().any(|device| !uuid.is_empty() && device.uuid == uuid) {
+        if self.index.place(name).is_some() || self.index.has_uuid(uuid) {
             let what = format!("`{name}` cannot be created: a device of that name or UUID exists");
             return Err(MapperError::new(MapperErrorKind::Exists, what));
         }
-        let minor = (0..).find(|minor| self.devices.iter().all(|device| device.minor != *minor)).unwrap_or(0);
-        self.devices.push(Mapped::new(name, uuid, minor));
+        let device = Mapped::new(name, uuid, self.index.take_minor());
+        self.index.add(self.devices.len(), &device);
+        self.devices.push(device);
         Ok(())
     }
 
@@ -142,6 +146,22 @@ impl Mapper {
     pub fn suspend(&mut self, name: &str, noflush: bool, stack: &mut Stack) -> Result<Ticket, MapperError> {
         let place = self.find_calm(name)?;
         self.shut(place, noflush, Then::Stay, stack)
+    }
+
+    /// Begins to suspend every active device that no other one lies on that is not suspended; returns how many. Called again
+    /// when they are, this has all devices suspended from the top down, in as many steps as there are layers.
+    pub fn suspend_highest(&mut self, stack: &mut Stack) -> usize {
+        let moving = self.devices.iter().filter(|device| !matches!(device.state, State::Suspended));
+        let held: BTreeSet<DeviceId> = moving.flat_map(|device| &device.live).flat_map(Loaded::below).collect();
+        let is_highest = |device: &Mapped| {
+            matches!(device.state, State::Running) && device.device.is_none_or(|id| !held.contains(&id))
+        };
+        let highest: Vec<usize> = (0..self.devices.len()).filter(|place| is_highest(&self.devices[*place])).collect();
+        for place in &highest {
+            // Nobody asks for these tickets: that is seen in the state.
+            let _ = self.shut(*place, false, Then::Stay, stack);
+        }
+        highest.len()
     }
 
     /// Begins to let bios in again; with an inactive table, through that.
@@ -333,6 +353,7 @@ impl Mapper {
             stack.remove(id).map_err(|error| busy(format!("`{name}` is in use: {error}")))?;
         }
         let device = self.devices.remove(place);
+        self.index.remove(place, &device);
         if matches!(device.state, State::Running) {
             // Its targets may have something to bring to an end, and stay until that is done.
             let parts = device.live.iter().flat_map(|live| &live.parts);
@@ -359,7 +380,7 @@ impl Mapper {
     pub fn rename(&mut self, name: &str, new: &str) -> Result<(), MapperError> {
         let place = self.find(name)?;
         mapped::check_name(new)?;
-        if self.find(new).is_ok() {
+        if self.index.place(new).is_some() {
             let what = format!("`{name}` cannot become `{new}`: a device of that name exists");
             return Err(MapperError::new(MapperErrorKind::Exists, what));
         }
@@ -367,6 +388,7 @@ impl Mapper {
             let what = format!("`{name}` cannot be renamed while the table of `{user}` names it");
             return Err(MapperError::new(MapperErrorKind::Busy, what));
         }
+        self.index.rename(&self.devices[place].name, new);
         self.devices[place].name = new.to_string();
         Ok(())
     }
@@ -378,11 +400,12 @@ impl Mapper {
     pub fn set_uuid(&mut self, name: &str, uuid: &str) -> Result<(), MapperError> {
         let place = self.find(name)?;
         mapped::check_uuid(uuid)?;
-        let taken = self.devices.iter().any(|device| device.uuid == uuid);
+        let taken = self.index.has_uuid(uuid);
         if taken || uuid.is_empty() || !self.devices[place].uuid.is_empty() {
             let what = format!("`{name}` cannot get the UUID `{uuid}`: it has one already, or it is empty or taken");
             return Err(MapperError::new(MapperErrorKind::Exists, what));
         }
+        self.index.add_uuid(place, uuid);
         self.devices[place].uuid = uuid.to_string();
         Ok(())
     }
@@ -489,9 +512,7 @@ impl Mapper {
 
     /// The place of the device with this name or UUID.
     fn find(&self, name: &str) -> Result<usize, MapperError> {
-        let by_name = self.devices.iter().position(|device| device.name == name);
-        let by_uuid = || self.devices.iter().position(|device| !name.is_empty() && device.uuid == name);
-        by_name.or_else(by_uuid).ok_or_else(|| {
+        self.index.place(name).ok_or_else(|| {
             let known: Vec<&str> = self.devices.iter().map(|device| device.name.as_str()).collect();
             let known = if known.is_empty() { "none".to_string() } else { known.join(", ") };
             let what = format!("there is no mapped device `{name}`; there are: {known}");
@@ -514,6 +535,14 @@ impl Mapper {
         let Some(id) = self.devices[place].device else { return self.devices[place].opened };
         let tables = self.devices.iter().flat_map(Mapped::tables).filter(|table| table.uses(id)).count();
         self.devices[place].opened + tables as u32
+    }
+
+    /// How many tables map to each device of the stack.
+    fn uses(&self) -> BTreeMap<DeviceId, u32> {
+        let mut uses = BTreeMap::new();
+        let below = self.devices.iter().flat_map(Mapped::tables).flat_map(Loaded::below);
+        below.for_each(|id| *uses.entry(id).or_default() += 1);
+        uses
     }
 
     fn user_of(&self, place: usize) -> Option<&str> {

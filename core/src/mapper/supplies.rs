@@ -20,9 +20,9 @@ pub(super) struct Names<'a> {
 
 impl Supplies for Names<'_> {
     fn device(&self, name: &str) -> Result<DeviceId, Vec<String>> {
-        match self.mapper.find(name) {
-            Ok(place) => self.mapper.devices[place].device.ok_or_else(|| self.known()),
-            Err(_) => self.supplies.device(name).map_err(|others| [self.known(), others].concat()),
+        match self.mapper.index.place(name) {
+            Some(place) => self.mapper.devices[place].device.ok_or_else(|| self.known()),
+            None => self.supplies.device(name).map_err(|others| [self.known(), others].concat()),
         }
     }
 

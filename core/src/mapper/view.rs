@@ -4,7 +4,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt::Write;
 
-use super::mapped::{Loaded, State};
+use super::mapped::{Loaded, Mapped, State};
 use super::{Mapper, MapperError};
 use crate::block::{DeviceId, Stack};
 use crate::target::View;
@@ -54,6 +54,37 @@ pub struct Info {
     pub longest_swap: Duration,
 }
 
+impl State {
+    fn name(&self) -> StateName {
+        match self {
+            State::Running => StateName::Active,
+            State::Draining { .. } => StateName::Suspending,
+            State::Suspended => StateName::Suspended,
+        }
+    }
+}
+
+impl Mapped {
+    fn info(&self, opens: u32, stack: &Stack) -> Info {
+        Info {
+            name: self.name.clone(),
+            uuid: self.uuid.clone(),
+            minor: self.minor,
+            state: self.state.name(),
+            is_read_only: self.live.as_ref().is_some_and(|live| live.read_only),
+            has_live: self.live.is_some(),
+            has_inactive: self.inactive.is_some(),
+            is_deferred: self.is_deferred,
+            opens,
+            targets: self.live.as_ref().map_or(0, |live| live.lines.len() as u32),
+            events: self.events(stack),
+            sectors: self.live.as_ref().map_or(0, Loaded::sectors),
+            device: self.device,
+            longest_swap: self.longest_swap,
+        }
+    }
+}
+
 impl Mapper {
     /// The names of all devices, in the order in which they were made.
     pub fn names(&self) -> impl Iterator<Item = &str> {
@@ -65,28 +96,26 @@ impl Mapper {
     /// # Errors
     /// If there is none of that name.
     pub fn info(&self, name: &str, stack: &Stack) -> Result<Info, MapperError> {
-        let place = self.find(name)?;
-        let device = &self.devices[place];
-        Ok(Info {
-            name: device.name.clone(),
-            uuid: device.uuid.clone(),
-            minor: device.minor,
-            state: match device.state {
-                State::Running => StateName::Active,
-                State::Draining { .. } => StateName::Suspending,
-                State::Suspended => StateName::Suspended,
-            },
-            is_read_only: device.live.as_ref().is_some_and(|live| live.read_only),
-            has_live: device.live.is_some(),
-            has_inactive: device.inactive.is_some(),
-            is_deferred: device.is_deferred,
-            opens: self.opens(place),
-            targets: device.live.as_ref().map_or(0, |live| live.lines.len() as u32),
-            events: device.events(stack),
-            sectors: device.live.as_ref().map_or(0, Loaded::sectors),
-            device: device.device,
-            longest_swap: device.longest_swap,
-        })
+        self.find(name).map(|place| self.devices[place].info(self.opens(place), stack))
+    }
+
+    /// The same of all devices, in the order in which they were made.
+    #[must_use]
+    pub fn infos(&self, stack: &Stack) -> Vec<Info> {
+        let uses = self.uses();
+        let opens = |device: &Mapped| device.opened + device.device.and_then(|id| uses.get(&id)).copied().unwrap_or(0);
+        self.devices.iter().map(|device| device.info(opens(device), stack)).collect()
+    }
+
+    /// What is known of the device with this name or UUID, if there is one.
+    #[must_use]
+    pub fn info_if_any(&self, name: &str, stack: &Stack) -> Option<Info> {
+        self.index.place(name).map(|place| self.devices[place].info(self.opens(place), stack))
+    }
+
+    /// How far each device is.
+    pub fn states(&self) -> impl Iterator<Item = (&str, StateName)> {
+        self.devices.iter().map(|device| (device.name.as_str(), device.state.name()))
     }
 
     /// The live or the inactive table, a line for each target, so that it can be loaded again; nothing if there is none.

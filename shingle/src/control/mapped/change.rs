@@ -1,6 +1,5 @@
 //! Verbs that change something.
 
-use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -10,7 +9,7 @@ use shingle_core::target::{TableError, TableLine, parse_table, split_words};
 use shingle_core::time::Duration as Span;
 
 use super::view::info_json;
-use super::{Found, all, find, wrong_table};
+use super::{Found, find, lookup, wrong_table};
 use crate::control::fields::{Fields, bad};
 use crate::control::{ControlError, ErrorKind};
 use crate::daemon::Census;
@@ -51,9 +50,10 @@ pub(super) fn create(census: &Census, mut fields: Fields, naming: &Mutex<()>) ->
 
 /// A name is taken by a disk or a mapped device of any shard.
 fn check_free(census: &Census, name: &str, uuid: &str) -> Result<(), ControlError> {
-    let (is_disk, mapped) = (census.plan.disks.iter().any(|disk| disk.name == name), all(census)?);
-    let taken = |found: &Found| found.info.name == name || (!uuid.is_empty() && found.info.uuid == uuid);
-    if !is_disk && !mapped.iter().any(taken) {
+    let is_disk = census.plan.disks.iter().any(|disk| disk.name == name);
+    let by_name = lookup(census, name)?.filter(|found| found.info.name == name);
+    let by_uuid = lookup(census, uuid)?.filter(|found| found.info.uuid == uuid);
+    if !is_disk && by_name.is_none() && by_uuid.is_none() {
         return Ok(());
     }
     let what = if is_disk { "a disk of that name exists" } else { "a device of that name or UUID exists" };
@@ -62,7 +62,11 @@ fn check_free(census: &Census, name: &str, uuid: &str) -> Result<(), ControlErro
 }
 
 fn check_room(census: &Census) -> Result<(), ControlError> {
-    if all(census)?.len() < MOST_DEVICES {
+    let mut devices = 0;
+    for shard in &census.shards {
+        devices += shard.mailbox.ask(|shard| shard.devices.mapper.len())?;
+    }
+    if devices < MOST_DEVICES {
         return Ok(());
     }
     let message = format!("there are {MOST_DEVICES} mapped devices, which is the most: remove some");
@@ -76,11 +80,10 @@ fn home_of(
     (device, already): (&str, Option<usize>),
     lines: &[TableLine],
 ) -> Result<usize, ControlError> {
-    let places = places(census)?;
     let named = lines.iter().flat_map(|line| line.target.devices().into_iter().map(move |arg| (line.number, arg)));
     let mut home = already.map(|shard| (device, shard));
     for (line, arg) in named {
-        let Some(shard) = places.get(&arg.name).copied() else { continue };
+        let Some(shard) = place_of(census, &arg.name)? else { continue };
         let (first, its) = *home.get_or_insert((&arg.name, shard));
         if its != shard {
             let message = format!(
@@ -94,13 +97,12 @@ fn home_of(
     Ok(home.map_or(0, |(_, shard)| shard))
 }
 
-/// The shard of every name that a table may use.
-fn places(census: &Census) -> Result<BTreeMap<String, usize>, MailboxError> {
-    let disks = census.plan.disks.iter().map(|disk| (disk.name.clone(), disk.shard as usize));
-    let mapped = all(census)?;
-    let mapped =
-        mapped.into_iter().flat_map(|found| [found.info.name, found.info.uuid].map(|name| (name, found.shard)));
-    Ok(disks.chain(mapped.filter(|(name, _)| !name.is_empty())).collect())
+/// The shard of what a table calls `name`.
+fn place_of(census: &Census, name: &str) -> Result<Option<usize>, MailboxError> {
+    match lookup(census, name)? {
+        Some(found) => Ok(Some(found.shard)),
+        None => Ok(census.plan.disks.iter().find(|disk| disk.name == name).map(|disk| disk.shard as usize)),
+    }
 }
 
 pub(super) fn load(census: &Census, mut fields: Fields) -> Result<Value, ControlError> {

@@ -55,10 +55,7 @@ pub(super) fn run(verb: &str, census: &Census, fields: Fields, naming: &Mutex<()
 fn all(census: &Census) -> Result<Vec<Found>, MailboxError> {
     let mut found = Vec::new();
     for (number, shard) in census.shards.iter().enumerate() {
-        let infos = shard.mailbox.ask(|shard| {
-            let mapper = &shard.devices.mapper;
-            mapper.names().filter_map(|name| mapper.info(name, &shard.stack).ok()).collect::<Vec<Info>>()
-        })?;
+        let infos = shard.mailbox.ask(|shard| shard.devices.mapper.infos(&shard.stack))?;
         found.extend(infos.into_iter().map(|info| Found { shard: number, info }));
     }
     // As the kernel lists them (`drivers/md/dm-ioctl.c:list_devices`).
@@ -68,12 +65,10 @@ fn all(census: &Census) -> Result<Vec<Found>, MailboxError> {
 
 /// The mapped device with this name or UUID.
 fn find(census: &Census, name: &str) -> Result<Found, ControlError> {
-    let mut found = all(census)?;
-    let by_name = found.iter().position(|found| found.info.name == name);
-    let by_uuid = || found.iter().position(|found| !name.is_empty() && found.info.uuid == name);
-    match by_name.or_else(by_uuid) {
-        Some(place) => Ok(found.swap_remove(place)),
+    match lookup(census, name)? {
+        Some(found) => Ok(found),
         None => {
+            let found = all(census)?;
             let names: Vec<&str> = found.iter().map(|found| found.info.name.as_str()).collect();
             let hint = nearest(name, names.iter().copied()).map_or(String::new(), |n| format!("did you mean `{n}`? "));
             let names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
@@ -81,6 +76,20 @@ fn find(census: &Census, name: &str) -> Result<Found, ControlError> {
             Err(ControlError::new(ErrorKind::UnknownDevice, message))
         }
     }
+}
+
+/// The same; `None` if there is none. A name comes before a UUID, whatever the shard.
+fn lookup(census: &Census, name: &str) -> Result<Option<Found>, MailboxError> {
+    let mut by_uuid = None;
+    for (number, shard) in census.shards.iter().enumerate() {
+        let wanted = name.to_owned();
+        let info = shard.mailbox.ask(move |shard| shard.devices.mapper.info_if_any(&wanted, &shard.stack))?;
+        match info.map(|info| Found { shard: number, info }) {
+            Some(found) if found.info.name == name => return Ok(Some(found)),
+            found => by_uuid = by_uuid.or(found),
+        }
+    }
+    Ok(by_uuid)
 }
 
 /// The device that a request names, or all of them if it names none.
