@@ -151,10 +151,13 @@ fn a_failed_write_that_is_reported_as_done_is_found() {
     assert!(found >= 2, "{found}");
 }
 
-/// A plug to which something is done before it hears that a bio has ended. False: it does not hear of it.
+/// What is done to a plug before it hears that a bio has ended. False: it does not hear of it.
+type Alter = dyn FnMut(&mut ZonePlug, &Bio, Status) -> bool + Send;
+
+/// A plug to which something is done.
 struct Altered {
     plug: ZonePlug,
-    alter: Box<dyn FnMut(&mut ZonePlug, &Bio, Status) -> bool + Send>,
+    alter: Box<Alter>,
 }
 
 /// Does not hear of the 20th write that ends: what waits in that zone is never woken.

@@ -689,6 +689,7 @@ mod tests {
         limits: Limits,
         flush: Option<Status>,
         flushes: Arc<AtomicU32>,
+        #[expect(clippy::vec_box, reason = "bios stay where they are")]
         kept: Vec<Box<Bio>>,
     }
 

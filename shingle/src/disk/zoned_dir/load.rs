@@ -156,6 +156,7 @@ fn check_file(
         return Err(directory.error(name, ErrorKind::NotAFile));
     }
     if stat.st_nlink > 1 {
+        #[allow(clippy::useless_conversion, reason = "it has another width on other machines")]
         return Err(directory.error(name, ErrorKind::HardLinked { names: stat.st_nlink.into() }));
     }
     accessat(&directory.fd, name, Access::READ_OK | Access::WRITE_OK, AtFlags::empty())
