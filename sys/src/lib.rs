@@ -17,5 +17,5 @@ pub mod ring;
 pub mod unix;
 
 pub use request::{Allocate, Fd, Part, Request};
-pub use ring::{Completion, Ring, RingError, RingHandle, Token};
+pub use ring::{Completion, Ring, RingError, RingHandle, StandIn, Token};
 pub use unix::give_back_memory;

@@ -320,41 +320,89 @@ impl std::error::Error for RingError {
     }
 }
 
+/// What carries out requests in the place of the machine's kernel: a simulation of one. Its methods are those of [`Ring`].
+pub trait StandIn {
+    /// See [`Ring::submit`].
+    fn submit(&mut self, token: Token, request: Request) -> Result<(), Request>;
+
+    /// See [`Ring::cancel`].
+    fn cancel(&mut self, token: Token);
+
+    /// See [`Ring::wait`].
+    fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()>;
+
+    /// See [`Ring::pop`].
+    fn pop(&mut self) -> Option<Completion>;
+
+    /// See [`Ring::in_flight`].
+    fn in_flight(&self) -> usize;
+}
+
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there is one in a thread, and the ring is not to be behind another pointer"
+)]
+enum Either {
+    Ring(Ring),
+    StandIn(Box<dyn StandIn>),
+}
+
 /// A ring that the devices and sources of one thread share.
 #[derive(Clone)]
-pub struct RingHandle(Rc<RefCell<Ring>>);
+pub struct RingHandle(Rc<RefCell<Either>>);
 
 impl RingHandle {
     /// A new ring.
     pub fn new() -> Result<Self, RingError> {
-        Ok(Self(Rc::new(RefCell::new(Ring::new()?))))
+        Ok(Self(Rc::new(RefCell::new(Either::Ring(Ring::new()?)))))
+    }
+
+    /// A ring that is none.
+    #[must_use]
+    pub fn stand_in(stand_in: Box<dyn StandIn>) -> Self {
+        Self(Rc::new(RefCell::new(Either::StandIn(stand_in))))
     }
 
     /// See [`Ring::submit`].
     pub fn submit(&self, token: Token, request: Request) -> Result<(), Request> {
-        self.0.borrow_mut().submit(token, request)
+        match &mut *self.0.borrow_mut() {
+            Either::Ring(ring) => ring.submit(token, request),
+            Either::StandIn(other) => other.submit(token, request),
+        }
     }
 
     /// See [`Ring::cancel`].
     pub fn cancel(&self, token: Token) {
-        self.0.borrow_mut().cancel(token);
+        match &mut *self.0.borrow_mut() {
+            Either::Ring(ring) => ring.cancel(token),
+            Either::StandIn(other) => other.cancel(token),
+        }
     }
 
     /// See [`Ring::wait`].
     pub fn wait(&self, timeout: Option<Duration>) -> io::Result<()> {
-        self.0.borrow_mut().wait(timeout)
+        match &mut *self.0.borrow_mut() {
+            Either::Ring(ring) => ring.wait(timeout),
+            Either::StandIn(other) => other.wait(timeout),
+        }
     }
 
     /// See [`Ring::pop`].
     #[must_use]
     pub fn pop(&self) -> Option<Completion> {
-        self.0.borrow_mut().pop()
+        match &mut *self.0.borrow_mut() {
+            Either::Ring(ring) => ring.pop(),
+            Either::StandIn(other) => other.pop(),
+        }
     }
 
     /// See [`Ring::in_flight`].
     #[must_use]
     pub fn in_flight(&self) -> usize {
-        self.0.borrow().in_flight()
+        match &*self.0.borrow() {
+            Either::Ring(ring) => ring.in_flight(),
+            Either::StandIn(other) => other.in_flight(),
+        }
     }
 }
 

@@ -1,11 +1,13 @@
 //! Real disks as devices of a stack.
 //!
 //! - [`file`]: a regular file or a block device.
+//! - [`files`]: the calls that wait, so that a simulated kernel can stand in for the machine's.
 //! - [`zoned_dir`]: a zoned disk in a directory.
 //!
 //! A disk starts its I/O on the ring of its shard and gets it back as an event of the stack; it never blocks for data.
 
 pub mod file;
+pub mod files;
 mod holder;
 mod overdue;
 mod transfer;

@@ -80,8 +80,17 @@ impl Drop for PowerCut {
     }
 }
 
+/// The kernel gives up the files of a ring a moment after the ring is gone.
 fn unmount(at: &Path) -> Result<(), String> {
-    run(Command::new("umount").arg(at))
+    let mut result = Ok(());
+    for _ in 0..200 {
+        result = run(Command::new("umount").arg(at));
+        if result.is_ok() {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    result
 }
 
 fn run(command: &mut Command) -> Result<(), String> {

@@ -17,6 +17,7 @@
 
 mod conduct;
 mod journal;
+mod leaf;
 mod platter;
 
 use alloc::boxed::Box;
@@ -29,6 +30,8 @@ use core::fmt;
 use conduct::Conduct;
 pub use conduct::Discipline;
 use journal::Image;
+pub(super) use leaf::crash_disk;
+pub use leaf::{Leaf, MakeDisk, Powered};
 use platter::{Platter, Refusal};
 
 use super::fault::{Fault, FaultPlan};

@@ -32,7 +32,7 @@ impl Model {
         let full = zone.marks.possible(from).any(|mark| mark == Mark::Finish);
         // Below the pointer there is data, above it there is none.
         let fits_pointer = |value: Value| match value {
-            Value::Unwritten => !known || full || offset >= zone.pointer(),
+            Value::Unwritten => !known || full || offset >= zone.pointer() || self.recovering && self.files,
             _ => !known || offset < zone.pointer(),
         };
         let allowed = cell.possible(from).filter(|value| fits_pointer(*value)).any(|value| value.looks() == seen);
@@ -65,6 +65,9 @@ impl Model {
             self.zones[number.index()].failed = true;
             return Ok(());
         }
+        // A condition that a start of the disk has ended.
+        self.zones[number.index()].failed = false;
+        let zone = &self.zones[number.index()];
         let full = reported.cond == Condition::Full;
         let offset = if full { zone.capacity } else { reported.wp.0 as u32 };
         self.check_pointer(number, offset)?;

@@ -45,6 +45,7 @@ impl Model {
                 let alone = self.is_refused_alone(request, extent.zone, grounds);
                 let zone = &mut self.zones[extent.zone.index()];
                 zone.end(from, now);
+                zone.failed_at = Some(grounds.now);
                 if zone.sequential && zone.is_wide() && !alone {
                     zone.marks.add(Candidate { until: now, ..Candidate::in_flight(Mark::Finish, from) });
                 }
@@ -77,9 +78,10 @@ impl Model {
             return true;
         }
         let zones = || request.extents.iter().map(|extent| extent.zone);
-        // Below an encryption nobody says which zones are read.
+        // Below an encryption nobody says which zones are read, and no flush of a disk of files is well once a zone has failed.
         let anywhere = || (0..self.zones.len() as u32).map(ZoneNo).any(|zone| grounds.disks.has_failed(zone));
-        let unnamed = request.op == Op::Read && request.extents.is_empty();
+        let flushes = request.op == Op::Flush || request.flags.has(Flags::PREFLUSH);
+        let unnamed = request.op == Op::Read && request.extents.is_empty() || self.files && flushes;
         let failed = || zones().any(|zone| grounds.disks.has_failed(zone)) || unnamed && anywhere();
         let faulted = grounds.disks.faults() > pending.all_faults;
         // What is done in steps begins with a report, and a write behind a flush with that: these have no zone.
@@ -90,7 +92,8 @@ impl Model {
         let excused = |zone: ZoneNo| {
             let model = &self.zones[zone.index()];
             let doubted = model.is_doubted() || from < model.doubted_until;
-            doubted || grounds.disks.faults_in(zone) > model.faults_seen
+            let just_now = self.files && model.failed_at == Some(grounds.now);
+            doubted || just_now || grounds.disks.faults_in(zone) > model.faults_seen
         };
         failed() || zones().any(excused)
     }

@@ -87,6 +87,8 @@ pub struct Model {
     suspects: Vec<Suspect>,
     /// Reads and reports are compared with what can be left after a loss of power.
     recovering: bool,
+    /// See [`Model::of_files`].
+    files: bool,
 }
 
 impl Model {
@@ -104,7 +106,14 @@ impl Model {
             reports_since: ALWAYS,
             suspects: Vec::new(),
             recovering: false,
+            files: false,
         }
+    }
+
+    /// Whether zones are files. Then a loss of power may leave zeroes below a pointer, where nothing was flushed, while other
+    /// disks keep a prefix of what was written; and many requests end in one moment, which hosts look at in any order.
+    pub fn of_files(&mut self, files: bool) {
+        self.files = files;
     }
 
     /// Whether pointers can be compared. After a loss of power nothing is in flight, so they can, whoever keeps the order.

@@ -35,7 +35,8 @@ impl Model {
     /// A sector was read after a loss of power: that is its value from now on.
     pub fn pin(&mut self, number: ZoneNo, offset: u32, seen: Seen) -> Option<u64> {
         let zone = &mut self.zones[number.index()];
-        let (is_wide, below) = (zone.is_wide(), !zone.sequential || offset < zone.pointer());
+        let below = !zone.sequential || offset < zone.pointer();
+        let may_tear = zone.is_wide() || self.files && zone.sequential;
         let cell = &mut zone.cells[offset as usize];
         let found = || cell.possible(self.clock).filter(|value| value.looks() == seen);
         // Zeroes below the pointer were written, unless nothing was and the zone was finished.
@@ -43,8 +44,8 @@ impl Model {
         let value =
             value.or(if let Seen::Data(request, sector) = seen { Some(Value::Data(request, sector)) } else { None })?;
         let origin = cell.origin(value, self.clock);
-        // A part that was finished, and others that were not, look like a zone that is written so far.
-        let torn = is_wide && below && value == Value::Unwritten;
+        // A part that was finished, and others that were not, look like a zone that is written so far; a hole does, too.
+        let torn = may_tear && below && value == Value::Unwritten;
         *cell = History::certain(if torn { Value::Zeroes } else { value });
         origin.filter(|_| matches!(value, Value::Data(..)))
     }

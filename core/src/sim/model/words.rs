@@ -6,9 +6,9 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use crate::block::{DeviceId, Flags, Op, Stack};
-use crate::sim::disk::CrashDisk;
+use crate::sim::disk::{Leaf, Powered};
 use crate::time::Instant;
-use crate::zone::{Condition, Zone, ZoneNo};
+use crate::zone::{Zone, ZoneNo};
 
 /// A zone, as the model is told of it.
 #[derive(Clone, Debug)]
@@ -171,8 +171,9 @@ pub struct Disks<'a> {
 }
 
 impl<'a> Disks<'a> {
-    fn disk(&self, place: usize) -> &'a CrashDisk {
-        self.stack.device(self.all[place]).expect("the disk is where it was put")
+    fn disk(&self, place: usize) -> &'a dyn Powered {
+        let leaf: &Leaf = self.stack.device(self.all[place]).expect("the disk is where it was put");
+        leaf.0.as_ref()
     }
 
     /// All faults that happened.
@@ -190,8 +191,7 @@ impl<'a> Disks<'a> {
     /// Whether `zone` is read-only or offline.
     #[must_use]
     pub fn has_failed(&self, zone: ZoneNo) -> bool {
-        let cond = |(disk, zone): &(usize, ZoneNo)| self.disk(*disk).zones().state(*zone).cond;
-        self.parts[zone.index()].iter().any(|part| matches!(cond(part), Condition::ReadOnly | Condition::Offline))
+        self.parts[zone.index()].iter().any(|(disk, zone)| self.disk(*disk).has_failed(*zone))
     }
 }
 

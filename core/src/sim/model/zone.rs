@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 
 use super::words::{Seen, ZoneShape};
 use crate::sim::history::{ALWAYS, Candidate, History};
+use crate::time::Instant;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Value {
@@ -49,6 +50,8 @@ pub(super) struct ZoneModel {
     pub doubt: Option<u64>,
     /// The last request that told where it is: those submitted before may have met the doubt, however late that is told.
     pub doubted_until: u64,
+    /// When something last failed in it.
+    pub failed_at: Option<Instant>,
     /// Requests in flight that touch the zone at some time of their own.
     pub loose: u32,
     pub in_flight: u32,
@@ -75,6 +78,7 @@ impl ZoneModel {
             ends: Vec::new(),
             doubt: None,
             doubted_until: ALWAYS,
+            failed_at: None,
             loose: 0,
             in_flight: 0,
             last_change: ALWAYS,

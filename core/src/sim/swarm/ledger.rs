@@ -12,7 +12,7 @@ use core::sync::atomic::Ordering::Relaxed;
 use super::door::{Door, ZoneSet, one};
 use crate::block::{Completion, Data, DeviceId, Flags, Op, Payload, Stack, TraceEvent};
 use crate::plug::ZonePlug;
-use crate::sim::disk::CrashDisk;
+use crate::sim::disk::Leaf;
 use crate::sim::model::{Answer, Disks, Grounds, Model, Request, Rule, Seen, Violation};
 use crate::target::Faulty;
 use crate::time::{Duration, Instant};
@@ -266,9 +266,9 @@ impl Ledger {
 
     /// Looks for rules that the disk saw broken.
     pub fn ask_disk(&mut self, stack: &Stack) {
-        let complaint = |disk: &DeviceId| stack.device::<CrashDisk>(*disk)?.complaint();
+        let complaint = |disk: &DeviceId| stack.device::<Leaf>(*disk)?.0.complaint();
         if let Some((at, what)) = self.disks.clone().iter().find_map(complaint) {
-            self.violate(Rule::Order, *at, what.clone());
+            self.violate(Rule::Order, at, what);
         }
     }
 }

@@ -28,6 +28,7 @@ use alloc::format;
 use alloc::rc::Rc;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
+use core::any::Any;
 use core::cell::RefCell;
 use core::fmt;
 
@@ -41,7 +42,7 @@ use scenario::{Above, Scenario, discipline, draw_faulty, some};
 pub use tables::Meddle;
 use tables::{TableHabits, TableOperator, Tables};
 
-use super::disk::{CrashDisk, Medium};
+use super::disk::{Leaf, MakeDisk, crash_disk};
 use super::fault::FaultPlan;
 use super::model::{Model, Rule, Violation};
 use super::world::{Stop, World};
@@ -75,6 +76,9 @@ pub struct SwarmOptions {
     pub trace: bool,
     /// A device between disk and plug: bugs are planted with it.
     pub below_plug: Option<Wrap>,
+    /// Another zoned disk, with a write cache: what was not flushed may read as zeroes after a loss of power. Not for worlds
+    /// of mapped devices or volumes.
+    pub disk: Option<MakeDisk>,
     /// A device right above the plug.
     pub above_plug: Option<Wrap>,
     /// Another plug.
@@ -195,6 +199,9 @@ pub fn describe(seed: u64, profile: Profile) -> String {
 /// The mapped devices of a world, as their operator holds them.
 type SharedTables = Rc<RefCell<Tables>>;
 
+/// What is left of the disks after a loss of power.
+type Media = Vec<Box<dyn Any>>;
+
 struct Run<'a> {
     seed: u64,
     options: &'a SwarmOptions,
@@ -207,10 +214,14 @@ struct Run<'a> {
 
 impl<'a> Run<'a> {
     fn new(seed: u64, options: &'a SwarmOptions) -> Self {
-        let scenario = Scenario::draw(seed, options.profile);
+        let mut scenario = Scenario::draw(seed, options.profile);
+        if options.disk.is_some() {
+            scenario.with_cache();
+        }
         let disk = &scenario.disk;
         let limited = disk.resources.max_open().is_some() || disk.resources.max_active().is_some();
-        let model = Model::new(&scenario.layouts.shapes, scenario.trust, limited);
+        let mut model = Model::new(&scenario.layouts.shapes, scenario.trust, limited);
+        model.of_files(options.disk.is_some());
         let unordered = scenario.switches.iter().chain([&scenario.plug.policy]).any(|p| *p == WritePolicy::None);
         let emulated = scenario.plug.append == Append::Emulated || disk.max_append.is_none();
         let left = match options.swaps {
@@ -257,7 +268,7 @@ impl<'a> Run<'a> {
     }
 
     /// One life of the disks, from power on to the cut, of which the media are left, or to the end.
-    fn live(&mut self, media: Option<Vec<Medium>>) -> Result<Option<Vec<Medium>>, Violation> {
+    fn live(&mut self, media: Option<Media>) -> Result<Option<Media>, Violation> {
         self.shared.borrow_mut().trace.line(&format!("life {}", self.life));
         let restarted = media.is_some();
         let (mut world, doors, tables) = self.build(media)?;
@@ -281,7 +292,7 @@ impl<'a> Run<'a> {
         let mut media = Vec::new();
         for disk in disks.iter() {
             let taken =
-                world.stack.with_device(*disk, |disk: &mut CrashDisk, _| (disk.faults(), disk.cut_power(&mut rng)));
+                world.stack.with_device(*disk, |disk: &mut Leaf, _| (disk.0.faults(), disk.0.cut_power(&mut rng)));
             let Some((faults, medium)) = taken else { return Ok(None) };
             self.report.faults += faults;
             media.push(medium);
@@ -296,7 +307,7 @@ impl<'a> Run<'a> {
     fn set_plans(&self, world: &mut World, plans: Vec<FaultPlan>) {
         let disks = self.shared.borrow().disks.clone();
         for (disk, plan) in disks.iter().zip(plans) {
-            world.stack.with_device(*disk, |disk: &mut CrashDisk, _| disk.set_plan(plan));
+            world.stack.with_device(*disk, |disk: &mut Leaf, _| disk.0.set_plan(plan));
         }
     }
 
@@ -331,7 +342,7 @@ impl<'a> Run<'a> {
         Err(Violation { rule: Rule::Stuck, at: now, what })
     }
 
-    fn build(&mut self, media: Option<Vec<Medium>>) -> Result<(World, Vec<Door>, Option<SharedTables>), Violation> {
+    fn build(&mut self, media: Option<Media>) -> Result<(World, Vec<Door>, Option<SharedTables>), Violation> {
         let broken = |what: String| Violation { rule: Rule::Accepted, at: Instant::ZERO, what };
         let mut stack = Stack::new();
         stack.set_trace(Some(TRACE));
@@ -361,21 +372,18 @@ impl<'a> Run<'a> {
         &mut self,
         stack: &mut Stack,
         number: usize,
-        medium: Option<Medium>,
+        medium: Option<Box<dyn Any>>,
     ) -> Result<(DeviceId, Option<DeviceId>, DeviceId), String> {
         let Scenario { layouts, plug, .. } = &self.scenario;
         let (disk, seed) = (&layouts.disks[number], self.rng.draw());
-        let device = match medium {
-            None => CrashDisk::new(disk.clone(), FaultPlan::none(), seed),
-            Some(medium) => CrashDisk::restart(disk.clone(), FaultPlan::none(), seed, medium),
-        };
-        let mut device = device.map_err(|error| error.to_string())?;
+        let make = self.options.disk.filter(|_| disk.regular.is_none()).unwrap_or(crash_disk);
+        let mut device = Leaf(make(disk, seed, medium)?);
         let add = |stack: &mut Stack, device| stack.add(device).map_err(|error| error.to_string());
         if disk.regular.is_some() {
             let leaf = add(stack, Box::new(device))?;
             return Ok((leaf, None, leaf));
         }
-        device.expect(discipline(plug.policy, disk.rotational));
+        device.0.expect(discipline(plug.policy, disk.rotational));
         let leaf = add(stack, Box::new(device))?;
         let mut top = leaf;
         if let Some(wrap) = self.options.below_plug {

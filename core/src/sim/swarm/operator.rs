@@ -6,7 +6,7 @@ use super::ledger::Shared;
 use super::scenario::discipline;
 use crate::plug::{PlugError, WritePolicy, ZonePlug};
 use crate::random::Rng;
-use crate::sim::disk::CrashDisk;
+use crate::sim::disk::Leaf;
 use crate::sim::model::Rule;
 use crate::sim::world::{Actor, Io};
 use crate::time::{Duration, Instant};
@@ -86,7 +86,7 @@ impl Operator {
             }
             (_, Some(policy)) => {
                 let expected = discipline(policy, io.stack.limits(disk).rotational);
-                io.stack.with_device(disk, |disk: &mut CrashDisk, _| disk.expect(expected));
+                io.stack.with_device(disk, |disk: &mut Leaf, _| disk.0.expect(expected));
             }
             (_, None) => {}
         }

@@ -228,6 +228,12 @@ impl Scenario {
         scenario
     }
 
+    /// Gives the disk, which is alone, a write cache.
+    pub fn with_cache(&mut self) {
+        self.disk.write_cache = true;
+        self.layouts = Layouts::of_disk(&self.disk);
+    }
+
     /// Puts mapped devices on the disk, and other disks beside it.
     fn map(&mut self, rng: &mut Rng) {
         self.above = Above::Mapped;

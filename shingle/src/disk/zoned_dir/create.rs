@@ -1,16 +1,15 @@
 //! Making a new disk.
 
-use std::fs;
-use std::io::{ErrorKind as IoErrorKind, Write as _};
 use std::path::Path;
 
-use rustix::fs::{AtFlags, fsync, ftruncate, renameat, syncfs, unlinkat};
+use rustix::io::Errno;
 use shingle_core::zone::{ZoneKind, ZoneNo};
 
 use super::directory::{Directory, Lock, bytes, zone_name};
 use super::error::{ErrorKind, ZonedDirError};
 use super::geometry_file::{self, FILE_NAME};
 use super::shape::Shape;
+use crate::disk::files::{FilesHandle, fd, machine};
 
 /// The geometry file until it is complete.
 const NEW_FILE_NAME: &str = "shingle-disk.toml.new";
@@ -20,13 +19,23 @@ const NEW_FILE_NAME: &str = "shingle-disk.toml.new";
 ///
 /// `progress` is called with the number of zones that are done, now and then.
 pub fn create(path: &Path, shape: &Shape, progress: &mut dyn FnMut(u32)) -> Result<(), ZonedDirError> {
+    create_on(machine(), path, shape, progress)
+}
+
+/// The same on other files than the machine's.
+pub fn create_on(
+    files: FilesHandle,
+    path: &Path,
+    shape: &Shape,
+    progress: &mut dyn FnMut(u32),
+) -> Result<(), ZonedDirError> {
     shape.check().map_err(|error| ZonedDirError::new(path, ErrorKind::Shape(error)))?;
-    let made_directory = match fs::create_dir(path) {
+    let made_directory = match files.mkdir(path) {
         Ok(()) => true,
-        Err(error) if error.kind() == IoErrorKind::AlreadyExists => false,
+        Err(Errno::EXIST) => false,
         Err(error) => return Err(ZonedDirError::io(path, "creating the directory", error)),
     };
-    let directory = Directory::open(path)?;
+    let directory = Directory::open(files, path)?;
     directory.lock(Lock::Exclusive)?;
     refuse_if_not_empty(&directory)?;
     let mut zones_made = 0;
@@ -62,32 +71,36 @@ fn fill(directory: &Directory, shape: &Shape, made: &mut dyn FnMut(u32)) -> Resu
         made(zone.0 + 1);
         if shape.zones.kind(zone) == ZoneKind::Conventional {
             let size = bytes(shape.zones.len(zone));
-            ftruncate(&file, size).map_err(|errno| directory.io_error(&name, "setting the file's size", errno))?;
+            directory
+                .files
+                .ftruncate(fd(&file), size)
+                .map_err(|errno| directory.io_error(&name, "setting the file's size", errno))?;
         }
     }
     // One call for all of them: a hundred thousand `fsync`s would take minutes.
-    syncfs(&directory.fd).map_err(|errno| ZonedDirError::io(&directory.path, "syncing the file system", errno))?;
+    let synced = directory.files.syncfs(fd(&directory.fd));
+    synced.map_err(|errno| ZonedDirError::io(&directory.path, "syncing the file system", errno))?;
     write_geometry(directory, shape)
 }
 
 /// Writes the geometry file so that it is there in full or not at all, whatever happens.
 fn write_geometry(directory: &Directory, shape: &Shape) -> Result<(), ZonedDirError> {
-    let failed = |doing| move |error: std::io::Error| directory.io_error(FILE_NAME, doing, error);
-    let mut file = fs::File::from(directory.create_file(NEW_FILE_NAME)?);
-    file.write_all(geometry_file::print(shape).as_bytes()).map_err(failed("writing the file"))?;
-    file.sync_all().map_err(failed("syncing the file"))?;
-    renameat(&directory.fd, NEW_FILE_NAME, &directory.fd, FILE_NAME)
-        .map_err(|errno| failed("renaming the file")(errno.into()))?;
-    fsync(&directory.fd).map_err(|errno| failed("syncing the directory")(errno.into()))
+    let failed = |doing| move |errno: Errno| directory.io_error(FILE_NAME, doing, errno);
+    let (files, itself) = (&directory.files, fd(&directory.fd));
+    let file = directory.create_file(NEW_FILE_NAME)?;
+    files.write(fd(&file), geometry_file::print(shape).as_bytes()).map_err(failed("writing the file"))?;
+    files.fsync(fd(&file)).map_err(failed("syncing the file"))?;
+    files.renameat(itself, NEW_FILE_NAME, FILE_NAME).map_err(failed("renaming the file"))?;
+    files.fsync(itself).map_err(failed("syncing the directory"))
 }
 
 /// Removes what this creation made. What cannot be removed stays: the first error is the one to report.
 fn clean_up(directory: &Directory, shape: &Shape, zones_made: u32, made_directory: bool) {
     let zones = (0..zones_made).map(|zone| zone_name(&shape.zones, ZoneNo(zone)));
     for name in zones.chain([NEW_FILE_NAME.into(), FILE_NAME.into()]) {
-        let _ = unlinkat(&directory.fd, name, AtFlags::empty());
+        let _ = directory.files.unlinkat(fd(&directory.fd), &name);
     }
     if made_directory {
-        let _ = fs::remove_dir(&directory.path);
+        let _ = directory.files.rmdir(&directory.path);
     }
 }

@@ -1,20 +1,22 @@
 //! The directory itself: names, locks and files.
 
+use std::fmt::Write as _;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags, Stat, openat, statat};
+use rustix::fs::{FileType, FlockOperation, Mode, OFlags, Stat};
 use shingle_core::sector::SECTOR_BYTES;
 use shingle_core::zone::{ZoneGeometry, ZoneKind, ZoneNo};
 
 use super::error::{ErrorKind, ZonedDirError};
 use crate::disk::Holder;
+use crate::disk::files::{FilesHandle, fd};
 use crate::patience::patiently;
 
 /// An open directory.
-#[derive(Debug)]
 pub(super) struct Directory {
+    pub files: FilesHandle,
     pub path: PathBuf,
     pub fd: OwnedFd,
 }
@@ -30,11 +32,20 @@ pub(super) enum Lock {
 
 /// The name of `zone`'s file, the kernel's (`drivers/block/zloop.c`): the number is the index among all zones.
 pub(super) fn zone_name(geometry: &ZoneGeometry, zone: ZoneNo) -> String {
+    let mut name = String::new();
+    write_zone_name(&mut name, geometry, zone);
+    name
+}
+
+/// Makes `name` that of a zone's file.
+pub(super) fn write_zone_name(name: &mut String, geometry: &ZoneGeometry, zone: ZoneNo) {
     let prefix = match geometry.kind(zone) {
         ZoneKind::Conventional => CONVENTIONAL,
         ZoneKind::Sequential => SEQUENTIAL,
     };
-    format!("{prefix}{:06}", zone.0)
+    name.clear();
+    // Writing to a string does not fail.
+    let _ = write!(name, "{prefix}{:06}", zone.0);
 }
 
 const CONVENTIONAL: &str = "cnv-";
@@ -56,14 +67,14 @@ pub(super) fn bytes(sectors: u32) -> u64 {
 
 impl Directory {
     /// Opens an existing directory.
-    pub fn open(path: &Path) -> Result<Self, ZonedDirError> {
+    pub fn open(files: FilesHandle, path: &Path) -> Result<Self, ZonedDirError> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let fd = rustix::fs::open(path, flags, Mode::empty()).map_err(|errno| match errno {
+        let fd = files.open(path, flags).map_err(|errno| match errno {
             rustix::io::Errno::NOENT => ZonedDirError::new(path, ErrorKind::Absent),
             rustix::io::Errno::NOTDIR => ZonedDirError::new(path, ErrorKind::NotADirectory),
             errno => ZonedDirError::io(path, "opening the directory", errno),
         })?;
-        Ok(Self { path: path.into(), fd })
+        Ok(Self { files, path: path.into(), fd })
     }
 
     /// Locks it until it is dropped.
@@ -73,7 +84,7 @@ impl Directory {
             Lock::Exclusive => FlockOperation::NonBlockingLockExclusive,
         };
         let taken = |errno: &rustix::io::Errno| *errno == rustix::io::Errno::WOULDBLOCK;
-        patiently(taken, || rustix::fs::flock(&self.fd, operation)).map_err(|errno| match errno {
+        patiently(taken, || self.files.flock(fd(&self.fd), operation)).map_err(|errno| match errno {
             rustix::io::Errno::WOULDBLOCK => ZonedDirError::new(&self.path, ErrorKind::InUse(Holder::of(&self.fd))),
             errno => ZonedDirError::io(&self.path, "locking the directory", errno),
         })
@@ -81,15 +92,8 @@ impl Directory {
 
     /// The names in it, but for `.` and `..`; bytes that are no UTF-8 are replaced, which no name of ours has.
     pub fn names(&self) -> Result<Vec<String>, ZonedDirError> {
-        let failed = |errno| ZonedDirError::io(&self.path, "reading the directory", errno);
-        let mut names = Vec::new();
-        for entry in rustix::fs::Dir::read_from(&self.fd).map_err(failed)? {
-            let name = entry.map_err(failed)?.file_name().to_string_lossy().into_owned();
-            if name != "." && name != ".." {
-                names.push(name);
-            }
-        }
-        Ok(names)
+        let names = self.files.names(fd(&self.fd));
+        names.map_err(|errno| ZonedDirError::io(&self.path, "reading the directory", errno))
     }
 
     /// The path of a file in it, for messages.
@@ -107,19 +111,20 @@ impl Directory {
 
     /// What `name` is, without following a link.
     pub fn stat(&self, name: &str) -> rustix::io::Result<Stat> {
-        statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW)
+        self.files.statat(fd(&self.fd), name)
     }
 
     /// Opens a file that is there; a link is refused.
     pub fn open_file(&self, name: &str, flags: OFlags) -> rustix::io::Result<OwnedFd> {
-        openat(&self.fd, name, flags | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NOCTTY, Mode::empty())
+        let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NOCTTY;
+        self.files.openat(fd(&self.fd), name, flags, Mode::empty())
     }
 
     /// Makes a new file; one that is there is an error.
     pub fn create_file(&self, name: &str) -> Result<OwnedFd, ZonedDirError> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-        openat(&self.fd, name, flags, Mode::RUSR | Mode::WUSR)
-            .map_err(|errno| self.io_error(name, "creating the file", errno))
+        let made = self.files.openat(fd(&self.fd), name, flags, Mode::RUSR | Mode::WUSR);
+        made.map_err(|errno| self.io_error(name, "creating the file", errno))
     }
 }
 

@@ -1,10 +1,11 @@
 //! Reading a disk that is there. Strict: what is not exactly a disk is an error that names the file, and nothing is changed
 //! before everything was found in order.
 
-use std::io::Read as _;
 use std::path::Path;
 
-use rustix::fs::{Access, AtFlags, OFlags, Stat, accessat, fdatasync, ftruncate};
+use std::os::fd::OwnedFd;
+
+use rustix::fs::{Access, OFlags, Stat};
 use shingle_core::sector::{SECTOR_BYTES, Sector};
 use shingle_core::zone::{Zone, ZoneKind, ZoneNo, ZoneState, ZonedDisk};
 
@@ -13,6 +14,7 @@ use super::error::{ErrorKind, ZonedDirError};
 use super::geometry_file::{self, FILE_NAME, MOST_BYTES};
 use super::presence::{Identity, Names};
 use super::shape::Shape;
+use crate::disk::files::{FilesHandle, fd, machine};
 
 /// A disk that was found in order.
 pub(super) struct Loaded {
@@ -48,14 +50,19 @@ pub struct Inspection {
 
 /// Looks at the disk in `path` without changing anything. `given` is the geometry of a disk that zloop made.
 pub fn inspect(path: &Path, given: Option<&Shape>) -> Result<Inspection, ZonedDirError> {
-    let loaded = load(path, given, Lock::Shared)?;
+    let loaded = load(machine(), path, given, Lock::Shared)?;
     let notices = loaded.notices();
     Ok(Inspection { shape: loaded.shape, zones: loaded.zones.zones(Sector::ZERO).collect(), notices })
 }
 
 /// Finds the disk in `path` in order, or says what is not.
-pub(super) fn load(path: &Path, given: Option<&Shape>, lock: Lock) -> Result<Loaded, ZonedDirError> {
-    let directory = Directory::open(path)?;
+pub(super) fn load(
+    files: FilesHandle,
+    path: &Path,
+    given: Option<&Shape>,
+    lock: Lock,
+) -> Result<Loaded, ZonedDirError> {
+    let directory = Directory::open(files, path)?;
     directory.lock(lock)?;
     let shape = find_shape(&directory, given)?;
     let names = Names::now(&directory);
@@ -81,7 +88,7 @@ pub(super) fn load(path: &Path, given: Option<&Shape>, lock: Lock) -> Result<Loa
 
 fn find_shape(directory: &Directory, given: Option<&Shape>) -> Result<Shape, ZonedDirError> {
     let here = match directory.open_file(FILE_NAME, OFlags::RDONLY | OFlags::NONBLOCK) {
-        Ok(file) => Some(read_shape(directory, file.into())?),
+        Ok(file) => Some(read_shape(directory, &file)?),
         Err(rustix::io::Errno::NOENT) => None,
         Err(rustix::io::Errno::LOOP) => return Err(directory.error(FILE_NAME, ErrorKind::NotAFile)),
         Err(errno) => return Err(directory.io_error(FILE_NAME, "opening the geometry file", errno)),
@@ -102,13 +109,12 @@ fn find_shape(directory: &Directory, given: Option<&Shape>) -> Result<Shape, Zon
     }
 }
 
-fn read_shape(directory: &Directory, file: std::fs::File) -> Result<Shape, ZonedDirError> {
-    let failed = |error: std::io::Error| directory.io_error(FILE_NAME, "reading the geometry file", error);
-    if !file.metadata().map_err(failed)?.is_file() {
+fn read_shape(directory: &Directory, file: &OwnedFd) -> Result<Shape, ZonedDirError> {
+    let failed = |errno: rustix::io::Errno| directory.io_error(FILE_NAME, "reading the geometry file", errno);
+    if !is_regular(&directory.files.fstat(fd(file)).map_err(failed)?) {
         return Err(directory.error(FILE_NAME, ErrorKind::NotAFile));
     }
-    let mut text = Vec::new();
-    file.take(MOST_BYTES as u64 + 1).read_to_end(&mut text).map_err(failed)?;
+    let text = directory.files.read(fd(file), MOST_BYTES + 1).map_err(failed)?;
     geometry_file::parse(&text).map_err(|error| directory.error(FILE_NAME, ErrorKind::GeometryFile(error)))
 }
 
@@ -159,8 +165,8 @@ fn check_file(
         #[allow(clippy::useless_conversion, reason = "it has another width on other machines")]
         return Err(directory.error(name, ErrorKind::HardLinked { names: stat.st_nlink.into() }));
     }
-    accessat(&directory.fd, name, Access::READ_OK | Access::WRITE_OK, AtFlags::empty())
-        .map_err(|errno| directory.io_error(name, "checking the permission to use it", errno))?;
+    let usable = directory.files.accessat(fd(&directory.fd), name, Access::READ_OK | Access::WRITE_OK);
+    usable.map_err(|errno| directory.io_error(name, "checking the permission to use it", errno))?;
     let (is, most) = (stat.st_size as u64, bytes(shape.zones.capacity_of(zone)));
     match shape.zones.kind(zone) {
         ZoneKind::Conventional if is != most => {
@@ -192,7 +198,8 @@ impl Loaded {
         for torn in std::mem::take(&mut self.torn) {
             let name = zone_name(&self.shape.zones, torn.zone);
             let file = self.directory.open_file(&name, OFlags::RDWR);
-            file.and_then(|file| ftruncate(&file, torn.keep).and_then(|()| fdatasync(&file)))
+            let files = &self.directory.files;
+            file.and_then(|file| files.ftruncate(fd(&file), torn.keep).and_then(|()| files.fdatasync(fd(&file))))
                 .map_err(|errno| self.directory.io_error(&name, "cutting off a partial block", errno))?;
         }
         Ok(())

@@ -25,8 +25,8 @@ mod offline;
 mod presence;
 mod shape;
 
-pub use create::create;
-pub use device::{Options, ZonedDir, open};
+pub use create::{create, create_on};
+pub use device::{Options, ZonedDir, open, open_on};
 pub use error::{ErrorKind, ZonedDirError};
 pub use geometry_file::{FILE_NAME, GeometryFileError};
 pub use load::{Inspection, inspect};

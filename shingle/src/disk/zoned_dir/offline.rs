@@ -2,13 +2,14 @@
 
 use std::path::Path;
 
-use rustix::fs::{OFlags, fdatasync, ftruncate};
+use rustix::fs::OFlags;
 use shingle_core::zone::{ZoneError, ZoneGeometry, ZoneNo, ZonedDisk};
 
 use super::directory::{Lock, bytes, zone_name};
 use super::error::{ErrorKind, ZonedDirError};
 use super::load::{Loaded, load};
 use super::shape::Shape;
+use crate::disk::files::{fd, machine};
 
 /// A disk, locked for one program that changes its zones. Every change is durable when its call returns.
 ///
@@ -22,7 +23,7 @@ pub struct Offline {
 impl Offline {
     /// Locks and loads the disk in `path`. `given` is the geometry of a disk that zloop made.
     pub fn open(path: &Path, given: Option<&Shape>) -> Result<Self, ZonedDirError> {
-        let mut loaded = load(path, given, Lock::Exclusive)?;
+        let mut loaded = load(machine(), path, given, Lock::Exclusive)?;
         let notices = loaded.notices();
         loaded.mend()?;
         Ok(Self { loaded, notices })
@@ -82,7 +83,8 @@ impl Offline {
         action(zones, zone).map_err(|error| directory.error(&name, ErrorKind::Zone(error)))?;
         let Some(size) = size else { return Ok(()) };
         let file = directory.open_file(&name, OFlags::RDWR);
-        let resized = file.and_then(|file| ftruncate(&file, size(&shape.zones, zone)).and_then(|()| fdatasync(&file)));
+        let (files, len) = (&directory.files, size(&shape.zones, zone));
+        let resized = file.and_then(|file| files.ftruncate(fd(&file), len).and_then(|()| files.fdatasync(fd(&file))));
         resized.map_err(|errno| {
             // As far as this program knows the file is as it was; the next one looks again.
             let _ = zones.set_write_pointer(zone, before.wp);

@@ -6,10 +6,11 @@
 use std::fmt;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use rustix::fs::{Stat, fstat};
+use rustix::fs::Stat;
 use rustix::io::Errno;
 
 use super::directory::Directory;
+use crate::disk::files::fd;
 
 /// What a file is, whatever it is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,9 +78,22 @@ impl fmt::Display for Loss {
     }
 }
 
-/// Whether names in a directory may have changed, told by the directory's times.
+/// What a directory's times say of the names in it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Names {
+    /// `None`: they cannot be looked at.
+    times: Option<Times>,
+    /// Whether they are so old that a change from now on would change them.
+    is_settled: bool,
+}
+
+/// Whether names have changed between two looks at their directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Names(Option<Times>);
+pub(super) enum Change {
+    No,
+    Perhaps,
+    Yes,
+}
 
 /// Modification and change, each in seconds and nanoseconds.
 type Times = [(i64, i64); 2];
@@ -90,16 +104,20 @@ const COARSE: u64 = 2;
 impl Names {
     /// The names as they are now.
     pub fn now(directory: &Directory) -> Self {
-        let Ok(stat) = fstat(&directory.fd) else { return Self(None) };
+        let Ok(stat) = directory.files.fstat(fd(&directory.fd)) else { return Self { times: None, is_settled: false } };
         let times = [(stat.st_mtime, stat.st_mtime_nsec as i64), (stat.st_ctime, stat.st_ctime_nsec as i64)];
         // A change that comes right after this look may bear the same times: recent ones prove nothing.
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs() as i64);
-        let settled = times.iter().all(|(seconds, _)| seconds.abs_diff(now) > COARSE);
-        Self(settled.then_some(times))
+        let is_settled = times.iter().all(|(seconds, _)| seconds.abs_diff(now) > COARSE);
+        Self { times: Some(times), is_settled }
     }
 
-    /// Whether nothing has changed between two looks.
-    pub fn proves_unchanged_since(self, before: Self) -> bool {
-        self.0.is_some() && self == before
+    /// Whether something has changed since it was `before`.
+    pub fn change_since(self, before: Self) -> Change {
+        match () {
+            () if self.times.is_none() || self.times != before.times => Change::Yes,
+            () if before.is_settled => Change::No,
+            () => Change::Perhaps,
+        }
     }
 }

@@ -1,6 +1,5 @@
 //! Reads, writes and appends, and what a failed write leaves behind.
 
-use rustix::fs::{fstat, ftruncate};
 use shingle_core::block::{Cx, Flags, Op, Status};
 use shingle_core::sector::SECTOR_BYTES;
 use shingle_core::zone::{ZoneKind, ZoneNo};
@@ -8,6 +7,7 @@ use shingle_sys::Request;
 
 use super::super::directory::bytes;
 use super::{Job, Step, Work, ZonedDir};
+use crate::disk::files::fd;
 use crate::disk::transfer::{ENOMEM, Way, lend, status_of, way_of, zero_from};
 
 impl ZonedDir {
@@ -93,7 +93,7 @@ impl ZonedDir {
             0 if reads && self.ends_early(job) => self.finish(job, Status::Io, cx),
             0 if reads => {
                 zero_from(&self.bio(job).payload, self.jobs[job].skip);
-                self.finish(job, Status::Ok, cx);
+                self.was_read(job, cx);
             }
             ..0 if reads => self.finish(job, status_of(result), cx),
             ..=0 => self.write_failed(job, result, cx),
@@ -101,12 +101,23 @@ impl ZonedDir {
                 self.jobs[job].skip += done as usize;
                 match (self.jobs[job].skip == length, reads) {
                     (false, _) => self.transfer(job, cx),
-                    (true, true) => self.finish(job, Status::Ok, cx),
+                    (true, true) => self.was_read(job, cx),
                     // The kernel made a FUA write durable already.
                     (true, false) => self.written(job, self.bio(job).flags.has(Flags::FUA), cx),
                 }
             }
         }
+    }
+
+    /// All data of a read is there. What lies beyond the last write that is done is no part of the zone: part of a write that
+    /// is under way or has failed.
+    fn was_read(&mut self, job: usize, cx: &mut Cx<'_>) {
+        let (at, zone) = (self.jobs[job].at, self.jobs[job].zone);
+        let (payload, end) = (&self.bio(job).payload, self.end_of_data(zone));
+        if self.zones.geometry().kind(zone) == ZoneKind::Sequential && at + payload.bytes() as u64 > end {
+            zero_from(payload, end.saturating_sub(at) as usize);
+        }
+        self.finish(job, Status::Ok, cx);
     }
 
     /// All data of a write is in the file.
@@ -150,10 +161,11 @@ impl ZonedDir {
         if self.check_file(zone, &file).is_err() {
             return;
         }
-        let learned = fstat(&file).and_then(|stat| {
+        let files = &self.directory.files;
+        let learned = files.fstat(fd(&file)).and_then(|stat| {
             let (size, block) = (stat.st_size as u64, u64::from(self.block_bytes));
             let whole = size - size % block;
-            if whole == size { Ok(size) } else { ftruncate(&file, whole).map(|()| whole) }
+            if whole == size { Ok(size) } else { files.ftruncate(fd(&file), whole).map(|()| whole) }
         });
         let sectors = learned.map(|size| u32::try_from(size / u64::from(SECTOR_BYTES)).unwrap_or(u32::MAX));
         let taken = sectors.is_ok_and(|wp| self.zones.set_write_pointer(zone, wp).is_ok());
@@ -165,7 +177,17 @@ impl ZonedDir {
     /// Nothing more is written to `zone` until the disk is opened again.
     pub(super) fn give_up(&mut self, zone: ZoneNo, why: &str) {
         self.notice(zone, format_args!("{why}: the zone is read-only until the disk is opened again"));
-        // A conventional zone has no such condition: its writes fail because its sync has.
-        let _ = self.zones.set_read_only(zone);
+        self.close_off(zone);
+    }
+
+    /// Makes a zone read-only, with its pointer before a write that is under way or has failed. A conventional zone has no such
+    /// condition: its writes fail as those of every zone that has failed.
+    pub(super) fn close_off(&mut self, zone: ZoneNo) {
+        if self.zones.geometry().kind(zone) == ZoneKind::Sequential {
+            let end = self.end_of_data(zone) / u64::from(SECTOR_BYTES);
+            let closed = self.zones.set_write_pointer(zone, end as u32);
+            // It is read-only already, or offline.
+            let _ = closed.and_then(|()| self.zones.set_read_only(zone));
+        }
     }
 }

@@ -31,6 +31,7 @@ use super::flush::{Flush, Next, Round};
 use super::load::load;
 use super::presence::{Identity, Names};
 use super::shape::Shape;
+use crate::disk::files::{FilesHandle, machine};
 use crate::disk::overdue::{Overdue, TIMEOUT, Watch};
 use crate::disk::transfer::{Alignment, ENOBUFS, Zeroes, status_of, take_back, was_interrupted, way_of};
 use crate::disk::unanswered::{Epoch, Unanswered, flushes};
@@ -78,6 +79,10 @@ pub struct ZonedDir {
     watch: Watch,
     /// The time of this call.
     now: Instant,
+    /// When names are looked at again of which nobody can tell whether they have changed.
+    next_look: Instant,
+    /// Room for the name of a file.
+    name: String,
     /// Zeroes to write where the file system cannot make them; empty until they are needed.
     zeroes: Zeroes,
     notices: VecDeque<String>,
@@ -151,8 +156,18 @@ const MOST_NOTICES: usize = 64;
 
 /// Opens the disk in `path` as a device whose I/O goes through `ring`. The disk stays locked until the device is dropped.
 pub fn open(path: &Path, options: &Options, ring: RingHandle) -> Result<ZonedDir, ZonedDirError> {
+    open_on(machine(), path, options, ring)
+}
+
+/// The same on other files than the machine's; the ring knows these files, too.
+pub fn open_on(
+    files: FilesHandle,
+    path: &Path,
+    options: &Options,
+    ring: RingHandle,
+) -> Result<ZonedDir, ZonedDirError> {
     let lock = if options.read_only { Lock::Shared } else { Lock::Exclusive };
-    let mut loaded = load(path, options.geometry.as_ref(), lock)?;
+    let mut loaded = load(files, path, options.geometry.as_ref(), lock)?;
     let notices = loaded.notices().into();
     if !options.read_only {
         loaded.mend()?;
@@ -173,6 +188,8 @@ pub fn open(path: &Path, options: &Options, ring: RingHandle) -> Result<ZonedDir
         parked: Vec::with_capacity(16),
         watch: Watch::new(options.timeout),
         now: Instant::ZERO,
+        next_look: Instant::ZERO,
+        name: String::new(),
         zeroes: Zeroes::default(),
         notices,
         zones: loaded.zones,
@@ -227,7 +244,7 @@ impl BlockDevice for ZonedDir {
         self.now = cx.now();
         if word & SYNC != 0 {
             let (zone, round) = (ZoneNo(word as u32), Round(word >> 32 & 1 != 0));
-            self.synced(zone, round, result);
+            self.synced((zone, round), result, cx);
         } else {
             self.continue_job(word as usize, result, payload, cx);
         }
@@ -272,6 +289,7 @@ impl ZonedDir {
     /// Looks whether the zones' files are all there and commands are answered; returns what there is to say. To be called now
     /// and then.
     pub fn check(&mut self, now: Instant) -> Vec<String> {
+        self.now = now;
         self.check_all_names();
         if let Some(text) = self.watch.tell(self.overdue(now)) {
             self.say(text);
@@ -409,7 +427,9 @@ impl ZonedDir {
             Step::Zeroes => self.zeroes_written(job, result, cx),
             Step::Space if again => self.make_zeroes(job, cx),
             Step::Space => self.zeroes_made(job, result, cx),
+            Step::Resize if again => self.set_size(job, cx),
             Step::Resize => self.resized(job, result, cx),
+            Step::Sync if again => self.sync_job(job, cx),
             Step::Sync => self.job_synced(job, result, cx),
             step @ (Step::Turn | Step::Settle | Step::Flush | Step::Flushed | Step::Parts { .. }) => {
                 unreachable!("a job that waits for {step:?} has nothing in the kernel")

@@ -1,19 +1,23 @@
 //! Looking after the zones' files: what somebody else does to them must not pass for success.
 
-use rustix::fs::fstat;
 use shingle_core::block::Status;
+use shingle_core::time::Duration;
 use shingle_core::zone::{Condition, ZoneKind, ZoneNo};
 use shingle_sys::Fd;
 
-use super::super::directory::{bytes, zone_name};
-use super::super::presence::{Loss, Names};
-use super::{Step, ZonedDir};
+use super::super::directory::{bytes, write_zone_name, zone_name};
+use super::super::presence::{Change, Loss, Names};
+use super::{Job, Step, ZonedDir};
+use crate::disk::files::fd;
+
+/// How long nobody looks at the names again while the directory's times cannot tell whether they have changed.
+const DOUBT: Duration = Duration::from_millis(100);
 
 impl ZonedDir {
     /// Whether the open file of `zone` still has a name and the size that it was given. After a loss the zone is given up.
     pub(super) fn check_file(&mut self, zone: ZoneNo, file: &Fd) -> Result<(), Status> {
         let (identity, sizes) = (self.identities[zone.index()], self.sizes(zone));
-        match Loss::find(fstat(file), identity, sizes) {
+        match Loss::find(self.directory.files.fstat(fd(file)), identity, sizes) {
             // Another file may have its name.
             Some(Loss::Removed) => {
                 let named = self.directory.stat(&zone_name(self.zones.geometry(), zone));
@@ -24,19 +28,30 @@ impl ZonedDir {
         }
     }
 
-    /// Whether every zone's name still leads to its file. Looks only if some name in the directory may have changed.
+    /// Whether every zone's name still leads to its file. Looks only if some name in the directory may have changed, and not
+    /// all the time while nobody can tell.
     pub(super) fn check_all_names(&mut self) {
         let names = Names::now(&self.directory);
-        if names.proves_unchanged_since(self.names) {
-            return;
+        match names.change_since(self.names) {
+            Change::No => return,
+            Change::Perhaps if self.now < self.next_look => return,
+            Change::Perhaps | Change::Yes => (self.names, self.next_look) = (names, self.now + DOUBT),
         }
-        self.names = names;
+        let mut name = std::mem::take(&mut self.name);
         for zone in (0..self.zones.geometry().zones()).map(ZoneNo) {
-            let stat = self.directory.stat(&zone_name(self.zones.geometry(), zone));
+            write_zone_name(&mut name, self.zones.geometry(), zone);
+            let stat = self.directory.stat(&name);
             if let Some(loss) = Loss::find(stat, self.identities[zone.index()], self.sizes(zone)) {
                 self.lost(zone, loss);
             }
         }
+        self.name = name;
+    }
+
+    /// Whether nothing of `zone` is certain any more: a sync of it failed, or its file was lost.
+    #[must_use]
+    pub fn has_failed(&self, zone: ZoneNo) -> bool {
+        self.flush.has_failed(zone)
     }
 
     /// Whether a read met the end of its file before the end of what is written there.
@@ -63,13 +78,19 @@ impl ZonedDir {
         }
     }
 
+    /// Where in its file the data of `zone` ends that is written, in bytes: what is being written begins there.
+    pub(super) fn end_of_data(&self, zone: ZoneNo) -> u64 {
+        let first = self.lanes.get(&zone).map(|lane| &self.jobs[lane.first]);
+        let is_writing = |job: &&Job| matches!(job.step, Step::Transfer | Step::Zeroes | Step::Space | Step::Sync);
+        first.filter(is_writing).map_or(bytes(self.zones.state(zone).wp), |job| job.at)
+    }
+
     /// Nothing of `zone` is certain any more: neither it nor any flush succeeds from now on.
     fn lost(&mut self, zone: ZoneNo, loss: Loss) -> Status {
         if !self.flush.has_failed(zone) {
             self.flush.fail(zone);
             self.notice(zone, loss);
-            // A conventional zone has no such condition: its writes fail as those of every zone that has failed.
-            let _ = self.zones.set_read_only(zone);
+            self.close_off(zone);
         }
         Status::Io
     }

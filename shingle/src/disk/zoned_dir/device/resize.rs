@@ -27,15 +27,24 @@ impl ZonedDir {
         if let Err(status) = self.check_file(zone, &file) {
             return self.finish(job, status, cx);
         }
-        self.jobs[job].file = Some(file.clone());
+        self.jobs[job].file = Some(file);
+        self.set_size(job, cx);
+    }
+
+    pub(super) fn set_size(&mut self, job: usize, cx: &mut Cx<'_>) {
         self.jobs[job].step = Step::Resize;
-        let len = if action == Action::Finish { bytes(capacity) } else { 0 };
+        let Some(file) = self.jobs[job].file.clone() else { unreachable!("the file was opened") };
+        let capacity = self.zones.geometry().capacity_of(self.jobs[job].zone);
+        let len = if self.finishes(job) { bytes(capacity) } else { 0 };
         self.ask(job, Request::Truncate { file, len }, cx);
     }
 
+    fn finishes(&self, job: usize) -> bool {
+        matches!(&self.jobs[job].work, Work::Bio(bio) if bio.op == Op::ZoneFinish)
+    }
+
     pub(super) fn resized(&mut self, job: usize, result: i32, cx: &mut Cx<'_>) {
-        let zone = self.jobs[job].zone;
-        let finishes = matches!(&self.jobs[job].work, Work::Bio(bio) if bio.op == Op::ZoneFinish);
+        let (zone, finishes) = (self.jobs[job].zone, self.finishes(job));
         if result < 0 {
             return self.write_failed(job, result, cx);
         }

@@ -6,6 +6,7 @@ use shingle_sys::{Fd, Request};
 
 use super::super::flush::Round;
 use super::{SYNC, Step, ZonedDir};
+use crate::disk::transfer::was_interrupted;
 use crate::shard::device_token;
 
 impl ZonedDir {
@@ -25,7 +26,10 @@ impl ZonedDir {
         }
     }
 
-    pub(super) fn synced(&mut self, zone: ZoneNo, round: Round, result: i32) {
+    pub(super) fn synced(&mut self, (zone, round): (ZoneNo, Round), result: i32, cx: &mut Cx<'_>) {
+        if was_interrupted(result) {
+            return self.sync(zone, round, cx);
+        }
         if result < 0 {
             self.sync_failed(zone, result);
         }

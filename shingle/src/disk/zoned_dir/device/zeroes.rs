@@ -67,6 +67,10 @@ impl ZonedDir {
         if !self.bio(job).flags.has(Flags::FUA) {
             return self.written(job, false, cx);
         }
+        self.sync_job(job, cx);
+    }
+
+    pub(super) fn sync_job(&mut self, job: usize, cx: &mut Cx<'_>) {
         self.jobs[job].step = Step::Sync;
         let Some(file) = self.jobs[job].file.clone() else { unreachable!("the file was opened") };
         self.ask(job, Request::Sync { file, metadata: false }, cx);

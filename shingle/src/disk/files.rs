@@ -1,0 +1,122 @@
+//! The calls of disks that wait for the kernel: opening, sizes, names. What moves data goes through the ring.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+use std::rc::Rc;
+
+use rustix::fs::{Access, AtFlags, Dir, FlockOperation, Mode, OFlags, Stat};
+use rustix::io::Result;
+
+/// Where the files of a disk are, as the disk holds it.
+pub type FilesHandle = Rc<dyn Files>;
+
+/// The calls, named and defined as in POSIX; by default the machine's kernel carries them out. A simulation of one has its own,
+/// together with its own [`shingle_sys::StandIn`] for the ring.
+#[expect(missing_docs, reason = "each call is the system call of that name")]
+pub trait Files {
+    fn mkdir(&self, path: &Path) -> Result<()> {
+        rustix::fs::mkdir(path, Mode::from_bits_truncate(0o777))
+    }
+
+    fn rmdir(&self, path: &Path) -> Result<()> {
+        rustix::fs::rmdir(path)
+    }
+
+    fn open(&self, path: &Path, flags: OFlags) -> Result<OwnedFd> {
+        rustix::fs::open(path, flags, Mode::empty())
+    }
+
+    fn openat(&self, directory: BorrowedFd<'_>, name: &str, flags: OFlags, mode: Mode) -> Result<OwnedFd> {
+        rustix::fs::openat(directory, name, flags, mode)
+    }
+
+    fn flock(&self, file: BorrowedFd<'_>, operation: FlockOperation) -> Result<()> {
+        rustix::fs::flock(file, operation)
+    }
+
+    /// The names in a directory, but for `.` and `..`; bytes that are no UTF-8 are replaced.
+    fn names(&self, directory: BorrowedFd<'_>) -> Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in Dir::read_from(directory)? {
+            let name = entry?.file_name().to_string_lossy().into_owned();
+            if name != "." && name != ".." {
+                names.push(name);
+            }
+        }
+        Ok(names)
+    }
+
+    fn statat(&self, directory: BorrowedFd<'_>, name: &str) -> Result<Stat> {
+        rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)
+    }
+
+    fn accessat(&self, directory: BorrowedFd<'_>, name: &str, access: Access) -> Result<()> {
+        rustix::fs::accessat(directory, name, access, AtFlags::empty())
+    }
+
+    fn fstat(&self, file: BorrowedFd<'_>) -> Result<Stat> {
+        rustix::fs::fstat(file)
+    }
+
+    fn ftruncate(&self, file: BorrowedFd<'_>, len: u64) -> Result<()> {
+        rustix::fs::ftruncate(file, len)
+    }
+
+    fn fdatasync(&self, file: BorrowedFd<'_>) -> Result<()> {
+        rustix::fs::fdatasync(file)
+    }
+
+    fn fsync(&self, file: BorrowedFd<'_>) -> Result<()> {
+        rustix::fs::fsync(file)
+    }
+
+    fn syncfs(&self, file: BorrowedFd<'_>) -> Result<()> {
+        rustix::fs::syncfs(file)
+    }
+
+    fn renameat(&self, directory: BorrowedFd<'_>, from: &str, to: &str) -> Result<()> {
+        rustix::fs::renameat(directory, from, directory, to)
+    }
+
+    fn unlinkat(&self, directory: BorrowedFd<'_>, name: &str) -> Result<()> {
+        rustix::fs::unlinkat(directory, name, AtFlags::empty())
+    }
+
+    /// At most `most` bytes from the start of the file.
+    fn read(&self, file: BorrowedFd<'_>, most: usize) -> Result<Vec<u8>> {
+        let (mut bytes, mut done) = (vec![0; most], 0);
+        while done < most {
+            match rustix::io::retry_on_intr(|| rustix::io::pread(file, &mut bytes[done..], done as u64))? {
+                0 => break,
+                more => done += more,
+            }
+        }
+        bytes.truncate(done);
+        Ok(bytes)
+    }
+
+    /// All of `bytes`, at the start of the file.
+    fn write(&self, file: BorrowedFd<'_>, bytes: &[u8]) -> Result<()> {
+        let mut done = 0;
+        while done < bytes.len() {
+            done += rustix::io::retry_on_intr(|| rustix::io::pwrite(file, &bytes[done..], done as u64))?;
+        }
+        Ok(())
+    }
+}
+
+/// The machine's kernel.
+struct Machine;
+
+impl Files for Machine {}
+
+/// The files of this machine.
+#[must_use]
+pub fn machine() -> FilesHandle {
+    Rc::new(Machine)
+}
+
+/// Short for what every call begins with.
+pub(super) fn fd(file: &impl AsFd) -> BorrowedFd<'_> {
+    file.as_fd()
+}
