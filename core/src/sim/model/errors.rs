@@ -84,8 +84,11 @@ impl Model {
         let unnamed = request.op == Op::Read && request.extents.is_empty() || self.files && flushes;
         let failed = || zones().any(|zone| grounds.disks.has_failed(zone)) || unnamed && anywhere();
         let faulted = grounds.disks.faults() > pending.all_faults;
-        // What is done in steps begins with a report, and a write behind a flush with that: these have no zone.
-        let in_steps = !request.atomic || request.flags.has(Flags::PREFLUSH);
+        // What is done in steps begins with a report, a write behind a flush with that, and of a wide zone a part is flushed before
+        // the next one changes: these have no zone.
+        let in_parts = matches!(request.op, Op::ZoneReset | Op::ZoneFinish)
+            && zones().any(|zone| self.zones[zone.index()].is_wide());
+        let in_steps = in_parts || !request.atomic || request.flags.has(Flags::PREFLUSH);
         if !request.op.is_write() || faulted && in_steps {
             return faulted || failed();
         }
