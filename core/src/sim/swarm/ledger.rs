@@ -161,14 +161,9 @@ impl Ledger {
     }
 
     fn grounds<'a>(&self, stack: &'a Stack, now: Instant) -> Grounds<'a> {
-        // Also a plug that a table has brought along: it asks for zones once.
-        let has_failed = |place: usize| {
-            let plug = stack.device::<ZonePlug>(DeviceId(place as u16));
-            plug.is_some_and(|plug| plug.failure().is_some())
-        };
         Grounds {
             disks: Disks { stack, all: self.disks.clone(), parts: self.parts.clone() },
-            plug_failed: (0..stack.devices()).any(has_failed),
+            plug_failed: has_failed_plug(stack),
             layer_faults: self.layer.and_then(|layer| stack.device::<Faulty>(layer)).map_or(0, Faulty::injected),
             no_append: self.no_append,
             is_late: self.is_late,
@@ -201,6 +196,13 @@ impl Ledger {
     pub fn change_door(&mut self, door: usize, behind: Behind) {
         self.doors[door] = behind;
         self.open.values_mut().filter(|open| open.door == door).for_each(|open| open.meets(behind));
+    }
+
+    /// Tables may go now, and plugs with them: what one of these has refused may be told when it is gone.
+    pub fn before_swaps(&mut self, stack: &Stack) {
+        if has_failed_plug(stack) {
+            self.open.values_mut().for_each(|open| open.excused = true);
+        }
     }
 
     /// The power goes.
@@ -273,6 +275,12 @@ impl Ledger {
     }
 }
 
+/// Whether some plug refuses everything that needs an order; also one that a table has brought along, which asks for zones once.
+fn has_failed_plug(stack: &Stack) -> bool {
+    let mut plugs = (0..stack.devices()).filter_map(|place| stack.device::<ZonePlug>(DeviceId(place as u16)));
+    plugs.any(|plug| plug.failure().is_some())
+}
+
 const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 const SECTOR_WORDS: usize = 64;
 
@@ -305,7 +313,69 @@ pub(super) fn read_stamps(payload: &Payload) -> Vec<Seen> {
 
 #[cfg(test)]
 mod tests {
+    use alloc::boxed::Box;
+
+    use super::super::layout::Layouts;
     use super::*;
+    use crate::block::{Bio, Status};
+    use crate::plug::PlugOptions;
+    use crate::sector::Sector;
+    use crate::sim::disk::CrashConfig;
+    use crate::sim::fault::{Fault, FaultPlan};
+    use crate::sim::model::{Extent, Intent, Trust};
+    use crate::target::{OpSet, Trigger};
+    use crate::zone::ZoneGeometry;
+
+    /// A disk of one zone that fails reports, and a plug on it that has asked for its zones in vain.
+    fn failed_plug(config: &CrashConfig) -> (Stack, [DeviceId; 2]) {
+        let reports = Trigger { ops: OpSet::of(&[Op::ReportZones]), ..Trigger::default() };
+        let plan = FaultPlan::none().with(reports, Fault::Fail(Status::Io));
+        let mut stack = Stack::new();
+        let disk = stack.add(Box::new(CrashDisk::new(config.clone(), plan, 1).unwrap())).unwrap();
+        let plug = ZonePlug::new(disk, stack.limits(disk), PlugOptions::default()).unwrap();
+        let plug = stack.add(Box::new(plug)).unwrap();
+        let mut now = Instant::ZERO;
+        while let Some(next) = stack.turn(now) {
+            now = next.max(now);
+        }
+        assert!(has_failed_plug(&stack));
+        (stack, [disk, plug])
+    }
+
+    /// Found by the swarm (mapper 141011778), a mistake of the checkers: a write failed at a plug that did not know its zones, and
+    /// was told late, when the table that had brought that plug along was gone.
+    #[test]
+    fn what_a_failed_plug_refused_has_a_reason_also_when_it_is_told_after_the_plug_is_gone() {
+        let config = CrashConfig::new(ZoneGeometry::new(64, 64, 64, 0).unwrap());
+        for (is_noted, expected) in [(true, None), (false, Some(Rule::Unexplained))] {
+            let (mut stack, [disk, plug]) = failed_plug(&config);
+            let layouts = Layouts::of_disk(&config);
+            let model = Model::new(&layouts.shapes, Trust::Stack, false);
+            let mut ledger = Ledger::new(model, 1, TraceSum { sum: 0, events: 0, text: None });
+            (ledger.disks, ledger.parts) = (Rc::from([disk]), layouts.parts.into());
+            ledger.doors.push(Behind { failing: 0, reach: 1 });
+            let pieces = layouts.disk_pieces[0].clone();
+            let (number, zoned, whole, changes) = (0, true, true, true);
+            let door = Door { number, device: plug, pieces, zoned, whole, writes: 1, changes, longest_append: 1 };
+            let extents = Vec::from([Extent { zone: ZoneNo(0), offset: 0, sectors: 1 }]);
+            let request = Request { op: Op::Write, flags: Flags::NONE, extents, intent: Intent::Sound, atomic: true };
+            let tag = ledger.submit(request, &door, (&stack, Instant::ZERO));
+            if is_noted {
+                ledger.before_swaps(&stack);
+            }
+            stack.remove(plug).unwrap();
+            let bio = Box::new(Bio::new(Op::Write, Sector::ZERO, 1, Payload::Data(Data::zeroed(512))));
+            ledger.complete(
+                (Op::Write, 512),
+                &Completion { tag, bio, status: Status::Io },
+                &door,
+                (&stack, Instant::ZERO),
+            );
+            assert_eq!(ledger.violation, None, "what ends at the same time may still be the reason");
+            let verdict = ledger.model.verdict(Instant(u64::MAX));
+            assert_eq!(verdict.err().map(|violation| violation.rule), expected);
+        }
+    }
 
     #[test]
     fn a_stamp_tells_request_and_sector_and_every_mix_up_is_seen() {

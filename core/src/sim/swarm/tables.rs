@@ -231,6 +231,7 @@ impl Actor for TableOperator {
             return false;
         }
         if tables.mapper.is_busy() {
+            ledger.before_swaps(io.stack);
             tables.poll(io.stack, io.now());
         }
         let settled = (0..tables.devices.len()).filter(|device| self.settle(*device, ledger, tables, io)).count();
