@@ -143,6 +143,19 @@ fn a_write_does_not_wait_for_ever_for_the_zone_of_a_chunk_that_can_never_be_copi
 }
 
 #[test]
+fn a_zone_that_is_discarded_while_it_is_overwritten_is_free_again() {
+    let mut volume = Volume::new(&[disk(20, Some(5))], 1);
+    volume.message("set policy kernel");
+    volume.write(0, 8, 1);
+    volume.submit(write(0, 8, 2));
+    volume.submit(Bio::new(Op::Discard, Sector::ZERO, ZONE * 8, Payload::None));
+    (0..2).for_each(|_| assert_eq!(volume.next().2, Status::Ok));
+    volume.flush();
+    assert!(volume.status().contains(" 3/3 random "), "{}", volume.status());
+    assert_eq!(volume.read(0, 8), [0; 8]);
+}
+
+#[test]
 fn a_zone_that_fails_loses_only_itself() {
     let mut volume = Volume::new(&[disk(24, Some(6))], 2);
     let zone_blocks = u64::from(ZONE);

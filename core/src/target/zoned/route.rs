@@ -480,15 +480,21 @@ impl State {
         if is_last && self.jobs > 0 {
             self.stir(|signals| &signals.progress);
         }
-        self.reclaim_unused(zone);
+        self.leave_unwritten(zone);
     }
 
-    /// Reclaim leaves chunks alone that are written. If somebody waits for space and this was the last write to a zone, it
-    /// may have been waiting for that.
-    fn reclaim_unused(&mut self, zone: u32) {
-        if self.is_starved() && self.volume.zones.all[zone as usize].writes == 0 {
-            self.stir(|signals| &signals.reclaim);
+    /// If this was the last write to a zone, all of it may have been discarded meanwhile: then nobody else lets it go. And
+    /// reclaim, which leaves chunks alone that are written, may have been waiting for that if somebody waits for space.
+    fn leave_unwritten(&mut self, zone: u32) {
+        let state = &self.volume.zones.all[zone as usize];
+        if state.writes > 0 {
+            return;
         }
+        if let (true, Role::Data(chunk) | Role::Buffer(chunk)) = (state.valid.is_empty(), state.role) {
+            self.volume.settle(chunk);
+            self.is_stirred = true;
+        }
+        self.want_space();
     }
 
     /// Zeroes in front of a direct write are written, or not.
@@ -497,6 +503,7 @@ impl State {
         self.volume.zones.members[member].is_unflushed = true;
         self.volume.zones.release(zone, true);
         self.after_write(zone, status);
+        self.leave_unwritten(zone);
     }
 
     /// A write is back. Returns whether its bio is done now.
