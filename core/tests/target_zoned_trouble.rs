@@ -3,7 +3,7 @@
 mod zoned;
 
 use shingle_core::block::{Bio, Op, Payload, Status};
-use shingle_core::device::NullDevice;
+use shingle_core::device::{NullConfig, NullDevice};
 use shingle_core::random::Rng;
 use shingle_core::sector::Sector;
 use shingle_core::target::zoned::format::Media;
@@ -140,6 +140,27 @@ fn a_write_does_not_wait_for_ever_for_the_zone_of_a_chunk_that_can_never_be_copi
     assert_eq!(volume.run(write(chunk(3), 8, 5)).1, Status::NoSpace);
     assert!(volume.now < Instant::ZERO + Duration::from_millis(30_000), "{:?}", volume.now);
     assert_eq!(volume.read(0, 2), [2, 1]);
+}
+
+#[test]
+fn a_write_does_not_wait_for_ever_while_one_copy_that_fails_follows_another() {
+    // Each command takes so long that one of the three chunks is always being copied.
+    let slow = NullConfig { completion: Duration::from_millis(2_000), ..disk(20, Some(5)) };
+    let mut volume = Volume::new(&[slow], 1);
+    volume.message("set policy kernel");
+    (0..3).for_each(|number| _ = volume.submit(write(chunk(number), 8, 3)));
+    (0..3).for_each(|_| assert_eq!(volume.next().2, Status::Ok));
+    spoil(&mut volume, &[chunk(2), chunk(3), chunk(4)]);
+    volume.rest(Duration::from_millis(60_000));
+    volume.submit(write(chunk(3), 8, 5));
+    volume.rest(Duration::from_millis(600_000));
+    let done = volume.stack.poll_completion(volume.port);
+    assert_eq!(done.map(|done| done.status), Some(Status::NoSpace), "{}", volume.status());
+    // They have their turns when nobody waits.
+    let all = Sector::ZERO..Sector(chunk(5) * 8);
+    volume.stack.with_device(volume.leaves[0], |disk: &mut NullDevice, _| disk.remove_bad_blocks(all));
+    volume.rest(Duration::from_millis(60_000));
+    volume.write(chunk(3), 8, 5);
 }
 
 #[test]

@@ -30,7 +30,7 @@ use crate::task::{Answer, Io};
 use crate::time::{Duration, Instant};
 
 /// How long a chunk is left alone after it could not be copied so often in a row, and from then on. Before the last of them
-/// is over, those who wait for a zone still hope for its.
+/// begins, those who wait for a zone still hope for its.
 const RETRY: [Duration; 3] = [Duration::from_millis(100), Duration::from_millis(1_000), Duration::from_millis(10_000)];
 /// How long a chunk is left alone after a bio has ended its copy.
 const YIELD: Duration = Duration::from_millis(100);
@@ -287,6 +287,13 @@ impl Copy {
     }
 }
 
+impl Rest {
+    /// Whether nobody hopes for its zone any more.
+    fn is_lost(&self) -> bool {
+        self.failures >= RETRY.len()
+    }
+}
+
 impl State {
     /// What reclaim of device `member` does next, if it has a reason to do something. The chunk is its own from now on.
     fn pick(&mut self, member: u8, now: Instant) -> Option<(u32, Action)> {
@@ -302,7 +309,10 @@ impl State {
             return None;
         }
         let picked = {
-            let rests = |chunk| self.resting.get(&chunk).is_some_and(|rest| rest.until > now);
+            // Copies that fail again and again are for times when nobody waits: one after the other, they would never end.
+            let is_awaited = self.is_starved() || !self.back.is_empty();
+            let rests =
+                |chunk| self.rest_of(chunk).is_some_and(|rest| rest.until > now || is_awaited && rest.is_lost());
             let mut candidates = self.candidates(member, now).filter(|candidate| !rests(candidate.chunk));
             choose(&self.knobs, &stock, asked, &mut candidates)
         };
@@ -328,10 +338,10 @@ impl State {
     fn nothing_to_reclaim(&mut self, for_good: bool, now: Instant) {
         (self.is_reclaim_wanted, self.is_reclaimed) = (false, for_good);
         if self.is_starved() && self.jobs == 0 && !self.is_committing && !self.may_win_space(now) {
-            self.is_stirred = true;
             let starved = self.starved.drain(..).map(|bio| (bio, Status::NoSpace));
             self.done.extend(starved);
             self.events += 1;
+            self.stir(|signals| &signals.reclaim);
         }
     }
 
@@ -346,10 +356,7 @@ impl State {
     /// when its chunk has rested.
     fn may_win_space(&self, now: Instant) -> bool {
         let (zones, stock) = (&self.volume.zones, self.volume.zones.stock());
-        let is_lost = |chunk| {
-            let rest = self.resting.get(&chunk);
-            rest.is_some_and(|rest| rest.until > now && rest.failures >= RETRY.len())
-        };
+        let is_lost = |chunk| self.rest_of(chunk).is_some_and(Rest::is_lost);
         let wins = |member: u8| {
             let candidates = &mut self.candidates(member, now).filter(|candidate| !is_lost(candidate.chunk));
             choose(&self.knobs, &stock, Urgency::Emergency, candidates).is_some()
@@ -515,15 +522,21 @@ impl State {
 
     /// Leaves `chunk`, which could not be copied `failures` times in a row, alone for a while.
     fn rest(&mut self, chunk: u32, until: Instant, failures: usize) {
-        self.resting.insert(chunk, Rest { until, failures });
+        self.resting.insert(chunk, Rest { until, failures, entry: self.volume.chunks[chunk as usize].entry });
         self.rested_at = Some(self.rested_at.map_or(until, |at| at.min(until)));
+    }
+
+    /// Why `chunk` is left alone, if it still has the zones for which it is.
+    fn rest_of(&self, chunk: u32) -> Option<&Rest> {
+        self.resting.get(&chunk).filter(|rest| rest.entry == self.volume.chunks[chunk as usize].entry)
     }
 
     /// A copy is over.
     fn end_job(&mut self, chunk: u32, result: Result<(), Status>, now: Instant) {
         let was_cancelled = self.volume.job(chunk).is_some_and(|job| job.is_cancelled);
         self.volume.make_busy(chunk).job = None;
-        let failures = self.resting.remove(&chunk).map_or(0, |rest| rest.failures);
+        let failures = self.rest_of(chunk).map_or(0, |rest| rest.failures);
+        self.resting.remove(&chunk);
         match result {
             Err(_) => self.rest(chunk, now + RETRY[failures.min(RETRY.len() - 1)], failures + 1),
             // Whoever ended it goes first.

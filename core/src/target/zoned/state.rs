@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 
 use super::BLOCK_BYTES;
 use super::commit::Sets;
+use super::format::Entry;
 use super::policy::{Knobs, Pacer, Urgency};
 use super::transfer::memory;
 use super::volume::Volume;
@@ -38,6 +39,8 @@ pub(super) struct Rest {
     pub until: Instant,
     /// Copies of it that failed in a row.
     pub failures: usize,
+    /// Its zones. When it has others, all that is forgotten.
+    pub entry: Entry,
 }
 
 /// What becomes of a bio once everything before it is durable.
