@@ -6,11 +6,11 @@ use shingle_core::block::{Bio, Op, Payload, Status};
 use shingle_core::device::{NullConfig, NullDevice};
 use shingle_core::random::Rng;
 use shingle_core::sector::Sector;
-use shingle_core::target::zoned::format::Media;
+use shingle_core::target::zoned::format::{Media, Superblock};
 use shingle_core::target::zoned::{Sabotage, Zoned};
 use shingle_core::time::{Duration, Instant};
 use shingle_core::zone::ZoneNo;
-use zoned::{Volume, ZONE, disk, fua, read, write};
+use zoned::{Volume, ZONE, disk, first_bytes, fua, read, write};
 
 fn flush() -> Bio {
     Bio::new(Op::Flush, Sector::ZERO, 0, Payload::None)
@@ -292,6 +292,94 @@ fn a_set_without_its_superblock_is_made_anew_from_the_other() {
     assert_eq!(sets[0], sets[1]);
 }
 
+/// Has a commit be cut off in its first half, or in its second one, and the superblock be unreadable of the set that counts
+/// then. The other set is torn. Returns whether the volume says so, and is whole when the superblock can be read again.
+fn keeps_the_set_that_counts(sabotage: Sabotage, in_force: usize) -> bool {
+    let mut volume = Volume::new(&[disk(24, Some(6))], 2);
+    volume.write(0, 40, 3);
+    volume.stop();
+    let starts = [0, u64::from(ZONE)];
+    volume.with_media(|media| {
+        let mut block = vec![0; 4096];
+        media.read(starts[in_force], &mut block).unwrap();
+        let superblock = Superblock::decode(&block).unwrap();
+        let generation = superblock.generation + in_force as u64;
+        media.write(starts[in_force], &Superblock { generation, ..superblock }.encode()).unwrap();
+        let torn = starts[1 - in_force];
+        (1 + superblock.map_blocks..superblock.metadata_blocks)
+            .for_each(|bitmap| media.write(torn + u64::from(bitmap), &[0; 4096]).unwrap());
+    });
+    spoil(&mut volume, &[starts[in_force]]);
+    volume.load();
+    volume.stack.with_device(volume.target, |zoned: &mut Zoned, _| zoned.sabotage(sabotage));
+    if volume.run(read(0, 40)).1.is_ok() {
+        return false;
+    }
+    let status = volume.status();
+    unspoil(&mut volume);
+    volume.reload();
+    let why = format!("failed: the superblock at block {} cannot be read: ", starts[in_force]);
+    let advice = "which one counts is not known: load it again, and if that does not help, run `shingle dmz repair`";
+    println!("{status}");
+    volume.read(0, 40) == [3; 40] && status.contains(&why) && status.ends_with(advice)
+}
+
+#[test]
+fn a_set_is_not_believed_while_the_superblock_of_the_other_one_cannot_be_read_and_they_differ() {
+    for in_force in 0..2 {
+        assert!(keeps_the_set_that_counts(Sabotage::default(), in_force));
+        let without = Sabotage { unread_is_none: true, ..Sabotage::default() };
+        assert!(!keeps_the_set_that_counts(without, in_force), "nobody notices that the guard is gone");
+    }
+}
+
+#[test]
+fn equal_sets_are_used_though_a_superblock_cannot_be_read() {
+    for superblock in [0, u64::from(ZONE)] {
+        for heals in [false, true] {
+            let mut volume = Volume::new(&[disk(24, Some(6))], 2);
+            volume.write(0, 40, 3);
+            volume.stop();
+            spoil(&mut volume, &[superblock]);
+            volume.load();
+            let first = volume.submit(read(0, 40));
+            // All three tries fail, or the last one does not.
+            volume.rest(Duration::from_millis(if heals { 15 } else { 1_000 }));
+            if heals {
+                unspoil(&mut volume);
+                assert_eq!(volume.next().0, first);
+                volume.write(0, 1, 4);
+                continue;
+            }
+            let done = volume.stack.poll_completion(volume.port).unwrap();
+            assert_eq!((done.tag, done.status, first_bytes(&done.bio)), (first, Status::Ok, vec![3; 40]));
+            assert_eq!(volume.run(write(0, 1, 4)).1, Status::ReadOnly);
+            let why = format!("read-only: the superblock at block {superblock} cannot be read: ");
+            assert!(volume.status().contains(&why), "{}", volume.status());
+            unspoil(&mut volume);
+            volume.reload();
+            volume.write(0, 1, 4);
+        }
+    }
+}
+
+#[test]
+fn a_device_that_may_belong_to_another_set_is_not_written() {
+    let mut volume = Volume::new(&[disk(6, None), disk(16, Some(0))], 2);
+    volume.write(0, 40, 3);
+    volume.stop();
+    let (leaf, third) = (volume.leaves[1], Sector::ZERO..Sector(8));
+    volume.stack.with_device(leaf, |disk: &mut NullDevice, _| disk.add_bad_blocks(third.clone()));
+    volume.load();
+    assert_eq!(volume.read(0, 40), [3; 40]);
+    assert_eq!(volume.run(write(0, 1, 4)).1, Status::ReadOnly);
+    let why = "read-only: whether device 1 belongs to the set is not known, as its superblock cannot be read: ";
+    assert!(volume.status().contains(why), "{}", volume.status());
+    volume.stack.with_device(leaf, |disk: &mut NullDevice, _| disk.remove_bad_blocks(third));
+    volume.reload();
+    volume.write(0, 1, 4);
+}
+
 #[test]
 fn metadata_that_cannot_be_read_is_an_error_that_says_so_since_the_other_set_may_be_torn() {
     let mut volume = Volume::new(&[disk(24, Some(6))], 2);
@@ -371,4 +459,10 @@ fn spoil(volume: &mut Volume, blocks: &[u64]) {
     volume.stack.with_device(leaf, |disk: &mut NullDevice, _| {
         blocks.iter().for_each(|block| disk.add_bad_blocks(Sector(block * 8)..Sector(block * 8 + 8)));
     });
+}
+
+/// Makes all blocks of the first device readable again.
+fn unspoil(volume: &mut Volume) {
+    let (leaf, all) = (volume.leaves[0], Sector::ZERO..Sector(24 * u64::from(ZONE) * 8));
+    volume.stack.with_device(leaf, |disk: &mut NullDevice, _| disk.remove_bad_blocks(all));
 }

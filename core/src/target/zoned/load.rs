@@ -49,7 +49,7 @@ pub(super) async fn run(shared: Shared, io: Io, space: ZoneSpace, chunks: u64) {
     let members = shared.borrow().volume.zones.members.clone();
     let disks = Disks { io: io.clone(), space, members };
     let sabotage = shared.borrow().sabotage;
-    let result = Loader { disks, chunks, sabotage }.load().await;
+    let result = Loader { disks, chunks, sabotage, unread: None, stranger: None }.load().await;
     let mut state = shared.borrow_mut();
     match result {
         Ok((mut volume, sets, reason)) => {
@@ -77,6 +77,10 @@ struct Loader {
     /// Chunks that the table exposes.
     chunks: u64,
     sabotage: Sabotage,
+    /// The first or second superblock cannot be read: its set may be the one in force.
+    unread: Reason,
+    /// A third superblock cannot be read: its device may belong to another set.
+    stranger: Reason,
 }
 
 /// Why a volume is read only, if it is.
@@ -94,7 +98,7 @@ impl Loader {
         }
         let is_read_only = self.disks.members.iter().any(|member| member.limits.read_only);
         // Whether sets that differ are made equal.
-        let resyncs = !is_read_only && !self.sabotage.no_resync;
+        let resyncs = !is_read_only && self.stranger.is_none() && !self.sabotage.no_resync;
         let zones = Zones::new(&self.disks.space, self.disks.members.clone(), superblock.reserved);
         let volume = Volume::new(zones, layout.chunks, layout.map_blocks, layout.metadata_blocks);
         let bitmap_blocks = format::bitmap_blocks(self.disks.space.zone_blocks());
@@ -110,6 +114,12 @@ impl Loader {
                 format!("metadata cannot be read, from block {at} on: {status}: run `shingle dmz repair`")
             })?;
             let is_same = twin.is_ok_and(|twin| twin == own);
+            if let (false, Some(unread)) = (is_same, &self.unread) {
+                return Err(format!(
+                    "{unread}, and the sets of metadata differ, so which one counts is not known: load it again, and if \
+                     that does not help, run `shingle dmz repair`"
+                ));
+            }
             if !is_same && resyncs {
                 differs = true;
                 let own = data_of(&own).map_err(cannot_write)?;
@@ -118,17 +128,21 @@ impl Loader {
             reading.take(at, &own, (&self.disks.space, &layout));
             at += len;
         }
+        let mut unwritten = None;
         if resyncs && (differs || sets.is_swapped) {
-            self.finish_resync(&mut sets).await?;
+            let done = self.finish_resync(&mut sets).await;
+            // What is in the sets is known to be right: it can be read at least.
+            unwritten = match (done, &self.unread) {
+                (Err(why), Some(unread)) => Some(format!("{unread}, and {why}")),
+                (done, _) => done.map(|()| None)?,
+            };
         }
         let Reading { mut volume, bad, .. } = reading;
         settle(&mut volume, &sets, (&self.disks.space, self.sabotage));
-        let reason = if is_read_only {
-            Some(String::from("one of its devices is"))
-        } else {
-            (bad > 0).then(|| format!("{bad} entries of the mapping are no good: run `shingle dmz repair`"))
-        };
-        Ok((volume, sets, reason))
+        let is_bad =
+            || (bad > 0).then(|| format!("{bad} entries of the mapping are no good: run `shingle dmz repair`"));
+        let reason = is_read_only.then(|| String::from("one of its devices is"));
+        Ok((volume, sets, reason.or(self.stranger).or(unwritten).or_else(is_bad)))
     }
 
     /// Reads blocks, more than once if need be.
@@ -163,63 +177,77 @@ impl Loader {
     }
 
     /// The two sets, and whether they are of the same generation.
-    async fn find_sets(&self) -> Result<(Sets, bool), String> {
-        let space = &self.disks.space;
-        let none = || {
-            String::from(
-                "no valid superblock was found: `shingle dmz check` tells whether anything of a volume is left",
-            )
-        };
-        let first_zone = space.metadata_zone().ok_or_else(none)?;
+    async fn find_sets(&mut self) -> Result<(Sets, bool), String> {
+        let space = self.disks.space.clone();
+        let none = || String::from("no valid superblock was found");
+        let advice = |why| format!("{why}: `shingle dmz check` tells whether anything of a volume is left");
+        let first_zone = space.metadata_zone().ok_or_else(|| advice(none()))?;
         let first = self.superblock_at(space.start(first_zone)).await;
         let second = match &first {
-            Some((_, layout)) => self.superblock_at(layout.set_start(space, 1)).await,
-            None => self.search().await,
+            Ok(Some((_, layout))) => self.superblock_at(layout.set_start(&space, 1)).await,
+            _ => self.search().await,
         };
-        let choice = choose(first.as_ref().map(|set| &set.0), second.as_ref().map(|set| &set.0)).ok_or_else(none)?;
+        self.unread = first.as_ref().err().or(second.as_ref().err()).cloned();
+        let [first, second] = [first, second].map(|set| set.ok().flatten());
+        let choice = choose(first.as_ref().map(|set| &set.0), second.as_ref().map(|set| &set.0))
+            .ok_or_else(|| advice(self.unread.clone().unwrap_or_else(none)))?;
         let is_alone = first.is_none() || second.is_none();
-        if let Some(zone) = failed_metadata_zone(space).filter(|_| is_alone) {
+        if let Some(zone) = failed_metadata_zone(&space).filter(|_| is_alone) {
             // Which set it is cannot be told, and so not where the other one is either.
             return Err(format!(
                 "one superblock alone was found, and zone {zone} has failed: run `shingle dmz salvage`"
             ));
         }
         let (superblock, layout) = if choice.set == 0 { first } else { second }.ok_or_else(none)?;
-        self.check_members(&superblock).await?;
-        let [active, log] = [choice.set, 1 - choice.set].map(|set| layout.set_start(space, set));
+        self.stranger = self.check_members(&superblock).await?;
+        if self.sabotage.unread_is_none {
+            (self.unread, self.stranger) = (None, None);
+        }
+        let [active, log] = [choice.set, 1 - choice.set].map(|set| layout.set_start(&space, set));
         let sets = Sets { superblock, layout, active, log, is_swapped: choice.set == 1 };
         Ok((sets, choice.other == Other::InStep))
     }
 
-    async fn superblock_at(&self, block: u64) -> Option<(Superblock, Layout)> {
-        let bytes = self.disks.read(block, 1).await.ok()?;
-        let (superblock, layout, _) = read_superblock(&bytes, &self.disks.space, block).ok()?;
-        Some((superblock, layout))
+    /// The superblock at `block`, if there is a good one; an error if nobody knows.
+    async fn superblock_at(&self, block: u64) -> Result<Option<(Superblock, Layout)>, String> {
+        let bytes = self.read_again(block, 1).await;
+        let bytes = bytes.map_err(|status| format!("the superblock at block {block} cannot be read: {status}"))?;
+        let found = read_superblock(&bytes, &self.disks.space, block).ok();
+        Ok(found.map(|(superblock, layout, _)| (superblock, layout)))
     }
 
     /// The second superblock of a volume whose first one is lost: it knows its own place.
-    async fn search(&self) -> Option<(Superblock, Layout)> {
+    async fn search(&self) -> Result<Option<(Superblock, Layout)>, String> {
+        let mut result = Ok(None);
         for zone in second_set_zones(&self.disks.space) {
-            let found = self.superblock_at(self.disks.space.start(zone)).await;
-            if found.is_some() {
-                return found;
+            match self.superblock_at(self.disks.space.start(zone)).await {
+                Ok(Some(found)) => return Ok(Some(found)),
+                found => result = result.and(found),
             }
         }
-        None
+        result
     }
 
-    /// Refuses zoned devices that say that they are others than those in their place of the table. The kernel starts
-    /// without their superblocks, if need be (`drivers/md/dm-zoned-metadata.c:dmz_load_sb`).
-    async fn check_members(&self, superblock: &Superblock) -> Result<(), String> {
-        let space = &self.disks.space;
-        for (place, start) in tertiaries(space).map(|(place, zone)| (place, space.start(zone))) {
-            let Ok(bytes) = self.disks.read(start, 1).await else { continue };
+    /// Refuses zoned devices that say that they are others than those in their place of the table, and tells of one that does
+    /// not say. The kernel starts without their superblocks, if need be (`drivers/md/dm-zoned-metadata.c:dmz_load_sb`).
+    async fn check_members(&self, superblock: &Superblock) -> Result<Reason, String> {
+        let (space, mut stranger) = (&self.disks.space, None);
+        let is_there = |(_, zone): &(usize, u32)| space.zones()[*zone as usize].health != ZoneHealth::Offline;
+        for (place, start) in tertiaries(space).filter(is_there).map(|(place, zone)| (place, space.start(zone))) {
+            let bytes = match self.read_again(start, 1).await {
+                Ok(bytes) => bytes,
+                Err(status) => {
+                    let what = "belongs to the set is not known, as its superblock cannot be read";
+                    stranger = Some(format!("whether device {place} {what}: {status}: run `shingle dmz repair`"));
+                    continue;
+                }
+            };
             let Ok(third) = Superblock::decode(&bytes) else { continue };
             if third.set_uuid != superblock.set_uuid || third.block != start {
                 return Err(format!("device {place} belongs to another set, or to another place in this one"));
             }
         }
-        Ok(())
+        Ok(stranger)
     }
 
     /// The other set is the same now: its superblock says so. From here on the first set is the active one again, so that of

@@ -75,6 +75,8 @@ pub(super) struct Signals {
 pub struct Sabotage {
     /// A set that lags behind stays as it is when the metadata is loaded.
     pub no_resync: bool,
+    /// A superblock that cannot be read is taken as none.
+    pub unread_is_none: bool,
     /// A zone is used again before the commit that let it go.
     pub reuse_at_once: bool,
     /// Blocks become valid when their write is sent.
