@@ -252,12 +252,11 @@ fn a_zone_file_that_vanishes_under_a_daemon_is_named() {
     let daemon = scratch.up();
     fs::remove_file(scratch.0.join("disk0/seq-000005")).unwrap();
     scratch.fails("zones finish smr --offset 10240 --count 1 --force", 1, &["10240"]);
-    daemon.stop();
+    daemon.stop_with(1);
     let said = scratch.stderr();
-    assert!(
-        said.contains("disk=\"smr\"") && said.contains("seq-000005") && said.contains("put the file back"),
-        "{said}"
-    );
+    for words in ["disk=\"smr\"", "seq-000005", "put the file back", "the last flush failed"] {
+        assert!(said.contains(words), "{words} is missing in {said}");
+    }
 }
 
 #[test]

@@ -71,7 +71,8 @@ fn a_daemon_lives_and_serves_with_its_standard_error_on_a_full_disk() {
     let scratch = stack();
     let daemon = scratch.up_as(scratch.shingle().args(["up", "stack.toml"]).stderr(full()));
     complain_and_be_served(&scratch);
-    daemon.stop();
+    // A zone's file is gone: the last flush fails.
+    daemon.stop_with(1);
 }
 
 #[test]
@@ -79,7 +80,8 @@ fn a_daemon_lives_and_serves_when_the_reader_of_its_standard_error_is_gone() {
     let scratch = stack();
     let daemon = scratch.up_as(scratch.shingle().args(["up", "stack.toml"]).stderr(torn()));
     complain_and_be_served(&scratch);
-    daemon.stop();
+    // A zone's file is gone: the last flush fails.
+    daemon.stop_with(1);
 }
 
 #[test]
@@ -88,7 +90,8 @@ fn a_daemon_lives_and_serves_when_nobody_reads_its_standard_error() {
     let (stderr, _reader) = clogged();
     let daemon = scratch.up_as(scratch.shingle().args(["up", "stack.toml"]).stderr(stderr));
     complain_and_be_served(&scratch);
-    daemon.stop();
+    // A zone's file is gone: the last flush fails.
+    daemon.stop_with(1);
 }
 
 #[test]
@@ -98,7 +101,8 @@ fn a_daemon_lives_and_serves_without_a_standard_error() {
     let mut shell = Command::new("sh");
     let daemon = scratch.up_as(shell.args(["-c", script, env!("CARGO_BIN_EXE_shingle")]).current_dir(&scratch.0));
     complain_and_be_served(&scratch);
-    daemon.stop();
+    // A zone's file is gone: the last flush fails.
+    daemon.stop_with(1);
 }
 
 #[test]

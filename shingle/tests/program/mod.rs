@@ -116,9 +116,14 @@ impl Daemon {
         rustix::process::kill_process(pid, signal).unwrap();
     }
 
-    pub fn stop(mut self) {
+    pub fn stop(self) {
+        self.stop_with(0);
+    }
+
+    /// Stops it; it has to end with this code.
+    pub fn stop_with(mut self, code: i32) {
         self.signal(rustix::process::Signal::TERM);
-        assert_eq!(self.child.wait().unwrap().code(), Some(0));
+        assert_eq!(self.child.wait().unwrap().code(), Some(code));
     }
 
     pub fn kill(mut self) {
