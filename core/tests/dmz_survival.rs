@@ -3,6 +3,7 @@
 
 mod dmz;
 
+use dmz::harm::{HARMS, Harm};
 use dmz::{differing_sets, fix1, fix2, gone, read, salvaged};
 use shingle_core::random::Rng;
 use shingle_core::target::zoned::check::{Loss, Next, OnLoss, RepairError, check, repair};
@@ -11,32 +12,10 @@ use shingle_core::target::zoned::format::{
 };
 use shingle_core::target::zoned::{BLOCK_BYTES, ZoneSpace};
 
-/// What happens to a block of metadata.
-#[derive(Clone, Copy, Debug)]
-enum Harm {
-    Zeroed,
-    Ones,
-    Garbage,
-    Flipped,
-    /// It is what a format made it.
-    Stale,
-    Unreadable,
-}
-
-const HARMS: [Harm; 6] = [Harm::Zeroed, Harm::Ones, Harm::Garbage, Harm::Flipped, Harm::Stale, Harm::Unreadable];
-
 fn harm(media: &mut MemoryMedia, block: u64, stale: u8, (harm, rng): (Harm, &mut Rng)) {
     let mut bytes = media.block(block);
-    match harm {
-        Harm::Zeroed => bytes.fill(0),
-        Harm::Ones => bytes.fill(0xff),
-        Harm::Garbage => bytes.iter_mut().for_each(|byte| *byte = rng.draw() as u8),
-        Harm::Flipped => {
-            let bit = rng.below(64 * 8) as usize;
-            bytes[bit / 8] ^= 1 << (bit % 8);
-        }
-        Harm::Stale => bytes.fill(stale),
-        Harm::Unreadable => drop(media.bad.insert(block)),
+    if !harm.spoil(&mut bytes, stale, rng) {
+        media.bad.insert(block);
     }
     media.put(block, &bytes);
 }
@@ -76,6 +55,26 @@ fn a_mapping_block_that_is_wrong_in_one_set_is_repaired_from_the_other_one() {
             let repaired = repair(&mut media, OnLoss::Refuse, &mut |_, _| ()).unwrap();
             assert!(repaired.after.is_clean(), "{kind:?} in set {set}: {}", repaired.after);
             assert!(salvaged(&mut media).unwrap() == whole, "{kind:?} in set {set}: not repaired");
+        }
+    }
+}
+
+#[test]
+fn a_mapping_block_that_is_wrong_in_the_newer_set_is_repaired_from_the_older_one() {
+    for media in [differing_sets(), vec![fix1(), fix2()]].concat() {
+        let Sets { layout, superblock, .. } = Sets::find(&mut media.clone()).unwrap();
+        let second = layout.set_start(media.space(), 1);
+        let whole = salvaged(&mut media.clone()).unwrap();
+        for kind in HARMS {
+            let mut media = media.clone();
+            media.put(
+                second,
+                &Superblock { generation: superblock.generation + 1, block: second, ..superblock }.encode(),
+            );
+            harm(&mut media, second + 1, 0xff, (kind, &mut Rng::new(1)));
+            let repaired = repair(&mut media, OnLoss::Refuse, &mut |_, _| ());
+            assert!(repaired.as_ref().is_ok_and(|repaired| repaired.after.is_clean()), "{kind:?}: {repaired:?}");
+            assert!(salvaged(&mut media).unwrap() == whole, "{kind:?}: not repaired");
         }
     }
 }
@@ -309,9 +308,10 @@ fn a_repair_whose_flushes_do_nothing_is_found_to_lose_something() {
     let before = salvaged(&mut fix1()).unwrap();
     let loses = |seed: &u64| {
         let (mut rng, mut media) = (Rng::new(*seed), Careless(fix1()));
-        // The second set is an old one without a superblock: its new one must not be there before the rest of it.
+        // The second set is as a format made it, without a superblock: its new one must not be there before the rest of it.
         harm(&mut media.0, 256, 0, (Harm::Zeroed, &mut rng));
         harm(&mut media.0, 257, 0xff, (Harm::Stale, &mut rng));
+        (258..300).for_each(|block| harm(&mut media.0, block, 0, (Harm::Stale, &mut rng)));
         repair(&mut media, OnLoss::Refuse, &mut |_, _| ()).unwrap();
         let after = salvaged(&mut media.0.after_power_cut(&mut rng));
         after.is_none_or(|after| gone(&before, &after).is_some())

@@ -2,6 +2,7 @@
 #![allow(dead_code)]
 
 pub mod damage;
+pub mod harm;
 
 use std::path::Path;
 
@@ -9,9 +10,7 @@ use shingle_core::block::{Limits, ZonedLimits};
 use shingle_core::sector::Sector;
 use shingle_core::target::zoned::BLOCK_BYTES;
 use shingle_core::target::zoned::check::Salvage;
-use shingle_core::target::zoned::format::{
-    Entry, FormatOptions, Label, Media as _, MemoryMedia, NO_ZONE, Volume, format,
-};
+use shingle_core::target::zoned::format::{Entry, FormatOptions, Label, Media, MemoryMedia, NO_ZONE, Volume, format};
 use shingle_core::zone::{Condition, Zone, ZoneKind};
 
 /// A file of the fixtures.
@@ -178,7 +177,7 @@ pub fn filled_sets() -> Vec<MemoryMedia> {
 }
 
 /// What a salvage reads, block by block; empty where it is zeroes.
-pub fn salvaged(media: &mut MemoryMedia) -> Option<Vec<Vec<u8>>> {
+pub fn salvaged(media: &mut dyn Media) -> Option<Vec<Vec<u8>>> {
     let salvage = Salvage::survey(media, &mut |_, _| ()).ok()?;
     let zone_blocks = media.space().zone_blocks() as usize;
     let mut blocks = Vec::new();

@@ -239,6 +239,15 @@ impl ZoneSpace {
         (member.blocks - before).min(u64::from(self.zone_blocks)) as u32
     }
 
+    /// The block of `zone` from which on nothing can have been written: its end, or its write pointer if it has one.
+    #[must_use]
+    pub fn written_end(&self, zone: u32) -> u32 {
+        let info = self.zones[zone as usize];
+        let is_offline = info.health == ZoneHealth::Offline && !info.is_runt;
+        let is_written_in_order = info.class == ZoneClass::Sequential && !is_offline;
+        if is_written_in_order { info.wp.min(self.zone_len(zone)) } else { self.zone_len(zone) }
+    }
+
     /// The zone of a global block.
     #[must_use]
     pub fn zone_of(&self, block: u64) -> u32 {

@@ -14,8 +14,8 @@ use alloc::vec::Vec;
 
 use super::Loss;
 use super::copies::{Copies, Table, Twin};
+use crate::target::zoned::ZoneSpace;
 use crate::target::zoned::format::{Bitmap, ENTRIES, Entry, Judge, Layout, MappingProblem, Media, NO_ZONE, Progress};
-use crate::target::zoned::{ZoneClass, ZoneHealth, ZoneSpace};
 
 /// What both copies say together.
 #[derive(Clone, Debug)]
@@ -127,23 +127,23 @@ impl View {
         self.losses.sort_by_key(Loss::chunk);
     }
 
-    /// What the copies say of a chunk, what is to be believed first. Of copies of the same generation that is the one in
-    /// force, unless only what the other one says leads to blocks that are valid.
+    /// What the copies say of a chunk, what is to be believed first. That is the one in force, unless only what the other one
+    /// says leads to blocks that are valid.
     fn by_rank(&self, media: &mut dyn Media, chunk: u32, [own, other]: [Option<Entry>; 2]) -> [Option<Entry>; 2] {
-        let (true, Some(first), Some(second)) = (self.copies.twin == Twin::Equal, own, other) else {
-            return [own, other];
-        };
+        let (Some(first), Some(second)) = (own, other) else { return [own, other] };
         if self.evidence(media, chunk, second) > self.evidence(media, chunk, first) {
             return [other, own];
         }
         [own, other]
     }
 
-    /// Whether both copies say that blocks of the zones of `entry` are valid, and whether one does.
+    /// Whether both copies say that blocks of the zones of `entry` are valid, and whether one does. Of an older copy nothing
+    /// counts but what the one in force has valid blocks in and gives to no other chunk.
     fn evidence(&self, media: &mut dyn Media, chunk: u32, entry: Entry) -> (bool, bool) {
         let mut is_known = (false, false);
         for zone in [entry.dzone, entry.bzone] {
-            if (zone as usize) < media.space().zones().len() {
+            let is_known_zone = (zone as usize) < media.space().zones().len();
+            if is_known_zone && (self.copies.twin == Twin::Equal || self.is_about(0, chunk, zone)) {
                 let [own, other] = self.bitmaps(media, (chunk, zone, false), &mut |_| ());
                 is_known.0 |= own.common(&other).weight() > 0;
                 is_known.1 |= own.weight() + other.weight() > 0;
@@ -233,11 +233,7 @@ fn owners(table: &Table, space: &ZoneSpace) -> Vec<u32> {
 
 /// The bits that stand for blocks of `zone` which can have been written, and how many others there were.
 fn possible(mut bits: Bitmap, space: &ZoneSpace, zone: u32) -> (Bitmap, usize) {
-    let info = space.zones()[zone as usize];
-    let is_offline = info.health == ZoneHealth::Offline && !info.is_runt;
-    let is_written_in_order = info.class == ZoneClass::Sequential && !is_offline;
-    let end = if is_written_in_order { info.wp } else { u32::MAX }.min(space.zone_len(zone));
-    let stray: Vec<u32> = bits.blocks(end).collect();
+    let stray: Vec<u32> = bits.blocks(space.written_end(zone)).collect();
     stray.iter().for_each(|block| bits.set(*block, false));
     (bits, stray.len())
 }
