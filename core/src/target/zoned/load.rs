@@ -1,7 +1,7 @@
-//! How the metadata is read, and how two sets that differ become the same again.
+//! How the metadata is read, and judged.
 //!
-//! Where the sets differ the newer one is copied over the older, superblock last, before anything else is written. The
-//! kernel does not do that, and loses what the crashed commit had changed (`drivers/md/dm-zoned-metadata.c:dmz_load_sb`).
+//! Where the sets differ the newer one is copied over the older before anything else is written ([`resync`]). The kernel
+//! does not do that, and loses what the crashed commit had changed (`drivers/md/dm-zoned-metadata.c:dmz_load_sb`).
 
 use alloc::format;
 use alloc::string::String;
@@ -10,11 +10,12 @@ use alloc::vec::Vec;
 use super::commit::Sets;
 use super::device::Shared;
 use super::format::{
-    self, BITS, Entry, Layout, MappingFault, NO_ZONE, Other, Superblock, choose, failed_metadata_zone, read_superblock,
-    second_set_zones, tertiaries, validate_mapping,
+    self, BITS, ENTRIES, Entry, Layout, MappingFault, NO_ZONE, Other, Superblock, choose, failed_metadata_zone,
+    read_superblock, second_set_zones, tertiaries, validate_mapping,
 };
+use super::resync::{Comparison, resync};
 use super::state::{Phase, Sabotage, State};
-use super::transfer::{Disks, data_of};
+use super::transfer::Disks;
 use super::volume::Volume;
 use super::zones::{MemberState, Role, Zones};
 use super::{BLOCK_BYTES, BLOCK_SECTORS, ZoneClass, ZoneHealth, ZoneSpace};
@@ -89,60 +90,55 @@ type Reason = Option<String>;
 impl Loader {
     async fn load(mut self) -> Result<(Volume, Sets, Reason), String> {
         self.learn_zones().await?;
-        let (mut sets, in_step) = self.find_sets().await?;
+        let (mut sets, other) = self.find_sets().await?;
         let (superblock, layout) = (sets.superblock, sets.layout);
         if self.chunks > u64::from(layout.chunks) {
             let zone = u64::from(self.disks.space.zone_blocks()) * u64::from(BLOCK_SECTORS);
             let (table, volume) = (self.chunks * zone, u64::from(layout.chunks) * zone);
             return Err(format!("the table has {table} sectors, the volume {volume}: load one of that length"));
         }
-        let is_read_only = self.disks.members.iter().any(|member| member.limits.read_only);
-        // Whether sets that differ are made equal.
-        let resyncs = !is_read_only && self.stranger.is_none() && !self.sabotage.no_resync;
         let zones = Zones::new(&self.disks.space, self.disks.members.clone(), superblock.reserved);
         let volume = Volume::new(zones, layout.chunks, layout.map_blocks, layout.metadata_blocks);
-        let bitmap_blocks = format::bitmap_blocks(self.disks.space.zone_blocks());
-        let mut reading = Reading { volume, entries: Vec::new(), bitmap_blocks, bad: 0 };
-        let mut differs = !in_step;
+        let mut reading = Reading::new(volume, format::bitmap_blocks(self.disks.space.zone_blocks()), other);
+        // Windows in which the sets differ.
+        let mut stale = Vec::new();
         let mut at = 1;
         while at < layout.metadata_blocks {
             let len = WINDOW.min(layout.metadata_blocks - at);
-            let own = self.read_again(sets.active + u64::from(at), len).await;
-            let twin = self.disks.read(sets.log + u64::from(at), len).await;
             // The other set is no help, though of the same generation: its next commit may have begun.
-            let own = own.map_err(|status| {
+            let own = self.read_again(sets.active + u64::from(at), len).await.map_err(|status| {
                 format!("metadata cannot be read, from block {at} on: {status}: run `shingle dmz repair`")
             })?;
-            let is_same = twin.is_ok_and(|twin| twin == own);
-            if let (false, Some(unread)) = (is_same, &self.unread) {
-                return Err(format!(
-                    "{unread}, and the sets of metadata differ, so which one counts is not known: load it again, and if \
-                     that does not help, run `shingle dmz repair`"
-                ));
+            let (twin, is_whole) = self.read_twin(sets.log + u64::from(at), &own).await;
+            if !is_whole || twin != own {
+                if let Some(unread) = &self.unread {
+                    return Err(format!(
+                        "{unread}, and the sets of metadata differ, so which one counts is not known: load it again, and \
+                         if that does not help, run `shingle dmz repair`"
+                    ));
+                }
+                stale.push(at);
             }
-            if !is_same && resyncs {
-                differs = true;
-                let own = data_of(&own).map_err(cannot_write)?;
-                self.disks.write(sets.log + u64::from(at), &own).await.map_err(cannot_write)?;
-            }
-            reading.take(at, &own, (&self.disks.space, &layout));
+            reading.take(at, [&own, &twin], (&self.disks.space, &layout));
             at += len;
         }
+        let is_read_only = self.disks.members.iter().any(|member| member.limits.read_only);
+        let (mut volume, trouble) = reading.judged();
+        // Not before all of it is known to be good: the other set may be all that is left.
+        let may_write = !is_read_only && self.stranger.is_none() && !self.sabotage.no_resync;
+        let resyncs = may_write && (trouble.is_none() || self.sabotage.resync_unjudged);
         let mut unwritten = None;
-        if resyncs && (differs || sets.is_swapped) {
-            let done = self.finish_resync(&mut sets).await;
+        if resyncs && (!stale.is_empty() || other != Other::InStep || sets.is_swapped) {
+            let done = resync(&self.disks, &mut sets, &stale, WINDOW).await;
             // What is in the sets is known to be right: it can be read at least.
             unwritten = match (done, &self.unread) {
                 (Err(why), Some(unread)) => Some(format!("{unread}, and {why}")),
                 (done, _) => done.map(|()| None)?,
             };
         }
-        let Reading { mut volume, bad, .. } = reading;
         settle(&mut volume, &sets, (&self.disks.space, self.sabotage));
-        let is_bad =
-            || (bad > 0).then(|| format!("{bad} entries of the mapping are no good: run `shingle dmz repair`"));
         let reason = is_read_only.then(|| String::from("one of its devices is"));
-        Ok((volume, sets, reason.or(self.stranger).or(unwritten).or_else(is_bad)))
+        Ok((volume, sets, trouble.or(reason).or(self.stranger).or(unwritten)))
     }
 
     /// Reads blocks, more than once if need be.
@@ -156,6 +152,20 @@ impl Loader {
             result = self.disks.read(from, blocks).await;
         }
         result
+    }
+
+    /// The blocks of the other set that are `own` in the one in force, and whether all can be read: the others are as there.
+    async fn read_twin(&self, from: u64, own: &[u8]) -> (Vec<u8>, bool) {
+        let blocks = (own.len() / BLOCK_BYTES) as u32;
+        if let Ok(twin) = self.disks.read(from, blocks).await {
+            return (twin, true);
+        }
+        let mut twin = Vec::new();
+        for (at, own) in (from..).zip(own.chunks(BLOCK_BYTES)) {
+            let block = self.disks.read(at, 1).await;
+            twin.extend_from_slice(block.as_deref().unwrap_or(own));
+        }
+        (twin, false)
     }
 
     async fn learn_zones(&mut self) -> Result<(), String> {
@@ -176,8 +186,8 @@ impl Loader {
         Ok(())
     }
 
-    /// The two sets, and whether they are of the same generation.
-    async fn find_sets(&mut self) -> Result<(Sets, bool), String> {
+    /// The two sets, and what that is which is not in force.
+    async fn find_sets(&mut self) -> Result<(Sets, Other), String> {
         let space = self.disks.space.clone();
         let none = || String::from("no valid superblock was found");
         let advice = |why| format!("{why}: `shingle dmz check` tells whether anything of a volume is left");
@@ -205,7 +215,7 @@ impl Loader {
         }
         let [active, log] = [choice.set, 1 - choice.set].map(|set| layout.set_start(&space, set));
         let sets = Sets { superblock, layout, active, log, is_swapped: choice.set == 1 };
-        Ok((sets, choice.other == Other::InStep))
+        Ok((sets, choice.other))
     }
 
     /// The superblock at `block`, if there is a good one; an error if nobody knows.
@@ -249,23 +259,6 @@ impl Loader {
         }
         Ok(stranger)
     }
-
-    /// The other set is the same now: its superblock says so. From here on the first set is the active one again, so that of
-    /// two sets of the same generation the first is always the one to believe.
-    async fn finish_resync(&self, sets: &mut Sets) -> Result<(), String> {
-        self.disks.flush_metadata(sets.log).await.map_err(cannot_write)?;
-        let twin = sets.superblock_for(sets.log, sets.superblock.generation);
-        let twin = data_of(&twin.encode()).map_err(cannot_write)?;
-        self.disks.write_durable(sets.log, &twin).await.map_err(cannot_write)?;
-        if sets.is_swapped {
-            (sets.active, sets.log, sets.is_swapped) = (sets.log, sets.active, false);
-        }
-        Ok(())
-    }
-}
-
-fn cannot_write(status: Status) -> String {
-    format!("the older set of metadata cannot be written: {status}")
 }
 
 /// What was read so far.
@@ -275,16 +268,24 @@ struct Reading {
     bitmap_blocks: u32,
     /// Entries that are no good.
     bad: usize,
+    comparison: Comparison,
 }
 
 impl Reading {
-    /// Takes in blocks of metadata, the first of them block `first` of the set.
-    fn take(&mut self, first: u32, bytes: &[u8], (space, layout): (&ZoneSpace, &Layout)) {
-        for (block, bytes) in (first..).zip(bytes.as_chunks::<BLOCK_BYTES>().0) {
+    fn new(volume: Volume, bitmap_blocks: u32, other: Other) -> Self {
+        Self { volume, entries: Vec::new(), bitmap_blocks, bad: 0, comparison: Comparison::with(other) }
+    }
+
+    /// Takes in blocks of metadata, beside those of the other set, the first of them block `first` of the set.
+    fn take(&mut self, first: u32, both: [&[u8]; 2], (space, layout): (&ZoneSpace, &Layout)) {
+        let [own, twin] = both.map(|bytes| bytes.as_chunks::<BLOCK_BYTES>().0);
+        for (block, (own, twin)) in (first..).zip(own.iter().zip(twin)) {
             match block.checked_sub(1 + layout.map_blocks) {
-                Some(bitmap) => self.take_bitmap(block, bitmap, bytes),
+                Some(bitmap) => self.take_bitmap((block, bitmap), [own, twin], space),
                 None => {
-                    self.entries.extend(bytes.as_chunks::<8>().0.iter().map(|bytes| Entry::decode(*bytes)));
+                    let chunk = (block - 1) * ENTRIES as u32;
+                    self.comparison.take_entries(chunk, [own, twin], self.volume.zones.all.len() as u32);
+                    self.entries.extend(own.as_chunks::<8>().0.iter().map(|bytes| Entry::decode(*bytes)));
                     if block == layout.map_blocks {
                         self.adopt(space, layout);
                     }
@@ -293,15 +294,30 @@ impl Reading {
         }
     }
 
-    fn take_bitmap(&mut self, block: u32, bitmap: u32, bytes: &[u8]) {
+    fn take_bitmap(&mut self, (block, bitmap): (u32, u32), both: [&[u8]; 2], space: &ZoneSpace) {
         let (zone, part) = (bitmap / self.bitmap_blocks, bitmap % self.bitmap_blocks);
         let Some(state) = self.volume.zones.all.get_mut(zone as usize) else { return };
+        self.comparison.take_bitmap((zone, part), both, (space, state.role));
         if matches!(state.role, Role::Data(_) | Role::Buffer(_)) {
-            state.valid.add_bitmap(part * BITS, bytes);
-        } else if bytes.iter().any(|byte| *byte != 0) {
+            state.valid.add_bitmap(part * BITS, both[0]);
+        } else if both[0].iter().any(|byte| *byte != 0) {
             // Bits of nobody: the next commit clears them.
             self.volume.dirty.mark(block);
         }
+    }
+
+    /// What was read, and why it must not be changed, if so. Chunks in doubt are not read either: they would be zeroes.
+    fn judged(self) -> (Volume, Reason) {
+        let Self { mut volume, bad, comparison, .. } = self;
+        let mut doubtful = comparison.doubtful(&volume);
+        doubtful.retain(|chunk| volume.chunks.get(*chunk as usize).is_some_and(|chunk| !chunk.is_bad));
+        doubtful.iter().for_each(|chunk| volume.chunks[*chunk as usize].is_bad = true);
+        let reason = match (bad, doubtful.len()) {
+            (0, 0) => None,
+            (0, doubtful) => Some(format!("metadata of {doubtful} chunks is damaged: run `shingle dmz repair`")),
+            (bad, _) => Some(format!("{bad} entries of the mapping are no good: run `shingle dmz repair`")),
+        };
+        (volume, reason)
     }
 
     /// Gives the chunks their zones, where the entries are any good. What is in a zone that went offline is lost, but the

@@ -13,6 +13,7 @@ pub mod format;
 mod load;
 pub mod policy;
 mod reclaim;
+mod resync;
 mod route;
 mod space;
 mod state;

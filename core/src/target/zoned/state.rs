@@ -77,6 +77,8 @@ pub struct Sabotage {
     pub no_resync: bool,
     /// A superblock that cannot be read is taken as none.
     pub unread_is_none: bool,
+    /// The other set is written over whatever the one in force says.
+    pub resync_unjudged: bool,
     /// A zone is used again before the commit that let it go.
     pub reuse_at_once: bool,
     /// Blocks become valid when their write is sent.
