@@ -4,8 +4,8 @@ mod dmz;
 
 use dmz::{blank, filled_sets, fix1, fix2, read, runs, zoned};
 use shingle_core::target::zoned::BLOCK_BYTES;
-use shingle_core::target::zoned::check::{Loss, Salvage, Source};
-use shingle_core::target::zoned::format::{Entry, LoadError, Media, MemoryMedia, NO_ZONE, Volume};
+use shingle_core::target::zoned::check::{Loss, OnLoss, RepairError, Salvage, Source, repair};
+use shingle_core::target::zoned::format::{Entry, LoadError, Media, MemoryMedia, NO_ZONE, Sets, Superblock, Volume};
 use shingle_core::zone::Condition;
 
 /// All chunks, and what was lost.
@@ -61,7 +61,8 @@ fn metadata_that_cannot_be_read_in_one_set_is_read_in_the_other() {
     // Mapping table and some bitmaps in the first set, other bitmaps in the second.
     media.bad.extend([1].into_iter().chain(2..40).chain(256 + 40..256 + 66));
     let (_, bytes, lost) = salvaged(&mut media);
-    assert_eq!(lost, []);
+    // Nothing is lost; that it may be of another time is told.
+    assert!(lost.iter().all(|loss| matches!(loss, Loss::OtherBitmap { zone: 0..38, .. })), "{lost:?}");
     assert!(bytes == runs("fix1_logical.runs"));
 }
 
@@ -96,6 +97,71 @@ fn without_a_bitmap_every_written_block_shows() {
         let is_of_chunk = block / 256 == chunk;
         assert!(found == expected || (is_of_chunk && expected.iter().all(|byte| *byte == 0)), "block {block}");
     }
+}
+
+/// A chunk of `media` without a buffer, and its zone.
+fn chunk_without_buffer(media: &mut MemoryMedia) -> (usize, u32) {
+    let entries = Volume::load(media).unwrap().entries;
+    let chunk = entries.iter().position(|entry| entry.dzone != NO_ZONE && entry.bzone == NO_ZONE).unwrap();
+    (chunk, entries[chunk].dzone)
+}
+
+#[test]
+fn a_bitmap_that_is_taken_from_the_other_set_is_told() {
+    let mut media = fix1();
+    let (_, zone) = chunk_without_buffer(&mut media);
+    media.bad.insert(2 + u64::from(zone));
+    let (_, bytes, lost) = salvaged(&mut media);
+    assert!(matches!(lost[..], [Loss::OtherBitmap { zone: lost, .. }] if lost == zone), "{lost:?}");
+    assert!(bytes == runs("fix1_logical.runs"));
+    assert!(repair(&mut media, OnLoss::Refuse, &mut |_, _| ()).unwrap().after.is_clean());
+}
+
+#[test]
+fn a_bitmap_of_the_other_set_that_is_of_another_time_does_not_make_zeroes_of_a_chunk() {
+    // The commit that let the zone go began there; or the set is older, and the zone was free then, or that of another chunk.
+    for (is_older, harm) in [(false, 0), (true, 0), (true, 1)] {
+        let mut media = fix1();
+        let (chunk, zone) = chunk_without_buffer(&mut media);
+        media.bad.insert(2 + u64::from(zone));
+        media.put(258 + u64::from(zone), &[harm; BLOCK_BYTES]);
+        if is_older {
+            let mut map = read(&mut media, 257, 1);
+            map[chunk * 8..chunk * 8 + 8].fill(0xff);
+            if harm == 1 {
+                map[57 * 8..58 * 8].copy_from_slice(&Entry { dzone: zone, bzone: NO_ZONE }.encode());
+            }
+            media.put(257, &map);
+            let superblock = Sets::find(&mut media).unwrap().superblock;
+            media.put(256, &Superblock { block: 256, generation: superblock.generation - 1, ..superblock }.encode());
+        }
+        let (_, bytes, lost) = salvaged(&mut media);
+        assert!(matches!(lost[..], [Loss::Bitmap { zone: lost, .. }] if lost == zone), "{is_older}: {lost:?}");
+        let expected = runs("fix1_logical.runs");
+        let blocks = bytes.chunks(BLOCK_BYTES).zip(expected.chunks(BLOCK_BYTES));
+        assert!(blocks.clone().all(|(found, expected)| found == expected || expected.iter().all(|byte| *byte == 0)));
+        media.changes = 0;
+        let refused = repair(&mut media, OnLoss::Refuse, &mut |_, _| ());
+        assert!(matches!(refused, Err(RepairError::Loss(_))) && media.changes == 0, "{is_older}: {refused:?}");
+        assert!(repair(&mut media, OnLoss::GiveUp, &mut |_, _| ()).unwrap().after.is_clean());
+        media.changes = 0;
+        assert!(salvaged(&mut media).1 == bytes);
+    }
+}
+
+#[test]
+fn what_is_in_a_buffer_shows_though_the_bitmap_of_the_data_zone_is_lost() {
+    let mut media = fix1();
+    let entries = Volume::load(&mut media).unwrap().entries;
+    let zone = entries.iter().find(|entry| entry.bzone != NO_ZONE).unwrap().dzone;
+    media.bad.extend([2 + u64::from(zone), 258 + u64::from(zone)]);
+    let (_, bytes, _) = salvaged(&mut media);
+    let expected = runs("fix1_logical.runs");
+    let blocks = bytes.chunks(BLOCK_BYTES).zip(expected.chunks(BLOCK_BYTES));
+    assert_eq!(
+        blocks.filter(|(found, expected)| found != expected && expected.iter().any(|byte| *byte != 0)).count(),
+        0
+    );
 }
 
 #[test]

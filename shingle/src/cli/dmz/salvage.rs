@@ -149,6 +149,7 @@ fn loss_json(loss: &Loss) -> Value {
         Loss::Entry(problem) => json!({"what": "mapping", "chunk": problem.chunk, "chunks": 1}),
         Loss::OlderEntry(chunk) => json!({"what": "older-mapping", "chunk": chunk, "chunks": 1}),
         Loss::Bitmap { zone, .. } => json!({"what": "bitmap", "zone": zone}),
+        Loss::OtherBitmap { zone, .. } => json!({"what": "other-bitmap", "zone": zone}),
         Loss::Orphan { zone, .. } => json!({"what": "orphan", "zone": zone}),
         Loss::Blocks { first, count, .. } => json!({"what": "blocks", "block": first, "blocks": count}),
     };

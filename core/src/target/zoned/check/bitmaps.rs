@@ -138,7 +138,7 @@ fn check_buffered(media: &mut dyn Media, (copies, entries): (&Copies, &[Entry]),
         if *bzone == NO_ZONE || *dzone >= zones || *bzone >= zones || dzone == bzone {
             continue;
         }
-        let [data, buffer] = [*dzone, *bzone].map(|zone| copies.bitmaps(media, (zone, false), &mut |_| ()));
+        let [data, buffer] = [*dzone, *bzone].map(|zone| copies.bitmaps(media, (zone, false, true), &mut |_, _| ()));
         let count = data[0].common(&buffer[0]).weight();
         if count > 0 {
             findings.push(Finding::Both { chunk, count });

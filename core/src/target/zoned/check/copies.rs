@@ -82,13 +82,14 @@ impl Copies {
         })
     }
 
-    /// The bits of `zone` in each copy, that in force first. What one copy cannot tell the other one does; what neither can is
-    /// told to `lost`, and then all blocks are `otherwise`.
+    /// The bits of `zone` in each copy, that in force first. What one copy cannot tell the other one does, if that may stand
+    /// in, and what neither can is `otherwise`. Each block that the copy in force lacks is told to `lack`, and whether it is
+    /// known from the other one.
     pub fn bitmaps(
         &self,
         media: &mut dyn Media,
-        (zone, otherwise): (u32, bool),
-        lost: &mut dyn FnMut(MediaError),
+        (zone, otherwise, may_stand_in): (u32, bool, bool),
+        lack: &mut dyn FnMut(MediaError, bool),
     ) -> [Bitmap; 2] {
         let zone_blocks = media.space().zone_blocks();
         let mut bits = [Bitmap::empty(zone_blocks), Bitmap::empty(zone_blocks)];
@@ -97,14 +98,20 @@ impl Copies {
         }
         let first = bitmap_start(media.space(), 0, &self.layout, zone);
         for (block, at) in (first..).zip((0..bitmap_blocks(zone_blocks) as usize).map(|at| at * BLOCK_BYTES)) {
-            let [own, other] = &mut bits;
-            let [own, other] = [own, other].map(|bits| &mut bits.bytes_mut()[at..at + BLOCK_BYTES]);
-            if let Err(error) = self.either(media, block, own) {
-                own.fill(if otherwise { 0xff } else { 0 });
-                lost(error);
-            }
-            if self.twin == Twin::Nothing || media.read(self.starts[1] + block, other).is_err() {
-                other.copy_from_slice(own);
+            let [own, other] = bits.each_mut().map(|bits| &mut bits.bytes_mut()[at..at + BLOCK_BYTES]);
+            let own_read = media.read(self.starts[0] + block, own);
+            let has_other = self.twin != Twin::Nothing && media.read(self.starts[1] + block, other).is_ok();
+            match own_read {
+                Ok(()) if has_other => {}
+                Ok(()) => other.copy_from_slice(own),
+                Err(error) => {
+                    let is_known = has_other && may_stand_in;
+                    if !is_known {
+                        other.fill(if otherwise { 0xff } else { 0 });
+                    }
+                    own.copy_from_slice(other);
+                    lack(error, is_known);
+                }
             }
         }
         bits

@@ -22,9 +22,16 @@ pub enum Loss {
     Entry(MappingProblem),
     /// What the set in force says of this chunk is wrong or leads nowhere; the entry of the other set is read.
     OlderEntry(u32),
-    /// The bitmap of a zone cannot be read in either set: every written block of a data zone is taken as valid, and no
-    /// block of a buffer.
+    /// The bitmap of a zone cannot be read in either set, or not in the one in force while that of the other set is not about
+    /// its chunk: every written block of a data zone is taken as valid, and no block of a buffer.
     Bitmap {
+        /// The zone.
+        zone: u32,
+        /// Why.
+        error: MediaError,
+    },
+    /// The bitmap of a zone cannot be read in the set in force; that of the other set is read, which may be of another time.
+    OtherBitmap {
         /// The zone.
         zone: u32,
         /// Why.
@@ -60,6 +67,12 @@ impl fmt::Display for Loss {
             Self::Bitmap { zone, error } => {
                 write!(f, "zone {zone}: no bitmap, so what was ever written to it may show: {error}")
             }
+            Self::OtherBitmap { zone, error } => {
+                write!(
+                    f,
+                    "zone {zone}: its bitmap is taken from the other set, so its last writes may not show: {error}"
+                )
+            }
             Self::Orphan { zone, count } => {
                 write!(f, "zone {zone}: {count} valid blocks of no chunk: its mapping is lost")
             }
@@ -75,7 +88,7 @@ impl Loss {
         match self {
             Self::Entries { .. } | Self::Bitmap { .. } | Self::Orphan { .. } => true,
             Self::Entry(problem) => problem.repaired != problem.entry,
-            Self::Superblocks(_) | Self::OlderEntry(_) | Self::Blocks { .. } => false,
+            Self::Superblocks(_) | Self::OlderEntry(_) | Self::OtherBitmap { .. } | Self::Blocks { .. } => false,
         }
     }
 
@@ -85,7 +98,11 @@ impl Loss {
             Self::Entries { first, .. } => Some(*first),
             Self::Entry(problem) => Some(problem.chunk),
             Self::OlderEntry(chunk) => Some(*chunk),
-            Self::Superblocks(_) | Self::Bitmap { .. } | Self::Orphan { .. } | Self::Blocks { .. } => None,
+            Self::Superblocks(_)
+            | Self::Bitmap { .. }
+            | Self::OtherBitmap { .. }
+            | Self::Orphan { .. }
+            | Self::Blocks { .. } => None,
         }
     }
 }

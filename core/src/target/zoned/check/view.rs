@@ -15,7 +15,12 @@ use alloc::vec::Vec;
 use super::Loss;
 use super::copies::{Copies, Table, Twin};
 use crate::target::zoned::ZoneSpace;
-use crate::target::zoned::format::{Bitmap, ENTRIES, Entry, Judge, Layout, MappingProblem, Media, NO_ZONE, Progress};
+use crate::target::zoned::format::{
+    Bitmap, ENTRIES, Entry, Judge, Layout, MappingProblem, Media, MediaError, NO_ZONE, Progress,
+};
+
+/// Why blocks of a bitmap cannot be read in the copy in force, and whether they are known from the other one.
+type Lacks = Vec<(MediaError, bool)>;
 
 /// What both copies say together.
 #[derive(Clone, Debug)]
@@ -54,8 +59,16 @@ impl View {
     /// The blocks of chunk `chunk` that are in its data zone, and those that are in its buffer.
     pub fn parts(&self, media: &mut dyn Media, chunk: u32, lost: &mut dyn FnMut(Loss)) -> [Bitmap; 2] {
         let Entry { dzone, bzone } = self.entries[chunk as usize];
-        let data = self.bitmaps(media, (chunk, dzone, true), lost);
+        let mut is_guess = false;
+        let mut data = self.bitmaps(media, (chunk, dzone, true), &mut |loss| {
+            is_guess |= loss.is_of_both();
+            lost(loss);
+        });
         let buffer = self.bitmaps(media, (chunk, bzone, false), lost);
+        if is_guess {
+            // What is known to be in the buffer is newer.
+            data.iter_mut().for_each(|data| buffer.iter().for_each(|buffer| data.subtract(buffer)));
+        }
         join(&data, &buffer)
     }
 
@@ -64,7 +77,10 @@ impl View {
         let mut lost: Vec<Loss> = self.losses.iter().filter(|loss| loss.is_of_both()).cloned().collect();
         for (zone, owner) in (0..).zip(self.owners(media.space())) {
             if owner != NO_ZONE {
-                self.copies.bitmaps(media, (zone, false), &mut |error| lost.push(Loss::Bitmap { zone, error }));
+                let is_data = self.entries[owner as usize].dzone == zone;
+                self.bitmaps(media, (owner, zone, is_data), &mut |loss| {
+                    lost.extend(Some(loss).filter(Loss::is_of_both))
+                });
             }
         }
         lost.extend(self.orphans(media));
@@ -82,7 +98,7 @@ impl View {
 
     /// Blocks of `zone` that are valid as far as anybody can tell.
     fn orphaned(&self, media: &mut dyn Media, zone: u32) -> u32 {
-        let [own, other] = self.copies.bitmaps(media, (zone, false), &mut |_| ());
+        let [own, other] = self.copies.bitmaps(media, (zone, false, true), &mut |_, _| ());
         let bits = if self.copies.twin == Twin::Equal { own.common(&other) } else { own };
         possible(bits, media.space(), zone).0.weight()
     }
@@ -197,12 +213,19 @@ impl View {
         (chunk, zone, is_data): (u32, u32, bool),
         lost: &mut dyn FnMut(Loss),
     ) -> [Bitmap; 2] {
-        let both = self.copies.bitmaps(media, (zone, is_data), &mut |error| lost(Loss::Bitmap { zone, error }));
         if zone == NO_ZONE {
-            return both;
+            return [Bitmap::empty(media.space().zone_blocks()), Bitmap::empty(media.space().zone_blocks())];
         }
-        let [own, other] = both.map(|bits| possible(bits, media.space(), zone));
         let [own_speaks, other_speaks] = [0, 1].map(|copy| self.is_about(copy, chunk, zone));
+        let (mut both, mut lacks) = self.look(media, (zone, is_data, other_speaks));
+        if !lacks.is_empty() && both[0].0.weight() == 0 && media.space().written_end(zone) > 0 {
+            // A chunk has no zone without valid blocks: that bitmap is of another time.
+            (both, lacks) = self.look(media, (zone, is_data, false));
+        }
+        for (error, is_known) in lacks {
+            lost(if is_known { Loss::OtherBitmap { zone, error } } else { Loss::Bitmap { zone, error } });
+        }
+        let [own, other] = both;
         let is_heard = self.copies.twin == Twin::Equal || self.is_taken[chunk as usize];
         let other_is_better = own.1 > 0 && other.1 == 0 && other.0.weight() > 0;
         match () {
@@ -210,6 +233,13 @@ impl View {
             () if !own_speaks || other_is_better => [other.0.clone(), other.0],
             () => [own.0, other.0],
         }
+    }
+
+    /// The bits of `zone` in both copies that can be right, with the number of others, and what the one in force lacks.
+    fn look(&self, media: &mut dyn Media, of: (u32, bool, bool)) -> ([(Bitmap, usize); 2], Lacks) {
+        let mut lacks = Vec::new();
+        let both = self.copies.bitmaps(media, of, &mut |error, is_known| lacks.push((error, is_known)));
+        (both.map(|bits| possible(bits, media.space(), of.0)), lacks)
     }
 
     /// Whether what a copy says of `zone` is about `chunk`: it gives the zone to that, or to none.

@@ -60,6 +60,11 @@ impl Bitmap {
         bits.map(|(at, bit)| at as u32 * 8 + bit).filter(move |block| *block >= from)
     }
 
+    /// Takes out the blocks of `other`.
+    pub fn subtract(&mut self, other: &Bitmap) {
+        self.0.iter_mut().zip(&other.0).for_each(|(own, other)| *own &= !other);
+    }
+
     /// The blocks that are valid in both.
     pub fn common(&self, other: &Bitmap) -> Bitmap {
         Self(self.0.iter().zip(&other.0).map(|(own, other)| own & other).collect())
