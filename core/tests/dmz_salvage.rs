@@ -150,6 +150,40 @@ fn a_bitmap_of_the_other_set_that_is_of_another_time_does_not_make_zeroes_of_a_c
 }
 
 #[test]
+fn a_bitmap_with_bits_that_no_block_can_have_lets_nothing_show_that_was_given_up() {
+    for (original, set) in filled_sets().into_iter().flat_map(|media| [(media.clone(), 0), (media, 1)]) {
+        let mut media = original;
+        media.changes = 0;
+        let volume = Volume::load(&mut media).unwrap();
+        let (_, before, _) = salvaged(&mut media);
+        let layout = volume.sets.layout;
+        for zone in volume.entries.iter().map(|entry| entry.dzone).filter(|zone| *zone != NO_ZONE) {
+            let block = layout.set_start(media.space(), set) + u64::from(1 + layout.map_blocks + zone);
+            media.put(block, &[0xff; BLOCK_BYTES]);
+        }
+        media.changes = 0;
+        assert!(salvaged(&mut media).1 == before, "ones in set {set}");
+    }
+}
+
+#[test]
+fn a_zone_that_the_newer_set_gives_to_another_chunk_stays_with_that() {
+    let mut media = fix1();
+    let (chunk, zone) = chunk_without_buffer(&mut media);
+    let superblock = Sets::find(&mut media).unwrap().superblock;
+    media.put(256, &Superblock { block: 256, generation: superblock.generation - 1, ..superblock }.encode());
+    let mut map = read(&mut media, 1, 1);
+    map[chunk * 8..chunk * 8 + 8].fill(0xff);
+    map[57 * 8..58 * 8].copy_from_slice(&Entry { dzone: zone, bzone: NO_ZONE }.encode());
+    media.put(1, &map);
+    let (_, bytes, lost) = salvaged(&mut media);
+    assert_eq!(lost, []);
+    let (expected, chunk_bytes) = (runs("fix1_logical.runs"), 256 * BLOCK_BYTES);
+    assert!(bytes[57 * chunk_bytes..] == expected[chunk * chunk_bytes..][..chunk_bytes]);
+    assert!(bytes[chunk * chunk_bytes..][..chunk_bytes].iter().all(|byte| *byte == 0));
+}
+
+#[test]
 fn what_is_in_a_buffer_shows_though_the_bitmap_of_the_data_zone_is_lost() {
     let mut media = fix1();
     let entries = Volume::load(&mut media).unwrap().entries;

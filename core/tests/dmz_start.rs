@@ -188,3 +188,49 @@ fn a_chunk_in_doubt_is_an_error_and_not_zeroes_and_the_others_can_be_read() {
     assert_eq!(volume.run(read(2 * u64::from(ZONE), 4)).1, Status::Io);
     assert!(volume.status().contains("read-only: metadata of 1 chunks is damaged"), "{}", volume.status());
 }
+
+/// Changes the block of the bitmap of `zone` in the set that starts at `start`.
+fn edit_bitmap(volume: &mut Volume, start: u64, zone: u32, change: impl Fn(&mut [u8])) {
+    let (layout, ..) = set_in_force(volume);
+    volume.with_media(|media| {
+        let (block, mut bytes) = (start + u64::from(1 + layout.map_blocks + zone), vec![0; BLOCK_BYTES]);
+        media.read(block, &mut bytes).unwrap();
+        change(&mut bytes);
+        media.write(block, &bytes).unwrap();
+        media.flush().unwrap();
+    });
+}
+
+#[test]
+fn a_start_takes_no_block_from_a_buffer_since_the_set_in_force_has_it_in_the_data_zone_as_well() {
+    let (mut volume, whole) = stopped(&small(), Other::InStep);
+    let (_, start, entries) = set_in_force(&mut volume);
+    let entry = entries.iter().find(|entry| entry.bzone != NO_ZONE).unwrap();
+    edit_bitmap(&mut volume, start, entry.dzone, |bits| bits[0] |= 1 << 5);
+    let (told, took) = use_it(&mut volume, Sabotage::default());
+    assert!(!took && told.contains("metadata of 1 chunks is damaged"), "{told}");
+    assert_eq!(repaired(&mut volume, &whole), None);
+}
+
+#[test]
+fn one_block_of_the_other_set_that_cannot_be_read_does_not_hide_the_rest_of_it() {
+    let (mut volume, whole) = stopped(&small(), Other::InStep);
+    let (layout, start, entries) = set_in_force(&mut volume);
+    let spoilt = volume.with_media(|media| layout.set_start(media.space(), 1)) + 1;
+    edit_bitmap(&mut volume, start, entries[2].dzone, |bits| bits.fill(0));
+    let (leaf, bad) = (volume.leaves[0], Sector(spoilt * 8)..Sector(spoilt * 8 + 8));
+    volume.stack.with_device(leaf, |disk: &mut NullDevice, _| disk.add_bad_blocks(bad));
+    let (told, took) = use_it(&mut volume, Sabotage::default());
+    assert!(!took && told.contains("metadata of 1 chunks is damaged"), "{told}");
+    assert_eq!(repaired(&mut volume, &whole), None);
+}
+
+#[test]
+fn an_older_set_says_nothing_of_what_is_valid_now() {
+    // A kernel leaves a chunk its zone when all of it was discarded.
+    let (mut volume, _) = stopped(&small(), Other::Behind);
+    let (_, start, entries) = set_in_force(&mut volume);
+    edit_bitmap(&mut volume, start, entries[2].dzone, |bits| bits.fill(0));
+    let (told, took) = use_it(&mut volume, Sabotage::default());
+    assert!(took, "{told}");
+}
