@@ -41,7 +41,17 @@ pub fn start() -> io::Result<()> {
 
 /// Waits until what was said is written, but not for ever: to be called at the end of the program.
 pub fn flush() {
-    LOG.get().into_iter().for_each(Log::flush);
+    LOG.get().into_iter().for_each(Log::wait);
+}
+
+/// Says why the program ends, and waits for that as [`flush`] does: nobody may read standard error any more. False: there is
+/// no log.
+pub fn last_words(text: &str) -> bool {
+    let Some(mut log) = LOG.get().cloned() else { return false };
+    // It takes every line.
+    let _ = log.write(text.as_bytes());
+    log.wait();
+    true
 }
 
 /// The way to a thread that writes lines.
@@ -66,7 +76,7 @@ impl Log {
         Ok(Self { queue, lost })
     }
 
-    fn flush(&self) {
+    fn wait(&self) {
         let (done, written) = mpsc::sync_channel(1);
         // A full queue means that nobody reads what is written.
         if self.queue.try_send(Said::Flush(done)).is_ok() {
@@ -146,7 +156,7 @@ mod tests {
         open.store(0, Relaxed);
         log.write_all(b"one\n").unwrap();
         log.write_all(b"two\n").unwrap();
-        log.flush();
+        log.wait();
         open.store(1, Relaxed);
         log.write_all(b"three\n").unwrap();
         assert_eq!(taken.recv().unwrap(), "2 lines were lost here\nthree\n");
@@ -161,7 +171,7 @@ mod tests {
         (0..MOST_LINES + 5).for_each(|n| log.write_all(format!("{n}\n").as_bytes()).unwrap());
         drop(go);
         assert_eq!(taken.recv().unwrap(), "5 lines were lost here\n0\n");
-        log.flush();
+        log.wait();
         assert_eq!(taken.try_iter().last().unwrap(), format!("{}\n", MOST_LINES - 1));
     }
 }

@@ -6,6 +6,7 @@ use std::io::IsTerminal;
 use super::output;
 use crate::bench::JobError;
 use crate::config::ConfigError;
+use crate::log;
 use crate::profile::ProfileError;
 
 /// Why a command failed.
@@ -37,11 +38,14 @@ impl CliError {
     /// Prints it to stderr, in colour on a terminal unless `NO_COLOR` is set.
     pub fn print(&self) {
         let colour = colours(&std::io::stderr());
-        match self {
-            Self::Silent | Self::Disorder => {}
-            Self::Config(error) => output::remark(&format!("{}\n", error.render(colour))),
-            other if colour => output::remark(&format!("\x1b[1;91merror\x1b[0m: {other}\n")),
-            other => output::remark(&format!("error: {other}\n")),
+        let text = match self {
+            Self::Silent | Self::Disorder => return,
+            Self::Config(error) => format!("{}\n", error.render(colour)),
+            other if colour => format!("\x1b[1;91merror\x1b[0m: {other}\n"),
+            other => format!("error: {other}\n"),
+        };
+        if !log::last_words(&text) {
+            output::remark(&text);
         }
     }
 }
