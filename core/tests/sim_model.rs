@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use shingle_core::block::{Bio, DeviceId, Flags, Op, Payload, Stack, Status};
 use shingle_core::sector::Sector;
-use shingle_core::sim::disk::{CrashConfig, CrashDisk};
+use shingle_core::sim::disk::{CrashConfig, CrashDisk, Leaf};
 use shingle_core::sim::fault::{Fault, FaultPlan};
 use shingle_core::sim::model::{
     Answer, Disks, Extent, Grounds, Intent, Model, Request, Rule, Trust, Violation, ZoneShape,
@@ -32,7 +32,7 @@ impl World {
         let flushes = Trigger { ops: OpSet::of(&[Op::Flush]), ..Trigger::default() };
         let plan = FaultPlan::none().with(flushes, Fault::Fail(Status::Timeout));
         let mut stack = Stack::new();
-        let disk = stack.add(Box::new(CrashDisk::new(config, plan, 1).unwrap())).unwrap();
+        let disk = stack.add(Box::new(Leaf(Box::new(CrashDisk::new(config, plan, 1).unwrap())))).unwrap();
         let zone = ZoneShape { sequential: true, len: 64, capacity: 64, write_cache: false, disks };
         Self { model: Model::new(&[zone], Trust::Stack, false), stack, disk, now: 0 }
     }

@@ -320,7 +320,7 @@ mod tests {
     use crate::block::{Bio, Status};
     use crate::plug::PlugOptions;
     use crate::sector::Sector;
-    use crate::sim::disk::CrashConfig;
+    use crate::sim::disk::{CrashConfig, CrashDisk};
     use crate::sim::fault::{Fault, FaultPlan};
     use crate::sim::model::{Extent, Intent, Trust};
     use crate::target::{OpSet, Trigger};
@@ -331,7 +331,7 @@ mod tests {
         let reports = Trigger { ops: OpSet::of(&[Op::ReportZones]), ..Trigger::default() };
         let plan = FaultPlan::none().with(reports, Fault::Fail(Status::Io));
         let mut stack = Stack::new();
-        let disk = stack.add(Box::new(CrashDisk::new(config.clone(), plan, 1).unwrap())).unwrap();
+        let disk = stack.add(Box::new(Leaf(Box::new(CrashDisk::new(config.clone(), plan, 1).unwrap())))).unwrap();
         let plug = ZonePlug::new(disk, stack.limits(disk), PlugOptions::default()).unwrap();
         let plug = stack.add(Box::new(plug)).unwrap();
         let mut now = Instant::ZERO;
