@@ -510,6 +510,25 @@ fn a_report_older_than_the_failure_does_not_cure_it() {
     h.assert_clean();
 }
 
+/// Ours, found by the swarm (mapper 141020399): what had changed was noted for all reports in flight together, so one that was sent
+/// after a failed write taught nothing while an older one was under way; with reports that overlap, a zone stayed lost.
+#[test]
+fn a_report_newer_than_the_failure_cures_it_while_an_older_one_is_under_way() {
+    let mut h = plug();
+    h.submit(report());
+    let older = h.held()[0].number;
+    h.submit(write(zone(1), 8));
+    h.end_number(h.held()[1].number, Status::Medium, 8);
+    h.submit(report());
+    let newer = h.held()[1].number;
+    h.end_number(newer, Status::Ok, 0);
+    let good = h.submit(write(zone(1) + 8, 8));
+    h.end_number(h.held()[1].number, Status::Ok, 8);
+    assert!(h.statuses().contains(&(good, Status::Ok)));
+    h.end_number(older, Status::Ok, 0);
+    h.assert_clean();
+}
+
 /// A hole (2.23, 6): reset or finish completed while one write was in flight and others waited; then two writes could be in
 /// flight in one zone. Here the operation waits for its turn.
 #[test]

@@ -1,18 +1,58 @@
 //! Reports, which teach the plug where the write pointers are, and the reset of all zones, which waits for them all.
 
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 
 use super::zone_plug::{OWN, PlugError, State, ZonePlug};
 use super::zones::Zones;
 use crate::block::{Bio, BlockDevice, Cx, Op, Payload, Status};
 use crate::zone::ZoneNo;
 
+/// Reports of hosts that are under way, and what has changed since each of them was sent.
+#[derive(Default)]
+pub(super) struct Reports {
+    pub(super) in_flight: u32,
+    /// How many were sent: the number of the last one.
+    sent: u32,
+    /// The number of the last report that had been sent when a zone last changed under one. It has no room in the record, and
+    /// is not there before a host asks.
+    changed: Vec<u32>,
+}
+
+impl Reports {
+    fn send(&mut self) -> u32 {
+        if self.in_flight == 0 && self.sent > u32::MAX / 2 {
+            self.forget();
+        }
+        self.in_flight += 1;
+        self.sent += 1;
+        self.sent
+    }
+
+    pub(super) fn note_change(&mut self, zone: ZoneNo) {
+        if self.in_flight > 0 {
+            self.changed.resize(self.changed.len().max(zone.index() + 1), 0);
+            self.changed[zone.index()] = self.sent;
+        }
+    }
+
+    /// Whether nothing has changed in `zone` since report `number` was sent.
+    fn is_current(&self, number: u32, zone: ZoneNo) -> bool {
+        self.changed.get(zone.index()).is_none_or(|last| *last < number)
+    }
+
+    fn forget(&mut self) {
+        self.sent = 0;
+        self.changed.fill(0);
+    }
+}
+
 impl ZonePlug {
     pub(super) fn report(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
-        self.reports += 1;
+        let number = u64::from(self.reports.send());
         // A table that asks several targets in turn comes with zones of the others, in numbers that are not ours.
         let known = if let Payload::Zones(zones) = &bio.payload { zones.len() as u64 } else { 0 };
-        cx.submit(self.below_id(), bio, known << 1);
+        cx.submit(self.below_id(), bio, number << 32 | known << 1);
     }
 
     pub(super) fn reported(&mut self, bio: Box<Bio>, status: Status, word: u64, cx: &mut Cx<'_>) {
@@ -20,20 +60,22 @@ impl ZonePlug {
             return self.learned(bio, status, cx);
         }
         if let (Status::Ok, Payload::Zones(report)) = (status, &bio.payload) {
-            let known = (word >> 1) as usize;
-            report.iter().skip(known).for_each(|zone| self.zones.learn(zone));
+            let (number, known) = ((word >> 32) as u32, word as u32 >> 1);
+            let Self { reports, zones, .. } = self;
+            for zone in report.iter().skip(known as usize) {
+                if reports.is_current(number, zones.zone_of(zone.start)) {
+                    zones.learn(zone);
+                }
+            }
         }
-        self.reports -= 1;
-        if self.reports == 0 {
-            self.zones.forget_touched();
-        }
+        self.reports.in_flight -= 1;
         cx.complete(bio, status);
     }
 
     /// Forgets which zones have changed since the reports that are under way were asked for. Only planted bugs do that.
     #[doc(hidden)]
     pub fn forget_changes(&mut self) {
-        self.zones.forget_touched();
+        self.reports.changed.fill(0);
     }
 
     fn learned(&mut self, bio: Box<Bio>, status: Status, cx: &mut Cx<'_>) {

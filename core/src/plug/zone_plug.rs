@@ -9,6 +9,7 @@ use slab::Slab;
 
 use super::elevator::ElevatorOptions;
 use super::hold::Holds;
+use super::learn::Reports;
 use super::policy::{Append, PlugOptions, WritePolicy};
 use super::queue::{List, Nodes, Slot};
 use super::turns::{Turn, Turns};
@@ -64,7 +65,7 @@ pub struct ZonePlug {
     pub(super) behind: List,
     pub(super) reset_all: Option<Box<Bio>>,
     /// Reports in flight; what changes meanwhile is not learned from them.
-    pub(super) reports: u32,
+    pub(super) reports: Reports,
     /// Changes in flight that passed without an order.
     passed: u32,
     /// Empty segment lists of merged writes, kept for their capacity.
@@ -105,7 +106,7 @@ impl ZonePlug {
             asks_again: false,
             behind: List::EMPTY,
             reset_all: None,
-            reports: 0,
+            reports: Reports::default(),
             passed: 0,
             spare: Vec::new(),
             longest_wait: Duration::ZERO,
@@ -143,14 +144,14 @@ impl ZonePlug {
     /// Whether the plug orders writes and nothing else is going on: then an idle zone's write needs no second look.
     #[inline]
     fn is_calm(&self) -> bool {
-        self.at_once && self.state == State::Ready && self.reports == 0
+        self.at_once && self.state == State::Ready && self.reports.in_flight == 0
     }
 
     /// Whether nothing waits here and nothing is in flight that the order or the write pointers depend on.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         let settled = matches!(self.state, State::Ready | State::Failed(_));
-        let in_flight = self.reports + self.passed + self.zones.busy;
+        let in_flight = self.reports.in_flight + self.passed + self.zones.busy;
         settled && in_flight == 0 && self.behind.is_empty() && self.lock.is_idle()
     }
 
@@ -478,9 +479,7 @@ impl ZonePlug {
     /// nothing is learned of it anyway.
     #[inline]
     pub(super) fn touch(&mut self, zone: ZoneNo) {
-        if self.reports > 0 {
-            self.zones.at_mut(zone).set(Bit::Touched, true);
-        }
+        self.reports.note_change(zone);
     }
 }
 

@@ -39,8 +39,6 @@ pub(super) enum Bit {
     Append = 1 << 4,
     /// The write in flight carries others.
     Merged = 1 << 5,
-    /// Changed since the oldest report in flight was sent.
-    Touched = 1 << 6,
 }
 
 const SLOT_SHIFT: u32 = 8;
@@ -229,21 +227,16 @@ impl Zones {
         record.set(Bit::Lost, false);
     }
 
-    /// Learns a zone from a report that was taken while nothing touched it. Whatever the host believed, the device knows.
+    /// Learns a zone from a report that no change is newer than. Whatever the host believed, the device knows.
     pub(super) fn learn(&mut self, reported: &Zone) {
         let zone = self.zone_of(reported.start);
         let Some(record) = self.records.get_mut(zone.index()) else { return };
-        if record.is(Bit::Busy) || record.is(Bit::Touched) || class(reported) == Class::Conventional {
+        if record.is(Bit::Busy) || class(reported) == Class::Conventional {
             return;
         }
         let slot = record.slot();
         *record = Record::new(class(reported), offset(reported));
         record.set_slot(slot);
-    }
-
-    /// Ends the time in which changes are noted: the last report in flight is back.
-    pub(super) fn forget_touched(&mut self) {
-        self.records.iter_mut().for_each(|record| record.set(Bit::Touched, false));
     }
 
     /// The condition as the kernel's cached report would give it: what is open or closed only the device knows.
