@@ -7,7 +7,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
-use crate::block::{Bio, BlockDevice, Cx, DeviceId, Event, Flags, Limits, Op, Payload, PortId, Stack, Status};
+use crate::block::{Bio, BlockDevice, Cx, DeviceId, Event, Flags, Limits, Op, Payload, PortId, Reason, Stack, Status};
 use crate::sector::Sector;
 use crate::time::Instant;
 use crate::zone::{Condition, Zone, ZoneKind};
@@ -111,7 +111,7 @@ impl Desk {
             _ => (status, written),
         };
         self.apply(&mut bio, status, written);
-        cx.complete(bio, status);
+        if status.is_ok() { cx.complete(bio, status) } else { cx.fail(bio, Reason::Injected(status)) }
     }
 
     fn has_no_room(&self, bio: &Bio) -> bool {

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::Range;
 
-use shingle_core::block::{Bio, BlockDevice, Cx, DeviceId, Event, Flags, Limits, Op, Payload, Stack, Status};
+use shingle_core::block::{Bio, BlockDevice, Cx, DeviceId, Event, Flags, Limits, Op, Payload, Reason, Stack, Status};
 use shingle_core::plug::{PlugOptions, WritePolicy, ZonePlug};
 use shingle_core::sim::model::Rule;
 use shingle_core::sim::swarm::{MakePlug, Profile, SwarmOptions, Wrap, run, shorten};
@@ -151,6 +151,40 @@ fn a_failed_write_that_is_reported_as_done_is_found() {
     assert!(found >= 2, "{found}");
 }
 
+/// A layer that lets no failure pass with its reason, as one that ends the bios above it for others of its own.
+struct Mute;
+
+impl Tamper for Mute {
+    fn up(&mut self, bio: &mut Bio, status: Status) -> Status {
+        let mut silent = Bio::new(bio.op, bio.sector, 0, Payload::None);
+        bio.inherit(&mut silent);
+        status
+    }
+}
+
+#[test]
+fn a_layer_that_drops_the_reason_of_a_failure_is_found() {
+    let found = hunt(&below(|id, limits| Tampered::boxed(id, limits, Mute)), &[Rule::Reason]);
+    assert!(found >= 20, "{found}");
+    let found = hunt(&with_tables(|id, limits| Tampered::boxed(id, limits, Mute)), &[Rule::Reason]);
+    assert!(found >= 20, "{found}");
+}
+
+/// A layer that answers with another status than the reason gives.
+struct Disagrees;
+
+impl Tamper for Disagrees {
+    fn up(&mut self, _: &mut Bio, status: Status) -> Status {
+        if status == Status::Medium { Status::Target } else { status }
+    }
+}
+
+#[test]
+fn a_status_that_does_not_follow_from_its_reason_is_found() {
+    let found = hunt(&below(|id, limits| Tampered::boxed(id, limits, Disagrees)), &[Rule::Reason]);
+    assert!(found >= 5, "{found}");
+}
+
 /// What is done to a plug before it hears that a bio has ended. False: it does not hear of it.
 type Alter = dyn FnMut(&mut ZonePlug, &Bio, Status) -> bool + Send;
 
@@ -258,12 +292,13 @@ impl Tamper for Confession {
     fn up(&mut self, bio: &mut Bio, status: Status) -> Status {
         let is_write = matches!(bio.op, Op::Write | Op::ZoneAppend);
         let lies_in = |failed: &Range<u64>| failed.start <= bio.sector.0 && bio.end().0 <= failed.end;
-        FAILED.with_borrow_mut(|all| {
-            let Some((_, left)) = all.iter_mut().find(|(failed, _)| is_write && lies_in(failed)) else { return status };
-            *left -= bio.sectors;
+        let has_failed = FAILED.with_borrow_mut(|all| {
+            let found = all.iter_mut().find(|(failed, _)| is_write && lies_in(failed));
+            let has_failed = found.map(|(_, left)| *left -= bio.sectors).is_some();
             all.retain(|(_, left)| *left > 0);
-            Status::Io
-        })
+            has_failed
+        });
+        if has_failed { bio.blame(Reason::Injected(Status::Io)) } else { status }
     }
 }
 

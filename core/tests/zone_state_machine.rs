@@ -3,7 +3,7 @@
 //! The tables are the specification; the code below them only reads them. `I3` is a zone that is implicitly open with its
 //! write pointer 3 sectors from the start; a zone of the tables has a capacity of 8 sectors.
 
-use shingle_core::block::Status;
+use shingle_core::block::{Reason, Status};
 use shingle_core::sector::Sector;
 use shingle_core::zone::{
     Action, Admission, Condition, ReportFilter, ResourceLimits, ResourceLimitsError, Resources, RestoreError, Zone,
@@ -501,11 +501,13 @@ fn resource_errors_reach_the_host_as_such_and_every_other_misuse_as_an_io_error(
         ZoneError::ReadOnly,
         ZoneError::Offline,
     ];
+    let disk = disk_of(&[ZoneState::EMPTY], ResourceLimits::NONE);
+    let status = |error| Status::from(&Reason::from(disk.fault(Sector(0), error)));
     for error in misuse {
-        assert_eq!(Status::from(error), Status::Io, "{error}");
+        assert_eq!(status(error), Status::Io, "{error}");
     }
-    assert_eq!(Status::from(ZoneError::TooManyActive), Status::ZoneActiveResource);
-    assert_eq!(Status::from(ZoneError::TooManyOpen), Status::ZoneOpenResource);
+    assert_eq!(status(ZoneError::TooManyActive), Status::ZoneActiveResource);
+    assert_eq!(status(ZoneError::TooManyOpen), Status::ZoneOpenResource);
 }
 
 #[test]

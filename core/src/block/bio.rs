@@ -3,9 +3,13 @@
 //! A `Box<Bio>` has exactly one owner at a time: a layer, the hop queue or its submitter. It is never cloned. A layer that
 //! must see the bio again pushes a frame, itself and one word; a layer that only remaps pushes nothing.
 
+use alloc::boxed::Box;
+use alloc::sync::Arc;
 use core::fmt;
 
 use super::payload::Payload;
+use super::reason::{Reason, Why};
+use super::status::Status;
 use crate::sector::Sector;
 use crate::time::{Duration, Instant};
 
@@ -226,9 +230,12 @@ pub struct Bio {
     pub payload: Payload,
     /// When it was submitted.
     pub since: Instant,
+    /// Why it failed, if it has one.
+    why: Option<Box<Why>>,
     /// Its number in traces, which its pieces share; 0 if none has seen it.
     pub(super) number: u32,
     depth: u8,
+    has_why: bool,
     frames: [Frame; FRAMES],
 }
 
@@ -244,8 +251,10 @@ impl Bio {
             sector,
             payload,
             since: Instant::ZERO,
+            why: None,
             number: 0,
             depth: 0,
+            has_why: false,
             frames: [UNUSED; FRAMES],
         }
     }
@@ -274,6 +283,85 @@ impl Bio {
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.depth == 0
+    }
+
+    /// Why it failed. It means something only while it fails: with a status that is not ok.
+    #[must_use]
+    pub fn why(&self) -> Option<&Why> {
+        self.why.as_deref().filter(|_| self.has_why)
+    }
+
+    /// The same, as the reason of what fails because of that.
+    #[cold]
+    #[must_use]
+    pub fn cause(&self, status: Status) -> Reason {
+        self.why().map_or(Reason::Unexplained(status), |why| Reason::Below(Arc::new(why.clone())))
+    }
+
+    /// Notes why it fails, as it is now, and returns the status that it is to be completed with.
+    #[cold]
+    #[inline(never)]
+    pub fn blame(&mut self, reason: impl Into<Reason>) -> Status {
+        let why = Why { device: None, op: self.op, sector: self.sector, sectors: self.sectors, reason: reason.into() };
+        let status = why.status();
+        self.note(why);
+        status
+    }
+
+    /// Notes that it fails because `other` has, which was sent for its sake. Of several the first that failed counts.
+    #[cold]
+    pub fn inherit(&mut self, other: &mut Bio) {
+        self.forget_why();
+        core::mem::swap(&mut self.why, &mut other.why);
+        self.has_why = core::mem::take(&mut other.has_why);
+    }
+
+    /// The same for one of several that fail because of `other`.
+    #[cold]
+    pub fn share(&mut self, other: &Bio) {
+        self.forget_why();
+        other.why().into_iter().for_each(|why| self.note(why.clone()));
+    }
+
+    /// Device `by` fails it with `status`: whoever has not said why is found out.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn explain(&mut self, by: DeviceId, status: Status) {
+        if self.why().is_none_or(|why| why.status() != status) {
+            self.blame(Reason::Unexplained(status));
+        }
+        self.why.iter_mut().for_each(|why| _ = why.device.get_or_insert(by));
+    }
+
+    /// It is on a new way. The memory for its reason stays with it, so that what fails again and again allocates once.
+    #[inline]
+    pub(super) fn forget_why(&mut self) {
+        if self.has_why {
+            self.empty_why();
+        }
+    }
+
+    /// What a reason refers to does not stay, or a plug could not use its memory again.
+    #[cold]
+    #[inline(never)]
+    fn empty_why(&mut self) {
+        self.has_why = false;
+        self.why.iter_mut().for_each(|why| why.reason = Reason::Empty);
+    }
+
+    /// Takes over the memory for a reason from a bio in whose place it is put.
+    #[inline]
+    pub(super) fn keep_memory_of(&mut self, old: &mut Bio) {
+        old.forget_why();
+        self.why = old.why.take();
+    }
+
+    fn note(&mut self, why: Why) {
+        self.has_why = true;
+        match &mut self.why {
+            Some(known) => **known = why,
+            None => self.why = Some(Box::new(why)),
+        }
     }
 
     pub(super) fn push(&mut self, owner: Owner, word: u64) {

@@ -5,7 +5,7 @@
 use super::bio::{Bio, Flags, Op};
 use super::limits::{Limits, ZonedLimits};
 use super::payload::Payload;
-use super::status::Status;
+use super::reason::Reason;
 
 /// What becomes of a bio that passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,9 +19,9 @@ pub enum Entry {
 }
 
 /// Checks `bio` against `limits` and strips what means nothing there: flags, and the length of what has none.
-pub fn check(bio: &mut Bio, limits: &Limits) -> Result<Entry, Status> {
+pub fn check(bio: &mut Bio, limits: &Limits) -> Result<Entry, Reason> {
     if limits.read_only && bio.op.is_write() {
-        return Err(Status::ReadOnly);
+        return Err(Reason::ReadOnly);
     }
     if !limits.write_cache {
         bio.flags = bio.flags.without(Flags::FUA).without(Flags::PREFLUSH);
@@ -83,10 +83,10 @@ impl Gate {
     }
 }
 
-fn check_range(bio: &Bio, limits: &Limits) -> Result<Entry, Status> {
+fn check_range(bio: &Bio, limits: &Limits) -> Result<Entry, Reason> {
     let longest = match bio.op {
-        Op::WriteZeroes => limits.max_write_zeroes.ok_or(Status::NotSupported)?,
-        Op::Discard => limits.max_discard.ok_or(Status::NotSupported)?,
+        Op::WriteZeroes => limits.max_write_zeroes.ok_or(Reason::NotSupported)?,
+        Op::Discard => limits.max_discard.ok_or(Reason::NotSupported)?,
         _ => limits.max_sectors.unwrap_or(u32::MAX),
     };
     check_extent(bio, limits)?;
@@ -99,26 +99,29 @@ fn check_range(bio: &Bio, limits: &Limits) -> Result<Entry, Status> {
         return Ok(Entry::Whole);
     }
     if bio.flags.has(Flags::NOWAIT) {
-        return Err(Status::Again);
+        return Err(Reason::WouldWait("it is longer than the device takes at once"));
     }
     split_at(bio, limits, fits)
 }
 
 /// In range, aligned, with the memory that its length promises.
-fn check_extent(bio: &Bio, limits: &Limits) -> Result<(), Status> {
+fn check_extent(bio: &Bio, limits: &Limits) -> Result<(), Reason> {
     let past_end = bio.sector.0.checked_add(bio.sectors.into()).is_none_or(|end| end > limits.capacity);
-    if bio.sectors == 0 || past_end {
-        return Err(Status::Io);
+    if bio.sectors == 0 {
+        return Err(Reason::Empty);
+    }
+    if past_end {
+        return Err(Reason::PastEnd { capacity: limits.capacity });
     }
     if (bio.sector.0 | u64::from(bio.sectors)) & u64::from(limits.block_sectors() - 1) != 0 {
-        return Err(Status::Io);
+        return Err(Reason::Misaligned { block: limits.block_sectors() });
     }
     let memory_fits = !bio.op.has_data() || bio.payload.bytes() == bio.sectors as usize * 512;
-    if memory_fits { Ok(()) } else { Err(Status::Invalid) }
+    if memory_fits { Ok(()) } else { Err(Reason::WrongMemory { bytes: bio.payload.bytes() }) }
 }
 
 /// Where to cut a bio of which at most `fits` sectors go in one piece: on a block, for zone writes on a write unit.
-fn split_at(bio: &Bio, limits: &Limits, fits: u32) -> Result<Entry, Status> {
+fn split_at(bio: &Bio, limits: &Limits, fits: u32) -> Result<Entry, Reason> {
     let in_segments = limits.max_segments.map_or(u32::MAX, |most| {
         let bytes: usize = bio.payload.segments().iter().take(most as usize).map(|d| d.len()).sum();
         if bio.payload.segments().is_empty() { u32::MAX } else { (bytes / 512) as u32 }
@@ -131,37 +134,37 @@ fn split_at(bio: &Bio, limits: &Limits, fits: u32) -> Result<Entry, Status> {
     let front = if front < bio.sectors { front - front % unit } else { front };
     match front {
         // One write unit is longer than the device takes, or its segments are smaller than a block.
-        0 => Err(Status::Io),
+        0 => Err(Reason::CannotCut { most: fits.min(in_segments), unit }),
         n if n == bio.sectors => Ok(Entry::Whole),
         n => Ok(Entry::Split(n)),
     }
 }
 
-fn check_append(bio: &Bio, limits: &Limits) -> Result<Entry, Status> {
+fn check_append(bio: &Bio, limits: &Limits) -> Result<Entry, Reason> {
     let zoned = zoned(limits)?;
     check_extent(bio, limits)?;
     let longest = zoned.max_append.unwrap_or(limits.max_sectors.unwrap_or(u32::MAX)).min(zoned.zone_sectors);
     let at_zone_start = bio.sector.0.is_multiple_of(zoned.zone_sectors.into());
-    if at_zone_start && bio.sectors <= longest && segments(bio) <= limits.max_segments.unwrap_or(u32::MAX) {
-        Ok(Entry::Whole)
-    } else {
-        Err(Status::Io)
+    if !at_zone_start {
+        return Err(Reason::AppendStart);
     }
+    let fits = bio.sectors <= longest && segments(bio) <= limits.max_segments.unwrap_or(u32::MAX);
+    if fits { Ok(Entry::Whole) } else { Err(Reason::AppendLimit { most: longest }) }
 }
 
-fn check_report(bio: &Bio, limits: &Limits) -> Result<Entry, Status> {
+fn check_report(bio: &Bio, limits: &Limits) -> Result<Entry, Reason> {
     zoned(limits)?;
-    if matches!(bio.payload, Payload::Zones(_)) { Ok(Entry::Whole) } else { Err(Status::Invalid) }
+    if matches!(bio.payload, Payload::Zones(_)) { Ok(Entry::Whole) } else { Err(Reason::NoRoom) }
 }
 
-fn check_zone_management(bio: &Bio, limits: &Limits) -> Result<Entry, Status> {
+fn check_zone_management(bio: &Bio, limits: &Limits) -> Result<Entry, Reason> {
     let zoned = zoned(limits)?;
     let names_a_zone = bio.sector.0.is_multiple_of(zoned.zone_sectors.into()) && bio.sector.0 < limits.capacity;
-    if names_a_zone { Ok(Entry::Whole) } else { Err(Status::Invalid) }
+    if names_a_zone { Ok(Entry::Whole) } else { Err(Reason::ZoneStart { zone_sectors: zoned.zone_sectors }) }
 }
 
-fn zoned(limits: &Limits) -> Result<&ZonedLimits, Status> {
-    limits.zoned.as_ref().ok_or(Status::NotSupported)
+fn zoned(limits: &Limits) -> Result<&ZonedLimits, Reason> {
+    limits.zoned.as_ref().ok_or(Reason::NotZoned)
 }
 
 fn segments(bio: &Bio) -> u32 {

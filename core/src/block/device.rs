@@ -12,6 +12,7 @@ use super::effects::{Effects, Hop};
 use super::event::Event;
 use super::limits::Limits;
 use super::meter::Meter;
+use super::reason::Reason;
 use super::status::Status;
 use super::trace::Action;
 use crate::sector::Sector;
@@ -193,18 +194,36 @@ impl Cx<'_> {
     }
 
     /// Passes `bio` on; it comes back to `end_io` with `word` (`DM_MAPIO_SUBMITTED`).
-    #[inline]
+    #[inline(always)]
     pub fn submit(&mut self, to: DeviceId, mut bio: Box<Bio>, word: u64) {
         bio.push(Owner::Device(self.me), word);
         self.effects.send(Hop::Down { to, bio });
     }
 
-    /// Ends `bio` here; it goes back to whoever sent it.
-    #[inline]
-    pub fn complete(&mut self, bio: Box<Bio>, status: Status) {
+    /// Ends `bio` here; it goes back to whoever sent it. If it fails, it says why: the device below has noted it, or
+    /// [`Bio::blame`] has.
+    #[inline(always)]
+    pub fn complete(&mut self, mut bio: Box<Bio>, status: Status) {
+        if !status.is_ok() {
+            self.explain(&mut bio, status);
+        }
         self.meter.left += 1;
-        self.meter.errors += u64::from(!status.is_ok());
         self.effects.complete(self.me, bio, status);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn explain(&mut self, bio: &mut Bio, status: Status) {
+        self.meter.errors += 1;
+        bio.explain(self.me, status);
+    }
+
+    /// Ends `bio` here because of `reason`.
+    #[cold]
+    #[inline(never)]
+    pub fn fail(&mut self, mut bio: Box<Bio>, reason: impl Into<Reason>) {
+        let status = bio.blame(reason);
+        self.complete(bio, status);
     }
 
     /// Cuts `bio` into its first `front` sectors and the rest. The original completes, with the first failure of any

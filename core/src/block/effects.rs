@@ -9,7 +9,9 @@ use slab::Slab;
 
 use super::bio::{Bio, DeviceId, Frame, Lag, Op, Owner, PortId};
 use super::event::Event;
+use super::failures::Failures;
 use super::observer::{Observer, Span};
+use super::reason::Why;
 use super::status::Status;
 use super::trace::{Action, Trace};
 use crate::sector::Sector;
@@ -32,6 +34,21 @@ pub struct Completion {
     pub bio: Box<Bio>,
     /// How it ended.
     pub status: Status,
+}
+
+impl Completion {
+    /// Why it failed, if it has.
+    #[must_use]
+    pub fn why(&self) -> Option<&Why> {
+        self.bio.why().filter(|_| !self.status.is_ok())
+    }
+
+    /// Whether it succeeded, or tells why not with a reason that its status follows from.
+    #[must_use]
+    pub fn is_explained(&self) -> bool {
+        let explains = |why: &Why| why.status() == self.status && why.is_explained();
+        self.status.is_ok() || self.why().is_some_and(explains)
+    }
 }
 
 /// A submitter's end of the stack.
@@ -84,9 +101,10 @@ impl Pool {
         Self { free: core::iter::repeat_with(spare).take(64).collect() }
     }
 
-    pub fn take(&mut self, blank: Bio) -> Box<Bio> {
+    pub fn take(&mut self, mut blank: Bio) -> Box<Bio> {
         match self.free.pop() {
             Some(mut bio) => {
+                blank.keep_memory_of(&mut bio);
                 *bio = blank;
                 bio
             }
@@ -117,6 +135,7 @@ pub(super) struct Effects {
     pub doors: Vec<Door>,
     pub pool: Pool,
     pub trace: Option<Box<Trace>>,
+    pub failures: Failures,
     /// Bios that traces have numbered. It is not begun anew with a trace: bios keep their numbers.
     numbered: u32,
     splits: Slab<Split>,
@@ -136,6 +155,7 @@ impl Effects {
             doors: Vec::new(),
             pool: Pool::new(),
             trace: None,
+            failures: Failures::default(),
             numbered: 0,
             splits: Slab::with_capacity(64),
             timers: BinaryHeap::with_capacity(64),
@@ -199,6 +219,9 @@ impl Effects {
             return self.send(Hop::Up { from, bio, status });
         };
         self.trace(Action::Complete, from, &bio, status);
+        if !status.is_ok() {
+            self.failures.note(self.now, &bio, status);
+        }
         bio.pop();
         let port = &mut self.ports[port as usize];
         port.outstanding -= 1;
@@ -319,9 +342,12 @@ impl Effects {
     }
 
     /// A piece is done; gives the whole back when it was the last.
-    pub fn join(&mut self, piece: Box<Bio>, status: Status, split: u64) -> Option<(Box<Bio>, Status)> {
-        self.pool.give(piece);
+    pub fn join(&mut self, mut piece: Box<Bio>, status: Status, split: u64) -> Option<(Box<Bio>, Status)> {
         let whole = &mut self.splits[split as usize];
+        if !status.is_ok() && whole.status.is_ok() {
+            whole.parent.inherit(&mut piece);
+        }
+        self.pool.give(piece);
         whole.pending -= 1;
         whole.status = whole.status.and(status);
         (whole.pending == 0).then(|| {

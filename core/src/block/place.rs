@@ -14,8 +14,8 @@ use super::device::{BlockDevice, Cx};
 use super::effects::Door;
 use super::limits::{Limits, LimitsError};
 use super::meter::Meter;
+use super::reason::Reason;
 use super::stack::{Slot, Stack, Way};
-use super::status::Status;
 
 impl Stack {
     /// Adds a device above some of those that are there.
@@ -223,7 +223,7 @@ impl BlockDevice for Nothing {
     }
 
     fn submit(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
-        cx.complete(bio, Status::Offline);
+        cx.fail(bio, Reason::Removed);
     }
 
     fn describe(&self, out: &mut dyn fmt::Write) -> fmt::Result {

@@ -12,9 +12,11 @@ use super::check::{Entry, Gate, check};
 use super::device::{BlockDevice, Cx, MessageError, Route};
 use super::effects::{Completion, Effects, Hop, Port};
 use super::event::Event;
+use super::failures::Failure;
 use super::limits::Limits;
 use super::meter::{Counters, Meter};
 use super::observer::Observer;
+use super::reason::Reason;
 use super::status::Status;
 use super::trace::{Action, Trace};
 use crate::time::Instant;
@@ -75,6 +77,7 @@ impl Stack {
         debug_assert!(bio.is_idle(), "{bio:?} is submitted twice");
         self.effects.ports[port.0 as usize].outstanding += 1;
         bio.since = self.effects.now;
+        bio.forget_why();
         if self.effects.is_traced() {
             self.effects.trace_queued(to, &mut bio);
         }
@@ -187,11 +190,19 @@ impl Stack {
                 self.dispatch(to, first);
             }
             Ok(Entry::Done) => self.effects.complete(to, bio, Status::Ok),
-            Err(status) => {
+            Err(reason) => {
                 self.slots[to.0 as usize].meter.errors += 1;
-                self.effects.complete(to, bio, status);
+                self.refuse(to, bio, reason);
             }
         }
+    }
+
+    /// Fails a bio at the door of a device.
+    #[cold]
+    fn refuse(&mut self, at: DeviceId, mut bio: Box<Bio>, reason: Reason) {
+        let status = bio.blame(reason);
+        bio.explain(at, status);
+        self.effects.complete(at, bio, status);
     }
 
     #[inline(always)]
@@ -220,7 +231,7 @@ impl Stack {
         if slot.suspended {
             // As `drivers/md/dm.c:dm_submit_bio`: who does not want to wait hears so.
             if bio.flags.has(Flags::NOWAIT) {
-                return self.effects.complete(to, bio, Status::Again);
+                return self.refuse(to, bio, Reason::WouldWait("the device is suspended"));
             }
             return slot.deferred.push_back(bio);
         }
@@ -356,6 +367,17 @@ impl Stack {
     pub fn observer<O: Observer>(&mut self, id: DeviceId) -> Option<&mut O> {
         let observer: &mut dyn Any = self.effects.doors[id.0 as usize].observer.as_deref_mut()?;
         observer.downcast_mut()
+    }
+
+    /// The next thing that a log should tell of failed bios.
+    pub fn poll_failure(&mut self, now: Instant) -> Option<Failure> {
+        self.effects.failures.poll(now)
+    }
+
+    /// When [`Stack::poll_failure`] next has something, if it ever has.
+    #[must_use]
+    pub fn failure_due(&self) -> Option<Instant> {
+        self.effects.failures.due()
     }
 
     /// Writes the device's one-line description.

@@ -1,11 +1,9 @@
-//! One byte of outcome, and the only tables that map it to other people's numbers.
+//! One byte of outcome, and the only tables that map it to other people's numbers. What explains it is a [`Reason`](super::Reason).
 //!
 //! Sources: errno `block/blk-core.c:blk_errors`; path errors `include/linux/blk_types.h:blk_path_error`; NBD
 //! `nbd/doc/proto.md` "Error values"; virtio 1.3 section 5.2.6; NVM Express base 2.0 figure 94 and ZNS command set 1.1.
 
 use core::fmt;
-
-use crate::zone::ZoneError;
 
 /// How a bio ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -153,25 +151,6 @@ impl Status {
     #[must_use]
     pub const fn and(self, other: Status) -> Status {
         if self.is_ok() { other } else { self }
-    }
-}
-
-/// A host sees the resource errors as such and every other misuse of a zone as an I/O error, as from the kernel
-/// (`drivers/block/null_blk/zoned.c:null_process_zoned_cmd`). Not `Offline`: that is a whole device, or one path to it.
-impl From<ZoneError> for Status {
-    fn from(error: ZoneError) -> Self {
-        match error {
-            ZoneError::TooManyActive => S::ZoneActiveResource,
-            ZoneError::TooManyOpen => S::ZoneOpenResource,
-            ZoneError::NoSuchZone
-            | ZoneError::Conventional
-            | ZoneError::NotAtWritePointer
-            | ZoneError::BeyondCapacity
-            | ZoneError::Full
-            | ZoneError::InvalidTransition
-            | ZoneError::ReadOnly
-            | ZoneError::Offline => S::Io,
-        }
     }
 }
 

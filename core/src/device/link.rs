@@ -16,7 +16,7 @@ use core::fmt;
 use slab::Slab;
 
 use super::service::ServiceTime;
-use crate::block::{Bio, BlockDevice, Cx, DeviceId, Event, Limits, Op, Status};
+use crate::block::{Bio, BlockDevice, Cx, DeviceId, Event, Limits, Op, Reason, Status};
 use crate::random::Rng;
 use crate::time::{Duration, Instant};
 
@@ -100,6 +100,13 @@ pub struct Link {
     waiting: VecDeque<Box<Bio>>,
 }
 
+impl Crossing {
+    fn fail(&mut self) {
+        let bio = self.bio.as_mut().expect("a bio that is not below is here");
+        self.status = bio.blame(Reason::Interrupted);
+    }
+}
+
 const THERE: usize = 0;
 const BACK: usize = 1;
 
@@ -124,11 +131,15 @@ impl Link {
         self.crossings.iter().filter(|(_, crossing)| crossing.lost).count()
     }
 
-    /// Ends all bios that got lost with [`Status::Timeout`]: what a host does that has waited long enough.
+    /// Ends all bios that got lost with [`Reason::NoAnswer`]: what a host does that has waited long enough.
     pub fn give_up(&mut self, cx: &mut Cx<'_>) {
         let is_lost = |(id, crossing): (usize, &Crossing)| crossing.lost.then_some(id);
         while let Some(id) = self.crossings.iter().find_map(is_lost) {
-            self.crossings.remove(id).bio.into_iter().for_each(|bio| cx.complete(bio, Status::Timeout));
+            let lost = self.crossings.remove(id).bio;
+            lost.into_iter().for_each(|bio| {
+                let waited = cx.now().since(bio.since);
+                cx.fail(bio, Reason::NoAnswer(waited));
+            });
         }
         self.start(cx);
     }
@@ -186,14 +197,14 @@ impl Link {
                 return;
             }
             (THERE, Fate::FailsThere) => {
-                crossing.status = Status::Transport;
+                crossing.fail();
                 return self.carry(BACK, id, 0, cx);
             }
             (THERE, _) => {
                 let bio = crossing.bio.take().expect("a bio on its way there is here");
                 return cx.submit(self.below[0], bio, id as u64);
             }
-            (_, Fate::FailsBack) => crossing.status = Status::Transport,
+            (_, Fate::FailsBack) => crossing.fail(),
             _ => {}
         }
         let Crossing { bio, status, .. } = self.crossings.remove(id);

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use core::ops::Range;
 use core::sync::atomic::Ordering::Relaxed;
 
-use crate::block::{Bio, Op, Payload, Status};
+use crate::block::{Bio, Op, Payload, Reason};
 use crate::sector::{SECTOR_BYTES, Sector};
 
 const SECTOR_WORDS: u64 = SECTOR_BYTES as u64 / 8;
@@ -35,14 +35,14 @@ impl SparseMemory {
     /// Does what `bio` asks for, as a device without zones whose discarded sectors read as zeroes.
     ///
     /// # Errors
-    /// [`Status::NotSupported`] for zone operations; [`Status::Resource`] if there is no memory.
-    pub fn execute(&mut self, bio: &Bio) -> Result<(), Status> {
+    /// [`Reason::NotSupported`] for zone operations; [`Reason::NoMemory`] if there is no memory.
+    pub fn execute(&mut self, bio: &Bio) -> Result<(), Reason> {
         match bio.op {
             Op::Read => self.read(bio.sector, bio.sectors, &bio.payload),
             Op::Write => self.try_write(bio.sector, bio.sectors, &bio.payload)?,
             Op::WriteZeroes | Op::Discard => self.zero(bio.sector, bio.sectors)?,
             Op::Flush => {}
-            _ => return Err(Status::NotSupported),
+            _ => return Err(Reason::NotSupported),
         }
         Ok(())
     }
@@ -76,8 +76,8 @@ impl SparseMemory {
     /// Copies the start of `payload` to `sectors` at `at`.
     ///
     /// # Errors
-    /// [`Status::Resource`] if there is no memory; then some of the sectors may have been written.
-    pub fn try_write(&mut self, at: Sector, sectors: u32, payload: &Payload) -> Result<(), Status> {
+    /// [`Reason::NoMemory`] if there is no memory; then some of the sectors may have been written.
+    pub fn try_write(&mut self, at: Sector, sectors: u32, payload: &Payload) -> Result<(), Reason> {
         let (mut word, mut left) = words_of(at, sectors);
         for data in payload.segments() {
             let from = data.words();
@@ -96,7 +96,7 @@ impl SparseMemory {
     ///
     /// # Errors
     /// As [`SparseMemory::try_write`]; never if what is unwritten reads as zeroes.
-    pub fn zero(&mut self, at: Sector, sectors: u32) -> Result<(), Status> {
+    pub fn zero(&mut self, at: Sector, sectors: u32) -> Result<(), Reason> {
         if self.unwritten == 0 {
             self.discard(at, sectors);
             return Ok(());
@@ -130,12 +130,12 @@ impl SparseMemory {
         }
     }
 
-    fn chunk(&mut self, number: u64) -> Result<&mut [u64], Status> {
+    fn chunk(&mut self, number: u64) -> Result<&mut [u64], Reason> {
         match self.chunks.entry(number) {
             Entry::Occupied(chunk) => Ok(chunk.into_mut()),
             Entry::Vacant(place) => {
                 let mut words = Vec::new();
-                words.try_reserve_exact(CHUNK_WORDS as usize).map_err(|_| Status::Resource)?;
+                words.try_reserve_exact(CHUNK_WORDS as usize).map_err(|_| Reason::NoMemory)?;
                 words.resize(CHUNK_WORDS as usize, self.unwritten);
                 Ok(place.insert(words.into_boxed_slice()))
             }

@@ -8,7 +8,7 @@ use slab::Slab;
 
 use super::memory::SparseMemory;
 use super::service::{ServiceTime, ServiceTimeError};
-use crate::block::{Bio, BlockDevice, Cx, Event, Limits, LimitsError, Op, Status};
+use crate::block::{Bio, BlockDevice, Cx, Event, Limits, LimitsError, Op, Reason, Status};
 use crate::random::Rng;
 
 /// Parameters of a RAM disk.
@@ -100,12 +100,12 @@ impl RamDisk {
         }
     }
 
-    fn execute(&mut self, bio: &Bio) -> Status {
+    fn execute(&mut self, bio: &mut Bio) -> Status {
         if !matches!(bio.op, Op::Read | Op::Write | Op::WriteZeroes | Op::Discard | Op::Flush) {
-            return Status::NotSupported;
+            return bio.blame(Reason::NotSupported);
         }
         let Some(memory) = &mut self.memory else { return Status::Ok };
-        memory.execute(bio).err().unwrap_or_default()
+        memory.execute(bio).map_or_else(|reason| bio.blame(reason), |()| Status::Ok)
     }
 }
 
@@ -121,8 +121,8 @@ impl BlockDevice for RamDisk {
 
     fn on_event(&mut self, event: Event, cx: &mut Cx<'_>) {
         let Event::Timer(word) = event else { return };
-        let Some(bio) = self.served.try_remove(word as usize) else { return };
-        let status = self.execute(&bio);
+        let Some(mut bio) = self.served.try_remove(word as usize) else { return };
+        let status = self.execute(&mut bio);
         cx.complete(bio, status);
         self.serve(cx);
     }

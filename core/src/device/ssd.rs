@@ -14,7 +14,7 @@ use alloc::collections::VecDeque;
 use core::fmt;
 
 use super::memory::SparseMemory;
-use crate::block::{Bio, BlockDevice, Cx, Event, Flags, Limits, LimitsError, Op, Status};
+use crate::block::{Bio, BlockDevice, Cx, Event, Flags, Limits, LimitsError, Op, Reason, Status};
 use crate::sector::SECTOR_BYTES;
 use crate::time::{Duration, Instant};
 
@@ -106,12 +106,12 @@ impl Ssd {
         Duration(own.0 + flushes * self.config.flush.0)
     }
 
-    fn execute(&mut self, bio: &Bio) -> Status {
+    fn execute(&mut self, bio: &mut Bio) -> Status {
         if !matches!(bio.op, Op::Read | Op::Write | Op::WriteZeroes | Op::Discard | Op::Flush) {
-            return Status::NotSupported;
+            return bio.blame(Reason::NotSupported);
         }
         let Some(memory) = &mut self.memory else { return Status::Ok };
-        memory.execute(bio).err().unwrap_or_default()
+        memory.execute(bio).map_or_else(|reason| bio.blame(reason), |()| Status::Ok)
     }
 
     fn end_transfers(&mut self, cx: &mut Cx<'_>) {
@@ -146,8 +146,8 @@ impl BlockDevice for Ssd {
         match event {
             Event::Timer(TRANSFER) => self.end_transfers(cx),
             Event::Timer(word) => {
-                let Some(bio) = self.slow.try_remove(word as usize) else { return };
-                let status = self.execute(&bio);
+                let Some(mut bio) = self.slow.try_remove(word as usize) else { return };
+                let status = self.execute(&mut bio);
                 cx.complete(bio, status);
             }
             _ => {}

@@ -62,6 +62,9 @@ impl ZonePlug {
         for data in segments.drain(..) {
             let mut bio = self.nodes.pop(&mut self.slots[slot].riding).expect("a rider for each segment");
             bio.payload = Payload::Data(data);
+            if !status.is_ok() {
+                bio.share(&carrier);
+            }
             cx.complete(bio, status);
         }
         self.spare.push(segments);

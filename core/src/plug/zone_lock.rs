@@ -18,7 +18,7 @@ use super::zones::{Bit, Class, Zones};
 use crate::block::{Bio, Cx, Data, Flags, Limits, Op, Payload, Status};
 use crate::sector::Sector;
 use crate::time::{Duration, Instant};
-use crate::zone::ZoneNo;
+use crate::zone::{ZoneFault, ZoneNo};
 
 /// Requests of one direction that go out in a row (`fifo_batch`).
 const BATCH: u32 = 16;
@@ -336,7 +336,7 @@ impl ZonePlug {
             self.zones.set_busy(zone, false);
             self.touch(zone);
             if !status.is_ok() {
-                self.zones.at_mut(zone).set(Bit::Lost, true);
+                self.lose(zone, &bio);
             }
         }
         if riders.is_empty() {
@@ -362,6 +362,9 @@ impl ZonePlug {
         };
         for (mut rider, data) in riders.drain(..).zip(segments.drain(..)) {
             rider.payload = Payload::Data(data);
+            if !status.is_ok() {
+                rider.share(&carrier);
+            }
             cx.complete(rider, status);
         }
         self.lock.spare.push((riders, segments));
@@ -399,8 +402,10 @@ impl ZonePlug {
             let zone = self.zones.zone_of(sector);
             self.zones.set_busy(zone, true);
             if op == Op::ZoneAppend {
-                let placed = self.zones.place(zone, op, sector, sectors);
-                let Ok(offset) = placed else { return self.refuse(id, cx) };
+                let offset = match self.zones.place(zone, op, sector, sectors) {
+                    Ok(offset) => offset,
+                    Err(fault) => return self.refuse(id, fault, cx),
+                };
                 start += u64::from(offset);
                 self.lock.requests[id].sector = start;
             }
@@ -414,12 +419,13 @@ impl ZonePlug {
     }
 
     /// Ends an append for which the zone has no room or no known write pointer.
-    fn refuse(&mut self, id: usize, cx: &mut Cx<'_>) {
+    fn refuse(&mut self, id: usize, fault: ZoneFault, cx: &mut Cx<'_>) {
+        let reason = self.refusal(fault.zone, fault);
         let request = self.lock.requests.remove(id);
         self.lock.at_device -= 1;
         self.zones.set_busy(self.zones.zone_of(request.sector), false);
         self.lock.spare.push((request.riders, request.segments));
-        request.first.into_iter().for_each(|bio| cx.complete(bio, Status::Io));
+        request.first.into_iter().for_each(|bio| cx.fail(bio, reason.clone()));
     }
 
     /// The bio that goes to the device for a request: its only one, or one that carries all.

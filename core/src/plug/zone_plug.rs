@@ -1,7 +1,10 @@
 //! The plug as a device: what happens to each kind of bio, and the FIFO discipline of the `plug` policy.
 
 use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::format;
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 
@@ -15,10 +18,10 @@ use super::queue::{List, Nodes, Slot};
 use super::turns::{Turn, Turns};
 use super::zone_lock::ZoneLock;
 use super::zones::{Bit, Class, MAX_SLOTS, Record, Zones};
-use crate::block::{Bio, BlockDevice, Cx, Data, DeviceId, Event, Flags, Limits, Op, Payload, Status};
+use crate::block::{Bio, BlockDevice, Cx, Data, DeviceId, Event, Flags, Limits, Op, Payload, Reason, Status, Why};
 use crate::sector::Sector;
 use crate::time::Duration;
-use crate::zone::ZoneNo;
+use crate::zone::{ZoneFault, ZoneNo};
 
 /// The word of a report that the plug sent itself.
 pub(super) const OWN: u64 = 1;
@@ -64,6 +67,8 @@ pub struct ZonePlug {
     /// Ordered bios that arrived while the plug was learning or emptying.
     pub(super) behind: List,
     pub(super) reset_all: Option<Box<Bio>>,
+    /// Of zones of which a write failed, the first failure: it means something only while nobody knows the write pointer.
+    losses: BTreeMap<ZoneNo, Arc<Why>>,
     /// Reports in flight; what changes meanwhile is not learned from them.
     pub(super) reports: Reports,
     /// Changes in flight that passed without an order.
@@ -106,6 +111,7 @@ impl ZonePlug {
             asks_again: false,
             behind: List::EMPTY,
             reset_all: None,
+            losses: BTreeMap::new(),
             reports: Reports::default(),
             passed: 0,
             spare: Vec::new(),
@@ -307,12 +313,18 @@ impl ZonePlug {
     }
 }
 
+/// Without an order there is no write pointer to put an append at. Out of line, as a reason takes room on the stack.
+#[cold]
+#[inline(never)]
+fn refuse_unordered(bio: Box<Bio>, cx: &mut Cx<'_>) {
+    cx.fail(bio, Reason::AppendUnordered);
+}
+
 /// The `none` policy.
 impl ZonePlug {
     fn submit_unordered(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
         if bio.op == Op::ZoneAppend && self.emulate_append {
-            // Without an order there is no write pointer to put it at.
-            return cx.complete(bio, Status::NotSupported);
+            return refuse_unordered(bio, cx);
         }
         self.pass(bio, cx);
     }
@@ -369,8 +381,8 @@ impl ZonePlug {
     }
 
     pub(super) fn wait_behind(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
-        if let State::Failed(_) = self.state {
-            return cx.complete(bio, Status::Io);
+        if let State::Failed(error) = &self.state {
+            return cx.fail(bio, Reason::ZonesUnknown(format!("{error}").into()));
         }
         self.nodes.push(&mut self.behind, bio);
     }
@@ -378,7 +390,10 @@ impl ZonePlug {
     fn pass_conventional(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
         match bio.op {
             Op::Write | Op::WriteZeroes => cx.remap(self.below[0], bio),
-            _ => cx.complete(bio, Status::Io),
+            _ => {
+                let fault = self.zones.fault(self.zones.zone_of(bio.sector), true);
+                cx.fail(bio, fault);
+            }
         }
     }
 
@@ -393,14 +408,14 @@ impl ZonePlug {
     }
 
     fn wait(&mut self, zone: ZoneNo, bio: Box<Bio>, cx: &mut Cx<'_>) {
-        let Some(slot) = self.slot(zone) else { return cx.complete(bio, Status::Resource) };
+        let Some(slot) = self.slot(zone) else { return cx.fail(bio, Reason::TooManyWaiting) };
         self.queue(slot, bio);
         self.joined(zone, slot, cx);
     }
 
     /// An idle zone's write while another zone has the disk.
     fn wait_in_line(&mut self, zone: ZoneNo, bio: Box<Bio>, cx: &mut Cx<'_>) {
-        let Some(slot) = self.slot(zone) else { return cx.complete(bio, Status::Resource) };
+        let Some(slot) = self.slot(zone) else { return cx.fail(bio, Reason::TooManyWaiting) };
         self.zones.set_busy(zone, true);
         self.queue(slot, bio);
         self.list(slot);
@@ -438,15 +453,16 @@ impl ZonePlug {
     fn launch(&mut self, zone: ZoneNo, mut bio: Box<Bio>, cx: &mut Cx<'_>) -> bool {
         let mut place = Place { zone, offset: 0 };
         if self.is_native_append(&bio) {
-            if let Err(status) = self.admit_append(zone) {
-                cx.complete(bio, status);
+            if let Err(reason) = self.admit_append(zone) {
+                cx.fail(bio, reason);
                 return false;
             }
         } else if bio.op.writes_data() {
             match self.zones.place(zone, bio.op, bio.sector, bio.sectors) {
                 Ok(offset) => place.offset = offset,
-                Err(status) => {
-                    cx.complete(bio, status);
+                Err(fault) => {
+                    let reason = self.refusal(zone, fault);
+                    cx.fail(bio, reason);
                     return false;
                 }
             }
@@ -464,15 +480,24 @@ impl ZonePlug {
     }
 
     /// Counts a native append in. The device knows the write pointer even where the host has lost it.
-    fn admit_append(&mut self, zone: ZoneNo) -> Result<(), Status> {
+    fn admit_append(&mut self, zone: ZoneNo) -> Result<(), Reason> {
         let record = self.zones.at(zone);
         let full = record.wp >= self.zones.capacity_of(zone) && !record.is(Bit::Lost);
         if full || record.class() != Class::Sequential {
-            return Err(Status::Io);
+            return Err(self.zones.fault(zone, true).into());
         }
-        let slot = self.slot(zone).ok_or(Status::Resource)?;
+        let slot = self.slot(zone).ok_or(Reason::TooManyWaiting)?;
         self.slots[slot].appends += 1;
         Ok(())
+    }
+
+    /// Why a write does not go down that the zone's record does not allow.
+    #[cold]
+    pub(super) fn refusal(&self, zone: ZoneNo, fault: ZoneFault) -> Reason {
+        if !self.zones.at(zone).is(Bit::Lost) {
+            return fault.into();
+        }
+        Reason::PointerUnknown { zone, since: self.losses.get(&zone).cloned() }
     }
 
     /// Something has ended in `zone`: reports under way may be older than that. While it is in flight the zone is busy, and
@@ -487,7 +512,7 @@ impl ZonePlug {
 impl ZonePlug {
     #[inline]
     fn written(&mut self, mut bio: Box<Bio>, status: Status, place: Place, cx: &mut Cx<'_>) {
-        self.settle(place, status);
+        self.settle(place, &bio, status);
         let carried = if self.holds.wanted { self.carried(place.zone) } else { 1 };
         let start = self.zones.start(place.zone);
         let record = self.zones.at_mut(place.zone);
@@ -510,13 +535,29 @@ impl ZonePlug {
 
     /// What a finished write tells about the write pointer, which was advanced when it was sent.
     #[inline]
-    fn settle(&mut self, place: Place, status: Status) {
+    fn settle(&mut self, place: Place, bio: &Bio, status: Status) {
         self.touch(place.zone);
         if status.is_ok() {
             return;
         }
-        let record = self.zones.at_mut(place.zone);
-        if refused_untouched(status) { record.wp = place.offset } else { record.set(Bit::Lost, true) }
+        if refused_untouched(status) {
+            self.zones.at_mut(place.zone).wp = place.offset;
+        } else {
+            self.lose(place.zone, bio);
+        }
+    }
+
+    /// Nobody knows where the write pointer is, since `bio` failed.
+    #[cold]
+    pub(super) fn lose(&mut self, zone: ZoneNo, bio: &Bio) {
+        let record = self.zones.at_mut(zone);
+        if let Some(why) = bio.why().filter(|_| !record.is(Bit::Lost)) {
+            match self.losses.get_mut(&zone).and_then(Arc::get_mut) {
+                Some(known) => known.clone_from(why),
+                None => drop(self.losses.insert(zone, Arc::new(why.clone()))),
+            }
+        }
+        record.set(Bit::Lost, true);
     }
 
     fn appended(&mut self, bio: Box<Bio>, status: Status, zone: ZoneNo, cx: &mut Cx<'_>) {
@@ -526,9 +567,9 @@ impl ZonePlug {
         if status.is_ok() {
             record.wp = record.wp.max(end);
         } else if !refused_untouched(status) {
-            record.set(Bit::Lost, true);
+            self.lose(zone, &bio);
         }
-        let slot = record.slot().expect("a zone with appends in flight has a slot");
+        let slot = self.zones.at(zone).slot().expect("a zone with appends in flight has a slot");
         self.slots[slot].appends -= 1;
         let last = self.slots[slot].appends == 0;
         cx.complete(bio, status);

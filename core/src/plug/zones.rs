@@ -4,9 +4,9 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use crate::block::{Op, Status};
+use crate::block::Op;
 use crate::sector::Sector;
-use crate::zone::{Condition, Zone, ZoneKind, ZoneNo};
+use crate::zone::{Condition, Zone, ZoneError, ZoneFault, ZoneKind, ZoneNo};
 
 /// A zone's record: the write pointer's offset, and bits.
 ///
@@ -201,15 +201,31 @@ impl Zones {
     /// Where a write of `sectors` goes: it must start at the write pointer and end within the zone's capacity. An append
     /// starts there by definition. The device is not asked, so a refusal leaves the zone as it was.
     #[inline]
-    pub(super) fn place(&self, zone: ZoneNo, op: Op, sector: Sector, sectors: u32) -> Result<u32, Status> {
+    pub(super) fn place(&self, zone: ZoneNo, op: Op, sector: Sector, sectors: u32) -> Result<u32, ZoneFault> {
         let record = self.at(zone);
         let lines_up = op == Op::ZoneAppend || self.offset(sector) == record.wp;
         let fits = sectors <= self.capacity_of(zone).saturating_sub(record.wp);
         if lines_up && fits && record.class() == Class::Sequential && !record.is(Bit::Lost) {
             Ok(record.wp)
         } else {
-            Err(Status::Io)
+            Err(self.fault(zone, lines_up))
         }
+    }
+
+    /// Which rule the zone's next write breaks, which begins at the write pointer if it `lines_up`; `Lost` is not for here.
+    #[cold]
+    pub(super) fn fault(&self, zone: ZoneNo, lines_up: bool) -> ZoneFault {
+        let record = self.at(zone);
+        let left = self.capacity_of(zone).saturating_sub(record.wp);
+        let (error, cond) = match record.class() {
+            Class::Conventional => (ZoneError::Conventional, Some(Condition::NotWp)),
+            Class::ReadOnly => (ZoneError::ReadOnly, Some(Condition::ReadOnly)),
+            Class::Offline => (ZoneError::Offline, Some(Condition::Offline)),
+            Class::Sequential if left == 0 => (ZoneError::Full, Some(Condition::Full)),
+            Class::Sequential if !lines_up => (ZoneError::NotAtWritePointer, None),
+            Class::Sequential => (ZoneError::BeyondCapacity, None),
+        };
+        ZoneFault { error, zone, cond, pointer: self.start(zone) + u64::from(record.wp), left, held: (0, 0) }
     }
 
     /// Applies a successful reset, finish or reset all.

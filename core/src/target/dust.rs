@@ -12,8 +12,8 @@ use core::fmt;
 use super::args::{ArgError, Args, DeviceArg, quote};
 use super::mapping::Mapping;
 use super::registry::{Site, Target, TargetType, View};
-use crate::block::{Bio, BlockDevice, Cx, DeviceId, Flags, Limits, MessageError, Op, Status};
-use crate::sector::SECTOR_BYTES;
+use crate::block::{Bio, BlockDevice, Cx, DeviceId, Flags, Limits, MessageError, Op, Reason};
+use crate::sector::{SECTOR_BYTES, Sector};
 
 pub(super) const TYPE: TargetType =
     TargetType { name: "dust", version: [1, 0, 0], usage: "dust <device> <start sector> <block size in bytes>", parse };
@@ -96,7 +96,7 @@ impl Dust {
         let Some((block, fail_count)) = self.bad.range_mut(blocks).next() else {
             return cx.remap(self.below[0], bio);
         };
-        let block = *block;
+        let (block, bad) = (*block, Reason::BadSector(Sector(*block << self.shift)));
         let (first, behind) = (block << self.shift, (block + 1) << self.shift);
         if start < first {
             return self.cut(bio, (first - start) as u32, cx);
@@ -105,11 +105,11 @@ impl Dust {
             return self.cut(bio, (behind - start) as u32, cx);
         }
         if bio.op == Op::Read {
-            return cx.complete(bio, Status::Io);
+            return cx.fail(bio, bad);
         }
         if *fail_count > 0 {
             *fail_count -= 1;
-            return cx.complete(bio, Status::Io);
+            return cx.fail(bio, bad);
         }
         self.bad.remove(&block);
         cx.remap(self.below[0], bio);
@@ -117,7 +117,7 @@ impl Dust {
 
     fn cut(&mut self, bio: Box<Bio>, room: u32, cx: &mut Cx<'_>) {
         if bio.flags.has(Flags::NOWAIT) {
-            return cx.complete(bio, Status::Again);
+            return cx.fail(bio, Reason::WouldWait("a bad block is in the middle of it"));
         }
         let (front, rest) = cx.split(bio, room);
         self.route(front, cx);

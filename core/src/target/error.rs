@@ -8,7 +8,7 @@ use core::fmt;
 use super::args::{ArgError, Args, DeviceArg, quote};
 use super::mapping::Mapping;
 use super::registry::{Site, Target, TargetType, View};
-use crate::block::{Bio, BlockDevice, Cx, DeviceId, Limits, Op, Status};
+use crate::block::{Bio, BlockDevice, Cx, DeviceId, Limits, Op, Reason};
 
 pub(super) const TYPE: TargetType =
     TargetType { name: "error", version: [1, 7, 0], usage: "error [<device> <start sector>]", parse };
@@ -76,7 +76,7 @@ impl BlockDevice for Failing {
     fn submit(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
         match (bio.op, self.below.first()) {
             (Op::ReportZones, Some(below)) => cx.remap(*below, bio),
-            _ => cx.complete(bio, Status::Io),
+            _ => cx.fail(bio, Reason::Failing("an `error` line fails everything")),
         }
     }
 

@@ -72,7 +72,17 @@ impl Fan {
     }
 
     /// Takes back one of its bios; returns the original if it was the last.
-    pub fn end_io(&mut self, own: Box<Bio>, status: Status, word: u64, cx: &mut Cx<'_>) -> Option<(Box<Bio>, Status)> {
+    pub fn end_io(
+        &mut self,
+        mut own: Box<Bio>,
+        status: Status,
+        word: u64,
+        cx: &mut Cx<'_>,
+    ) -> Option<(Box<Bio>, Status)> {
+        let spread = &mut self.spread[Self::key(word)];
+        if !status.is_ok() && spread.status.is_ok() {
+            spread.bio.inherit(&mut own);
+        }
         cx.recycle(own);
         self.count(Self::key(word), status)
     }

@@ -78,6 +78,9 @@ impl ResetAll {
 
     pub fn end_io(&mut self, mut bio: Box<Bio>, status: Status, cx: &mut Cx<'_>) {
         self.in_flight -= 1;
+        if let Some(first) = self.waiting.front_mut().filter(|_| !status.is_ok() && self.status.is_ok()) {
+            first.inherit(&mut bio);
+        }
         self.status = self.status.and(status);
         if let Payload::Zones(zones) = core::mem::take(&mut bio.payload) {
             self.note(&zones);

@@ -11,7 +11,7 @@ use super::flusher::{Flusher, distinct};
 use super::mapping::{Mapping, join};
 use super::reset_all::{Part, ResetAll};
 use super::striped::Stripes;
-use crate::block::{Bio, BlockDevice, Cx, DeviceId, Event, Flags, Limits, Op, Payload, Place, Route, Status};
+use crate::block::{Bio, BlockDevice, Cx, DeviceId, Event, Flags, Limits, Op, Payload, Place, Reason, Route, Status};
 use crate::sector::Sector;
 
 /// Mappings in a row, each owning a range of sectors (`drivers/md/dm-table.c`).
@@ -153,7 +153,7 @@ impl Table {
     #[inline(never)]
     fn cut(&mut self, bio: Box<Bio>, room: u32, cx: &mut Cx<'_>) {
         if bio.flags.has(Flags::NOWAIT) {
-            return cx.complete(bio, Status::Again);
+            return cx.fail(bio, Reason::WouldWait("it crosses the edge of a part"));
         }
         let (front, rest) = cx.split(bio, room);
         self.pass_on(front, cx);

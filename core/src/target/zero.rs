@@ -8,7 +8,7 @@ use core::fmt;
 use super::args::{ArgError, Args, DeviceArg};
 use super::mapping::Mapping;
 use super::registry::{Site, Target, TargetType, View};
-use crate::block::{Bio, BlockDevice, Cx, Limits, Op, Status};
+use crate::block::{Bio, BlockDevice, Cx, Limits, Op, Reason, Status};
 
 pub(super) const TYPE: TargetType = TargetType { name: "zero", version: [1, 2, 0], usage: "zero", parse };
 
@@ -48,16 +48,16 @@ impl BlockDevice for Zero {
     }
 
     fn submit(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
-        let status = match bio.op {
-            Op::Read => {
-                bio.payload.segments().iter().for_each(|data| data.fill(0));
-                Status::Ok
-            }
+        match bio.op {
+            Op::Read => bio.payload.segments().iter().for_each(|data| data.fill(0)),
             // A flush comes here only with other lines' flushes: there is nothing that could be lost.
-            Op::Write | Op::WriteZeroes | Op::Discard | Op::Flush => Status::Ok,
-            _ => Status::Io,
-        };
-        cx.complete(bio, status);
+            Op::Write | Op::WriteZeroes | Op::Discard | Op::Flush => {}
+            _ => {
+                return cx
+                    .fail(bio, Reason::Failing("a `zero` line takes reads, writes, zeroes, discards and flushes"));
+            }
+        }
+        cx.complete(bio, Status::Ok);
     }
 
     fn describe(&self, out: &mut dyn fmt::Write) -> fmt::Result {

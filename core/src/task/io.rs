@@ -8,7 +8,7 @@ use core::task::{Context, Poll, Waker};
 use slab::Slab;
 
 use super::Shared;
-use crate::block::{Bio, Data, DeviceId, Flags, Op, Payload, Status};
+use crate::block::{Bio, Data, DeviceId, Flags, Op, Payload, Reason};
 use crate::sector::{SECTOR_BYTES, Sector};
 use crate::time::Instant;
 use crate::zone::Zone;
@@ -17,8 +17,11 @@ enum Slot {
     Waiting(Option<Waker>),
     /// Nobody waits any more.
     Forgotten,
-    Done(Status, Payload),
+    Done(Done),
 }
+
+/// How a request ended: with why if it failed, and its memory.
+type Done = (Result<(), Reason>, Payload);
 
 /// What is under way, and what is to be sent.
 #[derive(Default)]
@@ -32,9 +35,9 @@ pub(super) struct Board {
 }
 
 impl Board {
-    pub fn answer(&mut self, key: u64, status: Status, payload: Payload) {
+    pub fn answer(&mut self, key: u64, done: Done) {
         let Some(slot) = self.slots.get_mut(key as usize) else { return };
-        match core::mem::replace(slot, Slot::Done(status, payload)) {
+        match core::mem::replace(slot, Slot::Done(done)) {
             Slot::Waiting(Some(waker)) => waker.wake(),
             Slot::Forgotten => drop(self.slots.remove(key as usize)),
             Slot::Waiting(None) | Slot::Done(..) => {}
@@ -53,12 +56,14 @@ pub struct Answer {
 }
 
 impl Future for Answer {
-    type Output = (Status, Payload);
+    type Output = (Result<(), Reason>, Payload);
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut board = self.board.borrow_mut();
         match &mut board.slots[self.key] {
-            Slot::Done(status, payload) => Poll::Ready((*status, core::mem::take(payload))),
+            Slot::Done((result, payload)) => {
+                Poll::Ready((core::mem::replace(result, Ok(())), core::mem::take(payload)))
+            }
             slot => {
                 *slot = Slot::Waiting(Some(cx.waker().clone()));
                 Poll::Pending
@@ -81,12 +86,9 @@ impl Answer {
     /// Waits for it, where only success matters.
     ///
     /// # Errors
-    /// How the request failed.
-    pub async fn ok(self) -> Result<(), Status> {
-        match self.await {
-            (Status::Ok, _) => Ok(()),
-            (status, _) => Err(status),
-        }
+    /// Why the request failed.
+    pub async fn ok(self) -> Result<(), Reason> {
+        self.await.0
     }
 }
 
@@ -165,13 +167,13 @@ impl Io {
     /// Reports at most `most` zones from the one at `sector` on.
     ///
     /// # Errors
-    /// How the report failed.
-    pub async fn report(&self, to: DeviceId, sector: Sector, most: usize) -> Result<Vec<Zone>, Status> {
+    /// Why the report failed.
+    pub async fn report(&self, to: DeviceId, sector: Sector, most: usize) -> Result<Vec<Zone>, Reason> {
         let room = Payload::Zones(Vec::with_capacity(most));
         match self.send(to, Bio::new(Op::ReportZones, sector, 0, room)).await {
-            (Status::Ok, Payload::Zones(zones)) => Ok(zones),
-            (Status::Ok, _) => Err(Status::Io),
-            (status, _) => Err(status),
+            (Ok(()), Payload::Zones(zones)) => Ok(zones),
+            (Ok(()), _) => Err(Reason::NoRoom),
+            (Err(reason), _) => Err(reason),
         }
     }
 }

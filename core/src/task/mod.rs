@@ -113,13 +113,14 @@ impl Tasks {
     /// Takes back a bio whose word has [`TASK`] set. [`Tasks::run`] then goes on with who waits for it.
     pub fn end_io(&mut self, mut bio: Box<Bio>, status: Status, word: u64, cx: &mut Cx<'_>) {
         let payload = core::mem::take(&mut bio.payload);
+        let result = if status.is_ok() { Ok(()) } else { Err(bio.cause(status)) };
         cx.recycle(bio);
-        self.io.0.borrow_mut().answer(word & !TASK, status, payload);
+        self.io.0.borrow_mut().answer(word & !TASK, (result, payload));
     }
 
     /// A timer whose word has [`TASK`] set is due.
     pub fn on_timer(&mut self, word: u64) {
-        self.io.0.borrow_mut().answer(word & !TASK, Status::Ok, crate::block::Payload::None);
+        self.io.0.borrow_mut().answer(word & !TASK, (Ok(()), crate::block::Payload::None));
     }
 }
 

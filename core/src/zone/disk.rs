@@ -17,7 +17,8 @@ use core::fmt;
 
 use super::recency::Recency;
 use super::{
-    Action, Admission, Condition, ResourceLimits, Resources, Zone, ZoneError, ZoneGeometry, ZoneKind, ZoneNo, ZoneState,
+    Action, Admission, Condition, ResourceLimits, Resources, Zone, ZoneError, ZoneFault, ZoneGeometry, ZoneKind,
+    ZoneNo, ZoneState,
 };
 use crate::sector::Sector;
 
@@ -352,6 +353,22 @@ impl ZonedDisk {
     #[must_use]
     pub fn state(&self, zone: ZoneNo) -> ZoneState {
         self.zones[zone.index()].state()
+    }
+
+    /// What explains `error`, which something was answered with that was to happen at sector `at`.
+    #[cold]
+    #[must_use]
+    pub fn fault(&self, at: Sector, error: ZoneError) -> ZoneFault {
+        let zone = self.geometry.zone_of(at);
+        let limits = self.resources.limits();
+        let held = match error {
+            ZoneError::TooManyActive => (self.active_zones(), limits.max_active().unwrap_or(0)),
+            _ => (self.open_zones(), limits.max_open().unwrap_or(0)),
+        };
+        let known = self.zones.get(zone.index()).map_or(ZoneState::EMPTY, |cell| cell.state());
+        let (start, capacity) = (self.geometry.start(zone), self.geometry.capacity_of(zone));
+        let left = capacity.saturating_sub(known.wp);
+        ZoneFault { error, zone, cond: Some(known.cond), pointer: start + u64::from(known.wp), left, held }
     }
 
     /// The report's line for `zone`, which must exist.

@@ -12,6 +12,7 @@
 //! Numbers and names are the kernel's user-visible ABI (`include/uapi/linux/blkzoned.h`).
 
 mod disk;
+mod fault;
 mod geometry;
 mod machine;
 mod recency;
@@ -19,6 +20,7 @@ mod resources;
 mod types;
 
 pub use disk::{ReportFilter, RestoreError, ZonedDisk};
+pub use fault::ZoneFault;
 pub use geometry::{GeometryError, ZoneGeometry};
 pub use machine::{Action, ZoneError, ZoneState};
 pub use resources::{Admission, ResourceLimits, ResourceLimitsError, Resources};

@@ -4,11 +4,12 @@ use std::fmt;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time;
 
 use rustix::fs::{FileType, FlockOperation, Mode, OFlags, SeekFrom, fcntl_setfl, fstat};
 use rustix::io::Errno;
-use shingle_core::block::{Bio, BlockDevice, Cx, Event, Flags, Limits, Op, Payload, Status};
+use shingle_core::block::{Bio, BlockDevice, Cx, Event, Flags, Limits, Op, Payload, Reason, Status};
 use shingle_core::sector::SECTOR_BYTES;
 use shingle_core::time::Instant;
 use shingle_sys::{Allocate, Fd, Request, RingHandle};
@@ -17,7 +18,7 @@ use slab::Slab;
 use super::Holder;
 use super::overdue::{Overdue, TIMEOUT, Watch};
 use super::transfer::{
-    Alignment, ENOBUFS, ENOMEM, Way, Zeroes, is_unsupported, lend, status_of, take_back, was_interrupted, way_of,
+    Alignment, ENOBUFS, ENOMEM, Way, Zeroes, is_unsupported, lend, reason_of, take_back, was_interrupted, way_of,
     zero_from,
 };
 use super::unanswered::{Epoch, Unanswered, flushes};
@@ -51,8 +52,9 @@ pub struct FileDisk {
     direct: Option<Alignment>,
     ring: RingHandle,
     jobs: Slab<Job>,
-    /// A sync failed: what of the file is durable is unknown, and the next sync would not tell.
-    failed: bool,
+    /// Why no change and no flush succeeds any more: a sync failed, so what of the file is durable is unknown, and the next
+    /// sync would not tell. Or the file was lost.
+    failed: Option<Arc<str>>,
     zeroes: Zeroes,
     unanswered: Unanswered,
     /// Jobs whose sync waits for earlier changes.
@@ -113,7 +115,7 @@ pub fn open(path: &Path, options: &Options, ring: RingHandle) -> Result<FileDisk
     };
     let (path, file, jobs) = (path.into(), file.into(), Slab::with_capacity(256));
     let (unanswered, parked, watch) = (Unanswered::new(), Vec::with_capacity(16), Watch::new(options.timeout));
-    let (failed, zeroes, notice) = (false, Zeroes::default(), None);
+    let (failed, zeroes, notice) = (None, Zeroes::default(), None);
     Ok(FileDisk { path, file, limits, direct, ring, jobs, failed, zeroes, unanswered, parked, watch, notice })
 }
 
@@ -195,11 +197,11 @@ impl BlockDevice for FileDisk {
         match bio.op {
             Op::Read => self.start(bio, Step::Transfer, cx),
             Op::Flush => self.start(bio, Step::After, cx),
-            Op::Write | Op::WriteZeroes | Op::Discard if self.failed => cx.complete(bio, Status::Io),
+            Op::Write | Op::WriteZeroes | Op::Discard if let Some(reason) = self.given_up() => cx.fail(bio, reason),
             Op::Write | Op::WriteZeroes if bio.flags.has(Flags::PREFLUSH) => self.start(bio, Step::Before, cx),
             Op::Write => self.start(bio, Step::Transfer, cx),
             Op::WriteZeroes | Op::Discard => self.start(bio, Step::Space, cx),
-            _ => cx.complete(bio, Status::NotSupported),
+            _ => cx.fail(bio, Reason::NotSupported),
         }
     }
 
@@ -317,14 +319,16 @@ impl FileDisk {
     fn advance(&mut self, job: usize, step: Step, cx: &mut Cx<'_>) {
         if step == Step::Before || step == Step::After {
             self.check_file();
+            // A sync that went well after one that failed proves nothing: the kernel has forgotten what it lost.
+            if let Some(reason) = self.given_up() {
+                return self.fail(job, reason, cx);
+            }
         }
         match (step, self.jobs[job].bio.op) {
-            (Step::Before, _) if self.failed => self.finish(job, Status::Io, cx),
             (Step::Before, Op::Write) => self.go(job, Step::Transfer, cx),
             (Step::Before, _) => self.go(job, Step::Space, cx),
             (Step::Space, _) => self.changed(job, cx),
-            // A sync that went well after one that failed proves nothing: the kernel has forgotten what it lost.
-            _ => self.finish(job, if self.failed { Status::Io } else { Status::Ok }, cx),
+            _ => self.finish(job, Status::Ok, cx),
         }
     }
 
@@ -333,17 +337,18 @@ impl FileDisk {
         let Ok(stat) = fstat(&self.file) else { return };
         let regular = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
         let what = match stat.st_size as u64 {
-            _ if !regular || self.failed => return,
+            _ if !regular || self.failed.is_some() => return,
             _ if stat.st_nlink == 0 => "the file was removed".into(),
             is if is < self.limits.capacity * u64::from(SECTOR_BYTES) => format!("the file was cut to {is} bytes"),
             _ => return,
         };
-        self.failed = true;
-        self.notice = Some(format!(
+        let text = format!(
             "{}: {what} while the disk is in use; no write and no flush succeeds until it is opened again: copy what can \
              still be read, then stop the daemon and restore the file",
             self.path.display()
-        ));
+        );
+        self.failed = Some(text.as_str().into());
+        self.notice = Some(text);
     }
 
     /// All bytes are as the bio wants them. A FUA write is durable already, other changes need a sync for that.
@@ -357,16 +362,36 @@ impl FileDisk {
     fn without_space(&mut self, job: usize, cx: &mut Cx<'_>) {
         let bio = &self.jobs[job].bio;
         if bio.op == Op::Discard || bio.flags.has(Flags::FAST) {
-            return self.finish(job, Status::NotSupported, cx);
+            return self.fail(job, Reason::NotSupported, cx);
         }
         self.go(job, Step::Zeroes, cx);
     }
 
     fn failed(&mut self, job: usize, step: Step, result: i32, cx: &mut Cx<'_>) {
-        let status = if result >= 0 { Status::Io } else { status_of(result) };
         let bio = &self.jobs[job].bio;
+        let doing = match (step, bio.op) {
+            (Step::Before | Step::After, _) => "syncing",
+            (Step::Transfer, Op::Read) => "reading",
+            (Step::Transfer | Step::Zeroes, _) => "writing",
+            (Step::Space, _) => "changing the blocks of",
+        };
+        let reason = reason_of(result, doing, &self.path);
+        let status = Status::from(&reason);
         let synced = matches!(step, Step::Before | Step::After) || bio.op == Op::Write && bio.flags.has(Flags::FUA);
-        self.failed |= synced && !matches!(status, Status::NoSpace | Status::Resource);
+        if synced && !matches!(status, Status::NoSpace | Status::Resource) {
+            let why = || format!("{reason}; data may be lost: open the disk again").into();
+            self.failed.get_or_insert_with(why);
+        }
+        self.fail(job, reason, cx);
+    }
+
+    /// Why changes and flushes fail, if they do.
+    fn given_up(&self) -> Option<Reason> {
+        self.failed.clone().map(|why| Reason::Host(Status::Io, why))
+    }
+
+    fn fail(&mut self, job: usize, reason: Reason, cx: &mut Cx<'_>) {
+        let status = self.jobs[job].bio.blame(reason);
         self.finish(job, status, cx);
     }
 

@@ -1,6 +1,7 @@
-//! What all disks made of files do: lend memory to the kernel, take short results on, and translate errors.
+use std::io;
+use std::path::Path;
 
-use shingle_core::block::{Data, Op, Payload, Status};
+use shingle_core::block::{Data, Op, Payload, Reason, Status};
 
 /// Memory and file addresses that direct I/O takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,6 +102,16 @@ pub(super) fn status_of(result: i32) -> Status {
         11 | 12 | 23 | 24 | 105 => Status::Resource,
         errno => Status::from_errno(errno),
     }
+}
+
+/// Why a system call on the file at `path` failed, where it was to do `doing`.
+pub(super) fn reason_of(result: i32, doing: &str, path: &Path) -> Reason {
+    if result >= 0 {
+        // Nothing was transferred, and nobody says why.
+        return Reason::Host(Status::Io, format!("{doing} {}: the file system took nothing", path.display()).into());
+    }
+    let text = io::Error::from_raw_os_error(-result);
+    Reason::Host(status_of(result), format!("{doing} {}: {text}", path.display()).into())
 }
 
 /// `EINTR`: nothing happened, ask again.

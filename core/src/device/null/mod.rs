@@ -24,7 +24,7 @@ pub use config::{NullConfig, NullConfigError, NullZones};
 
 use super::bad_blocks::BadBlocks;
 use super::memory::SparseMemory;
-use crate::block::{Bio, BlockDevice, Cx, Event, Limits, Op, Payload, Status};
+use crate::block::{Bio, BlockDevice, Cx, Event, Limits, Op, Payload, Reason, Refusal, Status};
 use crate::sector::Sector;
 use crate::time::{Duration, Instant};
 use crate::zone::{Zone, ZoneError, ZoneGeometry, ZoneNo, ZoneState, ZonedDisk};
@@ -150,7 +150,10 @@ impl BlockDevice for NullDevice {
 
     #[inline]
     fn submit(&mut self, mut bio: Box<Bio>, cx: &mut Cx<'_>) {
-        let status = self.execute(&mut bio).err().unwrap_or(Status::Ok);
+        let status = match self.execute(&mut bio) {
+            Ok(()) => Status::Ok,
+            Err(refusal) => self.refuse(&mut bio, refusal),
+        };
         if self.completion == Duration::ZERO {
             cx.complete(bio, status);
         } else {
@@ -200,8 +203,19 @@ impl NullDevice {
         self.in_flight.push_back(InFlight { due, bio, status });
     }
 
+    /// Notes why a bio is not done, and returns its status.
+    #[cold]
+    #[inline(never)]
+    fn refuse(&self, bio: &mut Bio, refusal: Refusal) -> Status {
+        let (zones, at) = (self.zones.as_ref(), bio.sector);
+        bio.blame(match refusal {
+            Refusal::Zone(error) => zones.map_or(Reason::NotZoned, |zones| zones.fault(at, error).into()),
+            Refusal::Other(reason) => *reason,
+        })
+    }
+
     #[inline]
-    fn execute(&mut self, bio: &mut Bio) -> Result<(), Status> {
+    fn execute(&mut self, bio: &mut Bio) -> Result<(), Refusal> {
         match bio.op {
             Op::Read => self.read(bio),
             Op::Write | Op::ZoneAppend | Op::WriteZeroes => self.write(bio),
@@ -211,7 +225,7 @@ impl NullDevice {
     }
 
     #[inline]
-    fn read(&mut self, bio: &Bio) -> Result<(), Status> {
+    fn read(&mut self, bio: &Bio) -> Result<(), Refusal> {
         if let Some(zones) = &self.zones {
             zones.check_read(bio.sector)?;
         }
@@ -219,7 +233,7 @@ impl NullDevice {
     }
 
     #[inline]
-    fn write(&mut self, bio: &mut Bio) -> Result<(), Status> {
+    fn write(&mut self, bio: &mut Bio) -> Result<(), Refusal> {
         let Some(zones) = &mut self.zones else { return if self.keeps_nothing() { Ok(()) } else { self.store(bio).1 } };
         let nothing_kept = self.bad.is_empty() && self.memory.is_none();
         if nothing_kept && bio.op == Op::Write && zones.extend(bio.sector, bio.sectors) {
@@ -248,7 +262,7 @@ impl NullDevice {
 
     /// Takes data from the medium.
     #[inline(never)]
-    fn fetch(&mut self, bio: &Bio) -> Result<(), Status> {
+    fn fetch(&mut self, bio: &Bio) -> Result<(), Refusal> {
         let (good, outcome) = self.find_good_part(bio);
         if let Some(memory) = &self.memory {
             memory.read(bio.sector, good, &bio.payload);
@@ -258,37 +272,40 @@ impl NullDevice {
 
     /// Puts data on the medium; returns how many sectors arrived there, and what becomes of the bio.
     #[inline(never)]
-    fn store(&mut self, bio: &Bio) -> (u32, Result<(), Status>) {
+    fn store(&mut self, bio: &Bio) -> (u32, Result<(), Refusal>) {
         let (good, outcome) = self.find_good_part(bio);
         let Some(memory) = &mut self.memory else { return (good, outcome) };
         let stored = match bio.op {
             Op::WriteZeroes => memory.zero(bio.sector, good),
             _ => memory.try_write(bio.sector, good, &bio.payload),
         };
-        if stored.is_ok() { (good, outcome) } else { (0, stored) }
+        match stored {
+            Ok(()) => (good, outcome),
+            Err(reason) => (0, Err(reason.into())),
+        }
     }
 
     /// How many sectors of `bio` the medium takes or gives, and what becomes of the bio.
-    fn find_good_part(&mut self, bio: &Bio) -> (u32, Result<(), Status>) {
+    fn find_good_part(&mut self, bio: &Bio) -> (u32, Result<(), Refusal>) {
         let Some(bad) = self.bad.first_in(bio.sector, bio.sectors) else { return (bio.sectors, Ok(())) };
         if self.bad_once {
             self.bad.remove(bad.clone());
         }
         if !self.bad_partial {
-            return (0, Err(Status::Io));
+            return (0, Err(Reason::BadSector(bad.start).into()));
         }
         let before = bad.start.0.saturating_sub(bio.sector.0) as u32;
-        (before - before % self.limits.block_sectors(), Err(Status::Io))
+        (before - before % self.limits.block_sectors(), Err(Reason::BadSector(bad.start).into()))
     }
 
     #[inline(never)]
-    fn execute_rare(&mut self, bio: &mut Bio) -> Result<(), Status> {
+    fn execute_rare(&mut self, bio: &mut Bio) -> Result<(), Refusal> {
         let memory = &mut self.memory;
         if bio.op == Op::Discard {
             memory.iter_mut().for_each(|memory| memory.discard(bio.sector, bio.sectors));
             return Ok(());
         }
-        let zones = self.zones.as_mut().ok_or(Status::NotSupported)?;
+        let zones = self.zones.as_mut().ok_or(Reason::NotSupported)?;
         match bio.op {
             Op::ReportZones => return report(zones, bio),
             Op::ZoneOpen => zones.open(zones.zone_at(bio.sector)?)?,
@@ -310,15 +327,15 @@ impl NullDevice {
 
 /// Opens the zone for an append and tells the bio where it goes, if the device appends at all.
 #[inline]
-fn begin_append(zones: &mut ZonedDisk, limits: &Limits, bio: &mut Bio) -> Result<ZoneNo, Status> {
-    limits.zoned.as_ref().and_then(|zoned| zoned.max_append).ok_or(Status::NotSupported)?;
+fn begin_append(zones: &mut ZonedDisk, limits: &Limits, bio: &mut Bio) -> Result<ZoneNo, Refusal> {
+    limits.zoned.as_ref().and_then(|zoned| zoned.max_append).ok_or(Reason::NotSupported)?;
     let zone = zones.zone_at(bio.sector)?;
     bio.sector = zones.begin_append(zone, bio.sectors)?;
     Ok(zone)
 }
 
-fn report(zones: &ZonedDisk, bio: &mut Bio) -> Result<(), Status> {
-    let Payload::Zones(report) = &mut bio.payload else { return Err(Status::Invalid) };
+fn report(zones: &ZonedDisk, bio: &mut Bio) -> Result<(), Refusal> {
+    let Payload::Zones(report) = &mut bio.payload else { return Err(Reason::NoRoom.into()) };
     let room = report.capacity() - report.len();
     report.extend(zones.zones(bio.sector).take(room));
     Ok(())

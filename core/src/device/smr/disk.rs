@@ -150,7 +150,10 @@ impl BlockDevice for SmrDisk {
                 self.enqueue(Command { bio, number: self.numbers, void: false, before, missing, taken: 0, turn: 0 });
                 self.work(cx);
             }
-            Err(status) => cx.complete(bio, status),
+            Err(refusal) => {
+                let reason = refusal.explain(&self.zones, bio.sector);
+                cx.fail(bio, reason);
+            }
         }
     }
 

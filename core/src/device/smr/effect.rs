@@ -6,7 +6,7 @@ use core::ops::Range;
 use super::disk::{Command, SmrDisk};
 use super::head::MediaWork;
 use super::link::{LinkJob, LinkWork};
-use crate::block::{Bio, Data, Op, Payload, Status};
+use crate::block::{Bio, Data, Op, Payload, Reason, Refusal};
 use crate::sector::Sector;
 use crate::zone::{Condition, ZoneKind, ZoneNo};
 
@@ -21,23 +21,23 @@ pub(super) struct Effect {
 
 /// What a bio does, at once.
 impl SmrDisk {
-    pub(super) fn take_effect(&mut self, bio: &mut Bio) -> Result<Effect, Status> {
+    pub(super) fn take_effect(&mut self, bio: &mut Bio) -> Result<Effect, Refusal> {
         match bio.op {
             Op::Read => self.read(bio),
             Op::Write => self.write(bio),
             Op::Flush => Ok(Effect::default()),
             Op::ReportZones => {
-                let Payload::Zones(report) = &mut bio.payload else { return Err(Status::Invalid) };
+                let Payload::Zones(report) = &mut bio.payload else { return Err(Reason::NoRoom.into()) };
                 let room = report.capacity() - report.len();
                 report.extend(self.zones.zones(bio.sector).take(room));
                 Ok(Effect::default())
             }
             Op::ZoneOpen | Op::ZoneClose | Op::ZoneFinish | Op::ZoneReset | Op::ZoneResetAll => self.manage(bio),
-            Op::ZoneAppend | Op::WriteZeroes | Op::Discard => Err(Status::NotSupported),
+            Op::ZoneAppend | Op::WriteZeroes | Op::Discard => Err(Reason::NotSupported.into()),
         }
     }
 
-    fn read(&mut self, bio: &Bio) -> Result<Effect, Status> {
+    fn read(&mut self, bio: &Bio) -> Result<Effect, Refusal> {
         let zone = self.zones.check_read(bio.sector)?;
         if let Some(memory) = &self.memory {
             memory.read(bio.sector, bio.sectors, &bio.payload);
@@ -72,7 +72,7 @@ impl SmrDisk {
         cached.chain(queued.map(|command| (command.rest(), command.void)))
     }
 
-    fn write(&mut self, bio: &Bio) -> Result<Effect, Status> {
+    fn write(&mut self, bio: &Bio) -> Result<Effect, Refusal> {
         let zone = self.zones.begin_write(bio.sector, bio.sectors)?;
         self.zones.advance(zone, bio.sectors);
         let Some(memory) = &mut self.memory else { return Ok(Effect::default()) };
@@ -87,7 +87,7 @@ impl SmrDisk {
     }
 
     /// Zone management; `missing` tells whether the medium has to change.
-    fn manage(&mut self, bio: &Bio) -> Result<Effect, Status> {
+    fn manage(&mut self, bio: &Bio) -> Result<Effect, Refusal> {
         let zone = self.zones.zone_at(bio.sector)?;
         let before = self.zones.state(zone).cond;
         let changes = match bio.op {

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use super::disk::{Command, SmrDisk};
 use super::head::{MediaJob, MediaWork};
 use super::link::{LinkJob, LinkWork};
-use crate::block::{Cx, Data, Op, Payload, Status};
+use crate::block::{Cx, Data, Op, Payload, Reason};
 use crate::random::Rng;
 use crate::sector::Sector;
 use crate::zone::{Condition, ZoneKind, ZoneNo};
@@ -16,7 +16,7 @@ impl SmrDisk {
     ///
     /// Each sequential zone keeps a prefix of what the medium did not surely have, ending at a physical block, and its
     /// write pointer is there; of the pending writes to conventional zones any blocks got through. Bios in flight fail with
-    /// [`Status::Offline`]. All zones are closed, full or empty afterwards.
+    /// [`Reason::NoPower`]. All zones are closed, full or empty afterwards.
     pub fn power_cut(&mut self, rng: &mut Rng, cx: &mut Cx<'_>) {
         let lost = self.lose_everything(cx);
         self.tear_conventional(&lost, rng);
@@ -41,7 +41,7 @@ impl SmrDisk {
                     before: entry.before,
                 });
             }
-            entry.waiter.into_iter().for_each(|bio| cx.complete(bio, Status::Offline));
+            entry.waiter.into_iter().for_each(|bio| cx.fail(bio, Reason::NoPower));
         }
         let link = self
             .link
@@ -57,7 +57,7 @@ impl SmrDisk {
             if command.bio.op == Op::Write && !command.void {
                 lost.push(Lost::new(&command));
             }
-            cx.complete(command.bio, Status::Offline);
+            cx.fail(command.bio, Reason::NoPower);
         }
         self.queued = 0;
         lost.sort_by_key(|write| write.number);

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use super::ZnsSsd;
-use crate::block::{Cx, Status};
+use crate::block::{Cx, Refusal, Status};
 use crate::zone::ZoneNo;
 
 /// A command that waits until data of some zones is on the dies.
@@ -22,7 +22,7 @@ struct Mark {
 
 impl ZnsSsd {
     /// Takes a flush.
-    pub(super) fn begin_flush(&mut self, id: u32, cx: &mut Cx<'_>) -> Result<(), Status> {
+    pub(super) fn begin_flush(&mut self, id: u32, cx: &mut Cx<'_>) -> Result<(), Refusal> {
         self.begin_barrier(id, |_| true, cx);
         Ok(())
     }

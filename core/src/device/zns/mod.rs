@@ -34,7 +34,7 @@ use slab::Slab;
 pub use config::{ZnsConfig, ZnsConfigError};
 
 use super::memory::SparseMemory;
-use crate::block::{Bio, BlockDevice, Cx, Event, Limits, Op, Payload, Status};
+use crate::block::{Bio, BlockDevice, Cx, Event, Limits, Op, Payload, Reason, Refusal, Status};
 use crate::time::Duration;
 use crate::zone::{ZoneNo, ZoneState, ZonedDisk};
 use buffer::Buffer;
@@ -131,6 +131,14 @@ impl ZnsSsd {
         self.commands[id as usize].status = status;
         self.arm(self.config.completion, Timer::Reply(id), cx);
     }
+
+    /// Ends a command that is not done.
+    #[cold]
+    fn refuse(&mut self, id: u32, refusal: Refusal, cx: &mut Cx<'_>) {
+        let bio = &mut self.commands[id as usize].bio;
+        let status = bio.blame(refusal.explain(&self.zones, bio.sector));
+        self.reply(id, status, cx);
+    }
 }
 
 impl BlockDevice for ZnsSsd {
@@ -194,7 +202,7 @@ impl ZnsSsd {
             Timer::Front => {
                 let id = self.front.pop_front().expect("the front end was reading a command");
                 self.start_front(cx);
-                self.execute(id, cx).unwrap_or_else(|status| self.reply(id, status, cx));
+                self.execute(id, cx).unwrap_or_else(|refusal| self.refuse(id, refusal, cx));
             }
             Timer::Inbound => self.arrived(cx),
             Timer::Outbound => self.sent(cx),
@@ -216,7 +224,7 @@ impl ZnsSsd {
     }
 
     /// What a command does, at once; how long the rest takes, later.
-    fn execute(&mut self, id: u32, cx: &mut Cx<'_>) -> Result<(), Status> {
+    fn execute(&mut self, id: u32, cx: &mut Cx<'_>) -> Result<(), Refusal> {
         match self.commands[id as usize].bio.op {
             Op::Read => self.begin_read(id, cx),
             Op::Write | Op::ZoneAppend => self.begin_write(id, cx),
@@ -243,11 +251,11 @@ impl ZnsSsd {
 
 /// Reports, and management of zones.
 impl ZnsSsd {
-    fn begin_management(&mut self, id: u32, cx: &mut Cx<'_>) -> Result<(), Status> {
+    fn begin_management(&mut self, id: u32, cx: &mut Cx<'_>) -> Result<(), Refusal> {
         let bio = &mut self.commands[id as usize].bio;
         let (op, sector) = (bio.op, bio.sector);
         if op == Op::ReportZones {
-            let Payload::Zones(report) = &mut bio.payload else { return Err(Status::Invalid) };
+            let Payload::Zones(report) = &mut bio.payload else { return Err(Reason::NoRoom.into()) };
             let room = report.capacity() - report.len();
             report.extend(self.zones.zones(sector).take(room));
             self.reply(id, Status::Ok, cx);
@@ -261,7 +269,7 @@ impl ZnsSsd {
             Op::ZoneFinish => self.finish(zone, before)?,
             Op::ZoneReset => self.zones.reset(zone).map(|()| self.erase(zone, before, cx))?,
             Op::ZoneResetAll => self.reset_all(cx),
-            _ => return Err(Status::NotSupported),
+            _ => return Err(Reason::NotSupported.into()),
         };
         self.arm(takes, Timer::Manage(id), cx);
         Ok(())
@@ -277,7 +285,7 @@ impl ZnsSsd {
         self.begin_barrier(id, |of| of == zone, cx);
     }
 
-    fn finish(&mut self, zone: ZoneNo, before: ZoneState) -> Result<Duration, Status> {
+    fn finish(&mut self, zone: ZoneNo, before: ZoneState) -> Result<Duration, Refusal> {
         self.zones.finish(zone)?;
         let unwritten = self.zones.geometry().capacity_of(zone).saturating_sub(before.wp);
         Ok(nand::time_of(u64::from(unwritten) * 512, self.config.finish_rate))
@@ -296,7 +304,8 @@ impl ZnsSsd {
     fn erase(&mut self, zone: ZoneNo, before: ZoneState, cx: &mut Cx<'_>) -> Duration {
         if let Some(buffer) = self.buffers.remove(&zone) {
             self.barriers.retain(|barrier| !buffer.waiting.contains(&barrier.command));
-            buffer.waiting.iter().for_each(|id| self.reply(*id, Status::Io, cx));
+            let reset = || Refusal::from(Reason::Failing("its zone was reset before its data had come"));
+            buffer.waiting.iter().for_each(|id| self.refuse(*id, reset(), cx));
             self.settle_barriers(cx);
         }
         let geometry = self.zones.geometry();

@@ -3,14 +3,14 @@
 use alloc::vec::Vec;
 
 use super::ZnsSsd;
-use crate::block::{Cx, Status};
+use crate::block::{Cx, Reason};
 use crate::random::Rng;
 use crate::zone::ZoneNo;
 
 impl ZnsSsd {
     /// Cuts the power and restores it. Each zone keeps a prefix: what was on the dies, and of what was only in its buffer
     /// a part that `rng` chooses, or all of it if the cache is not volatile. Open zones are closed. Commands in flight
-    /// fail with [`Status::Transport`] at the drive's next event.
+    /// fail with [`Reason::Interrupted`] at the drive's next event.
     pub fn power_cut(&mut self, rng: &mut Rng) {
         for (zone, buffer) in core::mem::take(&mut self.buffers) {
             let block = self.limits.block_sectors();
@@ -52,6 +52,6 @@ impl ZnsSsd {
 
     /// Fails what a power cut caught.
     pub(super) fn release_caught(&mut self, cx: &mut Cx<'_>) {
-        self.caught.drain(..).for_each(|bio| cx.complete(bio, Status::Transport));
+        self.caught.drain(..).for_each(|bio| cx.fail(bio, Reason::Interrupted));
     }
 }

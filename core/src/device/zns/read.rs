@@ -3,12 +3,12 @@
 use super::ZnsSsd;
 use super::nand::{self, Job};
 use super::timer::Timer;
-use crate::block::{Cx, Status};
+use crate::block::{Cx, Refusal, Status};
 use crate::zone::ZoneNo;
 
 impl ZnsSsd {
     /// Takes a read. What is in a write buffer or was never written needs no die.
-    pub(super) fn begin_read(&mut self, id: u32, cx: &mut Cx<'_>) -> Result<(), Status> {
+    pub(super) fn begin_read(&mut self, id: u32, cx: &mut Cx<'_>) -> Result<(), Refusal> {
         let bio = &self.commands[id as usize].bio;
         let zone = self.zones.check_read(bio.sector)?;
         if let Some(memory) = &self.memory {

@@ -4,7 +4,7 @@ use super::buffer::Buffer;
 use super::nand::{self, Job};
 use super::timer::Timer;
 use super::{Command, ZnsSsd};
-use crate::block::{Cx, Flags, Op, Status};
+use crate::block::{Cx, Flags, Op, Reason, Refusal, Status};
 use crate::zone::ZoneNo;
 
 /// Data of a zone that comes over the host interface.
@@ -24,11 +24,11 @@ pub(super) struct Unit {
 
 impl ZnsSsd {
     /// Takes a write or an append: from here on the write pointer is behind it.
-    pub(super) fn begin_write(&mut self, id: u32, cx: &mut Cx<'_>) -> Result<(), Status> {
+    pub(super) fn begin_write(&mut self, id: u32, cx: &mut Cx<'_>) -> Result<(), Refusal> {
         let Command { bio, .. } = &mut self.commands[id as usize];
         let zone = match bio.op {
             Op::ZoneAppend => {
-                self.config.max_append.ok_or(Status::NotSupported)?;
+                self.config.max_append.ok_or(Reason::NotSupported)?;
                 let zone = self.zones.zone_at(bio.sector)?;
                 bio.sector = self.zones.begin_append(zone, bio.sectors)?;
                 zone

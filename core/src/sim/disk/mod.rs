@@ -11,7 +11,7 @@
 //! sequential zone FUA takes all that lies before in the zone with it, since a zone never has a hole. Without a write cache
 //! everything is durable at once. Zones that are open when the power goes are closed afterwards.
 //!
-//! A lost completion is ended by the disk itself, with [`Status::Timeout`], when the time of the command is up. A bio has
+//! A lost completion is ended by the disk itself, with [`Reason::NoAnswer`], when the time of the command is up. A bio has
 //! one owner, so nobody above could end it; the disk stands for the host's driver as well, which aborts a command before it
 //! gives up on it, and for that reason an aborted command never lands later.
 
@@ -35,7 +35,7 @@ pub use leaf::{Leaf, MakeDisk, Powered};
 use platter::{Platter, Refusal};
 
 use super::fault::{Fault, FaultPlan};
-use crate::block::{Bio, BlockDevice, Cx, Event, Flags, Limits, LimitsError, Op, Status, ZonedLimits};
+use crate::block::{Bio, BlockDevice, Cx, Event, Flags, Limits, LimitsError, Op, Reason, Status, ZonedLimits};
 use crate::random::Rng;
 use crate::time::{Duration, Instant};
 use crate::zone::{Condition, GeometryError, ResourceLimits, ZoneError, ZoneGeometry, ZoneKind, ZoneNo, ZonedDisk};
@@ -314,7 +314,9 @@ impl CrashDisk {
     /// The time of a command has come.
     fn take_turn(&mut self, mut command: Command, cx: &mut Cx<'_>) {
         if command.silent {
-            return self.complete(command.bio, Status::Timeout, cx);
+            let waited = cx.now().since(command.since);
+            let status = command.bio.blame(Reason::NoAnswer(waited));
+            return self.complete(command.bio, status, cx);
         }
         let bio = &mut command.bio;
         if let Some(fault) = command.fate.filter(|fault| fault.is_error()) {
@@ -362,16 +364,16 @@ impl CrashDisk {
 
     fn misperform(&mut self, bio: &mut Bio, fault: Fault, (after, now): (u64, Instant)) -> Status {
         match fault {
-            Fault::Fail(status) => status,
+            Fault::Fail(status) => bio.blame(Reason::Injected(status)),
             Fault::Partial(status) => {
                 let block = self.platter.limits.block_sectors();
                 let most = self.rng.below(u64::from(bio.sectors / block)) as u32 * block;
                 let done = self.perform_some(bio, most, (after, now));
-                if done.is_ok() { status } else { done }
+                if done.is_ok() { bio.blame(Reason::Injected(status)) } else { done }
             }
             Fault::Landed(status) => {
                 let done = self.perform(bio, after, now);
-                if done.is_ok() { status } else { done }
+                if done.is_ok() { bio.blame(Reason::Injected(status)) } else { done }
             }
             Fault::ZoneReadOnly | Fault::ZoneOffline => {
                 if let Some(zone) = self.sequential_zone(bio) {
@@ -411,12 +413,12 @@ impl CrashDisk {
         }
         match outcome {
             Ok(()) => Status::Ok,
-            Err(Refusal::Zone(error)) => error.into(),
+            Err(Refusal::Zone(error)) => bio.blame(self.platter.zones.fault(bio.sector, error)),
             Err(Refusal::BadBlock) => {
                 self.note_fault(bio);
-                Status::Medium
+                bio.blame(Reason::Medium)
             }
-            Err(Refusal::Other(status)) => status,
+            Err(Refusal::Other(reason)) => bio.blame(reason),
         }
     }
 }

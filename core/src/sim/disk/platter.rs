@@ -7,7 +7,7 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use super::journal::{Content, SECTOR_WORDS, ZoneStore};
 use super::{CrashConfig, Medium};
-use crate::block::{Bio, Limits, Op, Payload, Status};
+use crate::block::{Bio, Limits, Op, Payload, Reason};
 use crate::device::bad_blocks::BadBlocks;
 use crate::random::Rng;
 use crate::sector::Sector;
@@ -31,7 +31,7 @@ pub(super) enum Refusal {
     Zone(ZoneError),
     /// It met a bad block; what lies before that was done.
     BadBlock,
-    Other(Status),
+    Other(Reason),
 }
 
 impl From<ZoneError> for Refusal {
@@ -40,9 +40,9 @@ impl From<ZoneError> for Refusal {
     }
 }
 
-impl From<Status> for Refusal {
-    fn from(status: Status) -> Self {
-        Refusal::Other(status)
+impl From<Reason> for Refusal {
+    fn from(reason: Reason) -> Self {
+        Refusal::Other(reason)
     }
 }
 
@@ -96,7 +96,7 @@ impl Platter {
             Op::Read => self.read(bio, bad)?,
             Op::Write | Op::WriteZeroes | Op::ZoneAppend => return self.write(bio, most, bad),
             Op::Flush | Op::ReportZones => {}
-            Op::Discard => return Err(Refusal::Other(Status::NotSupported)),
+            Op::Discard => return Err(Refusal::Other(Reason::NotSupported)),
             Op::ZoneResetAll => {
                 let (stores, changes) = (&mut self.stores, &mut self.changes);
                 *changes += 1;
@@ -121,7 +121,7 @@ impl Platter {
     }
 
     pub fn report(&self, bio: &mut Bio) -> Result<(), Refusal> {
-        let Payload::Zones(report) = &mut bio.payload else { return Err(Refusal::Other(Status::Invalid)) };
+        let Payload::Zones(report) = &mut bio.payload else { return Err(Refusal::Other(Reason::NoRoom)) };
         let room = report.capacity() - report.len();
         report.extend(self.zones.zones(bio.sector).take(room));
         Ok(())
@@ -145,7 +145,7 @@ impl Platter {
     fn write(&mut self, bio: &Bio, most: u32, bad: &BadBlocks) -> Result<Sector, Refusal> {
         let (zone, sector) = match bio.op {
             Op::ZoneAppend => {
-                self.limits.zoned.as_ref().and_then(|zoned| zoned.max_append).ok_or(Status::NotSupported)?;
+                self.limits.zoned.as_ref().and_then(|zoned| zoned.max_append).ok_or(Reason::NotSupported)?;
                 let zone = self.zones.zone_at(bio.sector)?;
                 (zone, self.zones.begin_append(zone, bio.sectors)?)
             }

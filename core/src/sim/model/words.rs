@@ -102,6 +102,8 @@ pub enum Rule {
     Order,
     /// Every error has a reason.
     Unexplained,
+    /// Every bio that fails says why, and its status follows from that.
+    Reason,
     /// A request that breaks the rules is refused.
     Accepted,
     /// Every bio ends in bounded time.

@@ -245,6 +245,10 @@ impl Ledger {
         if let Err(violation) = self.model.complete(*tag, *status, &answer, &grounds) {
             self.violation.get_or_insert(violation);
         }
+        if !back.is_explained() {
+            let why = back.why().map_or(String::from("nothing"), |why| format!("`{why}`"));
+            self.violate(Rule::Reason, now, format!("request {tag}: {bio:?} failed with {status} and said {why}"));
+        }
     }
 
     /// Takes the trace out of the stack.
@@ -317,7 +321,7 @@ mod tests {
 
     use super::super::layout::Layouts;
     use super::*;
-    use crate::block::{Bio, Status};
+    use crate::block::{Bio, Reason, Status};
     use crate::plug::PlugOptions;
     use crate::sector::Sector;
     use crate::sim::disk::{CrashConfig, CrashDisk};
@@ -364,13 +368,9 @@ mod tests {
                 ledger.before_swaps(&stack);
             }
             stack.remove(plug).unwrap();
-            let bio = Box::new(Bio::new(Op::Write, Sector::ZERO, 1, Payload::Data(Data::zeroed(512))));
-            ledger.complete(
-                (Op::Write, 512),
-                &Completion { tag, bio, status: Status::Io },
-                &door,
-                (&stack, Instant::ZERO),
-            );
+            let mut bio = Box::new(Bio::new(Op::Write, Sector::ZERO, 1, Payload::Data(Data::zeroed(512))));
+            let status = bio.blame(Reason::ZonesUnknown("the report failed".into()));
+            ledger.complete((Op::Write, 512), &Completion { tag, bio, status }, &door, (&stack, Instant::ZERO));
             assert_eq!(ledger.violation, None, "what ends at the same time may still be the reason");
             let verdict = ledger.model.verdict(Instant(u64::MAX));
             assert_eq!(verdict.err().map(|violation| violation.rule), expected);

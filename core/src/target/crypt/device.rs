@@ -14,7 +14,7 @@ use super::segments;
 use super::spec::CipherSpec;
 use super::volume::{Units, VolumeCipher};
 use crate::block::{
-    Bio, BlockDevice, Cx, DeviceId, Event, Flags, Limits, MessageError, Op, Payload, Status, ZonedLimits,
+    Bio, BlockDevice, Cx, DeviceId, Event, Flags, Limits, MessageError, Op, Payload, Reason, Status, ZonedLimits,
 };
 
 /// What an encrypted device is, but for its key.
@@ -103,7 +103,7 @@ impl Crypt {
     /// Sends the ciphertext down in memory of our own. Without any the bio comes back.
     fn write(&mut self, mut bio: Box<Bio>, cx: &mut Cx<'_>) -> Result<(), Box<Bio>> {
         let Some(cipher) = &mut self.cipher else {
-            cx.complete(bio, Status::Io);
+            cx.fail(bio, Reason::NoKey);
             return Ok(());
         };
         let Some(run) = self.bounce.lend(&mut bio.payload) else { return Err(bio) };
@@ -118,7 +118,7 @@ impl Crypt {
 
     fn read(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
         if self.cipher.is_none() {
-            return cx.complete(bio, Status::Io);
+            return cx.fail(bio, Reason::NoKey);
         }
         self.in_flight += 1;
         let sector = bio.sector.0;
@@ -135,7 +135,7 @@ impl Crypt {
 
     fn wait(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
         if bio.flags.has(Flags::NOWAIT) {
-            return cx.complete(bio, Status::Again);
+            return cx.fail(bio, Reason::WouldWait("there is no memory for its ciphertext"));
         }
         self.waiting.push_back(bio);
     }
@@ -222,7 +222,7 @@ impl BlockDevice for Crypt {
         match bio.op {
             Op::Read => self.read(bio, cx),
             // Its ciphertext depends on where it lands, which nobody knows yet.
-            Op::ZoneAppend => cx.complete(bio, Status::NotSupported),
+            Op::ZoneAppend => cx.fail(bio, Reason::NotSupported),
             _ if bio.op.is_write() && !self.waiting.is_empty() => self.wait(bio, cx),
             Op::Write => {
                 if let Err(bio) = self.write(bio, cx) {

@@ -8,7 +8,7 @@
 //!
 //! Everything but `error` happens on the way back, so bios reach the device below in the order in which they came: a
 //! delayed write is not overtaken by the next one of its zone. A lost completion is kept here and ended with
-//! [`Status::Timeout`] when its time is up, as a driver would: a bio has one owner, and nobody above could end it.
+//! [`Reason::NoAnswer`] when its time is up, as a driver would: a bio has one owner, and nobody above could end it.
 
 mod parse;
 mod trigger;
@@ -26,7 +26,7 @@ pub use trigger::{OpSet, Trigger, Window};
 use super::args::{ArgError, Args, DeviceArg, quote};
 use super::mapping::Mapping;
 use super::registry::{Site, Target, TargetType, View};
-use crate::block::{Bio, BlockDevice, Cx, DeviceId, Event, Limits, Status};
+use crate::block::{Bio, BlockDevice, Cx, DeviceId, Event, Limits, Reason, Status};
 use crate::random::Rng;
 use crate::time::{Duration, Instant};
 
@@ -83,7 +83,7 @@ pub enum FaultyAction {
     ErrorAfter(Status),
     /// Their completions come so much later.
     Delay(Duration),
-    /// Their completions are lost; they end with [`Status::Timeout`] so long after they were submitted.
+    /// Their completions are lost; they end with [`Reason::NoAnswer`] so long after they were submitted.
     Lose(Duration),
 }
 
@@ -145,18 +145,20 @@ impl BlockDevice for Faulty {
         };
         self.injected += 1;
         match self.rules[rule].action {
-            FaultyAction::Error(status) => cx.complete(bio, status),
+            FaultyAction::Error(status) => cx.fail(bio, Reason::Injected(status)),
             _ => cx.submit(self.below[0], bio, rule as u64),
         }
     }
 
-    fn end_io(&mut self, bio: Box<Bio>, status: Status, rule: u64, cx: &mut Cx<'_>) {
+    fn end_io(&mut self, mut bio: Box<Bio>, status: Status, rule: u64, cx: &mut Cx<'_>) {
         match self.rules[rule as usize].action {
-            FaultyAction::ErrorAfter(error) => cx.complete(bio, if status.is_ok() { error } else { status }),
+            FaultyAction::ErrorAfter(error) if status.is_ok() => cx.fail(bio, Reason::Injected(error)),
+            FaultyAction::ErrorAfter(_) => cx.complete(bio, status),
             FaultyAction::Delay(time) => self.keep(cx.now() + time, bio, status, cx),
             FaultyAction::Lose(timeout) => {
                 let due = (bio.since + timeout).max(cx.now());
-                self.keep(due, bio, Status::Timeout, cx);
+                let status = bio.blame(Reason::NoAnswer(due.since(bio.since)));
+                self.keep(due, bio, status, cx);
             }
             FaultyAction::Error(_) => unreachable!("{bio:?} came back and was never sent"),
         }

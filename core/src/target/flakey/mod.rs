@@ -22,7 +22,7 @@ use super::args::{ArgError, Args, DeviceArg, quote};
 use super::copies::{self, Copies, copy};
 use super::mapping::Mapping;
 use super::registry::{Site, Target, TargetType, View};
-use crate::block::{Bio, BlockDevice, Cx, DeviceId, Limits, Op, Payload, Status};
+use crate::block::{Bio, BlockDevice, Cx, DeviceId, Limits, Op, Payload, Reason, Status};
 use crate::random::Rng;
 use crate::time::Instant;
 
@@ -119,6 +119,8 @@ struct Flakey {
     kept: Slab<Payload>,
 }
 
+/// Why a bio fails in the down time.
+const DOWN: Reason = Reason::Failing("the `flakey` line is in its down time");
 /// In the word of a read: the byte that was asked for is changed when it is back.
 const FIXED: u64 = 1;
 /// In the word of a read: a byte may be changed by chance.
@@ -131,7 +133,7 @@ impl Flakey {
 
     fn read(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
         if self.features.error_reads {
-            return cx.complete(bio, Status::Io);
+            return cx.fail(bio, DOWN);
         }
         let fixed = self.features.corrupt.is_some_and(|corrupt| corrupt.matches(&bio));
         let random = self.features.random_read_corrupt > 0;
@@ -143,15 +145,18 @@ impl Flakey {
 
     fn write(&mut self, mut bio: Box<Bio>, cx: &mut Cx<'_>) {
         let Features { drop_writes, error_writes, .. } = self.features;
-        if drop_writes || error_writes {
-            return cx.complete(bio, if drop_writes { Status::Ok } else { Status::Io });
+        if drop_writes {
+            return cx.complete(bio, Status::Ok);
+        }
+        if error_writes {
+            return cx.fail(bio, DOWN);
         }
         let fixed = self.features.corrupt.filter(|corrupt| bio.op.has_data() && corrupt.matches(&bio));
         let random = bio.op.has_data() && self.chance(self.features.random_write_corrupt);
         if fixed.is_none() && !random {
             return cx.remap(self.below[0], bio);
         }
-        let Some(data) = self.copies.take(bio.payload.bytes()) else { return cx.complete(bio, Status::Resource) };
+        let Some(data) = self.copies.take(bio.payload.bytes()) else { return cx.fail(bio, Reason::NoMemory) };
         copy(&bio.payload, &data, 0);
         let payload = Payload::Data(data);
         if let Some(Corrupt { nth, value, .. }) = fixed {

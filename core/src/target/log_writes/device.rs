@@ -10,7 +10,7 @@ use slab::Slab;
 
 use super::format::{DISCARD, FLUSH, FUA};
 use super::log::{Entry, Log};
-use crate::block::{Bio, BlockDevice, Cx, DeviceId, Event, Flags, Limits, MessageError, Op, Payload, Status};
+use crate::block::{Bio, BlockDevice, Cx, DeviceId, Event, Flags, Limits, MessageError, Op, Payload, Reason, Status};
 use crate::sector::Sector;
 
 /// The word of frames of writes to the log device.
@@ -91,7 +91,7 @@ impl LogWrites {
             | flag(bio.op == Op::Discard, DISCARD);
         let Some(entry) = self.log.entry(&bio, flags) else {
             // Not written, and so rightly not in the log.
-            cx.complete(bio, Status::Resource);
+            cx.fail(bio, Reason::NoMemory);
             return false;
         };
         let sent = Sent { entry, covers: self.done() };
@@ -240,7 +240,7 @@ impl BlockDevice for LogWrites {
             return;
         }
         if bio.flags.has(Flags::NOWAIT) {
-            return cx.complete(bio, Status::Again);
+            return cx.fail(bio, Reason::WouldWait("the log has no room yet"));
         }
         self.waiting.push_back(bio);
         self.go_on(cx);

@@ -11,7 +11,7 @@ use super::super::fan::Fan;
 use super::super::flusher::{Flusher, distinct};
 use super::stripes::Stripes;
 use super::zones::WideZones;
-use crate::block::{Bio, BlockDevice, Cx, DeviceId, Event, Flags, Limits, Op, Place, Status};
+use crate::block::{Bio, BlockDevice, Cx, DeviceId, Event, Flags, Limits, Op, Place, Reason, Status};
 use crate::sector::Sector;
 
 /// What does to stripes what a table does not do by itself: ranges that go to all of them, whatever concerns zones, and
@@ -65,7 +65,7 @@ impl Striped {
             return cx.pass(device, bio, sector);
         }
         if bio.flags.has(Flags::NOWAIT) {
-            return cx.complete(bio, Status::Again);
+            return cx.fail(bio, Reason::WouldWait("it crosses the edge of a part"));
         }
         let (front, rest) = cx.split(bio, room as u32);
         cx.pass(device, front, sector);

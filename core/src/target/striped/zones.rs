@@ -12,9 +12,9 @@ use super::device::Striped;
 use super::gather::{Gather, Gathered};
 use super::quiet::Quiet;
 use super::wide::{depth, widen};
-use crate::block::{Bio, Cx, DeviceId, Flags, Op, Payload, Place, Status};
+use crate::block::{Bio, Cx, DeviceId, Flags, Op, Payload, Place, Reason, Status};
 use crate::sector::Sector;
-use crate::zone::{Action, Condition, Zone, ZoneKind, ZoneState};
+use crate::zone::{Action, Condition, Zone, ZoneFault, ZoneKind, ZoneNo, ZoneState};
 
 /// Zones that are asked for at once.
 const REPORT: usize = 1024;
@@ -117,7 +117,8 @@ impl Striped {
         let Place { device, sector, room } = self.stripes.place(bio.sector.0);
         let fits = u64::from(bio.sectors) <= room;
         if !fits && bio.flags.has(Flags::NOWAIT) {
-            return self.end(bio, Status::Again, cx);
+            let status = bio.blame(Reason::WouldWait("it crosses the edge of a chunk"));
+            return self.end(bio, status, cx);
         }
         if !fits || self.zones.as_ref().is_some_and(|zones| zones.has_more.contains(&true)) {
             return self.spread(bio, cx);
@@ -190,7 +191,7 @@ impl Striped {
 
     /// Reports, and changes of whole zones.
     pub(super) fn manage(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
-        let Some(zones) = &mut self.zones else { return cx.complete(bio, Status::NotSupported) };
+        let Some(zones) = &mut self.zones else { return cx.fail(bio, Reason::NotZoned) };
         match bio.op {
             Op::ReportZones => self.report(bio, cx),
             Op::ZoneOpen | Op::ZoneClose => self.ask(bio, 1, cx),
@@ -282,10 +283,11 @@ impl Striped {
     }
 
     /// Opens or closes a zone, now that its parts are known: neither is for parts that are full or empty already.
-    fn change(&mut self, bio: Box<Bio>, found: &[Vec<Zone>], cx: &mut Cx<'_>) {
+    fn change(&mut self, mut bio: Box<Bio>, found: &[Vec<Zone>], cx: &mut Cx<'_>) {
         let parts: Vec<Zone> = found.iter().filter_map(|zones| zones.first().copied()).collect();
         if parts.len() < found.len() {
-            return self.end_report(bio, Status::Io, cx);
+            let status = bio.blame(Reason::ZonesUnknown("a stripe reports too few of them".into()));
+            return self.end_report(bio, status, cx);
         }
         let wide = widen(&self.stripes, bio.sector, &parts);
         let state = ZoneState { cond: wide.cond, wp: (wide.wp - wide.start) as u32 };
@@ -293,8 +295,13 @@ impl Striped {
             Op::ZoneOpen => (Action::Open, |cond| cond != Condition::Full),
             _ => (Action::Close, Condition::is_open),
         };
+        let zones_wide = self.zones.as_ref().map_or(1, |zones| zones.wide);
         if let Err(error) = state.apply(wide.capacity as u32, action) {
-            return self.end_report(bio, error.into(), cx);
+            let (zone, left) =
+                (ZoneNo((bio.sector.0 / zones_wide) as u32), (wide.capacity as u32).saturating_sub(state.wp));
+            let cond = Some(state.cond);
+            let status = bio.blame(ZoneFault { error, zone, cond, pointer: wide.wp, left, held: (0, 0) });
+            return self.end_report(bio, status, cx);
         }
         if let Some(zones) = &mut self.zones {
             zones.quiet.seen(bio.op);

@@ -23,7 +23,7 @@ use super::policy::Style;
 use super::state::{Phase, State, Then};
 use super::transfer::{Disks, data_of, finish, memory};
 use super::{ZoneSpace, zones::MemberState};
-use crate::block::{Bio, Data, Flags, Status};
+use crate::block::{Bio, Data, Flags, Reason, Status};
 use crate::task::Io;
 
 /// Most blocks in one write.
@@ -60,7 +60,7 @@ struct Work {
     /// Dirty blocks.
     blocks: Vec<u32>,
     /// What they are to be, in runs.
-    runs: Result<Vec<(u32, Data)>, Status>,
+    runs: Result<Vec<(u32, Data)>, Reason>,
     /// Zones that it lets go.
     leaving: Vec<u32>,
     /// Devices with data that is to be durable before.
@@ -91,26 +91,26 @@ async fn commit(shared: &Shared, disks: &Disks, work: Work) {
     if blocks.is_empty() && leaving.is_empty() {
         let flushed = flush(disks, &unflushed).await;
         let mut state = shared.borrow_mut();
-        state.flushed(&unflushed, flushed);
-        match flushed {
+        state.flushed(&unflushed, flushed.is_ok());
+        match &flushed {
             Ok(()) => state.failed_commits = 0,
-            Err(status) => state.commit_failed(leaving, (false, status)),
+            Err(reason) => state.commit_failed(leaving, (false, reason)),
         }
         // What is in the caches is durable now, and still not what was promised.
-        let result = if state.has_lost { Err(Status::Io) } else { flushed };
-        return state.answer(waiters, result);
+        let result = if state.has_lost { Err(state.loss()) } else { flushed };
+        return state.answer(waiters, &result);
     }
     let is_kernel = shared.borrow().knobs.style == Style::Kernel;
     let logged = match &runs {
         Ok(runs) => write_log(shared, disks, runs, &unflushed).await,
-        Err(status) => Err((*status).into()),
+        Err(reason) => Err(reason.clone().into()),
     };
-    let may_count = logged.is_ok() || logged.is_err_and(|error| error.may_count);
-    let logged = logged.map_err(|error| error.status);
-    shared.borrow_mut().flushed(&unflushed, logged);
+    let may_count = logged.as_ref().err().is_none_or(|error| error.may_count);
+    let logged = logged.map_err(|error| error.reason);
+    shared.borrow_mut().flushed(&unflushed, logged.is_ok());
     let mut waiters = Some(waiters);
     if logged.is_err() || !is_kernel {
-        shared.borrow_mut().answer(waiters.take().unwrap_or_default(), logged);
+        shared.borrow_mut().answer(waiters.take().unwrap_or_default(), &logged);
     }
     let done = match (logged, &runs) {
         (Ok(()), Ok(runs)) => write_in_place(shared, disks, runs).await,
@@ -119,31 +119,30 @@ async fn commit(shared: &Shared, disks: &Disks, work: Work) {
     let mut state = shared.borrow_mut();
     state.volume.dirty.settle(&blocks, done.is_ok());
     if let Some(waiters) = waiters {
-        state.answer(waiters, done);
+        state.answer(waiters, &done);
     }
-    match done {
+    match &done {
         Ok(()) => state.commit_done(&leaving, blocks.len()),
-        Err(status) => state.commit_failed(leaving, (may_count, status)),
+        Err(reason) => state.commit_failed(leaving, (may_count, reason)),
     }
 }
 
 /// Why the log was not written.
-#[derive(Clone, Copy)]
 struct LogError {
-    status: Status,
+    reason: Reason,
     /// Its superblock may be on the disk, whatever the disk says. Then it counts at the next start, and must not be touched.
     may_count: bool,
 }
 
-impl From<Status> for LogError {
-    fn from(status: Status) -> Self {
-        Self { status, may_count: false }
+impl From<Reason> for LogError {
+    fn from(reason: Reason) -> Self {
+        Self { reason, may_count: false }
     }
 }
 
 /// The first half: after it, the changes are durable.
 async fn write_log(shared: &Shared, disks: &Disks, runs: &[(u32, Data)], unflushed: &[usize]) -> Result<(), LogError> {
-    let Some(sets) = shared.borrow().sets.clone() else { return Err(Status::Io.into()) };
+    let Some(sets) = shared.borrow().sets.clone() else { return Err(unloaded().into()) };
     write_runs(disks, sets.log, runs).await?;
     // Data first: a block that the metadata calls valid has to be there. The metadata's own device is one of these.
     let (metadata, _) = disks.space.place(sets.log);
@@ -154,21 +153,21 @@ async fn write_log(shared: &Shared, disks: &Disks, runs: &[(u32, Data)], unflush
     flush(disks, &members).await?;
     let superblock = sets.superblock_for(sets.log, sets.superblock.generation + 1);
     let superblock = data_of(&superblock.encode())?;
-    let mut result = Err(Status::Io);
+    let mut result = Err(unloaded());
     for _ in 0..TRIES {
         result = disks.write_durable(sets.log, &superblock).await;
         if result.is_ok() {
             break;
         }
     }
-    result.map_err(|status| LogError { status, may_count: true })
+    result.map_err(|reason| LogError { reason, may_count: true })
 }
 
 /// The second half: both sets are equal again. It is tried more than once, as the log must not be written before it is done.
-async fn write_in_place(shared: &Shared, disks: &Disks, runs: &[(u32, Data)]) -> Result<(), Status> {
-    let Some(sets) = shared.borrow().sets.clone() else { return Err(Status::Io) };
+async fn write_in_place(shared: &Shared, disks: &Disks, runs: &[(u32, Data)]) -> Result<(), Reason> {
+    let Some(sets) = shared.borrow().sets.clone() else { return Err(unloaded()) };
     let generation = sets.superblock.generation + 1;
-    let mut result = Err(Status::Io);
+    let mut result = Err(unloaded());
     for _ in 0..TRIES {
         result = async {
             write_runs(disks, sets.active, runs).await?;
@@ -189,7 +188,12 @@ async fn write_in_place(shared: &Shared, disks: &Disks, runs: &[(u32, Data)]) ->
     result
 }
 
-async fn write_runs(disks: &Disks, set: u64, runs: &[(u32, Data)]) -> Result<(), Status> {
+/// There is nothing to commit to.
+fn unloaded() -> Reason {
+    Reason::VolumeFailed("its metadata is not loaded".into())
+}
+
+async fn write_runs(disks: &Disks, set: u64, runs: &[(u32, Data)]) -> Result<(), Reason> {
     for batch in runs.chunks(DEPTH) {
         let answers = batch.iter().flat_map(|(first, data)| disks.send(set + u64::from(*first), data));
         finish(answers.collect()).await?;
@@ -197,7 +201,7 @@ async fn write_runs(disks: &Disks, set: u64, runs: &[(u32, Data)]) -> Result<(),
     Ok(())
 }
 
-async fn flush(disks: &Disks, members: &[usize]) -> Result<(), Status> {
+async fn flush(disks: &Disks, members: &[usize]) -> Result<(), Reason> {
     let can_lose = |member: &&usize| disks.members[**member].limits.write_cache;
     let answers = members.iter().filter(can_lose).map(|member| disks.io.flush(disks.members[*member].device));
     finish(answers.collect()).await
@@ -244,7 +248,7 @@ impl State {
     }
 
     /// The blocks as they are to be on the disk, neighbours together.
-    fn encode(&self, blocks: &[u32]) -> Result<Vec<(u32, Data)>, Status> {
+    fn encode(&self, blocks: &[u32]) -> Result<Vec<(u32, Data)>, Reason> {
         let mut runs: Vec<(u32, Data)> = Vec::new();
         let neighbours = blocks.chunk_by(|a, b| *b == a + 1).flat_map(|run| run.chunks(LONGEST));
         let mut bytes = [0; BLOCK_BYTES];
@@ -260,14 +264,14 @@ impl State {
     }
 
     /// Devices were flushed, or not: then they still have to be.
-    fn flushed(&mut self, members: &[usize], result: Result<(), Status>) {
-        if result.is_err() {
+    fn flushed(&mut self, members: &[usize], is_done: bool) {
+        if !is_done {
             members.iter().for_each(|member| self.volume.zones.members[*member].is_unflushed = true);
         }
     }
 
     /// Tells those who waited for a commit how it ended.
-    fn answer(&mut self, waiters: Vec<(Box<Bio>, Then)>, result: Result<(), Status>) {
+    fn answer(&mut self, waiters: Vec<(Box<Bio>, Then)>, result: &Result<(), Reason>) {
         self.is_stirred = true;
         for (mut bio, then) in waiters {
             match (result, then) {
@@ -276,7 +280,10 @@ impl State {
                     self.back.push_back(bio);
                 }
                 (Ok(()), Then::Complete) => self.done.push((bio, Status::Ok)),
-                (Err(status), _) => self.done.push((bio, status)),
+                (Err(reason), _) => {
+                    let status = bio.blame(reason.clone());
+                    self.done.push((bio, status));
+                }
             }
         }
     }
@@ -294,13 +301,13 @@ impl State {
         }
     }
 
-    fn commit_failed(&mut self, mut leaving: Vec<u32>, (log_may_count, status): (bool, Status)) {
+    fn commit_failed(&mut self, mut leaving: Vec<u32>, (log_may_count, reason): (bool, &Reason)) {
         leaving.append(&mut self.volume.zones.leaving);
         self.volume.zones.leaving = leaving;
         self.failed_commits += 1;
         // A log that counts must not be written again before the other set is equal to it.
         if log_may_count || self.failed_commits >= TRIES {
-            self.degrade(format!("its metadata cannot be written: {status}"));
+            self.degrade(format!("its metadata cannot be written: {reason}"));
         }
     }
 }

@@ -10,7 +10,7 @@ use core::fmt;
 
 use super::state::{Phase, Sabotage, State, ZonedCounters};
 use super::{BLOCK_BYTES, BLOCK_SECTORS, ZoneClass, ZoneSpace, clean, commit, load, reclaim};
-use crate::block::{Bio, BlockDevice, Cx, DeviceId, Event, Limits, MessageError, Op, Payload, Status};
+use crate::block::{Bio, BlockDevice, Cx, DeviceId, Event, Limits, MessageError, Op, Payload, Reason, Status};
 use crate::sector::Sector;
 use crate::task::{TASK, Tasks};
 
@@ -54,7 +54,7 @@ impl Zoned {
         devices: &[Limits],
         space: ZoneSpace,
         sectors: u64,
-    ) -> Result<Self, Status> {
+    ) -> Result<Self, Reason> {
         let limits = exposed(devices, &space, sectors);
         let shared = Rc::new(RefCell::new(load::blank(&space, &below, devices)?));
         let mut tasks = Tasks::new();

@@ -19,7 +19,7 @@ use super::transfer::Disks;
 use super::volume::Volume;
 use super::zones::{MemberState, Role, Zones};
 use super::{BLOCK_BYTES, BLOCK_SECTORS, ZoneClass, ZoneHealth, ZoneSpace};
-use crate::block::{DeviceId, Limits, Status};
+use crate::block::{DeviceId, Limits, Reason};
 use crate::sector::Sector;
 use crate::task::Io;
 use crate::time::Duration;
@@ -33,7 +33,7 @@ const PAUSE: Duration = Duration::from_millis(10);
 const REPORT: usize = 4096;
 
 /// A volume whose metadata is not loaded yet.
-pub(super) fn blank(space: &ZoneSpace, below: &[DeviceId], devices: &[Limits]) -> Result<State, Status> {
+pub(super) fn blank(space: &ZoneSpace, below: &[DeviceId], devices: &[Limits]) -> Result<State, Reason> {
     let member = |(device, limits): (&DeviceId, &Limits)| MemberState {
         device: *device,
         limits: limits.clone(),
@@ -79,16 +79,16 @@ struct Loader {
     chunks: u64,
     sabotage: Sabotage,
     /// The first or second superblock cannot be read: its set may be the one in force.
-    unread: Reason,
+    unread: Damage,
     /// A third superblock cannot be read: its device may belong to another set.
-    stranger: Reason,
+    stranger: Damage,
 }
 
 /// Why a volume is read only, if it is.
-type Reason = Option<String>;
+type Damage = Option<String>;
 
 impl Loader {
-    async fn load(mut self) -> Result<(Volume, Sets, Reason), String> {
+    async fn load(mut self) -> Result<(Volume, Sets, Damage), String> {
         self.learn_zones().await?;
         let (mut sets, other) = self.find_sets().await?;
         let (superblock, layout) = (sets.superblock, sets.layout);
@@ -106,8 +106,8 @@ impl Loader {
         while at < layout.metadata_blocks {
             let len = WINDOW.min(layout.metadata_blocks - at);
             // The other set is no help, though of the same generation: its next commit may have begun.
-            let own = self.read_again(sets.active + u64::from(at), len).await.map_err(|status| {
-                format!("metadata cannot be read, from block {at} on: {status}: run `shingle dmz repair`")
+            let own = self.read_again(sets.active + u64::from(at), len).await.map_err(|reason| {
+                format!("metadata cannot be read, from block {at} on: {reason}: run `shingle dmz repair`")
             })?;
             let (twin, is_whole) = self.read_twin(sets.log + u64::from(at), &own).await;
             if !is_whole || twin != own {
@@ -142,7 +142,7 @@ impl Loader {
     }
 
     /// Reads blocks, more than once if need be.
-    async fn read_again(&self, from: u64, blocks: u32) -> Result<Vec<u8>, Status> {
+    async fn read_again(&self, from: u64, blocks: u32) -> Result<Vec<u8>, Reason> {
         let mut result = self.disks.read(from, blocks).await;
         for _ in 1..TRIES {
             if result.is_ok() {
@@ -175,7 +175,7 @@ impl Loader {
             while limits.zoned.is_some() && at.0 < limits.capacity {
                 let report = self.disks.io.report(device, at, REPORT).await;
                 let report =
-                    report.map_err(|status| format!("the zones of device {member} are not known: {status}"))?;
+                    report.map_err(|reason| format!("the zones of device {member} are not known: {reason}"))?;
                 let Some(last) = report.last() else {
                     return Err(format!("device {member} reports no zone at sector {at}"));
                 };
@@ -221,7 +221,7 @@ impl Loader {
     /// The superblock at `block`, if there is a good one; an error if nobody knows.
     async fn superblock_at(&self, block: u64) -> Result<Option<(Superblock, Layout)>, String> {
         let bytes = self.read_again(block, 1).await;
-        let bytes = bytes.map_err(|status| format!("the superblock at block {block} cannot be read: {status}"))?;
+        let bytes = bytes.map_err(|reason| format!("the superblock at block {block} cannot be read: {reason}"))?;
         let found = read_superblock(&bytes, &self.disks.space, block).ok();
         Ok(found.map(|(superblock, layout, _)| (superblock, layout)))
     }
@@ -240,15 +240,15 @@ impl Loader {
 
     /// Refuses zoned devices that say that they are others than those in their place of the table, and tells of one that does
     /// not say. The kernel starts without their superblocks, if need be (`drivers/md/dm-zoned-metadata.c:dmz_load_sb`).
-    async fn check_members(&self, superblock: &Superblock) -> Result<Reason, String> {
+    async fn check_members(&self, superblock: &Superblock) -> Result<Damage, String> {
         let (space, mut stranger) = (&self.disks.space, None);
         let is_there = |(_, zone): &(usize, u32)| space.zones()[*zone as usize].health != ZoneHealth::Offline;
         for (place, start) in tertiaries(space).filter(is_there).map(|(place, zone)| (place, space.start(zone))) {
             let bytes = match self.read_again(start, 1).await {
                 Ok(bytes) => bytes,
-                Err(status) => {
+                Err(reason) => {
                     let what = "belongs to the set is not known, as its superblock cannot be read";
-                    stranger = Some(format!("whether device {place} {what}: {status}: run `shingle dmz repair`"));
+                    stranger = Some(format!("whether device {place} {what}: {reason}: run `shingle dmz repair`"));
                     continue;
                 }
             };
@@ -307,7 +307,7 @@ impl Reading {
     }
 
     /// What was read, and why it must not be changed, if so. Chunks in doubt are not read either: they would be zeroes.
-    fn judged(self) -> (Volume, Reason) {
+    fn judged(self) -> (Volume, Damage) {
         let Self { mut volume, bad, comparison, .. } = self;
         let mut doubtful = comparison.doubtful(&volume);
         doubtful.retain(|chunk| volume.chunks.get(*chunk as usize).is_some_and(|chunk| !chunk.is_bad));

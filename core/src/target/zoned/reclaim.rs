@@ -25,7 +25,7 @@ use super::valid::ValidBlocks;
 use super::volume::Job;
 use super::zones::Role;
 use super::{BLOCK_BYTES, BLOCK_SECTORS, ZoneClass};
-use crate::block::{Data, Flags, Status};
+use crate::block::{Data, Flags, Reason};
 use crate::task::{Answer, Io};
 use crate::time::{Duration, Instant};
 
@@ -58,11 +58,13 @@ pub(super) async fn run(shared: Shared, io: Io, member: u8) {
     }
 }
 
-async fn reclaim(shared: &Shared, io: &Io, member: u8, (chunk, action): (u32, Action)) -> Result<(), Status> {
+async fn reclaim(shared: &Shared, io: &Io, member: u8, (chunk, action): (u32, Action)) -> Result<(), Reason> {
     if action == Action::Free {
         return Ok(());
     }
-    let Some(mut copy) = shared.borrow_mut().begin_copy(member, (chunk, action)) else { return Err(Status::NoSpace) };
+    let Some(mut copy) = shared.borrow_mut().begin_copy(member, (chunk, action)) else {
+        return Err(Reason::VolumeFull);
+    };
     wait_for_writers(shared, &copy).await;
     // Nothing was read yet, so nothing is out of date.
     if let Some(job) = shared.borrow_mut().volume.job(chunk) {
@@ -106,7 +108,7 @@ async fn wait_for_writers(shared: &Shared, copy: &Copy) {
 }
 
 /// Copies what is valid, a window at a time, until all is done or somebody wants it to end.
-async fn run_copy(shared: &Shared, io: &Io, copy: &mut Copy) -> Result<(), Status> {
+async fn run_copy(shared: &Shared, io: &Io, copy: &mut Copy) -> Result<(), Reason> {
     let mut took = Duration::ZERO;
     let mut at = shared.borrow().first_block(copy);
     loop {
@@ -136,7 +138,7 @@ async fn read_window(
     window: &Range<u32>,
     data: &Data,
     turn: &CopyTurn,
-) -> Result<ValidBlocks, Status> {
+) -> Result<ValidBlocks, Reason> {
     let mut read = ValidBlocks::new(shared.borrow().volume.zones.zone_blocks);
     for (place, zone) in copy.sources.iter().copied().enumerate() {
         let runs: Vec<Range<u32>> = {
@@ -167,7 +169,7 @@ async fn write_window(
     zone: u32,
     (at, window, data): (u32, &Range<u32>, &Data),
     turn: &CopyTurn,
-) -> Result<(), Status> {
+) -> Result<(), Reason> {
     if shared.borrow().volume.zones.is_sequential(zone) && at < window.start {
         let limits = shared.borrow().volume.zones.members
             [usize::from(shared.borrow().volume.zones.all[zone as usize].member)]
@@ -209,7 +211,7 @@ async fn flow(
     mut pieces: impl Iterator<Item = Range<u32>>,
     depth: u32,
     mut send: impl FnMut(Range<u32>) -> Answer,
-) -> Result<(), Status> {
+) -> Result<(), Reason> {
     let mut under_way = alloc::collections::VecDeque::new();
     let mut result = Ok(());
     loop {
@@ -338,7 +340,10 @@ impl State {
     fn nothing_to_reclaim(&mut self, for_good: bool, now: Instant) {
         (self.is_reclaim_wanted, self.is_reclaimed) = (false, for_good);
         if self.is_starved() && self.jobs == 0 && !self.is_committing && !self.may_win_space(now) {
-            let starved = self.starved.drain(..).map(|bio| (bio, Status::NoSpace));
+            let starved = self.starved.drain(..).map(|mut bio| {
+                let status = bio.blame(Reason::VolumeFull);
+                (bio, status)
+            });
             self.done.extend(starved);
             self.events += 1;
             self.stir(|signals| &signals.reclaim);
@@ -532,7 +537,7 @@ impl State {
     }
 
     /// A copy is over.
-    fn end_job(&mut self, chunk: u32, result: Result<(), Status>, now: Instant) {
+    fn end_job(&mut self, chunk: u32, result: Result<(), Reason>, now: Instant) {
         let was_cancelled = self.volume.job(chunk).is_some_and(|job| job.is_cancelled);
         self.volume.make_busy(chunk).job = None;
         let failures = self.rest_of(chunk).map_or(0, |rest| rest.failures);

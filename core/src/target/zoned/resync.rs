@@ -20,7 +20,7 @@ use super::format::{BITS, Bitmap, Entry, Other};
 use super::transfer::{Disks, data_of};
 use super::volume::Volume;
 use super::zones::Role;
-use crate::block::Status;
+use crate::block::Reason;
 
 /// What the other set says where that is not what the one in force says.
 pub(super) struct Comparison {
@@ -113,6 +113,6 @@ pub(super) async fn resync(disks: &Disks, sets: &mut Sets, stale: &[u32], window
     Ok(())
 }
 
-fn cannot_write(status: Status) -> String {
-    format!("the older set of metadata cannot be made equal to the other one: {status}")
+fn cannot_write(reason: Reason) -> String {
+    format!("the older set of metadata cannot be made equal to the other one: {reason}")
 }

@@ -10,7 +10,7 @@ use super::state::{Phase, State, Then, ZEROES};
 use super::volume::Write;
 use super::zones::Role;
 use super::{BLOCK_BYTES, BLOCK_SECTORS, ZoneClass, ZoneHealth};
-use crate::block::{Bio, Cx, Flags, Op, Payload, Status};
+use crate::block::{Bio, Cx, Flags, Op, Payload, Reason, Status};
 use crate::time::Duration;
 
 /// Blocks of a chunk.
@@ -39,7 +39,7 @@ enum Goal {
     /// It is held back, because what comes before it may be on its way.
     Hold,
     /// Nowhere.
-    Fail(Status),
+    Fail(Reason),
 }
 
 impl State {
@@ -48,19 +48,21 @@ impl State {
         self.last_io = cx.now();
         self.is_reclaimed &= !bio.op.is_write();
         match (&self.phase, bio.op) {
-            (Phase::Failed(_), _) => cx.complete(bio, Status::Io),
-            (Phase::Unloaded | Phase::Loading, _) if bio.flags.has(Flags::NOWAIT) => cx.complete(bio, Status::Again),
+            (Phase::Failed(why), _) => cx.fail(bio, Reason::VolumeFailed(why.as_str().into())),
+            (Phase::Unloaded | Phase::Loading, _) if bio.flags.has(Flags::NOWAIT) => {
+                cx.fail(bio, Reason::WouldWait("the metadata is not loaded yet"));
+            }
             (Phase::Unloaded | Phase::Loading, _) => self.early.push_back(bio),
             (_, Op::Read) => self.read(bio, cx),
             (Phase::ReadOnly(_), Op::Flush) => self.flush(bio, Then::Complete),
-            (Phase::ReadOnly(_), _) => cx.complete(bio, Status::ReadOnly),
+            (Phase::ReadOnly(why), _) => cx.fail(bio, Reason::VolumeReadOnly(why.as_str().into())),
             (_, Op::Flush) => self.flush(bio, Then::Complete),
             (_, Op::Write | Op::Discard | Op::WriteZeroes) if bio.flags.has(Flags::PREFLUSH) => {
                 self.flush(bio, Then::Route);
             }
             (_, Op::Write) => self.write(bio, Look::First, cx),
             (_, Op::Discard | Op::WriteZeroes) => self.discard(bio, cx),
-            _ => cx.complete(bio, Status::NotSupported),
+            _ => cx.fail(bio, Reason::NotSupported),
         }
     }
 
@@ -96,7 +98,7 @@ impl State {
         let Extent { chunk, blocks } = extent;
         let known = self.volume.chunks[chunk as usize];
         if known.is_bad {
-            return cx.complete(bio, Status::Io);
+            return cx.fail(bio, Reason::BadChunk(chunk));
         }
         if known.is_busy && self.interrupts(chunk) {
             return self.wait_for(chunk, bio, cx);
@@ -134,7 +136,7 @@ impl State {
 
     fn wait_for(&mut self, chunk: u32, bio: Box<Bio>, cx: &mut Cx<'_>) {
         if bio.flags.has(Flags::NOWAIT) {
-            return cx.complete(bio, Status::Again);
+            return cx.fail(bio, Reason::WouldWait("its chunk is being copied"));
         }
         self.volume.make_busy(chunk).waiting.push_back(bio);
     }
@@ -183,13 +185,13 @@ impl State {
                 self.send(bio, (chunk, zone, blocks), look, cx);
             }
             Goal::Hold => self.hold(bio, chunk, cx),
-            Goal::Starve if bio.flags.has(Flags::NOWAIT) => cx.complete(bio, Status::Again),
+            Goal::Starve if bio.flags.has(Flags::NOWAIT) => cx.fail(bio, Reason::WouldWait("no zone is free")),
             Goal::Starve => {
                 self.starved.push_back(bio);
                 self.stir(|signals| &signals.reclaim);
                 self.stir(|signals| &signals.commit);
             }
-            Goal::Fail(status) => cx.complete(bio, status),
+            Goal::Fail(reason) => cx.fail(bio, reason),
         }
         None
     }
@@ -203,7 +205,8 @@ impl State {
         }
         let zone = &self.volume.zones.all[dzone as usize];
         if zone.class != ZoneClass::Sequential {
-            return if zone.health == ZoneHealth::Good { Goal::Zone(dzone, len) } else { Goal::Fail(Status::ReadOnly) };
+            let failed = Goal::Fail(Reason::ChunkReadOnly { chunk, zone: dzone });
+            return if zone.health == ZoneHealth::Good { Goal::Zone(dzone, len) } else { failed };
         }
         let (wp, is_good) = (zone.wp, zone.health == ZoneHealth::Good);
         let is_taken = self.volume.job(chunk).is_some_and(|job| job.owns_pointer);

@@ -11,7 +11,7 @@ use super::format::Entry;
 use super::policy::{Knobs, Pacer, Urgency};
 use super::transfer::memory;
 use super::volume::Volume;
-use crate::block::{Bio, Data, Status};
+use crate::block::{Bio, Data, Reason, Status};
 use crate::task::Signal;
 use crate::time::Instant;
 
@@ -176,7 +176,7 @@ pub(super) struct State {
 
 impl State {
     /// That of a volume that is not loaded, with memory for as long as it lives.
-    pub fn new(volume: Volume) -> Result<Self, Status> {
+    pub fn new(volume: Volume) -> Result<Self, Reason> {
         let knobs = if volume.zones.has_cache { Knobs::default() } else { Knobs::without_cache() };
         Ok(Self {
             phase: Phase::Unloaded,
@@ -232,6 +232,14 @@ impl State {
             self.back.extend(waiting);
             self.stir(|signals| &signals.progress);
             self.stir(|signals| &signals.commit);
+        }
+    }
+
+    /// Why a flush fails after changes were lost.
+    pub fn loss(&self) -> Reason {
+        match &self.phase {
+            Phase::ReadOnly(why) | Phase::Failed(why) => Reason::VolumeLost(why.as_str().into()),
+            _ => Reason::VolumeLost("its metadata is not durable".into()),
         }
     }
 

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use super::zones::MemberState;
 use super::{BLOCK_BYTES, BLOCK_SECTORS, ZoneSpace};
-use crate::block::{Data, Flags, Status};
+use crate::block::{Data, Flags, Reason};
 use crate::task::{Answer, Io};
 
 /// Longest request, in blocks.
@@ -19,14 +19,14 @@ pub(super) struct Disks {
 
 impl Disks {
     /// Reads `blocks` from global block `from` on, which lie on one device.
-    pub async fn read(&self, from: u64, blocks: u32) -> Result<Vec<u8>, Status> {
+    pub async fn read(&self, from: u64, blocks: u32) -> Result<Vec<u8>, Reason> {
         let mut answers = Vec::new();
         for (at, data) in self.pieces(from, &memory(blocks as usize * BLOCK_BYTES)?) {
             let (member, sector) = self.space.place(at);
             answers.push((data.clone(), self.io.read(self.members[member].device, sector, data)));
         }
         let mut bytes = Vec::new();
-        bytes.try_reserve_exact(blocks as usize * BLOCK_BYTES).map_err(|_| Status::Resource)?;
+        bytes.try_reserve_exact(blocks as usize * BLOCK_BYTES).map_err(|_| Reason::NoMemory)?;
         for (data, answer) in answers {
             answer.ok().await?;
             let from = bytes.len();
@@ -37,7 +37,7 @@ impl Disks {
     }
 
     /// Writes blocks from global block `from` on, which lie on one device.
-    pub async fn write(&self, from: u64, data: &Data) -> Result<(), Status> {
+    pub async fn write(&self, from: u64, data: &Data) -> Result<(), Reason> {
         finish(self.send(from, data)).await
     }
 
@@ -51,7 +51,7 @@ impl Disks {
     }
 
     /// Writes a block, and has it on the medium.
-    pub async fn write_durable(&self, block: u64, data: &Data) -> Result<(), Status> {
+    pub async fn write_durable(&self, block: u64, data: &Data) -> Result<(), Reason> {
         let (member, sector) = self.space.place(block);
         let member = &self.members[member];
         let flags = if member.limits.write_cache { Flags::FUA } else { Flags::NONE };
@@ -59,7 +59,7 @@ impl Disks {
     }
 
     /// Flushes the device that has the metadata at global block `block`.
-    pub async fn flush_metadata(&self, block: u64) -> Result<(), Status> {
+    pub async fn flush_metadata(&self, block: u64) -> Result<(), Reason> {
         let (member, _) = self.space.place(block);
         let member = &self.members[member];
         if member.limits.write_cache { self.io.flush(member.device).ok().await } else { Ok(()) }
@@ -82,7 +82,7 @@ impl Disks {
 }
 
 /// Waits for all of `answers`; the first failure counts.
-pub(super) async fn finish(answers: Vec<Answer>) -> Result<(), Status> {
+pub(super) async fn finish(answers: Vec<Answer>) -> Result<(), Reason> {
     let mut result = Ok(());
     for answer in answers {
         result = result.and(answer.ok().await);
@@ -91,12 +91,12 @@ pub(super) async fn finish(answers: Vec<Answer>) -> Result<(), Status> {
 }
 
 /// Memory of so many bytes, zeroed.
-pub(super) fn memory(bytes: usize) -> Result<Data, Status> {
-    Data::try_zeroed(bytes).ok_or(Status::Resource)
+pub(super) fn memory(bytes: usize) -> Result<Data, Reason> {
+    Data::try_zeroed(bytes).ok_or(Reason::NoMemory)
 }
 
 /// `bytes` as data.
-pub(super) fn data_of(bytes: &[u8]) -> Result<Data, Status> {
+pub(super) fn data_of(bytes: &[u8]) -> Result<Data, Reason> {
     let data = memory(bytes.len())?;
     data.write(0, bytes);
     Ok(data)

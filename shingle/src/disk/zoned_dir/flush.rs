@@ -7,8 +7,9 @@
 //! A sync that failed is not repeated: the kernel has marked the pages clean, so the next one would succeed without having
 //! written them. The zone is given up and every flush fails until the disk is opened again.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::mem;
+use std::sync::Arc;
 
 use shingle_core::block::Status;
 use shingle_core::zone::ZoneNo;
@@ -35,7 +36,7 @@ pub(super) struct Flush<W> {
     outcome: Status,
     waiting: Vec<W>,
     served: Vec<W>,
-    failed: BTreeSet<ZoneNo>,
+    failed: BTreeMap<ZoneNo, Arc<str>>,
 }
 
 /// What a running round does next.
@@ -63,7 +64,7 @@ impl<W> Flush<W> {
             outcome: Status::Ok,
             waiting: Vec::with_capacity(16),
             served: Vec::with_capacity(16),
-            failed: BTreeSet::new(),
+            failed: BTreeMap::new(),
         }
     }
 
@@ -111,12 +112,22 @@ impl<W> Flush<W> {
 
     /// Whether a sync of `zone` failed, or its file was lost, since the disk was opened.
     pub fn has_failed(&self, zone: ZoneNo) -> bool {
-        !self.failed.is_empty() && self.failed.contains(&zone)
+        !self.failed.is_empty() && self.failed.contains_key(&zone)
     }
 
-    /// A sync of `zone` failed, or its file was lost: nobody knows what of it is durable.
-    pub fn fail(&mut self, zone: ZoneNo) {
-        self.failed.insert(zone);
+    /// Why changes of `zone` fail since the disk was opened, if they do.
+    pub fn why_failed(&self, zone: ZoneNo) -> Option<&Arc<str>> {
+        self.failed.get(&zone)
+    }
+
+    /// The same for flushes: why the first of the zones has failed.
+    pub fn why_any_failed(&self) -> Option<&Arc<str>> {
+        self.failed.values().next()
+    }
+
+    /// A sync of `zone` failed, or its file was lost, as `why` says: nobody knows what of it is durable.
+    pub fn fail(&mut self, zone: ZoneNo, why: Arc<str>) {
+        self.failed.entry(zone).or_insert(why);
     }
 
     /// What to do now. Call it until it says `Wait` or `Idle`.
@@ -284,7 +295,7 @@ mod tests {
         flush.mark(ZoneNo(5));
         flush.wait(1);
         let (zone, round) = sync(flush.next());
-        flush.fail(zone);
+        flush.fail(zone, "a sync of it failed".into());
         flush.synced(round);
         assert_eq!((flush.next(), served(&mut flush)), (Next::Answer(Status::Io), vec![1]));
         flush.wait(2);

@@ -40,9 +40,12 @@ impl BlockDevice for CloneLayer {
         cx.submit(self.below[0], clone, key as u64);
     }
 
-    fn end_io(&mut self, clone: Box<Bio>, status: Status, word: u64, cx: &mut Cx<'_>) {
+    fn end_io(&mut self, mut clone: Box<Bio>, status: Status, word: u64, cx: &mut Cx<'_>) {
+        let mut original = self.originals.remove(word as usize);
+        if !status.is_ok() {
+            original.inherit(&mut clone);
+        }
         cx.recycle(clone);
-        let original = self.originals.remove(word as usize);
         cx.complete(original, status);
     }
 

@@ -89,6 +89,10 @@ impl Ledger {
             }
             self.violate(Rule::Unexplained, now, what);
         }
+        if !back.is_explained() {
+            let why = back.why().map_or(String::from("nothing"), |why| format!("`{why}`"));
+            self.violate(Rule::Reason, now, format!("request {tag}: {asked} failed with {status} and said {why}"));
+        }
     }
 
     /// Whether something went wrong that can be the reason of an error.

@@ -1,6 +1,6 @@
 //! Reads, writes and appends, and what a failed write leaves behind.
 
-use shingle_core::block::{Cx, Flags, Op, Status};
+use shingle_core::block::{Cx, Flags, Op, Reason, Status};
 use shingle_core::sector::SECTOR_BYTES;
 use shingle_core::zone::{ZoneKind, ZoneNo};
 use shingle_sys::Request;
@@ -8,13 +8,13 @@ use shingle_sys::Request;
 use super::super::directory::bytes;
 use super::{Job, Step, Work, ZonedDir};
 use crate::disk::files::fd;
-use crate::disk::transfer::{ENOMEM, Way, lend, status_of, way_of, zero_from};
+use crate::disk::transfer::{ENOMEM, Way, lend, way_of, zero_from};
 
 impl ZonedDir {
     pub(super) fn read(&mut self, job: usize, zone: ZoneNo, cx: &mut Cx<'_>) {
         let sector = self.bio(job).sector;
         if let Err(error) = self.zones.check_read(sector) {
-            return self.finish(job, error.into(), cx);
+            return self.fail(job, self.zones.fault(sector, error), cx);
         }
         let offset = self.zones.geometry().offset_in_zone(sector);
         let nothing_there = self.zones.geometry().kind(zone) == ZoneKind::Sequential
@@ -29,25 +29,25 @@ impl ZonedDir {
                 (self.jobs[job].file, self.jobs[job].at) = (Some(file), bytes(offset));
                 self.transfer(job, cx);
             }
-            Err(status) => self.finish(job, status, cx),
+            Err(reason) => self.fail(job, reason, cx),
         }
     }
 
     /// A write, an append or zeroes, at the moment when it is its turn.
     pub(super) fn write(&mut self, job: usize, zone: ZoneNo, cx: &mut Cx<'_>) {
-        if self.flush.has_failed(zone) {
-            return self.finish(job, Status::Io, cx);
+        if let Some(reason) = self.given_up(zone) {
+            return self.fail(job, reason, cx);
         }
         let file = match self.file(zone, cx) {
             Ok(file) => file,
-            Err(status) => return self.finish(job, status, cx),
+            Err(reason) => return self.fail(job, reason, cx),
         };
         let (op, sector, sectors) = (self.bio(job).op, self.bio(job).sector, self.bio(job).sectors);
         // What makes zeroes sets the file's size, and so would hide that it was cut.
         if op == Op::WriteZeroes
-            && let Err(status) = self.check_file(zone, &file)
+            && let Err(reason) = self.check_file(zone, &file)
         {
-            return self.finish(job, status, cx);
+            return self.fail(job, reason, cx);
         }
         let begun = match op {
             Op::ZoneAppend => self.zones.begin_append(zone, sectors),
@@ -55,7 +55,7 @@ impl ZonedDir {
         };
         let sector = match begun {
             Ok(sector) => sector,
-            Err(error) => return self.finish(job, error.into(), cx),
+            Err(error) => return self.fail(job, self.zones.fault(sector, error), cx),
         };
         // At once, as a drive that takes commands one after the other: a write that fills its zone gives the zone's resources
         // back before the next command is judged. After a failure the file tells where the pointer is.
@@ -90,12 +90,14 @@ impl ZonedDir {
         let length = self.bio(job).payload.bytes();
         match result {
             // The end of the file; what is not there reads as zeroes, and what was read before stays.
-            0 if reads && self.ends_early(job) => self.finish(job, Status::Io, cx),
-            0 if reads => {
-                zero_from(&self.bio(job).payload, self.jobs[job].skip);
-                self.was_read(job, cx);
-            }
-            ..0 if reads => self.finish(job, status_of(result), cx),
+            0 if reads => match self.check_end(job) {
+                Err(reason) => self.fail(job, reason, cx),
+                Ok(()) => {
+                    zero_from(&self.bio(job).payload, self.jobs[job].skip);
+                    self.was_read(job, cx);
+                }
+            },
+            ..0 if reads => self.fail(job, self.reason_of(self.jobs[job].zone, "reading", result), cx),
             ..=0 => self.write_failed(job, result, cx),
             done => {
                 self.jobs[job].skip += done as usize;
@@ -131,12 +133,16 @@ impl ZonedDir {
             self.flush.mark(zone);
         }
         // A sync of the zone that failed meanwhile made it read-only, and its pointer tells nothing.
-        self.finish(job, if self.flush.has_failed(zone) { Status::Io } else { Status::Ok }, cx);
+        match self.given_up(zone) {
+            Some(reason) => self.fail(job, reason, cx),
+            None => self.finish(job, Status::Ok, cx),
+        }
     }
 
     pub(super) fn write_failed(&mut self, job: usize, result: i32, cx: &mut Cx<'_>) {
-        let status = if result == 0 { Status::Io } else { status_of(result) };
         let zone = self.jobs[job].zone;
+        let reason = self.reason_of(zone, "changing", result);
+        let status = Status::from(&reason);
         let next_step = match status {
             Status::NoSpace => "free space on its file system, or raise the limit",
             _ => "check the kernel log",
@@ -148,7 +154,7 @@ impl ZonedDir {
             // A FUA write syncs the file, and this may have been where an older write of the zone was lost.
             self.sync_failed(zone, result);
         }
-        self.finish(job, status, cx);
+        self.fail(job, reason, cx);
     }
 
     /// After a failure the file alone knows how far the zone is written. A partial block is no part of it.
@@ -172,6 +178,11 @@ impl ZonedDir {
         if !taken {
             self.give_up(zone, "its write pointer cannot be learned");
         }
+    }
+
+    /// Why nothing more is written to `zone`, if that is so.
+    pub(super) fn given_up(&self, zone: ZoneNo) -> Option<Reason> {
+        self.flush.why_failed(zone).map(|why| Reason::Host(Status::Io, why.clone()))
     }
 
     /// Nothing more is written to `zone` until the disk is opened again.

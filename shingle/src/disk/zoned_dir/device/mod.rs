@@ -18,9 +18,9 @@ use std::path::Path;
 use std::time;
 
 use rustix::fs::OFlags;
-use shingle_core::block::{Bio, BlockDevice, Cx, Event, Flags, Limits, Op, Payload, Status};
+use shingle_core::block::{Bio, BlockDevice, Cx, Event, Flags, Limits, Op, Payload, Reason, Status};
 use shingle_core::time::Instant;
-use shingle_core::zone::{Action, ZoneKind, ZoneNo, ZonedDisk};
+use shingle_core::zone::{Action, ZoneError, ZoneKind, ZoneNo, ZonedDisk};
 use shingle_sys::{Fd, Request, RingHandle};
 use slab::Slab;
 
@@ -33,7 +33,7 @@ use super::presence::{Identity, Names};
 use super::shape::Shape;
 use crate::disk::files::{FilesHandle, machine};
 use crate::disk::overdue::{Overdue, TIMEOUT, Watch};
-use crate::disk::transfer::{Alignment, ENOBUFS, Zeroes, status_of, take_back, was_interrupted, way_of};
+use crate::disk::transfer::{Alignment, ENOBUFS, Zeroes, reason_of, take_back, was_interrupted, way_of};
 use crate::disk::unanswered::{Epoch, Unanswered, flushes};
 use crate::shard::device_token;
 
@@ -217,14 +217,17 @@ impl BlockDevice for ZonedDir {
             Ok(zone) => zone,
             // Operations on the whole disk have no address.
             Err(_) if matches!(bio.op, Op::Flush | Op::ZoneResetAll | Op::ReportZones) => ZoneNo(0),
-            Err(error) => return cx.complete(bio, error.into()),
+            Err(error) => {
+                let fault = self.zones.fault(bio.sector, error);
+                return cx.fail(bio, fault);
+            }
         };
         match bio.op {
             Op::ReportZones => {
                 self.report(&mut bio);
                 cx.complete(bio, Status::Ok);
             }
-            Op::Discard => cx.complete(bio, Status::NotSupported),
+            Op::Discard => cx.fail(bio, Reason::NotSupported),
             Op::Flush | Op::ZoneResetAll | Op::Read => {
                 let job = self.job(Work::Bio(bio), zone, false);
                 self.ready.push_back(job);
@@ -233,7 +236,9 @@ impl BlockDevice for ZonedDir {
                 let job = self.job(Work::Bio(bio), zone, false);
                 self.ready.push_back(job);
             }
-            _ if bio.flags.has(Flags::NOWAIT) && self.lanes.contains_key(&zone) => cx.complete(bio, Status::Again),
+            _ if bio.flags.has(Flags::NOWAIT) && self.lanes.contains_key(&zone) => {
+                cx.fail(bio, Reason::WouldWait("its zone is changing"));
+            }
             _ => self.enter_lane(Work::Bio(bio), zone),
         }
         self.run(cx);
@@ -313,8 +318,12 @@ impl ZonedDir {
     }
 
     fn notice(&mut self, zone: ZoneNo, what: impl fmt::Display) {
+        self.say(self.about(zone, what));
+    }
+
+    fn about(&self, zone: ZoneNo, what: impl fmt::Display) -> String {
         let path = self.directory.path_of(&zone_name(self.zones.geometry(), zone));
-        self.say(format!("{}: {what}", path.display()));
+        format!("{}: {what}", path.display())
     }
 
     fn say(&mut self, notice: String) {
@@ -387,12 +396,12 @@ impl ZonedDir {
             Op::Read => self.read(job, zone, cx),
             Op::Write | Op::ZoneAppend | Op::WriteZeroes => self.write(job, zone, cx),
             Op::ZoneOpen => {
-                let status = self.zones.open(zone).map_or_else(Status::from, |()| Status::Ok);
-                self.finish(job, status, cx);
+                let done = self.zones.open(zone);
+                self.end(job, done, cx);
             }
             Op::ZoneClose => {
-                let status = self.zones.close(zone).map_or_else(Status::from, |()| Status::Ok);
-                self.finish(job, status, cx);
+                let done = self.zones.close(zone);
+                self.end(job, done, cx);
             }
             Op::ZoneFinish => self.resize(job, zone, Action::Finish, cx),
             Op::ZoneReset => self.resize(job, zone, Action::Reset, cx),
@@ -460,6 +469,46 @@ impl ZonedDir {
         }
     }
 
+    /// Ends a job that the rules of zones have judged.
+    fn end(&mut self, job: usize, done: Result<(), ZoneError>, cx: &mut Cx<'_>) {
+        match done {
+            Ok(()) => self.finish(job, Status::Ok, cx),
+            Err(error) => self.refuse(job, error, cx),
+        }
+    }
+
+    /// Ends a job that a rule of its zone forbids.
+    fn refuse(&mut self, job: usize, error: ZoneError, cx: &mut Cx<'_>) {
+        let at = self.zones.geometry().start(self.jobs[job].zone);
+        self.fail(job, self.zones.fault(at, error), cx);
+    }
+
+    /// Ends a job because of `reason`.
+    fn fail(&mut self, job: usize, reason: impl Into<Reason>, cx: &mut Cx<'_>) {
+        let status = self.blame(job, reason.into());
+        self.finish(job, status, cx);
+    }
+
+    /// Notes why a job fails; of the parts of one the first that does counts. Returns the status.
+    fn blame(&mut self, job: usize, reason: Reason) -> Status {
+        let (whole, is_first) = match self.jobs[job].work {
+            Work::PartOf(whole) => {
+                let step = self.jobs[whole].step;
+                (whole, matches!(step, Step::Parts { status, .. } if status.is_ok()))
+            }
+            Work::Bio(_) => (job, true),
+        };
+        match &mut self.jobs[whole].work {
+            Work::Bio(bio) if is_first => bio.blame(reason),
+            _ => Status::from(&reason),
+        }
+    }
+
+    /// Why a system call on the file of `zone` failed.
+    fn reason_of(&self, zone: ZoneNo, doing: &str, result: i32) -> Reason {
+        reason_of(result, doing, &self.directory.path_of(&zone_name(self.zones.geometry(), zone)))
+    }
+
     /// Hands a request to the ring under the job's name. One that it refuses is a failed one.
     fn ask(&mut self, job: usize, request: Request, cx: &mut Cx<'_>) {
         let Err(refused) = self.ring.submit(device_token(cx.me(), job as u64), request) else { return };
@@ -474,7 +523,7 @@ impl ZonedDir {
     }
 
     /// The open file of `zone`, from the cache or from the directory.
-    fn file(&mut self, zone: ZoneNo, cx: &mut Cx<'_>) -> Result<Fd, Status> {
+    fn file(&mut self, zone: ZoneNo, cx: &mut Cx<'_>) -> Result<Fd, Reason> {
         if let Some(file) = self.files.find(zone) {
             return Ok(file);
         }
@@ -495,7 +544,7 @@ impl ZonedDir {
             }
             Err(errno) => {
                 self.notice(zone, format_args!("cannot be opened: {}; put the file back or mend its mode", errno));
-                Err(status_of(-errno.raw_os_error()))
+                Err(self.reason_of(zone, "opening", -errno.raw_os_error()))
             }
         }
     }

@@ -1,6 +1,8 @@
 //! Looking after the zones' files: what somebody else does to them must not pass for success.
 
-use shingle_core::block::Status;
+use std::sync::Arc;
+
+use shingle_core::block::Reason;
 use shingle_core::time::Duration;
 use shingle_core::zone::{Condition, ZoneKind, ZoneNo};
 use shingle_sys::Fd;
@@ -15,7 +17,7 @@ const DOUBT: Duration = Duration::from_millis(100);
 
 impl ZonedDir {
     /// Whether the open file of `zone` still has a name and the size that it was given. After a loss the zone is given up.
-    pub(super) fn check_file(&mut self, zone: ZoneNo, file: &Fd) -> Result<(), Status> {
+    pub(super) fn check_file(&mut self, zone: ZoneNo, file: &Fd) -> Result<(), Reason> {
         let (identity, sizes) = (self.identities[zone.index()], self.sizes(zone));
         match Loss::find(self.directory.files.fstat(fd(file)), identity, sizes) {
             // Another file may have its name.
@@ -54,12 +56,12 @@ impl ZonedDir {
         self.flush.has_failed(zone)
     }
 
-    /// Whether a read met the end of its file before the end of what is written there.
-    pub(super) fn ends_early(&mut self, job: usize) -> bool {
+    /// A read met the end of its file. Fails if something was written behind that.
+    pub(super) fn check_end(&mut self, job: usize) -> Result<(), Reason> {
         let (zone, end) = (self.jobs[job].zone, self.jobs[job].at + self.jobs[job].skip as u64);
         // A write that came after the read may have moved the pointer: the file itself knows.
-        let Some(file) = self.jobs[job].file.clone().filter(|_| end < self.sizes(zone).0) else { return false };
-        self.check_file(zone, &file).is_err()
+        let Some(file) = self.jobs[job].file.clone().filter(|_| end < self.sizes(zone).0) else { return Ok(()) };
+        self.check_file(zone, &file)
     }
 
     /// The sizes in bytes that the file of `zone` may have at this moment, the smallest and the largest.
@@ -86,12 +88,13 @@ impl ZonedDir {
     }
 
     /// Nothing of `zone` is certain any more: neither it nor any flush succeeds from now on.
-    fn lost(&mut self, zone: ZoneNo, loss: Loss) -> Status {
+    fn lost(&mut self, zone: ZoneNo, loss: Loss) -> Reason {
         if !self.flush.has_failed(zone) {
-            self.flush.fail(zone);
-            self.notice(zone, loss);
+            let text: Arc<str> = self.about(zone, loss).into();
+            self.flush.fail(zone, text.clone());
+            self.say(text.to_string());
             self.close_off(zone);
         }
-        Status::Io
+        self.given_up(zone).expect("it has failed")
     }
 }

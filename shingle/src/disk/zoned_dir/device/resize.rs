@@ -16,16 +16,16 @@ impl ZonedDir {
         let capacity = self.zones.geometry().capacity_of(zone);
         let state = self.zones.state(zone);
         match state.apply(capacity, action) {
-            Err(error) => return self.finish(job, error.into(), cx),
+            Err(error) => return self.refuse(job, error, cx),
             Ok(next) if next == state => return self.finish(job, Status::Ok, cx),
             Ok(_) => (),
         }
         let file = match self.file(zone, cx) {
             Ok(file) => file,
-            Err(status) => return self.finish(job, status, cx),
+            Err(reason) => return self.fail(job, reason, cx),
         };
-        if let Err(status) = self.check_file(zone, &file) {
-            return self.finish(job, status, cx);
+        if let Err(reason) = self.check_file(zone, &file) {
+            return self.fail(job, reason, cx);
         }
         self.jobs[job].file = Some(file);
         self.set_size(job, cx);
@@ -51,7 +51,7 @@ impl ZonedDir {
         self.flush.mark(zone);
         // The lane kept the state as it was when this was allowed, but a failed sync may have come in between.
         let done = if finishes { self.zones.finish(zone) } else { self.zones.reset(zone) };
-        self.finish(job, done.map_or_else(Status::from, |()| Status::Ok), cx);
+        self.end(job, done, cx);
     }
 
     pub(super) fn reset_part(&mut self, job: usize, zone: ZoneNo, cx: &mut Cx<'_>) {

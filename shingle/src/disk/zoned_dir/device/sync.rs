@@ -1,6 +1,6 @@
 //! Making changes durable.
 
-use shingle_core::block::{Cx, Op, Status};
+use shingle_core::block::{Cx, Op, Reason, Status};
 use shingle_core::zone::ZoneNo;
 use shingle_sys::{Fd, Request};
 
@@ -13,7 +13,7 @@ impl ZonedDir {
     pub(super) fn sync(&mut self, zone: ZoneNo, round: Round, cx: &mut Cx<'_>) {
         match self.file(zone, cx) {
             Ok(file) => self.start_sync(zone, round, file, cx),
-            Err(status) => self.flush.not_started(zone, round, status),
+            Err(reason) => self.flush.not_started(zone, round, Status::from(&reason)),
         }
     }
 
@@ -37,9 +37,21 @@ impl ZonedDir {
     }
 
     pub(super) fn sync_failed(&mut self, zone: ZoneNo, result: i32) {
-        self.flush.fail(zone);
-        self.notice(zone, format_args!("making it durable failed (errno {})", -result));
+        let text = self.about(zone, format_args!("making it durable failed (errno {})", -result));
+        self.flush.fail(zone, format!("{text}, its data may be lost: open the disk again").into());
+        self.say(text);
         self.give_up(zone, "data that was written may be lost");
+    }
+
+    /// Why a flush fails with `status`.
+    fn unflushed(&self, status: Status) -> Reason {
+        match self.flush.why_any_failed() {
+            Some(why) => Reason::Host(status, why.clone()),
+            None => {
+                let path = self.directory.path.display();
+                Reason::Host(status, format!("{path}: a zone file could not be synced ({status})").into())
+            }
+        }
     }
 
     /// A round of flushes is over.
@@ -48,7 +60,11 @@ impl ZonedDir {
         let status = self.flush.verdict(status);
         while let Some(job) = self.flush.take_served() {
             if self.bio(job).op == Op::Flush || !status.is_ok() {
-                self.finish(job, status, cx);
+                if status.is_ok() {
+                    self.finish(job, status, cx);
+                } else {
+                    self.fail(job, self.unflushed(status), cx);
+                }
             } else {
                 self.jobs[job].step = Step::Flushed;
                 self.ready.push_back(job);

@@ -1,13 +1,13 @@
 //! Zeroes: by the file system where it can make them, by writing where it cannot.
 
-use shingle_core::block::{Cx, Flags, Status};
+use shingle_core::block::{Cx, Flags, Reason};
 use shingle_core::sector::SECTOR_BYTES;
 use shingle_core::zone::ZoneKind;
 use shingle_sys::{Allocate, Request};
 
 use super::super::directory::bytes;
 use super::{Job, Step, ZonedDir};
-use crate::disk::transfer::{ENOMEM, is_unsupported, status_of};
+use crate::disk::transfer::{ENOMEM, is_unsupported};
 
 impl ZonedDir {
     /// Asks the file system for zeroes: a sequential zone grows by them, in a conventional zone they replace what was there.
@@ -36,7 +36,7 @@ impl ZonedDir {
         if self.bio(job).flags.has(Flags::FAST) {
             // Nothing was written, and that is no fault of the zone.
             self.learn_write_pointer(job, self.jobs[job].zone);
-            return self.finish(job, Status::NotSupported, cx);
+            return self.fail(job, Reason::NotSupported, cx);
         }
         self.write_zeroes(job, cx);
     }
@@ -82,6 +82,6 @@ impl ZonedDir {
         }
         let zone = self.jobs[job].zone;
         self.sync_failed(zone, result);
-        self.finish(job, status_of(result), cx);
+        self.fail(job, self.reason_of(zone, "making durable", result), cx);
     }
 }
