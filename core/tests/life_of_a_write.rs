@@ -74,7 +74,7 @@ fn the_way_of_a_write_is_the_one_in_the_document() {
     stack.turn(Instant::ZERO);
     let done = stack.poll_completion(port).expect("the null device is immediate");
     assert_eq!(done.status, Status::Ok);
-    session.handle_completion(done.tag as u32, done.bio, done.status, &mut pool);
+    session.handle_completion(done.tag as u32, done.bio, (done.status, ""), &mut pool);
     let reply = session.poll_transmit().expect("a reply");
     assert_eq!(reply.segments.len(), 1);
 

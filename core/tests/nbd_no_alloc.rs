@@ -55,7 +55,7 @@ impl Server {
             }
             self.stack.turn(Instant::ZERO);
             while let Some(done) = self.stack.poll_completion(self.port) {
-                self.session.handle_completion(done.tag as u32, done.bio, done.status, &mut self.pool);
+                self.session.handle_completion(done.tag as u32, done.bio, (done.status, ""), &mut self.pool);
             }
             if let Some(batch) = self.session.poll_transmit() {
                 use shingle_core::frontend::nbd::Segment;

@@ -97,7 +97,8 @@ impl Server {
             let next = self.stack.turn(self.now);
             let mut progress = false;
             while let Some(done) = self.stack.poll_completion(self.port) {
-                self.session.handle_completion(done.tag as u32, done.bio, done.status, &mut self.pool);
+                let why = done.bio.why().map(ToString::to_string).unwrap_or_default();
+                self.session.handle_completion(done.tag as u32, done.bio, (done.status, &why), &mut self.pool);
                 progress = true;
             }
             if let Some(batch) = self.session.poll_transmit() {

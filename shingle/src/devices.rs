@@ -10,7 +10,7 @@
 
 use std::mem;
 
-use shingle_core::block::{DeviceId, Stack};
+use shingle_core::block::{Bio, DeviceId, Stack, Status, Why};
 use shingle_core::mapper::{Mapper, MapperError, MapperErrorKind, StateName, Ticket};
 use shingle_core::target::crypt::{Ciphers, KeySource};
 use shingle_core::target::{Supplies, TableLine};
@@ -141,6 +141,18 @@ impl Devices {
             return name.to_owned();
         }
         self.mapper.owner_of(id).map_or_else(|| format!("#{}", id.0), |(name, part)| format!("{name}/{part}"))
+    }
+
+    /// Why a bio failed, with names.
+    #[must_use]
+    pub fn tell(&self, bio: &Bio, status: Status) -> String {
+        bio.why().map_or_else(|| status.name().to_owned(), |why| self.tell_why(why))
+    }
+
+    /// A reason with the names of devices.
+    #[must_use]
+    pub fn tell_why(&self, why: &Why) -> String {
+        why.with_names(&|id, f| f.write_str(&self.label(id))).to_string()
     }
 
     /// Makes a mapped device and lets bios in; after an error there is none.

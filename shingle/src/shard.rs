@@ -17,7 +17,7 @@ use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 use std::time;
 
-use shingle_core::block::{Bio, Completion as Done, DeviceId, Event, Op, Payload, PortId, Stack, Status};
+use shingle_core::block::{Bio, Completion as Done, DeviceId, Event, Failure, Op, Payload, PortId, Stack, Status};
 use shingle_core::sector::Sector;
 use shingle_core::time::{Duration, Instant};
 use shingle_sys::{Completion, Fd, Request, RingError, RingHandle, Token};
@@ -85,6 +85,8 @@ struct SourceSlot {
 pub struct SourceCx<'a> {
     /// The devices.
     pub stack: &'a mut Stack,
+    /// Their names.
+    pub devices: &'a Devices,
     ring: &'a RingHandle,
     ports: &'a mut Ports,
     mine: &'a mut Vec<PortId>,
@@ -358,6 +360,7 @@ impl Shard {
         self.deliver()?;
         self.read_mail();
         self.next = self.stack.turn(self.now);
+        self.tell_failures();
         self.advance_devices();
         self.again = self.pump();
         self.ports.drain(&mut self.stack);
@@ -375,8 +378,19 @@ impl Shard {
             Stage::Draining { give_up } | Stage::Suspending { give_up } | Stage::Flushing { give_up } => Some(give_up),
             Stage::Running | Stage::Stopped => None,
         };
-        let next = [self.next, self.alarm, stop, self.devices.next_deadline()].into_iter().flatten().min();
+        let deadlines = [self.next, self.alarm, stop, self.devices.next_deadline(), self.stack.failure_due()];
+        let next = deadlines.into_iter().flatten().min();
         next.map(|next| next.since(self.now))
+    }
+
+    /// Puts failed bios in the log: the first of each kind, and how many more of it came.
+    fn tell_failures(&mut self) {
+        while let Some(failure) = self.stack.poll_failure(self.now) {
+            match failure {
+                Failure::First(why) => tracing::warn!("{}", self.devices.tell_why(&why)),
+                Failure::More(why, more) => tracing::warn!("{more} more like this: {}", self.devices.tell_why(&why)),
+            }
+        }
     }
 
     fn pump(&mut self) -> bool {
@@ -407,6 +421,7 @@ impl Shard {
         let mut born = Vec::new();
         let mut cx = SourceCx {
             stack: &mut self.stack,
+            devices: &self.devices,
             ring: &self.ring,
             ports: &mut self.ports,
             mine: &mut slot.ports,

@@ -143,7 +143,7 @@ fn a_daemon_says_when_it_is_ready_answers_and_stops_cleanly() {
 fn zones_are_reached_through_the_daemon_by_name_and_by_directory() {
     let scratch = with_disk();
     write_some(&scratch);
-    let _daemon = scratch.up();
+    let daemon = scratch.up();
     let by_name = scratch.ok("zones report smr");
     assert_eq!((by_name.lines().count(), scratch.ok("zones report disk0")), (16, by_name), "the daemon has it open");
     assert_eq!(scratch.ok("zones report seq").lines().count(), 14, "a device that is a part of the disk");
@@ -153,11 +153,15 @@ fn zones_are_reached_through_the_daemon_by_name_and_by_directory() {
     scratch.ok("zones close smr -o 6144 -c 2 --force");
     scratch.ok("zones finish seq -o 2048 -c 1 --force");
     assert_eq!(scratch.ok("zones report smr --cond fu"), scratch.ok("zones report smr -o 6144 -c 1"));
-    scratch.fails("zones open smr -o 4096 -c 6 -f", 1, &["ZONE_OPEN of `smr` at sector 6144"]);
+    let why = "smr/disk: ZONE_OPEN 6144+0: zone 3 is in condition FULL";
+    scratch.fails("zones open smr -o 4096 -c 6 -f", 1, &["ZONE_OPEN of `smr` at sector 6144", why]);
     scratch.fails("zones reset smr -o 1 -c 1", 1, &["not the start of a zone"]);
     scratch.fails("zones report nothing", 1, &["there is no device `nothing`", "smr, seq, mem"]);
     scratch.ok("zones reset disk0 --force");
     assert_eq!(scratch.ok("zones report smr --cond em").lines().count(), 14);
+    daemon.stop();
+    let said = scratch.stderr();
+    assert_eq!(said.matches(why).count(), 1, "a failure is one line in the log:\n{said}");
 }
 
 #[test]

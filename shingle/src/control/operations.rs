@@ -255,26 +255,41 @@ fn zones_report(device: &Device<'_>, start: u64, count: u64) -> Result<Value, Co
     }
     let most = if count == 0 { MOST_ZONES } else { (count as usize).min(MOST_ZONES) };
     let id = named.device;
-    let (status, zones) = shard.mailbox.ask_later(move |shard, reply: Reply<(Status, Vec<Zone>)>| {
+    let (refusal, zones) = shard.mailbox.ask_later(move |shard, reply: Reply<(Option<Refusal>, Vec<Zone>)>| {
         let report = Bio::new(Op::ReportZones, Sector(start), 0, Payload::Zones(Vec::with_capacity(most)));
-        shard.submit(id, report, move |_, mut bio, status| {
+        shard.submit(id, report, move |shard, mut bio, status| {
+            let refusal = Refusal::of(shard, start, &bio, status);
             let zones = match std::mem::take(&mut bio.payload) {
                 Payload::Zones(zones) => zones,
                 _ => Vec::new(),
             };
-            reply.send((status, zones));
+            reply.send((refusal, zones));
         });
     })?;
-    if !status.is_ok() {
-        return Err(refused(named, Op::ReportZones, status, start));
+    if let Some(refusal) = refusal {
+        return Err(refusal.error(named, Op::ReportZones));
     }
     let next = zones.last().map(|zone| (zone.start + zone.len).0).filter(|end| *end < capacity);
     Ok(json!({"zones": zones.iter().map(zone_to_json).collect::<Vec<_>>(), "next": next}))
 }
 
-fn refused(named: &Named, op: Op, status: Status, sector: u64) -> ControlError {
-    let message = format!("{} of `{}` at sector {sector} failed: {status}", op.name(), named.name);
-    ControlError { refusal: Some((status.errno(), sector)), ..ControlError::new(ErrorKind::Io, message) }
+/// A bio that a device did not carry out.
+struct Refusal {
+    sector: u64,
+    status: Status,
+    why: String,
+}
+
+impl Refusal {
+    fn of(shard: &Shard, sector: u64, bio: &Bio, status: Status) -> Option<Self> {
+        (!status.is_ok()).then(|| Self { sector, status, why: shard.devices.tell(bio, status) })
+    }
+
+    fn error(self, named: &Named, op: Op) -> ControlError {
+        let Self { sector, status, why } = self;
+        let message = format!("{} of `{}` at sector {sector} failed: {status} ({why})", op.name(), named.name);
+        ControlError { refusal: Some((status.errno(), sector)), ..ControlError::new(ErrorKind::Io, message) }
+    }
 }
 
 /// Management of the zones of a device.
@@ -309,10 +324,10 @@ impl Management<'_> {
     fn run_batch(&self, op: Op, sectors: Vec<u64>) -> Result<(), ControlError> {
         struct Gather {
             left: usize,
-            failed: Option<(u64, Status)>,
+            failed: Option<Refusal>,
             reply: Option<Reply<Outcome>>,
         }
-        type Outcome = Result<Option<(u64, Status)>, ControlError>;
+        type Outcome = Result<Option<Refusal>, ControlError>;
         let Device { shard, named } = self.device;
         let (id, unless_used) = (named.device, self.unless_used.clone());
         let failed = shard.mailbox.ask_later(move |shard: &mut Shard, reply: Reply<Outcome>| {
@@ -324,21 +339,22 @@ impl Management<'_> {
             let gather = std::rc::Rc::new(std::cell::RefCell::new(gather));
             for sector in sectors {
                 let gather = gather.clone();
-                shard.submit(id, Bio::new(op, Sector(sector), 0, Payload::None), move |_, _, status| {
+                shard.submit(id, Bio::new(op, Sector(sector), 0, Payload::None), move |shard, bio, status| {
                     let mut gather = gather.borrow_mut();
                     gather.left -= 1;
-                    if !status.is_ok() && gather.failed.is_none_or(|(first, _)| sector < first) {
-                        gather.failed = Some((sector, status));
+                    if gather.failed.as_ref().is_none_or(|first| sector < first.sector) {
+                        let refusal = Refusal::of(shard, sector, &bio, status);
+                        gather.failed = refusal.or_else(|| gather.failed.take());
                     }
                     if gather.left == 0
                         && let Some(reply) = gather.reply.take()
                     {
-                        reply.send(Ok(gather.failed));
+                        reply.send(Ok(gather.failed.take()));
                     }
                 });
             }
         })??;
-        failed.map_or(Ok(()), |(sector, status)| Err(refused(named, op, status, sector)))
+        failed.map_or(Ok(()), |refusal| Err(refusal.error(named, op)))
     }
 }
 

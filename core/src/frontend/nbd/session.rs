@@ -181,10 +181,10 @@ impl Session {
         }
     }
 
-    /// A bio of [`Session::poll_bio`] is done.
-    pub fn handle_completion(&mut self, tag: u32, bio: Box<Bio>, status: Status, pool: &mut Pool) {
+    /// A bio of [`Session::poll_bio`] is done, or has failed for a reason that the client is told.
+    pub fn handle_completion(&mut self, tag: u32, bio: Box<Bio>, ended: (Status, &str), pool: &mut Pool) {
         if let Phase::Transmission(transmission) = &mut self.phase {
-            transmission.handle_completion(tag, bio, status, pool, &mut self.outbox);
+            transmission.handle_completion(tag, bio, ended, pool, &mut self.outbox);
             if self.gone {
                 transmission.released(self.outbox.discard(pool));
             }

@@ -1,6 +1,7 @@
 //! Transcripts: what a client sends, what the session makes of it, what the client gets back.
 
 use alloc::boxed::Box;
+use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec;
@@ -97,7 +98,7 @@ impl Rig {
     }
 
     fn complete(&mut self, (tag, bio): (u32, Box<Bio>), status: Status) {
-        self.session.handle_completion(tag, bio, status, &mut self.pool);
+        self.session.handle_completion(tag, bio, (status, ""), &mut self.pool);
         self.drain();
     }
 
@@ -682,6 +683,28 @@ mod requests {
     }
 
     #[test]
+    fn a_structured_error_tells_why_within_bounds_and_a_simple_one_keeps_to_its_number() {
+        let told = |headers, why: &str| {
+            let mut rig = connected(headers);
+            rig.send(&simple(command::WRITE, 0, 3, 0, 512));
+            rig.send(&[0; 512]);
+            let (tag, bio) = rig.bio();
+            rig.session.handle_completion(tag, bio, (Status::Io, why), &mut rig.pool);
+            rig.drain();
+            let wire = rig.take_wire();
+            let front = if headers == Headers::Simple { 16 } else { 20 + 6 };
+            String::from_utf8(wire[front..].to_vec()).unwrap()
+        };
+        let why = "smr: WRITE 0+1: zone 0 is full, pointer at 64";
+        assert_eq!(told(Headers::Structured, why), why);
+        assert_eq!(told(Headers::Structured, ""), Status::Io.name());
+        assert_eq!(told(Headers::Simple, why), "");
+        assert_eq!(told(Headers::Structured, &"a".repeat(9000)), "a".repeat(512));
+        assert_eq!(told(Headers::Structured, &"ä".repeat(9000)).len(), 512);
+        assert_eq!(told(Headers::Structured, &format!("a{}", "ä".repeat(9000))).len(), 511, "no half of a character");
+    }
+
+    #[test]
     fn replies_go_out_in_the_order_of_completions() {
         let mut rig = connected(Headers::Simple);
         (0..4).for_each(|n| rig.send(&simple(command::READ, 0, n, n * 512, 512)));
@@ -737,9 +760,9 @@ mod requests {
         rig.send(&simple(command::WRITE, 0, 9, 0, 1 << 20));
         let Receive::Payload { data, filled } = rig.session.poll_receive() else { panic!("no payload wanted") };
         let (first, second) = (rig.bios.remove(0), rig.bios.remove(0));
-        rig.session.handle_completion(first.0, first.1, Status::Ok, &mut rig.pool);
+        rig.session.handle_completion(first.0, first.1, (Status::Ok, ""), &mut rig.pool);
         let batch = rig.session.poll_transmit().unwrap();
-        rig.session.handle_completion(second.0, second.1, Status::Ok, &mut rig.pool);
+        rig.session.handle_completion(second.0, second.1, (Status::Ok, ""), &mut rig.pool);
         rig.session.handle_disconnect(&mut rig.pool);
         rig.session.handle_payload(data, filled + 8, &mut rig.pool);
         assert!(!rig.session.is_done(), "a batch and a bio are out");
@@ -761,7 +784,7 @@ mod bounds {
         (0..10).for_each(|n| rig.send(&simple(command::READ, 0, n, 0, 512)));
         assert_eq!((rig.bios.len(), rig.rest.len()), (4, 6 * 28));
         let bio = rig.bios.remove(0);
-        rig.session.handle_completion(bio.0, bio.1, Status::Ok, &mut rig.pool);
+        rig.session.handle_completion(bio.0, bio.1, (Status::Ok, ""), &mut rig.pool);
         let batch = rig.session.poll_transmit().unwrap();
         assert_eq!(rig.session.handle_bytes(&rig.rest, &mut rig.pool), 0, "it is answered when the answer is sent");
         rig.session.handle_sent(batch, &mut rig.pool);

@@ -69,6 +69,17 @@ fn refuse(error: u32, message: &'static str) -> Option<Refusal> {
     Some(Refusal { error, message })
 }
 
+/// How a bio ended, and why if it failed, in words for the client.
+pub(super) type Ended<'a> = (Status, &'a str);
+
+/// The longest message of an error, in bytes; the specification allows 4096 ("Strings").
+const MESSAGE_BYTES: usize = 512;
+
+/// The front of a message that is sent of it.
+fn bounded(message: &str) -> &str {
+    &message[..message.floor_char_boundary(MESSAGE_BYTES)]
+}
+
 /// A connection in transmission.
 #[derive(Debug)]
 pub(super) struct Transmission {
@@ -426,10 +437,9 @@ impl Transmission {
         self.queue(tag, if zeroes { Op::WriteZeroes } else { Op::Discard }, offset, bytes, flags, Payload::None);
     }
 
-    pub fn handle_completion(&mut self, tag: u32, bio: Box<Bio>, status: Status, pool: &mut Pool, out: &mut Outbox) {
-        let mut bio = bio;
+    pub fn handle_completion(&mut self, tag: u32, bio: Box<Bio>, ended: Ended<'_>, pool: &mut Pool, out: &mut Outbox) {
+        let (mut bio, (status, why)) = (bio, ended);
         let payload = mem::take(&mut bio.payload);
-        self.spare_bios.push(bio);
         let request = self.pending[tag as usize].request;
         let carries = matches!(request.command, command::READ | command::WRITE);
         assert_eq!(carries, matches!(payload, Payload::Data(_)), "a bio comes back with the memory it went with");
@@ -440,18 +450,19 @@ impl Transmission {
             }
             Payload::Data(data) => {
                 self.release(data, pool);
-                self.finish(tag, status, out);
+                self.finish(tag, (status, why), out);
             }
-            Payload::Zones(zones) => self.report_done(tag, zones, status, out),
-            _ => self.piece_done(tag, status, out),
+            Payload::Zones(zones) => self.report_done(tag, zones, (status, why), out),
+            _ => self.piece_done(tag, (status, why), out),
         }
+        self.spare_bios.push(bio);
     }
 
     /// A bio without memory is done.
-    fn piece_done(&mut self, tag: u32, status: Status, out: &mut Outbox) {
+    fn piece_done(&mut self, tag: u32, (status, why): Ended<'_>, out: &mut Outbox) {
         let Pending { request, done, piece } = &mut self.pending[tag as usize];
         if !status.is_ok() || *done == request.length {
-            return self.finish(tag, status, out);
+            return self.finish(tag, (status, why), out);
         }
         *done += *piece;
         if *done < request.length {
@@ -460,18 +471,19 @@ impl Transmission {
             // No device promises FUA for what writes no data; a flush holds everywhere.
             self.queue(tag, Op::Flush, 0, 0, Flags::NONE, Payload::None);
         } else {
-            self.finish(tag, status, out);
+            self.finish(tag, (status, why), out);
         }
     }
 
-    fn finish(&mut self, tag: u32, status: Status, out: &mut Outbox) {
+    fn finish(&mut self, tag: u32, (status, why): Ended<'_>, out: &mut Outbox) {
         let Pending { request, .. } = self.pending.remove(tag as usize);
         let error = match status.nbd() {
             // "The server SHOULD NOT return NBD_ENOTSUP except [...] when NBD_CMD_FLAG_FAST_ZERO is supported."
             error::ENOTSUP if !request.has(flag::FAST_ZERO) => error::EINVAL,
             error => error,
         };
-        out.reply(self.headers, &request, error, status.name());
+        let message = if why.is_empty() { status.name() } else { bounded(why) };
+        out.reply(self.headers, &request, error, message);
     }
 
     fn release(&mut self, data: Data, pool: &mut Pool) {
@@ -496,9 +508,9 @@ impl Transmission {
         }
     }
 
-    fn report_done(&mut self, tag: u32, mut zones: Vec<Zone>, status: Status, out: &mut Outbox) {
+    fn report_done(&mut self, tag: u32, mut zones: Vec<Zone>, (status, why): Ended<'_>, out: &mut Outbox) {
         if !status.is_ok() {
-            return self.finish(tag, status, out);
+            return self.finish(tag, (status, why), out);
         }
         let Pending { request, .. } = self.pending.remove(tag as usize);
         self.extents.clear();

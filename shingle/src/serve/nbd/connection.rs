@@ -147,7 +147,8 @@ impl Connection {
         let mut pool = self.home.pool.borrow_mut();
         let mut any = false;
         while let Some(Done { tag, bio, status }) = cx.stack.poll_completion(port) {
-            self.session.handle_completion(tag as u32, bio, status, &mut pool);
+            let why = if status.is_ok() { String::new() } else { cx.devices.tell(&bio, status) };
+            self.session.handle_completion(tag as u32, bio, (status, &why), &mut pool);
             any = true;
         }
         if any {
