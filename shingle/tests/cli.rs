@@ -108,8 +108,8 @@ fn zone_ranges_that_are_none_are_refused() {
     scratch.fails("zones reset disk0 -o 99999999", 1, &["past the end"]);
     scratch.fails("zones report disk0 -o 99999999", 1, &["past the end"]);
     scratch.fails("zones reset disk0 -o 4096 -l 2048 -c 1", 2, &["cannot be used with"]);
-    scratch.fails("zones open disk0 -o 0 -c 1", 1, &["cnv-000000"]);
-    scratch.fails("zones open disk0 -o 4096 -c 5", 1, &["seq-000006"]);
+    scratch.fails("zones open disk0 -o 0 -c 1", 1, &["cnv-000000: zone 0 is conventional"]);
+    scratch.fails("zones open disk0 -o 4096 -c 5", 1, &["seq-000006: zone 6 cannot be opened"]);
     scratch.fails("zones report nothing", 1, &["there is no directory `nothing`", "shingle up"]);
     fs::write(scratch.0.join("disk0/seq-000005"), vec![0; (1 << 20) + 4096]).unwrap();
     scratch.fails("zones report disk0", 1, &["seq-000005", "takes 1048576 bytes"]);
@@ -440,6 +440,9 @@ fn bench_on_a_stack_file_writes_what_reads_back() {
     assert_eq!(scratch.ok("zones report disk0 --cond fu").lines().count(), 14);
     let again = scratch.ok("bench --stack stack.toml --device seq --rw=read --bs=16k --iodepth=16 --verify=crc32c");
     assert!(again.contains("verify: 896 blocks"), "{again}");
+    scratch.file("bad.toml", "[disk.bad]\ntype = \"null\"\nsize = \"1MiB\"\nbad-blocks = [\"16-23\"]\n");
+    let bad = ["READ at sector 16: I/O error (sector 16 is bad)"];
+    scratch.fails("bench --stack bad.toml --device bad --rw=read --bs=4k", 1, &bad);
     scratch.fails("bench --stack stack.toml", 2, &["say which --device: seq, smr, mem"]);
     scratch.fails("bench --stack stack.toml --device x", 2, &["no device `x`"]);
     scratch.fails("bench --stack stack.toml --device mem --rw=read --verify=pattern", 2, &["--verify_pattern"]);

@@ -301,7 +301,10 @@ fn zones_are_changed_without_a_daemon_by_the_same_rules() {
         (offline.finish_zone(ZoneNo(8)), "seq-000008", ZoneError::NoSuchZone),
     ] {
         let found = result.unwrap_err();
-        assert!(found.path.ends_with(name) && matches!(found.kind, ErrorKind::Zone(e) if e == error), "{found}");
+        assert!(
+            found.path.ends_with(name) && matches!(found.kind, ErrorKind::Zone(fault) if fault.error == error),
+            "{found}"
+        );
     }
     drop(offline);
     let seen = inspect(&disk).unwrap();

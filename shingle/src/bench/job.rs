@@ -11,7 +11,7 @@
 
 use std::sync::Arc;
 
-use shingle_core::block::{Bio, Completion, Data, DeviceId, Op, Payload, PortId, Stack, Status};
+use shingle_core::block::{Bio, Completion, Data, DeviceId, Op, Payload, PortId, Reason, Stack, Status, Why};
 use shingle_core::random::Rng;
 use shingle_core::sector::Sector;
 use shingle_core::time::Instant;
@@ -103,6 +103,8 @@ pub struct Failure {
     pub sector: Sector,
     /// How it ended.
     pub status: Status,
+    /// Why, if the bio said so.
+    pub why: Option<Reason>,
     /// How the data differs, if it does.
     pub mismatch: Option<Mismatch>,
 }
@@ -276,7 +278,7 @@ impl Job {
     fn account(&mut self, tag: u32, bio: &Bio, status: Status, now: Instant, target: &mut Target) -> Option<ZoneNo> {
         let slot = self.slots[tag as usize];
         if !status.is_ok() {
-            self.fail(slot, status, None);
+            self.fail(slot, (status, bio.why()), None);
             return None;
         }
         let since = if self.clock_per_bio { self.submitted[tag as usize] } else { bio.since.0 };
@@ -344,13 +346,15 @@ impl Job {
         self.stats.verified += 1;
         if let Err(mismatch) = checked {
             // fio reports a verification failure as EILSEQ, which is what "protection error" maps to.
-            self.fail(slot, Status::Protection, Some(mismatch));
+            self.fail(slot, (Status::Protection, None), Some(mismatch));
         }
     }
 
-    fn fail(&mut self, slot: Slot, status: Status, mismatch: Option<Mismatch>) {
-        let op = self.op_of(slot.kind);
-        self.failure.get_or_insert(Failure { op, sector: slot.at, status, mismatch });
+    #[cold]
+    fn fail(&mut self, slot: Slot, (status, why): (Status, Option<&Why>), mismatch: Option<Mismatch>) {
+        let (op, sector) = (self.op_of(slot.kind), slot.at);
+        let why = || why.map(|why| why.reason.clone());
+        self.failure.get_or_insert_with(|| Failure { op, sector, status, why: why(), mismatch });
         self.stopping = true;
     }
 
@@ -576,7 +580,7 @@ impl Job {
         if self.phase != Phase::Done {
             let op = if self.read_share > 0 { Op::Read } else { self.write_op };
             let sector = self.region.first();
-            self.failure.get_or_insert(Failure { op, sector, status: Status::NoSpace, mismatch: None });
+            self.failure.get_or_insert(Failure { op, sector, status: Status::NoSpace, why: None, mismatch: None });
             self.phase = self.finish_phase(now, Phase::Done);
         }
     }

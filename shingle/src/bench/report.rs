@@ -64,13 +64,13 @@ impl Outcome {
     /// The failure as a sentence.
     #[must_use]
     pub fn complaint(&self) -> Option<String> {
-        if let Some(Failure { op, sector, status, mismatch }) = &self.failure {
+        if let Some(Failure { op, sector, status, why, mismatch }) = &self.failure {
             let what = match mismatch {
                 Some(mismatch) => format!("verification failed: {mismatch}"),
-                None if status == &shingle_core::block::Status::NoSpace => {
+                None if why.is_none() && status == &shingle_core::block::Status::NoSpace => {
                     "nothing to do there: no zone to write, or nothing written to read".to_owned()
                 }
-                None => status.to_string(),
+                None => why.as_ref().map_or_else(|| status.to_string(), |why| format!("{status} ({why})")),
             };
             return Some(format!("{} on {}: {} at sector {sector}: {what}", self.name, self.device, op.name()));
         }

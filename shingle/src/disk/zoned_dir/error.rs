@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use shingle_core::zone::ZoneError;
+use shingle_core::zone::ZoneFault;
 use shingle_sys::RingError;
 
 use super::geometry_file::{FILE_NAME, GeometryFileError};
@@ -86,7 +86,7 @@ pub enum ErrorKind {
         source: io::Error,
     },
     /// The zone does not do what it was asked.
-    Zone(ZoneError),
+    Zone(ZoneFault),
     /// There is no ring.
     Ring(RingError),
 }
@@ -186,7 +186,7 @@ impl fmt::Display for ErrorKind {
                 write!(f, "no permission to read and write it ({error}): check owner and mode, and how it is mounted")
             }
             Self::Io { doing, source } => write!(f, "{doing} failed: {source}; {}", next_step(source)),
-            Self::Zone(error) => error.fmt(f),
+            Self::Zone(fault) => fault.fmt(f),
             Self::Ring(error) => error.fmt(f),
         }
     }

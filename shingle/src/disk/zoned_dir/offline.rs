@@ -76,11 +76,12 @@ impl Offline {
     ) -> Result<(), ZonedDirError> {
         let Loaded { directory, shape, zones, .. } = &mut self.loaded;
         let name = zone_name(&shape.zones, zone);
+        let at = shape.zones.start(zone);
         if zone.0 >= shape.zones.zones() {
-            return Err(directory.error(&name, ErrorKind::Zone(ZoneError::NoSuchZone)));
+            return Err(directory.error(&name, ErrorKind::Zone(zones.fault(at, ZoneError::NoSuchZone))));
         }
         let before = zones.state(zone);
-        action(zones, zone).map_err(|error| directory.error(&name, ErrorKind::Zone(error)))?;
+        action(zones, zone).map_err(|error| directory.error(&name, ErrorKind::Zone(zones.fault(at, error))))?;
         let Some(size) = size else { return Ok(()) };
         let file = directory.open_file(&name, OFlags::RDWR);
         let (files, len) = (&directory.files, size(&shape.zones, zone));
