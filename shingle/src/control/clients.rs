@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 
 /// Most clients at a time; as many again may be on their way out.
 pub(super) const MOST_CLIENTS: usize = 16;
+/// Bytes of a response that are written at once: one buffer of the kernel.
+const PIECE: usize = 16 << 10;
 /// How long a client may take for a request.
 const SILENCE: Duration = Duration::from_secs(60);
 /// How long a client may take to read a response.
@@ -129,7 +131,8 @@ impl Client {
         self.wait(Waits::ForReader(since));
         while !line.is_empty() {
             self.stream.set_write_timeout(Some(left_of(patience, since)?))?;
-            match (&self.stream).write(line) {
+            // The kernel begins the time anew with each buffer that it fills.
+            match (&self.stream).write(&line[..line.len().min(PIECE)]) {
                 Ok(0) => return Err(IoErrorKind::WriteZero.into()),
                 Ok(count) => line = &line[count..],
                 Err(error) if error.kind() == IoErrorKind::Interrupted => {}
