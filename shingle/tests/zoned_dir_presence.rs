@@ -186,3 +186,12 @@ fn a_directory_that_is_moved_or_looked_through_takes_nothing_away() {
     assert_eq!(bench.status(write(zone(2) + 64, 8, 1)), Status::Ok);
     assert_eq!((bench.flush(), bench.notices()), (Status::Ok, vec![]));
 }
+
+/// Found by the swarm on a simulated kernel: each part that failed at once called the whole to its turn, and it had ended at the first.
+#[test]
+fn a_reset_of_all_zones_whose_files_are_gone_fails_once() {
+    let (scratch, mut bench) = written();
+    (2..5).for_each(|number| fs::remove_file(scratch.path(&format!("disk/seq-00000{number}"))).unwrap());
+    assert_eq!(bench.status(bio(Op::ZoneResetAll, 0, 0)), Status::Io);
+    assert_eq!(bench.status(write(zone(5), 8, 1)), Status::Ok, "its neighbours live on");
+}

@@ -87,7 +87,10 @@ impl ZonedDir {
         if let Step::Parts { under_way, status, .. } = &mut self.jobs[whole].step {
             *under_way -= 1;
             *status = status.and(outcome);
-            self.ready.push_back(whole);
+            // Several parts can end before the whole has its turn, which may be its last.
+            if !self.ready.contains(&whole) {
+                self.ready.push_back(whole);
+            }
         }
     }
 }
