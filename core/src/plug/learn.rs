@@ -22,6 +22,7 @@ pub(super) struct Reports {
 impl Reports {
     fn send(&mut self) -> u32 {
         if self.in_flight == 0 && self.sent > u32::MAX / 2 {
+            self.sent = 0;
             self.forget();
         }
         self.in_flight += 1;
@@ -42,7 +43,6 @@ impl Reports {
     }
 
     fn forget(&mut self) {
-        self.sent = 0;
         self.changed.fill(0);
     }
 }
@@ -75,7 +75,7 @@ impl ZonePlug {
     /// Forgets which zones have changed since the reports that are under way were asked for. Only planted bugs do that.
     #[doc(hidden)]
     pub fn forget_changes(&mut self) {
-        self.reports.changed.fill(0);
+        self.reports.forget();
     }
 
     fn learned(&mut self, bio: Box<Bio>, status: Status, cx: &mut Cx<'_>) {

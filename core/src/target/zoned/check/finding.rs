@@ -135,9 +135,7 @@ impl Finding {
             _ => true,
         }
     }
-}
 
-impl Finding {
     /// Whether a repair can do something about it.
     pub(super) fn can_be_mended(&self) -> bool {
         match self {
