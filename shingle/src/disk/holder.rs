@@ -2,12 +2,16 @@
 
 use std::fmt;
 use std::fs;
+use std::io::{self, Read};
 use std::os::fd::AsFd;
 
 use rustix::fs::{fstat, major, minor};
 
 /// Longest command line that is shown, in characters.
 const MOST_SHOWN: usize = 80;
+
+/// How often the list of locks is looked through before nobody is named.
+const LOOKS: usize = 4;
 
 /// The process that holds the lock of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,11 +28,20 @@ impl Holder {
     pub fn of(file: &impl AsFd) -> Option<Self> {
         let stat = fstat(file).ok()?;
         let wanted = format!("{:02x}:{:02x}:{}", major(stat.st_dev), minor(stat.st_dev), stat.st_ino);
-        let pid = fs::read_to_string("/proc/locks").ok()?.lines().find_map(|line| flock_of(line, &wanted))?;
+        let look = |_| locks().ok()?.lines().find_map(|line| flock_of(line, &wanted));
+        let pid = (0..LOOKS).find_map(look)?;
         let command = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         let words: Vec<_> = command.split(|byte| *byte == 0).map(String::from_utf8_lossy).collect();
         Some(Self { pid, command: words.join(" ").trim_end().chars().take(MOST_SHOWN).collect() })
     }
+}
+
+/// The text of `/proc/locks`. The kernel counts lines from one read to the next, so a lock that goes meanwhile hides
+/// another: few and large reads, and more than one look.
+fn locks() -> io::Result<String> {
+    let mut text = String::with_capacity(64 << 10);
+    fs::File::open("/proc/locks")?.read_to_string(&mut text)?;
+    Ok(text)
 }
 
 /// The process in a line of `/proc/locks` (proc_locks(5)), if it says that `file` is locked as by flock(2).
@@ -49,6 +62,8 @@ impl fmt::Display for Holder {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
     use rustix::fs::{FlockOperation, flock};
 
     use super::*;
@@ -65,6 +80,27 @@ mod tests {
             "",
         ];
         others.iter().for_each(|line| assert_eq!(flock_of(line, file), None, "{line}"));
+    }
+
+    #[test]
+    fn a_lock_is_found_while_others_come_and_go() {
+        let path = |name: &str| std::env::temp_dir().join(format!("shingle-holder-{name}-{}", std::process::id()));
+        let other = |round: u32| {
+            fs::File::create(path("other")).inspect(|file| {
+                flock(file, FlockOperation::LockExclusive).unwrap();
+                (0..round % 64).for_each(|_| std::hint::spin_loop());
+            })
+        };
+        let end = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| (0..).take_while(|_| !end.load(Relaxed)).for_each(|round| drop(other(round).unwrap())));
+            let file = fs::File::create(path("ours")).unwrap();
+            flock(&file, FlockOperation::LockExclusive).unwrap();
+            let missed = (0..2000).filter(|_| Holder::of(&file).is_none()).count();
+            end.store(true, Relaxed);
+            assert_eq!(missed, 0);
+        });
+        ["other", "ours"].iter().for_each(|name| fs::remove_file(path(name)).unwrap());
     }
 
     #[test]
