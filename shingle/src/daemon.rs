@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use shingle_core::frontend::nbd::Export;
+use shingle_core::mapper::MapperError;
 
 use crate::config::{ConfigError, DiskKind, ExportPlan, ListenPlan, Plan, build_shard};
 use crate::control::{ControlError, ControlServer};
@@ -153,7 +154,8 @@ fn start_shard(plan: &Plan, number: u32) -> Result<(ShardThread, ShardInfo, Vec<
         if let Some(notices) = Notices::of(&shard.devices) {
             shard.spawn(Box::new(notices));
         }
-        let routes: Vec<Route> = plan.exports.iter().filter_map(|export| open_export(shard, export, &nbd)).collect();
+        let routes = plan.exports.iter().filter_map(|export| open_export(shard, export, &nbd).transpose());
+        let routes = routes.collect::<Result<Vec<Route>, _>>().map_err(DaemonError::Export)?;
         Ok((nbd, routes))
     };
     let (thread, (nbd, routes)) = ShardThread::start(&format!("shard{number}"), furnish)?;
@@ -173,20 +175,35 @@ fn nbd_options(listen: &ListenPlan) -> NbdOptions {
 }
 
 /// An export of a device of `shard`, which stays in use until [`close_export`]; `None` if there is no such device.
-pub(crate) fn open_export(shard: &mut Shard, plan: &ExportPlan, home: &Nbd) -> Option<Route> {
-    let device = shard.devices.open(&plan.device)?;
+///
+/// # Errors
+/// If clients could write to a device that a mapped one needs for itself.
+pub(crate) fn open_export(shard: &mut Shard, plan: &ExportPlan, home: &Nbd) -> Result<Option<Route>, MapperError> {
+    let Some(device) = shard.devices.open(&plan.device) else { return Ok(None) };
+    let mapper = &mut shard.devices.mapper;
+    if !plan.read_only
+        && let Err(mut error) = mapper.begin_writing(device)
+    {
+        mapper.close(device);
+        error.message = format!("`{}` cannot be exported as `{}`: {}", plan.device, plan.name, error.message);
+        return Err(error);
+    }
     let limits = shard.stack.limits(device);
     // Several connections of one client may change the order of their writes, which zones do not forgive.
     let export = Export::new(plan.name.as_str(), device, limits)
         .with_description(plan.description.clone().unwrap_or_default())
         .with_read_only(plan.read_only)
         .with_multi_conn(limits.zoned.is_none());
-    Some(Route { export, home: home.clone() })
+    Ok(Some(Route { export, home: home.clone() }))
 }
 
 /// Takes [`open_export`] back.
 pub(crate) fn close_export(shard: &mut Shard, route: &Route) {
-    shard.devices.mapper.close(route.export.device);
+    let (mapper, export) = (&mut shard.devices.mapper, &route.export);
+    mapper.close(export.device);
+    if !export.asked_read_only {
+        mapper.end_writing(export.device);
+    }
 }
 
 /// Starts the listeners, for the exports in the order of the stack file. The first shard accepts; a connection moves to the
@@ -213,6 +230,8 @@ pub enum DaemonError {
     Shard(ShardError),
     /// Nobody can listen there.
     Listen(ListenError),
+    /// A device cannot be exported as the stack file wants it.
+    Export(MapperError),
     /// The exports cannot be served.
     Nbd(NbdError),
     /// There is no control socket.
@@ -225,6 +244,7 @@ impl fmt::Display for DaemonError {
             Self::Config(error) => error.fmt(f),
             Self::Shard(error) => error.fmt(f),
             Self::Listen(error) => error.fmt(f),
+            Self::Export(error) => error.fmt(f),
             Self::Nbd(error) => error.fmt(f),
             Self::Control(error) => error.fmt(f),
         }

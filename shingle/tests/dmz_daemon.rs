@@ -169,6 +169,22 @@ fn a_volume_comes_and_goes_while_the_daemon_runs() {
 }
 
 #[test]
+fn a_disk_below_a_volume_is_exported_to_readers_alone() {
+    let scratch = volume();
+    let stack = stack(SMR, "0 1 zoned smr");
+    let daemon = scratch.up();
+    scratch.fails("export add raw smr", 1, &["`smr` cannot be exported as `raw`", "`vol` alone", "read-only"]);
+    scratch.ok("export add raw smr --read-only");
+    scratch.ok("export remove raw");
+    scratch.fails("export add raw smr", 1, &["`vol` alone"]);
+    daemon.stop();
+    scratch.file("stack.toml", &format!("{stack}\n[export.raw]\ndevice = \"smr\"\n"));
+    scratch.fails("up stack.toml", 1, &["`smr` cannot be exported as `raw`", "`vol` alone"]);
+    scratch.file("stack.toml", &format!("{stack}\n[export.raw]\ndevice = \"smr\"\nread-only = true\n"));
+    scratch.up().stop();
+}
+
+#[test]
 fn a_disk_that_is_no_set_is_refused_with_what_to_do() {
     let scratch = volume();
     fs::write(scratch.0.join("smr/cnv-000000"), vec![0; 1 << 20]).unwrap();

@@ -66,6 +66,8 @@ pub(super) struct Loaded {
     pub targets: Vec<Option<DeviceId>>,
     /// Devices below that are not its own, with the limits that they had.
     below: Vec<(DeviceId, Limits)>,
+    /// Those of them that nobody else may write to.
+    pub sole_writer_of: Vec<DeviceId>,
 }
 
 impl Mapped {
@@ -147,6 +149,8 @@ impl Loaded {
         supplies: &dyn Supplies,
     ) -> Result<Self, TableError> {
         let built = build_table(stack, &lines, supplies)?;
+        let claims = lines.iter().filter(|line| line.target.is_sole_writer()).flat_map(|line| line.target.devices());
+        let sole_writer_of = claims.filter_map(|arg| supplies.device(&arg.name).ok()).collect();
         let table = if read_only { built.table.read_only() } else { built.table };
         let lies_on = |part: &DeviceId| stack.below(*part).to_vec();
         let mut below: Vec<DeviceId> = built.parts.iter().flat_map(lies_on).collect();
@@ -155,7 +159,15 @@ impl Loaded {
         below.dedup();
         below.retain(|id| !built.parts.contains(id));
         let below = below.into_iter().map(|id| (id, stack.limits(id).clone())).collect();
-        Ok(Self { lines, read_only, table: Some(table), parts: built.parts, targets: built.targets, below })
+        Ok(Self {
+            lines,
+            read_only,
+            table: Some(table),
+            parts: built.parts,
+            targets: built.targets,
+            below,
+            sole_writer_of,
+        })
     }
 
     pub fn sectors(&self) -> u64 {

@@ -14,6 +14,7 @@
 //!
 //! Nothing here waits: a verb that has to begins, and [`Mapper::poll`] goes on with it after each turn of the stack.
 
+mod claims;
 mod error;
 mod index;
 mod itself;
@@ -44,6 +45,10 @@ use crate::time::{Duration, Instant};
 pub struct Mapper {
     devices: Vec<Mapped>,
     index: Index,
+    /// How many outside of the stack may write to a device.
+    writers: BTreeMap<DeviceId, u32>,
+    /// Devices that a mapped one has had for itself at some time: only of these is asked which.
+    claimed: BTreeSet<DeviceId>,
     tickets: u64,
     /// What became of verbs that had to wait, until somebody asks.
     outcomes: VecDeque<(Ticket, Result<(), MapperError>)>,
@@ -95,6 +100,7 @@ impl Mapper {
     ) -> Result<(), MapperError> {
         let place = self.find(name)?;
         let loaded = self.build(place, lines, read_only, (stack, supplies))?;
+        self.claimed.extend(&loaded.sole_writer_of);
         if let Some(old) = self.devices[place].inactive.replace(loaded) {
             self.discard(old, stack);
         }
@@ -111,6 +117,7 @@ impl Mapper {
         let device = &self.devices[place];
         device.check_itself(&lines).map_err(|error| device.bad_table(&error))?;
         let names = Names { mapper: self, supplies, loading: device };
+        self.check_claims(place, (&lines, read_only), &names).map_err(|error| device.bad_table(&error))?;
         let mut loaded = Loaded::build(stack, lines, read_only, &names).map_err(|e| device.bad_table(&e))?;
         let fits = match (device.device, &loaded.table) {
             (Some(id), Some(table)) => stack.can_replace(id, table),

@@ -63,6 +63,11 @@ pub trait Target: fmt::Debug + Send + Sync {
     /// The devices that it names, in the order in which it does.
     fn devices(&self) -> Vec<&DeviceArg>;
 
+    /// Whether it keeps on its devices where the data is, so that nobody else may write there.
+    fn is_sole_writer(&self) -> bool {
+        false
+    }
+
     /// Writes the arguments so that they can be read again (`dmsetup table`). `view` says what of them may be seen, and what
     /// has become of the target since.
     fn arguments(&self, view: &View<'_>, out: &mut dyn fmt::Write) -> fmt::Result;

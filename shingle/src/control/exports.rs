@@ -31,15 +31,19 @@ pub(super) fn add(census: &Census, mut fields: Fields) -> Result<Value, ControlE
     let Some((shard, _)) = census.find(&plan.device)? else { return Err(unknown_device(census, &plan.device)?) };
     let (home, directory) = (shard.nbd.clone(), census.exports.clone());
     let added = shard.mailbox.ask(move |shard| {
-        let route = open_export(shard, &plan, &home)?;
+        let route = match open_export(shard, &plan, &home) {
+            Ok(route) => route?,
+            Err(error) => return Some(Err(error.into())),
+        };
         let size = route.export.size();
         let added = directory.add(route.clone());
         if added.is_err() {
             close_export(shard, &route);
         }
-        Some(added.map(|()| json!({"name": plan.name, "device": plan.device, "bytes": size})))
+        let added = added.map(|()| json!({"name": plan.name, "device": plan.device, "bytes": size}));
+        Some(added.map_err(ControlError::from))
     })?;
-    Ok(added.ok_or_else(|| ControlError::new(ErrorKind::UnknownDevice, "the device was removed meanwhile"))??)
+    added.ok_or_else(|| ControlError::new(ErrorKind::UnknownDevice, "the device was removed meanwhile"))?
 }
 
 /// `export.remove`.

@@ -35,7 +35,7 @@ pub struct Export {
     /// Whether writes are refused.
     pub read_only: bool,
     /// Whether they are even if the device takes them.
-    asked_read_only: bool,
+    pub asked_read_only: bool,
     /// Size in bytes.
     pub(super) size: u64,
     /// Unit of requests, in bytes.

@@ -45,6 +45,10 @@ impl Target for ZonedArgs {
         self.devices.iter().collect()
     }
 
+    fn is_sole_writer(&self) -> bool {
+        true
+    }
+
     fn arguments(&self, _: &View<'_>, out: &mut dyn fmt::Write) -> fmt::Result {
         let words = self.devices.iter().enumerate();
         words.into_iter().try_for_each(|(place, arg)| {

@@ -1,0 +1,106 @@
+//! Disks that a volume needs for itself: nobody else may write to them, and everybody may read.
+
+use shingle_core::block::{DeviceId, Stack};
+use shingle_core::device::{NullConfig, NullDevice, NullZones};
+use shingle_core::mapper::{Mapper, MapperError, MapperErrorKind};
+use shingle_core::target::parse_table;
+
+const VOLUME: &str = "0 16384 zoned smr";
+
+/// A stack with zoned disks `smr` and `other` and mapped devices.
+struct Bench {
+    stack: Stack,
+    mapper: Mapper,
+    disks: [DeviceId; 2],
+}
+
+impl Bench {
+    fn new() -> Self {
+        let mut stack = Stack::new();
+        let zoned = Some(NullZones { conventional: 4, ..NullZones::new(1024) });
+        let config = NullConfig { block_bytes: 4096, zoned, ..NullConfig::new(1 << 15) };
+        let disks = [(); 2].map(|()| stack.add(Box::new(NullDevice::new(&config).unwrap())).unwrap());
+        Self { stack, mapper: Mapper::new(), disks }
+    }
+
+    fn try_load(&mut self, name: &str, table: &str, read_only: bool) -> Result<(), MapperError> {
+        let [smr, other] = self.disks;
+        let supplies = move |name: &str| match name {
+            "smr" => Ok(smr),
+            "other" => Ok(other),
+            _ => Err(vec![]),
+        };
+        if self.mapper.info_if_any(name, &self.stack).is_none() {
+            self.mapper.create(name, "").unwrap();
+        }
+        self.mapper.load(name, parse_table(table).unwrap(), read_only, (&mut self.stack, &supplies))
+    }
+
+    #[track_caller]
+    fn load(&mut self, name: &str, table: &str) {
+        self.try_load(name, table, false).unwrap();
+    }
+
+    /// Loading that fails at word `word` of the line `line`.
+    #[track_caller]
+    fn refused(&mut self, name: &str, table: &str, (line, word): (usize, usize)) -> String {
+        let error = self.try_load(name, table, false).unwrap_err();
+        let at = error.table.unwrap();
+        assert_eq!((error.kind, at.line, at.word), (MapperErrorKind::Table, line, Some(word)), "{}", at.message);
+        at.message
+    }
+}
+
+#[test]
+fn a_disk_of_a_volume_takes_no_table_that_may_write_to_it() {
+    let mut b = Bench::new();
+    b.load("vol", VOLUME);
+    let said = b.refused("part", "0 1024 linear other 0\n1024 1024 linear smr 0", (2, 3));
+    assert!(said.contains("`vol` alone may write to `smr`"), "{said}");
+    b.refused("second", VOLUME, (1, 3));
+    b.load("part", "0 1024 linear other 0");
+    b.try_load("look", "0 1024 linear smr 0", true).unwrap();
+}
+
+#[test]
+fn a_volume_takes_no_disk_that_another_table_may_write_to() {
+    let mut b = Bench::new();
+    b.load("part", "0 1024 linear smr 0");
+    let said = b.refused("vol", VOLUME, (1, 3));
+    assert!(said.contains("the table of `part`"), "{said}");
+    b.load("part", "0 1024 linear other 0");
+    b.load("vol", VOLUME);
+}
+
+#[test]
+fn two_lines_of_one_table_cannot_both_have_a_disk() {
+    let mut b = Bench::new();
+    b.refused("vol", "0 16384 zoned smr\n16384 1024 linear smr 0", (2, 3));
+    b.refused("vol", "0 1024 linear smr 0\n1024 16384 zoned smr", (1, 3));
+    b.refused("vol", "0 16384 zoned smr\n16384 16384 zoned smr", (1, 3));
+    b.load("vol", "0 16384 zoned smr\n16384 16384 zoned other");
+}
+
+#[test]
+fn a_volume_may_be_loaded_again_beside_itself_and_frees_its_disk_when_it_goes() {
+    let mut b = Bench::new();
+    b.load("vol", VOLUME);
+    b.load("vol", VOLUME);
+    b.mapper.clear("vol", &mut b.stack).unwrap();
+    b.load("part", "0 1024 linear smr 0");
+}
+
+#[test]
+fn who_writes_from_outside_and_a_volume_exclude_each_other() {
+    let mut b = Bench::new();
+    let [smr, other] = b.disks;
+    b.mapper.begin_writing(smr).unwrap();
+    b.mapper.begin_writing(smr).unwrap();
+    b.mapper.end_writing(smr);
+    assert!(b.refused("vol", VOLUME, (1, 3)).contains("an export"));
+    b.mapper.end_writing(smr);
+    b.load("vol", VOLUME);
+    let error = b.mapper.begin_writing(smr).unwrap_err();
+    assert_eq!(error.kind, MapperErrorKind::Busy, "{error}");
+    b.mapper.begin_writing(other).unwrap();
+}
