@@ -7,13 +7,13 @@ use shingle_core::sector::Sector;
 use shingle_core::sim::disk::{CrashConfig, CrashDisk, Leaf};
 use shingle_core::sim::fault::{Fault, FaultPlan};
 use shingle_core::sim::model::{
-    Answer, Disks, Extent, Grounds, Intent, Model, Request, Rule, Trust, Violation, ZoneShape,
+    Answer, Disks, Extent, Grounds, Intent, Model, Request, Rule, Seen, Trust, Violation, ZoneShape,
 };
 use shingle_core::target::{OpSet, Trigger};
 use shingle_core::time::Instant;
 use shingle_core::zone::{ZoneGeometry, ZoneNo};
 
-/// A model of one sequential zone of 64 sectors, and a disk behind it at which nothing fails but flushes.
+/// A model of one sequential zone of 64 sectors, and a disk behind it at which nothing fails but flushes, and opening the zone.
 struct World {
     model: Model,
     stack: Stack,
@@ -29,8 +29,9 @@ impl World {
     /// The same of a zone that lies on several disks, one bit each.
     fn on_disks(disks: u32) -> Self {
         let config = CrashConfig { write_cache: true, ..CrashConfig::new(ZoneGeometry::new(64, 64, 64, 0).unwrap()) };
-        let flushes = Trigger { ops: OpSet::of(&[Op::Flush]), ..Trigger::default() };
-        let plan = FaultPlan::none().with(flushes, Fault::Fail(Status::Timeout));
+        let on = |op| Trigger { ops: OpSet::of(&[op]), ..Trigger::default() };
+        let plan = FaultPlan::none().with(on(Op::Flush), Fault::Fail(Status::Timeout));
+        let plan = plan.with(on(Op::ZoneOpen), Fault::ZoneReadOnly);
         let mut stack = Stack::new();
         let disk = stack.add(Box::new(Leaf(Box::new(CrashDisk::new(config, plan, 1).unwrap())))).unwrap();
         let zone = ZoneShape { sequential: true, len: 64, capacity: 64, write_cache: false, disks };
@@ -43,30 +44,52 @@ impl World {
         Grounds { disks, plug_failed, layer_faults: 0, no_append, is_late, excused, reach: u32::MAX, now: Instant(now) }
     }
 
-    /// A request that changes `sectors` of the zone; only a reset of all zones is done in steps.
+    /// A request for `sectors` of the zone; only a reset of all zones is done in steps.
     fn submit(&mut self, op: Op, offset: u32, sectors: u32) -> u64 {
+        self.ask(op, (offset, sectors), op != Op::ZoneResetAll)
+    }
+
+    fn ask(&mut self, op: Op, (offset, sectors): (u32, u32), atomic: bool) -> u64 {
         self.now += 1;
         let extents = vec![Extent { zone: ZoneNo(0), offset, sectors }];
-        let atomic = op != Op::ZoneResetAll;
         let request = Request { op, flags: Flags::NONE, extents, intent: Intent::Sound, atomic };
         self.model.submit(request, &Self::grounds(&self.stack, self.disk, self.now))
     }
 
     /// The end of a request; what is wrong with it may be known only later.
     fn complete(&mut self, number: u64, status: Status) -> Result<(), Violation> {
+        self.answer(number, status, &Answer::Nothing)
+    }
+
+    fn answer(&mut self, number: u64, status: Status, answer: &Answer<'_>) -> Result<(), Violation> {
         self.now += 1;
-        self.model.complete(number, status, &Answer::Nothing, &Self::grounds(&self.stack, self.disk, self.now))
+        self.model.complete(number, status, answer, &Self::grounds(&self.stack, self.disk, self.now))
+    }
+
+    /// What the model says of a read of the first sector that shows this.
+    fn read(&mut self, seen: Seen) -> Result<(), Rule> {
+        let read = self.submit(Op::Read, 0, 1);
+        self.answer(read, Status::Ok, &Answer::Sectors(&[seen])).map_err(|violation| violation.rule)
+    }
+
+    /// What the disk answers.
+    fn disk(&mut self, op: Op) -> Status {
+        let port = self.stack.open_port();
+        self.stack.submit(port, 0, self.disk, Box::new(Bio::new(op, Sector::ZERO, 0, Payload::None)));
+        while let Some(next) = self.stack.turn(Instant(self.now)) {
+            self.now = self.now.max(next.0);
+        }
+        self.stack.poll_completion(port).unwrap().status
     }
 
     /// A flush of the disk, which fails.
     fn flush(&mut self) {
-        let port = self.stack.open_port();
-        let flush = Bio::new(Op::Flush, Sector::ZERO, 0, Payload::None);
-        self.stack.submit(port, 0, self.disk, Box::new(flush));
-        while let Some(next) = self.stack.turn(Instant(self.now)) {
-            self.now = self.now.max(next.0);
-        }
-        assert_eq!(self.stack.poll_completion(port).unwrap().status, Status::Timeout);
+        assert_eq!(self.disk(Op::Flush), Status::Timeout);
+    }
+
+    /// The zone becomes read-only.
+    fn lose_zone(&mut self) {
+        assert_ne!(self.disk(Op::ZoneOpen), Status::Ok);
     }
 
     fn verdict(&mut self) -> Result<(), Rule> {
@@ -112,4 +135,31 @@ fn a_flush_that_fails_is_a_reason_for_a_reset_or_finish_of_a_zone_on_several_dis
     let late = world.submit(Op::ZoneReset, 0, 0);
     world.complete(late, Status::Timeout).unwrap();
     assert_eq!(world.verdict(), Err(Rule::Unexplained), "it had failed before");
+}
+
+/// Found on the real zoned disk (append 70203): the zone was reset, and failed before the reset of all zones was answered.
+#[test]
+fn a_zone_that_fails_during_a_reset_of_all_zones_was_reset_or_left_out_and_nobody_can_tell() {
+    for shows_data in [true, false] {
+        let mut world = World::new();
+        let write = world.submit(Op::Write, 0, 8);
+        world.complete(write, Status::Ok).unwrap();
+        let reset_all = world.ask(Op::ZoneResetAll, (0, 0), true);
+        world.lose_zone();
+        world.complete(reset_all, Status::Ok).unwrap();
+        let seen = if shows_data { Seen::Data(write, 0) } else { Seen::Zeroes };
+        assert_eq!(world.read(seen), Ok(()), "{seen:?}");
+    }
+}
+
+#[test]
+fn a_zone_that_failed_before_a_reset_of_all_zones_is_left_out() {
+    let mut world = World::new();
+    let write = world.submit(Op::Write, 0, 8);
+    world.complete(write, Status::Ok).unwrap();
+    world.lose_zone();
+    let reset_all = world.ask(Op::ZoneResetAll, (0, 0), true);
+    world.complete(reset_all, Status::Ok).unwrap();
+    assert_eq!(world.read(Seen::Data(write, 0)), Ok(()));
+    assert_eq!(world.read(Seen::Zeroes), Err(Rule::Data));
 }

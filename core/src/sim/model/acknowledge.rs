@@ -74,11 +74,13 @@ impl Model {
     ) {
         let oldest = self.oldest_asker();
         let ordered = self.trust == Trust::Stack && request.atomic;
-        // A reset of all zones leaves out those that failed, and it cannot be seen from here when they did.
+        // A reset of all zones leaves out those that failed. These did since it came, before their turn or after it.
         let left_out = |zone: ZoneNo| request.op == Op::ZoneResetAll && grounds.disks.has_failed(zone);
         let (out, done): (Vec<Extent>, Vec<Extent>) = request.extents.iter().partition(|extent| left_out(extent.zone));
         for extent in out {
-            self.zones[extent.zone.index()].end(from, now);
+            let zone = &mut self.zones[extent.zone.index()];
+            zone.end(from, now);
+            zone.lose_pointer(from);
         }
         for extent in &done {
             let zone = &mut self.zones[extent.zone.index()];

@@ -49,8 +49,8 @@ impl Model {
                 if zone.sequential && zone.is_wide() && !alone {
                     zone.marks.add(Candidate { until: now, ..Candidate::in_flight(Mark::Finish, from) });
                 }
-                if zone.sequential && !alone && from > zone.base {
-                    zone.doubt = zone.doubt.max(Some(from));
+                if !alone {
+                    zone.lose_pointer(from);
                 }
             }
         }

@@ -194,8 +194,13 @@ fn describe(number: u64, request: &Request) -> String {
 /// On the way down.
 impl Model {
     /// Takes note of a request; returns its number, which its data must carry and its completion must name.
-    pub fn submit(&mut self, request: Request, grounds: &Grounds<'_>) -> u64 {
+    pub fn submit(&mut self, mut request: Request, grounds: &Grounds<'_>) -> u64 {
         let from = self.tick();
+        if request.op == Op::ZoneResetAll && request.atomic {
+            // It leaves out what has failed; a zone on several disks may have failed in part.
+            let is_left_out = |zone: ZoneNo| grounds.disks.has_failed(zone) && !self.zones[zone.index()].is_wide();
+            request.extents.retain(|extent| !is_left_out(extent.zone));
+        }
         if request.op == Op::ReportZones || !request.atomic {
             if self.reports == 0 {
                 self.reports_since = from;

@@ -112,6 +112,13 @@ impl ZoneModel {
         self.strays.iter_mut().filter(|stray| stray.from == from).for_each(|stray| stray.until = now);
     }
 
+    /// Nobody knows where the request submitted at `from` has left the pointer.
+    pub fn lose_pointer(&mut self, from: u64) {
+        if self.sequential && from > self.base {
+            self.doubt = self.doubt.max(Some(from));
+        }
+    }
+
     /// What a request that sets the pointer leaves of older knowledge.
     pub fn rebase(&mut self, from: u64, pointer: u32) {
         if from > self.base {
