@@ -13,7 +13,7 @@ use std::rc::Rc;
 use shingle::disk::zoned_dir::{self, ErrorKind, Options, Shape};
 use shingle_core::random::Rng;
 use shingle_core::sim::disk::MakeDisk;
-use shingle_core::sim::swarm::{Profile, SwarmOptions, run};
+use shingle_core::sim::swarm::{Profile, Report, SwarmOptions, run};
 use shingle_core::time::Duration;
 use shingle_core::zone::ZoneGeometry;
 use shingle_sys::RingHandle;
@@ -23,6 +23,12 @@ use simulated::{PATH, make};
 
 const PROFILES: [Profile; 4] = [Profile::All, Profile::Zones, Profile::Plug, Profile::Append];
 
+/// Seeds that once found something. What a seed draws changes when the drawing changes; each has a test of its own as well.
+const FOUND: [(Profile, u64); 1] = [
+    // A mistake of the model: a zone was reset, and failed before the reset of all zones was answered (core/tests/sim_model.rs).
+    (Profile::Append, 70203),
+];
+
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
@@ -31,19 +37,30 @@ fn options(profile: Profile, disk: MakeDisk) -> SwarmOptions {
     SwarmOptions { profile, disk: Some(disk), ..SwarmOptions::default() }
 }
 
+fn passes(profile: Profile, seed: u64) -> Report {
+    let report = run(seed, &options(profile, |config, seed, left| make(config, seed, left, Bug::None)));
+    report.unwrap_or_else(|failure| panic!("{profile:?}: {failure}"))
+}
+
 #[test]
 fn the_zoned_disk_keeps_all_promises_on_a_kernel_that_fails_and_loses_its_power() {
     let (first, seeds) = (number("SWARM_FIRST").unwrap_or(0), number("SWARM_SEEDS").unwrap_or(40));
     let (mut cuts, mut faults) = (0, 0);
     for seed in first..first + seeds {
         for profile in PROFILES {
-            let report = run(seed, &options(profile, |config, seed, left| make(config, seed, left, Bug::None)));
-            let report = report.unwrap_or_else(|failure| panic!("{profile:?}: {failure}"));
+            let report = passes(profile, seed);
             (cuts, faults) = (cuts + report.cuts, faults + report.faults);
         }
     }
     println!("{cuts} losses of power, {faults} faults");
     assert!(cuts > seeds && faults > seeds);
+}
+
+#[test]
+fn seeds_that_once_found_something_find_nothing_any_more() {
+    for (profile, seed) in FOUND {
+        passes(profile, seed);
+    }
 }
 
 /// Whether some seed notices the bug.
