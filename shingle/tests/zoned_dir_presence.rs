@@ -157,6 +157,8 @@ fn a_read_of_what_was_cut_off_is_an_error_and_not_zeroes() {
         assert_eq!(bench.status(bio(Op::Read, zone(number), 64)), Status::Io, "{file}");
         assert_eq!(bench.flush(), Status::Io);
         assert_lost(&mut bench, file, "4096 bytes instead of");
+        assert_eq!(bench.status(bio(Op::Read, zone(number), 64)), Status::Io, "{file}, which is known to be cut");
+        assert_eq!(bench.read(zone(number), 8), vec![number as u8 + 1; 4096], "what is there still can be read");
     }
 }
 

@@ -59,6 +59,10 @@ impl ZonedDir {
     /// A read met the end of its file. Fails if something was written behind that.
     pub(super) fn check_end(&mut self, job: usize) -> Result<(), Reason> {
         let (zone, end) = (self.jobs[job].zone, self.jobs[job].at + self.jobs[job].skip as u64);
+        // Once it has failed any size passes for its own, but what is missing of its data was written.
+        if let Some(reason) = self.given_up(zone).filter(|_| end < self.end_of_data(zone)) {
+            return Err(reason);
+        }
         // A write that came after the read may have moved the pointer: the file itself knows.
         let Some(file) = self.jobs[job].file.clone().filter(|_| end < self.sizes(zone).0) else { return Ok(()) };
         self.check_file(zone, &file)
