@@ -90,13 +90,14 @@ planted!(a_failed_write_after_which_the_size_is_not_learned_is_found, NoLearning
 planted!(a_forgotten_limit_of_open_zones_is_found, NoOpenLimit);
 planted!(an_interrupted_request_taken_for_a_done_one_is_found, NoRetry);
 
-/// Cuts the power after so many calls of a creation; whether what is left is a disk or none, as it must be.
-fn create_until(calls: u64, seed: u64, bug: Bug) -> (bool, Result<(), String>) {
+/// Cuts the power after so many calls of a creation, of which one may fail; whether it was done, and whether what is left is a disk or
+/// none, as it must be.
+fn create_until(calls: u64, fails_in: Option<u64>, seed: u64, bug: Bug) -> (bool, Result<(), String>) {
     let zones = ZoneGeometry::new(4 * 64, 64, 64, 1).unwrap();
     let shape = Shape::new(zones);
     let start = |tree| Kernel::new(tree, seed, (Duration(1), Duration(2)));
     let mut kernel = start(Tree::new(512));
-    (kernel.bug, kernel.calls_left) = (bug, Some(calls));
+    (kernel.bug, kernel.calls_left, kernel.fails_in) = (bug, Some(calls), fails_in);
     let kernel = Shared(Rc::new(RefCell::new(kernel)));
     let made = zoned_dir::create_on(Rc::new(kernel.clone()), Path::new(PATH), &shape, &mut |_| ()).is_ok();
     let left = kernel.0.borrow().cut_power(&mut Rng::new(seed));
@@ -106,7 +107,7 @@ fn create_until(calls: u64, seed: u64, bug: Bug) -> (bool, Result<(), String>) {
     let outcome = match opened {
         Ok(_) => Ok(()),
         Err(error) if !made && matches!(error.kind, ErrorKind::Absent | ErrorKind::NoGeometry) => Ok(()),
-        Err(error) => Err(format!("after {calls} calls, seed {seed}: {error}")),
+        Err(error) => Err(format!("after {calls} calls, failed {fails_in:?}, seed {seed}: {error}")),
     };
     (made, outcome)
 }
@@ -116,7 +117,7 @@ fn create_and_cut(bug: Bug) -> Result<(), String> {
     for calls in 0.. {
         let mut made = false;
         for seed in 0..50 {
-            let (done, outcome) = create_until(calls, seed, bug);
+            let (done, outcome) = create_until(calls, None, seed, bug);
             outcome?;
             made = done;
         }
@@ -134,5 +135,19 @@ fn a_creation_that_loses_its_power_after_any_call_leaves_a_disk_or_none() {
         let found = create_and_cut(bug);
         println!("{found:?}");
         assert!(found.is_err(), "{bug:?} was not noticed");
+    }
+}
+
+/// It removes what it has made, and the power goes meanwhile.
+#[test]
+fn a_creation_that_fails_at_any_call_and_then_loses_its_power_leaves_a_disk_or_none() {
+    for fails_in in 0.. {
+        for (calls, seed) in (0..40).flat_map(|calls| (0..20).map(move |seed| (calls, seed))) {
+            let (made, outcome) = create_until(calls, Some(fails_in), seed, Bug::None);
+            outcome.unwrap();
+            if made {
+                return assert!(fails_in > 10, "a creation has more calls, and each can fail");
+            }
+        }
     }
 }

@@ -82,6 +82,8 @@ pub struct Kernel {
     pub unsynced: BTreeSet<usize>,
     /// Calls that may still be made: then the power goes, and everything fails.
     pub calls_left: Option<u64>,
+    /// Calls until one that fails, alone.
+    pub fails_in: Option<u64>,
     /// Sizes before the last write, for [`Bug::NoLearning`].
     sizes: BTreeMap<Node, usize>,
 }
@@ -118,6 +120,7 @@ impl Kernel {
             all_faults: 0,
             unsynced: BTreeSet::new(),
             calls_left: None,
+            fails_in: None,
             sizes: BTreeMap::new(),
             tree,
         };
@@ -347,6 +350,11 @@ impl Kernel {
             Some(0) => return Err(Errno::IO),
             Some(left) => *left -= 1,
             None => {}
+        }
+        let fails_now = self.fails_in == Some(0);
+        self.fails_in = self.fails_in.and_then(|calls| calls.checked_sub(1));
+        if fails_now {
+            return Err(Errno::IO);
         }
         if self.goes_wrong(of) {
             node.into_iter().for_each(|node| self.fault(node));

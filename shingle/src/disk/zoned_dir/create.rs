@@ -96,9 +96,12 @@ fn write_geometry(directory: &Directory, shape: &Shape) -> Result<(), ZonedDirEr
 
 /// Removes what this creation made. What cannot be removed stays: the first error is the one to report.
 fn clean_up(directory: &Directory, shape: &Shape, zones_made: u32, made_directory: bool) {
+    let (files, itself) = (&directory.files, fd(&directory.fd));
+    // First, and durably, what makes it a disk: the power may go before its zones are gone.
+    let _ = files.unlinkat(itself, FILE_NAME).and_then(|()| files.fsync(itself));
     let zones = (0..zones_made).map(|zone| zone_name(&shape.zones, ZoneNo(zone)));
-    for name in zones.chain([NEW_FILE_NAME.into(), FILE_NAME.into()]) {
-        let _ = directory.files.unlinkat(fd(&directory.fd), &name);
+    for name in zones.chain([NEW_FILE_NAME.into()]) {
+        let _ = files.unlinkat(itself, &name);
     }
     if made_directory {
         let _ = directory.files.rmdir(&directory.path);
