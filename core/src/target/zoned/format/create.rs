@@ -138,7 +138,8 @@ impl FormatOptions {
 /// Makes the disks an empty set. What they held is lost: sequential zones are emptied.
 ///
 /// All old superblocks go first and the new ones come last, each durable before the next step. So if it is cut off, the
-/// old set is still there, with one superblock at least, or nothing says that it is a set, or the new one is whole.
+/// old set is still there, with its first superblock, or nothing says that it is a set, or the new one is whole, with its
+/// first superblock at least.
 ///
 /// # Errors
 /// If an option or the set does not fit, and then nothing was changed; or if a disk fails.
@@ -165,9 +166,9 @@ pub fn format(media: &mut dyn Media, options: &FormatOptions, progress: Progress
         fill(media, superblock.block + 1, map, 0xff, &mut step)?;
         fill(media, superblock.block + 1 + map, u64::from(layout.bitmap_blocks), 0, &mut step)?;
     }
-    media.flush()?;
-    // The third superblocks before the first two: with one of those it is a set.
-    for part in [&superblocks[2..], &superblocks[..2]] {
+    // The third superblocks before the first two: with one of those it is a set. Their flush is that of the rest, too. The
+    // first one before the second: see `wipe`.
+    for part in [&superblocks[2..], &superblocks[..1], &superblocks[1..2]] {
         part.iter().try_for_each(|superblock| media.write(superblock.block, &superblock.encode()))?;
         media.flush()?;
         step(part.len() as u64);
@@ -177,25 +178,33 @@ pub fn format(media: &mut dyn Media, options: &FormatOptions, progress: Progress
 
 /// Takes away all superblocks, also those of sets that began elsewhere or were made of some of the disks: any of them could
 /// be taken for that of a set when the rest of it is gone.
+///
+/// The first one goes behind the others, but before the third ones: the kernel does not find every second one that is alone,
+/// and wants the third ones as well (`drivers/md/dm-zoned-metadata.c:dmz_load_sb`).
 fn wipe(media: &mut dyn Media, layout: &Layout) -> Result<(), MediaError> {
     let space = media.space().clone();
     let own = [0, 1].map(|set| layout.set_start(&space, set));
-    let mut found = [0; BLOCK_BYTES];
-    for (zone, info) in (0..).zip(space.zones()) {
-        let block = space.start(zone);
-        if info.class == ZoneClass::Sequential {
-            if is_tertiary(&space, zone) && needs_reset(&space, zone) {
-                media.reset(zone)?;
-            }
-            continue;
+    let turn = |zone: u32| if is_tertiary(&space, zone) { 2 } else { u32::from(space.start(zone) == own[0]) };
+    for now in 0..3 {
+        for zone in (0..space.zones().len() as u32).filter(|zone| turn(*zone) == now) {
+            wipe_zone(media, zone, own.contains(&space.start(zone)))?;
         }
-        let is_read = info.health == ZoneHealth::Good && media.read(block, &mut found).is_ok();
-        let is_one = is_read && !matches!(Superblock::decode(&found), Err(SuperblockError::Magic(_)));
-        if is_one || own.contains(&block) {
-            media.write(block, &[0; BLOCK_BYTES])?;
-        }
+        media.flush()?;
     }
-    media.flush()
+    Ok(())
+}
+
+/// Takes away the superblock with which `zone` begins, if there is one or one will be.
+fn wipe_zone(media: &mut dyn Media, zone: u32, will_be_one: bool) -> Result<(), MediaError> {
+    let (info, block) = (media.space().zones()[zone as usize], media.space().start(zone));
+    if info.class == ZoneClass::Sequential {
+        let is_third = is_tertiary(media.space(), zone) && needs_reset(media.space(), zone);
+        return if is_third { media.reset(zone) } else { Ok(()) };
+    }
+    let mut found = [0; BLOCK_BYTES];
+    let is_read = info.health == ZoneHealth::Good && media.read(block, &mut found).is_ok();
+    let is_one = is_read && !matches!(Superblock::decode(&found), Err(SuperblockError::Magic(_)));
+    if is_one || will_be_one { media.write(block, &[0; BLOCK_BYTES]) } else { Ok(()) }
 }
 
 /// Whether a format empties `zone`: a sequential one that has something in it.
