@@ -4,7 +4,7 @@ mod dmz;
 
 use dmz::{blank, filled_sets, fix1, fix2, read, runs, zoned};
 use shingle_core::target::zoned::BLOCK_BYTES;
-use shingle_core::target::zoned::check::{Loss, OnLoss, RepairError, Salvage, Source, repair};
+use shingle_core::target::zoned::check::{Loss, OnLoss, RepairError, Salvage, Source, check, repair};
 use shingle_core::target::zoned::format::{Entry, LoadError, Media, MemoryMedia, NO_ZONE, Sets, Superblock, Volume};
 use shingle_core::zone::Condition;
 
@@ -181,6 +181,60 @@ fn a_zone_that_the_newer_set_gives_to_another_chunk_stays_with_that() {
     let (expected, chunk_bytes) = (runs("fix1_logical.runs"), 256 * BLOCK_BYTES);
     assert!(bytes[57 * chunk_bytes..] == expected[chunk * chunk_bytes..][..chunk_bytes]);
     assert!(bytes[chunk * chunk_bytes..][..chunk_bytes].iter().all(|byte| *byte == 0));
+}
+
+#[test]
+fn a_zone_that_the_newer_set_gives_to_another_chunk_does_not_go_back_when_the_entry_of_the_former_owner_is_wrong() {
+    let mut media = fix1();
+    let (chunk, zone) = chunk_without_buffer(&mut media);
+    let superblock = Sets::find(&mut media).unwrap().superblock;
+    media.put(256, &Superblock { block: 256, generation: superblock.generation - 1, ..superblock }.encode());
+    let mut map = read(&mut media, 1, 1);
+    map[chunk * 8..chunk * 8 + 4].copy_from_slice(&[1, 2, 3, 4]);
+    map[57 * 8..58 * 8].copy_from_slice(&Entry { dzone: zone, bzone: NO_ZONE }.encode());
+    media.put(1, &map);
+    let (_, bytes, _) = salvaged(&mut media);
+    let (expected, chunk_bytes) = (runs("fix1_logical.runs"), 256 * BLOCK_BYTES);
+    assert!(chunk < 57, "the former owner comes first");
+    assert!(bytes[57 * chunk_bytes..] == expected[chunk * chunk_bytes..][..chunk_bytes]);
+    assert!(bytes[chunk * chunk_bytes..][..chunk_bytes].iter().all(|byte| *byte == 0));
+}
+
+#[test]
+fn a_second_set_of_another_uuid_says_nothing() {
+    let mut original = fix1();
+    let superblock = Sets::find(&mut original).unwrap().superblock;
+    original.put(256, &Superblock { block: 256, set_uuid: [7; 16], ..superblock }.encode());
+    let (chunk, zone) = chunk_without_buffer(&mut original);
+    original.changes = 0;
+    let harms: [fn(&mut MemoryMedia, usize, u32); 4] = [
+        |media, chunk, _| {
+            let mut map = read(media, 1, 1);
+            map[chunk * 8..chunk * 8 + 4].copy_from_slice(&[1, 2, 3, 4]);
+            media.put(1, &map);
+        },
+        |media, chunk, _| {
+            let mut map = read(media, 1, 1);
+            map[chunk * 8..chunk * 8 + 8].fill(0xff);
+            media.put(1, &map);
+        },
+        |media, _, _| assert!(media.bad.insert(1)),
+        |media, _, zone| assert!(media.bad.insert(2 + u64::from(zone))),
+    ];
+    for (at, harm) in harms.into_iter().enumerate() {
+        let [mut full, mut empty] = [original.clone(), original.clone()];
+        (257..257 + 1 + 64).for_each(|block| empty.put(block, &[if block == 257 { 0xff } else { 0 }; BLOCK_BYTES]));
+        let [full, empty] = [&mut full, &mut empty].map(|media| {
+            harm(media, chunk, zone);
+            let (_, bytes, lost) = salvaged(media);
+            let report = check(media, &mut |_, _| ()).to_string();
+            let refused = repair(media, OnLoss::Refuse, &mut |_, _| ());
+            (bytes, lost, refused.map_err(|error| error.to_string()).map(|_| ()), report)
+        });
+        assert!(full.0 == empty.0, "harm {at}");
+        assert_eq!((&full.1, &full.2, &full.3), (&empty.1, &empty.2, &empty.3), "harm {at}");
+        assert!(at == 1 || full.2.is_err(), "harm {at}: nothing was lost");
+    }
 }
 
 #[test]

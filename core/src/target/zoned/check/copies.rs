@@ -50,9 +50,13 @@ impl Copies {
         Self { layout: sets.layout, starts, twin }
     }
 
-    /// The mapping tables, that in force first.
+    /// The mapping tables, that in force first. One of another set has no entries.
     pub fn tables(&self, media: &mut dyn Media) -> [Table; 2] {
-        self.starts.map(|start| self.table(media, start))
+        let mut tables = self.starts.map(|start| self.table(media, start));
+        if self.twin == Twin::Nothing {
+            tables[1].entries.fill(None);
+        }
+        tables
     }
 
     fn table(&self, media: &mut dyn Media, start: u64) -> Table {

@@ -39,10 +39,7 @@ pub(super) struct View {
 
 impl View {
     pub fn new(media: &mut dyn Media, copies: Copies, progress: Progress<'_>) -> Self {
-        let mut tables = copies.tables(media);
-        if copies.twin == Twin::Nothing {
-            tables[1].entries.fill(None);
-        }
+        let tables = copies.tables(media);
         let owners = [0, 1].map(|copy: usize| owners(&tables[copy], media.space()));
         let chunks = copies.layout.chunks as usize;
         let (entries, is_taken) = (vec![Entry::UNMAPPED; chunks], vec![false; chunks]);
