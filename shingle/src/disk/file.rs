@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time;
 
-use rustix::fs::{FileType, FlockOperation, Mode, OFlags, SeekFrom, fcntl_setfl, fstat};
+use rustix::fs::{FileType, FlockOperation, OFlags};
 use rustix::io::Errno;
 use shingle_core::block::{Bio, BlockDevice, Cx, Event, Flags, Limits, Op, Payload, Reason, Status};
 use shingle_core::sector::SECTOR_BYTES;
@@ -16,6 +16,7 @@ use shingle_sys::{Allocate, Fd, Request, RingHandle};
 use slab::Slab;
 
 use super::Holder;
+use super::files::{Files, FilesHandle, fd, machine};
 use super::overdue::{Overdue, TIMEOUT, Watch};
 use super::transfer::{
     Alignment, ENOBUFS, ENOMEM, Way, Zeroes, is_unsupported, lend, reason_of, take_back, was_interrupted, way_of,
@@ -47,6 +48,7 @@ impl Default for Options {
 /// A file, open and locked.
 pub struct FileDisk {
     path: PathBuf,
+    files: FilesHandle,
     file: Fd,
     limits: Limits,
     direct: Option<Alignment>,
@@ -98,10 +100,20 @@ const MOST_SPACE: u32 = 1 << 21;
 
 /// Opens the file at `path` as a device whose I/O goes through `ring`. It stays locked until the device is dropped.
 pub fn open(path: &Path, options: &Options, ring: RingHandle) -> Result<FileDisk, FileDiskError> {
+    open_on(machine(), path, options, ring)
+}
+
+/// The same on other files than the machine's.
+pub fn open_on(
+    files: FilesHandle,
+    path: &Path,
+    options: &Options,
+    ring: RingHandle,
+) -> Result<FileDisk, FileDiskError> {
     let with_path = |kind| FileDiskError { path: path.into(), kind };
-    let kind = Kind::of(path).map_err(with_path)?;
-    let file = claim(path, kind, options).map_err(with_path)?;
-    let (size, direct, block) = measure(&file, kind, options).map_err(with_path)?;
+    let kind = Kind::of(&*files, path).map_err(with_path)?;
+    let file = claim(&*files, path, kind, options).map_err(with_path)?;
+    let (size, direct, block) = measure(&*files, &file, kind, options).map_err(with_path)?;
     let limits = Limits {
         logical_block_bytes: block,
         physical_block_bytes: block.max(4096),
@@ -116,7 +128,7 @@ pub fn open(path: &Path, options: &Options, ring: RingHandle) -> Result<FileDisk
     let (path, file, jobs) = (path.into(), file.into(), Slab::with_capacity(256));
     let (unanswered, parked, watch) = (Unanswered::new(), Vec::with_capacity(16), Watch::new(options.timeout));
     let (failed, zeroes, notice) = (None, Zeroes::default(), None);
-    Ok(FileDisk { path, file, limits, direct, ring, jobs, failed, zeroes, unanswered, parked, watch, notice })
+    Ok(FileDisk { path, files, file, limits, direct, ring, jobs, failed, zeroes, unanswered, parked, watch, notice })
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,8 +138,8 @@ enum Kind {
 }
 
 impl Kind {
-    fn of(path: &Path) -> Result<Self, FileErrorKind> {
-        let stat = rustix::fs::stat(path).map_err(FileErrorKind::at_open)?;
+    fn of(files: &dyn Files, path: &Path) -> Result<Self, FileErrorKind> {
+        let stat = files.stat(path).map_err(FileErrorKind::at_open)?;
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => Ok(Kind::Regular),
             FileType::BlockDevice if is_zoned(stat.st_rdev) => Err(FileErrorKind::Zoned),
@@ -145,18 +157,18 @@ fn is_zoned(device: u64) -> bool {
 }
 
 /// Opens the file and keeps others out.
-fn claim(path: &Path, kind: Kind, options: &Options) -> Result<OwnedFd, FileErrorKind> {
+fn claim(files: &dyn Files, path: &Path, kind: Kind, options: &Options) -> Result<OwnedFd, FileErrorKind> {
     let access = if options.read_only { OFlags::RDONLY } else { OFlags::RDWR };
     // On a block device, exclusive keeps out mounts and other exclusive users, and is kept out by them.
     let exclusive = if kind == Kind::BlockDevice && !options.read_only { OFlags::EXCL } else { OFlags::empty() };
     let flags = access | exclusive | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
-    let file = rustix::fs::open(path, flags, Mode::empty()).map_err(FileErrorKind::at_open)?;
-    fcntl_setfl(&file, OFlags::empty()).map_err(|errno| FileErrorKind::io("preparing it", errno))?;
+    let file = files.open(path, flags).map_err(FileErrorKind::at_open)?;
+    files.fcntl_setfl(fd(&file), OFlags::empty()).map_err(|errno| FileErrorKind::io("preparing it", errno))?;
     let lock = match options.read_only {
         true => FlockOperation::NonBlockingLockShared,
         false => FlockOperation::NonBlockingLockExclusive,
     };
-    patiently(|errno| *errno == Errno::WOULDBLOCK, || rustix::fs::flock(&file, lock)).map_err(|errno| match errno {
+    patiently(|errno| *errno == Errno::WOULDBLOCK, || files.flock(fd(&file), lock)).map_err(|errno| match errno {
         Errno::WOULDBLOCK => FileErrorKind::InUse(Holder::of(&file)),
         errno => FileErrorKind::io("locking it", errno),
     })?;
@@ -164,9 +176,13 @@ fn claim(path: &Path, kind: Kind, options: &Options) -> Result<OwnedFd, FileErro
 }
 
 /// Size, what direct I/O needs if it is used, and block size.
-fn measure(file: &OwnedFd, kind: Kind, options: &Options) -> Result<(u64, Option<Alignment>, u32), FileErrorKind> {
-    let size =
-        rustix::fs::seek(file, SeekFrom::End(0)).map_err(|errno| FileErrorKind::io("asking for its size", errno))?;
+fn measure(
+    files: &dyn Files,
+    file: &OwnedFd,
+    kind: Kind,
+    options: &Options,
+) -> Result<(u64, Option<Alignment>, u32), FileErrorKind> {
+    let size = files.size(fd(file)).map_err(|errno| FileErrorKind::io("asking for its size", errno))?;
     let native = match kind {
         Kind::Regular => SECTOR_BYTES,
         Kind::BlockDevice => rustix::fs::ioctl_blksszget(file).unwrap_or(SECTOR_BYTES),
@@ -179,8 +195,8 @@ fn measure(file: &OwnedFd, kind: Kind, options: &Options) -> Result<(u64, Option
         let block_fits = options.block_bytes.is_none() || block.is_multiple_of(alignment.offset);
         block_fits && alignment.offset <= 1 << 16 && size.is_multiple_of(alignment.offset.into())
     };
-    let alignment = if options.direct { Alignment::of(file).filter(usable) } else { None };
-    let direct = alignment.filter(|_| fcntl_setfl(file, OFlags::DIRECT).is_ok());
+    let alignment = if options.direct { Alignment::of(files, file).filter(usable) } else { None };
+    let direct = alignment.filter(|_| files.fcntl_setfl(fd(file), OFlags::DIRECT).is_ok());
     let block = block.max(direct.map_or(0, |alignment| alignment.offset));
     if size == 0 || !size.is_multiple_of(block.into()) {
         return Err(FileErrorKind::Size { size, block });
@@ -334,7 +350,7 @@ impl FileDisk {
 
     /// A sync of a file that has lost its name or its end succeeds all the same, and means nothing.
     fn check_file(&mut self) {
-        let Ok(stat) = fstat(&self.file) else { return };
+        let Ok(stat) = self.files.fstat(fd(&self.file)) else { return };
         let regular = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
         let what = match stat.st_size as u64 {
             _ if !regular || self.failed.is_some() => return,
@@ -377,8 +393,17 @@ impl FileDisk {
         };
         let reason = reason_of(result, doing, &self.path);
         let status = Status::from(&reason);
-        let synced = matches!(step, Step::Before | Step::After) || bio.op == Op::Write && bio.flags.has(Flags::FUA);
-        if synced && !matches!(status, Status::NoSpace | Status::Resource) {
+        let has_lost = match step {
+            // Whatever a sync says that was begun, the kernel says it once, also of blocks for which there was no space.
+            Step::Before | Step::After => result != -ENOBUFS,
+            // A write for which there was no space has not got as far as its sync.
+            _ => {
+                bio.op == Op::Write
+                    && bio.flags.has(Flags::FUA)
+                    && !matches!(status, Status::NoSpace | Status::Resource)
+            }
+        };
+        if has_lost {
             let why = || format!("{reason}; data may be lost: open the disk again").into();
             self.failed.get_or_insert_with(why);
         }
@@ -523,11 +548,79 @@ impl std::error::Error for FileDiskError {
 
 #[cfg(test)]
 mod tests {
+    use shingle_core::block::Stack;
     use shingle_core::time::Duration;
+    use shingle_sys::{Completion, StandIn, Token};
 
     use super::*;
     use crate::disk::never_answers::{Answers, Stuck, bio, settle, submit};
     use crate::shard::Shard;
+
+    const REFUSED: i32 = i32::MIN;
+
+    /// Answers syncs as it is told, the last one first.
+    struct Syncs(Vec<i32>, Vec<Completion>);
+
+    impl StandIn for Syncs {
+        fn submit(&mut self, token: Token, request: Request) -> Result<(), Request> {
+            let result = self.0.pop().unwrap_or(REFUSED);
+            if result == REFUSED {
+                return Err(request);
+            }
+            self.1.push(Completion { token, result, request });
+            Ok(())
+        }
+
+        fn cancel(&mut self, _: Token) {}
+
+        fn wait(&mut self, _: Option<time::Duration>) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn pop(&mut self) -> Option<Completion> {
+            self.1.pop()
+        }
+
+        fn in_flight(&self) -> usize {
+            self.1.len()
+        }
+    }
+
+    /// How so many flushes end.
+    fn flush(name: &str, answers: &[i32], flushes: usize) -> Vec<Status> {
+        let path = std::env::temp_dir().join(format!("shingle-file-{name}-{}", std::process::id()));
+        std::fs::write(&path, vec![0; 1 << 16]).unwrap();
+        let ring = RingHandle::stand_in(Box::new(Syncs(answers.iter().rev().copied().collect(), Vec::new())));
+        let disk = open(&path, &Options { direct: false, ..Options::default() }, ring.clone()).unwrap();
+        let mut stack = Stack::new();
+        let (disk, port) = (stack.add(Box::new(disk)).unwrap(), stack.open_port());
+        let mut flush = || {
+            stack.submit(port, 0, disk, Box::new(bio(Op::Flush, 0)));
+            stack.turn(Instant::ZERO);
+            if let Some(Completion { token, result, .. }) = ring.pop() {
+                stack.deliver(disk, Event::Done { word: token.word, result, payload: Payload::None });
+                stack.turn(Instant::ZERO);
+            }
+            stack.poll_completion(port).unwrap().status
+        };
+        let ends = (0..flushes).map(|_| flush()).collect();
+        std::fs::remove_file(&path).unwrap();
+        ends
+    }
+
+    #[test]
+    fn a_sync_that_found_no_space_has_lost_data_and_no_later_one_succeeds() {
+        for (errno, status) in [(28, Status::NoSpace), (122, Status::NoSpace), (12, Status::Resource), (5, Status::Io)]
+        {
+            let ends = flush(&format!("errno-{errno}"), &[0, -errno, 0, 0], 4);
+            assert_eq!(ends, [Status::Ok, status, Status::Io, Status::Io], "errno {errno}");
+        }
+    }
+
+    #[test]
+    fn a_sync_that_the_ring_refused_has_lost_nothing() {
+        assert_eq!(flush("refused", &[0, REFUSED, 0], 3), [Status::Ok, Status::Resource, Status::Ok]);
+    }
 
     #[test]
     fn a_flush_waits_for_an_earlier_write_without_an_answer_and_the_write_is_told_of() {

@@ -4,7 +4,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::rc::Rc;
 
-use rustix::fs::{Access, AtFlags, Dir, FlockOperation, Mode, OFlags, Stat};
+use rustix::fs::{Access, AtFlags, Dir, FlockOperation, Mode, OFlags, SeekFrom, Stat, Statx, StatxFlags};
 use rustix::io::Result;
 
 /// Where the files of a disk are, as the disk holds it.
@@ -24,6 +24,23 @@ pub trait Files {
 
     fn open(&self, path: &Path, flags: OFlags) -> Result<OwnedFd> {
         rustix::fs::open(path, flags, Mode::empty())
+    }
+
+    fn stat(&self, path: &Path) -> Result<Stat> {
+        rustix::fs::stat(path)
+    }
+
+    fn statx(&self, file: BorrowedFd<'_>, wanted: StatxFlags) -> Result<Statx> {
+        rustix::fs::statx(file, c"", AtFlags::EMPTY_PATH, wanted)
+    }
+
+    /// Where the file ends: of a block device, too.
+    fn size(&self, file: BorrowedFd<'_>) -> Result<u64> {
+        rustix::fs::seek(file, SeekFrom::End(0))
+    }
+
+    fn fcntl_setfl(&self, file: BorrowedFd<'_>, flags: OFlags) -> Result<()> {
+        rustix::fs::fcntl_setfl(file, flags)
     }
 
     fn openat(&self, directory: BorrowedFd<'_>, name: &str, flags: OFlags, mode: Mode) -> Result<OwnedFd> {

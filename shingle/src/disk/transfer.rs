@@ -1,7 +1,11 @@
 use std::io;
+use std::os::fd::AsFd;
 use std::path::Path;
 
+use rustix::fs::StatxFlags;
 use shingle_core::block::{Data, Op, Payload, Reason, Status};
+
+use super::files::Files;
 
 /// Memory and file addresses that direct I/O takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,9 +18,8 @@ pub(super) struct Alignment {
 
 impl Alignment {
     /// What direct I/O on `file` needs; `None`: it cannot do direct I/O, or nobody knows.
-    pub fn of(file: &impl std::os::fd::AsFd) -> Option<Self> {
-        use rustix::fs::{AtFlags, StatxFlags, statx};
-        let stat = statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN).ok()?;
+    pub fn of(files: &dyn Files, file: &impl AsFd) -> Option<Self> {
+        let stat = files.statx(file.as_fd(), StatxFlags::DIOALIGN).ok()?;
         let told = stat.stx_mask & StatxFlags::DIOALIGN.bits() != 0 && stat.stx_dio_offset_align != 0;
         told.then_some(Self { memory: stat.stx_dio_mem_align.max(1) as usize, offset: stat.stx_dio_offset_align })
     }

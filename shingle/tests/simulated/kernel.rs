@@ -12,7 +12,7 @@ use std::path::Path;
 use std::rc::Rc;
 use std::time;
 
-use rustix::fs::{Access, FlockOperation, Mode, OFlags, Stat};
+use rustix::fs::{Access, AtFlags, FlockOperation, Mode, OFlags, Stat, Statx, StatxFlags};
 use rustix::io::Errno;
 use shingle::disk::files::Files;
 use shingle_core::block::Payload;
@@ -50,6 +50,14 @@ pub enum Bug {
     NoOpenLimit,
     /// A request that was interrupted is taken for one that was carried out.
     NoRetry,
+    /// A sync that failed is taken for one that was never begun.
+    ForgottenSync,
+    /// A file is not synced if all that happened was that a range was zeroed.
+    UnsyncedZeroes,
+    /// What was read before a short result is not kept.
+    NoMemory,
+    /// The sync before a write is decoration.
+    NoPreflush,
 }
 
 struct Flight {
@@ -86,6 +94,10 @@ pub struct Kernel {
     pub fails_in: Option<u64>,
     /// Sizes before the last write, for [`Bug::NoLearning`].
     sizes: BTreeMap<Node, usize>,
+    /// Bytes that are written whole or not at all.
+    pub sector: usize,
+    /// What direct I/O needs, if there is such a thing: units of memory and of the file.
+    pub direct: Option<(u32, u32)>,
 }
 
 /// The kernel, as those hold it who ask it.
@@ -95,6 +107,7 @@ pub struct Shared(pub Rc<RefCell<Kernel>>);
 const EINTR: i32 = 4;
 const EIO: i32 = 5;
 const EAGAIN: i32 = 11;
+const ENOMEM: i32 = 12;
 const EMFILE: i32 = 24;
 const ENOSPC: i32 = 28;
 const EOPNOTSUPP: i32 = 95;
@@ -122,6 +135,8 @@ impl Kernel {
             calls_left: None,
             fails_in: None,
             sizes: BTreeMap::new(),
+            sector: 512,
+            direct: None,
             tree,
         };
         new.find_zones();
@@ -179,6 +194,10 @@ impl Kernel {
 
     fn arrives(&mut self, token: Token, request: Request) -> Result<(), Request> {
         let node = target(&request).map(|file| self.node(file));
+        if self.bug == Bug::ForgottenSync && matches!(request, Request::Sync { .. }) && self.goes_wrong(20) {
+            self.failed_sync(node.expect("a file"), self.tree.serial);
+            return Err(request);
+        }
         if self.goes_wrong(400) {
             node.into_iter().for_each(|node| self.fault(node));
             return Err(request);
@@ -204,6 +223,7 @@ impl Kernel {
             let skipped = match self.bug {
                 Bug::UnsyncedReset => self.tree.was_just_emptied(node),
                 Bug::UnsyncedEviction => !file.is_shared(),
+                Bug::UnsyncedZeroes => self.tree.was_just_zeroed(node),
                 _ => false,
             };
             if skipped {
@@ -240,6 +260,9 @@ impl Kernel {
                 let (from, most) = (*at as usize + *skip, payload.bytes() - *skip);
                 let there = self.tree.file(node).map_or(0, |file| file.now.len()).saturating_sub(from).min(most);
                 let done = self.perhaps_short(there);
+                if self.bug == Bug::NoMemory {
+                    fill(payload, 0, &vec![0; *skip]);
+                }
                 if let Some(file) = self.tree.file(node) {
                     fill(payload, *skip, &file.now[from.min(file.now.len())..][..done]);
                 }
@@ -254,7 +277,7 @@ impl Kernel {
                 let node = self.node(file);
                 if self.goes_wrong(60) {
                     self.failed_sync(node, after);
-                    return -EIO;
+                    return -[EIO, ENOSPC, ENOMEM][self.rng.below(3) as usize];
                 }
                 self.tree.sync(node, after);
                 0
@@ -294,7 +317,7 @@ impl Kernel {
             if errno == EIO {
                 let some = self.rng.below(bytes.len() as u64 + 1) as usize;
                 // Only a file that grows can end inside of a sector: what is overwritten is overwritten by sectors.
-                let some = if at + bytes.len() > size { some } else { some - some % SECTOR };
+                let some = if at + bytes.len() > size { some } else { some - some % self.sector };
                 self.tree.write(node, at, &bytes[..some]);
                 if durable {
                     self.failed_sync(node, after);
@@ -319,9 +342,9 @@ impl Kernel {
 
     /// In whole sectors: what is read and written at the same time is old or new, never both in one.
     fn perhaps_short(&mut self, bytes: usize) -> usize {
-        let sectors = bytes / SECTOR;
+        let sectors = bytes / self.sector;
         let is_short = sectors > 1 && self.rng.chance(1, 6);
-        if is_short { (1 + self.rng.below(sectors as u64 - 1) as usize) * SECTOR } else { bytes }
+        if is_short { (1 + self.rng.below(sectors as u64 - 1) as usize) * self.sector } else { bytes }
     }
 
     /// What is left when the power goes now: some of what is in flight has just been carried out, in any order.
@@ -364,8 +387,6 @@ impl Kernel {
     }
 }
 
-/// Bytes that are written whole or not at all.
-const SECTOR: usize = 512;
 /// Of so many opens one fails.
 const OPENS: u64 = 80;
 /// Of so many other calls one fails.
@@ -454,6 +475,33 @@ impl Files for Shared {
         kernel.call(None, OPENS)?;
         let node = kernel.tree.find(ROOT, name).ok_or(Errno::NOENT)?;
         Ok(kernel.opened(node))
+    }
+
+    fn stat(&self, path: &Path) -> rustix::io::Result<Stat> {
+        let (kernel, name) = (&mut *self.0.borrow_mut(), path.file_name().unwrap().to_str().unwrap());
+        let node = kernel.tree.find(ROOT, name).ok_or(Errno::NOENT)?;
+        kernel.call(Some(node), CALLS)?;
+        let file = kernel.tree.file(node);
+        Ok(stat(file.is_none(), file.map_or(0, |file| file.now.len())))
+    }
+
+    fn statx(&self, file: BorrowedFd<'_>, wanted: StatxFlags) -> rustix::io::Result<Statx> {
+        let mut stat = rustix::fs::statx(file, c"", AtFlags::EMPTY_PATH, wanted)?;
+        if let Some((memory, offset)) = self.0.borrow().direct {
+            stat.stx_mask |= StatxFlags::DIOALIGN.bits();
+            (stat.stx_dio_mem_align, stat.stx_dio_offset_align) = (memory, offset);
+        }
+        Ok(stat)
+    }
+
+    fn size(&self, file: BorrowedFd<'_>) -> rustix::io::Result<u64> {
+        Ok(self.fstat(file)?.st_size as u64)
+    }
+
+    fn fcntl_setfl(&self, file: BorrowedFd<'_>, _: OFlags) -> rustix::io::Result<()> {
+        let kernel = &mut *self.0.borrow_mut();
+        let node = kernel.node(&file);
+        kernel.call(Some(node), CALLS)
     }
 
     fn openat(&self, dir: BorrowedFd<'_>, name: &str, flags: OFlags, _: Mode) -> rustix::io::Result<OwnedFd> {

@@ -5,9 +5,13 @@
 //!                              └── open, stat, ... ──┘   (late, reordered, short, failing)
 //! ```
 //!
+//! - [`file`]: a file as a disk on it, which has its own swarm.
 //! - [`tree`]: files and directories, and what of them survives.
 //! - [`kernel`]: the ring and the calls, in virtual time, with faults; bugs are planted there.
 
+#![allow(dead_code, reason = "each test file uses its part")]
+
+pub mod file;
 pub mod kernel;
 pub mod tree;
 

@@ -275,6 +275,12 @@ impl Tree {
         matches!(last, Some((_, Change::Resize(0))))
     }
 
+    /// Whether the last change of a file is that a range was zeroed, and that is volatile.
+    pub fn was_just_zeroed(&self, node: Node) -> bool {
+        let last = self.files.get(&node).and_then(|file| file.journal.back());
+        matches!(last, Some((_, Change::Zero(_))))
+    }
+
     /// What is left when the power goes now.
     pub fn survive(&self, rng: &mut Rng) -> Self {
         let mut left = Self { serial: self.serial, ..Self::new(self.unit) };

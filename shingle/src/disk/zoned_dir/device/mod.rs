@@ -203,7 +203,7 @@ pub fn open_on(
 fn alignment(directory: &Directory, shape: &Shape) -> Option<Alignment> {
     let name = zone_name(&shape.zones, ZoneNo(0));
     let file = directory.open_file(&name, OFlags::RDWR | OFlags::DIRECT).ok()?;
-    Alignment::of(&file).filter(|alignment| shape.block_bytes.is_multiple_of(alignment.offset))
+    Alignment::of(&*directory.files, &file).filter(|alignment| shape.block_bytes.is_multiple_of(alignment.offset))
 }
 
 impl BlockDevice for ZonedDir {
