@@ -9,10 +9,12 @@
 //! anything else on this thread that waits for the kernel: a listening socket, a connection, a bench. Every step is
 //! bounded, so none starves the others. The clock is read once per round.
 
+use std::cell::Cell;
 use std::cmp::Reverse;
 use std::fmt;
 use std::io;
 use std::mem;
+use std::rc::Rc;
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 use std::time;
@@ -176,6 +178,8 @@ pub struct Shard {
     port: PortId,
     thens: Slab<Then>,
     origin: time::Instant,
+    /// The time of a simulation, in the place of the machine's.
+    simulated: Option<Rc<Cell<Instant>>>,
     now: Instant,
     /// When the stack next needs to run by itself.
     next: Option<Instant>,
@@ -222,7 +226,15 @@ const GRACE: Duration = Duration::from_millis(10_000);
 impl Shard {
     /// A shard without devices or sources, for this thread.
     pub fn new() -> Result<Self, ShardError> {
-        let ring = RingHandle::new()?;
+        Self::on(RingHandle::new()?, None)
+    }
+
+    /// A shard on a ring that stands in for the machine's, and in the time of that.
+    pub fn simulated(ring: RingHandle, clock: Rc<Cell<Instant>>) -> Result<Self, ShardError> {
+        Self::on(ring, Some(clock))
+    }
+
+    fn on(ring: RingHandle, simulated: Option<Rc<Cell<Instant>>>) -> Result<Self, ShardError> {
         let (mailbox, inbox) = mailbox::new().map_err(ShardError::Wake)?;
         let mut stack = Stack::new();
         let port = stack.open_port();
@@ -239,6 +251,7 @@ impl Shard {
             port,
             thens: Slab::new(),
             origin: time::Instant::now(),
+            simulated,
             now: Instant::ZERO,
             next: None,
             alarm: None,
@@ -273,6 +286,9 @@ impl Shard {
     }
 
     fn clock(&self) -> Instant {
+        if let Some(clock) = &self.simulated {
+            return clock.get();
+        }
         Instant(u64::try_from(self.origin.elapsed().as_nanos()).unwrap_or(u64::MAX))
     }
 

@@ -19,14 +19,15 @@ use super::kernel::{Bug, Kernel, Shared};
 use super::tree::{ROOT, Tree};
 
 const NAME: &str = "disk.img";
-const BLOCKS: u32 = 64;
+pub const BLOCKS: u32 = 64;
+pub const PATH: &str = "/disk.img";
 /// The word of the wrapper's own timers.
 const KERNEL: u64 = u64::MAX;
 /// Memory as direct I/O wants it and nobody has it: everything is copied.
 const NOWHERE: u32 = 1 << 31;
 
 /// A file on which nothing was written, safe on the disk.
-fn new_tree() -> Tree {
+pub fn new_tree() -> Tree {
     let mut tree = Tree::new(BLOCK_BYTES);
     let node = tree.make(ROOT, NAME, false);
     tree.resize(node, BLOCKS as usize * BLOCK_BYTES);
@@ -120,13 +121,17 @@ pub fn run(seed: u64, bug: Bug) -> Result<Tally, String> {
         tree = kernel.0.borrow().cut_power(&mut rng);
         volume.power_cut();
     }
-    let kernel = kernel(tree, &mut rng, bug);
-    let last = Life::start(&mut volume, &mut rng, kernel)?.audit();
-    last.map_err(|what| format!("seed {seed}, at the end: {what}"))?;
+    audit(&mut volume, &mut rng, tree).map_err(|what| format!("seed {seed}, at the end: {what}"))?;
     Ok(tally)
 }
 
-fn kernel(tree: Tree, rng: &mut Rng, bug: Bug) -> Shared {
+/// Starts a disk of what a loss of power has left, and reads all of it.
+pub fn audit(volume: &mut Volume, rng: &mut Rng, left: Tree) -> Result<(), String> {
+    let kernel = kernel(left, rng, Bug::None);
+    Life::start(volume, rng, kernel)?.audit()
+}
+
+pub fn kernel(tree: Tree, rng: &mut Rng, bug: Bug) -> Shared {
     let mut kernel = Kernel::new(tree, rng.below(u64::MAX), (Duration::from_micros(10), Duration::from_micros(500)));
     (kernel.sector, kernel.bug) = (BLOCK_BYTES, bug);
     kernel.direct = rng.chance(1, 2).then_some((NOWHERE, 512));
@@ -136,8 +141,7 @@ fn kernel(tree: Tree, rng: &mut Rng, bug: Bug) -> Shared {
 impl<'a> Life<'a> {
     fn start(volume: &'a mut Volume, rng: &'a mut Rng, kernel: Shared) -> Result<Self, String> {
         let ring = RingHandle::stand_in(Box::new(kernel.clone()));
-        let path = Path::new("/").join(NAME);
-        let disk = file::open_on(Rc::new(kernel.clone()), &path, &Options::default(), ring);
+        let disk = file::open_on(Rc::new(kernel.clone()), Path::new(PATH), &Options::default(), ring);
         let disk = disk.map_err(|error| error.to_string())?;
         let mut stack = Stack::new();
         let (disk, kernel) = (SimulatedFile { disk, kernel: kernel.clone() }, kernel);

@@ -404,11 +404,11 @@ fn target(request: &Request) -> Option<&Fd> {
 }
 
 /// The bytes of `payload` from `skip` on.
-fn taken(payload: &Payload, skip: usize) -> Vec<u8> {
+pub fn taken(payload: &Payload, skip: usize) -> Vec<u8> {
     payload.segments().iter().flat_map(|data| data.to_vec()).skip(skip).collect()
 }
 
-fn fill(payload: &Payload, skip: usize, bytes: &[u8]) {
+pub fn fill(payload: &Payload, skip: usize, bytes: &[u8]) {
     let (mut at, mut left) = (0, bytes);
     for data in payload.segments() {
         let from = skip.saturating_sub(at).min(data.len());

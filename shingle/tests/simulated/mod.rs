@@ -6,13 +6,17 @@
 //! ```
 //!
 //! - [`file`]: a file as a disk on it, which has its own swarm.
+//! - [`serving`]: a shard with NBD connections over such a file; [`net`] is its ring, and [`client`] who connects.
 //! - [`tree`]: files and directories, and what of them survives.
 //! - [`kernel`]: the ring and the calls, in virtual time, with faults; bugs are planted there.
 
 #![allow(dead_code, reason = "each test file uses its part")]
 
+pub mod client;
 pub mod file;
 pub mod kernel;
+pub mod net;
+pub mod serving;
 pub mod tree;
 
 use std::any::Any;

@@ -388,6 +388,8 @@ impl Source for Connection {
         self.count_waiting(self.session.waits_for_memory());
         self.watch(cx);
         if self.moved || (self.session.is_done() && !self.receiving) {
+            let is_last = self.home.me.live.load(Relaxed) == 1;
+            debug_assert!(!is_last || self.home.pool.borrow().used() == 0, "the last connection gives all memory back");
             return Pump::Done;
         }
         // Those who wait were perhaps asked before this one gave something back.
