@@ -17,13 +17,14 @@ fn number(name: &str) -> Option<u64> {
 #[test]
 fn every_request_has_one_whole_answer_and_nothing_of_a_dead_client_stays() {
     let (first, seeds) = (number("SWARM_FIRST").unwrap_or(0), number("SWARM_SEEDS").unwrap_or(100));
-    let (mut replies, mut ended) = (0, 0);
+    let (mut replies, mut ended, mut stuck) = (0, 0, 0);
     for seed in first..first + seeds {
         let tally = run(seed, Bug::None).unwrap();
         (replies, ended) = (replies + tally.replies, ended + tally.ended);
+        stuck += u64::from(tally.stuck);
     }
-    println!("{replies} replies, {ended} connections that ended badly");
-    assert!(replies > 20 * seeds && ended > seeds);
+    println!("{replies} replies, {ended} connections that ended badly, {stuck} stops over a stuck disk");
+    assert!(replies > 20 * seeds && ended > seeds && stuck > 0);
 }
 
 #[test]

@@ -21,6 +21,8 @@ use super::tree::{ROOT, Tree};
 const NAME: &str = "disk.img";
 pub const BLOCKS: u32 = 64;
 pub const PATH: &str = "/disk.img";
+/// After this time a disk tells of a command without an answer.
+const TIMEOUT: Duration = Duration::from_millis(30_000);
 /// The word of the wrapper's own timers.
 const KERNEL: u64 = u64::MAX;
 /// Memory as direct I/O wants it and nobody has it: everything is copied.
@@ -64,6 +66,10 @@ impl BlockDevice for SimulatedFile {
         if self.kernel.0.borrow().bug == Bug::NoPreflush {
             bio.flags = bio.flags.without(Flags::PREFLUSH);
         }
+        if self.kernel.0.borrow().bug == Bug::HastyFlush && bio.op == Op::Flush {
+            self.kernel.0.borrow_mut().tree.sync_all();
+            return cx.complete(bio, Status::Ok);
+        }
         self.kernel.0.borrow_mut().now = cx.now();
         self.disk.submit(bio, cx);
         self.go_on(cx);
@@ -103,6 +109,8 @@ pub struct Tally {
     pub cuts: u64,
     pub faults: u64,
     pub errors: u64,
+    /// Moments at which the disk had something without an answer to tell of.
+    pub overdue: u64,
 }
 
 /// Runs one seed.
@@ -173,7 +181,10 @@ impl<'a> Life<'a> {
         let (mut left, depth) = (50 + self.rng.below(150), 1 + self.rng.below(8) as usize);
         // Who waits for the last answer is sure of more than who does not.
         let waits = self.rng.chance(1, 2);
-        self.kernel.0.borrow_mut().troubled = self.rng.chance(1, 2);
+        {
+            let kernel = &mut *self.kernel.0.borrow_mut();
+            (kernel.troubled, kernel.stalls) = (self.rng.chance(1, 2), self.rng.chance(1, 4));
+        }
         loop {
             while left > 0 && self.pending.len() < depth {
                 let request = self.draft();
@@ -188,6 +199,7 @@ impl<'a> Life<'a> {
                 tally.errors += u64::from(!done.status.is_ok());
                 self.judge(done)?;
             }
+            tally.overdue += u64::from(self.look_for_overdue()?);
         }
     }
 
@@ -199,6 +211,17 @@ impl<'a> Life<'a> {
         self.now = self.now.max(next.unwrap_or(self.now));
         self.stack.turn(self.now);
         Ok(())
+    }
+
+    /// Whether something has been without an answer for too long, and the disk tells of that and of nothing else.
+    fn look_for_overdue(&self) -> Result<bool, String> {
+        let oldest = self.volume.oldest().filter(|(since, _)| self.now.since(*since) >= TIMEOUT);
+        let disk = self.stack.device::<SimulatedFile>(self.disk).ok_or("the disk is gone")?;
+        let told = disk.disk.overdue(self.now);
+        if told.is_some() != oldest.is_some() {
+            return Err(format!("overdue: {oldest:?}, and the disk tells of {told:?}"));
+        }
+        Ok(told.is_some())
     }
 
     fn draft(&mut self) -> Request {
@@ -246,6 +269,11 @@ impl<'a> Life<'a> {
             return Err(format!("request {tag}: {request}: came back without its memory"));
         }
         if status.is_ok() {
+            let flushes = request.op == Op::Flush || request.flags.has(Flags::PREFLUSH);
+            let earlier = self.pending.range(..tag).find(|(_, earlier)| flushes && earlier.op.is_write());
+            if let Some((number, earlier)) = earlier {
+                return Err(format!("request {tag}: {request}: done before request {number}: {earlier}"));
+            }
             let seen = self.volume.succeed(tag, read_stamps(&bio.payload));
             return seen.map_err(|(rule, what)| format!("{rule:?}: {what}"));
         }

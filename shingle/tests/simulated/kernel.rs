@@ -58,6 +58,10 @@ pub enum Bug {
     NoMemory,
     /// The sync before a write is decoration.
     NoPreflush,
+    /// A flush does not wait for changes without an answer.
+    HastyFlush,
+    /// An answer gets lost.
+    LostAnswer,
 }
 
 struct Flight {
@@ -79,6 +83,8 @@ pub struct Kernel {
     arrived: u64,
     done: VecDeque<Completion>,
     pub troubled: bool,
+    /// Whether some requests have no answer for minutes.
+    pub stalls: bool,
     pub bug: Bug,
     fastest: Duration,
     slowest: Duration,
@@ -126,6 +132,7 @@ impl Kernel {
             arrived: 0,
             done: VecDeque::new(),
             troubled: false,
+            stalls: false,
             bug: Bug::None,
             fastest,
             slowest,
@@ -188,6 +195,9 @@ impl Kernel {
         while let Some(entry) = self.flights.first_entry().filter(|entry| entry.key().0 <= now) {
             let Flight { token, mut request, after } = entry.remove();
             let result = self.answer(&mut request, after);
+            if self.bug == Bug::LostAnswer && self.rng.chance(1, 200) {
+                continue;
+            }
             self.done.push_back(Completion { token, result, request });
         }
     }
@@ -204,7 +214,10 @@ impl Kernel {
         }
         let span = self.slowest.0.saturating_sub(self.fastest.0);
         let late = if self.rng.chance(1, 50) { 20 } else { 1 };
-        let due = self.now + Duration((self.fastest.0 + self.rng.below(span + 1)) * late);
+        let mut due = self.now + Duration((self.fastest.0 + self.rng.below(span + 1)) * late);
+        if self.stalls && self.rng.chance(1, 40) {
+            due = due + Duration::from_millis(self.rng.below(200_000));
+        }
         self.flights.insert((due, self.arrived), Flight { token, request, after: self.tree.serial });
         self.arrived += 1;
         Ok(())

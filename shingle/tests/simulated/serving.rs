@@ -26,10 +26,14 @@ pub struct Tally {
     pub replies: u64,
     /// Connections that did not end with a goodbye.
     pub ended: u64,
+    /// Whether the disk kept the stop from being a clean one.
+    pub stuck: bool,
     /// When it was over.
     pub time: Instant,
 }
 
+/// Connections, mapped devices and the last flush have 10 s each.
+const MOST_STOP: Duration = Duration::from_millis(31_000);
 /// Most rounds of one seed.
 const MOST_ROUNDS: u64 = 200_000;
 
@@ -44,19 +48,23 @@ pub fn run(seed: u64, bug: Bug) -> Result<Tally, String> {
     let ended = clients.iter().filter(|client| client.habit != Habit::Good).count() as u64;
     let (clock, volume) = (Rc::new(Cell::new(Instant::ZERO)), Volume::new(BLOCKS));
     let is_troubled = rng.chance(1, 3);
-    let early = rng.chance(1, 4).then(|| Instant::ZERO + Duration::from_micros(rng.below(30_000)));
+    // With a disk that does not answer for minutes a stop has to end all the same.
+    let stalls = rng.chance(1, 6);
+    let early = (stalls || rng.chance(1, 4)).then(|| Instant::ZERO + Duration::from_micros(rng.below(30_000)));
     let limits = SessionLimits { requests: 2 + rng.below(8) as usize, bytes: 32 << rng.below(3) << 10 };
     let world = World { volume, rng, now: Instant::ZERO, flawless: true, stopping: false, replies: 0 };
     let mut net = Net::new(clock.clone(), disk.clone(), clients, world);
     (net.bug, net.troubled) = (bug, is_troubled);
     let line = Line(Rc::new(RefCell::new(net)));
-    let told = serve(&line, (&clock, early), limits, is_troubled);
+    let told = serve(&line, (&clock, early), limits, (is_troubled, stalls));
     let net = &mut *line.0.borrow_mut();
     if let Some(what) = net.broken.take() {
         return Err(format!("seed {seed}: {what}"));
     }
-    told.and_then(|()| check_the_end(net, &disk)).map_err(|what| format!("seed {seed}: {what}"))?;
-    Ok(Tally { replies: net.world.replies, ended, time: clock.get() })
+    let at = |what| format!("seed {seed}: {what}");
+    let stuck = told.map_err(at)?;
+    check_the_end(net, &disk).map_err(at)?;
+    Ok(Tally { replies: net.world.replies, ended, stuck, time: clock.get() })
 }
 
 /// Puts the file on a shard and exports it.
@@ -80,14 +88,19 @@ fn furnish(line: &Line, clock: &Rc<Cell<Instant>>, limits: SessionLimits) -> Res
     Ok((shard, nbd, disk))
 }
 
+/// Serves until all clients are done, and stops. Whether the disk kept the stop from being a clean one.
 fn serve(
     line: &Line,
     (clock, early): (&Rc<Cell<Instant>>, Option<Instant>),
     limits: SessionLimits,
-    is_troubled: bool,
-) -> Result<(), String> {
+    (is_troubled, stalls): (bool, bool),
+) -> Result<bool, String> {
     let (mut shard, nbd, _) = furnish(line, clock, limits)?;
-    line.0.borrow().disk.0.borrow_mut().troubled = is_troubled;
+    {
+        let kernel = line.0.borrow().disk.clone();
+        let kernel = &mut *kernel.0.borrow_mut();
+        (kernel.troubled, kernel.stalls) = (is_troubled, stalls);
+    }
     let mut rounds = 0;
     let over = |shard: &mut Shard| {
         rounds += 1;
@@ -99,7 +112,11 @@ fn serve(
     }
     line.0.borrow_mut().world.stopping = true;
     shard.stop();
+    let began = shard.now();
     let stopped = shard.run();
+    if shard.now().since(began) > MOST_STOP {
+        return Err(format!("the stop took {:?}", shard.now().since(began)));
+    }
     if nbd.connections() > 0 {
         return Err(format!("{} connections are left", nbd.connections()));
     }
@@ -109,12 +126,14 @@ fn serve(
     }
     // What was acknowledged is durable after a stop that went well.
     let flush = net.world.volume.submit(Request::FLUSH, shard.now());
+    let stuck = matches!(stopped, Err(ShardError::Stuck(_)));
     let told = match stopped {
         Ok(()) => net.world.volume.succeed(flush, std::iter::empty()),
         Err(ShardError::Flush(_)) if net.disk.0.borrow().all_faults > 0 => net.world.volume.fail(flush).map(drop),
+        Err(ShardError::Stuck(stuck)) if stalls && !stuck.is_empty() => net.world.volume.fail(flush).map(drop),
         Err(error) => return Err(format!("the stop failed: {error}")),
     };
-    told.map_err(|(rule, what)| format!("{rule:?}: {what}"))
+    told.map(|()| stuck).map_err(|(rule, what)| format!("{rule:?}: {what}"))
 }
 
 /// Nothing is left in the ring or at a socket, and what is on the disk is what may be there.
