@@ -19,8 +19,7 @@ use super::Holder;
 use super::files::{Files, FilesHandle, fd, machine};
 use super::overdue::{Overdue, TIMEOUT, Watch};
 use super::transfer::{
-    Alignment, ENOBUFS, ENOMEM, Way, Zeroes, is_unsupported, lend, reason_of, take_back, was_interrupted, way_of,
-    zero_from,
+    Alignment, EIO, ENOBUFS, ENOMEM, Way, Zeroes, is_unsupported, lend, reason_of, take_back, was_interrupted, way_of,
 };
 use super::unanswered::{Epoch, Unanswered, flushes};
 use crate::patience::patiently;
@@ -317,10 +316,13 @@ impl FileDisk {
         }
         match (step, result) {
             (Step::Space, _) if is_unsupported(result) => self.without_space(job, cx),
-            // The end of the file, which somebody else has cut: what is not there reads as zeroes.
+            // The end of the file, which somebody else has cut.
             (Step::Transfer, 0) if bio.op == Op::Read => {
-                zero_from(&bio.payload, *skip);
-                self.finish(job, Status::Ok, cx);
+                self.check_file();
+                match self.given_up() {
+                    Some(reason) => self.fail(job, reason, cx),
+                    None => self.failed(job, step, -EIO, cx),
+                }
             }
             (Step::Transfer | Step::Zeroes, 1..) => {
                 *skip += result as usize;

@@ -46,6 +46,8 @@ pub(super) fn way_of(op: Op) -> Way {
 pub(super) const ENOBUFS: i32 = 105;
 /// What a request gets that needs memory when there is none.
 pub(super) const ENOMEM: i32 = 12;
+/// What a read gets that finds the end where there was more.
+pub(super) const EIO: i32 = 5;
 
 /// Bytes of zeroes that are written at once.
 const ZEROES: usize = 1 << 20;
