@@ -390,7 +390,7 @@ socket = "control.sock"
         lab.load(40);
         let (code, stdout, stderr) = interrupt(recorder);
         assert_eq!((code, stderr.as_str()), (0, ""), "{stdout}");
-        assert!(stdout.starts_with("recorded 160 events of seq in "), "{stdout}");
+        assert!(stdout.starts_with("recorded 200 events of seq in "), "{stdout}");
         let shown = lab.json("trace show seq.trace --json");
         assert_eq!((&shown["end"], &shown["lost"]), (&json!("stopped"), &json!(0)));
         let ops = &shown["summary"][0]["ops"];
@@ -401,8 +401,8 @@ socket = "control.sock"
         let text = lab.ok("trace show seq.trace");
         assert!(text.lines().next().unwrap().ends_with("Q ZONE_OPEN 0"), "{text}");
         assert!(text.contains("zones of 1 MiB: 0 read, 0 written, 20 managed"), "{text}");
-        // The address of a zone below the table, and at the disk.
-        assert_eq!(text.matches("C ZONE_OPEN 8192 [ok]").count(), 2, "{text}");
+        // The first zone below the table, at the disk and at its plug, and the table's fifth.
+        assert_eq!(text.matches("C ZONE_OPEN 8192 [ok]").count(), 3, "{text}");
     }
 
     #[test]
@@ -420,6 +420,38 @@ socket = "control.sock"
         assert!(one.contains("mem/disk: 64 MiB") && !one.contains("\nseq"), "{one}");
         lab.fails("trace show all.trace --device nosuch", 2, "recorded are: mem/disk, mem, seq");
         lab.fails("trace replay all.trace --profile null", 2, "--from: mem/disk, mem, seq");
+    }
+
+    #[test]
+    fn a_layer_below_a_table_ends_what_it_was_given_at_its_own_sector() {
+        let lab = Lab::up();
+        let recorder = lab.recorder("", "all.trace");
+        lab.load(20);
+        assert_eq!(interrupt(recorder).0, 0);
+        let shown = lab.json("trace show all.trace --json");
+        for layer in shown["summary"].as_array().unwrap() {
+            let opened = &layer["ops"]["zone_open"];
+            assert_eq!((&opened["count"], &opened["unfinished"]), (&json!(10), &json!(0)), "{layer}");
+        }
+        let events = shown["events"].as_array().unwrap();
+        let sectors = |layer: &str, action: &str| -> Vec<u64> {
+            let of_it = events.iter().filter(|event| event["device"] == layer && event["action"] == action);
+            of_it.map(|event| event["sector"].as_u64().unwrap()).collect()
+        };
+        for layer in ["mem/disk", "mem", "seq"] {
+            assert_eq!(sectors(layer, "C"), sectors(layer, "D"), "{layer}");
+        }
+    }
+
+    #[test]
+    fn a_recording_is_not_overwritten_by_accident() {
+        let lab = Lab::up();
+        let record = "trace record --count 1 --duration 1ms -o kept.trace";
+        fs::write(lab.path.join("kept.trace"), "kept").unwrap();
+        lab.fails(record, 1, "kept.trace exists: name another file, or overwrite it with --force");
+        assert_eq!(fs::read(lab.path.join("kept.trace")).unwrap(), b"kept");
+        lab.ok(&format!("{record} --force"));
+        lab.ok("trace show kept.trace");
     }
 
     fn step(event: &Value) -> String {

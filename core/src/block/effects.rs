@@ -208,9 +208,11 @@ impl Effects {
 
     /// Sends `bio` back up. Its submitter gets it at once: nothing that a layer does can depend on when.
     #[inline]
-    pub fn complete(&mut self, from: DeviceId, mut bio: Box<Bio>, status: Status) {
+    pub fn complete(&mut self, mut from: DeviceId, mut bio: Box<Bio>, status: Status) {
         while let Owner::Passed(device) = bio.top().owner {
+            self.trace(Action::Complete, from, &bio, status);
             self.leave(device, &mut bio);
+            from = device;
             if !status.is_ok() {
                 self.tell_failed(device, &bio, status);
             }

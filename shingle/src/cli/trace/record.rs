@@ -1,6 +1,5 @@
 //! `shingle trace record`.
 
-use std::fs::File;
 use std::io::BufWriter;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -37,6 +36,9 @@ pub struct RecordArgs {
     /// File for the recording
     #[arg(short, long)]
     output: PathBuf,
+    /// Overwrite the file if there is one
+    #[arg(short, long)]
+    force: bool,
     #[command(flatten)]
     remote: RemoteArgs,
 }
@@ -45,8 +47,7 @@ pub struct RecordArgs {
 pub fn run(args: &RecordArgs) -> Result<(), CliError> {
     let path = args.output.display();
     let mut client = args.remote.connect()?;
-    let file =
-        File::create(&args.output).map_err(|error| CliError::Failed(format!("cannot create {path}: {error}")))?;
+    let file = output::create(&args.output, args.force)?;
     let stop = Arc::new(AtomicBool::new(false));
     interrupt::catch(&stop)?;
     let wanted = Wanted { device: args.device.clone(), duration: args.duration, count: args.count };
