@@ -77,6 +77,8 @@ impl fmt::Display for TableError {
 
 impl core::error::Error for TableError {}
 
+/// Most sectors of a table: sizes in bytes are signed 64-bit numbers to file systems, loop devices and NBD clients.
+const MOST_SECTORS: u64 = (1 << 54) - 1;
 /// Most lines of a table.
 pub const MOST_LINES: usize = 4096;
 
@@ -100,8 +102,9 @@ pub fn parse_table(text: &str) -> Result<Vec<TableLine>, TableError> {
             let message = format!("it begins at sector {} and {what}: the line before ends at {end}", line.start);
             return Err(fail(Some(0), message));
         }
-        end = line.start.checked_add(line.len).ok_or_else(|| {
-            fail(Some(1), String::from("start and length together are more than a 64-bit sector number"))
+        let fits = line.start.checked_add(line.len).filter(|end| *end <= MOST_SECTORS);
+        end = fits.ok_or_else(|| {
+            fail(Some(1), format!("it ends behind sector {MOST_SECTORS}: a device has less than 2^63 bytes"))
         })?;
         if lines.len() == MOST_LINES {
             return Err(fail(None, format!("a table has at most {MOST_LINES} lines: stack two tables")));
