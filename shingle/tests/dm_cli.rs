@@ -255,7 +255,11 @@ fn wiping_and_forced_removal_put_errors_in_the_place_of_data() {
     assert_eq!(scratch.ok("dm table x"), "0 2148 error \n");
     scratch.dm(&["create", "y", "--table", "0 8 linear a 0"]);
     scratch.ok("export add y y");
-    scratch.dm_fails(&["remove", "-f", "y"], 1);
+    scratch.fails(
+        "dm remove -f y",
+        1,
+        &["`y` is in use", "its table has been replaced by one on which everything fails"],
+    );
     assert_eq!(scratch.ok("dm table y"), "0 8 error \n", "it is in use, but nothing is below it");
     scratch.ok("export remove y");
     scratch.ok("dm remove --retry -f y");

@@ -199,7 +199,8 @@ pub(super) fn remove(census: &Census, mut fields: Fields) -> Result<Value, Contr
     fields.finish()?;
     let found = find(census, &device)?;
     // What has no table yet has nothing that could be replaced.
-    if force && found.info.has_live {
+    let is_wiped = force && found.info.has_live;
+    if is_wiped {
         carry_out(census, &found, (wipe, true), patience_ms)?;
     }
     let name = found.info.name.clone();
@@ -210,6 +211,9 @@ pub(super) fn remove(census: &Census, mut fields: Fields) -> Result<Value, Contr
         let exports = exports_of(census, &found);
         if error.kind == ErrorKind::Busy && !exports.is_empty() {
             error.message += &format!("; it is exported as {}: `shingle export remove` ends that", exports.join(", "));
+        }
+        if is_wiped {
+            error.message += "; its table has been replaced by one on which everything fails: load another to use it";
         }
         error
     })?;
