@@ -53,7 +53,7 @@ fn a_latency_is_what_the_drive_takes_to_the_nanosecond() {
 
 #[test]
 fn two_hours_of_a_disk_are_two_hours_on_its_clock() {
-    let report = json("--profile smr-30tb --rw=write --bs=1m --iodepth=32 --runtime=7200 --time_based");
+    let report = json("--profile smr-30tb --rw=write --bs=1m --iodepth=32 --runtime=7200s --time_based");
     let write = &report["jobs"][0]["write"];
     assert!((7_200_000..7_201_000).contains(&write["runtime"].as_u64().unwrap()), "{write}");
     // A disk is not faster than its medium.
@@ -67,7 +67,7 @@ fn two_hours_of_a_disk_are_two_hours_on_its_clock() {
 #[test]
 fn the_same_command_line_gives_the_same_result_to_the_byte() {
     for policy in ["plug", "qd1"] {
-        let words = format!("--profile smr-26tb --policy {policy} --rw=randrw --iodepth=32 --runtime=20 --time_based");
+        let words = format!("--profile smr-26tb --policy {policy} --rw=randrw --iodepth=32 --runtime=20s --time_based");
         let jobs = || json(&words)["jobs"].to_string();
         assert_eq!(jobs(), jobs());
     }
@@ -75,7 +75,7 @@ fn the_same_command_line_gives_the_same_result_to_the_byte() {
 
 #[test]
 fn the_text_says_that_time_is_virtual_and_whose() {
-    let (code, stdout, _) = shingle("bench --profile null --rw=randread --runtime=1 --time_based");
+    let (code, stdout, _) = shingle("bench --profile null --rw=randread --runtime=1s --time_based");
     assert_eq!(code, 0);
     assert!(stdout.starts_with("simulated drive null: all times are virtual; 1.0 s of them took "), "{stdout}");
     let (_, stdout, _) = shingle("bench --profile smr-14tb --policy plug --rw=write --io_size=1m");
@@ -122,7 +122,7 @@ fn a_flush_follows_every_so_many_writes() {
 
 #[test]
 fn jobs_of_a_group_are_reported_as_one() {
-    let words = "--profile null --rw=randread --numjobs=4 --iodepth=2 --runtime=1 --time_based";
+    let words = "--profile null --rw=randread --numjobs=4 --iodepth=2 --runtime=1s --time_based";
     let (apart, together) = (json(words), json(&format!("{words} --group_reporting")));
     let ios = |report: &Value| -> Vec<u64> {
         let jobs = report["jobs"].as_array().unwrap();
@@ -186,10 +186,10 @@ fn what_makes_no_sense_with_a_profile_is_refused_with_what_would() {
 
 #[test]
 fn what_would_not_fit_in_memory_to_verify_is_refused() {
-    let (code, _, stderr) = shingle("bench --profile smr-30tb --rw=write --verify=crc32c --runtime=1 --time_based");
+    let (code, _, stderr) = shingle("bench --profile smr-30tb --rw=write --verify=crc32c --runtime=1s --time_based");
     assert_eq!(code, 2, "{stderr}");
     assert!(stderr.contains("16 GiB at most, with --size"), "{stderr}");
-    let (code, _, stderr) = shingle("bench --null size=8TiB --bs=4k --rw=write --verify=crc32c --runtime=1");
+    let (code, _, stderr) = shingle("bench --null size=8TiB --bs=4k --rw=write --verify=crc32c --runtime=1s");
     assert_eq!(code, 2, "{stderr}");
     assert!(stderr.contains("--verify takes memory for each of the 2147483648 blocks"), "{stderr}");
     let verified =

@@ -92,7 +92,7 @@ pub struct BenchArgs {
     #[arg(long, default_value_t = 0)]
     fsync: u32,
     /// Pause after an I/O is back: 50us, 1ms; a plain number is in microseconds
-    #[arg(long, value_parser = parse_micros)]
+    #[arg(long, value_parser = parse_duration)]
     thinktime: Option<Duration>,
     /// I/Os before each pause
     #[arg(long = "thinktime_blocks", default_value_t = 1, requires = "thinktime", value_parser = clap::value_parser!(u32).range(1..))]
@@ -128,10 +128,10 @@ With --profile the drive is simulated and time is virtual: it jumps from event t
 the same command line gives the same figures. Only the drive takes time then, not the processor.
 
 Examples:
-  shingle bench --stack null --rw=randread --bs=4k --iodepth=128 --runtime=5 --time_based
-  shingle bench --stack null,plug --rw=randwrite --zonemode=zbd --iodepth=128 --runtime=5 --time_based
+  shingle bench --stack null --rw=randread --bs=4k --iodepth=128 --runtime=5s --time_based
+  shingle bench --stack null,plug --rw=randwrite --zonemode=zbd --iodepth=128 --runtime=5s --time_based
   shingle bench --stack lab.toml --device seq --rw=write --bs=128k --iodepth=32 --size=1GiB --verify=crc32c
-  shingle bench --profile smr-30tb --policy qd1 --rw=write --bs=4k --iodepth=128 --runtime=7200 --time_based
+  shingle bench --profile smr-30tb --policy qd1 --rw=write --bs=4k --iodepth=128 --runtime=7200s --time_based
 
 Exit code: 0 if all jobs ended without error, 1 if one failed.";
 
@@ -174,14 +174,6 @@ fn parse_block(text: &str) -> Result<u32, String> {
 /// A write policy by its name.
 pub fn parse_policy(text: &str) -> Result<WritePolicy, String> {
     text.parse().map_err(|error: shingle_core::plug::UnknownPolicy| error.to_string())
-}
-
-/// fio's unit of times without a unit is a microsecond here.
-fn parse_micros(text: &str) -> Result<Duration, String> {
-    match text.parse() {
-        Ok(us) => Ok(Duration::from_micros(us)),
-        Err(_) => parse_duration(text),
-    }
 }
 
 fn parse_flag(text: &str) -> Result<bool, String> {

@@ -29,15 +29,18 @@ fn not_a_size(text: &str) -> String {
     format!("`{text}` is not a size: write bytes as in 4096, or 4KiB, 64MiB, 8GiB")
 }
 
-/// Reads a time: `30` (seconds), `500ms`, `10us`, `2m`, `1h`.
+/// Reads a time: `30s`, `500ms`, `10us`, `2m`, `1h`. A number alone is refused: some would take it for seconds, fio takes some
+/// for microseconds.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
     let text = text.trim();
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
-    let bad = || format!("`{text}` is not a time: write 30 or 30s, 500ms, 10us, 100ns, 2m, 1h");
+    let bad = || format!("`{text}` is not a time: write 30s, 500ms, 10us, 100ns, 2m, 1h");
     let number: f64 = number.parse().map_err(|_| bad())?;
     let unit = match unit.trim() {
-        "" | "s" => 1.0,
+        "" if number == 0.0 => 1.0,
+        "" => return Err(format!("`{text}` has no unit: write {text}s, {text}ms or {text}us")),
+        "s" => 1.0,
         "ns" => 1e-9,
         "us" => 1e-6,
         "ms" => 1e-3,
@@ -93,7 +96,8 @@ mod tests {
     #[test]
     fn times_have_units() {
         for (text, ns) in [
-            ("2", 2_000_000_000),
+            ("2s", 2_000_000_000),
+            ("0", 0),
             ("1.5s", 1_500_000_000),
             ("500ms", 500_000_000),
             ("10us", 10_000),
@@ -101,6 +105,7 @@ mod tests {
         ] {
             assert_eq!(parse_duration(text).unwrap().as_nanos(), ns, "{text}");
         }
+        assert!(parse_duration("30").unwrap_err().contains("has no unit: write 30s, 30ms or 30us"));
         assert!(parse_duration("soon").unwrap_err().contains("500ms"));
         assert!(parse_duration("-3s").is_err());
     }
