@@ -154,6 +154,23 @@ fn every_published_figure_of_each_publication_has_one_of_ours_beside_it_in_every
 }
 
 #[test]
+fn a_page_that_cannot_be_written_is_refused_before_anything_runs_and_one_that_can_is_not_touched() {
+    let fails = |html: &str| {
+        // A filter that nothing has would be the first mistake of the run.
+        let words = ["reproduce", "qd1", "--only", "nothing has this", "--html", html];
+        let output = Command::new(env!("CARGO_BIN_EXE_shingle")).args(words).output().unwrap();
+        assert!(!output.status.success());
+        text(&output.stderr).to_owned()
+    };
+    assert!(fails("/nowhere/page.html").contains("cannot write the page to /nowhere/page.html: No such file"));
+    let page = Scratch::new("refused");
+    assert!(!fails(page.0.to_str().unwrap()).contains("page") && !page.0.exists());
+    fs::write(&page.0, "kept").unwrap();
+    fails(page.0.to_str().unwrap());
+    assert_eq!(fs::read_to_string(&page.0).unwrap(), "kept");
+}
+
+#[test]
 fn simulated_cells_depend_on_the_seed_and_on_nothing_else() {
     let words = "reproduce qd1 --quick --only random-zones --seed";
     let run = |seed: u32| ok(&format!("{words} {seed} --json"));

@@ -1,7 +1,7 @@
 //! `shingle reproduce`: published tables, run again.
 
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -71,6 +71,7 @@ enum PublicationArg {
 
 /// Runs the command.
 pub fn run(args: &ReproduceArgs) -> Result<(), CliError> {
+    args.html.as_deref().map_or(Ok(()), check_page)?;
     let publication = match args.publication {
         PublicationArg::Zwp => Publication::Zwp,
         PublicationArg::Qd1 => Publication::Qd1,
@@ -125,9 +126,21 @@ fn dmzoned_text(report: &dmzoned::Report) -> Result<String, String> {
     Ok(text)
 }
 
-fn write_page(path: &PathBuf, page: &str) -> Result<(), CliError> {
-    let fail = |error| CliError::Failed(format!("cannot write the page to {}: {error}", path.display()));
-    std::fs::write(path, page).map_err(fail)
+fn write_page(path: &Path, page: &str) -> Result<(), CliError> {
+    std::fs::write(path, page).map_err(|error| no_page(path, &error))
+}
+
+/// Whether the page can be written, before an hour is spent on what it shows. What is there stays as it is.
+fn check_page(path: &Path) -> Result<(), CliError> {
+    let is_new = !path.exists();
+    let opened = std::fs::OpenOptions::new().append(true).create(true).open(path);
+    // An empty page would look like one that went wrong.
+    let checked = opened.and_then(|_| if is_new { std::fs::remove_file(path) } else { Ok(()) });
+    checked.map_err(|error| no_page(path, &error))
+}
+
+fn no_page(path: &Path, error: &std::io::Error) -> CliError {
+    CliError::Failed(format!("cannot write the page to {}: {error}", path.display()))
 }
 
 fn read_report<R>(path: &PathBuf, read: fn(&str) -> Result<R, String>) -> Result<R, CliError> {
