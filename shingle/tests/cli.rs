@@ -108,8 +108,9 @@ fn zone_ranges_that_are_none_are_refused() {
     scratch.fails("zones reset disk0 -o 99999999", 1, &["past the end"]);
     scratch.fails("zones report disk0 -o 99999999", 1, &["past the end"]);
     scratch.fails("zones reset disk0 -o 4096 -l 2048 -c 1", 2, &["cannot be used with"]);
-    scratch.fails("zones open disk0 -o 0 -c 1", 1, &["cnv-000000: zone 0 is conventional"]);
-    scratch.fails("zones open disk0 -o 4096 -c 5", 1, &["seq-000006: zone 6 cannot be opened"]);
+    scratch.fails("zones close disk0 -o 0 -c 1", 1, &["cnv-000000: zone 0 is conventional"]);
+    scratch.fails("zones close disk0 -o 4096 -c 1", 1, &["seq-000002: zone 2 is in condition EMPTY"]);
+    scratch.fails("zones open disk0 -o 4096 -c 1", 1, &["disk0: zones stay open as long as", "shingle up"]);
     scratch.fails("zones report nothing", 1, &["there is no directory `nothing`", "shingle up"]);
     fs::write(scratch.0.join("disk0/seq-000005"), vec![0; (1 << 20) + 4096]).unwrap();
     scratch.fails("zones report disk0", 1, &["seq-000005", "takes 1048576 bytes"]);
@@ -301,7 +302,13 @@ fn wrong_stack_files_are_shown_with_their_lines_before_anything_is_touched() {
     scratch.fails("up --check nothing.toml", 1, &["cannot read the stack file"]);
     scratch.file("bad.toml", "[disk.a]\ntype = \"nul\"\n");
     scratch.fails("up --check bad.toml", 1, &["bad.toml:2:8", "did you mean \"null\"?"]);
+    scratch.fails("up --check stack.toml", 1, &["disk `smr` cannot be opened", "stack.toml:3:8"]);
+    scratch.ok("create disk0 --size 16MiB --zone-size 1MiB --conventional 2");
     assert!(scratch.ok("up --check stack.toml").contains("no mistakes found"));
+    let missing = "[disk.a]\ntype = \"zoned-dir\"\npath = \"no-dir\"\n[disk.b]\ntype = \"file\"\npath = \"no-file\"\n";
+    scratch.file("missing.toml", missing);
+    let both = ["missing.toml:3:8", "shingle create no-dir", "missing.toml:6:8"];
+    scratch.fails("up --check missing.toml", 1, &both);
     scratch.file("busy.toml", &STACK.replace("nbd.sock", "stack.toml").replace("disk0", "d"));
     scratch.ok("create d --size 16MiB --zone-size 1MiB --conventional 2");
     scratch.fails("up busy.toml", 1, &["stack.toml", "no socket"]);

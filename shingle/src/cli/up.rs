@@ -11,7 +11,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use super::{CliError, output};
-use crate::config::{Plan, format_bytes};
+use crate::config::{Plan, check_disks, format_bytes};
 use crate::daemon::{Daemon, DaemonError};
 use crate::log;
 
@@ -46,6 +46,7 @@ impl From<DaemonError> for CliError {
 pub fn run(args: &UpArgs) -> Result<(), CliError> {
     let plan = Plan::load(&args.stack)?;
     if args.check {
+        check_disks(&plan)?;
         return output::print(&format!(
             "{}: {} disks, {} devices, {} exports on {} shards: no mistakes found\n",
             args.stack.display(),

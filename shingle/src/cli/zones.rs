@@ -328,7 +328,7 @@ fn apply_offline(path: &Path, action: ZoneAction, range: ZoneRange, zones: &[Zon
         }
         match action {
             ZoneAction::Reset => disk.reset_zone(zone)?,
-            ZoneAction::Open => disk.open_zone(zone)?,
+            ZoneAction::Open => return Err(ZonedDirError::new(path, ErrorKind::NotServed)),
             ZoneAction::Close => disk.close_zone(zone)?,
             ZoneAction::Finish => disk.finish_zone(zone)?,
         }

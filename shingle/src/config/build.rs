@@ -1,6 +1,7 @@
 //! The one place that builds a stack from a plan.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use shingle_core::block::{BlockDevice, DeviceId, Stack};
 use shingle_core::device::null::NullDevice;
@@ -11,7 +12,7 @@ use shingle_core::time::Instant;
 use super::error::{ConfigError, Diagnostic};
 use super::plan::{DevicePlan, DiskKind, DiskPlan, Plan};
 use crate::devices::{Devices, Named};
-use crate::disk::zoned_dir::ErrorKind;
+use crate::disk::zoned_dir::{ErrorKind, ZonedDirError};
 use crate::disk::{file, zoned_dir};
 use crate::dmz::{find_length, has_own_length};
 use crate::shard::Shard;
@@ -29,6 +30,34 @@ pub fn build_shard(plan: &Plan, number: u32, home: &mut Shard) -> Result<(), Con
         }
     }
     if errors.is_empty() { Ok(()) } else { Err(plan.fail(errors.into_iter().map(|error| *error).collect())) }
+}
+
+/// Looks at the disks of `plan` that are not made of memory. One that somebody has open may be a daemon's own: that is no mistake.
+pub fn check_disks(plan: &Plan) -> Result<(), ConfigError> {
+    let check = |disk: &DiskPlan| match &disk.kind {
+        DiskKind::Null(_) => Ok(()),
+        DiskKind::File { path, .. } => file::check(path).map_err(|error| no_disk(disk, &error)),
+        DiskKind::ZonedDir { path, .. } => match zoned_dir::inspect(path, None) {
+            Err(error) if !matches!(error.kind, ErrorKind::InUse(_)) => Err(no_zoned_dir(disk, path, &error)),
+            _ => Ok(()),
+        },
+    };
+    let errors: Vec<Diagnostic> = plan.disks.iter().filter_map(|disk| check(disk).err()).map(|error| *error).collect();
+    if errors.is_empty() { Ok(()) } else { Err(plan.fail(errors)) }
+}
+
+fn no_disk(disk: &DiskPlan, error: &dyn std::fmt::Display) -> Box<Diagnostic> {
+    let title = format!("disk `{}` cannot be opened", disk.name);
+    Box::new(Diagnostic::at(disk.place.clone(), title).label(error.to_string()))
+}
+
+fn no_zoned_dir(disk: &DiskPlan, path: &Path, error: &ZonedDirError) -> Box<Diagnostic> {
+    let mut diagnostic = no_disk(disk, error);
+    if matches!(error.kind, ErrorKind::Absent | ErrorKind::NoGeometry) {
+        let path = path.display();
+        diagnostic.help = Some(format!("create it with: shingle create {path} --size 8GiB --zone-size 64MiB"));
+    }
+    diagnostic
 }
 
 /// Builds what is made of memory, to find the mistakes that only limits show, and throws it away.
@@ -51,28 +80,18 @@ pub(super) fn rehearse(plan: &Plan, errors: &mut Vec<Diagnostic>) {
 }
 
 fn open_leaf(disk: &DiskPlan, home: &mut Shard) -> Result<Box<dyn BlockDevice>, Box<Diagnostic>> {
-    let fail = |error: &dyn std::fmt::Display| {
-        let title = format!("disk `{}` cannot be opened", disk.name);
-        Box::new(Diagnostic::at(disk.place.clone(), title).label(error.to_string()))
-    };
     match &disk.kind {
         DiskKind::Null(config) => null(disk, config),
         DiskKind::File { path, options } => match file::open(path, options, home.ring()) {
             Ok(file) => Ok(Box::new(file)),
-            Err(error) => Err(fail(&error)),
+            Err(error) => Err(no_disk(disk, &error)),
         },
         DiskKind::ZonedDir { path, options } => match zoned_dir::open(path, options, home.ring()) {
             Ok(mut zoned_dir) => {
                 zoned_dir.take_notices().iter().for_each(|notice| tracing::warn!(disk = disk.name, "{notice}"));
                 Ok(Box::new(zoned_dir))
             }
-            Err(error) if matches!(error.kind, ErrorKind::Absent | ErrorKind::NoGeometry) => {
-                let help = format!("create it with: shingle create {} --size 8GiB --zone-size 64MiB", path.display());
-                let mut diagnostic = fail(&error);
-                diagnostic.help = Some(help);
-                Err(diagnostic)
-            }
-            Err(error) => Err(fail(&error)),
+            Err(error) => Err(no_zoned_dir(disk, path, &error)),
         },
     }
 }

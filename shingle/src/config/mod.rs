@@ -19,7 +19,7 @@ mod spec;
 mod text;
 
 pub(crate) use build::add_plug;
-pub use build::build_shard;
+pub use build::{build_shard, check_disks};
 pub use elevator::ElevatorSpec;
 pub use error::{ConfigError, Diagnostic, Source};
 pub(crate) use fields::{At, Fields};

@@ -97,6 +97,11 @@ const MOST_SEGMENTS: u32 = 1024;
 /// Longest discard, and longest `WriteZeroes`: 1 GiB.
 const MOST_SPACE: u32 = 1 << 21;
 
+/// Whether the file at `path` can be a disk, as far as that is seen without opening it.
+pub fn check(path: &Path) -> Result<(), FileDiskError> {
+    Kind::of(&*machine(), path).map(|_| ()).map_err(|kind| FileDiskError { path: path.into(), kind })
+}
+
 /// Opens the file at `path` as a device whose I/O goes through `ring`. It stays locked until the device is dropped.
 pub fn open(path: &Path, options: &Options, ring: RingHandle) -> Result<FileDisk, FileDiskError> {
     open_on(machine(), path, options, ring)

@@ -31,6 +31,8 @@ pub enum ErrorKind {
     NotEmpty(Vec<String>),
     /// Another process has the disk open: which one, if that can be seen.
     InUse(Option<Holder>),
+    /// Nobody serves the disk, so none of its zones would stay open.
+    NotServed,
     /// There is no geometry file, and the geometry was not given.
     NoGeometry,
     /// The geometry that was given is not that of the disk.
@@ -92,7 +94,7 @@ pub enum ErrorKind {
 }
 
 impl ZonedDirError {
-    pub(super) fn new(path: &Path, kind: ErrorKind) -> Self {
+    pub(crate) fn new(path: &Path, kind: ErrorKind) -> Self {
         Self { path: path.into(), kind }
     }
 
@@ -130,6 +132,10 @@ impl fmt::Display for ErrorKind {
                 }
                 write!(f, ": stop it, or ask the daemon that serves it")
             }
+            Self::NotServed => write!(
+                f,
+                "zones stay open as long as somebody has the disk open: serve it with `shingle up`, and open them there"
+            ),
             Self::NoGeometry => write!(
                 f,
                 "there is no {FILE_NAME}: if zloop made this disk, give its geometry; if `shingle create` was \

@@ -13,8 +13,7 @@ use crate::disk::files::{fd, machine};
 
 /// A disk, locked for one program that changes its zones. Every change is durable when its call returns.
 ///
-/// Open and closed are not kept on disk (see `docs/zoned-disk-format.md`): opening a zone here checks that it could be
-/// opened and lasts as long as this value.
+/// Open zones are not kept on disk (see `docs/zoned-disk-format.md`), so none can be opened here.
 pub struct Offline {
     loaded: Loaded,
     notices: Vec<String>,
@@ -45,11 +44,6 @@ impl Offline {
     #[must_use]
     pub fn notices(&self) -> &[String] {
         &self.notices
-    }
-
-    /// Opens `zone` explicitly.
-    pub fn open_zone(&mut self, zone: ZoneNo) -> Result<(), ZonedDirError> {
-        self.change(zone, None, ZonedDisk::open)
     }
 
     /// Closes `zone`.
