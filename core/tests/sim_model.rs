@@ -163,3 +163,16 @@ fn a_zone_that_failed_before_a_reset_of_all_zones_is_left_out() {
     assert_eq!(world.read(Seen::Data(write, 0)), Ok(()));
     assert_eq!(world.read(Seen::Zeroes), Err(Rule::Data));
 }
+
+#[test]
+fn a_zone_that_failed_before_a_reset_of_all_zones_is_a_reason_for_it_to_fail() {
+    for has_failed in [true, false] {
+        let mut world = World::new();
+        if has_failed {
+            world.lose_zone();
+        }
+        let reset_all = world.ask(Op::ZoneResetAll, (0, 0), true);
+        let _ = world.complete(reset_all, Status::Io);
+        assert_eq!(world.verdict(), if has_failed { Ok(()) } else { Err(Rule::Unexplained) });
+    }
+}

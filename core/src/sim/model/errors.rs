@@ -78,10 +78,14 @@ impl Model {
             return true;
         }
         let zones = || request.extents.iter().map(|extent| extent.zone);
-        // Below an encryption nobody says which zones are read, and no flush of a disk of files is well once a zone has failed.
+        // Below an encryption nobody says which zones are read, no flush of a disk of files is well once a zone has failed, and a
+        // reset of all zones has left out those that failed before it came, but may say so.
         let anywhere = || (0..self.zones.len() as u32).map(ZoneNo).any(|zone| grounds.disks.has_failed(zone));
         let flushes = request.op == Op::Flush || request.flags.has(Flags::PREFLUSH);
-        let unnamed = request.op == Op::Read && request.extents.is_empty() || self.files && flushes;
+        let unnamed = match request.op {
+            Op::Read => request.extents.is_empty(),
+            op => op == Op::ZoneResetAll || self.files && flushes,
+        };
         let failed = || zones().any(|zone| grounds.disks.has_failed(zone)) || unnamed && anywhere();
         let faulted = grounds.disks.faults() > pending.all_faults;
         // What is done in steps begins with a report, a write behind a flush with that, and of a wide zone a part is flushed before
