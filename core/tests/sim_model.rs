@@ -7,11 +7,11 @@ use shingle_core::sector::Sector;
 use shingle_core::sim::disk::{CrashConfig, CrashDisk, Leaf};
 use shingle_core::sim::fault::{Fault, FaultPlan};
 use shingle_core::sim::model::{
-    Answer, Disks, Extent, Grounds, Intent, Model, Request, Rule, Seen, Trust, Violation, ZoneShape,
+    Answer, Disks, Extent, Grounds, Intent, Model, Request, Rule, Seen, Trust, Violation, ZoneLine, ZoneShape,
 };
 use shingle_core::target::{OpSet, Trigger};
 use shingle_core::time::Instant;
-use shingle_core::zone::{ZoneGeometry, ZoneNo};
+use shingle_core::zone::{Condition, Zone, ZoneGeometry, ZoneKind, ZoneNo};
 
 /// A model of one sequential zone of 64 sectors, and a disk behind it at which nothing fails but flushes, and opening the zone.
 struct World {
@@ -174,5 +174,25 @@ fn a_zone_that_failed_before_a_reset_of_all_zones_is_a_reason_for_it_to_fail() {
         let reset_all = world.ask(Op::ZoneResetAll, (0, 0), true);
         let _ = world.complete(reset_all, Status::Io);
         assert_eq!(world.verdict(), if has_failed { Ok(()) } else { Err(Rule::Unexplained) });
+    }
+}
+
+/// Found by fresh seeds of `mapper`: an auditor asked the disk where the pointer is, and the plug above an encryption went on
+/// refusing writes, as it has to.
+#[test]
+fn a_report_that_a_plug_above_has_not_heard_cures_no_doubt_of_that_plug() {
+    for is_heard in [true, false] {
+        let mut world = World::new();
+        let reset_all = world.submit(Op::ZoneResetAll, 0, 0);
+        world.complete(reset_all, Status::Ok).unwrap();
+        let report = world.submit(Op::ReportZones, 0, 0);
+        let start = Sector::ZERO;
+        let (kind, cond) = (ZoneKind::Sequential, Condition::Empty);
+        let zone = Zone { start, len: 64, capacity: 64, wp: start, kind, cond };
+        let lines = [ZoneLine { number: ZoneNo(0), zone, is_heard }];
+        world.answer(report, Status::Ok, &Answer::Zones(&lines)).unwrap();
+        let write = world.submit(Op::Write, 0, 8);
+        let _ = world.complete(write, Status::Io);
+        assert_eq!(world.verdict(), if is_heard { Err(Rule::Unexplained) } else { Ok(()) });
     }
 }

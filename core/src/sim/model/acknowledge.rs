@@ -89,6 +89,7 @@ impl Model {
             let pointer = if mark == Mark::Finish { zone.capacity } else { 0 };
             if request.atomic {
                 zone.rebase(from, pointer);
+                zone.is_unheard = false;
             }
             if mark == Mark::Finish {
                 continue;

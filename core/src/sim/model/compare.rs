@@ -5,9 +5,9 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::Model;
-use super::words::{Request, Rule, Seen};
+use super::words::{Request, Rule, Seen, ZoneLine};
 use super::zone::{Mark, Value};
-use crate::zone::{Condition, Zone, ZoneKind, ZoneNo};
+use crate::zone::{Condition, ZoneKind, ZoneNo};
 
 /// Reads.
 impl Model {
@@ -48,11 +48,12 @@ impl Model {
 
 /// Reports.
 impl Model {
-    pub(super) fn compare_report(&mut self, from: u64, zones: &[(ZoneNo, Zone)]) -> Result<(), (Rule, String)> {
-        zones.iter().try_for_each(|(number, zone)| self.compare_zone(from, *number, zone))
+    pub(super) fn compare_report(&mut self, from: u64, zones: &[ZoneLine]) -> Result<(), (Rule, String)> {
+        zones.iter().try_for_each(|line| self.compare_zone(from, line))
     }
 
-    fn compare_zone(&mut self, from: u64, number: ZoneNo, reported: &Zone) -> Result<(), (Rule, String)> {
+    fn compare_zone(&mut self, from: u64, line: &ZoneLine) -> Result<(), (Rule, String)> {
+        let ZoneLine { number, zone: reported, is_heard } = *line;
         let zone = &self.zones[number.index()];
         let shape = (reported.start.0, reported.len, reported.capacity, reported.kind == ZoneKind::Sequential);
         if shape != (0, zone.cells.len() as u64, u64::from(zone.capacity), zone.sequential) {
@@ -76,6 +77,7 @@ impl Model {
         let learned = zone.last_change < self.reports_since;
         if learned {
             let zone = &mut self.zones[number.index()];
+            zone.is_unheard = !is_heard && (zone.is_unheard || zone.is_doubted());
             zone.rebase(from, offset);
             (zone.pointer, zone.planned, zone.doubt) = (offset, offset, None);
             zone.ends.clear();

@@ -98,7 +98,7 @@ impl Model {
         }
         let excused = |zone: ZoneNo| {
             let model = &self.zones[zone.index()];
-            let doubted = model.is_doubted() || from < model.doubted_until;
+            let doubted = model.is_doubted() || from < model.doubted_until || model.is_unheard;
             let just_now = self.files && model.failed_at == Some(grounds.now);
             doubted || just_now || grounds.disks.faults_in(zone) > model.faults_seen
         };

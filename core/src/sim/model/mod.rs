@@ -16,7 +16,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-pub use words::{Answer, Disks, Extent, Grounds, Intent, Request, Rule, Seen, Trust, Violation, ZoneShape};
+pub use words::{Answer, Disks, Extent, Grounds, Intent, Request, Rule, Seen, Trust, Violation, ZoneLine, ZoneShape};
 use zone::{Mark, Value, ZoneModel};
 
 use crate::block::{Flags, Op, Status};

@@ -28,7 +28,7 @@ impl Model {
             zone.strays.iter_mut().for_each(|stray| stray.hidden = NEVER);
             zone.ends.clear();
             (zone.in_flight, zone.loose, zone.last_change, zone.base, zone.faults_seen) = (0, 0, now, now, 0);
-            zone.doubt = zone.sequential.then_some(now);
+            (zone.doubt, zone.is_unheard) = (zone.sequential.then_some(now), false);
         }
     }
 

@@ -161,6 +161,16 @@ pub struct Grounds<'a> {
     pub now: Instant,
 }
 
+/// A zone of a report.
+pub struct ZoneLine {
+    /// The model's number of it.
+    pub number: ZoneNo,
+    /// What is said of it; it begins at sector 0.
+    pub zone: Zone,
+    /// Whether all plugs on the way of its writes have heard it, too. One above an encryption hears nothing of what is asked below.
+    pub is_heard: bool,
+}
+
 /// The disks behind the model's zones.
 #[derive(Clone)]
 pub struct Disks<'a> {
@@ -206,5 +216,5 @@ pub enum Answer<'a> {
     /// What the sectors of a read hold, in order.
     Sectors(&'a [Seen]),
     /// Zones, by the model's numbers; they begin at sector 0 each.
-    Zones(&'a [(ZoneNo, Zone)]),
+    Zones(&'a [ZoneLine]),
 }

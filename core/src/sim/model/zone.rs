@@ -50,6 +50,8 @@ pub(super) struct ZoneModel {
     pub doubt: Option<u64>,
     /// The last request that told where it is: those submitted before may have met the doubt, however late that is told.
     pub doubted_until: u64,
+    /// Whether a plug that has not heard where the pointer is may refuse writes.
+    pub is_unheard: bool,
     /// When something last failed in it.
     pub failed_at: Option<Instant>,
     /// Requests in flight that touch the zone at some time of their own.
@@ -78,6 +80,7 @@ impl ZoneModel {
             ends: Vec::new(),
             doubt: None,
             doubted_until: ALWAYS,
+            is_unheard: false,
             failed_at: None,
             loose: 0,
             in_flight: 0,

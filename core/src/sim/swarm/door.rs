@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use crate::block::DeviceId;
 use crate::sector::Sector;
-use crate::sim::model::{Extent, Seen};
+use crate::sim::model::{Extent, Seen, ZoneLine};
 use crate::zone::{Zone, ZoneNo};
 
 /// A set of the model's zones: there are at most 128.
@@ -89,11 +89,12 @@ impl Door {
     }
 
     /// A line of a report, as the model has it: from the start of its own zone.
-    pub fn translate(&self, zone: &Zone) -> Option<(ZoneNo, Zone)> {
+    pub fn translate(&self, zone: &Zone) -> Option<ZoneLine> {
         self.piece_at(zone.start).filter(|piece| piece.known)?;
         let Extent { zone: number, offset, .. } = self.extent(zone.start, 0)?;
         let start = Sector(offset.into());
         let wp = start + zone.wp.0.saturating_sub(zone.start.0);
-        Some((number, Zone { start, wp, ..*zone }))
+        let is_heard = self.writes & one(number) != 0;
+        Some(ZoneLine { number, zone: Zone { start, wp, ..*zone }, is_heard })
     }
 }
