@@ -9,6 +9,9 @@ use super::remote::RemoteArgs;
 use super::{CliError, output};
 use crate::config::format_bytes;
 
+/// Most stuck bios that the table shows.
+const MOST_STUCK: usize = 8;
+
 /// Show what a running daemon serves and does
 #[derive(Args)]
 pub struct StatusArgs {
@@ -84,27 +87,18 @@ fn status_text(status: &Value) -> String {
     let listen = if listen.is_empty() { "nowhere".to_owned() } else { listen.join(", ") };
     let connections: u64 = list(status, "connections").iter().filter_map(Value::as_u64).sum();
     let mut shown = format!(
-        "shingle {}, pid {}, up {} s, {} shards, listening on {listen}, {connections} connections\n\n",
+        "shingle {}, pid {}, up {} s, {} shards\nlistening on {listen}, {connections} connections\n\n",
         text(&status["version"]),
         status["pid"],
         status["uptime_s"],
         status["shards"],
     );
-    let header = [
-        "device",
-        "kind",
-        "size",
-        "zones",
-        "open/active limit",
-        "policy",
-        "plugged",
-        "shard",
-        "in flight",
-        "reads",
-        "writes",
-        "errors",
-    ];
-    shown += &output::table(&header, &[2, 3, 6, 7, 8, 9, 10, 11], list(status, "devices").iter().map(device_row));
+    let devices = list(status, "devices");
+    let header = ["device", "kind", "size", "zones", "open/active limit", "policy", "shard"];
+    shown += &output::table(&header, &[2, 3, 6], devices.iter().map(device_row));
+    shown += "\n";
+    let header = ["device", "in flight", "plugged", "reads", "writes", "errors"];
+    shown += &output::table(&header, &[1, 2, 3, 4, 5], devices.iter().map(traffic_row));
     if !list(status, "exports").is_empty() {
         let rows = list(status, "exports").iter().map(|export| {
             let access = if export["read_only"] == json!(true) { "read-only" } else { "read-write" };
@@ -121,14 +115,21 @@ fn status_text(status: &Value) -> String {
             shown += &format!("\n{}: the plug refuses writes: {failure}\n", text(&device["name"]));
         }
     }
-    if !list(status, "stuck").is_empty() {
-        let rows = list(status, "stuck")
-            .iter()
-            .map(|bio| vec![text(&bio["bio"]), text(&bio["device"]), format!("{} ms", bio["age_ms"])]);
-        shown += "\nstuck I/O:\n";
-        shown += &output::table(&["bio", "waits in", "for"], &[2], rows);
+    shown + &stuck_text(status)
+}
+
+/// The bios that are stuck for longest.
+fn stuck_text(status: &Value) -> String {
+    let stuck = list(status, "stuck");
+    if stuck.is_empty() {
+        return String::new();
     }
-    shown
+    let shown = &stuck[..stuck.len().min(MOST_STUCK)];
+    let row = |bio: &Value| vec![text(&bio["bio"]), text(&bio["device"]), format!("{} ms", bio["age_ms"])];
+    let table = output::table(&["bio", "waits in", "for"], &[2], shown.iter().map(row));
+    let all = status["stuck_bios"].as_u64().map_or(stuck.len(), |all| all as usize);
+    let more = if all > shown.len() { format!("and {} more\n", all - shown.len()) } else { String::new() };
+    format!("\nstuck I/O:\n{table}{more}")
 }
 
 fn device_row(device: &Value) -> Vec<String> {
@@ -137,10 +138,6 @@ fn device_row(device: &Value) -> Vec<String> {
         Value::Null => "-".to_owned(),
         zoned => format!("{}/{}", text(&zoned["max_open"]), text(&zoned["max_active"])),
     };
-    let counters = &device["counters"];
-    let ios = |names: &[&str]| -> String {
-        names.iter().filter_map(|name| counters["ios"][*name].as_u64()).sum::<u64>().to_string()
-    };
     vec![
         text(&device["name"]),
         text(&device["kind"]),
@@ -148,9 +145,19 @@ fn device_row(device: &Value) -> Vec<String> {
         text(&zoned["zones"]),
         limits,
         device.get("policy").map_or("-".into(), text),
-        device.get("active_plugs").map_or("-".into(), text),
         text(&device["shard"]),
+    ]
+}
+
+fn traffic_row(device: &Value) -> Vec<String> {
+    let counters = &device["counters"];
+    let ios = |names: &[&str]| -> String {
+        names.iter().filter_map(|name| counters["ios"][*name].as_u64()).sum::<u64>().to_string()
+    };
+    vec![
+        text(&device["name"]),
         text(&counters["in_flight"]),
+        device.get("active_plugs").map_or("-".into(), text),
         ios(&["read"]),
         ios(&["write", "zone_append", "write_zeroes"]),
         text(&counters["errors"]),

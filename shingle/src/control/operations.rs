@@ -20,12 +20,14 @@ use crate::daemon::{Census, ShardInfo};
 use crate::devices::Named;
 use crate::mailbox::{MailboxError, Reply};
 use crate::serve::nbd::Route;
-use crate::shard::Shard;
+use crate::shard::{Shard, StuckBio};
 
 /// How long a device may take to become idle for a policy change.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Zones that one message to a shard handles.
 const BATCH: u64 = 256;
+/// Most stuck bios of a shard that are listed.
+const MOST_STUCK: usize = 64;
 /// Age from which a bio counts as stuck.
 const STUCK: Span = Span::from_millis(1000);
 
@@ -384,6 +386,7 @@ fn plugs(Device { shard, named }: &Device<'_>) -> Result<Value, ControlError> {
 
 fn status(census: &Census) -> Result<Value, ControlError> {
     let (mut devices, mut stuck, mut connections, mut names) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let mut stuck_bios = 0;
     let (disks, tables) = (census.plan.disks.iter().map(|d| &*d.name), census.plan.devices.iter().map(|d| &*d.name));
     let order: Vec<&str> = disks.chain(tables).collect();
     for (number, shard) in census.shards.iter().enumerate() {
@@ -398,7 +401,8 @@ fn status(census: &Census) -> Result<Value, ControlError> {
             value["path"] = json!(census.path_of(&named.name));
             devices.push(value);
         }
-        stuck.extend(late.into_iter().map(|mut bio| {
+        stuck_bios += late.1;
+        stuck.extend(late.0.into_iter().map(|mut bio| {
             bio["shard"] = json!(number);
             bio
         }));
@@ -423,6 +427,7 @@ fn status(census: &Census) -> Result<Value, ControlError> {
         "exports": exports,
         "connections": connections,
         "stuck": stuck,
+        "stuck_bios": stuck_bios,
     }))
 }
 
@@ -476,14 +481,15 @@ fn describe(shard: &Shard, named: &Named) -> Value {
     value
 }
 
-fn stuck_in(shard: &Shard) -> Vec<Value> {
-    let bios = shard.stuck(STUCK).into_iter().take(64);
-    bios.map(|stuck| {
+/// Those that are stuck for longest, and how many are in all.
+fn stuck_in(shard: &Shard) -> (Vec<Value>, usize) {
+    let bios = shard.stuck(STUCK);
+    let show = |stuck: &StuckBio| {
         json!({
             "device": shard.devices.label(stuck.device),
             "age_ms": stuck.age.as_nanos() / 1_000_000,
             "bio": stuck.bio,
         })
-    })
-    .collect()
+    };
+    (bios.iter().take(MOST_STUCK).map(show).collect(), bios.len())
 }
