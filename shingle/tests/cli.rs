@@ -131,6 +131,7 @@ fn a_daemon_says_when_it_is_ready_answers_and_stops_cleanly() {
     let mode = fs::metadata(scratch.0.join("control.sock")).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     let status = scratch.ok("status");
+    assert!(status.lines().all(|line| line.chars().count() <= 80), "{status}");
     assert!(status.contains("smr") && status.contains("zoned-dir") && status.contains("plug"), "{status}");
     let status = scratch.json("status --json");
     let names: Vec<&str> = status["devices"].as_array().unwrap().iter().map(|d| d["name"].as_str().unwrap()).collect();
@@ -390,6 +391,18 @@ fn a_line_without_end_harms_nobody() {
         assert!(line.contains("at most 1048576 bytes"), "{line}");
     }
     drop(endless);
+}
+
+#[test]
+fn a_daemon_is_found_at_the_users_socket_by_a_command_that_names_none() {
+    let (scratch, elsewhere) = (with_disk(), Scratch::new());
+    fs::create_dir(scratch.0.join("shingle")).unwrap();
+    scratch.file("stack.toml", &STACK.replace("control.sock", "shingle/control.sock"));
+    let _daemon = scratch.up();
+    let mut status = elsewhere.shingle();
+    assert!(!status.env("XDG_RUNTIME_DIR", &elsewhere.0).arg("status").output().unwrap().status.success());
+    let mut status = elsewhere.shingle();
+    assert!(status.env("XDG_RUNTIME_DIR", &scratch.0).arg("status").output().unwrap().status.success());
 }
 
 #[test]

@@ -11,7 +11,8 @@ use crate::control::{ControlClient, ControlError};
 /// Which daemon to ask.
 #[derive(Args, Clone, Default)]
 pub struct RemoteArgs {
-    /// Control socket of the daemon; $SHINGLE_CONTROL or ./control.sock if left out
+    /// Control socket of the daemon; if left out, $SHINGLE_CONTROL or what is there: ./control.sock,
+    /// $XDG_RUNTIME_DIR/shingle/control.sock, /run/shingle/control.sock
     #[arg(long, value_name = "SOCKET")]
     control: Option<PathBuf>,
 }
@@ -33,7 +34,8 @@ impl RemoteArgs {
     #[must_use]
     pub fn path(&self) -> PathBuf {
         let from_environment = || std::env::var_os("SHINGLE_CONTROL").map(PathBuf::from);
-        self.control.clone().or_else(from_environment).unwrap_or_else(|| PathBuf::from("control.sock"))
+        let there = || usual_places().into_iter().find(|path| path.exists());
+        self.control.clone().or_else(from_environment).or_else(there).unwrap_or_else(|| PathBuf::from(NAME))
     }
 
     /// Connects to the daemon.
@@ -52,6 +54,14 @@ impl RemoteArgs {
             Some((client, name))
         })
     }
+}
+
+const NAME: &str = "control.sock";
+
+/// Where daemons have their sockets that nobody named: one that was started here, the user's, and the machine's.
+fn usual_places() -> Vec<PathBuf> {
+    let own = std::env::var_os("XDG_RUNTIME_DIR").map(|directory| Path::new(&directory).join("shingle").join(NAME));
+    [Some(PathBuf::from(NAME)), own, Some(Path::new("/run/shingle").join(NAME))].into_iter().flatten().collect()
 }
 
 /// What a daemon with this status calls the disk in `directory`.
