@@ -9,6 +9,7 @@ use shingle_core::zone::{Condition, Zone, ZoneKind, ZoneNo};
 
 use super::remote::{RemoteArgs, name_of};
 use super::{CliError, output};
+use crate::config::parse_size;
 use crate::control::{ControlClient, ZoneAction, ZoneRange, zone_from_json, zone_to_json};
 use crate::disk::zoned_dir::{ErrorKind, Inspection, Offline, ZonedDirError, inspect};
 
@@ -41,7 +42,7 @@ struct TargetArgs {
     target: String,
     #[command(flatten)]
     remote: RemoteArgs,
-    /// First sector (512 bytes); decimal or 0x...
+    /// First sector (512 bytes); decimal, 0x... or with a suffix: 4K are 4096 sectors
     #[arg(short, long, default_value = "0", value_parser = parse_sector)]
     offset: u64,
     /// Length in sectors
@@ -126,10 +127,11 @@ enum KindArg {
 
 fn parse_sector(text: &str) -> Result<u64, String> {
     let parsed = match text.strip_prefix("0x") {
-        Some(digits) => u64::from_str_radix(digits, 16),
-        None => text.parse(),
+        Some(digits) => u64::from_str_radix(digits, 16).map_err(|_| ()),
+        // blkzone's suffixes multiply sectors, too.
+        None => parse_size(text).map_err(|_| ()),
     };
-    parsed.map_err(|_| "write a number, decimal or as 0x...".into())
+    parsed.map_err(|()| "write a number, decimal, as 0x... or with a suffix as in 4KiB (4096 sectors)".into())
 }
 
 /// Zones that can be seen and changed.
@@ -365,8 +367,10 @@ mod tests {
     }
 
     #[test]
-    fn sectors_are_decimal_or_hexadecimal() {
-        assert_eq!((parse_sector("4096"), parse_sector("0x1000")), (Ok(4096), Ok(4096)));
-        assert!(parse_sector("4k").is_err());
+    fn sectors_are_decimal_or_hexadecimal_or_have_the_suffixes_of_blkzone() {
+        for text in ["4096", "0x1000", "4K", "4KiB"] {
+            assert_eq!(parse_sector(text), Ok(4096), "{text}");
+        }
+        assert!(parse_sector("four").is_err() && parse_sector("0xg").is_err() && parse_sector("").is_err());
     }
 }
