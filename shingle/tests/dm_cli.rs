@@ -267,6 +267,25 @@ fn wiping_and_forced_removal_put_errors_in_the_place_of_data() {
 }
 
 #[test]
+fn all_devices_are_removed_from_the_top_down_and_what_is_in_use_is_named() {
+    let scratch = with_stack();
+    let _daemon = scratch.up();
+    scratch.dm(&["create", "low", "--table", "0 64 linear a 0"]);
+    scratch.dm(&["create", "high", "--table", "0 64 linear low 0"]);
+    scratch.ok("export remove x");
+    scratch.ok("export add held low");
+    scratch.fails("dm remove_all", 1, &["`low` is in use", "exported as `held`"]);
+    assert_eq!(scratch.json("dm ls --json")["devices"].as_array().unwrap().len(), 1);
+    scratch.dm(&["create", "high", "--table", "0 64 linear low 0"]);
+    scratch.ok("export remove held");
+    scratch.ok("dm remove_all");
+    assert_eq!(scratch.ok("dm ls"), "No devices found\n");
+    scratch.ok("dm remove_all");
+    let version = env!("CARGO_PKG_VERSION");
+    assert_eq!(scratch.ok("dm version"), format!("Library version:   {version}\nDriver version:    {version}\n"));
+}
+
+#[test]
 fn a_wait_ends_with_the_next_event() {
     let scratch = with_stack();
     let _daemon = scratch.up();
@@ -280,6 +299,27 @@ fn a_wait_ends_with_the_next_event() {
     let mut shown = String::new();
     waiting.stdout.take().unwrap().read_to_string(&mut shown).unwrap();
     assert!(shown.contains("Event number:      2\n"), "{shown}");
+}
+
+#[test]
+fn the_status_names_the_bios_that_are_stuck_for_longest_and_counts_the_others() {
+    let scratch = Scratch::new();
+    scratch.file("stack.toml", &STACK.replace("completion = \"100us\"", "completion = \"1000s\""));
+    let daemon = scratch.up();
+    scratch.ok("export add slow b");
+    let mut client = Nbd::connect(&scratch, "slow");
+    (0..12).for_each(|n| client.send(WRITE, n * 512, &[7; 512]));
+    while scratch.json("status --json")["stuck_bios"] != json!(12) {
+        thread::yield_now();
+    }
+    let shown = scratch.ok("status");
+    assert_eq!(
+        shown.split("stuck I/O:\n").nth(1).unwrap().lines().count(),
+        10,
+        "a header, eight and the rest:\n{shown}"
+    );
+    assert!(shown.ends_with("and 4 more\n"), "{shown}");
+    daemon.kill();
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::CliError;
+use super::{CliError, ask, text};
 use crate::cli::remote::RemoteArgs;
 use crate::config::parse_duration;
 use crate::control::{ControlError, ErrorKind};
@@ -93,6 +93,20 @@ pub struct RemoveArgs {
     retry: bool,
 }
 
+/// Remove all devices, from the top down
+#[derive(Args)]
+#[command(name = "remove_all")]
+pub struct RemoveAllArgs {
+    #[command(flatten)]
+    remote: RemoteArgs,
+    /// Replace tables with those on which everything fails first
+    #[arg(short, long)]
+    force: bool,
+    /// Those that are in use: remove them when that ends
+    #[arg(long)]
+    deferred: bool,
+}
+
 /// Runs `shingle dm suspend`.
 pub fn suspend(args: &SuspendArgs) -> Result<(), CliError> {
     args.devices.each("dm.suspend", &args.drain.fields())
@@ -117,6 +131,27 @@ pub fn wipe_table(args: &WipeTableArgs) -> Result<(), CliError> {
 pub fn remove(args: &RemoveArgs) -> Result<(), CliError> {
     let fields = json!({"force": args.force, "deferred": args.deferred});
     args.devices.each_trying("dm.remove", &fields, if args.retry { TRIES } else { 1 })
+}
+
+/// Runs `shingle dm remove_all`.
+pub fn remove_all(args: &RemoveAllArgs) -> Result<(), CliError> {
+    let mut client = args.remote.connect()?;
+    let devices = ask(&mut client, "dm.ls", &[], &json!({}))?;
+    let mut left: Vec<&str> = devices.iter().map(|device| text(device, "name")).collect();
+    // With each round those go on which nothing lies any more.
+    loop {
+        let (before, mut failed) = (left.len(), None);
+        left.retain(|name| {
+            let fields = json!({"device": name, "force": args.force, "deferred": args.deferred});
+            let removed = client.call("dm.remove", fields);
+            removed.map_err(|error| failed.get_or_insert(error)).is_err()
+        });
+        match failed {
+            None => return Ok(()),
+            Some(error) if left.len() == before => return Err(error.into()),
+            Some(_) => {}
+        }
+    }
 }
 
 impl DrainArgs {

@@ -39,6 +39,13 @@ pub struct TargetsArgs {
     json: bool,
 }
 
+/// Print the versions of this program and of the daemon
+#[derive(Args)]
+pub struct VersionArgs {
+    #[command(flatten)]
+    remote: RemoteArgs,
+}
+
 /// Runs `shingle dm ls`.
 pub fn run(args: &LsArgs) -> Result<(), CliError> {
     if args.tree {
@@ -81,4 +88,11 @@ pub fn targets(args: &TargetsArgs) -> Result<(), CliError> {
         format!("{:<16} v{}\n", text(target, "name"), version.join("."))
     };
     output::print(&list(&answer, "targets").iter().map(line).collect::<String>())
+}
+
+/// Runs `shingle dm version`, with dmsetup's words: its library is this program, its driver the daemon.
+pub fn version(args: &VersionArgs) -> Result<(), CliError> {
+    let status = args.remote.connect()?.call("status", json!({}))?;
+    let (ours, daemon) = (env!("CARGO_PKG_VERSION"), text(&status, "version"));
+    output::print(&format!("Library version:   {ours}\nDriver version:    {daemon}\n"))
 }

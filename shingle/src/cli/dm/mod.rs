@@ -41,6 +41,8 @@ enum Verb {
     Resume(change::ResumeArgs),
     Clear(change::ClearArgs),
     Remove(change::RemoveArgs),
+    #[command(name = "remove_all")]
+    RemoveAll(change::RemoveAllArgs),
     Rename(rename::RenameArgs),
     Table(table::TableArgs),
     Status(table::StatusArgs),
@@ -49,6 +51,7 @@ enum Verb {
     Message(message::MessageArgs),
     Wait(wait::WaitArgs),
     Targets(ls::TargetsArgs),
+    Version(ls::VersionArgs),
     Ls(ls::LsArgs),
     #[command(name = "wipe_table")]
     WipeTable(change::WipeTableArgs),
@@ -63,6 +66,7 @@ pub fn run(args: &DmArgs) -> Result<(), CliError> {
         Verb::Resume(args) => change::resume(args),
         Verb::Clear(args) => change::clear(args),
         Verb::Remove(args) => change::remove(args),
+        Verb::RemoveAll(args) => change::remove_all(args),
         Verb::Rename(args) => rename::run(args),
         Verb::Table(args) => table::table(args),
         Verb::Status(args) => table::status(args),
@@ -71,6 +75,7 @@ pub fn run(args: &DmArgs) -> Result<(), CliError> {
         Verb::Message(args) => message::run(args),
         Verb::Wait(args) => wait::run(args),
         Verb::Targets(args) => ls::targets(args),
+        Verb::Version(args) => ls::version(args),
         Verb::Ls(args) => ls::run(args),
         Verb::WipeTable(args) => change::wipe_table(args),
     }
