@@ -41,6 +41,16 @@ fn a_format_says_what_it_made_and_how_to_serve_it() {
 }
 
 #[test]
+fn what_is_written_as_for_dmzadm_is_understood() {
+    let scratch = with_disk();
+    scratch.ok("dmz --format smr --seq=4 --label=fix1");
+    assert!(scratch.ok("dmz --check smr").ends_with("No error detected\n"));
+    scratch.ok("dmz --repair smr");
+    scratch.ok("dmz --relabel smr --label=other");
+    assert!(scratch.ok("dmz dump smr").contains("other"));
+}
+
+#[test]
 fn a_format_of_three_disks_is_told_as_json_too() {
     let scratch = with_three_disks();
     let uuid = "c2239a77-ba67-4c1e-9d0a-3f1e5b7c8d90";

@@ -15,7 +15,8 @@ use super::{CliError, output};
 /// Make, check, mend and look at dm-zoned sets, as dmzadm does
 ///
 /// A set is one zoned disk, or a regular disk and one or more zoned ones behind it, in this order. A disk is a directory made by
-/// `shingle create`, a regular file or a block device; a daemon must not have it open.
+/// `shingle create`, a regular file or a block device; a daemon must not have it open. dmzadm's own `--format`, `--check`, `--repair`
+/// and `--relabel` are taken for the commands.
 #[derive(Args)]
 #[command(after_help = "\
 Exit codes: 0 done and in order, 1 it failed, 2 the command line is wrong, 3 errors were found. More in docs/dmz.md.")]
@@ -26,9 +27,13 @@ pub struct DmzArgs {
 
 #[derive(Subcommand)]
 enum Operation {
+    #[command(long_flag = "format")]
     Format(format::FormatArgs),
+    #[command(long_flag = "check")]
     Check(check::CheckArgs),
+    #[command(long_flag = "repair")]
     Repair(repair::RepairArgs),
+    #[command(long_flag = "relabel")]
     Relabel(repair::RelabelArgs),
     Dump(dump::DumpArgs),
     Salvage(salvage::SalvageArgs),
