@@ -358,6 +358,19 @@ fn what_is_salvaged_of_a_whole_set_is_what_the_kernel_read_from_it() {
 }
 
 #[test]
+fn an_image_in_pieces_is_the_image() {
+    let scratch = Scratch::new();
+    first_set(&scratch);
+    let made = scratch.json("dmz salvage one -o image --split 20M --json");
+    let pieces: Vec<Vec<u8>> =
+        (0..3).map(|piece| fs::read(scratch.0.join(format!("image.00{piece}"))).unwrap()).collect();
+    assert_eq!((&made["pieces"], pieces[0].len(), pieces[1].len()), (&json!(3), 20 << 20, 20 << 20));
+    assert!(pieces.concat() == unpack("fix1_logical.runs") && !scratch.0.join("image.003").exists());
+    scratch.fails("dmz salvage one -o image --split 20M", 1, &["image.000 exists already"]);
+    scratch.fails("dmz salvage one -o image --split 4K", 2, &["--split", "chunks of 1 MiB"]);
+}
+
+#[test]
 fn what_is_left_of_a_damaged_set_is_salvaged_and_the_rest_is_named() {
     let scratch = Scratch::new();
     first_set(&scratch);

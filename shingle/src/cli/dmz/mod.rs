@@ -3,6 +3,7 @@
 mod check;
 mod dump;
 mod format;
+mod image;
 mod next;
 mod repair;
 mod salvage;

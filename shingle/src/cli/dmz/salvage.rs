@@ -1,8 +1,7 @@
 //! `shingle dmz salvage`.
 
-use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 use serde_json::{Value, json};
@@ -10,9 +9,10 @@ use shingle_core::target::zoned::BLOCK_BYTES;
 use shingle_core::target::zoned::check::{Loss, Salvage};
 use shingle_core::target::zoned::format::Media;
 
+use super::image::{Image, Layout, cannot, create};
 use super::set::{SetArgs, bar, geometry, geometry_json, show};
 use super::{CliError, output};
-use crate::config::format_bytes;
+use crate::config::{format_bytes, parse_size};
 use crate::dmz::{Access, Disks};
 
 /// Copy what is left of a set into an image, and list what is lost
@@ -22,9 +22,15 @@ use crate::dmz::{Access, Disks};
 pub struct SalvageArgs {
     #[command(flatten)]
     set: SetArgs,
-    /// The image: a new file, as large as the volume, with holes where nothing was written
+    /// The image: a new file, as large as the volume, with holes where nothing was written; or a block device, with --force
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
+    /// Make files of this size of it, FILE.000, FILE.001 and so on, for file systems whose files cannot be so large
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    split: Option<u64>,
+    /// Overwrite the block device
+    #[arg(short, long)]
+    force: bool,
     /// Write the list of what is lost to a new file, as JSON
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
@@ -41,70 +47,40 @@ pub fn run(args: &SalvageArgs) -> Result<(), CliError> {
     survey_bar.finish_and_clear();
     let salvage = salvage.map_err(|error| CliError::Failed(format!("{error}: there is nothing to salvage")))?;
     let report = args.report.as_ref().map(|path| create(path)).transpose()?;
-    let mut image = Image::create(&args.output, &disks, &salvage)?;
+    let chunk_bytes = u64::from(disks.space().zone_blocks()) * BLOCK_BYTES as u64;
+    let layout = Layout { bytes: u64::from(salvage.layout.chunks) * chunk_bytes, chunk_bytes, split: args.split };
+    let mut image = Image::create(&args.output, layout, args.force)?;
     let copy_bar = bar("copying");
-    let copied = image.copy(&mut disks, &salvage, &mut show(&copy_bar));
+    let copied = copy(&mut image, &mut disks, &salvage, &mut show(&copy_bar));
     copy_bar.finish_and_clear();
     let lost = Losses { all: copied? };
     if let (Some(file), Some(path)) = (report, &args.report) {
         let written = file.write_all_at(format!("{:#}\n", lost.to_json()).as_bytes(), 0).and_then(|()| file.sync_all());
         written.map_err(|error| cannot("write", path, &error))?;
     }
-    args.tell(&disks, &salvage, (&image, &lost))
+    args.tell(&disks, &salvage, (&image, layout.bytes, &lost))
 }
 
-/// The file that is written.
-struct Image {
-    path: PathBuf,
-    file: File,
-    bytes: u64,
-    /// Bytes that are no holes.
-    written: u64,
-}
-
-impl Image {
-    fn create(path: &Path, disks: &Disks, salvage: &Salvage) -> Result<Self, CliError> {
-        let file = create(path)?;
-        let bytes = u64::from(salvage.layout.chunks) * u64::from(disks.space().zone_blocks()) * BLOCK_BYTES as u64;
-        file.set_len(bytes).map_err(|error| cannot("make", path, &error))?;
-        Ok(Self { path: path.into(), file, bytes, written: 0 })
-    }
-
-    /// Copies chunk after chunk; returns what is lost.
-    fn copy(
-        &mut self,
-        disks: &mut Disks,
-        salvage: &Salvage,
-        progress: &mut dyn FnMut(u64, u64),
-    ) -> Result<Vec<Loss>, CliError> {
-        let (chunks, chunk_bytes) = (salvage.layout.chunks, disks.space().zone_blocks() as usize * BLOCK_BYTES);
-        let (mut lost, mut buffer) = (salvage.losses.clone(), vec![0; chunk_bytes]);
-        for chunk in 0..chunks {
-            if salvage.read(disks, chunk, &mut buffer, &mut |loss| add(&mut lost, loss)) {
-                self.write(u64::from(chunk) * chunk_bytes as u64, &buffer)
-                    .map_err(|error| cannot("write", &self.path, &error))?;
-            }
-            progress(u64::from(chunk) + 1, chunks.into());
+/// Copies chunk after chunk; returns what is lost.
+fn copy(
+    image: &mut Image,
+    disks: &mut Disks,
+    salvage: &Salvage,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<Vec<Loss>, CliError> {
+    let (chunks, mut buffer) = (salvage.layout.chunks, vec![0; disks.space().zone_blocks() as usize * BLOCK_BYTES]);
+    let (mut lost, chunk_bytes) = (salvage.losses.clone(), buffer.len() as u64);
+    for chunk in 0..chunks {
+        let at = u64::from(chunk) * chunk_bytes;
+        if salvage.read(disks, chunk, &mut buffer, &mut |loss| add(&mut lost, loss)) {
+            image.write(at, &buffer)?;
+        } else {
+            image.zero(at, chunk_bytes)?;
         }
-        self.file.sync_all().map_err(|error| cannot("write", &self.path, &error))?;
-        Ok(lost)
+        progress(u64::from(chunk) + 1, chunks.into());
     }
-
-    /// Writes all blocks but those of zeroes, several at once where they follow each other.
-    fn write(&mut self, at: u64, bytes: &[u8]) -> std::io::Result<()> {
-        let is_zero = |block: &[u8]| block.iter().all(|byte| *byte == 0);
-        let blocks: Vec<&[u8]> = bytes.chunks(BLOCK_BYTES).collect();
-        let mut first = 0;
-        for run in blocks.chunk_by(|one, other| is_zero(one) == is_zero(other)) {
-            let range = first..first + run.len() * BLOCK_BYTES;
-            if !is_zero(run[0]) {
-                self.file.write_all_at(&bytes[range.clone()], at + range.start as u64)?;
-                self.written += range.len() as u64;
-            }
-            first = range.end;
-        }
-        Ok(())
-    }
+    image.sync()?;
+    Ok(lost)
 }
 
 /// What is lost.
@@ -157,26 +133,18 @@ fn loss_json(loss: &Loss) -> Value {
     value
 }
 
-fn create(path: &Path) -> Result<File, CliError> {
-    let file = fs::OpenOptions::new().write(true).create_new(true).open(path);
-    file.map_err(|error| match error.kind() {
-        std::io::ErrorKind::AlreadyExists => {
-            CliError::Failed(format!("{} exists already: choose another name, or remove it", path.display()))
-        }
-        _ => cannot("make", path, &error),
-    })
-}
-
-fn cannot(doing: &str, path: &Path, error: &std::io::Error) -> CliError {
-    CliError::Failed(format!("cannot {doing} {}: {error}", path.display()))
-}
-
 impl SalvageArgs {
-    fn tell(&self, disks: &Disks, salvage: &Salvage, (image, lost): (&Image, &Losses)) -> Result<(), CliError> {
+    fn tell(
+        &self,
+        disks: &Disks,
+        salvage: &Salvage,
+        (image, bytes, lost): (&Image, u64, &Losses),
+    ) -> Result<(), CliError> {
         if self.set.json {
             let mut value = geometry_json(disks);
             value["image"] = json!(image.path);
-            value["bytes"] = json!(image.bytes);
+            value["bytes"] = json!(bytes);
+            value["pieces"] = json!(image.pieces());
             value["written_bytes"] = json!(image.written);
             value["source"] = json!(salvage.source.to_string());
             value["chunks"] = json!(salvage.layout.chunks);
@@ -191,7 +159,7 @@ impl SalvageArgs {
                 salvage.mapped(),
                 salvage.layout.chunks,
                 image.path.display(),
-                format_bytes(image.bytes),
+                format_bytes(bytes),
                 format_bytes(image.written),
                 lost.text()
             ))?;
