@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use crate::reproduce::page::markup::Escaped;
+use crate::reproduce::page::scale::Scale;
 
 /// Room for the labels: of the axes, and of the curves at their right ends.
 const LEFT: f64 = 40.0;
@@ -56,27 +57,26 @@ impl Chart {
     /// The chart as SVG; `id` is unique on the page.
     pub fn draw(&self, id: &str) -> String {
         let (width, height) = self.size;
-        let most = self.most.unwrap_or_else(|| self.scale());
+        let scale = self.scale();
+        let most = scale.end();
         let mut svg = format!(
             "<svg viewBox=\"0 0 {width} {height}\" role=\"img\" aria-labelledby=\"{id}-t {id}-d\">\
              <title id=\"{id}-t\">{}</title><desc id=\"{id}-d\">{}</desc>",
             Escaped(&self.title),
             Escaped(&self.describe()),
         );
-        self.draw_axes(&mut svg, most);
+        self.draw_axes(&mut svg, scale);
         self.bands.iter().for_each(|band| self.draw_band(&mut svg, band, most));
         self.series.iter().for_each(|series| self.draw_curve(&mut svg, series, most));
         self.draw_labels(&mut svg, most);
         svg + "</svg>"
     }
 
-    /// The next round number above all values.
-    fn scale(&self) -> f64 {
+    /// The scale of the values.
+    fn scale(&self) -> Scale {
         let values = self.series.iter().flat_map(|series| smooth(&series.values));
         let published = self.bands.iter().map(|band| band.range.1);
-        let most = values.chain(published).fold(1.0, f64::max);
-        let step = 10f64.powf(most.log10().floor()) / 2.0;
-        (most / step).ceil() * step
+        Scale::up_to(self.most.unwrap_or_else(|| values.chain(published).fold(1.0, f64::max)))
     }
 
     fn describe(&self) -> String {
@@ -96,16 +96,13 @@ impl Chart {
         floor - (value / most).clamp(0.0, 1.0) * (floor - TOP)
     }
 
-    fn draw_axes(&self, svg: &mut String, most: f64) {
+    fn draw_axes(&self, svg: &mut String, scale: Scale) {
         let (right, floor) = (self.size.0 - RIGHT, self.size.1 - BOTTOM);
-        for step in 0..=5 {
-            let value = most * f64::from(step) / 5.0;
-            let y = self.y(value, most);
-            let digits = usize::from(most < 10.0);
+        for (value, text) in scale.lines() {
+            let y = self.y(value, scale.end());
             let _ = write!(svg, "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{right}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>");
             let (x, y) = (LEFT - 6.0, y + 4.0);
-            let _ =
-                write!(svg, "<text class=\"soft\" x=\"{x}\" y=\"{y:.1}\" text-anchor=\"end\">{value:.digits$}</text>");
+            let _ = write!(svg, "<text class=\"soft\" x=\"{x}\" y=\"{y:.1}\" text-anchor=\"end\">{text}</text>");
         }
         let _ = write!(svg, "<text class=\"soft\" x=\"0\" y=\"10\">{}</text>", Escaped(self.unit));
         let minutes = self.seconds / 60;
@@ -198,7 +195,7 @@ mod tests {
 
     #[test]
     fn the_scale_takes_in_what_was_published() {
-        assert_eq!(chart(vec![1.0]).scale(), 150.0);
-        assert_eq!(chart(vec![260.0; 3]).scale(), 300.0);
+        assert_eq!(chart(vec![1.0]).scale().end(), 125.0);
+        assert_eq!(chart(vec![260.0; 3]).scale().end(), 300.0);
     }
 }

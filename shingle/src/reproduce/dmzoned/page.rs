@@ -135,7 +135,7 @@ fn band(phase: &Phase) -> Band {
 }
 
 fn write_phases(page: &mut String, runs: &[&Run], phases: &[&Phase]) {
-    page.push_str("<div class=\"scroll\"><table>\n<thead><tr><th class=\"text\">phase</th><th>seconds</th><th>published, MB/s</th>");
+    page.push_str("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Phases\"><table>\n<thead><tr><th class=\"text\">phase</th><th>seconds</th><th>published, MB/s</th>");
     for run in runs {
         let _ = write!(page, "<th>{}</th>", run.policy.name());
         if run.policy == Policy::Kernel {

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use super::markup::Escaped;
+use super::scale::Scale;
 use super::{Paint, paint};
 use crate::reproduce::figures::grouped;
 use crate::reproduce::{CellOutcome, TableOutcome};
@@ -30,7 +31,7 @@ struct Series<'a> {
 /// begins at 0 grows in steps.
 struct Axes {
     loads: Vec<f64>,
-    most: f64,
+    scale: Scale,
 }
 
 impl Axes {
@@ -42,7 +43,7 @@ impl Axes {
     }
 
     fn y(&self, value: f64) -> f64 {
-        HEIGHT - BOTTOM - value / self.most * (HEIGHT - TOP - BOTTOM)
+        HEIGHT - BOTTOM - value / self.scale.end() * (HEIGHT - TOP - BOTTOM)
     }
 }
 
@@ -60,7 +61,7 @@ pub fn draw(table: &TableOutcome, id: &str) -> String {
         return String::new();
     }
     let values = table.cells.iter().flat_map(|cell| cell.published.into_iter().chain([cell.ours.value]));
-    let axes = Axes { loads, most: above(values.fold(1.0, f64::max)) };
+    let axes = Axes { loads, scale: Scale::up_to(values.fold(1.0, f64::max)) };
     let series = series(table);
     let unit = table.cells[0].unit;
     let mut svg = format!(
@@ -104,21 +105,13 @@ fn describe(series: &[Series<'_>]) -> String {
     series.iter().map(one).collect::<Vec<_>>().join("; ")
 }
 
-/// The next of 50, 100, 150, ... or their multiples by tens that is not below `value`.
-fn above(value: f64) -> f64 {
-    let step = 10f64.powf(value.log10().floor()) / 2.0;
-    (value / step).ceil() * step
-}
-
 fn draw_axes(svg: &mut String, axes: &Axes, axis: &str, unit: &str) {
     let (right, floor) = (WIDTH - RIGHT, HEIGHT - BOTTOM);
-    let steps = 5;
-    for step in 0..=steps {
-        let value = axes.most * f64::from(step) / f64::from(steps);
+    for (value, text) in axes.scale.lines() {
         let y = axes.y(value);
         let _ = write!(svg, "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{right}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>");
         let (x, y) = (LEFT - 6.0, y + 4.0);
-        let _ = write!(svg, "<text class=\"soft\" x=\"{x}\" y=\"{y:.1}\" text-anchor=\"end\">{value:.0}</text>");
+        let _ = write!(svg, "<text class=\"soft\" x=\"{x}\" y=\"{y:.1}\" text-anchor=\"end\">{text}</text>");
     }
     let _ = write!(svg, "<text class=\"soft\" x=\"0\" y=\"10\">{}</text>", Escaped(unit));
     for load in &axes.loads {
@@ -198,11 +191,6 @@ fn spread<T>(labels: &mut [(f64, T)]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_scale_ends_at_a_round_number_above_the_greatest_value() {
-        assert_eq!([246.0, 250.0, 99.0, 1113.0].map(above), [250.0, 250.0, 100.0, 1500.0]);
-    }
 
     #[test]
     fn labels_keep_their_distance_and_stay_in_the_plot() {

@@ -7,6 +7,7 @@ mod bars;
 mod lines;
 pub(super) mod markup;
 mod numbers;
+pub(super) mod scale;
 
 use std::fmt::Write;
 
