@@ -517,6 +517,8 @@ impl State {
         self.volume.zones.release(write.zone, true);
         if status.is_ok() {
             self.volume.written(&write);
+        } else {
+            self.volume.write_failed(&write);
         }
         self.after_write(write.zone, status);
         self.volume.settle(write.chunk);

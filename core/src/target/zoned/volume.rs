@@ -211,6 +211,13 @@ impl Volume {
         self.note_change(write.chunk, &write.blocks);
     }
 
+    /// A write has failed. What was valid where it went may be as before or as written, and who has read it since has seen which: a
+    /// copy that was made before may be of the other.
+    pub fn write_failed(&mut self, write: &Write) {
+        let valid = self.zones.all[write.zone as usize].valid.runs(write.blocks.clone());
+        valid.collect::<Vec<_>>().iter().for_each(|blocks| self.note_change(write.chunk, blocks));
+    }
+
     /// Forgets blocks of `chunk`.
     pub fn discard(&mut self, chunk: u32, blocks: &Range<u32>) {
         let Entry { dzone, bzone } = self.chunks[chunk as usize].entry;
