@@ -2,7 +2,11 @@
 
 mod zoned;
 
-use shingle_core::block::{Bio, Op, Payload, Status};
+use std::cell::Cell;
+use std::fmt;
+use std::rc::Rc;
+
+use shingle_core::block::{Bio, BlockDevice, Cx, DeviceId, Event, Limits, Op, Payload, Status};
 use shingle_core::device::{NullConfig, NullDevice};
 use shingle_core::random::Rng;
 use shingle_core::sector::Sector;
@@ -252,6 +256,69 @@ fn what_a_disk_has_lost_under_a_volume_in_use_is_not_valid_any_more_and_writes_g
     assert!(outlives_a_lost_tail(Sabotage::default(), true));
     let without = Sabotage { trust_bits_after_failure: true, ..Sabotage::default() };
     assert!(!outlives_a_lost_tail(without, true), "nobody notices that the guard is gone");
+}
+
+/// A disk that says of writes that they failed while it is told to, and does them all the same.
+struct Liar {
+    below: [DeviceId; 1],
+    limits: Limits,
+    lies: Rc<Cell<bool>>,
+}
+
+impl BlockDevice for Liar {
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    fn below(&self) -> &[DeviceId] {
+        &self.below
+    }
+
+    fn submit(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
+        let word = u64::from(bio.op == Op::Write && self.lies.get());
+        cx.submit(self.below[0], bio, word);
+    }
+
+    fn end_io(&mut self, bio: Box<Bio>, status: Status, is_lie: u64, cx: &mut Cx<'_>) {
+        cx.complete(bio, if is_lie == 1 { Status::Io } else { status });
+    }
+
+    fn on_event(&mut self, _: Event, _: &mut Cx<'_>) {}
+
+    fn describe(&self, out: &mut dyn fmt::Write) -> fmt::Result {
+        out.write_str("a liar")
+    }
+}
+
+/// Has a write fail that was done all the same, while its zone is being copied. Returns what the block is before and after the
+/// copy takes the zone's place.
+fn overtaken_by_its_copy(sabotage: Sabotage) -> [u8; 2] {
+    let slow = NullConfig { completion: Duration::from_millis(20), ..disk(16, Some(0)) };
+    let mut volume = Volume::on(zoned::nulls(&[disk(6, None), slow]));
+    let (lies, below) = (Rc::new(Cell::new(false)), [volume.leaves[0]]);
+    let limits = volume.stack.limits(below[0]).clone();
+    volume.disks[0] = volume.stack.add(Box::new(Liar { below, limits, lies: lies.clone() })).unwrap();
+    let mut volume = volume.formatted(2);
+    volume.stack.with_device(volume.target, |zoned: &mut Zoned, _| zoned.sabotage(sabotage));
+    volume.write(8, 8, 1);
+    volume.message("reclaim");
+    // The zone is read, and its copy on the way to the slow disk.
+    volume.rest(Duration::from_millis(10));
+    lies.set(true);
+    assert_eq!(volume.run(write(8, 1, 2)).1, Status::Io);
+    lies.set(false);
+    assert_eq!((volume.counters().copied_blocks > 0, volume.counters().reclaimed_zones), (true, 0));
+    let before = volume.read(8, 1)[0];
+    volume.rest(Duration::from_millis(60_000));
+    assert_eq!(volume.read(9, 7), [1; 7]);
+    [before, volume.read(8, 1)[0]]
+}
+
+#[test]
+fn a_write_that_failed_and_was_done_is_not_undone_by_a_copy_that_was_made_before() {
+    assert_eq!(overtaken_by_its_copy(Sabotage::default()), [2, 2]);
+    let without = Sabotage { trust_copy_after_failure: true, ..Sabotage::default() };
+    assert_eq!(overtaken_by_its_copy(without), [2, 1], "nobody notices that the guard is gone");
 }
 
 #[test]

@@ -59,21 +59,25 @@ impl Volume {
 
     /// A freshly formatted set of any devices.
     pub fn over(disks: Vec<Box<dyn BlockDevice>>, reserved: u32) -> Self {
-        let mut volume = Self::on(disks);
+        Self::on(disks).formatted(reserved)
+    }
+
+    /// The same with a freshly formatted set on it, loaded.
+    pub fn formatted(mut self, reserved: u32) -> Self {
         let options = FormatOptions {
             version: 2,
             label: Label::new("test").unwrap(),
             set_uuid: [7; 16],
-            device_uuids: (1..=volume.disks.len() as u8).map(|n| [n; 16]).collect(),
+            device_uuids: (1..=self.disks.len() as u8).map(|n| [n; 16]).collect(),
             reserved: Some(reserved),
         };
-        let (layout, zone_blocks) = volume.with_media(|media| {
+        let (layout, zone_blocks) = self.with_media(|media| {
             let layout = format(media, &options, &mut |_, _| {}).unwrap();
             (layout, media.space().zone_blocks())
         });
-        volume.blocks = u64::from(layout.chunks) * u64::from(zone_blocks);
-        volume.load();
-        volume
+        self.blocks = u64::from(layout.chunks) * u64::from(zone_blocks);
+        self.load();
+        self
     }
 
     /// Disks without a volume.

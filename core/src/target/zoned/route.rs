@@ -517,7 +517,7 @@ impl State {
         self.volume.zones.release(write.zone, true);
         if status.is_ok() {
             self.volume.written(&write);
-        } else {
+        } else if !self.sabotage.trust_copy_after_failure {
             self.volume.write_failed(&write);
         }
         self.after_write(write.zone, status);

@@ -89,6 +89,8 @@ pub struct Sabotage {
     pub trust_bits_at_load: bool,
     /// The same for the pointer that it has after a write failed.
     pub trust_bits_after_failure: bool,
+    /// A copy counts for blocks to which a write failed meanwhile.
+    pub trust_copy_after_failure: bool,
 }
 
 /// What the volume has done since it was loaded: blocks of 4 KiB, and times.
