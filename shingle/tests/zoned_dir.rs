@@ -357,7 +357,7 @@ fn a_file_that_vanished_is_an_error_with_a_notice_and_its_neighbours_live_on() {
     assert_eq!(bench.status(write(zone(5), 8, 1)), Status::Ok);
     assert_eq!(bench.zone(4), (Condition::Empty, 0));
     let notices = bench.notices();
-    assert!(notices[0].contains("disk/seq-000004") && notices[0].contains("put the file back"), "{notices:?}");
+    assert!(notices[0].contains("disk/seq-000004") && notices[0].contains("restore the file"), "{notices:?}");
 }
 
 /// A model of the disk: the shared state machine and the bytes.

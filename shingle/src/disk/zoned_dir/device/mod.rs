@@ -543,7 +543,7 @@ impl ZonedDir {
                 Ok(file)
             }
             Err(errno) => {
-                self.notice(zone, format_args!("cannot be opened: {}; put the file back or mend its mode", errno));
+                self.notice(zone, format_args!("cannot be opened: {}; restore the file or mend its mode", errno));
                 Err(self.reason_of(zone, "opening", -errno.raw_os_error()))
             }
         }
