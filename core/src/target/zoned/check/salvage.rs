@@ -80,7 +80,7 @@ impl Salvage {
         };
         let mut surveys: Vec<_> = guesses.into_iter().map(|guess| Self::with(media, guess, progress)).collect();
         surveys.sort_by_key(|salvage| salvage.losses.len());
-        let nothing = "no superblock, and what is in place of the mapping table is none";
+        let nothing = "no superblock, and no mapping table where one would be";
         let best = surveys.into_iter().find(Self::is_plausible).ok_or_else(|| NothingThere(nothing.into()));
         best.map(|mut salvage| {
             salvage.losses.splice(0..0, error);

@@ -56,11 +56,16 @@ impl Layout {
         let error = |message| Err(LayoutError(message));
         let (random, usable) = (random_zones(space), usable_zones(space));
         let Some(first_zone) = space.metadata_zone().filter(|_| random >= 3) else {
-            return error(format!("{random} zones that take random writes: at least 3 that can be used are needed"));
+            return error(format!(
+                "the disks have {random} zones that take random writes, and at least 3 that can be used are needed: put a \
+                 regular disk in front of the zoned ones, or use a zoned disk with more conventional zones"
+            ));
         };
         let reserved = if u64::from(reserved) > random { random - 1 } else { u64::from(reserved) };
         if reserved == 0 || reserved >= usable {
-            return error(format!("{reserved} zones for reclaim of {usable}: give at least 1, and fewer"));
+            return error(format!(
+                "{reserved} of {usable} zones cannot be kept for reclaim: keep at least 1 and fewer than all (--seq)"
+            ));
         }
         let zone_blocks = u64::from(space.zone_blocks());
         let bitmaps = space.zones().len() as u64 * u64::from(bitmap_blocks(space.zone_blocks()));
