@@ -144,7 +144,7 @@ pub(crate) fn add_plug(stack: &mut Stack, leaf: DeviceId, options: PlugOptions) 
 fn add_device(plan: &Plan, device: &DevicePlan, home: &mut Shard) -> Result<(), Box<Diagnostic>> {
     let mut lines = device.lines.clone();
     let uuid = find_length(&mut lines, home).map_err(|error| Box::new(device.blame_table(&plan.source, &error)))?;
-    let uuid = uuid.map_or(String::new(), |uuid| uuid.of_device());
+    let uuid = uuid.unwrap_or_default();
     make_device(plan, device, (lines, &uuid), (&mut home.devices, &mut home.stack))
 }
 

@@ -4,8 +4,9 @@ use shingle_core::block::DeviceId;
 use shingle_core::target::zoned::BLOCK_SECTORS;
 use shingle_core::target::zoned::format::{LoadError, Media, Sets};
 use shingle_core::target::{TableError, TableLine};
+use uuid::Uuid;
 
-use super::{DeviceMedia, Reach, Uuid};
+use super::{DeviceMedia, Reach};
 
 /// The name of the target.
 const ZONED: &str = "zoned";
@@ -22,7 +23,7 @@ pub fn has_own_length(lines: &[TableLine]) -> bool {
 /// # Errors
 /// If the line is not alone, or its devices hold no set. A device that is not there is left for those who build the table to
 /// complain of.
-pub fn find_length(lines: &mut [TableLine], reach: &mut impl Reach) -> Result<Option<Uuid>, TableError> {
+pub fn find_length(lines: &mut [TableLine], reach: &mut impl Reach) -> Result<Option<String>, TableError> {
     let Some(place) = lines.iter().position(|line| line.kind.name == ZONED) else { return Ok(None) };
     let (is_alone, line) = (lines.len() == 1, &mut lines[place]);
     let wrong = |word, message: String| TableError { line: line.number, word, message };
@@ -41,7 +42,8 @@ pub fn find_length(lines: &mut [TableLine], reach: &mut impl Reach) -> Result<Op
     let Ok(mut media) = DeviceMedia::new(reach, devices) else { return Ok(None) };
     let sets = Sets::find(&mut media).map_err(|error| wrong(None, refusal(&error)))?;
     line.len = u64::from(sets.layout.chunks) * u64::from(media.space().zone_blocks()) * u64::from(BLOCK_SECTORS);
-    Ok(Some(sets.superblock.set_uuid).filter(|uuid| *uuid != [0; 16]).map(Uuid))
+    let uuid = Some(Uuid::from_bytes(sets.superblock.set_uuid)).filter(|uuid| !uuid.is_nil());
+    Ok(uuid.map(|uuid| format!("dmz-{uuid}")))
 }
 
 fn refusal(error: &LoadError) -> String {

@@ -13,11 +13,9 @@ mod disks;
 mod length;
 mod media;
 mod reach;
-mod uuid;
 
 pub use content::content;
 pub use disks::{Access, Disks};
 pub use length::{find_length, has_own_length};
 pub use media::DeviceMedia;
 pub use reach::Reach;
-pub use uuid::{Uuid, UuidError};

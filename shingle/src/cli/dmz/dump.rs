@@ -4,10 +4,11 @@ use clap::Args;
 use serde_json::{Value, json};
 use shingle_core::target::zoned::format::{Entry, LoadError, Media, NO_ZONE, Sets, Volume, read_bitmap};
 use shingle_core::target::zoned::{ZoneClass, ZoneInfo};
+use uuid::Uuid;
 
 use super::set::{SetArgs, bar, class_name, condition_name, geometry, geometry_json, in_force, show, superblock_json};
 use super::{CliError, output};
-use crate::dmz::{Access, Disks, Uuid};
+use crate::dmz::{Access, Disks};
 
 /// Print what a set has on its disks: superblocks, zones, mapping and how many blocks of each zone are valid
 ///
@@ -88,7 +89,8 @@ fn superblocks(sets: &Sets) -> String {
         match found {
             Err(problem) => text += &format!("{name} superblock: {problem}\n"),
             Ok(superblock) => {
-                let uuid = |bytes| if superblock.version > 1 { Uuid(bytes).to_string() } else { "none".into() };
+                let uuid =
+                    |bytes| if superblock.version > 1 { Uuid::from_bytes(bytes).to_string() } else { "none".into() };
                 text += &format!(
                     "{name} superblock at block {}{in_force}: version {}, generation {}\n  label {:?}, UUID {}, device UUID \
                      {}\n  {} chunks, {} reserved zones, {} blocks of metadata: {} of mapping, {} of bitmaps\n",

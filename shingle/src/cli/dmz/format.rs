@@ -4,12 +4,13 @@ use clap::Args;
 use serde_json::{Value, json};
 use shingle_core::target::zoned::BLOCK_BYTES;
 use shingle_core::target::zoned::format::{FormatError, FormatOptions, Label, Layout, Media, format};
+use uuid::Uuid;
 
 use super::next::{Next, name_of};
 use super::set::{SetArgs, bar, geometry, geometry_json, show};
 use super::{CliError, output};
 use crate::config::format_bytes;
-use crate::dmz::{Access, Disks, Uuid, content};
+use crate::dmz::{Access, Disks, content};
 
 /// Make a new, empty set of disks
 ///
@@ -28,7 +29,7 @@ pub struct FormatArgs {
     #[arg(long, value_name = "ZONES", value_parser = clap::value_parser!(u32).range(1..))]
     seq: Option<u32>,
     /// UUID of the set; a random one if left out
-    #[arg(long)]
+    #[arg(long, value_parser = parse_uuid)]
     uuid: Option<Uuid>,
     /// Version of the format; 1 is for kernels before 5.8, and has neither label nor UUIDs
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=2))]
@@ -55,18 +56,27 @@ pub fn run(args: &FormatArgs) -> Result<(), CliError> {
     if args.set.json { output::print_json(&made.to_json()) } else { output::print(&made.text(args.set.detail())) }
 }
 
+fn parse_uuid(text: &str) -> Result<Uuid, String> {
+    let example = "write it as in c2239a77-ba67-4c1e-9d0a-3f1e5b7c8d90";
+    text.parse().map_err(|error| format!("`{text}` is not a UUID: {error}; {example}"))
+}
+
 impl FormatArgs {
     fn options(&self, disks: &Disks) -> Result<FormatOptions, CliError> {
-        let random = || Uuid::random().map_err(|error| CliError::Failed(format!("no random numbers: {error}")));
-        let device_uuids = (0..disks.space().members().len()).map(|_| random().map(|uuid| uuid.0));
+        let device_uuids = disks.space().members().iter().map(|_| Uuid::new_v4().into_bytes()).collect();
         let (label, uuid) = match self.version {
             1 if self.uuid.is_some() => return Err(CliError::Usage("version 1 has no UUID: leave --uuid out".into())),
-            1 => (self.label.clone().unwrap_or_default(), Uuid([0; 16])),
-            _ => (self.label.clone().unwrap_or_else(|| default_label(disks)), self.uuid.map_or_else(random, Ok)?),
+            1 => (self.label.clone().unwrap_or_default(), Uuid::nil()),
+            _ => (self.label.clone().unwrap_or_else(|| default_label(disks)), self.uuid.unwrap_or_else(Uuid::new_v4)),
         };
         let label = Label::new(&label).map_err(|error| CliError::Usage(format!("--label: {error}")))?;
-        let device_uuids = device_uuids.collect::<Result<_, _>>()?;
-        Ok(FormatOptions { version: self.version, label, set_uuid: uuid.0, device_uuids, reserved: self.seq })
+        Ok(FormatOptions {
+            version: self.version,
+            label,
+            set_uuid: uuid.into_bytes(),
+            device_uuids,
+            reserved: self.seq,
+        })
     }
 }
 
@@ -90,7 +100,7 @@ impl<'a> Made<'a> {
 
     /// Label and UUID, if the version has them.
     fn identity(&self) -> Option<(&str, Uuid)> {
-        (self.options.version > 1).then(|| (self.options.label.text(), Uuid(self.options.set_uuid)))
+        (self.options.version > 1).then(|| (self.options.label.text(), Uuid::from_bytes(self.options.set_uuid)))
     }
 
     fn to_json(&self) -> Value {

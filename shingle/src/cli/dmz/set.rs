@@ -8,9 +8,10 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 use shingle_core::target::zoned::format::{Media, MediaError, Sets, Superblock};
 use shingle_core::target::zoned::{BLOCK_BYTES, BLOCK_SECTORS, Member, ZoneClass, ZoneHealth, ZoneInfo};
+use uuid::Uuid;
 
 use super::CliError;
-use crate::dmz::{Access, Disks, Uuid};
+use crate::dmz::{Access, Disks};
 
 /// The disks of a set.
 #[derive(Args)]
@@ -135,8 +136,8 @@ pub fn superblock_json(superblock: &Superblock) -> Value {
         "generation": superblock.generation,
         "block": superblock.block,
         "label": named.then(|| superblock.label.text()),
-        "uuid": named.then(|| Uuid(superblock.set_uuid).to_string()),
-        "device_uuid": named.then(|| Uuid(superblock.device_uuid).to_string()),
+        "uuid": named.then(|| Uuid::from_bytes(superblock.set_uuid).to_string()),
+        "device_uuid": named.then(|| Uuid::from_bytes(superblock.device_uuid).to_string()),
         "chunks": superblock.chunks,
         "reserved": superblock.reserved,
         "metadata_blocks": superblock.metadata_blocks,

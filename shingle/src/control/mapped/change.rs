@@ -13,7 +13,7 @@ use super::{Found, find, lookup, wrong_table};
 use crate::control::fields::{Fields, bad};
 use crate::control::{ControlError, ErrorKind};
 use crate::daemon::Census;
-use crate::dmz::{Uuid, find_length};
+use crate::dmz::find_length;
 use crate::mailbox::{MailboxError, Reply};
 use crate::shard::Shard;
 
@@ -36,7 +36,7 @@ pub(super) fn create(census: &Census, mut fields: Fields, naming: &Mutex<()>) ->
     let number = home_of(census, (&name, None), lines.as_deref().unwrap_or_default())?;
     let set = lines.as_deref_mut().map(|lines| find_length(lines, &mut &census.shards[number].mailbox)).transpose();
     let set = set.map_err(|error| wrong_table(&name, error))?.flatten();
-    let uuid = if uuid.is_empty() { set.map_or(uuid, Uuid::of_device) } else { uuid };
+    let uuid = if uuid.is_empty() { set.unwrap_or(uuid) } else { uuid };
     let info = census.shards[number].mailbox.ask(move |shard| {
         let now = shard.now();
         match lines {

@@ -105,7 +105,7 @@ pub(super) fn print(shape: &Shape) -> String {
             text += &format!("{key} = {limit}\n");
         }
     }
-    let check = crc32(text.as_bytes());
+    let check = crc32fast::hash(text.as_bytes());
     text + &format!("check = \"{check:08x}\"\n")
 }
 
@@ -147,7 +147,7 @@ fn verified(text: &str) -> Result<&str, GeometryFileError> {
     let (body, line) = text.split_at(start.ok_or(GeometryFileError::NoChecksum)?);
     let found = line.strip_prefix("check = \"").and_then(|rest| rest.strip_suffix("\"\n"));
     let found = found.filter(|found| found.len() == 8).ok_or(GeometryFileError::NoChecksum)?;
-    let right = format!("{:08x}", crc32(body.as_bytes()));
+    let right = format!("{:08x}", crc32fast::hash(body.as_bytes()));
     if found == right { Ok(body) } else { Err(GeometryFileError::Checksum(found.into(), right)) }
 }
 
@@ -197,12 +197,6 @@ fn sectors(values: &Values<'_>, key: &'static str) -> Result<u64, GeometryFileEr
     }
 }
 
-/// CRC-32 as in zip and Ethernet (reflected polynomial 0xedb88320).
-fn crc32(bytes: &[u8]) -> u32 {
-    let step = |crc: u32| (crc >> 1) ^ (0xedb8_8320 & (crc & 1).wrapping_neg());
-    !bytes.iter().fold(!0, |crc, byte| (0..8).fold(crc ^ u32::from(*byte), |crc, _| step(crc)))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -214,7 +208,7 @@ mod tests {
 
     /// `text` with a right checksum.
     fn signed(text: &str) -> Vec<u8> {
-        format!("{text}check = \"{:08x}\"\n", crc32(text.as_bytes())).into_bytes()
+        format!("{text}check = \"{:08x}\"\n", crc32fast::hash(text.as_bytes())).into_bytes()
     }
 
     fn body() -> String {
@@ -242,7 +236,7 @@ mod tests {
 
     #[test]
     fn the_checksum_is_the_common_one() {
-        assert_eq!(crc32(b"123456789"), 0xcbf4_3926);
+        assert_eq!(crc32fast::hash(b"123456789"), 0xcbf4_3926);
     }
 
     #[test]

@@ -174,22 +174,10 @@ impl Superblock {
 /// CRC-32 (reflected, 0xedb88320) over a block with its checksum taken as zero, from the low half of the generation on and
 /// without a final inversion.
 fn checksum(block: &[u8], generation: u64) -> u32 {
-    let step = |crc: u32, byte: u8| TABLE[usize::from(crc as u8 ^ byte)] ^ crc >> 8;
-    let bytes = block.iter().enumerate().map(|(at, byte)| if (CRC_AT..CRC_AT + 4).contains(&at) { 0 } else { *byte });
-    bytes.fold(generation as u32, step)
+    // The library inverts before and after; the kernel does neither.
+    let mut sum = crc32fast::Hasher::new_with_initial(!(generation as u32));
+    sum.update(&block[..CRC_AT]);
+    sum.update(&[0; 4]);
+    sum.update(&block[CRC_AT + 4..]);
+    !sum.finalize()
 }
-
-const TABLE: [u32; 256] = {
-    let mut table = [0; 256];
-    let mut n = 0;
-    while n < 256 {
-        let (mut crc, mut bit) = (n as u32, 0);
-        while bit < 8 {
-            crc = if crc & 1 == 1 { crc >> 1 ^ 0xedb8_8320 } else { crc >> 1 };
-            bit += 1;
-        }
-        table[n] = crc;
-        n += 1;
-    }
-    table
-};
