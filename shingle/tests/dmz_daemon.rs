@@ -6,6 +6,7 @@ use std::fs;
 use std::process::Command;
 
 use program::{Daemon, Scratch};
+use serde_json::json;
 
 /// Size of the noise that is written.
 const NOISE: usize = 24 << 20;
@@ -182,6 +183,56 @@ fn a_disk_below_a_volume_is_exported_to_readers_alone() {
     scratch.fails("up stack.toml", 1, &["`smr` cannot be exported as `raw`", "`vol` alone"]);
     scratch.file("stack.toml", &format!("{stack}\n[export.raw]\ndevice = \"smr\"\nread-only = true\n"));
     scratch.up().stop();
+}
+
+#[test]
+fn an_operator_sees_what_a_volume_does_in_figures() {
+    let scratch = volume();
+    let daemon = scratch.up();
+    let written = write_noise(&scratch);
+    let figures = &scratch.json("dm status vol --json")["devices"][0]["lines"][0]["figures"];
+    let count = |name: &str| figures[name].as_u64().unwrap_or_else(|| panic!("{name} is missing: {figures}"));
+    assert_eq!((count("direct_blocks") + count("random_blocks")) * 4096, (NOISE + NOISE / 2) as u64);
+    assert!(count("commits") > 0 && figures["amplification"].as_f64() >= Some(1.0), "{figures}");
+    assert_eq!((&figures["policy"], &figures["waiting_writes"]), (&json!("shingle"), &json!(0)));
+    let lines = scratch.ok("dm message vol 0 counters");
+    assert!(lines.contains(&format!("direct_blocks {}\n", count("direct_blocks"))), "{lines}");
+    let status = scratch.json("status --json");
+    let vol = status["devices"].as_array().unwrap().iter().find(|device| device["name"] == "vol").unwrap();
+    assert_eq!(vol["description"], "0 249856 zoned smr");
+    assert_eq!(vol["figures"][0]["direct_blocks"], figures["direct_blocks"]);
+    assert!(scratch.ok("status").contains("amplification"));
+    reads_as(&scratch, &written);
+    daemon.stop();
+}
+
+#[test]
+fn knobs_of_the_stack_file_hold_after_every_start() {
+    let scratch = volume();
+    let with = |knobs: &str| {
+        let table = "table = \"0 1 zoned smr\"";
+        let stack = stack(SMR, "0 1 zoned smr").replace(table, &format!("{table}\nknobs = {{ {knobs} }}"));
+        scratch.file("stack.toml", &stack);
+    };
+    // Each alone would not fit between the others.
+    with("start_percent = 30, stop_percent = 50, policy = \"kernel\"");
+    for _ in 0..2 {
+        let daemon = scratch.up();
+        let knobs = scratch.ok("dm message vol 0 knobs");
+        for line in ["start_percent 30\n", "stop_percent 50\n", "policy kernel\n"] {
+            assert!(knobs.contains(line), "{line:?} is missing:\n{knobs}");
+        }
+        scratch.fails("dm message vol 0 set start_percent 60", 1, &["below stop_percent, which is 50"]);
+        daemon.stop();
+    }
+    with("speed = 9");
+    scratch.fails("up --check stack.toml", 1, &["stack.toml:7", "there is no knob `speed`"]);
+    with("start_percent = 70");
+    scratch.fails("up --check stack.toml", 1, &["it has to be below stop_percent, which is 15"]);
+    with("start_percent = [1]");
+    scratch.fails("up --check stack.toml", 1, &["write a number or a word"]);
+    scratch.file("stack.toml", &stack(SMR, "0 8 linear smr 0\"\nknobs = { pieces = 9 }\n#"));
+    scratch.fails("up --check stack.toml", 1, &["only a volume has knobs"]);
 }
 
 #[test]

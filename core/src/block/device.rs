@@ -10,6 +10,7 @@ use super::bio::{Bio, DeviceId, Owner};
 use super::chunks::Chunks;
 use super::effects::{Effects, Hop};
 use super::event::Event;
+use super::figure::Figure;
 use super::limits::Limits;
 use super::meter::Meter;
 use super::reason::Reason;
@@ -68,6 +69,11 @@ pub trait BlockDevice: Any {
     fn status(&self, out: &mut dyn fmt::Write) -> fmt::Result {
         let _ = out;
         Ok(())
+    }
+
+    /// Shows what it knows of itself in figures, each with its name.
+    fn figures(&self, visit: &mut dyn FnMut(&'static str, Figure)) {
+        let _ = visit;
     }
 
     /// Does what an operator says in words (`dmsetup message`), and answers with lines or nothing.

@@ -34,7 +34,7 @@ use index::Index;
 pub use mapped::{LONGEST_NAME, LONGEST_UUID};
 use mapped::{Loaded, Mapped, State, Then};
 use supplies::Names;
-pub use view::{Info, StateName};
+pub use view::{Figures, Info, StateName};
 
 use crate::block::{DeviceId, Event, Stack, StackError};
 use crate::target::{Supplies, TableLine, parse_table};

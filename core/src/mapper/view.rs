@@ -6,7 +6,7 @@ use core::fmt::Write;
 
 use super::mapped::{Loaded, Mapped, State};
 use super::{Mapper, MapperError};
-use crate::block::{DeviceId, Stack};
+use crate::block::{DeviceId, Figure, Stack};
 use crate::target::View;
 use crate::time::Duration;
 
@@ -63,6 +63,9 @@ impl State {
         }
     }
 }
+
+/// The figures of a target, each with its name.
+pub type Figures = Vec<(&'static str, Figure)>;
 
 impl Mapped {
     fn info(&self, opens: u32, stack: &Stack) -> Info {
@@ -152,6 +155,21 @@ impl Mapper {
             text.push_str(if status.is_empty() { " \n" } else { "\n" });
         }
         Ok(text)
+    }
+
+    /// What the targets of the live or the inactive table know of themselves in figures, a list for each.
+    ///
+    /// # Errors
+    /// If there is no such device.
+    pub fn figures(&self, name: &str, inactive: bool, stack: &Stack) -> Result<Vec<Figures>, MapperError> {
+        let figures = |target: &Option<DeviceId>| {
+            let mut figures = Vec::new();
+            if let Some(target) = target {
+                stack.any_device(*target).figures(&mut |name, figure| figures.push((name, figure)));
+            }
+            figures
+        };
+        Ok(self.slot(name, inactive)?.map_or(Vec::new(), |loaded| loaded.targets.iter().map(figures).collect()))
     }
 
     /// The devices that the live table maps to; those that the mapper knows by name.

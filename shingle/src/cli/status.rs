@@ -99,6 +99,7 @@ fn status_text(status: &Value) -> String {
     shown += "\n";
     let header = ["device", "in flight", "plugged", "reads", "writes", "errors"];
     shown += &output::table(&header, &[1, 2, 3, 4, 5], devices.iter().map(traffic_row));
+    shown += &volumes_text(devices);
     if !list(status, "exports").is_empty() {
         let rows = list(status, "exports").iter().map(|export| {
             let access = if export["read_only"] == json!(true) { "read-only" } else { "read-write" };
@@ -116,6 +117,24 @@ fn status_text(status: &Value) -> String {
         }
     }
     shown + &stuck_text(status)
+}
+
+/// What volumes of dm-zoned do by themselves.
+fn volumes_text(devices: &[Value]) -> String {
+    let volumes =
+        devices.iter().flat_map(|device| list(device, "figures").iter().map(move |figures| (device, figures)));
+    let volumes: Vec<_> = volumes.filter(|(_, figures)| figures.get("reclaim").is_some()).collect();
+    if volumes.is_empty() {
+        return String::new();
+    }
+    let header = ["volume", "reclaim", "zones won", "amplification", "waiting writes", "commits"];
+    let row = |(device, figures): &(&Value, &Value)| {
+        let times = figures["amplification"].as_f64().map_or("-".into(), |times| format!("{times:.2}"));
+        let [reclaim, won, waiting, commits] =
+            ["reclaim", "reclaimed_zones", "waiting_writes", "commits"].map(|name| text(&figures[name]));
+        vec![text(&device["name"]), reclaim, won, times, waiting, commits]
+    };
+    format!("\n{}", output::table(&header, &[2, 3, 4, 5], volumes.iter().map(row)))
 }
 
 /// The bios that are stuck for longest.

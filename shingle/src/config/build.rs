@@ -155,5 +155,12 @@ fn make_device(
     (devices, stack): (&mut Devices, &mut Stack),
 ) -> Result<(), Box<Diagnostic>> {
     let made = devices.make((&device.name, uuid), lines, false, (stack, Instant::ZERO));
-    made.map_err(|error| Box::new(device.blame(&plan.source, &error)))
+    made.map_err(|error| Box::new(device.blame(&plan.source, &error)))?;
+    if device.knobs.is_empty() {
+        return Ok(());
+    }
+    let pairs = device.knobs.iter().flat_map(|(name, value)| [name.as_str(), value.as_str()]);
+    let words: Vec<&str> = std::iter::once("set").chain(pairs).collect();
+    let set = devices.mapper.message(&device.name, 0, &words, (stack, Instant::ZERO));
+    set.map(drop).map_err(|error| Box::new(device.blame_knobs(&error)))
 }

@@ -127,6 +127,24 @@ impl<'a> Fields<'a> {
         })
     }
 
+    /// Names with a number or a word each.
+    pub fn pairs(&mut self, key: &'static str) -> Option<At<Vec<(String, String)>>> {
+        self.take(key, |value| {
+            let DeValue::Table(table) = value else {
+                return Err(format!("{}: write names and values as in {{ start_percent = 30 }}", a(value)));
+            };
+            let pair = |(name, value): (&Spanned<std::borrow::Cow<'_, str>>, &Spanned<DeValue<'_>>)| {
+                let text = match value.get_ref() {
+                    DeValue::String(text) => text.to_string(),
+                    DeValue::Integer(number) => number.as_str().to_owned(),
+                    other => return Err(format!("`{}` is {}: write a number or a word", name.get_ref(), a(other))),
+                };
+                Ok((name.get_ref().to_string(), text))
+            };
+            table.iter().map(pair).collect()
+        })
+    }
+
     /// A list of numbers.
     pub fn counts(&mut self, key: &'static str) -> Option<At<Vec<u32>>> {
         self.take(key, |value| {

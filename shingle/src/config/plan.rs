@@ -9,6 +9,7 @@ use shingle_core::device::null::NullConfig;
 use shingle_core::frontend::nbd::PAYLOAD_MAX_BYTES;
 use shingle_core::mapper::MapperError;
 use shingle_core::plug::{PlugOptions, WritePolicy};
+use shingle_core::target::zoned::policy::Knobs;
 use shingle_core::target::{TableError, TableLine, parse_table};
 use shingle_core::time::Duration;
 
@@ -18,6 +19,7 @@ use super::fields::At;
 use super::spec::{DeviceSpec, DiskSpec, DiskType, ExportSpec, ListenSpec, Spec};
 use super::text::{nearest, word_in_string};
 use crate::disk::{file, zoned_dir};
+use crate::dmz::has_own_length;
 
 /// A stack that can be built.
 #[derive(Clone, Debug)]
@@ -87,7 +89,10 @@ pub struct DevicePlan {
     pub lines: Vec<TableLine>,
     /// The shard that owns it.
     pub shard: u32,
+    /// How the policy of a volume is set.
+    pub knobs: Vec<(String, String)>,
     table: At<String>,
+    knobs_place: Range<usize>,
 }
 
 /// An export.
@@ -195,6 +200,13 @@ impl DevicePlan {
                 Diagnostic::at(self.table.span.clone(), title).label(error.message.clone())
             }
         }
+    }
+
+    /// Why its knobs cannot be set so.
+    #[must_use]
+    pub fn blame_knobs(&self, error: &MapperError) -> Diagnostic {
+        let title = format!("`knobs` of device `{}` are wrong", self.name);
+        Diagnostic::at(self.knobs_place.clone(), title).label(error.message.clone())
     }
 
     /// The place in the table that is wrong.
@@ -411,7 +423,26 @@ impl Planner<'_> {
         }
         drop(shards);
         self.disks.insert(spec.name.value.clone(), shard);
-        DevicePlan { name: spec.name.value.clone(), lines, shard, table: spec.table.clone() }
+        let (knobs, knobs_place) = self.knobs(spec, &lines);
+        DevicePlan { name: spec.name.value.clone(), lines, shard, knobs, table: spec.table.clone(), knobs_place }
+    }
+
+    fn knobs(&mut self, spec: &DeviceSpec, lines: &[TableLine]) -> (Vec<(String, String)>, Range<usize>) {
+        let Some(At { value: knobs, span }) = spec.knobs.clone() else { return (Vec::new(), spec.name.span.clone()) };
+        let pairs = knobs.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        let checked = match lines {
+            [line] if has_own_length(lines) => {
+                let has_cache = line.target.devices().len() > 1;
+                let mut all = if has_cache { Knobs::default() } else { Knobs::without_cache() };
+                all.set_all(pairs).map_err(|error| error.to_string())
+            }
+            _ => Err("only a volume has knobs: its table is one line with the target `zoned`".into()),
+        };
+        if let Err(message) = checked {
+            let title = format!("`knobs` of device `{}` are wrong", spec.name.value);
+            self.errors.push(Diagnostic::at(span.clone(), title).label(message));
+        }
+        (knobs, span)
     }
 
     fn export(&mut self, export: &ExportSpec, names: &BTreeMap<&str, Range<usize>>) -> Option<ExportPlan> {

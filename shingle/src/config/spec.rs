@@ -75,6 +75,8 @@ pub struct DeviceSpec {
     pub name: At<String>,
     /// `table`.
     pub table: At<String>,
+    /// `knobs`, of a volume of dm-zoned: names and values.
+    pub knobs: Option<At<Vec<(String, String)>>>,
 }
 
 /// `[export.NAME]`.
@@ -242,7 +244,8 @@ fn read_zoned_dir(fields: &mut Fields<'_>) -> Option<DiskType> {
 
 fn read_device(fields: &mut Fields<'_>, name: At<String>) -> Option<DeviceSpec> {
     let table = fields.required("table", "\"0 2048 linear DISK 0\"")?;
-    Some(DeviceSpec { name, table })
+    let knobs = fields.pairs("knobs");
+    Some(DeviceSpec { name, table, knobs })
 }
 
 fn read_export(fields: &mut Fields<'_>, name: At<String>) -> Option<ExportSpec> {

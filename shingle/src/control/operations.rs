@@ -11,6 +11,7 @@ use shingle_core::time::Duration as Span;
 use shingle_core::zone::Zone;
 
 use super::fields::{Fields, bad};
+use super::mapped::figures_json;
 use super::recording::{Recorder, Recording};
 use super::users::{Offers, check_unused};
 use super::zones::{ZoneAction, ZoneRange, zone_to_json};
@@ -443,9 +444,16 @@ fn describe(shard: &Shard, named: &Named) -> Value {
         let used = Op::ALL.into_iter().filter(|op| numbers[*op as usize] > 0);
         used.map(|op| (op.name().to_ascii_lowercase(), json!(numbers[op as usize]))).collect()
     };
-    let mut description = String::new();
-    // Writing to a string does not fail.
-    let _ = stack.describe(named.leaf, &mut description);
+    let mapper = &shard.devices.mapper;
+    let description = mapper.table(&named.name, false, false, stack).map_or_else(
+        |_| {
+            let mut description = String::new();
+            // Writing to a string does not fail.
+            let _ = stack.describe(named.leaf, &mut description);
+            description
+        },
+        |table| table.trim_end().replace('\n', "; "),
+    );
     let zoned = limits.zoned.as_ref().map(|zoned| {
         json!({
             "zones": limits.zones(),
@@ -473,6 +481,11 @@ fn describe(shard: &Shard, named: &Named) -> Value {
             "in_flight": counters.in_flight,
         },
     });
+    let figures = mapper.figures(&named.name, false, stack).unwrap_or_default();
+    let figures: Vec<Value> = figures.into_iter().filter(|of_target| !of_target.is_empty()).map(figures_json).collect();
+    if !figures.is_empty() {
+        value["figures"] = json!(figures);
+    }
     if let Some(plug) = named.plug.and_then(|plug| stack.device::<ZonePlug>(plug)) {
         value["policy"] = json!(plug.policy().name());
         value["active_plugs"] = json!(plug.active());

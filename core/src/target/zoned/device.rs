@@ -10,7 +10,7 @@ use core::fmt;
 
 use super::state::{Phase, Sabotage, State, ZonedCounters};
 use super::{BLOCK_BYTES, BLOCK_SECTORS, ZoneClass, ZoneSpace, clean, commit, load, reclaim};
-use crate::block::{Bio, BlockDevice, Cx, DeviceId, Event, Limits, MessageError, Op, Payload, Reason, Status};
+use crate::block::{Bio, BlockDevice, Cx, DeviceId, Event, Figure, Limits, MessageError, Op, Payload, Reason, Status};
 use crate::sector::Sector;
 use crate::task::{TASK, Tasks};
 
@@ -299,6 +299,15 @@ impl BlockDevice for Zoned {
         }
     }
 
+    fn figures(&self, visit: &mut dyn FnMut(&'static str, Figure)) {
+        let state = self.shared.borrow();
+        state.counters.list().for_each(|(name, count)| visit(name, Figure::Count(count)));
+        visit("amplification", Figure::Ratio(state.counters.amplification()));
+        visit("waiting_writes", Figure::Count((state.paced.len() + state.starved.len()) as u64));
+        visit("policy", Figure::Word(state.knobs.style.name()));
+        visit("reclaim", Figure::Word(state.urgency.name()));
+    }
+
     fn message(&mut self, words: &[&str], cx: &mut Cx<'_>) -> Result<String, MessageError> {
         let answer = match words {
             [word] if word.eq_ignore_ascii_case("reclaim") => {
@@ -311,16 +320,21 @@ impl BlockDevice for Zoned {
                 let state = self.shared.borrow();
                 state.knobs.list().map(|(name, value)| format!("{name} {value}\n")).collect()
             }
-            [word] if word.eq_ignore_ascii_case("counters") => format!("{:?}", self.shared.borrow().counters),
-            [word, name, value] if word.eq_ignore_ascii_case("set") => {
+            [word] if word.eq_ignore_ascii_case("counters") => {
+                let mut lines = String::new();
+                self.figures(&mut |name, figure| lines += &format!("{name} {figure}\n"));
+                lines
+            }
+            [word, pairs @ ..] if word.eq_ignore_ascii_case("set") && !pairs.is_empty() && pairs.len() % 2 == 0 => {
                 let mut state = self.shared.borrow_mut();
-                state.knobs.set(name, value).map_err(|error| MessageError(format!("{error}")))?;
+                let pairs = pairs.chunks(2).map(|pair| (pair[0], pair[1]));
+                state.knobs.set_all(pairs).map_err(|error| MessageError(format!("{error}")))?;
                 state.stir(|signals| &signals.reclaim);
                 String::new()
             }
             _ => {
                 let said = words.join(" ");
-                let known = "write `reclaim`, `knobs`, `counters` or `set <knob> <value>`";
+                let known = "write `reclaim`, `knobs`, `counters` or `set <knob> <value>...`";
                 return Err(MessageError(format!("zoned does not know `{said}`: {known}")));
             }
         };

@@ -112,6 +112,26 @@ pub struct ZonedCounters {
     pub metadata_blocks: u64,
 }
 
+impl ZonedCounters {
+    /// Each with its name.
+    pub fn list(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let Self { direct_blocks, random_blocks, filled_blocks, copied_blocks, .. } = *self;
+        let Self { reclaimed_zones, commits, metadata_blocks, .. } = *self;
+        let blocks =
+            [("direct_blocks", direct_blocks), ("random_blocks", random_blocks), ("filled_blocks", filled_blocks)];
+        let reclaim = [("copied_blocks", copied_blocks), ("reclaimed_zones", reclaimed_zones)];
+        blocks.into_iter().chain(reclaim).chain([("commits", commits), ("metadata_blocks", metadata_blocks)])
+    }
+
+    /// Blocks written to the disks for each that hosts wrote; 1 before the first.
+    #[must_use]
+    pub fn amplification(&self) -> f64 {
+        let hosts = self.direct_blocks + self.random_blocks;
+        let all = hosts + self.filled_blocks + self.copied_blocks + self.metadata_blocks;
+        if hosts == 0 { 1.0 } else { all as f64 / hosts as f64 }
+    }
+}
+
 /// The volume, and the bios that wait in it.
 pub(super) struct State {
     pub phase: Phase,

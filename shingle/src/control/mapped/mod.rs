@@ -3,6 +3,8 @@
 mod change;
 mod view;
 
+pub(super) use view::figures_json;
+
 use std::sync::Mutex;
 
 use serde_json::Value;

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use shingle_core::mapper::{MapperError, StateName};
+use shingle_core::block::Figure;
+use shingle_core::mapper::{Figures, MapperError, StateName};
 use shingle_core::target::TARGETS;
 use shingle_core::time::Duration as Span;
 
@@ -99,11 +100,30 @@ fn lines(census: &Census, mut fields: Fields, which: Lines) -> Result<Value, Con
 
 fn lines_of(census: &Census, found: &Found, which: Lines) -> Result<Vec<Value>, ControlError> {
     let name = found.info.name.clone();
-    let text = census.shards[found.shard].mailbox.ask(move |shard| match which {
-        Lines::Table { inactive, show_keys } => shard.devices.mapper.table(&name, inactive, show_keys, &shard.stack),
-        Lines::Status { inactive } => shard.devices.mapper.status(&name, inactive, &shard.stack),
+    let (text, figures) = census.shards[found.shard].mailbox.ask(move |shard| -> Result<_, MapperError> {
+        let (mapper, stack) = (&shard.devices.mapper, &shard.stack);
+        Ok(match which {
+            Lines::Table { inactive, show_keys } => (mapper.table(&name, inactive, show_keys, stack)?, Vec::new()),
+            Lines::Status { inactive } => {
+                (mapper.status(&name, inactive, stack)?, mapper.figures(&name, inactive, stack)?)
+            }
+        })
     })??;
-    Ok(text.lines().map(line_json).collect())
+    let mut lines: Vec<Value> = text.lines().map(line_json).collect();
+    for (line, figures) in lines.iter_mut().zip(figures).filter(|(_, figures)| !figures.is_empty()) {
+        line["figures"] = figures_json(figures);
+    }
+    Ok(lines)
+}
+
+/// The figures of a target as an object.
+pub(in crate::control) fn figures_json(figures: Figures) -> Value {
+    let value = |figure| match figure {
+        Figure::Count(count) => json!(count),
+        Figure::Ratio(ratio) => json!(ratio),
+        Figure::Word(word) => json!(word),
+    };
+    figures.into_iter().map(|(name, figure)| (name.to_owned(), value(figure))).collect()
 }
 
 fn line_json(line: &str) -> Value {

@@ -189,15 +189,35 @@ impl Knobs {
     /// # Errors
     /// If there is no such knob, or `value` is none for it. Nothing has changed then.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), KnobError> {
+        self.set_all([(name, value)])
+    }
+
+    /// Sets several knobs, of which only what they are in the end has to go together.
+    ///
+    /// # Errors
+    /// As [`Knobs::set`].
+    pub fn set_all<'a>(
+        &mut self,
+        pairs: impl IntoIterator<Item = (&'a str, &'a str)> + Clone,
+    ) -> Result<(), KnobError> {
+        let mut new = self.clone();
+        pairs.clone().into_iter().try_for_each(|(name, value)| new.put(name, value))?;
+        pairs.into_iter().try_for_each(|(name, _)| {
+            new.check_order(name).map_err(|message| KnobError { knob: name.into(), message })
+        })?;
+        *self = new;
+        Ok(())
+    }
+
+    /// Sets the knob `name`, whatever the others are.
+    fn put(&mut self, name: &str, value: &str) -> Result<(), KnobError> {
         let error = |message: String| KnobError { knob: name.into(), message };
         if name == STYLE {
             self.style = parse_style(value).map_err(error)?;
             return Ok(());
         }
         let Some(knob) = NUMBERS.iter().find(|knob| knob.name == name) else { return Err(error(unknown(name))) };
-        let number = knob.parse(value).map_err(error)?;
-        self.check_order(name, number).map_err(error)?;
-        *(knob.write)(self) = number;
+        *(knob.write)(self) = knob.parse(value).map_err(error)?;
         Ok(())
     }
 
@@ -240,10 +260,11 @@ impl Knobs {
         Duration::from_millis(self.hot_ms.into())
     }
 
-    /// Whether the percentage `name` may become `percent` among its [`RISING`] neighbours.
-    fn check_order(&self, name: &str, percent: u32) -> Result<(), String> {
+    /// Whether the percentage `name` lies between its [`RISING`] neighbours.
+    fn check_order(&self, name: &str) -> Result<(), String> {
         let Some(place) = RISING.iter().position(|rising| *rising == name) else { return Ok(()) };
         let is = |name: &str| NUMBERS.iter().find(|knob| knob.name == name).map_or(0, |knob| (knob.read)(self));
+        let percent = is(name);
         for (other, rising) in RISING.iter().enumerate() {
             let neighbour = is(rising);
             let (fits, side) =
@@ -321,6 +342,11 @@ mod tests {
         let error = knobs.set("urgent_percent", "5").unwrap_err();
         assert_eq!(error.message, "urgent_percent is 5: it has to be above emergency_percent, which is 10");
         knobs.set("stop_percent", "90").and_then(|()| knobs.set("start_percent", "60")).unwrap();
+        let before = knobs.clone();
+        knobs.set_all([("start_percent", "95"), ("speed", "9")]).unwrap_err();
+        knobs.set_all([("start_percent", "95"), ("stop_percent", "94")]).unwrap_err();
+        assert_eq!(knobs, before, "all or none");
+        knobs.set_all([("start_percent", "95"), ("stop_percent", "96")]).unwrap();
         let in_table: Vec<_> = NUMBERS.iter().filter(|knob| RISING.contains(&knob.name)).collect();
         assert_eq!(in_table.len(), RISING.len());
     }

@@ -19,6 +19,20 @@ pub enum Urgency {
     Emergency,
 }
 
+impl Urgency {
+    /// The name in figures.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Urgency::None => "none",
+            Urgency::Idle => "idle",
+            Urgency::Normal => "normal",
+            Urgency::Urgent => "urgent",
+            Urgency::Emergency => "emergency",
+        }
+    }
+}
+
 /// Percent of free zones at which the kernel reclaims (`drivers/md/dm-zoned-reclaim.c:DMZ_RECLAIM_LOW_UNMAP_ZONES`).
 const KERNEL_LOW: u32 = 30;
 /// Percent of free zones below which it copies without rest (`dmz_reclaim_work`).
