@@ -272,14 +272,25 @@ fn summary(report: &Report) -> String {
     let row = |class: &reproduce::ClassSummary| {
         let tolerance = class.class.tolerance().map_or(String::new(), |t| format!("within {:.0} %", t * 100.0));
         let within = class.class.tolerance().map_or(String::new(), |_| format!("{} of {}", class.within, class.judged));
+        let telling = if class.class == Class::Predicted {
+            format!("{} of {}", class.telling_within, class.telling)
+        } else {
+            String::new()
+        };
         let worst = class.worst.as_ref().map_or(String::new(), |(name, ratio)| format!("{} {name}", off(*ratio)));
-        vec![class.class.to_string(), class.cells.to_string(), tolerance, within, worst]
+        vec![class.class.to_string(), class.cells.to_string(), tolerance, within, telling, worst]
     };
     let mut text = output::table(
-        &["summary", "cells", "tolerance", "within", "furthest off"],
+        &["summary", "cells", "tolerance", "within", "no copies", "furthest off"],
         &[1],
         report.summary().iter().map(row),
     );
+    if report.summary().iter().any(|class| class.class == Class::Predicted) {
+        text.push_str(
+            "\nno copies: predicted rows that the figure of the old kernel would not meet. The others are met by copying it, and tell \
+             nothing.\n",
+        );
+    }
     text += &goals_text(&reproduce::goals(report));
     if report.quick {
         text.push_str("\nRuns were cut short by --quick: the figures show that everything runs, no more.\n");

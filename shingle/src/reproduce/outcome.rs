@@ -171,6 +171,15 @@ impl TableOutcome {
         self.cells.iter().find(|other| other.is_baseline && other.group == cell.group && other.load == cell.against)
     }
 
+    /// Whether the published figure of `cell` is so near to that of its baseline that a copy of that would be within the tolerance:
+    /// such a row cannot tell a model that knows what changed from one that does not.
+    #[must_use]
+    pub fn is_met_by_copy(&self, cell: &CellOutcome) -> bool {
+        let baseline = self.baseline_of(cell).filter(|_| !cell.is_baseline).and_then(|baseline| baseline.published);
+        let Some((figure, copy)) = cell.published.zip(baseline) else { return false };
+        cell.class.tolerance().is_some_and(|tolerance| (copy / figure - 1.0).abs() <= tolerance)
+    }
+
     /// Times the baseline: as published, and ours.
     #[must_use]
     pub fn to_baseline(&self, cell: &CellOutcome) -> (Option<f64>, Option<f64>) {
@@ -230,6 +239,10 @@ pub struct ClassSummary {
     pub judged: usize,
     /// Those within it.
     pub within: usize,
+    /// Those that have a tolerance and that a copy of the baseline's figure would not meet.
+    pub telling: usize,
+    /// Those of them within it.
+    pub telling_within: usize,
     /// The cell that is furthest off, with its ratio.
     pub worst: Option<(String, f64)>,
 }
@@ -255,11 +268,15 @@ impl Report {
             let judged: Vec<_> = cells.iter().filter(|(_, cell)| cell.is_within().is_some()).collect();
             let off = |ratio: f64| (ratio - 1.0).abs();
             let ratios = judged.iter().filter_map(|(table, cell)| Some((cell.name(&table.name), cell.ratio()?)));
+            let is_telling = |(table, cell): &&&(&TableOutcome, &CellOutcome)| !table.is_met_by_copy(cell);
+            let is_within = |(_, cell): &&&(&TableOutcome, &CellOutcome)| cell.is_within() == Some(true);
             ClassSummary {
                 class,
                 cells: cells.len(),
                 judged: judged.len(),
-                within: judged.iter().filter(|(_, cell)| cell.is_within() == Some(true)).count(),
+                within: judged.iter().filter(is_within).count(),
+                telling: judged.iter().filter(is_telling).count(),
+                telling_within: judged.iter().filter(is_telling).filter(is_within).count(),
                 worst: ratios.max_by(|a, b| off(a.1).total_cmp(&off(b.1))).map(|(name, ratio)| (name, short(ratio))),
             }
         };
@@ -324,6 +341,7 @@ mod tests {
         let counts: Vec<_> = summary.iter().map(|s| (s.class, s.cells, s.judged, s.within)).collect();
         let expected = [(Class::Calibrated, 2, 2, 1), (Class::Predicted, 2, 2, 1), (Class::Own, 2, 0, 0)];
         assert_eq!(counts, expected);
+        assert_eq!((summary[1].telling, summary[1].telling_within), (2, 1), "112 is no copy of 246");
         assert_eq!(summary[1].worst, Some(("qd1-sequential / 128 / patched".into(), 0.5)));
         assert_eq!(summary[2].worst, None);
     }
