@@ -55,23 +55,44 @@ fn from_environment(name: &str) -> Result<Key, String> {
     Key::from_hex(digits.trim()).map_err(|error| format!("the environment variable `{name}`: {error}"))
 }
 
+/// Digits of the shortest key that any cipher takes.
+const FEWEST_DIGITS: usize = 32;
+
 /// A text, as an error shows it, with zeroes for the keys in `crypt` lines; everything stays in its place.
 #[must_use]
 pub fn hide_keys(text: &str) -> String {
     text.split_inclusive('\n').map(hide_in_line).collect()
 }
 
-/// The key is the second word behind the target's name, if it is no reference.
+/// A key is the second word behind the name of the target, if it is no reference. One that TOML has between escapes, or on a
+/// line of its own, is known by its length.
 fn hide_in_line(line: &str) -> String {
-    let words: Vec<&str> = line.split_inclusive(char::is_whitespace).collect();
-    let key = words.iter().position(|word| word.trim_end() == "crypt").map(|target| target + 2);
-    let hide = |(place, word): (usize, &&str)| match word.trim_end() {
-        digits if Some(place) == key && !digits.starts_with(':') && digits != "-" => {
-            "0".repeat(digits.len()) + &word[digits.len()..]
+    let (mut shown, mut behind) = (String::with_capacity(line.len()), usize::MAX);
+    for word in line.split_inclusive(char::is_whitespace) {
+        let digits = word.trim_end();
+        match digits {
+            "crypt" => behind = 0,
+            // More than one space between words, and the end of a line that goes on.
+            "" | "\\" => {}
+            _ => behind = behind.saturating_add(1),
         }
-        _ => (*word).to_owned(),
-    };
-    words.iter().enumerate().map(hide).collect()
+        if behind == 2 && !digits.starts_with(':') && !["", "-", "\\"].contains(&digits) {
+            shown.extend(std::iter::repeat_n('0', digits.len()));
+            shown += &word[digits.len()..];
+        } else {
+            hide_long_numbers(word, &mut shown);
+        }
+    }
+    shown
+}
+
+fn hide_long_numbers(word: &str, shown: &mut String) {
+    for part in word.split_inclusive(|c: char| !c.is_ascii_hexdigit()) {
+        let digits = part.trim_end_matches(|c: char| !c.is_ascii_hexdigit());
+        let hidden = if digits.len() < FEWEST_DIGITS { digits.to_owned() } else { "0".repeat(digits.len()) };
+        *shown += &hidden;
+        *shown += &part[digits.len()..];
+    }
 }
 
 #[cfg(test)]
@@ -111,13 +132,21 @@ mod tests {
 
     #[test]
     fn an_error_shows_the_line_that_is_wrong_without_its_key() {
+        let (key, zeroes) = ("c0ffee00".repeat(4), "0".repeat(32));
         for (text, shown) in [
             ("0 8 crypt aes c0ffee 0 disk 0\n8 8 zero", "0 8 crypt aes 000000 0 disk 0\n8 8 zero"),
             ("table = \"0 8 crypt aes c0f\u{e9}x 0\"", "table = \"0 8 crypt aes 000000 0\""),
             ("0 8 crypt aes :32:file:/k 0", "0 8 crypt aes :32:file:/k 0"),
             ("0 8 crypt aes - 0", "0 8 crypt aes - 0"),
             ("0 8 crypt aes", "0 8 crypt aes"),
+            ("0 8 crypt  aes  c0ffee  0", "0 8 crypt  aes  000000  0"),
             ("0 8 linear crypt 8", "0 8 linear crypt 8"),
+            (
+                "\"0 8 crypt aes c0ffee 0\\n8 8 crypt aes c0ffee 0\"",
+                "\"0 8 crypt aes 000000 0\\n8 8 crypt aes 000000 0\"",
+            ),
+            (&format!("crypt\\taes\\t{key}\\t0"), &format!("crypt\\taes\\t{zeroes}\\t0")),
+            (&format!("crypt aes \\\n  {key} 0"), &format!("crypt aes \\\n  {zeroes} 0")),
         ] {
             assert_eq!(hide_keys(text), shown);
             assert_eq!(hide_keys(text).len(), text.len(), "what is blamed is found by its place");
