@@ -2,6 +2,7 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
+use core::iter::successors;
 
 use super::bitmap_blocks;
 use crate::target::zoned::BLOCK_BYTES;
@@ -46,18 +47,25 @@ impl Bitmap {
         *byte = *byte & !(1 << (block % 8)) | u8::from(is_valid) << (block % 8);
     }
 
+    /// The bits, 64 at a time.
+    fn words(&self) -> impl Iterator<Item = u64> {
+        self.0.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word))
+    }
+
     /// Number of valid blocks.
     #[must_use]
     pub fn weight(&self) -> u32 {
-        self.0.iter().map(|byte| byte.count_ones()).sum()
+        self.words().map(u64::count_ones).sum()
     }
 
     /// The valid blocks from `from` on.
     pub fn blocks(&self, from: u32) -> impl Iterator<Item = u32> {
-        let bytes = self.0.iter().enumerate().skip(from as usize / 8).filter(|(_, byte)| **byte != 0);
-        let bits =
-            bytes.flat_map(|(at, byte)| (0..8).filter(move |bit| byte >> bit & 1 == 1).map(move |bit| (at, bit)));
-        bits.map(|(at, bit)| at as u32 * 8 + bit).filter(move |block| *block >= from)
+        let words = (0..).step_by(64).zip(self.words()).skip(from as usize / 64).filter(|(_, word)| *word != 0);
+        let bits = |(first, word): (u32, u64)| {
+            let rest = successors(Some(word), |word| Some(word & word.wrapping_sub(1))).take_while(|word| *word != 0);
+            rest.map(move |word| first + word.trailing_zeros())
+        };
+        words.flat_map(bits).filter(move |block| *block >= from)
     }
 
     /// Takes out the blocks of `other`.
