@@ -3,6 +3,8 @@
 //! to rest.
 #![no_main]
 
+mod words;
+
 use libfuzzer_sys::fuzz_target;
 use shingle_core::block::{Bio, Data, DeviceId, Op, Payload, PortId, Stack};
 use shingle_core::device::null::{NullConfig, NullDevice, NullZones};
@@ -11,6 +13,7 @@ use shingle_core::plug::{PlugOptions, ZonePlug};
 use shingle_core::sector::Sector;
 use shingle_core::target::{View, parse_table};
 use shingle_core::time::Instant;
+use words::spell;
 
 /// Names of devices. Others are made up by the bytes.
 const NAMES: [&str; 3] = ["x", "y", "z"];
@@ -172,17 +175,6 @@ impl Bench {
     }
 }
 
-fn spell(text: &str) -> String {
-    let mut spelled = String::new();
-    for c in text.chars() {
-        match WORDS.get((c as usize).wrapping_sub(1)) {
-            Some(word) => spelled.extend([word, " "]),
-            None => spelled.push(c),
-        }
-    }
-    spelled
-}
-
 fn find(disks: &[(&str, DeviceId)], name: &str) -> Result<DeviceId, Vec<String>> {
     let found = disks.iter().find(|(known, _)| *known == name);
     found.map(|(_, id)| *id).ok_or_else(|| disks.iter().map(|(name, _)| name.to_string()).collect())
@@ -210,7 +202,7 @@ fuzz_target!(|bytes: &[u8]| {
         let mut chars = line.chars();
         let (Some(verb), Some(who)) = (chars.next(), chars.next()) else { continue };
         let name = NAMES[who as usize % NAMES.len()];
-        bench.obey(verb.try_into().unwrap_or(0), name, &spell(chars.as_str()));
+        bench.obey(verb.try_into().unwrap_or(0), name, &spell(chars.as_str(), &WORDS, " "));
     }
     bench.finish();
 });
