@@ -333,6 +333,7 @@ fn what_was_in_a_zone_that_went_offline_is_an_error_and_never_zeroes() {
     });
     volume.load();
     assert_ne!(volume.run(read(0, 4)).1, Status::Ok);
+    assert_eq!(volume.map(0..32), [(16, false), (16, true)]);
     volume.write(4, 4, 9);
     assert_eq!(volume.read(4, 4), [9; 4]);
     volume.reload();
@@ -497,6 +498,9 @@ fn an_entry_that_names_a_zone_twice_makes_the_volume_read_only_and_spares_the_re
     assert_eq!(volume.read(0, 8), [1; 8]);
     assert_eq!(volume.read(2 * u64::from(ZONE), 8), [3; 8]);
     assert_eq!(volume.run(read(u64::from(ZONE), 8)).1, Status::Io);
+    let zone = u64::from(ZONE);
+    let expected = [(8, false), (zone - 8, true), (zone + 8, false), (zone - 8, true)];
+    assert_eq!(volume.map(0..3 * zone), expected, "a chunk that cannot be read is no hole");
     assert_eq!(volume.run(write(0, 1, 9)).1, Status::ReadOnly);
     assert_eq!(volume.run(flush()).1, Status::Ok);
     assert!(volume.status().contains("read-only: 1 entries of the mapping"), "{}", volume.status());

@@ -5,11 +5,13 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use core::any::Any;
 use core::fmt;
+use core::ops::Range;
 
 use super::bio::{Bio, DeviceId, Owner};
 use super::chunks::Chunks;
 use super::effects::{Effects, Hop};
 use super::event::Event;
+use super::extent::Content;
 use super::figure::Figure;
 use super::limits::Limits;
 use super::meter::Meter;
@@ -50,6 +52,12 @@ pub trait BlockDevice: Any {
     /// A timer that it set, or I/O that it started outside of the stack.
     fn on_event(&mut self, event: Event, cx: &mut Cx<'_>) {
         let _ = (event, cx);
+    }
+
+    /// What reads of the first of `sectors` would find if they came now, and of how many of them, at least one, that is known. They
+    /// are in its capacity, and more than none.
+    fn content(&self, sectors: Range<u64>) -> (Content, u64) {
+        (Content::Data, sectors.end - sectors.start)
     }
 
     /// Shows every bio that waits in this device: for the stuck-I/O report and dashboards.

@@ -6,12 +6,15 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use alloc::{format, vec};
 use core::fmt;
+use core::ops::Range;
 
 use super::flusher::{Flusher, distinct};
 use super::mapping::{Mapping, join};
 use super::reset_all::{Part, ResetAll};
 use super::striped::Stripes;
-use crate::block::{Bio, BlockDevice, Cx, DeviceId, Event, Flags, Limits, Op, Payload, Place, Reason, Route, Status};
+use crate::block::{
+    Bio, BlockDevice, Content, Cx, DeviceId, Event, Flags, Limits, Op, Payload, Place, Reason, Route, Status,
+};
 use crate::sector::Sector;
 
 /// Mappings in a row, each owning a range of sectors (`drivers/md/dm-table.c`).
@@ -272,6 +275,18 @@ impl BlockDevice for Table {
         if let Some(stripes) = &self.lines[owner].stripes {
             stripes.note(stripes.place(sector.0 - self.starts[owner]).device, status);
         }
+    }
+
+    /// A striped line is not followed down: there would be an answer for each of its chunks.
+    fn content(&self, sectors: Range<u64>) -> (Content, u64) {
+        let owner = self.owner(Sector(sectors.start));
+        let len = sectors.end.min(self.starts[owner + 1]) - sectors.start;
+        let Line { device, shift, stripes } = &self.lines[owner];
+        let content = match stripes {
+            Some(_) => Content::Data,
+            None => Content::Below(*device, Sector(sectors.start.wrapping_add(*shift))),
+        };
+        (content, len)
     }
 
     fn held(&self, visit: &mut dyn FnMut(&Bio)) {

@@ -4,11 +4,12 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
+use core::ops::Range;
 
 use super::args::{ArgError, Args, DeviceArg};
 use super::mapping::Mapping;
 use super::registry::{Site, Target, TargetType, View};
-use crate::block::{Bio, BlockDevice, Cx, Limits, Op, Reason, Status};
+use crate::block::{Bio, BlockDevice, Content, Cx, Limits, Op, Reason, Status};
 
 pub(super) const TYPE: TargetType = TargetType { name: "zero", version: [1, 2, 0], usage: "zero", parse };
 
@@ -58,6 +59,10 @@ impl BlockDevice for Zero {
             }
         }
         cx.complete(bio, Status::Ok);
+    }
+
+    fn content(&self, sectors: Range<u64>) -> (Content, u64) {
+        (Content::Hole, sectors.end - sectors.start)
     }
 
     fn describe(&self, out: &mut dyn fmt::Write) -> fmt::Result {

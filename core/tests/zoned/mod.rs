@@ -1,6 +1,8 @@
 //! A dm-zoned volume in a stack: what its tests share.
 #![allow(dead_code, reason = "each test file uses its part")]
 
+use std::ops::Range;
+
 use shingle_core::block::{Bio, BlockDevice, Data, DeviceId, Event, Flags, Op, Payload, PortId, Stack, Status};
 use shingle_core::device::{NullConfig, NullDevice, NullZones};
 use shingle_core::plug::{PlugOptions, ZonePlug};
@@ -198,6 +200,13 @@ impl Volume {
     pub fn discard(&mut self, block: u64, blocks: u32) {
         let bio = Bio::new(Op::Discard, Sector(block * 8), blocks * 8, Payload::None);
         assert_eq!(self.run(bio).1, Status::Ok);
+    }
+
+    /// What is known of blocks without reading them: how many in a row are a hole, or not.
+    pub fn map(&self, blocks: Range<u64>) -> Vec<(u64, bool)> {
+        let mut found = Vec::with_capacity(1000);
+        self.stack.extents(self.top, blocks.start * 8..blocks.end * 8, &mut found);
+        found.iter().map(|extent| (extent.sectors / 8, extent.is_hole)).collect()
     }
 
     pub fn flush(&mut self) {

@@ -7,10 +7,13 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::cell::RefCell;
 use core::fmt;
+use core::ops::Range;
 
 use super::state::{Phase, Sabotage, State, ZonedCounters};
 use super::{BLOCK_BYTES, BLOCK_SECTORS, ZoneClass, ZoneSpace, clean, commit, load, reclaim};
-use crate::block::{Bio, BlockDevice, Cx, DeviceId, Event, Figure, Limits, MessageError, Op, Payload, Reason, Status};
+use crate::block::{
+    Bio, BlockDevice, Content, Cx, DeviceId, Event, Figure, Limits, MessageError, Op, Payload, Reason, Status,
+};
 use crate::sector::Sector;
 use crate::task::{TASK, Tasks};
 
@@ -259,6 +262,10 @@ impl BlockDevice for Zoned {
             Event::Failed { .. } | Event::Done { .. } => return,
         }
         self.pump(cx);
+    }
+
+    fn content(&self, sectors: Range<u64>) -> (Content, u64) {
+        self.shared.borrow().content(sectors)
     }
 
     fn held(&self, visit: &mut dyn FnMut(&Bio)) {

@@ -10,7 +10,7 @@ use super::state::{Phase, State, Then, ZEROES};
 use super::volume::Write;
 use super::zones::Role;
 use super::{BLOCK_BYTES, BLOCK_SECTORS, ZoneClass, ZoneHealth};
-use crate::block::{Bio, Cx, Flags, Op, Payload, Reason, Status};
+use crate::block::{Bio, Content, Cx, Flags, Op, Payload, Reason, Status};
 use crate::time::Duration;
 
 /// Blocks of a chunk.
@@ -123,6 +123,27 @@ impl State {
         if let Some(rest) = rest {
             cx.again(rest);
         }
+    }
+
+    /// What a read of the first of `sectors` would find now, and of how many of them that is so: within a chunk, what
+    /// [`State::read_chunk`] does. A write that is under way does not count until it is done.
+    pub fn content(&self, sectors: Range<u64>) -> (Content, u64) {
+        if !matches!(self.phase, Phase::Ready | Phase::ReadOnly(_)) {
+            return (Content::Data, sectors.end - sectors.start);
+        }
+        let (block_sectors, zone_blocks) = (u64::from(BLOCK_SECTORS), u64::from(self.volume.zones.zone_blocks));
+        let (at, end) = (sectors.start / block_sectors, sectors.end.div_ceil(block_sectors));
+        let first = at - at % zone_blocks;
+        let (chunk, end) = ((first / zone_blocks) as u32, (end - first).min(zone_blocks) as u32);
+        let (content, until) = match self.volume.chunks[chunk as usize].is_bad {
+            true => (Content::Data, end),
+            false => match self.volume.find(chunk, (at - first) as u32, end) {
+                (Some(_), until) => (Content::Data, until),
+                (None, until) => (Content::Hole, until),
+            },
+        };
+        let until = (first + u64::from(until)) * block_sectors;
+        (content, until.min(sectors.end) - sectors.start)
     }
 
     /// Whether a bio for `chunk` has to wait for a copy that it ends: the kernel's way. When no zone is left, a copy is not
