@@ -3,8 +3,9 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::ops::Range;
 
-use shingle_core::block::{Bio, BlockDevice, Cx, DeviceId, Event, Flags, Limits, Op, Payload, Status};
+use shingle_core::block::{Bio, BlockDevice, Content, Cx, DeviceId, Event, Flags, Limits, Op, Payload, Status};
 use shingle_core::sector::Sector;
 use shingle_core::sim::model::Rule;
 use shingle_core::sim::swarm::{Profile, SwarmOptions, Wrap, run, shorten};
@@ -45,6 +46,11 @@ trait Bug: 'static {
 
     fn wakes(&mut self, _cx: &mut Cx<'_>) {}
 
+    /// What it knows of the first of these sectors, and of how many.
+    fn knows(&self, sectors: Range<u64>) -> (Content, u64) {
+        (Content::Data, sectors.end - sectors.start)
+    }
+
     /// Whether it makes everything durable before it stops.
     fn flushes_at_last(&self) -> bool {
         true
@@ -77,6 +83,10 @@ impl<B: Bug> BlockDevice for Volume<B> {
             bio.op = Op::WriteZeroes;
         }
         cx.submit(self.below[0], bio, word);
+    }
+
+    fn content(&self, sectors: Range<u64>) -> (Content, u64) {
+        self.bug.knows(sectors)
     }
 
     fn end_io(&mut self, mut bio: Box<Bio>, status: Status, word: u64, cx: &mut Cx<'_>) {
@@ -250,6 +260,29 @@ impl Bug for NoDiscard {
 #[test]
 fn a_discarded_block_that_keeps_its_data_is_found() {
     let found = hunt(|id, limits| Volume::boxed(id, limits, NoDiscard), &[Rule::Data, Rule::Durability]);
+    assert!(found >= 15, "{found}");
+}
+
+/// Keeps in mind what was discarded, and not that it was written since.
+#[derive(Default)]
+struct StaleHoles(BTreeSet<u64>);
+
+impl Bug for StaleHoles {
+    fn goes(&mut self, bio: &mut Bio) {
+        if matches!(bio.op, Op::Discard | Op::WriteZeroes) {
+            self.0.extend((bio.sector.0..bio.end().0).step_by(8));
+        }
+    }
+
+    fn knows(&self, sectors: Range<u64>) -> (Content, u64) {
+        let is_hole = self.0.contains(&sectors.start);
+        (if is_hole { Content::Hole } else { Content::Data }, 8)
+    }
+}
+
+#[test]
+fn a_hole_that_was_written_since_is_found() {
+    let found = hunt(|id, limits| Volume::boxed(id, limits, StaleHoles::default()), &[Rule::Data, Rule::Durability]);
     assert!(found >= 15, "{found}");
 }
 

@@ -15,16 +15,17 @@ fn play(seed: u64) -> Result<Report, Box<Failure>> {
 fn two_thousand_cuts_lose_and_mix_up_nothing() {
     let number = |name: &str, default| std::env::var(name).map_or(default, |text| text.parse().expect("a number"));
     let (mut seed, wanted) = (number("SWARM_FIRST", 0), number("SWARM_CUTS", CUTS));
-    let (mut cuts, mut failures) = (0, vec![]);
+    let (mut cuts, mut holes, mut failures) = (0, 0, vec![]);
     while cuts < wanted && failures.len() < 30 {
         match play(seed) {
-            Ok(report) => cuts += report.cuts,
+            Ok(report) => (cuts, holes) = (cuts + report.cuts, holes + report.noted.get("hole").copied().unwrap_or(0)),
             Err(failure) => failures.push(failure.to_string()),
         }
         seed += 1;
     }
     assert!(failures.is_empty(), "{} of {seed} seeds fail\n{}", failures.len(), failures.join("\n"));
-    println!("{cuts} cuts in {seed} seeds");
+    println!("{cuts} cuts in {seed} seeds, {holes} holes");
+    assert!(10 * holes > cuts, "{holes} holes are no look at them");
 }
 
 #[test]

@@ -4,13 +4,15 @@ use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::rc::Rc;
 use alloc::string::String;
+use alloc::vec::Vec;
 use core::cell::RefCell;
+use core::iter::repeat_n;
 
 use super::super::ledger::{PATIENCE, TraceSum};
 use crate::block::{Completion, DeviceId, Op, Stack};
 use crate::sim::disk::CrashDisk;
 use crate::sim::model::{Rule, Violation};
-use crate::sim::volume::{Request, Volume, read_stamps};
+use crate::sim::volume::{BLOCK_SECTORS, Request, Seen, Volume, read_stamps};
 use crate::time::{Duration, Instant};
 use crate::zone::{Condition, ZoneNo};
 
@@ -21,6 +23,8 @@ pub(super) type Shared = Rc<RefCell<Ledger>>;
 pub(super) struct Ledger {
     pub volume: Volume,
     pub disks: Rc<[DeviceId]>,
+    /// What hosts use.
+    pub door: DeviceId,
     /// What speaks for the target.
     pub target: Option<DeviceId>,
     /// Zones that were dead before the volume was there.
@@ -92,6 +96,26 @@ impl Ledger {
         if !back.is_explained() {
             let why = back.why().map_or(String::from("nothing"), |why| format!("`{why}`"));
             self.violate(Rule::Reason, now, format!("request {tag}: {asked} failed with {status} and said {why}"));
+        }
+        self.look_for_holes(asked, stack, now);
+    }
+
+    /// What is called a hole at this moment counts as read, with zeroes in it.
+    fn look_for_holes(&mut self, asked: Request, stack: &Stack, now: Instant) {
+        let (mut block, unit) = (asked.block, u64::from(BLOCK_SECTORS));
+        let sectors = u64::from(block) * unit..u64::from(block + asked.blocks) * unit;
+        let mut extents = Vec::with_capacity(64);
+        stack.extents(self.door, sectors, &mut extents);
+        for extent in extents {
+            let blocks = (extent.sectors / unit) as u32;
+            if extent.is_hole {
+                self.note("hole");
+                let read = self.volume.submit(Request::new(Op::Read, block, blocks), now);
+                if let Err((rule, what)) = self.volume.succeed(read, repeat_n(Seen::Zeroes, blocks as usize)) {
+                    self.violate(rule, now, format!("called a hole: {what}"));
+                }
+            }
+            block += blocks;
         }
     }
 

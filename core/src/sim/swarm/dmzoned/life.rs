@@ -89,7 +89,7 @@ impl Run<'_> {
         let (stack, machine) = built.map_err(broken)?;
         {
             let mut ledger = shared.borrow_mut();
-            (ledger.disks, ledger.target) = (machine.disks.clone(), machine.target);
+            (ledger.disks, ledger.door, ledger.target) = (machine.disks.clone(), machine.door, machine.target);
             (ledger.pause, ledger.is_dark) = (Instant::ZERO, false);
         }
         let (mut world, mut draws) = (World::new(stack), rng.fork());

@@ -10,7 +10,7 @@
 //! branch takes what a cut would leave of the disks and a copy of the model, and lives on by itself, through further cuts, to
 //! a clean stop. The run itself does not notice.
 //!
-//! What is looked at: at every read the [model](crate::sim::volume); after every start all blocks, or some; that everything ends;
+//! What is looked at: at every read the [model](crate::sim::volume), and at every completion what is called a hole; after every start all blocks, or some; that everything ends;
 //! that errors have a reason; that zones are written as zones; after a clean stop that all is durable.
 
 mod audit;
@@ -31,6 +31,7 @@ use core::cell::RefCell;
 
 use super::ledger::TraceSum;
 use super::{Failure, Report, SwarmOptions};
+use crate::block::DeviceId;
 use crate::random::Rng;
 use crate::sim::disk::Medium;
 use crate::sim::model::{Rule, Violation};
@@ -106,6 +107,7 @@ impl Run<'_> {
         Rc::new(RefCell::new(Ledger {
             volume,
             disks: Rc::from([]),
+            door: DeviceId(0),
             target: None,
             dead: self.scenario.dead.len(),
             left,
