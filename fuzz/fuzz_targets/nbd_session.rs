@@ -94,6 +94,11 @@ impl Server {
                 let device = self.session.export().expect("bios come after the choice").device;
                 self.stack.submit(self.port, tag.into(), device, bio);
             }
+            while let Some((tag, sectors, mut extents)) = self.session.poll_question() {
+                let device = self.session.export().expect("questions come after the choice").device;
+                self.stack.extents(device, sectors, &mut extents);
+                self.session.handle_extents(tag, extents, &mut self.pool);
+            }
             let next = self.stack.turn(self.now);
             let mut progress = false;
             while let Some(done) = self.stack.poll_completion(self.port) {

@@ -127,6 +127,64 @@ fn a_stop_commits_what_nobody_flushed() {
     daemon.stop();
 }
 
+/// Runs a client on an export of the daemon; what it printed.
+#[track_caller]
+fn client(scratch: &Scratch, program: &str, words: &[&str]) -> String {
+    let output = Command::new(program).current_dir(&scratch.0).args(words).output();
+    let output = output.unwrap_or_else(|error| panic!("cannot run {program}: {error}; see scripts/install-tools.sh"));
+    assert!(output.status.success(), "{program} {words:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Sectors that were read of a device.
+fn sectors_read(scratch: &Scratch, device: &str) -> u64 {
+    let status = scratch.json("status --json");
+    let devices = status["devices"].as_array().unwrap();
+    let device = devices.iter().find(|found| found["name"] == device).unwrap();
+    device["counters"]["sectors"]["read"].as_u64().unwrap_or(0)
+}
+
+#[test]
+fn clients_see_the_holes_of_a_volume_and_copy_only_the_rest() {
+    let scratch = volume();
+    let half = "[device.half]\ntable = \"0 8192 linear vol 8192\"\n\n[export.half]\ndevice = \"half\"\n";
+    scratch.file("stack.toml", &format!("{}\n{half}", stack(SMR, "0 1 zoned smr")));
+    let daemon = scratch.up();
+    let uri = |export: &str| format!("nbd+unix:///{export}?socket={}/nbd.sock", scratch.0.display());
+    let (vol, half) = (uri("vol"), uri("half"));
+    let write = ["-f", "raw", "-c", "write -P 7 5M 3M", "-c", "write -P 8 6M 4k", "-c", "discard 7M 64k", &vol];
+    client(&scratch, "qemu-io", &write);
+    let map = |uri: &str| -> Vec<(u64, u64, u64)> {
+        let map = client(&scratch, "nbdinfo", &["--map", uri]);
+        let number = |word: Option<&str>| word.unwrap().parse().unwrap();
+        let line = |line: &str| {
+            let mut words = line.split_whitespace();
+            (number(words.next()), number(words.next()), number(words.next()))
+        };
+        map.lines().map(line).collect()
+    };
+    let (mib, all) = (1 << 20, 249_856 * 512);
+    let (hole, end) = (7 * mib + (64 << 10), 8 * mib);
+    let expected = [(0, 5 * mib, 3), (5 * mib, 2 * mib, 0), (7 * mib, 64 << 10, 3), (hole, end - hole, 0)];
+    assert_eq!(map(&vol), [&expected[..], &[(end, all - end, 3)]].concat());
+    // The line begins 4 MiB into the volume.
+    let seen = expected
+        .map(|(start, length, kind)| (start.max(4 * mib) - 4 * mib, length.min(start + length - 4 * mib), kind));
+    assert_eq!(map(&half), seen);
+    let before = sectors_read(&scratch, "vol");
+    copy(&scratch, "vol", "back");
+    client(&scratch, "qemu-img", &["convert", "-f", "raw", "-O", "raw", &vol, "again"]);
+    let read = (sectors_read(&scratch, "vol") - before) * 512;
+    assert!(read >= 2 * (3 * mib - (64 << 10)) && read < 2 * 4 * mib, "{read} bytes of {all} were read");
+    let [back, again] = ["back", "again"].map(|name| fs::read(scratch.0.join(name)).unwrap());
+    let part = |byte: u8, bytes: u64| vec![byte; bytes as usize];
+    let expected =
+        [part(0, 5 * mib), part(7, mib), part(8, 4096), part(7, mib - 4096), part(0, 64 << 10), part(7, end - hole)];
+    let expected = [expected.concat(), part(0, all - end)].concat();
+    assert!(back == expected && again == expected, "other bytes came back");
+    daemon.stop();
+}
+
 #[test]
 fn a_regular_disk_is_the_cache_of_two_zoned_ones() {
     let scratch = Scratch::new();

@@ -1,16 +1,17 @@
-//! `base:allocation` of a zoned device: what a zone report says about holes.
+//! `base:allocation`: what is known of holes. Of a zoned device a zone report tells it, of others the stack does.
 
 use core::ops::Range;
 
 use alloc::vec::Vec;
 
 use super::wire::state;
-use crate::sector::Sector;
+use crate::block::Extent;
+use crate::sector::{SECTOR_BYTES, Sector};
 use crate::zone::{Condition, Zone, ZoneKind};
 
-/// A run of bytes in one state.
+/// A run of bytes in one state ("NBD_REPLY_TYPE_BLOCK_STATUS").
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Extent {
+pub struct Descriptor {
     pub length: u64,
     pub state: u32,
 }
@@ -20,24 +21,35 @@ pub const ALLOCATED: u32 = 0;
 /// Reads as zeroes and holds no data.
 const UNWRITTEN: u32 = state::HOLE | state::ZERO;
 
-/// Appends the extents of byte range `wanted` that `zones` tell of: neighbours differ, the first begins at the start of the
-/// range, the last ends with the range or with the last zone.
-pub fn extents(zones: &[Zone], wanted: Range<u64>, out: &mut Vec<Extent>) {
+/// Appends what `runs`, each an end and whether it is a hole, tell of the byte range `wanted`: neighbours differ, the first
+/// descriptor begins at the start of the range, the last ends with the range or with the last run.
+pub fn describe(runs: impl Iterator<Item = (Sector, bool)>, wanted: Range<u64>, out: &mut Vec<Descriptor>) {
     let mut at = wanted.start;
-    for zone in zones {
-        let end = zone.start + zone.len;
-        for (end, state) in [(data_end(zone), ALLOCATED), (end, UNWRITTEN)] {
-            let end = end.bytes().min(wanted.end);
-            if end <= at {
-                continue;
-            }
-            match out.last_mut() {
-                Some(last) if last.state == state => last.length += end - at,
-                _ => out.push(Extent { length: end - at, state }),
-            }
-            at = end;
+    for (end, is_hole) in runs {
+        let end = end.bytes().min(wanted.end);
+        if end <= at {
+            continue;
         }
+        let state = if is_hole { UNWRITTEN } else { ALLOCATED };
+        match out.last_mut() {
+            Some(last) if last.state == state => last.length += end - at,
+            _ => out.push(Descriptor { length: end - at, state }),
+        }
+        at = end;
     }
+}
+
+/// What a report says: in each zone data, and a hole behind it.
+pub fn of_zones(zones: &[Zone]) -> impl Iterator<Item = (Sector, bool)> {
+    zones.iter().flat_map(|zone| [(data_end(zone), false), (zone.start + zone.len, true)])
+}
+
+/// What extents from the sector that holds byte `from` say.
+pub fn of_extents(from: u64, extents: &[Extent]) -> impl Iterator<Item = (Sector, bool)> {
+    extents.iter().scan(Sector(from / u64::from(SECTOR_BYTES)), |at, extent| {
+        *at += extent.sectors;
+        Some((*at, extent.is_hole))
+    })
 }
 
 /// The sector from which on nothing was written to `zone`; its end where that is not known.
@@ -68,7 +80,7 @@ mod tests {
 
     fn of(zones: &[Zone], sectors: Range<u64>) -> Vec<(u64, u32)> {
         let mut out = Vec::new();
-        extents(zones, sectors.start * 512..sectors.end * 512, &mut out);
+        describe(of_zones(zones), sectors.start * 512..sectors.end * 512, &mut out);
         out.iter().map(|e| (e.length / 512, e.state)).collect()
     }
 

@@ -1,16 +1,17 @@
 //! The NBD server, as a state machine.
 //!
 //! ```text
-//!             bytes                                  bios
-//!  client ─── handle_bytes ──> handshake ─┐    ┌──── poll_bio ────────> stack
-//!         <── poll_transmit ── replies <──┴ transmission <── handle_completion ──
+//!             bytes                                  bios, and questions about holes
+//!  client ─── handle_bytes ──> handshake ─┐    ┌──── poll_bio, poll_question ─────────> stack
+//!         <── poll_transmit ── replies <──┴ transmission <── handle_completion, handle_extents ──
 //! ```
 //!
 //! [`Session`] is the whole of one connection; its documentation says in which order to feed and drain it. What it speaks:
 //! fixed newstyle negotiation (`EXPORT_NAME`, `GO`, `INFO`, `LIST`, `ABORT`), simple replies, structured replies and
 //! extended headers, block sizes, READ (with DF), WRITE, FLUSH, FUA, TRIM, WRITE_ZEROES (NO_HOLE, FAST_ZERO) and
-//! BLOCK_STATUS for `base:allocation`: on a zoned device what lies behind a write pointer is a hole that reads as zeroes.
-//! What it does not: TLS, CACHE, RESIZE, payloads on BLOCK_STATUS, metadata contexts of others.
+//! BLOCK_STATUS for `base:allocation`: on a zoned device what lies behind a write pointer is a hole that reads as zeroes, on
+//! others what the stack knows to be one. What it does not: TLS, CACHE, RESIZE, payloads on BLOCK_STATUS, metadata
+//! contexts of others.
 //!
 //! Numbers and rules are those of the protocol document, `nbd/doc/proto.md`; the comments name its sections.
 

@@ -2,14 +2,16 @@
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::fmt;
+use core::ops::Range;
 
 use super::export::{Export, Exports};
 use super::handshake::{Handshake, Outcome};
 use super::pool::Pool;
 use super::transmission::Transmission;
 use super::transmit::{Outbox, Transmit};
-use crate::block::{Bio, Data, Status};
+use crate::block::{Bio, Data, Extent, Status};
 
 /// What one connection may hold at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,12 +114,14 @@ enum Phase {
 ///
 /// 1. [`poll_bio`](Self::poll_bio): submit the bios. Each comes back through
 ///    [`handle_completion`](Self::handle_completion), exactly once, whatever becomes of the connection meanwhile.
-/// 2. [`poll_transmit`](Self::poll_transmit): send the batch. There is one at a time; it comes back through
+/// 2. [`poll_question`](Self::poll_question): have the stack answer, and hand the answer to
+///    [`handle_extents`](Self::handle_extents).
+/// 3. [`poll_transmit`](Self::poll_transmit): send the batch. There is one at a time; it comes back through
 ///    [`handle_sent`](Self::handle_sent), sent or not.
-/// 3. Bytes received before of which [`handle_bytes`](Self::handle_bytes) took only a part: offer the rest again.
-/// 4. [`poll_receive`](Self::poll_receive), once there is no such rest: receive. One at a time; it comes back through
+/// 4. Bytes received before of which [`handle_bytes`](Self::handle_bytes) took only a part: offer the rest again.
+/// 5. [`poll_receive`](Self::poll_receive), once there is no such rest: receive. One at a time; it comes back through
 ///    `handle_bytes` or [`handle_payload`](Self::handle_payload).
-/// 5. [`is_done`](Self::is_done): close the socket and drop the session.
+/// 6. [`is_done`](Self::is_done): close the socket and drop the session.
 ///
 /// [`export`](Self::export) is `None` until the client has chosen one. `handle_bytes` stops taking at that moment, so that
 /// the connection can move to where the export's device is: a session is `Send`, and until then it holds no memory of the
@@ -192,6 +196,16 @@ impl Session {
         self.handle_memory(pool);
     }
 
+    /// A question of [`Session::poll_question`] is answered; an empty answer says that nothing is known.
+    pub fn handle_extents(&mut self, tag: u32, extents: Vec<Extent>, pool: &mut Pool) {
+        if let Phase::Transmission(transmission) = &mut self.phase {
+            transmission.handle_extents(tag, extents, &mut self.outbox);
+            if self.gone {
+                transmission.released(self.outbox.discard(pool));
+            }
+        }
+    }
+
     /// A batch of [`Session::poll_transmit`] is sent, or cannot be.
     pub fn handle_sent(&mut self, batch: Transmit, pool: &mut Pool) {
         let released = self.outbox.sent(batch, pool);
@@ -237,6 +251,15 @@ impl Session {
         match &mut self.phase {
             Phase::Handshake(_) => None,
             Phase::Transmission(transmission) => transmission.poll_bio(),
+        }
+    }
+
+    /// The next question of what lies in sectors of the export's device, which [`Stack::extents`](crate::block::Stack::extents)
+    /// answers into the list. It comes back through [`handle_extents`](Self::handle_extents), exactly once.
+    pub fn poll_question(&mut self) -> Option<(u32, Range<u64>, Vec<Extent>)> {
+        match &mut self.phase {
+            Phase::Handshake(_) => None,
+            Phase::Transmission(transmission) => transmission.poll_question(),
         }
     }
 

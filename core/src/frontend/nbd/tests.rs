@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 
 use super::wire::{self, Headers, command, command_flag as flag, error, info, option, option_reply, transmission_flag};
 use super::*;
-use crate::block::{Bio, DeviceId, Flags, Limits, Op, Payload, Status, ZonedLimits};
+use crate::block::{Bio, DeviceId, Extent, Flags, Limits, Op, Payload, Status, ZonedLimits};
 use crate::sector::Sector;
 use crate::zone::{Condition, Zone, ZoneKind};
 
@@ -24,13 +24,19 @@ struct Rig {
     /// Bytes on their way to the client.
     wire: Vec<u8>,
     bios: Vec<(u32, Box<Bio>)>,
+    /// What the stack would answer to questions.
+    known: Vec<Extent>,
+    /// From which sector to which was asked.
+    asked: Vec<(u64, u64)>,
 }
 
 impl Rig {
     fn with(exports: impl IntoIterator<Item = Export>, limits: SessionLimits) -> Self {
         let exports = Arc::new(Exports::new(exports).unwrap());
         let session = Session::new(exports, limits);
-        let mut rig = Self { session, pool: Pool::new(1 << 30, 1 << 30), rest: vec![], wire: vec![], bios: vec![] };
+        let pool = Pool::new(1 << 30, 1 << 30);
+        let (rest, wire, bios, known, asked) = (vec![], vec![], vec![], vec![], vec![]);
+        let mut rig = Self { session, pool, rest, wire, bios, known, asked };
         rig.drain();
         let greeting: Vec<u8> = rig.take_wire();
         assert_eq!(greeting, b"NBDMAGICIHAVEOPT\0\x03");
@@ -77,6 +83,11 @@ impl Rig {
         loop {
             while let Some(bio) = self.session.poll_bio() {
                 self.bios.push(bio);
+            }
+            while let Some((tag, sectors, mut extents)) = self.session.poll_question() {
+                self.asked.push((sectors.start, sectors.end));
+                extents.extend_from_slice(&self.known);
+                self.session.handle_extents(tag, extents, &mut self.pool);
             }
             if let Some(batch) = self.session.poll_transmit() {
                 self.wire.extend(batch.segments.iter().flat_map(bytes_of));
@@ -950,10 +961,32 @@ mod allocation {
     }
 
     #[test]
-    fn a_regular_disk_is_allocated_everywhere() {
+    fn a_device_of_which_nothing_is_known_is_allocated_everywhere() {
         let mut rig = connected(Headers::Structured);
         rig.send(&simple(command::BLOCK_STATUS, 0, 1, 512, 1 << 20));
         assert_eq!(rig.take_wire()[20..], [1, 1 << 20, 0_u32].map(u32::to_be_bytes).concat());
+    }
+
+    #[test]
+    fn a_device_without_zones_reports_the_holes_that_the_stack_knows() {
+        let mut rig = connected(Headers::Structured);
+        let extent = |sectors, is_hole| Extent { sectors, is_hole };
+        rig.known = vec![extent(8, true), extent(16, false), extent(1000, true)];
+        rig.send(&simple(command::BLOCK_STATUS, 0, 1, 512 * 100, 512 * 64));
+        assert_eq!(rig.asked, [(100, 164)]);
+        let expected = [1, 8 * 512, 3, 16 * 512, 0, 40 * 512, 3_u32].map(u32::to_be_bytes).concat();
+        assert_eq!(rig.take_wire()[20..], expected, "no extent reaches beyond what was asked for");
+    }
+
+    #[test]
+    fn a_question_whose_client_is_gone_comes_back_and_lets_the_session_end() {
+        let mut rig = connected(Headers::Structured);
+        rig.session.handle_bytes(&simple(command::BLOCK_STATUS, 0, 1, 0, 4096), &mut rig.pool);
+        let (tag, _, extents) = rig.session.poll_question().unwrap();
+        rig.session.handle_disconnect(&mut rig.pool);
+        assert!(!rig.session.is_done());
+        rig.session.handle_extents(tag, extents, &mut rig.pool);
+        assert!(rig.session.is_done() && rig.session.poll_transmit().is_none());
     }
 
     #[test]

@@ -5,17 +5,18 @@ use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::mem;
+use core::ops::Range;
 
 use slab::Slab;
 
-use super::allocation::{ALLOCATED, Extent, extents};
+use super::allocation::{ALLOCATED, Descriptor, describe, of_extents, of_zones};
 use super::export::Export;
 use super::handshake::{ALLOCATION_ID, Agreed};
 use super::pool::{Loan, Owner, Pool};
 use super::session::{Close, Receive, SessionLimits};
 use super::transmit::Outbox;
 use super::wire::{self, Headers, Request, chunk, command, command_flag as flag, error};
-use crate::block::{Bio, Data, Flags, Op, Payload, Status};
+use crate::block::{Bio, Data, Extent, Flags, Op, Payload, Status};
 use crate::sector::{SECTOR_BYTES, Sector};
 use crate::zone::Zone;
 
@@ -25,6 +26,8 @@ const DRAIN_MAX: u64 = 64 << 20;
 const DIRECT_MIN: usize = 16 << 10;
 /// Zones that one BLOCK_STATUS looks at. Clients ask again for what the reply leaves out.
 const ZONES_PER_REPLY: usize = 128;
+/// Extents of a device without zones that one BLOCK_STATUS tells of.
+const EXTENTS_PER_REPLY: usize = 256;
 
 /// A request that the stack works on.
 #[derive(Debug)]
@@ -96,8 +99,11 @@ pub(super) struct Transmission {
     // The boxes are what is pooled: a bio moves through the stack without being copied.
     #[expect(clippy::vec_box)]
     spare_bios: Vec<Box<Bio>>,
+    /// Requests that ask what lies in a device without zones.
+    questions: VecDeque<u32>,
     spare_zones: Vec<Vec<Zone>>,
-    extents: Vec<Extent>,
+    spare_extents: Vec<Vec<Extent>>,
+    descriptors: Vec<Descriptor>,
     /// Bytes of the pool in requests and in replies that are not sent yet.
     held_bytes: usize,
 }
@@ -116,8 +122,10 @@ impl Transmission {
             partial_len: 0,
             bios: VecDeque::with_capacity(limits.requests),
             spare_bios: Vec::with_capacity(limits.requests),
+            questions: VecDeque::new(),
             spare_zones: Vec::new(),
-            extents: Vec::new(),
+            spare_extents: Vec::new(),
+            descriptors: Vec::new(),
             held_bytes: 0,
         }
     }
@@ -277,7 +285,7 @@ impl Transmission {
     fn start(&mut self, request: Request, pool: &mut Pool, out: &mut Outbox) {
         match request.command {
             command::FLUSH => self.submit(request, Op::Flush, Payload::None),
-            command::BLOCK_STATUS => self.start_block_status(request, out),
+            command::BLOCK_STATUS => self.start_block_status(request),
             _ if request.length == 0 => out.reply(self.headers, &request, 0, ""),
             command::READ | command::WRITE => {
                 self.incoming = Incoming::Waiting(request);
@@ -496,51 +504,66 @@ impl Transmission {
         self.held_bytes -= bytes;
     }
 
-    fn start_block_status(&mut self, request: Request, out: &mut Outbox) {
-        if self.export.zoned {
-            let zones = self.spare_zones.pop().unwrap_or_else(|| Vec::with_capacity(ZONES_PER_REPLY));
-            let tag = self.pending.insert(Pending { request, done: 0, piece: 0 }) as u32;
-            self.queue(tag, Op::ReportZones, request.offset, 0, Flags::NONE, Payload::Zones(zones));
-        } else {
-            self.extents.clear();
-            self.extents.push(Extent { length: request.length, state: ALLOCATED });
-            self.reply_extents(&request, out);
+    fn start_block_status(&mut self, request: Request) {
+        let tag = self.pending.insert(Pending { request, done: 0, piece: 0 }) as u32;
+        if !self.export.zoned {
+            return self.questions.push_back(tag);
         }
+        let zones = self.spare_zones.pop().unwrap_or_else(|| Vec::with_capacity(ZONES_PER_REPLY));
+        self.queue(tag, Op::ReportZones, request.offset, 0, Flags::NONE, Payload::Zones(zones));
+    }
+
+    /// The sectors of a question, and a list for the answer.
+    pub fn poll_question(&mut self) -> Option<(u32, Range<u64>, Vec<Extent>)> {
+        let tag = self.questions.pop_front()?;
+        let Request { offset, length, .. } = self.pending[tag as usize].request;
+        let (unit, extents) = (u64::from(SECTOR_BYTES), self.spare_extents.pop());
+        let sectors = offset / unit..(offset + length).div_ceil(unit);
+        Some((tag, sectors, extents.unwrap_or_else(|| Vec::with_capacity(EXTENTS_PER_REPLY))))
+    }
+
+    pub fn handle_extents(&mut self, tag: u32, mut extents: Vec<Extent>, out: &mut Outbox) {
+        let Request { offset, .. } = self.pending[tag as usize].request;
+        self.reply_descriptors(tag, of_extents(offset, &extents), out);
+        extents.clear();
+        self.spare_extents.push(extents);
     }
 
     fn report_done(&mut self, tag: u32, mut zones: Vec<Zone>, (status, why): Ended<'_>, out: &mut Outbox) {
-        if !status.is_ok() {
-            return self.finish(tag, (status, why), out);
+        if status.is_ok() {
+            self.reply_descriptors(tag, of_zones(&zones), out);
+        } else {
+            self.finish(tag, (status, why), out);
         }
-        let Pending { request, .. } = self.pending.remove(tag as usize);
-        self.extents.clear();
-        extents(&zones, request.offset..request.offset + request.length, &mut self.extents);
-        if self.extents.is_empty() {
-            // "The server MUST return at least one status descriptor."
-            self.extents.push(Extent { length: request.length, state: ALLOCATED });
-        }
-        self.reply_extents(&request, out);
         zones.clear();
         self.spare_zones.push(zones);
     }
 
     /// "NBD_REPLY_TYPE_BLOCK_STATUS" or, where lengths are wide, "NBD_REPLY_TYPE_BLOCK_STATUS_EXT".
-    fn reply_extents(&mut self, request: &Request, out: &mut Outbox) {
-        let count = if request.has(flag::REQ_ONE) { 1 } else { self.extents.len() };
-        let extents = &self.extents[..count];
+    fn reply_descriptors(&mut self, tag: u32, runs: impl Iterator<Item = (Sector, bool)>, out: &mut Outbox) {
+        let Pending { request, .. } = self.pending.remove(tag as usize);
+        let all = &mut self.descriptors;
+        all.clear();
+        describe(runs, request.offset..request.offset + request.length, all);
+        if all.is_empty() {
+            // "The server MUST return at least one status descriptor."
+            all.push(Descriptor { length: request.length, state: ALLOCATED });
+        }
+        let count = if request.has(flag::REQ_ONE) { 1 } else { all.len() };
+        let descriptors = &all[..count];
         if self.headers == Headers::Extended {
-            out.reply_chunk(self.headers, request, chunk::BLOCK_STATUS_EXT, 8 + 16 * count, |bytes| {
+            out.reply_chunk(self.headers, &request, chunk::BLOCK_STATUS_EXT, 8 + 16 * count, |bytes| {
                 bytes.extend_from_slice(&ALLOCATION_ID.to_be_bytes());
                 bytes.extend_from_slice(&(count as u32).to_be_bytes());
-                for Extent { length, state } in extents {
+                for Descriptor { length, state } in descriptors {
                     bytes.extend_from_slice(&length.to_be_bytes());
                     bytes.extend_from_slice(&u64::from(*state).to_be_bytes());
                 }
             });
         } else {
-            out.reply_chunk(self.headers, request, chunk::BLOCK_STATUS, 4 + 8 * count, |bytes| {
+            out.reply_chunk(self.headers, &request, chunk::BLOCK_STATUS, 4 + 8 * count, |bytes| {
                 bytes.extend_from_slice(&ALLOCATION_ID.to_be_bytes());
-                for Extent { length, state } in extents {
+                for Descriptor { length, state } in descriptors {
                     // A request without extended headers is no longer than this, so no extent is.
                     bytes.extend_from_slice(&(*length as u32).to_be_bytes());
                     bytes.extend_from_slice(&state.to_be_bytes());

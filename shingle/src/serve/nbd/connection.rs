@@ -157,6 +157,10 @@ impl Connection {
         while let Some((tag, bio)) = self.session.poll_bio() {
             cx.stack.submit(port, tag.into(), device, bio);
         }
+        while let Some((tag, sectors, mut extents)) = self.session.poll_question() {
+            cx.stack.extents(device, sectors, &mut extents);
+            self.session.handle_extents(tag, extents, &mut pool);
+        }
         any
     }
 
