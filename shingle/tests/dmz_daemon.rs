@@ -186,6 +186,21 @@ fn clients_see_the_holes_of_a_volume_and_copy_only_the_rest() {
 }
 
 #[test]
+fn a_client_of_small_requests_is_served_through_nbdkit() {
+    let scratch = volume();
+    let daemon = scratch.up();
+    let vol = format!("uri=nbd+unix:///vol?socket={}/nbd.sock", scratch.0.display());
+    // It runs the shell with the socket that it serves, and ends with it.
+    let steps = "qemu-io -f raw -c 'write -P 7 0 8k' -c 'write -P 9 513 512' -c 'write -z 5000 1' \
+                 -c 'read -P 7 0 513' -c 'read -P 9 513 512' -c 'read -P 7 1025 3975' -c 'read -P 0 5000 1' \"$uri\"";
+    let words = ["-U", "-", "--filter=blocksize", "nbd", &vol, "minblock=4096", "--run", steps];
+    let said = client(&scratch, "nbdkit", &words);
+    assert!(said.contains("wrote 512/512 bytes at offset 513") && !said.contains("failed"), "{said}");
+    daemon.stop();
+    is_clean(&scratch, "smr");
+}
+
+#[test]
 fn a_regular_disk_is_the_cache_of_two_zoned_ones() {
     let scratch = Scratch::new();
     fs::File::create(scratch.0.join("reg")).unwrap().set_len(20 << 20).unwrap();

@@ -95,6 +95,23 @@ fn a_client_that_sends_byte_by_byte_is_served() {
 }
 
 #[test]
+fn a_client_of_small_requests_is_refused_and_in_the_log_once_with_what_to_do() {
+    let server = Server::start(&[Disk::regular("disk")]);
+    let mut socket = connected(&server, "disk");
+    for n in 0..20 {
+        socket.write_all(&request(READ, 0, n, n, 100)).unwrap();
+        assert_eq!(reply(&mut socket, n), 22);
+    }
+    assert_served(&server, "disk", 512);
+    drop(socket);
+    server.wait_until_empty();
+    let log = server.log();
+    let [line] = &log[..] else { panic!("{log:?}") };
+    let expected = "client 1: 100 bytes at 0 are no whole blocks of 512: ";
+    assert!(line.contains(expected) && line.contains("nbdkit --filter=blocksize"), "{line}");
+}
+
+#[test]
 fn everything_sent_ahead_at_once_is_served_too() {
     let server = Server::with(&[&[Disk::regular("here")], &[Disk::regular("there")]], NbdOptions::default());
     for export in ["here", "there"] {

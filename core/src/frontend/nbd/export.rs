@@ -1,5 +1,6 @@
 //! What an export is: a device of the stack, as its clients see it.
 
+use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -122,6 +123,15 @@ impl Export {
     #[must_use]
     pub fn size(&self) -> u64 {
         self.size
+    }
+
+    /// What is wrong with a request for parts of blocks, and what to do.
+    pub(super) fn unaligned(&self, offset: u64, length: u64) -> String {
+        let block = self.minimum;
+        format!(
+            "{length} bytes at {offset} are no whole blocks of {block}: a client that cannot send whole blocks has to come \
+             through `nbdkit --filter=blocksize nbd uri=URI minblock={block}`"
+        )
     }
 
     /// "Transmission flags", of which some depend on whether replies come in chunks.

@@ -1,6 +1,7 @@
 //! One connection, whole.
 
 use alloc::boxed::Box;
+use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
@@ -260,6 +261,14 @@ impl Session {
         match &mut self.phase {
             Phase::Handshake(_) => None,
             Phase::Transmission(transmission) => transmission.poll_question(),
+        }
+    }
+
+    /// What a log should be told of what the client does wrong, though it can go on: once for each connection.
+    pub fn poll_complaint(&mut self) -> Option<String> {
+        match &mut self.phase {
+            Phase::Handshake(_) => None,
+            Phase::Transmission(transmission) => transmission.poll_complaint(),
         }
     }
 

@@ -909,6 +909,35 @@ mod bounds {
     }
 }
 
+mod blocks {
+    use super::*;
+
+    fn coarse() -> Export {
+        Export::new("disk", DeviceId(3), &Limits { logical_block_bytes: 4096, ..limits() })
+    }
+
+    #[test]
+    fn a_client_that_sends_parts_of_blocks_is_told_what_to_do_and_the_log_once() {
+        let mut rig = Rig::connected(coarse(), Headers::Structured, SessionLimits::default());
+        let remedy = "`nbdkit --filter=blocksize nbd uri=URI minblock=4096`";
+        let said = |wire: &[u8]| String::from_utf8_lossy(&wire[26..]).into_owned();
+        rig.send(&[simple(command::WRITE, 0, 1, 4096, 512), vec![b'!'; 512]].concat());
+        let message = said(&rig.take_wire());
+        assert!(message.starts_with("512 bytes at 4096 are no whole blocks of 4096: ") && message.ends_with(remedy));
+        assert_eq!(rig.session.poll_complaint(), Some(message));
+        for (command, offset, length) in
+            [(command::READ, 1, 4096), (command::TRIM, 0, 1), (command::WRITE_ZEROES, 512, 8192)]
+        {
+            rig.send(&simple(command, 0, 2, offset, length));
+            assert!(said(&rig.take_wire()).starts_with(&format!("{length} bytes at {offset} are no whole")));
+            assert_eq!(rig.session.poll_complaint(), None, "one line for each connection is enough");
+        }
+        assert!(rig.bios.is_empty());
+        rig.send(&simple(command::READ, 0, 3, 4096, 4096));
+        assert_eq!(rig.bio().1.op, Op::Read, "the connection lives on");
+    }
+}
+
 mod allocation {
     use super::*;
 

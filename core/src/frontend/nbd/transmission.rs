@@ -2,6 +2,7 @@
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
+use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::mem;
@@ -65,11 +66,19 @@ enum Incoming {
 #[derive(Clone, Copy, Debug)]
 struct Refusal {
     error: u32,
-    message: &'static str,
+    words: Words,
+}
+
+/// What the client is told of it.
+#[derive(Clone, Copy, Debug)]
+enum Words {
+    Known(&'static str),
+    /// That it sends parts of blocks.
+    Unaligned,
 }
 
 fn refuse(error: u32, message: &'static str) -> Option<Refusal> {
-    Some(Refusal { error, message })
+    Some(Refusal { error, words: Words::Known(message) })
 }
 
 /// How a bio ended, and why if it failed, in words for the client.
@@ -106,6 +115,15 @@ pub(super) struct Transmission {
     descriptors: Vec<Descriptor>,
     /// Bytes of the pool in requests and in replies that are not sent yet.
     held_bytes: usize,
+    complaint: Complaint,
+}
+
+/// What a log should know of the client.
+#[derive(Debug)]
+enum Complaint {
+    None,
+    New(String),
+    Told,
 }
 
 impl Transmission {
@@ -127,6 +145,7 @@ impl Transmission {
             spare_extents: Vec::new(),
             descriptors: Vec::new(),
             held_bytes: 0,
+            complaint: Complaint::None,
         }
     }
 
@@ -180,7 +199,8 @@ impl Transmission {
         if *left > 0 {
             return false;
         }
-        out.reply(self.headers, request, refusal.error, refusal.message);
+        let (request, refusal) = (*request, *refusal);
+        self.turn_down(&request, refusal, out);
         self.incoming = Incoming::Header;
         true
     }
@@ -218,10 +238,32 @@ impl Transmission {
         }
         match self.refusal(&request) {
             Some(refusal) if payload > 0 => self.incoming = Incoming::Drain { request, left: payload, refusal },
-            Some(refusal) => out.reply(self.headers, &request, refusal.error, refusal.message),
+            Some(refusal) => self.turn_down(&request, refusal, out),
             None => self.start(request, pool, out),
         }
         None
+    }
+
+    /// Answers a request that does not become a bio.
+    fn turn_down(&mut self, request: &Request, refusal: Refusal, out: &mut Outbox) {
+        match refusal.words {
+            Words::Known(message) => out.reply(self.headers, request, refusal.error, message),
+            Words::Unaligned => {
+                let message = self.export.unaligned(request.offset, request.length);
+                out.reply(self.headers, request, refusal.error, &message);
+                if matches!(self.complaint, Complaint::None) {
+                    self.complaint = Complaint::New(message);
+                }
+            }
+        }
+    }
+
+    /// What a log should be told of the client: once, whatever it goes on to do.
+    pub fn poll_complaint(&mut self) -> Option<String> {
+        let Complaint::New(message) = &mut self.complaint else { return None };
+        let message = mem::take(message);
+        self.complaint = Complaint::Told;
+        Some(message)
     }
 
     /// What is wrong with a request, as far as the export alone can tell ("Error values").
@@ -251,7 +293,7 @@ impl Transmission {
             return refuse(error, "the request reaches beyond the end of the export");
         }
         if (request.offset | request.length) & u64::from(export.block - 1) != 0 {
-            return refuse(error::EINVAL, "offset or length is no multiple of the block size");
+            return Some(Refusal { error: error::EINVAL, words: Words::Unaligned });
         }
         let carries = matches!(request.command, command::READ | command::WRITE);
         if carries && request.length > export.payload_max.into() {
@@ -328,13 +370,13 @@ impl Transmission {
 
     /// Answers a READ or WRITE for which there is no memory; the payload of a WRITE is read over first.
     fn refuse_for_memory(&mut self, request: Request, out: &mut Outbox) {
-        let refusal =
-            Refusal { error: error::ENOMEM, message: "the server has no memory for a request of this length" };
+        let words = Words::Known("the server has no memory for a request of this length");
+        let refusal = Refusal { error: error::ENOMEM, words };
         if request.command == command::WRITE {
             self.incoming = Incoming::Drain { request, left: request.length, refusal };
         } else {
             self.incoming = Incoming::Header;
-            out.reply(self.headers, &request, refusal.error, refusal.message);
+            self.turn_down(&request, refusal, out);
         }
     }
 

@@ -168,6 +168,9 @@ impl Connection {
     fn take_rest(&mut self) -> bool {
         let taken = self.session.handle_bytes(&self.staging[self.rest.clone()], &mut self.home.pool.borrow_mut());
         self.rest.start += taken;
+        if let Some(complaint) = self.session.poll_complaint() {
+            (self.home.options.log)(&format!("{}: {complaint}", self.label));
+        }
         taken > 0
     }
 
