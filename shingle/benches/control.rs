@@ -7,9 +7,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use serde_json::json;
 use shingle::config::Plan;
 use shingle::control::ControlClient;
+use shingle::control::protocol::Create;
 use shingle::daemon::Daemon;
 
 /// Devices on each other in a tower: with the disk about as many as a bio has frames for.
@@ -69,8 +69,8 @@ fn create(directory: &Path, shape: Shape, devices: usize) -> [Duration; 3] {
     let mut client = ControlClient::connect(&directory.join("control.sock")).unwrap_or_else(|error| panic!("{error}"));
     let began = Instant::now();
     let times = (0..devices).map(|n| {
-        let fields = json!({"name": format!("d{n}"), "table": shape.table(n)});
-        client.call("dm.create", fields).unwrap_or_else(|error| panic!("{error}"));
+        let create = Create { name: format!("d{n}"), table: Some(shape.table(n)), ..Create::default() };
+        client.call(&create).unwrap_or_else(|error| panic!("{error}"));
         began.elapsed()
     });
     let times: Vec<Duration> = times.collect();

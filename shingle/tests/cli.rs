@@ -347,6 +347,14 @@ fn requests_that_make_no_sense_are_answered_with_their_kind() {
     for (request, kind) in kinds {
         assert_eq!(control.error_kind(request), kind, "{request}");
     }
+    for (fields, says) in [
+        ("\"device\":\"smr\",\"start\":-1", "`start`: invalid value"),
+        ("\"device\":\"smr\",\"begin\":1", "unknown field `begin`, expected one of `device`, `start`, `count`"),
+        ("\"device\":null", "missing field `device`; docs/control-protocol.md has what `zones.report` takes"),
+    ] {
+        let answer = control.ask(&format!("{{\"v\":1,\"op\":\"zones.report\",{fields}}}"));
+        assert!(answer["error"]["message"].as_str().unwrap().contains(says), "{answer}");
+    }
     let answer = control.ask("{\"v\":1,\"id\":[\"any\",1],\"op\":\"status\"}");
     assert_eq!((&answer["id"], &answer["v"]), (&json!(["any", 1]), &json!(1)));
 }

@@ -1,11 +1,11 @@
 //! `shingle export`: NBD exports that come and go while a daemon runs.
 
 use clap::{Args, Subcommand};
-use serde_json::{Value, json};
 
 use super::remote::RemoteArgs;
 use super::{CliError, output};
 use crate::config::format_bytes;
+use crate::control::protocol::{AddExport, RemoveExport};
 
 /// Add and remove NBD exports of a running daemon
 ///
@@ -23,7 +23,7 @@ enum ExportCommand {
 }
 
 /// Export a disk or a mapped device under a name
-#[derive(Args)]
+#[derive(Args, Clone)]
 struct AddArgs {
     /// Name of the export, as clients ask for it
     name: String,
@@ -53,16 +53,14 @@ pub fn run(args: &ExportArgs) -> Result<(), CliError> {
     match &args.command {
         ExportCommand::Add(args) => add(args),
         ExportCommand::Remove(args) => {
-            args.remote.connect()?.call("export.remove", json!({"name": args.name}))?;
+            args.remote.connect()?.call(&RemoveExport { name: args.name.clone() })?;
             Ok(())
         }
     }
 }
 
 fn add(args: &AddArgs) -> Result<(), CliError> {
-    let AddArgs { name, device, readonly, description, remote } = args;
-    let fields = json!({"name": name, "device": device, "read_only": readonly, "description": description});
-    let answer = remote.connect()?.call("export.add", fields)?;
-    let size = answer.get("bytes").and_then(Value::as_u64).map_or_else(String::new, format_bytes);
-    output::print(&format!("export {name}: {size}\n"))
+    let AddArgs { name, device, readonly, description, remote } = args.clone();
+    let added = remote.connect()?.call(&AddExport { name, device, read_only: readonly, description })?;
+    output::print(&format!("export {}: {}\n", added.name, format_bytes(added.bytes)))
 }

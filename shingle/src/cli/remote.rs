@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use serde_json::Value;
 
 use super::CliError;
+use crate::control::protocol::{GetStatus, Status};
 use crate::control::{ControlClient, ControlError};
 
 /// Which daemon to ask.
@@ -49,7 +49,7 @@ impl RemoteArgs {
         let beside = directory.canonicalize().ok()?.parent()?.join("control.sock");
         [self.path(), beside].iter().find_map(|socket| {
             let mut client = ControlClient::connect(socket).ok()?;
-            let status = client.call("status", Value::Null).ok()?;
+            let status = client.call(&GetStatus {}).ok()?;
             let name = name_of(&status, directory)?;
             Some((client, name))
         })
@@ -65,10 +65,8 @@ fn usual_places() -> Vec<PathBuf> {
 }
 
 /// What a daemon with this status calls the disk in `directory`.
-pub fn name_of(status: &Value, directory: &Path) -> Option<String> {
+pub fn name_of(status: &Status, directory: &Path) -> Option<String> {
     let directory = directory.canonicalize().ok()?;
-    let devices = status.get("devices")?.as_array()?;
-    let ours =
-        devices.iter().find(|device| device["path"].as_str().is_some_and(|path| Path::new(path) == directory))?;
-    ours["name"].as_str().map(str::to_owned)
+    let is_it = |path: &String| Path::new(path) == directory;
+    status.devices.iter().find(|device| device.path.as_ref().is_some_and(is_it)).map(|device| device.name.clone())
 }

@@ -4,13 +4,16 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand, ValueEnum};
-use serde_json::{Value, json};
+use serde_json::json;
 use shingle_core::zone::{Condition, Zone, ZoneKind, ZoneNo};
 
 use super::remote::{RemoteArgs, name_of};
 use super::{CliError, output};
 use crate::config::parse_size;
-use crate::control::{ControlClient, ZoneAction, ZoneRange, zone_from_json, zone_to_json};
+use crate::control::protocol::{
+    CloseZones, FinishZones, GetStatus, ManageZones, OpenZones, ReportZones, ResetZones, ZoneInfo,
+};
+use crate::control::{ControlClient, ZoneAction, ZoneRange};
 use crate::disk::zoned_dir::{ErrorKind, Inspection, Offline, ZonedDirError, inspect};
 
 /// Report and manage zones, with blkzone's names and options
@@ -148,7 +151,7 @@ impl TargetArgs {
         let directory = Path::new(&self.target);
         if self.remote.named().is_some() {
             let mut client = self.remote.connect()?;
-            let by_path = directory.is_dir().then(|| client.call("status", Value::Null)).transpose()?;
+            let by_path = directory.is_dir().then(|| client.call(&GetStatus {})).transpose()?;
             let device = by_path.and_then(|status| name_of(&status, directory)).unwrap_or_else(|| self.target.clone());
             return Ok(Disk::Remote { client, device });
         }
@@ -208,11 +211,10 @@ fn fetch_zones(client: &mut ControlClient, device: &str) -> Result<Vec<Zone>, Cl
     let mut zones = Vec::new();
     let mut next = Some(0);
     while let Some(start) = next {
-        let answer = client.call("zones.report", json!({"device": device, "start": start}))?;
-        let list = answer["zones"].as_array().into_iter().flatten();
-        zones.extend(list.filter_map(zone_from_json));
+        let answer = client.call(&ReportZones { device: device.to_owned(), start, count: 0 })?;
+        zones.extend(answer.zones.iter().filter_map(ZoneInfo::zone));
         // A device that does not move on would be asked for ever.
-        next = answer["next"].as_u64().filter(|next| *next > start);
+        next = answer.next.filter(|next| *next > start);
     }
     Ok(zones)
 }
@@ -245,7 +247,7 @@ fn report(args: &ReportArgs) -> Result<(), CliError> {
         output::remark(&format!("found {} zones from {:#x}\n", zones.len(), args.target.offset));
     }
     if args.target.json {
-        return output::print_json(&json!({"zones": zones.iter().map(zone_to_json).collect::<Vec<_>>()}));
+        return output::print_json(&json!({"zones": zones.iter().map(ZoneInfo::from).collect::<Vec<_>>()}));
     }
     let mut lines = String::new();
     zones.iter().for_each(|zone| write_zone(&mut lines, zone));
@@ -290,11 +292,13 @@ fn act(ActionArgs { target, force }: &ActionArgs, action: ZoneAction) -> Result<
     target.on_disk(
         |path| apply_offline(path, action, range, &zones),
         |client, device| {
-            let mut fields = json!({"device": device, "start": target.offset, "length": length});
-            if *force {
-                fields["force"] = json!(true);
-            }
-            client.call(&format!("zones.{}", action.name()), fields)?;
+            let range = ManageZones { device: device.to_owned(), start: target.offset, length, force: *force };
+            match action {
+                ZoneAction::Reset => client.call(&ResetZones(range)),
+                ZoneAction::Open => client.call(&OpenZones(range)),
+                ZoneAction::Close => client.call(&CloseZones(range)),
+                ZoneAction::Finish => client.call(&FinishZones(range)),
+            }?;
             Ok(())
         },
     )?;

@@ -1,10 +1,8 @@
 //! NBD exports that come and go while the daemon runs.
 
-use serde_json::{Value, json};
-
-use super::fields::{Fields, bad};
 use super::operations::unknown_device;
-use super::{ControlError, ErrorKind};
+use super::protocol::{AddExport, Added, Done, RemoveExport};
+use super::{ControlError, ErrorKind, bad};
 use crate::config::ExportPlan;
 use crate::daemon::{Census, close_export, open_export};
 use crate::serve::nbd::NbdError;
@@ -17,14 +15,9 @@ impl From<NbdError> for ControlError {
 }
 
 /// `export.add`.
-pub(super) fn add(census: &Census, mut fields: Fields) -> Result<Value, ControlError> {
-    let plan = ExportPlan {
-        name: fields.needed("name")?,
-        device: fields.needed("device")?,
-        read_only: fields.flag("read_only")?,
-        description: fields.text("description")?,
-    };
-    fields.finish()?;
+pub(super) fn add(census: &Census, request: AddExport) -> Result<Added, ControlError> {
+    let AddExport { name, device, read_only, description } = request;
+    let plan = ExportPlan { name, device, read_only, description };
     if census.addresses.is_empty() {
         return Err(bad("this daemon listens nowhere: add [listen] to its stack file and start it again".into()));
     }
@@ -40,17 +33,15 @@ pub(super) fn add(census: &Census, mut fields: Fields) -> Result<Value, ControlE
         if added.is_err() {
             close_export(shard, &route);
         }
-        let added = added.map(|()| json!({"name": plan.name, "device": plan.device, "bytes": size}));
+        let added = added.map(|()| Added { name: plan.name, device: plan.device, bytes: size });
         Some(added.map_err(ControlError::from))
     })?;
     added.ok_or_else(|| ControlError::new(ErrorKind::UnknownDevice, "the device was removed meanwhile"))?
 }
 
 /// `export.remove`.
-pub(super) fn remove(census: &Census, mut fields: Fields) -> Result<Value, ControlError> {
-    let name = fields.needed("name")?;
-    fields.finish()?;
-    let route = census.exports.remove(&name).map_err(|users| match users {
+pub(super) fn remove(census: &Census, RemoveExport { name }: &RemoveExport) -> Result<Done, ControlError> {
+    let route = census.exports.remove(name).map_err(|users| match users {
         None => {
             let names: Vec<String> = census.exports.routes().into_iter().map(|route| route.export.name).collect();
             let message = format!("there is no export `{name}`; there are: {}", names.join(", "));
@@ -64,5 +55,5 @@ pub(super) fn remove(census: &Census, mut fields: Fields) -> Result<Value, Contr
     if let Some(shard) = census.shards.iter().find(|shard| shard.nbd.is(&route.home)) {
         shard.mailbox.ask(move |shard| close_export(shard, &route))?;
     }
-    Ok(json!({}))
+    Ok(Done {})
 }

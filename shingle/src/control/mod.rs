@@ -11,22 +11,23 @@
 mod client;
 mod clients;
 mod exports;
-mod fields;
 mod mapped;
 mod operations;
+pub mod protocol;
 mod recording;
 mod server;
+mod status;
 mod users;
 mod zones;
 
 use std::fmt;
 
-use serde_json::{Value, json};
 use shingle_core::target::TableError;
 
 pub use client::ControlClient;
+pub use protocol::ErrorKind;
 pub use server::ControlServer;
-pub use zones::{ZoneAction, ZoneRange, zone_from_json, zone_to_json};
+pub use zones::{ZoneAction, ZoneRange};
 
 /// The version of the protocol.
 pub const VERSION: u64 = 1;
@@ -39,67 +40,6 @@ pub const MOST_ZONES: usize = 1024;
 pub const MAPPED_MAJOR: u32 = 253;
 /// The major number that disks are shown with. Both are made up: nothing here has a device node.
 pub const DISK_MAJOR: u32 = 252;
-
-/// Why a request failed; the words of the protocol.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ErrorKind {
-    /// The request is none.
-    BadRequest,
-    /// It is of another version.
-    UnsupportedVersion,
-    /// There is no such operation.
-    UnknownOp,
-    /// There is no such device.
-    UnknownDevice,
-    /// The device has no zones.
-    NotZoned,
-    /// The range is not one of whole zones.
-    Invalid,
-    /// The device refused.
-    Io,
-    /// The device did not become idle, or is in use.
-    Busy,
-    /// The name or UUID is taken.
-    Exists,
-    /// The device has no table.
-    NoTable,
-    /// The table is wrong or does not fit.
-    Table,
-    /// A target cannot take bios yet.
-    NotReady,
-    /// The daemon is going down or does not answer.
-    Stopped,
-}
-
-impl ErrorKind {
-    const ALL: [(ErrorKind, &'static str); 13] = [
-        (ErrorKind::BadRequest, "bad-request"),
-        (ErrorKind::UnsupportedVersion, "unsupported-version"),
-        (ErrorKind::UnknownOp, "unknown-op"),
-        (ErrorKind::UnknownDevice, "unknown-device"),
-        (ErrorKind::NotZoned, "not-zoned"),
-        (ErrorKind::Invalid, "invalid"),
-        (ErrorKind::Io, "io"),
-        (ErrorKind::Busy, "busy"),
-        (ErrorKind::Exists, "exists"),
-        (ErrorKind::NoTable, "no-table"),
-        (ErrorKind::Table, "table"),
-        (ErrorKind::NotReady, "not-ready"),
-        (ErrorKind::Stopped, "stopped"),
-    ];
-
-    /// The word of the protocol.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        Self::ALL.iter().find(|(kind, _)| *kind == self).map_or("io", |(_, name)| name)
-    }
-
-    /// The kind with this word; an unknown one is `io`, so that newer daemons can have more.
-    #[must_use]
-    pub fn from_name(name: &str) -> Self {
-        Self::ALL.iter().find(|(_, known)| *known == name).map_or(Self::Io, |(kind, _)| *kind)
-    }
-}
 
 /// A failed request, or no way to make one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -120,18 +60,11 @@ impl ControlError {
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into(), refusal: None, table: None }
     }
+}
 
-    fn to_json(&self) -> Value {
-        let mut object = json!({"kind": self.kind.name(), "message": self.message});
-        if let Some((errno, sector)) = self.refusal {
-            object["errno"] = json!(errno);
-            object["sector"] = json!(sector);
-        }
-        if let Some(TableError { line, word, message }) = &self.table {
-            object["table"] = json!({"line": line, "word": word, "message": message});
-        }
-        object
-    }
+/// A request that is none.
+fn bad(message: String) -> ControlError {
+    ControlError::new(ErrorKind::BadRequest, message)
 }
 
 impl fmt::Display for ControlError {

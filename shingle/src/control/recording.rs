@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::AcqRel, Ordering::Release};
 use std::time::{Instant, SystemTime};
 
-use serde_json::{Value, json};
 use shingle_core::block::{DeviceId, Trace, TraceEvent};
 use shingle_core::time::Instant as At;
 
+use super::protocol::{Batch, Started};
 use super::{ControlError, ErrorKind};
 use crate::daemon::Census;
 use crate::mailbox::Mailbox;
@@ -45,7 +45,7 @@ struct Source {
 
 impl Recorder {
     /// Starts to record `device`, or all of them; the second value is the response.
-    pub fn start(&self, census: &Census, device: Option<&str>) -> Result<(Recording, Value), ControlError> {
+    pub fn start(&self, census: &Census, device: Option<&str>) -> Result<(Recording, Started), ControlError> {
         if self.0.swap(true, AcqRel) {
             let message = "another recording is under way: wait for its end, or stop it";
             return Err(ControlError::new(ErrorKind::Busy, message));
@@ -62,10 +62,7 @@ impl Recorder {
             recording.add(census, number, &devices)?;
         }
         let unix = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let response = json!({
-            "started_unix_ns": unix.as_nanos() as u64,
-            "devices": devices.iter().map(RecordedDevice::to_json).collect::<Vec<_>>(),
-        });
+        let response = Started { started_unix_ns: unix.as_nanos() as u64, devices };
         Ok((recording, response))
     }
 }
@@ -117,7 +114,7 @@ impl Recording {
     }
 
     /// What happened since the last time, at most a batch: the response.
-    pub fn read(&mut self) -> Result<Value, ControlError> {
+    pub fn read(&mut self) -> Result<Batch, ControlError> {
         let share = (BATCH / self.shards.len().max(1)).max(1);
         let (mut bytes, mut lost, mut more) = (Vec::new(), 0, false);
         for shard in &mut self.shards {
@@ -137,13 +134,13 @@ impl Recording {
             let listed = events.into_iter().filter(|event| event.device.0 < shard.devices);
             listed.for_each(|event| bytes.extend(Entry::Hop(relative(event)).to_bytes()));
         }
-        Ok(json!({
-            "entries": bytes.len() / ENTRY_BYTES,
-            "data": to_hex(&bytes),
-            "lost": lost,
-            "more": more,
-            "at_ns": self.started.elapsed().as_nanos() as u64,
-        }))
+        Ok(Batch {
+            entries: bytes.len() / ENTRY_BYTES,
+            data: to_hex(&bytes),
+            lost,
+            more,
+            at_ns: self.started.elapsed().as_nanos() as u64,
+        })
     }
 }
 

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::clients::{Client, Clients, MOST_CLIENTS};
 use super::operations::{Operations, Session};
+use super::protocol::Failure;
 use super::{ControlError, ErrorKind, LONGEST_REQUEST, VERSION};
 use crate::daemon::Census;
 use crate::serve::listen::{Address, Listener};
@@ -96,7 +97,7 @@ fn admit(stream: UnixStream, shared: &Arc<Shared>) {
 /// The line that tells a client why it is not served.
 fn refusal(message: String) -> Vec<u8> {
     let error = ControlError::new(ErrorKind::BadRequest, message);
-    line(&json!({"v": VERSION, "id": null, "error": error.to_json()}))
+    line(&json!({"v": VERSION, "id": null, "error": Failure::from(&error)}))
 }
 
 fn line(response: &Value) -> Vec<u8> {

@@ -1,9 +1,6 @@
-//! Zones in requests and responses, and the ranges that zone operations take.
+//! What zone operations do, and the ranges that they take.
 
-use serde_json::{Value, json};
 use shingle_core::block::Op;
-use shingle_core::sector::Sector;
-use shingle_core::zone::{Condition, Zone, ZoneKind};
 
 /// What can be done to a range of zones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,64 +81,9 @@ impl ZoneRange {
     }
 }
 
-const CONDITIONS: [(Condition, &str); 8] = [
-    (Condition::NotWp, "not-wp"),
-    (Condition::Empty, "empty"),
-    (Condition::ImplicitOpen, "imp-open"),
-    (Condition::ExplicitOpen, "exp-open"),
-    (Condition::Closed, "closed"),
-    (Condition::ReadOnly, "read-only"),
-    (Condition::Full, "full"),
-    (Condition::Offline, "offline"),
-];
-
-/// A zone as JSON.
-#[must_use]
-pub fn zone_to_json(zone: &Zone) -> Value {
-    let cond = CONDITIONS.iter().find(|(cond, _)| *cond == zone.cond).map_or("", |(_, name)| name);
-    let sequential = zone.kind == ZoneKind::Sequential;
-    json!({
-        "start": zone.start.0,
-        "len": zone.len,
-        "capacity": zone.capacity,
-        "wp": zone.cond.has_write_pointer().then_some(zone.wp.0),
-        "type": if sequential { "seq-write-required" } else { "conventional" },
-        "cond": cond,
-        "type_code": zone.kind as u8,
-        "cond_code": zone.cond as u8,
-    })
-}
-
-/// A zone from JSON; `None` if it is not one.
-#[must_use]
-pub fn zone_from_json(value: &Value) -> Option<Zone> {
-    let number = |key: &str| value.get(key)?.as_u64();
-    let (start, len) = (number("start")?, number("len")?);
-    let cond = Condition::from_abi(number("cond_code")?.try_into().ok()?)?;
-    let kind = if number("type_code")? == 1 { ZoneKind::Conventional } else { ZoneKind::Sequential };
-    let without = if cond == Condition::Full { start + len } else { start };
-    let wp = Sector(number("wp").unwrap_or(without));
-    Some(Zone { start: Sector(start), len, capacity: number("capacity")?, wp, kind, cond })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_zone_survives_its_way_through_json() {
-        for cond in Condition::ALL {
-            let kind = if cond == Condition::NotWp { ZoneKind::Conventional } else { ZoneKind::Sequential };
-            let wp = match cond {
-                Condition::Full => 2048,
-                cond if cond.has_write_pointer() => 1100,
-                _ => 1024,
-            };
-            let zone = Zone { start: Sector(1024), len: 1024, capacity: 1000, wp: Sector(wp), kind, cond };
-            assert_eq!(zone_from_json(&zone_to_json(&zone)), Some(zone), "{cond:?}");
-        }
-        assert_eq!(zone_from_json(&json!({"start": 1})), None);
-    }
 
     #[test]
     fn a_range_consists_of_whole_zones() {

@@ -1,10 +1,11 @@
 //! A device as a recording knows it.
 
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use shingle_core::block::Limits;
 
 /// A layer of the stack that was recorded.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RecordedDevice {
     /// Its name; for a layer that the stack file does not name, that of the one above it with a suffix, as in `smr/disk`.
     pub name: String,
@@ -13,6 +14,7 @@ pub struct RecordedDevice {
     /// Whether its events are in the recording. Of the others only completions are.
     pub recorded: bool,
     /// Size in sectors.
+    #[serde(rename = "sectors")]
     pub capacity: u64,
     /// Smallest unit of I/O in bytes.
     pub block_bytes: u32,
@@ -27,6 +29,7 @@ pub struct RecordedDevice {
     /// Most active zones.
     pub max_active: Option<u32>,
     /// Longest native append in sectors.
+    #[serde(rename = "max_append_sectors")]
     pub max_append: Option<u32>,
 }
 
@@ -53,45 +56,6 @@ impl RecordedDevice {
     /// The zone that holds `sector`, if there are zones.
     #[must_use]
     pub fn zone_of(&self, sector: u64) -> Option<u32> {
-        u32::try_from(sector / u64::from(self.zone_sectors?)).ok()
-    }
-
-    /// The device as JSON, for the control socket and for `shingle trace show --json`.
-    #[must_use]
-    pub fn to_json(&self) -> Value {
-        json!({
-            "name": self.name,
-            "shard": self.shard,
-            "recorded": self.recorded,
-            "sectors": self.capacity,
-            "block_bytes": self.block_bytes,
-            "rotational": self.rotational,
-            "write_cache": self.write_cache,
-            "zone_sectors": self.zone_sectors,
-            "max_open": self.max_open,
-            "max_active": self.max_active,
-            "max_append_sectors": self.max_append,
-        })
-    }
-
-    /// A device from JSON; `None` if it is not one.
-    #[must_use]
-    pub fn from_json(value: &Value) -> Option<Self> {
-        let number = |key: &str| value.get(key)?.as_u64();
-        let small = |key: &str| u32::try_from(number(key)?).ok();
-        let flag = |key: &str| value.get(key)?.as_bool();
-        Some(Self {
-            name: value.get("name")?.as_str()?.to_owned(),
-            shard: u16::try_from(number("shard")?).ok()?,
-            recorded: flag("recorded")?,
-            capacity: number("sectors")?,
-            block_bytes: small("block_bytes")?,
-            rotational: flag("rotational")?,
-            write_cache: flag("write_cache")?,
-            zone_sectors: small("zone_sectors").filter(|sectors| *sectors > 0),
-            max_open: small("max_open"),
-            max_active: small("max_active"),
-            max_append: small("max_append_sectors"),
-        })
+        u32::try_from(sector.checked_div(self.zone_sectors?.into())?).ok()
     }
 }

@@ -7,14 +7,16 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
-use serde_json::{Value, json};
 use shingle_core::block::Op;
 use shingle_core::zone::{Condition, Zone};
 
 use super::device::RecordedDevice;
 use super::entry::{ENTRY_BYTES, Entry, hex_from};
 use super::file::{End, EndReason, Writer, ZoneStart};
-use crate::control::{ControlClient, ControlError, ErrorKind, zone_from_json};
+use crate::control::protocol::{
+    GetStatus, ReadRecording, ReportZones, StartRecording, Started, StopRecording, ZoneInfo,
+};
+use crate::control::{ControlClient, ControlError, ErrorKind};
 
 /// What to record.
 #[derive(Clone, Debug, Default)]
@@ -85,14 +87,9 @@ pub fn record(
 ) -> Result<(Taken, EndReason), RecordError> {
     // Before the first event, so that the reports are not events themselves.
     let reports = report_all(client, wanted.device.as_deref())?;
-    let request = wanted.device.as_ref().map_or(Value::Null, |name| json!({"device": name}));
-    let started = client.call("trace.start", request)?;
-    let unix = started["started_unix_ns"].as_u64().ok_or(RecordError::Answer("start"))?;
-    let listed = started["devices"].as_array().ok_or(RecordError::Answer("devices"))?;
-    let devices: Option<Vec<RecordedDevice>> = listed.iter().map(RecordedDevice::from_json).collect();
-    let devices = devices.ok_or(RecordError::Answer("devices"))?;
+    let Started { started_unix_ns, devices } = client.call(&StartRecording { device: wanted.device.clone() })?;
     let mut tape = Tape {
-        writer: Writer::new(to, unix, &devices)?,
+        writer: Writer::new(to, started_unix_ns, &devices)?,
         touched: BTreeSet::new(),
         taken: Taken::default(),
         ends_at: wanted.duration.map_or(u64::MAX, |length| u64::try_from(length.as_nanos()).unwrap_or(u64::MAX)),
@@ -119,7 +116,7 @@ pub fn record(
     };
     if reason != EndReason::Disconnected {
         // If it is not heard: the daemon stops with the end of the connection.
-        let _ = client.call("trace.stop", Value::Null);
+        let _ = client.call(&StopRecording {});
     }
     tape.taken.at = tape.taken.at.min(tape.ends_at);
     tape.finish(&reports, reason)
@@ -139,8 +136,8 @@ struct Tape<W> {
 impl<W: Write> Tape<W> {
     /// Takes what the daemon has; whether it has more, and whether all of it came too late.
     fn take(&mut self, client: &mut ControlClient) -> Result<(bool, bool), RecordError> {
-        let answer = client.call("trace.read", Value::Null)?;
-        let bytes = answer["data"].as_str().and_then(hex_from).ok_or(RecordError::Answer("data"))?;
+        let batch = client.call(&ReadRecording {})?;
+        let bytes = hex_from(&batch.data).ok_or(RecordError::Answer("data"))?;
         let (entries, rest) = bytes.as_chunks::<ENTRY_BYTES>();
         if !rest.is_empty() {
             return Err(RecordError::Answer("whole entries"));
@@ -153,8 +150,8 @@ impl<W: Write> Tape<W> {
                 late = false;
             }
         }
-        self.taken.at = answer["at_ns"].as_u64().ok_or(RecordError::Answer("time"))?;
-        Ok((answer["more"] == json!(true), late))
+        self.taken.at = batch.at_ns;
+        Ok((batch.more, late))
     }
 
     fn push(&mut self, entry: &Entry) -> Result<(), RecordError> {
@@ -202,21 +199,18 @@ type Reports = BTreeMap<String, Vec<Zone>>;
 
 /// The zones of the named devices that are, or lie above, the wanted one.
 fn report_all(client: &mut ControlClient, wanted: Option<&str>) -> Result<Reports, RecordError> {
-    let status = client.call("status", Value::Null)?;
     let wanted = wanted.map(|name| name.trim_end_matches("/disk"));
-    let devices = status["devices"].as_array().ok_or(RecordError::Answer("devices"))?;
-    let zoned = devices.iter().filter(|device| !device["zoned"].is_null()).filter_map(|device| device["name"].as_str());
-    let names = zoned.filter(|name| wanted.is_none_or(|wanted| wanted == *name));
-    names.map(|name| Ok((name.to_owned(), report(client, name)?))).collect()
+    let zoned = client.call(&GetStatus {})?.devices.into_iter().filter(|device| device.zoned.is_some());
+    let names = zoned.map(|device| device.name).filter(|name| wanted.is_none_or(|wanted| wanted == name));
+    names.map(|name| report(client, &name).map(|zones| (name, zones))).collect()
 }
 
 fn report(client: &mut ControlClient, name: &str) -> Result<Vec<Zone>, RecordError> {
     let (mut zones, mut next) = (Vec::new(), Some(0));
     while let Some(start) = next {
-        let answer = client.call("zones.report", json!({"device": name, "start": start}))?;
-        let list = answer["zones"].as_array().ok_or(RecordError::Answer("zones"))?;
-        zones.extend(list.iter().filter_map(zone_from_json));
-        next = answer["next"].as_u64().filter(|next| *next > start);
+        let answer = client.call(&ReportZones { device: name.to_owned(), start, count: 0 })?;
+        zones.extend(answer.zones.iter().filter_map(ZoneInfo::zone));
+        next = answer.next.filter(|next| *next > start);
     }
     Ok(zones)
 }

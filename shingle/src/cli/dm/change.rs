@@ -3,13 +3,12 @@
 use std::thread;
 use std::time::Duration;
 
-use clap::Args;
-use serde_json::{Value, json};
-
-use super::{CliError, ask, text};
+use super::CliError;
 use crate::cli::remote::RemoteArgs;
 use crate::config::parse_duration;
+use crate::control::protocol::{Clear, Done, Drain, List, Operation, Remove, Resume, Suspend, WipeTable};
 use crate::control::{ControlError, ErrorKind};
+use clap::Args;
 
 /// How often `remove --retry` tries, and how long it waits in between.
 const TRIES: usize = 25;
@@ -109,41 +108,42 @@ pub struct RemoveAllArgs {
 
 /// Runs `shingle dm suspend`.
 pub fn suspend(args: &SuspendArgs) -> Result<(), CliError> {
-    args.devices.each("dm.suspend", &args.drain.fields())
+    args.devices.each(1, |device| Suspend(args.drain.of(device)))
 }
 
 /// Runs `shingle dm resume`.
 pub fn resume(args: &ResumeArgs) -> Result<(), CliError> {
-    args.devices.each("dm.resume", &args.drain.fields())
+    args.devices.each(1, |device| Resume(args.drain.of(device)))
 }
 
 /// Runs `shingle dm clear`.
 pub fn clear(args: &ClearArgs) -> Result<(), CliError> {
-    args.devices.each("dm.clear", &json!({}))
+    args.devices.each(1, |device| Clear { device })
 }
 
 /// Runs `shingle dm wipe_table`.
 pub fn wipe_table(args: &WipeTableArgs) -> Result<(), CliError> {
-    args.devices.each("dm.wipe_table", &args.drain.fields())
+    args.devices.each(1, |device| WipeTable(args.drain.of(device)))
 }
 
 /// Runs `shingle dm remove`.
 pub fn remove(args: &RemoveArgs) -> Result<(), CliError> {
-    let fields = json!({"force": args.force, "deferred": args.deferred});
-    args.devices.each_trying("dm.remove", &fields, if args.retry { TRIES } else { 1 })
+    let (deferred, force) = (args.deferred, args.force);
+    let tries = if args.retry { TRIES } else { 1 };
+    args.devices.each(tries, |device| Remove { device, deferred, force, timeout_ms: None })
 }
 
 /// Runs `shingle dm remove_all`.
 pub fn remove_all(args: &RemoveAllArgs) -> Result<(), CliError> {
     let mut client = args.remote.connect()?;
-    let devices = ask(&mut client, "dm.ls", &[], &json!({}))?;
-    let mut left: Vec<&str> = devices.iter().map(|device| text(device, "name")).collect();
+    let devices = client.call(&List::default())?.devices;
+    let mut left: Vec<String> = devices.into_iter().map(|device| device.name).collect();
     // With each round those go on which nothing lies any more.
     loop {
         let (before, mut failed) = (left.len(), None);
         left.retain(|name| {
-            let fields = json!({"device": name, "force": args.force, "deferred": args.deferred});
-            let removed = client.call("dm.remove", fields);
+            let (device, deferred, force) = (name.clone(), args.deferred, args.force);
+            let removed = client.call(&Remove { device, deferred, force, timeout_ms: None });
             removed.map_err(|error| failed.get_or_insert(error)).is_err()
         });
         match failed {
@@ -155,30 +155,26 @@ pub fn remove_all(args: &RemoveAllArgs) -> Result<(), CliError> {
 }
 
 impl DrainArgs {
-    fn fields(&self) -> Value {
-        json!({"noflush": self.noflush, "timeout_ms": self.timeout.as_millis() as u64})
+    fn of(&self, device: String) -> Drain {
+        let timeout_ms = u64::try_from(self.timeout.as_millis()).unwrap_or(u64::MAX);
+        Drain { device, noflush: self.noflush, timeout_ms: Some(timeout_ms) }
     }
 }
 
 impl DevicesArgs {
     /// Does it to one device after the other; the first failure ends it.
-    fn each(&self, op: &str, fields: &Value) -> Result<(), CliError> {
-        self.each_trying(op, fields, 1)
-    }
-
-    fn each_trying(&self, op: &str, fields: &Value, tries: usize) -> Result<(), CliError> {
+    fn each<O: Operation<Answer = Done>>(&self, tries: usize, request: impl Fn(String) -> O) -> Result<(), CliError> {
         let mut client = self.remote.connect()?;
         for device in &self.devices {
-            let mut fields = fields.clone();
-            fields["device"] = json!(device);
-            insist(tries, || client.call(op, fields.clone()))?;
+            let request = request(device.clone());
+            insist(tries, || client.call(&request))?;
         }
         Ok(())
     }
 }
 
 /// Tries until it works, fails for another reason than being in use, or was tried often enough.
-fn insist(tries: usize, mut call: impl FnMut() -> Result<Value, ControlError>) -> Result<Value, ControlError> {
+fn insist(tries: usize, mut call: impl FnMut() -> Result<Done, ControlError>) -> Result<Done, ControlError> {
     for _ in 1..tries {
         match call() {
             Err(error) if error.kind == ErrorKind::Busy => thread::sleep(BETWEEN_TRIES),

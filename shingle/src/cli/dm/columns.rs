@@ -1,9 +1,10 @@
 //! `shingle dm info -c`: columns with the names, headings and widths of dmsetup's.
 
-use serde_json::Value;
+use super::deps::Style;
+use crate::control::protocol::{Dep, MappedDevice};
 
-use super::info::is_suspended;
-use super::{list, text};
+/// A device and what it lies on.
+pub type Row = (MappedDevice, Vec<Dep>);
 
 /// A column.
 pub struct Field {
@@ -13,59 +14,57 @@ pub struct Field {
     width: usize,
     /// Numbers stand at the right.
     right: bool,
-    value: fn(&Value) -> String,
+    value: fn(&Row) -> String,
 }
 
 /// What is shown if nothing is asked for.
 const USUAL: &str = "name,major,minor,attr,open,segments,events,uuid";
 
-const fn column(name: &'static str, heading: &'static str, width: usize, value: fn(&Value) -> String) -> Field {
+const fn column(name: &'static str, heading: &'static str, width: usize, value: fn(&Row) -> String) -> Field {
     Field { name, heading, width, right: false, value }
 }
 
-const fn number(name: &'static str, heading: &'static str, width: usize, value: fn(&Value) -> String) -> Field {
+const fn number(name: &'static str, heading: &'static str, width: usize, value: fn(&Row) -> String) -> Field {
     Field { name, heading, width, right: true, value }
 }
 
 static FIELDS: [Field; 17] = [
-    column("name", "Name", 16, |device| text(device, "name").to_owned()),
-    column("uuid", "UUID", 32, |device| text(device, "uuid").to_owned()),
-    column("blkdevname", "BlkDevName", 16, |device| format!("dm-{}", device["minor"])),
-    column("attr", "Stat", 4, attributes),
-    column("tables_loaded", "Tables", 6, |device| tables(device).to_owned()),
-    column("suspended", "Suspended", 9, |device| if is_suspended(device) { "Suspended" } else { "Active" }.to_owned()),
-    column("readonly", "Read-only", 9, |device| {
-        if holds(device, "read_only") { "Read-only" } else { "Writeable" }.to_owned()
+    column("name", "Name", 16, |(device, _)| device.name.clone()),
+    column("uuid", "UUID", 32, |(device, _)| device.uuid.clone()),
+    column("blkdevname", "BlkDevName", 16, |(device, _)| format!("dm-{}", device.minor)),
+    column("attr", "Stat", 4, |(device, _)| attributes(device)),
+    column("tables_loaded", "Tables", 6, |(device, _)| tables(device).to_owned()),
+    column("suspended", "Suspended", 9, |(device, _)| {
+        if device.is_suspended() { "Suspended" } else { "Active" }.to_owned()
     }),
-    column("devno", "DevNo", 5, |device| format!("{}:{}", device["major"], device["minor"])),
-    number("major", "Maj", 3, |device| device["major"].to_string()),
-    number("minor", "Min", 3, |device| device["minor"].to_string()),
-    number("open", "Open", 4, |device| device["open"].to_string()),
-    number("segments", "Targ", 4, |device| device["targets"].to_string()),
-    number("events", "Event", 6, |device| device["events"].to_string()),
-    number("device_count", "#Devs", 5, |device| list(device, "deps").len().to_string()),
-    column("devs_used", "DevNamesUsed", 16, |device| deps(device, |dep| text(dep, "name").to_owned())),
-    column("devnos_used", "DevNosUsed", 16, |device| deps(device, |dep| format!("{}:{}", dep["major"], dep["minor"]))),
-    column("blkdevs_used", "BlkDevNamesUsed", 16, |device| deps(device, |dep| text(dep, "name").to_owned())),
+    column("readonly", "Read-only", 9, |(device, _)| {
+        if device.read_only { "Read-only" } else { "Writeable" }.to_owned()
+    }),
+    column("devno", "DevNo", 5, |(device, _)| format!("{}:{}", device.major, device.minor)),
+    number("major", "Maj", 3, |(device, _)| device.major.to_string()),
+    number("minor", "Min", 3, |(device, _)| device.minor.to_string()),
+    number("open", "Open", 4, |(device, _)| device.open.to_string()),
+    number("segments", "Targ", 4, |(device, _)| device.targets.to_string()),
+    number("events", "Event", 6, |(device, _)| device.events.to_string()),
+    number("device_count", "#Devs", 5, |(_, deps)| deps.len().to_string()),
+    column("devs_used", "DevNamesUsed", 16, |(_, deps)| join(deps, Style::Devname)),
+    column("devnos_used", "DevNosUsed", 16, |(_, deps)| join(deps, Style::Devno)),
+    column("blkdevs_used", "BlkDevNamesUsed", 16, |(_, deps)| join(deps, Style::Devname)),
 ];
 
-fn holds(device: &Value, key: &str) -> bool {
-    device[key] == true
-}
-
-fn attributes(device: &Value) -> String {
+fn attributes(device: &MappedDevice) -> String {
     [
-        if holds(device, "live") { 'L' } else { '-' },
-        if holds(device, "inactive") { 'I' } else { '-' },
-        if is_suspended(device) { 's' } else { '-' },
-        if holds(device, "read_only") { 'r' } else { 'w' },
+        if device.live { 'L' } else { '-' },
+        if device.inactive { 'I' } else { '-' },
+        if device.is_suspended() { 's' } else { '-' },
+        if device.read_only { 'r' } else { 'w' },
     ]
     .into_iter()
     .collect()
 }
 
-fn tables(device: &Value) -> &'static str {
-    match (holds(device, "live"), holds(device, "inactive")) {
+fn tables(device: &MappedDevice) -> &'static str {
+    match (device.live, device.inactive) {
         (true, true) => "Both",
         (true, false) => "Live",
         (false, true) => "Inactive",
@@ -73,8 +72,8 @@ fn tables(device: &Value) -> &'static str {
     }
 }
 
-fn deps(device: &Value, show: impl Fn(&Value) -> String) -> String {
-    list(device, "deps").iter().map(show).collect::<Vec<_>>().join(",")
+fn join(deps: &[Dep], style: Style) -> String {
+    deps.iter().map(|dep| style.show(dep, ":")).collect::<Vec<_>>().join(",")
 }
 
 /// The columns of a list of names.
@@ -107,7 +106,7 @@ pub struct Layout {
 impl Layout {
     /// The table of `devices`. As dmsetup does, a column is filled up with spaces even if it is the last one, and headings
     /// stand at the left.
-    pub fn show(&self, devices: &[Value]) -> String {
+    pub fn show(&self, devices: &[Row]) -> String {
         let rows: Vec<Vec<String>> =
             devices.iter().map(|device| self.fields.iter().map(|field| (field.value)(device)).collect()).collect();
         let heading: Vec<String> = self.fields.iter().map(|field| field.heading.to_owned()).collect();

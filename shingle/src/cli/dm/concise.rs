@@ -1,9 +1,7 @@
 //! Devices in one line: `name,uuid,minor,flags,table[,table...]`, with `;` between them (dmsetup(8), "CONCISE FORMAT"). A
 //! backslash takes the next character as it is.
 
-use serde_json::Value;
-
-use super::{list, text};
+use crate::control::protocol::MappedDevice;
 
 /// A device to create.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,18 +66,16 @@ fn entry(fields: Vec<String>) -> Result<Entry, String> {
 }
 
 /// Writes devices with the lines of their tables as [`parse`] reads them.
-pub fn write(devices: &[Value]) -> String {
+pub fn write(devices: &[MappedDevice]) -> String {
     let devices: Vec<String> = devices.iter().map(write_one).collect();
     devices.join(";") + "\n"
 }
 
-fn write_one(device: &Value) -> String {
-    let flags = if device["read_only"] == true { "ro" } else { "rw" };
-    let mut shown =
-        format!("{},{},{},{flags}", quote(text(device, "name")), quote(text(device, "uuid")), device["minor"]);
-    for line in list(device, "lines") {
-        let arguments = quote(text(line, "arguments"));
-        shown += &format!(",{} {} {} {arguments}", line["start"], line["length"], text(line, "target"));
+fn write_one(device: &MappedDevice) -> String {
+    let flags = if device.read_only { "ro" } else { "rw" };
+    let mut shown = format!("{},{},{},{flags}", quote(&device.name), quote(&device.uuid), device.minor);
+    for line in device.lines() {
+        shown += &format!(",{} {} {} {}", line.start, line.length, line.target, quote(&line.arguments));
     }
     shown
 }
@@ -90,9 +86,9 @@ fn quote(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
+    use super::super::example;
     use super::*;
+    use crate::control::protocol::TargetLine;
 
     #[test]
     fn the_example_of_the_manual_is_read() {
@@ -110,8 +106,9 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read_back_whatever_is_in_it() {
-        let line = json!({"start": 0, "length": 8, "target": "linear", "arguments": "a\\ b,c;d 0"});
-        let device = json!({"name": "x,y", "uuid": "u;v", "minor": 3, "read_only": true, "lines": [line]});
+        let (target, arguments) = ("linear".into(), "a\\ b,c;d 0".into());
+        let line = TargetLine { start: 0, length: 8, target, arguments, figures: None };
+        let device = MappedDevice { uuid: "u;v".into(), read_only: true, lines: Some(vec![line]), ..example("x,y", 3) };
         let shown = write(&[device.clone(), device]);
         assert_eq!(shown.matches("x\\,y,u\\;v,3,ro,0 8 linear a\\\\ b\\,c\\;d 0").count(), 2, "{shown}");
         let read = parse(&shown).unwrap();

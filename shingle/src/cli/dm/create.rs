@@ -1,7 +1,6 @@
 //! `shingle dm create` and `shingle dm load`.
 
 use clap::Args;
-use serde_json::json;
 
 use super::CliError;
 use super::concise::{self, Entry};
@@ -9,6 +8,7 @@ use super::source::{TableText, blame, read_standard_input};
 use crate::cli::remote::RemoteArgs;
 use crate::config::Source;
 use crate::control::ControlClient;
+use crate::control::protocol::{Create, Load};
 
 /// Create a device, load a table into it and let I/O in
 #[derive(Args)]
@@ -59,7 +59,7 @@ pub fn create(args: &CreateArgs) -> Result<(), CliError> {
         read_only: args.readonly,
         table: source.as_ref().map(|source| source.text.clone()),
     };
-    create_one(&mut args.remote.connect()?, &entry, source.unwrap_or_default())
+    create_one(&mut args.remote.connect()?, entry, source.unwrap_or_default())
 }
 
 fn create_concise(args: &CreateArgs) -> Result<(), CliError> {
@@ -72,22 +72,22 @@ fn create_concise(args: &CreateArgs) -> Result<(), CliError> {
     for mut entry in entries {
         entry.read_only |= args.readonly;
         let table = entry.table.clone().unwrap_or_default();
-        create_one(&mut client, &entry, Source { path: format!("--concise, {}", entry.name).into(), text: table })?;
+        let source = Source { path: format!("--concise, {}", entry.name).into(), text: table };
+        create_one(&mut client, entry, source)?;
     }
     Ok(())
 }
 
-fn create_one(client: &mut ControlClient, entry: &Entry, source: Source) -> Result<(), CliError> {
+fn create_one(client: &mut ControlClient, entry: Entry, source: Source) -> Result<(), CliError> {
     let Entry { name, uuid, read_only, table } = entry;
-    let fields = json!({"name": name, "uuid": uuid, "read_only": read_only, "table": table});
-    client.call("dm.create", fields).map_err(|error| blame(source, error))?;
+    client.call(&Create { name, uuid: Some(uuid), table, read_only }).map_err(|error| blame(source, error))?;
     Ok(())
 }
 
 /// Runs `shingle dm load`.
 pub fn load(args: &LoadArgs) -> Result<(), CliError> {
     let source = args.table.read()?;
-    let fields = json!({"device": args.device, "table": source.text, "read_only": args.readonly});
-    args.remote.connect()?.call("dm.load", fields).map_err(|error| blame(source, error))?;
+    let request = Load { device: args.device.clone(), table: source.text.clone(), read_only: args.readonly };
+    args.remote.connect()?.call(&request).map_err(|error| blame(source, error))?;
     Ok(())
 }

@@ -1,9 +1,10 @@
 //! `shingle dm deps`.
 
 use clap::{Args, ValueEnum};
-use serde_json::{Value, json};
 
-use super::{CliError, ViewArgs, list, text};
+use super::{CliError, ViewArgs};
+use crate::control::MAPPED_MAJOR;
+use crate::control::protocol::{Dep, Deps, GetDeps, Listed};
 
 /// Show what the live tables of devices lie on
 #[derive(Args)]
@@ -28,10 +29,9 @@ pub enum Style {
 
 /// Runs the command.
 pub fn run(args: &DepsArgs) -> Result<(), CliError> {
-    let devices = args.view.ask("dm.deps", &json!({}))?;
-    args.view.print(devices, |device, several| {
-        let name = if several { format!("{}: ", text(device, "name")) } else { String::new() };
-        let deps = list(device, "deps");
+    let devices = args.view.ask(|device| GetDeps { device })?;
+    args.view.print(&devices, |Deps { name, deps }, several| {
+        let name = if several { format!("{name}: ") } else { String::new() };
         let shown: String = deps.iter().map(|dep| format!(" ({})", args.style.show(dep, ", "))).collect();
         format!("{name}{} dependencies\t:{shown}\n", deps.len())
     })
@@ -39,12 +39,18 @@ pub fn run(args: &DepsArgs) -> Result<(), CliError> {
 
 impl Style {
     /// The device in this style; `between` stands between its numbers.
-    pub fn show(self, device: &Value, between: &str) -> String {
-        let is_mapped = device["major"] == crate::control::MAPPED_MAJOR;
+    pub fn show(self, Dep { name, major, minor }: &Dep, between: &str) -> String {
+        let (Some(major), Some(minor)) = (major, minor) else { return name.clone() };
         match self {
-            Style::Devno => format!("{}{between}{}", device["major"], device["minor"]),
-            Style::Blkdevname if is_mapped => format!("dm-{}", device["minor"]),
-            Style::Devname | Style::Blkdevname => text(device, "name").to_owned(),
+            Style::Devno => format!("{major}{between}{minor}"),
+            Style::Blkdevname if *major == MAPPED_MAJOR => format!("dm-{minor}"),
+            Style::Devname | Style::Blkdevname => name.clone(),
         }
+    }
+}
+
+impl From<&Listed> for Dep {
+    fn from(Listed { name, major, minor }: &Listed) -> Self {
+        Self { name: name.clone(), major: Some(*major), minor: Some(*minor) }
     }
 }

@@ -1,13 +1,13 @@
 //! `shingle dm info`.
 
-use std::fmt::Write;
+use std::fmt::{Display, Write};
 
 use clap::Args;
-use serde_json::{Value, json};
 
-use super::columns::{Layout, parse_fields};
-use super::{CliError, ViewArgs, text};
+use super::columns::{Layout, Row, parse_fields};
+use super::{CliError, ViewArgs};
 use crate::cli::output;
+use crate::control::protocol::{Deps, GetDeps, GetInfo, MappedDevice};
 
 /// Show the state of devices
 #[derive(Args)]
@@ -31,49 +31,42 @@ pub struct InfoArgs {
 /// Runs the command.
 pub fn run(args: &InfoArgs) -> Result<(), CliError> {
     let fields = parse_fields(args.fields.as_deref()).map_err(CliError::Usage)?;
-    let mut devices = args.view.ask("dm.info", &json!({}))?;
+    let devices = args.view.ask(|device| GetInfo { device })?;
     if !args.columns || args.view.json || devices.is_empty() {
-        return args.view.print(devices, |device, _| block(device));
+        return args.view.print(&devices, |device, _| block(device));
     }
     // What lies on what is another question.
-    for (device, deps) in devices.iter_mut().zip(args.view.ask("dm.deps", &json!({}))?) {
-        device["deps"] = deps["deps"].clone();
-    }
+    let deps = args.view.ask(|device| GetDeps { device })?;
+    let devices: Vec<Row> = devices.into_iter().zip(deps).map(|(device, Deps { deps, .. })| (device, deps)).collect();
     let layout = Layout { fields, headings: !args.noheadings, separator: args.separator.clone() };
     output::print(&layout.show(&devices))
 }
 
 /// A device as a block of lines.
-pub fn block(device: &Value) -> String {
+pub fn block(device: &MappedDevice) -> String {
     let mut shown = String::new();
-    let mut line = |label: &str, value: String| {
+    let mut line = |label: &str, value: &dyn Display| {
         // Writing to a string does not fail.
         let _ = writeln!(shown, "{label:<18} {value}");
     };
-    let suspended = if is_suspended(device) { "SUSPENDED" } else { "ACTIVE" };
-    let read_only = if device["read_only"] == true { " (READ-ONLY)" } else { "" };
-    let deferred = if device["deferred_remove"] == true { " (DEFERRED REMOVE)" } else { "" };
-    let tables = match (device["live"] == true, device["inactive"] == true) {
+    let suspended = if device.is_suspended() { "SUSPENDED" } else { "ACTIVE" };
+    let read_only = if device.read_only { " (READ-ONLY)" } else { "" };
+    let deferred = if device.deferred_remove { " (DEFERRED REMOVE)" } else { "" };
+    let tables = match (device.live, device.inactive) {
         (false, false) => "None",
         (true, false) => "LIVE",
         (false, true) => "INACTIVE",
         (true, true) => "LIVE & INACTIVE",
     };
-    line("Name:", text(device, "name").to_owned());
-    line("State:", format!("{suspended}{read_only}{deferred}"));
-    line("Tables present:", tables.to_owned());
-    line("Open count:", device["open"].to_string());
-    line("Event number:", device["events"].to_string());
-    line("Major, minor:", format!("{}, {}", device["major"], device["minor"]));
-    line("Number of targets:", device["targets"].to_string());
-    let uuid = text(device, "uuid");
-    if !uuid.is_empty() {
-        shown += &format!("UUID: {uuid}\n");
+    line("Name:", &device.name);
+    line("State:", &format_args!("{suspended}{read_only}{deferred}"));
+    line("Tables present:", &tables);
+    line("Open count:", &device.open);
+    line("Event number:", &device.events);
+    line("Major, minor:", &format_args!("{}, {}", device.major, device.minor));
+    line("Number of targets:", &device.targets);
+    if !device.uuid.is_empty() {
+        shown += &format!("UUID: {}\n", device.uuid);
     }
     shown + "\n"
-}
-
-/// Whether I/O waits at its door.
-pub fn is_suspended(device: &Value) -> bool {
-    text(device, "state") != "active"
 }

@@ -5,9 +5,10 @@ use serde_json::json;
 
 use super::deps::Style;
 use super::tree::{Tree, TreeOptions};
-use super::{CliError, NO_DEVICES, ask, list, text};
+use super::{CliError, NO_DEVICES};
 use crate::cli::output;
 use crate::cli::remote::RemoteArgs;
+use crate::control::protocol::{GetDeps, GetInfo, GetStatus, List, ListTargets, Listed, Target};
 
 /// List devices
 #[derive(Args)]
@@ -57,42 +58,39 @@ pub fn run(args: &LsArgs) -> Result<(), CliError> {
         "blkdevname" => Style::Blkdevname,
         other => return Err(CliError::Usage(format!("`-o {other}`: write devno, devname or blkdevname"))),
     };
-    let devices = ask(&mut args.remote.connect()?, "dm.ls", &[], &json!({"target": args.target}))?;
+    let listed = args.remote.connect()?.call(&List { target: args.target.clone() })?;
     if args.json {
-        return output::print_json(&json!({"devices": devices}));
+        return output::print_json(&json!(listed));
     }
-    let lines: String =
-        devices.iter().map(|device| format!("{}\t({})\n", text(device, "name"), style.show(device, ":"))).collect();
+    let line = |device: &Listed| format!("{}\t({})\n", device.name, style.show(&device.into(), ":"));
+    let lines: String = listed.devices.iter().map(line).collect();
     output::print(if lines.is_empty() { NO_DEVICES } else { &lines })
 }
 
 fn tree(args: &LsArgs) -> Result<(), CliError> {
     let options = TreeOptions::parse(&args.options).map_err(CliError::Usage)?;
     let mut client = args.remote.connect()?;
-    let infos = ask(&mut client, "dm.info", &[], &json!({}))?;
-    let deps = ask(&mut client, "dm.deps", &[], &json!({}))?;
+    let infos = client.call(&GetInfo::default())?.devices;
+    let deps = client.call(&GetDeps::default())?.devices;
     if infos.is_empty() {
         return output::print(NO_DEVICES);
     }
-    output::print(&Tree::new(&infos, &deps).show(&options))
+    output::print(&Tree::new(infos, &deps).show(&options))
 }
 
 /// Runs `shingle dm targets`.
 pub fn targets(args: &TargetsArgs) -> Result<(), CliError> {
-    let answer = args.remote.connect()?.call("dm.targets", json!({}))?;
+    let answer = args.remote.connect()?.call(&ListTargets {})?;
     if args.json {
-        return output::print_json(&answer);
+        return output::print_json(&json!(answer));
     }
-    let line = |target: &serde_json::Value| {
-        let version: Vec<String> = list(target, "version").iter().map(ToString::to_string).collect();
-        format!("{:<16} v{}\n", text(target, "name"), version.join("."))
-    };
-    output::print(&list(&answer, "targets").iter().map(line).collect::<String>())
+    let line =
+        |Target { name, version, .. }: &Target| format!("{name:<16} v{}\n", version.map(|n| n.to_string()).join("."));
+    output::print(&answer.targets.iter().map(line).collect::<String>())
 }
 
 /// Runs `shingle dm version`, with dmsetup's words: its library is this program, its driver the daemon.
 pub fn version(args: &VersionArgs) -> Result<(), CliError> {
-    let status = args.remote.connect()?.call("status", json!({}))?;
-    let (ours, daemon) = (env!("CARGO_PKG_VERSION"), text(&status, "version"));
+    let (ours, daemon) = (env!("CARGO_PKG_VERSION"), args.remote.connect()?.call(&GetStatus {})?.version);
     output::print(&format!("Library version:   {ours}\nDriver version:    {daemon}\n"))
 }

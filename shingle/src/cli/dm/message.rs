@@ -1,11 +1,11 @@
 //! `shingle dm message`.
 
 use clap::Args;
-use serde_json::json;
 
-use super::{CliError, text};
+use super::CliError;
 use crate::cli::output;
 use crate::cli::remote::RemoteArgs;
+use crate::control::protocol::Message;
 
 /// Tell a target something; what it answers is printed
 #[derive(Args)]
@@ -23,9 +23,8 @@ pub struct MessageArgs {
 
 /// Runs the command.
 pub fn run(args: &MessageArgs) -> Result<(), CliError> {
-    let fields = json!({"device": args.device, "sector": args.sector, "message": args.message.join(" ")});
-    let answer = args.remote.connect()?.call("dm.message", fields)?;
-    let answer = text(&answer, "answer");
+    let message = Message { device: args.device.clone(), sector: args.sector, message: args.message.join(" ") };
+    let answer = args.remote.connect()?.call(&message)?.answer;
     let end = if answer.is_empty() || answer.ends_with('\n') { "" } else { "\n" };
     output::print(&format!("{answer}{end}"))
 }

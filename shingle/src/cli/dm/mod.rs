@@ -15,11 +15,13 @@ mod tree;
 mod wait;
 
 use clap::{Args, Subcommand};
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::json;
 
 use super::remote::RemoteArgs;
 use super::{CliError, output};
 use crate::control::ControlClient;
+use crate::control::protocol::{Devices, Operation};
 
 /// Create, load, swap, look at and remove mapped devices while the daemon runs, as dmsetup does
 ///
@@ -95,12 +97,15 @@ struct ViewArgs {
 
 impl ViewArgs {
     /// Asks for the devices that were named, or all.
-    fn ask(&self, op: &str, fields: &Value) -> Result<Vec<Value>, CliError> {
-        ask(&mut self.remote.connect()?, op, &self.devices, fields)
+    fn ask<O, T>(&self, request: impl Fn(Option<String>) -> O) -> Result<Vec<T>, CliError>
+    where
+        O: Operation<Answer = Devices<T>>,
+    {
+        ask(&mut self.remote.connect()?, &self.devices, request)
     }
 
     /// Prints devices: as JSON, or each as `show` does. As with dmsetup, `show` is told whether there can be several.
-    fn print(&self, devices: Vec<Value>, show: impl Fn(&Value, bool) -> String) -> Result<(), CliError> {
+    fn print<T: Serialize>(&self, devices: &[T], show: impl Fn(&T, bool) -> String) -> Result<(), CliError> {
         if self.json {
             return output::print_json(&json!({"devices": devices}));
         }
@@ -115,32 +120,43 @@ impl ViewArgs {
 const NO_DEVICES: &str = "No devices found\n";
 
 /// Asks for devices by their names, one by one; for all if none is named.
-fn ask(client: &mut ControlClient, op: &str, names: &[String], fields: &Value) -> Result<Vec<Value>, CliError> {
-    let mut devices = Vec::new();
-    let mut call = |fields: Value| -> Result<(), CliError> {
-        let mut answer = client.call(op, fields)?;
-        if let Value::Array(found) = answer["devices"].take() {
-            devices.extend(found);
-        }
-        Ok(())
-    };
+fn ask<O, T>(
+    client: &mut ControlClient,
+    names: &[String],
+    request: impl Fn(Option<String>) -> O,
+) -> Result<Vec<T>, CliError>
+where
+    O: Operation<Answer = Devices<T>>,
+{
     if names.is_empty() {
-        call(fields.clone())?;
+        return Ok(client.call(&request(None))?.devices);
     }
+    let mut devices = Vec::new();
     for name in names {
-        let mut fields = fields.clone();
-        fields["device"] = json!(name);
-        call(fields)?;
+        devices.extend(client.call(&request(Some(name.clone())))?.devices);
     }
     Ok(devices)
 }
 
-/// A string of an answer.
-fn text<'a>(value: &'a Value, key: &str) -> &'a str {
-    value[key].as_str().unwrap_or_default()
-}
-
-/// A list of an answer.
-fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
-    value[key].as_array().map_or(&[], Vec::as_slice)
+/// A mapped device for tests.
+#[cfg(test)]
+fn example(name: &str, minor: usize) -> crate::control::protocol::MappedDevice {
+    crate::control::protocol::MappedDevice {
+        name: name.into(),
+        uuid: "u".into(),
+        major: crate::control::MAPPED_MAJOR,
+        minor,
+        state: crate::control::protocol::State::Active,
+        read_only: false,
+        live: true,
+        inactive: false,
+        deferred_remove: false,
+        open: 1,
+        targets: 1,
+        events: 0,
+        sectors: 8,
+        shard: 0,
+        longest_swap_ns: 0,
+        lines: None,
+    }
 }

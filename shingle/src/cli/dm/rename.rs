@@ -1,10 +1,10 @@
 //! `shingle dm rename`.
 
 use clap::Args;
-use serde_json::json;
 
 use super::CliError;
 use crate::cli::remote::RemoteArgs;
+use crate::control::protocol::Rename;
 
 /// Give a device another name, or a UUID if it has none
 #[derive(Args)]
@@ -22,7 +22,8 @@ pub struct RenameArgs {
 
 /// Runs the command.
 pub fn run(args: &RenameArgs) -> Result<(), CliError> {
-    let key = if args.setuuid { "uuid" } else { "name" };
-    args.remote.connect()?.call("dm.rename", json!({"device": args.device, key: args.new}))?;
+    let new = |is_it: bool| is_it.then(|| args.new.clone());
+    let (name, uuid) = (new(!args.setuuid), new(args.setuuid));
+    args.remote.connect()?.call(&Rename { device: args.device.clone(), name, uuid })?;
     Ok(())
 }

@@ -1,10 +1,10 @@
 //! `shingle dm table` and `shingle dm status`: a line for each target.
 
 use clap::Args;
-use serde_json::{Value, json};
 
-use super::{CliError, ViewArgs, concise, list, text};
+use super::{CliError, ViewArgs, concise};
 use crate::cli::output;
+use crate::control::protocol::{GetTable, GetTargetStatus, MappedDevice, TargetLine};
 
 /// Show tables so that they can be loaded again
 #[derive(Args)]
@@ -43,40 +43,39 @@ pub struct StatusArgs {
 
 /// Runs `shingle dm table`.
 pub fn table(args: &TableArgs) -> Result<(), CliError> {
-    let devices = args.view.ask("dm.table", &json!({"inactive": args.inactive, "show_keys": args.showkeys}))?;
+    let (inactive, show_keys) = (args.inactive, args.showkeys);
+    let devices = args.view.ask(|device| GetTable { device, inactive, show_keys })?;
     let devices = only(devices, args.target.as_deref());
     if args.concise && !devices.is_empty() {
         return output::print(&concise::write(&devices));
     }
-    args.view.print(devices, lines)
+    args.view.print(&devices, lines)
 }
 
 /// Runs `shingle dm status`.
 pub fn status(args: &StatusArgs) -> Result<(), CliError> {
-    let devices = args.view.ask("dm.status", &json!({"inactive": args.inactive}))?;
-    args.view.print(only(devices, args.target.as_deref()), lines)
+    let devices = args.view.ask(|device| GetTargetStatus { device, inactive: args.inactive })?;
+    args.view.print(&only(devices, args.target.as_deref()), lines)
 }
 
 /// Drops the lines of other targets, and devices of which nothing is left.
-fn only(mut devices: Vec<Value>, target: Option<&str>) -> Vec<Value> {
+fn only(mut devices: Vec<MappedDevice>, target: Option<&str>) -> Vec<MappedDevice> {
     let Some(target) = target else { return devices };
-    devices.retain_mut(|device| {
-        let lines: Vec<Value> = list(device, "lines").iter().filter(|line| line["target"] == target).cloned().collect();
-        let any = !lines.is_empty();
-        device["lines"] = json!(lines);
-        any
-    });
+    devices
+        .iter_mut()
+        .flat_map(|device| &mut device.lines)
+        .for_each(|lines| lines.retain(|line| line.target == target));
+    devices.retain(|device| !device.lines().is_empty());
     devices
 }
 
 /// As dmsetup prints them: a target without arguments ends in a space, and a device without a table is an empty line.
-fn lines(device: &Value, several: bool) -> String {
-    let name = if several { format!("{}: ", text(device, "name")) } else { String::new() };
-    let line = |line: &Value| {
-        let (target, arguments) = (text(line, "target"), text(line, "arguments"));
-        format!("{name}{} {} {target} {arguments}\n", line["start"], line["length"])
+fn lines(device: &MappedDevice, several: bool) -> String {
+    let name = if several { format!("{}: ", device.name) } else { String::new() };
+    let line = |TargetLine { start, length, target, arguments, .. }: &TargetLine| {
+        format!("{name}{start} {length} {target} {arguments}\n")
     };
-    match list(device, "lines") {
+    match device.lines() {
         [] => format!("{name}\n"),
         lines => lines.iter().map(line).collect(),
     }

@@ -1,10 +1,7 @@
 //! `shingle dm ls --tree`: what lies on what.
 
-use serde_json::{Value, json};
-
 use super::deps::Style;
-use super::info::is_suspended;
-use super::{list, text};
+use crate::control::protocol::{Dep, Deps, MappedDevice};
 
 /// What a tree shows, and how it is drawn.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -50,22 +47,32 @@ impl TreeOptions {
 
 /// Devices and what each of them lies on.
 pub struct Tree {
-    nodes: Vec<Value>,
+    nodes: Vec<Node>,
     /// For each node the places of those below.
     below: Vec<Vec<usize>>,
 }
 
+/// A device, with its state if it is a mapped one.
+struct Node {
+    device: Dep,
+    mapped: Option<MappedDevice>,
+}
+
 impl Tree {
     /// Of mapped devices, and what they lie on, in the same order.
-    pub fn new(infos: &[Value], deps: &[Value]) -> Self {
-        let mut nodes = infos.to_vec();
+    pub fn new(infos: Vec<MappedDevice>, deps: &[Deps]) -> Self {
+        let node = |mapped: MappedDevice| {
+            let device = Dep { name: mapped.name.clone(), major: Some(mapped.major), minor: Some(mapped.minor) };
+            Node { device, mapped: Some(mapped) }
+        };
+        let mut nodes: Vec<Node> = infos.into_iter().map(node).collect();
         let mut below = vec![Vec::new(); nodes.len()];
-        for device in deps {
-            let Some(place) = nodes.iter().position(|node| node["name"] == device["name"]) else { continue };
-            for dep in list(device, "deps") {
-                let known = nodes.iter().position(|node| node["name"] == dep["name"]);
+        for Deps { name, deps } in deps {
+            let Some(place) = nodes.iter().position(|node| node.device.name == *name) else { continue };
+            for dep in deps {
+                let known = nodes.iter().position(|node| node.device.name == dep.name);
                 let dep_place = known.unwrap_or_else(|| {
-                    nodes.push(json!({"name": dep["name"], "major": dep["major"], "minor": dep["minor"]}));
+                    nodes.push(Node { device: dep.clone(), mapped: None });
                     below.push(Vec::new());
                     nodes.len() - 1
                 });
@@ -105,25 +112,26 @@ impl Tree {
     }
 }
 
-fn label(node: &Value, options: &TreeOptions) -> String {
-    let mut label = text(node, "name").to_owned();
+fn label(Node { device, mapped }: &Node, options: &TreeOptions) -> String {
+    let mut label = device.name.clone();
     if options.blkdevname {
-        label += &format!(" <{}>", Style::Blkdevname.show(node, ":"));
+        label += &format!(" <{}>", Style::Blkdevname.show(device, ":"));
     }
     if !options.nodevice {
-        label += &format!(" ({})", Style::Devno.show(node, ":"));
+        label += &format!(" ({})", Style::Devno.show(device, ":"));
     }
     // Disks have no state of this kind.
+    let Some(mapped) = mapped else { return label };
     let attributes: Vec<String> = [
-        options.active.then(|| if is_suspended(node) { "SUSPENDED" } else { "ACTIVE" }.to_owned()),
-        options.rw.then(|| if node["read_only"] == true { "RO" } else { "RW" }.to_owned()),
-        options.open.then(|| node["open"].to_string()),
-        options.uuid.then(|| text(node, "uuid").to_owned()),
+        options.active.then(|| if mapped.is_suspended() { "SUSPENDED" } else { "ACTIVE" }.to_owned()),
+        options.rw.then(|| if mapped.read_only { "RO" } else { "RW" }.to_owned()),
+        options.open.then(|| mapped.open.to_string()),
+        options.uuid.then(|| mapped.uuid.clone()),
     ]
     .into_iter()
     .flatten()
     .collect();
-    if !attributes.is_empty() && node["state"].is_string() {
+    if !attributes.is_empty() {
         label += &format!(" [{}]", attributes.join(", "));
     }
     label
@@ -131,17 +139,18 @@ fn label(node: &Value, options: &TreeOptions) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::example;
     use super::*;
 
     /// `top` on `a` and `mid`, `mid` on `b`.
     fn tree() -> Tree {
-        let device = |name: &str, minor: u32| json!({"name": name, "major": 253, "minor": minor, "state": "active", "open": 1, "read_only": false, "uuid": "u"});
-        let disk = |name: &str, minor: u32| json!({"name": name, "major": 252, "minor": minor});
+        let dep =
+            |name: &str, major: u32, minor: usize| Dep { name: name.into(), major: Some(major), minor: Some(minor) };
         let deps = [
-            json!({"name": "mid", "deps": [disk("b", 1)]}),
-            json!({"name": "top", "deps": [disk("a", 0), device("mid", 1)]}),
+            Deps { name: "mid".into(), deps: vec![dep("b", 252, 1)] },
+            Deps { name: "top".into(), deps: vec![dep("a", 252, 0), dep("mid", 253, 1)] },
         ];
-        Tree::new(&[device("mid", 1), device("top", 0)], &deps)
+        Tree::new(vec![example("mid", 1), example("top", 0)], &deps)
     }
 
     #[test]

@@ -1,12 +1,12 @@
 //! `shingle dm wait`.
 
 use clap::Args;
-use serde_json::json;
 
+use super::CliError;
 use super::info::block;
-use super::{CliError, ask};
 use crate::cli::output;
 use crate::cli::remote::RemoteArgs;
+use crate::control::protocol::{GetInfo, Wait};
 
 /// Wait until a device has had more events than a number
 ///
@@ -32,10 +32,11 @@ pub struct WaitArgs {
 pub fn run(args: &WaitArgs) -> Result<(), CliError> {
     let mut client = args.remote.connect()?;
     // A request waits for some seconds only, so that the daemon need not wait for those who are gone.
-    while client.call("dm.wait", json!({"device": args.device, "event_nr": args.event_nr}))?["passed"] != true {}
+    let request = Wait { device: args.device.clone(), event_nr: args.event_nr, timeout_ms: None };
+    while !client.call(&request)?.passed {}
     if !args.verbose {
         return Ok(());
     }
-    let devices = ask(&mut client, "dm.info", std::slice::from_ref(&args.device), &json!({}))?;
+    let devices = client.call(&GetInfo { device: Some(args.device.clone()) })?.devices;
     output::print(&devices.iter().map(block).collect::<String>())
 }

@@ -196,7 +196,6 @@ pub fn nanos(ns: u64) -> String {
 /// One object; the events one per line, as there may be many.
 fn print_json(to: &mut impl Write, recording: &Recording, only: Option<u16>, brief: bool) -> io::Result<()> {
     let end = &recording.end;
-    let devices: Vec<Value> = recording.devices.iter().map(RecordedDevice::to_json).collect();
     let summary: Vec<Value> = summaries(recording, only)
         .into_iter()
         .map(|(device, summary)| {
@@ -208,7 +207,7 @@ fn print_json(to: &mut impl Write, recording: &Recording, only: Option<u16>, bri
     let zones: Vec<Value> = recording.zones.iter().map(|zone| zone_json(recording, zone)).collect();
     writeln!(to, "{{\"started_unix_ns\": {},", recording.started_unix_ns)?;
     writeln!(to, "\"duration_ns\": {}, \"lost\": {}, \"end\": {},", end.at, end.lost, json!(end.reason.name()))?;
-    writeln!(to, "\"devices\": {},\n\"summary\": {},", json!(devices), json!(summary))?;
+    writeln!(to, "\"devices\": {},\n\"summary\": {},", json!(recording.devices), json!(summary))?;
     write!(to, "\"zones_at_start\": {}", json!(zones))?;
     if !brief {
         write!(to, ",\n\"events\": [")?;

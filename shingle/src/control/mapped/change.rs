@@ -3,15 +3,14 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use serde_json::{Value, json};
 use shingle_core::mapper::{MapperError, Ticket};
 use shingle_core::target::{TableError, TableLine, parse_table, split_words};
 use shingle_core::time::Duration as Span;
 
-use super::view::info_json;
+use super::view::show;
 use super::{Found, find, lookup, wrong_table};
-use crate::control::fields::{Fields, bad};
-use crate::control::{ControlError, ErrorKind};
+use crate::control::protocol::{Answered, Clear, Create, Done, Drain, Load, MappedDevice, Message, Remove, Rename};
+use crate::control::{ControlError, ErrorKind, bad};
 use crate::daemon::Census;
 use crate::dmz::find_length;
 use crate::mailbox::{MailboxError, Reply};
@@ -24,11 +23,9 @@ const PATIENCE_MS: u64 = 5_000;
 /// The longest that a request may say: clients of the socket have patience for little more.
 const MOST_PATIENCE_MS: u64 = 20_000;
 
-pub(super) fn create(census: &Census, mut fields: Fields, naming: &Mutex<()>) -> Result<Value, ControlError> {
-    let name = fields.needed("name")?;
-    let uuid = fields.text("uuid")?.unwrap_or_default();
-    let (table, read_only) = (fields.text("table")?, fields.flag("read_only")?);
-    fields.finish()?;
+pub(super) fn create(census: &Census, request: Create, naming: &Mutex<()>) -> Result<MappedDevice, ControlError> {
+    let Create { name, uuid, table, read_only } = request;
+    let uuid = uuid.unwrap_or_default();
     let mut lines = table.map(|text| parse_table(&text)).transpose().map_err(|error| wrong_table(&name, error))?;
     let _one_at_a_time = naming.lock().unwrap_or_else(PoisonError::into_inner);
     check_free(census, &name, &uuid)?;
@@ -45,7 +42,7 @@ pub(super) fn create(census: &Census, mut fields: Fields, naming: &Mutex<()>) ->
         }
         shard.devices.mapper.info(&name, &shard.stack)
     })??;
-    Ok(info_json(census, &Found { shard: number, info }))
+    Ok(show(census, &Found { shard: number, info }))
 }
 
 /// A name is taken by a disk or a mapped device of any shard.
@@ -105,42 +102,35 @@ fn place_of(census: &Census, name: &str) -> Result<Option<usize>, MailboxError> 
     }
 }
 
-pub(super) fn load(census: &Census, mut fields: Fields) -> Result<Value, ControlError> {
-    let (device, table, read_only) = (fields.needed("device")?, fields.needed("table")?, fields.flag("read_only")?);
-    fields.finish()?;
-    let Found { shard: number, info } = find(census, &device)?;
-    let mut lines = parse_table(&table).map_err(|error| wrong_table(&info.name, error))?;
+pub(super) fn load(census: &Census, Load { device, table, read_only }: &Load) -> Result<Done, ControlError> {
+    let Found { shard: number, info } = find(census, device)?;
+    let mut lines = parse_table(table).map_err(|error| wrong_table(&info.name, error))?;
     home_of(census, (&info.name, Some(number)), &lines)?;
     let found = find_length(&mut lines, &mut &census.shards[number].mailbox);
     found.map_err(|error| wrong_table(&info.name, error))?;
+    let read_only = *read_only;
     let load = move |shard: &mut Shard| shard.devices.load(&info.name, lines, read_only, &mut shard.stack);
     census.shards[number].mailbox.ask(load)??;
-    Ok(json!({}))
+    Ok(Done {})
 }
 
-pub(super) fn clear(census: &Census, fields: Fields) -> Result<Value, ControlError> {
-    let found = only_device(census, fields)?;
+pub(super) fn clear(census: &Census, Clear { device }: &Clear) -> Result<Done, ControlError> {
+    let found = find(census, device)?;
     let clear = move |shard: &mut Shard| shard.devices.mapper.clear(&found.info.name, &mut shard.stack);
     census.shards[found.shard].mailbox.ask(clear)??;
-    Ok(json!({}))
+    Ok(Done {})
 }
 
-fn only_device(census: &Census, mut fields: Fields) -> Result<Found, ControlError> {
-    let device = fields.needed("device")?;
-    fields.finish()?;
-    find(census, &device)
+pub(super) fn suspend(census: &Census, request: &Drain) -> Result<Done, ControlError> {
+    drain(census, request, |shard, name, noflush| shard.devices.mapper.suspend(name, noflush, &mut shard.stack))
 }
 
-pub(super) fn suspend(census: &Census, fields: Fields) -> Result<Value, ControlError> {
-    wait_for(census, fields, |shard, name, noflush| shard.devices.mapper.suspend(name, noflush, &mut shard.stack))
+pub(super) fn resume(census: &Census, request: &Drain) -> Result<Done, ControlError> {
+    drain(census, request, |shard, name, noflush| shard.devices.mapper.resume(name, noflush, &mut shard.stack))
 }
 
-pub(super) fn resume(census: &Census, fields: Fields) -> Result<Value, ControlError> {
-    wait_for(census, fields, |shard, name, noflush| shard.devices.mapper.resume(name, noflush, &mut shard.stack))
-}
-
-pub(super) fn wipe_table(census: &Census, fields: Fields) -> Result<Value, ControlError> {
-    wait_for(census, fields, wipe)
+pub(super) fn wipe_table(census: &Census, request: &Drain) -> Result<Done, ControlError> {
+    drain(census, request, wipe)
 }
 
 fn wipe(shard: &mut Shard, name: &str, noflush: bool) -> Result<Ticket, MapperError> {
@@ -151,16 +141,14 @@ fn wipe(shard: &mut Shard, name: &str, noflush: bool) -> Result<Ticket, MapperEr
 /// A verb that is done when the device is drained.
 type Begin = fn(&mut Shard, &str, bool) -> Result<Ticket, MapperError>;
 
-fn wait_for(census: &Census, mut fields: Fields, begin: Begin) -> Result<Value, ControlError> {
-    let (device, noflush, patience_ms) = (fields.needed("device")?, fields.flag("noflush")?, patience(&mut fields)?);
-    fields.finish()?;
-    let found = find(census, &device)?;
-    carry_out(census, &found, (begin, noflush), patience_ms)?;
-    Ok(json!({}))
+fn drain(census: &Census, Drain { device, noflush, timeout_ms }: &Drain, begin: Begin) -> Result<Done, ControlError> {
+    let patience_ms = patience(*timeout_ms)?;
+    carry_out(census, &find(census, device)?, (begin, *noflush), patience_ms)?;
+    Ok(Done {})
 }
 
-fn patience(fields: &mut Fields) -> Result<u64, ControlError> {
-    match fields.number("timeout_ms")?.unwrap_or(PATIENCE_MS) {
+fn patience(timeout_ms: Option<u64>) -> Result<u64, ControlError> {
+    match timeout_ms.unwrap_or(PATIENCE_MS) {
         ms @ ..=MOST_PATIENCE_MS => Ok(ms),
         ms => Err(bad(format!("`timeout_ms` is {ms}: at most {MOST_PATIENCE_MS}"))),
     }
@@ -192,14 +180,11 @@ fn carry_out(
     Ok(())
 }
 
-pub(super) fn remove(census: &Census, mut fields: Fields) -> Result<Value, ControlError> {
-    let device = fields.needed("device")?;
-    let (deferred, force) = (fields.flag("deferred")?, fields.flag("force")?);
-    let patience_ms = patience(&mut fields)?;
-    fields.finish()?;
-    let found = find(census, &device)?;
+pub(super) fn remove(census: &Census, request: &Remove) -> Result<Done, ControlError> {
+    let (deferred, patience_ms) = (request.deferred, patience(request.timeout_ms)?);
+    let found = find(census, &request.device)?;
     // What has no table yet has nothing that could be replaced.
-    let is_wiped = force && found.info.has_live;
+    let is_wiped = request.force && found.info.has_live;
     if is_wiped {
         carry_out(census, &found, (wipe, true), patience_ms)?;
     }
@@ -217,7 +202,7 @@ pub(super) fn remove(census: &Census, mut fields: Fields) -> Result<Value, Contr
         }
         error
     })?;
-    Ok(json!({}))
+    Ok(Done {})
 }
 
 fn exports_of(census: &Census, found: &Found) -> Vec<String> {
@@ -227,9 +212,8 @@ fn exports_of(census: &Census, found: &Found) -> Vec<String> {
     of_it.map(|route| format!("`{}`", route.export.name)).collect()
 }
 
-pub(super) fn rename(census: &Census, mut fields: Fields, naming: &Mutex<()>) -> Result<Value, ControlError> {
-    let (device, name, uuid) = (fields.needed("device")?, fields.text("name")?, fields.text("uuid")?);
-    fields.finish()?;
+pub(super) fn rename(census: &Census, request: Rename, naming: &Mutex<()>) -> Result<Done, ControlError> {
+    let Rename { device, name, uuid } = request;
     let _one_at_a_time = naming.lock().unwrap_or_else(PoisonError::into_inner);
     let found = find(census, &device)?;
     let old = found.info.name;
@@ -244,21 +228,18 @@ pub(super) fn rename(census: &Census, mut fields: Fields, naming: &Mutex<()>) ->
         }
         _ => return Err(bad("write either the new `name` or the `uuid`".into())),
     }
-    Ok(json!({}))
+    Ok(Done {})
 }
 
-pub(super) fn message(census: &Census, mut fields: Fields) -> Result<Value, ControlError> {
-    let (device, text) = (fields.needed("device")?, fields.needed("message")?);
-    let sector = fields.number("sector")?.unwrap_or(0);
-    fields.finish()?;
-    let words = split_words(&text);
+pub(super) fn message(census: &Census, request: &Message) -> Result<Answered, ControlError> {
+    let (words, sector) = (split_words(&request.message), request.sector);
     if words.is_empty() {
         return Err(bad("the message is empty: write at least one word".into()));
     }
-    let found = find(census, &device)?;
+    let found = find(census, &request.device)?;
     let answer = census.shards[found.shard].mailbox.ask(move |shard| {
         let (words, now): (Vec<&str>, _) = (words.iter().map(String::as_str).collect(), shard.now());
         shard.devices.mapper.message(&found.info.name, sector, &words, (&mut shard.stack, now))
     })??;
-    Ok(json!({"answer": answer}))
+    Ok(Answered { answer })
 }

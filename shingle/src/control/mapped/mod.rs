@@ -3,23 +3,23 @@
 mod change;
 mod view;
 
-pub(super) use view::figures_json;
+pub(super) use view::figures_of;
 
 use std::sync::Mutex;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 use shingle_core::mapper::{Info, MapperError, MapperErrorKind};
 use shingle_core::target::TableError;
 
-use super::fields::Fields;
+use super::operations::serve;
+use super::protocol::{
+    Clear, Create, GetDeps, GetInfo, GetTable, GetTargetStatus, List, ListTargets, Load, Message, OPERATIONS,
+    Operation, Remove, Rename, Resume, Suspend, Wait, WipeTable,
+};
 use super::{ControlError, ErrorKind};
 use crate::config::nearest;
 use crate::daemon::Census;
 use crate::mailbox::MailboxError;
-
-/// The verbs, for messages.
-const VERBS: &str = "create, load, clear, suspend, resume, remove, rename, table, status, info, deps, message, wait, \
-                     targets, ls, wipe_table";
 
 /// A mapped device, and the shard that it lives on.
 struct Found {
@@ -27,27 +27,32 @@ struct Found {
     info: Info,
 }
 
-/// Runs a verb. `naming` is held by those who give out a new name.
-pub(super) fn run(verb: &str, census: &Census, fields: Fields, naming: &Mutex<()>) -> Result<Value, ControlError> {
-    match verb {
-        "create" => change::create(census, fields, naming),
-        "load" => change::load(census, fields),
-        "clear" => change::clear(census, fields),
-        "suspend" => change::suspend(census, fields),
-        "resume" => change::resume(census, fields),
-        "wipe_table" => change::wipe_table(census, fields),
-        "remove" => change::remove(census, fields),
-        "rename" => change::rename(census, fields, naming),
-        "message" => change::message(census, fields),
-        "wait" => view::wait(census, fields),
-        "table" => view::table(census, fields),
-        "status" => view::status(census, fields),
-        "info" => view::info(census, fields),
-        "ls" => view::ls(census, fields),
-        "deps" => view::deps(census, fields),
-        "targets" => view::targets(fields),
+/// Runs a verb, or says which operations there are. `naming` is held by those who give out a new name.
+pub(super) fn run(
+    op: &str,
+    census: &Census,
+    fields: Map<String, Value>,
+    naming: &Mutex<()>,
+) -> Result<Value, ControlError> {
+    match op {
+        Create::NAME => serve(fields, |request| change::create(census, request, naming)),
+        Load::NAME => serve(fields, |request| change::load(census, &request)),
+        Clear::NAME => serve(fields, |request| change::clear(census, &request)),
+        Suspend::NAME => serve(fields, |Suspend(request)| change::suspend(census, &request)),
+        Resume::NAME => serve(fields, |Resume(request)| change::resume(census, &request)),
+        WipeTable::NAME => serve(fields, |WipeTable(request)| change::wipe_table(census, &request)),
+        Remove::NAME => serve(fields, |request| change::remove(census, &request)),
+        Rename::NAME => serve(fields, |request| change::rename(census, request, naming)),
+        Message::NAME => serve(fields, |request| change::message(census, &request)),
+        Wait::NAME => serve(fields, |request| view::wait(census, &request)),
+        GetTable::NAME => serve(fields, |request| view::table(census, request)),
+        GetTargetStatus::NAME => serve(fields, |request| view::status(census, request)),
+        GetInfo::NAME => serve(fields, |request| view::info(census, request)),
+        List::NAME => serve(fields, |request| view::ls(census, &request)),
+        GetDeps::NAME => serve(fields, |request| view::deps(census, request)),
+        ListTargets::NAME => serve(fields, |ListTargets {}| Ok(view::targets())),
         _ => {
-            let message = format!("unknown operation `dm.{verb}`; known verbs of dm are: {VERBS}");
+            let message = format!("unknown operation `{op}`; known are: {}", OPERATIONS.join(", "));
             Err(ControlError::new(ErrorKind::UnknownOp, message))
         }
     }

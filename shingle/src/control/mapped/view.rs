@@ -2,14 +2,16 @@
 
 use std::time::Duration;
 
-use serde_json::{Value, json};
 use shingle_core::block::Figure;
-use shingle_core::mapper::{Figures, MapperError, StateName};
-use shingle_core::target::TARGETS;
+use shingle_core::mapper::{MapperError, StateName};
+use shingle_core::target::{TARGETS, TargetType};
 use shingle_core::time::Duration as Span;
 
 use super::{Found, all, find, selected};
-use crate::control::fields::Fields;
+use crate::control::protocol::{
+    Dep, Deps, Devices, Events, Figures, GetDeps, GetInfo, GetTable, GetTargetStatus, List, Listed, MappedDevice,
+    State, Target, TargetLine, Targets, Wait,
+};
 use crate::control::{ControlError, DISK_MAJOR, MAPPED_MAJOR};
 use crate::daemon::Census;
 use crate::mailbox::Reply;
@@ -23,50 +25,48 @@ fn minor(census: &Census, found: &Found) -> usize {
     found.info.minor as usize * census.shards.len() + found.shard
 }
 
-pub(super) fn info_json(census: &Census, found: &Found) -> Value {
+pub(super) fn show(census: &Census, found: &Found) -> MappedDevice {
     let info = &found.info;
     let state = match info.state {
-        StateName::Active => "active",
-        StateName::Suspending => "suspending",
-        StateName::Suspended => "suspended",
+        StateName::Active => State::Active,
+        StateName::Suspending => State::Suspending,
+        StateName::Suspended => State::Suspended,
     };
-    json!({
-        "name": info.name,
-        "uuid": info.uuid,
-        "major": MAPPED_MAJOR,
-        "minor": minor(census, found),
-        "state": state,
-        "read_only": info.is_read_only,
-        "live": info.has_live,
-        "inactive": info.has_inactive,
-        "deferred_remove": info.is_deferred,
-        "open": info.opens,
-        "targets": info.targets,
-        "events": info.events,
-        "sectors": info.sectors,
-        "shard": found.shard,
-        "longest_swap_ns": info.longest_swap.as_nanos(),
-    })
+    MappedDevice {
+        name: info.name.clone(),
+        uuid: info.uuid.clone(),
+        major: MAPPED_MAJOR,
+        minor: minor(census, found),
+        state,
+        read_only: info.is_read_only,
+        live: info.has_live,
+        inactive: info.has_inactive,
+        deferred_remove: info.is_deferred,
+        open: info.opens,
+        targets: info.targets,
+        events: info.events,
+        sectors: info.sectors,
+        shard: found.shard,
+        longest_swap_ns: info.longest_swap.as_nanos(),
+        lines: None,
+    }
 }
 
-pub(super) fn info(census: &Census, mut fields: Fields) -> Result<Value, ControlError> {
-    let device = fields.text("device")?;
-    fields.finish()?;
+pub(super) fn info(census: &Census, GetInfo { device }: GetInfo) -> Result<Devices<MappedDevice>, ControlError> {
     let found = selected(census, device)?;
-    Ok(json!({"devices": found.iter().map(|found| info_json(census, found)).collect::<Vec<_>>()}))
+    Ok(Devices { devices: found.iter().map(|found| show(census, found)).collect() })
 }
 
-pub(super) fn ls(census: &Census, mut fields: Fields) -> Result<Value, ControlError> {
-    let target = fields.text("target")?;
-    fields.finish()?;
+pub(super) fn ls(census: &Census, List { target }: &List) -> Result<Devices<Listed>, ControlError> {
     let (mut devices, live) = (Vec::new(), Lines::Table { inactive: false, show_keys: false });
     for found in all(census)? {
         let lines = lines_of(census, &found, live)?;
-        if target.as_ref().is_none_or(|target| lines.iter().any(|line| line["target"] == *target)) {
-            devices.push(json!({"name": found.info.name, "major": MAPPED_MAJOR, "minor": minor(census, &found)}));
+        if target.as_ref().is_none_or(|target| lines.iter().any(|line| line.target == *target)) {
+            let minor = minor(census, &found);
+            devices.push(Listed { name: found.info.name, major: MAPPED_MAJOR, minor });
         }
     }
-    Ok(json!({"devices": devices}))
+    Ok(Devices { devices })
 }
 
 /// A line for each target of a device.
@@ -76,29 +76,25 @@ enum Lines {
     Status { inactive: bool },
 }
 
-pub(super) fn table(census: &Census, mut fields: Fields) -> Result<Value, ControlError> {
-    let (inactive, show_keys) = (fields.flag("inactive")?, fields.flag("show_keys")?);
-    lines(census, fields, Lines::Table { inactive, show_keys })
+pub(super) fn table(census: &Census, request: GetTable) -> Result<Devices<MappedDevice>, ControlError> {
+    let GetTable { device, inactive, show_keys } = request;
+    lines(census, device, Lines::Table { inactive, show_keys })
 }
 
-pub(super) fn status(census: &Census, mut fields: Fields) -> Result<Value, ControlError> {
-    let inactive = fields.flag("inactive")?;
-    lines(census, fields, Lines::Status { inactive })
+pub(super) fn status(census: &Census, request: GetTargetStatus) -> Result<Devices<MappedDevice>, ControlError> {
+    lines(census, request.device, Lines::Status { inactive: request.inactive })
 }
 
-fn lines(census: &Census, mut fields: Fields, which: Lines) -> Result<Value, ControlError> {
-    let device = fields.text("device")?;
-    fields.finish()?;
-    let mut devices = Vec::new();
-    for found in selected(census, device)? {
-        let mut device = info_json(census, &found);
-        device["lines"] = json!(lines_of(census, &found, which)?);
-        devices.push(device);
-    }
-    Ok(json!({"devices": devices}))
+fn lines(census: &Census, device: Option<String>, which: Lines) -> Result<Devices<MappedDevice>, ControlError> {
+    let with_lines = |found: Found| {
+        let lines = Some(lines_of(census, &found, which)?);
+        Ok(MappedDevice { lines, ..show(census, &found) })
+    };
+    let devices = selected(census, device)?.into_iter().map(with_lines).collect::<Result<_, ControlError>>()?;
+    Ok(Devices { devices })
 }
 
-fn lines_of(census: &Census, found: &Found, which: Lines) -> Result<Vec<Value>, ControlError> {
+fn lines_of(census: &Census, found: &Found, which: Lines) -> Result<Vec<TargetLine>, ControlError> {
     let name = found.info.name.clone();
     let (text, figures) = census.shards[found.shard].mailbox.ask(move |shard| -> Result<_, MapperError> {
         let (mapper, stack) = (&shard.devices.mapper, &shard.stack);
@@ -109,34 +105,32 @@ fn lines_of(census: &Census, found: &Found, which: Lines) -> Result<Vec<Value>, 
             }
         })
     })??;
-    let mut lines: Vec<Value> = text.lines().map(line_json).collect();
+    let mut lines: Vec<TargetLine> = text.lines().map(line).collect();
     for (line, figures) in lines.iter_mut().zip(figures).filter(|(_, figures)| !figures.is_empty()) {
-        line["figures"] = figures_json(figures);
+        line.figures = Some(figures_of(figures));
     }
     Ok(lines)
 }
 
 /// The figures of a target as an object.
-pub(in crate::control) fn figures_json(figures: Figures) -> Value {
+pub(in crate::control) fn figures_of(figures: shingle_core::mapper::Figures) -> Figures {
     let value = |figure| match figure {
-        Figure::Count(count) => json!(count),
-        Figure::Ratio(ratio) => json!(ratio),
-        Figure::Word(word) => json!(word),
+        Figure::Count(count) => count.into(),
+        Figure::Ratio(ratio) => ratio.into(),
+        Figure::Word(word) => word.into(),
     };
     figures.into_iter().map(|(name, figure)| (name.to_owned(), value(figure))).collect()
 }
 
-fn line_json(line: &str) -> Value {
-    let mut words = line.splitn(4, ' ');
-    let mut number = || words.next().and_then(|word| word.parse::<u64>().ok());
+fn line(text: &str) -> TargetLine {
+    let mut words = text.splitn(4, ' ');
+    let mut number = || words.next().and_then(|word| word.parse::<u64>().ok()).unwrap_or_default();
     let (start, length) = (number(), number());
-    let (target, arguments) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
-    json!({"start": start, "length": length, "target": target, "arguments": arguments})
+    let mut word = || words.next().unwrap_or_default().to_owned();
+    TargetLine { start, length, target: word(), arguments: word(), figures: None }
 }
 
-pub(super) fn deps(census: &Census, mut fields: Fields) -> Result<Value, ControlError> {
-    let device = fields.text("device")?;
-    fields.finish()?;
+pub(super) fn deps(census: &Census, GetDeps { device }: GetDeps) -> Result<Devices<Deps>, ControlError> {
     let mapped = all(census)?;
     let number_of = |name: &str| {
         let disk = census.plan.disks.iter().position(|disk| disk.name == name).map(|place| (DISK_MAJOR, place));
@@ -151,30 +145,27 @@ pub(super) fn deps(census: &Census, mut fields: Fields) -> Result<Value, Control
             let below = shard.devices.mapper.deps(&name)?;
             Ok(below.into_iter().map(|(id, _)| shard.devices.label(id)).collect())
         })??;
-        let deps = below.iter().map(|name| {
-            let (major, minor) = number_of(name).unzip();
-            json!({"name": name, "major": major, "minor": minor})
-        });
-        devices.push(json!({"name": found.info.name, "deps": deps.collect::<Vec<_>>()}));
+        let dep = |name: String| {
+            let (major, minor) = number_of(&name).unzip();
+            Dep { name, major, minor }
+        };
+        devices.push(Deps { name: found.info.name, deps: below.into_iter().map(dep).collect() });
     }
-    Ok(json!({"devices": devices}))
+    Ok(Devices { devices })
 }
 
-pub(super) fn targets(fields: Fields) -> Result<Value, ControlError> {
-    fields.finish()?;
-    let targets =
-        TARGETS.iter().map(|target| json!({"name": target.name, "version": target.version, "usage": target.usage}));
-    Ok(json!({"targets": targets.collect::<Vec<_>>()}))
+pub(super) fn targets() -> Targets {
+    let target =
+        |target: &&TargetType| Target { name: target.name.into(), version: target.version, usage: target.usage.into() };
+    Targets { targets: TARGETS.iter().map(target).collect() }
 }
 
-pub(super) fn wait(census: &Census, mut fields: Fields) -> Result<Value, ControlError> {
-    let (device, seen) = (fields.needed("device")?, fields.number("event_nr")?.unwrap_or(0));
-    let wait_ms = fields.number("timeout_ms")?.unwrap_or(LONGEST_WAIT_MS).min(LONGEST_WAIT_MS);
-    fields.finish()?;
-    let found = find(census, &device)?;
+pub(super) fn wait(census: &Census, request: &Wait) -> Result<Events, ControlError> {
+    let (found, seen) = (find(census, &request.device)?, request.event_nr);
+    let wait_ms = request.timeout_ms.unwrap_or(LONGEST_WAIT_MS).min(LONGEST_WAIT_MS);
     let question = move |shard: &mut Shard, reply: Reply<Result<u64, MapperError>>| {
         shard.when_event((&found.info.name, seen), Span::from_millis(wait_ms), |events| reply.send(events));
     };
     let events = census.shards[found.shard].mailbox.ask_slowly(Duration::from_millis(wait_ms), question)??;
-    Ok(json!({"events": events, "passed": events > seen}))
+    Ok(Events { events, passed: events > seen })
 }

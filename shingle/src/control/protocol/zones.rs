@@ -1,0 +1,236 @@
+//! Zones, plugs and policies.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use shingle_core::plug::PlugDump;
+use shingle_core::sector::Sector;
+use shingle_core::zone::{Condition, Zone, ZoneKind, ZoneNo};
+
+/// Reports zones, at most 1024 at a time. Sectors have 512 bytes.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ReportZones {
+    /// The device.
+    pub device: String,
+    /// A sector of the first zone.
+    #[serde(default)]
+    pub start: u64,
+    /// Number of zones; 0: as many as fit.
+    #[serde(default)]
+    pub count: u64,
+}
+
+/// Zones in order.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Zones {
+    /// The zones.
+    pub zones: Vec<ZoneInfo>,
+    /// The sector to go on from; `null` at the end.
+    pub next: Option<u64>,
+}
+
+/// A zone.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ZoneInfo {
+    /// Its first sector.
+    pub start: u64,
+    /// Its size in sectors.
+    pub len: u64,
+    /// How many of them can be written.
+    pub capacity: u64,
+    /// The sector of the write pointer; `null` where the condition has none.
+    pub wp: Option<u64>,
+    /// `conventional` or `seq-write-required`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// `not-wp`, `empty`, `imp-open`, `exp-open`, `closed`, `read-only`, `full` or `offline`.
+    pub cond: String,
+    /// The type as the kernel counts (`enum blk_zone_type`).
+    pub type_code: u8,
+    /// The condition as the kernel counts (`enum blk_zone_cond`).
+    pub cond_code: u8,
+}
+
+const CONDITIONS: [(Condition, &str); 8] = [
+    (Condition::NotWp, "not-wp"),
+    (Condition::Empty, "empty"),
+    (Condition::ImplicitOpen, "imp-open"),
+    (Condition::ExplicitOpen, "exp-open"),
+    (Condition::Closed, "closed"),
+    (Condition::ReadOnly, "read-only"),
+    (Condition::Full, "full"),
+    (Condition::Offline, "offline"),
+];
+
+impl From<&Zone> for ZoneInfo {
+    fn from(zone: &Zone) -> Self {
+        let cond = CONDITIONS.iter().find(|(cond, _)| *cond == zone.cond).map_or("", |(_, name)| name);
+        let kind = if zone.kind == ZoneKind::Sequential { "seq-write-required" } else { "conventional" };
+        Self {
+            start: zone.start.0,
+            len: zone.len,
+            capacity: zone.capacity,
+            wp: zone.cond.has_write_pointer().then_some(zone.wp.0),
+            kind: kind.into(),
+            cond: cond.into(),
+            type_code: zone.kind as u8,
+            cond_code: zone.cond as u8,
+        }
+    }
+}
+
+impl ZoneInfo {
+    /// The zone; `None` if it is in no condition that there is.
+    #[must_use]
+    pub fn zone(&self) -> Option<Zone> {
+        let cond = Condition::from_abi(self.cond_code)?;
+        let kind = if self.type_code == 1 { ZoneKind::Conventional } else { ZoneKind::Sequential };
+        let (start, len) = (self.start, self.len);
+        let without = if cond == Condition::Full { start.saturating_add(len) } else { start };
+        let wp = Sector(self.wp.unwrap_or(without));
+        Some(Zone { start: Sector(start), len, capacity: self.capacity, wp, kind, cond })
+    }
+}
+
+/// A range of whole zones to change. If an export or the table of a mapped device lies on the device, that is `busy`.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ManageZones {
+    /// The device.
+    pub device: String,
+    /// The first sector.
+    #[serde(default)]
+    pub start: u64,
+    /// Number of sectors; to the end if left out.
+    pub length: Option<u64>,
+    /// Whoever uses the device: what they had in these zones is gone.
+    #[serde(default)]
+    pub force: bool,
+}
+
+/// Makes zones empty.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub struct ResetZones(pub ManageZones);
+
+/// Opens zones explicitly.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub struct OpenZones(pub ManageZones);
+
+/// Closes zones.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub struct CloseZones(pub ManageZones);
+
+/// Makes zones full.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub struct FinishZones(pub ManageZones);
+
+/// How much was changed.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Changed {
+    /// Number of zones.
+    pub zones: u64,
+}
+
+/// Shows the zone write plugs of a zoned disk.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct GetPlugs {
+    /// The disk.
+    pub device: String,
+}
+
+/// The zone write plugs of a disk.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Plugs {
+    /// How zone writes are ordered.
+    pub policy: String,
+    /// Zones with a command in flight, or in line for the disk.
+    pub active: u32,
+    /// Of a write from submission to dispatch, since the policy was chosen.
+    pub longest_wait_ns: u64,
+    /// The plugs.
+    pub plugs: Vec<Plug>,
+}
+
+/// A zone write plug, as debugfs shows it.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Plug {
+    /// Number of the zone.
+    pub zone: u32,
+    /// 1: `PLUGGED`, 2: `NEED_WP_UPDATE`.
+    pub flags: u32,
+    /// Who holds it.
+    pub refs: u32,
+    /// `EMPTY`, `ACTIVE`, `FULL`, `READONLY` or `OFFLINE`.
+    pub condition: String,
+    /// Offset of the next write, in sectors.
+    pub wp_offset: u32,
+    /// Bios that wait.
+    pub pending: u32,
+}
+
+impl From<&PlugDump> for Plug {
+    fn from(plug: &PlugDump) -> Self {
+        let (zone, flags, condition) = (plug.zone.0, plug.flags(), plug.condition.into());
+        Self { zone, flags, refs: plug.refs, condition, wp_offset: plug.wp_offset, pending: plug.pending }
+    }
+}
+
+impl From<&Plug> for PlugDump {
+    fn from(plug: &Plug) -> Self {
+        let known = ["EMPTY", "ACTIVE", "FULL", "READONLY", "OFFLINE"];
+        PlugDump {
+            zone: ZoneNo(plug.zone),
+            plugged: plug.flags & 1 != 0,
+            needs_wp_update: plug.flags & 2 != 0,
+            refs: plug.refs,
+            condition: known.into_iter().find(|name| plug.condition == *name).unwrap_or("UNKNOWN"),
+            wp_offset: plug.wp_offset,
+            pending: plug.pending,
+        }
+    }
+}
+
+/// Shows how zone writes to a disk are ordered, or changes it while the disk is in use.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SetPolicy {
+    /// The disk.
+    pub device: String,
+    /// The new policy: `plug`, `qd1`, `elevator`, `zone-lock` or `none`; nothing changes if it is left out.
+    pub policy: Option<String>,
+}
+
+/// How zone writes are ordered.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Policy {
+    /// Now.
+    pub policy: String,
+    /// Before the request.
+    pub before: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_zone_survives_its_way_through_json() {
+        for cond in Condition::ALL {
+            let kind = if cond == Condition::NotWp { ZoneKind::Conventional } else { ZoneKind::Sequential };
+            let wp = match cond {
+                Condition::Full => 2048,
+                cond if cond.has_write_pointer() => 1100,
+                _ => 1024,
+            };
+            let zone = Zone { start: Sector(1024), len: 1024, capacity: 1000, wp: Sector(wp), kind, cond };
+            let text = serde_json::to_string(&ZoneInfo::from(&zone)).unwrap();
+            assert_eq!(serde_json::from_str::<ZoneInfo>(&text).unwrap().zone(), Some(zone), "{cond:?}");
+        }
+        assert!(serde_json::from_str::<ZoneInfo>("{\"start\": 1}").is_err());
+    }
+}

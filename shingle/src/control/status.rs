@@ -1,0 +1,130 @@
+//! What a daemon serves and does.
+
+use std::collections::BTreeMap;
+
+use shingle_core::block::Op;
+use shingle_core::plug::ZonePlug;
+use shingle_core::time::Duration;
+
+use super::ControlError;
+use super::mapped::figures_of;
+use super::protocol::{Counters, DeviceStatus, ExportStatus, Status, Stuck, Zoned};
+use crate::daemon::Census;
+use crate::devices::Named;
+use crate::serve::nbd::Route;
+use crate::shard::{Shard, StuckBio};
+
+/// Most stuck bios of a shard that are listed.
+const MOST_STUCK: usize = 64;
+/// Age from which a bio counts as stuck.
+const STUCK: Duration = Duration::from_millis(1000);
+
+/// Asks every shard.
+pub(super) fn status(census: &Census) -> Result<Status, ControlError> {
+    let (mut devices, mut stuck, mut connections, mut names) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let mut stuck_bios = 0;
+    let (disks, tables) = (census.plan.disks.iter().map(|d| &*d.name), census.plan.devices.iter().map(|d| &*d.name));
+    let order: Vec<&str> = disks.chain(tables).collect();
+    for (number, shard) in census.shards.iter().enumerate() {
+        connections.push(shard.nbd.connections());
+        let (named, described, (late, all_late)) = shard.mailbox.ask(move |shard| {
+            let named = shard.devices.list();
+            let described: Vec<DeviceStatus> = named.iter().map(|named| describe(shard, number, named)).collect();
+            (named, described, stuck_in(shard, number))
+        })?;
+        let path = |device: &DeviceStatus| census.path_of(&device.name).map(|path| path.display().to_string());
+        devices.extend(described.into_iter().map(|device| DeviceStatus { path: path(&device), ..device }));
+        stuck_bios += all_late;
+        stuck.extend(late);
+        names.push(named);
+    }
+    // What was made at run time comes behind what the stack file has.
+    devices.sort_by_key(|device| order.iter().position(|name| device.name == *name).unwrap_or(order.len()));
+    let exports = census.exports.routes().into_iter().map(|Route { export, home }| {
+        let shard = census.shards.iter().position(|shard| shard.nbd.is(&home)).unwrap_or(0);
+        let device = names[shard].iter().find(|named| named.device == export.device).map(|named| named.name.clone());
+        ExportStatus { bytes: export.size(), read_only: export.read_only, name: export.name, device }
+    });
+    Ok(Status {
+        version: env!("CARGO_PKG_VERSION").into(),
+        pid: std::process::id(),
+        uptime_s: census.started.elapsed().as_secs(),
+        shards: census.shards.len(),
+        listen: census.addresses.iter().map(ToString::to_string).collect(),
+        devices,
+        exports: exports.collect(),
+        connections,
+        stuck,
+        stuck_bios,
+    })
+}
+
+fn describe(shard: &Shard, number: usize, named: &Named) -> DeviceStatus {
+    let (stack, mapper) = (&shard.stack, &shard.devices.mapper);
+    let limits = stack.limits(named.device);
+    let zoned = limits.zoned.as_ref().map(|zoned| Zoned {
+        zones: limits.zones(),
+        zone_sectors: zoned.zone_sectors,
+        max_open: zoned.max_open,
+        max_active: zoned.max_active,
+        max_append_sectors: zoned.max_append,
+    });
+    let figures = mapper.figures(&named.name, false, stack).unwrap_or_default();
+    let plug = named.plug.and_then(|plug| stack.device::<ZonePlug>(plug));
+    DeviceStatus {
+        name: named.name.clone(),
+        kind: named.kind.into(),
+        description: description(shard, named),
+        bytes: limits.capacity * 512,
+        block_bytes: limits.logical_block_bytes,
+        read_only: limits.read_only,
+        write_cache: limits.write_cache,
+        zoned,
+        suspended: stack.is_suspended(named.device),
+        counters: counters(shard, named),
+        figures: figures.into_iter().filter(|of_target| !of_target.is_empty()).map(figures_of).collect(),
+        policy: plug.map(|plug| plug.policy().name().into()),
+        active_plugs: plug.map(ZonePlug::active),
+        plug_failure: plug.and_then(ZonePlug::failure).map(ToString::to_string),
+        shard: number,
+        path: None,
+    }
+}
+
+/// The table of a mapped device, in one line; what others say of themselves.
+fn description(shard: &Shard, named: &Named) -> String {
+    if let Ok(table) = shard.devices.mapper.table(&named.name, false, false, &shard.stack) {
+        return table.trim_end().replace('\n', "; ");
+    }
+    let mut description = String::new();
+    // Writing to a string does not fail.
+    let _ = shard.stack.describe(named.leaf, &mut description);
+    description
+}
+
+fn counters(shard: &Shard, named: &Named) -> Counters {
+    let counters = shard.stack.counters(named.device);
+    let by_op = |numbers: &[u64; Op::COUNT]| -> BTreeMap<String, u64> {
+        let used = Op::ALL.into_iter().filter(|op| numbers[*op as usize] > 0);
+        used.map(|op| (op.name().to_ascii_lowercase(), numbers[op as usize])).collect()
+    };
+    Counters {
+        ios: by_op(&counters.ios),
+        sectors: by_op(&counters.sectors),
+        errors: counters.errors,
+        merges: counters.merges,
+        in_flight: counters.in_flight,
+    }
+}
+
+/// Those that are stuck for longest, and how many are in all.
+fn stuck_in(shard: &Shard, number: usize) -> (Vec<Stuck>, usize) {
+    let bios = shard.stuck(STUCK);
+    let show = |stuck: &StuckBio| Stuck {
+        device: shard.devices.label(stuck.device),
+        age_ms: stuck.age.as_nanos() / 1_000_000,
+        bio: stuck.bio.clone(),
+        shard: number,
+    };
+    (bios.iter().take(MOST_STUCK).map(show).collect(), bios.len())
+}
