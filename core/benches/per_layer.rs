@@ -1,7 +1,8 @@
 //! What each layer costs: ns per bio, on one core, without I/O.
 //!
 //! `cargo bench -p shingle-core` prints a table; with `-- --json` one JSON object. Every figure is the median of several
-//! rounds; all configurations take turns within each round, so their ratios hold on a noisy machine.
+//! rounds; all configurations take turns within each round, so their ratios hold on a noisy machine. With `-- --instructions`
+//! it counts instructions per bio instead, which does not depend on the day: needs valgrind.
 
 #[path = "../../shingle/src/reproduce/noclone/clone_layer.rs"]
 mod clone_layer;
@@ -29,10 +30,6 @@ const IOS_A_ROUND: u64 = 1_000_000;
 const TURN: Duration = Duration::from_micros(10);
 /// Most layers on top of each other.
 const DEEPEST: usize = 8;
-
-/// SPDK on a machine of this class: its null bdev, and its zoned layer over it, 4 KiB, one core.
-const SPDK_NULL_MIOPS: f64 = 13.7;
-const SPDK_ZONED_MIOPS: f64 = 7.3;
 
 /// A stack under load: bios circulate between the port and the device, always `DEPTH` of them.
 struct Load {
@@ -185,9 +182,15 @@ impl Load {
 
     /// One round; its cost per bio in ns is kept.
     fn round(&mut self) {
-        let mut done = 0;
         let start = Instant::now();
-        while done < IOS_A_ROUND {
+        let done = self.carry(IOS_A_ROUND);
+        self.ns.push(start.elapsed().as_nanos() as f64 / done as f64);
+    }
+
+    /// At least so many bios, and not many more; how many they were.
+    fn carry(&mut self, bios: u64) -> u64 {
+        let mut done = 0;
+        while done < bios {
             self.now = self.now + TURN;
             self.stack.turn(self.now);
             while let Some(completion) = self.stack.poll_completion(self.port) {
@@ -198,12 +201,14 @@ impl Load {
                 }
             }
         }
-        self.ns.push(start.elapsed().as_nanos() as f64 / done as f64);
+        done
     }
 
-    fn median(&mut self) -> f64 {
+    /// The median of all rounds, and the range of all but the two best and the two worst.
+    fn spread(&mut self) -> Row {
         self.ns.sort_by(f64::total_cmp);
-        self.ns[self.ns.len() / 2]
+        let (ns, last) = (&self.ns, self.ns.len() - 1);
+        Row { name: self.name.clone(), ns: ns[ns.len() / 2], range: [ns[2], ns[last - 2]] }
     }
 }
 
@@ -226,8 +231,15 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-fn main() {
-    let json = std::env::args().any(|argument| argument == "--json");
+/// What a stack costs for each bio, in ns.
+struct Row {
+    name: String,
+    ns: f64,
+    range: [f64; 2],
+}
+
+/// All stacks that are measured.
+fn stacks() -> Vec<Load> {
     let plug = Some(WritePolicy::Plug);
     let none = (Layer::Linear, 0);
     let mut loads = vec![
@@ -246,12 +258,52 @@ fn main() {
     }
     loads.extend(TARGETS.map(|line| on_null(Layer::Target(line), 1)));
     loads.extend(["/1", "/100"].map(|step| on_null(Layer::Linear, 1).counted(step)));
+    loads
+}
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().collect();
+    let has = |name: &str| arguments.iter().any(|argument| argument == name);
+    if let Some(at) = arguments.iter().position(|argument| argument == "--carry") {
+        // A child of --instructions: name of the stack, and how many bios.
+        let (name, bios) = (&arguments[at + 1], arguments[at + 2].parse().expect("a number"));
+        let mut stack = stacks().into_iter().find(|load| load.name == *name).expect("there is such a stack");
+        stack.carry(bios);
+    } else if has("--instructions") {
+        print_instructions();
+    } else {
+        measure(has("--json"));
+    }
+}
+
+/// Runs each stack under callgrind, once with many bios and once with few: what the others cost is in the difference.
+fn print_instructions() {
+    const FEW: u64 = 20_000;
+    const MANY: u64 = 120_000;
+    println!("{:<40} {:>16}", "stack", "instructions/bio");
+    let program = std::env::current_exe().expect("a program has a path");
+    for Load { name, .. } in stacks() {
+        let count = |bios: u64| {
+            let valgrind = ["--tool=callgrind", "--callgrind-out-file=/dev/null"];
+            let mut command = std::process::Command::new("valgrind");
+            let output = command.args(valgrind).arg(&program).args(["--carry", &name, &bios.to_string()]).output();
+            let said = output.unwrap_or_else(|error| panic!("valgrind: {error}; apt-get install valgrind")).stderr;
+            let said = String::from_utf8_lossy(&said).into_owned();
+            let line = said.lines().find_map(|line| line.split("Collected : ").nth(1));
+            line.and_then(|number| number.trim().parse::<u64>().ok()).unwrap_or_else(|| panic!("valgrind says {said}"))
+        };
+        println!("{name:<40} {:>16.0}", (count(MANY) - count(FEW)) as f64 / (MANY - FEW) as f64);
+    }
+}
+
+fn measure(json: bool) {
+    let mut loads = stacks();
     for _ in 0..ROUNDS {
         loads.iter_mut().for_each(Load::round);
     }
     let attach = median((0..9).map(|_| attach(100_000)).collect());
-    let rows: Vec<(String, f64)> = loads.iter_mut().map(|load| (load.name.clone(), load.median())).collect();
-    let ns = |name: &str| rows.iter().find(|row| row.0 == name).map_or(f64::NAN, |row| row.1);
+    let rows: Vec<Row> = loads.iter_mut().map(Load::spread).collect();
+    let ns = |name: &str| rows.iter().find(|row| row.name == name).map_or(f64::NAN, |row| row.ns);
     let single = [
         ("ns per submit and complete (null)", ns("null, random read")),
         ("ns per plugged write, its zone included", ns("zoned null + plug") - ns("null, random read")),
@@ -260,8 +312,6 @@ fn main() {
         ("bytes per idle zone, plug", ZonePlug::BYTES_PER_ZONE as f64),
         ("bytes per idle zone, plug and null", (ZonePlug::BYTES_PER_ZONE + ZonedDisk::BYTES_PER_ZONE) as f64),
         ("ms to attach 100,000 zones", attach * 1e3),
-        ("null, times SPDK's null bdev", 1e3 / ns("null, random read") / SPDK_NULL_MIOPS),
-        ("null + plug, times SPDK's zoned layer", 1e3 / ns("zoned null + plug") / SPDK_ZONED_MIOPS),
     ];
     let mut derived: Vec<(String, f64)> = single.map(|(name, value)| (name.to_owned(), value)).into();
     let of = |layer, depth| (ns(&stacked(layer, depth)) - ns("null, random read")) / depth as f64;
@@ -278,19 +328,23 @@ fn stacked(layer: Layer, depth: usize) -> String {
     format!("null + {depth} {}", layer.name())
 }
 
-fn print_table(rows: &[(String, f64)], derived: &[(String, f64)]) {
-    println!("4 KiB, queue depth {DEPTH}, one core; median of {ROUNDS} rounds of {IOS_A_ROUND} bios\n");
-    println!("{:<40} {:>10} {:>10} {:>10}", "stack", "ns/bio", "M IOPS", "to null");
-    for (name, ns) in rows {
-        println!("{name:<40} {ns:>10.1} {:>10.1} {:>10.2}", 1e3 / ns, rows[0].1 / ns);
+fn print_table(rows: &[Row], derived: &[(String, f64)]) {
+    println!(
+        "4 KiB, queue depth {DEPTH}, one core; median of {ROUNDS} rounds of {IOS_A_ROUND} bios, all but 2 at each end in the range\n"
+    );
+    println!("{:<40} {:>10} {:>15} {:>10} {:>10}", "stack", "ns/bio", "range", "M IOPS", "to null");
+    for Row { name, ns, range: [from, to] } in rows {
+        let range = format!("{from:.1}-{to:.1}");
+        println!("{name:<40} {ns:>10.1} {range:>15} {:>10.1} {:>10.2}", 1e3 / ns, rows[0].ns / ns);
     }
     println!();
     derived.iter().for_each(|(name, value)| println!("{name:<40} {value:>10.1}"));
 }
 
-fn print_json(rows: &[(String, f64)], derived: &[(String, f64)]) {
-    let stacks: Vec<String> =
-        rows.iter().map(|(name, ns)| format!("{{\"stack\": \"{name}\", \"ns\": {ns:.2}}}")).collect();
+fn print_json(rows: &[Row], derived: &[(String, f64)]) {
+    let stacks = rows.iter().map(|Row { name, ns, range: [from, to] }| {
+        format!("{{\"stack\": \"{name}\", \"ns\": {ns:.2}, \"range\": [{from:.2}, {to:.2}]}}")
+    });
     let figures: Vec<String> = derived.iter().map(|(name, value)| format!("\"{name}\": {value:.2}")).collect();
-    println!("{{\"stacks\": [{}], \"figures\": {{{}}}}}", stacks.join(", "), figures.join(", "));
+    println!("{{\"stacks\": [{}], \"figures\": {{{}}}}}", stacks.collect::<Vec<_>>().join(", "), figures.join(", "));
 }
