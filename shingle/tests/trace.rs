@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 
 use shingle::trace::{
-    Asked, Damage, End, EndReason, Entry, ReadError, RecordedDevice, Recording, Script, Summary, Writer, ZoneStart,
-    read, work_of,
+    Asked, Columns, Damage, End, EndReason, Entry, ReadError, RecordedDevice, Recording, Script, Summary, Writer,
+    ZoneStart, read, rwbs, work_of,
 };
 use shingle_core::block::{Action, DeviceId, Flags, Limits, Op, Status, TraceEvent, ZonedLimits};
 use shingle_core::random::Rng;
@@ -234,6 +234,39 @@ fn a_bio_whose_end_was_lost_is_not_taken_for_one_in_flight() {
     assert_eq!(Summary::new(&recording.devices[0], &work).most_in_flight, 1);
 }
 
+#[test]
+fn an_event_is_a_line_in_the_columns_of_blkparse() {
+    let mut recording = recording(1);
+    let write = event(900, Action::Complete, 70_000, 4096);
+    recording.entries.extend([
+        Entry::Hop(TraceEvent { status: Status::Io, device: DeviceId(1), flags: Flags::FUA, ..write }),
+        Entry::Hop(TraceEvent { op: Op::ZoneReset, action: Action::Dispatch, sectors: 0, ..write }),
+        Entry::Hop(TraceEvent { op: Op::WriteZeroes, action: Action::Queue, flags: Flags::NO_UNMAP, ..write }),
+        Entry::Hop(TraceEvent { op: Op::Flush, at: Instant(12_000_000_345), ..write }),
+    ]);
+    let columns = Columns::new(&recording);
+    let lines = recording.entries.iter().enumerate().map(|(place, entry)| columns.line(place, entry));
+    let expected = [
+        "smr       0        1     0.000000000     1  Q   W 0 + 8 [WRITE]",
+        "smr       0        2     0.000000100     1  D   W 0 + 8 [WRITE]",
+        "smr       0        3     0.000000700     1  C   W 0 + 8 [0]",
+        "          0        4     0.000001000 3 events lost",
+        "smr/disk  0        5     0.000000900 70000  C  WF 4096 + 8 [-5] I/O error",
+        "smr       0        6     0.000000900 70000  D  ZR 4096 [ZONE_RESET]",
+        "smr       0        7     0.000000900 70000  Q   N 4096 + 8 [WRITE_ZEROES+NO_UNMAP]",
+        "smr       0        8    12.000000345 70000  C   F [0]",
+    ];
+    assert_eq!(lines.collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn operations_have_the_letters_of_the_kernels_tracepoints() {
+    let letters = Op::ALL.map(|op| rwbs(op, Flags::NONE));
+    assert_eq!(letters, ["R", "W", "ZA", "N", "D", "F", "N", "ZO", "ZC", "ZF", "ZR", "ZRA"]);
+    assert_eq!(rwbs(Op::Write, Flags::PREFLUSH.with(Flags::FUA)), "FWF");
+    assert_eq!(rwbs(Op::Read, Flags::NOWAIT), "R");
+}
+
 mod program {
     //! A daemon, a load, a recorder: as users run them.
 
@@ -399,10 +432,10 @@ socket = "control.sock"
         let start = &shown["zones_at_start"];
         assert_eq!((start.as_array().unwrap().len(), &start[0]["cond_code"]), (20, &json!(1)), "{start}");
         let text = lab.ok("trace show seq.trace");
-        assert!(text.lines().next().unwrap().ends_with("Q ZONE_OPEN 0"), "{text}");
+        assert!(text.lines().next().unwrap().ends_with(" Q  ZO 0 [ZONE_OPEN]"), "{text}");
         assert!(text.contains("zones of 1 MiB: 0 read, 0 written, 20 managed"), "{text}");
         // The first zone below the table, at the disk and at its plug, and the table's fifth.
-        assert_eq!(text.matches("C ZONE_OPEN 8192 [ok]").count(), 3, "{text}");
+        assert_eq!(text.matches(" C  ZO 8192 [0]").count(), 3, "{text}");
     }
 
     #[test]

@@ -9,6 +9,7 @@
 //! The file is described byte by byte in `docs/trace-format.md`. It says which sectors were read and written and when, not
 //! what was in them.
 
+mod columns;
 mod device;
 mod entry;
 mod error;
@@ -18,6 +19,7 @@ mod replay;
 mod summary;
 mod work;
 
+pub use columns::{Columns, rwbs};
 pub use device::RecordedDevice;
 pub use entry::{ENTRY_BYTES, Entry, hex_from, to_hex};
 pub use error::{Damage, ReadError};

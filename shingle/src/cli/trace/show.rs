@@ -6,17 +6,22 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde_json::{Value, json};
-use shingle_core::block::{Action, Flags, Op, TraceEvent};
+use shingle_core::block::{Action, Op};
 
 use crate::bench::short;
 use crate::cli::{CliError, output};
 use crate::config::format_bytes;
-use crate::trace::{Entry, OpSummary, RecordedDevice, Recording, Summary, read, work_of};
+use crate::trace::{Columns, Entry, OpSummary, RecordedDevice, Recording, Summary, read, rwbs, work_of};
 
-/// Show a recording: its events, as blktrace does, and a summary of each device
+/// Show a recording: its events in blkparse's columns, and a summary of each device
 ///
-/// The letters: Q a submitter queued it, D it reached a device, A it was passed on for good, M it was merged, X it was
-/// split, C it ended or came back. Pieces of a bio have its number.
+/// The columns are device, shard, number of the event, time, number of the bio, action, operation, first sector + sectors,
+/// and in brackets the operation in full, or for C the outcome: 0 or -errno. Pieces of a bio have its number.
+///
+/// Actions: Q a submitter queued it, D it reached a device, A it was passed on for good, M it was merged, X it was split,
+/// C it ended or came back. Operations, in the kernel's letters (RWBS): R read, W write, D discard, F flush, ZA zone append,
+/// ZO open, ZC close, ZF finish, ZR reset, ZRA reset all, N another one; F before them is PREFLUSH, F after them FUA.
+/// docs/trace-format.md says what differs from blkparse.
 #[derive(Args)]
 pub struct ShowArgs {
     /// The recording
@@ -69,8 +74,9 @@ pub fn run(args: &ShowArgs) -> Result<(), CliError> {
     }
 }
 
-fn events(recording: &Recording, only: Option<u16>) -> impl Iterator<Item = &Entry> {
-    recording.entries.iter().filter(move |entry| match (entry, only) {
+/// The entries to show, with their places in the recording.
+fn events(recording: &Recording, only: Option<u16>) -> impl Iterator<Item = (usize, &Entry)> {
+    recording.entries.iter().enumerate().filter(move |(_, entry)| match (entry, only) {
         (Entry::Hop(event), Some(only)) => event.device.0 == only,
         _ => true,
     })
@@ -89,9 +95,9 @@ fn summaries(recording: &Recording, only: Option<u16>) -> Vec<(&RecordedDevice, 
 
 fn print_text(to: &mut impl Write, recording: &Recording, only: Option<u16>, brief: bool) -> io::Result<()> {
     if !brief {
-        let width = recording.devices.iter().map(|device| device.name.len()).max().unwrap_or(0);
-        for entry in events(recording, only) {
-            writeln!(to, "{}", line(recording, entry, width))?;
+        let columns = Columns::new(recording);
+        for (place, entry) in events(recording, only) {
+            writeln!(to, "{}", columns.line(place, entry))?;
         }
         writeln!(to)?;
     }
@@ -105,35 +111,6 @@ fn print_text(to: &mut impl Write, recording: &Recording, only: Option<u16>, bri
         to.write_all(device_text(device, &summary).as_bytes())?;
     }
     Ok(())
-}
-
-fn line(recording: &Recording, entry: &Entry, width: usize) -> String {
-    let (s, ns) = (entry.at().0 / 1_000_000_000, entry.at().0 % 1_000_000_000);
-    let event = match entry {
-        Entry::Lost { count, .. } => return format!("{:width$} {s:5}.{ns:09} {count} events lost", ""),
-        Entry::Hop(event) => event,
-    };
-    let TraceEvent { action, device, number, op, sector, sectors, status, .. } = event;
-    let name = recording.devices.get(usize::from(device.0)).map_or("", |device| device.name.as_str());
-    let address = match op {
-        Op::Flush | Op::ZoneResetAll => String::new(),
-        op if op.has_range() => format!(" {sector} + {sectors}"),
-        _ => format!(" {sector}"),
-    };
-    let outcome = if *action == Action::Complete { format!(" [{status}]") } else { String::new() };
-    let (letter, op, flags) = (action.letter(), op.name(), flag_words(event.flags));
-    format!("{name:width$} {s:5}.{ns:09} {number:>8} {letter} {op}{flags}{address}{outcome}")
-}
-
-fn flag_words(flags: Flags) -> String {
-    let words = [
-        (Flags::FUA, "+FUA"),
-        (Flags::PREFLUSH, "+PREFLUSH"),
-        (Flags::NOWAIT, "+NOWAIT"),
-        (Flags::FAST, "+FAST"),
-        (Flags::NO_UNMAP, "+NO_UNMAP"),
-    ];
-    words.iter().filter(|(flag, _)| flags.has(*flag)).map(|(_, word)| *word).collect()
 }
 
 fn device_text(device: &RecordedDevice, summary: &Summary) -> String {
@@ -211,8 +188,8 @@ fn print_json(to: &mut impl Write, recording: &Recording, only: Option<u16>, bri
     write!(to, "\"zones_at_start\": {}", json!(zones))?;
     if !brief {
         write!(to, ",\n\"events\": [")?;
-        for (place, entry) in events(recording, only).enumerate() {
-            write!(to, "{}\n{}", if place > 0 { "," } else { "" }, event_json(recording, entry))?;
+        for (nth, (_, entry)) in events(recording, only).enumerate() {
+            write!(to, "{}\n{}", if nth > 0 { "," } else { "" }, event_json(recording, entry))?;
         }
         write!(to, "\n]")?;
     }
@@ -244,6 +221,7 @@ fn event_json(recording: &Recording, entry: &Entry) -> Value {
         "action": event.action.letter().to_string(),
         "op": event.op.name().to_ascii_lowercase(),
         "flags": event.flags.bits(),
+        "rwbs": rwbs(event.op, event.flags),
         "sector": event.sector.0,
         "sectors": event.sectors,
     });
