@@ -578,3 +578,172 @@ fn swaps_on_a_zoned_disk_do_not_change_the_order_of_writes() {
     assert_eq!(zones["zones"].as_array().unwrap().iter().map(in_zone).sum::<u64>(), written * 8);
     daemon.stop();
 }
+
+/// Regions of all kinds on `vol`, made with the options of a session with Debian 13's dmstats; what that printed is expected.
+fn with_regions() -> (Scratch, program::Daemon) {
+    let scratch = with_stack();
+    let daemon = scratch.up();
+    scratch.dm(&["create", "vol", "--table", "0 16384 linear a 0"]);
+    for (words, made) in [
+        ("vol", "vol: Created new region with 1 area(s) as region ID 0\n"),
+        ("--areas 4 vol", "vol: Created new region with 4 area(s) as region ID 1\n"),
+        (
+            "--start 1m --length 2m --areasize 1m --bounds 10ms,20ms,30ms --userdata foo --programid me vol",
+            "vol: Created new region with 2 area(s) as region ID 2\n",
+        ),
+        ("vol --areas 3", "vol: Created new region with 3 area(s) as region ID 3\n"),
+    ] {
+        assert_eq!(scratch.ok(&format!("dm stats create {words}")), made);
+    }
+    (scratch, daemon)
+}
+
+#[test]
+fn statistics_are_listed_as_dmstats_lists_them() {
+    let (scratch, _daemon) = with_regions();
+    let heading = "Name             GrpID RgID ObjType RgStart RgSize #Areas ArSize ProgID \n";
+    let [first, second, third, fourth] = [
+        "vol                  -    0 region        0  8.00m      1  8.00m dmstats\n",
+        "vol                  -    1 region        0  8.00m      4  2.00m dmstats\n",
+        "vol                  -    2 region    1.00m  2.00m      2  1.00m me     \n",
+        "vol                  -    3 region        0  8.00m      3  2.67m dmstats\n",
+    ];
+    assert_eq!(scratch.ok("dm stats list vol"), [heading, first, second, fourth].concat());
+    assert_eq!(scratch.ok("dm stats list --allprograms"), [heading, first, second, third, fourth].concat());
+    assert_eq!(
+        scratch.ok("dm message vol 0 @stats_list"),
+        "0: 0+16384 16384 dmstats -\n1: 0+16384 4096 dmstats -\n2: 2048+4096 2048 me foo histogram:10,20,30\n\
+         3: 0+16384 5462 dmstats -\n"
+    );
+    let bins = "Name             GrpID RgID ObjType RgStart RgSize #Areas ArSize #Bins     Histogram Bounds\n\
+                vol                  -    2 region    1.00m  2.00m      2  1.00m 4         0s,10ms,20ms,30ms\n";
+    let shown = scratch.ok("dm stats list --histogram --programid me");
+    assert_eq!(shown.lines().map(str::trim_end).collect::<Vec<_>>(), bins.lines().collect::<Vec<_>>());
+    assert_eq!(
+        scratch.ok("dm stats list --allprograms -o region_id,bounds,user_data --noheadings --separator :"),
+        "0::-\n1::-\n2:0s,10ms,20ms,30ms:foo\n3::-\n"
+    );
+    let json = scratch.json("dm stats list --json --programid me");
+    let expected = json!({"device": "vol", "region": 2, "start": 2048, "length": 4096, "areas": 2, "area_length": 2048,
+                          "program": "me", "aux": "foo", "precise": false,
+                          "histogram_ns": [10_000_000, 20_000_000, 30_000_000]});
+    assert_eq!(json["regions"], json!([expected]));
+}
+
+#[test]
+fn statistics_finer_than_a_millisecond_are_precise_and_begin_where_they_are_told_to() {
+    let (scratch, _daemon) = with_regions();
+    scratch.ok("dm stats delete --allregions --allprograms vol");
+    scratch.ok("dm stats create x --start 100s --length 50 --bounds 100us,1ms");
+    scratch.ok("dm stats create --alldevices --start 2000");
+    assert_eq!(
+        scratch.ok("dm message x 0 @stats_list"),
+        "0: 100+50 50 dmstats - precise_timestamps histogram:100000,1000000\n1: 2000+148 148 dmstats -\n"
+    );
+    assert_eq!(scratch.ok("dm message vol 0 @stats_list"), "0: 2000+14384 14384 dmstats -\n");
+}
+
+#[test]
+fn counters_are_printed_cleared_and_forgotten_by_region() {
+    let (scratch, _daemon) = with_regions();
+    scratch.ok("export add vol vol");
+    let mut client = Nbd::connect(&scratch, "vol");
+    let mut data = vec![0; BLOCK];
+    for (command, offset) in [(WRITE, 0), (WRITE, 3 << 20), (READ, 3 << 20)] {
+        client.send(command, offset, &vec![1; BLOCK]);
+        client.receive(|_| command == READ, &mut data);
+    }
+    // Of the counters only those that no clock has a part in.
+    let counts = |words: &str| -> Vec<String> {
+        let shown = scratch.ok(words);
+        let counts = shown.lines().map(|line| {
+            let words: Vec<&str> = line.split(' ').collect();
+            [0, 1, 3, 5, 7].map(|place| words[place]).join(" ")
+        });
+        counts.collect()
+    };
+    let counted = ["0+4096 0 0 1 8", "4096+4096 1 8 1 8", "8192+4096 0 0 0 0", "12288+4096 0 0 0 0"];
+    assert_eq!(counts("dm stats print --regionid 1 vol"), counted);
+    assert_eq!(counts("dm stats print --regionid 1 vol --clear"), counted);
+    let empty = ["0+4096 0 0 0 0", "4096+4096 0 0 0 0", "8192+4096 0 0 0 0", "12288+4096 0 0 0 0"];
+    assert_eq!(counts("dm stats print --regionid 1 vol"), empty);
+    let raw = scratch.ok("dm stats report --raw vol -o region_id,obj_type,area_id,read_count,write_sector_count");
+    let rows: Vec<Vec<&str>> = raw.lines().skip(1).map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(rows[0], ["0", "area", "0", "1", "16"]);
+    assert_eq!(rows.last().unwrap(), &["3", "region", "0", "1", "16"], "the sum of its areas: {raw}");
+    let json = scratch.json("dm stats print --regionid 0 vol --json");
+    let area = &json["regions"][0]["counted"][0];
+    assert_eq!((&area["counters"]["writes"], &area["counters"]["read_sectors"]), (&json!(2), &json!(8)));
+    scratch.ok("dm stats clear --allregions vol");
+    assert_eq!(counts("dm stats print --regionid 0 vol"), ["0+16384 0 0 0 0"]);
+    scratch.ok("dm stats delete --regionid 1 vol");
+    scratch.ok("dm stats delete --allregions vol");
+    assert_eq!(scratch.ok("dm message vol 0 @stats_list"), "2: 2048+4096 2048 me foo histogram:10,20,30\n");
+    scratch.ok("dm stats delete --allregions --allprograms --alldevices");
+    assert_eq!(scratch.ok("dm message vol 0 @stats_list").trim(), "");
+}
+
+#[test]
+fn a_report_has_the_columns_and_rows_of_dmstats() {
+    let (scratch, _daemon) = with_regions();
+    scratch.ok("dm stats delete --regionid 3 vol");
+    // Nothing happens meanwhile, so that all rates are known.
+    let rates = "   0.00   0.00 0.00 0.00     0     0       0  0.00  0.00  0.00    0.00    0.00\n";
+    let rows: String = [
+        "vol                  -    0 area       0       0  8.00m",
+        "vol                  -    1 area       0       0  2.00m",
+        "vol                  -    1 area       1   2.00m  2.00m",
+        "vol                  -    1 area       2   4.00m  2.00m",
+        "vol                  -    1 area       3   6.00m  2.00m",
+        "vol                  -    1 region     0       0  2.00m",
+    ]
+    .map(|row| row.to_owned() + rates)
+    .concat();
+    let heading = "Name             GrpID RgID ObjType ArID ArStart ArSize RMrg/s WMrg/s R/s  W/s  RSz/s WSz/s AvgRqSz QSize \
+                   Util% AWait RdAWait WrAWait\n";
+    let report = format!("{heading}{rows}");
+    assert_eq!(scratch.ok("dm stats report --interval 1ms --count 2"), format!("{report}\n{report}"));
+    let histogram = scratch.ok("dm stats report --interval 1ms --count 1 --programid me --histogram --noheadings");
+    let bins = "    0s:     0,  10ms:     0,  20ms:     0,  30ms:     0";
+    let row = format!("vol                  -    2 area      1.00m  2.00m      2  1.00m  0.00  0.00 {bins}\n");
+    assert!(histogram.starts_with(&row), "{histogram}");
+    let json = scratch.json("dm stats report --interval 1ms --count 1 --regionid 0 --json");
+    assert_eq!((&json["objects"][0]["rates"]["reads_per_second"], &json["objects"][1]), (&json!(0.0), &json!(null)));
+}
+
+#[test]
+fn statistics_that_cannot_be_had_say_what_to_do() {
+    let (scratch, _daemon) = with_regions();
+    for (words, code, says) in [
+        ("dm stats delete --regionid 9 vol", 1, "`vol` has no region 9: `shingle dm stats list --allprograms vol`"),
+        ("dm stats print --regionid 0 --alldevices", 1, "`x` has no region 0"),
+        ("dm stats create voll", 1, "there is no mapped device `voll`; did you mean `vol`?"),
+        ("dm stats create --start 5g vol", 2, "`vol` has 16384 sectors; begin before its end"),
+        ("dm stats create --areas 0 vol", 2, "--areas"),
+        ("dm stats create --areasize 1b vol", 2, "multiple of 512 bytes"),
+        ("dm stats create --bounds 30ms,20ms vol", 2, "write ascending times"),
+        ("dm stats create", 2, "<DEVICES"),
+        ("dm stats print vol", 2, "--regionid"),
+        ("dm stats clear --allregions", 2, "<DEVICES"),
+        ("dm stats list -o colour", 2, "no column `colour`; there are: name, group_id"),
+        ("dm stats report --interval 0", 2, "greater than 0"),
+    ] {
+        scratch.fails(words, code, &[says]);
+    }
+    let (code, stdout, stderr) = scratch.run("dm stats list --programid nobody");
+    assert_eq!((code, stdout.as_str()), (0, ""));
+    assert!(stderr.contains("no regions of program nobody, and 4 of others: --allprograms"), "{stderr}");
+    let (_, _, stderr) = scratch.run("dm stats list x");
+    assert!(stderr.contains("`shingle dm stats create DEVICE` makes one"), "{stderr}");
+}
+
+#[test]
+fn counters_of_more_areas_than_fit_in_one_answer_are_printed_in_parts() {
+    let scratch = with_stack();
+    let _daemon = scratch.up();
+    scratch.dm(&["create", "vol", "--table", "0 16384 linear a 0"]);
+    scratch.ok("dm stats create vol --areasize 1s");
+    let shown = scratch.ok("dm stats print vol --regionid 0");
+    let starts: Vec<u64> = shown.lines().map(|line| line.split_once('+').unwrap().0.parse().unwrap()).collect();
+    assert_eq!(starts, (0..16384).collect::<Vec<u64>>());
+}

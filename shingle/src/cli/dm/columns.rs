@@ -1,4 +1,4 @@
-//! `shingle dm info -c`: columns with the names, headings and widths of dmsetup's.
+//! Tables of columns that can be chosen, as dmsetup and dmstats lay them out; and the columns of `shingle dm info -c`.
 
 use super::deps::Style;
 use crate::control::protocol::{Dep, MappedDevice};
@@ -6,29 +6,32 @@ use crate::control::protocol::{Dep, MappedDevice};
 /// A device and what it lies on.
 pub type Row = (MappedDevice, Vec<Dep>);
 
-/// A column.
-pub struct Field {
+/// A column of a table with rows of `R`.
+pub struct Field<R> {
     name: &'static str,
     heading: &'static str,
     /// At least so wide.
     width: usize,
     /// Numbers stand at the right.
     right: bool,
-    value: fn(&Row) -> String,
+    value: fn(&R) -> String,
 }
 
 /// What is shown if nothing is asked for.
-const USUAL: &str = "name,major,minor,attr,open,segments,events,uuid";
+pub const USUAL: &str = "name,major,minor,attr,open,segments,events,uuid";
 
-const fn column(name: &'static str, heading: &'static str, width: usize, value: fn(&Row) -> String) -> Field {
+/// A column of words.
+pub const fn column<R>(name: &'static str, heading: &'static str, width: usize, value: fn(&R) -> String) -> Field<R> {
     Field { name, heading, width, right: false, value }
 }
 
-const fn number(name: &'static str, heading: &'static str, width: usize, value: fn(&Row) -> String) -> Field {
+/// A column of numbers.
+pub const fn number<R>(name: &'static str, heading: &'static str, width: usize, value: fn(&R) -> String) -> Field<R> {
     Field { name, heading, width, right: true, value }
 }
 
-static FIELDS: [Field; 17] = [
+/// The columns of `info -c`.
+pub static FIELDS: [Field<Row>; 17] = [
     column("name", "Name", 16, |(device, _)| device.name.clone()),
     column("uuid", "UUID", 32, |(device, _)| device.uuid.clone()),
     column("blkdevname", "BlkDevName", 16, |(device, _)| format!("dm-{}", device.minor)),
@@ -76,17 +79,21 @@ fn join(deps: &[Dep], style: Style) -> String {
     deps.iter().map(|dep| style.show(dep, ":")).collect::<Vec<_>>().join(",")
 }
 
-/// The columns of a list of names.
+/// The columns of a list of names among `fields`; the `usual` ones if nothing is wanted, and before what follows a `+`.
 ///
 /// # Errors
 /// If there is no column of a name: all names that there are.
-pub fn parse_fields(wanted: Option<&str>) -> Result<Vec<&'static Field>, String> {
+pub fn parse_fields<R>(
+    fields: &'static [Field<R>],
+    usual: &str,
+    wanted: Option<&str>,
+) -> Result<Vec<&'static Field<R>>, String> {
     let names = match wanted {
-        None => USUAL.to_owned(),
-        Some(wanted) => wanted.strip_prefix('+').map_or_else(|| wanted.to_owned(), |more| format!("{USUAL},{more}")),
+        None => usual.to_owned(),
+        Some(wanted) => wanted.strip_prefix('+').map_or_else(|| wanted.to_owned(), |more| format!("{usual},{more}")),
     };
-    let known = || FIELDS.iter().map(|field| field.name).collect::<Vec<_>>().join(", ");
-    let find = |name: &str| FIELDS.iter().find(|field| field.name == name);
+    let known = || fields.iter().map(|field| field.name).collect::<Vec<_>>().join(", ");
+    let find = |name: &str| fields.iter().find(|field| field.name == name);
     names
         .split(',')
         .map(|name| find(name).ok_or_else(|| format!("there is no column `{name}`; there are: {}", known())))
@@ -94,21 +101,21 @@ pub fn parse_fields(wanted: Option<&str>) -> Result<Vec<&'static Field>, String>
 }
 
 /// How a table is laid out.
-pub struct Layout {
+pub struct Layout<R: 'static> {
     /// Its columns.
-    pub fields: Vec<&'static Field>,
+    pub fields: Vec<&'static Field<R>>,
     /// Whether they have headings.
     pub headings: bool,
     /// What stands between columns, if they are not aligned.
     pub separator: Option<String>,
 }
 
-impl Layout {
-    /// The table of `devices`. As dmsetup does, a column is filled up with spaces even if it is the last one, and headings
+impl<R> Layout<R> {
+    /// The table. As dmsetup does, a column is filled up with spaces even if it is the last one, and headings
     /// stand at the left.
-    pub fn show(&self, devices: &[Row]) -> String {
+    pub fn show(&self, rows: &[R]) -> String {
         let rows: Vec<Vec<String>> =
-            devices.iter().map(|device| self.fields.iter().map(|field| (field.value)(device)).collect()).collect();
+            rows.iter().map(|row| self.fields.iter().map(|field| (field.value)(row)).collect()).collect();
         let heading: Vec<String> = self.fields.iter().map(|field| field.heading.to_owned()).collect();
         let widths: Vec<usize> = self
             .fields

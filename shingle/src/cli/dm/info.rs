@@ -4,7 +4,7 @@ use std::fmt::{Display, Write};
 
 use clap::Args;
 
-use super::columns::{Layout, Row, parse_fields};
+use super::columns::{FIELDS, Layout, Row, USUAL, parse_fields};
 use super::{CliError, ViewArgs};
 use crate::cli::output;
 use crate::control::protocol::{Deps, GetDeps, GetInfo, MappedDevice};
@@ -30,7 +30,7 @@ pub struct InfoArgs {
 
 /// Runs the command.
 pub fn run(args: &InfoArgs) -> Result<(), CliError> {
-    let fields = parse_fields(args.fields.as_deref()).map_err(CliError::Usage)?;
+    let fields = parse_fields(&FIELDS, USUAL, args.fields.as_deref()).map_err(CliError::Usage)?;
     let devices = args.view.ask(|device| GetInfo { device })?;
     if !args.columns || args.view.json || devices.is_empty() {
         return args.view.print(&devices, |device, _| block(device));

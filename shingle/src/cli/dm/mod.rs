@@ -10,6 +10,7 @@ mod ls;
 mod message;
 mod rename;
 mod source;
+mod stats;
 mod table;
 mod tree;
 mod wait;
@@ -52,6 +53,7 @@ enum Verb {
     Deps(deps::DepsArgs),
     Message(message::MessageArgs),
     Wait(wait::WaitArgs),
+    Stats(stats::StatsArgs),
     Targets(ls::TargetsArgs),
     Version(ls::VersionArgs),
     Ls(ls::LsArgs),
@@ -76,6 +78,7 @@ pub fn run(args: &DmArgs) -> Result<(), CliError> {
         Verb::Deps(args) => deps::run(args),
         Verb::Message(args) => message::run(args),
         Verb::Wait(args) => wait::run(args),
+        Verb::Stats(args) => stats::run(args),
         Verb::Targets(args) => ls::targets(args),
         Verb::Version(args) => ls::version(args),
         Verb::Ls(args) => ls::run(args),
