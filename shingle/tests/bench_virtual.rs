@@ -74,6 +74,33 @@ fn the_same_command_line_gives_the_same_result_to_the_byte() {
 }
 
 #[test]
+fn jobs_that_share_zones_give_the_same_result_to_the_byte() {
+    for rw in ["write", "randwrite", "randrw"] {
+        let words = format!(
+            "--profile null --null size=16MiB,zone-size=4MiB,completion=10us --rw={rw} --bs=64k --iodepth=4 --numjobs=8 \
+             --runtime=1s --time_based"
+        );
+        let report = json(&words);
+        assert!(report["jobs"].as_array().unwrap().iter().all(|job| job["error"] == 0), "{report}");
+        assert_eq!(report["jobs"].to_string(), json(&words)["jobs"].to_string());
+    }
+}
+
+#[test]
+fn jobs_in_one_zone_take_turns_and_so_are_as_fast_as_one() {
+    let words =
+        "--profile null --null size=16MiB,zone-size=4MiB,completion=10us --rw=write --bs=4k --runtime=1s --time_based";
+    let ios = |words: &str| -> Vec<u64> {
+        let report = json(words);
+        report["jobs"].as_array().unwrap().iter().map(|job| job["write"]["total_ios"].as_u64().unwrap()).collect()
+    };
+    let alone = ios(&format!("{words} --max_open_zones=1"))[0];
+    let together = ios(&format!("{words} --max_open_zones=1 --numjobs=8"));
+    assert!(together.iter().sum::<u64>() <= alone, "{together:?} but {alone} alone");
+    assert!(together.iter().all(|job| job.abs_diff(alone / 8) < alone / 80), "{together:?} of {alone}");
+}
+
+#[test]
 fn the_text_says_that_time_is_virtual_and_whose() {
     let (code, stdout, _) = shingle("bench --profile null --rw=randread --runtime=1s --time_based");
     assert_eq!(code, 0);

@@ -72,6 +72,55 @@ fn open_and_active_limits_of_the_device_are_never_exceeded() {
 }
 
 #[test]
+fn more_jobs_than_zones_share_them_as_fios_do() {
+    for (limits, rw) in [("", Rw::Write), ("", Rw::RandWrite), (",max-open=2,max-active=2", Rw::RandWrite)] {
+        for (iodepth, append) in [(1, false), (4, false), (4, true)] {
+            let (mut host, top) = host("null,plug", &format!("size=16MiB,memory-backed,zone-size=4MiB{limits}"));
+            let options =
+                JobOptions { rw, append, iodepth, numjobs: 8, block_bytes: 256 << 10, ..JobOptions::default() };
+            let jobs = run(&mut host, top, options);
+            let resets: u64 = jobs.iter().map(|job| job.stats.zone_resets).sum();
+            for job in &jobs {
+                assert_eq!((job.failure.clone(), job.stats.flow(Direction::Write).ios()), (None, 64), "{rw} {limits}");
+            }
+            // 32 times 4 MiB into four zones that were empty; of fio's eight jobs on full ones the resets are 32.
+            assert!((28..32).contains(&resets), "{rw}{limits} at depth {iodepth}: {resets} resets");
+        }
+    }
+}
+
+#[test]
+fn all_jobs_together_write_no_more_zones_than_max_open_zones_says() {
+    let (mut host, top) = host("null,plug", "size=16MiB,memory-backed,zone-size=1MiB");
+    let options = JobOptions {
+        rw: Rw::RandWrite,
+        numjobs: 8,
+        max_open_zones: Some(3),
+        io_size: Some(100 << 10),
+        ..JobOptions::default()
+    };
+    run(&mut host, top, options);
+    let open = report_zones(&mut host, top).unwrap().iter().filter(|zone| zone.cond.is_active()).count();
+    assert_eq!(open, 3);
+}
+
+#[test]
+fn jobs_that_begin_further_each_have_zones_of_their_own() {
+    let (mut host, top) = host("null,plug", &zones(""));
+    let options = JobOptions {
+        rw: Rw::Write,
+        numjobs: 4,
+        size: Some(1 << 20),
+        offset_increment: 2 << 20,
+        io_size: Some(64 << 10),
+        ..JobOptions::default()
+    };
+    run(&mut host, top, options);
+    let written: Vec<u64> = report_zones(&mut host, top).unwrap().iter().map(|zone| zone.wp - zone.start).collect();
+    assert_eq!(written[..9], [128, 0, 128, 0, 128, 0, 128, 0, 0]);
+}
+
+#[test]
 fn full_zones_are_reset_when_the_job_comes_round() {
     let (mut host, top) = host("null,plug", &zones(""));
     let options = JobOptions { rw: Rw::Write, iodepth: 16, io_size: Some(40 << 20), ..JobOptions::default() };
@@ -164,7 +213,8 @@ fn impossible_jobs_are_refused_before_they_start() {
     assert!(refuse("null,plug", &zones(""), none).contains("--zonemode=zbd"));
     let trim = JobOptions { rw: Rw::Trim, ..JobOptions::default() };
     assert!(refuse("null", MEMORY, trim).contains("does not discard"));
-    let many = JobOptions { rw: Rw::RandWrite, numjobs: 3, ..JobOptions::default() };
+    // fio refuses nothing here, and finds that blocks changed.
+    let many = JobOptions { rw: Rw::RandWrite, numjobs: 3, verify: Some(Verify::Crc32c), ..JobOptions::default() };
     assert!(refuse("null,plug", &zones(",max-open=2,max-active=2"), many).contains("no open or active zone left"));
     let append = JobOptions { append: true, ..write };
     assert!(refuse("null", MEMORY, append).contains("zoned device"));

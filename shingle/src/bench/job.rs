@@ -22,7 +22,7 @@ use super::options::{ClockMode, JobError, JobOptions, ZoneMode};
 use super::region::{Region, mode};
 use super::stats::{Direction, JobStats};
 use super::verify::{Expected, Mismatch, Stamp, Verify};
-use super::zones::{Step, ZoneChoice, ZoneTable, ZoneWriter};
+use super::zones::{SharedWriter, Step, ZoneChoice, ZoneTable, ZoneWriter};
 
 /// A device under load, shared by its jobs.
 pub struct Target {
@@ -30,6 +30,8 @@ pub struct Target {
     pub device: DeviceId,
     /// Its zones, if it has any.
     pub zones: ZoneTable,
+    /// Jobs that write to it.
+    pub writers: u32,
 }
 
 /// One turn of the loop, as a job sees it.
@@ -74,7 +76,13 @@ enum Phase {
 enum Access {
     Random,
     Sequential { next: [u64; 3] },
-    Zoned { writer: Option<ZoneWriter>, read_next: u64 },
+    Zoned { writer: Option<Writer>, read_next: u64 },
+}
+
+/// How zones are chosen for writes.
+enum Writer {
+    Own(ZoneWriter),
+    Shared(SharedWriter),
 }
 
 /// What was written where, for `--verify`.
@@ -159,7 +167,7 @@ impl Job {
             return Err(JobError("the device does not discard: choose another --rw".into()));
         }
         let access = match mode(options, &limits)? {
-            ZoneMode::Zbd => zoned_access(options, &region, &mut target.zones)?,
+            ZoneMode::Zbd => zoned_access(options, &region, number, target)?,
             ZoneMode::None if options.append => {
                 return Err(JobError("--write_zone_append needs a zoned device and --zonemode=zbd".into()));
             }
@@ -279,6 +287,9 @@ impl Job {
         let slot = self.slots[tag as usize];
         if !status.is_ok() {
             self.fail(slot, (status, bio.why()), None);
+            if matches!(slot.kind, Kind::Write | Kind::Reset) && matches!(self.access, Access::Zoned { .. }) {
+                target.zones.give_up(slot.zone);
+            }
             return None;
         }
         let since = if self.clock_per_bio { self.submitted[tag as usize] } else { bio.since.0 };
@@ -495,7 +506,11 @@ impl Job {
     #[inline(always)]
     fn choose_zone_write(&mut self, target: &mut Target) -> Option<Slot> {
         let Access::Zoned { writer: Some(writer), .. } = &mut self.access else { return None };
-        match writer.next(&mut target.zones, &mut self.rng) {
+        let step = match writer {
+            Writer::Own(writer) => writer.next(&mut target.zones, &mut self.rng),
+            Writer::Shared(writer) => writer.next(&mut target.zones, &mut self.rng),
+        };
+        match step {
             Step::Write { zone, at } => {
                 self.took(Kind::Write);
                 let at = if self.write_op == Op::ZoneAppend { target.zones.start(zone) } else { at };
@@ -550,7 +565,7 @@ impl Job {
     /// All slots are idle: what comes next?
     fn next_phase(&mut self, now: Instant, target: &mut Target) {
         let in_time = self.deadline.is_none_or(|deadline| now < deadline);
-        if let Access::Zoned { writer: Some(writer), .. } = &mut self.access
+        if let Access::Zoned { writer: Some(Writer::Own(writer)), .. } = &mut self.access
             && writer.is_exhausted(&target.zones)
         {
             self.left = 0;
@@ -625,9 +640,9 @@ fn bios_of(options: &JobOptions) -> Vec<(u32, Box<Bio>)> {
 }
 
 /// fio's own bound on zones that it writes to at once (`ZBD_MAX_WRITE_ZONES`).
-const MOST_OPEN: u32 = 4096;
+pub const MOST_OPEN: u32 = 4096;
 
-fn zoned_access(options: &JobOptions, region: &Region, zones: &mut ZoneTable) -> Result<Access, JobError> {
+fn zoned_access(options: &JobOptions, region: &Region, number: u32, target: &mut Target) -> Result<Access, JobError> {
     if options.rw.trims() {
         return Err(JobError(
             "trims mean nothing in zone mode zbd: zones are reset when they are written again".into(),
@@ -636,21 +651,30 @@ fn zoned_access(options: &JobOptions, region: &Region, zones: &mut ZoneTable) ->
     if !options.rw.writes() {
         return Ok(Access::Zoned { writer: None, read_next: 0 });
     }
-    let random = options.rw.is_random();
-    let share = if random { (region.zones() / options.numjobs).clamp(1, MOST_OPEN) } else { 1 };
+    let (zones, writers, random) = (&mut target.zones, target.writers.max(1), options.rw.is_random());
+    let part = if random { (region.zones() / writers).clamp(1, MOST_OPEN) } else { 1 };
+    let wanted = options.max_open_zones.map_or(part, |most| (most / writers).max(1));
     let choice = ZoneChoice {
         first: region.first_zone(),
         count: region.zones(),
-        max_open: options.max_open_zones.unwrap_or(share).min(zones.share(options.numjobs)),
+        max_open: wanted.min(zones.part(writers)),
         write_sectors: options.block_sectors(),
         random,
         from_empty: options.verify.is_some(),
     };
-    let writer = ZoneWriter::new(choice, zones);
-    if writer.open() == 0 {
-        let why = "there is no sequential zone to write for this job: all are taken by other jobs, are conventional, \
-                   read-only or offline, or the device has no open or active zone left; look elsewhere with --offset, \
-                   reset zones or use fewer jobs";
+    let (writer, any) = if zones.is_shared() {
+        let writer = SharedWriter::new(choice, number, zones);
+        let any = writer.can_write(zones);
+        (Writer::Shared(writer), any)
+    } else {
+        let writer = ZoneWriter::new(choice, zones);
+        let any = writer.open() > 0;
+        (Writer::Own(writer), any)
+    };
+    if !any {
+        let why = "there is no sequential zone to write for this job: all are conventional, read-only or offline, or the device \
+                   has no open or active zone left, or with --verify, for which each job needs a zone of its own, all are \
+                   taken by other jobs; look elsewhere with --offset, reset zones or use fewer jobs";
         return Err(JobError(why.into()));
     }
     Ok(Access::Zoned { writer: Some(writer), read_next: 0 })

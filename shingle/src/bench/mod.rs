@@ -28,7 +28,7 @@ pub use histogram::{Histogram, Summary};
 pub use job::{Failure, Job, Target, Turn};
 pub use options::{ClockMode, JobError, JobOptions, Rw, ZoneMode};
 pub use report::{Outcome, format_rate, json_report, short, text_report};
-pub use run::{Bare, Host, Load, Progress, Sharded, report_zones};
+pub use run::{Bare, Group, Host, Load, Progress, Sharded, report_zones};
 pub use simulated::{Drive, DriveSpec, MOST_KEPT, NULL_COMPLETION, Simulated};
 pub use stats::{Direction, Flow, JobStats};
 pub use verify::{Mismatch, Verify};

@@ -1,6 +1,7 @@
 //! What a job is asked to do; fio's names and meanings.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::verify::Verify;
@@ -114,6 +115,8 @@ pub struct JobOptions {
     pub time_based: bool,
     /// `--offset`.
     pub offset: u64,
+    /// `--offset_increment`: how much further each of the jobs begins than the one before it.
+    pub offset_increment: u64,
     /// `--size`: length of the region; to the end of the device if left out.
     pub size: Option<u64>,
     /// `--io_size`: bytes to transfer; the region's length if left out.
@@ -149,6 +152,7 @@ impl Default for JobOptions {
             runtime: None,
             time_based: false,
             offset: 0,
+            offset_increment: 0,
             size: None,
             io_size: None,
             zonemode: None,
@@ -171,6 +175,16 @@ impl JobOptions {
         self.block_bytes / 512
     }
 
+    /// The options of the `number`th of the jobs, from 0.
+    #[must_use]
+    pub fn of_job(self: &Arc<Self>, number: u32) -> Arc<Self> {
+        if self.offset_increment == 0 {
+            return self.clone();
+        }
+        let offset = self.offset.saturating_add(self.offset_increment.saturating_mul(number.into()));
+        Arc::new(Self { offset, ..Self::clone(self) })
+    }
+
     /// The options as fio's JSON lists them: name and value as typed.
     #[must_use]
     pub fn listed(&self) -> Vec<(&'static str, String)> {
@@ -185,6 +199,7 @@ impl JobOptions {
         add("runtime", self.runtime.map(|t| format!("{}ms", t.as_millis())));
         add("time_based", self.time_based.then(|| "1".into()));
         add("offset", (self.offset > 0).then(|| self.offset.to_string()));
+        add("offset_increment", (self.offset_increment > 0).then(|| self.offset_increment.to_string()));
         add("size", self.size.map(|n| n.to_string()));
         add("io_size", self.io_size.map(|n| n.to_string()));
         add("zonemode", self.zonemode.map(|mode| if mode == ZoneMode::Zbd { "zbd" } else { "none" }.into()));

@@ -9,7 +9,7 @@ use shingle_core::time::{Duration, Instant};
 use shingle_core::zone::Zone;
 
 use super::clock::Clock;
-use super::job::{Job, Target, Turn};
+use super::job::{Job, MOST_OPEN, Target, Turn};
 use super::options::{JobError, JobOptions};
 use super::stats::Direction;
 use super::zones::ZoneTable;
@@ -50,6 +50,33 @@ pub struct Load {
     jobs: Vec<(usize, Job)>,
 }
 
+/// Equal jobs on some devices.
+#[derive(Clone, Debug)]
+pub struct Group {
+    /// What each of them does.
+    pub options: Arc<JobOptions>,
+    /// `options.numjobs` of them run on each of these.
+    pub devices: Vec<DeviceId>,
+}
+
+/// A device as the jobs of `groups` will use it.
+fn target(host: &mut impl Host, device: DeviceId, groups: &[Group]) -> Result<Target, JobError> {
+    let report = report_zones(host, device)?;
+    let zoned = host.stack().limits(device).zoned.as_ref();
+    let limit = zoned.and_then(|z| z.max_open.or(z.max_active));
+    let mut zones = ZoneTable::new(&report, zoned.map_or(1, |z| z.zone_sectors), limit);
+    let writing = || {
+        let on_it = groups.iter().filter(|group| group.devices.contains(&device));
+        on_it.map(|group| &group.options).filter(|options| options.rw.writes())
+    };
+    let writers = writing().map(|options| options.numjobs).sum();
+    // Who verifies has to know what is in a zone.
+    if writers > 1 && writing().all(|options| options.verify.is_none()) {
+        zones.share(writing().filter_map(|options| options.max_open_zones).min().unwrap_or(MOST_OPEN));
+    }
+    Ok(Target { device, zones, writers })
+}
+
 /// Time between two samples of the rates.
 const SAMPLE: Duration = Duration::from_millis(250);
 /// Turns without anything in flight after which a job that issues nothing never will.
@@ -66,18 +93,25 @@ impl Load {
         options: &Arc<JobOptions>,
         first_job: u32,
     ) -> Result<Self, JobError> {
+        Self::of_groups(host, &[Group { options: options.clone(), devices: devices.to_vec() }], first_job)
+    }
+
+    /// All jobs of several groups, which run together.
+    pub fn of_groups(host: &mut impl Host, groups: &[Group], first_job: u32) -> Result<Self, JobError> {
         let mut load = Self { targets: Vec::new(), jobs: Vec::new() };
-        for (place, device) in devices.iter().enumerate() {
-            let report = report_zones(host, *device)?;
-            let limits = host.stack().limits(*device);
-            let zoned = limits.zoned.as_ref();
-            let limit = zoned.and_then(|z| z.max_open.or(z.max_active));
-            let zones = ZoneTable::new(&report, zoned.map_or(1, |z| z.zone_sectors), limit);
-            load.targets.push(Target { device: *device, zones });
-            for number in 0..options.numjobs {
-                let number = first_job + place as u32 * options.numjobs + number;
-                let job = Job::new(options, number, host.stack(), &mut load.targets[place])?;
-                load.jobs.push((place, job));
+        for device in groups.iter().flat_map(|group| &group.devices) {
+            if !load.targets.iter().any(|target| target.device == *device) {
+                load.targets.push(target(host, *device, groups)?);
+            }
+        }
+        for group in groups {
+            for device in &group.devices {
+                let place = load.targets.iter().position(|target| target.device == *device).unwrap_or(0);
+                for of_group in 0..group.options.numjobs {
+                    let number = first_job + load.jobs.len() as u32;
+                    let options = group.options.of_job(of_group);
+                    load.jobs.push((place, Job::new(&options, number, host.stack(), &mut load.targets[place])?));
+                }
             }
         }
         Ok(load)
@@ -124,6 +158,7 @@ impl Load {
         let mut done = 0;
         let clock = host.clock();
         let stack = host.stack();
+        self.targets.iter_mut().for_each(|target| target.zones.begin_turn());
         for (place, job) in &mut self.jobs {
             done += job.pump(&mut Turn { stack, target: &mut self.targets[*place], now, clock });
         }

@@ -73,10 +73,13 @@ pub struct BenchArgs {
     /// Start of the region
     #[arg(long, default_value = "0", value_parser = parse_size)]
     offset: u64,
+    /// How much further each of --numjobs jobs begins than the one before it
+    #[arg(long = "offset_increment", default_value = "0", value_parser = parse_size)]
+    offset_increment: u64,
     /// Treatment of zones; zbd on a zoned device if left out
     #[arg(long, value_enum)]
     zonemode: Option<ZoneModeArg>,
-    /// Most zones that one job writes at a time
+    /// Most zones that all jobs together write at a time
     #[arg(long = "max_open_zones", value_parser = clap::value_parser!(u32).range(1..))]
     max_open_zones: Option<u32>,
     /// Write with zone appends
@@ -195,6 +198,7 @@ impl BenchArgs {
             runtime: self.runtime,
             time_based: self.time_based.unwrap_or(false),
             offset: self.offset,
+            offset_increment: self.offset_increment,
             size: self.size,
             io_size: self.io_size,
             zonemode: self.zonemode.map(|mode| match mode {

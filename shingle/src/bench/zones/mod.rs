@@ -5,13 +5,18 @@
 //!                                                                                 └─ room left: finish ─┘
 //! ```
 //!
-//! Every zone belongs to at most one job, so jobs never disturb each other's write pointers. A job keeps as many zones
-//! open as `--max_open_zones` says and never more than the device has resources for: a zone gives its resource back when
-//! its last write is done, not when it is issued.
+//! A single job, and jobs that verify, have zones of their own ([`ZoneWriter`]): so nothing disturbs their write pointers. Other
+//! jobs share zones ([`SharedWriter`]). Jobs keep as many zones open as `--max_open_zones` says and never more than the device
+//! has resources for: a zone gives its resource back when its last write is done, not when it is issued.
+
+mod shared;
 
 use shingle_core::random::Rng;
 use shingle_core::sector::Sector;
 use shingle_core::zone::{Condition, Zone, ZoneKind, ZoneNo};
+
+use self::shared::Locks;
+pub use self::shared::SharedWriter;
 
 /// What a job does with its next write slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,6 +76,8 @@ pub struct ZoneTable {
     budget: u32,
     /// Times that a zone became free: a job that found none looks again only when this moved.
     releases: u64,
+    /// If jobs share the zones.
+    locks: Option<Locks>,
 }
 
 impl ZoneTable {
@@ -80,12 +87,12 @@ impl ZoneTable {
         let zones: Vec<ZoneSlot> = report.iter().map(ZoneSlot::new).collect();
         let active = report.iter().filter(|z| z.cond.is_active()).count() as u32;
         let budget = limit.map_or(u32::MAX, |limit| limit.saturating_sub(active));
-        Self { zones, shift: zone_sectors.trailing_zeros(), limit, budget, releases: 0 }
+        Self { zones, shift: zone_sectors.trailing_zeros(), limit, budget, releases: 0, locks: None }
     }
 
     /// The part of the device's resources that each of `jobs` may have.
     #[must_use]
-    pub fn share(&self, jobs: u32) -> u32 {
+    pub fn part(&self, jobs: u32) -> u32 {
         self.limit.map_or(u32::MAX, |limit| (limit / jobs).max(1))
     }
 
@@ -123,13 +130,17 @@ impl ZoneTable {
         slot.in_flight -= 1;
         // Completions of one zone come in order with a plug, so the sum of their lengths is what can be read.
         slot.written = (slot.written + sectors).min(slot.next);
-        if slot.state != State::Retired || slot.in_flight > 0 {
+        if slot.in_flight > 0 {
             return None;
         }
-        if slot.next < slot.capacity {
+        let (retired, rest) = (slot.state == State::Retired, slot.next < slot.capacity);
+        self.unlocked(zone);
+        if retired && rest {
             return Some(zone);
         }
-        self.release(zone);
+        if retired {
+            self.release(zone);
+        }
         None
     }
 
@@ -142,12 +153,15 @@ impl ZoneTable {
     pub fn reset_done(&mut self, zone: ZoneNo) {
         let slot = &mut self.zones[zone.index()];
         (slot.next, slot.written, slot.state) = (0, 0, State::Ready);
+        slot.in_flight -= u16::from(self.locks.is_some());
+        self.unlocked(zone);
     }
 
     fn release(&mut self, zone: ZoneNo) {
         self.zones[zone.index()].state = State::Free;
         self.budget = self.budget.saturating_add(1);
         self.releases += 1;
+        self.closed(zone);
     }
 
     fn is_active(&self, zone: u32) -> bool {
@@ -318,7 +332,7 @@ impl ZoneWriter {
 mod tests {
     use super::*;
 
-    const ZONE: u64 = 64;
+    pub const ZONE: u64 = 64;
 
     fn zone(number: u64, written: u64) -> Zone {
         let start = Sector(number * ZONE);
@@ -330,11 +344,11 @@ mod tests {
         Zone { start, len: ZONE, capacity: ZONE, wp: start + written, kind: ZoneKind::Sequential, cond }
     }
 
-    fn choice(count: u32, max_open: u32) -> ZoneChoice {
+    pub fn choice(count: u32, max_open: u32) -> ZoneChoice {
         ZoneChoice { first: 0, count, max_open, write_sectors: 16, random: false, from_empty: false }
     }
 
-    fn table(written: &[u64], limit: Option<u32>) -> ZoneTable {
+    pub fn table(written: &[u64], limit: Option<u32>) -> ZoneTable {
         let zones: Vec<Zone> = written.iter().enumerate().map(|(n, w)| zone(n as u64, *w)).collect();
         ZoneTable::new(&zones, ZONE as u32, limit)
     }
@@ -408,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn two_jobs_never_write_the_same_zone() {
+    fn two_jobs_with_zones_of_their_own_never_write_the_same_zone() {
         let mut table = table(&[0; 8], None);
         let random = |first| ZoneChoice { first, random: true, ..choice(8 - first, 4) };
         let mut writers = [ZoneWriter::new(random(0), &mut table), ZoneWriter::new(random(0), &mut table)];
