@@ -238,3 +238,103 @@ fn a_null_device_that_takes_no_time_is_refused_before_it_is_filled() {
     assert_eq!(code, 0, "{stderr}");
     std::fs::remove_file(&path).unwrap();
 }
+
+/// A job file in a directory of its own.
+fn with_job_file(text: &str) -> std::path::PathBuf {
+    static COUNT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+    let number = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    let path = std::env::temp_dir().join(format!("shingle-{}-{number}.fio", std::process::id()));
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+const JOBS: &str = "\
+; two writers together, then a reader of what they wrote
+[global]
+ioengine=libaio
+direct=1
+bs=64k
+runtime=1
+time_based
+[seq]
+rw=write
+size=32MiB
+[rand]
+rw=randwrite
+offset=32m
+size=32m
+numjobs=2
+iodepth=4
+[check]
+stonewall
+rw=randread
+bs=4k
+io_size=4m
+time_based=0
+";
+
+#[test]
+fn the_jobs_of_a_job_file_run_together_and_those_behind_a_stonewall_after_them() {
+    let path = with_job_file(JOBS);
+    let words =
+        format!("--profile null --null size=64MiB,zone-size=4MiB,completion=10us,unwritten=1 {}", path.display());
+    let report = json(&words);
+    let jobs = report["jobs"].as_array().unwrap();
+    let brief: Vec<_> =
+        jobs.iter().map(|job| (job["jobname"].as_str().unwrap(), job["groupid"].as_u64().unwrap())).collect();
+    assert_eq!(brief, [("seq", 0), ("rand", 0), ("rand", 0), ("check", 1)]);
+    assert!(jobs.iter().all(|job| job["error"] == 0), "{report}");
+    assert_eq!((&jobs[3]["read"]["total_ios"], &jobs[0]["write"]["runtime"]), (&1024.into(), &1000.into()));
+    assert_eq!(report["jobs"].to_string(), json(&words)["jobs"].to_string(), "the clock is virtual");
+    let (_, text, _) = shingle(&format!("bench {words} --output-format=normal"));
+    assert!(
+        text.contains("Run status group 0 (all jobs):") && text.contains("Run status group 1 (all jobs):"),
+        "{text}"
+    );
+    std::fs::remove_file(&path).unwrap();
+    let path = with_job_file(&JOBS.replace("[seq]", "group_reporting\n[seq]"));
+    let report = json(&format!("--profile null --null size=64MiB,zone-size=4MiB,completion=10us {}", path.display()));
+    let names: Vec<_> = report["jobs"].as_array().unwrap().iter().map(|job| job["jobname"].as_str().unwrap()).collect();
+    assert_eq!(names, ["seq", "check"]);
+    std::fs::remove_file(&path).unwrap();
+}
+
+#[test]
+fn jobs_of_a_file_on_built_in_stacks_have_a_stack_each() {
+    let path = with_job_file("[global]\nrw=write\nio_size=1m\n[a]\nnumjobs=2\n[b]\nstonewall\nverify=crc32c\n");
+    let report = json(&format!("--stack null,plug --null size=16MiB,zone-size=1MiB,memory-backed {}", path.display()));
+    let ios: Vec<_> = report["jobs"].as_array().unwrap().iter().map(|job| job["write"]["total_ios"].as_u64()).collect();
+    assert_eq!((ios, &report["jobs"][2]["verified_blocks"]), (vec![Some(256); 3], &256.into()));
+    std::fs::remove_file(&path).unwrap();
+}
+
+#[test]
+fn a_mistake_in_a_job_file_is_shown_in_its_line() {
+    let path = with_job_file("[global]\niodepht=4\n[a]\nrw=wriet\n");
+    let (code, _, stderr) = shingle(&format!("bench {}", path.display()));
+    assert_eq!(code, 1, "{stderr}");
+    for says in
+        ["unknown key `iodepht`", "did you mean `iodepth`?", ":2:1", "rw=wriet", "use one of: read, write", ":4:1"]
+    {
+        assert!(stderr.contains(says), "{says}: {stderr}");
+    }
+    let (code, _, stderr) = shingle(&format!("bench {} --bs=4k", path.display()));
+    assert_eq!(code, 2, "{stderr}");
+    assert!(stderr.contains("cannot be used with"), "{stderr}");
+    std::fs::remove_file(&path).unwrap();
+    let (code, _, stderr) = shingle("bench no/such.fio");
+    assert_eq!(code, 1, "{stderr}");
+    assert!(stderr.contains("cannot read the job file no/such.fio"), "{stderr}");
+    let path = with_job_file("[a]\nfilename=seq\n");
+    let (code, _, stderr) = shingle(&format!("bench --profile null {}", path.display()));
+    assert_eq!(code, 2, "{stderr}");
+    assert!(stderr.contains("a simulated drive has one device"), "{stderr}");
+    std::fs::remove_file(&path).unwrap();
+}
+
+#[test]
+fn times_without_a_unit_are_fios() {
+    let report = json("--profile null --rw=randread --runtime=2 --time_based --thinktime=30");
+    assert_eq!(report["jobs"][0]["read"]["runtime"], 2000);
+    assert_eq!(report["jobs"][0]["read"]["total_ios"], 50_000);
+}

@@ -20,6 +20,8 @@ pub struct Outcome {
     pub name: String,
     /// The device's name.
     pub device: String,
+    /// fio's `groupid`: the number of the round of jobs that it ran in.
+    pub group: usize,
     /// What it was asked to do.
     pub options: JobOptions,
     /// What it did.
@@ -37,7 +39,7 @@ impl Outcome {
     #[must_use]
     pub fn new(job: Job, name: String, device: String) -> Self {
         let (options, stuck) = (job.options().clone(), job.in_flight());
-        Self { name, device, options, stats: job.stats, failure: job.failure, stuck, jobs: 1 }
+        Self { name, device, group: 0, options, stats: job.stats, failure: job.failure, stuck, jobs: 1 }
     }
 
     /// Adds a job of the same group, for `--group_reporting`.
@@ -198,7 +200,7 @@ fn job_json(outcome: &Outcome) -> Value {
     let busiest = outcome.stats.flows.iter().map(|flow| flow.busy_ns).max().unwrap_or(0);
     json!({
         "jobname": outcome.name,
-        "groupid": 0,
+        "groupid": outcome.group,
         "error": outcome.errno(),
         "elapsed": busiest.div_ceil(1_000_000_000),
         "job options": options,
@@ -219,16 +221,19 @@ pub fn text_report(outcomes: &[Outcome]) -> String {
     for outcome in outcomes {
         write_job(&mut text, outcome);
     }
-    text += "\nRun status group 0 (all jobs):\n";
-    for direction in Direction::ALL {
-        write_group(&mut text, outcomes, direction);
+    for group in outcomes.chunk_by(|one, next| one.group == next.group) {
+        let number = group.first().map_or(0, |outcome| outcome.group);
+        let _ = writeln!(text, "\nRun status group {number} (all jobs):");
+        for direction in Direction::ALL {
+            write_group(&mut text, group, direction);
+        }
     }
     text
 }
 
 fn write_job(text: &mut String, outcome: &Outcome) {
-    let Outcome { name, device, options, stats, .. } = outcome;
-    let _ = writeln!(text, "\n{name}: (groupid=0, jobs={}): err={:2}: {device}", outcome.jobs, outcome.errno());
+    let Outcome { name, device, group, options, stats, .. } = outcome;
+    let _ = writeln!(text, "\n{name}: (groupid={group}, jobs={}): err={:2}: {device}", outcome.jobs, outcome.errno());
     for direction in Direction::ALL {
         let figures = Figures::new(stats.flow(direction), options.block_bytes.into());
         if figures.ios > 0 {

@@ -1,0 +1,205 @@
+//! Who runs which jobs: a thread for each stack, with all rounds of its jobs one after the other.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use shingle_core::block::DeviceId;
+use shingle_core::plug::WritePolicy;
+
+use super::BenchArgs;
+use super::options::JobArgs;
+use crate::bench::{
+    Bare, BuiltinStack, Drive, DriveSpec, Group, Host, JobError, JobOptions, Load, MOST_KEPT, Outcome, Progress,
+    Sharded, Simulated, ZoneMode,
+};
+use crate::cli::CliError;
+use crate::config::{Plan, build_shard, format_bytes, null_from_words};
+use crate::profile::Model;
+use crate::shard::Shard;
+
+/// Equal jobs, and the names of the devices that they run on; none where there is one device anyway.
+#[derive(Clone)]
+pub struct Wanted {
+    pub options: Arc<JobOptions>,
+    pub devices: Vec<String>,
+}
+
+/// Jobs that run together. Rounds come one after the other.
+pub type Round = Vec<Wanted>;
+
+/// The rounds of jobs: a new one begins where a job has `stonewall`.
+pub fn rounds(jobs: &[JobArgs]) -> Result<Vec<Round>, JobError> {
+    let mut rounds: Vec<Round> = Vec::new();
+    for job in jobs {
+        let wanted = Wanted { options: Arc::new(job.options()?), devices: job.device.clone() };
+        match rounds.last_mut() {
+            Some(round) if !job.stonewall.unwrap_or(false) => round.push(wanted),
+            _ => rounds.push(vec![wanted]),
+        }
+    }
+    Ok(rounds)
+}
+
+/// One thread of the run.
+pub type Work = Box<dyn FnOnce(&Progress) -> Result<Vec<Outcome>, CliError> + Send>;
+
+/// What was simulated.
+pub struct Simulation {
+    pub profile: String,
+    pub policy: Option<WritePolicy>,
+}
+
+/// All jobs on one simulated drive, on one thread: its time is theirs.
+pub fn of_profile(profile: &str, args: &BenchArgs, rounds: Vec<Round>) -> Result<(Work, Simulation), CliError> {
+    no_devices(&rounds, "a simulated drive")?;
+    let null = if args.null.is_empty() { None } else { Some(null_from_words(&args.null).map_err(CliError::Usage)?) };
+    if null.is_some() && profile != "null" {
+        return Err(CliError::Usage("--null is for --profile null: copy the profile's file and edit it".into()));
+    }
+    let spec = DriveSpec::find(profile, null)?;
+    if let DriveSpec::Profile(drive) = &spec
+        && let Model::Null(config) = &drive.model
+        && config.completion == shingle_core::time::Duration::ZERO
+    {
+        return Err(CliError::Usage(format!(
+            "the null device of profile {profile} takes no time, and virtual time would stand still: give it a \
+             `completion`, as in \"10us\""
+        )));
+    }
+    // Built twice: here for its mistakes, and on the thread of the jobs, which it does not leave.
+    let verifying = || rounds.iter().flatten().map(|wanted| &wanted.options).filter(|options| options.verify.is_some());
+    let keep_data = verifying().next().is_some();
+    let (policy, name) = (args.policy, profile.to_owned());
+    let drive = spec.build(policy, keep_data)?;
+    verifying().try_for_each(|options| check_kept(drive.stack.limits(drive.top).capacity * 512, options))?;
+    let simulation = Simulation { profile: name.clone(), policy: drive.policy };
+    let work: Work = Box::new(move |progress| {
+        let Drive { stack, top, .. } = spec.build(policy, keep_data)?;
+        measure(&mut Simulated::new(stack), &[(name, top)], &rounds, 0, progress)
+    });
+    Ok((work, simulation))
+}
+
+/// A simulated drive keeps what is verified in memory, all of the region in the end.
+fn check_kept(capacity: u64, options: &JobOptions) -> Result<(), CliError> {
+    let region = options.size.unwrap_or(capacity.saturating_sub(options.offset));
+    if region <= MOST_KEPT {
+        return Ok(());
+    }
+    let (region, most) = (format_bytes(region), format_bytes(MOST_KEPT));
+    Err(CliError::Usage(format!(
+        "--verify keeps in memory what is written to a simulated drive, up to {region} here: work in {most} at most, with \
+         --size and --offset"
+    )))
+}
+
+fn no_devices(rounds: &[Round], what: &str) -> Result<(), CliError> {
+    match rounds.iter().flatten().find(|wanted| !wanted.devices.is_empty()) {
+        None => Ok(()),
+        Some(_) => Err(CliError::Usage(format!("--device is for stack files: {what} has one device"))),
+    }
+}
+
+/// A thread and a built-in stack for each job of a round.
+pub fn of_builtin(args: &BenchArgs, round: &Round, number: usize) -> Result<Vec<Work>, CliError> {
+    no_devices(std::slice::from_ref(round), "a built-in stack")?;
+    let null = if args.null.is_empty() { None } else { Some(null_from_words(&args.null).map_err(CliError::Usage)?) };
+    let mut works: Vec<Work> = Vec::new();
+    for Wanted { options, .. } in round {
+        let zoned = options.zonemode == Some(ZoneMode::Zbd) || options.append;
+        let stack = BuiltinStack::parse(&args.stack, null.clone(), zoned)?;
+        for of_group in 0..options.numjobs {
+            let (stack, name, first_job) = (stack.clone(), args.stack.clone(), works.len() as u32);
+            let options = Arc::new(JobOptions { numjobs: 1, ..options.of_job(of_group).as_ref().clone() });
+            works.push(Box::new(move |progress| {
+                let (stack, device) = stack.build()?;
+                let alone = vec![Wanted { options, devices: Vec::new() }];
+                let mut outcomes = measure(&mut Bare::new(stack), &[(name, device)], &[alone], first_job, progress)?;
+                outcomes.iter_mut().for_each(|outcome| outcome.group = number);
+                Ok(outcomes)
+            }));
+        }
+    }
+    Ok(works)
+}
+
+/// A thread for each shard of the stack file that has a device under load.
+pub fn of_file(args: &BenchArgs, mut rounds: Vec<Round>) -> Result<Vec<Work>, CliError> {
+    if !args.null.is_empty() {
+        return Err(CliError::Usage("--null is for built-in stacks: write the disk into the stack file".into()));
+    }
+    let plan = Arc::new(Plan::load(Path::new(&args.stack))?);
+    let names: Vec<&str> = plan.devices.iter().map(|d| &*d.name).chain(plan.disks.iter().map(|d| &*d.name)).collect();
+    for wanted in rounds.iter_mut().flatten().filter(|wanted| wanted.devices.is_empty()) {
+        if plan.disks.len() + plan.devices.len() != 1 {
+            return Err(CliError::Usage(format!("say which --device: {}", names.join(", "))));
+        }
+        wanted.devices.push(plan.disks[0].name.clone());
+    }
+    let all: Vec<String> = rounds.iter().flatten().flat_map(|wanted| wanted.devices.clone()).collect();
+    if let Some(name) = all.iter().find(|name| !names.contains(&name.as_str())) {
+        return Err(CliError::Usage(format!("{} has no device `{name}`: it has {}", args.stack, names.join(", "))));
+    }
+    let used = |shard: &u32| all.iter().any(|name| plan.shard_of(name) == Some(*shard));
+    let shards: Vec<u32> = (0..plan.shards).filter(used).collect();
+    if shards.len() > 1 && rounds.len() > 1 {
+        return Err(CliError::Usage(
+            "stonewall: the jobs are on devices of several shards, and shards do not wait for each other; use a job file \
+             for each"
+                .into(),
+        ));
+    }
+    let work = |shard: &u32| -> Work {
+        let (plan, shard, rounds) = (plan.clone(), *shard, rounds.clone());
+        Box::new(move |progress| measure_shard(&plan, shard, &rounds, progress))
+    };
+    Ok(shards.iter().map(work).collect())
+}
+
+fn measure_shard(plan: &Plan, number: u32, rounds: &[Round], progress: &Progress) -> Result<Vec<Outcome>, CliError> {
+    let failed = |error: &dyn std::fmt::Display| CliError::Failed(error.to_string());
+    let mut shard = Shard::new().map_err(|error| failed(&error))?;
+    build_shard(plan, number, &mut shard)?;
+    let mut devices: Vec<(String, DeviceId)> = Vec::new();
+    for name in rounds.iter().flatten().flat_map(|wanted| &wanted.devices) {
+        if let Some(found) = shard.devices.find(name)
+            && !devices.iter().any(|(other, _)| other == name)
+        {
+            devices.push((name.clone(), found.device));
+        }
+    }
+    let mut host = Sharded::new(shard);
+    let outcomes = measure(&mut host, &devices, rounds, number * 1000, progress)?;
+    host.shard.stop();
+    host.shard.run().map_err(|error| failed(&error))?;
+    Ok(outcomes)
+}
+
+/// Runs the rounds on `devices`: each job on those of them that it names, or on all if it names none.
+fn measure(
+    host: &mut impl Host,
+    devices: &[(String, DeviceId)],
+    rounds: &[Round],
+    first_job: u32,
+    progress: &Progress,
+) -> Result<Vec<Outcome>, CliError> {
+    let mut outcomes = Vec::new();
+    for (number, round) in rounds.iter().enumerate() {
+        let named = |wanted: &Wanted| -> Vec<DeviceId> {
+            let meant = |name: &String| wanted.devices.is_empty() || wanted.devices.contains(name);
+            devices.iter().filter(|(name, _)| meant(name)).map(|(_, id)| *id).collect()
+        };
+        let groups: Vec<Group> =
+            round.iter().map(|wanted| Group { options: wanted.options.clone(), devices: named(wanted) }).collect();
+        let jobs = Load::of_groups(host, &groups, first_job)?.run(host, progress)?;
+        let places = groups.iter().flat_map(|group| {
+            let each = group.devices.iter().flat_map(|id| std::iter::repeat_n(*id, group.options.numjobs as usize));
+            each.map(|id| devices.iter().find(|(_, other)| *other == id).map_or("", |(name, _)| name))
+        });
+        outcomes.extend(jobs.into_iter().zip(places).map(|(job, device)| {
+            let name = job.options().name.clone();
+            Outcome { group: number, ..Outcome::new(job, name, device.to_owned()) }
+        }));
+    }
+    Ok(outcomes)
+}
