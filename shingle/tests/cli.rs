@@ -6,7 +6,7 @@ use std::fs;
 use std::io::{BufRead, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use program::{Control, Scratch};
 use serde_json::{Value, json};
@@ -438,6 +438,46 @@ fn completions_and_manual_pages_are_written() {
     pages.iter().for_each(|page| assert!(scratch.0.join("pages").join(page).exists(), "{page}"));
     scratch.fails("completions tcsh", 2, &["bash"]);
     scratch.fails("nonsense", 2, &["unrecognized subcommand"]);
+}
+
+#[test]
+fn completions_know_policies_profiles_and_kinds_of_io() {
+    let scratch = Scratch::new();
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let script = scratch.ok(&format!("completions {shell}"));
+        // bash's and zsh's are the ones that complete the values of arguments of their own kind.
+        let words: &[&str] = match shell {
+            "bash" | "zsh" => &["zone-lock", "elevator", "smr-30tb", "zns-1tb", "randwrite"],
+            "fish" => &["zone-lock", "smr-30tb"],
+            _ => &["completions"],
+        };
+        words.iter().for_each(|word| assert!(script.contains(word), "{word} is missing for {shell}"));
+    }
+}
+
+#[test]
+fn bash_completes_the_devices_of_the_running_daemon() {
+    let scratch = with_disk();
+    scratch.file("complete", &scratch.ok("completions bash"));
+    let complete = |words: &[&str]| {
+        let program = Path::new(env!("CARGO_BIN_EXE_shingle")).parent().unwrap();
+        let run = format!(
+            "PATH={}:$PATH; source ./complete; COMP_WORDS=({}); COMP_CWORD={}; \
+             _shingle_and_devices shingle \"${{COMP_WORDS[COMP_CWORD]}}\" x; echo \"${{COMPREPLY[*]}}\"",
+            program.display(),
+            words.iter().map(|word| format!("'{word}'")).collect::<Vec<_>>().join(" "),
+            words.len() - 1
+        );
+        let output =
+            Command::new("bash").args(["-c", &run]).current_dir(&scratch.0).env_remove("SHINGLE_CONTROL").output();
+        String::from_utf8(output.unwrap().stdout).unwrap()
+    };
+    assert!(!complete(&["shingle", "dm", "table", ""]).contains("seq"), "nobody to ask");
+    let _daemon = scratch.up();
+    assert_eq!(complete(&["shingle", "dm", "table", "se"]).trim(), "seq");
+    assert_eq!(complete(&["shingle", "policy", "sm"]).trim(), "smr");
+    assert!(complete(&["shingle", "policy", "smr", "el"]).contains("elevator"));
+    assert!(!complete(&["shingle", "bench", "se"]).contains("seq"));
 }
 
 #[test]

@@ -18,6 +18,7 @@ mod sim;
 mod status;
 mod trace;
 mod up;
+mod words;
 mod zones;
 
 use std::process::ExitCode;

@@ -6,15 +6,23 @@ use std::path::PathBuf;
 use clap::{Args, CommandFactory};
 use clap_complete::Shell;
 
+use super::remote::RemoteArgs;
 use super::{Cli, CliError};
+use crate::control::protocol::GetStatus;
 
 /// Print completions for a shell
 ///
 /// For bash: shingle completions bash > ~/.local/share/bash-completion/completions/shingle
+///
+/// In bash and fish they also know the devices of the daemon that the commands would find.
 #[derive(Args)]
 pub struct CompletionsArgs {
     /// The shell
-    shell: Shell,
+    #[arg(required_unless_present = "devices")]
+    shell: Option<Shell>,
+    /// The names of the devices of the running daemon, for what these scripts ask
+    #[arg(long, hide = true, conflicts_with = "shell")]
+    devices: bool,
 }
 
 /// Write the manual pages
@@ -26,10 +34,44 @@ pub struct ManArgs {
 
 /// Prints completions.
 pub fn completions(args: &CompletionsArgs) -> Result<(), CliError> {
+    let Some(shell) = args.shell else { return devices() };
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), "shingle", &mut script);
+    clap_complete::generate(shell, &mut Cli::command(), "shingle", &mut script);
+    script.extend_from_slice(match shell {
+        Shell::Bash => DEVICES_IN_BASH.as_bytes(),
+        Shell::Fish => DEVICES_IN_FISH.as_bytes(),
+        _ => b"",
+    });
     super::output::print_bytes(&script)
 }
+
+/// Names a line. Without a daemon there are none, and nobody wants to read why on a line that is being written.
+fn devices() -> Result<(), CliError> {
+    let status = RemoteArgs::default().connect().and_then(|mut client| Ok(client.call(&GetStatus {})?));
+    let devices = status.map(|status| status.devices).unwrap_or_default();
+    super::output::print(&devices.iter().map(|device| format!("{}\n", device.name)).collect::<String>())
+}
+
+const DEVICES_IN_BASH: &str = r#"
+_shingle_and_devices() {
+    _shingle "$@"
+    local word="${COMP_WORDS[COMP_CWORD]}" before="${COMP_WORDS[COMP_CWORD-1]}" least
+    case "${COMP_WORDS[1]}" in
+        plugs|policy) least=2 ;;
+        dm|zones|export) least=3 ;;
+        *) return 0 ;;
+    esac
+    if [[ ${COMP_CWORD} -ge ${least} && ${word} != -* && ${before} != --* ]]; then
+        COMPREPLY+=( $(compgen -W "$(shingle completions --devices 2>/dev/null)" -- "${word}") )
+    fi
+}
+
+complete -F _shingle_and_devices -o bashdefault -o default shingle
+"#;
+
+const DEVICES_IN_FISH: &str = "\
+complete -c shingle -n '__fish_seen_subcommand_from dm zones plugs policy export' -a '(shingle completions --devices 2>/dev/null)'
+";
 
 /// Writes manual pages.
 pub fn man(args: &ManArgs) -> Result<(), CliError> {

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use shingle_core::plug::{DumpFormat, PlugDump};
 
 use super::remote::RemoteArgs;
-use super::{CliError, output};
+use super::{CliError, output, words};
 use crate::config::format_bytes;
 use crate::control::protocol::{DeviceStatus, Figures, GetPlugs, GetStatus, SetPolicy, Status, Stuck};
 
@@ -51,7 +51,8 @@ enum PlugFormat {
 pub struct PolicyArgs {
     /// The disk
     device: String,
-    /// The new policy: plug, qd1, elevator, zone-lock or none
+    /// The new policy
+    #[arg(value_parser = words::policy_name())]
     policy: Option<String>,
     #[command(flatten)]
     remote: RemoteArgs,

@@ -17,7 +17,7 @@ use shingle_core::plug::WritePolicy;
 
 use self::options::JobArgs;
 use self::works::{Round, Simulation, Work};
-use super::{CliError, output};
+use super::{CliError, output, words};
 use crate::bench::{Outcome, Progress, format_rate, json_report, short, text_report};
 
 /// Measure a stack with an in-process load generator
@@ -37,10 +37,10 @@ pub struct BenchArgs {
     #[arg(long, value_name = "KEY=VALUE,...")]
     null: Vec<String>,
     /// A simulated drive instead of a stack, in virtual time: null, the name of a profile, or the path of one
-    #[arg(long, value_name = "NAME|PATH", conflicts_with_all = ["stack", "device"])]
+    #[arg(long, value_name = "NAME|PATH", value_parser = words::profile(), conflicts_with_all = ["stack", "device"])]
     profile: Option<String>,
     /// How writes to the zones of the simulated drive are ordered; as Linux does it if left out
-    #[arg(long, requires = "profile", value_parser = parse_policy)]
+    #[arg(long, requires = "profile", value_parser = words::policy())]
     policy: Option<WritePolicy>,
     /// Form of the result
     #[arg(long = "output-format", value_enum, default_value = "normal")]
@@ -75,11 +75,6 @@ Exit code: 0 if all jobs ended without error, 1 if one failed.";
 enum FormatArg {
     Normal,
     Json,
-}
-
-/// A write policy by its name.
-pub fn parse_policy(text: &str) -> Result<WritePolicy, String> {
-    text.parse().map_err(|error: shingle_core::plug::UnknownPolicy| error.to_string())
 }
 
 /// Runs the command.

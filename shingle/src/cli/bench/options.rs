@@ -5,6 +5,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 
 use crate::bench::{ClockMode, JobError, JobOptions, Rw, Verify, ZoneMode};
+use crate::cli::words;
 use crate::config::{parse_duration, parse_size};
 
 /// Options of a job; fio's names and meanings.
@@ -17,7 +18,7 @@ pub struct JobArgs {
     #[arg(long)]
     pub name: Option<String>,
     /// What to do
-    #[arg(long, alias = "readwrite", default_value = "read", value_parser = parse_rw)]
+    #[arg(long, alias = "readwrite", default_value = "read", value_parser = words::rw())]
     rw: Rw,
     /// Size of one I/O
     #[arg(long, alias = "blocksize", default_value = "4k", value_parser = parse_block)]
@@ -109,12 +110,6 @@ enum VerifyArg {
 enum ClockArg {
     Turn,
     Bio,
-}
-
-fn parse_rw(text: &str) -> Result<Rw, String> {
-    let found = Rw::NAMES.iter().find(|(name, _)| *name == text || (text == "readwrite" && *name == "rw"));
-    let known = || Rw::NAMES.map(|(name, _)| name).join(", ");
-    found.map(|(_, rw)| *rw).ok_or_else(|| format!("use one of: {}", known()))
 }
 
 fn parse_block(text: &str) -> Result<u32, String> {

@@ -12,8 +12,7 @@ use shingle_core::sim::workload::replay::{Pace, PlayerOptions};
 
 use super::show::{find_device, load, nanos};
 use crate::bench::{DriveSpec, Sharded, format_rate};
-use crate::cli::bench::parse_policy;
-use crate::cli::{CliError, interrupt, output};
+use crate::cli::{CliError, interrupt, output, words};
 use crate::config::{Plan, build_shard, format_bytes, null_from_words};
 use crate::shard::Shard;
 use crate::trace::{Recording, Replayed, Script, Summary, perform, simulate, work_of};
@@ -37,10 +36,10 @@ pub struct ReplayArgs {
     #[arg(long, value_name = "DEVICE")]
     from: Option<String>,
     /// Replay in virtual time on a simulated drive: null, the name of a profile, or the path of one
-    #[arg(long, value_name = "NAME|PATH")]
+    #[arg(long, value_name = "NAME|PATH", value_parser = words::profile())]
     profile: Option<String>,
     /// How writes to the zones of the simulated drive are ordered; as Linux does it if left out
-    #[arg(long, requires = "profile", value_parser = parse_policy)]
+    #[arg(long, requires = "profile", value_parser = words::policy())]
     policy: Option<WritePolicy>,
     /// Parameters of --profile null, as in a stack file: size=8GiB,zone-size=64MiB,completion=20us
     #[arg(long, value_name = "KEY=VALUE,...", requires = "profile")]

@@ -1,0 +1,58 @@
+//! Arguments that take one of some words and are no enum here: help, errors and completions know the words.
+
+use std::ffi::OsStr;
+
+use clap::builder::{PossibleValue, TypedValueParser};
+use clap::{Arg, Command};
+use shingle_core::plug::{UnknownPolicy, WritePolicy};
+
+use crate::bench::Rw;
+use crate::profile::Profile;
+
+/// Reads an argument with `read`, and offers `words` for it.
+#[derive(Clone)]
+pub struct Words<T> {
+    words: fn() -> Vec<&'static str>,
+    read: fn(&str) -> Result<T, String>,
+}
+
+impl<T: Clone + Send + Sync + 'static> TypedValueParser for Words<T> {
+    type Value = T;
+
+    fn parse_ref(&self, command: &Command, arg: Option<&Arg>, value: &OsStr) -> Result<T, clap::Error> {
+        self.read.parse_ref(command, arg, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        Some(Box::new((self.words)().into_iter().map(PossibleValue::new)))
+    }
+}
+
+fn policies() -> Vec<&'static str> {
+    WritePolicy::ALL.map(WritePolicy::name).to_vec()
+}
+
+/// A write policy by its name.
+pub fn policy() -> Words<WritePolicy> {
+    Words { words: policies, read: |text| text.parse().map_err(|error: UnknownPolicy| error.to_string()) }
+}
+
+/// What a job does, by fio's names.
+pub fn rw() -> Words<Rw> {
+    let read = |text: &str| {
+        let found = Rw::NAMES.iter().find(|(name, _)| *name == text || (text == "readwrite" && *name == "rw"));
+        let known = || Rw::NAMES.map(|(name, _)| name).join(", ");
+        found.map(|(_, rw)| *rw).ok_or_else(|| format!("use one of: {}", known()))
+    };
+    Words { words: || Rw::NAMES.map(|(name, _)| name).to_vec(), read }
+}
+
+/// The name of a policy, which a daemon checks: it may know others.
+pub fn policy_name() -> Words<String> {
+    Words { words: policies, read: |text| Ok(text.to_owned()) }
+}
+
+/// The name of a profile that ships, or a path.
+pub fn profile() -> Words<String> {
+    Words { words: || Profile::names().collect(), read: |text| Ok(text.to_owned()) }
+}
