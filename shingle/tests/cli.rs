@@ -64,6 +64,34 @@ fn a_new_disk_says_what_it_is_and_cannot_be_made_twice() {
 }
 
 #[test]
+fn a_directory_of_zone_files_is_adopted_with_what_it_holds() {
+    let scratch = with_disk();
+    write_some(&scratch);
+    let before = scratch.json("zones report disk0 --json")["zones"].clone();
+    let geometry = scratch.0.join("disk0/shingle-disk.toml");
+    let text = fs::read_to_string(&geometry).unwrap();
+    fs::write(&geometry, "nonsense").unwrap();
+    scratch.fails("zones report disk0", 1, &["move it away and let `shingle create --adopt` write it anew"]);
+    fs::remove_file(&geometry).unwrap();
+    scratch.fails(
+        "zones report disk0",
+        1,
+        &["there is no shingle-disk.toml", "`shingle create --adopt` with its sizes"],
+    );
+    let adopt = "create --adopt disk0 --zone-size 1MiB --max-open 4";
+    scratch.fails(&format!("{adopt} --size 16MiB --conventional 3"), 1, &["seq-000002", "check the geometry"]);
+    scratch.fails(&format!("{adopt} --size 32MiB --conventional 2"), 1, &["is missing"]);
+    assert!(!geometry.exists(), "what does not fit is left alone");
+    let said = scratch.ok(&format!("{adopt} --size 16MiB --conventional 2"));
+    assert!(said.starts_with("adopted disk0: 16 MiB, 16 zones of 1 MiB"), "{said}");
+    assert_eq!(scratch.json("zones report disk0 --json")["zones"], before);
+    assert_eq!(fs::read_to_string(&geometry).unwrap(), text);
+    let said = scratch.ok(&format!("{adopt} --size 16MiB --conventional 2"));
+    assert!(said.starts_with("adopted"), "again changes nothing: {said}");
+    scratch.fails("create --adopt none --size 16MiB --zone-size 1MiB", 1, &["there is no such directory"]);
+}
+
+#[test]
 fn impossible_disks_are_refused_and_nothing_is_made() {
     let scratch = Scratch::new();
     for (words, says) in [

@@ -13,7 +13,8 @@ use crate::disk::zoned_dir::{self, Shape};
 
 /// Create a zoned disk in a directory
 ///
-/// The directory must not exist or be empty. Every zone becomes a file in it; space is taken as zones are written.
+/// The directory must not exist or be empty. Every zone becomes a file in it; space is taken as zones are written. With --adopt
+/// the zone files are there already, as in a directory of the kernel's zloop driver: what they hold stays.
 #[derive(Args)]
 pub struct CreateArgs {
     /// The directory
@@ -42,6 +43,9 @@ pub struct CreateArgs {
     /// No native zone append; it is emulated above the disk
     #[arg(long)]
     no_append: bool,
+    /// Take the zone files that lie in the directory, if they are those of such a disk
+    #[arg(long)]
+    adopt: bool,
     /// Print what was made as JSON
     #[arg(long)]
     json: bool,
@@ -79,7 +83,10 @@ pub fn run(args: &CreateArgs) -> Result<(), CliError> {
     if let Ok(style) = ProgressStyle::with_template("creating zones {bar:40} {pos}/{len} ({eta} left)") {
         bar.set_style(style);
     }
-    let made = zoned_dir::create(&args.directory, &shape, &mut |done| bar.set_position(done.into()));
+    let made = match args.adopt {
+        true => zoned_dir::adopt(&args.directory, &shape),
+        false => zoned_dir::create(&args.directory, &shape, &mut |done| bar.set_position(done.into())),
+    };
     bar.finish_and_clear();
     made.map_err(|error| CliError::Failed(error.to_string()))?;
     if args.json {
@@ -98,8 +105,9 @@ pub fn run(args: &CreateArgs) -> Result<(), CliError> {
     }
     let directory = args.directory.display();
     output::print(&format!(
-        "created {directory}: {}, {} zones of {} ({} conventional, {} sequential with {} writable), {}-byte blocks\n\
+        "{} {directory}: {}, {} zones of {} ({} conventional, {} sequential with {} writable), {}-byte blocks\n\
          next: shingle zones report {directory}, or serve it: see docs/stack-file.md and shingle up\n",
+        if args.adopt { "adopted" } else { "created" },
         format_bytes(zones.capacity() * 512),
         zones.zones(),
         format_bytes(u64::from(zones.zone_sectors()) * 512),

@@ -8,6 +8,7 @@ use shingle_core::zone::{ZoneKind, ZoneNo};
 use super::directory::{Directory, Lock, bytes, zone_name};
 use super::error::{ErrorKind, ZonedDirError};
 use super::geometry_file::{self, FILE_NAME};
+use super::load::load;
 use super::shape::Shape;
 use crate::disk::files::{FilesHandle, fd, machine};
 
@@ -49,6 +50,17 @@ pub fn create_on(
         clean_up(&directory, shape, zones_made, made_directory);
     }
     made
+}
+
+/// Makes a disk of the zone files that lie in `path`, such as zloop's: checks that they are those of a disk of `shape`, and
+/// writes that down beside them. Nothing else is changed, and nothing at all if a file does not fit.
+pub fn adopt(path: &Path, shape: &Shape) -> Result<(), ZonedDirError> {
+    let directory = load(machine(), path, Some(shape), Lock::Exclusive)?.directory;
+    let written = write_geometry(&directory, shape);
+    if written.is_err() {
+        let _ = directory.files.unlinkat(fd(&directory.fd), NEW_FILE_NAME);
+    }
+    written
 }
 
 fn refuse_if_not_empty(directory: &Directory) -> Result<(), ZonedDirError> {

@@ -138,8 +138,8 @@ impl fmt::Display for ErrorKind {
             ),
             Self::NoGeometry => write!(
                 f,
-                "there is no {FILE_NAME}: if zloop made this disk, give its geometry; if `shingle create` was \
-                 interrupted here, remove the directory and create the disk again"
+                "there is no {FILE_NAME}: if zloop made this disk, `shingle create --adopt` with its sizes writes one; if \
+                 `shingle create` was interrupted here, remove the directory and create the disk again"
             ),
             Self::OtherGeometry { field, here, given } => write!(
                 f,
@@ -147,7 +147,8 @@ impl fmt::Display for ErrorKind {
             ),
             Self::GeometryFile(error) => write!(
                 f,
-                "{error}; restore it from a backup, or move it away and give the disk's geometry when you open it"
+                "{error}; restore it from a backup, or move it away and let `shingle create --adopt` write it anew from the \
+                 disk's sizes"
             ),
             Self::Shape(error) => error.fmt(f),
             Self::Foreign => write!(f, "it is no part of the disk in this directory: move it elsewhere"),

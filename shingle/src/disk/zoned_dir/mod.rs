@@ -25,7 +25,7 @@ mod offline;
 mod presence;
 mod shape;
 
-pub use create::{create, create_on};
+pub use create::{adopt, create, create_on};
 pub use device::{Options, ZonedDir, open, open_on};
 pub use error::{ErrorKind, ZonedDirError};
 pub use geometry_file::{FILE_NAME, GeometryFileError};
