@@ -7,7 +7,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use shingle::reproduce::figures::grouped;
-use shingle::reproduce::{Publication, Report, SCHEMAS, Schema, from_json, to_html, to_json};
+use shingle::reproduce::{Imprint, Publication, Report, SCHEMAS, Schema, from_json, to_html, to_json};
 
 fn shingle(words: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_shingle"));
@@ -21,7 +21,7 @@ fn text(bytes: &[u8]) -> String {
 
 #[track_caller]
 fn ok(words: &str) -> String {
-    let Output { status, stdout, stderr } = shingle(words).output().unwrap();
+    let Output { status, stdout, stderr } = shingle(words).env("SOURCE_DATE_EPOCH", "1700000000").output().unwrap();
     assert!(status.success(), "shingle {words}: {}", text(&stderr));
     text(&stdout)
 }
@@ -105,8 +105,17 @@ fn attribute<'a>(tag: &'a str, name: &str) -> Option<&'a str> {
 #[track_caller]
 fn assert_is_a_whole_page(html: &str, report: &Report) {
     let tags = tags(html);
+    // A link is followed by who reads the page, and loads nothing: what it stands beside may be named, at the foot.
+    let link = tags.iter().find(|tag| tag.starts_with("a "));
+    assert_eq!(
+        (link.is_some(), tags.iter().filter(|tag| tag.starts_with("a ")).count() <= 1),
+        (report.publication != Publication::Noclone, true)
+    );
+    let link = link.map_or("", String::as_str);
+    assert!(link.is_empty() || link.starts_with("a href=\"https://lore.kernel.org/linux-block/"), "{link}");
+    let itself = html.replacen(&format!("<{link}>"), "", 1);
     for outside in ["http:", "https:", "//", "url(", "@import", "<script", "<link", "<img", " src=", " href="] {
-        assert!(!html.contains(outside), "the page refers to something outside of it: {outside}");
+        assert!(!itself.contains(outside), "the page refers to something outside of it: {outside}");
     }
     let ids: Vec<&str> = tags.iter().filter_map(|tag| attribute(tag, "id")).collect();
     assert_eq!(ids.len(), ids.iter().collect::<BTreeSet<_>>().len(), "an id is there twice");
@@ -145,7 +154,14 @@ fn every_published_figure_of_each_publication_has_one_of_ours_beside_it_in_every
         assert_eq!(serde_json::from_str::<serde_json::Value>(&json).unwrap(), to_json(&report));
         let saved = Scratch::new(&format!("{publication}.json"));
         fs::write(&saved.0, &json).unwrap();
-        assert_eq!(to_html(&report), fs::read_to_string(&page.0).unwrap());
+        let words = format!("shingle reproduce {publication} --quick --json --html {}", page.0.display());
+        let imprint = Imprint::new(1_700_000_000, words.split(' ').map(str::to_owned));
+        let made = fs::read_to_string(&page.0).unwrap();
+        assert_eq!(to_html(&report, &imprint), made);
+        assert!(made.contains(&format!(
+            "Made by shingle {} on 2023-11-14 with <code>{words}</code>",
+            env!("CARGO_PKG_VERSION")
+        )));
         let table = ok(&format!("reproduce {publication} --from {}", saved.0.display()));
         for (_, row, _, figure) in published(publication) {
             assert!(table.contains(&grouped(figure as f64)), "{figure} of {row} is not in the table");
@@ -165,6 +181,10 @@ fn a_page_that_cannot_be_written_is_refused_before_anything_runs_and_one_that_ca
     assert!(fails("/nowhere/page.html").contains("cannot write the page to /nowhere/page.html: No such file"));
     let page = Scratch::new("refused");
     assert!(!fails(page.0.to_str().unwrap()).contains("page") && !page.0.exists());
+    let words = ["reproduce", "qd1", "--only", "nothing has this"];
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_shingle")).args(words).env("SOURCE_DATE_EPOCH", "soon").output().unwrap();
+    assert!(text(&output.stderr).contains("SOURCE_DATE_EPOCH is no number of seconds"));
     fs::write(&page.0, "kept").unwrap();
     fails(page.0.to_str().unwrap());
     assert_eq!(fs::read_to_string(&page.0).unwrap(), "kept");

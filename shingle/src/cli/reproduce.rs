@@ -1,9 +1,11 @@
 //! `shingle reproduce`: published tables, run again.
 
+use std::env::VarError;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::SystemTime;
 
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -11,8 +13,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 use super::{CliError, interrupt, output};
 use crate::reproduce::figures::{grouped, off, span, times};
 use crate::reproduce::{
-    self, CellOutcome, Class, Options, Publication, Report, RunError, TableOutcome, Watch, dmzoned, from_json, to_html,
-    to_json,
+    self, CellOutcome, Class, Imprint, Options, Publication, Report, RunError, TableOutcome, Watch, dmzoned, from_json,
+    to_html, to_json,
 };
 
 /// Run published tables of zone write plugging, QD1 writing, mapping without clones and dm-zoned, and print ours beside them
@@ -72,11 +74,12 @@ enum PublicationArg {
 /// Runs the command.
 pub fn run(args: &ReproduceArgs) -> Result<(), CliError> {
     args.html.as_deref().map_or(Ok(()), check_page)?;
+    let imprint = imprint()?;
     let publication = match args.publication {
         PublicationArg::Zwp => Publication::Zwp,
         PublicationArg::Qd1 => Publication::Qd1,
         PublicationArg::Noclone => Publication::Noclone,
-        PublicationArg::Dmzoned => return run_dmzoned(args),
+        PublicationArg::Dmzoned => return run_dmzoned(args, &imprint),
     };
     if args.minutes.is_some() {
         return Err(CliError::Usage("--minutes is for dmzoned: the other tables have no length of time".into()));
@@ -89,7 +92,7 @@ pub fn run(args: &ReproduceArgs) -> Result<(), CliError> {
         }
     };
     if let Some(path) = &args.html {
-        write_page(path, &to_html(&report))?;
+        write_page(path, &to_html(&report, &imprint))?;
     }
     if args.json {
         return output::print_json(&to_json(&report));
@@ -97,8 +100,23 @@ pub fn run(args: &ReproduceArgs) -> Result<(), CliError> {
     output::print(&text(&report))
 }
 
+/// What stands below a page. The time is that of now, or what SOURCE_DATE_EPOCH says, for pages that have to come out the same
+/// (reproducible-builds.org).
+fn imprint() -> Result<Imprint, CliError> {
+    let now = || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
+    let seconds = match std::env::var("SOURCE_DATE_EPOCH") {
+        Err(VarError::NotPresent) => Some(now()),
+        set => set.ok().and_then(|text| text.parse().ok()),
+    };
+    let seconds = seconds.ok_or_else(|| {
+        CliError::Usage("SOURCE_DATE_EPOCH is no number of seconds since 1970: set it to one, or unset it".into())
+    })?;
+    let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
+    Ok(Imprint::new(seconds, std::iter::once("shingle".to_owned()).chain(words)))
+}
+
 /// Two hours of dm-zoned are a report of their own.
-fn run_dmzoned(args: &ReproduceArgs) -> Result<(), CliError> {
+fn run_dmzoned(args: &ReproduceArgs, imprint: &Imprint) -> Result<(), CliError> {
     let minutes = if args.quick { dmzoned::QUICK_MINUTES } else { dmzoned::MINUTES };
     let report = match &args.from {
         Some(path) => read_report(path, dmzoned::from_json)?,
@@ -109,7 +127,7 @@ fn run_dmzoned(args: &ReproduceArgs) -> Result<(), CliError> {
         }
     };
     if let Some(path) = &args.html {
-        write_page(path, &dmzoned::to_html(&report).map_err(CliError::Failed)?)?;
+        write_page(path, &dmzoned::to_html(&report, imprint).map_err(CliError::Failed)?)?;
     }
     if args.json {
         return output::print_json(&dmzoned::to_json(&report).map_err(CliError::Failed)?);

@@ -32,6 +32,7 @@ pub use goals::{Goal, goals};
 pub use json::{from_json, to_json};
 pub use model::Lab;
 pub use outcome::{CellOutcome, ClassSummary, Ours, ProfileFacts, Report, TableOutcome, cell_name};
+pub use page::imprint::Imprint;
 pub use page::to_html;
 pub use plan::{Cell, Class, Device, Experiment, Host, Load, PlannedTable, Policy, Publication, plan};
 pub use published::{PublishedError, PublishedRow, PublishedTable, SCHEMAS, Schema, Unit};

@@ -29,6 +29,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Goal;
 use super::model::facts;
+use super::page::imprint::Imprint;
 use super::run::{RunError, Watch, cores};
 use crate::profile::{Model, Profile};
 use measure::Extent;
@@ -231,8 +232,8 @@ fn run_all(
 ///
 /// # Errors
 /// If the published phases cannot be read.
-pub fn to_html(report: &Report) -> Result<String, String> {
-    Ok(page::to_html(report, &published::read()?))
+pub fn to_html(report: &Report, imprint: &Imprint) -> Result<String, String> {
+    Ok(page::to_html(report, &published::read()?, imprint))
 }
 
 /// The report as tables: the runs, then the published phases; and the goals.
@@ -288,7 +289,11 @@ mod tests {
             assert!(run.samples.iter().all(|sample| sample.mb_per_s > 50.0), "{run:?}");
             assert!(run.write_amplification() >= 0.99, "{}", run.write_amplification());
         }
-        let page = to_html(&report).unwrap();
+        let page = to_html(&report, &Imprint::new(0, ["shingle".to_owned()])).unwrap();
+        assert!(
+            page.contains("1970-01-01 with <code>shingle</code>")
+                && page.contains("href=\"https://lore.kernel.org/dm-devel/")
+        );
         assert!(page.matches("<svg").count() > 10 && page.contains("cut to 2 minutes"));
     }
 }

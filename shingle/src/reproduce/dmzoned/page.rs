@@ -7,13 +7,14 @@ use super::outcome::{Report, Run, Sample};
 use super::published::{Phase, Published};
 use super::{Policy, Setup, goals};
 use crate::reproduce::figures::off;
+use crate::reproduce::page::imprint::{self, Imprint};
 use crate::reproduce::page::markup::Escaped;
 use crate::reproduce::page::{begin_page, write_goals};
 
 const TITLE: &str = "Two hours of files on dm-zoned, run again";
 
 /// The page.
-pub fn to_html(report: &Report, published: &Published) -> String {
+pub fn to_html(report: &Report, published: &Published, imprint: &Imprint) -> String {
     let mut page = begin_page("shingle reproduce dmzoned", TITLE);
     page.push_str(
         "<p class=\"lead\">An SMR disk used as an ordinary one: what twenty programs get that write files through ext4, as a \
@@ -33,7 +34,7 @@ pub fn to_html(report: &Report, published: &Published) -> String {
         }
     }
     page.push_str("</main>\n");
-    write_foot(&mut page, report);
+    write_foot(&mut page, report, imprint);
     page + "</body>\n</html>\n"
 }
 
@@ -181,11 +182,12 @@ pub fn found(run: &Run, phase: &Phase) -> (String, String) {
     }
 }
 
-fn write_foot(page: &mut String, report: &Report) {
+fn write_foot(page: &mut String, report: &Report, imprint: &Imprint) {
     let _ = write!(page, "<footer>\n<p>All of it in virtual time, seed {}.", report.seed);
     for profile in &report.profiles {
         let (name, hash) = (Escaped(&profile.name), Escaped(&profile.hash));
         let _ = write!(page, " Profile <code>{name}</code>, parameters <code>{hash}</code>.");
     }
-    page.push_str(" What was fitted to the published phases: docs/simulator.md.</p>\n</footer>\n");
+    page.push_str(" What was fitted to the published phases: docs/simulator.md.</p>\n");
+    imprint.write(page, Some(&imprint::DMZONED));
 }

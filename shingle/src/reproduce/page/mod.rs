@@ -1,9 +1,10 @@
-//! The report as one page: no script, no font, no image, nothing from outside.
+//! The report as one page: no script, no font, no image, nothing that is loaded from outside.
 //!
 //! Colour says whose policy it is, the same on the whole page: grey what was before, blue what was published as better, orange
 //! ours. It is never alone: marks differ in shape, and everything is labelled.
 
 mod bars;
+pub(super) mod imprint;
 mod lines;
 pub(super) mod markup;
 mod numbers;
@@ -11,6 +12,7 @@ pub(super) mod scale;
 
 use std::fmt::Write;
 
+use imprint::Imprint;
 use markup::Escaped;
 
 use super::figures::off;
@@ -37,7 +39,7 @@ fn paint(cell: &CellOutcome) -> Paint {
 
 /// The page.
 #[must_use]
-pub fn to_html(report: &Report) -> String {
+pub fn to_html(report: &Report, imprint: &Imprint) -> String {
     let (command, title) = match report.publication {
         Publication::Zwp => ("shingle reproduce zwp", "Zone write plugging, run again"),
         Publication::Qd1 => ("shingle reproduce qd1", "QD1 writing, run again"),
@@ -48,7 +50,7 @@ pub fn to_html(report: &Report) -> String {
     page.push_str("</header>\n<main>\n");
     report.tables.iter().for_each(|table| write_table(&mut page, report, table));
     page.push_str("</main>\n");
-    write_foot(&mut page, report);
+    write_foot(&mut page, report, imprint);
     page.push_str("</body>\n</html>\n");
     page
 }
@@ -230,7 +232,7 @@ fn load_title(cell: &CellOutcome) -> String {
     words.to_owned()
 }
 
-fn write_foot(page: &mut String, report: &Report) {
+fn write_foot(page: &mut String, report: &Report, imprint: &Imprint) {
     page.push_str("<footer>\n<p>");
     if report.cells().any(|(_, cell)| cell.simulated) {
         let _ = write!(page, "Seed {} of the simulated cells.", report.seed);
@@ -246,5 +248,12 @@ fn write_foot(page: &mut String, report: &Report) {
     if let Some(spread) = report.spread() {
         let _ = write!(page, " Ratios of measured cells are right to {:.1} %.", spread * 100.0);
     }
-    page.push_str(" Longest waits of measured cells are those of a machine with other work to do.</p>\n</footer>\n");
+    page.push_str(" Longest waits of measured cells are those of a machine with other work to do.</p>\n");
+    let link = match report.publication {
+        Publication::Zwp => Some(&imprint::ZWP),
+        Publication::Qd1 => Some(&imprint::QD1),
+        // Nobody who keeps the mail is known.
+        Publication::Noclone => None,
+    };
+    imprint.write(page, link);
 }
