@@ -253,6 +253,9 @@ const JOBS: &str = "\
 [global]
 ioengine=libaio
 direct=1
+thread
+norandommap=1
+description=two writers
 bs=64k
 runtime=1
 time_based

@@ -509,6 +509,35 @@ fn bash_completes_the_devices_of_the_running_daemon() {
 }
 
 #[test]
+fn jobs_of_a_file_run_on_the_devices_that_they_name_and_keep_what_was_written() {
+    let scratch = with_disk();
+    let write = "[w]\nfilename=seq\nrw=write\nsize=2m\nnumjobs=2\n";
+    scratch.file("jobs.fio", &format!("{write}[r]\nstonewall\nfilename=seq\nrw=read\nsize=2m\n"));
+    let report = scratch.json("bench --stack stack.toml jobs.fio --output-format=json");
+    let jobs = report["jobs"].as_array().unwrap();
+    let brief: Vec<_> = jobs.iter().map(|job| (&job["jobname"], &job["groupid"], &job["error"])).collect();
+    let (w, r) = (json!("w"), json!("r"));
+    assert_eq!(brief, [(&w, &json!(0), &json!(0)), (&w, &json!(0), &json!(0)), (&r, &json!(1), &json!(0))]);
+    assert_eq!(jobs[2]["read"]["total_ios"], json!(512));
+    let zones = scratch.json("zones report disk0 --json")["zones"].clone();
+    let empty = |zone: &&Value| zone["cond"] == "empty";
+    assert_eq!(
+        zones.as_array().unwrap().iter().filter(empty).count(),
+        12,
+        "the jobs share the two of their region: {zones}"
+    );
+    scratch.file("two.fio", &format!("{write}[r]\nfilename=mem\nrw=read\nzonemode=none\n"));
+    let report = scratch.json("bench --stack stack.toml two.fio --output-format=json");
+    assert_eq!(report["jobs"].as_array().unwrap().len(), 3);
+    scratch.file("two.fio", &format!("{write}[r]\nstonewall\nfilename=mem\nrw=read\n"));
+    scratch.fails("bench --stack stack.toml two.fio", 2, &["stonewall: the jobs are on devices of several shards"]);
+    scratch.file("none.fio", "[r]\nfilename=sequ\n");
+    scratch.fails("bench --stack stack.toml none.fio", 2, &["has no device `sequ`: it has seq"]);
+    scratch.file("none.fio", "[r]\nrw=read\n");
+    scratch.fails("bench --stack stack.toml none.fio", 2, &["say which --device"]);
+}
+
+#[test]
 fn bench_results_have_fios_field_names() {
     let scratch = Scratch::new();
     let words = "bench --stack null,plug --null size=64MiB,zone-size=1MiB,memory-backed --rw=randwrite --bs=4k --iodepth=32 \

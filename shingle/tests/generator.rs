@@ -121,6 +121,25 @@ fn jobs_that_begin_further_each_have_zones_of_their_own() {
 }
 
 #[test]
+fn a_job_never_leaves_its_region_for_an_open_zone() {
+    let (mut host, top) = host("null,plug", &zones(""));
+    let options = JobOptions {
+        rw: Rw::Write,
+        numjobs: 3,
+        size: Some(1 << 20),
+        offset: 1 << 20,
+        offset_increment: 2 << 20,
+        max_open_zones: Some(1),
+        ..JobOptions::default()
+    };
+    for job in run(&mut host, top, options) {
+        assert_eq!((job.failure.clone(), job.stats.flow(Direction::Write).ios()), (None, 256));
+    }
+    let written: Vec<u64> = report_zones(&mut host, top).unwrap().iter().map(|zone| zone.wp - zone.start).collect();
+    assert_eq!(written[..8], [0, 2048, 0, 2048, 0, 2048, 0, 0]);
+}
+
+#[test]
 fn full_zones_are_reset_when_the_job_comes_round() {
     let (mut host, top) = host("null,plug", &zones(""));
     let options = JobOptions { rw: Rw::Write, iodepth: 16, io_size: Some(40 << 20), ..JobOptions::default() };

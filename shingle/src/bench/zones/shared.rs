@@ -10,6 +10,8 @@
 //! one that comes there (fio 3.x, `zbd.c`: `zone_lock`, `zbd_adjust_block`, `zbd_put_io`). Who waits for a lock gets it before
 //! who gives it up takes it again.
 
+use std::ops::Range;
+
 use shingle_core::random::Rng;
 use shingle_core::zone::ZoneNo;
 
@@ -124,10 +126,11 @@ impl ZoneTable {
         true
     }
 
-    /// One of the open zones, if there is one.
-    fn any_open(&self, rng: &mut Rng) -> Option<u32> {
-        let open = self.locks.as_ref().map_or(&[][..], |locks| &locks.open);
-        if open.is_empty() { None } else { Some(open[rng.below(open.len() as u64) as usize]) }
+    /// One of the open zones among `ours`, if there is one.
+    fn any_open(&self, ours: Range<u32>, rng: &mut Rng) -> Option<u32> {
+        let open = || self.locks.iter().flat_map(|locks| &locks.open).copied().filter(|zone| ours.contains(zone));
+        let count = open().count() as u64;
+        if count == 0 { None } else { open().nth(rng.below(count) as usize) }
     }
 }
 
@@ -148,8 +151,12 @@ impl SharedWriter {
     #[must_use]
     pub fn can_write(&self, table: &ZoneTable) -> bool {
         let free = |zone: u32| table.zones[zone as usize].state == State::Free && table.budget > 0;
-        let ours = self.choice.first..self.choice.first + self.choice.count;
-        ours.into_iter().any(|zone| free(zone) || table.is_open(zone))
+        self.ours().any(|zone| free(zone) || table.is_open(zone))
+    }
+
+    /// The zones of its region.
+    fn ours(&self) -> Range<u32> {
+        self.choice.first..self.choice.first + self.choice.count
     }
 
     /// Chooses the next write, and counts it as issued.
@@ -165,7 +172,7 @@ impl SharedWriter {
             return self.enter(zone, table);
         }
         // As many zones are written as may be.
-        let Some(other) = table.any_open(rng) else { return Step::Wait };
+        let Some(other) = table.any_open(self.ours(), rng) else { return Step::Wait };
         self.wanted = Some(other);
         if table.lock(other, self.job) { self.enter(other, table) } else { Step::Wait }
     }

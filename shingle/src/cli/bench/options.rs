@@ -89,6 +89,15 @@ pub struct JobArgs {
     /// Accepted as fio has it: I/O goes to the stack, by itself
     #[arg(long, hide = true)]
     ioengine: Option<String>,
+    /// Accepted as fio has it: jobs are no processes
+    #[arg(long, hide = true, num_args = 0..=1, default_missing_value = "1", value_parser = parse_flag)]
+    thread: Option<bool>,
+    /// Accepted as fio has it: random offsets are drawn anew for each I/O, and nobody remembers them
+    #[arg(long, hide = true, num_args = 0..=1, default_missing_value = "1", value_parser = parse_flag)]
+    norandommap: Option<bool>,
+    /// Accepted as fio has it: a remark
+    #[arg(long, hide = true)]
+    description: Option<String>,
     /// In a job file: begin when all jobs before have ended
     #[arg(long, hide = true, num_args = 0..=1, default_missing_value = "1", value_parser = parse_flag)]
     pub stonewall: Option<bool>,
