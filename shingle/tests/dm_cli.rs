@@ -746,4 +746,10 @@ fn counters_of_more_areas_than_fit_in_one_answer_are_printed_in_parts() {
     let shown = scratch.ok("dm stats print vol --regionid 0");
     let starts: Vec<u64> = shown.lines().map(|line| line.split_once('+').unwrap().0.parse().unwrap()).collect();
     assert_eq!(starts, (0..16384).collect::<Vec<u64>>());
+    // More than any device here has: 20,480 areas of 14 numbers.
+    scratch.dm(&["create", "far", "--table", "0 8 error"]);
+    scratch.ok("dm stats create far --length 20480 --areasize 1s");
+    for words in ["dm stats report far --raw", "dm stats print far --regionid 0 --json"] {
+        scratch.fails(words, 1, &["these regions have 286720 counters, and 262144 can be looked at together"]);
+    }
 }

@@ -11,6 +11,8 @@ use crate::control::ControlClient;
 
 /// Numbers that are asked for at a time: an answer has a bound.
 const NUMBERS: u64 = 1 << 16;
+/// Most numbers that are kept at a time: a region may have millions of areas.
+const MOST_KEPT: u64 = 1 << 18;
 /// Counters of an area, without its histogram.
 pub const COUNTERS: usize = 13;
 
@@ -116,6 +118,19 @@ impl Reading {
     }
 }
 
+/// Refuses regions whose counters are too many to be kept.
+pub fn check_kept(regions: &[Region]) -> Result<(), CliError> {
+    let numbers = |region: &Region| region.areas().saturating_mul((COUNTERS + region.bounds.len() + 1) as u64);
+    let all = regions.iter().fold(0_u64, |sum, region| sum.saturating_add(numbers(region)));
+    if all <= MOST_KEPT {
+        return Ok(());
+    }
+    Err(CliError::Failed(format!(
+        "these regions have {all} counters, and {MOST_KEPT} can be looked at together: name one with --regionid, or use \
+         `shingle dm stats print` without --json"
+    )))
+}
+
 /// Sends `message` for all lines of the region, in as many parts as it takes.
 fn pages(
     client: &mut ControlClient,
@@ -147,6 +162,9 @@ fn parse(line: &str, tick: u64) -> Option<Area> {
 /// `shingle dm stats print`.
 pub fn print(args: &PrintArgs) -> Result<(), CliError> {
     let (mut client, regions) = args.regions.find()?;
+    if args.json {
+        check_kept(&regions)?;
+    }
     let message = if args.clear { "@stats_print_clear" } else { "@stats_print" };
     let mut shown = Vec::new();
     for region in &regions {

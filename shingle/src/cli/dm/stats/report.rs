@@ -7,7 +7,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::columns::LayoutArgs;
-use super::counters::{Area, Counters, NAMES, Reading};
+use super::counters::{Area, Counters, NAMES, Reading, check_kept};
 use super::region::Region;
 use super::{CliError, ProgramArgs, find};
 use crate::cli::output;
@@ -57,6 +57,7 @@ pub fn run(args: &ReportArgs) -> Result<(), CliError> {
     let mut client = args.remote.connect()?;
     let mut regions = find(&mut client, &args.devices, &args.programs)?;
     regions.retain(|region| args.regionid.is_none_or(|id| id == region.id));
+    check_kept(&regions)?;
     let show = |rows: Vec<Value>| match args.json {
         true => output::print_json(&json!({"objects": rows})),
         false if rows.is_empty() => Ok(()),
