@@ -25,8 +25,10 @@ fn config() -> ZnsConfig {
         memory_backed: true,
         read_command: Duration(1_000),
         write_command: Duration(2_000),
+        append_command: Duration(2_000),
         zone_switch: Duration(3_000),
         completion: Duration(500),
+        append_completion: Duration::ZERO,
         link_rate: 4_096_000_000,
         channels: 2,
         dies_per_channel: 2,
@@ -38,6 +40,8 @@ fn config() -> ZnsConfig {
         buffer_units: 2,
         page_bytes: 16 << 10,
         read: Duration(50_000),
+        read_ahead_bytes: 0,
+        reset: Duration::ZERO,
         erase: Duration(1_000_000),
         erase_block_bytes: 48 << 10,
         finish_rate: 393_216_000,
@@ -242,6 +246,70 @@ fn reset_and_finish_take_longer_the_more_there_is_to_erase_or_to_fill() {
     bench.done(write(2 * ZONE, CAPACITY as u32 - 96));
     bench.run_out();
     assert_eq!(bench.done(manage(Op::ZoneFinish, 2)), Duration(127_500));
+}
+
+#[test]
+fn a_reset_costs_something_beside_the_erasing_unless_the_zone_is_empty() {
+    let mut bench = Bench::new(ZnsConfig { reset: Duration(700_000), ..config() });
+    assert_eq!(bench.done(manage(Op::ZoneReset, 0)), Duration(2_500));
+    bench.done(write(0, 96));
+    assert_eq!(bench.done(manage(Op::ZoneReset, 0)), Duration(1_702_500));
+}
+
+#[test]
+fn an_append_costs_the_front_end_its_own_time_and_its_host_more_than_that() {
+    let costs = ZnsConfig { append_command: Duration(4_000), append_completion: Duration(1_500), ..config() };
+    let mut bench = Bench::new(costs);
+    bench.done(write(0, 8));
+    assert_eq!(bench.done(write(8, 8)), Duration(3_500));
+    // 4 us, 1 us of transfer, 500 ns and 1.5 us more.
+    assert_eq!(bench.done(data(Op::ZoneAppend, 0, 8, 1)), Duration(7_000));
+    // For the last of four, the front end is busy four times and the rest comes once.
+    let began = bench.now;
+    for _ in 0..4 {
+        bench.send(data(Op::ZoneAppend, 0, 8, 1));
+    }
+    assert_eq!(bench.run_out().last().unwrap().0.since(began), Duration(4 * 4_000 + 3_000));
+}
+
+/// A drive that reads ahead, whose zone 0 is written and on the dies.
+fn written(read_ahead_bytes: u32) -> Bench {
+    let mut bench = Bench::new(ZnsConfig { read_ahead_bytes, ..config() });
+    bench.done(write(0, CAPACITY as u32));
+    bench.run_out();
+    bench
+}
+
+#[test]
+fn who_reads_on_where_he_ended_finds_the_data_read_and_who_jumps_does_not() {
+    const FROM_BUFFER: Duration = Duration(1_000 + 1_000 + 500);
+    let mut bench = written(64 << 10);
+    let read = |bench: &mut Bench, sector| bench.done(data(Op::Read, sector, 8, 0));
+    assert!(read(&mut bench, 0) > Duration(50_000) && read(&mut bench, 8) > Duration(50_000));
+    // The rest of the page came with the second read, and the pages behind it while it was on its way.
+    (2..16).for_each(|n| assert_eq!(read(&mut bench, n * 8), FROM_BUFFER, "read {n}"));
+    assert!(read(&mut bench, 400) > Duration(50_000));
+    assert_eq!(read(&mut bench, 16 * 8), FROM_BUFFER);
+    let mut without = written(0);
+    (0..16).for_each(|n| assert!(read(&mut without, n * 8) > Duration(50_000)));
+}
+
+#[test]
+fn what_was_read_ahead_is_not_taken_for_what_is_written_after_a_reset() {
+    let mut bench = written(64 << 10);
+    for n in 0..4 {
+        bench.done(data(Op::Read, n * 8, 8, 0));
+    }
+    bench.done(manage(Op::ZoneReset, 0));
+    for offset in (0..CAPACITY).step_by(96) {
+        bench.done(data(Op::Write, offset, 96, 9));
+    }
+    bench.run_out();
+    // It has to come from the dies again.
+    let (done, took) = bench.time(data(Op::Read, 4 * 8, 8, 0));
+    let Payload::Data(read) = &done.bio.payload else { panic!("the memory is back") };
+    assert_eq!(read.to_vec(), [9; 4096]);
+    assert!(took > Duration(50_000), "{}", took.0);
 }
 
 #[test]

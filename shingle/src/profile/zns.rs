@@ -34,11 +34,12 @@ fn read_zones(table: &mut Table<'_>, config: &mut ZnsConfig) {
 }
 
 fn read_front(table: &mut Table<'_>, config: &mut ZnsConfig) {
-    let mut time = |key| table.time(key, Duration::ZERO..=SECOND);
-    config.read_command = time("read-command");
-    config.write_command = time("write-command");
-    config.zone_switch = time("zone-switch");
-    config.completion = time("completion");
+    config.read_command = time(table, "read-command");
+    config.write_command = time(table, "write-command");
+    config.append_command = time_or(table, "append-command", config.write_command);
+    config.zone_switch = time(table, "zone-switch");
+    config.completion = time(table, "completion");
+    config.append_completion = time_or(table, "append-completion", Duration::ZERO);
 }
 
 fn read_link(table: &mut Table<'_>, config: &mut ZnsConfig) {
@@ -60,15 +61,26 @@ fn read_flash(table: &mut Table<'_>, config: &mut ZnsConfig) {
     config.dies_per_zone = table.count("dies-per-zone", 1..=1024);
     config.channel_rate = rate(table, "channel-rate");
     config.program_unit_bytes = table.size("program-unit", 512..=1 << 30) as u32;
-    config.program = table.time("program", Duration::ZERO..=SECOND);
+    config.program = time(table, "program");
     config.page_bytes = table.size("page", 512..=1 << 30) as u32;
-    config.read = table.time("read", Duration::ZERO..=SECOND);
+    config.read = time(table, "read");
+    config.read_ahead_bytes = if table.has("read-ahead") { table.size("read-ahead", 0..=1 << 30) as u32 } else { 0 };
 }
 
 fn read_manage(table: &mut Table<'_>, config: &mut ZnsConfig) {
-    config.erase = table.time("erase", Duration::ZERO..=SECOND);
+    config.reset = time_or(table, "reset", Duration::ZERO);
+    config.erase = time(table, "erase");
     config.erase_block_bytes = table.size("erase-block", 4096..=1 << 40);
     config.finish_rate = rate(table, "finish-rate");
+}
+
+fn time(table: &mut Table<'_>, key: &'static str) -> Duration {
+    table.time(key, Duration::ZERO..=SECOND)
+}
+
+/// A time that may be left out.
+fn time_or(table: &mut Table<'_>, key: &'static str, otherwise: Duration) -> Duration {
+    if table.has(key) { time(table, key) } else { otherwise }
 }
 
 /// A rate in bytes per second, given in MB/s.

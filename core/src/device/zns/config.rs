@@ -32,12 +32,16 @@ pub struct ZnsConfig {
 
     /// Time of the front end for a read; it handles one command at a time.
     pub read_command: Duration,
-    /// Time of the front end for a write, an append or a command that manages zones.
+    /// Time of the front end for a write or a command that manages zones.
     pub write_command: Duration,
+    /// Time of the front end for an append.
+    pub append_command: Duration,
     /// Time that a write or append takes the front end in addition if the one before was for another zone.
     pub zone_switch: Duration,
     /// Time from the last step of a command until the host sees its completion.
     pub completion: Duration,
+    /// More of that for an append: others do not wait for it.
+    pub append_completion: Duration,
     /// Rate of the host interface, in each direction.
     pub link_rate: u64,
 
@@ -61,6 +65,10 @@ pub struct ZnsConfig {
     pub page_bytes: u32,
     /// Time that a die takes to read a page.
     pub read: Duration,
+    /// How far the dies read ahead of a reader that goes forward through a zone, in bytes; 0: not at all.
+    pub read_ahead_bytes: u32,
+    /// Time of a reset beside the erasing, unless the zone is empty.
+    pub reset: Duration,
     /// Time to erase a block; the dies of a zone erase side by side.
     pub erase: Duration,
     /// Size of an erase block of one die, in bytes. A reset erases those blocks that were written.
@@ -107,8 +115,10 @@ impl ZnsConfig {
             memory_backed: false,
             read_command: Duration::ZERO,
             write_command: Duration::ZERO,
+            append_command: Duration::ZERO,
             zone_switch: Duration::ZERO,
             completion: Duration::ZERO,
+            append_completion: Duration::ZERO,
             link_rate: NO_BOUND,
             channels: 1,
             dies_per_channel: 1,
@@ -120,6 +130,8 @@ impl ZnsConfig {
             buffer_units: 2,
             page_bytes: 4096,
             read: Duration::ZERO,
+            read_ahead_bytes: 0,
+            reset: Duration::ZERO,
             erase: Duration::ZERO,
             erase_block_bytes: 1 << 20,
             finish_rate: NO_BOUND,

@@ -5,6 +5,7 @@
 //!   commands ──> front end ──┬──> host interface ──> write buffer ──> drain ──┬──> channel ──> die
 //!                            │                          └─> acknowledged      │
 //!                            ├──> die ──> channel ──> host interface (reads) <┘
+//!                            │      └─ ahead of a stream ─> read buffer ──> host interface
 //!                            └──> erase or fill (reset, finish)
 //! ```
 //!
@@ -15,6 +16,7 @@
 //! If the cache is volatile, a power cut leaves each zone a prefix: everything up to the last flush or FUA write that
 //! ended, and a part of what came since. If not, capacitors save all that was acknowledged.
 
+mod ahead;
 mod buffer;
 mod config;
 mod flush;
@@ -37,9 +39,10 @@ use super::memory::SparseMemory;
 use crate::block::{Bio, BlockDevice, Cx, Event, Limits, Op, Payload, Reason, Refusal, Status};
 use crate::time::Duration;
 use crate::zone::{ZoneNo, ZoneState, ZonedDisk};
+use ahead::ReadAhead;
 use buffer::Buffer;
 use flush::Barrier;
-use nand::{Begun, Job, Nand};
+use nand::{Begun, Job, Nand, Reader};
 use timer::Timer;
 
 /// The drive.
@@ -61,6 +64,7 @@ pub struct ZnsSsd {
     drain: VecDeque<write::Unit>,
     units_made: u64,
     nand: Nand,
+    ahead: ReadAhead,
     /// Commands whose data goes to the host, the first of them now.
     outbound: VecDeque<u32>,
     barriers: Vec<Barrier>,
@@ -92,6 +96,7 @@ impl ZnsSsd {
             zones: ZonedDisk::new(geometry, config.resources(&geometry)?),
             memory: config.memory_backed.then(|| SparseMemory::new(0)),
             nand: Nand::new(&config),
+            ahead: ReadAhead::new(config.read_ahead_bytes),
             limits,
             config,
             commands: Slab::with_capacity(256),
@@ -129,7 +134,9 @@ impl ZnsSsd {
     /// Ends a command; the host sees it a little later.
     fn reply(&mut self, id: u32, status: Status, cx: &mut Cx<'_>) {
         self.commands[id as usize].status = status;
-        self.arm(self.config.completion, Timer::Reply(id), cx);
+        let append = self.commands[id as usize].bio.op == Op::ZoneAppend;
+        let more = if append { self.config.append_completion } else { Duration::ZERO };
+        self.arm(Duration(self.config.completion.0 + more.0), Timer::Reply(id), cx);
     }
 
     /// Ends a command that is not done.
@@ -190,7 +197,9 @@ impl ZnsSsd {
                 let zone = Some(self.zones.geometry().zone_of(bio.sector));
                 let same = core::mem::replace(&mut self.last_written, zone) == zone;
                 let switch = if same { Duration::ZERO } else { self.config.zone_switch };
-                Duration(self.config.write_command.0 + switch.0)
+                let append = bio.op == Op::ZoneAppend;
+                let command = if append { self.config.append_command } else { self.config.write_command };
+                Duration(command.0 + switch.0)
             }
             _ => self.config.write_command,
         };
@@ -243,7 +252,10 @@ impl ZnsSsd {
         }
         match job {
             Some(Job::Program { zone, unit }) => self.programmed(zone, unit, cx),
-            Some(Job::Read { command, .. }) => self.page_read(command, cx),
+            Some(Job::Read { reader: Reader::Command(command), .. }) => self.page_read(command, cx),
+            Some(Job::Read { reader: Reader::Ahead { stream, start }, .. }) => {
+                self.page_ahead(stream as usize, start, cx)
+            }
             None => {}
         }
     }
@@ -300,7 +312,7 @@ impl ZnsSsd {
         Duration(written.into_iter().map(erase).sum())
     }
 
-    /// Forgets what a zone held; returns how long its written blocks take to erase, with all dies side by side.
+    /// Forgets what a zone held; returns how long a reset takes: longer the more blocks were written, all dies side by side.
     fn erase(&mut self, zone: ZoneNo, before: ZoneState, cx: &mut Cx<'_>) -> Duration {
         if let Some(buffer) = self.buffers.remove(&zone) {
             self.barriers.retain(|barrier| !buffer.waiting.contains(&barrier.command));
@@ -308,11 +320,15 @@ impl ZnsSsd {
             buffer.waiting.iter().for_each(|id| self.refuse(*id, reset(), cx));
             self.settle_barriers(cx);
         }
+        self.ahead.forget(zone);
         let geometry = self.zones.geometry();
         if let Some(memory) = &mut self.memory {
             memory.discard(geometry.start(zone), geometry.len(zone));
         }
+        if before.wp == 0 {
+            return Duration::ZERO;
+        }
         let side_by_side = self.config.erase_block_bytes * u64::from(self.config.dies_per_zone);
-        Duration(self.config.erase.0 * (u64::from(before.wp) * 512).div_ceil(side_by_side))
+        Duration(self.config.reset.0 + self.config.erase.0 * (u64::from(before.wp) * 512).div_ceil(side_by_side))
     }
 }

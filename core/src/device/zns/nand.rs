@@ -22,12 +22,26 @@ pub(super) enum Job {
         /// The number.
         unit: u64,
     },
-    /// Read `bytes` for a command.
+    /// Read `bytes`.
     Read {
-        /// The command.
-        command: u32,
+        /// For whom.
+        reader: Reader,
         /// How much.
         bytes: u32,
+    },
+}
+
+/// Who waits for a die to read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reader {
+    /// A command.
+    Command(u32),
+    /// A stream that reads ahead, for the page that begins at `start`.
+    Ahead {
+        /// The stream.
+        stream: u32,
+        /// The page, in sectors from the start of the zone.
+        start: u32,
     },
 }
 

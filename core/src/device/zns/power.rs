@@ -46,6 +46,7 @@ impl ZnsSsd {
         self.inbound = None;
         self.drain.clear();
         self.nand.stop();
+        self.ahead.stop();
         self.outbound.clear();
         self.barriers.clear();
     }

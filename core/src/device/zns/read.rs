@@ -1,7 +1,7 @@
 //! The way of data from the dies to the host.
 
 use super::ZnsSsd;
-use super::nand::{self, Job};
+use super::nand::{self, Job, Reader};
 use super::timer::Timer;
 use crate::block::{Cx, Refusal, Status};
 use crate::zone::ZoneNo;
@@ -15,8 +15,10 @@ impl ZnsSsd {
             memory.read(bio.sector, bio.sectors, &bio.payload);
         }
         let offset = self.zones.geometry().offset_in_zone(bio.sector);
-        let end = (offset + bio.sectors).min(self.on_dies(zone));
-        self.ask_dies(id, zone, offset..end);
+        let (part, on_dies) = (offset..offset + bio.sectors, self.on_dies(zone));
+        if !self.read_stream(id, zone, part.clone(), on_dies) {
+            self.ask_dies(id, zone, part.start..part.end.min(on_dies));
+        }
         if self.commands[id as usize].left == 0 {
             self.send(id, cx);
         }
@@ -35,7 +37,7 @@ impl ZnsSsd {
         while at < part.end {
             let next = (at - at % unit + unit).min(part.end);
             let die = self.die_of(zone, at);
-            self.nand.ask(die, Job::Read { command: id, bytes: (next - at) * 512 });
+            self.nand.ask(die, Job::Read { reader: Reader::Command(id), bytes: (next - at) * 512 });
             self.commands[id as usize].left += 1;
             at = next;
         }
