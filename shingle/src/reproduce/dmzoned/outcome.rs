@@ -122,11 +122,14 @@ pub fn to_json(report: &Report) -> Result<Value, String> {
     let found = |phase: &Phase, policy| {
         let (mb_per_s, seconds) = report.run(phase.setup, policy)?.in_phase(phase)?;
         let short = |value: f64| (value * 1e3).round() / 1e3;
-        Some(json!({ "mb_per_s": short(mb_per_s), "seconds": seconds, "off": short(phase.off(mb_per_s)) }))
+        // Minutes that were chosen for their speed are not off by anything.
+        let off = phase.is_timed().then(|| short(phase.off(mb_per_s)));
+        Some(json!({ "mb_per_s": short(mb_per_s), "seconds": seconds, "chosen": !phase.is_timed(), "off": off }))
     };
     let phases = published.phases.iter().map(|phase| {
         json!({
             "setup": phase.setup.name(), "phase": phase.number, "published": [phase.low, phase.high],
+            "computed": phase.computed,
             "kernel": found(phase, Policy::Kernel), "shingle": found(phase, Policy::Shingle),
         })
     });

@@ -171,14 +171,14 @@ fn write_found(page: &mut String, run: &Run, phase: &Phase) {
     }
 }
 
-/// The speed of a run in a phase, and how far off that is where it can be told; empty if the run ended before.
+/// The speed of a run in a phase, and how far off that is; empty if the run ended before. Where nobody published when a phase
+/// was, the minutes were chosen for their speed: only whether there are any says something.
 pub fn found(run: &Run, phase: &Phase) -> (String, String) {
-    let is_timed = phase.from_s.zip(phase.to_s).is_some();
     match run.in_phase(phase) {
-        None if is_timed => (String::new(), String::new()),
-        None => ("never".to_owned(), String::new()),
-        Some((speed, _)) if is_timed => (format!("{speed:.0}"), off(1.0 + phase.off(speed))),
-        Some((speed, seconds)) => (format!("{speed:.0} for {} min", seconds / 60), String::new()),
+        None if phase.is_timed() => (String::new(), String::new()),
+        None => ("never".to_owned(), "NOT MET".to_owned()),
+        Some((speed, _)) if phase.is_timed() => (format!("{speed:.0}"), off(1.0 + phase.off(speed))),
+        Some((speed, seconds)) => (format!("{speed:.0} for {} min", seconds / 60), "chosen".to_owned()),
     }
 }
 

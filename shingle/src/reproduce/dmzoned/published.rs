@@ -6,7 +6,7 @@ use super::Setup;
 
 /// The file, as it is in `data/published`.
 const TEXT: &str = include_str!("../../../../data/published/dm-zoned-phases.csv");
-const HEADER: &str = "setup,phase,from_s,to_s,mb_per_s_low,mb_per_s_high,what";
+const HEADER: &str = "setup,phase,from_s,to_s,mb_per_s_low,mb_per_s_high,basis,what";
 
 /// A stretch of time with one speed.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,6 +23,8 @@ pub struct Phase {
     pub low: f64,
     /// The upper end.
     pub high: f64,
+    /// Whether its speed was computed from what was published.
+    pub computed: bool,
     /// What was said about it.
     pub what: String,
 }
@@ -38,14 +40,20 @@ pub struct Published {
 impl fmt::Display for Phase {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.low == self.high {
-            write!(f, "{:.0}", self.low)
+            write!(f, "{:.0}", self.low)?;
         } else {
-            write!(f, "{:.0} to {:.0}", self.low, self.high)
+            write!(f, "{:.0} to {:.0}", self.low, self.high)?;
         }
+        f.write_str(if self.computed { " (computed)" } else { "" })
     }
 }
 
 impl Phase {
+    /// Whether it was published when it was. If not, our speed in it is a mean of minutes that were chosen for their speed.
+    pub fn is_timed(&self) -> bool {
+        self.from_s.is_some() && self.to_s.is_some()
+    }
+
     /// How far `mb_per_s` lies outside of the published range, as a share of its nearer end; 0 inside.
     pub fn off(&self, mb_per_s: f64) -> f64 {
         if mb_per_s < self.low {
@@ -87,9 +95,9 @@ fn parse(text: &str) -> Result<Published, String> {
 }
 
 fn phase(line: &str) -> Result<Phase, String> {
-    let fields: Vec<&str> = line.splitn(7, ',').collect();
-    let [setup, number, from, to, low, high, what] = fields[..] else {
-        return Err(format!("{} fields where the header has 7", fields.len()));
+    let fields: Vec<&str> = line.splitn(8, ',').collect();
+    let [setup, number, from, to, low, high, basis, what] = fields[..] else {
+        return Err(format!("{} fields where the header has 8", fields.len()));
     };
     let figure = |text: &str| text.parse::<u32>().map_err(|_| format!("`{text}` is no whole number"));
     let time = |text: &str| if text.is_empty() { Ok(None) } else { figure(text).map(Some) };
@@ -105,6 +113,11 @@ fn phase(line: &str) -> Result<Phase, String> {
         to_s: time(to)?,
         low,
         high,
+        computed: match basis {
+            "published" => false,
+            "computed" => true,
+            _ => return Err("the basis has to be `published` or `computed`".into()),
+        },
         what: what.to_owned(),
     })
 }
@@ -122,11 +135,14 @@ mod tests {
         let expected = [(0, 400, 110.0, 110.0), (400, 800, 60.0, 70.0), (800, 7200, 20.0, 30.0)];
         assert_eq!(single, expected.map(|(from, to, low, high)| (Some(from), Some(to), low, high)));
         assert_eq!(published.phases.len(), 8);
+        let computed: Vec<String> =
+            published.phases.iter().filter(|phase| phase.computed).map(ToString::to_string).collect();
+        assert_eq!(computed, ["212 (computed)"; 2]);
     }
 
     #[test]
     fn a_speed_is_off_by_its_distance_to_the_nearer_end() {
-        let phase = phase("single,2,400,800,60,70,reclaim").unwrap();
+        let phase = phase("single,2,400,800,60,70,published,reclaim").unwrap();
         assert_eq!([60.0, 65.0, 70.0].map(|speed| phase.off(speed)), [0.0; 3]);
         assert!((phase.off(54.0) + 0.1).abs() < 1e-9 && (phase.off(77.0) - 0.1).abs() < 1e-9);
     }
@@ -135,9 +151,10 @@ mod tests {
     fn a_row_that_is_none_is_refused() {
         let error = |row: &str| parse(&format!("{HEADER}\n{row}\n")).err().unwrap();
         assert!(error("single,1,0,400,110").contains("line 2: 5 fields"));
-        assert!(error("triple,1,0,400,110,110,x").contains("`single` or `dual`"));
-        assert!(error("single,1,0,400,120,110,x").contains("no range"));
-        assert!(error("single,1,soon,400,110,110,x").contains("`soon`"));
+        assert!(error("triple,1,0,400,110,110,published,x").contains("`single` or `dual`"));
+        assert!(error("single,1,0,400,120,110,published,x").contains("no range"));
+        assert!(error("single,1,0,400,110,110,guessed,x").contains("`published` or `computed`"));
+        assert!(error("single,1,soon,400,110,110,published,x").contains("`soon`"));
         assert!(parse("a,b\n").err().unwrap().contains("header"));
         assert!(parse(&format!("{HEADER}\n")).err().unwrap().contains("no rows"));
     }
