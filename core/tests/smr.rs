@@ -155,6 +155,45 @@ fn a_stream_goes_at_the_media_rate_and_jumping_between_zones_costs_seek_and_rota
     assert!(per_jump > 9.0 && per_jump < 20.0, "{per_jump} ms for each of 100 jumps");
 }
 
+/// The zones of writes that the cache took at once, in the order in which they are on the medium.
+fn order_on_the_medium(nearest: bool, zones: &[u64]) -> Vec<u64> {
+    let config = config();
+    let cache = Cache { write_back: false, nearest, run_bytes: 4096, bytes: 1 << 30, ..config.cache };
+    let link = shingle_core::device::smr::Link { depth: 1024, ..config.link };
+    let mut bench = Bench::new(&SmrConfig { cache, link, max_open: None, ..config });
+    zones.iter().for_each(|zone| bench.send(write(zone * ZONE, 8, 1)));
+    zones.iter().map(|_| bench.next().0.sector.0 / ZONE).collect()
+}
+
+#[test]
+fn the_head_serves_what_waits_longest_or_what_is_nearest_but_nothing_waits_for_ever() {
+    // While it writes the first, the others come in.
+    let sent = [2, 90, 3, 91, 4];
+    assert_eq!(order_on_the_medium(false, &sent), sent);
+    let near = order_on_the_medium(true, &sent);
+    assert_ne!(near, sent);
+    assert_eq!(near.iter().filter(|zone| **zone > 50).count(), 2);
+    let jumps = |order: &[u64]| order.windows(2).filter(|pair| pair[0].abs_diff(pair[1]) > 50).count();
+    assert!(jumps(&near) < jumps(&sent), "{near:?}");
+    // One far away, and then again and again others nearby: it has its turn before they end.
+    let cache = Cache { write_back: false, nearest: true, run_bytes: 4096, ..config().cache };
+    let mut bench = Bench::new(&SmrConfig { cache, max_open: None, ..config() });
+    let mut pointers = [0; 100];
+    let mut send = |bench: &mut Bench, zone: usize| {
+        bench.send(write(zone as u64 * ZONE + pointers[zone], 8, 1));
+        pointers[zone] += 8;
+    };
+    [1, 2, 3, 99].into_iter().for_each(|zone| send(&mut bench, zone));
+    for served in 0.. {
+        let zone = (bench.next().0.sector.0 / ZONE) as usize;
+        if zone == 99 {
+            break;
+        }
+        assert!(served < 400, "zone 99 still waits");
+        send(&mut bench, zone);
+    }
+}
+
 #[test]
 fn a_sector_is_waited_for_until_it_comes_round_and_a_turn_later_if_it_has_just_passed() {
     let mut bench = Bench::new(&SmrConfig { cache: Cache { look_ahead_bytes: 0, ..config().cache }, ..config() });

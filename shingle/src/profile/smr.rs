@@ -67,6 +67,8 @@ fn read_cache(table: &mut Table<'_>) -> Cache {
         bytes: table.size("bytes", 1 << 20..=1 << 40),
         segment_bytes: table.size("segment", 4096..=1 << 40),
         entries: table.count("entries", 1..=1 << 24),
+        nearest: table.has("nearest") && table.flag("nearest"),
+        turn_bytes: table.has("turn").then(|| table.size("turn", 4096..=1 << 40)),
         run_bytes: table.size("run", 4096..=1 << 40),
         look_ahead_bytes: table.size("look-ahead", 0..=1 << 40),
     }

@@ -94,7 +94,7 @@ impl Lab {
     /// Runs `experiment`; `None` if `stop` was set.
     pub fn run(&self, experiment: &Experiment, unit: Unit, stop: &AtomicBool) -> Result<Option<Ours>, String> {
         let mut stack = Stack::new();
-        let drive = self.add_drive(experiment.device, &mut stack)?;
+        let drive = self.add_drive(experiment, &mut stack)?;
         let emulated = experiment.load == Load::AppendFiles { emulated: true };
         let append = if emulated { Append::Emulated } else { Append::Native };
         let options = PlugOptions { append, ..path_options(experiment) };
@@ -114,11 +114,16 @@ impl Lab {
         tally.map(|tally| figures(&tally, unit, world.now())).transpose()
     }
 
-    fn add_drive(&self, device: Device, stack: &mut Stack) -> Result<DeviceId, String> {
+    fn add_drive(&self, experiment: &Experiment, stack: &mut Stack) -> Result<DeviceId, String> {
+        let (device, load) = (experiment.device, experiment.load);
         let name = profile_of(device).ok_or("this device is no model")?;
         let mut model = self.profiles.get(name).ok_or_else(|| format!("profile `{name}` was not read"))?.model.clone();
         if let (Model::Smr(config), Device::Smr30 { one_mib: true }) = (&mut model, device) {
             config.max_sectors = config.max_sectors.min(ONE_MIB);
+        }
+        if let (Model::Smr(config), Load::SharedZones { .. }) = (&mut model, load) {
+            // fio writes anywhere on the disk; that a single zone costs resets says that all were written before.
+            config.zones_full = true;
         }
         // Hours of writing: only their times are wanted.
         model.add_to(stack, false).map_err(|error| format!("profile `{name}`: {error}"))
@@ -159,7 +164,7 @@ impl Lab {
                 FioOptions { jobs: RANDOM_JOBS, zones, ..options(Pattern::RandomZones, block_bytes, depth) }
             }
             Load::SharedZones { zones } => {
-                FioOptions { jobs: 16, zones: Some(zones), ..options(Pattern::RandomZones, 1 << 20, 32) }
+                FioOptions { jobs: 16, max_open_zones: Some(zones), ..options(Pattern::RandomZones, 1 << 20, 32) }
             }
             load => return Err(format!("nothing runs {load:?}")),
         })

@@ -90,6 +90,10 @@ pub struct Cache {
     pub entries: u32,
     /// Most bytes written at one place while another one has waited longer.
     pub run_bytes: u64,
+    /// Whether the head then goes to what it reaches first, not to what has waited longest.
+    pub nearest: bool,
+    /// Most bytes of a long write that come in before the next one has its turn; `None`: its zone's share of the cache.
+    pub turn_bytes: Option<u64>,
     /// How far the head goes on reading behind a read while nothing else is to be done, in bytes.
     pub look_ahead_bytes: u64,
 }
@@ -97,7 +101,9 @@ pub struct Cache {
 impl Cache {
     /// Sectors of a write that come in before the next one has its turn, while `zones` are written.
     pub(super) fn share(&self, zones: usize) -> u32 {
-        (self.bytes / zones.max(1) as u64 / 512).min(u64::from(u32::MAX)) as u32
+        let share = self.bytes / zones.max(1) as u64;
+        let turn = self.turn_bytes.filter(|_| zones > 1).map_or(share, |turn| turn.min(share));
+        (turn / 512).min(u64::from(u32::MAX)) as u32
     }
 
     /// The unit in which long writes come in: whole 4 KiB.
@@ -153,6 +159,8 @@ impl SmrConfig {
                 segment_bytes: 512 << 10,
                 entries: 1024,
                 run_bytes: 2 << 20,
+                nearest: false,
+                turn_bytes: None,
                 look_ahead_bytes: 1 << 20,
             },
             manage: ZoneTimes {

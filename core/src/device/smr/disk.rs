@@ -45,6 +45,7 @@ pub struct SmrDisk {
     pub(super) head: Head,
     pub(super) last: Last,
     pub(super) reads_in_a_row: u32,
+    pub(super) nearest_in_a_row: u32,
     numbers: u64,
 }
 
@@ -101,6 +102,7 @@ impl SmrDisk {
             head: Head { next: Sector::ZERO, free_at: Instant::ZERO },
             last: Last::Other,
             reads_in_a_row: 0,
+            nearest_in_a_row: 0,
             numbers: 0,
             config: config.clone(),
         })

@@ -1,5 +1,6 @@
 //! The head: it does one thing after the other, and chooses what is next.
 
+use super::cache::Entry;
 use super::disk::{Command, SmrDisk};
 use super::mechanics::Head;
 use crate::block::{Cx, Op, Status};
@@ -8,6 +9,9 @@ use crate::zone::ZoneNo;
 
 /// Reads that may go before writes in a row while the cache has data.
 const READS_IN_A_ROW: u32 = 16;
+
+/// Zones that are written because they are near before the one that has waited longest.
+const NEAREST_IN_A_ROW: u32 = 256;
 
 /// What the head is busy with.
 pub(super) enum MediaWork {
@@ -62,7 +66,7 @@ impl SmrDisk {
             return self.start_read(now);
         }
         self.reads_in_a_row = 0;
-        let zone = self.choose_zone()?;
+        let zone = self.choose_zone(now)?;
         self.destage(zone, now)
     }
 
@@ -98,16 +102,26 @@ impl SmrDisk {
     }
 
     /// The zone whose data goes to the medium next: the current one as long as its data goes on and its run is not too long
-    /// for the others, else the one that has waited longest.
-    fn choose_zone(&self) -> Option<ZoneNo> {
-        let oldest = || self.cache.fronts().min_by_key(|(_, entry)| entry.number).map(|(zone, _)| zone);
-        if let Last::Run(zone, bytes) = self.last {
+    /// for the others, else another one: that which has waited longest, or which the head reaches first.
+    fn choose_zone(&mut self, now: Instant) -> Option<ZoneNo> {
+        let run = if let Last::Run(zone, bytes) = self.last { Some((zone, bytes)) } else { None };
+        if let Some((zone, bytes)) = run {
             let goes_on = self.cache.front(zone).is_some_and(|entry| entry.start == self.head.next);
             if goes_on && bytes < self.config.cache.run_bytes {
                 return Some(zone);
             }
         }
-        oldest()
+        self.nearest_in_a_row += 1;
+        let oldest = self.cache.fronts().min_by_key(|(_, entry)| entry.number)?.0;
+        if !self.config.cache.nearest || self.nearest_in_a_row > NEAREST_IN_A_ROW {
+            self.nearest_in_a_row = 0;
+            return Some(oldest);
+        }
+        let over = |(zone, bytes)| bytes >= self.config.cache.run_bytes && zone != oldest;
+        let left = run.filter(|run| over(*run)).map(|(zone, _)| zone);
+        let begins = |entry: &Entry| self.mechanics.reach(&self.head, entry.start, now);
+        let first = |(zone, entry): &(ZoneNo, &Entry)| (left == Some(*zone), begins(entry), entry.number);
+        self.cache.fronts().min_by_key(first).map(|(zone, _)| zone)
     }
 
     fn destage(&mut self, zone: ZoneNo, now: Instant) -> Option<MediaJob> {
