@@ -28,6 +28,7 @@ pub mod daemon;
 pub mod devices;
 pub mod disk;
 pub mod dmz;
+pub mod fit;
 pub mod keys;
 pub mod log;
 pub mod mailbox;

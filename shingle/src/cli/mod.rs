@@ -11,6 +11,7 @@ mod error;
 mod export;
 mod interrupt;
 mod output;
+mod profile;
 mod remote;
 mod reproduce;
 mod shells;
@@ -50,6 +51,7 @@ enum Command {
     Dmz(dmz::DmzArgs),
     Export(export::ExportArgs),
     Bench(Box<bench::BenchArgs>),
+    Profile(profile::ProfileArgs),
     Trace(trace::TraceArgs),
     Reproduce(reproduce::ReproduceArgs),
     Sim(sim::SimArgs),
@@ -82,6 +84,7 @@ pub fn main() -> ExitCode {
         Command::Dmz(args) => dmz::run(&args),
         Command::Export(args) => export::run(&args),
         Command::Bench(args) => bench::run(*args),
+        Command::Profile(args) => profile::run(&args),
         Command::Trace(args) => trace::run(&args),
         Command::Reproduce(args) => reproduce::run(&args),
         Command::Sim(args) => sim::run(&args),

@@ -5,6 +5,7 @@ use std::io::{ErrorKind, Write};
 use std::path::Path;
 
 use comfy_table::{CellAlignment, Table, presets};
+use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::Value;
 
 use super::CliError;
@@ -74,4 +75,21 @@ pub fn table(header: &[&str], right: &[usize], rows: impl IntoIterator<Item = Ve
     let lines: Vec<String> =
         table.lines().map(|line| line.strip_prefix(' ').unwrap_or(&line).trim_end().to_owned()).collect();
     lines.join("\n") + "\n"
+}
+
+/// A bar for long work; on anything but a terminal it draws nothing.
+pub fn bar(doing: &str) -> ProgressBar {
+    let bar = ProgressBar::new(0);
+    if let Ok(style) = ProgressStyle::with_template(&format!("{doing} {{bar:40}} {{percent}}% ({{eta}} left)")) {
+        bar.set_style(style);
+    }
+    bar
+}
+
+/// Shows on `bar` how much is done of how much.
+pub fn show(bar: &ProgressBar) -> impl FnMut(u64, u64) + '_ {
+    |done, all| {
+        bar.set_length(all);
+        bar.set_position(done);
+    }
 }

@@ -93,19 +93,22 @@ impl Profile {
 
     /// The profile of that name, or in the file at that path.
     pub fn find(name_or_path: &str) -> Result<Self, ProfileError> {
+        let source = Self::source(name_or_path)?;
+        let name = source.path.file_stem().map_or(name_or_path.into(), |stem| stem.to_string_lossy().into_owned());
+        Self::parse(&name, source)
+    }
+
+    /// The text of that profile.
+    pub fn source(name_or_path: &str) -> Result<Source, ProfileError> {
         if let Some((name, text)) = SHIPPED.iter().find(|(name, _)| *name == name_or_path) {
-            return Self::parse(
-                name,
-                Source { path: format!("profiles/{name}.toml").into(), text: (*text).to_owned() },
-            );
+            return Ok(Source { path: format!("profiles/{name}.toml").into(), text: (*text).to_owned() });
         }
         let path = Path::new(name_or_path);
         if path.extension().is_none() && !path.exists() {
             return Err(ProfileError::Unknown(name_or_path.to_owned()));
         }
         let text = std::fs::read_to_string(path).map_err(|error| ProfileError::Unreadable(path.into(), error))?;
-        let name = path.file_stem().map_or(name_or_path.into(), |stem| stem.to_string_lossy());
-        Self::parse(&name, Source { path: path.into(), text })
+        Ok(Source { path: path.into(), text })
     }
 
     /// Reads a profile; all mistakes come at once, each with its line.

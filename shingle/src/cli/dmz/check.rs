@@ -4,8 +4,9 @@ use clap::Args;
 use serde_json::{Value, json};
 use shingle_core::target::zoned::check::{Finding, Report, check};
 
-use super::set::{SetArgs, bar, geometry, geometry_json, in_force, show, superblock_json};
+use super::set::{SetArgs, geometry, geometry_json, in_force, superblock_json};
 use super::{CliError, output};
+use crate::cli::output::{bar, show};
 use crate::dmz::Access;
 
 /// Check the metadata of a set: both copies, the mapping and the bitmaps

@@ -6,8 +6,9 @@ use shingle_core::target::zoned::format::{Entry, LoadError, Media, NO_ZONE, Sets
 use shingle_core::target::zoned::{ZoneClass, ZoneInfo};
 use uuid::Uuid;
 
-use super::set::{SetArgs, bar, class_name, condition_name, geometry, geometry_json, in_force, show, superblock_json};
+use super::set::{SetArgs, class_name, condition_name, geometry, geometry_json, in_force, superblock_json};
 use super::{CliError, output};
+use crate::cli::output::{bar, show};
 use crate::dmz::{Access, Disks};
 
 /// Print what a set has on its disks: superblocks, zones, mapping and how many blocks of each zone are valid

@@ -7,8 +7,9 @@ use shingle_core::target::zoned::format::{FormatError, FormatOptions, Label, Lay
 use uuid::Uuid;
 
 use super::next::{Next, name_of};
-use super::set::{SetArgs, bar, geometry, geometry_json, show};
+use super::set::{SetArgs, geometry, geometry_json};
 use super::{CliError, output};
+use crate::cli::output::{bar, show};
 use crate::config::format_bytes;
 use crate::dmz::{Access, Disks, content};
 

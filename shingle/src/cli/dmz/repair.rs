@@ -6,8 +6,9 @@ use shingle_core::target::zoned::check::{OnLoss, Repair, relabel, repair};
 use shingle_core::target::zoned::format::Label;
 
 use super::check::{report_json, verdict};
-use super::set::{SetArgs, bar, geometry, geometry_json, show};
+use super::set::{SetArgs, geometry, geometry_json};
 use super::{CliError, output};
+use crate::cli::output::{bar, show};
 use crate::dmz::Access;
 
 /// Mend the metadata of a set

@@ -10,8 +10,9 @@ use shingle_core::target::zoned::check::{Loss, Salvage};
 use shingle_core::target::zoned::format::Media;
 
 use super::image::{Image, Layout, cannot, create};
-use super::set::{SetArgs, bar, geometry, geometry_json, show};
+use super::set::{SetArgs, geometry, geometry_json};
 use super::{CliError, output};
+use crate::cli::output::{bar, show};
 use crate::config::{format_bytes, parse_size};
 use crate::dmz::{Access, Disks};
 

@@ -4,7 +4,6 @@ use std::fmt::Write;
 use std::path::PathBuf;
 
 use clap::Args;
-use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 use shingle_core::target::zoned::format::{Media, MediaError, Sets, Superblock};
 use shingle_core::target::zoned::{BLOCK_BYTES, BLOCK_SECTORS, Member, ZoneClass, ZoneHealth, ZoneInfo};
@@ -164,21 +163,4 @@ pub fn geometry_json(disks: &Disks) -> Value {
         "zones": space.zones().len(),
         "zone_bytes": u64::from(space.zone_blocks()) * BLOCK_BYTES as u64,
     })
-}
-
-/// A bar for long work; on anything but a terminal it draws nothing.
-pub fn bar(doing: &str) -> ProgressBar {
-    let bar = ProgressBar::new(0);
-    if let Ok(style) = ProgressStyle::with_template(&format!("{doing} {{bar:40}} {{percent}}% ({{eta}} left)")) {
-        bar.set_style(style);
-    }
-    bar
-}
-
-/// Shows on `bar` how much is done of how much.
-pub fn show(bar: &ProgressBar) -> impl FnMut(u64, u64) + '_ {
-    |done, all| {
-        bar.set_length(all);
-        bar.set_position(done);
-    }
 }

@@ -1,0 +1,153 @@
+//! `shingle profile fit`: a profile out of what fio measured on a real drive.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::Args;
+use serde_json::{Value, json};
+
+use crate::cli::{CliError, output, words};
+use crate::fit::{Document, Figure, Fit, LeftOut, Measurement, Parameter, Role, fit, read};
+use crate::profile::Profile;
+
+/// Make a profile of a real drive out of what fio measured on it
+///
+/// The loads of the measurements run on the simulated drive alone, and its times and rates are changed until it does what the
+/// real one did. What the host takes counts as the drive's. Some measurements are held out, to see what the profile is worth for
+/// loads that it was not fitted to.
+#[derive(Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct FitArgs {
+    /// Results of fio, written with --output-format=json
+    #[arg(required = true)]
+    results: Vec<PathBuf>,
+    /// A profile of a drive of the same kind to begin with, by name or path. What no measurement tells stays as it is there
+    #[arg(long, value_name = "NAME|PATH", value_parser = words::profile())]
+    base: String,
+    /// File for the new profile; without it, only what would be in it is shown
+    #[arg(short, long)]
+    output: Option<PathBuf>,
+    /// Overwrite the file
+    #[arg(short, long, requires = "output")]
+    force: bool,
+    /// Hold out one of so many measurements, in their order; 0: none
+    #[arg(long, value_name = "N", default_value_t = 4)]
+    hold_out: usize,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+const AFTER_HELP: &str = "\
+Measure a drive that has been filled, each job in zones of its own: rw=read, randread, write, or write with
+write_zone_append; with one I/O in flight, for its time, and with many, for its rate. Other jobs are left out, and named.
+
+Examples:
+  fio --name=w --filename=/dev/nvme0n1 --direct=1 --zonemode=zbd --rw=write --bs=4k --runtime=30 --output-format=json --output=w.json
+  shingle profile fit --base zns-1tb-4k w.json r.json rr.json -o mine.toml
+  shingle bench --profile mine.toml --rw=randread --bs=16k --iodepth=32 --runtime=10s --time_based";
+
+/// Runs the command.
+pub fn run(args: &FitArgs) -> Result<(), CliError> {
+    let failed = |error: &dyn std::fmt::Display| CliError::Failed(error.to_string());
+    let (mut measurements, mut left_out) = (Vec::new(), Vec::new());
+    for path in &args.results {
+        let reading = read(path).map_err(|error| failed(&error))?;
+        measurements.extend(reading.measurements);
+        left_out.extend(reading.left_out);
+    }
+    let mut document = Document::new(Profile::source(&args.base)?)?;
+    // Before the work: a file that cannot be written is known at once.
+    let file = args.output.as_deref().map(|path| output::create(path, args.force)).transpose()?;
+    let bar = output::bar("fitting");
+    let found = fit(&document, &measurements, args.hold_out, &mut output::show(&bar));
+    bar.finish_and_clear();
+    let found = found.map_err(|error| failed(&error))?;
+    for (_, after, by) in &found.parameters {
+        document.set(after, Some(&format!("fitted; matters most to {by}")));
+    }
+    let what = format!(
+        "Fitted from {} to {} measurements, beside {} held out.",
+        args.base,
+        count(&found, Role::Fitted),
+        count(&found, Role::HeldOut)
+    );
+    document.describe(&what, &format!("A drive like {}, fitted to measurements", args.base));
+    if let Some((mut file, path)) = file.zip(args.output.as_deref()) {
+        let written = file.write_all(document.text().as_bytes());
+        written.map_err(|error| CliError::Failed(format!("cannot write {}: {error}", path.display())))?;
+    }
+    if args.json { output::print_json(&to_json(&found, &left_out)) } else { output::print(&to_text(&found, &left_out)) }
+}
+
+fn count(found: &Fit, wanted: Role) -> usize {
+    found.residuals.iter().filter(|(_, role, ..)| *role == wanted).count()
+}
+
+fn role_name(role: Role) -> &'static str {
+    match role {
+        Role::Fitted => "fitted",
+        Role::HeldOut => "held out",
+    }
+}
+
+/// What is compared, and its unit.
+fn unit(figure: Figure) -> &'static str {
+    match figure {
+        Figure::Latency(_) => "us",
+        Figure::Rate(_) => "IOPS",
+    }
+}
+
+fn off(ours: f64, measured: f64) -> f64 {
+    (ours / measured - 1.0) * 100.0
+}
+
+fn to_text(found: &Fit, left_out: &[LeftOut]) -> String {
+    let rows = found.residuals.iter().map(|(Measurement { name, figure, .. }, role, before, after)| {
+        let measured = figure.value();
+        vec![
+            name.clone(),
+            format!("{measured:.1} {}", unit(*figure)),
+            format!("{before:.1}"),
+            format!("{after:.1}"),
+            format!("{:+.1} %", off(*after, measured)),
+            role_name(*role).to_owned(),
+        ]
+    });
+    let header = ["measurement", "measured", "before", "after", "off by", ""];
+    let mut shown = output::table(&header, &[1, 2, 3, 4], rows);
+    let value = |parameter: &Parameter| format!("{:.4} {}", parameter.value, parameter.unit()).trim_end().to_owned();
+    let rows =
+        found.parameters.iter().map(|(before, after, by)| vec![before.name(), value(before), value(after), by.clone()]);
+    shown += "\n";
+    shown += &output::table(&["parameter", "before", "after", "matters most to"], &[1, 2], rows);
+    if !found.undetermined.is_empty() {
+        let names: Vec<String> = found.undetermined.iter().map(Parameter::name).collect();
+        shown += &format!("\nas they were, since these measurements do not tell: {}\n", names.join(", "));
+    }
+    for LeftOut { name, reason } in left_out {
+        shown += &format!("left out: {name}: {reason}\n");
+    }
+    shown
+}
+
+fn to_json(found: &Fit, left_out: &[LeftOut]) -> Value {
+    let measurement = |(measurement, role, before, after): &(Measurement, Role, f64, f64)| {
+        json!({
+            "name": measurement.name,
+            "unit": unit(measurement.figure),
+            "measured": measurement.figure.value(),
+            "before": before,
+            "after": after,
+            "role": role_name(*role),
+        })
+    };
+    let parameter = |(before, after, by): &(Parameter, Parameter, String)| json!({"name": before.name(), "unit": before.unit(), "before": before.value, "after": after.value, "by": by});
+    json!({
+        "measurements": found.residuals.iter().map(measurement).collect::<Vec<_>>(),
+        "parameters": found.parameters.iter().map(parameter).collect::<Vec<_>>(),
+        "undetermined": found.undetermined.iter().map(Parameter::name).collect::<Vec<_>>(),
+        "left_out": left_out.iter().map(|LeftOut { name, reason }| json!({"name": name, "reason": reason})).collect::<Vec<_>>(),
+    })
+}
