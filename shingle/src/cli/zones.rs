@@ -10,9 +10,7 @@ use shingle_core::zone::{Condition, Zone, ZoneKind, ZoneNo};
 use super::remote::{RemoteArgs, name_of};
 use super::{CliError, output};
 use crate::config::parse_size;
-use crate::control::protocol::{
-    CloseZones, FinishZones, GetStatus, ManageZones, OpenZones, ReportZones, ResetZones, ZoneInfo,
-};
+use crate::control::protocol::{CloseZones, FinishZones, GetStatus, ManageZones, OpenZones, ResetZones, ZoneInfo};
 use crate::control::{ControlClient, ZoneAction, ZoneRange};
 use crate::disk::zoned_dir::{ErrorKind, Inspection, Offline, ZonedDirError, inspect};
 
@@ -185,7 +183,10 @@ impl TargetArgs {
     }
 
     fn zones(&self) -> Result<Vec<Zone>, CliError> {
-        self.on_disk(|path| inspect(path, None).map(|Inspection { zones, .. }| zones), fetch_zones)
+        self.on_disk(
+            |path| inspect(path, None).map(|Inspection { zones, .. }| zones),
+            |client, device| Ok(client.zones(device)?),
+        )
     }
 
     /// The zones from the one that holds the offset on, as many as length or count ask for.
@@ -205,18 +206,6 @@ impl TargetArgs {
         }
         Ok(wanted)
     }
-}
-
-fn fetch_zones(client: &mut ControlClient, device: &str) -> Result<Vec<Zone>, CliError> {
-    let mut zones = Vec::new();
-    let mut next = Some(0);
-    while let Some(start) = next {
-        let answer = client.call(&ReportZones { device: device.to_owned(), start, count: 0 })?;
-        zones.extend(answer.zones.iter().filter_map(ZoneInfo::zone));
-        // A device that does not move on would be asked for ever.
-        next = answer.next.filter(|next| *next > start);
-    }
-    Ok(zones)
 }
 
 /// Runs the command.

@@ -6,8 +6,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use shingle_core::zone::Zone;
 
-use super::protocol::{Failure, Operation};
+use super::protocol::{Failure, Operation, ReportZones, ZoneInfo};
 use super::{ControlError, ErrorKind, VERSION};
 
 /// A connection to a daemon.
@@ -57,6 +58,18 @@ impl ControlClient {
             Response { ok: None, error: Some(failure) } => Err(failure.into()),
             _ => Err(lost("its answer is neither ok nor error".into())),
         }
+    }
+
+    /// All zones of `device`.
+    pub fn zones(&mut self, device: &str) -> Result<Vec<Zone>, ControlError> {
+        let (mut zones, mut next) = (Vec::new(), Some(0));
+        while let Some(start) = next {
+            let answer = self.call(&ReportZones { device: device.to_owned(), start, count: 0 })?;
+            zones.extend(answer.zones.iter().filter_map(ZoneInfo::zone));
+            // A device that does not move on would be asked for ever.
+            next = answer.next.filter(|next| *next > start);
+        }
+        Ok(zones)
     }
 }
 

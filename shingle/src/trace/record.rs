@@ -13,9 +13,7 @@ use shingle_core::zone::{Condition, Zone};
 use super::device::RecordedDevice;
 use super::entry::{ENTRY_BYTES, Entry, hex_from};
 use super::file::{End, EndReason, Writer, ZoneStart};
-use crate::control::protocol::{
-    GetStatus, ReadRecording, ReportZones, StartRecording, Started, StopRecording, ZoneInfo,
-};
+use crate::control::protocol::{GetStatus, ReadRecording, StartRecording, Started, StopRecording};
 use crate::control::{ControlClient, ControlError, ErrorKind};
 
 /// What to record.
@@ -202,15 +200,5 @@ fn report_all(client: &mut ControlClient, wanted: Option<&str>) -> Result<Report
     let wanted = wanted.map(|name| name.trim_end_matches("/disk"));
     let zoned = client.call(&GetStatus {})?.devices.into_iter().filter(|device| device.zoned.is_some());
     let names = zoned.map(|device| device.name).filter(|name| wanted.is_none_or(|wanted| wanted == name));
-    names.map(|name| report(client, &name).map(|zones| (name, zones))).collect()
-}
-
-fn report(client: &mut ControlClient, name: &str) -> Result<Vec<Zone>, RecordError> {
-    let (mut zones, mut next) = (Vec::new(), Some(0));
-    while let Some(start) = next {
-        let answer = client.call(&ReportZones { device: name.to_owned(), start, count: 0 })?;
-        zones.extend(answer.zones.iter().filter_map(ZoneInfo::zone));
-        next = answer.next.filter(|next| *next > start);
-    }
-    Ok(zones)
+    names.map(|name| client.zones(&name).map(|zones| (name, zones)).map_err(RecordError::from)).collect()
 }
