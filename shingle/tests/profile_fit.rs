@@ -32,6 +32,17 @@ fn a_profile_is_fitted_and_predicts_most_of_what_was_held_out() {
     );
     scratch.ok("bench --profile mine.toml --rw=write --bs=4k --size=2GiB --io_size=8MiB");
     scratch.fails(&words, 1, &["mine.toml exists", "--force"]);
+    // A fit that fails leaves what was there, and nothing where nothing was.
+    scratch.file("none.json", "{\"jobs\": []}");
+    scratch.fails("profile fit --base zns-1tb none.json -o mine.toml --force", 1, &["0 measurements"]);
+    scratch.fails("profile fit --base zns-1tb none.json -o other.toml", 1, &["0 measurements"]);
+    assert_eq!(std::fs::read_to_string(scratch.0.join("mine.toml")).unwrap(), text);
+    assert!(!scratch.0.join("other.toml").exists());
+    scratch.fails(
+        &format!("profile fit --base zns-1tb {MEASURED} -o /nowhere/mine.toml"),
+        1,
+        &["cannot write /nowhere"],
+    );
 }
 
 #[test]

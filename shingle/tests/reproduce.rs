@@ -178,7 +178,7 @@ fn a_page_that_cannot_be_written_is_refused_before_anything_runs_and_one_that_ca
         assert!(!output.status.success());
         text(&output.stderr).to_owned()
     };
-    assert!(fails("/nowhere/page.html").contains("cannot write the page to /nowhere/page.html: No such file"));
+    assert!(fails("/nowhere/page.html").contains("cannot write /nowhere/page.html: No such file"));
     let page = Scratch::new("refused");
     assert!(!fails(page.0.to_str().unwrap()).contains("page") && !page.0.exists());
     let words = ["reproduce", "qd1", "--only", "nothing has this"];

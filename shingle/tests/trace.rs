@@ -482,6 +482,7 @@ socket = "control.sock"
         let record = "trace record --count 1 --duration 1ms -o kept.trace";
         fs::write(lab.path.join("kept.trace"), "kept").unwrap();
         lab.fails(record, 1, "kept.trace exists: name another file, or overwrite it with --force");
+        lab.fails(&format!("{record} --force --device nosuch"), 1, "nosuch");
         assert_eq!(fs::read(lab.path.join("kept.trace")).unwrap(), b"kept");
         lab.ok(&format!("{record} --force"));
         lab.ok("trace show kept.trace");
@@ -544,7 +545,7 @@ socket = "control.sock"
     fn a_full_disk_and_a_wrong_device_end_a_recording_with_an_error_that_says_so() {
         let lab = Lab::up();
         lab.fails("trace record --duration 10ms -o /dev/full", 1, "No space left on device");
-        lab.fails("trace record --duration 10ms -o no/such/dir/x.trace", 1, "cannot create no/such/dir/x.trace");
+        lab.fails("trace record --duration 10ms -o no/such/dir/x.trace", 1, "cannot write no/such/dir/x.trace");
         lab.fails("trace record --device nosuch --duration 10ms -o x.trace", 1, "there are: mem/disk, mem, seq");
         lab.fails("trace show stack.toml", 1, "at byte 0: it does not begin as a recording");
         lab.fails("trace show nosuch.trace", 1, "cannot read the recording nosuch.trace");

@@ -10,6 +10,7 @@ mod dmz;
 mod error;
 mod export;
 mod interrupt;
+mod new_file;
 mod output;
 mod profile;
 mod remote;

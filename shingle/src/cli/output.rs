@@ -1,8 +1,6 @@
 //! Printing: tables, JSON, and a reader that closes its end early.
 
-use std::fs::File;
 use std::io::{ErrorKind, Write};
-use std::path::Path;
 
 use comfy_table::{CellAlignment, Table, presets};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -30,17 +28,6 @@ pub fn print_bytes(bytes: &[u8]) -> Result<(), CliError> {
 pub fn remark(text: &str) {
     let mut stderr = std::io::stderr().lock();
     let _ = stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush());
-}
-
-/// A new file for what took long to make. One that is there is overwritten with `force` alone, but a device or a pipe is taken.
-pub fn create(path: &Path, force: bool) -> Result<File, CliError> {
-    if !force && path.is_file() {
-        return Err(CliError::Failed(format!(
-            "{} exists: name another file, or overwrite it with --force",
-            path.display()
-        )));
-    }
-    File::create(path).map_err(|error| CliError::Failed(format!("cannot create {}: {error}", path.display())))
 }
 
 /// Prints JSON.

@@ -2,7 +2,7 @@
 
 use std::env::VarError;
 use std::fmt::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::SystemTime;
@@ -10,6 +10,7 @@ use std::time::SystemTime;
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 
+use super::new_file::NewFile;
 use super::{CliError, interrupt, output};
 use crate::reproduce::figures::{grouped, off, span, times};
 use crate::reproduce::{
@@ -73,13 +74,13 @@ enum PublicationArg {
 
 /// Runs the command.
 pub fn run(args: &ReproduceArgs) -> Result<(), CliError> {
-    args.html.as_deref().map_or(Ok(()), check_page)?;
+    let page = args.html.as_deref().map(NewFile::open).transpose()?;
     let imprint = imprint()?;
     let publication = match args.publication {
         PublicationArg::Zwp => Publication::Zwp,
         PublicationArg::Qd1 => Publication::Qd1,
         PublicationArg::Noclone => Publication::Noclone,
-        PublicationArg::Dmzoned => return run_dmzoned(args, &imprint),
+        PublicationArg::Dmzoned => return run_dmzoned(args, &imprint, page),
     };
     if args.minutes.is_some() {
         return Err(CliError::Usage("--minutes is for dmzoned: the other tables have no length of time".into()));
@@ -91,8 +92,8 @@ pub fn run(args: &ReproduceArgs) -> Result<(), CliError> {
             measure(&Options { publication, only, quick: args.quick, seed: args.seed })?
         }
     };
-    if let Some(path) = &args.html {
-        write_page(path, &to_html(&report, &imprint))?;
+    if let Some(page) = page {
+        page.fill(to_html(&report, &imprint).as_bytes())?;
     }
     if args.json {
         return output::print_json(&to_json(&report));
@@ -116,7 +117,7 @@ fn imprint() -> Result<Imprint, CliError> {
 }
 
 /// Two hours of dm-zoned are a report of their own.
-fn run_dmzoned(args: &ReproduceArgs, imprint: &Imprint) -> Result<(), CliError> {
+fn run_dmzoned(args: &ReproduceArgs, imprint: &Imprint, page: Option<NewFile>) -> Result<(), CliError> {
     let minutes = if args.quick { dmzoned::QUICK_MINUTES } else { dmzoned::MINUTES };
     let report = match &args.from {
         Some(path) => read_report(path, dmzoned::from_json)?,
@@ -126,8 +127,8 @@ fn run_dmzoned(args: &ReproduceArgs, imprint: &Imprint) -> Result<(), CliError> 
             watched(|stop, bar| dmzoned::run(&options, stop, bar))?
         }
     };
-    if let Some(path) = &args.html {
-        write_page(path, &dmzoned::to_html(&report, imprint).map_err(CliError::Failed)?)?;
+    if let Some(page) = page {
+        page.fill(dmzoned::to_html(&report, imprint).map_err(CliError::Failed)?.as_bytes())?;
     }
     if args.json {
         return output::print_json(&dmzoned::to_json(&report).map_err(CliError::Failed)?);
@@ -142,23 +143,6 @@ fn dmzoned_text(report: &dmzoned::Report) -> Result<String, String> {
     text += &output::table(&phases.0, &[1, 3, 4, 5, 6], phases.1);
     text += &goals_text(&goals);
     Ok(text)
-}
-
-fn write_page(path: &Path, page: &str) -> Result<(), CliError> {
-    std::fs::write(path, page).map_err(|error| no_page(path, &error))
-}
-
-/// Whether the page can be written, before an hour is spent on what it shows. What is there stays as it is.
-fn check_page(path: &Path) -> Result<(), CliError> {
-    let is_new = !path.exists();
-    let opened = std::fs::OpenOptions::new().append(true).create(true).open(path);
-    // An empty page would look like one that went wrong.
-    let checked = opened.and_then(|_| if is_new { std::fs::remove_file(path) } else { Ok(()) });
-    checked.map_err(|error| no_page(path, &error))
-}
-
-fn no_page(path: &Path, error: &std::io::Error) -> CliError {
-    CliError::Failed(format!("cannot write the page to {}: {error}", path.display()))
 }
 
 fn read_report<R>(path: &PathBuf, read: fn(&str) -> Result<R, String>) -> Result<R, CliError> {

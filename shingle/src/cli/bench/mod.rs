@@ -17,6 +17,7 @@ use shingle_core::plug::WritePolicy;
 
 use self::options::JobArgs;
 use self::works::{Round, Simulation, Work};
+use super::new_file::NewFile;
 use super::{CliError, output, words};
 use crate::bench::{Outcome, Progress, format_rate, json_report, short, text_report};
 
@@ -84,6 +85,7 @@ pub fn run(args: BenchArgs) -> Result<(), CliError> {
         None => vec![args.job.clone()],
     };
     let rounds = works::rounds(&jobs)?;
+    let file = args.output.as_deref().map(NewFile::open).transpose()?;
     let label = label(&rounds);
     let started = Instant::now();
     let (mut outcomes, simulation) = match &args.profile {
@@ -105,10 +107,9 @@ pub fn run(args: BenchArgs) -> Result<(), CliError> {
         outcomes = grouped(outcomes);
     }
     let text = result(&args, &outcomes, simulation.map(|about| (about, started.elapsed())));
-    match &args.output {
+    match file {
         None => output::print(&text)?,
-        Some(path) => std::fs::write(path, text)
-            .map_err(|error| CliError::Failed(format!("cannot write the result to {}: {error}", path.display())))?,
+        Some(file) => file.fill(text.as_bytes())?,
     }
     let complaints: Vec<String> = outcomes.iter().filter_map(Outcome::complaint).collect();
     complaints.iter().for_each(|complaint| output::remark(&format!("error: {complaint}\n")));

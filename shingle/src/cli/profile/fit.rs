@@ -1,11 +1,11 @@
 //! `shingle profile fit`: a profile out of what fio measured on a real drive.
 
-use std::io::Write;
 use std::path::PathBuf;
 
 use clap::Args;
 use serde_json::{Value, json};
 
+use crate::cli::new_file::NewFile;
 use crate::cli::{CliError, output, words};
 use crate::fit::{Document, Figure, Fit, LeftOut, Measurement, Parameter, Role, fit, read};
 use crate::profile::Profile;
@@ -57,8 +57,7 @@ pub fn run(args: &FitArgs) -> Result<(), CliError> {
         left_out.extend(reading.left_out);
     }
     let mut document = Document::new(Profile::source(&args.base)?)?;
-    // Before the work: a file that cannot be written is known at once.
-    let file = args.output.as_deref().map(|path| output::create(path, args.force)).transpose()?;
+    let file = args.output.as_deref().map(|path| NewFile::open_unless_there(path, args.force)).transpose()?;
     let bar = output::bar("fitting");
     let found = fit(&document, &measurements, args.hold_out, &mut output::show(&bar));
     bar.finish_and_clear();
@@ -73,9 +72,8 @@ pub fn run(args: &FitArgs) -> Result<(), CliError> {
         count(&found, Role::HeldOut)
     );
     document.describe(&what, &format!("A drive like {}, fitted to measurements", args.base));
-    if let Some((mut file, path)) = file.zip(args.output.as_deref()) {
-        let written = file.write_all(document.text().as_bytes());
-        written.map_err(|error| CliError::Failed(format!("cannot write {}: {error}", path.display())))?;
+    if let Some(file) = file {
+        file.fill(document.text().as_bytes())?;
     }
     if args.json { output::print_json(&to_json(&found, &left_out)) } else { output::print(&to_text(&found, &left_out)) }
 }

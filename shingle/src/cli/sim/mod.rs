@@ -17,6 +17,7 @@ use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use shingle_core::sim::swarm::{Profile, SwarmOptions};
 
+use super::new_file::NewFile;
 use super::{CliError, output};
 use crate::config::parse_duration;
 use tally::Tally;
@@ -111,14 +112,12 @@ pub fn run(args: &SimArgs) -> Result<(), CliError> {
         trace: args.trace.is_some(),
         ..SwarmOptions::default()
     };
+    let trace = args.trace.as_deref().map(NewFile::open).transpose()?;
     let began = Instant::now();
     let mut tally = sweep(&seeds, args.cuts, &options, args.jobs.unwrap_or(1));
     tally.real = began.elapsed();
     // What was found is said even if there is no room for its trace.
-    let traced = args.trace.as_ref().map_or(Ok(()), |path| {
-        std::fs::write(path, tally.trace.take().unwrap_or_default())
-            .map_err(|error| CliError::Failed(format!("cannot write the trace to {}: {error}", path.display())))
-    });
+    let traced = trace.map_or(Ok(()), |file| file.fill(tally.trace.take().unwrap_or_default().as_bytes()));
     if args.json {
         output::print_json(&tally.json(profile))?
     } else {

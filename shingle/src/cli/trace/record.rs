@@ -9,6 +9,7 @@ use std::time::Duration;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::cli::new_file::NewFile;
 use crate::cli::remote::RemoteArgs;
 use crate::cli::{CliError, interrupt, output};
 use crate::config::{format_bytes, parse_duration};
@@ -47,7 +48,7 @@ pub struct RecordArgs {
 pub fn run(args: &RecordArgs) -> Result<(), CliError> {
     let path = args.output.display();
     let mut client = args.remote.connect()?;
-    let file = output::create(&args.output, args.force)?;
+    let file = NewFile::open_unless_there(&args.output, args.force)?;
     let stop = Arc::new(AtomicBool::new(false));
     interrupt::catch(&stop)?;
     let wanted = Wanted { device: args.device.clone(), duration: args.duration, count: args.count };
