@@ -12,10 +12,10 @@ use std::time::Instant;
 use clone_layer::CloneLayer;
 use shingle_core::block::{Bio, BlockDevice, Data, DeviceId, Op, Payload, PortId, Stack};
 use shingle_core::device::{NullConfig, NullDevice, NullZones};
+use shingle_core::dm::{Table, add_table, parse_table};
 use shingle_core::mapper::stats::DmStats;
 use shingle_core::plug::{PlugOptions, WritePolicy, ZonePlug};
 use shingle_core::sector::Sector;
-use shingle_core::target::{Table, add_table, parse_table};
 use shingle_core::time::Duration;
 use shingle_core::zone::ZonedDisk;
 

@@ -6,12 +6,12 @@ use std::time::Instant;
 
 use shingle_core::block::{Bio, Data, DeviceId, Op, Payload, PortId, Stack, Status};
 use shingle_core::device::{NullConfig, NullDevice, NullZones};
+use shingle_core::dm::zoned::Zoned;
+use shingle_core::dm::zoned::format::{Entry, FormatOptions, Label, Layout, Media, NO_ZONE, format};
+use shingle_core::dm::{build_table, parse_table};
 use shingle_core::plug::{PlugOptions, ZonePlug};
 use shingle_core::sector::Sector;
 use shingle_core::sim::StackMedia;
-use shingle_core::target::zoned::Zoned;
-use shingle_core::target::zoned::format::{Entry, FormatOptions, Label, Layout, Media, NO_ZONE, format};
-use shingle_core::target::{build_table, parse_table};
 use shingle_core::time::Duration;
 
 const SECTORS: u32 = 8;

@@ -6,7 +6,7 @@
 //! - [`frontend`]: protocols without sockets. Bytes in, bios out; completions in, bytes out.
 //! - [`block`]: the bio, the device, and the stack of devices that bios hop through.
 //! - [`mapper`]: named devices made of tables, loaded and swapped while they are used.
-//! - [`target`]: device-mapper targets, one file each, and the table that routes between them.
+//! - [`dm`]: device-mapper targets, one file each, and the table that routes between them.
 //! - [`plug`]: one write at a time per zone, in order; zone append emulation.
 //! - [`zone`]: what a zone is, as a pure state machine.
 //! - [`device`]: devices made of memory.
@@ -21,6 +21,7 @@ extern crate std;
 
 pub mod block;
 pub mod device;
+pub mod dm;
 pub mod frontend;
 pub mod harness;
 pub mod mapper;
@@ -28,7 +29,6 @@ pub mod plug;
 pub mod random;
 pub mod sector;
 pub mod sim;
-pub mod target;
 pub mod task;
 pub mod time;
 pub mod zone;

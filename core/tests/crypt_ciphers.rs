@@ -2,7 +2,7 @@
 
 mod vectors;
 
-use shingle_core::target::crypt::SoftwareCiphers;
+use shingle_core::dm::crypt::SoftwareCiphers;
 
 #[test]
 fn the_portable_ciphers_keep_to_all_vectors() {

@@ -5,9 +5,9 @@ mod counting;
 use counting::allocations;
 use shingle_core::block::{Bio, Data, Op, Payload, PortId, Stack};
 use shingle_core::device::{NullConfig, NullDevice, NullZones};
+use shingle_core::dm::crypt::{CipherSpec, Crypt, CryptConfig, Key, SoftwareCiphers, Units};
 use shingle_core::plug::{PlugOptions, ZonePlug};
 use shingle_core::sector::Sector;
-use shingle_core::target::crypt::{CipherSpec, Crypt, CryptConfig, Key, SoftwareCiphers, Units};
 use shingle_core::time::{Duration, Instant};
 
 const ZONE: u64 = 1 << 15;

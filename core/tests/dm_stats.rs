@@ -5,10 +5,10 @@ mod counting;
 
 use counting::allocations;
 use shingle_core::block::{Bio, Data, DeviceId, Observer, Op, Payload, PortId, Span, Stack, Status};
+use shingle_core::dm::Table;
 use shingle_core::harness::Desk;
 use shingle_core::mapper::stats::{DmStats, MAX_BYTES, MAX_REGIONS, StatsError};
 use shingle_core::sector::Sector;
-use shingle_core::target::Table;
 use shingle_core::time::{Duration, Instant};
 
 const CAPACITY: u64 = 1_000_000;

@@ -3,12 +3,12 @@
 mod dmz;
 
 use dmz::{differing_sets, gone, options, options_v1, read, salvaged, zoned};
-use shingle_core::random::Rng;
-use shingle_core::target::zoned::BLOCK_BYTES;
-use shingle_core::target::zoned::check::{Next, OnLoss, RepairError, check, repair};
-use shingle_core::target::zoned::format::{
+use shingle_core::dm::zoned::BLOCK_BYTES;
+use shingle_core::dm::zoned::check::{Next, OnLoss, RepairError, check, repair};
+use shingle_core::dm::zoned::format::{
     Entry, FormatOptions, LoadError, Media, Sets, Superblock, Volume, format, tertiaries,
 };
+use shingle_core::random::Rng;
 
 #[test]
 fn a_format_that_is_cut_off_leaves_the_old_set_or_none_or_the_new_one_whole() {

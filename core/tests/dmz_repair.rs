@@ -4,10 +4,10 @@ mod dmz;
 
 use dmz::damage::{DAMAGES, damaged};
 use dmz::{filled_sets, fix1, fix2, read};
+use shingle_core::dm::zoned::BLOCK_BYTES;
+use shingle_core::dm::zoned::check::{OnLoss, Repair, RepairError, check, relabel, repair};
+use shingle_core::dm::zoned::format::{Entry, Label, Media, MemoryMedia, Sets, Superblock, Volume};
 use shingle_core::random::Rng;
-use shingle_core::target::zoned::BLOCK_BYTES;
-use shingle_core::target::zoned::check::{OnLoss, Repair, RepairError, check, relabel, repair};
-use shingle_core::target::zoned::format::{Entry, Label, Media, MemoryMedia, Sets, Superblock, Volume};
 
 /// What each exposed block reads as, without zeroes; `None` for those that are valid both in a data zone and in a buffer.
 fn contents(media: &mut MemoryMedia) -> Vec<Option<Vec<u8>>> {

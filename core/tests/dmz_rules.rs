@@ -8,11 +8,11 @@ use std::collections::BTreeSet;
 
 use dmz::damage::{DAMAGES, damaged};
 use dmz::{filled_sets, fix1, fix2, fixture, read};
+use shingle_core::dm::zoned::check::{Finding, Report, Whose, check};
+use shingle_core::dm::zoned::format::{Media, MemoryMedia, Part, Volume as Loaded};
+use shingle_core::dm::zoned::{BLOCK_BYTES, ZoneClass, ZoneHealth};
 use shingle_core::random::Rng;
 use shingle_core::sim::StackMedia;
-use shingle_core::target::zoned::check::{Finding, Report, Whose, check};
-use shingle_core::target::zoned::format::{Media, MemoryMedia, Part, Volume as Loaded};
-use shingle_core::target::zoned::{BLOCK_BYTES, ZoneClass, ZoneHealth};
 use shingle_core::time::Duration;
 use zoned::{Volume, disk};
 

@@ -3,9 +3,9 @@
 mod dmz;
 
 use dmz::{blank, filled_sets, fix1, fix2, read, runs, zoned};
-use shingle_core::target::zoned::BLOCK_BYTES;
-use shingle_core::target::zoned::check::{Loss, OnLoss, RepairError, Salvage, Source, check, repair};
-use shingle_core::target::zoned::format::{Entry, LoadError, Media, MemoryMedia, NO_ZONE, Sets, Superblock, Volume};
+use shingle_core::dm::zoned::BLOCK_BYTES;
+use shingle_core::dm::zoned::check::{Loss, OnLoss, RepairError, Salvage, Source, check, repair};
+use shingle_core::dm::zoned::format::{Entry, LoadError, Media, MemoryMedia, NO_ZONE, Sets, Superblock, Volume};
 use shingle_core::zone::Condition;
 
 /// All chunks, and what was lost.

@@ -7,11 +7,11 @@ use dmz::harm::{HARMS, Harm};
 use dmz::{gone, salvaged};
 use shingle_core::block::Status;
 use shingle_core::device::{NullConfig, NullDevice};
+use shingle_core::dm::zoned::check::{Loss, OnLoss, RepairError, repair};
+use shingle_core::dm::zoned::format::{Entry, Layout, Media as _, NO_ZONE, Sets, Superblock};
+use shingle_core::dm::zoned::{BLOCK_BYTES, Sabotage, Zoned};
 use shingle_core::random::Rng;
 use shingle_core::sector::Sector;
-use shingle_core::target::zoned::check::{Loss, OnLoss, RepairError, repair};
-use shingle_core::target::zoned::format::{Entry, Layout, Media as _, NO_ZONE, Sets, Superblock};
-use shingle_core::target::zoned::{BLOCK_BYTES, Sabotage, Zoned};
 use zoned::{Volume, ZONE, disk, read, write};
 
 /// What the other set is when the volume starts.

@@ -5,12 +5,12 @@ mod dmz;
 
 use dmz::harm::{HARMS, Harm};
 use dmz::{differing_sets, fix1, fix2, gone, read, salvaged};
-use shingle_core::random::Rng;
-use shingle_core::target::zoned::check::{Loss, Next, OnLoss, RepairError, check, repair};
-use shingle_core::target::zoned::format::{
+use shingle_core::dm::zoned::check::{Loss, Next, OnLoss, RepairError, check, repair};
+use shingle_core::dm::zoned::format::{
     Layout, Media, MediaError, MemoryMedia, NO_ZONE, Sets, Superblock, Volume, tertiaries,
 };
-use shingle_core::target::zoned::{BLOCK_BYTES, ZoneSpace};
+use shingle_core::dm::zoned::{BLOCK_BYTES, ZoneSpace};
+use shingle_core::random::Rng;
 
 fn harm(media: &mut MemoryMedia, block: u64, stale: u8, (harm, rng): (Harm, &mut Rng)) {
     let mut bytes = media.block(block);

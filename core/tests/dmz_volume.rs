@@ -3,12 +3,12 @@
 mod dmz;
 
 use dmz::{blank, filled_sets, fix1, fix2, fixture, read, runs, zoned};
-use shingle_core::random::Rng;
-use shingle_core::target::zoned::format::{
+use shingle_core::dm::zoned::format::{
     Choice, Entry, LoadError, MappingFault, Media, MemoryMedia, NO_ZONE, Other, Part, Superblock, SuperblockProblem,
     Volume, choose, validate_mapping,
 };
-use shingle_core::target::zoned::{BLOCK_BYTES, ZoneSpace};
+use shingle_core::dm::zoned::{BLOCK_BYTES, ZoneSpace};
+use shingle_core::random::Rng;
 use shingle_core::zone::{Condition, Zone, ZoneKind};
 
 fn contents(media: &mut MemoryMedia) -> Vec<u8> {

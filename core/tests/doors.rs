@@ -10,9 +10,9 @@ use shingle_core::block::{
     Bio, BlockDevice, Cx, DeviceId, Event, FRAMES, Flags, Limits, Observer, Op, Payload, Span, Stack, StackError,
     Status,
 };
+use shingle_core::dm::Table;
 use shingle_core::harness::{Desk, Harness};
 use shingle_core::sector::Sector;
-use shingle_core::target::Table;
 use shingle_core::time::Instant;
 
 /// Passes everything on, `shift` sectors further. While it is told to, it keeps bios back instead; at a suspension they go on,

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use shingle_core::block::{DeviceId, Extent, Limits, Stack, Status};
 use shingle_core::device::{NullConfig, NullDevice};
-use shingle_core::target::{Table, build_table, parse_table};
+use shingle_core::dm::{Table, build_table, parse_table};
 use shingle_core::time::Duration;
 use zoned::{Volume, ZONE, disk, write};
 
@@ -76,7 +76,7 @@ fn nothing_is_called_a_hole_before_the_metadata_is_loaded() {
     let all = volume.blocks;
     assert_eq!(volume.map(0..all), [(all, false)], "nobody has asked for it yet");
     volume.submit(write(64, 1, 1));
-    while !volume.stack.device::<shingle_core::target::zoned::Zoned>(volume.target).unwrap().is_loaded() {
+    while !volume.stack.device::<shingle_core::dm::zoned::Zoned>(volume.target).unwrap().is_loaded() {
         assert_eq!(volume.map(0..all), [(all, false)], "it is being loaded");
         let next = volume.stack.turn(volume.now).unwrap();
         volume.now = volume.now.max(next);

@@ -14,11 +14,11 @@ const ALLOWED: [(&str, &[&str]); 13] = [
     ("plug", &["block", "sector", "time", "zone"]),
     ("device", &["block", "random", "sector", "time", "zone"]),
     ("task", &["block", "sector", "time", "zone"]),
-    ("target", &["block", "random", "sector", "task", "time", "zone"]),
-    ("mapper", &["block", "plug", "sector", "target", "time", "zone"]),
+    ("dm", &["block", "random", "sector", "task", "time", "zone"]),
+    ("mapper", &["block", "plug", "sector", "dm", "time", "zone"]),
     ("frontend", &["block", "sector", "time", "zone"]),
     ("harness", &["block", "sector", "time", "zone"]),
-    ("sim", &["block", "device", "mapper", "plug", "random", "sector", "target", "time", "zone"]),
+    ("sim", &["block", "device", "mapper", "plug", "random", "sector", "dm", "time", "zone"]),
 ];
 
 fn sources(path: &Path, into: &mut Vec<std::path::PathBuf>) {

@@ -2,11 +2,11 @@
 
 use shingle_core::block::{Bio, Completion, Data, DeviceId, Flags, Op, Payload, PortId, Stack, Status};
 use shingle_core::device::{NullConfig, NullDevice};
+use shingle_core::dm::parse_table;
 use shingle_core::harness::Desk;
 use shingle_core::mapper::stats::DmStats;
 use shingle_core::mapper::{Mapper, MapperError, MapperErrorKind, StateName};
 use shingle_core::sector::Sector;
-use shingle_core::target::parse_table;
 use shingle_core::time::Instant;
 
 /// A stack with disks of memory, `a` and `cached`, and others that end nothing by themselves, `desk` and the zoned `smr`; and

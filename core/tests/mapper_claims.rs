@@ -2,8 +2,8 @@
 
 use shingle_core::block::{DeviceId, Stack};
 use shingle_core::device::{NullConfig, NullDevice, NullZones};
+use shingle_core::dm::parse_table;
 use shingle_core::mapper::{Mapper, MapperError, MapperErrorKind};
-use shingle_core::target::parse_table;
 
 const VOLUME: &str = "0 16384 zoned smr";
 

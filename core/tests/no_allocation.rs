@@ -5,9 +5,9 @@ mod counting;
 use counting::allocations;
 use shingle_core::block::{Bio, Data, DeviceId, Flags, Op, Payload, PortId, Stack};
 use shingle_core::device::{NullConfig, NullDevice, NullZones};
+use shingle_core::dm::{Table, build_table, parse_table};
 use shingle_core::plug::{PlugOptions, WritePolicy, ZonePlug};
 use shingle_core::sector::Sector;
-use shingle_core::target::{Table, build_table, parse_table};
 use shingle_core::time::{Duration, Instant};
 
 const ZONE: u64 = 4096;

@@ -2,8 +2,8 @@
 
 use shingle_core::block::{Bio, Data, DeviceId, Op, Payload, PortId, Stack, Status};
 use shingle_core::device::{NullConfig, NullDevice, NullZones};
+use shingle_core::dm::Table;
 use shingle_core::sector::Sector;
-use shingle_core::target::Table;
 use shingle_core::time::{Duration, Instant};
 
 const ZONE: u64 = 64;

@@ -3,13 +3,13 @@
 use std::rc::Rc;
 
 use shingle_core::block::{Bio, DeviceId, Flags, Op, Payload, Stack, Status};
+use shingle_core::dm::{OpSet, Trigger};
 use shingle_core::sector::Sector;
 use shingle_core::sim::disk::{CrashConfig, CrashDisk, Leaf};
 use shingle_core::sim::fault::{Fault, FaultPlan};
 use shingle_core::sim::model::{
     Answer, Disks, Extent, Grounds, Intent, Model, Request, Rule, Seen, Trust, Violation, ZoneLine, ZoneShape,
 };
-use shingle_core::target::{OpSet, Trigger};
 use shingle_core::time::Instant;
 use shingle_core::zone::{Condition, Zone, ZoneGeometry, ZoneKind, ZoneNo};
 

@@ -1,7 +1,7 @@
 //! Random worlds, with faults and losses of power: nothing that a disk, a plug or a table promises is ever broken.
 
+use shingle_core::dm::TARGETS;
 use shingle_core::sim::swarm::{Failure, Profile, Report, SwarmOptions, describe, run};
-use shingle_core::target::TARGETS;
 
 /// Seeds of each profile that every test run looks at.
 const SEEDS: u64 = 50;

@@ -6,9 +6,9 @@ mod tables;
 
 use shingle_core::block::{BlockDevice, Op, Status};
 use shingle_core::device::null::{NullConfig, NullDevice, NullZones};
+use shingle_core::dm::find;
 use shingle_core::random::Rng;
 use shingle_core::sector::Sector;
-use shingle_core::target::find;
 use tables::{Arrival, Mapped, data, range};
 
 /// Sectors of each disk.

@@ -1,9 +1,9 @@
 //! Four ways in which the kernel's dm-zoned loses or mixes up data after a loss of power (docs/dm-zoned-format.md). Each has a
 //! guard in the target. Without the guard the crash swarm finds the loss, and with it the same worlds pass.
 
+use shingle_core::dm::zoned::Sabotage;
 use shingle_core::sim::model::Rule;
 use shingle_core::sim::swarm::{Profile, SwarmOptions, run};
-use shingle_core::target::zoned::Sabotage;
 
 /// Worlds that are tried until one shows the hazard.
 const SEEDS: u64 = 120;

@@ -5,10 +5,10 @@ mod tables;
 
 use shingle_core::block::{Bio, BlockDevice, DeviceId, Op, Payload, StackError, Status};
 use shingle_core::device::null::{NullConfig, NullDevice, NullZones};
+use shingle_core::dm::Table;
 use shingle_core::plug::{Append, PlugOptions, ZonePlug};
 use shingle_core::random::Rng;
 use shingle_core::sector::Sector;
-use shingle_core::target::Table;
 use shingle_core::zone::{Condition, Zone, ZoneKind};
 use tables::{Mapped, data, pattern};
 

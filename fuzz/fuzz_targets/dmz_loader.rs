@@ -9,9 +9,9 @@ use libfuzzer_sys::fuzz_target;
 use shingle_core::block::{Limits, ZonedLimits};
 use shingle_core::random::Rng;
 use shingle_core::sector::Sector;
-use shingle_core::target::zoned::BLOCK_BYTES;
-use shingle_core::target::zoned::check::{OnLoss, Salvage, check, relabel, repair};
-use shingle_core::target::zoned::format::{
+use shingle_core::dm::zoned::BLOCK_BYTES;
+use shingle_core::dm::zoned::check::{OnLoss, Salvage, check, relabel, repair};
+use shingle_core::dm::zoned::format::{
     Entry, FormatOptions, Label, Media, MemoryMedia, NO_ZONE, Sets, Superblock, format, tertiaries,
 };
 use shingle_core::zone::{Condition, Zone, ZoneKind};
@@ -171,7 +171,7 @@ impl Target {
         if !space.members()[member].is_zoned {
             return;
         }
-        let sequential = space.zones()[zone as usize].class == shingle_core::target::zoned::ZoneClass::Sequential;
+        let sequential = space.zones()[zone as usize].class == shingle_core::dm::zoned::ZoneClass::Sequential;
         let kind = if sequential { ZoneKind::Sequential } else { ZoneKind::Conventional };
         let start = Sector(u64::from(zone - first) * sectors);
         let cond = [Condition::Offline, Condition::ReadOnly, Condition::Full, Condition::Empty][usize::from(cond) % 4];

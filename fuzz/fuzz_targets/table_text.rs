@@ -11,7 +11,7 @@ use shingle_core::device::null::{NullConfig, NullDevice, NullZones};
 use shingle_core::mapper::{Mapper, MapperError, Ticket};
 use shingle_core::plug::{PlugOptions, ZonePlug};
 use shingle_core::sector::Sector;
-use shingle_core::target::{View, parse_table};
+use shingle_core::dm::{View, parse_table};
 use shingle_core::time::Instant;
 use words::spell;
 
@@ -180,7 +180,7 @@ fn find(disks: &[(&str, DeviceId)], name: &str) -> Result<DeviceId, Vec<String>>
     found.map(|(_, id)| *id).ok_or_else(|| disks.iter().map(|(name, _)| name.to_string()).collect())
 }
 
-fn parse(text: &str) -> Option<Vec<shingle_core::target::TableLine>> {
+fn parse(text: &str) -> Option<Vec<shingle_core::dm::TableLine>> {
     parse_table(text)
         .inspect_err(|error| assert!((1..=text.lines().count().max(1)).contains(&error.line), "{error}\n{text}"))
         .ok()

@@ -11,9 +11,9 @@
 use std::mem;
 
 use shingle_core::block::{Bio, DeviceId, Stack, Status, Why};
+use shingle_core::dm::crypt::{Ciphers, KeySource};
+use shingle_core::dm::{Supplies, TableLine};
 use shingle_core::mapper::{Mapper, MapperError, MapperErrorKind, StateName, Ticket};
-use shingle_core::target::crypt::{Ciphers, KeySource};
-use shingle_core::target::{Supplies, TableLine};
 use shingle_core::time::{Duration, Instant};
 
 use crate::keys::HostKeys;

@@ -4,7 +4,7 @@ use std::env;
 use std::fs::File;
 use std::io::Read;
 
-use shingle_core::target::crypt::{Key, KeyPlace, KeyReference, KeySource};
+use shingle_core::dm::crypt::{Key, KeyPlace, KeyReference, KeySource};
 
 /// The files and the environment of this process.
 ///

@@ -708,8 +708,8 @@ mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
 
     use shingle_core::block::{BlockDevice, Cx, Limits};
+    use shingle_core::dm::parse_table;
     use shingle_core::mapper::StateName;
-    use shingle_core::target::parse_table;
     use shingle_sys::Part;
 
     use super::*;

@@ -10,10 +10,10 @@ use std::time::Instant;
 
 use shingle_core::block::{Bio, Data, DeviceId, Op, Payload, PortId, Stack};
 use shingle_core::device::{NullConfig, NullDevice};
-use shingle_core::sector::Sector;
-use shingle_core::target::crypt::{
+use shingle_core::dm::crypt::{
     CipherSpec, Ciphers, Crypt, CryptConfig, Iv, Key, Mode, SectorCipher, SoftwareCiphers, Units,
 };
+use shingle_core::sector::Sector;
 
 const DEPTH: usize = 32;
 const ROUNDS: usize = 1001;

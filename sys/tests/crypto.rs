@@ -3,8 +3,8 @@
 #[path = "../../core/tests/vectors/mod.rs"]
 mod vectors;
 
+use shingle_core::dm::crypt::{Ciphers, Iv, Mode, SoftwareCiphers};
 use shingle_core::random::Rng;
-use shingle_core::target::crypt::{Ciphers, Iv, Mode, SoftwareCiphers};
 use shingle_sys::crypto::ciphers;
 use vectors::{bytes, random_bytes, words};
 

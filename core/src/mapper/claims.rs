@@ -12,7 +12,7 @@ use super::mapped::Loaded;
 use super::supplies::Names;
 use super::{Mapper, MapperError, MapperErrorKind};
 use crate::block::DeviceId;
-use crate::target::{DeviceArg, Supplies, TableError, TableLine};
+use crate::dm::{DeviceArg, Supplies, TableError, TableLine};
 
 impl Mapper {
     /// Notes that somebody outside of the stack may write to a device, until [`Mapper::end_writing`].

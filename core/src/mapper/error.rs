@@ -3,7 +3,7 @@
 use alloc::string::String;
 use core::fmt;
 
-use crate::target::TableError;
+use crate::dm::TableError;
 
 /// What kind of mistake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use super::{MapperError, MapperErrorKind, Ticket};
 use crate::block::{BlockDevice, DeviceId, Event, Limits, Stack};
-use crate::target::{Supplies, Table, TableError, TableLine, build_table, remove_parts};
+use crate::dm::{Supplies, Table, TableError, TableLine, build_table, remove_parts};
 use crate::time::{Duration, Instant};
 
 /// Longest name, in bytes (`DM_NAME_LEN`).

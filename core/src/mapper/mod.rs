@@ -37,7 +37,7 @@ use supplies::Names;
 pub use view::{Figures, Info, StateName};
 
 use crate::block::{DeviceId, Event, Stack, StackError};
-use crate::target::{Supplies, TableLine, parse_table};
+use crate::dm::{Supplies, TableLine, parse_table};
 use crate::time::{Duration, Instant};
 
 /// All mapped devices of a stack.
@@ -235,7 +235,7 @@ impl Mapper {
             self.settle(ticket, result);
         }
         self.leftovers.retain_mut(|parts| {
-            crate::target::remove_parts(stack, parts);
+            crate::dm::remove_parts(stack, parts);
             !parts.is_empty()
         });
         self.remove_deferred(stack);

@@ -7,9 +7,9 @@ use alloc::vec::Vec;
 use super::Mapper;
 use super::mapped::Mapped;
 use crate::block::{BlockDevice, DeviceId, Limits};
+use crate::dm::Supplies;
+use crate::dm::crypt::{Ciphers, KeySource};
 use crate::plug::{Append, PlugOptions, ZonePlug};
-use crate::target::Supplies;
-use crate::target::crypt::{Ciphers, KeySource};
 
 /// The names that a table of `loading` may use.
 pub(super) struct Names<'a> {

@@ -7,7 +7,7 @@ use core::fmt::Write;
 use super::mapped::{Loaded, Mapped, State};
 use super::{Mapper, MapperError};
 use crate::block::{DeviceId, Figure, Stack};
-use crate::target::View;
+use crate::dm::View;
 use crate::time::Duration;
 
 /// How far a device is.

@@ -4,8 +4,8 @@ use alloc::vec::Vec;
 
 use crate::block::{Bio, Op, Status};
 use crate::device::bad_blocks::BadBlocks;
+use crate::dm::Trigger;
 use crate::random::Rng;
-use crate::target::Trigger;
 use crate::time::Instant;
 
 /// What happens to a command.

@@ -5,9 +5,9 @@ use alloc::format;
 use alloc::vec::Vec;
 
 use crate::block::{Bio, Data, DeviceId, Op, Payload, PortId, Stack};
+use crate::dm::zoned::format::{Media, MediaError};
+use crate::dm::zoned::{BLOCK_BYTES, BLOCK_SECTORS, ZoneSpace};
 use crate::sector::Sector;
-use crate::target::zoned::format::{Media, MediaError};
-use crate::target::zoned::{BLOCK_BYTES, BLOCK_SECTORS, ZoneSpace};
 use crate::time::Instant;
 use crate::zone::Zone;
 

@@ -1,8 +1,8 @@
 //! Damage of every kind.
 
 use super::read;
+use shingle_core::dm::zoned::format::{Media as _, MemoryMedia, Sets};
 use shingle_core::random::Rng;
-use shingle_core::target::zoned::format::{Media as _, MemoryMedia, Sets};
 
 /// Damage of one kind, as `rng` has it.
 pub type Damage = fn(&mut Planted<'_>, &mut Rng);

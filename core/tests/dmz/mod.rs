@@ -7,10 +7,10 @@ pub mod harm;
 use std::path::Path;
 
 use shingle_core::block::{Limits, ZonedLimits};
+use shingle_core::dm::zoned::BLOCK_BYTES;
+use shingle_core::dm::zoned::check::Salvage;
+use shingle_core::dm::zoned::format::{Entry, FormatOptions, Label, Media, MemoryMedia, NO_ZONE, Volume, format};
 use shingle_core::sector::Sector;
-use shingle_core::target::zoned::BLOCK_BYTES;
-use shingle_core::target::zoned::check::Salvage;
-use shingle_core::target::zoned::format::{Entry, FormatOptions, Label, Media, MemoryMedia, NO_ZONE, Volume, format};
 use shingle_core::zone::{Condition, Zone, ZoneKind};
 
 /// A file of the fixtures.

@@ -5,10 +5,10 @@ use shingle_core::block::{
     Bio, BlockDevice, Completion, Data, DeviceId, Event, Limits, Op, Payload, PortId, Stack, Status,
 };
 use shingle_core::device::{NullConfig, NullDevice, NullZones};
+use shingle_core::dm::{Supplies, TableLine, View, build_table, parse_table};
 use shingle_core::harness::Desk;
 use shingle_core::plug::{PlugOptions, ZonePlug};
 use shingle_core::sector::Sector;
-use shingle_core::target::{Supplies, TableLine, View, build_table, parse_table};
 use shingle_core::time::{Duration, Instant};
 
 /// A table over devices.

@@ -2,9 +2,9 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 
 use shingle_core::block::{Bio, BlockDevice, Data, DeviceId, Limits, Op, Payload, PortId, Stack, Status};
+use shingle_core::dm::{Supplies, add_table, parse_table};
 use shingle_core::plug::{PlugOptions, ZonePlug};
 use shingle_core::sector::Sector;
-use shingle_core::target::{Supplies, add_table, parse_table};
 use shingle_core::time::Instant;
 use shingle_core::zone::Zone;
 

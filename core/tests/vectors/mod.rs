@@ -9,8 +9,8 @@ use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use shingle_core::dm::crypt::{CipherSpec, Ciphers, Iv, IvMode, Key, Mode, Units, VolumeCipher};
 use shingle_core::random::Rng;
-use shingle_core::target::crypt::{CipherSpec, Ciphers, Iv, IvMode, Key, Mode, Units, VolumeCipher};
 
 /// One fixture: the table that made it, and where on the device the data lies.
 pub struct Vector {

@@ -5,12 +5,12 @@ use std::ops::Range;
 
 use shingle_core::block::{Bio, BlockDevice, Data, DeviceId, Event, Flags, Op, Payload, PortId, Stack, Status};
 use shingle_core::device::{NullConfig, NullDevice, NullZones};
+use shingle_core::dm::zoned::format::{FormatOptions, Label, Media, format};
+use shingle_core::dm::zoned::{Zoned, ZonedCounters};
+use shingle_core::dm::{build_table, parse_table};
 use shingle_core::plug::{PlugOptions, ZonePlug};
 use shingle_core::sector::Sector;
 use shingle_core::sim::StackMedia;
-use shingle_core::target::zoned::format::{FormatOptions, Label, Media, format};
-use shingle_core::target::zoned::{Zoned, ZonedCounters};
-use shingle_core::target::{build_table, parse_table};
 use shingle_core::time::{Duration, Instant};
 
 /// Blocks of a zone.

@@ -2,8 +2,8 @@
 
 use shingle_core::block::{DeviceId, Stack};
 use shingle_core::device::null::{NullConfig, NullDevice, NullZones};
+use shingle_core::dm::Table;
 use shingle_core::plug::PlugOptions;
-use shingle_core::target::Table;
 
 use super::options::JobError;
 use crate::config::add_plug;

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use shingle_core::block::{BlockDevice, DeviceId, Stack};
 use shingle_core::device::null::NullDevice;
+use shingle_core::dm::TableLine;
 use shingle_core::plug::{PlugOptions, WritePolicy, ZonePlug};
-use shingle_core::target::TableLine;
 use shingle_core::time::Instant;
 
 use super::error::{ConfigError, Diagnostic};

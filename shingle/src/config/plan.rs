@@ -6,11 +6,11 @@ use std::ops::{Range, RangeInclusive};
 use std::path::{Path, PathBuf};
 
 use shingle_core::device::null::NullConfig;
+use shingle_core::dm::zoned::policy::Knobs;
+use shingle_core::dm::{TableError, TableLine, parse_table};
 use shingle_core::frontend::nbd::PAYLOAD_MAX_BYTES;
 use shingle_core::mapper::MapperError;
 use shingle_core::plug::{PlugOptions, WritePolicy};
-use shingle_core::target::zoned::policy::Knobs;
-use shingle_core::target::{TableError, TableLine, parse_table};
 use shingle_core::time::Duration;
 
 use super::build::rehearse;

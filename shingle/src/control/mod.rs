@@ -22,7 +22,7 @@ mod zones;
 
 use std::fmt;
 
-use shingle_core::target::TableError;
+use shingle_core::dm::TableError;
 
 pub use client::ControlClient;
 pub use protocol::ErrorKind;

@@ -1,7 +1,7 @@
 //! What disks hold already: what a format would destroy.
 
-use shingle_core::target::zoned::format::{Label, Media, MediaError, Superblock, SuperblockError};
-use shingle_core::target::zoned::{BLOCK_BYTES, Member, ZoneClass, ZoneHealth};
+use shingle_core::dm::zoned::format::{Label, Media, MediaError, Superblock, SuperblockError};
+use shingle_core::dm::zoned::{BLOCK_BYTES, Member, ZoneClass, ZoneHealth};
 
 use super::Disks;
 

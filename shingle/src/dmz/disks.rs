@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
 use shingle_core::block::BlockDevice;
-use shingle_core::target::zoned::format::MediaError;
+use shingle_core::dm::zoned::format::MediaError;
 
 use super::media::{DeviceMedia, about};
 use crate::disk::{file, zoned_dir};

@@ -1,9 +1,9 @@
 //! How long a volume is: its disks say so, whatever the table line does (`drivers/md/dm-zoned-target.c:dmz_ctr`).
 
 use shingle_core::block::DeviceId;
-use shingle_core::target::zoned::BLOCK_SECTORS;
-use shingle_core::target::zoned::format::{LoadError, Media, Sets};
-use shingle_core::target::{TableError, TableLine};
+use shingle_core::dm::zoned::BLOCK_SECTORS;
+use shingle_core::dm::zoned::format::{LoadError, Media, Sets};
+use shingle_core::dm::{TableError, TableLine};
 use uuid::Uuid;
 
 use super::{DeviceMedia, Reach};

@@ -3,9 +3,9 @@
 use std::fmt::Display;
 
 use shingle_core::block::{Bio, Data, DeviceId, Limits, Op, Payload};
+use shingle_core::dm::zoned::format::{Media, MediaError};
+use shingle_core::dm::zoned::{BLOCK_BYTES, BLOCK_SECTORS, SpaceError, ZoneClass, ZoneSpace};
 use shingle_core::sector::{SECTOR_BYTES, Sector};
-use shingle_core::target::zoned::format::{Media, MediaError};
-use shingle_core::target::zoned::{BLOCK_BYTES, BLOCK_SECTORS, SpaceError, ZoneClass, ZoneSpace};
 use shingle_core::zone::Zone;
 
 use super::Reach;

@@ -7,8 +7,8 @@ use std::ptr::{self, NonNull};
 use std::sync::atomic::AtomicU64;
 
 use aws_lc_sys as lc;
-use shingle_core::target::crypt::cipher::unit_words;
-use shingle_core::target::crypt::{CipherError, Ciphers, Iv, Mode, SectorCipher, SoftwareCiphers};
+use shingle_core::dm::crypt::cipher::unit_words;
+use shingle_core::dm::crypt::{CipherError, Ciphers, Iv, Mode, SectorCipher, SoftwareCiphers};
 
 /// AES-XTS and AES-CBC in assembly.
 pub(super) struct AwsLcCiphers;

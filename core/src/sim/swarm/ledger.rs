@@ -11,10 +11,10 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use super::door::{Door, ZoneSet, one};
 use crate::block::{Completion, Data, DeviceId, Flags, Op, Payload, Stack, TraceEvent};
+use crate::dm::Faulty;
 use crate::plug::ZonePlug;
 use crate::sim::disk::Leaf;
 use crate::sim::model::{Answer, Disks, Grounds, Model, Request, Rule, Seen, Violation};
-use crate::target::Faulty;
 use crate::time::{Duration, Instant};
 use crate::zone::ZoneNo;
 
@@ -322,12 +322,12 @@ mod tests {
     use super::super::layout::Layouts;
     use super::*;
     use crate::block::{Bio, Reason, Status};
+    use crate::dm::{OpSet, Trigger};
     use crate::plug::PlugOptions;
     use crate::sector::Sector;
     use crate::sim::disk::{CrashConfig, CrashDisk};
     use crate::sim::fault::{Fault, FaultPlan};
     use crate::sim::model::{Extent, Intent, Trust};
-    use crate::target::{OpSet, Trigger};
     use crate::zone::ZoneGeometry;
 
     /// A disk of one zone that fails reports, and a plug on it that has asked for its zones in vain.

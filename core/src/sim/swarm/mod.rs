@@ -48,10 +48,10 @@ use super::model::{Model, Rule, Violation};
 use super::world::{Stop, World};
 use crate::block::{BlockDevice, DeviceId, Limits, Stack};
 use crate::device::null::{NullConfig, NullDevice};
+use crate::dm::zoned::Sabotage;
+use crate::dm::{build_table, parse_table};
 use crate::plug::{Append, PlugOptions, WritePolicy, ZonePlug};
 use crate::random::Rng;
-use crate::target::zoned::Sabotage;
-use crate::target::{build_table, parse_table};
 use crate::time::{Duration, Instant};
 use crate::zone::ZoneNo;
 

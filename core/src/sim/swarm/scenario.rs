@@ -7,13 +7,13 @@ use core::fmt;
 
 use super::layout::Layouts;
 use crate::block::{Op, Status};
+use crate::dm::{OpSet, Trigger, Window};
 use crate::plug::{Append, ElevatorOptions, PlugOptions, WritePolicy};
 use crate::random::Rng;
 use crate::sector::Sector;
 use crate::sim::disk::{CrashConfig, Discipline};
 use crate::sim::fault::{Fault, FaultPlan};
 use crate::sim::model::Trust;
-use crate::target::{OpSet, Trigger, Window};
 use crate::time::Duration;
 use crate::zone::{ResourceLimits, ZoneGeometry};
 

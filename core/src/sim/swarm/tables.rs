@@ -13,11 +13,11 @@ use super::ledger::{Behind, Ledger, Shared};
 use super::lines::{Does, LOG, Line, Mood, draw_table, draw_wrong};
 use super::scenario::some;
 use crate::block::{DeviceId, Stack};
+use crate::dm::parse_table;
 use crate::mapper::{Mapper, MapperError, MapperErrorKind, StateName, Ticket};
 use crate::random::Rng;
 use crate::sim::model::Rule;
 use crate::sim::world::{Actor, Io, World};
-use crate::target::parse_table;
 use crate::time::{Duration, Instant};
 
 /// How long a device may take to drain.
@@ -617,7 +617,7 @@ fn query(device: usize, ledger: &mut Ledger, tables: &mut Tables, io: &mut Io<'_
     });
     let text = tables.mapper.table(name, false, true, io.stack).unwrap_or_default();
     let again = parse_table(&text).map(|lines| {
-        let view = crate::target::View { shows_keys: true, device: None };
+        let view = crate::dm::View { shows_keys: true, device: None };
         let mut text = String::new();
         for line in lines {
             let _ = line.write(&view, &mut text);

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use serde_json::{Value, json};
-use shingle_core::target::zoned::check::{Finding, Report, check};
+use shingle_core::dm::zoned::check::{Finding, Report, check};
 
 use super::set::{SetArgs, geometry, geometry_json, in_force, superblock_json};
 use super::{CliError, output};

@@ -2,8 +2,8 @@
 
 use clap::Args;
 use serde_json::{Value, json};
-use shingle_core::target::zoned::format::{Entry, LoadError, Media, NO_ZONE, Sets, Volume, read_bitmap};
-use shingle_core::target::zoned::{ZoneClass, ZoneInfo};
+use shingle_core::dm::zoned::format::{Entry, LoadError, Media, NO_ZONE, Sets, Volume, read_bitmap};
+use shingle_core::dm::zoned::{ZoneClass, ZoneInfo};
 use uuid::Uuid;
 
 use super::set::{SetArgs, class_name, condition_name, geometry, geometry_json, in_force, superblock_json};

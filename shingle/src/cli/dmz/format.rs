@@ -2,8 +2,8 @@
 
 use clap::Args;
 use serde_json::{Value, json};
-use shingle_core::target::zoned::BLOCK_BYTES;
-use shingle_core::target::zoned::format::{FormatError, FormatOptions, Label, Layout, Media, format};
+use shingle_core::dm::zoned::BLOCK_BYTES;
+use shingle_core::dm::zoned::format::{FormatError, FormatOptions, Label, Layout, Media, format};
 use uuid::Uuid;
 
 use super::next::{Next, name_of};

@@ -7,7 +7,7 @@ use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FallocateFlags, OFlags, fallocate};
-use shingle_core::target::zoned::BLOCK_BYTES;
+use shingle_core::dm::zoned::BLOCK_BYTES;
 
 use crate::cli::CliError;
 use crate::config::format_bytes;

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use shingle_core::target::zoned::BLOCK_SECTORS;
-use shingle_core::target::zoned::format::Media;
+use shingle_core::dm::zoned::BLOCK_SECTORS;
+use shingle_core::dm::zoned::format::Media;
 
 use crate::dmz::Disks;
 

@@ -2,8 +2,8 @@
 
 use clap::Args;
 use serde_json::json;
-use shingle_core::target::zoned::check::{OnLoss, Repair, relabel, repair};
-use shingle_core::target::zoned::format::Label;
+use shingle_core::dm::zoned::check::{OnLoss, Repair, relabel, repair};
+use shingle_core::dm::zoned::format::Label;
 
 use super::check::{report_json, verdict};
 use super::set::{SetArgs, geometry, geometry_json};

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 use serde_json::{Value, json};
-use shingle_core::target::zoned::BLOCK_BYTES;
-use shingle_core::target::zoned::check::{Loss, Salvage};
-use shingle_core::target::zoned::format::Media;
+use shingle_core::dm::zoned::BLOCK_BYTES;
+use shingle_core::dm::zoned::check::{Loss, Salvage};
+use shingle_core::dm::zoned::format::Media;
 
 use super::image::{Image, Layout, cannot, create};
 use super::set::{SetArgs, geometry, geometry_json};

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 use serde_json::{Value, json};
-use shingle_core::target::zoned::format::{Media, MediaError, Sets, Superblock};
-use shingle_core::target::zoned::{BLOCK_BYTES, BLOCK_SECTORS, Member, ZoneClass, ZoneHealth, ZoneInfo};
+use shingle_core::dm::zoned::format::{Media, MediaError, Sets, Superblock};
+use shingle_core::dm::zoned::{BLOCK_BYTES, BLOCK_SECTORS, Member, ZoneClass, ZoneHealth, ZoneInfo};
 use uuid::Uuid;
 
 use super::CliError;

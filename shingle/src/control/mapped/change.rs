@@ -3,8 +3,8 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use shingle_core::dm::{TableError, TableLine, parse_table, split_words};
 use shingle_core::mapper::{MapperError, Ticket};
-use shingle_core::target::{TableError, TableLine, parse_table, split_words};
 use shingle_core::time::Duration as Span;
 
 use super::view::show;

@@ -8,8 +8,8 @@ pub(super) use view::figures_of;
 use std::sync::Mutex;
 
 use serde_json::{Map, Value};
+use shingle_core::dm::TableError;
 use shingle_core::mapper::{Info, MapperError, MapperErrorKind};
-use shingle_core::target::TableError;
 
 use super::operations::serve;
 use super::protocol::{

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use shingle_core::block::Figure;
+use shingle_core::dm::{TARGETS, TargetType};
 use shingle_core::mapper::{MapperError, StateName};
-use shingle_core::target::{TARGETS, TargetType};
 use shingle_core::time::Duration as Span;
 
 use super::{Found, all, find, selected};

@@ -2,7 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use shingle_core::target::TableError;
+use shingle_core::dm::TableError;
 
 use crate::control::ControlError;
 

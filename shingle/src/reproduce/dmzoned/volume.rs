@@ -8,10 +8,10 @@
 use shingle_core::block::{Data, DeviceId, Limits, Payload, Stack};
 use shingle_core::device::memory::SparseMemory;
 use shingle_core::device::{SmrConfig, SmrDisk, Ssd, SsdConfig};
+use shingle_core::dm::zoned::format::{FormatOptions, Label, Layout, Media, MediaError, format};
+use shingle_core::dm::zoned::{BLOCK_BYTES, BLOCK_SECTORS, ZoneSpace};
+use shingle_core::dm::{add_table, parse_table};
 use shingle_core::sector::{SECTOR_BYTES, Sector};
-use shingle_core::target::zoned::format::{FormatOptions, Label, Layout, Media, MediaError, format};
-use shingle_core::target::zoned::{BLOCK_BYTES, BLOCK_SECTORS, ZoneSpace};
-use shingle_core::target::{add_table, parse_table};
 
 use super::keeper::Keeper;
 

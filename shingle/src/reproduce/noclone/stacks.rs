@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use shingle_core::block::{Bio, BlockDevice, Data, DeviceId, Op, Payload, PortId, Stack};
 use shingle_core::device::null::{NullConfig, NullDevice};
+use shingle_core::dm::crypt::Ciphers;
+use shingle_core::dm::{Supplies, add_table, parse_table};
 use shingle_core::mapper::stats::DmStats;
 use shingle_core::sector::Sector;
-use shingle_core::target::crypt::Ciphers;
-use shingle_core::target::{Supplies, add_table, parse_table};
 use shingle_core::time::Instant;
 
 use super::clone_layer::CloneLayer;

@@ -6,13 +6,13 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use crate::block::{Bio, Completion, Data, DeviceId, Limits, Op, Payload, PortId, Stack};
+use crate::dm::zoned::check::check;
+use crate::dm::zoned::format::{FormatOptions, Label, Layout, Media, MediaError, format};
+use crate::dm::zoned::{BLOCK_BYTES, BLOCK_SECTORS, ZoneClass, ZoneSpace};
 use crate::random::Rng;
 use crate::sector::Sector;
 use crate::sim::disk::{CrashDisk, Medium};
 use crate::sim::world::World;
-use crate::target::zoned::check::check;
-use crate::target::zoned::format::{FormatOptions, Label, Layout, Media, MediaError, format};
-use crate::target::zoned::{BLOCK_BYTES, BLOCK_SECTORS, ZoneClass, ZoneSpace};
 
 /// Disks, alone in a world.
 pub(super) struct Drives {

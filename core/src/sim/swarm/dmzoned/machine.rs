@@ -11,6 +11,8 @@ use super::drives::Drives;
 use super::ledger::{NAP, Shared};
 use super::scenario::Scenario;
 use crate::block::{DeviceId, Event, Stack};
+use crate::dm::zoned::{Sabotage, Zoned};
+use crate::dm::{build_table, parse_table};
 use crate::plug::ZonePlug;
 use crate::random::Rng;
 use crate::sim::disk::{CrashDisk, Medium};
@@ -18,8 +20,6 @@ use crate::sim::fault::FaultPlan;
 use crate::sim::model::Rule;
 use crate::sim::swarm::ledger::PATIENCE;
 use crate::sim::world::{Actor, Io};
-use crate::target::zoned::{Sabotage, Zoned};
-use crate::target::{build_table, parse_table};
 use crate::time::Instant;
 
 /// What lies where in a stack.

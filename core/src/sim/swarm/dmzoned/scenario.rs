@@ -5,13 +5,13 @@ use core::fmt;
 
 use super::super::scenario::{between, some};
 use crate::block::{Op, Status};
+use crate::dm::{OpSet, Trigger, Window};
 use crate::plug::{PlugOptions, WritePolicy};
 use crate::random::Rng;
 use crate::sector::Sector;
 use crate::sim::disk::CrashConfig;
 use crate::sim::fault::{Fault, FaultPlan};
 use crate::sim::volume::BLOCK_SECTORS;
-use crate::target::{OpSet, Trigger, Window};
 use crate::time::Duration;
 use crate::zone::{ZoneGeometry, ZoneNo};
 

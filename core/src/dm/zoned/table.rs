@@ -1,0 +1,100 @@
+//! The table line.
+
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
+
+use super::{BLOCK_SECTORS, ZoneSpace, Zoned};
+use crate::block::{DeviceId, Limits};
+use crate::dm::args::{ArgError, Args, DeviceArg, quote};
+use crate::dm::mapping::Mapping;
+use crate::dm::registry::{Site, Target, TargetType, View};
+
+pub(in crate::dm) const TYPE: TargetType = TargetType {
+    name: "zoned",
+    version: [2, 0, 0],
+    usage: "zoned <zoned device> | zoned <regular device> <zoned device> [<zoned device>...]",
+    parse,
+};
+
+/// Most devices of a set.
+const MOST_DEVICES: usize = 64;
+
+/// `zoned <device> [<device>...]`.
+#[derive(Debug)]
+struct ZonedArgs {
+    devices: Vec<DeviceArg>,
+}
+
+fn parse(args: &mut Args<'_>) -> Result<Arc<dyn Target>, ArgError> {
+    let mut devices = Vec::from([args.device()?]);
+    while args.left() > 0 {
+        devices.push(args.device()?);
+    }
+    if devices.len() > MOST_DEVICES {
+        let message = format!("zoned: {} devices: at most {MOST_DEVICES} make a set", devices.len());
+        return Err(ArgError::at(devices[MOST_DEVICES].word, message));
+    }
+    Ok(Arc::new(ZonedArgs { devices }))
+}
+
+impl Target for ZonedArgs {
+    fn devices(&self) -> Vec<&DeviceArg> {
+        self.devices.iter().collect()
+    }
+
+    fn is_sole_writer(&self) -> bool {
+        true
+    }
+
+    fn arguments(&self, _: &View<'_>, out: &mut dyn fmt::Write) -> fmt::Result {
+        let words = self.devices.iter().enumerate();
+        words.into_iter().try_for_each(|(place, arg)| {
+            let gap = if place == 0 { "" } else { " " };
+            write!(out, "{gap}{}", quote(&arg.name))
+        })
+    }
+
+    fn build(&self, site: &mut Site<'_>) -> Result<Mapping, ArgError> {
+        let devices = self.devices.iter().map(|arg| site.device(arg)).collect::<Result<Vec<DeviceId>, _>>()?;
+        let twice = (1..devices.len()).find(|place| devices[..*place].contains(&devices[*place]));
+        if let Some(twice) = twice.map(|place| &self.devices[place]) {
+            return Err(ArgError::at(twice.word, format!("zoned: `{}` is named twice", twice.name)));
+        }
+        let limits: Vec<Limits> = devices.iter().map(|device| site.stack.limits(*device).clone()).collect();
+        let space = ZoneSpace::new(&limits.iter().collect::<Vec<_>>()).map_err(|error| {
+            let arg = &self.devices[error.member.unwrap_or(0)];
+            ArgError::at(arg.word, format!("zoned: `{}`: {error}", arg.name))
+        })?;
+        self.check_blocks(&limits)?;
+        let zone_sectors = u64::from(space.zone_blocks()) * u64::from(BLOCK_SECTORS);
+        if !site.len.is_multiple_of(zone_sectors) {
+            let message = format!("{} sectors are no whole zones of {zone_sectors}", site.len);
+            return Err(ArgError::at(1, message));
+        }
+        let len = site.len;
+        let volume = Zoned::new(devices, &limits, space, len);
+        site.map(Box::new(volume.map_err(|status| ArgError::at(1, format!("zoned: {status}")))?))
+    }
+}
+
+impl ZonedArgs {
+    /// Blocks of 4 KiB must be whole units of every device.
+    fn check_blocks(&self, limits: &[Limits]) -> Result<(), ArgError> {
+        for (arg, limits) in self.devices.iter().zip(limits) {
+            let unit = limits.zoned.as_ref().map_or(0, |zoned| zoned.write_granularity_bytes);
+            let unit = unit.max(limits.logical_block_bytes);
+            if unit > super::BLOCK_BYTES as u32 {
+                let message = format!("zoned: `{}` takes writes of {unit} bytes, a block has 4096", arg.name);
+                return Err(ArgError::at(arg.word, message));
+            }
+            if limits.max_sectors.is_some_and(|most| most < BLOCK_SECTORS) {
+                let message = format!("zoned: `{}` takes no 4096 bytes at once", arg.name);
+                return Err(ArgError::at(arg.word, message));
+            }
+        }
+        Ok(())
+    }
+}
