@@ -20,8 +20,8 @@ demo: build      ## the main job: ext4 on an SMR disk through NBD, random writes
 
 bench: tools     ## ns per layer, the NBD server beside others, thousands of mapped devices
 	$(CARGO) bench -p shingle-core --bench per_layer
-	$(CARGO) bench -p shingle --bench nbd
-	$(CARGO) bench -p shingle --bench control
+	$(CARGO) bench -p shingle-host --bench nbd
+	$(CARGO) bench -p shingle-host --bench control
 
 reproduce: build ## the published tables: target/reproduce-zwp.html, -qd1, -noclone and -dmzoned
 	target/release/shingle reproduce zwp --html target/reproduce-zwp.html

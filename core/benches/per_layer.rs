@@ -4,7 +4,7 @@
 //! rounds; all configurations take turns within each round, so their ratios hold on a noisy machine. With `-- --instructions`
 //! it counts instructions per bio instead, which does not depend on the day: needs valgrind.
 
-#[path = "../../shingle/src/reproduce/noclone/clone_layer.rs"]
+#[path = "../../lab/src/reproduce/noclone/clone_layer.rs"]
 mod clone_layer;
 
 use std::time::Instant;

@@ -11,8 +11,8 @@ use shingle_core::dm::zoned::format::{Entry, FormatOptions, Label, Layout, Media
 use shingle_core::dm::{build_table, parse_table};
 use shingle_core::plug::{PlugOptions, ZonePlug};
 use shingle_core::sector::Sector;
-use shingle_core::sim::StackMedia;
 use shingle_core::time::Duration;
+use shingle_sim::StackMedia;
 
 const SECTORS: u32 = 8;
 const DEPTH: u64 = 128;

@@ -10,7 +10,6 @@
 //! - [`plug`]: one write at a time per zone, in order; zone append emulation.
 //! - [`zone`]: what a zone is, as a pure state machine.
 //! - [`device`]: devices made of memory.
-//! - [`sim`]: the world, when it is simulated: a virtual clock and what acts in it.
 //! - [`random`]: numbers that are the same for the same seed.
 //! - [`harness`]: one layer alone on a desk, for tests.
 #![no_std]
@@ -28,7 +27,6 @@ pub mod mapper;
 pub mod plug;
 pub mod random;
 pub mod sector;
-pub mod sim;
 pub mod task;
 pub mod time;
 pub mod zone;

@@ -7,7 +7,6 @@ use desk::*;
 use shingle_core::block::{
     Bio, BlockDevice, Data, DeviceId, Event, Flags, Limits, Op, Payload, PortId, Stack, Status, ZonedLimits,
 };
-use shingle_core::device::{RamConfig, RamDisk};
 use shingle_core::dm::crypt::{
     CipherSpec, Crypt, CryptConfig, Key, KeyReference, KeySource, SoftwareCiphers, Units, VolumeCipher,
 };
@@ -18,6 +17,7 @@ use shingle_core::plug::{PlugOptions, ZonePlug};
 use shingle_core::random::Rng;
 use shingle_core::sector::Sector;
 use shingle_core::time::Instant;
+use shingle_drives::{RamConfig, RamDisk};
 use vectors::{KERNEL, Vector, bytes, counting_key, fixture, random_bytes, words};
 
 const PLAIN_UNITS: Units = Units { bytes: 512, iv_offset: 0, large: false };

@@ -10,10 +10,10 @@ use shingle_core::dm::{OpSet, Trigger};
 use shingle_core::harness::Desk;
 use shingle_core::random::Rng;
 use shingle_core::sector::Sector;
-use shingle_core::sim::disk::{CrashConfig, CrashDisk, Medium};
-use shingle_core::sim::fault::{Fault, FaultPlan};
 use shingle_core::time::Instant;
 use shingle_core::zone::{Condition, Zone, ZoneGeometry, ZoneKind};
+use shingle_sim::disk::{CrashConfig, CrashDisk, Medium};
+use shingle_sim::fault::{Fault, FaultPlan};
 use tables::{Mapped, data, pattern, range};
 
 /// Sectors of a zone of the disks, and those that can be written.

@@ -5,14 +5,14 @@ mod dmz;
 use dmz::{blank, fix1, fix2, options, options_v1, read, regular, zoned};
 use shingle_core::block::Stack;
 use shingle_core::device::null::{NullConfig, NullDevice, NullZones};
-use shingle_core::device::ram::{RamConfig, RamDisk};
 use shingle_core::dm::zoned::format::{
     FormatError, FormatOptions, Label, Layout, Media, MemoryMedia, Superblock, format,
 };
 use shingle_core::dm::zoned::{BLOCK_BYTES, ZoneSpace};
 use shingle_core::random::Rng;
-use shingle_core::sim::StackMedia;
 use shingle_core::time::Instant;
+use shingle_drives::ram::{RamConfig, RamDisk};
+use shingle_sim::StackMedia;
 
 fn formatted(devices: &[shingle_core::block::Limits], options: &FormatOptions) -> (MemoryMedia, Layout) {
     let mut media = blank(devices);

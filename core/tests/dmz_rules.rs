@@ -12,8 +12,8 @@ use shingle_core::dm::zoned::check::{Finding, Report, Whose, check};
 use shingle_core::dm::zoned::format::{Media, MemoryMedia, Part, Volume as Loaded};
 use shingle_core::dm::zoned::{BLOCK_BYTES, ZoneClass, ZoneHealth};
 use shingle_core::random::Rng;
-use shingle_core::sim::StackMedia;
 use shingle_core::time::Duration;
+use shingle_sim::StackMedia;
 use zoned::{Volume, disk};
 
 /// What is wrong, one line each.

@@ -1,11 +1,13 @@
-//! Which folder of `core/src` may import which: the architecture's table, held.
+//! Which module may import which: the architecture's tables, held.
 
-use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-/// Every module and what it may import. `zone` and `block` are vocabulary; only tests and the crate's users see everything.
-const ALLOWED: [(&str, &[&str]); 13] = [
+/// What each module of a crate may import.
+type Layers = [(&'static str, &'static [&'static str])];
+
+/// The core's. `zone` and `block` are vocabulary; only tests and the crate's users see everything.
+const CORE: &Layers = &[
     ("time", &[]),
     ("sector", &[]),
     ("random", &[]),
@@ -15,52 +17,86 @@ const ALLOWED: [(&str, &[&str]); 13] = [
     ("device", &["block", "random", "sector", "time", "zone"]),
     ("task", &["block", "sector", "time", "zone"]),
     ("dm", &["block", "random", "sector", "task", "time", "zone"]),
-    ("mapper", &["block", "plug", "sector", "dm", "time", "zone"]),
+    ("mapper", &["block", "dm", "plug", "sector", "time", "zone"]),
     ("frontend", &["block", "sector", "time", "zone"]),
     ("harness", &["block", "sector", "time", "zone"]),
-    ("sim", &["block", "device", "mapper", "plug", "random", "sector", "dm", "time", "zone"]),
 ];
 
-fn sources(path: &Path, into: &mut Vec<std::path::PathBuf>) {
-    for entry in fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()) {
-        if entry.is_dir() { sources(&entry, into) } else { into.push(entry) }
-    }
+/// What a whole crate may import of the core.
+const OF_CORE: &Layers = &[
+    ("drives", &["block", "device", "random", "sector", "time", "zone"]),
+    ("sim", &["block", "device", "dm", "mapper", "plug", "random", "sector", "time", "zone"]),
+];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// The top-level modules that a source names after `crate::`, outside of its unit tests.
-fn imports(text: &str) -> Vec<String> {
+/// All sources of a crate, with the modules that they belong to.
+fn sources(name: &str) -> Vec<(String, PathBuf)> {
+    fn walk(path: &Path, into: &mut Vec<PathBuf>) {
+        for entry in fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()) {
+            if entry.is_dir() { walk(&entry, into) } else { into.push(entry) }
+        }
+    }
+    let (root, mut files) = (root().join(name).join("src"), vec![]);
+    walk(&root, &mut files);
+    let module = |file: &PathBuf| {
+        let inside = file.strip_prefix(&root).unwrap().with_extension("");
+        inside.components().next().unwrap().as_os_str().to_str().unwrap().to_owned()
+    };
+    files.into_iter().map(|file| (module(&file), file)).filter(|(module, _)| module != "lib").collect()
+}
+
+/// The modules that a source names after `from`, outside of its unit tests.
+fn imports(file: &Path, from: &str) -> Vec<String> {
+    let text = fs::read_to_string(file).unwrap();
     let code = text.split("#[cfg(test)]\nmod tests").next().unwrap();
     let lines = code.lines().filter(|line| !line.trim_start().starts_with("//"));
-    let after = lines.flat_map(|line| line.split("crate::").skip(1).map(str::to_owned).collect::<Vec<_>>());
-    after.map(|rest| rest.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect()).collect()
+    let after = lines.flat_map(|line| line.split(from).skip(1));
+    let word = |rest: &str| rest.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect::<String>();
+    // A macro or a type at the root is no module.
+    after.map(word).filter(|word| !word.starts_with(char::is_uppercase)).collect()
 }
 
 #[test]
 fn layers_import_only_what_lies_below_them() {
-    let allowed: BTreeMap<_, _> = ALLOWED.into_iter().collect();
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    let mut files = vec![];
-    sources(&root, &mut files);
-    assert!(files.len() > 25, "the sources are not where this test looks");
-    for file in files {
-        let inside = file.strip_prefix(&root).unwrap().with_extension("");
-        let layer = inside.components().next().unwrap().as_os_str().to_str().unwrap().to_owned();
-        if layer == "lib" {
-            continue;
+    for (name, layers) in [("core", CORE)] {
+        for (place, (layer, may)) in layers.iter().enumerate() {
+            let is_below = |lower: &&str| layers[..place].iter().any(|(name, _)| name == lower);
+            assert!(may.iter().all(|lower| is_below(&lower)), "{name}: {layer} stands above what it may import");
         }
-        let may = allowed.get(layer.as_str()).unwrap_or_else(|| panic!("{layer} is not in the table of layers"));
-        for import in imports(&fs::read_to_string(&file).unwrap()) {
-            let fine = import == layer || may.contains(&import.as_str()) || import.starts_with(char::is_uppercase);
-            assert!(fine, "{} imports {import}, which {layer} may not", file.display());
+        let files = sources(name);
+        assert!(files.len() > 20, "the sources are not where this test looks");
+        for (layer, file) in files {
+            let may = layers.iter().find(|(name, _)| *name == layer);
+            let (_, may) = may.unwrap_or_else(|| panic!("{name}: {layer} is not in the table of layers"));
+            for import in imports(&file, "crate::") {
+                let fine = import == layer || may.contains(&import.as_str());
+                assert!(fine, "{} imports {import}, which {layer} may not", file.display());
+            }
         }
     }
 }
 
 #[test]
-fn core_has_no_std_no_unsafe_and_no_clock() {
-    let lib = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/lib.rs")).unwrap();
-    for line in ["#![no_std]", "#![forbid(unsafe_code)]", "#[cfg(test)]\nextern crate std;"] {
-        assert!(lib.contains(line), "lib.rs lost `{line}`");
+fn drives_and_worlds_import_only_their_part_of_the_core() {
+    for (name, may) in OF_CORE {
+        let files = sources(name);
+        assert!(files.len() > 20, "the sources are not where this test looks");
+        for import in files.iter().flat_map(|(_, file)| imports(file, "shingle_core::")) {
+            assert!(may.contains(&import.as_str()), "{name} imports {import} of the core, which it may not");
+        }
     }
-    assert_eq!(lib.matches("extern crate std").count(), 1, "std is for tests only");
+}
+
+#[test]
+fn what_is_deterministic_has_no_std_no_unsafe_and_no_clock() {
+    for name in ["core", "drives", "sim"] {
+        let lib = fs::read_to_string(root().join(name).join("src/lib.rs")).unwrap();
+        for line in ["#![no_std]", "#![forbid(unsafe_code)]", "#[cfg(test)]\nextern crate std;"] {
+            assert!(lib.contains(line), "{name}/src/lib.rs lost `{line}`");
+        }
+        assert_eq!(lib.matches("extern crate std").count(), 1, "std is for tests only");
+    }
 }

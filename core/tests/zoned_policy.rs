@@ -5,9 +5,9 @@ mod zoned;
 use std::collections::BTreeMap;
 
 use shingle_core::block::Status;
-use shingle_core::device::{SmrConfig, SmrDisk};
 use shingle_core::random::Rng;
 use shingle_core::time::{Duration, Instant};
+use shingle_drives::{SmrConfig, SmrDisk};
 use zoned::{Volume, ZONE, disk, read, write};
 
 const HOUR: Duration = Duration::from_millis(3_600_000);

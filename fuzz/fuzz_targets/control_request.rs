@@ -9,8 +9,8 @@ use std::sync::LazyLock;
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
 use serde_json::{Value, json};
-use shingle::config::{Plan, Source};
-use shingle::daemon::Daemon;
+use shingle_host::config::{Plan, Source};
+use shingle_host::daemon::Daemon;
 
 #[derive(Arbitrary, Debug)]
 enum Line {

@@ -4,8 +4,8 @@
 
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
-use shingle::config::Source;
-use shingle::profile::{Profile, ProfileError};
+use shingle_host::config::Source;
+use shingle_host::profile::{Profile, ProfileError};
 use shingle_core::block::Stack;
 
 /// The profiles that ship, with lines of them changed, left out or put in.

@@ -5,7 +5,7 @@
 mod words;
 
 use libfuzzer_sys::fuzz_target;
-use shingle::config::{Plan, Source};
+use shingle_host::config::{Plan, Source};
 use words::spell;
 
 /// What a control character of the input stands for.

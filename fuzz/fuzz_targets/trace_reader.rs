@@ -4,10 +4,10 @@
 
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
-use shingle::trace::{Script, Summary, read, work_of};
+use shingle_host::trace::{Script, Summary, read, work_of};
 use shingle_core::block::{Limits, Status, ZonedLimits};
 use shingle_core::sector::Sector;
-use shingle_core::sim::workload::replay::{Fit, Next, Pace, Player, PlayerOptions};
+use shingle_sim::workload::replay::{Fit, Next, Pace, Player, PlayerOptions};
 use shingle_core::time::Instant;
 use shingle_core::zone::{Condition, Zone, ZoneKind};
 

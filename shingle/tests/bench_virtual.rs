@@ -5,11 +5,11 @@ use std::process::Command;
 use std::sync::Arc;
 
 use serde_json::Value;
-use shingle::bench::{BuiltinStack, Direction, Job, JobError, JobOptions, Load, Progress, Rw, Simulated};
-use shingle::profile::{Model, Profile};
 use shingle_core::block::{Bio, BlockDevice, Cx, DeviceId, Limits, Stack};
 use shingle_core::device::{NullConfig, NullDevice};
 use shingle_core::time::Duration;
+use shingle_host::profile::{Model, Profile};
+use shingle_lab::bench::{BuiltinStack, Direction, Job, JobError, JobOptions, Load, Progress, Rw, Simulated};
 
 fn shingle(words: &str) -> (i32, String, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_shingle")).args(words.split_whitespace()).output().unwrap();

@@ -1,7 +1,7 @@
 //! `shingle dm` as users run it: every verb with what dmsetup(8) prints for it, every error, and tables that are swapped
 //! under a client that checks what it reads.
 
-#[path = "../benches/support/client.rs"]
+#[path = "../../host/benches/support/client.rs"]
 mod client;
 mod program;
 

@@ -1,6 +1,6 @@
 //! What clients can do to the memory of the daemon, and what they cannot.
 
-#[path = "../benches/support/client.rs"]
+#[path = "../../host/benches/support/client.rs"]
 mod client;
 mod program;
 

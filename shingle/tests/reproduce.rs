@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use shingle::reproduce::figures::grouped;
-use shingle::reproduce::{Imprint, Publication, Report, SCHEMAS, Schema, from_json, to_html, to_json};
+use shingle_lab::reproduce::figures::grouped;
+use shingle_lab::reproduce::{Imprint, Publication, Report, SCHEMAS, Schema, from_json, to_html, to_json};
 
 fn shingle(words: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_shingle"));

@@ -2,16 +2,17 @@
 
 use std::collections::VecDeque;
 
-use shingle::trace::{
-    Asked, Columns, Damage, End, EndReason, Entry, ReadError, RecordedDevice, Recording, Script, Summary, Writer,
-    ZoneStart, read, rwbs, work_of,
-};
 use shingle_core::block::{Action, DeviceId, Flags, Limits, Op, Status, TraceEvent, ZonedLimits};
 use shingle_core::random::Rng;
 use shingle_core::sector::Sector;
-use shingle_core::sim::workload::replay::{Fit, Next, Pace, Player, PlayerOptions};
 use shingle_core::time::Instant;
 use shingle_core::zone::{Condition, Zone, ZoneKind};
+use shingle_host::trace::{
+    Asked, Columns, Damage, End, EndReason, Entry, ReadError, RecordedDevice, Recording, Summary, Writer, ZoneStart,
+    read, rwbs, work_of,
+};
+use shingle_lab::replay::Script;
+use shingle_sim::workload::replay::{Fit, Next, Pace, Player, PlayerOptions};
 
 fn device(name: &str) -> RecordedDevice {
     let limits = Limits {

@@ -10,8 +10,8 @@ use shingle_core::dm::zoned::{Zoned, ZonedCounters};
 use shingle_core::dm::{build_table, parse_table};
 use shingle_core::plug::{PlugOptions, ZonePlug};
 use shingle_core::sector::Sector;
-use shingle_core::sim::StackMedia;
 use shingle_core::time::{Duration, Instant};
+use shingle_sim::StackMedia;
 
 /// Blocks of a zone.
 pub const ZONE: u32 = 64;

@@ -8,8 +8,8 @@ use serde_json::json;
 use shingle_core::zone::{ResourceLimits, ZoneGeometry};
 
 use super::{CliError, output};
-use crate::config::{format_bytes, parse_size};
-use crate::disk::zoned_dir::{self, Shape};
+use shingle_host::config::{format_bytes, parse_size};
+use shingle_host::disk::zoned_dir::{self, Shape};
 
 /// Create a zoned disk in a directory
 ///

@@ -4,10 +4,9 @@ use std::fmt;
 use std::io::IsTerminal;
 
 use super::output;
-use crate::bench::JobError;
-use crate::config::ConfigError;
 use crate::log;
-use crate::profile::ProfileError;
+use shingle_host::config::ConfigError;
+use shingle_host::profile::ProfileError;
 
 /// Why a command failed.
 #[derive(Debug)]
@@ -19,6 +18,7 @@ pub enum CliError {
     /// The stack file is wrong.
     Config(Box<ConfigError>),
     /// It failed, and everything was said already.
+    #[cfg_attr(not(feature = "lab"), expect(dead_code, reason = "only the laboratory says all by itself"))]
     Silent,
     /// It did its work, and what it looked at is not in order; everything was said already.
     Disorder,
@@ -82,8 +82,9 @@ impl From<ProfileError> for CliError {
     }
 }
 
-impl From<JobError> for CliError {
-    fn from(error: JobError) -> Self {
+#[cfg(feature = "lab")]
+impl From<shingle_lab::bench::JobError> for CliError {
+    fn from(error: shingle_lab::bench::JobError) -> Self {
         Self::Usage(error.to_string())
     }
 }

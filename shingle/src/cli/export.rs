@@ -4,8 +4,8 @@ use clap::{Args, Subcommand};
 
 use super::remote::RemoteArgs;
 use super::{CliError, output};
-use crate::config::format_bytes;
-use crate::control::protocol::{AddExport, RemoveExport};
+use shingle_host::config::format_bytes;
+use shingle_host::control::protocol::{AddExport, RemoveExport};
 
 /// Add and remove NBD exports of a running daemon
 ///

@@ -3,6 +3,7 @@
 //! Exit codes: 0 done, 1 it failed, 2 the command line is wrong, 3 what was checked is not in order, 130 interrupted a second
 //! time.
 
+#[cfg(feature = "lab")]
 mod bench;
 mod create;
 mod dm;
@@ -14,8 +15,10 @@ mod new_file;
 mod output;
 mod profile;
 mod remote;
+#[cfg(feature = "lab")]
 mod reproduce;
 mod shells;
+#[cfg(feature = "lab")]
 mod sim;
 mod status;
 mod trace;
@@ -51,10 +54,13 @@ enum Command {
     Dm(dm::DmArgs),
     Dmz(dmz::DmzArgs),
     Export(export::ExportArgs),
+    #[cfg(feature = "lab")]
     Bench(Box<bench::BenchArgs>),
     Profile(profile::ProfileArgs),
     Trace(trace::TraceArgs),
+    #[cfg(feature = "lab")]
     Reproduce(reproduce::ReproduceArgs),
+    #[cfg(feature = "lab")]
     Sim(sim::SimArgs),
     Completions(shells::CompletionsArgs),
     Man(shells::ManArgs),
@@ -84,10 +90,13 @@ pub fn main() -> ExitCode {
         Command::Dm(args) => dm::run(&args),
         Command::Dmz(args) => dmz::run(&args),
         Command::Export(args) => export::run(&args),
+        #[cfg(feature = "lab")]
         Command::Bench(args) => bench::run(*args),
         Command::Profile(args) => profile::run(&args),
         Command::Trace(args) => trace::run(&args),
+        #[cfg(feature = "lab")]
         Command::Reproduce(args) => reproduce::run(&args),
+        #[cfg(feature = "lab")]
         Command::Sim(args) => sim::run(&args),
         Command::Completions(args) => shells::completions(&args),
         Command::Man(args) => shells::man(&args),

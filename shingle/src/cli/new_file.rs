@@ -36,6 +36,7 @@ impl NewFile {
     }
 
     /// Writes all that will be in the file.
+    #[cfg(feature = "lab")]
     pub fn fill(mut self, bytes: &[u8]) -> Result<(), CliError> {
         let written = self.begun().and_then(|file| file.write_all(bytes));
         written.map_err(|error| cannot_write(&self.path, &error))

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use super::CliError;
-use crate::control::protocol::{GetStatus, Status};
-use crate::control::{ControlClient, ControlError};
+use shingle_host::control::protocol::{GetStatus, Status};
+use shingle_host::control::{ControlClient, ControlError};
 
 /// Which daemon to ask.
 #[derive(Args, Clone, Default)]

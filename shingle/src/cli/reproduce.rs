@@ -12,8 +12,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use super::new_file::NewFile;
 use super::{CliError, interrupt, output};
-use crate::reproduce::figures::{grouped, off, span, times};
-use crate::reproduce::{
+use shingle_lab::reproduce::figures::{grouped, off, span, times};
+use shingle_lab::reproduce::{
     self, CellOutcome, Class, Imprint, Options, Publication, Report, RunError, TableOutcome, Watch, dmzoned, from_json,
     to_html, to_json,
 };

@@ -8,7 +8,7 @@ use clap_complete::Shell;
 
 use super::remote::RemoteArgs;
 use super::{Cli, CliError};
-use crate::control::protocol::GetStatus;
+use shingle_host::control::protocol::GetStatus;
 
 /// Print completions for a shell
 ///

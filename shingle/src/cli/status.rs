@@ -6,8 +6,8 @@ use shingle_core::plug::{DumpFormat, PlugDump};
 
 use super::remote::RemoteArgs;
 use super::{CliError, output, words};
-use crate::config::format_bytes;
-use crate::control::protocol::{DeviceStatus, Figures, GetPlugs, GetStatus, SetPolicy, Status, Stuck};
+use shingle_host::config::format_bytes;
+use shingle_host::control::protocol::{DeviceStatus, Figures, GetPlugs, GetStatus, SetPolicy, Status, Stuck};
 
 /// Most stuck bios that the table shows.
 const MOST_STUCK: usize = 8;

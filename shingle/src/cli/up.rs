@@ -11,9 +11,9 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use super::{CliError, output};
-use crate::config::{Plan, check_disks, format_bytes};
-use crate::daemon::{Daemon, DaemonError};
 use crate::log;
+use shingle_host::config::{Plan, check_disks, format_bytes};
+use shingle_host::daemon::{Daemon, DaemonError};
 
 /// Run a stack in the foreground
 ///

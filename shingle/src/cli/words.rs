@@ -4,10 +4,7 @@ use std::ffi::OsStr;
 
 use clap::builder::{PossibleValue, TypedValueParser};
 use clap::{Arg, Command};
-use shingle_core::plug::{UnknownPolicy, WritePolicy};
-
-use crate::bench::Rw;
-use crate::profile::Profile;
+use shingle_core::plug::WritePolicy;
 
 /// Reads an argument with `read`, and offers `words` for it.
 #[derive(Clone)]
@@ -33,18 +30,12 @@ fn policies() -> Vec<&'static str> {
 }
 
 /// A write policy by its name.
+#[cfg(feature = "lab")]
 pub fn policy() -> Words<WritePolicy> {
-    Words { words: policies, read: |text| text.parse().map_err(|error: UnknownPolicy| error.to_string()) }
-}
-
-/// What a job does, by fio's names.
-pub fn rw() -> Words<Rw> {
-    let read = |text: &str| {
-        let found = Rw::NAMES.iter().find(|(name, _)| *name == text || (text == "readwrite" && *name == "rw"));
-        let known = || Rw::NAMES.map(|(name, _)| name).join(", ");
-        found.map(|(_, rw)| *rw).ok_or_else(|| format!("use one of: {}", known()))
-    };
-    Words { words: || Rw::NAMES.map(|(name, _)| name).to_vec(), read }
+    Words {
+        words: policies,
+        read: |text| text.parse().map_err(|error: shingle_core::plug::UnknownPolicy| error.to_string()),
+    }
 }
 
 /// The name of a policy, which a daemon checks: it may know others.
@@ -53,6 +44,19 @@ pub fn policy_name() -> Words<String> {
 }
 
 /// The name of a profile that ships, or a path.
+#[cfg(feature = "lab")]
 pub fn profile() -> Words<String> {
-    Words { words: || Profile::names().collect(), read: |text| Ok(text.to_owned()) }
+    Words { words: || shingle_host::profile::Profile::names().collect(), read: |text| Ok(text.to_owned()) }
+}
+
+/// What a job does, by fio's names.
+#[cfg(feature = "lab")]
+pub fn rw() -> Words<shingle_lab::bench::Rw> {
+    use shingle_lab::bench::Rw;
+    let read = |text: &str| {
+        let found = Rw::NAMES.iter().find(|(name, _)| *name == text || (text == "readwrite" && *name == "rw"));
+        let known = || Rw::NAMES.map(|(name, _)| name).join(", ");
+        found.map(|(_, rw)| *rw).ok_or_else(|| format!("use one of: {}", known()))
+    };
+    Words { words: || Rw::NAMES.map(|(name, _)| name).to_vec(), read }
 }

@@ -9,10 +9,12 @@ use shingle_core::zone::{Condition, Zone, ZoneKind, ZoneNo};
 
 use super::remote::{RemoteArgs, name_of};
 use super::{CliError, output};
-use crate::config::parse_size;
-use crate::control::protocol::{CloseZones, FinishZones, GetStatus, ManageZones, OpenZones, ResetZones, ZoneInfo};
-use crate::control::{ControlClient, ZoneAction, ZoneRange};
-use crate::disk::zoned_dir::{ErrorKind, Inspection, Offline, ZonedDirError, inspect};
+use shingle_host::config::parse_size;
+use shingle_host::control::protocol::{
+    CloseZones, FinishZones, GetStatus, ManageZones, OpenZones, ResetZones, ZoneInfo,
+};
+use shingle_host::control::{ControlClient, ZoneAction, ZoneRange};
+use shingle_host::disk::zoned_dir::{ErrorKind, Inspection, Offline, ZonedDirError, inspect};
 
 /// Report and manage zones, with blkzone's names and options
 #[derive(Args)]

@@ -7,7 +7,7 @@ use clap::{Args, Command, FromArgMatches};
 
 use super::options::JobArgs;
 use crate::cli::CliError;
-use crate::config::{ConfigError, Diagnostic, Source, nearest};
+use shingle_host::config::{ConfigError, Diagnostic, Source, nearest};
 
 /// The longest job file.
 const LONGEST_BYTES: u64 = 1 << 20;

@@ -19,7 +19,8 @@ use self::options::JobArgs;
 use self::works::{Round, Simulation, Work};
 use super::new_file::NewFile;
 use super::{CliError, output, words};
-use crate::bench::{Outcome, Progress, format_rate, json_report, short, text_report};
+use shingle_host::latency::short;
+use shingle_lab::bench::{Outcome, Progress, format_rate, json_report, text_report};
 
 /// Measure a stack with an in-process load generator
 ///

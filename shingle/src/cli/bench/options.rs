@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
-use crate::bench::{ClockMode, JobError, JobOptions, Rw, Verify, ZoneMode};
 use crate::cli::words;
-use crate::config::{parse_duration, parse_size};
+use shingle_host::config::{parse_duration, parse_size};
+use shingle_lab::bench::{ClockMode, JobError, JobOptions, Rw, Verify, ZoneMode};
 
 /// Options of a job; fio's names and meanings.
 #[derive(Args, Clone)]

@@ -8,14 +8,14 @@ use shingle_core::plug::WritePolicy;
 
 use super::BenchArgs;
 use super::options::JobArgs;
-use crate::bench::{
+use crate::cli::CliError;
+use shingle_host::config::{Plan, build_shard, format_bytes, null_from_words};
+use shingle_host::profile::Model;
+use shingle_host::shard::Shard;
+use shingle_lab::bench::{
     Bare, BuiltinStack, Drive, DriveSpec, Group, Host, JobError, JobOptions, Load, MOST_KEPT, Outcome, Progress,
     Sharded, Simulated, ZoneMode,
 };
-use crate::cli::CliError;
-use crate::config::{Plan, build_shard, format_bytes, null_from_words};
-use crate::profile::Model;
-use crate::shard::Shard;
 
 /// Equal jobs, and the names of the devices that they run on; none where there is one device anyway.
 #[derive(Clone)]

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use super::CliError;
 use crate::cli::remote::RemoteArgs;
-use crate::config::parse_duration;
-use crate::control::protocol::{Clear, Done, Drain, List, Operation, Remove, Resume, Suspend, WipeTable};
-use crate::control::{ControlError, ErrorKind};
 use clap::Args;
+use shingle_host::config::parse_duration;
+use shingle_host::control::protocol::{Clear, Done, Drain, List, Operation, Remove, Resume, Suspend, WipeTable};
+use shingle_host::control::{ControlError, ErrorKind};
 
 /// How often `remove --retry` tries, and how long it waits in between.
 const TRIES: usize = 25;

@@ -1,7 +1,7 @@
 //! Tables of columns that can be chosen, as dmsetup and dmstats lay them out; and the columns of `shingle dm info -c`.
 
 use super::deps::Style;
-use crate::control::protocol::{Dep, MappedDevice};
+use shingle_host::control::protocol::{Dep, MappedDevice};
 
 /// A device and what it lies on.
 pub type Row = (MappedDevice, Vec<Dep>);

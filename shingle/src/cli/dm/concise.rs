@@ -1,7 +1,7 @@
 //! Devices in one line: `name,uuid,minor,flags,table[,table...]`, with `;` between them (dmsetup(8), "CONCISE FORMAT"). A
 //! backslash takes the next character as it is.
 
-use crate::control::protocol::MappedDevice;
+use shingle_host::control::protocol::MappedDevice;
 
 /// A device to create.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,7 +88,7 @@ fn quote(text: &str) -> String {
 mod tests {
     use super::super::example;
     use super::*;
-    use crate::control::protocol::TargetLine;
+    use shingle_host::control::protocol::TargetLine;
 
     #[test]
     fn the_example_of_the_manual_is_read() {

@@ -6,9 +6,9 @@ use super::CliError;
 use super::concise::{self, Entry};
 use super::source::{TableText, blame, read_standard_input};
 use crate::cli::remote::RemoteArgs;
-use crate::config::Source;
-use crate::control::ControlClient;
-use crate::control::protocol::{Create, Load};
+use shingle_host::config::Source;
+use shingle_host::control::ControlClient;
+use shingle_host::control::protocol::{Create, Load};
 
 /// Create a device, load a table into it and let I/O in
 #[derive(Args)]

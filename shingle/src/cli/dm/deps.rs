@@ -3,8 +3,8 @@
 use clap::{Args, ValueEnum};
 
 use super::{CliError, ViewArgs};
-use crate::control::MAPPED_MAJOR;
-use crate::control::protocol::{Dep, Deps, GetDeps, Listed};
+use shingle_host::control::MAPPED_MAJOR;
+use shingle_host::control::protocol::{Dep, Deps, GetDeps};
 
 /// Show what the live tables of devices lie on
 #[derive(Args)]
@@ -46,11 +46,5 @@ impl Style {
             Style::Blkdevname if *major == MAPPED_MAJOR => format!("dm-{minor}"),
             Style::Devname | Style::Blkdevname => name.clone(),
         }
-    }
-}
-
-impl From<&Listed> for Dep {
-    fn from(Listed { name, major, minor }: &Listed) -> Self {
-        Self { name: name.clone(), major: Some(*major), minor: Some(*minor) }
     }
 }

@@ -7,7 +7,7 @@ use clap::Args;
 use super::columns::{FIELDS, Layout, Row, USUAL, parse_fields};
 use super::{CliError, ViewArgs};
 use crate::cli::output;
-use crate::control::protocol::{Deps, GetDeps, GetInfo, MappedDevice};
+use shingle_host::control::protocol::{Deps, GetDeps, GetInfo, MappedDevice};
 
 /// Show the state of devices
 #[derive(Args)]

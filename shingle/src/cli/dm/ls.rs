@@ -8,7 +8,7 @@ use super::tree::{Tree, TreeOptions};
 use super::{CliError, NO_DEVICES};
 use crate::cli::output;
 use crate::cli::remote::RemoteArgs;
-use crate::control::protocol::{GetDeps, GetInfo, GetStatus, List, ListTargets, Listed, Target};
+use shingle_host::control::protocol::{GetDeps, GetInfo, GetStatus, List, ListTargets, Listed, Target};
 
 /// List devices
 #[derive(Args)]

@@ -5,7 +5,7 @@ use clap::Args;
 use super::CliError;
 use crate::cli::output;
 use crate::cli::remote::RemoteArgs;
-use crate::control::protocol::Message;
+use shingle_host::control::protocol::Message;
 
 /// Tell a target something; what it answers is printed
 #[derive(Args)]

@@ -21,8 +21,8 @@ use serde_json::json;
 
 use super::remote::RemoteArgs;
 use super::{CliError, output};
-use crate::control::ControlClient;
-use crate::control::protocol::{Devices, Operation};
+use shingle_host::control::ControlClient;
+use shingle_host::control::protocol::{Devices, Operation};
 
 /// Create, load, swap, look at and remove mapped devices while the daemon runs, as dmsetup does
 ///
@@ -143,13 +143,13 @@ where
 
 /// A mapped device for tests.
 #[cfg(test)]
-fn example(name: &str, minor: usize) -> crate::control::protocol::MappedDevice {
-    crate::control::protocol::MappedDevice {
+fn example(name: &str, minor: usize) -> shingle_host::control::protocol::MappedDevice {
+    shingle_host::control::protocol::MappedDevice {
         name: name.into(),
         uuid: "u".into(),
-        major: crate::control::MAPPED_MAJOR,
+        major: shingle_host::control::MAPPED_MAJOR,
         minor,
-        state: crate::control::protocol::State::Active,
+        state: shingle_host::control::protocol::State::Active,
         read_only: false,
         live: true,
         inactive: false,

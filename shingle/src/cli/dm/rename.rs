@@ -4,7 +4,7 @@ use clap::Args;
 
 use super::CliError;
 use crate::cli::remote::RemoteArgs;
-use crate::control::protocol::Rename;
+use shingle_host::control::protocol::Rename;
 
 /// Give a device another name, or a UUID if it has none
 #[derive(Args)]

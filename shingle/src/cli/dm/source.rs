@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::CliError;
-use crate::config::{ConfigError, Diagnostic, Source, word_in_string};
-use crate::control::ControlError;
+use shingle_host::config::{ConfigError, Diagnostic, Source, word_in_string};
+use shingle_host::control::ControlError;
 
 /// The longest text: with what goes around it, it has to fit into one request.
 const LONGEST_BYTES: u64 = 512 << 10;

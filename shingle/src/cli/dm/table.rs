@@ -4,7 +4,7 @@ use clap::Args;
 
 use super::{CliError, ViewArgs, concise};
 use crate::cli::output;
-use crate::control::protocol::{GetTable, GetTargetStatus, MappedDevice, TargetLine};
+use shingle_host::control::protocol::{GetTable, GetTargetStatus, MappedDevice, TargetLine};
 
 /// Show tables so that they can be loaded again
 #[derive(Args)]

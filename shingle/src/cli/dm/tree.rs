@@ -1,7 +1,7 @@
 //! `shingle dm ls --tree`: what lies on what.
 
 use super::deps::Style;
-use crate::control::protocol::{Dep, Deps, MappedDevice};
+use shingle_host::control::protocol::{Dep, Deps, MappedDevice};
 
 /// What a tree shows, and how it is drawn.
 #[derive(Debug, Default, PartialEq, Eq)]

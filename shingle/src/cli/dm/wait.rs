@@ -6,7 +6,7 @@ use super::CliError;
 use super::info::block;
 use crate::cli::output;
 use crate::cli::remote::RemoteArgs;
-use crate::control::protocol::{GetInfo, Wait};
+use shingle_host::control::protocol::{GetInfo, Wait};
 
 /// Wait until a device has had more events than a number
 ///

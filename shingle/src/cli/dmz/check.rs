@@ -7,7 +7,7 @@ use shingle_core::dm::zoned::check::{Finding, Report, check};
 use super::set::{SetArgs, geometry, geometry_json, in_force, superblock_json};
 use super::{CliError, output};
 use crate::cli::output::{bar, show};
-use crate::dmz::Access;
+use shingle_host::dmz::Access;
 
 /// Check the metadata of a set: both copies, the mapping and the bitmaps
 ///

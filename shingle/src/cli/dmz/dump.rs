@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::set::{SetArgs, class_name, condition_name, geometry, geometry_json, in_force, superblock_json};
 use super::{CliError, output};
 use crate::cli::output::{bar, show};
-use crate::dmz::{Access, Disks};
+use shingle_host::dmz::{Access, Disks};
 
 /// Print what a set has on its disks: superblocks, zones, mapping and how many blocks of each zone are valid
 ///

@@ -10,8 +10,8 @@ use super::next::{Next, name_of};
 use super::set::{SetArgs, geometry, geometry_json};
 use super::{CliError, output};
 use crate::cli::output::{bar, show};
-use crate::config::format_bytes;
-use crate::dmz::{Access, Disks, content};
+use shingle_host::config::format_bytes;
+use shingle_host::dmz::{Access, Disks, content};
 
 /// Make a new, empty set of disks
 ///

@@ -10,7 +10,7 @@ use rustix::fs::{FallocateFlags, OFlags, fallocate};
 use shingle_core::dm::zoned::BLOCK_BYTES;
 
 use crate::cli::CliError;
-use crate::config::format_bytes;
+use shingle_host::config::format_bytes;
 
 /// Most files of an image: their names end in three digits.
 const MOST_PIECES: u64 = 1000;

@@ -6,7 +6,7 @@ use std::path::Path;
 use shingle_core::dm::zoned::BLOCK_SECTORS;
 use shingle_core::dm::zoned::format::Media;
 
-use crate::dmz::Disks;
+use shingle_host::dmz::Disks;
 
 /// The lines of a stack file that serve a set, and its table line.
 pub struct Next {

@@ -9,7 +9,7 @@ use super::check::{report_json, verdict};
 use super::set::{SetArgs, geometry, geometry_json};
 use super::{CliError, output};
 use crate::cli::output::{bar, show};
-use crate::dmz::Access;
+use shingle_host::dmz::Access;
 
 /// Mend the metadata of a set
 ///

@@ -13,8 +13,8 @@ use super::image::{Image, Layout, cannot, create};
 use super::set::{SetArgs, geometry, geometry_json};
 use super::{CliError, output};
 use crate::cli::output::{bar, show};
-use crate::config::{format_bytes, parse_size};
-use crate::dmz::{Access, Disks};
+use shingle_host::config::{format_bytes, parse_size};
+use shingle_host::dmz::{Access, Disks};
 
 /// Copy what is left of a set into an image, and list what is lost
 ///

@@ -10,7 +10,7 @@ use shingle_core::dm::zoned::{BLOCK_BYTES, BLOCK_SECTORS, Member, ZoneClass, Zon
 use uuid::Uuid;
 
 use super::CliError;
-use crate::dmz::{Access, Disks};
+use shingle_host::dmz::{Access, Disks};
 
 /// The disks of a set.
 #[derive(Args)]

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use crate::cli::new_file::NewFile;
 use crate::cli::{CliError, output, words};
-use crate::fit::{Document, Figure, Fit, LeftOut, Measurement, Parameter, Role, fit, read};
-use crate::profile::Profile;
+use shingle_host::profile::Profile;
+use shingle_lab::fit::{Document, Figure, Fit, LeftOut, Measurement, Parameter, Role, fit, read};
 
 /// Make a profile of a real drive out of what fio measured on it
 ///

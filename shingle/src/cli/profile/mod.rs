@@ -1,11 +1,12 @@
 //! `shingle profile`: profiles of simulated drives.
 
+#[cfg(feature = "lab")]
 mod fit;
 
 use clap::{Args, Subcommand};
 
 use super::{CliError, output};
-use crate::profile::Profile;
+use shingle_host::profile::Profile;
 
 /// List the drives that can be simulated, and make profiles of others out of measurements
 #[derive(Args)]
@@ -18,6 +19,7 @@ pub struct ProfileArgs {
 enum ProfileCommand {
     /// List the profiles that ship
     List,
+    #[cfg(feature = "lab")]
     Fit(fit::FitArgs),
 }
 
@@ -25,6 +27,7 @@ enum ProfileCommand {
 pub fn run(args: &ProfileArgs) -> Result<(), CliError> {
     match &args.command {
         ProfileCommand::List => list(),
+        #[cfg(feature = "lab")]
         ProfileCommand::Fit(args) => fit::run(args),
     }
 }

@@ -15,11 +15,11 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
-use shingle_core::sim::swarm::{Profile, SwarmOptions};
+use shingle_sim::swarm::{Profile, SwarmOptions};
 
 use super::new_file::NewFile;
 use super::{CliError, output};
-use crate::config::parse_duration;
+use shingle_host::config::parse_duration;
 use tally::Tally;
 
 /// Failures that are shortened and printed; the others are only counted.
@@ -199,8 +199,8 @@ fn told(tally: &Tally) -> String {
 mod tests {
     use super::*;
     use clap::Parser;
-    use shingle_core::sim::model::{Rule, Violation};
-    use shingle_core::sim::swarm::Failure;
+    use shingle_sim::model::{Rule, Violation};
+    use shingle_sim::swarm::Failure;
 
     fn failure(seed: u64) -> Box<Failure> {
         let at = shingle_core::time::Instant(1_500);

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
-use shingle_core::sim::swarm::{Failure, Profile, Report, SwarmOptions};
+use shingle_sim::swarm::{Failure, Profile, Report, SwarmOptions};
 
 use super::tally::Tally;
 use super::{MOST_FAILED, SHOWN, SimArgs, world};
@@ -189,7 +189,7 @@ mod tests {
     use super::*;
     use shingle_core::block::{BlockDevice, DeviceId, Limits};
     use shingle_core::plug::PlugOptions;
-    use shingle_core::sim::model::Rule;
+    use shingle_sim::model::Rule;
 
     fn shares(seeds: &Range<u64>, time: Duration) -> Vec<Share> {
         Profile::ALL.map(|profile| Share::new(profile, seeds, time)).into()

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use shingle_core::sim::swarm::{Failure, Profile, Report};
+use shingle_sim::swarm::{Failure, Profile, Report};
 
 use crate::cli::output;
 

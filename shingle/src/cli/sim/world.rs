@@ -4,9 +4,9 @@ use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, PanicHookInfo, catch_unwind, set_hook};
 use std::sync::Once;
 
-use shingle_core::sim::model::{Rule, Violation};
-use shingle_core::sim::swarm::{self, Failure, Report, SwarmOptions};
 use shingle_core::time::Instant;
+use shingle_sim::model::{Rule, Violation};
+use shingle_sim::swarm::{self, Failure, Report, SwarmOptions};
 
 thread_local! {
     /// The last panic of this thread while it runs a world: what it said, and where.

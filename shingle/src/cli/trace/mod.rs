@@ -1,6 +1,7 @@
 //! `shingle trace`: record what a daemon's devices are asked, show it, and do it again.
 
 mod record;
+#[cfg(feature = "lab")]
 mod replay;
 mod show;
 
@@ -21,6 +22,7 @@ pub struct TraceArgs {
 enum TraceCommand {
     Record(record::RecordArgs),
     Show(show::ShowArgs),
+    #[cfg(feature = "lab")]
     Replay(Box<replay::ReplayArgs>),
 }
 
@@ -29,6 +31,7 @@ pub fn run(args: &TraceArgs) -> Result<(), CliError> {
     match &args.command {
         TraceCommand::Record(args) => record::run(args),
         TraceCommand::Show(args) => show::run(args),
+        #[cfg(feature = "lab")]
         TraceCommand::Replay(args) => replay::run(args),
     }
 }

@@ -12,8 +12,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 use crate::cli::new_file::NewFile;
 use crate::cli::remote::RemoteArgs;
 use crate::cli::{CliError, interrupt, output};
-use crate::config::{format_bytes, parse_duration};
-use crate::trace::{ENTRY_BYTES, EndReason, RecordError, Taken, Wanted, record};
+use shingle_host::config::{format_bytes, parse_duration};
+use shingle_host::trace::{ENTRY_BYTES, EndReason, RecordError, Taken, Wanted, record};
 
 /// Record the bios of a running daemon
 ///

@@ -8,14 +8,15 @@ use clap::{ArgGroup, Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 use shingle_core::plug::WritePolicy;
-use shingle_core::sim::workload::replay::{Pace, PlayerOptions};
+use shingle_sim::workload::replay::{Pace, PlayerOptions};
 
 use super::show::{find_device, load, nanos};
-use crate::bench::{DriveSpec, Sharded, format_rate};
 use crate::cli::{CliError, interrupt, output, words};
-use crate::config::{Plan, build_shard, format_bytes, null_from_words};
-use crate::shard::Shard;
-use crate::trace::{Recording, Replayed, Script, Summary, perform, simulate, work_of};
+use shingle_host::config::{Plan, build_shard, format_bytes, null_from_words};
+use shingle_host::shard::Shard;
+use shingle_host::trace::{Recording, Summary, work_of};
+use shingle_lab::bench::{DriveSpec, Sharded, format_rate};
+use shingle_lab::replay::{Replayed, Script, perform, simulate};
 
 /// Do again what a recording says, on a simulated drive or on a real stack
 ///
@@ -256,7 +257,7 @@ fn text(about: &Value, before: &Summary, after: &Replayed) -> String {
     text
 }
 
-fn times(latency: Option<crate::bench::Summary>) -> [String; 3] {
+fn times(latency: Option<shingle_host::latency::Summary>) -> [String; 3] {
     let Some(latency) = latency.filter(|latency| latency.count > 0) else { return ["-", "-", "-"].map(str::to_owned) };
     let percentile = |at: usize| latency.percentiles.get(at).map_or("-".into(), |(_, ns)| nanos(*ns));
     [percentile(0), percentile(2), nanos(latency.max)]

@@ -8,10 +8,10 @@ use clap::Args;
 use serde_json::{Value, json};
 use shingle_core::block::{Action, Op};
 
-use crate::bench::short;
 use crate::cli::{CliError, output};
-use crate::config::format_bytes;
-use crate::trace::{Columns, Entry, OpSummary, RecordedDevice, Recording, Summary, read, rwbs, work_of};
+use shingle_host::config::format_bytes;
+use shingle_host::latency::short;
+use shingle_host::trace::{Columns, Entry, OpSummary, RecordedDevice, Recording, Summary, read, rwbs, work_of};
 
 /// Show a recording: its events in blkparse's columns, and a summary of each device
 ///
@@ -196,7 +196,7 @@ fn print_json(to: &mut impl Write, recording: &Recording, only: Option<u16>, bri
     writeln!(to, "}}")
 }
 
-fn zone_json(recording: &Recording, zone: &crate::trace::ZoneStart) -> Value {
+fn zone_json(recording: &Recording, zone: &shingle_host::trace::ZoneStart) -> Value {
     let device = recording.devices.get(usize::from(zone.device)).map(|device| device.name.as_str());
     json!({
         "device": device,

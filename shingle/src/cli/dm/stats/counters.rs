@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::region::Region;
 use super::{CliError, PrintArgs, tell};
 use crate::cli::output;
-use crate::control::ControlClient;
+use shingle_host::control::ControlClient;
 
 /// Numbers that are asked for at a time: an answer has a bound.
 const NUMBERS: u64 = 1 << 16;

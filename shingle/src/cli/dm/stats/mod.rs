@@ -21,8 +21,8 @@ use self::region::Region;
 use super::CliError;
 use crate::cli::output;
 use crate::cli::remote::RemoteArgs;
-use crate::control::ControlClient;
-use crate::control::protocol::{GetInfo, Message};
+use shingle_host::control::ControlClient;
+use shingle_host::control::protocol::{GetInfo, Message};
 
 /// Count what goes through devices, by region and area, as dmstats does
 #[derive(Args)]

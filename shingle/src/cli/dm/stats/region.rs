@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::units::NS_PER_MS;
 use super::{CliError, tell};
-use crate::control::ControlClient;
+use shingle_host::control::ControlClient;
 
 /// Whose regions are made and looked for unless told otherwise: dmstats'.
 pub const PROGRAM: &str = "dmstats";

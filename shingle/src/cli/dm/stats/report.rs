@@ -12,7 +12,7 @@ use super::region::Region;
 use super::{CliError, ProgramArgs, find};
 use crate::cli::output;
 use crate::cli::remote::RemoteArgs;
-use crate::config::parse_duration;
+use shingle_host::config::parse_duration;
 
 /// Show rates: reads the counters twice, and prints what happened between
 #[derive(Args)]

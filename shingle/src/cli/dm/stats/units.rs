@@ -1,6 +1,6 @@
 //! Sizes and times as dmstats writes and reads them.
 
-use crate::config::parse_size;
+use shingle_host::config::parse_size;
 
 /// A number of sectors: plain, or with a unit: (b)ytes, (s)ectors, (k)ilobytes, (m), (g), (t), (p), (e); capitals are powers
 /// of 1000. Sizes as the stack file has them, `4MiB`, too.

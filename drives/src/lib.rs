@@ -1,0 +1,23 @@
+//! Drives in virtual time, as devices of a stack: they know how long things take.
+//!
+//! [`smr::SmrDisk`] is a rotational disk, [`zns::ZnsSsd`] a zoned SSD, [`ssd::Ssd`] an ordinary one, [`ram::RamDisk`] memory behind
+//! servers that take a [`service::ServiceTime`]; [`link::Link`] leads to any of them over a fabric.
+#![no_std]
+#![forbid(unsafe_code)]
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+pub mod link;
+pub mod ram;
+pub mod service;
+pub mod smr;
+pub mod ssd;
+pub mod zns;
+
+pub use link::{Link, LinkConfig, LinkError};
+pub use ram::{RamConfig, RamConfigError, RamDisk};
+pub use service::{ServiceTime, ServiceTimeError};
+pub use smr::{SmrConfig, SmrDisk};
+pub use ssd::{Ssd, SsdConfig, SsdConfigError};
+pub use zns::{ZnsConfig, ZnsConfigError, ZnsSsd};

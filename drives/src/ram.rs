@@ -1,0 +1,152 @@
+//! A RAM disk: memory, and a number of servers that take their time.
+
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use core::fmt;
+
+use slab::Slab;
+
+use super::service::{ServiceTime, ServiceTimeError};
+use shingle_core::block::{Bio, BlockDevice, Cx, Event, Limits, LimitsError, Op, Reason, Status};
+use shingle_core::device::memory::SparseMemory;
+use shingle_core::random::Rng;
+
+/// Parameters of a RAM disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RamConfig {
+    /// Size of the device, in sectors.
+    pub capacity: u64,
+    /// Logical and physical block size, in bytes.
+    pub block_bytes: u32,
+    /// Whether it keeps what is written. If not, reads leave the memory of the bio as it is.
+    pub memory_backed: bool,
+    /// Bios that are served at once; the others wait in order of arrival.
+    pub servers: u32,
+    /// Time to serve a read.
+    pub read: ServiceTime,
+    /// Time to serve anything else.
+    pub write: ServiceTime,
+    /// Seed of the times.
+    pub seed: u64,
+}
+
+impl RamConfig {
+    /// A disk of `capacity` sectors with 512-byte blocks and one server that takes no time.
+    #[must_use]
+    pub fn new(capacity: u64) -> Self {
+        let (read, write) = (ServiceTime::NONE, ServiceTime::NONE);
+        Self { capacity, block_bytes: 512, memory_backed: true, servers: 1, read, write, seed: 1 }
+    }
+}
+
+/// Why there is no such RAM disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RamConfigError {
+    /// The limits do not go together.
+    Limits(LimitsError),
+    /// A service time is none.
+    Time(ServiceTimeError),
+    /// It has no servers.
+    NoServers,
+}
+
+/// The disk. It takes a bio's effect when its service ends.
+pub struct RamDisk {
+    limits: Limits,
+    memory: Option<SparseMemory>,
+    servers: usize,
+    read: ServiceTime,
+    write: ServiceTime,
+    rng: Rng,
+    served: Slab<Box<Bio>>,
+    waiting: VecDeque<Box<Bio>>,
+}
+
+impl RamDisk {
+    /// A disk of zeroes.
+    pub fn new(config: &RamConfig) -> Result<Self, RamConfigError> {
+        let limits = Limits {
+            logical_block_bytes: config.block_bytes,
+            physical_block_bytes: config.block_bytes,
+            max_write_zeroes: Some(u32::MAX),
+            max_discard: Some(u32::MAX),
+            ..Limits::new(config.capacity)
+        };
+        limits.validate().map_err(RamConfigError::Limits)?;
+        config.read.validate().map_err(RamConfigError::Time)?;
+        config.write.validate().map_err(RamConfigError::Time)?;
+        if config.servers == 0 {
+            return Err(RamConfigError::NoServers);
+        }
+        Ok(Self {
+            limits,
+            memory: config.memory_backed.then(|| SparseMemory::new(0)),
+            servers: config.servers as usize,
+            read: config.read.clone(),
+            write: config.write.clone(),
+            rng: Rng::new(config.seed),
+            served: Slab::new(),
+            waiting: VecDeque::new(),
+        })
+    }
+
+    fn serve(&mut self, cx: &mut Cx<'_>) {
+        while self.served.len() < self.servers
+            && let Some(bio) = self.waiting.pop_front()
+        {
+            let time = if bio.op == Op::Read { &self.read } else { &self.write };
+            let at = cx.now() + time.draw(&mut self.rng);
+            cx.wake_at(at, self.served.insert(bio) as u64);
+        }
+    }
+
+    fn execute(&mut self, bio: &mut Bio) -> Status {
+        if !matches!(bio.op, Op::Read | Op::Write | Op::WriteZeroes | Op::Discard | Op::Flush) {
+            return bio.blame(Reason::NotSupported);
+        }
+        let Some(memory) = &mut self.memory else { return Status::Ok };
+        memory.execute(bio).map_or_else(|reason| bio.blame(reason), |()| Status::Ok)
+    }
+}
+
+impl BlockDevice for RamDisk {
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    fn submit(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
+        self.waiting.push_back(bio);
+        self.serve(cx);
+    }
+
+    fn on_event(&mut self, event: Event, cx: &mut Cx<'_>) {
+        let Event::Timer(word) = event else { return };
+        let Some(mut bio) = self.served.try_remove(word as usize) else { return };
+        let status = self.execute(&mut bio);
+        cx.complete(bio, status);
+        self.serve(cx);
+    }
+
+    fn held(&self, visit: &mut dyn FnMut(&Bio)) {
+        self.served.iter().for_each(|(_, bio)| visit(bio));
+        self.waiting.iter().for_each(|bio| visit(bio));
+    }
+
+    fn describe(&self, out: &mut dyn fmt::Write) -> fmt::Result {
+        let (capacity, servers) = (self.limits.capacity, self.servers);
+        write!(out, "ram: {capacity} sectors, {servers} servers, read {}, write {}", self.read, self.write)
+    }
+}
+
+impl fmt::Display for RamConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("RAM disk: ")?;
+        match self {
+            Self::Limits(error) => error.fmt(f),
+            Self::Time(error) => error.fmt(f),
+            Self::NoServers => f.write_str("servers is 0; it has to be at least 1"),
+        }
+    }
+}
+
+impl core::error::Error for RamConfigError {}

@@ -1,0 +1,246 @@
+//! An ordinary SSD, in virtual time: a rate for each direction, a latency, and a cache that a flush empties.
+//!
+//! ```text
+//!  bios ──> flash, one transfer at a time, in order of arrival ──> latency ──> done
+//! ```
+//!
+//! Reads and writes share the flash: a disk that is read while it is written does each of them more slowly. A bio takes effect
+//! when its transfer ends.
+//!
+//! Not modelled: garbage collection, a fast first part of the flash (SLC), how far dies work side by side for small commands.
+
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use core::fmt;
+
+use shingle_core::block::{Bio, BlockDevice, Cx, Event, Flags, Limits, LimitsError, Op, Reason, Status};
+use shingle_core::device::memory::SparseMemory;
+use shingle_core::sector::SECTOR_BYTES;
+use shingle_core::time::{Duration, Instant};
+
+/// Parameters of an SSD.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SsdConfig {
+    /// Size of the device, in sectors.
+    pub capacity: u64,
+    /// Logical and physical block size, in bytes.
+    pub block_bytes: u32,
+    /// Longest command, in sectors.
+    pub max_sectors: u32,
+    /// Sustained rate of reads, in bytes per second.
+    pub read_rate: u64,
+    /// Sustained rate of writes, in bytes per second.
+    pub write_rate: u64,
+    /// Time of a read beside its transfer.
+    pub read: Duration,
+    /// Time of anything else beside its transfer.
+    pub write: Duration,
+    /// Time until what is in the cache is on the flash.
+    pub flush: Duration,
+    /// Whether it keeps what is written. If not, reads leave the memory of the bio as it is.
+    pub memory_backed: bool,
+}
+
+/// Why there is no such SSD.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SsdConfigError {
+    /// The limits do not go together.
+    Limits(LimitsError),
+    /// A rate is zero.
+    NoRate(&'static str),
+}
+
+/// The disk.
+pub struct Ssd {
+    limits: Limits,
+    config: SsdConfig,
+    memory: Option<SparseMemory>,
+    /// When the flash is done with all transfers so far.
+    free_at: Instant,
+    /// Bios in transfer, with the end of that, and then those that only wait for their latency.
+    transfers: VecDeque<(Instant, Box<Bio>)>,
+    slow: slab::Slab<Box<Bio>>,
+}
+
+/// The timer of the next transfer's end; others are of bios in `slow`.
+const TRANSFER: u64 = u64::MAX;
+
+impl Ssd {
+    /// A disk of zeroes.
+    pub fn new(config: &SsdConfig) -> Result<Self, SsdConfigError> {
+        let limits = Limits {
+            logical_block_bytes: config.block_bytes,
+            physical_block_bytes: config.block_bytes,
+            max_sectors: Some(config.max_sectors),
+            max_write_zeroes: Some(u32::MAX),
+            max_discard: Some(u32::MAX),
+            write_cache: true,
+            ..Limits::new(config.capacity)
+        };
+        limits.validate().map_err(SsdConfigError::Limits)?;
+        for (name, rate) in [("read", config.read_rate), ("write", config.write_rate)] {
+            if rate == 0 {
+                return Err(SsdConfigError::NoRate(name));
+            }
+        }
+        let memory = config.memory_backed.then(|| SparseMemory::new(0));
+        let (transfers, slow) = (VecDeque::new(), slab::Slab::new());
+        Ok(Self { limits, config: config.clone(), memory, free_at: Instant::ZERO, transfers, slow })
+    }
+
+    /// Time on the flash.
+    fn transfer(&self, bio: &Bio) -> Duration {
+        let rate = match bio.op {
+            Op::Read => self.config.read_rate,
+            Op::Write => self.config.write_rate,
+            _ => return Duration::ZERO,
+        };
+        Duration((u128::from(bio.sectors) * u128::from(SECTOR_BYTES) * 1_000_000_000 / u128::from(rate)) as u64)
+    }
+
+    /// Time from the end of the transfer until the bio is done.
+    fn latency(&self, bio: &Bio) -> Duration {
+        let own = if bio.op == Op::Read { self.config.read } else { self.config.write };
+        let flushes = |flag| u64::from(bio.flags.has(flag));
+        let flushes = flushes(Flags::FUA) + flushes(Flags::PREFLUSH) + u64::from(bio.op == Op::Flush);
+        Duration(own.0 + flushes * self.config.flush.0)
+    }
+
+    fn execute(&mut self, bio: &mut Bio) -> Status {
+        if !matches!(bio.op, Op::Read | Op::Write | Op::WriteZeroes | Op::Discard | Op::Flush) {
+            return bio.blame(Reason::NotSupported);
+        }
+        let Some(memory) = &mut self.memory else { return Status::Ok };
+        memory.execute(bio).map_or_else(|reason| bio.blame(reason), |()| Status::Ok)
+    }
+
+    fn end_transfers(&mut self, cx: &mut Cx<'_>) {
+        while let Some((_, bio)) = self.transfers.pop_front_if(|(at, _)| *at <= cx.now()) {
+            let at = cx.now() + self.latency(&bio);
+            cx.wake_at(at, self.slow.insert(bio) as u64);
+        }
+        self.wait(cx);
+    }
+
+    fn wait(&self, cx: &mut Cx<'_>) {
+        if let Some((at, _)) = self.transfers.front() {
+            cx.wake_at(*at, TRANSFER);
+        }
+    }
+}
+
+impl BlockDevice for Ssd {
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    fn submit(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
+        self.free_at = self.free_at.max(cx.now()) + self.transfer(&bio);
+        self.transfers.push_back((self.free_at, bio));
+        if self.transfers.len() == 1 {
+            self.wait(cx);
+        }
+    }
+
+    fn on_event(&mut self, event: Event, cx: &mut Cx<'_>) {
+        match event {
+            Event::Timer(TRANSFER) => self.end_transfers(cx),
+            Event::Timer(word) => {
+                let Some(mut bio) = self.slow.try_remove(word as usize) else { return };
+                let status = self.execute(&mut bio);
+                cx.complete(bio, status);
+            }
+            _ => {}
+        }
+    }
+
+    fn held(&self, visit: &mut dyn FnMut(&Bio)) {
+        self.transfers.iter().for_each(|(_, bio)| visit(bio));
+        self.slow.iter().for_each(|(_, bio)| visit(bio));
+    }
+
+    fn describe(&self, out: &mut dyn fmt::Write) -> fmt::Result {
+        let SsdConfig { capacity, read_rate, write_rate, .. } = self.config;
+        write!(out, "ssd: {capacity} sectors, reads {read_rate} and writes {write_rate} bytes per second")
+    }
+}
+
+impl fmt::Display for SsdConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SSD: ")?;
+        match self {
+            Self::Limits(error) => error.fmt(f),
+            Self::NoRate(name) => write!(f, "the rate of {name}s is 0; it has to be above 0"),
+        }
+    }
+}
+
+impl core::error::Error for SsdConfigError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+    use shingle_core::block::{Data, DeviceId, Payload, Stack};
+    use shingle_core::sector::Sector;
+
+    const MIB: u32 = (1 << 20) / SECTOR_BYTES;
+
+    fn config() -> SsdConfig {
+        SsdConfig {
+            capacity: 1 << 20,
+            block_bytes: 4096,
+            max_sectors: MIB,
+            read_rate: 2 << 20,
+            write_rate: 1 << 20,
+            read: Duration::from_millis(10),
+            write: Duration::from_millis(20),
+            flush: Duration::from_millis(300),
+            memory_backed: true,
+        }
+    }
+
+    /// When bios that are submitted at once are done, in ms, by their numbers.
+    fn ends(bios: Vec<Bio>) -> Vec<u64> {
+        let mut stack = Stack::new();
+        let disk: DeviceId = stack.add(Box::new(Ssd::new(&config()).unwrap())).unwrap();
+        let port = stack.open_port();
+        let mut ends = alloc::vec![0; bios.len()];
+        for (tag, bio) in bios.into_iter().enumerate() {
+            stack.submit(port, tag as u64, disk, Box::new(bio));
+        }
+        let mut now = Some(Instant::ZERO);
+        while let Some(at) = now {
+            now = stack.turn(at);
+            while let Some(done) = stack.poll_completion(port) {
+                assert_eq!(done.status, Status::Ok);
+                ends[done.tag as usize] = at.0 / 1_000_000;
+            }
+        }
+        ends
+    }
+
+    fn bio(op: Op, sectors: u32) -> Bio {
+        let payload = if op.has_data() { Payload::Data(Data::zeroed(sectors as usize * 512)) } else { Payload::None };
+        Bio::new(op, Sector(0), sectors, payload)
+    }
+
+    #[test]
+    fn transfers_of_both_directions_share_the_flash_and_latencies_overlap() {
+        let bios = [bio(Op::Write, MIB), bio(Op::Read, MIB), bio(Op::Write, MIB)];
+        assert_eq!(ends(bios.into()), [1020, 1510, 2520]);
+    }
+
+    #[test]
+    fn a_flush_and_fua_wait_for_the_cache() {
+        let fua = bio(Op::Write, MIB).with_flags(Flags::FUA);
+        assert_eq!(ends([bio(Op::Write, MIB), bio(Op::Flush, 0)].into()), [1020, 1320]);
+        assert_eq!(ends([fua].into()), [1320]);
+    }
+
+    #[test]
+    fn a_disk_without_a_rate_is_refused_by_name() {
+        let error = Ssd::new(&SsdConfig { write_rate: 0, ..config() }).err().unwrap();
+        assert_eq!(alloc::format!("{error}"), "SSD: the rate of writes is 0; it has to be above 0");
+    }
+}

@@ -1,0 +1,58 @@
+//! What a power cut leaves.
+
+use alloc::vec::Vec;
+
+use super::ZnsSsd;
+use shingle_core::block::{Cx, Reason};
+use shingle_core::random::Rng;
+use shingle_core::zone::ZoneNo;
+
+impl ZnsSsd {
+    /// Cuts the power and restores it. Each zone keeps a prefix: what was on the dies, and of what was only in its buffer
+    /// a part that `rng` chooses, or all of it if the cache is not volatile. Open zones are closed. Commands in flight
+    /// fail with [`Reason::Interrupted`] at the drive's next event.
+    pub fn power_cut(&mut self, rng: &mut Rng) {
+        for (zone, buffer) in core::mem::take(&mut self.buffers) {
+            let block = self.limits.block_sectors();
+            let at_stake = u64::from((buffer.filled - buffer.durable) / block);
+            let saved = if self.limits.write_cache { rng.below(at_stake + 1) } else { at_stake };
+            self.truncate(zone, buffer.durable + saved as u32 * block);
+        }
+        self.close_all();
+        self.caught.extend(self.commands.drain().map(|command| command.bio));
+        self.forget_work();
+        self.lifetime = self.lifetime.wrapping_add(1);
+    }
+
+    fn truncate(&mut self, zone: ZoneNo, offset: u32) {
+        // A zone that failed keeps its state: its pointer means nothing.
+        let _ = self.zones.set_write_pointer(zone, offset);
+        let geometry = self.zones.geometry();
+        if let Some(memory) = &mut self.memory {
+            memory.discard(geometry.start(zone) + u64::from(offset), geometry.len(zone) - offset);
+        }
+    }
+
+    fn close_all(&mut self) {
+        let all = (0..self.zones.geometry().zones()).map(ZoneNo);
+        let open: Vec<ZoneNo> = all.filter(|zone| self.zones.state(*zone).cond.is_open()).collect();
+        open.into_iter().for_each(|zone| self.zones.close(zone).expect("an open zone can be closed"));
+    }
+
+    fn forget_work(&mut self) {
+        self.front.clear();
+        self.last_written = None;
+        self.line.clear();
+        self.inbound = None;
+        self.drain.clear();
+        self.nand.stop();
+        self.ahead.stop();
+        self.outbound.clear();
+        self.barriers.clear();
+    }
+
+    /// Fails what a power cut caught.
+    pub(super) fn release_caught(&mut self, cx: &mut Cx<'_>) {
+        self.caught.drain(..).for_each(|bio| cx.fail(bio, Reason::Interrupted));
+    }
+}

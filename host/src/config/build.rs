@@ -1,0 +1,166 @@
+//! The one place that builds a stack from a plan.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use shingle_core::block::{BlockDevice, DeviceId, Stack};
+use shingle_core::device::null::NullDevice;
+use shingle_core::dm::TableLine;
+use shingle_core::plug::{PlugOptions, WritePolicy, ZonePlug};
+use shingle_core::time::Instant;
+
+use super::error::{ConfigError, Diagnostic};
+use super::plan::{DevicePlan, DiskKind, DiskPlan, Plan};
+use crate::devices::{Devices, Named};
+use crate::disk::zoned_dir::{ErrorKind, ZonedDirError};
+use crate::disk::{file, zoned_dir};
+use crate::dmz::{find_length, has_own_length};
+use crate::shard::Shard;
+
+/// Builds shard number `shard` of `plan` in `home`: disks, then the mapped devices above them.
+pub fn build_shard(plan: &Plan, number: u32, home: &mut Shard) -> Result<(), ConfigError> {
+    let mut errors = Vec::new();
+    for disk in plan.disks.iter().filter(|disk| disk.shard == number) {
+        let added = open_leaf(disk, home).and_then(|leaf| add_disk(disk, leaf, (&mut home.devices, &mut home.stack)));
+        errors.extend(added.err());
+    }
+    if errors.is_empty() {
+        for device in plan.devices.iter().filter(|device| device.shard == number) {
+            errors.extend(add_device(plan, device, home).err());
+        }
+    }
+    if errors.is_empty() { Ok(()) } else { Err(plan.fail(errors.into_iter().map(|error| *error).collect())) }
+}
+
+/// Looks at the disks of `plan` that are not made of memory. One that somebody has open may be a daemon's own: that is no mistake.
+pub fn check_disks(plan: &Plan) -> Result<(), ConfigError> {
+    let check = |disk: &DiskPlan| match &disk.kind {
+        DiskKind::Null(_) => Ok(()),
+        DiskKind::File { path, .. } => file::check(path).map_err(|error| no_disk(disk, &error)),
+        DiskKind::ZonedDir { path, .. } => match zoned_dir::inspect(path, None) {
+            Err(error) if !matches!(error.kind, ErrorKind::InUse(_)) => Err(no_zoned_dir(disk, path, &error)),
+            _ => Ok(()),
+        },
+    };
+    let errors: Vec<Diagnostic> = plan.disks.iter().filter_map(|disk| check(disk).err()).map(|error| *error).collect();
+    if errors.is_empty() { Ok(()) } else { Err(plan.fail(errors)) }
+}
+
+fn no_disk(disk: &DiskPlan, error: &dyn std::fmt::Display) -> Box<Diagnostic> {
+    let title = format!("disk `{}` cannot be opened", disk.name);
+    Box::new(Diagnostic::at(disk.place.clone(), title).label(error.to_string()))
+}
+
+fn no_zoned_dir(disk: &DiskPlan, path: &Path, error: &ZonedDirError) -> Box<Diagnostic> {
+    let mut diagnostic = no_disk(disk, error);
+    if matches!(error.kind, ErrorKind::Absent | ErrorKind::NoGeometry) {
+        let path = path.display();
+        diagnostic.help = Some(format!("create it with: shingle create {path} --size 8GiB --zone-size 64MiB"));
+    }
+    diagnostic
+}
+
+/// Builds what is made of memory, to find the mistakes that only limits show, and throws it away.
+pub(super) fn rehearse(plan: &Plan, errors: &mut Vec<Diagnostic>) {
+    let mut stacks: BTreeMap<u32, (Devices, Stack)> = BTreeMap::new();
+    for disk in &plan.disks {
+        let DiskKind::Null(config) = &disk.kind else { continue };
+        let (devices, stack) = stacks.entry(disk.shard).or_default();
+        let added = null(disk, config).and_then(|leaf| add_disk(disk, leaf, (devices, stack)));
+        errors.extend(added.err().map(|error| *error));
+    }
+    for device in &plan.devices {
+        let (devices, stack) = stacks.entry(device.shard).or_default();
+        // What lies on a disk that is not made of memory can only be tried on the disk itself.
+        if device.needs().all(|name| devices.find(name).is_some()) && !has_own_length(&device.lines) {
+            let made = make_device(plan, device, (device.lines.clone(), ""), (devices, stack));
+            errors.extend(made.err().map(|error| *error));
+        }
+    }
+}
+
+fn open_leaf(disk: &DiskPlan, home: &mut Shard) -> Result<Box<dyn BlockDevice>, Box<Diagnostic>> {
+    match &disk.kind {
+        DiskKind::Null(config) => null(disk, config),
+        DiskKind::File { path, options } => match file::open(path, options, home.ring()) {
+            Ok(file) => Ok(Box::new(file)),
+            Err(error) => Err(no_disk(disk, &error)),
+        },
+        DiskKind::ZonedDir { path, options } => match zoned_dir::open(path, options, home.ring()) {
+            Ok(mut zoned_dir) => {
+                zoned_dir.take_notices().iter().for_each(|notice| tracing::warn!(disk = disk.name, "{notice}"));
+                Ok(Box::new(zoned_dir))
+            }
+            Err(error) => Err(no_zoned_dir(disk, path, &error)),
+        },
+    }
+}
+
+fn null(
+    disk: &DiskPlan,
+    config: &shingle_core::device::null::NullConfig,
+) -> Result<Box<dyn BlockDevice>, Box<Diagnostic>> {
+    match NullDevice::new(config) {
+        Ok(device) => Ok(Box::new(device)),
+        Err(error) => {
+            let title = format!("disk `{}` cannot be made", disk.name);
+            Err(Box::new(Diagnostic::at(disk.place.clone(), title).label(error.to_string())))
+        }
+    }
+}
+
+/// Puts a disk into the stack, with a plug above it if it is zoned.
+fn add_disk(
+    disk: &DiskPlan,
+    leaf: Box<dyn BlockDevice>,
+    (devices, stack): (&mut Devices, &mut Stack),
+) -> Result<(), Box<Diagnostic>> {
+    let fail = |error: &dyn std::fmt::Display| {
+        let title = format!("disk `{}` cannot be used", disk.name);
+        Box::new(Diagnostic::at(disk.place.clone(), title).label(error.to_string()))
+    };
+    let leaf = stack.add(leaf).map_err(|error| fail(&error))?;
+    let policy = disk.policy.unwrap_or_else(|| WritePolicy::default_for(stack.limits(leaf)));
+    let plug = add_plug(stack, leaf, PlugOptions { policy, ..disk.plug }).map_err(|error| fail(&error))?;
+    let kind = match disk.kind {
+        DiskKind::Null(_) => "null",
+        DiskKind::File { .. } => "file",
+        DiskKind::ZonedDir { .. } => "zoned-dir",
+    };
+    devices.add_disk(Named { name: disk.name.clone(), kind, device: plug.unwrap_or(leaf), leaf, plug });
+    Ok(())
+}
+
+/// A plug over `leaf`, if that is zoned.
+pub fn add_plug(stack: &mut Stack, leaf: DeviceId, options: PlugOptions) -> Result<Option<DeviceId>, String> {
+    if stack.limits(leaf).zoned.is_none() {
+        return Ok(None);
+    }
+    let plug = ZonePlug::new(leaf, stack.limits(leaf), options).map_err(|error| error.to_string())?;
+    stack.add(Box::new(plug)).map(Some).map_err(|error| error.to_string())
+}
+
+/// Makes a mapped device with its first table. A volume of dm-zoned is as long as its disks say, and has their UUID.
+fn add_device(plan: &Plan, device: &DevicePlan, home: &mut Shard) -> Result<(), Box<Diagnostic>> {
+    let mut lines = device.lines.clone();
+    let uuid = find_length(&mut lines, home).map_err(|error| Box::new(device.blame_table(&plan.source, &error)))?;
+    let uuid = uuid.unwrap_or_default();
+    make_device(plan, device, (lines, &uuid), (&mut home.devices, &mut home.stack))
+}
+
+fn make_device(
+    plan: &Plan,
+    device: &DevicePlan,
+    (lines, uuid): (Vec<TableLine>, &str),
+    (devices, stack): (&mut Devices, &mut Stack),
+) -> Result<(), Box<Diagnostic>> {
+    let made = devices.make((&device.name, uuid), lines, false, (stack, Instant::ZERO));
+    made.map_err(|error| Box::new(device.blame(&plan.source, &error)))?;
+    if device.knobs.is_empty() {
+        return Ok(());
+    }
+    let pairs = device.knobs.iter().flat_map(|(name, value)| [name.as_str(), value.as_str()]);
+    let words: Vec<&str> = std::iter::once("set").chain(pairs).collect();
+    let set = devices.mapper.message(&device.name, 0, &words, (stack, Instant::ZERO));
+    set.map(drop).map_err(|error| Box::new(device.blame_knobs(&error)))
+}

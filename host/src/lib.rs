@@ -1,0 +1,34 @@
+//! Everything that touches the machine is here.
+//!
+//! - [`config`]: the stack file, checked, as one plan.
+//! - [`shard`]: one thread, one stack, one ring: wait, deliver, turn, pump.
+//! - [`serve`]: sockets and the sessions behind them.
+//! - [`devices`]: the devices of a shard by name, and mapped devices that change while they are used.
+//! - [`mailbox`]: how other threads ask a shard for something.
+//! - [`patience`]: with what a killed process has not let go of yet.
+//! - [`disk`]: real disks as devices of a stack.
+//! - [`dmz`]: dm-zoned's disks, for those who make and mend them.
+//! - [`keys`]: keys of encrypted devices, from files and the environment.
+//! - [`daemon`], [`control`], [`notices`]: a running stack, the socket at which it can be asked, and what it says by itself.
+//! - [`profile`]: drives that can be simulated, as files of parameters.
+//! - [`latency`]: how long things took, as a histogram.
+//! - [`trace`]: recordings of bios: the file, and what it says.
+#![forbid(unsafe_code)]
+// They panic if nobody reads: `tracing` says what happens.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
+pub mod config;
+pub mod control;
+pub mod daemon;
+pub mod devices;
+pub mod disk;
+pub mod dmz;
+pub mod keys;
+pub mod latency;
+pub mod mailbox;
+pub mod notices;
+pub mod patience;
+pub mod profile;
+pub mod serve;
+pub mod shard;
+pub mod trace;

@@ -1,0 +1,185 @@
+//! Drives that can be simulated: files of parameters, each with its unit and where it comes from.
+//!
+//! A profile is a TOML file with a `model` and one table for each part of the drive. Those that ship are compiled in and go
+//! by their names; any other is read from its path, so a user copies one and edits it. A model has a file here, which turns
+//! the tables into the configuration that its device in the core takes, and an arm of [`Model`].
+
+mod build;
+mod ram;
+mod smr;
+mod ssd;
+mod values;
+mod zns;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use shingle_core::device::NullConfig;
+use shingle_drives::{LinkConfig, RamConfig, SmrConfig, SsdConfig, ZnsConfig};
+use toml::de::DeTable;
+
+use crate::config::{ConfigError, Diagnostic, Fields, Source, nearest};
+use values::Values;
+
+pub use build::BuildError;
+
+/// The profiles that ship, by name.
+const SHIPPED: [(&str, &str); 11] = [
+    ("smr-14tb", include_str!("../../../profiles/smr-14tb.toml")),
+    ("smr-15tb", include_str!("../../../profiles/smr-15tb.toml")),
+    ("smr-26tb", include_str!("../../../profiles/smr-26tb.toml")),
+    ("smr-30tb", include_str!("../../../profiles/smr-30tb.toml")),
+    ("zns-1tb", include_str!("../../../profiles/zns-1tb.toml")),
+    ("zns-1tb-512", include_str!("../../../profiles/zns-1tb-512.toml")),
+    ("zns-1tb-4k", include_str!("../../../profiles/zns-1tb-4k.toml")),
+    ("ssd-500gb", include_str!("../../../profiles/ssd-500gb.toml")),
+    ("ram", include_str!("../../../profiles/ram.toml")),
+    ("link-fc32", include_str!("../../../profiles/link-fc32.toml")),
+    ("null", include_str!("../../../profiles/null.toml")),
+];
+
+/// A drive to simulate.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Profile {
+    /// What it is called.
+    pub name: String,
+    /// What it is, in a line.
+    pub description: String,
+    /// Its parameters.
+    pub model: Model,
+}
+
+/// What kind of drive it is, with the parameters of that kind.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Model {
+    /// A rotating disk with shingled zones.
+    Smr(SmrConfig),
+    /// A zoned SSD.
+    Zns(ZnsConfig),
+    /// An ordinary SSD.
+    Ssd(SsdConfig),
+    /// Memory behind a number of servers.
+    Ram(RamConfig),
+    /// A RAM disk at the end of a link.
+    Link(LinkConfig, RamConfig),
+    /// A null device.
+    Null(NullConfig),
+}
+
+/// What can stand after `model =`.
+#[derive(Clone, Copy)]
+enum Kind {
+    Smr,
+    Zns,
+    Ssd,
+    Ram,
+    Link,
+    Null,
+}
+
+const KINDS: [(&str, Kind); 6] = [
+    ("smr", Kind::Smr),
+    ("zns", Kind::Zns),
+    ("ssd", Kind::Ssd),
+    ("ram", Kind::Ram),
+    ("link", Kind::Link),
+    ("null", Kind::Null),
+];
+
+impl Profile {
+    /// The names of the profiles that ship.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        SHIPPED.iter().map(|(name, _)| *name)
+    }
+
+    /// The profile of that name, or in the file at that path.
+    pub fn find(name_or_path: &str) -> Result<Self, ProfileError> {
+        let source = Self::source(name_or_path)?;
+        let name = source.path.file_stem().map_or(name_or_path.into(), |stem| stem.to_string_lossy().into_owned());
+        Self::parse(&name, source)
+    }
+
+    /// The text of that profile.
+    pub fn source(name_or_path: &str) -> Result<Source, ProfileError> {
+        if let Some((name, text)) = SHIPPED.iter().find(|(name, _)| *name == name_or_path) {
+            return Ok(Source { path: format!("profiles/{name}.toml").into(), text: (*text).to_owned() });
+        }
+        let path = Path::new(name_or_path);
+        if path.extension().is_none() && !path.exists() {
+            return Err(ProfileError::Unknown(name_or_path.to_owned()));
+        }
+        let text = std::fs::read_to_string(path).map_err(|error| ProfileError::Unreadable(path.into(), error))?;
+        Ok(Source { path: path.into(), text })
+    }
+
+    /// Reads a profile; all mistakes come at once, each with its line.
+    pub fn parse(name: &str, source: Source) -> Result<Self, ProfileError> {
+        let mut errors = Vec::new();
+        let profile = read(name, &source.text, &mut errors);
+        match profile {
+            Some(profile) if errors.is_empty() => Ok(profile),
+            _ => Err(ProfileError::Wrong(ConfigError { source, diagnostics: errors })),
+        }
+    }
+}
+
+fn read(name: &str, text: &str, errors: &mut Vec<Diagnostic>) -> Option<Profile> {
+    let (document, mistakes) = DeTable::parse_recoverable(text);
+    if let Some(mistake) = mistakes.first() {
+        let place = mistake.span().unwrap_or(0..0);
+        errors.push(Diagnostic::at(place, "this is not TOML").label(mistake.message().to_owned()));
+        return None;
+    }
+    let mut top = Fields::new("the profile".into(), 0..0, document.get_ref(), errors);
+    let description = top.required("description", "\"a drive\"").map_or(String::new(), |at| at.value);
+    if !top.has("model") {
+        top.missing("model", "\"smr\"");
+    }
+    let kind = top.word("model", &KINDS)?.value;
+    // The tables belong to the model, which knows their names.
+    top.forgive();
+    top.finish();
+    let mut values = Values::new(document.get_ref(), errors);
+    let model = match kind {
+        Kind::Smr => smr::read(&mut values).map(Model::Smr),
+        Kind::Zns => zns::read(&mut values).map(Model::Zns),
+        Kind::Ssd => ssd::read(&mut values).map(Model::Ssd),
+        Kind::Ram => ram::read(&mut values).map(Model::Ram),
+        Kind::Link => ram::read_link(&mut values).map(|(link, disk)| Model::Link(link, disk)),
+        Kind::Null => ram::read_null(&mut values).map(Model::Null),
+    };
+    values.finish();
+    Some(Profile { name: name.to_owned(), description, model: model? })
+}
+
+/// Why there is no such drive.
+#[derive(Debug)]
+pub enum ProfileError {
+    /// No profile that ships is called so.
+    Unknown(String),
+    /// The file cannot be read.
+    Unreadable(PathBuf, std::io::Error),
+    /// The file has mistakes.
+    Wrong(ConfigError),
+}
+
+impl fmt::Display for ProfileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unknown(name) => {
+                write!(f, "there is no profile `{name}`")?;
+                if let Some(near) = nearest(name, Profile::names()) {
+                    write!(f, ", but `{near}`")?;
+                }
+                let known: Vec<&str> = Profile::names().collect();
+                write!(f, ": use one of {}, or the path of a file", known.join(", "))
+            }
+            Self::Unreadable(path, error) => {
+                write!(f, "cannot read profile {}: {error}; use a name of `shingle`'s own or a path", path.display())
+            }
+            Self::Wrong(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for ProfileError {}

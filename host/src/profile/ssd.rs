@@ -1,0 +1,36 @@
+//! The tables of an ordinary SSD.
+
+use shingle_core::time::Duration;
+use shingle_drives::{Ssd, SsdConfig};
+
+use super::values::{Table, Values};
+
+const SECOND: Duration = Duration::from_millis(1000);
+
+/// Reads what `[ssd]` says.
+pub fn read(values: &mut Values<'_>) -> Option<SsdConfig> {
+    let config = values.table("ssd", read_ssd)?;
+    if let Err(error) = Ssd::new(&config) {
+        values.contradiction(error);
+    }
+    Some(config)
+}
+
+fn read_ssd(table: &mut Table<'_>) -> SsdConfig {
+    let block_bytes = table.size("block", 512..=65536) as u32;
+    let mut rate = |key| (table.real(key, "MB/s", 1.0..=100_000.0) * 1e6) as u64;
+    let (read_rate, write_rate) = (rate("read-rate"), rate("write-rate"));
+    let mut time = |key| table.time(key, Duration::ZERO..=SECOND);
+    let (read, write, flush) = (time("read"), time("write"), time("flush"));
+    SsdConfig {
+        capacity: table.size("size", 1 << 20..=1 << 50) / u64::from(block_bytes) * u64::from(block_bytes / 512),
+        block_bytes,
+        max_sectors: (table.size("max-command", 4096..=1 << 30) / 512) as u32,
+        read_rate,
+        write_rate,
+        read,
+        write,
+        flush,
+        memory_backed: true,
+    }
+}

@@ -1,0 +1,14 @@
+//! Measurements: of the stack itself, of publications run again, and of real drives.
+//!
+//! - [`bench`]: the load generator.
+//! - [`replay`]: recordings done again on a simulated drive or a stack.
+//! - [`reproduce`]: published tables, run again.
+//! - [`fit`]: profiles of drives out of measurements.
+#![forbid(unsafe_code)]
+// They panic if nobody reads: a program prints what it is given from here.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
+pub mod bench;
+pub mod fit;
+pub mod replay;
+pub mod reproduce;

@@ -1,0 +1,119 @@
+//! A zoned disk at the bottom of a swarm: the simulated one, or another that is asked the same.
+
+use alloc::boxed::Box;
+use alloc::string::String;
+use core::any::Any;
+use core::fmt;
+
+use super::{CrashConfig, CrashDisk, Discipline, Medium};
+use crate::fault::FaultPlan;
+use shingle_core::block::{Bio, BlockDevice, Cx, DeviceId, Event, Limits};
+use shingle_core::random::Rng;
+use shingle_core::time::Instant;
+use shingle_core::zone::{Condition, ZoneNo};
+
+/// A disk that can lose its power and fail, and that tells how often it did.
+pub trait Powered: BlockDevice {
+    /// From now on fails as `plan` says, or in its own manner if `plan` is not empty.
+    fn set_plan(&mut self, plan: FaultPlan);
+
+    /// From now on watches that the host keeps to `discipline`.
+    fn expect(&mut self, discipline: Discipline) {
+        let _ = discipline;
+    }
+
+    /// The first rule that the host, or the disk's own layers, broke, and when.
+    fn complaint(&self) -> Option<(Instant, String)>;
+
+    /// All faults that happened.
+    fn faults(&self) -> u64;
+
+    /// Faults that happened to commands of `zone`.
+    fn faults_in(&self, zone: ZoneNo) -> u64;
+
+    /// Whether `zone` is read-only or offline.
+    fn has_failed(&self, zone: ZoneNo) -> bool;
+
+    /// The power goes: what is left, for [`MakeDisk`].
+    fn cut_power(&self, rng: &mut Rng) -> Box<dyn Any>;
+}
+
+/// Makes a disk that behaves as the seed says: one that was never written, or of what [`Powered::cut_power`] has left.
+pub type MakeDisk = fn(&CrashConfig, u64, Option<Box<dyn Any>>) -> Result<Box<dyn Powered>, String>;
+
+/// The simulated disk: the usual [`MakeDisk`].
+pub(crate) fn crash_disk(
+    config: &CrashConfig,
+    seed: u64,
+    left: Option<Box<dyn Any>>,
+) -> Result<Box<dyn Powered>, String> {
+    let plan = FaultPlan::none();
+    let disk = match left.and_then(|left| left.downcast::<Medium>().ok()) {
+        None => CrashDisk::new(config.clone(), plan, seed),
+        Some(medium) => CrashDisk::restart(config.clone(), plan, seed, *medium),
+    };
+    Ok(Box::new(disk.map_err(|error| alloc::format!("{error}"))?))
+}
+
+impl Powered for CrashDisk {
+    fn set_plan(&mut self, plan: FaultPlan) {
+        CrashDisk::set_plan(self, plan);
+    }
+
+    fn expect(&mut self, discipline: Discipline) {
+        CrashDisk::expect(self, discipline);
+    }
+
+    fn complaint(&self) -> Option<(Instant, String)> {
+        CrashDisk::complaint(self).cloned()
+    }
+
+    fn faults(&self) -> u64 {
+        CrashDisk::faults(self)
+    }
+
+    fn faults_in(&self, zone: ZoneNo) -> u64 {
+        CrashDisk::faults_in(self, zone)
+    }
+
+    fn has_failed(&self, zone: ZoneNo) -> bool {
+        matches!(self.zones().state(zone).cond, Condition::ReadOnly | Condition::Offline)
+    }
+
+    fn cut_power(&self, rng: &mut Rng) -> Box<dyn Any> {
+        Box::new(CrashDisk::cut_power(self, rng))
+    }
+}
+
+/// Such a disk as a device of a stack, of one type whatever it is.
+pub struct Leaf(pub Box<dyn Powered>);
+
+impl BlockDevice for Leaf {
+    fn limits(&self) -> &Limits {
+        self.0.limits()
+    }
+
+    fn below(&self) -> &[DeviceId] {
+        self.0.below()
+    }
+
+    fn attached(&mut self, cx: &mut Cx<'_>) {
+        self.0.attached(cx);
+    }
+
+    fn submit(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
+        self.0.submit(bio, cx);
+    }
+
+    fn on_event(&mut self, event: Event, cx: &mut Cx<'_>) {
+        self.0.on_event(event, cx);
+    }
+
+    fn held(&self, visit: &mut dyn FnMut(&Bio)) {
+        self.0.held(visit);
+    }
+
+    fn describe(&self, out: &mut dyn fmt::Write) -> fmt::Result {
+        self.0.describe(out)
+    }
+}

@@ -1,0 +1,426 @@
+//! A zoned disk that can lose its power, and that can fail at any command.
+//!
+//! ```text
+//!   command ──> waits a random time ──> carried out ──> completion
+//!               (others overtake it)        │
+//!                                    journal per zone ── flush, FUA ──> image: what survives
+//! ```
+//!
+//! Commands take effect when their time has come and complete at that moment, so a queue of them is executed in any order,
+//! as on a drive. Acknowledged writes are volatile until a flush that came after them, a PREFLUSH or their own FUA; in a
+//! sequential zone FUA takes all that lies before in the zone with it, since a zone never has a hole. Without a write cache
+//! everything is durable at once. Zones that are open when the power goes are closed afterwards.
+//!
+//! A lost completion is ended by the disk itself, with [`Reason::NoAnswer`], when the time of the command is up. A bio has
+//! one owner, so nobody above could end it; the disk stands for the host's driver as well, which aborts a command before it
+//! gives up on it, and for that reason an aborted command never lands later.
+
+mod conduct;
+mod journal;
+mod leaf;
+mod platter;
+
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::fmt;
+
+use conduct::Conduct;
+pub use conduct::Discipline;
+use journal::Image;
+pub(super) use leaf::crash_disk;
+pub use leaf::{Leaf, MakeDisk, Powered};
+use platter::{Platter, Refusal};
+
+use super::fault::{Fault, FaultPlan};
+use shingle_core::block::{Bio, BlockDevice, Cx, Event, Flags, Limits, LimitsError, Op, Reason, Status, ZonedLimits};
+use shingle_core::random::Rng;
+use shingle_core::time::{Duration, Instant};
+use shingle_core::zone::{
+    Condition, GeometryError, ResourceLimits, ZoneError, ZoneGeometry, ZoneKind, ZoneNo, ZonedDisk,
+};
+
+/// Everything that can be chosen about a disk.
+#[derive(Clone, Debug)]
+pub struct CrashConfig {
+    /// The zones.
+    pub geometry: ZoneGeometry,
+    /// How many may be open and active.
+    pub resources: ResourceLimits,
+    /// Logical block, in bytes; also the unit of zone writes.
+    pub block_bytes: u32,
+    /// Longest read or write, in sectors.
+    pub max_sectors: Option<u32>,
+    /// Most segments of memory in one bio.
+    pub max_segments: Option<u32>,
+    /// Longest native append, in sectors; `None`: the disk does not append.
+    pub max_append: Option<u32>,
+    /// Longest zeroing, in sectors; `None`: the disk does not zero.
+    pub max_write_zeroes: Option<u32>,
+    /// Whether acknowledged writes are volatile.
+    pub write_cache: bool,
+    /// Whether the medium turns.
+    pub rotational: bool,
+    /// Shortest time from arrival to completion.
+    pub fastest: Duration,
+    /// Longest time from arrival to completion, without faults.
+    pub slowest: Duration,
+    /// When the host gives up on a command.
+    pub timeout: Duration,
+    /// The word of which sectors are full that were never written, or not since a reset: what was there before.
+    pub unwritten: u64,
+    /// `Some`: so many sectors of the first zone, which is conventional, are all that can be seen, and no zones.
+    pub regular: Option<u64>,
+}
+
+impl CrashConfig {
+    /// A disk of `capacity` sectors without zones, otherwise as [`CrashConfig::new`] has it: one conventional zone, and a
+    /// sequential one that nobody sees.
+    ///
+    /// # Errors
+    /// If there can be no zone of that size.
+    pub fn regular(capacity: u64) -> Result<Self, GeometryError> {
+        let zone = capacity.next_power_of_two();
+        let geometry = ZoneGeometry::new(2 * zone, zone, zone, 1)?;
+        Ok(Self { regular: Some(capacity), ..Self::new(geometry) })
+    }
+
+    /// A disk with these zones and no limit at all, a write cache, and commands that take 20 us to 2 ms.
+    #[must_use]
+    pub fn new(geometry: ZoneGeometry) -> Self {
+        Self {
+            geometry,
+            resources: ResourceLimits::NONE,
+            block_bytes: 512,
+            max_sectors: None,
+            max_segments: None,
+            max_append: Some(geometry.zone_sectors()),
+            max_write_zeroes: Some(geometry.zone_sectors()),
+            write_cache: true,
+            rotational: false,
+            fastest: Duration::from_micros(20),
+            slowest: Duration::from_millis(2),
+            timeout: Duration::from_millis(1_000),
+            unwritten: 0,
+            regular: None,
+        }
+    }
+
+    fn limits(&self) -> Limits {
+        let capacity = self.regular.unwrap_or(self.geometry.capacity());
+        Limits {
+            logical_block_bytes: self.block_bytes,
+            physical_block_bytes: self.block_bytes,
+            max_sectors: self.max_sectors,
+            max_segments: self.max_segments,
+            max_write_zeroes: self.max_write_zeroes,
+            write_cache: self.write_cache,
+            rotational: self.rotational,
+            zoned: self.regular.is_none().then(|| ZonedLimits {
+                max_open: self.resources.max_open(),
+                max_active: self.resources.max_active(),
+                max_append: self.max_append,
+                write_granularity_bytes: self.block_bytes,
+                ..ZonedLimits::new(self.geometry.zone_sectors()).with_conventional(self.geometry.conventional())
+            }),
+            ..Limits::new(capacity)
+        }
+    }
+}
+
+/// What is left of a disk's zones after a loss of power.
+#[derive(Clone)]
+pub struct Medium {
+    zones: Vec<(Image, Condition)>,
+}
+
+/// The disk.
+pub struct CrashDisk {
+    config: CrashConfig,
+    platter: Platter,
+    plan: FaultPlan,
+    rng: Rng,
+    commands: BTreeMap<(Instant, u64), Command>,
+    arrived: u64,
+    /// Commands whose time has come so far.
+    taken: u64,
+    faults: Vec<u64>,
+    all_faults: u64,
+    conduct: Conduct,
+}
+
+/// A command that waits for its time.
+struct Command {
+    bio: Box<Bio>,
+    fate: Option<Fault>,
+    /// The last change before it came: what a flush must make durable.
+    after: u64,
+    since: Instant,
+    /// It is done, and its completion is lost.
+    silent: bool,
+    /// How it ended, if that was so already when it came.
+    ended: Option<Status>,
+}
+
+impl CrashDisk {
+    /// A disk that was never written. It behaves as `seed` says.
+    pub fn new(config: CrashConfig, plan: FaultPlan, seed: u64) -> Result<Self, LimitsError> {
+        Self::with(config, plan, seed, Platter::unwritten)
+    }
+
+    /// The same disk with its power back.
+    pub fn restart(config: CrashConfig, plan: FaultPlan, seed: u64, medium: Medium) -> Result<Self, LimitsError> {
+        Self::with(config, plan, seed, |config, limits| Platter::holding(config, limits, medium))
+    }
+
+    fn with(
+        config: CrashConfig,
+        plan: FaultPlan,
+        seed: u64,
+        platter: impl FnOnce(&CrashConfig, Limits) -> Platter,
+    ) -> Result<Self, LimitsError> {
+        let limits = config.limits();
+        limits.validate()?;
+        let count = config.geometry.zones();
+        Ok(Self {
+            platter: platter(&config, limits),
+            plan,
+            rng: Rng::new(seed),
+            commands: BTreeMap::new(),
+            arrived: 0,
+            taken: 0,
+            faults: vec![0; count as usize],
+            all_faults: 0,
+            conduct: Conduct::new(count),
+            config,
+        })
+    }
+
+    /// The power goes: what is left. The disk itself does not notice, so one run can be cut at many points.
+    pub fn cut_power(&self, rng: &mut Rng) -> Medium {
+        // Some of what is in flight has just been carried out, in any order; nobody was told.
+        let mut left = self.platter.clone();
+        let mut commands: Vec<_> = self.commands.values().collect();
+        while !commands.is_empty() {
+            let command = commands.swap_remove(rng.below(commands.len() as u64) as usize);
+            if !command.silent && command.bio.op.is_write() && rng.chance(1, 2) {
+                let _ = left.carry_out(&command.bio, u32::MAX, &self.plan.bad);
+            }
+        }
+        left.survive(rng)
+    }
+
+    /// Commands that were carried out, or that failed, so far.
+    #[must_use]
+    pub fn commands(&self) -> u64 {
+        self.taken
+    }
+
+    /// Makes `zone` read-only or offline, from now on and through losses of power.
+    ///
+    /// # Panics
+    /// If it is a conventional zone.
+    pub fn fail_zone(&mut self, zone: ZoneNo, offline: bool) {
+        let set = if offline { ZonedDisk::set_offline } else { ZonedDisk::set_read_only };
+        set(&mut self.platter.zones, zone).expect("a sequential zone can fail");
+    }
+
+    /// The zones, for inspection.
+    #[must_use]
+    pub fn zones(&self) -> &ZonedDisk {
+        &self.platter.zones
+    }
+
+    /// Faults that happened to commands of `zone`.
+    #[must_use]
+    pub fn faults_in(&self, zone: ZoneNo) -> u64 {
+        self.faults[zone.index()]
+    }
+
+    /// All faults that happened.
+    #[must_use]
+    pub fn faults(&self) -> u64 {
+        self.all_faults
+    }
+
+    /// From now on fails as `plan` says.
+    pub fn set_plan(&mut self, plan: FaultPlan) {
+        self.plan = plan;
+    }
+
+    /// From now on watches that the host keeps to `discipline`. No command may be in flight in a zone.
+    pub fn expect(&mut self, discipline: Discipline) {
+        self.conduct.expect(discipline);
+    }
+
+    /// The first rule that the host broke, and when.
+    #[must_use]
+    pub fn complaint(&self) -> Option<&(Instant, String)> {
+        self.conduct.complaint()
+    }
+}
+
+impl BlockDevice for CrashDisk {
+    fn limits(&self) -> &Limits {
+        &self.platter.limits
+    }
+
+    fn submit(&mut self, mut bio: Box<Bio>, cx: &mut Cx<'_>) {
+        let now = cx.now();
+        self.conduct.arrives(&bio, &self.config.geometry, now);
+        let fate = self.plan.choose(&bio, now, &mut self.rng).filter(|fault| fault.suits(bio.op));
+        let mut takes = self.draw_latency();
+        if let Some(Fault::Slow(times)) = fate {
+            takes = Duration(takes.0.saturating_mul(times.into()));
+        }
+        // However slow, it ends before the host gives up on it: beyond that its completion would be lost, another fault.
+        let (due, after) = (now + takes.min(self.config.timeout), self.platter.changes);
+        // A report tells what was so at some moment while it was under way; here at the first or at the last.
+        let is_early = bio.op == Op::ReportZones && fate.is_none() && takes.0 & 1 == 1;
+        let ended = is_early.then(|| self.perform(&mut bio, after, now));
+        self.wait(due, Command { bio, fate, after, since: now, silent: false, ended }, cx);
+    }
+
+    fn on_event(&mut self, _: Event, cx: &mut Cx<'_>) {
+        while let Some(entry) = self.commands.first_entry().filter(|entry| entry.key().0 <= cx.now()) {
+            let command = entry.remove();
+            self.taken += 1;
+            self.take_turn(command, cx);
+        }
+    }
+
+    fn held(&self, visit: &mut dyn FnMut(&Bio)) {
+        self.commands.values().for_each(|command| visit(&command.bio));
+    }
+
+    fn describe(&self, out: &mut dyn fmt::Write) -> fmt::Result {
+        let (zones, sectors) = (self.config.geometry.zones(), self.config.geometry.zone_sectors());
+        write!(out, "simulated disk of {zones} zones of {sectors} sectors that can lose its power")
+    }
+}
+
+impl CrashDisk {
+    fn draw_latency(&mut self) -> Duration {
+        let span = self.config.slowest.0.saturating_sub(self.config.fastest.0);
+        Duration(self.config.fastest.0 + self.rng.below(span + 1))
+    }
+
+    fn wait(&mut self, due: Instant, command: Command, cx: &mut Cx<'_>) {
+        self.commands.insert((due, self.arrived), command);
+        self.arrived += 1;
+        cx.wake_at(due, 0);
+    }
+
+    /// The time of a command has come.
+    fn take_turn(&mut self, mut command: Command, cx: &mut Cx<'_>) {
+        if command.silent {
+            let waited = cx.now().since(command.since);
+            let status = command.bio.blame(Reason::NoAnswer(waited));
+            return self.complete(command.bio, status, cx);
+        }
+        let bio = &mut command.bio;
+        if let Some(fault) = command.fate.filter(|fault| fault.is_error()) {
+            self.note_fault(bio);
+            if fault == Fault::Lose {
+                if self.rng.chance(1, 2) {
+                    let _ = self.perform(bio, command.after, cx.now());
+                }
+                command.silent = true;
+                let due = (command.since + self.config.timeout).max(cx.now());
+                return self.wait(due, command, cx);
+            }
+            let status = self.misperform(bio, fault, (command.after, cx.now()));
+            return self.complete(command.bio, status, cx);
+        }
+        let status = command.ended.unwrap_or_else(|| self.perform(bio, command.after, cx.now()));
+        self.complete(command.bio, status, cx);
+    }
+
+    fn complete(&mut self, bio: Box<Bio>, status: Status, cx: &mut Cx<'_>) {
+        let zone = self.sequential_zone(&bio);
+        self.conduct.leaves(&bio, zone, status);
+        cx.complete(bio, status);
+    }
+
+    fn sequential_zone(&self, bio: &Bio) -> Option<ZoneNo> {
+        let zone = self.platter.zones.zone_at(bio.sector).ok()?;
+        (self.config.geometry.kind(zone) == ZoneKind::Sequential).then_some(zone)
+    }
+
+    /// Counts a fault for the zones that it concerns.
+    fn note_fault(&mut self, bio: &Bio) {
+        self.all_faults += 1;
+        let one = self.platter.zones.zone_at(bio.sector).map_or(0..0, |zone| zone.0..zone.0 + 1);
+        let zones = match bio.op {
+            Op::ZoneResetAll => 0..self.config.geometry.zones(),
+            Op::Flush | Op::ReportZones => 0..0,
+            _ => one,
+        };
+        for zone in zones {
+            self.faults[zone as usize] += 1;
+            self.conduct.excuse(ZoneNo(zone));
+        }
+    }
+
+    fn misperform(&mut self, bio: &mut Bio, fault: Fault, (after, now): (u64, Instant)) -> Status {
+        match fault {
+            Fault::Fail(status) => bio.blame(Reason::Injected(status)),
+            Fault::Partial(status) => {
+                let block = self.platter.limits.block_sectors();
+                let most = self.rng.below(u64::from(bio.sectors / block)) as u32 * block;
+                let done = self.perform_some(bio, most, (after, now));
+                if done.is_ok() { bio.blame(Reason::Injected(status)) } else { done }
+            }
+            Fault::Landed(status) => {
+                let done = self.perform(bio, after, now);
+                if done.is_ok() { bio.blame(Reason::Injected(status)) } else { done }
+            }
+            Fault::ZoneReadOnly | Fault::ZoneOffline => {
+                if let Some(zone) = self.sequential_zone(bio) {
+                    self.fail_zone(zone, fault == Fault::ZoneOffline);
+                }
+                self.perform(bio, after, now)
+            }
+            Fault::Lose | Fault::Slow(_) => self.perform(bio, after, now),
+        }
+    }
+
+    fn perform(&mut self, bio: &mut Bio, after: u64, now: Instant) -> Status {
+        self.perform_some(bio, u32::MAX, (after, now))
+    }
+
+    /// Carries out a command, of one that writes at most `most` sectors, with the durability that it asks for.
+    fn perform_some(&mut self, bio: &mut Bio, most: u32, (after, now): (u64, Instant)) -> Status {
+        if bio.op == Op::Flush || bio.flags.has(Flags::PREFLUSH) {
+            self.platter.commit(after);
+        }
+        let zone = self.platter.zones.zone_at(bio.sector);
+        let outcome = match bio.op {
+            Op::ReportZones => self.platter.report(bio),
+            _ => self.platter.carry_out(bio, most, &self.plan.bad).map(|sector| bio.sector = sector),
+        };
+        let unfit = [ZoneError::NotAtWritePointer, ZoneError::Full, ZoneError::BeyondCapacity];
+        if let (Err(Refusal::Zone(error)), Ok(zone), Op::Write | Op::WriteZeroes) = (&outcome, zone, bio.op)
+            && unfit.contains(error)
+        {
+            self.conduct.misplaced(zone, bio, now);
+        }
+        let durable = !self.config.write_cache || outcome.is_ok() && bio.flags.has(Flags::FUA);
+        match zone {
+            _ if !durable => {}
+            Ok(zone) if bio.op != Op::ZoneResetAll => self.platter.stores[zone.index()].commit(u64::MAX),
+            _ => self.platter.commit(u64::MAX),
+        }
+        match outcome {
+            Ok(()) => Status::Ok,
+            Err(Refusal::Zone(error)) => bio.blame(self.platter.zones.fault(bio.sector, error)),
+            Err(Refusal::BadBlock) => {
+                self.note_fault(bio);
+                bio.blame(Reason::Medium)
+            }
+            Err(Refusal::Other(reason)) => bio.blame(reason),
+        }
+    }
+}

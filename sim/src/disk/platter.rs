@@ -1,0 +1,190 @@
+//! What a disk holds, and what each command does to it: without time, queues and faults.
+
+use alloc::sync::Arc;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::sync::atomic::Ordering::Relaxed;
+
+use super::journal::{Content, SECTOR_WORDS, ZoneStore};
+use super::{CrashConfig, Medium};
+use shingle_core::block::{Bio, Limits, Op, Payload, Reason};
+use shingle_core::device::bad_blocks::BadBlocks;
+use shingle_core::random::Rng;
+use shingle_core::sector::Sector;
+use shingle_core::zone::{Condition, ZoneError, ZoneGeometry, ZoneKind, ZoneNo, ZoneState, ZonedDisk};
+
+/// The zones of a disk, what they hold, and what of it a loss of power can undo.
+#[derive(Clone)]
+pub(super) struct Platter {
+    pub geometry: ZoneGeometry,
+    pub limits: Limits,
+    pub zones: ZonedDisk,
+    pub stores: Vec<ZoneStore>,
+    /// Changes of the medium so far.
+    pub changes: u64,
+    /// The word of which unwritten sectors are full.
+    unwritten: u64,
+}
+
+/// Why a command was not carried out as it was asked.
+pub(super) enum Refusal {
+    Zone(ZoneError),
+    /// It met a bad block; what lies before that was done.
+    BadBlock,
+    Other(Reason),
+}
+
+impl From<ZoneError> for Refusal {
+    fn from(error: ZoneError) -> Self {
+        Refusal::Zone(error)
+    }
+}
+
+impl From<Reason> for Refusal {
+    fn from(reason: Reason) -> Self {
+        Refusal::Other(reason)
+    }
+}
+
+impl Platter {
+    /// One that was never written.
+    pub fn unwritten(config: &CrashConfig, limits: Limits) -> Self {
+        let geometry = config.geometry;
+        let zones = (0..geometry.zones()).map(ZoneNo);
+        let stores = zones.map(|n| ZoneStore::unwritten(geometry.kind(n) == ZoneKind::Sequential, geometry.len(n)));
+        let (stores, zones) = (stores.collect(), ZonedDisk::new(geometry, config.resources));
+        Self { geometry, limits, zones, stores, changes: 0, unwritten: config.unwritten }
+    }
+
+    /// One that holds what is left on `medium`; zones that were open are closed.
+    pub fn holding(config: &CrashConfig, limits: Limits, medium: Medium) -> Self {
+        let geometry = config.geometry;
+        let state = |zone: ZoneNo| {
+            let (image, cond) = &medium.zones[zone.index()];
+            match cond {
+                Condition::ReadOnly | Condition::Offline => ZoneState { cond: *cond, wp: image.wp },
+                _ => ZoneState::at_rest(image.wp, geometry.capacity_of(zone)),
+            }
+        };
+        let zones = ZonedDisk::restore(geometry, config.resources, state).expect("zones at rest are in order");
+        let sequential = |n: usize| geometry.kind(ZoneNo(n as u32)) == ZoneKind::Sequential;
+        let images = medium.zones.into_iter().map(|(image, _)| image).enumerate();
+        let stores = images.map(|(n, image)| ZoneStore::holding(sequential(n), image)).collect();
+        Self { geometry, limits, zones, stores, changes: 0, unwritten: config.unwritten }
+    }
+
+    /// What is left of it when the power goes now.
+    pub fn survive(self, rng: &mut Rng) -> Medium {
+        let block = self.limits.block_sectors();
+        let stores = self.stores.into_iter().enumerate();
+        let zones = stores.map(|(n, store)| {
+            let cond = self.zones.state(ZoneNo(n as u32)).cond;
+            (store.survive(block, rng), cond)
+        });
+        Medium { zones: zones.collect() }
+    }
+
+    /// Makes durable what changed up to number `serial`.
+    pub fn commit(&mut self, serial: u64) {
+        self.stores.iter_mut().for_each(|store| store.commit(serial));
+    }
+
+    /// What a command does to the disk, at once; of one that writes at most `most` sectors. Returns its first sector, which
+    /// the disk chooses for an append.
+    pub fn carry_out(&mut self, bio: &Bio, most: u32, bad: &BadBlocks) -> Result<Sector, Refusal> {
+        match bio.op {
+            Op::Read => self.read(bio, bad)?,
+            Op::Write | Op::WriteZeroes | Op::ZoneAppend => return self.write(bio, most, bad),
+            Op::Flush | Op::ReportZones => {}
+            Op::Discard => return Err(Refusal::Other(Reason::NotSupported)),
+            Op::ZoneResetAll => {
+                let (stores, changes) = (&mut self.stores, &mut self.changes);
+                *changes += 1;
+                self.zones.reset_all(|zone| stores[zone.index()].reset(*changes));
+            }
+            Op::ZoneOpen => self.zones.open(self.zones.zone_at(bio.sector)?)?,
+            Op::ZoneClose => self.zones.close(self.zones.zone_at(bio.sector)?)?,
+            Op::ZoneFinish => {
+                let zone = self.zones.zone_at(bio.sector)?;
+                self.zones.finish(zone)?;
+                self.changes += 1;
+                self.stores[zone.index()].finish(self.changes, self.geometry.capacity_of(zone));
+            }
+            Op::ZoneReset => {
+                let zone = self.zones.zone_at(bio.sector)?;
+                self.zones.reset(zone)?;
+                self.changes += 1;
+                self.stores[zone.index()].reset(self.changes);
+            }
+        }
+        Ok(bio.sector)
+    }
+
+    pub fn report(&self, bio: &mut Bio) -> Result<(), Refusal> {
+        let Payload::Zones(report) = &mut bio.payload else { return Err(Refusal::Other(Reason::NoRoom)) };
+        let room = report.capacity() - report.len();
+        report.extend(self.zones.zones(bio.sector).take(room));
+        Ok(())
+    }
+
+    fn read(&mut self, bio: &Bio, bad: &BadBlocks) -> Result<(), Refusal> {
+        let zone = self.zones.check_read(bio.sector)?;
+        let good = self.good_part(bio, bad);
+        let first = self.geometry.offset_in_zone(bio.sector);
+        let store = &self.stores[zone.index()];
+        let mut words = bio.payload.segments().iter().flat_map(|data| data.words());
+        for offset in first..first + good {
+            let content = store.at(offset);
+            for (place, word) in words.by_ref().take(SECTOR_WORDS).enumerate() {
+                word.store(content.map_or(self.unwritten, |content| content[place]), Relaxed);
+            }
+        }
+        if good < bio.sectors { Err(Refusal::BadBlock) } else { Ok(()) }
+    }
+
+    fn write(&mut self, bio: &Bio, most: u32, bad: &BadBlocks) -> Result<Sector, Refusal> {
+        let (zone, sector) = match bio.op {
+            Op::ZoneAppend => {
+                self.limits.zoned.as_ref().and_then(|zoned| zoned.max_append).ok_or(Reason::NotSupported)?;
+                let zone = self.zones.zone_at(bio.sector)?;
+                (zone, self.zones.begin_append(zone, bio.sectors)?)
+            }
+            _ => (self.zones.begin_write(bio.sector, bio.sectors)?, bio.sector),
+        };
+        let good = self.good_part_at(sector, bio.sectors, bad);
+        let lands = good.min(most);
+        if lands > 0 {
+            self.changes += 1;
+            let offset = self.geometry.offset_in_zone(sector);
+            self.stores[zone.index()].write(self.changes, offset, contents(bio, lands));
+        }
+        self.zones.advance(zone, lands);
+        if good < bio.sectors { Err(Refusal::BadBlock) } else { Ok(sector) }
+    }
+
+    fn good_part(&self, bio: &Bio, bad: &BadBlocks) -> u32 {
+        self.good_part_at(bio.sector, bio.sectors, bad)
+    }
+
+    /// How many of these sectors lie before the first bad one, in whole blocks.
+    fn good_part_at(&self, sector: Sector, sectors: u32, bad: &BadBlocks) -> u32 {
+        let Some(bad) = bad.first_in(sector, sectors) else { return sectors };
+        let before = bad.start.0.saturating_sub(sector.0) as u32;
+        before - before % self.limits.block_sectors()
+    }
+}
+
+/// The first `sectors` that `bio` writes.
+fn contents(bio: &Bio, sectors: u32) -> Vec<Content> {
+    if bio.op == Op::WriteZeroes {
+        let zeroes = Arc::new([0; SECTOR_WORDS]);
+        return vec![zeroes; sectors as usize];
+    }
+    let mut words = bio.payload.segments().iter().flat_map(|data| data.words());
+    let mut sector = || {
+        let mut content = [0; SECTOR_WORDS];
+        content.iter_mut().zip(words.by_ref()).for_each(|(to, from)| *to = from.load(Relaxed));
+        Arc::new(content)
+    };
+    (0..sectors).map(|_| sector()).collect()
+}

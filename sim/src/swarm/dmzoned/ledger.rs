@@ -1,0 +1,165 @@
+//! The ledger: what every actor of a world shares, the model above all.
+
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::rc::Rc;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::cell::RefCell;
+use core::iter::repeat_n;
+
+use super::super::ledger::{PATIENCE, TraceSum};
+use crate::disk::CrashDisk;
+use crate::model::{Rule, Violation};
+use crate::volume::{BLOCK_SECTORS, Request, Seen, Volume, read_stamps};
+use shingle_core::block::{Completion, DeviceId, Op, Stack};
+use shingle_core::time::{Duration, Instant};
+use shingle_core::zone::{Condition, ZoneNo};
+
+/// The ledger, as actors hold it.
+pub(super) type Shared = Rc<RefCell<Ledger>>;
+
+/// The ledger.
+pub(super) struct Ledger {
+    pub volume: Volume,
+    pub disks: Rc<[DeviceId]>,
+    /// What hosts use.
+    pub door: DeviceId,
+    /// What speaks for the target.
+    pub target: Option<DeviceId>,
+    /// Zones that were dead before the volume was there.
+    pub dead: usize,
+    /// Requests that may still be submitted.
+    pub left: u64,
+    pub submitted: u64,
+    /// Until when all hosts pause.
+    pub pause: Instant,
+    /// The power is gone: what happens now happens to nobody.
+    pub is_dark: bool,
+    pub noted: BTreeMap<&'static str, u64>,
+    pub violation: Option<Violation>,
+    pub trace: TraceSum,
+}
+
+impl Ledger {
+    pub fn note(&mut self, what: &'static str) {
+        *self.noted.entry(what).or_default() += 1;
+    }
+
+    pub fn violate(&mut self, rule: Rule, at: Instant, what: String) {
+        if !self.is_dark {
+            self.violation.get_or_insert(Violation { rule, at, what });
+        }
+    }
+
+    /// Whether the run is to stop here.
+    pub fn is_over(&self) -> bool {
+        self.violation.is_some() || self.is_dark
+    }
+
+    /// Takes note of a request of a host.
+    pub fn submit(&mut self, request: Request, now: Instant) -> u64 {
+        self.submitted += 1;
+        self.left = self.left.saturating_sub(1);
+        self.volume.submit(request, now)
+    }
+
+    /// Judges a completion of what was `asked`.
+    pub fn complete(&mut self, asked: Request, back: &Completion, stack: &Stack, now: Instant) {
+        if self.is_dark {
+            return;
+        }
+        let Completion { tag, bio, status } = back;
+        let whole = asked.op != Op::Read || bio.payload.bytes() == asked.blocks as usize * 4096;
+        if bio.op != asked.op || !whole {
+            self.violate(Rule::Completion, now, format!("request {tag}: {asked} came back as {bio:?}"));
+        }
+        let took = now.since(bio.since);
+        if took > PATIENCE {
+            self.violate(Rule::Stuck, now, format!("request {tag}: {asked} took {} ms", took.0 / 1_000_000));
+        }
+        let outcome = match status.is_ok() {
+            true => self.volume.succeed(*tag, read_stamps(&bio.payload)),
+            false => self.volume.fail(*tag).map(|_| ()),
+        };
+        if let Err((rule, what)) = outcome {
+            self.violate(rule, now, what);
+        }
+        if !status.is_ok() && !self.excuses(stack) {
+            let mut what = format!("request {tag}: {asked} failed with {status} for no reason");
+            if let Some(target) = self.target {
+                what += "; the volume: ";
+                let _ = stack.status(target, &mut what);
+            }
+            self.violate(Rule::Unexplained, now, what);
+        }
+        if !back.is_explained() {
+            let why = back.why().map_or(String::from("nothing"), |why| format!("`{why}`"));
+            self.violate(Rule::Reason, now, format!("request {tag}: {asked} failed with {status} and said {why}"));
+        }
+        self.look_for_holes(asked, stack, now);
+    }
+
+    /// What is called a hole at this moment counts as read, with zeroes in it.
+    fn look_for_holes(&mut self, asked: Request, stack: &Stack, now: Instant) {
+        let (mut block, unit) = (asked.block, u64::from(BLOCK_SECTORS));
+        let sectors = u64::from(block) * unit..u64::from(block + asked.blocks) * unit;
+        let mut extents = Vec::with_capacity(64);
+        stack.extents(self.door, sectors, &mut extents);
+        for extent in extents {
+            let blocks = (extent.sectors / unit) as u32;
+            if extent.is_hole {
+                self.note("hole");
+                let read = self.volume.submit(Request::new(Op::Read, block, blocks), now);
+                if let Err((rule, what)) = self.volume.succeed(read, repeat_n(Seen::Zeroes, blocks as usize)) {
+                    self.violate(rule, now, format!("called a hole: {what}"));
+                }
+            }
+            block += blocks;
+        }
+    }
+
+    /// Whether something went wrong that can be the reason of an error.
+    pub fn excuses(&self, stack: &Stack) -> bool {
+        self.disks.iter().any(|disk| faults(stack, *disk) > 0) || self.failed_zones(stack) > self.dead
+    }
+
+    fn failed_zones(&self, stack: &Stack) -> usize {
+        let failed = |disk: &CrashDisk| {
+            let zones = (0..disk.zones().geometry().zones()).map(ZoneNo);
+            let cond = |zone: &ZoneNo| disk.zones().state(*zone).cond;
+            zones.filter(|zone| matches!(cond(zone), Condition::ReadOnly | Condition::Offline)).count()
+        };
+        self.disks.iter().filter_map(|disk| stack.device(*disk)).map(failed).sum()
+    }
+
+    /// Why nothing goes on.
+    pub fn stuck(&self, now: Instant) -> Violation {
+        let what = match self.volume.oldest() {
+            Some((since, what)) => format!("{what} does not end, since {} us", since.0 / 1_000),
+            None => String::from("nothing is in flight, and the hosts wait"),
+        };
+        Violation { rule: Rule::Stuck, at: now, what }
+    }
+
+    /// Whether a request waits for too long at `now`.
+    pub fn is_out_of_patience(&self, now: Instant) -> bool {
+        let then = Instant(now.0.saturating_sub(PATIENCE.0));
+        self.volume.waits_since_before(then)
+    }
+
+    /// Takes the trace out of the stack.
+    pub fn collect_trace(&mut self, stack: &mut Stack) {
+        let Some(trace) = stack.trace() else { return };
+        while let Some(event) = trace.pop() {
+            self.trace.event(&event);
+        }
+    }
+}
+
+fn faults(stack: &Stack, disk: DeviceId) -> u64 {
+    stack.device(disk).map_or(0, CrashDisk::faults)
+}
+
+/// How long something that waits for a device looks away.
+pub(super) const NAP: Duration = Duration::from_millis(500);

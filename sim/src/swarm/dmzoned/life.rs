@@ -1,0 +1,239 @@
+//! One life of the disks: from power on to a cut, or to a clean stop.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use super::super::ledger::PATIENCE;
+use super::Run;
+use super::audit::Auditor;
+use super::host::Host;
+use super::ledger::Shared;
+use super::machine::{Machine, Operator, Switch, Verb, bare};
+use super::scenario::Branches;
+use crate::disk::Medium;
+use crate::fault::FaultPlan;
+use crate::model::{Rule, Violation};
+use crate::volume::{Request, Volume};
+use crate::world::{Stop, World};
+use shingle_core::block::Stack;
+use shingle_core::random::Rng;
+use shingle_core::time::{Duration, Instant};
+
+/// How much is read back after a start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Look {
+    /// Nothing: it goes on at once.
+    None,
+    Some,
+    All,
+}
+
+impl Look {
+    pub fn draw(rng: &mut Rng) -> Self {
+        match rng.below(6) {
+            0 => Look::None,
+            1 => Look::Some,
+            _ => Look::All,
+        }
+    }
+}
+
+/// What is to happen in a life.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Life {
+    pub number: u64,
+    /// The power goes after so many commands of the disks.
+    pub cut_at: Option<u64>,
+    pub look: Look,
+    /// Whether the volume was just made.
+    pub is_new: bool,
+    /// Whether it is one of a branch, which has no branches.
+    pub is_branch: bool,
+    /// Whether it is only there for a last look.
+    pub is_last: bool,
+}
+
+/// How a life ended, and what is left.
+pub(super) enum End {
+    Cut(Vec<Medium>),
+    Stopped(Vec<Medium>),
+}
+
+/// A cut, and what may be on the disks then.
+type Cut = (Vec<Medium>, Volume);
+
+/// A life that is under way.
+struct Scene<'r, 's> {
+    machine: Machine,
+    life: Life,
+    shared: &'s Shared,
+    /// For cuts.
+    rng: &'r mut Rng,
+    /// Commands so far.
+    seen: u64,
+    cut: Option<Cut>,
+}
+
+impl Run<'_> {
+    /// Lives `life` on what is left on `media`.
+    pub(super) fn live(
+        &mut self,
+        life: &Life,
+        media: Option<Vec<Medium>>,
+        shared: &Shared,
+        rng: &mut Rng,
+    ) -> Result<End, Violation> {
+        let blocks = shared.borrow().volume.blocks();
+        let built = Machine::build((self.scenario, self.options), media, blocks, &mut rng.fork());
+        let broken = |what| Violation { rule: Rule::Accepted, at: Instant::ZERO, what };
+        let (stack, machine) = built.map_err(broken)?;
+        {
+            let mut ledger = shared.borrow_mut();
+            (ledger.disks, ledger.door, ledger.target) = (machine.disks.clone(), machine.door, machine.target);
+            (ledger.pause, ledger.is_dark) = (Instant::ZERO, false);
+        }
+        let (mut world, mut draws) = (World::new(stack), rng.fork());
+        let mut scene = Scene { machine, life: *life, shared, rng, seen: 0, cut: None };
+        let stopped = self.phases(&mut world, &mut scene, &mut draws)?;
+        self.report.virtual_time.0 += world.now().0;
+        self.report.faults += scene.machine.faults(&world.stack);
+        match scene.cut {
+            Some((media, volume)) => {
+                shared.borrow_mut().volume = volume;
+                Ok(End::Cut(media))
+            }
+            None => Ok(End::Stopped(stopped)),
+        }
+    }
+
+    /// The phases of a life. Returns what is left after a clean stop.
+    fn phases(
+        &mut self,
+        world: &mut World,
+        scene: &mut Scene<'_, '_>,
+        draws: &mut Rng,
+    ) -> Result<Vec<Medium>, Violation> {
+        let (shared, machine) = (scene.shared.clone(), scene.machine.clone());
+        let piece = 2 * self.scenario.zone_blocks;
+        let audit = |after_cut, sparing: Option<Rng>| {
+            Box::new(Auditor::new(shared.clone(), machine.door, after_cut, (piece, sparing)))
+        };
+        world.add(Box::new(Switch::new(shared.clone(), machine.clone(), Verb::Open)));
+        self.watch(world, scene)?;
+        if !scene.life.is_new && scene.cut.is_none() {
+            match scene.life.look {
+                Look::None => shared.borrow_mut().volume.recovered(),
+                Look::Some => _ = world.add(audit(true, Some(draws.fork()))),
+                Look::All => _ = world.add(audit(true, None)),
+            }
+            self.watch(world, scene)?;
+        }
+        if scene.cut.is_none() && !scene.life.is_last {
+            machine.set_plans(&mut world.stack, &self.scenario.faults);
+            self.populate(world, scene, draws);
+            self.watch(world, scene)?;
+        }
+        if scene.cut.is_none() && !scene.life.is_last {
+            machine.set_plans(
+                &mut world.stack,
+                &self.scenario.disks.iter().map(|_| FaultPlan::none()).collect::<Vec<_>>(),
+            );
+            world.add(audit(false, None));
+            self.watch(world, scene)?;
+        }
+        if scene.cut.is_none() {
+            world.add(Box::new(Switch::new(shared.clone(), machine.clone(), Verb::Stop)));
+            self.watch(world, scene)?;
+        }
+        // Where something went wrong, the last commit may have as well.
+        let is_hurt = shared.borrow().excuses(&world.stack);
+        let stopped = self.stopped(world, scene, is_hurt);
+        if scene.cut.is_none() && self.options.volume.is_none() && !is_hurt {
+            let checked = bare(self.scenario, Some(stopped.clone()), draws).and_then(|mut drives| drives.check());
+            checked.map_err(|what| Violation { rule: Rule::Metadata, at: Instant::ZERO, what })?;
+        }
+        Ok(stopped)
+    }
+
+    /// What a stop leaves. Unless the volume `is_hurt` all of it is durable, and the power may go now.
+    fn stopped(&self, world: &World, scene: &mut Scene<'_, '_>, is_hurt: bool) -> Vec<Medium> {
+        if scene.cut.is_some() {
+            return Vec::new();
+        }
+        let volume = &mut scene.shared.borrow_mut().volume;
+        if !is_hurt {
+            let flush = volume.submit(Request::FLUSH, world.now());
+            volume.succeed(flush, core::iter::empty()).expect("it was just submitted");
+        }
+        volume.power_cut();
+        scene.machine.cut_power(&world.stack, scene.rng)
+    }
+
+    fn populate(&self, world: &mut World, scene: &Scene<'_, '_>, draws: &mut Rng) {
+        let (shared, machine) = (scene.shared, &scene.machine);
+        for number in 0..self.scenario.hosts {
+            let host = Host::new(shared.clone(), machine.door, self.scenario.habits.clone(), draws.fork());
+            let fills = number == 0 && scene.life.is_new && self.scenario.prefill;
+            world.add(Box::new(if fills { host.filling() } else { host }));
+        }
+        world.add(Box::new(Operator::new(shared.clone(), machine.clone(), self.scenario.pauses, draws.fork())));
+    }
+
+    /// Runs the world until its actors are done, the power goes, or something is broken.
+    fn watch(&mut self, world: &mut World, scene: &mut Scene<'_, '_>) -> Result<(), Violation> {
+        let shared = scene.shared;
+        let mut until = world.now();
+        loop {
+            until = until + Duration(PATIENCE.0 / 4);
+            let stop = world.run_watched(until, &mut |stack| self.look_on(stack, scene));
+            let mut ledger = shared.borrow_mut();
+            ledger.collect_trace(&mut world.stack);
+            if let Some((at, what)) = scene.machine.complaint(&world.stack) {
+                ledger.violate(Rule::Order, at, what);
+            }
+            if let Some(mut violation) = ledger.violation.take() {
+                violation.at = if violation.at == Instant::ZERO { world.now() } else { violation.at };
+                return Err(violation);
+            }
+            match stop {
+                _ if ledger.is_dark => return Ok(()),
+                Stop::Done => return Ok(()),
+                Stop::Stuck => return Err(ledger.stuck(world.now())),
+                Stop::Deadline if ledger.is_out_of_patience(until) => return Err(ledger.stuck(until)),
+                Stop::Deadline => {}
+            }
+        }
+    }
+
+    /// After every hop: has a disk carried out something? Then the power may go.
+    fn look_on(&mut self, stack: &Stack, scene: &mut Scene<'_, '_>) -> bool {
+        let commands = scene.machine.commands(stack);
+        if commands != scene.seen && scene.cut.is_none() {
+            scene.seen = commands;
+            if scene.life.cut_at.is_some_and(|at| at <= commands) {
+                let mut ledger = scene.shared.borrow_mut();
+                let mut volume = ledger.volume.clone();
+                volume.power_cut();
+                scene.cut = Some((scene.machine.cut_power(stack, scene.rng), volume));
+                ledger.is_dark = true;
+            } else if !scene.life.is_branch && self.branches_at(scene.life.number, commands) {
+                let media =
+                    scene.machine.cut_power(stack, &mut super::branch_rng(!self.seed, scene.life.number, commands));
+                if let Err(violation) = self.branch(&scene.life, commands, media, scene.shared) {
+                    scene.shared.borrow_mut().violation.get_or_insert(violation);
+                }
+            }
+        }
+        !scene.shared.borrow().is_over()
+    }
+
+    fn branches_at(&self, life: u64, commands: u64) -> bool {
+        let mut rng = super::branch_rng(self.seed.rotate_left(7), life, commands);
+        let of = match self.scenario.branches {
+            Branches::Every => 1,
+            Branches::OneOf(of) => of,
+        };
+        // Those that are left also begin in a run that leaves none out, so it replays a failure.
+        rng.chance(1, of) && self.options.one_cut_of.is_none_or(|of| rng.chance(1, of))
+    }
+}

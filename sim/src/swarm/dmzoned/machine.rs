@@ -1,0 +1,335 @@
+//! The machine that the volume runs on: disks, plugs, the table, and what an operator does with them.
+
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::rc::Rc;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use super::super::{SwarmOptions, TRACE, discipline};
+use super::drives::Drives;
+use super::ledger::{NAP, Shared};
+use super::scenario::Scenario;
+use crate::disk::{CrashDisk, Medium};
+use crate::fault::FaultPlan;
+use crate::model::Rule;
+use crate::swarm::ledger::PATIENCE;
+use crate::world::{Actor, Io};
+use shingle_core::block::{DeviceId, Event, Stack};
+use shingle_core::dm::zoned::{Sabotage, Zoned};
+use shingle_core::dm::{build_table, parse_table};
+use shingle_core::plug::ZonePlug;
+use shingle_core::random::Rng;
+use shingle_core::time::Instant;
+
+/// What lies where in a stack.
+#[derive(Clone, Debug)]
+pub(super) struct Machine {
+    pub disks: Rc<[DeviceId]>,
+    /// What hosts use.
+    pub door: DeviceId,
+    /// What the table is made of, and what lies on it.
+    parts: Rc<[DeviceId]>,
+    /// What speaks for the target.
+    pub target: Option<DeviceId>,
+}
+
+impl Machine {
+    /// The disks with what is on them, and the volume above, which lets nobody in yet.
+    pub fn build(
+        (scenario, options): (&Scenario, &SwarmOptions),
+        media: Option<Vec<Medium>>,
+        blocks: u32,
+        rng: &mut Rng,
+    ) -> Result<(Stack, Machine), String> {
+        let mut stack = Stack::new();
+        stack.set_trace(Some(TRACE));
+        let (mut disks, mut tops) = (Vec::new(), Vec::new());
+        let mut media = media.into_iter().flatten();
+        for number in 0..scenario.disks.len() {
+            let (disk, top) = add_disk(&mut stack, (scenario, options), (number, media.next()), rng)?;
+            disks.push(disk);
+            tops.push(top);
+        }
+        let (table, mut parts, target) = match options.volume {
+            Some(volume) => {
+                let device = volume(tops[0], stack.limits(tops[0]));
+                (add(&mut stack, device)?, Vec::new(), None)
+            }
+            None => add_table(&mut stack, (&tops, blocks), options.sabotage)?,
+        };
+        parts.push(table);
+        let mut door = table;
+        if let Some(wrap) = options.above_tables {
+            let device = wrap(door, stack.limits(door));
+            door = add(&mut stack, device)?;
+            parts.push(door);
+        }
+        stack.suspend(door);
+        Ok((stack, Machine { disks: disks.into(), door, parts: parts.into(), target }))
+    }
+
+    /// What each disk may hold if the power goes now.
+    pub fn cut_power(&self, stack: &Stack, rng: &mut Rng) -> Vec<Medium> {
+        self.on_disks(stack).map(|disk| disk.cut_power(rng)).collect()
+    }
+
+    /// Commands that the disks have carried out.
+    pub fn commands(&self, stack: &Stack) -> u64 {
+        self.on_disks(stack).map(CrashDisk::commands).sum()
+    }
+
+    /// Faults that happened.
+    pub fn faults(&self, stack: &Stack) -> u64 {
+        self.on_disks(stack).map(CrashDisk::faults).sum()
+    }
+
+    fn on_disks<'a>(&'a self, stack: &'a Stack) -> impl Iterator<Item = &'a CrashDisk> {
+        self.disks.iter().filter_map(|disk| stack.device(*disk))
+    }
+
+    /// From now on the disks fail as these plans say.
+    pub fn set_plans(&self, stack: &mut Stack, plans: &[FaultPlan]) {
+        for (disk, plan) in self.disks.iter().zip(plans) {
+            stack.with_device(*disk, |disk: &mut CrashDisk, _| disk.set_plan(plan.clone()));
+        }
+    }
+
+    /// The first rule of zoned disks that somebody broke.
+    pub fn complaint(&self, stack: &Stack) -> Option<(Instant, String)> {
+        self.on_disks(stack).find_map(|disk| disk.complaint().cloned())
+    }
+
+    fn is_ready(&self, stack: &Stack) -> Result<(), String> {
+        self.parts.iter().try_for_each(|part| stack.is_ready(*part))
+    }
+
+    fn open(&self, stack: &mut Stack) {
+        self.parts.iter().for_each(|part| stack.deliver(*part, Event::Resume));
+        stack.resume(self.door);
+    }
+
+    fn shut(&self, stack: &mut Stack) {
+        stack.suspend(self.door);
+        self.parts.iter().for_each(|part| stack.deliver(*part, Event::Suspend { push_back: false }));
+    }
+
+    fn is_drained(&self, stack: &Stack) -> bool {
+        self.parts.iter().all(|part| stack.is_drained(*part))
+    }
+}
+
+fn add(stack: &mut Stack, device: Box<dyn shingle_core::block::BlockDevice>) -> Result<DeviceId, String> {
+    stack.add(device).map_err(|error| error.to_string())
+}
+
+/// A disk with what is on it.
+fn power_on(
+    scenario: &Scenario,
+    (number, medium): (usize, Option<Medium>),
+    rng: &mut Rng,
+) -> Result<CrashDisk, String> {
+    let (config, seed, is_new) = (scenario.disks[number].clone(), rng.draw(), medium.is_none());
+    let device = match medium {
+        None => CrashDisk::new(config, FaultPlan::none(), seed),
+        Some(medium) => CrashDisk::restart(config, FaultPlan::none(), seed, medium),
+    };
+    let mut device = device.map_err(|error| error.to_string())?;
+    let dead = scenario.dead.iter().filter(|(disk, ..)| *disk == number && is_new);
+    dead.for_each(|(_, zone, offline)| device.fail_zone(*zone, *offline));
+    Ok(device)
+}
+
+/// The disks alone, as tools use them.
+pub(super) fn bare(scenario: &Scenario, media: Option<Vec<Medium>>, rng: &mut Rng) -> Result<Drives, String> {
+    let (mut stack, mut disks) = (Stack::new(), Vec::new());
+    let mut media = media.into_iter().flatten();
+    for number in 0..scenario.disks.len() {
+        let disk = power_on(scenario, (number, media.next()), rng)?;
+        disks.push(add(&mut stack, Box::new(disk))?);
+    }
+    Drives::new(stack, disks)
+}
+
+/// A disk, and on a zoned one a plug; returns the disk and what the table is to use.
+fn add_disk(
+    stack: &mut Stack,
+    (scenario, options): (&Scenario, &SwarmOptions),
+    (number, medium): (usize, Option<Medium>),
+    rng: &mut Rng,
+) -> Result<(DeviceId, DeviceId), String> {
+    let (config, plug) = (&scenario.disks[number], scenario.plug);
+    let is_zoned = config.regular.is_none();
+    let mut device = power_on(scenario, (number, medium), rng)?;
+    if is_zoned {
+        device.expect(discipline(plug.policy, config.rotational));
+    }
+    let disk = add(stack, Box::new(device))?;
+    let mut top = disk;
+    if let Some(wrap) = options.below_plug {
+        let device = wrap(top, stack.limits(top));
+        top = add(stack, device)?;
+    }
+    if is_zoned {
+        let device = ZonePlug::new(top, stack.limits(top), plug).map_err(|error| error.to_string())?;
+        top = add(stack, Box::new(device))?;
+    }
+    Ok((disk, top))
+}
+
+/// The table of the volume; returns it, its parts, and what speaks for the target.
+fn add_table(
+    stack: &mut Stack,
+    (disks, blocks): (&[DeviceId], u32),
+    sabotage: Sabotage,
+) -> Result<(DeviceId, Vec<DeviceId>, Option<DeviceId>), String> {
+    let names: String = (0..disks.len()).map(|number| format!(" d{number}")).collect();
+    let text = format!("0 {} zoned{names}", u64::from(blocks) * 8);
+    let lines = parse_table(&text).map_err(|error| error.to_string())?;
+    let supplies = |name: &str| {
+        let number: Option<usize> = name.strip_prefix('d').and_then(|number| number.parse().ok());
+        number.and_then(|number| disks.get(number).copied()).ok_or_else(Vec::new)
+    };
+    let built = build_table(stack, &lines, &supplies).map_err(|error| error.to_string())?;
+    if let Some(target) = built.targets[0] {
+        stack.with_device(target, |volume: &mut Zoned, _| volume.sabotage(sabotage));
+    }
+    let table = add(stack, Box::new(built.table))?;
+    Ok((table, built.parts, built.targets[0]))
+}
+
+/// What an operator does, and then no more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verb {
+    /// Waits until the volume is loaded, and lets hosts in.
+    Open,
+    /// Suspends the volume: what is under way is finished, and all is durable.
+    Stop,
+}
+
+/// Somebody who opens or stops the volume.
+pub(super) struct Switch {
+    shared: Shared,
+    machine: Machine,
+    verb: Verb,
+    since: Option<Instant>,
+    is_done: bool,
+}
+
+impl Switch {
+    pub fn new(shared: Shared, machine: Machine, verb: Verb) -> Self {
+        Self { shared, machine, verb, since: None, is_done: false }
+    }
+
+    fn look(&mut self, io: &mut Io<'_>) {
+        self.is_done = match self.verb {
+            Verb::Open if self.machine.is_ready(io.stack).is_ok() => {
+                self.machine.open(io.stack);
+                true
+            }
+            Verb::Stop => self.machine.is_drained(io.stack),
+            Verb::Open => false,
+        };
+    }
+
+    fn complain(&self, io: &Io<'_>) {
+        let what = match self.machine.is_ready(io.stack) {
+            Err(missing) if self.verb == Verb::Open => format!("the volume does not come up: {missing}"),
+            _ => format!("the volume does not end its {:?}", self.verb),
+        };
+        self.shared.borrow_mut().violate(Rule::Stuck, io.now(), what);
+    }
+}
+
+impl Actor for Switch {
+    fn act(&mut self, io: &mut Io<'_>) {
+        self.shared.borrow_mut().collect_trace(io.stack);
+        let since = *self.since.get_or_insert_with(|| {
+            if self.verb == Verb::Stop {
+                self.machine.shut(io.stack);
+            }
+            io.now()
+        });
+        if io.now().since(since) > PATIENCE {
+            self.complain(io);
+        } else if !self.is_done {
+            io.wake_at(io.now() + NAP);
+        }
+    }
+
+    fn after_turn(&mut self, io: &mut Io<'_>) -> bool {
+        if !self.is_done {
+            self.look(io);
+        }
+        // Letting hosts in is something to go on with.
+        self.is_done && self.verb == Verb::Open && io.stack.has_arrivals()
+    }
+
+    fn is_done(&self) -> bool {
+        self.is_done
+    }
+}
+
+/// Things that an operator says to the volume while it is used: by far not all, but all that change the way that data takes.
+const MESSAGES: [&[&str]; 20] = [
+    &["reclaim"],
+    &["reclaim"],
+    &["reclaim"],
+    &["set", "policy", "kernel"],
+    &["set", "policy", "shingle"],
+    &["set", "commit_ms", "100"],
+    &["set", "reorder_ms", "0"],
+    &["set", "direct_blocks", "8"],
+    &["set", "stream_blocks", "4"],
+    &["set", "fill_blocks", "8"],
+    &["set", "hot_ms", "0"],
+    &["set", "idle_ms", "50"],
+    &["set", "dense_percent", "100"],
+    &["set", "dense_percent", "0"],
+    &["set", "pace_percent", "0"],
+    &["set", "pace_blocks", "200"],
+    &["set", "window_blocks", "64"],
+    &["set", "piece_blocks", "3"],
+    &["set", "gap_blocks", "0"],
+    &["set", "duty_percent", "100"],
+];
+
+/// Somebody who says things to the volume, and now and then has all hosts pause.
+pub(super) struct Operator {
+    shared: Shared,
+    machine: Machine,
+    pauses: bool,
+    rng: Rng,
+}
+
+impl Operator {
+    pub fn new(shared: Shared, machine: Machine, pauses: bool, rng: Rng) -> Self {
+        Self { shared, machine, pauses, rng }
+    }
+}
+
+impl Actor for Operator {
+    fn act(&mut self, io: &mut Io<'_>) {
+        let shared = self.shared.clone();
+        let ledger = &mut *shared.borrow_mut();
+        ledger.collect_trace(io.stack);
+        if ledger.left == 0 {
+            return;
+        }
+        if self.pauses && self.rng.chance(1, 4) {
+            ledger.note("pause");
+            ledger.pause = io.now() + shingle_core::time::Duration::from_millis(1_000 + self.rng.below(30_000));
+        } else if let Some(target) = self.machine.target {
+            let words = MESSAGES[self.rng.below(MESSAGES.len() as u64) as usize];
+            match io.stack.message(target, words) {
+                Ok(_) => ledger.note(words[words.len().min(2) - 1]),
+                Err(error) => ledger.violate(Rule::Accepted, io.now(), error.to_string()),
+            }
+        }
+        io.wake_at(io.now().max(ledger.pause) + shingle_core::time::Duration(1_000 + self.rng.below(200_000_000)));
+    }
+
+    fn is_done(&self) -> bool {
+        true
+    }
+}

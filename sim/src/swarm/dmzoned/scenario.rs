@@ -1,0 +1,305 @@
+//! What one seed draws: the disks of a set, who uses the volume on it and how, what goes wrong, and where the power goes.
+
+use alloc::vec::Vec;
+use core::fmt;
+
+use super::super::scenario::{between, some};
+use crate::disk::CrashConfig;
+use crate::fault::{Fault, FaultPlan};
+use crate::volume::BLOCK_SECTORS;
+use shingle_core::block::{Op, Status};
+use shingle_core::dm::{OpSet, Trigger, Window};
+use shingle_core::plug::{PlugOptions, WritePolicy};
+use shingle_core::random::Rng;
+use shingle_core::sector::Sector;
+use shingle_core::time::Duration;
+use shingle_core::zone::{ZoneGeometry, ZoneNo};
+
+/// What a host can do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Deed {
+    /// A write anywhere, or in the hot part.
+    Write,
+    /// The next piece of a stream.
+    Stream,
+    /// All of a chunk, piece by piece.
+    Fill,
+    Read,
+    Zeroes,
+    Discard,
+    /// A discard of a whole chunk.
+    Drop,
+    Flush,
+}
+
+impl Deed {
+    pub const ALL: [Deed; 8] =
+        [Deed::Write, Deed::Stream, Deed::Fill, Deed::Read, Deed::Zeroes, Deed::Discard, Deed::Drop, Deed::Flush];
+
+    pub const fn name(self) -> &'static str {
+        match self {
+            Deed::Write => "write",
+            Deed::Stream => "stream",
+            Deed::Fill => "fill",
+            Deed::Read => "read",
+            Deed::Zeroes => "zeroes",
+            Deed::Discard => "discard",
+            Deed::Drop => "drop",
+            Deed::Flush => "flush",
+        }
+    }
+}
+
+/// How hosts behave.
+#[derive(Clone, Debug)]
+pub(super) struct Habits {
+    pub depth: u32,
+    pub weights: [u64; Deed::ALL.len()],
+    /// Longest request, in blocks.
+    pub longest: u32,
+    /// Of 100 writes so many with FUA, PREFLUSH or both.
+    pub flags: u64,
+    /// Of 10 requests so many go to the first tenth of the volume.
+    pub hot: u64,
+    pub streams: u64,
+    /// Of 100 pieces of a stream so many come before the one before them.
+    pub reorder: u64,
+    /// Blocks of a chunk.
+    pub chunk: u32,
+}
+
+/// At which commands of the disks what a cut would leave is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Branches {
+    /// After each.
+    Every,
+    /// After one out of so many, at random.
+    OneOf(u64),
+}
+
+/// A zone that was dead before the set was formatted: the disk, the zone, and whether it is offline.
+pub(super) type DeadZone = (usize, ZoneNo, bool);
+
+/// Everything that a seed decides.
+#[derive(Clone, Debug)]
+pub(super) struct Scenario {
+    /// In the order of the table.
+    pub disks: Vec<CrashConfig>,
+    pub dead: Vec<DeadZone>,
+    /// Blocks of a zone.
+    pub zone_blocks: u32,
+    pub plug: PlugOptions,
+    pub hosts: u32,
+    pub habits: Habits,
+    /// Whether all of the volume is written first.
+    pub prefill: bool,
+    /// Whether hosts sometimes all pause long enough for idle work.
+    pub pauses: bool,
+    /// What goes wrong with each disk.
+    pub faults: Vec<FaultPlan>,
+    pub ops: u64,
+    /// Commands of the disks at the end of each life but the last: the power goes then.
+    pub cuts: Vec<u64>,
+    pub branches: Branches,
+}
+
+impl Scenario {
+    /// `alone`: one regular disk, for a stand-in.
+    pub fn draw(seed: u64, alone: bool) -> Self {
+        let mut rng = Rng::new(seed ^ 0xd312_0ed0_d312_0ed0).fork();
+        let rng = &mut rng;
+        let zone_blocks = some(rng, &[16, 16, 32, 32, 64, 128]);
+        let layout = if alone { Layout::alone(zone_blocks, rng) } else { Layout::draw(zone_blocks, rng) };
+        let mut timing = Timing::draw(rng);
+        if alone {
+            // A stand-in does not know what of its disk was written.
+            timing.unwritten = 0;
+        }
+        let disks: Vec<CrashConfig> = layout.disks.into_iter().map(|disk| timing.of(disk)).collect();
+        let exhaustive = rng.chance(1, 4);
+        let ops = if exhaustive { between(rng, 5, 40) } else { between(rng, 40, 600) };
+        let cuts = if rng.chance(1, 2) { 0 } else { between(rng, 1, 3) };
+        let sound = rng.chance(2, 3);
+        Self {
+            dead: layout.dead,
+            zone_blocks,
+            plug: draw_plug(rng),
+            hosts: between(rng, 1, 3) as u32,
+            habits: draw_habits(zone_blocks, rng),
+            prefill: !exhaustive && rng.chance(1, 4),
+            pauses: rng.chance(1, 3),
+            faults: disks.iter().map(|disk| if sound { FaultPlan::none() } else { draw_faults(disk, rng) }).collect(),
+            cuts: (0..cuts).map(|_| between(rng, 1, ops * 4)).collect(),
+            branches: if exhaustive { Branches::Every } else { Branches::OneOf(1 + ops / 20) },
+            ops,
+            disks,
+        }
+    }
+}
+
+/// The disks of a set.
+struct Layout {
+    disks: Vec<CrashConfig>,
+    dead: Vec<DeadZone>,
+}
+
+impl Layout {
+    fn alone(zone_blocks: u32, rng: &mut Rng) -> Self {
+        let blocks = between(rng, 3, 20) * u64::from(zone_blocks);
+        Self { disks: Vec::from([regular(blocks)]), dead: Vec::new() }
+    }
+
+    fn draw(zone_blocks: u32, rng: &mut Rng) -> Self {
+        let cached = rng.chance(1, 2);
+        let zoned = if cached { between(rng, 1, 2) } else { 1 };
+        let most = if zone_blocks > 32 { 14 } else { 28 };
+        let sequential: Vec<u64> = (0..zoned).map(|_| between(rng, 5, most / zoned)).collect();
+        let extra: Vec<u64> = (0..zoned).map(|_| if cached { rng.below(4) } else { 0 }).collect();
+        let runt = cached && rng.chance(1, 3);
+        // The format counts as space for data a runt zone, and those with a third superblock: as many more are needed.
+        let data = u64::from(runt) + if cached { zoned } else { 0 } + between(rng, 2, 5);
+        // The metadata describes its own zones, too.
+        let others = sequential.iter().chain(&extra).sum::<u64>() + data;
+        let meta = 2 * (0..8).fold(1, |meta, _| (2 + others + 2 * meta).div_ceil(zone_blocks.into()));
+        let random = meta + data;
+        let zone = u64::from(zone_blocks * BLOCK_SECTORS);
+        let mut disks = Vec::new();
+        if cached {
+            let short = if runt { between(rng, 1, u64::from(zone_blocks) - 1) } else { 0 };
+            disks.push(regular(random * u64::from(zone_blocks) - short));
+        }
+        for (sequential, extra) in sequential.iter().zip(&extra) {
+            let conventional = if cached { *extra } else { random };
+            let zones = sequential + conventional;
+            let geometry = ZoneGeometry::new(zones * zone, zone, zone, conventional).expect("a drawn shape is a shape");
+            disks.push(CrashConfig::new(geometry));
+        }
+        let dead = draw_dead(&disks, rng);
+        Self { disks, dead }
+    }
+}
+
+fn regular(blocks: u64) -> CrashConfig {
+    CrashConfig::regular(blocks * u64::from(BLOCK_SECTORS)).expect("a drawn size is a size")
+}
+
+/// Zones that are read-only or offline from the beginning: never the first of a disk, few, and mostly none.
+fn draw_dead(disks: &[CrashConfig], rng: &mut Rng) -> Vec<DeadZone> {
+    let mut dead = Vec::new();
+    for (number, disk) in disks.iter().enumerate().filter(|(_, disk)| disk.regular.is_none()) {
+        let first = disk.geometry.conventional().max(1);
+        if rng.chance(1, 5) {
+            let zone = between(rng, first.into(), u64::from(disk.geometry.zones()) - 1);
+            dead.push((number, ZoneNo(zone as u32), rng.chance(1, 2)));
+        }
+    }
+    dead
+}
+
+/// How fast the disks are, and what was on them before.
+struct Timing {
+    fastest: Duration,
+    slowest: Duration,
+    timeout: Duration,
+    unwritten: u64,
+}
+
+impl Timing {
+    fn draw(rng: &mut Rng) -> Self {
+        Self {
+            fastest: Duration::from_micros(between(rng, 1, 50)),
+            slowest: Duration::from_micros(some(rng, &[50, 200, 2_000, 20_000])),
+            timeout: Duration::from_millis(some(rng, &[50, 1_000])),
+            unwritten: some(rng, &[0, 0xdead_beef_dead_beef]),
+        }
+    }
+
+    fn of(&self, disk: CrashConfig) -> CrashConfig {
+        let Self { fastest, slowest, timeout, unwritten } = *self;
+        CrashConfig { block_bytes: 4096, max_append: None, fastest, slowest, timeout, unwritten, ..disk }
+    }
+}
+
+fn draw_plug(rng: &mut Rng) -> PlugOptions {
+    let ordering: Vec<WritePolicy> = WritePolicy::ALL.into_iter().filter(|policy| policy.orders()).collect();
+    PlugOptions { policy: some(rng, &ordering), queue_depth: some(rng, &[1, 4, 64]), ..PlugOptions::default() }
+}
+
+fn draw_habits(zone_blocks: u32, rng: &mut Rng) -> Habits {
+    let mut weights = [40, 30, 3, 20, 4, 5, 2, 6];
+    for weight in &mut weights[1..] {
+        // A swarm is diverse: each run leaves something out.
+        if rng.chance(1, 4) {
+            *weight = 0;
+        }
+    }
+    Habits {
+        depth: some(rng, &[1, 2, 4, 8, 16, 32]),
+        weights,
+        longest: some(rng, &[1, 2, 4, 8, zone_blocks, zone_blocks * 3 / 2]),
+        flags: some(rng, &[0, 0, 5, 20, 50]),
+        hot: some(rng, &[0, 5, 9]),
+        streams: some(rng, &[1, 2, 4]),
+        reorder: some(rng, &[0, 0, 10]),
+        chunk: zone_blocks,
+    }
+}
+
+fn draw_faults(disk: &CrashConfig, rng: &mut Rng) -> FaultPlan {
+    if rng.chance(1, 3) {
+        return FaultPlan::none();
+    }
+    let mut plan = FaultPlan::none();
+    for _ in 0..between(rng, 1, 3) {
+        let writes = [Op::Write, Op::WriteZeroes];
+        let others = [Op::Read, Op::Flush, Op::ZoneReset, Op::ReportZones];
+        let ops = if rng.chance(1, 2) { OpSet::of(&writes) } else { OpSet::of(&[some(rng, &others)]) };
+        let error = some(rng, &[Status::Io, Status::Medium, Status::Target, Status::Transport]);
+        let (fault, rare) = match rng.below(8) {
+            0 | 1 => (Fault::Fail(error), 10),
+            2 => (Fault::Partial(error), 10),
+            3 => (Fault::Landed(error), 10),
+            4 => (Fault::Lose, 40),
+            5 | 6 => (Fault::Slow(between(rng, 2, 100) as u32), 5),
+            _ if disk.regular.is_none() => (some(rng, &[Fault::ZoneReadOnly, Fault::ZoneOffline]), 100),
+            _ => (Fault::Fail(error), 20),
+        };
+        let rate = (1, between(rng, rare, rare * 10));
+        let window = rng
+            .chance(1, 4)
+            .then(|| Window { period: Duration::from_millis(20), active: Duration::from_millis(between(rng, 1, 10)) });
+        let count = rng.chance(1, 2).then(|| between(rng, 1, 3));
+        plan = plan.with(Trigger { ops, rate, window, count, ..Trigger::default() }, fault);
+    }
+    if rng.chance(1, 4) && disk.regular.is_none() {
+        // Not where the metadata is, without which there is no volume.
+        let first = u64::from(disk.geometry.conventional().max(1)) * u64::from(disk.geometry.zone_sectors());
+        let at = between(rng, first, disk.geometry.capacity() - 1);
+        plan.bad.add(Sector(at)..Sector(at + between(rng, 1, 16)));
+    }
+    plan
+}
+
+impl fmt::Display for Scenario {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for disk in &self.disks {
+            let geometry = &disk.geometry;
+            match disk.regular {
+                Some(sectors) => write!(f, "a regular disk of {} blocks, ", sectors / u64::from(BLOCK_SECTORS))?,
+                None => write!(f, "a zoned disk of {} zones ({} conv), ", geometry.zones(), geometry.conventional())?,
+            }
+        }
+        let Habits { depth, weights, longest, flags, hot, streams, .. } = &self.habits;
+        let first = &self.disks[0];
+        write!(f, "zones of {} blocks, dead {:?}, policy {}, ", self.zone_blocks, self.dead, self.plug.policy)?;
+        write!(f, "{}-{} us, unwritten {:x}; ", first.fastest.0 / 1_000, first.slowest.0 / 1_000, first.unwritten)?;
+        write!(f, "{} hosts at depth {depth}, at most {longest} blocks, {flags} % flags, ", self.hosts)?;
+        write!(f, "hot {hot}, {streams} streams, weights {weights:?}, ")?;
+        write!(f, "{}", if self.prefill { "full first, " } else { "" })?;
+        write!(f, "{}", if self.pauses { "pauses, " } else { "" })?;
+        write!(f, "{} requests, power cuts after commands {:?}, looks {:?}, ", self.ops, self.cuts, self.branches)?;
+        let rules: usize = self.faults.iter().map(|plan| plan.rules.len()).sum();
+        let bad = self.faults.iter().any(|plan| !plan.bad.is_empty());
+        write!(f, "{rules} fault rules, bad blocks: {bad}")
+    }
+}

@@ -1,0 +1,375 @@
+//! A host: keeps requests of all kinds in flight, most of them sound, some of them mistakes.
+
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use super::door::{Door, Piece, one};
+use super::ledger::{Ledger, Shared, stamp};
+use super::scenario::Kind;
+use crate::model::{Extent, Intent, Request, Trust};
+use crate::world::{Actor, Io};
+use shingle_core::block::{Bio, Data, Flags, Limits, Op, Payload};
+use shingle_core::random::Rng;
+use shingle_core::sector::Sector;
+use shingle_core::time::Duration;
+use shingle_core::zone::ZoneNo;
+
+/// How a host behaves.
+#[derive(Clone, Debug)]
+pub(super) struct Habits {
+    pub depth: u32,
+    pub weights: [u64; Kind::ALL.len()],
+    /// In blocks.
+    pub longest: u32,
+    /// Of 100 writes so many with flags.
+    pub flags: u64,
+    pub trust: Trust,
+}
+
+/// The host.
+pub(super) struct Host {
+    shared: Shared,
+    door: Door,
+    habits: Habits,
+    rng: Rng,
+    /// What was submitted under each number: the operation, and bytes of memory.
+    pending: BTreeMap<u64, (Op, usize)>,
+    /// The zone it likes at the moment.
+    favourite: u32,
+}
+
+/// A request that is about to be submitted.
+struct Draft {
+    request: Request,
+    sector: Sector,
+    sectors: u32,
+    /// Bytes of memory; the promise of `sectors`, but for a mistake.
+    bytes: usize,
+}
+
+impl Host {
+    pub fn new(shared: Shared, door: Door, habits: Habits, rng: Rng) -> Self {
+        Self { shared, door, habits, rng, pending: BTreeMap::new(), favourite: 0 }
+    }
+}
+
+impl Actor for Host {
+    fn act(&mut self, io: &mut Io<'_>) {
+        let shared = self.shared.clone();
+        let ledger = &mut *shared.borrow_mut();
+        while let Some(back) = io.completion() {
+            let asked = self.pending.remove(&back.tag).unwrap_or((back.bio.op, 0));
+            ledger.complete(asked, &back, &self.door, (io.stack, io.now()));
+        }
+        ledger.collect_trace(io.stack);
+        self.submit_some(ledger, io);
+    }
+
+    fn is_done(&self) -> bool {
+        self.pending.is_empty() && self.shared.borrow().left == 0
+    }
+}
+
+impl Host {
+    fn submit_some(&mut self, ledger: &mut Ledger, io: &mut Io<'_>) {
+        let mut tries = 2 * self.habits.depth;
+        while (self.pending.len() as u32) < self.habits.depth && ledger.left > 0 && !ledger.is_over() {
+            tries -= 1;
+            if tries == 0 || self.rng.chance(1, 16) {
+                return io.wake_at(io.now() + Duration::from_micros(1 + self.rng.below(2_000)));
+            }
+            let limits = io.limits(self.door.device).clone();
+            if let Some(draft) = self.draft(ledger, &limits) {
+                self.submit(draft, ledger, io);
+            }
+        }
+    }
+
+    fn submit(&mut self, draft: Draft, ledger: &mut Ledger, io: &mut Io<'_>) {
+        let Draft { request, sector, sectors, bytes } = draft;
+        let (op, flags) = (request.op, request.flags);
+        // Who keeps the order himself, or hopes for a refusal, sends what goes in one piece.
+        let whole = op.is_write() && (self.habits.trust != Trust::Stack || request.intent != Intent::Sound);
+        let number = ledger.submit(request, &self.door, (io.stack, io.now()));
+        let payload = match op {
+            Op::ReportZones => Payload::Zones(Vec::with_capacity(1 + self.rng.below(40) as usize)),
+            Op::Write | Op::ZoneAppend | Op::Read if bytes > 0 => {
+                self.memory((op, whole), number, (bytes, io.limits(self.door.device).logical_block_bytes as usize))
+            }
+            _ => Payload::None,
+        };
+        self.pending.insert(number, (op, bytes));
+        let bio = Bio::new(op, sector, sectors, payload).with_flags(flags);
+        io.submit(number, self.door.device, Box::new(bio));
+    }
+
+    /// Memory in one piece, or in three.
+    fn memory(&mut self, (op, whole): (Op, bool), number: u64, (bytes, block): (usize, usize)) -> Payload {
+        let piece = |first: usize, bytes: usize| {
+            let data = Data::zeroed(bytes);
+            if op == Op::Read {
+                data.fill(0xa5)
+            } else {
+                stamp(&data, number, (first / 512) as u32)
+            }
+            data
+        };
+        // Cut at blocks: a device that takes one segment at a time has no use for less.
+        let blocks = (bytes / block) as u64;
+        if blocks < 3 || bytes % block != 0 || whole || op == Op::ZoneAppend || self.rng.chance(3, 4) {
+            return Payload::Data(piece(0, bytes));
+        }
+        let (a, b) = ((1 + self.rng.below(blocks - 2)) as usize * block, (blocks - 1) as usize * block);
+        Payload::Segments(vec![piece(0, a), piece(a, b - a), piece(b, block)])
+    }
+
+    fn draft(&mut self, ledger: &Ledger, limits: &Limits) -> Option<Draft> {
+        let total: u64 = self.habits.weights.iter().sum();
+        let mut at = self.rng.below(total);
+        let kind = Kind::ALL.iter().zip(self.habits.weights).find(|(_, weight)| {
+            let hit = at < *weight;
+            at = at.saturating_sub(*weight);
+            hit
+        });
+        let kind = kind.map_or(Kind::Write, |(kind, _)| *kind);
+        let zone = self.pick_zone();
+        let changes = !matches!(kind, Kind::Read | Kind::Report | Kind::ResetAll | Kind::Flush);
+        if changes && !self.may_write(zone, ledger) {
+            return Some(self.read(limits));
+        }
+        match kind {
+            Kind::Report | Kind::Reset | Kind::Finish | Kind::Open | Kind::Close | Kind::ResetAll
+                if !self.door.zoned =>
+            {
+                Some(self.read(limits))
+            }
+            Kind::Write => self.write(Op::Write, zone, ledger, limits),
+            Kind::Zeroes if limits.max_write_zeroes.is_some() => self.write(Op::WriteZeroes, zone, ledger, limits),
+            Kind::Append => self.append(zone, ledger, limits),
+            Kind::Reset => self.manage(Op::ZoneReset, Intent::Sound, zone, ledger),
+            Kind::Finish => self.manage(Op::ZoneFinish, Intent::Sound, zone, ledger),
+            Kind::Open => self.manage(Op::ZoneOpen, Intent::Risky, zone, ledger),
+            Kind::Close => self.manage(Op::ZoneClose, Intent::Risky, zone, ledger),
+            Kind::Report => Some(self.report()),
+            Kind::ResetAll => self.reset_all(ledger),
+            Kind::Flush => Some(self.placeless(Op::Flush, Vec::new())),
+            Kind::Mistake => self.mistake(zone, ledger, limits),
+            Kind::Read | Kind::Zeroes => Some(self.read(limits)),
+        }
+    }
+
+    /// One of the door's zones, mostly the favourite.
+    fn pick_zone(&mut self) -> u32 {
+        if self.rng.chance(1, 12) {
+            self.favourite = self.rng.below(self.door.pieces.len() as u64) as u32;
+        }
+        if self.rng.chance(1, 2) { self.favourite } else { self.rng.below(self.door.pieces.len() as u64) as u32 }
+    }
+
+    fn piece(&self, zone: u32) -> &Piece {
+        &self.door.pieces[zone as usize]
+    }
+
+    fn on_disk(&self, zone: u32) -> ZoneNo {
+        self.piece(zone).zone
+    }
+
+    fn is_sequential(&self, zone: u32, ledger: &Ledger) -> bool {
+        ledger.model.is_sequential(self.on_disk(zone))
+    }
+
+    /// Whether the host may change the zone: it must be able to read it again, and to know the order of writes.
+    fn may_write(&self, zone: u32, ledger: &Ledger) -> bool {
+        let piece = self.piece(zone);
+        piece.clear && (!ledger.model.is_sequential(piece.zone) || self.door.writes & one(piece.zone) != 0)
+    }
+
+    /// Whether the host keeps its hands off the zone for now, because it is the one who has to keep the order.
+    fn must_wait(&self, zone: u32, ledger: &Ledger) -> bool {
+        self.habits.trust == Trust::Host && ledger.model.in_flight(self.on_disk(zone)) > 0
+    }
+
+    fn blocks(&mut self, limits: &Limits) -> u32 {
+        let block = limits.block_sectors();
+        let sectors = (1 + self.rng.below(self.habits.longest.into()) as u32) * block;
+        if self.habits.trust == Trust::Stack { sectors } else { sectors.min(longest_piece(limits)) }
+    }
+
+    fn draw_flags(&mut self) -> Flags {
+        if !self.rng.chance(self.habits.flags, 100) {
+            return Flags::NONE;
+        }
+        match self.rng.below(4) {
+            0 => Flags::FUA,
+            1 => Flags::PREFLUSH,
+            2 => Flags::FUA.with(Flags::PREFLUSH),
+            _ => Flags::NOWAIT,
+        }
+    }
+
+    fn at(&self, op: Op, (zone, offset): (u32, u32), sectors: u32, intent: Intent) -> Draft {
+        let piece = self.piece(zone);
+        let extent = Extent { zone: piece.zone, offset: piece.offset + offset, sectors };
+        let request = Request { op, flags: Flags::NONE, extents: vec![extent], intent, atomic: true };
+        let sector = Sector(piece.start + u64::from(offset));
+        let bytes = if op.has_data() { sectors as usize * 512 } else { 0 };
+        Draft { request, sector, sectors, bytes }
+    }
+
+    fn placeless(&self, op: Op, extents: Vec<Extent>) -> Draft {
+        let request = Request { op, flags: Flags::NONE, extents, intent: Intent::Sound, atomic: true };
+        Draft { request, sector: Sector::ZERO, sectors: 0, bytes: 0 }
+    }
+
+    fn write(&mut self, op: Op, zone: u32, ledger: &Ledger, limits: &Limits) -> Option<Draft> {
+        let disk_zone = self.on_disk(zone);
+        if !self.is_sequential(zone, ledger) {
+            return self.write_anywhere(op, zone, limits);
+        }
+        // The table that it goes through may be one that does not zero, and the write behind it must not fail.
+        let op = if self.door.changes { Op::Write } else { op };
+        let (capacity, sectors) = (ledger.model.capacity_of(disk_zone), self.blocks(limits));
+        if let Some(other) = self.instead_of_writing(zone, ledger) {
+            return other;
+        }
+        let offset = ledger.model.planned(disk_zone);
+        let mut draft = self.at(op, (zone, offset), sectors.min(capacity - offset), Intent::Sound);
+        draft.request.flags = self.draw_flags();
+        Some(draft)
+    }
+
+    /// A write where no order is asked for; on a device without zones it may reach beyond its piece.
+    fn write_anywhere(&mut self, op: Op, zone: u32, limits: &Limits) -> Option<Draft> {
+        let sectors = self.blocks(limits);
+        let (piece, block) = (*self.piece(zone), limits.block_sectors());
+        let offset = self.rng.below(piece.len / u64::from(block)) as u32 * block;
+        let start = piece.start + u64::from(offset);
+        let end = if self.door.zoned { piece.start + piece.len } else { self.door.capacity() };
+        let sectors = sectors.min((end - start) as u32);
+        let mut draft = self.at(op, (zone, offset), sectors, Intent::Sound);
+        draft.request.extents = self.door.extents(start, sectors.into());
+        draft.request.flags = self.draw_flags();
+        if op == Op::WriteZeroes && self.door.changes {
+            // The table that it goes through may be one that does not zero.
+            draft.request.intent = Intent::Risky;
+        }
+        (!draft.request.extents.is_empty()).then_some(draft)
+    }
+
+    /// What to do in a sequential zone that is full, in doubt, or to be left alone.
+    fn instead_of_writing(&mut self, zone: u32, ledger: &Ledger) -> Option<Option<Draft>> {
+        let disk_zone = self.on_disk(zone);
+        if self.must_wait(zone, ledger) {
+            return Some(None);
+        }
+        if ledger.model.has_failed(disk_zone) && self.rng.chance(9, 10) {
+            return Some(None);
+        }
+        let full = ledger.model.planned(disk_zone) >= ledger.model.capacity_of(disk_zone);
+        let doubt = ledger.model.doubts(disk_zone) && self.rng.chance(3, 4);
+        match self.rng.below(10) {
+            0..=5 if doubt => Some(Some(self.report())),
+            6 if doubt => Some(self.manage(Op::ZoneFinish, Intent::Sound, zone, ledger)),
+            _ if doubt || full => Some(self.manage(Op::ZoneReset, Intent::Sound, zone, ledger)),
+            _ => None,
+        }
+    }
+
+    fn append(&mut self, zone: u32, ledger: &Ledger, limits: &Limits) -> Option<Draft> {
+        if !self.is_sequential(zone, ledger) {
+            return None;
+        }
+        if let Some(other) = self.instead_of_writing(zone, ledger) {
+            return other;
+        }
+        let disk_zone = self.on_disk(zone);
+        let room = ledger.model.capacity_of(disk_zone) - ledger.model.planned(disk_zone);
+        let longest = longest_append(limits).min(self.door.longest_append);
+        let sectors = self.blocks(limits).min(room).min(longest - longest % limits.block_sectors());
+        let mut draft = self.at(Op::ZoneAppend, (zone, 0), sectors, Intent::Sound);
+        draft.request.flags = self.draw_flags();
+        Some(draft)
+    }
+
+    fn manage(&mut self, op: Op, intent: Intent, zone: u32, ledger: &Ledger) -> Option<Draft> {
+        let possible = self.is_sequential(zone, ledger) && !self.must_wait(zone, ledger);
+        possible.then(|| self.at(op, (zone, 0), 0, intent))
+    }
+
+    fn report(&mut self) -> Draft {
+        let from = if self.rng.chance(1, 2) { 0 } else { self.rng.below(self.door.pieces.len() as u64) };
+        let mut draft = self.placeless(Op::ReportZones, Vec::new());
+        draft.sector = Sector(self.piece(from as u32).start);
+        draft
+    }
+
+    fn reset_all(&mut self, ledger: &Ledger) -> Option<Draft> {
+        let zones = 0..self.door.pieces.len() as u32;
+        if zones.clone().any(|zone| self.must_wait(zone, ledger) || !self.may_write(zone, ledger)) {
+            return None;
+        }
+        let sequential = zones.filter(|zone| self.is_sequential(*zone, ledger));
+        let extents = sequential.map(|zone| Extent { zone: self.on_disk(zone), offset: 0, sectors: 0 }).collect();
+        let mut draft = self.placeless(Op::ZoneResetAll, extents);
+        draft.request.atomic = self.door.whole;
+        Some(draft)
+    }
+
+    /// A read anywhere, also across zones.
+    fn read(&mut self, limits: &Limits) -> Draft {
+        let block = limits.block_sectors();
+        let blocks = limits.capacity / u64::from(block);
+        let start = self.rng.below(blocks) * u64::from(block);
+        let sectors = u64::from(2 * self.blocks(limits)).min(limits.capacity - start);
+        let extents = self.door.extents(start, sectors);
+        let flags = if self.rng.chance(self.habits.flags, 400) { Flags::NOWAIT } else { Flags::NONE };
+        let request = Request { op: Op::Read, flags, extents, intent: Intent::Sound, atomic: true };
+        Draft { request, sector: Sector(start), sectors: sectors as u32, bytes: sectors as usize * 512 }
+    }
+
+    /// A request that breaks a rule.
+    fn mistake(&mut self, zone: u32, ledger: &Ledger, limits: &Limits) -> Option<Draft> {
+        let sequential = self.is_sequential(zone, ledger);
+        let block = limits.block_sectors();
+        if sequential && self.must_wait(zone, ledger) {
+            return None;
+        }
+        let which = self.rng.below(9);
+        let hopeless = |op: Op, sectors: u32| self.at(op, (zone, 0), sectors, Intent::Hopeless);
+        Some(match which {
+            0 | 1 if sequential => return self.misplaced_write(zone, ledger, limits),
+            2 => hopeless(Op::Write, 0),
+            3 => Draft { sector: Sector(limits.capacity), ..hopeless(Op::Read, block) },
+            4 if block > 1 => hopeless(Op::Write, 1),
+            5 => Draft { bytes: 0, ..hopeless(Op::Write, block) },
+            6 => Draft { sector: Sector(u64::from(block)), ..hopeless(Op::ZoneAppend, block) },
+            // Where limits change it may be one that is accepted.
+            7 if !self.door.changes => hopeless(Op::ZoneAppend, longest_append(limits) / block * block + block),
+            _ if sequential => Draft { sector: Sector(1), ..hopeless(Op::ZoneReset, 0) },
+            _ => hopeless(Op::ZoneFinish, 0),
+        })
+    }
+
+    /// A write beside the pointer, or past the capacity, in one piece.
+    fn misplaced_write(&mut self, zone: u32, ledger: &Ledger, limits: &Limits) -> Option<Draft> {
+        let (disk_zone, block) = (self.on_disk(zone), limits.block_sectors());
+        let longest = longest_piece(limits);
+        let len = ledger.model.len_of(disk_zone);
+        let offset = self.rng.below(u64::from(len / block)) as u32 * block;
+        let sectors = self.blocks(limits).min(longest).min(len - offset);
+        let lucky = offset == ledger.model.planned(disk_zone);
+        (!lucky).then(|| self.at(Op::Write, (zone, offset), sectors, Intent::Risky))
+    }
+}
+
+fn longest_piece(limits: &Limits) -> u32 {
+    limits.max_sectors.map_or(u32::MAX, |most| most - most % limits.block_sectors())
+}
+
+fn longest_append(limits: &Limits) -> u32 {
+    let zoned = limits.zoned.as_ref();
+    let most = zoned.and_then(|zoned| zoned.max_append).or(limits.max_sectors).unwrap_or(u32::MAX);
+    most.min(zoned.map_or(0, |zoned| zoned.zone_sectors))
+}

@@ -1,0 +1,391 @@
+//! What all actors of a run share: the model, what is left to do, and what was seen.
+
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::rc::Rc;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::cell::RefCell;
+use core::fmt::Write;
+use core::sync::atomic::Ordering::Relaxed;
+
+use super::door::{Door, ZoneSet, one};
+use crate::disk::Leaf;
+use crate::model::{Answer, Disks, Grounds, Model, Request, Rule, Seen, Violation};
+use shingle_core::block::{Completion, Data, DeviceId, Flags, Op, Payload, Stack, TraceEvent};
+use shingle_core::dm::Faulty;
+use shingle_core::plug::ZonePlug;
+use shingle_core::time::{Duration, Instant};
+use shingle_core::zone::ZoneNo;
+
+/// The longest that a bio may take, however much is in line before it.
+pub(super) const PATIENCE: Duration = Duration::from_millis(120_000);
+/// Trace events between two looks at the trace.
+pub(super) const TRACE: usize = 1 << 16;
+
+/// The ledger, as actors hold it.
+pub(super) type Shared = Rc<RefCell<Ledger>>;
+
+/// The ledger.
+pub(super) struct Ledger {
+    pub model: Model,
+    /// The disks; the first is zoned.
+    pub disks: Rc<[DeviceId]>,
+    /// For each of the model's zones what it is made of.
+    pub parts: Rc<[Vec<(usize, ZoneNo)>]>,
+    /// The plugs; the first lies on the first disk.
+    pub plugs: Vec<DeviceId>,
+    /// What is possible behind each door.
+    pub doors: Vec<Behind>,
+    /// Requests that are under way.
+    pub open: BTreeMap<u64, Open>,
+    /// Mapped devices that are suspended and drained: nothing may go in.
+    pub suspended: Vec<DeviceId>,
+    pub swaps: u64,
+    pub longest_swap: Duration,
+    /// What was done with tables, and how often.
+    pub noted: BTreeMap<&'static str, u64>,
+    /// The device of the table's target, which may be one that fails on purpose.
+    pub layer: Option<DeviceId>,
+    pub no_append: bool,
+    /// Whether tables may keep completions back.
+    pub is_late: bool,
+    /// Requests that may still be submitted.
+    pub left: u64,
+    pub submitted: u64,
+    /// Number of requests after which the power goes.
+    pub cut_at: Option<u64>,
+    pub violation: Option<Violation>,
+    pub trace: TraceSum,
+}
+
+/// What tables make possible behind a door.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Behind {
+    /// Zones for which an error needs no reason.
+    pub failing: ZoneSet,
+    /// Disks that a flush surely reaches, one bit each.
+    pub reach: u32,
+}
+
+/// A request that is under way.
+pub(super) struct Open {
+    door: usize,
+    zones: ZoneSet,
+    excused: bool,
+    reach: u32,
+}
+
+impl Open {
+    /// What is behind its door has changed, and it may have met either.
+    fn meets(&mut self, behind: Behind) {
+        self.excused |= behind.failing & self.zones != 0;
+        self.reach &= behind.reach;
+    }
+}
+
+/// The trace, as a sum, and as text if somebody wants it.
+pub(super) struct TraceSum {
+    pub sum: u64,
+    pub events: u64,
+    pub text: Option<String>,
+}
+
+impl TraceSum {
+    pub fn line(&mut self, line: &str) {
+        line.bytes().for_each(|byte| self.mix(byte.into()));
+        if let Some(text) = &mut self.text {
+            text.push_str(line);
+            text.push('\n');
+        }
+    }
+
+    pub fn event(&mut self, event: &TraceEvent) {
+        let TraceEvent { at, action, device, op, sector, sectors, status, .. } = *event;
+        self.events += 1;
+        self.mix(at.0);
+        self.mix((action as u64) << 56 | u64::from(device.0) << 40 | (op as u64) << 32 | u64::from(sectors));
+        self.mix(sector.0 << 8 | status as u64);
+        if let Some(text) = &mut self.text {
+            let _ = writeln!(text, "{event}");
+        }
+    }
+
+    fn mix(&mut self, word: u64) {
+        let wide = u128::from(self.sum ^ word ^ 0xe703_7ed1_a0b4_28db) * 0xa076_1d64_78bd_642f;
+        self.sum = (wide >> 64) as u64 ^ wide as u64;
+    }
+}
+
+impl Ledger {
+    /// Whether the run is to stop here.
+    pub fn is_over(&self) -> bool {
+        self.violation.is_some() || self.is_cut()
+    }
+
+    /// Whether the power goes now.
+    pub fn is_cut(&self) -> bool {
+        self.cut_at.is_some_and(|at| self.submitted >= at)
+    }
+
+    /// A ledger of `model`, of which `left` requests are to be asked.
+    pub fn new(model: Model, left: u64, trace: TraceSum) -> Self {
+        Self {
+            model,
+            disks: Rc::from([]),
+            parts: Rc::from([]),
+            plugs: Vec::new(),
+            doors: Vec::new(),
+            open: BTreeMap::new(),
+            suspended: Vec::new(),
+            swaps: 0,
+            longest_swap: Duration::default(),
+            noted: BTreeMap::new(),
+            layer: None,
+            no_append: false,
+            is_late: false,
+            left,
+            submitted: 0,
+            cut_at: None,
+            violation: None,
+            trace,
+        }
+    }
+
+    pub fn note(&mut self, what: &'static str) {
+        *self.noted.entry(what).or_default() += 1;
+    }
+
+    pub fn violate(&mut self, rule: Rule, at: Instant, what: String) {
+        self.violation.get_or_insert(Violation { rule, at, what });
+    }
+
+    fn grounds<'a>(&self, stack: &'a Stack, now: Instant) -> Grounds<'a> {
+        Grounds {
+            disks: Disks { stack, all: self.disks.clone(), parts: self.parts.clone() },
+            plug_failed: has_failed_plug(stack),
+            layer_faults: self.layer.and_then(|layer| stack.device::<Faulty>(layer)).map_or(0, Faulty::injected),
+            no_append: self.no_append,
+            is_late: self.is_late,
+            excused: false,
+            reach: u32::MAX,
+            now,
+        }
+    }
+
+    /// Takes note of a request that goes in now.
+    pub fn submit(&mut self, request: Request, door: &Door, at: (&Stack, Instant)) -> u64 {
+        self.submitted += 1;
+        self.left = self.left.saturating_sub(1);
+        self.audit(request, door, at)
+    }
+
+    /// The same for a request that is not counted.
+    pub fn audit(&mut self, request: Request, door: &Door, (stack, now): (&Stack, Instant)) -> u64 {
+        let grounds = self.grounds(stack, now);
+        let named = request.extents.iter().fold(0, |zones, extent| zones | one(extent.zone));
+        let zones = if named == 0 || request.flags.has(Flags::PREFLUSH) { ZoneSet::MAX } else { named };
+        let mut open = Open { door: door.number, zones, excused: false, reach: u32::MAX };
+        open.meets(self.doors[door.number]);
+        let number = self.model.submit(request, &grounds);
+        self.open.insert(number, open);
+        number
+    }
+
+    /// Something else is behind `door` from now on.
+    pub fn change_door(&mut self, door: usize, behind: Behind) {
+        self.doors[door] = behind;
+        self.open.values_mut().filter(|open| open.door == door).for_each(|open| open.meets(behind));
+    }
+
+    /// Tables may go now, and plugs with them: what one of these has refused may be told when it is gone.
+    pub fn before_swaps(&mut self, stack: &Stack) {
+        if has_failed_plug(stack) {
+            self.open.values_mut().for_each(|open| open.excused = true);
+        }
+    }
+
+    /// The power goes.
+    pub fn power_cut(&mut self) {
+        self.model.power_cut();
+        self.open.clear();
+        self.suspended.clear();
+    }
+
+    /// Judges a completion.
+    pub fn complete(&mut self, (op, bytes): (Op, usize), back: &Completion, door: &Door, at: (&Stack, Instant)) {
+        let (stack, now) = at;
+        let Completion { tag, bio, status } = back;
+        if bio.op != op || bio.payload.bytes() != bytes {
+            let what =
+                format!("request {tag}: {} of {bytes} bytes came back as {bio:?}, {}", op.name(), bio.payload.bytes());
+            self.violate(Rule::Completion, now, what);
+        }
+        let took = now.since(bio.since);
+        if took > PATIENCE {
+            self.violate(Rule::Stuck, now, format!("request {tag}: {bio:?} took {} ms", took.0 / 1_000_000));
+        }
+        let mut grounds = self.grounds(stack, now);
+        if let Some(open) = self.open.remove(tag) {
+            (grounds.excused, grounds.reach) = (open.excused, open.reach);
+        }
+        let (sectors, zones);
+        let answer = match (op, &bio.payload) {
+            (Op::Read, payload) if status.is_ok() => {
+                sectors = door.as_written(read_stamps(payload));
+                Answer::Sectors(&sectors)
+            }
+            (Op::ReportZones, Payload::Zones(list)) => {
+                zones = list.iter().filter_map(|zone| door.translate(zone)).collect::<Vec<_>>();
+                Answer::Zones(&zones)
+            }
+            (Op::ZoneAppend, _) => door.extent(bio.sector, bio.sectors).map_or(Answer::Nothing, Answer::Landed),
+            _ => Answer::Nothing,
+        };
+        if let Err(violation) = self.model.complete(*tag, *status, &answer, &grounds) {
+            self.violation.get_or_insert(violation);
+        }
+        if !back.is_explained() {
+            let why = back.why().map_or(String::from("nothing"), |why| format!("`{why}`"));
+            self.violate(Rule::Reason, now, format!("request {tag}: {bio:?} failed with {status} and said {why}"));
+        }
+    }
+
+    /// Takes the trace out of the stack.
+    pub fn collect_trace(&mut self, stack: &mut Stack) {
+        let Some(trace) = stack.trace() else { return };
+        while let Some(event) = trace.pop() {
+            self.trace.event(&event);
+        }
+    }
+
+    /// Looks at the devices: after every hop.
+    pub fn inspect(&mut self, stack: &Stack) {
+        let verify = |plug: &DeviceId| stack.device::<ZonePlug>(*plug)?.verify().err();
+        if let Some(what) = self.plugs.iter().find_map(verify) {
+            self.violate(Rule::Plug, Instant::ZERO, what);
+        }
+        if let Some(device) = self.suspended.iter().find(|device| !stack.is_drained(**device)) {
+            self.violate(Rule::Table, Instant::ZERO, format!("a bio went into the suspended device {}", device.0));
+        }
+    }
+
+    /// Looks for rules that the disk saw broken.
+    pub fn ask_disk(&mut self, stack: &Stack) {
+        let complaint = |disk: &DeviceId| stack.device::<Leaf>(*disk)?.0.complaint();
+        if let Some((at, what)) = self.disks.clone().iter().find_map(complaint) {
+            self.violate(Rule::Order, at, what);
+        }
+    }
+}
+
+/// Whether some plug refuses everything that needs an order; also one that a table has brought along, which asks for zones once.
+fn has_failed_plug(stack: &Stack) -> bool {
+    let mut plugs = (0..stack.devices()).filter_map(|place| stack.device::<ZonePlug>(DeviceId(place as u16)));
+    plugs.any(|plug| plug.failure().is_some())
+}
+
+const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+const SECTOR_WORDS: usize = 64;
+
+/// Fills memory so that every word of it tells whose it is: the request, the sector in it, and the place in that.
+pub(super) fn stamp(data: &Data, request: u64, first_sector: u32) {
+    for (place, word) in data.words().iter().enumerate() {
+        let sector = u64::from(first_sector) + (place / SECTOR_WORDS) as u64;
+        word.store((request << 16 | sector).wrapping_add(((place % SECTOR_WORDS) as u64).wrapping_mul(STEP)), Relaxed);
+    }
+}
+
+pub(super) fn read_stamps(payload: &Payload) -> Vec<Seen> {
+    let mut words = payload.segments().iter().flat_map(|data| data.words()).map(|word| word.load(Relaxed));
+    let mut seen = Vec::with_capacity(payload.bytes() / 512);
+    while let Some(first) = words.next() {
+        let rest = || (1..SECTOR_WORDS as u64).map(|place| place.wrapping_mul(STEP));
+        let (mut stamped, mut zero) = (true, first == 0);
+        for (step, word) in rest().zip(words.by_ref().take(SECTOR_WORDS - 1)) {
+            stamped &= word == first.wrapping_add(step);
+            zero &= word == 0;
+        }
+        seen.push(match (zero, stamped) {
+            (true, _) => Seen::Zeroes,
+            (_, true) => Seen::Data(first >> 16, (first & 0xffff) as u32),
+            _ => Seen::Garbage,
+        });
+    }
+    seen
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::boxed::Box;
+
+    use super::super::layout::Layouts;
+    use super::*;
+    use crate::disk::{CrashConfig, CrashDisk};
+    use crate::fault::{Fault, FaultPlan};
+    use crate::model::{Extent, Intent, Trust};
+    use shingle_core::block::{Bio, Reason, Status};
+    use shingle_core::dm::{OpSet, Trigger};
+    use shingle_core::plug::PlugOptions;
+    use shingle_core::sector::Sector;
+    use shingle_core::zone::ZoneGeometry;
+
+    /// A disk of one zone that fails reports, and a plug on it that has asked for its zones in vain.
+    fn failed_plug(config: &CrashConfig) -> (Stack, [DeviceId; 2]) {
+        let reports = Trigger { ops: OpSet::of(&[Op::ReportZones]), ..Trigger::default() };
+        let plan = FaultPlan::none().with(reports, Fault::Fail(Status::Io));
+        let mut stack = Stack::new();
+        let disk = stack.add(Box::new(Leaf(Box::new(CrashDisk::new(config.clone(), plan, 1).unwrap())))).unwrap();
+        let plug = ZonePlug::new(disk, stack.limits(disk), PlugOptions::default()).unwrap();
+        let plug = stack.add(Box::new(plug)).unwrap();
+        let mut now = Instant::ZERO;
+        while let Some(next) = stack.turn(now) {
+            now = next.max(now);
+        }
+        assert!(has_failed_plug(&stack));
+        (stack, [disk, plug])
+    }
+
+    /// Found by the swarm (mapper 141011778), a mistake of the checkers: a write failed at a plug that did not know its zones, and
+    /// was told late, when the table that had brought that plug along was gone.
+    #[test]
+    fn what_a_failed_plug_refused_has_a_reason_also_when_it_is_told_after_the_plug_is_gone() {
+        let config = CrashConfig::new(ZoneGeometry::new(64, 64, 64, 0).unwrap());
+        for (is_noted, expected) in [(true, None), (false, Some(Rule::Unexplained))] {
+            let (mut stack, [disk, plug]) = failed_plug(&config);
+            let layouts = Layouts::of_disk(&config);
+            let model = Model::new(&layouts.shapes, Trust::Stack, false);
+            let mut ledger = Ledger::new(model, 1, TraceSum { sum: 0, events: 0, text: None });
+            (ledger.disks, ledger.parts) = (Rc::from([disk]), layouts.parts.into());
+            ledger.doors.push(Behind { failing: 0, reach: 1 });
+            let pieces = layouts.disk_pieces[0].clone();
+            let (number, zoned, whole, changes) = (0, true, true, true);
+            let door = Door { number, device: plug, pieces, zoned, whole, writes: 1, changes, longest_append: 1 };
+            let extents = Vec::from([Extent { zone: ZoneNo(0), offset: 0, sectors: 1 }]);
+            let request = Request { op: Op::Write, flags: Flags::NONE, extents, intent: Intent::Sound, atomic: true };
+            let tag = ledger.submit(request, &door, (&stack, Instant::ZERO));
+            if is_noted {
+                ledger.before_swaps(&stack);
+            }
+            stack.remove(plug).unwrap();
+            let mut bio = Box::new(Bio::new(Op::Write, Sector::ZERO, 1, Payload::Data(Data::zeroed(512))));
+            let status = bio.blame(Reason::ZonesUnknown("the report failed".into()));
+            ledger.complete((Op::Write, 512), &Completion { tag, bio, status }, &door, (&stack, Instant::ZERO));
+            assert_eq!(ledger.violation, None, "what ends at the same time may still be the reason");
+            let verdict = ledger.model.verdict(Instant(u64::MAX));
+            assert_eq!(verdict.err().map(|violation| violation.rule), expected);
+        }
+    }
+
+    #[test]
+    fn a_stamp_tells_request_and_sector_and_every_mix_up_is_seen() {
+        let data = Data::zeroed(3 * 512);
+        stamp(&data, 7, 4);
+        let all = [Seen::Data(7, 4), Seen::Data(7, 5), Seen::Data(7, 6)];
+        assert_eq!(read_stamps(&Payload::Data(data.clone())), all);
+        data.words()[64 + 9].store(1, Relaxed);
+        assert_eq!(read_stamps(&Payload::Data(data.clone()))[1], Seen::Garbage);
+        data.fill(0);
+        assert_eq!(read_stamps(&Payload::Data(data)), [Seen::Zeroes; 3]);
+    }
+}

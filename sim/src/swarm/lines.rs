@@ -1,0 +1,284 @@
+//! Tables for a layout: the same sectors in ever other lines, and tables that are wrong.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use super::layout::{Form, Layout, Layouts, Run};
+use super::scenario::{between, draw_faulty, some};
+use shingle_core::random::Rng;
+
+/// What a line does to bios, beside passing them on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Does {
+    /// Nothing that hosts could notice.
+    Nothing,
+    /// Some fail.
+    Fails,
+    /// All fail, and a flush is not passed on.
+    FailsAll,
+}
+
+/// Where a line stands.
+pub(super) struct Spot<'a> {
+    pub device: &'a str,
+    /// First sector on that device.
+    pub from: u64,
+    /// First sector on the mapped device.
+    pub start: u64,
+}
+
+/// A target that can stand in the place of a `linear` line.
+pub(super) struct Drawable {
+    /// Its name in tables.
+    pub target: &'static str,
+    /// Of how many lines so many are this.
+    pub weight: u64,
+    pub over: Over,
+    pub does: Does,
+    /// Its arguments.
+    pub arguments: fn(&Spot<'_>, &mut Rng) -> String,
+    /// What can be said to it.
+    pub messages: &'static [&'static str],
+}
+
+/// What a target can stand over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Over {
+    Anything,
+    /// Devices without zones.
+    Regular,
+    /// The same, from the first sector on.
+    WholeRegular,
+    /// Anything, where data is kept encrypted; there others would show ciphertext.
+    Ciphertext,
+}
+
+/// The targets that a world draws from. A new one is a line here.
+pub(super) const DRAWABLE: &[Drawable] = &[
+    drawable("linear", 10, Over::Anything, Does::Nothing, place),
+    drawable("faulty", 3, Over::Anything, Does::Nothing, late),
+    drawable("delay", 4, Over::Anything, Does::Nothing, delay),
+    drawable("flakey", 1, Over::Anything, Does::Nothing, up),
+    drawable("log-writes", 3, Over::WholeRegular, Does::Nothing, logged),
+    drawable("crypt", 20, Over::Ciphertext, Does::Nothing, crypt),
+    drawable("faulty", 2, Over::Anything, Does::Fails, faulty),
+    drawable("flakey", 1, Over::Anything, Does::Fails, down),
+    Drawable { messages: &DUST, ..drawable("dust", 3, Over::Regular, Does::Fails, dust) },
+    drawable("error", 1, Over::Anything, Does::FailsAll, place),
+];
+
+/// What can be said to `dust`.
+const DUST: [&str; 9] = [
+    "addbadblock 0",
+    "addbadblock 2 1",
+    "addbadblock 5 3",
+    "removebadblock 0",
+    "enable",
+    "enable",
+    "disable",
+    "countbadblocks",
+    "clearbadblocks",
+];
+
+const fn drawable(
+    target: &'static str,
+    weight: u64,
+    over: Over,
+    does: Does,
+    arguments: fn(&Spot<'_>, &mut Rng) -> String,
+) -> Drawable {
+    Drawable { target, weight, over, does, arguments, messages: &[] }
+}
+
+fn place(Spot { device, from, .. }: &Spot<'_>, _: &mut Rng) -> String {
+    format!("{device} {from}")
+}
+
+fn faulty(spot: &Spot<'_>, rng: &mut Rng) -> String {
+    format!("{} {}", place(spot, rng), draw_faulty(rng.below(1 << 32)))
+}
+
+/// Completions that come late.
+fn late(spot: &Spot<'_>, rng: &mut Rng) -> String {
+    let op = some(rng, &["any", "data", "write", "append", "read", "flush+report", "reset+finish+reset-all"]);
+    let time = some(rng, &["1us", "70us", "3ms"]);
+    let (seed, rate) = (rng.below(1000), between(rng, 1, 10));
+    format!("{} seed={seed} delay,op={op},time={time},rate=1/{rate}", place(spot, rng))
+}
+
+/// Bios that go on late, all or some classes of them.
+fn delay(spot: &Spot<'_>, rng: &mut Rng) -> String {
+    let classes = between(rng, 1, 3);
+    let class = |rng: &mut Rng| format!("{} {}", place(spot, rng), some(rng, &[0, 1, 2, 5]));
+    (0..classes).map(|_| class(rng)).collect::<Vec<String>>().join(" ")
+}
+
+/// A device that is up for longer than any world lasts.
+fn up(spot: &Spot<'_>, rng: &mut Rng) -> String {
+    format!("{} 100000 {}", place(spot, rng), rng.below(2))
+}
+
+/// A device that is down now and then, or always.
+fn down(spot: &Spot<'_>, rng: &mut Rng) -> String {
+    let features = some(rng, &["", "1 error_reads", "1 error_writes", "2 error_reads error_writes"]);
+    format!("{} {} 1 {features}", place(spot, rng), rng.below(2))
+}
+
+fn logged(Spot { device, .. }: &Spot<'_>, _: &mut Rng) -> String {
+    format!("{device} {LOG}")
+}
+
+fn dust(spot: &Spot<'_>, rng: &mut Rng) -> String {
+    format!("{} 4096", place(spot, rng))
+}
+
+/// The same bytes below, however the device is cut: the IV goes on from line to line.
+fn crypt(Spot { device, from, start }: &Spot<'_>, _: &mut Rng) -> String {
+    format!("aes-xts-plain64 {KEY} {start} {device} {from}")
+}
+
+/// A disk for logs.
+pub(super) const LOG: &str = "log";
+const KEY: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
+
+/// Which targets a table may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mood {
+    /// Only those that do nothing.
+    Calm,
+    /// Any.
+    Rough,
+    /// Only those on which everything fails.
+    Dead,
+}
+
+/// A line that was drawn.
+#[derive(Clone, Debug)]
+pub(super) struct Line {
+    pub start: u64,
+    pub len: u64,
+    pub sources: Vec<usize>,
+    pub target: &'static str,
+    pub does: Does,
+    pub messages: &'static [&'static str],
+}
+
+/// A table that maps what `device` maps, and what its lines do.
+pub(super) fn draw_table(all: &Layouts, device: usize, mood: Mood, rng: &mut Rng) -> (String, Vec<Line>) {
+    let layout = &all.devices[device];
+    let stripes = match layout.form {
+        Form::Wide(chunk) => return draw_wide(all, layout, chunk, rng),
+        Form::Stripes(stripes) if mood != Mood::Dead && rng.chance(1, 2) => stripes,
+        _ => 0,
+    };
+    if stripes > 0 {
+        let chunk = layout.runs[0].len;
+        return striped(all, (0, layout.sectors()), chunk, &layout.runs[..stripes]);
+    }
+    let (mut text, mut lines, mut start) = (String::new(), Vec::new(), 0);
+    for run in &layout.runs {
+        for Run { source, from, len } in cut(*run, layout.unit, rng) {
+            let spot = Spot { device: all.name(source), from, start };
+            let Drawable { target, does, messages, arguments, .. } =
+                draw_kind(all, (layout.form, source), &spot, mood, rng);
+            text += &format!("{start} {len} {target} {}\n", arguments(&spot, rng));
+            lines.push(Line { start, len, sources: Vec::from([source]), target, does: *does, messages });
+            start += len;
+        }
+    }
+    (text, lines)
+}
+
+/// A line of stripes, which begin where `parts` do.
+fn striped(all: &Layouts, (start, len): (u64, u64), chunk: u64, parts: &[Run]) -> (String, Vec<Line>) {
+    let mut text = format!("{start} {len} striped {} {chunk}", parts.len());
+    parts.iter().for_each(|part| text += &format!(" {} {}", all.name(part.source), part.from));
+    let sources = parts.iter().map(|part| part.source).collect();
+    let line = Line { start, len, sources, target: "striped", does: Does::Nothing, messages: &[] };
+    (text + "\n", Vec::from([line]))
+}
+
+/// Wide zones, in one line or two.
+fn draw_wide(all: &Layouts, layout: &Layout, chunk: u64, rng: &mut Rng) -> (String, Vec<Line>) {
+    let (zones, stripes) = (layout.sectors() / layout.unit, layout.runs.len() as u64);
+    let at = rng.below(zones) * layout.unit;
+    let part = |start: u64, end: u64| {
+        let runs: Vec<Run> = layout.runs.iter().map(|run| Run { from: run.from + start / stripes, ..*run }).collect();
+        striped(all, (start, end - start), chunk, &runs)
+    };
+    let (text, lines) = part(at, layout.sectors());
+    if at == 0 {
+        return (text, lines);
+    }
+    let (first_text, first) = part(0, at);
+    (first_text + &text, [first, lines].concat())
+}
+
+fn draw_kind(
+    all: &Layouts,
+    (form, source): (Form, usize),
+    spot: &Spot<'_>,
+    mood: Mood,
+    rng: &mut Rng,
+) -> &'static Drawable {
+    let stands = |over: Over, does: Does| match over {
+        _ if does == Does::FailsAll => true,
+        Over::Ciphertext => form == Form::Crypt,
+        _ if form == Form::Crypt => false,
+        Over::Anything => true,
+        Over::Regular => !all.is_zoned(source),
+        Over::WholeRegular => !all.is_zoned(source) && spot.from == 0,
+    };
+    let fits = |target: &&Drawable| match mood {
+        _ if !stands(target.over, target.does) => false,
+        Mood::Calm => target.does == Does::Nothing,
+        Mood::Rough => true,
+        Mood::Dead => target.does == Does::FailsAll,
+    };
+    let fitting: Vec<&Drawable> = DRAWABLE.iter().filter(fits).collect();
+    let mut at = rng.below(fitting.iter().map(|target| target.weight).sum());
+    let hit = |target: &&&'static Drawable| {
+        let hit = at < target.weight;
+        at = at.saturating_sub(target.weight);
+        hit
+    };
+    fitting.iter().find(hit).copied().unwrap_or(&DRAWABLE[0])
+}
+
+/// A run in one to three parts.
+fn cut(run: Run, unit: u64, rng: &mut Rng) -> Vec<Run> {
+    let units = run.len / unit;
+    let mut ends: Vec<u64> = (0..rng.below(3)).map(|_| rng.below(units) * unit).filter(|end| *end > 0).collect();
+    ends.push(run.len);
+    ends.sort_unstable();
+    ends.dedup();
+    let mut start = 0;
+    let part = |end: u64| {
+        let part = Run { from: run.from + start, len: end - start, ..run };
+        start = end;
+        part
+    };
+    ends.into_iter().map(part).collect()
+}
+
+/// A table that `device`, on which others may lie, must not get; and what is wrong with it.
+pub(super) fn draw_wrong(all: &Layouts, (device, is_used): (usize, bool), rng: &mut Rng) -> (&'static str, String) {
+    let layout = &all.devices[device];
+    let run = layout.runs[0];
+    let (unit, below, name) = (layout.unit, all.name(run.source), &layout.name);
+    let line = |start: u64, len: u64, from: u64| format!("{start} {len} linear {below} {from}\n");
+    let sound = line(0, unit, run.from);
+    match rng.below(10) {
+        0 => ("gap", sound + &line(2 * unit, unit, run.from)),
+        1 => ("overlap", sound + &line(0, unit, run.from)),
+        2 => ("length 0", format!("0 0 linear {below} 0\n")),
+        3 => ("unknown target", format!("0 {unit} nosuch {below} 0\n")),
+        4 => ("unknown device", format!("0 {unit} linear nosuch 0\n")),
+        5 => ("itself", sound + &format!("{unit} {unit} linear {name} 0\n")),
+        6 => ("past the end", line(0, unit, u64::MAX - 2 * unit)),
+        7 if layout.zoned => ("cuts a zone", line(0, unit, run.from + unit / 4)),
+        8 if is_used => ("gone", String::from("0 1 error\n")),
+        _ => ("words", format!("0 {unit} linear {below} 0 too much\n")),
+    }
+}

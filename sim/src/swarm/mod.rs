@@ -1,0 +1,513 @@
+//! Random worlds: one seed draws a disk, a stack, its users and what goes wrong, and the checkers look at all of it.
+//!
+//! ```text
+//!   seed ──> Scenario ──> life 1: hosts, operator ── power cut ──> life 2: auditor, hosts, ... ──> auditor ──> Report
+//!                              └────────── model, plug, disk, trace ──────────┘                 └──> Failure
+//! ```
+//!
+//! What is looked at: after every hop the plug's own invariants; at the disk, one command at a time in a zone, or one write
+//! on the whole disk, at the write pointer and not after a failed one; at every completion the [model](super::model), which knows what may be read,
+//! reported and refused; after every loss of power and at the end, all data. And that nothing gets stuck.
+//!
+//! One seed, one run: the trace is the same to the byte, and its sum is part of the report.
+
+mod audit;
+mod dmzoned;
+mod door;
+mod host;
+mod layout;
+mod ledger;
+mod lines;
+mod operator;
+mod scenario;
+mod tables;
+
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::format;
+use alloc::rc::Rc;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::any::Any;
+use core::cell::RefCell;
+use core::fmt;
+
+use audit::Auditor;
+use door::{Door, Piece, ZoneSet, one};
+use host::{Habits, Host};
+use ledger::{Behind, Ledger, PATIENCE, Shared, TRACE, TraceSum};
+use operator::Operator;
+pub use scenario::Profile;
+use scenario::{Above, Scenario, discipline, draw_faulty, some};
+pub use tables::Meddle;
+use tables::{TableHabits, TableOperator, Tables};
+
+use super::disk::{Leaf, MakeDisk, crash_disk};
+use super::fault::FaultPlan;
+use super::model::{Model, Rule, Violation};
+use super::world::{Stop, World};
+use shingle_core::block::{BlockDevice, DeviceId, Limits, Stack};
+use shingle_core::device::null::{NullConfig, NullDevice};
+use shingle_core::dm::zoned::Sabotage;
+use shingle_core::dm::{build_table, parse_table};
+use shingle_core::plug::{Append, PlugOptions, WritePolicy, ZonePlug};
+use shingle_core::random::Rng;
+use shingle_core::time::{Duration, Instant};
+use shingle_core::zone::ZoneNo;
+
+/// Size of the disk that takes logs.
+const LOG_SECTORS: u64 = 1 << 14;
+
+/// Puts a device over another one.
+pub type Wrap = fn(DeviceId, &Limits) -> Box<dyn BlockDevice>;
+/// Makes what stands in the plug's place.
+pub type MakePlug = fn(DeviceId, &Limits, PlugOptions) -> Box<dyn BlockDevice>;
+
+/// How a seed is run.
+#[derive(Clone, Debug, Default)]
+pub struct SwarmOptions {
+    /// What is looked at most.
+    pub profile: Profile,
+    /// Most requests, if that is fewer than the seed draws: a run is cut short, not changed.
+    pub ops: Option<u64>,
+    /// Of the power cuts that a seed of [`Profile::DmZoned`] looks at, one out of so many is: the run stays the same.
+    pub one_cut_of: Option<u64>,
+    /// Whether the whole trace is kept as text.
+    pub trace: bool,
+    /// A device between disk and plug: bugs are planted with it.
+    pub below_plug: Option<Wrap>,
+    /// Another zoned disk, with a write cache: what was not flushed may read as zeroes after a loss of power. Not for worlds
+    /// of mapped devices or volumes.
+    pub disk: Option<MakeDisk>,
+    /// A device right above the plug.
+    pub above_plug: Option<Wrap>,
+    /// Another plug.
+    pub plug: Option<MakePlug>,
+    /// A device above each mapped device, which hosts use in its place.
+    pub above_tables: Option<Wrap>,
+    /// A device over one regular disk, in the place of dm-zoned over several.
+    pub volume: Option<Wrap>,
+    /// Guards of dm-zoned that are taken away.
+    #[doc(hidden)]
+    pub sabotage: Sabotage,
+    /// Somebody who interferes with swaps.
+    pub meddle: Option<Meddle>,
+    /// Hosts go on until so many tables were swapped, however many requests that takes.
+    pub swaps: Option<u64>,
+}
+
+/// What a run without a violation did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Requests.
+    pub ops: u64,
+    /// Losses of power.
+    pub cuts: u64,
+    /// Faults that happened at the disk.
+    pub faults: u64,
+    /// Time that passed in the simulated world.
+    pub virtual_time: Duration,
+    /// Tables that were swapped while hosts went on.
+    pub swaps: u64,
+    /// The longest time that a device let nobody in because of that.
+    pub longest_swap: Duration,
+    /// What was done with tables, and how often; targets that were in them as well.
+    pub noted: BTreeMap<&'static str, u64>,
+    /// Trace events.
+    pub events: u64,
+    /// A sum over the trace: two runs that agree in it took the same steps.
+    pub sum: u64,
+    /// The whole trace, if it was asked for.
+    pub trace: Option<String>,
+}
+
+/// A run that found a violation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// The seed.
+    pub seed: u64,
+    /// The profile.
+    pub profile: Profile,
+    /// What is broken.
+    pub violation: Violation,
+    /// Starts of the disk up to there.
+    pub life: u64,
+    /// Requests up to there; with fewer the run may pass. `u64::MAX` if nobody counted them.
+    pub ops: u64,
+    /// The scenario, in words.
+    pub scenario: String,
+    /// The whole trace up to there, if it was asked for.
+    pub trace: Option<String>,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { seed, violation, life, ops, scenario, .. } = self;
+        match *ops {
+            u64::MAX => writeln!(f, "seed {seed}: {violation}")?,
+            ops => writeln!(f, "seed {seed}, life {life}, after {ops} requests: {violation}")?,
+        }
+        writeln!(f, "  world: {scenario}")?;
+        write!(f, "  replay: {}", self.replay())
+    }
+}
+
+impl Failure {
+    /// The command that runs it again.
+    #[must_use]
+    pub fn replay(&self) -> String {
+        let limit = if self.ops < u64::MAX { format!(" --ops {}", self.ops) } else { String::new() };
+        format!("shingle sim --seed {} --profile {}{limit} --trace sim.trace", self.seed, self.profile.name())
+    }
+}
+
+/// Runs one seed.
+///
+/// # Errors
+/// The first violation.
+pub fn run(seed: u64, options: &SwarmOptions) -> Result<Report, Box<Failure>> {
+    match options.profile {
+        Profile::DmZoned => dmzoned::run(seed, options),
+        _ => Run::new(seed, options).play(),
+    }
+}
+
+/// The smallest number of requests with which `seed` still fails, as far as bisection finds it, and that failure.
+#[must_use]
+pub fn shorten(failure: Box<Failure>, options: &SwarmOptions) -> Box<Failure> {
+    let (mut least, mut best) = (0, failure);
+    while least < best.ops {
+        let ops = least + (best.ops - least) / 2;
+        match run(best.seed, &SwarmOptions { ops: Some(ops), ..options.clone() }) {
+            Err(shorter) if shorter.ops < best.ops => best = shorter,
+            Err(_) => return best,
+            Ok(_) => least = ops + 1,
+        }
+    }
+    best
+}
+
+/// What a seed draws, in words.
+#[must_use]
+pub fn describe(seed: u64, profile: Profile) -> String {
+    match profile {
+        Profile::DmZoned => dmzoned::describe(seed),
+        _ => Scenario::draw(seed, profile).to_string(),
+    }
+}
+
+/// The mapped devices of a world, as their operator holds them.
+type SharedTables = Rc<RefCell<Tables>>;
+
+/// What is left of the disks after a loss of power.
+type Media = Vec<Box<dyn Any>>;
+
+struct Run<'a> {
+    seed: u64,
+    options: &'a SwarmOptions,
+    scenario: Scenario,
+    rng: Rng,
+    shared: Shared,
+    report: Report,
+    life: u64,
+}
+
+impl<'a> Run<'a> {
+    fn new(seed: u64, options: &'a SwarmOptions) -> Self {
+        let mut scenario = Scenario::draw(seed, options.profile);
+        if options.disk.is_some() {
+            scenario.with_cache();
+        }
+        let disk = &scenario.disk;
+        let limited = disk.resources.max_open().is_some() || disk.resources.max_active().is_some();
+        let mut model = Model::new(&scenario.layouts.shapes, scenario.trust, limited);
+        model.of_files(options.disk.is_some());
+        let unordered = scenario.switches.iter().chain([&scenario.plug.policy]).any(|p| *p == WritePolicy::None);
+        let emulated = scenario.plug.append == Append::Emulated || disk.max_append.is_none();
+        let left = match options.swaps {
+            Some(_) => u64::MAX,
+            None => options.ops.map_or(scenario.ops, |ops| ops.min(scenario.ops)),
+        };
+        let trace = TraceSum { sum: seed, events: 0, text: options.trace.then(String::new) };
+        let ledger = Ledger {
+            no_append: unordered && emulated,
+            is_late: scenario.above == Above::Mapped,
+            parts: scenario.layouts.parts.clone().into(),
+            ..Ledger::new(model, left, trace)
+        };
+        let rng = Rng::new(seed);
+        let shared = Rc::new(RefCell::new(ledger));
+        Self { seed, options, scenario, rng, shared, report: Report::default(), life: 0 }
+    }
+
+    fn play(mut self) -> Result<Report, Box<Failure>> {
+        let mut cuts: VecDeque<u64> = self.scenario.cuts.iter().copied().collect();
+        let mut medium = None;
+        loop {
+            self.life += 1;
+            let cut = cuts.pop_front();
+            self.shared.borrow_mut().cut_at = cut;
+            medium = self.live(medium).map_err(|violation| self.failure(violation))?;
+            if medium.is_none() {
+                break;
+            }
+            self.report.cuts += 1;
+        }
+        let ledger = self.shared.borrow();
+        let (sum, events, trace) = (ledger.trace.sum, ledger.trace.events, ledger.trace.text.clone());
+        let (swaps, longest_swap, noted) = (ledger.swaps, ledger.longest_swap, ledger.noted.clone());
+        Ok(Report { ops: ledger.submitted, swaps, longest_swap, noted, sum, events, trace, ..self.report.clone() })
+    }
+
+    fn failure(&self, violation: Violation) -> Box<Failure> {
+        let mut ledger = self.shared.borrow_mut();
+        ledger.trace.line(&violation.to_string());
+        let (ops, trace) = (ledger.submitted, ledger.trace.text.take());
+        let (seed, profile, scenario) = (self.seed, self.options.profile, self.scenario.to_string());
+        Box::new(Failure { seed, profile, violation, life: self.life, ops, scenario, trace })
+    }
+
+    /// One life of the disks, from power on to the cut, of which the media are left, or to the end.
+    fn live(&mut self, media: Option<Media>) -> Result<Option<Media>, Violation> {
+        self.shared.borrow_mut().trace.line(&format!("life {}", self.life));
+        let restarted = media.is_some();
+        let (mut world, doors, tables) = self.build(media)?;
+        let audit = |run: &Self, after_cut| Box::new(Auditor::new(run.shared.clone(), doors.clone(), after_cut));
+        if restarted {
+            world.add(audit(self, true));
+            self.watch(&mut world)?;
+        }
+        self.set_plans(&mut world, self.scenario.faults.clone());
+        self.populate(&mut world, &doors, tables);
+        self.watch(&mut world)?;
+        let cut = self.shared.borrow().is_cut();
+        if !cut {
+            self.set_plans(&mut world, self.scenario.faults.iter().map(|_| FaultPlan::none()).collect());
+            world.add(audit(self, false));
+            self.watch(&mut world)?;
+        }
+        self.report.virtual_time.0 += world.now().0;
+        let mut rng = self.rng.fork();
+        let disks = self.shared.borrow().disks.clone();
+        let mut media = Vec::new();
+        for disk in disks.iter() {
+            let taken =
+                world.stack.with_device(*disk, |disk: &mut Leaf, _| (disk.0.faults(), disk.0.cut_power(&mut rng)));
+            let Some((faults, medium)) = taken else { return Ok(None) };
+            self.report.faults += faults;
+            media.push(medium);
+        }
+        if !cut {
+            return Ok(None);
+        }
+        self.shared.borrow_mut().power_cut();
+        Ok(Some(media))
+    }
+
+    fn set_plans(&self, world: &mut World, plans: Vec<FaultPlan>) {
+        let disks = self.shared.borrow().disks.clone();
+        for (disk, plan) in disks.iter().zip(plans) {
+            world.stack.with_device(*disk, |disk: &mut Leaf, _| disk.0.set_plan(plan));
+        }
+    }
+
+    /// Runs the world until its actors are done, the power goes, or something is broken.
+    fn watch(&mut self, world: &mut World) -> Result<(), Violation> {
+        let until = world.now() + Duration(4 * PATIENCE.0);
+        let shared = self.shared.clone();
+        let mut watch = |stack: &Stack| {
+            let mut ledger = shared.borrow_mut();
+            ledger.inspect(stack);
+            !ledger.is_over()
+        };
+        let stop = world.run_watched(until, &mut watch);
+        let now = world.now();
+        let mut ledger = self.shared.borrow_mut();
+        ledger.collect_trace(&mut world.stack);
+        ledger.ask_disk(&world.stack);
+        if let Err(violation) = ledger.model.verdict(Instant(u64::MAX)) {
+            ledger.violation.get_or_insert(violation);
+        }
+        if let Some(mut violation) = ledger.violation.take() {
+            violation.at = if violation.at == Instant::ZERO { now } else { violation.at };
+            return Err(violation);
+        }
+        if stop == Stop::Done || ledger.is_cut() {
+            return Ok(());
+        }
+        let what = match ledger.model.oldest() {
+            Some((since, what)) => format!("{what} does not end, since {} us", since.0 / 1_000),
+            None => String::from("nothing is in flight, and the hosts wait"),
+        };
+        Err(Violation { rule: Rule::Stuck, at: now, what })
+    }
+
+    fn build(&mut self, media: Option<Media>) -> Result<(World, Vec<Door>, Option<SharedTables>), Violation> {
+        let broken = |what: String| Violation { rule: Rule::Accepted, at: Instant::ZERO, what };
+        let mut stack = Stack::new();
+        stack.set_trace(Some(TRACE));
+        let mut media = media.into_iter().flatten();
+        let (mut disks, mut plugs, mut tops) = (Vec::new(), Vec::new(), Vec::new());
+        for number in 0..self.scenario.layouts.disks.len() {
+            let (disk, plug, top) = self.add_disk(&mut stack, number, media.next()).map_err(broken)?;
+            disks.push(disk);
+            plugs.extend(plug);
+            tops.push(top);
+        }
+        {
+            let mut ledger = self.shared.borrow_mut();
+            (ledger.disks, ledger.plugs) = (disks.into(), plugs);
+        }
+        let mut world = World::new(stack);
+        let (doors, tables) = match self.scenario.above {
+            Above::Mapped => self.mapped_doors(&mut world, tops).map_err(broken)?,
+            above => (self.doors(&mut world.stack, tops[0], above).map_err(broken)?, None),
+        };
+        self.shared.borrow_mut().doors = doors.iter().map(|_| Behind { failing: 0, reach: u32::MAX }).collect();
+        Ok((world, doors, tables))
+    }
+
+    /// A disk, and on a zoned one a plug; returns both, and the device that others are to use.
+    fn add_disk(
+        &mut self,
+        stack: &mut Stack,
+        number: usize,
+        medium: Option<Box<dyn Any>>,
+    ) -> Result<(DeviceId, Option<DeviceId>, DeviceId), String> {
+        let Scenario { layouts, plug, .. } = &self.scenario;
+        let (disk, seed) = (&layouts.disks[number], self.rng.draw());
+        let make = self.options.disk.filter(|_| disk.regular.is_none()).unwrap_or(crash_disk);
+        let mut device = Leaf(make(disk, seed, medium)?);
+        let add = |stack: &mut Stack, device| stack.add(device).map_err(|error| error.to_string());
+        if disk.regular.is_some() {
+            let leaf = add(stack, Box::new(device))?;
+            return Ok((leaf, None, leaf));
+        }
+        device.0.expect(discipline(plug.policy, disk.rotational));
+        let leaf = add(stack, Box::new(device))?;
+        let mut top = leaf;
+        if let Some(wrap) = self.options.below_plug {
+            let device = wrap(top, stack.limits(top));
+            top = add(stack, device)?;
+        }
+        let device = match self.options.plug {
+            Some(make) => make(top, stack.limits(top), *plug),
+            None => Box::new(ZonePlug::new(top, stack.limits(top), *plug).map_err(|error| error.to_string())?),
+        };
+        let plug = add(stack, device)?;
+        top = plug;
+        if let Some(wrap) = self.options.above_plug {
+            let device = wrap(top, stack.limits(top));
+            top = add(stack, device)?;
+        }
+        Ok((leaf, Some(plug), top))
+    }
+
+    /// A door to a disk, behind which is all of it.
+    fn disk_door(&self, number: usize, device: DeviceId) -> Door {
+        let layouts = &self.scenario.layouts;
+        let (pieces, zoned) = (layouts.disk_pieces[number].clone(), layouts.is_zoned(number));
+        Door {
+            number,
+            device,
+            pieces,
+            zoned,
+            whole: true,
+            writes: ZoneSet::MAX,
+            changes: false,
+            longest_append: u32::MAX,
+        }
+    }
+
+    /// The devices that hosts use: disks and mapped devices. Every sequential zone is written through one of them.
+    fn mapped_doors(
+        &mut self,
+        world: &mut World,
+        mut tops: Vec<DeviceId>,
+    ) -> Result<(Vec<Door>, Option<SharedTables>), String> {
+        let disks = (0..tops.len()).map(|disk| self.disk_door(disk, tops[disk]));
+        let mut doors: Vec<Door> = disks.collect();
+        let layouts = Rc::new(self.scenario.layouts.clone());
+        let log = NullDevice::new(&NullConfig { memory_backed: true, ..NullConfig::new(LOG_SECTORS) });
+        let log = log.map_err(|error| error.to_string())?;
+        tops.push(world.stack.add(Box::new(log)).map_err(|error| error.to_string())?);
+        let tables = Tables::build(world, layouts.clone(), tops, &mut self.rng)?;
+        let stack = &mut world.stack;
+        let longest_append = layouts.disks.iter().filter_map(|disk| disk.max_append).min().unwrap_or(u32::MAX);
+        for (id, layout) in tables.ids().zip(&layouts.devices) {
+            let mut device = id;
+            if let Some(wrap) = self.options.above_tables {
+                // The highest ones may have no room above them.
+                device = stack.add(wrap(id, stack.limits(id))).unwrap_or(id);
+            }
+            let (number, pieces, zoned) = (doors.len(), layout.pieces.clone(), layout.zoned);
+            doors.push(Door { number, device, pieces, zoned, whole: false, writes: 0, changes: true, longest_append });
+        }
+        doors.iter_mut().for_each(|door| door.writes = 0);
+        for zone in (0..layouts.parts.len() as u32).map(ZoneNo) {
+            let maps = |door: &&usize| doors[**door].pieces.iter().any(|piece| piece.zone == zone && piece.clear);
+            let numbers: Vec<usize> = (0..doors.len()).collect();
+            let mapping: Vec<usize> = numbers.iter().filter(maps).copied().collect();
+            let Some(highest) = mapping.last().copied() else { continue };
+            let writer = if self.rng.chance(3, 4) { highest } else { some(&mut self.rng, &mapping) };
+            doors[writer].writes |= one(zone);
+        }
+        Ok((doors, Some(Rc::new(RefCell::new(tables)))))
+    }
+
+    /// The devices that hosts use: the plug, and the table above it.
+    fn doors(&self, stack: &mut Stack, plug: DeviceId, above: Above) -> Result<Vec<Door>, String> {
+        let geometry = &self.scenario.disk.geometry;
+        let (zones, zone_sectors) = (geometry.zones(), u64::from(geometry.zone_sectors()));
+        let own = self.disk_door(0, plug);
+        let lines: Vec<(u32, u32)> = match above {
+            Above::Nothing | Above::Mapped => return Ok(Vec::from([own])),
+            Above::Linear(from, count) => Vec::from([(from, count)]),
+            Above::Two(at, false) => Vec::from([(0, at), (at, zones - at)]),
+            Above::Two(at, true) => Vec::from([(at, zones - at), (0, at)]),
+            Above::Faulty(_) => Vec::from([(0, zones)]),
+        };
+        let target =
+            if let Above::Faulty(seed) = above { ("faulty", draw_faulty(seed)) } else { ("linear", String::new()) };
+        let (mut text, mut pieces, mut start) = (String::new(), Vec::new(), 0);
+        for (from, count) in &lines {
+            let first = u64::from(*from) * zone_sectors;
+            let end = (first + u64::from(*count) * zone_sectors).min(geometry.capacity());
+            text += &format!("{start} {} {} plug {first} {}\n", end - first, target.0, target.1);
+            let shifted = |piece: &Piece| Piece { start: piece.start + start - first, ..*piece };
+            pieces.extend(own.pieces[*from as usize..(from + count) as usize].iter().map(shifted));
+            start += end - first;
+        }
+        let table = parse_table(&text).map_err(|error| format!("{error}"))?;
+        let built = build_table(stack, &table, &|_: &str| Ok(plug)).map_err(|error| format!("{error}"))?;
+        let device = stack.add(Box::new(built.table)).map_err(|error| format!("{error}"))?;
+        self.shared.borrow_mut().layer = built.targets[0];
+        let whole = lines == [(0, zones)];
+        let table = Door { number: 1, device, pieces, whole, ..own.clone() };
+        Ok(Vec::from([own, table]))
+    }
+
+    fn populate(&mut self, world: &mut World, doors: &[Door], tables: Option<SharedTables>) {
+        let Scenario { hosts, depth, weights, longest, flags, trust, switches, .. } = &self.scenario;
+        // Where swaps are counted, hosts need not do more than they must.
+        let (hosts, depth) = if self.options.swaps.is_some() { (&2, &2) } else { (hosts, depth) };
+        for number in 0..*hosts {
+            // The last door is the highest table, if there is one; all are in use at once.
+            let door = &doors[match &tables {
+                Some(_) if number > 0 => self.rng.below(doors.len() as u64) as usize,
+                _ if number % 2 == 0 => doors.len() - 1,
+                _ => 0,
+            }];
+            let habits = Habits { depth: *depth, weights: *weights, longest: *longest, flags: *flags, trust: *trust };
+            world.add(Box::new(Host::new(self.shared.clone(), door.clone(), habits, self.rng.fork())));
+        }
+        let policies = switches.iter().copied().collect();
+        world.add(Box::new(Operator::new(self.shared.clone(), policies, self.rng.fork())));
+        if let Some(tables) = tables {
+            let (swaps, meddle) = (self.options.swaps, self.options.meddle);
+            let pace = if swaps.is_some() { Duration::from_micros(50) } else { self.scenario.pace };
+            let habits = TableHabits { pace, swaps, meddle };
+            world.add(Box::new(TableOperator::new(self.shared.clone(), tables, self.rng.fork(), habits)));
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! The operator: changes the policy of a plug in use, and has a plug that lost its zones ask for them again.
+
+use alloc::collections::VecDeque;
+
+use super::ledger::Shared;
+use super::scenario::discipline;
+use crate::disk::Leaf;
+use crate::model::Rule;
+use crate::world::{Actor, Io};
+use shingle_core::plug::{PlugError, WritePolicy, ZonePlug};
+use shingle_core::random::Rng;
+use shingle_core::time::{Duration, Instant};
+
+/// How long a suspended plug may take to drain.
+const DRAIN: Duration = Duration::from_millis(60_000);
+
+/// The operator.
+pub(super) struct Operator {
+    shared: Shared,
+    policies: VecDeque<WritePolicy>,
+    rng: Rng,
+    /// Since when the plug has been suspended, and what it is to become.
+    waiting: Option<(Instant, Option<WritePolicy>)>,
+    /// How long it waits before it looks again.
+    patience: Duration,
+}
+
+impl Operator {
+    pub fn new(shared: Shared, policies: VecDeque<WritePolicy>, rng: Rng) -> Self {
+        Self { shared, policies, rng, waiting: None, patience: Duration::from_micros(100) }
+    }
+}
+
+impl Actor for Operator {
+    fn act(&mut self, io: &mut Io<'_>) {
+        let shared = self.shared.clone();
+        shared.borrow_mut().collect_trace(io.stack);
+        match self.waiting {
+            None => self.begin(io),
+            Some((since, policy)) => self.change(since, policy, io),
+        }
+        if !self.is_done() {
+            let nap = if self.waiting.is_some() { self.patience.0 } else { 1_000 + self.rng.below(20_000_000) };
+            io.wake_at(io.now() + Duration(nap));
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        self.waiting.is_none() && self.shared.borrow().left == 0
+    }
+}
+
+impl Operator {
+    /// Suspends the plug, if there is a reason.
+    fn begin(&mut self, io: &mut Io<'_>) {
+        let plug = self.shared.borrow().plugs[0];
+        let Some(failed) = io.stack.device::<ZonePlug>(plug).map(|plug| plug.failure().is_some()) else { return };
+        let due = self.rng.chance(1, 3);
+        let policy = if due && !failed { self.policies.pop_front() } else { None };
+        if failed || policy.is_some() {
+            io.stack.suspend(plug);
+            self.waiting = Some((io.now(), policy));
+            self.patience = Duration::from_micros(100);
+        }
+    }
+
+    /// Changes the plug once it is drained, and lets bios in again.
+    fn change(&mut self, since: Instant, policy: Option<WritePolicy>, io: &mut Io<'_>) {
+        let mut ledger = self.shared.borrow_mut();
+        let (plug, disk) = (ledger.plugs[0], ledger.disks[0]);
+        if !io.stack.is_drained(plug) {
+            self.patience = Duration(self.patience.0 * 2);
+            if io.now().since(since) > DRAIN {
+                ledger.violate(Rule::Stuck, io.now(), "the suspended plug does not drain".into());
+            }
+            return;
+        }
+        let changed = io.stack.with_device(plug, |plug: &mut ZonePlug, cx| match policy {
+            Some(policy) => plug.set_policy(policy, cx),
+            None => plug.revalidate(cx),
+        });
+        match (changed, policy) {
+            (Some(Err(PlugError::Busy)), _) => return,
+            (Some(Err(error)), _) => {
+                ledger.violate(Rule::Plug, io.now(), alloc::format!("a drained plug does not change: {error}"));
+            }
+            (_, Some(policy)) => {
+                let expected = discipline(policy, io.stack.limits(disk).rotational);
+                io.stack.with_device(disk, |disk: &mut Leaf, _| disk.0.expect(expected));
+            }
+            (_, None) => {}
+        }
+        io.stack.resume(plug);
+        self.waiting = None;
+    }
+}

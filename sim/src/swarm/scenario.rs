@@ -1,0 +1,412 @@
+//! What one seed draws: a disk, a stack on it, who uses it and how, and what goes wrong.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+
+use super::layout::Layouts;
+use crate::disk::{CrashConfig, Discipline};
+use crate::fault::{Fault, FaultPlan};
+use crate::model::Trust;
+use shingle_core::block::{Op, Status};
+use shingle_core::dm::{OpSet, Trigger, Window};
+use shingle_core::plug::{Append, ElevatorOptions, PlugOptions, WritePolicy};
+use shingle_core::random::Rng;
+use shingle_core::sector::Sector;
+use shingle_core::time::Duration;
+use shingle_core::zone::{ResourceLimits, ZoneGeometry};
+
+/// What a swarm looks at most.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Profile {
+    /// Writes at depth through a plug, and policies that change.
+    #[default]
+    Plug,
+    /// Appends, native and emulated.
+    Append,
+    /// Zone management, and more zones than may be open.
+    Zones,
+    /// Everything.
+    All,
+    /// Mapped devices of all targets, whose tables change while they are used.
+    Mapper,
+    /// dm-zoned over zoned disks, and losses of power after any of their commands.
+    DmZoned,
+}
+
+impl Profile {
+    /// All profiles, the default first.
+    pub const ALL: [Profile; 6] =
+        [Profile::Plug, Profile::Append, Profile::Zones, Profile::All, Profile::Mapper, Profile::DmZoned];
+
+    /// The name on the command line.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Profile::Plug => "plug",
+            Profile::Append => "append",
+            Profile::Zones => "zones",
+            Profile::All => "all",
+            Profile::Mapper => "mapper",
+            Profile::DmZoned => "dmzoned",
+        }
+    }
+
+    /// How often a host does what, in the order of [`Kind::ALL`].
+    fn weights(self, rng: &mut Rng) -> [u64; Kind::ALL.len()] {
+        let mut weights = match self {
+            Profile::Plug => [50, 2, 5, 15, 4, 2, 1, 1, 3, 0, 4, 4],
+            Profile::Append => [10, 1, 50, 15, 5, 3, 1, 1, 3, 1, 4, 3],
+            Profile::Zones => [25, 2, 8, 8, 10, 8, 8, 8, 8, 1, 4, 8],
+            Profile::All | Profile::DmZoned => [30, 3, 15, 15, 5, 4, 3, 3, 4, 1, 5, 5],
+            Profile::Mapper => [40, 3, 15, 15, 4, 3, 2, 2, 4, 2, 6, 3],
+        };
+        // A swarm is diverse: each run leaves something out.
+        for weight in &mut weights[1..] {
+            if rng.chance(1, 4) {
+                *weight = 0;
+            }
+        }
+        weights
+    }
+}
+
+/// What a host can do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Write,
+    Zeroes,
+    Append,
+    Read,
+    Reset,
+    Finish,
+    Open,
+    Close,
+    Report,
+    ResetAll,
+    Flush,
+    Mistake,
+}
+
+impl Kind {
+    pub const ALL: [Kind; 12] = [
+        Kind::Write,
+        Kind::Zeroes,
+        Kind::Append,
+        Kind::Read,
+        Kind::Reset,
+        Kind::Finish,
+        Kind::Open,
+        Kind::Close,
+        Kind::Report,
+        Kind::ResetAll,
+        Kind::Flush,
+        Kind::Mistake,
+    ];
+}
+
+/// The table above the plug, if there is one. Numbers are zones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Above {
+    /// None: hosts use the plug itself.
+    Nothing,
+    /// A linear line from one zone on, so many zones.
+    Linear(u32, u32),
+    /// Two linear lines that meet at this zone, in order or swapped.
+    Two(u32, bool),
+    /// A faulty line over everything, with rules drawn from this seed.
+    Faulty(u64),
+    /// Mapped devices.
+    Mapped,
+}
+
+/// Rules of a faulty table line.
+pub(super) fn draw_faulty(seed: u64) -> String {
+    let rng = &mut Rng::new(seed);
+    let mut line = format!("seed={seed}");
+    for _ in 0..between(rng, 1, 3) {
+        let op = some(rng, &["any", "data", "write", "append", "read", "flush+report", "reset+finish+reset-all"]);
+        let rule = some(rng, &["error", "error,status=medium", "error-after", "delay,time=3ms", "lose,timeout=50ms"]);
+        let rate = between(rng, 10, 500);
+        line += &format!(" {rule},op={op},rate=1/{rate}");
+    }
+    line
+}
+
+/// Everything that a seed decides.
+#[derive(Clone, Debug)]
+pub(super) struct Scenario {
+    pub disk: CrashConfig,
+    pub plug: PlugOptions,
+    /// Policies that an operator switches to, one after the other.
+    pub switches: Vec<WritePolicy>,
+    pub above: Above,
+    pub hosts: u32,
+    pub depth: u32,
+    /// Requests at the end of each life but the last: the power goes then.
+    pub cuts: Vec<u64>,
+    pub ops: u64,
+    pub weights: [u64; Kind::ALL.len()],
+    /// Longest data request, in blocks.
+    pub longest: u32,
+    /// Of 100 writes, so many with FUA, PREFLUSH or NOWAIT.
+    pub flags: u64,
+    pub trust: Trust,
+    /// What goes wrong with each disk.
+    pub faults: Vec<FaultPlan>,
+    /// The disks, and the mapped devices on them.
+    pub layouts: Layouts,
+    /// The longest time between two changes of tables.
+    pub pace: Duration,
+}
+
+/// What policy promises what, on a disk that turns or one that does not.
+pub(super) fn discipline(policy: WritePolicy, rotational: bool) -> Discipline {
+    match policy {
+        WritePolicy::None => Discipline::None,
+        WritePolicy::ZoneLock => Discipline::OneWrite,
+        WritePolicy::Qd1 => Discipline::OneOfDisk,
+        WritePolicy::Elevator if rotational => Discipline::OneOfDisk,
+        _ => Discipline::InOrder,
+    }
+}
+
+pub(super) fn some<T>(rng: &mut Rng, of: &[T]) -> T
+where
+    T: Copy,
+{
+    of[rng.below(of.len() as u64) as usize]
+}
+
+pub(super) fn between(rng: &mut Rng, least: u64, most: u64) -> u64 {
+    least + rng.below(most - least + 1)
+}
+
+impl Scenario {
+    pub fn draw(seed: u64, profile: Profile) -> Self {
+        // Neighbouring seeds have nothing in common.
+        let mut rng = Rng::new(seed ^ 0x5eed_5eed_5eed_5eed).fork();
+        let rng = &mut rng;
+        let mut disk = draw_disk(profile, rng);
+        if profile == Profile::Mapper {
+            disk.geometry = without_runt(&disk.geometry);
+        }
+        let disk = disk;
+        let geometry = disk.geometry;
+        let (plug, switches) = draw_policies(profile, rng);
+        let all = || switches.iter().chain([&plug.policy]);
+        let ordered = all().all(|policy| policy.orders());
+        let trust = match ordered {
+            true => Trust::Stack,
+            false if rng.chance(3, 4) => Trust::Host,
+            false => Trust::Nobody,
+        };
+        let ops = between(rng, 100, 1200);
+        let mut cuts: Vec<u64> = (0..rng.below(4)).map(|_| between(rng, 1, ops)).collect();
+        cuts.sort_unstable();
+        let mut scenario = Self {
+            above: draw_above(&geometry, rng),
+            hosts: between(rng, 1, 4) as u32,
+            depth: some(rng, &[1, 2, 4, 8, 16, 32]),
+            cuts,
+            ops,
+            weights: profile.weights(rng),
+            longest: some(rng, &[1, 4, 8, 16]),
+            flags: some(rng, &[0, 0, 5, 20]),
+            trust,
+            faults: Vec::from([draw_faults(&geometry, rng)]),
+            layouts: Layouts::of_disk(&disk),
+            pace: Duration::default(),
+            disk,
+            plug,
+            switches,
+        };
+        if profile == Profile::Mapper {
+            scenario.map(rng);
+        }
+        scenario
+    }
+
+    /// Gives the disk, which is alone, a write cache.
+    pub fn with_cache(&mut self) {
+        self.disk.write_cache = true;
+        self.layouts = Layouts::of_disk(&self.disk);
+    }
+
+    /// Puts mapped devices on the disk, and other disks beside it.
+    fn map(&mut self, rng: &mut Rng) {
+        self.above = Above::Mapped;
+        self.layouts = Layouts::draw(&self.disk, rng);
+        for disk in &self.layouts.disks[1..] {
+            self.faults.push(draw_faults(&disk.geometry, rng));
+        }
+        self.pace = Duration::from_micros(some(rng, &[100, 1_000, 10_000]));
+    }
+}
+
+/// The same zones without a shorter one at the end.
+fn without_runt(shape: &ZoneGeometry) -> ZoneGeometry {
+    let (zone, zones) = (u64::from(shape.zone_sectors()), u64::from(shape.zones()));
+    let (capacity, conventional) = (shape.zone_capacity().into(), shape.conventional().into());
+    ZoneGeometry::new(zones * zone, zone, capacity, conventional).expect("a drawn shape is a shape")
+}
+
+fn draw_disk(profile: Profile, rng: &mut Rng) -> CrashConfig {
+    let block = some(rng, &[1_u64, 1, 8]);
+    let zone = some(rng, &[16_u64, 32, 64, 128, 256]).max(block * 4);
+    let zones = between(rng, 3, 24);
+    let capacity = if rng.chance(1, 3) { between(rng, 1, zone / block) * block } else { zone };
+    let runt = if capacity == zone && rng.chance(1, 4) { between(rng, 1, zone / block) * block % zone } else { 0 };
+    let conventional = if rng.chance(1, 2) { rng.below(zones / 2 + 1) } else { 0 };
+    let size = zones * zone - if runt == 0 { 0 } else { zone - runt };
+    let geometry = ZoneGeometry::new(size, zone, capacity, conventional).expect("a drawn shape is a shape");
+    let limited = rng.chance(if profile == Profile::Zones { 3 } else { 1 }, 4);
+    let resources = if limited {
+        let active = between(rng, 2, u64::from(geometry.sequential()).max(2)) as u32;
+        let open = between(rng, 1, active.into()) as u32;
+        ResourceLimits::new(rng.chance(2, 3).then_some(open), Some(active))
+            .expect("a drawn limit is one")
+            .enforceable(geometry.sequential())
+    } else {
+        ResourceLimits::NONE
+    };
+    let longest = |rng: &mut Rng| rng.chance(1, 2).then(|| (between(rng, 1, 16) * block) as u32);
+    CrashConfig {
+        resources,
+        block_bytes: block as u32 * 512,
+        max_sectors: longest(rng),
+        max_segments: some(rng, &[None, Some(1), Some(2), Some(5), Some(32)]),
+        max_append: rng.chance(1, 2).then_some((zone.min(8 * block)) as u32),
+        max_write_zeroes: rng.chance(1, 2).then_some(zone as u32),
+        write_cache: rng.chance(2, 3),
+        rotational: rng.chance(1, 3),
+        fastest: Duration::from_micros(between(rng, 1, 50)),
+        slowest: Duration::from_micros(some(rng, &[50, 200, 2_000, 20_000])),
+        timeout: Duration::from_millis(some(rng, &[50, 1_000])),
+        ..CrashConfig::new(geometry)
+    }
+}
+
+fn draw_policies(profile: Profile, rng: &mut Rng) -> (PlugOptions, Vec<WritePolicy>) {
+    let ordering: Vec<WritePolicy> = WritePolicy::ALL.into_iter().filter(|policy| policy.orders()).collect();
+    let weak = rng.chance(1, 4);
+    let known: &[WritePolicy] = if weak { &WritePolicy::ALL } else { &ordering };
+    let switching = rng.chance(if profile == Profile::Plug { 1 } else { 2 }, 4);
+    let switches = (0..if switching { between(rng, 1, 4) } else { 0 }).map(|_| some(rng, known)).collect();
+    let options = PlugOptions {
+        policy: some(rng, known),
+        append: some(rng, &[Append::Native, Append::Emulated]),
+        max_segments: some(rng, &[1, 2, 4, 128]),
+        queue_depth: some(rng, &[1, 4, 64]),
+        elevator: draw_elevator(rng),
+    };
+    (options, switches)
+}
+
+fn draw_elevator(rng: &mut Rng) -> ElevatorOptions {
+    let micros = |rng: &mut Rng, from: &[u64]| Duration::from_micros(some(rng, from));
+    ElevatorOptions {
+        max_wait: micros(rng, &[0, 100, 5_000, 5_000_000]),
+        batch_sectors: some(rng, &[1, 8, 64, 64 << 11]),
+        batch_time: micros(rng, &[1, 1_000, 500_000]),
+        hold_back: micros(rng, &[0, 20, 500]),
+        linger: micros(rng, &[0, 500, 5_000]),
+        // From a copy, so that the worlds of older seeds stay as they were.
+        merge_sectors: some(&mut rng.clone(), &[1, 16, 1 << 11]),
+    }
+}
+
+fn draw_above(geometry: &ZoneGeometry, rng: &mut Rng) -> Above {
+    let zones = u64::from(geometry.zones());
+    let short_end = !geometry.capacity().is_multiple_of(geometry.zone_sectors().into());
+    match rng.below(7) {
+        0 | 1 => Above::Nothing,
+        2 => Above::Faulty(rng.below(1 << 32)),
+        3 | 4 => {
+            let from = if rng.chance(1, 2) { 0 } else { rng.below(zones - 1) };
+            let count = if rng.chance(1, 2) { zones - from } else { between(rng, 1, zones - from) };
+            // At least one sequential zone, as a part without is not zoned.
+            let count = count.max((u64::from(geometry.conventional()) + 1).saturating_sub(from));
+            Above::Linear(from as u32, count as u32)
+        }
+        _ => Above::Two(between(rng, 1, zones - 1) as u32, !short_end && rng.chance(1, 2)),
+    }
+}
+
+fn draw_faults(geometry: &ZoneGeometry, rng: &mut Rng) -> FaultPlan {
+    if rng.chance(2, 5) {
+        return FaultPlan::none();
+    }
+    let writes = [Op::Write, Op::WriteZeroes, Op::ZoneAppend];
+    let management = [Op::ZoneReset, Op::ZoneFinish, Op::ZoneOpen, Op::ZoneClose, Op::ZoneResetAll];
+    let others = [Op::Read, Op::Flush, Op::ReportZones];
+    let mut plan = FaultPlan::none();
+    for _ in 0..between(rng, 1, 4) {
+        let ops = match rng.below(4) {
+            0 | 1 => OpSet::of(&writes),
+            2 => OpSet::of(&management),
+            _ => OpSet::of(&others),
+        };
+        let error = some(rng, &[Status::Io, Status::Medium, Status::Target, Status::Transport]);
+        let refusal = some(rng, &[Status::Io, Status::NotSupported, Status::DeviceResource, Status::ReadOnly]);
+        let (fault, rare) = match rng.below(8) {
+            0 | 1 => (Fault::Fail(refusal), 6),
+            2 | 3 => (Fault::Partial(error), 6),
+            4 => (Fault::Landed(error), 6),
+            5 => (Fault::Lose, 20),
+            6 => (Fault::Slow(between(rng, 2, 100) as u32), 5),
+            _ => (some(rng, &[Fault::ZoneReadOnly, Fault::ZoneOffline]), 60),
+        };
+        let rate = (1, between(rng, rare, rare * 10));
+        let window = rng
+            .chance(1, 4)
+            .then(|| Window { period: Duration::from_millis(20), active: Duration::from_millis(between(rng, 1, 10)) });
+        let count = rng.chance(1, 4).then(|| between(rng, 1, 3));
+        plan = plan.with(Trigger { ops, rate, window, count, ..Trigger::default() }, fault);
+    }
+    if rng.chance(1, 4) {
+        for _ in 0..between(rng, 1, 3) {
+            let at = rng.below(geometry.capacity());
+            plan.bad.add(Sector(at)..Sector(at + between(rng, 1, 4)));
+        }
+    }
+    plan
+}
+
+impl fmt::Display for Scenario {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let geometry = &self.disk.geometry;
+        let switches: Vec<String> = self.switches.iter().map(|policy| format!("->{policy}")).collect();
+        write!(
+            f,
+            "{} zones of {}/{} sectors ({} conventional, {} in all), {}-byte blocks, {}, open {:?} active {:?}, ",
+            geometry.zones(),
+            geometry.zone_capacity(),
+            geometry.zone_sectors(),
+            geometry.conventional(),
+            geometry.capacity(),
+            self.disk.block_bytes,
+            if self.disk.write_cache { "cache" } else { "no cache" },
+            self.disk.resources.max_open(),
+            self.disk.resources.max_active(),
+        )?;
+        write!(
+            f,
+            "longest {:?} in {:?}, append {:?}; policy {}{}, {:?} append; above: {:?}; {} hosts at depth {}; ",
+            self.disk.max_sectors,
+            self.disk.max_segments,
+            self.disk.max_append,
+            self.plug.policy,
+            switches.concat(),
+            self.plug.append,
+            self.above,
+            self.hosts,
+            self.depth,
+        )?;
+        write!(f, "{} requests, power cuts after {:?}, order kept by {:?}, ", self.ops, self.cuts, self.trust)?;
+        let rules: usize = self.faults.iter().map(|plan| plan.rules.len()).sum();
+        let bad = self.faults.iter().any(|plan| !plan.bad.is_empty());
+        write!(f, "{rules} fault rules, bad blocks: {bad}{}", self.layouts)
+    }
+}

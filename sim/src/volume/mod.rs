@@ -1,0 +1,240 @@
+//! A model of a regular block device with a volatile write cache: what each of its blocks may hold, after any history of
+//! writes, zeroes, discards, flushes, failures and losses of power. Whatever is below knows nothing of it.
+//!
+//! ```text
+//!   submitted ──────────── a read may see it, or not
+//!   acknowledged ───────── reads see nothing that was surely before it
+//!   read ───────────────── nothing else is seen from now on, unless something is written
+//!   flushed ────────────── what was out of sight before the flush cannot come back after a loss of power
+//!   failed ─────────────── done or not, block by block
+//! ```
+//!
+//! Blocks are atomic: one of them holds one write or another, never parts of two. Writes in flight at the same time take
+//! effect in any order. A discarded block reads as zeroes, as does one that was never written. After a loss of power nothing
+//! is in a cache, so what is read then is durable.
+
+mod stamp;
+mod words;
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::format;
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+
+pub use stamp::{BLOCK_BYTES, BLOCK_SECTORS, Seen, read_stamps, stamp};
+pub use words::Request;
+
+use super::history::{ALWAYS, Candidate, History, NEVER};
+use super::model::Rule;
+use shingle_core::block::{Flags, Op};
+use shingle_core::time::Instant;
+
+/// What a block can hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Value {
+    Zeroes,
+    /// What this request has written to it.
+    Data(u64),
+}
+
+impl Value {
+    fn looks(self, block: u32) -> Seen {
+        match self {
+            Value::Zeroes => Seen::Zeroes,
+            Value::Data(request) => Seen::Data { block, request },
+        }
+    }
+}
+
+/// The model.
+#[derive(Clone, Debug)]
+pub struct Volume {
+    clock: u64,
+    blocks: Vec<History<Value>>,
+    /// Requests in flight, and since when.
+    pending: BTreeMap<u64, (Request, Instant)>,
+    /// Blocks with more than one possible value.
+    unsettled: BTreeSet<u32>,
+    /// Reads are compared with what can be left after a loss of power.
+    recovering: bool,
+}
+
+/// A broken promise: which, and what was found.
+pub type Broken = (Rule, String);
+
+impl Volume {
+    /// A volume of so many blocks that was never written.
+    #[must_use]
+    pub fn new(blocks: u32) -> Self {
+        Self {
+            clock: ALWAYS,
+            blocks: vec![History::certain(Value::Zeroes); blocks as usize],
+            pending: BTreeMap::new(),
+            unsettled: BTreeSet::new(),
+            recovering: false,
+        }
+    }
+
+    /// Its size.
+    #[must_use]
+    pub fn blocks(&self) -> u32 {
+        self.blocks.len() as u32
+    }
+
+    /// Requests in flight.
+    #[must_use]
+    pub fn outstanding(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// What is in flight longest: since when, and what it is.
+    #[must_use]
+    pub fn oldest(&self) -> Option<(Instant, String)> {
+        let since = self.pending.iter().min_by_key(|(_, (_, since))| *since);
+        since.map(|(number, (request, since))| (*since, format!("request {number}: {request}")))
+    }
+
+    /// Whether the request that is in flight longest has been so since before `then`.
+    #[must_use]
+    pub fn waits_since_before(&self, then: Instant) -> bool {
+        // Numbers are given in the order of time.
+        self.pending.first_key_value().is_some_and(|(_, (_, since))| *since < then)
+    }
+
+    fn tick(&mut self) -> u64 {
+        self.clock += 1;
+        self.clock
+    }
+
+    /// Takes note of a request that goes out at `now`; returns its number, which its data must carry.
+    pub fn submit(&mut self, request: Request, now: Instant) -> u64 {
+        let from = self.tick();
+        if request.op.is_write() {
+            let value = if request.op == Op::Write { Value::Data(from) } else { Value::Zeroes };
+            self.unsettled.extend(request.block..request.block + request.blocks);
+            for block in &mut self.blocks[request.range()] {
+                block.add(Candidate::in_flight(value, from));
+            }
+        }
+        self.pending.insert(from, (request, now));
+        from
+    }
+
+    /// A request has succeeded; `seen` is what it has read.
+    ///
+    /// # Errors
+    /// The promise that this breaks.
+    pub fn succeed(&mut self, number: u64, seen: impl Iterator<Item = Seen>) -> Result<(), Broken> {
+        let request = self.end(number)?;
+        if request.flushes() {
+            self.flushed(number);
+        }
+        match request.op {
+            Op::Read => {
+                let compared = self.compare(number, &request, seen);
+                compared.map_err(|(rule, what)| (rule, format!("request {number}: {request}: {what}")))
+            }
+            Op::Flush => Ok(()),
+            _ => {
+                self.acknowledge(number, &request);
+                Ok(())
+            }
+        }
+    }
+
+    /// A request has failed: each of its blocks holds what it held before, or what it was to hold.
+    ///
+    /// # Errors
+    /// If it was not in flight.
+    pub fn fail(&mut self, number: u64) -> Result<Request, Broken> {
+        let request = self.end(number)?;
+        let now = self.tick();
+        if request.op.is_write() {
+            self.blocks[request.range()].iter_mut().for_each(|block| block.end(number, now));
+        }
+        Ok(request)
+    }
+
+    fn end(&mut self, number: u64) -> Result<Request, Broken> {
+        let pending = self.pending.remove(&number).map(|(request, _)| request);
+        pending.ok_or_else(|| (Rule::Completion, format!("request {number} ended twice, or never began")))
+    }
+
+    /// When the oldest request in flight was submitted.
+    fn oldest_reader(&self) -> u64 {
+        self.pending.first_key_value().map_or(NEVER, |(number, _)| *number)
+    }
+
+    fn acknowledge(&mut self, from: u64, request: &Request) {
+        let (now, oldest) = (self.tick(), self.oldest_reader());
+        for block in &mut self.blocks[request.range()] {
+            block.end(from, now);
+            block.acknowledge(from, false, (now, oldest));
+            if request.flags.has(Flags::FUA) {
+                block.make_durable(from, false);
+            }
+        }
+    }
+
+    /// A flush that was submitted at `from` is done: what nobody could see any more then is gone for good.
+    fn flushed(&mut self, from: u64) {
+        let (oldest, blocks) = (self.oldest_reader(), &mut self.blocks);
+        self.unsettled.retain(|block| !blocks[*block as usize].bury_hidden(from, oldest));
+    }
+
+    fn compare(&mut self, from: u64, request: &Request, mut seen: impl Iterator<Item = Seen>) -> Result<(), Broken> {
+        let now = self.tick();
+        for block in request.block..request.block + request.blocks {
+            let seen = seen.next();
+            let seen = seen.ok_or_else(|| (Rule::Completion, String::from("it came back with less than it had")))?;
+            self.compare_block(from, block, seen)?;
+            // Nothing was under way: it stays what was seen.
+            let history = &mut self.blocks[block as usize];
+            if history.is_quiet_since(from) {
+                history.hide_all_but(|value| value.looks(block) == seen, now);
+            }
+        }
+        Ok(())
+    }
+
+    fn compare_block(&self, from: u64, block: u32, seen: Seen) -> Result<(), Broken> {
+        let history = &self.blocks[block as usize];
+        if history.possible(from).any(|value| value.looks(block) == seen) {
+            return Ok(());
+        }
+        let rule = match seen {
+            Seen::Data { block: other, .. } if other != block => Rule::Foreign,
+            _ if self.recovering => Rule::Durability,
+            _ => Rule::Data,
+        };
+        let possible: Vec<Value> = history.possible(from).collect();
+        Err((rule, format!("block {block} reads as {seen:?}, and may be {possible:?}")))
+    }
+
+    /// The power is gone. Until [`Volume::recovered`], what is read is compared with what may be left.
+    pub fn power_cut(&mut self) {
+        let now = self.tick();
+        self.pending.clear();
+        self.blocks.iter_mut().for_each(|block| block.crash(now));
+        self.recovering = true;
+    }
+
+    /// A block was read after a loss of power, before anything was written: that is what it holds, durably.
+    pub fn pin(&mut self, block: u32, seen: Seen) {
+        let history = &mut self.blocks[block as usize];
+        let found = history.possible(self.clock).find(|value| value.looks(block) == seen);
+        if let Some(value) = found {
+            *history = History::certain(value);
+            self.unsettled.remove(&block);
+        }
+    }
+
+    /// What was kept is known as far as it ever will be.
+    pub fn recovered(&mut self) {
+        self.recovering = false;
+    }
+}
+
+#[cfg(test)]
+mod tests;

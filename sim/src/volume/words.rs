@@ -1,0 +1,47 @@
+//! What is said to the model.
+
+use core::fmt;
+
+use shingle_core::block::{Flags, Op};
+
+/// What somebody asks of the volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// A read, write, write of zeroes, discard or flush.
+    pub op: Op,
+    /// Its flags.
+    pub flags: Flags,
+    /// First block.
+    pub block: u32,
+    /// Blocks; none of a flush.
+    pub blocks: u32,
+}
+
+impl Request {
+    /// A flush.
+    pub const FLUSH: Request = Request { op: Op::Flush, flags: Flags::NONE, block: 0, blocks: 0 };
+
+    /// A request without flags.
+    #[must_use]
+    pub const fn new(op: Op, block: u32, blocks: u32) -> Self {
+        Self { op, flags: Flags::NONE, block, blocks }
+    }
+
+    /// The blocks that it concerns.
+    pub(super) fn range(&self) -> core::ops::Range<usize> {
+        self.block as usize..(self.block + self.blocks) as usize
+    }
+
+    /// Whether it promises, when it is done, that all that was done before it is durable.
+    pub(super) fn flushes(&self) -> bool {
+        self.op == Op::Flush || self.flags.has(Flags::PREFLUSH)
+    }
+}
+
+impl fmt::Display for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} block {}+{}", self.op.name(), self.block, self.blocks)?;
+        let named = [(Flags::FUA, " fua"), (Flags::PREFLUSH, " preflush"), (Flags::NOWAIT, " nowait")];
+        named.iter().filter(|(flag, _)| self.flags.has(*flag)).try_for_each(|(_, name)| f.write_str(name))
+    }
+}

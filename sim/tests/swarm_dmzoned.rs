@@ -1,0 +1,42 @@
+//! dm-zoned over random sets of disks, and losses of power after any of their commands: no acknowledged and flushed block is
+//! lost, none is foreign, nothing hangs, and what is left after a clean stop is what the checker wants to see.
+
+use shingle_sim::swarm::{Failure, Profile, Report, SwarmOptions, run};
+
+/// Cuts that every test run looks at.
+const CUTS: u64 = 2_000;
+
+fn play(seed: u64) -> Result<Report, Box<Failure>> {
+    run(seed, &SwarmOptions { profile: Profile::DmZoned, ..SwarmOptions::default() })
+}
+
+/// `SWARM_FIRST` and `SWARM_CUTS` choose others.
+#[test]
+fn two_thousand_cuts_lose_and_mix_up_nothing() {
+    let number = |name: &str, default| std::env::var(name).map_or(default, |text| text.parse().expect("a number"));
+    let (mut seed, wanted) = (number("SWARM_FIRST", 0), number("SWARM_CUTS", CUTS));
+    let (mut cuts, mut holes, mut failures) = (0, 0, vec![]);
+    while cuts < wanted && failures.len() < 30 {
+        match play(seed) {
+            Ok(report) => (cuts, holes) = (cuts + report.cuts, holes + report.noted.get("hole").copied().unwrap_or(0)),
+            Err(failure) => failures.push(failure.to_string()),
+        }
+        seed += 1;
+    }
+    assert!(failures.is_empty(), "{} of {seed} seeds fail\n{}", failures.len(), failures.join("\n"));
+    println!("{cuts} cuts in {seed} seeds, {holes} holes");
+    assert!(10 * holes > cuts, "{holes} holes are no look at them");
+}
+
+#[test]
+fn fewer_looks_leave_the_worlds_as_they_are() {
+    let full = SwarmOptions { profile: Profile::DmZoned, ops: Some(40), ..SwarmOptions::default() };
+    let sparse = SwarmOptions { one_cut_of: Some(10), ..full.clone() };
+    let (mut all, mut few) = (0, 0);
+    for seed in 0..3 {
+        let (full, sparse) = (run(seed, &full).unwrap(), run(seed, &sparse).unwrap());
+        assert_eq!((full.ops, full.noted), (sparse.ops, sparse.noted), "seed {seed}");
+        (all, few) = (all + full.cuts, few + sparse.cuts);
+    }
+    assert!(few > 0 && few < all / 3, "{few} of {all} cuts");
+}
