@@ -22,6 +22,26 @@ const CORE: &Layers = &[
     ("harness", &["block", "sector", "time", "zone"]),
 ];
 
+/// The host's.
+const HOST: &Layers = &[
+    ("patience", &[]),
+    ("keys", &[]),
+    ("latency", &[]),
+    ("mailbox", &[]),
+    ("devices", &["keys"]),
+    ("shard", &["devices", "mailbox"]),
+    ("disk", &["patience", "shard"]),
+    ("dmz", &["disk", "mailbox", "shard"]),
+    ("serve", &["patience", "shard"]),
+    ("notices", &["devices", "disk", "shard"]),
+    ("config", &["devices", "disk", "dmz", "keys", "shard"]),
+    ("profile", &["config"]),
+    ("trace", &["latency"]),
+    ("daemon_state", &["config", "devices", "mailbox", "serve", "shard"]),
+    ("control", &["config", "daemon_state", "devices", "dmz", "mailbox", "serve", "shard", "trace"]),
+    ("daemon", &["config", "control", "daemon_state", "notices", "serve", "shard"]),
+];
+
 /// What a whole crate may import of the core.
 const OF_CORE: &Layers = &[
     ("drives", &["block", "device", "random", "sector", "time", "zone"]),
@@ -61,7 +81,7 @@ fn imports(file: &Path, from: &str) -> Vec<String> {
 
 #[test]
 fn layers_import_only_what_lies_below_them() {
-    for (name, layers) in [("core", CORE)] {
+    for (name, layers) in [("core", CORE), ("host", HOST)] {
         for (place, (layer, may)) in layers.iter().enumerate() {
             let is_below = |lower: &&str| layers[..place].iter().any(|(name, _)| name == lower);
             assert!(may.iter().all(|lower| is_below(&lower)), "{name}: {layer} stands above what it may import");

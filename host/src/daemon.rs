@@ -1,87 +1,22 @@
 //! A running stack: its shards, its exports, its listeners.
 
 use std::fmt;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
-use shingle_core::frontend::nbd::Export;
 use shingle_core::mapper::MapperError;
 
-use crate::config::{ConfigError, DiskKind, ExportPlan, ListenPlan, Plan, build_shard};
+use crate::config::{ConfigError, ListenPlan, Plan, build_shard};
 use crate::control::{ControlError, ControlServer};
-use crate::devices::Named;
-use crate::mailbox::{Mailbox, MailboxError};
+use crate::daemon_state::{DaemonState, ShardInfo, open_export};
 use crate::notices::Notices;
 use crate::serve::listen::{Address, ListenError, Listener};
 use crate::serve::nbd::{Directory, Nbd, NbdError, NbdOptions, Route};
 use crate::shard::{Shard, ShardError, ShardThread};
 
-/// What everybody may know of a running stack, and how to ask it for more.
-pub struct Census {
-    /// The plan it was built from.
-    pub plan: Plan,
-    /// Its shards.
-    pub shards: Vec<ShardInfo>,
-    /// What clients can choose from.
-    pub exports: Directory,
-    /// Where clients connect.
-    pub addresses: Vec<Address>,
-    /// When it was ready.
-    pub started: Instant,
-}
-
-/// A shard from outside.
-pub struct ShardInfo {
-    /// The way to ask it.
-    pub mailbox: Mailbox,
-    /// The home of its connections.
-    pub nbd: Nbd,
-}
-
-impl Census {
-    /// The device called `name`, and its shard.
-    ///
-    /// # Errors
-    /// If a shard does not answer.
-    pub fn find(&self, name: &str) -> Result<Option<(&ShardInfo, Named)>, MailboxError> {
-        for shard in &self.shards {
-            let wanted = name.to_owned();
-            if let Some(named) = shard.mailbox.ask(move |shard| shard.devices.find(&wanted))? {
-                return Ok(Some((shard, named)));
-            }
-        }
-        Ok(None)
-    }
-
-    /// The names of all devices, shard by shard.
-    ///
-    /// # Errors
-    /// If a shard does not answer.
-    pub fn names(&self) -> Result<Vec<String>, MailboxError> {
-        let mut names = Vec::new();
-        for shard in &self.shards {
-            names.extend(shard.mailbox.ask(|shard| shard.devices.list())?.into_iter().map(|named| named.name));
-        }
-        Ok(names)
-    }
-
-    /// Where a disk's data is.
-    #[must_use]
-    pub fn path_of(&self, name: &str) -> Option<PathBuf> {
-        let disk = self.plan.disks.iter().find(|disk| disk.name == name)?;
-        match &disk.kind {
-            DiskKind::Null(_) => None,
-            DiskKind::File { path, .. } | DiskKind::ZonedDir { path, .. } => {
-                Some(path.canonicalize().unwrap_or_else(|_| path.clone()))
-            }
-        }
-    }
-}
-
 /// A running stack.
 pub struct Daemon {
-    census: Arc<Census>,
+    state: Arc<DaemonState>,
     threads: Vec<ShardThread>,
     control: Option<ControlServer>,
 }
@@ -104,17 +39,17 @@ impl Daemon {
             Ok(served) => served,
             Err(error) => return Err(abandon(threads, error)),
         };
-        let census = Arc::new(Census { plan, shards, exports, addresses, started: Instant::now() });
-        match census.plan.control.as_ref().map(|path| ControlServer::start(path, census.clone())).transpose() {
-            Ok(control) => Ok(Self { census, threads, control }),
+        let state = Arc::new(DaemonState { plan, shards, exports, addresses, started: Instant::now() });
+        match state.plan.control.as_ref().map(|path| ControlServer::start(path, state.clone())).transpose() {
+            Ok(control) => Ok(Self { state, threads, control }),
             Err(error) => Err(abandon(threads, error.into())),
         }
     }
 
     /// What it consists of.
     #[must_use]
-    pub fn census(&self) -> &Census {
-        &self.census
+    pub fn state(&self) -> &DaemonState {
+        &self.state
     }
 
     /// The control socket, if there is one.
@@ -172,38 +107,6 @@ fn nbd_options(listen: &ListenPlan) -> NbdOptions {
     options.session.bytes = listen.client_memory.unwrap_or(options.session.bytes);
     options.idle_timeout = listen.idle_timeout;
     options
-}
-
-/// An export of a device of `shard`, which stays in use until [`close_export`]; `None` if there is no such device.
-///
-/// # Errors
-/// If clients could write to a device that a mapped one needs for itself.
-pub(crate) fn open_export(shard: &mut Shard, plan: &ExportPlan, home: &Nbd) -> Result<Option<Route>, MapperError> {
-    let Some(device) = shard.devices.open(&plan.device) else { return Ok(None) };
-    let mapper = &mut shard.devices.mapper;
-    if !plan.read_only
-        && let Err(mut error) = mapper.begin_writing(device)
-    {
-        mapper.close(device);
-        error.message = format!("`{}` cannot be exported as `{}`: {}", plan.device, plan.name, error.message);
-        return Err(error);
-    }
-    let limits = shard.stack.limits(device);
-    // Several connections of one client may change the order of their writes, which zones do not forgive.
-    let export = Export::new(plan.name.as_str(), device, limits)
-        .with_description(plan.description.clone().unwrap_or_default())
-        .with_read_only(plan.read_only)
-        .with_multi_conn(limits.zoned.is_none());
-    Ok(Some(Route { export, home: home.clone() }))
-}
-
-/// Takes [`open_export`] back.
-pub(crate) fn close_export(shard: &mut Shard, route: &Route) {
-    let (mapper, export) = (&mut shard.devices.mapper, &route.export);
-    mapper.close(export.device);
-    if !export.asked_read_only {
-        mapper.end_writing(export.device);
-    }
 }
 
 /// Starts the listeners, for the exports in the order of the stack file. The first shard accepts; a connection moves to the

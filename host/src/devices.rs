@@ -1,23 +1,17 @@
 //! The devices of a shard by name: disks, and mapped devices above them, which come and go while it runs.
 //!
 //! ```text
-//!   a verb ──> Mapper ──> ticket ──┐                      ┌── the outcome, or given up in time
-//!   a round: turn ──> poll ──> is it there? ── no ──> next round, when something has happened
+//!   a verb ──> Mapper ──> ticket ──┐
+//!   a round: turn ──> advance ──> outcome of the ticket
 //! ```
-//!
-//! Nothing here looks at a clock or keeps the shard from sleeping: what a change waits for are bios, and their completions
-//! wake the shard.
-
-use std::mem;
 
 use shingle_core::block::{Bio, DeviceId, Stack, Status, Why};
 use shingle_core::dm::crypt::{Ciphers, KeySource};
 use shingle_core::dm::{Supplies, TableLine};
-use shingle_core::mapper::{Mapper, MapperError, MapperErrorKind, StateName, Ticket};
-use shingle_core::time::{Duration, Instant};
+use shingle_core::mapper::{Mapper, MapperError, StateName};
+use shingle_core::time::Instant;
 
 use crate::keys::HostKeys;
-use crate::shard::Shard;
 
 /// A device of a stack that has a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,8 +34,6 @@ pub struct Devices {
     /// The mapped ones.
     pub mapper: Mapper,
     disks: Disks,
-    changes: Vec<Change>,
-    watches: Vec<Watch>,
 }
 
 /// What tables lie on in the end.
@@ -63,32 +55,6 @@ impl Supplies for Disks {
     }
 }
 
-type Changed = Box<dyn FnOnce(&mut Shard, Result<(), MapperError>)>;
-type Happened = Box<dyn FnOnce(Result<u64, MapperError>)>;
-
-/// A verb that waits for bios, and what to do when they are done.
-struct Change {
-    ticket: Ticket,
-    device: String,
-    began: Instant,
-    patience: Duration,
-    then: Changed,
-}
-
-impl Change {
-    fn give_up(&self) -> Instant {
-        self.began + self.patience
-    }
-}
-
-/// Somebody who waits for an event of a device.
-struct Watch {
-    device: String,
-    seen: u64,
-    give_up: Instant,
-    then: Happened,
-}
-
 /// How far mapped devices are on their way to rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rest {
@@ -99,9 +65,6 @@ pub(crate) enum Rest {
     /// They are told already, and some have something under way.
     Awaited,
 }
-
-/// Most bios that an error names.
-const MOST_NAMED: usize = 4;
 
 impl Devices {
     /// Takes in a disk.
@@ -211,9 +174,11 @@ impl Devices {
         }
     }
 
-    /// When patience with somebody next ends.
-    pub(crate) fn next_deadline(&self) -> Option<Instant> {
-        self.changes.iter().map(Change::give_up).chain(self.watches.iter().map(|watch| watch.give_up)).min()
+    /// Goes on with changes of mapped devices; once a round, after the stack's turn.
+    pub(crate) fn advance(&mut self, now: Instant, stack: &mut Stack) {
+        if self.mapper.is_busy() {
+            self.mapper.poll(now, (stack, &self.disks));
+        }
     }
 
     /// Begins to suspend the topmost mapped devices that are active, unless some are being suspended.
@@ -226,7 +191,7 @@ impl Devices {
 
     /// Lets in what waits at the doors of mapped devices, through the tables that they have: the shard is about to end.
     pub(crate) fn let_in(&mut self, stack: &mut Stack) {
-        self.changes.iter().for_each(|change| self.mapper.cancel(change.ticket, stack));
+        self.mapper.cancel_all(stack);
         let shut = self.mapper.states().filter(|(_, state)| *state != StateName::Active);
         let shut: Vec<String> = shut.map(|(name, _)| name.to_owned()).collect();
         for name in shut {
@@ -235,103 +200,4 @@ impl Devices {
             let _ = self.mapper.resume(&name, false, stack);
         }
     }
-}
-
-/// Waiting for mapped devices.
-impl Shard {
-    /// Calls `then` when the change of `device` under way as `ticket` is made, or after `patience` is given up.
-    pub fn when_changed(
-        &mut self,
-        (device, ticket): (&str, Ticket),
-        patience: Duration,
-        then: impl FnOnce(&mut Shard, Result<(), MapperError>) + 'static,
-    ) {
-        let (device, then) = (device.to_owned(), Box::new(then));
-        self.devices.changes.push(Change { ticket, device, began: self.now(), patience, then });
-    }
-
-    /// Calls `then` with the number of events of `device` when there are more than `seen`, after `patience` in any case.
-    pub fn when_event(
-        &mut self,
-        (device, seen): (&str, u64),
-        patience: Duration,
-        then: impl FnOnce(Result<u64, MapperError>) + 'static,
-    ) {
-        let (device, then) = (device.to_owned(), Box::new(then));
-        self.devices.watches.push(Watch { device, seen, give_up: self.now() + patience, then });
-    }
-
-    /// Goes on with changes; once a round, after the stack's turn.
-    pub(crate) fn advance_devices(&mut self) {
-        let (now, devices) = (self.now(), &mut self.devices);
-        if devices.mapper.is_busy() {
-            devices.mapper.poll(now, (&mut self.stack, &devices.disks));
-        }
-        if !self.devices.changes.is_empty() {
-            self.advance_changes(now);
-        }
-        if !self.devices.watches.is_empty() {
-            self.advance_watches(now);
-        }
-    }
-
-    fn advance_changes(&mut self, now: Instant) {
-        for change in mem::take(&mut self.devices.changes) {
-            match self.devices.mapper.outcome(change.ticket) {
-                Some(result) => (change.then)(self, result),
-                None if now >= change.give_up() => {
-                    let stalled = self.stalled(&change);
-                    self.devices.mapper.cancel(change.ticket, &mut self.stack);
-                    (change.then)(self, Err(stalled));
-                }
-                None => self.devices.changes.push(change),
-            }
-        }
-    }
-
-    fn advance_watches(&mut self, now: Instant) {
-        for watch in mem::take(&mut self.devices.watches) {
-            match self.devices.mapper.events(&watch.device, &self.stack) {
-                Ok(events) if events <= watch.seen && now < watch.give_up => self.devices.watches.push(watch),
-                known => (watch.then)(known),
-            }
-        }
-    }
-
-    /// What a change waits for, in words.
-    fn stalled(&self, change: &Change) -> MapperError {
-        let door = self.devices.mapper.device(&change.device).ok();
-        let below = door.map_or_else(Vec::new, |door| below(&self.stack, door));
-        // What waits at the door itself waits for the change, not the change for it.
-        let inside: Vec<_> =
-            self.stuck(Duration::default()).into_iter().filter(|bio| below.contains(&bio.device)).collect();
-        let named = inside.iter().take(MOST_NAMED).map(|bio| {
-            format!("{} in {} for {} ms", bio.bio, self.devices.label(bio.device), bio.age.as_nanos() / 1_000_000)
-        });
-        let named: Vec<String> = named.collect();
-        let what = match (named.is_empty(), inside.len().saturating_sub(MOST_NAMED)) {
-            (true, _) => "a disk below does not answer".to_owned(),
-            (false, 0) => named.join("; "),
-            (false, more) => format!("{}; and {more} more", named.join("; ")),
-        };
-        let (name, ms) = (&change.device, change.patience.as_nanos() / 1_000_000);
-        let in_flight = door.map_or(0, |door| self.stack.counters(door).in_flight);
-        let message = format!(
-            "`{name}` still had {in_flight} bios in flight after {ms} ms ({what}): it goes on as before; wait for them, or \
-             give it a longer --timeout"
-        );
-        MapperError::new(MapperErrorKind::Busy, message)
-    }
-}
-
-/// All devices that bios of `device` may come to.
-fn below(stack: &Stack, device: DeviceId) -> Vec<DeviceId> {
-    let mut found: Vec<DeviceId> = stack.below(device).to_vec();
-    let mut next = 0;
-    while let Some(id) = found.get(next) {
-        let new: Vec<DeviceId> = stack.below(*id).iter().filter(|id| !found.contains(id)).copied().collect();
-        found.extend(new);
-        next += 1;
-    }
-    found
 }

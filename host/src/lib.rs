@@ -9,7 +9,8 @@
 //! - [`disk`]: real disks as devices of a stack.
 //! - [`dmz`]: dm-zoned's disks, for those who make and mend them.
 //! - [`keys`]: keys of encrypted devices, from files and the environment.
-//! - [`daemon`], [`control`], [`notices`]: a running stack, the socket at which it can be asked, and what it says by itself.
+//! - [`daemon`], [`daemon_state`], [`control`], [`notices`]: a running stack, what it consists of, the socket at which it can be
+//!   asked, and what it says by itself.
 //! - [`profile`]: drives that can be simulated, as files of parameters.
 //! - [`latency`]: how long things took, as a histogram.
 //! - [`trace`]: recordings of bios: the file, and what it says.
@@ -20,6 +21,7 @@
 pub mod config;
 pub mod control;
 pub mod daemon;
+pub mod daemon_state;
 pub mod devices;
 pub mod disk;
 pub mod dmz;

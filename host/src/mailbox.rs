@@ -1,4 +1,4 @@
-//! How other threads ask a shard for something: a bounded queue of closures, and an eventfd that ends its sleep.
+//! How other threads ask a thread with a ring for something: a bounded queue of closures, and an eventfd that ends its sleep.
 
 use std::fmt;
 use std::io;
@@ -9,10 +9,8 @@ use std::time::Duration;
 
 use rustix::event::EventfdFlags;
 
-use crate::shard::Shard;
-
-/// Something to do on a shard's thread, between two turns.
-pub type Message = Box<dyn FnOnce(&mut Shard) + Send>;
+/// Something to do on the thread of `T`, between two turns.
+pub type Message<T> = Box<dyn FnOnce(&mut T) + Send>;
 
 /// Most messages that wait in one mailbox.
 const MOST_MESSAGES: usize = 256;
@@ -20,28 +18,33 @@ const MOST_MESSAGES: usize = 256;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The sending end. Any number of threads may have one.
-#[derive(Clone)]
-pub struct Mailbox {
-    sender: SyncSender<Message>,
+pub struct Mailbox<T> {
+    sender: SyncSender<Message<T>>,
     wake: Arc<OwnedFd>,
 }
 
-/// The shard's end.
-pub(crate) struct Inbox {
-    receiver: Receiver<Message>,
+impl<T> Clone for Mailbox<T> {
+    fn clone(&self) -> Self {
+        Self { sender: self.sender.clone(), wake: self.wake.clone() }
+    }
+}
+
+/// The receiving end.
+pub(crate) struct Inbox<T> {
+    receiver: Receiver<Message<T>>,
     wake: Arc<OwnedFd>,
 }
 
 /// A new mailbox, both ends.
-pub(crate) fn new() -> io::Result<(Mailbox, Inbox)> {
+pub(crate) fn new<T>() -> io::Result<(Mailbox<T>, Inbox<T>)> {
     let wake = Arc::new(rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
     let (sender, receiver) = mpsc::sync_channel(MOST_MESSAGES);
     Ok((Mailbox { sender, wake: wake.clone() }, Inbox { receiver, wake }))
 }
 
-impl Mailbox {
-    /// Has `message` run on the shard's thread soon. Messages of one thread run in their order.
-    pub fn post(&self, message: impl FnOnce(&mut Shard) + Send + 'static) -> Result<(), MailboxError> {
+impl<T> Mailbox<T> {
+    /// Has `message` run there soon. Messages of one thread run in their order.
+    pub fn post(&self, message: impl FnOnce(&mut T) + Send + 'static) -> Result<(), MailboxError> {
         self.sender.try_send(Box::new(message)).map_err(|error| match error {
             TrySendError::Full(_) => MailboxError::Full,
             TrySendError::Disconnected(_) => MailboxError::Stopped,
@@ -51,18 +54,18 @@ impl Mailbox {
         Ok(())
     }
 
-    /// Runs `question` on the shard's thread and waits for what it returns.
+    /// Runs `question` there and waits for what it returns.
     pub fn ask<R: Send + 'static>(
         &self,
-        question: impl FnOnce(&mut Shard) -> R + Send + 'static,
+        question: impl FnOnce(&mut T) -> R + Send + 'static,
     ) -> Result<R, MailboxError> {
-        self.ask_later(|shard, reply| reply.send(question(shard)))
+        self.ask_later(|thread, reply| reply.send(question(thread)))
     }
 
-    /// Runs `question` on the shard's thread and waits until somebody there uses the [`Reply`].
+    /// Runs `question` there and waits until somebody there uses the [`Reply`].
     pub fn ask_later<R: Send + 'static>(
         &self,
-        question: impl FnOnce(&mut Shard, Reply<R>) + Send + 'static,
+        question: impl FnOnce(&mut T, Reply<R>) + Send + 'static,
     ) -> Result<R, MailboxError> {
         self.ask_slowly(Duration::ZERO, question)
     }
@@ -71,10 +74,10 @@ impl Mailbox {
     pub fn ask_slowly<R: Send + 'static>(
         &self,
         time: Duration,
-        question: impl FnOnce(&mut Shard, Reply<R>) + Send + 'static,
+        question: impl FnOnce(&mut T, Reply<R>) + Send + 'static,
     ) -> Result<R, MailboxError> {
         let (sender, answer) = mpsc::sync_channel(1);
-        self.post(move |shard| question(shard, Reply(sender)))?;
+        self.post(move |thread| question(thread, Reply(sender)))?;
         answer.recv_timeout(time + PATIENCE).map_err(|error| match error {
             RecvTimeoutError::Timeout => MailboxError::NoAnswer,
             RecvTimeoutError::Disconnected => MailboxError::Stopped,
@@ -93,7 +96,7 @@ impl<R> Reply<R> {
     }
 }
 
-impl Inbox {
+impl<T> Inbox<T> {
     /// The file that becomes readable with a message.
     pub fn wake(&self) -> io::Result<OwnedFd> {
         self.wake.as_fd().try_clone_to_owned()
@@ -106,7 +109,7 @@ impl Inbox {
     }
 
     /// Takes the next message.
-    pub fn take(&self) -> Option<Message> {
+    pub fn take(&self) -> Option<Message<T>> {
         self.receiver.try_recv().ok()
     }
 }

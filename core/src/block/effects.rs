@@ -56,6 +56,8 @@ impl Completion {
 pub(super) struct Port {
     pub completions: VecDeque<Completion>,
     pub outstanding: u64,
+    /// Whether it is among those that are ready.
+    pub is_ready: bool,
 }
 
 /// What went through a device for good and is counted until it is done.
@@ -131,6 +133,8 @@ pub(super) struct Effects {
     /// Events from outside; they go before arrivals.
     pub events: VecDeque<(DeviceId, Event)>,
     pub ports: Vec<Port>,
+    /// Ports to which bios came back since they were last polled as ready, each once.
+    pub ready: Vec<PortId>,
     /// One for each device.
     pub doors: Vec<Door>,
     pub pool: Pool,
@@ -152,6 +156,7 @@ impl Effects {
             arrivals: VecDeque::with_capacity(256),
             events: VecDeque::with_capacity(64),
             ports: Vec::new(),
+            ready: Vec::new(),
             doors: Vec::new(),
             pool: Pool::new(),
             trace: None,
@@ -217,7 +222,7 @@ impl Effects {
                 self.tell_failed(device, &bio, status);
             }
         }
-        let Frame { owner: Owner::Port(PortId(port)), word, .. } = bio.top() else {
+        let Frame { owner: Owner::Port(id), word, .. } = bio.top() else {
             return self.send(Hop::Up { from, bio, status });
         };
         self.trace(Action::Complete, from, &bio, status);
@@ -225,9 +230,13 @@ impl Effects {
             self.failures.note(self.now, &bio, status);
         }
         bio.pop();
-        let port = &mut self.ports[port as usize];
+        let port = &mut self.ports[id.0 as usize];
         port.outstanding -= 1;
         port.completions.push_back(Completion { tag: word, bio, status });
+        if !port.is_ready {
+            port.is_ready = true;
+            self.ready.push(id);
+        }
     }
 
     /// Addresses `bio` to `sector`, which is below `device`. That counts it as in flight, as it does all that arrived there and is

@@ -68,8 +68,11 @@ impl Stack {
 
     /// A new submitter.
     pub fn open_port(&mut self) -> PortId {
-        self.effects.ports.push(Port { completions: VecDeque::with_capacity(64), outstanding: 0 });
-        PortId((self.effects.ports.len() - 1) as u16)
+        let effects = &mut self.effects;
+        effects.ports.push(Port { completions: VecDeque::with_capacity(64), outstanding: 0, is_ready: false });
+        // Room for all of them: no allocation when a bio comes back.
+        effects.ready.reserve(effects.ports.len() - effects.ready.len());
+        PortId((effects.ports.len() - 1) as u16)
     }
 
     /// Hands `bio` to device `to`; the outcome appears at `port` under `tag`, never before the next [`Stack::turn`].
@@ -88,6 +91,13 @@ impl Stack {
     /// Takes the next finished bio of `port`.
     pub fn poll_completion(&mut self, port: PortId) -> Option<Completion> {
         self.effects.ports[port.0 as usize].completions.pop_front()
+    }
+
+    /// A port to which bios came back since it was last returned here.
+    pub fn poll_ready(&mut self) -> Option<PortId> {
+        let port = self.effects.ready.pop()?;
+        self.effects.ports[port.0 as usize].is_ready = false;
+        Some(port)
     }
 
     /// Whether finished bios of `port` wait to be polled.

@@ -317,6 +317,16 @@ impl Mapper {
         }
     }
 
+    /// Cancels all that is under way.
+    pub fn cancel_all(&mut self, stack: &mut Stack) {
+        let tickets = self.devices.iter().filter_map(|device| match device.state {
+            State::Draining { ticket, .. } => Some(ticket),
+            _ => None,
+        });
+        let tickets: Vec<Ticket> = tickets.collect();
+        tickets.into_iter().for_each(|ticket| self.cancel(ticket, stack));
+    }
+
     /// What became of a verb; `None` while it is under way. To be asked once.
     pub fn outcome(&mut self, ticket: Ticket) -> Option<Result<(), MapperError>> {
         let at = self.outcomes.iter().position(|(of, _)| *of == ticket)?;

@@ -4,7 +4,7 @@ use super::operations::unknown_device;
 use super::protocol::{AddExport, Added, Done, RemoveExport};
 use super::{ControlError, ErrorKind, bad};
 use crate::config::ExportPlan;
-use crate::daemon::{Census, close_export, open_export};
+use crate::daemon_state::{DaemonState, close_export, open_export};
 use crate::serve::nbd::NbdError;
 
 impl From<NbdError> for ControlError {
@@ -15,14 +15,14 @@ impl From<NbdError> for ControlError {
 }
 
 /// `export.add`.
-pub(super) fn add(census: &Census, request: AddExport) -> Result<Added, ControlError> {
+pub(super) fn add(daemon: &DaemonState, request: AddExport) -> Result<Added, ControlError> {
     let AddExport { name, device, read_only, description } = request;
     let plan = ExportPlan { name, device, read_only, description };
-    if census.addresses.is_empty() {
+    if daemon.addresses.is_empty() {
         return Err(bad("this daemon listens nowhere: add [listen] to its stack file and start it again".into()));
     }
-    let Some((shard, _)) = census.find(&plan.device)? else { return Err(unknown_device(census, &plan.device)?) };
-    let (home, directory) = (shard.nbd.clone(), census.exports.clone());
+    let Some((shard, _)) = daemon.find(&plan.device)? else { return Err(unknown_device(daemon, &plan.device)?) };
+    let (home, directory) = (shard.nbd.clone(), daemon.exports.clone());
     let added = shard.mailbox.ask(move |shard| {
         let route = match open_export(shard, &plan, &home) {
             Ok(route) => route?,
@@ -40,10 +40,10 @@ pub(super) fn add(census: &Census, request: AddExport) -> Result<Added, ControlE
 }
 
 /// `export.remove`.
-pub(super) fn remove(census: &Census, RemoveExport { name }: &RemoveExport) -> Result<Done, ControlError> {
-    let route = census.exports.remove(name).map_err(|users| match users {
+pub(super) fn remove(daemon: &DaemonState, RemoveExport { name }: &RemoveExport) -> Result<Done, ControlError> {
+    let route = daemon.exports.remove(name).map_err(|users| match users {
         None => {
-            let names: Vec<String> = census.exports.routes().into_iter().map(|route| route.export.name).collect();
+            let names: Vec<String> = daemon.exports.routes().into_iter().map(|route| route.export.name).collect();
             let message = format!("there is no export `{name}`; there are: {}", names.join(", "));
             ControlError::new(ErrorKind::UnknownDevice, message)
         }
@@ -52,7 +52,7 @@ pub(super) fn remove(census: &Census, RemoveExport { name }: &RemoveExport) -> R
             ControlError::new(ErrorKind::Busy, message)
         }
     })?;
-    if let Some(shard) = census.shards.iter().find(|shard| shard.nbd.is(&route.home)) {
+    if let Some(shard) = daemon.shards.iter().find(|shard| shard.nbd.is(&route.home)) {
         shard.mailbox.ask(move |shard| close_export(shard, &route))?;
     }
     Ok(Done {})

@@ -14,6 +14,7 @@ mod exports;
 mod mapped;
 mod operations;
 pub mod protocol;
+mod record;
 mod recording;
 mod server;
 mod status;
@@ -26,6 +27,7 @@ use shingle_core::dm::TableError;
 
 pub use client::ControlClient;
 pub use protocol::ErrorKind;
+pub use record::{RecordError, Taken, Wanted, record};
 pub use server::ControlServer;
 pub use zones::{ZoneAction, ZoneRange};
 

@@ -1,12 +1,13 @@
 //! What each request does.
 
 use std::sync::Mutex;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Map, Value, json};
-use shingle_core::block::{Bio, Op, Payload, Status};
+use shingle_core::block::{Bio, Cx, DeviceId, Op, Payload, Status};
 use shingle_core::plug::{WritePolicy, ZonePlug};
 use shingle_core::sector::Sector;
+use shingle_core::time::Duration as Span;
 use shingle_core::zone::Zone;
 
 use super::protocol::{
@@ -20,7 +21,7 @@ use super::users::{Offers, check_unused};
 use super::zones::{ZoneAction, ZoneRange};
 use super::{ControlError, ErrorKind, MOST_ZONES, VERSION, bad, exports, mapped};
 use crate::config::nearest;
-use crate::daemon::{Census, ShardInfo};
+use crate::daemon_state::{DaemonState, ShardInfo};
 use crate::devices::Named;
 use crate::mailbox::{MailboxError, Reply};
 use crate::shard::Shard;
@@ -62,11 +63,11 @@ impl Operations {
     }
 
     /// The response to one line of a connection.
-    pub fn respond(&self, census: &Census, session: &mut Session, line: &[u8]) -> Value {
+    pub fn respond(&self, daemon: &DaemonState, session: &mut Session, line: &[u8]) -> Value {
         let (id, result) = match serde_json::from_slice::<Value>(line) {
             Ok(Value::Object(mut object)) => {
                 let id = object.shift_remove("id").unwrap_or(Value::Null);
-                (id, self.run(census, session, object))
+                (id, self.run(daemon, session, object))
             }
             Ok(_) => (Value::Null, Err(bad("a request is a JSON object".into()))),
             Err(error) => (Value::Null, Err(bad(format!("this is not JSON: {error}")))),
@@ -79,7 +80,7 @@ impl Operations {
 
     fn run(
         &self,
-        census: &Census,
+        daemon: &DaemonState,
         session: &mut Session,
         mut fields: Map<String, Value>,
     ) -> Result<Value, ControlError> {
@@ -90,25 +91,25 @@ impl Operations {
             None => return Err(bad("the request has no `op`".into())),
         };
         match op.as_str() {
-            GetStatus::NAME => serve(fields, |GetStatus {}| status(census)),
-            ReportZones::NAME => serve(fields, |request| report_zones(census, &request)),
-            ResetZones::NAME => serve(fields, |ResetZones(range)| manage(census, range, ZoneAction::Reset)),
-            OpenZones::NAME => serve(fields, |OpenZones(range)| manage(census, range, ZoneAction::Open)),
-            CloseZones::NAME => serve(fields, |CloseZones(range)| manage(census, range, ZoneAction::Close)),
-            FinishZones::NAME => serve(fields, |FinishZones(range)| manage(census, range, ZoneAction::Finish)),
-            GetPlugs::NAME => serve(fields, |GetPlugs { device }| plugs(&open(census, &device)?)),
-            SetPolicy::NAME => serve(fields, |request| self.policy(census, &request)),
-            StartRecording::NAME => serve(fields, |request| session.start(&self.recorder, census, &request)),
+            GetStatus::NAME => serve(fields, |GetStatus {}| status(daemon)),
+            ReportZones::NAME => serve(fields, |request| report_zones(daemon, &request)),
+            ResetZones::NAME => serve(fields, |ResetZones(range)| manage(daemon, range, ZoneAction::Reset)),
+            OpenZones::NAME => serve(fields, |OpenZones(range)| manage(daemon, range, ZoneAction::Open)),
+            CloseZones::NAME => serve(fields, |CloseZones(range)| manage(daemon, range, ZoneAction::Close)),
+            FinishZones::NAME => serve(fields, |FinishZones(range)| manage(daemon, range, ZoneAction::Finish)),
+            GetPlugs::NAME => serve(fields, |GetPlugs { device }| plugs(&open(daemon, &device)?)),
+            SetPolicy::NAME => serve(fields, |request| self.policy(daemon, &request)),
+            StartRecording::NAME => serve(fields, |request| session.start(&self.recorder, daemon, &request)),
             ReadRecording::NAME => serve(fields, |ReadRecording {}| session.read()),
             StopRecording::NAME => serve(fields, |StopRecording {}| session.stop()),
-            AddExport::NAME => serve(fields, |request| exports::add(census, request)),
-            RemoveExport::NAME => serve(fields, |request| exports::remove(census, &request)),
-            _ => mapped::run(&op, census, fields, &self.naming),
+            AddExport::NAME => serve(fields, |request| exports::add(daemon, request)),
+            RemoveExport::NAME => serve(fields, |request| exports::remove(daemon, &request)),
+            _ => mapped::run(&op, daemon, fields, &self.naming),
         }
     }
 
-    fn policy(&self, census: &Census, SetPolicy { device, policy }: &SetPolicy) -> Result<Policy, ControlError> {
-        let device = open(census, device)?;
+    fn policy(&self, daemon: &DaemonState, SetPolicy { device, policy }: &SetPolicy) -> Result<Policy, ControlError> {
+        let device = open(daemon, device)?;
         let Device { shard, named } = &device;
         let plug = plug_of(named)?;
         let current = shard.mailbox.ask(move |shard| shard.stack.device::<ZonePlug>(plug).map(ZonePlug::policy))?;
@@ -118,10 +119,7 @@ impl Operations {
         };
         let wanted = wanted.parse::<WritePolicy>().map_err(|error| bad(error.to_string()))?;
         let _one_at_a_time = self.switching.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        shard.mailbox.ask(move |shard| shard.stack.suspend(plug))?;
-        let switched = switch(shard, plug, wanted);
-        // Whatever happened: the door does not stay shut.
-        shard.mailbox.ask(move |shard| shard.stack.resume(plug))?;
+        let switched = shard.mailbox.ask_slowly(PATIENCE, move |shard, reply| switch(shard, plug, wanted, reply))?;
         let answer = || Policy { policy: wanted.name().into(), before: before.name().into() };
         switched.map(|()| answer()).map_err(|mut error| {
             error.message = format!("`{}` keeps policy {before}: {}", named.name, error.message);
@@ -159,12 +157,12 @@ impl Session {
     fn start(
         &mut self,
         recorder: &Recorder,
-        census: &Census,
+        daemon: &DaemonState,
         request: &StartRecording,
     ) -> Result<Started, ControlError> {
         // The old one first: there is room for one.
         self.recording = None;
-        let (recording, started) = recorder.start(census, request.device.as_deref())?;
+        let (recording, started) = recorder.start(daemon, request.device.as_deref())?;
         self.recording = Some(recording);
         Ok(started)
     }
@@ -178,28 +176,28 @@ impl Session {
     }
 }
 
-fn switch(shard: &ShardInfo, plug: shingle_core::block::DeviceId, wanted: WritePolicy) -> Result<(), ControlError> {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        let tried = shard.mailbox.ask(move |shard| {
-            if !shard.stack.is_drained(plug) {
-                return None;
-            }
-            shard.stack.with_device::<ZonePlug, _>(plug, |plug, cx| plug.set_policy(wanted, cx))
-        })?;
+/// Changes the policy of a plug while nothing goes through it. Whatever happens, its door does not stay shut.
+fn switch(shard: &mut Shard, plug: DeviceId, wanted: WritePolicy, reply: Reply<Result<(), ControlError>>) {
+    shard.stack.suspend(plug);
+    let look = move |shard: &mut Shard, is_late: bool| {
+        let change = |plug: &mut ZonePlug, cx: &mut Cx<'_>| plug.set_policy(wanted, cx);
+        let is_drained = shard.stack.is_drained(plug);
+        let tried = if is_drained { shard.stack.with_device(plug, change) } else { None };
         match tried {
-            Some(Ok(())) => return Ok(()),
-            Some(Err(error)) if Instant::now() >= deadline => {
-                return Err(ControlError::new(ErrorKind::Busy, error.to_string()));
-            }
-            None if Instant::now() >= deadline => {
+            Some(Ok(())) => Some(Ok(())),
+            Some(Err(error)) if is_late => Some(Err(ControlError::new(ErrorKind::Busy, error.to_string()))),
+            None if is_late => {
                 let message =
                     format!("I/O in flight did not end within {} s; see `shingle status`", PATIENCE.as_secs());
-                return Err(ControlError::new(ErrorKind::Busy, message));
+                Some(Err(ControlError::new(ErrorKind::Busy, message)))
             }
-            _ => std::thread::sleep(Duration::from_millis(2)),
+            _ => None,
         }
-    }
+    };
+    shard.wait_for(Span::from_millis(PATIENCE.as_millis() as u64), look, move |shard, switched| {
+        shard.stack.resume(plug);
+        reply.send(switched);
+    });
 }
 
 /// A device that is in use until this is dropped: else it could be removed, and its place given to another one.
@@ -216,27 +214,27 @@ impl Drop for Device<'_> {
     }
 }
 
-fn open<'a>(census: &'a Census, name: &str) -> Result<Device<'a>, ControlError> {
-    for shard in &census.shards {
+fn open<'a>(daemon: &'a DaemonState, name: &str) -> Result<Device<'a>, ControlError> {
+    for shard in &daemon.shards {
         let wanted = name.to_owned();
         let opened = shard.mailbox.ask(move |shard| shard.devices.open(&wanted).and(shard.devices.find(&wanted)))?;
         if let Some(named) = opened {
             return Ok(Device { shard, named });
         }
     }
-    Err(unknown_device(census, name)?)
+    Err(unknown_device(daemon, name)?)
 }
 
 /// The error that says so.
-pub(super) fn unknown_device(census: &Census, name: &str) -> Result<ControlError, MailboxError> {
-    let names = census.names()?;
+pub(super) fn unknown_device(daemon: &DaemonState, name: &str) -> Result<ControlError, MailboxError> {
+    let names = daemon.names()?;
     let hint =
         nearest(name, names.iter().map(String::as_str)).map_or(String::new(), |n| format!("did you mean `{n}`? "));
     let message = format!("there is no device `{name}`; {hint}there are: {}", names.join(", "));
     Ok(ControlError::new(ErrorKind::UnknownDevice, message))
 }
 
-fn plug_of(named: &Named) -> Result<shingle_core::block::DeviceId, ControlError> {
+fn plug_of(named: &Named) -> Result<DeviceId, ControlError> {
     named.plug.ok_or_else(|| {
         let message = format!("`{}` is not a zoned disk: only those have plugs and a policy", named.name);
         ControlError::new(ErrorKind::NotZoned, message)
@@ -257,8 +255,8 @@ fn shape(Device { shard, named }: &Device<'_>) -> Result<(u64, u64), ControlErro
     shape.ok_or_else(|| not_zoned(named))
 }
 
-fn report_zones(census: &Census, request: &ReportZones) -> Result<Zones, ControlError> {
-    let (device, start, count) = (open(census, &request.device)?, request.start, request.count);
+fn report_zones(daemon: &DaemonState, request: &ReportZones) -> Result<Zones, ControlError> {
+    let (device, start, count) = (open(daemon, &request.device)?, request.start, request.count);
     let (capacity, _) = shape(&device)?;
     if start >= capacity {
         return Ok(Zones { zones: Vec::new(), next: None });
@@ -303,9 +301,9 @@ impl Refusal {
     }
 }
 
-fn manage(census: &Census, request: ManageZones, action: ZoneAction) -> Result<Changed, ControlError> {
-    let device = open(census, &request.device)?;
-    let offers = Offers { exports: census.exports.clone(), home: device.shard.nbd.clone() };
+fn manage(daemon: &DaemonState, request: ManageZones, action: ZoneAction) -> Result<Changed, ControlError> {
+    let device = open(daemon, &request.device)?;
+    let offers = Offers { exports: daemon.exports.clone(), home: device.shard.nbd.clone() };
     let management = Management { device: &device, unless_used: (!request.force).then_some(offers) };
     management.apply(action, request.start, request.length)
 }

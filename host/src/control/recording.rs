@@ -9,9 +9,8 @@ use shingle_core::time::Instant as At;
 
 use super::protocol::{Batch, Started};
 use super::{ControlError, ErrorKind};
-use crate::daemon::Census;
-use crate::mailbox::Mailbox;
-use crate::shard::Shard;
+use crate::daemon_state::DaemonState;
+use crate::shard::{Mailbox, Shard};
 use crate::trace::{ENTRY_BYTES, Entry, RecordedDevice, to_hex};
 
 /// Events that a shard keeps until they are read: 16 MiB of them.
@@ -45,7 +44,7 @@ struct Source {
 
 impl Recorder {
     /// Starts to record `device`, or all of them; the second value is the response.
-    pub fn start(&self, census: &Census, device: Option<&str>) -> Result<(Recording, Started), ControlError> {
+    pub fn start(&self, daemon: &DaemonState, device: Option<&str>) -> Result<(Recording, Started), ControlError> {
         if self.0.swap(true, AcqRel) {
             let message = "another recording is under way: wait for its end, or stop it";
             return Err(ControlError::new(ErrorKind::Busy, message));
@@ -53,13 +52,13 @@ impl Recorder {
         let started = Instant::now();
         // From here on its end makes way for the next one.
         let mut recording = Recording { recorder: self.clone(), shards: Vec::new(), started };
-        let mut devices = list_devices(census)?;
+        let mut devices = list_devices(daemon)?;
         let wanted = device.map(|name| find(&devices, name)).transpose()?;
         for (place, device) in devices.iter_mut().enumerate() {
             device.recorded = wanted.is_none_or(|wanted| wanted == place);
         }
-        for number in 0..census.shards.len() {
-            recording.add(census, number, &devices)?;
+        for number in 0..daemon.shards.len() {
+            recording.add(daemon, number, &devices)?;
         }
         let unix = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let response = Started { started_unix_ns: unix.as_nanos() as u64, devices };
@@ -76,9 +75,9 @@ fn find(devices: &[RecordedDevice], name: &str) -> Result<usize, ControlError> {
 }
 
 /// The devices of all shards, shard by shard, in the order of their places.
-fn list_devices(census: &Census) -> Result<Vec<RecordedDevice>, ControlError> {
+fn list_devices(daemon: &DaemonState) -> Result<Vec<RecordedDevice>, ControlError> {
     let mut devices = Vec::new();
-    for (number, shard) in census.shards.iter().enumerate() {
+    for (number, shard) in daemon.shards.iter().enumerate() {
         let list = move |shard: &mut Shard| -> Vec<RecordedDevice> {
             let ids = (0..shard.stack.devices()).map(|id| DeviceId(id as u16));
             ids.map(|id| RecordedDevice::new(shard.devices.label(id), number as u16, false, shard.stack.limits(id)))
@@ -91,7 +90,7 @@ fn list_devices(census: &Census) -> Result<Vec<RecordedDevice>, ControlError> {
 
 impl Recording {
     /// Starts the ring of a shard that has a device to record. The last one is there for as long as it is not stopped.
-    fn add(&mut self, census: &Census, number: usize, devices: &[RecordedDevice]) -> Result<(), ControlError> {
+    fn add(&mut self, daemon: &DaemonState, number: usize, devices: &[RecordedDevice]) -> Result<(), ControlError> {
         let mine = |device: &&RecordedDevice| usize::from(device.shard) == number;
         let recorded: Vec<usize> =
             devices.iter().filter(mine).enumerate().filter(|(_, device)| device.recorded).map(|(id, _)| id).collect();
@@ -99,7 +98,7 @@ impl Recording {
         let all = recorded.len() == count;
         let Some(one) = recorded.first().map(|id| DeviceId(*id as u16)) else { return Ok(()) };
         let first = devices.iter().position(|device| mine(&device)).unwrap_or(0) as u16;
-        let mailbox = census.shards[number].mailbox.clone();
+        let mailbox = daemon.shards[number].mailbox.clone();
         let start = move |shard: &mut Shard| {
             shard.stack.record(Some(Trace::new(RING).only((!all).then_some(one))));
             shard.origin()

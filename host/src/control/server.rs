@@ -14,7 +14,7 @@ use super::clients::{Client, Clients, MOST_CLIENTS};
 use super::operations::{Operations, Session};
 use super::protocol::Failure;
 use super::{ControlError, ErrorKind, LONGEST_REQUEST, VERSION};
-use crate::daemon::Census;
+use crate::daemon_state::DaemonState;
 use crate::serve::listen::{Address, Listener};
 
 /// The control socket of a daemon. It closes when this is dropped.
@@ -25,19 +25,19 @@ pub struct ControlServer {
 }
 
 struct Shared {
-    census: Arc<Census>,
+    daemon: Arc<DaemonState>,
     operations: Operations,
     clients: Clients,
 }
 
 impl ControlServer {
-    /// Listens on `path` and answers for `census`.
-    pub fn start(path: &Path, census: Arc<Census>) -> Result<Self, ControlError> {
+    /// Listens on `path` and answers for `daemon`.
+    pub fn start(path: &Path, daemon: Arc<DaemonState>) -> Result<Self, ControlError> {
         let failed = |message: String| ControlError::new(ErrorKind::Stopped, message);
         let listener = Listener::bind(&Address::Unix(path.to_owned()))
             .map_err(|error| failed(format!("the control socket: {error}")))?;
         let listener = Arc::new(listener);
-        let shared = Arc::new(Shared { census, operations: Operations::new(), clients: Clients::default() });
+        let shared = Arc::new(Shared { daemon, operations: Operations::new(), clients: Clients::default() });
         let accepting = listener.clone();
         let body = move || accept_all(&accepting, &shared);
         let thread = thread::Builder::new().name("control".into()).spawn(body);
@@ -120,7 +120,7 @@ fn converse(client: &Client, shared: &Shared) {
     loop {
         while let Some(end) = buffer.iter().position(|byte| *byte == b'\n') {
             let request: Vec<u8> = buffer.drain(..=end).collect();
-            let response = shared.operations.respond(&shared.census, &mut session, &request);
+            let response = shared.operations.respond(&shared.daemon, &mut session, &request);
             if client.send(&line(&response)).is_err() {
                 return;
             }

@@ -9,7 +9,7 @@ use shingle_core::time::Duration;
 use super::ControlError;
 use super::mapped::figures_of;
 use super::protocol::{Counters, DeviceStatus, ExportStatus, Status, Stuck, Zoned};
-use crate::daemon::Census;
+use crate::daemon_state::DaemonState;
 use crate::devices::Named;
 use crate::serve::nbd::Route;
 use crate::shard::{Shard, StuckBio};
@@ -20,19 +20,19 @@ const MOST_STUCK: usize = 64;
 const STUCK: Duration = Duration::from_millis(1000);
 
 /// Asks every shard.
-pub(super) fn status(census: &Census) -> Result<Status, ControlError> {
+pub(super) fn status(daemon: &DaemonState) -> Result<Status, ControlError> {
     let (mut devices, mut stuck, mut connections, mut names) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let mut stuck_bios = 0;
-    let (disks, tables) = (census.plan.disks.iter().map(|d| &*d.name), census.plan.devices.iter().map(|d| &*d.name));
+    let (disks, tables) = (daemon.plan.disks.iter().map(|d| &*d.name), daemon.plan.devices.iter().map(|d| &*d.name));
     let order: Vec<&str> = disks.chain(tables).collect();
-    for (number, shard) in census.shards.iter().enumerate() {
+    for (number, shard) in daemon.shards.iter().enumerate() {
         connections.push(shard.nbd.connections());
         let (named, described, (late, all_late)) = shard.mailbox.ask(move |shard| {
             let named = shard.devices.list();
             let described: Vec<DeviceStatus> = named.iter().map(|named| describe(shard, number, named)).collect();
             (named, described, stuck_in(shard, number))
         })?;
-        let path = |device: &DeviceStatus| census.path_of(&device.name).map(|path| path.display().to_string());
+        let path = |device: &DeviceStatus| daemon.path_of(&device.name).map(|path| path.display().to_string());
         devices.extend(described.into_iter().map(|device| DeviceStatus { path: path(&device), ..device }));
         stuck_bios += all_late;
         stuck.extend(late);
@@ -40,17 +40,17 @@ pub(super) fn status(census: &Census) -> Result<Status, ControlError> {
     }
     // What was made at run time comes behind what the stack file has.
     devices.sort_by_key(|device| order.iter().position(|name| device.name == *name).unwrap_or(order.len()));
-    let exports = census.exports.routes().into_iter().map(|Route { export, home }| {
-        let shard = census.shards.iter().position(|shard| shard.nbd.is(&home)).unwrap_or(0);
+    let exports = daemon.exports.routes().into_iter().map(|Route { export, home }| {
+        let shard = daemon.shards.iter().position(|shard| shard.nbd.is(&home)).unwrap_or(0);
         let device = names[shard].iter().find(|named| named.device == export.device).map(|named| named.name.clone());
         ExportStatus { bytes: export.size(), read_only: export.read_only, name: export.name, device }
     });
     Ok(Status {
         version: env!("CARGO_PKG_VERSION").into(),
         pid: std::process::id(),
-        uptime_s: census.started.elapsed().as_secs(),
-        shards: census.shards.len(),
-        listen: census.addresses.iter().map(ToString::to_string).collect(),
+        uptime_s: daemon.started.elapsed().as_secs(),
+        shards: daemon.shards.len(),
+        listen: daemon.addresses.iter().map(ToString::to_string).collect(),
         devices,
         exports: exports.collect(),
         connections,

@@ -5,8 +5,8 @@ use std::rc::Rc;
 
 use shingle_core::block::{Bio, DeviceId, Limits, Status};
 
-use crate::mailbox::{Mailbox, Reply};
-use crate::shard::Shard;
+use crate::mailbox::Reply;
+use crate::shard::{Mailbox, Shard};
 
 /// A bio that is done.
 type Done = (Status, Box<Bio>);

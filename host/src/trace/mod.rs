@@ -14,7 +14,6 @@ mod device;
 mod entry;
 mod error;
 mod file;
-mod record;
 mod summary;
 mod work;
 
@@ -23,6 +22,5 @@ pub use device::RecordedDevice;
 pub use entry::{ENTRY_BYTES, Entry, hex_from, to_hex};
 pub use error::{Damage, ReadError};
 pub use file::{End, EndReason, Recording, Writer, ZoneStart, read};
-pub use record::{RecordError, Taken, Wanted, record};
 pub use summary::{OpSummary, PERCENTILES, Summary};
 pub use work::{Asked, work_of};

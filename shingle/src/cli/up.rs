@@ -107,14 +107,14 @@ fn wait(daemon: &Daemon, signals: &mpsc::Receiver<i32>) -> Result<(), CliError> 
 }
 
 fn ready_notice(daemon: &Daemon) -> String {
-    let census = daemon.census();
+    let state = daemon.state();
     let mut notice = String::new();
-    for route in census.exports.routes() {
+    for route in state.exports.routes() {
         let export = route.export;
         let access = if export.read_only { ", read-only" } else { "" };
         notice += &format!("export {}: {}{access}\n", export.name, format_bytes(export.size()));
     }
-    for address in &census.addresses {
+    for address in &state.addresses {
         notice += &format!("listening on {address}\n");
     }
     if let Some(control) = daemon.control() {

@@ -11,7 +11,7 @@ use super::view::show;
 use super::{Found, find, lookup, wrong_table};
 use crate::control::protocol::{Answered, Clear, Create, Done, Drain, Load, MappedDevice, Message, Remove, Rename};
 use crate::control::{ControlError, ErrorKind, bad};
-use crate::daemon::Census;
+use crate::daemon_state::DaemonState;
 use crate::dmz::find_length;
 use crate::mailbox::{MailboxError, Reply};
 use crate::shard::Shard;
@@ -23,18 +23,18 @@ const PATIENCE_MS: u64 = 5_000;
 /// The longest that a request may say: clients of the socket have patience for little more.
 const MOST_PATIENCE_MS: u64 = 20_000;
 
-pub(super) fn create(census: &Census, request: Create, naming: &Mutex<()>) -> Result<MappedDevice, ControlError> {
+pub(super) fn create(daemon: &DaemonState, request: Create, naming: &Mutex<()>) -> Result<MappedDevice, ControlError> {
     let Create { name, uuid, table, read_only } = request;
     let uuid = uuid.unwrap_or_default();
     let mut lines = table.map(|text| parse_table(&text)).transpose().map_err(|error| wrong_table(&name, error))?;
     let _one_at_a_time = naming.lock().unwrap_or_else(PoisonError::into_inner);
-    check_free(census, &name, &uuid)?;
-    check_room(census)?;
-    let number = home_of(census, (&name, None), lines.as_deref().unwrap_or_default())?;
-    let set = lines.as_deref_mut().map(|lines| find_length(lines, &mut &census.shards[number].mailbox)).transpose();
+    check_free(daemon, &name, &uuid)?;
+    check_room(daemon)?;
+    let number = home_of(daemon, (&name, None), lines.as_deref().unwrap_or_default())?;
+    let set = lines.as_deref_mut().map(|lines| find_length(lines, &mut &daemon.shards[number].mailbox)).transpose();
     let set = set.map_err(|error| wrong_table(&name, error))?.flatten();
     let uuid = if uuid.is_empty() { set.unwrap_or(uuid) } else { uuid };
-    let info = census.shards[number].mailbox.ask(move |shard| {
+    let info = daemon.shards[number].mailbox.ask(move |shard| {
         let now = shard.now();
         match lines {
             Some(lines) => shard.devices.make((&name, &uuid), lines, read_only, (&mut shard.stack, now))?,
@@ -42,14 +42,14 @@ pub(super) fn create(census: &Census, request: Create, naming: &Mutex<()>) -> Re
         }
         shard.devices.mapper.info(&name, &shard.stack)
     })??;
-    Ok(show(census, &Found { shard: number, info }))
+    Ok(show(daemon, &Found { shard: number, info }))
 }
 
 /// A name is taken by a disk or a mapped device of any shard.
-fn check_free(census: &Census, name: &str, uuid: &str) -> Result<(), ControlError> {
-    let is_disk = census.plan.disks.iter().any(|disk| disk.name == name);
-    let by_name = lookup(census, name)?.filter(|found| found.info.name == name);
-    let by_uuid = lookup(census, uuid)?.filter(|found| found.info.uuid == uuid);
+fn check_free(daemon: &DaemonState, name: &str, uuid: &str) -> Result<(), ControlError> {
+    let is_disk = daemon.plan.disks.iter().any(|disk| disk.name == name);
+    let by_name = lookup(daemon, name)?.filter(|found| found.info.name == name);
+    let by_uuid = lookup(daemon, uuid)?.filter(|found| found.info.uuid == uuid);
     if !is_disk && by_name.is_none() && by_uuid.is_none() {
         return Ok(());
     }
@@ -58,9 +58,9 @@ fn check_free(census: &Census, name: &str, uuid: &str) -> Result<(), ControlErro
     Err(ControlError::new(ErrorKind::Exists, message))
 }
 
-fn check_room(census: &Census) -> Result<(), ControlError> {
+fn check_room(daemon: &DaemonState) -> Result<(), ControlError> {
     let mut devices = 0;
-    for shard in &census.shards {
+    for shard in &daemon.shards {
         devices += shard.mailbox.ask(|shard| shard.devices.mapper.len())?;
     }
     if devices < MOST_DEVICES {
@@ -73,14 +73,14 @@ fn check_room(census: &Census) -> Result<(), ControlError> {
 /// The shard of a device, by what its table names: all of that has to be on one shard, and on that of the device if it has one
 /// already.
 fn home_of(
-    census: &Census,
+    daemon: &DaemonState,
     (device, already): (&str, Option<usize>),
     lines: &[TableLine],
 ) -> Result<usize, ControlError> {
     let named = lines.iter().flat_map(|line| line.target.devices().into_iter().map(move |arg| (line.number, arg)));
     let mut home = already.map(|shard| (device, shard));
     for (line, arg) in named {
-        let Some(shard) = place_of(census, &arg.name)? else { continue };
+        let Some(shard) = place_of(daemon, &arg.name)? else { continue };
         let (first, its) = *home.get_or_insert((&arg.name, shard));
         if its != shard {
             let message = format!(
@@ -95,42 +95,42 @@ fn home_of(
 }
 
 /// The shard of what a table calls `name`.
-fn place_of(census: &Census, name: &str) -> Result<Option<usize>, MailboxError> {
-    match lookup(census, name)? {
+fn place_of(daemon: &DaemonState, name: &str) -> Result<Option<usize>, MailboxError> {
+    match lookup(daemon, name)? {
         Some(found) => Ok(Some(found.shard)),
-        None => Ok(census.plan.disks.iter().find(|disk| disk.name == name).map(|disk| disk.shard as usize)),
+        None => Ok(daemon.plan.disks.iter().find(|disk| disk.name == name).map(|disk| disk.shard as usize)),
     }
 }
 
-pub(super) fn load(census: &Census, Load { device, table, read_only }: &Load) -> Result<Done, ControlError> {
-    let Found { shard: number, info } = find(census, device)?;
+pub(super) fn load(daemon: &DaemonState, Load { device, table, read_only }: &Load) -> Result<Done, ControlError> {
+    let Found { shard: number, info } = find(daemon, device)?;
     let mut lines = parse_table(table).map_err(|error| wrong_table(&info.name, error))?;
-    home_of(census, (&info.name, Some(number)), &lines)?;
-    let found = find_length(&mut lines, &mut &census.shards[number].mailbox);
+    home_of(daemon, (&info.name, Some(number)), &lines)?;
+    let found = find_length(&mut lines, &mut &daemon.shards[number].mailbox);
     found.map_err(|error| wrong_table(&info.name, error))?;
     let read_only = *read_only;
     let load = move |shard: &mut Shard| shard.devices.load(&info.name, lines, read_only, &mut shard.stack);
-    census.shards[number].mailbox.ask(load)??;
+    daemon.shards[number].mailbox.ask(load)??;
     Ok(Done {})
 }
 
-pub(super) fn clear(census: &Census, Clear { device }: &Clear) -> Result<Done, ControlError> {
-    let found = find(census, device)?;
+pub(super) fn clear(daemon: &DaemonState, Clear { device }: &Clear) -> Result<Done, ControlError> {
+    let found = find(daemon, device)?;
     let clear = move |shard: &mut Shard| shard.devices.mapper.clear(&found.info.name, &mut shard.stack);
-    census.shards[found.shard].mailbox.ask(clear)??;
+    daemon.shards[found.shard].mailbox.ask(clear)??;
     Ok(Done {})
 }
 
-pub(super) fn suspend(census: &Census, request: &Drain) -> Result<Done, ControlError> {
-    drain(census, request, |shard, name, noflush| shard.devices.mapper.suspend(name, noflush, &mut shard.stack))
+pub(super) fn suspend(daemon: &DaemonState, request: &Drain) -> Result<Done, ControlError> {
+    drain(daemon, request, |shard, name, noflush| shard.devices.mapper.suspend(name, noflush, &mut shard.stack))
 }
 
-pub(super) fn resume(census: &Census, request: &Drain) -> Result<Done, ControlError> {
-    drain(census, request, |shard, name, noflush| shard.devices.mapper.resume(name, noflush, &mut shard.stack))
+pub(super) fn resume(daemon: &DaemonState, request: &Drain) -> Result<Done, ControlError> {
+    drain(daemon, request, |shard, name, noflush| shard.devices.mapper.resume(name, noflush, &mut shard.stack))
 }
 
-pub(super) fn wipe_table(census: &Census, request: &Drain) -> Result<Done, ControlError> {
-    drain(census, request, wipe)
+pub(super) fn wipe_table(daemon: &DaemonState, request: &Drain) -> Result<Done, ControlError> {
+    drain(daemon, request, wipe)
 }
 
 fn wipe(shard: &mut Shard, name: &str, noflush: bool) -> Result<Ticket, MapperError> {
@@ -141,9 +141,13 @@ fn wipe(shard: &mut Shard, name: &str, noflush: bool) -> Result<Ticket, MapperEr
 /// A verb that is done when the device is drained.
 type Begin = fn(&mut Shard, &str, bool) -> Result<Ticket, MapperError>;
 
-fn drain(census: &Census, Drain { device, noflush, timeout_ms }: &Drain, begin: Begin) -> Result<Done, ControlError> {
+fn drain(
+    daemon: &DaemonState,
+    Drain { device, noflush, timeout_ms }: &Drain,
+    begin: Begin,
+) -> Result<Done, ControlError> {
     let patience_ms = patience(*timeout_ms)?;
-    carry_out(census, &find(census, device)?, (begin, *noflush), patience_ms)?;
+    carry_out(daemon, &find(daemon, device)?, (begin, *noflush), patience_ms)?;
     Ok(Done {})
 }
 
@@ -156,14 +160,14 @@ fn patience(timeout_ms: Option<u64>) -> Result<u64, ControlError> {
 
 /// Begins a verb and waits for its end, or until it is given up.
 fn carry_out(
-    census: &Census,
+    daemon: &DaemonState,
     found: &Found,
     (begin, noflush): (Begin, bool),
     patience_ms: u64,
 ) -> Result<(), ControlError> {
-    let shard = &census.shards[found.shard];
+    let shard = &daemon.shards[found.shard];
     let (name, place) = (found.info.name.clone(), found.info.device);
-    let (home, exports) = (shard.nbd.clone(), census.exports.clone());
+    let (home, exports) = (shard.nbd.clone(), daemon.exports.clone());
     let question = move |shard: &mut Shard, reply: Reply<Result<(), MapperError>>| match begin(shard, &name, noflush) {
         Err(error) => reply.send(Err(error)),
         Ok(ticket) => {
@@ -180,20 +184,20 @@ fn carry_out(
     Ok(())
 }
 
-pub(super) fn remove(census: &Census, request: &Remove) -> Result<Done, ControlError> {
+pub(super) fn remove(daemon: &DaemonState, request: &Remove) -> Result<Done, ControlError> {
     let (deferred, patience_ms) = (request.deferred, patience(request.timeout_ms)?);
-    let found = find(census, &request.device)?;
+    let found = find(daemon, &request.device)?;
     // What has no table yet has nothing that could be replaced.
     let is_wiped = request.force && found.info.has_live;
     if is_wiped {
-        carry_out(census, &found, (wipe, true), patience_ms)?;
+        carry_out(daemon, &found, (wipe, true), patience_ms)?;
     }
     let name = found.info.name.clone();
     let remove = move |shard: &mut Shard| shard.devices.mapper.remove(&name, deferred, &mut shard.stack);
-    let removed = census.shards[found.shard].mailbox.ask(remove)?;
+    let removed = daemon.shards[found.shard].mailbox.ask(remove)?;
     removed.map_err(|error| {
         let mut error = ControlError::from(error);
-        let exports = exports_of(census, &found);
+        let exports = exports_of(daemon, &found);
         if error.kind == ErrorKind::Busy && !exports.is_empty() {
             error.message += &format!("; it is exported as {}: `shingle export remove` ends that", exports.join(", "));
         }
@@ -205,39 +209,39 @@ pub(super) fn remove(census: &Census, request: &Remove) -> Result<Done, ControlE
     Ok(Done {})
 }
 
-fn exports_of(census: &Census, found: &Found) -> Vec<String> {
-    let home = &census.shards[found.shard].nbd;
-    let routes = census.exports.routes().into_iter();
+fn exports_of(daemon: &DaemonState, found: &Found) -> Vec<String> {
+    let home = &daemon.shards[found.shard].nbd;
+    let routes = daemon.exports.routes().into_iter();
     let of_it = routes.filter(|route| route.home.is(home) && Some(route.export.device) == found.info.device);
     of_it.map(|route| format!("`{}`", route.export.name)).collect()
 }
 
-pub(super) fn rename(census: &Census, request: Rename, naming: &Mutex<()>) -> Result<Done, ControlError> {
+pub(super) fn rename(daemon: &DaemonState, request: Rename, naming: &Mutex<()>) -> Result<Done, ControlError> {
     let Rename { device, name, uuid } = request;
     let _one_at_a_time = naming.lock().unwrap_or_else(PoisonError::into_inner);
-    let found = find(census, &device)?;
+    let found = find(daemon, &device)?;
     let old = found.info.name;
     match (name, uuid) {
         (Some(name), None) => {
-            check_free(census, &name, "")?;
-            census.shards[found.shard].mailbox.ask(move |shard| shard.devices.mapper.rename(&old, &name))??;
+            check_free(daemon, &name, "")?;
+            daemon.shards[found.shard].mailbox.ask(move |shard| shard.devices.mapper.rename(&old, &name))??;
         }
         (None, Some(uuid)) => {
-            check_free(census, "", &uuid)?;
-            census.shards[found.shard].mailbox.ask(move |shard| shard.devices.mapper.set_uuid(&old, &uuid))??;
+            check_free(daemon, "", &uuid)?;
+            daemon.shards[found.shard].mailbox.ask(move |shard| shard.devices.mapper.set_uuid(&old, &uuid))??;
         }
         _ => return Err(bad("write either the new `name` or the `uuid`".into())),
     }
     Ok(Done {})
 }
 
-pub(super) fn message(census: &Census, request: &Message) -> Result<Answered, ControlError> {
+pub(super) fn message(daemon: &DaemonState, request: &Message) -> Result<Answered, ControlError> {
     let (words, sector) = (split_words(&request.message), request.sector);
     if words.is_empty() {
         return Err(bad("the message is empty: write at least one word".into()));
     }
-    let found = find(census, &request.device)?;
-    let answer = census.shards[found.shard].mailbox.ask(move |shard| {
+    let found = find(daemon, &request.device)?;
+    let answer = daemon.shards[found.shard].mailbox.ask(move |shard| {
         let (words, now): (Vec<&str>, _) = (words.iter().map(String::as_str).collect(), shard.now());
         shard.devices.mapper.message(&found.info.name, sector, &words, (&mut shard.stack, now))
     })??;

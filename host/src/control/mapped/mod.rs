@@ -18,7 +18,7 @@ use super::protocol::{
 };
 use super::{ControlError, ErrorKind};
 use crate::config::nearest;
-use crate::daemon::Census;
+use crate::daemon_state::DaemonState;
 use crate::mailbox::MailboxError;
 
 /// A mapped device, and the shard that it lives on.
@@ -30,26 +30,26 @@ struct Found {
 /// Runs a verb, or says which operations there are. `naming` is held by those who give out a new name.
 pub(super) fn run(
     op: &str,
-    census: &Census,
+    daemon: &DaemonState,
     fields: Map<String, Value>,
     naming: &Mutex<()>,
 ) -> Result<Value, ControlError> {
     match op {
-        Create::NAME => serve(fields, |request| change::create(census, request, naming)),
-        Load::NAME => serve(fields, |request| change::load(census, &request)),
-        Clear::NAME => serve(fields, |request| change::clear(census, &request)),
-        Suspend::NAME => serve(fields, |Suspend(request)| change::suspend(census, &request)),
-        Resume::NAME => serve(fields, |Resume(request)| change::resume(census, &request)),
-        WipeTable::NAME => serve(fields, |WipeTable(request)| change::wipe_table(census, &request)),
-        Remove::NAME => serve(fields, |request| change::remove(census, &request)),
-        Rename::NAME => serve(fields, |request| change::rename(census, request, naming)),
-        Message::NAME => serve(fields, |request| change::message(census, &request)),
-        Wait::NAME => serve(fields, |request| view::wait(census, &request)),
-        GetTable::NAME => serve(fields, |request| view::table(census, request)),
-        GetTargetStatus::NAME => serve(fields, |request| view::status(census, request)),
-        GetInfo::NAME => serve(fields, |request| view::info(census, request)),
-        List::NAME => serve(fields, |request| view::ls(census, &request)),
-        GetDeps::NAME => serve(fields, |request| view::deps(census, request)),
+        Create::NAME => serve(fields, |request| change::create(daemon, request, naming)),
+        Load::NAME => serve(fields, |request| change::load(daemon, &request)),
+        Clear::NAME => serve(fields, |request| change::clear(daemon, &request)),
+        Suspend::NAME => serve(fields, |Suspend(request)| change::suspend(daemon, &request)),
+        Resume::NAME => serve(fields, |Resume(request)| change::resume(daemon, &request)),
+        WipeTable::NAME => serve(fields, |WipeTable(request)| change::wipe_table(daemon, &request)),
+        Remove::NAME => serve(fields, |request| change::remove(daemon, &request)),
+        Rename::NAME => serve(fields, |request| change::rename(daemon, request, naming)),
+        Message::NAME => serve(fields, |request| change::message(daemon, &request)),
+        Wait::NAME => serve(fields, |request| view::wait(daemon, &request)),
+        GetTable::NAME => serve(fields, |request| view::table(daemon, request)),
+        GetTargetStatus::NAME => serve(fields, |request| view::status(daemon, request)),
+        GetInfo::NAME => serve(fields, |request| view::info(daemon, request)),
+        List::NAME => serve(fields, |request| view::ls(daemon, &request)),
+        GetDeps::NAME => serve(fields, |request| view::deps(daemon, request)),
         ListTargets::NAME => serve(fields, |ListTargets {}| Ok(view::targets())),
         _ => {
             let message = format!("unknown operation `{op}`; known are: {}", OPERATIONS.join(", "));
@@ -59,9 +59,9 @@ pub(super) fn run(
 }
 
 /// All mapped devices, by name.
-fn all(census: &Census) -> Result<Vec<Found>, MailboxError> {
+fn all(daemon: &DaemonState) -> Result<Vec<Found>, MailboxError> {
     let mut found = Vec::new();
-    for (number, shard) in census.shards.iter().enumerate() {
+    for (number, shard) in daemon.shards.iter().enumerate() {
         let infos = shard.mailbox.ask(|shard| shard.devices.mapper.infos(&shard.stack))?;
         found.extend(infos.into_iter().map(|info| Found { shard: number, info }));
     }
@@ -71,11 +71,11 @@ fn all(census: &Census) -> Result<Vec<Found>, MailboxError> {
 }
 
 /// The mapped device with this name or UUID.
-fn find(census: &Census, name: &str) -> Result<Found, ControlError> {
-    match lookup(census, name)? {
+fn find(daemon: &DaemonState, name: &str) -> Result<Found, ControlError> {
+    match lookup(daemon, name)? {
         Some(found) => Ok(found),
         None => {
-            let found = all(census)?;
+            let found = all(daemon)?;
             let names: Vec<&str> = found.iter().map(|found| found.info.name.as_str()).collect();
             let hint = nearest(name, names.iter().copied()).map_or(String::new(), |n| format!("did you mean `{n}`? "));
             let names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
@@ -86,9 +86,9 @@ fn find(census: &Census, name: &str) -> Result<Found, ControlError> {
 }
 
 /// The same; `None` if there is none. A name comes before a UUID, whatever the shard.
-fn lookup(census: &Census, name: &str) -> Result<Option<Found>, MailboxError> {
+fn lookup(daemon: &DaemonState, name: &str) -> Result<Option<Found>, MailboxError> {
     let mut by_uuid = None;
-    for (number, shard) in census.shards.iter().enumerate() {
+    for (number, shard) in daemon.shards.iter().enumerate() {
         let wanted = name.to_owned();
         let info = shard.mailbox.ask(move |shard| shard.devices.mapper.info_if_any(&wanted, &shard.stack))?;
         match info.map(|info| Found { shard: number, info }) {
@@ -100,10 +100,10 @@ fn lookup(census: &Census, name: &str) -> Result<Option<Found>, MailboxError> {
 }
 
 /// The device that a request names, or all of them if it names none.
-fn selected(census: &Census, device: Option<String>) -> Result<Vec<Found>, ControlError> {
+fn selected(daemon: &DaemonState, device: Option<String>) -> Result<Vec<Found>, ControlError> {
     match device {
-        Some(name) => Ok(vec![find(census, &name)?]),
-        None => Ok(all(census)?),
+        Some(name) => Ok(vec![find(daemon, &name)?]),
+        None => Ok(all(daemon)?),
     }
 }
 

@@ -13,7 +13,7 @@ use crate::control::protocol::{
     State, Target, TargetLine, Targets, Wait,
 };
 use crate::control::{ControlError, DISK_MAJOR, MAPPED_MAJOR};
-use crate::daemon::Census;
+use crate::daemon_state::DaemonState;
 use crate::mailbox::Reply;
 use crate::shard::Shard;
 
@@ -21,11 +21,11 @@ use crate::shard::Shard;
 const LONGEST_WAIT_MS: u64 = 5_000;
 
 /// The number of a mapped device. Every shard counts from 0, so they take turns.
-fn minor(census: &Census, found: &Found) -> usize {
-    found.info.minor as usize * census.shards.len() + found.shard
+fn minor(daemon: &DaemonState, found: &Found) -> usize {
+    found.info.minor as usize * daemon.shards.len() + found.shard
 }
 
-pub(super) fn show(census: &Census, found: &Found) -> MappedDevice {
+pub(super) fn show(daemon: &DaemonState, found: &Found) -> MappedDevice {
     let info = &found.info;
     let state = match info.state {
         StateName::Active => State::Active,
@@ -36,7 +36,7 @@ pub(super) fn show(census: &Census, found: &Found) -> MappedDevice {
         name: info.name.clone(),
         uuid: info.uuid.clone(),
         major: MAPPED_MAJOR,
-        minor: minor(census, found),
+        minor: minor(daemon, found),
         state,
         read_only: info.is_read_only,
         live: info.has_live,
@@ -52,17 +52,17 @@ pub(super) fn show(census: &Census, found: &Found) -> MappedDevice {
     }
 }
 
-pub(super) fn info(census: &Census, GetInfo { device }: GetInfo) -> Result<Devices<MappedDevice>, ControlError> {
-    let found = selected(census, device)?;
-    Ok(Devices { devices: found.iter().map(|found| show(census, found)).collect() })
+pub(super) fn info(daemon: &DaemonState, GetInfo { device }: GetInfo) -> Result<Devices<MappedDevice>, ControlError> {
+    let found = selected(daemon, device)?;
+    Ok(Devices { devices: found.iter().map(|found| show(daemon, found)).collect() })
 }
 
-pub(super) fn ls(census: &Census, List { target }: &List) -> Result<Devices<Listed>, ControlError> {
+pub(super) fn ls(daemon: &DaemonState, List { target }: &List) -> Result<Devices<Listed>, ControlError> {
     let (mut devices, live) = (Vec::new(), Lines::Table { inactive: false, show_keys: false });
-    for found in all(census)? {
-        let lines = lines_of(census, &found, live)?;
+    for found in all(daemon)? {
+        let lines = lines_of(daemon, &found, live)?;
         if target.as_ref().is_none_or(|target| lines.iter().any(|line| line.target == *target)) {
-            let minor = minor(census, &found);
+            let minor = minor(daemon, &found);
             devices.push(Listed { name: found.info.name, major: MAPPED_MAJOR, minor });
         }
     }
@@ -76,27 +76,27 @@ enum Lines {
     Status { inactive: bool },
 }
 
-pub(super) fn table(census: &Census, request: GetTable) -> Result<Devices<MappedDevice>, ControlError> {
+pub(super) fn table(daemon: &DaemonState, request: GetTable) -> Result<Devices<MappedDevice>, ControlError> {
     let GetTable { device, inactive, show_keys } = request;
-    lines(census, device, Lines::Table { inactive, show_keys })
+    lines(daemon, device, Lines::Table { inactive, show_keys })
 }
 
-pub(super) fn status(census: &Census, request: GetTargetStatus) -> Result<Devices<MappedDevice>, ControlError> {
-    lines(census, request.device, Lines::Status { inactive: request.inactive })
+pub(super) fn status(daemon: &DaemonState, request: GetTargetStatus) -> Result<Devices<MappedDevice>, ControlError> {
+    lines(daemon, request.device, Lines::Status { inactive: request.inactive })
 }
 
-fn lines(census: &Census, device: Option<String>, which: Lines) -> Result<Devices<MappedDevice>, ControlError> {
+fn lines(daemon: &DaemonState, device: Option<String>, which: Lines) -> Result<Devices<MappedDevice>, ControlError> {
     let with_lines = |found: Found| {
-        let lines = Some(lines_of(census, &found, which)?);
-        Ok(MappedDevice { lines, ..show(census, &found) })
+        let lines = Some(lines_of(daemon, &found, which)?);
+        Ok(MappedDevice { lines, ..show(daemon, &found) })
     };
-    let devices = selected(census, device)?.into_iter().map(with_lines).collect::<Result<_, ControlError>>()?;
+    let devices = selected(daemon, device)?.into_iter().map(with_lines).collect::<Result<_, ControlError>>()?;
     Ok(Devices { devices })
 }
 
-fn lines_of(census: &Census, found: &Found, which: Lines) -> Result<Vec<TargetLine>, ControlError> {
+fn lines_of(daemon: &DaemonState, found: &Found, which: Lines) -> Result<Vec<TargetLine>, ControlError> {
     let name = found.info.name.clone();
-    let (text, figures) = census.shards[found.shard].mailbox.ask(move |shard| -> Result<_, MapperError> {
+    let (text, figures) = daemon.shards[found.shard].mailbox.ask(move |shard| -> Result<_, MapperError> {
         let (mapper, stack) = (&shard.devices.mapper, &shard.stack);
         Ok(match which {
             Lines::Table { inactive, show_keys } => (mapper.table(&name, inactive, show_keys, stack)?, Vec::new()),
@@ -130,18 +130,18 @@ fn line(text: &str) -> TargetLine {
     TargetLine { start, length, target: word(), arguments: word(), figures: None }
 }
 
-pub(super) fn deps(census: &Census, GetDeps { device }: GetDeps) -> Result<Devices<Deps>, ControlError> {
-    let mapped = all(census)?;
+pub(super) fn deps(daemon: &DaemonState, GetDeps { device }: GetDeps) -> Result<Devices<Deps>, ControlError> {
+    let mapped = all(daemon)?;
     let number_of = |name: &str| {
-        let disk = census.plan.disks.iter().position(|disk| disk.name == name).map(|place| (DISK_MAJOR, place));
+        let disk = daemon.plan.disks.iter().position(|disk| disk.name == name).map(|place| (DISK_MAJOR, place));
         let mapped =
-            || mapped.iter().find(|found| found.info.name == name).map(|found| (MAPPED_MAJOR, minor(census, found)));
+            || mapped.iter().find(|found| found.info.name == name).map(|found| (MAPPED_MAJOR, minor(daemon, found)));
         disk.or_else(mapped)
     };
     let mut devices = Vec::new();
-    for found in selected(census, device)? {
+    for found in selected(daemon, device)? {
         let name = found.info.name.clone();
-        let below = census.shards[found.shard].mailbox.ask(move |shard| -> Result<Vec<String>, MapperError> {
+        let below = daemon.shards[found.shard].mailbox.ask(move |shard| -> Result<Vec<String>, MapperError> {
             let below = shard.devices.mapper.deps(&name)?;
             Ok(below.into_iter().map(|(id, _)| shard.devices.label(id)).collect())
         })??;
@@ -160,12 +160,12 @@ pub(super) fn targets() -> Targets {
     Targets { targets: TARGETS.iter().map(target).collect() }
 }
 
-pub(super) fn wait(census: &Census, request: &Wait) -> Result<Events, ControlError> {
-    let (found, seen) = (find(census, &request.device)?, request.event_nr);
+pub(super) fn wait(daemon: &DaemonState, request: &Wait) -> Result<Events, ControlError> {
+    let (found, seen) = (find(daemon, &request.device)?, request.event_nr);
     let wait_ms = request.timeout_ms.unwrap_or(LONGEST_WAIT_MS).min(LONGEST_WAIT_MS);
     let question = move |shard: &mut Shard, reply: Reply<Result<u64, MapperError>>| {
         shard.when_event((&found.info.name, seen), Span::from_millis(wait_ms), |events| reply.send(events));
     };
-    let events = census.shards[found.shard].mailbox.ask_slowly(Duration::from_millis(wait_ms), question)??;
+    let events = daemon.shards[found.shard].mailbox.ask_slowly(Duration::from_millis(wait_ms), question)??;
     Ok(Events { events, passed: events > seen })
 }

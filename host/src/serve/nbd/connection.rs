@@ -15,7 +15,7 @@ use shingle_core::time::{Duration, Instant};
 use shingle_sys::{Completion, Fd, Part, Request};
 
 use super::{Directory, Errand, Home, Nbd, Parcel, Permit};
-use crate::shard::{Pump, Source, SourceCx};
+use crate::shard::{Pump, Source, SourceCx, SourceId};
 
 const RECEIVE: u64 = 1;
 const SEND: u64 = 2;
@@ -67,8 +67,8 @@ pub(super) struct Connection {
     deadline: Option<Instant>,
     /// When bytes last came or went, or the stack had done something.
     progress: Instant,
-    /// Whether it is counted among those that wait for memory.
-    waits: bool,
+    /// What it is called among those that wait for memory, if it does.
+    waits: Option<SourceId>,
     /// Whether it lives in another home now.
     moved: bool,
     /// Whether something happened since the last pump, other than in the stack.
@@ -114,7 +114,7 @@ impl Connection {
             ending: Ending::Not,
             deadline: None,
             progress: Instant::ZERO,
-            waits: false,
+            waits: None,
             moved: false,
             touched: true,
         }
@@ -340,7 +340,7 @@ impl Connection {
 
     /// When it is too much, and of what.
     fn patience(&self) -> Option<(Instant, Close)> {
-        let others_wait = self.home.waiting.get() > usize::from(self.waits);
+        let others_wait = self.home.waiting.borrow().len() > usize::from(self.waits.is_some());
         let it_is_the_clients_turn = self.sending.is_some() || self.session.is_mid_request();
         let stalled = (others_wait && it_is_the_clients_turn && self.ending == Ending::Not)
             .then(|| (self.progress + self.home.options.stall_timeout, Close::Timeout));
@@ -358,11 +358,59 @@ impl Connection {
         }
     }
 
-    fn count_waiting(&mut self, waits: bool) {
-        if mem::replace(&mut self.waits, waits) != waits {
-            let waiting = self.home.waiting.get();
-            self.home.waiting.set(if waits { waiting + 1 } else { waiting - 1 });
+    /// Gets in line for memory, or out of it.
+    fn queue_for_memory(&mut self, cx: &mut SourceCx<'_>) {
+        match (self.session.waits_for_memory(), self.waits) {
+            (true, None) => {
+                self.waits = Some(cx.id());
+                let mut waiting = self.home.waiting.borrow_mut();
+                waiting.push(cx.id());
+                if waiting.len() <= 2 {
+                    // From now on patience with all others is short: with the second one, also with the first.
+                    cx.notify_all();
+                }
+            }
+            (false, Some(_)) => self.leave_queue(),
+            _ => {}
         }
+    }
+
+    fn leave_queue(&mut self) {
+        let me = self.waits.take();
+        self.home.waiting.borrow_mut().retain(|id| Some(*id) != me);
+    }
+
+    /// Does `work`; if that gives memory back, those who wait for it have a turn.
+    fn giving_back<R>(&mut self, cx: &mut SourceCx<'_>, work: impl FnOnce(&mut Self, &mut SourceCx<'_>) -> R) -> R {
+        let used = self.home.pool.borrow().used();
+        let result = work(self, cx);
+        if self.home.pool.borrow().used() < used {
+            self.home.waiting.borrow().iter().for_each(|waiter| cx.notify(*waiter));
+        }
+        self.home.watch_kept(cx);
+        result
+    }
+
+    /// A turn, when something happened to it.
+    fn turn(&mut self, cx: &mut SourceCx<'_>) -> Pump {
+        let answered = self.place.is_some_and(|place| self.exchange_bios(place, cx));
+        let has_time_limit = self.deadline.is_some() || self.home.options.idle_timeout.is_some();
+        let watched = has_time_limit || !self.home.waiting.borrow().is_empty();
+        if !mem::take(&mut self.touched) && !answered && !watched {
+            return Pump::Idle;
+        }
+        if self.waits.is_some() {
+            self.session.handle_memory(&mut self.home.pool.borrow_mut());
+        }
+        self.advance(cx);
+        self.queue_for_memory(cx);
+        self.watch(cx);
+        if self.moved || (self.session.is_done() && !self.receiving) {
+            let is_last = self.home.me.live.load(Relaxed) == 1;
+            debug_assert!(!is_last || self.home.pool.borrow().used() == 0, "the last connection gives all memory back");
+            return Pump::Done;
+        }
+        Pump::Idle
     }
 }
 
@@ -371,37 +419,19 @@ impl Source for Connection {
         if done.result > 0 {
             self.progress = cx.now();
         }
-        match done.request {
-            Request::Send { parts, skip, .. } => self.on_sent(parts, skip, done.result, cx),
-            received => self.on_received(received, done.result),
-        }
         self.touched = true;
-        // Bios that are submitted now are done in the turn before the pump.
-        self.advance(cx);
+        self.giving_back(cx, |it, cx| {
+            match done.request {
+                Request::Send { parts, skip, .. } => it.on_sent(parts, skip, done.result, cx),
+                received => it.on_received(received, done.result),
+            }
+            // Bios that are submitted now are done in the turn before the pump.
+            it.advance(cx);
+        });
     }
 
     fn pump(&mut self, cx: &mut SourceCx<'_>) -> Pump {
-        let used = self.home.pool.borrow().used();
-        let answered = self.place.is_some_and(|place| self.exchange_bios(place, cx));
-        let has_time_limit = self.deadline.is_some() || self.home.options.idle_timeout.is_some();
-        let watched = has_time_limit || self.home.waiting.get() > 0;
-        if !mem::take(&mut self.touched) && !answered && !watched {
-            return Pump::Idle;
-        }
-        if self.waits {
-            self.session.handle_memory(&mut self.home.pool.borrow_mut());
-        }
-        self.advance(cx);
-        self.count_waiting(self.session.waits_for_memory());
-        self.watch(cx);
-        if self.moved || (self.session.is_done() && !self.receiving) {
-            let is_last = self.home.me.live.load(Relaxed) == 1;
-            debug_assert!(!is_last || self.home.pool.borrow().used() == 0, "the last connection gives all memory back");
-            return Pump::Done;
-        }
-        // Those who wait were perhaps asked before this one gave something back.
-        let gave = self.home.pool.borrow().used() < used;
-        if gave && self.home.waiting.get() > 0 { Pump::Again } else { Pump::Idle }
+        self.giving_back(cx, Self::turn)
     }
 
     fn stop(&mut self, _: &mut SourceCx<'_>) {
@@ -412,7 +442,7 @@ impl Source for Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        self.count_waiting(false);
+        self.leave_queue();
         self.home.me.live.fetch_sub(1, Relaxed);
         if let Some(close) = self.session.close().filter(Close::is_violation) {
             (self.home.options.log)(&format!("{}: {close}; connection closed", self.label));

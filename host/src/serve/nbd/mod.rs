@@ -29,8 +29,7 @@ use self::acceptor::Acceptor;
 use self::connection::Connection;
 pub use self::directory::{Directory, Route};
 use super::listen::Listener;
-use crate::mailbox::Mailbox;
-use crate::shard::{Pump, Shard, Source, SourceCx};
+use crate::shard::{Mailbox, Pump, Shard, Source, SourceCx, SourceId};
 
 /// How a home treats its connections.
 #[derive(Clone)]
@@ -111,7 +110,10 @@ struct Home {
     options: NbdOptions,
     pool: RefCell<Pool>,
     /// Connections that wait for memory.
-    waiting: Cell<usize>,
+    waiting: RefCell<Vec<SourceId>>,
+    /// Who gives back what is kept in the pool, and whether he is going to look at it.
+    porter: Cell<Option<SourceId>>,
+    porter_looks: Cell<bool>,
 }
 
 /// A place among the connections of a listener, or of an export. It is free again when this is dropped.
@@ -133,14 +135,33 @@ impl Drop for Permit {
     }
 }
 
+impl Home {
+    /// Has the porter look at the pool in time, if something is kept there.
+    fn watch_kept(&self, cx: &mut SourceCx<'_>) {
+        if !self.porter_looks.get() && self.pool.borrow().kept() > 0 {
+            self.porter.get().into_iter().for_each(|porter| cx.notify(porter));
+        }
+    }
+}
+
 impl Nbd {
     /// Makes `shard` a home.
     pub fn install(shard: &mut Shard, options: NbdOptions) -> Self {
         let (errands, inbox) = mpsc::sync_channel(MOST_ERRANDS);
         let me = Self { mailbox: shard.mailbox(), errands, live: Arc::default() };
         let pool = RefCell::new(Pool::new(options.memory_bytes, options.keep_bytes));
-        let home = Rc::new(Home { me: me.clone(), options, pool, waiting: Cell::new(0) });
-        shard.spawn(Box::new(Porter { home, inbox, next_look: Instant::ZERO, stopped: false }));
+        let home = Rc::new(Home {
+            me: me.clone(),
+            options,
+            pool,
+            waiting: RefCell::default(),
+            porter: Cell::new(None),
+            porter_looks: Cell::new(false),
+        });
+        let porter =
+            shard.spawn(Box::new(Porter { home: home.clone(), inbox, next_look: Instant::ZERO, stopped: false }));
+        shard.notify_of_mail(porter);
+        home.porter.set(Some(porter));
         me
     }
 
@@ -163,7 +184,7 @@ impl Nbd {
 
     fn send(&self, errand: Errand) -> Result<(), TrySendError<Errand>> {
         self.errands.try_send(errand)?;
-        // The message does nothing: what matters is that the shard wakes and pumps. A full mailbox has woken it already.
+        // The message does nothing: what matters is that there is mail, for then the porter has its turn. A full mailbox is as good.
         let _ = self.mailbox.post(|_| ());
         Ok(())
     }
@@ -206,7 +227,9 @@ impl Porter {
             }
             self.next_look = cx.now() + KEEP_TIME;
         }
-        if self.home.pool.borrow().kept() > 0 {
+        let looks = self.home.pool.borrow().kept() > 0;
+        self.home.porter_looks.set(looks);
+        if looks {
             cx.wake_at(self.next_look);
         }
     }

@@ -13,7 +13,8 @@ use crate::cli::new_file::NewFile;
 use crate::cli::remote::RemoteArgs;
 use crate::cli::{CliError, interrupt, output};
 use shingle_host::config::{format_bytes, parse_duration};
-use shingle_host::trace::{ENTRY_BYTES, EndReason, RecordError, Taken, Wanted, record};
+use shingle_host::control::{RecordError, Taken, Wanted, record};
+use shingle_host::trace::{ENTRY_BYTES, EndReason};
 
 /// Record the bios of a running daemon
 ///

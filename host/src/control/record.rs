@@ -10,11 +10,9 @@ use std::time::Duration;
 use shingle_core::block::Op;
 use shingle_core::zone::{Condition, Zone};
 
-use super::device::RecordedDevice;
-use super::entry::{ENTRY_BYTES, Entry, hex_from};
-use super::file::{End, EndReason, Writer, ZoneStart};
-use crate::control::protocol::{GetStatus, ReadRecording, StartRecording, Started, StopRecording};
-use crate::control::{ControlClient, ControlError, ErrorKind};
+use super::protocol::{GetStatus, ReadRecording, StartRecording, Started, StopRecording};
+use super::{ControlClient, ControlError, ErrorKind};
+use crate::trace::{ENTRY_BYTES, End, EndReason, Entry, RecordedDevice, Writer, ZoneStart, hex_from};
 
 /// What to record.
 #[derive(Clone, Debug, Default)]

@@ -1,0 +1,108 @@
+//! What a running stack consists of, for those who ask it for something.
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use shingle_core::frontend::nbd::Export;
+use shingle_core::mapper::MapperError;
+
+use crate::config::{DiskKind, ExportPlan, Plan};
+use crate::devices::Named;
+use crate::mailbox::MailboxError;
+use crate::serve::listen::Address;
+use crate::serve::nbd::{Directory, Nbd, Route};
+use crate::shard::{Mailbox, Shard};
+
+/// What everybody may know of a running stack, and how to ask it for more.
+pub struct DaemonState {
+    /// The plan it was built from.
+    pub plan: Plan,
+    /// Its shards.
+    pub shards: Vec<ShardInfo>,
+    /// What clients can choose from.
+    pub exports: Directory,
+    /// Where clients connect.
+    pub addresses: Vec<Address>,
+    /// When it was ready.
+    pub started: Instant,
+}
+
+/// A shard from outside.
+pub struct ShardInfo {
+    /// The way to ask it.
+    pub mailbox: Mailbox,
+    /// The home of its connections.
+    pub nbd: Nbd,
+}
+
+impl DaemonState {
+    /// The device called `name`, and its shard.
+    ///
+    /// # Errors
+    /// If a shard does not answer.
+    pub fn find(&self, name: &str) -> Result<Option<(&ShardInfo, Named)>, MailboxError> {
+        for shard in &self.shards {
+            let wanted = name.to_owned();
+            if let Some(named) = shard.mailbox.ask(move |shard| shard.devices.find(&wanted))? {
+                return Ok(Some((shard, named)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The names of all devices, shard by shard.
+    ///
+    /// # Errors
+    /// If a shard does not answer.
+    pub fn names(&self) -> Result<Vec<String>, MailboxError> {
+        let mut names = Vec::new();
+        for shard in &self.shards {
+            names.extend(shard.mailbox.ask(|shard| shard.devices.list())?.into_iter().map(|named| named.name));
+        }
+        Ok(names)
+    }
+
+    /// Where a disk's data is.
+    #[must_use]
+    pub fn path_of(&self, name: &str) -> Option<PathBuf> {
+        let disk = self.plan.disks.iter().find(|disk| disk.name == name)?;
+        match &disk.kind {
+            DiskKind::Null(_) => None,
+            DiskKind::File { path, .. } | DiskKind::ZonedDir { path, .. } => {
+                Some(path.canonicalize().unwrap_or_else(|_| path.clone()))
+            }
+        }
+    }
+}
+
+/// An export of a device of `shard`, which stays in use until [`close_export`]; `None` if there is no such device.
+///
+/// # Errors
+/// If clients could write to a device that a mapped one needs for itself.
+pub(crate) fn open_export(shard: &mut Shard, plan: &ExportPlan, home: &Nbd) -> Result<Option<Route>, MapperError> {
+    let Some(device) = shard.devices.open(&plan.device) else { return Ok(None) };
+    let mapper = &mut shard.devices.mapper;
+    if !plan.read_only
+        && let Err(mut error) = mapper.begin_writing(device)
+    {
+        mapper.close(device);
+        error.message = format!("`{}` cannot be exported as `{}`: {}", plan.device, plan.name, error.message);
+        return Err(error);
+    }
+    let limits = shard.stack.limits(device);
+    // Several connections of one client may change the order of their writes, which zones do not forgive.
+    let export = Export::new(plan.name.as_str(), device, limits)
+        .with_description(plan.description.clone().unwrap_or_default())
+        .with_read_only(plan.read_only)
+        .with_multi_conn(limits.zoned.is_none());
+    Ok(Some(Route { export, home: home.clone() }))
+}
+
+/// Takes [`open_export`] back.
+pub(crate) fn close_export(shard: &mut Shard, route: &Route) {
+    let (mapper, export) = (&mut shard.devices.mapper, &route.export);
+    mapper.close(export.device);
+    if !export.asked_read_only {
+        mapper.end_writing(export.device);
+    }
+}

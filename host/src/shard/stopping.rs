@@ -1,0 +1,99 @@
+//! The way of a shard to its end: sources finish, mapped devices come to rest, devices flush.
+
+use shingle_core::block::{Bio, DeviceId, Op, Payload};
+use shingle_core::sector::Sector;
+use shingle_core::time::{Duration, Instant};
+
+use super::{Shard, ShardError};
+use crate::devices::Rest;
+
+/// How far a shard is on its way to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    Running,
+    /// Sources finish what they have.
+    Draining {
+        give_up: Instant,
+    },
+    /// Mapped devices come to rest, from the top down: their targets end what they have under way.
+    Suspending {
+        give_up: Instant,
+    },
+    /// Devices make durable what they have.
+    Flushing {
+        give_up: Instant,
+    },
+    Stopped,
+}
+
+impl Stage {
+    /// When patience with it ends.
+    pub fn give_up(self) -> Option<Instant> {
+        match self {
+            Stage::Draining { give_up } | Stage::Suspending { give_up } | Stage::Flushing { give_up } => Some(give_up),
+            Stage::Running | Stage::Stopped => None,
+        }
+    }
+}
+
+impl Shard {
+    /// Asks for the end: sources finish, mapped devices are suspended, all devices flush, then [`Shard::run`] returns.
+    pub fn stop(&mut self) {
+        if self.stage != Stage::Running {
+            return;
+        }
+        self.stage = Stage::Draining { give_up: self.now + self.grace };
+        self.again = true;
+        self.devices.let_in(&mut self.stack);
+        let (sources, mut around) = self.sources();
+        sources.stop(&mut around);
+    }
+
+    pub(super) fn advance_stop(&mut self) -> Result<bool, ShardError> {
+        match self.stage {
+            Stage::Running | Stage::Stopped => return Ok(false),
+            Stage::Draining { give_up } => {
+                if !self.sources.is_empty() && self.now < give_up {
+                    return Ok(false);
+                }
+                self.sources.give_up();
+                self.stage = Stage::Suspending { give_up: self.now + self.grace };
+            }
+            Stage::Suspending { give_up } => {
+                match self.devices.suspend_from_top(&mut self.stack) {
+                    Rest::Begun => return Ok(true),
+                    Rest::Awaited if self.now < give_up => return Ok(false),
+                    Rest::Awaited => self.stuck_at_the_end = self.stuck(Duration::ZERO),
+                    Rest::Reached => {}
+                }
+                self.flush_all();
+            }
+            Stage::Flushing { give_up } => {
+                if self.thens.is_empty() {
+                    self.stage = Stage::Stopped;
+                } else if self.now >= give_up {
+                    return Err(ShardError::Stuck(self.stuck(Duration::ZERO)));
+                } else {
+                    return Ok(false);
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    fn flush_all(&mut self) {
+        self.stage = Stage::Flushing { give_up: self.now + self.grace };
+        // Nothing gets past a door that could not be opened.
+        let open = |device: &DeviceId| !self.stack.is_suspended(*device);
+        let devices: Vec<DeviceId> =
+            (0..self.stack.devices()).map(|index| DeviceId(index as u16)).filter(open).collect();
+        for device in devices {
+            let flush = Bio::new(Op::Flush, Sector::ZERO, 0, Payload::None);
+            self.submit(device, flush, move |shard, _, status| {
+                if !status.is_ok() {
+                    shard.failed_flushes.push((device, status));
+                }
+            });
+        }
+    }
+}
