@@ -8,6 +8,11 @@ help:            ## list the targets
 build: tools     ## build the program: target/release/shingle
 	$(CARGO) build --release --locked
 
+check:           ## format, lints and the fast tests: under a minute when warm
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	$(CARGO) test --workspace --lib --locked --quiet
+
 test: tools      ## install what the tests need and run all of them; CI runs this
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
@@ -22,6 +27,7 @@ bench: tools     ## ns per layer, the NBD server beside others, thousands of map
 	$(CARGO) bench -p shingle-core --bench per_layer
 	$(CARGO) bench -p shingle-host --bench nbd
 	$(CARGO) bench -p shingle-host --bench control
+	$(CARGO) bench -p shingle-host --bench round
 
 reproduce: build ## the published tables: target/reproduce-zwp.html, -qd1, -noclone and -dmzoned
 	target/release/shingle reproduce zwp --html target/reproduce-zwp.html
@@ -42,4 +48,4 @@ soak: build      ## fresh random worlds of every profile for MINUTES=60; failure
 tools:
 	@scripts/install-tools.sh
 
-.PHONY: help build test demo bench reproduce fuzz soak tools
+.PHONY: help build check test demo bench reproduce fuzz soak tools
