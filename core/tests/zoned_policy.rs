@@ -1,4 +1,4 @@
-//! What the policies of the target `zoned` come to: what is written how often, and how long users wait, on a disk that turns.
+//! What the policies of the target `zoned` come to: what is written how often, and how long users wait, on a rotational disk.
 
 mod zoned;
 
@@ -12,7 +12,7 @@ use zoned::{Volume, ZONE, disk, read, write};
 
 const HOUR: Duration = Duration::from_millis(3_600_000);
 
-/// Blocks of a zone of the disk that turns: 8 MiB.
+/// Blocks of a zone of the rotational disk: 8 MiB.
 const LARGE: u32 = 2_048;
 
 /// A volume on a disk with the mechanics of a 7200 rpm drive: 20 conventional and 180 sequential zones.

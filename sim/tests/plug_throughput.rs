@@ -1,4 +1,4 @@
-//! What the write policies make of a disk that turns, and of one with a price for every command, in virtual time.
+//! What the write policies make of a rotational disk, and of one with a price for every command, in virtual time.
 //!
 //! The disks here are as simple as can be: one command after the other, each with its price. They show what the order of
 //! commands is worth, not how fast a product is.
@@ -208,7 +208,7 @@ const ORDERED: [WritePolicy; 3] = [WritePolicy::Plug, WritePolicy::Qd1, WritePol
 /// What the turning disk writes at most.
 const MEDIA_MB_PER_S: f64 = 250.0;
 
-/// 1 MiB writes to a disk that turns, under each policy in turn.
+/// 1 MiB writes to a rotational disk, under each policy in turn.
 fn turning(pattern: Pattern, depth: u64, seconds: u64) -> [Outcome; 3] {
     let load = || Load { pattern, depth, sectors: MIB, cpu_ns: 5_000 };
     ORDERED.map(|policy| run(OneArm::turning(), under(policy), load(), seconds))

@@ -1,4 +1,4 @@
-//! Which zone writes next on a disk that turns: a pure choice.
+//! Which zone writes next on a rotational disk: a pure choice.
 //!
 //! Moving to another zone costs the disk a seek and half a turn. So the choice is, in this order:
 //!
@@ -36,7 +36,7 @@ pub struct ElevatorOptions {
     /// How long a zone's next command may wait for more writes to merge, when far fewer are queued than the last command
     /// carried. Zero: not at all.
     pub hold_back: Duration,
-    /// On a disk that turns: how long it stays with a zone that has nothing more to write, in case that its writer goes on,
+    /// On a rotational disk: how long it stays with a zone that has nothing more to write, in case that its writer goes on,
     /// while other zones wait. Zero: not at all.
     pub linger: Duration,
     /// Longest command that is put together of several writes for a disk with a write cache, in sectors. Such a disk takes the

@@ -5,7 +5,7 @@
 //! cost the device almost as much, are half of all. So when less is queued than half of what the zone had under way, the
 //! next command waits until half is there. From then on there is as much queued as in flight, and nobody waits any more.
 //!
-//! On a disk that turns there is a second reason: a zone that has nothing more to write would lose the disk to another zone,
+//! On a rotational disk there is a second reason: a zone that has nothing more to write would lose the disk to another zone,
 //! at the cost of two seeks if its writer goes on.
 //!
 //! Waiting is lost time if nobody answers: somebody who submits the next batch when all of the last one is done, or who has

@@ -20,8 +20,8 @@
 //!
 //! - `plug`: nothing but its zone.
 //! - `qd1`: the disk. One zone write is in flight, zones get in line, and each is drained before the next, however long that
-//!   takes others (Linux from 7.1 on, for disks that turn).
-//! - `elevator`: on a disk that turns the disk, too, but the order is chosen for throughput and bounded in time; elsewhere
+//!   takes others (Linux from 7.1 on, for rotational disks).
+//! - `elevator`: on a rotational disk the disk, too, but the order is chosen for throughput and bounded in time; elsewhere
 //!   nothing. Small commands wait a moment for the writes that answer a completion
 //!   (`docs/decisions/0005-elevator.md`).
 //!

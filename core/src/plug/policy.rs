@@ -16,7 +16,7 @@ pub enum WritePolicy {
     Plug,
     /// Zone write plugging with one zone write in flight for the whole disk, each zone drained before the next.
     Qd1,
-    /// As `plug` where zones do not hinder each other, with a moment's wait for writes to merge. On a disk that turns one zone
+    /// As `plug` where zones do not hinder each other, with a moment's wait for writes to merge. On a rotational disk one zone
     /// write at a time, in the order that moves most bytes, and nobody waits longer than is promised.
     Elevator,
     /// Zone write locking in a deadline scheduler, as Linux did until 6.9: the baseline.
@@ -30,7 +30,7 @@ impl WritePolicy {
     pub const ALL: [WritePolicy; 5] =
         [WritePolicy::Plug, WritePolicy::Qd1, WritePolicy::Elevator, WritePolicy::ZoneLock, WritePolicy::None];
 
-    /// What a device gets when nobody names a policy: zone writes of a disk that turns go one at a time, as in Linux 7.1
+    /// What a device gets when nobody names a policy: zone writes of a rotational disk go one at a time, as in Linux 7.1
     /// (`block/blk-sysfs.c:blk_register_queue`).
     #[must_use]
     pub fn default_for(limits: &Limits) -> Self {

@@ -219,7 +219,7 @@ impl ZoneLock {
             if !in_blocked_run && self.may_go(*id, zones) {
                 return Some(*id);
             }
-            // On a disk that turns, a sequential run is not entered in its middle.
+            // On a rotational disk, a sequential run is not entered in its middle.
             blocked_until = Some(self.requests[*id].end());
         }
         None
@@ -230,7 +230,7 @@ impl ZoneLock {
         !needs_lock(request.op, request.sector, zones) || !zones.at(zones.zone_of(request.sector)).is(Bit::Busy)
     }
 
-    /// Whether an overdue request may go; on a disk that turns, not if another one leads up to it.
+    /// Whether an overdue request may go; on a rotational disk, not if another one leads up to it.
     fn may_start(&self, id: usize, zones: &Zones) -> bool {
         let request = &self.requests[id];
         let sorted = &self.queues[direction(request.op) as usize].sorted;

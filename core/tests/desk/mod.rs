@@ -30,7 +30,7 @@ pub fn with_policy(policy: WritePolicy) -> Harness {
     plug_over(Desk::zoned(8, ZONE, ZONE, 1), PlugOptions { policy, ..PlugOptions::default() })
 }
 
-/// A disk that turns, under a policy that is held to one zone write at a time.
+/// A rotational disk, under a policy that is held to one zone write at a time.
 pub fn one_at_a_time(policy: WritePolicy) -> Harness {
     let mut desk = Desk::zoned(8, ZONE, ZONE, 1);
     desk.limits_mut().rotational = true;

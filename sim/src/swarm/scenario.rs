@@ -161,7 +161,7 @@ pub(super) struct Scenario {
     pub pace: Duration,
 }
 
-/// What policy promises what, on a disk that turns or one that does not.
+/// What policy promises what, on a rotational disk or another one.
 pub(super) fn discipline(policy: WritePolicy, rotational: bool) -> Discipline {
     match policy {
         WritePolicy::None => Discipline::None,
