@@ -12,6 +12,34 @@
 //! - [`device`]: devices made of memory.
 //! - [`random`]: numbers that are the same for the same seed.
 //! - [`harness`]: one layer alone on a desk, for tests.
+//!
+//! Two writes to one zone, the second before the first is done, through a plug over a zoned disk in memory:
+//!
+//! ```
+//! use shingle_core::block::{Bio, Data, Op, Payload, Stack, Status};
+//! use shingle_core::device::{NullConfig, NullDevice, NullZones};
+//! use shingle_core::plug::{PlugOptions, ZonePlug};
+//! use shingle_core::sector::Sector;
+//! use shingle_core::time::Instant;
+//!
+//! let zones = NullZones::new(2048);
+//! let disk = NullDevice::new(&NullConfig { zoned: Some(zones), ..NullConfig::new(1 << 16) }).unwrap();
+//! let mut stack = Stack::new();
+//! let disk = stack.add(Box::new(disk)).unwrap();
+//! let plug = ZonePlug::new(disk, stack.limits(disk), PlugOptions::default()).unwrap();
+//! let plug = stack.add(Box::new(plug)).unwrap();
+//!
+//! let port = stack.open_port();
+//! for tag in 0..2 {
+//!     let payload = Payload::Data(Data::zeroed(4096));
+//!     stack.submit(port, tag, plug, Box::new(Bio::new(Op::Write, Sector(tag * 8), 8, payload)));
+//! }
+//! stack.turn(Instant::ZERO);
+//! for tag in 0..2 {
+//!     let done = stack.poll_completion(port).unwrap();
+//!     assert_eq!((done.tag, done.status), (tag, Status::Ok));
+//! }
+//! ```
 #![no_std]
 #![forbid(unsafe_code)]
 extern crate alloc;

@@ -10,6 +10,14 @@
 //! its users, [`volume`] what a regular disk above zoned ones does, and [`swarm`] draws worlds of these by the seed.
 //!
 //! Nothing here reads a clock or draws entropy: one seed, one run, the same trace byte for byte.
+//!
+//! ```
+//! use shingle_sim::swarm::{Profile, SwarmOptions, run};
+//!
+//! let options = SwarmOptions { profile: Profile::Plug, ..SwarmOptions::default() };
+//! let (once, again) = (run(1, &options).unwrap(), run(1, &options).unwrap());
+//! assert_eq!(once.sum, again.sum);
+//! ```
 #![no_std]
 #![forbid(unsafe_code)]
 extern crate alloc;
