@@ -8,6 +8,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+mod error;
 pub mod link;
 pub mod ram;
 pub mod service;
@@ -15,9 +16,10 @@ pub mod smr;
 pub mod ssd;
 pub mod zns;
 
-pub use link::{Link, LinkConfig, LinkError};
-pub use ram::{RamConfig, RamConfigError, RamDisk};
+pub use error::{DriveError, Fault};
+pub use link::{Link, LinkConfig};
+pub use ram::{RamConfig, RamDisk};
 pub use service::{ServiceTime, ServiceTimeError};
 pub use smr::{SmrConfig, SmrDisk};
-pub use ssd::{Ssd, SsdConfig, SsdConfigError};
-pub use zns::{ZnsConfig, ZnsConfigError, ZnsSsd};
+pub use ssd::{Ssd, SsdConfig};
+pub use zns::{ZnsConfig, ZnsSsd};

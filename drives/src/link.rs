@@ -10,11 +10,11 @@
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
-use alloc::string::{String, ToString};
 use core::fmt;
 
 use slab::Slab;
 
+use super::error::{DriveError, Fault};
 use super::service::ServiceTime;
 use shingle_core::block::{Bio, BlockDevice, Cx, DeviceId, Event, Limits, Op, Reason, Status};
 use shingle_core::random::Rng;
@@ -112,8 +112,8 @@ const BACK: usize = 1;
 
 impl Link {
     /// A link to device `below`, which has `below_limits`.
-    pub fn new(below: DeviceId, below_limits: &Limits, config: LinkConfig) -> Result<Self, LinkError> {
-        config.validate()?;
+    pub fn new(below: DeviceId, below_limits: &Limits, config: LinkConfig) -> Result<Self, DriveError> {
+        config.validate().map_err(Fault::of("link"))?;
         Ok(Self {
             below: [below],
             limits: below_limits.clone(),
@@ -254,37 +254,20 @@ impl BlockDevice for Link {
 }
 
 impl LinkConfig {
-    fn validate(&self) -> Result<(), LinkError> {
+    fn validate(&self) -> Result<(), Fault> {
         for (field, time) in [("there", &self.there), ("back", &self.back)] {
-            time.validate().map_err(|error| LinkError { field, why: error.to_string() })?;
+            time.validate().map_err(|error| Fault::new(field, format_args!("is no time: {error}")))?;
         }
-        let bad = |field, why: &str| Err(LinkError { field, why: why.to_string() });
+        let bad = |field, why: &str| Err(Fault::new(field, why));
         if self.rate == Some(0) {
-            return bad("rate", "0 bytes per second: leave it out for no bound");
+            return bad("rate", "is 0 bytes per second: leave it out for no bound");
         }
         if self.depth == Some(0) {
-            return bad("depth", "0 bios: leave it out for no bound");
+            return bad("depth", "is 0 bios: leave it out for no bound");
         }
         if self.lost_ppm > 1_000_000 || self.failed_ppm > 1_000_000 - self.lost_ppm {
-            return bad("lost_ppm and failed_ppm", "more than a million in a million");
+            return bad("lost_ppm and failed_ppm", "are more than a million in a million");
         }
         Ok(())
     }
 }
-
-/// Why there is no such link.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LinkError {
-    /// The parameter.
-    pub field: &'static str,
-    /// What is wrong with it.
-    pub why: String,
-}
-
-impl fmt::Display for LinkError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "link: {}: {}", self.field, self.why)
-    }
-}
-
-impl core::error::Error for LinkError {}

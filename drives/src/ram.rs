@@ -6,8 +6,9 @@ use core::fmt;
 
 use slab::Slab;
 
-use super::service::{ServiceTime, ServiceTimeError};
-use shingle_core::block::{Bio, BlockDevice, Cx, Event, Limits, LimitsError, Op, Reason, Status};
+use super::error::{DriveError, Fault};
+use super::service::ServiceTime;
+use shingle_core::block::{Bio, BlockDevice, Cx, Event, Limits, Op, Reason, Status};
 use shingle_core::device::memory::SparseMemory;
 use shingle_core::random::Rng;
 
@@ -39,17 +40,6 @@ impl RamConfig {
     }
 }
 
-/// Why there is no such RAM disk.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum RamConfigError {
-    /// The limits do not go together.
-    Limits(LimitsError),
-    /// A service time is none.
-    Time(ServiceTimeError),
-    /// It has no servers.
-    NoServers,
-}
-
 /// The disk. It takes a bio's effect when its service ends.
 pub struct RamDisk {
     limits: Limits,
@@ -64,7 +54,14 @@ pub struct RamDisk {
 
 impl RamDisk {
     /// A disk of zeroes.
-    pub fn new(config: &RamConfig) -> Result<Self, RamConfigError> {
+    ///
+    /// # Errors
+    /// If the parameters do not go together.
+    pub fn new(config: &RamConfig) -> Result<Self, DriveError> {
+        Self::build(config).map_err(Fault::of("RAM disk"))
+    }
+
+    fn build(config: &RamConfig) -> Result<Self, Fault> {
         let limits = Limits {
             logical_block_bytes: config.block_bytes,
             physical_block_bytes: config.block_bytes,
@@ -72,11 +69,11 @@ impl RamDisk {
             max_discard: Some(u32::MAX),
             ..Limits::new(config.capacity)
         };
-        limits.validate().map_err(RamConfigError::Limits)?;
-        config.read.validate().map_err(RamConfigError::Time)?;
-        config.write.validate().map_err(RamConfigError::Time)?;
+        limits.validate()?;
+        config.read.validate().map_err(|error| Fault::new("read time", format_args!("is no time: {error}")))?;
+        config.write.validate().map_err(|error| Fault::new("write time", format_args!("is no time: {error}")))?;
         if config.servers == 0 {
-            return Err(RamConfigError::NoServers);
+            return Err(Fault::new("servers", "is 0; it has to be at least 1"));
         }
         Ok(Self {
             limits,
@@ -137,16 +134,3 @@ impl BlockDevice for RamDisk {
         write!(out, "ram: {capacity} sectors, {servers} servers, read {}, write {}", self.read, self.write)
     }
 }
-
-impl fmt::Display for RamConfigError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("RAM disk: ")?;
-        match self {
-            Self::Limits(error) => error.fmt(f),
-            Self::Time(error) => error.fmt(f),
-            Self::NoServers => f.write_str("servers is 0; it has to be at least 1"),
-        }
-    }
-}
-
-impl core::error::Error for RamConfigError {}

@@ -13,10 +13,12 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use core::fmt;
 
-use shingle_core::block::{Bio, BlockDevice, Cx, Event, Flags, Limits, LimitsError, Op, Reason, Status};
+use shingle_core::block::{Bio, BlockDevice, Cx, Event, Flags, Limits, Op, Reason, Status};
 use shingle_core::device::memory::SparseMemory;
 use shingle_core::sector::SECTOR_BYTES;
 use shingle_core::time::{Duration, Instant};
+
+use crate::error::{DriveError, Fault};
 
 /// Parameters of an SSD.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,15 +43,6 @@ pub struct SsdConfig {
     pub memory_backed: bool,
 }
 
-/// Why there is no such SSD.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum SsdConfigError {
-    /// The limits do not go together.
-    Limits(LimitsError),
-    /// A rate is zero.
-    NoRate(&'static str),
-}
-
 /// The disk.
 pub struct Ssd {
     limits: Limits,
@@ -67,7 +60,14 @@ const TRANSFER: u64 = u64::MAX;
 
 impl Ssd {
     /// A disk of zeroes.
-    pub fn new(config: &SsdConfig) -> Result<Self, SsdConfigError> {
+    ///
+    /// # Errors
+    /// If the parameters do not go together.
+    pub fn new(config: &SsdConfig) -> Result<Self, DriveError> {
+        Self::build(config).map_err(Fault::of("SSD"))
+    }
+
+    fn build(config: &SsdConfig) -> Result<Self, Fault> {
         let limits = Limits {
             logical_block_bytes: config.block_bytes,
             physical_block_bytes: config.block_bytes,
@@ -77,10 +77,10 @@ impl Ssd {
             write_cache: true,
             ..Limits::new(config.capacity)
         };
-        limits.validate().map_err(SsdConfigError::Limits)?;
-        for (name, rate) in [("read", config.read_rate), ("write", config.write_rate)] {
+        limits.validate()?;
+        for (name, rate) in [("read rate", config.read_rate), ("write rate", config.write_rate)] {
             if rate == 0 {
-                return Err(SsdConfigError::NoRate(name));
+                return Err(Fault::new(name, "is 0 bytes per second; it has to be above 0"));
             }
         }
         let memory = config.memory_backed.then(|| SparseMemory::new(0));
@@ -165,18 +165,6 @@ impl BlockDevice for Ssd {
     }
 }
 
-impl fmt::Display for SsdConfigError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("SSD: ")?;
-        match self {
-            Self::Limits(error) => error.fmt(f),
-            Self::NoRate(name) => write!(f, "the rate of {name}s is 0; it has to be above 0"),
-        }
-    }
-}
-
-impl core::error::Error for SsdConfigError {}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -241,6 +229,6 @@ mod tests {
     #[test]
     fn a_disk_without_a_rate_is_refused_by_name() {
         let error = Ssd::new(&SsdConfig { write_rate: 0, ..config() }).err().unwrap();
-        assert_eq!(alloc::format!("{error}"), "SSD: the rate of writes is 0; it has to be above 0");
+        assert_eq!(alloc::format!("{error}"), "SSD: write rate is 0 bytes per second; it has to be above 0");
     }
 }

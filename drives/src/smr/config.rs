@@ -1,10 +1,13 @@
 //! What an SMR disk is asked to be: every number that a profile sets, in the units of the core.
 
-use core::fmt;
-
-use shingle_core::block::{Limits, LimitsError, ZonedLimits};
+use shingle_core::block::{Limits, ZonedLimits};
 use shingle_core::time::Duration;
-use shingle_core::zone::{GeometryError, ResourceLimits, ResourceLimitsError, ZoneGeometry};
+use shingle_core::zone::{ResourceLimits, ZoneGeometry};
+
+use crate::error::{DriveError, Fault};
+
+/// What errors call it.
+pub(super) const DRIVE: &str = "SMR disk";
 
 /// Parameters of an SMR disk. Lengths are in sectors unless the name says otherwise.
 #[derive(Clone, Debug, PartialEq)]
@@ -174,12 +177,12 @@ impl SmrConfig {
     }
 
     /// Checks that the parameters go together.
-    pub fn validate(&self) -> Result<(), SmrConfigError> {
-        self.limits().map(drop)
+    pub fn validate(&self) -> Result<(), DriveError> {
+        self.limits().map(drop).map_err(Fault::of(DRIVE))
     }
 
     /// The limits of the device, if its parameters go together.
-    pub(super) fn limits(&self) -> Result<Limits, SmrConfigError> {
+    pub(super) fn limits(&self) -> Result<Limits, Fault> {
         let geometry = self.geometry()?;
         let resources = self.resources(&geometry)?;
         self.check_mechanics()?;
@@ -200,15 +203,15 @@ impl SmrConfig {
         Ok(limits)
     }
 
-    pub(super) fn geometry(&self) -> Result<ZoneGeometry, SmrConfigError> {
+    pub(super) fn geometry(&self) -> Result<ZoneGeometry, Fault> {
         Ok(ZoneGeometry::new(self.capacity, self.zone_sectors, self.zone_sectors, self.conventional.into())?)
     }
 
-    pub(super) fn resources(&self, geometry: &ZoneGeometry) -> Result<ResourceLimits, SmrConfigError> {
+    pub(super) fn resources(&self, geometry: &ZoneGeometry) -> Result<ResourceLimits, Fault> {
         Ok(ResourceLimits::new(self.max_open, None)?.enforceable(geometry.sequential()))
     }
 
-    fn check_mechanics(&self) -> Result<(), SmrConfigError> {
+    fn check_mechanics(&self) -> Result<(), Fault> {
         let Seek { track, average, full } = self.seek;
         let positive = |rate: f64| rate.is_finite() && rate > 0.0;
         let share = |value: f64| value.is_finite() && (0.0..=1.0).contains(&value);
@@ -230,58 +233,8 @@ impl SmrConfig {
             (self.cache.entries > 0, "cache entries", "at least 1"),
         ];
         match checks.into_iter().find(|(fine, ..)| !fine) {
-            Some((_, field, needs)) => Err(SmrConfigError::Value { field, needs }),
+            Some((_, field, needs)) => Err(Fault::new(field, format_args!("has to be {needs}"))),
             None => Ok(()),
         }
     }
 }
-
-/// Why an SMR disk cannot be made; the message names the parameter.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum SmrConfigError {
-    /// The zones have no shape.
-    Geometry(GeometryError),
-    /// The open limit is none.
-    Resources(ResourceLimitsError),
-    /// The limits of the device do not go together.
-    Limits(LimitsError),
-    /// One value is out of its range.
-    Value {
-        /// Which.
-        field: &'static str,
-        /// What it would have to be.
-        needs: &'static str,
-    },
-}
-
-impl From<GeometryError> for SmrConfigError {
-    fn from(error: GeometryError) -> Self {
-        Self::Geometry(error)
-    }
-}
-
-impl From<ResourceLimitsError> for SmrConfigError {
-    fn from(error: ResourceLimitsError) -> Self {
-        Self::Resources(error)
-    }
-}
-
-impl From<LimitsError> for SmrConfigError {
-    fn from(error: LimitsError) -> Self {
-        Self::Limits(error)
-    }
-}
-
-impl fmt::Display for SmrConfigError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("SMR disk: ")?;
-        match self {
-            Self::Geometry(error) => error.fmt(f),
-            Self::Resources(error) => error.fmt(f),
-            Self::Limits(error) => error.fmt(f),
-            Self::Value { field, needs } => write!(f, "{field} must be {needs}"),
-        }
-    }
-}
-
-impl core::error::Error for SmrConfigError {}

@@ -7,11 +7,12 @@ use core::fmt;
 use core::ops::Range;
 
 use super::cache::DirtyCache;
-use super::config::{SmrConfig, SmrConfigError};
+use super::config::{DRIVE, SmrConfig};
 use super::effect::Effect;
 use super::head::{Last, MediaJob, MediaWork};
 use super::link::{LinkJob, LinkWork};
 use super::mechanics::{Head, Mechanics};
+use crate::error::{DriveError, Fault};
 use shingle_core::block::{Bio, BlockDevice, Cx, Data, Event, Limits};
 use shingle_core::device::memory::SparseMemory;
 use shingle_core::sector::Sector;
@@ -74,7 +75,14 @@ impl Command {
 
 impl SmrDisk {
     /// A disk with these parameters.
-    pub fn new(config: &SmrConfig) -> Result<Self, SmrConfigError> {
+    ///
+    /// # Errors
+    /// If they do not go together.
+    pub fn new(config: &SmrConfig) -> Result<Self, DriveError> {
+        Self::build(config).map_err(Fault::of(DRIVE))
+    }
+
+    fn build(config: &SmrConfig) -> Result<Self, Fault> {
         let limits = config.limits()?;
         let geometry = config.geometry()?;
         let resources = config.resources(&geometry)?;

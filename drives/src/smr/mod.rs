@@ -27,5 +27,5 @@ mod link;
 mod mechanics;
 mod power;
 
-pub use config::{Cache, Link, Media, Seek, SmrConfig, SmrConfigError, ZoneTimes};
+pub use config::{Cache, Link, Media, Seek, SmrConfig, ZoneTimes};
 pub use disk::SmrDisk;

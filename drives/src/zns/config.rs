@@ -1,10 +1,10 @@
 //! What a zoned SSD is asked to be.
 
-use core::fmt;
-
-use shingle_core::block::{Limits, LimitsError, ZonedLimits};
+use shingle_core::block::{Limits, ZonedLimits};
 use shingle_core::time::Duration;
-use shingle_core::zone::{GeometryError, ResourceLimits, ResourceLimitsError, ZoneGeometry};
+use shingle_core::zone::{ResourceLimits, ZoneGeometry};
+
+use crate::error::Fault;
 
 /// Parameters of a zoned SSD. Lengths are in sectors unless the name says bytes; rates are in bytes per second.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,26 +77,6 @@ pub struct ZnsConfig {
     pub finish_rate: u64,
 }
 
-/// Why a zoned SSD cannot be made; the message names the parameter and its value.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ZnsConfigError {
-    /// The zones have no shape.
-    Geometry(GeometryError),
-    /// The open and active limits do not go together.
-    Resources(ResourceLimitsError),
-    /// The limits of the device do not go together.
-    Limits(LimitsError),
-    /// One value is out of its range.
-    Value {
-        /// Which.
-        field: &'static str,
-        /// What it is.
-        value: u64,
-        /// What it would have to be.
-        needs: &'static str,
-    },
-}
-
 impl ZnsConfig {
     /// A drive of `zones` zones of 1 MiB with 4 KiB blocks that takes no time for anything: a start for one's own.
     #[must_use]
@@ -145,7 +125,7 @@ impl ZnsConfig {
     }
 
     /// The limits of the device, if its parameters go together.
-    pub(super) fn limits(&self) -> Result<Limits, ZnsConfigError> {
+    pub(super) fn limits(&self) -> Result<Limits, Fault> {
         self.check_counts()?;
         let geometry = self.geometry()?;
         let resources = self.resources(&geometry)?;
@@ -169,18 +149,18 @@ impl ZnsConfig {
         Ok(limits)
     }
 
-    pub(super) fn geometry(&self) -> Result<ZoneGeometry, ZnsConfigError> {
+    pub(super) fn geometry(&self) -> Result<ZoneGeometry, Fault> {
         if !self.capacity.is_multiple_of(self.zone_sectors.max(1)) {
             return bad("capacity", self.capacity, "a multiple of the zone size (in sectors)");
         }
         Ok(ZoneGeometry::new(self.capacity, self.zone_sectors, self.zone_capacity, 0)?)
     }
 
-    pub(super) fn resources(&self, geometry: &ZoneGeometry) -> Result<ResourceLimits, ZnsConfigError> {
+    pub(super) fn resources(&self, geometry: &ZoneGeometry) -> Result<ResourceLimits, Fault> {
         Ok(ResourceLimits::new(self.max_open, self.max_active)?.enforceable(geometry.sequential()))
     }
 
-    fn check_counts(&self) -> Result<(), ZnsConfigError> {
+    fn check_counts(&self) -> Result<(), Fault> {
         let positive = [
             ("link_rate", self.link_rate),
             ("channel_rate", self.channel_rate),
@@ -207,7 +187,7 @@ impl ZnsConfig {
         Ok(())
     }
 
-    fn check_units(&self, block: u32) -> Result<(), ZnsConfigError> {
+    fn check_units(&self, block: u32) -> Result<(), Fault> {
         let unit = self.program_unit_bytes;
         if unit == 0 || !unit.is_multiple_of(self.block_bytes) {
             return bad("program_unit_bytes", unit.into(), "a positive multiple of the block size");
@@ -225,38 +205,6 @@ impl ZnsConfig {
     }
 }
 
-fn bad<T>(field: &'static str, value: u64, needs: &'static str) -> Result<T, ZnsConfigError> {
-    Err(ZnsConfigError::Value { field, value, needs })
+fn bad<T>(field: &'static str, value: u64, needs: &'static str) -> Result<T, Fault> {
+    Err(Fault::new(field, format_args!("is {value}; it has to be {needs}")))
 }
-
-impl From<GeometryError> for ZnsConfigError {
-    fn from(error: GeometryError) -> Self {
-        Self::Geometry(error)
-    }
-}
-
-impl From<ResourceLimitsError> for ZnsConfigError {
-    fn from(error: ResourceLimitsError) -> Self {
-        Self::Resources(error)
-    }
-}
-
-impl From<LimitsError> for ZnsConfigError {
-    fn from(error: LimitsError) -> Self {
-        Self::Limits(error)
-    }
-}
-
-impl fmt::Display for ZnsConfigError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("zoned SSD: ")?;
-        match self {
-            Self::Geometry(error) => error.fmt(f),
-            Self::Resources(error) => error.fmt(f),
-            Self::Limits(error) => error.fmt(f),
-            Self::Value { field, value, needs } => write!(f, "{field} is {value}; it has to be {needs}"),
-        }
-    }
-}
-
-impl core::error::Error for ZnsConfigError {}

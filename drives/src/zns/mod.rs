@@ -33,7 +33,7 @@ use core::fmt;
 
 use slab::Slab;
 
-pub use config::{ZnsConfig, ZnsConfigError};
+pub use config::ZnsConfig;
 
 use ahead::ReadAhead;
 use buffer::Buffer;
@@ -44,6 +44,8 @@ use shingle_core::device::memory::SparseMemory;
 use shingle_core::time::Duration;
 use shingle_core::zone::{ZoneNo, ZoneState, ZonedDisk};
 use timer::Timer;
+
+use crate::error::{DriveError, Fault};
 
 /// The drive.
 pub struct ZnsSsd {
@@ -89,7 +91,14 @@ struct Command {
 
 impl ZnsSsd {
     /// An empty drive.
-    pub fn new(config: ZnsConfig) -> Result<Self, ZnsConfigError> {
+    ///
+    /// # Errors
+    /// If its parameters do not go together.
+    pub fn new(config: ZnsConfig) -> Result<Self, DriveError> {
+        Self::build(config).map_err(Fault::of("zoned SSD"))
+    }
+
+    fn build(config: ZnsConfig) -> Result<Self, Fault> {
         let limits = config.limits()?;
         let geometry = config.geometry()?;
         Ok(Self {
