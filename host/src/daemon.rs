@@ -86,7 +86,7 @@ fn start_shard(plan: &Plan, number: u32) -> Result<(ShardThread, ShardInfo, Vec<
     let furnish = move |shard: &mut Shard| -> Result<_, DaemonError> {
         build_shard(&plan, number, shard)?;
         let nbd = Nbd::install(shard, nbd_options(&plan.listen));
-        if let Some(notices) = Notices::of(&shard.devices) {
+        if let Some(notices) = Notices::of(&plan, &shard.devices) {
             shard.spawn(Box::new(notices));
         }
         let routes = plan.exports.iter().filter_map(|export| open_export(shard, export, &nbd).transpose());

@@ -6,7 +6,7 @@ use std::time::Instant;
 use shingle_core::frontend::nbd::Export;
 use shingle_core::mapper::MapperError;
 
-use crate::config::{DiskKind, ExportPlan, Plan};
+use crate::config::{ExportPlan, Plan};
 use crate::devices::Named;
 use crate::mailbox::MailboxError;
 use crate::serve::listen::Address;
@@ -66,12 +66,7 @@ impl DaemonState {
     #[must_use]
     pub fn path_of(&self, name: &str) -> Option<PathBuf> {
         let disk = self.plan.disks.iter().find(|disk| disk.name == name)?;
-        match &disk.kind {
-            DiskKind::Null(_) => None,
-            DiskKind::File { path, .. } | DiskKind::ZonedDir { path, .. } => {
-                Some(path.canonicalize().unwrap_or_else(|_| path.clone()))
-            }
-        }
+        disk.back_end.path().map(|path| path.canonicalize().unwrap_or_else(|_| path.to_owned()))
     }
 }
 

@@ -18,7 +18,7 @@ use crate::keys::HostKeys;
 pub struct Named {
     /// Its name.
     pub name: String,
-    /// `null`, `file`, `zoned-dir` or `table`.
+    /// The kind of disk, or `table`.
     pub kind: &'static str,
     /// Where its bios go.
     pub device: DeviceId,

@@ -1,12 +1,14 @@
 //! Everything that touches the machine is here.
 //!
 //! - [`config`]: the stack file, checked, as one plan.
+//! - [`fields`]: tables of TOML, read key by key; sizes and times; mistakes with their lines.
 //! - [`shard`]: one thread, one stack, one ring: wait, deliver, turn, pump.
 //! - [`serve`]: sockets and the sessions behind them.
 //! - [`devices`]: the devices of a shard by name, and mapped devices that change while they are used.
 //! - [`mailbox`]: how other threads ask a shard for something.
 //! - [`patience`]: with what a killed process has not let go of yet.
 //! - [`disk`]: real disks as devices of a stack.
+//! - [`backend`]: the kinds of disk that a stack file may have.
 //! - [`dmz`]: dm-zoned's disks, for those who make and mend them.
 //! - [`keys`]: keys of encrypted devices, from files and the environment.
 //! - [`daemon`], [`daemon_state`], [`control`], [`notices`]: a running stack, what it consists of, the socket at which it can be
@@ -18,6 +20,7 @@
 // They panic if nobody reads: `tracing` says what happens.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
+pub mod backend;
 pub mod config;
 pub mod control;
 pub mod daemon;
@@ -25,6 +28,7 @@ pub mod daemon_state;
 pub mod devices;
 pub mod disk;
 pub mod dmz;
+pub mod fields;
 pub mod keys;
 pub mod latency;
 pub mod mailbox;

@@ -5,9 +5,9 @@ use shingle_core::block::{DeviceId, Stack};
 use shingle_core::time::{Duration, Instant};
 use shingle_sys::Completion;
 
+use crate::backend::Ask;
+use crate::config::Plan;
 use crate::devices::Devices;
-use crate::disk::file::FileDisk;
-use crate::disk::zoned_dir::ZonedDir;
 use crate::shard::{Pump, Source, SourceCx};
 
 /// How often disks are asked.
@@ -15,25 +15,23 @@ const EVERY: Duration = Duration::from_millis(1000);
 
 /// Asks the disks of a shard and logs what they answer.
 pub struct Notices {
-    disks: Vec<(String, DeviceId)>,
+    disks: Vec<(String, DeviceId, Ask)>,
     due: Instant,
     stopping: bool,
 }
 
 impl Notices {
-    /// For the disks of a shard; `None` if none of them ever has anything to say.
+    /// For those disks of `plan` that are among the `devices` of a shard; `None` if none of them ever has anything to say.
     #[must_use]
-    pub fn of(devices: &Devices) -> Option<Self> {
-        let talkative = devices.list().into_iter().filter(|named| matches!(named.kind, "zoned-dir" | "file"));
-        let disks: Vec<_> = talkative.map(|named| (named.name, named.leaf)).collect();
+    pub fn of(plan: &Plan, devices: &Devices) -> Option<Self> {
+        let talkative = plan.disks.iter().filter_map(|disk| Some((devices.find(&disk.name)?, disk.kind.ask?)));
+        let disks: Vec<_> = talkative.map(|(named, ask)| (named.name, named.leaf, ask)).collect();
         (!disks.is_empty()).then_some(Self { disks, due: Instant::ZERO, stopping: false })
     }
 
     fn log(&self, stack: &mut Stack) {
-        for (name, disk) in &self.disks {
-            let notices = stack.with_device(*disk, |disk: &mut ZonedDir, cx| disk.check(cx.now()));
-            let others = stack.with_device(*disk, |disk: &mut FileDisk, cx| disk.check(cx.now()));
-            notices.into_iter().chain(others).flatten().for_each(|notice| tracing::warn!(disk = name, "{notice}"));
+        for (name, disk, ask) in &self.disks {
+            ask(stack, *disk).iter().for_each(|notice| tracing::warn!(disk = name, "{notice}"));
         }
     }
 }

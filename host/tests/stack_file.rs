@@ -1,10 +1,10 @@
 //! Stack files, right and wrong: what the user sees.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use shingle_core::plug::WritePolicy;
 use shingle_core::time::Duration;
-use shingle_host::config::{DiskKind, Plan, Source};
+use shingle_host::config::{Plan, Source};
 
 fn parse(text: &str) -> Result<Plan, String> {
     let source = Source { path: PathBuf::from("lab/stack.toml"), text: text.to_owned() };
@@ -30,7 +30,9 @@ fn the_example_of_the_documentation_is_accepted() {
     let plan = parse(example).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!((plan.disks.len(), plan.devices.len(), plan.exports.len(), plan.shards), (2, 1, 2, 1));
     assert_eq!(plan.control, Some(PathBuf::from("lab/control.sock")), "paths are relative to the file");
-    assert!(matches!(&plan.disks[0].kind, DiskKind::ZonedDir { path, .. } if path.ends_with("lab/disk0")));
+    assert_eq!((plan.disks[0].kind.name, plan.disks[1].kind.name), ("zoned-dir", "null"));
+    let paths: Vec<_> = plan.disks.iter().map(|disk| disk.back_end.path()).collect();
+    assert_eq!(paths, [Some(Path::new("lab/disk0")), None]);
 }
 
 #[test]
@@ -108,6 +110,15 @@ fn several_mistakes_are_reported_at_once_in_the_order_of_the_file() {
             .map(|words| said.find(words).unwrap_or_else(|| panic!("{words} is missing in:\n{said}")))
             .collect();
     assert!(places.is_sorted(), "{said}");
+}
+
+#[test]
+fn a_disk_that_cannot_be_so_hides_no_other_mistake() {
+    let disk = "[disk.d]\ntype = \"null\"\nsize = \"1GiB\"\nzone-size = \"64MiB\"\nmax-open = 4\nmax-active = 1\n";
+    assert_says(
+        &format!("{disk}[device.m]\ntable = \"0 8 linear dd 0\"\n[export.e]\ndevice = \"m\"\n"),
+        &["null disk `d` cannot be made", "there is no `dd`; did you mean `d`?", "nowhere to connect to"],
+    );
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use shingle_core::block::{Bio, Data, DeviceId, Op, Payload, Stack};
 use shingle_core::sector::Sector;
 use shingle_core::zone::Condition;
-use shingle_host::config::null_from_words;
+use shingle_host::backend::null_from_words;
 use shingle_lab::bench::{
     Bare, BuiltinStack, ClockMode, Direction, Host, Job, JobOptions, Load, Progress, Rw, Verify, ZoneMode, report_zones,
 };

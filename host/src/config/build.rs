@@ -1,27 +1,25 @@
 //! The one place that builds a stack from a plan.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use shingle_core::block::{BlockDevice, DeviceId, Stack};
-use shingle_core::device::null::NullDevice;
 use shingle_core::dm::TableLine;
 use shingle_core::plug::{PlugOptions, WritePolicy, ZonePlug};
 use shingle_core::time::Instant;
 
-use super::error::{ConfigError, Diagnostic};
-use super::plan::{DevicePlan, DiskKind, DiskPlan, Plan};
+use super::plan::{DevicePlan, DiskPlan, Plan};
+use crate::backend::BackEndError;
 use crate::devices::{Devices, Named};
-use crate::disk::zoned_dir::{ErrorKind, ZonedDirError};
-use crate::disk::{file, zoned_dir};
 use crate::dmz::{find_length, has_own_length};
+use crate::fields::{ConfigError, Diagnostic};
 use crate::shard::Shard;
 
 /// Builds shard number `shard` of `plan` in `home`: disks, then the mapped devices above them.
 pub fn build_shard(plan: &Plan, number: u32, home: &mut Shard) -> Result<(), ConfigError> {
     let mut errors = Vec::new();
     for disk in plan.disks.iter().filter(|disk| disk.shard == number) {
-        let added = open_leaf(disk, home).and_then(|leaf| add_disk(disk, leaf, (&mut home.devices, &mut home.stack)));
+        let leaf = disk.back_end.open(home).map_err(|error| no_disk(disk, error));
+        let added = leaf.and_then(|leaf| add_disk(disk, leaf, (&mut home.devices, &mut home.stack)));
         errors.extend(added.err());
     }
     if errors.is_empty() {
@@ -32,79 +30,34 @@ pub fn build_shard(plan: &Plan, number: u32, home: &mut Shard) -> Result<(), Con
     if errors.is_empty() { Ok(()) } else { Err(plan.fail(errors.into_iter().map(|error| *error).collect())) }
 }
 
-/// Looks at the disks of `plan` that are not made of memory. One that somebody has open may be a daemon's own: that is no mistake.
+/// Looks at the disks of `plan`. One that somebody has open may be a daemon's own: that is no mistake.
 pub fn check_disks(plan: &Plan) -> Result<(), ConfigError> {
-    let check = |disk: &DiskPlan| match &disk.kind {
-        DiskKind::Null(_) => Ok(()),
-        DiskKind::File { path, .. } => file::check(path).map_err(|error| no_disk(disk, &error)),
-        DiskKind::ZonedDir { path, .. } => match zoned_dir::inspect(path, None) {
-            Err(error) if !matches!(error.kind, ErrorKind::InUse(_)) => Err(no_zoned_dir(disk, path, &error)),
-            _ => Ok(()),
-        },
-    };
-    let errors: Vec<Diagnostic> = plan.disks.iter().filter_map(|disk| check(disk).err()).map(|error| *error).collect();
+    let check = |disk: &DiskPlan| disk.back_end.inspect().err().map(|error| *no_disk(disk, error));
+    let errors: Vec<Diagnostic> = plan.disks.iter().filter_map(check).collect();
     if errors.is_empty() { Ok(()) } else { Err(plan.fail(errors)) }
 }
 
-fn no_disk(disk: &DiskPlan, error: &dyn std::fmt::Display) -> Box<Diagnostic> {
+fn no_disk(disk: &DiskPlan, error: BackEndError) -> Box<Diagnostic> {
     let title = format!("disk `{}` cannot be opened", disk.name);
-    Box::new(Diagnostic::at(disk.place.clone(), title).label(error.to_string()))
+    let help = error.help;
+    Box::new(Diagnostic { help, ..Diagnostic::at(disk.place.clone(), title).label(error.message) })
 }
 
-fn no_zoned_dir(disk: &DiskPlan, path: &Path, error: &ZonedDirError) -> Box<Diagnostic> {
-    let mut diagnostic = no_disk(disk, error);
-    if matches!(error.kind, ErrorKind::Absent | ErrorKind::NoGeometry) {
-        let path = path.display();
-        diagnostic.help = Some(format!("create it with: shingle create {path} --size 8GiB --zone-size 64MiB"));
-    }
-    diagnostic
-}
-
-/// Builds what is made of memory, to find the mistakes that only limits show, and throws it away.
+/// Builds what can be built without a machine, to find the mistakes that only limits show, and throws it away.
 pub(super) fn rehearse(plan: &Plan, errors: &mut Vec<Diagnostic>) {
     let mut stacks: BTreeMap<u32, (Devices, Stack)> = BTreeMap::new();
     for disk in &plan.disks {
-        let DiskKind::Null(config) = &disk.kind else { continue };
+        let Some(model) = disk.back_end.model() else { continue };
         let (devices, stack) = stacks.entry(disk.shard).or_default();
-        let added = null(disk, config).and_then(|leaf| add_disk(disk, leaf, (devices, stack)));
+        let added = add_disk(disk, model, (devices, stack));
         errors.extend(added.err().map(|error| *error));
     }
     for device in &plan.devices {
         let (devices, stack) = stacks.entry(device.shard).or_default();
-        // What lies on a disk that is not made of memory can only be tried on the disk itself.
+        // What lies on a disk without a model can only be tried on the disk itself.
         if device.needs().all(|name| devices.find(name).is_some()) && !has_own_length(&device.lines) {
             let made = make_device(plan, device, (device.lines.clone(), ""), (devices, stack));
             errors.extend(made.err().map(|error| *error));
-        }
-    }
-}
-
-fn open_leaf(disk: &DiskPlan, home: &mut Shard) -> Result<Box<dyn BlockDevice>, Box<Diagnostic>> {
-    match &disk.kind {
-        DiskKind::Null(config) => null(disk, config),
-        DiskKind::File { path, options } => match file::open(path, options, home.ring()) {
-            Ok(file) => Ok(Box::new(file)),
-            Err(error) => Err(no_disk(disk, &error)),
-        },
-        DiskKind::ZonedDir { path, options } => match zoned_dir::open(path, options, home.ring()) {
-            Ok(mut zoned_dir) => {
-                zoned_dir.take_notices().iter().for_each(|notice| tracing::warn!(disk = disk.name, "{notice}"));
-                Ok(Box::new(zoned_dir))
-            }
-            Err(error) => Err(no_zoned_dir(disk, path, &error)),
-        },
-    }
-}
-
-fn null(
-    disk: &DiskPlan,
-    config: &shingle_core::device::null::NullConfig,
-) -> Result<Box<dyn BlockDevice>, Box<Diagnostic>> {
-    match NullDevice::new(config) {
-        Ok(device) => Ok(Box::new(device)),
-        Err(error) => {
-            let title = format!("disk `{}` cannot be made", disk.name);
-            Err(Box::new(Diagnostic::at(disk.place.clone(), title).label(error.to_string())))
         }
     }
 }
@@ -122,12 +75,11 @@ fn add_disk(
     let leaf = stack.add(leaf).map_err(|error| fail(&error))?;
     let policy = disk.policy.unwrap_or_else(|| WritePolicy::default_for(stack.limits(leaf)));
     let plug = add_plug(stack, leaf, PlugOptions { policy, ..disk.plug }).map_err(|error| fail(&error))?;
-    let kind = match disk.kind {
-        DiskKind::Null(_) => "null",
-        DiskKind::File { .. } => "file",
-        DiskKind::ZonedDir { .. } => "zoned-dir",
-    };
-    devices.add_disk(Named { name: disk.name.clone(), kind, device: plug.unwrap_or(leaf), leaf, plug });
+    let (name, kind) = (disk.name.clone(), disk.kind.name);
+    // What opening it mended, for example.
+    let notices = disk.kind.ask.map_or(Vec::new(), |ask| ask(stack, leaf));
+    notices.iter().for_each(|notice| tracing::warn!(disk = name, "{notice}"));
+    devices.add_disk(Named { name, kind, device: plug.unwrap_or(leaf), leaf, plug });
     Ok(())
 }
 

@@ -5,8 +5,7 @@ use std::ops::Range;
 use shingle_core::plug::ElevatorOptions;
 use shingle_core::time::Duration;
 
-use super::error::Diagnostic;
-use super::fields::{At, Fields};
+use crate::fields::{At, Diagnostic, Fields};
 
 /// Longest `hold-back` and `linger`: they come on top of `max-wait`.
 const MOST_IDLE: Duration = Duration::from_millis(1000);

@@ -10,19 +10,12 @@
 
 mod build;
 mod elevator;
-mod error;
-mod fields;
-mod null;
 mod plan;
-mod size;
 mod spec;
-mod text;
 
+pub use crate::fields::{
+    ConfigError, Diagnostic, Source, format_bytes, nearest, parse_duration, parse_size, word_in_string,
+};
 pub use build::{add_plug, build_shard, check_disks};
 pub use elevator::ElevatorSpec;
-pub use error::{ConfigError, Diagnostic, Source};
-pub(crate) use fields::{At, Fields};
-pub use null::{NullSpec, null_from_words};
-pub use plan::{DevicePlan, DiskKind, DiskPlan, ExportPlan, ListenPlan, Plan};
-pub use size::{format_bytes, parse_duration, parse_size};
-pub use text::{nearest, word_in_string};
+pub use plan::{DevicePlan, DiskPlan, ExportPlan, ListenPlan, Plan};

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::ops::{Range, RangeInclusive};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use shingle_core::device::null::NullConfig;
 use shingle_core::dm::zoned::policy::Knobs;
 use shingle_core::dm::{TableError, TableLine, parse_table};
 use shingle_core::frontend::nbd::PAYLOAD_MAX_BYTES;
@@ -14,12 +14,10 @@ use shingle_core::plug::{PlugOptions, WritePolicy};
 use shingle_core::time::Duration;
 
 use super::build::rehearse;
-use super::error::{ConfigError, Diagnostic, Source};
-use super::fields::At;
-use super::spec::{DeviceSpec, DiskSpec, DiskType, ExportSpec, ListenSpec, Spec};
-use super::text::{nearest, word_in_string};
-use crate::disk::{file, zoned_dir};
+use super::spec::{DeviceSpec, DiskSpec, ExportSpec, ListenSpec, Spec};
+use crate::backend::{BACK_ENDS, BackEnd, BackEndType};
 use crate::dmz::has_own_length;
+use crate::fields::{At, ConfigError, Diagnostic, Source, nearest, word_in_string};
 
 /// A stack that can be built.
 #[derive(Clone, Debug)]
@@ -45,8 +43,10 @@ pub struct Plan {
 pub struct DiskPlan {
     /// Its name.
     pub name: String,
+    /// Its kind.
+    pub kind: &'static BackEndType,
     /// What it is made of.
-    pub kind: DiskKind,
+    pub back_end: Arc<dyn BackEnd>,
     /// The write policy, if one is named; else the device decides (`WritePolicy::default_for`).
     pub policy: Option<WritePolicy>,
     /// How its plug works otherwise, if it turns out to be zoned.
@@ -57,27 +57,6 @@ pub struct DiskPlan {
     pub place: Range<usize>,
     /// The place of `policy`, if it is written.
     pub policy_place: Option<Range<usize>>,
-}
-
-/// What a disk is made of.
-#[derive(Clone, Debug)]
-pub enum DiskKind {
-    /// Memory.
-    Null(NullConfig),
-    /// A regular file or a block device.
-    File {
-        /// Where it is.
-        path: PathBuf,
-        /// How it is opened.
-        options: file::Options,
-    },
-    /// A directory made by `shingle create`.
-    ZonedDir {
-        /// Where it is.
-        path: PathBuf,
-        /// How it is opened.
-        options: zoned_dir::Options,
-    },
 }
 
 /// A mapped device.
@@ -137,28 +116,23 @@ const LONGEST_NAME: usize = 127;
 impl Plan {
     /// Reads and checks a stack file.
     pub fn load(path: &Path) -> Result<Self, ConfigError> {
-        let failed = |title: String, help: &str| ConfigError {
-            source: Source { path: path.to_owned(), text: String::new() },
-            diagnostics: vec![Diagnostic::general(title).help(help)],
-        };
-        let text = std::fs::read(path).map_err(|error| {
-            failed(format!("cannot read the stack file: {error}"), "check the path and the permissions")
-        })?;
-        let text = String::from_utf8(text).map_err(|_| {
-            failed("the stack file is not UTF-8 text".into(), "a stack file is TOML: see docs/stack-file.md")
-        })?;
-        Self::parse(Source { path: path.to_owned(), text })
+        Self::parse(Source::read(path)?)
     }
 
     /// Checks a stack file's text. Relative paths in it are relative to the file's directory.
     pub fn parse(source: Source) -> Result<Self, ConfigError> {
+        Self::parse_with(source, &BACK_ENDS)
+    }
+
+    /// The same with disks of these `kinds`.
+    pub fn parse_with(source: Source, kinds: &[&'static BackEndType]) -> Result<Self, ConfigError> {
         let mut errors = Vec::new();
-        let spec = Spec::read(&source.text, &mut errors);
+        let spec = Spec::read(&source, kinds, &mut errors);
         let readable = errors.is_empty();
         let mut planner = Planner { source: &source, errors, disks: BTreeMap::new(), readable };
         let (disks, devices, exports) = planner.stack(&spec);
         let listen = planner.listen(&spec.listen);
-        let control = spec.control.as_ref().map(|at| planner.path(at));
+        let control = spec.control.as_ref().map(|at| at.value.clone());
         planner.outlets(&spec);
         let Planner { mut errors, .. } = planner;
         let shards = disks.iter().map(|disk| disk.shard + 1).max().unwrap_or(1);
@@ -260,25 +234,8 @@ impl Planner<'_> {
         }
     }
 
-    fn path(&self, at: &At<PathBuf>) -> PathBuf {
-        self.source.path.parent().unwrap_or(Path::new("")).join(&at.value)
-    }
-
     fn disk(&mut self, disk: &DiskSpec) -> DiskPlan {
-        let (kind, place) = match &disk.kind {
-            DiskType::Null(null) => (DiskKind::Null(null.config.clone()), disk.name.span.clone()),
-            DiskType::File { path, options } => {
-                (DiskKind::File { path: self.path(path), options: *options }, path.span.clone())
-            }
-            DiskType::ZonedDir { path, options } => {
-                (DiskKind::ZonedDir { path: self.path(path), options: *options }, path.span.clone())
-            }
-        };
-        if let DiskType::Null(null) = &disk.kind
-            && let Err(error) = shingle_core::device::null::NullDevice::new(&null.config)
-        {
-            self.errors.push(null.blame(&disk.name.value, &error));
-        }
+        self.errors.extend(disk.back_end.value.mistake(&disk.name.value));
         self.check_policy(disk);
         let defaults = PlugOptions::default();
         let plug = PlugOptions {
@@ -289,15 +246,13 @@ impl Planner<'_> {
         };
         let policy = disk.policy.as_ref().map(|at| at.value);
         let policy_place = disk.policy.as_ref().map(|at| at.span.clone());
-        DiskPlan { name: disk.name.value.clone(), kind, policy, plug, shard: self.shard(disk), place, policy_place }
+        let At { value: back_end, span: place } = disk.back_end.clone();
+        let (name, kind, shard) = (disk.name.value.clone(), disk.kind, self.shard(disk));
+        DiskPlan { name, kind, back_end, policy, plug, shard, place, policy_place }
     }
 
     fn check_policy(&mut self, disk: &DiskSpec) {
-        let zoned = match &disk.kind {
-            DiskType::Null(null) => null.config.zoned.is_some(),
-            DiskType::File { .. } => false,
-            DiskType::ZonedDir { .. } => true,
-        };
+        let zoned = disk.back_end.value.is_zoned();
         let policy = disk.policy.as_ref().map(|at| &at.span);
         let stray = policy.or(disk.append.as_ref().map(|at| &at.span)).or(disk.queue_depth.as_ref().map(|at| &at.span));
         let stray = stray.or(disk.elevator.place.as_ref());
@@ -462,7 +417,7 @@ impl Planner<'_> {
     }
 
     fn listen(&mut self, listen: &ListenSpec) -> ListenPlan {
-        let unix = listen.unix.as_ref().map(|at| self.path(at));
+        let unix = listen.unix.as_ref().map(|at| at.value.clone());
         let tcp = listen.tcp.as_ref().and_then(|at| self.tcp(at, listen.allow_remote));
         let connections = listen.connections.clone().map(|at| at.map(u64::from));
         let longest = u64::from(PAYLOAD_MAX_BYTES);

@@ -1,17 +1,15 @@
 //! What the user wrote: every table of the file, with the place of every value.
 
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use shingle_core::plug::{Append, WritePolicy};
 use toml::de::{DeTable, DeValue};
 
 use super::elevator::ElevatorSpec;
-use super::error::Diagnostic;
-use super::fields::{At, Fields, unknown_key};
-use super::null::NullSpec;
-use crate::disk::{file, zoned_dir};
+use crate::backend::{BackEndType, Placed};
+use crate::fields::{At, Diagnostic, Fields, Source, unknown_key};
 
 /// A stack file.
 #[derive(Debug, Default)]
@@ -33,8 +31,10 @@ pub struct Spec {
 pub struct DiskSpec {
     /// Its name.
     pub name: At<String>,
-    /// `type`, with what belongs to it.
-    pub kind: DiskType,
+    /// `type`.
+    pub kind: &'static BackEndType,
+    /// What belongs to that, and the place that says where the disk is.
+    pub back_end: Placed,
     /// `policy`.
     pub policy: Option<At<WritePolicy>>,
     /// `append`.
@@ -45,27 +45,6 @@ pub struct DiskSpec {
     pub elevator: ElevatorSpec,
     /// `shard`.
     pub shard: Option<At<u32>>,
-}
-
-/// What a disk is made of.
-#[derive(Debug)]
-pub enum DiskType {
-    /// Memory.
-    Null(Box<NullSpec>),
-    /// A regular file or a block device.
-    File {
-        /// `path`.
-        path: At<PathBuf>,
-        /// How it is opened: `read-only`, `direct`, `block-size`.
-        options: file::Options,
-    },
-    /// A directory made by `shingle create`.
-    ZonedDir {
-        /// `path`.
-        path: At<PathBuf>,
-        /// How it is opened: `direct`, `read-only`, `open-files`.
-        options: zoned_dir::Options,
-    },
 }
 
 /// `[device.NAME]`.
@@ -114,9 +93,9 @@ pub struct ListenSpec {
 const SECTIONS: [&str; 5] = ["disk", "device", "export", "listen", "control"];
 
 impl Spec {
-    /// Reads a stack file; mistakes go to `errors` and what can be read is.
-    pub fn read(text: &str, errors: &mut Vec<Diagnostic>) -> Self {
-        let (document, mistakes) = DeTable::parse_recoverable(text);
+    /// Reads a stack file whose disks are of `kinds`; mistakes go to `errors` and what can be read is.
+    pub fn read(source: &Source, kinds: &[&'static BackEndType], errors: &mut Vec<Diagnostic>) -> Self {
+        let (document, mistakes) = DeTable::parse_recoverable(&source.text);
         if !mistakes.is_empty() {
             errors.extend(mistakes.iter().take(8).map(|mistake| {
                 let place = mistake.span().unwrap_or(0..0);
@@ -124,30 +103,24 @@ impl Spec {
             }));
             return Self::default();
         }
+        let directory = source.path.parent().unwrap_or(Path::new(""));
         let mut spec = Self::default();
         for (key, value) in document.get_ref() {
             let DeValue::Table(table) = value.get_ref() else {
                 errors.push(misplaced(key.get_ref(), key.span()));
                 continue;
             };
-            match key.get_ref().as_ref() {
-                "disk" => each(table, "disk", errors, |fields, name| spec.disks.extend(read_disk(fields, name))),
-                "device" => {
-                    each(table, "device", errors, |fields, name| spec.devices.extend(read_device(fields, name)))
-                }
-                "export" => {
-                    each(table, "export", errors, |fields, name| spec.exports.extend(read_export(fields, name)))
-                }
-                "listen" => {
-                    let mut fields = Fields::new("[listen]".into(), key.span(), table, errors);
-                    spec.listen = read_listen(&mut fields);
-                    fields.finish();
-                }
-                "control" => {
-                    let mut fields = Fields::new("[control]".into(), key.span(), table, errors);
-                    spec.control = fields.required("socket", "\"control.sock\"").map(path);
-                    fields.finish();
-                }
+            let name = key.get_ref().as_ref();
+            let section = Section { name, table, directory };
+            let whole = || format!("[{name}]");
+            match name {
+                "disk" => section.each(errors, |fields, name| spec.disks.extend(read_disk(fields, name, kinds))),
+                "device" => section.each(errors, |fields, name| spec.devices.extend(read_device(fields, name))),
+                "export" => section.each(errors, |fields, name| spec.exports.extend(read_export(fields, name))),
+                "listen" => section.read((whole(), key.span()), errors, |fields| spec.listen = read_listen(fields)),
+                "control" => section.read((whole(), key.span()), errors, |fields| {
+                    spec.control = fields.required_path("socket", "\"control.sock\"");
+                }),
                 _ => errors.push(unknown_key(key, "the stack file", &SECTIONS)),
             }
         }
@@ -164,41 +137,52 @@ fn misplaced(key: &str, place: Range<usize>) -> Diagnostic {
     Diagnostic::at(place, format!("`{key}` is not a section")).label("a stack file consists of sections").help(help)
 }
 
-/// Calls `read` for `[section.NAME]`, each.
-fn each(
-    table: &DeTable<'_>,
-    section: &str,
-    errors: &mut Vec<Diagnostic>,
-    mut read: impl FnMut(&mut Fields<'_>, At<String>),
-) {
-    for (key, value) in table {
-        let name = At { value: key.get_ref().to_string(), span: key.span() };
-        let DeValue::Table(table) = value.get_ref() else {
-            let help = format!("write [{section}.NAME] above its keys");
-            errors.push(
-                Diagnostic::at(key.span(), format!("a {section} has no name here")).label("not a section").help(help),
-            );
-            continue;
-        };
-        let mut fields = Fields::new(format!("[{section}.{}]", name.value), name.span.clone(), table, errors);
-        read(&mut fields, name);
+/// A table at the top of the file.
+struct Section<'a> {
+    name: &'a str,
+    table: &'a DeTable<'a>,
+    /// What paths are relative to.
+    directory: &'a Path,
+}
+
+impl Section<'_> {
+    /// Has `read` read its keys.
+    fn read(
+        &self,
+        (name, place): (String, Range<usize>),
+        errors: &mut Vec<Diagnostic>,
+        read: impl FnOnce(&mut Fields<'_>),
+    ) {
+        let mut fields = Fields::new(name, place, self.table, errors).within(self.directory);
+        read(&mut fields);
         fields.finish();
+    }
+
+    /// Has `read` read the keys of `[section.NAME]`, each.
+    fn each(&self, errors: &mut Vec<Diagnostic>, mut read: impl FnMut(&mut Fields<'_>, At<String>)) {
+        let section = self.name;
+        for (key, value) in self.table {
+            let name = At { value: key.get_ref().to_string(), span: key.span() };
+            let DeValue::Table(table) = value.get_ref() else {
+                let title = format!("a {section} has no name here");
+                let help = format!("write [{section}.NAME] above its keys");
+                errors.push(Diagnostic::at(key.span(), title).label("not a section").help(help));
+                continue;
+            };
+            let named = (format!("[{section}.{}]", name.value), name.span.clone());
+            Section { table, ..*self }.read(named, errors, |fields| read(fields, name));
+        }
     }
 }
 
-#[derive(Clone, Copy)]
-enum TypeName {
-    Null,
-    File,
-    ZonedDir,
-}
-
-fn read_disk(fields: &mut Fields<'_>, name: At<String>) -> Option<DiskSpec> {
-    let types = [("zoned-dir", TypeName::ZonedDir), ("file", TypeName::File), ("null", TypeName::Null)];
+fn read_disk(fields: &mut Fields<'_>, name: At<String>, kinds: &[&'static BackEndType]) -> Option<DiskSpec> {
+    let types: Vec<(&str, &'static BackEndType)> = kinds.iter().map(|kind| (kind.name, *kind)).collect();
     let present = fields.has("type");
     let kind = fields.word("type", &types);
     if !present {
-        fields.missing("type", "\"zoned-dir\"  (or \"file\", or \"null\")");
+        let others: Vec<String> = kinds.iter().skip(1).map(|kind| format!("or \"{}\"", kind.name)).collect();
+        let first = kinds.first().map_or("", |kind| kind.name);
+        fields.missing("type", &format!("\"{first}\"  ({})", others.join(", ")));
     }
     let policies = WritePolicy::ALL.map(|policy| (policy.name(), policy));
     let policy = fields.word("policy", &policies);
@@ -206,40 +190,13 @@ fn read_disk(fields: &mut Fields<'_>, name: At<String>) -> Option<DiskSpec> {
     let queue_depth = fields.count("queue-depth");
     let elevator = ElevatorSpec::read(fields);
     let shard = fields.count("shard");
-    let kind = match kind.map(|at| at.value) {
-        Some(TypeName::Null) => DiskType::Null(Box::new(NullSpec::read(fields))),
-        Some(TypeName::File) => read_file(fields)?,
-        Some(TypeName::ZonedDir) => read_zoned_dir(fields)?,
-        None => {
-            // Which keys would be right depends on the type: one mistake is enough.
-            fields.forgive();
-            return None;
-        }
+    let Some(At { value: kind, .. }) = kind else {
+        // Which keys would be right depends on the type: one mistake is enough.
+        fields.forgive();
+        return None;
     };
-    Some(DiskSpec { name, kind, policy, append, queue_depth, elevator, shard })
-}
-
-fn read_file(fields: &mut Fields<'_>) -> Option<DiskType> {
-    let defaults = file::Options::default();
-    let options = file::Options {
-        direct: fields.flag("direct").map_or(defaults.direct, |at| at.value),
-        read_only: fields.flag("read-only").map_or(defaults.read_only, |at| at.value),
-        block_bytes: fields.size("block-size").map(|at| u32::try_from(at.value).unwrap_or(u32::MAX)),
-        timeout: fields.duration("timeout").map_or(defaults.timeout, |at| at.value),
-    };
-    Some(DiskType::File { path: fields.required("path", "\"disk.img\"").map(path)?, options })
-}
-
-fn read_zoned_dir(fields: &mut Fields<'_>) -> Option<DiskType> {
-    let defaults = zoned_dir::Options::default();
-    let options = zoned_dir::Options {
-        direct: fields.flag("direct").map_or(defaults.direct, |at| at.value),
-        read_only: fields.flag("read-only").map_or(defaults.read_only, |at| at.value),
-        most_files: fields.count("open-files").map_or(defaults.most_files, |at| at.value.max(1) as usize),
-        timeout: fields.duration("timeout").map_or(defaults.timeout, |at| at.value),
-        ..defaults
-    };
-    Some(DiskType::ZonedDir { path: fields.required("path", "\"disk0\"").map(path)?, options })
+    let back_end = (kind.read)(fields)?;
+    Some(DiskSpec { name, kind, back_end, policy, append, queue_depth, elevator, shard })
 }
 
 fn read_device(fields: &mut Fields<'_>, name: At<String>) -> Option<DeviceSpec> {
@@ -257,7 +214,7 @@ fn read_export(fields: &mut Fields<'_>, name: At<String>) -> Option<ExportSpec> 
 
 fn read_listen(fields: &mut Fields<'_>) -> ListenSpec {
     ListenSpec {
-        unix: fields.string("unix").map(path),
+        unix: fields.path("unix"),
         tcp: fields.string("tcp"),
         allow_remote: fields.flag("allow-remote").is_some_and(|at| at.value),
         connections: fields.count("connections"),
@@ -265,8 +222,4 @@ fn read_listen(fields: &mut Fields<'_>) -> ListenSpec {
         client_memory: fields.size("client-memory"),
         idle_timeout: fields.duration("idle-timeout"),
     }
-}
-
-fn path(at: At<String>) -> At<PathBuf> {
-    at.map(PathBuf::from)
 }

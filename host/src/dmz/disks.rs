@@ -1,13 +1,12 @@
 //! The disks of a set, opened for a tool.
 
-use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
 use shingle_core::block::BlockDevice;
 use shingle_core::dm::zoned::format::MediaError;
 
 use super::media::{DeviceMedia, about};
-use crate::disk::{file, zoned_dir};
+use crate::backend;
 use crate::shard::Shard;
 
 /// What a tool is going to do.
@@ -35,7 +34,8 @@ impl Disks {
             if paths[..place].iter().any(|other| is_same(other, path)) {
                 return Err(about(&name, &"it is named twice: a disk is in a set once"));
             }
-            let device = shard.stack.add(open_one(path, access, &shard)?).map_err(|error| about(&name, &error))?;
+            let disk = open_one(path, access, &mut shard)?;
+            let device = shard.stack.add(disk).map_err(|error| about(&name, &error))?;
             devices.push((name, device));
         }
         Self::new(shard, devices)
@@ -46,13 +46,8 @@ fn is_same(one: &Path, other: &Path) -> bool {
     one.canonicalize().is_ok_and(|one| other.canonicalize().is_ok_and(|other| one == other))
 }
 
-fn open_one(path: &Path, access: Access, shard: &Shard) -> Result<Box<dyn BlockDevice>, MediaError> {
-    let failed = |error: &dyn Display| MediaError(error.to_string());
-    let read_only = access == Access::Read;
-    if std::fs::metadata(path).is_ok_and(|metadata| !metadata.is_dir()) {
-        let options = file::Options { read_only, direct: false, ..file::Options::default() };
-        return Ok(Box::new(file::open(path, &options, shard.ring()).map_err(|error| failed(&error))?));
-    }
-    let options = zoned_dir::Options { read_only, ..zoned_dir::Options::default() };
-    Ok(Box::new(zoned_dir::open(path, &options, shard.ring()).map_err(|error| failed(&error))?))
+fn open_one(path: &Path, access: Access, shard: &mut Shard) -> Result<Box<dyn BlockDevice>, MediaError> {
+    let found = backend::at(path, access == Access::Read);
+    let (_, disk) = found.ok_or_else(|| about(&path.display().to_string(), &"no kind of disk lies in such a path"))?;
+    disk.open(shard).map_err(|error| MediaError(error.message))
 }

@@ -18,7 +18,7 @@ use shingle_core::device::NullConfig;
 use shingle_drives::{LinkConfig, RamConfig, SmrConfig, SsdConfig, ZnsConfig};
 use toml::de::DeTable;
 
-use crate::config::{ConfigError, Diagnostic, Fields, Source, nearest};
+use crate::fields::{ConfigError, Diagnostic, Fields, Source, nearest};
 use values::Values;
 
 pub use build::BuildError;

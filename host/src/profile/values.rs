@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use shingle_core::time::Duration;
 use toml::de::{DeTable, DeValue};
 
-use crate::config::{At, Diagnostic, Fields, format_bytes};
+use crate::fields::{At, Diagnostic, Fields, format_bytes};
 
 /// The tables of a profile.
 pub struct Values<'a> {

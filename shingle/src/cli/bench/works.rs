@@ -9,7 +9,8 @@ use shingle_core::plug::WritePolicy;
 use super::BenchArgs;
 use super::options::JobArgs;
 use crate::cli::CliError;
-use shingle_host::config::{Plan, build_shard, format_bytes, null_from_words};
+use shingle_host::backend::null_from_words;
+use shingle_host::config::{Plan, build_shard, format_bytes};
 use shingle_host::profile::Model;
 use shingle_host::shard::Shard;
 use shingle_lab::bench::{

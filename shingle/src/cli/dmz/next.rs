@@ -6,6 +6,7 @@ use std::path::Path;
 use shingle_core::dm::zoned::BLOCK_SECTORS;
 use shingle_core::dm::zoned::format::Media;
 
+use shingle_host::backend;
 use shingle_host::dmz::Disks;
 
 /// The lines of a stack file that serve a set, and its table line.
@@ -24,7 +25,7 @@ impl Next {
         let (mut names, mut stack) = (Vec::new(), String::new());
         for (member, path) in disks.space().members().iter().zip(disks.names().map(Path::new)) {
             let name = free_name(&name_of(path), &mut taken);
-            let kind = if path.is_dir() { "zoned-dir" } else { "file" };
+            let kind = backend::at(path, true).map_or("", |(kind, _)| kind.name);
             let place = path.canonicalize().unwrap_or_else(|_| path.to_owned());
             let what = if member.is_zoned { "" } else { "  # the regular disk" };
             stack += &format!("[disk.{name}]{what}\ntype = \"{kind}\"\npath = {:?}\n\n", place.display().to_string());

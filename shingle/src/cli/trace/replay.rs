@@ -12,7 +12,8 @@ use shingle_sim::workload::replay::{Pace, PlayerOptions};
 
 use super::show::{find_device, load, nanos};
 use crate::cli::{CliError, interrupt, output, words};
-use shingle_host::config::{Plan, build_shard, format_bytes, null_from_words};
+use shingle_host::backend::null_from_words;
+use shingle_host::config::{Plan, build_shard, format_bytes};
 use shingle_host::shard::Shard;
 use shingle_host::trace::{Recording, Summary, work_of};
 use shingle_lab::bench::{DriveSpec, Sharded, format_rate};

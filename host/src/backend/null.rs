@@ -2,21 +2,48 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::Arc;
 
-use shingle_core::device::null::{NullConfig, NullConfigError, NullZones};
+use shingle_core::block::BlockDevice;
+use shingle_core::device::null::{NullConfig, NullConfigError, NullDevice, NullZones};
 use shingle_core::sector::Sector;
 use shingle_core::time::Duration;
 use shingle_core::zone::ZoneNo;
 use toml::de::DeTable;
 
-use super::error::Diagnostic;
-use super::fields::{At, Fields};
+use super::{BackEnd, BackEndError, BackEndType, Placed};
+use crate::fields::{At, Diagnostic, Fields};
+use crate::shard::Shard;
+
+pub(super) const TYPE: BackEndType = BackEndType { name: "null", read, at: |_, _| None, ask: None };
+
+fn read(fields: &mut Fields<'_>) -> Option<Placed> {
+    let spec = NullSpec::read(fields);
+    Some(At { span: spec.place.clone(), value: Arc::new(spec) })
+}
+
+impl BackEnd for NullSpec {
+    fn is_zoned(&self) -> bool {
+        self.config.zoned.is_some()
+    }
+
+    fn mistake(&self, name: &str) -> Option<Diagnostic> {
+        NullDevice::new(&self.config).err().map(|error| self.blame(name, &error))
+    }
+
+    fn open(&self, _: &mut Shard) -> Result<Box<dyn BlockDevice>, BackEndError> {
+        Ok(Box::new(NullDevice::new(&self.config)?))
+    }
+
+    fn model(&self) -> Option<Box<dyn BlockDevice>> {
+        Some(Box::new(NullDevice::new(&self.config).ok()?))
+    }
+}
 
 /// A null disk as written.
-#[derive(Clone, Debug)]
-pub struct NullSpec {
-    /// Its parameters.
-    pub config: NullConfig,
+#[derive(Debug)]
+struct NullSpec {
+    config: NullConfig,
     places: BTreeMap<&'static str, Range<usize>>,
     place: Range<usize>,
 }
@@ -25,8 +52,7 @@ const DEFAULT_SIZE: u64 = 250 << 30;
 const DEFAULT_ZONE: u64 = 256 << 20;
 
 impl NullSpec {
-    /// Reads the parameters.
-    pub fn read(fields: &mut Fields<'_>) -> Self {
+    fn read(fields: &mut Fields<'_>) -> Self {
         let mut spec = Self { config: NullConfig::new(0), places: BTreeMap::new(), place: fields.place() };
         let size = spec.note("size", fields.size("size")).unwrap_or(DEFAULT_SIZE);
         let block = spec.note("block-size", fields.size("block-size")).unwrap_or(512);
@@ -101,8 +127,7 @@ impl NullSpec {
     }
 
     /// The mistake at the key that is to blame.
-    #[must_use]
-    pub fn blame(&self, disk: &str, error: &NullConfigError) -> Diagnostic {
+    fn blame(&self, disk: &str, error: &NullConfigError) -> Diagnostic {
         let text = error.to_string();
         let mentioned = |key: &&&str| text.contains(&key.replace('-', "_")) || text.contains(&key.replace('-', " "));
         // The longest: "zone size" also contains "size".

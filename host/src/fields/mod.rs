@@ -1,13 +1,18 @@
 //! A TOML table, read key by key: wrong types and unknown keys are noted and reading goes on.
 
+mod error;
+mod size;
+mod text;
+
 use std::ops::Range;
+use std::path::{Path, PathBuf};
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::error::Diagnostic;
-use super::size::{parse_duration, parse_size};
-use super::text::nearest;
+pub use error::{ConfigError, Diagnostic, Source};
+pub use size::{format_bytes, parse_duration, parse_size};
+pub use text::{nearest, word_in_string};
 
 /// A value and its place in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,6 +34,7 @@ impl<T> At<T> {
 pub struct Fields<'a> {
     name: String,
     place: Range<usize>,
+    directory: &'a Path,
     table: &'a DeTable<'a>,
     known: Vec<&'static str>,
     all_known: bool,
@@ -38,7 +44,13 @@ pub struct Fields<'a> {
 impl<'a> Fields<'a> {
     /// The keys of `table`, which the user knows as `name`, at `place`.
     pub fn new(name: String, place: Range<usize>, table: &'a DeTable<'a>, errors: &'a mut Vec<Diagnostic>) -> Self {
-        Self { name, place, table, known: Vec::new(), all_known: false, errors }
+        Self { name, place, directory: Path::new(""), table, known: Vec::new(), all_known: false, errors }
+    }
+
+    /// With paths that are relative to `directory`.
+    #[must_use]
+    pub fn within(self, directory: &'a Path) -> Self {
+        Self { directory, ..self }
     }
 
     /// Notes a mistake.
@@ -77,6 +89,16 @@ impl<'a> Fields<'a> {
             self.missing(key, example);
         }
         value
+    }
+
+    /// A path.
+    pub fn path(&mut self, key: &'static str) -> Option<At<PathBuf>> {
+        Some(self.string(key)?.map(|path| self.directory.join(path)))
+    }
+
+    /// A path that has to be there.
+    pub fn required_path(&mut self, key: &'static str, example: &str) -> Option<At<PathBuf>> {
+        Some(self.required(key, example)?.map(|path| self.directory.join(path)))
     }
 
     /// Whether the key is there.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 
@@ -15,6 +15,23 @@ pub struct Source {
     pub path: PathBuf,
     /// Its text.
     pub text: String,
+}
+
+impl Source {
+    /// Reads the stack file at `path`.
+    pub fn read(path: &Path) -> Result<Self, ConfigError> {
+        let failed = |title: String, help: &str| ConfigError {
+            source: Self { path: path.to_owned(), text: String::new() },
+            diagnostics: vec![Diagnostic::general(title).help(help)],
+        };
+        let text = std::fs::read(path).map_err(|error| {
+            failed(format!("cannot read the stack file: {error}"), "check the path and the permissions")
+        })?;
+        let text = String::from_utf8(text).map_err(|_| {
+            failed("the stack file is not UTF-8 text".into(), "a stack file is TOML: see docs/stack-file.md")
+        })?;
+        Ok(Self { path: path.to_owned(), text })
+    }
 }
 
 /// One mistake.
