@@ -29,6 +29,7 @@ mod reason;
 mod stack;
 mod status;
 mod trace;
+mod word;
 
 pub use bio::{Bio, DeviceId, FRAMES, Flags, Op, PortId};
 pub use check::{Entry, check};
@@ -49,3 +50,4 @@ pub use reason::{Reason, Refusal, Why};
 pub use stack::Stack;
 pub use status::Status;
 pub use trace::{Action, Trace, TraceEvent};
+pub use word::WordOwner;

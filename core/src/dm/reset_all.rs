@@ -9,12 +9,10 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use crate::block::{Bio, Cx, DeviceId, Op, Payload, Status};
+use crate::block::{Bio, Cx, DeviceId, Op, Payload, Status, WordOwner};
 use crate::sector::Sector;
 use crate::zone::{Condition, Zone};
 
-/// The word of frames of the bios that a reset of all zones sends.
-const OWN: u64 = u64::MAX;
 /// Resets in flight at once.
 const BATCH: usize = 32;
 /// Zones asked for in one report.
@@ -64,7 +62,7 @@ impl ResetAll {
 
     /// Whether a bio that comes back with `word` was sent here.
     pub fn is_own(word: u64) -> bool {
-        word == OWN
+        WordOwner::ResetAll.owns(word)
     }
 
     /// Resets of all zones that are not done.
@@ -153,6 +151,6 @@ impl ResetAll {
     fn send(&mut self, blank: Bio, cx: &mut Cx<'_>) {
         self.in_flight += 1;
         let bio = cx.own_bio(blank);
-        cx.submit(self.parts[self.at].device, bio, OWN);
+        cx.submit(self.parts[self.at].device, bio, WordOwner::ResetAll.mark(0));
     }
 }

@@ -15,7 +15,7 @@ use slab::Slab;
 use super::merge::carries_plain_data;
 use super::zone_plug::ZonePlug;
 use super::zones::{Bit, Class, Zones};
-use crate::block::{Bio, Cx, Data, Flags, Limits, Op, Payload, Status};
+use crate::block::{Bio, Cx, Data, Flags, Limits, Op, Payload, Status, WordOwner};
 use crate::sector::Sector;
 use crate::time::{Duration, Instant};
 use crate::zone::{ZoneFault, ZoneNo};
@@ -28,9 +28,6 @@ const WRITES_STARVED: u32 = 2;
 const READ_EXPIRE: Duration = Duration::from_millis(500);
 /// How long a write may be passed over (`write_expire`).
 const WRITE_EXPIRE: Duration = Duration::from_millis(5_000);
-
-/// Frames of scheduled requests carry this bit and the request's number.
-const SCHEDULED: u64 = 1 << 63;
 
 /// A direction's place in arrays.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -325,10 +322,10 @@ impl ZonePlug {
     }
 
     pub(super) fn end_locked(&mut self, bio: Box<Bio>, status: Status, word: u64, cx: &mut Cx<'_>) {
-        if word & SCHEDULED == 0 {
+        if !WordOwner::Scheduled.owns(word) {
             return self.end_management(bio, status, word as u32, cx);
         }
-        let id = (word & !SCHEDULED) as usize;
+        let id = WordOwner::rest(word) as usize;
         let Request { op, sector, riders, segments, .. } = self.lock.requests.remove(id);
         self.lock.at_device -= 1;
         if needs_lock(op, sector, &self.zones) {
@@ -415,7 +412,7 @@ impl ZonePlug {
         if op == Op::ZoneAppend {
             (bio.op, bio.sector) = (Op::Write, start);
         }
-        cx.submit(self.below_id(), bio, SCHEDULED | id as u64);
+        cx.submit(self.below_id(), bio, WordOwner::Scheduled.mark(id as u64));
     }
 
     /// Ends an append for which the zone has no room or no known write pointer.

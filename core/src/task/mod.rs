@@ -27,10 +27,7 @@ pub use io::{Answer, Io, Sleep};
 pub use signal::Signal;
 
 use self::io::Board;
-use crate::block::{Bio, Cx, Status};
-
-/// The bit in a frame's or timer's word that says that it belongs to a task.
-pub const TASK: u64 = 1 << 63;
+use crate::block::{Bio, Cx, Status, WordOwner};
 
 /// The tasks of a device.
 #[derive(Default)]
@@ -104,23 +101,23 @@ impl Tasks {
         };
         for (to, bio, key) in bios.drain(..) {
             let bio = cx.own_bio(bio);
-            cx.submit(to, bio, TASK | key);
+            cx.submit(to, bio, WordOwner::Task.mark(key));
         }
-        timers.into_iter().for_each(|(at, key)| cx.wake_at(at, TASK | key));
+        timers.into_iter().for_each(|(at, key)| cx.wake_at(at, WordOwner::Task.mark(key)));
         self.io.0.borrow_mut().bios = bios;
     }
 
-    /// Takes back a bio whose word has [`TASK`] set. [`Tasks::run`] then goes on with who waits for it.
+    /// Takes back a bio whose word is of [`WordOwner::Task`]. [`Tasks::run`] then goes on with who waits for it.
     pub fn end_io(&mut self, mut bio: Box<Bio>, status: Status, word: u64, cx: &mut Cx<'_>) {
         let payload = core::mem::take(&mut bio.payload);
         let result = if status.is_ok() { Ok(()) } else { Err(bio.cause(status)) };
         cx.recycle(bio);
-        self.io.0.borrow_mut().answer(word & !TASK, (result, payload));
+        self.io.0.borrow_mut().answer(WordOwner::rest(word), (result, payload));
     }
 
-    /// A timer whose word has [`TASK`] set is due.
+    /// A timer whose word is of [`WordOwner::Task`] is due.
     pub fn on_timer(&mut self, word: u64) {
-        self.io.0.borrow_mut().answer(word & !TASK, (Ok(()), crate::block::Payload::None));
+        self.io.0.borrow_mut().answer(WordOwner::rest(word), (Ok(()), crate::block::Payload::None));
     }
 }
 

@@ -50,7 +50,8 @@ pub struct SourceId {
     generation: u32,
 }
 
-/// Tokens of devices have their place as owner, tokens of sources this bit, their generation and their index.
+/// Tokens of devices have their place as owner, tokens of sources this bit, their generation and their index. It tells apart
+/// whose request of the ring is done, and never meets the words of frames, which `WordOwner` allots: those stay in the stack.
 const SOURCE: u64 = 1 << 63;
 
 /// The token for I/O that the device in place `me` starts outside of the stack: it comes back as `Event::Done`.

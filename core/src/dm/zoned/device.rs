@@ -13,12 +13,13 @@ use super::state::{Phase, Sabotage, State, ZonedCounters};
 use super::{BLOCK_BYTES, BLOCK_SECTORS, ZoneClass, ZoneSpace, clean, commit, load, reclaim};
 use crate::block::{
     Bio, BlockDevice, Content, Cx, DeviceId, Event, Figure, Limits, MessageError, Op, Payload, Reason, Status,
+    WordOwner,
 };
 use crate::sector::Sector;
-use crate::task::{TASK, Tasks};
+use crate::task::Tasks;
 
-/// What a frame's word says of a bio: its kind in the upper byte, below that a zone or a number.
-const KIND: u64 = 0x7f << 56;
+/// What a frame's word says of a bio: its kind in the upper bits, below that a zone or a number.
+const KIND: u64 = WordOwner::REST & !((1 << 56) - 1);
 /// A read of a zone.
 pub(super) const READ: u64 = 1 << 56;
 /// A write that changes nothing but data of a zone.
@@ -195,7 +196,7 @@ impl BlockDevice for Zoned {
     }
 
     fn end_io(&mut self, bio: Box<Bio>, status: Status, word: u64, cx: &mut Cx<'_>) {
-        if word & TASK != 0 {
+        if WordOwner::Task.owns(word) {
             self.tasks.end_io(bio, status, word, cx);
             return self.pump(cx);
         }
@@ -232,7 +233,7 @@ impl BlockDevice for Zoned {
 
     fn on_event(&mut self, event: Event, cx: &mut Cx<'_>) {
         match event {
-            Event::Timer(word) if word & TASK != 0 => self.tasks.on_timer(word),
+            Event::Timer(word) if WordOwner::Task.owns(word) => self.tasks.on_timer(word),
             Event::Timer(word) => {
                 let mut state = self.shared.borrow_mut();
                 match word & KIND {
