@@ -6,6 +6,8 @@
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::fmt;
+#[cfg(debug_assertions)]
+use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use super::payload::Payload;
 use super::reason::{Reason, Why};
@@ -236,6 +238,8 @@ pub struct Bio {
     pub(super) number: u32,
     depth: u8,
     has_why: bool,
+    /// The stack that it is in, or was last.
+    stack: StackMark,
     frames: [Frame; FRAMES],
 }
 
@@ -255,6 +259,7 @@ impl Bio {
             number: 0,
             depth: 0,
             has_why: false,
+            stack: StackMark::default(),
             frames: [UNUSED; FRAMES],
         }
     }
@@ -364,6 +369,14 @@ impl Bio {
         }
     }
 
+    /// Notes whose it is, if that is new.
+    #[inline]
+    pub(super) fn enter(&mut self, stack: &StackMark) {
+        if cfg!(debug_assertions) && self.is_idle() {
+            self.stack = stack.clone();
+        }
+    }
+
     pub(super) fn push(&mut self, owner: Owner, word: u64) {
         self.push_frame(Frame { owner, lag: Lag(0), word });
     }
@@ -410,18 +423,37 @@ impl fmt::Debug for Bio {
     }
 }
 
+/// Which stack a bio is in, and whether that is being dropped: then bios in flight are dropped with it, which is what a crash
+/// is. Nothing at all but in debug builds.
+#[derive(Clone, Default)]
+pub(super) struct StackMark(#[cfg(debug_assertions)] Option<Arc<AtomicBool>>);
+
+impl StackMark {
+    /// That of a new stack.
+    pub fn new() -> Self {
+        Self(
+            #[cfg(debug_assertions)]
+            Some(Arc::new(AtomicBool::new(false))),
+        )
+    }
+}
+
 #[cfg(debug_assertions)]
-pub(super) mod teardown {
-    //! While a stack is dropped, bios in flight are dropped with it: that is what a crash is.
+impl StackMark {
+    /// The stack is being dropped from now on.
+    pub fn end(&self) {
+        self.0.iter().for_each(|is_over| is_over.store(true, Relaxed));
+    }
 
-    use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+    fn is_over(&self) -> bool {
+        self.0.as_ref().is_some_and(|is_over| is_over.load(Relaxed))
+    }
+}
 
-    pub(in crate::block) static STACKS: AtomicUsize = AtomicUsize::new(0);
-
-    impl Drop for super::Bio {
-        fn drop(&mut self) {
-            assert!(self.is_idle() || STACKS.load(Relaxed) > 0, "dropped uncompleted: {self:?}");
-        }
+#[cfg(debug_assertions)]
+impl Drop for Bio {
+    fn drop(&mut self) {
+        assert!(self.is_idle() || self.stack.is_over(), "dropped uncompleted: {self:?}");
     }
 }
 

@@ -210,6 +210,7 @@ impl Cx<'_> {
     /// Passes `bio` on; it comes back to `end_io` with `word` (`DM_MAPIO_SUBMITTED`).
     #[inline(always)]
     pub fn submit(&mut self, to: DeviceId, mut bio: Box<Bio>, word: u64) {
+        bio.enter(&self.effects.mark);
         bio.push(Owner::Device(self.me), word);
         self.effects.send(Hop::Down { to, bio });
     }

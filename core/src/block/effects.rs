@@ -7,7 +7,7 @@ use core::cmp::Reverse;
 
 use slab::Slab;
 
-use super::bio::{Bio, DeviceId, Frame, Lag, Op, Owner, PortId};
+use super::bio::{Bio, DeviceId, Frame, Lag, Op, Owner, PortId, StackMark};
 use super::event::Event;
 use super::failures::Failures;
 use super::observer::{Observer, Span};
@@ -138,6 +138,7 @@ pub(super) struct Effects {
     /// One for each device.
     pub doors: Vec<Door>,
     pub pool: Pool,
+    pub mark: StackMark,
     pub trace: Option<Box<Trace>>,
     pub failures: Failures,
     /// Bios that traces have numbered. It is not begun anew with a trace: bios keep their numbers.
@@ -159,6 +160,7 @@ impl Effects {
             ready: Vec::new(),
             doors: Vec::new(),
             pool: Pool::new(),
+            mark: StackMark::new(),
             trace: None,
             failures: Failures::default(),
             numbered: 0,
@@ -335,6 +337,7 @@ impl Effects {
         let mut piece = |of: &Bio, sector, sectors, payload, split| {
             let mut blank = Bio::new(of.op, sector, sectors, payload).with_flags(of.flags);
             (blank.since, blank.number) = (of.since, of.number);
+            blank.enter(&self.mark);
             blank.push(Owner::Split, split);
             self.pool.take(blank)
         };

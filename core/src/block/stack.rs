@@ -84,6 +84,7 @@ impl Stack {
         if self.effects.is_traced() {
             self.effects.trace_queued(to, &mut bio);
         }
+        bio.enter(&self.effects.mark);
         bio.push(Owner::Port(port), tag);
         self.effects.arrivals.push_back((to, bio));
     }
@@ -438,12 +439,6 @@ impl Drop for Stack {
     fn drop(&mut self) {
         // A crash: what is in flight goes with the stack.
         #[cfg(debug_assertions)]
-        {
-            use core::sync::atomic::Ordering::Relaxed;
-            super::bio::teardown::STACKS.fetch_add(1, Relaxed);
-            self.slots.clear();
-            self.effects = Effects::new();
-            super::bio::teardown::STACKS.fetch_sub(1, Relaxed);
-        }
+        self.effects.mark.end();
     }
 }
