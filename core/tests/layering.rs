@@ -86,7 +86,7 @@ fn layers_import_only_what_lies_below_them() {
     for (name, layers) in [("core", CORE), ("host", HOST)] {
         for (place, (layer, may)) in layers.iter().enumerate() {
             let is_below = |lower: &&str| layers[..place].iter().any(|(name, _)| name == lower);
-            assert!(may.iter().all(|lower| is_below(&lower)), "{name}: {layer} stands above what it may import");
+            assert!(may.iter().all(is_below), "{name}: {layer} stands above what it may import");
         }
         let files = sources(name);
         assert!(files.len() > 20, "the sources are not where this test looks");
@@ -108,6 +108,25 @@ fn drives_and_worlds_import_only_their_part_of_the_core() {
         assert!(files.len() > 20, "the sources are not where this test looks");
         for import in files.iter().flat_map(|(_, file)| imports(file, "shingle_core::")) {
             assert!(may.contains(&import.as_str()), "{name} imports {import} of the core, which it may not");
+        }
+    }
+}
+
+#[test]
+fn only_mem_and_sys_may_be_unsafe() {
+    let manifest = fs::read_to_string(root().join("Cargo.toml")).unwrap();
+    let members = manifest.split("members = [").nth(1).and_then(|rest| rest.split(']').next()).unwrap();
+    let members: Vec<&str> = members.split(", ").map(|name| name.trim_matches('"')).collect();
+    assert!(["mem", "core", "sys", "shingle"].iter().all(|name| members.contains(name)), "{members:?}");
+    for name in members {
+        let files = ["lib.rs", "main.rs"].map(|file| root().join(name).join("src").join(file));
+        let lines: &[&str] = match name {
+            "mem" | "sys" => &["#![deny(unsafe_op_in_unsafe_fn)]", "#![warn(clippy::undocumented_unsafe_blocks)]"],
+            _ => &["#![forbid(unsafe_code)]"],
+        };
+        for file in files.iter().filter(|file| file.exists()) {
+            let text = fs::read_to_string(file).unwrap();
+            lines.iter().for_each(|line| assert!(text.contains(line), "{} lost `{line}`", file.display()));
         }
     }
 }

@@ -4,10 +4,11 @@
 //! sharing that a block stack needs sound without a line of unsafe here: split pieces over one buffer, a kernel or a
 //! guest that writes into it, a bio on another thread. See `docs/decisions/0002-memory-is-words.md`.
 
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
-use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::AtomicU64;
 
 use crate::sector::SECTOR_BYTES;
 use crate::zone::Zone;
@@ -23,7 +24,7 @@ pub trait Memory: Send + Sync {
 
 /// Zeroed memory from the heap, aligned to 4096 bytes so that it suits direct I/O.
 pub struct Buffer {
-    words: Vec<AtomicU64>,
+    words: Box<[AtomicU64]>,
     skip: usize,
     len: usize,
 }
@@ -33,9 +34,7 @@ impl Buffer {
     #[must_use]
     pub fn try_new(bytes: usize) -> Option<Self> {
         let len = bytes.div_ceil(WORD_BYTES);
-        let mut words = Vec::new();
-        words.try_reserve_exact(len + PAGE_WORDS).ok()?;
-        words.resize_with(len + PAGE_WORDS, AtomicU64::default);
+        let words = shingle_mem::zeroed(len.checked_add(PAGE_WORDS)?)?;
         let past_page = words.as_ptr().addr() % 4096 / WORD_BYTES;
         Some(Self { words, skip: (PAGE_WORDS - past_page) % PAGE_WORDS, len })
     }
@@ -123,59 +122,22 @@ impl Data {
 
     /// Copies out `to.len()` bytes from byte `at` of the range; any alignment.
     pub fn read(&self, at: usize, to: &mut [u8]) {
-        assert!(at + to.len() <= self.len(), "read outside of the data");
-        let words = self.words();
-        let (head, rest) = to.split_at_mut(to.len().min((WORD_BYTES - at % WORD_BYTES) % WORD_BYTES));
-        let partial = |word: usize, skip: usize, to: &mut [u8]| {
-            to.copy_from_slice(&words[word].load(Relaxed).to_ne_bytes()[skip..skip + to.len()]);
-        };
-        if !head.is_empty() {
-            partial(at / WORD_BYTES, at % WORD_BYTES, head);
-        }
-        let first = (at + head.len()) / WORD_BYTES;
-        let (whole, tail) = rest.as_chunks_mut::<WORD_BYTES>();
-        for (chunk, word) in whole.iter_mut().zip(&words[first..]) {
-            *chunk = word.load(Relaxed).to_ne_bytes();
-        }
-        if !tail.is_empty() {
-            partial(first + whole.len(), 0, tail);
-        }
+        shingle_mem::read(self.words(), at, to);
     }
 
     /// Copies `from` in at byte `at` of the range; any alignment.
     pub fn write(&self, at: usize, from: &[u8]) {
-        assert!(at + from.len() <= self.len(), "write outside of the data");
-        let words = self.words();
-        let (head, rest) = from.split_at(from.len().min((WORD_BYTES - at % WORD_BYTES) % WORD_BYTES));
-        let partial = |word: usize, skip: usize, from: &[u8]| {
-            let mut bytes = words[word].load(Relaxed).to_ne_bytes();
-            bytes[skip..skip + from.len()].copy_from_slice(from);
-            words[word].store(u64::from_ne_bytes(bytes), Relaxed);
-        };
-        if !head.is_empty() {
-            partial(at / WORD_BYTES, at % WORD_BYTES, head);
-        }
-        let first = (at + head.len()) / WORD_BYTES;
-        let (whole, tail) = rest.as_chunks::<WORD_BYTES>();
-        for (chunk, word) in whole.iter().zip(&words[first..]) {
-            word.store(u64::from_ne_bytes(*chunk), Relaxed);
-        }
-        if !tail.is_empty() {
-            partial(first + whole.len(), 0, tail);
-        }
+        shingle_mem::write(self.words(), at, from);
     }
 
     /// Sets every byte to `byte`.
     pub fn fill(&self, byte: u8) {
-        let word = u64::from_ne_bytes([byte; WORD_BYTES]);
-        self.words().iter().for_each(|w| w.store(word, Relaxed));
+        shingle_mem::fill(self.words(), u64::from_ne_bytes([byte; WORD_BYTES]));
     }
 
     /// Copies `words` over the start of the range.
     pub fn copy_from_words(&self, words: &[AtomicU64]) {
-        for (to, from) in self.words()[..words.len()].iter().zip(words) {
-            to.store(from.load(Relaxed), Relaxed);
-        }
+        shingle_mem::copy(&self.words()[..words.len()], words);
     }
 
     /// All bytes of the range, copied: for tests and small messages.

@@ -5,7 +5,6 @@ use alloc::collections::BTreeMap;
 use alloc::collections::btree_map::Entry;
 use alloc::vec::Vec;
 use core::ops::Range;
-use core::sync::atomic::Ordering::Relaxed;
 
 use crate::block::{Bio, Op, Payload, Reason};
 use crate::sector::{SECTOR_BYTES, Sector};
@@ -56,8 +55,8 @@ impl SparseMemory {
             for piece in pieces(word, to.len()) {
                 let to = &to[piece.outside];
                 match self.chunks.get(&piece.chunk) {
-                    Some(chunk) => to.iter().zip(&chunk[piece.inside]).for_each(|(to, from)| to.store(*from, Relaxed)),
-                    None => to.iter().for_each(|to| to.store(self.unwritten, Relaxed)),
+                    Some(chunk) => shingle_mem::store(to, &chunk[piece.inside]),
+                    None => shingle_mem::fill(to, self.unwritten),
                 }
             }
             word += to.len() as u64;
@@ -84,7 +83,7 @@ impl SparseMemory {
             let from = &from[..from.len().min(left)];
             for piece in pieces(word, from.len()) {
                 let to = &mut self.chunk(piece.chunk)?[piece.inside];
-                to.iter_mut().zip(&from[piece.outside]).for_each(|(to, from)| *to = from.load(Relaxed));
+                shingle_mem::load(to, &from[piece.outside]);
             }
             word += from.len() as u64;
             left -= from.len();

@@ -1,7 +1,6 @@
 //! Memory for private copies of what bios carry.
 
 use alloc::vec::Vec;
-use core::sync::atomic::Ordering::Relaxed;
 
 use crate::block::{Data, Payload};
 
@@ -56,7 +55,7 @@ pub(super) fn copy(from: &Payload, to: &Data, at: usize) {
     let mut words = &to.words()[at / 8..];
     for data in from.segments() {
         let (part, rest) = words.split_at(data.words().len());
-        part.iter().zip(data.words()).for_each(|(to, from)| to.store(from.load(Relaxed), Relaxed));
+        shingle_mem::copy(part, data.words());
         words = rest;
     }
 }

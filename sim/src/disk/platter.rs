@@ -3,7 +3,7 @@
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
-use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::AtomicU64;
 
 use super::journal::{Content, SECTOR_WORDS, ZoneStore};
 use super::{CrashConfig, Medium};
@@ -132,11 +132,10 @@ impl Platter {
         let good = self.good_part(bio, bad);
         let first = self.geometry.offset_in_zone(bio.sector);
         let store = &self.stores[zone.index()];
-        let mut words = bio.payload.segments().iter().flat_map(|data| data.words());
-        for offset in first..first + good {
-            let content = store.at(offset);
-            for (place, word) in words.by_ref().take(SECTOR_WORDS).enumerate() {
-                word.store(content.map_or(self.unwritten, |content| content[place]), Relaxed);
+        for (offset, words) in (first..first + good).zip(sectors_of(bio)) {
+            match store.at(offset) {
+                Some(content) => shingle_mem::store(words, &content[..]),
+                None => shingle_mem::fill(words, self.unwritten),
             }
         }
         if good < bio.sectors { Err(Refusal::BadBlock) } else { Ok(()) }
@@ -180,11 +179,15 @@ fn contents(bio: &Bio, sectors: u32) -> Vec<Content> {
         let zeroes = Arc::new([0; SECTOR_WORDS]);
         return vec![zeroes; sectors as usize];
     }
-    let mut words = bio.payload.segments().iter().flat_map(|data| data.words());
-    let mut sector = || {
+    let content = |words: &[AtomicU64; SECTOR_WORDS]| {
         let mut content = [0; SECTOR_WORDS];
-        content.iter_mut().zip(words.by_ref()).for_each(|(to, from)| *to = from.load(Relaxed));
+        shingle_mem::load(&mut content, words);
         Arc::new(content)
     };
-    (0..sectors).map(|_| sector()).collect()
+    sectors_of(bio).take(sectors as usize).map(content).collect()
+}
+
+/// The memory of `bio`, a sector at a time.
+fn sectors_of(bio: &Bio) -> impl Iterator<Item = &[AtomicU64; SECTOR_WORDS]> {
+    bio.payload.segments().iter().flat_map(|data| data.words().as_chunks().0)
 }

@@ -1,7 +1,7 @@
 //! The IV of a unit, from its number (`drivers/md/dm-crypt.c:crypt_iv_*_ops`).
 
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::AtomicU64;
 
 use aes::Aes256;
 use aes::cipher::{BlockCipherEncrypt, KeyInit};
@@ -119,8 +119,6 @@ fn encrypt_zeroes(cipher: &mut dyn SectorCipher, iv: &Iv) -> Iv {
     let block = [const { AtomicU64::new(0) }; 2];
     cipher.encrypt(&[*iv], &block, &block);
     let mut bytes = [0; 16];
-    for (to, word) in bytes.as_chunks_mut().0.iter_mut().zip(&block) {
-        *to = word.load(Relaxed).to_ne_bytes();
-    }
+    shingle_mem::read(&block, 0, &mut bytes);
     bytes
 }

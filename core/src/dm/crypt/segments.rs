@@ -1,7 +1,7 @@
 //! Units of a bio's memory, which may be in pieces: a segment can end inside of a unit.
 
 use alloc::boxed::Box;
-use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::AtomicU64;
 
 use super::volume::VolumeCipher;
 use crate::block::Data;
@@ -17,7 +17,7 @@ pub(super) fn encrypt(cipher: &mut VolumeCipher, mut sector: u64, from: &[Data],
             cipher.encrypt(sector, &words[..whole], front);
             place.skip += whole;
         } else {
-            place.each(front, copy);
+            place.each(front, |from, to| shingle_mem::copy(to, from));
             cipher.encrypt(sector, front, front);
         }
         sector += (front.len() / units.words()) as u64 * u64::from(units.sectors());
@@ -37,9 +37,9 @@ pub(super) fn decrypt(cipher: &mut VolumeCipher, mut sector: u64, segments: &[Da
         } else {
             let scratch = &scratch[..units.words()];
             let back = place;
-            place.each(scratch, copy);
+            place.each(scratch, |from, to| shingle_mem::copy(to, from));
             cipher.decrypt(sector, scratch);
-            { back }.each(scratch, |to, from| copy(from, to));
+            { back }.each(scratch, shingle_mem::copy);
         }
         sector += (whole / units.words()).max(1) as u64 * u64::from(units.sectors());
     }
@@ -48,10 +48,6 @@ pub(super) fn decrypt(cipher: &mut VolumeCipher, mut sector: u64, segments: &[Da
 /// Memory for one unit in pieces.
 pub(super) fn scratch(words: usize) -> Box<[AtomicU64]> {
     core::iter::repeat_with(|| AtomicU64::new(0)).take(words).collect()
-}
-
-fn copy(from: &[AtomicU64], to: &[AtomicU64]) {
-    to.iter().zip(from).for_each(|(to, from)| to.store(from.load(Relaxed), Relaxed));
 }
 
 /// A place in segments.

@@ -1,8 +1,6 @@
 //! The bytes of the log (`docs/targets/log-writes.md`): those of `drivers/md/dm-log-writes.c`, which xfstests reads
 //! with `src/log-writes/replay-log`.
 
-use core::sync::atomic::Ordering::Relaxed;
-
 use crate::block::Data;
 
 const MAGIC: u64 = 0x006a_7366_7773_6872;
@@ -53,5 +51,5 @@ pub(super) fn write_super(to: &Data, entries: u64) {
 
 /// Readers take bytes behind a header that are not zero for damage.
 fn wipe(to: &Data, bytes: usize) {
-    to.words()[..bytes / 8].iter().for_each(|word| word.store(0, Relaxed));
+    shingle_mem::fill(&to.words()[..bytes / 8], 0);
 }
