@@ -10,6 +10,7 @@ use shingle_core::time::Instant;
 /// A device that keeps what comes, or drops it.
 struct Forgetful {
     limits: Limits,
+    #[expect(clippy::vec_box, reason = "bios stay where they are")]
     kept: Option<Vec<Box<Bio>>>,
     /// What happens when it is dropped.
     end: fn(),
