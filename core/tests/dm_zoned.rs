@@ -5,6 +5,7 @@ mod zoned;
 use std::ops::Range;
 
 use shingle_core::block::{Bio, Op, Payload, Status};
+use shingle_core::dm::zoned::format::Media;
 use shingle_core::random::Rng;
 use shingle_core::sector::Sector;
 use shingle_core::time::Duration;
@@ -39,6 +40,38 @@ fn a_rewrite_goes_to_a_buffer_and_is_merged_in_one_pass() {
     assert_eq!(volume.counters().copied_blocks, u64::from(ZONE));
     let expected = [vec![1; 10], vec![2; 5], vec![1; ZONE as usize - 15]].concat();
     assert_eq!(volume.read(0, ZONE), expected);
+}
+
+#[test]
+fn a_copy_leaves_zeroes_in_the_holes_of_its_windows_and_nothing_that_it_copied_before() {
+    let mut volume = Volume::new(&[disk(40, Some(8))], 4);
+    // Windows of 4 blocks, in which no hole is read through.
+    for knob in ["window_blocks 64", "flash_share 16", "gap_blocks 0"] {
+        volume.message(&format!("set {knob}"));
+    }
+    (0..ZONE).for_each(|block| volume.write(block.into(), 1, block as u8 + 1));
+    volume.write(40, 2, 0xbb);
+    [17..19, 30..31, 42..43].into_iter().for_each(|hole: Range<u64>| volume.discard(hole.start, hole.count() as u32));
+    volume.message("reclaim");
+    volume.rest(Duration::from_millis(60_000));
+    let content = |block: u8| match block {
+        17 | 18 | 30 | 42 => 0,
+        40 | 41 => 0xbb,
+        _ => block + 1,
+    };
+    let expected: Vec<u8> = (0..ZONE as u8).map(content).collect();
+    assert_eq!(volume.read(0, ZONE), expected);
+    volume.stop();
+    // The zone itself, without the bitmap that hides its holes.
+    let zones = volume.with_media(|media| {
+        let mut bytes = vec![0; ZONE as usize * 4096];
+        let zones = (8..40).map(|zone| {
+            media.read(u64::from(zone * ZONE), &mut bytes).unwrap();
+            bytes.chunks(4096).map(|block| block[100]).collect::<Vec<u8>>()
+        });
+        zones.filter(|blocks| blocks[0] == 1).collect::<Vec<_>>()
+    });
+    assert_eq!(zones, [expected]);
 }
 
 #[test]

@@ -46,6 +46,8 @@ struct Copy {
     to: u32,
     /// Blocks that are copied.
     copied: ValidBlocks,
+    /// The memory of its longest window so far, with what was last in it.
+    memory: Option<Data>,
 }
 
 /// Wins zones back for device `member`, for as long as there is a reason.
@@ -119,7 +121,7 @@ async fn run_copy(shared: &Shared, io: &Io, copy: &mut Copy) -> Result<(), Reaso
         let began = io.now();
         let next = shared.borrow_mut().next_window(copy, at, &turn);
         let Some(window) = next else { return Ok(()) };
-        let data = memory((window.end - window.start) as usize * BLOCK_BYTES)?;
+        let data = copy.memory_for(&window)?;
         let read = read_window(shared, io, copy, &window, &data, &turn).await?;
         let zone = copy.to;
         write_window(shared, io, zone, (at, &window, &data), &turn).await?;
@@ -130,7 +132,7 @@ async fn run_copy(shared: &Shared, io: &Io, copy: &mut Copy) -> Result<(), Reaso
 }
 
 /// Reads what is valid of `window`: of the data zone with the holes that are not worth a seek, then exactly what is in the
-/// buffer. Returns the blocks that were read.
+/// buffer. What is read of neither becomes zeroes: it is written, too. Returns the blocks that were read.
 async fn read_window(
     shared: &Shared,
     io: &Io,
@@ -148,8 +150,11 @@ async fn read_window(
         for run in &runs {
             read.insert(run.clone());
         }
-        let gap = if place == 0 { turn.gap_blocks } else { 0 };
-        let pieces = join(&runs, gap).into_iter().flat_map(|run| pieces(run, turn.piece_blocks));
+        let joined = join(&runs, if place == 0 { turn.gap_blocks } else { 0 });
+        if place == 0 {
+            wipe_holes(window, &joined, data);
+        }
+        let pieces = joined.into_iter().flat_map(|run| pieces(run, turn.piece_blocks));
         let pieces: Vec<Range<u32>> = pieces.collect();
         let send = |piece: Range<u32>| {
             let from = (piece.start - window.start) as usize * BLOCK_BYTES;
@@ -160,6 +165,16 @@ async fn read_window(
         flow(pieces.into_iter(), turn.pieces_in_flight, send).await?;
     }
     Ok(read)
+}
+
+/// Zeroes what `runs` leave of `window`: the memory still has what was copied before, maybe of another window.
+fn wipe_holes(window: &Range<u32>, runs: &[Range<u32>], data: &Data) {
+    let mut at = window.start;
+    for run in runs.iter().chain([&(window.end..window.end)]) {
+        let place = |block: u32| (block - window.start) as usize * BLOCK_BYTES;
+        data.slice(place(at), place(run.start) - place(at)).fill(0);
+        at = run.end;
+    }
 }
 
 /// Writes `window` to `zone`; a sequential zone gets zeroes from block `at` on, where it was written last.
@@ -245,7 +260,7 @@ async fn finish_settling(shared: &Shared, io: &Io, copy: &mut Copy) {
         changed.runs(0..zone_blocks).flat_map(|run| valid.runs(run).collect::<Vec<_>>()).collect()
     };
     for run in changed {
-        let Ok(data) = memory((run.end - run.start) as usize * BLOCK_BYTES) else { return };
+        let Ok(data) = copy.memory_for(&run) else { return };
         let turn = shared.borrow().turn(copy, Duration::ZERO);
         let Ok(read) = read_window(shared, io, copy, &run, &data, &turn).await else { return };
         let zone = copy.to;
@@ -274,6 +289,14 @@ fn pieces(range: Range<u32>, most: u32) -> impl Iterator<Item = Range<u32>> {
 }
 
 impl Copy {
+    /// Memory for a window of it, with anything in it. Nobody has that of the window before any more.
+    fn memory_for(&mut self, window: &Range<u32>) -> Result<Data, Reason> {
+        let bytes = (window.end - window.start) as usize * BLOCK_BYTES;
+        let long_enough = self.memory.take().filter(|data| data.len() >= bytes);
+        let data = long_enough.map_or_else(|| memory(bytes), Ok)?;
+        Ok(self.memory.insert(data).slice(0, bytes))
+    }
+
     /// Whether all that is valid in its sources is copied, but for what changed since.
     fn is_whole(&self, state: &State) -> bool {
         let zone_blocks = state.volume.zones.zone_blocks;
@@ -437,7 +460,7 @@ impl State {
             Action::Free => return None,
         };
         let copied = ValidBlocks::new(self.volume.zones.zone_blocks);
-        Some(Copy { chunk, action, sources, to, copied })
+        Some(Copy { chunk, action, sources, to, copied, memory: None })
     }
 
     /// The block from which on `copy` writes.
@@ -483,7 +506,7 @@ impl State {
     /// Gives the chunk what was copied.
     fn end_copy(&mut self, copy: Copy) {
         let is_whole = copy.is_whole(self);
-        let Copy { chunk, action, sources, to, mut copied } = copy;
+        let Copy { chunk, action, sources, to, mut copied, memory: _ } = copy;
         let cancelled = self.volume.job(chunk).is_some_and(|job| job.is_cancelled);
         if let Some(job) = self.volume.job(chunk) {
             copied.subtract(&job.changed);
