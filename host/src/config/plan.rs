@@ -124,7 +124,7 @@ impl Plan {
         Self::parse_with(source, &BACK_ENDS)
     }
 
-    /// The same with disks of these `kinds`.
+    /// The same with disks of these `kinds`, of which the first of a name counts.
     pub fn parse_with(source: Source, kinds: &[&'static BackEndType]) -> Result<Self, ConfigError> {
         let mut errors = Vec::new();
         let spec = Spec::read(&source, kinds, &mut errors);
