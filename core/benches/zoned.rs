@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use shingle_core::block::{Bio, Data, DeviceId, Op, Payload, PortId, Stack, Status};
 use shingle_core::device::{NullConfig, NullDevice, NullZones};
-use shingle_core::dm::zoned::Zoned;
 use shingle_core::dm::zoned::format::{Entry, FormatOptions, Label, Layout, Media, NO_ZONE, format};
+use shingle_core::dm::zoned::{Number, SetZone, Zoned};
 use shingle_core::dm::{build_table, parse_table};
 use shingle_core::plug::{PlugOptions, ZonePlug};
 use shingle_core::sector::Sector;
@@ -176,7 +176,7 @@ fn write_full(media: &mut dyn Media, layout: &Layout) {
     let first_random = layout.first_zone + 2 * layout.metadata_zones;
     let zone_of = |chunk: u32| {
         let sequential = random + chunk;
-        if sequential < LARGE_ZONES { sequential } else { first_random + sequential - LARGE_ZONES }
+        if sequential < LARGE_ZONES { SetZone(sequential) } else { first_random + (sequential - LARGE_ZONES) }
     };
     let mut map = vec![0xff; layout.map_blocks as usize * 4096];
     let mut bits = vec![0; layout.bitmap_blocks as usize * 4096];
@@ -184,7 +184,7 @@ fn write_full(media: &mut dyn Media, layout: &Layout) {
     for chunk in 0..layout.chunks {
         let entry = Entry { dzone: zone_of(chunk), bzone: NO_ZONE };
         map[chunk as usize * 8..][..8].copy_from_slice(&entry.encode());
-        bits[entry.dzone as usize * of_zone..][..of_zone].fill(0xff);
+        bits[entry.dzone.index() * of_zone..][..of_zone].fill(0xff);
     }
     for set in 0..2 {
         let start = layout.set_start(media.space(), set);

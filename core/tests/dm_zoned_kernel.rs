@@ -7,19 +7,19 @@ use dmz::{fix1, fix2, runs};
 use shingle_core::device::NullConfig;
 use shingle_core::dm::zoned::check::check;
 use shingle_core::dm::zoned::format::{self, Media, MemoryMedia};
-use shingle_core::dm::zoned::{BLOCK_BYTES, ZoneClass};
+use shingle_core::dm::zoned::{BLOCK_BYTES, Block, Number, ZoneClass};
 use shingle_core::time::Duration;
 use zoned::{Volume, disk, nulls, read};
 
 /// Copies everything that the zones of a set hold.
 fn copy(from: &mut dyn Media, to: &mut dyn Media) {
     let zone_blocks = from.space().zone_blocks();
-    for (zone, info) in from.space().zones().to_vec().into_iter().enumerate() {
-        let start = from.space().start(zone as u32);
-        let member = &from.space().members()[from.space().member_of(zone as u32)];
+    for (zone, info) in from.space().clone().zones().numbered() {
+        let start = from.space().start(zone);
+        let member = &from.space().members()[from.space().member_of(zone)];
         let of_member = from.space().start(member.first_zone) + member.blocks - start;
         let whole = u64::from(zone_blocks).min(of_member) as u32;
-        let blocks = if info.class == ZoneClass::Sequential { info.wp } else { whole };
+        let blocks = if info.class == ZoneClass::Sequential { info.wp } else { Block(whole) };
         let mut bytes = vec![0; BLOCK_BYTES];
         for block in start..start + u64::from(blocks) {
             from.read(block, &mut bytes).unwrap();
@@ -35,7 +35,7 @@ fn volume(media: &mut MemoryMedia, zone_blocks: u32) -> Volume {
         .members()
         .iter()
         .map(|member| {
-            let zones = &media.space().zones()[member.first_zone as usize..][..member.zones as usize];
+            let zones = &media.space().zones().as_slice()[member.first_zone.index()..][..member.zones as usize];
             let random = zones.iter().filter(|zone| zone.class == ZoneClass::Random).count() as u32;
             let mut config = disk(member.zones, member.is_zoned.then_some(random));
             config.capacity = member.blocks * 8;

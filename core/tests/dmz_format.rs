@@ -8,7 +8,7 @@ use shingle_core::device::null::{NullConfig, NullDevice, NullZones};
 use shingle_core::dm::zoned::format::{
     FormatError, FormatOptions, Label, Layout, Media, MemoryMedia, Superblock, format,
 };
-use shingle_core::dm::zoned::{BLOCK_BYTES, ZoneSpace};
+use shingle_core::dm::zoned::{BLOCK_BYTES, Block, SetZone, ZoneSpace};
 use shingle_core::random::Rng;
 use shingle_core::time::Instant;
 use shingle_drives::ram::{RamConfig, RamDisk};
@@ -77,7 +77,11 @@ fn a_set_of_three_devices_has_its_third_superblocks_where_dmzadm_puts_them() {
         let device_uuid = options(3).device_uuids[member];
         assert_eq!(third, Superblock { block, generation: 0, device_uuid, ..first });
     }
-    assert_eq!(media.space().zones()[18].wp, 1, "the superblock of a sequential zone is written at its start");
+    assert_eq!(
+        media.space().zones()[SetZone(18)].wp,
+        Block(1),
+        "the superblock of a sequential zone is written at its start"
+    );
     // Two zones for third superblocks and the runt are counted as data.
     assert_eq!(layout.slack(media.space()), 16 - 3);
 }
@@ -114,7 +118,7 @@ fn a_format_empties_sequential_zones_and_says_how_far_it_is() {
     media.write(63 * 256, &[7; 256 * BLOCK_BYTES]).unwrap();
     let mut told = Vec::new();
     format(&mut media, &options(1), &mut |done, total| told.push((done, total))).unwrap();
-    assert!(media.space().zones().iter().all(|zone| zone.wp == 0));
+    assert!(media.space().zones().iter().all(|zone| zone.wp == Block::FIRST));
     assert_eq!(told.last(), Some(&(2 * 66 + 2, 2 * 66 + 2)));
     assert!(told.is_sorted());
 }

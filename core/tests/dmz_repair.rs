@@ -4,9 +4,9 @@ mod dmz;
 
 use dmz::damage::{DAMAGES, damaged};
 use dmz::{filled_sets, fix1, fix2, read};
-use shingle_core::dm::zoned::BLOCK_BYTES;
 use shingle_core::dm::zoned::check::{OnLoss, Repair, RepairError, check, relabel, repair};
 use shingle_core::dm::zoned::format::{Entry, Label, Media, MemoryMedia, Sets, Superblock, Volume};
+use shingle_core::dm::zoned::{BLOCK_BYTES, Block, ChunkNo, Number, SetZone};
 use shingle_core::random::Rng;
 
 /// What each exposed block reads as, without zeroes; `None` for those that are valid both in a data zone and in a buffer.
@@ -14,16 +14,16 @@ fn contents(media: &mut MemoryMedia) -> Vec<Option<Vec<u8>>> {
     let volume = Volume::load(media).unwrap();
     let chunk_blocks = media.space().zone_blocks();
     let mut blocks = Vec::new();
-    for number in 0..volume.sets.layout.chunks {
+    for number in volume.entries.numbers() {
         let chunk = volume.chunk(media, number).unwrap();
-        if volume.right_entries()[number as usize] == Entry::UNMAPPED {
+        if volume.right_entries()[number] == Entry::UNMAPPED {
             blocks.extend((0..chunk_blocks).map(|_| Some(Vec::new())));
             continue;
         }
         let mut bytes = vec![0; chunk_blocks as usize * BLOCK_BYTES];
-        chunk.read(media, 0, &mut bytes).unwrap();
+        chunk.read(media, Block::FIRST, &mut bytes).unwrap();
         let twice = chunk.twice();
-        let blocks_of = (0..chunk_blocks).zip(bytes.chunks(BLOCK_BYTES));
+        let blocks_of = Block::FIRST.onwards().zip(bytes.chunks(BLOCK_BYTES));
         let kept = |bytes: &[u8]| if bytes.iter().all(|byte| *byte == 0) { Vec::new() } else { bytes.to_vec() };
         blocks.extend(blocks_of.map(|(block, bytes)| (!twice.has(block)).then(|| kept(bytes))));
     }
@@ -153,7 +153,7 @@ fn a_set_whose_last_commit_was_cut_off_is_brought_in_step() {
     assert!(repaired(&mut media).after.is_clean());
     let now = superblocks(&mut media, &[0, 256]);
     assert!(now.iter().all(|it| it.generation == first.generation + 3));
-    assert_eq!(Volume::load(&mut media).unwrap().entries[57].dzone, 11);
+    assert_eq!(Volume::load(&mut media).unwrap().entries[ChunkNo(57)].dzone, SetZone(11));
     assert_eq!(read(&mut media, 1, 65), read(&mut media, 257, 65));
 }
 

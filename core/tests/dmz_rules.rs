@@ -10,7 +10,7 @@ use dmz::damage::{DAMAGES, damaged};
 use dmz::{filled_sets, fix1, fix2, fixture, read};
 use shingle_core::dm::zoned::check::{Finding, Report, Whose, check};
 use shingle_core::dm::zoned::format::{Media, MemoryMedia, Part, Volume as Loaded};
-use shingle_core::dm::zoned::{BLOCK_BYTES, ZoneClass, ZoneHealth};
+use shingle_core::dm::zoned::{BLOCK_BYTES, MemberNo, SetZone, ZoneClass, ZoneHealth};
 use shingle_core::random::Rng;
 use shingle_core::time::Duration;
 use shingle_sim::StackMedia;
@@ -98,17 +98,17 @@ mod simple {
         }
 
         fn has_regular(&self) -> bool {
-            !self.media.space().members()[0].is_zoned
+            !self.media.space().members()[MemberNo(0)].is_zoned
         }
 
         fn is_cache(&self, zone: u64) -> bool {
-            let class = self.media.space().zones()[zone as usize].class;
+            let class = self.media.space().zones()[SetZone(zone as u32)].class;
             class == if self.has_regular() { ZoneClass::Cache } else { ZoneClass::Random }
         }
 
         fn is_third(&self, zone: u64) -> bool {
             let space = self.media.space();
-            self.has_regular() && space.members()[1..].iter().any(|member| u64::from(member.first_zone) == zone)
+            self.has_regular() && space.members().iter().skip(1).any(|member| u64::from(member.first_zone) == zone)
         }
 
         /// The exact numbers: total blocks, chunks, map blocks, bitmap blocks.
@@ -219,7 +219,7 @@ mod simple {
                     continue;
                 }
                 let at = zone * self.zone_blocks();
-                let member = self.media.space().member_of(zone as u32);
+                let member = self.media.space().member_of(SetZone(zone as u32));
                 let name = format!("third {member}");
                 match parse(&read(self.media, at, 1)) {
                     Some(found) if found.at == at && found.version == 2 => {
@@ -265,7 +265,7 @@ mod simple {
                     data_is_bad |= !data_is_bad && owner[dzone as usize];
                     if !data_is_bad {
                         owner[dzone as usize] = true;
-                        let info = self.media.space().zones()[dzone as usize];
+                        let info = self.media.space().zones()[SetZone(dzone)];
                         data_is_bad = info.health == ZoneHealth::Offline && !info.is_runt;
                     }
                 }
@@ -300,11 +300,11 @@ mod simple {
                 let bytes = self.blocks(at, self.per_zone() as usize);
                 let valid: Vec<usize> =
                     (0..bytes.len() * 8).filter(|bit| bytes[bit / 8] & (1 << (bit % 8)) != 0).collect();
-                let info = self.media.space().zones()[zone as usize];
+                let info = self.media.space().zones()[SetZone(zone as u32)];
                 let is_sequential = info.class == ZoneClass::Sequential;
-                let wp = info.wp as usize;
+                let wp = info.wp.0 as usize;
                 if used[zone as usize] && !is_meta(self, zone) {
-                    let len = self.media.space().zone_len(zone as u32) as usize;
+                    let len = self.media.space().zone_len(SetZone(zone as u32)) as usize;
                     let past_end = valid.iter().filter(|bit| **bit >= len).count();
                     let past_wp = valid.iter().filter(|bit| **bit >= wp && **bit < len).count();
                     if past_end > 0 {
@@ -460,9 +460,9 @@ fn disks_of(volume: &mut Volume) -> MemoryMedia {
     let limits: Vec<_> = volume.disks.iter().map(|id| volume.stack.limits(*id).clone()).collect();
     let mut copy = MemoryMedia::new(&limits.iter().collect::<Vec<_>>()).unwrap();
     let mut media = StackMedia::new(&mut volume.stack, &volume.disks, volume.now).unwrap();
-    for zone in 0..media.space().zones().len() as u32 {
-        let (first, info) = (media.space().start(zone), media.space().zones()[zone as usize]);
-        let blocks = if info.class == ZoneClass::Sequential { info.wp } else { media.space().zone_len(zone) };
+    for zone in media.space().zones().numbers() {
+        let (first, info) = (media.space().start(zone), media.space().zones()[zone]);
+        let blocks = if info.class == ZoneClass::Sequential { info.wp.0 } else { media.space().zone_len(zone) };
         let mut bytes = vec![0; blocks as usize * BLOCK_BYTES];
         if blocks > 0 {
             media.read(first, &mut bytes).unwrap();

@@ -3,9 +3,9 @@
 mod dmz;
 
 use dmz::{blank, filled_sets, fix1, fix2, read, runs, zoned};
-use shingle_core::dm::zoned::BLOCK_BYTES;
 use shingle_core::dm::zoned::check::{Loss, OnLoss, RepairError, Salvage, Source, check, repair};
 use shingle_core::dm::zoned::format::{Entry, LoadError, Media, MemoryMedia, NO_ZONE, Sets, Superblock, Volume};
+use shingle_core::dm::zoned::{BLOCK_BYTES, Block, ChunkNo, MemberNo, Number, SetZone};
 use shingle_core::zone::Condition;
 
 /// All chunks, and what was lost.
@@ -14,7 +14,7 @@ fn salvaged(media: &mut MemoryMedia) -> (Salvage, Vec<u8>, Vec<Loss>) {
     let mut lost = salvage.losses.clone();
     let chunk_bytes = media.space().zone_blocks() as usize * BLOCK_BYTES;
     let mut bytes = vec![0xee; salvage.layout.chunks as usize * chunk_bytes];
-    for (chunk, to) in (0..).zip(bytes.chunks_mut(chunk_bytes)) {
+    for (chunk, to) in ChunkNo(0).onwards().zip(bytes.chunks_mut(chunk_bytes)) {
         let is_written = salvage.read(media, chunk, to, &mut |loss| lost.push(loss));
         assert!(is_written || to.iter().all(|byte| *byte == 0));
     }
@@ -33,7 +33,8 @@ fn of_a_sound_set_everything_is_there() {
 
 #[test]
 fn without_superblocks_the_numbers_come_from_a_third_one_or_from_the_devices() {
-    let sets = [(fix1(), "fix1_logical.runs", Source::Devices), (fix2(), "fix2_logical.runs", Source::Third(1))];
+    let sets =
+        [(fix1(), "fix1_logical.runs", Source::Devices), (fix2(), "fix2_logical.runs", Source::Third(MemberNo(1)))];
     for (mut media, name, source) in sets {
         media.put(0, &[0x55; BLOCK_BYTES]);
         media.put(256, &[0x55; BLOCK_BYTES]);
@@ -62,7 +63,7 @@ fn metadata_that_cannot_be_read_in_one_set_is_read_in_the_other() {
     media.bad.extend([1].into_iter().chain(2..40).chain(256 + 40..256 + 66));
     let (_, bytes, lost) = salvaged(&mut media);
     // Nothing is lost; that it may be of another time is told.
-    assert!(lost.iter().all(|loss| matches!(loss, Loss::OtherBitmap { zone: 0..38, .. })), "{lost:?}");
+    assert!(lost.iter().all(|loss| matches!(loss, Loss::OtherBitmap { zone: SetZone(0..38), .. })), "{lost:?}");
     assert!(bytes == runs("fix1_logical.runs"));
 }
 
@@ -72,8 +73,8 @@ fn what_is_unreadable_is_zeroes_and_told_and_the_rest_is_whole() {
     let mut media = fix1();
     let volume = Volume::load(&mut media).unwrap();
     let mapped = volume.entries.iter().position(|entry| *entry != Entry::UNMAPPED).unwrap() as u32;
-    let chunk = volume.chunk(&mut media, mapped).unwrap();
-    let (block, place) = (0..256).find_map(|block| Some((block, chunk.locate(media.space(), block)?))).unwrap();
+    let chunk = volume.chunk(&mut media, ChunkNo(mapped)).unwrap();
+    let (block, place) = (0..256).find_map(|block| Some((block, chunk.locate(media.space(), Block(block))?))).unwrap();
     media.bad.insert(place);
     let (_, bytes, lost) = salvaged(&mut media);
     let first = u64::from(mapped) * 256 + u64::from(block);
@@ -88,7 +89,7 @@ fn without_a_bitmap_every_written_block_shows() {
     let mut media = fix1();
     let entries = Volume::load(&mut media).unwrap().entries;
     let chunk = entries.iter().position(|entry| entry.dzone != NO_ZONE && entry.bzone == NO_ZONE).unwrap();
-    let zone = entries[chunk].dzone;
+    let zone = entries[ChunkNo::of(chunk)].dzone;
     media.bad.extend([2 + u64::from(zone), 258 + u64::from(zone)]);
     let (_, bytes, lost) = salvaged(&mut media);
     assert!(matches!(lost[..], [Loss::Bitmap { zone: lost, .. }] if lost == zone), "{lost:?}");
@@ -100,10 +101,10 @@ fn without_a_bitmap_every_written_block_shows() {
 }
 
 /// A chunk of `media` without a buffer, and its zone.
-fn chunk_without_buffer(media: &mut MemoryMedia) -> (usize, u32) {
+fn chunk_without_buffer(media: &mut MemoryMedia) -> (usize, SetZone) {
     let entries = Volume::load(media).unwrap().entries;
     let chunk = entries.iter().position(|entry| entry.dzone != NO_ZONE && entry.bzone == NO_ZONE).unwrap();
-    (chunk, entries[chunk].dzone)
+    (chunk, entries[ChunkNo::of(chunk)].dzone)
 }
 
 #[test]
@@ -158,7 +159,7 @@ fn a_bitmap_with_bits_that_no_block_can_have_lets_nothing_show_that_was_given_up
         let (_, before, _) = salvaged(&mut media);
         let layout = volume.sets.layout;
         for zone in volume.entries.iter().map(|entry| entry.dzone).filter(|zone| *zone != NO_ZONE) {
-            let block = layout.set_start(media.space(), set) + u64::from(1 + layout.map_blocks + zone);
+            let block = layout.set_start(media.space(), set) + u64::from(zone + 1 + layout.map_blocks);
             media.put(block, &[0xff; BLOCK_BYTES]);
         }
         media.changes = 0;
@@ -207,7 +208,7 @@ fn a_second_set_of_another_uuid_says_nothing() {
     original.put(256, &Superblock { block: 256, set_uuid: [7; 16], ..superblock }.encode());
     let (chunk, zone) = chunk_without_buffer(&mut original);
     original.changes = 0;
-    let harms: [fn(&mut MemoryMedia, usize, u32); 4] = [
+    let harms: [fn(&mut MemoryMedia, usize, SetZone); 4] = [
         |media, chunk, _| {
             let mut map = read(media, 1, 1);
             map[chunk * 8..chunk * 8 + 4].copy_from_slice(&[1, 2, 3, 4]);
@@ -257,7 +258,7 @@ fn without_a_mapping_table_the_chunks_are_told() {
     let mut media = fix1();
     media.bad.extend([1, 257]);
     let (_, bytes, lost) = salvaged(&mut media);
-    assert!(matches!(lost[..], [Loss::Entries { first: 0, count: 58, .. }]), "{lost:?}");
+    assert!(matches!(lost[..], [Loss::Entries { first: ChunkNo(0), count: 58, .. }]), "{lost:?}");
     assert!(bytes.iter().all(|byte| *byte == 0));
 }
 
@@ -281,10 +282,10 @@ fn a_set_whose_first_zone_failed_is_read_from_its_second_copy() {
     let mut media = fix1();
     let mut first = dmz::zones("fix1_zones.txt")[0];
     first.cond = Condition::Offline;
-    media.learn(0, &[first]).unwrap();
+    media.learn(MemberNo(0), &[first]).unwrap();
     let (salvage, bytes, lost) = salvaged(&mut media);
-    assert_eq!((salvage.source, salvage.layout.first_zone), (Source::Set(1), 0));
-    assert!(matches!(lost[..], [Loss::Superblocks(LoadError::Ambiguous { zone: 0, .. })]), "{lost:?}");
+    assert_eq!((salvage.source, salvage.layout.first_zone), (Source::Set(1), SetZone(0)));
+    assert!(matches!(lost[..], [Loss::Superblocks(LoadError::Ambiguous { zone: SetZone(0), .. })]), "{lost:?}");
     assert!(bytes == runs("fix1_logical.runs"));
 }
 

@@ -9,7 +9,7 @@ use shingle_core::block::Status;
 use shingle_core::device::{NullConfig, NullDevice};
 use shingle_core::dm::zoned::check::{Loss, OnLoss, RepairError, repair};
 use shingle_core::dm::zoned::format::{Entry, Layout, Media as _, NO_ZONE, Sets, Superblock};
-use shingle_core::dm::zoned::{BLOCK_BYTES, Sabotage, Zoned};
+use shingle_core::dm::zoned::{BLOCK_BYTES, ChunkNo, Rows, Sabotage, SetZone, Zoned};
 use shingle_core::random::Rng;
 use shingle_core::sector::Sector;
 use zoned::{Volume, ZONE, disk, read, write};
@@ -52,7 +52,7 @@ fn stopped(disks: &[NullConfig], other: Other) -> (Volume, Vec<Vec<u8>>) {
 }
 
 /// The numbers of the set, where the set in force starts, and the entries.
-fn set_in_force(volume: &mut Volume) -> (Layout, u64, Vec<Entry>) {
+fn set_in_force(volume: &mut Volume) -> (Layout, u64, Rows<ChunkNo, Entry>) {
     volume.with_media(|media| {
         let sets = Sets::find(media).unwrap();
         let start = sets.layout.set_start(media.space(), sets.choice.set);
@@ -143,14 +143,14 @@ fn a_start_on_a_bitmap_that_is_damaged_takes_nothing_away_that_the_other_set_has
     for disks in [small(), with_cache()] {
         let (mut volume, _) = stopped(&disks, Other::InStep);
         let (layout, _, entries) = set_in_force(&mut volume);
-        let zones: Vec<u32> =
+        let zones: Vec<SetZone> =
             entries.iter().flat_map(|entry| [entry.dzone, entry.bzone]).filter(|zone| *zone != NO_ZONE).collect();
         assert!(zones.len() > 5, "{zones:?}");
         // One bit that is another cannot be told from a commit that was cut off.
         for (zone, kind) in
             zones.iter().flat_map(|zone| HARMS.map(|kind| (zone, kind))).filter(|(_, kind)| *kind != Harm::Flipped)
         {
-            let block = u64::from(1 + layout.map_blocks + zone);
+            let block = u64::from(*zone + 1 + layout.map_blocks);
             let (lost, told) = after_a_start((&disks, Other::InStep), &[(block, 0, kind)], Sabotage::default());
             assert!(told.contains("`shingle dmz repair`"), "{kind:?} of zone {zone}: {told}");
             assert_eq!(lost, None, "{kind:?} of zone {zone}: a block is gone");
@@ -181,8 +181,8 @@ fn loses(disks: &[NullConfig], kind: Harm, sabotage: Sabotage) -> bool {
 fn a_chunk_in_doubt_is_an_error_and_not_zeroes_and_the_others_can_be_read() {
     let (mut volume, _) = stopped(&small(), Other::InStep);
     let (layout, start, entries) = set_in_force(&mut volume);
-    let zone = entries[2].dzone;
-    harm(&mut volume, start + u64::from(1 + layout.map_blocks + zone), 0, (Harm::Zeroed, &mut Rng::new(1)));
+    let zone = entries[ChunkNo(2)].dzone;
+    harm(&mut volume, start + u64::from(zone + 1 + layout.map_blocks), 0, (Harm::Zeroed, &mut Rng::new(1)));
     volume.load();
     assert_eq!(volume.read(u64::from(ZONE), 5), [2; 5]);
     assert_eq!(volume.run(read(2 * u64::from(ZONE), 4)).1, Status::Io);
@@ -190,10 +190,10 @@ fn a_chunk_in_doubt_is_an_error_and_not_zeroes_and_the_others_can_be_read() {
 }
 
 /// Changes the block of the bitmap of `zone` in the set that starts at `start`.
-fn edit_bitmap(volume: &mut Volume, start: u64, zone: u32, change: impl Fn(&mut [u8])) {
+fn edit_bitmap(volume: &mut Volume, start: u64, zone: SetZone, change: impl Fn(&mut [u8])) {
     let (layout, ..) = set_in_force(volume);
     volume.with_media(|media| {
-        let (block, mut bytes) = (start + u64::from(1 + layout.map_blocks + zone), vec![0; BLOCK_BYTES]);
+        let (block, mut bytes) = (start + u64::from(zone + 1 + layout.map_blocks), vec![0; BLOCK_BYTES]);
         media.read(block, &mut bytes).unwrap();
         change(&mut bytes);
         media.write(block, &bytes).unwrap();
@@ -217,7 +217,7 @@ fn one_block_of_the_other_set_that_cannot_be_read_does_not_hide_the_rest_of_it()
     let (mut volume, whole) = stopped(&small(), Other::InStep);
     let (layout, start, entries) = set_in_force(&mut volume);
     let spoilt = volume.with_media(|media| layout.set_start(media.space(), 1)) + 1;
-    edit_bitmap(&mut volume, start, entries[2].dzone, |bits| bits.fill(0));
+    edit_bitmap(&mut volume, start, entries[ChunkNo(2)].dzone, |bits| bits.fill(0));
     let (leaf, bad) = (volume.leaves[0], Sector(spoilt * 8)..Sector(spoilt * 8 + 8));
     volume.stack.with_device(leaf, |disk: &mut NullDevice, _| disk.add_bad_blocks(bad));
     let (told, took) = use_it(&mut volume, Sabotage::default());
@@ -230,7 +230,7 @@ fn an_older_set_says_nothing_of_what_is_valid_now() {
     // A kernel leaves a chunk its zone when all of it was discarded.
     let (mut volume, _) = stopped(&small(), Other::Behind);
     let (_, start, entries) = set_in_force(&mut volume);
-    edit_bitmap(&mut volume, start, entries[2].dzone, |bits| bits.fill(0));
+    edit_bitmap(&mut volume, start, entries[ChunkNo(2)].dzone, |bits| bits.fill(0));
     let (told, took) = use_it(&mut volume, Sabotage::default());
     assert!(took, "{told}");
 }

@@ -9,7 +9,7 @@ use shingle_core::dm::zoned::check::{Loss, Next, OnLoss, RepairError, check, rep
 use shingle_core::dm::zoned::format::{
     Layout, Media, MediaError, MemoryMedia, NO_ZONE, Sets, Superblock, Volume, tertiaries,
 };
-use shingle_core::dm::zoned::{BLOCK_BYTES, ZoneSpace};
+use shingle_core::dm::zoned::{BLOCK_BYTES, SetZone, ZoneSpace};
 use shingle_core::random::Rng;
 
 fn harm(media: &mut MemoryMedia, block: u64, stale: u8, (harm, rng): (Harm, &mut Rng)) {
@@ -89,7 +89,7 @@ fn a_bitmap_that_is_wrong_in_one_set_is_repaired_from_the_other_one() {
         for (set, kind) in [0, 1].into_iter().flat_map(|set| HARMS.map(|kind| (set, kind))) {
             for zone in [entry.dzone, entry.bzone] {
                 let mut media = media.clone();
-                let block = layout.set_start(media.space(), set) + u64::from(1 + layout.map_blocks + zone);
+                let block = layout.set_start(media.space(), set) + u64::from(zone + 1 + layout.map_blocks);
                 harm(&mut media, block, 0, (kind, &mut Rng::new(zone.into())));
                 assert_eq!(check(&mut media, &mut |_, _| ()).next(), Next::Repair, "{kind:?} in set {set}");
                 let repaired = repair(&mut media, OnLoss::Refuse, &mut |_, _| ()).unwrap();
@@ -226,7 +226,7 @@ fn what_is_in_neither_set_is_named_and_nothing_is_changed_until_it_is_given_up()
     let zone = Volume::load(&mut media).unwrap().entries.iter().find(|entry| entry.dzone != NO_ZONE).unwrap().dzone;
     for block in [1, 257] {
         let mut map = read(&mut media, block, 1);
-        let at = map.as_chunks::<4>().0.iter().position(|word| *word == zone.to_le_bytes()).unwrap() * 4;
+        let at = map.as_chunks::<4>().0.iter().position(|word| *word == zone.0.to_le_bytes()).unwrap() * 4;
         map[at..at + 8].fill(0xff);
         media.put(block, &map);
     }
@@ -258,7 +258,7 @@ impl Media for Worn {
         self.0.write(block, from)
     }
 
-    fn reset(&mut self, zone: u32) -> Result<(), MediaError> {
+    fn reset(&mut self, zone: SetZone) -> Result<(), MediaError> {
         self.0.reset(zone)
     }
 
@@ -294,7 +294,7 @@ impl Media for Careless {
         self.0.write(block, from)
     }
 
-    fn reset(&mut self, zone: u32) -> Result<(), MediaError> {
+    fn reset(&mut self, zone: SetZone) -> Result<(), MediaError> {
         self.0.reset(zone)
     }
 

@@ -7,7 +7,7 @@ use shingle_core::dm::zoned::format::{
     Choice, Entry, LoadError, MappingFault, Media, MemoryMedia, NO_ZONE, Other, Part, Superblock, SuperblockProblem,
     Volume, choose, validate_mapping,
 };
-use shingle_core::dm::zoned::{BLOCK_BYTES, ZoneSpace};
+use shingle_core::dm::zoned::{BLOCK_BYTES, Block, ChunkNo, MemberNo, Number, Rows, SetZone, ZoneSpace};
 use shingle_core::random::Rng;
 use shingle_core::zone::{Condition, Zone, ZoneKind};
 
@@ -152,9 +152,9 @@ fn a_lone_superblock_behind_a_zone_that_failed_is_not_guessed_at() {
         kind: ZoneKind::Conventional,
         cond: Condition::Offline,
     };
-    media.learn(0, &[failed]).unwrap();
+    media.learn(MemberNo(0), &[failed]).unwrap();
     let error = Volume::load(&mut media).unwrap_err();
-    assert!(matches!(error, LoadError::Ambiguous { zone: 0, .. }), "{error}");
+    assert!(matches!(error, LoadError::Ambiguous { zone: SetZone(0), .. }), "{error}");
 }
 
 #[test]
@@ -163,38 +163,39 @@ fn every_bad_entry_is_named_and_its_right_part_kept() {
     let mut media = fix1();
     let mut last = dmz::zones("fix1_zones.txt")[63];
     last.cond = Condition::Offline;
-    media.learn(0, &[last]).unwrap();
-    (18..24).for_each(|zone| media.set_wp(zone, 9));
+    media.learn(MemberNo(0), &[last]).unwrap();
+    (18..24).for_each(|zone| media.set_wp(SetZone(zone), Block(9)));
     let space: &ZoneSpace = media.space();
     let layout = Volume::load(&mut media.clone()).unwrap().sets.layout;
-    let entry = |dzone, bzone| Entry { dzone, bzone };
+    let entry = |dzone: u32, bzone: u32| Entry { dzone: SetZone(dzone), bzone: SetZone(bzone) };
+    const NONE: u32 = NO_ZONE.0;
     use MappingFault::*;
     let cases = [
         (entry(18, 2), None, entry(18, 2)),
-        (entry(3, NO_ZONE), None, entry(3, NO_ZONE)),
-        (entry(18, NO_ZONE), Some((Part::Data, Duplicate { chunk: 0 })), Entry::UNMAPPED),
-        (entry(18, 4), Some((Part::Data, Duplicate { chunk: 0 })), entry(4, NO_ZONE)),
-        (entry(19, 4), Some((Part::Buffer, Duplicate { chunk: 3 })), entry(19, NO_ZONE)),
-        (entry(64, NO_ZONE), Some((Part::Data, OutOfRange)), Entry::UNMAPPED),
-        (entry(20, 64), Some((Part::Buffer, OutOfRange)), entry(20, NO_ZONE)),
-        (entry(0, 5), Some((Part::Data, Metadata)), entry(5, NO_ZONE)),
-        (entry(21, 1), Some((Part::Buffer, Metadata)), entry(21, NO_ZONE)),
-        (entry(63, NO_ZONE), Some((Part::Data, Offline)), entry(63, NO_ZONE)),
-        (entry(NO_ZONE, 6), Some((Part::Buffer, NoData)), entry(6, NO_ZONE)),
-        (entry(7, 8), Some((Part::Buffer, Unneeded)), entry(7, NO_ZONE)),
-        (entry(22, 23), Some((Part::Buffer, NotRandom)), entry(22, NO_ZONE)),
-        (entry(9, 9), Some((Part::Buffer, Unneeded)), entry(9, NO_ZONE)),
-        (entry(12, NO_ZONE), Some((Part::Data, Empty)), Entry::UNMAPPED),
+        (entry(3, NONE), None, entry(3, NONE)),
+        (entry(18, NONE), Some((Part::Data, Duplicate { chunk: ChunkNo(0) })), Entry::UNMAPPED),
+        (entry(18, 4), Some((Part::Data, Duplicate { chunk: ChunkNo(0) })), entry(4, NONE)),
+        (entry(19, 4), Some((Part::Buffer, Duplicate { chunk: ChunkNo(3) })), entry(19, NONE)),
+        (entry(64, NONE), Some((Part::Data, OutOfRange)), Entry::UNMAPPED),
+        (entry(20, 64), Some((Part::Buffer, OutOfRange)), entry(20, NONE)),
+        (entry(0, 5), Some((Part::Data, Metadata)), entry(5, NONE)),
+        (entry(21, 1), Some((Part::Buffer, Metadata)), entry(21, NONE)),
+        (entry(63, NONE), Some((Part::Data, Offline)), entry(63, NONE)),
+        (entry(NONE, 6), Some((Part::Buffer, NoData)), entry(6, NONE)),
+        (entry(7, 8), Some((Part::Buffer, Unneeded)), entry(7, NONE)),
+        (entry(22, 23), Some((Part::Buffer, NotRandom)), entry(22, NONE)),
+        (entry(9, 9), Some((Part::Buffer, Unneeded)), entry(9, NONE)),
+        (entry(12, NONE), Some((Part::Data, Empty)), Entry::UNMAPPED),
         (Entry::UNMAPPED, None, Entry::UNMAPPED),
     ];
-    let entries: Vec<_> = cases.iter().map(|(entry, ..)| *entry).collect();
+    let entries: Rows<_, _> = cases.iter().map(|(entry, ..)| *entry).collect();
     let problems = validate_mapping(&entries, space, &layout);
-    for (chunk, (entry, fault, repaired)) in (0..).zip(cases) {
+    for (chunk, (entry, fault, repaired)) in ChunkNo(0).onwards().zip(cases) {
         let own: Vec<_> = problems.iter().filter(|problem| problem.chunk == chunk).collect();
         assert_eq!(own.first().map(|problem| (problem.part, problem.fault)), fault, "chunk {chunk}");
         assert!(own.len() <= 1 && own.iter().all(|own| (own.entry, own.repaired) == (entry, repaired)), "{own:?}");
     }
-    let right: Vec<_> = cases.iter().map(|case| case.2).collect();
+    let right: Rows<_, _> = cases.iter().map(|case| case.2).collect();
     let left = validate_mapping(&right, space, &layout);
     assert!(left.iter().all(|problem| problem.fault == Offline), "{left:?}");
 }
@@ -217,10 +218,10 @@ fn garbage_is_an_error_and_never_a_panic() {
             media.put(block, &bytes);
         }
         let Ok(volume) = Volume::load(&mut media) else { continue };
-        for chunk in 0..volume.sets.layout.chunks {
+        for chunk in volume.entries.numbers() {
             let chunk = volume.chunk(&mut media, chunk).unwrap();
             let blocks = media.space().zone_blocks();
-            let _ = chunk.read(&mut media, 0, &mut vec![0; blocks as usize * BLOCK_BYTES]);
+            let _ = chunk.read(&mut media, Block::FIRST, &mut vec![0; blocks as usize * BLOCK_BYTES]);
         }
     }
 }

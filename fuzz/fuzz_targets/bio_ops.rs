@@ -13,8 +13,8 @@ use libfuzzer_sys::fuzz_target;
 use model::{Answer, Model, Request};
 use shingle_core::block::{Bio, Completion, Data, DeviceId, Flags, Op, Payload, PortId, Stack};
 use shingle_core::device::null::{NullConfig, NullDevice, NullZones};
-use shingle_core::sector::Sector;
 use shingle_core::dm::Table;
+use shingle_core::sector::Sector;
 use shingle_core::time::{Duration, Instant};
 use shingle_core::zone::{Condition, ZoneNo};
 

@@ -7,13 +7,13 @@ use std::collections::BTreeMap;
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
 use shingle_core::block::{Limits, ZonedLimits};
-use shingle_core::random::Rng;
-use shingle_core::sector::Sector;
-use shingle_core::dm::zoned::BLOCK_BYTES;
 use shingle_core::dm::zoned::check::{OnLoss, Salvage, check, relabel, repair};
 use shingle_core::dm::zoned::format::{
     Entry, FormatOptions, Label, Media, MemoryMedia, NO_ZONE, Sets, Superblock, format, tertiaries,
 };
+use shingle_core::dm::zoned::{BLOCK_BYTES, Block, ChunkNo, Number, SetZone};
+use shingle_core::random::Rng;
+use shingle_core::sector::Sector;
 use shingle_core::zone::{Condition, Zone, ZoneKind};
 
 /// Devices, perhaps a set to begin with, then whatever was done to it.
@@ -127,7 +127,8 @@ impl Target {
             }),
             Change::Entry(set, chunk, dzone, bzone) => {
                 // One zone that is not there, and none.
-                let zone = |number: u32| Some(number % (self.zones + 2)).filter(|zone| *zone <= self.zones);
+                let zone =
+                    |number: u32| Some(number % (self.zones + 2)).filter(|zone| *zone <= self.zones).map(SetZone);
                 let entry = Entry { dzone: zone(*dzone).unwrap_or(NO_ZONE), bzone: zone(*bzone).unwrap_or(NO_ZONE) };
                 for start in self.each_set(*set) {
                     self.edit(start + 1, |map| map[usize::from(*chunk) * 8..][..8].copy_from_slice(&entry.encode()));
@@ -141,11 +142,15 @@ impl Target {
                 }
             }
             Change::Data(zone, block, byte) => {
-                let block = self.media.space().start(u32::from(*zone)) + u64::from(*block);
+                let block = self.media.space().start(SetZone((*zone).into())) + u64::from(*block);
                 self.media.put(block, &[*byte; BLOCK_BYTES]);
             }
-            Change::Wp(zone, wp) if u32::from(*zone) < self.zones => self.media.set_wp((*zone).into(), (*wp).into()),
-            Change::Condition(zone, cond) if u32::from(*zone) < self.zones => self.set_condition((*zone).into(), *cond),
+            Change::Wp(zone, wp) if u32::from(*zone) < self.zones => {
+                self.media.set_wp(SetZone((*zone).into()), Block((*wp).into()))
+            }
+            Change::Condition(zone, cond) if u32::from(*zone) < self.zones => {
+                self.set_condition(SetZone((*zone).into()), *cond)
+            }
             Change::Bad(place) => {
                 let block = self.block(place);
                 self.media.bad.insert(block);
@@ -164,14 +169,14 @@ impl Target {
         });
     }
 
-    fn set_condition(&mut self, zone: u32, cond: u8) {
+    fn set_condition(&mut self, zone: SetZone, cond: u8) {
         let space = self.media.space();
         let member = space.member_of(zone);
         let (sectors, first) = (u64::from(space.zone_blocks()) * 8, space.members()[member].first_zone);
         if !space.members()[member].is_zoned {
             return;
         }
-        let sequential = space.zones()[zone as usize].class == shingle_core::dm::zoned::ZoneClass::Sequential;
+        let sequential = space.zones()[zone].class == shingle_core::dm::zoned::ZoneClass::Sequential;
         let kind = if sequential { ZoneKind::Sequential } else { ZoneKind::Conventional };
         let start = Sector(u64::from(zone - first) * sectors);
         let cond = [Condition::Offline, Condition::ReadOnly, Condition::Full, Condition::Empty][usize::from(cond) % 4];
@@ -181,7 +186,7 @@ impl Target {
 }
 
 /// The blocks that are not zeroes, by chunk and place.
-type Contents = BTreeMap<(u32, usize), Vec<u8>>;
+type Contents = BTreeMap<(ChunkNo, usize), Vec<u8>>;
 
 /// What can be salvaged, if a superblock says that there is a set.
 fn contents(media: &mut MemoryMedia) -> Option<Contents> {
@@ -193,7 +198,7 @@ fn contents(media: &mut MemoryMedia) -> Option<Contents> {
 fn salvaged(media: &mut MemoryMedia, salvage: &Salvage) -> Contents {
     let mut chunk_bytes = vec![0; media.space().zone_blocks() as usize * BLOCK_BYTES];
     let mut contents = Contents::new();
-    for chunk in 0..salvage.layout.chunks {
+    for chunk in ChunkNo(0).onwards().take(salvage.layout.chunks as usize) {
         if salvage.read(media, chunk, &mut chunk_bytes, &mut |loss| drop(loss.to_string())) {
             let blocks = chunk_bytes.chunks(BLOCK_BYTES).enumerate();
             let written = blocks.filter(|(_, block)| block.iter().any(|byte| *byte != 0));

@@ -4,9 +4,9 @@
 
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
+use shingle_core::block::Stack;
 use shingle_host::config::Source;
 use shingle_host::profile::{Profile, ProfileError};
-use shingle_core::block::Stack;
 
 /// The profiles that ship, with lines of them changed, left out or put in.
 #[derive(Arbitrary, Debug)]

@@ -8,10 +8,10 @@ mod words;
 use libfuzzer_sys::fuzz_target;
 use shingle_core::block::{Bio, Data, DeviceId, Op, Payload, PortId, Stack};
 use shingle_core::device::null::{NullConfig, NullDevice, NullZones};
+use shingle_core::dm::{View, parse_table};
 use shingle_core::mapper::{Mapper, MapperError, Ticket};
 use shingle_core::plug::{PlugOptions, ZonePlug};
 use shingle_core::sector::Sector;
-use shingle_core::dm::{View, parse_table};
 use shingle_core::time::Instant;
 use words::spell;
 

@@ -4,12 +4,12 @@
 
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
-use shingle_host::trace::{Script, Summary, read, work_of};
 use shingle_core::block::{Limits, Status, ZonedLimits};
 use shingle_core::sector::Sector;
-use shingle_sim::workload::replay::{Fit, Next, Pace, Player, PlayerOptions};
 use shingle_core::time::Instant;
 use shingle_core::zone::{Condition, Zone, ZoneKind};
+use shingle_host::trace::{Script, Summary, read, work_of};
+use shingle_sim::workload::replay::{Fit, Next, Pace, Player, PlayerOptions};
 
 #[derive(Arbitrary, Debug)]
 struct Input {

@@ -10,8 +10,8 @@ use std::sync::OnceLock;
 
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
-use shingle_host::disk::zoned_dir::{FILE_NAME, Inspection, Offline, Shape, create, inspect};
 use shingle_core::zone::{Condition, ResourceLimits, Zone, ZoneGeometry, ZoneKind};
+use shingle_host::disk::zoned_dir::{FILE_NAME, Inspection, Offline, Shape, create, inspect};
 
 /// A directory: perhaps a disk to begin with, then whatever was done to it.
 #[derive(Arbitrary, Debug)]

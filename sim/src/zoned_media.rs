@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use shingle_core::block::{Bio, Data, DeviceId, Op, Payload, PortId, Stack};
 use shingle_core::dm::zoned::format::{Media, MediaError};
-use shingle_core::dm::zoned::{BLOCK_BYTES, BLOCK_SECTORS, ZoneSpace};
+use shingle_core::dm::zoned::{BLOCK_BYTES, BLOCK_SECTORS, Block, MemberNo, Rows, SetZone, ZoneSpace};
 use shingle_core::sector::Sector;
 use shingle_core::time::Instant;
 use shingle_core::zone::Zone;
@@ -14,7 +14,7 @@ use shingle_core::zone::Zone;
 /// Disks of a set as devices of a stack that nobody else turns in the meantime.
 pub struct StackMedia<'a> {
     stack: &'a mut Stack,
-    devices: Vec<DeviceId>,
+    devices: Rows<MemberNo, DeviceId>,
     port: PortId,
     now: Instant,
     space: ZoneSpace,
@@ -29,8 +29,8 @@ impl<'a> StackMedia<'a> {
         let limits: Vec<_> = devices.iter().map(|id| stack.limits(*id)).collect();
         let space = ZoneSpace::new(&limits).map_err(|error| MediaError(format!("{error}")))?;
         let port = stack.open_port();
-        let mut media = Self { stack, devices: devices.into(), port, now, space };
-        (0..devices.len()).try_for_each(|member| media.learn(member))?;
+        let mut media = Self { stack, devices: devices.to_vec().into(), port, now, space };
+        media.devices.numbers().try_for_each(|member| media.learn(member))?;
         Ok(media)
     }
 
@@ -40,7 +40,7 @@ impl<'a> StackMedia<'a> {
         self.now
     }
 
-    fn learn(&mut self, member: usize) -> Result<(), MediaError> {
+    fn learn(&mut self, member: MemberNo) -> Result<(), MediaError> {
         if !self.space.members()[member].is_zoned {
             return Ok(());
         }
@@ -52,7 +52,7 @@ impl<'a> StackMedia<'a> {
     }
 
     /// Sends `bio` to device `member` and lets time pass until it is back.
-    fn run(&mut self, member: usize, bio: Bio) -> Result<Box<Bio>, MediaError> {
+    fn run(&mut self, member: MemberNo, bio: Bio) -> Result<Box<Bio>, MediaError> {
         let what = format!("device {member}: {bio:?}");
         self.stack.submit(self.port, 0, self.devices[member], Box::new(bio));
         loop {
@@ -91,19 +91,19 @@ impl Media for StackMedia<'_> {
         self.transfer(Op::Write, block, from.len(), data)?;
         let zone = self.space.zone_of(block);
         let end = block - self.space.start(zone) + (from.len() / BLOCK_BYTES) as u64;
-        self.space.set_wp(zone, end as u32);
+        self.space.set_wp(zone, Block(end as u32));
         Ok(())
     }
 
-    fn reset(&mut self, zone: u32) -> Result<(), MediaError> {
+    fn reset(&mut self, zone: SetZone) -> Result<(), MediaError> {
         let (member, sector) = self.space.place(self.space.start(zone));
         self.run(member, Bio::new(Op::ZoneReset, sector, 0, Payload::None))?;
-        self.space.set_wp(zone, 0);
+        self.space.set_wp(zone, Block::FIRST);
         Ok(())
     }
 
     fn flush(&mut self) -> Result<(), MediaError> {
-        for member in 0..self.devices.len() {
+        for member in self.devices.numbers() {
             self.run(member, Bio::new(Op::Flush, Sector::ZERO, 0, Payload::None))?;
         }
         Ok(())

@@ -2,6 +2,7 @@
 
 use super::read;
 use shingle_core::dm::zoned::format::{Media as _, MemoryMedia, Sets};
+use shingle_core::dm::zoned::{Block, SetZone};
 use shingle_core::random::Rng;
 
 /// Damage of one kind, as `rng` has it.
@@ -116,7 +117,7 @@ pub const DAMAGES: [(&str, Damage); 16] = [
     }),
     ("a write pointer is elsewhere", |it, rng| {
         let (zone, wp) = (rng.below(it.zones()) as u32, rng.below(8) as u32);
-        it.media.set_wp(zone, wp);
+        it.media.set_wp(SetZone(zone), Block(wp));
     }),
     ("a block of one set is another", |it, rng| {
         let (start, block) = (it.starts[rng.below(2) as usize], 1 + rng.below(20));

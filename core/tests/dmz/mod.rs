@@ -7,9 +7,9 @@ pub mod harm;
 use std::path::Path;
 
 use shingle_core::block::{Limits, ZonedLimits};
-use shingle_core::dm::zoned::BLOCK_BYTES;
 use shingle_core::dm::zoned::check::Salvage;
 use shingle_core::dm::zoned::format::{Entry, FormatOptions, Label, Media, MemoryMedia, NO_ZONE, Volume, format};
+use shingle_core::dm::zoned::{BLOCK_BYTES, ChunkNo, MemberNo, Number};
 use shingle_core::sector::Sector;
 use shingle_core::zone::{Condition, Zone, ZoneKind};
 
@@ -83,6 +83,7 @@ fn load(devices: &[(&str, Option<&str>)]) -> MemoryMedia {
     let limits: Vec<_> = limits.collect();
     let mut media = MemoryMedia::new(&limits.iter().collect::<Vec<_>>()).unwrap();
     for (member, (report, image)) in reports.iter().zip(&images).enumerate() {
+        let member = MemberNo::of(member);
         report.iter().for_each(|report| media.learn(member, report).unwrap());
         let first = media.space().start(media.space().members()[member].first_zone);
         media.put(first, image);
@@ -135,8 +136,8 @@ pub fn filled(devices: &[Limits], version: u32) -> MemoryMedia {
     let mut media = blank(devices);
     let options = if version == 1 { options_v1() } else { options(devices.len()) };
     let layout = format(&mut media, &options, &mut |_, _| ()).unwrap();
-    let zones = || layout.metadata().end..media.space().zones().len() as u32;
-    let is_data = |zone: &u32| !layout.is_metadata(media.space(), *zone);
+    let zones = || media.space().zones().numbers().skip(layout.metadata().end.index());
+    let is_data = |zone: &_| !layout.is_metadata(media.space(), *zone);
     let (random, sequential): (Vec<_>, Vec<_>) =
         zones().filter(is_data).partition(|zone| media.space().is_random(*zone));
     let pairs =
@@ -182,7 +183,7 @@ pub fn salvaged(media: &mut dyn Media) -> Option<Vec<Vec<u8>>> {
     let zone_blocks = media.space().zone_blocks() as usize;
     let mut blocks = Vec::new();
     let mut chunk_bytes = vec![0; zone_blocks * BLOCK_BYTES];
-    for chunk in 0..salvage.layout.chunks {
+    for chunk in ChunkNo(0).onwards().take(salvage.layout.chunks as usize) {
         if salvage.read(media, chunk, &mut chunk_bytes, &mut |_| ()) {
             let kept = |bytes: &[u8]| if bytes.iter().all(|byte| *byte == 0) { Vec::new() } else { bytes.to_vec() };
             blocks.extend(chunk_bytes.chunks(BLOCK_BYTES).map(kept));
@@ -203,7 +204,7 @@ pub fn differing_sets() -> Vec<MemoryMedia> {
     let mut sets = filled_sets();
     for media in &mut sets {
         let entries = Volume::load(media).unwrap().entries;
-        for (chunk, entry) in (0..).zip(entries).filter(|(_, entry)| entry.bzone != NO_ZONE) {
+        for (chunk, entry) in (0..).zip(entries.iter()).filter(|(_, entry)| entry.bzone != NO_ZONE) {
             let block = media.space().start(entry.bzone) + 5;
             media.put(block, &[0x80 | chunk; BLOCK_BYTES]);
         }

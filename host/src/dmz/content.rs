@@ -1,7 +1,7 @@
 //! What disks hold already: what a format would destroy.
 
 use shingle_core::dm::zoned::format::{Label, Media, MediaError, Superblock, SuperblockError};
-use shingle_core::dm::zoned::{BLOCK_BYTES, Member, ZoneClass, ZoneHealth};
+use shingle_core::dm::zoned::{BLOCK_BYTES, Block, Member, MemberNo, Number, SetZone, ZoneClass, ZoneHealth};
 
 use super::Disks;
 
@@ -31,24 +31,24 @@ const SIGNATURES: [(usize, &[u8], &str); 14] = [
 /// # Errors
 /// If they cannot be read.
 pub fn content(disks: &mut Disks) -> Result<Option<String>, MediaError> {
-    for place in 0..disks.space().members().len() {
+    for place in disks.space().members().numbers() {
         let found = match head(disks, place)? {
             Some(found) => Some(found),
             None => written_zone(disks, place),
         };
         if let Some(found) = found {
-            return Ok(disks.names().nth(place).map(|name| format!("{name} holds {found}")));
+            return Ok(disks.names().nth(place.index()).map(|name| format!("{name} holds {found}")));
         }
     }
     Ok(None)
 }
 
 /// What the start of a disk says, of its first zone that can be read.
-fn head(disks: &mut Disks, place: usize) -> Result<Option<String>, MediaError> {
+fn head(disks: &mut Disks, place: MemberNo) -> Result<Option<String>, MediaError> {
     let space = disks.space();
     let Member { first_zone, zones, blocks, .. } = space.members()[place];
-    let is_readable = |zone: &u32| space.zones()[*zone as usize].health != ZoneHealth::Offline;
-    let Some(zone) = (first_zone..first_zone + zones).find(is_readable) else { return Ok(None) };
+    let is_readable = |zone: &SetZone| space.zones()[*zone].health != ZoneHealth::Offline;
+    let Some(zone) = first_zone.onwards().take(zones as usize).find(is_readable) else { return Ok(None) };
     let blocks = blocks.min(space.zone_blocks().into()).min((HEAD / BLOCK_BYTES) as u64);
     let mut head = vec![0; blocks as usize * BLOCK_BYTES];
     let start = space.start(zone);
@@ -71,10 +71,11 @@ fn name_of(head: &[u8]) -> Option<String> {
     }
 }
 
-fn written_zone(disks: &Disks, place: usize) -> Option<String> {
+fn written_zone(disks: &Disks, place: MemberNo) -> Option<String> {
     let member = &disks.space().members()[place];
-    let own = disks.space().zones().iter().skip(member.first_zone as usize).take(member.zones as usize);
-    let (zone, info) = own.enumerate().find(|(_, zone)| zone.class == ZoneClass::Sequential && zone.wp > 0)?;
+    let own = disks.space().zones().iter().skip(member.first_zone.index()).take(member.zones as usize);
+    let (zone, info) =
+        own.enumerate().find(|(_, zone)| zone.class == ZoneClass::Sequential && zone.wp > Block::FIRST)?;
     Some(format!("data in zone {zone}, of which {} blocks of 4096 bytes are written", info.wp))
 }
 

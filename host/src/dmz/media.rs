@@ -4,7 +4,7 @@ use std::fmt::Display;
 
 use shingle_core::block::{Bio, Data, DeviceId, Limits, Op, Payload};
 use shingle_core::dm::zoned::format::{Media, MediaError};
-use shingle_core::dm::zoned::{BLOCK_BYTES, BLOCK_SECTORS, SpaceError, ZoneClass, ZoneSpace};
+use shingle_core::dm::zoned::{BLOCK_BYTES, BLOCK_SECTORS, MemberNo, Rows, SetZone, SpaceError, ZoneClass, ZoneSpace};
 use shingle_core::sector::{SECTOR_BYTES, Sector};
 use shingle_core::zone::Zone;
 
@@ -14,7 +14,7 @@ use super::Reach;
 /// flush.
 pub struct DeviceMedia<R> {
     reach: R,
-    devices: Vec<SetDevice>,
+    devices: Rows<MemberNo, SetDevice>,
     space: ZoneSpace,
     /// What is lent to the devices.
     buffer: Data,
@@ -37,7 +37,7 @@ impl<R: Reach> DeviceMedia<R> {
     /// # Errors
     /// If they make none, or one does not report.
     pub fn new(mut reach: R, named: Vec<(String, DeviceId)>) -> Result<Self, MediaError> {
-        let mut devices = Vec::new();
+        let mut devices = Rows::default();
         for (name, device) in named {
             let limits = reach.limits(device).map_err(|error| about(&name, &error))?;
             check_blocks(&name, &limits)?;
@@ -46,7 +46,7 @@ impl<R: Reach> DeviceMedia<R> {
         let limits: Vec<&Limits> = devices.iter().map(|device| &device.limits).collect();
         let space = ZoneSpace::new(&limits).map_err(|error| no_set(&devices, &error))?;
         let mut media = Self { reach, devices, space, buffer: Data::zeroed(PIECE) };
-        for place in 0..media.devices.len() {
+        for place in media.devices.numbers() {
             let zones = media.devices[place].limits.zones();
             if zones > 0 {
                 let report = media.report((place, Sector::ZERO), zones)?;
@@ -63,12 +63,12 @@ impl<R: Reach> DeviceMedia<R> {
 
     /// What a device accepts.
     #[must_use]
-    pub fn limits(&self, place: usize) -> &Limits {
+    pub fn limits(&self, place: MemberNo) -> &Limits {
         &self.devices[place].limits
     }
 
     /// Has a device do something, and waits for it.
-    fn run(&mut self, place: usize, bio: Bio) -> Result<Box<Bio>, MediaError> {
+    fn run(&mut self, place: MemberNo, bio: Bio) -> Result<Box<Bio>, MediaError> {
         let (op, sector, sectors) = (bio.op, bio.sector, bio.sectors);
         let SetDevice { name, device, .. } = &self.devices[place];
         let failed = |why: &dyn Display| about(name, &format_args!("{} {sector}+{sectors} failed: {why}", op.name()));
@@ -79,12 +79,12 @@ impl<R: Reach> DeviceMedia<R> {
         }
     }
 
-    fn transfer(&mut self, op: Op, (place, sector): (usize, Sector), data: &Data) -> Result<(), MediaError> {
+    fn transfer(&mut self, op: Op, (place, sector): (MemberNo, Sector), data: &Data) -> Result<(), MediaError> {
         let sectors = (data.len() / SECTOR_BYTES as usize) as u32;
         self.run(place, Bio::new(op, sector, sectors, Payload::Data(data.clone()))).map(drop)
     }
 
-    fn report(&mut self, (place, from): (usize, Sector), zones: u32) -> Result<Vec<Zone>, MediaError> {
+    fn report(&mut self, (place, from): (MemberNo, Sector), zones: u32) -> Result<Vec<Zone>, MediaError> {
         let room = Payload::Zones(Vec::with_capacity(zones as usize));
         let mut bio = self.run(place, Bio::new(Op::ReportZones, from, 0, room))?;
         match std::mem::take(&mut bio.payload) {
@@ -94,8 +94,8 @@ impl<R: Reach> DeviceMedia<R> {
     }
 
     /// Learns from its device where the pointer of `zone` is now.
-    fn look_at(&mut self, zone: u32) -> Result<(), MediaError> {
-        if self.space.zones()[zone as usize].class != ZoneClass::Sequential {
+    fn look_at(&mut self, zone: SetZone) -> Result<(), MediaError> {
+        if self.space.zones()[zone].class != ZoneClass::Sequential {
             return Ok(());
         }
         let (place, start) = self.space.place(self.space.start(zone));
@@ -105,7 +105,7 @@ impl<R: Reach> DeviceMedia<R> {
 }
 
 /// Where piece number `piece` of what begins at `block` lies.
-fn place_of(space: &ZoneSpace, block: u64, piece: usize) -> (usize, Sector) {
+fn place_of(space: &ZoneSpace, block: u64, piece: usize) -> (MemberNo, Sector) {
     space.place(block + (piece * PIECE / BLOCK_BYTES) as u64)
 }
 
@@ -134,7 +134,7 @@ impl<R: Reach> Media for DeviceMedia<R> {
         self.look_at(self.space.zone_of(block)).and(written)
     }
 
-    fn reset(&mut self, zone: u32) -> Result<(), MediaError> {
+    fn reset(&mut self, zone: SetZone) -> Result<(), MediaError> {
         let (place, start) = self.space.place(self.space.start(zone));
         self.run(place, Bio::new(Op::ZoneReset, start, 0, Payload::None))?;
         self.look_at(zone)
@@ -142,7 +142,7 @@ impl<R: Reach> Media for DeviceMedia<R> {
 
     fn flush(&mut self) -> Result<(), MediaError> {
         let flush = || Bio::new(Op::Flush, Sector::ZERO, 0, Payload::None);
-        (0..self.devices.len()).try_for_each(|place| self.run(place, flush()).map(drop))
+        self.devices.numbers().try_for_each(|place| self.run(place, flush()).map(drop))
     }
 }
 
@@ -150,7 +150,7 @@ pub(super) fn about(name: &str, what: &dyn Display) -> MediaError {
     MediaError(format!("{name}: {what}"))
 }
 
-fn no_set(devices: &[SetDevice], error: &SpaceError) -> MediaError {
+fn no_set(devices: &Rows<MemberNo, SetDevice>, error: &SpaceError) -> MediaError {
     error.member.map_or_else(|| MediaError(error.message.clone()), |place| about(&devices[place].name, error))
 }
 

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use super::device::Shared;
 use super::state::{Phase, State};
 use super::zones::Role;
-use super::{BLOCK_SECTORS, ZoneHealth};
+use super::{BLOCK_SECTORS, Block, ChunkNo, SetZone, ZoneHealth};
 use crate::block::DeviceId;
 use crate::sector::Sector;
 use crate::task::Io;
@@ -24,8 +24,9 @@ pub(super) async fn reset_zones(shared: Shared, io: Io) {
     let signal = shared.borrow().signals.clean.clone();
     loop {
         let zones = signal.until(|| shared.borrow_mut().begin_reset()).await;
-        let place =
-            |zone: u32| (shared.borrow().volume.zones.device(zone), shared.borrow().volume.zones.sector(zone, 0));
+        let place = |zone: SetZone| {
+            (shared.borrow().volume.zones.device(zone), shared.borrow().volume.zones.sector(zone, Block::FIRST))
+        };
         let resets = zones.iter().map(|zone| {
             let (device, sector) = place(*zone);
             (*zone, io.reset(device, sector))
@@ -49,7 +50,7 @@ pub(super) async fn recover_zones(shared: Shared, io: Io) {
     loop {
         let (chunk, zone) = signal.until(|| shared.borrow_mut().begin_recovery()).await;
         let (device, sector) =
-            (shared.borrow().volume.zones.device(zone), shared.borrow().volume.zones.sector(zone, 0));
+            (shared.borrow().volume.zones.device(zone), shared.borrow().volume.zones.sector(zone, Block::FIRST));
         let found = ask(&io, device, sector).await;
         let mut state = shared.borrow_mut();
         state.learn(zone, found);
@@ -75,7 +76,7 @@ pub(super) async fn ask(io: &Io, device: DeviceId, sector: Sector) -> Option<Zon
 }
 
 impl State {
-    fn begin_reset(&mut self) -> Option<Vec<u32>> {
+    fn begin_reset(&mut self) -> Option<Vec<SetZone>> {
         let is_ready = self.phase == Phase::Ready && !self.volume.zones.to_reset.is_empty();
         is_ready.then(|| {
             self.jobs += 1;
@@ -84,11 +85,11 @@ impl State {
         })
     }
 
-    fn reset_done(&mut self, zone: u32, is_ok: bool) {
-        let state = &mut self.volume.zones.all[zone as usize];
+    fn reset_done(&mut self, zone: SetZone, is_ok: bool) {
+        let state = &mut self.volume.zones.all[zone];
         if is_ok {
-            (state.wp, state.is_suspect) = (0, false);
-            self.volume.zones.members[usize::from(state.member)].is_unflushed = true;
+            (state.wp, state.is_suspect) = (Block::FIRST, false);
+            self.volume.zones.members[state.member].is_unflushed = true;
             self.volume.zones.put_free(zone);
         } else {
             // It may be read only or offline: nobody needs it any more, so it is simply not used.
@@ -97,20 +98,20 @@ impl State {
         }
     }
 
-    fn begin_recovery(&mut self) -> Option<(u32, u32)> {
+    fn begin_recovery(&mut self) -> Option<(ChunkNo, SetZone)> {
         let volume = &self.volume;
-        let zone_of = |chunk: u32| volume.chunks[chunk as usize].entry.dzone;
-        let is_quiet = |chunk: &u32| volume.zones.all.get(zone_of(*chunk) as usize).is_none_or(|zone| zone.writes == 0);
+        let zone_of = |chunk: ChunkNo| volume.chunks[chunk].entry.dzone;
+        let is_quiet = |chunk: &ChunkNo| volume.zones.all.get(zone_of(*chunk)).is_none_or(|zone| zone.writes == 0);
         let next = self.to_recover.iter().position(is_quiet)?;
         let chunk = self.to_recover.swap_remove(next);
         self.jobs += 1;
-        Some((chunk, self.volume.chunks[chunk as usize].entry.dzone))
+        Some((chunk, self.volume.chunks[chunk].entry.dzone))
     }
 
     /// Notes what a zone reported of itself after a write had failed there. One that does not answer is not written again.
-    pub fn learn(&mut self, zone: u32, found: Option<Zone>) {
-        let zone_blocks = self.volume.zones.zone_blocks;
-        let state = &mut self.volume.zones.all[zone as usize];
+    pub fn learn(&mut self, zone: SetZone, found: Option<Zone>) {
+        let zone_end = Block(self.volume.zones.zone_blocks);
+        let state = &mut self.volume.zones.all[zone];
         state.is_suspect = false;
         state.health = match found.map(|zone| zone.cond) {
             Some(Condition::Offline) => ZoneHealth::Offline,
@@ -118,7 +119,7 @@ impl State {
             Some(_) => ZoneHealth::Good,
         };
         if state.health != ZoneHealth::Good {
-            state.wp = zone_blocks;
+            state.wp = zone_end;
             self.events += 1;
             return;
         }
@@ -128,10 +129,10 @@ impl State {
             _ => zone.wp.0.saturating_sub(zone.start.0),
         });
         // Half a block is lost to whoever wants to write whole ones.
-        let wp = (written / u64::from(BLOCK_SECTORS)) as u32;
+        let wp = Block((written / u64::from(BLOCK_SECTORS)) as u32);
         let is_whole = written.is_multiple_of(u64::from(BLOCK_SECTORS));
-        state.wp = if is_whole { wp } else { zone_blocks };
-        let lost = state.wp.min(wp)..zone_blocks;
+        state.wp = if is_whole { wp } else { zone_end };
+        let lost = state.wp.min(wp)..zone_end;
         if let Role::Data(chunk) = state.role
             && !self.sabotage.trust_bits_after_failure
         {

@@ -22,7 +22,7 @@ use super::format::{Layout, Superblock};
 use super::policy::Style;
 use super::state::{Phase, State, Then};
 use super::transfer::{Disks, data_of, finish, memory};
-use super::{ZoneSpace, zones::MemberState};
+use super::{MemberNo, MetaBlock, Number, SetZone, ZoneSpace, zones::MemberState};
 use crate::block::{Bio, Data, Flags, Reason, Status};
 use crate::task::Io;
 
@@ -58,13 +58,13 @@ impl Sets {
 /// What one commit does.
 struct Work {
     /// Dirty blocks.
-    blocks: Vec<u32>,
+    blocks: Vec<MetaBlock>,
     /// What they are to be, in runs.
-    runs: Result<Vec<(u32, Data)>, Reason>,
+    runs: Result<Vec<(MetaBlock, Data)>, Reason>,
     /// Zones that it lets go.
-    leaving: Vec<u32>,
+    leaving: Vec<SetZone>,
     /// Devices with data that is to be durable before.
-    unflushed: Vec<usize>,
+    unflushed: Vec<MemberNo>,
     /// Who waits.
     waiters: Vec<(Box<Bio>, Then)>,
 }
@@ -141,7 +141,12 @@ impl From<Reason> for LogError {
 }
 
 /// The first half: after it, the changes are durable.
-async fn write_log(shared: &Shared, disks: &Disks, runs: &[(u32, Data)], unflushed: &[usize]) -> Result<(), LogError> {
+async fn write_log(
+    shared: &Shared,
+    disks: &Disks,
+    runs: &[(MetaBlock, Data)],
+    unflushed: &[MemberNo],
+) -> Result<(), LogError> {
     let Some(sets) = shared.borrow().sets.clone() else { return Err(unloaded().into()) };
     write_runs(disks, sets.log, runs).await?;
     // Data first: a block that the metadata calls valid has to be there. The metadata's own device is one of these.
@@ -164,7 +169,7 @@ async fn write_log(shared: &Shared, disks: &Disks, runs: &[(u32, Data)], unflush
 }
 
 /// The second half: both sets are equal again. It is tried more than once, as the log must not be written before it is done.
-async fn write_in_place(shared: &Shared, disks: &Disks, runs: &[(u32, Data)]) -> Result<(), Reason> {
+async fn write_in_place(shared: &Shared, disks: &Disks, runs: &[(MetaBlock, Data)]) -> Result<(), Reason> {
     let Some(sets) = shared.borrow().sets.clone() else { return Err(unloaded()) };
     let generation = sets.superblock.generation + 1;
     let mut result = Err(unloaded());
@@ -193,7 +198,7 @@ fn unloaded() -> Reason {
     Reason::VolumeFailed("its metadata is not loaded".into())
 }
 
-async fn write_runs(disks: &Disks, set: u64, runs: &[(u32, Data)]) -> Result<(), Reason> {
+async fn write_runs(disks: &Disks, set: u64, runs: &[(MetaBlock, Data)]) -> Result<(), Reason> {
     for batch in runs.chunks(DEPTH) {
         let answers = batch.iter().flat_map(|(first, data)| disks.send(set + u64::from(*first), data));
         finish(answers.collect()).await?;
@@ -201,8 +206,8 @@ async fn write_runs(disks: &Disks, set: u64, runs: &[(u32, Data)]) -> Result<(),
     Ok(())
 }
 
-async fn flush(disks: &Disks, members: &[usize]) -> Result<(), Reason> {
-    let can_lose = |member: &&usize| disks.members[**member].limits.write_cache;
+async fn flush(disks: &Disks, members: &[MemberNo]) -> Result<(), Reason> {
+    let can_lose = |member: &&MemberNo| disks.members[**member].limits.write_cache;
     let answers = members.iter().filter(can_lose).map(|member| disks.io.flush(disks.members[*member].device));
     finish(answers.collect()).await
 }
@@ -226,15 +231,15 @@ impl State {
             return None;
         }
         (self.is_committing, self.is_commit_due) = (true, false);
-        let is_unflushed = |(_, member): &(usize, &mut MemberState)| member.is_unflushed;
-        let members = self.volume.zones.members.iter_mut().enumerate().filter(is_unflushed);
+        let is_unflushed = |(_, member): &(MemberNo, &mut MemberState)| member.is_unflushed;
+        let members = MemberNo(0).onwards().zip(self.volume.zones.members.iter_mut()).filter(is_unflushed);
         let unflushed = members.map(|(place, member)| {
             member.is_unflushed = false;
             place
         });
-        let mut unflushed: Vec<usize> = unflushed.collect();
+        let mut unflushed: Vec<MemberNo> = unflushed.collect();
         if self.sabotage.flush_metadata_only {
-            unflushed.retain(|member| *member == 0);
+            unflushed.retain(|member| *member == MemberNo(0));
         }
         let is_read_only = self.phase != Phase::Ready;
         let blocks = if is_read_only { Vec::new() } else { self.volume.dirty.take() };
@@ -248,9 +253,9 @@ impl State {
     }
 
     /// The blocks as they are to be on the disk, neighbours together.
-    fn encode(&self, blocks: &[u32]) -> Result<Vec<(u32, Data)>, Reason> {
-        let mut runs: Vec<(u32, Data)> = Vec::new();
-        let neighbours = blocks.chunk_by(|a, b| *b == a + 1).flat_map(|run| run.chunks(LONGEST));
+    fn encode(&self, blocks: &[MetaBlock]) -> Result<Vec<(MetaBlock, Data)>, Reason> {
+        let mut runs: Vec<(MetaBlock, Data)> = Vec::new();
+        let neighbours = blocks.chunk_by(|a, b| *b == *a + 1).flat_map(|run| run.chunks(LONGEST));
         let mut bytes = [0; BLOCK_BYTES];
         for run in neighbours {
             let data = memory(run.len() * BLOCK_BYTES)?;
@@ -264,7 +269,7 @@ impl State {
     }
 
     /// Devices were flushed, or not: then they still have to be.
-    fn flushed(&mut self, members: &[usize], is_done: bool) {
+    fn flushed(&mut self, members: &[MemberNo], is_done: bool) {
         if !is_done {
             members.iter().for_each(|member| self.volume.zones.members[*member].is_unflushed = true);
         }
@@ -288,7 +293,7 @@ impl State {
         }
     }
 
-    fn commit_done(&mut self, leaving: &[u32], blocks: usize) {
+    fn commit_done(&mut self, leaving: &[SetZone], blocks: usize) {
         self.failed_commits = 0;
         self.counters.commits += 1;
         self.counters.metadata_blocks += 2 * (blocks as u64 + 1);
@@ -301,7 +306,7 @@ impl State {
         }
     }
 
-    fn commit_failed(&mut self, mut leaving: Vec<u32>, (log_may_count, reason): (bool, &Reason)) {
+    fn commit_failed(&mut self, mut leaving: Vec<SetZone>, (log_may_count, reason): (bool, &Reason)) {
         leaving.append(&mut self.volume.zones.leaving);
         self.volume.zones.leaving = leaving;
         self.failed_commits += 1;

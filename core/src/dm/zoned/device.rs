@@ -10,7 +10,9 @@ use core::fmt;
 use core::ops::Range;
 
 use super::state::{Phase, Sabotage, State, ZonedCounters};
-use super::{BLOCK_BYTES, BLOCK_SECTORS, ZoneClass, ZoneSpace, clean, commit, load, reclaim};
+use super::{
+    BLOCK_BYTES, BLOCK_SECTORS, ChunkNo, MemberNo, Number, SetZone, ZoneClass, ZoneSpace, clean, commit, load, reclaim,
+};
 use crate::block::{
     Bio, BlockDevice, Content, Cx, DeviceId, Event, Figure, Limits, MessageError, Op, Payload, Reason, Status,
     WordOwner,
@@ -70,7 +72,7 @@ impl Zoned {
         tasks.spawn(clean::recover_zones(shared.clone(), io.clone()));
         let workers = devices.iter().enumerate().filter(|(_, limits)| limits.zoned.is_some());
         for (member, _) in workers {
-            tasks.spawn(reclaim::run(shared.clone(), io.clone(), member as u8));
+            tasks.spawn(reclaim::run(shared.clone(), io.clone(), MemberNo::of(member)));
         }
         Ok(Self { limits, below, shared, tasks })
     }
@@ -148,7 +150,7 @@ impl Zoned {
             if state.token.is_none() {
                 state.token = Some(cx.own_bio(Bio::new(Op::Flush, Sector::ZERO, 0, Payload::None)));
             }
-            let held: Vec<u32> = state.volume.busy.keys().copied().collect();
+            let held: Vec<ChunkNo> = state.volume.busy.keys().copied().collect();
             held.into_iter().for_each(|chunk| state.end_hold(chunk, cx));
             state.end_pace(cx);
             state.stir(|signals| &signals.progress);
@@ -204,15 +206,15 @@ impl BlockDevice for Zoned {
         let low = word & !KIND;
         match word & KIND {
             READ => {
-                state.read_done(low as u32);
+                state.read_done(SetZone(low as u32));
                 cx.complete(bio, status);
             }
             OVERWRITE => {
-                state.overwrite_done(low as u32);
+                state.overwrite_done(SetZone(low as u32));
                 cx.complete(bio, status);
             }
             FILL => {
-                state.fill_done(low as u32, status);
+                state.fill_done(SetZone(low as u32), status);
                 cx.recycle(bio);
             }
             _ => {
@@ -242,7 +244,7 @@ impl BlockDevice for Zoned {
                         state.stir(|signals| &signals.commit);
                     }
                     PACE => state.end_pace(cx),
-                    HELD => state.end_hold((word & !KIND) as u32, cx),
+                    HELD => state.end_hold(ChunkNo((word & !KIND) as u32), cx),
                     RESTED => state.stir(|signals| &signals.reclaim),
                     _ => {
                         state.is_idle_timed = false;
@@ -286,11 +288,11 @@ impl BlockDevice for Zoned {
     fn status(&self, out: &mut dyn fmt::Write) -> fmt::Result {
         let state = self.shared.borrow();
         let zones = &state.volume.zones;
-        let cache = zones.pool(ZoneClass::Cache, 0);
+        let cache = zones.pool(ZoneClass::Cache, MemberNo(0));
         write!(out, "{} zones {}/{} cache", zones.all.len(), cache.free, cache.total)?;
         // The zones that are kept for reclaim are the first ones.
         let mut reserve = zones.reserve;
-        for member in u8::from(zones.has_cache)..zones.members.len() as u8 {
+        for member in zones.members.numbers().skip(usize::from(zones.has_cache)) {
             let [random, sequential] =
                 [ZoneClass::Random, ZoneClass::Sequential].map(|class| zones.pool(class, member));
             let kept = reserve.min(sequential.total);

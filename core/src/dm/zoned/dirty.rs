@@ -3,11 +3,13 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
+use super::{MetaBlock, Number};
+
 /// A set of metadata blocks, by their place in a set of metadata (block 0 is the superblock).
 #[derive(Debug, Default)]
 pub(super) struct DirtyBlocks {
     bits: Vec<u64>,
-    list: Vec<u32>,
+    list: Vec<MetaBlock>,
     /// Blocks that a commit is writing.
     committing: Vec<u64>,
 }
@@ -20,19 +22,20 @@ impl DirtyBlocks {
 
     /// Notes that `block` has changed.
     #[inline]
-    pub fn mark(&mut self, block: u32) {
-        let word = &mut self.bits[block as usize / 64];
-        if *word >> (block % 64) & 1 == 0 {
-            *word |= 1 << (block % 64);
+    pub fn mark(&mut self, block: MetaBlock) {
+        let (place, bit) = place(block);
+        let word = &mut self.bits[place];
+        if *word & bit == 0 {
+            *word |= bit;
             self.list.push(block);
         }
     }
 
     /// Whether `block` is on the disk as it is in memory.
     #[inline]
-    pub fn is_clean(&self, block: u32) -> bool {
-        let word = block as usize / 64;
-        (self.bits[word] | self.committing[word]) >> (block % 64) & 1 == 0
+    pub fn is_clean(&self, block: MetaBlock) -> bool {
+        let (place, bit) = place(block);
+        (self.bits[place] | self.committing[place]) & bit == 0
     }
 
     pub fn is_empty(&self) -> bool {
@@ -40,23 +43,31 @@ impl DirtyBlocks {
     }
 
     /// Takes all of them, in rising order, for a commit; [`DirtyBlocks::settle`] ends that.
-    pub fn take(&mut self) -> Vec<u32> {
+    pub fn take(&mut self) -> Vec<MetaBlock> {
         let mut blocks = core::mem::take(&mut self.list);
         blocks.sort_unstable();
         for block in &blocks {
-            self.bits[*block as usize / 64] &= !(1 << (block % 64));
-            self.committing[*block as usize / 64] |= 1 << (block % 64);
+            let (place, bit) = place(*block);
+            self.bits[place] &= !bit;
+            self.committing[place] |= bit;
         }
         blocks
     }
 
     /// The commit of `blocks` is over: if it failed, they are as dirty as before.
-    pub fn settle(&mut self, blocks: &[u32], is_durable: bool) {
+    pub fn settle(&mut self, blocks: &[MetaBlock], is_durable: bool) {
         for block in blocks {
-            self.committing[*block as usize / 64] &= !(1 << (block % 64));
+            let (place, bit) = place(*block);
+            self.committing[place] &= !bit;
             if !is_durable {
                 self.mark(*block);
             }
         }
     }
+}
+
+/// The word that has the bit of `block`, and the bit.
+#[inline]
+fn place(block: MetaBlock) -> (usize, u64) {
+    (block.index() / 64, 1 << (block.0 % 64))
 }

@@ -10,15 +10,17 @@ use alloc::vec::Vec;
 use super::commit::Sets;
 use super::device::Shared;
 use super::format::{
-    self, BITS, ENTRIES, Entry, Layout, MappingFault, NO_ZONE, Other, Superblock, choose, failed_metadata_zone,
-    read_superblock, second_set_zones, tertiaries, validate_mapping,
+    Entry, Held, Layout, MappingFault, NO_ZONE, Other, Superblock, choose, failed_metadata_zone, read_superblock,
+    second_set_zones, tertiaries, validate_mapping,
 };
 use super::resync::{Comparison, resync};
 use super::state::{Phase, Sabotage, State};
 use super::transfer::Disks;
 use super::volume::Volume;
 use super::zones::{MemberState, Role, Zones};
-use super::{BLOCK_BYTES, BLOCK_SECTORS, ZoneClass, ZoneHealth, ZoneSpace};
+use super::{
+    BLOCK_BYTES, BLOCK_SECTORS, Block, MemberNo, MetaBlock, Number, Rows, SetZone, ZoneClass, ZoneHealth, ZoneSpace,
+};
 use crate::block::{DeviceId, Limits, Reason};
 use crate::sector::Sector;
 use crate::task::Io;
@@ -99,12 +101,12 @@ impl Loader {
         }
         let zones = Zones::new(&self.disks.space, self.disks.members.clone(), superblock.reserved);
         let volume = Volume::new(zones, layout.chunks, layout.map_blocks, layout.metadata_blocks);
-        let mut reading = Reading::new(volume, format::bitmap_blocks(self.disks.space.zone_blocks()), other);
+        let mut reading = Reading::new(volume, other);
         // Windows in which the sets differ.
         let mut stale = Vec::new();
-        let mut at = 1;
-        while at < layout.metadata_blocks {
-            let len = WINDOW.min(layout.metadata_blocks - at);
+        let (mut at, end) = (MetaBlock(1), MetaBlock(layout.metadata_blocks));
+        while at < end {
+            let len = WINDOW.min(end - at);
             // The other set is no help, though of the same generation: its next commit may have begun.
             let own = self.read_again(sets.active + u64::from(at), len).await.map_err(|reason| {
                 format!("metadata cannot be read, from block {at} on: {reason}: run `shingle dmz repair`")
@@ -120,7 +122,7 @@ impl Loader {
                 stale.push(at);
             }
             reading.take(at, [&own, &twin], (&self.disks.space, &layout));
-            at += len;
+            at = at + len;
         }
         let is_read_only = self.disks.members.iter().any(|member| member.limits.read_only);
         let (mut volume, trouble) = reading.judged();
@@ -169,7 +171,7 @@ impl Loader {
     }
 
     async fn learn_zones(&mut self) -> Result<(), String> {
-        for member in 0..self.disks.members.len() {
+        for member in self.disks.members.numbers() {
             let MemberState { device, limits, .. } = self.disks.members[member].clone();
             let mut at = Sector::ZERO;
             while limits.zoned.is_some() && at.0 < limits.capacity {
@@ -242,7 +244,7 @@ impl Loader {
     /// not say. The kernel starts without their superblocks, if need be (`drivers/md/dm-zoned-metadata.c:dmz_load_sb`).
     async fn check_members(&self, superblock: &Superblock) -> Result<Damage, String> {
         let (space, mut stranger) = (&self.disks.space, None);
-        let is_there = |(_, zone): &(usize, u32)| space.zones()[*zone as usize].health != ZoneHealth::Offline;
+        let is_there = |(_, zone): &(MemberNo, SetZone)| space.zones()[*zone].health != ZoneHealth::Offline;
         for (place, start) in tertiaries(space).filter(is_there).map(|(place, zone)| (place, space.start(zone))) {
             let bytes = match self.read_again(start, 1).await {
                 Ok(bytes) => bytes,
@@ -265,28 +267,26 @@ impl Loader {
 struct Reading {
     volume: Volume,
     entries: Vec<Entry>,
-    bitmap_blocks: u32,
     /// Entries that are no good.
     bad: usize,
     comparison: Comparison,
 }
 
 impl Reading {
-    fn new(volume: Volume, bitmap_blocks: u32, other: Other) -> Self {
-        Self { volume, entries: Vec::new(), bitmap_blocks, bad: 0, comparison: Comparison::with(other) }
+    fn new(volume: Volume, other: Other) -> Self {
+        Self { volume, entries: Vec::new(), bad: 0, comparison: Comparison::with(other) }
     }
 
     /// Takes in blocks of metadata, beside those of the other set, the first of them block `first` of the set.
-    fn take(&mut self, first: u32, both: [&[u8]; 2], (space, layout): (&ZoneSpace, &Layout)) {
+    fn take(&mut self, first: MetaBlock, both: [&[u8]; 2], (space, layout): (&ZoneSpace, &Layout)) {
         let [own, twin] = both.map(|bytes| bytes.as_chunks::<BLOCK_BYTES>().0);
-        for (block, (own, twin)) in (first..).zip(own.iter().zip(twin)) {
-            match block.checked_sub(1 + layout.map_blocks) {
-                Some(bitmap) => self.take_bitmap((block, bitmap), [own, twin], space),
-                None => {
-                    let chunk = (block - 1) * ENTRIES as u32;
-                    self.comparison.take_entries(chunk, [own, twin], self.volume.zones.all.len() as u32);
+        for (block, (own, twin)) in first.onwards().zip(own.iter().zip(twin)) {
+            match self.volume.places.held(block) {
+                Held::Bits(zone, bit) => self.take_bitmap(block, (zone, bit), [own, twin], space),
+                Held::Entries(chunk) => {
+                    self.comparison.take_entries(chunk, [own, twin], self.volume.zones.all.len());
                     self.entries.extend(own.as_chunks::<8>().0.iter().map(|bytes| Entry::decode(*bytes)));
-                    if block == layout.map_blocks {
+                    if self.volume.places.ends_entries(block) {
                         self.adopt(space, layout);
                     }
                 }
@@ -294,12 +294,11 @@ impl Reading {
         }
     }
 
-    fn take_bitmap(&mut self, (block, bitmap): (u32, u32), both: [&[u8]; 2], space: &ZoneSpace) {
-        let (zone, part) = (bitmap / self.bitmap_blocks, bitmap % self.bitmap_blocks);
-        let Some(state) = self.volume.zones.all.get_mut(zone as usize) else { return };
-        self.comparison.take_bitmap((zone, part), both, (space, state.role));
+    fn take_bitmap(&mut self, block: MetaBlock, (zone, first): (SetZone, Block), both: [&[u8]; 2], space: &ZoneSpace) {
+        let Some(state) = self.volume.zones.all.get_mut(zone) else { return };
+        self.comparison.take_bitmap((zone, first), both, (space, state.role));
         if matches!(state.role, Role::Data(_) | Role::Buffer(_)) {
-            state.valid.add_bitmap(part * BITS, both[0]);
+            state.valid.add_bitmap(first, both[0]);
         } else if both[0].iter().any(|byte| *byte != 0) {
             // Bits of nobody: the next commit clears them.
             self.volume.dirty.mark(block);
@@ -310,8 +309,8 @@ impl Reading {
     fn judged(self) -> (Volume, Damage) {
         let Self { mut volume, bad, comparison, .. } = self;
         let mut doubtful = comparison.doubtful(&volume);
-        doubtful.retain(|chunk| volume.chunks.get(*chunk as usize).is_some_and(|chunk| !chunk.is_bad));
-        doubtful.iter().for_each(|chunk| volume.chunks[*chunk as usize].is_bad = true);
+        doubtful.retain(|chunk| volume.chunks.get(*chunk).is_some_and(|chunk| !chunk.is_bad));
+        doubtful.iter().for_each(|chunk| volume.chunks[*chunk].is_bad = true);
         let reason = match (bad, doubtful.len()) {
             (0, 0) => None,
             (0, doubtful) => Some(format!("metadata of {doubtful} chunks is damaged: run `shingle dmz repair`")),
@@ -324,21 +323,22 @@ impl Reading {
     /// entry is right.
     fn adopt(&mut self, space: &ZoneSpace, layout: &Layout) {
         self.entries.truncate(self.volume.chunks.len());
-        for problem in validate_mapping(&self.entries, space, layout) {
+        let entries = Rows::from(core::mem::take(&mut self.entries));
+        for problem in validate_mapping(&entries, space, layout) {
             let is_bad = problem.fault.is_error() && problem.fault != MappingFault::Offline;
-            let chunk = &mut self.volume.chunks[problem.chunk as usize];
+            let chunk = &mut self.volume.chunks[problem.chunk];
             self.bad += usize::from(is_bad && !chunk.is_bad);
             chunk.is_bad |= is_bad;
         }
-        for (chunk, entry) in (0..).zip(core::mem::take(&mut self.entries)) {
-            let known = &mut self.volume.chunks[chunk as usize];
+        for (chunk, entry) in entries.numbered().map(|(chunk, entry)| (chunk, *entry)) {
+            let known = &mut self.volume.chunks[chunk];
             if known.is_bad || entry == Entry::UNMAPPED {
                 continue;
             }
             known.entry = entry;
-            self.volume.zones.all[entry.dzone as usize].role = Role::Data(chunk);
+            self.volume.zones.all[entry.dzone].role = Role::Data(chunk);
             if entry.bzone != NO_ZONE {
-                self.volume.zones.all[entry.bzone as usize].role = Role::Buffer(chunk);
+                self.volume.zones.all[entry.bzone].role = Role::Buffer(chunk);
             }
         }
     }
@@ -346,8 +346,8 @@ impl Reading {
 
 /// Makes what was read fit what the disks report, and finds the free zones.
 fn settle(volume: &mut Volume, sets: &Sets, (space, sabotage): (&ZoneSpace, Sabotage)) {
-    for zone in 0..volume.zones.all.len() as u32 {
-        let state = &volume.zones.all[zone as usize];
+    for zone in volume.zones.all.numbers() {
+        let state = &volume.zones.all[zone];
         let is_usable = state.health == ZoneHealth::Good && !sets.layout.is_metadata(space, zone);
         let (role, wp, health) = (state.role, state.wp, state.health);
         let is_sequential = state.class == ZoneClass::Sequential;
@@ -359,7 +359,7 @@ fn settle(volume: &mut Volume, sets: &Sets, (space, sabotage): (&ZoneSpace, Sabo
             Role::Data(chunk) if is_sequential && health != ZoneHealth::Offline && !sabotage.trust_bits_at_load => {
                 // What lies behind the write pointer is gone, whatever the bits say: a kernel that lost power may have committed
                 // them before the data was durable.
-                volume.invalidate(chunk, zone, &(wp..space.zone_blocks()));
+                volume.invalidate(chunk, zone, &(wp..Block(space.zone_blocks())));
             }
             Role::None if is_usable => {
                 volume.zones.leave(zone);
@@ -367,12 +367,12 @@ fn settle(volume: &mut Volume, sets: &Sets, (space, sabotage): (&ZoneSpace, Sabo
             _ => {}
         }
     }
-    for chunk in 0..volume.chunks.len() as u32 {
-        let Entry { dzone, bzone } = volume.chunks[chunk as usize].entry;
+    for chunk in volume.chunks.numbers() {
+        let Entry { dzone, bzone } = volume.chunks[chunk].entry;
         if dzone != NO_ZONE && bzone != NO_ZONE {
             // The kernel reads such a block from the data zone.
-            let in_data = volume.zones.all[dzone as usize].valid.clone();
-            in_data.runs(0..space.zone_blocks()).for_each(|run| volume.invalidate(chunk, bzone, &run));
+            let in_data = volume.zones.all[dzone].valid.clone();
+            in_data.runs(Block::all(space.zone_blocks())).for_each(|run| volume.invalidate(chunk, bzone, &run));
         }
         volume.settle(chunk);
     }

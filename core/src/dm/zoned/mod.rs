@@ -11,6 +11,7 @@ mod device;
 mod dirty;
 pub mod format;
 mod load;
+mod numbers;
 pub mod policy;
 mod reclaim;
 mod resync;
@@ -24,6 +25,7 @@ mod volume;
 mod zones;
 
 pub use device::Zoned;
+pub use numbers::{Block, ChunkNo, MemberNo, MetaBlock, Number, Rows, SetZone};
 pub use space::{Member, SpaceError, ZoneClass, ZoneHealth, ZoneInfo, ZoneSpace};
 pub use state::{Sabotage, ZonedCounters};
 pub(super) use table::TYPE;

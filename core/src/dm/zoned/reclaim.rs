@@ -24,7 +24,7 @@ use super::transfer::memory;
 use super::valid::ValidBlocks;
 use super::volume::Job;
 use super::zones::Role;
-use super::{BLOCK_BYTES, BLOCK_SECTORS, ZoneClass};
+use super::{BLOCK_BYTES, BLOCK_SECTORS, Block, ChunkNo, MemberNo, Number, SetZone, ZoneClass};
 use crate::block::{Data, Flags, Reason};
 use crate::task::{Answer, Io};
 use crate::time::{Duration, Instant};
@@ -38,12 +38,12 @@ const YIELD: Duration = Duration::from_millis(100);
 /// What is to be copied where.
 #[derive(Clone, Debug)]
 struct Copy {
-    chunk: u32,
+    chunk: ChunkNo,
     action: Action,
     /// The zones it comes from: first the data zone.
-    sources: Vec<u32>,
+    sources: Vec<SetZone>,
     /// The zone it goes to.
-    to: u32,
+    to: SetZone,
     /// Blocks that are copied.
     copied: ValidBlocks,
     /// The memory of its longest window so far, with what was last in it.
@@ -51,7 +51,7 @@ struct Copy {
 }
 
 /// Wins zones back for device `member`, for as long as there is a reason.
-pub(super) async fn run(shared: Shared, io: Io, member: u8) {
+pub(super) async fn run(shared: Shared, io: Io, member: MemberNo) {
     let signal = shared.borrow().signals.reclaim.clone();
     loop {
         let (chunk, action) = signal.until(|| shared.borrow_mut().pick(member, io.now())).await;
@@ -60,7 +60,7 @@ pub(super) async fn run(shared: Shared, io: Io, member: u8) {
     }
 }
 
-async fn reclaim(shared: &Shared, io: &Io, member: u8, (chunk, action): (u32, Action)) -> Result<(), Reason> {
+async fn reclaim(shared: &Shared, io: &Io, member: MemberNo, (chunk, action): (ChunkNo, Action)) -> Result<(), Reason> {
     if action == Action::Free {
         return Ok(());
     }
@@ -79,7 +79,7 @@ async fn reclaim(shared: &Shared, io: &Io, member: u8, (chunk, action): (u32, Ac
     if result.is_err() && shared.borrow().volume.zones.is_sequential(copy.to) {
         // How far the copy got is known from the zone alone.
         let (device, sector) =
-            (shared.borrow().volume.zones.device(copy.to), shared.borrow().volume.zones.sector(copy.to, 0));
+            (shared.borrow().volume.zones.device(copy.to), shared.borrow().volume.zones.sector(copy.to, Block::FIRST));
         let found = ask(io, device, sector).await;
         shared.borrow_mut().learn(copy.to, found);
         copy.copied.clear();
@@ -96,7 +96,7 @@ async fn wait_for_writers(shared: &Shared, copy: &Copy) {
         let zones = &state.volume.zones;
         let owns = matches!(copy.action, Action::Append | Action::Merge | Action::Fold);
         copy.sources.iter().chain([&copy.to]).all(|zone| {
-            let zone = &zones.all[*zone as usize];
+            let zone = &zones.all[*zone];
             let ordered = zone.class == ZoneClass::Sequential && owns || copy.action == Action::Fold;
             zone.overwrites == 0 && (!ordered || zone.writes == 0)
         })
@@ -137,15 +137,15 @@ async fn read_window(
     shared: &Shared,
     io: &Io,
     copy: &Copy,
-    window: &Range<u32>,
+    window: &Range<Block>,
     data: &Data,
     turn: &CopyTurn,
 ) -> Result<ValidBlocks, Reason> {
     let mut read = ValidBlocks::new(shared.borrow().volume.zones.zone_blocks);
     for (place, zone) in copy.sources.iter().copied().enumerate() {
-        let runs: Vec<Range<u32>> = {
+        let runs: Vec<Range<Block>> = {
             let state = shared.borrow();
-            state.volume.zones.all[zone as usize].valid.runs(window.clone()).collect()
+            state.volume.zones.all[zone].valid.runs(window.clone()).collect()
         };
         for run in &runs {
             read.insert(run.clone());
@@ -155,8 +155,8 @@ async fn read_window(
             wipe_holes(window, &joined, data);
         }
         let pieces = joined.into_iter().flat_map(|run| pieces(run, turn.piece_blocks));
-        let pieces: Vec<Range<u32>> = pieces.collect();
-        let send = |piece: Range<u32>| {
+        let pieces: Vec<Range<Block>> = pieces.collect();
+        let send = |piece: Range<Block>| {
             let from = (piece.start - window.start) as usize * BLOCK_BYTES;
             let part = data.slice(from, (piece.end - piece.start) as usize * BLOCK_BYTES);
             let zones = &shared.borrow().volume.zones;
@@ -168,10 +168,10 @@ async fn read_window(
 }
 
 /// Zeroes what `runs` leave of `window`: the memory still has what was copied before, maybe of another window.
-fn wipe_holes(window: &Range<u32>, runs: &[Range<u32>], data: &Data) {
+fn wipe_holes(window: &Range<Block>, runs: &[Range<Block>], data: &Data) {
     let mut at = window.start;
     for run in runs.iter().chain([&(window.end..window.end)]) {
-        let place = |block: u32| (block - window.start) as usize * BLOCK_BYTES;
+        let place = |block: Block| (block - window.start) as usize * BLOCK_BYTES;
         data.slice(place(at), place(run.start) - place(at)).fill(0);
         at = run.end;
     }
@@ -181,19 +181,16 @@ fn wipe_holes(window: &Range<u32>, runs: &[Range<u32>], data: &Data) {
 async fn write_window(
     shared: &Shared,
     io: &Io,
-    zone: u32,
-    (at, window, data): (u32, &Range<u32>, &Data),
+    zone: SetZone,
+    (at, window, data): (Block, &Range<Block>, &Data),
     turn: &CopyTurn,
 ) -> Result<(), Reason> {
     if shared.borrow().volume.zones.is_sequential(zone) && at < window.start {
-        let limits = shared.borrow().volume.zones.members
-            [usize::from(shared.borrow().volume.zones.all[zone as usize].member)]
-        .limits
-        .clone();
-        let fill = |piece: Range<u32>| {
+        let limits = shared.borrow().volume.zones.members[shared.borrow().volume.zones.all[zone].member].limits.clone();
+        let fill = |piece: Range<Block>| {
             let len = piece.end - piece.start;
             let mut state = shared.borrow_mut();
-            state.volume.zones.all[zone as usize].wp = piece.end;
+            state.volume.zones.all[zone].wp = piece.end;
             state.counters.copied_blocks += u64::from(len);
             let (device, sector) = (state.volume.zones.device(zone), state.volume.zones.sector(zone, piece.start));
             match limits.max_write_zeroes {
@@ -204,28 +201,28 @@ async fn write_window(
         let most = limits.max_write_zeroes.map_or(ZEROES, |most| (most / BLOCK_SECTORS).max(1));
         flow(pieces(at..window.start, most.min(turn.piece_blocks)), turn.pieces_in_flight, fill).await?;
     }
-    let write = |piece: Range<u32>| {
+    let write = |piece: Range<Block>| {
         let from = (piece.start - window.start) as usize * BLOCK_BYTES;
         let part = data.slice(from, (piece.end - piece.start) as usize * BLOCK_BYTES);
         let mut state = shared.borrow_mut();
         if state.volume.zones.is_sequential(zone) {
-            state.volume.zones.all[zone as usize].wp = piece.end;
+            state.volume.zones.all[zone].wp = piece.end;
         }
         state.counters.copied_blocks += u64::from(piece.end - piece.start);
         io.write(state.volume.zones.device(zone), state.volume.zones.sector(zone, piece.start), part, Flags::NONE)
     };
     let result = flow(pieces(window.clone(), turn.piece_blocks), turn.pieces_in_flight, write).await;
     let mut state = shared.borrow_mut();
-    let member = usize::from(state.volume.zones.all[zone as usize].member);
+    let member = state.volume.zones.all[zone].member;
     state.volume.zones.members[member].is_unflushed = true;
     result
 }
 
 /// Sends a request for each piece, so many at once; waits for all, and gives the first failure.
 async fn flow(
-    mut pieces: impl Iterator<Item = Range<u32>>,
+    mut pieces: impl Iterator<Item = Range<Block>>,
     depth: u32,
-    mut send: impl FnMut(Range<u32>) -> Answer,
+    mut send: impl FnMut(Range<Block>) -> Answer,
 ) -> Result<(), Reason> {
     let mut under_way = alloc::collections::VecDeque::new();
     let mut result = Ok(());
@@ -248,16 +245,16 @@ async fn finish_settling(shared: &Shared, io: &Io, copy: &mut Copy) {
     }
     let progress = shared.borrow().signals.progress.clone();
     let source = copy.sources[0];
-    let is_quiet = || shared.borrow().volume.zones.all[source as usize].writes == 0;
+    let is_quiet = || shared.borrow().volume.zones.all[source].writes == 0;
     progress.until(|| is_quiet().then_some(())).await;
-    let changed: Vec<Range<u32>> = {
+    let changed: Vec<Range<Block>> = {
         let mut state = shared.borrow_mut();
         let zone_blocks = state.volume.zones.zone_blocks;
         let Some(job) = state.volume.job(copy.chunk) else { return };
         let changed = core::mem::replace(&mut job.changed, ValidBlocks::new(zone_blocks));
         copy.copied.subtract(&changed);
-        let valid = &state.volume.zones.all[source as usize].valid;
-        changed.runs(0..zone_blocks).flat_map(|run| valid.runs(run).collect::<Vec<_>>()).collect()
+        let valid = &state.volume.zones.all[source].valid;
+        changed.runs(Block::all(zone_blocks)).flat_map(|run| valid.runs(run).collect::<Vec<_>>()).collect()
     };
     for run in changed {
         let Ok(data) = copy.memory_for(&run) else { return };
@@ -272,8 +269,8 @@ async fn finish_settling(shared: &Shared, io: &Io, copy: &mut Copy) {
 }
 
 /// Runs with holes of at most `gap` between them taken as one.
-fn join(runs: &[Range<u32>], gap: u32) -> Vec<Range<u32>> {
-    let mut joined: Vec<Range<u32>> = Vec::new();
+fn join(runs: &[Range<Block>], gap: u32) -> Vec<Range<Block>> {
+    let mut joined: Vec<Range<Block>> = Vec::new();
     for run in runs {
         match joined.last_mut() {
             Some(last) if run.start - last.end <= gap => last.end = run.end,
@@ -283,14 +280,15 @@ fn join(runs: &[Range<u32>], gap: u32) -> Vec<Range<u32>> {
     joined
 }
 
-fn pieces(range: Range<u32>, most: u32) -> impl Iterator<Item = Range<u32>> {
+fn pieces(range: Range<Block>, most: u32) -> impl Iterator<Item = Range<Block>> {
     let most = most.max(1);
-    range.clone().step_by(most as usize).map(move |start| start..range.end.min(start.saturating_add(most)))
+    let starts = range.start.onwards().step_by(most as usize).take_while(move |start| *start < range.end);
+    starts.map(move |start| start..range.end.min(Block(start.0.saturating_add(most))))
 }
 
 impl Copy {
     /// Memory for a window of it, with anything in it. Nobody has that of the window before any more.
-    fn memory_for(&mut self, window: &Range<u32>) -> Result<Data, Reason> {
+    fn memory_for(&mut self, window: &Range<Block>) -> Result<Data, Reason> {
         let bytes = (window.end - window.start) as usize * BLOCK_BYTES;
         let long_enough = self.memory.take().filter(|data| data.len() >= bytes);
         let data = long_enough.map_or_else(|| memory(bytes), Ok)?;
@@ -302,12 +300,12 @@ impl Copy {
         let zone_blocks = state.volume.zones.zone_blocks;
         let changed = state.volume.busy.get(&self.chunk).and_then(|busy| busy.job.as_ref()).map(|job| &job.changed);
         self.sources.iter().all(|zone| {
-            let mut left = state.volume.zones.all[*zone as usize].valid.clone();
+            let mut left = state.volume.zones.all[*zone].valid.clone();
             left.subtract(&self.copied);
             if let Some(changed) = changed {
                 left.subtract(changed);
             }
-            left.weight_in(0..zone_blocks) == 0
+            left.weight_in(Block::all(zone_blocks)) == 0
         })
     }
 }
@@ -321,7 +319,7 @@ impl Rest {
 
 impl State {
     /// What reclaim of device `member` does next, if it has a reason to do something. The chunk is its own from now on.
-    fn pick(&mut self, member: u8, now: Instant) -> Option<(u32, Action)> {
+    fn pick(&mut self, member: MemberNo, now: Instant) -> Option<(ChunkNo, Action)> {
         if self.phase != Phase::Ready || self.is_suspended {
             return None;
         }
@@ -375,8 +373,7 @@ impl State {
 
     /// Whether a chunk, on whatever device, was written so lately that reclaim may only spare it for now.
     fn has_recent(&self, now: Instant) -> bool {
-        let members = 0..self.volume.zones.members.len() as u8;
-        let mut candidates = members.flat_map(|member| self.candidates(member, now));
+        let mut candidates = self.volume.zones.members.numbers().flat_map(|member| self.candidates(member, now));
         candidates.any(|candidate| candidate.idle_for < self.knobs.hot_time())
     }
 
@@ -385,7 +382,7 @@ impl State {
     fn may_win_space(&self, now: Instant) -> bool {
         let (zones, stock) = (&self.volume.zones, self.volume.zones.stock());
         let is_lost = |chunk| self.rest_of(chunk).is_some_and(Rest::is_lost);
-        let wins = |member: u8| {
+        let wins = |member: MemberNo| {
             let candidates = &mut self.candidates(member, now).filter(|candidate| !is_lost(candidate.chunk));
             choose(&self.knobs, &stock, Urgency::Emergency, candidates).is_some()
         };
@@ -393,11 +390,11 @@ impl State {
             || zones.is_read_somewhere()
             || zones.is_awaited_somewhere()
             || zones.all.iter().any(|zone| zone.writes > 0)
-            || (0..zones.members.len() as u8).any(wins)
+            || zones.members.numbers().any(wins)
     }
 
     /// The chunks with random zones, as far as device `member` is to work on them.
-    fn candidates(&self, member: u8, now: Instant) -> impl Iterator<Item = Candidate> {
+    fn candidates(&self, member: MemberNo, now: Instant) -> impl Iterator<Item = Candidate> {
         let zones = &self.volume.zones;
         let in_random_zones = zones.all.iter().filter(|zone| zone.class != ZoneClass::Sequential);
         let chunks = in_random_zones.filter_map(move |zone| match zone.role {
@@ -408,22 +405,22 @@ impl State {
             }
             Role::Data(chunk) => Some(chunk),
             Role::Buffer(chunk) => {
-                let dzone = self.volume.chunks[chunk as usize].entry.dzone;
-                (zones.all[dzone as usize].member == member).then_some(chunk)
+                let dzone = self.volume.chunks[chunk].entry.dzone;
+                (zones.all[dzone].member == member).then_some(chunk)
             }
             _ => None,
         });
         chunks.filter_map(move |chunk| self.candidate(chunk, now))
     }
 
-    fn candidate(&self, chunk: u32, now: Instant) -> Option<Candidate> {
+    fn candidate(&self, chunk: ChunkNo, now: Instant) -> Option<Candidate> {
         let busy = self.volume.busy.get(&chunk);
         if busy.is_some_and(|busy| busy.job.is_some() || busy.is_recovering) {
             return None;
         }
-        let Entry { dzone, bzone } = self.volume.chunks[chunk as usize].entry;
-        let data = &self.volume.zones.all[dzone as usize];
-        let buffer = (bzone != NO_ZONE).then(|| &self.volume.zones.all[bzone as usize]);
+        let Entry { dzone, bzone } = self.volume.chunks[chunk].entry;
+        let data = &self.volume.zones.all[dzone];
+        let buffer = (bzone != NO_ZONE).then(|| &self.volume.zones.all[bzone]);
         let last_written = buffer.map_or(data.written_at, |buffer| buffer.written_at.max(data.written_at));
         Some(Candidate {
             chunk,
@@ -434,8 +431,8 @@ impl State {
             has_buffer: buffer.is_some(),
             runs: data.valid.count_runs() + buffer.map_or(0, |buffer| buffer.valid.count_runs()),
             wp: data.wp,
-            first_buffered: buffer.and_then(|buffer| buffer.valid.first()).unwrap_or(0),
-            last_block: data.valid.end().max(buffer.map_or(0, |buffer| buffer.valid.end())),
+            first_buffered: buffer.and_then(|buffer| buffer.valid.first()).unwrap_or_default(),
+            last_block: data.valid.end().max(buffer.map_or(Block::FIRST, |buffer| buffer.valid.end())),
             idle_for: now.since(last_written),
             lru: buffer.map_or(data.used, |buffer| buffer.used),
             is_open: data.writes + buffer.map_or(0, |buffer| buffer.writes) > 0
@@ -444,11 +441,11 @@ impl State {
     }
 
     /// Takes the zone that a copy goes to.
-    fn begin_copy(&mut self, member: u8, (chunk, action): (u32, Action)) -> Option<Copy> {
-        let Entry { dzone, bzone } = self.volume.chunks[chunk as usize].entry;
+    fn begin_copy(&mut self, member: MemberNo, (chunk, action): (ChunkNo, Action)) -> Option<Copy> {
+        let Entry { dzone, bzone } = self.volume.chunks[chunk].entry;
         let fresh = |state: &mut Self, class| {
             let zone = state.volume.zones.take(class, Some(member))?;
-            state.volume.zones.all[zone as usize].role = Role::Target;
+            state.volume.zones.all[zone].role = Role::Target;
             Some(zone)
         };
         let (sources, to) = match action {
@@ -464,14 +461,14 @@ impl State {
     }
 
     /// The block from which on `copy` writes.
-    fn first_block(&self, copy: &Copy) -> u32 {
-        let to = &self.volume.zones.all[copy.to as usize];
-        if to.class == ZoneClass::Sequential { to.wp } else { 0 }
+    fn first_block(&self, copy: &Copy) -> Block {
+        let to = &self.volume.zones.all[copy.to];
+        if to.class == ZoneClass::Sequential { to.wp } else { Block::FIRST }
     }
 
     fn turn(&self, copy: &Copy, took: Duration) -> CopyTurn {
         let members = &self.volume.zones.members;
-        let member = |zone: u32| &members[usize::from(self.volume.zones.all[zone as usize].member)].limits;
+        let member = |zone: SetZone| &members[self.volume.zones.all[zone].member].limits;
         let zones = copy.sources.iter().chain([&copy.to]);
         let turns = zones.clone().any(|zone| member(*zone).rotational);
         let mut turn = copy_turn(&self.knobs, self.urgency, turns, took);
@@ -481,16 +478,15 @@ impl State {
     }
 
     /// What is copied next: from the first valid block at or behind `at` on. `None` if all is, or the copy is to end.
-    fn next_window(&mut self, copy: &Copy, at: u32, turn: &CopyTurn) -> Option<Range<u32>> {
+    fn next_window(&mut self, copy: &Copy, at: Block, turn: &CopyTurn) -> Option<Range<Block>> {
         let must_end = self.volume.job(copy.chunk).is_none_or(|job| job.is_cancelled);
         if must_end || self.is_suspended || self.phase != Phase::Ready {
             return None;
         }
-        let (zones, end) = (&self.volume.zones.all, self.volume.zones.zone_blocks);
-        let runs =
-            |from: u32| copy.sources.iter().filter_map(move |zone| zones[*zone as usize].valid.runs(from..end).next());
+        let (zones, end) = (&self.volume.zones.all, Block(self.volume.zones.zone_blocks));
+        let runs = |from: Block| copy.sources.iter().filter_map(move |zone| zones[*zone].valid.runs(from..end).next());
         let first = runs(at).map(|run| run.start).min()?;
-        let most = end.min(first.saturating_add(turn.window_blocks));
+        let most = end.min(Block(first.0.saturating_add(turn.window_blocks)));
         if self.knobs.style == Style::Kernel || copy.action == Action::Fold {
             // A run at a time; between the runs of a fold lies what the buffer has.
             let run = runs(at).find(|run| run.start == first)?;
@@ -499,7 +495,7 @@ impl State {
         let last = copy
             .sources
             .iter()
-            .map(|zone| zones[*zone as usize].valid.runs(first..most).last().map_or(0, |run| run.end));
+            .map(|zone| zones[*zone].valid.runs(first..most).last().map_or(Block::FIRST, |run| run.end));
         Some(first..last.max()?)
     }
 
@@ -522,45 +518,45 @@ impl State {
             }
             return;
         }
-        let Entry { dzone, bzone } = self.volume.chunks[chunk as usize].entry;
+        let Entry { dzone, bzone } = self.volume.chunks[chunk].entry;
         let zone_blocks = self.volume.zones.zone_blocks;
-        for run in copied.runs(0..zone_blocks) {
+        for run in copied.runs(Block::all(zone_blocks)) {
             sources.iter().for_each(|zone| self.volume.invalidate(chunk, *zone, &run));
             self.volume.validate(chunk, to, &run);
         }
         if is_fresh {
             let left = if action == Action::Merge { bzone } else { dzone };
-            self.volume.chunks[chunk as usize].entry = Entry { dzone: to, bzone: left };
-            self.volume.zones.all[to as usize].role = Role::Data(chunk);
-            self.volume.zones.all[to as usize].written_at = self.volume.zones.all[left as usize].written_at;
-            self.volume.zones.all[left as usize].role = Role::Buffer(chunk);
+            self.volume.chunks[chunk].entry = Entry { dzone: to, bzone: left };
+            self.volume.zones.all[to].role = Role::Data(chunk);
+            self.volume.zones.all[to].written_at = self.volume.zones.all[left].written_at;
+            self.volume.zones.all[left].role = Role::Buffer(chunk);
             self.volume.mark_entry(chunk);
             if action == Action::Merge {
-                debug_assert!(self.volume.zones.all[dzone as usize].valid.is_empty(), "a merge leaves nothing behind");
+                debug_assert!(self.volume.zones.all[dzone].valid.is_empty(), "a merge leaves nothing behind");
                 self.volume.give_up(dzone);
             }
         }
     }
 
-    fn is_emptied_by(&self, zone: u32, copied: &ValidBlocks) -> bool {
-        let mut left = self.volume.zones.all[zone as usize].valid.clone();
+    fn is_emptied_by(&self, zone: SetZone, copied: &ValidBlocks) -> bool {
+        let mut left = self.volume.zones.all[zone].valid.clone();
         left.subtract(copied);
         left.is_empty()
     }
 
     /// Leaves `chunk`, which could not be copied `failures` times in a row, alone for a while.
-    fn rest(&mut self, chunk: u32, until: Instant, failures: usize) {
-        self.resting.insert(chunk, Rest { until, failures, entry: self.volume.chunks[chunk as usize].entry });
+    fn rest(&mut self, chunk: ChunkNo, until: Instant, failures: usize) {
+        self.resting.insert(chunk, Rest { until, failures, entry: self.volume.chunks[chunk].entry });
         self.rested_at = Some(self.rested_at.map_or(until, |at| at.min(until)));
     }
 
     /// Why `chunk` is left alone, if it still has the zones for which it is.
-    fn rest_of(&self, chunk: u32) -> Option<&Rest> {
-        self.resting.get(&chunk).filter(|rest| rest.entry == self.volume.chunks[chunk as usize].entry)
+    fn rest_of(&self, chunk: ChunkNo) -> Option<&Rest> {
+        self.resting.get(&chunk).filter(|rest| rest.entry == self.volume.chunks[chunk].entry)
     }
 
     /// A copy is over.
-    fn end_job(&mut self, chunk: u32, result: Result<(), Reason>, now: Instant) {
+    fn end_job(&mut self, chunk: ChunkNo, result: Result<(), Reason>, now: Instant) {
         let was_cancelled = self.volume.job(chunk).is_some_and(|job| job.is_cancelled);
         self.volume.make_busy(chunk).job = None;
         let failures = self.rest_of(chunk).map_or(0, |rest| rest.failures);

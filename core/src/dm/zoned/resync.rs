@@ -14,12 +14,12 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::String;
 
-use super::ZoneSpace;
 use super::commit::Sets;
-use super::format::{BITS, Bitmap, Entry, Other};
+use super::format::{Bitmap, Entry, Other};
 use super::transfer::{Disks, data_of};
 use super::volume::Volume;
 use super::zones::Role;
+use super::{Block, ChunkNo, MetaBlock, Number, SetZone, ZoneSpace};
 use crate::block::Reason;
 
 /// What the other set says where that is not what the one in force says.
@@ -27,11 +27,11 @@ pub(super) struct Comparison {
     /// What the other set is good for.
     other: Other,
     /// Zones that it gives to chunks.
-    claims: BTreeMap<u32, u32>,
+    claims: BTreeMap<SetZone, ChunkNo>,
     /// Zones of which it has other valid blocks, and whether it has any that can be.
-    bitmaps: BTreeMap<u32, bool>,
+    bitmaps: BTreeMap<SetZone, bool>,
     /// Chunks of which the set in force says what cannot be.
-    doubtful: BTreeSet<u32>,
+    doubtful: BTreeSet<ChunkNo>,
 }
 
 impl Comparison {
@@ -40,19 +40,25 @@ impl Comparison {
     }
 
     /// Compares a block of entries, of which the first is that of chunk `first`.
-    pub fn take_entries(&mut self, first: u32, [own, other]: [&[u8]; 2], zones: u32) {
+    pub fn take_entries(&mut self, first: ChunkNo, [own, other]: [&[u8]; 2], zones: usize) {
         if self.other == Other::Foreign || own == other {
             return;
         }
         let pairs = own.as_chunks::<8>().0.iter().zip(other.as_chunks::<8>().0);
-        for (chunk, (_, other)) in (first..).zip(pairs).filter(|(_, (own, other))| own != other) {
+        for (chunk, (_, other)) in first.onwards().zip(pairs).filter(|(_, (own, other))| own != other) {
             let Entry { dzone, bzone } = Entry::decode(*other);
-            self.claims.extend([dzone, bzone].into_iter().filter(|zone| *zone < zones).map(|zone| (zone, chunk)));
+            self.claims
+                .extend([dzone, bzone].into_iter().filter(|zone| zone.index() < zones).map(|zone| (zone, chunk)));
         }
     }
 
-    /// Compares block `part` of the bitmap of `zone`.
-    pub fn take_bitmap(&mut self, (zone, part): (u32, u32), both: [&[u8]; 2], (space, role): (&ZoneSpace, Role)) {
+    /// Compares a block of the bitmap of `zone`, from the bit of block `first` on.
+    pub fn take_bitmap(
+        &mut self,
+        (zone, first): (SetZone, Block),
+        both: [&[u8]; 2],
+        (space, role): (&ZoneSpace, Role),
+    ) {
         let [own, other] = both;
         let (Role::Data(chunk) | Role::Buffer(chunk)) = role else {
             // Its chunk is lost, unless the other set never had one either.
@@ -63,10 +69,10 @@ impl Comparison {
         if self.other != Other::InStep || own == other {
             return;
         }
-        let end = space.written_end(zone).saturating_sub(part * BITS);
+        let end = Block(space.written_end(zone).0.saturating_sub(first.0));
         let [own, other] = both.map(|bits| Bitmap::decode(bits.to_vec()));
         let [is_possible, other_is] = [&own, &other].map(|bits| bits.blocks(end).next().is_none());
-        let has_blocks = other.blocks(0).next().is_some_and(|block| block < end);
+        let has_blocks = other.blocks(Block::FIRST).next().is_some_and(|block| block < end);
         *self.bitmaps.entry(zone).or_default() |= has_blocks;
         if !is_possible && other_is && has_blocks {
             self.doubtful.insert(chunk);
@@ -74,10 +80,10 @@ impl Comparison {
     }
 
     /// Chunks of which the set in force says what cannot be, or lacks what it had to say.
-    pub fn doubtful(mut self, volume: &Volume) -> BTreeSet<u32> {
+    pub fn doubtful(mut self, volume: &Volume) -> BTreeSet<ChunkNo> {
         for (zone, has_blocks) in self.bitmaps {
-            let (Role::Data(chunk) | Role::Buffer(chunk)) = volume.zones.all[zone as usize].role else { continue };
-            let is_lost = has_blocks && volume.zones.all[zone as usize].valid.is_empty();
+            let (Role::Data(chunk) | Role::Buffer(chunk)) = volume.zones.all[zone].role else { continue };
+            let is_lost = has_blocks && volume.zones.all[zone].valid.is_empty();
             if is_lost || has_blocks_twice(volume, chunk) {
                 self.doubtful.insert(chunk);
             }
@@ -86,19 +92,19 @@ impl Comparison {
     }
 }
 
-fn has_blocks_twice(volume: &Volume, chunk: u32) -> bool {
-    let Entry { dzone, bzone } = volume.chunks[chunk as usize].entry;
-    let [data, buffer] = [dzone, bzone].map(|zone| volume.zones.all.get(zone as usize).map(|state| &state.valid));
+fn has_blocks_twice(volume: &Volume, chunk: ChunkNo) -> bool {
+    let Entry { dzone, bzone } = volume.chunks[chunk].entry;
+    let [data, buffer] = [dzone, bzone].map(|zone| volume.zones.all.get(zone).map(|state| &state.valid));
     let (Some(data), Some(buffer)) = (data, buffer) else { return false };
-    data.runs(0..volume.zones.zone_blocks).any(|run| buffer.weight_in(run) > 0)
+    data.runs(Block::all(volume.zones.zone_blocks)).any(|run| buffer.weight_in(run) > 0)
 }
 
 /// Makes the other set the same as the one in force: those blocks that start at `stale`, `window` of them each, then its
 /// superblock. From here on the first set is the active one again, so that of two sets of the same generation the first is
 /// always the one to believe.
-pub(super) async fn resync(disks: &Disks, sets: &mut Sets, stale: &[u32], window: u32) -> Result<(), String> {
+pub(super) async fn resync(disks: &Disks, sets: &mut Sets, stale: &[MetaBlock], window: u32) -> Result<(), String> {
     for at in stale {
-        let len = window.min(sets.layout.metadata_blocks - at);
+        let len = window.min(sets.layout.metadata_blocks - at.0);
         let own = disks.read(sets.active + u64::from(*at), len).await.map_err(cannot_write)?;
         let own = data_of(&own).map_err(cannot_write)?;
         disks.write(sets.log + u64::from(*at), &own).await.map_err(cannot_write)?;

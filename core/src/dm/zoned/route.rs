@@ -9,15 +9,15 @@ use super::policy::{Ahead, Place, Style, place_ahead, place_first};
 use super::state::{Phase, State, Then, ZEROES};
 use super::volume::Write;
 use super::zones::Role;
-use super::{BLOCK_BYTES, BLOCK_SECTORS, ZoneClass, ZoneHealth};
+use super::{BLOCK_BYTES, BLOCK_SECTORS, Block, ChunkNo, SetZone, ZoneClass, ZoneHealth};
 use crate::block::{Bio, Content, Cx, Flags, Op, Payload, Reason, Status};
 use crate::time::Duration;
 
 /// Blocks of a chunk.
 #[derive(Clone, Debug)]
 struct Extent {
-    chunk: u32,
-    blocks: Range<u32>,
+    chunk: ChunkNo,
+    blocks: Range<Block>,
 }
 
 /// How often a write has been looked at.
@@ -31,9 +31,9 @@ enum Look {
 /// Where a write goes.
 enum Goal {
     /// To this zone; so many blocks of it, if not all.
-    Zone(u32, u32),
+    Zone(SetZone, u32),
     /// To this zone, with so many blocks of zeroes before it.
-    Filled(u32, u32),
+    Filled(SetZone, u32),
     /// Nowhere yet: it waits for a free zone.
     Starve,
     /// It is held back, because what comes before it may be on its way.
@@ -76,8 +76,9 @@ impl State {
     fn extent(&self, bio: Box<Bio>, cx: &mut Cx<'_>) -> (Box<Bio>, Extent, Option<Box<Bio>>) {
         let zone_blocks = self.volume.zones.zone_blocks;
         let (block, len) = (bio.sector.0 / u64::from(BLOCK_SECTORS), bio.sectors / BLOCK_SECTORS);
-        let (chunk, at) = ((block / u64::from(zone_blocks)) as u32, (block % u64::from(zone_blocks)) as u32);
-        let fits = len.min(zone_blocks - at);
+        let chunk = ChunkNo((block / u64::from(zone_blocks)) as u32);
+        let at = Block((block % u64::from(zone_blocks)) as u32);
+        let fits = len.min(Block(zone_blocks) - at);
         let extent = Extent { chunk, blocks: at..at + fits };
         if fits == len {
             return (bio, extent, None);
@@ -96,9 +97,9 @@ impl State {
 
     fn read_chunk(&mut self, mut bio: Box<Bio>, extent: Extent, cx: &mut Cx<'_>) {
         let Extent { chunk, blocks } = extent;
-        let known = self.volume.chunks[chunk as usize];
+        let known = self.volume.chunks[chunk];
         if known.is_bad {
-            return cx.fail(bio, Reason::BadChunk(chunk));
+            return cx.fail(bio, Reason::BadChunk(chunk.0));
         }
         if known.is_busy && self.interrupts(chunk) {
             return self.wait_for(chunk, bio, cx);
@@ -116,7 +117,7 @@ impl State {
             }
             Some(zone) => {
                 bio.sector = self.volume.zones.sector(zone, blocks.start);
-                self.volume.zones.all[zone as usize].in_flight += 1;
+                self.volume.zones.all[zone].in_flight += 1;
                 cx.submit(self.volume.zones.device(zone), bio, READ | u64::from(zone));
             }
         }
@@ -134,10 +135,11 @@ impl State {
         let (block_sectors, zone_blocks) = (u64::from(BLOCK_SECTORS), u64::from(self.volume.zones.zone_blocks));
         let (at, end) = (sectors.start / block_sectors, sectors.end.div_ceil(block_sectors));
         let first = at - at % zone_blocks;
-        let (chunk, end) = ((first / zone_blocks) as u32, (end - first).min(zone_blocks) as u32);
-        let (content, until) = match self.volume.chunks[chunk as usize].is_bad {
+        let chunk = ChunkNo((first / zone_blocks) as u32);
+        let [at, end] = [at - first, (end - first).min(zone_blocks)].map(|block| Block(block as u32));
+        let (content, until) = match self.volume.chunks[chunk].is_bad {
             true => (Content::Data, end),
-            false => match self.volume.find(chunk, (at - first) as u32, end) {
+            false => match self.volume.find(chunk, at, end) {
                 (Some(_), until) => (Content::Data, until),
                 (None, until) => (Content::Hole, until),
             },
@@ -148,14 +150,14 @@ impl State {
 
     /// Whether a bio for `chunk` has to wait for a copy that it ends: the kernel's way. When no zone is left, a copy is not
     /// ended: the bio may be waiting for the zone that it wins back.
-    fn interrupts(&mut self, chunk: u32) -> bool {
+    fn interrupts(&mut self, chunk: ChunkNo) -> bool {
         let has_zones = self.volume.zones.stock().buffers().free > 0;
         let Some(job) = self.volume.job(chunk) else { return false };
         job.is_cancelled |= job.yields && has_zones;
         job.yields
     }
 
-    fn wait_for(&mut self, chunk: u32, bio: Box<Bio>, cx: &mut Cx<'_>) {
+    fn wait_for(&mut self, chunk: ChunkNo, bio: Box<Bio>, cx: &mut Cx<'_>) {
         if bio.flags.has(Flags::NOWAIT) {
             return cx.fail(bio, Reason::WouldWait("its chunk is being copied"));
         }
@@ -183,9 +185,9 @@ impl State {
         extent: Extent,
         look: Look,
         cx: &mut Cx<'_>,
-    ) -> Option<(Box<Bio>, Range<u32>)> {
+    ) -> Option<(Box<Bio>, Range<Block>)> {
         let Extent { chunk, blocks } = extent;
-        if self.volume.chunks[chunk as usize].is_busy {
+        if self.volume.chunks[chunk].is_busy {
             self.interrupts(chunk);
             if self.volume.make_busy(chunk).holds_writes() {
                 self.wait_for(chunk, bio, cx);
@@ -218,15 +220,15 @@ impl State {
     }
 
     /// Where a write to `blocks` of `chunk` goes. Takes a zone for it if it needs one.
-    fn goal(&mut self, chunk: u32, blocks: &Range<u32>, look: Look) -> Goal {
+    fn goal(&mut self, chunk: ChunkNo, blocks: &Range<Block>, look: Look) -> Goal {
         let len = blocks.end - blocks.start;
-        let dzone = self.volume.chunks[chunk as usize].entry.dzone;
+        let dzone = self.volume.chunks[chunk].entry.dzone;
         if dzone == NO_ZONE {
             return self.first_goal(chunk, blocks, look);
         }
-        let zone = &self.volume.zones.all[dzone as usize];
+        let zone = &self.volume.zones.all[dzone];
         if zone.class != ZoneClass::Sequential {
-            let failed = Goal::Fail(Reason::ChunkReadOnly { chunk, zone: dzone });
+            let failed = Goal::Fail(Reason::ChunkReadOnly { chunk: chunk.0, zone: dzone.0 });
             return if zone.health == ZoneHealth::Good { Goal::Zone(dzone, len) } else { failed };
         }
         let (wp, is_good) = (zone.wp, zone.health == ZoneHealth::Good);
@@ -243,7 +245,7 @@ impl State {
     }
 
     /// Of the first write to a chunk.
-    fn first_goal(&mut self, chunk: u32, blocks: &Range<u32>, look: Look) -> Goal {
+    fn first_goal(&mut self, chunk: ChunkNo, blocks: &Range<Block>, look: Look) -> Goal {
         let (stock, len) = (self.volume.zones.stock(), blocks.end - blocks.start);
         let place = match self.knobs.style {
             Style::Kernel => Place::Random,
@@ -255,21 +257,21 @@ impl State {
             _ => self.volume.take_random(),
         };
         // When one kind is used up the other will do, at the cost of zeroes in front.
-        let other = || (self.knobs.style == Style::Shingle && spare && blocks.start == 0).then_some(());
+        let other = || (self.knobs.style == Style::Shingle && spare && blocks.start == Block::FIRST).then_some(());
         let Some(zone) = taken.or_else(|| other().and_then(|()| self.volume.take_sequential())) else {
             return Goal::Starve;
         };
         self.volume.map(chunk, zone);
         self.stir(|signals| &signals.reclaim);
-        match blocks.start {
+        match blocks.start - Block::FIRST {
             gap if gap > 0 && self.volume.zones.is_sequential(zone) => self.ahead_goal(chunk, (gap, len), look),
             _ => Goal::Zone(zone, len),
         }
     }
 
     /// Of a write of `len` blocks that begins `gap` blocks ahead of the write pointer.
-    fn ahead_goal(&mut self, chunk: u32, (gap, len): (u32, u32), look: Look) -> Goal {
-        let entry = self.volume.chunks[chunk as usize].entry;
+    fn ahead_goal(&mut self, chunk: ChunkNo, (gap, len): (u32, u32), look: Look) -> Goal {
+        let entry = self.volume.chunks[chunk].entry;
         let held: u32 = self.volume.busy.get(&chunk).map_or(0, |busy| busy.held.iter().map(|bio| bio.sectors).sum());
         let (stock, has_buffer) = (self.volume.zones.stock(), entry.bzone != NO_ZONE);
         let has_waited = look == Look::Again;
@@ -281,8 +283,8 @@ impl State {
     }
 
     /// Of a write that cannot go to the chunk's sequential zone.
-    fn buffer_goal(&mut self, chunk: u32, len: u32) -> Goal {
-        let bzone = self.volume.chunks[chunk as usize].entry.bzone;
+    fn buffer_goal(&mut self, chunk: ChunkNo, len: u32) -> Goal {
+        let bzone = self.volume.chunks[chunk].entry.bzone;
         if bzone != NO_ZONE {
             return Goal::Zone(bzone, len);
         }
@@ -293,10 +295,10 @@ impl State {
     }
 
     /// Sends a write to its zone, or has it wait for its time.
-    fn send(&mut self, bio: Box<Bio>, to: (u32, u32, Range<u32>), look: Look, cx: &mut Cx<'_>) {
+    fn send(&mut self, bio: Box<Bio>, to: (ChunkNo, SetZone, Range<Block>), look: Look, cx: &mut Cx<'_>) {
         let (chunk, zone, blocks) = to;
-        let state = &self.volume.zones.all[zone as usize];
-        let is_known = state.valid.has_all(&blocks) && !self.volume.chunks[chunk as usize].is_busy;
+        let state = &self.volume.zones.all[zone];
+        let is_known = state.valid.has_all(&blocks) && !self.volume.chunks[chunk].is_busy;
         if is_known && (!bio.flags.has(Flags::FUA) || self.volume.is_durable(chunk, zone, &blocks)) {
             return self.overwrite(bio, zone, blocks.start, cx);
         }
@@ -315,10 +317,10 @@ impl State {
     }
 
     /// Sends a write that changes nothing but data.
-    fn overwrite(&mut self, mut bio: Box<Bio>, zone: u32, at: u32, cx: &mut Cx<'_>) {
+    fn overwrite(&mut self, mut bio: Box<Bio>, zone: SetZone, at: Block, cx: &mut Cx<'_>) {
         bio.sector = self.volume.zones.sector(zone, at);
         self.volume.zones.touch(zone, cx.now());
-        let state = &mut self.volume.zones.all[zone as usize];
+        let state = &mut self.volume.zones.all[zone];
         state.in_flight += 1;
         state.writes += 1;
         state.overwrites += 1;
@@ -326,12 +328,17 @@ impl State {
         cx.submit(self.volume.zones.device(zone), bio, OVERWRITE | u64::from(zone));
     }
 
-    fn dispatch(&mut self, mut bio: Box<Bio>, (chunk, zone, blocks): (u32, u32, Range<u32>), cx: &mut Cx<'_>) {
+    fn dispatch(
+        &mut self,
+        mut bio: Box<Bio>,
+        (chunk, zone, blocks): (ChunkNo, SetZone, Range<Block>),
+        cx: &mut Cx<'_>,
+    ) {
         let is_fua = bio.flags.has(Flags::FUA);
         bio.flags = bio.flags.without(Flags::FUA);
         bio.sector = self.volume.zones.sector(zone, blocks.start);
         self.volume.zones.touch(zone, cx.now());
-        let (state, len) = (&mut self.volume.zones.all[zone as usize], u64::from(blocks.end - blocks.start));
+        let (state, len) = (&mut self.volume.zones.all[zone], u64::from(blocks.end - blocks.start));
         state.in_flight += 1;
         state.writes += 1;
         let is_direct = state.class == ZoneClass::Sequential;
@@ -354,10 +361,10 @@ impl State {
     }
 
     /// Writes zeroes at the write pointer of a sequential zone, up to block `to`.
-    fn fill(&mut self, zone: u32, gap: u32, cx: &mut Cx<'_>) {
+    fn fill(&mut self, zone: SetZone, gap: u32, cx: &mut Cx<'_>) {
         let (member, from) = {
-            let state = &self.volume.zones.all[zone as usize];
-            (usize::from(state.member), state.wp)
+            let state = &self.volume.zones.all[zone];
+            (state.member, state.wp)
         };
         let limits = &self.volume.zones.members[member].limits;
         let offload = limits.max_write_zeroes;
@@ -371,19 +378,19 @@ impl State {
                 Some(_) => (Op::WriteZeroes, Payload::None),
                 None => (Op::Write, Payload::Data(self.zeroes.slice(0, len as usize * BLOCK_BYTES))),
             };
-            let state = &mut self.volume.zones.all[zone as usize];
+            let state = &mut self.volume.zones.all[zone];
             state.in_flight += 1;
             state.writes += 1;
             let bio = cx.own_bio(Bio::new(op, sector, len * BLOCK_SECTORS, payload));
             cx.submit(device, bio, FILL | u64::from(zone));
-            at += len;
+            at = at + len;
         }
-        self.volume.zones.all[zone as usize].wp = from + gap;
+        self.volume.zones.all[zone].wp = from + gap;
         self.counters.filled_blocks += u64::from(gap);
     }
 
     /// Keeps a write back until what comes before it has come, or some time has passed.
-    fn hold(&mut self, bio: Box<Bio>, chunk: u32, cx: &mut Cx<'_>) {
+    fn hold(&mut self, bio: Box<Bio>, chunk: ChunkNo, cx: &mut Cx<'_>) {
         let until = cx.now() + self.knobs.reorder_time();
         let busy = self.volume.make_busy(chunk);
         if busy.held.is_empty() {
@@ -394,12 +401,12 @@ impl State {
     }
 
     /// Sends the held write that begins at the write pointer of the chunk's zone, if there is one.
-    fn release_next(&mut self, chunk: u32, cx: &mut Cx<'_>) {
-        if !self.volume.chunks[chunk as usize].is_busy {
+    fn release_next(&mut self, chunk: ChunkNo, cx: &mut Cx<'_>) {
+        if !self.volume.chunks[chunk].is_busy {
             return;
         }
-        let dzone = self.volume.chunks[chunk as usize].entry.dzone;
-        let wp = self.volume.zones.all[dzone as usize].wp;
+        let dzone = self.volume.chunks[chunk].entry.dzone;
+        let wp = self.volume.zones.all[dzone].wp;
         let Some(busy) = self.volume.busy.get_mut(&chunk) else { return };
         let zone_sectors = u64::from(self.volume.zones.zone_blocks) * u64::from(BLOCK_SECTORS);
         let start = u64::from(wp) * u64::from(BLOCK_SECTORS);
@@ -418,7 +425,7 @@ impl State {
     }
 
     /// The time of the writes of `chunk` that were held back is over.
-    pub fn end_hold(&mut self, chunk: u32, cx: &mut Cx<'_>) {
+    pub fn end_hold(&mut self, chunk: ChunkNo, cx: &mut Cx<'_>) {
         let Some(busy) = self.volume.busy.get_mut(&chunk) else { return };
         if busy.held_until > cx.now() && !self.is_suspended {
             return;
@@ -462,8 +469,7 @@ impl State {
     fn discard(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
         let (bio, extent, rest) = self.extent(bio, cx);
         let Extent { chunk, blocks } = extent;
-        if self.volume.chunks[chunk as usize].is_busy
-            && (self.interrupts(chunk) || self.volume.make_busy(chunk).holds_writes())
+        if self.volume.chunks[chunk].is_busy && (self.interrupts(chunk) || self.volume.make_busy(chunk).holds_writes())
         {
             self.wait_for(chunk, bio, cx);
         } else {
@@ -480,14 +486,14 @@ impl State {
     }
 
     /// A read is back.
-    pub fn read_done(&mut self, zone: u32) {
+    pub fn read_done(&mut self, zone: SetZone) {
         if self.volume.zones.release(zone, false) {
             self.let_go(zone);
         }
     }
 
     /// A zone that was waiting for its last reader is free, or has to be reset.
-    fn let_go(&mut self, zone: u32) {
+    fn let_go(&mut self, zone: SetZone) {
         if self.volume.zones.is_sequential(zone) {
             self.stir(|signals| &signals.clean);
         }
@@ -495,10 +501,10 @@ impl State {
     }
 
     /// A write that changed nothing but data is back.
-    pub fn overwrite_done(&mut self, zone: u32) {
-        let state = &mut self.volume.zones.all[zone as usize];
+    pub fn overwrite_done(&mut self, zone: SetZone) {
+        let state = &mut self.volume.zones.all[zone];
         state.overwrites -= 1;
-        let (member, is_last) = (usize::from(state.member), state.overwrites == 0);
+        let (member, is_last) = (state.member, state.overwrites == 0);
         self.volume.zones.members[member].is_unflushed = true;
         self.volume.zones.release(zone, true);
         if is_last && self.jobs > 0 {
@@ -509,8 +515,8 @@ impl State {
 
     /// If this was the last write to a zone, all of it may have been discarded meanwhile: then nobody else lets it go. And
     /// reclaim, which leaves chunks alone that are written, may have been waiting for that if somebody waits for space.
-    fn leave_unwritten(&mut self, zone: u32) {
-        let state = &self.volume.zones.all[zone as usize];
+    fn leave_unwritten(&mut self, zone: SetZone) {
+        let state = &self.volume.zones.all[zone];
         if state.writes > 0 {
             return;
         }
@@ -522,8 +528,8 @@ impl State {
     }
 
     /// Zeroes in front of a direct write are written, or not.
-    pub fn fill_done(&mut self, zone: u32, status: Status) {
-        let member = usize::from(self.volume.zones.all[zone as usize].member);
+    pub fn fill_done(&mut self, zone: SetZone, status: Status) {
+        let member = self.volume.zones.all[zone].member;
         self.volume.zones.members[member].is_unflushed = true;
         self.volume.zones.release(zone, true);
         self.after_write(zone, status);
@@ -533,7 +539,7 @@ impl State {
     /// A write is back. Returns whether its bio is done now.
     pub fn write_done(&mut self, key: usize, status: Status, cx: &mut Cx<'_>) -> Write {
         let write = self.volume.writes.remove(key);
-        let member = usize::from(self.volume.zones.all[write.zone as usize].member);
+        let member = self.volume.zones.all[write.zone].member;
         self.volume.zones.members[member].is_unflushed = true;
         self.volume.zones.release(write.zone, true);
         if status.is_ok() {
@@ -544,7 +550,7 @@ impl State {
         self.after_write(write.zone, status);
         self.volume.settle(write.chunk);
         self.want_space();
-        if self.jobs > 0 && self.volume.zones.all[write.zone as usize].writes == 0 {
+        if self.jobs > 0 && self.volume.zones.all[write.zone].writes == 0 {
             self.stir(|signals| &signals.progress);
         }
         self.time_commit(cx);
@@ -552,8 +558,8 @@ impl State {
     }
 
     /// If a write to a sequential zone failed, nobody knows where its pointer is.
-    fn after_write(&mut self, zone: u32, status: Status) {
-        let state = &mut self.volume.zones.all[zone as usize];
+    fn after_write(&mut self, zone: SetZone, status: Status) {
+        let state = &mut self.volume.zones.all[zone];
         if !status.is_ok() && state.class == ZoneClass::Sequential {
             state.is_suspect = true;
             if let Role::Data(chunk) = state.role
@@ -562,7 +568,7 @@ impl State {
                 self.to_recover.push(chunk);
             }
         }
-        let state = &self.volume.zones.all[zone as usize];
+        let state = &self.volume.zones.all[zone];
         if state.is_suspect && state.writes == 0 {
             self.stir(|signals| &signals.recover);
         }

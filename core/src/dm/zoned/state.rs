@@ -5,12 +5,12 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::BLOCK_BYTES;
 use super::commit::Sets;
 use super::format::Entry;
 use super::policy::{Knobs, Pacer, Urgency};
 use super::transfer::memory;
 use super::volume::Volume;
+use super::{BLOCK_BYTES, ChunkNo};
 use crate::block::{Bio, Data, Reason, Status};
 use crate::task::Signal;
 use crate::time::Instant;
@@ -158,7 +158,7 @@ pub(super) struct State {
     /// Bios that are done.
     pub done: Vec<(Box<Bio>, Status)>,
     /// Chunks whose sequential zones are to be asked for their write pointers.
-    pub to_recover: Vec<u32>,
+    pub to_recover: Vec<ChunkNo>,
     /// A commit is due though nobody waits for it.
     pub is_commit_due: bool,
     /// The timer for that is set.
@@ -186,7 +186,7 @@ pub(super) struct State {
     /// There was nothing to win back when it was idle, and nobody has written since.
     pub is_reclaimed: bool,
     /// Chunks that reclaim leaves alone for a while.
-    pub resting: BTreeMap<u32, Rest>,
+    pub resting: BTreeMap<ChunkNo, Rest>,
     /// When the first of those has rested for which no timer is set.
     pub rested_at: Option<Instant>,
     /// The last bio of a host.
@@ -272,7 +272,7 @@ impl State {
     }
 
     /// Lets the bios that wait for `chunk` try again.
-    pub fn wake_chunk(&mut self, chunk: u32) {
+    pub fn wake_chunk(&mut self, chunk: ChunkNo) {
         if let Some(busy) = self.volume.busy.get_mut(&chunk) {
             self.back.append(&mut busy.waiting);
             self.is_stirred = true;

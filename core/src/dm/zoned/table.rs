@@ -6,7 +6,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 
-use super::{BLOCK_SECTORS, ZoneSpace, Zoned};
+use super::{BLOCK_SECTORS, Number, ZoneSpace, Zoned};
 use crate::block::{DeviceId, Limits};
 use crate::dm::args::{ArgError, Args, DeviceArg, quote};
 use crate::dm::mapping::Mapping;
@@ -65,7 +65,7 @@ impl Target for ZonedArgs {
         }
         let limits: Vec<Limits> = devices.iter().map(|device| site.stack.limits(*device).clone()).collect();
         let space = ZoneSpace::new(&limits.iter().collect::<Vec<_>>()).map_err(|error| {
-            let arg = &self.devices[error.member.unwrap_or(0)];
+            let arg = &self.devices[error.member.map_or(0, Number::index)];
             ArgError::at(arg.word, format!("zoned: `{}`: {error}", arg.name))
         })?;
         self.check_blocks(&limits)?;

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use super::zones::MemberState;
-use super::{BLOCK_BYTES, BLOCK_SECTORS, ZoneSpace};
+use super::{BLOCK_BYTES, BLOCK_SECTORS, MemberNo, Rows, ZoneSpace};
 use crate::block::{Data, Flags, Reason};
 use crate::task::{Answer, Io};
 
@@ -14,7 +14,7 @@ const LONGEST: u32 = 256;
 pub(super) struct Disks {
     pub io: Io,
     pub space: ZoneSpace,
-    pub members: Vec<MemberState>,
+    pub members: Rows<MemberNo, MemberState>,
 }
 
 impl Disks {

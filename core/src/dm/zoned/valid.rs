@@ -8,6 +8,8 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
 
+use super::Block;
+
 /// A set of blocks of one zone.
 #[derive(Clone, Debug)]
 pub struct ValidBlocks {
@@ -49,7 +51,13 @@ impl ValidBlocks {
     /// Whether `block` is in the set, and up to which block, at most `end`, all are as it is.
     #[inline]
     #[must_use]
-    pub fn run(&self, block: u32, end: u32) -> (bool, u32) {
+    pub fn run(&self, block: Block, end: Block) -> (bool, Block) {
+        let (is_in, until) = self.run_at(block.0, end.0);
+        (is_in, Block(until))
+    }
+
+    #[inline]
+    fn run_at(&self, block: u32, end: u32) -> (bool, u32) {
         if self.weight == self.blocks {
             return (true, end);
         }
@@ -72,16 +80,20 @@ impl ValidBlocks {
     /// Whether all of `range` is in the set.
     #[inline]
     #[must_use]
-    pub fn has_all(&self, range: &Range<u32>) -> bool {
+    pub fn has_all(&self, range: &Range<Block>) -> bool {
         self.run(range.start, range.end) == (true, range.end)
     }
 
     /// The runs of the set within `range`.
-    pub fn runs(&self, range: Range<u32>) -> impl Iterator<Item = Range<u32>> + '_ {
+    pub fn runs(&self, range: Range<Block>) -> impl Iterator<Item = Range<Block>> + '_ {
+        self.spans(range.start.0..range.end.0).map(|span| Block(span.start)..Block(span.end))
+    }
+
+    fn spans(&self, range: Range<u32>) -> impl Iterator<Item = Range<u32>> + '_ {
         let mut at = range.start;
         core::iter::from_fn(move || {
             while at < range.end {
-                let (is_set, end) = self.run(at, range.end);
+                let (is_set, end) = self.run_at(at, range.end);
                 let found = at..end;
                 at = end;
                 if is_set {
@@ -109,36 +121,36 @@ impl ValidBlocks {
 
     /// The first block of the set.
     #[must_use]
-    pub fn first(&self) -> Option<u32> {
-        self.runs(0..self.blocks).next().map(|run| run.start)
+    pub fn first(&self) -> Option<Block> {
+        self.spans(0..self.blocks).next().map(|run| Block(run.start))
     }
 
     /// One past the last block of the set; 0 if it is empty.
     #[must_use]
-    pub fn end(&self) -> u32 {
-        match &self.kept {
+    pub fn end(&self) -> Block {
+        Block(match &self.kept {
             Kept::Runs(runs) => runs.last().map_or(0, |run| run.end),
             Kept::Bits(bits) => {
                 let last = bits.iter().rposition(|word| *word != 0);
                 last.map_or(0, |n| n as u32 * 64 + 64 - bits[n].leading_zeros())
             }
-        }
+        })
     }
 
     /// Number of blocks of `range` that are in the set.
     #[must_use]
-    pub fn weight_in(&self, range: Range<u32>) -> u32 {
+    pub fn weight_in(&self, range: Range<Block>) -> u32 {
         self.runs(range).map(|run| run.end - run.start).sum()
     }
 
     /// Puts `range` in; returns how many blocks were not in the set.
-    pub fn insert(&mut self, range: Range<u32>) -> u32 {
-        self.change(range, true)
+    pub fn insert(&mut self, range: Range<Block>) -> u32 {
+        self.change(range.start.0..range.end.0, true)
     }
 
     /// Takes `range` out; returns how many blocks were in the set.
-    pub fn remove(&mut self, range: Range<u32>) -> u32 {
-        self.change(range, false)
+    pub fn remove(&mut self, range: Range<Block>) -> u32 {
+        self.change(range.start.0..range.end.0, false)
     }
 
     /// Empties the set.
@@ -148,15 +160,15 @@ impl ValidBlocks {
 
     /// Takes out all that is in `other`.
     pub fn subtract(&mut self, other: &Self) {
-        for run in other.runs(0..other.blocks) {
-            self.remove(run);
+        for run in other.spans(0..other.blocks) {
+            self.change(run, false);
         }
     }
 
     /// Puts in all that is in `other`.
     pub fn unite(&mut self, other: &Self) {
-        for run in other.runs(0..other.blocks) {
-            self.insert(run);
+        for run in other.spans(0..other.blocks) {
+            self.change(run, true);
         }
     }
 
@@ -185,7 +197,7 @@ impl ValidBlocks {
 
     fn make_bits(&mut self) {
         let mut bits = vec![0; self.blocks.div_ceil(64) as usize].into_boxed_slice();
-        for run in self.runs(0..self.blocks) {
+        for run in self.spans(0..self.blocks) {
             change_bits(&mut bits, run, true);
         }
         self.kept = Kept::Bits(bits);
@@ -194,16 +206,16 @@ impl ValidBlocks {
     /// Keeps the set as runs again, if they are few.
     fn make_runs(&mut self) {
         if self.count_runs() as usize <= most_runs(self.blocks) / 2 {
-            self.kept = Kept::Runs(self.runs(0..self.blocks).collect());
+            self.kept = Kept::Runs(self.spans(0..self.blocks).collect());
         }
     }
 
     /// Writes the bitmap from block `first` on as the disk has it: the lowest bit of the first byte is block `first`, a
     /// multiple of 64.
-    pub fn to_bitmap(&self, first: u32, bitmap: &mut [u8]) {
+    pub fn to_bitmap(&self, Block(first): Block, bitmap: &mut [u8]) {
         bitmap.fill(0);
         let end = self.blocks.min(first + bitmap.len() as u32 * 8);
-        for run in self.runs(first..end) {
+        for run in self.spans(first..end) {
             let (from, to) = (run.start - first, run.end - first);
             let mut bit = from;
             while bit < to {
@@ -220,14 +232,14 @@ impl ValidBlocks {
 
     /// Puts in what a bitmap from the disk says of the blocks from `first` on, a multiple of 64. Bits behind the zone's last
     /// block mean nothing.
-    pub fn add_bitmap(&mut self, first: u32, bitmap: &[u8]) {
+    pub fn add_bitmap(&mut self, Block(first): Block, bitmap: &[u8]) {
         let words: Vec<u64> = bitmap.as_chunks::<8>().0.iter().map(|bytes| u64::from_le_bytes(*bytes)).collect();
         let end = (self.blocks - first).min(words.len() as u32 * 64);
         let mut at = 0;
         while at < end {
             let from = find(&words, at, end, true);
             let to = find(&words, from, end, false);
-            self.insert(first + from..first + to);
+            self.change(first + from..first + to, true);
             at = to;
         }
     }
@@ -304,14 +316,14 @@ mod tests {
         assert_eq!(set.weight() as usize, model.iter().filter(|is_in| **is_in).count());
         let mut found = vec![false; model.len()];
         let mut runs = 0;
-        for run in set.runs(0..blocks) {
-            found[run.start as usize..run.end as usize].fill(true);
+        for run in set.runs(Block::all(blocks)) {
+            found[run.start.0 as usize..run.end.0 as usize].fill(true);
             runs += 1;
         }
         assert_eq!(found, model);
         assert_eq!(set.count_runs(), runs);
-        assert_eq!(set.first(), model.iter().position(|is_in| *is_in).map(|block| block as u32));
-        assert_eq!(set.end() as usize, model.iter().rposition(|is_in| *is_in).map_or(0, |block| block + 1));
+        assert_eq!(set.first(), model.iter().position(|is_in| *is_in).map(|block| Block(block as u32)));
+        assert_eq!(set.end().0 as usize, model.iter().rposition(|is_in| *is_in).map_or(0, |block| block + 1));
     }
 
     #[test]
@@ -328,7 +340,7 @@ mod tests {
                 let part = &mut model[from as usize..to as usize];
                 let differ = part.iter().filter(|is_in| **is_in != put_in).count();
                 part.fill(put_in);
-                let range = from as u32..to as u32;
+                let range = Block(from as u32)..Block(to as u32);
                 let changed = if put_in { set.insert(range.clone()) } else { set.remove(range.clone()) };
                 assert_eq!(changed as usize, differ, "seed {seed}");
                 assert_eq!(set.has_all(&range), put_in);
@@ -345,20 +357,20 @@ mod tests {
             let mut set = ValidBlocks::new(blocks as u32);
             for _ in 0..rng.below(3000) {
                 let from = rng.below(blocks);
-                set.insert(from as u32..(from + 1 + rng.below(5)).min(blocks) as u32);
+                set.insert(Block(from as u32)..Block((from + 1 + rng.below(5)).min(blocks) as u32));
             }
             let mut back = ValidBlocks::new(blocks as u32);
             for first in (0..blocks as u32).step_by(32768) {
                 let mut bitmap = vec![0; 4096];
-                set.to_bitmap(first, &mut bitmap);
+                set.to_bitmap(Block(first), &mut bitmap);
                 for block in first..(first + 32768).min(blocks as u32) {
                     let bit = bitmap[(block - first) as usize / 8] >> (block % 8) & 1 == 1;
-                    assert_eq!(bit, set.run(block, block + 1).0, "the lowest bit comes first");
+                    assert_eq!(bit, set.run(Block(block), Block(block + 1)).0, "the lowest bit comes first");
                 }
-                back.add_bitmap(first, &bitmap);
+                back.add_bitmap(Block(first), &bitmap);
             }
             assert_eq!(back.weight(), set.weight());
-            assert!(back.runs(0..blocks as u32).eq(set.runs(0..blocks as u32)));
+            assert!(back.runs(Block::all(blocks as u32)).eq(set.runs(Block::all(blocks as u32))));
         }
     }
 
@@ -366,10 +378,10 @@ mod tests {
     fn a_set_takes_no_more_memory_than_its_bitmap() {
         let mut set = ValidBlocks::new(65536);
         for block in (0..65536).step_by(2) {
-            set.insert(block..block + 1);
+            set.insert(Block(block)..Block(block + 1));
         }
         assert!(matches!(set.kept, Kept::Bits(_)), "32768 runs are kept one by one");
-        set.insert(0..65536);
+        set.insert(Block::all(65536));
         assert!(matches!(&set.kept, Kept::Runs(runs) if runs.len() == 1), "a full zone is one run");
     }
 }

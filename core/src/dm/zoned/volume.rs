@@ -8,17 +8,16 @@
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
-use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
 
 use slab::Slab;
 
 use super::dirty::DirtyBlocks;
-use super::format::{BITS, ENTRIES, Entry, NO_ZONE, bitmap_blocks};
+use super::format::{Entry, Held, NO_ZONE, Places};
 use super::valid::ValidBlocks;
 use super::zones::{Role, Zones};
-use super::{BLOCK_BYTES, ZoneClass};
+use super::{BLOCK_BYTES, Block, ChunkNo, MemberNo, MetaBlock, Number, Rows, SetZone, ZoneClass};
 use crate::block::Bio;
 use crate::time::Instant;
 
@@ -78,9 +77,9 @@ impl Busy {
 /// A write on its way to a zone.
 #[derive(Clone, Debug)]
 pub(super) struct Write {
-    pub chunk: u32,
-    pub zone: u32,
-    pub blocks: Range<u32>,
+    pub chunk: ChunkNo,
+    pub zone: SetZone,
+    pub blocks: Range<Block>,
     /// Whether it is done only when it is durable.
     pub is_fua: bool,
 }
@@ -88,12 +87,11 @@ pub(super) struct Write {
 /// The mapping.
 pub(super) struct Volume {
     pub zones: Zones,
-    pub chunks: Vec<Chunk>,
-    pub busy: BTreeMap<u32, Busy>,
+    pub chunks: Rows<ChunkNo, Chunk>,
+    pub busy: BTreeMap<ChunkNo, Busy>,
     pub writes: Slab<Write>,
     pub dirty: DirtyBlocks,
-    pub map_blocks: u32,
-    bitmap_blocks: u32,
+    pub places: Places,
     /// Random zones that chunks gave up, until somebody has counted them.
     pub random_freed: u32,
     /// A guard is taken away: see [`Sabotage`](super::Sabotage).
@@ -105,13 +103,12 @@ impl Volume {
     pub fn new(zones: Zones, chunks: u32, map_blocks: u32, metadata_blocks: u32) -> Self {
         let chunk = Chunk { entry: Entry::UNMAPPED, is_busy: false, is_bad: false };
         Self {
-            bitmap_blocks: bitmap_blocks(zones.zone_blocks),
+            places: Places::new(map_blocks, zones.zone_blocks),
             zones,
-            chunks: vec![chunk; chunks as usize],
+            chunks: Rows::filled(chunk, chunks as usize),
             busy: BTreeMap::new(),
             writes: Slab::new(),
             dirty: DirtyBlocks::new(metadata_blocks),
-            map_blocks,
             random_freed: 0,
             reuses_at_once: false,
         }
@@ -119,64 +116,62 @@ impl Volume {
 
     /// Where block `at` of `chunk` is, and up to which block, at most `end`, that is so.
     #[inline]
-    pub fn find(&self, chunk: u32, at: u32, end: u32) -> (Option<u32>, u32) {
-        let Entry { dzone, bzone } = self.chunks[chunk as usize].entry;
+    pub fn find(&self, chunk: ChunkNo, at: Block, end: Block) -> (Option<SetZone>, Block) {
+        let Entry { dzone, bzone } = self.chunks[chunk].entry;
         if dzone == NO_ZONE {
             return (None, end);
         }
-        let (is_valid, until) = self.zones.all[dzone as usize].valid.run(at, end);
+        let (is_valid, until) = self.zones.all[dzone].valid.run(at, end);
         if is_valid {
             return (Some(dzone), until);
         }
         if bzone == NO_ZONE {
             return (None, until);
         }
-        let (is_valid, until) = self.zones.all[bzone as usize].valid.run(at, until);
+        let (is_valid, until) = self.zones.all[bzone].valid.run(at, until);
         (is_valid.then_some(bzone), until)
     }
 
     /// The copy that is being made of `chunk`.
-    pub fn job(&mut self, chunk: u32) -> Option<&mut Job> {
-        if !self.chunks[chunk as usize].is_busy {
+    pub fn job(&mut self, chunk: ChunkNo) -> Option<&mut Job> {
+        if !self.chunks[chunk].is_busy {
             return None;
         }
         self.busy.get_mut(&chunk)?.job.as_mut()
     }
 
     /// What else there is to know of `chunk`, from now on.
-    pub fn make_busy(&mut self, chunk: u32) -> &mut Busy {
-        self.chunks[chunk as usize].is_busy = true;
+    pub fn make_busy(&mut self, chunk: ChunkNo) -> &mut Busy {
+        self.chunks[chunk].is_busy = true;
         self.busy.entry(chunk).or_default()
     }
 
     /// Forgets what else there is to know of `chunk` if that is nothing any more.
-    pub fn calm(&mut self, chunk: u32) {
+    pub fn calm(&mut self, chunk: ChunkNo) {
         if self.busy.get(&chunk).is_some_and(Busy::is_over) {
             self.busy.remove(&chunk);
-            self.chunks[chunk as usize].is_busy = false;
+            self.chunks[chunk].is_busy = false;
         }
     }
 
     /// Notes that the entry of `chunk` has changed.
-    pub fn mark_entry(&mut self, chunk: u32) {
-        self.dirty.mark(1 + chunk / ENTRIES as u32);
+    pub fn mark_entry(&mut self, chunk: ChunkNo) {
+        self.dirty.mark(self.places.entry(chunk));
     }
 
-    fn mark_bits(&mut self, zone: u32, blocks: &Range<u32>) {
-        let first = 1 + self.map_blocks + zone * self.bitmap_blocks;
-        (blocks.start / BITS..=(blocks.end - 1) / BITS).for_each(|block| self.dirty.mark(first + block));
+    fn mark_bits(&mut self, zone: SetZone, blocks: &Range<Block>) {
+        self.places.bits(zone, blocks).for_each(|block| self.dirty.mark(block));
     }
 
     /// Whether the disk knows all of these blocks of `chunk` in `zone`.
-    pub fn is_durable(&self, chunk: u32, zone: u32, blocks: &Range<u32>) -> bool {
-        let first = 1 + self.map_blocks + zone * self.bitmap_blocks;
-        let mut bitmap = blocks.start / BITS..=(blocks.end - 1) / BITS;
-        self.dirty.is_clean(1 + chunk / ENTRIES as u32) && bitmap.all(|block| self.dirty.is_clean(first + block))
+    pub fn is_durable(&self, chunk: ChunkNo, zone: SetZone, blocks: &Range<Block>) -> bool {
+        let is_clean = |block| self.dirty.is_clean(block);
+        is_clean(self.places.entry(chunk)) && self.places.bits(zone, blocks).all(is_clean)
     }
 
     /// Puts blocks into the valid ones of `zone`, which `chunk` has.
-    pub fn validate(&mut self, chunk: u32, zone: u32, blocks: &Range<u32>) {
-        let valid = &mut self.zones.all[zone as usize].valid;
+    pub fn validate(&mut self, chunk: ChunkNo, zone: SetZone, blocks: &Range<Block>) {
+        let valid = &mut self.zones.all[zone].valid;
         let was_empty = valid.is_empty();
         if valid.insert(blocks.clone()) > 0 {
             self.mark_bits(zone, blocks);
@@ -187,11 +182,11 @@ impl Volume {
     }
 
     /// Takes blocks out of the valid ones of `zone`, which `chunk` has.
-    pub fn invalidate(&mut self, chunk: u32, zone: u32, blocks: &Range<u32>) {
+    pub fn invalidate(&mut self, chunk: ChunkNo, zone: SetZone, blocks: &Range<Block>) {
         if zone == NO_ZONE {
             return;
         }
-        let valid = &mut self.zones.all[zone as usize].valid;
+        let valid = &mut self.zones.all[zone].valid;
         if valid.remove(blocks.clone()) > 0 {
             let is_empty = valid.is_empty();
             self.mark_bits(zone, blocks);
@@ -203,7 +198,7 @@ impl Volume {
 
     /// A write is complete: its blocks are valid where it went, and nowhere else.
     pub fn written(&mut self, write: &Write) {
-        let Entry { dzone, bzone } = self.chunks[write.chunk as usize].entry;
+        let Entry { dzone, bzone } = self.chunks[write.chunk].entry;
         debug_assert!(write.zone == dzone || write.zone == bzone, "{write:?} went to a zone that the chunk gave up");
         self.validate(write.chunk, write.zone, &write.blocks);
         let other = if write.zone == dzone { bzone } else { dzone };
@@ -214,13 +209,13 @@ impl Volume {
     /// A write has failed. What was valid where it went may be as before or as written, and who has read it since has seen which: a
     /// copy that was made before may be of the other.
     pub fn write_failed(&mut self, write: &Write) {
-        let valid = self.zones.all[write.zone as usize].valid.runs(write.blocks.clone());
+        let valid = self.zones.all[write.zone].valid.runs(write.blocks.clone());
         valid.collect::<Vec<_>>().iter().for_each(|blocks| self.note_change(write.chunk, blocks));
     }
 
     /// Forgets blocks of `chunk`.
-    pub fn discard(&mut self, chunk: u32, blocks: &Range<u32>) {
-        let Entry { dzone, bzone } = self.chunks[chunk as usize].entry;
+    pub fn discard(&mut self, chunk: ChunkNo, blocks: &Range<Block>) {
+        let Entry { dzone, bzone } = self.chunks[chunk].entry;
         self.invalidate(chunk, dzone, blocks);
         self.invalidate(chunk, bzone, blocks);
         self.note_change(chunk, blocks);
@@ -228,62 +223,62 @@ impl Volume {
     }
 
     /// Tells the copy that is being made of `chunk` that blocks have changed.
-    pub fn note_change(&mut self, chunk: u32, blocks: &Range<u32>) {
+    pub fn note_change(&mut self, chunk: ChunkNo, blocks: &Range<Block>) {
         if let Some(job) = self.job(chunk) {
             job.changed.insert(blocks.clone());
         }
     }
 
     /// Gives `chunk` a zone for its data.
-    pub fn map(&mut self, chunk: u32, zone: u32) {
-        self.chunks[chunk as usize].entry = Entry { dzone: zone, bzone: NO_ZONE };
-        self.zones.all[zone as usize].role = Role::Data(chunk);
+    pub fn map(&mut self, chunk: ChunkNo, zone: SetZone) {
+        self.chunks[chunk].entry = Entry { dzone: zone, bzone: NO_ZONE };
+        self.zones.all[zone].role = Role::Data(chunk);
         self.mark_entry(chunk);
     }
 
     /// Gives `chunk` a zone for rewrites.
-    pub fn add_buffer(&mut self, chunk: u32, zone: u32) {
-        self.chunks[chunk as usize].entry.bzone = zone;
-        self.zones.all[zone as usize].role = Role::Buffer(chunk);
+    pub fn add_buffer(&mut self, chunk: ChunkNo, zone: SetZone) {
+        self.chunks[chunk].entry.bzone = zone;
+        self.zones.all[zone].role = Role::Buffer(chunk);
         self.mark_entry(chunk);
     }
 
     /// Gives up zones of `chunk` that hold nothing and are not written.
-    pub fn settle(&mut self, chunk: u32) {
+    pub fn settle(&mut self, chunk: ChunkNo) {
         if self.job(chunk).is_some() {
             return;
         }
-        let Entry { dzone, bzone } = self.chunks[chunk as usize].entry;
+        let Entry { dzone, bzone } = self.chunks[chunk].entry;
         if bzone != NO_ZONE && self.is_spent(bzone) {
-            self.chunks[chunk as usize].entry.bzone = NO_ZONE;
+            self.chunks[chunk].entry.bzone = NO_ZONE;
             self.give_up(bzone);
             self.mark_entry(chunk);
         }
-        let bzone = self.chunks[chunk as usize].entry.bzone;
+        let bzone = self.chunks[chunk].entry.bzone;
         if dzone != NO_ZONE && self.is_spent(dzone) {
             // What is in the buffer is all that there is.
-            self.chunks[chunk as usize].entry = Entry { dzone: bzone, bzone: NO_ZONE };
+            self.chunks[chunk].entry = Entry { dzone: bzone, bzone: NO_ZONE };
             if bzone != NO_ZONE {
-                self.zones.all[bzone as usize].role = Role::Data(chunk);
+                self.zones.all[bzone].role = Role::Data(chunk);
             }
             self.give_up(dzone);
             self.mark_entry(chunk);
         }
     }
 
-    fn is_spent(&self, zone: u32) -> bool {
-        let state = &self.zones.all[zone as usize];
+    fn is_spent(&self, zone: SetZone) -> bool {
+        let state = &self.zones.all[zone];
         state.valid.is_empty() && state.writes == 0 && !state.is_suspect
     }
 
     /// Lets `zone` go with the next commit.
-    pub fn give_up(&mut self, zone: u32) {
-        let state = &mut self.zones.all[zone as usize];
+    pub fn give_up(&mut self, zone: SetZone) {
+        let state = &mut self.zones.all[zone];
         state.role = Role::Leaving;
         self.random_freed += u32::from(state.class != ZoneClass::Sequential);
         debug_assert_eq!(state.writes, 0, "zone {zone} is given up while it is written");
         if !state.valid.is_empty() {
-            let blocks = 0..state.valid.end();
+            let blocks = Block::FIRST..state.valid.end();
             state.valid.clear();
             self.mark_bits(zone, &blocks);
         }
@@ -296,9 +291,9 @@ impl Volume {
 
     /// The entry of `chunk` as a commit writes it: a zone in which nothing is valid yet is not named, so what is on the disk
     /// never tells of a zone that is still empty.
-    pub fn entry_to_commit(&self, chunk: u32) -> Entry {
-        let entry = self.chunks[chunk as usize].entry;
-        let named = |zone: u32| zone != NO_ZONE && !self.zones.all[zone as usize].valid.is_empty();
+    pub fn entry_to_commit(&self, chunk: ChunkNo) -> Entry {
+        let entry = self.chunks[chunk].entry;
+        let named = |zone: SetZone| zone != NO_ZONE && !self.zones.all[zone].valid.is_empty();
         match (named(entry.dzone), named(entry.bzone)) {
             (true, true) => entry,
             (true, false) => Entry { bzone: NO_ZONE, ..entry },
@@ -308,29 +303,27 @@ impl Volume {
     }
 
     /// Writes metadata block `block` as a commit writes it.
-    pub fn encode(&self, block: u32, to: &mut [u8]) {
+    pub fn encode(&self, block: MetaBlock, to: &mut [u8]) {
         debug_assert_eq!(to.len(), BLOCK_BYTES);
-        let Some(bitmap) = block.checked_sub(1 + self.map_blocks) else {
-            let first = (block - 1) * ENTRIES as u32;
-            let entries = to.as_chunks_mut::<8>().0;
-            for (chunk, bytes) in (first..).zip(entries) {
-                let is_chunk = (chunk as usize) < self.chunks.len();
-                *bytes = if is_chunk { self.entry_to_commit(chunk) } else { Entry::UNMAPPED }.encode();
+        match self.places.held(block) {
+            Held::Bits(zone, first) => self.zones.all[zone].valid.to_bitmap(first, to),
+            Held::Entries(first) => {
+                for (chunk, bytes) in first.onwards().zip(to.as_chunks_mut::<8>().0) {
+                    let is_chunk = self.chunks.get(chunk).is_some();
+                    *bytes = if is_chunk { self.entry_to_commit(chunk) } else { Entry::UNMAPPED }.encode();
+                }
             }
-            return;
-        };
-        let (zone, part) = (bitmap / self.bitmap_blocks, bitmap % self.bitmap_blocks);
-        self.zones.all[zone as usize].valid.to_bitmap(part * BITS, to);
+        }
     }
 
     /// A zone for first writes and rewrites.
-    pub fn take_random(&mut self) -> Option<u32> {
+    pub fn take_random(&mut self) -> Option<SetZone> {
         let class = self.zones.buffering();
-        self.zones.take(class, Some(0))
+        self.zones.take(class, Some(MemberNo(0)))
     }
 
     /// A sequential zone.
-    pub fn take_sequential(&mut self) -> Option<u32> {
+    pub fn take_sequential(&mut self) -> Option<SetZone> {
         self.zones.take(ZoneClass::Sequential, None)
     }
 }

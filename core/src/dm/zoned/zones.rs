@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use super::policy::{Pool, Stock};
 use super::valid::ValidBlocks;
-use super::{BLOCK_SECTORS, ZoneClass, ZoneHealth, ZoneSpace};
+use super::{BLOCK_SECTORS, Block, ChunkNo, MemberNo, Number, Rows, SetZone, ZoneClass, ZoneHealth, ZoneSpace};
 use crate::block::{DeviceId, Limits};
 use crate::sector::Sector;
 use crate::time::Instant;
@@ -18,9 +18,9 @@ pub(super) enum Role {
     /// It is free.
     Free,
     /// It holds the blocks of a chunk.
-    Data(u32),
+    Data(ChunkNo),
     /// It buffers rewrites of a chunk.
-    Buffer(u32),
+    Buffer(ChunkNo),
     /// Reclaim copies a chunk there.
     Target,
     /// Its chunk is gone, but the metadata on the disk may still name it: it must not be written.
@@ -35,11 +35,11 @@ pub(super) struct ZoneState {
     pub class: ZoneClass,
     pub health: ZoneHealth,
     pub role: Role,
-    pub member: u8,
+    pub member: MemberNo,
     /// Its first sector on its device.
     pub start: Sector,
     /// Of a sequential zone: where the next write goes.
-    pub wp: u32,
+    pub wp: Block,
     /// A write failed: where the next one goes is not known.
     pub is_suspect: bool,
     /// Blocks that hold data of the chunk.
@@ -68,32 +68,32 @@ pub(super) struct MemberState {
 /// All zones, and lists of the free ones.
 pub(super) struct Zones {
     pub zone_blocks: u32,
-    pub all: Vec<ZoneState>,
-    pub members: Vec<MemberState>,
+    pub all: Rows<SetZone, ZoneState>,
+    pub members: Rows<MemberNo, MemberState>,
     pub has_cache: bool,
     /// Free zones: those of the cache, then random and sequential ones of each member.
-    free: Vec<VecDeque<u32>>,
+    free: Vec<VecDeque<SetZone>>,
     /// Usable zones that hold no metadata: cache, random, sequential.
-    totals: [Vec<u32>; 3],
+    totals: [Rows<MemberNo, u32>; 3],
     /// Sequential zones that are kept for reclaim.
     pub reserve: u32,
     /// Zones that the next commit lets go.
-    pub leaving: Vec<u32>,
+    pub leaving: Vec<SetZone>,
     /// Zones that a commit let go and that have to be emptied.
-    pub to_reset: Vec<u32>,
+    pub to_reset: Vec<SetZone>,
     uses: u64,
 }
 
 impl Zones {
-    pub fn new(space: &ZoneSpace, members: Vec<MemberState>, reserve: u32) -> Self {
+    pub fn new(space: &ZoneSpace, members: Rows<MemberNo, MemberState>, reserve: u32) -> Self {
         let zone_blocks = space.zone_blocks();
-        let state = |(zone, info): (usize, &super::ZoneInfo)| {
-            let (member, start) = space.place(space.start(zone as u32));
+        let state = |(zone, info): (SetZone, &super::ZoneInfo)| {
+            let (member, start) = space.place(space.start(zone));
             ZoneState {
                 class: info.class,
                 health: info.health,
                 role: Role::None,
-                member: member as u8,
+                member,
                 start,
                 wp: info.wp,
                 is_suspect: false,
@@ -108,10 +108,10 @@ impl Zones {
         let lists = members.len();
         Self {
             zone_blocks,
-            all: space.zones().iter().enumerate().map(state).collect(),
+            all: space.zones().numbered().map(state).collect(),
             has_cache: space.has_cache(),
             free: (0..1 + 2 * lists).map(|_| VecDeque::new()).collect(),
-            totals: [0; 3].map(|_| alloc::vec![0; lists]),
+            totals: [0; 3].map(|_| Rows::filled(0, lists)),
             members,
             reserve,
             leaving: Vec::new(),
@@ -120,23 +120,23 @@ impl Zones {
         }
     }
 
-    fn list(&self, class: ZoneClass, member: u8) -> usize {
+    fn list(&self, class: ZoneClass, member: MemberNo) -> usize {
         match class {
             ZoneClass::Cache => 0,
-            ZoneClass::Random => 1 + 2 * usize::from(member),
-            ZoneClass::Sequential => 2 + 2 * usize::from(member),
+            ZoneClass::Random => 1 + 2 * member.index(),
+            ZoneClass::Sequential => 2 + 2 * member.index(),
         }
     }
 
     /// Counts a zone that can hold data.
-    pub fn count(&mut self, zone: u32) {
-        let state = &self.all[zone as usize];
-        self.totals[state.class as usize][usize::from(state.member)] += 1;
+    pub fn count(&mut self, zone: SetZone) {
+        let state = &self.all[zone];
+        self.totals[state.class as usize][state.member] += 1;
     }
 
     /// Puts a zone that is free and empty with the others.
-    pub fn put_free(&mut self, zone: u32) {
-        let state = &mut self.all[zone as usize];
+    pub fn put_free(&mut self, zone: SetZone) {
+        let state = &mut self.all[zone];
         debug_assert!(state.valid.is_empty() && state.in_flight == 0);
         state.role = Role::Free;
         let (class, member) = (state.class, state.member);
@@ -150,21 +150,21 @@ impl Zones {
     }
 
     /// A free zone of `class`, of device `member` if it has one, else of the device with the most.
-    pub fn take(&mut self, class: ZoneClass, member: Option<u8>) -> Option<u32> {
-        let lists = (0..self.members.len() as u8).map(|member| self.list(class, member));
+    pub fn take(&mut self, class: ZoneClass, member: Option<MemberNo>) -> Option<SetZone> {
+        let lists = self.members.numbers().map(|member| self.list(class, member));
         let own = member.map(|member| self.list(class, member)).filter(|list| !self.free[*list].is_empty());
         let list = own.or_else(|| lists.max_by_key(|list| self.free[*list].len()))?;
         self.free[list].pop_front()
     }
 
     /// Free and all zones of `class` on device `member`.
-    pub fn pool(&self, class: ZoneClass, member: u8) -> Pool {
+    pub fn pool(&self, class: ZoneClass, member: MemberNo) -> Pool {
         let free = self.free[self.list(class, member)].len() as u32;
-        Pool { free, total: self.totals[class as usize][usize::from(member)] }
+        Pool { free, total: self.totals[class as usize][member] }
     }
 
     fn sum(&self, class: ZoneClass) -> Pool {
-        let all = (0..self.members.len() as u8).map(|member| self.pool(class, member));
+        let all = self.members.numbers().map(|member| self.pool(class, member));
         let members = if class == ZoneClass::Cache { 1 } else { usize::MAX };
         all.take(members).fold(Pool { free: 0, total: 0 }, |sum, pool| Pool {
             free: sum.free + pool.free,
@@ -213,49 +213,49 @@ impl Zones {
 
     /// The device of `zone`.
     #[inline]
-    pub fn device(&self, zone: u32) -> DeviceId {
-        self.members[usize::from(self.all[zone as usize].member)].device
+    pub fn device(&self, zone: SetZone) -> DeviceId {
+        self.members[self.all[zone].member].device
     }
 
     /// The sector of block `block` of `zone` on its device.
     #[inline]
-    pub fn sector(&self, zone: u32, block: u32) -> Sector {
-        self.all[zone as usize].start + u64::from(block) * u64::from(BLOCK_SECTORS)
+    pub fn sector(&self, zone: SetZone, block: Block) -> Sector {
+        self.all[zone].start + u64::from(block) * u64::from(BLOCK_SECTORS)
     }
 
-    pub fn is_sequential(&self, zone: u32) -> bool {
-        self.all[zone as usize].class == ZoneClass::Sequential
+    pub fn is_sequential(&self, zone: SetZone) -> bool {
+        self.all[zone].class == ZoneClass::Sequential
     }
 
     /// Notes that `zone` is written.
     #[inline]
-    pub fn touch(&mut self, zone: u32, now: Instant) {
+    pub fn touch(&mut self, zone: SetZone, now: Instant) {
         self.uses += 1;
-        let state = &mut self.all[zone as usize];
+        let state = &mut self.all[zone];
         (state.written_at, state.used) = (now, self.uses);
     }
 
     /// A bio that used `zone` is done. Returns whether that lets the zone go.
     #[inline]
-    pub fn release(&mut self, zone: u32, is_write: bool) -> bool {
-        let state = &mut self.all[zone as usize];
+    pub fn release(&mut self, zone: SetZone, is_write: bool) -> bool {
+        let state = &mut self.all[zone];
         state.in_flight -= 1;
         state.writes -= u32::from(is_write);
         state.in_flight == 0 && state.role == Role::Left && self.let_go(zone)
     }
 
     /// A commit is durable that does not name `zone` any more. Returns whether it is free now, or has to be reset first.
-    pub fn leave(&mut self, zone: u32) -> bool {
-        self.all[zone as usize].role = Role::Left;
-        self.all[zone as usize].in_flight == 0 && self.let_go(zone)
+    pub fn leave(&mut self, zone: SetZone) -> bool {
+        self.all[zone].role = Role::Left;
+        self.all[zone].in_flight == 0 && self.let_go(zone)
     }
 
-    fn let_go(&mut self, zone: u32) -> bool {
-        let state = &self.all[zone as usize];
+    fn let_go(&mut self, zone: SetZone) -> bool {
+        let state = &self.all[zone];
         let is_usable = state.health == ZoneHealth::Good;
         match state.class {
-            _ if !is_usable => self.all[zone as usize].role = Role::None,
-            ZoneClass::Sequential if state.wp > 0 || state.is_suspect => self.to_reset.push(zone),
+            _ if !is_usable => self.all[zone].role = Role::None,
+            ZoneClass::Sequential if state.wp > Block::FIRST || state.is_suspect => self.to_reset.push(zone),
             _ => self.put_free(zone),
         }
         true

@@ -8,7 +8,7 @@
 use shingle_core::block::{Data, DeviceId, Limits, Payload, Stack};
 use shingle_core::device::memory::SparseMemory;
 use shingle_core::dm::zoned::format::{FormatOptions, Label, Layout, Media, MediaError, format};
-use shingle_core::dm::zoned::{BLOCK_BYTES, BLOCK_SECTORS, ZoneSpace};
+use shingle_core::dm::zoned::{BLOCK_BYTES, BLOCK_SECTORS, MemberNo, Rows, SetZone, ZoneSpace};
 use shingle_core::dm::{add_table, parse_table};
 use shingle_core::sector::{SECTOR_BYTES, Sector};
 use shingle_drives::{SmrConfig, SmrDisk, Ssd, SsdConfig};
@@ -54,7 +54,7 @@ impl Volume {
         let blank = Blank::new(&limits)?;
         let (layout, kept) = blank.formatted()?;
         let zone_sectors = u64::from(kept.space.zone_blocks()) * u64::from(BLOCK_SECTORS);
-        let until = Sector(u64::from(layout.metadata().end.max(1)) * zone_sectors);
+        let until = Sector(u64::from(layout.metadata().end.0.max(1)) * zone_sectors);
         let mut names = Vec::new();
         for ((id, limits), memory) in ids.iter().zip(&limits).zip(kept.memories) {
             let keeper = stack.add(Box::new(Keeper::new(*id, limits, memory, until))).map_err(text)?;
@@ -85,7 +85,7 @@ fn text(error: impl ToString) -> String {
 /// New drives, as the formatter sees them: only what is written and not zero takes memory, and no time passes.
 struct Blank {
     space: ZoneSpace,
-    memories: Vec<SparseMemory>,
+    memories: Rows<MemberNo, SparseMemory>,
 }
 
 impl Blank {
@@ -133,7 +133,7 @@ impl Media for Blank {
         Ok(())
     }
 
-    fn reset(&mut self, _: u32) -> Result<(), MediaError> {
+    fn reset(&mut self, _: SetZone) -> Result<(), MediaError> {
         Ok(())
     }
 

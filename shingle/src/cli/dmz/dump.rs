@@ -3,7 +3,7 @@
 use clap::Args;
 use serde_json::{Value, json};
 use shingle_core::dm::zoned::format::{Entry, LoadError, Media, NO_ZONE, Sets, Volume, read_bitmap};
-use shingle_core::dm::zoned::{ZoneClass, ZoneInfo};
+use shingle_core::dm::zoned::{Block, ChunkNo, Rows, SetZone, ZoneClass, ZoneInfo};
 use uuid::Uuid;
 
 use super::set::{SetArgs, class_name, condition_name, geometry, geometry_json, in_force, superblock_json};
@@ -25,8 +25,8 @@ pub struct DumpArgs {
 enum Role {
     Free,
     Metadata,
-    Data(u32),
-    Buffer(u32),
+    Data(ChunkNo),
+    Buffer(ChunkNo),
 }
 
 /// A zone with all that is known of it.
@@ -52,31 +52,30 @@ pub fn run(args: &DumpArgs) -> Result<(), CliError> {
     let mut text = geometry(&disks, 0);
     text += &superblocks(&volume.sets);
     text += &mapping(&volume.entries, &zones);
-    let shown = |zone: &ZoneView| shows_all || zone.role != Role::Free || zone.weight > 0 || zone.info.wp > 0;
-    let rows = zones.iter().enumerate().filter(|(_, zone)| shown(zone)).map(|(number, zone)| zone.row(number));
+    let shown =
+        |zone: &ZoneView| shows_all || zone.role != Role::Free || zone.weight > 0 || zone.info.wp > Block::FIRST;
+    let rows = zones.numbered().filter(|(_, zone)| shown(zone)).map(|(number, zone)| zone.row(number));
     text += &output::table(&["zone", "class", "condition", "written", "valid", "use"], &[0, 3, 4], rows);
     output::print(&text)
 }
 
 /// All zones; reads the bitmap of each.
-fn view(disks: &mut Disks, volume: &Volume) -> Result<Vec<ZoneView>, CliError> {
+fn view(disks: &mut Disks, volume: &Volume) -> Result<Rows<SetZone, ZoneView>, CliError> {
     let (layout, start) = (&volume.sets.layout, volume.sets.start(disks.space()));
-    let infos = disks.space().zones().to_vec();
-    let mut roles = vec![Role::Free; infos.len()];
-    let mut set = |zone: u32, role| roles.get_mut(zone as usize).into_iter().for_each(|slot| *slot = role);
-    for (chunk, Entry { dzone, bzone }) in (0..).zip(&volume.entries) {
+    let infos = disks.space().zones().clone();
+    let mut roles = Rows::filled(Role::Free, infos.len());
+    let mut set = |zone: SetZone, role| roles.get_mut(zone).into_iter().for_each(|slot| *slot = role);
+    for (chunk, Entry { dzone, bzone }) in volume.entries.numbered() {
         set(*dzone, Role::Data(chunk));
         set(*bzone, Role::Buffer(chunk));
     }
-    (0..infos.len() as u32)
-        .filter(|zone| layout.is_metadata(disks.space(), *zone))
-        .for_each(|zone| set(zone, Role::Metadata));
+    infos.numbers().filter(|zone| layout.is_metadata(disks.space(), *zone)).for_each(|zone| set(zone, Role::Metadata));
     let bar = bar("reading bitmaps");
     let mut progress = show(&bar);
-    let mut views = Vec::new();
-    for (zone, (info, role)) in (0..).zip(infos.into_iter().zip(roles)) {
+    let mut views = Rows::default();
+    for (zone, info) in infos.numbered() {
         let weight = read_bitmap(disks, start, layout, zone)?.weight();
-        views.push(ZoneView { info, role, weight });
+        views.push(ZoneView { info: *info, role: roles[zone], weight });
         progress(zone.into(), disks.space().zones().len() as u64);
     }
     bar.finish_and_clear();
@@ -114,13 +113,13 @@ fn superblocks(sets: &Sets) -> String {
 }
 
 /// The chunks that have zones.
-fn mapping(entries: &[Entry], zones: &[ZoneView]) -> String {
-    let part = |zone: u32| match zones.get(zone as usize) {
+fn mapping(entries: &Rows<ChunkNo, Entry>, zones: &Rows<SetZone, ZoneView>) -> String {
+    let part = |zone: SetZone| match zones.get(zone) {
         _ if zone == NO_ZONE => ["-".to_owned(), "-".to_owned()],
         Some(view) => [zone.to_string(), view.weight.to_string()],
         None => [zone.to_string(), "no such zone".to_owned()],
     };
-    let mapped = (0u32..).zip(entries).filter(|(_, entry)| **entry != Entry::UNMAPPED);
+    let mapped = entries.numbered().filter(|(_, entry)| **entry != Entry::UNMAPPED);
     let rows = mapped
         .map(|(chunk, entry)| [vec![chunk.to_string()], part(entry.dzone).into(), part(entry.bzone).into()].concat());
     let rows: Vec<Vec<String>> = rows.collect();
@@ -131,7 +130,7 @@ fn mapping(entries: &[Entry], zones: &[ZoneView]) -> String {
 }
 
 impl ZoneView {
-    fn role(&self) -> (&'static str, Option<u32>) {
+    fn role(&self) -> (&'static str, Option<ChunkNo>) {
         match self.role {
             Role::Free => ("free", None),
             Role::Metadata => ("metadata", None),
@@ -140,7 +139,7 @@ impl ZoneView {
         }
     }
 
-    fn row(&self, number: usize) -> Vec<String> {
+    fn row(&self, number: SetZone) -> Vec<String> {
         let (role, chunk) = self.role();
         let role = chunk.map_or(role.to_owned(), |chunk| format!("{role} of chunk {chunk}"));
         let written = if self.info.class == ZoneClass::Sequential { self.info.wp.to_string() } else { "-".into() };
@@ -155,33 +154,33 @@ impl ZoneView {
     }
 }
 
-fn to_json(disks: &Disks, volume: &Volume, zones: &[ZoneView]) -> Value {
-    let id = |zone: u32| (zone != NO_ZONE).then_some(zone);
+fn to_json(disks: &Disks, volume: &Volume, zones: &Rows<SetZone, ZoneView>) -> Value {
+    let id = |zone: SetZone| (zone != NO_ZONE).then_some(zone.0);
     let found = |set: usize| match &volume.sets.found[set] {
         Ok(superblock) => superblock_json(superblock),
         Err(problem) => json!({"problem": problem.to_string()}),
     };
-    let zone = |(number, zone): (usize, &ZoneView)| {
+    let zone = |(number, zone): (SetZone, &ZoneView)| {
         let (role, chunk) = zone.role();
         json!({
-            "zone": number,
+            "zone": number.0,
             "class": class_name(&zone.info),
             "condition": condition_name(&zone.info),
-            "written_blocks": (zone.info.class == ZoneClass::Sequential).then_some(zone.info.wp),
+            "written_blocks": (zone.info.class == ZoneClass::Sequential).then_some(zone.info.wp.0),
             "use": role,
-            "chunk": chunk,
+            "chunk": chunk.map(|chunk| chunk.0),
             "valid_blocks": zone.weight,
         })
     };
-    let mapped = (0u32..).zip(&volume.entries).filter(|(_, entry)| **entry != Entry::UNMAPPED);
+    let mapped = volume.entries.numbered().filter(|(_, entry)| **entry != Entry::UNMAPPED);
     let mapping =
-        mapped.map(|(chunk, entry)| json!({"chunk": chunk, "dzone": id(entry.dzone), "bzone": id(entry.bzone)}));
+        mapped.map(|(chunk, entry)| json!({"chunk": chunk.0, "dzone": id(entry.dzone), "bzone": id(entry.bzone)}));
     let mut value = geometry_json(disks);
     value["primary"] = found(0);
     value["secondary"] = found(1);
     value["in_force"] = json!(in_force(&volume.sets));
     value["mapping"] = mapping.collect();
     value["problems"] = volume.problems.iter().map(|problem| json!(problem.to_string())).collect();
-    value["zone_list"] = zones.iter().enumerate().map(zone).collect();
+    value["zone_list"] = zones.numbered().map(zone).collect();
     value
 }

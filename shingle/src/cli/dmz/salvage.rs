@@ -5,9 +5,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 use serde_json::{Value, json};
-use shingle_core::dm::zoned::BLOCK_BYTES;
 use shingle_core::dm::zoned::check::{Loss, Salvage};
 use shingle_core::dm::zoned::format::Media;
+use shingle_core::dm::zoned::{BLOCK_BYTES, ChunkNo, Number};
 
 use super::image::{Image, Layout, cannot, create};
 use super::set::{SetArgs, geometry, geometry_json};
@@ -71,7 +71,7 @@ fn copy(
 ) -> Result<Vec<Loss>, CliError> {
     let (chunks, mut buffer) = (salvage.layout.chunks, vec![0; disks.space().zone_blocks() as usize * BLOCK_BYTES]);
     let (mut lost, chunk_bytes) = (salvage.losses.clone(), buffer.len() as u64);
-    for chunk in 0..chunks {
+    for chunk in ChunkNo(0).onwards().take(chunks as usize) {
         let at = u64::from(chunk) * chunk_bytes;
         if salvage.read(disks, chunk, &mut buffer, &mut |loss| add(&mut lost, loss)) {
             image.write(at, &buffer)?;
@@ -122,12 +122,12 @@ impl Losses {
 fn loss_json(loss: &Loss) -> Value {
     let mut value = match loss {
         Loss::Superblocks(_) => json!({"what": "superblocks"}),
-        Loss::Entries { first, count, .. } => json!({"what": "mapping", "chunk": first, "chunks": count}),
-        Loss::Entry(problem) => json!({"what": "mapping", "chunk": problem.chunk, "chunks": 1}),
-        Loss::OlderEntry(chunk) => json!({"what": "older-mapping", "chunk": chunk, "chunks": 1}),
-        Loss::Bitmap { zone, .. } => json!({"what": "bitmap", "zone": zone}),
-        Loss::OtherBitmap { zone, .. } => json!({"what": "other-bitmap", "zone": zone}),
-        Loss::Orphan { zone, .. } => json!({"what": "orphan", "zone": zone}),
+        Loss::Entries { first, count, .. } => json!({"what": "mapping", "chunk": first.0, "chunks": count}),
+        Loss::Entry(problem) => json!({"what": "mapping", "chunk": problem.chunk.0, "chunks": 1}),
+        Loss::OlderEntry(chunk) => json!({"what": "older-mapping", "chunk": chunk.0, "chunks": 1}),
+        Loss::Bitmap { zone, .. } => json!({"what": "bitmap", "zone": zone.0}),
+        Loss::OtherBitmap { zone, .. } => json!({"what": "other-bitmap", "zone": zone.0}),
+        Loss::Orphan { zone, .. } => json!({"what": "orphan", "zone": zone.0}),
         Loss::Blocks { first, count, .. } => json!({"what": "blocks", "block": first, "blocks": count}),
     };
     value["message"] = json!(loss.to_string());

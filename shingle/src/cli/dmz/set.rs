@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use serde_json::{Value, json};
 use shingle_core::dm::zoned::format::{Media, MediaError, Sets, Superblock};
-use shingle_core::dm::zoned::{BLOCK_BYTES, BLOCK_SECTORS, Member, ZoneClass, ZoneHealth, ZoneInfo};
+use shingle_core::dm::zoned::{BLOCK_BYTES, BLOCK_SECTORS, Block, Member, Number, ZoneClass, ZoneHealth, ZoneInfo};
 use uuid::Uuid;
 
 use super::CliError;
@@ -54,7 +54,7 @@ impl SetArgs {
 pub fn geometry(disks: &Disks, detail: u8) -> String {
     let (space, mut text) = (disks.space(), String::new());
     let zone_sectors = u64::from(space.zone_blocks()) * u64::from(BLOCK_SECTORS);
-    for (place, (member, name)) in space.members().iter().zip(disks.names()).enumerate() {
+    for ((place, member), name) in space.members().numbered().zip(disks.names()) {
         let sectors = disks.limits(place).capacity;
         let kind = if member.is_zoned { "Host-managed device" } else { "Regular block device" };
         let offset = space.start(member.first_zone);
@@ -65,12 +65,12 @@ pub fn geometry(disks: &Disks, detail: u8) -> String {
             sectors >> 21,
             member.zones,
         );
-        let zones = member.first_zone..member.first_zone + member.zones;
+        let zones = || space.zones().numbered().skip(member.first_zone.index()).take(member.zones as usize);
         if detail > 0 {
-            text += &kinds_of_zones(&space.zones()[zones.start as usize..zones.end as usize]);
+            text += &kinds_of_zones(zones().map(|(_, info)| info));
         }
         if detail > 1 {
-            zones.for_each(|zone| text += &format!("    zone {zone}: {}\n", describe(&space.zones()[zone as usize])));
+            zones().for_each(|(zone, info)| text += &format!("    zone {zone}: {}\n", describe(info)));
         }
     }
     let _ = write!(
@@ -84,12 +84,12 @@ pub fn geometry(disks: &Disks, detail: u8) -> String {
 }
 
 /// A line that counts zones.
-fn kinds_of_zones(zones: &[ZoneInfo]) -> String {
-    let count = |is_it: fn(&ZoneInfo) -> bool| zones.iter().filter(|zone| is_it(zone)).count();
+fn kinds_of_zones<'a>(zones: impl Iterator<Item = &'a ZoneInfo> + Clone) -> String {
+    let count = |is_it: fn(&ZoneInfo) -> bool| zones.clone().filter(|zone| is_it(zone)).count();
     format!(
         "  {} sequential zones, {} of them written; {} that take random writes; {} that cannot be written\n",
         count(|zone| zone.class == ZoneClass::Sequential),
-        count(|zone| zone.class == ZoneClass::Sequential && zone.wp > 0),
+        count(|zone| zone.class == ZoneClass::Sequential && zone.wp > Block::FIRST),
         count(|zone| zone.class != ZoneClass::Sequential),
         count(|zone| zone.health != ZoneHealth::Good),
     )
@@ -153,7 +153,7 @@ pub fn geometry_json(disks: &Disks) -> Value {
             "path": path,
             "zoned": member.is_zoned,
             "bytes": member.blocks * BLOCK_BYTES as u64,
-            "first_zone": member.first_zone,
+            "first_zone": member.first_zone.0,
             "zones": member.zones,
         })
     };

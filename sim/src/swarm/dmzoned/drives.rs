@@ -10,7 +10,7 @@ use crate::world::World;
 use shingle_core::block::{Bio, Completion, Data, DeviceId, Limits, Op, Payload, PortId, Stack};
 use shingle_core::dm::zoned::check::check;
 use shingle_core::dm::zoned::format::{FormatOptions, Label, Layout, Media, MediaError, format};
-use shingle_core::dm::zoned::{BLOCK_BYTES, BLOCK_SECTORS, ZoneClass, ZoneSpace};
+use shingle_core::dm::zoned::{BLOCK_BYTES, BLOCK_SECTORS, Block, MemberNo, Rows, SetZone, ZoneClass, ZoneSpace};
 use shingle_core::random::Rng;
 use shingle_core::sector::Sector;
 
@@ -18,7 +18,7 @@ use shingle_core::sector::Sector;
 pub(super) struct Drives {
     world: World,
     port: PortId,
-    disks: Vec<DeviceId>,
+    disks: Rows<MemberNo, DeviceId>,
     space: ZoneSpace,
 }
 
@@ -28,8 +28,8 @@ impl Drives {
         let port = stack.open_port();
         let limits: Vec<&Limits> = disks.iter().map(|disk| stack.limits(*disk)).collect();
         let space = ZoneSpace::new(&limits).map_err(|error| format!("{error}"))?;
-        let mut drives = Self { world: World::new(stack), port, disks, space };
-        for place in 0..drives.disks.len() {
+        let mut drives = Self { world: World::new(stack), port, disks: disks.into(), space };
+        for place in drives.disks.numbers() {
             if drives.space.members()[place].is_zoned {
                 drives.learn(place)?;
             }
@@ -37,7 +37,7 @@ impl Drives {
         Ok(drives)
     }
 
-    fn learn(&mut self, place: usize) -> Result<(), String> {
+    fn learn(&mut self, place: MemberNo) -> Result<(), String> {
         let zones = self.space.members()[place].zones as usize;
         let report = Payload::Zones(Vec::with_capacity(zones));
         let back = self.ask(place, Bio::new(Op::ReportZones, Sector::ZERO, 0, report));
@@ -45,7 +45,7 @@ impl Drives {
         self.space.learn(place, zones).map_err(|error| format!("{error}"))
     }
 
-    fn ask(&mut self, place: usize, bio: Bio) -> Result<Completion, MediaError> {
+    fn ask(&mut self, place: MemberNo, bio: Bio) -> Result<Completion, MediaError> {
         let asked = format!("disk {place}: {bio:?}");
         self.world.stack.submit(self.port, 0, self.disks[place], Box::new(bio));
         loop {
@@ -60,7 +60,7 @@ impl Drives {
     }
 
     /// A bio for blocks of a set: the disk, and the bio.
-    fn bio(&self, op: Op, block: u64, data: &Data) -> (usize, Bio) {
+    fn bio(&self, op: Op, block: u64, data: &Data) -> (MemberNo, Bio) {
         let (place, sector) = self.space.place(block);
         let sectors = (data.len() / BLOCK_BYTES) as u32 * BLOCK_SECTORS;
         (place, Bio::new(op, sector, sectors, Payload::Data(data.clone())))
@@ -131,21 +131,21 @@ impl Media for Drives {
         let (place, bio) = self.bio(Op::Write, block, &data);
         self.ask(place, bio)?;
         let (zone, blocks) = (self.space.zone_of(block), (from.len() / BLOCK_BYTES) as u64);
-        if self.space.zones()[zone as usize].class == ZoneClass::Sequential {
-            self.space.set_wp(zone, (block + blocks - self.space.start(zone)) as u32);
+        if self.space.zones()[zone].class == ZoneClass::Sequential {
+            self.space.set_wp(zone, Block((block + blocks - self.space.start(zone)) as u32));
         }
         Ok(())
     }
 
-    fn reset(&mut self, zone: u32) -> Result<(), MediaError> {
+    fn reset(&mut self, zone: SetZone) -> Result<(), MediaError> {
         let (place, sector) = self.space.place(self.space.start(zone));
         self.ask(place, Bio::new(Op::ZoneReset, sector, 0, Payload::None))?;
-        self.space.set_wp(zone, 0);
+        self.space.set_wp(zone, Block::FIRST);
         Ok(())
     }
 
     fn flush(&mut self) -> Result<(), MediaError> {
         let flush = || Bio::new(Op::Flush, Sector::ZERO, 0, Payload::None);
-        (0..self.disks.len()).try_for_each(|place| self.ask(place, flush()).map(|_| ()))
+        self.disks.numbers().try_for_each(|place| self.ask(place, flush()).map(|_| ()))
     }
 }

@@ -1,6 +1,5 @@
 //! The rules for the validity bits, and for zones that hold no data.
 
-use alloc::vec;
 use alloc::vec::Vec;
 
 use super::Finding;
@@ -8,7 +7,7 @@ use super::copies::Copies;
 use crate::dm::zoned::format::{
     Bitmap, Entry, Media, NO_ZONE, bitmap_blocks, bitmap_start, is_tertiary, pieces, read_run,
 };
-use crate::dm::zoned::{BLOCK_BYTES, ZoneClass, ZoneHealth, ZoneSpace};
+use crate::dm::zoned::{BLOCK_BYTES, Block, ChunkNo, Number, Rows, SetZone, ZoneClass, ZoneHealth, ZoneSpace};
 
 /// Zones that were looked at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -22,7 +21,7 @@ pub struct Counts {
 /// Looks at the bitmap of every zone; where one cannot be read, that of the other set stands in for it.
 pub(super) fn check(
     media: &mut dyn Media,
-    (copies, entries): (&Copies, &[Entry]),
+    (copies, entries): (&Copies, &Rows<ChunkNo, Entry>),
     findings: &mut Vec<Finding>,
     step: &mut dyn FnMut(u64),
 ) -> Counts {
@@ -30,9 +29,9 @@ pub(super) fn check(
     let used = used_zones(entries, &space);
     let mut counts = Counts::default();
     let mut unreadable = Vec::new();
-    let visit = &mut |zone: u32, bitmap: &Bitmap| {
+    let visit = &mut |zone: SetZone, bitmap: &Bitmap| {
         let is_metadata = copies.layout.is_metadata(&space, zone);
-        if used[zone as usize] && !is_metadata {
+        if used[zone] && !is_metadata {
             counts.used += 1;
             check_used(&space, zone, bitmap, findings);
         } else {
@@ -51,10 +50,10 @@ pub(super) fn check(
 }
 
 /// Whether any chunk has the zone.
-fn used_zones(entries: &[Entry], space: &ZoneSpace) -> Vec<bool> {
-    let mut used = vec![false; space.zones().len()];
+fn used_zones(entries: &Rows<ChunkNo, Entry>, space: &ZoneSpace) -> Rows<SetZone, bool> {
+    let mut used = Rows::filled(false, space.zones().len());
     for zone in entries.iter().flat_map(|entry| [entry.dzone, entry.bzone]) {
-        if let Some(used) = used.get_mut(zone as usize) {
+        if let Some(used) = used.get_mut(zone) {
             *used = true;
         }
     }
@@ -65,13 +64,13 @@ fn used_zones(entries: &[Entry], space: &ZoneSpace) -> Vec<bool> {
 fn for_each_bitmap(
     media: &mut dyn Media,
     copies: &Copies,
-    visit: &mut dyn FnMut(u32, &Bitmap),
+    visit: &mut dyn FnMut(SetZone, &Bitmap),
     unreadable: &mut Vec<Finding>,
 ) {
     let zone_blocks = media.space().zone_blocks();
     let own_bytes = bitmap_blocks(zone_blocks) as usize * BLOCK_BYTES;
-    let first = bitmap_start(media.space(), copies.starts[0], &copies.layout, 0);
-    let (mut zone, mut pending) = (0, Vec::new());
+    let first = bitmap_start(media.space(), copies.starts[0], &copies.layout, SetZone(0));
+    let (mut zone, mut pending) = (SetZone(0), Vec::new());
     for (block, len) in pieces(zone_blocks, first, u64::from(copies.layout.bitmap_blocks)) {
         let kept = pending.len();
         pending.resize(kept + len * BLOCK_BYTES, 0);
@@ -89,14 +88,14 @@ fn for_each_bitmap(
         let whole = pending.len() / own_bytes * own_bytes;
         for bytes in pending[..whole].chunks(own_bytes) {
             visit(zone, &Bitmap::decode(bytes.to_vec()));
-            zone += 1;
+            zone = zone + 1;
         }
         pending.drain(..whole);
     }
 }
 
-fn check_used(space: &ZoneSpace, zone: u32, bitmap: &Bitmap, findings: &mut Vec<Finding>) {
-    let (info, len) = (space.zones()[zone as usize], space.zone_len(zone));
+fn check_used(space: &ZoneSpace, zone: SetZone, bitmap: &Bitmap, findings: &mut Vec<Finding>) {
+    let (info, len) = (space.zones()[zone], Block(space.zone_len(zone)));
     let count = bitmap.blocks(len).count() as u32;
     if count > 0 {
         findings.push(Finding::PastEnd { zone, count });
@@ -111,7 +110,7 @@ fn check_used(space: &ZoneSpace, zone: u32, bitmap: &Bitmap, findings: &mut Vec<
     }
 }
 
-fn check_free(zone: u32, bitmap: &Bitmap, findings: &mut Vec<Finding>) {
+fn check_free(zone: SetZone, bitmap: &Bitmap, findings: &mut Vec<Finding>) {
     let count = bitmap.weight();
     if count > 0 {
         findings.push(Finding::FreeBits { zone, count });
@@ -119,23 +118,27 @@ fn check_free(zone: u32, bitmap: &Bitmap, findings: &mut Vec<Finding>) {
 }
 
 /// A free zone has to be empty. What is read-only stays as it is, and is never used.
-fn check_reset(space: &ZoneSpace, zone: u32, findings: &mut Vec<Finding>) {
+fn check_reset(space: &ZoneSpace, zone: SetZone, findings: &mut Vec<Finding>) {
     if needs_reset(space, zone) {
-        findings.push(Finding::NotReset { zone, wp: space.zones()[zone as usize].wp });
+        findings.push(Finding::NotReset { zone, wp: space.zones()[zone].wp });
     }
 }
 
 /// Whether `zone` would have to be empty if no chunk has it, and is not.
-pub(super) fn needs_reset(space: &ZoneSpace, zone: u32) -> bool {
-    let info = space.zones()[zone as usize];
-    info.class == ZoneClass::Sequential && info.health != ZoneHealth::ReadOnly && info.wp > 0
+pub(super) fn needs_reset(space: &ZoneSpace, zone: SetZone) -> bool {
+    let info = space.zones()[zone];
+    info.class == ZoneClass::Sequential && info.health != ZoneHealth::ReadOnly && info.wp > Block::FIRST
 }
 
 /// A block of a chunk is valid in one of its zones.
-fn check_buffered(media: &mut dyn Media, (copies, entries): (&Copies, &[Entry]), findings: &mut Vec<Finding>) {
-    let zones = media.space().zones().len() as u32;
-    for (chunk, Entry { dzone, bzone }) in (0..).zip(entries) {
-        if *bzone == NO_ZONE || *dzone >= zones || *bzone >= zones || dzone == bzone {
+fn check_buffered(
+    media: &mut dyn Media,
+    (copies, entries): (&Copies, &Rows<ChunkNo, Entry>),
+    findings: &mut Vec<Finding>,
+) {
+    let zones = media.space().zones().len();
+    for (chunk, Entry { dzone, bzone }) in entries.numbered() {
+        if *bzone == NO_ZONE || dzone.index() >= zones || bzone.index() >= zones || dzone == bzone {
             continue;
         }
         let [data, buffer] = [*dzone, *bzone].map(|zone| copies.bitmaps(media, (zone, false, true), &mut |_, _| ()));

@@ -2,13 +2,12 @@
 
 use alloc::collections::BTreeMap;
 use alloc::vec;
-use alloc::vec::Vec;
 
 use crate::dm::zoned::format::{
     Bitmap, ENTRIES, Entry, Layout, Media, MediaError, NO_ZONE, Other, Sets, Superblock, bitmap_blocks, bitmap_start,
     pieces, read_run, validate_superblock,
 };
-use crate::dm::zoned::{BLOCK_BYTES, ZoneSpace};
+use crate::dm::zoned::{BLOCK_BYTES, ChunkNo, Rows, SetZone, ZoneSpace};
 
 /// What the copy that is not in force is good for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +33,7 @@ pub(super) struct Copies {
 #[derive(Clone, Debug)]
 pub(super) struct Table {
     /// The entries; `None` where it cannot be read.
-    pub entries: Vec<Option<Entry>>,
+    pub entries: Rows<ChunkNo, Option<Entry>>,
     /// The blocks of it that cannot be read.
     pub unreadable: BTreeMap<u32, MediaError>,
 }
@@ -54,7 +53,7 @@ impl Copies {
     pub fn tables(&self, media: &mut dyn Media) -> [Table; 2] {
         let mut tables = self.starts.map(|start| self.table(media, start));
         if self.twin == Twin::Nothing {
-            tables[1].entries.fill(None);
+            tables[1].entries.as_mut_slice().fill(None);
         }
         tables
     }
@@ -92,7 +91,7 @@ impl Copies {
     pub fn bitmaps(
         &self,
         media: &mut dyn Media,
-        (zone, otherwise, may_stand_in): (u32, bool, bool),
+        (zone, otherwise, may_stand_in): (SetZone, bool, bool),
         lack: &mut dyn FnMut(MediaError, bool),
     ) -> [Bitmap; 2] {
         let zone_blocks = media.space().zone_blocks();

@@ -4,6 +4,7 @@ use alloc::string::String;
 use core::fmt;
 
 use crate::dm::zoned::format::{MappingProblem, MediaError, SuperblockProblem};
+use crate::dm::zoned::{Block, ChunkNo, MemberNo, SetZone};
 
 /// Whose superblock it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,7 +12,7 @@ pub enum Whose {
     /// That of the first or second set: 0 or 1.
     Set(usize),
     /// The third one, on this device.
-    Third(usize),
+    Third(MemberNo),
 }
 
 impl fmt::Display for Whose {
@@ -66,7 +67,7 @@ pub enum Finding {
     /// A third superblock counts commits, which nobody does there.
     ThirdGeneration {
         /// The device.
-        member: usize,
+        member: MemberNo,
         /// The count.
         generation: u64,
     },
@@ -77,37 +78,37 @@ pub enum Finding {
     /// A zone that holds no data has valid blocks.
     FreeBits {
         /// The zone.
-        zone: u32,
+        zone: SetZone,
         /// How many.
         count: u32,
     },
     /// A sequential zone that holds no data is not empty.
     NotReset {
         /// The zone.
-        zone: u32,
+        zone: SetZone,
         /// Its write pointer.
-        wp: u32,
+        wp: Block,
     },
     /// Blocks of a sequential zone are valid that were never written.
     PastWp {
         /// The zone.
-        zone: u32,
+        zone: SetZone,
         /// How many.
         count: u32,
         /// Its write pointer.
-        wp: u32,
+        wp: Block,
     },
     /// Blocks are valid that the zone does not have.
     PastEnd {
         /// The zone.
-        zone: u32,
+        zone: SetZone,
         /// How many.
         count: u32,
     },
     /// Blocks of a chunk are valid both in its data zone and in its buffer.
     Both {
         /// The chunk.
-        chunk: u32,
+        chunk: ChunkNo,
         /// How many.
         count: u32,
     },

@@ -3,6 +3,7 @@
 use core::fmt;
 
 use crate::dm::zoned::format::{LoadError, MappingProblem, MediaError};
+use crate::dm::zoned::{ChunkNo, SetZone};
 
 /// Something that was lost, or is only assumed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,7 +13,7 @@ pub enum Loss {
     /// The entries of these chunks cannot be read in either set: they read as zeroes.
     Entries {
         /// The first chunk.
-        first: u32,
+        first: ChunkNo,
         /// How many.
         count: u32,
         /// Why.
@@ -21,26 +22,26 @@ pub enum Loss {
     /// An entry is wrong in both sets; only its right part is read.
     Entry(MappingProblem),
     /// What the set in force says of this chunk is wrong or leads nowhere; the entry of the other set is read.
-    OlderEntry(u32),
+    OlderEntry(ChunkNo),
     /// The bitmap of a zone cannot be read in either set, or not in the one in force while that of the other set is not about
     /// its chunk: every written block of a data zone is taken as valid, and no block of a buffer.
     Bitmap {
         /// The zone.
-        zone: u32,
+        zone: SetZone,
         /// Why.
         error: MediaError,
     },
     /// The bitmap of a zone cannot be read in the set in force; that of the other set is read, which may be of another time.
     OtherBitmap {
         /// The zone.
-        zone: u32,
+        zone: SetZone,
         /// Why.
         error: MediaError,
     },
     /// Blocks of a zone are valid that no chunk has: the mapping of a chunk is lost.
     Orphan {
         /// The zone.
-        zone: u32,
+        zone: SetZone,
         /// How many.
         count: u32,
     },
@@ -60,7 +61,7 @@ impl fmt::Display for Loss {
         match self {
             Self::Superblocks(error) => error.fmt(f),
             Self::Entries { first, count, error } => {
-                write!(f, "chunks {first} to {}: no mapping, so they are zeroes: {error}", first + count - 1)
+                write!(f, "chunks {first} to {}: no mapping, so they are zeroes: {error}", *first + (count - 1))
             }
             Self::Entry(problem) => write!(f, "{problem}: left out"),
             Self::OlderEntry(chunk) => write!(f, "chunk {chunk}: its zones are taken from the other set"),
@@ -93,7 +94,7 @@ impl Loss {
     }
 
     /// The first chunk that it is about, if it is about chunks.
-    pub(super) fn chunk(&self) -> Option<u32> {
+    pub(super) fn chunk(&self) -> Option<ChunkNo> {
         match self {
             Self::Entries { first, .. } => Some(*first),
             Self::Entry(problem) => Some(problem.chunk),

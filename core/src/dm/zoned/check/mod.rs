@@ -30,11 +30,11 @@ pub use report::{Next, Report, Third};
 pub use salvage::{NothingThere, Salvage, Source};
 use view::View;
 
-use super::BLOCK_BYTES;
 use super::format::{
     Entry, LoadError, Media, NO_ZONE, Progress, Sets, Superblock, SuperblockProblem, pieces, read_run, tertiaries,
     validate_mapping,
 };
+use super::{BLOCK_BYTES, ChunkNo, Rows};
 
 /// Checks everything that a set has on its disks, in time that is linear in that. What cannot be read is a finding, too.
 pub fn check(media: &mut dyn Media, progress: Progress<'_>) -> Report {
@@ -90,12 +90,12 @@ fn check_sets(media: &mut dyn Media, sets: &Sets, report: &mut Report, progress:
 }
 
 /// Looks at the mapping table; where it cannot be read, the other set's entries stand in for it.
-fn check_mapping(media: &mut dyn Media, copies: &Copies, report: &mut Report) -> Vec<Entry> {
+fn check_mapping(media: &mut dyn Media, copies: &Copies, report: &mut Report) -> Rows<ChunkNo, Entry> {
     let [own, other] = copies.tables(media);
     let unreadable = own.unreadable.into_values();
     report.findings.extend(unreadable.map(|error| Finding::Unreadable { what: "mapping table", error }));
-    let entries = own.entries.into_iter().zip(other.entries);
-    let entries: Vec<_> = entries.map(|(own, other)| own.or(other).unwrap_or(Entry::UNMAPPED)).collect();
+    let entries = own.entries.iter().zip(other.entries.iter());
+    let entries: Rows<_, _> = entries.map(|(own, other)| own.or(*other).unwrap_or(Entry::UNMAPPED)).collect();
     let problems = validate_mapping(&entries, media.space(), &copies.layout);
     report.findings.extend(problems.into_iter().map(Finding::Mapping));
     report.mapped = entries.iter().filter(|entry| **entry != Entry::UNMAPPED).count();

@@ -16,10 +16,10 @@ use super::copies::{Copies, exact, is_exact};
 use super::view::View;
 use super::{Finding, Loss, Next, Report, check, next_step};
 use crate::dm::zoned::format::{
-    Bitmap, ENTRIES, Label, Layout, LoadError, Media, MediaError, NO_ZONE, Progress, Sets, Superblock, bitmap_start,
-    pieces, tertiaries,
+    Bitmap, ENTRIES, Label, Layout, LoadError, Media, MediaError, Progress, Sets, Superblock, bitmap_start, pieces,
+    tertiaries,
 };
-use crate::dm::zoned::{BLOCK_BYTES, ZoneSpace};
+use crate::dm::zoned::{BLOCK_BYTES, Block, ChunkNo, MemberNo, Rows, SetZone, ZoneSpace};
 
 /// What a repair does if there is something that neither copy of the metadata has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -157,15 +157,15 @@ pub fn relabel(media: &mut dyn Media, label: Label) -> Result<(), RepairError> {
 
 /// A third superblock.
 struct Third {
-    member: usize,
-    zone: u32,
+    member: MemberNo,
+    zone: SetZone,
     found: Option<Superblock>,
 }
 
 impl Third {
     /// Writes it anew; a sequential zone is emptied first.
     fn write(&self, media: &mut dyn Media, superblock: &Superblock) -> Result<(), MediaError> {
-        if media.space().zones()[self.zone as usize].wp > 0 {
+        if media.space().zones()[self.zone].wp > Block::FIRST {
             media.reset(self.zone)?;
         }
         media.write(media.space().start(self.zone), &superblock.encode())
@@ -192,9 +192,9 @@ fn is_nameless(superblock: &Superblock, space: &ZoneSpace) -> bool {
 }
 
 /// A UUID for device `member`, if its own is lost: that of the set with the number in it, as a UUID of version 8.
-fn derived_uuid(set_uuid: [u8; 16], member: usize) -> [u8; 16] {
+fn derived_uuid(set_uuid: [u8; 16], member: MemberNo) -> [u8; 16] {
     let mut uuid = set_uuid;
-    (member as u32 + 1).to_be_bytes().iter().zip(&mut uuid[12..]).for_each(|(own, byte)| *byte ^= own);
+    (member.0 + 1).to_be_bytes().iter().zip(&mut uuid[12..]).for_each(|(own, byte)| *byte ^= own);
     uuid[6] = uuid[6] & 0x0f | 0x80;
     uuid[8] = uuid[8] & 0x3f | 0x80;
     uuid
@@ -210,8 +210,8 @@ struct Plan<'a> {
     space: ZoneSpace,
     /// The superblock, of a generation after the last but one.
     superblock: Superblock,
-    /// The chunk that has a zone, or [`NO_ZONE`].
-    owners: Vec<u32>,
+    /// The chunk that has a zone.
+    owners: Rows<SetZone, Option<ChunkNo>>,
 }
 
 impl<'a> Plan<'a> {
@@ -257,18 +257,18 @@ impl<'a> Plan<'a> {
     /// Writes mapping table and bitmaps, mended, to the set that starts at `start`.
     fn write_mended(&self, media: &mut dyn Media, start: u64, step: &mut dyn FnMut(u64)) -> Result<(), MediaError> {
         let mut map = vec![0xff; self.layout().map_blocks as usize * ENTRIES * 8];
-        let entries = map.chunks_mut(8).zip(&self.view.entries);
+        let entries = map.chunks_mut(8).zip(self.view.entries.iter());
         entries.for_each(|(bytes, entry)| bytes.copy_from_slice(&entry.encode()));
         for (block, len) in pieces(self.space.zone_blocks(), start + 1, self.layout().map_blocks.into()) {
             let at = (block - start - 1) as usize * BLOCK_BYTES;
             media.write(block, &map[at..at + len * BLOCK_BYTES])?;
         }
-        let first = bitmap_start(&self.space, start, self.layout(), 0);
-        let (mut zone, mut pending) = (0, Vec::new());
+        let first = bitmap_start(&self.space, start, self.layout(), SetZone(0));
+        let (mut zone, mut pending) = (SetZone(0), Vec::new());
         for (block, len) in pieces(self.space.zone_blocks(), first, self.layout().bitmap_blocks.into()) {
             while pending.len() < len * BLOCK_BYTES {
                 pending.extend_from_slice(self.mended(media, zone).bytes());
-                zone += 1;
+                zone = zone + 1;
             }
             media.write(block, &pending[..len * BLOCK_BYTES])?;
             pending.drain(..len * BLOCK_BYTES);
@@ -278,13 +278,10 @@ impl<'a> Plan<'a> {
     }
 
     /// The bitmap of `zone` as it should be.
-    fn mended(&self, media: &mut dyn Media, zone: u32) -> Bitmap {
-        let owner = self.owners[zone as usize];
-        if owner == NO_ZONE {
-            return Bitmap::empty(self.space.zone_blocks());
-        }
+    fn mended(&self, media: &mut dyn Media, zone: SetZone) -> Bitmap {
+        let Some(owner) = self.owners[zone] else { return Bitmap::empty(self.space.zone_blocks()) };
         let [data, buffer] = self.view.parts(media, owner, &mut |_| ());
-        if self.view.entries[owner as usize].dzone == zone { data } else { buffer }
+        if self.view.entries[owner].dzone == zone { data } else { buffer }
     }
 
     fn layout(&self) -> &Layout {
@@ -307,8 +304,8 @@ impl<'a> Plan<'a> {
 
     /// Empties sequential zones that nobody has: only now does no set name them any more.
     fn empty_zones(&self, media: &mut dyn Media) -> Result<(), MediaError> {
-        for zone in 0..self.space.zones().len() as u32 {
-            let is_free = self.owners[zone as usize] == NO_ZONE && !self.layout().is_metadata(&self.space, zone);
+        for zone in self.space.zones().numbers() {
+            let is_free = self.owners[zone].is_none() && !self.layout().is_metadata(&self.space, zone);
             if is_free && needs_reset(&self.space, zone) {
                 media.reset(zone)?;
             }
@@ -341,7 +338,7 @@ fn mended_superblock(sets: &Sets, space: &ZoneSpace, thirds: &[Third]) -> Option
     }
     if superblock.device_uuid == none {
         let uuid = sets.found.iter().flatten().map(|other| other.device_uuid).find(|uuid| *uuid != none);
-        superblock.device_uuid = uuid.unwrap_or(derived_uuid(superblock.set_uuid, 0));
+        superblock.device_uuid = uuid.unwrap_or(derived_uuid(superblock.set_uuid, MemberNo(0)));
     }
     Some(superblock)
 }

@@ -5,8 +5,8 @@ use core::fmt;
 
 use super::bitmaps::Counts;
 use super::{Finding, Loss, Whose};
-use crate::dm::zoned::ZoneSpace;
 use crate::dm::zoned::format::{Other, Sets, Superblock, random_zones, usable_zones};
+use crate::dm::zoned::{MemberNo, SetZone, ZoneSpace};
 
 /// The result of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,9 +63,9 @@ impl fmt::Display for Next {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Third {
     /// The device.
-    pub member: usize,
+    pub member: MemberNo,
     /// Its first zone.
-    pub zone: u32,
+    pub zone: SetZone,
     /// Where it is.
     pub block: u64,
     /// What is there, if it is one.

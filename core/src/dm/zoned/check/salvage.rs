@@ -16,7 +16,7 @@ use crate::dm::zoned::format::{
     Chunk, DEFAULT_RESERVED, Entry, Layout, LoadError, Media, MediaError, Progress, Sets, Superblock, read_run,
     tertiaries,
 };
-use crate::dm::zoned::{BLOCK_BYTES, ZoneSpace};
+use crate::dm::zoned::{BLOCK_BYTES, Block, ChunkNo, MemberNo, SetZone, ZoneSpace};
 
 /// Where the numbers of a set were taken from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub enum Source {
     /// A superblock of the set.
     Set(usize),
     /// The third superblock of this device.
-    Third(usize),
+    Third(MemberNo),
     /// The devices, as if they were made a set now: the number of chunks is a guess.
     Devices,
 }
@@ -106,17 +106,17 @@ impl Salvage {
 
     /// Reads chunk `chunk` into `to`, which has its length; what is lost is zeroes and told to `lost`. False if no block of
     /// it was ever written.
-    pub fn read(&self, media: &mut dyn Media, chunk: u32, to: &mut [u8], lost: &mut dyn FnMut(Loss)) -> bool {
+    pub fn read(&self, media: &mut dyn Media, chunk: ChunkNo, to: &mut [u8], lost: &mut dyn FnMut(Loss)) -> bool {
         to.fill(0);
-        let entry = self.view.entries.get(chunk as usize).copied().unwrap_or(Entry::UNMAPPED);
+        let entry = self.view.entries.get(chunk).copied().unwrap_or(Entry::UNMAPPED);
         if entry == Entry::UNMAPPED {
             return false;
         }
         let [data, buffer] = self.view.parts(media, chunk, lost);
         let own = Chunk::new(entry, data, buffer);
-        let (mut at, mut is_written) = (0, false);
-        for (first, len) in own.runs(media.space(), 0, (to.len() / BLOCK_BYTES) as u32) {
-            let to = &mut to[at as usize * BLOCK_BYTES..][..len as usize * BLOCK_BYTES];
+        let (mut at, mut is_written) = (Block::FIRST, false);
+        for (first, len) in own.runs(media.space(), Block::FIRST, (to.len() / BLOCK_BYTES) as u32) {
+            let to = &mut to[at.0 as usize * BLOCK_BYTES..][..len as usize * BLOCK_BYTES];
             if let Some(first) = first {
                 is_written = true;
                 let exposed = u64::from(chunk) * u64::from(media.space().zone_blocks()) + u64::from(at);
@@ -124,7 +124,7 @@ impl Salvage {
                     lost(Loss::Blocks { first: exposed + u64::from(block), count: 1, error });
                 });
             }
-            at += len;
+            at = at + len;
         }
         is_written
     }
@@ -156,12 +156,12 @@ impl Guess {
     /// The one superblock that is left may be that of the second set, whose first one was in zones that failed.
     fn either(layout: &Layout, space: &ZoneSpace) -> Vec<Self> {
         let [first, second] = [0, 1].map(|set| layout.set_start(space, set));
-        let guess = |set: usize, first_zone: u32, starts: [u64; 2]| {
+        let guess = |set: usize, first_zone: SetZone, starts: [u64; 2]| {
             let layout = Layout { first_zone, ..*layout };
             Self { source: Source::Set(set), copies: Copies { layout, starts, twin: Twin::Perhaps } }
         };
         let as_first = guess(0, layout.first_zone, [first, second]);
-        let before = layout.first_zone.checked_sub(layout.metadata_zones);
+        let before = layout.first_zone.0.checked_sub(layout.metadata_zones).map(SetZone);
         let as_second = before.map(|first_zone| guess(1, first_zone, [first, space.start(first_zone)]));
         [Some(as_first), as_second].into_iter().flatten().collect()
     }

@@ -3,8 +3,8 @@
 use alloc::vec::Vec;
 
 use super::{Finding, Whose};
-use crate::dm::zoned::ZoneSpace;
 use crate::dm::zoned::format::{Layout, Other, Sets, Superblock, SuperblockProblem};
+use crate::dm::zoned::{MemberNo, ZoneSpace};
 
 /// The first two superblocks.
 pub(super) fn check(sets: &Sets, space: &ZoneSpace, findings: &mut Vec<Finding>) {
@@ -25,7 +25,7 @@ pub(super) fn check(sets: &Sets, space: &ZoneSpace, findings: &mut Vec<Finding>)
 /// A third superblock: `place` is its device and its global block.
 pub(super) fn check_third(
     found: &Result<Superblock, SuperblockProblem>,
-    place: (usize, u64),
+    place: (MemberNo, u64),
     reference: &Superblock,
     findings: &mut Vec<Finding>,
 ) {

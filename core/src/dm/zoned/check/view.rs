@@ -9,15 +9,14 @@
 //! Of two copies of the same generation the other one can also be ahead: its next commit has begun. What that adds was
 //! written, only nobody was promised it; what that takes away is still in the copy in force.
 
-use alloc::vec;
 use alloc::vec::Vec;
 
 use super::Loss;
 use super::copies::{Copies, Table, Twin};
-use crate::dm::zoned::ZoneSpace;
 use crate::dm::zoned::format::{
     Bitmap, ENTRIES, Entry, Judge, Layout, MappingProblem, Media, MediaError, NO_ZONE, Progress,
 };
+use crate::dm::zoned::{Block, ChunkNo, Rows, SetZone, ZoneSpace};
 
 /// Why blocks of a bitmap cannot be read in the copy in force, and whether they are known from the other one.
 type Lacks = Vec<(MediaError, bool)>;
@@ -27,12 +26,12 @@ type Lacks = Vec<(MediaError, bool)>;
 pub(super) struct View {
     copies: Copies,
     /// The zones of each chunk.
-    pub entries: Vec<Entry>,
+    pub entries: Rows<ChunkNo, Entry>,
     /// Whether the copy in force does not say so, but the other one does.
-    is_taken: Vec<bool>,
+    is_taken: Rows<ChunkNo, bool>,
     tables: [Table; 2],
-    /// The first chunk that has a zone in each of the tables, or [`NO_ZONE`].
-    owners: [Vec<u32>; 2],
+    /// The first chunk that has a zone in each of the tables.
+    owners: [Rows<SetZone, Option<ChunkNo>>; 2],
     /// What is wrong with the mapping.
     pub losses: Vec<Loss>,
 }
@@ -42,7 +41,7 @@ impl View {
         let tables = copies.tables(media);
         let owners = [0, 1].map(|copy: usize| owners(&tables[copy], media.space()));
         let chunks = copies.layout.chunks as usize;
-        let (entries, is_taken) = (vec![Entry::UNMAPPED; chunks], vec![false; chunks]);
+        let (entries, is_taken) = (Rows::filled(Entry::UNMAPPED, chunks), Rows::filled(false, chunks));
         let mut view = Self { copies, entries, is_taken, tables, owners, losses: Vec::new() };
         view.settle(media);
         progress(copies.layout.map_blocks.into(), copies.layout.map_blocks.into());
@@ -54,8 +53,8 @@ impl View {
     }
 
     /// The blocks of chunk `chunk` that are in its data zone, and those that are in its buffer.
-    pub fn parts(&self, media: &mut dyn Media, chunk: u32, lost: &mut dyn FnMut(Loss)) -> [Bitmap; 2] {
-        let Entry { dzone, bzone } = self.entries[chunk as usize];
+    pub fn parts(&self, media: &mut dyn Media, chunk: ChunkNo, lost: &mut dyn FnMut(Loss)) -> [Bitmap; 2] {
+        let Entry { dzone, bzone } = self.entries[chunk];
         let mut is_guess = false;
         let mut data = self.bitmaps(media, (chunk, dzone, true), &mut |loss| {
             is_guess |= loss.is_of_both();
@@ -72,9 +71,9 @@ impl View {
     /// What is in neither copy, all bitmaps included.
     pub fn lost(&self, media: &mut dyn Media) -> Vec<Loss> {
         let mut lost: Vec<Loss> = self.losses.iter().filter(|loss| loss.is_of_both()).cloned().collect();
-        for (zone, owner) in (0..).zip(self.owners(media.space())) {
-            if owner != NO_ZONE {
-                let is_data = self.entries[owner as usize].dzone == zone;
+        for (zone, owner) in self.owners(media.space()).numbered() {
+            if let Some(owner) = *owner {
+                let is_data = self.entries[owner].dzone == zone;
                 self.bitmaps(media, (owner, zone, is_data), &mut |loss| {
                     lost.extend(Some(loss).filter(Loss::is_of_both))
                 });
@@ -87,25 +86,26 @@ impl View {
     /// Zones with valid blocks that no chunk has.
     pub fn orphans(&self, media: &mut dyn Media) -> Vec<Loss> {
         let space = media.space().clone();
-        let free = (0..).zip(self.owners(&space)).filter(|(_, owner)| *owner == NO_ZONE).map(|(zone, _)| zone);
+        let owners = self.owners(&space);
+        let free = owners.numbered().filter(|(_, owner)| owner.is_none()).map(|(zone, _)| zone);
         let free = free.filter(|zone| !self.layout().is_metadata(&space, *zone));
         let orphan = |zone| Loss::Orphan { zone, count: self.orphaned(media, zone) };
         free.map(orphan).filter(|loss| !matches!(loss, Loss::Orphan { count: 0, .. })).collect()
     }
 
     /// Blocks of `zone` that are valid as far as anybody can tell.
-    fn orphaned(&self, media: &mut dyn Media, zone: u32) -> u32 {
+    fn orphaned(&self, media: &mut dyn Media, zone: SetZone) -> u32 {
         let [own, other] = self.copies.bitmaps(media, (zone, false, true), &mut |_, _| ());
         let bits = if self.copies.twin == Twin::Equal { own.common(&other) } else { own };
         possible(bits, media.space(), zone).0.weight()
     }
 
-    /// The chunk that has each zone, or [`NO_ZONE`].
-    pub fn owners(&self, space: &ZoneSpace) -> Vec<u32> {
-        let mut owners = vec![NO_ZONE; space.zones().len()];
-        for (chunk, entry) in (0..).zip(&self.entries) {
+    /// The chunk that has each zone.
+    pub fn owners(&self, space: &ZoneSpace) -> Rows<SetZone, Option<ChunkNo>> {
+        let mut owners = Rows::filled(None, space.zones().len());
+        for (chunk, entry) in self.entries.numbered() {
             let zones = [entry.dzone, entry.bzone].into_iter().filter(|zone| *zone != NO_ZONE);
-            zones.for_each(|zone| owners[zone as usize] = chunk);
+            zones.for_each(|zone| owners[zone] = Some(chunk));
         }
         owners
     }
@@ -114,10 +114,10 @@ impl View {
     fn settle(&mut self, media: &mut dyn Media) {
         let (space, layout) = (media.space().clone(), self.copies.layout);
         let mut judge = Judge::new(&space, &layout);
-        let said = |view: &Self, chunk: u32| [0, 1].map(|copy: usize| view.tables[copy].entries[chunk as usize]);
+        let said = |view: &Self, chunk: ChunkNo| [0, 1].map(|copy: usize| view.tables[copy].entries[chunk]);
         let is_agreed = |[own, other]: [Option<Entry>; 2]| own.is_some() && own == other;
-        let (agreed, contested): (Vec<u32>, Vec<u32>) =
-            (0..layout.chunks).partition(|chunk| is_agreed(said(self, *chunk)));
+        let (agreed, contested): (Vec<ChunkNo>, Vec<ChunkNo>) =
+            self.entries.numbers().partition(|chunk| is_agreed(said(self, *chunk)));
         for chunk in agreed {
             let own = said(self, chunk)[0];
             if !self.take(&mut judge, chunk, own) {
@@ -142,7 +142,7 @@ impl View {
 
     /// What the copies say of a chunk, what is to be believed first. That is the one in force, unless only what the other one
     /// says leads to blocks that are valid.
-    fn by_rank(&self, media: &mut dyn Media, chunk: u32, [own, other]: [Option<Entry>; 2]) -> [Option<Entry>; 2] {
+    fn by_rank(&self, media: &mut dyn Media, chunk: ChunkNo, [own, other]: [Option<Entry>; 2]) -> [Option<Entry>; 2] {
         let (Some(first), Some(second)) = (own, other) else { return [own, other] };
         if self.evidence(media, chunk, second) > self.evidence(media, chunk, first) {
             return [other, own];
@@ -152,10 +152,10 @@ impl View {
 
     /// Whether both copies say that blocks of the zones of `entry` are valid, and whether one does. Of an older copy nothing
     /// counts but what the one in force has valid blocks in and gives to no other chunk.
-    fn evidence(&self, media: &mut dyn Media, chunk: u32, entry: Entry) -> (bool, bool) {
+    fn evidence(&self, media: &mut dyn Media, chunk: ChunkNo, entry: Entry) -> (bool, bool) {
         let mut is_known = (false, false);
         for zone in [entry.dzone, entry.bzone] {
-            let is_known_zone = (zone as usize) < media.space().zones().len();
+            let is_known_zone = media.space().zones().get(zone).is_some();
             if is_known_zone && (self.copies.twin == Twin::Equal || self.is_about(0, chunk, zone)) {
                 let [own, other] = self.bitmaps(media, (chunk, zone, false), &mut |_| ());
                 is_known.0 |= own.common(&other).weight() > 0;
@@ -166,16 +166,16 @@ impl View {
     }
 
     /// Gives a chunk the zones of an entry, if all of it is right.
-    fn take(&mut self, judge: &mut Judge<'_>, chunk: u32, entry: Option<Entry>) -> bool {
+    fn take(&mut self, judge: &mut Judge<'_>, chunk: ChunkNo, entry: Option<Entry>) -> bool {
         let Some(entry) = entry else { return false };
         let problems: Vec<_> = judge.problems(chunk, entry).collect();
         if problems.iter().any(|problem| problem.fault.is_error() && !problem.fault.is_bearable()) {
             judge.release(chunk, entry);
             return false;
         }
-        let own = self.tables[0].entries[chunk as usize];
-        self.entries[chunk as usize] = problems.first().map_or(entry, |problem| problem.repaired);
-        self.is_taken[chunk as usize] = own != Some(entry);
+        let own = self.tables[0].entries[chunk];
+        self.entries[chunk] = problems.first().map_or(entry, |problem| problem.repaired);
+        self.is_taken[chunk] = own != Some(entry);
         if own.is_some_and(|own| own != entry) && entry != Entry::UNMAPPED {
             self.losses.push(Loss::OlderEntry(chunk));
         }
@@ -184,19 +184,19 @@ impl View {
     }
 
     /// Gives a chunk those zones of an entry that are right.
-    fn take_part(&mut self, judge: &mut Judge<'_>, chunk: u32, entry: Option<Entry>) {
+    fn take_part(&mut self, judge: &mut Judge<'_>, chunk: ChunkNo, entry: Option<Entry>) {
         let Some(entry) = entry else { return };
         let problems: Vec<MappingProblem> = judge.problems(chunk, entry).collect();
-        self.entries[chunk as usize] = problems.first().map_or(entry, |problem| problem.repaired);
+        self.entries[chunk] = problems.first().map_or(entry, |problem| problem.repaired);
         self.losses.extend(problems.into_iter().filter(|problem| problem.fault.is_error()).map(Loss::Entry));
     }
 
     fn tell_unreadable(&mut self) {
         let [own, other] = &self.tables;
         for (block, error) in &own.unreadable {
-            let first = block * ENTRIES as u32;
-            if other.entries[first as usize].is_none() {
-                let count = (self.copies.layout.chunks - first).min(ENTRIES as u32);
+            let first = ChunkNo(block * ENTRIES as u32);
+            if other.entries[first].is_none() {
+                let count = (ChunkNo(self.copies.layout.chunks) - first).min(ENTRIES as u32);
                 self.losses.push(Loss::Entries { first, count, error: error.clone() });
             }
         }
@@ -207,7 +207,7 @@ impl View {
     fn bitmaps(
         &self,
         media: &mut dyn Media,
-        (chunk, zone, is_data): (u32, u32, bool),
+        (chunk, zone, is_data): (ChunkNo, SetZone, bool),
         lost: &mut dyn FnMut(Loss),
     ) -> [Bitmap; 2] {
         if zone == NO_ZONE {
@@ -215,7 +215,7 @@ impl View {
         }
         let [own_speaks, other_speaks] = [0, 1].map(|copy| self.is_about(copy, chunk, zone));
         let (mut both, mut lacks) = self.look(media, (zone, is_data, other_speaks));
-        if !lacks.is_empty() && both[0].0.weight() == 0 && media.space().written_end(zone) > 0 {
+        if !lacks.is_empty() && both[0].0.weight() == 0 && media.space().written_end(zone) > Block::FIRST {
             // A chunk has no zone without valid blocks: that bitmap is of another time.
             (both, lacks) = self.look(media, (zone, is_data, false));
         }
@@ -223,7 +223,7 @@ impl View {
             lost(if is_known { Loss::OtherBitmap { zone, error } } else { Loss::Bitmap { zone, error } });
         }
         let [own, other] = both;
-        let is_heard = self.copies.twin == Twin::Equal || self.is_taken[chunk as usize];
+        let is_heard = self.copies.twin == Twin::Equal || self.is_taken[chunk];
         let other_is_better = own.1 > 0 && other.1 == 0 && other.0.weight() > 0;
         match () {
             () if !is_heard || !other_speaks || (other.1 > 0 && own.1 == 0) => [own.0.clone(), own.0],
@@ -233,34 +233,34 @@ impl View {
     }
 
     /// The bits of `zone` in both copies that can be right, with the number of others, and what the one in force lacks.
-    fn look(&self, media: &mut dyn Media, of: (u32, bool, bool)) -> ([(Bitmap, usize); 2], Lacks) {
+    fn look(&self, media: &mut dyn Media, of: (SetZone, bool, bool)) -> ([(Bitmap, usize); 2], Lacks) {
         let mut lacks = Vec::new();
         let both = self.copies.bitmaps(media, of, &mut |error, is_known| lacks.push((error, is_known)));
         (both.map(|bits| possible(bits, media.space(), of.0)), lacks)
     }
 
     /// Whether what a copy says of `zone` is about `chunk`: it gives the zone to that, or to none.
-    fn is_about(&self, copy: usize, chunk: u32, zone: u32) -> bool {
-        let said = self.tables[copy].entries[chunk as usize];
+    fn is_about(&self, copy: usize, chunk: ChunkNo, zone: SetZone) -> bool {
+        let said = self.tables[copy].entries[chunk];
         let is_own = said.is_some_and(|entry| [entry.dzone, entry.bzone].contains(&zone));
-        is_own || self.owners[copy][zone as usize] == NO_ZONE
+        is_own || self.owners[copy][zone].is_none()
     }
 }
 
 /// The first chunk that has each zone.
-fn owners(table: &Table, space: &ZoneSpace) -> Vec<u32> {
-    let mut owners = vec![NO_ZONE; space.zones().len()];
-    for (chunk, entry) in (0..).zip(&table.entries) {
+fn owners(table: &Table, space: &ZoneSpace) -> Rows<SetZone, Option<ChunkNo>> {
+    let mut owners = Rows::filled(None, space.zones().len());
+    for (chunk, entry) in table.entries.numbered() {
         for zone in entry.iter().flat_map(|entry| [entry.dzone, entry.bzone]) {
-            owners.get_mut(zone as usize).filter(|owner| **owner == NO_ZONE).into_iter().for_each(|it| *it = chunk);
+            owners.get_mut(zone).into_iter().for_each(|owner| *owner = owner.or(Some(chunk)));
         }
     }
     owners
 }
 
 /// The bits that stand for blocks of `zone` which can have been written, and how many others there were.
-fn possible(mut bits: Bitmap, space: &ZoneSpace, zone: u32) -> (Bitmap, usize) {
-    let stray: Vec<u32> = bits.blocks(space.written_end(zone)).collect();
+fn possible(mut bits: Bitmap, space: &ZoneSpace, zone: SetZone) -> (Bitmap, usize) {
+    let stray: Vec<Block> = bits.blocks(space.written_end(zone)).collect();
     stray.iter().for_each(|block| bits.set(*block, false));
     (bits, stray.len())
 }

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use core::iter::successors;
 
 use super::bitmap_blocks;
-use crate::dm::zoned::BLOCK_BYTES;
+use crate::dm::zoned::{BLOCK_BYTES, Block};
 
 /// The bits of a zone, one for each block, in whole blocks as they are on the disk: the lowest bit of a byte comes first.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,14 +37,14 @@ impl Bitmap {
 
     /// Whether block `block` of the zone is valid.
     #[must_use]
-    pub fn has(&self, block: u32) -> bool {
-        self.0.get(block as usize / 8).is_some_and(|byte| byte >> (block % 8) & 1 == 1)
+    pub fn has(&self, block: Block) -> bool {
+        self.0.get(block.0 as usize / 8).is_some_and(|byte| byte >> (block.0 % 8) & 1 == 1)
     }
 
     /// Makes block `block` of the zone valid or not.
-    pub fn set(&mut self, block: u32, is_valid: bool) {
-        let byte = &mut self.0[block as usize / 8];
-        *byte = *byte & !(1 << (block % 8)) | u8::from(is_valid) << (block % 8);
+    pub fn set(&mut self, block: Block, is_valid: bool) {
+        let (byte, bit) = (&mut self.0[block.0 as usize / 8], block.0 % 8);
+        *byte = *byte & !(1 << bit) | u8::from(is_valid) << bit;
     }
 
     /// The bits, 64 at a time.
@@ -59,11 +59,11 @@ impl Bitmap {
     }
 
     /// The valid blocks from `from` on.
-    pub fn blocks(&self, from: u32) -> impl Iterator<Item = u32> {
-        let words = (0..).step_by(64).zip(self.words()).skip(from as usize / 64).filter(|(_, word)| *word != 0);
+    pub fn blocks(&self, from: Block) -> impl Iterator<Item = Block> {
+        let words = (0..).step_by(64).zip(self.words()).skip(from.0 as usize / 64).filter(|(_, word)| *word != 0);
         let bits = |(first, word): (u32, u64)| {
             let rest = successors(Some(word), |word| Some(word & word.wrapping_sub(1))).take_while(|word| *word != 0);
-            rest.map(move |word| first + word.trailing_zeros())
+            rest.map(move |word| Block(first + word.trailing_zeros()))
         };
         words.flat_map(bits).filter(move |block| *block >= from)
     }
@@ -86,13 +86,13 @@ mod tests {
     #[test]
     fn bits_are_found_where_they_were_set() {
         let mut bits = Bitmap::empty(65_536);
-        let blocks = [0, 1, 7, 8, 63, 32_767, 32_768, 65_535];
+        let blocks = [0, 1, 7, 8, 63, 32_767, 32_768, 65_535].map(Block);
         blocks.iter().for_each(|block| bits.set(*block, true));
-        assert_eq!(bits.blocks(0).collect::<Vec<_>>(), blocks);
-        assert_eq!(bits.blocks(8).collect::<Vec<_>>(), blocks[3..]);
+        assert_eq!(bits.blocks(Block(0)).collect::<Vec<_>>(), blocks);
+        assert_eq!(bits.blocks(Block(8)).collect::<Vec<_>>(), blocks[3..]);
         assert_eq!((bits.weight(), bits.bytes().len()), (8, 8192));
         assert_eq!((bits.bytes()[0], bits.bytes()[1], bits.bytes()[4095], bits.bytes()[8191]), (0x83, 1, 0x80, 0x80));
-        bits.set(8, false);
-        assert!(!bits.has(8) && bits.has(7) && !bits.has(1_000_000));
+        bits.set(Block(8), false);
+        assert!(!bits.has(Block(8)) && bits.has(Block(7)) && !bits.has(Block(1_000_000)));
     }
 }

@@ -10,7 +10,7 @@ use super::media::{PIECE, pieces};
 use super::{
     Label, Layout, LayoutError, Media, MediaError, Progress, Superblock, SuperblockError, is_tertiary, tertiaries,
 };
-use crate::dm::zoned::{BLOCK_BYTES, ZoneClass, ZoneHealth, ZoneSpace};
+use crate::dm::zoned::{BLOCK_BYTES, Block, Number, SetZone, ZoneClass, ZoneHealth, ZoneSpace};
 
 /// Sequential zones that dmzadm keeps for reclaim if nothing else is asked for.
 pub const DEFAULT_RESERVED: u32 = 16;
@@ -148,8 +148,8 @@ pub fn format(media: &mut dyn Media, options: &FormatOptions, progress: Progress
     options.check(space)?;
     let layout = Layout::choose(space, options.reserved)?;
     let superblocks = superblocks(space, &layout, options)?;
-    let is_left = |zone: &u32| needs_reset(space, *zone) && !is_tertiary(space, *zone);
-    let resets: Vec<u32> = (0..space.zones().len() as u32).filter(is_left).collect();
+    let is_left = |zone: &SetZone| needs_reset(space, *zone) && !is_tertiary(space, *zone);
+    let resets: Vec<SetZone> = space.zones().numbers().filter(is_left).collect();
     let total = resets.len() as u64 + 2 * u64::from(layout.metadata_blocks) + superblocks.len() as u64 - 2;
     let mut done = 0;
     let mut step = |count: u64| {
@@ -184,9 +184,9 @@ pub fn format(media: &mut dyn Media, options: &FormatOptions, progress: Progress
 fn wipe(media: &mut dyn Media, layout: &Layout) -> Result<(), MediaError> {
     let space = media.space().clone();
     let own = [0, 1].map(|set| layout.set_start(&space, set));
-    let turn = |zone: u32| if is_tertiary(&space, zone) { 2 } else { u32::from(space.start(zone) == own[0]) };
+    let turn = |zone: SetZone| if is_tertiary(&space, zone) { 2 } else { u32::from(space.start(zone) == own[0]) };
     for now in 0..3 {
-        for zone in (0..space.zones().len() as u32).filter(|zone| turn(*zone) == now) {
+        for zone in space.zones().numbers().filter(|zone| turn(*zone) == now) {
             wipe_zone(media, zone, own.contains(&space.start(zone)))?;
         }
         media.flush()?;
@@ -195,8 +195,8 @@ fn wipe(media: &mut dyn Media, layout: &Layout) -> Result<(), MediaError> {
 }
 
 /// Takes away the superblock with which `zone` begins, if there is one or one will be.
-fn wipe_zone(media: &mut dyn Media, zone: u32, will_be_one: bool) -> Result<(), MediaError> {
-    let (info, block) = (media.space().zones()[zone as usize], media.space().start(zone));
+fn wipe_zone(media: &mut dyn Media, zone: SetZone, will_be_one: bool) -> Result<(), MediaError> {
+    let (info, block) = (media.space().zones()[zone], media.space().start(zone));
     if info.class == ZoneClass::Sequential {
         let is_third = is_tertiary(media.space(), zone) && needs_reset(media.space(), zone);
         return if is_third { media.reset(zone) } else { Ok(()) };
@@ -208,20 +208,20 @@ fn wipe_zone(media: &mut dyn Media, zone: u32, will_be_one: bool) -> Result<(), 
 }
 
 /// Whether a format empties `zone`: a sequential one that has something in it.
-fn needs_reset(space: &ZoneSpace, zone: u32) -> bool {
-    let info = space.zones()[zone as usize];
-    info.class == ZoneClass::Sequential && info.health == ZoneHealth::Good && info.wp > 0
+fn needs_reset(space: &ZoneSpace, zone: SetZone) -> bool {
+    let info = space.zones()[zone];
+    info.class == ZoneClass::Sequential && info.health == ZoneHealth::Good && info.wp > Block::FIRST
 }
 
 /// The superblocks of both sets, then the third ones.
 fn superblocks(space: &ZoneSpace, layout: &Layout, options: &FormatOptions) -> Result<Vec<Superblock>, FormatError> {
     let mut all = vec![layout.superblock(space, 0, options), layout.superblock(space, 1, options)];
     for (member, zone) in tertiaries(space) {
-        if space.zones()[zone as usize].health != ZoneHealth::Good {
+        if space.zones()[zone].health != ZoneHealth::Good {
             let message = format!("zone {zone}, the first of device {member}, has to hold a superblock and cannot");
             return Err(LayoutError(message).into());
         }
-        let device_uuid = options.device_uuids[member];
+        let device_uuid = options.device_uuids[member.index()];
         all.push(Superblock { generation: 0, block: space.start(zone), device_uuid, ..all[0] });
     }
     Ok(all)

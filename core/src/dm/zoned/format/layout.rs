@@ -6,13 +6,13 @@ use core::fmt;
 use core::ops::Range;
 
 use super::{ENTRIES, bitmap_blocks};
-use crate::dm::zoned::{ZoneClass, ZoneHealth, ZoneInfo, ZoneSpace};
+use crate::dm::zoned::{MemberNo, Number, SetZone, ZoneClass, ZoneHealth, ZoneInfo, ZoneSpace};
 
 /// The numbers of a set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     /// First zone of the first metadata set.
-    pub first_zone: u32,
+    pub first_zone: SetZone,
     /// Blocks of a metadata set, its superblock included.
     pub metadata_blocks: u32,
     /// Zones of a metadata set.
@@ -30,7 +30,7 @@ pub struct Layout {
 /// Zones that dmzadm calls cache zones: those of the regular device, or without one the conventional ones, whatever their
 /// condition is.
 pub(crate) fn random_zones(space: &ZoneSpace) -> u64 {
-    (0..space.zones().len() as u32).filter(|zone| space.is_random(*zone)).count() as u64
+    space.zones().numbers().filter(|zone| space.is_random(*zone)).count() as u64
 }
 
 /// Zones that dmzadm calls usable: the good ones, and the runt of a regular device.
@@ -107,25 +107,27 @@ impl Layout {
     fn check_metadata_zones(&self, space: &ZoneSpace) -> Result<(), LayoutError> {
         let Some(bad) = self.unfit_metadata_zone(space) else { return Ok(()) };
         let Range { start, end } = self.metadata();
-        let message = format!("metadata takes zones {start} to {}, but zone {bad} takes no random writes", end - 1);
+        let message = format!("metadata takes zones {start} to {}, but zone {bad} takes no random writes", end.0 - 1);
         Err(LayoutError(message))
     }
 
     /// The first of the zones of both sets that cannot hold metadata.
     #[must_use]
-    pub fn unfit_metadata_zone(&self, space: &ZoneSpace) -> Option<u32> {
-        let own = &space.zones()[..space.members()[0].zones as usize];
-        let is_unfit = |zone: &u32| {
-            let info = own.get(*zone as usize);
+    pub fn unfit_metadata_zone(&self, space: &ZoneSpace) -> Option<SetZone> {
+        let own = &space.zones().as_slice()[..space.members()[MemberNo(0)].zones as usize];
+        let is_unfit = |zone: &SetZone| {
+            let info = own.get(zone.index());
             info.is_none_or(|info| info.class == ZoneClass::Sequential || info.health != ZoneHealth::Good)
         };
-        self.metadata().find(is_unfit)
+        let Range { start, end } = self.metadata();
+        start.onwards().take_while(|zone| *zone < end).find(is_unfit)
     }
 
     /// The zones of both sets.
     #[must_use]
-    pub fn metadata(&self) -> Range<u32> {
-        self.first_zone..self.first_zone.saturating_add(self.metadata_zones.saturating_mul(2))
+    pub fn metadata(&self) -> Range<SetZone> {
+        let end = self.first_zone.0.saturating_add(self.metadata_zones.saturating_mul(2));
+        self.first_zone..SetZone(end)
     }
 
     /// First global block of set 0 or 1: its superblock.
@@ -138,27 +140,27 @@ impl Layout {
     /// filled.
     #[must_use]
     pub fn slack(&self, space: &ZoneSpace) -> i64 {
-        let good = |zone: &u32| space.zones()[*zone as usize].health == ZoneHealth::Good;
-        let zones = (0..space.zones().len() as u32).filter(good).filter(|zone| !self.is_metadata(space, *zone));
+        let good = |zone: &SetZone| space.zones()[*zone].health == ZoneHealth::Good;
+        let zones = space.zones().numbers().filter(good).filter(|zone| !self.is_metadata(space, *zone));
         zones.count() as i64 - i64::from(self.chunks)
     }
 
     /// Whether `zone` holds metadata, a third superblock included, and so no data.
     #[must_use]
-    pub fn is_metadata(&self, space: &ZoneSpace, zone: u32) -> bool {
+    pub fn is_metadata(&self, space: &ZoneSpace, zone: SetZone) -> bool {
         self.metadata().contains(&zone) || is_tertiary(space, zone)
     }
 }
 
 /// The zoned devices behind a regular one, and the first zone of each, which holds its third superblock.
-pub fn tertiaries(space: &ZoneSpace) -> impl Iterator<Item = (usize, u32)> {
-    let zoned = space.members().iter().enumerate().filter(|(_, member)| space.has_cache() && member.is_zoned);
+pub fn tertiaries(space: &ZoneSpace) -> impl Iterator<Item = (MemberNo, SetZone)> {
+    let zoned = space.members().numbered().filter(|(_, member)| space.has_cache() && member.is_zoned);
     zoned.map(|(place, member)| (place, member.first_zone))
 }
 
 /// Whether `zone` holds the third superblock of a zoned device that stands behind a regular one.
 #[must_use]
-pub fn is_tertiary(space: &ZoneSpace, zone: u32) -> bool {
+pub fn is_tertiary(space: &ZoneSpace, zone: SetZone) -> bool {
     tertiaries(space).any(|(_, first)| first == zone)
 }
 

@@ -1,11 +1,10 @@
 //! What is wrong with a mapping table, and what is left of it without that: in time that is linear in its length.
 
-use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt;
 
 use super::{Entry, Layout, NO_ZONE};
-use crate::dm::zoned::{ZoneClass, ZoneHealth, ZoneSpace};
+use crate::dm::zoned::{Block, ChunkNo, Rows, SetZone, ZoneClass, ZoneHealth, ZoneSpace};
 
 /// Which of its two zones a problem of a chunk is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +30,7 @@ pub enum MappingFault {
     /// An earlier entry has the zone.
     Duplicate {
         /// The chunk that has it.
-        chunk: u32,
+        chunk: ChunkNo,
     },
     /// A buffer without a data zone.
     NoData,
@@ -60,7 +59,7 @@ impl MappingFault {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MappingProblem {
     /// The chunk.
-    pub chunk: u32,
+    pub chunk: ChunkNo,
     /// Its entry.
     pub entry: Entry,
     /// Which zone of it.
@@ -94,9 +93,9 @@ impl fmt::Display for MappingProblem {
 
 /// Everything that is wrong with the entries of a mapping table, chunk by chunk, two problems a chunk at most.
 #[must_use]
-pub fn validate_mapping(entries: &[Entry], space: &ZoneSpace, layout: &Layout) -> Vec<MappingProblem> {
+pub fn validate_mapping(entries: &Rows<ChunkNo, Entry>, space: &ZoneSpace, layout: &Layout) -> Vec<MappingProblem> {
     let mut judge = Judge::new(space, layout);
-    (0..).zip(entries).flat_map(|(chunk, entry)| judge.problems(chunk, *entry)).collect()
+    entries.numbered().flat_map(|(chunk, entry)| judge.problems(chunk, *entry)).collect()
 }
 
 /// The part of `entry` that is right. A buffer that lost its data zone becomes the data zone: its blocks are good.
@@ -112,17 +111,17 @@ fn repaired(entry: Entry, data: Option<MappingFault>, buffer: Option<MappingFaul
 pub(crate) struct Judge<'a> {
     space: &'a ZoneSpace,
     layout: &'a Layout,
-    /// Chunk that has a zone, or [`NO_ZONE`].
-    owners: Vec<u32>,
+    /// Chunk that has a zone.
+    owners: Rows<SetZone, Option<ChunkNo>>,
 }
 
 impl<'a> Judge<'a> {
     pub(crate) fn new(space: &'a ZoneSpace, layout: &'a Layout) -> Self {
-        Self { space, layout, owners: vec![NO_ZONE; space.zones().len()] }
+        Self { space, layout, owners: Rows::filled(None, space.zones().len()) }
     }
 
     /// What is wrong with `entry`, whose zones `chunk` has from now on as far as they are right.
-    pub(crate) fn problems(&mut self, chunk: u32, entry: Entry) -> impl Iterator<Item = MappingProblem> + use<> {
+    pub(crate) fn problems(&mut self, chunk: ChunkNo, entry: Entry) -> impl Iterator<Item = MappingProblem> + use<> {
         let (data, buffer) = self.faults(chunk, entry);
         let repaired = repaired(entry, data, buffer);
         let problem = move |(part, fault): (Part, Option<MappingFault>)| {
@@ -132,26 +131,23 @@ impl<'a> Judge<'a> {
     }
 
     /// Takes the zones of `entry` from `chunk` again.
-    pub(crate) fn release(&mut self, chunk: u32, entry: Entry) {
+    pub(crate) fn release(&mut self, chunk: ChunkNo, entry: Entry) {
         for zone in [entry.dzone, entry.bzone] {
-            self.owners
-                .get_mut(zone as usize)
-                .filter(|owner| **owner == chunk)
-                .into_iter()
-                .for_each(|it| *it = NO_ZONE);
+            let owner = self.owners.get_mut(zone).filter(|owner| **owner == Some(chunk));
+            owner.into_iter().for_each(|owner| *owner = None);
         }
     }
 
     /// What is wrong with the data zone and the buffer of `chunk`.
-    fn faults(&mut self, chunk: u32, entry: Entry) -> (Option<MappingFault>, Option<MappingFault>) {
+    fn faults(&mut self, chunk: ChunkNo, entry: Entry) -> (Option<MappingFault>, Option<MappingFault>) {
         let Entry { dzone, bzone } = entry;
         let data = if dzone == NO_ZONE { None } else { self.claim(chunk, dzone) };
         if bzone == NO_ZONE {
             let is_empty = data.is_none() && dzone != NO_ZONE && self.is_empty(dzone);
             return (if is_empty { Some(MappingFault::Empty) } else { data }, None);
         }
-        let is_random = |zone: u32| self.space.is_random(zone);
-        let exists = (bzone as usize) < self.space.zones().len();
+        let is_random = |zone: SetZone| self.space.is_random(zone);
+        let exists = self.space.zones().get(bzone).is_some();
         let buffer = match () {
             () if !exists => Some(MappingFault::OutOfRange),
             () if !is_random(bzone) => Some(MappingFault::NotRandom),
@@ -162,16 +158,16 @@ impl<'a> Judge<'a> {
     }
 
     /// Gives `zone` to `chunk`, if it can hold data and nobody has it.
-    fn claim(&mut self, chunk: u32, zone: u32) -> Option<MappingFault> {
-        let Some(info) = self.space.zones().get(zone as usize) else { return Some(MappingFault::OutOfRange) };
+    fn claim(&mut self, chunk: ChunkNo, zone: SetZone) -> Option<MappingFault> {
+        let Some(info) = self.space.zones().get(zone) else { return Some(MappingFault::OutOfRange) };
         if self.layout.is_metadata(self.space, zone) {
             return Some(MappingFault::Metadata);
         }
-        let owner = &mut self.owners[zone as usize];
-        if *owner != NO_ZONE {
-            return Some(MappingFault::Duplicate { chunk: *owner });
+        let owner = &mut self.owners[zone];
+        if let Some(chunk) = *owner {
+            return Some(MappingFault::Duplicate { chunk });
         }
-        *owner = chunk;
+        *owner = Some(chunk);
         match info.health {
             _ if info.is_runt => Some(MappingFault::Runt),
             ZoneHealth::Offline => Some(MappingFault::Offline),
@@ -179,8 +175,8 @@ impl<'a> Judge<'a> {
         }
     }
 
-    fn is_empty(&self, zone: u32) -> bool {
-        let info = self.space.zones()[zone as usize];
-        info.class == ZoneClass::Sequential && info.wp == 0
+    fn is_empty(&self, zone: SetZone) -> bool {
+        let info = self.space.zones()[zone];
+        info.class == ZoneClass::Sequential && info.wp == Block::FIRST
     }
 }

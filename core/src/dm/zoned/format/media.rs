@@ -3,7 +3,7 @@
 use alloc::string::String;
 use core::fmt;
 
-use crate::dm::zoned::{BLOCK_BYTES, ZoneSpace};
+use crate::dm::zoned::{BLOCK_BYTES, SetZone, ZoneSpace};
 
 /// The disks of a set, read and written in whole blocks. A range lies in one zone.
 pub trait Media {
@@ -26,7 +26,7 @@ pub trait Media {
     ///
     /// # Errors
     /// If the disk does not.
-    fn reset(&mut self, zone: u32) -> Result<(), MediaError>;
+    fn reset(&mut self, zone: SetZone) -> Result<(), MediaError>;
 
     /// Makes all that was written durable, on every device.
     ///

@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 
 use super::{Media, MediaError};
 use crate::block::Limits;
-use crate::dm::zoned::{BLOCK_BYTES, SpaceError, ZoneClass, ZoneHealth, ZoneSpace};
+use crate::dm::zoned::{BLOCK_BYTES, Block, MemberNo, Rows, SetZone, SpaceError, ZoneClass, ZoneHealth, ZoneSpace};
 use crate::random::Rng;
 use crate::zone::Zone;
 
@@ -37,7 +37,7 @@ pub struct MemoryMedia {
 #[derive(Clone, Debug)]
 enum Change {
     Write(u64, Arc<[u8]>),
-    Reset(u32),
+    Reset(SetZone),
 }
 
 impl MemoryMedia {
@@ -64,7 +64,7 @@ impl MemoryMedia {
     ///
     /// # Errors
     /// If a zone can hold less than its size.
-    pub fn learn(&mut self, member: usize, report: &[Zone]) -> Result<(), SpaceError> {
+    pub fn learn(&mut self, member: MemberNo, report: &[Zone]) -> Result<(), SpaceError> {
         self.space.learn(member, report)?;
         self.durable.0.learn(member, report)
     }
@@ -76,7 +76,7 @@ impl MemoryMedia {
     }
 
     /// Moves a write pointer without a write.
-    pub fn set_wp(&mut self, zone: u32, wp: u32) {
+    pub fn set_wp(&mut self, zone: SetZone, wp: Block) {
         self.space.set_wp(zone, wp);
         self.durable.0.set_wp(zone, wp);
     }
@@ -92,7 +92,7 @@ impl MemoryMedia {
     #[must_use]
     pub fn after_power_cut(&self, rng: &mut Rng) -> Self {
         let (mut space, mut blocks) = self.durable.clone();
-        let mut lost = vec![false; space.zones().len()];
+        let mut lost = Rows::filled(false, space.zones().len());
         let mut bad = &self.bad | &self.healed;
         for change in &self.volatile {
             let first = match change {
@@ -100,9 +100,9 @@ impl MemoryMedia {
                 Change::Reset(zone) => space.start(*zone),
             };
             let zone = space.zone_of(first);
-            let is_sequential = space.zones()[zone as usize].class == ZoneClass::Sequential;
-            let is_lost = rng.below(2) == 0 || (is_sequential && lost[zone as usize]);
-            lost[zone as usize] |= is_lost;
+            let is_sequential = space.zones()[zone].class == ZoneClass::Sequential;
+            let is_lost = rng.below(2) == 0 || (is_sequential && lost[zone]);
+            lost[zone] |= is_lost;
             if !is_lost {
                 apply(&mut space, &mut blocks, change);
                 bad = &bad - &written(change);
@@ -132,18 +132,18 @@ impl MemoryMedia {
     }
 
     /// The zone that holds these blocks, if they are on a disk and in one zone that can be used.
-    fn zone(&self, block: u64, bytes: usize) -> Result<u32, MediaError> {
+    fn zone(&self, block: u64, bytes: usize) -> Result<SetZone, MediaError> {
         let error = |why: &str| Err(MediaError(format!("blocks {block}+{}: {why}", bytes / BLOCK_BYTES)));
         let (zone, blocks) = (block / u64::from(self.space.zone_blocks()), (bytes / BLOCK_BYTES) as u64);
         if zone >= self.space.zones().len() as u64 {
             return error("past the last zone");
         }
-        let (zone, last) = (zone as u32, block + blocks.max(1) - 1);
+        let (zone, last) = (SetZone(zone as u32), block + blocks.max(1) - 1);
         let member = &self.space.members()[self.space.member_of(zone)];
         if self.space.zone_of(last) != zone || last - self.space.start(member.first_zone) >= member.blocks {
             return error("not in one zone");
         }
-        match self.space.zones()[zone as usize] {
+        match self.space.zones()[zone] {
             info if info.health == ZoneHealth::Offline && !info.is_runt => error("the zone is offline"),
             _ => Ok(zone),
         }
@@ -173,14 +173,14 @@ fn apply(space: &mut ZoneSpace, blocks: &mut Blocks, change: &Change) {
         Change::Write(block, bytes) => {
             let zone = space.zone_of(*block);
             let end = block + (bytes.len() / BLOCK_BYTES) as u64 - space.start(zone);
-            space.set_wp(zone, end as u32);
+            space.set_wp(zone, Block(end as u32));
             store(blocks, *block, bytes);
         }
         Change::Reset(zone) => {
             let (first, end) = (space.start(*zone), space.start(*zone) + u64::from(space.zone_blocks()));
             let gone: Vec<u64> = blocks.range(first..end).map(|(block, _)| *block).collect();
             gone.iter().for_each(|block| drop(blocks.remove(block)));
-            space.set_wp(*zone, 0);
+            space.set_wp(*zone, Block::FIRST);
         }
     }
 }
@@ -206,7 +206,7 @@ impl Media for MemoryMedia {
 
     fn write(&mut self, block: u64, from: &[u8]) -> Result<(), MediaError> {
         let zone = self.zone(block, from.len())?;
-        let info = self.space.zones()[zone as usize];
+        let info = self.space.zones()[zone];
         let error = |why: String| Err(MediaError(format!("write of block {block}: {why}")));
         if info.health == ZoneHealth::ReadOnly {
             return error(format!("zone {zone} is read-only"));
@@ -218,8 +218,8 @@ impl Media for MemoryMedia {
         self.change(Change::Write(block, from.into()))
     }
 
-    fn reset(&mut self, zone: u32) -> Result<(), MediaError> {
-        let info = self.space.zones().get(zone as usize);
+    fn reset(&mut self, zone: SetZone) -> Result<(), MediaError> {
+        let info = self.space.zones().get(zone);
         if info.is_none_or(|info| info.class != ZoneClass::Sequential || info.health == ZoneHealth::ReadOnly) {
             return Err(MediaError(format!("zone {zone} cannot be reset")));
         }

@@ -4,7 +4,7 @@ use core::fmt;
 
 use super::layout::random_zones;
 use super::{ENTRIES, Layout, MediaError, Superblock, SuperblockError, bitmap_blocks, metadata_zones};
-use crate::dm::zoned::{ZoneClass, ZoneSpace};
+use crate::dm::zoned::{MemberNo, Number, SetZone, ZoneClass, ZoneSpace};
 
 /// Why a superblock is not one of this set of devices.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub enum SuperblockProblem {
     /// A first set starts in the first zone for metadata, and a second one right behind it. This one does neither.
     Place {
         /// The zone in which it starts.
-        zone: u32,
+        zone: SetZone,
     },
     /// Version 1 with a regular device.
     Version,
@@ -39,7 +39,7 @@ pub enum SuperblockProblem {
     /// Metadata would lie in a zone that takes no random writes.
     MetadataZone {
         /// The zone.
-        zone: u32,
+        zone: SetZone,
     },
 }
 
@@ -101,7 +101,7 @@ pub fn validate_superblock(
     }
     let (zone, metadata_zones) = (space.zone_of(block), metadata_zones(metadata_blocks, space.zone_blocks()));
     let first_zone = space.metadata_zone().ok_or(SuperblockProblem::Place { zone })?;
-    let set = match zone.checked_sub(first_zone) {
+    let set = match zone.0.checked_sub(first_zone.0) {
         Some(0) => 0,
         Some(zones) if zones == metadata_zones => 1,
         _ => return Err(SuperblockProblem::Place { zone }),
@@ -129,20 +129,23 @@ pub fn read_superblock(
 }
 
 /// The zones in which the second set can start, in the order in which they are tried if the first one does not say.
-pub fn second_set_zones(space: &ZoneSpace) -> impl Iterator<Item = u32> {
-    let first = space.metadata_zone().unwrap_or(0);
-    let most = random_zones(space).min(u64::from(space.members()[0].zones)) as u32;
-    let end = (first + most / 2 + 1).min(space.members()[0].zones);
-    (first + 1..end).filter(|zone| space.zones()[*zone as usize].class != ZoneClass::Sequential)
+pub fn second_set_zones(space: &ZoneSpace) -> impl Iterator<Item = SetZone> {
+    let (first, zones) = (space.metadata_zone().unwrap_or_default(), space.members()[MemberNo(0)].zones);
+    let most = random_zones(space).min(u64::from(zones)) as u32;
+    let end = (first + most / 2 + 1).min(SetZone(zones));
+    (first + 1)
+        .onwards()
+        .take_while(move |zone| *zone < end)
+        .filter(|zone| space.zones()[*zone].class != ZoneClass::Sequential)
 }
 
 /// A conventional zone before the first one for metadata, which can have held metadata when the set was made and no longer
 /// can. If there is one, a superblock that is left alone does not tell which of the two it is: taken for that of the
 /// first set, zones with data would be taken for those of the second.
 #[must_use]
-pub fn failed_metadata_zone(space: &ZoneSpace) -> Option<u32> {
+pub fn failed_metadata_zone(space: &ZoneSpace) -> Option<SetZone> {
     let first = space.metadata_zone()?;
-    (0..first).rev().find(|zone| space.zones()[*zone as usize].class != ZoneClass::Sequential)
+    space.zones().numbers().take(first.index()).rev().find(|zone| space.zones()[*zone].class != ZoneClass::Sequential)
 }
 
 /// Which set is in force.

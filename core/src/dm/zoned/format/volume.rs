@@ -8,7 +8,7 @@ use super::mapping::{MappingProblem, validate_mapping};
 use super::media::{PIECE, pieces};
 use super::sets::{Choice, SuperblockProblem, choose, failed_metadata_zone, read_superblock, second_set_zones};
 use super::{Bitmap, ENTRIES, Entry, Layout, Media, MediaError, NO_ZONE, Superblock, bitmap_blocks};
-use crate::dm::zoned::{BLOCK_BYTES, ZoneClass, ZoneHealth, ZoneSpace};
+use crate::dm::zoned::{BLOCK_BYTES, Block, ChunkNo, Number, Rows, SetZone, ZoneClass, ZoneHealth, ZoneSpace};
 
 /// The superblocks of a set of devices.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub enum LoadError {
     /// Only one superblock is left, and the zone before it failed: it cannot be told which set it is.
     Ambiguous {
         /// The zone that failed.
-        zone: u32,
+        zone: SetZone,
         /// The numbers of the set, if the superblock is where it would be without that zone.
         layout: Layout,
     },
@@ -102,7 +102,7 @@ impl Sets {
 type Side = Result<(Superblock, Layout), SuperblockProblem>;
 
 /// The superblock of set `set`, if it is the one at the start of `zone`.
-fn probe(media: &mut dyn Media, space: &ZoneSpace, zone: u32, set: usize) -> Side {
+fn probe(media: &mut dyn Media, space: &ZoneSpace, zone: SetZone, set: usize) -> Side {
     let (block, mut bytes) = (space.start(zone), vec![0; BLOCK_BYTES]);
     media.read(block, &mut bytes).map_err(SuperblockProblem::Unreadable)?;
     match read_superblock(&bytes, space, block)? {
@@ -120,7 +120,7 @@ fn search(media: &mut dyn Media, space: &ZoneSpace) -> Side {
             Err(own) => problem = problem.or(Some(own)),
         }
     }
-    Err(problem.unwrap_or(SuperblockProblem::Place { zone: 0 }))
+    Err(problem.unwrap_or(SuperblockProblem::Place { zone: SetZone(0) }))
 }
 
 /// A set that can be read.
@@ -129,11 +129,11 @@ pub struct Volume {
     /// The superblocks.
     pub sets: Sets,
     /// The mapping table, as it is on the disks.
-    pub entries: Vec<Entry>,
+    pub entries: Rows<ChunkNo, Entry>,
     /// What is wrong with it.
     pub problems: Vec<MappingProblem>,
     /// The right part of each entry.
-    right: Vec<Entry>,
+    right: Rows<ChunkNo, Entry>,
 }
 
 /// Where the blocks of a chunk are.
@@ -163,13 +163,13 @@ impl Volume {
         let entries = read_entries(media, start, &sets.layout)?;
         let problems = validate_mapping(&entries, media.space(), &sets.layout);
         let mut right = entries.clone();
-        problems.iter().for_each(|problem| right[problem.chunk as usize] = problem.repaired);
+        problems.iter().for_each(|problem| right[problem.chunk] = problem.repaired);
         Ok(Self { sets, entries, problems, right })
     }
 
     /// The right part of each entry of the mapping table.
     #[must_use]
-    pub fn right_entries(&self) -> &[Entry] {
+    pub fn right_entries(&self) -> &Rows<ChunkNo, Entry> {
         &self.right
     }
 
@@ -183,10 +183,10 @@ impl Volume {
     ///
     /// # Errors
     /// If its bitmaps cannot be read.
-    pub fn chunk(&self, media: &mut dyn Media, chunk: u32) -> Result<Chunk, MediaError> {
-        let entry = self.right[chunk as usize];
+    pub fn chunk(&self, media: &mut dyn Media, chunk: ChunkNo) -> Result<Chunk, MediaError> {
+        let entry = self.right[chunk];
         let start = self.sets.start(media.space());
-        let mut bits = |zone: u32| match zone {
+        let mut bits = |zone: SetZone| match zone {
             NO_ZONE => Ok(Bitmap::empty(media.space().zone_blocks())),
             zone => read_bitmap(media, start, &self.sets.layout, zone),
         };
@@ -205,8 +205,8 @@ impl Volume {
                 return Err(MediaError("past the end of the set".into()));
             }
             let (own, next) = rest.split_at_mut(len * BLOCK_BYTES);
-            let (chunk, within) = (first / u64::from(zone_blocks), first % u64::from(zone_blocks));
-            self.chunk(media, chunk as u32)?.read(media, within as u32, own)?;
+            let chunk = ChunkNo((first / u64::from(zone_blocks)) as u32);
+            self.chunk(media, chunk)?.read(media, Block((first % u64::from(zone_blocks)) as u32), own)?;
             rest = next;
         }
         Ok(())
@@ -221,7 +221,7 @@ impl Chunk {
 
     /// The global block that holds block `block` of the chunk; `None`: it is all zeroes.
     #[must_use]
-    pub fn locate(&self, space: &ZoneSpace, block: u32) -> Option<u64> {
+    pub fn locate(&self, space: &ZoneSpace, block: Block) -> Option<u64> {
         locate(space, self.entry, (self.data.has(block), self.buffer.has(block)), block)
     }
 
@@ -234,9 +234,9 @@ impl Chunk {
     /// The runs that make up `count` blocks from `block` on: the global block where each begins, or that it is zeroes, and
     /// its length.
     #[must_use]
-    pub fn runs(&self, space: &ZoneSpace, block: u32, count: u32) -> Vec<(Option<u64>, u32)> {
+    pub fn runs(&self, space: &ZoneSpace, block: Block, count: u32) -> Vec<(Option<u64>, u32)> {
         let mut runs: Vec<(Option<u64>, u32)> = Vec::new();
-        for place in (block..block + count).map(|block| self.locate(space, block)) {
+        for place in block.onwards().take(count as usize).map(|block| self.locate(space, block)) {
             match runs.last_mut() {
                 Some((first, len)) if first.map(|first| first + u64::from(*len)) == place => *len += 1,
                 _ => runs.push((place, 1)),
@@ -249,7 +249,7 @@ impl Chunk {
     ///
     /// # Errors
     /// If a disk does not read.
-    pub fn read(&self, media: &mut dyn Media, block: u32, to: &mut [u8]) -> Result<(), MediaError> {
+    pub fn read(&self, media: &mut dyn Media, block: Block, to: &mut [u8]) -> Result<(), MediaError> {
         let mut rest = to;
         for (first, len) in self.runs(media.space(), block, (rest.len() / BLOCK_BYTES) as u32) {
             let (own, next) = rest.split_at_mut(len as usize * BLOCK_BYTES);
@@ -266,9 +266,9 @@ impl Chunk {
 /// Where block `block` of a chunk with `entry` is if these are its bits in the data zone and in the buffer: as
 /// `drivers/md/dm-zoned-target.c:dmz_handle_read` looks for it. `None`: it reads as zeroes.
 #[must_use]
-pub fn locate(space: &ZoneSpace, entry: Entry, (in_data, in_buffer): (bool, bool), block: u32) -> Option<u64> {
-    let is_written = |zone: u32| {
-        let info = space.zones()[zone as usize];
+pub fn locate(space: &ZoneSpace, entry: Entry, (in_data, in_buffer): (bool, bool), block: Block) -> Option<u64> {
+    let is_written = |zone: SetZone| {
+        let info = space.zones()[zone];
         // What was in an offline zone is not zeroes: it is an error to read it.
         info.class != ZoneClass::Sequential || block < info.wp || info.health == ZoneHealth::Offline
     };
@@ -284,7 +284,7 @@ pub fn locate(space: &ZoneSpace, entry: Entry, (in_data, in_buffer): (bool, bool
 ///
 /// # Errors
 /// If a disk does not read.
-pub fn read_entries(media: &mut dyn Media, start: u64, layout: &Layout) -> Result<Vec<Entry>, MediaError> {
+pub fn read_entries(media: &mut dyn Media, start: u64, layout: &Layout) -> Result<Rows<ChunkNo, Entry>, MediaError> {
     let mut entries = Vec::with_capacity(layout.map_blocks as usize * ENTRIES);
     let mut buffer = vec![0; PIECE as usize * BLOCK_BYTES];
     for (block, len) in pieces(media.space().zone_blocks(), start + 1, u64::from(layout.map_blocks)) {
@@ -293,12 +293,12 @@ pub fn read_entries(media: &mut dyn Media, start: u64, layout: &Layout) -> Resul
         entries.extend(bytes.as_chunks().0.iter().map(|bytes| Entry::decode(*bytes)));
     }
     entries.truncate(layout.chunks as usize);
-    Ok(entries)
+    Ok(entries.into())
 }
 
 /// First block of the bitmap of `zone`, in the set that starts at global block `start`.
 #[must_use]
-pub fn bitmap_start(space: &ZoneSpace, start: u64, layout: &Layout, zone: u32) -> u64 {
+pub fn bitmap_start(space: &ZoneSpace, start: u64, layout: &Layout, zone: SetZone) -> u64 {
     start + 1 + u64::from(layout.map_blocks) + u64::from(zone) * u64::from(bitmap_blocks(space.zone_blocks()))
 }
 
@@ -306,7 +306,7 @@ pub fn bitmap_start(space: &ZoneSpace, start: u64, layout: &Layout, zone: u32) -
 ///
 /// # Errors
 /// If a disk does not read.
-pub fn read_bitmap(media: &mut dyn Media, start: u64, layout: &Layout, zone: u32) -> Result<Bitmap, MediaError> {
+pub fn read_bitmap(media: &mut dyn Media, start: u64, layout: &Layout, zone: SetZone) -> Result<Bitmap, MediaError> {
     let zone_blocks = media.space().zone_blocks();
     let mut bitmap = Bitmap::empty(zone_blocks);
     let first = bitmap_start(media.space(), start, layout, zone);

@@ -1,5 +1,7 @@
 //! Where a write goes.
 
+use crate::dm::zoned::Block;
+
 use super::{Knobs, Stock, Style};
 
 /// The kind of zone that a chunk gets with its first write.
@@ -23,14 +25,14 @@ pub enum Ahead {
     Buffer,
 }
 
-/// Where the first write of a chunk goes, which begins `offset` blocks into it and is `len` long.
+/// Where the first write of a chunk goes, which begins at its block `at` and is `len` long.
 ///
 /// What begins at or near the start may be a stream, and goes straight to a sequential zone; so does a single block, since a
 /// stream that its writer cut small cannot be told from it. With a cache only what is long goes there, and only when the
 /// cache fills up: until then the cache takes it faster.
 #[must_use]
-pub fn place_first(knobs: &Knobs, stock: &Stock, offset: u32, len: u32) -> Place {
-    if knobs.style == Style::Kernel || stock.sequential.free == 0 || offset > longest_fill(knobs, stock, len) {
+pub fn place_first(knobs: &Knobs, stock: &Stock, at: Block, len: u32) -> Place {
+    if knobs.style == Style::Kernel || stock.sequential.free == 0 || at.0 > longest_fill(knobs, stock, len) {
         return Place::Random;
     }
     let is_direct = match stock.has_cache() {
@@ -80,8 +82,8 @@ mod tests {
     #[test]
     fn a_long_write_has_a_longer_gap_filled_and_a_short_one_does_not() {
         let knobs = Knobs::without_cache();
-        assert_eq!(place_first(&knobs, &DISK, 32_768, 256), Place::Sequential);
-        assert_eq!(place_first(&knobs, &DISK, 32_768, 1), Place::Random);
+        assert_eq!(place_first(&knobs, &DISK, Block(32_768), 256), Place::Sequential);
+        assert_eq!(place_first(&knobs, &DISK, Block(32_768), 1), Place::Random);
         assert_eq!(place_ahead(&knobs, &DISK, 32_768, 256, 0, true, false), Ahead::Fill);
         assert_eq!(place_ahead(&knobs, &DISK, 32_768, 1, 0, true, false), Ahead::Buffer);
     }
@@ -106,40 +108,40 @@ mod tests {
     #[test]
     fn a_stream_that_begins_a_chunk_is_written_once() {
         let knobs = Knobs::default();
-        assert_eq!(place_first(&knobs, &DISK, 0, 256), Place::Sequential);
-        assert_eq!(place_first(&knobs, &DISK, 0, 1), Place::Sequential);
-        assert_eq!(place_first(&knobs, &DISK, knobs.fill_blocks, 1), Place::Sequential);
+        assert_eq!(place_first(&knobs, &DISK, Block(0), 256), Place::Sequential);
+        assert_eq!(place_first(&knobs, &DISK, Block(0), 1), Place::Sequential);
+        assert_eq!(place_first(&knobs, &DISK, Block(knobs.fill_blocks), 1), Place::Sequential);
     }
 
     #[test]
     fn a_write_into_the_middle_of_a_chunk_goes_to_a_random_zone() {
         let knobs = Knobs::default();
-        assert_eq!(place_first(&knobs, &DISK, knobs.fill_blocks + 1, 256), Place::Random);
-        assert_eq!(place_first(&knobs, &scarce(), knobs.fill_scarce_blocks + 1, 256), Place::Random);
+        assert_eq!(place_first(&knobs, &DISK, Block(knobs.fill_blocks + 1), 256), Place::Random);
+        assert_eq!(place_first(&knobs, &scarce(), Block(knobs.fill_scarce_blocks + 1), 256), Place::Random);
     }
 
     #[test]
     fn a_write_shorter_than_asked_for_is_no_stream() {
         let mut knobs = Knobs::default();
         knobs.set("direct_blocks", "16").unwrap();
-        assert_eq!(place_first(&knobs, &DISK, 0, 15), Place::Random);
-        assert_eq!(place_first(&knobs, &DISK, 0, 16), Place::Sequential);
+        assert_eq!(place_first(&knobs, &DISK, Block(0), 15), Place::Random);
+        assert_eq!(place_first(&knobs, &DISK, Block(0), 16), Place::Sequential);
     }
 
     #[test]
     fn the_reserve_is_not_for_users() {
         let stock = Stock { sequential: Pool { free: 0, total: 100 }, ..DISK };
-        assert_eq!(place_first(&Knobs::default(), &stock, 0, 256), Place::Random);
+        assert_eq!(place_first(&Knobs::default(), &stock, Block(0), 256), Place::Random);
     }
 
     #[test]
     fn a_cache_takes_everything_while_it_has_room_and_then_leaves_streams_to_the_disk() {
         let knobs = Knobs::default();
-        assert_eq!(place_first(&knobs, &with_cache(51), 0, 256), Place::Random);
-        assert_eq!(place_first(&knobs, &with_cache(50), 0, 256), Place::Sequential);
-        assert_eq!(place_first(&knobs, &with_cache(50), 0, 63), Place::Random);
+        assert_eq!(place_first(&knobs, &with_cache(51), Block(0), 256), Place::Random);
+        assert_eq!(place_first(&knobs, &with_cache(50), Block(0), 256), Place::Sequential);
+        assert_eq!(place_first(&knobs, &with_cache(50), Block(0), 63), Place::Random);
         let always = Knobs { stream_percent: 100, ..knobs };
-        assert_eq!(place_first(&always, &with_cache(100), 0, 256), Place::Sequential);
+        assert_eq!(place_first(&always, &with_cache(100), Block(0), 256), Place::Sequential);
     }
 
     #[test]
@@ -172,13 +174,13 @@ mod tests {
         let knobs = Knobs::default();
         assert_eq!(place_ahead(&knobs, &DISK, 4_096, 1, 0, true, false), Ahead::Buffer);
         assert_eq!(place_ahead(&knobs, &scarce(), 4_096, 1, 0, true, false), Ahead::Fill);
-        assert_eq!(place_first(&knobs, &scarce(), 4_096, 1), Place::Sequential);
+        assert_eq!(place_first(&knobs, &scarce(), Block(4_096), 1), Place::Sequential);
     }
 
     #[test]
     fn the_kernel_never_writes_straight_to_a_sequential_zone_but_at_its_write_pointer() {
         let knobs = Knobs { style: Style::Kernel, ..Knobs::default() };
-        assert_eq!(place_first(&knobs, &DISK, 0, 65_536), Place::Random);
+        assert_eq!(place_first(&knobs, &DISK, Block(0), 65_536), Place::Random);
         assert_eq!(place_ahead(&knobs, &DISK, 1, 1, 0, false, false), Ahead::Buffer);
     }
 }

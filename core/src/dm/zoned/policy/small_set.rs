@@ -5,6 +5,7 @@ use std::vec::Vec;
 use super::{
     Action, Ahead, Candidate, Knobs, Place, Pool, Stock, Style, Urgency, choose, place_ahead, place_first, urgency,
 };
+use crate::dm::zoned::{Block, ChunkNo, Number};
 use crate::random::Rng;
 use crate::time::{Duration, Instant};
 
@@ -76,16 +77,16 @@ impl Chunk {
         assert_eq!(data & buffer, 0, "a block is valid twice");
         let copied = if buffer.trailing_zeros() >= self.wp { buffer } else { data | buffer };
         Candidate {
-            chunk: chunk as u32,
+            chunk: ChunkNo::of(chunk),
             dzone_is_random: kind != Kind::Sequential,
             dzone_is_cache: kind == Kind::Cache,
             data_blocks: data.count_ones(),
             buffer_blocks: buffer.count_ones(),
             has_buffer: self.buffer.is_some(),
             runs: runs_of(if self.buffer.is_some() { copied } else { data }),
-            wp: self.wp,
-            first_buffered: if buffer == 0 { 0 } else { buffer.trailing_zeros() },
-            last_block: end_of(data | buffer),
+            wp: Block(self.wp),
+            first_buffered: Block(if buffer == 0 { 0 } else { buffer.trailing_zeros() }),
+            last_block: Block(end_of(data | buffer)),
             idle_for: now.since(self.written),
             lru: self.lru,
             is_open: false,
@@ -187,7 +188,7 @@ impl SmallSet {
     }
 
     fn map(&mut self, at: usize, from: u32, len: u32) -> bool {
-        let kind = match place_first(&self.knobs, &self.stock, from, len) {
+        let kind = match place_first(&self.knobs, &self.stock, Block(from), len) {
             Place::Sequential => Kind::Sequential,
             Place::Random => self.buffer_kind(),
         };
@@ -253,7 +254,7 @@ impl SmallSet {
         let now = self.now;
         let mut candidates = mapped.map(|(at, chunk)| chunk.candidate(at, now));
         let Some((at, action)) = choose(&self.knobs, &self.stock, self.urgency, &mut candidates) else { return false };
-        self.apply(at as usize, action);
+        self.apply(at.index(), action);
         true
     }
 

@@ -1,13 +1,14 @@
 //! Which chunk reclaim works on next, and what it does with it.
 
 use super::{Knobs, Stock, Style, Urgency};
+use crate::dm::zoned::{Block, ChunkNo};
 use crate::time::Duration;
 
 /// A chunk that has zones. Counts are in blocks, places in blocks from the chunk's start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Candidate {
     /// Its number.
-    pub chunk: u32,
+    pub chunk: ChunkNo,
     /// Whether its data zone takes random writes: a cache zone or a conventional one.
     pub dzone_is_random: bool,
     /// Whether its data zone is a cache zone.
@@ -21,11 +22,11 @@ pub struct Candidate {
     /// Contiguous pieces to copy.
     pub runs: u32,
     /// The write pointer of a sequential data zone.
-    pub wp: u32,
+    pub wp: Block,
     /// The first valid block of the buffer.
-    pub first_buffered: u32,
+    pub first_buffered: Block,
     /// One past the last valid block of both zones.
-    pub last_block: u32,
+    pub last_block: Block,
     /// Time since it was written last.
     pub idle_for: Duration,
     /// Rises with use: of two chunks, the one with less was used longer ago.
@@ -72,7 +73,7 @@ pub fn choose(
     stock: &Stock,
     urgency: Urgency,
     candidates: &mut dyn Iterator<Item = Candidate>,
-) -> Option<(u32, Action)> {
+) -> Option<(ChunkNo, Action)> {
     let may_interrupt = |chunk: &Candidate| urgency == Urgency::Emergency && !chunk.is_empty();
     let candidates = &mut candidates.filter(|chunk| !chunk.is_open || may_interrupt(chunk));
     if knobs.style == Style::Kernel {
@@ -147,7 +148,7 @@ fn vacate(knobs: &Knobs, stock: &Stock, urgency: Urgency, chunk: &Candidate) -> 
 
 /// An action on a chunk, and what speaks for it.
 struct Bid {
-    chunk: u32,
+    chunk: ChunkNo,
     action: Action,
     /// From 0: what is done only if nothing of a lower rank can be.
     rank: u8,
@@ -212,8 +213,8 @@ impl Candidate {
 
     /// Blocks that are read and written, zeroes included, and pieces at what each costs.
     fn cost(&self, knobs: &Knobs, action: Action) -> u64 {
-        let [data, buffer, end, wp, first] =
-            [self.data_blocks, self.buffer_blocks, self.last_block, self.wp, self.first_buffered].map(u64::from);
+        let [data, buffer] = [self.data_blocks, self.buffer_blocks].map(u64::from);
+        let [end, wp, first] = [self.last_block, self.wp, self.first_buffered].map(u64::from);
         let pieces = u64::from(self.runs) * u64::from(knobs.seek_blocks);
         // Pieces that lie so close that their zone is better read as a whole cost no more than that.
         let read = |blocks: u64, extent: u64| (blocks + pieces).min(extent.max(blocks));
@@ -233,7 +234,7 @@ fn choose_as_kernel(
     stock: &Stock,
     urgency: Urgency,
     candidates: &mut dyn Iterator<Item = Candidate>,
-) -> Option<(u32, Action)> {
+) -> Option<(ChunkNo, Action)> {
     let [mut closed, mut open] = [Oldest::default(); 2];
     for one in candidates {
         let kind = if one.is_open { &mut open } else { &mut closed };
@@ -324,16 +325,16 @@ mod tests {
     const SET: Stock = Stock { cache: Pool { free: 5, total: 10 }, ..DISK };
 
     const COLD: Candidate = Candidate {
-        chunk: 0,
+        chunk: ChunkNo(0),
         dzone_is_random: true,
         dzone_is_cache: false,
         data_blocks: Z,
         buffer_blocks: 0,
         has_buffer: false,
         runs: 1,
-        wp: 0,
-        first_buffered: 0,
-        last_block: Z,
+        wp: Block::FIRST,
+        first_buffered: Block::FIRST,
+        last_block: Block(Z),
         idle_for: LONG_AGO,
         lru: 0,
         is_open: false,
@@ -341,7 +342,7 @@ mod tests {
 
     /// A chunk with a full random zone.
     fn random(chunk: u32) -> Candidate {
-        Candidate { chunk, ..COLD }
+        Candidate { chunk: ChunkNo(chunk), ..COLD }
     }
 
     fn cached(chunk: u32) -> Candidate {
@@ -352,12 +353,12 @@ mod tests {
     fn buffered(chunk: u32, blocks: u32) -> Candidate {
         let data_blocks = Z - blocks;
         Candidate {
-            chunk,
+            chunk: ChunkNo(chunk),
             dzone_is_random: false,
             has_buffer: true,
             data_blocks,
             buffer_blocks: blocks,
-            wp: Z,
+            wp: Block(Z),
             runs: 2,
             ..COLD
         }
@@ -366,21 +367,32 @@ mod tests {
     /// A chunk with a half full sequential zone, and `blocks` that came too early in its buffer.
     fn appendable(chunk: u32, blocks: u32) -> Candidate {
         let half = Z / 2;
-        let (data_blocks, last_block) = (half, half + 64 + blocks);
-        Candidate { data_blocks, wp: half, first_buffered: half + 64, last_block, ..buffered(chunk, blocks) }
+        let (data_blocks, last_block) = (half, Block(half + 64 + blocks));
+        Candidate {
+            data_blocks,
+            wp: Block(half),
+            first_buffered: Block(half + 64),
+            last_block,
+            ..buffered(chunk, blocks)
+        }
     }
 
     fn choice(stock: &Stock, urgency: Urgency, candidates: &[Candidate]) -> Option<(u32, Action)> {
         let answer = choose(&Knobs::default(), stock, urgency, &mut candidates.iter().copied());
         let backwards = choose(&Knobs::default(), stock, urgency, &mut candidates.iter().rev().copied());
         assert_eq!(answer, backwards, "the order of the candidates does not matter");
-        answer
+        answer.map(|(chunk, action)| (chunk.0, action))
     }
 
     #[test]
     fn a_chunk_without_valid_blocks_is_freed_at_once_whatever_the_urgency() {
-        let empty =
-            Candidate { data_blocks: 0, last_block: 0, idle_for: JUST_NOW, dzone_is_random: false, ..random(3) };
+        let empty = Candidate {
+            data_blocks: 0,
+            last_block: Block::FIRST,
+            idle_for: JUST_NOW,
+            dzone_is_random: false,
+            ..random(3)
+        };
         for urgency in [Urgency::None, Urgency::Idle, Urgency::Emergency] {
             assert_eq!(choice(&DISK, urgency, &[random(1), empty, buffered(2, 9)]), Some((3, Action::Free)));
         }
@@ -406,7 +418,7 @@ mod tests {
 
     #[test]
     fn zones_that_were_taken_for_a_write_on_its_way_are_left_to_it() {
-        let taken = Candidate { is_open: true, data_blocks: 0, last_block: 0, ..random(1) };
+        let taken = Candidate { is_open: true, data_blocks: 0, last_block: Block::FIRST, ..random(1) };
         let buffer = Candidate { data_blocks: Z, ..buffered(2, 0) };
         for urgency in [Urgency::Idle, Urgency::Emergency] {
             assert_eq!(choice(&DISK, urgency, &[taken, buffer]), None);
@@ -436,7 +448,7 @@ mod tests {
 
     #[test]
     fn a_buffer_behind_the_write_pointer_is_merged_and_never_appended() {
-        let behind = |first_buffered| Candidate { first_buffered, ..appendable(1, 9) };
+        let behind = |first_buffered| Candidate { first_buffered: Block(first_buffered), ..appendable(1, 9) };
         assert_eq!(choice(&DISK, Urgency::Normal, &[behind(Z / 2)]), Some((1, Action::Append)));
         assert_eq!(choice(&DISK, Urgency::Normal, &[behind(Z / 2 - 1)]), Some((1, Action::Merge)));
     }
@@ -525,7 +537,8 @@ mod tests {
 
     fn kernel(stock: &Stock, urgency: Urgency, candidates: &[Candidate]) -> Option<(u32, Action)> {
         let knobs = Knobs { style: Style::Kernel, ..Knobs::default() };
-        choose(&knobs, stock, urgency, &mut candidates.iter().copied())
+        let answer = choose(&knobs, stock, urgency, &mut candidates.iter().copied());
+        answer.map(|(chunk, action)| (chunk.0, action))
     }
 
     #[test]
