@@ -8,7 +8,8 @@ use shingle_core::block::{Limits, Status, ZonedLimits};
 use shingle_core::sector::Sector;
 use shingle_core::time::Instant;
 use shingle_core::zone::{Condition, Zone, ZoneKind};
-use shingle_host::trace::{Script, Summary, read, work_of};
+use shingle_host::trace::{Summary, read, work_of};
+use shingle_lab::replay::Script;
 use shingle_sim::workload::replay::{Fit, Next, Pace, Player, PlayerOptions};
 
 #[derive(Arbitrary, Debug)]
