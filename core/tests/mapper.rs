@@ -392,3 +392,36 @@ fn zone_writes_do_not_turn_round_when_a_device_is_suspended_without_a_flush() {
         assert_eq!((at(b.smr), at(b.desk)), (usize::from(!waits), 0), "{table}");
     }
 }
+
+/// A table whose first line asks for the zones below as soon as it is made, and whose second line does not go with it.
+const REFUSED: &str = "0 128 striped 1 64 below 0\n128 64 linear a 0";
+
+#[test]
+fn what_a_refused_table_has_under_way_keeps_nothing_below_from_another_table() {
+    let mut b = Bench::new();
+    b.make("below", "0 256 linear smr 0");
+    b.mapper.create("above", "").unwrap();
+    assert_eq!(Bench::kind(b.load("above", REFUSED)), MapperErrorKind::Table);
+    // At once, and with a table that has no zones.
+    let none = |_: &str| Err(vec![]);
+    b.mapper.load_error("below", (&mut b.stack, &none)).unwrap();
+}
+
+#[test]
+fn a_refused_table_leaves_nothing_behind_that_lies_on_a_device() {
+    let mut b = Bench::new();
+    let below = b.make("below", "0 256 linear smr 0");
+    let places = b.stack.devices();
+    b.mapper.create("above", "").unwrap();
+    for _ in 0..3 {
+        assert_eq!(Bench::kind(b.load("above", REFUSED)), MapperErrorKind::Table);
+        b.turn();
+        for held in b.stack.device::<Desk>(b.smr).unwrap().held() {
+            b.stack.with_device(b.smr, |desk: &mut Desk, cx| desk.end(held.number, Status::Ok, 0, cx));
+        }
+        b.turn();
+        assert_eq!(b.stack.above(below), None);
+    }
+    assert!(b.stack.devices() <= places + 3, "the places are used again");
+    b.mapper.remove("below", false, &mut b.stack).unwrap();
+}

@@ -29,8 +29,8 @@ impl Stack {
         let depth = self.admit(id, device.as_ref())?;
         let limits = device.limits().clone();
         let (gate, meter, deferred) = (Gate::new(&limits), Meter::default(), VecDeque::new());
-        let (way, suspended, is_free) = (Way::Call, false, false);
-        let slot = Slot { device, way, suspended, gate, meter, limits, deferred, depth, is_free };
+        let (way, suspended, is_free, is_abandoned) = (Way::Call, false, false, false);
+        let slot = Slot { device, way, suspended, gate, meter, limits, deferred, depth, is_free, is_abandoned };
         if free.is_some() {
             (self.slots[place], self.effects.doors[place]) = (slot, Door::default());
         } else {
@@ -93,7 +93,7 @@ impl Stack {
     pub fn can_replace(&self, device: DeviceId, new: &dyn BlockDevice) -> Result<(), StackError> {
         let depth = self.admit(device, new)?;
         self.fits_above(device, depth, 0)?;
-        let Some(above) = self.above(device) else { return Ok(()) };
+        let Some(above) = self.relied_on_by(device) else { return Ok(()) };
         let serves = new.limits().serves(&self.slots[device.0 as usize].limits);
         serves.map_err(|what| StackError::Serves { above, what })
     }
@@ -132,9 +132,38 @@ impl Stack {
         self.effects.doors[device.0 as usize] = Door::default();
         let slot = &mut self.slots[device.0 as usize];
         (slot.is_free, slot.suspended, slot.depth, slot.meter) = (true, false, 1, Meter::default());
+        slot.is_abandoned = false;
         let old = core::mem::replace(&mut slot.device, Box::new(Nothing { limits: Limits::new(1) }));
         self.adopt_limits(device);
         Ok(old)
+    }
+
+    /// Gives up a device that nobody sends bios to any more. It goes at once, or, if it has something under way, at the end of the
+    /// turn in which that is done. What lies below it may change meanwhile as if it were gone.
+    pub fn abandon(&mut self, device: DeviceId) {
+        if self.remove(device).is_err() {
+            self.slots[device.0 as usize].is_abandoned = true;
+            self.abandoned.push(device);
+        }
+    }
+
+    #[cold]
+    pub(super) fn remove_abandoned(&mut self) {
+        let mut abandoned = core::mem::take(&mut self.abandoned);
+        let mut count = usize::MAX;
+        // What lies on another that goes, goes first.
+        while abandoned.len() < count {
+            count = abandoned.len();
+            abandoned.retain(|device| self.remove(*device).is_err());
+        }
+        self.abandoned = abandoned;
+    }
+
+    /// A device that relies on the limits of `device`, if there is one: that sends bios there and is not given up.
+    #[must_use]
+    pub fn relied_on_by(&self, device: DeviceId) -> Option<DeviceId> {
+        let relies = |slot: &Slot| !slot.is_abandoned && slot.device.below().contains(&device);
+        self.slots.iter().position(relies).map(|place| DeviceId(place as u16))
     }
 
     /// A device that sends bios to `device`, if there is one.

@@ -45,12 +45,16 @@ pub(super) struct Slot {
     pub depth: usize,
     /// Whether the place is empty.
     pub is_free: bool,
+    /// Whether nobody sends bios there any more: it goes as soon as it is at rest.
+    pub is_abandoned: bool,
 }
 
 /// Devices that bios hop through, on one thread.
 pub struct Stack {
     pub(super) slots: Vec<Slot>,
     pub(super) effects: Effects,
+    /// Devices that are to go, each after those that lie on it.
+    pub(super) abandoned: Vec<DeviceId>,
 }
 
 impl Default for Stack {
@@ -63,7 +67,7 @@ impl Stack {
     /// A stack without devices.
     #[must_use]
     pub fn new() -> Self {
-        Self { slots: Vec::new(), effects: Effects::new() }
+        Self { slots: Vec::new(), effects: Effects::new(), abandoned: Vec::new() }
     }
 
     /// A new submitter.
@@ -152,6 +156,9 @@ impl Stack {
             let Some(timer) = self.effects.pop_timer(timers_set) else { break };
             self.call(timer.device, |device, cx| device.on_event(Event::Timer(timer.word), cx));
             watch(self);
+        }
+        if !self.abandoned.is_empty() {
+            self.remove_abandoned();
         }
         self.effects.next_deadline()
     }

@@ -161,19 +161,15 @@ pub fn build_table(stack: &mut Stack, lines: &[TableLine], supplies: &dyn Suppli
     match built {
         Ok((table, targets)) => Ok(BuiltTable { table, parts, targets }),
         Err(error) => {
-            remove_parts(stack, &mut parts);
+            abandon_parts(stack, parts);
             Err(error)
         }
     }
 }
 
-/// Removes devices of a table from the top down; those that are still busy stay in the list.
-pub fn remove_parts(stack: &mut Stack, parts: &mut Vec<DeviceId>) {
-    while let Some(part) = parts.pop() {
-        if stack.remove(part).is_err() {
-            return parts.push(part);
-        }
-    }
+/// Gives up the devices of a table, from the top down.
+pub fn abandon_parts(stack: &mut Stack, parts: Vec<DeviceId>) {
+    parts.into_iter().rev().for_each(|part| stack.abandon(part));
 }
 
 fn build_lines(
@@ -199,9 +195,9 @@ fn build_lines(
 /// # Errors
 /// The first mistake.
 pub fn add_table(stack: &mut Stack, lines: &[TableLine], supplies: &dyn Supplies) -> Result<DeviceId, TableError> {
-    let BuiltTable { table, mut parts, .. } = build_table(stack, lines, supplies)?;
+    let BuiltTable { table, parts, .. } = build_table(stack, lines, supplies)?;
     stack.add(Box::new(table)).map_err(|error| {
-        remove_parts(stack, &mut parts);
+        abandon_parts(stack, parts);
         TableError { line: lines.first().map_or(1, |line| line.number), word: None, message: format!("{error}") }
     })
 }

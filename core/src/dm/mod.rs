@@ -35,7 +35,7 @@ pub mod zoned;
 
 pub use args::{ArgError, Args, DeviceArg, quote, split_words};
 pub use faulty::{Faulty, FaultyAction, FaultyRule, OpSet, Trigger, Window};
-pub use line::{BuiltTable, MOST_LINES, TableError, TableLine, add_table, build_table, parse_table, remove_parts};
+pub use line::{BuiltTable, MOST_LINES, TableError, TableLine, abandon_parts, add_table, build_table, parse_table};
 pub use mapping::Mapping;
 pub use registry::{Site, Supplies, TARGETS, Target, TargetType, View, find, known_targets};
 pub use table::Table;

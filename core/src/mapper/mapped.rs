@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use super::{MapperError, MapperErrorKind, Ticket};
 use crate::block::{BlockDevice, DeviceId, Event, Limits, Stack};
-use crate::dm::{Supplies, Table, TableError, TableLine, build_table, remove_parts};
+use crate::dm::{Supplies, Table, TableError, TableLine, abandon_parts, build_table};
 use crate::time::{Duration, Instant};
 
 /// Longest name, in bytes (`DM_NAME_LEN`).
@@ -203,10 +203,10 @@ impl Loaded {
         Some((line, self.targets[line]))
     }
 
-    /// Removes its parts; what is still busy stays in the list.
-    pub fn remove(&mut self, stack: &mut Stack) {
+    /// Gives up its parts.
+    pub fn abandon(&mut self, stack: &mut Stack) {
         self.table = None;
-        remove_parts(stack, &mut self.parts);
+        abandon_parts(stack, core::mem::take(&mut self.parts));
     }
 }
 

@@ -52,8 +52,6 @@ pub struct Mapper {
     tickets: u64,
     /// What became of verbs that had to wait, until somebody asks.
     outcomes: VecDeque<(Ticket, Result<(), MapperError>)>,
-    /// Parts of tables that are gone and were not quite idle yet.
-    leftovers: Vec<Vec<DeviceId>>,
 }
 
 /// A verb that is under way.
@@ -101,8 +99,8 @@ impl Mapper {
         let place = self.find(name)?;
         let loaded = self.build(place, lines, read_only, (stack, supplies))?;
         self.claimed.extend(&loaded.sole_writer_of);
-        if let Some(old) = self.devices[place].inactive.replace(loaded) {
-            self.discard(old, stack);
+        if let Some(mut old) = self.devices[place].inactive.replace(loaded) {
+            old.abandon(stack);
         }
         Ok(())
     }
@@ -126,7 +124,7 @@ impl Mapper {
         match fits {
             Ok(()) => Ok(loaded),
             Err(error) => {
-                loaded.remove(stack);
+                loaded.abandon(stack);
                 let what = format!("the table of `{}` does not fit: {}", device.name, self.explain(&error));
                 Err(MapperError::new(MapperErrorKind::Table, what))
             }
@@ -139,8 +137,8 @@ impl Mapper {
     /// If there is no such device.
     pub fn clear(&mut self, name: &str, stack: &mut Stack) -> Result<(), MapperError> {
         let place = self.find(name)?;
-        if let Some(old) = self.devices[place].inactive.take() {
-            self.discard(old, stack);
+        if let Some(mut old) = self.devices[place].inactive.take() {
+            old.abandon(stack);
         }
         Ok(())
     }
@@ -234,10 +232,6 @@ impl Mapper {
             }
             self.settle(ticket, result);
         }
-        self.leftovers.retain_mut(|parts| {
-            crate::dm::remove_parts(stack, parts);
-            !parts.is_empty()
-        });
         self.remove_deferred(stack);
     }
 
@@ -245,7 +239,7 @@ impl Mapper {
     #[must_use]
     pub fn is_busy(&self) -> bool {
         let waits = |device: &Mapped| matches!(device.state, State::Draining { .. }) || device.is_deferred;
-        !self.leftovers.is_empty() || self.devices.iter().any(waits)
+        self.devices.iter().any(waits)
     }
 
     /// Puts the inactive table into the place of the drained live one.
@@ -261,7 +255,7 @@ impl Mapper {
         match put {
             Ok(old) => {
                 let opened = device.open(stack);
-                old.into_iter().for_each(|old| self.discard(old, stack));
+                old.into_iter().for_each(|mut old| old.abandon(stack));
                 opened
             }
             // Better than the kernel: whoever uses the device goes on with what worked.
@@ -279,7 +273,7 @@ impl Mapper {
         let Some(mut new) = self.devices[place].inactive.take() else { return Ok(None) };
         if !new.is_current(stack) {
             // What lies below has changed since it was loaded: once more, with what is there now.
-            new.remove(stack);
+            new.abandon(stack);
             new = self.build(place, new.lines, new.read_only, (stack, supplies))?;
         }
         if let Err(missing) = new.is_ready(stack) {
@@ -291,12 +285,14 @@ impl Mapper {
         let Some(table) = new.table.take() else { return Ok(None) };
         let put = match device.device {
             // Who lies above has built on these limits, and a later table has to serve them as this one does.
-            Some(id) if stack.above(id).is_some() => stack.replace(id, Box::new(table.serving(stack.limits(id)))),
+            Some(id) if stack.relied_on_by(id).is_some() => {
+                stack.replace(id, Box::new(table.serving(stack.limits(id))))
+            }
             Some(id) => stack.replace(id, Box::new(table)),
             None => stack.add(Box::new(table)).map(|id| device.device = Some(id)),
         };
         if let Err(error) = put {
-            new.remove(stack);
+            new.abandon(stack);
             let name = &self.devices[place].name;
             let what = format!("the new table of `{name}` does not fit: {}", self.explain(&error));
             return Err(MapperError::new(MapperErrorKind::Table, what));
@@ -376,7 +372,7 @@ impl Mapper {
             let parts = device.live.iter().flat_map(|live| &live.parts);
             parts.for_each(|part| stack.tell(*part, Event::Suspend { push_back: false }));
         }
-        [device.live, device.inactive].into_iter().flatten().for_each(|loaded| self.discard(loaded, stack));
+        [device.live, device.inactive].into_iter().flatten().for_each(|mut loaded| loaded.abandon(stack));
         Ok(())
     }
 
@@ -505,13 +501,6 @@ impl Mapper {
     /// If there is no such device.
     pub fn longest_swap(&self, name: &str) -> Result<Duration, MapperError> {
         Ok(self.devices[self.find(name)?].longest_swap)
-    }
-
-    fn discard(&mut self, mut loaded: Loaded, stack: &mut Stack) {
-        loaded.remove(stack);
-        if !loaded.parts.is_empty() {
-            self.leftovers.push(loaded.parts);
-        }
     }
 
     /// Why a table does not go into its place, with names where the stack has numbers.
