@@ -392,7 +392,7 @@ fn a_device_that_is_removed_ends_its_log_and_an_inactive_table_leaves_it_alone()
     }
     load(&mut stack, &mut mapper, "other");
     mapper.remove("logged", false, &mut stack).unwrap();
-    while mapper.is_busy() {
+    while stack.has_abandoned() {
         turn(&mut stack, &mut mapper);
     }
     let mut read_all = |device| {

@@ -181,12 +181,17 @@ impl Devices {
         }
     }
 
-    /// Begins to suspend the topmost mapped devices that are active, unless some are being suspended.
+    /// Begins to suspend the topmost mapped devices that are active, unless some are being suspended; then waits for the targets of
+    /// those that were removed.
     pub(crate) fn suspend_from_top(&mut self, stack: &mut Stack) -> Rest {
         if self.mapper.states().any(|(_, state)| state == StateName::Suspending) {
             return Rest::Awaited;
         }
-        if self.mapper.suspend_highest(stack) == 0 { Rest::Reached } else { Rest::Begun }
+        match self.mapper.suspend_highest(stack) {
+            0 if stack.has_abandoned() => Rest::Awaited,
+            0 => Rest::Reached,
+            _ => Rest::Begun,
+        }
     }
 
     /// Lets in what waits at the doors of mapped devices, through the tables that they have: the shard is about to end.

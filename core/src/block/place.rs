@@ -147,6 +147,12 @@ impl Stack {
         }
     }
 
+    /// Whether a device that was given up still has something under way.
+    #[must_use]
+    pub fn has_abandoned(&self) -> bool {
+        !self.abandoned.is_empty()
+    }
+
     #[cold]
     pub(super) fn remove_abandoned(&mut self) {
         let mut abandoned = core::mem::take(&mut self.abandoned);

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use shingle_core::block::{BlockDevice, Cx, Limits, Op, Payload};
+use shingle_core::device::{NullConfig, NullDevice};
 use shingle_core::dm::parse_table;
 use shingle_core::mapper::StateName;
 use shingle_core::sector::Sector;
@@ -187,6 +188,27 @@ fn a_stop_suspends_mapped_devices_from_the_top_down_before_it_flushes() {
         order.extend(new);
     }
     assert_eq!((order.join(" ").as_str(), flushes.load(Ordering::Relaxed)), ("top beside high low", 1));
+}
+
+#[test]
+fn a_stop_waits_for_what_a_removed_device_brings_to_an_end() {
+    let mut shard = Shard::new().unwrap();
+    let completion = Duration::from_millis(1);
+    let config = NullConfig { memory_backed: true, completion, ..NullConfig::new(1024) };
+    for name in ["data", "log"] {
+        let device = shard.stack.add(Box::new(NullDevice::new(&config).unwrap())).unwrap();
+        shard.devices.add_disk(Named { name: name.into(), kind: "null", device, leaf: device, plug: None });
+    }
+    let lines = parse_table("0 1024 log-writes data log").unwrap();
+    shard.devices.make(("logged", ""), lines, false, (&mut shard.stack, Instant::ZERO)).unwrap();
+    shard.devices.mapper.remove("logged", false, &mut shard.stack).unwrap();
+    assert!(shard.stack.has_abandoned(), "the end of the log is on its way");
+    shard.stop();
+    while !matches!(shard.stage, Stage::Flushing { .. } | Stage::Stopped) {
+        shard.round().unwrap();
+    }
+    assert!(!shard.stack.has_abandoned());
+    shard.run().unwrap();
 }
 
 /// Rounds from the request to stop until all of so many devices in towers of three are suspended.
