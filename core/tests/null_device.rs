@@ -443,7 +443,7 @@ fn the_limits_tell_what_was_configured_and_no_limit_that_cannot_bind() {
 #[test]
 fn parameters_that_do_not_go_together_are_refused_by_name_and_value() {
     type Break = fn(&mut NullConfig, &mut NullZones);
-    let cases: [(Break, &str); 17] = [
+    let cases: [(Break, &str); 18] = [
         (
             |c, _| c.capacity = 0,
             "null device: capacity is 0; it has to be a positive multiple of the logical block size",
@@ -453,6 +453,10 @@ fn parameters_that_do_not_go_together_are_refused_by_name_and_value() {
         (|c, _| c.max_sectors = Some(0), "null device: max_sectors is 0; it has to be at least one logical block"),
         (|c, _| c.discard = true, "null device: discard is 1; it has to be left out on a zoned device"),
         (|c, _| c.bad_blocks = vec![Sector(1)..Sector(257)], "null device: bad_blocks is 257; it has to be a range"),
+        (
+            |c, z| (c.capacity, z.zone_sectors, z.zone_capacity) = (1 << 31, 1, None),
+            "null device: zone size is 1; it has to be so large (in sectors) that there are at most 16777216 zones",
+        ),
         (|_, z| z.zone_sectors = 0, "null device: zone size of 0 sectors is no power of two"),
         (|_, z| z.zone_sectors = 48, "null device: zone size of 48 sectors is no power of two"),
         (

@@ -12,6 +12,9 @@ use crate::zone::{GeometryError, ResourceLimits, ResourceLimitsError, ZoneGeomet
 /// The largest device: its size in bytes is a positive 64-bit number.
 const MOST_SECTORS: u64 = i64::MAX as u64 / 512;
 
+/// Most zones: two hundred times as many as the largest drives have. Each takes memory.
+const MOST_ZONES: u32 = 1 << 24;
+
 /// Parameters of a null device. Lengths are in sectors.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NullConfig {
@@ -126,6 +129,13 @@ impl NullConfig {
                 return bad("discard", 1, "left out on a zoned device: reset zones instead");
             }
             let geometry = zones.geometry(self.capacity)?;
+            if geometry.zones() > MOST_ZONES {
+                return bad(
+                    "zone size",
+                    zones.zone_sectors,
+                    "so large (in sectors) that there are at most 16777216 zones",
+                );
+            }
             limits.zoned = Some(zones.limits(&geometry, self.block_bytes)?);
             limits.validate()?;
             zones.check_units(&geometry, limits.block_sectors())?;
