@@ -107,8 +107,8 @@ pub fn read(words: &[AtomicU64], at: usize, to: &mut [u8]) {
     partial((first + whole.len()) * WORD_BYTES, tail);
 }
 
-/// Copies the bytes `from` over those of `words` from byte `at` on. The rest of a word at either end is loaded and stored
-/// as it was: what another thread writes to that meanwhile may be lost.
+/// Copies the bytes `from` over those of `words` from byte `at` on. The rest of a word at either end stays what others make of
+/// it meanwhile.
 ///
 /// # Panics
 /// If there are fewer.
@@ -116,10 +116,12 @@ pub fn write(words: &[AtomicU64], at: usize, from: &[u8]) {
     let (head, rest) = from.split_at(from.len().min(at.wrapping_neg() % WORD_BYTES));
     let partial = |place: usize, from: &[u8]| {
         if !from.is_empty() {
-            let word = &words[place / WORD_BYTES];
-            let mut bytes = word.load(Relaxed).to_ne_bytes();
-            bytes[place % WORD_BYTES..][..from.len()].copy_from_slice(from);
-            word.store(u64::from_ne_bytes(bytes), Relaxed);
+            let with = |word: u64| {
+                let mut bytes = word.to_ne_bytes();
+                bytes[place % WORD_BYTES..][..from.len()].copy_from_slice(from);
+                u64::from_ne_bytes(bytes)
+            };
+            words[place / WORD_BYTES].update(Relaxed, Relaxed, with);
         }
     };
     partial(at, head);

@@ -1,5 +1,6 @@
 //! Every access beside the plain loop that it is specified as.
 
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 /// Words of the memory in these tests: longer than every threshold.
@@ -134,4 +135,24 @@ fn an_access_beyond_the_end_panics() {
     assert!(panics(&|| shingle_mem::copy(&words, &words[1..])));
     assert!(panics(&|| shingle_mem::store(&words, &[0; 5])));
     assert!(panics(&|| shingle_mem::load(&mut [0; 3], &words)));
+}
+
+#[test]
+fn writers_of_neighbouring_bytes_do_not_undo_each_other() {
+    let words = shared(&[0; 16]);
+    let all_are_there = Barrier::new(3);
+    let sees_its_own = |at: usize| {
+        let mut bytes = [0; 3];
+        all_are_there.wait();
+        for n in 0..1_000_000_u32 {
+            shingle_mem::write(&words, at, &n.to_ne_bytes()[..3]);
+            shingle_mem::read(&words, at, &mut bytes);
+            assert_eq!(bytes, n.to_ne_bytes()[..3], "written at {at}");
+        }
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| sees_its_own(3));
+        scope.spawn(|| sees_its_own(6));
+        sees_its_own(0);
+    });
 }

@@ -44,7 +44,7 @@ pub(crate) use limits::least;
 pub use limits::{Limits, LimitsError, ZonedLimits};
 pub use meter::Counters;
 pub use observer::{Observer, Span};
-pub use payload::{Buffer, Data, Memory, Payload};
+pub use payload::{Buffer, Data, Memory, Payload, Region};
 pub use place::StackError;
 pub use reason::{Reason, Refusal, Why};
 pub use stack::Stack;

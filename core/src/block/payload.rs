@@ -20,7 +20,17 @@ const PAGE_WORDS: usize = 4096 / WORD_BYTES;
 pub trait Memory: Send + Sync {
     /// The memory itself, as words in the machine's byte order.
     fn words(&self) -> &[AtomicU64];
+
+    /// What others know this memory as, if they do.
+    fn region(&self) -> Option<Region> {
+        None
+    }
 }
+
+/// The number of memory that others know too: a kernel with which it is registered, a guest whose it is. Who moves data may
+/// name the place there in the place of an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Region(pub u32);
 
 /// Zeroed memory from the heap, aligned to 4096 bytes so that it suits direct I/O.
 pub struct Buffer {
@@ -46,12 +56,13 @@ impl Memory for Buffer {
     }
 }
 
-/// One segment: a range of some memory. Start and length are multiples of 8 bytes; a bio's data is whole sectors.
+/// One segment: a range of some memory. Start and length are multiples of 8 bytes; a bio's data is whole sectors. Bytes at other
+/// places, as a guest's headers and statuses, are read and written within a range that has them.
 #[derive(Clone)]
 pub struct Data {
     memory: Arc<dyn Memory>,
-    start: u32,
-    len: u32,
+    start: usize,
+    len: usize,
 }
 
 impl Data {
@@ -64,8 +75,7 @@ impl Data {
         assert!(start.is_multiple_of(WORD_BYTES) && len.is_multiple_of(WORD_BYTES), "data is whole words");
         let end = start.checked_add(len).expect("data range overflows");
         assert!(end <= memory.words().len() * WORD_BYTES, "data lies outside of its memory");
-        assert!(u32::try_from(end).is_ok(), "a data segment lies in the first 4 GiB of its memory");
-        Self { memory, start: start as u32, len: len as u32 }
+        Self { memory, start, len }
     }
 
     /// Fresh zeroed memory of `bytes`, all of it: for those who cannot go on without.
@@ -87,7 +97,7 @@ impl Data {
     /// Length in bytes.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.len as usize
+        self.len
     }
 
     /// Whether it has no bytes.
@@ -99,15 +109,21 @@ impl Data {
     /// The words of this range.
     #[must_use]
     pub fn words(&self) -> &[AtomicU64] {
-        let start = self.start as usize / WORD_BYTES;
-        &self.memory.words()[start..start + self.len as usize / WORD_BYTES]
+        let start = self.start / WORD_BYTES;
+        &self.memory.words()[start..start + self.len / WORD_BYTES]
+    }
+
+    /// The region that it lies in and its first byte there, if others know its memory.
+    #[must_use]
+    pub fn region(&self) -> Option<(Region, usize)> {
+        Some((self.memory.region()?, self.start))
     }
 
     /// Bytes `start..start + len` of this range, sharing the memory.
     #[must_use]
     pub fn slice(&self, start: usize, len: usize) -> Self {
         assert!(start + len <= self.len(), "slice outside of the data");
-        Self::new(self.memory.clone(), self.start as usize + start, len)
+        Self::new(self.memory.clone(), self.start + start, len)
     }
 
     /// The same memory, `len` bytes from the range's own start: how a pooled buffer is cut to its next request.
@@ -116,8 +132,7 @@ impl Data {
     /// If the memory is shorter.
     #[must_use]
     pub fn with_len(self, len: usize) -> Self {
-        let start = self.start as usize;
-        Self::new(self.memory, start, len)
+        Self::new(self.memory, self.start, len)
     }
 
     /// Copies out `to.len()` bytes from byte `at` of the range; any alignment.
@@ -125,7 +140,7 @@ impl Data {
         shingle_mem::read(self.words(), at, to);
     }
 
-    /// Copies `from` in at byte `at` of the range; any alignment.
+    /// Copies `from` in at byte `at` of the range; any alignment. What others write to bytes beside it stays.
     pub fn write(&self, at: usize, from: &[u8]) {
         shingle_mem::write(self.words(), at, from);
     }
@@ -248,6 +263,35 @@ mod tests {
                 assert_eq!(data.to_vec().iter().filter(|b| **b != 0).count(), len, "a byte beside the range changed");
             }
         }
+    }
+
+    /// A guest's memory of 5 GiB, of which nobody touches more than a few pages.
+    struct Guest(Box<[AtomicU64]>);
+
+    impl Memory for Guest {
+        fn words(&self) -> &[AtomicU64] {
+            &self.0
+        }
+
+        fn region(&self) -> Option<Region> {
+            Some(Region(7))
+        }
+    }
+
+    #[test]
+    fn a_segment_lies_anywhere_in_a_guests_memory_and_says_where() {
+        const GIB: usize = 1 << 30;
+        let memory = Arc::new(Guest(shingle_mem::zeroed(5 * GIB / WORD_BYTES).expect("address space")));
+        let last = Data::new(memory.clone(), 5 * GIB - 4096, 4096);
+        last.fill(3);
+        let piece = last.slice(1024, 512);
+        assert_eq!((piece.region(), piece.to_vec()), (Some((Region(7), 5 * GIB - 3072)), alloc::vec![3; 512]));
+        let all = Data::new(memory, 0, 5 * GIB);
+        all.write(5 * GIB - 5, &[1, 2, 4]);
+        let mut end = [0; 6];
+        all.read(5 * GIB - 6, &mut end);
+        assert_eq!((all.len(), end), (5 * GIB, [3, 1, 2, 4, 3, 3]));
+        assert_eq!(Data::zeroed(8).region(), None);
     }
 
     #[test]
