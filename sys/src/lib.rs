@@ -16,6 +16,8 @@ pub mod request;
 pub mod ring;
 pub mod unix;
 
-pub use request::{Allocate, Fd, Part, Request};
+/// For those who write an [`Operation`].
+pub use io_uring;
+pub use request::{Allocate, Fd, Operation, Part, Request};
 pub use ring::{Completion, Ring, RingError, RingHandle, StandIn, Token};
 pub use unix::give_back_memory;

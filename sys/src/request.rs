@@ -1,6 +1,9 @@
 //! What the kernel can be asked to do, together with all the memory that it touches meanwhile.
 
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::any::Any;
+use std::fmt;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr;
 use std::rc::Rc;
 
@@ -167,6 +170,22 @@ pub enum Request {
         /// On what.
         file: Fd,
     },
+    /// What this crate does not know.
+    Other(Box<dyn Operation>),
+}
+
+/// A kind of request of its own: a command of one driver (`uring_cmd`), or I/O with registered memory. [`Request::Other`] takes
+/// it to the ring and back, where who knows its type finds it with `dyn Any`.
+///
+/// # Safety
+/// What the entry points to, descriptors included, belongs to the operation, and stays where and as it is from
+/// [`Operation::entry`] to the completion, wherever the operation itself is moved.
+pub unsafe trait Operation: Any + fmt::Debug {
+    /// The submission entry. Its user data is the ring's.
+    fn entry(&mut self) -> squeue::Entry;
+
+    /// Takes in what a result means: a new descriptor, for one. Each entry has one.
+    fn complete(&mut self, _result: i32) {}
 }
 
 /// Headers that the kernel reads for a request of several segments. Pooled: they are as large as they ever were.
@@ -273,6 +292,26 @@ impl Request {
             Request::ReceiveAll { socket, payload, skip } => receive_all(socket, payload, *skip, headers),
             Request::Send { socket, parts, skip } => send(socket, parts, *skip, headers),
             Request::Readable { file } => opcode::PollAdd::new(file.target(), libc::POLLIN as u32).build(),
+            Request::Other(operation) => operation.entry(),
+        }
+    }
+
+    /// Does it at once if it is one that this kernel's ring cannot do; the result then.
+    pub(crate) fn without_ring(&self, can_truncate: bool) -> Option<i32> {
+        let Request::Truncate { file, len } = self else { return None };
+        let errno = |error: io::Error| -error.raw_os_error().unwrap_or(libc::EIO);
+        (!can_truncate).then(|| crate::unix::truncate(file, *len).map_or_else(errno, |()| 0))
+    }
+
+    /// Takes in the result of its entry.
+    pub(crate) fn complete(&mut self, result: i32) {
+        match self {
+            Request::Accept { accepted, .. } if result >= 0 => {
+                // SAFETY: the kernel has just opened this descriptor for us and nobody else knows it.
+                *accepted = Some(unsafe { OwnedFd::from_raw_fd(result) });
+            }
+            Request::Other(operation) => operation.complete(result),
+            _ => {}
         }
     }
 }

@@ -9,7 +9,6 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::io;
 use std::mem;
-use std::os::fd::{FromRawFd, OwnedFd};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -99,9 +98,8 @@ impl Ring {
             return Err(request);
         }
         let index = self.slots.vacant_key();
-        if let (Request::Truncate { file, len }, false) = (&request, self.can_truncate) {
-            let result = crate::unix::truncate(file, *len);
-            self.ready.push_back((index, result.map_or_else(|e| -e.raw_os_error().unwrap_or(libc::EIO), |()| 0)));
+        if let Some(result) = request.without_ring(self.can_truncate) {
+            self.ready.push_back((index, result));
             self.slots.insert(Slot { token, request, headers: Headers::default() });
         } else {
             let mut headers = self.spare_headers.pop().unwrap_or_else(Headers::with_room);
@@ -186,12 +184,7 @@ impl Ring {
         if !headers.is_empty() {
             self.spare_headers.push(headers);
         }
-        if let Request::Accept { accepted, .. } = &mut request
-            && result >= 0
-        {
-            // SAFETY: the kernel has just opened this descriptor for us and nobody else knows it.
-            *accepted = Some(unsafe { OwnedFd::from_raw_fd(result) });
-        }
+        request.complete(result);
         Completion { token, result, request }
     }
 
