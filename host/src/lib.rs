@@ -6,6 +6,7 @@
 //! - [`serve`]: sockets and the sessions behind them.
 //! - [`devices`]: the devices of a shard by name, and mapped devices that change while they are used.
 //! - [`mailbox`]: how other threads ask a shard for something.
+//! - [`helper`]: calls that block, done beside a shard.
 //! - [`patience`]: with what a killed process has not let go of yet.
 //! - [`disk`]: real disks as devices of a stack.
 //! - [`backend`]: the kinds of disk that a stack file may have.
@@ -29,6 +30,7 @@ pub mod devices;
 pub mod disk;
 pub mod dmz;
 pub mod fields;
+pub mod helper;
 pub mod keys;
 pub mod latency;
 pub mod mailbox;

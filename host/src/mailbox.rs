@@ -49,9 +49,20 @@ impl<T> Mailbox<T> {
             TrySendError::Full(_) => MailboxError::Full,
             TrySendError::Disconnected(_) => MailboxError::Stopped,
         })?;
+        self.wake();
+        Ok(())
+    }
+
+    /// The same for who can wait until there is room, and has nobody to tell that there was none. Whether it arrived.
+    pub(crate) fn deliver(&self, message: impl FnOnce(&mut T) + Send + 'static) -> bool {
+        let arrived = self.sender.send(Box::new(message)).is_ok();
+        self.wake();
+        arrived
+    }
+
+    fn wake(&self) {
         // The counter is full only if the shard has not looked for a very long time; then it is awake already.
         let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
-        Ok(())
     }
 
     /// Runs `question` there and waits for what it returns.
