@@ -73,7 +73,7 @@ impl ZonePlug {
     }
 
     /// Forgets which zones have changed since the reports that are under way were asked for. Only planted bugs do that.
-    #[doc(hidden)]
+    #[cfg(feature = "sabotage")]
     pub fn forget_changes(&mut self) {
         self.reports.forget();
     }

@@ -48,6 +48,7 @@ use super::model::{Model, Rule, Violation};
 use super::world::{Stop, World};
 use shingle_core::block::{BlockDevice, DeviceId, Limits, Stack};
 use shingle_core::device::null::{NullConfig, NullDevice};
+#[cfg(feature = "sabotage")]
 use shingle_core::dm::zoned::Sabotage;
 use shingle_core::dm::{build_table, parse_table};
 use shingle_core::plug::{Append, PlugOptions, WritePolicy, ZonePlug};
@@ -88,7 +89,7 @@ pub struct SwarmOptions {
     /// A device over one regular disk, in the place of dm-zoned over several.
     pub volume: Option<Wrap>,
     /// Guards of dm-zoned that are taken away.
-    #[doc(hidden)]
+    #[cfg(feature = "sabotage")]
     pub sabotage: Sabotage,
     /// Somebody who interferes with swaps.
     pub meddle: Option<Meddle>,

@@ -134,7 +134,7 @@ impl State {
         state.wp = if is_whole { wp } else { zone_end };
         let lost = state.wp.min(wp)..zone_end;
         if let Role::Data(chunk) = state.role
-            && !self.sabotage.trust_bits_after_failure
+            && !self.guards.gone().trust_bits_after_failure
         {
             // A device may have lost what was in its cache. A write at the pointer to blocks that are valid would be taken as
             // one that changes nothing but data, and the pointer would not be known any more.

@@ -238,7 +238,7 @@ impl State {
             place
         });
         let mut unflushed: Vec<MemberNo> = unflushed.collect();
-        if self.sabotage.flush_metadata_only {
+        if self.guards.gone().flush_metadata_only {
             unflushed.retain(|member| *member == MemberNo(0));
         }
         let is_read_only = self.phase != Phase::Ready;

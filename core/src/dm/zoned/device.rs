@@ -9,7 +9,9 @@ use core::cell::RefCell;
 use core::fmt;
 use core::ops::Range;
 
-use super::state::{Phase, Sabotage, State, ZonedCounters};
+#[cfg(feature = "sabotage")]
+use super::guards::{Guards, Sabotage};
+use super::state::{Phase, State, ZonedCounters};
 use super::{
     BLOCK_BYTES, BLOCK_SECTORS, ChunkNo, MemberNo, Number, SetZone, ZoneClass, ZoneSpace, clean, commit, load, reclaim,
 };
@@ -78,11 +80,11 @@ impl Zoned {
     }
 
     /// Takes guards away. For tests; before its first use.
-    #[doc(hidden)]
-    pub fn sabotage(&mut self, sabotage: Sabotage) {
+    #[cfg(feature = "sabotage")]
+    pub fn sabotage(&mut self, gone: Sabotage) {
         let mut state = self.shared.borrow_mut();
-        state.sabotage = sabotage;
-        state.volume.reuses_at_once = sabotage.reuse_at_once;
+        state.guards = Guards::without(gone);
+        state.volume.guards = state.guards;
     }
 
     /// What it has done since it was loaded.

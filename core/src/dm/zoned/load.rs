@@ -13,8 +13,9 @@ use super::format::{
     Entry, Held, Layout, MappingFault, NO_ZONE, Other, Superblock, choose, failed_metadata_zone, read_superblock,
     second_set_zones, tertiaries, validate_mapping,
 };
+use super::guards::Guards;
 use super::resync::{Comparison, resync};
-use super::state::{Phase, Sabotage, State};
+use super::state::{Phase, State};
 use super::transfer::Disks;
 use super::volume::Volume;
 use super::zones::{MemberState, Role, Zones};
@@ -51,12 +52,12 @@ pub(super) async fn run(shared: Shared, io: Io, space: ZoneSpace, chunks: u64) {
     loaded.until(|| (shared.borrow().phase != Phase::Unloaded).then_some(())).await;
     let members = shared.borrow().volume.zones.members.clone();
     let disks = Disks { io: io.clone(), space, members };
-    let sabotage = shared.borrow().sabotage;
-    let result = Loader { disks, chunks, sabotage, unread: None, stranger: None }.load().await;
+    let guards = shared.borrow().guards;
+    let result = Loader { disks, chunks, guards, unread: None, stranger: None }.load().await;
     let mut state = shared.borrow_mut();
     match result {
         Ok((mut volume, sets, reason)) => {
-            volume.reuses_at_once = sabotage.reuse_at_once;
+            volume.guards = guards;
             state.volume = volume;
             state.sets = Some(sets);
             state.phase = reason.map_or(Phase::Ready, Phase::ReadOnly);
@@ -79,7 +80,7 @@ struct Loader {
     disks: Disks,
     /// Chunks that the table exposes.
     chunks: u64,
-    sabotage: Sabotage,
+    guards: Guards,
     /// The first or second superblock cannot be read: its set may be the one in force.
     unread: Damage,
     /// A third superblock cannot be read: its device may belong to another set.
@@ -127,8 +128,8 @@ impl Loader {
         let is_read_only = self.disks.members.iter().any(|member| member.limits.read_only);
         let (mut volume, trouble) = reading.judged();
         // Not before all of it is known to be good: the other set may be all that is left.
-        let may_write = !is_read_only && self.stranger.is_none() && !self.sabotage.no_resync;
-        let resyncs = may_write && (trouble.is_none() || self.sabotage.resync_unjudged);
+        let may_write = !is_read_only && self.stranger.is_none() && !self.guards.gone().no_resync;
+        let resyncs = may_write && (trouble.is_none() || self.guards.gone().resync_unjudged);
         let mut unwritten = None;
         if resyncs && (!stale.is_empty() || other != Other::InStep || sets.is_swapped) {
             let done = resync(&self.disks, &mut sets, &stale, WINDOW).await;
@@ -138,7 +139,7 @@ impl Loader {
                 (done, _) => done.map(|()| None)?,
             };
         }
-        settle(&mut volume, &sets, (&self.disks.space, self.sabotage));
+        settle(&mut volume, &sets, (&self.disks.space, self.guards));
         let reason = is_read_only.then(|| String::from("one of its devices is"));
         Ok((volume, sets, trouble.or(reason).or(self.stranger).or(unwritten)))
     }
@@ -212,7 +213,7 @@ impl Loader {
         }
         let (superblock, layout) = if choice.set == 0 { first } else { second }.ok_or_else(none)?;
         self.stranger = self.check_members(&superblock).await?;
-        if self.sabotage.unread_is_none {
+        if self.guards.gone().unread_is_none {
             (self.unread, self.stranger) = (None, None);
         }
         let [active, log] = [choice.set, 1 - choice.set].map(|set| layout.set_start(&space, set));
@@ -345,7 +346,7 @@ impl Reading {
 }
 
 /// Makes what was read fit what the disks report, and finds the free zones.
-fn settle(volume: &mut Volume, sets: &Sets, (space, sabotage): (&ZoneSpace, Sabotage)) {
+fn settle(volume: &mut Volume, sets: &Sets, (space, guards): (&ZoneSpace, Guards)) {
     for zone in volume.zones.all.numbers() {
         let state = &volume.zones.all[zone];
         let is_usable = state.health == ZoneHealth::Good && !sets.layout.is_metadata(space, zone);
@@ -356,7 +357,9 @@ fn settle(volume: &mut Volume, sets: &Sets, (space, sabotage): (&ZoneSpace, Sabo
         }
         match role {
             // What is in a zone that went offline is lost, and reading it has to fail: it stays valid.
-            Role::Data(chunk) if is_sequential && health != ZoneHealth::Offline && !sabotage.trust_bits_at_load => {
+            Role::Data(chunk)
+                if is_sequential && health != ZoneHealth::Offline && !guards.gone().trust_bits_at_load =>
+            {
                 // What lies behind the write pointer is gone, whatever the bits say: a kernel that lost power may have committed
                 // them before the data was durable.
                 volume.invalidate(chunk, zone, &(wp..Block(space.zone_blocks())));

@@ -10,6 +10,7 @@ mod commit;
 mod device;
 mod dirty;
 pub mod format;
+mod guards;
 mod load;
 mod numbers;
 pub mod policy;
@@ -25,9 +26,11 @@ mod volume;
 mod zones;
 
 pub use device::Zoned;
+#[cfg(feature = "sabotage")]
+pub use guards::Sabotage;
 pub use numbers::{Block, ChunkNo, MemberNo, MetaBlock, Number, Rows, SetZone};
 pub use space::{Member, SpaceError, ZoneClass, ZoneHealth, ZoneInfo, ZoneSpace};
-pub use state::{Sabotage, ZonedCounters};
+pub use state::ZonedCounters;
 pub(super) use table::TYPE;
 pub use valid::ValidBlocks;
 

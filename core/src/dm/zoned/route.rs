@@ -350,7 +350,7 @@ impl State {
         }
         let device = self.volume.zones.device(zone);
         let write = Write { chunk, zone, blocks, is_fua };
-        if self.sabotage.valid_when_sent {
+        if self.guards.gone().valid_when_sent {
             self.volume.written(&write);
         }
         let key = self.volume.writes.insert(write);
@@ -544,7 +544,7 @@ impl State {
         self.volume.zones.release(write.zone, true);
         if status.is_ok() {
             self.volume.written(&write);
-        } else if !self.sabotage.trust_copy_after_failure {
+        } else if !self.guards.gone().trust_copy_after_failure {
             self.volume.write_failed(&write);
         }
         self.after_write(write.zone, status);

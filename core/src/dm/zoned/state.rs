@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 
 use super::commit::Sets;
 use super::format::Entry;
+use super::guards::Guards;
 use super::policy::{Knobs, Pacer, Urgency};
 use super::transfer::memory;
 use super::volume::Volume;
@@ -67,30 +68,6 @@ pub(super) struct Signals {
     pub reclaim: Signal,
     /// Something went on that a task waits for.
     pub progress: Signal,
-}
-
-/// Guards that can be taken away, to show that the tests notice (`drivers/md/dm-zoned-metadata.c` has none of them).
-#[doc(hidden)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Sabotage {
-    /// A set that lags behind stays as it is when the metadata is loaded.
-    pub no_resync: bool,
-    /// A superblock that cannot be read is taken as none.
-    pub unread_is_none: bool,
-    /// The other set is written over whatever the one in force says.
-    pub resync_unjudged: bool,
-    /// A zone is used again before the commit that let it go.
-    pub reuse_at_once: bool,
-    /// Blocks become valid when their write is sent.
-    pub valid_when_sent: bool,
-    /// A flush reaches the device of the metadata alone.
-    pub flush_metadata_only: bool,
-    /// Blocks at and behind the write pointer that a zone has when the metadata is loaded stay valid.
-    pub trust_bits_at_load: bool,
-    /// The same for the pointer that it has after a write failed.
-    pub trust_bits_after_failure: bool,
-    /// A copy counts for blocks to which a write failed meanwhile.
-    pub trust_copy_after_failure: bool,
 }
 
 /// What the volume has done since it was loaded: blocks of 4 KiB, and times.
@@ -180,7 +157,7 @@ pub(super) struct State {
     /// It became read only with changes that are not durable and never will be.
     pub has_lost: bool,
     pub urgency: Urgency,
-    pub sabotage: Sabotage,
+    pub guards: Guards,
     /// Somebody asked for reclaim whatever the policy says.
     pub is_reclaim_wanted: bool,
     /// There was nothing to win back when it was idle, and nobody has written since.
@@ -227,7 +204,7 @@ impl State {
             failed_commits: 0,
             has_lost: false,
             urgency: Urgency::None,
-            sabotage: Sabotage::default(),
+            guards: Guards::default(),
             is_reclaim_wanted: false,
             is_reclaimed: false,
             resting: BTreeMap::new(),

@@ -15,6 +15,7 @@ use slab::Slab;
 
 use super::dirty::DirtyBlocks;
 use super::format::{Entry, Held, NO_ZONE, Places};
+use super::guards::Guards;
 use super::valid::ValidBlocks;
 use super::zones::{Role, Zones};
 use super::{BLOCK_BYTES, Block, ChunkNo, MemberNo, MetaBlock, Number, Rows, SetZone, ZoneClass};
@@ -94,8 +95,7 @@ pub(super) struct Volume {
     pub places: Places,
     /// Random zones that chunks gave up, until somebody has counted them.
     pub random_freed: u32,
-    /// A guard is taken away: see [`Sabotage`](super::Sabotage).
-    pub reuses_at_once: bool,
+    pub guards: Guards,
 }
 
 impl Volume {
@@ -110,7 +110,7 @@ impl Volume {
             writes: Slab::new(),
             dirty: DirtyBlocks::new(metadata_blocks),
             random_freed: 0,
-            reuses_at_once: false,
+            guards: Guards::default(),
         }
     }
 
@@ -282,7 +282,7 @@ impl Volume {
             state.valid.clear();
             self.mark_bits(zone, &blocks);
         }
-        if self.reuses_at_once {
+        if self.guards.gone().reuse_at_once {
             self.zones.leave(zone);
         } else {
             self.zones.leaving.push(zone);

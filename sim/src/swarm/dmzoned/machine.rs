@@ -16,7 +16,8 @@ use crate::model::Rule;
 use crate::swarm::ledger::PATIENCE;
 use crate::world::{Actor, Io};
 use shingle_core::block::{DeviceId, Event, Stack};
-use shingle_core::dm::zoned::{Sabotage, Zoned};
+#[cfg(feature = "sabotage")]
+use shingle_core::dm::zoned::Zoned;
 use shingle_core::dm::{build_table, parse_table};
 use shingle_core::plug::ZonePlug;
 use shingle_core::random::Rng;
@@ -56,8 +57,12 @@ impl Machine {
                 let device = volume(tops[0], stack.limits(tops[0]));
                 (add(&mut stack, device)?, Vec::new(), None)
             }
-            None => add_table(&mut stack, (&tops, blocks), options.sabotage)?,
+            None => add_table(&mut stack, (&tops, blocks))?,
         };
+        #[cfg(feature = "sabotage")]
+        if let Some(target) = target {
+            stack.with_device(target, |volume: &mut Zoned, _| volume.sabotage(options.sabotage));
+        }
         parts.push(table);
         let mut door = table;
         if let Some(wrap) = options.above_tables {
@@ -181,7 +186,6 @@ fn add_disk(
 fn add_table(
     stack: &mut Stack,
     (disks, blocks): (&[DeviceId], u32),
-    sabotage: Sabotage,
 ) -> Result<(DeviceId, Vec<DeviceId>, Option<DeviceId>), String> {
     let names: String = (0..disks.len()).map(|number| format!(" d{number}")).collect();
     let text = format!("0 {} zoned{names}", u64::from(blocks) * 8);
@@ -191,9 +195,6 @@ fn add_table(
         number.and_then(|number| disks.get(number).copied()).ok_or_else(Vec::new)
     };
     let built = build_table(stack, &lines, &supplies).map_err(|error| error.to_string())?;
-    if let Some(target) = built.targets[0] {
-        stack.with_device(target, |volume: &mut Zoned, _| volume.sabotage(sabotage));
-    }
     let table = add(stack, Box::new(built.table))?;
     Ok((table, built.parts, built.targets[0]))
 }

@@ -1,0 +1,53 @@
+//! Guards of data that tests take away, to show that they notice.
+//!
+//! Without the feature `sabotage`, which only tests turn on, all of them stand, and the compiler knows that.
+
+/// Guards that are gone (`drivers/md/dm-zoned-metadata.c` has none of them).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sabotage {
+    /// A set that lags behind stays as it is when the metadata is loaded.
+    pub no_resync: bool,
+    /// A superblock that cannot be read is taken as none.
+    pub unread_is_none: bool,
+    /// The other set is written over whatever the one in force says.
+    pub resync_unjudged: bool,
+    /// A zone is used again before the commit that let it go.
+    pub reuse_at_once: bool,
+    /// Blocks become valid when their write is sent.
+    pub valid_when_sent: bool,
+    /// A flush reaches the device of the metadata alone.
+    pub flush_metadata_only: bool,
+    /// Blocks at and behind the write pointer that a zone has when the metadata is loaded stay valid.
+    pub trust_bits_at_load: bool,
+    /// The same for the pointer that it has after a write failed.
+    pub trust_bits_after_failure: bool,
+    /// A copy counts for blocks to which a write failed meanwhile.
+    pub trust_copy_after_failure: bool,
+}
+
+/// The guards of one volume.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Guards {
+    #[cfg(feature = "sabotage")]
+    gone: Sabotage,
+}
+
+impl Guards {
+    /// All but those.
+    #[cfg(feature = "sabotage")]
+    pub fn without(gone: Sabotage) -> Self {
+        Self { gone }
+    }
+
+    /// Those that are gone.
+    #[cfg(feature = "sabotage")]
+    pub fn gone(self) -> Sabotage {
+        self.gone
+    }
+
+    /// None is gone.
+    #[cfg(not(feature = "sabotage"))]
+    pub fn gone(self) -> Sabotage {
+        Sabotage::default()
+    }
+}
