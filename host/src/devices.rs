@@ -28,6 +28,15 @@ pub struct Named {
     pub plug: Option<DeviceId>,
 }
 
+/// What a mapped device is known by.
+#[derive(Clone, Copy, Debug)]
+pub struct Identity<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Its UUID; empty if it has none.
+    pub uuid: &'a str,
+}
+
 /// All devices of a shard that have names.
 #[derive(Default)]
 pub struct Devices {
@@ -124,7 +133,7 @@ impl Devices {
     /// If the name or the UUID is taken, or the table is wrong.
     pub fn make(
         &mut self,
-        (name, uuid): (&str, &str),
+        Identity { name, uuid }: Identity<'_>,
         lines: Vec<TableLine>,
         read_only: bool,
         (stack, now): (&mut Stack, Instant),

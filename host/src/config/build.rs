@@ -9,7 +9,7 @@ use shingle_core::time::Instant;
 
 use super::plan::{DevicePlan, DiskPlan, Plan};
 use crate::backend::BackEndError;
-use crate::devices::{Devices, Named};
+use crate::devices::{Devices, Identity, Named};
 use crate::dmz::{find_length, has_own_length};
 use crate::fields::{ConfigError, Diagnostic};
 use crate::shard::Shard;
@@ -106,7 +106,7 @@ fn make_device(
     (lines, uuid): (Vec<TableLine>, &str),
     (devices, stack): (&mut Devices, &mut Stack),
 ) -> Result<(), Box<Diagnostic>> {
-    let made = devices.make((&device.name, uuid), lines, false, (stack, Instant::ZERO));
+    let made = devices.make(Identity { name: &device.name, uuid }, lines, false, (stack, Instant::ZERO));
     made.map_err(|error| Box::new(device.blame(&plan.source, &error)))?;
     if device.knobs.is_empty() {
         return Ok(());

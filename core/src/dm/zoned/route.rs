@@ -5,7 +5,7 @@ use core::ops::Range;
 
 use super::device::{COMMIT, FILL, HELD, OVERWRITE, PACE, READ, WRITE};
 use super::format::NO_ZONE;
-use super::policy::{Ahead, Place, Style, place_ahead, place_first};
+use super::policy::{Ahead, EarlyWrite, Place, Style, place_ahead, place_first};
 use super::state::{Phase, State, Then, ZEROES};
 use super::volume::Write;
 use super::zones::Role;
@@ -240,7 +240,7 @@ impl State {
             (start, _) if start == wp => Goal::Zone(dzone, len),
             (start, Style::Shingle) if start < wp => self.buffer_goal(chunk, len.min(wp - start)),
             (_, Style::Kernel) => self.buffer_goal(chunk, len),
-            (start, Style::Shingle) => self.ahead_goal(chunk, (start - wp, len), look),
+            (_, Style::Shingle) => self.ahead_goal(chunk, blocks, look),
         }
     }
 
@@ -263,19 +263,26 @@ impl State {
         };
         self.volume.map(chunk, zone);
         self.stir(|signals| &signals.reclaim);
-        match blocks.start - Block::FIRST {
-            gap if gap > 0 && self.volume.zones.is_sequential(zone) => self.ahead_goal(chunk, (gap, len), look),
+        match blocks.start {
+            start if start > Block::FIRST && self.volume.zones.is_sequential(zone) => {
+                self.ahead_goal(chunk, blocks, look)
+            }
             _ => Goal::Zone(zone, len),
         }
     }
 
-    /// Of a write of `len` blocks that begins `gap` blocks ahead of the write pointer.
-    fn ahead_goal(&mut self, chunk: ChunkNo, (gap, len): (u32, u32), look: Look) -> Goal {
-        let entry = self.volume.chunks[chunk].entry;
+    /// Of a write that begins ahead of the write pointer.
+    fn ahead_goal(&mut self, chunk: ChunkNo, blocks: &Range<Block>, look: Look) -> Goal {
+        let (entry, len) = (self.volume.chunks[chunk].entry, blocks.end - blocks.start);
+        let gap = blocks.start - self.volume.zones.all[entry.dzone].wp;
         let held: u32 = self.volume.busy.get(&chunk).map_or(0, |busy| busy.held.iter().map(|bio| bio.sectors).sum());
         let (stock, has_buffer) = (self.volume.zones.stock(), entry.bzone != NO_ZONE);
         let has_waited = look == Look::Again;
-        match place_ahead(&self.knobs, &stock, gap, len, held / BLOCK_SECTORS, has_waited, has_buffer) {
+        match place_ahead(
+            &self.knobs,
+            &stock,
+            &EarlyWrite { gap, len, held: held / BLOCK_SECTORS, has_waited, has_buffer },
+        ) {
             Ahead::Fill => Goal::Filled(entry.dzone, gap),
             Ahead::Hold if !has_waited && !self.is_suspended => Goal::Hold,
             Ahead::Hold | Ahead::Buffer => self.buffer_goal(chunk, len),

@@ -12,6 +12,7 @@ use super::{Found, find, lookup, wrong_table};
 use crate::control::protocol::{Answered, Clear, Create, Done, Drain, Load, MappedDevice, Message, Remove, Rename};
 use crate::control::{ControlError, ErrorKind, bad};
 use crate::daemon_state::DaemonState;
+use crate::devices::Identity;
 use crate::dmz::find_length;
 use crate::mailbox::{MailboxError, Reply};
 use crate::shard::Shard;
@@ -37,7 +38,10 @@ pub(super) fn create(daemon: &DaemonState, request: Create, naming: &Mutex<()>) 
     let info = daemon.shards[number].mailbox.ask(move |shard| {
         let now = shard.now();
         match lines {
-            Some(lines) => shard.devices.make((&name, &uuid), lines, read_only, (&mut shard.stack, now))?,
+            Some(lines) => {
+                let identity = Identity { name: &name, uuid: &uuid };
+                shard.devices.make(identity, lines, read_only, (&mut shard.stack, now))?
+            }
             None => shard.devices.mapper.create(&name, &uuid)?,
         }
         shard.devices.mapper.info(&name, &shard.stack)

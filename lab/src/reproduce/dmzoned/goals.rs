@@ -67,7 +67,7 @@ fn floor(run: Option<&Run>, floor: f64) -> Option<Goal> {
 
 fn mean(run: Option<&Run>) -> Option<Goal> {
     let run = run?;
-    let mean = run.mean(|sample| sample.mb_per_s, (0, run.seconds()))?;
+    let mean = run.mean(|sample| sample.mb_per_s, 0..run.seconds())?;
     Some(Goal {
         text: format!("Ours reaches {MEAN:.0} MB/s on average, {}", run.setup.title()),
         is_reached: mean >= MEAN,

@@ -1,5 +1,7 @@
 //! What came out: throughput and zones over time, beside the published phases.
 
+use std::ops::Range;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -53,8 +55,8 @@ pub struct Sample {
 
 impl Run {
     /// Mean of `of` from one second to before another; `None` if that is not within the run.
-    pub fn mean(&self, of: impl Fn(&Sample) -> f64, (from_s, to_s): (u32, u32)) -> Option<f64> {
-        let (from, to) = (from_s / self.interval_s, to_s / self.interval_s);
+    pub fn mean(&self, of: impl Fn(&Sample) -> f64, span_s: Range<u32>) -> Option<f64> {
+        let (from, to) = (span_s.start / self.interval_s, span_s.end / self.interval_s);
         let span = self.samples.get(from as usize..to as usize).filter(|span| !span.is_empty())?;
         Some(span.iter().map(of).sum::<f64>() / span.len() as f64)
     }
@@ -67,7 +69,7 @@ impl Run {
     /// The slowest stretch of so many seconds, and when it began.
     pub fn slowest(&self, seconds: u32) -> Option<(f64, u32)> {
         let starts = (0..=self.seconds().checked_sub(seconds)?).step_by(self.interval_s as usize);
-        let speed = |from: u32| Some((self.mean(|sample| sample.mb_per_s, (from, from + seconds))?, from));
+        let speed = |from: u32| Some((self.mean(|sample| sample.mb_per_s, from..from + seconds)?, from));
         starts.filter_map(speed).min_by(|a, b| a.0.total_cmp(&b.0))
     }
 
@@ -90,12 +92,12 @@ impl Run {
     /// The speed in a published phase: in its time or, where that was not published, over the minutes whose speed was within
     /// [`TOLERANCE`] of it. With how many seconds that is.
     pub fn in_phase(&self, phase: &Phase) -> Option<(f64, u32)> {
-        let speed = |span| self.mean(|sample| sample.mb_per_s, span);
+        let speed = |span: Range<u32>| self.mean(|sample| sample.mb_per_s, span);
         if let (Some(from), Some(to)) = (phase.from_s, phase.to_s) {
             let to = to.min(self.seconds());
-            return (to > from).then(|| speed((from, to)).map(|found| (found, to - from)))?;
+            return (to > from).then(|| speed(from..to).map(|found| (found, to - from)))?;
         }
-        let minutes = (0..self.seconds() / 60).filter_map(|minute| speed((minute * 60, minute * 60 + 60)));
+        let minutes = (0..self.seconds() / 60).filter_map(|minute| speed(minute * 60..minute * 60 + 60));
         let like: Vec<f64> = minutes.filter(|speed| phase.off(*speed).abs() <= TOLERANCE).collect();
         (!like.is_empty()).then(|| (like.iter().sum::<f64>() / like.len() as f64, like.len() as u32 * 60))
     }

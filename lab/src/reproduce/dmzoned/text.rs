@@ -35,7 +35,7 @@ pub fn runs(report: &Report) -> Rows {
         vec!["drives", "policy", "MB/s", "slowest 10 min", "from minute", "written / stored", "free buffers", "ended"];
     let mut rows = Vec::new();
     for run in Setup::ALL.into_iter().flat_map(|setup| report.runs.iter().filter(move |run| run.setup == setup)) {
-        let mean = run.mean(|sample| sample.mb_per_s, (0, run.seconds())).unwrap_or(0.0);
+        let mean = run.mean(|sample| sample.mb_per_s, 0..run.seconds()).unwrap_or(0.0);
         let (slowest, from) = run
             .slowest(600)
             .map_or((String::new(), String::new()), |(speed, from)| (format!("{speed:.0}"), (from / 60).to_string()));

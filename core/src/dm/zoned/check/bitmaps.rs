@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use super::Finding;
-use super::copies::Copies;
+use super::copies::{Asked, Copies};
 use crate::dm::zoned::format::{
     Bitmap, Entry, Media, NO_ZONE, bitmap_blocks, bitmap_start, is_tertiary, pieces, read_run,
 };
@@ -141,7 +141,8 @@ fn check_buffered(
         if *bzone == NO_ZONE || dzone.index() >= zones || bzone.index() >= zones || dzone == bzone {
             continue;
         }
-        let [data, buffer] = [*dzone, *bzone].map(|zone| copies.bitmaps(media, (zone, false, true), &mut |_, _| ()));
+        let [data, buffer] = [*dzone, *bzone]
+            .map(|zone| copies.bitmaps(media, Asked { zone, otherwise: false, may_stand_in: true }, &mut |_, _| ()));
         let count = data[0].common(&buffer[0]).weight();
         if count > 0 {
             findings.push(Finding::Both { chunk, count });

@@ -29,6 +29,16 @@ pub(super) struct Copies {
     pub twin: Twin,
 }
 
+/// Of which zone the bits are asked for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asked {
+    pub zone: SetZone,
+    /// What bits are taken to be that neither copy can tell.
+    pub otherwise: bool,
+    /// Whether the other copy may tell what the one in force cannot.
+    pub may_stand_in: bool,
+}
+
 /// The mapping table of one copy.
 #[derive(Clone, Debug)]
 pub(super) struct Table {
@@ -86,15 +96,10 @@ impl Copies {
     }
 
     /// The bits of `zone` in each copy, that in force first. What one copy cannot tell the other one does, if that may stand
-    /// in, and what neither can is `otherwise`. Each block that the copy in force lacks is told to `lack`, and whether it is
+    /// in. Each block that the copy in force lacks is told to `lack`, and whether it is
     /// known from the other one.
-    pub fn bitmaps(
-        &self,
-        media: &mut dyn Media,
-        (zone, otherwise, may_stand_in): (SetZone, bool, bool),
-        lack: &mut dyn FnMut(MediaError, bool),
-    ) -> [Bitmap; 2] {
-        let zone_blocks = media.space().zone_blocks();
+    pub fn bitmaps(&self, media: &mut dyn Media, asked: Asked, lack: &mut dyn FnMut(MediaError, bool)) -> [Bitmap; 2] {
+        let (Asked { zone, otherwise, may_stand_in }, zone_blocks) = (asked, media.space().zone_blocks());
         let mut bits = [Bitmap::empty(zone_blocks), Bitmap::empty(zone_blocks)];
         if zone == NO_ZONE {
             return bits;

@@ -12,7 +12,7 @@
 use alloc::vec::Vec;
 
 use super::Loss;
-use super::copies::{Copies, Table, Twin};
+use super::copies::{Asked, Copies, Table, Twin};
 use crate::dm::zoned::format::{
     Bitmap, ENTRIES, Entry, Judge, Layout, MappingProblem, Media, MediaError, NO_ZONE, Progress,
 };
@@ -95,7 +95,10 @@ impl View {
 
     /// Blocks of `zone` that are valid as far as anybody can tell.
     fn orphaned(&self, media: &mut dyn Media, zone: SetZone) -> u32 {
-        let [own, other] = self.copies.bitmaps(media, (zone, false, true), &mut |_, _| ());
+        let [own, other] = {
+            let asked = Asked { zone, otherwise: false, may_stand_in: true };
+            self.copies.bitmaps(media, asked, &mut |_, _| ())
+        };
         let bits = if self.copies.twin == Twin::Equal { own.common(&other) } else { own };
         possible(bits, media.space(), zone).0.weight()
     }
@@ -214,10 +217,10 @@ impl View {
             return [Bitmap::empty(media.space().zone_blocks()), Bitmap::empty(media.space().zone_blocks())];
         }
         let [own_speaks, other_speaks] = [0, 1].map(|copy| self.is_about(copy, chunk, zone));
-        let (mut both, mut lacks) = self.look(media, (zone, is_data, other_speaks));
+        let (mut both, mut lacks) = self.look(media, Asked { zone, otherwise: is_data, may_stand_in: other_speaks });
         if !lacks.is_empty() && both[0].0.weight() == 0 && media.space().written_end(zone) > Block::FIRST {
             // A chunk has no zone without valid blocks: that bitmap is of another time.
-            (both, lacks) = self.look(media, (zone, is_data, false));
+            (both, lacks) = self.look(media, Asked { zone, otherwise: is_data, may_stand_in: false });
         }
         for (error, is_known) in lacks {
             lost(if is_known { Loss::OtherBitmap { zone, error } } else { Loss::Bitmap { zone, error } });
@@ -233,10 +236,10 @@ impl View {
     }
 
     /// The bits of `zone` in both copies that can be right, with the number of others, and what the one in force lacks.
-    fn look(&self, media: &mut dyn Media, of: (SetZone, bool, bool)) -> ([(Bitmap, usize); 2], Lacks) {
+    fn look(&self, media: &mut dyn Media, of: Asked) -> ([(Bitmap, usize); 2], Lacks) {
         let mut lacks = Vec::new();
         let both = self.copies.bitmaps(media, of, &mut |error, is_known| lacks.push((error, is_known)));
-        (both.map(|bits| possible(bits, media.space(), of.0)), lacks)
+        (both.map(|bits| possible(bits, media.space(), of.zone)), lacks)
     }
 
     /// Whether what a copy says of `zone` is about `chunk`: it gives the zone to that, or to none.

@@ -32,7 +32,7 @@ pub use sets::{
     validate_superblock,
 };
 pub use superblock::{Label, LabelError, Superblock, SuperblockError};
-pub use volume::{Chunk, LoadError, Sets, Volume, bitmap_start, locate, read_bitmap, read_entries};
+pub use volume::{Chunk, LoadError, Sets, ValidIn, Volume, bitmap_start, locate, read_bitmap, read_entries};
 
 /// "No zone" in the mapping table.
 pub const NO_ZONE: SetZone = SetZone(u32::MAX);

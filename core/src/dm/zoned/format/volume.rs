@@ -222,7 +222,8 @@ impl Chunk {
     /// The global block that holds block `block` of the chunk; `None`: it is all zeroes.
     #[must_use]
     pub fn locate(&self, space: &ZoneSpace, block: Block) -> Option<u64> {
-        locate(space, self.entry, (self.data.has(block), self.buffer.has(block)), block)
+        let valid = ValidIn { data: self.data.has(block), buffer: self.buffer.has(block) };
+        locate(space, self.entry, valid, block)
     }
 
     /// The blocks that are valid both in the data zone and in the buffer, which none should be.
@@ -263,18 +264,27 @@ impl Chunk {
     }
 }
 
-/// Where block `block` of a chunk with `entry` is if these are its bits in the data zone and in the buffer: as
+/// In which zones of a chunk one of its blocks is valid.
+#[derive(Clone, Copy, Debug)]
+pub struct ValidIn {
+    /// In the data zone.
+    pub data: bool,
+    /// In the buffer.
+    pub buffer: bool,
+}
+
+/// Where block `block` of a chunk with `entry` is if it is valid there: as
 /// `drivers/md/dm-zoned-target.c:dmz_handle_read` looks for it. `None`: it reads as zeroes.
 #[must_use]
-pub fn locate(space: &ZoneSpace, entry: Entry, (in_data, in_buffer): (bool, bool), block: Block) -> Option<u64> {
+pub fn locate(space: &ZoneSpace, entry: Entry, valid: ValidIn, block: Block) -> Option<u64> {
     let is_written = |zone: SetZone| {
         let info = space.zones()[zone];
         // What was in an offline zone is not zeroes: it is an error to read it.
         info.class != ZoneClass::Sequential || block < info.wp || info.health == ZoneHealth::Offline
     };
     let zone = match entry {
-        Entry { dzone, .. } if dzone != NO_ZONE && in_data && is_written(dzone) => dzone,
-        Entry { bzone, .. } if bzone != NO_ZONE && in_buffer => bzone,
+        Entry { dzone, .. } if dzone != NO_ZONE && valid.data && is_written(dzone) => dzone,
+        Entry { bzone, .. } if bzone != NO_ZONE && valid.buffer => bzone,
         _ => return None,
     };
     Some(space.start(zone) + u64::from(block))

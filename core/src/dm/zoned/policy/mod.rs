@@ -25,7 +25,7 @@ mod victim;
 
 pub use knobs::{KnobError, Knobs, Style};
 pub use pace::Pacer;
-pub use place::{Ahead, Place, place_ahead, place_first};
+pub use place::{Ahead, EarlyWrite, Place, place_ahead, place_first};
 pub use stock::{Pool, Stock};
 pub use turn::{CopyTurn, copy_turn};
 pub use urgency::{Urgency, urgency};

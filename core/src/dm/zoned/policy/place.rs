@@ -42,21 +42,28 @@ pub fn place_first(knobs: &Knobs, stock: &Stock, at: Block, len: u32) -> Place {
     if is_direct { Place::Sequential } else { Place::Random }
 }
 
-/// What happens to a write of `len` blocks that begins `gap` blocks ahead of the write pointer, in a chunk in which `held`
-/// blocks wait for their turn; it `has_waited` if it was held before.
+/// A write that begins ahead of the write pointer of its chunk's sequential zone.
+#[derive(Clone, Copy, Debug)]
+pub struct EarlyWrite {
+    /// Blocks between the write pointer and where it begins.
+    pub gap: u32,
+    /// Blocks that it writes.
+    pub len: u32,
+    /// Blocks that wait for their turn in its chunk.
+    pub held: u32,
+    /// Whether it was held before.
+    pub has_waited: bool,
+    /// Whether its chunk has a buffer.
+    pub has_buffer: bool,
+}
+
+/// What happens to an early write.
 ///
 /// A write that is held loses little, one that goes to the buffer costs a merge. The gap is not filled if there is a buffer:
 /// the blocks of the gap may lie there, and behind the write pointer they could not be appended any more.
 #[must_use]
-pub fn place_ahead(
-    knobs: &Knobs,
-    stock: &Stock,
-    gap: u32,
-    len: u32,
-    held: u32,
-    has_waited: bool,
-    has_buffer: bool,
-) -> Ahead {
+pub fn place_ahead(knobs: &Knobs, stock: &Stock, write: &EarlyWrite) -> Ahead {
+    let EarlyWrite { gap, len, held, has_waited, has_buffer } = *write;
     let fits = gap <= knobs.reorder_blocks && held.saturating_add(len) <= knobs.reorder_blocks;
     match knobs.style {
         Style::Kernel => Ahead::Buffer,
@@ -84,8 +91,12 @@ mod tests {
         let knobs = Knobs::without_cache();
         assert_eq!(place_first(&knobs, &DISK, Block(32_768), 256), Place::Sequential);
         assert_eq!(place_first(&knobs, &DISK, Block(32_768), 1), Place::Random);
-        assert_eq!(place_ahead(&knobs, &DISK, 32_768, 256, 0, true, false), Ahead::Fill);
-        assert_eq!(place_ahead(&knobs, &DISK, 32_768, 1, 0, true, false), Ahead::Buffer);
+        assert_eq!(place_ahead(&knobs, &DISK, &EarlyWrite { has_waited: true, ..early(32_768, 256, 0) }), Ahead::Fill);
+        assert_eq!(place_ahead(&knobs, &DISK, &EarlyWrite { has_waited: true, ..early(32_768, 1, 0) }), Ahead::Buffer);
+    }
+
+    fn early(gap: u32, len: u32, held: u32) -> EarlyWrite {
+        EarlyWrite { gap, len, held, has_waited: false, has_buffer: false }
     }
 
     const DISK: Stock = Stock {
@@ -147,33 +158,37 @@ mod tests {
     #[test]
     fn a_write_ahead_is_held_once_and_then_the_gap_is_filled() {
         let knobs = Knobs::default();
-        assert_eq!(place_ahead(&knobs, &DISK, 256, 256, 0, false, false), Ahead::Hold);
-        assert_eq!(place_ahead(&knobs, &DISK, 256, 256, 0, true, false), Ahead::Fill);
-        assert_eq!(place_ahead(&knobs, &DISK, 257, 256, 0, true, false), Ahead::Buffer);
+        assert_eq!(place_ahead(&knobs, &DISK, &early(256, 256, 0)), Ahead::Hold);
+        assert_eq!(place_ahead(&knobs, &DISK, &EarlyWrite { has_waited: true, ..early(256, 256, 0) }), Ahead::Fill);
+        assert_eq!(place_ahead(&knobs, &DISK, &EarlyWrite { has_waited: true, ..early(257, 256, 0) }), Ahead::Buffer);
     }
 
     #[test]
     fn the_reorder_window_bounds_how_far_ahead_and_how_much_is_held() {
         let knobs = Knobs::default();
-        assert_eq!(place_ahead(&knobs, &DISK, 1_024, 1_024, 0, false, false), Ahead::Hold);
-        assert_eq!(place_ahead(&knobs, &DISK, 1_025, 1, 0, false, false), Ahead::Buffer);
-        assert_eq!(place_ahead(&knobs, &DISK, 1_024, 2, 1_023, false, false), Ahead::Buffer);
-        assert_eq!(place_ahead(&knobs, &DISK, 1, u32::MAX, u32::MAX, false, false), Ahead::Fill);
-        assert_eq!(place_ahead(&Knobs { reorder_ms: 0, ..knobs }, &DISK, 1, 1, 0, false, false), Ahead::Fill);
+        assert_eq!(place_ahead(&knobs, &DISK, &early(1_024, 1_024, 0)), Ahead::Hold);
+        assert_eq!(place_ahead(&knobs, &DISK, &early(1_025, 1, 0)), Ahead::Buffer);
+        assert_eq!(place_ahead(&knobs, &DISK, &early(1_024, 2, 1_023)), Ahead::Buffer);
+        assert_eq!(place_ahead(&knobs, &DISK, &early(1, u32::MAX, u32::MAX)), Ahead::Fill);
+        assert_eq!(place_ahead(&Knobs { reorder_ms: 0, ..knobs }, &DISK, &early(1, 1, 0)), Ahead::Fill);
     }
 
     #[test]
     fn a_gap_that_may_lie_in_the_buffer_is_never_filled() {
         let knobs = Knobs::default();
-        assert_eq!(place_ahead(&knobs, &DISK, 1, 1, 0, false, true), Ahead::Hold);
-        assert_eq!(place_ahead(&knobs, &DISK, 1, 1, 0, true, true), Ahead::Buffer);
+        assert_eq!(place_ahead(&knobs, &DISK, &EarlyWrite { has_buffer: true, ..early(1, 1, 0) }), Ahead::Hold);
+        assert_eq!(
+            place_ahead(&knobs, &DISK, &EarlyWrite { has_waited: true, has_buffer: true, ..early(1, 1, 0) }),
+            Ahead::Buffer
+        );
     }
 
     #[test]
     fn longer_gaps_are_filled_when_buffers_are_scarce() {
         let knobs = Knobs::default();
-        assert_eq!(place_ahead(&knobs, &DISK, 4_096, 1, 0, true, false), Ahead::Buffer);
-        assert_eq!(place_ahead(&knobs, &scarce(), 4_096, 1, 0, true, false), Ahead::Fill);
+        let write = EarlyWrite { has_waited: true, ..early(4_096, 1, 0) };
+        assert_eq!(place_ahead(&knobs, &DISK, &write), Ahead::Buffer);
+        assert_eq!(place_ahead(&knobs, &scarce(), &write), Ahead::Fill);
         assert_eq!(place_first(&knobs, &scarce(), Block(4_096), 1), Place::Sequential);
     }
 
@@ -181,6 +196,6 @@ mod tests {
     fn the_kernel_never_writes_straight_to_a_sequential_zone_but_at_its_write_pointer() {
         let knobs = Knobs { style: Style::Kernel, ..Knobs::default() };
         assert_eq!(place_first(&knobs, &DISK, Block(0), 65_536), Place::Random);
-        assert_eq!(place_ahead(&knobs, &DISK, 1, 1, 0, false, false), Ahead::Buffer);
+        assert_eq!(place_ahead(&knobs, &DISK, &early(1, 1, 0)), Ahead::Buffer);
     }
 }

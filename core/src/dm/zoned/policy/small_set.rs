@@ -3,7 +3,8 @@
 use std::vec::Vec;
 
 use super::{
-    Action, Ahead, Candidate, Knobs, Place, Pool, Stock, Style, Urgency, choose, place_ahead, place_first, urgency,
+    Action, Ahead, Candidate, EarlyWrite, Knobs, Place, Pool, Stock, Style, Urgency, choose, place_ahead, place_first,
+    urgency,
 };
 use crate::dm::zoned::{Block, ChunkNo, Number};
 use crate::random::Rng;
@@ -202,7 +203,9 @@ impl SmallSet {
 
     fn write_at_or_ahead(&mut self, at: usize, from: u32, to: u32) -> bool {
         let (gap, has_buffer) = (from - self.chunks[at].wp, self.chunks[at].buffer.is_some());
-        let ask = |has_waited| place_ahead(&self.knobs, &self.stock, gap, to - from, 0, has_waited, has_buffer);
+        let ask = |has_waited| {
+            place_ahead(&self.knobs, &self.stock, &EarlyWrite { gap, len: to - from, held: 0, has_waited, has_buffer })
+        };
         let answer = if ask(false) == Ahead::Hold { ask(true) } else { ask(false) };
         match answer {
             _ if gap == 0 => self.write_data(at, from, to),
