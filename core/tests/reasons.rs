@@ -128,7 +128,7 @@ fn every_reason_has_its_text_and_its_status() {
         (Reason::VolumeFailed("no set".into()), S::Io, "the volume cannot be used: no set"),
         (Reason::VolumeReadOnly("a disk".into()), S::ReadOnly, "the volume has become read-only: a disk"),
         (Reason::VolumeLost("a disk".into()), S::Io, "the volume could not make changes durable: a disk"),
-        (Reason::VolumeFull, S::NoSpace, "the volume has no zone left that could be won back"),
+        (Reason::VolumeFull, S::NoSpace, "the volume has no zone left that could be reclaimed"),
         (Reason::BadChunk(7), S::Io, "the metadata of chunk 7 is not readable: repair the set"),
         (
             Reason::ChunkReadOnly { chunk: 7, zone: 9 },

@@ -112,7 +112,7 @@ fn scattered_rewrites_cost_half_of_what_the_kernels_policy_copies() {
             run(&mut volume, 8, rewrites(&mut Rng::new(round), 10, 500));
             volume.rest(HOUR);
         }
-        assert!(volume.status().contains(" 18/18 random"), "all is won back: {}", volume.status());
+        assert!(volume.status().contains(" 18/18 random"), "all is reclaimed: {}", volume.status());
         volume.counters().copied_blocks - before
     };
     let (ours, kernels) = (copied("shingle"), copied("kernel"));

@@ -255,7 +255,7 @@ impl Reason {
             Reason::VolumeFailed(why) => write!(f, "the volume cannot be used: {why}"),
             Reason::VolumeReadOnly(why) => write!(f, "the volume has become read-only: {why}"),
             Reason::VolumeLost(why) => write!(f, "the volume could not make changes durable: {why}"),
-            Reason::VolumeFull => f.write_str("the volume has no zone left that could be won back"),
+            Reason::VolumeFull => f.write_str("the volume has no zone left that could be reclaimed"),
             Reason::BadChunk(chunk) => write!(f, "the metadata of chunk {chunk} is not readable: repair the set"),
             Reason::ChunkReadOnly { chunk, zone } => {
                 write!(f, "zone {zone}, which holds chunk {chunk}, takes no writes any more")

@@ -110,7 +110,7 @@ fn volumes_text(devices: &[DeviceStatus]) -> String {
     if volumes.is_empty() {
         return String::new();
     }
-    let header = ["volume", "reclaim", "zones won", "amplification", "waiting writes", "commits"];
+    let header = ["volume", "reclaim", "zones reclaimed", "amplification", "waiting writes", "commits"];
     let row = |(device, figures): &(&DeviceStatus, &Figures)| {
         let number = |name: &str| or_dash(figures.get(name));
         let times = figures.get("amplification").and_then(Value::as_f64).map(|times| format!("{times:.2}"));

@@ -1,4 +1,4 @@
-//! How zones that take random writes are won back.
+//! How zones that take random writes are reclaimed.
 //!
 //! A copy never holds up the chunk's users: they go on reading and writing the zones that the chunk has, and what they change
 //! meanwhile is not moved. When the copy is done, the new zone becomes the chunk's data zone and the old random one, if
@@ -50,7 +50,7 @@ struct Copy {
     memory: Option<Data>,
 }
 
-/// Wins zones back for device `member`, for as long as there is a reason.
+/// Reclaims zones for device `member`, for as long as there is a reason.
 pub(super) async fn run(shared: Shared, io: Io, member: MemberNo) {
     let signal = shared.borrow().signals.reclaim.clone();
     loop {
@@ -356,7 +356,7 @@ impl State {
         Some((chunk, action))
     }
 
-    /// Nothing can be won back here now, or `for_good`: until somebody writes. If somebody waits for space that nobody will
+    /// Nothing can be reclaimed here now, or `for_good`: until somebody writes. If somebody waits for space that nobody will
     /// free, it is an error.
     fn nothing_to_reclaim(&mut self, for_good: bool, now: Instant) {
         (self.is_reclaim_wanted, self.is_reclaimed) = (false, for_good);
@@ -377,7 +377,7 @@ impl State {
         candidates.any(|candidate| candidate.idle_for < self.knobs.hot_time())
     }
 
-    /// Whether a zone is on its way to be free, or can be won back once those who use it now are done, or on another device, or
+    /// Whether a zone is on its way to be free, or can be reclaimed once those who use it now are done, or on another device, or
     /// when its chunk has rested.
     fn may_win_space(&self, now: Instant) -> bool {
         let (zones, stock) = (&self.volume.zones, self.volume.zones.stock());

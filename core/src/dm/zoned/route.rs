@@ -149,7 +149,7 @@ impl State {
     }
 
     /// Whether a bio for `chunk` has to wait for a copy that it ends: the kernel's way. When no zone is left, a copy is not
-    /// ended: the bio may be waiting for the zone that it wins back.
+    /// ended: the bio may be waiting for the zone that it frees.
     fn interrupts(&mut self, chunk: ChunkNo) -> bool {
         let has_zones = self.volume.zones.stock().buffers().free > 0;
         let Some(job) = self.volume.job(chunk) else { return false };

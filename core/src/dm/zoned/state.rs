@@ -64,7 +64,7 @@ pub(super) struct Signals {
     pub clean: Signal,
     /// Zones are to be asked for their write pointers.
     pub recover: Signal,
-    /// Space may have to be won back.
+    /// Space may have to be reclaimed.
     pub reclaim: Signal,
     /// Something went on that a task waits for.
     pub progress: Signal,
@@ -81,7 +81,7 @@ pub struct ZonedCounters {
     pub filled_blocks: u64,
     /// Blocks that reclaim wrote.
     pub copied_blocks: u64,
-    /// Zones that reclaim won back.
+    /// Zones that were reclaimed.
     pub reclaimed_zones: u64,
     /// Commits of metadata.
     pub commits: u64,
@@ -160,7 +160,7 @@ pub(super) struct State {
     pub guards: Guards,
     /// Somebody asked for reclaim whatever the policy says.
     pub is_reclaim_wanted: bool,
-    /// There was nothing to win back when it was idle, and nobody has written since.
+    /// There was nothing to reclaim when it was idle, and nobody has written since.
     pub is_reclaimed: bool,
     /// Chunks that reclaim leaves alone for a while.
     pub resting: BTreeMap<ChunkNo, Rest>,

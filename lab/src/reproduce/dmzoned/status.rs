@@ -30,7 +30,7 @@ impl Free {
 }
 
 impl Zones {
-    /// Those that take random writes before anything has to be won back: the cache, or the conventional zones of a set
+    /// Those that take random writes before anything has to be reclaimed: the cache, or the conventional zones of a set
     /// without one.
     pub fn buffers(&self) -> Free {
         if self.cache.total > 0 { self.cache } else { self.random }

@@ -125,7 +125,7 @@ knobs! {
     dense_percent = 50, 0..=100;
     /// Writes to buffers are paced when less than so many percent of them are free; 0 to 99, 0 paces nothing.
     pace_percent = 30, 0..=99;
-    /// What reclaim is taken to win back before it was measured, in blocks per second; 1 to 16777216. The default is 50 MiB/s.
+    /// What reclaim is taken to free before it was measured, in blocks per second; 1 to 16777216. The default is 50 MiB/s.
     pace_blocks = 12_800, 1..=16_777_216;
     /// Longest time for which pacing delays a write, in ms; 0 to 10000.
     pace_most_ms = 1_000, 0..=10_000;

@@ -5,7 +5,7 @@
 //!                        │
 //!                        └──> cache or random zone ── Pacer: when ──> written
 //!                                   ▲                                    │
-//!            zones won back ── copy_turn: how ── choose: which ── urgency: whether
+//!            zones reclaimed ── copy_turn: how ── choose: which ── urgency: whether
 //! ```
 //!
 //! Nothing here does I/O, reads a clock or keeps state but for [`Pacer`]. Every number is one of [`Knobs`]. There are two

@@ -3,16 +3,16 @@
 use super::{Knobs, Pool, Stock, Style};
 use crate::time::{Duration, Instant};
 
-/// Slows writes to buffers down to what reclaim wins back, the more the fewer are free: users meet a slope and not a wall.
+/// Slows writes to buffers down to what reclaim frees, the more the fewer are free: users meet a slope and not a wall.
 ///
 /// With `pace_percent` of the buffers free nothing is paced. From there on the time that a block waits for rises evenly; at
-/// `emergency_percent` as much is admitted as is won back, below that less. What a block takes of the free space is measured,
+/// `emergency_percent` as much is admitted as is freed, below that less. What a block takes of the free space is measured,
 /// too: the first one of a chunk takes a whole zone, one that is written over takes nothing.
 #[derive(Clone, Debug, Default)]
 pub struct Pacer {
     /// While writes are paced: since when, or since reclaim won something back.
     since: Option<Instant>,
-    /// Time in which reclaim wins a block back, once that was measured.
+    /// Time in which reclaim frees a block, once that was measured.
     block_time: Option<Duration>,
     /// When all that was admitted is paid for.
     paid: Instant,
@@ -32,7 +32,7 @@ struct Take {
     share: Option<u64>,
     /// Blocks admitted since the last measurement.
     admitted: u64,
-    /// Blocks won back since then.
+    /// Blocks freed since then.
     freed: u64,
     /// Blocks of the zones that were in use then.
     used: Option<u64>,
@@ -45,7 +45,7 @@ impl Pacer {
         Self::default()
     }
 
-    /// Reclaim has won back a zone of so many `blocks`.
+    /// Reclaim has freed a zone of so many `blocks`.
     pub fn freed(&mut self, now: Instant, blocks: u64) {
         self.take.freed = self.take.freed.saturating_add(blocks);
         // While nobody is paced, reclaim may sleep, and how long it took says nothing.
@@ -64,7 +64,7 @@ impl Pacer {
             return now;
         };
         let since = *self.since.get_or_insert(now);
-        // A zone that should have been won back long ago shows that reclaim is slower than it was.
+        // A zone that should have been freed long ago shows that reclaim is slower than it was.
         let overdue = now.since(since).as_nanos() / (2 * u64::from(stock.zone_blocks)).max(1);
         let guess = 1_000_000_000 / u64::from(knobs.pace_blocks.max(1));
         let block_time = self.block_time.map_or(guess, Duration::as_nanos).max(overdue);
@@ -78,7 +78,7 @@ impl Pacer {
     }
 }
 
-/// How many blocks have to be won back for one that is taken, in 1/256: from none at `pace_percent` to one at
+/// How many blocks have to be freed for one that is taken, in 1/256: from none at `pace_percent` to one at
 /// `emergency_percent`. `None` if writes are not paced.
 fn shortage(knobs: &Knobs, stock: &Stock) -> Option<u64> {
     let Pool { free, total } = stock.buffers();
@@ -169,7 +169,7 @@ mod tests {
     }
 
     /// A user who writes as fast as he may for so long, in writes of 16 blocks of which one in `spread` takes a zone, while
-    /// reclaim wins back a zone each `zone_time`: what he wrote, and how many buffers were free at least.
+    /// reclaim frees a zone each `zone_time`: what he wrote, and how many buffers were free at least.
     fn rush(knobs: &Knobs, spread: u64, zone_time: Duration, for_seconds: u64) -> (u64, u32) {
         let (mut pacer, mut now, mut next_zone) = (Pacer::new(), Instant::ZERO, Instant::ZERO + zone_time);
         let (mut free, mut least, mut writes) = (100u32, 100u32, 0u64);

@@ -9,7 +9,7 @@ pub enum Urgency {
     /// Not at all: reclaim sleeps.
     #[default]
     None,
-    /// Nobody uses the set: reclaim has it for itself, and wins back what is worth it.
+    /// Nobody uses the set: reclaim has it for itself, and frees what is worth it.
     Idle,
     /// Buffers are being used up: reclaim works beside the users.
     Normal,

@@ -119,7 +119,7 @@ fn unbuffer(stock: &Stock, urgency: Urgency, chunk: &Candidate) -> Option<Action
     } else if stock.for_reclaim() > 0 {
         Some(Action::Merge)
     } else {
-        // It wins no buffer back, but the sequential zone with which the next one is won.
+        // It frees no buffer, but the sequential zone with which the next one is freed.
         (urgency == Urgency::Emergency && stock.leaving == 0).then_some(Action::Fold)
     }
 }
