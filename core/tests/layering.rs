@@ -1,7 +1,11 @@
 //! Which module may import which: the architecture's tables, held.
 
+mod imports;
+
 use std::fs;
 use std::path::{Path, PathBuf};
+
+use imports::Files;
 
 /// What each module of a crate may import.
 type Layers = [(&'static str, &'static [&'static str])];
@@ -51,19 +55,28 @@ const OF_CORE: &Layers = &[
     ("sim", &["block", "device", "dm", "mapper", "plug", "random", "sector", "time", "zone"]),
 ];
 
+/// Files that lie on circles through several folders: of the crate, as it is called, and why it does.
+const ON_CIRCLES: &[(&str, &str, &str)] = &[
+    ("sim", "swarm/mod.rs", "it offers the dm-zoned swarm, which has its options and its report"),
+    ("host", "control/operations.rs", "it knows all operations, which have their words from it"),
+    ("lab", "reproduce/run.rs", "it knows all reproductions, which have their options from it"),
+    ("shingle", "cli/dm/mod.rs", "it knows the subcommands, and they the arguments and requests that are in it"),
+];
+
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
+/// All files below a folder.
+fn all_files(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    entries.flat_map(|entry| if entry.is_dir() { all_files(&entry) } else { vec![entry] }).collect()
+}
+
 /// All sources of a crate, with the modules that they belong to.
 fn sources(name: &str) -> Vec<(String, PathBuf)> {
-    fn walk(path: &Path, into: &mut Vec<PathBuf>) {
-        for entry in fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()) {
-            if entry.is_dir() { walk(&entry, into) } else { into.push(entry) }
-        }
-    }
-    let (root, mut files) = (root().join(name).join("src"), vec![]);
-    walk(&root, &mut files);
+    let root = root().join(name).join("src");
+    let files = all_files(&root);
     let module = |file: &PathBuf| {
         let inside = file.strip_prefix(&root).unwrap().with_extension("");
         inside.components().next().unwrap().as_os_str().to_str().unwrap().to_owned()
@@ -113,15 +126,62 @@ fn drives_and_worlds_import_only_their_part_of_the_core() {
     }
 }
 
-#[test]
-fn only_mem_and_sys_may_be_unsafe() {
+/// The crates of the workspace.
+fn members() -> Vec<String> {
     let manifest = fs::read_to_string(root().join("Cargo.toml")).unwrap();
     let members = manifest.split("members = [").nth(1).and_then(|rest| rest.split(']').next()).unwrap();
-    let members: Vec<&str> = members.split(", ").map(|name| name.trim_matches('"')).collect();
-    assert!(["mem", "core", "sys", "shingle"].iter().all(|name| members.contains(name)), "{members:?}");
-    for name in members {
-        let files = ["lib.rs", "main.rs"].map(|file| root().join(name).join("src").join(file));
-        let lines: &[&str] = match name {
+    let members: Vec<String> = members.split(", ").map(|name| name.trim_matches('"').to_owned()).collect();
+    assert!(["mem", "core", "sys", "shingle"].iter().all(|name| members.iter().any(|is| is == name)), "{members:?}");
+    members
+}
+
+#[test]
+fn no_circle_of_imports_leads_through_several_folders() {
+    for name in members() {
+        let src = root().join(&name).join("src");
+        let read = |path: PathBuf| {
+            let text = fs::read_to_string(&path).unwrap();
+            let code = text.split("#[cfg(test)]\nmod tests").next().unwrap().to_owned();
+            (path.strip_prefix(&src).unwrap().to_str().unwrap().to_owned(), code)
+        };
+        let files = Files::of(&all_files(&src).into_iter().map(read).collect::<Vec<_>>());
+        let known: Vec<&str> = ON_CIRCLES.iter().filter(|known| known.0 == name).map(|known| known.1).collect();
+        if let Some(circle) = files.circle(&known) {
+            panic!("{name}: {}: give what they share a file of its own below them", circle.join(" > "));
+        }
+        for file in &known {
+            let others: Vec<&str> = known.iter().copied().filter(|other| other != file).collect();
+            assert!(
+                files.circle(&others).is_some(),
+                "{name}/src/{file} is on no circle any more: take it off the list"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_circle_is_found_whoever_hands_its_names_on() {
+    let circle = |sources: [(&str, &str); 4]| {
+        let files = Files::of(&sources.map(|(name, text)| (name.to_owned(), text.to_owned())));
+        files.circle(&[]).map(|circle| circle.join(" > "))
+    };
+    let (lib, a) =
+        (("lib.rs", "pub mod a; pub mod b;"), ("a/mod.rs", "use crate::{\n    b::{X, Z},\n};\npub struct Y;"));
+    let b = ("b/mod.rs", "mod part;\npub use part::X;\npub struct Z;");
+    assert_eq!(circle([lib, a, b, ("b/part.rs", "pub struct X;")]), None);
+    let found = Some(String::from("b/part.rs > a/mod.rs > b/part.rs"));
+    assert_eq!(circle([lib, a, b, ("b/part.rs", "use super::super::a::Y as W;\npub struct X;")]), found);
+    assert_eq!(circle([lib, a, b, ("b/part.rs", "pub struct X(crate::a::Y);")]), found);
+    // In one folder a device and its parts may know each other.
+    let (device, part) = (("a/mod.rs", "use part::X;\npub struct Y;"), ("a/part.rs", "use super::Y;\npub struct X;"));
+    assert_eq!(circle([lib, device, part, ("b/mod.rs", "use crate::a::Y;")]), None);
+}
+
+#[test]
+fn only_mem_and_sys_may_be_unsafe() {
+    for name in members() {
+        let files = ["lib.rs", "main.rs"].map(|file| root().join(&name).join("src").join(file));
+        let lines: &[&str] = match name.as_str() {
             "mem" | "sys" => &["#![deny(unsafe_op_in_unsafe_fn)]", "#![warn(clippy::undocumented_unsafe_blocks)]"],
             _ => &["#![forbid(unsafe_code)]"],
         };

@@ -2,8 +2,9 @@
 //!
 //! Errors are the kernel's where a kernel would see the same misuse (`block/blk-core.c:submit_bio_noacct`).
 
-use super::bio::{Bio, Flags, Op};
+use super::bio::Bio;
 use super::limits::{Limits, ZonedLimits};
+use super::op::{Flags, Op};
 use super::payload::Payload;
 use super::reason::Reason;
 

@@ -3,7 +3,8 @@
 use alloc::boxed::Box;
 use core::cmp::Ordering;
 
-use super::bio::{Bio, DeviceId};
+use super::bio::Bio;
+use super::id::DeviceId;
 use crate::sector::Sector;
 
 /// Where a sector lies.

@@ -7,12 +7,13 @@ use core::any::Any;
 use core::fmt;
 use core::ops::Range;
 
-use super::bio::{Bio, DeviceId, Owner};
+use super::bio::{Bio, Owner};
 use super::chunks::Chunks;
+use super::content::Content;
 use super::effects::{Effects, Hop};
 use super::event::Event;
-use super::extent::Content;
 use super::figure::Figure;
+use super::id::DeviceId;
 use super::limits::Limits;
 use super::meter::Meter;
 use super::reason::Reason;

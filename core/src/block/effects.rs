@@ -7,10 +7,12 @@ use core::cmp::Reverse;
 
 use slab::Slab;
 
-use super::bio::{Bio, DeviceId, Frame, Lag, Op, Owner, PortId, StackMark};
+use super::bio::{Bio, Frame, Lag, Owner, StackMark};
 use super::event::Event;
 use super::failures::Failures;
+use super::id::{DeviceId, PortId};
 use super::observer::{Observer, Span};
+use super::op::Op;
 use super::reason::Why;
 use super::status::Status;
 use super::trace::{Action, Trace};

@@ -1,6 +1,6 @@
 //! What reaches a device other than bios.
 
-use super::bio::Op;
+use super::op::Op;
 use super::payload::Payload;
 use super::status::Status;
 use crate::sector::Sector;

@@ -7,23 +7,12 @@
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use super::bio::DeviceId;
+use super::content::Content;
+use super::id::DeviceId;
 use super::stack::Stack;
-use crate::sector::Sector;
 
 /// Runs that one question looks at.
 const LOOKS: usize = 512;
-
-/// What a read of some sectors would find.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Content {
-    /// Data, or nobody knows.
-    Data,
-    /// Zeroes, for which nothing is kept.
-    Hole,
-    /// What this device has, from this sector of it on.
-    Below(DeviceId, Sector),
-}
 
 /// Sectors in a row of which the same is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

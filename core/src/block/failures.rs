@@ -2,7 +2,8 @@
 
 use alloc::vec::Vec;
 
-use super::bio::{Bio, Flags, Op};
+use super::bio::Bio;
+use super::op::{Flags, Op};
 use super::reason::Why;
 use super::status::Status;
 use crate::time::{Duration, Instant};

@@ -1,6 +1,7 @@
 //! What a device has done, in plain numbers: one thread owns a stack.
 
-use super::bio::{Bio, Op};
+use super::bio::Bio;
+use super::op::Op;
 
 /// What a device has done.
 #[derive(Clone, Copy, Debug, Default)]

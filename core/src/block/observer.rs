@@ -2,7 +2,8 @@
 
 use core::any::Any;
 
-use super::bio::{Bio, Op};
+use super::bio::Bio;
+use super::op::Op;
 use crate::sector::Sector;
 use crate::time::Instant;
 

@@ -8,10 +8,11 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::fmt;
 
-use super::bio::{Bio, DeviceId, FRAMES};
+use super::bio::{Bio, FRAMES};
 use super::check::Gate;
 use super::device::{BlockDevice, Cx};
 use super::effects::Door;
+use super::id::DeviceId;
 use super::limits::{Limits, LimitsError};
 use super::meter::Meter;
 use super::reason::Reason;

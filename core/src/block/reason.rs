@@ -8,7 +8,8 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::fmt;
 
-use super::bio::{DeviceId, Op};
+use super::id::DeviceId;
+use super::op::Op;
 use super::status::Status;
 use crate::sector::Sector;
 use crate::time::Duration;

@@ -7,15 +7,17 @@ use alloc::vec::Vec;
 use core::any::Any;
 use core::fmt;
 
-use super::bio::{Bio, DeviceId, Flags, Frame, Owner, PortId};
+use super::bio::{Bio, Frame, Owner};
 use super::check::{Entry, Gate, check};
 use super::device::{BlockDevice, Cx, MessageError, Route};
 use super::effects::{Completion, Effects, Hop, Port};
 use super::event::Event;
 use super::failures::Failure;
+use super::id::{DeviceId, PortId};
 use super::limits::Limits;
 use super::meter::{Counters, Meter};
 use super::observer::Observer;
+use super::op::Flags;
 use super::reason::Reason;
 use super::status::Status;
 use super::trace::{Action, Trace};

@@ -3,7 +3,9 @@
 use alloc::collections::VecDeque;
 use core::fmt;
 
-use super::bio::{Bio, DeviceId, Flags, Op, Owner};
+use super::bio::{Bio, Owner};
+use super::id::DeviceId;
+use super::op::{Flags, Op};
 use super::status::Status;
 use crate::sector::Sector;
 use crate::time::Instant;

@@ -13,7 +13,8 @@ use core::fmt;
 
 use super::args::{ArgError, Args, DeviceArg, quote};
 use super::mapping::Mapping;
-use super::registry::{Site, Target, TargetType, View};
+use super::site::Site;
+use super::target::{Target, TargetType, View};
 use crate::block::{Bio, BlockDevice, Cx, DeviceId, Event, Flags, Limits, Op, Stack};
 use crate::time::{Duration, Instant};
 

@@ -7,7 +7,8 @@ use core::fmt;
 
 use super::args::{ArgError, Args, DeviceArg, quote};
 use super::mapping::Mapping;
-use super::registry::{Site, Target, TargetType, View};
+use super::site::Site;
+use super::target::{Target, TargetType, View};
 use crate::block::{Bio, BlockDevice, Cx, DeviceId, Limits, Op, Reason};
 
 pub(super) const TYPE: TargetType =

@@ -9,8 +9,10 @@ use core::fmt;
 
 use super::args::{ArgError, Args, split_words};
 use super::mapping::Mapping;
-use super::registry::{Site, Supplies, Target, TargetType, View, find, known_targets};
+use super::registry::{find, known_targets};
+use super::site::{Site, Supplies};
 use super::table::Table;
+use super::target::{Target, TargetType, View};
 use crate::block::{DeviceId, Stack};
 
 /// One line of a table.

@@ -6,7 +6,8 @@ use core::fmt;
 
 use super::args::{ArgError, Args, DeviceArg, quote};
 use super::mapping::Mapping;
-use super::registry::{Site, Target, TargetType, View};
+use super::site::Site;
+use super::target::{Target, TargetType, View};
 
 pub(super) const TYPE: TargetType =
     TargetType { name: "linear", version: [1, 5, 0], usage: "linear <device> <start sector>", parse };

@@ -8,7 +8,8 @@ use core::ops::Range;
 
 use super::args::{ArgError, Args, DeviceArg};
 use super::mapping::Mapping;
-use super::registry::{Site, Target, TargetType, View};
+use super::site::Site;
+use super::target::{Target, TargetType, View};
 use crate::block::{Bio, BlockDevice, Content, Cx, Limits, Op, Reason, Status};
 
 pub(super) const TYPE: TargetType = TargetType { name: "zero", version: [1, 2, 0], usage: "zero", parse };

@@ -4,7 +4,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use super::{MapperError, MapperErrorKind, Ticket};
+use super::error::{MapperError, MapperErrorKind};
 use crate::block::{BlockDevice, DeviceId, Event, Limits, Stack};
 use crate::dm::{Supplies, Table, TableError, TableLine, abandon_parts, build_table};
 use crate::time::{Duration, Instant};
@@ -13,6 +13,10 @@ use crate::time::{Duration, Instant};
 pub const LONGEST_NAME: usize = 127;
 /// Longest UUID, in bytes (`DM_UUID_LEN`).
 pub const LONGEST_UUID: usize = 128;
+
+/// A verb that is under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ticket(pub(super) u64);
 
 /// A device.
 pub(super) struct Mapped {

@@ -31,7 +31,7 @@ use alloc::vec::Vec;
 
 pub use error::{MapperError, MapperErrorKind};
 use index::Index;
-pub use mapped::{LONGEST_NAME, LONGEST_UUID};
+pub use mapped::{LONGEST_NAME, LONGEST_UUID, Ticket};
 use mapped::{Loaded, Mapped, State, Then};
 use supplies::Names;
 pub use view::{Figures, Info, StateName};
@@ -53,10 +53,6 @@ pub struct Mapper {
     /// What became of verbs that had to wait, until somebody asks.
     outcomes: VecDeque<(Ticket, Result<(), MapperError>)>,
 }
-
-/// A verb that is under way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ticket(u64);
 
 /// Most outcomes that are kept for somebody to ask for them.
 const MOST_OUTCOMES: usize = 256;
@@ -114,7 +110,7 @@ impl Mapper {
     ) -> Result<Loaded, MapperError> {
         let device = &self.devices[place];
         device.check_itself(&lines).map_err(|error| device.bad_table(&error))?;
-        let names = Names { mapper: self, supplies, loading: device };
+        let names = Names { index: &self.index, devices: &self.devices, supplies, loading: device };
         self.check_claims(place, (&lines, read_only), &names).map_err(|error| device.bad_table(&error))?;
         let mut loaded = Loaded::build(stack, lines, read_only, &names).map_err(|e| device.bad_table(&e))?;
         let fits = match (device.device, &loaded.table) {

@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use super::Mapper;
+use super::index::Index;
 use super::mapped::Mapped;
 use crate::block::{BlockDevice, DeviceId, Limits};
 use crate::dm::Supplies;
@@ -13,15 +13,16 @@ use crate::plug::{Append, PlugOptions, ZonePlug};
 
 /// The names that a table of `loading` may use.
 pub(super) struct Names<'a> {
-    pub mapper: &'a Mapper,
+    pub index: &'a Index,
+    pub devices: &'a [Mapped],
     pub supplies: &'a dyn Supplies,
     pub loading: &'a Mapped,
 }
 
 impl Supplies for Names<'_> {
     fn device(&self, name: &str) -> Result<DeviceId, Vec<String>> {
-        match self.mapper.index.place(name) {
-            Some(place) => self.mapper.devices[place].device.ok_or_else(|| self.known()),
+        match self.index.place(name) {
+            Some(place) => self.devices[place].device.ok_or_else(|| self.known()),
             None => self.supplies.device(name).map_err(|others| [self.known(), others].concat()),
         }
     }
@@ -45,6 +46,6 @@ impl Names<'_> {
     /// Mapped devices that have a table, but for the one that is being loaded.
     fn known(&self) -> Vec<String> {
         let usable = |device: &&Mapped| device.device.is_some() && device.name != self.loading.name;
-        self.mapper.devices.iter().filter(usable).map(|device| device.name.clone()).collect()
+        self.devices.iter().filter(usable).map(|device| device.name.clone()).collect()
     }
 }

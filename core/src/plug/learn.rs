@@ -3,7 +3,8 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use super::zone_plug::{OWN, PlugError, State, ZonePlug};
+use super::error::PlugError;
+use super::zone_plug::{OWN, State, ZonePlug};
 use super::zones::Zones;
 use crate::block::{Bio, BlockDevice, Cx, Op, Payload, Status};
 use crate::zone::ZoneNo;

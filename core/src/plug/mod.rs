@@ -44,6 +44,7 @@
 
 mod dump;
 mod elevator;
+mod error;
 mod hold;
 mod learn;
 mod merge;
@@ -57,5 +58,6 @@ mod zones;
 
 pub use dump::{DumpFormat, PlugDump};
 pub use elevator::ElevatorOptions;
+pub use error::PlugError;
 pub use policy::{Append, PlugOptions, UnknownPolicy, WritePolicy};
-pub use zone_plug::{PlugError, ZonePlug};
+pub use zone_plug::ZonePlug;

@@ -1,13 +1,14 @@
 //! What tasks do I/O with.
 
+use alloc::rc::Rc;
 use alloc::vec::Vec;
+use core::cell::RefCell;
 use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
 
 use slab::Slab;
 
-use super::Shared;
 use crate::block::{Bio, Data, DeviceId, Flags, Op, Payload, Reason};
 use crate::sector::{SECTOR_BYTES, Sector};
 use crate::time::Instant;
@@ -33,6 +34,9 @@ pub(super) struct Board {
     pub timers: Vec<(Instant, u64)>,
     slots: Slab<Slot>,
 }
+
+/// The board, shared by the tasks and who runs them.
+type Shared = Rc<RefCell<Board>>;
 
 impl Board {
     pub fn answer(&mut self, key: u64, done: Done) {

@@ -14,7 +14,6 @@ mod io;
 mod signal;
 
 use alloc::boxed::Box;
-use alloc::rc::Rc;
 use alloc::sync::Arc;
 use alloc::task::Wake;
 use alloc::vec::Vec;
@@ -26,7 +25,6 @@ use core::task::{Context, Waker};
 pub use io::{Answer, Io, Sleep};
 pub use signal::Signal;
 
-use self::io::Board;
 use crate::block::{Bio, Cx, Status, WordOwner};
 
 /// The tasks of a device.
@@ -120,6 +118,3 @@ impl Tasks {
         self.io.0.borrow_mut().answer(WordOwner::rest(word), (Ok(()), crate::block::Payload::None));
     }
 }
-
-/// The board, shared by the tasks and who runs them.
-type Shared = Rc<core::cell::RefCell<Board>>;

@@ -4,16 +4,13 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::fmt;
-use core::ops::Range;
 
 use super::cache::DirtyCache;
 use super::config::{DRIVE, SmrConfig};
-use super::effect::Effect;
-use super::head::{Last, MediaJob, MediaWork};
-use super::link::{LinkJob, LinkWork};
+use super::jobs::{Command, Effect, Last, LinkJob, LinkWork, MediaJob, MediaWork};
 use super::mechanics::{Head, Mechanics};
 use crate::error::{DriveError, Fault};
-use shingle_core::block::{Bio, BlockDevice, Cx, Data, Event, Limits};
+use shingle_core::block::{Bio, BlockDevice, Cx, Event, Limits};
 use shingle_core::device::memory::SparseMemory;
 use shingle_core::sector::Sector;
 use shingle_core::time::{Duration, Instant};
@@ -48,29 +45,6 @@ pub struct SmrDisk {
     pub(super) reads_in_a_row: u32,
     pub(super) nearest_in_a_row: u32,
     numbers: u64,
-}
-
-/// A bio that has taken effect.
-pub(super) struct Command {
-    pub bio: Box<Bio>,
-    pub number: u64,
-    /// Of a write: its zone was reset meanwhile.
-    pub void: bool,
-    /// Of a write to a conventional zone: what was there.
-    pub before: Option<Data>,
-    /// Of a read: the sectors that only the medium has.
-    pub missing: u32,
-    /// Of a write: the sectors that are in the cache, or beyond.
-    pub taken: u32,
-    /// Of those, the sectors that came in since its turn began.
-    pub turn: u32,
-}
-
-impl Command {
-    /// The sectors of a write that have not come in.
-    pub fn rest(&self) -> Range<Sector> {
-        self.bio.sector + u64::from(self.taken)..self.bio.end()
-    }
 }
 
 impl SmrDisk {

@@ -3,21 +3,11 @@
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use super::disk::{Command, SmrDisk};
-use super::head::MediaWork;
-use super::link::{LinkJob, LinkWork};
+use super::disk::SmrDisk;
+use super::jobs::{Command, Effect, LinkJob, LinkWork, MediaWork};
 use shingle_core::block::{Bio, Data, Op, Payload, Reason, Refusal};
 use shingle_core::sector::Sector;
 use shingle_core::zone::{Condition, ZoneKind, ZoneNo};
-
-/// What came of a bio that took effect.
-#[derive(Default)]
-pub(super) struct Effect {
-    /// Of a read: the sectors that only the medium has. Of zone management: 1 if the medium has to change.
-    pub missing: u32,
-    /// Of a write to a conventional zone: what was there.
-    pub before: Option<Data>,
-}
 
 /// What a bio does, at once.
 impl SmrDisk {

@@ -1,7 +1,8 @@
 //! The head: it does one thing after the other, and chooses what is next.
 
 use super::cache::Entry;
-use super::disk::{Command, SmrDisk};
+use super::disk::SmrDisk;
+use super::jobs::{Command, Last, MediaJob, MediaWork};
 use super::mechanics::Head;
 use shingle_core::block::{Cx, Op, Status};
 use shingle_core::time::Instant;
@@ -12,29 +13,6 @@ const READS_IN_A_ROW: u32 = 16;
 
 /// Zones that are written because they are near before the one that has waited longest.
 const NEAREST_IN_A_ROW: u32 = 256;
-
-/// What the head is busy with.
-pub(super) enum MediaWork {
-    Read(Command),
-    /// The first entry of a zone.
-    Destage(ZoneNo),
-    Chore(Command),
-}
-
-pub(super) struct MediaJob {
-    pub done: Instant,
-    pub work: MediaWork,
-}
-
-/// What the head did last.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Last {
-    Other,
-    /// It read, and goes on reading ahead.
-    Read,
-    /// It wrote in this zone, so many bytes in a row.
-    Run(ZoneNo, u64),
-}
 
 impl SmrDisk {
     pub(super) fn start_media(&mut self, cx: &mut Cx<'_>) {

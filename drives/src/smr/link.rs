@@ -1,22 +1,10 @@
 //! The link: commands and data come in and go out, one at a time.
 
 use super::cache::Entry;
-use super::disk::{Command, SmrDisk};
+use super::disk::SmrDisk;
+use super::jobs::{Command, LinkJob, LinkWork};
 use shingle_core::block::{Cx, Data, Flags, Op, Status};
-use shingle_core::time::{Duration, Instant};
-
-/// What the link is busy with.
-pub(super) enum LinkWork {
-    /// The next so many sectors of a write come in.
-    Write(Command, u32),
-    /// An answer goes out.
-    Answer(Command),
-}
-
-pub(super) struct LinkJob {
-    pub done: Instant,
-    pub work: LinkWork,
-}
+use shingle_core::time::Duration;
 
 impl SmrDisk {
     pub(super) fn start_link(&mut self, cx: &mut Cx<'_>) {

@@ -23,6 +23,7 @@ mod config;
 mod disk;
 mod effect;
 mod head;
+mod jobs;
 mod link;
 mod mechanics;
 mod power;

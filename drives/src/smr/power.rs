@@ -3,9 +3,8 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use super::disk::{Command, SmrDisk};
-use super::head::{MediaJob, MediaWork};
-use super::link::{LinkJob, LinkWork};
+use super::disk::SmrDisk;
+use super::jobs::{Command, LinkJob, LinkWork, MediaJob, MediaWork};
 use shingle_core::block::{Cx, Data, Op, Payload, Reason};
 use shingle_core::random::Rng;
 use shingle_core::sector::Sector;

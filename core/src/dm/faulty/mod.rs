@@ -25,7 +25,8 @@ pub use trigger::{OpSet, Trigger, Window};
 
 use super::args::{ArgError, Args, DeviceArg, quote};
 use super::mapping::Mapping;
-use super::registry::{Site, Target, TargetType, View};
+use super::site::Site;
+use super::target::{Target, TargetType, View};
 use crate::block::{Bio, BlockDevice, Cx, DeviceId, Event, Limits, Reason, Status};
 use crate::random::Rng;
 use crate::time::{Duration, Instant};

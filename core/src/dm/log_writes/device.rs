@@ -9,12 +9,10 @@ use core::fmt;
 use slab::Slab;
 
 use super::format::{DISCARD, FLUSH, FUA};
-use super::log::{Entry, Log};
+use super::log::{Entry, LOG, Log};
 use crate::block::{Bio, BlockDevice, Cx, DeviceId, Event, Flags, Limits, MessageError, Op, Payload, Reason, Status};
 use crate::sector::Sector;
 
-/// The word of frames of writes to the log device.
-pub(super) const LOG: u64 = u64::MAX;
 /// The word of frames of flushes that nobody asked for.
 const OWN_FLUSH: u64 = u64::MAX - 1;
 

@@ -5,10 +5,12 @@ use alloc::collections::VecDeque;
 use core::fmt;
 
 use super::super::copies::{Copies, copy};
-use super::device::LOG;
 use super::format::{self, FLUSH, FUA, Header, MARK, longest_mark};
 use crate::block::{Bio, Cx, Data, DeviceId, Op, Payload, Status};
 use crate::sector::{SECTOR_BYTES, Sector};
+
+/// The word of frames of writes to the log device.
+pub(super) const LOG: u64 = u64::MAX;
 
 /// The mark at the end of a log.
 const END: &str = "dm-log-writes-end";

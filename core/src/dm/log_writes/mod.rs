@@ -24,7 +24,8 @@ use core::fmt;
 use self::device::LogWrites;
 use super::args::{ArgError, Args, DeviceArg, quote};
 use super::mapping::Mapping;
-use super::registry::{Site, Target, TargetType, View};
+use super::site::Site;
+use super::target::{Target, TargetType, View};
 use crate::block::Limits;
 
 pub(super) const TYPE: TargetType =

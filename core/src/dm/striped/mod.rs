@@ -38,7 +38,8 @@ use zones::WideZones;
 
 use super::args::{ArgError, Args, DeviceArg, quote};
 use super::mapping::Mapping;
-use super::registry::{Site, Target, TargetType, View};
+use super::site::Site;
+use super::target::{Target, TargetType, View};
 use crate::block::{Limits, Part, ZonedLimits, least};
 
 pub(super) const TYPE: TargetType = TargetType {

@@ -2,8 +2,7 @@
 
 use alloc::vec::Vec;
 
-use super::device::Shared;
-use super::state::{Phase, State};
+use super::state::{Phase, Shared, State};
 use super::zones::Role;
 use super::{BLOCK_SECTORS, Block, ChunkNo, SetZone, ZoneHealth};
 use crate::block::DeviceId;

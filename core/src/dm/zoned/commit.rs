@@ -17,10 +17,8 @@ use alloc::format;
 use alloc::vec::Vec;
 
 use super::BLOCK_BYTES;
-use super::device::Shared;
-use super::format::{Layout, Superblock};
 use super::policy::Style;
-use super::state::{Phase, State, Then};
+use super::state::{Phase, Shared, State, Then};
 use super::transfer::{Disks, data_of, finish, memory};
 use super::{MemberNo, MetaBlock, Number, SetZone, ZoneSpace, zones::MemberState};
 use crate::block::{Bio, Data, Flags, Reason, Status};
@@ -32,28 +30,6 @@ const LONGEST: usize = 256;
 const DEPTH: usize = 64;
 /// How often a commit is tried before the volume becomes read only.
 const TRIES: u32 = 3;
-
-/// Where the two sets of metadata are.
-#[derive(Clone, Debug)]
-pub(super) struct Sets {
-    /// The superblock that counts, with its generation.
-    pub superblock: Superblock,
-    /// The numbers of both.
-    pub layout: Layout,
-    /// First block of the set that is read at the next start if both are equal.
-    pub active: u64,
-    /// First block of the set that is written first.
-    pub log: u64,
-    /// Whether the second set is the active one, which is so only while it is loaded.
-    pub is_swapped: bool,
-}
-
-impl Sets {
-    /// The superblock of the set at block `at`.
-    pub fn superblock_for(&self, at: u64, generation: u64) -> Superblock {
-        Superblock { generation, block: at, ..self.superblock }
-    }
-}
 
 /// What one commit does.
 struct Work {

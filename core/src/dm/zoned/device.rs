@@ -11,7 +11,7 @@ use core::ops::Range;
 
 #[cfg(feature = "sabotage")]
 use super::guards::{Guards, Sabotage};
-use super::state::{Phase, State, ZonedCounters};
+use super::state::{Phase, Shared, State, ZonedCounters};
 use super::{
     BLOCK_BYTES, BLOCK_SECTORS, ChunkNo, MemberNo, Number, SetZone, ZoneClass, ZoneSpace, clean, commit, load, reclaim,
 };
@@ -43,9 +43,6 @@ pub(super) const HELD: u64 = 3 << 56;
 const IDLE: u64 = 4 << 56;
 /// The timer of a chunk that reclaim leaves alone for a while.
 const RESTED: u64 = 5 << 56;
-
-/// What the device and its tasks share. Nobody holds it across an await.
-pub(super) type Shared = Rc<RefCell<State>>;
 
 /// A dm-zoned volume.
 pub struct Zoned {

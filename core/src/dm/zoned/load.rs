@@ -7,15 +7,14 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::commit::Sets;
-use super::device::Shared;
 use super::format::{
     Entry, Held, Layout, MappingFault, NO_ZONE, Other, Superblock, choose, failed_metadata_zone, read_superblock,
     second_set_zones, tertiaries, validate_mapping,
 };
 use super::guards::Guards;
 use super::resync::{Comparison, resync};
-use super::state::{Phase, State};
+use super::sets::Sets;
+use super::state::{Phase, Shared, State};
 use super::transfer::Disks;
 use super::volume::Volume;
 use super::zones::{MemberState, Role, Zones};

@@ -17,6 +17,7 @@ pub mod policy;
 mod reclaim;
 mod resync;
 mod route;
+mod sets;
 mod space;
 mod state;
 mod table;

@@ -16,10 +16,9 @@ use alloc::vec::Vec;
 use core::ops::Range;
 
 use super::clean::ask;
-use super::device::Shared;
 use super::format::{Entry, NO_ZONE};
 use super::policy::{Action, Candidate, CopyTurn, Style, Urgency, choose, copy_turn, urgency};
-use super::state::{Phase, Rest, State, ZEROES};
+use super::state::{Phase, Rest, Shared, State, ZEROES};
 use super::transfer::memory;
 use super::valid::ValidBlocks;
 use super::volume::Job;

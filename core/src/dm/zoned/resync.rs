@@ -14,8 +14,8 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::String;
 
-use super::commit::Sets;
 use super::format::{Bitmap, Entry, Other};
+use super::sets::Sets;
 use super::transfer::{Disks, data_of};
 use super::volume::Volume;
 use super::zones::Role;

@@ -2,19 +2,24 @@
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
+use alloc::rc::Rc;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::cell::RefCell;
 
-use super::commit::Sets;
 use super::format::Entry;
 use super::guards::Guards;
 use super::policy::{Knobs, Pacer, Urgency};
+use super::sets::Sets;
 use super::transfer::memory;
 use super::volume::Volume;
 use super::{BLOCK_BYTES, ChunkNo};
 use crate::block::{Bio, Data, Reason, Status};
 use crate::task::Signal;
 use crate::time::Instant;
+
+/// What the device and its tasks share. Nobody holds it across an await.
+pub(super) type Shared = Rc<RefCell<State>>;
 
 /// Most blocks of zeroes in one write.
 pub(super) const ZEROES: u32 = 256;

@@ -10,7 +10,8 @@ use super::{BLOCK_SECTORS, Number, ZoneSpace, Zoned};
 use crate::block::{DeviceId, Limits};
 use crate::dm::args::{ArgError, Args, DeviceArg, quote};
 use crate::dm::mapping::Mapping;
-use crate::dm::registry::{Site, Target, TargetType, View};
+use crate::dm::site::Site;
+use crate::dm::target::{Target, TargetType, View};
 
 pub(in crate::dm) const TYPE: TargetType = TargetType {
     name: "zoned",

@@ -3,7 +3,7 @@
 use alloc::string::String;
 use core::fmt;
 
-use super::{MAX_AREAS, MAX_BYTES, MAX_REGIONS};
+use super::bounds::{MAX_AREAS, MAX_BYTES, MAX_REGIONS};
 
 /// Why a message was not carried out; nothing was changed.
 #[derive(Clone, Debug, PartialEq, Eq)]

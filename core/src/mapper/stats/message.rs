@@ -5,8 +5,8 @@ use alloc::vec::Vec;
 use core::ops::{Range, RangeInclusive};
 
 use super::area::Clock;
+use super::bounds::{MAX_BOUNDARIES, MAX_TEXT_BYTES};
 use super::error::StatsError;
-use super::{MAX_BOUNDARIES, MAX_TEXT_BYTES};
 
 /// What a message asks for.
 pub(super) enum Message<'a> {

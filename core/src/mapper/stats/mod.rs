@@ -18,6 +18,7 @@
 //! the region does not belong to it, neither coming nor going. So what is in flight is exact without stopping anything.
 
 mod area;
+mod bounds;
 mod error;
 mod grid;
 mod message;
@@ -27,6 +28,7 @@ mod region;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
+pub use bounds::{MAX_AREAS, MAX_BOUNDARIES, MAX_BYTES, MAX_PRINTED, MAX_REGIONS, MAX_TEXT_BYTES};
 pub use error::StatsError;
 
 use self::message::{Create, Lines, Message};
@@ -34,19 +36,6 @@ use self::print::Listing;
 use self::region::Region;
 use crate::block::{Observer, Span};
 use crate::time::Instant;
-
-/// Most regions of a device. Every bio is compared with each of them.
-pub const MAX_REGIONS: usize = 1024;
-/// Most areas of a region, as in the kernel.
-pub const MAX_AREAS: u64 = 8_388_608;
-/// Most boundaries of a histogram.
-pub const MAX_BOUNDARIES: usize = 1024;
-/// Most bytes of counters of a device. The kernel allows a quarter of all memory to all devices.
-pub const MAX_BYTES: u64 = 1 << 30;
-/// Most numbers of an answer to `@stats_print`: about 70,000 lines without histograms.
-pub const MAX_PRINTED: u64 = 1 << 20;
-/// Most bytes of a program's name, or of the data that a program keeps with a region.
-pub const MAX_TEXT_BYTES: usize = 1024;
 
 /// The regions of a device, and what they have counted.
 #[derive(Default)]

@@ -5,11 +5,11 @@ use alloc::vec::Vec;
 use core::ops::Range;
 
 use super::area::{Area, Clock};
+use super::bounds::{MAX_AREAS, MAX_PRINTED};
 use super::error::StatsError;
 use super::grid::Grid;
 use super::message::{Create, Lines};
 use super::print::Printout;
-use super::{MAX_AREAS, MAX_PRINTED};
 use crate::block::{Op, Span};
 use crate::time::Instant;
 
