@@ -1,6 +1,6 @@
 //! What the target `zoned` costs on a RAM disk: ns per mapped 4 KiB bio on one core, and the start of a full 15 TB volume.
 //!
-//! `cargo bench -p shingle-core --bench zoned`. Every figure is the median of several rounds in which all loads take turns.
+//! `cargo bench -p shingle-sim --bench zoned`. Every figure is the median of several rounds in which all loads take turns.
 
 use std::time::Instant;
 
