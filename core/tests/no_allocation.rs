@@ -3,7 +3,7 @@
 mod counting;
 
 use counting::allocations;
-use shingle_core::block::{Bio, Data, DeviceId, Flags, Op, Payload, PortId, Stack};
+use shingle_core::block::{Bio, BlockDevice, Data, DeviceId, Flags, Op, Payload, PortId, Stack};
 use shingle_core::device::{NullConfig, NullDevice, NullZones};
 use shingle_core::dm::{Table, build_table, parse_table};
 use shingle_core::plug::{PlugOptions, WritePolicy, ZonePlug};
@@ -97,6 +97,18 @@ fn a_warm_stack_allocates_nothing() {
         assert_eq!(allocations() - before, 0, "allocations under the policy {policy}");
         let plugged = load.stack.counters(DeviceId(1));
         assert!(policy == WritePolicy::None || plugged.merges > 10_000, "nothing was merged under {policy}");
+    }
+}
+
+#[test]
+fn only_the_policy_zone_lock_pays_for_its_scheduler() {
+    let disk = NullDevice::new(&NullConfig::zoned(ZONE * ZONES, NullZones::new(ZONE))).unwrap();
+    for policy in WritePolicy::ALL {
+        let (before, options) = (allocations(), PlugOptions { policy, ..PlugOptions::default() });
+        let plug = ZonePlug::new(DeviceId(0), disk.limits(), options).unwrap();
+        let made = allocations() - before;
+        // Nodes for bios that wait, slots for their zones, and the line in front of the disk.
+        assert_eq!(made > 3, policy == WritePolicy::ZoneLock, "{made} allocations for the policy {}", plug.policy());
     }
 }
 

@@ -13,13 +13,11 @@ pub enum WordOwner {
     Fan = 62,
     /// A reset of all zones.
     ResetAll = 61,
-    /// Zone locking: requests that it has scheduled.
-    Scheduled = 60,
 }
 
 impl WordOwner {
     /// The bits that no owner marks a word with: for its number or key, and for words of the device itself.
-    pub const REST: u64 = (1 << 60) - 1;
+    pub const REST: u64 = (1 << 61) - 1;
 
     /// A word of this owner that says `rest`.
     #[inline]
@@ -48,7 +46,7 @@ impl WordOwner {
 mod tests {
     use super::*;
 
-    const ALL: [WordOwner; 4] = [WordOwner::Task, WordOwner::Fan, WordOwner::ResetAll, WordOwner::Scheduled];
+    const ALL: [WordOwner; 3] = [WordOwner::Task, WordOwner::Fan, WordOwner::ResetAll];
 
     #[test]
     fn a_word_belongs_to_the_one_who_marked_it_and_to_nobody_else() {

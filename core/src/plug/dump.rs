@@ -84,7 +84,8 @@ impl ZonePlug {
         let record = self.zones.at(zone);
         let Some(slot) = record.slot().map(|slot| &self.slots[slot]) else {
             let (start, end) = (self.zones.start(zone), self.zones.start(ZoneNo(zone.0 + 1)));
-            return (self.lock.waiting_in(start, end) as u32, 2 * u32::from(record.is(Bit::Busy)));
+            let waiting = self.lock.as_ref().map_or(0, |lock| lock.waiting_in(start, end));
+            return (waiting as u32, 2 * u32::from(record.is(Bit::Busy)));
         };
         let carried = slot.riding.len().max(slot.appends).max(1);
         // In line, the line holds the plug and nothing is in flight.

@@ -88,7 +88,7 @@ impl ZonePlug {
         let queued_sectors = slot.map_or(0, |slot| slot.sectors);
         let merges = slot.and_then(|slot| self.nodes.front(&slot.waiting)).is_none_or(is_mergeable);
         let done = Done { carried, queued, queued_sectors, contended: !self.turns.line.is_empty() };
-        let time = if queued == 0 { self.elevator.linger } else { self.elevator.hold_back };
+        let time = if queued == 0 { self.options.elevator.linger } else { self.options.elevator.hold_back };
         if time == Duration::ZERO || !merges || !self.is_ready() || !self.may_go_on(cx.now()) {
             return false;
         }

@@ -125,12 +125,7 @@ impl ZonePlug {
     }
 
     pub(super) fn emptied(&mut self, bio: Box<Bio>, status: Status, cx: &mut Cx<'_>) {
-        for zone in (0..self.zones.len() as u32).map(ZoneNo) {
-            self.touch(zone);
-            if status.is_ok() {
-                self.zones.manage(Op::ZoneResetAll, zone);
-            }
-        }
+        (0..self.zones.len() as u32).for_each(|zone| self.changed(Op::ZoneResetAll, ZoneNo(zone), status));
         self.state = State::Ready;
         cx.complete(bio, status);
         self.replay(cx);

@@ -36,7 +36,7 @@
 //! | `merge.rs` | queued neighbours leave as one command |
 //! | `learn.rs` | reports, and the reset of all zones |
 //! | `zones.rs`, `queue.rs` | eight bytes a zone; what waits |
-//! | `zone_lock.rs` | the baseline |
+//! | `zone_lock.rs` | the scheduler of the baseline, made when that is chosen: it knows the zones and the device below, no plug |
 //! | `dump.rs`, `verify.rs` | what is shown, and what must be true |
 //!
 //! Where the kernel keeps a hash table of reference-counted plugs, there is one owner here: an 8-byte record per zone, and

@@ -120,7 +120,7 @@ impl ZonePlug {
     fn choose_turn(&self, now: Instant) -> Option<Choice> {
         let Turns { line, head, at_hand, .. } = &self.turns;
         if self.policy() == WritePolicy::Elevator {
-            return choose_next_zone(line.iter().map(|slot| self.candidate(*slot)), head, now, &self.elevator);
+            return choose_next_zone(line.iter().map(|slot| self.candidate(*slot)), head, now, &self.options.elevator);
         }
         // A zone that is being drained has just got in line again, so it is the last.
         let last = line.len().checked_sub(1)?;
@@ -138,6 +138,6 @@ impl ZonePlug {
 
     /// Whether the zone at hand may have the disk for longer, whoever waits.
     pub(super) fn may_go_on(&self, now: Instant) -> bool {
-        !self.turns.wanted || self.turns.head.has_batch_left(now, &self.elevator)
+        !self.turns.wanted || self.turns.head.has_batch_left(now, &self.options.elevator)
     }
 }

@@ -13,12 +13,11 @@ use alloc::vec::Vec;
 use slab::Slab;
 
 use super::merge::carries_plain_data;
-use super::zone_plug::ZonePlug;
 use super::zones::{Bit, Class, Zones};
-use crate::block::{Bio, Cx, Data, Flags, Limits, Op, Payload, Status, WordOwner};
+use crate::block::{Bio, Cx, Data, DeviceId, Flags, Limits, Op, Payload, Reason, Status};
 use crate::sector::Sector;
 use crate::time::{Duration, Instant};
-use crate::zone::{ZoneFault, ZoneNo};
+use crate::zone::ZoneNo;
 
 /// Requests of one direction that go out in a row (`fifo_batch`).
 const BATCH: u32 = 16;
@@ -68,8 +67,9 @@ impl Queue {
     }
 }
 
-/// The scheduler's state.
+/// The scheduler. It is made when its policy is first in force, so no other policy pays for it.
 pub(super) struct ZoneLock {
+    below: DeviceId,
     requests: Slab<Request>,
     queues: [Queue; 2],
     last: Direction,
@@ -79,16 +79,22 @@ pub(super) struct ZoneLock {
     starved: u32,
     at_device: u32,
     depth: u32,
-    max_segments: u32,
+    max_segments: usize,
     max_sectors: u32,
     rotational: bool,
+    /// The longest time that a write has waited here.
+    pub(super) longest_wait: Duration,
     /// Empty lists of merged requests, kept for their capacity.
     spare: Vec<Lists>,
 }
 
 impl ZoneLock {
-    pub(super) fn new(depth: u32, max_segments: u32, limits: &Limits) -> Self {
+    /// A scheduler that keeps `depth` commands at a device with `limits`. It makes what it will need: later it allocates only
+    /// for more requests than ever before.
+    pub(super) fn new(below: DeviceId, limits: &Limits, max_segments: usize, depth: u32) -> Self {
+        let depth = depth.max(1);
         Self {
+            below,
             requests: Slab::with_capacity(256),
             queues: [Queue::new(), Queue::new()],
             last: Direction::Read,
@@ -96,24 +102,13 @@ impl ZoneLock {
             batched: 0,
             starved: 0,
             at_device: 0,
-            depth: depth.max(1),
+            depth,
             max_segments,
             max_sectors: limits.max_sectors.unwrap_or(u32::MAX),
             rotational: limits.rotational,
-            spare: Vec::new(),
+            longest_wait: Duration::ZERO,
+            spare: (0..depth).map(|_| lists(max_segments)).collect(),
         }
-    }
-
-    /// Makes what it will need, now that it is the policy: later it allocates only for more requests than ever before.
-    pub(super) fn prepare(&mut self) {
-        while self.spare.len() < self.depth as usize {
-            self.spare.push(self.lists());
-        }
-    }
-
-    fn lists(&self) -> Lists {
-        let most = self.max_segments as usize;
-        (VecDeque::with_capacity(most), Vec::with_capacity(most))
     }
 
     pub(super) fn is_idle(&self) -> bool {
@@ -148,7 +143,7 @@ impl ZoneLock {
             return self.requests[id].join(bio, Edge::Front);
         }
         let sector = bio.sector;
-        let lists = self.spare.pop().unwrap_or_else(|| self.lists());
+        let lists = self.spare.pop().unwrap_or_else(|| lists(self.max_segments));
         let id = self.requests.insert(Request::new(bio, cx.now(), lists));
         self.queues[queue].sorted.insert(at, (sector, id));
         self.queues[queue].fifo.push_back(id);
@@ -163,7 +158,7 @@ impl ZoneLock {
         let plain = matches!(bio.op, Op::Read | Op::Write) && carries_plain_data(bio);
         let one_segment_each = request.riders.len() > 1
             || request.first.as_ref().is_some_and(|first| matches!(first.payload, Payload::Data(_)));
-        let segments = request.riders.len().max(1) as u32;
+        let segments = request.riders.len().max(1);
         touches
             && plain
             && one_segment_each
@@ -292,6 +287,10 @@ impl Request {
     }
 }
 
+fn lists(most: usize) -> Lists {
+    (VecDeque::with_capacity(most), Vec::with_capacity(most))
+}
+
 fn direction(op: Op) -> Direction {
     if op.is_write() { Direction::Write } else { Direction::Read }
 }
@@ -300,134 +299,89 @@ fn needs_lock(op: Op, sector: Sector, zones: &Zones) -> bool {
     op.writes_data() && zones.at(zones.zone_of(sector)).class() != Class::Conventional
 }
 
-/// The `zone-lock` policy.
-impl ZonePlug {
-    pub(super) fn submit_locked(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
-        let below = self.below_id();
-        match bio.op {
-            Op::ReportZones => self.report(bio, cx),
-            Op::Flush | Op::Discard => cx.remap(below, bio),
-            _ if !self.is_ready() => self.wait_behind(bio, cx),
-            Op::ZoneAppend if !self.emulates_append() => self.pass(bio, cx),
-            Op::Read | Op::Write | Op::WriteZeroes | Op::ZoneAppend => {
-                self.lock.insert(bio, &self.zones, cx);
-                self.run_scheduler(cx);
-            }
-            // Zone management was never ordered against writes.
-            _ => {
-                let zone = self.zones.zone_of(bio.sector);
-                cx.submit(below, bio, zone.0.into());
-            }
-        }
+/// What goes through it.
+impl ZoneLock {
+    /// Takes a bio with a range.
+    pub(super) fn submit(&mut self, bio: Box<Bio>, zones: &mut Zones, cx: &mut Cx<'_>) {
+        self.insert(bio, zones, cx);
+        self.run(zones, cx);
     }
 
-    pub(super) fn end_locked(&mut self, bio: Box<Bio>, status: Status, word: u64, cx: &mut Cx<'_>) {
-        if !WordOwner::Scheduled.owns(word) {
-            return self.end_management(bio, status, word as u32, cx);
-        }
-        let id = WordOwner::rest(word) as usize;
-        let Request { op, sector, riders, segments, .. } = self.lock.requests.remove(id);
-        self.lock.at_device -= 1;
-        if needs_lock(op, sector, &self.zones) {
-            let zone = self.zones.zone_of(sector);
-            self.zones.set_busy(zone, false);
-            self.touch(zone);
+    /// Takes back the command of request `id`; returns the zone that it had locked.
+    pub(super) fn end_io(
+        &mut self,
+        (bio, status): (Box<Bio>, Status),
+        id: u64,
+        zones: &mut Zones,
+        cx: &mut Cx<'_>,
+    ) -> Option<ZoneNo> {
+        let Request { op, sector, riders, segments, .. } = self.requests.remove(id as usize);
+        self.at_device -= 1;
+        let locked = needs_lock(op, sector, zones).then(|| zones.zone_of(sector));
+        if let Some(zone) = locked {
+            zones.set_busy(zone, false);
             if !status.is_ok() {
-                self.lose(zone, &bio);
+                zones.lose(zone, &bio);
             }
         }
-        if riders.is_empty() {
-            self.lock.spare.push((riders, segments));
-            self.end_single(bio, status, (op, sector), cx);
+        let lists = if riders.is_empty() {
+            let start = zones.start(zones.zone_of(sector));
+            end_single(bio, status, (op, if status.is_ok() { sector } else { start }), cx);
+            (riders, segments)
         } else {
-            self.end_merged(bio, status, riders, cx);
-        }
-        self.run_scheduler(cx);
-    }
-
-    fn end_single(&mut self, mut bio: Box<Bio>, status: Status, (op, sector): (Op, Sector), cx: &mut Cx<'_>) {
-        if op == Op::ZoneAppend {
-            let zone = self.zones.start(self.zones.zone_of(sector));
-            (bio.op, bio.sector) = (op, if status.is_ok() { sector } else { zone });
-        }
-        cx.complete(bio, status);
-    }
-
-    fn end_merged(&mut self, mut carrier: Box<Bio>, status: Status, mut riders: VecDeque<Box<Bio>>, cx: &mut Cx<'_>) {
-        let Payload::Segments(mut segments) = core::mem::take(&mut carrier.payload) else {
-            unreachable!("a device below kept the payload of {carrier:?}")
+            end_merged(bio, status, riders, cx)
         };
-        for (mut rider, data) in riders.drain(..).zip(segments.drain(..)) {
-            rider.payload = Payload::Data(data);
-            if !status.is_ok() {
-                rider.share(&carrier);
-            }
-            cx.complete(rider, status);
-        }
-        self.lock.spare.push((riders, segments));
-        cx.recycle(carrier);
-    }
-
-    fn end_management(&mut self, bio: Box<Bio>, status: Status, zone: u32, cx: &mut Cx<'_>) {
-        let all = 0..self.zones.len() as u32;
-        let zones = if bio.op == Op::ZoneResetAll { all } else { zone..zone + 1 };
-        for zone in zones.map(ZoneNo) {
-            self.touch(zone);
-            if status.is_ok() {
-                self.zones.manage(bio.op, zone);
-            }
-        }
-        cx.complete(bio, status);
+        self.spare.push(lists);
+        self.run(zones, cx);
+        locked
     }
 
     /// Sends requests until the device has its fill or everything waits for a lock.
-    fn run_scheduler(&mut self, cx: &mut Cx<'_>) {
-        while self.lock.at_device < self.lock.depth {
-            let Some(choice) = self.lock.choose(cx.now(), &self.zones) else { return };
-            self.lock.take(&choice);
-            self.start_request(choice.id, cx);
+    fn run(&mut self, zones: &mut Zones, cx: &mut Cx<'_>) {
+        while self.at_device < self.depth {
+            let Some(choice) = self.choose(cx.now(), zones) else { return };
+            self.take(&choice);
+            self.start(choice.id, zones, cx);
         }
     }
 
-    fn start_request(&mut self, id: usize, cx: &mut Cx<'_>) {
-        let Request { op, sector, sectors, arrived, .. } = self.lock.requests[id];
+    fn start(&mut self, id: usize, zones: &mut Zones, cx: &mut Cx<'_>) {
+        let Request { op, sector, sectors, arrived, .. } = self.requests[id];
         let mut start = sector;
         if op.writes_data() {
             self.longest_wait = self.longest_wait.max(cx.now().since(arrived));
         }
-        if needs_lock(op, sector, &self.zones) {
-            let zone = self.zones.zone_of(sector);
-            self.zones.set_busy(zone, true);
+        if needs_lock(op, sector, zones) {
+            let zone = zones.zone_of(sector);
             if op == Op::ZoneAppend {
-                let offset = match self.zones.place(zone, op, sector, sectors) {
+                let offset = match zones.place(zone, op, sector, sectors) {
                     Ok(offset) => offset,
-                    Err(fault) => return self.refuse(id, fault, cx),
+                    Err(fault) => return self.refuse(id, &zones.refusal(fault), cx),
                 };
                 start += u64::from(offset);
-                self.lock.requests[id].sector = start;
+                self.requests[id].sector = start;
             }
-            self.zones.at_mut(zone).wp = self.zones.offset(start) + sectors;
+            zones.set_busy(zone, true);
+            zones.at_mut(zone).wp = zones.offset(start) + sectors;
         }
         let mut bio = self.command(id, cx);
         if op == Op::ZoneAppend {
             (bio.op, bio.sector) = (Op::Write, start);
         }
-        cx.submit(self.below_id(), bio, WordOwner::Scheduled.mark(id as u64));
+        cx.submit(self.below, bio, id as u64);
     }
 
     /// Ends an append for which the zone has no room or no known write pointer.
-    fn refuse(&mut self, id: usize, fault: ZoneFault, cx: &mut Cx<'_>) {
-        let reason = self.refusal(fault.zone, fault);
-        let request = self.lock.requests.remove(id);
-        self.lock.at_device -= 1;
-        self.zones.set_busy(self.zones.zone_of(request.sector), false);
-        self.lock.spare.push((request.riders, request.segments));
+    fn refuse(&mut self, id: usize, reason: &Reason, cx: &mut Cx<'_>) {
+        let request = self.requests.remove(id);
+        self.at_device -= 1;
+        self.spare.push((request.riders, request.segments));
         request.first.into_iter().for_each(|bio| cx.fail(bio, reason.clone()));
     }
 
     /// The bio that goes to the device for a request: its only one, or one that carries all.
     fn command(&mut self, id: usize, cx: &mut Cx<'_>) -> Box<Bio> {
-        let request = &mut self.lock.requests[id];
+        let request = &mut self.requests[id];
         if let Some(bio) = request.first.take() {
             return bio;
         }
@@ -440,4 +394,27 @@ impl ZonePlug {
         let (op, sector, sectors, flags) = (request.op, request.sector, request.sectors, request.flags);
         cx.own_bio(Bio::new(op, sector, sectors, Payload::Segments(segments)).with_flags(flags))
     }
+}
+
+fn end_single(mut bio: Box<Bio>, status: Status, (op, sector): (Op, Sector), cx: &mut Cx<'_>) {
+    if op == Op::ZoneAppend {
+        (bio.op, bio.sector) = (op, sector);
+    }
+    cx.complete(bio, status);
+}
+
+/// Ends the bios that a command has carried; returns the empty lists.
+fn end_merged(mut carrier: Box<Bio>, status: Status, mut riders: VecDeque<Box<Bio>>, cx: &mut Cx<'_>) -> Lists {
+    let Payload::Segments(mut segments) = core::mem::take(&mut carrier.payload) else {
+        unreachable!("a device below kept the payload of {carrier:?}")
+    };
+    for (mut rider, data) in riders.drain(..).zip(segments.drain(..)) {
+        rider.payload = Payload::Data(data);
+        if !status.is_ok() {
+            rider.share(&carrier);
+        }
+        cx.complete(rider, status);
+    }
+    cx.recycle(carrier);
+    (riders, segments)
 }

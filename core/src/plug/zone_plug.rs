@@ -1,15 +1,12 @@
 //! The plug as a device: what happens to each kind of bio, and the FIFO discipline of the `plug` policy.
 
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
 use alloc::format;
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 
 use slab::Slab;
 
-use super::elevator::ElevatorOptions;
 use super::error::PlugError;
 use super::hold::Holds;
 use super::learn::Reports;
@@ -18,10 +15,10 @@ use super::queue::{List, Nodes, Slot};
 use super::turns::{Turn, Turns};
 use super::zone_lock::ZoneLock;
 use super::zones::{Bit, Class, MAX_SLOTS, Record, Zones};
-use crate::block::{Bio, BlockDevice, Cx, Data, DeviceId, Event, Flags, Limits, Op, Payload, Reason, Status, Why};
+use crate::block::{Bio, BlockDevice, Cx, Data, DeviceId, Event, Flags, Limits, Op, Payload, Reason, Status};
 use crate::sector::Sector;
 use crate::time::Duration;
-use crate::zone::{ZoneFault, ZoneNo};
+use crate::zone::ZoneNo;
 
 /// The word of a report that the plug sent itself.
 pub(super) const OWN: u64 = 1;
@@ -50,11 +47,12 @@ pub struct ZonePlug {
     pub(super) zones: Zones,
     pub(super) nodes: Nodes,
     pub(super) slots: Slab<Slot>,
-    pub(super) lock: ZoneLock,
+    /// The scheduler of the `zone-lock` policy, once that was in force.
+    pub(super) lock: Option<Box<ZoneLock>>,
     pub(super) turns: Turns,
     pub(super) holds: Holds,
-    pub(super) elevator: ElevatorOptions,
-    policy: WritePolicy,
+    /// What was chosen; the policy is the one in force.
+    pub(super) options: PlugOptions,
     /// Whether a write to an idle zone goes down at once, whatever other zones do.
     at_once: bool,
     emulate_append: bool,
@@ -67,8 +65,6 @@ pub struct ZonePlug {
     /// Ordered bios that arrived while the plug was learning or emptying.
     pub(super) behind: List,
     pub(super) reset_all: Option<Box<Bio>>,
-    /// Of zones of which a write failed, the first failure: it means something only while nobody knows the write pointer.
-    losses: BTreeMap<ZoneNo, Arc<Why>>,
     /// Reports in flight; what changes meanwhile is not learned from them.
     pub(super) reports: Reports,
     /// Changes in flight that passed without an order.
@@ -98,11 +94,10 @@ impl ZonePlug {
             zones: Zones::unknown(zoned.zone_sectors),
             nodes: Nodes::with_capacity(1024),
             slots: Slab::with_capacity(256),
-            lock: ZoneLock::new(options.queue_depth, max_segments, below_limits),
+            lock: None,
             turns: Turns::new(below_limits.capacity),
             holds: Holds::new(false),
-            elevator: options.elevator,
-            policy: options.policy,
+            options,
             at_once: false,
             emulate_append,
             max_segments: max_segments as usize,
@@ -111,7 +106,6 @@ impl ZonePlug {
             asks_again: false,
             behind: List::EMPTY,
             reset_all: None,
-            losses: BTreeMap::new(),
             reports: Reports::default(),
             passed: 0,
             spare: Vec::new(),
@@ -123,28 +117,31 @@ impl ZonePlug {
     }
 
     fn prepare_policy(&mut self) {
-        let elevator = self.policy == WritePolicy::Elevator;
-        self.turns.wanted = self.policy == WritePolicy::Qd1 || elevator && self.limits.rotational;
-        self.at_once = self.policy.orders() && !self.turns.wanted;
-        let most = if elevator && self.limits.write_cache { self.elevator.merge_sectors } else { u32::MAX };
+        let policy = self.options.policy;
+        let elevator = policy == WritePolicy::Elevator;
+        self.turns.wanted = policy == WritePolicy::Qd1 || elevator && self.limits.rotational;
+        self.at_once = policy.orders() && !self.turns.wanted;
+        let most = if elevator && self.limits.write_cache { self.options.elevator.merge_sectors } else { u32::MAX };
         self.longest_merge = most.min(self.limits.max_sectors.unwrap_or(u32::MAX));
         self.holds = Holds::new(elevator);
         self.longest_wait = Duration::ZERO;
-        if self.policy == WritePolicy::ZoneLock {
-            self.lock.prepare();
+        if policy == WritePolicy::ZoneLock {
+            let lock = || ZoneLock::new(self.below[0], &self.limits, self.max_segments, self.options.queue_depth);
+            self.lock.get_or_insert_with(|| Box::new(lock())).longest_wait = Duration::ZERO;
         }
     }
 
     /// The policy in force.
     #[must_use]
     pub fn policy(&self) -> WritePolicy {
-        self.policy
+        self.options.policy
     }
 
     /// The longest time from submission to dispatch of a write that had to wait here, since the policy was chosen.
     #[must_use]
     pub fn longest_wait(&self) -> Duration {
-        self.longest_wait
+        let lock = self.lock.as_ref().filter(|_| self.policy() == WritePolicy::ZoneLock);
+        lock.map_or(self.longest_wait, |lock| lock.longest_wait)
     }
 
     /// Whether the plug orders writes and nothing else is going on: then an idle zone's write needs no second look.
@@ -158,7 +155,7 @@ impl ZonePlug {
     pub fn is_idle(&self) -> bool {
         let settled = matches!(self.state, State::Ready | State::Failed(_));
         let in_flight = self.reports.in_flight + self.passed + self.zones.busy;
-        settled && in_flight == 0 && self.behind.is_empty() && self.lock.is_idle()
+        settled && in_flight == 0 && self.behind.is_empty() && self.lock.as_ref().is_none_or(|lock| lock.is_idle())
     }
 
     /// Why the plug refuses ordered bios, if it does.
@@ -177,14 +174,10 @@ impl ZonePlug {
         self.below[0]
     }
 
-    pub(super) fn emulates_append(&self) -> bool {
-        self.emulate_append
-    }
-
     /// Switches the policy. The device must be suspended and drained; the zones are learned anew.
     pub fn set_policy(&mut self, policy: WritePolicy, cx: &mut Cx<'_>) -> Result<(), PlugError> {
         self.revalidate(cx)?;
-        self.policy = policy;
+        self.options.policy = policy;
         self.prepare_policy();
         Ok(())
     }
@@ -255,13 +248,13 @@ impl BlockDevice for ZonePlug {
         let lists = self.slots.iter().flat_map(|(_, slot)| [&slot.waiting, &slot.riding]).chain([&self.behind]);
         lists.for_each(|list| self.nodes.iter(list).for_each(&mut *visit));
         self.reset_all.iter().for_each(|bio| visit(bio));
-        self.lock.held(visit);
+        self.lock.iter().for_each(|lock| lock.held(visit));
     }
 
     fn describe(&self, out: &mut dyn fmt::Write) -> fmt::Result {
         let append = if self.emulate_append { "emulated" } else { "native" };
-        write!(out, "zone plug, policy {}, {append} append", self.policy)?;
-        let us = self.longest_wait.as_nanos() / 1_000;
+        write!(out, "zone plug, policy {}, {append} append", self.policy())?;
+        let us = self.longest_wait().as_nanos() / 1_000;
         if us > 0 { write!(out, ", longest wait {}.{:03} ms", us / 1_000, us % 1_000) } else { Ok(()) }
     }
 }
@@ -289,7 +282,7 @@ impl Place {
 impl ZonePlug {
     #[inline(never)]
     fn submit_by_policy(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
-        match self.policy {
+        match self.options.policy {
             WritePolicy::Plug | WritePolicy::Qd1 | WritePolicy::Elevator => self.submit_plugged(bio, cx),
             WritePolicy::ZoneLock => self.submit_locked(bio, cx),
             WritePolicy::None => self.submit_unordered(bio, cx),
@@ -304,7 +297,7 @@ impl ZonePlug {
                 self.passed -= 1;
                 cx.complete(bio, status);
             }
-            _ if self.policy == WritePolicy::ZoneLock => self.end_locked(bio, status, word, cx),
+            _ if self.policy() == WritePolicy::ZoneLock => self.end_locked(bio, status, word, cx),
             Op::Write | Op::WriteZeroes => self.written(bio, status, Place::from_word(word), cx),
             Op::ZoneAppend => self.appended(bio, status, Place::from_word(word).zone, cx),
             Op::ZoneResetAll => self.emptied(bio, status, cx),
@@ -318,6 +311,40 @@ impl ZonePlug {
 #[inline(never)]
 fn refuse_unordered(bio: Box<Bio>, cx: &mut Cx<'_>) {
     cx.fail(bio, Reason::AppendUnordered);
+}
+
+/// The `zone-lock` policy, but for what its scheduler does.
+impl ZonePlug {
+    fn submit_locked(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
+        match bio.op {
+            Op::ReportZones => self.report(bio, cx),
+            Op::Flush | Op::Discard => cx.remap(self.below[0], bio),
+            _ if !self.is_ready() => self.wait_behind(bio, cx),
+            Op::ZoneAppend if !self.emulate_append => self.pass(bio, cx),
+            // Zone management was never ordered against writes.
+            op if op.is_zone_management() => {
+                let zone = self.zones.zone_of(bio.sector);
+                cx.submit(self.below[0], bio, zone.0.into());
+            }
+            _ => self.scheduler(|lock, zones| lock.submit(bio, zones, cx)),
+        }
+    }
+
+    fn end_locked(&mut self, bio: Box<Bio>, status: Status, word: u64, cx: &mut Cx<'_>) {
+        if bio.op.is_zone_management() {
+            let (zone, all) = (word as u32, self.zones.len() as u32);
+            let zones = if bio.op == Op::ZoneResetAll { 0..all } else { zone..zone + 1 };
+            zones.for_each(|zone| self.changed(bio.op, ZoneNo(zone), status));
+            return cx.complete(bio, status);
+        }
+        if let Some(zone) = self.scheduler(|lock, zones| lock.end_io((bio, status), word, zones, cx)) {
+            self.touch(zone);
+        }
+    }
+
+    fn scheduler<R>(&mut self, f: impl FnOnce(&mut ZoneLock, &mut Zones) -> R) -> R {
+        f(self.lock.as_mut().expect("the policy has made its scheduler"), &mut self.zones)
+    }
 }
 
 /// The `none` policy.
@@ -461,7 +488,7 @@ impl ZonePlug {
             match self.zones.place(zone, bio.op, bio.sector, bio.sectors) {
                 Ok(offset) => place.offset = offset,
                 Err(fault) => {
-                    let reason = self.refusal(zone, fault);
+                    let reason = self.zones.refusal(fault);
                     cx.fail(bio, reason);
                     return false;
                 }
@@ -489,15 +516,6 @@ impl ZonePlug {
         let slot = self.slot(zone).ok_or(Reason::TooManyWaiting)?;
         self.slots[slot].appends += 1;
         Ok(())
-    }
-
-    /// Why a write does not go down that the zone's record does not allow.
-    #[cold]
-    pub(super) fn refusal(&self, zone: ZoneNo, fault: ZoneFault) -> Reason {
-        if !self.zones.at(zone).is(Bit::Lost) {
-            return fault.into();
-        }
-        Reason::PointerUnknown { zone, since: self.losses.get(&zone).cloned() }
     }
 
     /// Something has ended in `zone`: reports under way may be older than that. While it is in flight the zone is busy, and
@@ -543,21 +561,8 @@ impl ZonePlug {
         if refused_untouched(status) {
             self.zones.at_mut(place.zone).wp = place.offset;
         } else {
-            self.lose(place.zone, bio);
+            self.zones.lose(place.zone, bio);
         }
-    }
-
-    /// Nobody knows where the write pointer is, since `bio` failed.
-    #[cold]
-    pub(super) fn lose(&mut self, zone: ZoneNo, bio: &Bio) {
-        let record = self.zones.at_mut(zone);
-        if let Some(why) = bio.why().filter(|_| !record.is(Bit::Lost)) {
-            match self.losses.get_mut(&zone).and_then(Arc::get_mut) {
-                Some(known) => known.clone_from(why),
-                None => drop(self.losses.insert(zone, Arc::new(why.clone()))),
-            }
-        }
-        record.set(Bit::Lost, true);
     }
 
     fn appended(&mut self, bio: Box<Bio>, status: Status, zone: ZoneNo, cx: &mut Cx<'_>) {
@@ -567,7 +572,7 @@ impl ZonePlug {
         if status.is_ok() {
             record.wp = record.wp.max(end);
         } else if !refused_untouched(status) {
-            self.lose(zone, &bio);
+            self.zones.lose(zone, &bio);
         }
         let slot = self.zones.at(zone).slot().expect("a zone with appends in flight has a slot");
         self.slots[slot].appends -= 1;
@@ -579,13 +584,18 @@ impl ZonePlug {
     }
 
     fn managed(&mut self, bio: Box<Bio>, status: Status, zone: ZoneNo, cx: &mut Cx<'_>) {
+        self.changed(bio.op, zone, status);
+        cx.complete(bio, status);
+        self.release(zone, cx);
+    }
+
+    /// Zone management of `zone` has ended.
+    pub(super) fn changed(&mut self, op: Op, zone: ZoneNo, status: Status) {
         self.touch(zone);
         if status.is_ok() {
             // Only now: an operation that failed has changed nothing.
-            self.zones.manage(bio.op, zone);
+            self.zones.manage(op, zone);
         }
-        cx.complete(bio, status);
-        self.release(zone, cx);
     }
 
     /// The zone's command is done: the zone goes on, and the disk to the next zone if it is free.

@@ -1,10 +1,12 @@
 //! What the host knows of each zone: eight bytes.
 
+use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use crate::block::Op;
+use crate::block::{Bio, Op, Reason, Why};
 use crate::sector::Sector;
 use crate::zone::{Condition, Zone, ZoneError, ZoneFault, ZoneKind, ZoneNo};
 
@@ -94,13 +96,16 @@ pub(super) struct Zones {
     last_capacity: u32,
     /// Zones with a busy bit.
     pub(super) busy: u32,
+    /// Of zones of which a write failed, the first failure: it means something only while nobody knows the write pointer.
+    losses: BTreeMap<ZoneNo, Arc<Why>>,
 }
 
 impl Zones {
     /// Zones of which nothing is known yet.
     pub(super) fn unknown(zone_sectors: u32) -> Self {
         let shift = zone_sectors.trailing_zeros();
-        Self { records: Vec::new(), shift, capacity: zone_sectors, last_capacity: zone_sectors, busy: 0 }
+        let (records, losses) = (Vec::new(), BTreeMap::new());
+        Self { records, shift, capacity: zone_sectors, last_capacity: zone_sectors, busy: 0, losses }
     }
 
     /// The zones of a full report of a device of `capacity` sectors (`block/blk-zoned.c:blk_revalidate_disk_zones`).
@@ -226,6 +231,28 @@ impl Zones {
             Class::Sequential => (ZoneError::BeyondCapacity, None),
         };
         ZoneFault { error, zone, cond, pointer: self.start(zone) + u64::from(record.wp), left, held: (0, 0) }
+    }
+
+    /// Why a write does not go down that the zone's record does not allow.
+    #[cold]
+    pub(super) fn refusal(&self, fault: ZoneFault) -> Reason {
+        if !self.at(fault.zone).is(Bit::Lost) {
+            return fault.into();
+        }
+        Reason::PointerUnknown { zone: fault.zone, since: self.losses.get(&fault.zone).cloned() }
+    }
+
+    /// Nobody knows where the write pointer is, since `bio` failed.
+    #[cold]
+    pub(super) fn lose(&mut self, zone: ZoneNo, bio: &Bio) {
+        let record = &mut self.records[zone.index()];
+        if let Some(why) = bio.why().filter(|_| !record.is(Bit::Lost)) {
+            match self.losses.get_mut(&zone).and_then(Arc::get_mut) {
+                Some(known) => known.clone_from(why),
+                None => drop(self.losses.insert(zone, Arc::new(why.clone()))),
+            }
+        }
+        record.set(Bit::Lost, true);
     }
 
     /// Applies a successful reset, finish or reset all.
