@@ -7,7 +7,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use shingle_lab::reproduce::figures::grouped;
-use shingle_lab::reproduce::{Imprint, Publication, Report, SCHEMAS, Schema, from_json, to_html, to_json};
+use shingle_lab::reproduce::{Imprint, Publication, Report, SCHEMAS, Schema, from_json, to_json};
 
 fn shingle(words: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_shingle"));
@@ -157,7 +157,7 @@ fn every_published_figure_of_each_publication_has_one_of_ours_beside_it_in_every
         let words = format!("shingle reproduce {publication} --quick --json --html {}", page.0.display());
         let imprint = Imprint::new(1_700_000_000, words.split(' ').map(str::to_owned));
         let made = fs::read_to_string(&page.0).unwrap();
-        assert_eq!(to_html(&report, &imprint), made);
+        assert_eq!(report.findings().sheet.to_html(&imprint), made);
         assert!(made.contains(&format!(
             "Made by shingle {} on 2023-11-14 with <code>{words}</code>",
             env!("CARGO_PKG_VERSION")

@@ -5,9 +5,9 @@ use shingle_core::plug::ElevatorOptions;
 use shingle_core::time::Duration;
 
 use super::figures::{grouped, span, times};
-use super::noclone;
 use super::outcome::{CellOutcome, Report};
-use super::plan::{Policy, Publication};
+use super::plan::Policy;
+use super::{Publication, noclone};
 
 /// Something that was set as a goal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -33,8 +33,8 @@ const EQUAL: f64 = 0.995;
 #[must_use]
 pub fn goals(report: &Report) -> Vec<Goal> {
     match report.publication {
-        Publication::Zwp | Publication::Qd1 => goals_of_policy(report),
         Publication::Noclone => noclone::goals(report),
+        _ => goals_of_policy(report),
     }
 }
 
@@ -127,16 +127,8 @@ mod tests {
     /// Every drive writes `value(cell)`.
     fn report(value: impl Fn(&Cell) -> f64) -> Report {
         let outcome = |cell: &Cell| {
-            let ours = Ours {
-                value: value(cell),
-                longest_wait_ns: 1_000_000,
-                to_baseline: None,
-                spread: None,
-                all_cores: None,
-                all_cores_to_baseline: None,
-                all_cores_spread: None,
-                virtual_ns: Some(1),
-            };
+            let (longest_wait_ns, virtual_ns) = (1_000_000, Some(1));
+            let ours = Ours { value: value(cell), longest_wait_ns, virtual_ns, ..Ours::default() };
             let beside = |rival| value(&Cell { experiment: rival, ..cell.clone() });
             let rival = cell.experiment.rivals().next().map(beside);
             CellOutcome::new(cell, cell.experiment.policy.name(), ours, rival)

@@ -5,10 +5,11 @@
 //!                                          │
 //!            real, noclone: this machine <─┴─> model: a drive in virtual time
 //!                                          │
-//!                          outcome: published, ours, ratio ─> text, json, page
+//!                          outcome: published, ours, ratio ─> Findings ─> text, JSON, page
 //! ```
 //!
-//! [`dmzoned`] is a publication of another kind, speeds over time, and a report of its own.
+//! Every publication ends in [`Findings`], its JSON, the parts of its text and the sheet of its page, and these are shown in one
+//! way. [`dmzoned`], speeds over time, has a plan and an outcome of its own, and the rest in common with the others.
 //!
 //! Promised: every published figure has its cell, and every cell says what it is: `calibrated`, `predicted`, `measured`, or
 //! `own` for policies that nobody published figures of. `docs/reproduce.md` tells how to read them.
@@ -17,23 +18,25 @@ pub mod dmzoned;
 pub mod figures;
 mod goals;
 mod host;
-mod json;
 mod model;
 mod noclone;
 mod outcome;
 mod page;
 mod plan;
+mod publication;
 mod published;
 mod real;
 mod rounds;
 mod run;
+mod text;
 
 pub use goals::{Goal, goals};
-pub use json::{from_json, to_json};
 pub use model::Lab;
-pub use outcome::{CellOutcome, ClassSummary, Ours, ProfileFacts, Report, TableOutcome, cell_name};
+pub use outcome::{CellOutcome, ClassSummary, Ours, ProfileFacts, Report, TableOutcome, cell_name, from_json, to_json};
+pub use page::Sheet;
 pub use page::imprint::Imprint;
-pub use page::to_html;
-pub use plan::{Cell, Class, Device, Experiment, Host, Load, PlannedTable, Policy, Publication, plan};
-pub use published::{PublishedError, PublishedRow, PublishedTable, SCHEMAS, Schema, Unit};
+pub use plan::{Cell, Class, Device, Experiment, Host, Load, PlannedTable, Policy, plan};
+pub use publication::{Findings, Publication};
+pub use published::{PublishedRow, PublishedTable, SCHEMAS, Schema, Unit};
 pub use run::{Options, RunError, Watch, run};
+pub use text::Part;

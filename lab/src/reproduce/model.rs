@@ -215,17 +215,8 @@ fn figures(tally: &Tally, unit: Unit, now: Instant) -> Result<Ours, String> {
         Unit::Iops => tally.iops(now),
         other => return Err(format!("models count no {other}")),
     };
-    let ours = Ours {
-        value,
-        longest_wait_ns: tally.longest.as_nanos(),
-        to_baseline: None,
-        spread: None,
-        all_cores: None,
-        all_cores_to_baseline: None,
-        all_cores_spread: None,
-        virtual_ns: Some(now.0),
-    };
-    Ok(ours.rounded())
+    let (longest_wait_ns, virtual_ns) = (tally.longest.as_nanos(), Some(now.0));
+    Ok(Ours { value, longest_wait_ns, virtual_ns, ..Ours::default() }.rounded())
 }
 
 /// What a model is made from.

@@ -1,12 +1,18 @@
 //! What came out: ours beside the published figures, and what follows from the two.
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
-use super::plan::{Cell, Class, PlannedTable, Policy, Publication};
+use super::goals::goals;
+use super::page::Sheet;
+use super::plan::{Cell, Class, PlannedTable, Policy};
+use super::publication::{Findings, Publication};
 use super::published::Unit;
+use super::run::{Options, cores};
+use super::text;
 
 /// A figure of ours.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Ours {
     /// In the unit of the cell; measured on one core.
     pub value: f64,
@@ -248,6 +254,24 @@ pub struct ClassSummary {
 }
 
 impl Report {
+    /// What came out for those cells of `tables` that `outcome` knows, on this machine and without models.
+    pub(super) fn new<E>(
+        options: &Options,
+        tables: &[PlannedTable<E>],
+        outcome: impl Fn(&Cell<E>) -> Option<CellOutcome>,
+    ) -> Self {
+        let table =
+            |table: &PlannedTable<E>| TableOutcome::new(table, table.cells.iter().filter_map(&outcome).collect());
+        Self {
+            publication: options.publication,
+            seed: options.seed,
+            quick: options.quick,
+            cores: cores(),
+            profiles: Vec::new(),
+            tables: tables.iter().map(table).collect(),
+        }
+    }
+
     /// Every cell, with its table.
     pub fn cells(&self) -> impl Iterator<Item = (&TableOutcome, &CellOutcome)> {
         self.tables.iter().flat_map(|table| table.cells.iter().map(move |cell| (table, cell)))
@@ -284,6 +308,42 @@ impl Report {
     }
 }
 
+impl Report {
+    /// It in each form in which it is shown.
+    #[must_use]
+    pub fn findings(&self) -> Findings {
+        let goals = goals(self);
+        Findings { json: to_json(self), text: text::of_cells(self, &goals), sheet: Sheet::of_cells(self, goals) }
+    }
+}
+
+/// The report with ratios, verdicts, the summary and the goals written out.
+#[must_use]
+pub fn to_json(report: &Report) -> Value {
+    // A report is numbers, strings and lists: there is nothing in it that JSON has no word for.
+    let mut value = serde_json::to_value(report).unwrap_or_default();
+    for (place, table) in report.tables.iter().enumerate() {
+        for (number, cell) in table.cells.iter().enumerate() {
+            let (published, ours) = table.to_baseline(cell);
+            value["tables"][place]["cells"][number]["derived"] = json!({
+                "name": cell.name(&table.name),
+                "ratio": cell.ratio().map(short),
+                "tolerance": cell.class.tolerance(),
+                "within_tolerance": cell.is_within(),
+                "published_to_baseline": published.map(short),
+                "ours_to_baseline": ours.map(short),
+            });
+        }
+    }
+    (value["summary"], value["goals"]) = (json!(report.summary()), json!(goals(report)));
+    value
+}
+
+/// Reads what [`to_json`] wrote. What follows from the figures is not taken from the text but computed anew.
+pub fn from_json(text: &str) -> Result<Report, String> {
+    serde_json::from_str(text).map_err(|error| format!("this is no report of `shingle reproduce --json`: {error}"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -294,16 +354,7 @@ mod tests {
         let planned = plan(Publication::Qd1).unwrap().remove(0);
         let value = |cell: &Cell| if cell.is_baseline { baseline } else { patched };
         let outcome = |cell| {
-            let ours = Ours {
-                value: value(cell),
-                longest_wait_ns: 1,
-                to_baseline: None,
-                spread: None,
-                all_cores: None,
-                all_cores_to_baseline: None,
-                all_cores_spread: None,
-                virtual_ns: Some(1),
-            };
+            let ours = Ours { value: value(cell), longest_wait_ns: 1, virtual_ns: Some(1), ..Ours::default() };
             CellOutcome::new(cell, cell.experiment.policy.name(), ours, None)
         };
         let cells = planned.cells.iter().filter(|cell| cell.load == "128").map(outcome).collect();
@@ -353,10 +404,8 @@ mod tests {
             longest_wait_ns: 9,
             to_baseline: Some(1.000_04),
             spread: Some(0.012_34),
-            all_cores: None,
             all_cores_to_baseline: Some(2.345_678),
-            all_cores_spread: None,
-            virtual_ns: None,
+            ..Ours::default()
         };
         let rounded = ours.rounded();
         assert_eq!(

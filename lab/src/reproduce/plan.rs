@@ -9,31 +9,8 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use shingle_core::plug::{PlugOptions, WritePolicy};
 
+use super::Publication;
 use super::published::{PublishedTable, SCHEMAS, Schema, Unit};
-
-/// Which of the publications.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Publication {
-    /// Zone write plugging, 2024.
-    Zwp,
-    /// One write at a time per rotating disk, 2026.
-    Qd1,
-    /// Device mapper without clones, 2019.
-    Noclone,
-}
-
-impl Publication {
-    /// The one that the table `name` belongs to.
-    #[must_use]
-    pub fn of_table(name: &str) -> Self {
-        match name.split('-').next() {
-            Some("qd1") => Publication::Qd1,
-            Some("dm") => Publication::Noclone,
-            _ => Publication::Zwp,
-        }
-    }
-}
 
 /// The device of an experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -244,42 +221,39 @@ pub struct PlannedTable<E = Experiment> {
     pub cells: Vec<Cell<E>>,
 }
 
-/// All tables of a publication about writes to zones; the other one has its plan in [`super::noclone`].
+/// All tables of a publication about writes to zones; the others have plans of their own.
 pub fn plan(publication: Publication) -> Result<Vec<PlannedTable>, String> {
-    let writes_to_zones = publication != Publication::Noclone;
+    let writes_to_zones = matches!(publication, Publication::Zwp | Publication::Qd1);
     let wanted = |schema: &&Schema| writes_to_zones && Publication::of_table(schema.name) == publication;
     SCHEMAS.iter().filter(wanted).map(plan_table).collect()
 }
 
 fn plan_table(schema: &'static Schema) -> Result<PlannedTable, String> {
-    let published = schema.read().map_err(|error| error.to_string())?;
-    let figures = each_figure(schema, &published);
-    let cell = |figure: &Figure<'_>| match schema.name {
-        "zwp-devices" => devices_cell(figure),
-        "zwp-append-btrfs" => append_cell(figure),
-        "qd1-sequential" => depth_cell(figure),
-        "qd1-random-zones" => zones_cell(figure),
-        "qd1-xfs" => files_cell(figure),
-        _ => None,
+    let (about, cell): (_, fn(&Figure<'_>) -> Option<Cell>) = match schema.name {
+        "zwp-devices" => (("Kernels, schedulers and devices", None), devices_cell),
+        "zwp-append-btrfs" => (("btrfs with zone append", None), append_cell),
+        "qd1-sequential" => (("Sequential writing by queue depth", Some("queue depth")), depth_cell),
+        "qd1-random-zones" => (("Randomly chosen zones", Some("zones written at a time")), zones_cell),
+        _ => (("XFS, buffered files", None), files_cell),
     };
-    let unknown = |figure: &Figure<'_>| {
-        let (row, column) = (figure.keys.join(","), figure.column);
-        format!("{}.csv: nothing is known about row `{row}`, column `{column}`", schema.name)
-    };
-    let cells: Result<Vec<Cell>, String> =
-        figures.iter().map(|figure| cell(figure).ok_or_else(|| unknown(figure))).collect();
-    let (title, axis) = describe(schema.name);
-    Ok(PlannedTable { name: schema.name, title, axis, source: published.source, cells: by_load(cells?) })
+    let table = published_table(schema, about, cell)?;
+    Ok(PlannedTable { cells: by_load(table.cells), ..table })
 }
 
-fn describe(table: &str) -> (&'static str, Option<&'static str>) {
-    match table {
-        "zwp-devices" => ("Kernels, schedulers and devices", None),
-        "zwp-append-btrfs" => ("btrfs with zone append", None),
-        "qd1-sequential" => ("Sequential writing by queue depth", Some("queue depth")),
-        "qd1-random-zones" => ("Randomly chosen zones", Some("zones written at a time")),
-        _ => ("XFS, buffered files", None),
-    }
+/// The table of `schema`, titled and with an axis as `about` says, with a cell for each published figure.
+pub(super) fn published_table<E>(
+    schema: &'static Schema,
+    (title, axis): (&'static str, Option<&'static str>),
+    cell: impl Fn(&Figure<'_>) -> Option<Cell<E>>,
+) -> Result<PlannedTable<E>, String> {
+    let published = schema.read()?;
+    let of_figure = |figure: &Figure<'_>| {
+        let (row, column) = (figure.keys.join(","), figure.column);
+        let unknown = || format!("{}.csv: nothing is known about row `{row}`, column `{column}`", schema.name);
+        cell(figure).ok_or_else(unknown)
+    };
+    let cells = each_figure(schema, &published).iter().map(of_figure).collect::<Result<_, _>>()?;
+    Ok(PlannedTable { name: schema.name, title, axis, source: published.source, cells })
 }
 
 /// A published figure with its place.
@@ -290,7 +264,7 @@ pub(super) struct Figure<'a> {
     pub value: f64,
 }
 
-pub(super) fn each_figure<'a>(schema: &'static Schema, table: &'a PublishedTable) -> Vec<Figure<'a>> {
+fn each_figure<'a>(schema: &'static Schema, table: &'a PublishedTable) -> Vec<Figure<'a>> {
     let of_row = |row: &'a super::published::PublishedRow| {
         let pairs = schema.figures.iter().zip(&row.figures);
         pairs.filter_map(|((column, unit), value)| {

@@ -138,56 +138,26 @@ pub struct PublishedRow {
     pub figures: Vec<Option<f64>>,
 }
 
-/// A table that cannot be read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PublishedError {
-    /// The table.
-    pub table: &'static str,
-    /// The line, from 1; 0 for the whole file.
-    pub line: usize,
-    /// What is wrong, and what should be there.
-    pub what: String,
-}
-
-impl fmt::Display for PublishedError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.line {
-            0 => write!(f, "{}.csv: {}", self.table, self.what),
-            line => write!(f, "{}.csv, line {line}: {}", self.table, self.what),
-        }
-    }
-}
-
-impl std::error::Error for PublishedError {}
-
 impl Schema {
     /// Reads the embedded file.
-    pub fn read(&self) -> Result<PublishedTable, PublishedError> {
+    pub fn read(&self) -> Result<PublishedTable, String> {
         self.parse(self.text)
     }
 
     /// Reads `text`: lines that begin with `#` are the source note, then a header with exactly the columns of the schema, then
     /// rows without quoting.
-    pub fn parse(&self, text: &str) -> Result<PublishedTable, PublishedError> {
-        let mut table = PublishedTable { source: String::new(), rows: Vec::new() };
-        let mut header_seen = false;
-        for (number, line) in text.lines().enumerate() {
-            let fail = |what: String| PublishedError { table: self.name, line: number + 1, what };
-            if let Some(comment) = line.strip_prefix('#') {
-                if !table.source.is_empty() {
-                    table.source.push('\n');
-                }
-                table.source.push_str(comment.trim());
-            } else if header_seen {
-                table.rows.push(self.row(line, &table.rows).map_err(fail)?);
-            } else {
-                self.check_header(line).map_err(fail)?;
-                header_seen = true;
+    pub fn parse(&self, text: &str) -> Result<PublishedTable, String> {
+        let (source, lines) = split(text);
+        let mut table = PublishedTable { source, rows: Vec::new() };
+        for (place, (number, line)) in lines.into_iter().enumerate() {
+            let fail = |what: String| format!("{}.csv, line {number}: {what}", self.name);
+            match place {
+                0 => self.check_header(line).map_err(fail)?,
+                _ => table.rows.push(self.row(line, &table.rows).map_err(fail)?),
             }
         }
         if table.rows.is_empty() {
-            let what = format!("there are no rows below the header `{}`", self.header().join(","));
-            return Err(PublishedError { table: self.name, line: 0, what });
+            return Err(format!("{}.csv: there are no rows below the header `{}`", self.name, self.header().join(",")));
         }
         Ok(table)
     }
@@ -228,6 +198,13 @@ impl Schema {
     }
 }
 
+/// The comments of a file, and its other lines, each with its number from 1.
+pub(super) fn split(text: &str) -> (String, Vec<(usize, &str)>) {
+    let (comments, lines): (Vec<_>, Vec<_>) = (1..).zip(text.lines()).partition(|(_, line)| line.starts_with('#'));
+    let comments: Vec<&str> = comments.into_iter().map(|(_, line)| line[1..].trim()).collect();
+    (comments.join("\n"), lines)
+}
+
 /// A figure is digits only; an empty field says that nothing was published.
 fn figure(field: &str) -> Result<Option<f64>, String> {
     if field.is_empty() {
@@ -245,7 +222,7 @@ mod tests {
     const DEPTHS: &Schema = &SCHEMAS[2];
 
     fn error(text: &str) -> String {
-        DEPTHS.parse(text).unwrap_err().to_string()
+        DEPTHS.parse(text).unwrap_err()
     }
 
     #[test]

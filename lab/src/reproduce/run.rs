@@ -6,23 +6,24 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 
 use super::model::Lab;
-use super::noclone;
-use super::outcome::{CellOutcome, Ours, Report, TableOutcome, cell_name};
-use super::plan::{Cell, Device, Experiment, Load, PlannedTable, Policy, Publication, plan};
+use super::outcome::{CellOutcome, Ours, Report, cell_name};
+use super::plan::{Cell, Device, Experiment, Load, PlannedTable, Policy, plan};
 use super::published::Unit;
-use super::real;
+use super::{Findings, Publication, dmzoned, noclone, real};
 
 /// What to run.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Which tables.
     pub publication: Publication,
-    /// Only cells that have this in their name, in any case, and the baselines beside them.
+    /// Only cells or runs that have this in their name, in any case, and the baselines beside them.
     pub only: Option<String>,
     /// Whether to cut runs short.
     pub quick: bool,
-    /// The seed of simulated cells.
+    /// The seed of what is simulated.
     pub seed: u64,
+    /// Minutes of the runs, of a publication of runs over time; `None`: as many as were published.
+    pub minutes: Option<u32>,
 }
 
 /// Who waits for the result.
@@ -58,11 +59,15 @@ struct RealWork {
 type Found = BTreeMap<Experiment, Ours>;
 
 /// Runs what `options` ask for.
-pub fn run(options: &Options, stop: &Arc<AtomicBool>, watch: &mut dyn Watch) -> Result<Report, RunError> {
-    match options.publication {
-        Publication::Zwp | Publication::Qd1 => run_writes(options, stop, watch),
-        Publication::Noclone => noclone::run(options, stop, watch),
-    }
+///
+/// # Errors
+/// If nothing fits the filter, a run fails, or `stop` was set.
+pub fn run(options: &Options, stop: &Arc<AtomicBool>, watch: &mut dyn Watch) -> Result<Findings, RunError> {
+    Ok(match options.publication {
+        Publication::Zwp | Publication::Qd1 => run_writes(options, stop, watch)?.findings(),
+        Publication::Noclone => noclone::run(options, stop, watch)?.findings(),
+        Publication::Dmzoned => dmzoned::run(options, stop, watch)?.findings(),
+    })
 }
 
 /// Writes to zones, on this machine and in models.
@@ -84,15 +89,7 @@ fn run_writes(options: &Options, stop: &Arc<AtomicBool>, watch: &mut dyn Watch) 
         let policy = cell.experiment.policy.name();
         Some(CellOutcome::new(cell, policy, *found.get(&cell.experiment)?, rivals.max_by(f64::total_cmp)))
     };
-    let table = |table: &PlannedTable| TableOutcome::new(table, table.cells.iter().filter_map(outcome).collect());
-    Ok(Report {
-        publication: options.publication,
-        seed: options.seed,
-        quick: options.quick,
-        cores: cores(),
-        profiles: lab.facts(),
-        tables: tables.iter().map(table).collect(),
-    })
+    Ok(Report { profiles: lab.facts(), ..Report::new(options, &tables, outcome) })
 }
 
 /// Cores of this machine.
@@ -120,43 +117,64 @@ fn run_real(
     Ok(found)
 }
 
-/// Runs worlds on all cores: each is a thread's own, so the figures do not depend on how many there are.
 fn run_models(works: &[ModelWork], lab: &Lab, stop: &AtomicBool, watch: &mut dyn Watch) -> Result<Found, RunError> {
+    let run = |work: &ModelWork, step: &dyn Fn()| {
+        let result = lab.run(&work.experiment, work.unit, stop);
+        step();
+        result
+    };
+    let figures = on_all_cores(works, |work| work.name.clone(), run, (stop, watch))?;
+    Ok(works.iter().map(|work| work.experiment).zip(figures).collect())
+}
+
+/// What a thread has to say of the work in this place.
+enum News<T> {
+    Began,
+    Step,
+    Ended(Result<Option<T>, String>),
+}
+
+/// Runs `works` on all cores: each is a world of a thread's own, so what comes out does not depend on how many there are. `run`
+/// tells of its steps, and gives `None` if `stop` was set.
+pub(super) fn on_all_cores<W: Sync, T: Send>(
+    works: &[W],
+    name: impl Fn(&W) -> String,
+    run: impl Fn(&W, &dyn Fn()) -> Result<Option<T>, String> + Sync,
+    (stop, watch): (&AtomicBool, &mut dyn Watch),
+) -> Result<Vec<T>, RunError> {
     let next = AtomicUsize::new(0);
-    let (done, results) = mpsc::channel();
+    let (sender, news) = mpsc::channel();
     thread::scope(|scope| {
         for _ in 0..cores().min(works.len()) {
-            let (done, next) = (done.clone(), &next);
+            let (sender, next, run) = (sender.clone(), &next, &run);
             scope.spawn(move || {
-                while let Some(work) = works.get(next.fetch_add(1, Relaxed)) {
-                    // Nobody listens any more once a cell has failed.
-                    let _ = done.send((work, None));
-                    let result = lab.run(&work.experiment, work.unit, stop);
+                let mut place = next.fetch_add(1, Relaxed);
+                // Nobody listens any more once a run has failed.
+                let tell = |place, news| drop(sender.send((place, news)));
+                while let Some(work) = works.get(place) {
+                    tell(place, News::Began);
+                    let result = run(work, &|| tell(place, News::Step));
                     let is_last = !matches!(result, Ok(Some(_)));
-                    if done.send((work, Some(result))).is_err() || is_last {
-                        return;
-                    }
+                    tell(place, News::Ended(result));
+                    place = if is_last { works.len() } else { next.fetch_add(1, Relaxed) };
                 }
             });
         }
-        drop(done);
-        let mut found = Found::new();
-        for (work, result) in results {
-            let Some(result) = result else {
-                watch.begin(&work.name);
-                continue;
-            };
-            watch.step();
-            match result {
-                Ok(Some(ours)) => found.insert(work.experiment, ours),
-                Ok(None) => return Err(RunError::Stopped),
-                Err(error) => {
+        drop(sender);
+        let mut found = BTreeMap::new();
+        for (place, news) in news {
+            match news {
+                News::Began => watch.begin(&name(&works[place])),
+                News::Step => watch.step(),
+                News::Ended(Ok(Some(result))) => _ = found.insert(place, result),
+                News::Ended(Ok(None)) => return Err(RunError::Stopped),
+                News::Ended(Err(error)) => {
                     stop.store(true, Relaxed);
-                    return Err(RunError::Failed(format!("{}: {error}", work.name)));
+                    return Err(RunError::Failed(format!("{}: {error}", name(&works[place]))));
                 }
-            };
+            }
         }
-        Ok(found)
+        Ok(found.into_values().collect())
     })
 }
 

@@ -3,13 +3,11 @@
 use std::fmt::Write;
 
 use crate::reproduce::page::markup::Escaped;
+use crate::reproduce::page::plot::{self, Frame, Label, spread};
 use crate::reproduce::page::scale::Scale;
 
-/// Room for the labels: of the axes, and of the curves at their right ends.
+/// Room for the labels of the y-axis.
 const LEFT: f64 = 40.0;
-const RIGHT: f64 = 64.0;
-const TOP: f64 = 20.0;
-const BOTTOM: f64 = 36.0;
 /// Most points of a curve: samples are averaged to fewer.
 const POINTS: usize = 240;
 /// Least distance of two labels.
@@ -56,19 +54,16 @@ pub struct Chart {
 impl Chart {
     /// The chart as SVG; `id` is unique on the page.
     pub fn draw(&self, id: &str) -> String {
-        let (width, height) = self.size;
-        let scale = self.scale();
-        let most = scale.end();
-        let mut svg = format!(
-            "<svg viewBox=\"0 0 {width} {height}\" role=\"img\" aria-labelledby=\"{id}-t {id}-d\">\
-             <title id=\"{id}-t\">{}</title><desc id=\"{id}-d\">{}</desc>",
-            Escaped(&self.title),
-            Escaped(&self.describe()),
-        );
-        self.draw_axes(&mut svg, scale);
-        self.bands.iter().for_each(|band| self.draw_band(&mut svg, band, most));
-        self.series.iter().for_each(|series| self.draw_curve(&mut svg, series, most));
-        self.draw_labels(&mut svg, most);
+        let frame = Frame { size: self.size, left: LEFT, scale: self.scale() };
+        let mut svg = plot::begin(self.size, id, (&self.title, &self.describe()));
+        let minutes = self.seconds / 60;
+        let step = [1, 2, 5, 10, 20, 30, 60].into_iter().find(|step| minutes / step <= 8).unwrap_or(120);
+        let tick = |minute: u32| (self.x(frame, f64::from(minute * 60)), minute.to_string());
+        let ticks: Vec<_> = (0..=minutes).step_by(step as usize).map(tick).collect();
+        frame.draw_axes(&mut svg, self.unit, (&ticks, "minutes"));
+        self.bands.iter().for_each(|band| self.draw_band(&mut svg, band, frame));
+        self.series.iter().for_each(|series| self.draw_curve(&mut svg, series, frame));
+        self.draw_labels(&mut svg, frame);
         svg + "</svg>"
     }
 
@@ -87,41 +82,17 @@ impl Chart {
         self.series.iter().map(one).collect::<Vec<_>>().join("; ")
     }
 
-    fn x(&self, seconds: f64) -> f64 {
-        LEFT + seconds / f64::from(self.seconds.max(1)) * (self.size.0 - LEFT - RIGHT)
+    fn x(&self, frame: Frame, seconds: f64) -> f64 {
+        frame.x(seconds / f64::from(self.seconds.max(1)), 0.0)
     }
 
-    fn y(&self, value: f64, most: f64) -> f64 {
-        let floor = self.size.1 - BOTTOM;
-        floor - (value / most).clamp(0.0, 1.0) * (floor - TOP)
-    }
-
-    fn draw_axes(&self, svg: &mut String, scale: Scale) {
-        let (right, floor) = (self.size.0 - RIGHT, self.size.1 - BOTTOM);
-        for (value, text) in scale.lines() {
-            let y = self.y(value, scale.end());
-            let _ = write!(svg, "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{right}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>");
-            let (x, y) = (LEFT - 6.0, y + 4.0);
-            let _ = write!(svg, "<text class=\"soft\" x=\"{x}\" y=\"{y:.1}\" text-anchor=\"end\">{text}</text>");
-        }
-        let _ = write!(svg, "<text class=\"soft\" x=\"0\" y=\"10\">{}</text>", Escaped(self.unit));
-        let minutes = self.seconds / 60;
-        let step = [1, 2, 5, 10, 20, 30, 60].into_iter().find(|step| minutes / step <= 8).unwrap_or(120);
-        for minute in (0..=minutes).step_by(step as usize) {
-            let (x, y) = (self.x(f64::from(minute * 60)), floor + 16.0);
-            let _ = write!(svg, "<text class=\"soft\" x=\"{x:.1}\" y=\"{y}\" text-anchor=\"middle\">{minute}</text>");
-        }
-        let (x, y) = (f64::midpoint(LEFT, right), self.size.1 - 3.0);
-        let _ = write!(svg, "<text class=\"soft\" x=\"{x}\" y=\"{y}\" text-anchor=\"middle\">minutes</text>");
-    }
-
-    fn draw_band(&self, svg: &mut String, band: &Band, most: f64) {
+    fn draw_band(&self, svg: &mut String, band: &Band, frame: Frame) {
         let (from, to) = band.span_s.unwrap_or((0, self.seconds));
         if from >= self.seconds {
             return;
         }
-        let (x, end) = (self.x(f64::from(from)), self.x(f64::from(to.min(self.seconds))));
-        let (top, bottom) = (self.y(band.range.1, most), self.y(band.range.0, most));
+        let (x, end) = (self.x(frame, f64::from(from)), self.x(frame, f64::from(to.min(self.seconds))));
+        let (top, bottom) = (frame.y(band.range.1), frame.y(band.range.0));
         // A single figure is a line, too thin to be seen as a band.
         let (top, height) = (top - 1.5, bottom - top + 3.0);
         let class = if band.span_s.is_some() { "band" } else { "band faint" };
@@ -134,32 +105,26 @@ impl Chart {
         );
     }
 
-    fn draw_curve(&self, svg: &mut String, series: &Series, most: f64) {
+    fn draw_curve(&self, svg: &mut String, series: &Series, frame: Frame) {
         let values = smooth(&series.values);
         let step = f64::from(self.seconds) / values.len().max(1) as f64;
         let at = |(place, value): (usize, &f64)| {
-            format!("{:.1},{:.1}", self.x((place as f64 + 0.5) * step), self.y(*value, most))
+            format!("{:.1},{:.1}", self.x(frame, (place as f64 + 0.5) * step), frame.y(*value))
         };
         let points: Vec<String> = values.iter().enumerate().map(at).collect();
         let _ = write!(svg, "<polyline class=\"series {}\" points=\"{}\"/>", series.class, points.join(" "));
     }
 
     /// Names at the right ends of the curves, at the height of the last tenth, moved apart where they meet.
-    fn draw_labels(&self, svg: &mut String, most: f64) {
-        let end = |series: &Series| {
+    fn draw_labels(&self, svg: &mut String, frame: Frame) {
+        let label = |series: &Series| {
             let tail = &series.values[series.values.len() * 9 / 10..];
-            self.y(tail.iter().sum::<f64>() / tail.len().max(1) as f64, most)
+            (frame.y(tail.iter().sum::<f64>() / tail.len().max(1) as f64), series.class, series.name)
         };
-        let mut labels: Vec<(f64, &Series)> = self.series.iter().map(|series| (end(series), series)).collect();
+        let mut labels: Vec<Label<'_>> = self.series.iter().map(label).collect();
         labels.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let mut least = f64::MIN;
-        let x = self.size.0 - RIGHT + 5.0;
-        for (y, series) in labels {
-            let y = y.max(least);
-            least = y + LABEL;
-            let (class, name) = (series.class, Escaped(series.name));
-            let _ = write!(svg, "<text class=\"bold {class}\" x=\"{x}\" y=\"{:.1}\">{name}</text>", y + 4.0);
-        }
+        spread(&mut labels, LABEL, f64::MAX);
+        frame.draw_labels(svg, &labels, 5.0);
     }
 }
 
@@ -172,6 +137,7 @@ fn smooth(values: &[f64]) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::reproduce::page::plot::{BOTTOM, RIGHT, TOP};
 
     fn chart(values: Vec<f64>) -> Chart {
         let series = vec![Series { name: "kernel", class: "old", values }];

@@ -52,7 +52,7 @@ pub fn run(
     (experiment, drives): (Experiment, &Drives),
     extent: Extent,
     stop: &AtomicBool,
-    minute: &mut dyn FnMut(),
+    minute: &dyn Fn(),
 ) -> Result<Option<Run>, String> {
     let mut scene = Scene::new(experiment, drives, extent)?;
     let Some(began) = scene.make(stop)? else { return Ok(None) };

@@ -21,27 +21,22 @@ mod text;
 mod volume;
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
-use std::sync::mpsc;
-use std::thread;
+use std::sync::atomic::AtomicBool;
 
 use serde::{Deserialize, Serialize};
 
-use super::Goal;
 use super::model::facts;
-use super::page::imprint::Imprint;
-use super::run::{RunError, Watch, cores};
+use super::run::{Options, RunError, Watch, on_all_cores};
 use measure::Extent;
-pub use outcome::{Report, Run, Sample, from_json, to_json};
+pub use outcome::{Report, Run, Sample, from_json};
 use shingle_host::profile::{Model, Profile};
 pub use status::{Free, Zones};
-pub use text::Rows;
 use volume::Drives;
 
 /// Minutes of the published run.
-pub const MINUTES: u32 = 120;
+const MINUTES: u32 = 120;
 /// Minutes of a quick one.
-pub const QUICK_MINUTES: u32 = 15;
+const QUICK_MINUTES: u32 = 15;
 
 /// The drives of a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -70,17 +65,6 @@ pub struct Experiment {
     pub setup: Setup,
     /// The policy.
     pub policy: Policy,
-}
-
-/// What to run.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Only runs with this in their name, in any case.
-    pub only: Option<String>,
-    /// Minutes of virtual time.
-    pub minutes: u32,
-    /// The seed of the load.
-    pub seed: u64,
 }
 
 impl Setup {
@@ -140,18 +124,18 @@ impl fmt::Display for Experiment {
 /// If nothing fits the filter, a run fails, or `stop` was set.
 pub fn run(options: &Options, stop: &AtomicBool, watch: &mut dyn Watch) -> Result<Report, RunError> {
     let experiments = experiments(options.only.as_deref())?;
-    let profiles = ["smr-15tb", "ssd-500gb"].map(Profile::find);
-    let [smr, ssd] = profiles.map(|profile| profile.map_err(|error| RunError::Failed(error.to_string())));
+    let [smr, ssd] =
+        ["smr-15tb", "ssd-500gb"].map(|name| Profile::find(name).map_err(|error| RunError::Failed(error.to_string())));
     let (smr, ssd) = (smr?, ssd?);
-    watch.steps(experiments.len() as u64 * u64::from(options.minutes));
-    let mut runs = run_all(&experiments, (&smr, &ssd), options, (stop, watch))?;
-    runs.sort_by_key(|(place, _)| *place);
-    Ok(Report {
-        seed: options.seed,
-        minutes: options.minutes,
-        profiles: vec![facts(&smr), facts(&ssd)],
-        runs: runs.into_iter().map(|(_, run)| run).collect(),
-    })
+    let minutes = options.minutes.unwrap_or(if options.quick { QUICK_MINUTES } else { MINUTES });
+    watch.steps(experiments.len() as u64 * u64::from(minutes));
+    let extent = Extent { minutes, seed: options.seed };
+    let run = |experiment: &Experiment, minute: &dyn Fn()| {
+        let drives = drives(experiment.setup, (&smr, &ssd))?;
+        measure::run((*experiment, &drives), extent, stop, minute)
+    };
+    let runs = on_all_cores(&experiments, ToString::to_string, run, (stop, watch))?;
+    Ok(Report { seed: options.seed, minutes, profiles: vec![facts(&smr), facts(&ssd)], runs })
 }
 
 /// The experiments whose names have `only` in them.
@@ -175,80 +159,10 @@ fn drives(setup: Setup, (smr, ssd): (&Profile, &Profile)) -> Result<Drives, Stri
     }
 }
 
-/// What a thread has to say of the experiment in this place.
-enum News {
-    Began,
-    Minute,
-    Ended(Box<Result<Option<Run>, String>>),
-}
-
-fn run_all(
-    experiments: &[Experiment],
-    profiles: (&Profile, &Profile),
-    options: &Options,
-    (stop, watch): (&AtomicBool, &mut dyn Watch),
-) -> Result<Vec<(usize, Run)>, RunError> {
-    let next = AtomicUsize::new(0);
-    let (sender, news) = mpsc::channel();
-    thread::scope(|scope| {
-        for _ in 0..cores().min(experiments.len()) {
-            let (sender, next) = (sender.clone(), &next);
-            scope.spawn(move || {
-                loop {
-                    let place = next.fetch_add(1, Relaxed);
-                    let Some(experiment) = experiments.get(place) else { return };
-                    // Nobody listens any more once a run has failed.
-                    let tell = |news| drop(sender.send((place, news)));
-                    tell(News::Began);
-                    let extent = Extent { minutes: options.minutes, seed: options.seed };
-                    let result = drives(experiment.setup, profiles).and_then(|drives| {
-                        measure::run((*experiment, &drives), extent, stop, &mut || tell(News::Minute))
-                    });
-                    tell(News::Ended(Box::new(result)));
-                }
-            });
-        }
-        drop(sender);
-        let mut runs = Vec::new();
-        for (place, news) in news {
-            match news {
-                News::Began => watch.begin(&experiments[place].to_string()),
-                News::Minute => watch.step(),
-                News::Ended(result) => match *result {
-                    Ok(Some(run)) => runs.push((place, run)),
-                    Ok(None) => return Err(RunError::Stopped),
-                    Err(error) => {
-                        stop.store(true, Relaxed);
-                        return Err(RunError::Failed(format!("{}: {error}", experiments[place])));
-                    }
-                },
-            }
-        }
-        Ok(runs)
-    })
-}
-
-/// The report as one page.
-///
-/// # Errors
-/// If the published phases cannot be read.
-pub fn to_html(report: &Report, imprint: &Imprint) -> Result<String, String> {
-    Ok(page::to_html(report, &published::read()?, imprint))
-}
-
-/// The report as tables: the runs, then the published phases; and the goals.
-///
-/// # Errors
-/// If the published phases cannot be read.
-pub fn to_text(report: &Report) -> Result<([Rows; 2], Vec<Goal>), String> {
-    let published = published::read()?;
-    let goals = goals::goals(report, &published.phases);
-    Ok(([text::runs(report), text::phases(report, &published)], goals))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::reproduce::{Imprint, Publication};
 
     #[test]
     fn a_filter_picks_runs_by_their_names() {
@@ -274,7 +188,8 @@ mod tests {
 
     #[test]
     fn minutes_of_all_runs_are_the_same_twice_and_every_minute_is_a_step() {
-        let options = Options { only: None, minutes: 2, seed: 3 };
+        let (publication, minutes) = (Publication::Dmzoned, Some(2));
+        let options = Options { publication, only: None, quick: false, seed: 3, minutes };
         let run = || {
             let mut steps = Steps(0, 0);
             let report = super::run(&options, &AtomicBool::new(false), &mut steps).unwrap();
@@ -289,7 +204,7 @@ mod tests {
             assert!(run.samples.iter().all(|sample| sample.mb_per_s > 50.0), "{run:?}");
             assert!(run.write_amplification() >= 0.99, "{}", run.write_amplification());
         }
-        let page = to_html(&report, &Imprint::new(0, ["shingle".to_owned()])).unwrap();
+        let page = report.findings().sheet.to_html(&Imprint::new(0, ["shingle".to_owned()]));
         assert!(
             page.contains("1970-01-01 with <code>shingle</code>")
                 && page.contains("href=\"https://lore.kernel.org/dm-devel/")

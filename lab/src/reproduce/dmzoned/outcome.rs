@@ -5,10 +5,10 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::published::Phase;
+use super::published::{self, Phase, Published};
 use super::status::Zones;
-use super::{Policy, Setup, goals};
-use crate::reproduce::ProfileFacts;
+use super::{Policy, Setup, goals, page, text};
+use crate::reproduce::{Findings, Goal, ProfileFacts};
 
 /// Everything that was run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -113,36 +113,40 @@ impl Report {
     }
 }
 
-/// The report as JSON, with the phases and the goals written out.
-///
-/// # Errors
-/// If the published phases cannot be read.
-pub fn to_json(report: &Report) -> Result<Value, String> {
-    let published = super::published::read()?;
-    // A report is numbers, strings and lists: there is nothing in it that JSON has no word for.
-    let mut value = serde_json::to_value(report).unwrap_or_default();
-    let found = |phase: &Phase, policy| {
-        let (mb_per_s, seconds) = report.run(phase.setup, policy)?.in_phase(phase)?;
-        let short = |value: f64| (value * 1e3).round() / 1e3;
-        // Minutes that were chosen for their speed are not off by anything.
-        let off = phase.is_timed().then(|| short(phase.off(mb_per_s)));
-        Some(json!({ "mb_per_s": short(mb_per_s), "seconds": seconds, "chosen": !phase.is_timed(), "off": off }))
-    };
-    let phases = published.phases.iter().map(|phase| {
-        json!({
-            "setup": phase.setup.name(), "phase": phase.number, "published": [phase.low, phase.high],
-            "computed": phase.computed,
-            "kernel": found(phase, Policy::Kernel), "shingle": found(phase, Policy::Shingle),
-        })
-    });
-    if let Value::Object(object) = &mut value {
-        object.insert("phases".into(), phases.collect());
-        object.insert("goals".into(), json!(goals::goals(report, &published.phases)));
+impl Report {
+    /// It in each form in which it is shown.
+    #[must_use]
+    pub fn findings(&self) -> Findings {
+        let published = published::read();
+        let goals = goals::goals(self, &published.phases);
+        let (json, text) = (self.to_json(&published, &goals), text::parts(self, &published, &goals));
+        Findings { json, text, sheet: page::sheet(self, &published, goals) }
     }
-    Ok(value)
+
+    /// The report with the phases and the goals written out.
+    fn to_json(&self, published: &Published, goals: &[Goal]) -> Value {
+        // A report is numbers, strings and lists: there is nothing in it that JSON has no word for.
+        let mut value = serde_json::to_value(self).unwrap_or_default();
+        let found = |phase: &Phase, policy| {
+            let (mb_per_s, seconds) = self.run(phase.setup, policy)?.in_phase(phase)?;
+            let short = |value: f64| (value * 1e3).round() / 1e3;
+            // Minutes that were chosen for their speed are not off by anything.
+            let off = phase.is_timed().then(|| short(phase.off(mb_per_s)));
+            Some(json!({ "mb_per_s": short(mb_per_s), "seconds": seconds, "chosen": !phase.is_timed(), "off": off }))
+        };
+        let phase = |phase: &Phase| {
+            json!({
+                "setup": phase.setup.name(), "phase": phase.number, "published": [phase.low, phase.high],
+                "computed": phase.computed,
+                "kernel": found(phase, Policy::Kernel), "shingle": found(phase, Policy::Shingle),
+            })
+        };
+        (value["phases"], value["goals"]) = (published.phases.iter().map(phase).collect(), json!(goals));
+        value
+    }
 }
 
-/// Reads what [`to_json`] wrote. What follows from the samples is computed anew.
+/// Reads the JSON of a report. What follows from the samples is computed anew.
 ///
 /// # Errors
 /// If it is no such report.
@@ -154,7 +158,6 @@ pub fn from_json(text: &str) -> Result<Report, String> {
 #[cfg(test)]
 pub mod tests {
     use super::*;
-    use crate::reproduce::dmzoned::published;
 
     /// A run with a sample of ten seconds for each speed.
     pub fn run(policy: Policy, speeds: impl IntoIterator<Item = f64>) -> Run {
@@ -172,7 +175,7 @@ pub mod tests {
     fn a_phase_with_times_is_found_in_its_time_and_another_by_its_speed() {
         let speeds = (0..720).map(|n| [110.0, 65.0, 25.0][usize::from(n >= 40) + usize::from(n >= 80)]);
         let run = run(Policy::Kernel, speeds);
-        let phases = published::read().unwrap().phases;
+        let phases = published::read().phases;
         let found: Vec<_> = phases.iter().map(|phase| run.in_phase(phase)).collect();
         assert_eq!(found[..3], [Some((110.0, 400)), Some((65.0, 400)), Some((25.0, 6400))]);
         assert_eq!(found[3], None, "nothing was at 425 MB/s");
@@ -192,7 +195,7 @@ pub mod tests {
     fn a_report_reads_the_same_after_it_was_written() {
         let runs = vec![run(Policy::Kernel, [110.0; 60])];
         let report = Report { seed: 1, minutes: 10, profiles: Vec::new(), runs };
-        let json = to_json(&report).unwrap();
+        let json = report.findings().json;
         assert_eq!(from_json(&json.to_string()).unwrap(), report);
         assert_eq!(json["phases"][0]["kernel"]["mb_per_s"], 110.0);
         assert!(from_json("{}").unwrap_err().contains("dmzoned"));

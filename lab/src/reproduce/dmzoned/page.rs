@@ -5,37 +5,42 @@ use std::fmt::Write;
 use super::chart::{Band, Chart, Series};
 use super::outcome::{Report, Run, Sample};
 use super::published::{Phase, Published};
-use super::{Policy, Setup, goals};
+use super::{MINUTES, Policy, Setup};
+use crate::reproduce::Goal;
 use crate::reproduce::figures::off;
-use crate::reproduce::page::imprint::{self, Imprint};
 use crate::reproduce::page::markup::Escaped;
-use crate::reproduce::page::{begin_page, write_goals};
+use crate::reproduce::page::{Sheet, imprint, profiles, source};
 
-const TITLE: &str = "Two hours of files on dm-zoned, run again";
-
-/// The page.
-pub fn to_html(report: &Report, published: &Published, imprint: &Imprint) -> String {
-    let mut page = begin_page("shingle reproduce dmzoned", TITLE);
-    page.push_str(
-        "<p class=\"lead\">An SMR disk used as an ordinary one: what twenty programs get that write files through ext4, as a \
-         user published it for the kernel's target, beside the same format under the kernel's policy and under ours.</p>\n",
-    );
-    if report.minutes < 120 {
-        let minutes = report.minutes;
-        let _ = writeln!(page, "<p class=\"warning\">Runs were cut to {minutes} minutes of the published 120.</p>");
-    }
-    write_goals(&mut page, &goals::goals(report, &published.phases));
-    page.push_str(KEY);
-    page.push_str("</header>\n<main>\n");
+/// What is this publication's own on its page.
+pub fn sheet(report: &Report, published: &Published, goals: Vec<Goal>) -> Sheet {
+    let minutes = report.minutes;
+    let mut sections = String::new();
     for setup in Setup::ALL {
         let runs: Vec<&Run> = report.runs.iter().filter(|run| run.setup == setup).collect();
         if !runs.is_empty() {
-            write_setup(&mut page, (setup, &runs), published);
+            write_setup(&mut sections, (setup, &runs), published);
         }
     }
-    page.push_str("</main>\n");
-    write_foot(&mut page, report, imprint);
-    page + "</body>\n</html>\n"
+    let foot = format!(
+        "All of it in virtual time, seed {}.{} What was fitted to the published phases: docs/simulator.md.",
+        report.seed,
+        profiles(&report.profiles)
+    );
+    let warning =
+        (minutes < MINUTES).then(|| format!("Runs were cut to {minutes} minutes of the published {MINUTES}."));
+    Sheet {
+        name: "dmzoned",
+        title: "Two hours of files on dm-zoned, run again",
+        lead: "An SMR disk used as an ordinary one: what twenty programs get that write files through ext4, as a user \
+               published it for the kernel's target, beside the same format under the kernel's policy and under ours.",
+        link: Some(imprint::DMZONED),
+        warning,
+        summary: String::new(),
+        goals,
+        key: KEY,
+        sections,
+        foot,
+    }
 }
 
 const KEY: &str = "<ul class=\"key\">\n\
@@ -47,8 +52,7 @@ fn write_setup(page: &mut String, (setup, runs): (Setup, &[&Run]), published: &P
     let id = setup.name();
     let _ =
         writeln!(page, "<section class=\"full\" aria-labelledby=\"{id}\">\n<h2 id=\"{id}\">{}</h2>", setup.heading());
-    let source: Vec<String> = published.source.lines().map(|line| Escaped(line).to_string()).collect();
-    let _ = writeln!(page, "<p class=\"source\">{}</p>", source.join("<br/>"));
+    page.push_str(&source(&published.source));
     let phases: Vec<&Phase> = published.phases.iter().filter(|phase| phase.setup == setup).collect();
     let speed = Panel {
         title: "Speed that programs see",
@@ -180,14 +184,4 @@ pub fn found(run: &Run, phase: &Phase) -> (String, String) {
         Some((speed, _)) if phase.is_timed() => (format!("{speed:.0}"), off(1.0 + phase.off(speed))),
         Some((speed, seconds)) => (format!("{speed:.0} for {} min", seconds / 60), "chosen".to_owned()),
     }
-}
-
-fn write_foot(page: &mut String, report: &Report, imprint: &Imprint) {
-    let _ = write!(page, "<footer>\n<p>All of it in virtual time, seed {}.", report.seed);
-    for profile in &report.profiles {
-        let (name, hash) = (Escaped(&profile.name), Escaped(&profile.hash));
-        let _ = write!(page, " Profile <code>{name}</code>, parameters <code>{hash}</code>.");
-    }
-    page.push_str(" What was fitted to the published phases: docs/simulator.md.</p>\n");
-    imprint.write(page, Some(&imprint::DMZONED));
 }

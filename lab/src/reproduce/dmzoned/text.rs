@@ -4,13 +4,19 @@ use super::outcome::Report;
 use super::page::{found, when};
 use super::published::Published;
 use super::{Policy, Setup};
+use crate::reproduce::Goal;
+use crate::reproduce::text::{Part, of_goals};
 
-/// A table: its header and its rows.
-pub type Rows = (Vec<&'static str>, Vec<Vec<String>>);
+/// The runs, then the published phases; and the goals.
+pub fn parts(report: &Report, published: &Published, goals: &[Goal]) -> Vec<Part> {
+    let mut parts = vec![runs(report), Part::Lines("\n".into()), phases(report, published)];
+    parts.extend(of_goals(goals));
+    parts
+}
 
 /// Published and found, phase by phase.
-pub fn phases(report: &Report, published: &Published) -> Rows {
-    let header = vec!["drives", "phase", "seconds", "published", "kernel", "off", "shingle", "what"];
+fn phases(report: &Report, published: &Published) -> Part {
+    let header = ["drives", "phase", "seconds", "published", "kernel", "off", "shingle", "what"];
     let rows = published.phases.iter().filter(|phase| report.runs.iter().any(|run| run.setup == phase.setup));
     let rows = rows.map(|phase| {
         let of = |policy| report.run(phase.setup, policy).map(|run| found(run, phase)).unwrap_or_default();
@@ -26,13 +32,13 @@ pub fn phases(report: &Report, published: &Published) -> Rows {
             phase.what.clone(),
         ]
     });
-    (header, rows.collect())
+    Part::table(&header, &[1, 3, 4, 5, 6], rows.collect())
 }
 
 /// Each run in a line.
-pub fn runs(report: &Report) -> Rows {
+fn runs(report: &Report) -> Part {
     let header =
-        vec!["drives", "policy", "MB/s", "slowest 10 min", "from minute", "written / stored", "free buffers", "ended"];
+        ["drives", "policy", "MB/s", "slowest 10 min", "from minute", "written / stored", "free buffers", "ended"];
     let mut rows = Vec::new();
     for run in Setup::ALL.into_iter().flat_map(|setup| report.runs.iter().filter(move |run| run.setup == setup)) {
         let mean = run.mean(|sample| sample.mb_per_s, 0..run.seconds()).unwrap_or(0.0);
@@ -51,5 +57,5 @@ pub fn runs(report: &Report) -> Rows {
             run.ending.clone(),
         ]);
     }
-    (header, rows)
+    Part::table(&header, &[2, 3, 4, 5, 6], rows)
 }

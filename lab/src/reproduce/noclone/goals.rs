@@ -83,11 +83,9 @@ mod tests {
             value: 1.0,
             longest_wait_ns: 1,
             to_baseline: Some(if is_random { 1.0 } else { one * share }),
-            spread: None,
             all_cores: Some(1.0),
             all_cores_to_baseline: Some(if is_random { 1.0 } else { all * share }),
-            all_cores_spread: None,
-            virtual_ns: None,
+            ..Ours::default()
         };
         let tables = plan().unwrap().into_iter().map(|table| {
             let outcomes = table.cells.iter();

@@ -21,9 +21,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use super::outcome::{CellOutcome, Ours, Report, TableOutcome};
-use super::plan::{Cell, PlannedTable, Publication};
-use super::run::{Options, RunError, Watch, cores, filtered};
+use super::outcome::{CellOutcome, Ours, Report};
+use super::plan::{Cell, PlannedTable};
+use super::run::{Options, RunError, Watch, filtered};
 pub use goals::goals;
 use measure::{Effort, Found};
 pub use plan::plan;
@@ -120,16 +120,7 @@ pub fn run(options: &Options, stop: &Arc<AtomicBool>, watch: &mut dyn Watch) -> 
         let ours = ours(cell, &found)?;
         Some(CellOutcome::new(cell, cell.experiment.name(), ours, None))
     };
-    let table =
-        |table: &PlannedTable<Reads>| TableOutcome::new(table, table.cells.iter().filter_map(outcome).collect());
-    Ok(Report {
-        publication: Publication::Noclone,
-        seed: options.seed,
-        quick: options.quick,
-        cores: cores(),
-        profiles: Vec::new(),
-        tables: tables.iter().map(table).collect(),
-    })
+    Ok(Report::new(options, &tables, outcome))
 }
 
 /// What has to run together: everything in one order of reads, the disk itself first.

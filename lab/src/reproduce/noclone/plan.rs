@@ -1,31 +1,22 @@
 //! Which reads stand beside which published figure, and which are ours alone.
 
 use super::{Layers, Pattern, Reads, Target, Way};
-use crate::reproduce::plan::{Cell, Class, Figure, PlannedTable, Publication, each_figure};
-use crate::reproduce::published::{SCHEMAS, Schema, Unit};
+use crate::reproduce::Publication;
+use crate::reproduce::plan::{Cell, Class, Figure, PlannedTable, published_table};
+use crate::reproduce::published::{SCHEMAS, Unit};
 
 /// Most layers on top of each other.
 const DEEPEST: u8 = 8;
 
 /// The published table, and ours beside it: all targets, and layers on top of each other.
 pub fn plan() -> Result<Vec<PlannedTable<Reads>>, String> {
+    let about = ("Linear over a RAM disk, with clones and without", None);
     let schemas = SCHEMAS.iter().filter(|schema| Publication::of_table(schema.name) == Publication::Noclone);
-    let mut tables: Vec<_> = schemas.map(published).collect::<Result<_, _>>()?;
+    let mut tables: Vec<_> =
+        schemas.map(|schema| published_table(schema, about, published_cell)).collect::<Result<_, _>>()?;
     tables.push(targets());
     tables.push(depths());
     Ok(tables)
-}
-
-fn published(schema: &'static Schema) -> Result<PlannedTable<Reads>, String> {
-    let table = schema.read().map_err(|error| error.to_string())?;
-    let cell = |figure: &Figure<'_>| {
-        let (row, column) = (figure.keys.join(","), figure.column);
-        published_cell(figure)
-            .ok_or_else(|| format!("{}.csv: nothing is known about row `{row}`, column `{column}`", schema.name))
-    };
-    let cells = each_figure(schema, &table).iter().map(cell).collect::<Result<_, _>>()?;
-    let title = "Linear over a RAM disk, with clones and without";
-    Ok(PlannedTable { name: schema.name, title, axis: None, source: table.source, cells })
 }
 
 fn published_cell(figure: &Figure<'_>) -> Option<Cell<Reads>> {

@@ -5,7 +5,7 @@
 use std::fmt::Write;
 
 use super::markup::Escaped;
-use super::{Paint, paint};
+use super::{paint, plot};
 use crate::reproduce::figures::{grouped, off, times};
 use crate::reproduce::{CellOutcome, TableOutcome};
 
@@ -34,12 +34,7 @@ pub fn draw(table: &TableOutcome, cells: &[CellOutcome], id: &str) -> String {
     let most =
         rows.iter().flat_map(|row| row.published.into_iter().chain([row.ours])).fold(f64::MIN_POSITIVE, f64::max);
     let height = ROW * rows.len() as f64;
-    let mut svg = format!(
-        "<svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-labelledby=\"{id}-t {id}-d\">\
-         <title id=\"{id}-t\">{}</title><desc id=\"{id}-d\">{}</desc>",
-        Escaped(&super::load_title(&cells[0])),
-        Escaped(&describe(&rows, compared)),
-    );
+    let mut svg = plot::begin((WIDTH, height), id, (&super::load_title(&cells[0]), &describe(&rows, compared)));
     for (place, row) in rows.iter().enumerate() {
         row.draw(&mut svg, ROW * place as f64, most, compared);
     }
@@ -61,11 +56,7 @@ impl<'a> Row<'a> {
     }
 
     fn draw(&self, svg: &mut String, y: f64, most: f64, compared: bool) {
-        let class = match paint(self.cell) {
-            Paint::Old => "old",
-            Paint::New => "new",
-            Paint::Own => "own",
-        };
+        let class = paint(self.cell).class();
         let at = |value: f64| (value / most * WIDTH).max(0.5);
         let (text, top) = (y + 12.0, y + 18.0);
         let _ = write!(svg, "<text x=\"0\" y=\"{text}\">{}</text>", Escaped(&self.cell.system));

@@ -8,16 +8,17 @@ pub(super) mod imprint;
 mod lines;
 pub(super) mod markup;
 mod numbers;
+pub(super) mod plot;
 pub(super) mod scale;
 
 use std::fmt::Write;
 
-use imprint::Imprint;
+use imprint::{Imprint, Link};
 use markup::Escaped;
 
 use super::figures::off;
 use super::outcome::ClassSummary;
-use super::{CellOutcome, Class, Goal, Policy, Publication, Report, TableOutcome, goals};
+use super::{CellOutcome, Class, Goal, Policy, ProfileFacts, Publication, Report, TableOutcome};
 
 /// Whose policy a cell shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -25,6 +26,17 @@ enum Paint {
     Old,
     New,
     Own,
+}
+
+impl Paint {
+    /// Its class in the style sheet.
+    const fn class(self) -> &'static str {
+        match self {
+            Paint::Old => "old",
+            Paint::New => "new",
+            Paint::Own => "own",
+        }
+    }
 }
 
 fn paint(cell: &CellOutcome) -> Paint {
@@ -37,61 +49,98 @@ fn paint(cell: &CellOutcome) -> Paint {
     }
 }
 
-/// The page.
-#[must_use]
-pub fn to_html(report: &Report, imprint: &Imprint) -> String {
-    let (command, title) = match report.publication {
-        Publication::Zwp => ("shingle reproduce zwp", "Zone write plugging, run again"),
-        Publication::Qd1 => ("shingle reproduce qd1", "QD1 writing, run again"),
-        Publication::Noclone => ("shingle reproduce noclone", "Device mapper without clones, run again"),
-    };
-    let mut page = begin_page(command, title);
-    write_head(&mut page, report);
-    page.push_str("</header>\n<main>\n");
-    report.tables.iter().for_each(|table| write_table(&mut page, report, table));
-    page.push_str("</main>\n");
-    write_foot(&mut page, report, imprint);
-    page.push_str("</body>\n</html>\n");
-    page
+/// What a publication gives to its page: words, and markup.
+pub struct Sheet {
+    /// The publication as the command line names it.
+    pub(super) name: &'static str,
+    pub(super) title: &'static str,
+    /// What there is to see.
+    pub(super) lead: &'static str,
+    /// Where it was published, if somebody is known who keeps the mail.
+    pub(super) link: Option<Link>,
+    /// What a reader has to know before anything else, if there is something.
+    pub(super) warning: Option<String>,
+    /// What it all amounts to.
+    pub(super) summary: String,
+    pub(super) goals: Vec<Goal>,
+    /// What colours and marks mean.
+    pub(super) key: &'static str,
+    /// Tables and charts.
+    pub(super) sections: String,
+    /// What stands at the foot.
+    pub(super) foot: String,
 }
 
-/// The beginning of a page, up to and with its heading; `</header>` is still to come.
-pub(super) fn begin_page(command: &str, title: &str) -> String {
-    format!(
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n<title>{title}</title>\n\
-         <style>\n{}</style>\n</head>\n<body>\n<header>\n<p class=\"command\"><code>{command}</code></p>\n\
-         <h1>{title}</h1>\n",
-        include_str!("style.css")
-    )
-}
-
-fn write_head(page: &mut String, report: &Report) {
-    let what = match report.publication {
-        Publication::Zwp => {
-            "The tables of the patch series that replaced zone write locking in Linux, with our figure beside each of theirs, \
-             and a row for a policy of our own."
-        }
-        Publication::Qd1 => {
-            "The tables of the patch series that made Linux write to rotating zoned disks one command at a time, with our \
-             figure beside each of theirs, and a row for a policy of our own."
-        }
-        Publication::Noclone => {
-            "The table of a patch that let device mapper map a request without cloning it, with our figure beside each of \
-             theirs; then every target, and layers on top of each other."
-        }
-    };
-    let _ = writeln!(page, "<p class=\"lead\">{what}</p>");
-    if report.quick {
-        page.push_str(
-            "<p class=\"warning\">Runs were cut short: the figures show that everything runs, no more.</p>\n",
+impl Sheet {
+    /// The page.
+    #[must_use]
+    pub fn to_html(&self, imprint: &Imprint) -> String {
+        let Self { name, title, lead, .. } = self;
+        let mut page = format!(
+            "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n\
+             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n<title>{title}</title>\n\
+             <style>\n{}</style>\n</head>\n<body>\n<header>\n<p class=\"command\"><code>shingle reproduce {name}</code></p>\n\
+             <h1>{title}</h1>\n<p class=\"lead\">{lead}</p>\n",
+            include_str!("style.css")
         );
+        if let Some(warning) = &self.warning {
+            let _ = writeln!(page, "<p class=\"warning\">{warning}</p>");
+        }
+        page += &self.summary;
+        write_goals(&mut page, &self.goals);
+        let _ = write!(page, "{}</header>\n<main>\n{}</main>\n", self.key, self.sections);
+        let _ = writeln!(page, "<footer>\n<p>{}</p>", self.foot);
+        imprint.write(&mut page, self.link.as_ref());
+        page + "</body>\n</html>\n"
     }
-    page.push_str("<dl>\n");
-    report.summary().iter().for_each(|class| write_class(page, report, class));
-    page.push_str("</dl>\n");
-    write_goals(page, &goals(report));
-    page.push_str(KEY);
+
+    pub(super) fn of_cells(report: &Report, goals: Vec<Goal>) -> Self {
+        let (name, title, lead, link) = match report.publication {
+            Publication::Qd1 => (
+                "qd1",
+                "QD1 writing, run again",
+                "The tables of the patch series that made Linux write to rotating zoned disks one command at a time, with our \
+                 figure beside each of theirs, and a row for a policy of our own.",
+                Some(imprint::QD1),
+            ),
+            Publication::Noclone => (
+                "noclone",
+                "Device mapper without clones, run again",
+                "The table of a patch that let device mapper map a request without cloning it, with our figure beside each of \
+                 theirs; then every target, and layers on top of each other.",
+                None,
+            ),
+            _ => (
+                "zwp",
+                "Zone write plugging, run again",
+                "The tables of the patch series that replaced zone write locking in Linux, with our figure beside each of \
+                 theirs, and a row for a policy of our own.",
+                Some(imprint::ZWP),
+            ),
+        };
+        let mut summary = String::from("<dl>\n");
+        report.summary().iter().for_each(|class| write_class(&mut summary, report, class));
+        summary.push_str("</dl>\n");
+        let mut sections = String::new();
+        report.tables.iter().for_each(|table| write_table(&mut sections, report, table));
+        let warning = "Runs were cut short: the figures show that everything runs, no more.";
+        let warning = report.quick.then(|| warning.to_owned());
+        Self { name, title, lead, link, warning, summary, goals, key: KEY, sections, foot: foot(report) }
+    }
+}
+
+/// What models were made from.
+pub(super) fn profiles(all: &[ProfileFacts]) -> String {
+    let one = |ProfileFacts { name, hash, .. }: &ProfileFacts| {
+        format!(" Profile <code>{}</code>, parameters <code>{}</code>.", Escaped(name), Escaped(hash))
+    };
+    all.iter().map(one).collect()
+}
+
+/// Where a table was published.
+pub(super) fn source(text: &str) -> String {
+    let lines: Vec<String> = text.lines().map(|line| Escaped(line).to_string()).collect();
+    format!("<p class=\"source\">{}</p>\n", lines.join("<br/>"))
 }
 
 const KEY: &str = "<ul class=\"key\">\n\
@@ -137,7 +186,7 @@ fn write_class(page: &mut String, report: &Report, summary: &ClassSummary) {
 }
 
 /// What is asked of our own policy, with a word for whether it holds: a colour alone would not tell everybody.
-pub(super) fn write_goals(page: &mut String, goals: &[Goal]) {
+fn write_goals(page: &mut String, goals: &[Goal]) {
     if goals.is_empty() {
         return;
     }
@@ -154,8 +203,7 @@ fn write_table(page: &mut String, report: &Report, table: &TableOutcome) {
     let id = &table.name;
     let (half, title) = (if table.axis.is_some() { "half" } else { "full" }, Escaped(&table.title));
     let _ = writeln!(page, "<section class=\"{half}\" aria-labelledby=\"{id}\">\n<h2 id=\"{id}\">{title}</h2>");
-    let source: Vec<String> = table.source.lines().map(|line| Escaped(line).to_string()).collect();
-    let _ = writeln!(page, "<p class=\"source\">{}</p>", source.join("<br/>"));
+    page.push_str(&source(&table.source));
     if table.axis.is_some() {
         let _ = writeln!(page, "<figure class=\"curves\">{}</figure>", lines::draw(table, &format!("{id}-0")));
     } else {
@@ -232,28 +280,14 @@ fn load_title(cell: &CellOutcome) -> String {
     words.to_owned()
 }
 
-fn write_foot(page: &mut String, report: &Report, imprint: &Imprint) {
-    page.push_str("<footer>\n<p>");
+fn foot(report: &Report) -> String {
+    let mut foot = String::new();
     if report.cells().any(|(_, cell)| cell.simulated) {
-        let _ = write!(page, "Seed {} of the simulated cells.", report.seed);
+        let _ = write!(foot, "Seed {} of the simulated cells.", report.seed);
     }
-    for profile in &report.profiles {
-        let _ = write!(
-            page,
-            " Profile <code>{}</code>, parameters <code>{}</code>.",
-            Escaped(&profile.name),
-            Escaped(&profile.hash)
-        );
-    }
+    foot += &profiles(&report.profiles);
     if let Some(spread) = report.spread() {
-        let _ = write!(page, " Ratios of measured cells are right to {:.1} %.", spread * 100.0);
+        let _ = write!(foot, " Ratios of measured cells are right to {:.1} %.", spread * 100.0);
     }
-    page.push_str(" Longest waits of measured cells are those of a machine with other work to do.</p>\n");
-    let link = match report.publication {
-        Publication::Zwp => Some(&imprint::ZWP),
-        Publication::Qd1 => Some(&imprint::QD1),
-        // Nobody who keeps the mail is known.
-        Publication::Noclone => None,
-    };
-    imprint.write(page, link);
+    foot + " Longest waits of measured cells are those of a machine with other work to do."
 }

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::markup::Escaped;
 use super::{Paint, paint};
-use crate::reproduce::figures::{grouped, off, span, times};
+use crate::reproduce::text::{begins_load, figures};
 use crate::reproduce::{CellOutcome, Report, TableOutcome};
 
 /// A table in a frame that scrolls sideways where the page is narrow.
@@ -21,8 +21,7 @@ pub fn draw(report: &Report, table: &TableOutcome) -> String {
         }
         html.push_str("</tr></thead>\n<tbody>\n");
         for (place, cell) in group.iter().enumerate() {
-            let is_first = place == 0 || group[place - 1].load != cell.load;
-            write_row(&mut html, table, cell, is_first);
+            write_row(&mut html, table, cell, begins_load(group, place));
         }
         html.push_str("</tbody>\n</table></div>\n");
     }
@@ -42,13 +41,8 @@ fn header(report: &Report, group: &[CellOutcome]) -> Vec<String> {
 }
 
 fn write_row(html: &mut String, table: &TableOutcome, cell: &CellOutcome, is_first: bool) {
-    let mut classes = Vec::new();
-    if is_first {
-        classes.push("first");
-    }
-    if paint(cell) == Paint::Own {
-        classes.push("own");
-    }
+    let classes = [(is_first, "first"), (paint(cell) == Paint::Own, "own")];
+    let classes: Vec<&str> = classes.into_iter().filter(|(is_so, _)| *is_so).map(|(_, class)| class).collect();
     let load = if is_first { format!("{}, {}", cell.load, cell.unit) } else { String::new() };
     let _ = write!(
         html,
@@ -57,24 +51,15 @@ fn write_row(html: &mut String, table: &TableOutcome, cell: &CellOutcome, is_fir
         Escaped(&load),
         Escaped(&cell.system)
     );
-    let mut field = |text: Option<String>, class: &str| {
-        let class = if class.is_empty() { String::new() } else { format!(" class=\"{class}\"") };
-        let _ = write!(html, "<td{class}>{}</td>", text.as_deref().map_or("", |text| text));
-    };
-    let (published, ours) = table.to_baseline(cell);
-    field(cell.published.map(grouped), "");
-    field(Some(grouped(cell.ours.value)), "");
-    if cell.simulated {
-        field(cell.ratio().map(off), if cell.is_within() == Some(false) { "miss" } else { "" });
-    } else {
-        field(cell.ours.all_cores.map(grouped), "");
+    let figures = figures(table, cell);
+    for (place, text) in figures.iter().enumerate() {
+        let class = match place {
+            // How far off it is.
+            2 if cell.simulated && cell.is_within() == Some(false) => " class=\"miss\"",
+            _ if place + 1 == figures.len() => " class=\"text\"",
+            _ => "",
+        };
+        let _ = write!(html, "<td{class}>{text}</td>");
     }
-    field(published.map(times), "");
-    field(ours.map(times), "");
-    if !cell.simulated {
-        field(cell.ours.all_cores_to_baseline.map(times), "");
-    }
-    field(Some(span(cell.ours.longest_wait_ns)), "");
-    field(Some(cell.class.to_string()), "text");
     html.push_str("</tr>\n");
 }
