@@ -153,7 +153,7 @@ pub(super) fn bare(scenario: &Scenario, media: Option<Vec<Medium>>, rng: &mut Rn
         let disk = power_on(scenario, (number, media.next()), rng)?;
         disks.push(add(&mut stack, Box::new(disk))?);
     }
-    Drives::new(stack, disks)
+    Ok(Drives { stack, disks })
 }
 
 /// A disk, and on a zoned one a plug; returns the disk and what the table is to use.
