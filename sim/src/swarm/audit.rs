@@ -55,7 +55,7 @@ impl Actor for Auditor {
         while let Some(back) = io.completion() {
             self.take_back(ledger, &back, io);
         }
-        ledger.collect_trace(io.stack);
+        ledger.log.collect_trace(io.stack);
         if io.outstanding() == 0 && !ledger.is_over() {
             self.go_on(ledger, io);
         }
@@ -75,7 +75,7 @@ impl Auditor {
         ledger.complete((back.bio.op, bytes), back, door, (io.stack, io.now()));
         match (asked, &back.bio.payload) {
             (Step::Report(_), Payload::Zones(zones)) if zones.len() != door.pieces.len() => {
-                ledger.violate(Rule::Condition, io.now(), "the report does not have all zones".into());
+                ledger.log.violate(Rule::Condition, io.now(), "the report does not have all zones".into());
             }
             (Step::Read(_, piece), payload) if back.status.is_ok() && self.after_cut => {
                 pin(ledger, piece, door.as_written(read_stamps(payload)), io);
@@ -133,6 +133,6 @@ fn pin(ledger: &mut Ledger, piece: Piece, seen: Vec<Seen>, io: &Io<'_>) {
         && ledger.model.is_sequential(piece.zone)
         && let Err(what) = ledger.model.check_generation(piece.zone, oldest, newest)
     {
-        ledger.violate(Rule::Durability, io.now(), what);
+        ledger.log.violate(Rule::Durability, io.now(), what);
     }
 }

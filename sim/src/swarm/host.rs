@@ -5,6 +5,7 @@ use alloc::collections::BTreeMap;
 use alloc::vec;
 use alloc::vec::Vec;
 
+use super::base::{FLAGS, draw_flags, weighted};
 use super::door::{Door, Piece, one};
 use super::ledger::{Ledger, Shared, stamp};
 use super::scenario::Kind;
@@ -63,19 +64,19 @@ impl Actor for Host {
             let asked = self.pending.remove(&back.tag).unwrap_or((back.bio.op, 0));
             ledger.complete(asked, &back, &self.door, (io.stack, io.now()));
         }
-        ledger.collect_trace(io.stack);
+        ledger.log.collect_trace(io.stack);
         self.submit_some(ledger, io);
     }
 
     fn is_done(&self) -> bool {
-        self.pending.is_empty() && self.shared.borrow().left == 0
+        self.pending.is_empty() && self.shared.borrow().log.left == 0
     }
 }
 
 impl Host {
     fn submit_some(&mut self, ledger: &mut Ledger, io: &mut Io<'_>) {
         let mut tries = 2 * self.habits.depth;
-        while (self.pending.len() as u32) < self.habits.depth && ledger.left > 0 && !ledger.is_over() {
+        while (self.pending.len() as u32) < self.habits.depth && ledger.log.left > 0 && !ledger.is_over() {
             tries -= 1;
             if tries == 0 || self.rng.chance(1, 16) {
                 return io.wake_at(io.now() + Duration::from_micros(1 + self.rng.below(2_000)));
@@ -126,14 +127,7 @@ impl Host {
     }
 
     fn draft(&mut self, ledger: &Ledger, limits: &Limits) -> Option<Draft> {
-        let total: u64 = self.habits.weights.iter().sum();
-        let mut at = self.rng.below(total);
-        let kind = Kind::ALL.iter().zip(self.habits.weights).find(|(_, weight)| {
-            let hit = at < *weight;
-            at = at.saturating_sub(*weight);
-            hit
-        });
-        let kind = kind.map_or(Kind::Write, |(kind, _)| *kind);
+        let kind = weighted(&mut self.rng, &Kind::ALL, &self.habits.weights);
         let zone = self.pick_zone();
         let changes = !matches!(kind, Kind::Read | Kind::Report | Kind::ResetAll | Kind::Flush);
         if changes && !self.may_write(zone, ledger) {
@@ -197,18 +191,6 @@ impl Host {
         if self.habits.trust == Trust::Stack { sectors } else { sectors.min(longest_piece(limits)) }
     }
 
-    fn draw_flags(&mut self) -> Flags {
-        if !self.rng.chance(self.habits.flags, 100) {
-            return Flags::NONE;
-        }
-        match self.rng.below(4) {
-            0 => Flags::FUA,
-            1 => Flags::PREFLUSH,
-            2 => Flags::FUA.with(Flags::PREFLUSH),
-            _ => Flags::NOWAIT,
-        }
-    }
-
     fn at(&self, op: Op, (zone, offset): (u32, u32), sectors: u32, intent: Intent) -> Draft {
         let piece = self.piece(zone);
         let extent = Extent { zone: piece.zone, offset: piece.offset + offset, sectors };
@@ -236,7 +218,7 @@ impl Host {
         }
         let offset = ledger.model.planned(disk_zone);
         let mut draft = self.at(op, (zone, offset), sectors.min(capacity - offset), Intent::Sound);
-        draft.request.flags = self.draw_flags();
+        draft.request.flags = draw_flags(&mut self.rng, self.habits.flags, &FLAGS);
         Some(draft)
     }
 
@@ -250,7 +232,7 @@ impl Host {
         let sectors = sectors.min((end - start) as u32);
         let mut draft = self.at(op, (zone, offset), sectors, Intent::Sound);
         draft.request.extents = self.door.extents(start, sectors.into());
-        draft.request.flags = self.draw_flags();
+        draft.request.flags = draw_flags(&mut self.rng, self.habits.flags, &FLAGS);
         if op == Op::WriteZeroes && self.door.changes {
             // The table that it goes through may be one that does not zero.
             draft.request.intent = Intent::Risky;
@@ -289,7 +271,7 @@ impl Host {
         let longest = longest_append(limits).min(self.door.longest_append);
         let sectors = self.blocks(limits).min(room).min(longest - longest % limits.block_sectors());
         let mut draft = self.at(Op::ZoneAppend, (zone, 0), sectors, Intent::Sound);
-        draft.request.flags = self.draw_flags();
+        draft.request.flags = draw_flags(&mut self.rng, self.habits.flags, &FLAGS);
         Some(draft)
     }
 

@@ -14,8 +14,8 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::ops::Range;
 
+use super::base::{between, some};
 use super::door::Piece;
-use super::scenario::{between, some};
 use crate::disk::CrashConfig;
 use crate::model::ZoneShape;
 use shingle_core::random::Rng;

@@ -3,25 +3,19 @@
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::rc::Rc;
-use alloc::string::String;
 use alloc::vec::Vec;
 use core::cell::RefCell;
-use core::fmt::Write;
 use core::sync::atomic::Ordering::Relaxed;
 
+use super::base::{Log, TraceSum};
 use super::door::{Door, ZoneSet, one};
 use crate::disk::Leaf;
-use crate::model::{Answer, Disks, Grounds, Model, Request, Rule, Seen, Violation};
-use shingle_core::block::{Completion, Data, DeviceId, Flags, Op, Payload, Stack, TraceEvent};
+use crate::model::{Answer, Disks, Grounds, Model, Request, Rule, Seen};
+use shingle_core::block::{Completion, Data, DeviceId, Flags, Op, Payload, Stack};
 use shingle_core::dm::Faulty;
 use shingle_core::plug::ZonePlug;
 use shingle_core::time::{Duration, Instant};
 use shingle_core::zone::ZoneNo;
-
-/// The longest that a bio may take, however much is in line before it.
-pub(super) const PATIENCE: Duration = Duration::from_millis(120_000);
-/// Trace events between two looks at the trace.
-pub(super) const TRACE: usize = 1 << 16;
 
 /// The ledger, as actors hold it.
 pub(super) type Shared = Rc<RefCell<Ledger>>;
@@ -43,20 +37,14 @@ pub(super) struct Ledger {
     pub suspended: Vec<DeviceId>,
     pub swaps: u64,
     pub longest_swap: Duration,
-    /// What was done with tables, and how often.
-    pub noted: BTreeMap<&'static str, u64>,
     /// The device of the table's target, which may be one that fails on purpose.
     pub layer: Option<DeviceId>,
     pub no_append: bool,
     /// Whether tables may keep completions back.
     pub is_late: bool,
-    /// Requests that may still be submitted.
-    pub left: u64,
-    pub submitted: u64,
     /// Number of requests after which the power goes.
     pub cut_at: Option<u64>,
-    pub violation: Option<Violation>,
-    pub trace: TraceSum,
+    pub log: Log,
 }
 
 /// What tables make possible behind a door.
@@ -84,48 +72,15 @@ impl Open {
     }
 }
 
-/// The trace, as a sum, and as text if somebody wants it.
-pub(super) struct TraceSum {
-    pub sum: u64,
-    pub events: u64,
-    pub text: Option<String>,
-}
-
-impl TraceSum {
-    pub fn line(&mut self, line: &str) {
-        line.bytes().for_each(|byte| self.mix(byte.into()));
-        if let Some(text) = &mut self.text {
-            text.push_str(line);
-            text.push('\n');
-        }
-    }
-
-    pub fn event(&mut self, event: &TraceEvent) {
-        let TraceEvent { at, action, device, op, sector, sectors, status, .. } = *event;
-        self.events += 1;
-        self.mix(at.0);
-        self.mix((action as u64) << 56 | u64::from(device.0) << 40 | (op as u64) << 32 | u64::from(sectors));
-        self.mix(sector.0 << 8 | status as u64);
-        if let Some(text) = &mut self.text {
-            let _ = writeln!(text, "{event}");
-        }
-    }
-
-    fn mix(&mut self, word: u64) {
-        let wide = u128::from(self.sum ^ word ^ 0xe703_7ed1_a0b4_28db) * 0xa076_1d64_78bd_642f;
-        self.sum = (wide >> 64) as u64 ^ wide as u64;
-    }
-}
-
 impl Ledger {
     /// Whether the run is to stop here.
     pub fn is_over(&self) -> bool {
-        self.violation.is_some() || self.is_cut()
+        self.log.violation.is_some() || self.is_cut()
     }
 
     /// Whether the power goes now.
     pub fn is_cut(&self) -> bool {
-        self.cut_at.is_some_and(|at| self.submitted >= at)
+        self.cut_at.is_some_and(|at| self.log.submitted >= at)
     }
 
     /// A ledger of `model`, of which `left` requests are to be asked.
@@ -140,24 +95,12 @@ impl Ledger {
             suspended: Vec::new(),
             swaps: 0,
             longest_swap: Duration::default(),
-            noted: BTreeMap::new(),
             layer: None,
             no_append: false,
             is_late: false,
-            left,
-            submitted: 0,
             cut_at: None,
-            violation: None,
-            trace,
+            log: Log { left, trace, ..Log::default() },
         }
-    }
-
-    pub fn note(&mut self, what: &'static str) {
-        *self.noted.entry(what).or_default() += 1;
-    }
-
-    pub fn violate(&mut self, rule: Rule, at: Instant, what: String) {
-        self.violation.get_or_insert(Violation { rule, at, what });
     }
 
     fn grounds<'a>(&self, stack: &'a Stack, now: Instant) -> Grounds<'a> {
@@ -175,8 +118,7 @@ impl Ledger {
 
     /// Takes note of a request that goes in now.
     pub fn submit(&mut self, request: Request, door: &Door, at: (&Stack, Instant)) -> u64 {
-        self.submitted += 1;
-        self.left = self.left.saturating_sub(1);
+        self.log.count();
         self.audit(request, door, at)
     }
 
@@ -219,12 +161,10 @@ impl Ledger {
         if bio.op != op || bio.payload.bytes() != bytes {
             let what =
                 format!("request {tag}: {} of {bytes} bytes came back as {bio:?}, {}", op.name(), bio.payload.bytes());
-            self.violate(Rule::Completion, now, what);
+            self.log.violate(Rule::Completion, now, what);
         }
-        let took = now.since(bio.since);
-        if took > PATIENCE {
-            self.violate(Rule::Stuck, now, format!("request {tag}: {bio:?} took {} ms", took.0 / 1_000_000));
-        }
+        let asked = format_args!("{bio:?}");
+        self.log.judge_time(&asked, back, now);
         let mut grounds = self.grounds(stack, now);
         if let Some(open) = self.open.remove(tag) {
             (grounds.excused, grounds.reach) = (open.excused, open.reach);
@@ -243,30 +183,19 @@ impl Ledger {
             _ => Answer::Nothing,
         };
         if let Err(violation) = self.model.complete(*tag, *status, &answer, &grounds) {
-            self.violation.get_or_insert(violation);
+            self.log.violation.get_or_insert(violation);
         }
-        if !back.is_explained() {
-            let why = back.why().map_or(String::from("nothing"), |why| format!("`{why}`"));
-            self.violate(Rule::Reason, now, format!("request {tag}: {bio:?} failed with {status} and said {why}"));
-        }
-    }
-
-    /// Takes the trace out of the stack.
-    pub fn collect_trace(&mut self, stack: &mut Stack) {
-        let Some(trace) = stack.trace() else { return };
-        while let Some(event) = trace.pop() {
-            self.trace.event(&event);
-        }
+        self.log.judge_reason(&asked, back, now);
     }
 
     /// Looks at the devices: after every hop.
     pub fn inspect(&mut self, stack: &Stack) {
         let verify = |plug: &DeviceId| stack.device::<ZonePlug>(*plug)?.verify().err();
         if let Some(what) = self.plugs.iter().find_map(verify) {
-            self.violate(Rule::Plug, Instant::ZERO, what);
+            self.log.violate(Rule::Plug, Instant::ZERO, what);
         }
         if let Some(device) = self.suspended.iter().find(|device| !stack.is_drained(**device)) {
-            self.violate(Rule::Table, Instant::ZERO, format!("a bio went into the suspended device {}", device.0));
+            self.log.violate(Rule::Table, Instant::ZERO, format!("a bio went into the suspended device {}", device.0));
         }
     }
 
@@ -274,7 +203,7 @@ impl Ledger {
     pub fn ask_disk(&mut self, stack: &Stack) {
         let complaint = |disk: &DeviceId| stack.device::<Leaf>(*disk)?.0.complaint();
         if let Some((at, what)) = self.disks.clone().iter().find_map(complaint) {
-            self.violate(Rule::Order, at, what);
+            self.log.violate(Rule::Order, at, what);
         }
     }
 }
@@ -355,7 +284,7 @@ mod tests {
             let (mut stack, [disk, plug]) = failed_plug(&config);
             let layouts = Layouts::of_disk(&config);
             let model = Model::new(&layouts.shapes, Trust::Stack, false);
-            let mut ledger = Ledger::new(model, 1, TraceSum { sum: 0, events: 0, text: None });
+            let mut ledger = Ledger::new(model, 1, TraceSum::default());
             (ledger.disks, ledger.parts) = (Rc::from([disk]), layouts.parts.into());
             ledger.doors.push(Behind { failing: 0, reach: 1 });
             let pieces = layouts.disk_pieces[0].clone();
@@ -371,7 +300,7 @@ mod tests {
             let mut bio = Box::new(Bio::new(Op::Write, Sector::ZERO, 1, Payload::Data(Data::zeroed(512))));
             let status = bio.blame(Reason::ZonesUnknown("the report failed".into()));
             ledger.complete((Op::Write, 512), &Completion { tag, bio, status }, &door, (&stack, Instant::ZERO));
-            assert_eq!(ledger.violation, None, "what ends at the same time may still be the reason");
+            assert_eq!(ledger.log.violation, None, "what ends at the same time may still be the reason");
             let verdict = ledger.model.verdict(Instant(u64::MAX));
             assert_eq!(verdict.err().map(|violation| violation.rule), expected);
         }

@@ -4,8 +4,9 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use super::base::{between, some};
 use super::layout::{Form, Layout, Layouts, Run};
-use super::scenario::{between, draw_faulty, some};
+use super::scenario::draw_faulty;
 use shingle_core::random::Rng;
 
 /// What a line does to bios, beside passing them on.

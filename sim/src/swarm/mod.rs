@@ -12,6 +12,7 @@
 //! One seed, one run: the trace is the same to the byte, and its sum is part of the report.
 
 mod audit;
+mod base;
 mod dmzoned;
 mod door;
 mod host;
@@ -33,12 +34,13 @@ use core::cell::RefCell;
 use core::fmt;
 
 use audit::Auditor;
+use base::{PATIENCE, TRACE, TraceSum, add, some, stuck, wrapped};
 use door::{Door, Piece, ZoneSet, one};
 use host::{Habits, Host};
-use ledger::{Behind, Ledger, PATIENCE, Shared, TRACE, TraceSum};
+use ledger::{Behind, Ledger, Shared};
 use operator::Operator;
 pub use scenario::Profile;
-use scenario::{Above, Scenario, discipline, draw_faulty, some};
+use scenario::{Above, Scenario, discipline, draw_faulty};
 pub use tables::Meddle;
 use tables::{TableHabits, TableOperator, Tables};
 
@@ -254,23 +256,19 @@ impl<'a> Run<'a> {
             }
             self.report.cuts += 1;
         }
-        let ledger = self.shared.borrow();
-        let (sum, events, trace) = (ledger.trace.sum, ledger.trace.events, ledger.trace.text.clone());
-        let (swaps, longest_swap, noted) = (ledger.swaps, ledger.longest_swap, ledger.noted.clone());
-        Ok(Report { ops: ledger.submitted, swaps, longest_swap, noted, sum, events, trace, ..self.report.clone() })
+        let mut ledger = self.shared.borrow_mut();
+        (self.report.swaps, self.report.longest_swap) = (ledger.swaps, ledger.longest_swap);
+        Ok(ledger.log.report(&self.report))
     }
 
     fn failure(&self, violation: Violation) -> Box<Failure> {
-        let mut ledger = self.shared.borrow_mut();
-        ledger.trace.line(&violation.to_string());
-        let (ops, trace) = (ledger.submitted, ledger.trace.text.take());
-        let (seed, profile, scenario) = (self.seed, self.options.profile, self.scenario.to_string());
-        Box::new(Failure { seed, profile, violation, life: self.life, ops, scenario, trace })
+        let run = (self.seed, self.options.profile, self.life);
+        self.shared.borrow_mut().log.failure(violation, run, &self.scenario)
     }
 
     /// One life of the disks, from power on to the cut, of which the media are left, or to the end.
     fn live(&mut self, media: Option<Media>) -> Result<Option<Media>, Violation> {
-        self.shared.borrow_mut().trace.line(&format!("life {}", self.life));
+        self.shared.borrow_mut().log.trace.line(&format!("life {}", self.life));
         let restarted = media.is_some();
         let (mut world, doors, tables) = self.build(media)?;
         let audit = |run: &Self, after_cut| Box::new(Auditor::new(run.shared.clone(), doors.clone(), after_cut));
@@ -324,23 +322,13 @@ impl<'a> Run<'a> {
         let stop = world.run_watched(until, &mut watch);
         let now = world.now();
         let mut ledger = self.shared.borrow_mut();
-        ledger.collect_trace(&mut world.stack);
+        ledger.log.collect_trace(&mut world.stack);
         ledger.ask_disk(&world.stack);
         if let Err(violation) = ledger.model.verdict(Instant(u64::MAX)) {
-            ledger.violation.get_or_insert(violation);
+            ledger.log.violation.get_or_insert(violation);
         }
-        if let Some(mut violation) = ledger.violation.take() {
-            violation.at = if violation.at == Instant::ZERO { now } else { violation.at };
-            return Err(violation);
-        }
-        if stop == Stop::Done || ledger.is_cut() {
-            return Ok(());
-        }
-        let what = match ledger.model.oldest() {
-            Some((since, what)) => format!("{what} does not end, since {} us", since.0 / 1_000),
-            None => String::from("nothing is in flight, and the hosts wait"),
-        };
-        Err(Violation { rule: Rule::Stuck, at: now, what })
+        ledger.log.verdict(now)?;
+        if stop == Stop::Done || ledger.is_cut() { Ok(()) } else { Err(stuck(ledger.model.oldest(), now)) }
     }
 
     fn build(&mut self, media: Option<Media>) -> Result<(World, Vec<Door>, Option<SharedTables>), Violation> {
@@ -379,29 +367,19 @@ impl<'a> Run<'a> {
         let (disk, seed) = (&layouts.disks[number], self.rng.draw());
         let make = self.options.disk.filter(|_| disk.regular.is_none()).unwrap_or(crash_disk);
         let mut device = Leaf(make(disk, seed, medium)?);
-        let add = |stack: &mut Stack, device| stack.add(device).map_err(|error| error.to_string());
         if disk.regular.is_some() {
             let leaf = add(stack, Box::new(device))?;
             return Ok((leaf, None, leaf));
         }
         device.0.expect(discipline(plug.policy, disk.rotational));
         let leaf = add(stack, Box::new(device))?;
-        let mut top = leaf;
-        if let Some(wrap) = self.options.below_plug {
-            let device = wrap(top, stack.limits(top));
-            top = add(stack, device)?;
-        }
+        let below = wrapped(stack, leaf, self.options.below_plug)?;
         let device = match self.options.plug {
-            Some(make) => make(top, stack.limits(top), *plug),
-            None => Box::new(ZonePlug::new(top, stack.limits(top), *plug).map_err(|error| error.to_string())?),
+            Some(make) => make(below, stack.limits(below), *plug),
+            None => Box::new(ZonePlug::new(below, stack.limits(below), *plug).map_err(|error| error.to_string())?),
         };
         let plug = add(stack, device)?;
-        top = plug;
-        if let Some(wrap) = self.options.above_plug {
-            let device = wrap(top, stack.limits(top));
-            top = add(stack, device)?;
-        }
-        Ok((leaf, Some(plug), top))
+        Ok((leaf, Some(plug), wrapped(stack, plug, self.options.above_plug)?))
     }
 
     /// A door to a disk, behind which is all of it.
@@ -431,16 +409,13 @@ impl<'a> Run<'a> {
         let layouts = Rc::new(self.scenario.layouts.clone());
         let log = NullDevice::new(&NullConfig { memory_backed: true, ..NullConfig::new(LOG_SECTORS) });
         let log = log.map_err(|error| error.to_string())?;
-        tops.push(world.stack.add(Box::new(log)).map_err(|error| error.to_string())?);
+        tops.push(add(&mut world.stack, Box::new(log))?);
         let tables = Tables::build(world, layouts.clone(), tops, &mut self.rng)?;
         let stack = &mut world.stack;
         let longest_append = layouts.disks.iter().filter_map(|disk| disk.max_append).min().unwrap_or(u32::MAX);
         for (id, layout) in tables.ids().zip(&layouts.devices) {
-            let mut device = id;
-            if let Some(wrap) = self.options.above_tables {
-                // The highest ones may have no room above them.
-                device = stack.add(wrap(id, stack.limits(id))).unwrap_or(id);
-            }
+            // The highest ones may have no room above them.
+            let device = wrapped(stack, id, self.options.above_tables).unwrap_or(id);
             let (number, pieces, zoned) = (doors.len(), layout.pieces.clone(), layout.zoned);
             doors.push(Door { number, device, pieces, zoned, whole: false, writes: 0, changes: true, longest_append });
         }
@@ -481,7 +456,7 @@ impl<'a> Run<'a> {
         }
         let table = parse_table(&text).map_err(|error| format!("{error}"))?;
         let built = build_table(stack, &table, &|_: &str| Ok(plug)).map_err(|error| format!("{error}"))?;
-        let device = stack.add(Box::new(built.table)).map_err(|error| format!("{error}"))?;
+        let device = add(stack, Box::new(built.table))?;
         self.shared.borrow_mut().layer = built.targets[0];
         let whole = lines == [(0, zones)];
         let table = Door { number: 1, device, pieces, whole, ..own.clone() };

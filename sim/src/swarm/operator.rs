@@ -34,7 +34,7 @@ impl Operator {
 impl Actor for Operator {
     fn act(&mut self, io: &mut Io<'_>) {
         let shared = self.shared.clone();
-        shared.borrow_mut().collect_trace(io.stack);
+        shared.borrow_mut().log.collect_trace(io.stack);
         match self.waiting {
             None => self.begin(io),
             Some((since, policy)) => self.change(since, policy, io),
@@ -46,7 +46,7 @@ impl Actor for Operator {
     }
 
     fn is_done(&self) -> bool {
-        self.waiting.is_none() && self.shared.borrow().left == 0
+        self.waiting.is_none() && self.shared.borrow().log.left == 0
     }
 }
 
@@ -71,7 +71,7 @@ impl Operator {
         if !io.stack.is_drained(plug) {
             self.patience = Duration(self.patience.0 * 2);
             if io.now().since(since) > DRAIN {
-                ledger.violate(Rule::Stuck, io.now(), "the suspended plug does not drain".into());
+                ledger.log.violate(Rule::Stuck, io.now(), "the suspended plug does not drain".into());
             }
             return;
         }
@@ -82,7 +82,7 @@ impl Operator {
         match (changed, policy) {
             (Some(Err(PlugError::Busy)), _) => return,
             (Some(Err(error)), _) => {
-                ledger.violate(Rule::Plug, io.now(), alloc::format!("a drained plug does not change: {error}"));
+                ledger.log.violate(Rule::Plug, io.now(), alloc::format!("a drained plug does not change: {error}"));
             }
             (_, Some(policy)) => {
                 let expected = discipline(policy, io.stack.limits(disk).rotational);

@@ -5,12 +5,13 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
+use super::base::{between, draw_trigger, leave_out, some};
 use super::layout::Layouts;
 use crate::disk::{CrashConfig, Discipline};
 use crate::fault::{Fault, FaultPlan};
 use crate::model::Trust;
 use shingle_core::block::{Op, Status};
-use shingle_core::dm::{OpSet, Trigger, Window};
+use shingle_core::dm::OpSet;
 use shingle_core::plug::{Append, ElevatorOptions, PlugOptions, WritePolicy};
 use shingle_core::random::Rng;
 use shingle_core::sector::Sector;
@@ -55,20 +56,14 @@ impl Profile {
 
     /// How often a host does what, in the order of [`Kind::ALL`].
     fn weights(self, rng: &mut Rng) -> [u64; Kind::ALL.len()] {
-        let mut weights = match self {
+        let weights = match self {
             Profile::Plug => [50, 2, 5, 15, 4, 2, 1, 1, 3, 0, 4, 4],
             Profile::Append => [10, 1, 50, 15, 5, 3, 1, 1, 3, 1, 4, 3],
             Profile::Zones => [25, 2, 8, 8, 10, 8, 8, 8, 8, 1, 4, 8],
             Profile::All | Profile::DmZoned => [30, 3, 15, 15, 5, 4, 3, 3, 4, 1, 5, 5],
             Profile::Mapper => [40, 3, 15, 15, 4, 3, 2, 2, 4, 2, 6, 3],
         };
-        // A swarm is diverse: each run leaves something out.
-        for weight in &mut weights[1..] {
-            if rng.chance(1, 4) {
-                *weight = 0;
-            }
-        }
-        weights
+        leave_out(weights, rng)
     }
 }
 
@@ -170,17 +165,6 @@ pub(super) fn discipline(policy: WritePolicy, rotational: bool) -> Discipline {
         WritePolicy::Elevator if rotational => Discipline::OneOfDisk,
         _ => Discipline::InOrder,
     }
-}
-
-pub(super) fn some<T>(rng: &mut Rng, of: &[T]) -> T
-where
-    T: Copy,
-{
-    of[rng.below(of.len() as u64) as usize]
-}
-
-pub(super) fn between(rng: &mut Rng, least: u64, most: u64) -> u64 {
-    least + rng.below(most - least + 1)
 }
 
 impl Scenario {
@@ -358,12 +342,7 @@ fn draw_faults(geometry: &ZoneGeometry, rng: &mut Rng) -> FaultPlan {
             6 => (Fault::Slow(between(rng, 2, 100) as u32), 5),
             _ => (some(rng, &[Fault::ZoneReadOnly, Fault::ZoneOffline]), 60),
         };
-        let rate = (1, between(rng, rare, rare * 10));
-        let window = rng
-            .chance(1, 4)
-            .then(|| Window { period: Duration::from_millis(20), active: Duration::from_millis(between(rng, 1, 10)) });
-        let count = rng.chance(1, 4).then(|| between(rng, 1, 3));
-        plan = plan.with(Trigger { ops, rate, window, count, ..Trigger::default() }, fault);
+        plan = plan.with(draw_trigger(rng, ops, rare, 4), fault);
     }
     if rng.chance(1, 4) {
         for _ in 0..between(rng, 1, 3) {

@@ -7,11 +7,11 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::cell::RefCell;
 
+use super::base::some;
 use super::door::{Piece, one};
 use super::layout::Layouts;
 use super::ledger::{Behind, Ledger, Shared};
 use super::lines::{Does, LOG, Line, Mood, draw_table, draw_wrong};
-use super::scenario::some;
 use crate::model::Rule;
 use crate::world::{Actor, Io, World};
 use shingle_core::block::{DeviceId, Stack};
@@ -200,7 +200,7 @@ impl Actor for TableOperator {
     fn act(&mut self, io: &mut Io<'_>) {
         let (shared, tables) = (self.shared.clone(), self.tables.clone());
         let (ledger, tables) = (&mut *shared.borrow_mut(), &mut *tables.borrow_mut());
-        ledger.collect_trace(io.stack);
+        ledger.log.collect_trace(io.stack);
         if ledger.is_over() {
             return;
         }
@@ -256,7 +256,7 @@ impl TableOperator {
 
     /// Whether hosts are done, so that it is to come to an end.
     fn is_over(&self, ledger: &Ledger) -> bool {
-        ledger.left == 0
+        ledger.log.left == 0
     }
 
     fn refresh(&self, ledger: &mut Ledger, tables: &Tables) {
@@ -268,7 +268,7 @@ impl TableOperator {
     }
 
     fn obey(&mut self, verb: &'static str, ledger: &mut Ledger, tables: &mut Tables, io: &mut Io<'_>) {
-        ledger.note(verb);
+        ledger.log.note(verb);
         let device = self.rng.below(tables.devices.len() as u64) as usize;
         match verb {
             "wipe" => self.wipe(device, ledger, tables, io),
@@ -294,14 +294,14 @@ impl TableOperator {
         let name = tables.name(device).to_string();
         match tables.load(io.stack, &name, &text) {
             Ok(()) => {
-                lines.iter().for_each(|line| ledger.note(line.target));
-                ledger.trace.line(&format!("# {name} gets\n{text}"));
+                lines.iter().for_each(|line| ledger.log.note(line.target));
+                ledger.log.trace.line(&format!("# {name} gets\n{text}"));
                 tables.devices[device].inactive = Some(lines);
                 true
             }
             Err(error) if may_be_refused(&error, is_used) => false,
             Err(error) => {
-                ledger.violate(
+                ledger.log.violate(
                     Rule::Table,
                     io.now(),
                     format!("{name} does not take a table that fits: {error}\n{text}"),
@@ -339,7 +339,7 @@ impl TableOperator {
         ledger.suspended.retain(|suspended| *suspended != id);
         match tables.mapper.resume(&name, noflush, io.stack) {
             Ok(ticket) => tables.devices[device].phase = Phase::Swapping(ticket, since),
-            Err(error) => ledger.violate(Rule::Table, io.now(), format!("{name} is not resumed: {error}")),
+            Err(error) => ledger.log.violate(Rule::Table, io.now(), format!("{name} is not resumed: {error}")),
         }
         self.meddle(id, false, io);
     }
@@ -353,7 +353,7 @@ impl TableOperator {
                     tables.devices[device].phase = Phase::Stopping(ticket, io.now());
                     self.meddle(tables.devices[device].id, false, io);
                 }
-                Err(error) => ledger.violate(Rule::Table, io.now(), format!("{name} is not suspended: {error}")),
+                Err(error) => ledger.log.violate(Rule::Table, io.now(), format!("{name} is not suspended: {error}")),
             },
             _ => refuse_while_busy(device, ledger, tables, io),
         }
@@ -361,7 +361,7 @@ impl TableOperator {
 
     /// Gives a change up; the device goes on with its old table.
     fn cancel(&mut self, device: usize, ticket: Ticket, ledger: &mut Ledger, tables: &mut Tables, io: &mut Io<'_>) {
-        ledger.note("cancel");
+        ledger.log.note("cancel");
         tables.mapper.cancel(ticket, io.stack);
         let state = tables.mapper.info(tables.name(device), io.stack).map(|info| info.state);
         let phase = &mut tables.devices[device].phase;
@@ -375,7 +375,7 @@ impl TableOperator {
     fn clear(&mut self, device: usize, ledger: &mut Ledger, tables: &mut Tables, io: &mut Io<'_>) {
         let name = tables.name(device).to_string();
         if let Err(error) = tables.mapper.clear(&name, io.stack) {
-            ledger.violate(Rule::Table, io.now(), format!("{name} is not cleared: {error}"));
+            ledger.log.violate(Rule::Table, io.now(), format!("{name} is not cleared: {error}"));
         }
         tables.devices[device].inactive = None;
     }
@@ -401,7 +401,7 @@ impl TableOperator {
                 tables.devices[device].inactive = Some(Vec::from([line]));
                 self.resume(device, ledger, tables, io);
             }
-            Err(error) => ledger.violate(Rule::Table, io.now(), format!("{name} is not wiped: {error}")),
+            Err(error) => ledger.log.violate(Rule::Table, io.now(), format!("{name} is not wiped: {error}")),
         }
     }
 
@@ -409,7 +409,7 @@ impl TableOperator {
     fn load_wrong(&mut self, device: usize, ledger: &mut Ledger, tables: &mut Tables, io: &mut Io<'_>) {
         let is_used = io.stack.above(tables.devices[device].id).is_some();
         let (what, text) = draw_wrong(&tables.layouts, (device, is_used), &mut self.rng);
-        ledger.note(what);
+        ledger.log.note(what);
         let name = tables.name(device).to_string();
         let shown = |tables: &Tables, stack: &Stack| {
             [false, true].map(|inactive| tables.mapper.table(&name, inactive, true, stack).unwrap_or_default())
@@ -421,7 +421,7 @@ impl TableOperator {
             .map(|error| error.table.as_ref().is_none_or(|table| text.lines().nth(table.line - 1).is_some()));
         if line != Some(true) || shown(tables, io.stack) != before {
             let what = format!("{name} got a wrong table ({what}), which ended with {error:?}\n{text}");
-            ledger.violate(Rule::Table, io.now(), what);
+            ledger.log.violate(Rule::Table, io.now(), what);
         }
     }
 
@@ -437,7 +437,7 @@ impl TableOperator {
         let answer = tables.mapper.message(&name, sector, &words, (io.stack, now));
         if answer.is_ok() && line.messages.is_empty() {
             let target = line.target;
-            ledger.violate(Rule::Table, io.now(), format!("{target} of {name} was told {words:?}: {answer:?}"));
+            ledger.log.violate(Rule::Table, io.now(), format!("{target} of {name} was told {words:?}: {answer:?}"));
         }
     }
 
@@ -456,7 +456,7 @@ impl TableOperator {
             Err(error) => Err(error),
         };
         if let Err(error) = said {
-            ledger.violate(Rule::Table, now, format!("{name} does not keep statistics: {error}"));
+            ledger.log.violate(Rule::Table, now, format!("{name} does not keep statistics: {error}"));
         }
     }
 
@@ -468,23 +468,23 @@ impl TableOperator {
             let len = io.limits(tables.disks[disk]).capacity;
             let target = some(&mut self.rng, &["linear", "error", "zero"]);
             let place = if target == "zero" { String::new() } else { format!("{below} 0") };
-            ledger.note(target);
+            ledger.log.note(target);
             let made = tables.mapper.create(SPARE, "").and_then(|()| {
                 tables.load(io.stack, SPARE, &format!("0 {len} {target} {place}"))?;
                 tables.mapper.resume(SPARE, false, io.stack).map(|_| ())
             });
             if let Err(error) = made {
-                ledger.violate(Rule::Table, io.now(), format!("there is no spare device: {error}"));
+                ledger.log.violate(Rule::Table, io.now(), format!("there is no spare device: {error}"));
             }
             return;
         };
         match tables.mapper.remove(SPARE, deferred, io.stack) {
             Ok(()) if !deferred && tables.mapper.info(SPARE, io.stack).is_ok() => {
-                ledger.violate(Rule::Table, io.now(), String::from("the spare device was removed and is there"));
+                ledger.log.violate(Rule::Table, io.now(), String::from("the spare device was removed and is there"));
             }
             Ok(()) => {}
             Err(error) if error.kind == MapperErrorKind::Busy && info.state != StateName::Active => {}
-            Err(error) => ledger.violate(Rule::Table, io.now(), format!("the spare device does not go: {error}")),
+            Err(error) => ledger.log.violate(Rule::Table, io.now(), format!("the spare device does not go: {error}")),
         }
     }
 
@@ -501,7 +501,7 @@ impl TableOperator {
         let shut = io.now().since(since);
         let Some(outcome) = tables.mapper.outcome(ticket) else {
             if shut > DRAIN {
-                ledger.violate(Rule::Stuck, io.now(), format!("{name} does not drain"));
+                ledger.log.violate(Rule::Stuck, io.now(), format!("{name} does not drain"));
             }
             return false;
         };
@@ -517,17 +517,17 @@ impl TableOperator {
             (Phase::Swapping(..), Ok(())) => {
                 *phase = Phase::Live;
                 if let Some(new) = inactive.take() {
-                    ledger.trace.line(&format!("# {name} is swapped"));
+                    ledger.log.trace.line(&format!("# {name} is swapped"));
                     *live = new;
                     ledger.swaps += 1;
                 }
                 ledger.longest_swap = ledger.longest_swap.max(shut);
                 if self.habits.swaps.is_some_and(|swaps| ledger.swaps >= swaps) {
-                    ledger.left = 0;
+                    ledger.log.left = 0;
                 }
             }
             (_, Err(_)) if refused => (*phase, *inactive) = (Phase::Live, None),
-            (_, Err(error)) => ledger.violate(Rule::Table, io.now(), format!("{name} is not changed: {error}")),
+            (_, Err(error)) => ledger.log.violate(Rule::Table, io.now(), format!("{name} is not changed: {error}")),
             (Phase::Live | Phase::Stopped(_), Ok(())) => {}
         }
         true
@@ -572,7 +572,7 @@ impl TableOperator {
             Some(_) => {}
             None => {
                 let what = format!("{} does not get back to a calm table", tables.name(device));
-                ledger.violate(Rule::Table, io.now(), what);
+                ledger.log.violate(Rule::Table, io.now(), what);
             }
         }
     }
@@ -598,7 +598,7 @@ fn refuse_while_busy(device: usize, ledger: &mut Ledger, tables: &mut Tables, io
         tables.mapper.remove(&name, false, io.stack).err().map(|error| error.kind),
     ];
     if kinds != [Some(MapperErrorKind::Busy); 3] {
-        ledger.violate(Rule::Table, io.now(), format!("{name} changes and takes another change: {kinds:?}"));
+        ledger.log.violate(Rule::Table, io.now(), format!("{name} changes and takes another change: {kinds:?}"));
     }
 }
 
@@ -628,7 +628,7 @@ fn query(device: usize, ledger: &mut Ledger, tables: &mut Tables, io: &mut Io<'_
     let _ = (tables.mapper.status(name, false, io.stack), tables.mapper.deps(name));
     if !agrees || again.as_ref() != Ok(&text) {
         let what = format!("{name} is {phase:?} with {} lines, and shows {info:?}, {text:?}, {again:?}", live.len());
-        ledger.violate(Rule::Table, io.now(), what);
+        ledger.log.violate(Rule::Table, io.now(), what);
     }
 }
 
@@ -679,7 +679,7 @@ mod tests {
                     if self.resumes {
                         self.operator.resume(1, ledger, tables, io);
                     }
-                    ledger.left = 0;
+                    ledger.log.left = 0;
                 }
             }
             self.step += 1;

@@ -44,7 +44,7 @@ impl Actor for Auditor {
         while let Some(back) = io.completion() {
             self.take_back(ledger, &back, io);
         }
-        ledger.collect_trace(io.stack);
+        ledger.log.collect_trace(io.stack);
         while self.pending.len() < DEPTH && !ledger.is_over() {
             let Some(request) = self.steps.pop_front() else { break };
             let number = ledger.volume.submit(request, io.now());

@@ -5,6 +5,7 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec;
 use alloc::vec::Vec;
 
+use super::super::base::{FLAGS, draw_flags, weighted};
 use super::ledger::{Ledger, Shared};
 use super::scenario::{Deed, Habits};
 use crate::volume::{BLOCK_BYTES, BLOCK_SECTORS, Request, stamp};
@@ -52,18 +53,18 @@ impl Actor for Host {
                 ledger.complete(asked, &back, io.stack, io.now());
             }
         }
-        ledger.collect_trace(io.stack);
+        ledger.log.collect_trace(io.stack);
         self.submit_some(ledger, io);
     }
 
     fn is_done(&self) -> bool {
-        self.pending.is_empty() && self.shared.borrow().left == 0
+        self.pending.is_empty() && self.shared.borrow().log.left == 0
     }
 }
 
 impl Host {
     fn submit_some(&mut self, ledger: &mut Ledger, io: &mut Io<'_>) {
-        while (self.pending.len() as u32) < self.habits.depth && ledger.left > 0 && !ledger.is_over() {
+        while (self.pending.len() as u32) < self.habits.depth && ledger.log.left > 0 && !ledger.is_over() {
             if ledger.pause > io.now() {
                 return io.wake_at(ledger.pause);
             }
@@ -102,15 +103,8 @@ impl Host {
         if let Some(request) = self.planned.pop_front() {
             return request;
         }
-        let total: u64 = self.habits.weights.iter().sum();
-        let mut at = self.rng.below(total);
-        let drawn = Deed::ALL.iter().zip(self.habits.weights).find(|(_, weight)| {
-            let hit = at < *weight;
-            at = at.saturating_sub(*weight);
-            hit
-        });
-        let deed = drawn.map_or(Deed::Write, |(deed, _)| *deed);
-        ledger.note(deed.name());
+        let deed = weighted(&mut self.rng, &Deed::ALL, &self.habits.weights);
+        ledger.log.note(deed.name());
         match deed {
             Deed::Write => self.anywhere(Op::Write).flagged(self.draw_flags()),
             Deed::Read => self.anywhere(Op::Read),
@@ -128,14 +122,7 @@ impl Host {
     }
 
     fn draw_flags(&mut self) -> Flags {
-        if !self.rng.chance(self.habits.flags, 100) {
-            return Flags::NONE;
-        }
-        match self.rng.below(3) {
-            0 => Flags::FUA,
-            1 => Flags::PREFLUSH,
-            _ => Flags::FUA.with(Flags::PREFLUSH),
-        }
+        draw_flags(&mut self.rng, self.habits.flags, &FLAGS[..3])
     }
 
     /// So many blocks as a request takes, at most `room`.

@@ -1,6 +1,5 @@
 //! The ledger: what every actor of a world shares, the model above all.
 
-use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::rc::Rc;
 use alloc::string::String;
@@ -8,7 +7,7 @@ use alloc::vec::Vec;
 use core::cell::RefCell;
 use core::iter::repeat_n;
 
-use super::super::ledger::{PATIENCE, TraceSum};
+use super::super::base::{Log, PATIENCE, stuck};
 use crate::disk::CrashDisk;
 use crate::model::{Rule, Violation};
 use crate::volume::{BLOCK_SECTORS, Request, Seen, Volume, read_stamps};
@@ -29,38 +28,28 @@ pub(super) struct Ledger {
     pub target: Option<DeviceId>,
     /// Zones that were dead before the volume was there.
     pub dead: usize,
-    /// Requests that may still be submitted.
-    pub left: u64,
-    pub submitted: u64,
     /// Until when all hosts pause.
     pub pause: Instant,
     /// The power is gone: what happens now happens to nobody.
     pub is_dark: bool,
-    pub noted: BTreeMap<&'static str, u64>,
-    pub violation: Option<Violation>,
-    pub trace: TraceSum,
+    pub log: Log,
 }
 
 impl Ledger {
-    pub fn note(&mut self, what: &'static str) {
-        *self.noted.entry(what).or_default() += 1;
-    }
-
     pub fn violate(&mut self, rule: Rule, at: Instant, what: String) {
         if !self.is_dark {
-            self.violation.get_or_insert(Violation { rule, at, what });
+            self.log.violate(rule, at, what);
         }
     }
 
     /// Whether the run is to stop here.
     pub fn is_over(&self) -> bool {
-        self.violation.is_some() || self.is_dark
+        self.log.violation.is_some() || self.is_dark
     }
 
     /// Takes note of a request of a host.
     pub fn submit(&mut self, request: Request, now: Instant) -> u64 {
-        self.submitted += 1;
-        self.left = self.left.saturating_sub(1);
+        self.log.count();
         self.volume.submit(request, now)
     }
 
@@ -74,10 +63,7 @@ impl Ledger {
         if bio.op != asked.op || !whole {
             self.violate(Rule::Completion, now, format!("request {tag}: {asked} came back as {bio:?}"));
         }
-        let took = now.since(bio.since);
-        if took > PATIENCE {
-            self.violate(Rule::Stuck, now, format!("request {tag}: {asked} took {} ms", took.0 / 1_000_000));
-        }
+        self.log.judge_time(&asked, back, now);
         let outcome = match status.is_ok() {
             true => self.volume.succeed(*tag, read_stamps(&bio.payload)),
             false => self.volume.fail(*tag).map(|_| ()),
@@ -93,10 +79,7 @@ impl Ledger {
             }
             self.violate(Rule::Unexplained, now, what);
         }
-        if !back.is_explained() {
-            let why = back.why().map_or(String::from("nothing"), |why| format!("`{why}`"));
-            self.violate(Rule::Reason, now, format!("request {tag}: {asked} failed with {status} and said {why}"));
-        }
+        self.log.judge_reason(&asked, back, now);
         self.look_for_holes(asked, stack, now);
     }
 
@@ -109,7 +92,7 @@ impl Ledger {
         for extent in extents {
             let blocks = (extent.sectors / unit) as u32;
             if extent.is_hole {
-                self.note("hole");
+                self.log.note("hole");
                 let read = self.volume.submit(Request::new(Op::Read, block, blocks), now);
                 if let Err((rule, what)) = self.volume.succeed(read, repeat_n(Seen::Zeroes, blocks as usize)) {
                     self.violate(rule, now, format!("called a hole: {what}"));
@@ -135,25 +118,13 @@ impl Ledger {
 
     /// Why nothing goes on.
     pub fn stuck(&self, now: Instant) -> Violation {
-        let what = match self.volume.oldest() {
-            Some((since, what)) => format!("{what} does not end, since {} us", since.0 / 1_000),
-            None => String::from("nothing is in flight, and the hosts wait"),
-        };
-        Violation { rule: Rule::Stuck, at: now, what }
+        stuck(self.volume.oldest(), now)
     }
 
     /// Whether a request waits for too long at `now`.
     pub fn is_out_of_patience(&self, now: Instant) -> bool {
         let then = Instant(now.0.saturating_sub(PATIENCE.0));
         self.volume.waits_since_before(then)
-    }
-
-    /// Takes the trace out of the stack.
-    pub fn collect_trace(&mut self, stack: &mut Stack) {
-        let Some(trace) = stack.trace() else { return };
-        while let Some(event) = trace.pop() {
-            self.trace.event(&event);
-        }
     }
 }
 

@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use super::super::ledger::PATIENCE;
+use super::super::base::PATIENCE;
 use super::Run;
 use super::audit::Auditor;
 use super::host::Host;
@@ -187,14 +187,11 @@ impl Run<'_> {
             until = until + Duration(PATIENCE.0 / 4);
             let stop = world.run_watched(until, &mut |stack| self.look_on(stack, scene));
             let mut ledger = shared.borrow_mut();
-            ledger.collect_trace(&mut world.stack);
+            ledger.log.collect_trace(&mut world.stack);
             if let Some((at, what)) = scene.machine.complaint(&world.stack) {
                 ledger.violate(Rule::Order, at, what);
             }
-            if let Some(mut violation) = ledger.violation.take() {
-                violation.at = if violation.at == Instant::ZERO { world.now() } else { violation.at };
-                return Err(violation);
-            }
+            ledger.log.verdict(world.now())?;
             match stop {
                 _ if ledger.is_dark => return Ok(()),
                 Stop::Done => return Ok(()),
@@ -220,7 +217,7 @@ impl Run<'_> {
                 let media =
                     scene.machine.cut_power(stack, &mut super::branch_rng(!self.seed, scene.life.number, commands));
                 if let Err(violation) = self.branch(&scene.life, commands, media, scene.shared) {
-                    scene.shared.borrow_mut().violation.get_or_insert(violation);
+                    scene.shared.borrow_mut().log.violation.get_or_insert(violation);
                 }
             }
         }

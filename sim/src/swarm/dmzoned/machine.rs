@@ -6,14 +6,14 @@ use alloc::rc::Rc;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use super::super::{SwarmOptions, TRACE, discipline};
+use super::super::base::{PATIENCE, TRACE, add, wrapped};
+use super::super::{SwarmOptions, discipline};
 use super::drives::Drives;
 use super::ledger::{NAP, Shared};
 use super::scenario::Scenario;
 use crate::disk::{CrashDisk, Medium};
 use crate::fault::FaultPlan;
 use crate::model::Rule;
-use crate::swarm::ledger::PATIENCE;
 use crate::world::{Actor, Io};
 use shingle_core::block::{DeviceId, Event, Stack};
 #[cfg(feature = "sabotage")]
@@ -63,13 +63,9 @@ impl Machine {
         if let Some(target) = target {
             stack.with_device(target, |volume: &mut Zoned, _| volume.sabotage(options.sabotage));
         }
+        let door = wrapped(&mut stack, table, options.above_tables)?;
         parts.push(table);
-        let mut door = table;
-        if let Some(wrap) = options.above_tables {
-            let device = wrap(door, stack.limits(door));
-            door = add(&mut stack, device)?;
-            parts.push(door);
-        }
+        parts.extend(Some(door).filter(|door| *door != table));
         stack.suspend(door);
         Ok((stack, Machine { disks: disks.into(), door, parts: parts.into(), target }))
     }
@@ -124,10 +120,6 @@ impl Machine {
     }
 }
 
-fn add(stack: &mut Stack, device: Box<dyn shingle_core::block::BlockDevice>) -> Result<DeviceId, String> {
-    stack.add(device).map_err(|error| error.to_string())
-}
-
 /// A disk with what is on it.
 fn power_on(
     scenario: &Scenario,
@@ -170,11 +162,7 @@ fn add_disk(
         device.expect(discipline(plug.policy, config.rotational));
     }
     let disk = add(stack, Box::new(device))?;
-    let mut top = disk;
-    if let Some(wrap) = options.below_plug {
-        let device = wrap(top, stack.limits(top));
-        top = add(stack, device)?;
-    }
+    let mut top = wrapped(stack, disk, options.below_plug)?;
     if is_zoned {
         let device = ZonePlug::new(top, stack.limits(top), plug).map_err(|error| error.to_string())?;
         top = add(stack, Box::new(device))?;
@@ -244,7 +232,7 @@ impl Switch {
 
 impl Actor for Switch {
     fn act(&mut self, io: &mut Io<'_>) {
-        self.shared.borrow_mut().collect_trace(io.stack);
+        self.shared.borrow_mut().log.collect_trace(io.stack);
         let since = *self.since.get_or_insert_with(|| {
             if self.verb == Verb::Stop {
                 self.machine.shut(io.stack);
@@ -313,17 +301,17 @@ impl Actor for Operator {
     fn act(&mut self, io: &mut Io<'_>) {
         let shared = self.shared.clone();
         let ledger = &mut *shared.borrow_mut();
-        ledger.collect_trace(io.stack);
-        if ledger.left == 0 {
+        ledger.log.collect_trace(io.stack);
+        if ledger.log.left == 0 {
             return;
         }
         if self.pauses && self.rng.chance(1, 4) {
-            ledger.note("pause");
+            ledger.log.note("pause");
             ledger.pause = io.now() + shingle_core::time::Duration::from_millis(1_000 + self.rng.below(30_000));
         } else if let Some(target) = self.machine.target {
             let words = MESSAGES[self.rng.below(MESSAGES.len() as u64) as usize];
             match io.stack.message(target, words) {
-                Ok(_) => ledger.note(words[words.len().min(2) - 1]),
+                Ok(_) => ledger.log.note(words[words.len().min(2) - 1]),
                 Err(error) => ledger.violate(Rule::Accepted, io.now(), error.to_string()),
             }
         }

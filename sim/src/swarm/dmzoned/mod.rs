@@ -29,7 +29,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::cell::RefCell;
 
-use super::ledger::TraceSum;
+use super::base::{Log, TraceSum};
 use super::{Failure, Report, SwarmOptions};
 use crate::disk::Medium;
 use crate::model::{Rule, Violation};
@@ -69,19 +69,13 @@ impl Run<'_> {
         let (mut lives, mut rng) = (0, Rng::new(self.seed));
         let outcome = self.make(&shared, &mut rng).and_then(|media| self.lives(&shared, media, &mut rng, &mut lives));
         let ledger = &mut *shared.borrow_mut();
-        if let Err(violation) = outcome {
-            return Err(self.failure(violation, ledger, lives));
+        match outcome {
+            Ok(()) => Ok(ledger.log.report(&self.report)),
+            Err(violation) => {
+                let run = (self.seed, self.options.profile, lives);
+                Err(ledger.log.failure(violation, run, self.scenario))
+            }
         }
-        let (sum, events, trace) = (ledger.trace.sum, ledger.trace.events, ledger.trace.text.take());
-        let (ops, noted) = (ledger.submitted, ledger.noted.clone());
-        Ok(Report { ops, noted, sum, events, trace, ..self.report.clone() })
-    }
-
-    fn failure(&self, violation: Violation, ledger: &mut Ledger, life: u64) -> Box<Failure> {
-        ledger.trace.line(&violation.to_string());
-        let (seed, profile, scenario) = (self.seed, self.options.profile, self.scenario.to_string());
-        let (ops, trace) = (ledger.submitted, ledger.trace.text.take());
-        Box::new(Failure { seed, profile, violation, life, ops, scenario, trace })
     }
 
     /// Formats the disks. Returns what is on them; nothing for a stand-in, which has what its disk has.
@@ -110,13 +104,9 @@ impl Run<'_> {
             door: DeviceId(0),
             target: None,
             dead: self.scenario.dead.len(),
-            left,
-            submitted: 0,
             pause: Instant::ZERO,
             is_dark: false,
-            noted: alloc::collections::BTreeMap::new(),
-            violation: None,
-            trace,
+            log: Log { left, trace, ..Log::default() },
         }))
     }
 
@@ -132,8 +122,8 @@ impl Run<'_> {
         let (mut media, mut look) = (made, Look::None);
         loop {
             *lives += 1;
-            shared.borrow_mut().trace.line(&format!("life {lives}"));
-            let is_last = *lives > 1 && shared.borrow().left == 0;
+            shared.borrow_mut().log.trace.line(&format!("life {lives}"));
+            let is_last = *lives > 1 && shared.borrow().log.left == 0;
             let is_new = *lives == 1;
             let life = Life { number: *lives, cut_at: cuts.pop_front(), look, is_new, is_branch: false, is_last };
             match self.live(&life, media, shared, rng)? {
@@ -152,8 +142,7 @@ impl Run<'_> {
         let mut rng = branch_rng(self.seed, life.number, at);
         let (mut volume, mut trace) = {
             let mut ledger = shared.borrow_mut();
-            let none = TraceSum { sum: 0, events: 0, text: None };
-            (ledger.volume.clone(), core::mem::replace(&mut ledger.trace, none))
+            (ledger.volume.clone(), core::mem::take(&mut ledger.log.trace))
         };
         volume.power_cut();
         self.report.cuts += 1;
@@ -162,12 +151,12 @@ impl Run<'_> {
         let left = if rng.chance(1, 2) { rng.below(30) } else { 0 };
         let own = self.ledger(volume, left, trace);
         let outcome = self.branch_lives(&own, media, &mut rng);
-        let mut trace = core::mem::replace(&mut own.borrow_mut().trace, TraceSum { sum: 0, events: 0, text: None });
+        let mut trace = core::mem::take(&mut own.borrow_mut().log.trace);
         if let (Ok(()), Some(text)) = (&outcome, &mut trace.text) {
             // Only the branch that fails is of interest.
             text.truncate(before);
         }
-        shared.borrow_mut().trace = trace;
+        shared.borrow_mut().log.trace = trace;
         outcome.map_err(|violation| Violation {
             what: format!("{} [the power went after command {at} of life {}]", violation.what, life.number),
             ..violation
@@ -178,10 +167,10 @@ impl Run<'_> {
         let (mut media, mut look, mut number) = (media, Look::draw(rng), 0);
         loop {
             number += 1;
-            shared.borrow_mut().trace.line(&format!("branch, life {number}"));
+            shared.borrow_mut().log.trace.line(&format!("branch, life {number}"));
             // Recovery is cut as well, but not for ever.
             let cut_at = (number < 4 && rng.chance(1, 3)).then(|| 1 + rng.below(60));
-            let is_last = number > 1 && shared.borrow().left == 0 && cut_at.is_none();
+            let is_last = number > 1 && shared.borrow().log.left == 0 && cut_at.is_none();
             let life = Life { number, cut_at, look, is_new: false, is_branch: true, is_last };
             match self.live(&life, Some(media), shared, rng)? {
                 End::Cut(left) => {

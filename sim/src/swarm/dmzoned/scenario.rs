@@ -3,12 +3,12 @@
 use alloc::vec::Vec;
 use core::fmt;
 
-use super::super::scenario::{between, some};
+use super::super::base::{between, draw_trigger, leave_out, some};
 use crate::disk::CrashConfig;
 use crate::fault::{Fault, FaultPlan};
 use crate::volume::BLOCK_SECTORS;
 use shingle_core::block::{Op, Status};
-use shingle_core::dm::{OpSet, Trigger, Window};
+use shingle_core::dm::OpSet;
 use shingle_core::plug::{PlugOptions, WritePolicy};
 use shingle_core::random::Rng;
 use shingle_core::sector::Sector;
@@ -226,13 +226,7 @@ fn draw_plug(rng: &mut Rng) -> PlugOptions {
 }
 
 fn draw_habits(zone_blocks: u32, rng: &mut Rng) -> Habits {
-    let mut weights = [40, 30, 3, 20, 4, 5, 2, 6];
-    for weight in &mut weights[1..] {
-        // A swarm is diverse: each run leaves something out.
-        if rng.chance(1, 4) {
-            *weight = 0;
-        }
-    }
+    let weights = leave_out([40, 30, 3, 20, 4, 5, 2, 6], rng);
     Habits {
         depth: some(rng, &[1, 2, 4, 8, 16, 32]),
         weights,
@@ -264,12 +258,7 @@ fn draw_faults(disk: &CrashConfig, rng: &mut Rng) -> FaultPlan {
             _ if disk.regular.is_none() => (some(rng, &[Fault::ZoneReadOnly, Fault::ZoneOffline]), 100),
             _ => (Fault::Fail(error), 20),
         };
-        let rate = (1, between(rng, rare, rare * 10));
-        let window = rng
-            .chance(1, 4)
-            .then(|| Window { period: Duration::from_millis(20), active: Duration::from_millis(between(rng, 1, 10)) });
-        let count = rng.chance(1, 2).then(|| between(rng, 1, 3));
-        plan = plan.with(Trigger { ops, rate, window, count, ..Trigger::default() }, fault);
+        plan = plan.with(draw_trigger(rng, ops, rare, 2), fault);
     }
     if rng.chance(1, 4) && disk.regular.is_none() {
         // Not where the metadata is, without which there is no volume.
