@@ -7,7 +7,8 @@ use std::sync::Arc;
 use shingle_core::block::{Stack, Status};
 use shingle_core::device::{NullConfig, NullDevice, NullZones};
 use shingle_core::dm::{add_table, parse_table};
-use shingle_core::frontend::nbd::{Export, Exports, Pool, Receive, Session, SessionLimits};
+use shingle_core::frontend::Pool;
+use shingle_core::frontend::nbd::{Export, Exports, Receive, Session, SessionLimits};
 use shingle_core::plug::{PlugOptions, ZonePlug};
 use shingle_core::time::Instant;
 

@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use counting::allocations;
 use shingle_core::block::{Bio, BlockDevice, Cx, Limits, PortId, Stack, Status};
-use shingle_core::frontend::nbd::{Export, Exports, Pool, Receive, Session, SessionLimits};
+use shingle_core::frontend::Pool;
+use shingle_core::frontend::nbd::{Export, Exports, Receive, Session, SessionLimits};
 use shingle_core::time::Instant;
 
 /// Does everything at once, and nothing.

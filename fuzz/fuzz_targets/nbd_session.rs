@@ -11,7 +11,8 @@ use std::sync::Arc;
 use libfuzzer_sys::fuzz_target;
 use shingle_core::block::{DeviceId, PortId, Stack};
 use shingle_core::device::null::{NullConfig, NullDevice, NullZones};
-use shingle_core::frontend::nbd::{Close, Export, Exports, Pool, Receive, Segment, Session, SessionLimits};
+use shingle_core::frontend::Pool;
+use shingle_core::frontend::nbd::{Close, Export, Exports, Receive, Segment, Session, SessionLimits};
 use shingle_core::plug::{PlugOptions, ZonePlug};
 use shingle_core::time::{Duration, Instant};
 

@@ -18,7 +18,6 @@
 mod allocation;
 mod export;
 mod handshake;
-mod pool;
 mod session;
 #[cfg(test)]
 mod tests;
@@ -27,6 +26,5 @@ mod transmit;
 mod wire;
 
 pub use export::{Export, Exports, ExportsError, PAYLOAD_MAX_BYTES};
-pub use pool::Pool;
 pub use session::{Close, Receive, Session, SessionLimits};
 pub use transmit::{Segment, Transmit};

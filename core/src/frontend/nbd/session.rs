@@ -9,10 +9,10 @@ use core::ops::Range;
 
 use super::export::{Export, Exports};
 use super::handshake::{Handshake, Outcome};
-use super::pool::Pool;
 use super::transmission::Transmission;
 use super::transmit::{Outbox, Transmit};
 use crate::block::{Bio, Data, Extent, Status};
+use crate::frontend::Pool;
 
 /// What one connection may hold at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,6 +10,7 @@ use alloc::vec::Vec;
 use super::wire::{self, Headers, command, command_flag as flag, error, info, option, option_reply, transmission_flag};
 use super::*;
 use crate::block::{Bio, DeviceId, Extent, Flags, Limits, Op, Payload, Status, ZonedLimits};
+use crate::frontend::Pool;
 use crate::sector::Sector;
 use crate::zone::{Condition, Zone, ZoneKind};
 

@@ -13,11 +13,11 @@ use slab::Slab;
 use super::allocation::{ALLOCATED, Descriptor, describe, of_extents, of_zones};
 use super::export::Export;
 use super::handshake::{ALLOCATION_ID, Agreed};
-use super::pool::{Loan, Owner, Pool};
 use super::session::{Close, Receive, SessionLimits};
 use super::transmit::Outbox;
 use super::wire::{self, Headers, Request, chunk, command, command_flag as flag, error};
 use crate::block::{Bio, Data, Extent, Flags, Op, Payload, Status};
+use crate::frontend::pool::{Loan, Owner, Pool};
 use crate::sector::{SECTOR_BYTES, Sector};
 use crate::zone::Zone;
 

@@ -3,9 +3,9 @@
 use alloc::vec::Vec;
 use core::mem;
 
-use super::pool::{Owner, Pool};
 use super::wire::{self, Headers, Request};
 use crate::block::Data;
+use crate::frontend::pool::{Owner, Pool};
 
 /// Bytes that a segment of headers begins with. It takes headers until it is full, so it grows only for what is longer.
 const SEGMENT_BYTES: usize = 1024;

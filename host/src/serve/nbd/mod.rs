@@ -21,7 +21,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{self, Receiver, SyncSender, TrySendError};
 
-use shingle_core::frontend::nbd::{ExportsError, Pool, Session, SessionLimits};
+use shingle_core::frontend::Pool;
+use shingle_core::frontend::nbd::{ExportsError, Session, SessionLimits};
 use shingle_core::time::{Duration, Instant};
 use shingle_sys::Completion;
 
