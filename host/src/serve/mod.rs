@@ -9,7 +9,12 @@
 //! session and stack what these want from each other; every decision about the protocol is the session's.
 //!
 //! - [`listen`]: addresses, and sockets that listen on them.
+//! - [`acceptor`]: lets clients in, within a bound.
 //! - [`nbd`]: connections of NBD clients.
 
+pub mod acceptor;
 pub mod listen;
 pub mod nbd;
+mod permit;
+
+pub use permit::Permit;

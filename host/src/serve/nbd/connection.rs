@@ -14,7 +14,9 @@ use shingle_core::frontend::nbd::{Close, Exports, Receive, Segment, Session, Ses
 use shingle_core::time::{Duration, Instant};
 use shingle_sys::{Completion, Fd, Part, Request};
 
-use super::{Directory, Errand, Home, Nbd, Parcel, Permit};
+use super::{Directory, Errand, Home, Nbd, Parcel};
+use crate::serve::acceptor::Client;
+use crate::serve::permit::Permit;
 use crate::shard::{Pump, Source, SourceCx, SourceId};
 
 const RECEIVE: u64 = 1;
@@ -77,29 +79,30 @@ pub(super) struct Connection {
 
 impl Connection {
     /// A client that was just accepted.
-    pub fn new(label: String, socket: Fd, permit: Permit, directory: Directory, home: Rc<Home>, now: Instant) -> Self {
+    pub fn new(client: Client, directory: Directory, home: Rc<Home>, now: Instant) -> Self {
         let session = Session::new(directory.exports(), home.options.session);
         let deadline = Some(now + home.options.handshake_timeout);
-        let mut new = Self::with(label, socket, session, permit, home);
+        let mut new = Self::with(client, session, home);
         (new.directory, new.deadline, new.progress) = (Some(directory), deadline, now);
         new
     }
 
     /// A client that chose an export of this home elsewhere.
     pub fn adopt(parcel: Parcel, home: Rc<Home>, now: Instant) -> Self {
-        let Parcel { label, socket, session, rest, permit, user } = parcel;
+        let Parcel { client, session, rest, user } = parcel;
         let here = home.me.clone();
-        let mut new = Self::with(label, socket.into(), session, permit, home);
+        let mut new = Self::with(client, session, home);
         new.user = Some((here, user));
         (new.rest, new.staging, new.progress) = (0..rest.len(), rest, now);
         new
     }
 
-    fn with(label: String, socket: Fd, session: Session, permit: Permit, home: Rc<Home>) -> Self {
+    fn with(client: Client, session: Session, home: Rc<Home>) -> Self {
+        let Client { label, socket, permit } = client;
         home.me.live.fetch_add(1, Relaxed);
         Self {
             label,
-            socket,
+            socket: socket.into(),
             session,
             home,
             permit: Some(permit),
@@ -297,16 +300,14 @@ impl Connection {
         let (Some((home, user)), Some(permit)) = (self.user.take(), self.permit.take()) else { return };
         let nobody = Session::new(Arc::new(Exports::default()), SessionLimits::default());
         let parcel = Parcel {
-            label: self.label.clone(),
-            socket,
+            client: Client { label: self.label.clone(), socket, permit },
             session: mem::replace(&mut self.session, nobody),
             rest: self.staging[self.rest.clone()].to_vec(),
-            permit,
             user,
         };
         match home.send(Errand::Adopt(Box::new(parcel))) {
             Err(TrySendError::Full(Errand::Adopt(parcel))) => {
-                (self.session, self.permit) = (parcel.session, Some(parcel.permit));
+                (self.session, self.permit) = (parcel.session, Some(parcel.client.permit));
                 self.user = Some((home, parcel.user));
                 cx.wake_at(cx.now() + RETRY);
             }

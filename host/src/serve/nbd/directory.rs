@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use shingle_core::block::{DeviceId, Limits};
 use shingle_core::frontend::nbd::{Export, Exports};
 
-use super::{Nbd, NbdError, Permit};
+use super::{Nbd, NbdError};
+use crate::serve::permit::Permit;
 
 /// An export, and the home of its connections: the shard that has its device.
 #[derive(Clone)]

@@ -9,13 +9,11 @@
 //! more than a few seconds; sit on memory that others wait for. What is beyond that is the operating system's: a client
 //! that may connect may also use up the connections.
 
-mod acceptor;
 mod connection;
 mod directory;
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
-use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -26,10 +24,11 @@ use shingle_core::frontend::nbd::{ExportsError, Session, SessionLimits};
 use shingle_core::time::{Duration, Instant};
 use shingle_sys::Completion;
 
-use self::acceptor::Acceptor;
 use self::connection::Connection;
 pub use self::directory::{Directory, Route};
+use super::acceptor::{Acceptor, Client, Log};
 use super::listen::Listener;
+use super::permit::Permit;
 use crate::shard::{Mailbox, Pump, Shard, Source, SourceCx, SourceId};
 
 /// How a home treats its connections.
@@ -53,7 +52,7 @@ pub struct NbdOptions {
     /// How long the last replies of a connection that ends may take.
     pub linger: Duration,
     /// Takes one line for each connection that ended against the rules, and for each trouble with accepting.
-    pub log: Arc<dyn Fn(&str) + Send + Sync>,
+    pub log: Log,
 }
 
 impl Default for NbdOptions {
@@ -95,12 +94,10 @@ const MOST_ERRANDS: usize = 256;
 
 /// A connection on its way to another home.
 struct Parcel {
-    label: String,
-    socket: OwnedFd,
+    client: Client,
     session: Session,
     /// Bytes that the session has not taken yet.
     rest: Vec<u8>,
-    permit: Permit,
     /// Its place among the users of the export.
     user: Permit,
 }
@@ -117,26 +114,13 @@ struct Home {
     porter_looks: Cell<bool>,
 }
 
-/// A place among the connections of a listener, or of an export. It is free again when this is dropped.
-struct Permit(Arc<AtomicUsize>);
-
-impl Permit {
-    fn take(taken: &Arc<AtomicUsize>, most: usize) -> Option<Self> {
-        if taken.fetch_add(1, Relaxed) < most {
-            return Some(Permit(taken.clone()));
-        }
-        taken.fetch_sub(1, Relaxed);
-        None
-    }
-}
-
-impl Drop for Permit {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Relaxed);
-    }
-}
-
 impl Home {
+    fn accept(home: &Rc<Self>, listener: Listener, directory: Directory) -> Acceptor {
+        let (home, NbdOptions { connections, log, .. }) = (home.clone(), home.options.clone());
+        let welcome = move |client, now| Connection::new(client, directory.clone(), home.clone(), now);
+        Acceptor::new(listener, (connections, log), welcome)
+    }
+
     /// Has the porter look at the pool in time, if something is kept there.
     fn watch_kept(&self, cx: &mut SourceCx<'_>) {
         if !self.porter_looks.get() && self.pool.borrow().kept() > 0 {
@@ -245,7 +229,7 @@ impl Source for Porter {
         }
         while let Ok(errand) = self.inbox.try_recv() {
             cx.spawn(match errand {
-                Errand::Listen(listener, directory) => Box::new(Acceptor::new(listener, directory, self.home.clone())),
+                Errand::Listen(listener, directory) => Box::new(Home::accept(&self.home, listener, directory)),
                 Errand::Adopt(parcel) => Box::new(Connection::adopt(*parcel, self.home.clone(), cx.now())),
             });
         }

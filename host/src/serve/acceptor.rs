@@ -2,16 +2,14 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
 use shingle_core::time::{Duration, Instant};
 use shingle_sys::{Completion, Fd, Request};
 
-use super::connection::Connection;
-use super::{Directory, Home, Permit};
-use crate::serve::listen::{Address, Listener, SocketFile};
+use super::listen::{Address, Listener, SocketFile};
+use super::permit::Permit;
 use crate::shard::{Pump, Source, SourceCx};
 
 const ACCEPT: u64 = 1;
@@ -20,13 +18,32 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// After how long without traffic the kernel asks whether a TCP client is still there, in seconds.
 const KEEPALIVE_SECONDS: u64 = 60;
 
-pub(super) struct Acceptor {
+/// Takes one line for each trouble that clients make.
+pub type Log = Arc<dyn Fn(&str) + Send + Sync>;
+
+/// A client that was let in.
+pub struct Client {
+    /// What the log calls it.
+    pub label: String,
+    /// Its connection.
+    pub socket: OwnedFd,
+    /// Its place among the clients of the listener.
+    pub permit: Permit,
+}
+
+/// Makes a source of a client.
+type Welcome = Box<dyn Fn(Client, Instant) -> Box<dyn Source>>;
+
+/// A listener of a shard, with what becomes of its clients.
+pub struct Acceptor {
     socket: Fd,
     address: Address,
     /// Goes when this does.
     _file: Option<SocketFile>,
-    directory: Directory,
-    home: Rc<Home>,
+    welcome: Welcome,
+    /// Most clients at once.
+    most: usize,
+    log: Log,
     taken: Arc<AtomicUsize>,
     accepted: u64,
     accepting: bool,
@@ -37,14 +54,20 @@ pub(super) struct Acceptor {
 }
 
 impl Acceptor {
-    pub fn new(listener: Listener, directory: Directory, home: Rc<Home>) -> Self {
+    /// Lets in `most` clients of `listener` at once; `welcome` makes a source of each.
+    pub fn new<S: Source + 'static>(
+        listener: Listener,
+        (most, log): (usize, Log),
+        welcome: impl Fn(Client, Instant) -> S + 'static,
+    ) -> Self {
         let Listener { fd, address, file } = listener;
         Self {
             socket: fd.into(),
             address,
             _file: file,
-            directory,
-            home,
+            welcome: Box::new(move |client, now| Box::new(welcome(client, now))),
+            most,
+            log,
             taken: Arc::default(),
             accepted: 0,
             accepting: false,
@@ -55,8 +78,8 @@ impl Acceptor {
     }
 
     fn admit(&mut self, socket: OwnedFd, cx: &mut SourceCx<'_>) {
-        let Some(permit) = Permit::take(&self.taken, self.home.options.connections) else {
-            let most = self.home.options.connections;
+        let Some(permit) = Permit::take(&self.taken, self.most) else {
+            let most = self.most;
             return self.tell(&format!("{}: refusing clients: {most} are connected already", self.address));
         };
         self.told = false;
@@ -65,15 +88,13 @@ impl Acceptor {
             prepare_tcp(&socket);
         }
         let label = format!("{} client {}", self.address, self.accepted);
-        let connection =
-            Connection::new(label, socket.into(), permit, self.directory.clone(), self.home.clone(), cx.now());
-        cx.spawn(Box::new(connection));
+        cx.spawn((self.welcome)(Client { label, socket, permit }, cx.now()));
     }
 
     /// One line for each trouble, not for each client that has it.
     fn tell(&mut self, line: &str) {
         if !std::mem::replace(&mut self.told, true) {
-            (self.home.options.log)(line);
+            (self.log)(line);
         }
     }
 }
