@@ -15,9 +15,9 @@ use std::time::Duration;
 use client::{Client, Load, READ, WRITE};
 use shingle_core::block::BlockDevice;
 use shingle_core::device::null::{NullConfig, NullDevice};
-use shingle_core::frontend::nbd::Export;
 use shingle_host::serve::listen::{Address, Listener};
-use shingle_host::serve::nbd::{Directory, Nbd, NbdOptions, Route};
+use shingle_host::serve::nbd::{Nbd, NbdOptions};
+use shingle_host::serve::{Directory, Export};
 use shingle_host::shard::{Shard, ShardError, ShardThread};
 
 const SIZE: u64 = 1 << 30;
@@ -54,9 +54,9 @@ fn ours(path: &Path, memory_backed: bool) -> io::Result<Server> {
         let device = shard.stack.add(Box::new(null)).expect("limits make sense");
         let home = Nbd::install(shard, NbdOptions::default());
         let listener = Listener::bind(&address).unwrap_or_else(|error| panic!("{error}"));
-        let route = Route { export: Export::new(EXPORT, device, &limits), home: home.clone() };
-        let directory = Directory::new(vec![route]).unwrap_or_else(|error| panic!("{error}"));
-        home.listen(listener, &directory).unwrap_or_else(|error| panic!("{error}"));
+        let directory = Directory::default();
+        directory.add(Export::new(EXPORT, device, &limits)).unwrap_or_else(|error| panic!("{error}"));
+        home.listen(listener, &directory, std::slice::from_ref(&home)).unwrap_or_else(|error| panic!("{error}"));
         Ok(())
     };
     Ok(Server::Ours(Some(ShardThread::start("nbd", build).unwrap_or_else(|error| panic!("{error}")).0)))

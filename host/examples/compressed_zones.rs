@@ -20,7 +20,7 @@ use lz4_flex::block::{compress, decompress_into};
 use shingle_core::block::{Bio, BlockDevice, Cx, Data, Limits, Op, Payload, Reason, Refusal, Status, ZonedLimits};
 use shingle_core::zone::{ResourceLimits, ZoneGeometry, ZoneNo, ZonedDisk};
 use shingle_host::backend::{BACK_ENDS, BackEnd, BackEndError, BackEndType, Placed};
-use shingle_host::config::{Diagnostic, Plan, Source};
+use shingle_host::config::{Diagnostic, Kinds, Plan, Source};
 use shingle_host::daemon::Daemon;
 use shingle_host::fields::{At, Fields};
 use shingle_host::shard::Shard;
@@ -186,7 +186,9 @@ impl BlockDevice for CompressedZones {
 /// Serves a stack file until there is a line on standard input.
 pub fn main() -> Result<(), Box<dyn Error>> {
     let path = std::env::args().nth(1).ok_or("say which stack file to serve")?;
-    let daemon = Daemon::start(Plan::parse_with(Source::read(Path::new(&path))?, &kinds())?)?;
+    let back_ends = kinds();
+    let kinds = Kinds { back_ends: &back_ends, ..Kinds::default() };
+    let daemon = Daemon::start(Plan::parse_with(Source::read(Path::new(&path))?, kinds)?)?;
     daemon.state().addresses.iter().for_each(|address| println!("listening on {address}"));
     io::stdin().read_line(&mut String::new())?;
     Ok(daemon.stop()?)

@@ -6,12 +6,12 @@ use std::time::Instant;
 
 use shingle_core::mapper::MapperError;
 
-use crate::config::{ConfigError, ListenPlan, Plan, build_shard};
+use crate::config::{ConfigError, Plan, build_shard};
 use crate::control::{ControlError, ControlServer};
 use crate::daemon_state::{DaemonState, ShardInfo, open_export};
 use crate::notices::Notices;
-use crate::serve::listen::{Address, ListenError, Listener};
-use crate::serve::nbd::{Directory, Nbd, NbdError, NbdOptions, Route};
+use crate::serve::listen::Address;
+use crate::serve::{Directory, Export, ServeError, Service};
 use crate::shard::{Shard, ShardError, ShardThread};
 
 /// A running stack.
@@ -24,22 +24,24 @@ pub struct Daemon {
 impl Daemon {
     /// Builds the stack of `plan` and serves it. After an error nothing is left running.
     pub fn start(plan: Plan) -> Result<Self, DaemonError> {
-        let (mut threads, mut shards, mut routes) = (Vec::new(), Vec::new(), Vec::new());
-        for number in 0..plan.shards {
-            match start_shard(&plan, number) {
-                Ok((thread, info, its_routes)) => {
+        let (mut threads, mut shards, mut exports) = (Vec::new(), Vec::new(), Vec::new());
+        let mut services: Services = plan.front_ends.iter().map(|front_end| front_end.service()).collect();
+        for number in 0..plan.shards as usize {
+            match start_shard(&plan, number, services) {
+                Ok((thread, its_exports, installed)) => {
+                    shards.push(ShardInfo { number, mailbox: thread.mailbox().clone() });
                     threads.push(thread);
-                    shards.push(info);
-                    routes.extend(its_routes);
+                    exports.extend(its_exports);
+                    services = installed;
                 }
                 Err(error) => return Err(abandon(threads, error)),
             }
         }
-        let (exports, addresses) = match serve(&plan, &shards, routes) {
+        let (exports, addresses) = match serve(&plan, &services, exports) {
             Ok(served) => served,
-            Err(error) => return Err(abandon(threads, error)),
+            Err(error) => return Err(abandon(threads, DaemonError::Serve(error))),
         };
-        let state = Arc::new(DaemonState { plan, shards, exports, addresses, started: Instant::now() });
+        let state = Arc::new(DaemonState { plan, shards, services, exports, addresses, started: Instant::now() });
         match state.plan.control.as_ref().map(|path| ControlServer::start(path, state.clone())).transpose() {
             Ok(control) => Ok(Self { state, threads, control }),
             Err(error) => Err(abandon(threads, error.into())),
@@ -81,47 +83,35 @@ fn abandon(threads: Vec<ShardThread>, error: DaemonError) -> DaemonError {
     error
 }
 
-fn start_shard(plan: &Plan, number: u32) -> Result<(ShardThread, ShardInfo, Vec<Route>), DaemonError> {
+/// Front ends that run.
+type Services = Vec<Box<dyn Service>>;
+
+fn start_shard(
+    plan: &Plan,
+    number: usize,
+    mut services: Services,
+) -> Result<(ShardThread, Vec<Export>, Services), DaemonError> {
     let plan = plan.clone();
     let furnish = move |shard: &mut Shard| -> Result<_, DaemonError> {
-        build_shard(&plan, number, shard)?;
-        let nbd = Nbd::install(shard, nbd_options(&plan.listen));
+        build_shard(&plan, number as u32, shard)?;
+        services.iter_mut().for_each(|service| service.install(shard));
         if let Some(notices) = Notices::of(&plan, &shard.devices) {
             shard.spawn(Box::new(notices));
         }
-        let routes = plan.exports.iter().filter_map(|export| open_export(shard, export, &nbd).transpose());
-        let routes = routes.collect::<Result<Vec<Route>, _>>().map_err(DaemonError::Export)?;
-        Ok((nbd, routes))
+        let exports = plan.exports.iter().filter_map(|export| open_export(shard, number, export).transpose());
+        Ok((exports.collect::<Result<Vec<Export>, _>>().map_err(DaemonError::Export)?, services))
     };
-    let (thread, (nbd, routes)) = ShardThread::start(&format!("shard{number}"), furnish)?;
-    let mailbox = thread.mailbox().clone();
-    Ok((thread, ShardInfo { mailbox, nbd }, routes))
+    let (thread, (exports, services)) = ShardThread::start(&format!("shard{number}"), furnish)?;
+    Ok((thread, exports, services))
 }
 
-/// How clients are treated, as the stack file wants it.
-fn nbd_options(listen: &ListenPlan) -> NbdOptions {
-    let mut options = NbdOptions::default();
-    options.connections = listen.connections.unwrap_or(options.connections);
-    options.memory_bytes = listen.memory.unwrap_or(options.memory_bytes);
-    options.keep_bytes = options.memory_bytes / 4;
-    options.session.bytes = listen.client_memory.unwrap_or(options.session.bytes);
-    options.idle_timeout = listen.idle_timeout;
-    options
-}
-
-/// Starts the listeners, for the exports in the order of the stack file. The first shard accepts; a connection moves to the
-/// shard of its export.
-fn serve(plan: &Plan, shards: &[ShardInfo], mut routes: Vec<Route>) -> Result<(Directory, Vec<Address>), DaemonError> {
-    routes.sort_by_key(|route| plan.exports.iter().position(|export| export.name == route.export.name));
-    let directory = Directory::new(routes).map_err(DaemonError::Nbd)?;
-    let wanted = [plan.listen.unix.clone().map(Address::Unix), plan.listen.tcp.map(Address::Tcp)];
-    let mut addresses = Vec::new();
-    for address in wanted.into_iter().flatten() {
-        let listener = Listener::bind(&address).map_err(DaemonError::Listen)?;
-        addresses.push(listener.address().clone());
-        shards[0].nbd.listen(listener, &directory).map_err(DaemonError::Nbd)?;
-    }
-    Ok((directory, addresses))
+/// Lets clients come, for the exports in the order of the stack file.
+fn serve(plan: &Plan, services: &Services, mut exports: Vec<Export>) -> Result<(Directory, Vec<Address>), ServeError> {
+    exports.sort_by_key(|export| plan.exports.iter().position(|planned| planned.name == export.name));
+    let directory = Directory::new(plan.front_ends.clone());
+    exports.into_iter().try_for_each(|export| directory.add(export))?;
+    let addresses = services.iter().map(|service| service.listen(&directory)).collect::<Result<Vec<_>, _>>()?;
+    Ok((directory, addresses.concat()))
 }
 
 /// Why a stack does not run.
@@ -131,12 +121,10 @@ pub enum DaemonError {
     Config(Box<ConfigError>),
     /// A shard failed.
     Shard(ShardError),
-    /// Nobody can listen there.
-    Listen(ListenError),
     /// A device cannot be exported as the stack file wants it.
     Export(MapperError),
-    /// The exports cannot be served.
-    Nbd(NbdError),
+    /// Nobody can be served.
+    Serve(ServeError),
     /// There is no control socket.
     Control(ControlError),
 }
@@ -146,9 +134,8 @@ impl fmt::Display for DaemonError {
         match self {
             Self::Config(error) => error.fmt(f),
             Self::Shard(error) => error.fmt(f),
-            Self::Listen(error) => error.fmt(f),
             Self::Export(error) => error.fmt(f),
-            Self::Nbd(error) => error.fmt(f),
+            Self::Serve(error) => error.fmt(f),
             Self::Control(error) => error.fmt(f),
         }
     }

@@ -3,14 +3,13 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
-use shingle_core::frontend::nbd::Export;
 use shingle_core::mapper::MapperError;
 
 use crate::config::{ExportPlan, Plan};
 use crate::devices::Named;
 use crate::mailbox::MailboxError;
 use crate::serve::listen::Address;
-use crate::serve::nbd::{Directory, Nbd, Route};
+use crate::serve::{Directory, Export, Service};
 use crate::shard::{Mailbox, Shard};
 
 /// What everybody may know of a running stack, and how to ask it for more.
@@ -19,6 +18,8 @@ pub struct DaemonState {
     pub plan: Plan,
     /// Its shards.
     pub shards: Vec<ShardInfo>,
+    /// How clients reach them.
+    pub services: Vec<Box<dyn Service>>,
     /// What clients can choose from.
     pub exports: Directory,
     /// Where clients connect.
@@ -29,10 +30,10 @@ pub struct DaemonState {
 
 /// A shard from outside.
 pub struct ShardInfo {
+    /// Its place among the shards.
+    pub number: usize,
     /// The way to ask it.
     pub mailbox: Mailbox,
-    /// The home of its connections.
-    pub nbd: Nbd,
 }
 
 impl DaemonState {
@@ -70,11 +71,12 @@ impl DaemonState {
     }
 }
 
-/// An export of a device of `shard`, which stays in use until [`close_export`]; `None` if there is no such device.
+/// An export of a device of `shard`, which has this number, and stays in use until [`close_export`]; `None` if there is no such
+/// device.
 ///
 /// # Errors
 /// If clients could write to a device that a mapped one needs for itself.
-pub(crate) fn open_export(shard: &mut Shard, plan: &ExportPlan, home: &Nbd) -> Result<Option<Route>, MapperError> {
+pub(crate) fn open_export(shard: &mut Shard, number: usize, plan: &ExportPlan) -> Result<Option<Export>, MapperError> {
     let Some(device) = shard.devices.open(&plan.device) else { return Ok(None) };
     let mapper = &mut shard.devices.mapper;
     if !plan.read_only
@@ -84,18 +86,18 @@ pub(crate) fn open_export(shard: &mut Shard, plan: &ExportPlan, home: &Nbd) -> R
         error.message = format!("`{}` cannot be exported as `{}`: {}", plan.device, plan.name, error.message);
         return Err(error);
     }
-    let limits = shard.stack.limits(device);
-    // Several connections of one client may change the order of their writes, which zones do not forgive.
-    let export = Export::new(plan.name.as_str(), device, limits)
-        .with_description(plan.description.clone().unwrap_or_default())
-        .with_read_only(plan.read_only)
-        .with_multi_conn(limits.zoned.is_none());
-    Ok(Some(Route { export, home: home.clone() }))
+    Ok(Some(Export {
+        description: plan.description.clone().unwrap_or_default(),
+        shard: number,
+        asked_read_only: plan.read_only,
+        keys: plan.keys.clone(),
+        ..Export::new(plan.name.as_str(), device, shard.stack.limits(device))
+    }))
 }
 
 /// Takes [`open_export`] back.
-pub(crate) fn close_export(shard: &mut Shard, route: &Route) {
-    let (mapper, export) = (&mut shard.devices.mapper, &route.export);
+pub(crate) fn close_export(shard: &mut Shard, export: &Export) {
+    let mapper = &mut shard.devices.mapper;
     mapper.close(export.device);
     if !export.asked_read_only {
         mapper.end_writing(export.device);

@@ -8,7 +8,7 @@ mod support;
 use std::path::{Path, PathBuf};
 
 use shingle_core::zone::{Condition, Zone};
-use shingle_host::config::{Plan, Source};
+use shingle_host::config::{Kinds, Plan, Source};
 use shingle_host::control::ControlClient;
 use shingle_host::control::protocol::{DeviceStatus, GetStatus, ManageZones, ResetZones};
 use shingle_host::daemon::Daemon;
@@ -18,7 +18,8 @@ const DISK: &str = "[disk.d]\ntype = \"compressed-zones\"\nsize = \"16MiB\"\nzon
 
 fn parse(text: &str) -> Result<Plan, String> {
     let source = Source { path: PathBuf::from("lab/stack.toml"), text: text.to_owned() };
-    Plan::parse_with(source, &compressed_zones::kinds()).map_err(|error| error.to_string())
+    Plan::parse_with(source, Kinds { back_ends: &compressed_zones::kinds(), ..Kinds::default() })
+        .map_err(|error| error.to_string())
 }
 
 /// A daemon with such a disk.

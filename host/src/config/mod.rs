@@ -18,4 +18,5 @@ pub use crate::fields::{
 };
 pub use build::{add_plug, build_shard, check_disks};
 pub use elevator::ElevatorSpec;
-pub use plan::{DevicePlan, DiskPlan, ExportPlan, ListenPlan, Plan};
+pub use plan::{DevicePlan, DiskPlan, ExportPlan, Plan};
+pub use spec::Kinds;

@@ -1,23 +1,21 @@
 //! The validated plan of a stack: names resolved, order found, everything checked that needs no machine.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::SocketAddr;
-use std::ops::{Range, RangeInclusive};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use shingle_core::dm::zoned::policy::Knobs;
 use shingle_core::dm::{TableError, TableLine, parse_table};
-use shingle_core::frontend::nbd::PAYLOAD_MAX_BYTES;
 use shingle_core::mapper::MapperError;
 use shingle_core::plug::{PlugOptions, WritePolicy};
-use shingle_core::time::Duration;
 
 use super::build::rehearse;
-use super::spec::{DeviceSpec, DiskSpec, ExportSpec, ListenSpec, Spec};
-use crate::backend::{BACK_ENDS, BackEnd, BackEndType};
+use super::spec::{DeviceSpec, DiskSpec, ExportSpec, Kinds, Spec};
+use crate::backend::{BackEnd, BackEndType};
 use crate::dmz::has_own_length;
 use crate::fields::{At, ConfigError, Diagnostic, Source, nearest, word_in_string};
+use crate::serve::{ExportKeys, FrontEnd};
 
 /// A stack that can be built.
 #[derive(Clone, Debug)]
@@ -32,8 +30,8 @@ pub struct Plan {
     pub devices: Vec<DevicePlan>,
     /// Exports, in the file's order.
     pub exports: Vec<ExportPlan>,
-    /// Where clients connect.
-    pub listen: ListenPlan,
+    /// How clients reach them.
+    pub front_ends: Vec<Arc<dyn FrontEnd>>,
     /// The control socket.
     pub control: Option<PathBuf>,
 }
@@ -85,29 +83,10 @@ pub struct ExportPlan {
     pub read_only: bool,
     /// What a list of exports says about it.
     pub description: Option<String>,
+    /// What front ends want to know of it.
+    pub keys: ExportKeys,
 }
 
-/// Where clients connect.
-#[derive(Clone, Debug, Default)]
-pub struct ListenPlan {
-    /// A unix socket.
-    pub unix: Option<PathBuf>,
-    /// A TCP address.
-    pub tcp: Option<SocketAddr>,
-    /// Most clients of one socket at once.
-    pub connections: Option<usize>,
-    /// What the requests of all clients of one shard may hold together, in bytes.
-    pub memory: Option<usize>,
-    /// What the requests of one client may hold, in bytes.
-    pub client_memory: Option<usize>,
-    /// How long a client may do nothing.
-    pub idle_timeout: Option<Duration>,
-}
-
-/// Most clients of one socket that can be asked for.
-const MOST_CONNECTIONS: u64 = 100_000;
-/// Most memory for requests that can be asked for.
-const MOST_MEMORY: u64 = 1 << 40;
 /// Most shards of one daemon.
 const MOST_SHARDS: u32 = 64;
 /// Longest name of a disk, device or export (`DM_NAME_LEN`).
@@ -121,22 +100,22 @@ impl Plan {
 
     /// Checks a stack file's text. Relative paths in it are relative to the file's directory.
     pub fn parse(source: Source) -> Result<Self, ConfigError> {
-        Self::parse_with(source, &BACK_ENDS)
+        Self::parse_with(source, Kinds::default())
     }
 
-    /// The same with disks of these `kinds`, of which the first of a name counts.
-    pub fn parse_with(source: Source, kinds: &[&'static BackEndType]) -> Result<Self, ConfigError> {
+    /// The same with disks and front ends of these `kinds`.
+    pub fn parse_with(source: Source, kinds: Kinds<'_>) -> Result<Self, ConfigError> {
         let mut errors = Vec::new();
         let spec = Spec::read(&source, kinds, &mut errors);
         let readable = errors.is_empty();
         let mut planner = Planner { source: &source, errors, disks: BTreeMap::new(), readable };
         let (disks, devices, exports) = planner.stack(&spec);
-        let listen = planner.listen(&spec.listen);
+        planner.errors.extend(spec.front_ends.iter().flat_map(|front_end| front_end.mistakes()));
         let control = spec.control.as_ref().map(|at| at.value.clone());
         planner.outlets(&spec);
-        let Planner { mut errors, .. } = planner;
+        let (Planner { mut errors, .. }, front_ends) = (planner, spec.front_ends);
         let shards = disks.iter().map(|disk| disk.shard + 1).max().unwrap_or(1);
-        let plan = Self { source, shards, disks, devices, exports, listen, control };
+        let plan = Self { source, shards, disks, devices, exports, front_ends, control };
         if errors.is_empty() {
             rehearse(&plan, &mut errors);
         }
@@ -412,57 +391,10 @@ impl Planner<'_> {
             }
             return None;
         }
-        let (name, device) = (export.name.value.clone(), device.value.clone());
-        Some(ExportPlan { name, device, read_only: export.read_only, description: export.description.clone() })
-    }
-
-    fn listen(&mut self, listen: &ListenSpec) -> ListenPlan {
-        let unix = listen.unix.as_ref().map(|at| at.value.clone());
-        let tcp = listen.tcp.as_ref().and_then(|at| self.tcp(at, listen.allow_remote));
-        let connections = listen.connections.clone().map(|at| at.map(u64::from));
-        let longest = u64::from(PAYLOAD_MAX_BYTES);
-        let idle_timeout = listen.idle_timeout.clone().map(|at| at.map(|time| time.as_millis() as u64));
-        ListenPlan {
-            unix,
-            tcp,
-            connections: self.within("connections", connections, 1..=MOST_CONNECTIONS, "clients"),
-            memory: self.within(
-                "memory",
-                listen.memory.clone(),
-                longest..=MOST_MEMORY,
-                "bytes: one request has up to 32 MiB",
-            ),
-            client_memory: self.within("client-memory", listen.client_memory.clone(), 4096..=MOST_MEMORY, "bytes"),
-            idle_timeout: self
-                .within("idle-timeout", idle_timeout, 1..=86_400_000, "ms")
-                .map(|ms| Duration::from_millis(ms as u64)),
-        }
-    }
-
-    /// A number that has to be in `range`.
-    fn within(&mut self, key: &str, at: Option<At<u64>>, range: RangeInclusive<u64>, unit: &str) -> Option<usize> {
-        let At { value, span } = at?;
-        if !range.contains(&value) {
-            let label = format!("allowed: {} to {} {unit}", range.start(), range.end());
-            self.errors.push(Diagnostic::at(span, format!("`{key}` is out of range")).label(label));
-        }
-        Some(value as usize)
-    }
-
-    fn tcp(&mut self, at: &At<String>, allow_remote: bool) -> Option<SocketAddr> {
-        let Ok(address) = at.value.parse::<SocketAddr>() else {
-            let error =
-                Diagnostic::at(at.span.clone(), "`tcp` is not an address").label("write it as \"127.0.0.1:10809\"");
-            self.errors.push(error.help("NBD's port is 10809; an IPv6 address is written as \"[::1]:10809\""));
-            return None;
-        };
-        if !address.ip().is_loopback() && !allow_remote {
-            let title = format!("{address} can be reached from other machines");
-            let help = "NBD here has no encryption and no passwords: use 127.0.0.1, or add allow-remote = true if the \
-                        network is trusted";
-            self.errors.push(Diagnostic::at(at.span.clone(), title).label("not a loopback address").help(help));
-        }
-        Some(address)
+        let ExportSpec { name, device, read_only, description, keys } = export;
+        let (name, device) = (name.value.clone(), device.value.clone());
+        let (description, keys) = (description.clone(), keys.clone());
+        Some(ExportPlan { name, device, read_only: *read_only, description, keys })
     }
 
     /// A stack that nobody can reach, or exports that nobody can connect to, are mistakes.
@@ -474,10 +406,8 @@ impl Planner<'_> {
             let error = Diagnostic::general("the stack file defines no disk");
             self.errors.push(error.help("add one, such as:\n[disk.d]\ntype = \"zoned-dir\"\npath = \"disk0\""));
         }
-        if let Some(export) = spec.exports.first()
-            && spec.listen.unix.is_none()
-            && spec.listen.tcp.is_none()
-        {
+        let is_offered = |export: &ExportSpec| spec.front_ends.iter().any(|front_end| front_end.offers(&export.keys));
+        if let Some(export) = spec.exports.iter().find(|export| !is_offered(export)) {
             let title = "there are exports but nowhere to connect to";
             let error = Diagnostic::at(export.name.span.clone(), title).label("nobody can reach this export");
             self.errors.push(error.help("add:\n[listen]\nunix = \"shingle.sock\""));

@@ -2,14 +2,15 @@
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::sync::Arc;
 
 use shingle_core::plug::{Append, WritePolicy};
 use toml::de::{DeTable, DeValue};
 
 use super::elevator::ElevatorSpec;
-use crate::backend::{BackEndType, Placed};
+use crate::backend::{BACK_ENDS, BackEndType, Placed};
 use crate::fields::{At, Diagnostic, Fields, Source, unknown_key};
+use crate::serve::{ExportKeys, FRONT_ENDS, FrontEnd, FrontEndType};
 
 /// A stack file.
 #[derive(Debug, Default)]
@@ -20,8 +21,8 @@ pub struct Spec {
     pub devices: Vec<DeviceSpec>,
     /// `[export.*]`.
     pub exports: Vec<ExportSpec>,
-    /// `[listen]`.
-    pub listen: ListenSpec,
+    /// `[listen]`, as each front end reads it.
+    pub front_ends: Vec<Arc<dyn FrontEnd>>,
     /// `[control]`, `socket`.
     pub control: Option<At<PathBuf>>,
 }
@@ -69,32 +70,31 @@ pub struct ExportSpec {
     pub read_only: bool,
     /// `description`.
     pub description: Option<String>,
+    /// Those of front ends.
+    pub keys: ExportKeys,
 }
 
-/// `[listen]`.
-#[derive(Debug, Default)]
-pub struct ListenSpec {
-    /// `unix`.
-    pub unix: Option<At<PathBuf>>,
-    /// `tcp`.
-    pub tcp: Option<At<String>>,
-    /// `allow-remote`.
-    pub allow_remote: bool,
-    /// `connections`.
-    pub connections: Option<At<u32>>,
-    /// `memory`, in bytes.
-    pub memory: Option<At<u64>>,
-    /// `client-memory`, in bytes.
-    pub client_memory: Option<At<u64>>,
-    /// `idle-timeout`.
-    pub idle_timeout: Option<At<Duration>>,
+/// What disks and front ends can be; of those with one name the first counts.
+#[derive(Clone, Copy, Debug)]
+pub struct Kinds<'a> {
+    /// Kinds of disk.
+    pub back_ends: &'a [&'static BackEndType],
+    /// Protocols.
+    pub front_ends: &'a [&'static FrontEndType],
+}
+
+impl Default for Kinds<'_> {
+    /// Those that come with Shingle.
+    fn default() -> Self {
+        Self { back_ends: &BACK_ENDS, front_ends: &FRONT_ENDS }
+    }
 }
 
 const SECTIONS: [&str; 5] = ["disk", "device", "export", "listen", "control"];
 
 impl Spec {
-    /// Reads a stack file whose disks are of `kinds`; mistakes go to `errors` and what can be read is.
-    pub fn read(source: &Source, kinds: &[&'static BackEndType], errors: &mut Vec<Diagnostic>) -> Self {
+    /// Reads a stack file; mistakes go to `errors` and what can be read is.
+    pub fn read(source: &Source, kinds: Kinds<'_>, errors: &mut Vec<Diagnostic>) -> Self {
         let (document, mistakes) = DeTable::parse_recoverable(&source.text);
         if !mistakes.is_empty() {
             errors.extend(mistakes.iter().take(8).map(|mistake| {
@@ -105,6 +105,8 @@ impl Spec {
         }
         let directory = source.path.parent().unwrap_or(Path::new(""));
         let mut spec = Self::default();
+        let read_listen =
+            |fields: &mut Fields<'_>| kinds.front_ends.iter().map(|kind| (kind.read_listen)(fields)).collect();
         for (key, value) in document.get_ref() {
             let DeValue::Table(table) = value.get_ref() else {
                 errors.push(misplaced(key.get_ref(), key.span()));
@@ -114,15 +116,24 @@ impl Spec {
             let section = Section { name, table, directory };
             let whole = || format!("[{name}]");
             match name {
-                "disk" => section.each(errors, |fields, name| spec.disks.extend(read_disk(fields, name, kinds))),
+                "disk" => {
+                    section.each(errors, |fields, name| spec.disks.extend(read_disk(fields, name, kinds.back_ends)))
+                }
                 "device" => section.each(errors, |fields, name| spec.devices.extend(read_device(fields, name))),
-                "export" => section.each(errors, |fields, name| spec.exports.extend(read_export(fields, name))),
-                "listen" => section.read((whole(), key.span()), errors, |fields| spec.listen = read_listen(fields)),
+                "export" => section.each(errors, |fields, name| {
+                    spec.exports.extend(read_export(fields, name, kinds.front_ends));
+                }),
+                "listen" => section.read((whole(), key.span()), errors, |fields| spec.front_ends = read_listen(fields)),
                 "control" => section.read((whole(), key.span()), errors, |fields| {
                     spec.control = fields.required_path("socket", "\"control.sock\"");
                 }),
                 _ => errors.push(unknown_key(key, "the stack file", &SECTIONS)),
             }
+        }
+        if spec.front_ends.is_empty() {
+            // A front end may need none of these keys.
+            let section = Section { name: "listen", table: &DeTable::new(), directory };
+            section.read((section.name.into(), 0..0), errors, |fields| spec.front_ends = read_listen(fields));
         }
         spec
     }
@@ -205,21 +216,10 @@ fn read_device(fields: &mut Fields<'_>, name: At<String>) -> Option<DeviceSpec> 
     Some(DeviceSpec { name, table, knobs })
 }
 
-fn read_export(fields: &mut Fields<'_>, name: At<String>) -> Option<ExportSpec> {
+fn read_export(fields: &mut Fields<'_>, name: At<String>, front_ends: &[&'static FrontEndType]) -> Option<ExportSpec> {
     let read_only = fields.flag("read-only").is_some_and(|at| at.value);
     let description = fields.string("description").map(|at| at.value);
+    let keys = ExportKeys::read(fields, front_ends);
     let device = fields.required("device", "\"NAME\"")?;
-    Some(ExportSpec { name, device, read_only, description })
-}
-
-fn read_listen(fields: &mut Fields<'_>) -> ListenSpec {
-    ListenSpec {
-        unix: fields.path("unix"),
-        tcp: fields.string("tcp"),
-        allow_remote: fields.flag("allow-remote").is_some_and(|at| at.value),
-        connections: fields.count("connections"),
-        memory: fields.size("memory"),
-        client_memory: fields.size("client-memory"),
-        idle_timeout: fields.duration("idle-timeout"),
-    }
+    Some(ExportSpec { name, device, read_only, description, keys })
 }

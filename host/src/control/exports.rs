@@ -1,15 +1,16 @@
-//! NBD exports that come and go while the daemon runs.
+//! Exports that come and go while the daemon runs.
 
 use super::operations::unknown_device;
 use super::protocol::{AddExport, Added, Done, RemoveExport};
 use super::{ControlError, ErrorKind, bad};
 use crate::config::ExportPlan;
 use crate::daemon_state::{DaemonState, close_export, open_export};
-use crate::serve::nbd::NbdError;
+use crate::serve::{ExportKeys, ServeError};
 
-impl From<NbdError> for ControlError {
-    fn from(error: NbdError) -> Self {
-        let kind = if matches!(error, NbdError::Exports(_)) { ErrorKind::Exists } else { ErrorKind::Stopped };
+impl From<ServeError> for ControlError {
+    fn from(error: ServeError) -> Self {
+        let is_of_exports = matches!(error, ServeError::Exports { .. } | ServeError::Taken(_));
+        let kind = if is_of_exports { ErrorKind::Exists } else { ErrorKind::Stopped };
         ControlError::new(kind, error.to_string())
     }
 }
@@ -17,23 +18,22 @@ impl From<NbdError> for ControlError {
 /// `export.add`.
 pub(super) fn add(daemon: &DaemonState, request: AddExport) -> Result<Added, ControlError> {
     let AddExport { name, device, read_only, description } = request;
-    let plan = ExportPlan { name, device, read_only, description };
-    if daemon.addresses.is_empty() {
+    let plan = ExportPlan { name, device, read_only, description, keys: ExportKeys::default() };
+    if !daemon.plan.front_ends.iter().any(|front_end| front_end.offers(&plan.keys)) {
         return Err(bad("this daemon listens nowhere: add [listen] to its stack file and start it again".into()));
     }
     let Some((shard, _)) = daemon.find(&plan.device)? else { return Err(unknown_device(daemon, &plan.device)?) };
-    let (home, directory) = (shard.nbd.clone(), daemon.exports.clone());
+    let (number, directory) = (shard.number, daemon.exports.clone());
     let added = shard.mailbox.ask(move |shard| {
-        let route = match open_export(shard, &plan, &home) {
-            Ok(route) => route?,
+        let export = match open_export(shard, number, &plan) {
+            Ok(export) => export?,
             Err(error) => return Some(Err(error.into())),
         };
-        let size = route.export.size();
-        let added = directory.add(route.clone());
+        let added = directory.add(export.clone());
         if added.is_err() {
-            close_export(shard, &route);
+            close_export(shard, &export);
         }
-        let added = added.map(|()| Added { name: plan.name, device: plan.device, bytes: size });
+        let added = added.map(|()| Added { name: plan.name, device: plan.device, bytes: export.bytes() });
         Some(added.map_err(ControlError::from))
     })?;
     added.ok_or_else(|| ControlError::new(ErrorKind::UnknownDevice, "the device was removed meanwhile"))?
@@ -41,9 +41,9 @@ pub(super) fn add(daemon: &DaemonState, request: AddExport) -> Result<Added, Con
 
 /// `export.remove`.
 pub(super) fn remove(daemon: &DaemonState, RemoveExport { name }: &RemoveExport) -> Result<Done, ControlError> {
-    let route = daemon.exports.remove(name).map_err(|users| match users {
+    let export = daemon.exports.remove(name).map_err(|users| match users {
         None => {
-            let names: Vec<String> = daemon.exports.routes().into_iter().map(|route| route.export.name).collect();
+            let names: Vec<String> = daemon.exports.exports().into_iter().map(|export| export.name).collect();
             let message = format!("there is no export `{name}`; there are: {}", names.join(", "));
             ControlError::new(ErrorKind::UnknownDevice, message)
         }
@@ -52,8 +52,6 @@ pub(super) fn remove(daemon: &DaemonState, RemoveExport { name }: &RemoveExport)
             ControlError::new(ErrorKind::Busy, message)
         }
     })?;
-    if let Some(shard) = daemon.shards.iter().find(|shard| shard.nbd.is(&route.home)) {
-        shard.mailbox.ask(move |shard| close_export(shard, &route))?;
-    }
+    daemon.shards[export.shard].mailbox.ask(move |shard| close_export(shard, &export))?;
     Ok(Done {})
 }

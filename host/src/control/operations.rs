@@ -303,7 +303,7 @@ impl Refusal {
 
 fn manage(daemon: &DaemonState, request: ManageZones, action: ZoneAction) -> Result<Changed, ControlError> {
     let device = open(daemon, &request.device)?;
-    let offers = Offers { exports: daemon.exports.clone(), home: device.shard.nbd.clone() };
+    let offers = Offers { exports: daemon.exports.clone(), shard: device.shard.number };
     let management = Management { device: &device, unless_used: (!request.force).then_some(offers) };
     management.apply(action, request.start, request.length)
 }

@@ -11,7 +11,6 @@ use super::mapped::figures_of;
 use super::protocol::{Counters, DeviceStatus, ExportStatus, Status, Stuck, Zoned};
 use crate::daemon_state::DaemonState;
 use crate::devices::Named;
-use crate::serve::nbd::Route;
 use crate::shard::{Shard, StuckBio};
 
 /// Most stuck bios of a shard that are listed.
@@ -26,7 +25,7 @@ pub(super) fn status(daemon: &DaemonState) -> Result<Status, ControlError> {
     let (disks, tables) = (daemon.plan.disks.iter().map(|d| &*d.name), daemon.plan.devices.iter().map(|d| &*d.name));
     let order: Vec<&str> = disks.chain(tables).collect();
     for (number, shard) in daemon.shards.iter().enumerate() {
-        connections.push(shard.nbd.connections());
+        connections.push(daemon.services.iter().map(|service| service.connections(number)).sum());
         let (named, described, (late, all_late)) = shard.mailbox.ask(move |shard| {
             let named = shard.devices.list();
             let described: Vec<DeviceStatus> = named.iter().map(|named| describe(shard, number, named)).collect();
@@ -40,10 +39,10 @@ pub(super) fn status(daemon: &DaemonState) -> Result<Status, ControlError> {
     }
     // What was made at run time comes behind what the stack file has.
     devices.sort_by_key(|device| order.iter().position(|name| device.name == *name).unwrap_or(order.len()));
-    let exports = daemon.exports.routes().into_iter().map(|Route { export, home }| {
-        let shard = daemon.shards.iter().position(|shard| shard.nbd.is(&home)).unwrap_or(0);
-        let device = names[shard].iter().find(|named| named.device == export.device).map(|named| named.name.clone());
-        ExportStatus { bytes: export.size(), read_only: export.read_only, name: export.name, device }
+    let exports = daemon.exports.exports().into_iter().map(|export| {
+        let of_it = |named: &&Named| named.device == export.device;
+        let device = names[export.shard].iter().find(of_it).map(|named| named.name.clone());
+        ExportStatus { bytes: export.bytes(), read_only: export.is_read_only(), name: export.name, device }
     });
     Ok(Status {
         version: env!("CARGO_PKG_VERSION").into(),

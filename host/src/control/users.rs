@@ -3,17 +3,17 @@
 use shingle_core::block::DeviceId;
 
 use super::{ControlError, ErrorKind};
-use crate::serve::nbd::{Directory, Nbd};
+use crate::serve::Directory;
 use crate::shard::Shard;
 
 /// Most users that an error names.
 const MOST_NAMED: usize = 4;
 
-/// What clients can choose from, and the home of those that choose something of this shard.
+/// What clients can choose from, and the number of this shard.
 #[derive(Clone)]
 pub(super) struct Offers {
     pub exports: Directory,
-    pub home: Nbd,
+    pub shard: usize,
 }
 
 /// Whether nobody has data on the device in place `id` of `shard`. It stays so until the shard's next message: exports and
@@ -22,9 +22,7 @@ pub(super) struct Offers {
 /// # Errors
 /// Who has.
 pub(super) fn check_unused(shard: &Shard, id: DeviceId, offers: &Offers) -> Result<(), ControlError> {
-    let routes = offers.exports.routes().into_iter();
-    let of_it = routes.filter(|route| route.home.is(&offers.home) && route.export.device == id);
-    let exports = of_it.map(|route| format!("export `{}`", route.export.name));
+    let exports = offers.exports.names_of(offers.shard, id).into_iter().map(|name| format!("export `{name}`"));
     let tables = shard.devices.mapper.users_of(id).map(|name| format!("the table of `{name}`"));
     let users: Vec<String> = exports.chain(tables).collect();
     if users.is_empty() {

@@ -4,7 +4,7 @@ mod error;
 mod size;
 mod text;
 
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::path::{Path, PathBuf};
 
 use toml::Spanned;
@@ -27,6 +27,16 @@ impl<T> At<T> {
     /// The same place with another value.
     pub fn map<U>(self, f: impl FnOnce(T) -> U) -> At<U> {
         At { value: f(self.value), span: self.span }
+    }
+}
+
+impl At<u64> {
+    /// The mistake, if this number of `unit` is not in `range`.
+    #[must_use]
+    pub fn outside(&self, key: &str, range: RangeInclusive<u64>, unit: &str) -> Option<Diagnostic> {
+        let label = format!("allowed: {} to {} {unit}", range.start(), range.end());
+        let mistake = || Diagnostic::at(self.span.clone(), format!("`{key}` is out of range")).label(label);
+        (!range.contains(&self.value)).then(mistake)
     }
 }
 

@@ -5,12 +5,13 @@ use std::path::Path;
 use std::rc::Rc;
 
 use shingle_core::block::DeviceId;
-use shingle_core::frontend::nbd::{Export, SessionLimits};
+use shingle_core::frontend::nbd::SessionLimits;
 use shingle_core::random::Rng;
 use shingle_core::time::{Duration, Instant};
 use shingle_host::disk::file::{self, Options};
 use shingle_host::serve::listen::{Address, Listener};
-use shingle_host::serve::nbd::{Directory, Nbd, NbdOptions, Route};
+use shingle_host::serve::nbd::{Nbd, NbdOptions};
+use shingle_host::serve::{Directory, Export};
 use shingle_host::shard::{Shard, ShardError};
 use shingle_sim::volume::{Request, Volume};
 use shingle_sys::RingHandle;
@@ -79,12 +80,13 @@ fn furnish(line: &Line, clock: &Rc<Cell<Instant>>, limits: SessionLimits) -> Res
     let options =
         NbdOptions { session: limits, memory_bytes: 128 << 10, keep_bytes: 64 << 10, log, ..NbdOptions::default() };
     let nbd = Nbd::install(&mut shard, options);
-    let export = Export::new(EXPORT, disk, shard.stack.limits(disk)).with_multi_conn(true);
-    let directory = Directory::new(vec![Route { export, home: nbd.clone() }]).map_err(|error| error.to_string())?;
+    let directory = Directory::default();
+    let added = directory.add(Export::new(EXPORT, disk, shard.stack.limits(disk)));
+    added.map_err(|error| error.to_string())?;
     // Nobody connects here: clients come from the simulated kernel.
     let address = Address::Tcp(([127, 0, 0, 1], 0).into());
     let listener = Listener::bind(&address).map_err(|error| error.to_string())?;
-    nbd.listen(listener, &directory).map_err(|error| error.to_string())?;
+    nbd.listen(listener, &directory, std::slice::from_ref(&nbd)).map_err(|error| error.to_string())?;
     Ok((shard, nbd, disk))
 }
 

@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use shingle_core::device::null::{NullConfig, NullDevice, NullZones};
-use shingle_core::frontend::nbd::Export;
 use shingle_core::plug::{PlugOptions, ZonePlug};
 use shingle_core::time::Duration;
 use shingle_host::serve::listen::{Address, Listener};
-use shingle_host::serve::nbd::{Directory, Nbd, NbdOptions, Route};
+use shingle_host::serve::nbd::{Nbd, NbdOptions};
+use shingle_host::serve::{Directory, Export};
 use shingle_host::shard::{Shard, ShardError, ShardThread};
 
 /// Size of every disk.
@@ -59,10 +59,11 @@ impl Disk {
             let plug = ZonePlug::new(top, shard.stack.limits(top), PlugOptions::default()).unwrap();
             top = shard.stack.add(Box::new(plug)).unwrap();
         }
-        Export::new(self.name, top, shard.stack.limits(top))
-            .with_description(self.description)
-            .with_read_only(self.read_only)
-            .with_multi_conn(true)
+        Export {
+            description: self.description.to_owned(),
+            asked_read_only: self.read_only,
+            ..Export::new(self.name, top, shard.stack.limits(top))
+        }
     }
 }
 
@@ -70,7 +71,7 @@ impl Disk {
 pub struct Server {
     shards: Vec<ShardThread>,
     homes: Vec<Nbd>,
-    exports: Vec<(Export, Nbd)>,
+    exports: Vec<Export>,
     pub path: PathBuf,
     log: Arc<Mutex<Vec<String>>>,
 }
@@ -88,14 +89,14 @@ impl Server {
         let lines = log.clone();
         let options = NbdOptions { log: Arc::new(move |line| lines.lock().unwrap().push(line.to_owned())), ..options };
         let mut server = Self { shards: Vec::new(), homes: Vec::new(), exports: Vec::new(), path, log };
-        for disks in disks_of_shards {
+        for (number, disks) in disks_of_shards.iter().enumerate() {
             let (options, disks) = (options.clone(), disks.to_vec());
             let build = move |shard: &mut Shard| -> Result<_, ShardError> {
                 let exports: Vec<Export> = disks.iter().map(|disk| disk.build(shard)).collect();
                 Ok((Nbd::install(shard, options), exports))
             };
             let (shard, (home, exports)) = ShardThread::start("nbd", build).unwrap_or_else(|error| panic!("{error}"));
-            server.exports.extend(exports.into_iter().map(|export| (export, home.clone())));
+            server.exports.extend(exports.into_iter().map(|export| Export { shard: number, ..export }));
             server.shards.push(shard);
             server.homes.push(home);
         }
@@ -107,9 +108,10 @@ impl Server {
     pub fn listen(&self, address: &Address) -> Address {
         let listener = Listener::bind(address).unwrap_or_else(|error| panic!("{error}"));
         let bound = listener.address().clone();
-        let routes = self.exports.iter().cloned().map(|(export, home)| Route { export, home }).collect();
-        let directory = Directory::new(routes).unwrap_or_else(|error| panic!("{error}"));
-        self.homes[0].listen(listener, &directory).unwrap_or_else(|error| panic!("{error}"));
+        let directory = Directory::default();
+        let added = self.exports.iter().cloned().try_for_each(|export| directory.add(export));
+        added.unwrap_or_else(|error| panic!("{error}"));
+        self.homes[0].listen(listener, &directory, &self.homes).unwrap_or_else(|error| panic!("{error}"));
         bound
     }
 

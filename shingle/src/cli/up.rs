@@ -109,10 +109,9 @@ fn wait(daemon: &Daemon, signals: &mpsc::Receiver<i32>) -> Result<(), CliError> 
 fn ready_notice(daemon: &Daemon) -> String {
     let state = daemon.state();
     let mut notice = String::new();
-    for route in state.exports.routes() {
-        let export = route.export;
-        let access = if export.read_only { ", read-only" } else { "" };
-        notice += &format!("export {}: {}{access}\n", export.name, format_bytes(export.size()));
+    for export in state.exports.exports() {
+        let access = if export.is_read_only() { ", read-only" } else { "" };
+        notice += &format!("export {}: {}{access}\n", export.name, format_bytes(export.bytes()));
     }
     for address in &state.addresses {
         notice += &format!("listening on {address}\n");

@@ -35,8 +35,6 @@ pub struct Export {
     pub multi_conn: bool,
     /// Whether writes are refused.
     pub read_only: bool,
-    /// Whether they are even if the device takes them.
-    pub asked_read_only: bool,
     /// Size in bytes.
     pub(super) size: u64,
     /// Unit of requests, in bytes.
@@ -75,7 +73,6 @@ impl Export {
             device,
             multi_conn: false,
             read_only: limits.read_only,
-            asked_read_only: false,
             size: limits.capacity * u64::from(SECTOR_BYTES),
             block,
             minimum,
@@ -99,7 +96,6 @@ impl Export {
     #[must_use]
     pub fn with_read_only(mut self, read_only: bool) -> Self {
         self.read_only |= read_only;
-        self.asked_read_only |= read_only;
         self
     }
 
@@ -108,21 +104,6 @@ impl Export {
     pub fn with_multi_conn(mut self, multi_conn: bool) -> Self {
         self.multi_conn = multi_conn;
         self
-    }
-
-    /// The same export of a device that has these limits now.
-    #[must_use]
-    pub fn with_limits(&self, limits: &Limits) -> Self {
-        Self::new(self.name.as_str(), self.device, limits)
-            .with_description(self.description.as_str())
-            .with_read_only(self.asked_read_only)
-            .with_multi_conn(self.multi_conn)
-    }
-
-    /// Size in bytes.
-    #[must_use]
-    pub fn size(&self) -> u64 {
-        self.size
     }
 
     /// What is wrong with a request for parts of blocks, and what to do.
@@ -259,16 +240,6 @@ mod tests {
         assert_eq!(rich.flags(true), expected);
         let read_only = rich.with_read_only(true).flags(false);
         assert_eq!(read_only, plain | flag::READ_ONLY | flag::ROTATIONAL | flag::CAN_MULTI_CONN);
-    }
-
-    #[test]
-    fn an_export_of_a_device_that_changed_keeps_what_was_asked_for_and_takes_the_rest_from_the_device() {
-        let asked = export("a").with_description("words").with_read_only(true).with_multi_conn(true);
-        let grown = asked.with_limits(&Limits::new(4096));
-        assert_eq!((grown.size(), grown.read_only, grown.multi_conn), (4096 * 512, true, true));
-        assert_eq!(grown.description, "words");
-        let sealed = export("a").with_limits(&Limits { read_only: true, ..Limits::new(8) });
-        assert!(sealed.read_only && !sealed.with_limits(&Limits::new(8)).read_only);
     }
 
     #[test]

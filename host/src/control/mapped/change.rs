@@ -171,14 +171,14 @@ fn carry_out(
 ) -> Result<(), ControlError> {
     let shard = &daemon.shards[found.shard];
     let (name, place) = (found.info.name.clone(), found.info.device);
-    let (home, exports) = (shard.nbd.clone(), daemon.exports.clone());
+    let (number, exports) = (found.shard, daemon.exports.clone());
     let question = move |shard: &mut Shard, reply: Reply<Result<(), MapperError>>| match begin(shard, &name, noflush) {
         Err(error) => reply.send(Err(error)),
         Ok(ticket) => {
             shard.when_changed((&name, ticket), Span::from_millis(patience_ms), move |shard, result| {
                 // Another table can have another size: the next client has to see it. What had no place yet is not exported.
                 if let Some(id) = place {
-                    exports.refresh(&home, id, shard.stack.limits(id));
+                    exports.refresh(number, id, shard.stack.limits(id));
                 }
                 reply.send(result);
             });
@@ -214,10 +214,8 @@ pub(super) fn remove(daemon: &DaemonState, request: &Remove) -> Result<Done, Con
 }
 
 fn exports_of(daemon: &DaemonState, found: &Found) -> Vec<String> {
-    let home = &daemon.shards[found.shard].nbd;
-    let routes = daemon.exports.routes().into_iter();
-    let of_it = routes.filter(|route| route.home.is(home) && Some(route.export.device) == found.info.device);
-    of_it.map(|route| format!("`{}`", route.export.name)).collect()
+    let names = found.info.device.map_or(Vec::new(), |device| daemon.exports.names_of(found.shard, device));
+    names.iter().map(|name| format!("`{name}`")).collect()
 }
 
 pub(super) fn rename(daemon: &DaemonState, request: Rename, naming: &Mutex<()>) -> Result<Done, ControlError> {

@@ -14,9 +14,8 @@ use shingle_core::frontend::nbd::{Close, Exports, Receive, Segment, Session, Ses
 use shingle_core::time::{Duration, Instant};
 use shingle_sys::{Completion, Fd, Part, Request};
 
-use super::{Directory, Errand, Home, Nbd, Parcel};
-use crate::serve::acceptor::Client;
-use crate::serve::permit::Permit;
+use super::{Errand, Home, Nbd, Offer, Parcel};
+use crate::serve::{Client, Permit};
 use crate::shard::{Pump, Source, SourceCx, SourceId};
 
 const RECEIVE: u64 = 1;
@@ -52,7 +51,7 @@ pub(super) struct Connection {
     home: Rc<Home>,
     permit: Option<Permit>,
     /// Until the client has chosen an export.
-    directory: Option<Directory>,
+    offer: Option<Offer>,
     /// From then on, and where that export is.
     user: Option<(Nbd, Permit)>,
     place: Option<Place>,
@@ -79,11 +78,11 @@ pub(super) struct Connection {
 
 impl Connection {
     /// A client that was just accepted.
-    pub fn new(client: Client, directory: Directory, home: Rc<Home>, now: Instant) -> Self {
-        let session = Session::new(directory.exports(), home.options.session);
+    pub fn new(client: Client, offer: Offer, home: Rc<Home>, now: Instant) -> Self {
+        let session = Session::new(offer.exports(), home.options.session);
         let deadline = Some(now + home.options.handshake_timeout);
         let mut new = Self::with(client, session, home);
-        (new.directory, new.deadline, new.progress) = (Some(directory), deadline, now);
+        (new.offer, new.deadline, new.progress) = (Some(offer), deadline, now);
         new
     }
 
@@ -106,7 +105,7 @@ impl Connection {
             session,
             home,
             permit: Some(permit),
-            directory: None,
+            offer: None,
             user: None,
             place: None,
             staging: Vec::new(),
@@ -271,8 +270,8 @@ impl Connection {
     fn settle(&mut self, cx: &mut SourceCx<'_>) -> bool {
         let Some(export) = self.session.export() else { return false };
         let device = export.device;
-        if let Some(directory) = self.directory.take() {
-            self.user = directory.claim(export);
+        if let Some(offer) = self.offer.take() {
+            self.user = offer.claim(export);
             if self.user.is_none() {
                 (self.home.options.log)(&format!("{}: its export was removed while it was chosen", self.label));
                 self.disconnect();

@@ -10,25 +10,25 @@
 //! that may connect may also use up the connections.
 
 mod connection;
-mod directory;
+mod front_end;
+mod offer;
 
 use std::cell::{Cell, RefCell};
-use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{self, Receiver, SyncSender, TrySendError};
 
 use shingle_core::frontend::Pool;
-use shingle_core::frontend::nbd::{ExportsError, Session, SessionLimits};
+use shingle_core::frontend::nbd::{Session, SessionLimits};
 use shingle_core::time::{Duration, Instant};
 use shingle_sys::Completion;
 
 use self::connection::Connection;
-pub use self::directory::{Directory, Route};
-use super::acceptor::{Acceptor, Client, Log};
+pub use self::front_end::TYPE;
+use self::offer::Offer;
 use super::listen::Listener;
-use super::permit::Permit;
+use super::{Acceptor, Client, Directory, Log, Permit, ServeError};
 use crate::shard::{Mailbox, Pump, Shard, Source, SourceCx, SourceId};
 
 /// How a home treats its connections.
@@ -82,7 +82,7 @@ pub struct Nbd {
 
 /// Something to be put on a home.
 enum Errand {
-    Listen(Listener, Directory),
+    Listen(Listener, Offer),
     Adopt(Box<Parcel>),
 }
 
@@ -115,9 +115,9 @@ struct Home {
 }
 
 impl Home {
-    fn accept(home: &Rc<Self>, listener: Listener, directory: Directory) -> Acceptor {
+    fn accept(home: &Rc<Self>, listener: Listener, offer: Offer) -> Acceptor {
         let (home, NbdOptions { connections, log, .. }) = (home.clone(), home.options.clone());
-        let welcome = move |client, now| Connection::new(client, directory.clone(), home.clone(), now);
+        let welcome = move |client, now| Connection::new(client, offer.clone(), home.clone(), now);
         Acceptor::new(listener, (connections, log), welcome)
     }
 
@@ -150,9 +150,11 @@ impl Nbd {
         me
     }
 
-    /// Accepts clients of `listener` here and offers them what is in `directory` when they come.
-    pub fn listen(&self, listener: Listener, directory: &Directory) -> Result<(), NbdError> {
-        self.send(Errand::Listen(listener, directory.clone())).map_err(|_| NbdError::Stopped)
+    /// Accepts clients of `listener` here and offers them what is in `directory` when they come. They move to the one of
+    /// `homes`, one of each shard, that has what they choose.
+    pub fn listen(&self, listener: Listener, directory: &Directory, homes: &[Nbd]) -> Result<(), ServeError> {
+        let offer = Offer { directory: directory.clone(), homes: homes.into() };
+        self.send(Errand::Listen(listener, offer)).map_err(|_| ServeError::Stopped(TYPE.name))
     }
 
     /// Connections that live here now.
@@ -162,8 +164,7 @@ impl Nbd {
     }
 
     /// Whether these are the same home.
-    #[must_use]
-    pub fn is(&self, other: &Nbd) -> bool {
+    fn is(&self, other: &Nbd) -> bool {
         Arc::ptr_eq(&self.live, &other.live)
     }
 
@@ -174,26 +175,6 @@ impl Nbd {
         Ok(())
     }
 }
-
-/// Why nobody is served.
-#[derive(Debug)]
-pub enum NbdError {
-    /// The exports do not go together.
-    Exports(ExportsError),
-    /// The shard is busy or stopped.
-    Stopped,
-}
-
-impl fmt::Display for NbdError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Exports(error) => write!(f, "cannot serve these exports over NBD: {error}"),
-            Self::Stopped => write!(f, "cannot serve over NBD: the shard does not listen; start it again"),
-        }
-    }
-}
-
-impl std::error::Error for NbdError {}
 
 /// Takes in what is sent to a home, and gives back memory that the home does not need any more.
 struct Porter {
@@ -229,7 +210,7 @@ impl Source for Porter {
         }
         while let Ok(errand) = self.inbox.try_recv() {
             cx.spawn(match errand {
-                Errand::Listen(listener, directory) => Box::new(Home::accept(&self.home, listener, directory)),
+                Errand::Listen(listener, offer) => Box::new(Home::accept(&self.home, listener, offer)),
                 Errand::Adopt(parcel) => Box::new(Connection::adopt(*parcel, self.home.clone(), cx.now())),
             });
         }

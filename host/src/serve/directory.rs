@@ -1,0 +1,102 @@
+//! What clients can choose from. It changes while they come and go: who is connected keeps what it chose.
+
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use shingle_core::block::{DeviceId, Limits};
+
+use super::permit::Permit;
+use super::{Export, FrontEnd, ServeError};
+
+/// The exports of a daemon, in the order in which they are listed.
+#[derive(Clone, Default)]
+pub struct Directory(Arc<Inner>);
+
+#[derive(Default)]
+struct Inner {
+    front_ends: Vec<Arc<dyn FrontEnd>>,
+    entries: Mutex<Vec<Entry>>,
+}
+
+struct Entry {
+    export: Export,
+    /// Sessions that have chosen it.
+    users: Arc<AtomicUsize>,
+}
+
+impl Directory {
+    /// An empty one, for exports that these front ends can show.
+    #[must_use]
+    pub fn new(front_ends: Vec<Arc<dyn FrontEnd>>) -> Self {
+        Self(Arc::new(Inner { front_ends, entries: Mutex::default() }))
+    }
+
+    /// What there is.
+    #[must_use]
+    pub fn exports(&self) -> Vec<Export> {
+        self.lock().iter().map(|entry| entry.export.clone()).collect()
+    }
+
+    /// The names of what there is of a device.
+    #[must_use]
+    pub fn names_of(&self, shard: usize, device: DeviceId) -> Vec<String> {
+        let entries = self.lock();
+        let of_it = entries.iter().map(|entry| &entry.export).filter(|export| is_of(export, shard, device));
+        of_it.map(|export| export.name.clone()).collect()
+    }
+
+    /// Adds an export behind the others.
+    ///
+    /// # Errors
+    /// If it does not go together with them; then nothing is changed.
+    pub fn add(&self, export: Export) -> Result<(), ServeError> {
+        let mut entries = self.lock();
+        let all: Vec<&Export> = entries.iter().map(|entry| &entry.export).chain([&export]).collect();
+        for front_end in &self.0.front_ends {
+            let shown: Vec<&Export> = all.iter().copied().filter(|export| front_end.offers(&export.keys)).collect();
+            front_end.check(&shown).map_err(|why| ServeError::Exports { over: front_end.kind().name, why })?;
+        }
+        if entries.iter().any(|entry| entry.export.name == export.name) {
+            return Err(ServeError::Taken(export.name));
+        }
+        entries.push(Entry { export, users: Arc::default() });
+        Ok(())
+    }
+
+    /// Takes out the export called `name`, if nobody is connected to it.
+    ///
+    /// # Errors
+    /// How many are connected; `None` if there is no such export.
+    pub fn remove(&self, name: &str) -> Result<Export, Option<usize>> {
+        let mut entries = self.lock();
+        let place = entries.iter().position(|entry| entry.export.name == name).ok_or(None)?;
+        // Nobody can join them as long as this is locked.
+        match entries[place].users.load(Relaxed) {
+            0 => Ok(entries.remove(place).export),
+            users => Err(Some(users)),
+        }
+    }
+
+    /// Has new clients see what a device accepts now. Who is connected keeps the old size.
+    pub fn refresh(&self, shard: usize, device: DeviceId, limits: &Limits) {
+        let mut entries = self.lock();
+        let of_it = entries.iter_mut().map(|entry| &mut entry.export).filter(|export| is_of(export, shard, device));
+        of_it.for_each(|export| export.limits.clone_from(limits));
+    }
+
+    /// The shard of the export that a client has chosen, and a place among its users. `None`: it is gone meanwhile.
+    #[must_use]
+    pub fn claim(&self, is_it: impl Fn(&Export) -> bool) -> Option<(usize, Permit)> {
+        let entries = self.lock();
+        let Entry { export, users } = entries.iter().find(|entry| is_it(&entry.export))?;
+        Some((export.shard, Permit::take(users, usize::MAX)?))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Entry>> {
+        self.0.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn is_of(export: &Export, shard: usize, device: DeviceId) -> bool {
+    (export.shard, export.device) == (shard, device)
+}

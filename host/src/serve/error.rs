@@ -1,0 +1,44 @@
+//! Why nobody is served.
+
+use std::fmt;
+
+use super::listen::ListenError;
+
+/// Why nobody is served.
+#[derive(Debug)]
+pub enum ServeError {
+    /// A front end cannot show the exports together.
+    Exports {
+        /// The front end.
+        over: &'static str,
+        /// What is wrong with them.
+        why: String,
+    },
+    /// Two exports have this name.
+    Taken(String),
+    /// Nobody can listen there.
+    Listen(ListenError),
+    /// The shard on which this front end would listen is busy or stopped.
+    Stopped(&'static str),
+}
+
+impl fmt::Display for ServeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exports { over, why } => write!(f, "cannot serve these exports over {over}: {why}"),
+            Self::Taken(name) => write!(f, "two exports are named '{name}': rename one of them"),
+            Self::Listen(error) => error.fmt(f),
+            Self::Stopped(over) => {
+                write!(f, "cannot serve over {over}: the shard does not listen; start it again")
+            }
+        }
+    }
+}
+
+impl std::error::Error for ServeError {}
+
+impl From<ListenError> for ServeError {
+    fn from(error: ListenError) -> Self {
+        Self::Listen(error)
+    }
+}

@@ -1,0 +1,76 @@
+//! What clients can choose, whatever protocol they speak.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use shingle_core::block::{DeviceId, Limits};
+
+use super::FrontEndType;
+use crate::fields::Fields;
+
+/// A device that clients can choose by name. Each protocol makes of it what its clients see.
+#[derive(Clone, Debug)]
+pub struct Export {
+    /// What clients call it; may be empty, which names the default export.
+    pub name: String,
+    /// One line for people; may be empty.
+    pub description: String,
+    /// The shard of its device, by number: its sessions live there.
+    pub shard: usize,
+    /// Where its bios go on that shard.
+    pub device: DeviceId,
+    /// What the device accepts.
+    pub limits: Limits,
+    /// Whether writes are refused even if the device takes them.
+    pub asked_read_only: bool,
+    /// What front ends want to know of it.
+    pub keys: ExportKeys,
+}
+
+impl Export {
+    /// Exports `device` of the first shard, which has `limits`, under `name`: writable if the device is.
+    #[must_use]
+    pub fn new(name: impl Into<String>, device: DeviceId, limits: &Limits) -> Self {
+        Self {
+            name: name.into(),
+            description: String::new(),
+            shard: 0,
+            device,
+            limits: limits.clone(),
+            asked_read_only: false,
+            keys: ExportKeys::default(),
+        }
+    }
+
+    /// Whether writes are refused.
+    #[must_use]
+    pub fn is_read_only(&self) -> bool {
+        self.asked_read_only || self.limits.read_only
+    }
+
+    /// Size in bytes.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.limits.capacity * 512
+    }
+}
+
+/// What a front end has read of its own keys in `[export.NAME]`.
+pub type Extra = Arc<dyn Any + Send + Sync>;
+
+/// What the front ends have read of theirs.
+#[derive(Clone, Debug, Default)]
+pub struct ExportKeys(Vec<Extra>);
+
+impl ExportKeys {
+    /// Has each of `kinds` read its own.
+    pub fn read(fields: &mut Fields<'_>, kinds: &[&'static FrontEndType]) -> Self {
+        Self(kinds.iter().filter_map(|kind| kind.read_export?(fields)).collect())
+    }
+
+    /// Those of the front end that keeps them as a `T`.
+    #[must_use]
+    pub fn find<T: 'static>(&self) -> Option<&T> {
+        self.0.iter().find_map(|extra| extra.downcast_ref())
+    }
+}

@@ -1,0 +1,179 @@
+//! NBD as the stack file wants it. `unix` and `tcp` of `[listen]` are its.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use shingle_core::frontend::nbd::PAYLOAD_MAX_BYTES;
+use shingle_core::time::Duration;
+
+use super::offer::show;
+use super::{Nbd, NbdOptions};
+use crate::fields::{At, Diagnostic, Fields};
+use crate::serve::listen::{Address, Listener};
+use crate::serve::{Directory, Export, ExportKeys, FrontEnd, FrontEndType, ServeError, Service};
+use crate::shard::Shard;
+
+/// NBD.
+pub const TYPE: FrontEndType =
+    FrontEndType { name: "NBD", read_listen: |fields| Arc::new(Listen::read(fields)), read_export: None };
+
+/// Most clients of one socket that can be asked for.
+const MOST_CONNECTIONS: u64 = 100_000;
+/// Most memory for requests that can be asked for.
+const MOST_MEMORY: u64 = 1 << 40;
+
+/// Its keys of `[listen]`.
+#[derive(Debug)]
+struct Listen {
+    unix: Option<At<PathBuf>>,
+    tcp: Option<At<String>>,
+    allow_remote: bool,
+    connections: Option<At<u64>>,
+    memory: Option<At<u64>>,
+    client_memory: Option<At<u64>>,
+    idle_timeout_ms: Option<At<u64>>,
+}
+
+impl Listen {
+    fn read(fields: &mut Fields<'_>) -> Self {
+        Self {
+            unix: fields.path("unix"),
+            tcp: fields.string("tcp"),
+            allow_remote: fields.flag("allow-remote").is_some_and(|at| at.value),
+            connections: fields.count("connections").map(|at| at.map(u64::from)),
+            memory: fields.size("memory"),
+            client_memory: fields.size("client-memory"),
+            idle_timeout_ms: fields.duration("idle-timeout").map(|at| at.map(|time| time.as_millis() as u64)),
+        }
+    }
+
+    fn tcp_mistake(&self) -> Option<Diagnostic> {
+        let At { value, span } = self.tcp.clone()?;
+        let Ok(address) = value.parse::<SocketAddr>() else {
+            let error = Diagnostic::at(span, "`tcp` is not an address").label("write it as \"127.0.0.1:10809\"");
+            return Some(error.help("NBD's port is 10809; an IPv6 address is written as \"[::1]:10809\""));
+        };
+        if address.ip().is_loopback() || self.allow_remote {
+            return None;
+        }
+        let title = format!("{address} can be reached from other machines");
+        let help = "NBD here has no encryption and no passwords: use 127.0.0.1, or add allow-remote = true if the \
+                    network is trusted";
+        Some(Diagnostic::at(span, title).label("not a loopback address").help(help))
+    }
+
+    /// How clients are treated.
+    fn options(&self) -> NbdOptions {
+        let mut options = NbdOptions::default();
+        let number = |at: &Option<At<u64>>, default| at.as_ref().map_or(default, |at| at.value as usize);
+        options.connections = number(&self.connections, options.connections);
+        options.memory_bytes = number(&self.memory, options.memory_bytes);
+        options.keep_bytes = options.memory_bytes / 4;
+        options.session.bytes = number(&self.client_memory, options.session.bytes);
+        options.idle_timeout = self.idle_timeout_ms.as_ref().map(|at| Duration::from_millis(at.value));
+        options
+    }
+}
+
+impl FrontEnd for Listen {
+    fn kind(&self) -> &'static FrontEndType {
+        &TYPE
+    }
+
+    fn mistakes(&self) -> Vec<Diagnostic> {
+        let longest = u64::from(PAYLOAD_MAX_BYTES);
+        let numbers = [
+            ("connections", &self.connections, 1..=MOST_CONNECTIONS, "clients"),
+            ("memory", &self.memory, longest..=MOST_MEMORY, "bytes: one request has up to 32 MiB"),
+            ("client-memory", &self.client_memory, 4096..=MOST_MEMORY, "bytes"),
+            ("idle-timeout", &self.idle_timeout_ms, 1..=86_400_000, "ms"),
+        ];
+        let outside = numbers.into_iter().filter_map(|(key, at, range, unit)| at.as_ref()?.outside(key, range, unit));
+        self.tcp_mistake().into_iter().chain(outside).collect()
+    }
+
+    fn offers(&self, _: &ExportKeys) -> bool {
+        self.unix.is_some() || self.tcp.is_some()
+    }
+
+    fn check(&self, exports: &[&Export]) -> Result<(), String> {
+        show(exports.iter().copied()).map(drop).map_err(|error| error.to_string())
+    }
+
+    fn service(&self) -> Box<dyn Service> {
+        let unix = self.unix.as_ref().map(|at| Address::Unix(at.value.clone()));
+        let tcp = self.tcp.as_ref().and_then(|at| at.value.parse().ok()).map(Address::Tcp);
+        Box::new(Server {
+            addresses: unix.into_iter().chain(tcp).collect(),
+            options: self.options(),
+            homes: Vec::new(),
+        })
+    }
+}
+
+/// NBD of a daemon.
+struct Server {
+    addresses: Vec<Address>,
+    options: NbdOptions,
+    /// One of each shard.
+    homes: Vec<Nbd>,
+}
+
+impl Service for Server {
+    fn install(&mut self, shard: &mut Shard) {
+        self.homes.push(Nbd::install(shard, self.options.clone()));
+    }
+
+    /// The first shard accepts; a connection moves to the shard of its export.
+    fn listen(&self, directory: &Directory) -> Result<Vec<Address>, ServeError> {
+        let bind = |address| {
+            let listener = Listener::bind(address)?;
+            let bound = listener.address().clone();
+            self.homes[0].listen(listener, directory, &self.homes)?;
+            Ok(bound)
+        };
+        self.addresses.iter().map(bind).collect()
+    }
+
+    fn connections(&self, shard: usize) -> usize {
+        self.homes[shard].connections()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use toml::de::DeTable;
+
+    use super::*;
+
+    fn read(text: &str) -> (Listen, Vec<Diagnostic>) {
+        let (table, mut errors) = (DeTable::parse(text).unwrap(), Vec::new());
+        let mut fields = Fields::new("[listen]".into(), 0..0, table.get_ref(), &mut errors);
+        let listen = Listen::read(&mut fields);
+        fields.finish();
+        (listen, errors)
+    }
+
+    #[test]
+    fn clients_are_treated_as_the_stack_file_wants_it() {
+        let limits = "connections = 9\nmemory = \"32MiB\"\nclient-memory = \"1MiB\"\nidle-timeout = \"10m\"";
+        let (listen, errors) = read(limits);
+        assert_eq!((errors, listen.mistakes()), (vec![], vec![]));
+        let NbdOptions { connections, memory_bytes, keep_bytes, session, idle_timeout, .. } = listen.options();
+        assert_eq!((connections, memory_bytes, keep_bytes, session.bytes), (9, 32 << 20, 8 << 20, 1 << 20));
+        assert_eq!(idle_timeout, Some(Duration::from_millis(600_000)));
+        let (default, options) = (NbdOptions::default(), read("").0.options());
+        assert_eq!((options.connections, options.memory_bytes), (default.connections, default.memory_bytes));
+        assert_eq!((options.keep_bytes, options.session), (default.keep_bytes, default.session));
+    }
+
+    #[test]
+    fn exports_can_be_reached_by_a_socket_alone() {
+        let offers = |text| read(text).0.offers(&ExportKeys::default());
+        assert_eq!(
+            (offers("unix = \"s\""), offers("tcp = \"[::1]:1\""), offers("memory = \"1GiB\"")),
+            (true, true, false)
+        );
+    }
+}
