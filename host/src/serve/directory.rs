@@ -84,12 +84,12 @@ impl Directory {
         of_it.for_each(|export| export.limits.clone_from(limits));
     }
 
-    /// The shard of the export that a client has chosen, and a place among its users. `None`: it is gone meanwhile.
+    /// The export that a client has chosen, and a place among its users. `None`: it is gone meanwhile.
     #[must_use]
-    pub fn claim(&self, is_it: impl Fn(&Export) -> bool) -> Option<(usize, Permit)> {
+    pub fn claim(&self, is_it: impl Fn(&Export) -> bool) -> Option<(Export, Permit)> {
         let entries = self.lock();
         let Entry { export, users } = entries.iter().find(|entry| is_it(&entry.export))?;
-        Some((export.shard, Permit::take(users, usize::MAX)?))
+        Some((export.clone(), Permit::take(users, usize::MAX)?))
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Entry>> {
@@ -99,4 +99,24 @@ impl Directory {
 
 fn is_of(export: &Export, shard: usize, device: DeviceId) -> bool {
     (export.shard, export.device) == (shard, device)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_is_taken_is_refused_and_may_be_used_again_when_nobody_has_it() {
+        let (directory, export) = (Directory::default(), Export::new("a", DeviceId(0), &Limits::new(8)));
+        directory.add(export.clone()).unwrap();
+        let error = directory.add(export.clone()).unwrap_err().to_string();
+        assert_eq!(error, "two exports are named 'a': rename one of them");
+        let (_, user) = directory.claim(|export| export.name == "a").unwrap();
+        assert_eq!(directory.remove("a").map(drop), Err(Some(1)));
+        drop(user);
+        assert_eq!(directory.remove("a").map(|export| export.name), Ok("a".into()));
+        assert_eq!(directory.remove("a").map(drop), Err(None));
+        directory.add(export).unwrap();
+        assert_eq!(directory.names_of(0, DeviceId(0)), ["a"]);
+    }
 }

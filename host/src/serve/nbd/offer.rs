@@ -26,8 +26,8 @@ impl Offer {
         let key = |name: &str, device, read_only| (name.to_owned(), device, read_only);
         let wanted = key(&chosen.name, chosen.device, chosen.read_only);
         let is_it = |export: &Export| key(&export.name, export.device, export.is_read_only()) == wanted;
-        let (shard, permit) = self.directory.claim(is_it)?;
-        Some((self.homes.get(shard)?.clone(), permit))
+        let (export, permit) = self.directory.claim(is_it)?;
+        Some((self.homes.get(export.shard)?.clone(), permit))
     }
 }
 
