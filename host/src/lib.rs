@@ -3,7 +3,7 @@
 //! - [`config`]: the stack file, checked, as one plan.
 //! - [`fields`]: tables of TOML, read key by key; sizes and times; mistakes with their lines.
 //! - [`shard`]: one thread, one stack, one ring: wait, deliver, turn, pump.
-//! - [`serve`]: sockets and the sessions behind them.
+//! - [`serve`]: the protocols by which clients reach exports: sockets and the sessions behind them.
 //! - [`devices`]: the devices of a shard by name, and mapped devices that change while they are used.
 //! - [`mailbox`]: how other threads ask a shard for something.
 //! - [`helper`]: calls that block, done beside a shard.

@@ -74,7 +74,7 @@ pub struct ExportSpec {
     pub keys: ExportKeys,
 }
 
-/// What disks and front ends can be; of those with one name the first counts.
+/// What disks can be, of which the first of a name counts, and how exports are reached.
 #[derive(Clone, Copy, Debug)]
 pub struct Kinds<'a> {
     /// Kinds of disk.
