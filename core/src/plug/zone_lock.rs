@@ -310,7 +310,7 @@ impl ZoneLock {
     /// Takes back the command of request `id`; returns the zone that it had locked.
     pub(super) fn end_io(
         &mut self,
-        (bio, status): (Box<Bio>, Status),
+        (mut bio, status): (Box<Bio>, Status),
         id: u64,
         zones: &mut Zones,
         cx: &mut Cx<'_>,
@@ -324,14 +324,16 @@ impl ZoneLock {
                 zones.lose(zone, &bio);
             }
         }
-        let lists = if riders.is_empty() {
-            let start = zones.start(zones.zone_of(sector));
-            end_single(bio, status, (op, if status.is_ok() { sector } else { start }), cx);
-            (riders, segments)
+        if riders.is_empty() {
+            self.spare.push((riders, segments));
+            if op == Op::ZoneAppend {
+                let start = zones.start(zones.zone_of(sector));
+                (bio.op, bio.sector) = (op, if status.is_ok() { sector } else { start });
+            }
+            cx.complete(bio, status);
         } else {
-            end_merged(bio, status, riders, cx)
-        };
-        self.spare.push(lists);
+            self.spare.push(end_merged(bio, status, riders, cx));
+        }
         self.run(zones, cx);
         locked
     }
@@ -394,13 +396,6 @@ impl ZoneLock {
         let (op, sector, sectors, flags) = (request.op, request.sector, request.sectors, request.flags);
         cx.own_bio(Bio::new(op, sector, sectors, Payload::Segments(segments)).with_flags(flags))
     }
-}
-
-fn end_single(mut bio: Box<Bio>, status: Status, (op, sector): (Op, Sector), cx: &mut Cx<'_>) {
-    if op == Op::ZoneAppend {
-        (bio.op, bio.sector) = (op, sector);
-    }
-    cx.complete(bio, status);
 }
 
 /// Ends the bios that a command has carried; returns the empty lists.
