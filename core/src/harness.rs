@@ -1,4 +1,4 @@
-//! One layer alone on a desk, for tests: bios are fed in from above, and below it a [`Desk`] keeps what was sent until the
+//! One layer alone on a desk, for tests: bios are fed in from above, and below it a [`MockDevice`] keeps what was sent until the
 //! test says how it ended. No clock, no thread, no file.
 
 use alloc::boxed::Box;
@@ -14,7 +14,7 @@ use crate::zone::{Condition, Zone, ZoneKind};
 
 /// A device that keeps every bio until the test ends it, with its own simple idea of zones: it notes every bio that breaks
 /// a rule of zoned devices, independently of the layer above.
-pub struct Desk {
+pub struct MockDevice {
     limits: Limits,
     zones: Vec<Zone>,
     held: Vec<(u64, Box<Bio>)>,
@@ -42,7 +42,7 @@ pub struct Held {
     pub segments: usize,
 }
 
-impl Desk {
+impl MockDevice {
     /// A regular device of 2^20 sectors.
     #[must_use]
     pub fn regular() -> Self {
@@ -196,7 +196,7 @@ fn set(zone: &mut Zone, offset: u64) {
     };
 }
 
-impl BlockDevice for Desk {
+impl BlockDevice for MockDevice {
     fn limits(&self) -> &Limits {
         &self.limits
     }
@@ -255,7 +255,11 @@ pub struct Harness {
 
 impl Harness {
     /// Puts the layer that `build` makes over `desk`; `check` is called after every hop.
-    pub fn new(desk: Desk, build: impl FnOnce(DeviceId, &Limits) -> Box<dyn BlockDevice>, check: Check) -> Harness {
+    pub fn new(
+        desk: MockDevice,
+        build: impl FnOnce(DeviceId, &Limits) -> Box<dyn BlockDevice>,
+        check: Check,
+    ) -> Harness {
         let mut stack = Stack::new();
         let limits = desk.limits.clone();
         let desk = stack.add(Box::new(desk)).expect("a desk fits an empty stack");
@@ -298,12 +302,12 @@ impl Harness {
 
     /// The desk itself, to look at.
     #[must_use]
-    pub fn desk_ref(&self) -> &Desk {
+    pub fn desk_ref(&self) -> &MockDevice {
         self.stack.device(self.desk).expect("the desk is a desk")
     }
 
     /// The desk itself, to change.
-    pub fn with_desk<R>(&mut self, f: impl FnOnce(&mut Desk, &mut Cx<'_>) -> R) -> R {
+    pub fn with_desk<R>(&mut self, f: impl FnOnce(&mut MockDevice, &mut Cx<'_>) -> R) -> R {
         self.stack.with_device(self.desk, f).expect("the desk is a desk")
     }
 

@@ -7,7 +7,7 @@ use shingle_core::block::{
     Action, Bio, BlockDevice, Cx, DeviceId, Entry, Event, FRAMES, Flags, Limits, Op, Payload, Reason, Stack,
     StackError, Status, Trace, check,
 };
-use shingle_core::harness::{Desk, Harness};
+use shingle_core::harness::{Harness, MockDevice};
 use shingle_core::sector::Sector;
 use shingle_core::time::{Duration, Instant};
 
@@ -38,14 +38,14 @@ fn memory(sectors: usize) -> Payload {
     Payload::Data(shingle_core::block::Data::zeroed(sectors * 512))
 }
 
-fn watched(desk: Desk) -> Harness {
+fn watched(desk: MockDevice) -> Harness {
     Harness::new(desk, |below, limits| Box::new(Watcher(limits.clone(), [below])), |_, _| ())
 }
 
 #[test]
 fn a_bio_comes_back_once_with_its_memory_and_the_status_of_the_device() {
     for status in [Status::Ok, Status::Medium] {
-        let mut h = watched(Desk::regular());
+        let mut h = watched(MockDevice::regular());
         let port = h.stack.open_port();
         h.stack.submit(port, 77, h.top, Box::new(write(8, 8)));
         assert!(h.stack.poll_completion(port).is_none(), "nothing completes inside of submit");
@@ -59,7 +59,7 @@ fn a_bio_comes_back_once_with_its_memory_and_the_status_of_the_device() {
 
 #[test]
 fn a_split_bio_completes_after_its_last_piece_with_the_first_failure() {
-    let mut desk = Desk::regular();
+    let mut desk = MockDevice::regular();
     desk.limits_mut().max_sectors = Some(4);
     let mut h = watched(desk);
     let tag = h.submit(read(0, 11));
@@ -90,7 +90,7 @@ fn a_split_read_fills_the_memory_of_the_whole() {
 #[test]
 fn the_entry_check_refuses_what_a_device_must_never_see() {
     let limits = Limits { logical_block_bytes: 4096, physical_block_bytes: 4096, ..Limits::new(1 << 20) };
-    let mut zoned = Desk::zoned(4, 64, 64, 1).limits_mut().clone();
+    let mut zoned = MockDevice::zoned(4, 64, 64, 1).limits_mut().clone();
     zoned.max_write_zeroes = Some(16);
     let read_only = Limits { read_only: true, ..zoned.clone() };
     let short = Bio::new(Op::Read, Sector(0), 8, memory(4));
@@ -153,7 +153,7 @@ fn fua_and_preflush_mean_nothing_to_a_device_that_loses_nothing() {
 
 #[test]
 fn splits_of_zone_writes_keep_to_the_write_granularity() {
-    let mut limits = Desk::zoned(4, 64, 64, 0).limits_mut().clone();
+    let mut limits = MockDevice::zoned(4, 64, 64, 0).limits_mut().clone();
     limits.max_sectors = Some(13);
     limits.zoned.as_mut().unwrap().write_granularity_bytes = 4096;
     assert_eq!(check(&mut write(0, 64), &limits), Ok(Entry::Split(8)));
@@ -173,11 +173,12 @@ fn random_bios_meet_the_same_answer_at_the_gate_and_at_the_check() {
     };
     let mut whole = 0;
     for round in 0..4000usize {
-        let mut limits = if random(2) == 0 { Limits::new(512) } else { Desk::zoned(8, 64, 64, 1).limits_mut().clone() };
+        let mut limits =
+            if random(2) == 0 { Limits::new(512) } else { MockDevice::zoned(8, 64, 64, 1).limits_mut().clone() };
         limits.max_sectors = [None, Some(8), Some(3)][random(3) as usize];
         limits.read_only = random(4) == 0;
         limits.write_cache = random(2) == 0;
-        let mut desk = Desk::with(limits.clone(), vec![]);
+        let mut desk = MockDevice::with(limits.clone(), vec![]);
         *desk.limits_mut() = limits.clone();
         let op = [Op::Read, Op::Write, Op::Discard, Op::Flush][random(4) as usize];
         let flags = [Flags::NONE, Flags::NONE, Flags::FUA, Flags::NOWAIT][round % 4];
@@ -190,7 +191,7 @@ fn random_bios_meet_the_same_answer_at_the_gate_and_at_the_check() {
         let port = stack.open_port();
         stack.submit(port, 0, desk, Box::new(bio()));
         stack.turn(Instant::ZERO);
-        let arrived = stack.device::<Desk>(desk).unwrap().held();
+        let arrived = stack.device::<MockDevice>(desk).unwrap().held();
         match checked {
             Ok(Entry::Whole) => {
                 whole += 1;
@@ -208,7 +209,7 @@ fn random_bios_meet_the_same_answer_at_the_gate_and_at_the_check() {
 
 #[test]
 fn suspended_devices_hold_bios_at_the_door_in_order_and_drain_what_is_inside() {
-    let mut h = watched(Desk::regular());
+    let mut h = watched(MockDevice::regular());
     h.submit(write(0, 8));
     h.stack.suspend(h.top);
     h.submit_all([write(8, 8), write(16, 8)]);
@@ -223,7 +224,7 @@ fn suspended_devices_hold_bios_at_the_door_in_order_and_drain_what_is_inside() {
 
 #[test]
 fn a_device_is_replaced_only_when_it_is_suspended_and_drained() {
-    let mut h = watched(Desk::regular());
+    let mut h = watched(MockDevice::regular());
     let other = || Box::new(Watcher(Limits { read_only: true, ..Limits::new(64) }, [DeviceId(0)]));
     assert!(matches!(h.stack.replace(h.top, other()), Err(StackError::Busy { .. })));
     h.submit(write(0, 8));
@@ -245,7 +246,7 @@ fn a_device_is_replaced_only_when_it_is_suspended_and_drained() {
 #[test]
 fn a_stack_that_is_too_deep_or_hangs_in_the_air_is_refused() {
     let mut stack = Stack::new();
-    let mut top = stack.add(Box::new(Desk::regular())).unwrap();
+    let mut top = stack.add(Box::new(MockDevice::regular())).unwrap();
     let limits = stack.limits(top).clone();
     let error = loop {
         match stack.add(Box::new(Watcher(limits.clone(), [top]))) {
@@ -259,7 +260,7 @@ fn a_stack_that_is_too_deep_or_hangs_in_the_air_is_refused() {
     let port = stack.open_port();
     stack.submit(port, 0, top, Box::new(read(0, 8)));
     stack.turn(Instant::ZERO);
-    stack.with_device(DeviceId(0), |desk: &mut Desk, cx| desk.end(0, Status::Ok, 0, cx));
+    stack.with_device(DeviceId(0), |desk: &mut MockDevice, cx| desk.end(0, Status::Ok, 0, cx));
     stack.turn(Instant::ZERO);
     assert!(stack.poll_completion(port).is_some());
     let mut stack = Stack::new();
@@ -270,7 +271,7 @@ fn a_stack_that_is_too_deep_or_hangs_in_the_air_is_refused() {
 
 #[test]
 fn trace_events_tell_the_hops_of_a_bio_in_blktrace_letters() {
-    let mut desk = Desk::regular();
+    let mut desk = MockDevice::regular();
     desk.limits_mut().max_sectors = Some(4);
     let mut h = watched(desk);
     h.stack.set_trace(Some(8));
@@ -288,7 +289,7 @@ fn trace_events_tell_the_hops_of_a_bio_in_blktrace_letters() {
 
 #[test]
 fn a_trace_knows_the_pieces_of_a_bio_by_its_number_and_the_way_in_by_the_way_out() {
-    let mut desk = Desk::regular();
+    let mut desk = MockDevice::regular();
     desk.limits_mut().max_sectors = Some(4);
     let mut h = watched(desk);
     h.submit(write(0, 4));
@@ -309,7 +310,7 @@ fn a_trace_knows_the_pieces_of_a_bio_by_its_number_and_the_way_in_by_the_way_out
 
 #[test]
 fn a_trace_of_one_device_has_what_happens_there_and_every_completion() {
-    let mut h = watched(Desk::regular());
+    let mut h = watched(MockDevice::regular());
     h.stack.record(Some(Trace::new(64).only(Some(h.desk))));
     h.submit(read(0, 6));
     h.end_all(Status::Ok);
@@ -320,7 +321,7 @@ fn a_trace_of_one_device_has_what_happens_there_and_every_completion() {
 
 #[test]
 fn counters_count_by_operation_and_failures_where_they_happen() {
-    let mut h = watched(Desk::regular());
+    let mut h = watched(MockDevice::regular());
     h.submit_all([read(0, 8), read(8, 16), write(0, 4), read(1 << 30, 8)]);
     h.end(Status::Medium);
     h.end(Status::Ok);
@@ -332,7 +333,7 @@ fn counters_count_by_operation_and_failures_where_they_happen() {
 
 #[test]
 fn a_stack_may_crash_with_bios_in_flight() {
-    let mut h = watched(Desk::regular());
+    let mut h = watched(MockDevice::regular());
     h.submit_all([write(0, 8), write(8, 8)]);
     drop(h);
 }

@@ -5,12 +5,12 @@ mod desk;
 use desk::*;
 use shingle_core::block::{Bio, BlockDevice, DeviceId, Limits, Op, Payload, Stack, Status};
 use shingle_core::dm::{Table, add_table, parse_table};
-use shingle_core::harness::{Desk, Harness};
+use shingle_core::harness::{Harness, MockDevice};
 use shingle_core::sector::Sector;
 use shingle_core::time::Instant;
 use shingle_core::zone::Zone;
 
-fn linear_over(desk: Desk, start: u64, len: u64) -> Harness {
+fn linear_over(desk: MockDevice, start: u64, len: u64) -> Harness {
     let build =
         |below, limits: &Limits| Box::new(Table::linear(below, limits, start, len).unwrap()) as Box<dyn BlockDevice>;
     Harness::new(desk, build, |_, _| ())
@@ -20,7 +20,7 @@ fn linear_over(desk: Desk, start: u64, len: u64) -> Harness {
 fn table(text: &str) -> Result<(Stack, [DeviceId; 2], DeviceId), String> {
     let mut stack = Stack::new();
     let mut disk = || {
-        let mut desk = Desk::regular();
+        let mut desk = MockDevice::regular();
         desk.limits_mut().write_cache = true;
         stack.add(Box::new(desk)).unwrap()
     };
@@ -42,9 +42,9 @@ fn end_all(stack: &mut Stack, desks: [DeviceId; 2]) -> Vec<String> {
         while stack.step() {}
         let before = seen.len();
         for (desk, name) in desks.into_iter().zip(["a", "b"]) {
-            for held in stack.device::<Desk>(desk).unwrap().held() {
+            for held in stack.device::<MockDevice>(desk).unwrap().held() {
                 seen.push(format!("{name} {} {}+{}", held.op.name(), held.sector, held.sectors));
-                stack.with_device(desk, |desk: &mut Desk, cx| desk.end(held.number, Status::Ok, 0, cx));
+                stack.with_device(desk, |desk: &mut MockDevice, cx| desk.end(held.number, Status::Ok, 0, cx));
             }
         }
         if seen.len() == before {
@@ -67,7 +67,7 @@ fn bios_that_a_table_makes_know_when_they_were_sent() {
 
 #[test]
 fn linear_adds_its_start_and_sends_bios_on_for_good() {
-    let mut h = linear_over(Desk::regular(), 2048, 4096);
+    let mut h = linear_over(MockDevice::regular(), 2048, 4096);
     h.submit(write(8, 8));
     h.submit(read(4088, 8));
     assert_eq!(at_desk(&h), ["WRITE 2056+8", "READ 6136+8"]);
@@ -81,7 +81,7 @@ fn linear_adds_its_start_and_sends_bios_on_for_good() {
 
 #[test]
 fn appends_and_reports_come_back_in_the_sectors_of_the_layer_above() {
-    let mut desk = Desk::zoned(8, ZONE, ZONE, 1);
+    let mut desk = MockDevice::zoned(8, ZONE, ZONE, 1);
     desk.limits_mut().zoned.as_mut().unwrap().max_append = Some(ZONE);
     let mut h = linear_over(desk, zone(2), zone(4));
     let first = h.submit(append(1, 8));
@@ -112,7 +112,7 @@ fn report_of(h: &mut Harness, from: u64, room: usize) -> Vec<Zone> {
 
 #[test]
 fn reset_all_of_a_part_resets_just_the_zones_of_that_part_that_need_it() {
-    let mut h = linear_over(Desk::zoned(8, ZONE, ZONE, 1), zone(0), zone(4));
+    let mut h = linear_over(MockDevice::zoned(8, ZONE, ZONE, 1), zone(0), zone(4));
     h.with_desk(|desk, _| {
         for n in [1, 3, 5] {
             let zone = desk.zone_mut(n);
@@ -130,7 +130,7 @@ fn reset_all_of_a_part_resets_just_the_zones_of_that_part_that_need_it() {
 
 #[test]
 fn a_failed_reset_in_a_reset_of_all_is_reported() {
-    let mut h = linear_over(Desk::zoned(8, ZONE, ZONE, 1), zone(0), zone(4));
+    let mut h = linear_over(MockDevice::zoned(8, ZONE, ZONE, 1), zone(0), zone(4));
     h.with_desk(|desk, _| desk.zone_mut(1).cond = shingle_core::zone::Condition::Full);
     let tag = h.submit(reset_all());
     let second = h.submit(reset_all());
@@ -142,7 +142,7 @@ fn a_failed_reset_in_a_reset_of_all_is_reported() {
 
 #[test]
 fn linear_refuses_ranges_that_are_not_whole_zones_or_past_the_end() {
-    let mut desk = Desk::zoned(8, ZONE, ZONE, 1);
+    let mut desk = MockDevice::zoned(8, ZONE, ZONE, 1);
     let limits = desk.limits_mut();
     for (start, len, word) in
         [(8, zone(1), "align"), (0, 8, "align"), (zone(7), zone(2), "past the end"), (1, u64::MAX, "past")]
@@ -219,7 +219,7 @@ struct FaultyBench {
 impl FaultyBench {
     fn new(rules: &str) -> Self {
         let mut stack = Stack::new();
-        let mut desk = Desk::regular();
+        let mut desk = MockDevice::regular();
         desk.limits_mut().write_cache = true;
         let desk = stack.add(Box::new(desk)).unwrap();
         let lines = parse_table(&format!("0 2048 faulty a 1024 {rules}")).unwrap();
@@ -233,8 +233,8 @@ impl FaultyBench {
         self.stack.turn(at);
         self.stack.submit(self.port, tag, self.top, Box::new(bio));
         self.stack.turn(at);
-        for held in self.stack.device::<Desk>(self.desk).unwrap().held() {
-            self.stack.with_device(self.desk, |desk: &mut Desk, cx| desk.end(held.number, Status::Ok, 0, cx));
+        for held in self.stack.device::<MockDevice>(self.desk).unwrap().held() {
+            self.stack.with_device(self.desk, |desk: &mut MockDevice, cx| desk.end(held.number, Status::Ok, 0, cx));
         }
         self.stack.turn(at)
     }

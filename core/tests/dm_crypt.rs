@@ -10,8 +10,8 @@ use shingle_core::block::{
 use shingle_core::dm::crypt::{
     CipherSpec, Crypt, CryptConfig, Key, KeyReference, KeySource, SoftwareCiphers, Units, VolumeCipher,
 };
-use shingle_core::dm::{BuiltTable, Supplies, TableLine, View, build_table, parse_table};
-use shingle_core::harness::{Desk, Harness};
+use shingle_core::dm::{BuiltTable, Resolver, TableLine, View, build_table, parse_table};
+use shingle_core::harness::{Harness, MockDevice};
 use shingle_core::mapper::Mapper;
 use shingle_core::plug::{PlugOptions, ZonePlug};
 use shingle_core::random::Rng;
@@ -30,7 +30,7 @@ fn digits(bytes: u8) -> String {
 /// One disk called `disk`, plugs, and a key `K` of counting bytes.
 struct Desktop(DeviceId);
 
-impl Supplies for Desktop {
+impl Resolver for Desktop {
     fn device(&self, name: &str) -> Result<DeviceId, Vec<String>> {
         if name == "disk" { Ok(self.0) } else { Err(vec!["disk".into()]) }
     }
@@ -210,7 +210,7 @@ fn segments_of_any_length_give_the_same_bytes_as_one() {
 
 #[test]
 fn the_memory_of_a_write_is_the_submitters_and_stays_as_it_was() {
-    let mut h = crypt_over(Desk::regular(), "aes-xts-plain64", PLAIN_UNITS);
+    let mut h = crypt_over(MockDevice::regular(), "aes-xts-plain64", PLAIN_UNITS);
     let data = Data::zeroed(4096);
     data.fill(0x5a);
     let tag = h.submit(Bio::new(Op::Write, Sector(8), 8, Payload::Data(data.clone())));
@@ -266,7 +266,7 @@ fn what_was_never_written_reads_as_decrypted_zeroes() {
 }
 
 /// A crypt device over a desk, with the counting key of 64 bytes.
-fn crypt_over(desk: Desk, cipher: &str, units: Units) -> Harness {
+fn crypt_over(desk: MockDevice, cipher: &str, units: Units) -> Harness {
     let config = CryptConfig { cipher: CipherSpec::parse(cipher).unwrap(), units, allows_discards: true };
     let build = |below, limits: &Limits| {
         let mut crypt = Crypt::new(below, limits, &config, &SoftwareCiphers).unwrap();
@@ -278,7 +278,7 @@ fn crypt_over(desk: Desk, cipher: &str, units: Units) -> Harness {
 
 #[test]
 fn a_read_that_failed_brings_nothing_and_leaves_its_memory_as_the_disk_did() {
-    let mut h = crypt_over(Desk::regular(), "aes-xts-plain64", PLAIN_UNITS);
+    let mut h = crypt_over(MockDevice::regular(), "aes-xts-plain64", PLAIN_UNITS);
     let data = Data::zeroed(4096);
     let tag = h.submit(Bio::new(Op::Read, Sector(8), 8, Payload::Data(data.clone())));
     h.end(Status::Medium);
@@ -288,7 +288,7 @@ fn a_read_that_failed_brings_nothing_and_leaves_its_memory_as_the_disk_did() {
 
 #[test]
 fn writes_that_find_no_memory_wait_in_order_and_reads_and_flushes_pass_them() {
-    let mut desk = Desk::regular();
+    let mut desk = MockDevice::regular();
     (desk.limits_mut().write_cache, desk.limits_mut().max_discard) = (true, Some(1 << 20));
     let mut h = crypt_over(desk, "aes-xts-plain64", PLAIN_UNITS);
     let tags = h.submit_all((0..6).map(|n| write(n * 2048, 2048)));
@@ -314,7 +314,7 @@ fn writes_that_find_no_memory_wait_in_order_and_reads_and_flushes_pass_them() {
 #[test]
 fn a_native_append_is_refused_and_a_plug_above_makes_a_write_of_it() {
     let zoned = || {
-        let mut desk = Desk::zoned(8, ZONE, ZONE, 1);
+        let mut desk = MockDevice::zoned(8, ZONE, ZONE, 1);
         desk.limits_mut().zoned.as_mut().unwrap().max_append = Some(ZONE);
         desk
     };
@@ -327,9 +327,9 @@ fn a_native_append_is_refused_and_a_plug_above_makes_a_write_of_it() {
     assert!(volume.stack.limits(volume.crypt).zoned.as_ref().unwrap().max_append.is_none());
     let end = |volume: &mut Volume| {
         while volume.stack.step() {}
-        let held = volume.stack.device::<Desk>(volume.disk).unwrap().held();
+        let held = volume.stack.device::<MockDevice>(volume.disk).unwrap().held();
         for held in &held {
-            volume.stack.with_device(volume.disk, |desk: &mut Desk, cx| desk.end(held.number, Status::Ok, 0, cx));
+            volume.stack.with_device(volume.disk, |desk: &mut MockDevice, cx| desk.end(held.number, Status::Ok, 0, cx));
         }
         held
     };
@@ -346,7 +346,7 @@ fn a_native_append_is_refused_and_a_plug_above_makes_a_write_of_it() {
 
 #[test]
 fn writes_reach_a_zoned_disk_in_order_and_zone_commands_pass_unchanged() {
-    let mut h = crypt_over(Desk::zoned(8, ZONE, ZONE, 1), "aes-xts-plain64", PLAIN_UNITS);
+    let mut h = crypt_over(MockDevice::zoned(8, ZONE, ZONE, 1), "aes-xts-plain64", PLAIN_UNITS);
     h.submit_all([write(64, 8), write(128, 8), reset(3), finish(4), report()]);
     let expected = ["WRITE 64+8", "WRITE 128+8", "ZONE_RESET 192+0", "ZONE_FINISH 256+0", "REPORT_ZONES 0+0"];
     assert_eq!(at_desk(&h), expected);
@@ -358,7 +358,7 @@ fn writes_reach_a_zoned_disk_in_order_and_zone_commands_pass_unchanged() {
 #[test]
 fn a_unit_is_the_smallest_block() {
     let units = Units { bytes: 4096, ..PLAIN_UNITS };
-    let mut h = crypt_over(Desk::regular(), "aes-xts-plain64", units);
+    let mut h = crypt_over(MockDevice::regular(), "aes-xts-plain64", units);
     let limits = h.stack.limits(h.top);
     assert_eq!((limits.logical_block_bytes, limits.physical_block_bytes), (4096, 4096));
     let tags = h.submit_all([write(1, 8), read(8, 1), write(8, 8)]);
@@ -444,8 +444,10 @@ fn options_are_printed_in_the_kernels_order_and_read_back() {
         assert_eq!(volume.table(true), format!("{head}{printed}"));
         assert_eq!(Volume::ram(&volume.table(true)).table(true), volume.table(true));
     }
-    let zoned =
-        Volume::new(Box::new(Desk::zoned(8, ZONE, ZONE, 1)), &format!("0 512 crypt aes-cbc-plain {key} 0 disk 0"));
+    let zoned = Volume::new(
+        Box::new(MockDevice::zoned(8, ZONE, ZONE, 1)),
+        &format!("0 512 crypt aes-cbc-plain {key} 0 disk 0"),
+    );
     assert!(zoned.unwrap().table(false).ends_with(" 0 disk 0 1 no_write_workqueue"), "as a kernel shows it");
 }
 
@@ -548,7 +550,7 @@ fn a_table_without_a_key_is_told_it_and_then_resumed() {
 
 #[test]
 fn key_messages_wait_for_bios_that_are_below() {
-    let mut h = crypt_over(Desk::regular(), "aes-xts-plain64", PLAIN_UNITS);
+    let mut h = crypt_over(MockDevice::regular(), "aes-xts-plain64", PLAIN_UNITS);
     h.submit(read(0, 8));
     h.stack.deliver(h.top, Event::Suspend { push_back: false });
     h.run();

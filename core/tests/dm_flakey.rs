@@ -6,7 +6,7 @@ mod mapped;
 use desk::{append, flush, read, report, reset, write};
 use mapped::{Mapped, bare, bytes, disk, filled, ms, refused, zoned_disk};
 use shingle_core::block::{Bio, Data, Flags, Op, Payload, Status};
-use shingle_core::harness::Desk;
+use shingle_core::harness::MockDevice;
 
 /// A flaky line over a disk with data, with `features`, that is always down.
 fn down(features: &str) -> Mapped {
@@ -166,7 +166,7 @@ fn zone_management_and_reports_never_fail_and_appends_come_back_with_their_secto
         assert_eq!(flakey.at("z"), [arrives]);
         flakey.end_all("z");
     }
-    let mut desk = Desk::zoned(8, 64, 64, 1);
+    let mut desk = MockDevice::zoned(8, 64, 64, 1);
     desk.limits_mut().zoned.as_mut().unwrap().max_append = Some(64);
     let table = "0 256 flakey z 64 0 1 5 corrupt_bio_byte 1 w 9 0";
     let mut flakey = Mapped::new(table, vec![("z", Box::new(desk))]);

@@ -11,7 +11,7 @@ use mapped::{Mapped, bare, bytes, disk, filled, ms, refused};
 use shingle_core::block::{Bio, BlockDevice, Event, Flags, Op, Stack, Status};
 use shingle_core::device::{NullConfig, NullDevice};
 use shingle_core::dm::parse_table;
-use shingle_core::harness::Desk;
+use shingle_core::harness::MockDevice;
 use shingle_core::mapper::Mapper;
 use shingle_core::random::Rng;
 use shingle_core::time::{Duration, Instant};
@@ -94,7 +94,7 @@ fn log_of(mapped: &mut Mapped) -> Vec<Entry> {
 
 /// A data disk with a cache that keeps bios until it is told how they ended, and a log on a disk with data.
 fn by_hand() -> Mapped {
-    let mut data = Desk::regular();
+    let mut data = MockDevice::regular();
     (data.limits_mut().write_cache, data.limits_mut().max_discard) = (true, Some(u32::MAX));
     Mapped::new("0 1048576 log-writes a b", vec![("a", Box::new(data)), ("b", disk(4096))])
 }
@@ -102,8 +102,8 @@ fn by_hand() -> Mapped {
 /// Ends the bio with this place on the data disk.
 fn end(mapped: &mut Mapped, place: usize, status: Status) {
     let id = mapped.device("a");
-    let number = mapped.stack.device::<Desk>(id).unwrap().held()[place].number;
-    mapped.stack.with_device(id, |desk: &mut Desk, cx| desk.end(number, status, 0, cx));
+    let number = mapped.stack.device::<MockDevice>(id).unwrap().held()[place].number;
+    mapped.stack.with_device(id, |desk: &mut MockDevice, cx| desk.end(number, status, 0, cx));
     mapped.run();
 }
 
@@ -367,7 +367,7 @@ fn a_device_that_is_removed_ends_its_log_and_an_inactive_table_leaves_it_alone()
     let mut stack = Stack::new();
     let data = stack.add(slow_disk(512, true, true)).unwrap();
     let [log, other] = [0, 1].map(|_| stack.add(disk(4096)).unwrap());
-    let supplies = |name: &str| match name {
+    let resolver = |name: &str| match name {
         "data" => Ok(data),
         "log" => Ok(log),
         _ => Ok(other),
@@ -375,12 +375,12 @@ fn a_device_that_is_removed_ends_its_log_and_an_inactive_table_leaves_it_alone()
     let (mut mapper, mut now) = (Mapper::new(), Instant::ZERO);
     let mut turn = |stack: &mut Stack, mapper: &mut Mapper| {
         now = stack.turn(now).unwrap_or(now);
-        mapper.poll(now, (stack, &supplies));
+        mapper.poll(now, (stack, &resolver));
     };
     mapper.create("logged", "").unwrap();
     let load = |stack: &mut Stack, mapper: &mut Mapper, log: &str| {
         let lines = parse_table(&format!("0 512 log-writes data {log}")).unwrap();
-        mapper.load("logged", lines, false, (stack, &supplies)).unwrap();
+        mapper.load("logged", lines, false, (stack, &resolver)).unwrap();
     };
     load(&mut stack, &mut mapper, "log");
     mapper.resume("logged", false, &mut stack).unwrap();
@@ -535,7 +535,7 @@ fn a_wrong_line_or_message_is_refused_with_its_argument() {
         let error = Mapped::over_zones(table).err().unwrap();
         assert!(error.contains(argument) && error.contains("`z` is zoned"), "{error}");
     }
-    let mut log = Desk::regular();
+    let mut log = MockDevice::regular();
     log.limits_mut().max_sectors = Some(1);
     let error = Mapped::try_new("0 8 log-writes a b", vec![("a", disk(64)), ("b", Box::new(log))]).err().unwrap();
     assert!(error.contains("argument 2") && error.contains("two blocks at once"), "{error}");

@@ -6,7 +6,7 @@ mod counting;
 use counting::allocations;
 use shingle_core::block::{Bio, Data, DeviceId, Observer, Op, Payload, PortId, Span, Stack, Status};
 use shingle_core::dm::Table;
-use shingle_core::harness::Desk;
+use shingle_core::harness::MockDevice;
 use shingle_core::mapper::stats::{DmStats, MAX_BYTES, MAX_REGIONS, StatsError};
 use shingle_core::sector::Sector;
 use shingle_core::time::{Duration, Instant};
@@ -423,7 +423,7 @@ struct Mapped {
 impl Mapped {
     fn new() -> Mapped {
         let mut stack = Stack::new();
-        let desk = stack.add(Box::new(Desk::regular())).unwrap();
+        let desk = stack.add(Box::new(MockDevice::regular())).unwrap();
         let table = Table::linear(desk, stack.limits(desk), 4096, 8192).unwrap();
         let top = stack.add(Box::new(table)).unwrap();
         let port = stack.open_port();
@@ -447,8 +447,8 @@ impl Mapped {
     }
 
     fn end_all(&mut self) {
-        for held in self.stack.device::<Desk>(self.desk).unwrap().held() {
-            self.stack.with_device(self.desk, |desk: &mut Desk, cx| desk.end(held.number, Status::Ok, 0, cx));
+        for held in self.stack.device::<MockDevice>(self.desk).unwrap().held() {
+            self.stack.with_device(self.desk, |desk: &mut MockDevice, cx| desk.end(held.number, Status::Ok, 0, cx));
         }
         self.stack.turn(self.now);
     }
@@ -488,7 +488,7 @@ fn bios_that_wait_for_hours_at_the_door_are_not_in_flight_for_ever() {
     }
     mapped.stack.resume(mapped.top);
     mapped.at(ms(5 * HOUR_MS));
-    assert_eq!(mapped.stack.device::<Desk>(mapped.desk).unwrap().held().len(), 1);
+    assert_eq!(mapped.stack.device::<MockDevice>(mapped.desk).unwrap().held().len(), 1);
     mapped.end_all();
     for region in 0..3 {
         let line = mapped.say(&format!("@stats_print {region}"));

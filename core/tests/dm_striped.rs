@@ -6,7 +6,7 @@ mod tables;
 use desk::{at_desk_of, flush, preflush, read, write};
 use shingle_core::block::{BlockDevice, DeviceId, Flags, Op, Status};
 use shingle_core::device::null::{NullConfig, NullDevice};
-use shingle_core::harness::Desk;
+use shingle_core::harness::MockDevice;
 use shingle_core::random::Rng;
 use shingle_core::sector::Sector;
 use tables::{Mapped, data, pattern, range};
@@ -23,7 +23,7 @@ fn disks(count: usize) -> Mapped {
 /// Desks with a write cache.
 fn desks(count: usize) -> Mapped {
     let desk = || {
-        let mut desk = Desk::regular();
+        let mut desk = MockDevice::regular();
         let limits = desk.limits_mut();
         (limits.write_cache, limits.max_discard, limits.max_write_zeroes) = (true, Some(1 << 16), Some(1 << 16));
         Box::new(desk) as Box<dyn BlockDevice>
@@ -161,9 +161,9 @@ fn a_failed_flush_keeps_the_write_back() {
 
 #[test]
 fn a_device_without_a_cache_still_waits_for_one_with() {
-    let mut desk = Desk::regular();
+    let mut desk = MockDevice::regular();
     desk.limits_mut().write_cache = true;
-    let mut mapped = Mapped::over([Box::new(desk) as Box<dyn BlockDevice>, Box::new(Desk::regular())]);
+    let mut mapped = Mapped::over([Box::new(desk) as Box<dyn BlockDevice>, Box::new(MockDevice::regular())]);
     mapped.add("striped", "0 48 striped 2 8 a 0 b 0").unwrap();
     mapped.stack.submit(mapped.port, 0, mapped.top, Box::new(preflush(write(8, 8))));
     assert_eq!(end_all(&mut mapped, Status::Ok), ["a FLUSH 0+0", "b WRITE 0+8"]);

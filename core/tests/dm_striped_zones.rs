@@ -7,7 +7,7 @@ use desk::{at_desk_of, preflush};
 use shingle_core::block::{Bio, BlockDevice, Cx, DeviceId, Flags, Limits, Op, Payload, Status, ZonedLimits};
 use shingle_core::device::null::{NullConfig, NullDevice, NullZones};
 use shingle_core::dm::{OpSet, Trigger};
-use shingle_core::harness::Desk;
+use shingle_core::harness::MockDevice;
 use shingle_core::random::Rng;
 use shingle_core::sector::Sector;
 use shingle_core::time::Instant;
@@ -51,7 +51,7 @@ fn model(count: u64) -> Mapped {
     let mut mapped = Mapped::over([disk(zones(ZONE * count, CAPACITY * count))]);
     // A line with errors beside it would change the limits: the plug alone is what the other has, too.
     let limits = mapped.stack.limits(DeviceId(0)).clone();
-    let plug = shingle_core::dm::Supplies::plug(&mapped.shelf, DeviceId(0), &limits).unwrap().unwrap();
+    let plug = shingle_core::dm::Resolver::plug(&mapped.shelf, DeviceId(0), &limits).unwrap().unwrap();
     mapped.top = mapped.stack.add(plug).unwrap();
     mapped.turn();
     mapped
@@ -181,7 +181,7 @@ fn a_full_wide_zone_holds_no_resource_of_disks_whose_zones_have_more() {
 fn a_stripe_gets_one_write_at_a_time_with_no_more_segments_than_its_disk_takes() {
     for most in 1..7 {
         let desk = |_| {
-            let mut desk = Desk::zoned(4, 256, 256, 0);
+            let mut desk = MockDevice::zoned(4, 256, 256, 0);
             desk.limits_mut().max_segments = Some(most);
             Box::new(desk) as Box<dyn BlockDevice>
         };
@@ -200,7 +200,7 @@ fn a_stripe_gets_one_write_at_a_time_with_no_more_segments_than_its_disk_takes()
             at += sectors;
             loop {
                 for disk in 0..2 {
-                    let desk: &Desk = mapped.stack.device(DeviceId(disk)).unwrap();
+                    let desk: &MockDevice = mapped.stack.device(DeviceId(disk)).unwrap();
                     assert!(desk.held().iter().all(|held| held.segments as u32 <= most), "{:?}", desk.held());
                     assert_eq!(desk.violations, Vec::<String>::new(), "at most {most} segments");
                 }
@@ -218,7 +218,7 @@ fn a_stripe_gets_one_write_at_a_time_with_no_more_segments_than_its_disk_takes()
 
 /// Two desks in stripes, with the first report of the plug behind them.
 fn desks() -> Mapped {
-    let mut mapped = Mapped::over((0..2).map(|_| Box::new(Desk::zoned(4, 64, 64, 0)) as Box<dyn BlockDevice>));
+    let mut mapped = Mapped::over((0..2).map(|_| Box::new(MockDevice::zoned(4, 64, 64, 0)) as Box<dyn BlockDevice>));
     mapped.add("wide", "0 512 striped 2 8 a 0 b 0").unwrap();
     let _ = end_all(&mut mapped);
     mapped
@@ -238,7 +238,7 @@ fn end_all(mapped: &mut Mapped) -> Vec<String> {
 
 /// What lies on the desks.
 fn lying(mapped: &Mapped) -> Vec<String> {
-    let held = |disk| mapped.stack.device::<Desk>(DeviceId(disk)).unwrap().held();
+    let held = |disk| mapped.stack.device::<MockDevice>(DeviceId(disk)).unwrap().held();
     (0..2).flat_map(held).map(|held| format!("{} {}+{}", held.op.name(), held.sector, held.sectors)).collect()
 }
 

@@ -11,7 +11,7 @@ use shingle_core::block::{
     Status,
 };
 use shingle_core::dm::Table;
-use shingle_core::harness::{Desk, Harness};
+use shingle_core::harness::{Harness, MockDevice};
 use shingle_core::sector::Sector;
 use shingle_core::time::Instant;
 
@@ -67,7 +67,7 @@ impl BlockDevice for Passer {
 
 /// A desk, a passer that may keep bios, and one above it.
 fn two_passers(keeps: bool) -> (Harness, DeviceId) {
-    let mut h = Harness::new(Desk::regular(), |below, limits| Passer::boxed(below, limits, 8, keeps), |_, _| ());
+    let mut h = Harness::new(MockDevice::regular(), |below, limits| Passer::boxed(below, limits, 8, keeps), |_, _| ());
     let lower = h.top;
     let upper = Passer::boxed(lower, h.stack.limits(lower), 100, false);
     h.top = h.stack.add(upper).unwrap();
@@ -91,7 +91,7 @@ fn what_was_passed_on_counts_as_in_flight_and_has_its_own_sector_again_when_it_i
 
 #[test]
 fn an_append_comes_back_with_the_offset_of_below_in_the_zone_of_above() {
-    let mut desk = Desk::zoned(8, ZONE, ZONE, 0);
+    let mut desk = MockDevice::zoned(8, ZONE, ZONE, 0);
     desk.limits_mut().zoned.as_mut().unwrap().max_append = Some(ZONE);
     let shift = zone(3);
     let build = move |below, limits: &Limits| Passer::boxed(below, limits, shift, false);
@@ -158,7 +158,7 @@ fn a_length_means_nothing_to_what_has_none() {
         let table = Table::linear(below, limits, zone(6), zone(2)).unwrap();
         Box::new(table) as Box<dyn BlockDevice>
     };
-    let mut h = Harness::new(Desk::zoned(8, ZONE, ZONE, 0), build, |_, _| ());
+    let mut h = Harness::new(MockDevice::zoned(8, ZONE, ZONE, 0), build, |_, _| ());
     let finish = Bio::new(Op::ZoneFinish, Sector(zone(1)), 2 * ZONE, Payload::None).with_flags(Flags::NOWAIT);
     let tag = h.submit(finish);
     assert_eq!(at_desk(&h), [format!("ZONE_FINISH {}+0", zone(7))]);
@@ -189,8 +189,8 @@ fn an_observer_sees_bios_where_they_went_through_with_the_times_of_both_ways() {
     h.stack.turn(Instant(1_000));
     h.stack.submit(port, 0, h.top, Box::new(read(0, 8)));
     h.stack.turn(Instant(5_000));
-    let number = h.stack.device::<Desk>(h.desk).unwrap().held()[0].number;
-    h.stack.with_device(h.desk, |desk: &mut Desk, cx| desk.end(number, Status::Ok, 0, cx));
+    let number = h.stack.device::<MockDevice>(h.desk).unwrap().held()[0].number;
+    h.stack.with_device(h.desk, |desk: &mut MockDevice, cx| desk.end(number, Status::Ok, 0, cx));
     h.stack.turn(Instant(9_000));
     // The desk ended it between two turns, when the last known time was that of the first.
     assert_eq!(*notes.borrow(), ["READ 100+8 in at 5000", "READ 100+8 out at 5000, in at 5000"]);
@@ -217,7 +217,7 @@ fn a_place_is_emptied_only_when_nobody_uses_it_and_then_taken_again() {
     h.stack.submit(port, 1, top, Box::new(read(0, 1)));
     h.run();
     assert_eq!(h.stack.poll_completion(port).unwrap().status, Status::Offline, "there is nobody");
-    let again = h.stack.add(Box::new(Desk::regular())).unwrap();
+    let again = h.stack.add(Box::new(MockDevice::regular())).unwrap();
     assert!(again == top || again == lower);
     assert_eq!(h.stack.devices(), places);
 }
@@ -229,10 +229,10 @@ fn passer_over(stack: &Stack, below: DeviceId) -> Box<dyn BlockDevice> {
 #[test]
 fn a_device_can_be_replaced_by_one_that_lies_on_a_newer_one_but_never_on_itself() {
     let mut stack = Stack::new();
-    let old = stack.add(Box::new(Desk::regular())).unwrap();
+    let old = stack.add(Box::new(MockDevice::regular())).unwrap();
     let middle = stack.add(passer_over(&stack, old)).unwrap();
     let top = stack.add(passer_over(&stack, middle)).unwrap();
-    let new = stack.add(Box::new(Desk::regular())).unwrap();
+    let new = stack.add(Box::new(MockDevice::regular())).unwrap();
     for device in [middle, top] {
         stack.suspend(device);
     }
@@ -248,7 +248,7 @@ fn a_device_can_be_replaced_by_one_that_lies_on_a_newer_one_but_never_on_itself(
 #[test]
 fn a_replacement_must_serve_what_lies_above_it_and_leave_room_for_its_frames() {
     let mut stack = Stack::new();
-    let desk = stack.add(Box::new(Desk::regular())).unwrap();
+    let desk = stack.add(Box::new(MockDevice::regular())).unwrap();
     let low = stack.add(passer_over(&stack, desk)).unwrap();
     let high = stack.add(passer_over(&stack, low)).unwrap();
     stack.suspend(low);
@@ -268,5 +268,5 @@ fn a_replacement_must_serve_what_lies_above_it_and_leave_room_for_its_frames() {
     stack.resume(low);
     stack.submit(port, 0, high, Box::new(read(0, 1)));
     stack.turn(Instant::ZERO);
-    assert_eq!(stack.device::<Desk>(desk).unwrap().held().len(), 1, "the old one still works");
+    assert_eq!(stack.device::<MockDevice>(desk).unwrap().held().len(), 1, "the old one still works");
 }

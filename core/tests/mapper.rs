@@ -3,7 +3,7 @@
 use shingle_core::block::{Bio, Completion, Data, DeviceId, Flags, Op, Payload, PortId, Stack, Status};
 use shingle_core::device::{NullConfig, NullDevice};
 use shingle_core::dm::parse_table;
-use shingle_core::harness::Desk;
+use shingle_core::harness::MockDevice;
 use shingle_core::mapper::stats::DmStats;
 use shingle_core::mapper::{Mapper, MapperError, MapperErrorKind, StateName};
 use shingle_core::sector::Sector;
@@ -29,8 +29,8 @@ impl Bench {
         let a = stack.add(Box::new(NullDevice::new(&config).unwrap())).unwrap();
         let config = NullConfig { write_cache: true, ..config };
         let cached = stack.add(Box::new(NullDevice::new(&config).unwrap())).unwrap();
-        let desk = stack.add(Box::new(Desk::regular())).unwrap();
-        let mut smr = Desk::zoned(4, 64, 64, 0);
+        let desk = stack.add(Box::new(MockDevice::regular())).unwrap();
+        let mut smr = MockDevice::zoned(4, 64, 64, 0);
         smr.limits_mut().zoned.as_mut().unwrap().max_append = Some(64);
         let smr = stack.add(Box::new(smr)).unwrap();
         let port = stack.open_port();
@@ -39,14 +39,14 @@ impl Bench {
 
     fn load(&mut self, name: &str, table: &str) -> Result<(), MapperError> {
         let (a, cached, desk, smr) = (self.a, self.cached, self.desk, self.smr);
-        let supplies = move |name: &str| match name {
+        let resolver = move |name: &str| match name {
             "a" => Ok(a),
             "smr" => Ok(smr),
             "cached" => Ok(cached),
             "desk" => Ok(desk),
             _ => Err(vec!["a".to_owned(), "desk".to_owned()]),
         };
-        self.mapper.load(name, parse_table(table).unwrap(), false, (&mut self.stack, &supplies))
+        self.mapper.load(name, parse_table(table).unwrap(), false, (&mut self.stack, &resolver))
     }
 
     fn turn(&mut self) {
@@ -87,12 +87,12 @@ impl Bench {
     }
 
     fn at_desk(&self) -> Vec<u64> {
-        self.stack.device::<Desk>(self.desk).unwrap().held().iter().map(|held| held.sector.0).collect()
+        self.stack.device::<MockDevice>(self.desk).unwrap().held().iter().map(|held| held.sector.0).collect()
     }
 
     fn end_desk(&mut self) {
-        for held in self.stack.device::<Desk>(self.desk).unwrap().held() {
-            self.stack.with_device(self.desk, |desk: &mut Desk, cx| desk.end(held.number, Status::Ok, 0, cx));
+        for held in self.stack.device::<MockDevice>(self.desk).unwrap().held() {
+            self.stack.with_device(self.desk, |desk: &mut MockDevice, cx| desk.end(held.number, Status::Ok, 0, cx));
         }
     }
 
@@ -354,7 +354,7 @@ fn a_device_on_which_others_lie_can_fail_for_a_while_and_gets_back_what_it_was()
 #[test]
 fn a_write_that_waits_at_a_door_is_checked_by_the_table_that_it_goes_through() {
     let mut b = Bench::new();
-    b.stack.with_device(b.desk, |desk: &mut Desk, _| desk.limits_mut().write_cache = true);
+    b.stack.with_device(b.desk, |desk: &mut MockDevice, _| desk.limits_mut().write_cache = true);
     b.stack.suspend(b.desk);
     b.stack.resume(b.desk);
     let x = b.make("x", "0 100 error");
@@ -369,7 +369,7 @@ fn a_write_that_waits_at_a_door_is_checked_by_the_table_that_it_goes_through() {
     assert_eq!(b.done(), []);
     b.load("x", "0 100 linear desk 0").unwrap();
     b.resume("x").unwrap();
-    let held = b.stack.device::<Desk>(b.desk).unwrap().held();
+    let held = b.stack.device::<MockDevice>(b.desk).unwrap().held();
     let seen: Vec<(Op, Flags)> = held.iter().map(|held| (held.op, held.flags)).collect();
     assert_eq!(seen, [(Op::Write, Flags::FUA), (Op::Flush, Flags::NONE)]);
     b.end_desk();
@@ -388,7 +388,7 @@ fn zone_writes_do_not_turn_round_when_a_device_is_suspended_without_a_flush() {
         b.turn();
         b.mapper.suspend("x", true, &mut b.stack).unwrap();
         b.turn();
-        let at = |id| b.stack.device::<Desk>(id).unwrap().held().len();
+        let at = |id| b.stack.device::<MockDevice>(id).unwrap().held().len();
         assert_eq!((at(b.smr), at(b.desk)), (usize::from(!waits), 0), "{table}");
     }
 }
@@ -416,8 +416,8 @@ fn a_refused_table_leaves_nothing_behind_that_lies_on_a_device() {
     for _ in 0..3 {
         assert_eq!(Bench::kind(b.load("above", REFUSED)), MapperErrorKind::Table);
         b.turn();
-        for held in b.stack.device::<Desk>(b.smr).unwrap().held() {
-            b.stack.with_device(b.smr, |desk: &mut Desk, cx| desk.end(held.number, Status::Ok, 0, cx));
+        for held in b.stack.device::<MockDevice>(b.smr).unwrap().held() {
+            b.stack.with_device(b.smr, |desk: &mut MockDevice, cx| desk.end(held.number, Status::Ok, 0, cx));
         }
         b.turn();
         assert_eq!(b.stack.above(below), None);

@@ -25,7 +25,7 @@ impl Bench {
 
     fn try_load(&mut self, name: &str, table: &str, read_only: bool) -> Result<(), MapperError> {
         let [smr, other] = self.disks;
-        let supplies = move |name: &str| match name {
+        let resolver = move |name: &str| match name {
             "smr" => Ok(smr),
             "other" => Ok(other),
             _ => Err(vec![]),
@@ -33,7 +33,7 @@ impl Bench {
         if self.mapper.info_if_any(name, &self.stack).is_none() {
             self.mapper.create(name, "").unwrap();
         }
-        self.mapper.load(name, parse_table(table).unwrap(), read_only, (&mut self.stack, &supplies))
+        self.mapper.load(name, parse_table(table).unwrap(), read_only, (&mut self.stack, &resolver))
     }
 
     #[track_caller]

@@ -138,9 +138,9 @@ impl TargetLoad {
             NullConfig { write_cache: true, completion: Duration::from_micros(10), ..NullConfig::new(1 << 40) };
         let mut stack = Stack::new();
         let [disk, log] = [0, 1].map(|_| stack.add(Box::new(NullDevice::new(&config).unwrap())).unwrap());
-        let supplies = |name: &str| if name == "disk" { Ok(disk) } else { Ok(log) };
+        let resolver = |name: &str| if name == "disk" { Ok(disk) } else { Ok(log) };
         let lines = parse_table(&format!("0 1048576 {line}")).unwrap();
-        let built = build_table(&mut stack, &lines, &supplies).unwrap();
+        let built = build_table(&mut stack, &lines, &resolver).unwrap();
         if !message.is_empty() {
             stack.message(built.targets[0].unwrap(), message).unwrap();
         }

@@ -5,12 +5,13 @@ mod desk;
 
 use desk::*;
 use shingle_core::block::{Flags, Op, Status};
-use shingle_core::harness::Desk;
+use shingle_core::harness::MockDevice;
 use shingle_core::plug::{DumpFormat, PlugOptions, WritePolicy, ZonePlug};
 
 #[test]
 fn writes_to_one_zone_go_down_one_at_a_time_in_arrival_order() {
-    let mut h = plug_over(Desk::zoned(8, ZONE, ZONE, 1), PlugOptions { max_segments: 1, ..PlugOptions::default() });
+    let mut h =
+        plug_over(MockDevice::zoned(8, ZONE, ZONE, 1), PlugOptions { max_segments: 1, ..PlugOptions::default() });
     let tags = h.submit_all((0..4).map(|n| write(zone(1) + n * 8, 8)));
     for n in 0..4 {
         assert_eq!(at_desk(&h), [format!("WRITE {}+8", zone(1) + n * 8)]);
@@ -49,7 +50,7 @@ fn queued_neighbours_leave_as_one_command_and_each_gets_its_own_memory_back() {
 
 #[test]
 fn merging_stops_at_the_limits_of_the_device_and_the_zone() {
-    let mut desk = Desk::zoned(8, ZONE, 48, 1);
+    let mut desk = MockDevice::zoned(8, ZONE, 48, 1);
     desk.limits_mut().max_sectors = Some(20);
     desk.limits_mut().max_segments = Some(3);
     let mut h = plug_over(desk, PlugOptions::default());
@@ -143,7 +144,7 @@ fn the_first_write_to_an_empty_zone_is_checked_like_every_other() {
 
 #[test]
 fn a_write_that_crosses_the_capacity_is_refused_and_changes_nothing() {
-    let mut h = plug_over(Desk::zoned(8, ZONE, 48, 1), PlugOptions::default());
+    let mut h = plug_over(MockDevice::zoned(8, ZONE, 48, 1), PlugOptions::default());
     h.submit(write(zone(1), 40));
     h.end(Status::Ok);
     let straddling = h.submit(write(zone(1) + 40, 16));
@@ -347,7 +348,7 @@ fn flush_and_zone_management_of_conventional_zones_behave_as_on_a_disk() {
 
 #[test]
 fn a_plug_over_an_untruthful_report_refuses_writes_and_says_why() {
-    let mut desk = Desk::zoned(4, ZONE, ZONE, 0);
+    let mut desk = MockDevice::zoned(4, ZONE, ZONE, 0);
     desk.zone_mut(2).start = shingle_core::sector::Sector(7);
     let mut h = plug_over(desk, PlugOptions::default());
     let refused = h.submit(write(zone(1), 8));
@@ -359,17 +360,17 @@ fn a_plug_over_an_untruthful_report_refuses_writes_and_says_why() {
 #[test]
 fn what_arrives_before_the_zones_are_known_waits_in_order() {
     let mut stack = shingle_core::block::Stack::new();
-    let disk = stack.add(Box::new(Desk::zoned(4, ZONE, ZONE, 0))).unwrap();
+    let disk = stack.add(Box::new(MockDevice::zoned(4, ZONE, ZONE, 0))).unwrap();
     let limits = stack.limits(disk).clone();
     let top = stack.add(Box::new(ZonePlug::new(disk, &limits, PlugOptions::default()).unwrap())).unwrap();
     let port = stack.open_port();
     (0..3).for_each(|n| stack.submit(port, n, top, Box::new(write(n * 8, 8))));
     while stack.step() {}
-    let held = stack.device::<Desk>(disk).unwrap().held();
+    let held = stack.device::<MockDevice>(disk).unwrap().held();
     assert_eq!((held.len(), held[0].op), (1, Op::ReportZones));
-    stack.with_device(disk, |desk: &mut Desk, cx| desk.end(0, Status::Ok, 0, cx));
+    stack.with_device(disk, |desk: &mut MockDevice, cx| desk.end(0, Status::Ok, 0, cx));
     while stack.step() {}
-    let held = stack.device::<Desk>(disk).unwrap().held();
+    let held = stack.device::<MockDevice>(disk).unwrap().held();
     assert_eq!((held.len(), held[0].sector.0), (1, 0));
 }
 
@@ -459,14 +460,14 @@ fn held_bios_are_shown_for_the_stuck_io_report() {
 fn a_plug_that_is_still_learning_does_not_learn_twice() {
     use shingle_core::plug::PlugError;
     let mut stack = shingle_core::block::Stack::new();
-    let disk = stack.add(Box::new(Desk::zoned(4, ZONE, ZONE, 0))).unwrap();
+    let disk = stack.add(Box::new(MockDevice::zoned(4, ZONE, ZONE, 0))).unwrap();
     let limits = stack.limits(disk).clone();
     let top = stack.add(Box::new(ZonePlug::new(disk, &limits, PlugOptions::default()).unwrap())).unwrap();
     // A second report could be answered late, and put old write pointers in the place of newer ones.
     let early = stack.with_device(top, |plug: &mut ZonePlug, cx| plug.set_policy(WritePolicy::None, cx));
     assert_eq!(early, Some(Err(PlugError::Busy)));
     while stack.step() {}
-    assert_eq!(stack.device::<Desk>(disk).unwrap().held().len(), 1);
+    assert_eq!(stack.device::<MockDevice>(disk).unwrap().held().len(), 1);
 }
 
 #[test]

@@ -8,7 +8,7 @@ mod desk;
 
 use desk::*;
 use shingle_core::block::{Bio, Cx, Event, Flags, Op, Payload, Status};
-use shingle_core::harness::Desk;
+use shingle_core::harness::MockDevice;
 use shingle_core::plug::{PlugError, PlugOptions, WritePolicy, ZonePlug};
 use shingle_core::sector::Sector;
 use shingle_core::time::Duration;
@@ -209,7 +209,7 @@ fn b7_parts_of_a_split_write_may_complete_in_any_order() {
 /// B8, 2024. Whether the last zone is full was decided with the capacity of the others.
 #[test]
 fn b8_a_smaller_last_zone_is_full_at_its_own_capacity() {
-    let mut desk = Desk::zoned(4, ZONE, ZONE, 0);
+    let mut desk = MockDevice::zoned(4, ZONE, ZONE, 0);
     desk.limits_mut().capacity -= 24;
     let last = desk.zone_mut(3);
     (last.len, last.capacity) = (40, 40);
@@ -249,7 +249,7 @@ fn b11_a_nowait_write_that_comes_back_leaves_the_pointer_where_it_was() {
 /// B13 and B15, 2025. The remainder of a split write went to the tail of the queue, behind later writes of its zone.
 #[test]
 fn b13_b15_the_remainder_of_a_split_write_stays_ahead_of_later_writes() {
-    let mut desk = Desk::zoned(8, ZONE, ZONE, 1);
+    let mut desk = MockDevice::zoned(8, ZONE, ZONE, 1);
     desk.limits_mut().max_sectors = Some(4);
     let mut h = plug_over(desk, PlugOptions::default());
     // All in one turn: the later writes already wait when the first is split, and split again.
@@ -270,7 +270,7 @@ fn b14_plugs_stack() {
     use shingle_core::block::Stack;
     use shingle_core::plug::ZonePlug;
     let mut stack = Stack::new();
-    let disk = stack.add(Box::new(Desk::zoned(4, ZONE, ZONE, 0))).unwrap();
+    let disk = stack.add(Box::new(MockDevice::zoned(4, ZONE, ZONE, 0))).unwrap();
     let mut top = disk;
     for _ in 0..3 {
         let plug = ZonePlug::new(top, stack.limits(top), PlugOptions::default()).unwrap();
@@ -283,15 +283,15 @@ fn b14_plugs_stack() {
     let mut number = 0;
     loop {
         while stack.step() {}
-        let Some(held) = stack.device::<Desk>(disk).unwrap().held().first().copied() else { break };
+        let Some(held) = stack.device::<MockDevice>(disk).unwrap().held().first().copied() else { break };
         let status = if number == 5 { Status::Medium } else { Status::Ok };
-        stack.with_device(disk, |desk: &mut Desk, cx| desk.end(held.number, status, 0, cx));
+        stack.with_device(disk, |desk: &mut MockDevice, cx| desk.end(held.number, status, 0, cx));
         number += 1;
     }
     let outcomes: Vec<_> = std::iter::from_fn(|| stack.poll_completion(port)).map(|c| c.status).collect();
     assert_eq!(outcomes.len(), 4);
     assert!(outcomes.contains(&Status::Io) && outcomes.contains(&Status::Ok));
-    assert!(stack.device::<Desk>(disk).unwrap().violations.is_empty());
+    assert!(stack.device::<MockDevice>(disk).unwrap().violations.is_empty());
 }
 
 /// B17, Linux 6.16. The mark of an emulated append stayed on the bio; when the memory was used again, a plain write was
@@ -372,7 +372,7 @@ fn b22_a_zone_works_on_after_a_reset_that_came_while_writes_waited() {
 /// read-only devices.
 #[test]
 fn b25_b27_every_zone_operation_counts_as_a_write() {
-    let mut desk = Desk::zoned(4, ZONE, ZONE, 0);
+    let mut desk = MockDevice::zoned(4, ZONE, ZONE, 0);
     desk.limits_mut().read_only = true;
     let mut h = plug_over(desk, PlugOptions::default());
     let writes: Vec<Op> = Op::ALL.into_iter().filter(|op| op.is_zone_management() || op.writes_data()).collect();
@@ -433,7 +433,7 @@ fn b34_a_zone_that_turned_read_only_stays_refused() {
 /// B37. A device that reports more zones than it has wrote past the end of an array.
 #[test]
 fn b37_a_report_with_too_many_zones_is_refused() {
-    let mut desk = Desk::zoned(5, ZONE, ZONE, 0);
+    let mut desk = MockDevice::zoned(5, ZONE, ZONE, 0);
     desk.limits_mut().capacity = zone(4);
     let mut h = plug_over(desk, PlugOptions::default());
     // The room for the answer has a bound, so the surplus is cut; a surplus in a user's report changes nothing either.
@@ -449,7 +449,7 @@ fn b37_a_report_with_too_many_zones_is_refused() {
 /// was blocked was not run again after the completion that unblocked it.
 #[test]
 fn b40_b41_zone_locking_keeps_runs_together_and_never_stalls() {
-    let mut desk = Desk::zoned(8, ZONE, ZONE, 1);
+    let mut desk = MockDevice::zoned(8, ZONE, ZONE, 1);
     desk.limits_mut().rotational = true;
     desk.limits_mut().max_segments = Some(1);
     let mut h = plug_over(desk, PlugOptions { policy: WritePolicy::ZoneLock, ..PlugOptions::default() });
@@ -587,7 +587,7 @@ fn a_plug_learns_from_a_report_only_what_the_device_below_it_said() {
 #[test]
 fn a_policy_is_not_switched_while_writes_that_passed_without_an_order_are_under_way() {
     for (policy, bio) in [(WritePolicy::None, write(zone(1), 8)), (WritePolicy::ZoneLock, append(1, 8))] {
-        let mut desk = Desk::zoned(8, ZONE, ZONE, 1);
+        let mut desk = MockDevice::zoned(8, ZONE, ZONE, 1);
         desk.limits_mut().zoned.as_mut().unwrap().max_append = Some(ZONE);
         let mut h = plug_over(desk, PlugOptions { policy, ..PlugOptions::default() });
         h.submit(bio);

@@ -4,7 +4,7 @@ mod desk;
 
 use desk::*;
 use shingle_core::block::Status;
-use shingle_core::harness::{Desk, Harness};
+use shingle_core::harness::{Harness, MockDevice};
 use shingle_core::plug::{ElevatorOptions, PlugOptions, WritePolicy};
 use shingle_core::time::{Duration, Instant};
 
@@ -20,7 +20,7 @@ fn over_flash() -> Harness {
 }
 
 fn with_options(elevator: ElevatorOptions, rotational: bool) -> Harness {
-    let mut desk = Desk::zoned(8, ZONE, ZONE, 1);
+    let mut desk = MockDevice::zoned(8, ZONE, ZONE, 1);
     desk.limits_mut().rotational = rotational;
     desk.one_write = rotational;
     plug_over(desk, PlugOptions { policy: WritePolicy::Elevator, elevator, ..PlugOptions::default() })
@@ -220,7 +220,7 @@ fn what_cannot_join_a_command_is_not_waited_for() {
 #[test]
 fn merged_commands_have_a_bound_on_disks_with_a_write_cache_and_only_there() {
     for (write_cache, longest) in [(true, 12), (false, 20)] {
-        let mut desk = Desk::zoned(8, ZONE, ZONE, 1);
+        let mut desk = MockDevice::zoned(8, ZONE, ZONE, 1);
         (desk.limits_mut().max_sectors, desk.limits_mut().write_cache) = (Some(20), write_cache);
         let elevator = ElevatorOptions { merge_sectors: 12, ..Default::default() };
         let mut h = plug_over(desk, PlugOptions { policy: WritePolicy::Elevator, elevator, ..Default::default() });

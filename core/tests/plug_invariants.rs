@@ -5,7 +5,7 @@
 //!
 //! | invariant | where |
 //! | --- | --- |
-//! | I1 one write in flight a zone, or the disk; I2 in order and at the write pointer | `Desk::judge`, on every arrival |
+//! | I1 one write in flight a zone, or the disk; I2 in order and at the write pointer | `MockDevice::judge`, on every arrival |
 //! | I3 busy bit, I4 no lost wake-up, I6 holders, I7 one plug a zone | `ZonePlug::verify`, after every hop |
 //! | I5 host and device agree on the pointer, I8 plugs only for partly written zones | `Run::compare` |
 //! | I9 a suspended device drains, I15 nothing is left | `Run::drain` |
@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use desk::*;
 use shingle_core::block::{Bio, Op, Status};
-use shingle_core::harness::{Desk, Harness};
+use shingle_core::harness::{Harness, MockDevice};
 use shingle_core::plug::{Append, PlugOptions, WritePolicy, ZonePlug};
 use shingle_core::sector::Sector;
 use shingle_core::time::Duration;
@@ -75,7 +75,7 @@ struct Run {
 
 impl Run {
     fn new(seed: u64, append: Append, kind: Kind) -> Self {
-        let mut desk = Desk::zoned(ZONES as u32, ZONE, CAPACITY, 1);
+        let mut desk = MockDevice::zoned(ZONES as u32, ZONE, CAPACITY, 1);
         let Kind { policy, rotational } = kind;
         desk.limits_mut().rotational = rotational;
         desk.one_write = kind.takes_turns();

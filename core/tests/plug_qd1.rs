@@ -5,7 +5,7 @@ mod desk;
 
 use desk::*;
 use shingle_core::block::{Flags, Op, Status};
-use shingle_core::harness::{Desk, Harness};
+use shingle_core::harness::{Harness, MockDevice};
 use shingle_core::plug::{Append, PlugOptions, WritePolicy};
 use shingle_core::time::{Duration, Instant};
 
@@ -83,7 +83,7 @@ fn waiting_neighbours_leave_as_one_command() {
 
 #[test]
 fn reads_flushes_conventional_writes_zone_management_and_native_appends_do_not_wait_for_the_disk() {
-    let mut desk = Desk::zoned(8, ZONE, ZONE, 1);
+    let mut desk = MockDevice::zoned(8, ZONE, ZONE, 1);
     desk.limits_mut().zoned.as_mut().unwrap().max_append = Some(ZONE);
     desk.one_write = true;
     let options = PlugOptions { policy: WritePolicy::Qd1, append: Append::Native, ..PlugOptions::default() };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use shingle_core::block::{Bio, Completion, Data, DeviceId, Flags, Op, Payload, PortId, Reason, Stack, Status, Why};
 use shingle_core::device::{NullConfig, NullDevice, NullZones};
-use shingle_core::harness::Desk;
+use shingle_core::harness::MockDevice;
 use shingle_core::plug::{PlugOptions, WritePolicy, ZonePlug};
 use shingle_core::sector::Sector;
 use shingle_core::time::{Duration, Instant};
@@ -192,7 +192,7 @@ impl Rig {
     /// A plug over a desk, which has answered its first report.
     fn desk(policy: WritePolicy) -> (Self, DeviceId, DeviceId) {
         let mut stack = Stack::new();
-        let desk = stack.add(Box::new(Desk::zoned(4, 64, 64, 0))).unwrap();
+        let desk = stack.add(Box::new(MockDevice::zoned(4, 64, 64, 0))).unwrap();
         let port = stack.open_port();
         let mut rig = Rig { stack, port };
         let plug = rig.plug(desk, policy);
@@ -202,7 +202,7 @@ impl Rig {
 
     /// Ends the bio with this number on a desk.
     fn end(&mut self, desk: DeviceId, number: u64, status: Status) {
-        self.stack.with_device(desk, |desk: &mut Desk, cx| desk.end(number, status, 0, cx));
+        self.stack.with_device(desk, |desk: &mut MockDevice, cx| desk.end(number, status, 0, cx));
         self.stack.turn(Instant::ZERO);
     }
 

@@ -83,8 +83,8 @@ impl Bench {
     fn load(&mut self, name: &str, text: &str, read_only: bool) {
         let Some(lines) = parse(text) else { return };
         let disks = self.disks;
-        let supplies = move |name: &str| find(&disks, name);
-        if let Err(error) = self.mapper.load(name, lines, read_only, (&mut self.stack, &supplies)) {
+        let resolver = move |name: &str| find(&disks, name);
+        if let Err(error) = self.mapper.load(name, lines, read_only, (&mut self.stack, &resolver)) {
             check(&error, text);
         }
     }

@@ -7,7 +7,7 @@
 
 use shingle_core::block::{Bio, DeviceId, Stack, Status, Why};
 use shingle_core::dm::crypt::{Ciphers, KeySource};
-use shingle_core::dm::{Supplies, TableLine};
+use shingle_core::dm::{Resolver, TableLine};
 use shingle_core::mapper::{Mapper, MapperError, StateName};
 use shingle_core::time::Instant;
 
@@ -49,7 +49,7 @@ pub struct Devices {
 #[derive(Default)]
 struct Disks(Vec<Named>);
 
-impl Supplies for Disks {
+impl Resolver for Disks {
     fn device(&self, name: &str) -> Result<DeviceId, Vec<String>> {
         let found = self.0.iter().find(|disk| disk.name == name);
         found.map(|disk| disk.device).ok_or_else(|| self.0.iter().map(|disk| disk.name.clone()).collect())
@@ -66,7 +66,7 @@ impl Supplies for Disks {
 
 /// How far mapped devices are on their way to rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Rest {
+pub(crate) enum QuiesceProgress {
     /// All are suspended.
     Reached,
     /// Those that nothing active lies on are told to.
@@ -192,14 +192,14 @@ impl Devices {
 
     /// Begins to suspend the topmost mapped devices that are active, unless some are being suspended; then waits for the targets of
     /// those that were removed.
-    pub(crate) fn suspend_from_top(&mut self, stack: &mut Stack) -> Rest {
+    pub(crate) fn suspend_from_top(&mut self, stack: &mut Stack) -> QuiesceProgress {
         if self.mapper.states().any(|(_, state)| state == StateName::Suspending) {
-            return Rest::Awaited;
+            return QuiesceProgress::Awaited;
         }
         match self.mapper.suspend_highest(stack) {
-            0 if stack.has_abandoned() => Rest::Awaited,
-            0 => Rest::Reached,
-            _ => Rest::Begun,
+            0 if stack.has_abandoned() => QuiesceProgress::Awaited,
+            0 => QuiesceProgress::Reached,
+            _ => QuiesceProgress::Begun,
         }
     }
 

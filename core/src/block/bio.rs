@@ -34,17 +34,17 @@ pub(super) enum Owner {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Frame {
     pub owner: Owner,
-    /// Of a bio that was passed on: how long after its submission, see [`Lag`].
-    pub lag: Lag,
+    /// Of a bio that was passed on: how long after its submission, see [`ArrivalDelay`].
+    pub delay: ArrivalDelay,
     pub word: u64,
 }
 
 /// A time from the submission of a bio until it came to a device, in 32 bits beside the owner: exact up to 2.1 s, then in
 /// steps of 4 us, and never more than 2.4 hours.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Lag(u32);
+pub(super) struct ArrivalDelay(u32);
 
-impl Lag {
+impl ArrivalDelay {
     const COARSE: u32 = 1 << 31;
 
     pub fn new(time: Duration) -> Self {
@@ -92,7 +92,7 @@ impl Bio {
     /// A bio without flags.
     #[must_use]
     pub fn new(op: Op, sector: Sector, sectors: u32, payload: Payload) -> Self {
-        const UNUSED: Frame = Frame { owner: Owner::Split, lag: Lag(0), word: 0 };
+        const UNUSED: Frame = Frame { owner: Owner::Split, delay: ArrivalDelay(0), word: 0 };
         Self {
             op,
             flags: Flags::NONE,
@@ -223,7 +223,7 @@ impl Bio {
     }
 
     pub(super) fn push(&mut self, owner: Owner, word: u64) {
-        self.push_frame(Frame { owner, lag: Lag(0), word });
+        self.push_frame(Frame { owner, delay: ArrivalDelay(0), word });
     }
 
     pub(super) fn push_frame(&mut self, frame: Frame) {
@@ -309,12 +309,12 @@ mod tests {
     #[test]
     fn a_lag_is_exact_for_two_seconds_and_near_for_two_hours() {
         for ns in [0, 1, 4095, (1 << 31) - 1] {
-            assert_eq!(Lag::new(Duration(ns)).time(), Duration(ns));
+            assert_eq!(ArrivalDelay::new(Duration(ns)).time(), Duration(ns));
         }
         for ns in [1 << 31, 5_000_000_001, 7_200_000_000_000] {
-            let found = Lag::new(Duration(ns)).time().0;
+            let found = ArrivalDelay::new(Duration(ns)).time().0;
             assert!(found <= ns && ns - found < 4096, "{ns}: {found}");
         }
-        assert!(Lag::new(Duration(u64::MAX)).time().0 > 8_000_000_000_000);
+        assert!(ArrivalDelay::new(Duration(u64::MAX)).time().0 > 8_000_000_000_000);
     }
 }

@@ -43,7 +43,7 @@ pub fn check(bio: &mut Bio, limits: &Limits) -> Result<Entry, Reason> {
 
 /// The common case of [`check`] in a few comparisons: a plain read or write that goes in as it is. What it does not admit
 /// is not thereby wrong.
-pub(super) struct Gate {
+pub(super) struct FastCheck {
     capacity: u64,
     /// Bits that neither a start nor a length may have.
     misaligned: u64,
@@ -53,7 +53,7 @@ pub(super) struct Gate {
     read_only: bool,
 }
 
-impl Gate {
+impl FastCheck {
     pub(super) fn new(limits: &Limits) -> Self {
         // A regular device is one zone without end.
         let zone_sectors = limits.zoned.as_ref().map(|zoned| zoned.zone_sectors);

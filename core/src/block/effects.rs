@@ -7,7 +7,7 @@ use core::cmp::Reverse;
 
 use slab::Slab;
 
-use super::bio::{Bio, Frame, Lag, Owner, StackMark};
+use super::bio::{ArrivalDelay, Bio, Frame, Owner, StackMark};
 use super::event::Event;
 use super::failures::Failures;
 use super::id::{DeviceId, PortId};
@@ -64,7 +64,7 @@ pub(super) struct Port {
 
 /// What went through a device for good and is counted until it is done.
 #[derive(Default)]
-pub(super) struct Door {
+pub(super) struct PassState {
     /// Bios that were passed on and are done.
     pub done: u64,
     /// Of a sector, the part that says where in its zone it is.
@@ -138,7 +138,7 @@ pub(super) struct Effects {
     /// Ports to which bios came back since they were last polled as ready, each once.
     pub ready: Vec<PortId>,
     /// One for each device.
-    pub doors: Vec<Door>,
+    pub doors: Vec<PassState>,
     pub pool: Pool,
     pub mark: StackMark,
     pub trace: Option<Box<Trace>>,
@@ -248,13 +248,13 @@ impl Effects {
     #[inline]
     pub fn pass(&mut self, device: DeviceId, bio: &mut Bio, sector: Sector) {
         let door = &mut self.doors[device.0 as usize];
-        let mut lag = Lag::default();
+        let mut delay = ArrivalDelay::default();
         if let Some(observer) = &mut door.observer {
-            lag = Lag::new(self.now.since(bio.since));
-            // The very instant that it will be told when the bio leaves, though a long lag is not exact.
-            observer.entered(&Span::of(bio, bio.sector), bio.since + lag.time());
+            delay = ArrivalDelay::new(self.now.since(bio.since));
+            // The very instant that it will be told when the bio leaves, though a long delay is not exact.
+            observer.entered(&Span::of(bio, bio.sector), bio.since + delay.time());
         }
-        bio.push_frame(Frame { owner: Owner::Passed(device), lag, word: bio.sector.0 });
+        bio.push_frame(Frame { owner: Owner::Passed(device), delay, word: bio.sector.0 });
         bio.sector = sector;
     }
 
@@ -262,13 +262,13 @@ impl Effects {
     /// append keeps its place in the zone.
     #[inline]
     fn leave(&mut self, device: DeviceId, bio: &mut Bio) {
-        let Frame { word, lag, .. } = bio.pop();
+        let Frame { word, delay, .. } = bio.pop();
         let door = &mut self.doors[device.0 as usize];
         door.done += 1;
         let in_zone = if bio.op == Op::ZoneAppend { bio.sector.0 & door.zone_mask } else { 0 };
         bio.sector = Sector(word + in_zone);
         if let Some(observer) = &mut door.observer {
-            observer.left(&Span::of(bio, Sector(word)), bio.since + lag.time(), self.now);
+            observer.left(&Span::of(bio, Sector(word)), bio.since + delay.time(), self.now);
         }
     }
 

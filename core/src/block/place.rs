@@ -9,14 +9,14 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use super::bio::{Bio, FRAMES};
-use super::check::Gate;
+use super::check::FastCheck;
 use super::device::{BlockDevice, Cx};
-use super::effects::Door;
+use super::effects::PassState;
 use super::id::DeviceId;
 use super::limits::{Limits, LimitsError};
 use super::meter::Meter;
 use super::reason::Reason;
-use super::stack::{Slot, Stack, Way};
+use super::stack::{Dispatch, Slot, Stack};
 
 impl Stack {
     /// Adds a device above some of those that are there.
@@ -29,14 +29,15 @@ impl Stack {
         let id = DeviceId(u16::try_from(place).map_err(|_| StackError::TooManyDevices)?);
         let depth = self.admit(id, device.as_ref())?;
         let limits = device.limits().clone();
-        let (gate, meter, deferred) = (Gate::new(&limits), Meter::default(), VecDeque::new());
-        let (way, suspended, is_free, is_abandoned) = (Way::Call, false, false, false);
-        let slot = Slot { device, way, suspended, gate, meter, limits, deferred, depth, is_free, is_abandoned };
+        let (fast_check, meter, deferred) = (FastCheck::new(&limits), Meter::default(), VecDeque::new());
+        let (dispatch, suspended, is_free, is_abandoned) = (Dispatch::Call, false, false, false);
+        let slot =
+            Slot { device, dispatch, suspended, fast_check, meter, limits, deferred, depth, is_free, is_abandoned };
         if free.is_some() {
-            (self.slots[place], self.effects.doors[place]) = (slot, Door::default());
+            (self.slots[place], self.effects.doors[place]) = (slot, PassState::default());
         } else {
             self.slots.push(slot);
-            self.effects.doors.push(Door::default());
+            self.effects.doors.push(PassState::default());
         }
         self.adopt_limits(id);
         self.call(id, |device, cx| device.attached(cx));
@@ -46,7 +47,7 @@ impl Stack {
     /// Stops bios at the door of `device`; those inside run on. See [`Stack::is_drained`].
     pub fn suspend(&mut self, device: DeviceId) {
         let slot = &mut self.slots[device.0 as usize];
-        (slot.suspended, slot.way) = (true, Way::Watch);
+        (slot.suspended, slot.dispatch) = (true, Dispatch::Watch);
         self.effects.doors[device.0 as usize].is_shut = true;
     }
 
@@ -130,7 +131,7 @@ impl Stack {
         }
         self.effects.forget_timers(device);
         self.effects.events.retain(|(to, _)| *to != device);
-        self.effects.doors[device.0 as usize] = Door::default();
+        self.effects.doors[device.0 as usize] = PassState::default();
         let slot = &mut self.slots[device.0 as usize];
         (slot.is_free, slot.suspended, slot.depth, slot.meter) = (true, false, 1, Meter::default());
         slot.is_abandoned = false;
@@ -236,7 +237,7 @@ impl Stack {
     fn adopt_limits(&mut self, device: DeviceId) {
         let slot = &mut self.slots[device.0 as usize];
         slot.limits = slot.device.limits().clone();
-        slot.gate = Gate::new(&slot.limits);
+        slot.fast_check = FastCheck::new(&slot.limits);
         slot.find_way(self.effects.is_traced());
         let zone_sectors = slot.limits.zoned.as_ref().map_or(1, |zoned| zoned.zone_sectors);
         self.effects.doors[device.0 as usize].zone_mask = u64::from(zone_sectors) - 1;

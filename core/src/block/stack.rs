@@ -8,7 +8,7 @@ use core::any::Any;
 use core::fmt;
 
 use super::bio::{Bio, Frame, Owner};
-use super::check::{Entry, Gate, check};
+use super::check::{Entry, FastCheck, check};
 use super::device::{BlockDevice, Cx, MessageError, Route};
 use super::effects::{Completion, Effects, Hop, Port};
 use super::event::Event;
@@ -24,7 +24,7 @@ use super::trace::{Action, Trace};
 use crate::time::Instant;
 
 /// What becomes of a bio that comes to a device: one test on the way of every bio instead of several.
-pub(super) enum Way {
+pub(super) enum Dispatch {
     /// The device is called.
     Call,
     /// It would pass a plain bio on, and where to is arithmetic: that is done without a call.
@@ -37,9 +37,9 @@ pub(super) enum Way {
 #[repr(align(64))]
 pub(super) struct Slot {
     pub device: Box<dyn BlockDevice>,
-    pub way: Way,
+    pub dispatch: Dispatch,
     pub suspended: bool,
-    pub gate: Gate,
+    pub fast_check: FastCheck,
     pub meter: Meter,
     pub limits: Limits,
     pub deferred: VecDeque<Box<Bio>>,
@@ -187,7 +187,7 @@ impl Stack {
     /// A bio from outside: check it, and cut it to what the device takes.
     #[inline]
     fn enter(&mut self, to: DeviceId, bio: Box<Bio>) {
-        if self.slots[to.0 as usize].gate.admits(&bio) {
+        if self.slots[to.0 as usize].fast_check.admits(&bio) {
             self.dispatch(to, bio);
         } else {
             self.enter_checked(to, bio);
@@ -229,10 +229,10 @@ impl Stack {
     fn dispatch(&mut self, mut to: DeviceId, mut bio: Box<Bio>) {
         loop {
             let slot = &mut self.slots[to.0 as usize];
-            let place = match &slot.way {
-                Way::Route(route) if bio.is_plain() => route.place(&bio),
-                Way::Watch => return self.dispatch_watched(to, bio),
-                Way::Call | Way::Route(_) => None,
+            let place = match &slot.dispatch {
+                Dispatch::Route(route) if bio.is_plain() => route.place(&bio),
+                Dispatch::Watch => return self.dispatch_watched(to, bio),
+                Dispatch::Call | Dispatch::Route(_) => None,
             };
             let Some((below, sector)) = place else { break };
             // What the device would do, and what its hop would be.
@@ -436,10 +436,10 @@ impl Stack {
 impl Slot {
     /// What becomes of bios from now on.
     pub fn find_way(&mut self, traced: bool) {
-        self.way = match self.device.route() {
-            _ if self.suspended || traced => Way::Watch,
-            Some(route) => Way::Route(route),
-            None => Way::Call,
+        self.dispatch = match self.device.route() {
+            _ if self.suspended || traced => Dispatch::Watch,
+            Some(route) => Dispatch::Route(route),
+            None => Dispatch::Call,
         };
     }
 }

@@ -12,7 +12,7 @@ use super::table::Table;
 use crate::block::{BlockDevice, DeviceId, Limits, Stack};
 
 /// What targets need to be built that is not in this layer.
-pub trait Supplies {
+pub trait Resolver {
     /// The device called `name`.
     ///
     /// # Errors
@@ -40,19 +40,19 @@ pub trait Supplies {
     }
 }
 
-/// Supplies of devices alone.
-impl<F: Fn(&str) -> Result<DeviceId, Vec<String>>> Supplies for F {
+/// A resolver of devices alone.
+impl<F: Fn(&str) -> Result<DeviceId, Vec<String>>> Resolver for F {
     fn device(&self, name: &str) -> Result<DeviceId, Vec<String>> {
         self(name)
     }
 }
 
 /// Where a line is built.
-pub struct Site<'a> {
+pub struct BuildContext<'a> {
     /// The devices that there are.
     pub stack: &'a mut Stack,
     /// What else there is.
-    pub supplies: &'a dyn Supplies,
+    pub resolver: &'a dyn Resolver,
     /// Length of the line, in sectors.
     pub len: u64,
     /// The devices that were added for the table.
@@ -61,13 +61,13 @@ pub struct Site<'a> {
     pub(super) target: Option<DeviceId>,
 }
 
-impl Site<'_> {
+impl BuildContext<'_> {
     /// The device that a line names.
     ///
     /// # Errors
     /// If there is none of that name.
     pub fn device(&self, arg: &DeviceArg) -> Result<DeviceId, ArgError> {
-        self.supplies.device(&arg.name).map_err(|known| {
+        self.resolver.device(&arg.name).map_err(|known| {
             let known = if known.is_empty() { String::from("none") } else { known.join(", ") };
             ArgError::at(arg.word, format!("there is no device `{}`; known devices are: {known}", arg.name))
         })
@@ -84,7 +84,7 @@ impl Site<'_> {
     /// The same for `len` sectors.
     ///
     /// # Errors
-    /// As [`Site::part`].
+    /// As [`BuildContext::part`].
     pub fn part_of(&self, arg: &DeviceArg, start: u64, len: u64) -> Result<Mapping, ArgError> {
         let device = self.device(arg)?;
         let part = Mapping::part(device, self.stack.limits(device), start, len);
@@ -94,7 +94,7 @@ impl Site<'_> {
     /// A device that is exactly such a part: the device itself if that is all of it.
     ///
     /// # Errors
-    /// As [`Site::part`].
+    /// As [`BuildContext::part`].
     pub fn part_device(&mut self, arg: &DeviceArg, start: u64) -> Result<DeviceId, ArgError> {
         let len = self.len;
         self.part_device_of(arg, start, len)
@@ -103,7 +103,7 @@ impl Site<'_> {
     /// The same for `len` sectors.
     ///
     /// # Errors
-    /// As [`Site::part`].
+    /// As [`BuildContext::part`].
     pub fn part_device_of(&mut self, arg: &DeviceArg, start: u64, len: u64) -> Result<DeviceId, ArgError> {
         let mapping = self.part_of(arg, start, len)?;
         if start == 0 && len == self.stack.limits(mapping.device).capacity {
@@ -146,7 +146,7 @@ impl Site<'_> {
         let limits = self.stack.limits(id).clone();
         let appends = limits.zoned.as_ref().is_some_and(|zoned| zoned.max_append.is_some());
         let needs_plug = limits.has_sequential_zones() && !appends;
-        if let Some(plug) = needs_plug.then(|| self.supplies.plug(id, &limits)).flatten() {
+        if let Some(plug) = needs_plug.then(|| self.resolver.plug(id, &limits)).flatten() {
             id = self.add(plug.map_err(|message| ArgError::at(2, message))?)?;
         }
         Ok(Mapping::whole(id, self.stack.limits(id)))

@@ -12,8 +12,8 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use super::args::{ArgError, Args, DeviceArg, quote};
+use super::build_context::BuildContext;
 use super::mapping::Mapping;
-use super::site::Site;
 use super::target::{Target, TargetType, View};
 use crate::block::{Bio, BlockDevice, Cx, DeviceId, Event, Flags, Limits, Op, Stack};
 use crate::time::{Duration, Instant};
@@ -70,16 +70,16 @@ impl Target for DelayArgs {
         })
     }
 
-    fn build(&self, site: &mut Site<'_>) -> Result<Mapping, ArgError> {
+    fn build(&self, context: &mut BuildContext<'_>) -> Result<Mapping, ArgError> {
         let mut devices: Vec<DeviceId> = Vec::new();
         for class in &self.0 {
             let twin = self.0[..devices.len()].iter().position(|other| other.is_at(class));
             devices.push(match twin {
                 Some(twin) => devices[twin],
-                None => site.part_device(&class.device, class.start)?,
+                None => context.part_device(&class.device, class.start)?,
             });
         }
-        let limits = self.limits(&devices, site.stack)?;
+        let limits = self.limits(&devices, context.stack)?;
         let class = |place: usize| {
             let written = place.min(devices.len() - 1);
             Class::new(devices[written], Duration::from_millis(self.0[written].ms.into()))
@@ -87,7 +87,7 @@ impl Target for DelayArgs {
         let classes = [class(READ), class(WRITE), class(FLUSH)];
         devices.sort_unstable();
         devices.dedup();
-        site.map(Box::new(Delay { classes, below: devices, limits, delays: true, arrived: 0 }))
+        context.map(Box::new(Delay { classes, below: devices, limits, delays: true, arrived: 0 }))
     }
 }
 

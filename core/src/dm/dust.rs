@@ -10,8 +10,8 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use super::args::{ArgError, Args, DeviceArg, quote};
+use super::build_context::BuildContext;
 use super::mapping::Mapping;
-use super::site::Site;
 use super::target::{Target, TargetType, View};
 use crate::block::{Bio, BlockDevice, Cx, DeviceId, Flags, Limits, MessageError, Op, Reason};
 use crate::sector::{SECTOR_BYTES, Sector};
@@ -52,23 +52,33 @@ impl Target for DustArgs {
         write!(out, "{} {} {}", quote(&self.device.name), self.start, self.block_bytes)
     }
 
-    fn build(&self, site: &mut Site<'_>) -> Result<Mapping, ArgError> {
-        let below = site.part_device(&self.device, self.start)?;
-        site.refuse_zoned(&self.device, below)?;
-        let (block, limits) = (self.block_bytes / SECTOR_BYTES, site.stack.limits(below).clone());
+    fn build(&self, context: &mut BuildContext<'_>) -> Result<Mapping, ArgError> {
+        let below = context.part_device(&self.device, self.start)?;
+        context.refuse_zoned(&self.device, below)?;
+        let (block, limits) = (self.block_bytes / SECTOR_BYTES, context.stack.limits(below).clone());
         let wrong = |what| Err(ArgError::at(self.device.word + 2, format!("dust: the block size is {what}")));
-        if u64::from(block) > site.len {
-            return wrong(format!("{block} sectors and the line {} long: take a smaller block", site.len));
+        if u64::from(block) > context.len {
+            return wrong(format!("{block} sectors and the line {} long: take a smaller block", context.len));
         }
         if block < limits.block_sectors() {
             let least = limits.logical_block_bytes;
             return wrong(format!("{} and that of `{}` {least}: take that", self.block_bytes, self.device.name));
         }
-        let device = site.device(&self.device)?;
-        let blocks = site.stack.limits(device).capacity.div_ceil(block.into());
+        let device = context.device(&self.device)?;
+        let blocks = context.stack.limits(device).capacity.div_ceil(block.into());
         let (name, start, shift) = (self.device.name.clone(), self.start, block.trailing_zeros());
         let bad = BTreeMap::new();
-        site.map(Box::new(Dust { below: [below], limits, name, start, shift, blocks, bad, fails: false, quiet: false }))
+        context.map(Box::new(Dust {
+            below: [below],
+            limits,
+            name,
+            start,
+            shift,
+            blocks,
+            bad,
+            fails: false,
+            quiet: false,
+        }))
     }
 }
 

@@ -6,8 +6,8 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use super::args::{ArgError, Args, DeviceArg, quote};
+use super::build_context::BuildContext;
 use super::mapping::Mapping;
-use super::site::Site;
 use super::target::{Target, TargetType, View};
 use crate::block::{Bio, BlockDevice, Cx, DeviceId, Limits, Op, Reason};
 
@@ -37,13 +37,13 @@ impl Target for ErrorArgs {
         write!(out, "{} {start}", quote(&device.name))
     }
 
-    fn build(&self, site: &mut Site<'_>) -> Result<Mapping, ArgError> {
+    fn build(&self, context: &mut BuildContext<'_>) -> Result<Mapping, ArgError> {
         let below = match &self.0 {
-            Some((device, start)) => Some(site.part_device(device, *start)?),
+            Some((device, start)) => Some(context.part_device(device, *start)?),
             None => None,
         };
-        let limits = below.map_or_else(|| Limits::new(site.len), |below| site.stack.limits(below).clone());
-        site.map(Box::new(Failing::new(below, limits)))
+        let limits = below.map_or_else(|| Limits::new(context.len), |below| context.stack.limits(below).clone());
+        context.map(Box::new(Failing::new(below, limits)))
     }
 }
 

@@ -105,7 +105,7 @@ impl Fan {
 mod tests {
     use super::*;
     use crate::block::{BlockDevice, Limits, Op, Payload, Stack};
-    use crate::harness::Desk;
+    use crate::harness::MockDevice;
     use crate::sector::Sector;
     use crate::task::Tasks;
     use crate::time::Instant;
@@ -151,7 +151,7 @@ mod tests {
     fn a_device_can_have_tasks_and_a_fan_at_once() {
         let mut stack = Stack::new();
         let limits = || Limits { write_cache: true, ..Limits::new(8) };
-        let devices = [(); 2].map(|()| stack.add(Box::new(Desk::with(limits(), Default::default()))).unwrap());
+        let devices = [(); 2].map(|()| stack.add(Box::new(MockDevice::with(limits(), Default::default()))).unwrap());
         let (tasks, fan) = (Tasks::new(), Fan::numbered(0xfff));
         let top = stack.add(Box::new(Both { limits: limits(), tasks, fan, devices })).unwrap();
         let port = stack.open_port();
@@ -159,7 +159,7 @@ mod tests {
         stack.turn(Instant::ZERO);
         for device in [devices[0], devices[0], devices[1]] {
             assert!(stack.poll_completion(port).is_none());
-            stack.with_device(device, |desk: &mut Desk, cx| {
+            stack.with_device(device, |desk: &mut MockDevice, cx| {
                 let number = desk.held()[0].number;
                 desk.end(number, Status::Ok, 0, cx);
             });

@@ -8,9 +8,9 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use super::args::{ArgError, Args, split_words};
+use super::build_context::{BuildContext, Resolver};
 use super::mapping::Mapping;
 use super::registry::{find, known_targets};
-use super::site::{Site, Supplies};
 use super::table::Table;
 use super::target::{Target, TargetType, View};
 use crate::block::{DeviceId, Stack};
@@ -157,9 +157,9 @@ pub struct BuiltTable {
 ///
 /// # Errors
 /// The first mistake; what was added so far is removed again.
-pub fn build_table(stack: &mut Stack, lines: &[TableLine], supplies: &dyn Supplies) -> Result<BuiltTable, TableError> {
+pub fn build_table(stack: &mut Stack, lines: &[TableLine], resolver: &dyn Resolver) -> Result<BuiltTable, TableError> {
     let mut parts = Vec::new();
-    let built = build_lines(stack, lines, supplies, &mut parts);
+    let built = build_lines(stack, lines, resolver, &mut parts);
     match built {
         Ok((table, targets)) => Ok(BuiltTable { table, parts, targets }),
         Err(error) => {
@@ -177,14 +177,14 @@ pub fn abandon_parts(stack: &mut Stack, parts: Vec<DeviceId>) {
 fn build_lines(
     stack: &mut Stack,
     lines: &[TableLine],
-    supplies: &dyn Supplies,
+    resolver: &dyn Resolver,
     added: &mut Vec<DeviceId>,
 ) -> Result<(Table, Vec<Option<DeviceId>>), TableError> {
     let (mut mappings, mut targets): (Vec<Mapping>, Vec<_>) = (Vec::new(), Vec::new());
     for line in lines {
-        let mut site = Site { stack, supplies, len: line.len, added, target: None };
-        mappings.push(line.target.build(&mut site).map_err(|error| line.blame(error))?);
-        targets.push(site.target);
+        let mut context = BuildContext { stack, resolver, len: line.len, added, target: None };
+        mappings.push(line.target.build(&mut context).map_err(|error| line.blame(error))?);
+        targets.push(context.target);
     }
     let at = |place: usize| lines.get(place).map_or(1, |line| line.number);
     let table = Table::new(&mappings);
@@ -196,8 +196,8 @@ fn build_lines(
 ///
 /// # Errors
 /// The first mistake.
-pub fn add_table(stack: &mut Stack, lines: &[TableLine], supplies: &dyn Supplies) -> Result<DeviceId, TableError> {
-    let BuiltTable { table, parts, .. } = build_table(stack, lines, supplies)?;
+pub fn add_table(stack: &mut Stack, lines: &[TableLine], resolver: &dyn Resolver) -> Result<DeviceId, TableError> {
+    let BuiltTable { table, parts, .. } = build_table(stack, lines, resolver)?;
     stack.add(Box::new(table)).map_err(|error| {
         abandon_parts(stack, parts);
         TableError { line: lines.first().map_or(1, |line| line.number), word: None, message: format!("{error}") }

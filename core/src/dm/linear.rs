@@ -5,8 +5,8 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use super::args::{ArgError, Args, DeviceArg, quote};
+use super::build_context::BuildContext;
 use super::mapping::Mapping;
-use super::site::Site;
 use super::target::{Target, TargetType, View};
 
 pub(super) const TYPE: TargetType =
@@ -34,7 +34,7 @@ impl Target for Linear {
         write!(out, "{} {}", quote(&self.device.name), self.start)
     }
 
-    fn build(&self, site: &mut Site<'_>) -> Result<Mapping, ArgError> {
-        site.part(&self.device, self.start)
+    fn build(&self, context: &mut BuildContext<'_>) -> Result<Mapping, ArgError> {
+        context.part(&self.device, self.start)
     }
 }

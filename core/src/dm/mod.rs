@@ -13,6 +13,7 @@
 //! bios on with their memory or sector changed, and takes back only those that it has to see again. Nothing is ever cloned.
 
 mod args;
+mod build_context;
 mod copies;
 pub mod crypt;
 mod delay;
@@ -28,7 +29,6 @@ mod log_writes;
 mod mapping;
 mod registry;
 mod reset_all;
-mod site;
 mod striped;
 mod table;
 mod target;
@@ -36,10 +36,10 @@ mod zero;
 pub mod zoned;
 
 pub use args::{ArgError, Args, DeviceArg, quote, split_words};
+pub use build_context::{BuildContext, Resolver};
 pub use faulty::{Faulty, FaultyAction, FaultyRule, OpSet, Trigger, Window};
 pub use line::{BuiltTable, MOST_LINES, TableError, TableLine, abandon_parts, add_table, build_table, parse_table};
 pub use mapping::Mapping;
 pub use registry::{TARGETS, find, known_targets};
-pub use site::{Site, Supplies};
 pub use table::Table;
 pub use target::{Target, TargetType, View};

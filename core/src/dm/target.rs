@@ -9,8 +9,8 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use super::args::{ArgError, Args, DeviceArg};
+use super::build_context::BuildContext;
 use super::mapping::Mapping;
-use super::site::Site;
 use crate::block::BlockDevice;
 
 /// A kind of target.
@@ -43,7 +43,7 @@ pub trait Target: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// If devices are missing or do not fit.
-    fn build(&self, site: &mut Site<'_>) -> Result<Mapping, ArgError>;
+    fn build(&self, context: &mut BuildContext<'_>) -> Result<Mapping, ArgError>;
 }
 
 /// How arguments are shown.

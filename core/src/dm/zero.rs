@@ -7,8 +7,8 @@ use core::fmt;
 use core::ops::Range;
 
 use super::args::{ArgError, Args, DeviceArg};
+use super::build_context::BuildContext;
 use super::mapping::Mapping;
-use super::site::Site;
 use super::target::{Target, TargetType, View};
 use crate::block::{Bio, BlockDevice, Content, Cx, Limits, Op, Reason, Status};
 
@@ -32,10 +32,10 @@ impl Target for ZeroArgs {
         Ok(())
     }
 
-    fn build(&self, site: &mut Site<'_>) -> Result<Mapping, ArgError> {
+    fn build(&self, context: &mut BuildContext<'_>) -> Result<Mapping, ArgError> {
         let most = Some(u32::MAX);
-        let limits = Limits { max_write_zeroes: most, max_discard: most, ..Limits::new(site.len) };
-        site.map(Box::new(Zero { limits }))
+        let limits = Limits { max_write_zeroes: most, max_discard: most, ..Limits::new(context.len) };
+        context.map(Box::new(Zero { limits }))
     }
 }
 

@@ -9,10 +9,10 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::mapped::Loaded;
-use super::supplies::Names;
+use super::resolver::Names;
 use super::{Mapper, MapperError, MapperErrorKind};
 use crate::block::DeviceId;
-use crate::dm::{DeviceArg, Supplies, TableError, TableLine};
+use crate::dm::{DeviceArg, Resolver, TableError, TableLine};
 
 impl Mapper {
     /// Notes that somebody outside of the stack may write to a device, until [`Mapper::end_writing`].

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use super::error::{MapperError, MapperErrorKind};
 use crate::block::{BlockDevice, DeviceId, Event, Limits, Stack};
-use crate::dm::{Supplies, Table, TableError, TableLine, abandon_parts, build_table};
+use crate::dm::{Resolver, Table, TableError, TableLine, abandon_parts, build_table};
 use crate::time::{Duration, Instant};
 
 /// Longest name, in bytes (`DM_NAME_LEN`).
@@ -150,11 +150,11 @@ impl Loaded {
         stack: &mut Stack,
         lines: Vec<TableLine>,
         read_only: bool,
-        supplies: &dyn Supplies,
+        resolver: &dyn Resolver,
     ) -> Result<Self, TableError> {
-        let built = build_table(stack, &lines, supplies)?;
+        let built = build_table(stack, &lines, resolver)?;
         let claims = lines.iter().filter(|line| line.target.is_sole_writer()).flat_map(|line| line.target.devices());
-        let sole_writer_of = claims.filter_map(|arg| supplies.device(&arg.name).ok()).collect();
+        let sole_writer_of = claims.filter_map(|arg| resolver.device(&arg.name).ok()).collect();
         let table = if read_only { built.table.read_only() } else { built.table };
         let lies_on = |part: &DeviceId| stack.below(*part).to_vec();
         let mut below: Vec<DeviceId> = built.parts.iter().flat_map(lies_on).collect();

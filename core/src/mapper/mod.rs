@@ -19,8 +19,8 @@ mod error;
 mod index;
 mod itself;
 mod mapped;
+mod resolver;
 pub mod stats;
-mod supplies;
 mod view;
 
 use alloc::boxed::Box;
@@ -33,11 +33,11 @@ pub use error::{MapperError, MapperErrorKind};
 use index::Index;
 pub use mapped::{LONGEST_NAME, LONGEST_UUID, Ticket};
 use mapped::{Loaded, Mapped, State, Then};
-use supplies::Names;
+use resolver::Names;
 pub use view::{Figures, Info, StateName};
 
 use crate::block::{DeviceId, Event, Stack, StackError};
-use crate::dm::{Supplies, TableLine, parse_table};
+use crate::dm::{Resolver, TableLine, parse_table};
 use crate::time::{Duration, Instant};
 
 /// All mapped devices of a stack.
@@ -90,10 +90,10 @@ impl Mapper {
         name: &str,
         lines: Vec<TableLine>,
         read_only: bool,
-        (stack, supplies): (&mut Stack, &dyn Supplies),
+        (stack, resolver): (&mut Stack, &dyn Resolver),
     ) -> Result<(), MapperError> {
         let place = self.find(name)?;
-        let loaded = self.build(place, lines, read_only, (stack, supplies))?;
+        let loaded = self.build(place, lines, read_only, (stack, resolver))?;
         self.claimed.extend(&loaded.sole_writer_of);
         if let Some(mut old) = self.devices[place].inactive.replace(loaded) {
             old.abandon(stack);
@@ -106,11 +106,11 @@ impl Mapper {
         place: usize,
         lines: Vec<TableLine>,
         read_only: bool,
-        (stack, supplies): (&mut Stack, &dyn Supplies),
+        (stack, resolver): (&mut Stack, &dyn Resolver),
     ) -> Result<Loaded, MapperError> {
         let device = &self.devices[place];
         device.check_itself(&lines).map_err(|error| device.bad_table(&error))?;
-        let names = Names { index: &self.index, devices: &self.devices, supplies, loading: device };
+        let names = Names { index: &self.index, devices: &self.devices, resolver, loading: device };
         self.check_claims(place, (&lines, read_only), &names).map_err(|error| device.bad_table(&error))?;
         let mut loaded = Loaded::build(stack, lines, read_only, &names).map_err(|e| device.bad_table(&e))?;
         let fits = match (device.device, &loaded.table) {
@@ -206,7 +206,7 @@ impl Mapper {
     }
 
     /// Goes on with what is under way; to be called after a turn of the stack.
-    pub fn poll(&mut self, now: Instant, (stack, supplies): (&mut Stack, &dyn Supplies)) {
+    pub fn poll(&mut self, now: Instant, (stack, resolver): (&mut Stack, &dyn Resolver)) {
         for place in 0..self.devices.len() {
             let device = &mut self.devices[place];
             let State::Draining { since, then, ticket, was_running } = &mut device.state else { continue };
@@ -220,7 +220,7 @@ impl Mapper {
                     device.state = State::Suspended;
                     Ok(())
                 }
-                Then::Swap => self.swap(place, was_running, (stack, supplies)),
+                Then::Swap => self.swap(place, was_running, (stack, resolver)),
             };
             if then == Then::Swap {
                 let took = now.since(since);
@@ -243,9 +243,9 @@ impl Mapper {
         &mut self,
         place: usize,
         was_running: bool,
-        (stack, supplies): (&mut Stack, &dyn Supplies),
+        (stack, resolver): (&mut Stack, &dyn Resolver),
     ) -> Result<(), MapperError> {
-        let put = self.put(place, (stack, supplies));
+        let put = self.put(place, (stack, resolver));
         let device = &mut self.devices[place];
         device.state = State::Suspended;
         match put {
@@ -264,13 +264,13 @@ impl Mapper {
     fn put(
         &mut self,
         place: usize,
-        (stack, supplies): (&mut Stack, &dyn Supplies),
+        (stack, resolver): (&mut Stack, &dyn Resolver),
     ) -> Result<Option<Loaded>, MapperError> {
         let Some(mut new) = self.devices[place].inactive.take() else { return Ok(None) };
         if !new.is_current(stack) {
             // What lies below has changed since it was loaded: once more, with what is there now.
             new.abandon(stack);
-            new = self.build(place, new.lines, new.read_only, (stack, supplies))?;
+            new = self.build(place, new.lines, new.read_only, (stack, resolver))?;
         }
         if let Err(missing) = new.is_ready(stack) {
             let what = format!("the new table of `{}` cannot be used yet: {missing}", self.devices[place].name);
@@ -423,7 +423,7 @@ impl Mapper {
     ///
     /// # Errors
     /// If there is no such device or it has no size.
-    pub fn load_error(&mut self, name: &str, on: (&mut Stack, &dyn Supplies)) -> Result<(), MapperError> {
+    pub fn load_error(&mut self, name: &str, on: (&mut Stack, &dyn Resolver)) -> Result<(), MapperError> {
         let place = self.find(name)?;
         let sectors = self.devices[place].sectors();
         let lines = parse_table(&format!("0 {sectors} error")).map_err(|e| self.devices[place].bad_table(&e))?;

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use super::index::Index;
 use super::mapped::Mapped;
 use crate::block::{BlockDevice, DeviceId, Limits};
-use crate::dm::Supplies;
+use crate::dm::Resolver;
 use crate::dm::crypt::{Ciphers, KeySource};
 use crate::plug::{Append, PlugOptions, ZonePlug};
 
@@ -15,15 +15,15 @@ use crate::plug::{Append, PlugOptions, ZonePlug};
 pub(super) struct Names<'a> {
     pub index: &'a Index,
     pub devices: &'a [Mapped],
-    pub supplies: &'a dyn Supplies,
+    pub resolver: &'a dyn Resolver,
     pub loading: &'a Mapped,
 }
 
-impl Supplies for Names<'_> {
+impl Resolver for Names<'_> {
     fn device(&self, name: &str) -> Result<DeviceId, Vec<String>> {
         match self.index.place(name) {
             Some(place) => self.devices[place].device.ok_or_else(|| self.known()),
-            None => self.supplies.device(name).map_err(|others| [self.known(), others].concat()),
+            None => self.resolver.device(name).map_err(|others| [self.known(), others].concat()),
         }
     }
 
@@ -34,11 +34,11 @@ impl Supplies for Names<'_> {
     }
 
     fn ciphers(&self) -> &'static dyn Ciphers {
-        self.supplies.ciphers()
+        self.resolver.ciphers()
     }
 
     fn keys(&self) -> &dyn KeySource {
-        self.supplies.keys()
+        self.resolver.keys()
     }
 }
 

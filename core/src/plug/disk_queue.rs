@@ -25,7 +25,7 @@ use crate::zone::ZoneNo;
 
 /// Whether a zone that goes on has the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Turn {
+pub(super) enum DiskTurn {
     /// It has not: it may send what does not need the disk.
     Not,
     /// It has, for one write.
@@ -33,7 +33,7 @@ pub(super) enum Turn {
 }
 
 /// The line in front of the disk, and who is through.
-pub(super) struct Turns {
+pub(super) struct DiskQueue {
     /// Whether writes take turns at all; if not, nothing else here is used.
     pub(super) wanted: bool,
     /// Slots of zones that wait for the disk, in the order in which they got in line.
@@ -48,7 +48,7 @@ pub(super) struct Turns {
     pub(super) reserved: bool,
 }
 
-impl Turns {
+impl DiskQueue {
     /// The line in front of a disk of `capacity` sectors.
     pub(super) fn new(capacity: u64) -> Self {
         let head = Head { sector: Sector::ZERO, capacity, batch_sectors: 0, batch_since: Instant::ZERO };
@@ -92,33 +92,33 @@ impl ZonePlug {
     /// Whether `bio` may only go to the disk when no other zone write is there.
     #[inline]
     pub(super) fn needs_turn(&self, bio: &Bio) -> bool {
-        self.turns.wanted && bio.op.writes_data() && !self.is_native_append(bio)
+        self.disk_queue.wanted && bio.op.writes_data() && !self.is_native_append(bio)
     }
 
     /// Puts a zone whose first bio needs the disk in line.
     pub(super) fn list(&mut self, slot: usize) {
         self.slots[slot].phase = Phase::Listed;
-        self.turns.line.push_back(slot as u32);
+        self.disk_queue.line.push_back(slot as u32);
     }
 
     /// Gives the disk to one zone after the other until one of them has a write that may go.
     pub(super) fn pass_turn(&mut self, cx: &mut Cx<'_>) {
-        while !self.turns.is_taken()
+        while !self.disk_queue.is_taken()
             && let Some(choice) = self.choose_turn(cx.now())
         {
-            let slot = self.turns.line.remove(choice.place).expect("the choice is in line") as usize;
+            let slot = self.disk_queue.line.remove(choice.place).expect("the choice is in line") as usize;
             let zone = self.slots[slot].zone;
             self.slots[slot].phase = Phase::InFlight;
             if !choice.goes_on {
-                self.turns.begin_batch(zone, cx.now());
+                self.disk_queue.begin_batch(zone, cx.now());
             }
-            self.proceed(zone, Turn::Has, cx);
+            self.proceed(zone, DiskTurn::Has, cx);
         }
     }
 
     /// The place in line of the zone that is next.
     fn choose_turn(&self, now: Instant) -> Option<Choice> {
-        let Turns { line, head, at_hand, .. } = &self.turns;
+        let DiskQueue { line, head, at_hand, .. } = &self.disk_queue;
         if self.policy() == WritePolicy::Elevator {
             return choose_next_zone(line.iter().map(|slot| self.candidate(*slot)), head, now, &self.options.elevator);
         }
@@ -132,12 +132,12 @@ impl ZonePlug {
         let slot = &self.slots[slot as usize];
         let oldest = self.nodes.front(&slot.waiting).map_or(Instant::ZERO, |bio| bio.since);
         let sector = self.zones.start(slot.zone) + u64::from(self.zones.at(slot.zone).wp);
-        let at_hand = self.turns.at_hand == Some(slot.zone);
+        let at_hand = self.disk_queue.at_hand == Some(slot.zone);
         Candidate { at_hand, sector, queued_sectors: slot.sectors, oldest }
     }
 
     /// Whether the zone at hand may have the disk for longer, whoever waits.
     pub(super) fn may_go_on(&self, now: Instant) -> bool {
-        !self.turns.wanted || self.turns.head.has_batch_left(now, &self.options.elevator)
+        !self.disk_queue.wanted || self.disk_queue.head.has_batch_left(now, &self.options.elevator)
     }
 }

@@ -24,7 +24,7 @@ const ENOUGH_SECTORS: u64 = 256;
 const MOST_FAILURES: u32 = 6;
 
 /// Which holds there are, and whether they have been worth it.
-pub(super) struct Holds {
+pub(super) struct MergeDelay {
     /// Whether zones are held at all; if not, nothing else here is used.
     pub(super) wanted: bool,
     /// Holds so far: the name of each, so that its timer ends no other.
@@ -33,7 +33,7 @@ pub(super) struct Holds {
     passed_over: u32,
 }
 
-impl Holds {
+impl MergeDelay {
     pub(super) fn new(wanted: bool) -> Self {
         Self { wanted, count: 0, failures: 0, passed_over: 0 }
     }
@@ -87,17 +87,17 @@ impl ZonePlug {
         let queued = slot.map_or(0, |slot| slot.waiting.len());
         let queued_sectors = slot.map_or(0, |slot| slot.sectors);
         let merges = slot.and_then(|slot| self.nodes.front(&slot.waiting)).is_none_or(is_mergeable);
-        let done = Done { carried, queued, queued_sectors, contended: !self.turns.line.is_empty() };
+        let done = Done { carried, queued, queued_sectors, contended: !self.disk_queue.line.is_empty() };
         let time = if queued == 0 { self.options.elevator.linger } else { self.options.elevator.hold_back };
         if time == Duration::ZERO || !merges || !self.is_ready() || !self.may_go_on(cx.now()) {
             return false;
         }
-        let Some(target) = choose_target(done).filter(|_| self.holds.are_worth_it()) else { return false };
+        let Some(target) = choose_target(done).filter(|_| self.merge_delay.are_worth_it()) else { return false };
         let Some(slot) = self.slot(zone) else { return false };
-        self.holds.count = self.holds.count.wrapping_add(1);
-        let number = self.holds.count;
+        self.merge_delay.count = self.merge_delay.count.wrapping_add(1);
+        let number = self.merge_delay.count;
         self.slots[slot].phase = Phase::Held { number, target };
-        self.turns.reserved = self.turns.wanted;
+        self.disk_queue.reserved = self.disk_queue.wanted;
         cx.wake_at(cx.now() + time, u64::from(zone.0) << 32 | u64::from(number));
         true
     }
@@ -108,7 +108,7 @@ impl ZonePlug {
         let slot = &self.slots[slot];
         let mergeable = self.nodes.back(&slot.waiting).is_some_and(is_mergeable);
         if slot.waiting.len() >= target || slot.sectors >= ENOUGH_SECTORS || !mergeable {
-            self.holds.was_worth_it();
+            self.merge_delay.was_worth_it();
             self.end_hold(zone, cx);
         }
     }
@@ -120,7 +120,7 @@ impl ZonePlug {
         if let Some(Phase::Held { number, .. }) = phase
             && number == expired
         {
-            self.holds.was_in_vain();
+            self.merge_delay.was_in_vain();
             self.end_hold(zone, cx);
         }
     }
@@ -128,7 +128,7 @@ impl ZonePlug {
     fn end_hold(&mut self, zone: ZoneNo, cx: &mut Cx<'_>) {
         let slot = self.zones.at(zone).slot().expect("a zone that is held has a slot");
         self.slots[slot].phase = Phase::InFlight;
-        self.turns.reserved = false;
+        self.disk_queue.reserved = false;
         self.release(zone, cx);
     }
 }
@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn holds_in_vain_become_rare_and_one_that_paid_brings_them_back() {
-        let mut holds = Holds::new(true);
+        let mut holds = MergeDelay::new(true);
         let mut held = 0;
         for _ in 0..1_000 {
             if holds.are_worth_it() {

@@ -30,9 +30,9 @@
 //! | file | idea |
 //! | --- | --- |
 //! | `zone_plug.rs` | the device: what happens to each kind of bio, a zone's FIFO |
-//! | `turns.rs` | the line in front of a disk that takes one zone write at a time |
+//! | `disk_queue.rs` | the line in front of a disk that takes one zone write at a time |
 //! | `elevator.rs` | which zone is next: a pure function |
-//! | `hold.rs` | whether a command waits for more: a pure function, and the timers |
+//! | `merge_delay.rs` | whether a command waits for more: a pure function, and the timers |
 //! | `merge.rs` | queued neighbours leave as one command |
 //! | `learn.rs` | reports, and the reset of all zones |
 //! | `zones.rs`, `queue.rs` | eight bytes a zone; what waits |
@@ -42,15 +42,15 @@
 //! Where the kernel keeps a hash table of reference-counted plugs, there is one owner here: an 8-byte record per zone, and
 //! a slot with a queue for the zones in which something waits. Facts: `block/blk-zoned.c` of Linux 7.2.
 
+mod disk_queue;
 mod dump;
 mod elevator;
 mod error;
-mod hold;
 mod learn;
 mod merge;
+mod merge_delay;
 mod policy;
 mod queue;
-mod turns;
 mod verify;
 mod zone_lock;
 mod zone_plug;

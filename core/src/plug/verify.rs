@@ -54,7 +54,7 @@ impl ZonePlug {
 
     /// One write in flight for the whole disk (I1 under `qd1`), and everybody in line will be called (I4).
     fn verify_turns(&self) -> Result<(), String> {
-        let turns = &self.turns;
+        let turns = &self.disk_queue;
         if turns.in_flight + u32::from(turns.reserved) > 1 {
             return Err(format!("{} zone writes in flight at a disk that takes one", turns.in_flight));
         }

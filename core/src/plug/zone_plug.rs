@@ -7,12 +7,12 @@ use core::fmt;
 
 use slab::Slab;
 
+use super::disk_queue::{DiskQueue, DiskTurn};
 use super::error::PlugError;
-use super::hold::Holds;
 use super::learn::Reports;
+use super::merge_delay::MergeDelay;
 use super::policy::{Append, PlugOptions, WritePolicy};
 use super::queue::{List, Nodes, Slot};
-use super::turns::{Turn, Turns};
 use super::zone_lock::ZoneLock;
 use super::zones::{Bit, Class, MAX_SLOTS, Record, Zones};
 use crate::block::{Bio, BlockDevice, Cx, Data, DeviceId, Event, Flags, Limits, Op, Payload, Reason, Status};
@@ -49,8 +49,8 @@ pub struct ZonePlug {
     pub(super) slots: Slab<Slot>,
     /// The scheduler of the `zone-lock` policy, once that was in force.
     pub(super) lock: Option<Box<ZoneLock>>,
-    pub(super) turns: Turns,
-    pub(super) holds: Holds,
+    pub(super) disk_queue: DiskQueue,
+    pub(super) merge_delay: MergeDelay,
     /// What was chosen; the policy is the one in force.
     pub(super) options: PlugOptions,
     /// Whether a write to an idle zone goes down at once, whatever other zones do.
@@ -95,8 +95,8 @@ impl ZonePlug {
             nodes: Nodes::with_capacity(1024),
             slots: Slab::with_capacity(256),
             lock: None,
-            turns: Turns::new(below_limits.capacity),
-            holds: Holds::new(false),
+            disk_queue: DiskQueue::new(below_limits.capacity),
+            merge_delay: MergeDelay::new(false),
             options,
             at_once: false,
             emulate_append,
@@ -119,11 +119,11 @@ impl ZonePlug {
     fn prepare_policy(&mut self) {
         let policy = self.options.policy;
         let elevator = policy == WritePolicy::Elevator;
-        self.turns.wanted = policy == WritePolicy::Qd1 || elevator && self.limits.rotational;
-        self.at_once = policy.orders() && !self.turns.wanted;
+        self.disk_queue.wanted = policy == WritePolicy::Qd1 || elevator && self.limits.rotational;
+        self.at_once = policy.orders() && !self.disk_queue.wanted;
         let most = if elevator && self.limits.write_cache { self.options.elevator.merge_sectors } else { u32::MAX };
         self.longest_merge = most.min(self.limits.max_sectors.unwrap_or(u32::MAX));
-        self.holds = Holds::new(elevator);
+        self.merge_delay = MergeDelay::new(elevator);
         self.longest_wait = Duration::ZERO;
         if policy == WritePolicy::ZoneLock {
             let lock = || ZoneLock::new(self.below[0], &self.limits, self.max_segments, self.options.queue_depth);
@@ -393,7 +393,7 @@ impl ZonePlug {
         if record.is(Bit::Busy) && !self.joins_appends(zone, &bio) {
             return self.wait(zone, bio, cx);
         }
-        if self.needs_turn(&bio) && self.turns.is_taken() {
+        if self.needs_turn(&bio) && self.disk_queue.is_taken() {
             return self.wait_in_line(zone, bio, cx);
         }
         if self.launch(zone, bio, cx) && !record.is(Bit::Busy) {
@@ -500,7 +500,7 @@ impl ZonePlug {
                 bio.op = Op::Write;
                 bio.sector += u64::from(place.offset);
             }
-            self.turns.take(zone, &bio, cx.now());
+            self.disk_queue.take(zone, &bio, cx.now());
         }
         cx.submit(self.below[0], bio, place.word());
         true
@@ -531,7 +531,7 @@ impl ZonePlug {
     #[inline]
     fn written(&mut self, mut bio: Box<Bio>, status: Status, place: Place, cx: &mut Cx<'_>) {
         self.settle(place, &bio, status);
-        let carried = if self.holds.wanted { self.carried(place.zone) } else { 1 };
+        let carried = if self.merge_delay.wanted { self.carried(place.zone) } else { 1 };
         let start = self.zones.start(place.zone);
         let record = self.zones.at_mut(place.zone);
         if record.is(Bit::Merged) {
@@ -544,8 +544,8 @@ impl ZonePlug {
             }
             cx.complete(bio, status);
         }
-        self.turns.give_back();
-        let held = self.holds.wanted && status.is_ok() && self.hold(place.zone, carried, cx);
+        self.disk_queue.give_back();
+        let held = self.merge_delay.wanted && status.is_ok() && self.hold(place.zone, carried, cx);
         if !held {
             self.release(place.zone, cx);
         }
@@ -601,15 +601,15 @@ impl ZonePlug {
     /// The zone's command is done: the zone goes on, and the disk to the next zone if it is free.
     #[inline]
     pub(super) fn release(&mut self, zone: ZoneNo, cx: &mut Cx<'_>) {
-        self.proceed(zone, Turn::Not, cx);
-        if self.turns.wanted {
+        self.proceed(zone, DiskTurn::Not, cx);
+        if self.disk_queue.wanted {
             self.pass_turn(cx);
         }
     }
 
     /// Nothing is in flight in the busy `zone`: send what waits next, have it wait for the disk, or set the zone free.
     #[inline]
-    pub(super) fn proceed(&mut self, zone: ZoneNo, turn: Turn, cx: &mut Cx<'_>) {
+    pub(super) fn proceed(&mut self, zone: ZoneNo, turn: DiskTurn, cx: &mut Cx<'_>) {
         if let Some(slot) = self.zones.at(zone).slot() {
             if self.launch_waiting(zone, slot, turn, cx) {
                 return;
@@ -627,13 +627,13 @@ impl ZonePlug {
 
     /// Sends the next bio that may go, or all native appends that come next. Those that may not go fail, one by one. False
     /// when nothing is left to wait for.
-    fn launch_waiting(&mut self, zone: ZoneNo, slot: usize, turn: Turn, cx: &mut Cx<'_>) -> bool {
+    fn launch_waiting(&mut self, zone: ZoneNo, slot: usize, turn: DiskTurn, cx: &mut Cx<'_>) -> bool {
         let mut launched = false;
         loop {
             let front = self.nodes.front(&self.slots[slot].waiting);
             let Some(next) = front.filter(|bio| !launched || self.is_native_append(bio)) else { return launched };
             let native = self.is_native_append(next);
-            if turn == Turn::Not && self.needs_turn(next) {
+            if turn == DiskTurn::Not && self.needs_turn(next) {
                 self.list(slot);
                 return true;
             }

@@ -2,7 +2,7 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 
 use shingle_core::block::{Bio, DeviceId, Flags, Op, Payload, Stack, Status};
-use shingle_core::harness::{Desk, Harness, Held};
+use shingle_core::harness::{Harness, Held, MockDevice};
 use shingle_core::plug::{Append, PlugOptions, WritePolicy, ZonePlug};
 use shingle_core::sector::Sector;
 use shingle_core::time::Duration;
@@ -17,29 +17,29 @@ pub fn check(stack: &Stack, top: DeviceId) {
     }
 }
 
-pub fn plug_over(desk: Desk, options: PlugOptions) -> Harness {
+pub fn plug_over(desk: MockDevice, options: PlugOptions) -> Harness {
     Harness::new(desk, |below, limits| Box::new(ZonePlug::new(below, limits, options).unwrap()), check)
 }
 
 /// Eight zones of 64 sectors, the first conventional.
 pub fn plug() -> Harness {
-    plug_over(Desk::zoned(8, ZONE, ZONE, 1), PlugOptions::default())
+    plug_over(MockDevice::zoned(8, ZONE, ZONE, 1), PlugOptions::default())
 }
 
 pub fn with_policy(policy: WritePolicy) -> Harness {
-    plug_over(Desk::zoned(8, ZONE, ZONE, 1), PlugOptions { policy, ..PlugOptions::default() })
+    plug_over(MockDevice::zoned(8, ZONE, ZONE, 1), PlugOptions { policy, ..PlugOptions::default() })
 }
 
 /// A rotational disk, under a policy that is held to one zone write at a time.
 pub fn one_at_a_time(policy: WritePolicy) -> Harness {
-    let mut desk = Desk::zoned(8, ZONE, ZONE, 1);
+    let mut desk = MockDevice::zoned(8, ZONE, ZONE, 1);
     desk.limits_mut().rotational = true;
     desk.one_write = true;
     plug_over(desk, PlugOptions { policy, ..PlugOptions::default() })
 }
 
 pub fn with_native_append() -> Harness {
-    let mut desk = Desk::zoned(8, ZONE, ZONE, 1);
+    let mut desk = MockDevice::zoned(8, ZONE, ZONE, 1);
     desk.limits_mut().zoned.as_mut().unwrap().max_append = Some(ZONE);
     plug_over(desk, PlugOptions { append: Append::Native, ..PlugOptions::default() })
 }
@@ -118,11 +118,11 @@ pub fn at_desk_of(stack: &mut Stack, devices: &[(String, DeviceId)], status: Sta
     let mut seen = vec![];
     for (name, id) in devices {
         for Held { number, op, sector, sectors, flags, .. } in
-            stack.device::<Desk>(*id).map_or(vec![], |desk| desk.held())
+            stack.device::<MockDevice>(*id).map_or(vec![], |desk| desk.held())
         {
             let flag = if flags.has(Flags::PREFLUSH) { " preflush" } else { "" };
             seen.push(format!("{name} {} {sector}+{sectors}{flag}", op.name()));
-            stack.with_device(*id, |desk: &mut Desk, cx| desk.end(number, status, 0, cx));
+            stack.with_device(*id, |desk: &mut MockDevice, cx| desk.end(number, status, 0, cx));
         }
     }
     seen

@@ -5,8 +5,8 @@ use shingle_core::block::{
     Bio, BlockDevice, Completion, Data, DeviceId, Event, Limits, Op, Payload, PortId, Stack, Status,
 };
 use shingle_core::device::{NullConfig, NullDevice, NullZones};
-use shingle_core::dm::{Supplies, TableLine, View, build_table, parse_table};
-use shingle_core::harness::Desk;
+use shingle_core::dm::{Resolver, TableLine, View, build_table, parse_table};
+use shingle_core::harness::MockDevice;
 use shingle_core::plug::{PlugOptions, ZonePlug};
 use shingle_core::sector::Sector;
 use shingle_core::time::{Duration, Instant};
@@ -26,7 +26,7 @@ pub struct Mapped {
 
 struct Named<'a>(&'a [(&'static str, DeviceId)]);
 
-impl Supplies for Named<'_> {
+impl Resolver for Named<'_> {
     fn device(&self, name: &str) -> Result<DeviceId, Vec<String>> {
         let found = self.0.iter().find(|(known, _)| *known == name).map(|(_, id)| *id);
         found.ok_or_else(|| self.0.iter().map(|(name, _)| name.to_string()).collect())
@@ -69,7 +69,7 @@ impl Mapped {
     /// A zoned disk `z` of eight zones of 64 sectors, the first conventional, without native appends, and `a`: both keep
     /// bios as desks do.
     pub fn over_zones(table: &str) -> Result<Self, String> {
-        Self::try_new(table, vec![("z", Box::new(Desk::zoned(8, 64, 64, 1))), ("a", desk())])
+        Self::try_new(table, vec![("z", Box::new(MockDevice::zoned(8, 64, 64, 1))), ("a", desk())])
     }
 
     pub fn device(&self, name: &str) -> DeviceId {
@@ -123,15 +123,15 @@ impl Mapped {
 
     /// What lies on a desk, as `op first+length` in order of arrival.
     pub fn at(&self, desk: &str) -> Vec<String> {
-        let held = self.stack.device::<Desk>(self.device(desk)).unwrap().held();
+        let held = self.stack.device::<MockDevice>(self.device(desk)).unwrap().held();
         held.iter().map(|held| format!("{} {}+{}", held.op.name(), held.sector, held.sectors)).collect()
     }
 
     /// Ends the bio that has lain on a desk for longest.
     pub fn end(&mut self, desk: &str, status: Status) {
         let id = self.device(desk);
-        let oldest = self.stack.device::<Desk>(id).unwrap().held()[0].number;
-        self.stack.with_device(id, |desk: &mut Desk, cx| desk.end(oldest, status, 0, cx));
+        let oldest = self.stack.device::<MockDevice>(id).unwrap().held()[0].number;
+        self.stack.with_device(id, |desk: &mut MockDevice, cx| desk.end(oldest, status, 0, cx));
         self.run();
     }
 
@@ -143,7 +143,7 @@ impl Mapped {
 
     /// The bytes of the bio that has lain on a desk for longest.
     pub fn bytes_at(&self, desk: &str) -> Vec<u8> {
-        let desk = self.stack.device::<Desk>(self.device(desk)).unwrap();
+        let desk = self.stack.device::<MockDevice>(self.device(desk)).unwrap();
         desk.bytes(desk.held()[0].number)
     }
 
@@ -174,7 +174,7 @@ impl Mapped {
 }
 
 fn desk() -> Box<dyn BlockDevice> {
-    let mut desk = Desk::regular();
+    let mut desk = MockDevice::regular();
     let limits = desk.limits_mut();
     limits.write_cache = true;
     (limits.max_discard, limits.max_write_zeroes) = (Some(u32::MAX), Some(u32::MAX));

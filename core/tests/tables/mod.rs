@@ -2,7 +2,7 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 
 use shingle_core::block::{Bio, BlockDevice, Data, DeviceId, Limits, Op, Payload, PortId, Stack, Status};
-use shingle_core::dm::{Supplies, add_table, parse_table};
+use shingle_core::dm::{Resolver, add_table, parse_table};
 use shingle_core::plug::{PlugOptions, ZonePlug};
 use shingle_core::sector::Sector;
 use shingle_core::time::Instant;
@@ -12,7 +12,7 @@ use shingle_core::zone::Zone;
 #[derive(Clone, Default)]
 pub struct Shelf(pub Vec<(String, DeviceId)>);
 
-impl Supplies for Shelf {
+impl Resolver for Shelf {
     fn device(&self, name: &str) -> Result<DeviceId, Vec<String>> {
         let found = self.0.iter().find(|(known, _)| known == name).map(|(_, id)| *id);
         found.ok_or_else(|| self.0.iter().map(|(known, _)| known.clone()).collect())

@@ -5,7 +5,7 @@ use shingle_core::sector::Sector;
 use shingle_core::time::{Duration, Instant};
 
 use super::{Shard, ShardError};
-use crate::devices::Rest;
+use crate::devices::QuiesceProgress;
 
 /// How far a shard is on its way to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,10 +61,10 @@ impl Shard {
             }
             Stage::Suspending { give_up } => {
                 match self.devices.suspend_from_top(&mut self.stack) {
-                    Rest::Begun => return Ok(true),
-                    Rest::Awaited if self.now < give_up => return Ok(false),
-                    Rest::Awaited => self.stuck_at_the_end = self.stuck(Duration::ZERO),
-                    Rest::Reached => {}
+                    QuiesceProgress::Begun => return Ok(true),
+                    QuiesceProgress::Awaited if self.now < give_up => return Ok(false),
+                    QuiesceProgress::Awaited => self.stuck_at_the_end = self.stuck(Duration::ZERO),
+                    QuiesceProgress::Reached => {}
                 }
                 self.flush_all();
             }

@@ -392,8 +392,8 @@ impl TableOperator {
     /// A table on which everything fails and that lies on nothing, as `dmsetup wipe_table` loads it.
     fn let_go(&mut self, device: usize, ledger: &mut Ledger, tables: &mut Tables, io: &mut Io<'_>) {
         let (name, layouts, disks) = (tables.name(device).to_string(), tables.layouts.clone(), tables.disks.clone());
-        let supplies = move |name: &str| find_disk(&layouts, &disks, name);
-        match tables.mapper.load_error(&name, (io.stack, &supplies)) {
+        let resolver = move |name: &str| find_disk(&layouts, &disks, name);
+        match tables.mapper.load_error(&name, (io.stack, &resolver)) {
             Ok(()) => {
                 let layout = &tables.layouts.devices[device];
                 let (len, does) = (layout.sectors(), Does::FailsAll);

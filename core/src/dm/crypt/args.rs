@@ -12,7 +12,7 @@ use super::device::{Crypt, CryptConfig};
 use super::key::KeyArgument;
 use super::spec::CipherSpec;
 use super::volume::Units;
-use crate::dm::{ArgError, Args, DeviceArg, Mapping, Site, Target, TargetType, View, quote};
+use crate::dm::{ArgError, Args, BuildContext, DeviceArg, Mapping, Target, TargetType, View, quote};
 use crate::sector::SECTOR_BYTES;
 
 pub(in crate::dm) const TYPE: TargetType = TargetType {
@@ -148,16 +148,16 @@ impl Target for CryptArgs {
         if options.is_empty() { Ok(()) } else { write!(out, " {} {}", options.len(), options.join(" ")) }
     }
 
-    fn build(&self, site: &mut Site<'_>) -> Result<Mapping, ArgError> {
+    fn build(&self, context: &mut BuildContext<'_>) -> Result<Mapping, ArgError> {
         let at_key = |message| ArgError::at(self.key_word, format!("crypt: the key: {message}"));
-        let key = self.key.resolve(site.supplies.keys()).map_err(at_key)?;
-        let below = site.part_device(&self.device, self.start)?;
-        let limits = site.stack.limits(below);
-        let crypt = Crypt::new(below, limits, &self.config, site.supplies.ciphers());
+        let key = self.key.resolve(context.resolver.keys()).map_err(at_key)?;
+        let below = context.part_device(&self.device, self.start)?;
+        let limits = context.stack.limits(below);
+        let crypt = Crypt::new(below, limits, &self.config, context.resolver.ciphers());
         let mut crypt = crypt.map_err(|message| ArgError::at(2, format!("crypt: {message}")))?;
         if let Some(key) = key {
             crypt.set_key(key).map_err(|error| at_key(error.to_string()))?;
         }
-        site.map(Box::new(crypt))
+        context.map(Box::new(crypt))
     }
 }

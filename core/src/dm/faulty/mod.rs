@@ -24,8 +24,8 @@ use core::fmt;
 pub use trigger::{OpSet, Trigger, Window};
 
 use super::args::{ArgError, Args, DeviceArg, quote};
+use super::build_context::BuildContext;
 use super::mapping::Mapping;
-use super::site::Site;
 use super::target::{Target, TargetType, View};
 use crate::block::{Bio, BlockDevice, Cx, DeviceId, Event, Limits, Reason, Status};
 use crate::random::Rng;
@@ -68,10 +68,10 @@ impl Target for FaultyArgs {
         self.words.iter().try_for_each(|word| write!(out, " {word}"))
     }
 
-    fn build(&self, site: &mut Site<'_>) -> Result<Mapping, ArgError> {
-        let below = site.part_device(&self.device, self.start)?;
-        let faulty = Faulty::new(below, site.stack.limits(below), self.rules.clone(), self.seed);
-        site.map(Box::new(faulty))
+    fn build(&self, context: &mut BuildContext<'_>) -> Result<Mapping, ArgError> {
+        let below = context.part_device(&self.device, self.start)?;
+        let faulty = Faulty::new(below, context.stack.limits(below), self.rules.clone(), self.seed);
+        context.map(Box::new(faulty))
     }
 }
 

@@ -19,9 +19,9 @@ use slab::Slab;
 
 use self::features::{ALWAYS, Corrupt, Features};
 use super::args::{ArgError, Args, DeviceArg, quote};
+use super::build_context::BuildContext;
 use super::copies::{self, Copies, copy};
 use super::mapping::Mapping;
-use super::site::Site;
 use super::target::{Target, TargetType, View};
 use crate::block::{Bio, BlockDevice, Cx, DeviceId, Limits, Op, Payload, Reason, Status};
 use crate::random::Rng;
@@ -69,9 +69,9 @@ impl Target for FlakeyArgs {
         self.features.write(out)
     }
 
-    fn build(&self, site: &mut Site<'_>) -> Result<Mapping, ArgError> {
-        let below = site.part_device(&self.device, self.start)?;
-        let mut limits = site.stack.limits(below).clone();
+    fn build(&self, context: &mut BuildContext<'_>) -> Result<Mapping, ArgError> {
+        let below = context.part_device(&self.device, self.start)?;
+        let mut limits = context.stack.limits(below).clone();
         if self.features.corrupts_writes() {
             let longest = (copies::LONGEST / 512) as u32;
             limits.max_sectors = Some(limits.max_sectors.map_or(longest, |most| most.min(longest)));
@@ -79,7 +79,7 @@ impl Target for FlakeyArgs {
                 *append = longest.min(*append);
             }
         }
-        site.map(Box::new(Flakey {
+        context.map(Box::new(Flakey {
             below: [below],
             limits,
             up: self.up.into(),

@@ -23,8 +23,8 @@ use core::fmt;
 
 use self::device::LogWrites;
 use super::args::{ArgError, Args, DeviceArg, quote};
+use super::build_context::BuildContext;
 use super::mapping::Mapping;
-use super::site::Site;
 use super::target::{Target, TargetType, View};
 use crate::block::Limits;
 
@@ -56,23 +56,23 @@ impl Target for LogWritesArgs {
         write!(out, "{} {}", quote(&self.device.name), quote(&self.log.name))
     }
 
-    fn build(&self, site: &mut Site<'_>) -> Result<Mapping, ArgError> {
-        let log = site.device(&self.log)?;
-        if site.device(&self.device)? == log {
+    fn build(&self, context: &mut BuildContext<'_>) -> Result<Mapping, ArgError> {
+        let log = context.device(&self.log)?;
+        if context.device(&self.device)? == log {
             let message = format!("log-writes: `{}` cannot log to itself: name another device", self.log.name);
             return Err(ArgError::at(self.log.word, message));
         }
         // There is no start on the device that could be to blame.
-        let data = site.part_device(&self.device, 0);
+        let data = context.part_device(&self.device, 0);
         let data = data.map_err(|error| ArgError::at(self.device.word, error.message))?;
-        site.refuse_zoned(&self.device, data)?;
-        site.refuse_zoned(&self.log, log)?;
-        let (data_limits, log_limits) = (site.stack.limits(data).clone(), site.stack.limits(log).clone());
+        context.refuse_zoned(&self.device, data)?;
+        context.refuse_zoned(&self.log, log)?;
+        let (data_limits, log_limits) = (context.stack.limits(data).clone(), context.stack.limits(log).clone());
         let longest = longest_write(&data_limits, &log_limits);
         let longest = longest.map_err(|message| {
             ArgError::at(self.log.word, format!("log-writes: the log device `{}` {message}", self.log.name))
         })?;
-        site.map(Box::new(LogWrites::new([data, log], &data_limits, &log_limits, longest)))
+        context.map(Box::new(LogWrites::new([data, log], &data_limits, &log_limits, longest)))
     }
 }
 

@@ -37,8 +37,8 @@ pub(super) use stripes::Stripes;
 use zones::WideZones;
 
 use super::args::{ArgError, Args, DeviceArg, quote};
+use super::build_context::BuildContext;
 use super::mapping::Mapping;
-use super::site::Site;
 use super::target::{Target, TargetType, View};
 use crate::block::{Limits, Part, ZonedLimits, least};
 
@@ -195,11 +195,11 @@ impl Target for StripedArgs {
         self.parts.iter().try_for_each(|(device, start)| write!(out, " {} {start}", quote(&device.name)))
     }
 
-    fn build(&self, site: &mut Site<'_>) -> Result<Mapping, ArgError> {
-        let width = self.width(site.len)?;
-        let part = |(device, start): &(DeviceArg, u64)| site.part_of(device, *start, width);
+    fn build(&self, context: &mut BuildContext<'_>) -> Result<Mapping, ArgError> {
+        let width = self.width(context.len)?;
+        let part = |(device, start): &(DeviceArg, u64)| context.part_of(device, *start, width);
         let parts: Vec<Mapping> = self.parts.iter().map(part).collect::<Result<_, _>>()?;
-        let limits = self.limits(site.len, &parts)?;
+        let limits = self.limits(context.len, &parts)?;
         let (limits, zones) = match &limits.zoned {
             Some(zoned) => {
                 let limits = self.wide_limits(&limits, zoned, &parts)?;
@@ -213,7 +213,7 @@ impl Target for StripedArgs {
         let stripes = Arc::new(Stripes::new(self.chunk, parts.iter().map(part), flushed));
         let is_zoned = zones.is_some();
         let names: Vec<String> = self.parts.iter().map(|(device, _)| device.name.clone()).collect();
-        let mapping = site.map(Box::new(Striped::new(stripes.clone(), names, limits, zones)))?;
+        let mapping = context.map(Box::new(Striped::new(stripes.clone(), names, limits, zones)))?;
         Ok(if is_zoned { mapping } else { mapping.over(stripes) })
     }
 }

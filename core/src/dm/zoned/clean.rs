@@ -38,8 +38,8 @@ pub(super) async fn reset_zones(shared: Shared, io: Io) {
         let mut state = shared.borrow_mut();
         state.jobs -= 1;
         state.space_freed();
-        state.stir(|signals| &signals.progress);
-        state.stir(|signals| &signals.commit);
+        state.notify(|signals| &signals.progress);
+        state.notify(|signals| &signals.commit);
     }
 }
 
@@ -59,7 +59,7 @@ pub(super) async fn recover_zones(shared: Shared, io: Io) {
         }
         state.wake_chunk(chunk);
         state.volume.settle(chunk);
-        state.stir(|signals| &signals.progress);
+        state.notify(|signals| &signals.progress);
     }
 }
 

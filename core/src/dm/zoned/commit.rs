@@ -55,8 +55,8 @@ pub(super) async fn run(shared: Shared, io: Io, space: ZoneSpace) {
         commit(&shared, &disks, work).await;
         let mut state = shared.borrow_mut();
         state.is_committing = false;
-        state.stir(|signals| &signals.progress);
-        state.stir(|signals| &signals.commit);
+        state.notify(|signals| &signals.progress);
+        state.notify(|signals| &signals.commit);
         // Whoever waits for a zone may have waited only for this.
         state.want_space();
     }
@@ -253,7 +253,7 @@ impl State {
 
     /// Tells those who waited for a commit how it ended.
     fn answer(&mut self, waiters: Vec<(Box<Bio>, Then)>, result: &Result<(), Reason>) {
-        self.is_stirred = true;
+        self.is_notified = true;
         for (mut bio, then) in waiters {
             match (result, then) {
                 (Ok(()), Then::Route) => {
@@ -277,7 +277,7 @@ impl State {
             self.volume.zones.leave(*zone);
         }
         if !leaving.is_empty() {
-            self.stir(|signals| &signals.clean);
+            self.notify(|signals| &signals.clean);
             self.space_freed();
         }
     }

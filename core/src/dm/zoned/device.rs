@@ -99,7 +99,7 @@ impl Zoned {
     /// Lets the tasks work, and the bios that they let go.
     fn pump(&mut self, cx: &mut Cx<'_>) {
         loop {
-            self.shared.borrow_mut().is_stirred = false;
+            self.shared.borrow_mut().is_notified = false;
             self.tasks.run(cx);
             let mut state = self.shared.borrow_mut();
             let back = core::mem::take(&mut state.back);
@@ -113,7 +113,7 @@ impl Zoned {
             if let Some(token) = state.token.take_if(|_| may_rest) {
                 cx.recycle(token);
             }
-            if !state.is_stirred && state.back.is_empty() && state.done.is_empty() {
+            if !state.is_notified && state.back.is_empty() && state.done.is_empty() {
                 break;
             }
         }
@@ -132,7 +132,7 @@ impl Zoned {
         if self.shared.borrow().phase == Phase::Unloaded {
             let mut state = self.shared.borrow_mut();
             state.phase = Phase::Loading;
-            state.stir(|signals| &signals.loaded);
+            state.notify(|signals| &signals.loaded);
             drop(state);
             self.pump(cx);
         }
@@ -152,9 +152,9 @@ impl Zoned {
             let held: Vec<ChunkNo> = state.volume.busy.keys().copied().collect();
             held.into_iter().for_each(|chunk| state.end_hold(chunk, cx));
             state.end_pace(cx);
-            state.stir(|signals| &signals.progress);
-            state.stir(|signals| &signals.commit);
-            state.stir(|signals| &signals.reclaim);
+            state.notify(|signals| &signals.progress);
+            state.notify(|signals| &signals.commit);
+            state.notify(|signals| &signals.reclaim);
         }
         self.pump(cx);
     }
@@ -185,12 +185,12 @@ impl BlockDevice for Zoned {
     }
 
     fn submit(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
-        let is_stirred = {
+        let is_notified = {
             let mut state = self.shared.borrow_mut();
             state.route(bio, cx);
-            state.is_stirred || state.phase == Phase::Unloaded
+            state.is_notified || state.phase == Phase::Unloaded
         };
-        if is_stirred {
+        if is_notified {
             self.start(cx);
             self.pump(cx);
         }
@@ -225,9 +225,9 @@ impl BlockDevice for Zoned {
                 }
             }
         }
-        let is_stirred = state.is_stirred || state.token.is_some();
+        let is_notified = state.is_notified || state.token.is_some();
         drop(state);
-        if is_stirred {
+        if is_notified {
             self.pump(cx);
         }
     }
@@ -240,14 +240,14 @@ impl BlockDevice for Zoned {
                 match word & KIND {
                     COMMIT => {
                         (state.is_commit_timed, state.is_commit_due) = (false, true);
-                        state.stir(|signals| &signals.commit);
+                        state.notify(|signals| &signals.commit);
                     }
                     PACE => state.end_pace(cx),
                     HELD => state.end_hold(ChunkNo((word & !KIND) as u32), cx),
-                    RESTED => state.stir(|signals| &signals.reclaim),
+                    RESTED => state.notify(|signals| &signals.reclaim),
                     _ => {
                         state.is_idle_timed = false;
-                        state.stir(|signals| &signals.reclaim);
+                        state.notify(|signals| &signals.reclaim);
                     }
                 }
             }
@@ -256,8 +256,8 @@ impl BlockDevice for Zoned {
                 {
                     let mut state = self.shared.borrow_mut();
                     state.is_suspended = false;
-                    state.stir(|signals| &signals.reclaim);
-                    state.stir(|signals| &signals.progress);
+                    state.notify(|signals| &signals.reclaim);
+                    state.notify(|signals| &signals.progress);
                 }
                 self.start(cx);
             }
@@ -322,7 +322,7 @@ impl BlockDevice for Zoned {
             [word] if word.eq_ignore_ascii_case("reclaim") => {
                 let mut state = self.shared.borrow_mut();
                 state.is_reclaim_wanted = true;
-                state.stir(|signals| &signals.reclaim);
+                state.notify(|signals| &signals.reclaim);
                 String::new()
             }
             [word] if word.eq_ignore_ascii_case("knobs") => {
@@ -338,7 +338,7 @@ impl BlockDevice for Zoned {
                 let mut state = self.shared.borrow_mut();
                 let pairs = pairs.chunks(2).map(|pair| (pair[0], pair[1]));
                 state.knobs.set_all(pairs).map_err(|error| MessageError(format!("{error}")))?;
-                state.stir(|signals| &signals.reclaim);
+                state.notify(|signals| &signals.reclaim);
                 String::new()
             }
             _ => {

@@ -69,10 +69,10 @@ pub(super) async fn run(shared: Shared, io: Io, space: ZoneSpace, chunks: u64) {
     state.last_io = io.now();
     let early = core::mem::take(&mut state.early);
     state.back.extend(early);
-    state.stir(|signals| &signals.loaded);
-    state.stir(|signals| &signals.commit);
-    state.stir(|signals| &signals.clean);
-    state.stir(|signals| &signals.reclaim);
+    state.notify(|signals| &signals.loaded);
+    state.notify(|signals| &signals.commit);
+    state.notify(|signals| &signals.clean);
+    state.notify(|signals| &signals.reclaim);
 }
 
 struct Loader {

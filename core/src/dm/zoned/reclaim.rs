@@ -366,7 +366,7 @@ impl State {
             });
             self.done.extend(starved);
             self.events += 1;
-            self.stir(|signals| &signals.reclaim);
+            self.notify(|signals| &signals.reclaim);
         }
     }
 
@@ -579,8 +579,8 @@ impl State {
         if !self.volume.zones.leaving.is_empty() && (is_urgent || self.volume.zones.leaving.len() >= 4) {
             self.is_commit_due = true;
         }
-        self.stir(|signals| &signals.commit);
-        self.stir(|signals| &signals.progress);
-        self.stir(|signals| &signals.reclaim);
+        self.notify(|signals| &signals.commit);
+        self.notify(|signals| &signals.progress);
+        self.notify(|signals| &signals.reclaim);
     }
 }

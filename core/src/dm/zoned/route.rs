@@ -69,7 +69,7 @@ impl State {
     /// Has everything that is complete made durable before `bio` is done or goes on.
     pub fn flush(&mut self, bio: Box<Bio>, then: Then) {
         self.flushes.push((bio, then));
-        self.stir(|signals| &signals.commit);
+        self.notify(|signals| &signals.commit);
     }
 
     /// The chunk and the blocks of `bio`, which is cut if it goes beyond the chunk.
@@ -211,8 +211,8 @@ impl State {
             Goal::Starve if bio.flags.has(Flags::NOWAIT) => cx.fail(bio, Reason::WouldWait("no zone is free")),
             Goal::Starve => {
                 self.starved.push_back(bio);
-                self.stir(|signals| &signals.reclaim);
-                self.stir(|signals| &signals.commit);
+                self.notify(|signals| &signals.reclaim);
+                self.notify(|signals| &signals.commit);
             }
             Goal::Fail(reason) => cx.fail(bio, reason),
         }
@@ -262,7 +262,7 @@ impl State {
             return Goal::Starve;
         };
         self.volume.map(chunk, zone);
-        self.stir(|signals| &signals.reclaim);
+        self.notify(|signals| &signals.reclaim);
         match blocks.start {
             start if start > Block::FIRST && self.volume.zones.is_sequential(zone) => {
                 self.ahead_goal(chunk, blocks, look)
@@ -297,7 +297,7 @@ impl State {
         }
         let Some(zone) = self.volume.take_random() else { return Goal::Starve };
         self.volume.add_buffer(chunk, zone);
-        self.stir(|signals| &signals.reclaim);
+        self.notify(|signals| &signals.reclaim);
         Goal::Zone(zone, len)
     }
 
@@ -422,7 +422,7 @@ impl State {
             busy.held_since = cx.now();
             self.volume.calm(chunk);
             self.back.push_back(bio);
-            self.is_stirred = true;
+            self.is_notified = true;
         }
     }
 
@@ -502,7 +502,7 @@ impl State {
     /// A zone that was waiting for its last reader is free, or has to be reset.
     fn let_go(&mut self, zone: SetZone) {
         if self.volume.zones.is_sequential(zone) {
-            self.stir(|signals| &signals.clean);
+            self.notify(|signals| &signals.clean);
         }
         self.space_freed();
     }
@@ -515,7 +515,7 @@ impl State {
         self.volume.zones.members[member].is_unflushed = true;
         self.volume.zones.release(zone, true);
         if is_last && self.jobs > 0 {
-            self.stir(|signals| &signals.progress);
+            self.notify(|signals| &signals.progress);
         }
         self.leave_unwritten(zone);
     }
@@ -529,7 +529,7 @@ impl State {
         }
         if let (true, Role::Data(chunk) | Role::Buffer(chunk)) = (state.valid.is_empty(), state.role) {
             self.volume.settle(chunk);
-            self.is_stirred = true;
+            self.is_notified = true;
         }
         self.want_space();
     }
@@ -558,7 +558,7 @@ impl State {
         self.volume.settle(write.chunk);
         self.want_space();
         if self.jobs > 0 && self.volume.zones.all[write.zone].writes == 0 {
-            self.stir(|signals| &signals.progress);
+            self.notify(|signals| &signals.progress);
         }
         self.time_commit(cx);
         write
@@ -577,7 +577,7 @@ impl State {
         }
         let state = &self.volume.zones.all[zone];
         if state.is_suspect && state.writes == 0 {
-            self.stir(|signals| &signals.recover);
+            self.notify(|signals| &signals.recover);
         }
     }
 
@@ -585,8 +585,8 @@ impl State {
     /// commit that frees them is due now.
     pub fn want_space(&mut self) {
         if self.is_starved() {
-            self.stir(|signals| &signals.reclaim);
-            self.stir(|signals| &signals.commit);
+            self.notify(|signals| &signals.reclaim);
+            self.notify(|signals| &signals.commit);
         }
     }
 

@@ -126,7 +126,7 @@ pub(super) struct State {
     /// Where the metadata is, once it is loaded.
     pub sets: Option<Sets>,
     /// Whether tasks were told something since they last ran.
-    pub is_stirred: bool,
+    pub is_notified: bool,
     /// Bios that came before the metadata was loaded.
     pub early: VecDeque<Box<Bio>>,
     /// Writes that wait for a free zone.
@@ -190,7 +190,7 @@ impl State {
             pacer: Pacer::new(),
             signals: Signals::default(),
             sets: None,
-            is_stirred: false,
+            is_notified: false,
             early: VecDeque::new(),
             starved: VecDeque::new(),
             paced: VecDeque::new(),
@@ -221,9 +221,9 @@ impl State {
     }
 
     /// Tells the tasks that wait at a signal to look again.
-    pub fn stir(&mut self, signal: impl FnOnce(&Signals) -> &Signal) {
+    pub fn notify(&mut self, signal: impl FnOnce(&Signals) -> &Signal) {
         signal(&self.signals).notify();
-        self.is_stirred = true;
+        self.is_notified = true;
     }
 
     /// Makes it read only.
@@ -234,8 +234,8 @@ impl State {
             self.events += 1;
             let waiting = self.starved.drain(..).chain(self.paced.drain(..).map(|(_, bio)| bio));
             self.back.extend(waiting);
-            self.stir(|signals| &signals.progress);
-            self.stir(|signals| &signals.commit);
+            self.notify(|signals| &signals.progress);
+            self.notify(|signals| &signals.commit);
         }
     }
 
@@ -250,14 +250,14 @@ impl State {
     /// Space may have become free: writes that wait for it try again.
     pub fn space_freed(&mut self) {
         self.back.append(&mut self.starved);
-        self.stir(|signals| &signals.reclaim);
+        self.notify(|signals| &signals.reclaim);
     }
 
     /// Lets the bios that wait for `chunk` try again.
     pub fn wake_chunk(&mut self, chunk: ChunkNo) {
         if let Some(busy) = self.volume.busy.get_mut(&chunk) {
             self.back.append(&mut busy.waiting);
-            self.is_stirred = true;
+            self.is_notified = true;
         }
         self.volume.calm(chunk);
     }

@@ -9,8 +9,8 @@ use core::fmt;
 use super::{BLOCK_SECTORS, Number, ZoneSpace, Zoned};
 use crate::block::{DeviceId, Limits};
 use crate::dm::args::{ArgError, Args, DeviceArg, quote};
+use crate::dm::build_context::BuildContext;
 use crate::dm::mapping::Mapping;
-use crate::dm::site::Site;
 use crate::dm::target::{Target, TargetType, View};
 
 pub(in crate::dm) const TYPE: TargetType = TargetType {
@@ -58,26 +58,26 @@ impl Target for ZonedArgs {
         })
     }
 
-    fn build(&self, site: &mut Site<'_>) -> Result<Mapping, ArgError> {
-        let devices = self.devices.iter().map(|arg| site.device(arg)).collect::<Result<Vec<DeviceId>, _>>()?;
+    fn build(&self, context: &mut BuildContext<'_>) -> Result<Mapping, ArgError> {
+        let devices = self.devices.iter().map(|arg| context.device(arg)).collect::<Result<Vec<DeviceId>, _>>()?;
         let twice = (1..devices.len()).find(|place| devices[..*place].contains(&devices[*place]));
         if let Some(twice) = twice.map(|place| &self.devices[place]) {
             return Err(ArgError::at(twice.word, format!("zoned: `{}` is named twice", twice.name)));
         }
-        let limits: Vec<Limits> = devices.iter().map(|device| site.stack.limits(*device).clone()).collect();
+        let limits: Vec<Limits> = devices.iter().map(|device| context.stack.limits(*device).clone()).collect();
         let space = ZoneSpace::new(&limits.iter().collect::<Vec<_>>()).map_err(|error| {
             let arg = &self.devices[error.member.map_or(0, Number::index)];
             ArgError::at(arg.word, format!("zoned: `{}`: {error}", arg.name))
         })?;
         self.check_blocks(&limits)?;
         let zone_sectors = u64::from(space.zone_blocks()) * u64::from(BLOCK_SECTORS);
-        if !site.len.is_multiple_of(zone_sectors) {
-            let message = format!("{} sectors are no whole zones of {zone_sectors}", site.len);
+        if !context.len.is_multiple_of(zone_sectors) {
+            let message = format!("{} sectors are no whole zones of {zone_sectors}", context.len);
             return Err(ArgError::at(1, message));
         }
-        let len = site.len;
+        let len = context.len;
         let volume = Zoned::new(devices, &limits, space, len);
-        site.map(Box::new(volume.map_err(|status| ArgError::at(1, format!("zoned: {status}")))?))
+        context.map(Box::new(volume.map_err(|status| ArgError::at(1, format!("zoned: {status}")))?))
     }
 }
 

@@ -14,7 +14,7 @@ use shingle_core::frontend::nbd::{Close, Exports, Receive, Segment, Session, Ses
 use shingle_core::time::{Duration, Instant};
 use shingle_sys::{Completion, Fd, Part, Request};
 
-use super::{Errand, Home, Nbd, Offer, Parcel};
+use super::{Handoff, HomeMessage, Nbd, NbdShard, Offer};
 use crate::serve::{Client, Permit};
 use crate::shard::{Pump, Source, SourceCx, SourceId};
 
@@ -48,7 +48,7 @@ pub(super) struct Connection {
     label: String,
     socket: Fd,
     session: Session,
-    home: Rc<Home>,
+    home: Rc<NbdShard>,
     permit: Option<Permit>,
     /// Until the client has chosen an export.
     offer: Option<Offer>,
@@ -78,7 +78,7 @@ pub(super) struct Connection {
 
 impl Connection {
     /// A client that was just accepted.
-    pub fn new(client: Client, offer: Offer, home: Rc<Home>, now: Instant) -> Self {
+    pub fn new(client: Client, offer: Offer, home: Rc<NbdShard>, now: Instant) -> Self {
         let session = Session::new(offer.exports(), home.options.session);
         let deadline = Some(now + home.options.handshake_timeout);
         let mut new = Self::with(client, session, home);
@@ -87,8 +87,8 @@ impl Connection {
     }
 
     /// A client that chose an export of this home elsewhere.
-    pub fn adopt(parcel: Parcel, home: Rc<Home>, now: Instant) -> Self {
-        let Parcel { client, session, rest, user } = parcel;
+    pub fn adopt(handoff: Handoff, home: Rc<NbdShard>, now: Instant) -> Self {
+        let Handoff { client, session, rest, user } = handoff;
         let here = home.me.clone();
         let mut new = Self::with(client, session, home);
         new.user = Some((here, user));
@@ -96,7 +96,7 @@ impl Connection {
         new
     }
 
-    fn with(client: Client, session: Session, home: Rc<Home>) -> Self {
+    fn with(client: Client, session: Session, home: Rc<NbdShard>) -> Self {
         let Client { label, socket, permit } = client;
         home.me.live.fetch_add(1, Relaxed);
         Self {
@@ -298,16 +298,16 @@ impl Connection {
         };
         let (Some((home, user)), Some(permit)) = (self.user.take(), self.permit.take()) else { return };
         let nobody = Session::new(Arc::new(Exports::default()), SessionLimits::default());
-        let parcel = Parcel {
+        let handoff = Handoff {
             client: Client { label: self.label.clone(), socket, permit },
             session: mem::replace(&mut self.session, nobody),
             rest: self.staging[self.rest.clone()].to_vec(),
             user,
         };
-        match home.send(Errand::Adopt(Box::new(parcel))) {
-            Err(TrySendError::Full(Errand::Adopt(parcel))) => {
-                (self.session, self.permit) = (parcel.session, Some(parcel.client.permit));
-                self.user = Some((home, parcel.user));
+        match home.send(HomeMessage::Adopt(Box::new(handoff))) {
+            Err(TrySendError::Full(HomeMessage::Adopt(handoff))) => {
+                (self.session, self.permit) = (handoff.session, Some(handoff.client.permit));
+                self.user = Some((home, handoff.user));
                 cx.wake_at(cx.now() + RETRY);
             }
             // A home that is gone takes the connection with it.

@@ -71,29 +71,29 @@ impl Default for NbdOptions {
     }
 }
 
-/// A home of NBD connections, as anybody may hold it.
+/// What a shard has for NBD connections, as anybody may hold it.
 #[derive(Clone)]
 pub struct Nbd {
     mailbox: Mailbox,
-    errands: SyncSender<Errand>,
+    messages: SyncSender<HomeMessage>,
     /// Connections that live here.
     live: Arc<AtomicUsize>,
 }
 
-/// Something to be put on a home.
-enum Errand {
+/// Something to be put on the home of connections.
+enum HomeMessage {
     Listen(Listener, Offer),
-    Adopt(Box<Parcel>),
+    Adopt(Box<Handoff>),
 }
 
 /// After how long memory that no request has needed goes back to the system.
 const KEEP_TIME: Duration = Duration::from_millis(5_000);
 
-/// Most errands on their way to one home.
-const MOST_ERRANDS: usize = 256;
+/// Most messages on their way to one shard.
+const MOST_MESSAGES: usize = 256;
 
-/// A connection on its way to another home.
-struct Parcel {
+/// A connection on its way to another shard.
+struct Handoff {
     client: Client,
     session: Session,
     /// Bytes that the session has not taken yet.
@@ -102,8 +102,8 @@ struct Parcel {
     user: Permit,
 }
 
-/// What the connections of one home share.
-struct Home {
+/// What the NBD connections of one shard share.
+struct NbdShard {
     me: Nbd,
     options: NbdOptions,
     pool: RefCell<Pool>,
@@ -114,7 +114,7 @@ struct Home {
     porter_looks: Cell<bool>,
 }
 
-impl Home {
+impl NbdShard {
     fn accept(home: &Rc<Self>, listener: Listener, offer: Offer) -> Acceptor {
         let (home, NbdOptions { connections, log, .. }) = (home.clone(), home.options.clone());
         let welcome = move |client, now| Connection::new(client, offer.clone(), home.clone(), now);
@@ -132,10 +132,10 @@ impl Home {
 impl Nbd {
     /// Makes `shard` a home.
     pub fn install(shard: &mut Shard, options: NbdOptions) -> Self {
-        let (errands, inbox) = mpsc::sync_channel(MOST_ERRANDS);
-        let me = Self { mailbox: shard.mailbox(), errands, live: Arc::default() };
+        let (messages, inbox) = mpsc::sync_channel(MOST_MESSAGES);
+        let me = Self { mailbox: shard.mailbox(), messages, live: Arc::default() };
         let pool = RefCell::new(Pool::new(options.memory_bytes, options.keep_bytes));
-        let home = Rc::new(Home {
+        let home = Rc::new(NbdShard {
             me: me.clone(),
             options,
             pool,
@@ -154,7 +154,7 @@ impl Nbd {
     /// `homes`, one of each shard, that has what they choose.
     pub fn listen(&self, listener: Listener, directory: &Directory, homes: &[Nbd]) -> Result<(), ServeError> {
         let offer = Offer { directory: directory.clone(), homes: homes.into() };
-        self.send(Errand::Listen(listener, offer)).map_err(|_| ServeError::Stopped(TYPE.name))
+        self.send(HomeMessage::Listen(listener, offer)).map_err(|_| ServeError::Stopped(TYPE.name))
     }
 
     /// Connections that live here now.
@@ -168,8 +168,8 @@ impl Nbd {
         Arc::ptr_eq(&self.live, &other.live)
     }
 
-    fn send(&self, errand: Errand) -> Result<(), TrySendError<Errand>> {
-        self.errands.try_send(errand)?;
+    fn send(&self, message: HomeMessage) -> Result<(), TrySendError<HomeMessage>> {
+        self.messages.try_send(message)?;
         // The message does nothing: what matters is that there is mail, for then the porter has its turn. A full mailbox is as good.
         let _ = self.mailbox.post(|_| ());
         Ok(())
@@ -178,8 +178,8 @@ impl Nbd {
 
 /// Takes in what is sent to a home, and gives back memory that the home does not need any more.
 struct Porter {
-    home: Rc<Home>,
-    inbox: Receiver<Errand>,
+    home: Rc<NbdShard>,
+    inbox: Receiver<HomeMessage>,
     /// When to look again at what is kept for the next requests.
     next_look: Instant,
     stopped: bool,
@@ -208,10 +208,10 @@ impl Source for Porter {
         if self.stopped {
             return Pump::Done;
         }
-        while let Ok(errand) = self.inbox.try_recv() {
-            cx.spawn(match errand {
-                Errand::Listen(listener, offer) => Box::new(Home::accept(&self.home, listener, offer)),
-                Errand::Adopt(parcel) => Box::new(Connection::adopt(*parcel, self.home.clone(), cx.now())),
+        while let Ok(message) = self.inbox.try_recv() {
+            cx.spawn(match message {
+                HomeMessage::Listen(listener, offer) => Box::new(NbdShard::accept(&self.home, listener, offer)),
+                HomeMessage::Adopt(handoff) => Box::new(Connection::adopt(*handoff, self.home.clone(), cx.now())),
             });
         }
         self.give_back(cx);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use shingle_core::block::{Bio, BlockDevice, Data, DeviceId, Op, Payload, PortId, Stack};
 use shingle_core::device::null::{NullConfig, NullDevice};
 use shingle_core::dm::crypt::Ciphers;
-use shingle_core::dm::{Supplies, add_table, parse_table};
+use shingle_core::dm::{Resolver, add_table, parse_table};
 use shingle_core::mapper::stats::DmStats;
 use shingle_core::sector::Sector;
 use shingle_core::time::Instant;
@@ -127,7 +127,7 @@ fn key() -> String {
 /// What a table is told: the one device that there is, whatever it is called, and the ciphers of this machine.
 struct Ram(DeviceId);
 
-impl Supplies for Ram {
+impl Resolver for Ram {
     fn device(&self, _: &str) -> Result<DeviceId, Vec<String>> {
         Ok(self.0)
     }

@@ -178,11 +178,11 @@ fn add_table(
     let names: String = (0..disks.len()).map(|number| format!(" d{number}")).collect();
     let text = format!("0 {} zoned{names}", u64::from(blocks) * 8);
     let lines = parse_table(&text).map_err(|error| error.to_string())?;
-    let supplies = |name: &str| {
+    let resolver = |name: &str| {
         let number: Option<usize> = name.strip_prefix('d').and_then(|number| number.parse().ok());
         number.and_then(|number| disks.get(number).copied()).ok_or_else(Vec::new)
     };
-    let built = build_table(stack, &lines, &supplies).map_err(|error| error.to_string())?;
+    let built = build_table(stack, &lines, &resolver).map_err(|error| error.to_string())?;
     let table = add(stack, Box::new(built.table))?;
     Ok((table, built.parts, built.targets[0]))
 }
