@@ -57,9 +57,7 @@ const OF_CORE: &Layers = &[
 
 /// Files that lie on circles through several folders: of the crate, as it is called, and why it does.
 const ON_CIRCLES: &[(&str, &str, &str)] = &[
-    ("sim", "swarm/mod.rs", "it offers the dm-zoned swarm, which has its options and its report"),
     ("host", "control/operations.rs", "it knows all operations, which have their words from it"),
-    ("lab", "reproduce/run.rs", "it knows all reproductions, which have their options from it"),
     ("shingle", "cli/dm/mod.rs", "it knows the subcommands, and they the arguments and requests that are in it"),
 ];
 

@@ -7,7 +7,7 @@ use shingle_core::time::Duration;
 use super::figures::{grouped, span, times};
 use super::outcome::{CellOutcome, Report};
 use super::plan::Policy;
-use super::{Publication, noclone};
+use super::{Publication, noclone_goals};
 
 /// Something that was set as a goal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -33,7 +33,7 @@ const EQUAL: f64 = 0.995;
 #[must_use]
 pub fn goals(report: &Report) -> Vec<Goal> {
     match report.publication {
-        Publication::Noclone => noclone::goals(report),
+        Publication::Noclone => noclone_goals::goals(report),
         _ => goals_of_policy(report),
     }
 }

@@ -16,10 +16,12 @@
 
 pub mod dmzoned;
 pub mod figures;
+mod findings;
 mod goals;
 mod host;
 mod model;
 mod noclone;
+mod noclone_goals;
 mod outcome;
 mod page;
 mod plan;
@@ -29,14 +31,17 @@ mod real;
 mod rounds;
 mod run;
 mod text;
+mod work;
 
+pub use findings::Findings;
 pub use goals::{Goal, goals};
 pub use model::Lab;
 pub use outcome::{CellOutcome, ClassSummary, Ours, ProfileFacts, Report, TableOutcome, cell_name, from_json, to_json};
 pub use page::Sheet;
 pub use page::imprint::Imprint;
 pub use plan::{Cell, Class, Device, Experiment, Host, Load, PlannedTable, Policy, plan};
-pub use publication::{Findings, Publication};
+pub use publication::Publication;
 pub use published::{PublishedRow, PublishedTable, SCHEMAS, Schema, Unit};
-pub use run::{Options, RunError, Watch, run};
+pub use run::run;
 pub use text::Part;
+pub use work::{Options, RunError, Watch};

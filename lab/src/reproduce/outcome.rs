@@ -4,12 +4,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::goals::goals;
-use super::page::Sheet;
 use super::plan::{Cell, Class, PlannedTable, Policy};
-use super::publication::{Findings, Publication};
+use super::publication::Publication;
 use super::published::Unit;
-use super::run::{Options, cores};
-use super::text;
+use super::work::{Options, cores};
 
 /// A figure of ours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -305,15 +303,6 @@ impl Report {
             }
         };
         Class::ALL.into_iter().map(of).filter(|summary| summary.cells > 0).collect()
-    }
-}
-
-impl Report {
-    /// It in each form in which it is shown.
-    #[must_use]
-    pub fn findings(&self) -> Findings {
-        let goals = goals(self);
-        Findings { json: to_json(self), text: text::of_cells(self, &goals), sheet: Sheet::of_cells(self, goals) }
     }
 }
 

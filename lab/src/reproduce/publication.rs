@@ -1,12 +1,6 @@
-//! The publications, and the forms in which what came out of any of them is shown.
+//! The publications.
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
-
-use super::dmzoned;
-use super::outcome::from_json;
-use super::page::Sheet;
-use super::text::Part;
 
 /// Which of the publications.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,16 +16,6 @@ pub enum Publication {
     Dmzoned,
 }
 
-/// What came out of a publication.
-pub struct Findings {
-    /// What was found, and beside it what follows from that, so that a reader need not compute it.
-    pub json: Value,
-    /// The same for people.
-    pub text: Vec<Part>,
-    /// The same for a page.
-    pub sheet: Sheet,
-}
-
 impl Publication {
     /// The one that the table `name` belongs to.
     #[must_use]
@@ -41,18 +25,5 @@ impl Publication {
             Some("dm") => Publication::Noclone,
             _ => Publication::Zwp,
         }
-    }
-
-    /// What the JSON of findings says was found. What follows from it is computed anew.
-    ///
-    /// # Errors
-    /// If it is something else, or of another publication.
-    pub fn read(self, text: &str) -> Result<Findings, String> {
-        if self == Publication::Dmzoned {
-            return dmzoned::from_json(text).map(|report| report.findings());
-        }
-        let report = from_json(text)?;
-        let is_it = report.publication == self;
-        if is_it { Ok(report.findings()) } else { Err("it is the report of another publication".into()) }
     }
 }

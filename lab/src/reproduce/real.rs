@@ -17,7 +17,7 @@ use super::outcome::Ours;
 use super::plan::{Load, Policy};
 use super::published::Unit;
 use super::rounds::{Sample, summarize};
-use super::run::cores;
+use super::work::cores;
 use crate::bench::{Bare, Direction, Failure, JobOptions, Load as Jobs, Progress, Rw};
 use shingle_host::config::add_plug;
 

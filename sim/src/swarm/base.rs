@@ -6,7 +6,9 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use core::fmt::{Display, Write};
 
-use super::{Failure, Profile, Report, Wrap};
+use super::options::Wrap;
+use super::outcome::{Failure, Report};
+use super::scenario::Profile;
 use crate::model::{Rule, Violation};
 use shingle_core::block::{BlockDevice, Completion, DeviceId, Flags, Stack, TraceEvent};
 use shingle_core::dm::{OpSet, Trigger, Window};

@@ -20,18 +20,19 @@ mod layout;
 mod ledger;
 mod lines;
 mod operator;
+mod options;
+mod outcome;
 mod scenario;
 mod tables;
 
 use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::rc::Rc;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::any::Any;
 use core::cell::RefCell;
-use core::fmt;
 
 use audit::Auditor;
 use base::{PATIENCE, TRACE, TraceSum, add, some, stuck, wrapped};
@@ -39,130 +40,27 @@ use door::{Door, Piece, ZoneSet, one};
 use host::{Habits, Host};
 use ledger::{Behind, Ledger, Shared};
 use operator::Operator;
+pub use options::{MakePlug, SwarmOptions, Wrap};
+pub use outcome::{Failure, Report};
 pub use scenario::Profile;
 use scenario::{Above, Scenario, discipline, draw_faulty};
 pub use tables::Meddle;
 use tables::{TableHabits, TableOperator, Tables};
 
-use super::disk::{Leaf, MakeDisk, crash_disk};
+use super::disk::{Leaf, crash_disk};
 use super::fault::FaultPlan;
 use super::model::{Model, Rule, Violation};
 use super::world::{Stop, World};
-use shingle_core::block::{BlockDevice, DeviceId, Limits, Stack};
+use shingle_core::block::{DeviceId, Stack};
 use shingle_core::device::null::{NullConfig, NullDevice};
-#[cfg(feature = "sabotage")]
-use shingle_core::dm::zoned::Sabotage;
 use shingle_core::dm::{build_table, parse_table};
-use shingle_core::plug::{Append, PlugOptions, WritePolicy, ZonePlug};
+use shingle_core::plug::{Append, WritePolicy, ZonePlug};
 use shingle_core::random::Rng;
 use shingle_core::time::{Duration, Instant};
 use shingle_core::zone::ZoneNo;
 
 /// Size of the disk that takes logs.
 const LOG_SECTORS: u64 = 1 << 14;
-
-/// Puts a device over another one.
-pub type Wrap = fn(DeviceId, &Limits) -> Box<dyn BlockDevice>;
-/// Makes what stands in the plug's place.
-pub type MakePlug = fn(DeviceId, &Limits, PlugOptions) -> Box<dyn BlockDevice>;
-
-/// How a seed is run.
-#[derive(Clone, Debug, Default)]
-pub struct SwarmOptions {
-    /// What is looked at most.
-    pub profile: Profile,
-    /// Most requests, if that is fewer than the seed draws: a run is cut short, not changed.
-    pub ops: Option<u64>,
-    /// Of the power cuts that a seed of [`Profile::DmZoned`] looks at, one out of so many is: the run stays the same.
-    pub one_cut_of: Option<u64>,
-    /// Whether the whole trace is kept as text.
-    pub trace: bool,
-    /// A device between disk and plug: bugs are planted with it.
-    pub below_plug: Option<Wrap>,
-    /// Another zoned disk, with a write cache: what was not flushed may read as zeroes after a loss of power. Not for worlds
-    /// of mapped devices or volumes.
-    pub disk: Option<MakeDisk>,
-    /// A device right above the plug.
-    pub above_plug: Option<Wrap>,
-    /// Another plug.
-    pub plug: Option<MakePlug>,
-    /// A device above each mapped device, which hosts use in its place.
-    pub above_tables: Option<Wrap>,
-    /// A device over one regular disk, in the place of dm-zoned over several.
-    pub volume: Option<Wrap>,
-    /// Guards of dm-zoned that are taken away.
-    #[cfg(feature = "sabotage")]
-    pub sabotage: Sabotage,
-    /// Somebody who interferes with swaps.
-    pub meddle: Option<Meddle>,
-    /// Hosts go on until so many tables were swapped, however many requests that takes.
-    pub swaps: Option<u64>,
-}
-
-/// What a run without a violation did.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Report {
-    /// Requests.
-    pub ops: u64,
-    /// Losses of power.
-    pub cuts: u64,
-    /// Faults that happened at the disk.
-    pub faults: u64,
-    /// Time that passed in the simulated world.
-    pub virtual_time: Duration,
-    /// Tables that were swapped while hosts went on.
-    pub swaps: u64,
-    /// The longest time that a device let nobody in because of that.
-    pub longest_swap: Duration,
-    /// What was done with tables, and how often; targets that were in them as well.
-    pub noted: BTreeMap<&'static str, u64>,
-    /// Trace events.
-    pub events: u64,
-    /// A sum over the trace: two runs that agree in it took the same steps.
-    pub sum: u64,
-    /// The whole trace, if it was asked for.
-    pub trace: Option<String>,
-}
-
-/// A run that found a violation.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure {
-    /// The seed.
-    pub seed: u64,
-    /// The profile.
-    pub profile: Profile,
-    /// What is broken.
-    pub violation: Violation,
-    /// Starts of the disk up to there.
-    pub life: u64,
-    /// Requests up to there; with fewer the run may pass. `u64::MAX` if nobody counted them.
-    pub ops: u64,
-    /// The scenario, in words.
-    pub scenario: String,
-    /// The whole trace up to there, if it was asked for.
-    pub trace: Option<String>,
-}
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { seed, violation, life, ops, scenario, .. } = self;
-        match *ops {
-            u64::MAX => writeln!(f, "seed {seed}: {violation}")?,
-            ops => writeln!(f, "seed {seed}, life {life}, after {ops} requests: {violation}")?,
-        }
-        writeln!(f, "  world: {scenario}")?;
-        write!(f, "  replay: {}", self.replay())
-    }
-}
-
-impl Failure {
-    /// The command that runs it again.
-    #[must_use]
-    pub fn replay(&self) -> String {
-        let limit = if self.ops < u64::MAX { format!(" --ops {}", self.ops) } else { String::new() };
-        format!("shingle sim --seed {} --profile {}{limit} --trace sim.trace", self.seed, self.profile.name())
-    }
-}
 
 /// Runs one seed.
 ///

@@ -26,7 +26,7 @@ use std::sync::atomic::AtomicBool;
 use serde::{Deserialize, Serialize};
 
 use super::model::facts;
-use super::run::{Options, RunError, Watch, on_all_cores};
+use super::work::{Options, RunError, Watch, on_all_cores};
 use measure::Extent;
 pub use outcome::{Report, Run, Sample, from_json};
 use shingle_host::profile::{Model, Profile};

@@ -14,7 +14,7 @@ use super::psync::{JOBS, Shard, Tally};
 use crate::reproduce::outcome::Ours;
 use crate::reproduce::published::Unit;
 use crate::reproduce::rounds::{self, Sample};
-use crate::reproduce::run::cores;
+use crate::reproduce::work::cores;
 
 /// Samples by what was run: I/Os a second.
 pub type Found = BTreeMap<Reads, Vec<Sample>>;

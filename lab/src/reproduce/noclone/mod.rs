@@ -10,7 +10,6 @@
 //! second is the real thing: tables, as text, in a stack.
 
 mod clone_layer;
-mod goals;
 mod measure;
 mod per_bio_layer;
 mod plan;
@@ -23,8 +22,7 @@ use std::sync::atomic::AtomicBool;
 
 use super::outcome::{CellOutcome, Ours, Report};
 use super::plan::{Cell, PlannedTable};
-use super::run::{Options, RunError, Watch, filtered};
-pub use goals::goals;
+use super::work::{Options, RunError, Watch, filtered};
 use measure::{Effort, Found};
 pub use plan::plan;
 

@@ -7,7 +7,8 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use super::super::base::{PATIENCE, TRACE, add, wrapped};
-use super::super::{SwarmOptions, discipline};
+use super::super::options::SwarmOptions;
+use super::super::scenario::discipline;
 use super::drives::Drives;
 use super::ledger::{NAP, Shared};
 use super::scenario::Scenario;

@@ -30,7 +30,8 @@ use alloc::vec::Vec;
 use core::cell::RefCell;
 
 use super::base::{Log, TraceSum};
-use super::{Failure, Report, SwarmOptions};
+use super::options::SwarmOptions;
+use super::outcome::{Failure, Report};
 use crate::disk::Medium;
 use crate::model::{Rule, Violation};
 use crate::volume::{BLOCK_SECTORS, Volume};

@@ -1,0 +1,49 @@
+//! How a seed is run.
+
+use alloc::boxed::Box;
+
+use super::scenario::Profile;
+use super::tables::Meddle;
+use crate::disk::MakeDisk;
+use shingle_core::block::{BlockDevice, DeviceId, Limits};
+#[cfg(feature = "sabotage")]
+use shingle_core::dm::zoned::Sabotage;
+use shingle_core::plug::PlugOptions;
+
+/// Puts a device over another one.
+pub type Wrap = fn(DeviceId, &Limits) -> Box<dyn BlockDevice>;
+/// Makes what stands in the plug's place.
+pub type MakePlug = fn(DeviceId, &Limits, PlugOptions) -> Box<dyn BlockDevice>;
+
+/// How a seed is run.
+#[derive(Clone, Debug, Default)]
+pub struct SwarmOptions {
+    /// What is looked at most.
+    pub profile: Profile,
+    /// Most requests, if that is fewer than the seed draws: a run is cut short, not changed.
+    pub ops: Option<u64>,
+    /// Of the power cuts that a seed of [`Profile::DmZoned`] looks at, one out of so many is: the run stays the same.
+    pub one_cut_of: Option<u64>,
+    /// Whether the whole trace is kept as text.
+    pub trace: bool,
+    /// A device between disk and plug: bugs are planted with it.
+    pub below_plug: Option<Wrap>,
+    /// Another zoned disk, with a write cache: what was not flushed may read as zeroes after a loss of power. Not for worlds
+    /// of mapped devices or volumes.
+    pub disk: Option<MakeDisk>,
+    /// A device right above the plug.
+    pub above_plug: Option<Wrap>,
+    /// Another plug.
+    pub plug: Option<MakePlug>,
+    /// A device above each mapped device, which hosts use in its place.
+    pub above_tables: Option<Wrap>,
+    /// A device over one regular disk, in the place of dm-zoned over several.
+    pub volume: Option<Wrap>,
+    /// Guards of dm-zoned that are taken away.
+    #[cfg(feature = "sabotage")]
+    pub sabotage: Sabotage,
+    /// Somebody who interferes with swaps.
+    pub meddle: Option<Meddle>,
+    /// Hosts go on until so many tables were swapped, however many requests that takes.
+    pub swaps: Option<u64>,
+}
