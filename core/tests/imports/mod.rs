@@ -40,16 +40,12 @@ impl Files {
         panic!("{path:?} is handed on for ever")
     }
 
-    /// The names of files that lead from one to itself through more than one folder; none of them is of `but`.
-    pub fn circle(&self, but: &[&str]) -> Option<Vec<&str>> {
-        let takes_part = |module: &Module| self.0.get(module).is_some_and(|file| !but.contains(&file.name.as_str()));
-        let homes = |file: &File| file.named.iter().map(|path| self.home(path.clone())).filter(takes_part).collect();
-        let edges: BTreeMap<&Module, BTreeSet<Module>> = self
-            .0
-            .iter()
-            .filter(|(module, _)| takes_part(module))
-            .map(|(module, file)| (module, homes(file)))
-            .collect();
+    /// The names of files that lead from one to itself through more than one folder.
+    pub fn circle(&self) -> Option<Vec<&str>> {
+        let is_ours = |module: &Module| self.0.contains_key(module);
+        let homes = |file: &File| file.named.iter().map(|path| self.home(path.clone())).filter(is_ours).collect();
+        let edges: BTreeMap<&Module, BTreeSet<Module>> =
+            self.0.iter().map(|(module, file)| (module, homes(file))).collect();
         let folder = |module: &Module| self.0[module].name.rsplit_once('/').map(|(folder, _)| folder);
         let leaves = edges.iter().flat_map(|(from, to)| to.iter().map(|to| (*from, to)));
         let mut circles =

@@ -16,6 +16,7 @@ mod operations;
 pub mod protocol;
 mod record;
 mod recording;
+mod serve;
 mod server;
 mod status;
 mod users;

@@ -16,6 +16,7 @@ use super::protocol::{
     Started, StopRecording, ZoneInfo, Zones,
 };
 use super::recording::{Recorder, Recording};
+use super::serve::serve;
 use super::status::status;
 use super::users::{Offers, check_unused};
 use super::zones::{ZoneAction, ZoneRange};
@@ -135,22 +136,6 @@ fn check_version(version: Option<Value>) -> Result<(), ControlError> {
     let found = version.map_or("missing".to_owned(), |v| v.to_string());
     let message = format!("`v` is {found}: this daemon speaks version {VERSION}");
     Err(ControlError::new(ErrorKind::UnsupportedVersion, message))
-}
-
-/// Carries out a request with these fields.
-pub(super) fn serve<O: Operation>(
-    mut fields: Map<String, Value>,
-    carry_out: impl FnOnce(O) -> Result<O::Answer, ControlError>,
-) -> Result<Value, ControlError> {
-    // A field that is null counts as left out.
-    fields.retain(|_, value| !value.is_null());
-    let request = serde_path_to_error::deserialize(Value::Object(fields)).map_err(|error| {
-        let (place, error) = (error.path().to_string(), error.inner());
-        let place = if place == "." { String::new() } else { format!("`{place}`: ") };
-        bad(format!("{place}{error}; docs/control-protocol.md has what `{}` takes", O::NAME))
-    })?;
-    let answer = serde_json::to_value(carry_out(request)?);
-    answer.map_err(|error| ControlError::new(ErrorKind::Io, format!("the answer cannot be written: {error}")))
 }
 
 impl Session {

@@ -11,11 +11,11 @@ use serde_json::{Map, Value};
 use shingle_core::dm::TableError;
 use shingle_core::mapper::{Info, MapperError, MapperErrorKind};
 
-use super::operations::serve;
 use super::protocol::{
     Clear, Create, GetDeps, GetInfo, GetTable, GetTargetStatus, List, ListTargets, Load, Message, OPERATIONS,
     Operation, Remove, Rename, Resume, Suspend, Wait, WipeTable,
 };
+use super::serve::serve;
 use super::{ControlError, ErrorKind};
 use crate::config::nearest;
 use crate::daemon_state::DaemonState;

@@ -86,7 +86,7 @@ fn quote(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::example;
+    use super::super::view::example;
     use super::*;
     use shingle_host::control::protocol::TargetLine;
 

@@ -2,7 +2,8 @@
 
 use clap::{Args, ValueEnum};
 
-use super::{CliError, ViewArgs};
+use super::CliError;
+use super::view::ViewArgs;
 use shingle_host::control::MAPPED_MAJOR;
 use shingle_host::control::protocol::{Dep, Deps, GetDeps};
 

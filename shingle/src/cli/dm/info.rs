@@ -4,8 +4,9 @@ use std::fmt::{Display, Write};
 
 use clap::Args;
 
+use super::CliError;
 use super::columns::{FIELDS, Layout, Row, USUAL, parse_fields};
-use super::{CliError, ViewArgs};
+use super::view::ViewArgs;
 use crate::cli::output;
 use shingle_host::control::protocol::{Deps, GetDeps, GetInfo, MappedDevice};
 

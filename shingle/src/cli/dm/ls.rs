@@ -3,9 +3,10 @@
 use clap::Args;
 use serde_json::json;
 
+use super::CliError;
 use super::deps::Style;
 use super::tree::{Tree, TreeOptions};
-use super::{CliError, NO_DEVICES};
+use super::view::NO_DEVICES;
 use crate::cli::output;
 use crate::cli::remote::RemoteArgs;
 use shingle_host::control::protocol::{GetDeps, GetInfo, GetStatus, List, ListTargets, Listed, Target};

@@ -2,7 +2,8 @@
 
 use clap::Args;
 
-use super::{CliError, ViewArgs, concise};
+use super::view::ViewArgs;
+use super::{CliError, concise};
 use crate::cli::output;
 use shingle_host::control::protocol::{GetTable, GetTargetStatus, MappedDevice, TargetLine};
 

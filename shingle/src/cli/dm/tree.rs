@@ -139,7 +139,7 @@ fn label(Node { device, mapped }: &Node, options: &TreeOptions) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::example;
+    use super::super::view::example;
     use super::*;
 
     /// `top` on `a` and `mid`, `mid` on `b`.

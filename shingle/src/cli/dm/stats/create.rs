@@ -59,7 +59,7 @@ pub fn run(args: &CreateArgs) -> Result<(), CliError> {
     let mut client = args.remote.connect()?;
     let devices = devices(&mut client, &args.devices)?;
     if devices.is_empty() {
-        return output::print(super::super::NO_DEVICES);
+        return output::print(super::super::view::NO_DEVICES);
     }
     let mut made = Vec::new();
     for (device, sectors) in devices {

@@ -162,7 +162,7 @@ pub fn run(args: &StatsArgs) -> Result<(), CliError> {
 
 /// The names and the lengths in sectors of devices that have a table; all such devices if none is named.
 fn devices(client: &mut ControlClient, names: &[String]) -> Result<Vec<(String, u64)>, CliError> {
-    let infos = super::ask(client, names, |device| GetInfo { device })?;
+    let infos = super::view::ask(client, names, |device| GetInfo { device })?;
     let with_table = infos.into_iter().filter(|info| !names.is_empty() || info.live);
     Ok(with_table.map(|info| (info.name, info.sectors)).collect())
 }
