@@ -23,7 +23,7 @@ pub enum ServiceTime {
     Measured(Box<[Duration]>),
 }
 
-/// Why there is no such distribution; the message names the value.
+/// Invalid distribution of service times. The message names the value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServiceTimeError {
     /// The range ends before it begins.

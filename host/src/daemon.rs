@@ -114,7 +114,7 @@ fn serve(plan: &Plan, services: &Services, mut exports: Vec<Export>) -> Result<(
     Ok((directory, addresses.concat()))
 }
 
-/// Why a stack does not run.
+/// Error of starting or running a stack.
 #[derive(Debug)]
 pub enum DaemonError {
     /// The stack file does not fit the machine.

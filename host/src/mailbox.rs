@@ -125,7 +125,7 @@ impl<T> Inbox<T> {
     }
 }
 
-/// Why a shard was not asked or did not answer.
+/// Error of asking a shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MailboxError {
     /// Too many messages wait.

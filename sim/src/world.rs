@@ -76,7 +76,7 @@ struct Seat {
     actor: Box<dyn Actor>,
 }
 
-/// Why a run of the world ended.
+/// Cause of the end of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
     /// All actors are done.

@@ -273,7 +273,7 @@ fn build() -> io::Result<IoUring> {
     outcome
 }
 
-/// Why there is no ring.
+/// Error of setting up io_uring.
 #[derive(Debug)]
 pub struct RingError {
     source: io::Error,

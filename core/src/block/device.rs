@@ -134,7 +134,7 @@ impl Route {
     }
 }
 
-/// Why a message was not obeyed: what is wrong with it and what to do.
+/// Error of a message to a device: what is wrong with it and what to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MessageError(pub String);
 

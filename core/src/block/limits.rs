@@ -285,7 +285,7 @@ fn conflict(field: &'static str, above: String, below: String) -> LimitsError {
     LimitsError::Conflict { field, above, below }
 }
 
-/// Why limits make no sense, alone or together.
+/// Invalid device limits, alone or in combination.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LimitsError {
     /// One value is out of its range.

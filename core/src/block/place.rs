@@ -268,7 +268,7 @@ impl BlockDevice for Nothing {
     }
 }
 
-/// Why a device does not fit its place.
+/// Error of adding, replacing or removing a device of a stack.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StackError {
     /// Its limits make no sense.

@@ -15,7 +15,7 @@ use crate::sector::Sector;
 use crate::time::Duration;
 use crate::zone::{ZoneError, ZoneFault, ZoneNo, ZonedDisk};
 
-/// Why a bio failed.
+/// Cause of the failure of a bio.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reason {
     /// A change of a device that is read-only.
@@ -169,7 +169,7 @@ impl From<ZoneFault> for Reason {
     }
 }
 
-/// Why a device with zones does not do something: a rule of zones, of which the zone still has to be told, or anything else.
+/// Refusal of a bio by a zoned device: a rule of zones, to be completed with the zone, or any other cause.
 #[derive(Debug)]
 pub enum Refusal {
     /// A rule of zones.

@@ -40,7 +40,7 @@ impl MapperErrorKind {
     }
 }
 
-/// Why a verb was not obeyed, and what to do.
+/// Error of an operation on mapped devices, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MapperError {
     /// For programs.

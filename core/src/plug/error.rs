@@ -5,7 +5,7 @@ use core::fmt;
 
 use crate::block::Status;
 
-/// Why a plug does not work or cannot change now.
+/// Error of creating or changing a zone plug.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PlugError {
     /// The device below has no zones.

@@ -158,7 +158,7 @@ impl ZonePlug {
         settled && in_flight == 0 && self.behind.is_empty() && self.lock.as_ref().is_none_or(|lock| lock.is_idle())
     }
 
-    /// Why the plug refuses ordered bios, if it does.
+    /// The error with which the plug refuses ordered bios, if it does.
     #[must_use]
     pub fn failure(&self) -> Option<&PlugError> {
         if let State::Failed(error) = &self.state { Some(error) } else { None }

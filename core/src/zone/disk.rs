@@ -62,7 +62,7 @@ impl Cell {
     }
 }
 
-/// Why zones cannot be taken over from where they were kept; the message names the zone and the value.
+/// Error of restoring saved zones. The message names the zone and the value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RestoreError {
     /// The write pointer lies beyond the zone's capacity (in sectors).

@@ -5,7 +5,7 @@ use core::fmt;
 use super::{Condition, ZoneError, ZoneNo};
 use crate::sector::Sector;
 
-/// Why a zone does not do what it is asked, and what it was like then.
+/// Error of an operation on a zone, with the zone's state at that time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ZoneFault {
     /// The rule.

@@ -15,7 +15,7 @@ pub struct ZoneGeometry {
     shift: u8,
 }
 
-/// Why a shape is not one of a zoned device; the message names the value.
+/// Invalid zone geometry. The message names the value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GeometryError {
     /// The device has no sectors.

@@ -61,7 +61,7 @@ pub enum Action {
     Reset,
 }
 
-/// Why a zone does not do what it is asked. Nothing changed then.
+/// Error of an operation on a zone, which changed nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ZoneError {
     /// The address lies past the last zone.

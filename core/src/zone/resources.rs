@@ -14,7 +14,7 @@ pub struct ResourceLimits {
     max_active: Option<u32>,
 }
 
-/// Why two numbers are no resource limits; the message names the value.
+/// Invalid limits of open and active zones. The message names the value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResourceLimitsError {
     /// A limit of 0 zones.

@@ -90,7 +90,7 @@ pub trait BackEnd: fmt::Debug + Send + Sync {
     }
 }
 
-/// Why a disk cannot be opened.
+/// Error of opening a disk.
 #[derive(Debug)]
 pub struct BackEndError {
     /// What is wrong.

@@ -36,7 +36,7 @@ pub struct Taken {
     pub at: u64,
 }
 
-/// Why nothing, or not all, was recorded.
+/// Error of a recording, or what it misses.
 #[derive(Debug)]
 pub enum RecordError {
     /// The daemon refused.

@@ -451,7 +451,7 @@ fn length(bio: &Bio) -> usize {
     bio.sectors as usize * SECTOR_BYTES as usize
 }
 
-/// Why a file is not opened as a disk.
+/// Error of opening a file as a disk.
 #[derive(Debug)]
 pub struct FileDiskError {
     /// The file.

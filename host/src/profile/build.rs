@@ -8,7 +8,7 @@ use shingle_drives::{Link, RamConfig, RamDisk, SmrConfig, SmrDisk, Ssd, SsdConfi
 
 use super::Model;
 
-/// Why a drive does not come into being, in words.
+/// Error of building a drive, in words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BuildError(pub String);
 

@@ -152,7 +152,7 @@ fn read(name: &str, text: &str, errors: &mut Vec<Diagnostic>) -> Option<Profile>
     Some(Profile { name: name.to_owned(), description, model: model? })
 }
 
-/// Why there is no such drive.
+/// Error of reading a profile.
 #[derive(Debug)]
 pub enum ProfileError {
     /// No profile that ships is called so.

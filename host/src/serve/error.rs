@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::listen::ListenError;
 
-/// Why nobody is served.
+/// Error of serving exports.
 #[derive(Debug)]
 pub enum ServeError {
     /// A front end cannot show the exports together.

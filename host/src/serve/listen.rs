@@ -165,7 +165,7 @@ fn remove_stale(path: &Path) -> Result<(), Why> {
     }
 }
 
-/// Why nobody listens on an address.
+/// Error of listening on an address.
 #[derive(Debug)]
 pub struct ListenError {
     address: Address,

@@ -20,7 +20,7 @@ pub struct StuckBio {
     pub bio: String,
 }
 
-/// Why a shard did not start or did not end well.
+/// Error of starting, running or stopping a shard.
 #[derive(Debug)]
 pub enum ShardError {
     /// There is no io_uring.

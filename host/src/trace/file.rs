@@ -69,7 +69,7 @@ pub struct End {
     pub reason: EndReason,
 }
 
-/// Why a recording ended.
+/// Cause of the end of a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum EndReason {

@@ -215,7 +215,7 @@ impl JobOptions {
     }
 }
 
-/// Why a job cannot run on its device.
+/// Mismatch between a job and its device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobError(pub String);
 

@@ -13,7 +13,7 @@ use shingle_host::config::parse_size;
 /// The longest file.
 const LONGEST_BYTES: u64 = 64 << 20;
 
-/// Why a file is no result of fio.
+/// Invalid result file of fio.
 #[derive(Debug)]
 pub struct FioError(PathBuf, String);
 

@@ -57,7 +57,7 @@ impl Figure {
     }
 }
 
-/// Why a load cannot be put on a drive.
+/// Load that a drive cannot take.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotMeasurable(pub String);
 

@@ -66,7 +66,7 @@ pub struct Fit {
     pub residuals: Vec<(Measurement, Role, f64, f64)>,
 }
 
-/// Why nothing can be fitted.
+/// Error of fitting a profile.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FitError {
     /// There are too few measurements: so many.

@@ -34,7 +34,7 @@ pub trait Watch {
     fn step(&mut self);
 }
 
-/// Why there is no report.
+/// Error of running a publication.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RunError {
     /// The filter fits no cell.

@@ -8,7 +8,7 @@ use crate::log;
 use shingle_host::config::ConfigError;
 use shingle_host::profile::ProfileError;
 
-/// Why a command failed.
+/// Error of a command.
 #[derive(Debug)]
 pub enum CliError {
     /// The command line asks for something that cannot be.

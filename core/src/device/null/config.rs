@@ -207,7 +207,7 @@ impl NullZones {
     }
 }
 
-/// Why a null device cannot be made; the message names the parameter and its value.
+/// Invalid parameters of a null device. The message names the parameter and its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NullConfigError {
     /// The zones have no shape.

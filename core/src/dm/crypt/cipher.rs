@@ -71,7 +71,7 @@ pub trait Ciphers {
     fn sector_cipher(&self, mode: Mode, key: &[u8]) -> Result<Box<dyn SectorCipher>, CipherError>;
 }
 
-/// Why there is no such cipher.
+/// Unknown or unusable cipher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CipherError {
     /// The cipher.

@@ -66,7 +66,7 @@ pub struct ZoneSpace {
     zones: Rows<SetZone, ZoneInfo>,
 }
 
-/// Why devices are no set.
+/// Devices that do not form a set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpaceError {
     /// The device, by its place in the table; `None` if it is about all of them.

@@ -168,7 +168,7 @@ impl Exports {
     }
 }
 
-/// Why exports cannot be served together.
+/// Conflict between exports of one server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ExportsError {
     /// Two have this name.

@@ -46,7 +46,7 @@ pub enum Receive {
     Nothing,
 }
 
-/// Why a connection ended.
+/// Cause of the end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Close {
     /// The client said goodbye.

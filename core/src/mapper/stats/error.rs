@@ -5,7 +5,7 @@ use core::fmt;
 
 use super::bounds::{MAX_AREAS, MAX_BYTES, MAX_REGIONS};
 
-/// Why a message was not carried out; nothing was changed.
+/// Error of a statistics message, which changed nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StatsError {
     /// It is no message of statistics.

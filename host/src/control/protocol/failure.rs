@@ -6,7 +6,7 @@ use shingle_core::dm::TableError;
 
 use crate::control::ControlError;
 
-/// Why a request failed, for programs.
+/// Kind of a request's error, for programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ErrorKind {

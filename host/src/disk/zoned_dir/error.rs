@@ -11,7 +11,7 @@ use super::geometry_file::{FILE_NAME, GeometryFileError};
 use super::shape::ShapeError;
 use crate::disk::Holder;
 
-/// Why a disk was not created, opened or changed.
+/// Error of creating, opening or changing a zoned directory.
 #[derive(Debug)]
 pub struct ZonedDirError {
     /// The directory, or the file in it.

@@ -29,7 +29,7 @@ const KEYS: [&str; 9] = [
     "max_active_zones",
 ];
 
-/// Why a geometry file does not tell a shape.
+/// Invalid geometry file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GeometryFileError {
     /// It is larger than any geometry file, or not text.

@@ -95,7 +95,7 @@ impl Shape {
     }
 }
 
-/// Why values do not make a disk; the message names the value.
+/// Invalid shape of a zoned disk. The message names the value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShapeError {
     /// The block size (bytes) is not one.

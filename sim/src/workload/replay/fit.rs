@@ -341,7 +341,7 @@ fn widen(offset: u32, sectors: u32, block: u32) -> (u32, u32) {
     (from, u32::try_from(sectors).unwrap_or(u32::MAX))
 }
 
-/// Why recorded work cannot be done on a device.
+/// Mismatch between recorded work and a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FitError {
     /// The device has too few zones of a kind that the work touches.

@@ -30,7 +30,7 @@ pub enum OnLoss {
     GiveUp,
 }
 
-/// Why a set was not mended, or not wholly.
+/// Error of a repair, or what it left unrepaired.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RepairError {
     /// There is nothing to go by. Then what to do next.

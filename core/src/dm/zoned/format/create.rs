@@ -30,7 +30,7 @@ pub struct FormatOptions {
     pub reserved: Option<u32>,
 }
 
-/// Why a set was not formatted.
+/// Error of formatting a set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FormatError {
     /// An option does not fit, or not to this set.

@@ -164,7 +164,7 @@ pub fn is_tertiary(space: &ZoneSpace, zone: SetZone) -> bool {
     tertiaries(space).any(|(_, first)| first == zone)
 }
 
-/// Why there is no layout.
+/// Error of laying out a set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LayoutError(pub String);
 

@@ -6,7 +6,7 @@ use super::layout::random_zones;
 use super::{ENTRIES, Layout, MediaError, Superblock, SuperblockError, bitmap_blocks, metadata_zones};
 use crate::dm::zoned::{MemberNo, Number, SetZone, ZoneClass, ZoneSpace};
 
-/// Why a superblock is not one of this set of devices.
+/// Mismatch between a superblock and the set of devices.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SuperblockProblem {
     /// It cannot be read.

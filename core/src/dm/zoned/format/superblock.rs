@@ -84,7 +84,7 @@ impl fmt::Display for LabelError {
 
 impl core::error::Error for LabelError {}
 
-/// Why a block is no superblock.
+/// Invalid superblock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SuperblockError {
     /// Another magic number.

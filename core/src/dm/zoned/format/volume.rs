@@ -23,7 +23,7 @@ pub struct Sets {
     pub layout: Layout,
 }
 
-/// Why there is nothing to read.
+/// Error of loading the metadata of a volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LoadError {
     /// Neither set has a superblock that is right: what is wrong with each.

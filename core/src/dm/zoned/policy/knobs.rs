@@ -148,7 +148,7 @@ knobs! {
 /// Percentages that have to rise in this order.
 const RISING: [&str; 4] = ["emergency_percent", "urgent_percent", "start_percent", "stop_percent"];
 
-/// Why a knob cannot be set so: which, to what, and what it can be set to.
+/// Invalid value of a knob: which knob, the value, and its range.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KnobError {
     /// The knob, as it was named.
