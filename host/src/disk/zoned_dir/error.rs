@@ -89,7 +89,7 @@ pub enum ErrorKind {
     },
     /// The zone does not do what it was asked.
     Zone(ZoneFault),
-    /// There is no ring.
+    /// Error of setting up io_uring.
     Ring(RingError),
 }
 
