@@ -405,6 +405,30 @@ fn a_device_that_is_removed_ends_its_log_and_an_inactive_table_leaves_it_alone()
 }
 
 #[test]
+fn what_lies_below_a_removed_device_keeps_its_length_until_the_log_has_its_end() {
+    let mut stack = Stack::new();
+    let [data, log] = [512, 4096].map(|sectors| stack.add(slow_disk(sectors, true, false)).unwrap());
+    let disks = |name: &str| Ok(if name == "data" { data } else { log });
+    let (mut mapper, mut now) = (Mapper::new(), Instant::ZERO);
+    let load = |stack: &mut Stack, mapper: &mut Mapper, name: &str, table: &str| {
+        mapper.load(name, parse_table(table).unwrap(), false, (stack, &disks))
+    };
+    for (name, table) in [("below", "0 4096 linear log 0"), ("logged", "0 512 log-writes data below")] {
+        mapper.create(name, "").unwrap();
+        load(&mut stack, &mut mapper, name, table).unwrap();
+        mapper.resume(name, false, &mut stack).unwrap();
+        mapper.poll(now, (&mut stack, &disks));
+    }
+    mapper.remove("logged", false, &mut stack).unwrap();
+    let shorter = "0 8 linear log 0";
+    assert!(load(&mut stack, &mut mapper, "below", shorter).is_err(), "the end of the log is on its way");
+    while stack.has_abandoned() {
+        now = stack.turn(now).unwrap_or(now);
+    }
+    load(&mut stack, &mut mapper, "below", shorter).unwrap();
+}
+
+#[test]
 fn the_super_block_never_counts_an_entry_that_is_not_there() {
     let mut mapped = Mapped::over_desks("0 1048576 log-writes a b");
     for sector in [0, 8] {

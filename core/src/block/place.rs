@@ -141,10 +141,11 @@ impl Stack {
     }
 
     /// Gives up a device that nobody sends bios to any more. It goes at once, or, if it has something under way, at the end of the
-    /// turn in which that is done. What lies below it may change meanwhile as if it were gone.
-    pub fn abandon(&mut self, device: DeviceId) {
+    /// turn in which that is done. If it was never in use, what lies below it may change meanwhile as if it were gone; one that
+    /// was may have more to send.
+    pub fn abandon(&mut self, device: DeviceId, was_in_use: bool) {
         if self.remove(device).is_err() {
-            self.slots[device.0 as usize].is_abandoned = true;
+            self.slots[device.0 as usize].is_abandoned = !was_in_use;
             self.abandoned.push(device);
         }
     }
@@ -167,7 +168,7 @@ impl Stack {
         self.abandoned = abandoned;
     }
 
-    /// A device that relies on the limits of `device`, if there is one: that sends bios there and is not given up.
+    /// A device that relies on the limits of `device`, if there is one: that sends bios there and was not given up unused.
     #[must_use]
     pub fn relied_on_by(&self, device: DeviceId) -> Option<DeviceId> {
         let relies = |slot: &Slot| !slot.is_abandoned && slot.device.below().contains(&device);

@@ -47,7 +47,7 @@ pub(super) struct Slot {
     pub depth: usize,
     /// Whether the place is empty.
     pub is_free: bool,
-    /// Whether nobody sends bios there any more: it goes as soon as it is at rest.
+    /// Whether it was given up and never in use: it sends nothing more, and goes as soon as it is at rest.
     pub is_abandoned: bool,
 }
 

@@ -208,9 +208,9 @@ impl Loaded {
     }
 
     /// Gives up its parts.
-    pub fn abandon(&mut self, stack: &mut Stack) {
+    pub fn abandon(&mut self, was_live: bool, stack: &mut Stack) {
         self.table = None;
-        abandon_parts(stack, core::mem::take(&mut self.parts));
+        abandon_parts(stack, core::mem::take(&mut self.parts), was_live);
     }
 }
 

@@ -407,7 +407,7 @@ impl TableOperator {
 
     /// A wrong table is refused and changes nothing.
     fn load_wrong(&mut self, device: usize, ledger: &mut Ledger, tables: &mut Tables, io: &mut Io<'_>) {
-        let is_used = io.stack.above(tables.devices[device].id).is_some();
+        let is_used = io.stack.relied_on_by(tables.devices[device].id).is_some();
         let (what, text) = draw_wrong(&tables.layouts, (device, is_used), &mut self.rng);
         ledger.log.note(what);
         let name = tables.name(device).to_string();
