@@ -51,7 +51,7 @@ pub use meter::Counters;
 pub use observer::{Observer, Span};
 pub use op::{Flags, Op};
 pub use payload::{Buffer, Data, Memory, Payload, Region};
-pub use place::StackError;
+pub use place::{PriorUse, StackError};
 pub use reason::{Reason, Refusal, Why};
 pub use stack::Stack;
 pub use status::Status;

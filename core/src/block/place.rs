@@ -18,6 +18,15 @@ use super::meter::Meter;
 use super::reason::Reason;
 use super::stack::{Dispatch, Slot, Stack};
 
+/// What a device that is given up has been sent so far.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PriorUse {
+    /// Nothing: what lies below it may change as if it were gone.
+    Unused,
+    /// Bios: it may have more to send, and what lies below it keeps its limits until it is gone.
+    Used,
+}
+
 impl Stack {
     /// Adds a device above some of those that are there.
     ///
@@ -30,9 +39,8 @@ impl Stack {
         let depth = self.admit(id, device.as_ref())?;
         let limits = device.limits().clone();
         let (fast_check, meter, deferred) = (FastCheck::new(&limits), Meter::default(), VecDeque::new());
-        let (dispatch, suspended, is_free, is_abandoned) = (Dispatch::Call, false, false, false);
-        let slot =
-            Slot { device, dispatch, suspended, fast_check, meter, limits, deferred, depth, is_free, is_abandoned };
+        let (dispatch, suspended, is_free, is_unused) = (Dispatch::Call, false, false, false);
+        let slot = Slot { device, dispatch, suspended, fast_check, meter, limits, deferred, depth, is_free, is_unused };
         if free.is_some() {
             (self.slots[place], self.effects.doors[place]) = (slot, PassState::default());
         } else {
@@ -134,18 +142,17 @@ impl Stack {
         self.effects.doors[device.0 as usize] = PassState::default();
         let slot = &mut self.slots[device.0 as usize];
         (slot.is_free, slot.suspended, slot.depth, slot.meter) = (true, false, 1, Meter::default());
-        slot.is_abandoned = false;
+        slot.is_unused = false;
         let old = core::mem::replace(&mut slot.device, Box::new(Nothing { limits: Limits::new(1) }));
         self.adopt_limits(device);
         Ok(old)
     }
 
     /// Gives up a device that nobody sends bios to any more. It goes at once, or, if it has something under way, at the end of the
-    /// turn in which that is done. If it was never in use, what lies below it may change meanwhile as if it were gone; one that
-    /// was may have more to send.
-    pub fn abandon(&mut self, device: DeviceId, was_in_use: bool) {
+    /// turn in which that is done.
+    pub fn abandon(&mut self, device: DeviceId, prior_use: PriorUse) {
         if self.remove(device).is_err() {
-            self.slots[device.0 as usize].is_abandoned = !was_in_use;
+            self.slots[device.0 as usize].is_unused = prior_use == PriorUse::Unused;
             self.abandoned.push(device);
         }
     }
@@ -171,7 +178,7 @@ impl Stack {
     /// A device that relies on the limits of `device`, if there is one: that sends bios there and was not given up unused.
     #[must_use]
     pub fn relied_on_by(&self, device: DeviceId) -> Option<DeviceId> {
-        let relies = |slot: &Slot| !slot.is_abandoned && slot.device.below().contains(&device);
+        let relies = |slot: &Slot| !slot.is_unused && slot.device.below().contains(&device);
         self.slots.iter().position(relies).map(|place| DeviceId(place as u16))
     }
 

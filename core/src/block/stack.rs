@@ -47,8 +47,8 @@ pub(super) struct Slot {
     pub depth: usize,
     /// Whether the place is empty.
     pub is_free: bool,
-    /// Whether it was given up and never in use: it sends nothing more, and goes as soon as it is at rest.
-    pub is_abandoned: bool,
+    /// Whether it was given up before it was sent anything: it sends nothing, and goes as soon as it is at rest.
+    pub is_unused: bool,
 }
 
 /// Devices that bios hop through, on one thread.

@@ -13,7 +13,7 @@ use super::mapping::Mapping;
 use super::registry::{find, known_targets};
 use super::table::Table;
 use super::target::{Target, TargetType, View};
-use crate::block::{DeviceId, Stack};
+use crate::block::{DeviceId, PriorUse, Stack};
 
 /// One line of a table.
 #[derive(Clone, Debug)]
@@ -163,15 +163,15 @@ pub fn build_table(stack: &mut Stack, lines: &[TableLine], resolver: &dyn Resolv
     match built {
         Ok((table, targets)) => Ok(BuiltTable { table, parts, targets }),
         Err(error) => {
-            abandon_parts(stack, parts, false);
+            abandon_parts(stack, parts, PriorUse::Unused);
             Err(error)
         }
     }
 }
 
 /// Gives up the devices of a table, from the top down.
-pub fn abandon_parts(stack: &mut Stack, parts: Vec<DeviceId>, were_in_use: bool) {
-    parts.into_iter().rev().for_each(|part| stack.abandon(part, were_in_use));
+pub fn abandon_parts(stack: &mut Stack, parts: Vec<DeviceId>, prior_use: PriorUse) {
+    parts.into_iter().rev().for_each(|part| stack.abandon(part, prior_use));
 }
 
 fn build_lines(
@@ -199,7 +199,7 @@ fn build_lines(
 pub fn add_table(stack: &mut Stack, lines: &[TableLine], resolver: &dyn Resolver) -> Result<DeviceId, TableError> {
     let BuiltTable { table, parts, .. } = build_table(stack, lines, resolver)?;
     stack.add(Box::new(table)).map_err(|error| {
-        abandon_parts(stack, parts, false);
+        abandon_parts(stack, parts, PriorUse::Unused);
         TableError { line: lines.first().map_or(1, |line| line.number), word: None, message: format!("{error}") }
     })
 }

@@ -5,7 +5,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use super::error::{MapperError, MapperErrorKind};
-use crate::block::{BlockDevice, DeviceId, Event, Limits, Stack};
+use crate::block::{BlockDevice, DeviceId, Event, Limits, PriorUse, Stack};
 use crate::dm::{Resolver, Table, TableError, TableLine, abandon_parts, build_table};
 use crate::time::{Duration, Instant};
 
@@ -208,9 +208,9 @@ impl Loaded {
     }
 
     /// Gives up its parts.
-    pub fn abandon(&mut self, was_live: bool, stack: &mut Stack) {
+    pub fn abandon(&mut self, prior_use: PriorUse, stack: &mut Stack) {
         self.table = None;
-        abandon_parts(stack, core::mem::take(&mut self.parts), was_live);
+        abandon_parts(stack, core::mem::take(&mut self.parts), prior_use);
     }
 }
 

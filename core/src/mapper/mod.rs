@@ -36,7 +36,7 @@ use mapped::{Loaded, Mapped, State, Then};
 use resolver::Names;
 pub use view::{Figures, Info, StateName};
 
-use crate::block::{DeviceId, Event, Stack, StackError};
+use crate::block::{DeviceId, Event, PriorUse, Stack, StackError};
 use crate::dm::{Resolver, TableLine, parse_table};
 use crate::time::{Duration, Instant};
 
@@ -96,7 +96,7 @@ impl Mapper {
         let loaded = self.build(place, lines, read_only, (stack, resolver))?;
         self.claimed.extend(&loaded.sole_writer_of);
         if let Some(mut old) = self.devices[place].inactive.replace(loaded) {
-            old.abandon(false, stack);
+            old.abandon(PriorUse::Unused, stack);
         }
         Ok(())
     }
@@ -120,7 +120,7 @@ impl Mapper {
         match fits {
             Ok(()) => Ok(loaded),
             Err(error) => {
-                loaded.abandon(false, stack);
+                loaded.abandon(PriorUse::Unused, stack);
                 let what = format!("the table of `{}` does not fit: {}", device.name, self.explain(&error));
                 Err(MapperError::new(MapperErrorKind::Table, what))
             }
@@ -134,7 +134,7 @@ impl Mapper {
     pub fn clear(&mut self, name: &str, stack: &mut Stack) -> Result<(), MapperError> {
         let place = self.find(name)?;
         if let Some(mut old) = self.devices[place].inactive.take() {
-            old.abandon(false, stack);
+            old.abandon(PriorUse::Unused, stack);
         }
         Ok(())
     }
@@ -251,7 +251,7 @@ impl Mapper {
         match put {
             Ok(old) => {
                 let opened = device.open(stack);
-                old.into_iter().for_each(|mut old| old.abandon(true, stack));
+                old.into_iter().for_each(|mut old| old.abandon(PriorUse::Used, stack));
                 opened
             }
             // Better than the kernel: whoever uses the device goes on with what worked.
@@ -269,7 +269,7 @@ impl Mapper {
         let Some(mut new) = self.devices[place].inactive.take() else { return Ok(None) };
         if !new.is_current(stack) {
             // What lies below has changed since it was loaded: once more, with what is there now.
-            new.abandon(false, stack);
+            new.abandon(PriorUse::Unused, stack);
             new = self.build(place, new.lines, new.read_only, (stack, resolver))?;
         }
         if let Err(missing) = new.is_ready(stack) {
@@ -288,7 +288,7 @@ impl Mapper {
             None => stack.add(Box::new(table)).map(|id| device.device = Some(id)),
         };
         if let Err(error) = put {
-            new.abandon(false, stack);
+            new.abandon(PriorUse::Unused, stack);
             let name = &self.devices[place].name;
             let what = format!("the new table of `{name}` does not fit: {}", self.explain(&error));
             return Err(MapperError::new(MapperErrorKind::Table, what));
@@ -368,8 +368,8 @@ impl Mapper {
             let parts = device.live.iter().flat_map(|live| &live.parts);
             parts.for_each(|part| stack.tell(*part, Event::Suspend { push_back: false }));
         }
-        device.live.into_iter().for_each(|mut live| live.abandon(true, stack));
-        device.inactive.into_iter().for_each(|mut inactive| inactive.abandon(false, stack));
+        device.live.into_iter().for_each(|mut live| live.abandon(PriorUse::Used, stack));
+        device.inactive.into_iter().for_each(|mut inactive| inactive.abandon(PriorUse::Unused, stack));
         Ok(())
     }
 
