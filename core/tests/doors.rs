@@ -128,6 +128,23 @@ fn bios_that_come_back_to_the_door_go_in_again_before_those_that_came_later() {
     assert_eq!(h.statuses().len(), 4);
 }
 
+/// Found by the swarm (mapper 179539773036): what had waited above overtook it, a reset for one.
+#[test]
+fn what_waited_at_a_lower_door_goes_before_what_waited_above_whichever_opens_first() {
+    for upper_first in [false, true] {
+        let (mut h, lower) = two_passers(false);
+        for (sector, shut) in [(0, lower), (8, h.top)] {
+            h.stack.suspend(shut);
+            h.submit(write(sector, 8));
+        }
+        let doors = if upper_first { [h.top, lower] } else { [lower, h.top] };
+        doors.into_iter().for_each(|door| h.stack.resume(door));
+        h.submit(write(16, 8));
+        assert_eq!(at_desk(&h), ["WRITE 108+8", "WRITE 116+8", "WRITE 124+8"], "upper first: {upper_first}");
+        h.end_all(Status::Ok);
+    }
+}
+
 #[test]
 fn who_does_not_want_to_wait_is_not_kept_at_the_door_of_a_suspended_device() {
     let (mut h, _) = two_passers(false);

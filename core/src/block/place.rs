@@ -108,17 +108,24 @@ impl Stack {
         serves.map_err(|what| StackError::Serves { above, what })
     }
 
-    /// Lets bios in again, first those that waited, in their order; each is checked anew, as the device may have changed.
+    /// Lets bios in again, first those that waited, in their order; each is checked anew, as the device may have changed. They go
+    /// before what comes from outside, but behind what waited at doors further down: that went through here before them.
     pub fn resume(&mut self, device: DeviceId) {
         self.slots[device.0 as usize].suspended = false;
         self.adopt_limits(device);
+        let depth = self.slots[device.0 as usize].depth;
+        let is_above = |(to, _): &(DeviceId, Box<Bio>)| self.slots[to.0 as usize].depth >= depth;
+        let arrivals = &mut self.effects.arrivals;
+        let older = arrivals.iter().position(is_above).unwrap_or(arrivals.len());
+        arrivals.rotate_left(older);
         let slot = &mut self.slots[device.0 as usize];
         let door = &mut self.effects.doors[device.0 as usize];
         door.is_shut = false;
         // What came back to the door was there before what came to it later.
         for bio in slot.deferred.drain(..).rev().chain(door.pushed_back.drain(..).rev()) {
-            self.effects.arrivals.push_front((device, bio));
+            arrivals.push_front((device, bio));
         }
+        arrivals.rotate_right(older);
     }
 
     /// Empties the place of a device that nobody uses. Its number may be given to another device: nobody may keep it.
