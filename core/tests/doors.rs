@@ -146,6 +146,23 @@ fn what_waited_at_a_lower_door_goes_before_what_waited_above_whichever_opens_fir
 }
 
 #[test]
+fn what_calls_from_outside_send_goes_in_the_order_of_the_calls() {
+    let (mut h, keeper) = two_passers(true);
+    for n in 0..3 {
+        h.submit(write(n * 8, 8));
+    }
+    for _ in 0..3 {
+        h.stack.with_device(keeper, |passer: &mut Passer, cx| {
+            let next = passer.kept.remove(0);
+            passer.go(next, cx);
+        });
+    }
+    h.run();
+    assert_eq!(at_desk(&h), ["WRITE 108+8", "WRITE 116+8", "WRITE 124+8"]);
+    h.end_all(Status::Ok);
+}
+
+#[test]
 fn who_does_not_want_to_wait_is_not_kept_at_the_door_of_a_suspended_device() {
     let (mut h, _) = two_passers(false);
     h.stack.suspend(h.top);

@@ -311,6 +311,12 @@ impl Effects {
         self.hops.extend(self.next.take());
     }
 
+    /// Lets the `older` hops that were in line before a call go before what it has sent.
+    pub fn let_go_first(&mut self, older: usize) {
+        self.queue_next();
+        self.hops.rotate_left(older);
+    }
+
     /// Hops in line: before a call, the mark for [`Effects::line_up`].
     #[inline]
     pub fn queued(&self) -> usize {

@@ -48,7 +48,7 @@ impl Stack {
             self.effects.doors.push(PassState::default());
         }
         self.adopt_limits(id);
-        self.call(id, |device, cx| device.attached(cx));
+        self.call_between_turns(id, |device, cx| device.attached(cx));
         Ok(id)
     }
 
@@ -92,7 +92,7 @@ impl Stack {
         (slot.device, slot.depth) = (new, depth);
         self.settle_depths();
         self.adopt_limits(device);
-        self.call(device, |device, cx| device.attached(cx));
+        self.call_between_turns(device, |device, cx| device.attached(cx));
         Ok(())
     }
 

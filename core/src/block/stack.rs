@@ -127,7 +127,7 @@ impl Stack {
 
     /// The same at once, for devices that may be gone before the next turn.
     pub fn tell(&mut self, to: DeviceId, event: Event) {
-        self.call(to, |device, cx| device.on_event(event, cx));
+        self.call_between_turns(to, |device, cx| device.on_event(event, cx));
     }
 
     /// Whether something arrived since the last turn: the next one has work whatever the time is.
@@ -284,12 +284,20 @@ impl Stack {
 
     /// Calls a device and puts what it sends in line: in the order it was sent, before all that was there.
     #[inline]
-    pub(super) fn call(&mut self, id: DeviceId, f: impl FnOnce(&mut dyn BlockDevice, &mut Cx<'_>)) {
+    fn call(&mut self, id: DeviceId, f: impl FnOnce(&mut dyn BlockDevice, &mut Cx<'_>)) {
         let Slot { device, meter, .. } = &mut self.slots[id.0 as usize];
         self.effects.queue_next();
         let mark = self.effects.queued();
         f(device.as_mut(), &mut Cx { effects: &mut self.effects, meter, me: id });
         self.effects.line_up(mark);
+    }
+
+    /// The same from outside of a turn: behind what earlier such calls have sent.
+    pub(super) fn call_between_turns(&mut self, id: DeviceId, f: impl FnOnce(&mut dyn BlockDevice, &mut Cx<'_>)) {
+        self.effects.queue_next();
+        let older = self.effects.queued();
+        self.call(id, f);
+        self.effects.let_go_first(older);
     }
 }
 
@@ -322,7 +330,7 @@ impl Stack {
     ) -> Option<R> {
         let mut result = None;
         self.slots.get(id.0 as usize)?;
-        self.call(id, |device, cx| {
+        self.call_between_turns(id, |device, cx| {
             let device: &mut dyn Any = device;
             result = device.downcast_mut().map(|device| f(device, cx));
         });
@@ -360,7 +368,7 @@ impl Stack {
     /// The device's.
     pub fn message(&mut self, id: DeviceId, words: &[&str]) -> Result<String, MessageError> {
         let mut answer = Ok(String::new());
-        self.call(id, |device, cx| answer = device.message(words, cx));
+        self.call_between_turns(id, |device, cx| answer = device.message(words, cx));
         answer
     }
 
