@@ -46,6 +46,9 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+#[macro_use]
+mod error;
+
 pub mod block;
 pub mod device;
 pub mod dm;

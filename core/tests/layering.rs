@@ -15,6 +15,7 @@ const CORE: &Layers = &[
     ("time", &[]),
     ("sector", &[]),
     ("random", &[]),
+    ("error", &[]),
     ("zone", &["sector"]),
     ("block", &["sector", "time", "zone"]),
     ("plug", &["block", "sector", "time", "zone"]),

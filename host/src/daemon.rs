@@ -1,9 +1,9 @@
 //! A running stack: its shards, its exports, its listeners.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Instant;
 
+use shingle_core::impl_error;
 use shingle_core::mapper::MapperError;
 
 use crate::config::{ConfigError, Plan, build_shard};
@@ -129,34 +129,16 @@ pub enum DaemonError {
     Control(ControlError),
 }
 
-impl fmt::Display for DaemonError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Config(error) => error.fmt(f),
-            Self::Shard(error) => error.fmt(f),
-            Self::Export(error) => error.fmt(f),
-            Self::Serve(error) => error.fmt(f),
-            Self::Control(error) => error.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for DaemonError {}
+impl_error!(DaemonError, Shard(ShardError), Control(ControlError), |self, f| match self {
+    Self::Config(error) => error.fmt(f),
+    Self::Shard(error) => error.fmt(f),
+    Self::Export(error) => error.fmt(f),
+    Self::Serve(error) => error.fmt(f),
+    Self::Control(error) => error.fmt(f),
+});
 
 impl From<ConfigError> for DaemonError {
     fn from(error: ConfigError) -> Self {
         Self::Config(Box::new(error))
-    }
-}
-
-impl From<ShardError> for DaemonError {
-    fn from(error: ShardError) -> Self {
-        Self::Shard(error)
-    }
-}
-
-impl From<ControlError> for DaemonError {
-    fn from(error: ControlError) -> Self {
-        Self::Control(error)
     }
 }

@@ -1,6 +1,6 @@
 //! How other threads ask a thread with a ring for something: a bounded queue of closures, and an eventfd that ends its sleep.
 
-use std::fmt;
+use shingle_core::impl_error;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -136,18 +136,12 @@ pub enum MailboxError {
     NoAnswer,
 }
 
-impl fmt::Display for MailboxError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Full => write!(f, "the shard has {MOST_MESSAGES} unread messages: try again later"),
-            Self::Stopped => write!(f, "the shard has stopped: start the daemon again"),
-            Self::NoAnswer => write!(
-                f,
-                "no answer from the shard in {} s: I/O below it may be stuck, see `shingle status`",
-                PATIENCE.as_secs()
-            ),
-        }
-    }
-}
-
-impl std::error::Error for MailboxError {}
+impl_error!(MailboxError, |self, f| match self {
+    Self::Full => write!(f, "the shard has {MOST_MESSAGES} unread messages: try again later"),
+    Self::Stopped => write!(f, "the shard has stopped: start the daemon again"),
+    Self::NoAnswer => write!(
+        f,
+        "no answer from the shard in {} s: I/O below it may be stuck, see `shingle status`",
+        PATIENCE.as_secs()
+    ),
+});

@@ -138,13 +138,7 @@ impl Route {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MessageError(pub String);
 
-impl fmt::Display for MessageError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl core::error::Error for MessageError {}
+impl_error!(MessageError, |self, f| f.write_str(&self.0));
 
 /// The per-call handle of a device: the effects it may have.
 pub struct Cx<'a> {

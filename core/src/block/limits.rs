@@ -4,7 +4,6 @@
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
-use core::fmt;
 use core::ops::Range;
 
 use crate::sector::SECTOR_BYTES;
@@ -308,18 +307,12 @@ pub enum LimitsError {
     },
 }
 
-impl fmt::Display for LimitsError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Value { field, value, needs } => write!(f, "{field} is {value}; it has to be {needs}"),
-            Self::Conflict { field, above, below } => {
-                write!(f, "{field} differs: {above} above, {below} below; devices that stack must agree on it")
-            }
-        }
+impl_error!(LimitsError, |self, f| match self {
+    Self::Value { field, value, needs } => write!(f, "{field} is {value}; it has to be {needs}"),
+    Self::Conflict { field, above, below } => {
+        write!(f, "{field} differs: {above} above, {below} below; devices that stack must agree on it")
     }
-}
-
-impl core::error::Error for LimitsError {}
+});
 
 #[cfg(test)]
 mod tests {

@@ -320,23 +320,17 @@ impl From<LimitsError> for StackError {
     }
 }
 
-impl fmt::Display for StackError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Limits(error) => error.fmt(f),
-            Self::Unknown(id) => write!(f, "device {} below does not exist: add it first", id.0),
-            Self::Loop(id) => write!(f, "device {} would be below itself: a table cannot map to itself", id.0),
-            Self::Serves { above, what } => {
-                write!(f, "device {} above it relies on what would change: {what}", above.0)
-            }
-            Self::InUse(above) => write!(f, "device {} lies on it: remove that first", above.0),
-            Self::TooDeep => write!(f, "more than {} layers on top of each other: use a flatter stack", FRAMES - 2),
-            Self::TooManyDevices => write!(f, "more than {} devices in one stack: use a second stack", u16::MAX),
-            Self::Busy { device, in_flight } => {
-                write!(f, "device {} has {in_flight} bios in flight: suspend it and wait for them first", device.0)
-            }
-        }
+impl_error!(StackError, |self, f| match self {
+    Self::Limits(error) => error.fmt(f),
+    Self::Unknown(id) => write!(f, "device {} below does not exist: add it first", id.0),
+    Self::Loop(id) => write!(f, "device {} would be below itself: a table cannot map to itself", id.0),
+    Self::Serves { above, what } => {
+        write!(f, "device {} above it relies on what would change: {what}", above.0)
     }
-}
-
-impl core::error::Error for StackError {}
+    Self::InUse(above) => write!(f, "device {} lies on it: remove that first", above.0),
+    Self::TooDeep => write!(f, "more than {} layers on top of each other: use a flatter stack", FRAMES - 2),
+    Self::TooManyDevices => write!(f, "more than {} devices in one stack: use a second stack", u16::MAX),
+    Self::Busy { device, in_flight } => {
+        write!(f, "device {} has {in_flight} bios in flight: suspend it and wait for them first", device.0)
+    }
+});

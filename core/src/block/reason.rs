@@ -268,13 +268,7 @@ impl Reason {
     }
 }
 
-impl fmt::Display for Reason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.write(f, &number)
-    }
-}
-
-impl core::error::Error for Reason {}
+impl_error!(Reason, |self, f| self.write(f, &number));
 
 /// Writes the name of a device.
 type Names<'a> = &'a dyn Fn(DeviceId, &mut fmt::Formatter<'_>) -> fmt::Result;

@@ -66,18 +66,14 @@ pub struct TableError {
     pub message: String,
 }
 
-impl fmt::Display for TableError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "table line {}", self.line)?;
-        // The start, the length and the target's name say themselves what they are.
-        if let Some(word) = self.word.filter(|word| *word > 2) {
-            write!(f, ", argument {}", word - 2)?;
-        }
-        write!(f, ": {}", self.message)
+impl_error!(TableError, |self, f| {
+    write!(f, "table line {}", self.line)?;
+    // The start, the length and the target's name say themselves what they are.
+    if let Some(word) = self.word.filter(|word| *word > 2) {
+        write!(f, ", argument {}", word - 2)?;
     }
-}
-
-impl core::error::Error for TableError {}
+    write!(f, ": {}", self.message)
+});
 
 /// Most sectors of a table: sizes in bytes are signed 64-bit numbers to file systems, loop devices and NBD clients.
 const MOST_SECTORS: u64 = (1 << 54) - 1;

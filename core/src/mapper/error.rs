@@ -1,7 +1,6 @@
 //! Why a verb was not obeyed.
 
 use alloc::string::String;
-use core::fmt;
 
 use crate::dm::TableError;
 
@@ -59,10 +58,4 @@ impl MapperError {
     }
 }
 
-impl fmt::Display for MapperError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
-impl core::error::Error for MapperError {}
+impl_error!(MapperError, |self, f| f.write_str(&self.message));

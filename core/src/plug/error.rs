@@ -1,7 +1,6 @@
 //! What can be wrong with a plug.
 
 use alloc::string::String;
-use core::fmt;
 
 use crate::block::Status;
 
@@ -18,15 +17,9 @@ pub enum PlugError {
     NoReport(Status),
 }
 
-impl fmt::Display for PlugError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotZoned => f.write_str("the device below is not zoned: leave the write policy out"),
-            Self::Busy => f.write_str("writes are in flight: suspend the device and wait until it is drained"),
-            Self::Report(what) => write!(f, "{what}: the zones cannot be trusted, check the device"),
-            Self::NoReport(status) => write!(f, "the device does not report its zones ({status}): check the device"),
-        }
-    }
-}
-
-impl core::error::Error for PlugError {}
+impl_error!(PlugError, |self, f| match self {
+    Self::NotZoned => f.write_str("the device below is not zoned: leave the write policy out"),
+    Self::Busy => f.write_str("writes are in flight: suspend the device and wait until it is drained"),
+    Self::Report(what) => write!(f, "{what}: the zones cannot be trusted, check the device"),
+    Self::NoReport(status) => write!(f, "the device does not report its zones ({status}): check the device"),
+});

@@ -66,17 +66,13 @@ impl fmt::Display for WritePolicy {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnknownPolicy;
 
-impl fmt::Display for UnknownPolicy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("unknown write policy; use one of: ")?;
-        WritePolicy::ALL.iter().enumerate().try_for_each(|(n, policy)| {
-            let comma = if n > 0 { ", " } else { "" };
-            write!(f, "{comma}{policy}")
-        })
-    }
-}
-
-impl core::error::Error for UnknownPolicy {}
+impl_error!(UnknownPolicy, |self, f| {
+    f.write_str("unknown write policy; use one of: ")?;
+    WritePolicy::ALL.iter().enumerate().try_for_each(|(n, policy)| {
+        let comma = if n > 0 { ", " } else { "" };
+        write!(f, "{comma}{policy}")
+    })
+});
 
 impl FromStr for WritePolicy {
     type Err = UnknownPolicy;

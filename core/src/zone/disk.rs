@@ -13,7 +13,6 @@
 
 use alloc::boxed::Box;
 use alloc::vec;
-use core::fmt;
 
 use super::recency::Recency;
 use super::{
@@ -73,21 +72,15 @@ pub enum RestoreError {
     TooManyOpen(u32),
 }
 
-impl fmt::Display for RestoreError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            Self::BeyondCapacity(zone, wp, capacity) => {
-                write!(f, "zone {zone}: write pointer {wp} lies beyond the zone capacity of {capacity} sectors")
-            }
-            Self::Contradiction(zone, ZoneState { cond, wp }) => {
-                write!(f, "zone {zone}: condition {} contradicts its kind or its write pointer {wp}", cond.name())
-            }
-            Self::TooManyOpen(most) => write!(f, "more zones are open than max_open, {most}, allows: close some first"),
-        }
+impl_error!(RestoreError, |self, f| match *self {
+    Self::BeyondCapacity(zone, wp, capacity) => {
+        write!(f, "zone {zone}: write pointer {wp} lies beyond the zone capacity of {capacity} sectors")
     }
-}
-
-impl core::error::Error for RestoreError {}
+    Self::Contradiction(zone, ZoneState { cond, wp }) => {
+        write!(f, "zone {zone}: condition {} contradicts its kind or its write pointer {wp}", cond.name())
+    }
+    Self::TooManyOpen(most) => write!(f, "more zones are open than max_open, {most}, allows: close some first"),
+});
 
 /// Which zones a report shows. The conditions are ZBC's reporting options.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,7 +1,5 @@
 //! Where zones begin and end.
 
-use core::fmt;
-
 use super::{ZoneKind, ZoneNo};
 use crate::sector::Sector;
 
@@ -32,30 +30,24 @@ pub enum GeometryError {
     TooManyZones(u64),
 }
 
-impl fmt::Display for GeometryError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            Self::Empty => write!(f, "the device has no sectors: give it a size of at least one zone"),
-            Self::ZoneSize(n) => {
-                write!(f, "zone size of {n} sectors is no power of two between 512 bytes and 1 TiB")
-            }
-            Self::ZoneCapacity(c, s) => {
-                write!(f, "zone capacity of {c} sectors is not between 1 and the zone size of {s} sectors")
-            }
-            Self::RuntWithCapacity(n) => write!(
-                f,
-                "a last zone of {n} sectors cannot be combined with a zone capacity below the zone size: \
-                 make the size a multiple of the zone size"
-            ),
-            Self::Conventional(c, n) => {
-                write!(f, "{c} conventional zones of {n} leave no sequential zone: at least one is needed")
-            }
-            Self::TooManyZones(n) => write!(f, "{n} zones are more than 4294967295: use larger zones"),
-        }
+impl_error!(GeometryError, |self, f| match *self {
+    Self::Empty => write!(f, "the device has no sectors: give it a size of at least one zone"),
+    Self::ZoneSize(n) => {
+        write!(f, "zone size of {n} sectors is no power of two between 512 bytes and 1 TiB")
     }
-}
-
-impl core::error::Error for GeometryError {}
+    Self::ZoneCapacity(c, s) => {
+        write!(f, "zone capacity of {c} sectors is not between 1 and the zone size of {s} sectors")
+    }
+    Self::RuntWithCapacity(n) => write!(
+        f,
+        "a last zone of {n} sectors cannot be combined with a zone capacity below the zone size: \
+         make the size a multiple of the zone size"
+    ),
+    Self::Conventional(c, n) => {
+        write!(f, "{c} conventional zones of {n} leave no sequential zone: at least one is needed")
+    }
+    Self::TooManyZones(n) => write!(f, "{n} zones are more than 4294967295: use larger zones"),
+});
 
 impl ZoneGeometry {
     /// A device of `capacity` sectors in zones of `zone_sectors`, of which the first `conventional` take random writes and

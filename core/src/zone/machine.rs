@@ -22,8 +22,6 @@
 //!   one.) So a host that ran out of resources can always get some back.
 //! - A write that fills an EMPTY zone in one go needs the same resources as any other first write.
 
-use core::fmt;
-
 use super::Condition;
 
 /// Condition and write pointer of a zone.
@@ -103,13 +101,7 @@ impl ZoneError {
     }
 }
 
-impl fmt::Display for ZoneError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.text())
-    }
-}
-
-impl core::error::Error for ZoneError {}
+impl_error!(ZoneError, |self, f| f.write_str(self.text()));
 
 impl ZoneState {
     /// A conventional zone.

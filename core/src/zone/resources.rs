@@ -3,8 +3,6 @@
 //! open = IMP_OPEN + EXP_OPEN; active = open + CLOSED. A device may close an implicitly open zone by itself to open
 //! another one, never an explicitly open one. Nothing makes room for an active zone but the host.
 
-use core::fmt;
-
 use super::{Condition, ZoneError};
 
 /// How many zones may be open and active at once; the default is any number.
@@ -25,21 +23,15 @@ pub enum ResourceLimitsError {
     TooManyOpen(u32),
 }
 
-impl fmt::Display for ResourceLimitsError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            Self::Zero(field) => write!(f, "{field} is 0; leave it out for no limit"),
-            Self::OpenAboveActive(open, active) => {
-                write!(f, "max_open is {open}; it has to be at most max_active, which is {active}")
-            }
-            Self::TooManyOpen(open) => {
-                write!(f, "max_open is {open}; it has to be at most {}, or left out", ResourceLimits::MOST_OPEN)
-            }
-        }
+impl_error!(ResourceLimitsError, |self, f| match *self {
+    Self::Zero(field) => write!(f, "{field} is 0; leave it out for no limit"),
+    Self::OpenAboveActive(open, active) => {
+        write!(f, "max_open is {open}; it has to be at most max_active, which is {active}")
     }
-}
-
-impl core::error::Error for ResourceLimitsError {}
+    Self::TooManyOpen(open) => {
+        write!(f, "max_open is {open}; it has to be at most {}, or left out", ResourceLimits::MOST_OPEN)
+    }
+});
 
 impl ResourceLimits {
     /// No limits.

@@ -22,9 +22,8 @@ mod status;
 mod users;
 mod zones;
 
-use std::fmt;
-
 use shingle_core::dm::TableError;
+use shingle_core::impl_error;
 
 pub use client::ControlClient;
 pub use protocol::ErrorKind;
@@ -70,10 +69,4 @@ fn bad(message: String) -> ControlError {
     ControlError::new(ErrorKind::BadRequest, message)
 }
 
-impl fmt::Display for ControlError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
-impl std::error::Error for ControlError {}
+impl_error!(ControlError, |self, f| f.write_str(&self.message));

@@ -1,13 +1,13 @@
 //! Taking a recording: from the control socket of a daemon into a file.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
 use shingle_core::block::Op;
+use shingle_core::impl_error;
 use shingle_core::zone::{Condition, Zone};
 
 use super::protocol::{GetStatus, ReadRecording, StartRecording, Started, StopRecording};
@@ -47,29 +47,11 @@ pub enum RecordError {
     Answer(&'static str),
 }
 
-impl fmt::Display for RecordError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Control(error) => error.fmt(f),
-            Self::Io(error) => error.fmt(f),
-            Self::Answer(what) => write!(f, "the daemon's answer has no {what}: is it of another version?"),
-        }
-    }
-}
-
-impl std::error::Error for RecordError {}
-
-impl From<ControlError> for RecordError {
-    fn from(error: ControlError) -> Self {
-        Self::Control(error)
-    }
-}
-
-impl From<io::Error> for RecordError {
-    fn from(error: io::Error) -> Self {
-        Self::Io(error)
-    }
-}
+impl_error!(RecordError, Control(ControlError), Io(io::Error), |self, f| match self {
+    Self::Control(error) => error.fmt(f),
+    Self::Io(error) => error.fmt(f),
+    Self::Answer(what) => write!(f, "the daemon's answer has no {what}: is it of another version?"),
+});
 
 /// Time between two looks at rings that were empty. At a million bios per second they hold ten times that.
 const PAUSE: Duration = Duration::from_millis(10);

@@ -1,6 +1,6 @@
 //! What is wrong with a stack file: each mistake with its line and what to do.
 
-use std::fmt;
+use shingle_core::impl_error;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -129,10 +129,4 @@ impl ConfigError {
     }
 }
 
-impl fmt::Display for ConfigError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.render(false))
-    }
-}
-
-impl std::error::Error for ConfigError {}
+impl_error!(ConfigError, |self, f| f.write_str(&self.render(false)));

@@ -4,6 +4,7 @@ use std::fmt;
 
 use shingle_core::block::{BlockDevice, DeviceId, Stack};
 use shingle_core::device::{NullConfig, NullDevice};
+use shingle_core::impl_error;
 use shingle_drives::{Link, RamConfig, RamDisk, SmrConfig, SmrDisk, Ssd, SsdConfig, ZnsConfig, ZnsSsd};
 
 use super::Model;
@@ -12,13 +13,7 @@ use super::Model;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BuildError(pub String);
 
-impl fmt::Display for BuildError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for BuildError {}
+impl_error!(BuildError, |self, f| f.write_str(&self.0));
 
 impl Model {
     /// Adds a new drive of this kind to `stack`; returns its top. `keep_data`: what is written is there when it is read, at

@@ -11,10 +11,10 @@ mod ssd;
 mod values;
 mod zns;
 
-use std::fmt;
 use std::path::{Path, PathBuf};
 
 use shingle_core::device::NullConfig;
+use shingle_core::impl_error;
 use shingle_drives::{LinkConfig, RamConfig, SmrConfig, SsdConfig, ZnsConfig};
 use toml::de::DeTable;
 
@@ -163,23 +163,17 @@ pub enum ProfileError {
     Wrong(ConfigError),
 }
 
-impl fmt::Display for ProfileError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unknown(name) => {
-                write!(f, "there is no profile `{name}`")?;
-                if let Some(near) = nearest(name, Profile::names()) {
-                    write!(f, ", but `{near}`")?;
-                }
-                let known: Vec<&str> = Profile::names().collect();
-                write!(f, ": use one of {}, or the path of a file", known.join(", "))
-            }
-            Self::Unreadable(path, error) => {
-                write!(f, "cannot read profile {}: {error}; use a name of `shingle`'s own or a path", path.display())
-            }
-            Self::Wrong(error) => error.fmt(f),
+impl_error!(ProfileError, |self, f| match self {
+    Self::Unknown(name) => {
+        write!(f, "there is no profile `{name}`")?;
+        if let Some(near) = nearest(name, Profile::names()) {
+            write!(f, ", but `{near}`")?;
         }
+        let known: Vec<&str> = Profile::names().collect();
+        write!(f, ": use one of {}, or the path of a file", known.join(", "))
     }
-}
-
-impl std::error::Error for ProfileError {}
+    Self::Unreadable(path, error) => {
+        write!(f, "cannot read profile {}: {error}; use a name of `shingle`'s own or a path", path.display())
+    }
+    Self::Wrong(error) => error.fmt(f),
+});

@@ -1,8 +1,7 @@
 //! Why nobody is served.
 
-use std::fmt;
-
 use super::listen::ListenError;
+use shingle_core::impl_error;
 
 /// Error of serving exports.
 #[derive(Debug)]
@@ -22,23 +21,11 @@ pub enum ServeError {
     Stopped(&'static str),
 }
 
-impl fmt::Display for ServeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Exports { over, why } => write!(f, "cannot serve these exports over {over}: {why}"),
-            Self::Taken(name) => write!(f, "two exports are named '{name}': rename one of them"),
-            Self::Listen(error) => error.fmt(f),
-            Self::Stopped(over) => {
-                write!(f, "cannot serve over {over}: the shard does not listen; start it again")
-            }
-        }
+impl_error!(ServeError, Listen(ListenError), |self, f| match self {
+    Self::Exports { over, why } => write!(f, "cannot serve these exports over {over}: {why}"),
+    Self::Taken(name) => write!(f, "two exports are named '{name}': rename one of them"),
+    Self::Listen(error) => error.fmt(f),
+    Self::Stopped(over) => {
+        write!(f, "cannot serve over {over}: the shard does not listen; start it again")
     }
-}
-
-impl std::error::Error for ServeError {}
-
-impl From<ListenError> for ServeError {
-    fn from(error: ListenError) -> Self {
-        Self::Listen(error)
-    }
-}
+});

@@ -1,5 +1,6 @@
 //! Addresses, and sockets that listen on them.
 
+use shingle_core::impl_error;
 use std::fmt;
 use std::fs;
 use std::io;
@@ -53,18 +54,12 @@ impl FromStr for Address {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AddressError(String);
 
-impl fmt::Display for AddressError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "'{}' is no address to listen on: write unix:PATH for a socket file, tcp:PORT for this machine alone, or \
-             tcp:ADDRESS:PORT with a numeric address",
-            self.0
-        )
-    }
-}
-
-impl std::error::Error for AddressError {}
+impl_error!(AddressError, |self, f| write!(
+    f,
+    "'{}' is no address to listen on: write unix:PATH for a socket file, tcp:PORT for this machine alone, or \
+     tcp:ADDRESS:PORT with a numeric address",
+    self.0
+));
 
 /// A socket that listens. A socket file goes when this is dropped, unless somebody replaced it.
 #[derive(Debug)]

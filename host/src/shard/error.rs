@@ -1,9 +1,9 @@
 //! Why a shard did not start or did not end well.
 
-use std::fmt;
 use std::io;
 
 use shingle_core::block::{DeviceId, Status};
+use shingle_core::impl_error;
 use shingle_core::time::Duration;
 use shingle_sys::RingError;
 
@@ -39,41 +39,29 @@ pub enum ShardError {
     Panicked,
 }
 
-impl From<RingError> for ShardError {
-    fn from(error: RingError) -> Self {
-        Self::Ring(error)
+impl_error!(ShardError, Ring(RingError), |self, f| match self {
+    Self::Ring(error) => error.fmt(f),
+    Self::Wake(error) => write!(f, "cannot set up the shard's mailbox: {error}; raise the limit of open files"),
+    Self::Thread(error) => write!(f, "cannot start the shard's thread: {error}; raise the limit of processes"),
+    Self::Wait(error) => {
+        write!(f, "cannot wait for the kernel: {error}; check the kernel log, then start again")
     }
-}
-
-impl fmt::Display for ShardError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Ring(error) => error.fmt(f),
-            Self::Wake(error) => write!(f, "cannot set up the shard's mailbox: {error}; raise the limit of open files"),
-            Self::Thread(error) => write!(f, "cannot start the shard's thread: {error}; raise the limit of processes"),
-            Self::Wait(error) => {
-                write!(f, "cannot wait for the kernel: {error}; check the kernel log, then start again")
-            }
-            Self::Flush(failed) => {
-                write!(f, "the last flush failed:")?;
-                failed.iter().try_for_each(|(device, status)| write!(f, " device {}: {status};", device.0))?;
-                write!(f, " what was written after the last good flush may be lost: check the disks and the kernel log")
-            }
-            Self::Stuck(bios) => {
-                write!(f, "stopped while {} bios were stuck:", bios.len())?;
-                bios.iter().take(8).try_for_each(|b| {
-                    let StuckBio { device, name, age, bio } = b;
-                    write!(f, " {bio} in device {} ({name}) for {} ms;", device.0, age.as_nanos() / 1_000_000)
-                })?;
-                write!(
-                    f,
-                    " writes that were not answered, or came after the last flush that was, may be lost: check the disks \
-                     below and the kernel log"
-                )
-            }
-            Self::Panicked => write!(f, "the shard's thread panicked, which is a bug: report the message above"),
-        }
+    Self::Flush(failed) => {
+        write!(f, "the last flush failed:")?;
+        failed.iter().try_for_each(|(device, status)| write!(f, " device {}: {status};", device.0))?;
+        write!(f, " what was written after the last good flush may be lost: check the disks and the kernel log")
     }
-}
-
-impl std::error::Error for ShardError {}
+    Self::Stuck(bios) => {
+        write!(f, "stopped while {} bios were stuck:", bios.len())?;
+        bios.iter().take(8).try_for_each(|b| {
+            let StuckBio { device, name, age, bio } = b;
+            write!(f, " {bio} in device {} ({name}) for {} ms;", device.0, age.as_nanos() / 1_000_000)
+        })?;
+        write!(
+            f,
+            " writes that were not answered, or came after the last flush that was, may be lost: check the disks \
+             below and the kernel log"
+        )
+    }
+    Self::Panicked => write!(f, "the shard's thread panicked, which is a bug: report the message above"),
+});

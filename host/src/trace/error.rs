@@ -1,6 +1,6 @@
 //! Why a file is not read as a recording.
 
-use std::fmt;
+use shingle_core::impl_error;
 use std::io;
 
 /// What is wrong, and where.
@@ -39,39 +39,31 @@ pub enum Damage {
     Trailing,
 }
 
-impl fmt::Display for ReadError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "at byte {}: ", self.offset)?;
-        match &self.damage {
-            Damage::Io(error) => write!(f, "it cannot be read: {error}"),
-            Damage::NoRecording => f.write_str("it does not begin as a recording of `shingle trace record` does"),
-            Damage::Version(version) => {
-                write!(
-                    f,
-                    "it is of format version {version}, and this program knows version {} only",
-                    super::file::VERSION
-                )
-            }
-            Damage::Truncated(what) => write!(f, "the file ends in the middle of {what}: it was cut off; record again"),
-            Damage::NoEnd => f.write_str(
-                "the file ends without its last chunk: the recording was not finished, or was cut off; record again",
-            ),
-            Damage::Checksum(what, found, right) => {
-                write!(f, "the checksum of {what} is {found:08x}, but that of its bytes is {right:08x}: it was damaged")
-            }
-            Damage::UnknownChunk(kind) => {
-                write!(f, "a chunk of the unknown kind {:?}", kind.escape_ascii().to_string())
-            }
-            Damage::Length(what, length) => write!(f, "{what} cannot have a length of {length} bytes"),
-            Damage::Value(what) => f.write_str(what),
-            Damage::Count(counted, found) => {
-                write!(f, "the last chunk counts {counted} entries, but the file has {found}: chunks are missing")
-            }
-            Damage::Trailing => {
-                f.write_str("there are bytes after the last chunk: the file was not written by one recording")
-            }
+impl_error!(ReadError, |self, f| {
+    write!(f, "at byte {}: ", self.offset)?;
+    match &self.damage {
+        Damage::Io(error) => write!(f, "it cannot be read: {error}"),
+        Damage::NoRecording => f.write_str("it does not begin as a recording of `shingle trace record` does"),
+        Damage::Version(version) => {
+            write!(f, "it is of format version {version}, and this program knows version {} only", super::file::VERSION)
+        }
+        Damage::Truncated(what) => write!(f, "the file ends in the middle of {what}: it was cut off; record again"),
+        Damage::NoEnd => f.write_str(
+            "the file ends without its last chunk: the recording was not finished, or was cut off; record again",
+        ),
+        Damage::Checksum(what, found, right) => {
+            write!(f, "the checksum of {what} is {found:08x}, but that of its bytes is {right:08x}: it was damaged")
+        }
+        Damage::UnknownChunk(kind) => {
+            write!(f, "a chunk of the unknown kind {:?}", kind.escape_ascii().to_string())
+        }
+        Damage::Length(what, length) => write!(f, "{what} cannot have a length of {length} bytes"),
+        Damage::Value(what) => f.write_str(what),
+        Damage::Count(counted, found) => {
+            write!(f, "the last chunk counts {counted} entries, but the file has {found}: chunks are missing")
+        }
+        Damage::Trailing => {
+            f.write_str("there are bytes after the last chunk: the file was not written by one recording")
         }
     }
-}
-
-impl std::error::Error for ReadError {}
+});

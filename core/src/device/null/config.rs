@@ -1,7 +1,6 @@
 //! What a null device is asked to be. The names and meanings are those of `null_blk`, the units are ours.
 
 use alloc::vec::Vec;
-use core::fmt;
 use core::ops::Range;
 
 use crate::block::{Limits, LimitsError, ZonedLimits};
@@ -231,26 +230,12 @@ fn bad<T>(field: &'static str, value: u64, needs: &'static str) -> Result<T, Nul
     Err(NullConfigError::Value { field, value, needs })
 }
 
-impl From<GeometryError> for NullConfigError {
-    fn from(error: GeometryError) -> Self {
-        Self::Geometry(error)
-    }
-}
-
-impl From<ResourceLimitsError> for NullConfigError {
-    fn from(error: ResourceLimitsError) -> Self {
-        Self::Resources(error)
-    }
-}
-
-impl From<LimitsError> for NullConfigError {
-    fn from(error: LimitsError) -> Self {
-        Self::Limits(error)
-    }
-}
-
-impl fmt::Display for NullConfigError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl_error!(
+    NullConfigError,
+    Geometry(GeometryError),
+    Resources(ResourceLimitsError),
+    Limits(LimitsError),
+    |self, f| {
         f.write_str("null device: ")?;
         match self {
             Self::Geometry(error) => error.fmt(f),
@@ -259,6 +244,4 @@ impl fmt::Display for NullConfigError {
             Self::Value { field, value, needs } => write!(f, "{field} is {value}; it has to be {needs}"),
         }
     }
-}
-
-impl core::error::Error for NullConfigError {}
+);

@@ -82,14 +82,10 @@ pub struct CipherError {
     pub bytes: usize,
 }
 
-impl fmt::Display for CipherError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ([a, b, c], mode, bytes) = (self.mode.key_bytes().map(|each| each * self.keys), self.mode, self.bytes);
-        write!(f, "{mode} takes a key of {a}, {b} or {c} bytes, not of {bytes}; two hexadecimal digits make a byte")
-    }
-}
-
-impl core::error::Error for CipherError {}
+impl_error!(CipherError, |self, f| {
+    let ([a, b, c], mode, bytes) = (self.mode.key_bytes().map(|each| each * self.keys), self.mode, self.bytes);
+    write!(f, "{mode} takes a key of {a}, {b} or {c} bytes, not of {bytes}; two hexadecimal digits make a byte")
+});
 
 /// Words in one of `units` units of `from`, checked: what every provider does first.
 ///

@@ -2,7 +2,6 @@
 
 use alloc::format;
 use alloc::string::String;
-use core::fmt;
 
 use super::{BLOCK_SECTORS, Block, MemberNo, Number, Rows, SetZone};
 use crate::block::Limits;
@@ -75,13 +74,7 @@ pub struct SpaceError {
     pub message: String,
 }
 
-impl fmt::Display for SpaceError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
-impl core::error::Error for SpaceError {}
+impl_error!(SpaceError, |self, f| f.write_str(&self.message));
 
 impl ZoneSpace {
     /// The space of these devices. The zones themselves are not known yet: those of a zoned device are taken as empty and

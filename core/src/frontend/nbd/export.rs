@@ -4,7 +4,6 @@ use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::fmt;
 
 use super::wire::{STRING_MAX, transmission_flag as flag};
 use crate::block::{DeviceId, Limits};
@@ -177,23 +176,17 @@ pub enum ExportsError {
     Text(String),
 }
 
-impl fmt::Display for ExportsError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Twice(name) => write!(f, "two exports are named '{name}': rename one of them"),
-            Self::Text(name) => {
-                let start: String = name.chars().take(40).collect();
-                write!(
-                    f,
-                    "name or description of export '{start}' is longer than {STRING_MAX} bytes or contains a NUL: \
-                     shorten it"
-                )
-            }
-        }
+impl_error!(ExportsError, |self, f| match self {
+    Self::Twice(name) => write!(f, "two exports are named '{name}': rename one of them"),
+    Self::Text(name) => {
+        let start: String = name.chars().take(40).collect();
+        write!(
+            f,
+            "name or description of export '{start}' is longer than {STRING_MAX} bytes or contains a NUL: \
+             shorten it"
+        )
     }
-}
-
-impl core::error::Error for ExportsError {}
+});
 
 #[cfg(test)]
 mod tests {

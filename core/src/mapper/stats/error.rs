@@ -1,7 +1,6 @@
 //! Why a message was refused.
 
 use alloc::string::String;
-use core::fmt;
 
 use super::bounds::{MAX_AREAS, MAX_BYTES, MAX_REGIONS};
 
@@ -63,39 +62,33 @@ pub enum StatsError {
     },
 }
 
-impl fmt::Display for StatsError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unknown { message } => write!(
-                f,
-                "unknown message `{message}`; messages of statistics are @stats_create, @stats_delete, @stats_clear, \
-                 @stats_list, @stats_print, @stats_print_clear and @stats_set_aux"
-            ),
-            Self::Form { message, arguments, given } => {
-                write!(f, "{message} takes `{arguments}`, not {given} arguments")
-            }
-            Self::Argument { message, argument, text, allowed } => {
-                write!(f, "{message}: the argument <{argument}> is `{text}`: {allowed}")
-            }
-            Self::NoRegion { id } => write!(f, "there is no region {id}: @stats_list prints those that there are"),
-            Self::TooManyRegions => {
-                write!(f, "the device has {MAX_REGIONS} regions, and may have no more: delete one with @stats_delete")
-            }
-            Self::TooManyAreas { areas } => {
-                write!(f, "the region would have {areas} areas, more than {MAX_AREAS}: make the step larger")
-            }
-            Self::Memory { needed, free } => write!(
-                f,
-                "the region's counters take {needed} bytes, and {free} of the device's {MAX_BYTES} are free, if the machine \
-                 has them: make the step larger, give the histogram fewer boundaries, or delete another region"
-            ),
-            Self::TooManyLines { region, asked, most } => write!(
-                f,
-                "an answer has at most {most} lines of region {region}, not {asked}: name the lines, as in \
-                 `@stats_print {region} 0 {most}`"
-            ),
-        }
+impl_error!(StatsError, |self, f| match self {
+    Self::Unknown { message } => write!(
+        f,
+        "unknown message `{message}`; messages of statistics are @stats_create, @stats_delete, @stats_clear, \
+         @stats_list, @stats_print, @stats_print_clear and @stats_set_aux"
+    ),
+    Self::Form { message, arguments, given } => {
+        write!(f, "{message} takes `{arguments}`, not {given} arguments")
     }
-}
-
-impl core::error::Error for StatsError {}
+    Self::Argument { message, argument, text, allowed } => {
+        write!(f, "{message}: the argument <{argument}> is `{text}`: {allowed}")
+    }
+    Self::NoRegion { id } => write!(f, "there is no region {id}: @stats_list prints those that there are"),
+    Self::TooManyRegions => {
+        write!(f, "the device has {MAX_REGIONS} regions, and may have no more: delete one with @stats_delete")
+    }
+    Self::TooManyAreas { areas } => {
+        write!(f, "the region would have {areas} areas, more than {MAX_AREAS}: make the step larger")
+    }
+    Self::Memory { needed, free } => write!(
+        f,
+        "the region's counters take {needed} bytes, and {free} of the device's {MAX_BYTES} are free, if the machine \
+         has them: make the step larger, give the histogram fewer boundaries, or delete another region"
+    ),
+    Self::TooManyLines { region, asked, most } => write!(
+        f,
+        "an answer has at most {most} lines of region {region}, not {asked}: name the lines, as in \
+         `@stats_print {region} 0 {most}`"
+    ),
+});

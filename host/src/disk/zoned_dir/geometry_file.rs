@@ -2,8 +2,8 @@
 //! `docs/zoned-disk-format.md`.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
+use shingle_core::impl_error;
 use shingle_core::sector::SECTOR_BYTES;
 use shingle_core::zone::{GeometryError, ResourceLimits, ResourceLimitsError, ZoneGeometry};
 
@@ -56,29 +56,23 @@ pub enum GeometryFileError {
     Shape(ShapeError),
 }
 
-impl fmt::Display for GeometryFileError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotText => write!(f, "it is not a text of at most {MOST_BYTES} bytes"),
-            Self::NoChecksum => write!(f, "it does not end in a line `check = \"...\"`"),
-            Self::Checksum(found, right) => {
-                write!(f, "its checksum is {found}, but that of its text is {right}: it was damaged or edited")
-            }
-            Self::Version(version) => {
-                write!(f, "it is of format version {version}, and this program knows version {VERSION} only")
-            }
-            Self::Line(number, text) => write!(f, "line {number}, {text:?}, is not `key = value` with a known key"),
-            Self::Twice(number, key) => write!(f, "line {number} sets {key} a second time"),
-            Self::Value(key, value) => write!(f, "{key} cannot be {value:?}"),
-            Self::Missing(key) => write!(f, "{key} is missing"),
-            Self::Geometry(error) => error.fmt(f),
-            Self::Limits(error) => error.fmt(f),
-            Self::Shape(error) => error.fmt(f),
-        }
+impl_error!(GeometryFileError, |self, f| match self {
+    Self::NotText => write!(f, "it is not a text of at most {MOST_BYTES} bytes"),
+    Self::NoChecksum => write!(f, "it does not end in a line `check = \"...\"`"),
+    Self::Checksum(found, right) => {
+        write!(f, "its checksum is {found}, but that of its text is {right}: it was damaged or edited")
     }
-}
-
-impl std::error::Error for GeometryFileError {}
+    Self::Version(version) => {
+        write!(f, "it is of format version {version}, and this program knows version {VERSION} only")
+    }
+    Self::Line(number, text) => write!(f, "line {number}, {text:?}, is not `key = value` with a known key"),
+    Self::Twice(number, key) => write!(f, "line {number} sets {key} a second time"),
+    Self::Value(key, value) => write!(f, "{key} cannot be {value:?}"),
+    Self::Missing(key) => write!(f, "{key} is missing"),
+    Self::Geometry(error) => error.fmt(f),
+    Self::Limits(error) => error.fmt(f),
+    Self::Shape(error) => error.fmt(f),
+});
 
 /// The text that keeps `shape`.
 pub(super) fn print(shape: &Shape) -> String {

@@ -1,8 +1,7 @@
 //! What a disk is made to be: geometry, block size and limits.
 
-use std::fmt;
-
 use shingle_core::block::{Limits, ZonedLimits};
+use shingle_core::impl_error;
 use shingle_core::sector::SECTOR_BYTES;
 use shingle_core::zone::{ResourceLimits, ZoneGeometry};
 
@@ -111,16 +110,10 @@ pub enum ShapeError {
     },
 }
 
-impl fmt::Display for ShapeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Block(block) => write!(f, "block size of {block} bytes is no power of two between 512 and 65536"),
-            Self::Unaligned { field, bytes, block } => write!(
-                f,
-                "{field} of {bytes} bytes is no multiple of the block size of {block} bytes: choose a smaller block size"
-            ),
-        }
-    }
-}
-
-impl std::error::Error for ShapeError {}
+impl_error!(ShapeError, |self, f| match self {
+    Self::Block(block) => write!(f, "block size of {block} bytes is no power of two between 512 and 65536"),
+    Self::Unaligned { field, bytes, block } => write!(
+        f,
+        "{field} of {bytes} bytes is no multiple of the block size of {block} bytes: choose a smaller block size"
+    ),
+});

@@ -48,33 +48,21 @@ pub enum RepairError {
 /// Losses that a message tells.
 const MOST_TOLD: usize = 20;
 
-impl fmt::Display for RepairError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Load(error, next) => write!(f, "{error}: {next}"),
-            Self::Loss(losses) => {
-                f.write_str("neither copy of the metadata has what follows; nothing was changed")?;
-                losses.iter().take(MOST_TOLD).try_for_each(|loss| write!(f, "\n  {loss}"))?;
-                let more = losses.len().saturating_sub(MOST_TOLD);
-                if more > 0 {
-                    write!(f, "\n  and {more} more")?;
-                }
-                f.write_str("\nsave what can be read with `shingle dmz salvage`, then give up the rest with `--lossy`")
-            }
-            Self::Media(error) => error.fmt(f),
-            Self::Generation => f.write_str("the generation is the last that there is: copy the data to a new set"),
-            Self::Label(why) => f.write_str(why),
+impl_error!(RepairError, Media(MediaError), |self, f| match self {
+    Self::Load(error, next) => write!(f, "{error}: {next}"),
+    Self::Loss(losses) => {
+        f.write_str("neither copy of the metadata has what follows; nothing was changed")?;
+        losses.iter().take(MOST_TOLD).try_for_each(|loss| write!(f, "\n  {loss}"))?;
+        let more = losses.len().saturating_sub(MOST_TOLD);
+        if more > 0 {
+            write!(f, "\n  and {more} more")?;
         }
+        f.write_str("\nsave what can be read with `shingle dmz salvage`, then give up the rest with `--lossy`")
     }
-}
-
-impl core::error::Error for RepairError {}
-
-impl From<MediaError> for RepairError {
-    fn from(error: MediaError) -> Self {
-        Self::Media(error)
-    }
-}
+    Self::Media(error) => error.fmt(f),
+    Self::Generation => f.write_str("the generation is the last that there is: copy the data to a new set"),
+    Self::Label(why) => f.write_str(why),
+});
 
 /// What a repair did.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -44,13 +44,7 @@ impl fmt::Display for Source {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NothingThere(pub String);
 
-impl fmt::Display for NothingThere {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl core::error::Error for NothingThere {}
+impl_error!(NothingThere, |self, f| f.write_str(&self.0));
 
 /// What is left of a set.
 #[derive(Clone, Debug)]

@@ -4,7 +4,6 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
-use core::fmt;
 
 use super::media::{PIECE, pieces};
 use super::{
@@ -41,29 +40,11 @@ pub enum FormatError {
     Media(MediaError),
 }
 
-impl fmt::Display for FormatError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Option(message) => f.write_str(message),
-            Self::Layout(error) => error.fmt(f),
-            Self::Media(error) => error.fmt(f),
-        }
-    }
-}
-
-impl core::error::Error for FormatError {}
-
-impl From<LayoutError> for FormatError {
-    fn from(error: LayoutError) -> Self {
-        Self::Layout(error)
-    }
-}
-
-impl From<MediaError> for FormatError {
-    fn from(error: MediaError) -> Self {
-        Self::Media(error)
-    }
-}
+impl_error!(FormatError, Layout(LayoutError), Media(MediaError), |self, f| match self {
+    Self::Option(message) => f.write_str(message),
+    Self::Layout(error) => error.fmt(f),
+    Self::Media(error) => error.fmt(f),
+});
 
 impl Layout {
     /// The layout of a set with `reserved` zones for reclaim, or with as near to [`DEFAULT_RESERVED`] as can be. It can be

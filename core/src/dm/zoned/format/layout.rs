@@ -2,7 +2,6 @@
 
 use alloc::format;
 use alloc::string::String;
-use core::fmt;
 use core::ops::Range;
 
 use super::{ENTRIES, bitmap_blocks};
@@ -168,10 +167,4 @@ pub fn is_tertiary(space: &ZoneSpace, zone: SetZone) -> bool {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LayoutError(pub String);
 
-impl fmt::Display for LayoutError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl core::error::Error for LayoutError {}
+impl_error!(LayoutError, |self, f| f.write_str(&self.0));

@@ -1,7 +1,6 @@
 //! The disks of a set, as those see them who may wait: the tools.
 
 use alloc::string::String;
-use core::fmt;
 
 use crate::dm::zoned::{BLOCK_BYTES, SetZone, ZoneSpace};
 
@@ -72,10 +71,4 @@ pub(crate) fn read_run(media: &mut dyn Media, first: u64, to: &mut [u8], lost: &
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MediaError(pub String);
 
-impl fmt::Display for MediaError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl core::error::Error for MediaError {}
+impl_error!(MediaError, |self, f| f.write_str(&self.0));

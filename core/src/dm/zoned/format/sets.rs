@@ -1,7 +1,5 @@
 //! Which superblocks are right, where they are looked for, and which set is the newest: pure functions.
 
-use core::fmt;
-
 use super::layout::random_zones;
 use super::{ENTRIES, Layout, MediaError, Superblock, SuperblockError, bitmap_blocks, metadata_zones};
 use crate::dm::zoned::{MemberNo, Number, SetZone, ZoneClass, ZoneSpace};
@@ -43,23 +41,17 @@ pub enum SuperblockProblem {
     },
 }
 
-impl fmt::Display for SuperblockProblem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unreadable(error) => error.fmt(f),
-            Self::NotOne(error) => error.fmt(f),
-            Self::Position { found, expected } => {
-                write!(f, "it says that it is at block {found}, but is at {expected}")
-            }
-            Self::Place { zone } => write!(f, "zone {zone} is not where a set of this size starts"),
-            Self::Version => f.write_str("version 1 with a regular device"),
-            Self::Count { what, found, expected } => write!(f, "{found} {what}, expected {expected}"),
-            Self::MetadataZone { zone } => write!(f, "metadata zone {zone} takes no random writes"),
-        }
+impl_error!(SuperblockProblem, |self, f| match self {
+    Self::Unreadable(error) => error.fmt(f),
+    Self::NotOne(error) => error.fmt(f),
+    Self::Position { found, expected } => {
+        write!(f, "it says that it is at block {found}, but is at {expected}")
     }
-}
-
-impl core::error::Error for SuperblockProblem {}
+    Self::Place { zone } => write!(f, "zone {zone} is not where a set of this size starts"),
+    Self::Version => f.write_str("version 1 with a regular device"),
+    Self::Count { what, found, expected } => write!(f, "{found} {what}, expected {expected}"),
+    Self::MetadataZone { zone } => write!(f, "metadata zone {zone} takes no random writes"),
+});
 
 /// Whether `superblock`, found at global block `block`, is that of a set of these devices; its numbers if it is, and which
 /// set it starts.

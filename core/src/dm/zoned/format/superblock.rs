@@ -1,7 +1,5 @@
 //! The superblock: one block, checksummed.
 
-use core::fmt;
-
 use crate::dm::zoned::BLOCK_BYTES;
 
 const MAGIC: u32 = 0x445a_4244;
@@ -76,13 +74,7 @@ impl Label {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LabelError;
 
-impl fmt::Display for LabelError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a label has at most {} bytes, and no NUL", Label::MOST)
-    }
-}
-
-impl core::error::Error for LabelError {}
+impl_error!(LabelError, |self, f| write!(f, "a label has at most {} bytes, and no NUL", Label::MOST));
 
 /// Invalid superblock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,17 +87,11 @@ pub enum SuperblockError {
     Version(u32),
 }
 
-impl fmt::Display for SuperblockError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Magic(found) => write!(f, "magic number is {found:#010x}, expected {MAGIC:#010x}"),
-            Self::Checksum(found, expected) => write!(f, "checksum is {found:#010x}, expected {expected:#010x}"),
-            Self::Version(found) => write!(f, "version is {found}, at most 2 is known"),
-        }
-    }
-}
-
-impl core::error::Error for SuperblockError {}
+impl_error!(SuperblockError, |self, f| match self {
+    Self::Magic(found) => write!(f, "magic number is {found:#010x}, expected {MAGIC:#010x}"),
+    Self::Checksum(found, expected) => write!(f, "checksum is {found:#010x}, expected {expected:#010x}"),
+    Self::Version(found) => write!(f, "version is {found}, at most 2 is known"),
+});
 
 impl Superblock {
     /// The superblock in the first bytes of a block.

@@ -2,7 +2,6 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
-use core::fmt;
 
 use super::mapping::{MappingProblem, validate_mapping};
 use super::media::{PIECE, pieces};
@@ -39,31 +38,19 @@ pub enum LoadError {
     Media(MediaError),
 }
 
-impl fmt::Display for LoadError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoSet(problems) => {
-                f.write_str("no valid superblock")?;
-                let mut names = ["first", "second"].iter().zip(problems);
-                names.try_for_each(|(name, problem)| write!(f, "; {name} set: {problem}"))
-            }
-            Self::Ambiguous { zone, .. } => write!(
-                f,
-                "one superblock is left, and zone {zone} before it, which may have held the other one, has failed: which \
-                 of the two it is cannot be told; salvage what is there"
-            ),
-            Self::Media(error) => error.fmt(f),
-        }
+impl_error!(LoadError, Media(MediaError), |self, f| match self {
+    Self::NoSet(problems) => {
+        f.write_str("no valid superblock")?;
+        let mut names = ["first", "second"].iter().zip(problems);
+        names.try_for_each(|(name, problem)| write!(f, "; {name} set: {problem}"))
     }
-}
-
-impl core::error::Error for LoadError {}
-
-impl From<MediaError> for LoadError {
-    fn from(error: MediaError) -> Self {
-        Self::Media(error)
-    }
-}
+    Self::Ambiguous { zone, .. } => write!(
+        f,
+        "one superblock is left, and zone {zone} before it, which may have held the other one, has failed: which \
+         of the two it is cannot be told; salvage what is there"
+    ),
+    Self::Media(error) => error.fmt(f),
+});
 
 impl Sets {
     /// Finds both superblocks. One that cannot be read is as good as none.

@@ -157,13 +157,7 @@ pub struct KnobError {
     pub message: String,
 }
 
-impl fmt::Display for KnobError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
-impl core::error::Error for KnobError {}
+impl_error!(KnobError, |self, f| f.write_str(&self.message));
 
 impl Knobs {
     /// What knobs are set to for a set without a cache. Its random zones are no faster than the others, and reclaim takes the
