@@ -1,4 +1,16 @@
-//! What all types of errors have in common.
+//! What all types of errors have in common, and all that can be printed.
+
+/// Makes a type print as what the expression writes.
+#[macro_export]
+macro_rules! impl_display {
+    ($type:ty, |$self:ident, $f:ident| $text:expr) => {
+        impl ::core::fmt::Display for $type {
+            fn fmt(&$self, $f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+                $text
+            }
+        }
+    };
+}
 
 /// Makes a type an error that says what the expression writes, and that others turn into by `?`:
 ///
@@ -23,11 +35,7 @@
 #[macro_export]
 macro_rules! impl_error {
     ($error:ty, $($variant:ident($source:ty),)* |$self:ident, $f:ident| $text:expr) => {
-        impl ::core::fmt::Display for $error {
-            fn fmt(&$self, $f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
-                $text
-            }
-        }
+        $crate::impl_display!($error, |$self, $f| $text);
 
         impl ::core::error::Error for $error {}
 

@@ -2,7 +2,6 @@
 //! test says how it ended. No clock, no thread, no file.
 
 use alloc::boxed::Box;
-use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;

@@ -1,6 +1,5 @@
 //! The unit of addresses: a sector is 512 bytes everywhere inside; only frontends and real devices convert.
 
-use core::fmt;
 use core::ops::{Add, AddAssign, Sub};
 
 /// Bytes in a sector.
@@ -47,8 +46,4 @@ impl Sub<Sector> for Sector {
     }
 }
 
-impl fmt::Display for Sector {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
+impl_display!(Sector, |self, f| self.0.fmt(f));

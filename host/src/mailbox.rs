@@ -1,6 +1,5 @@
 //! How other threads ask a thread with a ring for something: a bounded queue of closures, and an eventfd that ends its sleep.
 
-use shingle_core::impl_error;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -8,6 +7,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender, TrySendError
 use std::time::Duration;
 
 use rustix::event::EventfdFlags;
+use shingle_core::impl_error;
 
 /// Something to do on the thread of `T`, between two turns.
 pub type Message<T> = Box<dyn FnOnce(&mut T) + Send>;

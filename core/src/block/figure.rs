@@ -1,7 +1,5 @@
 //! What a device knows of itself, for operators.
 
-use core::fmt;
-
 /// A figure; its name and the device's page tell what it counts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Figure {
@@ -13,12 +11,8 @@ pub enum Figure {
     Word(&'static str),
 }
 
-impl fmt::Display for Figure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Figure::Count(count) => count.fmt(f),
-            Figure::Ratio(ratio) => write!(f, "{ratio:.3}"),
-            Figure::Word(word) => f.write_str(word),
-        }
-    }
-}
+impl_display!(Figure, |self, f| match self {
+    Figure::Count(count) => count.fmt(f),
+    Figure::Ratio(ratio) => write!(f, "{ratio:.3}"),
+    Figure::Word(word) => f.write_str(word),
+});

@@ -324,8 +324,4 @@ impl Why {
     }
 }
 
-impl fmt::Display for Why {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.write(f, &number)
-    }
-}
+impl_display!(Why, |self, f| self.write(f, &number));

@@ -3,8 +3,6 @@
 //! Sources: errno `block/blk-core.c:blk_errors`; path errors `include/linux/blk_types.h:blk_path_error`; NBD
 //! `nbd/doc/proto.md` "Error values"; virtio 1.3 section 5.2.6; NVM Express base 2.0 figure 94 and ZNS command set 1.1.
 
-use core::fmt;
-
 /// How a bio ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
@@ -154,11 +152,7 @@ impl Status {
     }
 }
 
-impl fmt::Display for Status {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
+impl_display!(Status, |self, f| f.write_str(self.name()));
 
 #[cfg(test)]
 mod tests {

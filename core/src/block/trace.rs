@@ -1,7 +1,6 @@
 //! What happened at each hop, as blktrace tells it. Off unless asked for; then a bounded ring of the newest events.
 
 use alloc::collections::VecDeque;
-use core::fmt;
 
 use super::bio::{Bio, Owner};
 use super::id::DeviceId;
@@ -73,14 +72,12 @@ pub struct TraceEvent {
     pub status: Status,
 }
 
-impl fmt::Display for TraceEvent {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { at, action, device, op, sector, sectors, status, .. } = self;
-        let (s, ns) = (at.0 / 1_000_000_000, at.0 % 1_000_000_000);
-        write!(f, "{s:5}.{ns:09} {} {} {sector}+{sectors} {}", device.0, action.letter(), op.name())?;
-        if *action == Action::Complete { write!(f, " [{status}]") } else { Ok(()) }
-    }
-}
+impl_display!(TraceEvent, |self, f| {
+    let Self { at, action, device, op, sector, sectors, status, .. } = self;
+    let (s, ns) = (at.0 / 1_000_000_000, at.0 % 1_000_000_000);
+    write!(f, "{s:5}.{ns:09} {} {} {sector}+{sectors} {}", device.0, action.letter(), op.name())?;
+    if *action == Action::Complete { write!(f, " [{status}]") } else { Ok(()) }
+});
 
 /// The newest hop events, up to a bound.
 #[derive(Debug)]

@@ -170,7 +170,6 @@ fn pieces(start: u64, len: usize) -> impl Iterator<Item = Piece> {
 mod tests {
     use super::*;
     use crate::block::Data;
-    use alloc::vec;
 
     fn filled(bytes: &[(usize, u8)]) -> Payload {
         let segment = |(len, byte): &(usize, u8)| {

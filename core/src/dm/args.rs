@@ -1,6 +1,5 @@
 //! The words of a table line, read one by one.
 
-use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
@@ -71,11 +70,7 @@ impl ArgError {
     }
 }
 
-impl fmt::Display for ArgError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
-    }
-}
+impl_display!(ArgError, |self, f| f.write_str(&self.message));
 
 impl<'a> Args<'a> {
     /// `words`, of which the first stands in place `place` of its line, of a target that is written as `usage` says.

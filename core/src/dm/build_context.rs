@@ -1,7 +1,6 @@
 //! Where targets are built: the devices that there are, and what else they need.
 
 use alloc::boxed::Box;
-use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 

@@ -1,7 +1,6 @@
 //! Tables as text: `<start> <length> <target> <arguments>`, in sectors, as dmsetup reads and prints them.
 
 use alloc::boxed::Box;
-use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;

@@ -4,7 +4,6 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use alloc::{format, vec};
 use core::fmt;
 use core::ops::Range;
 

@@ -4,7 +4,6 @@
 //! kernel lets dm tables share their disks.
 
 use alloc::collections::BTreeMap;
-use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 

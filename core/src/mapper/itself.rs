@@ -1,7 +1,6 @@
 //! Messages to a device itself: they begin with `@` and reach no target (`drivers/md/dm-ioctl.c:message_for_md`).
 
 use alloc::boxed::Box;
-use alloc::format;
 use alloc::string::String;
 
 use super::stats::DmStats;

@@ -1,6 +1,5 @@
 //! One device: its two tables and how far it is with what was asked of it.
 
-use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 

@@ -25,7 +25,6 @@ mod view;
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
-use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 

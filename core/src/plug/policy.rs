@@ -1,6 +1,5 @@
 //! Which write goes next: the choice a device's owner makes.
 
-use core::fmt;
 use core::str::FromStr;
 
 use super::elevator::ElevatorOptions;
@@ -56,11 +55,7 @@ impl WritePolicy {
     }
 }
 
-impl fmt::Display for WritePolicy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
+impl_display!(WritePolicy, |self, f| f.write_str(self.name()));
 
 /// A policy name that is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

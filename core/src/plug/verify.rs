@@ -1,7 +1,6 @@
 //! What must be true of a plug after every hop, whatever came in: the inner half of the invariants (I3, I4, I6 to I8, I15 of
 //! the kernel's design); the outer half is what a device below sees.
 
-use alloc::format;
 use alloc::string::String;
 
 use super::queue::{Phase, Slot};

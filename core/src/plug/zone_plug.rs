@@ -1,7 +1,6 @@
 //! The plug as a device: what happens to each kind of bio, and the FIFO discipline of the `plug` policy.
 
 use alloc::boxed::Box;
-use alloc::format;
 use alloc::vec::Vec;
 use core::fmt;
 

@@ -1,7 +1,6 @@
 //! What the host knows of each zone: eight bytes.
 
 use alloc::collections::BTreeMap;
-use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;

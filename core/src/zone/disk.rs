@@ -12,7 +12,6 @@
 //! that advances when the data has arrived must not do so if the zone was reset in between.
 
 use alloc::boxed::Box;
-use alloc::vec;
 
 use super::recency::Recency;
 use super::{

@@ -1,7 +1,5 @@
 //! The words of a zone report.
 
-use core::fmt;
-
 use crate::sector::Sector;
 
 /// A zone's index on its device.
@@ -16,11 +14,7 @@ impl ZoneNo {
     }
 }
 
-impl fmt::Display for ZoneNo {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
+impl_display!(ZoneNo, |self, f| self.0.fmt(f));
 
 /// Whether a zone takes random writes. The values are those of `enum blk_zone_type`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -12,6 +12,7 @@ use rustix::io::Errno;
 use shingle_core::block::{Bio, BlockDevice, Cx, Event, Flags, Limits, Op, Payload, Reason, Status};
 use shingle_core::sector::SECTOR_BYTES;
 use shingle_core::time::Instant;
+use shingle_core::{impl_display, impl_error};
 use shingle_sys::{Allocate, Fd, Request, RingHandle};
 use slab::Slab;
 
@@ -511,47 +512,28 @@ impl FileErrorKind {
     }
 }
 
-impl fmt::Display for FileDiskError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.path.display(), self.kind)
-    }
-}
+impl_error!(FileDiskError, |self, f| write!(f, "{}: {}", self.path.display(), self.kind));
 
-impl fmt::Display for FileErrorKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Absent => write!(f, "there is no such file: make one, for example with `truncate -s 1G`"),
-            Self::NotADisk => write!(
-                f,
-                "it is neither a regular file nor a block device; for a zoned disk in a directory use `zoned-dir`"
-            ),
-            Self::Zoned => write!(f, "it is a zoned block device, which cannot be used as a file: use a regular one"),
-            Self::InUse(None) => write!(f, "it is in use: stop the other program, or unmount it"),
-            Self::InUse(Some(holder)) => write!(f, "it is in use by {holder}: stop that"),
-            Self::NoAccess(error) => {
-                write!(f, "no permission to open it ({error}): check owner and mode, or open it read-only")
-            }
-            Self::Size { size, block } => write!(
-                f,
-                "its size of {size} bytes is not a positive multiple of its block size of {block} bytes: change its size \
-                 with `truncate`, or choose another block size"
-            ),
-            Self::Block { block, native } => {
-                write!(f, "block size of {block} bytes is no power of two between {native} and 65536")
-            }
-            Self::Io { doing, source } => write!(f, "{doing} failed: {source}; check the kernel log"),
-        }
+impl_display!(FileErrorKind, |self, f| match self {
+    Self::Absent => write!(f, "there is no such file: make one, for example with `truncate -s 1G`"),
+    Self::NotADisk =>
+        write!(f, "it is neither a regular file nor a block device; for a zoned disk in a directory use `zoned-dir`"),
+    Self::Zoned => write!(f, "it is a zoned block device, which cannot be used as a file: use a regular one"),
+    Self::InUse(None) => write!(f, "it is in use: stop the other program, or unmount it"),
+    Self::InUse(Some(holder)) => write!(f, "it is in use by {holder}: stop that"),
+    Self::NoAccess(error) => {
+        write!(f, "no permission to open it ({error}): check owner and mode, or open it read-only")
     }
-}
-
-impl std::error::Error for FileDiskError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match &self.kind {
-            FileErrorKind::NoAccess(source) | FileErrorKind::Io { source, .. } => Some(source),
-            _ => None,
-        }
+    Self::Size { size, block } => write!(
+        f,
+        "its size of {size} bytes is not a positive multiple of its block size of {block} bytes: change its size \
+         with `truncate`, or choose another block size"
+    ),
+    Self::Block { block, native } => {
+        write!(f, "block size of {block} bytes is no power of two between {native} and 65536")
     }
-}
+    Self::Io { doing, source } => write!(f, "{doing} failed: {source}; check the kernel log"),
+});
 
 #[cfg(test)]
 mod tests {

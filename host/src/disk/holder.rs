@@ -1,11 +1,11 @@
 //! Who has a disk that cannot be locked.
 
-use std::fmt;
 use std::fs;
 use std::io::{self, Read};
 use std::os::fd::AsFd;
 
 use rustix::fs::{fstat, major, minor};
+use shingle_core::impl_display;
 
 /// Longest command line that is shown, in characters.
 const MOST_SHOWN: usize = 80;
@@ -53,12 +53,10 @@ fn flock_of(line: &str, file: &str) -> Option<u32> {
     }
 }
 
-impl fmt::Display for Holder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "process {}", self.pid)?;
-        if self.command.is_empty() { Ok(()) } else { write!(f, " ({})", self.command) }
-    }
-}
+impl_display!(Holder, |self, f| {
+    write!(f, "process {}", self.pid)?;
+    if self.command.is_empty() { Ok(()) } else { write!(f, " ({})", self.command) }
+});
 
 #[cfg(test)]
 mod tests {

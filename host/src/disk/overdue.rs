@@ -3,10 +3,10 @@
 //! They are told, and nothing else happens: the kernel may still carry them out and write to their memory, so they are
 //! neither failed nor sent again. What waits for them goes on waiting (`docs/decisions/0008-commands-without-an-answer.md`).
 
-use std::fmt;
 use std::time;
 
 use shingle_core::block::Bio;
+use shingle_core::impl_display;
 use shingle_core::time::{Duration, Instant};
 
 /// After this time a command is overdue, if nothing else is said.
@@ -23,18 +23,16 @@ pub struct Overdue {
     pub oldest: String,
 }
 
-impl fmt::Display for Overdue {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { commands, age, oldest } = self;
-        let (commands, s) =
-            (if *commands == 1 { "1 command".into() } else { format!("{commands} commands") }, seconds(*age));
-        write!(
-            f,
-            "{commands} without an answer, the oldest {oldest} for {s} s: FLUSH waits for it; check the disk below and the \
-             kernel log"
-        )
-    }
-}
+impl_display!(Overdue, |self, f| {
+    let Self { commands, age, oldest } = self;
+    let (commands, s) =
+        (if *commands == 1 { "1 command".into() } else { format!("{commands} commands") }, seconds(*age));
+    write!(
+        f,
+        "{commands} without an answer, the oldest {oldest} for {s} s: FLUSH waits for it; check the disk below and the \
+     kernel log"
+    )
+});
 
 fn seconds(time: Duration) -> u64 {
     time.as_nanos() / 1_000_000_000

@@ -1,10 +1,10 @@
 //! What is wrong with a stack file: each mistake with its line and what to do.
 
-use shingle_core::impl_error;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
+use shingle_core::impl_error;
 
 use crate::keys::hide_keys;
 

@@ -1,7 +1,8 @@
 //! Why nobody is served.
 
-use super::listen::ListenError;
 use shingle_core::impl_error;
+
+use super::listen::ListenError;
 
 /// Error of serving exports.
 #[derive(Debug)]

@@ -1,7 +1,5 @@
 //! Addresses, and sockets that listen on them.
 
-use shingle_core::impl_error;
-use std::fmt;
 use std::fs;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
@@ -13,6 +11,7 @@ use std::str::FromStr;
 
 use rustix::fs::Mode;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use shingle_core::{impl_display, impl_error};
 
 use crate::patience::patiently;
 
@@ -25,14 +24,10 @@ pub enum Address {
     Tcp(SocketAddr),
 }
 
-impl fmt::Display for Address {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Address::Unix(path) => write!(f, "unix:{}", path.display()),
-            Address::Tcp(address) => write!(f, "tcp:{address}"),
-        }
-    }
-}
+impl_display!(Address, |self, f| match self {
+    Address::Unix(path) => write!(f, "unix:{}", path.display()),
+    Address::Tcp(address) => write!(f, "tcp:{address}"),
+});
 
 impl FromStr for Address {
     type Err = AddressError;
@@ -202,27 +197,16 @@ impl ListenError {
     }
 }
 
-impl fmt::Display for ListenError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "cannot listen on {}: ", self.address)?;
-        match &self.why {
-            Why::LongPath => write!(f, "the path is too long for a socket")?,
-            Why::NoSocket => write!(f, "there is a file that is no socket")?,
-            Why::InUse => write!(f, "another server listens there")?,
-            Why::System(error) => write!(f, "{error}")?,
-        }
-        write!(f, "; {}", self.next_step())
+impl_error!(ListenError, |self, f| {
+    write!(f, "cannot listen on {}: ", self.address)?;
+    match &self.why {
+        Why::LongPath => write!(f, "the path is too long for a socket")?,
+        Why::NoSocket => write!(f, "there is a file that is no socket")?,
+        Why::InUse => write!(f, "another server listens there")?,
+        Why::System(error) => write!(f, "{error}")?,
     }
-}
-
-impl std::error::Error for ListenError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match &self.why {
-            Why::System(error) => Some(error),
-            _ => None,
-        }
-    }
-}
+    write!(f, "; {}", self.next_step())
+});
 
 #[cfg(test)]
 mod tests {

@@ -1,8 +1,8 @@
 //! Why a file is not read as a recording.
 
-use shingle_core::impl_error;
 use std::io;
 
+use shingle_core::impl_error;
 /// What is wrong, and where.
 #[derive(Debug)]
 pub struct ReadError {

@@ -1,7 +1,6 @@
 //! The words of a `crypt` line (`drivers/md/dm-crypt.c:crypt_ctr`, `crypt_ctr_optional`, `crypt_status`).
 
 use alloc::boxed::Box;
-use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;

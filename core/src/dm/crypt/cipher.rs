@@ -1,7 +1,6 @@
 //! What the target asks of a cipher, whoever provides it.
 
 use alloc::boxed::Box;
-use core::fmt;
 use core::sync::atomic::AtomicU64;
 
 /// The IV of one unit: 16 bytes, as the kernel's crypto API takes it.
@@ -39,11 +38,7 @@ impl Mode {
     }
 }
 
-impl fmt::Display for Mode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
+impl_display!(Mode, |self, f| f.write_str(self.name()));
 
 /// A cipher with its key. Dropping it wipes the key.
 ///

@@ -2,7 +2,6 @@
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
-use alloc::format;
 use alloc::string::String;
 use core::fmt;
 use core::sync::atomic::AtomicU64;

@@ -2,7 +2,6 @@
 
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
-use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -124,15 +123,13 @@ pub struct KeyReference {
     pub name: String,
 }
 
-impl fmt::Display for KeyReference {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let place = match self.place {
-            KeyPlace::File => "file",
-            KeyPlace::Environment => "env",
-        };
-        write!(f, ":{}:{place}:{}", self.bytes, self.name)
-    }
-}
+impl_display!(KeyReference, |self, f| {
+    let place = match self.place {
+        KeyPlace::File => "file",
+        KeyPlace::Environment => "env",
+    };
+    write!(f, ":{}:{place}:{}", self.bytes, self.name)
+});
 
 /// Fetches keys from outside: a file or the environment of the process, which this crate cannot see.
 pub trait KeySource {

@@ -2,9 +2,7 @@
 //! (`drivers/md/dm-crypt.c:crypt_ctr_cipher_old`, `crypt_ctr_cipher_new`).
 
 use alloc::borrow::ToOwned;
-use alloc::format;
 use alloc::string::String;
-use core::fmt;
 
 use super::cipher::{CipherError, Mode};
 use super::iv::IvMode;
@@ -24,11 +22,7 @@ pub struct CipherSpec {
     written: String,
 }
 
-impl fmt::Display for CipherSpec {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.written)
-    }
-}
+impl_display!(CipherSpec, |self, f| f.write_str(&self.written));
 
 impl CipherSpec {
     /// Reads `cipher[:keys][-chain[-iv[:options]]]` or `capi:chain(cipher)-iv[:options]`.

@@ -1,6 +1,5 @@
 //! Rules as words of a table line: `error,op=write,rate=1/100,status=medium`. What they mean is in `docs/stack-file.md`.
 
-use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::ops::Range;

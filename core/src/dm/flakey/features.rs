@@ -1,6 +1,5 @@
 //! The features of a line: what happens while the device is down, read, checked and written.
 
-use alloc::format;
 use alloc::string::String;
 use core::fmt;
 use core::ops::RangeInclusive;

@@ -26,7 +26,6 @@ mod wide;
 mod zones;
 
 use alloc::boxed::Box;
-use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;

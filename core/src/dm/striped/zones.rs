@@ -1,7 +1,6 @@
 //! What a striped device does with zones: writes in the order of each stripe, changes that go to all stripes, reports.
 
 use alloc::boxed::Box;
-use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
 

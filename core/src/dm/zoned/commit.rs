@@ -13,7 +13,6 @@
 //! more may be used again when it is over.
 
 use alloc::boxed::Box;
-use alloc::format;
 use alloc::vec::Vec;
 
 use super::BLOCK_BYTES;

@@ -1,7 +1,6 @@
 //! The target as a device: what comes from above and from below, and the tasks that work in it.
 
 use alloc::boxed::Box;
-use alloc::format;
 use alloc::rc::Rc;
 use alloc::string::String;
 use alloc::vec::Vec;

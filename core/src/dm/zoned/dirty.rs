@@ -1,6 +1,5 @@
 //! Blocks of metadata that differ from those on the disk.
 
-use alloc::vec;
 use alloc::vec::Vec;
 
 use super::{MetaBlock, Number};

@@ -3,7 +3,6 @@
 //! Where the sets differ the newer one is copied over the older before anything else is written ([`resync`]). The kernel
 //! does not do that, and loses what the crashed commit had changed (`drivers/md/dm-zoned-metadata.c:dmz_load_sb`).
 
-use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 

@@ -11,7 +11,6 @@
 //! none, nor a block that is valid twice.
 
 use alloc::collections::{BTreeMap, BTreeSet};
-use alloc::format;
 use alloc::string::String;
 
 use super::format::{Bitmap, Entry, Other};

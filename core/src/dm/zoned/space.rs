@@ -1,6 +1,5 @@
 //! The zones of a set of devices in one numbering.
 
-use alloc::format;
 use alloc::string::String;
 
 use super::{BLOCK_SECTORS, Block, MemberNo, Number, Rows, SetZone};

@@ -4,7 +4,6 @@
 //! never takes more memory than the bitmap on the disk does.
 
 use alloc::boxed::Box;
-use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
 

@@ -1,6 +1,5 @@
 //! What an export is: a device of the stack, as its clients see it.
 
-use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;

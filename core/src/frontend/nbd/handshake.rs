@@ -1,6 +1,5 @@
 //! From the first byte to the choice of an export ("Fixed newstyle negotiation").
 
-use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 

@@ -4,7 +4,6 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::fmt;
 use core::ops::Range;
 
 use super::export::{Export, Exports};
@@ -83,24 +82,20 @@ impl Close {
     }
 }
 
-impl fmt::Display for Close {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            Close::Client => write!(f, "the client disconnected"),
-            Close::Gone => write!(f, "the client went away without a goodbye"),
-            Close::Shutdown => write!(f, "the server stops"),
-            Close::Timeout => write!(f, "the client kept the server waiting for too long"),
-            Close::Idle => write!(f, "the client did nothing for as long as `idle-timeout` allows"),
-            Close::ClientFlags(flags) => write!(f, "the client set unknown handshake flags {flags:#x}"),
-            Close::OptionMagic(magic) => write!(f, "the client sent {magic:#018x} where an option should begin"),
-            Close::OptionLength(length) => write!(f, "the client sent an option with {length} bytes of data"),
-            Close::TooManyOptions => write!(f, "the client sent options without end"),
-            Close::UnknownExport => write!(f, "the client chose an export that does not exist"),
-            Close::RequestMagic(magic) => write!(f, "the client sent {magic:#010x} where a request should begin"),
-            Close::Payload(length) => write!(f, "the client sent a request with {length} bytes of payload"),
-        }
-    }
-}
+impl_display!(Close, |self, f| match *self {
+    Close::Client => write!(f, "the client disconnected"),
+    Close::Gone => write!(f, "the client went away without a goodbye"),
+    Close::Shutdown => write!(f, "the server stops"),
+    Close::Timeout => write!(f, "the client kept the server waiting for too long"),
+    Close::Idle => write!(f, "the client did nothing for as long as `idle-timeout` allows"),
+    Close::ClientFlags(flags) => write!(f, "the client set unknown handshake flags {flags:#x}"),
+    Close::OptionMagic(magic) => write!(f, "the client sent {magic:#018x} where an option should begin"),
+    Close::OptionLength(length) => write!(f, "the client sent an option with {length} bytes of data"),
+    Close::TooManyOptions => write!(f, "the client sent options without end"),
+    Close::UnknownExport => write!(f, "the client chose an export that does not exist"),
+    Close::RequestMagic(magic) => write!(f, "the client sent {magic:#010x} where a request should begin"),
+    Close::Payload(length) => write!(f, "the client sent a request with {length} bytes of payload"),
+});
 
 #[derive(Debug)]
 enum Phase {

@@ -1,10 +1,8 @@
 //! Transcripts: what a client sends, what the session makes of it, what the client gets back.
 
 use alloc::boxed::Box;
-use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
-use alloc::vec;
 use alloc::vec::Vec;
 
 use super::wire::{self, Headers, command, command_flag as flag, error, info, option, option_reply, transmission_flag};

@@ -1,10 +1,10 @@
 //! What can be wrong with a disk in a directory: what was being done, to which file, and what to do next.
 
-use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use shingle_core::zone::ZoneFault;
+use shingle_core::{impl_display, impl_error};
 use shingle_sys::RingError;
 
 use super::geometry_file::{FILE_NAME, GeometryFileError};
@@ -111,95 +111,83 @@ impl ZonedDirError {
     }
 }
 
-impl fmt::Display for ZonedDirError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.path.display(), self.kind)
-    }
-}
+impl_error!(ZonedDirError, |self, f| write!(f, "{}: {}", self.path.display(), self.kind));
 
-impl fmt::Display for ErrorKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Absent => write!(f, "there is no such directory: make a disk with `shingle create`"),
-            Self::NotADirectory => write!(f, "it is not a directory: a disk is a directory made by `shingle create`"),
-            Self::NotEmpty(names) => write!(
-                f,
-                "a new disk needs an empty directory, but this one holds {}: choose another, or empty it",
-                names.join(", ")
-            ),
-            Self::InUse(holder) => {
-                match holder {
-                    Some(holder) => write!(f, "another process has this disk open, {holder}")?,
-                    None => write!(f, "another process has this disk open")?,
-                }
-                write!(f, ": stop it, or ask the daemon that serves it")
-            }
-            Self::NotServed => write!(
-                f,
-                "zones stay open as long as somebody has the disk open: serve it with `shingle up`, and open them there"
-            ),
-            Self::NoGeometry => write!(
-                f,
-                "there is no {FILE_NAME}: if zloop made this disk, `shingle create --adopt` with its sizes writes one; if \
-                 `shingle create` was interrupted here, remove the directory and create the disk again"
-            ),
-            Self::OtherGeometry { field, here, given } => write!(
-                f,
-                "{field} is {here} on this disk, but {given} was given: leave the geometry out, {FILE_NAME} has it"
-            ),
-            Self::GeometryFile(error) => write!(
-                f,
-                "{error}; restore it from a backup, or move it away and let `shingle create --adopt` write it anew from the \
-                 disk's sizes"
-            ),
-            Self::Shape(error) => error.fmt(f),
-            Self::Foreign => write!(f, "it is no part of the disk in this directory: move it elsewhere"),
-            Self::Misnumbered(Some(name)) => write!(
-                f,
-                "in this disk's geometry that zone's file is called {name}: check the geometry, or which disk the \
-                 file belongs to"
-            ),
-            Self::Misnumbered(None) => write!(
-                f,
-                "in this disk's geometry there is no zone with this number: check the geometry, or which disk the \
-                 file belongs to"
-            ),
-            Self::NotAFile => write!(
-                f,
-                "a zone has to be a regular file of its own, no link to one and no device: put the zone's file back in its \
-                 place"
-            ),
-            Self::HardLinked { names } => write!(
-                f,
-                "this file has {names} names (hard links), so another zone or another disk may use it, too: remove the \
-                 other names (`find -samefile` finds them), or replace this one by a copy"
-            ),
-            Self::MissingZone { missing } => {
-                write!(f, "this zone's file is missing, ")?;
-                match missing {
-                    1 => write!(f, "the only one")?,
-                    more => write!(f, "and {} others", more - 1)?,
-                }
-                write!(f, ": put the files back; an empty file is an empty sequential zone, if its data is lost")
-            }
-            Self::WrongSize { is, should_be } => write!(
-                f,
-                "this conventional zone has {should_be} bytes, but its file has {is}: check the geometry, or restore the \
-                 file; `truncate -s {should_be}` accepts what there is"
-            ),
-            Self::BeyondCapacity { is, at_most } => write!(
-                f,
-                "this zone takes {at_most} bytes, but its file has {is}: check the geometry, or restore the file"
-            ),
-            Self::NoAccess(error) => {
-                write!(f, "no permission to read and write it ({error}): check owner and mode, and how it is mounted")
-            }
-            Self::Io { doing, source } => write!(f, "{doing} failed: {source}; {}", next_step(source)),
-            Self::Zone(fault) => fault.fmt(f),
-            Self::Ring(error) => error.fmt(f),
+impl_display!(ErrorKind, |self, f| match self {
+    Self::Absent => write!(f, "there is no such directory: make a disk with `shingle create`"),
+    Self::NotADirectory => write!(f, "it is not a directory: a disk is a directory made by `shingle create`"),
+    Self::NotEmpty(names) => write!(
+        f,
+        "a new disk needs an empty directory, but this one holds {}: choose another, or empty it",
+        names.join(", ")
+    ),
+    Self::InUse(holder) => {
+        match holder {
+            Some(holder) => write!(f, "another process has this disk open, {holder}")?,
+            None => write!(f, "another process has this disk open")?,
         }
+        write!(f, ": stop it, or ask the daemon that serves it")
     }
-}
+    Self::NotServed => write!(
+        f,
+        "zones stay open as long as somebody has the disk open: serve it with `shingle up`, and open them there"
+    ),
+    Self::NoGeometry => write!(
+        f,
+        "there is no {FILE_NAME}: if zloop made this disk, `shingle create --adopt` with its sizes writes one; if \
+         `shingle create` was interrupted here, remove the directory and create the disk again"
+    ),
+    Self::OtherGeometry { field, here, given } =>
+        write!(f, "{field} is {here} on this disk, but {given} was given: leave the geometry out, {FILE_NAME} has it"),
+    Self::GeometryFile(error) => write!(
+        f,
+        "{error}; restore it from a backup, or move it away and let `shingle create --adopt` write it anew from the \
+         disk's sizes"
+    ),
+    Self::Shape(error) => error.fmt(f),
+    Self::Foreign => write!(f, "it is no part of the disk in this directory: move it elsewhere"),
+    Self::Misnumbered(Some(name)) => write!(
+        f,
+        "in this disk's geometry that zone's file is called {name}: check the geometry, or which disk the \
+         file belongs to"
+    ),
+    Self::Misnumbered(None) => write!(
+        f,
+        "in this disk's geometry there is no zone with this number: check the geometry, or which disk the \
+         file belongs to"
+    ),
+    Self::NotAFile => write!(
+        f,
+        "a zone has to be a regular file of its own, no link to one and no device: put the zone's file back in its \
+         place"
+    ),
+    Self::HardLinked { names } => write!(
+        f,
+        "this file has {names} names (hard links), so another zone or another disk may use it, too: remove the \
+         other names (`find -samefile` finds them), or replace this one by a copy"
+    ),
+    Self::MissingZone { missing } => {
+        write!(f, "this zone's file is missing, ")?;
+        match missing {
+            1 => write!(f, "the only one")?,
+            more => write!(f, "and {} others", more - 1)?,
+        }
+        write!(f, ": put the files back; an empty file is an empty sequential zone, if its data is lost")
+    }
+    Self::WrongSize { is, should_be } => write!(
+        f,
+        "this conventional zone has {should_be} bytes, but its file has {is}: check the geometry, or restore the \
+         file; `truncate -s {should_be}` accepts what there is"
+    ),
+    Self::BeyondCapacity { is, at_most } =>
+        write!(f, "this zone takes {at_most} bytes, but its file has {is}: check the geometry, or restore the file"),
+    Self::NoAccess(error) => {
+        write!(f, "no permission to read and write it ({error}): check owner and mode, and how it is mounted")
+    }
+    Self::Io { doing, source } => write!(f, "{doing} failed: {source}; {}", next_step(source)),
+    Self::Zone(fault) => fault.fmt(f),
+    Self::Ring(error) => error.fmt(f),
+});
 
 fn next_step(error: &io::Error) -> &'static str {
     match error.kind() {
@@ -211,17 +199,5 @@ fn next_step(error: &io::Error) -> &'static str {
             Some(23 | 24) => "raise the limit of open files shown by `ulimit -n`",
             _ => "check the file system and the kernel log",
         },
-    }
-}
-
-impl std::error::Error for ZonedDirError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match &self.kind {
-            ErrorKind::NoAccess(source) | ErrorKind::Io { source, .. } => Some(source),
-            ErrorKind::GeometryFile(error) => Some(error),
-            ErrorKind::Shape(error) => Some(error),
-            ErrorKind::Ring(error) => Some(error),
-            _ => None,
-        }
     }
 }

@@ -3,11 +3,11 @@
 //! The disk is locked, but a lock binds only those who ask for it. Whoever removes, replaces or cuts a zone's file takes data
 //! that a flush has promised, or is about to, and the open file shows nothing of it: writes and syncs go on to succeed.
 
-use std::fmt;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::fs::Stat;
 use rustix::io::Errno;
+use shingle_core::impl_display;
 
 use super::directory::Directory;
 use crate::disk::files::fd;
@@ -60,23 +60,21 @@ impl Loss {
     }
 }
 
-impl fmt::Display for Loss {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Removed => write!(f, "the file was removed while the disk is in use")?,
-            Self::Replaced => write!(f, "another file was put in its place while the disk is in use")?,
-            Self::Unknown(errno) => write!(f, "the file cannot be looked at ({errno})")?,
-            Self::Resized { is, should_be } => {
-                write!(f, "the file was changed while the disk is in use: it has {is} bytes instead of {should_be}")?;
-            }
+impl_display!(Loss, |self, f| {
+    match self {
+        Self::Removed => write!(f, "the file was removed while the disk is in use")?,
+        Self::Replaced => write!(f, "another file was put in its place while the disk is in use")?,
+        Self::Unknown(errno) => write!(f, "the file cannot be looked at ({errno})")?,
+        Self::Resized { is, should_be } => {
+            write!(f, "the file was changed while the disk is in use: it has {is} bytes instead of {should_be}")?;
         }
-        write!(
-            f,
-            "; the zone is read-only and no flush succeeds until the disk is opened again: copy what can still be read, \
-             then stop the daemon and restore the file"
-        )
     }
-}
+    write!(
+        f,
+        "; the zone is read-only and no flush succeeds until the disk is opened again: copy what can still be read, \
+     then stop the daemon and restore the file"
+    )
+});
 
 /// What a directory's times say of the names in it.
 #[derive(Clone, Copy, Debug)]

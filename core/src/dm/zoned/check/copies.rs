@@ -1,7 +1,6 @@
 //! Both copies of the metadata, block by block, whatever of them can be read.
 
 use alloc::collections::BTreeMap;
-use alloc::vec;
 
 use crate::dm::zoned::format::{
     Bitmap, ENTRIES, Entry, Layout, Media, MediaError, NO_ZONE, Other, Sets, Superblock, bitmap_blocks, bitmap_start,

@@ -1,7 +1,6 @@
 //! What is wrong with a set.
 
 use alloc::string::String;
-use core::fmt;
 
 use crate::dm::zoned::format::{MappingProblem, MediaError, SuperblockProblem};
 use crate::dm::zoned::{Block, ChunkNo, MemberNo, SetZone};
@@ -15,15 +14,11 @@ pub enum Whose {
     Third(MemberNo),
 }
 
-impl fmt::Display for Whose {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Set(0) => f.write_str("primary superblock"),
-            Self::Set(_) => f.write_str("secondary superblock"),
-            Self::Third(member) => write!(f, "tertiary superblock of device {member}"),
-        }
-    }
-}
+impl_display!(Whose, |self, f| match self {
+    Self::Set(0) => f.write_str("primary superblock"),
+    Self::Set(_) => f.write_str("secondary superblock"),
+    Self::Third(member) => write!(f, "tertiary superblock of device {member}"),
+});
 
 /// Something that is not as it should be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -147,45 +142,41 @@ impl Finding {
     }
 }
 
-impl fmt::Display for Finding {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoSet(why) => f.write_str(why),
-            Self::Unreadable { what, error } => write!(f, "{what} cannot be read: {error}"),
-            Self::Superblock { whose, problem } => write!(f, "{whose}: {problem}"),
-            Self::Name { whose, what, is_missing: true } => write!(f, "{whose}: no {what}"),
-            Self::Name { whose, what, .. } => write!(f, "{whose}: another {what} than the others have"),
-            Self::Number { whose, what, found, expected: Some(expected) } => {
-                write!(f, "{whose}: {found} {what}, expected {expected}")
-            }
-            Self::Number { whose, what, found, .. } => {
-                write!(f, "{whose}: {found} {what}, which these devices cannot have")
-            }
-            Self::ThirdGeneration { member, generation } => {
-                write!(f, "{}: generation {generation}, expected 0", Whose::Third(*member))
-            }
-            Self::Generations([first, second]) => {
-                write!(f, "generation differs: primary {first}, secondary {second}: not compared")
-            }
-            Self::Mapping(problem) => problem.fmt(f),
-            Self::FreeBits { zone, count } => write!(f, "zone {zone}: holds no data, but has {count} valid blocks"),
-            Self::NotReset { zone, wp } => {
-                write!(f, "zone {zone}: holds no data, but its write pointer is at block {wp}")
-            }
-            Self::PastWp { zone, count, wp } => {
-                write!(f, "zone {zone}: {count} valid blocks from its write pointer, block {wp}, on")
-            }
-            Self::PastEnd { zone, count } => write!(f, "zone {zone}: {count} valid blocks past its end"),
-            Self::Both { chunk, count } => {
-                write!(f, "chunk {chunk}: {count} blocks valid both in its data zone and in its buffer")
-            }
-            Self::Difference { first, count } => {
-                write!(f, "{count} blocks differ between the sets, the first at block {first} of them")
-            }
-            Self::Overcommitted { slack } => write!(
-                f,
-                "{slack} zones are left when every chunk is written: at least 1 is needed; fill it no further than that"
-            ),
-        }
+impl_display!(Finding, |self, f| match self {
+    Self::NoSet(why) => f.write_str(why),
+    Self::Unreadable { what, error } => write!(f, "{what} cannot be read: {error}"),
+    Self::Superblock { whose, problem } => write!(f, "{whose}: {problem}"),
+    Self::Name { whose, what, is_missing: true } => write!(f, "{whose}: no {what}"),
+    Self::Name { whose, what, .. } => write!(f, "{whose}: another {what} than the others have"),
+    Self::Number { whose, what, found, expected: Some(expected) } => {
+        write!(f, "{whose}: {found} {what}, expected {expected}")
     }
-}
+    Self::Number { whose, what, found, .. } => {
+        write!(f, "{whose}: {found} {what}, which these devices cannot have")
+    }
+    Self::ThirdGeneration { member, generation } => {
+        write!(f, "{}: generation {generation}, expected 0", Whose::Third(*member))
+    }
+    Self::Generations([first, second]) => {
+        write!(f, "generation differs: primary {first}, secondary {second}: not compared")
+    }
+    Self::Mapping(problem) => problem.fmt(f),
+    Self::FreeBits { zone, count } => write!(f, "zone {zone}: holds no data, but has {count} valid blocks"),
+    Self::NotReset { zone, wp } => {
+        write!(f, "zone {zone}: holds no data, but its write pointer is at block {wp}")
+    }
+    Self::PastWp { zone, count, wp } => {
+        write!(f, "zone {zone}: {count} valid blocks from its write pointer, block {wp}, on")
+    }
+    Self::PastEnd { zone, count } => write!(f, "zone {zone}: {count} valid blocks past its end"),
+    Self::Both { chunk, count } => {
+        write!(f, "chunk {chunk}: {count} blocks valid both in its data zone and in its buffer")
+    }
+    Self::Difference { first, count } => {
+        write!(f, "{count} blocks differ between the sets, the first at block {first} of them")
+    }
+    Self::Overcommitted { slack } => write!(
+        f,
+        "{slack} zones are left when every chunk is written: at least 1 is needed; fill it no further than that"
+    ),
+});

@@ -1,7 +1,5 @@
 //! What is not there any more, in neither copy.
 
-use core::fmt;
-
 use crate::dm::zoned::format::{LoadError, MappingProblem, MediaError};
 use crate::dm::zoned::{ChunkNo, SetZone};
 
@@ -56,31 +54,24 @@ pub enum Loss {
     },
 }
 
-impl fmt::Display for Loss {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Superblocks(error) => error.fmt(f),
-            Self::Entries { first, count, error } => {
-                write!(f, "chunks {first} to {}: no mapping, so they are zeroes: {error}", *first + (count - 1))
-            }
-            Self::Entry(problem) => write!(f, "{problem}: left out"),
-            Self::OlderEntry(chunk) => write!(f, "chunk {chunk}: its zones are taken from the other set"),
-            Self::Bitmap { zone, error } => {
-                write!(f, "zone {zone}: no bitmap, so what was ever written to it may show: {error}")
-            }
-            Self::OtherBitmap { zone, error } => {
-                write!(
-                    f,
-                    "zone {zone}: its bitmap is taken from the other set, so its last writes may not show: {error}"
-                )
-            }
-            Self::Orphan { zone, count } => {
-                write!(f, "zone {zone}: {count} valid blocks of no chunk: its mapping is lost")
-            }
-            Self::Blocks { first, count, error } => write!(f, "blocks {first}+{count} are zeroes: {error}"),
-        }
+impl_display!(Loss, |self, f| match self {
+    Self::Superblocks(error) => error.fmt(f),
+    Self::Entries { first, count, error } => {
+        write!(f, "chunks {first} to {}: no mapping, so they are zeroes: {error}", *first + (count - 1))
     }
-}
+    Self::Entry(problem) => write!(f, "{problem}: left out"),
+    Self::OlderEntry(chunk) => write!(f, "chunk {chunk}: its zones are taken from the other set"),
+    Self::Bitmap { zone, error } => {
+        write!(f, "zone {zone}: no bitmap, so what was ever written to it may show: {error}")
+    }
+    Self::OtherBitmap { zone, error } => {
+        write!(f, "zone {zone}: its bitmap is taken from the other set, so its last writes may not show: {error}")
+    }
+    Self::Orphan { zone, count } => {
+        write!(f, "zone {zone}: {count} valid blocks of no chunk: its mapping is lost")
+    }
+    Self::Blocks { first, count, error } => write!(f, "blocks {first}+{count} are zeroes: {error}"),
+});
 
 impl Loss {
     /// Whether something of the metadata is in neither set, so that nobody can read any more what it led to.

@@ -17,8 +17,6 @@ mod salvage;
 mod superblocks;
 mod view;
 
-use alloc::format;
-use alloc::vec;
 use alloc::vec::Vec;
 
 pub use bitmaps::Counts;

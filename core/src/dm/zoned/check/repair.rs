@@ -7,9 +7,7 @@
 //! ```
 
 use alloc::string::{String, ToString};
-use alloc::vec;
 use alloc::vec::Vec;
-use core::fmt;
 
 use super::bitmaps::needs_reset;
 use super::copies::{Copies, exact, is_exact};
@@ -352,20 +350,18 @@ impl Repair {
     }
 }
 
-impl fmt::Display for Repair {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.is_idle() {
-            return writeln!(f, "No error detected: nothing to repair");
-        }
-        let left: Vec<String> = self.left().map(ToString::to_string).collect();
-        for finding in self.before.findings.iter().filter(|finding| finding.is_error()) {
-            let text = finding.to_string();
-            let verdict = if left.contains(&text) { "cannot be repaired" } else { "repaired" };
-            writeln!(f, "  {text}: {verdict}")?;
-        }
-        match left.is_empty() {
-            true => writeln!(f, "All errors are repaired"),
-            false => writeln!(f, "Errors are left"),
-        }
+impl_display!(Repair, |self, f| {
+    if self.is_idle() {
+        return writeln!(f, "No error detected: nothing to repair");
     }
-}
+    let left: Vec<String> = self.left().map(ToString::to_string).collect();
+    for finding in self.before.findings.iter().filter(|finding| finding.is_error()) {
+        let text = finding.to_string();
+        let verdict = if left.contains(&text) { "cannot be repaired" } else { "repaired" };
+        writeln!(f, "  {text}: {verdict}")?;
+    }
+    match left.is_empty() {
+        true => writeln!(f, "All errors are repaired"),
+        false => writeln!(f, "Errors are left"),
+    }
+});

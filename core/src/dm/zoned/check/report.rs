@@ -47,17 +47,13 @@ pub enum Next {
     Format,
 }
 
-impl fmt::Display for Next {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Nothing => "nothing is to be done",
-            Self::Repair => "running repair is recommended",
-            Self::GiveUp => "neither set has all of it: run `shingle dmz salvage` before `shingle dmz repair --lossy`",
-            Self::Salvage => "a repair does not help: run `shingle dmz salvage` before anything is written",
-            Self::Format => "nothing of a set is left on these disks: make one with `shingle dmz format`",
-        })
-    }
-}
+impl_display!(Next, |self, f| f.write_str(match self {
+    Self::Nothing => "nothing is to be done",
+    Self::Repair => "running repair is recommended",
+    Self::GiveUp => "neither set has all of it: run `shingle dmz salvage` before `shingle dmz repair --lossy`",
+    Self::Salvage => "a repair does not help: run `shingle dmz salvage` before anything is written",
+    Self::Format => "nothing of a set is left on these disks: make one with `shingle dmz format`",
+}));
 
 /// A third superblock.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -227,21 +223,19 @@ impl Report {
     }
 }
 
-impl fmt::Display for Report {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "Locating metadata...")?;
-        match &self.sets {
-            Some(sets) => self.write_sets(f, sets)?,
-            None => [0, 1].iter().try_for_each(|set| self.write_section(f, Section::Superblock(Whose::Set(*set))))?,
-        }
-        self.write_section(f, Section::Rest)?;
-        if !self.lost.is_empty() {
-            writeln!(f, "  In neither set:")?;
-            self.lost.iter().try_for_each(|loss| writeln!(f, "    {loss}"))?;
-        }
-        match self.next() {
-            Next::Nothing => writeln!(f, "No error detected"),
-            next => writeln!(f, "Errors detected: {next}"),
-        }
+impl_display!(Report, |self, f| {
+    writeln!(f, "Locating metadata...")?;
+    match &self.sets {
+        Some(sets) => self.write_sets(f, sets)?,
+        None => [0, 1].iter().try_for_each(|set| self.write_section(f, Section::Superblock(Whose::Set(*set))))?,
     }
-}
+    self.write_section(f, Section::Rest)?;
+    if !self.lost.is_empty() {
+        writeln!(f, "  In neither set:")?;
+        self.lost.iter().try_for_each(|loss| writeln!(f, "    {loss}"))?;
+    }
+    match self.next() {
+        Next::Nothing => writeln!(f, "No error detected"),
+        next => writeln!(f, "Errors detected: {next}"),
+    }
+});

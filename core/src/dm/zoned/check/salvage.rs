@@ -3,11 +3,8 @@
 //! The numbers come from the first superblock that has sound ones: of a set, a third one, or else from the devices
 //! themselves. The rest is what both copies of the metadata say together.
 
-use alloc::format;
 use alloc::string::String;
-use alloc::vec;
 use alloc::vec::Vec;
-use core::fmt;
 
 use super::Loss;
 use super::copies::{Copies, Twin, exact};
@@ -29,16 +26,12 @@ pub enum Source {
     Devices,
 }
 
-impl fmt::Display for Source {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Set(0) => f.write_str("primary superblock"),
-            Self::Set(_) => f.write_str("secondary superblock"),
-            Self::Third(member) => write!(f, "tertiary superblock of device {member}"),
-            Self::Devices => f.write_str("no superblock: the devices themselves"),
-        }
-    }
-}
+impl_display!(Source, |self, f| match self {
+    Self::Set(0) => f.write_str("primary superblock"),
+    Self::Set(_) => f.write_str("secondary superblock"),
+    Self::Third(member) => write!(f, "tertiary superblock of device {member}"),
+    Self::Devices => f.write_str("no superblock: the devices themselves"),
+});
 
 /// There is nothing that looks like a set.
 #[derive(Clone, Debug, PartialEq, Eq)]

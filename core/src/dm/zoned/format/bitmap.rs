@@ -1,6 +1,5 @@
 //! The validity bits of a zone.
 
-use alloc::vec;
 use alloc::vec::Vec;
 use core::iter::successors;
 

@@ -1,8 +1,6 @@
 //! Makes a set of disks a dm-zoned set, as `dmzadm --format` does.
 
-use alloc::format;
 use alloc::string::String;
-use alloc::vec;
 use alloc::vec::Vec;
 
 use super::media::{PIECE, pieces};

@@ -1,6 +1,5 @@
 //! How much of a set is metadata, and how much it exposes: the numbers of dmzadm, to the block.
 
-use alloc::format;
 use alloc::string::String;
 use core::ops::Range;
 

@@ -1,7 +1,6 @@
 //! What is wrong with a mapping table, and what is left of it without that: in time that is linear in its length.
 
 use alloc::vec::Vec;
-use core::fmt;
 
 use super::{Entry, Layout, NO_ZONE};
 use crate::dm::zoned::{Block, ChunkNo, Rows, SetZone, ZoneClass, ZoneHealth, ZoneSpace};
@@ -70,26 +69,24 @@ pub struct MappingProblem {
     pub repaired: Entry,
 }
 
-impl fmt::Display for MappingProblem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (name, zone) = match self.part {
-            Part::Data => ("data zone", self.entry.dzone),
-            Part::Buffer => ("buffer zone", self.entry.bzone),
-        };
-        write!(f, "chunk {}: {name} ", self.chunk)?;
-        match self.fault {
-            MappingFault::OutOfRange => write!(f, "{zone} does not exist"),
-            MappingFault::Metadata => write!(f, "{zone} holds metadata"),
-            MappingFault::Offline => write!(f, "{zone} is offline"),
-            MappingFault::Runt => write!(f, "{zone} is shorter than a zone"),
-            MappingFault::Duplicate { chunk } => write!(f, "{zone} is that of chunk {chunk}, too"),
-            MappingFault::NoData => write!(f, "{zone} without a data zone"),
-            MappingFault::Unneeded => write!(f, "{zone} beside a data zone that takes random writes"),
-            MappingFault::NotRandom => write!(f, "{zone} is no cache zone"),
-            MappingFault::Empty => write!(f, "{zone} is an empty sequential zone"),
-        }
+impl_display!(MappingProblem, |self, f| {
+    let (name, zone) = match self.part {
+        Part::Data => ("data zone", self.entry.dzone),
+        Part::Buffer => ("buffer zone", self.entry.bzone),
+    };
+    write!(f, "chunk {}: {name} ", self.chunk)?;
+    match self.fault {
+        MappingFault::OutOfRange => write!(f, "{zone} does not exist"),
+        MappingFault::Metadata => write!(f, "{zone} holds metadata"),
+        MappingFault::Offline => write!(f, "{zone} is offline"),
+        MappingFault::Runt => write!(f, "{zone} is shorter than a zone"),
+        MappingFault::Duplicate { chunk } => write!(f, "{zone} is that of chunk {chunk}, too"),
+        MappingFault::NoData => write!(f, "{zone} without a data zone"),
+        MappingFault::Unneeded => write!(f, "{zone} beside a data zone that takes random writes"),
+        MappingFault::NotRandom => write!(f, "{zone} is no cache zone"),
+        MappingFault::Empty => write!(f, "{zone} is an empty sequential zone"),
     }
-}
+});
 
 /// Everything that is wrong with the entries of a mapping table, chunk by chunk, two problems a chunk at most.
 #[must_use]

@@ -1,10 +1,8 @@
 //! The disks of a set in memory, with the rules of zones and with power cuts: for tests and fuzzing.
 
 use alloc::collections::{BTreeMap, BTreeSet};
-use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
-use alloc::vec;
 use alloc::vec::Vec;
 
 use super::{Media, MediaError};

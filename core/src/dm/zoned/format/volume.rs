@@ -1,6 +1,5 @@
 //! A set as its disks have it: read, never written.
 
-use alloc::vec;
 use alloc::vec::Vec;
 
 use super::mapping::{MappingProblem, validate_mapping};

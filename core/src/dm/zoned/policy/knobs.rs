@@ -1,8 +1,6 @@
 //! Every number of the policy, by name.
 
-use alloc::format;
 use alloc::string::{String, ToString};
-use core::fmt;
 use core::ops::RangeInclusive;
 use core::str::FromStr;
 
@@ -29,11 +27,7 @@ impl Style {
     }
 }
 
-impl fmt::Display for Style {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
+impl_display!(Style, |self, f| f.write_str(self.name()));
 
 /// The kernel's (`drivers/md/dm-zoned-reclaim.c:DMZ_IDLE_PERIOD`).
 const KERNEL_IDLE: Duration = Duration::from_millis(10_000);
