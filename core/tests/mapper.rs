@@ -143,7 +143,7 @@ fn bios_wait_at_the_door_in_order_while_a_table_is_swapped_and_none_is_lost() {
     b.end_desk();
     b.turn();
     assert_eq!(b.done(), (0..6).map(|n| (n, Status::Ok)).collect::<Vec<_>>());
-    assert!(b.mapper.longest_swap("x").unwrap().0 > 0);
+    assert!(b.mapper.info("x", &b.stack).unwrap().longest_swap.0 > 0);
 }
 
 #[test]

@@ -1,7 +1,6 @@
 //! One byte of outcome, and the only tables that map it to other people's numbers. What explains it is a [`Reason`](super::Reason).
 //!
-//! Sources: errno `block/blk-core.c:blk_errors`; path errors `include/linux/blk_types.h:blk_path_error`; NBD
-//! `nbd/doc/proto.md` "Error values"; virtio 1.3 section 5.2.6; NVM Express base 2.0 figure 94 and ZNS command set 1.1.
+//! Sources: errno `block/blk-core.c:blk_errors`; NBD `nbd/doc/proto.md` "Error values".
 
 /// How a bio ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -46,28 +45,28 @@ pub enum Status {
 
 use Status as S;
 
-/// Status, name, errno, NBD error, virtio-blk status, NVMe (status code type << 8 | status code).
-type Row = (Status, &'static str, i32, u32, u8, u16);
+/// Status, name, errno, NBD error.
+type Row = (Status, &'static str, i32, u32);
 
 #[rustfmt::skip]
 const TABLE: [Row; 17] = [
-    (S::Ok,                 "ok",                        0,   0, 0, 0x000),
-    (S::NotSupported,       "not supported",             95, 95, 2, 0x001),
-    (S::Timeout,            "timeout",                  110,  5, 1, 0x371),
-    (S::NoSpace,            "no space",                  28, 28, 1, 0x081),
-    (S::Transport,          "transport error",           67,  5, 1, 0x370),
-    (S::Target,             "target error",             121,  5, 1, 0x006),
-    (S::Medium,             "medium error",              61,  5, 1, 0x281),
-    (S::Protection,         "protection error",          84,  5, 1, 0x282),
-    (S::Resource,           "out of resources",          12, 12, 1, 0x006),
-    (S::Again,              "would wait",                11,  5, 1, 0x006),
-    (S::DeviceResource,     "device busy",               16,  5, 1, 0x006),
-    (S::ZoneOpenResource,   "too many open zones",      109,  5, 5, 0x1be),
-    (S::ZoneActiveResource, "too many active zones",     75,  5, 6, 0x1bd),
-    (S::Offline,            "offline",                   19,  5, 1, 0x1bb),
-    (S::Invalid,            "invalid request",           22, 22, 1, 0x002),
-    (S::ReadOnly,           "read-only",                 30,  1, 1, 0x182),
-    (S::Io,                 "I/O error",                  5,  5, 1, 0x006),
+    (S::Ok,                 "ok",                        0,   0),
+    (S::NotSupported,       "not supported",             95, 95),
+    (S::Timeout,            "timeout",                  110,  5),
+    (S::NoSpace,            "no space",                  28, 28),
+    (S::Transport,          "transport error",           67,  5),
+    (S::Target,             "target error",             121,  5),
+    (S::Medium,             "medium error",              61,  5),
+    (S::Protection,         "protection error",          84,  5),
+    (S::Resource,           "out of resources",          12, 12),
+    (S::Again,              "would wait",                11,  5),
+    (S::DeviceResource,     "device busy",               16,  5),
+    (S::ZoneOpenResource,   "too many open zones",      109,  5),
+    (S::ZoneActiveResource, "too many active zones",     75,  5),
+    (S::Offline,            "offline",                   19,  5),
+    (S::Invalid,            "invalid request",           22, 22),
+    (S::ReadOnly,           "read-only",                 30,  1),
+    (S::Io,                 "I/O error",                  5,  5),
 ];
 
 impl Status {
@@ -105,36 +104,6 @@ impl Status {
         self.row().3
     }
 
-    /// The virtio-blk status byte.
-    #[must_use]
-    pub const fn virtio(self) -> u8 {
-        self.row().4
-    }
-
-    /// NVMe status code type and status code, as `type << 8 | code`.
-    #[must_use]
-    pub const fn nvme(self) -> u16 {
-        self.row().5
-    }
-
-    /// Whether another path to the same device might succeed.
-    #[must_use]
-    pub const fn is_path_error(self) -> bool {
-        !matches!(
-            self,
-            S::Ok
-                | S::NotSupported
-                | S::NoSpace
-                | S::Target
-                | S::Medium
-                | S::Protection
-                | S::ZoneOpenResource
-                | S::ZoneActiveResource
-                | S::Invalid
-                | S::ReadOnly
-        )
-    }
-
     /// The status for a positive Linux errno; an unknown one is an I/O error.
     #[must_use]
     pub fn from_errno(errno: i32) -> Self {
@@ -162,7 +131,7 @@ mod tests {
     fn every_status_has_its_own_row_and_a_failure_is_never_reported_as_success() {
         for (index, row) in TABLE.iter().enumerate() {
             assert_eq!(row.0 as usize, index, "{} is in the wrong row", row.1);
-            assert_eq!(row.0.is_ok(), row.2 == 0 && row.3 == 0 && row.4 == 0 && row.5 == 0, "{}", row.1);
+            assert_eq!(row.0.is_ok(), row.2 == 0 && row.3 == 0, "{}", row.1);
             assert_eq!(Status::from_byte(row.0 as u8), Some(row.0));
             assert_eq!(Status::from_errno(row.0.errno()), row.0, "errno of {} does not lead back", row.1);
         }

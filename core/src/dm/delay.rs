@@ -10,11 +10,8 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 
-use super::args::{ArgError, Args, DeviceArg, quote};
-use super::build_context::BuildContext;
-use super::mapping::Mapping;
-use super::target::{Target, TargetType, View};
 use crate::block::{Bio, BlockDevice, Cx, DeviceId, Event, Flags, Limits, Op, Stack};
+use crate::dm::{ArgError, Args, BuildContext, DeviceArg, Mapping, Target, TargetType, View, quote};
 use crate::time::{Duration, Instant};
 
 pub(super) const TYPE: TargetType = TargetType {

@@ -5,11 +5,8 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 
-use super::args::{ArgError, Args, DeviceArg, quote};
-use super::build_context::BuildContext;
-use super::mapping::Mapping;
-use super::target::{Target, TargetType, View};
 use crate::block::{Bio, BlockDevice, Cx, DeviceId, Limits, Op, Reason};
+use crate::dm::{ArgError, Args, BuildContext, DeviceArg, Mapping, Target, TargetType, View, quote};
 
 pub(super) const TYPE: TargetType =
     TargetType { name: "error", version: [1, 7, 0], usage: "error [<device> <start sector>]", parse };

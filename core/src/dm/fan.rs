@@ -152,7 +152,7 @@ mod tests {
         let mut stack = Stack::new();
         let limits = || Limits { write_cache: true, ..Limits::new(8) };
         let devices = [(); 2].map(|()| stack.add(Box::new(MockDevice::with(limits(), Default::default()))).unwrap());
-        let (tasks, fan) = (Tasks::new(), Fan::numbered(0xfff));
+        let (tasks, fan) = (Tasks::default(), Fan::numbered(0xfff));
         let top = stack.add(Box::new(Both { limits: limits(), tasks, fan, devices })).unwrap();
         let port = stack.open_port();
         stack.submit(port, 0, top, Box::new(Bio::new(Op::Flush, Sector::ZERO, 0, Payload::None)));

@@ -4,10 +4,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 
-use super::args::{ArgError, Args, DeviceArg, quote};
-use super::build_context::BuildContext;
-use super::mapping::Mapping;
-use super::target::{Target, TargetType, View};
+use crate::dm::{ArgError, Args, BuildContext, DeviceArg, Mapping, Target, TargetType, View, quote};
 
 pub(super) const TYPE: TargetType =
     TargetType { name: "linear", version: [1, 5, 0], usage: "linear <device> <start sector>", parse };

@@ -6,11 +6,8 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::ops::Range;
 
-use super::args::{ArgError, Args, DeviceArg};
-use super::build_context::BuildContext;
-use super::mapping::Mapping;
-use super::target::{Target, TargetType, View};
 use crate::block::{Bio, BlockDevice, Content, Cx, Limits, Op, Reason, Status};
+use crate::dm::{ArgError, Args, BuildContext, DeviceArg, Mapping, Target, TargetType, View};
 
 pub(super) const TYPE: TargetType = TargetType { name: "zero", version: [1, 2, 0], usage: "zero", parse };
 

@@ -23,22 +23,6 @@ pub enum MapperErrorKind {
     Invalid,
 }
 
-impl MapperErrorKind {
-    /// The word for programs.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            MapperErrorKind::Unknown => "unknown-device",
-            MapperErrorKind::Exists => "exists",
-            MapperErrorKind::Busy => "busy",
-            MapperErrorKind::NoTable => "no-table",
-            MapperErrorKind::Table => "table",
-            MapperErrorKind::NotReady => "not-ready",
-            MapperErrorKind::Invalid => "invalid",
-        }
-    }
-}
-
 /// Error of an operation on mapped devices, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MapperError {

@@ -37,7 +37,7 @@ pub use view::{Figures, Info, StateName};
 
 use crate::block::{DeviceId, Event, PriorUse, Stack, StackError};
 use crate::dm::{Resolver, TableLine, parse_table};
-use crate::time::{Duration, Instant};
+use crate::time::Instant;
 
 /// All mapped devices of a stack.
 #[derive(Default)]
@@ -489,14 +489,6 @@ impl Mapper {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.devices.is_empty()
-    }
-
-    /// The longest time that bios of a device waited at its door for a new table.
-    ///
-    /// # Errors
-    /// If there is no such device.
-    pub fn longest_swap(&self, name: &str) -> Result<Duration, MapperError> {
-        Ok(self.devices[self.find(name)?].longest_swap)
     }
 
     /// Why a table does not go into its place, with names where the stack has numbers.

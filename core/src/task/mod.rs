@@ -54,12 +54,6 @@ impl Wake for Woken {
 }
 
 impl Tasks {
-    /// No tasks yet.
-    #[must_use]
-    pub fn new() -> Self {
-        Self::default()
-    }
-
     /// What tasks do their I/O with.
     #[must_use]
     pub fn io(&self) -> Io {

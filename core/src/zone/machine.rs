@@ -84,24 +84,18 @@ pub enum ZoneError {
     TooManyOpen,
 }
 
-impl ZoneError {
-    const fn text(self) -> &'static str {
-        match self {
-            ZoneError::NoSuchZone => "there is no such zone",
-            ZoneError::Conventional => "conventional zones have no write pointer and no conditions",
-            ZoneError::NotAtWritePointer => "writes have to start at the write pointer",
-            ZoneError::BeyondCapacity => "the rest of the zone is too short for the write",
-            ZoneError::Full => "the zone is full: reset it first",
-            ZoneError::InvalidTransition => "the zone's condition does not allow that: report zones first",
-            ZoneError::ReadOnly => "the zone has become read-only: copy its data elsewhere",
-            ZoneError::Offline => "the zone is offline: its data is lost",
-            ZoneError::TooManyActive => "too many active zones: finish or reset one first",
-            ZoneError::TooManyOpen => "too many explicitly open zones: close one first",
-        }
-    }
-}
-
-impl_error!(ZoneError, |self, f| f.write_str(self.text()));
+impl_error!(ZoneError, |self, f| f.write_str(match self {
+    ZoneError::NoSuchZone => "there is no such zone",
+    ZoneError::Conventional => "conventional zones have no write pointer and no conditions",
+    ZoneError::NotAtWritePointer => "writes have to start at the write pointer",
+    ZoneError::BeyondCapacity => "the rest of the zone is too short for the write",
+    ZoneError::Full => "the zone is full: reset it first",
+    ZoneError::InvalidTransition => "the zone's condition does not allow that: report zones first",
+    ZoneError::ReadOnly => "the zone has become read-only: copy its data elsewhere",
+    ZoneError::Offline => "the zone is offline: its data is lost",
+    ZoneError::TooManyActive => "too many active zones: finish or reset one first",
+    ZoneError::TooManyOpen => "too many explicitly open zones: close one first",
+}));
 
 impl ZoneState {
     /// A conventional zone.

@@ -33,6 +33,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const BATCH: u64 = 256;
 
 /// Answers requests about a running stack.
+#[derive(Default)]
 pub struct Operations {
     /// One policy change at a time: two could open each other's doors.
     switching: Mutex<()>,
@@ -58,11 +59,6 @@ impl From<MailboxError> for ControlError {
 }
 
 impl Operations {
-    /// Ready for requests.
-    pub fn new() -> Self {
-        Self { switching: Mutex::new(()), naming: Mutex::new(()), recorder: Recorder::default() }
-    }
-
     /// The response to one line of a connection.
     pub fn respond(&self, daemon: &DaemonState, session: &mut Session, line: &[u8]) -> Value {
         let (id, result) = match serde_json::from_slice::<Value>(line) {

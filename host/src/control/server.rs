@@ -37,7 +37,7 @@ impl ControlServer {
         let listener = Listener::bind(&Address::Unix(path.to_owned()))
             .map_err(|error| failed(format!("the control socket: {error}")))?;
         let listener = Arc::new(listener);
-        let shared = Arc::new(Shared { daemon, operations: Operations::new(), clients: Clients::default() });
+        let shared = Arc::new(Shared { daemon, operations: Operations::default(), clients: Clients::default() });
         let accepting = listener.clone();
         let body = move || accept_all(&accepting, &shared);
         let thread = thread::Builder::new().name("control".into()).spawn(body);

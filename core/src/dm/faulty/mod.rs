@@ -22,11 +22,8 @@ use core::fmt;
 
 pub use trigger::{OpSet, Trigger, Window};
 
-use super::args::{ArgError, Args, DeviceArg, quote};
-use super::build_context::BuildContext;
-use super::mapping::Mapping;
-use super::target::{Target, TargetType, View};
 use crate::block::{Bio, BlockDevice, Cx, DeviceId, Event, Limits, Reason, Status};
+use crate::dm::{ArgError, Args, BuildContext, DeviceArg, Mapping, Target, TargetType, View, quote};
 use crate::random::Rng;
 use crate::time::{Duration, Instant};
 

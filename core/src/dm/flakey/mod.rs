@@ -17,12 +17,9 @@ use core::fmt;
 use slab::Slab;
 
 use self::features::{ALWAYS, Corrupt, Features};
-use super::args::{ArgError, Args, DeviceArg, quote};
-use super::build_context::BuildContext;
 use super::copies::{self, Copies, copy};
-use super::mapping::Mapping;
-use super::target::{Target, TargetType, View};
 use crate::block::{Bio, BlockDevice, Cx, DeviceId, Limits, Op, Payload, Reason, Status};
+use crate::dm::{ArgError, Args, BuildContext, DeviceArg, Mapping, Target, TargetType, View, quote};
 use crate::random::Rng;
 use crate::time::Instant;
 

@@ -21,11 +21,8 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use self::device::LogWrites;
-use super::args::{ArgError, Args, DeviceArg, quote};
-use super::build_context::BuildContext;
-use super::mapping::Mapping;
-use super::target::{Target, TargetType, View};
 use crate::block::Limits;
+use crate::dm::{ArgError, Args, BuildContext, DeviceArg, Mapping, Target, TargetType, View, quote};
 
 pub(super) const TYPE: TargetType =
     TargetType { name: "log-writes", version: [1, 1, 0], usage: "log-writes <device> <log device>", parse };

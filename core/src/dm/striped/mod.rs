@@ -35,11 +35,8 @@ use device::Striped;
 pub(super) use stripes::Stripes;
 use zones::WideZones;
 
-use super::args::{ArgError, Args, DeviceArg, quote};
-use super::build_context::BuildContext;
-use super::mapping::Mapping;
-use super::target::{Target, TargetType, View};
 use crate::block::{Limits, Part, ZonedLimits, least};
+use crate::dm::{ArgError, Args, BuildContext, DeviceArg, Mapping, Target, TargetType, View, quote};
 
 pub(super) const TYPE: TargetType = TargetType {
     name: "striped",

@@ -61,7 +61,7 @@ impl Zoned {
     ) -> Result<Self, Reason> {
         let limits = exposed(devices, &space, sectors);
         let shared = Rc::new(RefCell::new(load::blank(&space, &below, devices)?));
-        let mut tasks = Tasks::new();
+        let mut tasks = Tasks::default();
         let io = tasks.io();
         let chunks = sectors / (u64::from(space.zone_blocks()) * u64::from(BLOCK_SECTORS));
         tasks.spawn(load::run(shared.clone(), io.clone(), space.clone(), chunks));

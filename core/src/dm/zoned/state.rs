@@ -187,7 +187,7 @@ impl State {
             zeroes: memory(ZEROES as usize * BLOCK_BYTES)?,
             volume,
             knobs,
-            pacer: Pacer::new(),
+            pacer: Pacer::default(),
             signals: Signals::default(),
             sets: None,
             is_notified: false,

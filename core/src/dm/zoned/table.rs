@@ -7,10 +7,7 @@ use core::fmt;
 
 use super::{BLOCK_SECTORS, Number, ZoneSpace, Zoned};
 use crate::block::{DeviceId, Limits};
-use crate::dm::args::{ArgError, Args, DeviceArg, quote};
-use crate::dm::build_context::BuildContext;
-use crate::dm::mapping::Mapping;
-use crate::dm::target::{Target, TargetType, View};
+use crate::dm::{ArgError, Args, BuildContext, DeviceArg, Mapping, Target, TargetType, View, quote};
 
 pub(in crate::dm) const TYPE: TargetType = TargetType {
     name: "zoned",

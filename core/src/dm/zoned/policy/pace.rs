@@ -39,12 +39,6 @@ struct Take {
 }
 
 impl Pacer {
-    /// A pacer that has measured nothing yet.
-    #[must_use]
-    pub fn new() -> Self {
-        Self::default()
-    }
-
     /// Reclaim has freed a zone of so many `blocks`.
     pub fn freed(&mut self, now: Instant, blocks: u64) {
         self.take.freed = self.take.freed.saturating_add(blocks);
@@ -127,7 +121,7 @@ mod tests {
 
     #[test]
     fn writes_go_at_once_while_buffers_are_plenty() {
-        let (mut pacer, knobs) = (Pacer::new(), Knobs::default());
+        let (mut pacer, knobs) = (Pacer::default(), Knobs::default());
         for ms in 0..1_000 {
             let now = Instant::ZERO + Duration::from_millis(ms);
             assert_eq!(pacer.admit(&knobs, &stock(30), now, 256), now);
@@ -139,7 +133,7 @@ mod tests {
     #[test]
     fn the_fewer_buffers_are_free_the_longer_a_write_waits() {
         let wait = |free| {
-            let (mut pacer, knobs) = (Pacer::new(), Knobs::default());
+            let (mut pacer, knobs) = (Pacer::default(), Knobs::default());
             pacer.admit(&knobs, &stock(free), Instant::ZERO, 256);
             pacer.admit(&knobs, &stock(free), Instant::ZERO, 1).0
         };
@@ -151,7 +145,7 @@ mod tests {
 
     #[test]
     fn no_write_waits_longer_than_the_bound_and_answers_never_go_back() {
-        let (mut pacer, knobs) = (Pacer::new(), Knobs { pace_most_ms: 70, ..Knobs::default() });
+        let (mut pacer, knobs) = (Pacer::default(), Knobs { pace_most_ms: 70, ..Knobs::default() });
         let mut last = Instant::ZERO;
         for n in 0..10_000 {
             let now = Instant(n * 100_000);
@@ -164,14 +158,14 @@ mod tests {
 
     #[test]
     fn the_kernel_paces_nothing() {
-        let (mut pacer, knobs) = (Pacer::new(), Knobs { style: Style::Kernel, ..Knobs::default() });
+        let (mut pacer, knobs) = (Pacer::default(), Knobs { style: Style::Kernel, ..Knobs::default() });
         assert!((0..9).all(|_| pacer.admit(&knobs, &stock(0), Instant(1), Z) == Instant(1)));
     }
 
     /// A user who writes as fast as he may for so long, in writes of 16 blocks of which one in `spread` takes a zone, while
     /// reclaim frees a zone each `zone_time`: what he wrote, and how many buffers were free at least.
     fn rush(knobs: &Knobs, spread: u64, zone_time: Duration, for_seconds: u64) -> (u64, u32) {
-        let (mut pacer, mut now, mut next_zone) = (Pacer::new(), Instant::ZERO, Instant::ZERO + zone_time);
+        let (mut pacer, mut now, mut next_zone) = (Pacer::default(), Instant::ZERO, Instant::ZERO + zone_time);
         let (mut free, mut least, mut writes) = (100u32, 100u32, 0u64);
         while now < Instant(for_seconds * SECOND) {
             while next_zone <= now {
@@ -214,7 +208,7 @@ mod tests {
 
     #[test]
     fn who_writes_over_what_is_there_is_hardly_slowed() {
-        let (mut pacer, knobs, mut now) = (Pacer::new(), Knobs::default(), Instant::ZERO);
+        let (mut pacer, knobs, mut now) = (Pacer::default(), Knobs::default(), Instant::ZERO);
         for _ in 0..100_000 {
             now = pacer.admit(&knobs, &stock(15), now, 256) + Duration::from_micros(1_000);
         }
