@@ -103,6 +103,22 @@ enum Phase {
     Transmission(Box<Transmission>),
 }
 
+impl Phase {
+    fn transmission(&self) -> Option<&Transmission> {
+        match self {
+            Phase::Handshake(_) => None,
+            Phase::Transmission(transmission) => Some(transmission),
+        }
+    }
+
+    fn transmission_mut(&mut self) -> Option<&mut Transmission> {
+        match self {
+            Phase::Handshake(_) => None,
+            Phase::Transmission(transmission) => Some(transmission),
+        }
+    }
+}
+
 /// One NBD connection, without its socket.
 ///
 /// The driver feeds what happens with `handle_*` and drains what is to be done with `poll_*`. After any `handle_*`, drain
@@ -173,7 +189,7 @@ impl Session {
 
     /// The memory of a [`Receive::Payload`] comes back, filled up to `filled`: to its end, or less if the connection broke.
     pub fn handle_payload(&mut self, data: Data, filled: usize, pool: &mut Pool) {
-        if let Phase::Transmission(transmission) = &mut self.phase {
+        if let Some(transmission) = self.phase.transmission_mut() {
             transmission.handle_payload(data, filled);
             if self.close.is_some() {
                 transmission.abandon(pool);
@@ -183,7 +199,7 @@ impl Session {
 
     /// A bio of [`Session::poll_bio`] is done, or has failed for a reason that the client is told.
     pub fn handle_completion(&mut self, tag: u32, bio: Box<Bio>, ended: (Status, &str), pool: &mut Pool) {
-        if let Phase::Transmission(transmission) = &mut self.phase {
+        if let Some(transmission) = self.phase.transmission_mut() {
             transmission.handle_completion(tag, bio, ended, pool, &mut self.outbox);
             if self.gone {
                 transmission.released(self.outbox.discard(pool));
@@ -194,7 +210,7 @@ impl Session {
 
     /// A question of [`Session::poll_question`] is answered; an empty answer says that nothing is known.
     pub fn handle_extents(&mut self, tag: u32, extents: Vec<Extent>, pool: &mut Pool) {
-        if let Phase::Transmission(transmission) = &mut self.phase {
+        if let Some(transmission) = self.phase.transmission_mut() {
             transmission.handle_extents(tag, extents, &mut self.outbox);
             if self.gone {
                 transmission.released(self.outbox.discard(pool));
@@ -205,7 +221,7 @@ impl Session {
     /// A batch of [`Session::poll_transmit`] is sent, or cannot be.
     pub fn handle_sent(&mut self, batch: Transmit, pool: &mut Pool) {
         let released = self.outbox.sent(batch, pool);
-        if let Phase::Transmission(transmission) = &mut self.phase {
+        if let Some(transmission) = self.phase.transmission_mut() {
             transmission.released(released);
         }
         self.handle_memory(pool);
@@ -213,7 +229,7 @@ impl Session {
 
     /// Another session gave memory back, which this one may be [waiting for](Self::waits_for_memory).
     pub fn handle_memory(&mut self, pool: &mut Pool) {
-        if let Phase::Transmission(transmission) = &mut self.phase
+        if let Some(transmission) = self.phase.transmission_mut()
             && self.close.is_none()
         {
             transmission.resume(pool, &mut self.outbox);
@@ -224,7 +240,7 @@ impl Session {
     pub fn handle_disconnect(&mut self, pool: &mut Pool) {
         self.gone = true;
         let released = self.outbox.discard(pool);
-        if let Phase::Transmission(transmission) = &mut self.phase {
+        if let Some(transmission) = self.phase.transmission_mut() {
             transmission.released(released);
         }
         self.end(Close::Gone, pool);
@@ -237,34 +253,25 @@ impl Session {
 
     fn end(&mut self, reason: Close, pool: &mut Pool) {
         self.close.get_or_insert(reason);
-        if let Phase::Transmission(transmission) = &mut self.phase {
+        if let Some(transmission) = self.phase.transmission_mut() {
             transmission.abandon(pool);
         }
     }
 
     /// The next bio for the device of the export, and what to call it.
     pub fn poll_bio(&mut self) -> Option<(u32, Box<Bio>)> {
-        match &mut self.phase {
-            Phase::Handshake(_) => None,
-            Phase::Transmission(transmission) => transmission.poll_bio(),
-        }
+        self.phase.transmission_mut()?.poll_bio()
     }
 
     /// The next question of what lies in sectors of the export's device, which [`Stack::extents`](crate::block::Stack::extents)
     /// answers into the list. It comes back through [`handle_extents`](Self::handle_extents), exactly once.
     pub fn poll_question(&mut self) -> Option<(u32, Range<u64>, Vec<Extent>)> {
-        match &mut self.phase {
-            Phase::Handshake(_) => None,
-            Phase::Transmission(transmission) => transmission.poll_question(),
-        }
+        self.phase.transmission_mut()?.poll_question()
     }
 
     /// What a log should be told of what the client does wrong, though it can go on: once for each connection.
     pub fn poll_complaint(&mut self) -> Option<String> {
-        match &mut self.phase {
-            Phase::Handshake(_) => None,
-            Phase::Transmission(transmission) => transmission.poll_complaint(),
-        }
+        self.phase.transmission_mut()?.poll_complaint()
     }
 
     /// All that waits to be sent; `None` while a batch is out.
@@ -285,34 +292,25 @@ impl Session {
     /// Whether a request waits for memory of the pool.
     #[must_use]
     pub fn waits_for_memory(&self) -> bool {
-        match &self.phase {
-            Phase::Handshake(_) => false,
-            Phase::Transmission(transmission) => self.close.is_none() && transmission.is_waiting(),
-        }
+        self.close.is_none() && self.phase.transmission().is_some_and(Transmission::is_waiting)
     }
 
     /// Whether the client has begun a request and not sent all of its payload.
     #[must_use]
     pub fn is_mid_request(&self) -> bool {
-        match &self.phase {
-            Phase::Handshake(_) => false,
-            Phase::Transmission(transmission) => transmission.is_mid_request(),
-        }
+        self.phase.transmission().is_some_and(Transmission::is_mid_request)
     }
 
     /// Whether the client waits for the stack, so that it is not its turn to do something.
     #[must_use]
     pub fn is_working(&self) -> bool {
-        matches!(&self.phase, Phase::Transmission(transmission) if transmission.is_working())
+        self.phase.transmission().is_some_and(Transmission::is_working)
     }
 
     /// The export that the client chose.
     #[must_use]
     pub fn export(&self) -> Option<&Arc<Export>> {
-        match &self.phase {
-            Phase::Handshake(_) => None,
-            Phase::Transmission(transmission) => Some(transmission.export()),
-        }
+        self.phase.transmission().map(Transmission::export)
     }
 
     /// Why the connection ends; `None` while it goes on.
@@ -324,10 +322,7 @@ impl Session {
     /// Whether the connection ended and everything came back: bios, batches and lent memory.
     #[must_use]
     pub fn is_done(&self) -> bool {
-        let idle = match &self.phase {
-            Phase::Handshake(_) => true,
-            Phase::Transmission(transmission) => transmission.is_idle(),
-        };
-        self.close.is_some() && idle && self.outbox.is_idle()
+        let is_idle = self.phase.transmission().is_none_or(Transmission::is_idle);
+        self.close.is_some() && is_idle && self.outbox.is_idle()
     }
 }
