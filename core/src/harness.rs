@@ -1,12 +1,10 @@
 //! One layer alone on a desk, for tests: bios are fed in from above, and below it a [`MockDevice`] keeps what was sent until the
 //! test says how it ended. No clock, no thread, no file.
 
-use alloc::boxed::Box;
-use alloc::string::String;
-use alloc::vec::Vec;
 use core::fmt;
 
 use crate::block::{Bio, BlockDevice, Cx, DeviceId, Event, Flags, Limits, Op, Payload, PortId, Reason, Stack, Status};
+use crate::prelude::*;
 use crate::sector::Sector;
 use crate::time::Instant;
 use crate::zone::{Condition, Zone, ZoneKind};

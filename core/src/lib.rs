@@ -49,6 +49,7 @@ extern crate std;
 
 #[macro_use]
 mod error;
+mod prelude;
 
 pub mod block;
 pub mod device;

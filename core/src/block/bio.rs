@@ -3,7 +3,6 @@
 //! A `Box<Bio>` has exactly one owner at a time: a layer, the hop queue or its submitter. It is never cloned. A layer that
 //! must see the bio again pushes a frame, itself and one word; a layer that only remaps pushes nothing.
 
-use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::fmt;
 #[cfg(debug_assertions)]
@@ -14,6 +13,7 @@ use super::op::{Flags, Op};
 use super::payload::Payload;
 use super::reason::{Reason, Why};
 use super::status::Status;
+use crate::prelude::*;
 use crate::sector::Sector;
 use crate::time::{Duration, Instant};
 

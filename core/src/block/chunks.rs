@@ -1,10 +1,10 @@
 //! Chunks that go to several devices in turn: the arithmetic of striping.
 
-use alloc::boxed::Box;
 use core::cmp::Ordering;
 
 use super::bio::Bio;
 use super::id::DeviceId;
+use crate::prelude::*;
 use crate::sector::Sector;
 
 /// Where a sector lies.

@@ -1,7 +1,5 @@
 //! All a layer must do, and all it may do.
 
-use alloc::boxed::Box;
-use alloc::string::String;
 use alloc::sync::Arc;
 use core::any::Any;
 use core::fmt;
@@ -19,6 +17,7 @@ use super::meter::Meter;
 use super::reason::Reason;
 use super::status::Status;
 use super::trace::Action;
+use crate::prelude::*;
 use crate::sector::Sector;
 use crate::time::Instant;
 

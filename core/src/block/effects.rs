@@ -1,8 +1,6 @@
 //! What device calls have asked for and the stack has not done yet.
 
-use alloc::boxed::Box;
 use alloc::collections::{BinaryHeap, VecDeque};
-use alloc::vec::Vec;
 use core::cmp::Reverse;
 
 use slab::Slab;
@@ -16,6 +14,7 @@ use super::op::Op;
 use super::reason::Why;
 use super::status::Status;
 use super::trace::{Action, Trace};
+use crate::prelude::*;
 use crate::sector::Sector;
 use crate::time::Instant;
 

@@ -4,12 +4,12 @@
 //! runs together. Nothing is sent for it and nothing waits: it is what a read that came now would find. To call something data is
 //! always right; what is called a hole must read as zeroes.
 
-use alloc::vec::Vec;
 use core::ops::Range;
 
 use super::content::Content;
 use super::id::DeviceId;
 use super::stack::Stack;
+use crate::prelude::*;
 
 /// Runs that one question looks at.
 const LOOKS: usize = 512;

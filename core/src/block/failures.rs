@@ -1,11 +1,10 @@
 //! Failures that reached a submitter, for a log: the first of each device and kind, then how many more there were.
 
-use alloc::vec::Vec;
-
 use super::bio::Bio;
 use super::op::{Flags, Op};
 use super::reason::Why;
 use super::status::Status;
+use crate::prelude::*;
 use crate::time::{Duration, Instant};
 
 /// How long only numbers are told of a kind of failure after one was told.

@@ -2,10 +2,9 @@
 //!
 //! Limits are values, computed when a stack is built. `None` means "no limit" or "absent", never 0: 0 is rejected.
 
-use alloc::string::{String, ToString};
-use alloc::vec::Vec;
 use core::ops::Range;
 
+use crate::prelude::*;
 use crate::sector::SECTOR_BYTES;
 
 /// What a device accepts. Sizes are in sectors unless the name says bytes.

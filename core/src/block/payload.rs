@@ -4,12 +4,11 @@
 //! sharing that a block stack needs sound without a line of unsafe here: split pieces over one buffer, a kernel or a
 //! guest that writes into it, a bio on another thread. See `docs/decisions/0002-memory-is-words.md`.
 
-use alloc::boxed::Box;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::fmt;
 use core::sync::atomic::AtomicU64;
 
+use crate::prelude::*;
 use crate::sector::SECTOR_BYTES;
 use crate::zone::Zone;
 

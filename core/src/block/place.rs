@@ -3,9 +3,7 @@
 //! A place keeps its number for as long as something lies in it. What devices lie on what is asked of the devices
 //! themselves, so the order of the numbers means nothing.
 
-use alloc::boxed::Box;
 use alloc::collections::VecDeque;
-use alloc::vec::Vec;
 use core::fmt;
 
 use super::bio::{Bio, FRAMES};
@@ -17,6 +15,7 @@ use super::limits::{Limits, LimitsError};
 use super::meter::Meter;
 use super::reason::Reason;
 use super::stack::{Dispatch, Slot, Stack};
+use crate::prelude::*;
 
 /// What a device that is given up has been sent so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

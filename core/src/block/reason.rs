@@ -4,13 +4,13 @@
 //! Only what fails pays for it: a reason is put on the bio by the device that fails it, in a box, and stays there on the way up
 //! (`docs/decisions/0009-a-failure-says-why.md`).
 
-use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::fmt;
 
 use super::id::DeviceId;
 use super::op::Op;
 use super::status::Status;
+use crate::prelude::*;
 use crate::sector::Sector;
 use crate::time::Duration;
 use crate::zone::{ZoneError, ZoneFault, ZoneNo, ZonedDisk};

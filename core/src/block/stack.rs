@@ -1,9 +1,6 @@
 //! The devices and the hop loop; layers call each other only here.
 
-use alloc::boxed::Box;
 use alloc::collections::VecDeque;
-use alloc::string::String;
-use alloc::vec::Vec;
 use core::any::Any;
 use core::fmt;
 
@@ -21,6 +18,7 @@ use super::op::Flags;
 use super::reason::Reason;
 use super::status::Status;
 use super::trace::{Action, Trace};
+use crate::prelude::*;
 use crate::time::Instant;
 
 /// What becomes of a bio that comes to a device: one test on the way of every bio instead of several.

@@ -1,8 +1,8 @@
 //! Sectors of a medium that cannot be read or written.
 
-use alloc::vec::Vec;
 use core::ops::Range;
 
+use crate::prelude::*;
 use crate::sector::Sector;
 
 /// A set of bad sectors, as ranges.

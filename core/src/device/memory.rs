@@ -1,12 +1,11 @@
 //! A medium in memory, which takes only as much of it as was written.
 
-use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::collections::btree_map::Entry;
-use alloc::vec::Vec;
 use core::ops::Range;
 
 use crate::block::{Bio, Op, Payload, Reason};
+use crate::prelude::*;
 use crate::sector::{SECTOR_BYTES, Sector};
 
 const SECTOR_WORDS: u64 = SECTOR_BYTES as u64 / 8;

@@ -1,9 +1,9 @@
 //! The words of a table line, read one by one.
 
-use alloc::string::{String, ToString};
-use alloc::vec::Vec;
 use core::fmt;
 use core::str::FromStr;
+
+use crate::prelude::*;
 
 /// The words of `text`, split at white space; a backslash takes the next character as it is
 /// (`drivers/md/dm-table.c:dm_split_args`).

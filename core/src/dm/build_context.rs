@@ -1,14 +1,11 @@
 //! Where targets are built: the devices that there are, and what else they need.
 
-use alloc::boxed::Box;
-use alloc::string::String;
-use alloc::vec::Vec;
-
 use super::args::{ArgError, DeviceArg};
 use super::crypt::{Ciphers, KeySource, NoKeys, SoftwareCiphers};
 use super::mapping::Mapping;
 use super::table::Table;
 use crate::block::{BlockDevice, DeviceId, Limits, Stack};
+use crate::prelude::*;
 
 /// What targets need to be built that is not in this layer.
 pub trait Resolver {

@@ -1,8 +1,7 @@
 //! Memory for private copies of what bios carry.
 
-use alloc::vec::Vec;
-
 use crate::block::{Data, Payload};
+use crate::prelude::*;
 
 /// Smallest buffer: a page.
 const SMALLEST: usize = 4096;

@@ -3,15 +3,13 @@
 //! Reads, writes and flushes are three classes, each with a device and a time of its own. Within a class all wait
 //! equally long, so a class is a queue and zone writes keep their order.
 
-use alloc::boxed::Box;
 use alloc::collections::VecDeque;
-use alloc::string::ToString;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::fmt;
 
 use crate::block::{Bio, BlockDevice, Cx, DeviceId, Event, Flags, Limits, Op, Stack};
 use crate::dm::{ArgError, Args, BuildContext, DeviceArg, Mapping, Target, TargetType, View, quote};
+use crate::prelude::*;
 use crate::time::{Duration, Instant};
 
 pub(super) const TYPE: TargetType = TargetType {

@@ -1,15 +1,13 @@
 //! `dust`: a disk on which blocks go bad on command and are good again once they are written (`drivers/md/dm-dust.c`).
 
-use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::collections::btree_map::Entry;
-use alloc::string::String;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::fmt;
 
 use crate::block::{Bio, BlockDevice, Cx, DeviceId, Flags, Limits, MessageError, Op, Reason};
 use crate::dm::{ArgError, Args, BuildContext, DeviceArg, Mapping, Target, TargetType, View, quote};
+use crate::prelude::*;
 use crate::sector::{SECTOR_BYTES, Sector};
 
 pub(super) const TYPE: TargetType =

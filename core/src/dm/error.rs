@@ -1,12 +1,11 @@
 //! `error`: every bio fails (`drivers/md/dm-target.c:io_err_map`). With a device it has that device's zones and limits.
 
-use alloc::boxed::Box;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::fmt;
 
 use crate::block::{Bio, BlockDevice, Cx, DeviceId, Limits, Op, Reason};
 use crate::dm::{ArgError, Args, BuildContext, DeviceArg, Mapping, Target, TargetType, View, quote};
+use crate::prelude::*;
 
 pub(super) const TYPE: TargetType =
     TargetType { name: "error", version: [1, 7, 0], usage: "error [<device> <start sector>]", parse };

@@ -1,11 +1,10 @@
 //! One bio for several devices at once: each gets a bio of our own, and the original ends, with the first failure, when
 //! all of them have.
 
-use alloc::boxed::Box;
-
 use slab::Slab;
 
 use crate::block::{Bio, Cx, DeviceId, Status, WordOwner};
+use crate::prelude::*;
 
 /// The original and how many of its own bios are out.
 struct Spread {

@@ -1,12 +1,11 @@
 //! Flushes of several devices: each is flushed once, whatever lies on it; and what a write with PREFLUSH promises to come
 //! after may lie on other devices than its data.
 
-use alloc::boxed::Box;
 use alloc::collections::VecDeque;
-use alloc::vec::Vec;
 
 use super::fan::Fan;
 use crate::block::{Bio, Cx, DeviceId, Flags, Op, Payload, Status};
+use crate::prelude::*;
 use crate::sector::Sector;
 
 /// The fan of flushes, among those of a device.

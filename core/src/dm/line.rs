@@ -1,9 +1,6 @@
 //! Tables as text: `<start> <length> <target> <arguments>`, in sectors, as dmsetup reads and prints them.
 
-use alloc::boxed::Box;
-use alloc::string::String;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::fmt;
 
 use super::args::{ArgError, Args, split_words};
@@ -13,6 +10,7 @@ use super::registry::{find, known_targets};
 use super::table::Table;
 use super::target::{Target, TargetType, View};
 use crate::block::{DeviceId, PriorUse, Stack};
+use crate::prelude::*;
 
 /// One line of a table.
 #[derive(Clone, Debug)]

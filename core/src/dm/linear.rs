@@ -1,10 +1,10 @@
 //! `linear`: a range of a device (`drivers/md/dm-linear.c`). It has no device of its own: the table does all there is to do.
 
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::fmt;
 
 use crate::dm::{ArgError, Args, BuildContext, DeviceArg, Mapping, Target, TargetType, View, quote};
+use crate::prelude::*;
 
 pub(super) const TYPE: TargetType =
     TargetType { name: "linear", version: [1, 5, 0], usage: "linear <device> <start sector>", parse };

@@ -1,12 +1,11 @@
 //! Where the sectors of a table line lie, and what of a zoned device a part of it has (C1 of the stacking rules:
 //! `drivers/md/dm-table.c:validate_hardware_zoned`, `drivers/md/dm-zone.c:dm_set_zones_restrictions`).
 
-use alloc::string::String;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 
 use super::striped::Stripes;
 use crate::block::{DeviceId, Limits, ZonedLimits};
+use crate::prelude::*;
 
 /// Sectors of a device that stand behind a table line.
 #[derive(Clone, Debug)]

@@ -1,9 +1,8 @@
 //! The targets that a table line may name.
 
-use alloc::string::String;
-
 use super::target::TargetType;
 use super::{crypt, delay, dust, error, faulty, flakey, linear, log_writes, striped, zero, zoned};
+use crate::prelude::*;
 
 /// All of them, by name. Targets that keep data more than once (`raid`, `mirror`) or reach it in more than one way
 /// (`multipath`) have their place here.

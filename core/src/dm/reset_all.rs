@@ -4,12 +4,11 @@
 //! As `drivers/md/dm-zone.c:dm_zone_reset_all` does: ask for a report, then reset the zones that need it, a bounded number
 //! at a time.
 
-use alloc::boxed::Box;
 use alloc::collections::VecDeque;
-use alloc::vec::Vec;
 use core::ops::Range;
 
 use crate::block::{Bio, Cx, DeviceId, Op, Payload, Status, WordOwner};
+use crate::prelude::*;
 use crate::sector::Sector;
 use crate::zone::{Condition, Zone};
 

@@ -1,9 +1,6 @@
 //! Which line owns these sectors.
 
-use alloc::boxed::Box;
-use alloc::string::String;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::fmt;
 use core::ops::Range;
 
@@ -14,6 +11,7 @@ use super::striped::Stripes;
 use crate::block::{
     Bio, BlockDevice, Content, Cx, DeviceId, Event, Flags, Limits, Op, Payload, Place, Reason, Route, Status,
 };
+use crate::prelude::*;
 use crate::sector::Sector;
 
 /// Mappings in a row, each owning a range of sectors (`drivers/md/dm-table.c`).

@@ -5,13 +5,13 @@
 //! sectors is not all that it does.
 
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::fmt;
 
 use super::args::{ArgError, Args, DeviceArg};
 use super::build_context::BuildContext;
 use super::mapping::Mapping;
 use crate::block::BlockDevice;
+use crate::prelude::*;
 
 /// A kind of target.
 pub struct TargetType {

@@ -1,13 +1,12 @@
 //! `zero`: reads bring zeroes, writes vanish (`drivers/md/dm-zero.c:zero_map`).
 
-use alloc::boxed::Box;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::fmt;
 use core::ops::Range;
 
 use crate::block::{Bio, BlockDevice, Content, Cx, Limits, Op, Reason, Status};
 use crate::dm::{ArgError, Args, BuildContext, DeviceArg, Mapping, Target, TargetType, View};
+use crate::prelude::*;
 
 pub(super) const TYPE: TargetType = TargetType { name: "zero", version: [1, 2, 0], usage: "zero", parse };
 

@@ -1,8 +1,7 @@
 //! Memory for requests, shared by all sessions of one thread, bounded together.
 
-use alloc::vec::Vec;
-
 use crate::block::Data;
+use crate::prelude::*;
 
 /// Smallest buffer: a page, which is also the most common request.
 const SMALLEST: usize = 4096;

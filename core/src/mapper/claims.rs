@@ -4,14 +4,13 @@
 //! kernel lets dm tables share their disks.
 
 use alloc::collections::BTreeMap;
-use alloc::string::String;
-use alloc::vec::Vec;
 
 use super::mapped::Loaded;
 use super::resolver::Names;
 use super::{Mapper, MapperError, MapperErrorKind};
 use crate::block::DeviceId;
 use crate::dm::{DeviceArg, Resolver, TableError, TableLine};
+use crate::prelude::*;
 
 impl Mapper {
     /// Notes that somebody outside of the stack may write to a device, until [`Mapper::end_writing`].

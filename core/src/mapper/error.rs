@@ -1,8 +1,7 @@
 //! Why a verb was not obeyed.
 
-use alloc::string::String;
-
 use crate::dm::TableError;
+use crate::prelude::*;
 
 /// What kind of mistake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,9 +1,9 @@
 //! Where the device with a name, a UUID or a minor number is, without a look at all the others.
 
 use alloc::collections::{BTreeMap, BTreeSet};
-use alloc::string::{String, ToString};
 
 use super::mapped::Mapped;
+use crate::prelude::*;
 
 /// Places of devices by what they are called.
 #[derive(Default)]

@@ -1,11 +1,9 @@
 //! Messages to a device itself: they begin with `@` and reach no target (`drivers/md/dm-ioctl.c:message_for_md`).
 
-use alloc::boxed::Box;
-use alloc::string::String;
-
 use super::stats::DmStats;
 use super::{Mapper, MapperError, MapperErrorKind};
 use crate::block::{DeviceId, Stack};
+use crate::prelude::*;
 use crate::time::Instant;
 
 impl Mapper {

@@ -1,11 +1,9 @@
 //! One device: its two tables and how far it is with what was asked of it.
 
-use alloc::string::{String, ToString};
-use alloc::vec::Vec;
-
 use super::error::{MapperError, MapperErrorKind};
 use crate::block::{BlockDevice, DeviceId, Event, Limits, PriorUse, Stack};
 use crate::dm::{Resolver, Table, TableError, TableLine, abandon_parts, build_table};
+use crate::prelude::*;
 use crate::time::{Duration, Instant};
 
 /// Longest name, in bytes (`DM_NAME_LEN`).

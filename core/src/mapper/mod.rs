@@ -23,10 +23,7 @@ mod resolver;
 pub mod stats;
 mod view;
 
-use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
-use alloc::string::{String, ToString};
-use alloc::vec::Vec;
 
 pub use error::{MapperError, MapperErrorKind};
 use index::Index;
@@ -37,6 +34,7 @@ pub use view::{Figures, Info, StateName};
 
 use crate::block::{DeviceId, Event, PriorUse, Stack, StackError};
 use crate::dm::{Resolver, TableLine, parse_table};
+use crate::prelude::*;
 use crate::time::Instant;
 
 /// All mapped devices of a stack.

@@ -1,15 +1,12 @@
 //! What tables of mapped devices are built from: other mapped devices, what the shell has, and plugs.
 
-use alloc::boxed::Box;
-use alloc::string::{String, ToString};
-use alloc::vec::Vec;
-
 use super::index::Index;
 use super::mapped::Mapped;
 use crate::block::{BlockDevice, DeviceId, Limits};
 use crate::dm::Resolver;
 use crate::dm::crypt::{Ciphers, KeySource};
 use crate::plug::{Append, PlugOptions, ZonePlug};
+use crate::prelude::*;
 
 /// The names that a table of `loading` may use.
 pub(super) struct Names<'a> {

@@ -1,13 +1,12 @@
 //! What can be seen of mapped devices, in the words of dmsetup.
 
-use alloc::string::{String, ToString};
-use alloc::vec::Vec;
 use core::fmt::Write;
 
 use super::mapped::{Loaded, Mapped, State};
 use super::{Mapper, MapperError};
 use crate::block::{DeviceId, Figure, Stack};
 use crate::dm::View;
+use crate::prelude::*;
 use crate::time::Duration;
 
 /// How far a device is.

@@ -1,8 +1,7 @@
 //! What can be wrong with a plug.
 
-use alloc::string::String;
-
 use crate::block::Status;
+use crate::prelude::*;
 
 /// Error of creating or changing a zone plug.
 #[derive(Clone, Debug, PartialEq, Eq)]

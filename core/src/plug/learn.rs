@@ -1,12 +1,10 @@
 //! Reports, which teach the plug where the write pointers are, and the reset of all zones, which waits for them all.
 
-use alloc::boxed::Box;
-use alloc::vec::Vec;
-
 use super::error::PlugError;
 use super::zone_plug::{OWN, State, ZonePlug};
 use super::zones::Zones;
 use crate::block::{Bio, BlockDevice, Cx, Op, Payload, Status};
+use crate::prelude::*;
 use crate::zone::ZoneNo;
 
 /// Reports of hosts that are under way, and what has changed since each of them was sent.

@@ -1,11 +1,9 @@
 //! Writes that wait behind each other leave as one command.
 
-use alloc::boxed::Box;
-use alloc::vec::Vec;
-
 use super::zone_plug::ZonePlug;
 use super::zones::Bit;
 use crate::block::{Bio, Cx, Flags, Op, Payload, Status};
+use crate::prelude::*;
 use crate::sector::Sector;
 use crate::zone::ZoneNo;
 

@@ -3,10 +3,8 @@
 //! Lists are linked through one growing array of nodes, so a list costs 12 bytes and moving bios between lists, or zones
 //! in and out of activity, allocates nothing once the array has grown to the most bios that ever waited.
 
-use alloc::boxed::Box;
-use alloc::vec::Vec;
-
 use crate::block::Bio;
+use crate::prelude::*;
 use crate::zone::ZoneNo;
 
 const NIL: u32 = u32::MAX;

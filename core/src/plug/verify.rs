@@ -1,12 +1,11 @@
 //! What must be true of a plug after every hop, whatever came in: the inner half of the invariants (I3, I4, I6 to I8, I15 of
 //! the kernel's design); the outer half is what a device below sees.
 
-use alloc::string::String;
-
 use super::queue::{Phase, Slot};
 use super::zone_plug::ZonePlug;
 use super::zones::Bit;
 use crate::block::Bio;
+use crate::prelude::*;
 
 impl ZonePlug {
     /// Checks the plug against itself; the error names the zone and what is wrong with it.

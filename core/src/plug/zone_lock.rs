@@ -6,15 +6,14 @@
 //! none. Two things are the SCSI driver's of that time: appends take the zone's lock and become writes, and after a failed
 //! write they fail until the write pointer is reported.
 
-use alloc::boxed::Box;
 use alloc::collections::VecDeque;
-use alloc::vec::Vec;
 
 use slab::Slab;
 
 use super::merge::carries_plain_data;
 use super::zones::{Bit, Class, Zones};
 use crate::block::{Bio, Cx, Data, DeviceId, Flags, Limits, Op, Payload, Reason, Status};
+use crate::prelude::*;
 use crate::sector::Sector;
 use crate::time::{Duration, Instant};
 use crate::zone::ZoneNo;

@@ -1,7 +1,5 @@
 //! The plug as a device: what happens to each kind of bio, and the FIFO discipline of the `plug` policy.
 
-use alloc::boxed::Box;
-use alloc::vec::Vec;
 use core::fmt;
 
 use slab::Slab;
@@ -15,6 +13,7 @@ use super::queue::{List, Nodes, Slot};
 use super::zone_lock::ZoneLock;
 use super::zones::{Bit, Class, MAX_SLOTS, Record, Zones};
 use crate::block::{Bio, BlockDevice, Cx, Data, DeviceId, Event, Flags, Limits, Op, Payload, Reason, Status};
+use crate::prelude::*;
 use crate::sector::Sector;
 use crate::time::Duration;
 use crate::zone::ZoneNo;

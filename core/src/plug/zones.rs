@@ -1,11 +1,10 @@
 //! What the host knows of each zone: eight bytes.
 
 use alloc::collections::BTreeMap;
-use alloc::string::String;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 
 use crate::block::{Bio, Op, Reason, Why};
+use crate::prelude::*;
 use crate::sector::Sector;
 use crate::zone::{Condition, Zone, ZoneError, ZoneFault, ZoneKind, ZoneNo};
 

@@ -1,7 +1,6 @@
 //! What tasks do I/O with.
 
 use alloc::rc::Rc;
-use alloc::vec::Vec;
 use core::cell::RefCell;
 use core::future::Future;
 use core::pin::Pin;
@@ -10,6 +9,7 @@ use core::task::{Context, Poll, Waker};
 use slab::Slab;
 
 use crate::block::{Bio, Data, DeviceId, Flags, Op, Payload, Reason};
+use crate::prelude::*;
 use crate::sector::{SECTOR_BYTES, Sector};
 use crate::time::Instant;
 use crate::zone::Zone;

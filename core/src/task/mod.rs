@@ -13,10 +13,8 @@
 mod io;
 mod signal;
 
-use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::task::Wake;
-use alloc::vec::Vec;
 use core::future::Future;
 use core::pin::Pin;
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -26,6 +24,7 @@ pub use io::{Answer, Io, Sleep};
 pub use signal::Signal;
 
 use crate::block::{Bio, Cx, Status, WordOwner};
+use crate::prelude::*;
 
 /// The tasks of a device.
 #[derive(Default)]

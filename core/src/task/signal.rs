@@ -1,10 +1,11 @@
 //! "Something changed": how tasks wait for state that others change.
 
 use alloc::rc::Rc;
-use alloc::vec::Vec;
 use core::cell::RefCell;
 use core::future::poll_fn;
 use core::task::{Poll, Waker};
+
+use crate::prelude::*;
 
 /// Wakes all tasks that wait at it. Clones are the same.
 #[derive(Clone, Default)]

@@ -11,13 +11,12 @@
 //! done advances at once, and puts the pointer back with [`ZonedDisk::set_write_pointer`] if the first one fails. One
 //! that advances when the data has arrived must not do so if the zone was reset in between.
 
-use alloc::boxed::Box;
-
 use super::recency::Recency;
 use super::{
     Action, Admission, Condition, ResourceLimits, Resources, Zone, ZoneError, ZoneFault, ZoneGeometry, ZoneKind,
     ZoneNo, ZoneState,
 };
+use crate::prelude::*;
 use crate::sector::Sector;
 
 /// The zones of a device.

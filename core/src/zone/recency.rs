@@ -1,8 +1,7 @@
 //! Zones in the order in which they were last used: a list inside of a vector that grows to the most that were ever in it.
 
-use alloc::vec::Vec;
-
 use super::ZoneNo;
+use crate::prelude::*;
 
 const NONE: u32 = u32::MAX;
 

@@ -1,9 +1,9 @@
 //! What a null device is asked to be. The names and meanings are those of `null_blk`, the units are ours.
 
-use alloc::vec::Vec;
 use core::ops::Range;
 
 use crate::block::{Limits, LimitsError, ZonedLimits};
+use crate::prelude::*;
 use crate::sector::Sector;
 use crate::time::Duration;
 use crate::zone::{GeometryError, ResourceLimits, ResourceLimitsError, ZoneGeometry, ZoneKind, ZoneNo};

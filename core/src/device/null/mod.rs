@@ -15,7 +15,6 @@
 
 mod config;
 
-use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use core::fmt;
 use core::ops::Range;
@@ -25,6 +24,7 @@ pub use config::{NullConfig, NullConfigError, NullZones};
 use super::bad_blocks::BadBlocks;
 use super::memory::SparseMemory;
 use crate::block::{Bio, BlockDevice, Cx, Event, Limits, Op, Payload, Reason, Refusal, Status};
+use crate::prelude::*;
 use crate::sector::Sector;
 use crate::time::{Duration, Instant};
 use crate::zone::{Zone, ZoneError, ZoneGeometry, ZoneNo, ZoneState, ZonedDisk};

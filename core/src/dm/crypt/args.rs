@@ -1,9 +1,6 @@
 //! The words of a `crypt` line (`drivers/md/dm-crypt.c:crypt_ctr`, `crypt_ctr_optional`, `crypt_status`).
 
-use alloc::boxed::Box;
-use alloc::string::{String, ToString};
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::any::Any;
 use core::fmt;
 
@@ -12,6 +9,7 @@ use super::key::KeyArgument;
 use super::spec::CipherSpec;
 use super::volume::Units;
 use crate::dm::{ArgError, Args, BuildContext, DeviceArg, Mapping, Target, TargetType, View, quote};
+use crate::prelude::*;
 use crate::sector::SECTOR_BYTES;
 
 pub(in crate::dm) const TYPE: TargetType = TargetType {

@@ -4,10 +4,10 @@
 //! back last is often still in the caches. Once all runs are back every length fits again, so waiting for memory ends.
 
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::sync::atomic::AtomicU64;
 
 use crate::block::{Buffer, Data, Memory, Payload};
+use crate::prelude::*;
 
 /// Bytes of a page: the least that a bio takes.
 const PAGE: usize = 4096;

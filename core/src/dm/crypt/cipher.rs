@@ -1,7 +1,8 @@
 //! What the target asks of a cipher, whoever provides it.
 
-use alloc::boxed::Box;
 use core::sync::atomic::AtomicU64;
+
+use crate::prelude::*;
 
 /// The IV of one unit: 16 bytes, as the kernel's crypto API takes it.
 pub type Iv = [u8; 16];

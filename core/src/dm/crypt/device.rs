@@ -1,8 +1,6 @@
 //! The device that a `crypt` line makes.
 
-use alloc::boxed::Box;
 use alloc::collections::VecDeque;
-use alloc::string::String;
 use core::fmt;
 use core::sync::atomic::AtomicU64;
 
@@ -15,6 +13,7 @@ use super::volume::{Units, VolumeCipher};
 use crate::block::{
     Bio, BlockDevice, Cx, DeviceId, Event, Flags, Limits, MessageError, Op, Payload, Reason, Status, ZonedLimits,
 };
+use crate::prelude::*;
 
 /// What an encrypted device is, but for its key.
 #[derive(Clone, Debug)]

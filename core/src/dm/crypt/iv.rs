@@ -1,6 +1,5 @@
 //! The IV of a unit, from its number (`drivers/md/dm-crypt.c:crypt_iv_*_ops`).
 
-use alloc::vec::Vec;
 use core::sync::atomic::AtomicU64;
 
 use aes::Aes256;
@@ -9,6 +8,7 @@ use sha2::{Digest, Sha256};
 use zeroize::Zeroize;
 
 use super::cipher::{Iv, SectorCipher};
+use crate::prelude::*;
 
 /// How a unit's number becomes its IV.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -1,16 +1,13 @@
 //! Keys: what a table line says of them, where they come from, and that nobody sees them.
 
-use alloc::borrow::ToOwned;
-use alloc::boxed::Box;
-use alloc::string::{String, ToString};
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::fmt;
 use core::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
 
 use zeroize::{Zeroize, Zeroizing};
 
 use crate::dm::quote;
+use crate::prelude::*;
 
 /// A key. Who clones it shares the bytes: they are wiped when the last owner drops them or one says so. Nothing prints
 /// them but [`Key::to_hex`].

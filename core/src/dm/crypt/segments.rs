@@ -1,10 +1,10 @@
 //! Units of a bio's memory, which may be in pieces: a segment can end inside of a unit.
 
-use alloc::boxed::Box;
 use core::sync::atomic::AtomicU64;
 
 use super::volume::VolumeCipher;
 use crate::block::Data;
+use crate::prelude::*;
 
 /// Encrypts the memory in `from` to `to`, which is as long and in one piece.
 pub(super) fn encrypt(cipher: &mut VolumeCipher, mut sector: u64, from: &[Data], mut to: &[AtomicU64]) {

@@ -3,13 +3,13 @@
 //! The crate uses the machine's AES instructions where it has some and is bitsliced elsewhere: no table look-up depends
 //! on a key. A loop over single blocks would wait for each of them, so everything that need not wait goes in batches.
 
-use alloc::boxed::Box;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use aes::cipher::{BlockCipherDecrypt, BlockCipherEncrypt, KeyInit};
 use aes::{Aes128, Aes192, Aes256, Block};
 
 use super::cipher::{CipherError, Ciphers, Iv, Mode, SectorCipher, unit_words};
+use crate::prelude::*;
 
 /// Blocks in one call of the block cipher: a multiple of what its widest backend takes at once.
 const BATCH: usize = 64;

@@ -1,11 +1,9 @@
 //! The cipher argument of a table line, in both forms that the kernel reads
 //! (`drivers/md/dm-crypt.c:crypt_ctr_cipher_old`, `crypt_ctr_cipher_new`).
 
-use alloc::borrow::ToOwned;
-use alloc::string::String;
-
 use super::cipher::{CipherError, Mode};
 use super::iv::IvMode;
+use crate::prelude::*;
 
 /// Most keys that units are encrypted with in turns: as many as volumes in the field have. The kernel names no bound.
 pub const MAX_KEYS: usize = 64;

@@ -1,13 +1,12 @@
 //! Sectors in, sectors out: the ciphers of a volume, and which of them and which IV a unit gets.
 
-use alloc::boxed::Box;
-use alloc::vec::Vec;
 use core::sync::atomic::AtomicU64;
 
 use super::cipher::{CipherError, Ciphers, Iv, SectorCipher};
 use super::iv::IvMaker;
 use super::key::Key;
 use super::spec::CipherSpec;
+use crate::prelude::*;
 use crate::sector::SECTOR_BYTES;
 
 /// Units in one call of a cipher, at most: enough to keep a pipeline full, and few to prepare for a short bio.

@@ -13,17 +13,15 @@
 mod parse;
 mod trigger;
 
-use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
-use alloc::string::String;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::fmt;
 
 pub use trigger::{OpSet, Trigger, Window};
 
 use crate::block::{Bio, BlockDevice, Cx, DeviceId, Event, Limits, Reason, Status};
 use crate::dm::{ArgError, Args, BuildContext, DeviceArg, Mapping, Target, TargetType, View, quote};
+use crate::prelude::*;
 use crate::random::Rng;
 use crate::time::{Duration, Instant};
 

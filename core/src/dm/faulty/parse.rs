@@ -1,11 +1,10 @@
 //! Rules as words of a table line: `error,op=write,rate=1/100,status=medium`. What they mean is in `docs/stack-file.md`.
 
-use alloc::string::{String, ToString};
-use alloc::vec::Vec;
 use core::ops::Range;
 
 use super::{FaultyAction, FaultyRule, OpSet, Trigger, Window};
 use crate::block::{Op, Status};
+use crate::prelude::*;
 use crate::time::Duration;
 
 /// Names of operations in rules.

@@ -1,11 +1,11 @@
 //! The features of a line: what happens while the device is down, read, checked and written.
 
-use alloc::string::String;
 use core::fmt;
 use core::ops::RangeInclusive;
 
 use super::super::args::{ArgError, Args};
 use crate::block::{Bio, Flags, Op};
+use crate::prelude::*;
 
 /// A probability of 1 (`PROBABILITY_BASE`).
 pub(super) const ALWAYS: u32 = 1_000_000_000;

@@ -8,10 +8,7 @@
 
 mod features;
 
-use alloc::boxed::Box;
-use alloc::string::String;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::fmt;
 
 use slab::Slab;
@@ -20,6 +17,7 @@ use self::features::{ALWAYS, Corrupt, Features};
 use super::copies::{self, Copies, copy};
 use crate::block::{Bio, BlockDevice, Cx, DeviceId, Limits, Op, Payload, Reason, Status};
 use crate::dm::{ArgError, Args, BuildContext, DeviceArg, Mapping, Target, TargetType, View, quote};
+use crate::prelude::*;
 use crate::random::Rng;
 use crate::time::Instant;
 

@@ -1,8 +1,6 @@
 //! Which bios are logged, and when each of them has become durable.
 
-use alloc::boxed::Box;
 use alloc::collections::VecDeque;
-use alloc::string::String;
 use core::fmt;
 
 use slab::Slab;
@@ -10,6 +8,7 @@ use slab::Slab;
 use super::format::{DISCARD, FLUSH, FUA};
 use super::log::{Entry, LOG, Log};
 use crate::block::{Bio, BlockDevice, Cx, DeviceId, Event, Flags, Limits, MessageError, Op, Payload, Reason, Status};
+use crate::prelude::*;
 use crate::sector::Sector;
 
 /// The word of frames of flushes that nobody asked for.

@@ -1,12 +1,12 @@
 //! The log device: entries go there one behind the other, and the super block says how many there are.
 
-use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use core::fmt;
 
 use super::super::copies::{Copies, copy};
 use super::format::{self, FLUSH, FUA, Header, MARK, longest_mark};
 use crate::block::{Bio, Cx, Data, DeviceId, Op, Payload, Status};
+use crate::prelude::*;
 use crate::sector::{SECTOR_BYTES, Sector};
 
 /// The word of frames of writes to the log device.

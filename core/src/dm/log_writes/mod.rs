@@ -14,15 +14,13 @@ mod device;
 mod format;
 mod log;
 
-use alloc::boxed::Box;
-use alloc::string::String;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::fmt;
 
 use self::device::LogWrites;
 use crate::block::Limits;
 use crate::dm::{ArgError, Args, BuildContext, DeviceArg, Mapping, Target, TargetType, View, quote};
+use crate::prelude::*;
 
 pub(super) const TYPE: TargetType =
     TargetType { name: "log-writes", version: [1, 1, 0], usage: "log-writes <device> <log device>", parse };

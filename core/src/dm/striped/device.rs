@@ -1,9 +1,6 @@
 //! The device of a striped line.
 
-use alloc::boxed::Box;
-use alloc::string::String;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::fmt;
 
 use super::super::args::quote;
@@ -12,6 +9,7 @@ use super::super::flusher::{Flusher, distinct};
 use super::stripes::Stripes;
 use super::zones::WideZones;
 use crate::block::{Bio, BlockDevice, Cx, DeviceId, Event, Flags, Limits, Op, Place, Reason, Status};
+use crate::prelude::*;
 use crate::sector::Sector;
 
 /// What does to stripes what a table does not do by itself: ranges that go to all of them, whatever concerns zones, and

@@ -1,11 +1,10 @@
 //! Reports of all stripes at once, for a report or for what depends on one.
 
-use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
-use alloc::vec::Vec;
 
 use super::super::fan::Fan;
 use crate::block::{Bio, Cx, DeviceId, Op, Payload, Status};
+use crate::prelude::*;
 use crate::sector::Sector;
 use crate::zone::Zone;
 

@@ -25,10 +25,7 @@ mod stripes;
 mod wide;
 mod zones;
 
-use alloc::boxed::Box;
-use alloc::string::String;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::fmt;
 
 use device::Striped;
@@ -37,6 +34,7 @@ use zones::WideZones;
 
 use crate::block::{Limits, Part, ZonedLimits, least};
 use crate::dm::{ArgError, Args, BuildContext, DeviceArg, Mapping, Target, TargetType, View, quote};
+use crate::prelude::*;
 
 pub(super) const TYPE: TargetType = TargetType {
     name: "striped",

@@ -1,10 +1,10 @@
 //! Reports of several devices are one picture only if nothing changes while they are taken: so who wants to look waits
 //! until nothing changes, and changes wait while somebody looks.
 
-use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 
 use crate::block::{Bio, Op};
+use crate::prelude::*;
 
 /// Who changes zones and who looks at them.
 #[derive(Default)]

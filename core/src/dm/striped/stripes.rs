@@ -1,12 +1,11 @@
 //! The stripes of a striped line, and how they have fared.
 
-use alloc::boxed::Box;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::ops::{Deref, Range};
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use crate::block::{Bio, Chunks, DeviceId, Part, Payload, Status};
+use crate::prelude::*;
 use crate::sector::Sector;
 
 /// Events that the errors of one device may raise (`drivers/md/dm-stripe.c:DM_IO_ERROR_THRESHOLD`).

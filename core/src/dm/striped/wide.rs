@@ -47,10 +47,10 @@ fn written(zone: &Zone, depth: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use alloc::vec::Vec;
 
     use super::*;
     use crate::block::{DeviceId, Part};
+    use crate::prelude::*;
     use crate::zone::ZoneKind;
 
     /// Chunks of 8 sectors on two disks.

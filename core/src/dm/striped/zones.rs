@@ -1,7 +1,5 @@
 //! What a striped device does with zones: writes in the order of each stripe, changes that go to all stripes, reports.
 
-use alloc::boxed::Box;
-use alloc::vec::Vec;
 use core::ops::Range;
 
 use super::super::fan::Fan;
@@ -12,6 +10,7 @@ use super::gather::{Gather, Gathered};
 use super::quiet::Quiet;
 use super::wide::{depth, widen};
 use crate::block::{Bio, Cx, DeviceId, Flags, Op, Payload, Place, Reason, Status};
+use crate::prelude::*;
 use crate::sector::Sector;
 use crate::zone::{Action, Condition, Zone, ZoneFault, ZoneKind, ZoneNo, ZoneState};
 

@@ -1,11 +1,10 @@
 //! Zones that were let go become empty, and zones in which a write failed are asked where their write pointer is.
 
-use alloc::vec::Vec;
-
 use super::state::{Phase, Shared, State};
 use super::zones::Role;
 use super::{BLOCK_SECTORS, Block, ChunkNo, SetZone, ZoneHealth};
 use crate::block::DeviceId;
+use crate::prelude::*;
 use crate::sector::Sector;
 use crate::task::Io;
 use crate::time::Duration;

@@ -12,15 +12,13 @@
 //! Those who asked for a flush are told as soon as the log's superblock is durable. Zones that this commit does not name any
 //! more may be used again when it is over.
 
-use alloc::boxed::Box;
-use alloc::vec::Vec;
-
 use super::BLOCK_BYTES;
 use super::policy::Style;
 use super::state::{Phase, Shared, State, Then};
 use super::transfer::{Disks, data_of, finish, memory};
 use super::{MemberNo, MetaBlock, Number, SetZone, ZoneSpace, zones::MemberState};
 use crate::block::{Bio, Data, Flags, Reason, Status};
+use crate::prelude::*;
 use crate::task::Io;
 
 /// Most blocks in one write.

@@ -1,9 +1,6 @@
 //! The target as a device: what comes from above and from below, and the tasks that work in it.
 
-use alloc::boxed::Box;
 use alloc::rc::Rc;
-use alloc::string::String;
-use alloc::vec::Vec;
 use core::cell::RefCell;
 use core::fmt;
 use core::ops::Range;
@@ -18,6 +15,7 @@ use crate::block::{
     Bio, BlockDevice, Content, Cx, DeviceId, Event, Figure, Limits, MessageError, Op, Payload, Reason, Status,
     WordOwner,
 };
+use crate::prelude::*;
 use crate::sector::Sector;
 use crate::task::Tasks;
 

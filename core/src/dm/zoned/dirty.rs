@@ -1,8 +1,7 @@
 //! Blocks of metadata that differ from those on the disk.
 
-use alloc::vec::Vec;
-
 use super::{MetaBlock, Number};
+use crate::prelude::*;
 
 /// A set of metadata blocks, by their place in a set of metadata (block 0 is the superblock).
 #[derive(Debug, Default)]

@@ -3,9 +3,6 @@
 //! Where the sets differ the newer one is copied over the older before anything else is written ([`resync`]). The kernel
 //! does not do that, and loses what the crashed commit had changed (`drivers/md/dm-zoned-metadata.c:dmz_load_sb`).
 
-use alloc::string::String;
-use alloc::vec::Vec;
-
 use super::format::{
     Entry, Held, Layout, MappingFault, NO_ZONE, Other, Superblock, choose, failed_metadata_zone, read_superblock,
     second_set_zones, tertiaries, validate_mapping,
@@ -21,6 +18,7 @@ use super::{
     BLOCK_BYTES, BLOCK_SECTORS, Block, MemberNo, MetaBlock, Number, Rows, SetZone, ZoneClass, ZoneHealth, ZoneSpace,
 };
 use crate::block::{DeviceId, Limits, Reason};
+use crate::prelude::*;
 use crate::sector::Sector;
 use crate::task::Io;
 use crate::time::Duration;

@@ -7,10 +7,11 @@
 //!
 //! Plain numbers are counts, and global blocks, which alone have 64 bits.
 
-use alloc::vec::Vec;
 use core::fmt;
 use core::marker::PhantomData;
 use core::ops::{Add, Index, IndexMut, Range, Sub};
+
+use crate::prelude::*;
 
 /// A number that counts things of one kind from 0.
 pub trait Number: Copy + Ord + fmt::Debug {

@@ -12,7 +12,6 @@
 //!   Settle  R      ──> C     dzone C, a conventional zone; the chunk is not written at the end
 //! ```
 
-use alloc::vec::Vec;
 use core::ops::Range;
 
 use super::clean::ask;
@@ -25,6 +24,7 @@ use super::volume::Job;
 use super::zones::Role;
 use super::{BLOCK_BYTES, BLOCK_SECTORS, Block, ChunkNo, MemberNo, Number, SetZone, ZoneClass};
 use crate::block::{Data, Flags, Reason};
+use crate::prelude::*;
 use crate::task::{Answer, Io};
 use crate::time::{Duration, Instant};
 

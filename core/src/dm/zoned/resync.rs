@@ -11,7 +11,6 @@
 //! none, nor a block that is valid twice.
 
 use alloc::collections::{BTreeMap, BTreeSet};
-use alloc::string::String;
 
 use super::format::{Bitmap, Entry, Other};
 use super::sets::Sets;
@@ -20,6 +19,7 @@ use super::volume::Volume;
 use super::zones::Role;
 use super::{Block, ChunkNo, MetaBlock, Number, SetZone, ZoneSpace};
 use crate::block::Reason;
+use crate::prelude::*;
 
 /// What the other set says where that is not what the one in force says.
 pub(super) struct Comparison {

@@ -1,6 +1,5 @@
 //! The way of every bio: which zone it goes to, and what is noted when it is back.
 
-use alloc::boxed::Box;
 use core::ops::Range;
 
 use super::device::{COMMIT, FILL, HELD, OVERWRITE, PACE, READ, WRITE};
@@ -11,6 +10,7 @@ use super::volume::Write;
 use super::zones::Role;
 use super::{BLOCK_BYTES, BLOCK_SECTORS, Block, ChunkNo, SetZone, ZoneClass, ZoneHealth};
 use crate::block::{Bio, Content, Cx, Flags, Op, Payload, Reason, Status};
+use crate::prelude::*;
 use crate::time::Duration;
 
 /// Blocks of a chunk.

@@ -1,9 +1,8 @@
 //! The zones of a set of devices in one numbering.
 
-use alloc::string::String;
-
 use super::{BLOCK_SECTORS, Block, MemberNo, Number, Rows, SetZone};
 use crate::block::Limits;
+use crate::prelude::*;
 use crate::sector::Sector;
 use crate::zone::{Condition, Zone, ZoneKind};
 

@@ -1,10 +1,7 @@
 //! What the device and its tasks share.
 
-use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::rc::Rc;
-use alloc::string::String;
-use alloc::vec::Vec;
 use core::cell::RefCell;
 
 use super::format::Entry;
@@ -15,6 +12,7 @@ use super::transfer::memory;
 use super::volume::Volume;
 use super::{BLOCK_BYTES, ChunkNo};
 use crate::block::{Bio, Data, Reason, Status};
+use crate::prelude::*;
 use crate::task::Signal;
 use crate::time::Instant;
 

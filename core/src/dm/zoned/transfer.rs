@@ -1,10 +1,9 @@
 //! Blocks of the set, read and written by tasks.
 
-use alloc::vec::Vec;
-
 use super::zones::MemberState;
 use super::{BLOCK_BYTES, BLOCK_SECTORS, MemberNo, Rows, ZoneSpace};
 use crate::block::{Data, Flags, Reason};
+use crate::prelude::*;
 use crate::task::{Answer, Io};
 
 /// Longest request, in blocks.

@@ -3,11 +3,10 @@
 //! Most zones are written front to back, and their valid blocks are a few runs. A set with many runs becomes a bitmap, so it
 //! never takes more memory than the bitmap on the disk does.
 
-use alloc::boxed::Box;
-use alloc::vec::Vec;
 use core::ops::Range;
 
 use super::Block;
+use crate::prelude::*;
 
 /// A set of blocks of one zone.
 #[derive(Clone, Debug)]

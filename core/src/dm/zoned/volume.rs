@@ -6,9 +6,7 @@
 //! - A zone that a chunk gives up is [`Role::Leaving`]: nothing is written to it until a commit that does not name it is durable.
 //! - A commit writes what would be left if all bios in flight had never been sent, see [`Volume::entry_to_commit`].
 
-use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
-use alloc::vec::Vec;
 use core::ops::Range;
 
 use slab::Slab;
@@ -20,6 +18,7 @@ use super::valid::ValidBlocks;
 use super::zones::{Role, Zones};
 use super::{BLOCK_BYTES, Block, ChunkNo, MemberNo, MetaBlock, Number, Rows, SetZone, ZoneClass};
 use crate::block::Bio;
+use crate::prelude::*;
 use crate::time::Instant;
 
 /// A chunk and its zones.

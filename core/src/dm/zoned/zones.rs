@@ -1,12 +1,12 @@
 //! The zones of a set while it is used: what each is for, and which are free.
 
 use alloc::collections::VecDeque;
-use alloc::vec::Vec;
 
 use super::policy::{Pool, Stock};
 use super::valid::ValidBlocks;
 use super::{BLOCK_SECTORS, Block, ChunkNo, MemberNo, Number, Rows, SetZone, ZoneClass, ZoneHealth, ZoneSpace};
 use crate::block::{DeviceId, Limits};
+use crate::prelude::*;
 use crate::sector::Sector;
 use crate::time::Instant;
 

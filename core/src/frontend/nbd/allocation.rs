@@ -2,10 +2,9 @@
 
 use core::ops::Range;
 
-use alloc::vec::Vec;
-
 use super::wire::state;
 use crate::block::Extent;
+use crate::prelude::*;
 use crate::sector::{SECTOR_BYTES, Sector};
 use crate::zone::{Condition, Zone, ZoneKind};
 

@@ -1,11 +1,10 @@
 //! What an export is: a device of the stack, as its clients see it.
 
-use alloc::string::String;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 
 use super::wire::{STRING_MAX, transmission_flag as flag};
 use crate::block::{DeviceId, Limits};
+use crate::prelude::*;
 use crate::sector::SECTOR_BYTES;
 
 /// The longest READ or WRITE that an export takes: what clients use unless told otherwise ("Block size constraints").
@@ -189,7 +188,6 @@ impl_error!(ExportsError, |self, f| match self {
 
 #[cfg(test)]
 mod tests {
-    use alloc::string::ToString;
 
     use super::*;
     use crate::block::ZonedLimits;

@@ -1,12 +1,10 @@
 //! From the first byte to the choice of an export ("Fixed newstyle negotiation").
 
-use alloc::string::String;
-use alloc::vec::Vec;
-
 use super::export::{Export, Exports};
 use super::session::Close;
 use super::transmit::Outbox;
 use super::wire::{self, Fields, Headers, OptionHeader, handshake_flag, info, option, option_reply as reply};
+use crate::prelude::*;
 
 /// Longest option data that is looked at. The longest that makes sense is a name and a list of a few numbers.
 const DATA_MAX: usize = 16 << 10;

@@ -1,9 +1,6 @@
 //! One connection, whole.
 
-use alloc::boxed::Box;
-use alloc::string::String;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::ops::Range;
 
 use super::export::{Export, Exports};
@@ -12,6 +9,7 @@ use super::transmission::Transmission;
 use super::transmit::{Outbox, Transmit};
 use crate::block::{Bio, Data, Extent, Status};
 use crate::frontend::Pool;
+use crate::prelude::*;
 
 /// What one connection may hold at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

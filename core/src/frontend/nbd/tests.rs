@@ -1,14 +1,12 @@
 //! Transcripts: what a client sends, what the session makes of it, what the client gets back.
 
-use alloc::boxed::Box;
-use alloc::string::{String, ToString};
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 
 use super::wire::{self, Headers, command, command_flag as flag, error, info, option, option_reply, transmission_flag};
 use super::*;
 use crate::block::{Bio, DeviceId, Extent, Flags, Limits, Op, Payload, Status, ZonedLimits};
 use crate::frontend::Pool;
+use crate::prelude::*;
 use crate::sector::Sector;
 use crate::zone::{Condition, Zone, ZoneKind};
 

@@ -1,10 +1,7 @@
 //! Requests become bios, completions become replies ("Transmission").
 
-use alloc::boxed::Box;
 use alloc::collections::VecDeque;
-use alloc::string::String;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::mem;
 use core::ops::Range;
 
@@ -18,6 +15,7 @@ use super::transmit::Outbox;
 use super::wire::{self, Headers, Request, chunk, command, command_flag as flag, error};
 use crate::block::{Bio, Data, Extent, Flags, Op, Payload, Status};
 use crate::frontend::pool::{Loan, Owner, Pool};
+use crate::prelude::*;
 use crate::sector::{SECTOR_BYTES, Sector};
 use crate::zone::Zone;
 

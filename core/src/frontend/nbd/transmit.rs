@@ -1,11 +1,11 @@
 //! What a session wants sent, without copying the data it sends.
 
-use alloc::vec::Vec;
 use core::mem;
 
 use super::wire::{self, Headers, Request};
 use crate::block::Data;
 use crate::frontend::pool::{Owner, Pool};
+use crate::prelude::*;
 
 /// Bytes that a segment of headers begins with. It takes headers until it is full, so it grows only for what is longer.
 const SEGMENT_BYTES: usize = 1024;

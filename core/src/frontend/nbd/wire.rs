@@ -2,7 +2,7 @@
 //!
 //! Source: `nbd/doc/proto.md`, the section named at each group.
 
-use alloc::vec::Vec;
+use crate::prelude::*;
 
 /// "Newstyle negotiation": how the server greets, `NBDMAGIC`.
 pub const GREETING_MAGIC: u64 = 0x4e42_444d_4147_4943;

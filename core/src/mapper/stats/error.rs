@@ -1,8 +1,7 @@
 //! Why a message was refused.
 
-use alloc::string::String;
-
 use super::bounds::{MAX_AREAS, MAX_BYTES, MAX_REGIONS};
+use crate::prelude::*;
 
 /// Error of a statistics message, which changed nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]

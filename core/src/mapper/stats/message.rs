@@ -1,12 +1,11 @@
 //! Messages as words: `@stats_create - /100 1 precise_timestamps`. Nothing is looked up and nothing is changed here.
 
-use alloc::string::ToString;
-use alloc::vec::Vec;
 use core::ops::{Range, RangeInclusive};
 
 use super::area::Clock;
 use super::bounds::{MAX_BOUNDARIES, MAX_TEXT_BYTES};
 use super::error::StatsError;
+use crate::prelude::*;
 
 /// What a message asks for.
 pub(super) enum Message<'a> {

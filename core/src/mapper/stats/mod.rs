@@ -25,9 +25,6 @@ mod message;
 mod print;
 mod region;
 
-use alloc::string::{String, ToString};
-use alloc::vec::Vec;
-
 pub use bounds::{MAX_AREAS, MAX_BOUNDARIES, MAX_BYTES, MAX_PRINTED, MAX_REGIONS, MAX_TEXT_BYTES};
 pub use error::StatsError;
 
@@ -35,6 +32,7 @@ use self::message::{Create, Lines, Message};
 use self::print::Listing;
 use self::region::Region;
 use crate::block::{Observer, Span};
+use crate::prelude::*;
 use crate::time::Instant;
 
 /// The regions of a device, and what they have counted.

@@ -1,7 +1,5 @@
 //! A region: areas that are counted and printed together.
 
-use alloc::string::{String, ToString};
-use alloc::vec::Vec;
 use core::ops::Range;
 
 use super::area::{Area, Clock};
@@ -11,6 +9,7 @@ use super::grid::Grid;
 use super::message::{Create, Lines};
 use super::print::Printout;
 use crate::block::{Op, Span};
+use crate::prelude::*;
 use crate::time::Instant;
 
 /// How long I/Os took, area by area.

@@ -1,13 +1,12 @@
 //! The rules for the validity bits, and for zones that hold no data.
 
-use alloc::vec::Vec;
-
 use super::Finding;
 use super::copies::{Asked, Copies};
 use crate::dm::zoned::format::{
     Bitmap, Entry, Media, NO_ZONE, bitmap_blocks, bitmap_start, is_tertiary, pieces, read_run,
 };
 use crate::dm::zoned::{BLOCK_BYTES, Block, ChunkNo, Number, Rows, SetZone, ZoneClass, ZoneHealth, ZoneSpace};
+use crate::prelude::*;
 
 /// Zones that were looked at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

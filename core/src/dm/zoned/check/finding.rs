@@ -1,9 +1,8 @@
 //! What is wrong with a set.
 
-use alloc::string::String;
-
 use crate::dm::zoned::format::{MappingProblem, MediaError, SuperblockProblem};
 use crate::dm::zoned::{Block, ChunkNo, MemberNo, SetZone};
+use crate::prelude::*;
 
 /// Whose superblock it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

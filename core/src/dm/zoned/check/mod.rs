@@ -17,8 +17,6 @@ mod salvage;
 mod superblocks;
 mod view;
 
-use alloc::vec::Vec;
-
 pub use bitmaps::Counts;
 use copies::{Copies, exact};
 pub use finding::{Finding, Whose};
@@ -33,6 +31,7 @@ use super::format::{
     validate_mapping,
 };
 use super::{BLOCK_BYTES, ChunkNo, Rows};
+use crate::prelude::*;
 
 /// Checks everything that a set has on its disks, in time that is linear in that. What cannot be read is a finding, too.
 pub fn check(media: &mut dyn Media, progress: Progress<'_>) -> Report {

@@ -6,9 +6,6 @@
 //!   third superblocks, then zones that nobody has: emptied ── flush
 //! ```
 
-use alloc::string::{String, ToString};
-use alloc::vec::Vec;
-
 use super::bitmaps::needs_reset;
 use super::copies::{Copies, exact, is_exact};
 use super::view::View;
@@ -18,6 +15,7 @@ use crate::dm::zoned::format::{
     tertiaries,
 };
 use crate::dm::zoned::{BLOCK_BYTES, Block, ChunkNo, MemberNo, Rows, SetZone, ZoneSpace};
+use crate::prelude::*;
 
 /// What a repair does if there is something that neither copy of the metadata has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

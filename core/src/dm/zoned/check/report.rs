@@ -1,12 +1,12 @@
 //! What a check found, as `dmzadm --check` would say it.
 
-use alloc::vec::Vec;
 use core::fmt;
 
 use super::bitmaps::Counts;
 use super::{Finding, Loss, Whose};
 use crate::dm::zoned::format::{Other, Sets, Superblock, random_zones, usable_zones};
 use crate::dm::zoned::{MemberNo, SetZone, ZoneSpace};
+use crate::prelude::*;
 
 /// The result of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]

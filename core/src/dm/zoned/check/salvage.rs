@@ -3,9 +3,6 @@
 //! The numbers come from the first superblock that has sound ones: of a set, a third one, or else from the devices
 //! themselves. The rest is what both copies of the metadata say together.
 
-use alloc::string::String;
-use alloc::vec::Vec;
-
 use super::Loss;
 use super::copies::{Copies, Twin, exact};
 use super::view::View;
@@ -14,6 +11,7 @@ use crate::dm::zoned::format::{
     tertiaries,
 };
 use crate::dm::zoned::{BLOCK_BYTES, Block, ChunkNo, MemberNo, SetZone, ZoneSpace};
+use crate::prelude::*;
 
 /// Where the numbers of a set were taken from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

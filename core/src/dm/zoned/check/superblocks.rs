@@ -1,10 +1,9 @@
 //! The rules for superblocks.
 
-use alloc::vec::Vec;
-
 use super::{Finding, Whose};
 use crate::dm::zoned::format::{Layout, Other, Sets, Superblock, SuperblockProblem};
 use crate::dm::zoned::{MemberNo, ZoneSpace};
+use crate::prelude::*;
 
 /// The first two superblocks.
 pub(super) fn check(sets: &Sets, space: &ZoneSpace, findings: &mut Vec<Finding>) {

@@ -9,14 +9,13 @@
 //! Of two copies of the same generation the other one can also be ahead: its next commit has begun. What that adds was
 //! written, only nobody was promised it; what that takes away is still in the copy in force.
 
-use alloc::vec::Vec;
-
 use super::Loss;
 use super::copies::{Asked, Copies, Table, Twin};
 use crate::dm::zoned::format::{
     Bitmap, ENTRIES, Entry, Judge, Layout, MappingProblem, Media, MediaError, NO_ZONE, Progress,
 };
 use crate::dm::zoned::{Block, ChunkNo, Rows, SetZone, ZoneSpace};
+use crate::prelude::*;
 
 /// Why blocks of a bitmap cannot be read in the copy in force, and whether they are known from the other one.
 type Lacks = Vec<(MediaError, bool)>;

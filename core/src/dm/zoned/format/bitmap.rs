@@ -1,10 +1,10 @@
 //! The validity bits of a zone.
 
-use alloc::vec::Vec;
 use core::iter::successors;
 
 use super::bitmap_blocks;
 use crate::dm::zoned::{BLOCK_BYTES, Block};
+use crate::prelude::*;
 
 /// The bits of a zone, one for each block, in whole blocks as they are on the disk: the lowest bit of a byte comes first.
 #[derive(Clone, Debug, PartialEq, Eq)]

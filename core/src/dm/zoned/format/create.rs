@@ -1,13 +1,11 @@
 //! Makes a set of disks a dm-zoned set, as `dmzadm --format` does.
 
-use alloc::string::String;
-use alloc::vec::Vec;
-
 use super::media::{PIECE, pieces};
 use super::{
     Label, Layout, LayoutError, Media, MediaError, Progress, Superblock, SuperblockError, is_tertiary, tertiaries,
 };
 use crate::dm::zoned::{BLOCK_BYTES, Block, Number, SetZone, ZoneClass, ZoneHealth, ZoneSpace};
+use crate::prelude::*;
 
 /// Sequential zones that dmzadm keeps for reclaim if nothing else is asked for.
 pub const DEFAULT_RESERVED: u32 = 16;

@@ -1,10 +1,10 @@
 //! How much of a set is metadata, and how much it exposes: the numbers of dmzadm, to the block.
 
-use alloc::string::String;
 use core::ops::Range;
 
 use super::{ENTRIES, bitmap_blocks};
 use crate::dm::zoned::{MemberNo, Number, SetZone, ZoneClass, ZoneHealth, ZoneInfo, ZoneSpace};
+use crate::prelude::*;
 
 /// The numbers of a set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

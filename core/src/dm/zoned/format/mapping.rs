@@ -1,9 +1,8 @@
 //! What is wrong with a mapping table, and what is left of it without that: in time that is linear in its length.
 
-use alloc::vec::Vec;
-
 use super::{Entry, Layout, NO_ZONE};
 use crate::dm::zoned::{Block, ChunkNo, Rows, SetZone, ZoneClass, ZoneHealth, ZoneSpace};
+use crate::prelude::*;
 
 /// Which of its two zones a problem of a chunk is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,8 +1,7 @@
 //! The disks of a set, as those see them who may wait: the tools.
 
-use alloc::string::String;
-
 use crate::dm::zoned::{BLOCK_BYTES, SetZone, ZoneSpace};
+use crate::prelude::*;
 
 /// The disks of a set, read and written in whole blocks. A range lies in one zone.
 pub trait Media {

@@ -1,13 +1,12 @@
 //! The disks of a set in memory, with the rules of zones and with power cuts: for tests and fuzzing.
 
 use alloc::collections::{BTreeMap, BTreeSet};
-use alloc::string::String;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 
 use super::{Media, MediaError};
 use crate::block::Limits;
 use crate::dm::zoned::{BLOCK_BYTES, Block, MemberNo, Rows, SetZone, SpaceError, ZoneClass, ZoneHealth, ZoneSpace};
+use crate::prelude::*;
 use crate::random::Rng;
 use crate::zone::Zone;
 

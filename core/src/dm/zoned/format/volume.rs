@@ -1,12 +1,11 @@
 //! A set as its disks have it: read, never written.
 
-use alloc::vec::Vec;
-
 use super::mapping::{MappingProblem, validate_mapping};
 use super::media::{PIECE, pieces};
 use super::sets::{Choice, SuperblockProblem, choose, failed_metadata_zone, read_superblock, second_set_zones};
 use super::{Bitmap, ENTRIES, Entry, Layout, Media, MediaError, NO_ZONE, Superblock, bitmap_blocks};
 use crate::dm::zoned::{BLOCK_BYTES, Block, ChunkNo, Number, Rows, SetZone, ZoneClass, ZoneHealth, ZoneSpace};
+use crate::prelude::*;
 
 /// The superblocks of a set of devices.
 #[derive(Clone, Debug, PartialEq, Eq)]

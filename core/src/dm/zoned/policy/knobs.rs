@@ -1,9 +1,9 @@
 //! Every number of the policy, by name.
 
-use alloc::string::{String, ToString};
 use core::ops::RangeInclusive;
 use core::str::FromStr;
 
+use crate::prelude::*;
 use crate::time::Duration;
 
 /// Whose decisions are taken.
