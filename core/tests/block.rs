@@ -4,7 +4,7 @@ mod desk;
 
 use desk::*;
 use shingle_core::block::{
-    Action, Bio, BlockDevice, Cx, DeviceId, Entry, Event, FRAMES, Flags, Limits, Op, Payload, Reason, Stack,
+    Action, Admitted, Bio, BlockDevice, Cx, DeviceId, Event, FRAMES, Flags, Limits, Op, Payload, Reason, Stack,
     StackError, Status, Trace, check,
 };
 use shingle_core::harness::{Harness, MockDevice};
@@ -128,16 +128,16 @@ fn the_entry_check_refuses_what_a_device_must_never_see() {
         ("report without room", Bio::new(Op::ReportZones, Sector(0), 0, Payload::None), &zoned, Err(Status::Invalid)),
         ("write to a read-only device", write(64, 8), &read_only, Err(Status::ReadOnly)),
         ("finish on a read-only device", finish(1), &read_only, Err(Status::ReadOnly)),
-        ("read of a read-only device", read(64, 8), &read_only, Ok(Entry::Whole)),
-        ("read across zones", read(60, 8), &zoned, Ok(Entry::Split(4))),
+        ("read of a read-only device", read(64, 8), &read_only, Ok(Admitted::Whole)),
+        ("read across zones", read(60, 8), &zoned, Ok(Admitted::Split(4))),
         (
             "zeroes longer than the device takes",
             Bio::new(Op::WriteZeroes, Sector(64), 20, Payload::None),
             &zoned,
-            Ok(Entry::Split(16)),
+            Ok(Admitted::Split(16)),
         ),
         ("across zones, and must not wait", read(60, 8).with_flags(Flags::NOWAIT), &zoned, Err(Status::Again)),
-        ("flush of a device without cache", flush(), &limits, Ok(Entry::Done)),
+        ("flush of a device without cache", flush(), &limits, Ok(Admitted::Done)),
     ];
     for (name, mut bio, limits, expected) in cases {
         assert_eq!(check(&mut bio, limits).map_err(|reason| Status::from(&reason)), expected, "{name}");
@@ -147,7 +147,7 @@ fn the_entry_check_refuses_what_a_device_must_never_see() {
 #[test]
 fn fua_and_preflush_mean_nothing_to_a_device_that_loses_nothing() {
     let mut bio = write(0, 8).with_flags(Flags::FUA.with(Flags::PREFLUSH));
-    assert_eq!(check(&mut bio, &Limits::new(64)), Ok(Entry::Whole));
+    assert_eq!(check(&mut bio, &Limits::new(64)), Ok(Admitted::Whole));
     assert_eq!(bio.flags, Flags::NONE);
 }
 
@@ -156,8 +156,8 @@ fn splits_of_zone_writes_keep_to_the_write_granularity() {
     let mut limits = MockDevice::zoned(4, 64, 64, 0).limits_mut().clone();
     limits.max_sectors = Some(13);
     limits.zoned.as_mut().unwrap().write_granularity_bytes = 4096;
-    assert_eq!(check(&mut write(0, 64), &limits), Ok(Entry::Split(8)));
-    assert_eq!(check(&mut read(0, 64), &limits), Ok(Entry::Split(13)), "reads keep to the block");
+    assert_eq!(check(&mut write(0, 64), &limits), Ok(Admitted::Split(8)));
+    assert_eq!(check(&mut read(0, 64), &limits), Ok(Admitted::Split(13)), "reads keep to the block");
     limits.max_sectors = Some(7);
     let refused = check(&mut write(0, 64), &limits);
     assert_eq!(refused, Err(Reason::CannotCut { most: 7, unit: 8 }), "a unit that the device cannot take in one");
@@ -193,15 +193,15 @@ fn random_bios_meet_the_same_answer_at_the_gate_and_at_the_check() {
         stack.turn(Instant::ZERO);
         let arrived = stack.device::<MockDevice>(desk).unwrap().held();
         match checked {
-            Ok(Entry::Whole) => {
+            Ok(Admitted::Whole) => {
                 whole += 1;
                 assert_eq!(
                     (arrived.len(), arrived[0].sectors, arrived[0].flags),
                     (1, expected.sectors, expected.flags)
                 );
             }
-            Ok(Entry::Split(front)) => assert_eq!(arrived[0].sectors, front),
-            Ok(Entry::Done) | Err(_) => assert!(arrived.is_empty(), "{sector}+{sectors}: {arrived:?}"),
+            Ok(Admitted::Split(front)) => assert_eq!(arrived[0].sectors, front),
+            Ok(Admitted::Done) | Err(_) => assert!(arrived.is_empty(), "{sector}+{sectors}: {arrived:?}"),
         }
     }
     assert!(whole > 300, "the test must meet the common case: {whole}");

@@ -6,7 +6,7 @@ use dmz::{differing_sets, gone, options, options_v1, read, salvaged, zoned};
 use shingle_core::dm::zoned::BLOCK_BYTES;
 use shingle_core::dm::zoned::check::{Next, OnLoss, RepairError, check, repair};
 use shingle_core::dm::zoned::format::{
-    Entry, FormatOptions, LoadError, Media, Sets, Superblock, Volume, format, tertiaries,
+    FormatOptions, LoadError, MapEntry, Media, Sets, Superblock, Volume, format, tertiaries,
 };
 use shingle_core::random::Rng;
 
@@ -99,5 +99,5 @@ fn a_format_leaves_no_superblock_of_a_set_that_began_elsewhere() {
     let whole = format(&mut media, &options(1), &mut |_, _| ());
     whole.unwrap();
     assert_eq!(read(&mut media, 5 * 64, 1), [0; BLOCK_BYTES]);
-    assert!(Volume::load(&mut media).unwrap().entries.iter().all(|entry| *entry == Entry::UNMAPPED));
+    assert!(Volume::load(&mut media).unwrap().entries.iter().all(|entry| *entry == MapEntry::UNMAPPED));
 }

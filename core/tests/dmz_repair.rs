@@ -5,7 +5,7 @@ mod dmz;
 use dmz::damage::{DAMAGES, damaged};
 use dmz::{filled_sets, fix1, fix2, read};
 use shingle_core::dm::zoned::check::{OnLoss, Repair, RepairError, check, relabel, repair};
-use shingle_core::dm::zoned::format::{Entry, Label, Media, MemoryMedia, Sets, Superblock, Volume};
+use shingle_core::dm::zoned::format::{Label, MapEntry, Media, MemoryMedia, Sets, Superblock, Volume};
 use shingle_core::dm::zoned::{BLOCK_BYTES, Block, ChunkNo, Number, SetZone};
 use shingle_core::random::Rng;
 
@@ -16,7 +16,7 @@ fn contents(media: &mut MemoryMedia) -> Vec<Option<Vec<u8>>> {
     let mut blocks = Vec::new();
     for number in volume.entries.numbers() {
         let chunk = volume.chunk(media, number).unwrap();
-        if volume.right_entries()[number] == Entry::UNMAPPED {
+        if volume.right_entries()[number] == MapEntry::UNMAPPED {
             blocks.extend((0..chunk_blocks).map(|_| Some(Vec::new())));
             continue;
         }

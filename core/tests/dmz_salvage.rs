@@ -4,7 +4,7 @@ mod dmz;
 
 use dmz::{blank, filled_sets, fix1, fix2, read, runs, zoned};
 use shingle_core::dm::zoned::check::{Loss, OnLoss, RepairError, Salvage, Source, check, repair};
-use shingle_core::dm::zoned::format::{Entry, LoadError, Media, MemoryMedia, NO_ZONE, Sets, Superblock, Volume};
+use shingle_core::dm::zoned::format::{LoadError, MapEntry, Media, MemoryMedia, NO_ZONE, Sets, Superblock, Volume};
 use shingle_core::dm::zoned::{BLOCK_BYTES, Block, ChunkNo, MemberNo, Number, SetZone};
 use shingle_core::zone::Condition;
 
@@ -72,7 +72,7 @@ fn what_is_unreadable_is_zeroes_and_told_and_the_rest_is_whole() {
     let expected = runs("fix1_logical.runs");
     let mut media = fix1();
     let volume = Volume::load(&mut media).unwrap();
-    let mapped = volume.entries.iter().position(|entry| *entry != Entry::UNMAPPED).unwrap() as u32;
+    let mapped = volume.entries.iter().position(|entry| *entry != MapEntry::UNMAPPED).unwrap() as u32;
     let chunk = volume.chunk(&mut media, ChunkNo(mapped)).unwrap();
     let (block, place) = (0..256).find_map(|block| Some((block, chunk.locate(media.space(), Block(block))?))).unwrap();
     media.bad.insert(place);
@@ -130,7 +130,7 @@ fn a_bitmap_of_the_other_set_that_is_of_another_time_does_not_make_zeroes_of_a_c
             let mut map = read(&mut media, 257, 1);
             map[chunk * 8..chunk * 8 + 8].fill(0xff);
             if harm == 1 {
-                map[57 * 8..58 * 8].copy_from_slice(&Entry { dzone: zone, bzone: NO_ZONE }.encode());
+                map[57 * 8..58 * 8].copy_from_slice(&MapEntry { dzone: zone, bzone: NO_ZONE }.encode());
             }
             media.put(257, &map);
             let superblock = Sets::find(&mut media).unwrap().superblock;
@@ -175,7 +175,7 @@ fn a_zone_that_the_newer_set_gives_to_another_chunk_stays_with_that() {
     media.put(256, &Superblock { block: 256, generation: superblock.generation - 1, ..superblock }.encode());
     let mut map = read(&mut media, 1, 1);
     map[chunk * 8..chunk * 8 + 8].fill(0xff);
-    map[57 * 8..58 * 8].copy_from_slice(&Entry { dzone: zone, bzone: NO_ZONE }.encode());
+    map[57 * 8..58 * 8].copy_from_slice(&MapEntry { dzone: zone, bzone: NO_ZONE }.encode());
     media.put(1, &map);
     let (_, bytes, lost) = salvaged(&mut media);
     assert_eq!(lost, []);
@@ -192,7 +192,7 @@ fn a_zone_that_the_newer_set_gives_to_another_chunk_does_not_go_back_when_the_en
     media.put(256, &Superblock { block: 256, generation: superblock.generation - 1, ..superblock }.encode());
     let mut map = read(&mut media, 1, 1);
     map[chunk * 8..chunk * 8 + 4].copy_from_slice(&[1, 2, 3, 4]);
-    map[57 * 8..58 * 8].copy_from_slice(&Entry { dzone: zone, bzone: NO_ZONE }.encode());
+    map[57 * 8..58 * 8].copy_from_slice(&MapEntry { dzone: zone, bzone: NO_ZONE }.encode());
     media.put(1, &map);
     let (_, bytes, _) = salvaged(&mut media);
     let (expected, chunk_bytes) = (runs("fix1_logical.runs"), 256 * BLOCK_BYTES);

@@ -8,7 +8,7 @@ use dmz::{gone, salvaged};
 use shingle_core::block::Status;
 use shingle_core::device::{NullConfig, NullDevice};
 use shingle_core::dm::zoned::check::{Loss, OnLoss, RepairError, repair};
-use shingle_core::dm::zoned::format::{Entry, Layout, Media as _, NO_ZONE, Sets, Superblock};
+use shingle_core::dm::zoned::format::{Layout, MapEntry, Media as _, NO_ZONE, Sets, Superblock};
 use shingle_core::dm::zoned::{BLOCK_BYTES, ChunkNo, Rows, Sabotage, SetZone, Zoned};
 use shingle_core::random::Rng;
 use shingle_core::sector::Sector;
@@ -52,13 +52,13 @@ fn stopped(disks: &[NullConfig], other: Other) -> (Volume, Vec<Vec<u8>>) {
 }
 
 /// The numbers of the set, where the set in force starts, and the entries.
-fn set_in_force(volume: &mut Volume) -> (Layout, u64, Rows<ChunkNo, Entry>) {
+fn set_in_force(volume: &mut Volume) -> (Layout, u64, Rows<ChunkNo, MapEntry>) {
     volume.with_media(|media| {
         let sets = Sets::find(media).unwrap();
         let start = sets.layout.set_start(media.space(), sets.choice.set);
         let mut map = vec![0; BLOCK_BYTES];
         media.read(start + 1, &mut map).unwrap();
-        let entries = map.as_chunks().0.iter().map(|bytes| Entry::decode(*bytes));
+        let entries = map.as_chunks().0.iter().map(|bytes| MapEntry::decode(*bytes));
         (sets.layout, start, entries.take(sets.layout.chunks as usize).collect())
     })
 }

@@ -4,7 +4,7 @@ mod dmz;
 
 use dmz::{blank, filled_sets, fix1, fix2, fixture, read, runs, zoned};
 use shingle_core::dm::zoned::format::{
-    Choice, Entry, LoadError, MappingFault, Media, MemoryMedia, NO_ZONE, Other, Part, Superblock, SuperblockProblem,
+    Choice, LoadError, MapEntry, MappingFault, Media, MemoryMedia, NO_ZONE, Other, Part, Superblock, SuperblockProblem,
     Volume, choose, validate_mapping,
 };
 use shingle_core::dm::zoned::{BLOCK_BYTES, Block, ChunkNo, MemberNo, Number, Rows, SetZone, ZoneSpace};
@@ -167,16 +167,16 @@ fn every_bad_entry_is_named_and_its_right_part_kept() {
     (18..24).for_each(|zone| media.set_wp(SetZone(zone), Block(9)));
     let space: &ZoneSpace = media.space();
     let layout = Volume::load(&mut media.clone()).unwrap().sets.layout;
-    let entry = |dzone: u32, bzone: u32| Entry { dzone: SetZone(dzone), bzone: SetZone(bzone) };
+    let entry = |dzone: u32, bzone: u32| MapEntry { dzone: SetZone(dzone), bzone: SetZone(bzone) };
     const NONE: u32 = NO_ZONE.0;
     use MappingFault::*;
     let cases = [
         (entry(18, 2), None, entry(18, 2)),
         (entry(3, NONE), None, entry(3, NONE)),
-        (entry(18, NONE), Some((Part::Data, Duplicate { chunk: ChunkNo(0) })), Entry::UNMAPPED),
+        (entry(18, NONE), Some((Part::Data, Duplicate { chunk: ChunkNo(0) })), MapEntry::UNMAPPED),
         (entry(18, 4), Some((Part::Data, Duplicate { chunk: ChunkNo(0) })), entry(4, NONE)),
         (entry(19, 4), Some((Part::Buffer, Duplicate { chunk: ChunkNo(3) })), entry(19, NONE)),
-        (entry(64, NONE), Some((Part::Data, OutOfRange)), Entry::UNMAPPED),
+        (entry(64, NONE), Some((Part::Data, OutOfRange)), MapEntry::UNMAPPED),
         (entry(20, 64), Some((Part::Buffer, OutOfRange)), entry(20, NONE)),
         (entry(0, 5), Some((Part::Data, Metadata)), entry(5, NONE)),
         (entry(21, 1), Some((Part::Buffer, Metadata)), entry(21, NONE)),
@@ -185,8 +185,8 @@ fn every_bad_entry_is_named_and_its_right_part_kept() {
         (entry(7, 8), Some((Part::Buffer, Unneeded)), entry(7, NONE)),
         (entry(22, 23), Some((Part::Buffer, NotRandom)), entry(22, NONE)),
         (entry(9, 9), Some((Part::Buffer, Unneeded)), entry(9, NONE)),
-        (entry(12, NONE), Some((Part::Data, Empty)), Entry::UNMAPPED),
-        (Entry::UNMAPPED, None, Entry::UNMAPPED),
+        (entry(12, NONE), Some((Part::Data, Empty)), MapEntry::UNMAPPED),
+        (MapEntry::UNMAPPED, None, MapEntry::UNMAPPED),
     ];
     let entries: Rows<_, _> = cases.iter().map(|(entry, ..)| *entry).collect();
     let problems = validate_mapping(&entries, space, &layout);

@@ -9,7 +9,7 @@ use libfuzzer_sys::fuzz_target;
 use shingle_core::block::{Limits, ZonedLimits};
 use shingle_core::dm::zoned::check::{OnLoss, Salvage, check, relabel, repair};
 use shingle_core::dm::zoned::format::{
-    Entry, FormatOptions, Label, Media, MemoryMedia, NO_ZONE, Sets, Superblock, format, tertiaries,
+    MapEntry, FormatOptions, Label, Media, MemoryMedia, NO_ZONE, Sets, Superblock, format, tertiaries,
 };
 use shingle_core::dm::zoned::{BLOCK_BYTES, Block, ChunkNo, Number, SetZone};
 use shingle_core::random::Rng;
@@ -129,7 +129,7 @@ impl Target {
                 // One zone that is not there, and none.
                 let zone =
                     |number: u32| Some(number % (self.zones + 2)).filter(|zone| *zone <= self.zones).map(SetZone);
-                let entry = Entry { dzone: zone(*dzone).unwrap_or(NO_ZONE), bzone: zone(*bzone).unwrap_or(NO_ZONE) };
+                let entry = MapEntry { dzone: zone(*dzone).unwrap_or(NO_ZONE), bzone: zone(*bzone).unwrap_or(NO_ZONE) };
                 for start in self.each_set(*set) {
                     self.edit(start + 1, |map| map[usize::from(*chunk) * 8..][..8].copy_from_slice(&entry.encode()));
                 }

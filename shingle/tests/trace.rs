@@ -8,8 +8,8 @@ use shingle_core::sector::Sector;
 use shingle_core::time::Instant;
 use shingle_core::zone::{Condition, Zone, ZoneKind};
 use shingle_host::trace::{
-    Asked, Columns, Damage, End, EndReason, Entry, ReadError, RecordedDevice, Recording, Summary, Writer, ZoneStart,
-    read, rwbs, work_of,
+    Asked, Columns, Damage, End, EndReason, ReadError, RecordedDevice, RecordedEntry, Recording, Summary, Writer,
+    ZoneStart, read, rwbs, work_of,
 };
 use shingle_lab::replay::Script;
 use shingle_sim::workload::replay::{Fit, Next, Pace, Player, PlayerOptions};
@@ -43,11 +43,11 @@ fn event(at: u64, action: Action, number: u32, sector: u64) -> TraceEvent {
 fn recording(bios: u32) -> Recording {
     let hops = |n: u32| {
         let (at, sector) = (u64::from(n) * 1000, u64::from(n) * 8);
-        let event = move |after, action| Entry::Hop(event(at + after, action, n + 1, sector));
+        let event = move |after, action| RecordedEntry::Hop(event(at + after, action, n + 1, sector));
         [event(0, Action::Queue), event(100, Action::Dispatch), event(700, Action::Complete)]
     };
-    let mut entries: Vec<Entry> = (0..bios).flat_map(hops).collect();
-    entries.push(Entry::Lost { at: Instant(u64::from(bios) * 1000), shard: 0, count: 3 });
+    let mut entries: Vec<RecordedEntry> = (0..bios).flat_map(hops).collect();
+    entries.push(RecordedEntry::Lost { at: Instant(u64::from(bios) * 1000), shard: 0, count: 3 });
     let zone =
         ZoneStart { device: 0, zone: 7, kind: ZoneKind::Sequential, cond: Condition::Closed, wp: 24, capacity: 2000 };
     Recording {
@@ -207,8 +207,9 @@ fn mend(bytes: &mut [u8], start: usize) {
 fn a_bio_counts_once_as_it_was_handed_over_and_ends_when_its_submitter_has_it_back() {
     let mut recording = recording(2);
     // The second one is split: the pieces have its number, and only the whole returns.
-    let piece =
-        |at, action, sector| Entry::Hop(TraceEvent { returned: false, sectors: 4, ..event(at, action, 2, sector) });
+    let piece = |at, action, sector| {
+        RecordedEntry::Hop(TraceEvent { returned: false, sectors: 4, ..event(at, action, 2, sector) })
+    };
     let pieces = [
         piece(1150, Action::Dispatch, 8),
         piece(1150, Action::Dispatch, 12),
@@ -229,7 +230,7 @@ fn a_bio_counts_once_as_it_was_handed_over_and_ends_when_its_submitter_has_it_ba
 fn a_bio_whose_end_was_lost_is_not_taken_for_one_in_flight() {
     let mut recording = recording(3);
     recording.entries.remove(2);
-    recording.entries.insert(2, Entry::Lost { at: Instant(800), shard: 0, count: 1 });
+    recording.entries.insert(2, RecordedEntry::Lost { at: Instant(800), shard: 0, count: 1 });
     let work = work_of(&recording, 0);
     assert_eq!(work.iter().map(|asked| asked.done.is_some()).collect::<Vec<_>>(), [false, true, true]);
     assert_eq!(Summary::new(&recording.devices[0], &work).most_in_flight, 1);
@@ -240,10 +241,10 @@ fn an_event_is_a_line_in_the_columns_of_blkparse() {
     let mut recording = recording(1);
     let write = event(900, Action::Complete, 70_000, 4096);
     recording.entries.extend([
-        Entry::Hop(TraceEvent { status: Status::Io, device: DeviceId(1), flags: Flags::FUA, ..write }),
-        Entry::Hop(TraceEvent { op: Op::ZoneReset, action: Action::Dispatch, sectors: 0, ..write }),
-        Entry::Hop(TraceEvent { op: Op::WriteZeroes, action: Action::Queue, flags: Flags::NO_UNMAP, ..write }),
-        Entry::Hop(TraceEvent { op: Op::Flush, at: Instant(12_000_000_345), ..write }),
+        RecordedEntry::Hop(TraceEvent { status: Status::Io, device: DeviceId(1), flags: Flags::FUA, ..write }),
+        RecordedEntry::Hop(TraceEvent { op: Op::ZoneReset, action: Action::Dispatch, sectors: 0, ..write }),
+        RecordedEntry::Hop(TraceEvent { op: Op::WriteZeroes, action: Action::Queue, flags: Flags::NO_UNMAP, ..write }),
+        RecordedEntry::Hop(TraceEvent { op: Op::Flush, at: Instant(12_000_000_345), ..write }),
     ]);
     let columns = Columns::new(&recording);
     let lines = recording.entries.iter().enumerate().map(|(place, entry)| columns.line(place, entry));

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use shingle_core::block::{Bio, Data, DeviceId, Op, Payload, PortId, Stack, Status};
 use shingle_core::device::{NullConfig, NullDevice, NullZones};
-use shingle_core::dm::zoned::format::{Entry, FormatOptions, Label, Layout, Media, NO_ZONE, format};
+use shingle_core::dm::zoned::format::{FormatOptions, Label, Layout, MapEntry, Media, NO_ZONE, format};
 use shingle_core::dm::zoned::{Number, SetZone, Zoned};
 use shingle_core::dm::{build_table, parse_table};
 use shingle_core::plug::{PlugOptions, ZonePlug};
@@ -182,7 +182,7 @@ fn write_full(media: &mut dyn Media, layout: &Layout) {
     let mut bits = vec![0; layout.bitmap_blocks as usize * 4096];
     let of_zone = layout.bitmap_blocks as usize * 4096 / LARGE_ZONES as usize;
     for chunk in 0..layout.chunks {
-        let entry = Entry { dzone: zone_of(chunk), bzone: NO_ZONE };
+        let entry = MapEntry { dzone: zone_of(chunk), bzone: NO_ZONE };
         map[chunk as usize * 8..][..8].copy_from_slice(&entry.encode());
         bits[entry.dzone.index() * of_zone..][..of_zone].fill(0xff);
     }

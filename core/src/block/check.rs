@@ -10,7 +10,7 @@ use super::reason::Reason;
 
 /// What becomes of a bio that passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Entry {
+pub enum Admitted {
     /// It goes in as it is.
     Whole,
     /// It is too long: its first sectors go in, the rest follows.
@@ -20,7 +20,7 @@ pub enum Entry {
 }
 
 /// Checks `bio` against `limits` and strips what means nothing there: flags, and the length of what has none.
-pub fn check(bio: &mut Bio, limits: &Limits) -> Result<Entry, Reason> {
+pub fn check(bio: &mut Bio, limits: &Limits) -> Result<Admitted, Reason> {
     if limits.read_only && bio.op.is_write() {
         return Err(Reason::ReadOnly);
     }
@@ -33,11 +33,11 @@ pub fn check(bio: &mut Bio, limits: &Limits) -> Result<Entry, Reason> {
     match bio.op {
         Op::Read | Op::Write | Op::WriteZeroes | Op::Discard => check_range(bio, limits),
         Op::ZoneAppend => check_append(bio, limits),
-        Op::Flush if !limits.write_cache => Ok(Entry::Done),
-        Op::Flush => Ok(Entry::Whole),
+        Op::Flush if !limits.write_cache => Ok(Admitted::Done),
+        Op::Flush => Ok(Admitted::Whole),
         Op::ReportZones => check_report(bio, limits),
         Op::ZoneOpen | Op::ZoneClose | Op::ZoneFinish | Op::ZoneReset => check_zone_management(bio, limits),
-        Op::ZoneResetAll => zoned(limits).map(|_| Entry::Whole),
+        Op::ZoneResetAll => zoned(limits).map(|_| Admitted::Whole),
     }
 }
 
@@ -84,7 +84,7 @@ impl FastCheck {
     }
 }
 
-fn check_range(bio: &Bio, limits: &Limits) -> Result<Entry, Reason> {
+fn check_range(bio: &Bio, limits: &Limits) -> Result<Admitted, Reason> {
     let longest = match bio.op {
         Op::WriteZeroes => limits.max_write_zeroes.ok_or(Reason::NotSupported)?,
         Op::Discard => limits.max_discard.ok_or(Reason::NotSupported)?,
@@ -97,7 +97,7 @@ fn check_range(bio: &Bio, limits: &Limits) -> Result<Entry, Reason> {
         .map_or(u32::MAX, |z| z.zone_sectors - (bio.sector.0 & u64::from(z.zone_sectors - 1)) as u32);
     let fits = longest.min(to_zone_end);
     if bio.sectors <= fits && segments(bio) <= limits.max_segments.unwrap_or(u32::MAX) {
-        return Ok(Entry::Whole);
+        return Ok(Admitted::Whole);
     }
     if bio.flags.has(Flags::NOWAIT) {
         return Err(Reason::WouldWait("it is longer than the device takes at once"));
@@ -122,7 +122,7 @@ fn check_extent(bio: &Bio, limits: &Limits) -> Result<(), Reason> {
 }
 
 /// Where to cut a bio of which at most `fits` sectors go in one piece: on a block, for zone writes on a write unit.
-fn split_at(bio: &Bio, limits: &Limits, fits: u32) -> Result<Entry, Reason> {
+fn split_at(bio: &Bio, limits: &Limits, fits: u32) -> Result<Admitted, Reason> {
     let in_segments = limits.max_segments.map_or(u32::MAX, |most| {
         let bytes: usize = bio.payload.segments().iter().take(most as usize).map(|d| d.len()).sum();
         if bio.payload.segments().is_empty() { u32::MAX } else { (bytes / 512) as u32 }
@@ -136,12 +136,12 @@ fn split_at(bio: &Bio, limits: &Limits, fits: u32) -> Result<Entry, Reason> {
     match front {
         // One write unit is longer than the device takes, or its segments are smaller than a block.
         0 => Err(Reason::CannotCut { most: fits.min(in_segments), unit }),
-        n if n == bio.sectors => Ok(Entry::Whole),
-        n => Ok(Entry::Split(n)),
+        n if n == bio.sectors => Ok(Admitted::Whole),
+        n => Ok(Admitted::Split(n)),
     }
 }
 
-fn check_append(bio: &Bio, limits: &Limits) -> Result<Entry, Reason> {
+fn check_append(bio: &Bio, limits: &Limits) -> Result<Admitted, Reason> {
     let zoned = zoned(limits)?;
     check_extent(bio, limits)?;
     let longest = zoned.max_append.unwrap_or(limits.max_sectors.unwrap_or(u32::MAX)).min(zoned.zone_sectors);
@@ -150,18 +150,18 @@ fn check_append(bio: &Bio, limits: &Limits) -> Result<Entry, Reason> {
         return Err(Reason::AppendStart);
     }
     let fits = bio.sectors <= longest && segments(bio) <= limits.max_segments.unwrap_or(u32::MAX);
-    if fits { Ok(Entry::Whole) } else { Err(Reason::AppendLimit { most: longest }) }
+    if fits { Ok(Admitted::Whole) } else { Err(Reason::AppendLimit { most: longest }) }
 }
 
-fn check_report(bio: &Bio, limits: &Limits) -> Result<Entry, Reason> {
+fn check_report(bio: &Bio, limits: &Limits) -> Result<Admitted, Reason> {
     zoned(limits)?;
-    if matches!(bio.payload, Payload::Zones(_)) { Ok(Entry::Whole) } else { Err(Reason::NoRoom) }
+    if matches!(bio.payload, Payload::Zones(_)) { Ok(Admitted::Whole) } else { Err(Reason::NoRoom) }
 }
 
-fn check_zone_management(bio: &Bio, limits: &Limits) -> Result<Entry, Reason> {
+fn check_zone_management(bio: &Bio, limits: &Limits) -> Result<Admitted, Reason> {
     let zoned = zoned(limits)?;
     let names_a_zone = bio.sector.0.is_multiple_of(zoned.zone_sectors.into()) && bio.sector.0 < limits.capacity;
-    if names_a_zone { Ok(Entry::Whole) } else { Err(Reason::ZoneStart { zone_sectors: zoned.zone_sectors }) }
+    if names_a_zone { Ok(Admitted::Whole) } else { Err(Reason::ZoneStart { zone_sectors: zoned.zone_sectors }) }
 }
 
 fn zoned(limits: &Limits) -> Result<&ZonedLimits, Reason> {

@@ -35,7 +35,7 @@ mod trace;
 mod word;
 
 pub use bio::{Bio, FRAMES};
-pub use check::{Entry, check};
+pub use check::{Admitted, check};
 pub use chunks::{Chunks, Part, Place};
 pub use content::Content;
 pub use device::{BlockDevice, Cx, MessageError, Route};

@@ -5,7 +5,7 @@ use core::any::Any;
 use core::fmt;
 
 use super::bio::{Bio, Frame, Owner};
-use super::check::{Entry, FastCheck, check};
+use super::check::{Admitted, FastCheck, check};
 use super::device::{BlockDevice, Cx, MessageError, Route};
 use super::effects::{Completion, Effects, Hop, Port};
 use super::event::Event;
@@ -199,15 +199,15 @@ impl Stack {
             return self.dispatch_watched(to, bio);
         }
         match check(&mut bio, &self.slots[to.0 as usize].limits) {
-            Ok(Entry::Whole) => self.dispatch(to, bio),
-            Ok(Entry::Split(front)) => {
+            Ok(Admitted::Whole) => self.dispatch(to, bio),
+            Ok(Admitted::Split(front)) => {
                 self.effects.trace(Action::Split, to, &bio, Status::Ok);
                 let (first, rest) = self.effects.split(bio, front);
                 // The remainder stays first in line: a later write to the same zone must not get between.
                 self.effects.arrivals.push_front((to, rest));
                 self.dispatch(to, first);
             }
-            Ok(Entry::Done) => self.effects.complete(to, bio, Status::Ok),
+            Ok(Admitted::Done) => self.effects.complete(to, bio, Status::Ok),
             Err(reason) => {
                 self.slots[to.0 as usize].meter.errors += 1;
                 self.refuse(to, bio, reason);

@@ -16,7 +16,7 @@ use alloc::collections::VecDeque;
 
 use super::elevator::{Candidate, Choice, Head, choose_next_zone};
 use super::policy::WritePolicy;
-use super::queue::Phase;
+use super::queue::WaitsFor;
 use super::zone_plug::ZonePlug;
 use crate::block::{Bio, Cx};
 use crate::sector::Sector;
@@ -97,7 +97,7 @@ impl ZonePlug {
 
     /// Puts a zone whose first bio needs the disk in line.
     pub(super) fn list(&mut self, slot: usize) {
-        self.slots[slot].phase = Phase::Listed;
+        self.slots[slot].waits_for = WaitsFor::Listed;
         self.disk_queue.line.push_back(slot as u32);
     }
 
@@ -108,7 +108,7 @@ impl ZonePlug {
         {
             let slot = self.disk_queue.line.remove(choice.place).expect("the choice is in line") as usize;
             let zone = self.slots[slot].zone;
-            self.slots[slot].phase = Phase::InFlight;
+            self.slots[slot].waits_for = WaitsFor::InFlight;
             if !choice.goes_on {
                 self.disk_queue.begin_batch(zone, cx.now());
             }

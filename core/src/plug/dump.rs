@@ -2,7 +2,7 @@
 
 use core::fmt::{self, Write};
 
-use super::queue::Phase;
+use super::queue::WaitsFor;
 use super::zone_plug::ZonePlug;
 use super::zones::Bit;
 use crate::zone::ZoneNo;
@@ -89,6 +89,6 @@ impl ZonePlug {
         };
         let carried = slot.riding.len().max(slot.appends).max(1);
         // In line, the line holds the plug and nothing is in flight.
-        (slot.waiting.len(), if slot.phase == Phase::InFlight { 1 + carried } else { 1 })
+        (slot.waiting.len(), if slot.waits_for == WaitsFor::InFlight { 1 + carried } else { 1 })
     }
 }

@@ -12,7 +12,7 @@
 //! written all. Each hold that ends by its timer makes twice as many chances go by before the next one, up to 64.
 
 use super::merge::is_mergeable;
-use super::queue::Phase;
+use super::queue::WaitsFor;
 use super::zone_plug::ZonePlug;
 use crate::block::Cx;
 use crate::time::Duration;
@@ -96,7 +96,7 @@ impl ZonePlug {
         let Some(slot) = self.slot(zone) else { return false };
         self.merge_delay.count = self.merge_delay.count.wrapping_add(1);
         let number = self.merge_delay.count;
-        self.slots[slot].phase = Phase::Held { number, target };
+        self.slots[slot].waits_for = WaitsFor::Held { number, target };
         self.disk_queue.reserved = self.disk_queue.wanted;
         cx.wake_at(cx.now() + time, u64::from(zone.0) << 32 | u64::from(number));
         true
@@ -104,7 +104,7 @@ impl ZonePlug {
 
     /// A bio has joined a zone that is held: ends the hold if that was all it waited for.
     pub(super) fn joined(&mut self, zone: ZoneNo, slot: usize, cx: &mut Cx<'_>) {
-        let Phase::Held { target, .. } = self.slots[slot].phase else { return };
+        let WaitsFor::Held { target, .. } = self.slots[slot].waits_for else { return };
         let slot = &self.slots[slot];
         let mergeable = self.nodes.back(&slot.waiting).is_some_and(is_mergeable);
         if slot.waiting.len() >= target || slot.sectors >= ENOUGH_SECTORS || !mergeable {
@@ -116,8 +116,8 @@ impl ZonePlug {
     /// The timer of a hold, which may have ended before.
     pub(super) fn hold_expired(&mut self, word: u64, cx: &mut Cx<'_>) {
         let (zone, expired) = (ZoneNo((word >> 32) as u32), word as u32);
-        let phase = self.zones.at(zone).slot().map(|slot| self.slots[slot].phase);
-        if let Some(Phase::Held { number, .. }) = phase
+        let waits_for = self.zones.at(zone).slot().map(|slot| self.slots[slot].waits_for);
+        if let Some(WaitsFor::Held { number, .. }) = waits_for
             && number == expired
         {
             self.merge_delay.was_in_vain();
@@ -127,7 +127,7 @@ impl ZonePlug {
 
     fn end_hold(&mut self, zone: ZoneNo, cx: &mut Cx<'_>) {
         let slot = self.zones.at(zone).slot().expect("a zone that is held has a slot");
-        self.slots[slot].phase = Phase::InFlight;
+        self.slots[slot].waits_for = WaitsFor::InFlight;
         self.disk_queue.reserved = false;
         self.release(zone, cx);
     }

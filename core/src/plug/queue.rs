@@ -113,12 +113,12 @@ pub(super) struct Slot {
     /// Native appends in flight: the zone takes many at once, but no write beside them.
     pub(super) appends: u32,
     /// What its waiting bios wait for.
-    pub(super) phase: Phase,
+    pub(super) waits_for: WaitsFor,
 }
 
 /// What the bios that wait in a zone wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(super) enum WaitsFor {
     /// The zone's own command, or its native appends, to complete.
     InFlight,
     /// The zone's turn at the disk.
@@ -134,7 +134,7 @@ pub(super) enum Phase {
 
 impl Slot {
     pub(super) fn new(zone: ZoneNo) -> Self {
-        Self { zone, waiting: List::EMPTY, sectors: 0, riding: List::EMPTY, appends: 0, phase: Phase::InFlight }
+        Self { zone, waiting: List::EMPTY, sectors: 0, riding: List::EMPTY, appends: 0, waits_for: WaitsFor::InFlight }
     }
 
     pub(super) fn is_unused(&self) -> bool {

@@ -1,7 +1,7 @@
 //! What must be true of a plug after every hop, whatever came in: the inner half of the invariants (I3, I4, I6 to I8, I15 of
 //! the kernel's design); the outer half is what a device below sees.
 
-use super::queue::{Phase, Slot};
+use super::queue::{Slot, WaitsFor};
 use super::zone_plug::ZonePlug;
 use super::zones::Bit;
 use crate::block::Bio;
@@ -27,12 +27,12 @@ impl ZonePlug {
             must(record.is(Bit::Busy), "a free zone keeps a slot: what waits in it is lost")?;
             must(slot.riding.is_empty() != record.is(Bit::Merged), "riders and merged write disagree")?;
             let empty = slot.waiting.is_empty();
-            match slot.phase {
-                Phase::InFlight => (),
-                Phase::Listed => {
+            match slot.waits_for {
+                WaitsFor::InFlight => (),
+                WaitsFor::Listed => {
                     must(self.is_settled(slot) && !empty, "in line with a command in flight, or without need")?
                 }
-                Phase::Held { .. } => must(self.is_settled(slot), "held with a command in flight, or for nothing")?,
+                WaitsFor::Held { .. } => must(self.is_settled(slot), "held with a command in flight, or for nothing")?,
             }
             let sectors: u64 = self.nodes.iter(&slot.waiting).map(|bio| u64::from(bio.sectors)).sum();
             must(slot.sectors == sectors, "what waits was not added up")?;
@@ -59,13 +59,14 @@ impl ZonePlug {
         if !turns.is_taken() && !turns.line.is_empty() {
             return Err(format!("{} zones wait for a disk that nobody has", turns.line.len()));
         }
-        let held = self.slots.iter().filter(|(_, slot)| matches!(slot.phase, Phase::Held { .. })).count();
+        let held = self.slots.iter().filter(|(_, slot)| matches!(slot.waits_for, WaitsFor::Held { .. })).count();
         if turns.wanted && held != usize::from(turns.reserved) {
             return Err(format!("{held} zones are held, reserved: {}", turns.reserved));
         }
-        let listed = self.slots.iter().filter(|(_, slot)| slot.phase == Phase::Listed).count();
+        let listed = self.slots.iter().filter(|(_, slot)| slot.waits_for == WaitsFor::Listed).count();
         let in_line = |(index, _): (usize, &Slot)| turns.line.contains(&(index as u32));
-        if listed == turns.line.len() && self.slots.iter().filter(|(_, slot)| slot.phase == Phase::Listed).all(in_line)
+        if listed == turns.line.len()
+            && self.slots.iter().filter(|(_, slot)| slot.waits_for == WaitsFor::Listed).all(in_line)
         {
             return Ok(());
         }

@@ -35,7 +35,7 @@ enum Direction {
 }
 
 /// A bio, and those that were merged with it.
-struct Request {
+struct DeadlineRequest {
     first: Option<Box<Bio>>,
     op: Op,
     flags: Flags,
@@ -69,7 +69,7 @@ impl Queue {
 /// The scheduler. It is made when its policy is first in force, so no other policy pays for it.
 pub(super) struct ZoneLock {
     below: DeviceId,
-    requests: Slab<Request>,
+    requests: Slab<DeadlineRequest>,
     queues: [Queue; 2],
     last: Direction,
     /// Where the last batch ended.
@@ -122,8 +122,8 @@ impl ZoneLock {
 
     /// Bios that wait for zone `start..end`'s lock or ride on its holder: for the dump.
     pub(super) fn waiting_in(&self, start: Sector, end: Sector) -> usize {
-        let inside = |request: &&Request| !request.at_device && request.sector >= start && request.sector < end;
-        let bios = |request: &Request| request.riders.len().max(1);
+        let inside = |request: &&DeadlineRequest| !request.at_device && request.sector >= start && request.sector < end;
+        let bios = |request: &DeadlineRequest| request.riders.len().max(1);
         self.requests.iter().map(|(_, request)| request).filter(inside).map(bios).sum()
     }
 
@@ -143,7 +143,7 @@ impl ZoneLock {
         }
         let sector = bio.sector;
         let lists = self.spare.pop().unwrap_or_else(|| lists(self.max_segments));
-        let id = self.requests.insert(Request::new(bio, cx.now(), lists));
+        let id = self.requests.insert(DeadlineRequest::new(bio, cx.now(), lists));
         self.queues[queue].sorted.insert(at, (sector, id));
         self.queues[queue].fifo.push_back(id);
     }
@@ -263,7 +263,7 @@ enum Edge {
     Front,
 }
 
-impl Request {
+impl DeadlineRequest {
     fn new(bio: Box<Bio>, arrived: Instant, (riders, segments): Lists) -> Self {
         let (op, flags, sector, sectors) = (bio.op, bio.flags, bio.sector, bio.sectors);
         Self { first: Some(bio), op, flags, sector, sectors, riders, segments, arrived, at_device: false }
@@ -314,7 +314,7 @@ impl ZoneLock {
         zones: &mut Zones,
         cx: &mut Cx<'_>,
     ) -> Option<ZoneNo> {
-        let Request { op, sector, riders, segments, .. } = self.requests.remove(id as usize);
+        let DeadlineRequest { op, sector, riders, segments, .. } = self.requests.remove(id as usize);
         self.at_device -= 1;
         let locked = needs_lock(op, sector, zones).then(|| zones.zone_of(sector));
         if let Some(zone) = locked {
@@ -347,7 +347,7 @@ impl ZoneLock {
     }
 
     fn start(&mut self, id: usize, zones: &mut Zones, cx: &mut Cx<'_>) {
-        let Request { op, sector, sectors, arrived, .. } = self.requests[id];
+        let DeadlineRequest { op, sector, sectors, arrived, .. } = self.requests[id];
         let mut start = sector;
         if op.writes_data() {
             self.longest_wait = self.longest_wait.max(cx.now().since(arrived));

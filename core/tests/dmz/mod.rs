@@ -8,7 +8,7 @@ use std::path::Path;
 
 use shingle_core::block::{Limits, ZonedLimits};
 use shingle_core::dm::zoned::check::Salvage;
-use shingle_core::dm::zoned::format::{Entry, FormatOptions, Label, Media, MemoryMedia, NO_ZONE, Volume, format};
+use shingle_core::dm::zoned::format::{FormatOptions, Label, MapEntry, Media, MemoryMedia, NO_ZONE, Volume, format};
 use shingle_core::dm::zoned::{BLOCK_BYTES, ChunkNo, MemberNo, Number};
 use shingle_core::sector::Sector;
 use shingle_core::zone::{Condition, Zone, ZoneKind};
@@ -154,7 +154,7 @@ pub fn filled(devices: &[Limits], version: u32) -> MemoryMedia {
         for set in [0, 1] {
             let start = layout.set_start(media.space(), set);
             let mut map = read(&mut media, start + 1, 1);
-            map[usize::from(chunk) * 8..][..8].copy_from_slice(&Entry { dzone, bzone }.encode());
+            map[usize::from(chunk) * 8..][..8].copy_from_slice(&MapEntry { dzone, bzone }.encode());
             media.put(start + 1, &map);
             let bitmaps = start + 1 + u64::from(layout.map_blocks);
             let mut block = vec![0; BLOCK_BYTES];

@@ -41,7 +41,7 @@ impl ControlClient {
     /// Sends a request and waits for the answer.
     pub fn call<O: Operation>(&mut self, request: &O) -> Result<O::Answer, ControlError> {
         let lost = |why: String| ControlError::new(ErrorKind::Stopped, format!("the daemon did not answer: {why}"));
-        let request = Request { v: VERSION, id: self.next, op: O::NAME, fields: request };
+        let request = RequestLine { v: VERSION, id: self.next, op: O::NAME, fields: request };
         let mut line = serde_json::to_vec(&request).map_err(|error| lost(error.to_string()))?;
         line.push(b'\n');
         self.stream.get_mut().write_all(&line).map_err(|error| lost(error.to_string()))?;
@@ -54,8 +54,8 @@ impl ControlClient {
         self.next += 1;
         let other = |error| lost(format!("it speaks another language ({error}); is it of another version?"));
         match serde_json::from_str(&answer).map_err(other)? {
-            Response { ok: Some(answer), error: None } => Ok(answer),
-            Response { ok: None, error: Some(failure) } => Err(failure.into()),
+            ResponseLine { ok: Some(answer), error: None } => Ok(answer),
+            ResponseLine { ok: None, error: Some(failure) } => Err(failure.into()),
             _ => Err(lost("its answer is neither ok nor error".into())),
         }
     }
@@ -74,7 +74,7 @@ impl ControlClient {
 }
 
 #[derive(Serialize)]
-struct Request<'a, O> {
+struct RequestLine<'a, O> {
     v: u64,
     id: u64,
     op: &'static str,
@@ -83,7 +83,7 @@ struct Request<'a, O> {
 }
 
 #[derive(Deserialize)]
-struct Response<A> {
+struct ResponseLine<A> {
     ok: Option<A>,
     error: Option<Failure>,
 }

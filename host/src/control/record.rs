@@ -12,7 +12,7 @@ use shingle_core::zone::{Condition, Zone};
 
 use super::protocol::{GetStatus, ReadRecording, StartRecording, Started, StopRecording};
 use super::{ControlClient, ControlError, ErrorKind};
-use crate::trace::{ENTRY_BYTES, End, EndReason, Entry, RecordedDevice, Writer, ZoneStart, hex_from};
+use crate::trace::{ENTRY_BYTES, End, EndReason, RecordedDevice, RecordedEntry, Writer, ZoneStart, hex_from};
 
 /// What to record.
 #[derive(Clone, Debug, Default)]
@@ -122,7 +122,7 @@ impl<W: Write> Tape<W> {
         }
         let mut late = !entries.is_empty();
         for bytes in entries {
-            let entry = Entry::from_bytes(bytes).map_err(RecordError::Answer)?;
+            let entry = RecordedEntry::from_bytes(bytes).map_err(RecordError::Answer)?;
             if entry.at().0 <= self.ends_at && self.taken.events < self.most {
                 self.push(&entry)?;
                 late = false;
@@ -132,10 +132,10 @@ impl<W: Write> Tape<W> {
         Ok((batch.more, late))
     }
 
-    fn push(&mut self, entry: &Entry) -> Result<(), RecordError> {
+    fn push(&mut self, entry: &RecordedEntry) -> Result<(), RecordError> {
         match entry {
-            Entry::Lost { count, .. } => self.taken.lost += count,
-            Entry::Hop(event) => {
+            RecordedEntry::Lost { count, .. } => self.taken.lost += count,
+            RecordedEntry::Hop(event) => {
                 self.taken.events += 1;
                 let device = self.devices.get(usize::from(event.device.0)).ok_or(RecordError::Answer("such device"))?;
                 let addressed = !matches!(event.op, Op::Flush | Op::ZoneResetAll);

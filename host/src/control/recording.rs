@@ -11,7 +11,7 @@ use super::protocol::{Batch, Started};
 use super::{ControlError, ErrorKind};
 use crate::daemon_state::DaemonState;
 use crate::shard::{Mailbox, Shard};
-use crate::trace::{ENTRY_BYTES, Entry, RecordedDevice, to_hex};
+use crate::trace::{ENTRY_BYTES, RecordedDevice, RecordedEntry, to_hex};
 
 /// Events that a shard keeps until they are read: 16 MiB of them.
 const RING: usize = 1 << 18;
@@ -123,7 +123,7 @@ impl Recording {
             let begin = events.first().map(|event| shard.time(event.at));
             if missing > 0 {
                 let at = begin.unwrap_or_else(|| At(self.started.elapsed().as_nanos() as u64));
-                bytes.extend(Entry::Lost { at, shard: shard.number, count: missing }.to_bytes());
+                bytes.extend(RecordedEntry::Lost { at, shard: shard.number, count: missing }.to_bytes());
             }
             (shard.lost, lost) = (all_lost, lost + missing);
             let place = |device: DeviceId| DeviceId(device.0 + shard.first);
@@ -131,7 +131,7 @@ impl Recording {
                 |event: TraceEvent| TraceEvent { at: shard.time(event.at), device: place(event.device), ..event };
             // What was made since the start has no place in the list.
             let listed = events.into_iter().filter(|event| event.device.0 < shard.devices);
-            listed.for_each(|event| bytes.extend(Entry::Hop(relative(event)).to_bytes()));
+            listed.for_each(|event| bytes.extend(RecordedEntry::Hop(relative(event)).to_bytes()));
         }
         Ok(Batch {
             entries: bytes.len() / ENTRY_BYTES,

@@ -53,7 +53,7 @@ pub struct FileDisk {
     limits: Limits,
     direct: Option<Alignment>,
     ring: RingHandle,
-    jobs: Slab<Job>,
+    jobs: Slab<FileJob>,
     /// Why no change and no flush succeeds any more: a sync failed, so what of the file is durable is unknown, and the next
     /// sync would not tell. Or the file was lost.
     failed: Option<Arc<str>>,
@@ -66,7 +66,7 @@ pub struct FileDisk {
     notice: Option<String>,
 }
 
-struct Job {
+struct FileJob {
     bio: Box<Bio>,
     step: Step,
     /// When it came.
@@ -265,7 +265,7 @@ impl FileDisk {
     fn start(&mut self, bio: Box<Bio>, step: Step, cx: &mut Cx<'_>) {
         let (epoch, since) = (self.unanswered.comes(&bio), cx.now());
         let waits = flushes(&bio) && !self.unanswered.is_settled(epoch);
-        let job = self.jobs.insert(Job { bio, step, since, epoch, skip: 0 });
+        let job = self.jobs.insert(FileJob { bio, step, since, epoch, skip: 0 });
         if waits { self.parked.push(job) } else { self.go(job, step, cx) }
     }
 
@@ -286,7 +286,7 @@ impl FileDisk {
     }
 
     fn transfer(&mut self, job: usize) -> Option<Request> {
-        let Job { bio, skip, .. } = &mut self.jobs[job];
+        let FileJob { bio, skip, .. } = &mut self.jobs[job];
         let (file, at, skip) = (self.file.clone(), bio.sector.bytes(), *skip);
         let payload = lend(&mut bio.payload, self.direct)?;
         Some(match way_of(bio.op) {
@@ -304,7 +304,7 @@ impl FileDisk {
     }
 
     fn write_zeroes(&mut self, job: usize) -> Option<Request> {
-        let Job { bio, skip, .. } = &self.jobs[job];
+        let FileJob { bio, skip, .. } = &self.jobs[job];
         let left = length(bio) - skip;
         let payload = self.zeroes.next(left)?;
         let at = bio.sector.bytes() + *skip as u64;
@@ -312,7 +312,7 @@ impl FileDisk {
     }
 
     fn done(&mut self, job: usize, result: i32, lent: Payload, cx: &mut Cx<'_>) {
-        let Job { bio, step, skip, .. } = &mut self.jobs[job];
+        let FileJob { bio, step, skip, .. } = &mut self.jobs[job];
         let step = *step;
         if step == Step::Transfer {
             take_back(&mut bio.payload, lent, way_of(bio.op));
@@ -429,7 +429,7 @@ impl FileDisk {
     }
 
     fn finish(&mut self, job: usize, status: Status, cx: &mut Cx<'_>) {
-        let Job { bio, epoch, .. } = self.jobs.remove(job);
+        let FileJob { bio, epoch, .. } = self.jobs.remove(job);
         let settles = self.unanswered.goes(&bio, epoch);
         cx.complete(bio, status);
         if settles {

@@ -15,10 +15,10 @@ pub struct Directory(Arc<Inner>);
 #[derive(Default)]
 struct Inner {
     front_ends: Vec<Arc<dyn FrontEnd>>,
-    entries: Mutex<Vec<Entry>>,
+    entries: Mutex<Vec<OfferedExport>>,
 }
 
-struct Entry {
+struct OfferedExport {
     export: Export,
     /// Sessions that have chosen it.
     users: Arc<AtomicUsize>,
@@ -59,7 +59,7 @@ impl Directory {
         if entries.iter().any(|entry| entry.export.name == export.name) {
             return Err(ServeError::Taken(export.name));
         }
-        entries.push(Entry { export, users: Arc::default() });
+        entries.push(OfferedExport { export, users: Arc::default() });
         Ok(())
     }
 
@@ -88,11 +88,11 @@ impl Directory {
     #[must_use]
     pub fn claim(&self, is_it: impl Fn(&Export) -> bool) -> Option<(Export, Permit)> {
         let entries = self.lock();
-        let Entry { export, users } = entries.iter().find(|entry| is_it(&entry.export))?;
+        let OfferedExport { export, users } = entries.iter().find(|entry| is_it(&entry.export))?;
         Some((export.clone(), Permit::take(users, usize::MAX)?))
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Entry>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<OfferedExport>> {
         self.0.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -5,7 +5,7 @@
 
 use shingle_core::block::{Action, Flags, Op, TraceEvent};
 
-use super::entry::Entry;
+use super::entry::RecordedEntry;
 use super::file::Recording;
 
 /// What a bio asks for in the letters of block trace events (`kernel/trace/blktrace.c:blk_fill_rwbs`).
@@ -46,14 +46,14 @@ impl<'a> Columns<'a> {
 
     /// The line of the recording's entry number `place`, counted from 0.
     #[must_use]
-    pub fn line(&self, place: usize, entry: &Entry) -> String {
+    pub fn line(&self, place: usize, entry: &RecordedEntry) -> String {
         let (s, ns, sequence, width) =
             (entry.at().0 / 1_000_000_000, entry.at().0 % 1_000_000_000, place + 1, self.width);
         let event = match entry {
-            Entry::Lost { count, shard, .. } => {
+            RecordedEntry::Lost { count, shard, .. } => {
                 return format!("{:width$} {shard:2} {sequence:8} {s:5}.{ns:09} {count} events lost", "");
             }
-            Entry::Hop(event) => event,
+            RecordedEntry::Hop(event) => event,
         };
         let device = self.recording.devices.get(usize::from(event.device.0));
         let (name, shard) = device.map_or(("", 0), |device| (device.name.as_str(), device.shard));

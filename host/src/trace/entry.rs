@@ -12,7 +12,7 @@ const LOST: u8 = b'L';
 
 /// What a recording consists of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Entry {
+pub enum RecordedEntry {
     /// Something happened to a bio. Times count from the start of the recording, and devices in the recording's list.
     Hop(TraceEvent),
     /// Events fell out of a shard's ring before they were read.
@@ -26,13 +26,13 @@ pub enum Entry {
     },
 }
 
-impl Entry {
+impl RecordedEntry {
     /// When it happened.
     #[must_use]
     pub fn at(&self) -> Instant {
         match self {
-            Entry::Hop(event) => event.at,
-            Entry::Lost { at, .. } => *at,
+            RecordedEntry::Hop(event) => event.at,
+            RecordedEntry::Lost { at, .. } => *at,
         }
     }
 
@@ -43,7 +43,7 @@ impl Entry {
         let mut put = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);
         put(0, &self.at().0.to_le_bytes());
         match *self {
-            Entry::Hop(event) => {
+            RecordedEntry::Hop(event) => {
                 let TraceEvent { action, device, number, depth, returned, op, flags, sector, sectors, status, .. } =
                     event;
                 put(8, &sector.0.to_le_bytes());
@@ -52,7 +52,7 @@ impl Entry {
                 put(24, &device.0.to_le_bytes());
                 put(26, &[action.letter() as u8, op as u8, flags.bits(), status as u8, depth, u8::from(returned)]);
             }
-            Entry::Lost { shard, count, .. } => {
+            RecordedEntry::Lost { shard, count, .. } => {
                 put(8, &count.to_le_bytes());
                 put(24, &shard.to_le_bytes());
                 put(26, &[LOST]);
@@ -68,10 +68,10 @@ impl Entry {
         let (at, device) = (Instant(word(0)), half(24) as u16);
         let [letter, op, flags, status, depth, returned] = std::array::from_fn(|n| bytes[26 + n]);
         if letter == LOST {
-            return Ok(Entry::Lost { at, shard: device, count: word(8) });
+            return Ok(RecordedEntry::Lost { at, shard: device, count: word(8) });
         }
         let action = Action::ALL.into_iter().find(|action| action.letter() as u8 == letter);
-        Ok(Entry::Hop(TraceEvent {
+        Ok(RecordedEntry::Hop(TraceEvent {
             at,
             action: action.ok_or("its letter is none of Q, D, A, M, X, C and L")?,
             device: DeviceId(device),
@@ -134,12 +134,12 @@ mod tests {
                 sectors: 0x0a0b_0c0d,
                 status: Status::ZoneOpenResource,
             };
-            let bytes = Entry::Hop(event).to_bytes();
+            let bytes = RecordedEntry::Hop(event).to_bytes();
             assert_eq!(hex_from(&to_hex(&bytes)).unwrap(), bytes);
-            assert_eq!(Entry::from_bytes(&bytes), Ok(Entry::Hop(event)));
+            assert_eq!(RecordedEntry::from_bytes(&bytes), Ok(RecordedEntry::Hop(event)));
         }
-        let lost = Entry::Lost { at: Instant(5), shard: 3, count: 1 << 40 };
-        assert_eq!(Entry::from_bytes(&lost.to_bytes()), Ok(lost));
+        let lost = RecordedEntry::Lost { at: Instant(5), shard: 3, count: 1 << 40 };
+        assert_eq!(RecordedEntry::from_bytes(&lost.to_bytes()), Ok(lost));
         assert_eq!((hex_from("0g"), hex_from("012")), (None, None));
     }
 }

@@ -5,7 +5,7 @@ use std::io::{self, Read, Write};
 use shingle_core::zone::{Condition, ZoneKind};
 
 use super::device::RecordedDevice;
-use super::entry::{ENTRY_BYTES, Entry};
+use super::entry::{ENTRY_BYTES, RecordedEntry};
 use super::error::{Damage, ReadError};
 
 const MAGIC: [u8; 8] = *b"shgltrc\n";
@@ -34,7 +34,7 @@ pub struct Recording {
     /// The devices; entries name them by their place here.
     pub devices: Vec<RecordedDevice>,
     /// What was recorded, in order of time.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<RecordedEntry>,
     /// The zones that were touched, as they were at the start.
     pub zones: Vec<ZoneStart>,
     /// Its end.
@@ -122,7 +122,7 @@ impl<W: Write> Writer<W> {
     }
 
     /// Adds an entry.
-    pub fn push(&mut self, entry: &Entry) -> io::Result<()> {
+    pub fn push(&mut self, entry: &RecordedEntry) -> io::Result<()> {
         self.pending.extend(entry.to_bytes());
         self.written += 1;
         if self.pending.len() < ENTRIES * ENTRY_BYTES { Ok(()) } else { self.flush() }
@@ -226,7 +226,7 @@ pub fn read(from: impl Read) -> Result<Recording, ReadError> {
                 recording.end = end;
                 reader.nothing_more()?;
                 // Shards are read one after the other, so their events are not in one order in the file.
-                recording.entries.sort_by_key(Entry::at);
+                recording.entries.sort_by_key(RecordedEntry::at);
                 return Ok(recording);
             }
         }
@@ -366,8 +366,8 @@ fn entries(payload: &[u8], offset: u64, recording: &mut Recording) -> Result<u64
     let devices = recording.devices.len();
     for (place, bytes) in payload.as_chunks::<ENTRY_BYTES>().0.iter().enumerate() {
         let fail = |what| ReadError { offset: offset + 8 + (place * ENTRY_BYTES) as u64, damage: Damage::Value(what) };
-        let entry = Entry::from_bytes(bytes).map_err(fail)?;
-        if let Entry::Hop(event) = &entry
+        let entry = RecordedEntry::from_bytes(bytes).map_err(fail)?;
+        if let RecordedEntry::Hop(event) = &entry
             && usize::from(event.device.0) >= devices
         {
             return Err(fail("an event is of a device that is not in the list"));

@@ -19,7 +19,7 @@ mod work;
 
 pub use columns::{Columns, rwbs};
 pub use device::RecordedDevice;
-pub use entry::{ENTRY_BYTES, Entry, hex_from, to_hex};
+pub use entry::{ENTRY_BYTES, RecordedEntry, hex_from, to_hex};
 pub use error::{Damage, ReadError};
 pub use file::{End, EndReason, Recording, Writer, ZoneStart, read};
 pub use summary::{OpSummary, PERCENTILES, Summary};

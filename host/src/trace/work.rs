@@ -6,7 +6,7 @@ use shingle_core::block::{Action, Flags, Op, Status, TraceEvent};
 use shingle_core::sector::Sector;
 use shingle_core::time::Instant;
 
-use super::entry::Entry;
+use super::entry::RecordedEntry;
 use super::file::Recording;
 
 /// A bio that came into the device.
@@ -39,9 +39,11 @@ pub fn work_of(recording: &Recording, device: u16) -> Vec<Asked> {
     let mut work = Work::default();
     for entry in &recording.entries {
         match entry {
-            Entry::Lost { shard: lost, .. } if Some(*lost) == shard => work.forget(),
-            Entry::Hop(event) if event.action == Action::Complete && shard_of(event) == shard => work.complete(event),
-            Entry::Hop(event) if event.device.0 == device => work.enter(event),
+            RecordedEntry::Lost { shard: lost, .. } if Some(*lost) == shard => work.forget(),
+            RecordedEntry::Hop(event) if event.action == Action::Complete && shard_of(event) == shard => {
+                work.complete(event)
+            }
+            RecordedEntry::Hop(event) if event.device.0 == device => work.enter(event),
             _ => {}
         }
     }

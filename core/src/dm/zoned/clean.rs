@@ -1,6 +1,6 @@
 //! Zones that were let go become empty, and zones in which a write failed are asked where their write pointer is.
 
-use super::state::{Phase, Shared, State};
+use super::state::{Readiness, Shared, State};
 use super::zones::Role;
 use super::{BLOCK_SECTORS, Block, ChunkNo, SetZone, ZoneHealth};
 use crate::block::DeviceId;
@@ -75,7 +75,7 @@ pub(super) async fn ask(io: &Io, device: DeviceId, sector: Sector) -> Option<Zon
 
 impl State {
     fn begin_reset(&mut self) -> Option<Vec<SetZone>> {
-        let is_ready = self.phase == Phase::Ready && !self.volume.zones.to_reset.is_empty();
+        let is_ready = self.readiness == Readiness::Ready && !self.volume.zones.to_reset.is_empty();
         is_ready.then(|| {
             self.jobs += 1;
             let from = self.volume.zones.to_reset.len().saturating_sub(DEPTH);

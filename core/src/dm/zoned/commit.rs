@@ -14,7 +14,7 @@
 
 use super::BLOCK_BYTES;
 use super::policy::Style;
-use super::state::{Phase, Shared, State, Then};
+use super::state::{Readiness, Shared, State, Then};
 use super::transfer::{Disks, data_of, finish, memory};
 use super::{MemberNo, MetaBlock, Number, SetZone, ZoneSpace, zones::MemberState};
 use crate::block::{Bio, Data, Flags, Reason, Status};
@@ -188,8 +188,8 @@ async fn flush(disks: &Disks, members: &[MemberNo]) -> Result<(), Reason> {
 impl State {
     /// What is to be committed, if it is time to.
     fn begin_commit(&mut self) -> Option<Work> {
-        let is_wanted = match self.phase {
-            Phase::Ready => {
+        let is_wanted = match self.readiness {
+            Readiness::Ready => {
                 let has_changes = !self.volume.dirty.is_empty() || !self.volume.zones.leaving.is_empty();
                 let is_due = self.is_commit_due || self.is_suspended || self.is_starved() && self.jobs == 0;
                 let frees = self.is_starved() && !self.volume.zones.leaving.is_empty();
@@ -197,7 +197,7 @@ impl State {
                 let is_last = self.is_suspended && self.volume.zones.is_volatile();
                 !self.flushes.is_empty() || is_last || has_changes && (is_due || frees)
             }
-            Phase::ReadOnly(_) => !self.flushes.is_empty(),
+            Readiness::ReadOnly(_) => !self.flushes.is_empty(),
             _ => false,
         };
         if !is_wanted {
@@ -214,7 +214,7 @@ impl State {
         if self.guards.gone().flush_metadata_only {
             unflushed.retain(|member| *member == MemberNo(0));
         }
-        let is_read_only = self.phase != Phase::Ready;
+        let is_read_only = self.readiness != Readiness::Ready;
         let blocks = if is_read_only { Vec::new() } else { self.volume.dirty.take() };
         Some(Work {
             runs: self.encode(&blocks),

@@ -7,7 +7,7 @@ use core::ops::Range;
 
 #[cfg(feature = "sabotage")]
 use super::guards::{Guards, Sabotage};
-use super::state::{Phase, Shared, State, ZonedCounters};
+use super::state::{Readiness, Shared, State, ZonedCounters};
 use super::{
     BLOCK_BYTES, BLOCK_SECTORS, ChunkNo, MemberNo, Number, SetZone, ZoneClass, ZoneSpace, clean, commit, load, reclaim,
 };
@@ -90,7 +90,7 @@ impl Zoned {
     /// Whether its metadata is loaded.
     #[must_use]
     pub fn is_loaded(&self) -> bool {
-        matches!(self.shared.borrow().phase, Phase::Ready | Phase::ReadOnly(_))
+        matches!(self.shared.borrow().readiness, Readiness::Ready | Readiness::ReadOnly(_))
     }
 
     /// Lets the tasks work, and the bios that they let go.
@@ -119,16 +119,16 @@ impl Zoned {
         if let Some(at) = state.rested_at.take() {
             cx.wake_at(at, RESTED);
         }
-        if !state.is_idle_timed && !state.is_suspended && state.phase == Phase::Ready && state.may_reclaim() {
+        if !state.is_idle_timed && !state.is_suspended && state.readiness == Readiness::Ready && state.may_reclaim() {
             state.is_idle_timed = true;
             cx.wake_at(state.last_io.max(cx.now()) + state.knobs.idle_time(), IDLE);
         }
     }
 
     fn start(&mut self, cx: &mut Cx<'_>) {
-        if self.shared.borrow().phase == Phase::Unloaded {
+        if self.shared.borrow().readiness == Readiness::Unloaded {
             let mut state = self.shared.borrow_mut();
-            state.phase = Phase::Loading;
+            state.readiness = Readiness::Loading;
             state.notify(|signals| &signals.loaded);
             drop(state);
             self.pump(cx);
@@ -139,7 +139,7 @@ impl Zoned {
     fn suspend(&mut self, cx: &mut Cx<'_>) {
         {
             let mut state = self.shared.borrow_mut();
-            if state.phase == Phase::Unloaded {
+            if state.readiness == Readiness::Unloaded {
                 return;
             }
             state.is_suspended = true;
@@ -185,7 +185,7 @@ impl BlockDevice for Zoned {
         let is_notified = {
             let mut state = self.shared.borrow_mut();
             state.route(bio, cx);
-            state.is_notified || state.phase == Phase::Unloaded
+            state.is_notified || state.readiness == Readiness::Unloaded
         };
         if is_notified {
             self.start(cx);
@@ -296,12 +296,12 @@ impl BlockDevice for Zoned {
             let (free, total) = (sequential.free.saturating_sub(kept), sequential.total - kept);
             write!(out, " {}/{} random {free}/{total} sequential", random.free, random.total)?;
         }
-        match &state.phase {
-            Phase::Ready => Ok(()),
-            Phase::Unloaded => out.write_str(" unloaded"),
-            Phase::Loading => out.write_str(" loading"),
-            Phase::ReadOnly(why) => write!(out, " read-only: {why}"),
-            Phase::Failed(why) => write!(out, " failed: {why}"),
+        match &state.readiness {
+            Readiness::Ready => Ok(()),
+            Readiness::Unloaded => out.write_str(" unloaded"),
+            Readiness::Loading => out.write_str(" loading"),
+            Readiness::ReadOnly(why) => write!(out, " read-only: {why}"),
+            Readiness::Failed(why) => write!(out, " failed: {why}"),
         }
     }
 
@@ -353,8 +353,8 @@ impl BlockDevice for Zoned {
     }
 
     fn is_ready(&self) -> Result<(), String> {
-        match &self.shared.borrow().phase {
-            Phase::Failed(why) => Err(why.clone()),
+        match &self.shared.borrow().readiness {
+            Readiness::Failed(why) => Err(why.clone()),
             _ => Ok(()),
         }
     }
@@ -365,7 +365,7 @@ impl State {
     fn is_at_rest(&self) -> bool {
         let is_clean =
             self.volume.dirty.is_empty() && self.volume.zones.is_settled() && !self.volume.zones.is_volatile();
-        let gave_up = self.phase != Phase::Ready && self.phase != Phase::Loading;
+        let gave_up = self.readiness != Readiness::Ready && self.readiness != Readiness::Loading;
         self.jobs == 0 && !self.is_committing && self.flushes.is_empty() && (is_clean || gave_up)
     }
 

@@ -4,13 +4,13 @@
 //! does not do that, and loses what the crashed commit had changed (`drivers/md/dm-zoned-metadata.c:dmz_load_sb`).
 
 use super::format::{
-    Entry, Held, Layout, MappingFault, NO_ZONE, Other, Superblock, choose, failed_metadata_zone, read_superblock,
+    Held, Layout, MapEntry, MappingFault, NO_ZONE, Other, Superblock, choose, failed_metadata_zone, read_superblock,
     second_set_zones, tertiaries, validate_mapping,
 };
 use super::guards::Guards;
 use super::resync::{Comparison, resync};
 use super::sets::Sets;
-use super::state::{Phase, Shared, State};
+use super::state::{Readiness, Shared, State};
 use super::transfer::Disks;
 use super::volume::Volume;
 use super::zones::{MemberState, Role, Zones};
@@ -45,7 +45,7 @@ pub(super) fn blank(space: &ZoneSpace, below: &[DeviceId], devices: &[Limits]) -
 /// Loads the metadata when that is wanted, and lets in who waits.
 pub(super) async fn run(shared: Shared, io: Io, space: ZoneSpace, chunks: u64) {
     let loaded = shared.borrow().signals.loaded.clone();
-    loaded.until(|| (shared.borrow().phase != Phase::Unloaded).then_some(())).await;
+    loaded.until(|| (shared.borrow().readiness != Readiness::Unloaded).then_some(())).await;
     let members = shared.borrow().volume.zones.members.clone();
     let disks = Disks { io: io.clone(), space, members };
     let guards = shared.borrow().guards;
@@ -56,11 +56,11 @@ pub(super) async fn run(shared: Shared, io: Io, space: ZoneSpace, chunks: u64) {
             volume.guards = guards;
             state.volume = volume;
             state.sets = Some(sets);
-            state.phase = reason.map_or(Phase::Ready, Phase::ReadOnly);
+            state.readiness = reason.map_or(Readiness::Ready, Readiness::ReadOnly);
         }
-        Err(why) => state.phase = Phase::Failed(why),
+        Err(why) => state.readiness = Readiness::Failed(why),
     }
-    if state.phase != Phase::Ready {
+    if state.readiness != Readiness::Ready {
         state.events += 1;
     }
     state.last_io = io.now();
@@ -263,7 +263,7 @@ impl Loader {
 /// What was read so far.
 struct Reading {
     volume: Volume,
-    entries: Vec<Entry>,
+    entries: Vec<MapEntry>,
     /// Entries that are no good.
     bad: usize,
     comparison: Comparison,
@@ -282,7 +282,7 @@ impl Reading {
                 Held::Bits(zone, bit) => self.take_bitmap(block, (zone, bit), [own, twin], space),
                 Held::Entries(chunk) => {
                     self.comparison.take_entries(chunk, [own, twin], self.volume.zones.all.len());
-                    self.entries.extend(own.as_chunks::<8>().0.iter().map(|bytes| Entry::decode(*bytes)));
+                    self.entries.extend(own.as_chunks::<8>().0.iter().map(|bytes| MapEntry::decode(*bytes)));
                     if self.volume.places.ends_entries(block) {
                         self.adopt(space, layout);
                     }
@@ -329,7 +329,7 @@ impl Reading {
         }
         for (chunk, entry) in entries.numbered().map(|(chunk, entry)| (chunk, *entry)) {
             let known = &mut self.volume.chunks[chunk];
-            if known.is_bad || entry == Entry::UNMAPPED {
+            if known.is_bad || entry == MapEntry::UNMAPPED {
                 continue;
             }
             known.entry = entry;
@@ -367,7 +367,7 @@ fn settle(volume: &mut Volume, sets: &Sets, (space, guards): (&ZoneSpace, Guards
         }
     }
     for chunk in volume.chunks.numbers() {
-        let Entry { dzone, bzone } = volume.chunks[chunk].entry;
+        let MapEntry { dzone, bzone } = volume.chunks[chunk].entry;
         if dzone != NO_ZONE && bzone != NO_ZONE {
             // The kernel reads such a block from the data zone.
             let in_data = volume.zones.all[dzone].valid.clone();

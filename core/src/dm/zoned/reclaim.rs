@@ -15,12 +15,12 @@
 use core::ops::Range;
 
 use super::clean::ask;
-use super::format::{Entry, NO_ZONE};
+use super::format::{MapEntry, NO_ZONE};
 use super::policy::{Action, Candidate, CopyTurn, Style, Urgency, choose, copy_turn, urgency};
-use super::state::{Phase, Rest, Shared, State, ZEROES};
+use super::state::{Readiness, Rest, Shared, State, ZEROES};
 use super::transfer::memory;
 use super::valid::ValidBlocks;
-use super::volume::Job;
+use super::volume::ReclaimJob;
 use super::zones::Role;
 use super::{BLOCK_BYTES, BLOCK_SECTORS, Block, ChunkNo, MemberNo, Number, SetZone, ZoneClass};
 use crate::block::{Data, Flags, Reason};
@@ -319,7 +319,7 @@ impl Rest {
 impl State {
     /// What reclaim of device `member` does next, if it has a reason to do something. The chunk is its own from now on.
     fn pick(&mut self, member: MemberNo, now: Instant) -> Option<(ChunkNo, Action)> {
-        if self.phase != Phase::Ready || self.is_suspended {
+        if self.readiness != Readiness::Ready || self.is_suspended {
             return None;
         }
         let stock = self.volume.zones.stock();
@@ -345,7 +345,7 @@ impl State {
         self.jobs += 1;
         let zone_blocks = self.volume.zones.zone_blocks;
         let is_kernel = self.knobs.style == Style::Kernel;
-        self.volume.make_busy(chunk).job = Some(Job {
+        self.volume.make_busy(chunk).job = Some(ReclaimJob {
             changed: ValidBlocks::new(zone_blocks),
             owns_pointer: matches!(action, Action::Append | Action::Merge | Action::Fold),
             is_exclusive: action == Action::Fold,
@@ -417,7 +417,7 @@ impl State {
         if busy.is_some_and(|busy| busy.job.is_some() || busy.is_recovering) {
             return None;
         }
-        let Entry { dzone, bzone } = self.volume.chunks[chunk].entry;
+        let MapEntry { dzone, bzone } = self.volume.chunks[chunk].entry;
         let data = &self.volume.zones.all[dzone];
         let buffer = (bzone != NO_ZONE).then(|| &self.volume.zones.all[bzone]);
         let last_written = buffer.map_or(data.written_at, |buffer| buffer.written_at.max(data.written_at));
@@ -441,7 +441,7 @@ impl State {
 
     /// Takes the zone that a copy goes to.
     fn begin_copy(&mut self, member: MemberNo, (chunk, action): (ChunkNo, Action)) -> Option<Copy> {
-        let Entry { dzone, bzone } = self.volume.chunks[chunk].entry;
+        let MapEntry { dzone, bzone } = self.volume.chunks[chunk].entry;
         let fresh = |state: &mut Self, class| {
             let zone = state.volume.zones.take(class, Some(member))?;
             state.volume.zones.all[zone].role = Role::Target;
@@ -479,7 +479,7 @@ impl State {
     /// What is copied next: from the first valid block at or behind `at` on. `None` if all is, or the copy is to end.
     fn next_window(&mut self, copy: &Copy, at: Block, turn: &CopyTurn) -> Option<Range<Block>> {
         let must_end = self.volume.job(copy.chunk).is_none_or(|job| job.is_cancelled);
-        if must_end || self.is_suspended || self.phase != Phase::Ready {
+        if must_end || self.is_suspended || self.readiness != Readiness::Ready {
             return None;
         }
         let (zones, end) = (&self.volume.zones.all, Block(self.volume.zones.zone_blocks));
@@ -517,7 +517,7 @@ impl State {
             }
             return;
         }
-        let Entry { dzone, bzone } = self.volume.chunks[chunk].entry;
+        let MapEntry { dzone, bzone } = self.volume.chunks[chunk].entry;
         let zone_blocks = self.volume.zones.zone_blocks;
         for run in copied.runs(Block::all(zone_blocks)) {
             sources.iter().for_each(|zone| self.volume.invalidate(chunk, *zone, &run));
@@ -525,7 +525,7 @@ impl State {
         }
         if is_fresh {
             let left = if action == Action::Merge { bzone } else { dzone };
-            self.volume.chunks[chunk].entry = Entry { dzone: to, bzone: left };
+            self.volume.chunks[chunk].entry = MapEntry { dzone: to, bzone: left };
             self.volume.zones.all[to].role = Role::Data(chunk);
             self.volume.zones.all[to].written_at = self.volume.zones.all[left].written_at;
             self.volume.zones.all[left].role = Role::Buffer(chunk);

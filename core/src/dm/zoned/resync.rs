@@ -12,7 +12,7 @@
 
 use alloc::collections::{BTreeMap, BTreeSet};
 
-use super::format::{Bitmap, Entry, Other};
+use super::format::{Bitmap, MapEntry, Other};
 use super::sets::Sets;
 use super::transfer::{Disks, data_of};
 use super::volume::Volume;
@@ -45,7 +45,7 @@ impl Comparison {
         }
         let pairs = own.as_chunks::<8>().0.iter().zip(other.as_chunks::<8>().0);
         for (chunk, (_, other)) in first.onwards().zip(pairs).filter(|(_, (own, other))| own != other) {
-            let Entry { dzone, bzone } = Entry::decode(*other);
+            let MapEntry { dzone, bzone } = MapEntry::decode(*other);
             self.claims
                 .extend([dzone, bzone].into_iter().filter(|zone| zone.index() < zones).map(|zone| (zone, chunk)));
         }
@@ -92,7 +92,7 @@ impl Comparison {
 }
 
 fn has_blocks_twice(volume: &Volume, chunk: ChunkNo) -> bool {
-    let Entry { dzone, bzone } = volume.chunks[chunk].entry;
+    let MapEntry { dzone, bzone } = volume.chunks[chunk].entry;
     let [data, buffer] = [dzone, bzone].map(|zone| volume.zones.all.get(zone).map(|state| &state.valid));
     let (Some(data), Some(buffer)) = (data, buffer) else { return false };
     data.runs(Block::all(volume.zones.zone_blocks)).any(|run| buffer.weight_in(run) > 0)

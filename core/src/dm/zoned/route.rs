@@ -5,7 +5,7 @@ use core::ops::Range;
 use super::device::{COMMIT, FILL, HELD, OVERWRITE, PACE, READ, WRITE};
 use super::format::NO_ZONE;
 use super::policy::{Ahead, EarlyWrite, Place, Style, place_ahead, place_first};
-use super::state::{Phase, State, Then, ZEROES};
+use super::state::{Readiness, State, Then, ZEROES};
 use super::volume::Write;
 use super::zones::Role;
 use super::{BLOCK_BYTES, BLOCK_SECTORS, Block, ChunkNo, SetZone, ZoneClass, ZoneHealth};
@@ -47,15 +47,15 @@ impl State {
     pub fn route(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
         self.last_io = cx.now();
         self.is_reclaimed &= !bio.op.is_write();
-        match (&self.phase, bio.op) {
-            (Phase::Failed(why), _) => cx.fail(bio, Reason::VolumeFailed(why.as_str().into())),
-            (Phase::Unloaded | Phase::Loading, _) if bio.flags.has(Flags::NOWAIT) => {
+        match (&self.readiness, bio.op) {
+            (Readiness::Failed(why), _) => cx.fail(bio, Reason::VolumeFailed(why.as_str().into())),
+            (Readiness::Unloaded | Readiness::Loading, _) if bio.flags.has(Flags::NOWAIT) => {
                 cx.fail(bio, Reason::WouldWait("the metadata is not loaded yet"));
             }
-            (Phase::Unloaded | Phase::Loading, _) => self.early.push_back(bio),
+            (Readiness::Unloaded | Readiness::Loading, _) => self.early.push_back(bio),
             (_, Op::Read) => self.read(bio, cx),
-            (Phase::ReadOnly(_), Op::Flush) => self.flush(bio, Then::Complete),
-            (Phase::ReadOnly(why), _) => cx.fail(bio, Reason::VolumeReadOnly(why.as_str().into())),
+            (Readiness::ReadOnly(_), Op::Flush) => self.flush(bio, Then::Complete),
+            (Readiness::ReadOnly(why), _) => cx.fail(bio, Reason::VolumeReadOnly(why.as_str().into())),
             (_, Op::Flush) => self.flush(bio, Then::Complete),
             (_, Op::Write | Op::Discard | Op::WriteZeroes) if bio.flags.has(Flags::PREFLUSH) => {
                 self.flush(bio, Then::Route);
@@ -129,7 +129,7 @@ impl State {
     /// What a read of the first of `sectors` would find now, and of how many of them that is so: within a chunk, what
     /// [`State::read_chunk`] does. A write that is under way does not count until it is done.
     pub fn content(&self, sectors: Range<u64>) -> (Content, u64) {
-        if !matches!(self.phase, Phase::Ready | Phase::ReadOnly(_)) {
+        if !matches!(self.readiness, Readiness::Ready | Readiness::ReadOnly(_)) {
             return (Content::Data, sectors.end - sectors.start);
         }
         let (block_sectors, zone_blocks) = (u64::from(BLOCK_SECTORS), u64::from(self.volume.zones.zone_blocks));
@@ -428,7 +428,7 @@ impl State {
 
     /// Goes on with a write that has waited. The volume may have become read only meanwhile.
     fn write_again(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
-        if self.phase == Phase::Ready { self.write(bio, Look::Again, cx) } else { self.route(bio, cx) }
+        if self.readiness == Readiness::Ready { self.write(bio, Look::Again, cx) } else { self.route(bio, cx) }
     }
 
     /// The time of the writes of `chunk` that were held back is over.

@@ -4,7 +4,7 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::rc::Rc;
 use core::cell::RefCell;
 
-use super::format::Entry;
+use super::format::MapEntry;
 use super::guards::Guards;
 use super::policy::{Knobs, Pacer, Urgency};
 use super::sets::Sets;
@@ -24,7 +24,7 @@ pub(super) const ZEROES: u32 = 256;
 
 /// What the volume can do.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(super) enum Readiness {
     /// Nobody has asked for it yet.
     Unloaded,
     /// Its metadata is being read.
@@ -44,7 +44,7 @@ pub(super) struct Rest {
     /// Copies of it that failed in a row.
     pub failures: usize,
     /// Its zones. When it has others, all that is forgotten.
-    pub entry: Entry,
+    pub entry: MapEntry,
 }
 
 /// What becomes of a bio once everything before it is durable.
@@ -114,7 +114,7 @@ impl ZonedCounters {
 
 /// The volume, and the bios that wait in it.
 pub(super) struct State {
-    pub phase: Phase,
+    pub readiness: Readiness,
     pub volume: Volume,
     pub knobs: Knobs,
     pub pacer: Pacer,
@@ -181,7 +181,7 @@ impl State {
     pub fn new(volume: Volume) -> Result<Self, Reason> {
         let knobs = if volume.zones.has_cache { Knobs::default() } else { Knobs::without_cache() };
         Ok(Self {
-            phase: Phase::Unloaded,
+            readiness: Readiness::Unloaded,
             zeroes: memory(ZEROES as usize * BLOCK_BYTES)?,
             volume,
             knobs,
@@ -226,8 +226,8 @@ impl State {
 
     /// Makes it read only.
     pub fn degrade(&mut self, why: String) {
-        if self.phase == Phase::Ready {
-            self.phase = Phase::ReadOnly(why);
+        if self.readiness == Readiness::Ready {
+            self.readiness = Readiness::ReadOnly(why);
             self.has_lost = true;
             self.events += 1;
             let waiting = self.starved.drain(..).chain(self.paced.drain(..).map(|(_, bio)| bio));
@@ -239,8 +239,8 @@ impl State {
 
     /// Why a flush fails after changes were lost.
     pub fn loss(&self) -> Reason {
-        match &self.phase {
-            Phase::ReadOnly(why) | Phase::Failed(why) => Reason::VolumeLost(why.as_str().into()),
+        match &self.readiness {
+            Readiness::ReadOnly(why) | Readiness::Failed(why) => Reason::VolumeLost(why.as_str().into()),
             _ => Reason::VolumeLost("its metadata is not durable".into()),
         }
     }

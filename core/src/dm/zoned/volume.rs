@@ -12,7 +12,7 @@ use core::ops::Range;
 use slab::Slab;
 
 use super::dirty::DirtyBlocks;
-use super::format::{Entry, Held, NO_ZONE, Places};
+use super::format::{Held, MapEntry, NO_ZONE, Places};
 use super::guards::Guards;
 use super::valid::ValidBlocks;
 use super::zones::{Role, Zones};
@@ -24,7 +24,7 @@ use crate::time::Instant;
 /// A chunk and its zones.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Chunk {
-    pub entry: Entry,
+    pub entry: MapEntry,
     /// Whether there is more to know of it, see [`Busy`].
     pub is_busy: bool,
     /// Whether its entry on the disk was no good: its blocks cannot be read.
@@ -43,13 +43,13 @@ pub(super) struct Busy {
     /// Since when they are, or since one of them could go.
     pub held_since: Instant,
     /// The copy that reclaim makes of it.
-    pub job: Option<Job>,
+    pub job: Option<ReclaimJob>,
     /// Its sequential zone is asked where its write pointer is.
     pub is_recovering: bool,
 }
 
 /// A copy that is being made of a chunk.
-pub(super) struct Job {
+pub(super) struct ReclaimJob {
     /// Blocks that were written or discarded since it began: their copies are out of date.
     pub changed: ValidBlocks,
     /// Whether writes to the write pointer of the chunk's zone are its own.
@@ -100,7 +100,7 @@ pub(super) struct Volume {
 impl Volume {
     /// A volume with these chunks, none of them mapped.
     pub fn new(zones: Zones, chunks: u32, map_blocks: u32, metadata_blocks: u32) -> Self {
-        let chunk = Chunk { entry: Entry::UNMAPPED, is_busy: false, is_bad: false };
+        let chunk = Chunk { entry: MapEntry::UNMAPPED, is_busy: false, is_bad: false };
         Self {
             places: Places::new(map_blocks, zones.zone_blocks),
             zones,
@@ -116,7 +116,7 @@ impl Volume {
     /// Where block `at` of `chunk` is, and up to which block, at most `end`, that is so.
     #[inline]
     pub fn find(&self, chunk: ChunkNo, at: Block, end: Block) -> (Option<SetZone>, Block) {
-        let Entry { dzone, bzone } = self.chunks[chunk].entry;
+        let MapEntry { dzone, bzone } = self.chunks[chunk].entry;
         if dzone == NO_ZONE {
             return (None, end);
         }
@@ -132,7 +132,7 @@ impl Volume {
     }
 
     /// The copy that is being made of `chunk`.
-    pub fn job(&mut self, chunk: ChunkNo) -> Option<&mut Job> {
+    pub fn job(&mut self, chunk: ChunkNo) -> Option<&mut ReclaimJob> {
         if !self.chunks[chunk].is_busy {
             return None;
         }
@@ -197,7 +197,7 @@ impl Volume {
 
     /// A write is complete: its blocks are valid where it went, and nowhere else.
     pub fn written(&mut self, write: &Write) {
-        let Entry { dzone, bzone } = self.chunks[write.chunk].entry;
+        let MapEntry { dzone, bzone } = self.chunks[write.chunk].entry;
         debug_assert!(write.zone == dzone || write.zone == bzone, "{write:?} went to a zone that the chunk gave up");
         self.validate(write.chunk, write.zone, &write.blocks);
         let other = if write.zone == dzone { bzone } else { dzone };
@@ -214,7 +214,7 @@ impl Volume {
 
     /// Forgets blocks of `chunk`.
     pub fn discard(&mut self, chunk: ChunkNo, blocks: &Range<Block>) {
-        let Entry { dzone, bzone } = self.chunks[chunk].entry;
+        let MapEntry { dzone, bzone } = self.chunks[chunk].entry;
         self.invalidate(chunk, dzone, blocks);
         self.invalidate(chunk, bzone, blocks);
         self.note_change(chunk, blocks);
@@ -230,7 +230,7 @@ impl Volume {
 
     /// Gives `chunk` a zone for its data.
     pub fn map(&mut self, chunk: ChunkNo, zone: SetZone) {
-        self.chunks[chunk].entry = Entry { dzone: zone, bzone: NO_ZONE };
+        self.chunks[chunk].entry = MapEntry { dzone: zone, bzone: NO_ZONE };
         self.zones.all[zone].role = Role::Data(chunk);
         self.mark_entry(chunk);
     }
@@ -247,7 +247,7 @@ impl Volume {
         if self.job(chunk).is_some() {
             return;
         }
-        let Entry { dzone, bzone } = self.chunks[chunk].entry;
+        let MapEntry { dzone, bzone } = self.chunks[chunk].entry;
         if bzone != NO_ZONE && self.is_spent(bzone) {
             self.chunks[chunk].entry.bzone = NO_ZONE;
             self.give_up(bzone);
@@ -256,7 +256,7 @@ impl Volume {
         let bzone = self.chunks[chunk].entry.bzone;
         if dzone != NO_ZONE && self.is_spent(dzone) {
             // What is in the buffer is all that there is.
-            self.chunks[chunk].entry = Entry { dzone: bzone, bzone: NO_ZONE };
+            self.chunks[chunk].entry = MapEntry { dzone: bzone, bzone: NO_ZONE };
             if bzone != NO_ZONE {
                 self.zones.all[bzone].role = Role::Data(chunk);
             }
@@ -290,14 +290,14 @@ impl Volume {
 
     /// The entry of `chunk` as a commit writes it: a zone in which nothing is valid yet is not named, so what is on the disk
     /// never tells of a zone that is still empty.
-    pub fn entry_to_commit(&self, chunk: ChunkNo) -> Entry {
+    pub fn entry_to_commit(&self, chunk: ChunkNo) -> MapEntry {
         let entry = self.chunks[chunk].entry;
         let named = |zone: SetZone| zone != NO_ZONE && !self.zones.all[zone].valid.is_empty();
         match (named(entry.dzone), named(entry.bzone)) {
             (true, true) => entry,
-            (true, false) => Entry { bzone: NO_ZONE, ..entry },
-            (false, true) => Entry { dzone: entry.bzone, bzone: NO_ZONE },
-            (false, false) => Entry::UNMAPPED,
+            (true, false) => MapEntry { bzone: NO_ZONE, ..entry },
+            (false, true) => MapEntry { dzone: entry.bzone, bzone: NO_ZONE },
+            (false, false) => MapEntry::UNMAPPED,
         }
     }
 
@@ -309,7 +309,7 @@ impl Volume {
             Held::Entries(first) => {
                 for (chunk, bytes) in first.onwards().zip(to.as_chunks_mut::<8>().0) {
                     let is_chunk = self.chunks.get(chunk).is_some();
-                    *bytes = if is_chunk { self.entry_to_commit(chunk) } else { Entry::UNMAPPED }.encode();
+                    *bytes = if is_chunk { self.entry_to_commit(chunk) } else { MapEntry::UNMAPPED }.encode();
                 }
             }
         }

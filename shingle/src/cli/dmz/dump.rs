@@ -2,7 +2,7 @@
 
 use clap::Args;
 use serde_json::{Value, json};
-use shingle_core::dm::zoned::format::{Entry, LoadError, Media, NO_ZONE, Sets, Volume, read_bitmap};
+use shingle_core::dm::zoned::format::{LoadError, MapEntry, Media, NO_ZONE, Sets, Volume, read_bitmap};
 use shingle_core::dm::zoned::{Block, ChunkNo, Rows, SetZone, ZoneClass, ZoneInfo};
 use uuid::Uuid;
 
@@ -65,7 +65,7 @@ fn view(disks: &mut Disks, volume: &Volume) -> Result<Rows<SetZone, ZoneView>, C
     let infos = disks.space().zones().clone();
     let mut roles = Rows::filled(Role::Free, infos.len());
     let mut set = |zone: SetZone, role| roles.get_mut(zone).into_iter().for_each(|slot| *slot = role);
-    for (chunk, Entry { dzone, bzone }) in volume.entries.numbered() {
+    for (chunk, MapEntry { dzone, bzone }) in volume.entries.numbered() {
         set(*dzone, Role::Data(chunk));
         set(*bzone, Role::Buffer(chunk));
     }
@@ -113,13 +113,13 @@ fn superblocks(sets: &Sets) -> String {
 }
 
 /// The chunks that have zones.
-fn mapping(entries: &Rows<ChunkNo, Entry>, zones: &Rows<SetZone, ZoneView>) -> String {
+fn mapping(entries: &Rows<ChunkNo, MapEntry>, zones: &Rows<SetZone, ZoneView>) -> String {
     let part = |zone: SetZone| match zones.get(zone) {
         _ if zone == NO_ZONE => ["-".to_owned(), "-".to_owned()],
         Some(view) => [zone.to_string(), view.weight.to_string()],
         None => [zone.to_string(), "no such zone".to_owned()],
     };
-    let mapped = entries.numbered().filter(|(_, entry)| **entry != Entry::UNMAPPED);
+    let mapped = entries.numbered().filter(|(_, entry)| **entry != MapEntry::UNMAPPED);
     let rows = mapped
         .map(|(chunk, entry)| [vec![chunk.to_string()], part(entry.dzone).into(), part(entry.bzone).into()].concat());
     let rows: Vec<Vec<String>> = rows.collect();
@@ -172,7 +172,7 @@ fn to_json(disks: &Disks, volume: &Volume, zones: &Rows<SetZone, ZoneView>) -> V
             "valid_blocks": zone.weight,
         })
     };
-    let mapped = volume.entries.numbered().filter(|(_, entry)| **entry != Entry::UNMAPPED);
+    let mapped = volume.entries.numbered().filter(|(_, entry)| **entry != MapEntry::UNMAPPED);
     let mapping =
         mapped.map(|(chunk, entry)| json!({"chunk": chunk.0, "dzone": id(entry.dzone), "bzone": id(entry.bzone)}));
     let mut value = geometry_json(disks);

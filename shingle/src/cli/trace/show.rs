@@ -11,7 +11,7 @@ use shingle_core::block::{Action, Op};
 use crate::cli::{CliError, output};
 use shingle_host::config::format_bytes;
 use shingle_host::latency::short;
-use shingle_host::trace::{Columns, Entry, OpSummary, RecordedDevice, Recording, Summary, read, rwbs, work_of};
+use shingle_host::trace::{Columns, OpSummary, RecordedDevice, RecordedEntry, Recording, Summary, read, rwbs, work_of};
 
 /// Show a recording: its events in blkparse's columns, and a summary of each device
 ///
@@ -75,9 +75,9 @@ pub fn run(args: &ShowArgs) -> Result<(), CliError> {
 }
 
 /// The entries to show, with their places in the recording.
-fn events(recording: &Recording, only: Option<u16>) -> impl Iterator<Item = (usize, &Entry)> {
+fn events(recording: &Recording, only: Option<u16>) -> impl Iterator<Item = (usize, &RecordedEntry)> {
     recording.entries.iter().enumerate().filter(move |(_, entry)| match (entry, only) {
-        (Entry::Hop(event), Some(only)) => event.device.0 == only,
+        (RecordedEntry::Hop(event), Some(only)) => event.device.0 == only,
         _ => true,
     })
 }
@@ -104,7 +104,7 @@ fn print_text(to: &mut impl Write, recording: &Recording, only: Option<u16>, bri
     let end = &recording.end;
     let lost = if end.lost > 0 { format!(", {} LOST", end.lost) } else { String::new() };
     let (seconds, hops) =
-        (end.at as f64 / 1e9, recording.entries.iter().filter(|e| matches!(e, Entry::Hop(_))).count());
+        (end.at as f64 / 1e9, recording.entries.iter().filter(|e| matches!(e, RecordedEntry::Hop(_))).count());
     writeln!(to, "{hops} events in {seconds:.3} s{lost} ({})", end.reason.name())?;
     for (device, summary) in summaries(recording, only) {
         writeln!(to)?;
@@ -208,10 +208,10 @@ fn zone_json(recording: &Recording, zone: &shingle_host::trace::ZoneStart) -> Va
     })
 }
 
-fn event_json(recording: &Recording, entry: &Entry) -> Value {
+fn event_json(recording: &Recording, entry: &RecordedEntry) -> Value {
     let event = match entry {
-        Entry::Lost { at, shard, count } => return json!({"at_ns": at.0, "lost": count, "shard": shard}),
-        Entry::Hop(event) => event,
+        RecordedEntry::Lost { at, shard, count } => return json!({"at_ns": at.0, "lost": count, "shard": shard}),
+        RecordedEntry::Hop(event) => event,
     };
     let device = recording.devices.get(usize::from(event.device.0)).map(|device| device.name.as_str());
     let mut value = json!({

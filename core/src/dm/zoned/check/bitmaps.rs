@@ -3,7 +3,7 @@
 use super::Finding;
 use super::copies::{Asked, Copies};
 use crate::dm::zoned::format::{
-    Bitmap, Entry, Media, NO_ZONE, bitmap_blocks, bitmap_start, is_tertiary, pieces, read_run,
+    Bitmap, MapEntry, Media, NO_ZONE, bitmap_blocks, bitmap_start, is_tertiary, pieces, read_run,
 };
 use crate::dm::zoned::{BLOCK_BYTES, Block, ChunkNo, Number, Rows, SetZone, ZoneClass, ZoneHealth, ZoneSpace};
 use crate::prelude::*;
@@ -20,7 +20,7 @@ pub struct Counts {
 /// Looks at the bitmap of every zone; where one cannot be read, that of the other set stands in for it.
 pub(super) fn check(
     media: &mut dyn Media,
-    (copies, entries): (&Copies, &Rows<ChunkNo, Entry>),
+    (copies, entries): (&Copies, &Rows<ChunkNo, MapEntry>),
     findings: &mut Vec<Finding>,
     step: &mut dyn FnMut(u64),
 ) -> Counts {
@@ -49,7 +49,7 @@ pub(super) fn check(
 }
 
 /// Whether any chunk has the zone.
-fn used_zones(entries: &Rows<ChunkNo, Entry>, space: &ZoneSpace) -> Rows<SetZone, bool> {
+fn used_zones(entries: &Rows<ChunkNo, MapEntry>, space: &ZoneSpace) -> Rows<SetZone, bool> {
     let mut used = Rows::filled(false, space.zones().len());
     for zone in entries.iter().flat_map(|entry| [entry.dzone, entry.bzone]) {
         if let Some(used) = used.get_mut(zone) {
@@ -132,11 +132,11 @@ pub(super) fn needs_reset(space: &ZoneSpace, zone: SetZone) -> bool {
 /// A block of a chunk is valid in one of its zones.
 fn check_buffered(
     media: &mut dyn Media,
-    (copies, entries): (&Copies, &Rows<ChunkNo, Entry>),
+    (copies, entries): (&Copies, &Rows<ChunkNo, MapEntry>),
     findings: &mut Vec<Finding>,
 ) {
     let zones = media.space().zones().len();
-    for (chunk, Entry { dzone, bzone }) in entries.numbered() {
+    for (chunk, MapEntry { dzone, bzone }) in entries.numbered() {
         if *bzone == NO_ZONE || dzone.index() >= zones || bzone.index() >= zones || dzone == bzone {
             continue;
         }

@@ -3,8 +3,8 @@
 use alloc::collections::BTreeMap;
 
 use crate::dm::zoned::format::{
-    Bitmap, ENTRIES, Entry, Layout, Media, MediaError, NO_ZONE, Other, Sets, Superblock, bitmap_blocks, bitmap_start,
-    pieces, read_run, validate_superblock,
+    Bitmap, ENTRIES, Layout, MapEntry, Media, MediaError, NO_ZONE, Other, Sets, Superblock, bitmap_blocks,
+    bitmap_start, pieces, read_run, validate_superblock,
 };
 use crate::dm::zoned::{BLOCK_BYTES, ChunkNo, Rows, SetZone, ZoneSpace};
 
@@ -42,7 +42,7 @@ pub(super) struct Asked {
 #[derive(Clone, Debug)]
 pub(super) struct Table {
     /// The entries; `None` where it cannot be read.
-    pub entries: Rows<ChunkNo, Option<Entry>>,
+    pub entries: Rows<ChunkNo, Option<MapEntry>>,
     /// The blocks of it that cannot be read.
     pub unreadable: BTreeMap<u32, MediaError>,
 }
@@ -77,7 +77,7 @@ impl Copies {
         }
         let is_read = |at: usize| !unreadable.contains_key(&((at / ENTRIES) as u32));
         let entries = bytes.as_chunks().0.iter().enumerate();
-        let entries = entries.map(|(at, bytes)| is_read(at).then(|| Entry::decode(*bytes)));
+        let entries = entries.map(|(at, bytes)| is_read(at).then(|| MapEntry::decode(*bytes)));
         let entries = entries.take(self.layout.chunks as usize).collect();
         Table { entries, unreadable }
     }

@@ -27,7 +27,7 @@ pub use salvage::{NothingThere, Salvage, Source};
 use view::View;
 
 use super::format::{
-    Entry, LoadError, Media, NO_ZONE, Progress, Sets, Superblock, SuperblockProblem, pieces, read_run, tertiaries,
+    LoadError, MapEntry, Media, NO_ZONE, Progress, Sets, Superblock, SuperblockProblem, pieces, read_run, tertiaries,
     validate_mapping,
 };
 use super::{BLOCK_BYTES, ChunkNo, Rows};
@@ -87,15 +87,15 @@ fn check_sets(media: &mut dyn Media, sets: &Sets, report: &mut Report, progress:
 }
 
 /// Looks at the mapping table; where it cannot be read, the other set's entries stand in for it.
-fn check_mapping(media: &mut dyn Media, copies: &Copies, report: &mut Report) -> Rows<ChunkNo, Entry> {
+fn check_mapping(media: &mut dyn Media, copies: &Copies, report: &mut Report) -> Rows<ChunkNo, MapEntry> {
     let [own, other] = copies.tables(media);
     let unreadable = own.unreadable.into_values();
     report.findings.extend(unreadable.map(|error| Finding::Unreadable { what: "mapping table", error }));
     let entries = own.entries.iter().zip(other.entries.iter());
-    let entries: Rows<_, _> = entries.map(|(own, other)| own.or(*other).unwrap_or(Entry::UNMAPPED)).collect();
+    let entries: Rows<_, _> = entries.map(|(own, other)| own.or(*other).unwrap_or(MapEntry::UNMAPPED)).collect();
     let problems = validate_mapping(&entries, media.space(), &copies.layout);
     report.findings.extend(problems.into_iter().map(Finding::Mapping));
-    report.mapped = entries.iter().filter(|entry| **entry != Entry::UNMAPPED).count();
+    report.mapped = entries.iter().filter(|entry| **entry != MapEntry::UNMAPPED).count();
     report.buffered = entries.iter().filter(|entry| entry.bzone != NO_ZONE).count();
     entries
 }

@@ -7,7 +7,7 @@ use super::Loss;
 use super::copies::{Copies, Twin, exact};
 use super::view::View;
 use crate::dm::zoned::format::{
-    Chunk, DEFAULT_RESERVED, Entry, Layout, LoadError, Media, MediaError, Progress, Sets, Superblock, read_run,
+    Chunk, DEFAULT_RESERVED, Layout, LoadError, MapEntry, Media, MediaError, Progress, Sets, Superblock, read_run,
     tertiaries,
 };
 use crate::dm::zoned::{BLOCK_BYTES, Block, ChunkNo, MemberNo, SetZone, ZoneSpace};
@@ -86,15 +86,15 @@ impl Salvage {
     /// Chunks that have a zone.
     #[must_use]
     pub fn mapped(&self) -> usize {
-        self.view.entries.iter().filter(|entry| **entry != Entry::UNMAPPED).count()
+        self.view.entries.iter().filter(|entry| **entry != MapEntry::UNMAPPED).count()
     }
 
     /// Reads chunk `chunk` into `to`, which has its length; what is lost is zeroes and told to `lost`. False if no block of
     /// it was ever written.
     pub fn read(&self, media: &mut dyn Media, chunk: ChunkNo, to: &mut [u8], lost: &mut dyn FnMut(Loss)) -> bool {
         to.fill(0);
-        let entry = self.view.entries.get(chunk).copied().unwrap_or(Entry::UNMAPPED);
-        if entry == Entry::UNMAPPED {
+        let entry = self.view.entries.get(chunk).copied().unwrap_or(MapEntry::UNMAPPED);
+        if entry == MapEntry::UNMAPPED {
             return false;
         }
         let [data, buffer] = self.view.parts(media, chunk, lost);

@@ -12,7 +12,7 @@
 use super::Loss;
 use super::copies::{Asked, Copies, Table, Twin};
 use crate::dm::zoned::format::{
-    Bitmap, ENTRIES, Entry, Judge, Layout, MappingProblem, Media, MediaError, NO_ZONE, Progress,
+    Bitmap, ENTRIES, Judge, Layout, MapEntry, MappingProblem, Media, MediaError, NO_ZONE, Progress,
 };
 use crate::dm::zoned::{Block, ChunkNo, Rows, SetZone, ZoneSpace};
 use crate::prelude::*;
@@ -25,7 +25,7 @@ type Lacks = Vec<(MediaError, bool)>;
 pub(super) struct View {
     copies: Copies,
     /// The zones of each chunk.
-    pub entries: Rows<ChunkNo, Entry>,
+    pub entries: Rows<ChunkNo, MapEntry>,
     /// Whether the copy in force does not say so, but the other one does.
     is_taken: Rows<ChunkNo, bool>,
     tables: [Table; 2],
@@ -40,7 +40,7 @@ impl View {
         let tables = copies.tables(media);
         let owners = [0, 1].map(|copy: usize| owners(&tables[copy], media.space()));
         let chunks = copies.layout.chunks as usize;
-        let (entries, is_taken) = (Rows::filled(Entry::UNMAPPED, chunks), Rows::filled(false, chunks));
+        let (entries, is_taken) = (Rows::filled(MapEntry::UNMAPPED, chunks), Rows::filled(false, chunks));
         let mut view = Self { copies, entries, is_taken, tables, owners, losses: Vec::new() };
         view.settle(media);
         progress(copies.layout.map_blocks.into(), copies.layout.map_blocks.into());
@@ -53,7 +53,7 @@ impl View {
 
     /// The blocks of chunk `chunk` that are in its data zone, and those that are in its buffer.
     pub fn parts(&self, media: &mut dyn Media, chunk: ChunkNo, lost: &mut dyn FnMut(Loss)) -> [Bitmap; 2] {
-        let Entry { dzone, bzone } = self.entries[chunk];
+        let MapEntry { dzone, bzone } = self.entries[chunk];
         let mut is_guess = false;
         let mut data = self.bitmaps(media, (chunk, dzone, true), &mut |loss| {
             is_guess |= loss.is_of_both();
@@ -117,7 +117,7 @@ impl View {
         let (space, layout) = (media.space().clone(), self.copies.layout);
         let mut judge = Judge::new(&space, &layout);
         let said = |view: &Self, chunk: ChunkNo| [0, 1].map(|copy: usize| view.tables[copy].entries[chunk]);
-        let is_agreed = |[own, other]: [Option<Entry>; 2]| own.is_some() && own == other;
+        let is_agreed = |[own, other]: [Option<MapEntry>; 2]| own.is_some() && own == other;
         let (agreed, contested): (Vec<ChunkNo>, Vec<ChunkNo>) =
             self.entries.numbers().partition(|chunk| is_agreed(said(self, *chunk)));
         for chunk in agreed {
@@ -144,7 +144,12 @@ impl View {
 
     /// What the copies say of a chunk, what is to be believed first. That is the one in force, unless only what the other one
     /// says leads to blocks that are valid.
-    fn by_rank(&self, media: &mut dyn Media, chunk: ChunkNo, [own, other]: [Option<Entry>; 2]) -> [Option<Entry>; 2] {
+    fn by_rank(
+        &self,
+        media: &mut dyn Media,
+        chunk: ChunkNo,
+        [own, other]: [Option<MapEntry>; 2],
+    ) -> [Option<MapEntry>; 2] {
         let (Some(first), Some(second)) = (own, other) else { return [own, other] };
         if self.evidence(media, chunk, second) > self.evidence(media, chunk, first) {
             return [other, own];
@@ -154,7 +159,7 @@ impl View {
 
     /// Whether both copies say that blocks of the zones of `entry` are valid, and whether one does. Of an older copy nothing
     /// counts but what the one in force has valid blocks in and gives to no other chunk.
-    fn evidence(&self, media: &mut dyn Media, chunk: ChunkNo, entry: Entry) -> (bool, bool) {
+    fn evidence(&self, media: &mut dyn Media, chunk: ChunkNo, entry: MapEntry) -> (bool, bool) {
         let mut is_known = (false, false);
         for zone in [entry.dzone, entry.bzone] {
             let is_known_zone = media.space().zones().get(zone).is_some();
@@ -168,7 +173,7 @@ impl View {
     }
 
     /// Gives a chunk the zones of an entry, if all of it is right.
-    fn take(&mut self, judge: &mut Judge<'_>, chunk: ChunkNo, entry: Option<Entry>) -> bool {
+    fn take(&mut self, judge: &mut Judge<'_>, chunk: ChunkNo, entry: Option<MapEntry>) -> bool {
         let Some(entry) = entry else { return false };
         let problems: Vec<_> = judge.problems(chunk, entry).collect();
         if problems.iter().any(|problem| problem.fault.is_error() && !problem.fault.is_bearable()) {
@@ -178,7 +183,7 @@ impl View {
         let own = self.tables[0].entries[chunk];
         self.entries[chunk] = problems.first().map_or(entry, |problem| problem.repaired);
         self.is_taken[chunk] = own != Some(entry);
-        if own.is_some_and(|own| own != entry) && entry != Entry::UNMAPPED {
+        if own.is_some_and(|own| own != entry) && entry != MapEntry::UNMAPPED {
             self.losses.push(Loss::OlderEntry(chunk));
         }
         self.losses.extend(problems.into_iter().filter(|problem| problem.fault.is_error()).map(Loss::Entry));
@@ -186,7 +191,7 @@ impl View {
     }
 
     /// Gives a chunk those zones of an entry that are right.
-    fn take_part(&mut self, judge: &mut Judge<'_>, chunk: ChunkNo, entry: Option<Entry>) {
+    fn take_part(&mut self, judge: &mut Judge<'_>, chunk: ChunkNo, entry: Option<MapEntry>) {
         let Some(entry) = entry else { return };
         let problems: Vec<MappingProblem> = judge.problems(chunk, entry).collect();
         self.entries[chunk] = problems.first().map_or(entry, |problem| problem.repaired);

@@ -1,6 +1,6 @@
 //! What is wrong with a mapping table, and what is left of it without that: in time that is linear in its length.
 
-use super::{Entry, Layout, NO_ZONE};
+use super::{Layout, MapEntry, NO_ZONE};
 use crate::dm::zoned::{Block, ChunkNo, Rows, SetZone, ZoneClass, ZoneHealth, ZoneSpace};
 use crate::prelude::*;
 
@@ -59,13 +59,13 @@ pub struct MappingProblem {
     /// The chunk.
     pub chunk: ChunkNo,
     /// Its entry.
-    pub entry: Entry,
+    pub entry: MapEntry,
     /// Which zone of it.
     pub part: Part,
     /// What is wrong.
     pub fault: MappingFault,
     /// What the entry has to be: the part that is right. The same as `entry` if nothing would be better.
-    pub repaired: Entry,
+    pub repaired: MapEntry,
 }
 
 impl_display!(MappingProblem, |self, f| {
@@ -89,18 +89,18 @@ impl_display!(MappingProblem, |self, f| {
 
 /// Everything that is wrong with the entries of a mapping table, chunk by chunk, two problems a chunk at most.
 #[must_use]
-pub fn validate_mapping(entries: &Rows<ChunkNo, Entry>, space: &ZoneSpace, layout: &Layout) -> Vec<MappingProblem> {
+pub fn validate_mapping(entries: &Rows<ChunkNo, MapEntry>, space: &ZoneSpace, layout: &Layout) -> Vec<MappingProblem> {
     let mut judge = Judge::new(space, layout);
     entries.numbered().flat_map(|(chunk, entry)| judge.problems(chunk, *entry)).collect()
 }
 
 /// The part of `entry` that is right. A buffer that lost its data zone becomes the data zone: its blocks are good.
-fn repaired(entry: Entry, data: Option<MappingFault>, buffer: Option<MappingFault>) -> Entry {
+fn repaired(entry: MapEntry, data: Option<MappingFault>, buffer: Option<MappingFault>) -> MapEntry {
     let bad = |fault: Option<MappingFault>| fault.is_some_and(|fault| !fault.is_bearable());
     let dzone = if bad(data) { NO_ZONE } else { entry.dzone };
     let is_sound = !bad(buffer) || buffer == Some(MappingFault::NoData);
     let bzone = if is_sound { entry.bzone } else { NO_ZONE };
-    if dzone == NO_ZONE { Entry { dzone: bzone, bzone: NO_ZONE } } else { Entry { dzone, bzone } }
+    if dzone == NO_ZONE { MapEntry { dzone: bzone, bzone: NO_ZONE } } else { MapEntry { dzone, bzone } }
 }
 
 /// Gives zones to chunks, entry by entry, and says what is wrong with those that it cannot give.
@@ -117,7 +117,7 @@ impl<'a> Judge<'a> {
     }
 
     /// What is wrong with `entry`, whose zones `chunk` has from now on as far as they are right.
-    pub(crate) fn problems(&mut self, chunk: ChunkNo, entry: Entry) -> impl Iterator<Item = MappingProblem> + use<> {
+    pub(crate) fn problems(&mut self, chunk: ChunkNo, entry: MapEntry) -> impl Iterator<Item = MappingProblem> + use<> {
         let (data, buffer) = self.faults(chunk, entry);
         let repaired = repaired(entry, data, buffer);
         let problem = move |(part, fault): (Part, Option<MappingFault>)| {
@@ -127,7 +127,7 @@ impl<'a> Judge<'a> {
     }
 
     /// Takes the zones of `entry` from `chunk` again.
-    pub(crate) fn release(&mut self, chunk: ChunkNo, entry: Entry) {
+    pub(crate) fn release(&mut self, chunk: ChunkNo, entry: MapEntry) {
         for zone in [entry.dzone, entry.bzone] {
             let owner = self.owners.get_mut(zone).filter(|owner| **owner == Some(chunk));
             owner.into_iter().for_each(|owner| *owner = None);
@@ -135,8 +135,8 @@ impl<'a> Judge<'a> {
     }
 
     /// What is wrong with the data zone and the buffer of `chunk`.
-    fn faults(&mut self, chunk: ChunkNo, entry: Entry) -> (Option<MappingFault>, Option<MappingFault>) {
-        let Entry { dzone, bzone } = entry;
+    fn faults(&mut self, chunk: ChunkNo, entry: MapEntry) -> (Option<MappingFault>, Option<MappingFault>) {
+        let MapEntry { dzone, bzone } = entry;
         let data = if dzone == NO_ZONE { None } else { self.claim(chunk, dzone) };
         if bzone == NO_ZONE {
             let is_empty = data.is_none() && dzone != NO_ZONE && self.is_empty(dzone);

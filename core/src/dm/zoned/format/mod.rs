@@ -43,16 +43,16 @@ pub const BITS: u32 = super::BLOCK_BYTES as u32 * 8;
 
 /// An entry of the mapping table: the zones of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct MapEntry {
     /// The zone that holds the chunk's blocks, [`NO_ZONE`] for none.
     pub dzone: SetZone,
     /// The zone that buffers rewrites of a sequential one, [`NO_ZONE`] for none.
     pub bzone: SetZone,
 }
 
-impl Entry {
+impl MapEntry {
     /// A chunk without zones.
-    pub const UNMAPPED: Entry = Entry { dzone: NO_ZONE, bzone: NO_ZONE };
+    pub const UNMAPPED: MapEntry = MapEntry { dzone: NO_ZONE, bzone: NO_ZONE };
 
     /// The entry in these 8 bytes.
     #[must_use]

@@ -3,7 +3,7 @@
 use super::mapping::{MappingProblem, validate_mapping};
 use super::media::{PIECE, pieces};
 use super::sets::{Choice, SuperblockProblem, choose, failed_metadata_zone, read_superblock, second_set_zones};
-use super::{Bitmap, ENTRIES, Entry, Layout, Media, MediaError, NO_ZONE, Superblock, bitmap_blocks};
+use super::{Bitmap, ENTRIES, Layout, MapEntry, Media, MediaError, NO_ZONE, Superblock, bitmap_blocks};
 use crate::dm::zoned::{BLOCK_BYTES, Block, ChunkNo, Number, Rows, SetZone, ZoneClass, ZoneHealth, ZoneSpace};
 use crate::prelude::*;
 
@@ -114,17 +114,17 @@ pub struct Volume {
     /// The superblocks.
     pub sets: Sets,
     /// The mapping table, as it is on the disks.
-    pub entries: Rows<ChunkNo, Entry>,
+    pub entries: Rows<ChunkNo, MapEntry>,
     /// What is wrong with it.
     pub problems: Vec<MappingProblem>,
     /// The right part of each entry.
-    right: Rows<ChunkNo, Entry>,
+    right: Rows<ChunkNo, MapEntry>,
 }
 
 /// Where the blocks of a chunk are.
 #[derive(Clone, Debug)]
 pub struct Chunk {
-    entry: Entry,
+    entry: MapEntry,
     data: Bitmap,
     buffer: Bitmap,
 }
@@ -154,7 +154,7 @@ impl Volume {
 
     /// The right part of each entry of the mapping table.
     #[must_use]
-    pub fn right_entries(&self) -> &Rows<ChunkNo, Entry> {
+    pub fn right_entries(&self) -> &Rows<ChunkNo, MapEntry> {
         &self.right
     }
 
@@ -200,7 +200,7 @@ impl Volume {
 
 impl Chunk {
     /// A chunk with these zones and these valid blocks in them.
-    pub(crate) fn new(entry: Entry, data: Bitmap, buffer: Bitmap) -> Self {
+    pub(crate) fn new(entry: MapEntry, data: Bitmap, buffer: Bitmap) -> Self {
         Self { entry, data, buffer }
     }
 
@@ -261,15 +261,15 @@ pub struct ValidIn {
 /// Where block `block` of a chunk with `entry` is if it is valid there: as
 /// `drivers/md/dm-zoned-target.c:dmz_handle_read` looks for it. `None`: it reads as zeroes.
 #[must_use]
-pub fn locate(space: &ZoneSpace, entry: Entry, valid: ValidIn, block: Block) -> Option<u64> {
+pub fn locate(space: &ZoneSpace, entry: MapEntry, valid: ValidIn, block: Block) -> Option<u64> {
     let is_written = |zone: SetZone| {
         let info = space.zones()[zone];
         // What was in an offline zone is not zeroes: it is an error to read it.
         info.class != ZoneClass::Sequential || block < info.wp || info.health == ZoneHealth::Offline
     };
     let zone = match entry {
-        Entry { dzone, .. } if dzone != NO_ZONE && valid.data && is_written(dzone) => dzone,
-        Entry { bzone, .. } if bzone != NO_ZONE && valid.buffer => bzone,
+        MapEntry { dzone, .. } if dzone != NO_ZONE && valid.data && is_written(dzone) => dzone,
+        MapEntry { bzone, .. } if bzone != NO_ZONE && valid.buffer => bzone,
         _ => return None,
     };
     Some(space.start(zone) + u64::from(block))
@@ -279,13 +279,13 @@ pub fn locate(space: &ZoneSpace, entry: Entry, valid: ValidIn, block: Block) -> 
 ///
 /// # Errors
 /// If a disk does not read.
-pub fn read_entries(media: &mut dyn Media, start: u64, layout: &Layout) -> Result<Rows<ChunkNo, Entry>, MediaError> {
+pub fn read_entries(media: &mut dyn Media, start: u64, layout: &Layout) -> Result<Rows<ChunkNo, MapEntry>, MediaError> {
     let mut entries = Vec::with_capacity(layout.map_blocks as usize * ENTRIES);
     let mut buffer = vec![0; PIECE as usize * BLOCK_BYTES];
     for (block, len) in pieces(media.space().zone_blocks(), start + 1, u64::from(layout.map_blocks)) {
         let bytes = &mut buffer[..len * BLOCK_BYTES];
         media.read(block, bytes)?;
-        entries.extend(bytes.as_chunks().0.iter().map(|bytes| Entry::decode(*bytes)));
+        entries.extend(bytes.as_chunks().0.iter().map(|bytes| MapEntry::decode(*bytes)));
     }
     entries.truncate(layout.chunks as usize);
     Ok(entries.into())

@@ -6,7 +6,7 @@ use shingle_core::zone::{ZoneKind, ZoneNo};
 use shingle_sys::Request;
 
 use super::super::directory::bytes;
-use super::{Job, Step, Work, ZonedDir};
+use super::{Step, Work, ZoneJob, ZonedDir};
 use crate::disk::files::fd;
 use crate::disk::transfer::{ENOMEM, Way, lend, way_of, zero_from};
 
@@ -71,7 +71,7 @@ impl ZonedDir {
 
     /// Moves what is left of the job's data.
     pub(super) fn transfer(&mut self, job: usize, cx: &mut Cx<'_>) {
-        let Job { work: Work::Bio(bio), file: Some(file), at, skip, step, .. } = &mut self.jobs[job] else {
+        let ZoneJob { work: Work::Bio(bio), file: Some(file), at, skip, step, .. } = &mut self.jobs[job] else {
             unreachable!("data belongs to a bio, and its file is open")
         };
         *step = Step::Transfer;

@@ -67,7 +67,7 @@ pub struct ZonedDir {
     direct: Option<Alignment>,
     files: FdCache,
     ring: RingHandle,
-    jobs: Slab<Job>,
+    jobs: Slab<ZoneJob>,
     /// The lanes that are not empty.
     lanes: HashMap<ZoneNo, Lane>,
     /// Jobs whose turn has come.
@@ -91,7 +91,7 @@ pub struct ZonedDir {
     names: Names,
 }
 
-/// Jobs of one zone, linked by [`Job::next`].
+/// Jobs of one zone, linked by [`ZoneJob::next`].
 struct Lane {
     /// The one whose turn it is.
     first: usize,
@@ -99,7 +99,7 @@ struct Lane {
 }
 
 /// Something that takes more than one call.
-struct Job {
+struct ZoneJob {
     work: Work,
     zone: ZoneNo,
     step: Step,
@@ -349,7 +349,7 @@ impl ZonedDir {
             Work::PartOf(_) => self.unanswered.change(),
         };
         let (step, since) = (Step::Turn, self.now);
-        self.jobs.insert(Job { work, zone, step, since, epoch, in_lane, next: None, file: None, at: 0, skip: 0 })
+        self.jobs.insert(ZoneJob { work, zone, step, since, epoch, in_lane, next: None, file: None, at: 0, skip: 0 })
     }
 
     fn enter_lane(&mut self, work: Work, zone: ZoneNo) {
@@ -381,7 +381,7 @@ impl ZonedDir {
     }
 
     fn start(&mut self, job: usize, cx: &mut Cx<'_>) {
-        let Job { work, zone, step, .. } = &self.jobs[job];
+        let ZoneJob { work, zone, step, .. } = &self.jobs[job];
         let (zone, step) = (*zone, *step);
         let bio = match work {
             Work::PartOf(_) => return self.reset_part(job, zone, cx),
@@ -425,7 +425,7 @@ impl ZonedDir {
 
     /// The kernel is done with a job's request.
     fn continue_job(&mut self, job: usize, result: i32, lent: Payload, cx: &mut Cx<'_>) {
-        if let Job { work: Work::Bio(bio), step: Step::Transfer, .. } = &mut self.jobs[job] {
+        if let ZoneJob { work: Work::Bio(bio), step: Step::Transfer, .. } = &mut self.jobs[job] {
             take_back(&mut bio.payload, lent, way_of(bio.op));
         }
         let again = was_interrupted(result);
@@ -447,7 +447,7 @@ impl ZonedDir {
     }
 
     fn finish(&mut self, job: usize, status: Status, cx: &mut Cx<'_>) {
-        let Job { work, zone, in_lane, next, epoch, .. } = self.jobs.remove(job);
+        let ZoneJob { work, zone, in_lane, next, epoch, .. } = self.jobs.remove(job);
         match next {
             Some(next) => {
                 self.lanes.entry(zone).and_modify(|lane| lane.first = next);

@@ -9,7 +9,7 @@ use shingle_sys::Fd;
 
 use super::super::directory::{bytes, write_zone_name, zone_name};
 use super::super::presence::{Change, Loss, Names};
-use super::{Job, Step, ZonedDir};
+use super::{Step, ZoneJob, ZonedDir};
 use crate::disk::files::fd;
 
 /// How long nobody looks at the names again while the directory's times cannot tell whether they have changed.
@@ -87,7 +87,7 @@ impl ZonedDir {
     /// Where in its file the data of `zone` ends that is written, in bytes: what is being written begins there.
     pub(super) fn end_of_data(&self, zone: ZoneNo) -> u64 {
         let first = self.lanes.get(&zone).map(|lane| &self.jobs[lane.first]);
-        let is_writing = |job: &&Job| matches!(job.step, Step::Transfer | Step::Zeroes | Step::Space | Step::Sync);
+        let is_writing = |job: &&ZoneJob| matches!(job.step, Step::Transfer | Step::Zeroes | Step::Space | Step::Sync);
         first.filter(is_writing).map_or(bytes(self.zones.state(zone).wp), |job| job.at)
     }
 

@@ -6,7 +6,7 @@ use shingle_core::zone::ZoneKind;
 use shingle_sys::{Allocate, Request};
 
 use super::super::directory::bytes;
-use super::{Job, Step, ZonedDir};
+use super::{Step, ZoneJob, ZonedDir};
 use crate::disk::transfer::{ENOMEM, is_unsupported};
 
 impl ZonedDir {
@@ -46,7 +46,7 @@ impl ZonedDir {
         self.jobs[job].step = Step::Zeroes;
         let left = self.bio(job).sectors as usize * SECTOR_BYTES as usize - self.jobs[job].skip;
         let Some(payload) = self.zeroes.next(left) else { return self.zeroes_written(job, -ENOMEM, cx) };
-        let Job { file: Some(file), at, skip, .. } = &self.jobs[job] else { unreachable!("the file was opened") };
+        let ZoneJob { file: Some(file), at, skip, .. } = &self.jobs[job] else { unreachable!("the file was opened") };
         let request = Request::Write { file: file.clone(), at: *at + *skip as u64, payload, skip: 0, durable: false };
         self.ask(job, request, cx);
     }
