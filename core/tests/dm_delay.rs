@@ -2,6 +2,7 @@
 
 mod desk;
 mod mapped;
+mod rig;
 
 use desk::{append, flush, read, report, reset, write};
 use mapped::{Mapped, bare, ms, refused};
@@ -10,14 +11,14 @@ use shingle_core::block::{Event, Flags, Op, Status};
 #[test]
 fn bios_reach_the_device_after_their_time_and_in_their_order() {
     let mut delay = Mapped::over_desks("0 1000 delay a 100 50");
-    let first = delay.submit(write(0, 8));
-    delay.pass(ms(20));
-    let second = delay.submit(write(8, 8));
-    delay.pass(ms(29));
+    let first = delay.rig.submit(write(0, 8));
+    delay.rig.pass(ms(20));
+    let second = delay.rig.submit(write(8, 8));
+    delay.rig.pass(ms(29));
     assert_eq!((delay.at("a").len(), delay.status().as_str()), (0, "0 2 0"));
-    delay.pass(ms(1));
+    delay.rig.pass(ms(1));
     assert_eq!((delay.at("a"), delay.status()), (vec!["WRITE 100+8".into()], "0 1 0".into()));
-    delay.pass(ms(20));
+    delay.rig.pass(ms(20));
     assert_eq!(delay.at("a"), ["WRITE 100+8", "WRITE 108+8"]);
     delay.end_all("a");
     assert_eq!(delay.ended(), [(first, Status::Ok), (second, Status::Ok)]);
@@ -26,8 +27,8 @@ fn bios_reach_the_device_after_their_time_and_in_their_order() {
 #[test]
 fn no_time_is_no_delay() {
     let mut delay = Mapped::over_desks("0 1000 delay a 0 0 a 0 10");
-    delay.submit(read(0, 8));
-    delay.submit(write(0, 8));
+    delay.rig.submit(read(0, 8));
+    delay.rig.submit(write(0, 8));
     assert_eq!((delay.at("a"), delay.status()), (vec!["READ 0+8".into()], "0 1 0".into()));
 }
 
@@ -35,22 +36,22 @@ fn no_time_is_no_delay() {
 fn each_class_has_its_own_device_start_and_time() {
     let mut delay = Mapped::over_desks("0 1000 delay a 0 10 b 200 20 a 400 30");
     for bio in [read(1, 1), write(2, 1), flush(), write(3, 1).with_flags(Flags::PREFLUSH), bare(Op::Discard, 4, 1)] {
-        delay.submit(bio);
+        delay.rig.submit(bio);
     }
     assert_eq!(delay.status(), "1 2 2");
-    delay.pass(ms(10));
+    delay.rig.pass(ms(10));
     assert_eq!((delay.at("a"), delay.status()), (vec!["READ 1+1".into()], "0 2 2".into()));
-    delay.pass(ms(10));
+    delay.rig.pass(ms(10));
     assert_eq!((delay.at("b"), delay.status()), (vec!["WRITE 202+1".into(), "DISCARD 204+1".into()], "0 0 2".into()));
-    delay.pass(ms(10));
+    delay.rig.pass(ms(10));
     assert_eq!(delay.at("a"), ["READ 1+1", "FLUSH 0+0", "WRITE 403+1"]);
 }
 
 #[test]
 fn with_six_arguments_flushes_go_with_writes_and_the_table_is_printed_as_it_was_written() {
     let mut delay = Mapped::over_desks("0 1000 delay a 0 10 b 200 20");
-    delay.submit(flush());
-    delay.pass(ms(20));
+    delay.rig.submit(flush());
+    delay.rig.pass(ms(20));
     assert_eq!(delay.at("b"), ["FLUSH 0+0"]);
     for table in ["0 8 delay a 1 2", "0 8 delay a 1 2 b 3 4", "0 8 delay a 1 2 b 3 4 a 5 6"] {
         assert_eq!(Mapped::over_desks(table).table(), table);
@@ -61,18 +62,18 @@ fn with_six_arguments_flushes_go_with_writes_and_the_table_is_printed_as_it_was_
 fn a_suspend_sends_everything_on_at_once_and_a_resume_delays_again() {
     let mut delay = Mapped::over_desks("0 1000 delay a 0 50 a 0 20 a 0 1000");
     for bio in [read(0, 1), flush(), write(1, 1), read(2, 1)] {
-        delay.submit(bio);
+        delay.rig.submit(bio);
     }
     delay.event(Event::Suspend { push_back: false });
     assert_eq!(delay.at("a"), ["READ 0+1", "FLUSH 0+0", "WRITE 1+1", "READ 2+1"], "in the order in which they came");
-    delay.submit(read(3, 1));
+    delay.rig.submit(read(3, 1));
     assert_eq!((delay.at("a").len(), delay.status().as_str()), (5, "0 0 0"), "what still comes does not wait");
     delay.event(Event::Resume);
-    delay.pass(ms(30));
-    delay.submit(read(4, 1));
-    delay.pass(ms(20));
+    delay.rig.pass(ms(30));
+    delay.rig.submit(read(4, 1));
+    delay.rig.pass(ms(20));
     assert_eq!((delay.at("a").len(), delay.status().as_str()), (5, "1 0 0"), "a timer from before means nothing");
-    delay.pass(ms(30));
+    delay.rig.pass(ms(30));
     assert_eq!(delay.at("a").last().unwrap(), "READ 4+1");
 }
 
@@ -80,15 +81,15 @@ fn a_suspend_sends_everything_on_at_once_and_a_resume_delays_again() {
 fn a_suspend_without_flush_puts_them_back_to_the_door_in_their_order() {
     let mut delay = Mapped::over_desks("0 1000 delay a 0 50 a 0 20");
     for bio in [read(0, 1), write(1, 1), read(2, 1)] {
-        delay.submit(bio);
+        delay.rig.submit(bio);
     }
-    delay.stack.suspend(delay.top);
+    delay.rig.stack.suspend(delay.rig.top);
     delay.event(Event::Suspend { push_back: true });
-    assert!(delay.at("a").is_empty() && delay.stack.is_drained(delay.top));
+    assert!(delay.at("a").is_empty() && delay.rig.stack.is_drained(delay.rig.top));
     assert_eq!(delay.status(), "0 0 0");
     delay.event(Event::Resume);
-    delay.stack.resume(delay.top);
-    delay.pass(ms(50));
+    delay.rig.stack.resume(delay.rig.top);
+    delay.rig.pass(ms(50));
     assert_eq!(delay.at("a"), ["WRITE 1+1", "READ 0+1", "READ 2+1"]);
     delay.end_all("a");
     assert_eq!(delay.ended().len(), 3);
@@ -97,7 +98,7 @@ fn a_suspend_without_flush_puts_them_back_to_the_door_in_their_order() {
 #[test]
 fn an_open_door_takes_nothing_back() {
     let mut delay = Mapped::over_desks("0 1000 delay a 0 50");
-    delay.submit(read(0, 1));
+    delay.rig.submit(read(0, 1));
     delay.event(Event::Suspend { push_back: true });
     assert_eq!(delay.at("a"), ["READ 0+1"]);
 }
@@ -106,16 +107,16 @@ fn an_open_door_takes_nothing_back() {
 fn zones_are_reported_at_once_and_their_writes_and_management_keep_their_order() {
     let mut delay = Mapped::over_zones("0 256 delay z 64 0 z 64 10 z 64 0").unwrap();
     delay.end_all("z"); // the report that the plug above asks for
-    delay.submit(report());
+    delay.rig.submit(report());
     assert_eq!(delay.at("z"), ["REPORT_ZONES 64+0"]);
     delay.end_all("z");
     let bios = [write(0, 8), write(8, 8).with_flags(Flags::PREFLUSH), append(0, 8), reset(0), write(0, 8)];
     for bio in bios {
-        delay.submit(bio);
+        delay.rig.submit(bio);
     }
     for next in ["WRITE 64+8", "WRITE 72+8", "WRITE 80+8", "ZONE_RESET 64+0", "WRITE 64+8"] {
         assert!(delay.at("z").is_empty());
-        delay.pass(ms(10));
+        delay.rig.pass(ms(10));
         assert_eq!(delay.at("z"), [next]);
         delay.end("z", Status::Ok);
     }

@@ -2,6 +2,7 @@
 
 mod desk;
 mod mapped;
+mod rig;
 
 use desk::{flush, read, write};
 use mapped::{Mapped, bare, bytes, disk, filled, refused};
@@ -61,7 +62,7 @@ fn discards_and_zeroing_are_writes_and_a_flush_touches_no_block() {
         dust.message(&format!("addbadblock {block}")).unwrap();
     }
     for bio in [flush(), bare(Op::Discard, 5, 1), bare(Op::WriteZeroes, 6, 1)] {
-        dust.submit(bio);
+        dust.rig.submit(bio);
     }
     assert_eq!(dust.at("a"), ["FLUSH 0+0", "DISCARD 5+1", "WRITE_ZEROES 6+1"]);
     assert_eq!(dust.message("listbadblocks").unwrap(), "0\n");
@@ -71,12 +72,12 @@ fn discards_and_zeroing_are_writes_and_a_flush_touches_no_block() {
 fn bios_are_cut_where_bad_blocks_begin_and_end_and_nowhere_else() {
     let mut dust = Mapped::over_desks("0 1000 dust a 4 4096");
     dust.message("enable").unwrap();
-    dust.submit(write(0, 100));
+    dust.rig.submit(write(0, 100));
     dust.message("addbadblock 2").unwrap();
-    dust.submit(write(0, 40));
+    dust.rig.submit(write(0, 40));
     assert_eq!(dust.at("a"), ["WRITE 4+100", "WRITE 4+12", "WRITE 16+8", "WRITE 24+20"], "block 2 is sectors 16 to 23");
     dust.message("addbadblock 2").unwrap();
-    let waits_for_nothing = dust.submit(write(0, 40).with_flags(Flags::NOWAIT));
+    let waits_for_nothing = dust.rig.submit(write(0, 40).with_flags(Flags::NOWAIT));
     assert_eq!(dust.ended(), [(waits_for_nothing, Status::Again)], "a bio that must not wait is not cut");
 }
 

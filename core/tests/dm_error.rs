@@ -2,6 +2,7 @@
 
 mod desk;
 mod mapped;
+mod rig;
 
 use desk::{append, finish, flush, read, report, reset, reset_all, write};
 use mapped::{Mapped, bare, refused};
@@ -32,11 +33,11 @@ fn with_a_device_it_has_its_zones_and_nothing_but_reports_reaches_them() {
         assert_eq!(error.finish(bio).status, Status::Io, "{name}");
     }
     assert!(error.at("z").is_empty());
-    error.submit(report());
+    error.rig.submit(report());
     assert_eq!(error.at("z"), ["REPORT_ZONES 64+0"]);
     error.end_all("z");
     assert_eq!(error.ended().last().unwrap().1, Status::Ok);
-    let limits = error.stack.limits(error.top);
+    let limits = error.rig.stack.limits(error.rig.top);
     assert_eq!((limits.zones(), limits.zoned.as_ref().map(|zoned| zoned.zone_sectors)), (4, Some(64)));
 }
 

@@ -2,6 +2,7 @@
 
 mod desk;
 mod mapped;
+mod rig;
 
 use desk::{append, flush, read, report, reset, write};
 use mapped::{Mapped, bare, bytes, disk, filled, ms, refused, zoned_disk};
@@ -23,7 +24,7 @@ fn it_is_up_and_down_in_turns_from_its_beginning_on() {
     let mut flakey = Mapped::over_desks("0 1000 flakey a 100 3 2");
     let mut down_at = vec![];
     for tenth in 0..150 {
-        flakey.submit(read(0, 8));
+        flakey.rig.submit(read(0, 8));
         if flakey.at("a").is_empty() {
             assert_eq!(flakey.ended().pop().unwrap().1, Status::Io);
             down_at.push(tenth);
@@ -32,7 +33,7 @@ fn it_is_up_and_down_in_turns_from_its_beginning_on() {
             flakey.end("a", Status::Ok);
             assert_eq!(flakey.ended().pop().unwrap().1, Status::Ok);
         }
-        flakey.pass(ms(100));
+        flakey.rig.pass(ms(100));
     }
     let expected: Vec<i32> = (30..50).chain(80..100).chain(130..150).collect();
     assert_eq!(down_at, expected);
@@ -49,7 +50,7 @@ fn random_intervals_are_kept_to_the_second() {
             let is_down = elapsed / 1000 % (up + down) >= up;
             assert_eq!(flakey.finish(read(0, 1)).status.is_ok(), !is_down, "{up} {down} after {elapsed} ms");
             let step = rng.below(1500);
-            flakey.pass(ms(step));
+            flakey.rig.pass(ms(step));
             elapsed += step;
         }
     }
@@ -78,10 +79,10 @@ fn reads_alone_or_writes_alone_fail() {
 fn dropped_writes_and_flushes_succeed_and_do_nothing() {
     let mut flakey = Mapped::over_desks("0 1000 flakey a 0 0 1 1 drop_writes");
     for bio in [write(0, 8), flush(), bare(Op::Discard, 0, 8), bare(Op::WriteZeroes, 0, 8)] {
-        let tag = flakey.submit(bio);
+        let tag = flakey.rig.submit(bio);
         assert_eq!((flakey.ended(), flakey.at("a").len()), (vec![(tag, Status::Ok)], 0));
     }
-    flakey.submit(read(0, 8));
+    flakey.rig.submit(read(0, 8));
     assert_eq!(flakey.at("a"), ["READ 0+8"]);
 }
 
@@ -117,7 +118,7 @@ fn only_bios_with_all_flags_of_the_mask_are_changed() {
     let fua = 1 << 17;
     let mut flakey = Mapped::over_desks(&format!("0 1000 flakey a 0 0 1 5 corrupt_bio_byte 1 w 9 {fua}"));
     for (flags, first) in [(Flags::NONE, 0x11), (Flags::FUA, 9), (Flags::FUA.with(Flags::PREFLUSH), 9)] {
-        flakey.submit(filled(Op::Write, 0, 1, 0x11).with_flags(flags));
+        flakey.rig.submit(filled(Op::Write, 0, 1, 0x11).with_flags(flags));
         assert_eq!(flakey.bytes_at("a")[0], first, "{flags:?}");
         flakey.end_all("a");
     }
@@ -150,10 +151,10 @@ fn random_bytes_are_changed_as_often_as_asked_for_and_the_same_ones_by_the_same_
 #[test]
 fn memory_of_copies_is_used_again() {
     let mut flakey = Mapped::over_desks("0 1000 flakey a 0 0 1 5 corrupt_bio_byte 1 w 9 0");
-    flakey.submit(filled(Op::Write, 0, 1, 1));
-    flakey.submit(filled(Op::Write, 1, 1, 2));
+    flakey.rig.submit(filled(Op::Write, 0, 1, 1));
+    flakey.rig.submit(filled(Op::Write, 1, 1, 2));
     flakey.end_all("a");
-    flakey.submit(filled(Op::Write, 2, 1, 3));
+    flakey.rig.submit(filled(Op::Write, 2, 1, 3));
     assert_eq!(flakey.bytes_at("a")[..3], [9, 3, 3]);
 }
 
@@ -162,7 +163,7 @@ fn zone_management_and_reports_never_fail_and_appends_come_back_with_their_secto
     let mut flakey = Mapped::over_zones("0 256 flakey z 64 0 1").unwrap();
     flakey.end_all("z");
     for (bio, arrives) in [(reset(0), "ZONE_RESET 64+0"), (report(), "REPORT_ZONES 64+0")] {
-        flakey.submit(bio);
+        flakey.rig.submit(bio);
         assert_eq!(flakey.at("z"), [arrives]);
         flakey.end_all("z");
     }
@@ -170,11 +171,11 @@ fn zone_management_and_reports_never_fail_and_appends_come_back_with_their_secto
     desk.limits_mut().zoned.as_mut().unwrap().max_append = Some(64);
     let table = "0 256 flakey z 64 0 1 5 corrupt_bio_byte 1 w 9 0";
     let mut flakey = Mapped::new(table, vec![("z", Box::new(desk))]);
-    flakey.submit(append(1, 8));
-    flakey.submit(append(1, 8));
+    flakey.rig.submit(append(1, 8));
+    flakey.rig.submit(append(1, 8));
     assert_eq!(flakey.bytes_at("z")[..2], [9, 64]);
     flakey.end_all("z");
-    let sectors: Vec<u64> = flakey.completions().iter().map(|done| done.bio.sector.0).collect();
+    let sectors: Vec<u64> = flakey.rig.done().iter().map(|done| done.bio.sector.0).collect();
     assert_eq!(sectors, [64, 72]);
 }
 
@@ -183,9 +184,9 @@ fn a_zone_whose_write_was_dropped_takes_none_until_its_pointer_is_known_again() 
     let table = "0 1024 flakey z 0 1 1 1 drop_writes";
     let mut flakey = Mapped::new(table, vec![("z", zoned_disk(1024, 256))]);
     assert_eq!(flakey.finish(write(0, 8)).status, Status::Ok);
-    flakey.pass(ms(1000));
+    flakey.rig.pass(ms(1000));
     assert_eq!(flakey.finish(write(8, 8)).status, Status::Ok, "dropped");
-    flakey.pass(ms(1000));
+    flakey.rig.pass(ms(1000));
     assert!(!flakey.finish(write(16, 8)).status.is_ok(), "the disk's pointer is still at sector 8");
     assert_eq!(flakey.finish(reset(0)).status, Status::Ok);
     assert_eq!(flakey.finish(write(0, 8)).status, Status::Ok);

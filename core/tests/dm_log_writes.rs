@@ -3,6 +3,7 @@
 
 mod desk;
 mod mapped;
+mod rig;
 
 use std::collections::BTreeMap;
 
@@ -77,13 +78,13 @@ fn replay(entries: &[Entry], sectors: u64) -> Vec<u8> {
 
 /// All bytes of a disk.
 fn contents(mapped: &mut Mapped, name: &str) -> Vec<u8> {
-    let (device, port) = (mapped.device(name), mapped.stack.open_port());
-    let sectors = mapped.stack.limits(device).capacity as u32;
-    mapped.stack.submit(port, 0, device, Box::new(filled(Op::Read, 0, sectors, 0xee)));
+    let (device, port) = (mapped.device(name), mapped.rig.stack.open_port());
+    let sectors = mapped.rig.stack.limits(device).capacity as u32;
+    mapped.rig.stack.submit(port, 0, device, Box::new(filled(Op::Read, 0, sectors, 0xee)));
     loop {
-        match mapped.stack.poll_completion(port) {
+        match mapped.rig.stack.poll_completion(port) {
             Some(done) => return bytes(&done.bio),
-            None => mapped.now = mapped.stack.turn(mapped.now).unwrap_or(mapped.now),
+            None => mapped.rig.now = mapped.rig.stack.turn(mapped.rig.now).unwrap_or(mapped.rig.now),
         }
     }
 }
@@ -102,9 +103,9 @@ fn by_hand() -> Mapped {
 /// Ends the bio with this place on the data disk.
 fn end(mapped: &mut Mapped, place: usize, status: Status) {
     let id = mapped.device("a");
-    let number = mapped.stack.device::<MockDevice>(id).unwrap().held()[place].number;
-    mapped.stack.with_device(id, |desk: &mut MockDevice, cx| desk.end(number, status, 0, cx));
-    mapped.run();
+    let number = mapped.rig.stack.device::<MockDevice>(id).unwrap().held()[place].number;
+    mapped.rig.stack.with_device(id, |desk: &mut MockDevice, cx| desk.end(number, status, 0, cx));
+    mapped.rig.turn();
 }
 
 fn fua(sector: u64) -> Bio {
@@ -116,18 +117,18 @@ fn writes_are_logged_in_the_order_in_which_they_were_done_by_the_next_flush_that
     // Wa,Wb,Wc,Cc,Ca,FLUSH,FUAd,Cb,CFLUSH,CFUAd as in the comment of drivers/md/dm-log-writes.c.
     let mut mapped = by_hand();
     for bio in [write(0, 8), write(8, 8), write(16, 8)] {
-        mapped.submit(bio);
+        mapped.rig.submit(bio);
     }
     end(&mut mapped, 2, Status::Ok);
     end(&mut mapped, 0, Status::Ok);
-    mapped.submit(flush());
-    mapped.submit(fua(24));
+    mapped.rig.submit(flush());
+    mapped.rig.submit(fua(24));
     end(&mut mapped, 0, Status::Ok);
     assert_eq!(mapped.status(), "0 0", "nothing is known to be durable");
     end(&mut mapped, 0, Status::Ok);
     end(&mut mapped, 0, Status::Ok);
     assert_eq!(words(&log_of(&mut mapped)), ["w16", "w0", "flush", "fua24"]);
-    mapped.submit(flush());
+    mapped.rig.submit(flush());
     end(&mut mapped, 0, Status::Ok);
     let log = log_of(&mut mapped);
     assert_eq!(words(&log)[4..], ["w8", "flush"]);
@@ -140,10 +141,10 @@ fn what_was_submitted_is_logged_whatever_becomes_of_the_submitters_memory() {
     let mut mapped = by_hand();
     let bio = filled(Op::Write, 0, 8, 0x55);
     let shared = bio.payload.segments()[0].clone();
-    mapped.submit(bio);
+    mapped.rig.submit(bio);
     shared.fill(0x66);
     end(&mut mapped, 0, Status::Ok);
-    mapped.submit(flush());
+    mapped.rig.submit(flush());
     end(&mut mapped, 0, Status::Ok);
     assert_eq!(log_of(&mut mapped)[0].data, [0x55; 4096]);
 }
@@ -152,12 +153,12 @@ fn what_was_submitted_is_logged_whatever_becomes_of_the_submitters_memory() {
 fn marks_are_logged_at_once_and_discards_like_writes() {
     let mut mapped = by_hand();
     for bio in [write(0, 8), bare(Op::Discard, 0, 64), write(8, 8)] {
-        mapped.submit(bio);
+        mapped.rig.submit(bio);
         end(&mut mapped, 0, Status::Ok);
     }
     mapped.message("mark mkfs").unwrap();
     assert_eq!(words(&log_of(&mut mapped)), ["mark(mkfs)"]);
-    mapped.submit(flush());
+    mapped.rig.submit(flush());
     end(&mut mapped, 0, Status::Ok);
     mapped.message("MARK x").unwrap();
     let log = log_of(&mut mapped);
@@ -168,10 +169,10 @@ fn marks_are_logged_at_once_and_discards_like_writes() {
 #[test]
 fn a_write_with_preflush_is_logged_behind_what_it_flushed() {
     let mut mapped = by_hand();
-    mapped.submit(write(0, 8));
+    mapped.rig.submit(write(0, 8));
     end(&mut mapped, 0, Status::Ok);
-    mapped.submit(write(8, 8).with_flags(Flags::PREFLUSH));
-    mapped.submit(write(16, 8).with_flags(Flags::PREFLUSH.with(Flags::FUA)));
+    mapped.rig.submit(write(8, 8).with_flags(Flags::PREFLUSH));
+    mapped.rig.submit(write(16, 8).with_flags(Flags::PREFLUSH.with(Flags::FUA)));
     end(&mut mapped, 0, Status::Ok);
     end(&mut mapped, 0, Status::Ok);
     assert_eq!(words(&log_of(&mut mapped)), ["w0", "flush8", "3:16"]);
@@ -181,11 +182,11 @@ fn a_write_with_preflush_is_logged_behind_what_it_flushed() {
 fn a_durable_write_is_logged_behind_what_it_was_written_over() {
     let mut mapped = by_hand();
     for sector in [0, 8, 16] {
-        mapped.submit(write(sector, 8));
+        mapped.rig.submit(write(sector, 8));
         end(&mut mapped, 0, Status::Ok);
     }
-    mapped.submit(flush());
-    mapped.submit(filled(Op::Write, 12, 2, 0xff).with_flags(Flags::FUA));
+    mapped.rig.submit(flush());
+    mapped.rig.submit(filled(Op::Write, 12, 2, 0xff).with_flags(Flags::FUA));
     end(&mut mapped, 1, Status::Ok);
     assert_eq!(words(&log_of(&mut mapped)), ["w0", "w8", "fua12"], "in the order in which they were done");
     end(&mut mapped, 0, Status::Ok);
@@ -195,16 +196,16 @@ fn a_durable_write_is_logged_behind_what_it_was_written_over() {
 #[test]
 fn failed_writes_are_not_logged_and_a_failed_flush_covers_nothing() {
     let mut mapped = by_hand();
-    mapped.submit(write(0, 8));
+    mapped.rig.submit(write(0, 8));
     end(&mut mapped, 0, Status::Medium);
-    mapped.submit(write(8, 8));
+    mapped.rig.submit(write(8, 8));
     end(&mut mapped, 0, Status::Ok);
-    mapped.submit(flush());
+    mapped.rig.submit(flush());
     end(&mut mapped, 0, Status::Io);
-    mapped.submit(fua(64));
+    mapped.rig.submit(fua(64));
     end(&mut mapped, 0, Status::Ok);
     assert_eq!(words(&log_of(&mut mapped)), ["fua64"]);
-    mapped.submit(flush());
+    mapped.rig.submit(flush());
     end(&mut mapped, 0, Status::Ok);
     assert_eq!(words(&log_of(&mut mapped)), ["fua64", "w8", "flush"]);
     let statuses: Vec<Status> = mapped.ended().into_iter().map(|(_, status)| status).collect();
@@ -230,9 +231,9 @@ fn random_load(mapped: &mut Mapped, seed: u64, sectors: u64) -> BTreeMap<String,
                         filled(Op::Write, sector, 1 + rng.below(4) as u32, rng.draw() as u8).with_flags(flags)
                     }
                 };
-                mapped.submit(bio);
+                mapped.rig.submit(bio);
             }
-            mapped.pass(ms(1));
+            mapped.rig.pass(ms(1));
         }
         assert_eq!(mapped.finish(flush()).status, Status::Ok);
         mapped.message(&format!("mark m{round}")).unwrap();
@@ -261,7 +262,7 @@ fn a_replay_up_to_each_mark_gives_the_disk_as_it_was_then() {
         let mut mapped = Mapped::new("0 512 log-writes a b", devices);
         let snapshots = random_load(&mut mapped, seed, SECTORS);
         mapped.event(Event::Suspend { push_back: false });
-        mapped.pass(ms(1));
+        mapped.rig.pass(ms(1));
         let log = log_of(&mut mapped);
         assert_eq!(words(&log).last().unwrap(), "mark(dm-log-writes-end)");
         for (mark, disk) in &snapshots {
@@ -280,10 +281,10 @@ fn a_replay_up_to_any_flush_has_all_that_was_done_before_it_began() {
     for sector in 0..300u64 {
         match rng.below(4) {
             0 => {
-                mapped.submit(flush());
+                mapped.rig.submit(flush());
                 required.push(done.clone());
             }
-            _ => drop(mapped.submit(write(sector * 8, 8))),
+            _ => drop(mapped.rig.submit(write(sector * 8, 8))),
         }
         while rng.chance(1, 2) && !mapped.at("a").is_empty() {
             let place = rng.below(mapped.at("a").len() as u64) as usize;
@@ -321,9 +322,9 @@ fn a_disk_without_a_cache_and_without_discards_is_logged_too() {
         assert_eq!(status(&mut mapped, bio), Status::Ok);
     }
     assert_eq!(words(&log_of(&mut mapped)), ["fua8", "w0", "discard64", "flush16", "flush"]);
-    assert_eq!(mapped.stack.counters(mapped.device("a")).ios[Op::Flush as usize], 0);
-    mapped.submit(write(24, 8));
-    mapped.pass(ms(1));
+    assert_eq!(mapped.rig.stack.counters(mapped.device("a")).ios[Op::Flush as usize], 0);
+    mapped.rig.submit(write(24, 8));
+    mapped.rig.pass(ms(1));
     mapped.event(Event::Suspend { push_back: false });
     assert_eq!(words(&log_of(&mut mapped))[5..], ["w24", "mark(dm-log-writes-end)"]);
 }
@@ -331,7 +332,7 @@ fn a_disk_without_a_cache_and_without_discards_is_logged_too() {
 #[test]
 fn a_suspend_brings_the_log_to_an_end_and_a_resume_goes_on_before_it() {
     let mut mapped = by_hand();
-    mapped.submit(write(0, 8));
+    mapped.rig.submit(write(0, 8));
     mapped.event(Event::Suspend { push_back: true });
     assert_eq!(mapped.at("a"), ["WRITE 0+8"], "what is in flight is waited for");
     mapped.end("a", Status::Ok);
@@ -339,7 +340,7 @@ fn a_suspend_brings_the_log_to_an_end_and_a_resume_goes_on_before_it() {
     mapped.end("a", Status::Ok);
     assert_eq!(words(&log_of(&mut mapped)), ["w0", "mark(dm-log-writes-end)"]);
     mapped.event(Event::Resume);
-    mapped.submit(fua(8));
+    mapped.rig.submit(fua(8));
     mapped.end("a", Status::Ok);
     assert_eq!(words(&log_of(&mut mapped)), ["w0", "fua8"], "one end is enough");
     mapped.message("mark dm-log-writes-end").unwrap();
@@ -432,7 +433,7 @@ fn what_lies_below_a_removed_device_keeps_its_length_until_the_log_has_its_end()
 fn the_super_block_never_counts_an_entry_that_is_not_there() {
     let mut mapped = Mapped::over_desks("0 1048576 log-writes a b");
     for sector in [0, 8] {
-        mapped.submit(fua(sector));
+        mapped.rig.submit(fua(sector));
         mapped.end("a", Status::Ok);
     }
     assert_eq!(mapped.at("b"), ["WRITE 0+1", "WRITE 1+9"], "an empty log in place of what was there before");
@@ -453,9 +454,9 @@ fn logging_ends_when_the_log_is_full_and_writing_does_not() {
     for sector in [0, 8, 16, 24] {
         assert_eq!(mapped.finish(fua(sector)).status, Status::Ok);
     }
-    mapped.pass(ms(1));
+    mapped.rig.pass(ms(1));
     assert_eq!(words(&log_of(&mut mapped)), ["fua0", "fua8", "fua16"]);
-    assert_eq!((mapped.status().as_str(), mapped.stack.events(mapped.target)), ("3 27 logging_disabled", 1));
+    assert_eq!((mapped.status().as_str(), mapped.rig.stack.events(mapped.target)), ("3 27 logging_disabled", 1));
     assert!(mapped.message("mark x").unwrap_err().contains("load the table again"));
     assert_eq!(mapped.finish(write(32, 8)).status, Status::Ok);
     assert_eq!(mapped.finish(bare(Op::Discard, 32, 8)).status, Status::Ok);
@@ -467,12 +468,12 @@ fn logging_ends_when_the_log_is_full_and_writing_does_not() {
 #[test]
 fn logging_ends_when_the_log_device_fails() {
     let mut mapped = Mapped::over_desks("0 1048576 log-writes a b");
-    mapped.submit(fua(0));
+    mapped.rig.submit(fua(0));
     mapped.end("a", Status::Ok);
     mapped.end("b", Status::Ok);
     mapped.end("b", Status::Medium);
     assert_eq!(mapped.status(), "1 9 logging_disabled");
-    mapped.submit(fua(8));
+    mapped.rig.submit(fua(8));
     mapped.end("a", Status::Ok);
     assert_eq!((mapped.ended().len(), mapped.at("b").len()), (2, 0), "writers do not notice");
 }
@@ -482,14 +483,14 @@ fn when_memory_is_used_up_writes_wait_and_what_was_done_is_flushed_and_logged() 
     let mut mapped = Mapped::over_desks("0 1048576 log-writes a b");
     let mebibyte = |n: u64| filled(Op::Write, n * 2048, 2048, n as u8);
     (0..40).for_each(|n| {
-        mapped.submit(mebibyte(n));
+        mapped.rig.submit(mebibyte(n));
     });
     let at_disk = mapped.at("a").len();
     assert!((30..40).contains(&at_disk), "{at_disk} MiB and their headers");
     let mut held = 0;
-    mapped.stack.held(&mut |_, bio| held += usize::from(bio.op == Op::Write));
+    mapped.rig.stack.held(&mut |_, bio| held += usize::from(bio.op == Op::Write));
     assert_eq!(held, 40, "those that wait are shown");
-    let refused = mapped.submit(mebibyte(50).with_flags(Flags::NOWAIT));
+    let refused = mapped.rig.submit(mebibyte(50).with_flags(Flags::NOWAIT));
     assert_eq!(mapped.ended(), [(refused, Status::Again)]);
     mapped.end("a", Status::Ok);
     assert_eq!(mapped.at("a").last().unwrap(), "FLUSH 0+0");
@@ -499,7 +500,7 @@ fn when_memory_is_used_up_writes_wait_and_what_was_done_is_flushed_and_logged() 
         mapped.end_all("b");
     }
     assert_eq!(mapped.ended().len(), 40);
-    mapped.submit(flush());
+    mapped.rig.submit(flush());
     mapped.end_all("a");
     mapped.end_all("b");
     assert!(mapped.status().starts_with("41 "), "all of them, and one flush: {}", mapped.status());
@@ -509,7 +510,7 @@ fn when_memory_is_used_up_writes_wait_and_what_was_done_is_flushed_and_logged() 
 fn a_flush_of_our_own_that_fails_ends_the_log_and_lets_the_writes_go() {
     let mut mapped = Mapped::over_desks("0 1048576 log-writes a b");
     (0..40).for_each(|n| {
-        mapped.submit(filled(Op::Write, n * 2048, 2048, 1));
+        mapped.rig.submit(filled(Op::Write, n * 2048, 2048, 1));
     });
     let at_disk = mapped.at("a").len();
     (0..at_disk).for_each(|_| mapped.end("a", Status::Ok));
@@ -540,10 +541,10 @@ fn numbers_in_the_log_are_of_the_data_devices_blocks() {
 #[test]
 fn reads_are_not_logged_and_long_writes_are_cut() {
     let mut mapped = Mapped::over_desks("0 1048576 log-writes a b");
-    mapped.submit(read(0, 8));
-    mapped.submit(filled(Op::Write, 0, 3000, 1));
+    mapped.rig.submit(read(0, 8));
+    mapped.rig.submit(filled(Op::Write, 0, 3000, 1));
     assert_eq!(mapped.at("a"), ["READ 0+8", "WRITE 0+2048", "WRITE 2048+952"]);
-    let zeroes = mapped.submit(bare(Op::WriteZeroes, 0, 8));
+    let zeroes = mapped.rig.submit(bare(Op::WriteZeroes, 0, 8));
     assert_eq!(mapped.ended(), [(zeroes, Status::NotSupported)]);
 }
 

@@ -1,6 +1,7 @@
 //! `striped`: where sectors lie, what goes to all stripes, how it tells of errors, and what it refuses.
 
 mod desk;
+mod rig;
 mod tables;
 
 use desk::{at_desk_of, flush, preflush, read, write};
@@ -35,8 +36,8 @@ fn desks(count: usize) -> Mapped {
 fn end_all(mapped: &mut Mapped, mut status: Status) -> Vec<String> {
     let mut seen = vec![];
     loop {
-        mapped.turn();
-        let now = at_desk_of(&mut mapped.stack, &mapped.shelf.0, status);
+        mapped.rig.settle();
+        let now = at_desk_of(&mut mapped.rig.stack, &mapped.shelf.0, status);
         status = Status::Ok;
         if now.is_empty() {
             return seen;
@@ -127,9 +128,9 @@ fn what_is_written_is_read_back_and_lies_on_the_disks_in_chunks() {
 fn a_flush_reaches_every_device_once() {
     let mut mapped = desks(2);
     mapped.add("striped", "0 48 striped 3 8 a 0 b 0 a 64\n48 8 linear a 512").unwrap();
-    mapped.stack.submit(mapped.port, 0, mapped.top, Box::new(flush()));
+    mapped.rig.stack.submit(mapped.rig.port, 0, mapped.rig.top, Box::new(flush()));
     assert_eq!(end_all(&mut mapped, Status::Ok), ["a FLUSH 0+0", "b FLUSH 0+0"]);
-    assert_eq!(mapped.stack.poll_completion(mapped.port).unwrap().status, Status::Ok);
+    assert_eq!(mapped.rig.stack.poll_completion(mapped.rig.port).unwrap().status, Status::Ok);
 }
 
 #[test]
@@ -137,9 +138,9 @@ fn what_a_write_comes_after_is_flushed_on_all_devices_first() {
     let mut mapped = desks(3);
     mapped.add("striped", "0 48 striped 2 8 a 0 b 0\n48 8 linear c 0").unwrap();
     let mut sent = |bio| {
-        mapped.stack.submit(mapped.port, 0, mapped.top, Box::new(bio));
+        mapped.rig.stack.submit(mapped.rig.port, 0, mapped.rig.top, Box::new(bio));
         let seen = end_all(&mut mapped, Status::Ok);
-        assert_eq!(mapped.stack.poll_completion(mapped.port).unwrap().status, Status::Ok);
+        assert_eq!(mapped.rig.stack.poll_completion(mapped.rig.port).unwrap().status, Status::Ok);
         seen
     };
     assert_eq!(sent(preflush(write(8, 8))), ["a FLUSH 0+0", "c FLUSH 0+0", "b WRITE 0+8 preflush"]);
@@ -153,9 +154,9 @@ fn what_a_write_comes_after_is_flushed_on_all_devices_first() {
 fn a_failed_flush_keeps_the_write_back() {
     let mut mapped = desks(2);
     mapped.add("striped", "0 48 striped 2 8 a 0 b 0").unwrap();
-    mapped.stack.submit(mapped.port, 0, mapped.top, Box::new(preflush(write(0, 8))));
+    mapped.rig.stack.submit(mapped.rig.port, 0, mapped.rig.top, Box::new(preflush(write(0, 8))));
     assert_eq!(end_all(&mut mapped, Status::Medium), ["b FLUSH 0+0"]);
-    assert_eq!(mapped.stack.poll_completion(mapped.port).unwrap().status, Status::Medium);
+    assert_eq!(mapped.rig.stack.poll_completion(mapped.rig.port).unwrap().status, Status::Medium);
     assert_eq!(status(&mapped), "2 a b 1 AD");
 }
 
@@ -165,14 +166,14 @@ fn a_device_without_a_cache_still_waits_for_one_with() {
     desk.limits_mut().write_cache = true;
     let mut mapped = Mapped::over([Box::new(desk) as Box<dyn BlockDevice>, Box::new(MockDevice::regular())]);
     mapped.add("striped", "0 48 striped 2 8 a 0 b 0").unwrap();
-    mapped.stack.submit(mapped.port, 0, mapped.top, Box::new(preflush(write(8, 8))));
+    mapped.rig.stack.submit(mapped.rig.port, 0, mapped.rig.top, Box::new(preflush(write(8, 8))));
     assert_eq!(end_all(&mut mapped, Status::Ok), ["a FLUSH 0+0", "b WRITE 0+8"]);
 }
 
 /// What the target of the one line says.
 fn status(mapped: &Mapped) -> String {
     let mut text = String::new();
-    mapped.stack.status(target(mapped), &mut text).unwrap();
+    mapped.rig.stack.status(target(mapped), &mut text).unwrap();
     text
 }
 
@@ -185,12 +186,12 @@ fn target(mapped: &Mapped) -> DeviceId {
 fn an_error_marks_the_stripes_of_its_device_and_raises_an_event_fourteen_times() {
     let mut mapped = desks(3);
     mapped.add("striped", "0 96 striped 4 8 a 0 b 0 c 0 b 64").unwrap();
-    assert_eq!((status(&mapped).as_str(), mapped.stack.events(target(&mapped))), ("4 a b c b 1 AAAA", 0));
+    assert_eq!((status(&mapped).as_str(), mapped.rig.stack.events(target(&mapped))), ("4 a b c b 1 AAAA", 0));
     let mut fail = |bio, error| {
-        mapped.stack.submit(mapped.port, 0, mapped.top, Box::new(bio));
+        mapped.rig.stack.submit(mapped.rig.port, 0, mapped.rig.top, Box::new(bio));
         end_all(&mut mapped, error);
-        assert_eq!(mapped.stack.poll_completion(mapped.port).unwrap().status, error);
-        (status(&mapped), mapped.stack.events(target(&mapped)))
+        assert_eq!(mapped.rig.stack.poll_completion(mapped.rig.port).unwrap().status, error);
+        (status(&mapped), mapped.rig.stack.events(target(&mapped)))
     };
     assert_eq!(fail(write(8, 8), Status::NotSupported).1, 0, "that is no failure of the device");
     assert_eq!(fail(read(26, 2), Status::Medium), ("4 a b c b 1 ADAD".into(), 1));
@@ -216,7 +217,7 @@ fn limits_are_the_stricter_of_all_stripes() {
     let null = |config| Box::new(NullDevice::new(config).unwrap()) as Box<dyn BlockDevice>;
     let mut mapped = Mapped::over([null(&plain), null(&other)]);
     let striped = mapped.add("striped", "0 64 striped 2 8 a 4 b 0").unwrap();
-    let limits = mapped.stack.limits(striped);
+    let limits = mapped.rig.stack.limits(striped);
     assert_eq!((limits.capacity, limits.logical_block_bytes, limits.max_sectors), (64, 4096, Some(32)));
     assert!(limits.write_cache && limits.max_discard.is_none());
 }

@@ -1,6 +1,7 @@
 //! `striped` over zoned disks: wide zones behave as the zones of one disk, also after failures and power cuts.
 
 mod desk;
+mod rig;
 mod tables;
 
 use desk::{at_desk_of, preflush};
@@ -50,10 +51,10 @@ fn line(count: u64) -> String {
 fn model(count: u64) -> Mapped {
     let mut mapped = Mapped::over([disk(zones(ZONE * count, CAPACITY * count))]);
     // A line with errors beside it would change the limits: the plug alone is what the other has, too.
-    let limits = mapped.stack.limits(DeviceId(0)).clone();
+    let limits = mapped.rig.stack.limits(DeviceId(0)).clone();
     let plug = shingle_core::dm::Resolver::plug(&mapped.shelf, DeviceId(0), &limits).unwrap().unwrap();
-    mapped.top = mapped.stack.add(plug).unwrap();
-    mapped.turn();
+    mapped.rig.top = mapped.rig.stack.add(plug).unwrap();
+    mapped.rig.settle();
     mapped
 }
 
@@ -88,15 +89,16 @@ fn random_bio(rng: &mut Rng, zones: &[Zone]) -> Bio {
 fn wide_zones_do_what_one_disk_with_such_zones_does() {
     for (count, seed) in [(1, 1), (2, 2), (2, 3), (4, 4), (4, 5)] {
         let (mut striped, mut model, mut rng) = (striped(count), model(count), Rng::new(seed));
-        assert_eq!(striped.stack.limits(striped.top).zones(), ZONES as u32);
+        assert_eq!(striped.rig.stack.limits(striped.rig.top).zones(), ZONES as u32);
         for step in 0..2000 {
-            let expected = model.report(model.top, 0, 64);
-            let found = striped.report(striped.top, 0, 64);
+            let expected = model.report(model.rig.top, 0, 64);
+            let found = striped.report(striped.rig.top, 0, 64);
             assert_eq!(found, expected, "before step {step} of {count} stripes");
             let bio = random_bio(&mut rng, &expected);
             let again = Bio::new(bio.op, bio.sector, bio.sectors, bio.payload.slice(0, bio.sectors));
             let text = format!("step {step} of {count} stripes: {bio:?}");
-            let ((status, bio), (wanted, model_bio)) = (striped.send(striped.top, bio), model.send(model.top, again));
+            let ((status, bio), (wanted, model_bio)) =
+                (striped.send(striped.rig.top, bio), model.send(model.rig.top, again));
             assert_eq!(status, wanted, "{text}");
             if bio.op == Op::ZoneAppend && status.is_ok() {
                 assert_eq!(bio.sector, model_bio.sector, "{text}");
@@ -105,7 +107,7 @@ fn wide_zones_do_what_one_disk_with_such_zones_does() {
         let len = (ZONES * ZONE * count) as u32;
         for sector in (0..len).step_by(4) {
             let (found, wanted) =
-                (striped.read(striped.top, sector.into(), 4), model.read(model.top, sector.into(), 4));
+                (striped.read(striped.rig.top, sector.into(), 4), model.read(model.rig.top, sector.into(), 4));
             assert!(found == wanted, "sector {sector} of {count} stripes");
         }
     }
@@ -116,12 +118,12 @@ fn a_report_fills_the_room_it_is_given_and_no_more() {
     let mut mapped = striped(2);
     for room in 1..8 {
         for sector in [0, 1, 127, 128, 640, 767] {
-            let all = mapped.report(mapped.top, 0, 64);
+            let all = mapped.report(mapped.rig.top, 0, 64);
             let wanted = &all[sector / 128..][..room.min(6 - sector / 128)];
-            assert_eq!(mapped.report(mapped.top, sector as u64, room), wanted);
+            assert_eq!(mapped.report(mapped.rig.top, sector as u64, room), wanted);
         }
     }
-    assert!(mapped.report(mapped.top, 768, 4).is_empty());
+    assert!(mapped.report(mapped.rig.top, 768, 4).is_empty());
 }
 
 #[test]
@@ -129,7 +131,7 @@ fn parts_of_disks_and_other_lines_have_their_place_in_one_table() {
     let mut mapped = Mapped::over((0..3).map(|n| disk(zones(if n < 2 { ZONE } else { 2 * ZONE }, CAPACITY))));
     let table = "0 256 striped 2 8 a 128 b 192\n256 128 linear c 256";
     let top = mapped.add("wide", table).unwrap();
-    let zoned = mapped.stack.limits(top).zoned.clone().unwrap();
+    let zoned = mapped.rig.stack.limits(top).zoned.clone().unwrap();
     assert_eq!((zoned.zone_sectors, zoned.conventional.len()), (128, 0));
     assert_eq!(mapped.run(data(Op::Write, 128, 24, 5)), Status::Ok);
     assert_eq!(mapped.run(data(Op::Write, 256, 8, 6)), Status::Ok);
@@ -145,7 +147,7 @@ fn parts_of_disks_and_other_lines_have_their_place_in_one_table() {
 fn conventional_zones_alone_are_a_regular_device() {
     let mut mapped = Mapped::over((0..2).map(|_| disk(zones(ZONE, CAPACITY))));
     let top = mapped.add("plain", "0 256 striped 2 8 a 0 b 0").unwrap();
-    assert_eq!(mapped.stack.limits(top).zoned, None);
+    assert_eq!(mapped.rig.stack.limits(top).zoned, None);
     assert_eq!(mapped.run(data(Op::Write, 100, 100, 5)), Status::Ok);
     assert_eq!(mapped.run(data(Op::Write, 20, 60, 6)), Status::Ok);
     assert!(mapped.read(top, 80, 120).unwrap()[20 * 512..] == pattern(5, 100));
@@ -195,21 +197,21 @@ fn a_stripe_gets_one_write_at_a_time_with_no_more_segments_than_its_disk_takes()
             // In as many segments as there are sectors: the entry cuts it to what the device takes.
             let segments = (0..sectors).map(|n| bio.payload.slice(n, 1).segments()[0].clone()).collect();
             bio.payload = Payload::Segments(segments);
-            mapped.stack.submit(mapped.port, 0, mapped.top, Box::new(bio));
-            mapped.turn();
+            mapped.rig.stack.submit(mapped.rig.port, 0, mapped.rig.top, Box::new(bio));
+            mapped.rig.settle();
             at += sectors;
             loop {
                 for disk in 0..2 {
-                    let desk: &MockDevice = mapped.stack.device(DeviceId(disk)).unwrap();
+                    let desk: &MockDevice = mapped.rig.stack.device(DeviceId(disk)).unwrap();
                     assert!(desk.held().iter().all(|held| held.segments as u32 <= most), "{:?}", desk.held());
                     assert_eq!(desk.violations, Vec::<String>::new(), "at most {most} segments");
                 }
-                if at_desk_of(&mut mapped.stack, &mapped.shelf.0, Status::Ok).is_empty() {
+                if at_desk_of(&mut mapped.rig.stack, &mapped.shelf.0, Status::Ok).is_empty() {
                     break;
                 }
-                mapped.turn();
+                mapped.rig.settle();
             }
-            while let Some(done) = mapped.stack.poll_completion(mapped.port) {
+            while let Some(done) = mapped.rig.stack.poll_completion(mapped.rig.port) {
                 assert_eq!(done.status, Status::Ok);
             }
         }
@@ -227,8 +229,8 @@ fn desks() -> Mapped {
 fn end_all(mapped: &mut Mapped) -> Vec<String> {
     let mut seen = vec![];
     loop {
-        mapped.turn();
-        let now = at_desk_of(&mut mapped.stack, &mapped.shelf.0, Status::Ok);
+        mapped.rig.settle();
+        let now = at_desk_of(&mut mapped.rig.stack, &mapped.shelf.0, Status::Ok);
         if now.is_empty() {
             return seen;
         }
@@ -238,7 +240,7 @@ fn end_all(mapped: &mut Mapped) -> Vec<String> {
 
 /// What lies on the desks.
 fn lying(mapped: &Mapped) -> Vec<String> {
-    let held = |disk| mapped.stack.device::<MockDevice>(DeviceId(disk)).unwrap().held();
+    let held = |disk| mapped.rig.stack.device::<MockDevice>(DeviceId(disk)).unwrap().held();
     (0..2).flat_map(held).map(|held| format!("{} {}+{}", held.op.name(), held.sector, held.sectors)).collect()
 }
 
@@ -247,15 +249,15 @@ fn a_report_is_taken_while_nothing_changes() {
     let mut mapped = desks();
     let report = || Bio::new(Op::ReportZones, Sector(0), 0, Payload::Zones(Vec::with_capacity(8)));
     for bio in [data(Op::Write, 0, 16, 1), report(), data(Op::Write, 128, 8, 1), data(Op::Read, 8, 8, 1)] {
-        mapped.stack.submit(mapped.port, 0, mapped.top, Box::new(bio));
+        mapped.rig.stack.submit(mapped.rig.port, 0, mapped.rig.top, Box::new(bio));
     }
-    mapped.turn();
+    mapped.rig.settle();
     assert_eq!(lying(&mapped), ["WRITE 0+8", "WRITE 0+8", "READ 0+8"], "reads need not wait");
-    at_desk_of(&mut mapped.stack, &mapped.shelf.0, Status::Ok);
-    mapped.turn();
+    at_desk_of(&mut mapped.rig.stack, &mapped.shelf.0, Status::Ok);
+    mapped.rig.settle();
     assert_eq!(lying(&mapped), ["REPORT_ZONES 0+0", "REPORT_ZONES 0+0"]);
     assert_eq!(end_all(&mut mapped), ["a REPORT_ZONES 0+0", "b REPORT_ZONES 0+0", "a WRITE 64+8"]);
-    let ends: Vec<_> = std::iter::from_fn(|| mapped.stack.poll_completion(mapped.port)).collect();
+    let ends: Vec<_> = std::iter::from_fn(|| mapped.rig.stack.poll_completion(mapped.rig.port)).collect();
     assert!(ends.len() == 4 && ends.iter().all(|end| end.status.is_ok()));
     let zones =
         ends.iter().find_map(|end| if let Payload::Zones(zones) = &end.bio.payload { Some(zones) } else { None });
@@ -266,7 +268,7 @@ fn a_report_is_taken_while_nothing_changes() {
 fn a_write_with_preflush_goes_after_the_flush_of_the_other_stripes_and_before_the_next_write() {
     let mut mapped = desks();
     for bio in [preflush(data(Op::Write, 0, 8, 1)), data(Op::Write, 8, 8, 1), preflush(data(Op::Write, 16, 12, 1))] {
-        mapped.stack.submit(mapped.port, 0, mapped.top, Box::new(bio));
+        mapped.rig.stack.submit(mapped.rig.port, 0, mapped.rig.top, Box::new(bio));
     }
     let seen = end_all(&mut mapped);
     let wanted = [
@@ -279,7 +281,7 @@ fn a_write_with_preflush_goes_after_the_flush_of_the_other_stripes_and_before_th
         "b WRITE 8+4",
     ];
     assert_eq!(seen, wanted);
-    assert_eq!(std::iter::from_fn(|| mapped.stack.poll_completion(mapped.port)).count(), 3);
+    assert_eq!(std::iter::from_fn(|| mapped.rig.stack.poll_completion(mapped.rig.port)).count(), 3);
 }
 
 #[test]
@@ -288,25 +290,25 @@ fn a_write_that_fails_on_one_disk_leaves_a_zone_that_can_be_read_finished_and_re
     let bad = |mapped: &mut Mapped, is_bad| {
         let range = Sector(2 * ZONE + 8)..Sector(2 * ZONE + 9);
         let change = if is_bad { NullDevice::add_bad_blocks } else { NullDevice::remove_bad_blocks };
-        mapped.stack.with_device(DeviceId(0), |disk: &mut NullDevice, _| change(disk, range)).unwrap();
+        mapped.rig.stack.with_device(DeviceId(0), |disk: &mut NullDevice, _| change(disk, range)).unwrap();
     };
     let start = 4 * ZONE;
     assert_eq!(mapped.run(data(Op::Write, start, 16, 1)), Status::Ok);
     bad(&mut mapped, true);
     assert!(!mapped.run(data(Op::Write, start + 16, 16, 2)).is_ok());
-    let zone = mapped.report(mapped.top, start, 1)[0];
+    let zone = mapped.report(mapped.rig.top, start, 1)[0];
     assert_eq!((zone.cond, zone.wp), (Condition::Full, zone.start + zone.len), "it is torn: one disk has its chunk");
     assert_eq!(mapped.run(data(Op::Write, start + 16, 8, 3)), Status::Io);
     assert_eq!(mapped.run(manage(Op::ZoneOpen, start)), Status::Io);
-    assert!(mapped.read(mapped.top, start, 16).unwrap() == pattern(1, 16));
+    assert!(mapped.read(mapped.rig.top, start, 16).unwrap() == pattern(1, 16));
     assert_eq!(mapped.run(manage(Op::ZoneFinish, start)), Status::Ok);
-    assert!(mapped.read(mapped.top, start, 16).unwrap() == pattern(1, 16));
+    assert!(mapped.read(mapped.rig.top, start, 16).unwrap() == pattern(1, 16));
     bad(&mut mapped, false);
     assert_eq!(mapped.run(manage(Op::ZoneReset, start)), Status::Ok);
     assert_eq!(mapped.run(data(Op::Write, start, 112, 4)), Status::Ok);
-    assert!(mapped.read(mapped.top, start, 112).unwrap() == pattern(4, 112));
+    assert!(mapped.read(mapped.rig.top, start, 112).unwrap() == pattern(4, 112));
     let mut status = String::new();
-    mapped.stack.status(DeviceId(2), &mut status).unwrap();
+    mapped.rig.stack.status(DeviceId(2), &mut status).unwrap();
     assert_eq!(status, "2 a b 1 DA");
 }
 
@@ -315,11 +317,11 @@ fn a_wide_zone_is_as_good_as_the_worst_of_its_parts() {
     let mut mapped = striped(2);
     mapped.run(data(Op::Write, 4 * ZONE, 8, 1));
     let zone = shingle_core::zone::ZoneNo;
-    mapped.stack.with_device(DeviceId(0), |disk: &mut NullDevice, _| disk.set_read_only(zone(2)).unwrap());
-    mapped.stack.with_device(DeviceId(1), |disk: &mut NullDevice, _| disk.set_offline(zone(3)).unwrap());
-    let conditions: Vec<_> = mapped.report(mapped.top, 4 * ZONE, 3).iter().map(|zone| zone.cond).collect();
+    mapped.rig.stack.with_device(DeviceId(0), |disk: &mut NullDevice, _| disk.set_read_only(zone(2)).unwrap());
+    mapped.rig.stack.with_device(DeviceId(1), |disk: &mut NullDevice, _| disk.set_offline(zone(3)).unwrap());
+    let conditions: Vec<_> = mapped.report(mapped.rig.top, 4 * ZONE, 3).iter().map(|zone| zone.cond).collect();
     assert_eq!(conditions, [Condition::ReadOnly, Condition::Offline, Condition::Empty]);
-    assert!(mapped.read(mapped.top, 4 * ZONE, 8).unwrap() == pattern(1, 8));
+    assert!(mapped.read(mapped.rig.top, 4 * ZONE, 8).unwrap() == pattern(1, 8));
     assert!(!mapped.run(data(Op::Write, 6 * ZONE, 8, 1)).is_ok());
 }
 
@@ -363,7 +365,7 @@ fn the_limits_on_zones_are_those_of_the_strictest_disk() {
     let own = |open, active| NullZones { max_open: open, max_active: active, ..NullZones::new(ZONE) };
     let mut mapped = Mapped::over([disk(own(Some(3), None)), disk(own(None, Some(2)))]);
     let top = mapped.add("wide", &line(2)).unwrap();
-    let ZonedLimits { max_open, max_active, max_append, .. } = mapped.stack.limits(top).zoned.clone().unwrap();
+    let ZonedLimits { max_open, max_active, max_append, .. } = mapped.rig.stack.limits(top).zoned.clone().unwrap();
     assert_eq!((max_open, max_active, max_append), (Some(2), Some(2), Some(128)), "the plug makes writes of appends");
     for zone in 0..2 {
         assert_eq!(mapped.run(data(Op::Write, zone * 128, 16, 1)), Status::Ok);
@@ -375,7 +377,7 @@ fn the_limits_on_zones_are_those_of_the_strictest_disk() {
 fn a_finish_begins_with_the_last_stripe_and_a_reset_with_the_first_and_both_last_before_they_go_on() {
     let mut mapped = desks();
     let mut seen = |op| {
-        mapped.stack.submit(mapped.port, 0, mapped.top, Box::new(manage(op, 128)));
+        mapped.rig.stack.submit(mapped.rig.port, 0, mapped.rig.top, Box::new(manage(op, 128)));
         end_all(&mut mapped)
     };
     assert_eq!(seen(Op::ZoneFinish), ["b ZONE_FINISH 64+0", "b FLUSH 0+0", "a ZONE_FINISH 64+0"]);
@@ -407,7 +409,7 @@ fn a_finish_that_fails_on_one_disk_leaves_no_zone_that_looks_written() {
         mapped.add("wide", ONE_CHUNK).unwrap();
         assert_eq!(mapped.run(data(Op::Write, 0, 13, 1)), Status::Ok);
         assert_eq!(mapped.run(manage(Op::ZoneFinish, 0)), Status::Io);
-        let zone = mapped.report(mapped.top, 0, 1)[0];
+        let zone = mapped.report(mapped.rig.top, 0, 1)[0];
         let is_torn = zone.cond == Condition::Full;
         assert!(is_torn || zone.wp == Sector(13), "disk {bad} fails: {zone:?}, and 13 sectors were written");
     }
@@ -465,9 +467,9 @@ fn wrong_after_a_cut(bug: Option<Bug>) -> usize {
         let mut mapped = Mapped::over(media.into_iter().map(|medium| cached(FaultPlan::none(), medium, seed)));
         for (disk, bug) in [0, 1].into_iter().zip([bug; 2]) {
             let Some(bug) = bug else { continue };
-            let limits = mapped.stack.limits(DeviceId(disk)).clone();
+            let limits = mapped.rig.stack.limits(DeviceId(disk)).clone();
             let hasty = Hasty { below: [DeviceId(disk)], limits, bug };
-            mapped.shelf.0[usize::from(disk)].1 = mapped.stack.add(Box::new(hasty)).unwrap();
+            mapped.shelf.0[usize::from(disk)].1 = mapped.rig.stack.add(Box::new(hasty)).unwrap();
         }
         mapped.add("wide", ONE_CHUNK).unwrap();
         mapped
@@ -481,22 +483,22 @@ fn wrong_after_a_cut(bug: Option<Bug>) -> usize {
         let steps = [manage(Op::ZoneFinish, 0), manage(Op::ZoneReset, 0), data(Op::Write, 0, new as u32, 2)];
         let done = rng.below(steps.len() as u64) as usize;
         for (step, bio) in steps.into_iter().enumerate().take(done + 1) {
-            mapped.stack.submit(mapped.port, 0, mapped.top, Box::new(bio));
-            let soon = Instant(mapped.now.0 + rng.below(1_000_000));
-            while step == done && mapped.now < soon {
-                mapped.now = mapped.stack.turn(mapped.now).map_or(soon, |next| next.min(soon));
+            mapped.rig.stack.submit(mapped.rig.port, 0, mapped.rig.top, Box::new(bio));
+            let soon = Instant(mapped.rig.now.0 + rng.below(1_000_000));
+            while step == done && mapped.rig.now < soon {
+                mapped.rig.now = mapped.rig.stack.turn(mapped.rig.now).map_or(soon, |next| next.min(soon));
             }
             if step < done {
-                mapped.turn();
+                mapped.rig.settle();
             }
         }
         let media = [0, 1].map(|disk| {
             let cut = |disk: &mut CrashDisk, _: &mut Cx<'_>| disk.cut_power(&mut rng);
-            mapped.stack.with_device(DeviceId(disk), cut)
+            mapped.rig.stack.with_device(DeviceId(disk), cut)
         });
         let mut mapped = stack(media, *seed);
-        let zone = mapped.report(mapped.top, 0, 1)[0];
-        let found = mapped.read(mapped.top, 0, 2 * ZONE as u32).unwrap();
+        let zone = mapped.report(mapped.rig.top, 0, 1)[0];
+        let found = mapped.read(mapped.rig.top, 0, 2 * ZONE as u32).unwrap();
         let kept = |byte: u8, sectors: u64| found[..sectors as usize * 512] == pattern(byte, sectors as u32);
         match zone.wp.0 {
             // Finished, or torn by a reset that was not over.
@@ -565,13 +567,13 @@ impl Crashing {
                     let (at, byte) = (zone as u64 * 2 * ZONE + next[zone] as u64, self.rng.below(256) as u8);
                     sent.push((zone, byte, sectors as u32));
                     next[zone] += sectors;
-                    let (port, top) = (self.mapped.port, self.mapped.top);
-                    self.mapped.stack.submit(port, 0, top, Box::new(data(Op::Write, at, sectors as u32, byte)));
+                    let (port, top) = (self.mapped.rig.port, self.mapped.rig.top);
+                    self.mapped.rig.stack.submit(port, 0, top, Box::new(data(Op::Write, at, sectors as u32, byte)));
                 }
             }
-            self.mapped.turn();
+            self.mapped.rig.settle();
             for (zone, byte, sectors) in sent {
-                assert_eq!(self.mapped.stack.poll_completion(self.mapped.port).unwrap().status, Status::Ok);
+                assert_eq!(self.mapped.rig.stack.poll_completion(self.mapped.rig.port).unwrap().status, Status::Ok);
                 self.written[zone].extend(pattern(byte, sectors));
             }
             if self.rng.chance(1, 4) {
@@ -587,17 +589,17 @@ impl Crashing {
             let at = self.written[zone as usize].len() as u64 / 512;
             if at + 20 <= 2 * CAPACITY {
                 let bio = Box::new(data(Op::Write, zone * 2 * ZONE + at, 20, 0x77));
-                self.mapped.stack.submit(self.mapped.port, 0, self.mapped.top, bio);
+                self.mapped.rig.stack.submit(self.mapped.rig.port, 0, self.mapped.rig.top, bio);
                 self.written[zone as usize].extend(pattern(0x77, 20));
             }
         }
-        let soon = Instant(self.mapped.now.0 + self.rng.below(1_000_000));
-        while self.mapped.now < soon {
-            self.mapped.now = self.mapped.stack.turn(self.mapped.now).map_or(soon, |next| next.min(soon));
+        let soon = Instant(self.mapped.rig.now.0 + self.rng.below(1_000_000));
+        while self.mapped.rig.now < soon {
+            self.mapped.rig.now = self.mapped.rig.stack.turn(self.mapped.rig.now).map_or(soon, |next| next.min(soon));
         }
         let rng = &mut self.rng;
         let media = [0, 1].map(|disk| {
-            self.mapped.stack.with_device(DeviceId(disk), |disk: &mut CrashDisk, _| disk.cut_power(rng)).unwrap()
+            self.mapped.rig.stack.with_device(DeviceId(disk), |disk: &mut CrashDisk, _| disk.cut_power(rng)).unwrap()
         });
         self.mapped = Self::stack(Some(media), self.rng.draw());
     }
@@ -605,7 +607,7 @@ impl Crashing {
     /// Compares what the zones say and hold with what was promised; returns how many are torn.
     fn check(&mut self) -> usize {
         let mut torn = 0;
-        let top = self.mapped.top;
+        let top = self.mapped.rig.top;
         let disks = [0, 1].map(|disk| self.mapped.report(DeviceId(disk), 0, 64));
         for (n, zone) in self.mapped.report(top, 0, 64).into_iter().enumerate() {
             let parts = [&disks[0][n], &disks[1][n]].map(|part| part.wp.0.min(part.start.0 + CAPACITY) - part.start.0);

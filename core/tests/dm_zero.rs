@@ -1,6 +1,7 @@
 //! `zero`: what is read from it, and what it does not do.
 
 mod mapped;
+mod rig;
 
 use mapped::{Mapped, bare, bytes, filled, refused};
 use shingle_core::block::{Data, Op, Payload, Status};

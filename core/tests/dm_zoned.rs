@@ -1,5 +1,6 @@
 //! The target `zoned` as a disk: what is written is read, whatever happens below.
 
+mod rig;
 mod zoned;
 
 use std::ops::Range;
@@ -35,7 +36,7 @@ fn a_rewrite_goes_to_a_buffer_and_is_merged_in_one_pass() {
     volume.write(10, 5, 2);
     assert_eq!(volume.status(), "40 zones 0/0 cache 5/6 random 27/28 sequential");
     volume.message("reclaim");
-    volume.rest(Duration::from_millis(60_000));
+    volume.rig.pass(Duration::from_millis(60_000));
     assert_eq!(volume.status(), "40 zones 0/0 cache 6/6 random 27/28 sequential");
     assert_eq!(volume.counters().copied_blocks, u64::from(ZONE));
     let expected = [vec![1; 10], vec![2; 5], vec![1; ZONE as usize - 15]].concat();
@@ -53,7 +54,7 @@ fn a_copy_leaves_zeroes_in_the_holes_of_its_windows_and_nothing_that_it_copied_b
     volume.write(40, 2, 0xbb);
     [17..19, 30..31, 42..43].into_iter().for_each(|hole: Range<u64>| volume.discard(hole.start, hole.count() as u32));
     volume.message("reclaim");
-    volume.rest(Duration::from_millis(60_000));
+    volume.rig.pass(Duration::from_millis(60_000));
     let content = |block: u8| match block {
         17 | 18 | 30 | 42 => 0,
         40 | 41 => 0xbb,
@@ -82,7 +83,7 @@ fn discarded_chunks_give_their_zones_back() {
     volume.discard(0, ZONE);
     assert_eq!(volume.read(0, ZONE), vec![0; ZONE as usize]);
     volume.flush();
-    volume.rest(Duration::from_millis(100));
+    volume.rig.pass(Duration::from_millis(100));
     assert_eq!(volume.status(), "40 zones 0/0 cache 6/6 random 28/28 sequential");
 }
 
@@ -102,7 +103,7 @@ fn flushed_data_is_there_after_the_target_is_loaded_anew() {
 fn a_fua_write_is_durable_when_it_is_done() {
     let mut volume = Volume::new(&[disk(40, Some(8))], 4);
     assert_eq!(volume.run(fua(write(100, 2, 9))).1, Status::Ok);
-    volume.rest(Duration::from_millis(10));
+    volume.rig.pass(Duration::from_millis(10));
     assert_eq!(volume.counters().commits, 1);
     assert_eq!(volume.run(fua(write(100, 2, 8))).1, Status::Ok);
     volume.reload();
@@ -177,14 +178,7 @@ fn check(volume: &mut Volume, model: &[u8]) {
 fn a_volume_is_a_disk_whatever_is_done_with_it() {
     for seed in 0..12 {
         let mut rng = Rng::new(seed);
-        let mut volume = match seed % 3 {
-            0 => Volume::new(&[disk(40, Some(8))], 4),
-            1 => Volume::new(&[disk(9, None), disk(24, Some(0))], 3),
-            _ => Volume::new(&[disk(7, None), disk(16, Some(3)), disk(16, Some(0))], 4),
-        };
-        if seed % 2 == 1 {
-            volume.message("set policy kernel");
-        }
+        let mut volume = Volume::of_seed(seed);
         let mut model = vec![0; volume.blocks as usize];
         for _ in 0..3 {
             play(&mut volume, &mut rng, 600, &mut model);

@@ -1,6 +1,7 @@
 //! Sets that the kernel made, used by the target; and sets that the target used, as the kernel would find them.
 
 mod dmz;
+mod rig;
 mod zoned;
 
 use dmz::{fix1, fix2, runs};
@@ -68,7 +69,7 @@ fn the_kernels_sets_read_as_the_kernel_read_them_and_stay_clean() {
         }
         volume.write(7, 3, 0x77);
         volume.message("reclaim");
-        volume.rest(Duration::from_millis(60_000));
+        volume.rig.pass(Duration::from_millis(60_000));
         volume.stop();
         let report = volume.with_media(|media| check(media, &mut |_, _| {}));
         assert!(report.is_clean(), "{logical}: {:?}", report.findings);

@@ -1,5 +1,6 @@
 //! Volumes in trouble: full, small, broken. There is an answer to everything, and what can be read is read.
 
+mod rig;
 mod zoned;
 
 use std::cell::Cell;
@@ -58,7 +59,7 @@ fn without_sequential_zones_the_volume_is_full_when_the_others_are() {
     let mut volume = Volume::new(&disks, 1);
     volume.stop();
     let leaf = volume.leaves[0];
-    volume.stack.with_device(leaf, |disk: &mut NullDevice, _| {
+    volume.rig.stack.with_device(leaf, |disk: &mut NullDevice, _| {
         (5..20).for_each(|zone| disk.set_offline(ZoneNo(zone)).unwrap());
     });
     volume.load();
@@ -78,7 +79,7 @@ fn one_zone_to_win() -> (Volume, Sector) {
     volume.write(0, 48, 1);
     volume.stop();
     let leaf = volume.leaves[0];
-    let start = volume.stack.with_device(leaf, |disk: &mut NullDevice, _| {
+    let start = volume.rig.stack.with_device(leaf, |disk: &mut NullDevice, _| {
         let is_empty = |zone: &u32| disk.zone(ZoneNo(*zone)).wp == disk.zone(ZoneNo(*zone)).start;
         let (empty, written): (Vec<u32>, Vec<u32>) = (5..20).partition(is_empty);
         empty.into_iter().for_each(|zone| disk.set_offline(ZoneNo(zone)).unwrap());
@@ -113,9 +114,9 @@ fn wait_for_one_that_rests(is_clean: bool) {
     }
     volume.write(chunk(3), 8, 5);
     assert!(
-        volume.now < Instant::ZERO + Duration::from_millis(1_000),
+        volume.rig.now < Instant::ZERO + Duration::from_millis(1_000),
         "it waited for something else: {:?}",
-        volume.now
+        volume.rig.now
     );
     assert_eq!(volume.read(0, 2), [2, 1]);
     assert_eq!([1, 2, 3].map(|number| volume.read(chunk(number), 8)), [[3; 8], [4; 8], [5; 8]]);
@@ -125,12 +126,12 @@ fn wait_for_one_that_rests(is_clean: bool) {
 fn a_write_waits_for_the_zone_of_a_chunk_that_could_not_be_copied_once() {
     let (mut volume, start) = one_zone_to_win();
     let (leaf, bad) = (volume.leaves[0], start + 80..start + 88);
-    volume.stack.with_device(leaf, |disk: &mut NullDevice, _| disk.add_bad_blocks(bad.clone()));
+    volume.rig.stack.with_device(leaf, |disk: &mut NullDevice, _| disk.add_bad_blocks(bad.clone()));
     (1..3).for_each(|number| volume.write(chunk(number), 8, 3));
     let waits = volume.submit(write(chunk(3), 8, 5));
-    volume.rest(Duration::from_millis(50));
-    assert!(volume.stack.poll_completion(volume.port).is_none(), "it has not waited");
-    volume.stack.with_device(leaf, |disk: &mut NullDevice, _| disk.remove_bad_blocks(bad));
+    volume.rig.pass(Duration::from_millis(50));
+    assert!(volume.rig.stack.poll_completion(volume.rig.port).is_none(), "it has not waited");
+    volume.rig.stack.with_device(leaf, |disk: &mut NullDevice, _| disk.remove_bad_blocks(bad));
     let (done, _, status) = volume.next();
     assert_eq!((done, status), (waits, Status::Ok), "{}", volume.status());
 }
@@ -139,10 +140,10 @@ fn a_write_waits_for_the_zone_of_a_chunk_that_could_not_be_copied_once() {
 fn a_write_does_not_wait_for_ever_for_the_zone_of_a_chunk_that_can_never_be_copied() {
     let (mut volume, start) = one_zone_to_win();
     let leaf = volume.leaves[0];
-    volume.stack.with_device(leaf, |disk: &mut NullDevice, _| disk.add_bad_blocks(start + 80..start + 88));
+    volume.rig.stack.with_device(leaf, |disk: &mut NullDevice, _| disk.add_bad_blocks(start + 80..start + 88));
     (1..3).for_each(|number| volume.write(chunk(number), 8, 3));
     assert_eq!(volume.run(write(chunk(3), 8, 5)).1, Status::NoSpace);
-    assert!(volume.now < Instant::ZERO + Duration::from_millis(30_000), "{:?}", volume.now);
+    assert!(volume.rig.now < Instant::ZERO + Duration::from_millis(30_000), "{:?}", volume.rig.now);
     assert_eq!(volume.read(0, 2), [2, 1]);
 }
 
@@ -155,15 +156,15 @@ fn a_write_does_not_wait_for_ever_while_one_copy_that_fails_follows_another() {
     (0..3).for_each(|number| _ = volume.submit(write(chunk(number), 8, 3)));
     (0..3).for_each(|_| assert_eq!(volume.next().2, Status::Ok));
     spoil(&mut volume, &[chunk(2), chunk(3), chunk(4)]);
-    volume.rest(Duration::from_millis(60_000));
+    volume.rig.pass(Duration::from_millis(60_000));
     volume.submit(write(chunk(3), 8, 5));
-    volume.rest(Duration::from_millis(600_000));
-    let done = volume.stack.poll_completion(volume.port);
+    volume.rig.pass(Duration::from_millis(600_000));
+    let done = volume.rig.stack.poll_completion(volume.rig.port);
     assert_eq!(done.map(|done| done.status), Some(Status::NoSpace), "{}", volume.status());
     // They have their turns when nobody waits.
     let all = Sector::ZERO..Sector(chunk(5) * 8);
-    volume.stack.with_device(volume.leaves[0], |disk: &mut NullDevice, _| disk.remove_bad_blocks(all));
-    volume.rest(Duration::from_millis(60_000));
+    volume.rig.stack.with_device(volume.leaves[0], |disk: &mut NullDevice, _| disk.remove_bad_blocks(all));
+    volume.rig.pass(Duration::from_millis(60_000));
     volume.write(chunk(3), 8, 5);
 }
 
@@ -189,17 +190,17 @@ fn a_zone_that_fails_loses_only_itself() {
     let leaf = volume.leaves[0];
     let open = |disk: &mut NullDevice, zone: u32| disk.zone(ZoneNo(zone)).wp > disk.zone(ZoneNo(zone)).start;
     let written: Vec<u32> = (6..24)
-        .filter(|zone| volume.stack.with_device(leaf, |disk: &mut NullDevice, _| open(disk, *zone)).unwrap())
+        .filter(|zone| volume.rig.stack.with_device(leaf, |disk: &mut NullDevice, _| open(disk, *zone)).unwrap())
         .collect();
     assert_eq!(written.len(), 6, "each chunk has a sequential zone");
-    volume.stack.with_device(leaf, |disk: &mut NullDevice, _| disk.set_read_only(ZoneNo(written[0])).unwrap());
+    volume.rig.stack.with_device(leaf, |disk: &mut NullDevice, _| disk.set_read_only(ZoneNo(written[0])).unwrap());
     // The write that finds out may fail; later ones go elsewhere.
     let _ = volume.run(write(32, 8, 9));
     volume.write(32, 8, 9);
     assert_eq!(volume.read(28, 12), [1, 1, 1, 1, 9, 9, 9, 9, 9, 9, 9, 9]);
     (1..6).for_each(|chunk| volume.write(chunk * zone_blocks + 32, 8, 9));
     volume.message("reclaim");
-    volume.rest(Duration::from_millis(120_000));
+    volume.rig.pass(Duration::from_millis(120_000));
     volume.reload();
     for chunk in 0..6 {
         let expected = [vec![chunk as u8 + 1; 4], vec![9; 8]].concat();
@@ -211,30 +212,30 @@ fn a_zone_that_fails_loses_only_itself() {
 /// use or not. Then writes blocks from there on; returns whether each write is done and all blocks are there.
 fn outlives_a_lost_tail(sabotage: Sabotage, is_in_use: bool) -> bool {
     let mut volume = Volume::new(&[disk(24, Some(6))], 2);
-    volume.stack.with_device(volume.target, |zoned: &mut Zoned, _| zoned.sabotage(sabotage));
+    volume.rig.stack.with_device(volume.target, |zoned: &mut Zoned, _| zoned.sabotage(sabotage));
     volume.write(0, 40, 1);
     if !is_in_use {
         volume.stop();
     }
-    let start = volume.stack.with_device(volume.leaves[0], |disk: &mut NullDevice, _| {
+    let start = volume.rig.stack.with_device(volume.leaves[0], |disk: &mut NullDevice, _| {
         let written = (6..24).map(|zone| disk.zone(ZoneNo(zone))).find(|zone| zone.wp > zone.start);
         written.unwrap().start
     });
     let start = start.unwrap();
     for bio in [Bio::new(Op::ZoneReset, start, 0, Payload::None), write(start.0 / 8, 8, 1)] {
-        volume.stack.submit(volume.port, 0, volume.disks[0], Box::new(bio));
+        volume.rig.stack.submit(volume.rig.port, 0, volume.disks[0], Box::new(bio));
         assert_eq!(volume.next().2, Status::Ok);
     }
     if is_in_use {
         assert_eq!(volume.run(write(40, 1, 2)).1, Status::Io, "there is a hole before it");
     } else {
         volume.load();
-        volume.stack.with_device(volume.target, |zoned: &mut Zoned, _| zoned.sabotage(sabotage));
+        volume.rig.stack.with_device(volume.target, |zoned: &mut Zoned, _| zoned.sabotage(sabotage));
     }
     let mut writes = (8..24).step_by(4).map(|at| {
         volume.submit(write(at, 4, at as u8));
-        volume.rest(Duration::from_millis(60_000));
-        volume.stack.poll_completion(volume.port).is_some_and(|done| done.status.is_ok())
+        volume.rig.pass(Duration::from_millis(60_000));
+        volume.rig.stack.poll_completion(volume.rig.port).is_some_and(|done| done.status.is_ok())
     });
     if !writes.all(|is_done| is_done) {
         return false;
@@ -296,20 +297,20 @@ fn overtaken_by_its_copy(sabotage: Sabotage) -> [u8; 2] {
     let slow = NullConfig { completion: Duration::from_millis(20), ..disk(16, Some(0)) };
     let mut volume = Volume::on(zoned::nulls(&[disk(6, None), slow]));
     let (lies, below) = (Rc::new(Cell::new(false)), [volume.leaves[0]]);
-    let limits = volume.stack.limits(below[0]).clone();
-    volume.disks[0] = volume.stack.add(Box::new(Liar { below, limits, lies: lies.clone() })).unwrap();
+    let limits = volume.rig.stack.limits(below[0]).clone();
+    volume.disks[0] = volume.rig.stack.add(Box::new(Liar { below, limits, lies: lies.clone() })).unwrap();
     let mut volume = volume.formatted(2);
-    volume.stack.with_device(volume.target, |zoned: &mut Zoned, _| zoned.sabotage(sabotage));
+    volume.rig.stack.with_device(volume.target, |zoned: &mut Zoned, _| zoned.sabotage(sabotage));
     volume.write(8, 8, 1);
     volume.message("reclaim");
     // The zone is read, and its copy on the way to the slow disk.
-    volume.rest(Duration::from_millis(10));
+    volume.rig.pass(Duration::from_millis(10));
     lies.set(true);
     assert_eq!(volume.run(write(8, 1, 2)).1, Status::Io);
     lies.set(false);
     assert_eq!((volume.counters().copied_blocks > 0, volume.counters().reclaimed_zones), (true, 0));
     let before = volume.read(8, 1)[0];
-    volume.rest(Duration::from_millis(60_000));
+    volume.rig.pass(Duration::from_millis(60_000));
     assert_eq!(volume.read(9, 7), [1; 7]);
     [before, volume.read(8, 1)[0]]
 }
@@ -327,7 +328,7 @@ fn what_was_in_a_zone_that_went_offline_is_an_error_and_never_zeroes() {
     volume.write(0, 16, 3);
     volume.stop();
     let leaf = volume.leaves[0];
-    volume.stack.with_device(leaf, |disk: &mut NullDevice, _| {
+    volume.rig.stack.with_device(leaf, |disk: &mut NullDevice, _| {
         let written = (6..24).find(|zone| disk.zone(ZoneNo(*zone)).wp > disk.zone(ZoneNo(*zone)).start).unwrap();
         disk.set_offline(ZoneNo(written)).unwrap();
     });
@@ -379,7 +380,7 @@ fn keeps_the_set_that_counts(sabotage: Sabotage, in_force: usize) -> bool {
     });
     spoil(&mut volume, &[starts[in_force]]);
     volume.load();
-    volume.stack.with_device(volume.target, |zoned: &mut Zoned, _| zoned.sabotage(sabotage));
+    volume.rig.stack.with_device(volume.target, |zoned: &mut Zoned, _| zoned.sabotage(sabotage));
     if volume.run(read(0, 40)).1.is_ok() {
         return false;
     }
@@ -412,14 +413,14 @@ fn equal_sets_are_used_though_a_superblock_cannot_be_read() {
             volume.load();
             let first = volume.submit(read(0, 40));
             // All three tries fail, or the last one does not.
-            volume.rest(Duration::from_millis(if heals { 15 } else { 1_000 }));
+            volume.rig.pass(Duration::from_millis(if heals { 15 } else { 1_000 }));
             if heals {
                 unspoil(&mut volume);
                 assert_eq!(volume.next().0, first);
                 volume.write(0, 1, 4);
                 continue;
             }
-            let done = volume.stack.poll_completion(volume.port).unwrap();
+            let done = volume.rig.stack.poll_completion(volume.rig.port).unwrap();
             assert_eq!((done.tag, done.status, first_bytes(&done.bio)), (first, Status::Ok, vec![3; 40]));
             assert_eq!(volume.run(write(0, 1, 4)).1, Status::ReadOnly);
             let why = format!("read-only: the superblock at block {superblock} cannot be read: ");
@@ -437,13 +438,13 @@ fn a_device_that_may_belong_to_another_set_is_not_written() {
     volume.write(0, 40, 3);
     volume.stop();
     let (leaf, third) = (volume.leaves[1], Sector::ZERO..Sector(8));
-    volume.stack.with_device(leaf, |disk: &mut NullDevice, _| disk.add_bad_blocks(third.clone()));
+    volume.rig.stack.with_device(leaf, |disk: &mut NullDevice, _| disk.add_bad_blocks(third.clone()));
     volume.load();
     assert_eq!(volume.read(0, 40), [3; 40]);
     assert_eq!(volume.run(write(0, 1, 4)).1, Status::ReadOnly);
     let why = "read-only: whether device 1 belongs to the set is not known, as its superblock cannot be read: ";
     assert!(volume.status().contains(why), "{}", volume.status());
-    volume.stack.with_device(leaf, |disk: &mut NullDevice, _| disk.remove_bad_blocks(third));
+    volume.rig.stack.with_device(leaf, |disk: &mut NullDevice, _| disk.remove_bad_blocks(third));
     volume.reload();
     volume.write(0, 1, 4);
 }
@@ -512,7 +513,7 @@ fn a_cache_device_that_is_gone_ends_in_errors_and_not_in_waiting() {
     volume.write(0, 4, 1);
     volume.flush();
     let (leaf, all_of_it) = (volume.leaves[0], 6 * u64::from(ZONE) * 8);
-    volume.stack.with_device(leaf, |disk: &mut NullDevice, _| disk.add_bad_blocks(Sector::ZERO..Sector(all_of_it)));
+    volume.rig.stack.with_device(leaf, |disk: &mut NullDevice, _| disk.add_bad_blocks(Sector::ZERO..Sector(all_of_it)));
     assert_ne!(volume.run(write(1, 1, 2)).1, Status::Ok);
     assert_ne!(volume.run(fua(write(u64::from(ZONE) * 3, 1, 2))).1, Status::Ok);
     assert_ne!(volume.run(read(0, 4)).1, Status::Ok);
@@ -520,14 +521,14 @@ fn a_cache_device_that_is_gone_ends_in_errors_and_not_in_waiting() {
     for n in 0..5 {
         volume.run(write(u64::from(ZONE) * 4 + n, 1, 2));
         volume.run(flush());
-        volume.rest(Duration::from_millis(11_000));
+        volume.rig.pass(Duration::from_millis(11_000));
     }
 }
 
 /// Makes blocks of the first device unreadable.
 fn spoil(volume: &mut Volume, blocks: &[u64]) {
     let leaf = volume.leaves[0];
-    volume.stack.with_device(leaf, |disk: &mut NullDevice, _| {
+    volume.rig.stack.with_device(leaf, |disk: &mut NullDevice, _| {
         blocks.iter().for_each(|block| disk.add_bad_blocks(Sector(block * 8)..Sector(block * 8 + 8)));
     });
 }
@@ -535,5 +536,5 @@ fn spoil(volume: &mut Volume, blocks: &[u64]) {
 /// Makes all blocks of the first device readable again.
 fn unspoil(volume: &mut Volume) {
     let (leaf, all) = (volume.leaves[0], Sector::ZERO..Sector(24 * u64::from(ZONE) * 8));
-    volume.stack.with_device(leaf, |disk: &mut NullDevice, _| disk.remove_bad_blocks(all));
+    volume.rig.stack.with_device(leaf, |disk: &mut NullDevice, _| disk.remove_bad_blocks(all));
 }

@@ -2,6 +2,7 @@
 //! on the kernel's sets, on our own, and on sets with every kind of damage, both find the same.
 
 mod dmz;
+mod rig;
 mod zoned;
 
 use std::collections::BTreeSet;
@@ -14,7 +15,7 @@ use shingle_core::dm::zoned::{BLOCK_BYTES, MemberNo, SetZone, ZoneClass, ZoneHea
 use shingle_core::random::Rng;
 use shingle_core::time::Duration;
 use shingle_sim::StackMedia;
-use zoned::{Volume, disk};
+use zoned::Volume;
 
 /// What is wrong, one line each.
 type Wrong = BTreeSet<String>;
@@ -425,14 +426,7 @@ fn both_checkers_find_the_same_in_sets_with_much_damage() {
 /// A volume with some use behind it, stopped, and the byte that each of its blocks is filled with.
 fn used_volume(seed: u64) -> (Volume, Vec<u8>) {
     let mut rng = Rng::new(seed);
-    let mut volume = match seed % 3 {
-        0 => Volume::new(&[disk(40, Some(8))], 4),
-        1 => Volume::new(&[disk(9, None), disk(24, Some(0))], 3),
-        _ => Volume::new(&[disk(7, None), disk(16, Some(3)), disk(16, Some(0))], 4),
-    };
-    if seed % 2 == 1 {
-        volume.message("set policy kernel");
-    }
+    let mut volume = Volume::of_seed(seed);
     let mut model = vec![0; volume.blocks as usize];
     for n in 0..1200 {
         let longest = if rng.chance(1, 8) { 90 } else { 8 };
@@ -446,7 +440,7 @@ fn used_volume(seed: u64) -> (Volume, Vec<u8>) {
             volume.write(at, blocks, fill)
         }
         match rng.below(100) {
-            0 => volume.rest(Duration::from_millis(30_000)),
+            0 => volume.rig.pass(Duration::from_millis(30_000)),
             1..4 => volume.flush(),
             _ => {}
         }
@@ -457,9 +451,9 @@ fn used_volume(seed: u64) -> (Volume, Vec<u8>) {
 
 /// The disks of a volume, as they are.
 fn disks_of(volume: &mut Volume) -> MemoryMedia {
-    let limits: Vec<_> = volume.disks.iter().map(|id| volume.stack.limits(*id).clone()).collect();
+    let limits: Vec<_> = volume.disks.iter().map(|id| volume.rig.stack.limits(*id).clone()).collect();
     let mut copy = MemoryMedia::new(&limits.iter().collect::<Vec<_>>()).unwrap();
-    let mut media = StackMedia::new(&mut volume.stack, &volume.disks, volume.now).unwrap();
+    let mut media = StackMedia::new(&mut volume.rig.stack, &volume.disks, volume.rig.now).unwrap();
     for zone in media.space().zones().numbers() {
         let (first, info) = (media.space().start(zone), media.space().zones()[zone]);
         let blocks = if info.class == ZoneClass::Sequential { info.wp.0 } else { media.space().zone_len(zone) };

@@ -1,6 +1,7 @@
 //! Starting a volume whose metadata is damaged takes nothing away that a repair could bring back.
 
 mod dmz;
+mod rig;
 mod zoned;
 
 use dmz::harm::{HARMS, Harm};
@@ -77,14 +78,14 @@ fn harm(volume: &mut Volume, block: u64, stale: u8, (harm, rng): (Harm, &mut Rng
     });
     if harm == Harm::Unreadable {
         let (leaf, bad) = (volume.leaves[0], Sector(block * 8)..Sector(block * 8 + 8));
-        volume.stack.with_device(leaf, |disk: &mut NullDevice, _| disk.add_bad_blocks(bad));
+        volume.rig.stack.with_device(leaf, |disk: &mut NullDevice, _| disk.add_bad_blocks(bad));
     }
 }
 
 /// Uses the volume for a moment: the status that it had, and whether it took a write.
 fn use_it(volume: &mut Volume, sabotage: Sabotage) -> (String, bool) {
     volume.load();
-    volume.stack.with_device(volume.target, |zoned: &mut Zoned, _| zoned.sabotage(sabotage));
+    volume.rig.stack.with_device(volume.target, |zoned: &mut Zoned, _| zoned.sabotage(sabotage));
     let chunks = volume.blocks / u64::from(ZONE);
     let status = volume.run(write((chunks - 1) * u64::from(ZONE), 8, 0x66)).1;
     let told = volume.status();
@@ -96,7 +97,7 @@ fn use_it(volume: &mut Volume, sabotage: Sabotage) -> (String, bool) {
 /// Repairs the set; the first block that is gone, if any is.
 fn repaired(volume: &mut Volume, whole: &[Vec<u8>]) -> Option<usize> {
     let (leaf, all) = (volume.leaves[0], Sector::ZERO..Sector(u64::from(ZONE) * 8 * 6));
-    volume.stack.with_device(leaf, |disk: &mut NullDevice, _| disk.remove_bad_blocks(all));
+    volume.rig.stack.with_device(leaf, |disk: &mut NullDevice, _| disk.remove_bad_blocks(all));
     volume.with_media(|media| {
         match repair(media, OnLoss::Refuse, &mut |_, _| ()) {
             Ok(repaired) => assert!(repaired.after.is_clean(), "{}", repaired.after),
@@ -219,7 +220,7 @@ fn one_block_of_the_other_set_that_cannot_be_read_does_not_hide_the_rest_of_it()
     let spoilt = volume.with_media(|media| layout.set_start(media.space(), 1)) + 1;
     edit_bitmap(&mut volume, start, entries[ChunkNo(2)].dzone, |bits| bits.fill(0));
     let (leaf, bad) = (volume.leaves[0], Sector(spoilt * 8)..Sector(spoilt * 8 + 8));
-    volume.stack.with_device(leaf, |disk: &mut NullDevice, _| disk.add_bad_blocks(bad));
+    volume.rig.stack.with_device(leaf, |disk: &mut NullDevice, _| disk.add_bad_blocks(bad));
     let (told, took) = use_it(&mut volume, Sabotage::default());
     assert!(!took && told.contains("metadata of 1 chunks is damaged"), "{told}");
     assert_eq!(repaired(&mut volume, &whole), None);

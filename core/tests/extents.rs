@@ -1,5 +1,6 @@
 //! What a stack knows of holes without reading: through tables, and of dm-zoned volumes in every state.
 
+mod rig;
 mod zoned;
 
 use std::ops::Range;
@@ -47,7 +48,7 @@ fn blocks_that_were_never_written_or_were_discarded_are_holes_wherever_the_other
     assert_eq!(volume.map(0..all), expected);
     assert_eq!(volume.map(12..25), [(8, false), (5, true)]);
     volume.message("reclaim");
-    volume.rest(Duration::from_millis(60_000));
+    volume.rig.pass(Duration::from_millis(60_000));
     assert_eq!(volume.status(), "40 zones 0/0 cache 6/6 random 26/28 sequential", "reclaim has merged the buffer");
     assert_eq!(volume.map(0..all), expected);
     volume.flush();
@@ -60,7 +61,7 @@ fn blocks_that_were_never_written_or_were_discarded_are_holes_wherever_the_other
 fn a_write_under_way_is_a_hole_until_it_is_done() {
     let mut volume = small();
     volume.submit(write(3, 2, 9));
-    volume.stack.turn(volume.now);
+    volume.rig.stack.turn(volume.rig.now);
     assert_eq!(volume.map(0..8), [(8, true)]);
     assert_eq!(volume.next().2, Status::Ok);
     assert_eq!(volume.map(0..8), [(3, true), (2, false), (3, true)]);
@@ -76,10 +77,10 @@ fn nothing_is_called_a_hole_before_the_metadata_is_loaded() {
     let all = volume.blocks;
     assert_eq!(volume.map(0..all), [(all, false)], "nobody has asked for it yet");
     volume.submit(write(64, 1, 1));
-    while !volume.stack.device::<shingle_core::dm::zoned::Zoned>(volume.target).unwrap().is_loaded() {
+    while !volume.rig.stack.device::<shingle_core::dm::zoned::Zoned>(volume.target).unwrap().is_loaded() {
         assert_eq!(volume.map(0..all), [(all, false)], "it is being loaded");
-        let next = volume.stack.turn(volume.now).unwrap();
-        volume.now = volume.now.max(next);
+        let next = volume.rig.stack.turn(volume.rig.now).unwrap();
+        volume.rig.now = volume.rig.now.max(next);
     }
     volume.next();
     assert_eq!(volume.map(0..all), [(8, false), (56, true), (1, false), (all - 65, true)]);
@@ -90,7 +91,7 @@ fn half_a_block_is_what_its_block_is() {
     let mut volume = small();
     volume.write(1, 1, 1);
     let of = |sectors| {
-        let found = extents(&volume.stack, volume.top, sectors, 9);
+        let found = extents(&volume.rig.stack, volume.rig.top, sectors, 9);
         found.iter().map(|extent| (extent.sectors, extent.is_hole)).collect::<Vec<_>>()
     };
     assert_eq!(of(3..9), [(5, true), (1, false)]);
@@ -102,8 +103,8 @@ fn half_a_block_is_what_its_block_is() {
 fn linear_lines_show_the_holes_below_and_all_others_are_data() {
     let mut volume = small();
     volume.write(4, 4, 1);
-    let (top, all) = (volume.top, volume.blocks * 8);
-    let stack = &mut volume.stack;
+    let (top, all) = (volume.rig.top, volume.blocks * 8);
+    let stack = &mut volume.rig.stack;
     let plain = null(stack, 4096);
     let half = table(stack, &format!("0 {} linear d0 16", all - 16), &[top]);
     let text =
@@ -119,7 +120,7 @@ fn an_answer_is_bounded_in_its_length_and_in_the_work_for_it_and_goes_on_where_i
     let mut volume = small();
     (0..20).for_each(|n| volume.write(n * 2, 1, 1));
     assert_eq!(volume.map(0..40).len(), 40);
-    let found = extents(&volume.stack, volume.top, 0..320, 7);
+    let found = extents(&volume.rig.stack, volume.rig.top, 0..320, 7);
     assert_eq!((found.len(), found.capacity()), (7, 7));
     assert!(found.iter().all(|extent| extent.sectors == 8));
     // Lines without end, of which a question looks at some.

@@ -1,6 +1,7 @@
 //! When there is no memory for a request, that request fails, and the next one does not.
 
 mod mapped;
+mod rig;
 mod scarce;
 mod zoned;
 

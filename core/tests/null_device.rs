@@ -1,42 +1,23 @@
 //! The null device, as a disk that others are compared with: what it does to a bio, alone at the bottom of a stack.
 
-use shingle_core::block::{Bio, BlockDevice, Completion, Data, DeviceId, Flags, Op, Payload, PortId, Stack, Status};
+mod rig;
+
+use rig::Rig;
+use shingle_core::block::{Bio, BlockDevice, Completion, Data, Flags, Op, Payload, Status};
 use shingle_core::device::null::{NullConfig, NullDevice, NullZones};
 use shingle_core::sector::Sector;
 use shingle_core::time::{Duration, Instant};
 use shingle_core::zone::{Condition, Zone, ZoneError, ZoneKind, ZoneNo};
 
 /// A null device in a stack of its own.
-struct Rig {
-    stack: Stack,
-    device: DeviceId,
-    port: PortId,
-    now: Instant,
+fn null(config: &NullConfig) -> Rig {
+    Rig::over(NullDevice::new(config).unwrap())
 }
 
 impl Rig {
-    fn new(config: &NullConfig) -> Self {
-        let mut stack = Stack::new();
-        let device = stack.add(Box::new(NullDevice::new(config).unwrap())).unwrap();
-        let port = stack.open_port();
-        Self { stack, device, port, now: Instant::ZERO }
-    }
-
-    fn submit(&mut self, tag: u64, bio: Bio) {
-        self.stack.submit(self.port, tag, self.device, Box::new(bio));
-        self.stack.turn(self.now);
-    }
-
     /// Lets a bio run to its end, whatever time that takes.
     fn run(&mut self, bio: Bio) -> Completion {
-        self.stack.submit(self.port, 0, self.device, Box::new(bio));
-        loop {
-            let next = self.stack.turn(self.now);
-            if let Some(done) = self.stack.poll_completion(self.port) {
-                return done;
-            }
-            self.now = next.expect("a bio that waits for nothing");
-        }
+        self.finish(self.top, bio)
     }
 
     fn write(&mut self, sector: u64, bytes: &[u8]) -> Status {
@@ -65,11 +46,11 @@ impl Rig {
     }
 
     fn null(&mut self, change: impl FnOnce(&mut NullDevice)) {
-        self.stack.with_device(self.device, |device: &mut NullDevice, _| change(device)).unwrap();
+        self.stack.with_device(self.top, |device: &mut NullDevice, _| change(device)).unwrap();
     }
 
     fn zone(&self, zone: u32) -> Zone {
-        self.stack.device::<NullDevice>(self.device).unwrap().zone(ZoneNo(zone))
+        self.stack.device::<NullDevice>(self.top).unwrap().zone(ZoneNo(zone))
     }
 
     fn state(&self, zone: u32) -> (Condition, u64) {
@@ -78,11 +59,11 @@ impl Rig {
     }
 
     fn memory_bytes(&self) -> u64 {
-        self.stack.device::<NullDevice>(self.device).unwrap().memory_bytes()
+        self.stack.device::<NullDevice>(self.top).unwrap().memory_bytes()
     }
 
     fn writes_in_flight(&self, zone: u32) -> usize {
-        self.stack.device::<NullDevice>(self.device).unwrap().writes_in_flight(ZoneNo(zone))
+        self.stack.device::<NullDevice>(self.top).unwrap().writes_in_flight(ZoneNo(zone))
     }
 }
 
@@ -102,7 +83,7 @@ fn reference() -> NullConfig {
 #[test]
 fn a_regular_device_keeps_what_is_written_anywhere_and_takes_memory_only_for_that() {
     let config = NullConfig { memory_backed: true, write_zeroes: true, discard: true, ..NullConfig::new(1 << 40) };
-    let mut rig = Rig::new(&config);
+    let mut rig = null(&config);
     assert_eq!(rig.write((1 << 40) - 2, &[1, 2]), Status::Ok);
     assert_eq!(rig.write(31, &[3, 4, 5]), Status::Ok);
     assert_eq!(rig.read((1 << 40) - 3, 3), Ok(vec![0, 1, 2]));
@@ -116,7 +97,7 @@ fn a_regular_device_keeps_what_is_written_anywhere_and_takes_memory_only_for_tha
 
 #[test]
 fn a_device_without_memory_leaves_the_memory_of_a_read_as_it_is() {
-    let mut rig = Rig::new(&NullConfig::new(64));
+    let mut rig = null(&NullConfig::new(64));
     assert_eq!(rig.write(0, &[1]), Status::Ok);
     assert_eq!(rig.read(0, 1), Ok(vec![0x77]));
     assert_eq!(rig.memory_bytes(), 0);
@@ -124,7 +105,7 @@ fn a_device_without_memory_leaves_the_memory_of_a_read_as_it_is() {
 
 #[test]
 fn a_sequential_zone_takes_writes_at_its_pointer_until_it_is_full() {
-    let mut rig = Rig::new(&reference());
+    let mut rig = null(&reference());
     assert_eq!(rig.write(65, &[1]), Status::Io);
     assert_eq!(rig.state(1), (Condition::Empty, 0));
     assert_eq!(rig.write(64, &[1, 2]), Status::Ok);
@@ -140,7 +121,7 @@ fn a_sequential_zone_takes_writes_at_its_pointer_until_it_is_full() {
 
 #[test]
 fn a_conventional_zone_takes_writes_anywhere_and_nothing_that_needs_a_pointer() {
-    let mut rig = Rig::new(&reference());
+    let mut rig = null(&reference());
     assert_eq!(rig.write(63, &[1]), Status::Ok);
     assert_eq!(rig.write(5, &[2]), Status::Ok);
     assert_eq!(rig.read(62, 2), Ok(vec![0xff, 1]));
@@ -154,7 +135,7 @@ fn a_conventional_zone_takes_writes_anywhere_and_nothing_that_needs_a_pointer() 
 
 #[test]
 fn an_append_tells_where_its_data_went() {
-    let mut rig = Rig::new(&reference());
+    let mut rig = null(&reference());
     assert_eq!(rig.append(64, &[1, 2]), Ok(64));
     assert_eq!(rig.write(66, &[3]), Status::Ok);
     assert_eq!(rig.append(64, &[4]), Ok(67));
@@ -170,7 +151,7 @@ fn an_append_tells_where_its_data_went() {
 /// What a plug that has to emulate appends must never send.
 #[test]
 fn a_device_without_native_append_does_not_append() {
-    let mut rig = Rig::new(&NullConfig::zoned(256, NullZones::new(64)));
+    let mut rig = null(&NullConfig::zoned(256, NullZones::new(64)));
     assert_eq!(rig.append(64, &[1]), Err(Status::NotSupported));
     assert_eq!(rig.state(1), (Condition::Empty, 0));
 }
@@ -178,7 +159,7 @@ fn a_device_without_native_append_does_not_append() {
 /// B52: a reset did not clear the data.
 #[test]
 fn a_reset_zone_is_empty_and_its_data_is_gone() {
-    let mut rig = Rig::new(&reference());
+    let mut rig = null(&reference());
     [64, 128].into_iter().for_each(|zone| assert_eq!(rig.append(zone, &[1; 32]), Ok(zone)));
     assert_eq!(rig.act(Op::ZoneReset, 64), Status::Ok);
     assert_eq!(rig.state(1), (Condition::Empty, 0));
@@ -190,7 +171,7 @@ fn a_reset_zone_is_empty_and_its_data_is_gone() {
 
 #[test]
 fn reset_all_empties_what_can_be_and_leaves_the_rest() {
-    let mut rig = Rig::new(&reference());
+    let mut rig = null(&reference());
     assert_eq!(rig.write(0, &[8]), Status::Ok);
     [64, 128, 192].into_iter().for_each(|zone| assert_eq!(rig.append(zone, &[1, 1]), Ok(zone)));
     rig.null(|device| device.set_read_only(ZoneNo(2)).unwrap());
@@ -205,7 +186,7 @@ fn reset_all_empties_what_can_be_and_leaves_the_rest() {
 
 #[test]
 fn open_close_and_finish_change_the_condition_and_no_data() {
-    let mut rig = Rig::new(&reference());
+    let mut rig = null(&reference());
     assert_eq!(rig.act(Op::ZoneOpen, 64), Status::Ok);
     assert_eq!(rig.state(1), (Condition::ExplicitOpen, 0));
     assert_eq!(rig.write(64, &[1]), Status::Ok);
@@ -221,7 +202,7 @@ fn open_close_and_finish_change_the_condition_and_no_data() {
 
 #[test]
 fn a_read_only_zone_can_be_read_an_offline_zone_cannot_and_a_revived_one_is_empty() {
-    let mut rig = Rig::new(&reference());
+    let mut rig = null(&reference());
     assert_eq!(rig.write(64, &[1]), Status::Ok);
     rig.null(|device| device.set_read_only(ZoneNo(1)).unwrap());
     assert_eq!(rig.write(65, &[2]), Status::Io);
@@ -242,7 +223,7 @@ fn a_read_only_zone_can_be_read_an_offline_zone_cannot_and_a_revived_one_is_empt
 #[test]
 fn resource_limits_are_kept_and_reported_as_what_they_are() {
     let zones = NullZones { max_open: Some(1), max_active: Some(2), ..NullZones::new(64) };
-    let mut rig = Rig::new(&NullConfig::zoned(256, zones));
+    let mut rig = null(&NullConfig::zoned(256, zones));
     assert_eq!(rig.act(Op::ZoneOpen, 0), Status::Ok);
     assert_eq!(rig.write(64, &[1]), Status::ZoneOpenResource);
     assert_eq!(rig.write(0, &[1]), Status::Ok);
@@ -255,7 +236,7 @@ fn resource_limits_are_kept_and_reported_as_what_they_are() {
 
 #[test]
 fn a_bad_block_fails_the_whole_write_and_leaves_the_zone_open_and_empty() {
-    let mut rig = Rig::new(&NullConfig { bad_blocks: vec![Sector(66)..Sector(68)], ..reference() });
+    let mut rig = null(&NullConfig { bad_blocks: vec![Sector(66)..Sector(68)], ..reference() });
     assert_eq!(rig.write(64, &[1; 4]), Status::Io);
     assert_eq!(rig.state(1), (Condition::ImplicitOpen, 0));
     assert_eq!(rig.read(64, 2), Ok(vec![0xff; 2]));
@@ -274,13 +255,13 @@ fn a_bad_block_fails_the_whole_write_and_leaves_the_zone_open_and_empty() {
 #[test]
 fn with_partial_io_the_pointer_stands_behind_the_good_blocks_in_front_of_the_bad_one() {
     let bad = NullConfig { bad_blocks: vec![Sector(69)..Sector(70)], bad_blocks_partial_io: true, ..reference() };
-    let mut rig = Rig::new(&bad);
+    let mut rig = null(&bad);
     assert_eq!(rig.write(64, &[1, 2, 3, 4, 5, 6, 7, 8]), Status::Io);
     assert_eq!(rig.state(1), (Condition::ImplicitOpen, 5));
     assert_eq!(rig.read(64, 5), Ok(vec![1, 2, 3, 4, 5]));
 
     let blocks = NullConfig { block_bytes: 2048, ..bad };
-    let mut rig = Rig::new(&NullConfig { unwritten: 0, ..blocks });
+    let mut rig = null(&NullConfig { unwritten: 0, ..blocks });
     assert_eq!(rig.append(64, &[1; 8]), Err(Status::Io));
     assert_eq!(rig.state(1), (Condition::ImplicitOpen, 4), "whole blocks only");
     assert_eq!(rig.read(64, 4), Ok(vec![1; 4]));
@@ -289,25 +270,25 @@ fn with_partial_io_the_pointer_stands_behind_the_good_blocks_in_front_of_the_bad
 #[test]
 fn a_bad_block_that_is_bad_once_is_good_afterwards() {
     let once = NullConfig { bad_blocks: vec![Sector(64)..Sector(66)], bad_blocks_once: true, ..reference() };
-    let mut rig = Rig::new(&once);
+    let mut rig = null(&once);
     assert_eq!(rig.write(64, &[1; 4]), Status::Io);
     assert_eq!(rig.write(64, &[1; 4]), Status::Ok);
 }
 
 #[test]
 fn zeroing_moves_the_write_pointer_as_a_write_does() {
-    let mut rig = Rig::new(&NullConfig { write_zeroes: true, ..reference() });
+    let mut rig = null(&NullConfig { write_zeroes: true, ..reference() });
     assert_eq!(rig.run(Bio::new(Op::WriteZeroes, Sector(65), 3, Payload::None)).status, Status::Io);
     assert_eq!(rig.run(Bio::new(Op::WriteZeroes, Sector(64), 3, Payload::None)).status, Status::Ok);
     assert_eq!(rig.state(1), (Condition::ImplicitOpen, 3));
     assert_eq!(rig.read(64, 4), Ok(vec![0, 0, 0, 0xff]));
-    let mut without = Rig::new(&reference());
+    let mut without = null(&reference());
     assert_eq!(without.run(Bio::new(Op::WriteZeroes, Sector(64), 3, Payload::None)).status, Status::NotSupported);
 }
 
 #[test]
 fn a_report_fills_the_room_it_was_given_from_the_zone_that_holds_the_sector() {
-    let mut rig = Rig::new(&reference());
+    let mut rig = null(&reference());
     assert_eq!(rig.write(64, &[1]), Status::Ok);
     let mut report = |sector, room| {
         let done = rig.run(Bio::new(Op::ReportZones, Sector(sector), 0, Payload::Zones(Vec::with_capacity(room))));
@@ -333,10 +314,10 @@ fn a_report_fills_the_room_it_was_given_from_the_zone_that_holds_the_sector() {
 
 #[test]
 fn a_bio_completes_after_the_configured_time_in_order_of_arrival() {
-    let mut rig = Rig::new(&NullConfig { completion: Duration::from_micros(10), ..reference() });
-    rig.submit(1, Bio::new(Op::Write, Sector(64), 1, sectors_of(&[1])));
+    let mut rig = null(&NullConfig { completion: Duration::from_micros(10), ..reference() });
+    rig.submit(Bio::new(Op::Write, Sector(64), 1, sectors_of(&[1])));
     rig.now = Instant(4_000);
-    rig.submit(2, Bio::new(Op::Read, Sector(0), 1, sectors_of(&[0])));
+    rig.submit(Bio::new(Op::Read, Sector(0), 1, sectors_of(&[0])));
     let mut held = Vec::new();
     rig.stack.held(&mut |_, bio| held.push(bio.op));
     assert_eq!(held, [Op::Write, Op::Read]);
@@ -351,15 +332,14 @@ fn a_bio_completes_after_the_configured_time_in_order_of_arrival() {
 
 #[test]
 fn writes_in_flight_have_moved_the_pointer_that_the_next_write_is_checked_against() {
-    let mut rig = Rig::new(&NullConfig { completion: Duration::from_micros(10), ..reference() });
-    rig.submit(1, Bio::new(Op::Write, Sector(64), 2, sectors_of(&[1, 2])));
-    rig.submit(2, Bio::new(Op::Write, Sector(66), 1, sectors_of(&[3])));
-    rig.submit(3, Bio::new(Op::Write, Sector(66), 1, sectors_of(&[9])));
-    rig.submit(4, Bio::new(Op::ZoneAppend, Sector(128), 1, sectors_of(&[4])));
+    let mut rig = null(&NullConfig { completion: Duration::from_micros(10), ..reference() });
+    rig.submit(Bio::new(Op::Write, Sector(64), 2, sectors_of(&[1, 2])));
+    rig.submit(Bio::new(Op::Write, Sector(66), 1, sectors_of(&[3])));
+    rig.submit(Bio::new(Op::Write, Sector(66), 1, sectors_of(&[9])));
+    rig.submit(Bio::new(Op::ZoneAppend, Sector(128), 1, sectors_of(&[4])));
     assert_eq!((rig.writes_in_flight(0), rig.writes_in_flight(1), rig.writes_in_flight(2)), (0, 3, 1));
     rig.stack.turn(Instant(10_000));
-    let outcomes: Vec<_> =
-        std::iter::from_fn(|| rig.stack.poll_completion(rig.port)).map(|c| (c.tag, c.status)).collect();
+    let outcomes: Vec<_> = rig.done().iter().map(|c| (c.tag, c.status)).collect();
     assert_eq!(outcomes, [(1, Status::Ok), (2, Status::Ok), (3, Status::Io), (4, Status::Ok)]);
     assert_eq!(rig.writes_in_flight(1), 0);
     assert_eq!(rig.read(64, 4), Ok(vec![1, 2, 3, 0xff]));
@@ -367,14 +347,13 @@ fn writes_in_flight_have_moved_the_pointer_that_the_next_write_is_checked_agains
 
 #[test]
 fn a_reset_that_overtakes_a_write_in_flight_wins_and_the_write_still_completes() {
-    let mut rig = Rig::new(&NullConfig { completion: Duration::from_micros(10), ..reference() });
-    rig.submit(1, Bio::new(Op::Write, Sector(64), 2, sectors_of(&[1, 2])));
-    rig.submit(2, Bio::new(Op::ZoneReset, Sector(64), 0, Payload::None));
-    rig.submit(3, Bio::new(Op::Write, Sector(64), 1, sectors_of(&[3])));
+    let mut rig = null(&NullConfig { completion: Duration::from_micros(10), ..reference() });
+    rig.submit(Bio::new(Op::Write, Sector(64), 2, sectors_of(&[1, 2])));
+    rig.submit(Bio::new(Op::ZoneReset, Sector(64), 0, Payload::None));
+    rig.submit(Bio::new(Op::Write, Sector(64), 1, sectors_of(&[3])));
     assert_eq!(rig.state(1), (Condition::ImplicitOpen, 1));
     rig.stack.turn(Instant(10_000));
-    let outcomes: Vec<_> =
-        std::iter::from_fn(|| rig.stack.poll_completion(rig.port)).map(|c| (c.tag, c.status)).collect();
+    let outcomes: Vec<_> = rig.done().iter().map(|c| (c.tag, c.status)).collect();
     assert_eq!(outcomes, [(1, Status::Ok), (2, Status::Ok), (3, Status::Ok)]);
     assert_eq!(rig.read(64, 2), Ok(vec![3, 0xff]));
 }
@@ -382,12 +361,12 @@ fn a_reset_that_overtakes_a_write_in_flight_wins_and_the_write_still_completes()
 #[test]
 fn flushes_and_their_flags_are_taken_with_a_write_cache_and_mean_nothing_without() {
     for write_cache in [false, true] {
-        let mut rig = Rig::new(&NullConfig { write_cache, ..reference() });
+        let mut rig = null(&NullConfig { write_cache, ..reference() });
         let flags = Flags::FUA.with(Flags::PREFLUSH);
         let write = Bio::new(Op::Write, Sector(64), 1, sectors_of(&[1])).with_flags(flags);
         assert_eq!(rig.run(write).status, Status::Ok);
         assert_eq!(rig.act(Op::Flush, 0), Status::Ok);
-        let flushes = rig.stack.counters(rig.device).ios[Op::Flush as usize];
+        let flushes = rig.stack.counters(rig.top).ios[Op::Flush as usize];
         assert_eq!(flushes, u64::from(write_cache), "a device without a cache is not asked");
         assert_eq!(rig.read(64, 1), Ok(vec![1]));
     }
@@ -402,7 +381,7 @@ fn zones_start_as_they_were_configured() {
         conventional: 1,
         ..NullZones::new(64)
     };
-    let mut rig = Rig::new(&NullConfig::zoned(256, zones));
+    let mut rig = null(&NullConfig::zoned(256, zones));
     let conditions = [0, 1, 2, 3].map(|zone| rig.zone(zone).cond);
     assert_eq!(conditions, [Condition::NotWp, Condition::Full, Condition::ReadOnly, Condition::Offline]);
     assert_eq!(rig.write(64, &[1]), Status::Io);
@@ -433,7 +412,7 @@ fn the_limits_tell_what_was_configured_and_no_limit_that_cannot_bind() {
     let zoned = limits.zoned.as_ref().unwrap();
     assert_eq!((zoned.zone_sectors, zoned.max_open, zoned.max_active, zoned.max_append), (64, Some(2), None, Some(8)));
     assert_eq!(zoned.write_granularity_bytes, 4096);
-    assert_eq!(Rig::new(&config).write(64, &[0; 8]), Status::ReadOnly);
+    assert_eq!(null(&config).write(64, &[0; 8]), Status::ReadOnly);
     let mut line = String::new();
     device.describe(&mut line).unwrap();
     assert_eq!(line, "null: 256 sectors, 4096-byte blocks, 4 zones of 64 sectors (1 conventional)");

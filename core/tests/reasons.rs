@@ -1,9 +1,12 @@
 //! What errors say: each reason's text and status, and how it comes to the submitter through splits, merges and layers.
 
+mod rig;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use shingle_core::block::{Bio, Completion, Data, DeviceId, Flags, Op, Payload, PortId, Reason, Stack, Status, Why};
+use rig::Rig;
+use shingle_core::block::{Bio, Data, DeviceId, Flags, Op, Payload, Reason, Status, Why};
 use shingle_core::device::{NullConfig, NullDevice, NullZones};
 use shingle_core::harness::MockDevice;
 use shingle_core::plug::{PlugOptions, WritePolicy, ZonePlug};
@@ -172,68 +175,47 @@ fn reasons_of_one_kind_are_alike_whatever_their_numbers() {
 
 const ZONE: u64 = 64;
 
-/// A stack and its only submitter.
-struct Rig {
-    stack: Stack,
-    port: PortId,
+/// A zoned null device with these open and active limits.
+fn zoned(max_open: Option<u32>, max_active: Option<u32>) -> (Rig, DeviceId) {
+    let zones = NullZones { conventional: 1, zone_capacity: Some(48), max_open, max_active, ..NullZones::new(ZONE) };
+    let rig = Rig::over(NullDevice::new(&NullConfig::zoned(8 * ZONE, zones)).unwrap());
+    let disk = rig.top;
+    (rig, disk)
+}
+
+/// A plug over a desk, which has answered its first report.
+fn desk(policy: WritePolicy) -> (Rig, DeviceId, DeviceId) {
+    let mut rig = Rig::over(MockDevice::zoned(4, 64, 64, 0));
+    let desk = rig.top;
+    let plug = rig.plug(desk, policy);
+    rig.end(desk, 0, Status::Ok);
+    (rig, desk, plug)
 }
 
 impl Rig {
-    /// A zoned null device with these open and active limits.
-    fn zoned(max_open: Option<u32>, max_active: Option<u32>) -> (Self, DeviceId) {
-        let zones =
-            NullZones { conventional: 1, zone_capacity: Some(48), max_open, max_active, ..NullZones::new(ZONE) };
-        let mut stack = Stack::new();
-        let disk = stack.add(Box::new(NullDevice::new(&NullConfig::zoned(8 * ZONE, zones)).unwrap())).unwrap();
-        let port = stack.open_port();
-        (Rig { stack, port }, disk)
-    }
-
-    /// A plug over a desk, which has answered its first report.
-    fn desk(policy: WritePolicy) -> (Self, DeviceId, DeviceId) {
-        let mut stack = Stack::new();
-        let desk = stack.add(Box::new(MockDevice::zoned(4, 64, 64, 0))).unwrap();
-        let port = stack.open_port();
-        let mut rig = Rig { stack, port };
-        let plug = rig.plug(desk, policy);
-        rig.end(desk, 0, Status::Ok);
-        (rig, desk, plug)
-    }
-
     /// Ends the bio with this number on a desk.
     fn end(&mut self, desk: DeviceId, number: u64, status: Status) {
         self.stack.with_device(desk, |desk: &mut MockDevice, cx| desk.end(number, status, 0, cx));
-        self.stack.turn(Instant::ZERO);
+        self.turn();
     }
 
     fn plug(&mut self, below: DeviceId, policy: WritePolicy) -> DeviceId {
         let options = PlugOptions { policy, ..PlugOptions::default() };
         let plug = ZonePlug::new(below, self.stack.limits(below), options).unwrap();
         let plug = self.stack.add(Box::new(plug)).unwrap();
-        self.stack.turn(Instant::ZERO);
+        self.turn();
         plug
-    }
-
-    fn send(&mut self, to: DeviceId, bio: Bio) {
-        self.stack.submit(self.port, 0, to, Box::new(bio));
-        self.stack.turn(Instant::ZERO);
-    }
-
-    fn done(&mut self) -> Completion {
-        self.stack.poll_completion(self.port).expect("it is done")
     }
 
     /// Sends `bio`, which fails, and returns what it says.
     fn says(&mut self, to: DeviceId, bio: Bio) -> String {
-        self.send(to, bio);
-        let done = self.done();
+        let done = self.finish(to, bio);
         assert!(!done.status.is_ok() && done.is_explained(), "{:?}: {:?}", done.status, done.why());
         done.why().unwrap().to_string()
     }
 
     fn does(&mut self, to: DeviceId, bio: Bio) {
-        self.send(to, bio);
-        assert_eq!(self.done().status, Status::Ok);
+        assert_eq!(self.finish(to, bio).status, Status::Ok);
     }
 }
 
@@ -247,7 +229,7 @@ fn bare(op: Op, sector: u64, sectors: u32) -> Bio {
 
 #[test]
 fn the_rules_of_zones_are_told_with_zone_and_pointer() {
-    let (mut rig, disk) = Rig::zoned(None, None);
+    let (mut rig, disk) = zoned(None, None);
     rig.does(disk, data(Op::Write, 64, 8));
     assert_eq!(
         rig.says(disk, data(Op::Write, 80, 8)),
@@ -275,7 +257,7 @@ fn the_rules_of_zones_are_told_with_zone_and_pointer() {
 
 #[test]
 fn the_limits_of_zones_are_told_with_how_many_there_are() {
-    let (mut rig, disk) = Rig::zoned(Some(2), Some(3));
+    let (mut rig, disk) = zoned(Some(2), Some(3));
     (1..3).for_each(|zone| rig.does(disk, bare(Op::ZoneOpen, zone * ZONE, 0)));
     let open =
         "device 0: ZONE_OPEN 192+0: zone 3 cannot be opened: 2 zones are explicitly open, of at most 2; close one";
@@ -290,7 +272,7 @@ fn the_limits_of_zones_are_told_with_how_many_there_are() {
 #[test]
 fn a_plug_says_why_it_refuses_under_every_policy() {
     for policy in [WritePolicy::Plug, WritePolicy::Qd1, WritePolicy::Elevator] {
-        let (mut rig, disk) = Rig::zoned(None, None);
+        let (mut rig, disk) = zoned(None, None);
         let plug = rig.plug(disk, policy);
         let off = rig.says(plug, data(Op::Write, 72, 8));
         assert_eq!(off, "device 1: WRITE 72+8: zone 1 is written at its pointer, which is at 64", "{policy}");
@@ -310,13 +292,13 @@ fn a_plug_says_why_it_refuses_under_every_policy() {
 #[test]
 fn a_zone_that_waits_for_its_pointer_says_since_which_failure() {
     for policy in [WritePolicy::Plug, WritePolicy::Qd1, WritePolicy::Elevator] {
-        let (mut rig, desk, plug) = Rig::desk(policy);
+        let (mut rig, desk, plug) = desk(policy);
         rig.send(plug, data(Op::Write, 64, 8));
         rig.stack.turn(Instant(1_000_000_000));
         rig.end(desk, 1, Status::Medium);
-        assert_eq!(rig.done().status, Status::Medium);
+        assert_eq!(rig.next().status, Status::Medium);
         rig.send(plug, data(Op::Write, 72, 8));
-        let done = rig.done();
+        let done = rig.next();
         let text = "device 1: WRITE 72+8: zone 1 takes no writes until a report, reset or finish tells where its pointer is, \
                     since device 0: WRITE 64+8: a rule injects: medium error";
         assert_eq!((done.status, done.why().unwrap().to_string().as_str()), (Status::Io, text), "{policy}");
@@ -325,14 +307,14 @@ fn a_zone_that_waits_for_its_pointer_says_since_which_failure() {
 
 #[test]
 fn merged_writes_share_the_reason_of_the_write_that_carried_them() {
-    let (mut rig, desk, plug) = Rig::desk(WritePolicy::Plug);
+    let (mut rig, desk, plug) = desk(WritePolicy::Plug);
     (0..3).for_each(|n| rig.stack.submit(rig.port, n, plug, Box::new(data(Op::Write, 64 + 8 * n, 8))));
     rig.stack.turn(Instant::ZERO);
     rig.end(desk, 1, Status::Ok);
-    assert_eq!(rig.done().status, Status::Ok);
+    assert_eq!(rig.next().status, Status::Ok);
     rig.end(desk, 2, Status::Medium);
     for _ in 0..2 {
-        let done = rig.done();
+        let done = rig.next();
         let text = "device 0: WRITE 72+16: a rule injects: medium error";
         assert_eq!((done.status, done.why().unwrap().to_string().as_str()), (Status::Medium, text));
     }
@@ -345,16 +327,13 @@ fn a_split_bio_has_the_reason_of_the_piece_that_failed_first() {
         bad_blocks: vec![Sector(20)..Sector(21), Sector(40)..Sector(41)],
         ..NullConfig::new(64)
     };
-    let mut stack = Stack::new();
-    let disk = stack.add(Box::new(NullDevice::new(&config).unwrap())).unwrap();
-    let port = stack.open_port();
-    let mut rig = Rig { stack, port };
-    assert_eq!(rig.says(disk, data(Op::Read, 0, 64)), "device 0: READ 16+8: sector 20 is bad");
+    let mut rig = Rig::over(NullDevice::new(&config).unwrap());
+    assert_eq!(rig.says(rig.top, data(Op::Read, 0, 64)), "device 0: READ 16+8: sector 20 is bad");
 }
 
 #[test]
 fn a_bio_that_must_not_wait_says_what_for() {
-    let (mut rig, disk) = Rig::zoned(None, None);
+    let (mut rig, disk) = zoned(None, None);
     rig.stack.suspend(disk);
     let read = data(Op::Read, 0, 8).with_flags(Flags::NOWAIT);
     assert_eq!(rig.says(disk, read), "device 0: READ 0+8: it must not wait, and the device is suspended");
@@ -362,12 +341,12 @@ fn a_bio_that_must_not_wait_says_what_for() {
 
 #[test]
 fn a_bio_that_is_sent_again_forgets_why_it_failed() {
-    let (mut rig, disk) = Rig::zoned(None, None);
+    let (mut rig, disk) = zoned(None, None);
     rig.send(disk, data(Op::Write, 72, 8));
-    let mut again = rig.done().bio;
+    let mut again = rig.next().bio;
     (again.op, again.sector) = (Op::Read, Sector(0));
     rig.stack.submit(rig.port, 0, disk, again);
     rig.stack.turn(Instant::ZERO);
-    let done = rig.done();
+    let done = rig.next();
     assert_eq!((done.status, done.bio.why()), (Status::Ok, None));
 }

@@ -2,6 +2,7 @@
 //! exactly once and in order, no piece is longer than its device takes or crosses a zone, and a bio ends with the first
 //! failure.
 
+mod rig;
 mod tables;
 
 use shingle_core::block::{BlockDevice, Op, Status};
@@ -123,7 +124,7 @@ fn outcome(behind: &[Behind], bad: &[u64]) -> Status {
 
 fn check_bios(mapped: &mut Mapped, table: &Table, bad: &[u64], rng: &mut Rng) {
     let Table { text, model } = table;
-    let limits = mapped.stack.limits(mapped.top).clone();
+    let limits = mapped.rig.stack.limits(mapped.rig.top).clone();
     assert_eq!((limits.capacity, limits.zoned), (model.len() as u64, None), "{text}");
     for _ in 0..20 {
         let first = rng.below(model.len() as u64);

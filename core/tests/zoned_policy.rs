@@ -1,5 +1,6 @@
 //! What the policies of the target `zoned` come to: what is written how often, and how long users wait, on a rotational disk.
 
+mod rig;
 mod zoned;
 
 use std::collections::BTreeMap;
@@ -33,20 +34,20 @@ fn on_a_spindle(policy: &str) -> Volume {
 
 /// Writes all of `writes`, `depth` at a time; how long it took, and the longest that one of them took.
 fn run(volume: &mut Volume, depth: usize, writes: impl IntoIterator<Item = (u64, u32)>) -> (Duration, Duration) {
-    let (began, mut sent, mut longest) = (volume.now, BTreeMap::<u64, Instant>::new(), Duration::ZERO);
+    let (began, mut sent, mut longest) = (volume.rig.now, BTreeMap::<u64, Instant>::new(), Duration::ZERO);
     let mut writes = writes.into_iter();
     loop {
         while sent.len() < depth {
             let Some((block, blocks)) = writes.next() else { break };
             let tag = volume.submit(write(block, blocks, block as u8));
-            sent.insert(tag, volume.now);
+            sent.insert(tag, volume.rig.now);
         }
         if sent.is_empty() {
-            return (volume.now.since(began), longest);
+            return (volume.rig.now.since(began), longest);
         }
         let (tag, _, status) = volume.next();
         assert_eq!(status, Status::Ok, "{}", volume.status());
-        longest = longest.max(volume.now.since(sent.remove(&tag).unwrap()));
+        longest = longest.max(volume.rig.now.since(sent.remove(&tag).unwrap()));
     }
 }
 
@@ -66,7 +67,7 @@ fn a_stream_is_written_once_and_with_the_kernels_policy_twice() {
         let mut volume = on_a_spindle(policy);
         let (took, _) = run(&mut volume, 8, stream(0..50, 256));
         volume.flush();
-        volume.rest(HOUR);
+        volume.rig.pass(HOUR);
         let counters = volume.counters();
         (took, counters.direct_blocks, counters.random_blocks + counters.copied_blocks)
     };
@@ -106,11 +107,11 @@ fn scattered_rewrites_cost_half_of_what_the_kernels_policy_copies() {
     let copied = |policy| {
         let mut volume = on_a_spindle(policy);
         run(&mut volume, 8, stream(0..50, 256));
-        volume.rest(HOUR);
+        volume.rig.pass(HOUR);
         let before = volume.counters().copied_blocks;
         for round in 0..4 {
             run(&mut volume, 8, rewrites(&mut Rng::new(round), 10, 500));
-            volume.rest(HOUR);
+            volume.rig.pass(HOUR);
         }
         assert!(volume.status().contains(" 18/18 random"), "all is reclaimed: {}", volume.status());
         volume.counters().copied_blocks - before
@@ -125,7 +126,7 @@ fn users_who_have_used_up_all_buffers_get_more_done_than_with_the_kernels_policy
     let time = |policy| {
         let mut volume = on_a_spindle(policy);
         run(&mut volume, 8, stream(0..50, 256));
-        volume.rest(HOUR);
+        volume.rig.pass(HOUR);
         let (took, longest) = run(&mut volume, 8, rewrites(&mut Rng::new(1), 50, 300));
         assert!(longest < Duration::from_millis(10_000), "{policy}: {longest:?}");
         took
@@ -139,12 +140,12 @@ fn a_chunk_that_is_written_again_and_again_stays_in_its_random_zone() {
     let mut volume = Volume::new(&[disk(40, Some(8))], 4);
     for second in 0..600 {
         volume.write(u64::from(ZONE) * 3 + 40, 4, second as u8);
-        volume.rest(Duration::from_millis(5_000));
+        volume.rig.pass(Duration::from_millis(5_000));
     }
     assert_eq!(volume.counters().copied_blocks, 0);
     volume.message("set hot_ms 1000");
     volume.message("set dense_percent 0");
-    volume.rest(HOUR);
+    volume.rig.pass(HOUR);
     assert_eq!(volume.counters().reclaimed_zones, 1, "it is cold now");
 }
 
@@ -183,7 +184,7 @@ fn a_write_waits_for_a_buffer_that_is_taken_but_not_written_yet() {
         for chunk in 0..4 {
             volume.write(chunk * u64::from(ZONE), ZONE, 1);
             volume.message("reclaim");
-            volume.rest(HOUR);
+            volume.rig.pass(HOUR);
         }
         let rewrites = (0..40).map(|n| (n % 4 * u64::from(ZONE) + n, 1));
         run(&mut volume, 4, rewrites);
@@ -200,9 +201,9 @@ fn reads_beside_reclaim_wait_for_few_commands_of_it() {
         run(&mut volume, 8, (0..12).map(|chunk| (chunk * u64::from(LARGE), 1)));
         let (mut rng, mut longest) = (Rng::new(3), Duration::ZERO);
         for _ in 0..200 {
-            let began = volume.now;
+            let began = volume.rig.now;
             assert_eq!(volume.run(read(rng.below(50 * u64::from(LARGE)), 1)).1, Status::Ok);
-            longest = longest.max(volume.now.since(began));
+            longest = longest.max(volume.rig.now.since(began));
         }
         longest
     };

@@ -1,6 +1,7 @@
 //! How zoned disks look through mapped devices: what is stacked of their limits, how reports and appends come back, what
 //! does not go together. blktests' zbd group is the yardstick where it has a case.
 
+mod rig;
 mod tables;
 
 use shingle_core::block::{Bio, BlockDevice, DeviceId, Op, Payload, StackError, Status};
@@ -54,7 +55,7 @@ type Stacked = Option<(u32, u32, u32)>;
 fn stacked(lines: &[Line]) -> Stacked {
     let mut mapped = disks();
     let top = mapped.add("top", &table(lines)).unwrap_or_else(|error| panic!("{lines:?}: {error}"));
-    let limits = mapped.stack.limits(top);
+    let limits = mapped.rig.stack.limits(top);
     let zoned = limits.zoned.as_ref()?;
     Some((limits.zones(), zoned.max_open.unwrap_or(0), zoned.max_active.unwrap_or(0)))
 }
@@ -132,7 +133,7 @@ fn a_report_shows_the_zones_of_the_disks_at_their_new_place() {
         let expected = expected_report(&mut mapped, &lines);
         let all = mapped.report(top, 0, 4096);
         assert_eq!(all, expected, "{lines:?}");
-        assert_eq!(all.len() as u64 * ZONE, mapped.stack.limits(top).capacity);
+        assert_eq!(all.len() as u64 * ZONE, mapped.rig.stack.limits(top).capacity);
         for zone in all.iter().filter(|zone| zone.cond.has_write_pointer()) {
             assert!(zone.capacity <= zone.len && zone.wp.0 >= zone.start.0 && zone.wp.0 <= zone.start.0 + zone.len);
         }
@@ -223,13 +224,13 @@ fn a_device_cannot_come_to_lie_on_itself() {
     let mut mapped = disks();
     let below = mapped.add("below", &table(&[("linear", "b", 0, 512)])).unwrap();
     let above = mapped.add("above", &table(&[("linear", "below", 0, 512)])).unwrap();
-    let limits = mapped.stack.limits(above).clone();
-    mapped.stack.suspend(below);
+    let limits = mapped.rig.stack.limits(above).clone();
+    mapped.rig.stack.suspend(below);
     for lies_on in [above, below] {
         let table = Table::linear(lies_on, &limits, 0, limits.capacity).unwrap();
-        assert_eq!(mapped.stack.replace(below, Box::new(table)), Err(StackError::Loop(below)));
+        assert_eq!(mapped.rig.stack.replace(below, Box::new(table)), Err(StackError::Loop(below)));
     }
-    mapped.stack.resume(below);
+    mapped.rig.stack.resume(below);
     assert_eq!(mapped.run(data(Op::Write, 0, 4, 1)), Status::Ok);
 }
 
@@ -290,14 +291,14 @@ fn random_stack(rng: &mut Rng) -> (Mapped, Column, Vec<String>) {
         .map(|n| {
             let append = if rng.chance(1, 2) { Append::Native } else { Append::Emulated };
             let options = PlugOptions { append, ..PlugOptions::default() };
-            let plug = ZonePlug::new(DeviceId(n), mapped.stack.limits(DeviceId(n)), options).unwrap();
-            mapped.top = mapped.stack.add(Box::new(plug)).unwrap();
+            let plug = ZonePlug::new(DeviceId(n), mapped.rig.stack.limits(DeviceId(n)), options).unwrap();
+            mapped.rig.top = mapped.rig.stack.add(Box::new(plug)).unwrap();
             let name = format!("plug{n}");
-            mapped.shelf.0.push((name.clone(), mapped.top));
+            mapped.shelf.0.push((name.clone(), mapped.rig.top));
             Column { name, zone: ZONE, works: vec![Works::Wholly; COUNT as usize] }
         })
         .collect();
-    mapped.turn();
+    mapped.rig.settle();
     let mut history = vec![];
     for level in 0..1 + rng.below(6) {
         let joins = columns.len() == 2 && rng.chance(1, 3);
@@ -332,7 +333,7 @@ fn random_stack(rng: &mut Rng) -> (Mapped, Column, Vec<String>) {
         columns = next;
     }
     let top = columns.remove(0);
-    mapped.top = mapped.shelf.0.iter().find(|(name, _)| *name == top.name).unwrap().1;
+    mapped.rig.top = mapped.shelf.0.iter().find(|(name, _)| *name == top.name).unwrap().1;
     (mapped, top, history)
 }
 
@@ -342,7 +343,7 @@ fn an_append_is_read_back_where_it_says_through_any_stack() {
     let mut rng = Rng::new(21);
     for _ in 0..150 {
         let (mut mapped, column, history) = random_stack(&mut rng);
-        let (top, port) = (mapped.top, mapped.port);
+        let (top, port) = (mapped.rig.top, mapped.rig.port);
         let mut written: Vec<(u64, u32, u8)> = vec![];
         for round in 0..10 {
             let mut sent = vec![];
@@ -351,11 +352,11 @@ fn an_append_is_read_back_where_it_says_through_any_stack() {
                 let (sectors, byte) = (1 + rng.below(3) as u32, (round * 16 + tag) as u8);
                 sent.push((zone, sectors, byte));
                 let bio = data(Op::ZoneAppend, zone * column.zone, sectors, byte);
-                mapped.stack.submit(port, tag, top, Box::new(bio));
+                mapped.rig.stack.submit(port, tag, top, Box::new(bio));
             }
-            mapped.turn();
+            mapped.rig.settle();
             let mut failed = vec![];
-            while let Some(done) = mapped.stack.poll_completion(port) {
+            while let Some(done) = mapped.rig.stack.poll_completion(port) {
                 let (zone, sectors, byte) = sent[done.tag as usize];
                 if !done.status.is_ok() {
                     failed.push((zone, sectors));

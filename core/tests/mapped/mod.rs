@@ -1,27 +1,23 @@
 //! A mapped device with one submitter: what the targets' tests share.
 #![allow(dead_code, reason = "each test file uses its part")]
 
-use shingle_core::block::{
-    Bio, BlockDevice, Completion, Data, DeviceId, Event, Limits, Op, Payload, PortId, Stack, Status,
-};
+use shingle_core::block::{Bio, BlockDevice, Completion, Data, DeviceId, Event, Limits, Op, Payload, Stack, Status};
 use shingle_core::device::{NullConfig, NullDevice, NullZones};
 use shingle_core::dm::{Resolver, TableLine, View, build_table, parse_table};
 use shingle_core::harness::MockDevice;
 use shingle_core::plug::{PlugOptions, ZonePlug};
 use shingle_core::sector::Sector;
-use shingle_core::time::{Duration, Instant};
+use shingle_core::time::Duration;
+
+use crate::rig::Rig;
 
 /// A table over devices.
 pub struct Mapped {
-    pub stack: Stack,
-    pub now: Instant,
-    pub top: DeviceId,
+    pub rig: Rig,
     /// The device of the first line's target.
     pub target: DeviceId,
     devices: Vec<(&'static str, DeviceId)>,
     line: TableLine,
-    port: PortId,
-    submitted: u64,
 }
 
 struct Named<'a>(&'a [(&'static str, DeviceId)]);
@@ -50,10 +46,9 @@ impl Mapped {
         let built = build_table(&mut stack, &lines, &Named(&devices)).map_err(|error| error.to_string())?;
         let target = built.targets.iter().flatten().next().copied();
         let top = stack.add(Box::new(built.table)).map_err(|error| error.to_string())?;
-        let (port, line) = (stack.open_port(), lines[0].clone());
-        let mut mapped =
-            Self { stack, now: Instant::ZERO, top, target: target.unwrap_or(top), devices, line, port, submitted: 0 };
-        mapped.run();
+        let (rig, line) = (Rig::new(stack, top), lines[0].clone());
+        let mut mapped = Self { rig, target: target.unwrap_or(top), devices, line };
+        mapped.rig.turn();
         Ok(mapped)
     }
 
@@ -76,63 +71,27 @@ impl Mapped {
         self.devices.iter().find(|(known, _)| *known == name).expect("a device of the test").1
     }
 
-    pub fn submit(&mut self, bio: Bio) -> u64 {
-        self.submitted += 1;
-        self.stack.submit(self.port, self.submitted, self.top, Box::new(bio));
-        self.run();
-        self.submitted
-    }
-
-    pub fn run(&mut self) {
-        self.stack.turn(self.now);
-    }
-
-    /// Lets time pass, from one timer to the next.
-    pub fn pass(&mut self, time: Duration) {
-        let end = self.now + time;
-        while let Some(next) = self.stack.turn(self.now).filter(|next| *next <= end) {
-            self.now = next.max(self.now);
-        }
-        self.now = end;
-        self.run();
-    }
-
     /// Lets a bio run to its end, whatever time that takes.
     pub fn finish(&mut self, bio: Bio) -> Completion {
-        let tag = self.submit(bio);
-        loop {
-            while let Some(done) = self.stack.poll_completion(self.port) {
-                if done.tag == tag {
-                    return done;
-                }
-            }
-            let next = self.stack.turn(self.now);
-            if !self.stack.has_completions(self.port) {
-                self.now = next.expect("a bio that waits for nothing");
-            }
-        }
-    }
-
-    pub fn completions(&mut self) -> Vec<Completion> {
-        std::iter::from_fn(|| self.stack.poll_completion(self.port)).collect()
+        self.rig.finish(self.rig.top, bio)
     }
 
     pub fn ended(&mut self) -> Vec<(u64, Status)> {
-        self.completions().iter().map(|done| (done.tag, done.status)).collect()
+        self.rig.done().iter().map(|done| (done.tag, done.status)).collect()
     }
 
     /// What lies on a desk, as `op first+length` in order of arrival.
     pub fn at(&self, desk: &str) -> Vec<String> {
-        let held = self.stack.device::<MockDevice>(self.device(desk)).unwrap().held();
+        let held = self.rig.stack.device::<MockDevice>(self.device(desk)).unwrap().held();
         held.iter().map(|held| format!("{} {}+{}", held.op.name(), held.sector, held.sectors)).collect()
     }
 
     /// Ends the bio that has lain on a desk for longest.
     pub fn end(&mut self, desk: &str, status: Status) {
         let id = self.device(desk);
-        let oldest = self.stack.device::<MockDevice>(id).unwrap().held()[0].number;
-        self.stack.with_device(id, |desk: &mut MockDevice, cx| desk.end(oldest, status, 0, cx));
-        self.run();
+        let oldest = self.rig.stack.device::<MockDevice>(id).unwrap().held()[0].number;
+        self.rig.stack.with_device(id, |desk: &mut MockDevice, cx| desk.end(oldest, status, 0, cx));
+        self.rig.turn();
     }
 
     pub fn end_all(&mut self, desk: &str) {
@@ -143,25 +102,25 @@ impl Mapped {
 
     /// The bytes of the bio that has lain on a desk for longest.
     pub fn bytes_at(&self, desk: &str) -> Vec<u8> {
-        let desk = self.stack.device::<MockDevice>(self.device(desk)).unwrap();
+        let desk = self.rig.stack.device::<MockDevice>(self.device(desk)).unwrap();
         desk.bytes(desk.held()[0].number)
     }
 
     pub fn event(&mut self, event: Event) {
-        self.stack.deliver(self.target, event);
-        self.run();
+        self.rig.stack.deliver(self.target, event);
+        self.rig.turn();
     }
 
     pub fn status(&self) -> String {
         let mut out = String::new();
-        self.stack.status(self.target, &mut out).unwrap();
+        self.rig.stack.status(self.target, &mut out).unwrap();
         out
     }
 
     pub fn message(&mut self, text: &str) -> Result<String, String> {
         let words: Vec<&str> = text.split_whitespace().collect();
-        let answer = self.stack.message(self.target, &words).map_err(|error| error.to_string());
-        self.run();
+        let answer = self.rig.stack.message(self.target, &words).map_err(|error| error.to_string());
+        self.rig.turn();
         answer
     }
 

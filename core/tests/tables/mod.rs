@@ -1,12 +1,13 @@
 //! Tables over named devices: what the tests of targets share.
 #![allow(dead_code, reason = "each test file uses its part")]
 
-use shingle_core::block::{Bio, BlockDevice, Data, DeviceId, Limits, Op, Payload, PortId, Stack, Status};
+use shingle_core::block::{Bio, BlockDevice, Data, DeviceId, Limits, Op, Payload, Stack, Status};
 use shingle_core::dm::{Resolver, add_table, parse_table};
 use shingle_core::plug::{PlugOptions, ZonePlug};
 use shingle_core::sector::Sector;
-use shingle_core::time::Instant;
 use shingle_core::zone::Zone;
+
+use crate::rig::Rig;
 
 /// The devices that tables name, and plugs for those that need one.
 #[derive(Clone, Default)]
@@ -26,11 +27,8 @@ impl Resolver for Shelf {
 
 /// A stack of named devices, and the topmost of the tables over them.
 pub struct Mapped {
-    pub stack: Stack,
+    pub rig: Rig,
     pub shelf: Shelf,
-    pub top: DeviceId,
-    pub port: PortId,
-    pub now: Instant,
 }
 
 /// A bio that reached a named device.
@@ -49,43 +47,36 @@ impl Mapped {
         let mut stack = Stack::new();
         let names = ('a'..='z').map(String::from);
         let shelf = names.zip(devices).map(|(name, device)| (name, stack.add(device).unwrap())).collect();
-        let port = stack.open_port();
-        Self { stack, shelf: Shelf(shelf), top: DeviceId(0), port, now: Instant::ZERO }
+        Self { rig: Rig::new(stack, DeviceId(0)), shelf: Shelf(shelf) }
     }
 
     /// The same, with a record of what reaches the devices.
     pub fn traced(mut self) -> Self {
-        self.stack.set_trace(Some(1 << 16));
+        self.rig.stack.set_trace(Some(1 << 16));
         self
     }
 
     /// Puts a table on top of what is there; it is called `name` from now on.
     pub fn add(&mut self, name: &str, table: &str) -> Result<DeviceId, String> {
         let lines = parse_table(table).map_err(|error| error.to_string())?;
-        self.top = add_table(&mut self.stack, &lines, &self.shelf).map_err(|error| error.to_string())?;
-        self.shelf.0.push((name.to_string(), self.top));
-        self.turn();
-        Ok(self.top)
-    }
-
-    /// Lets the stack run until nothing more happens by itself.
-    pub fn turn(&mut self) {
-        while let Some(next) = self.stack.turn(self.now) {
-            self.now = next.max(self.now);
-        }
+        let top = add_table(&mut self.rig.stack, &lines, &self.shelf).map_err(|error| error.to_string())?;
+        self.rig.top = top;
+        self.shelf.0.push((name.to_string(), top));
+        self.rig.settle();
+        Ok(top)
     }
 
     /// Sends `bio` to `device` and waits for it.
     pub fn send(&mut self, device: DeviceId, bio: Bio) -> (Status, Box<Bio>) {
-        self.stack.submit(self.port, 0, device, Box::new(bio));
-        self.turn();
-        let done = self.stack.poll_completion(self.port).expect("a bio is still on its way");
+        self.rig.queue(device, bio);
+        self.rig.settle();
+        let done = self.rig.done().pop().expect("a bio is still on its way");
         (done.status, done.bio)
     }
 
     /// Sends `bio` to the top and waits for it.
     pub fn run(&mut self, bio: Bio) -> Status {
-        self.send(self.top, bio).0
+        self.send(self.rig.top, bio).0
     }
 
     /// What `sectors` at `sector` of `device` read as.
@@ -108,7 +99,7 @@ impl Mapped {
 
     /// What has reached the devices that are no tables since this was last asked, in its order.
     pub fn arrivals(&mut self, devices: usize) -> Vec<Arrival> {
-        let trace = self.stack.trace().unwrap();
+        let trace = self.rig.stack.trace().unwrap();
         assert_eq!(trace.lost(), 0, "the trace is too short");
         let events: Vec<_> = std::iter::from_fn(|| trace.pop()).collect();
         let arrived = events.into_iter().filter(|event| event.action.letter() == 'D');

@@ -3,34 +3,31 @@
 
 use std::ops::Range;
 
-use shingle_core::block::{Bio, BlockDevice, Data, DeviceId, Event, Flags, Op, Payload, PortId, Stack, Status};
+use shingle_core::block::{Bio, BlockDevice, Data, DeviceId, Event, Flags, Op, Payload, Stack, Status};
 use shingle_core::device::{NullConfig, NullDevice, NullZones};
 use shingle_core::dm::zoned::format::{FormatOptions, Label, Media, format};
 use shingle_core::dm::zoned::{Zoned, ZonedCounters};
 use shingle_core::dm::{build_table, parse_table};
 use shingle_core::plug::{PlugOptions, ZonePlug};
 use shingle_core::sector::Sector;
-use shingle_core::time::{Duration, Instant};
+use shingle_core::time::Duration;
 use shingle_sim::StackMedia;
+
+use crate::rig::Rig;
 
 /// Blocks of a zone.
 pub const ZONE: u32 = 64;
 
-/// A formatted set and the volume on it.
+/// A formatted set and the volume on it, which is at the top.
 pub struct Volume {
-    pub stack: Stack,
+    pub rig: Rig,
     /// The disks: of zoned ones their plugs.
     pub disks: Vec<DeviceId>,
     /// The disks themselves.
     pub leaves: Vec<DeviceId>,
-    /// The table.
-    pub top: DeviceId,
     /// The target's device.
     pub target: DeviceId,
-    pub port: PortId,
-    pub now: Instant,
     pub blocks: u64,
-    tag: u64,
 }
 
 /// A disk of `zones` zones, `conventional` of them conventional; `None`: a regular one of as many.
@@ -57,6 +54,19 @@ impl Volume {
     /// A freshly formatted set of these disks.
     pub fn new(disks: &[NullConfig], reserved: u32) -> Self {
         Self::over(nulls(disks), reserved)
+    }
+
+    /// One of several sets, some with the kernel's policy.
+    pub fn of_seed(seed: u64) -> Self {
+        let mut volume = match seed % 3 {
+            0 => Self::new(&[disk(40, Some(8))], 4),
+            1 => Self::new(&[disk(9, None), disk(24, Some(0))], 3),
+            _ => Self::new(&[disk(7, None), disk(16, Some(3)), disk(16, Some(0))], 4),
+        };
+        if seed % 2 == 1 {
+            volume.message("set policy kernel");
+        }
+        volume
     }
 
     /// A freshly formatted set of any devices.
@@ -95,16 +105,15 @@ impl Volume {
                 None => leaf,
             });
         }
-        let port = stack.open_port();
-        let (top, target, now) = (DeviceId(0), DeviceId(0), Instant::ZERO);
-        Self { stack, disks: tops, leaves, top, target, port, now, blocks: 0, tag: 0 }
+        Self { rig: Rig::new(stack, DeviceId(0)), disks: tops, leaves, target: DeviceId(0), blocks: 0 }
     }
 
     /// Does something with the disks while nobody else uses them.
     pub fn with_media<R>(&mut self, f: impl FnOnce(&mut StackMedia<'_>) -> R) -> R {
-        let mut media = StackMedia::new(&mut self.stack, &self.disks, self.now).unwrap();
+        let Rig { stack, now, .. } = &mut self.rig;
+        let mut media = StackMedia::new(stack, &self.disks, *now).unwrap();
         let result = f(&mut media);
-        self.now = media.now();
+        *now = media.now();
         result
     }
 
@@ -116,17 +125,17 @@ impl Volume {
 
     /// Ends the table as a clean stop does.
     pub fn stop(&mut self) {
-        self.stack.deliver(self.target, Event::Suspend { push_back: false });
-        while !self.stack.is_drained(self.target) || self.stack.has_arrivals() {
-            let next = self.stack.turn(self.now);
-            if self.stack.is_drained(self.target) {
+        self.rig.stack.deliver(self.target, Event::Suspend { push_back: false });
+        while !self.rig.stack.is_drained(self.target) || self.rig.stack.has_arrivals() {
+            let next = self.rig.turn();
+            if self.rig.stack.is_drained(self.target) {
                 break;
             }
             let next = next.unwrap_or_else(|| panic!("it does not come to rest: {}", self.status()));
-            self.now = self.now.max(next);
+            self.rig.now = self.rig.now.max(next);
         }
-        self.stack.remove(self.top).unwrap();
-        self.stack.remove(self.target).unwrap();
+        self.rig.stack.remove(self.rig.top).unwrap();
+        self.rig.stack.remove(self.target).unwrap();
     }
 
     /// Loads the table.
@@ -136,53 +145,35 @@ impl Volume {
         let table = parse_table(&text).unwrap();
         let disks = self.disks.clone();
         let find = |name: &str| Ok::<_, Vec<String>>(disks[name[1..].parse::<usize>().unwrap()]);
-        let built = build_table(&mut self.stack, &table, &find).unwrap();
+        let built = build_table(&mut self.rig.stack, &table, &find).unwrap();
         self.target = built.targets[0].unwrap();
-        self.top = self.stack.add(Box::new(built.table)).unwrap();
+        self.rig.top = self.rig.stack.add(Box::new(built.table)).unwrap();
     }
 
     pub fn counters(&self) -> ZonedCounters {
-        self.stack.device::<Zoned>(self.target).unwrap().counters()
+        self.rig.stack.device::<Zoned>(self.target).unwrap().counters()
     }
 
     pub fn status(&self) -> String {
         let mut text = String::new();
-        self.stack.status(self.target, &mut text).unwrap();
+        self.rig.stack.status(self.target, &mut text).unwrap();
         text
     }
 
     pub fn message(&mut self, words: &str) -> String {
         let words: Vec<&str> = words.split(' ').collect();
-        self.stack.message(self.target, &words).unwrap()
+        self.rig.stack.message(self.target, &words).unwrap()
     }
 
-    /// Sends a bio.
+    /// Hands a bio in and does nothing yet.
     pub fn submit(&mut self, bio: Bio) -> u64 {
-        self.tag += 1;
-        self.stack.submit(self.port, self.tag, self.top, Box::new(bio));
-        self.tag
+        self.rig.queue(self.rig.top, bio)
     }
 
     /// Lets time pass until something is done; returns what, and how.
     pub fn next(&mut self) -> (u64, Box<Bio>, Status) {
-        loop {
-            let next = self.stack.turn(self.now);
-            if let Some(done) = self.stack.poll_completion(self.port) {
-                return (done.tag, done.bio, done.status);
-            }
-            let next = next.unwrap_or_else(|| panic!("nothing will ever happen again: {}", self.status()));
-            self.now = self.now.max(next);
-        }
-    }
-
-    /// Lets so much time pass.
-    pub fn rest(&mut self, time: Duration) {
-        let until = self.now + time;
-        while let Some(next) = self.stack.turn(self.now).filter(|next| *next <= until) {
-            self.now = self.now.max(next);
-        }
-        self.now = until;
-        self.stack.turn(self.now);
+        let done = self.rig.next();
+        (done.tag, done.bio, done.status)
     }
 
     pub fn run(&mut self, bio: Bio) -> (Box<Bio>, Status) {
@@ -205,7 +196,7 @@ impl Volume {
     /// What is known of blocks without reading them: how many in a row are a hole, or not.
     pub fn map(&self, blocks: Range<u64>) -> Vec<(u64, bool)> {
         let mut found = Vec::with_capacity(1000);
-        self.stack.extents(self.top, blocks.start * 8..blocks.end * 8, &mut found);
+        self.rig.stack.extents(self.rig.top, blocks.start * 8..blocks.end * 8, &mut found);
         found.iter().map(|extent| (extent.sectors / 8, extent.is_hole)).collect()
     }
 
