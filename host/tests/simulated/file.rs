@@ -15,7 +15,7 @@ use shingle_host::disk::file::{self, FileDisk, Options};
 use shingle_sim::volume::{BLOCK_BYTES, BLOCK_SECTORS, Request, Volume, read_stamps, stamp};
 use shingle_sys::RingHandle;
 
-use super::kernel::{Bug, Kernel, Shared};
+use super::kernel::{Bug, KERNEL, Kernel, Shared};
 use super::tree::{ROOT, Tree};
 
 const NAME: &str = "disk.img";
@@ -23,8 +23,6 @@ pub const BLOCKS: u32 = 64;
 pub const PATH: &str = "/disk.img";
 /// After this time a disk tells of a command without an answer.
 const TIMEOUT: Duration = Duration::from_millis(30_000);
-/// The word of the wrapper's own timers.
-const KERNEL: u64 = u64::MAX;
 /// Memory as direct I/O wants it and nobody has it: everything is copied.
 const NOWHERE: u32 = 1 << 31;
 
@@ -43,20 +41,6 @@ struct SimulatedFile {
     kernel: Shared,
 }
 
-impl SimulatedFile {
-    fn go_on(&mut self, cx: &mut Cx<'_>) {
-        self.kernel.0.borrow_mut().advance(cx.now());
-        let mut ring = self.kernel.clone();
-        while let Some(done) = shingle_sys::StandIn::pop(&mut ring) {
-            let payload = done.request.into_payload();
-            self.disk.on_event(Event::Done { word: done.token.word, result: done.result, payload }, cx);
-        }
-        if let Some(due) = self.kernel.0.borrow().next_due() {
-            cx.wake_at(due, KERNEL);
-        }
-    }
-}
-
 impl BlockDevice for SimulatedFile {
     fn limits(&self) -> &Limits {
         self.disk.limits()
@@ -72,14 +56,14 @@ impl BlockDevice for SimulatedFile {
         }
         self.kernel.0.borrow_mut().now = cx.now();
         self.disk.submit(bio, cx);
-        self.go_on(cx);
+        self.kernel.drive(&mut self.disk, cx);
     }
 
     fn on_event(&mut self, event: Event, cx: &mut Cx<'_>) {
         if !matches!(event, Event::Timer(KERNEL)) {
             self.disk.on_event(event, cx);
         }
-        self.go_on(cx);
+        self.kernel.drive(&mut self.disk, cx);
     }
 
     fn held(&self, visit: &mut dyn FnMut(&Bio)) {

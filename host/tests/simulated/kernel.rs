@@ -14,7 +14,7 @@ use std::time;
 
 use rustix::fs::{Access, AtFlags, FlockOperation, Mode, OFlags, Stat, Statx, StatxFlags};
 use rustix::io::Errno;
-use shingle_core::block::Payload;
+use shingle_core::block::{BlockDevice, Cx, Event, Payload};
 use shingle_core::random::Rng;
 use shingle_core::time::{Duration, Instant};
 use shingle_core::zone::ZoneNo;
@@ -109,6 +109,24 @@ pub struct Kernel {
 /// The kernel, as those hold it who ask it.
 #[derive(Clone)]
 pub struct Shared(pub Rc<RefCell<Kernel>>);
+
+/// The word of the kernel's own timers.
+pub const KERNEL: u64 = u64::MAX;
+
+impl Shared {
+    /// What is done goes to `disk`, which may ask for more.
+    pub fn drive(&self, disk: &mut dyn BlockDevice, cx: &mut Cx<'_>) {
+        self.0.borrow_mut().advance(cx.now());
+        let mut ring = self.clone();
+        while let Some(done) = ring.pop() {
+            let payload = done.request.into_payload();
+            disk.on_event(Event::Done { word: done.token.word, result: done.result, payload }, cx);
+        }
+        if let Some(due) = self.0.borrow().next_due() {
+            cx.wake_at(due, KERNEL);
+        }
+    }
+}
 
 const EINTR: i32 = 4;
 const EIO: i32 = 5;

@@ -25,7 +25,7 @@ use std::fmt;
 use std::path::Path;
 use std::rc::Rc;
 
-use kernel::{Bug, Kernel, Shared};
+use kernel::{Bug, KERNEL, Kernel, Shared};
 use shingle_core::block::{Bio, BlockDevice, Cx, Event, Flags, Limits, Op};
 use shingle_core::random::Rng;
 use shingle_core::time::Instant;
@@ -37,8 +37,6 @@ use shingle_sys::RingHandle;
 use tree::Tree;
 
 pub const PATH: &str = "/disk";
-/// The word of the wrapper's own timers.
-const KERNEL: u64 = u64::MAX;
 
 /// The shape that a swarm has drawn.
 pub fn shape(config: &CrashConfig) -> Shape {
@@ -85,15 +83,7 @@ pub fn make(config: &CrashConfig, seed: u64, left: Option<Box<dyn Any>>, bug: Bu
 impl SimulatedDir {
     /// What is done goes to the disk, which may ask for more.
     fn go_on(&mut self, cx: &mut Cx<'_>) {
-        self.kernel.0.borrow_mut().advance(cx.now());
-        let mut ring = self.kernel.clone();
-        while let Some(done) = shingle_sys::StandIn::pop(&mut ring) {
-            let payload = done.request.into_payload();
-            self.disk.on_event(Event::Done { word: done.token.word, result: done.result, payload }, cx);
-        }
-        if let Some(due) = self.kernel.0.borrow().next_due() {
-            cx.wake_at(due, KERNEL);
-        }
+        self.kernel.drive(&mut self.disk, cx);
         self.count_open(cx.now());
     }
 
