@@ -129,7 +129,7 @@ fn a_pause_follows_every_so_many_ios_once_they_are_back() {
     // One I/O of 100 us, then 300 us of nothing.
     for (blocks, iodepth, ios) in [(1, 1, 2500), (1, 8, 2500), (4, 4, 10_000), (4, 1, 5716)] {
         let (mut host, device) = null(Duration::from_micros(100));
-        let options = JobOptions { thinktime: Some((micros(300), blocks)), iodepth, ..seconds(1) };
+        let options = JobOptions { thinktime: Some(micros(300)), thinktime_blocks: blocks, iodepth, ..seconds(1) };
         let jobs = run(&mut host, device, options).unwrap();
         let flow = jobs[0].stats.flow(Direction::Read);
         assert_eq!((flow.ios(), jobs[0].failure.clone()), (ios, None), "{blocks} blocks at depth {iodepth}");

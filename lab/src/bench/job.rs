@@ -21,7 +21,7 @@ use super::clock::Clock;
 use super::options::{ClockMode, JobError, JobOptions, ZoneMode};
 use super::region::{Region, mode};
 use super::stats::{Direction, JobStats};
-use super::verify::{Expected, Mismatch, Stamp, Verify};
+use super::verify::{Expected, Mismatch, Filling, Stamp};
 use super::zones::{SharedWriter, Step, ZoneChoice, ZoneTable, ZoneWriter};
 
 /// A device under load, shared by its jobs.
@@ -87,7 +87,7 @@ enum Writer {
 
 /// What was written where, for `--verify`.
 struct Written {
-    how: Verify,
+    how: Filling,
     scratch: Vec<u8>,
     /// The number of the newest write of each block, 0 if this run has not written it.
     versions: Vec<u32>,
@@ -179,8 +179,8 @@ impl Job {
             failure: None,
             port: stack.open_port(),
             access,
-            written: options.verify.clone().map(|how| Written::new(how, options, &region)).transpose()?,
-            rng: Rng::new(options.seed.wrapping_add(u64::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15))),
+            written: options.filling()?.map(|how| Written::new(how, options, &region)).transpose()?,
+            rng: Rng::new(options.randseed.wrapping_add(u64::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15))),
             read_share: read_share(options),
             write_op: if options.append { Op::ZoneAppend } else { Op::Write },
             other_kind: if options.rw.trims() { Kind::Trim } else { Kind::Write },
@@ -188,7 +188,7 @@ impl Job {
             clock_per_bio: options.clock == ClockMode::Bio,
             left: 0,
             until_sync: if options.fsync > 0 { options.fsync.into() } else { u64::MAX },
-            until_pause: options.thinktime.map_or(u64::MAX, |(_, blocks)| blocks.into()),
+            until_pause: options.pause().map_or(u64::MAX, |_| options.thinktime_blocks.into()),
             pause: None,
             deadline: None,
             phase: Phase::Load,
@@ -471,7 +471,7 @@ impl Job {
 
     /// Whether it is time to do nothing: until what is in flight is back, as in fio, and then for as long as was asked.
     fn pauses(&mut self, now: Instant) -> bool {
-        let Some((time, blocks)) = self.options.thinktime else { return false };
+        let Some(time) = self.options.pause() else { return false };
         // The bio at hand is neither idle nor in flight.
         if self.in_flight() > 1 {
             return true;
@@ -480,7 +480,7 @@ impl Job {
         if now < until {
             return true;
         }
-        (self.pause, self.until_pause) = (None, blocks.into());
+        (self.pause, self.until_pause) = (None, self.options.thinktime_blocks.into());
         false
     }
 
@@ -681,7 +681,7 @@ fn zoned_access(options: &JobOptions, region: &Region, number: u32, target: &mut
 }
 
 impl Written {
-    fn new(how: Verify, options: &JobOptions, region: &Region) -> Result<Self, JobError> {
+    fn new(how: Filling, options: &JobOptions, region: &Region) -> Result<Self, JobError> {
         let blocks = region.blocks();
         if blocks > MOST_VERSIONS {
             return Err(JobError(format!(

@@ -21,7 +21,7 @@ const HEADER: usize = 32;
 
 /// How blocks are filled and checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verify {
+pub enum Filling {
     /// A header with a checksum, then random bytes.
     Crc32c,
     /// These bytes, repeated from the start of the block.
@@ -46,12 +46,12 @@ pub struct Expected {
     pub sequence: Option<u32>,
 }
 
-impl Verify {
+impl Filling {
     /// Fills `data` for one write. `scratch` is as long as the block.
     pub fn fill(&self, data: &Data, stamp: Stamp, scratch: &mut [u8]) {
         match self {
-            Verify::Crc32c => fill_block(scratch, stamp),
-            Verify::Pattern(pattern) => repeat(pattern, scratch),
+            Filling::Crc32c => fill_block(scratch, stamp),
+            Filling::Pattern(pattern) => repeat(pattern, scratch),
         }
         data.write(0, scratch);
     }
@@ -60,8 +60,8 @@ impl Verify {
     pub fn check(&self, data: &Data, expected: Expected, scratch: &mut [u8]) -> Result<(), Mismatch> {
         data.read(0, scratch);
         match self {
-            Verify::Crc32c => check_block(scratch, expected),
-            Verify::Pattern(pattern) => check_pattern(pattern, scratch),
+            Filling::Crc32c => check_block(scratch, expected),
+            Filling::Pattern(pattern) => check_pattern(pattern, scratch),
         }
     }
 }
@@ -147,26 +147,26 @@ mod tests {
 
     const STAMP: Stamp = Stamp { offset: 81920, sequence: 9 };
 
-    fn written(verify: &Verify) -> Data {
+    fn written(verify: &Filling) -> Data {
         let data = Data::zeroed(4096);
         verify.fill(&data, STAMP, &mut [0; 4096]);
         data
     }
 
     fn check(data: &Data, offset: u64, sequence: Option<u32>) -> Result<(), Mismatch> {
-        Verify::Crc32c.check(data, Expected { offset, sequence }, &mut [0; 4096])
+        Filling::Crc32c.check(data, Expected { offset, sequence }, &mut [0; 4096])
     }
 
     #[test]
     fn a_block_is_accepted_where_and_as_it_was_written() {
-        let data = written(&Verify::Crc32c);
+        let data = written(&Filling::Crc32c);
         assert_eq!(check(&data, 81920, Some(9)), Ok(()));
         assert_eq!(check(&data, 81920, None), Ok(()), "another run knows no sequence number");
     }
 
     #[test]
     fn a_block_in_the_wrong_place_or_an_old_version_of_it_is_found_out() {
-        let data = written(&Verify::Crc32c);
+        let data = written(&Filling::Crc32c);
         assert!(matches!(check(&data, 4096, Some(9)), Err(Mismatch::Field { field: "offset", .. })));
         assert!(matches!(check(&data, 81920, Some(10)), Err(Mismatch::Field { field: "sequence number", .. })));
     }
@@ -174,7 +174,7 @@ mod tests {
     #[test]
     fn every_single_flipped_byte_is_found_out() {
         for at in (0..28).chain([32, 33, 2048, 4095]) {
-            let data = written(&Verify::Crc32c);
+            let data = written(&Filling::Crc32c);
             let mut byte = [0];
             data.read(at, &mut byte);
             data.write(at, &[byte[0] ^ 0x10]);
@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn a_pattern_is_repeated_and_its_break_is_located() {
-        let verify = Verify::Pattern(vec![0xde, 0xad, 0xbe]);
+        let verify = Filling::Pattern(vec![0xde, 0xad, 0xbe]);
         let data = written(&verify);
         let expected = Expected { offset: 0, sequence: None };
         assert_eq!(verify.check(&data, expected, &mut [0; 4096]), Ok(()));

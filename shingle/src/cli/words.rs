@@ -48,15 +48,3 @@ pub fn policy_name() -> Words<String> {
 pub fn profile() -> Words<String> {
     Words { words: || shingle_host::profile::Profile::names().collect(), read: |text| Ok(text.to_owned()) }
 }
-
-/// What a job does, by fio's names.
-#[cfg(feature = "lab")]
-pub fn rw() -> Words<shingle_lab::bench::Rw> {
-    use shingle_lab::bench::Rw;
-    let read = |text: &str| {
-        let found = Rw::NAMES.iter().find(|(name, _)| *name == text || (text == "readwrite" && *name == "rw"));
-        let known = || Rw::NAMES.map(|(name, _)| name).join(", ");
-        found.map(|(_, rw)| *rw).ok_or_else(|| format!("use one of: {}", known()))
-    };
-    Words { words: || Rw::NAMES.map(|(name, _)| name).to_vec(), read }
-}

@@ -5,15 +5,15 @@ use std::path::Path;
 
 use clap::{Args, Command, FromArgMatches};
 
-use super::options::JobArgs;
 use crate::cli::CliError;
 use shingle_host::config::{ConfigError, Diagnostic, Source, nearest};
+use shingle_lab::bench::JobOptions;
 
 /// The longest job file.
 const LONGEST_BYTES: u64 = 1 << 20;
 
 /// Reads a job file: its jobs in order, with everything that is wrong if something is.
-pub fn read(path: &Path) -> Result<Vec<JobArgs>, CliError> {
+pub fn read(path: &Path) -> Result<Vec<JobOptions>, CliError> {
     let failed = |what: String| CliError::Failed(format!("cannot read the job file {}: {what}", path.display()));
     let length = std::fs::metadata(path).map_err(|error| failed(error.to_string()))?.len();
     if length > LONGEST_BYTES {
@@ -25,7 +25,7 @@ pub fn read(path: &Path) -> Result<Vec<JobArgs>, CliError> {
 
 /// A key with its value, if it has one, and where they stand.
 #[derive(Clone)]
-struct Entry {
+struct KeyLine {
     word: String,
     key: Range<usize>,
     line: Range<usize>,
@@ -35,16 +35,16 @@ struct Entry {
 struct Section {
     name: String,
     at: Range<usize>,
-    entries: Vec<Entry>,
+    keys: Vec<KeyLine>,
 }
 
-fn parse(text: &str) -> Result<Vec<JobArgs>, Vec<Diagnostic>> {
+fn parse(text: &str) -> Result<Vec<JobOptions>, Vec<Diagnostic>> {
     let (sections, mut wrong) = sections(text);
     if sections.is_empty() && wrong.is_empty() {
         wrong.push(Diagnostic::general("the job file has no job").help("add a section, such as [write]"));
     }
     let jobs = sections.iter().filter_map(|section| job(section).map_err(|mistake| wrong.push(*mistake)).ok());
-    let jobs: Vec<JobArgs> = jobs.collect();
+    let jobs: Vec<JobOptions> = jobs.collect();
     // A mistake in a global section is one of every job.
     let mut seen = Vec::new();
     wrong.retain(|mistake| {
@@ -74,28 +74,28 @@ fn sections(text: &str) -> (Vec<Section>, Vec<Diagnostic>) {
             };
             in_global = Some(name == "global");
             if name != "global" {
-                sections.push(Section { name: name.into(), at: place, entries: global.clone() });
+                sections.push(Section { name: name.into(), at: place, keys: global.clone() });
             }
             continue;
         }
-        let entry = match entry(line, place, &known) {
-            Ok(entry) => entry,
+        let key = match key_line(line, place, &known) {
+            Ok(key) => key,
             Err(mistake) => {
                 wrong.push(*mistake);
                 continue;
             }
         };
         match (in_global, sections.last_mut()) {
-            (Some(true), _) => global.push(entry),
-            (Some(false), Some(section)) => section.entries.push(entry),
-            _ => wrong.push(Diagnostic::at(entry.key, "this key is in no section").help("begin with [global]")),
+            (Some(true), _) => global.push(key),
+            (Some(false), Some(section)) => section.keys.push(key),
+            _ => wrong.push(Diagnostic::at(key.key, "this key is in no section").help("begin with [global]")),
         }
     }
     (sections, wrong)
 }
 
 /// Reads `key=value`, or `key` alone.
-fn entry(line: &str, place: Range<usize>, known: &[String]) -> Result<Entry, Box<Diagnostic>> {
+fn key_line(line: &str, place: Range<usize>, known: &[String]) -> Result<KeyLine, Box<Diagnostic>> {
     let (key, value) = line.split_once('=').map_or((line, None), |(key, value)| (key.trim_end(), Some(value.trim())));
     let at = place.start..place.start + key.len();
     if !known.iter().any(|name| name == key) {
@@ -106,11 +106,11 @@ fn entry(line: &str, place: Range<usize>, known: &[String]) -> Result<Entry, Box
         }));
     }
     let word = value.map_or_else(|| format!("--{key}"), |value| format!("--{key}={value}"));
-    Ok(Entry { word, key: at, line: place })
+    Ok(KeyLine { word, key: at, line: place })
 }
 
 fn command() -> Command {
-    JobArgs::augment_args(Command::new("job")).no_binary_name(true).args_override_self(true).disable_help_flag(true)
+    JobOptions::augment_args(Command::new("job")).no_binary_name(true).args_override_self(true).disable_help_flag(true)
 }
 
 /// The keys of a job: its options without the dashes.
@@ -122,15 +122,13 @@ fn keys() -> Vec<String> {
     names.map(str::to_owned).collect()
 }
 
-fn job(section: &Section) -> Result<JobArgs, Box<Diagnostic>> {
-    let words = || section.entries.iter().map(|entry| entry.word.as_str());
-    let parsed = command().try_get_matches_from(words()).and_then(|matches| JobArgs::from_arg_matches(&matches));
+fn job(section: &Section) -> Result<JobOptions, Box<Diagnostic>> {
+    let words = || section.keys.iter().map(|key| key.word.as_str());
+    let parsed = command().try_get_matches_from(words()).and_then(|matches| JobOptions::from_arg_matches(&matches));
     let mut job = parsed.map_err(|error| Box::new(blame(section, &error)))?;
     job.name.get_or_insert_with(|| section.name.clone());
-    match job.options() {
-        Ok(_) => Ok(job),
-        Err(error) => Err(Box::new(Diagnostic::at(section.at.clone(), error.to_string()))),
-    }
+    job.check().map_err(|error| Box::new(Diagnostic::at(section.at.clone(), error.to_string())))?;
+    Ok(job)
 }
 
 /// The line that the command line's parser does not like, or the section if it is not one alone.
@@ -141,10 +139,10 @@ fn blame(section: &Section, error: &clap::Error) -> Diagnostic {
         let lines: Vec<&str> = text.lines().take_while(|line| !line.is_empty()).map(str::trim).collect();
         lines.join(" ").trim_start_matches("error: ").to_owned()
     };
-    let alone = |entry: &&Entry| {
-        command().try_get_matches_from([entry.word.as_str()]).is_err_and(|alone| said(&alone) == said(error))
+    let alone = |key: &&KeyLine| {
+        command().try_get_matches_from([key.word.as_str()]).is_err_and(|alone| said(&alone) == said(error))
     };
-    let place = section.entries.iter().find(alone).map_or(&section.at, |entry| &entry.line);
+    let place = section.keys.iter().find(alone).map_or(&section.at, |key| &key.line);
     Diagnostic::at(place.clone(), said(error))
 }
 
@@ -162,13 +160,13 @@ mod tests {
     fn a_section_has_its_own_keys_before_those_of_the_global_sections_before_it() {
         let text = "; fio's\n# comments\n[global]\nbs = 64k\nrw=write\ntime_based\nruntime=2\n\n[a]\n[b]\nbs=4k\nbs=8k\nstonewall\n\
                     [global]\niodepth=4\n[c]\nname=other\nreadwrite=randrw\nthinktime=50\n";
-        let jobs = parse(text).unwrap();
-        let options: Vec<_> = jobs.iter().map(|job| job.options().unwrap()).collect();
-        let brief: Vec<_> = options.iter().map(|o| (o.name.as_str(), o.block_bytes, o.iodepth, o.rw.name())).collect();
+        let options = parse(text).unwrap();
+        let brief: Vec<_> = options.iter().map(|o| (o.name(), o.block_bytes, o.iodepth, o.rw.name())).collect();
         assert_eq!(brief, [("a", 65536, 1, "write"), ("b", 8192, 1, "write"), ("other", 65536, 4, "randrw")]);
         let (second, fifty) = (std::time::Duration::from_secs(2), std::time::Duration::from_micros(50));
         assert!(options.iter().all(|o| o.time_based && o.runtime == Some(second)));
-        assert_eq!((jobs[0].stonewall, jobs[1].stonewall, options[2].thinktime), (None, Some(true), Some((fifty, 1))));
+        assert_eq!((options[0].stonewall, options[1].stonewall), (false, true));
+        assert_eq!((options[2].thinktime, options[2].thinktime_blocks), (Some(fifty), 1));
     }
 
     #[test]

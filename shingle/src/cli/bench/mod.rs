@@ -1,7 +1,6 @@
 //! `shingle bench`: options or a job file in, threads, results out.
 
 mod file;
-mod options;
 mod works;
 
 use std::io::IsTerminal;
@@ -15,12 +14,11 @@ use std::time::{Duration, Instant};
 use clap::{Args, ValueEnum};
 use shingle_core::plug::WritePolicy;
 
-use self::options::JobArgs;
 use self::works::{Round, Simulation, Work};
 use super::new_file::NewFile;
 use super::{CliError, output, words};
 use shingle_host::latency::short;
-use shingle_lab::bench::{Outcome, Progress, format_rate, json_report, text_report};
+use shingle_lab::bench::{JobOptions, Outcome, Progress, format_rate, json_report, text_report};
 
 /// Measure a stack with an in-process load generator
 ///
@@ -30,7 +28,7 @@ use shingle_lab::bench::{Outcome, Progress, format_rate, json_report, text_repor
 #[command(after_help = AFTER_HELP)]
 pub struct BenchArgs {
     /// A job file, with a section per job, instead of the options of one
-    #[arg(value_name = "JOBFILE", conflicts_with = "JobArgs")]
+    #[arg(value_name = "JOBFILE", conflicts_with = "JobOptions")]
     job_file: Option<PathBuf>,
     /// A stack file (ends in .toml), or a built-in stack: null, null,plug, null,plug,linear, ...
     #[arg(long, default_value = "null")]
@@ -51,7 +49,7 @@ pub struct BenchArgs {
     #[arg(long)]
     output: Option<PathBuf>,
     #[command(flatten)]
-    job: JobArgs,
+    job: JobOptions,
 }
 
 const AFTER_HELP: &str = "\
@@ -104,7 +102,7 @@ pub fn run(args: BenchArgs) -> Result<(), CliError> {
             (outcomes.into_iter().flatten().collect(), None)
         }
     };
-    if jobs.iter().any(|job| job.group_reporting.unwrap_or(false)) {
+    if jobs.iter().any(|job| job.group_reporting) {
         outcomes = grouped(outcomes);
     }
     let text = result(&args, &outcomes, simulation.map(|about| (about, started.elapsed())));
@@ -123,7 +121,7 @@ fn is_file(stack: &str) -> bool {
 
 /// fio's word for what runs.
 fn label(rounds: &[Round]) -> String {
-    let jobs = rounds.iter().flatten().map(|wanted| format!("{}({})", wanted.options.rw, wanted.options.numjobs));
+    let jobs = rounds.iter().flatten().map(|job| format!("{}({})", job.rw, job.numjobs));
     format!("Jobs: [{}]", jobs.collect::<Vec<_>>().join(","))
 }
 

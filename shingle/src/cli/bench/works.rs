@@ -7,7 +7,6 @@ use shingle_core::block::DeviceId;
 use shingle_core::plug::WritePolicy;
 
 use super::BenchArgs;
-use super::options::JobArgs;
 use crate::cli::CliError;
 use shingle_host::backend::null_from_words;
 use shingle_host::config::{Plan, build_shard, format_bytes};
@@ -18,24 +17,17 @@ use shingle_lab::bench::{
     Sharded, Simulated, ZoneMode,
 };
 
-/// Equal jobs, and the names of the devices that they run on; none where there is one device anyway.
-#[derive(Clone)]
-pub struct Wanted {
-    pub options: Arc<JobOptions>,
-    pub devices: Vec<String>,
-}
-
-/// Jobs that run together. Rounds come one after the other.
-pub type Round = Vec<Wanted>;
+/// Groups of equal jobs that run together. Rounds come one after the other.
+pub type Round = Vec<Arc<JobOptions>>;
 
 /// The rounds of jobs: a new one begins where a job has `stonewall`.
-pub fn rounds(jobs: &[JobArgs]) -> Result<Vec<Round>, JobError> {
+pub fn rounds(jobs: &[JobOptions]) -> Result<Vec<Round>, JobError> {
     let mut rounds: Vec<Round> = Vec::new();
     for job in jobs {
-        let wanted = Wanted { options: Arc::new(job.options()?), devices: job.device.clone() };
+        job.check()?;
         match rounds.last_mut() {
-            Some(round) if !job.stonewall.unwrap_or(false) => round.push(wanted),
-            _ => rounds.push(vec![wanted]),
+            Some(round) if !job.stonewall => round.push(Arc::new(job.clone())),
+            _ => rounds.push(vec![Arc::new(job.clone())]),
         }
     }
     Ok(rounds)
@@ -68,7 +60,7 @@ pub fn of_profile(profile: &str, args: &BenchArgs, rounds: Vec<Round>) -> Result
         )));
     }
     // Built twice: here for its mistakes, and on the thread of the jobs, which it does not leave.
-    let verifying = || rounds.iter().flatten().map(|wanted| &wanted.options).filter(|options| options.verify.is_some());
+    let verifying = || rounds.iter().flatten().filter(|options| options.verify.is_some());
     let keep_data = verifying().next().is_some();
     let (policy, name) = (args.policy, profile.to_owned());
     let drive = spec.build(policy, keep_data)?;
@@ -95,7 +87,7 @@ fn check_kept(capacity: u64, options: &JobOptions) -> Result<(), CliError> {
 }
 
 fn no_devices(rounds: &[Round], what: &str) -> Result<(), CliError> {
-    match rounds.iter().flatten().find(|wanted| !wanted.devices.is_empty()) {
+    match rounds.iter().flatten().find(|options| !options.device.is_empty()) {
         None => Ok(()),
         Some(_) => Err(CliError::Usage(format!("--device is for stack files: {what} has one device"))),
     }
@@ -106,7 +98,7 @@ pub fn of_builtin(args: &BenchArgs, round: &Round, number: usize) -> Result<Vec<
     no_devices(std::slice::from_ref(round), "a built-in stack")?;
     let null = if args.null.is_empty() { None } else { Some(null_from_words(&args.null).map_err(CliError::Usage)?) };
     let mut works: Vec<Work> = Vec::new();
-    for Wanted { options, .. } in round {
+    for options in round {
         let zoned = options.zonemode == Some(ZoneMode::Zbd) || options.append;
         let stack = BuiltinStack::parse(&args.stack, null.clone(), zoned)?;
         for of_group in 0..options.numjobs {
@@ -114,8 +106,8 @@ pub fn of_builtin(args: &BenchArgs, round: &Round, number: usize) -> Result<Vec<
             let options = Arc::new(JobOptions { numjobs: 1, ..options.of_job(of_group).as_ref().clone() });
             works.push(Box::new(move |progress| {
                 let (stack, device) = stack.build()?;
-                let alone = vec![Wanted { options, devices: Vec::new() }];
-                let mut outcomes = measure(&mut Bare::new(stack), &[(name, device)], &[alone], first_job, progress)?;
+                let alone = [vec![options]];
+                let mut outcomes = measure(&mut Bare::new(stack), &[(name, device)], &alone, first_job, progress)?;
                 outcomes.iter_mut().for_each(|outcome| outcome.group = number);
                 Ok(outcomes)
             }));
@@ -131,13 +123,13 @@ pub fn of_file(args: &BenchArgs, mut rounds: Vec<Round>) -> Result<Vec<Work>, Cl
     }
     let plan = Arc::new(Plan::load(Path::new(&args.stack))?);
     let names: Vec<&str> = plan.devices.iter().map(|d| &*d.name).chain(plan.disks.iter().map(|d| &*d.name)).collect();
-    for wanted in rounds.iter_mut().flatten().filter(|wanted| wanted.devices.is_empty()) {
+    for options in rounds.iter_mut().flatten().filter(|options| options.device.is_empty()) {
         if plan.disks.len() + plan.devices.len() != 1 {
             return Err(CliError::Usage(format!("say which --device: {}", names.join(", "))));
         }
-        wanted.devices.push(plan.disks[0].name.clone());
+        Arc::make_mut(options).device.push(plan.disks[0].name.clone());
     }
-    let all: Vec<String> = rounds.iter().flatten().flat_map(|wanted| wanted.devices.clone()).collect();
+    let all: Vec<String> = rounds.iter().flatten().flat_map(|options| options.device.clone()).collect();
     if let Some(name) = all.iter().find(|name| !names.contains(&name.as_str())) {
         return Err(CliError::Usage(format!("{} has no device `{name}`: it has {}", args.stack, names.join(", "))));
     }
@@ -162,7 +154,7 @@ fn measure_shard(plan: &Plan, number: u32, rounds: &[Round], progress: &Progress
     let mut shard = Shard::new().map_err(|error| failed(&error))?;
     build_shard(plan, number, &mut shard)?;
     let mut devices: Vec<(String, DeviceId)> = Vec::new();
-    for name in rounds.iter().flatten().flat_map(|wanted| &wanted.devices) {
+    for name in rounds.iter().flatten().flat_map(|options| &options.device) {
         if let Some(found) = shard.devices.find(name)
             && !devices.iter().any(|(other, _)| other == name)
         {
@@ -186,19 +178,19 @@ fn measure(
 ) -> Result<Vec<Outcome>, CliError> {
     let mut outcomes = Vec::new();
     for (number, round) in rounds.iter().enumerate() {
-        let named = |wanted: &Wanted| -> Vec<DeviceId> {
-            let meant = |name: &String| wanted.devices.is_empty() || wanted.devices.contains(name);
+        let named = |options: &JobOptions| -> Vec<DeviceId> {
+            let meant = |name: &String| options.device.is_empty() || options.device.contains(name);
             devices.iter().filter(|(name, _)| meant(name)).map(|(_, id)| *id).collect()
         };
         let groups: Vec<Group> =
-            round.iter().map(|wanted| Group { options: wanted.options.clone(), devices: named(wanted) }).collect();
+            round.iter().map(|options| Group { options: options.clone(), devices: named(options) }).collect();
         let jobs = Load::of_groups(host, &groups, first_job)?.run(host, progress)?;
         let places = groups.iter().flat_map(|group| {
             let each = group.devices.iter().flat_map(|id| std::iter::repeat_n(*id, group.options.numjobs as usize));
             each.map(|id| devices.iter().find(|(_, other)| *other == id).map_or("", |(name, _)| name))
         });
         outcomes.extend(jobs.into_iter().zip(places).map(|(job, device)| {
-            let name = job.options().name.clone();
+            let name = job.options().name().to_owned();
             Outcome { group: number, ..Outcome::new(job, name, device.to_owned()) }
         }));
     }
