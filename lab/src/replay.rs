@@ -181,12 +181,16 @@ impl Replayed {
 /// Virtual time between two looks at how far a replay is.
 const STEP: Duration = Duration::from_millis(100);
 
-/// How somebody watches a replay: a flag to stop it, and what sees how many bios of how many are out.
-pub type Watch<'a> = (&'a AtomicBool, &'a mut dyn FnMut(usize, usize));
+/// How somebody watches a replay.
+pub struct Watch<'a> {
+    /// Set to stop it.
+    pub stop: &'a AtomicBool,
+    /// Is told how many bios of how many are out.
+    pub progress: &'a mut dyn FnMut(usize, usize),
+}
 
 /// Replays on a simulated drive, in virtual time.
 pub fn simulate(script: Script, drive: Drive, options: PlayerOptions, watch: Watch<'_>) -> Result<Replayed, JobError> {
-    let (stop, show) = watch;
     let mut world = World::new(drive.stack);
     let actor = world.add(Box::new(Replay::new(drive.top, script.origin, script.work, options)));
     let mut until = Instant::ZERO;
@@ -200,10 +204,10 @@ pub fn simulate(script: Script, drive: Drive, options: PlayerOptions, watch: Wat
         let Some(state) = world.actor::<Replay>(actor).and_then(Replay::player) else { continue };
         let player = state.map_err(|error| JobError(error.to_string()))?;
         let (done, all) = player.progress();
-        show(done, all);
+        (watch.progress)(done, all);
         match ended {
             Stop::Done => return Ok(Replayed::new(player)),
-            Stop::Deadline | Stop::Stuck if stop.load(Relaxed) => return Ok(Replayed::new(player)),
+            Stop::Deadline | Stop::Stuck if watch.stop.load(Relaxed) => return Ok(Replayed::new(player)),
             Stop::Deadline | Stop::Stuck => {}
         }
     }
@@ -221,7 +225,6 @@ pub fn perform(
     options: PlayerOptions,
     watch: Watch<'_>,
 ) -> Result<Replayed, JobError> {
-    let (stop, show) = watch;
     let zones = report_zones(host, device)?;
     let limits = host.stack().limits(device).clone();
     let fit = Fit::new(script.origin, &script.work, &limits, &zones).map_err(|error| JobError(error.to_string()))?;
@@ -234,7 +237,7 @@ pub fn perform(
         while let Some(done) = host.stack().poll_completion(port) {
             player.complete(done.tag, done.status, now);
         }
-        if stop.load(Relaxed) {
+        if watch.stop.load(Relaxed) {
             let since = *stopped.get_or_insert(now);
             if player.in_flight() == 0 || now.since(since) > PATIENCE {
                 return Ok(Replayed::new(&player));
@@ -250,7 +253,7 @@ pub fn perform(
             }
         };
         let (done, all) = player.progress();
-        show(done, all);
+        (watch.progress)(done, all);
         nap(due.filter(|_| player.in_flight() == 0), now);
     }
 }

@@ -21,7 +21,7 @@ use super::clock::Clock;
 use super::options::{ClockMode, JobError, JobOptions, ZoneMode};
 use super::region::{Region, mode};
 use super::stats::{Direction, JobStats};
-use super::verify::{Expected, Mismatch, Filling, Stamp};
+use super::verify::{Expected, Filling, Mismatch, Stamp};
 use super::zones::{SharedWriter, Step, ZoneChoice, ZoneTable, ZoneWriter};
 
 /// A device under load, shared by its jobs.

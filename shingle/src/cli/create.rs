@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 use shingle_core::zone::{ResourceLimits, ZoneGeometry};
 
@@ -53,7 +52,6 @@ pub struct CreateArgs {
 
 impl CreateArgs {
     fn shape(&self) -> Result<Shape, CliError> {
-        let usage = |error: &dyn std::fmt::Display| CliError::Usage(error.to_string());
         let capacity = self.zone_capacity.unwrap_or(self.zone_size);
         for (name, bytes) in [("--size", self.size), ("--zone-size", self.zone_size), ("--zone-capacity", capacity)] {
             if !bytes.is_multiple_of(512) {
@@ -62,14 +60,14 @@ impl CreateArgs {
         }
         let geometry =
             ZoneGeometry::new(self.size / 512, self.zone_size / 512, capacity / 512, self.conventional.into());
-        let mut shape = Shape::new(geometry.map_err(|error| usage(&error))?);
-        shape.limits = ResourceLimits::new(self.max_open, self.max_active).map_err(|error| usage(&error))?;
+        let mut shape = Shape::new(geometry.map_err(CliError::usage)?);
+        shape.limits = ResourceLimits::new(self.max_open, self.max_active).map_err(CliError::usage)?;
         shape.append = !self.no_append;
         if let Some(block) = self.block_size {
-            shape.block_bytes =
-                u32::try_from(block).map_err(|_| usage(&format!("--block-size of {block} is too large")))?;
+            let too_large = |_| CliError::Usage(format!("--block-size of {block} is too large"));
+            shape.block_bytes = u32::try_from(block).map_err(too_large)?;
         }
-        shape.check().map_err(|error| usage(&error))?;
+        shape.check().map_err(CliError::usage)?;
         Ok(shape)
     }
 }
@@ -78,17 +76,13 @@ impl CreateArgs {
 pub fn run(args: &CreateArgs) -> Result<(), CliError> {
     let shape = args.shape()?;
     let zones = shape.zones;
-    // On anything but a terminal the bar draws nothing.
-    let bar = ProgressBar::new(zones.zones().into());
-    if let Ok(style) = ProgressStyle::with_template("creating zones {bar:40} {pos}/{len} ({eta} left)") {
-        bar.set_style(style);
-    }
     let made = match args.adopt {
         true => zoned_dir::adopt(&args.directory, &shape),
-        false => zoned_dir::create(&args.directory, &shape, &mut |done| bar.set_position(done.into())),
+        false => output::with_bar("creating zones {bar:40} {pos}/{len} ({eta} left)", |progress| {
+            zoned_dir::create(&args.directory, &shape, &mut |done| progress(done.into(), zones.zones().into()))
+        }),
     };
-    bar.finish_and_clear();
-    made.map_err(|error| CliError::Failed(error.to_string()))?;
+    made.map_err(CliError::failed)?;
     if args.json {
         return output::print_json(&json!({
             "path": args.directory,

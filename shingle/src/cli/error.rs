@@ -25,6 +25,16 @@ pub enum CliError {
 }
 
 impl CliError {
+    /// It did not work, and this is why.
+    pub fn failed(why: impl fmt::Display) -> Self {
+        Self::Failed(why.to_string())
+    }
+
+    /// The command line asks for something that cannot be, and this is why.
+    pub fn usage(why: impl fmt::Display) -> Self {
+        Self::Usage(why.to_string())
+    }
+
     /// The exit code.
     #[must_use]
     pub fn code(&self) -> u8 {

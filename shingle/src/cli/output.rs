@@ -64,19 +64,27 @@ pub fn table(header: &[impl ToString], right: &[usize], rows: impl IntoIterator<
     lines.join("\n") + "\n"
 }
 
-/// A bar for long work; on anything but a terminal it draws nothing.
-pub fn bar(doing: &str) -> ProgressBar {
-    let bar = ProgressBar::new(0);
-    if let Ok(style) = ProgressStyle::with_template(&format!("{doing} {{bar:40}} {{percent}}% ({{eta}} left)")) {
-        bar.set_style(style);
+/// A bar that looks like `template`; on anything but a terminal it draws nothing.
+pub fn bar(length: Option<u64>, template: &str) -> ProgressBar {
+    let bar = length.map_or_else(ProgressBar::new_spinner, ProgressBar::new);
+    match ProgressStyle::with_template(template) {
+        Ok(style) => bar.with_style(style),
+        Err(_) => bar,
     }
-    bar
 }
 
-/// Shows on `bar` how much is done of how much.
-pub fn show(bar: &ProgressBar) -> impl FnMut(u64, u64) + '_ {
-    |done, all| {
+/// Does what takes long under a bar that is told how much is done of how much.
+pub fn with_bar<T>(template: &str, work: impl FnOnce(&mut dyn FnMut(u64, u64)) -> T) -> T {
+    let bar = bar(Some(0), template);
+    let result = work(&mut |done, all| {
         bar.set_length(all);
         bar.set_position(done);
-    }
+    });
+    bar.finish_and_clear();
+    result
+}
+
+/// The same for work that is `doing` something.
+pub fn with_percent<T>(doing: &str, work: impl FnOnce(&mut dyn FnMut(u64, u64)) -> T) -> T {
+    with_bar(&format!("{doing} {{bar:40}} {{percent}}% ({{eta}} left)"), work)
 }

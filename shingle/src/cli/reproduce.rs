@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::SystemTime;
 
 use clap::{Args, ValueEnum};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 
 use super::new_file::NewFile;
 use super::{CliError, interrupt, output};
@@ -125,7 +125,7 @@ fn saved(path: &Path, publication: Publication) -> Result<Findings, CliError> {
 fn measure(options: &Options) -> Result<Findings, CliError> {
     let stop = Arc::new(AtomicBool::new(false));
     interrupt::catch(&stop)?;
-    let mut bar = Bar(ProgressBar::new(0));
+    let mut bar = Bar(output::bar(Some(0), "{bar:30} {percent:>3} % ({eta} left) {msg}"));
     let result = reproduce::run(options, &stop, &mut bar);
     bar.0.finish_and_clear();
     result.map_err(|error| match error {
@@ -141,9 +141,6 @@ struct Bar(ProgressBar);
 impl Watch for Bar {
     fn steps(&mut self, steps: u64) {
         self.0.set_length(steps);
-        if let Ok(style) = ProgressStyle::with_template("{bar:30} {percent:>3} % ({eta} left) {msg}") {
-            self.0.set_style(style);
-        }
     }
 
     fn begin(&mut self, name: &str) {

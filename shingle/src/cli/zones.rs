@@ -3,6 +3,7 @@
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
+use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::json;
 use shingle_core::zone::{Condition, Zone, ZoneKind, ZoneNo};
@@ -28,7 +29,7 @@ enum ZonesCommand {
     /// Report zones
     Report(ReportArgs),
     /// Report the sum of zone capacities
-    Capacity(CapacityArgs),
+    Capacity(TargetArgs),
     /// Make zones empty
     Reset(ActionArgs),
     /// Open zones explicitly
@@ -67,17 +68,11 @@ struct ReportArgs {
     #[command(flatten)]
     target: TargetArgs,
     /// Only zones in these conditions
-    #[arg(long, value_enum, value_delimiter = ',')]
-    cond: Vec<CondArg>,
+    #[arg(long, value_parser = condition_words(), value_delimiter = ',')]
+    cond: Vec<String>,
     /// Only zones of this type
     #[arg(long = "type", value_enum)]
     kind: Option<KindArg>,
-}
-
-#[derive(Args)]
-struct CapacityArgs {
-    #[command(flatten)]
-    target: TargetArgs,
 }
 
 #[derive(Args)]
@@ -89,36 +84,26 @@ struct ActionArgs {
     force: bool,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum CondArg {
-    /// Not write pointer: conventional
-    Nw,
-    /// Empty
-    Em,
-    /// Implicitly open
-    Oi,
-    /// Explicitly open
-    Oe,
-    /// Closed
-    Cl,
-    /// Read-only
-    Ro,
-    /// Full
-    Fu,
-    /// Offline
-    Of,
+/// Conditions, blkzone's words for them, and what those mean.
+const CONDITIONS: [(Condition, &str, &str); 8] = [
+    (Condition::NotWp, "nw", "Not write pointer: conventional"),
+    (Condition::Empty, "em", "Empty"),
+    (Condition::ImplicitOpen, "oi", "Implicitly open"),
+    (Condition::ExplicitOpen, "oe", "Explicitly open"),
+    (Condition::Closed, "cl", "Closed"),
+    (Condition::ReadOnly, "ro", "Read-only"),
+    (Condition::Full, "fu", "Full"),
+    (Condition::Offline, "of", "Offline"),
+];
+
+fn condition_words() -> PossibleValuesParser {
+    CONDITIONS.map(|(_, word, meaning)| PossibleValue::new(word).help(meaning)).into()
 }
 
-const CONDITIONS: [(CondArg, Condition, &str); 8] = [
-    (CondArg::Nw, Condition::NotWp, "nw"),
-    (CondArg::Em, Condition::Empty, "em"),
-    (CondArg::Oi, Condition::ImplicitOpen, "oi"),
-    (CondArg::Oe, Condition::ExplicitOpen, "oe"),
-    (CondArg::Cl, Condition::Closed, "cl"),
-    (CondArg::Ro, Condition::ReadOnly, "ro"),
-    (CondArg::Fu, Condition::Full, "fu"),
-    (CondArg::Of, Condition::Offline, "of"),
-];
+/// blkzone's word for a condition.
+fn condition_word(wanted: Condition) -> &'static str {
+    CONDITIONS.iter().find(|(cond, ..)| *cond == wanted).map_or("xx", |(_, word, _)| word)
+}
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum KindArg {
@@ -178,7 +163,7 @@ impl TargetArgs {
                     .remote
                     .server_of(&path)
                     .ok_or_else(|| CliError::Failed(format!("{error}; name its control socket with --control")))?,
-                Err(error) => return Err(CliError::Failed(error.to_string())),
+                Err(error) => return Err(CliError::failed(error)),
             },
         };
         online(&mut client, &device)
@@ -214,7 +199,7 @@ impl TargetArgs {
 pub fn run(args: &ZonesArgs) -> Result<(), CliError> {
     match &args.command {
         ZonesCommand::Report(args) => report(args),
-        ZonesCommand::Capacity(args) => capacity(&args.target),
+        ZonesCommand::Capacity(args) => capacity(args),
         ZonesCommand::Reset(args) => act(args, ZoneAction::Reset),
         ZonesCommand::Open(args) => act(args, ZoneAction::Open),
         ZonesCommand::Close(args) => act(args, ZoneAction::Close),
@@ -224,8 +209,7 @@ pub fn run(args: &ZonesArgs) -> Result<(), CliError> {
 
 fn report(args: &ReportArgs) -> Result<(), CliError> {
     let wanted = |zone: &Zone| {
-        let cond = args.cond.is_empty()
-            || CONDITIONS.iter().any(|(arg, cond, _)| *cond == zone.cond && args.cond.contains(arg));
+        let cond = args.cond.is_empty() || args.cond.iter().any(|word| word == condition_word(zone.cond));
         let kind = match args.kind {
             None => true,
             Some(KindArg::Conv) => zone.kind == ZoneKind::Conventional,
@@ -249,7 +233,7 @@ fn report(args: &ReportArgs) -> Result<(), CliError> {
 fn write_zone(lines: &mut String, zone: &Zone) {
     let Zone { start, len, capacity, wp, kind, cond } = zone;
     let wptr = if *kind == ZoneKind::Conventional { 0 } else { *wp - *start };
-    let short = CONDITIONS.iter().find(|(_, known, _)| known == cond).map_or("xx", |(_, _, short)| short);
+    let short = condition_word(*cond);
     let name = if *kind == ZoneKind::Conventional { "CONVENTIONAL" } else { "SEQ_WRITE_REQUIRED" };
     // Writing to a string does not fail.
     let _ = writeln!(

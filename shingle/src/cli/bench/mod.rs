@@ -1,7 +1,7 @@
 //! `shingle bench`: options or a job file in, threads, results out.
 
 mod file;
-mod works;
+pub mod works;
 
 use std::io::IsTerminal;
 use std::path::PathBuf;

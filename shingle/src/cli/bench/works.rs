@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use shingle_core::block::DeviceId;
+use shingle_core::device::NullConfig;
 use shingle_core::plug::WritePolicy;
 
 use super::BenchArgs;
@@ -45,11 +46,7 @@ pub struct Simulation {
 /// All jobs on one simulated drive, on one thread: its time is theirs.
 pub fn of_profile(profile: &str, args: &BenchArgs, rounds: Vec<Round>) -> Result<(Work, Simulation), CliError> {
     no_devices(&rounds, "a simulated drive")?;
-    let null = if args.null.is_empty() { None } else { Some(null_from_words(&args.null).map_err(CliError::Usage)?) };
-    if null.is_some() && profile != "null" {
-        return Err(CliError::Usage("--null is for --profile null: copy the profile's file and edit it".into()));
-    }
-    let spec = DriveSpec::find(profile, null)?;
+    let spec = drive_spec(profile, &args.null)?;
     if let DriveSpec::Profile(drive) = &spec
         && let Model::Null(config) = &drive.model
         && config.completion == shingle_core::time::Duration::ZERO
@@ -71,6 +68,20 @@ pub fn of_profile(profile: &str, args: &BenchArgs, rounds: Vec<Round>) -> Result
         measure(&mut Simulated::new(stack), &[(name, top)], &rounds, 0, progress)
     });
     Ok((work, simulation))
+}
+
+/// The parameters of a null device, if there are any.
+fn null_config(words: &[String]) -> Result<Option<NullConfig>, CliError> {
+    if words.is_empty() { Ok(None) } else { null_from_words(words).map(Some).map_err(CliError::Usage) }
+}
+
+/// The drive that a profile's name and the parameters of a null device mean.
+pub fn drive_spec(profile: &str, null: &[String]) -> Result<DriveSpec, CliError> {
+    let null = null_config(null)?;
+    if null.is_some() && profile != "null" {
+        return Err(CliError::Usage("--null is for --profile null: copy the profile's file and edit it".into()));
+    }
+    Ok(DriveSpec::find(profile, null)?)
 }
 
 /// A simulated drive keeps what is verified in memory, all of the region in the end.
@@ -96,7 +107,7 @@ fn no_devices(rounds: &[Round], what: &str) -> Result<(), CliError> {
 /// A thread and a built-in stack for each job of a round.
 pub fn of_builtin(args: &BenchArgs, round: &Round, number: usize) -> Result<Vec<Work>, CliError> {
     no_devices(std::slice::from_ref(round), "a built-in stack")?;
-    let null = if args.null.is_empty() { None } else { Some(null_from_words(&args.null).map_err(CliError::Usage)?) };
+    let null = null_config(&args.null)?;
     let mut works: Vec<Work> = Vec::new();
     for options in round {
         let zoned = options.zonemode == Some(ZoneMode::Zbd) || options.append;
@@ -122,7 +133,7 @@ pub fn of_file(args: &BenchArgs, mut rounds: Vec<Round>) -> Result<Vec<Work>, Cl
         return Err(CliError::Usage("--null is for built-in stacks: write the disk into the stack file".into()));
     }
     let plan = Arc::new(Plan::load(Path::new(&args.stack))?);
-    let names: Vec<&str> = plan.devices.iter().map(|d| &*d.name).chain(plan.disks.iter().map(|d| &*d.name)).collect();
+    let names = names(&plan);
     for options in rounds.iter_mut().flatten().filter(|options| options.device.is_empty()) {
         if plan.disks.len() + plan.devices.len() != 1 {
             return Err(CliError::Usage(format!("say which --device: {}", names.join(", "))));
@@ -150,22 +161,39 @@ pub fn of_file(args: &BenchArgs, mut rounds: Vec<Round>) -> Result<Vec<Work>, Cl
 }
 
 fn measure_shard(plan: &Plan, number: u32, rounds: &[Round], progress: &Progress) -> Result<Vec<Outcome>, CliError> {
-    let failed = |error: &dyn std::fmt::Display| CliError::Failed(error.to_string());
-    let mut shard = Shard::new().map_err(|error| failed(&error))?;
-    build_shard(plan, number, &mut shard)?;
-    let mut devices: Vec<(String, DeviceId)> = Vec::new();
-    for name in rounds.iter().flatten().flat_map(|options| &options.device) {
-        if let Some(found) = shard.devices.find(name)
-            && !devices.iter().any(|(other, _)| other == name)
-        {
-            devices.push((name.clone(), found.device));
+    on_shard(plan, number, |host| {
+        let mut devices: Vec<(String, DeviceId)> = Vec::new();
+        for name in rounds.iter().flatten().flat_map(|options| &options.device) {
+            if let Some(found) = host.shard.devices.find(name)
+                && !devices.iter().any(|(other, _)| other == name)
+            {
+                devices.push((name.clone(), found.device));
+            }
         }
-    }
+        measure(host, &devices, rounds, number * 1000, progress)
+    })
+}
+
+/// Does some work on a shard of a stack file, whose disks are flushed afterwards.
+pub fn on_shard<T>(
+    plan: &Plan,
+    number: u32,
+    work: impl FnOnce(&mut Sharded) -> Result<T, CliError>,
+) -> Result<T, CliError> {
+    let mut shard = Shard::new().map_err(CliError::failed)?;
+    build_shard(plan, number, &mut shard)?;
     let mut host = Sharded::new(shard);
-    let outcomes = measure(&mut host, &devices, rounds, number * 1000, progress)?;
+    let done = work(&mut host);
     host.shard.stop();
-    host.shard.run().map_err(|error| failed(&error))?;
-    Ok(outcomes)
+    let flushed = host.shard.run();
+    let done = done?;
+    flushed.map_err(CliError::failed)?;
+    Ok(done)
+}
+
+/// The names that a stack file has for what can be under load.
+pub fn names(plan: &Plan) -> Vec<&str> {
+    plan.devices.iter().map(|device| &*device.name).chain(plan.disks.iter().map(|disk| &*disk.name)).collect()
 }
 
 /// Runs the rounds on `devices`: each job on those of them that it names, or on all if it names none.

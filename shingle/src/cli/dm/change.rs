@@ -14,9 +14,9 @@ use shingle_host::control::{ControlError, ErrorKind};
 const TRIES: usize = 25;
 const BETWEEN_TRIES: Duration = Duration::from_millis(200);
 
-/// DevicesArgs, and the daemon that has them.
+/// Devices, and the daemon that has them.
 #[derive(Args)]
-struct DevicesArgs {
+pub struct DevicesArgs {
     /// The devices
     #[arg(required = true)]
     devices: Vec<String>,
@@ -38,29 +38,13 @@ struct DrainArgs {
     timeout: Duration,
 }
 
-/// Let no more I/O in, and finish what is inside
+/// Devices, and how to wait for their I/O.
 #[derive(Args)]
-pub struct SuspendArgs {
+pub struct DrainedArgs {
     #[command(flatten)]
     devices: DevicesArgs,
     #[command(flatten)]
     drain: DrainArgs,
-}
-
-/// Let I/O in again; if a table is loaded, through that
-#[derive(Args)]
-pub struct ResumeArgs {
-    #[command(flatten)]
-    devices: DevicesArgs,
-    #[command(flatten)]
-    drain: DrainArgs,
-}
-
-/// Drop the table in the inactive slot
-#[derive(Args)]
-pub struct ClearArgs {
-    #[command(flatten)]
-    devices: DevicesArgs,
 }
 
 /// Replace the table with one on which everything fails
@@ -107,18 +91,18 @@ pub struct RemoveAllArgs {
 }
 
 /// Runs `shingle dm suspend`.
-pub fn suspend(args: &SuspendArgs) -> Result<(), CliError> {
+pub fn suspend(args: &DrainedArgs) -> Result<(), CliError> {
     args.devices.each(1, |device| Suspend(args.drain.of(device)))
 }
 
 /// Runs `shingle dm resume`.
-pub fn resume(args: &ResumeArgs) -> Result<(), CliError> {
+pub fn resume(args: &DrainedArgs) -> Result<(), CliError> {
     args.devices.each(1, |device| Resume(args.drain.of(device)))
 }
 
 /// Runs `shingle dm clear`.
-pub fn clear(args: &ClearArgs) -> Result<(), CliError> {
-    args.devices.each(1, |device| Clear { device })
+pub fn clear(args: &DevicesArgs) -> Result<(), CliError> {
+    args.each(1, |device| Clear { device })
 }
 
 /// Runs `shingle dm wipe_table`.

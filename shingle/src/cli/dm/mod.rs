@@ -36,9 +36,12 @@ enum Verb {
     Create(create::CreateArgs),
     #[command(visible_alias = "reload")]
     Load(create::LoadArgs),
-    Suspend(change::SuspendArgs),
-    Resume(change::ResumeArgs),
-    Clear(change::ClearArgs),
+    /// Let no more I/O in, and finish what is inside
+    Suspend(change::DrainedArgs),
+    /// Let I/O in again; if a table is loaded, through that
+    Resume(change::DrainedArgs),
+    /// Drop the table in the inactive slot
+    Clear(change::DevicesArgs),
     Remove(change::RemoveArgs),
     #[command(name = "remove_all")]
     RemoveAll(change::RemoveAllArgs),

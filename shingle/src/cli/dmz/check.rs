@@ -1,36 +1,23 @@
 //! `shingle dmz check`.
 
-use clap::Args;
 use serde_json::{Value, json};
 use shingle_core::dm::zoned::check::{Finding, Report, check};
 
 use super::set::{SetArgs, geometry, geometry_json, in_force, superblock_json};
 use super::{CliError, output};
-use crate::cli::output::{bar, show};
+use crate::cli::output::with_percent;
 use shingle_host::dmz::Access;
 
-/// Check the metadata of a set: both copies, the mapping and the bitmaps
-///
-/// Nothing is changed, and several checks may run at once. What is printed is what dmzadm prints; the last line is
-/// "No error detected" or "Errors detected: " and what to do, with exit code 0 or 3.
-#[derive(Args)]
-pub struct CheckArgs {
-    #[command(flatten)]
-    set: SetArgs,
-}
-
 /// Runs the command.
-pub fn run(args: &CheckArgs) -> Result<(), CliError> {
-    let mut disks = args.set.open(Access::Read)?;
-    let bar = bar("checking");
-    let report = check(&mut disks, &mut show(&bar));
-    bar.finish_and_clear();
-    if args.set.json {
+pub fn run(args: &SetArgs) -> Result<(), CliError> {
+    let mut disks = args.open(Access::Read)?;
+    let report = with_percent("checking", |progress| check(&mut disks, progress));
+    if args.json {
         let mut value = geometry_json(&disks);
         value["check"] = report_json(&report);
         output::print_json(&value)?;
     } else {
-        output::print(&format!("{}{report}", geometry(&disks, args.set.detail())))?;
+        output::print(&format!("{}{report}", geometry(&disks, args.detail())))?;
     }
     verdict(&report)
 }

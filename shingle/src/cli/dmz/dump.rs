@@ -1,6 +1,5 @@
 //! `shingle dmz dump`.
 
-use clap::Args;
 use serde_json::{Value, json};
 use shingle_core::dm::zoned::format::{LoadError, MapEntry, Media, NO_ZONE, Sets, Volume, read_bitmap};
 use shingle_core::dm::zoned::{Block, ChunkNo, Rows, SetZone, ZoneClass, ZoneInfo};
@@ -8,17 +7,8 @@ use uuid::Uuid;
 
 use super::set::{SetArgs, class_name, condition_name, geometry, geometry_json, in_force, superblock_json};
 use super::{CliError, output};
-use crate::cli::output::{bar, show};
+use crate::cli::output::with_percent;
 use shingle_host::dmz::{Access, Disks};
-
-/// Print what a set has on its disks: superblocks, zones, mapping and how many blocks of each zone are valid
-///
-/// Zones that hold nothing are left out without --verbose.
-#[derive(Args)]
-pub struct DumpArgs {
-    #[command(flatten)]
-    set: SetArgs,
-}
 
 /// What a zone is for.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -38,17 +28,17 @@ struct ZoneView {
 }
 
 /// Runs the command.
-pub fn run(args: &DumpArgs) -> Result<(), CliError> {
-    let mut disks = args.set.open(Access::Read)?;
+pub fn run(args: &SetArgs) -> Result<(), CliError> {
+    let mut disks = args.open(Access::Read)?;
     let volume = Volume::load(&mut disks).map_err(|error| match error {
         LoadError::NoSet(_) => CliError::Failed(format!("{error}: `shingle dmz check` tells whether anything is left")),
         other => CliError::Failed(other.to_string()),
     })?;
     let zones = view(&mut disks, &volume)?;
-    if args.set.json {
+    if args.json {
         return output::print_json(&to_json(&disks, &volume, &zones));
     }
-    let shows_all = args.set.detail() > 0;
+    let shows_all = args.detail() > 0;
     let mut text = geometry(&disks, 0);
     text += &superblocks(&volume.sets);
     text += &mapping(&volume.entries, &zones);
@@ -70,16 +60,15 @@ fn view(disks: &mut Disks, volume: &Volume) -> Result<Rows<SetZone, ZoneView>, C
         set(*bzone, Role::Buffer(chunk));
     }
     infos.numbers().filter(|zone| layout.is_metadata(disks.space(), *zone)).for_each(|zone| set(zone, Role::Metadata));
-    let bar = bar("reading bitmaps");
-    let mut progress = show(&bar);
-    let mut views = Rows::default();
-    for (zone, info) in infos.numbered() {
-        let weight = read_bitmap(disks, start, layout, zone)?.weight();
-        views.push(ZoneView { info: *info, role: roles[zone], weight });
-        progress(zone.into(), disks.space().zones().len() as u64);
-    }
-    bar.finish_and_clear();
-    Ok(views)
+    with_percent("reading bitmaps", |progress| {
+        let mut views = Rows::default();
+        for (zone, info) in infos.numbered() {
+            let weight = read_bitmap(disks, start, layout, zone)?.weight();
+            views.push(ZoneView { info: *info, role: roles[zone], weight });
+            progress(zone.into(), disks.space().zones().len() as u64);
+        }
+        Ok(views)
+    })
 }
 
 fn superblocks(sets: &Sets) -> String {

@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::next::{Next, name_of};
 use super::set::{SetArgs, geometry, geometry_json};
 use super::{CliError, output};
-use crate::cli::output::{bar, show};
+use crate::cli::output::with_percent;
 use shingle_host::config::format_bytes;
 use shingle_host::dmz::{Access, Disks, content};
 
@@ -46,9 +46,7 @@ pub fn run(args: &FormatArgs) -> Result<(), CliError> {
         return Err(CliError::Failed(format!("{found}: use --force to destroy it")));
     }
     let options = args.options(&disks)?;
-    let bar = bar("formatting");
-    let formatted = format(&mut disks, &options, &mut show(&bar));
-    bar.finish_and_clear();
+    let formatted = with_percent("formatting", |progress| format(&mut disks, &options, progress));
     let layout = formatted.map_err(|error| match error {
         FormatError::Option(message) => CliError::Usage(message),
         other => CliError::Failed(other.to_string()),

@@ -32,6 +32,8 @@ pub struct Layout {
 pub struct Image {
     /// Its name, or what the names of its pieces begin with.
     pub path: PathBuf,
+    /// Size of the volume in bytes.
+    pub bytes: u64,
     /// Bytes of data that were written.
     pub written: u64,
     pieces: Vec<File>,
@@ -62,7 +64,7 @@ impl Image {
             Ok(file)
         };
         let pieces = (0..count).map(piece).collect::<Result<_, CliError>>()?;
-        Ok(Self { path: path.into(), written: 0, pieces, piece_bytes, has_holes: true })
+        Ok(Self { path: path.into(), bytes, written: 0, pieces, piece_bytes, has_holes: true })
     }
 
     fn on_device(path: &Path, layout: Layout, force: bool) -> Result<Self, CliError> {
@@ -83,7 +85,8 @@ impl Image {
         if room < layout.bytes {
             return fail(format!("has {}, the volume {}", format_bytes(room), format_bytes(layout.bytes)));
         }
-        Ok(Self { path: path.into(), written: 0, pieces: vec![file], piece_bytes: layout.bytes, has_holes: false })
+        let (bytes, pieces) = (layout.bytes, vec![file]);
+        Ok(Self { path: path.into(), bytes, written: 0, pieces, piece_bytes: bytes, has_holes: false })
     }
 
     /// Writes what is at byte `at`, which lies in one chunk. Blocks of zeroes become holes if the image can have some.
@@ -181,8 +184,14 @@ mod tests {
         let path = std::env::temp_dir().join(format!("shingle-image-{}", std::process::id()));
         fs::write(&path, vec![0xee; 2 * CHUNK as usize]).unwrap();
         let file = OpenOptions::new().write(true).open(&path).unwrap();
-        let mut image =
-            Image { path: path.clone(), written: 0, pieces: vec![file], piece_bytes: 2 * CHUNK, has_holes: false };
+        let mut image = Image {
+            path: path.clone(),
+            bytes: 2 * CHUNK,
+            written: 0,
+            pieces: vec![file],
+            piece_bytes: 2 * CHUNK,
+            has_holes: false,
+        };
         let mut chunk = vec![0; CHUNK as usize];
         chunk[5 * BLOCK_BYTES] = 7;
         image.write(0, &chunk).unwrap();

@@ -30,13 +30,20 @@ pub struct DmzArgs {
 enum Operation {
     #[command(long_flag = "format")]
     Format(format::FormatArgs),
+    /// Check the metadata of a set: both copies, the mapping and the bitmaps
+    ///
+    /// Nothing is changed, and several checks may run at once. What is printed is what dmzadm prints; the last line is
+    /// "No error detected" or "Errors detected: " and what to do, with exit code 0 or 3.
     #[command(long_flag = "check")]
-    Check(check::CheckArgs),
+    Check(set::SetArgs),
     #[command(long_flag = "repair")]
     Repair(repair::RepairArgs),
     #[command(long_flag = "relabel")]
     Relabel(repair::RelabelArgs),
-    Dump(dump::DumpArgs),
+    /// Print what a set has on its disks: superblocks, zones, mapping and how many blocks of each zone are valid
+    ///
+    /// Zones that hold nothing are left out without --verbose.
+    Dump(set::SetArgs),
     Salvage(salvage::SalvageArgs),
 }
 

@@ -8,7 +8,7 @@ use shingle_core::dm::zoned::format::Label;
 use super::check::{report_json, verdict};
 use super::set::{SetArgs, geometry, geometry_json};
 use super::{CliError, output};
-use crate::cli::output::{bar, show};
+use crate::cli::output::with_percent;
 use shingle_host::dmz::Access;
 
 /// Mend the metadata of a set
@@ -38,11 +38,9 @@ pub struct RelabelArgs {
 /// Runs `shingle dmz repair`.
 pub fn run(args: &RepairArgs) -> Result<(), CliError> {
     let mut disks = args.set.open(Access::Write)?;
-    let bar = bar("repairing");
     let on_loss = if args.lossy { OnLoss::GiveUp } else { OnLoss::Refuse };
-    let repaired = repair(&mut disks, on_loss, &mut show(&bar));
-    bar.finish_and_clear();
-    let Repair { before, after } = repaired.map_err(|error| CliError::Failed(error.to_string()))?;
+    let repaired = with_percent("repairing", |progress| repair(&mut disks, on_loss, progress));
+    let Repair { before, after } = repaired.map_err(CliError::failed)?;
     if args.set.json {
         let mut value = geometry_json(&disks);
         (value["before"], value["after"]) = (report_json(&before), report_json(&after));
@@ -61,7 +59,7 @@ pub fn run(args: &RepairArgs) -> Result<(), CliError> {
 pub fn run_relabel(args: &RelabelArgs) -> Result<(), CliError> {
     let label = Label::new(&args.label).map_err(|error| CliError::Usage(format!("--label: {error}")))?;
     let mut disks = args.set.open(Access::Write)?;
-    relabel(&mut disks, label).map_err(|error| CliError::Failed(error.to_string()))?;
+    relabel(&mut disks, label).map_err(CliError::failed)?;
     if args.set.json {
         let mut value = geometry_json(&disks);
         value["label"] = json!(label.text());

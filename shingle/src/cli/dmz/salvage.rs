@@ -12,7 +12,7 @@ use shingle_core::dm::zoned::{BLOCK_BYTES, ChunkNo, Number};
 use super::image::{Image, Layout, cannot, create};
 use super::set::{SetArgs, geometry, geometry_json};
 use super::{CliError, output};
-use crate::cli::output::{bar, show};
+use crate::cli::output::with_percent;
 use shingle_host::config::{format_bytes, parse_size};
 use shingle_host::dmz::{Access, Disks};
 
@@ -43,23 +43,19 @@ const MOST_PRINTED: usize = 20;
 /// Runs the command.
 pub fn run(args: &SalvageArgs) -> Result<(), CliError> {
     let mut disks = args.set.open(Access::Read)?;
-    let survey_bar = bar("reading metadata");
-    let salvage = Salvage::survey(&mut disks, &mut show(&survey_bar));
-    survey_bar.finish_and_clear();
+    let salvage = with_percent("reading metadata", |progress| Salvage::survey(&mut disks, progress));
     let salvage = salvage.map_err(|error| CliError::Failed(format!("{error}: there is nothing to salvage")))?;
     let report = args.report.as_ref().map(|path| create(path)).transpose()?;
     let chunk_bytes = u64::from(disks.space().zone_blocks()) * BLOCK_BYTES as u64;
     let layout = Layout { bytes: u64::from(salvage.layout.chunks) * chunk_bytes, chunk_bytes, split: args.split };
     let mut image = Image::create(&args.output, layout, args.force)?;
-    let copy_bar = bar("copying");
-    let copied = copy(&mut image, &mut disks, &salvage, &mut show(&copy_bar));
-    copy_bar.finish_and_clear();
-    let lost = Losses { all: copied? };
+    let lost = with_percent("copying", |progress| copy(&mut image, &mut disks, &salvage, progress))?;
     if let (Some(file), Some(path)) = (report, &args.report) {
-        let written = file.write_all_at(format!("{:#}\n", lost.to_json()).as_bytes(), 0).and_then(|()| file.sync_all());
+        let written =
+            file.write_all_at(format!("{:#}\n", losses_json(&lost)).as_bytes(), 0).and_then(|()| file.sync_all());
         written.map_err(|error| cannot("write", path, &error))?;
     }
-    args.tell(&disks, &salvage, (&image, layout.bytes, &lost))
+    args.tell(&disks, &salvage, &image, &lost)
 }
 
 /// Copies chunk after chunk; returns what is lost.
@@ -84,11 +80,6 @@ fn copy(
     Ok(lost)
 }
 
-/// What is lost.
-struct Losses {
-    all: Vec<Loss>,
-}
-
 /// Adds a loss; blocks that follow each other are one.
 fn add(lost: &mut Vec<Loss>, loss: Loss) {
     if let (Some(Loss::Blocks { first, count, .. }), Loss::Blocks { first: next, count: more, .. }) =
@@ -101,22 +92,20 @@ fn add(lost: &mut Vec<Loss>, loss: Loss) {
     lost.push(loss);
 }
 
-impl Losses {
-    fn to_json(&self) -> Value {
-        self.all.iter().map(loss_json).collect()
+fn losses_text(lost: &[Loss]) -> String {
+    if lost.is_empty() {
+        return "Nothing is lost.\n".into();
     }
+    let listed: String = lost.iter().take(MOST_PRINTED).map(|loss| format!("  {loss}\n")).collect();
+    let more = match lost.len().saturating_sub(MOST_PRINTED) {
+        0 => String::new(),
+        more => format!("  and {more} more: --report writes all of them to a file\n"),
+    };
+    format!("Lost or assumed:\n{listed}{more}")
+}
 
-    fn text(&self) -> String {
-        if self.all.is_empty() {
-            return "Nothing is lost.\n".into();
-        }
-        let listed: String = self.all.iter().take(MOST_PRINTED).map(|loss| format!("  {loss}\n")).collect();
-        let more = match self.all.len().saturating_sub(MOST_PRINTED) {
-            0 => String::new(),
-            more => format!("  and {more} more: --report writes all of them to a file\n"),
-        };
-        format!("Lost or assumed:\n{listed}{more}")
-    }
+fn losses_json(lost: &[Loss]) -> Value {
+    lost.iter().map(loss_json).collect()
 }
 
 fn loss_json(loss: &Loss) -> Value {
@@ -135,22 +124,17 @@ fn loss_json(loss: &Loss) -> Value {
 }
 
 impl SalvageArgs {
-    fn tell(
-        &self,
-        disks: &Disks,
-        salvage: &Salvage,
-        (image, bytes, lost): (&Image, u64, &Losses),
-    ) -> Result<(), CliError> {
+    fn tell(&self, disks: &Disks, salvage: &Salvage, image: &Image, lost: &[Loss]) -> Result<(), CliError> {
         if self.set.json {
             let mut value = geometry_json(disks);
             value["image"] = json!(image.path);
-            value["bytes"] = json!(bytes);
+            value["bytes"] = json!(image.bytes);
             value["pieces"] = json!(image.pieces());
             value["written_bytes"] = json!(image.written);
             value["source"] = json!(salvage.source.to_string());
             value["chunks"] = json!(salvage.layout.chunks);
             value["mapped_chunks"] = json!(salvage.mapped());
-            value["lost"] = lost.to_json();
+            value["lost"] = losses_json(lost);
             output::print_json(&value)?;
         } else {
             output::print(&format!(
@@ -160,11 +144,11 @@ impl SalvageArgs {
                 salvage.mapped(),
                 salvage.layout.chunks,
                 image.path.display(),
-                format_bytes(bytes),
+                format_bytes(image.bytes),
                 format_bytes(image.written),
-                lost.text()
+                losses_text(lost)
             ))?;
         }
-        if lost.all.is_empty() { Ok(()) } else { Err(CliError::Disorder) }
+        if lost.is_empty() { Ok(()) } else { Err(CliError::Disorder) }
     }
 }

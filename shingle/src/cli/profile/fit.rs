@@ -49,19 +49,16 @@ Examples:
 
 /// Runs the command.
 pub fn run(args: &FitArgs) -> Result<(), CliError> {
-    let failed = |error: &dyn std::fmt::Display| CliError::Failed(error.to_string());
     let (mut measurements, mut left_out) = (Vec::new(), Vec::new());
     for path in &args.results {
-        let reading = read(path).map_err(|error| failed(&error))?;
+        let reading = read(path).map_err(CliError::failed)?;
         measurements.extend(reading.measurements);
         left_out.extend(reading.left_out);
     }
     let mut document = Document::new(Profile::source(&args.base)?)?;
     let file = args.output.as_deref().map(|path| NewFile::open_unless_there(path, args.force)).transpose()?;
-    let bar = output::bar("fitting");
-    let found = fit(&document, &measurements, args.hold_out, &mut output::show(&bar));
-    bar.finish_and_clear();
-    let found = found.map_err(|error| failed(&error))?;
+    let found = output::with_percent("fitting", |progress| fit(&document, &measurements, args.hold_out, progress));
+    let found = found.map_err(CliError::failed)?;
     for (_, after, by) in &found.parameters {
         document.set(after, Some(&format!("fitted; matters most to {by}")));
     }

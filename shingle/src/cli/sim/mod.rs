@@ -14,7 +14,6 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use indicatif::{ProgressBar, ProgressStyle};
 use shingle_sim::swarm::{Profile, SwarmOptions};
 
 use super::new_file::NewFile;
@@ -131,13 +130,9 @@ pub fn run(args: &SimArgs) -> Result<(), CliError> {
 
 /// Runs the seeds, or as many of them as it takes for so many cuts. What was found is the same for every number of threads.
 fn sweep(seeds: &Range<u64>, cuts: Option<u64>, options: &SwarmOptions, jobs: u32) -> Tally {
-    // On anything but a terminal the bar draws nothing.
     let (whole, unit) = cuts.map_or((seeds.end - seeds.start, "seeds"), |cuts| (cuts, "power cuts"));
-    let bar = ProgressBar::new(whole);
     let template = format!("simulating {{bar:40}} {{pos}}/{{len}} {unit} ({{per_sec}}, {{eta}} left){{msg}}");
-    if let Ok(style) = ProgressStyle::with_template(&template) {
-        bar.set_style(style);
-    }
+    let bar = output::bar(Some(whole), &template);
     let next = AtomicU64::new(seeds.start);
     let (done, results) = mpsc::channel();
     let mut tally = Tally::default();

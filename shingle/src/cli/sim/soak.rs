@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use serde_json::{Value, json};
 use shingle_sim::swarm::{Failure, Profile, Report, SwarmOptions};
 
@@ -35,7 +35,7 @@ pub(super) fn run(args: &SimArgs, time: Duration) -> Result<(), CliError> {
         },
         until: Instant::now() + time,
         stop: Arc::default(),
-        bar: ProgressBar::new(time.as_secs().max(1)),
+        bar: output::bar(Some(time.as_secs().max(1)), "soaking {bar:40} {elapsed}/{len}s{msg}"),
         failures: args.failures.as_ref().map(open).transpose()?,
     };
     interrupt::catch(&soak.stop)?;
@@ -108,9 +108,6 @@ struct Soak {
 
 impl Soak {
     fn run(&mut self, jobs: u32) -> Result<(), CliError> {
-        if let Ok(style) = ProgressStyle::with_template("soaking {bar:40} {elapsed}/{len}s{msg}") {
-            self.bar.set_style(style);
-        }
         let began = Instant::now();
         let (until, stop, options) = (self.until, self.stop.clone(), self.options.clone());
         let shares = Mutex::new(core::mem::take(&mut self.shares));

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use clap::Args;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 
 use crate::cli::new_file::NewFile;
 use crate::cli::remote::RemoteArgs;
@@ -53,14 +53,14 @@ pub fn run(args: &RecordArgs) -> Result<(), CliError> {
     let stop = Arc::new(AtomicBool::new(false));
     interrupt::catch(&stop)?;
     let wanted = Wanted { device: args.device.clone(), duration: args.duration, count: args.count };
-    let bar = Bar::new(args);
-    let recorded = record(&mut client, &wanted, BufWriter::new(file), (&stop, &mut |taken| bar.show(taken)));
-    bar.clear();
+    let bar = bar(args);
+    let recorded = record(&mut client, &wanted, BufWriter::new(file), (&stop, &mut |taken| show(&bar, taken)));
+    bar.finish_and_clear();
     let (taken, reason) = recorded.map_err(|error| match error {
         RecordError::Io(error) => CliError::Failed(format!(
             "cannot write the recording to {path}: {error}; the file is not complete and cannot be read"
         )),
-        other => CliError::Failed(other.to_string()),
+        other => CliError::failed(other),
     })?;
     let of = args.device.as_deref().unwrap_or("all devices");
     output::print(&format!(
@@ -80,28 +80,15 @@ pub fn run(args: &RecordArgs) -> Result<(), CliError> {
     Ok(())
 }
 
-/// The line about what is going on; on anything but a terminal it draws nothing.
-struct Bar(ProgressBar);
+/// The line about what is going on.
+fn bar(args: &RecordArgs) -> ProgressBar {
+    let length = args.duration.map(|length| length.as_millis() as u64);
+    output::bar(length, if length.is_some() { "recording {bar:40} {msg}" } else { "recording {spinner} {msg}" })
+}
 
-impl Bar {
-    fn new(args: &RecordArgs) -> Self {
-        let length = args.duration.map(|length| length.as_millis() as u64);
-        let bar = length.map_or_else(ProgressBar::new_spinner, ProgressBar::new);
-        let template = if length.is_some() { "recording {bar:40} {msg}" } else { "recording {spinner} {msg}" };
-        if let Ok(style) = ProgressStyle::with_template(template) {
-            bar.set_style(style);
-        }
-        Self(bar)
-    }
-
-    fn show(&self, taken: Taken) {
-        let size = format_bytes(taken.events * ENTRY_BYTES as u64);
-        let lost = if taken.lost > 0 { format!(", {} LOST", taken.lost) } else { String::new() };
-        self.0.set_position(taken.at / 1_000_000);
-        self.0.set_message(format!("{} events, {size}{lost}, {:.1} s", taken.events, taken.at as f64 / 1e9));
-    }
-
-    fn clear(&self) {
-        self.0.finish_and_clear();
-    }
+fn show(bar: &ProgressBar, Taken { events, lost, at }: Taken) {
+    let size = format_bytes(events * ENTRY_BYTES as u64);
+    let lost = if lost > 0 { format!(", {lost} LOST") } else { String::new() };
+    bar.set_position(at / 1_000_000);
+    bar.set_message(format!("{events} events, {size}{lost}, {:.1} s", at as f64 / 1e9));
 }

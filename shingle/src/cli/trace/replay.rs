@@ -5,19 +5,17 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use clap::{ArgGroup, Args, ValueEnum};
-use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 use shingle_core::plug::WritePolicy;
 use shingle_sim::workload::replay::{Pace, PlayerOptions};
 
 use super::show::{find_device, load, nanos};
+use crate::cli::bench::works::{drive_spec, names, on_shard};
 use crate::cli::{CliError, interrupt, output, words};
-use shingle_host::backend::null_from_words;
-use shingle_host::config::{Plan, build_shard, format_bytes};
-use shingle_host::shard::Shard;
+use shingle_host::config::{Plan, format_bytes};
 use shingle_host::trace::{Recording, Summary, work_of};
-use shingle_lab::bench::{DriveSpec, Sharded, format_rate};
-use shingle_lab::replay::{Replayed, Script, perform, simulate};
+use shingle_lab::bench::format_rate;
+use shingle_lab::replay::{Replayed, Script, Watch, perform, simulate};
 
 /// Do again what a recording says, on a simulated drive or on a real stack
 ///
@@ -130,37 +128,24 @@ fn source(recording: &Recording, wanted: Option<&str>) -> Result<u16, CliError> 
     }
 }
 
-/// The bar of a replay, and the flag that Ctrl-C sets.
-fn watch() -> Result<(ProgressBar, Arc<AtomicBool>), CliError> {
+/// Runs a replay under a bar, until it ends or Ctrl-C does.
+fn watched<E>(replay: impl FnOnce(Watch<'_>) -> Result<Replayed, E>) -> Result<Replayed, CliError>
+where
+    CliError: From<E>,
+{
     let stop = Arc::new(AtomicBool::new(false));
     interrupt::catch(&stop)?;
-    let bar = ProgressBar::new(0);
-    if let Ok(style) = ProgressStyle::with_template("replaying {bar:40} {pos}/{len} bios ({eta} left)") {
-        bar.set_style(style);
-    }
-    Ok((bar, stop))
+    let replayed = output::with_bar("replaying {bar:40} {pos}/{len} bios ({eta} left)", |progress| {
+        replay(Watch { stop: &stop, progress: &mut |done, all| progress(done as u64, all as u64) })
+    });
+    Ok(replayed?)
 }
 
 fn on_drive(args: &ReplayArgs, script: Script, options: PlayerOptions) -> Result<(Replayed, Value), CliError> {
     let profile = args.profile.as_deref().unwrap_or("null");
-    let null = if args.null.is_empty() { None } else { Some(null_from_words(&args.null).map_err(CliError::Usage)?) };
-    if null.is_some() && profile != "null" {
-        return Err(CliError::Usage("--null is for --profile null: copy the profile's file and edit it".into()));
-    }
-    let drive = DriveSpec::find(profile, null)?.build(args.policy, false)?;
+    let drive = drive_spec(profile, &args.null)?.build(args.policy, false)?;
     let about = json!({"clock": "virtual", "profile": profile, "policy": drive.policy.map(WritePolicy::name)});
-    let (bar, stop) = watch()?;
-    let replayed = simulate(
-        script,
-        drive,
-        options,
-        (&stop, &mut |done, all| {
-            bar.set_length(all as u64);
-            bar.set_position(done as u64);
-        }),
-    );
-    bar.finish_and_clear();
-    Ok((replayed?, about))
+    Ok((watched(|watch| simulate(script, drive, options, watch))?, about))
 }
 
 fn on_stack(
@@ -177,33 +162,16 @@ fn on_stack(
             path.display()
         )));
     }
-    let failed = |error: &dyn std::fmt::Display| CliError::Failed(error.to_string());
     let plan = Plan::load(path)?;
     let Some(number) = plan.shard_of(name) else {
-        let names = plan.devices.iter().map(|d| &*d.name).chain(plan.disks.iter().map(|d| &*d.name));
-        let names: Vec<&str> = names.collect();
-        return Err(CliError::Usage(format!("{} has no device `{name}`: it has {}", path.display(), names.join(", "))));
+        let names = names(&plan).join(", ");
+        return Err(CliError::Usage(format!("{} has no device `{name}`: it has {names}", path.display())));
     };
-    let mut shard = Shard::new().map_err(|error| failed(&error))?;
-    build_shard(&plan, number, &mut shard)?;
-    let device =
-        shard.devices.find(name).map(|named| named.device).ok_or_else(|| failed(&"the device was not built"))?;
-    let mut host = Sharded::new(shard);
-    let (bar, stop) = watch()?;
-    let replayed = perform(
-        script,
-        (&mut host, device),
-        options,
-        (&stop, &mut |done, all| {
-            bar.set_length(all as u64);
-            bar.set_position(done as u64);
-        }),
-    );
-    bar.finish_and_clear();
-    host.shard.stop();
-    let flushed = host.shard.run();
-    let replayed = replayed?;
-    flushed.map_err(|error| failed(&error))?;
+    let replayed = on_shard(&plan, number, |host| {
+        let found = host.shard.devices.find(name).map(|named| named.device);
+        let device = found.ok_or_else(|| CliError::failed("the device was not built"))?;
+        watched(|watch| perform(script, (host, device), options, watch))
+    })?;
     Ok((replayed, json!({"clock": "real", "stack": path, "device": name})))
 }
 

@@ -37,25 +37,13 @@ pub struct StatsArgs {
 #[derive(Subcommand)]
 enum Verb {
     Create(create::CreateArgs),
-    Delete(DeleteArgs),
-    Clear(ClearArgs),
+    /// Forget regions
+    Delete(RegionArgs),
+    /// Set the counters of regions to 0, but for what is in flight
+    Clear(RegionArgs),
     List(ListArgs),
     Print(PrintArgs),
     Report(report::ReportArgs),
-}
-
-/// Forget regions
-#[derive(Args)]
-struct DeleteArgs {
-    #[command(flatten)]
-    regions: RegionArgs,
-}
-
-/// Set the counters of regions to 0, but for what is in flight
-#[derive(Args)]
-struct ClearArgs {
-    #[command(flatten)]
-    regions: RegionArgs,
 }
 
 /// List regions
@@ -152,8 +140,8 @@ impl RegionArgs {
 pub fn run(args: &StatsArgs) -> Result<(), CliError> {
     match &args.verb {
         Verb::Create(args) => create::run(args),
-        Verb::Delete(args) => to_each(&args.regions, "@stats_delete"),
-        Verb::Clear(args) => to_each(&args.regions, "@stats_clear"),
+        Verb::Delete(args) => to_each(args, "@stats_delete"),
+        Verb::Clear(args) => to_each(args, "@stats_clear"),
         Verb::List(args) => list(args),
         Verb::Print(args) => print(args),
         Verb::Report(args) => report::run(args),
