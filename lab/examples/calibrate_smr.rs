@@ -6,7 +6,7 @@
 use std::sync::atomic::AtomicBool;
 
 use shingle_host::profile::Profile;
-use shingle_lab::reproduce::{Device, Lab, Publication, cell_name, plan};
+use shingle_lab::reproduce::{Device, Lab, Publication, plan};
 
 fn main() -> Result<(), String> {
     let mut arguments = std::env::args().skip(1);
@@ -17,12 +17,12 @@ fn main() -> Result<(), String> {
     }
     for table in [plan(Publication::Zwp)?, plan(Publication::Qd1)?].into_iter().flatten() {
         for cell in &table.cells {
-            let name = cell_name(table.name, cell.group, &cell.load, &cell.system);
-            let smr = matches!(cell.experiment.device, Device::Smr26 | Device::Smr30 { .. });
+            let name = cell.name(&table.name);
+            let smr = matches!(cell.ours.device, Device::Smr26 | Device::Smr30 { .. });
             if !smr || !name.contains(&filter) {
                 continue;
             }
-            let ours = lab.run(&cell.experiment, cell.unit, &AtomicBool::new(false))?.map_or(0.0, |ours| ours.value);
+            let ours = lab.run(&cell.ours, cell.unit, &AtomicBool::new(false))?.map_or(0.0, |ours| ours.value);
             let published = cell.published.unwrap_or(f64::NAN);
             println!("{name:60} {published:6.0} {ours:8.1} {:6.3} {}", ours / published, cell.class);
         }

@@ -8,7 +8,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
-use shingle_lab::reproduce::{Cell, Class, Device, Experiment, Lab, Policy, Publication, cell_name, plan};
+use shingle_lab::reproduce::{Cell, Class, Device, Experiment, Lab, Policy, Publication, plan};
 
 /// Cells that are known to be off, and our value over the published one.
 const KNOWN: [(&str, f64); 17] = [
@@ -44,15 +44,15 @@ const SLACK: f64 = 0.02;
 fn cells() -> Vec<(String, Cell)> {
     let tables = [Publication::Zwp, Publication::Qd1].map(|publication| plan(publication).unwrap());
     let named = tables.into_iter().flatten().flat_map(|table| {
-        let name = move |cell: &Cell| cell_name(table.name, cell.group, &cell.load, &cell.system);
+        let name = move |cell: &Cell| cell.name(&table.name);
         table.cells.into_iter().map(move |cell| (name(&cell), cell))
     });
-    named.filter(|(_, cell)| cell.experiment.device != Device::Null).collect()
+    named.filter(|(_, cell)| cell.ours.device != Device::Null).collect()
 }
 
 /// What `of` gives for each cell, with the cells spread over all cores.
 fn run<T: Send>(cells: &[(String, Cell)], of: impl Fn(&Lab, &Cell) -> T + Sync) -> Vec<(String, T)> {
-    let lab = Lab::new(cells.iter().map(|(_, cell)| cell.experiment.device), 1, false).unwrap();
+    let lab = Lab::new(cells.iter().map(|(_, cell)| cell.ours.device), 1, false).unwrap();
     let (next, results) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let work = || {
         while let Some((name, cell)) = cells.get(next.fetch_add(1, Relaxed)) {
@@ -92,8 +92,7 @@ fn judge(name: &str, class: Class, ratio: f64) -> Option<String> {
 fn the_rows_of_old_kernels_are_met_and_those_of_new_ones_predicted_but_for_the_known_misses() {
     let published: Vec<_> = cells().into_iter().filter(|(_, cell)| cell.published.is_some()).collect();
     assert_eq!(published.len(), (20 + 4) + (20 + 4) + 16 + 16 + 12);
-    let results =
-        run(&published, |lab, cell| (cell.class, value(lab, cell, &cell.experiment), cell.published.unwrap()));
+    let results = run(&published, |lab, cell| (cell.class, value(lab, cell, &cell.ours), cell.published.unwrap()));
     let mut wrong = Vec::new();
     for (name, (class, ours, published)) in results {
         println!("{name:60} {published:6.0} {ours:8.1} {:6.3} {class}", ours / published);
@@ -104,12 +103,12 @@ fn the_rows_of_old_kernels_are_met_and_those_of_new_ones_predicted_but_for_the_k
 
 #[test]
 fn our_own_policy_is_not_slower_than_plug_or_qd1_at_the_same_cost_per_command_but_in_the_known_rows() {
-    let own = |cell: &Cell| cell.class == Class::Own && cell.experiment.policy == Policy::Elevator;
+    let own = |cell: &Cell| cell.class == Class::Own && cell.ours.policy == Policy::Elevator;
     let own: Vec<_> = cells().into_iter().filter(|(_, cell)| own(cell)).collect();
     assert_eq!(own.len(), 6 + 6 + 8 + 8 + 6);
     let results = run(&own, |lab, cell| {
-        let rivals = cell.experiment.rivals().map(|rival| value(lab, cell, &rival));
-        (value(lab, cell, &cell.experiment), rivals.fold(0.0, f64::max))
+        let rivals = cell.ours.rivals().map(|rival| value(lab, cell, &rival));
+        (value(lab, cell, &cell.ours), rivals.fold(0.0, f64::max))
     });
     let mut slower = Vec::new();
     for (name, (ours, rival)) in results {

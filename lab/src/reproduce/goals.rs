@@ -121,20 +121,26 @@ fn longest_wait() -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reproduce::outcome::{Ours, ProfileFacts, TableOutcome};
-    use crate::reproduce::plan::{Cell, plan};
+    use crate::reproduce::outcome::{Ours, ProfileFacts};
+    use crate::reproduce::plan::{Cell, Table, plan};
 
     /// Every drive writes `value(cell)`.
     fn report(value: impl Fn(&Cell) -> f64) -> Report {
         let outcome = |cell: &Cell| {
             let (longest_wait_ns, virtual_ns) = (1_000_000, Some(1));
             let ours = Ours { value: value(cell), longest_wait_ns, virtual_ns, ..Ours::default() };
-            let beside = |rival| value(&Cell { experiment: rival, ..cell.clone() });
-            let rival = cell.experiment.rivals().next().map(beside);
-            CellOutcome::new(cell, cell.experiment.policy.name(), ours, rival)
+            let beside = |rival| value(&Cell { ours: rival, ..cell.clone() });
+            let rival = cell.ours.rivals().next().map(beside);
+            cell.with(ours, rival)
         };
-        let tables = plan(Publication::Qd1).unwrap();
-        let tables = tables.iter().map(|table| TableOutcome::new(table, table.cells.iter().map(outcome).collect()));
+        let tables = plan(Publication::Qd1).unwrap().into_iter();
+        let tables = tables.map(|Table { name, title, axis, source, cells }| Table {
+            name,
+            title,
+            axis,
+            source,
+            cells: cells.iter().map(outcome).collect(),
+        });
         let facts = ProfileFacts { name: "smr-30tb".into(), hash: String::new(), media_mb_per_s: Some(245.0) };
         let (seed, quick, cores) = (1, false, 1);
         Report { publication: Publication::Qd1, seed, quick, cores, profiles: vec![facts], tables: tables.collect() }
@@ -149,7 +155,7 @@ mod tests {
         assert_eq!(reached(&report(|_| 243.0)), [true, true, true, true]);
         assert_eq!(reached(&report(|_| 242.0)), [false, true, true, true], "99 % of 245 are 242.55");
         assert_eq!(reached(&report(|_| 148.0)), [false, false, true, true], "1.5 times 99 are 148.5");
-        let is_slow = |cell: &Cell| cell.experiment.policy == Policy::Elevator && cell.load == "64";
+        let is_slow = |cell: &Cell| cell.ours.policy == Policy::Elevator && cell.load == "64";
         let one = report(|cell| if is_slow(cell) { 243.0 } else { 245.0 });
         assert_eq!(reached(&one), [true, true, false, true]);
         assert!(goals(&one)[2].found.starts_with("2 of "), "{:?}", goals(&one)[2]);

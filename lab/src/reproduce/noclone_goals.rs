@@ -74,7 +74,7 @@ fn percents((one, all): (f64, f64)) -> String {
 mod tests {
     use super::*;
     use crate::reproduce::noclone::{Pattern, plan};
-    use crate::reproduce::{Ours, Publication, TableOutcome};
+    use crate::reproduce::{Ours, Publication, Table};
 
     /// Sequential reads reach these shares of the disk through every layer, and this share of that where they are counted;
     /// random ones reach all of it.
@@ -87,14 +87,13 @@ mod tests {
             all_cores_to_baseline: Some(if is_random { 1.0 } else { all * share }),
             ..Ours::default()
         };
-        let tables = plan().unwrap().into_iter().map(|table| {
-            let outcomes = table.cells.iter();
-            let outcomes = outcomes.map(|cell| {
-                let is_random = cell.experiment.pattern == Pattern::Random;
-                let name = cell.experiment.name();
-                CellOutcome::new(cell, name, ours(is_random, if name == "statistics" { counted } else { 1.0 }), None)
+        let tables = plan().unwrap().into_iter().map(|Table { name, title, axis, source, cells }| {
+            let outcomes = cells.iter().map(|cell| {
+                let is_random = cell.ours.pattern == Pattern::Random;
+                let name = cell.ours.name();
+                cell.with(ours(is_random, if name == "statistics" { counted } else { 1.0 }), None)
             });
-            TableOutcome::new(&table, outcomes.collect())
+            Table { name, title, axis, source, cells: outcomes.collect() }
         });
         let (publication, tables) = (Publication::Noclone, tables.collect());
         Report { publication, seed: 1, quick: false, cores: 2, profiles: Vec::new(), tables }

@@ -4,9 +4,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::goals::goals;
-use super::plan::{Cell, Class, PlannedTable, Policy};
+use super::plan::{Cell, Class, Policy, Table};
 use super::publication::Publication;
-use super::published::Unit;
+
 use super::work::{Options, cores};
 
 /// A figure of ours.
@@ -53,60 +53,12 @@ pub(super) fn short(ratio: f64) -> f64 {
 }
 
 /// A cell and what came out.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct CellOutcome {
-    /// The row of the published table; empty beside it.
-    pub row: String,
-    /// The column of the published table; empty beside it.
-    pub column: String,
-    /// The device, where a table has several.
-    pub group: String,
-    /// The load.
-    pub load: String,
-    /// Kernel and scheduler, or our policy.
-    pub system: String,
-    /// The policy that ran; of reads, what lay between job and disk.
-    pub policy: String,
-    /// What the figures count.
-    pub unit: Unit,
-    /// What ours is.
-    pub class: Class,
-    /// Whether the others under this load are compared with this one.
-    pub is_baseline: bool,
-    /// The load under which the baseline ran that this is compared with.
-    pub against: String,
-    /// Whether a model ran, and not this machine.
-    pub simulated: bool,
-    /// The published figure.
-    pub published: Option<f64>,
-    /// Ours.
-    pub ours: Ours,
-    /// Of our own policy: what the faster of `plug` and `qd1` reaches in its place, at the same cost per command.
-    pub rival: Option<f64>,
-}
+pub type CellOutcome = Cell<Ours>;
+
+/// A table and what came out.
+pub type TableOutcome = Table<Ours>;
 
 impl CellOutcome {
-    /// `cell`, run under `policy`, with what came out for it and for the faster of its rivals.
-    #[must_use]
-    pub fn new<E>(cell: &Cell<E>, policy: &str, ours: Ours, rival: Option<f64>) -> Self {
-        Self {
-            row: cell.row.clone(),
-            column: cell.column.clone(),
-            group: cell.group.to_owned(),
-            load: cell.load.clone(),
-            system: cell.system.clone(),
-            policy: policy.to_owned(),
-            unit: cell.unit,
-            class: cell.class,
-            is_baseline: cell.is_baseline,
-            against: cell.against.clone(),
-            simulated: ours.virtual_ns.is_some(),
-            published: cell.published,
-            ours,
-            rival,
-        }
-    }
-
     /// Ours, times the published figure.
     #[must_use]
     pub fn ratio(&self) -> Option<f64> {
@@ -125,50 +77,9 @@ impl CellOutcome {
     pub fn is_ours(&self) -> bool {
         self.class == Class::Own && [Policy::Elevator.name(), "mapped", "statistics"].contains(&&*self.policy)
     }
-
-    /// Its name: what `--only` looks in.
-    #[must_use]
-    pub fn name(&self, table: &str) -> String {
-        cell_name(table, &self.group, &self.load, &self.system)
-    }
-}
-
-/// The name of a cell, as it is shown and filtered.
-#[must_use]
-pub fn cell_name(table: &str, group: &str, load: &str, system: &str) -> String {
-    let parts = [table, group, load, system];
-    let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
-    parts.join(" / ")
-}
-
-/// A table and what came out.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct TableOutcome {
-    /// The name of the published table.
-    pub name: String,
-    /// What it is about.
-    pub title: String,
-    /// What the numbers along its x-axis are, if its loads differ in a number.
-    pub axis: Option<String>,
-    /// Where it was published, and what was measured.
-    pub source: String,
-    /// The cells, load by load.
-    pub cells: Vec<CellOutcome>,
 }
 
 impl TableOutcome {
-    /// `table` with its cells.
-    #[must_use]
-    pub fn new<E>(table: &PlannedTable<E>, cells: Vec<CellOutcome>) -> Self {
-        Self {
-            name: table.name.to_owned(),
-            title: table.title.to_owned(),
-            axis: table.axis.map(str::to_owned),
-            source: table.source.clone(),
-            cells,
-        }
-    }
-
     /// The cell that `cell` is compared with.
     #[must_use]
     pub fn baseline_of(&self, cell: &CellOutcome) -> Option<&CellOutcome> {
@@ -253,20 +164,25 @@ pub struct ClassSummary {
 
 impl Report {
     /// What came out for those cells of `tables` that `outcome` knows, on this machine and without models.
-    pub(super) fn new<E>(
+    pub(super) fn new<O>(
         options: &Options,
-        tables: &[PlannedTable<E>],
-        outcome: impl Fn(&Cell<E>) -> Option<CellOutcome>,
+        tables: Vec<Table<O>>,
+        outcome: impl Fn(&Cell<O>) -> Option<CellOutcome>,
     ) -> Self {
-        let table =
-            |table: &PlannedTable<E>| TableOutcome::new(table, table.cells.iter().filter_map(&outcome).collect());
+        let table = |Table { name, title, axis, source, cells }| Table {
+            name,
+            title,
+            axis,
+            source,
+            cells: cells.iter().filter_map(&outcome).collect(),
+        };
         Self {
             publication: options.publication,
             seed: options.seed,
             quick: options.quick,
             cores: cores(),
             profiles: Vec::new(),
-            tables: tables.iter().map(table).collect(),
+            tables: tables.into_iter().map(table).collect(),
         }
     }
 
@@ -344,10 +260,16 @@ mod tests {
         let value = |cell: &Cell| if cell.is_baseline { baseline } else { patched };
         let outcome = |cell| {
             let ours = Ours { value: value(cell), longest_wait_ns: 1, virtual_ns: Some(1), ..Ours::default() };
-            CellOutcome::new(cell, cell.experiment.policy.name(), ours, None)
+            cell.with(ours, None)
         };
-        let cells = planned.cells.iter().filter(|cell| cell.load == "128").map(outcome).collect();
-        TableOutcome::new(&planned, cells)
+        let Table { name, title, axis, source, cells } = planned;
+        Table {
+            name,
+            title,
+            axis,
+            source,
+            cells: cells.iter().filter(|cell| cell.load == "128").map(outcome).collect(),
+        }
     }
 
     fn report(tables: Vec<TableOutcome>) -> Report {

@@ -179,56 +179,97 @@ impl fmt::Display for Class {
     }
 }
 
-/// A published figure, or the place beside published ones where ours goes; `E` is what a runner is told.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Cell<E = Experiment> {
+/// A published figure, or the place beside published ones where ours goes; `O` says how ours is found, and then what it is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Cell<O = Experiment> {
     /// The row of the published table; empty beside it.
     pub row: String,
     /// The column of the published table; empty beside it.
     pub column: String,
     /// The device, where a table has several.
-    pub group: &'static str,
+    pub group: String,
     /// The load, as readers say it.
     pub load: String,
     /// Kernel and scheduler, or our policy.
     pub system: String,
+    /// The policy that runs; of reads, what lies between job and disk.
+    pub policy: String,
     /// What the figures count.
     pub unit: Unit,
-    /// The published figure.
-    pub published: Option<f64>,
     /// What ours is.
     pub class: Class,
     /// Whether the other systems under this load are compared with this one.
     pub is_baseline: bool,
     /// The load under which the baseline ran that this is compared with.
     pub against: String,
-    /// How ours is found.
-    pub experiment: E,
+    /// Whether a model runs, and not this machine.
+    pub simulated: bool,
+    /// The published figure.
+    pub published: Option<f64>,
+    /// Ours.
+    pub ours: O,
+    /// Of our own policy: what the faster of `plug` and `qd1` reaches in its place, at the same cost per command.
+    pub rival: Option<f64>,
+}
+
+impl<O> Cell<O> {
+    /// The cell with what came out for it and for the faster of its rivals.
+    #[must_use]
+    pub fn with<P>(&self, ours: P, rival: Option<f64>) -> Cell<P>
+    where
+        O: Clone,
+    {
+        let Self { row, column, group, load, system, policy, unit, class, is_baseline, against, .. } = self.clone();
+        let Self { simulated, published, .. } = *self;
+        Cell {
+            row,
+            column,
+            group,
+            load,
+            system,
+            policy,
+            unit,
+            class,
+            is_baseline,
+            against,
+            simulated,
+            published,
+            ours,
+            rival,
+        }
+    }
+
+    /// Its name, as it is shown and filtered.
+    #[must_use]
+    pub fn name(&self, table: &str) -> String {
+        let parts = [table, &self.group, &self.load, &self.system];
+        parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" / ")
+    }
 }
 
 /// A table with the cells that belong to it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct PlannedTable<E = Experiment> {
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Table<O = Experiment> {
     /// The name of the published table.
-    pub name: &'static str,
+    pub name: String,
     /// What it is about.
-    pub title: &'static str,
+    pub title: String,
     /// What the numbers along its x-axis are, if its loads differ in a number.
-    pub axis: Option<&'static str>,
-    /// The comments of the file.
+    pub axis: Option<String>,
+    /// Where it was published, and what was measured.
     pub source: String,
     /// The cells, load by load.
-    pub cells: Vec<Cell<E>>,
+    pub cells: Vec<Cell<O>>,
 }
 
 /// All tables of a publication about writes to zones; the others have plans of their own.
-pub fn plan(publication: Publication) -> Result<Vec<PlannedTable>, String> {
+pub fn plan(publication: Publication) -> Result<Vec<Table>, String> {
     let writes_to_zones = matches!(publication, Publication::Zwp | Publication::Qd1);
     let wanted = |schema: &&Schema| writes_to_zones && Publication::of_table(schema.name) == publication;
     SCHEMAS.iter().filter(wanted).map(plan_table).collect()
 }
 
-fn plan_table(schema: &'static Schema) -> Result<PlannedTable, String> {
+fn plan_table(schema: &'static Schema) -> Result<Table, String> {
     let (about, cell): (_, fn(&Figure<'_>) -> Option<Cell>) = match schema.name {
         "zwp-devices" => (("Kernels, schedulers and devices", None), devices_cell),
         "zwp-append-btrfs" => (("btrfs with zone append", None), append_cell),
@@ -237,15 +278,15 @@ fn plan_table(schema: &'static Schema) -> Result<PlannedTable, String> {
         _ => (("XFS, buffered files", None), files_cell),
     };
     let table = published_table(schema, about, cell)?;
-    Ok(PlannedTable { cells: by_load(table.cells), ..table })
+    Ok(Table { cells: by_load(table.cells), ..table })
 }
 
 /// The table of `schema`, titled and with an axis as `about` says, with a cell for each published figure.
-pub(super) fn published_table<E>(
+pub(super) fn published_table<O>(
     schema: &'static Schema,
     (title, axis): (&'static str, Option<&'static str>),
-    cell: impl Fn(&Figure<'_>) -> Option<Cell<E>>,
-) -> Result<PlannedTable<E>, String> {
+    cell: impl Fn(&Figure<'_>) -> Option<Cell<O>>,
+) -> Result<Table<O>, String> {
     let published = schema.read()?;
     let of_figure = |figure: &Figure<'_>| {
         let (row, column) = (figure.keys.join(","), figure.column);
@@ -253,7 +294,8 @@ pub(super) fn published_table<E>(
         cell(figure).ok_or_else(unknown)
     };
     let cells = each_figure(schema, &published).iter().map(of_figure).collect::<Result<_, _>>()?;
-    Ok(PlannedTable { name: schema.name, title, axis, source: published.source, cells })
+    let (title, axis) = (title.to_owned(), axis.map(str::to_owned));
+    Ok(Table { name: schema.name.to_owned(), title, axis, source: published.source, cells })
 }
 
 /// A published figure with its place.
@@ -276,17 +318,17 @@ fn each_figure<'a>(schema: &'static Schema, table: &'a PublishedTable) -> Vec<Fi
 
 /// Puts cells of one load beside each other, ours last, loads in the order of their first cell.
 fn by_load(mut cells: Vec<Cell>) -> Vec<Cell> {
-    let mut places: Vec<(&'static str, String)> = Vec::new();
+    let mut places: Vec<(String, String)> = Vec::new();
     for cell in &cells {
-        let place = (cell.group, cell.load.clone());
+        let place = (cell.group.clone(), cell.load.clone());
         if !places.contains(&place) {
             places.push(place);
         }
     }
     // Devices in their order first, and within one the loads.
-    let groups: Vec<&str> = places.iter().map(|(group, _)| *group).collect();
+    let groups: Vec<&String> = places.iter().map(|(group, _)| group).collect();
     let rank = |cell: &Cell| {
-        let group = groups.iter().position(|group| *group == cell.group);
+        let group = groups.iter().position(|group| **group == cell.group);
         (group, places.iter().position(|(group, load)| *group == cell.group && *load == cell.load))
     };
     let mut beside: Vec<Cell> = Vec::new();
@@ -302,7 +344,7 @@ fn by_load(mut cells: Vec<Cell>) -> Vec<Cell> {
 /// The cells of policies that nobody published figures of: our own, and on the null device, where no model has to be
 /// believed, the remaining one too.
 fn cells_beside(published: &Cell) -> Vec<Cell> {
-    let policies: &[Policy] = match published.experiment.device {
+    let policies: &[Policy] = match published.ours.device {
         Device::Null => &[Policy::Qd1, Policy::Elevator],
         _ => &[Policy::Elevator],
     };
@@ -310,10 +352,11 @@ fn cells_beside(published: &Cell) -> Vec<Cell> {
         row: String::new(),
         column: String::new(),
         system: policy.name().to_owned(),
+        policy: policy.name().to_owned(),
         published: None,
         class: Class::Own,
         is_baseline: false,
-        experiment: Experiment { policy: *policy, host: Host::Ours, ..published.experiment },
+        ours: Experiment { policy: *policy, host: Host::Ours, ..published.ours },
         ..published.clone()
     };
     policies.iter().map(cell).collect()
@@ -437,7 +480,7 @@ impl Experiment {
 }
 
 impl Figure<'_> {
-    fn cell(&self, group: &'static str, load: &str, system: &str, experiment: Experiment) -> Cell {
+    fn cell(&self, group: &str, load: &str, system: &str, experiment: Experiment) -> Cell {
         // The old kernel of each publication; the one with zone write locking calls itself `baseline mq-deadline`.
         let is_baseline = system.split(' ').next() == Some("baseline");
         let class = match experiment.device {
@@ -448,15 +491,18 @@ impl Figure<'_> {
         Cell {
             row: self.keys.join(","),
             column: self.column.to_owned(),
-            group,
+            group: group.to_owned(),
             load: load.to_owned(),
             system: system.to_owned(),
+            policy: experiment.policy.name().to_owned(),
             unit: self.unit,
-            published: Some(self.value),
             class,
             is_baseline,
             against: load.to_owned(),
-            experiment,
+            simulated: experiment.device != Device::Null,
+            published: Some(self.value),
+            ours: experiment,
+            rival: None,
         }
     }
 }
@@ -465,9 +511,9 @@ impl Figure<'_> {
 mod tests {
     use super::*;
 
-    fn cells() -> Vec<(&'static str, Cell)> {
+    fn cells() -> Vec<(String, Cell)> {
         let tables = [Publication::Zwp, Publication::Qd1].into_iter().flat_map(|p| plan(p).unwrap());
-        tables.flat_map(|table| table.cells.into_iter().map(move |cell| (table.name, cell))).collect()
+        tables.flat_map(|table| table.cells.into_iter().map(move |cell| (table.name.clone(), cell))).collect()
     }
 
     #[test]
@@ -506,7 +552,7 @@ mod tests {
             let same_group = cells.iter().filter(|(t, c)| t == table && c.group == cell.group);
             let baselines = same_group.filter(|(_, c)| c.is_baseline && c.load == cell.against).count();
             assert_eq!(baselines, 1, "{table} {cell:?}");
-            let ours = beside(&|c| c.class == Class::Own && c.experiment.policy == Policy::Elevator);
+            let ours = beside(&|c| c.class == Class::Own && c.ours.policy == Policy::Elevator);
             assert_eq!(ours, 1, "{table} {cell:?}");
         }
     }
@@ -514,12 +560,12 @@ mod tests {
     #[test]
     fn only_rows_of_the_old_kernels_are_calibrated_on() {
         for (table, cell) in cells() {
-            let old = match cell.experiment.policy {
+            let old = match cell.ours.policy {
                 Policy::ZoneLock => true,
                 Policy::Plug => table.starts_with("qd1-"),
                 _ => false,
             };
-            assert_eq!(cell.class == Class::Calibrated, old && cell.experiment.device != Device::Null, "{cell:?}");
+            assert_eq!(cell.class == Class::Calibrated, old && cell.ours.device != Device::Null, "{cell:?}");
         }
     }
 

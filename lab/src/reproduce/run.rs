@@ -6,8 +6,8 @@ use std::sync::atomic::AtomicBool;
 
 use super::findings::Findings;
 use super::model::Lab;
-use super::outcome::{CellOutcome, Ours, Report, cell_name, from_json};
-use super::plan::{Cell, Device, Experiment, Load, PlannedTable, Policy, plan};
+use super::outcome::{Ours, Report, from_json};
+use super::plan::{Cell, Device, Experiment, Load, Policy, Table, plan};
 use super::publication::Publication;
 use super::published::Unit;
 use super::work::{Options, RunError, Watch, filtered, on_all_cores};
@@ -66,11 +66,10 @@ fn run_writes(options: &Options, stop: &Arc<AtomicBool>, watch: &mut dyn Watch) 
     let mut found = run_real(&works, effort, stop, watch)?;
     found.extend(run_models(&models, &lab, stop, watch)?);
     let outcome = |cell: &Cell| {
-        let rivals = cell.experiment.rivals().filter_map(|rival| Some(found.get(&rival)?.value));
-        let policy = cell.experiment.policy.name();
-        Some(CellOutcome::new(cell, policy, *found.get(&cell.experiment)?, rivals.max_by(f64::total_cmp)))
+        let rivals = cell.ours.rivals().filter_map(|rival| Some(found.get(&rival)?.value));
+        Some(cell.with(*found.get(&cell.ours)?, rivals.max_by(f64::total_cmp)))
     };
-    Ok(Report { profiles: lab.facts(), ..Report::new(options, &tables, outcome) })
+    Ok(Report { profiles: lab.facts(), ..Report::new(options, tables, outcome) })
 }
 
 fn run_real(
@@ -103,11 +102,12 @@ fn run_models(works: &[ModelWork], lab: &Lab, stop: &AtomicBool, watch: &mut dyn
     Ok(works.iter().map(|work| work.experiment).zip(figures).collect())
 }
 
-fn real_works(tables: &[PlannedTable]) -> Vec<RealWork> {
+fn real_works(tables: &[Table]) -> Vec<RealWork> {
     let mut works: Vec<RealWork> = Vec::new();
     for (table, cell) in tables.iter().flat_map(|table| table.cells.iter().map(move |cell| (table, cell))) {
-        let Experiment { device: Device::Null, policy, load, .. } = cell.experiment else { continue };
-        let name = cell_name(table.name, cell.group, &cell.against, "");
+        let Experiment { device: Device::Null, policy, load, .. } = cell.ours else { continue };
+        let work = Cell { load: cell.against.clone(), system: String::new(), ..cell.clone() };
+        let name = work.name(&table.name);
         let place = works.iter().position(|work| work.name == name).unwrap_or_else(|| {
             works.push(RealWork { name, unit: cell.unit, what: Vec::new() });
             works.len() - 1
@@ -127,15 +127,15 @@ struct ModelWork {
     experiment: Experiment,
 }
 
-fn model_works(tables: &[PlannedTable]) -> Vec<ModelWork> {
+fn model_works(tables: &[Table]) -> Vec<ModelWork> {
     let mut works: Vec<ModelWork> = Vec::new();
     for (table, cell) in tables.iter().flat_map(|table| table.cells.iter().map(move |cell| (table, cell))) {
-        for experiment in std::iter::once(cell.experiment).chain(cell.experiment.rivals()) {
+        for experiment in std::iter::once(cell.ours).chain(cell.ours.rivals()) {
             let is_known = works.iter().any(|work| work.experiment == experiment);
             if experiment.device == Device::Null || is_known {
                 continue;
             }
-            let name = cell_name(table.name, cell.group, &cell.load, &cell.system);
+            let name = cell.name(&table.name);
             works.push(ModelWork { name, unit: cell.unit, experiment });
         }
     }

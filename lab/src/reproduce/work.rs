@@ -5,8 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc;
 use std::thread;
 
-use super::outcome::cell_name;
-use super::plan::{Cell, PlannedTable};
+use super::plan::{Cell, Table};
 use super::publication::Publication;
 
 /// What to run.
@@ -102,27 +101,22 @@ pub(super) fn on_all_cores<W: Sync, T: Send>(
 }
 
 /// The cells that `only` names, with their baselines: without those there is nothing to compare with.
-pub(super) fn filtered<E: Clone>(
-    tables: Vec<PlannedTable<E>>,
-    only: Option<&str>,
-) -> Result<Vec<PlannedTable<E>>, RunError> {
+pub(super) fn filtered<E: Clone>(tables: Vec<Table<E>>, only: Option<&str>) -> Result<Vec<Table<E>>, RunError> {
     let Some(only) = only else { return Ok(tables) };
     let wanted = only.to_lowercase();
-    let is_named = |table: &str, cell: &Cell<E>| {
-        cell_name(table, cell.group, &cell.load, &cell.system).to_lowercase().contains(&wanted)
-    };
-    let pick = |table: &PlannedTable<E>| {
-        let named: Vec<&Cell<E>> = table.cells.iter().filter(|cell| is_named(table.name, cell)).collect();
+    let is_named = |table: &str, cell: &Cell<E>| cell.name(table).to_lowercase().contains(&wanted);
+    let pick = |table: &Table<E>| {
+        let named: Vec<&Cell<E>> = table.cells.iter().filter(|cell| is_named(&table.name, cell)).collect();
         let is_compared = |base: &Cell<E>| named.iter().any(|n| n.group == base.group && n.against == base.load);
-        let keep = |cell: &&Cell<E>| is_named(table.name, cell) || (cell.is_baseline && is_compared(cell));
-        PlannedTable { cells: table.cells.iter().filter(keep).cloned().collect(), ..table.clone() }
+        let keep = |cell: &&Cell<E>| is_named(&table.name, cell) || (cell.is_baseline && is_compared(cell));
+        Table { cells: table.cells.iter().filter(keep).cloned().collect(), ..table.clone() }
     };
-    let picked: Vec<PlannedTable<E>> = tables.iter().map(pick).filter(|table| !table.cells.is_empty()).collect();
+    let picked: Vec<Table<E>> = tables.iter().map(pick).filter(|table| !table.cells.is_empty()).collect();
     if picked.is_empty() {
-        let names: Vec<&str> = tables.iter().map(|table| table.name).collect();
+        let names: Vec<&str> = tables.iter().map(|table| &*table.name).collect();
         return Err(RunError::NothingToRun(format!(
             "no cell has `{only}` in its name; names are like `{}`, of the tables {}",
-            tables[0].cells.first().map_or(String::new(), |c| cell_name(names[0], c.group, &c.load, &c.system)),
+            tables[0].cells.first().map_or(String::new(), |cell| cell.name(names[0])),
             names.join(", ")
         )));
     }

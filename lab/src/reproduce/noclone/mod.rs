@@ -20,8 +20,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use super::outcome::{CellOutcome, Ours, Report};
-use super::plan::{Cell, PlannedTable};
+use super::outcome::{Ours, Report};
+use super::plan::{Cell, Table};
 use super::work::{Options, RunError, Watch, filtered};
 use measure::{Effort, Found};
 pub use plan::plan;
@@ -114,27 +114,23 @@ pub fn run(options: &Options, stop: &Arc<AtomicBool>, watch: &mut dyn Watch) -> 
         let samples = measure::measure(work, effort, (stop, &mut || watch.step())).map_err(RunError::Failed)?;
         found.extend(samples.ok_or(RunError::Stopped)?);
     }
-    let outcome = |cell: &Cell<Reads>| {
-        let ours = ours(cell, &found)?;
-        Some(CellOutcome::new(cell, cell.experiment.name(), ours, None))
-    };
-    Ok(Report::new(options, &tables, outcome))
+    Ok(Report::new(options, tables, |cell| Some(cell.with(ours(cell, &found)?, None))))
 }
 
 /// What has to run together: everything in one order of reads, the disk itself first.
-fn works(tables: &[PlannedTable<Reads>]) -> Vec<Vec<Reads>> {
+fn works(tables: &[Table<Reads>]) -> Vec<Vec<Reads>> {
     let mut works: BTreeMap<Pattern, Vec<Reads>> = BTreeMap::new();
     for cell in tables.iter().flat_map(|table| &table.cells) {
-        let pattern = cell.experiment.pattern;
+        let pattern = cell.ours.pattern;
         let work = works.entry(pattern).or_insert_with(|| vec![Reads::raw(pattern)]);
-        if !work.contains(&cell.experiment) {
-            work.push(cell.experiment);
+        if !work.contains(&cell.ours) {
+            work.push(cell.ours);
         }
     }
     works.into_values().collect()
 }
 
 fn ours(cell: &Cell<Reads>, found: &Found) -> Option<Ours> {
-    let raw = found.get(&Reads::raw(cell.experiment.pattern))?;
-    Some(measure::summarize(found.get(&cell.experiment)?, raw, cell.unit))
+    let raw = found.get(&Reads::raw(cell.ours.pattern))?;
+    Some(measure::summarize(found.get(&cell.ours)?, raw, cell.unit))
 }

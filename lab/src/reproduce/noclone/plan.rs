@@ -2,14 +2,14 @@
 
 use super::{Layers, Pattern, Reads, Target, Way};
 use crate::reproduce::Publication;
-use crate::reproduce::plan::{Cell, Class, Figure, PlannedTable, published_table};
+use crate::reproduce::plan::{Cell, Class, Figure, Table, published_table};
 use crate::reproduce::published::{SCHEMAS, Unit};
 
 /// Most layers on top of each other.
 const DEEPEST: u8 = 8;
 
 /// The published table, and ours beside it: all targets, and layers on top of each other.
-pub fn plan() -> Result<Vec<PlannedTable<Reads>>, String> {
+pub fn plan() -> Result<Vec<Table<Reads>>, String> {
     let about = ("Linear over a RAM disk, with clones and without", None);
     let schemas = SCHEMAS.iter().filter(|schema| Publication::of_table(schema.name) == Publication::Noclone);
     let mut tables: Vec<_> =
@@ -35,35 +35,38 @@ fn published_cell(figure: &Figure<'_>) -> Option<Cell<Reads>> {
     };
     let layers = way.map(|way| Layers { target: Target::Linear, way, depth: 1 });
     let reads = Reads { pattern: Pattern::Sequential, layers };
-    let own = own_cell((group, "linear"), system, Unit::MebibytesPerSecond, reads);
     Some(Cell {
         row: figure.keys.join(","),
         column: figure.column.to_owned(),
         published: Some(figure.value),
         class: Class::Measured,
-        ..own
+        system: system.to_owned(),
+        ..own_cell(reads, group, "linear", Unit::MebibytesPerSecond)
     })
 }
 
 /// A cell beside the published ones; it is compared with the disk itself under the same load.
-fn own_cell((group, load): (&'static str, &str), system: &str, unit: Unit, reads: Reads) -> Cell<Reads> {
+fn own_cell(reads: Reads, group: &str, load: &str, unit: Unit) -> Cell<Reads> {
     Cell {
         row: String::new(),
         column: String::new(),
-        group,
+        group: group.to_owned(),
         load: load.to_owned(),
-        system: system.to_owned(),
+        system: reads.name().to_owned(),
+        policy: reads.name().to_owned(),
         unit,
-        published: None,
         class: Class::Own,
         is_baseline: reads.layers.is_none(),
         against: load.to_owned(),
-        experiment: reads,
+        simulated: false,
+        published: None,
+        ours: reads,
+        rival: None,
     }
 }
 
 /// Every target, one layer, in both orders of reads.
-fn targets() -> PlannedTable<Reads> {
+fn targets() -> Table<Reads> {
     let orders = [("sequential", Pattern::Sequential), ("random", Pattern::Random)];
     const WAYS: &[Way] = &[Way::Mapped, Way::Counted, Way::Cloned];
     let all = [
@@ -77,22 +80,22 @@ fn targets() -> PlannedTable<Reads> {
         for (load, target, ways) in all {
             let mut add = |layers: Option<Layers>| {
                 let reads = Reads { pattern, layers };
-                cells.push(own_cell((group, load), reads.name(), Unit::MebibytesPerSecond, reads));
+                cells.push(own_cell(reads, group, load, Unit::MebibytesPerSecond));
             };
             add(None);
             ways.iter().for_each(|way| add(Some(Layers { target, way: *way, depth: 1 })));
         }
     }
     let source = "12 jobs, 512-byte reads of a RAM disk, one in flight each; nobody published these.".to_owned();
-    PlannedTable { name: "noclone-targets", title: "One layer of each target", axis: None, source, cells }
+    let (name, title) = ("noclone-targets".to_owned(), "One layer of each target".to_owned());
+    Table { name, title, axis: None, source, cells }
 }
 
 /// Layers on top of each other, in the time that a read takes: each adds its own.
-fn depths() -> PlannedTable<Reads> {
+fn depths() -> Table<Reads> {
     let cell = |depth: u8, layers: Option<Layers>| {
         let reads = Reads { pattern: Pattern::Sequential, layers };
-        let load = depth.to_string();
-        Cell { against: "0".to_owned(), ..own_cell(("", &load), reads.name(), Unit::Nanoseconds, reads) }
+        Cell { against: "0".to_owned(), ..own_cell(reads, "", &depth.to_string(), Unit::Nanoseconds) }
     };
     let mut cells = vec![cell(0, None)];
     for depth in 1..=DEEPEST {
@@ -100,8 +103,8 @@ fn depths() -> PlannedTable<Reads> {
         cells.extend([Way::Mapped, Way::PerBioData, Way::Cloned].map(layered));
     }
     let source = "12 jobs, sequential 512-byte reads of a RAM disk through layers of linear; nobody published these.";
-    let (title, axis) = ("Layers on top of each other", Some("layers of linear"));
-    PlannedTable { name: "noclone-depth", title, axis, source: source.to_owned(), cells }
+    let (name, title) = ("noclone-depth".to_owned(), "Layers on top of each other".to_owned());
+    Table { name, title, axis: Some("layers of linear".to_owned()), source: source.to_owned(), cells }
 }
 
 #[cfg(test)]
@@ -133,8 +136,8 @@ mod tests {
         for table in plan().unwrap() {
             for cell in &table.cells {
                 let is_compared = |c: &&Cell<Reads>| c.is_baseline && c.group == cell.group && c.load == cell.against;
-                let baselines: Vec<_> = table.cells.iter().filter(is_compared).map(|c| c.experiment).collect();
-                assert_eq!(baselines, [Reads::raw(cell.experiment.pattern)], "{cell:?}");
+                let baselines: Vec<_> = table.cells.iter().filter(is_compared).map(|c| c.ours).collect();
+                assert_eq!(baselines, [Reads::raw(cell.ours.pattern)], "{cell:?}");
             }
         }
     }
