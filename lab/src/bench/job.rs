@@ -14,7 +14,7 @@ use std::sync::Arc;
 use shingle_core::block::{Bio, Completion, Data, DeviceId, Op, Payload, PortId, Reason, Stack, Status, Why};
 use shingle_core::random::Rng;
 use shingle_core::sector::Sector;
-use shingle_core::time::Instant;
+use shingle_core::time::{Duration, Instant};
 use shingle_core::zone::ZoneNo;
 
 use super::clock::Clock;
@@ -66,7 +66,7 @@ struct Slot {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
+enum JobPhase {
     Load,
     Verify { next: u64 },
     Done,
@@ -145,7 +145,7 @@ pub struct Job {
     /// The end of the pause, if there is one.
     pause: Option<Instant>,
     deadline: Option<Instant>,
-    phase: Phase,
+    phase: JobPhase,
     stopping: bool,
     slots: Vec<Slot>,
     /// When each slot's bio was submitted, with `--clock=bio`.
@@ -175,7 +175,7 @@ impl Job {
             ZoneMode::None => Access::Sequential { next: [0; 3] },
         };
         Ok(Self {
-            stats: JobStats::new(),
+            stats: JobStats::default(),
             failure: None,
             port: stack.open_port(),
             access,
@@ -191,7 +191,7 @@ impl Job {
             until_pause: options.pause().map_or(u64::MAX, |_| options.thinktime_blocks.into()),
             pause: None,
             deadline: None,
-            phase: Phase::Load,
+            phase: JobPhase::Load,
             stopping: false,
             slots: vec![UNUSED; options.iodepth as usize],
             submitted: vec![0; options.iodepth as usize],
@@ -209,7 +209,7 @@ impl Job {
 
     /// Starts the load.
     pub fn start(&mut self, now: Instant) {
-        self.deadline = self.options.runtime.map(|t| now + shingle_core::time::Duration(t.as_nanos() as u64));
+        self.deadline = self.options.runtime.map(|time| now + Duration(time.as_nanos() as u64));
         self.left = self.ios_per_pass();
         self.stats.begin(now);
     }
@@ -222,7 +222,7 @@ impl Job {
     /// Whether everything is done and has come back.
     #[must_use]
     pub fn is_done(&self) -> bool {
-        self.phase == Phase::Done
+        self.phase == JobPhase::Done
     }
 
     /// When it goes on, if it pauses.
@@ -255,7 +255,7 @@ impl Job {
 
     /// Takes what has come back and sends the next I/Os; returns how many came back.
     pub fn pump(&mut self, turn: &mut Turn<'_>) -> usize {
-        if self.phase == Phase::Load && self.deadline.is_some_and(|deadline| turn.now >= deadline) {
+        if self.phase == JobPhase::Load && self.deadline.is_some_and(|deadline| turn.now >= deadline) {
             self.left = 0;
         }
         // Before the fresh completions: a slot that waits must not starve behind slots that come back again and again.
@@ -320,14 +320,14 @@ impl Job {
                 target.zones.reset_done(slot.zone);
                 self.forget_zone(slot.zone);
             }
-            _ => target.zones.finish_done(slot.zone),
+            _ => target.zones.release(slot.zone),
         }
         None
     }
 
     fn forget_zone(&mut self, zone: ZoneNo) {
-        let per_zone = self.region.blocks_per_zone() as usize;
-        let first = (zone.0 - self.region.first_zone()) as usize * per_zone;
+        let per_zone = self.region.blocks_per_zone as usize;
+        let first = (zone.0 - self.region.first_zone) as usize * per_zone;
         if let Some(written) = &mut self.written {
             written.versions[first..first + per_zone].fill(0);
         }
@@ -432,7 +432,7 @@ impl Job {
             return None;
         }
         let target = &mut *turn.target;
-        if let Phase::Verify { .. } = self.phase {
+        if let JobPhase::Verify { .. } = self.phase {
             return self.choose_check();
         }
         if self.until_sync == 0 {
@@ -476,7 +476,7 @@ impl Job {
         if self.in_flight() > 1 {
             return true;
         }
-        let until = *self.pause.get_or_insert(now + shingle_core::time::Duration(time.as_nanos() as u64));
+        let until = *self.pause.get_or_insert(now + Duration(time.as_nanos() as u64));
         if now < until {
             return true;
         }
@@ -525,12 +525,12 @@ impl Job {
     fn choose_zone_read(&mut self, target: &Target) -> Option<Slot> {
         let random = self.options.rw.is_random();
         let Access::Zoned { read_next, .. } = &mut self.access else { return None };
-        let per_zone = self.region.blocks_per_zone();
-        let zones = u64::from(self.region.zones());
+        let per_zone = self.region.blocks_per_zone;
+        let zones = u64::from(self.region.zones);
         let first = if random { self.rng.below(zones) } else { *read_next / per_zone };
         for step in 0..=zones {
             let zone = (first + step) % zones;
-            let (_, written) = target.zones.written(ZoneNo(self.region.first_zone() + zone as u32));
+            let written = target.zones.written(ZoneNo(self.region.first_zone + zone as u32));
             let blocks = u64::from(written / self.block_sectors);
             let block = match (random, step) {
                 (true, _) => self.rng.below(blocks.max(1)),
@@ -549,17 +549,10 @@ impl Job {
     }
 
     fn choose_check(&mut self) -> Option<Slot> {
-        let (Phase::Verify { next }, Some(written)) = (&mut self.phase, &self.written) else { return None };
-        let skip = written.versions[*next as usize..].iter().position(|v| *v != 0 && *v != BUSY);
-        let block = match skip {
-            Some(skip) => *next + skip as u64,
-            None => {
-                *next = written.versions.len() as u64;
-                return None;
-            }
-        };
-        *next = block + 1;
-        Some(Slot { kind: Kind::Check, at: self.region.sector(block), ..UNUSED })
+        let (JobPhase::Verify { next }, Some(written)) = (&mut self.phase, &self.written) else { return None };
+        let block = written.next_written(*next);
+        *next = block.map_or(written.versions.len() as u64, |block| block + 1);
+        Some(Slot { kind: Kind::Check, at: self.region.sector(block?), ..UNUSED })
     }
 
     /// All slots are idle: what comes next?
@@ -572,46 +565,44 @@ impl Job {
             writer.start_pass(&mut target.zones);
         }
         self.phase = match self.phase {
-            _ if self.stopping => self.finish_phase(now, Phase::Done),
-            Phase::Load if self.left > 0 && in_time => Phase::Load,
-            Phase::Load if self.written.is_some() && self.options.rw.writes() => {
-                self.finish_phase(now, Phase::Verify { next: 0 })
+            _ if self.stopping => self.finish_phase(now, JobPhase::Done),
+            JobPhase::Load if self.left > 0 && in_time => JobPhase::Load,
+            JobPhase::Load if self.written.is_some() && self.options.rw.writes() => {
+                self.finish_phase(now, JobPhase::Verify { next: 0 })
             }
-            Phase::Verify { next } if !self.is_checked(next) => Phase::Verify { next },
-            Phase::Load | Phase::Verify { .. } if self.options.time_based && in_time => {
-                self.finish_phase(now, Phase::Load)
+            JobPhase::Verify { next } if self.written.as_ref().is_some_and(|w| w.next_written(next).is_some()) => {
+                JobPhase::Verify { next }
             }
-            Phase::Load | Phase::Verify { .. } => self.finish_phase(now, Phase::Done),
-            Phase::Done => Phase::Done,
+            JobPhase::Load | JobPhase::Verify { .. } if self.options.time_based && in_time => {
+                self.finish_phase(now, JobPhase::Load)
+            }
+            JobPhase::Load | JobPhase::Verify { .. } => self.finish_phase(now, JobPhase::Done),
+            JobPhase::Done => JobPhase::Done,
         };
-    }
-
-    fn is_checked(&self, next: u64) -> bool {
-        self.written.as_ref().is_none_or(|w| w.versions[next as usize..].iter().all(|v| *v == 0 || *v == BUSY))
     }
 
     /// Ends a job that can issue nothing although nothing is in flight anywhere: nothing to read, or no zone to write.
     pub fn starve(&mut self, now: Instant) {
-        if self.phase != Phase::Done {
+        if self.phase != JobPhase::Done {
             let op = if self.read_share > 0 { Op::Read } else { self.write_op };
-            let sector = self.region.first();
+            let sector = self.region.first;
             self.failure.get_or_insert(Failure { op, sector, status: Status::NoSpace, why: None, mismatch: None });
-            self.phase = self.finish_phase(now, Phase::Done);
+            self.phase = self.finish_phase(now, JobPhase::Done);
         }
     }
 
-    fn finish_phase(&mut self, now: Instant, next: Phase) -> Phase {
+    fn finish_phase(&mut self, now: Instant, next: JobPhase) -> JobPhase {
         let rw = self.options.rw;
         let load = [(rw.reads(), Direction::Read), (rw.writes(), Direction::Write), (rw.trims(), Direction::Trim)];
         match self.phase {
-            Phase::Load => {
+            JobPhase::Load => {
                 self.stats.end(now, load.into_iter().filter_map(|(does, direction)| does.then_some(direction)))
             }
-            Phase::Verify { .. } => self.stats.end(now, [Direction::Read]),
-            Phase::Done => return Phase::Done,
+            JobPhase::Verify { .. } => self.stats.end(now, [Direction::Read]),
+            JobPhase::Done => return JobPhase::Done,
         }
         self.stats.begin(now);
-        if next == Phase::Load {
+        if next == JobPhase::Load {
             self.left = self.ios_per_pass();
         }
         next
@@ -652,11 +643,11 @@ fn zoned_access(options: &JobOptions, region: &Region, number: u32, target: &mut
         return Ok(Access::Zoned { writer: None, read_next: 0 });
     }
     let (zones, writers, random) = (&mut target.zones, target.writers.max(1), options.rw.is_random());
-    let part = if random { (region.zones() / writers).clamp(1, MOST_OPEN) } else { 1 };
+    let part = if random { (region.zones / writers).clamp(1, MOST_OPEN) } else { 1 };
     let wanted = options.max_open_zones.map_or(part, |most| (most / writers).max(1));
     let choice = ZoneChoice {
-        first: region.first_zone(),
-        count: region.zones(),
+        first: region.first_zone,
+        count: region.zones,
         max_open: wanted.min(zones.part(writers)),
         write_sectors: options.block_sectors(),
         random,
@@ -692,6 +683,12 @@ impl Written {
         let scratch = vec![0; options.block_bytes as usize];
         let (versions, in_slot) = (vec![0; blocks as usize], vec![0; options.iodepth as usize]);
         Ok(Self { how, scratch, versions, sequence: 0, in_slot })
+    }
+
+    /// The first block from `from` on that this run has written.
+    fn next_written(&self, from: u64) -> Option<u64> {
+        let block = self.versions[from as usize..].iter().position(|version| *version != 0 && *version != BUSY);
+        block.map(|block| from + block as u64)
     }
 
     /// The first block from `block` on that has no write in flight.

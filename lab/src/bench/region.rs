@@ -8,11 +8,16 @@ use super::options::{JobError, JobOptions, ZoneMode};
 /// Blocks `0..blocks` of a region. Without zones the region is one zone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Region {
-    first: Sector,
+    /// Where it begins.
+    pub first: Sector,
+    /// Number of the first zone on the device.
+    pub first_zone: u32,
+    /// Number of zones.
+    pub zones: u32,
+    /// Blocks of one zone.
+    pub blocks_per_zone: u64,
     zone_sectors: u64,
-    blocks_per_zone: u64,
     block_sectors: u32,
-    zones: u32,
 }
 
 impl Region {
@@ -43,6 +48,7 @@ impl Region {
         }
         Ok(Self {
             first: Sector::from_bytes(options.offset),
+            first_zone: (options.offset / zone_bytes) as u32,
             zone_sectors: zone_bytes / 512,
             blocks_per_zone: zone_bytes / block,
             block_sectors: options.block_sectors(),
@@ -54,30 +60,6 @@ impl Region {
     #[must_use]
     pub fn blocks(&self) -> u64 {
         self.blocks_per_zone * u64::from(self.zones)
-    }
-
-    /// Number of zones.
-    #[must_use]
-    pub fn zones(&self) -> u32 {
-        self.zones
-    }
-
-    /// Number of the first zone on the device.
-    #[must_use]
-    pub fn first_zone(&self) -> u32 {
-        (self.first.0 / self.zone_sectors) as u32
-    }
-
-    /// Blocks of one zone.
-    #[must_use]
-    pub fn blocks_per_zone(&self) -> u64 {
-        self.blocks_per_zone
-    }
-
-    /// Where the region begins.
-    #[must_use]
-    pub fn first(&self) -> Sector {
-        self.first
     }
 
     /// The first sector of a block in a region that is one piece: no division on the data path.
@@ -165,7 +147,7 @@ mod tests {
     fn blocks_of_a_zone_that_does_not_divide_stay_inside_of_it() {
         let options = JobOptions { block_bytes: 12 * 1024, offset: 1 << 20, ..JobOptions::default() };
         let region = Region::new(&options, &zoned()).unwrap();
-        assert_eq!((region.zones(), region.first_zone(), region.blocks()), (15, 1, 15 * 85));
+        assert_eq!((region.zones, region.first_zone, region.blocks()), (15, 1, 15 * 85));
         for block in [0, 84, 85, 15 * 85 - 1] {
             let sector = region.sector(block);
             assert_eq!(region.block(sector), block);

@@ -69,7 +69,7 @@ impl Flow {
 }
 
 /// Everything that a job counts.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct JobStats {
     /// By [`Direction`].
     pub flows: [Flow; 3],
@@ -83,13 +83,6 @@ pub struct JobStats {
 }
 
 impl JobStats {
-    /// Nothing yet.
-    #[must_use]
-    pub fn new() -> Self {
-        let flows = std::array::from_fn(|_| Flow::default());
-        Self { flows, syncs: Histogram::new(), zone_resets: 0, verified: 0, phase_started: Instant::ZERO }
-    }
-
     /// Adds what another job did at the same time.
     pub fn merge(&mut self, other: &JobStats) {
         self.flows.iter_mut().zip(&other.flows).for_each(|(flow, other)| flow.merge(other));
@@ -114,11 +107,5 @@ impl JobStats {
         for direction in directions {
             self.flows[direction as usize].busy_ns += now.since(self.phase_started).as_nanos();
         }
-    }
-}
-
-impl Default for JobStats {
-    fn default() -> Self {
-        Self::new()
     }
 }

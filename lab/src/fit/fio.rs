@@ -1,8 +1,7 @@
 //! What fio measured: the files of `--output-format=json`.
 
 use std::collections::BTreeMap;
-use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde::Deserialize;
 
@@ -12,18 +11,6 @@ use shingle_host::config::parse_size;
 
 /// The longest file.
 const LONGEST_BYTES: u64 = 64 << 20;
-
-/// Invalid result file of fio.
-#[derive(Debug)]
-pub struct FioError(PathBuf, String);
-
-impl fmt::Display for FioError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}: name files that fio wrote with --output-format=json", self.0.display(), self.1)
-    }
-}
-
-impl std::error::Error for FioError {}
 
 /// A job that says nothing about the parameters of a drive.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,14 +34,14 @@ pub struct Reading {
 struct Output {
     #[serde(default, rename = "global options")]
     global: Options,
-    jobs: Vec<Job>,
+    jobs: Vec<FioJob>,
 }
 
 /// Options as fio prints them: a flag is empty.
 type Options = BTreeMap<String, String>;
 
 #[derive(Deserialize)]
-struct Job {
+struct FioJob {
     jobname: String,
     #[serde(default)]
     error: i64,
@@ -84,13 +71,9 @@ struct Latency {
 ///
 /// # Errors
 /// If it cannot be read, or fio did not write it.
-pub fn read(path: &Path) -> Result<Reading, FioError> {
-    let fail = |why: String| FioError(path.to_owned(), why);
-    let length = std::fs::metadata(path).map_err(|error| fail(error.to_string()))?.len();
-    if length > LONGEST_BYTES {
-        return Err(fail(format!("it has {length} bytes, and may have {LONGEST_BYTES}")));
-    }
-    let text = std::fs::read_to_string(path).map_err(|error| fail(error.to_string()))?;
+pub fn read(path: &Path) -> Result<Reading, String> {
+    let fail = |why: String| format!("{}: {why}: name files that fio wrote with --output-format=json", path.display());
+    let text = read_text(path, LONGEST_BYTES).map_err(fail)?;
     // Warnings of fio may stand before the object.
     let start = text.find('{').ok_or_else(|| fail("there is no JSON".into()))?;
     let output: Output = serde_json::from_str(&text[start..]).map_err(|error| fail(error.to_string()))?;
@@ -111,8 +94,20 @@ pub fn read(path: &Path) -> Result<Reading, FioError> {
     Ok(reading)
 }
 
+/// The text of a file, unless it is longer than it may be.
+///
+/// # Errors
+/// If it is, or cannot be read.
+pub fn read_text(path: &Path, longest_bytes: u64) -> Result<String, String> {
+    let length = std::fs::metadata(path).map_err(|error| error.to_string())?.len();
+    if length > longest_bytes {
+        return Err(format!("it has {length} bytes, and may have {longest_bytes}"));
+    }
+    std::fs::read_to_string(path).map_err(|error| error.to_string())
+}
+
 /// What jobs of one name measured.
-fn measurement(global: &Options, clones: &[&Job]) -> Result<(Load, Figure), String> {
+fn measurement(global: &Options, clones: &[&FioJob]) -> Result<(Load, Figure), String> {
     let first = clones[0];
     let option = |key: &str| first.options.get(key).or_else(|| global.get(key)).map(String::as_str);
     if let Some(failed) = clones.iter().find(|job| job.error != 0) {
@@ -157,7 +152,7 @@ fn measurement(global: &Options, clones: &[&Job]) -> Result<(Load, Figure), Stri
 mod tests {
     use super::*;
 
-    fn reading(text: &str) -> Result<Reading, FioError> {
+    fn reading(text: &str) -> Result<Reading, String> {
         static COUNT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
         let number = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let path = std::env::temp_dir().join(format!("shingle-fio-{}-{number}.json", std::process::id()));

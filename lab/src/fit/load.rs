@@ -1,7 +1,5 @@
 //! A simulated drive alone under a load: every bio that comes back goes out again.
 
-use std::fmt;
-
 use shingle_core::block::{Bio, Data, DeviceId, Op, Payload, PortId, Stack};
 use shingle_core::random::Rng;
 use shingle_core::sector::Sector;
@@ -57,18 +55,6 @@ impl Figure {
     }
 }
 
-/// Load that a drive cannot take.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NotMeasurable(pub String);
-
-impl fmt::Display for NotMeasurable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for NotMeasurable {}
-
 /// I/Os before it counts: what buffers take at first is no measure.
 const RAMP: u32 = 5_000;
 /// I/Os that count.
@@ -98,7 +84,7 @@ impl Drive {
     ///
     /// # Errors
     /// If it has no zones, or not those that the load needs.
-    pub fn new(model: &Model, load: Load) -> Result<Self, NotMeasurable> {
+    pub fn new(model: &Model, load: Load) -> Result<Self, String> {
         let (mut stack, mut model, mut readable) = (Stack::new(), model.clone(), None);
         let capacity = match &mut model {
             Model::Smr(config) => {
@@ -107,12 +93,12 @@ impl Drive {
                 config.zone_sectors
             }
             Model::Zns(config) => config.zone_capacity,
-            _ => return Err(NotMeasurable("the drive has no zones: only profiles of zoned drives are fitted".into())),
+            _ => return Err("the drive has no zones: only profiles of zoned drives are fitted".into()),
         };
-        let device = model.add_to(&mut stack, false).map_err(|error| NotMeasurable(error.to_string()))?;
+        let device = model.add_to(&mut stack, false).map_err(|error| error.to_string())?;
         let port = stack.open_port();
         let (limits, zones) = (stack.limits(device).clone(), stack.limits(device).zones());
-        let Some(zoned) = &limits.zoned else { return Err(NotMeasurable("the drive has no zones".into())) };
+        let Some(zoned) = &limits.zoned else { return Err("the drive has no zones".into()) };
         let zone = u64::from(zoned.zone_sectors);
         let first = zoned.conventional.first().map_or(0, |run| u64::from(run.end) * zone);
         let sent = vec![0; load.jobs as usize];
@@ -122,18 +108,17 @@ impl Drive {
         drive.check(load, most, u64::from(zones)).map(|()| drive)
     }
 
-    fn check(&self, load: Load, most: u32, zones: u64) -> Result<(), NotMeasurable> {
-        let fail = |why: String| Err(NotMeasurable(why));
+    fn check(&self, load: Load, most: u32, zones: u64) -> Result<(), String> {
         if load.sectors == 0 || load.sectors > most || u64::from(load.sectors) > self.capacity {
-            return fail(format!("I/Os of {} KiB do not fit the drive", load.sectors / 2));
+            return Err(format!("I/Os of {} KiB do not fit the drive", load.sectors / 2));
         }
         if load.rw == Rw::RandReadConventional && self.first == 0 {
-            return fail("the drive has no conventional zones".into());
+            return Err("the drive has no conventional zones".into());
         }
         let rounds = u64::from(RAMP + RUN + load.depth * load.jobs) / (self.capacity / u64::from(load.sectors)) + 1;
         let needed = rounds + u64::from(load.jobs);
         if !matches!(load.rw, Rw::RandRead | Rw::RandReadConventional) && needed > zones - self.first / self.zone {
-            return fail(format!("the load writes or reads {needed} zones, and the drive has fewer"));
+            return Err(format!("the load writes or reads {needed} zones, and the drive has fewer"));
         }
         Ok(())
     }
@@ -151,17 +136,17 @@ impl Drive {
     ///
     /// # Errors
     /// If it failed, or nothing ever comes back.
-    pub fn next_done(&mut self) -> Result<(u64, f64), NotMeasurable> {
+    pub fn next_done(&mut self) -> Result<(u64, f64), String> {
         loop {
             if let Some(done) = self.stack.poll_completion(self.port) {
                 if !done.status.is_ok() {
-                    return Err(NotMeasurable(format!("the drive answers {:?} with: {}", done.bio, done.status)));
+                    return Err(format!("the drive answers {:?} with: {}", done.bio, done.status));
                 }
                 return Ok((done.tag, self.now.since(done.bio.since).as_nanos() as f64));
             }
             let next = self.stack.turn(self.now);
             if !self.stack.has_completions(self.port) {
-                self.now = next.ok_or_else(|| NotMeasurable("the drive does not answer".into()))?;
+                self.now = next.ok_or("the drive does not answer")?;
             }
         }
     }
@@ -170,7 +155,7 @@ impl Drive {
     ///
     /// # Errors
     /// If a write fails.
-    pub fn fill(&mut self, zone: u64, share: f64) -> Result<(), NotMeasurable> {
+    pub fn fill(&mut self, zone: u64, share: f64) -> Result<(), String> {
         let end = (self.capacity as f64 * share) as u64 / 8 * 8;
         let mut at = 0;
         while at < end {
@@ -209,7 +194,7 @@ impl Drive {
     ///
     /// # Errors
     /// If an I/O fails.
-    pub fn measure(&mut self, load: Load, wanted: Figure) -> Result<f64, NotMeasurable> {
+    pub fn measure(&mut self, load: Load, wanted: Figure) -> Result<f64, String> {
         let jobs = u64::from(load.jobs);
         if matches!(load.rw, Rw::Read | Rw::RandRead) && self.readable.is_none() {
             (0..jobs).try_for_each(|job| self.fill(job, 1.0))?;

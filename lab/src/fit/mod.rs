@@ -14,6 +14,6 @@ mod load;
 mod search;
 
 pub use document::Document;
-pub use fio::{FioError, LeftOut, Reading, read};
-pub use load::{Drive, Figure, Load, NotMeasurable, Rw};
-pub use search::{Fit, FitError, Measurement, Parameter, Role, fit};
+pub use fio::{LeftOut, Reading, read, read_text};
+pub use load::{Drive, Figure, Load, Rw};
+pub use search::{Fit, FitError, Fitted, Measurement, Parameter, Residual, Role, fit};

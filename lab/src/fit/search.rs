@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread;
 
 use super::document::{Document, Kind};
-use super::load::{Drive, Figure, Load, NotMeasurable};
+use super::load::{Drive, Figure, Load};
 use shingle_host::profile::Model;
 
 /// What a real drive did under a load.
@@ -58,12 +58,36 @@ pub enum Role {
 /// What came out.
 #[derive(Clone, Debug)]
 pub struct Fit {
-    /// The parameters that the measurements determine: before and after, and the measurement that each of them matters most to.
-    pub parameters: Vec<(Parameter, Parameter, String)>,
+    /// The parameters that the measurements determine.
+    pub parameters: Vec<Fitted>,
     /// Parameters that matter to no measurement, or to fewer than there are parameters.
     pub undetermined: Vec<Parameter>,
-    /// For each measurement what it was used for, and what the drive does before and after the fit.
-    pub residuals: Vec<(Measurement, Role, f64, f64)>,
+    /// What the drive does, for each measurement.
+    pub residuals: Vec<Residual>,
+}
+
+/// A parameter that measurements determine.
+#[derive(Clone, Debug)]
+pub struct Fitted {
+    /// As it was.
+    pub before: Parameter,
+    /// As it is.
+    pub after: Parameter,
+    /// The measurement that it matters most to.
+    pub by: String,
+}
+
+/// A measurement, and what the drive does instead.
+#[derive(Clone, Debug)]
+pub struct Residual {
+    /// The measurement.
+    pub measurement: Measurement,
+    /// What it was used for.
+    pub role: Role,
+    /// What the drive did before the fit.
+    pub before: f64,
+    /// What it does after it.
+    pub after: f64,
 }
 
 /// Error of fitting a profile.
@@ -72,7 +96,7 @@ pub enum FitError {
     /// There are too few measurements: so many.
     TooFew(usize),
     /// A load cannot be put on the drive: its name.
-    Load(String, NotMeasurable),
+    Load(String, String),
     /// No parameter matters.
     Nothing,
 }
@@ -137,16 +161,21 @@ pub fn fit(
     search.most = search.runs + STEPS * (chosen.len() + TRIES);
     let before: Vec<Parameter> = chosen.iter().map(|(parameter, _)| parameter.clone()).collect();
     let after = search.descend(&before, base)?;
-    let parameters = before.iter().zip(&after).zip(chosen);
-    let parameters =
-        parameters.map(|((before, after), (_, by))| (before.clone(), after.clone(), fitted[by].name.clone()));
+    let parameters = chosen.into_iter().zip(&after).map(|((before, by), after)| {
+        let by = fitted[by].name.clone();
+        Fitted { before, after: after.clone(), by }
+    });
+    let parameters = parameters.collect();
     let mut residuals = Vec::new();
     for (role, of_role) in [(Role::Fitted, &fitted), (Role::HeldOut, &held)] {
         let (was, is) = (figures(document, &before, of_role)?, figures(document, &after, of_role)?);
-        let rows = of_role.iter().zip(was).zip(is).map(|((measurement, was), is)| (measurement.clone(), role, was, is));
-        residuals.extend(rows);
+        let rows = of_role.iter().zip(was).zip(is);
+        residuals.extend(rows.map(|((measurement, before), after)| {
+            let measurement = measurement.clone();
+            Residual { measurement, role, before, after }
+        }));
     }
-    Ok(Fit { parameters: parameters.collect(), undetermined, residuals })
+    Ok(Fit { parameters, undetermined, residuals })
 }
 
 struct Search<'a> {
@@ -203,15 +232,17 @@ impl Search<'_> {
         let (mut now, mut residuals, mut damping) = (before.to_vec(), base, 1e-2);
         for _ in 0..STEPS {
             let slopes: Vec<Vec<f64>> = (0..now.len()).map(|place| self.slope(&now, place, &residuals)).collect();
-            let away = away(before, &now);
-            let old = loss(&residuals, &away);
+            let old = Loss { residuals: &residuals, away: &away(before, &now) };
             let better = (0..TRIES).find_map(|_| {
-                let step = step(&slopes, (&residuals, &away), damping)?;
+                let step = step(&slopes, &old, damping)?;
                 let tried = moved(&now, &step);
-                let found = self.run(&tried).ok().map(|found| (loss(&found, &self::away(before, &tried)), found));
-                let better = found.filter(|(new, _)| *new < old);
+                let found = self.run(&tried).ok().map(|found| {
+                    let new = Loss { residuals: &found, away: &away(before, &tried) }.value();
+                    (new, found)
+                });
+                let better = found.filter(|(new, _)| *new < old.value());
                 damping = if better.is_some() { damping / 4.0 } else { damping * 8.0 };
-                better.map(|(new, found)| (tried, found, old - new))
+                better.map(|(new, found)| (tried, found, old.value() - new))
             });
             let Some((tried, found, gained)) = better else { break };
             (now, residuals) = (tried, found);
@@ -225,8 +256,8 @@ impl Search<'_> {
 
 /// What the drive with these parameters does, for each measurement. The loads run side by side, each on a drive of its own.
 fn figures(document: &Document, parameters: &[Parameter], of: &[Measurement]) -> Result<Vec<f64>, FitError> {
-    let impossible = || NotMeasurable("the values that were tried make no drive".into());
-    let Some(model) = document.with(parameters) else { return Err(FitError::Load("a load".into(), impossible())) };
+    let impossible = || FitError::Load("a load".into(), "the values that were tried make no drive".into());
+    let model = document.with(parameters).ok_or_else(impossible)?;
     let next = AtomicUsize::new(0);
     let work = || -> Vec<(usize, Result<f64, FitError>)> {
         let take = || Some(next.fetch_add(1, Relaxed)).filter(|place| *place < of.len());
@@ -258,18 +289,26 @@ fn moved(now: &[Parameter], step: &[f64]) -> Vec<Parameter> {
     values.map(|(now, step)| Parameter { value: now.value * step.clamp(-most, most).exp(), ..now.clone() }).collect()
 }
 
-fn loss(residuals: &[f64], away: &[f64]) -> f64 {
-    let squares = |values: &[f64]| values.iter().map(|value| value * value).sum::<f64>();
-    squares(residuals) + STAY * squares(away)
+/// What is to become small.
+struct Loss<'a> {
+    residuals: &'a [f64],
+    away: &'a [f64],
+}
+
+impl Loss<'_> {
+    fn value(&self) -> f64 {
+        let squares = |values: &[f64]| values.iter().map(|value| value * value).sum::<f64>();
+        squares(self.residuals) + STAY * squares(self.away)
+    }
 }
 
 /// The step of Levenberg and Marquardt; `slopes` has for each parameter those of all measurements.
-fn step(slopes: &[Vec<f64>], (residuals, away): (&[f64], &[f64]), damping: f64) -> Option<Vec<f64>> {
+fn step(slopes: &[Vec<f64>], loss: &Loss<'_>, damping: f64) -> Option<Vec<f64>> {
     let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
     let rows = slopes.iter().enumerate().map(|(place, row)| {
         let mut equation: Vec<f64> = slopes.iter().map(|other| dot(row, other)).collect();
         equation[place] = equation[place] * (1.0 + damping) + STAY;
-        equation.push(-dot(row, residuals) - STAY * away[place]);
+        equation.push(-dot(row, loss.residuals) - STAY * loss.away[place]);
         equation
     });
     solve(rows.collect())
@@ -354,10 +393,10 @@ mod tests {
         let before = real.parameters();
         for name in ["front.write-command", "front.completion", "flash.read"] {
             let right = before.iter().find(|parameter| parameter.name() == name).unwrap().value;
-            let (_, after, _) = found.parameters.iter().find(|(_, after, _)| after.name() == name).unwrap();
+            let after = &found.parameters.iter().find(|fitted| fitted.after.name() == name).unwrap().after;
             assert!((after.value / right - 1.0).abs() < 0.1, "{name} is {} instead of {right}", after.value);
         }
-        for (measurement, role, was, is) in &found.residuals {
+        for Residual { measurement, role, before: was, after: is } in &found.residuals {
             let off = |value: f64| (value / measurement.figure.value() - 1.0).abs();
             assert!(off(*is) < 0.03 && off(*is) <= off(*was) + 0.01, "{role:?} {}: {was} {is}", measurement.name);
         }

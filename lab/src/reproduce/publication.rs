@@ -1,18 +1,19 @@
 //! The publications.
 
+use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
 /// Which of the publications.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Publication {
-    /// Zone write plugging, 2024.
+    /// Zone write plugging: five systems on null_blk, a ZNS SSD and an SMR disk
     Zwp,
-    /// One write at a time per rotating disk, 2026.
+    /// QD1 writing: an SMR disk of 30 TB
     Qd1,
-    /// Device mapper without clones, 2019.
+    /// Device mapper without clones: layers over a RAM disk
     Noclone,
-    /// dm-zoned under two hours of files, 2020.
+    /// dm-zoned: two hours of files on an SMR disk, alone and with an SSD
     Dmzoned,
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::SystemTime;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use indicatif::ProgressBar;
 
 use super::new_file::NewFile;
@@ -19,7 +19,7 @@ use shingle_lab::reproduce::{self, Findings, Imprint, Options, Part, Publication
 pub struct ReproduceArgs {
     /// Which tables
     #[arg(value_enum)]
-    publication: PublicationArg,
+    publication: Publication,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -55,28 +55,11 @@ Examples:
   shingle reproduce dmzoned --only single --html dmzoned.html
   shingle reproduce qd1 --from qd1.json";
 
-#[derive(Clone, Copy, ValueEnum)]
-enum PublicationArg {
-    /// Zone write plugging: five systems on null_blk, a ZNS SSD and an SMR disk
-    Zwp,
-    /// QD1 writing: an SMR disk of 30 TB
-    Qd1,
-    /// Device mapper without clones: layers over a RAM disk
-    Noclone,
-    /// dm-zoned: two hours of files on an SMR disk, alone and with an SSD
-    Dmzoned,
-}
-
 /// Runs the command.
 pub fn run(args: &ReproduceArgs) -> Result<(), CliError> {
     let page = args.html.as_deref().map(NewFile::open).transpose()?;
     let imprint = imprint()?;
-    let publication = match args.publication {
-        PublicationArg::Zwp => Publication::Zwp,
-        PublicationArg::Qd1 => Publication::Qd1,
-        PublicationArg::Noclone => Publication::Noclone,
-        PublicationArg::Dmzoned => Publication::Dmzoned,
-    };
+    let publication = args.publication;
     if args.minutes.is_some() && publication != Publication::Dmzoned {
         return Err(CliError::Usage("--minutes is for dmzoned: the other tables have no length of time".into()));
     }

@@ -96,18 +96,6 @@ impl ZoneTable {
         self.limit.map_or(u32::MAX, |limit| (limit / jobs).max(1))
     }
 
-    /// Number of zones.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.zones.len()
-    }
-
-    /// Whether there are none.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.zones.is_empty()
-    }
-
     /// The first sector of a zone.
     #[inline]
     #[must_use]
@@ -115,12 +103,11 @@ impl ZoneTable {
         Sector(u64::from(zone.0) << self.shift)
     }
 
-    /// The readable part of a zone: its first sector and how many sectors are written.
+    /// Sectors of a zone that can be read.
     #[inline]
     #[must_use]
-    pub fn written(&self, zone: ZoneNo) -> (Sector, u32) {
-        let slot = &self.zones[zone.index()];
-        (self.start(zone), slot.written)
+    pub fn written(&self, zone: ZoneNo) -> u32 {
+        self.zones[zone.index()].written
     }
 
     /// A write to `zone` is done. `Some` if the zone is now to be finished, because its rest is too small for a write.
@@ -144,11 +131,6 @@ impl ZoneTable {
         None
     }
 
-    /// `zone` is finished.
-    pub fn finish_done(&mut self, zone: ZoneNo) {
-        self.release(zone);
-    }
-
     /// `zone` is empty.
     pub fn reset_done(&mut self, zone: ZoneNo) {
         let slot = &mut self.zones[zone.index()];
@@ -157,7 +139,8 @@ impl ZoneTable {
         self.unlocked(zone);
     }
 
-    fn release(&mut self, zone: ZoneNo) {
+    /// `zone` is full or finished.
+    pub fn release(&mut self, zone: ZoneNo) {
         self.zones[zone.index()].state = State::Free;
         self.budget = self.budget.saturating_add(1);
         self.releases += 1;
@@ -407,7 +390,7 @@ mod tests {
         assert_eq!(table.write_done(ZoneNo(0), 16), None);
         assert_eq!(table.write_done(ZoneNo(0), 16), Some(ZoneNo(0)));
         assert_eq!(writer.next(&mut table, &mut rng), Step::Wait, "the finish is on its way");
-        table.finish_done(ZoneNo(0));
+        table.release(ZoneNo(0));
         assert_eq!(writer.next(&mut table, &mut rng), Step::Reset(ZoneNo(0)));
     }
 
@@ -454,6 +437,6 @@ mod tests {
         let mut table = ZoneTable::new(&zones, ZONE as u32, None);
         let mut writer = ZoneWriter::new(choice(3, 3), &mut table);
         assert!(matches!(writer.next(&mut table, &mut Rng::new(1)), Step::Write { zone: ZoneNo(2), .. }));
-        assert_eq!(table.written(ZoneNo(0)), (Sector(0), ZONE as u32), "a conventional zone can be read everywhere");
+        assert_eq!(table.written(ZoneNo(0)), ZONE as u32, "a conventional zone can be read everywhere");
     }
 }

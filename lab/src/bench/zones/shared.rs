@@ -232,7 +232,7 @@ mod tests {
 
     /// Two writers of 16 of 64 sectors on zones that they share.
     fn writers(table: &mut ZoneTable, random: bool) -> [SharedWriter; 2] {
-        let choice = ZoneChoice { random, ..choice(table.len() as u32, 1) };
+        let choice = ZoneChoice { random, ..choice(table.zones.len() as u32, 1) };
         [0, 1].map(|job| SharedWriter::new(choice.clone(), job, table))
     }
 

@@ -1,7 +1,7 @@
 //! What the model and our own policy have to show.
 
 use super::outcome::{Report, Run, TOLERANCE};
-use super::published::Phase;
+use super::published::PublishedPhase;
 use super::{MINUTES, Policy, Setup};
 use crate::reproduce::Goal;
 use crate::reproduce::figures::off;
@@ -15,7 +15,7 @@ const FLOOR_WITH_SSD: f64 = 100.0;
 const MEAN: f64 = 100.0;
 
 /// The goals that the runs of `report` can tell about.
-pub fn goals(report: &Report, phases: &[Phase]) -> Vec<Goal> {
+pub fn goals(report: &Report, phases: &[PublishedPhase]) -> Vec<Goal> {
     if report.minutes < MINUTES {
         // They are about two hours: at the beginning every policy is fast.
         return Vec::new();
@@ -31,11 +31,12 @@ pub fn goals(report: &Report, phases: &[Phase]) -> Vec<Goal> {
 }
 
 /// The kernel's policy on the model is as fast as the kernel was on the drive.
-fn kernel_phases(report: &Report, phases: &[Phase]) -> Option<Goal> {
+fn kernel_phases(report: &Report, phases: &[PublishedPhase]) -> Option<Goal> {
     let run = report.run(Setup::Single, Policy::Kernel)?;
     let timed = phases.iter().filter(|phase| phase.setup == Setup::Single);
     let found: Vec<_> = timed.filter_map(|phase| Some((phase, run.in_phase(phase)?.0))).collect();
-    let one = |(phase, found): &(&Phase, f64)| format!("{found:.0} for {phase} ({})", off(1.0 + phase.off(*found)));
+    let one =
+        |(phase, found): &(&PublishedPhase, f64)| format!("{found:.0} for {phase} ({})", off(1.0 + phase.off(*found)));
     (!found.is_empty()).then(|| Goal {
         text: format!("The kernel's policy is within {:.0} % of the published phases, one disk", TOLERANCE * 100.0),
         is_reached: found.iter().all(|(phase, found)| phase.off(*found).abs() <= TOLERANCE),
@@ -44,9 +45,9 @@ fn kernel_phases(report: &Report, phases: &[Phase]) -> Option<Goal> {
 }
 
 /// The kernel's policy with an SSD has the published phases at all, whenever that is.
-fn kernel_phases_met(report: &Report, phases: &[Phase]) -> Option<Goal> {
+fn kernel_phases_met(report: &Report, phases: &[PublishedPhase]) -> Option<Goal> {
     let run = report.run(Setup::Dual, Policy::Kernel)?;
-    let all: Vec<&Phase> = phases.iter().filter(|phase| phase.setup == Setup::Dual).collect();
+    let all: Vec<&PublishedPhase> = phases.iter().filter(|phase| phase.setup == Setup::Dual).collect();
     let met = all.iter().filter(|phase| run.in_phase(phase).is_some()).count();
     Some(Goal {
         text: format!("The kernel's policy meets the {} published phases with an SSD at some time", all.len()),

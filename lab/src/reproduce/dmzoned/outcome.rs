@@ -5,7 +5,7 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::published::{self, Phase, Published};
+use super::published::{self, Published, PublishedPhase};
 use super::status::Zones;
 use super::{Policy, Setup, goals, page, text};
 use crate::reproduce::{Findings, Goal, ProfileFacts};
@@ -91,7 +91,7 @@ impl Run {
 
     /// The speed in a published phase: in its time or, where that was not published, over the minutes whose speed was within
     /// [`TOLERANCE`] of it. With how many seconds that is.
-    pub fn in_phase(&self, phase: &Phase) -> Option<(f64, u32)> {
+    pub fn in_phase(&self, phase: &PublishedPhase) -> Option<(f64, u32)> {
         let speed = |span: Range<u32>| self.mean(|sample| sample.mb_per_s, span);
         if let (Some(from), Some(to)) = (phase.from_s, phase.to_s) {
             let to = to.min(self.seconds());
@@ -127,14 +127,14 @@ impl Report {
     fn to_json(&self, published: &Published, goals: &[Goal]) -> Value {
         // A report is numbers, strings and lists: there is nothing in it that JSON has no word for.
         let mut value = serde_json::to_value(self).unwrap_or_default();
-        let found = |phase: &Phase, policy| {
+        let found = |phase: &PublishedPhase, policy| {
             let (mb_per_s, seconds) = self.run(phase.setup, policy)?.in_phase(phase)?;
             let short = |value: f64| (value * 1e3).round() / 1e3;
             // Minutes that were chosen for their speed are not off by anything.
             let off = phase.is_timed().then(|| short(phase.off(mb_per_s)));
             Some(json!({ "mb_per_s": short(mb_per_s), "seconds": seconds, "chosen": !phase.is_timed(), "off": off }))
         };
-        let phase = |phase: &Phase| {
+        let phase = |phase: &PublishedPhase| {
             json!({
                 "setup": phase.setup.name(), "phase": phase.number, "published": [phase.low, phase.high],
                 "computed": phase.computed,

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::chart::{Band, Chart, Series};
 use super::outcome::{Report, Run, Sample};
-use super::published::{Phase, Published};
+use super::published::{Published, PublishedPhase};
 use super::{MINUTES, Policy, Setup};
 use crate::reproduce::Goal;
 use crate::reproduce::figures::off;
@@ -53,7 +53,7 @@ fn write_setup(page: &mut String, (setup, runs): (Setup, &[&Run]), published: &P
     let _ =
         writeln!(page, "<section class=\"full\" aria-labelledby=\"{id}\">\n<h2 id=\"{id}\">{}</h2>", setup.heading());
     page.push_str(&source(&published.source));
-    let phases: Vec<&Phase> = published.phases.iter().filter(|phase| phase.setup == setup).collect();
+    let phases: Vec<&PublishedPhase> = published.phases.iter().filter(|phase| phase.setup == setup).collect();
     let speed = Panel {
         title: "Speed that programs see",
         unit: "MB/s",
@@ -134,12 +134,12 @@ impl Panel {
     }
 }
 
-fn band(phase: &Phase) -> Band {
+fn band(phase: &PublishedPhase) -> Band {
     let title = format!("published: {phase} MB/s, {}", phase.what);
     Band { span_s: phase.from_s.zip(phase.to_s), range: (phase.low, phase.high), title }
 }
 
-fn write_phases(page: &mut String, runs: &[&Run], phases: &[&Phase]) {
+fn write_phases(page: &mut String, runs: &[&Run], phases: &[&PublishedPhase]) {
     page.push_str("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Phases\"><table>\n<thead><tr><th class=\"text\">phase</th><th>seconds</th><th>published, MB/s</th>");
     for run in runs {
         let _ = write!(page, "<th>{}</th>", run.policy.name());
@@ -160,14 +160,14 @@ fn write_phases(page: &mut String, runs: &[&Run], phases: &[&Phase]) {
 }
 
 /// When a phase was, as far as that was published.
-pub fn when(phase: &Phase) -> String {
+pub fn when(phase: &PublishedPhase) -> String {
     match (phase.from_s, phase.to_s) {
         (Some(from), Some(to)) => format!("{from} to {to}"),
         _ => String::new(),
     }
 }
 
-fn write_found(page: &mut String, run: &Run, phase: &Phase) {
+fn write_found(page: &mut String, run: &Run, phase: &PublishedPhase) {
     let (found, off) = found(run, phase);
     let _ = write!(page, "<td>{found}</td>");
     if run.policy == Policy::Kernel {
@@ -177,7 +177,7 @@ fn write_found(page: &mut String, run: &Run, phase: &Phase) {
 
 /// The speed of a run in a phase, and how far off that is; empty if the run ended before. Where nobody published when a phase
 /// was, the minutes were chosen for their speed: only whether there are any says something.
-pub fn found(run: &Run, phase: &Phase) -> (String, String) {
+pub fn found(run: &Run, phase: &PublishedPhase) -> (String, String) {
     match run.in_phase(phase) {
         None if phase.is_timed() => (String::new(), String::new()),
         None => ("never".to_owned(), "NOT MET".to_owned()),

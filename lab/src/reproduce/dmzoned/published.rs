@@ -11,7 +11,7 @@ const HEADER: &str = "setup,phase,from_s,to_s,mb_per_s_low,mb_per_s_high,basis,w
 
 /// A stretch of time with one speed.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Phase {
+pub struct PublishedPhase {
     /// The drives.
     pub setup: Setup,
     /// Its number, from 1.
@@ -35,10 +35,10 @@ pub struct Published {
     /// The comments of the file.
     pub source: String,
     /// All phases.
-    pub phases: Vec<Phase>,
+    pub phases: Vec<PublishedPhase>,
 }
 
-impl fmt::Display for Phase {
+impl fmt::Display for PublishedPhase {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.low == self.high {
             write!(f, "{:.0}", self.low)?;
@@ -49,7 +49,7 @@ impl fmt::Display for Phase {
     }
 }
 
-impl Phase {
+impl PublishedPhase {
     /// Whether it was published when it was. If not, our speed in it is a mean of minutes that were chosen for their speed.
     pub fn is_timed(&self) -> bool {
         self.from_s.is_some() && self.to_s.is_some()
@@ -79,11 +79,11 @@ fn parse(text: &str) -> Result<Published, String> {
         let row = if is_header { phase(line) } else { Err(format!("the header has to be `{HEADER}`")) };
         row.map_err(|what| format!("dm-zoned-phases.csv, line {number}: {what}"))
     };
-    let phases: Vec<Phase> = lines.iter().skip(usize::from(is_header)).map(row).collect::<Result<_, _>>()?;
+    let phases: Vec<PublishedPhase> = lines.iter().skip(usize::from(is_header)).map(row).collect::<Result<_, _>>()?;
     if phases.is_empty() { Err("dm-zoned-phases.csv: it has no rows".into()) } else { Ok(Published { source, phases }) }
 }
 
-fn phase(line: &str) -> Result<Phase, String> {
+fn phase(line: &str) -> Result<PublishedPhase, String> {
     let fields: Vec<&str> = line.splitn(8, ',').collect();
     let [setup, number, from, to, low, high, basis, what] = fields[..] else {
         return Err(format!("{} fields where the header has 8", fields.len()));
@@ -95,7 +95,7 @@ fn phase(line: &str) -> Result<Phase, String> {
     if !(0.0 < low && low <= high) {
         return Err(format!("{low} to {high} MB/s is no range"));
     }
-    Ok(Phase {
+    Ok(PublishedPhase {
         setup: setup.ok_or("the setup has to be `single` or `dual`")?,
         number: figure(number)?,
         from_s: time(from)?,

@@ -19,14 +19,14 @@ pub struct Shard {
     stacks: Stacks,
     /// What is compared, and where it goes in.
     what: Vec<(Pattern, DeviceId)>,
-    jobs: Vec<Job>,
+    jobs: Vec<ReadJob>,
     sectors: u64,
     clock: Clock,
     latencies: Histogram,
 }
 
 /// One job: its memory, and where it reads next.
-struct Job {
+struct ReadJob {
     bio: Option<Box<Bio>>,
     next: u64,
     rng: Rng,
@@ -50,7 +50,7 @@ impl Tally {
     }
 }
 
-impl Job {
+impl ReadJob {
     /// Job `number` on a disk of `sectors`. Jobs begin at equal distances: they read no sector that is still in the cache for
     /// the one before.
     fn new(number: usize, sectors: u64) -> Self {
@@ -76,7 +76,7 @@ impl Shard {
         let mut stacks = Stacks::new(sectors)?;
         let what = what.iter().map(|reads| Ok((reads.pattern, stacks.top(reads.layers)?)));
         let what = what.collect::<Result<_, String>>()?;
-        let jobs = (0..JOBS).map(|number| Job::new(number, sectors)).collect();
+        let jobs = (0..JOBS).map(|number| ReadJob::new(number, sectors)).collect();
         Ok(Self { stacks, what, jobs, sectors, clock: Clock::start(), latencies: Histogram::new() })
     }
 

@@ -60,23 +60,15 @@ fn quoted(word: String) -> String {
 
 /// The date so many days after 1970-01-01, in the Gregorian calendar.
 fn date_of(days: u64) -> String {
-    let leap = |year: u64| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
-    // 400 years have 146,097 days, and begin anew.
-    let (mut year, mut rest) = (1970 + days / 146_097 * 400, days % 146_097);
-    while rest >= 365 + u64::from(leap(year)) {
-        rest -= 365 + u64::from(leap(year));
-        year += 1;
-    }
-    let lengths = [31, 28 + u64::from(leap(year)), 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
-    let mut month = 1;
-    for length in lengths {
-        if rest < length {
-            break;
-        }
-        rest -= length;
-        month += 1;
-    }
-    format!("{year:04}-{month:02}-{:02}", rest + 1)
+    // Years that begin in March have the leap day at their end. 400 of them have 146,097 days, and begin anew.
+    let since_march_of_0 = days + 719_468;
+    let (era, day) = (since_march_of_0 / 146_097, since_march_of_0 % 146_097);
+    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    // Five months in a row have 153 days.
+    let month = (5 * day + 2) / 153;
+    let (day, month) = (day - (153 * month + 2) / 5 + 1, if month < 10 { month + 3 } else { month - 9 });
+    format!("{:04}-{month:02}-{day:02}", era * 400 + year + u64::from(month < 3))
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use clap::{Args, Command, FromArgMatches};
 use crate::cli::CliError;
 use shingle_host::config::{ConfigError, Diagnostic, Source, nearest};
 use shingle_lab::bench::JobOptions;
+use shingle_lab::fit::read_text;
 
 /// The longest job file.
 const LONGEST_BYTES: u64 = 1 << 20;
@@ -15,11 +16,7 @@ const LONGEST_BYTES: u64 = 1 << 20;
 /// Reads a job file: its jobs in order, with everything that is wrong if something is.
 pub fn read(path: &Path) -> Result<Vec<JobOptions>, CliError> {
     let failed = |what: String| CliError::Failed(format!("cannot read the job file {}: {what}", path.display()));
-    let length = std::fs::metadata(path).map_err(|error| failed(error.to_string()))?.len();
-    if length > LONGEST_BYTES {
-        return Err(failed(format!("it has {length} bytes, and may have {LONGEST_BYTES}")));
-    }
-    let text = std::fs::read_to_string(path).map_err(|error| failed(error.to_string()))?;
+    let text = read_text(path, LONGEST_BYTES).map_err(failed)?;
     parse(&text).map_err(|diagnostics| ConfigError { source: Source { path: path.into(), text }, diagnostics }.into())
 }
 

@@ -5,7 +5,7 @@ use shingle_host::control::protocol::MappedDevice;
 
 /// A device to create.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct NewDevice {
     /// Its name.
     pub name: String,
     /// Its UUID, or nothing.
@@ -20,9 +20,9 @@ pub struct Entry {
 ///
 /// # Errors
 /// What is wrong with the first bad one.
-pub fn parse(text: &str) -> Result<Vec<Entry>, String> {
+pub fn parse(text: &str) -> Result<Vec<NewDevice>, String> {
     let devices = split(text)?;
-    devices.into_iter().map(entry).collect()
+    devices.into_iter().map(new_device).collect()
 }
 
 /// The fields of each device.
@@ -49,7 +49,7 @@ fn split(text: &str) -> Result<Vec<Vec<String>>, String> {
     if devices.is_empty() { Err("there is no device: write name,uuid,minor,flags,table".into()) } else { Ok(devices) }
 }
 
-fn entry(fields: Vec<String>) -> Result<Entry, String> {
+fn new_device(fields: Vec<String>) -> Result<NewDevice, String> {
     let [name, uuid, minor, flags, table @ ..] = fields.as_slice() else {
         return Err(format!("`{}` is not a device: write name,uuid,minor,flags,table", fields.join(",")));
     };
@@ -62,7 +62,7 @@ fn entry(fields: Vec<String>) -> Result<Entry, String> {
         other => return Err(format!("`{name}`: the flags are `{other}`: write ro, rw or nothing")),
     };
     let table = (!table.is_empty()).then(|| table.join("\n"));
-    Ok(Entry { name: name.clone(), uuid: uuid.clone(), read_only, table })
+    Ok(NewDevice { name: name.clone(), uuid: uuid.clone(), read_only, table })
 }
 
 /// Writes devices with the lines of their tables as [`parse`] reads them.
@@ -94,13 +94,13 @@ mod tests {
     fn the_example_of_the_manual_is_read() {
         let devices = parse("dev1,,,,0 100 linear 253:1 0,100 100 error;dev2,,,ro,0 1 error").unwrap();
         let table = |text: &str| Some(text.to_owned());
-        let dev1 = Entry {
+        let dev1 = NewDevice {
             name: "dev1".into(),
             uuid: String::new(),
             read_only: false,
             table: table("0 100 linear 253:1 0\n100 100 error"),
         };
-        let dev2 = Entry { name: "dev2".into(), read_only: true, table: table("0 1 error"), ..dev1.clone() };
+        let dev2 = NewDevice { name: "dev2".into(), read_only: true, table: table("0 1 error"), ..dev1.clone() };
         assert_eq!(devices, [dev1, dev2]);
     }
 

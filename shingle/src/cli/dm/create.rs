@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::CliError;
-use super::concise::{self, Entry};
+use super::concise::{self, NewDevice};
 use super::source::{TableText, blame, read_standard_input};
 use crate::cli::remote::RemoteArgs;
 use shingle_host::config::Source;
@@ -53,13 +53,13 @@ pub struct LoadArgs {
 pub fn create(args: &CreateArgs) -> Result<(), CliError> {
     let Some(name) = &args.name else { return create_concise(args) };
     let source = if args.notable { None } else { Some(args.table.read()?) };
-    let entry = Entry {
+    let device = NewDevice {
         name: name.clone(),
         uuid: args.uuid.clone().unwrap_or_default(),
         read_only: args.readonly,
         table: source.as_ref().map(|source| source.text.clone()),
     };
-    create_one(&mut args.remote.connect()?, entry, source.unwrap_or_default())
+    create_one(&mut args.remote.connect()?, device, source.unwrap_or_default())
 }
 
 fn create_concise(args: &CreateArgs) -> Result<(), CliError> {
@@ -67,19 +67,19 @@ fn create_concise(args: &CreateArgs) -> Result<(), CliError> {
         Some(text) => text,
         None => read_standard_input()?.text,
     };
-    let entries = concise::parse(&text).map_err(CliError::Usage)?;
+    let devices = concise::parse(&text).map_err(CliError::Usage)?;
     let mut client = args.remote.connect()?;
-    for mut entry in entries {
-        entry.read_only |= args.readonly;
-        let table = entry.table.clone().unwrap_or_default();
-        let source = Source { path: format!("--concise, {}", entry.name).into(), text: table };
-        create_one(&mut client, entry, source)?;
+    for mut device in devices {
+        device.read_only |= args.readonly;
+        let table = device.table.clone().unwrap_or_default();
+        let source = Source { path: format!("--concise, {}", device.name).into(), text: table };
+        create_one(&mut client, device, source)?;
     }
     Ok(())
 }
 
-fn create_one(client: &mut ControlClient, entry: Entry, source: Source) -> Result<(), CliError> {
-    let Entry { name, uuid, read_only, table } = entry;
+fn create_one(client: &mut ControlClient, device: NewDevice, source: Source) -> Result<(), CliError> {
+    let NewDevice { name, uuid, read_only, table } = device;
     client.call(&Create { name, uuid: Some(uuid), table, read_only }).map_err(|error| blame(source, error))?;
     Ok(())
 }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::cli::new_file::NewFile;
 use crate::cli::{CliError, output, words};
 use shingle_host::profile::Profile;
-use shingle_lab::fit::{Document, Figure, Fit, LeftOut, Measurement, Parameter, Role, fit, read};
+use shingle_lab::fit::{Document, Figure, Fit, Fitted, LeftOut, Parameter, Residual, Role, fit, read};
 
 /// Make a profile of a real drive out of what fio measured on it
 ///
@@ -51,7 +51,7 @@ Examples:
 pub fn run(args: &FitArgs) -> Result<(), CliError> {
     let (mut measurements, mut left_out) = (Vec::new(), Vec::new());
     for path in &args.results {
-        let reading = read(path).map_err(CliError::failed)?;
+        let reading = read(path).map_err(CliError::Failed)?;
         measurements.extend(reading.measurements);
         left_out.extend(reading.left_out);
     }
@@ -59,7 +59,7 @@ pub fn run(args: &FitArgs) -> Result<(), CliError> {
     let file = args.output.as_deref().map(|path| NewFile::open_unless_there(path, args.force)).transpose()?;
     let found = output::with_percent("fitting", |progress| fit(&document, &measurements, args.hold_out, progress));
     let found = found.map_err(CliError::failed)?;
-    for (_, after, by) in &found.parameters {
+    for Fitted { after, by, .. } in &found.parameters {
         document.set(after, Some(&format!("fitted; matters most to {by}")));
     }
     let what = format!(
@@ -76,7 +76,7 @@ pub fn run(args: &FitArgs) -> Result<(), CliError> {
 }
 
 fn count(found: &Fit, wanted: Role) -> usize {
-    found.residuals.iter().filter(|(_, role, ..)| *role == wanted).count()
+    found.residuals.iter().filter(|residual| residual.role == wanted).count()
 }
 
 fn role_name(role: Role) -> &'static str {
@@ -99,11 +99,11 @@ fn off(ours: f64, measured: f64) -> f64 {
 }
 
 fn to_text(found: &Fit, left_out: &[LeftOut]) -> String {
-    let rows = found.residuals.iter().map(|(Measurement { name, figure, .. }, role, before, after)| {
-        let measured = figure.value();
+    let rows = found.residuals.iter().map(|Residual { measurement, role, before, after }| {
+        let measured = measurement.figure.value();
         vec![
-            name.clone(),
-            format!("{measured:.1} {}", unit(*figure)),
+            measurement.name.clone(),
+            format!("{measured:.1} {}", unit(measurement.figure)),
             format!("{before:.1}"),
             format!("{after:.1}"),
             format!("{:+.1} %", off(*after, measured)),
@@ -113,8 +113,8 @@ fn to_text(found: &Fit, left_out: &[LeftOut]) -> String {
     let header = ["measurement", "measured", "before", "after", "off by", ""];
     let mut shown = output::table(&header, &[1, 2, 3, 4], rows);
     let value = |parameter: &Parameter| format!("{:.4} {}", parameter.value, parameter.unit()).trim_end().to_owned();
-    let rows =
-        found.parameters.iter().map(|(before, after, by)| vec![before.name(), value(before), value(after), by.clone()]);
+    let row = |Fitted { before, after, by }: &Fitted| vec![before.name(), value(before), value(after), by.clone()];
+    let rows = found.parameters.iter().map(row);
     shown += "\n";
     shown += &output::table(&["parameter", "before", "after", "matters most to"], &[1, 2], rows);
     if !found.undetermined.is_empty() {
@@ -128,7 +128,7 @@ fn to_text(found: &Fit, left_out: &[LeftOut]) -> String {
 }
 
 fn to_json(found: &Fit, left_out: &[LeftOut]) -> Value {
-    let measurement = |(measurement, role, before, after): &(Measurement, Role, f64, f64)| {
+    let measurement = |Residual { measurement, role, before, after }: &Residual| {
         json!({
             "name": measurement.name,
             "unit": unit(measurement.figure),
@@ -138,7 +138,7 @@ fn to_json(found: &Fit, left_out: &[LeftOut]) -> Value {
             "role": role_name(*role),
         })
     };
-    let parameter = |(before, after, by): &(Parameter, Parameter, String)| json!({"name": before.name(), "unit": before.unit(), "before": before.value, "after": after.value, "by": by});
+    let parameter = |Fitted { before, after, by }: &Fitted| json!({"name": before.name(), "unit": before.unit(), "before": before.value, "after": after.value, "by": by});
     json!({
         "measurements": found.residuals.iter().map(measurement).collect::<Vec<_>>(),
         "parameters": found.parameters.iter().map(parameter).collect::<Vec<_>>(),
