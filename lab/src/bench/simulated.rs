@@ -91,12 +91,6 @@ impl Simulated {
         Self { stack, now: Instant::ZERO, next: None, alarm: None, still: 0 }
     }
 
-    /// The time.
-    #[must_use]
-    pub fn now(&self) -> Instant {
-        self.now
-    }
-
     fn advance(&mut self, in_flight: bool) -> Result<(), JobError> {
         let next = [self.next, self.alarm.take()].into_iter().flatten().min();
         if self.stack.has_arrivals() || next.is_some_and(|next| next <= self.now) {

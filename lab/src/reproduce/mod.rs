@@ -36,7 +36,9 @@ mod work;
 pub use findings::Findings;
 pub use goals::{Goal, goals};
 pub use model::Lab;
-pub use outcome::{CellOutcome, ClassSummary, Ours, ProfileFacts, Report, TableOutcome, from_json, to_json};
+pub use outcome::{
+    CellOutcome, ClassSummary, Ours, ProfileFacts, Report, TableOutcome, TimesBaseline, from_json, to_json,
+};
 pub use page::Sheet;
 pub use page::imprint::Imprint;
 pub use plan::{Cell, Class, Device, Experiment, Host, Load, Policy, Table, plan};

@@ -25,6 +25,12 @@ use super::published::Unit;
 use shingle_host::config::add_plug;
 use shingle_host::profile::{Model, Profile};
 
+/// How long a workload runs, and how long before that counts.
+struct Times {
+    ramp: Duration,
+    runtime: Duration,
+}
+
 /// What all simulated cells have in common.
 pub struct Lab {
     profiles: BTreeMap<&'static str, Profile>,
@@ -130,7 +136,7 @@ impl Lab {
     }
 
     fn files(&self, experiment: &Experiment) -> FileOptions {
-        let (ramp, runtime) = self.times(experiment);
+        let Times { ramp, runtime } = self.times(experiment);
         let emulated = experiment.load == Load::AppendFiles { emulated: true };
         let FilesHost { host, gap, retry } = files_host(experiment.host, emulated);
         FileOptions { ramp, runtime, host, gap, retry, ..FileOptions::default() }
@@ -138,13 +144,13 @@ impl Lab {
 
     fn buffered(&self, experiment: &Experiment, file_mib: RangeInclusive<u64>) -> XfsOptions {
         const MIB: u64 = (1 << 20) / 512;
-        let (ramp, runtime) = self.times(experiment);
+        let Times { ramp, runtime } = self.times(experiment);
         let file_sectors = file_mib.start() * MIB..=file_mib.end() * MIB;
         XfsOptions { file_sectors, ramp, runtime, seed: self.seed, ..XfsOptions::default() }
     }
 
     fn fio(&self, experiment: &Experiment) -> Result<FioOptions, String> {
-        let (ramp, runtime) = self.times(experiment);
+        let Times { ramp, runtime } = self.times(experiment);
         let options = |pattern, block_bytes: u32, depth| FioOptions {
             pattern,
             block_sectors: block_bytes / 512,
@@ -179,7 +185,7 @@ impl Lab {
     }
 
     /// A ramp and a run that is long against what a drive remembers: its cache, a zone that is full, a turn around the zones.
-    fn times(&self, experiment: &Experiment) -> (Duration, Duration) {
+    fn times(&self, experiment: &Experiment) -> Times {
         let small = matches!(experiment.load, Load::Sequential { block_bytes, .. } | Load::RandomZones { block_bytes, .. }
             if block_bytes < 1 << 20);
         let (ramp_ms, run_ms) = match (experiment.device, small) {
@@ -188,7 +194,7 @@ impl Lab {
             (_, false) => (30_000, 600_000),
         };
         let share = if self.quick { 50 } else { 1 };
-        (Duration::from_millis(ramp_ms / share), Duration::from_millis(run_ms / share))
+        Times { ramp: Duration::from_millis(ramp_ms / share), runtime: Duration::from_millis(run_ms / share) }
     }
 }
 

@@ -13,41 +13,47 @@ const TARGETS: [&str; 4] = ["linear", "striped", "zero", "crypt"];
 /// The goals that the cells of `report` can tell about.
 #[must_use]
 pub fn goals(report: &Report) -> Vec<Goal> {
+    let layer = |order, target, way| Layer { order, target, way };
     let texts = [
-        (("linear", "mapped"), "linear reaches 97 % of the RAM disk; the patch reached 91 %, a clone 80 %"),
-        (("striped", "mapped"), "striped reaches 97 % of the RAM disk"),
-        (("linear", "per-bio"), "linear with per-bio data is no slower than that; the patch fell to 88 %"),
+        (
+            layer("sequential", "linear", "mapped"),
+            "linear reaches 97 % of the RAM disk; the patch reached 91 %, a clone 80 %",
+        ),
+        (layer("sequential", "striped", "mapped"), "striped reaches 97 % of the RAM disk"),
+        (
+            layer("sequential", "linear", "per-bio"),
+            "linear with per-bio data is no slower than that; the patch fell to 88 %",
+        ),
     ];
-    let of_raw = texts.into_iter().filter_map(|(which, text)| of_raw(report, which, text));
+    let of_raw = texts.into_iter().filter_map(|(layer, text)| of_raw(report, layer, text));
     of_raw.chain(statistics(report)).collect()
 }
 
 /// Whether a target is fast enough under the published load, on one core and on all.
-fn of_raw(report: &Report, (target, way): (&str, &str), text: &str) -> Option<Goal> {
-    let sequential = shares(cell(report, "sequential", target, way)?)?;
-    let and = |order: &str, way: &str, what: &str| {
-        let shares = cell(report, order, target, way).and_then(shares);
-        shares.map_or(String::new(), |shares| format!("; {what} {}", percents(shares)))
+fn of_raw(report: &Report, layer: Layer, text: &str) -> Option<Goal> {
+    let sequential = layer.shares(report)?;
+    let and = |layer: Layer, what: &str| {
+        layer.shares(report).map_or(String::new(), |shares| format!("; {what} {}", shares.percents()))
     };
-    let random = and("random", way, "random reads");
-    let cloned = and("sequential", "cloned", "with a clone");
+    let random = and(Layer { order: "random", ..layer }, "random reads");
+    let cloned = and(Layer { way: "cloned", ..layer }, "with a clone");
     Some(Goal {
         text: text.to_owned(),
-        is_reached: sequential.0.min(sequential.1) >= OF_RAW,
-        found: format!("{} on one core and on all{random}{cloned}", percents(sequential)),
+        is_reached: sequential.least() >= OF_RAW,
+        found: format!("{} on one core and on all{random}{cloned}", sequential.percents()),
     })
 }
 
 /// Whether every target is as fast with statistics.
 fn statistics(report: &Report) -> Option<Goal> {
     let of_plain = |target: &&'static str| {
-        let shares = |way| cell(report, "sequential", target, way).and_then(shares);
+        let shares = |way| Layer { order: "sequential", target, way }.shares(report);
         let (on, off) = (shares("statistics")?, shares("mapped")?);
-        Some((*target, (on.0 / off.0, on.1 / off.1)))
+        Some((*target, Shares { one_core: on.one_core / off.one_core, all_cores: on.all_cores / off.all_cores }))
     };
     let all: Vec<_> = TARGETS.iter().filter_map(of_plain).collect();
-    let least = all.iter().map(|(_, (one, all))| one.min(*all)).min_by(f64::total_cmp)?;
-    let found: Vec<String> = all.iter().map(|(target, shares)| format!("{target} {}", percents(*shares))).collect();
+    let least = all.iter().map(|(_, shares)| shares.least()).min_by(f64::total_cmp)?;
+    let found: Vec<String> = all.iter().map(|(target, shares)| format!("{target} {}", shares.percents())).collect();
     Some(Goal {
         text: "Statistics cost no target more than 3 %".to_owned(),
         is_reached: least >= WITH_STATISTICS,
@@ -55,19 +61,38 @@ fn statistics(report: &Report) -> Option<Goal> {
     })
 }
 
-/// One layer of `target`.
-fn cell<'a>(report: &'a Report, order: &str, target: &str, way: &str) -> Option<&'a CellOutcome> {
-    let mut cells = report.cells().filter(|(table, _)| table.name == "noclone-targets").map(|(_, cell)| cell);
-    cells.find(|cell| (&*cell.group, &*cell.load, &*cell.policy) == (order, target, way))
+/// One layer, and the order of the reads through it.
+#[derive(Clone, Copy)]
+struct Layer {
+    order: &'static str,
+    target: &'static str,
+    way: &'static str,
 }
 
-/// Shares of what the disk itself does, on one core and on all.
-fn shares(cell: &CellOutcome) -> Option<(f64, f64)> {
-    cell.ours.to_baseline.zip(cell.ours.all_cores_to_baseline)
+/// Shares of what the disk itself does.
+struct Shares {
+    one_core: f64,
+    all_cores: f64,
 }
 
-fn percents((one, all): (f64, f64)) -> String {
-    format!("{:.1} and {:.1} %", one * 100.0, all * 100.0)
+impl Layer {
+    fn shares(self, report: &Report) -> Option<Shares> {
+        let mut cells = report.cells().filter(|(table, _)| table.name == "noclone-targets").map(|(_, cell)| cell);
+        let is_it =
+            |cell: &&CellOutcome| cell.group == self.order && cell.load == self.target && cell.policy == self.way;
+        let ours = &cells.find(is_it)?.ours;
+        Some(Shares { one_core: ours.to_baseline?, all_cores: ours.all_cores_to_baseline? })
+    }
+}
+
+impl Shares {
+    fn least(&self) -> f64 {
+        self.one_core.min(self.all_cores)
+    }
+
+    fn percents(&self) -> String {
+        format!("{:.1} and {:.1} %", self.one_core * 100.0, self.all_cores * 100.0)
+    }
 }
 
 #[cfg(test)]

@@ -95,13 +95,13 @@ impl TableOutcome {
         cell.class.tolerance().is_some_and(|tolerance| (copy / figure - 1.0).abs() <= tolerance)
     }
 
-    /// Times the baseline: as published, and ours.
+    /// The figures of `cell` times those of its baseline.
     #[must_use]
-    pub fn to_baseline(&self, cell: &CellOutcome) -> (Option<f64>, Option<f64>) {
-        let Some(baseline) = self.baseline_of(cell) else { return (None, None) };
+    pub fn to_baseline(&self, cell: &CellOutcome) -> TimesBaseline {
+        let Some(baseline) = self.baseline_of(cell) else { return TimesBaseline::default() };
         let published = cell.published.zip(baseline.published).map(|(figure, base)| figure / base);
         let ours = cell.ours.to_baseline.unwrap_or(cell.ours.value / baseline.ours.value);
-        (published, Some(ours))
+        TimesBaseline { published, ours: Some(ours) }
     }
 
     /// The cells, cut where the load or the device changes.
@@ -113,6 +113,15 @@ impl TableOutcome {
     pub fn groups(&self) -> impl Iterator<Item = &[CellOutcome]> {
         self.cells.chunk_by(|a, b| a.group == b.group)
     }
+}
+
+/// Figures times those of a baseline.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct TimesBaseline {
+    /// As published.
+    pub published: Option<f64>,
+    /// Ours.
+    pub ours: Option<f64>,
 }
 
 /// A profile that models were made from.
@@ -229,7 +238,7 @@ pub fn to_json(report: &Report) -> Value {
     let mut value = serde_json::to_value(report).unwrap_or_default();
     for (place, table) in report.tables.iter().enumerate() {
         for (number, cell) in table.cells.iter().enumerate() {
-            let (published, ours) = table.to_baseline(cell);
+            let TimesBaseline { published, ours } = table.to_baseline(cell);
             value["tables"][place]["cells"][number]["derived"] = json!({
                 "name": cell.name(&table.name),
                 "ratio": cell.ratio().map(short),
@@ -282,8 +291,9 @@ mod tests {
         let table = table(56.0, 123.0);
         let [baseline, patched, own] = &table.cells[..] else { panic!("{:?}", table.cells) };
         assert_eq!((baseline.ratio(), patched.ratio(), own.ratio()), (Some(0.5), Some(0.5), None));
-        assert_eq!(table.to_baseline(patched), (Some(246.0 / 112.0), Some(123.0 / 56.0)));
-        assert_eq!(table.to_baseline(own), (None, Some(123.0 / 56.0)));
+        let times = |published, ours| TimesBaseline { published, ours };
+        assert_eq!(table.to_baseline(patched), times(Some(246.0 / 112.0), Some(123.0 / 56.0)));
+        assert_eq!(table.to_baseline(own), times(None, Some(123.0 / 56.0)));
     }
 
     #[test]

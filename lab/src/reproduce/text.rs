@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::figures::{grouped, off, span, times};
 use super::goals::Goal;
-use super::outcome::{CellOutcome, ClassSummary, Report, TableOutcome};
+use super::outcome::{CellOutcome, ClassSummary, Report, TableOutcome, TimesBaseline};
 use super::plan::Class;
 
 /// A piece of a report as text.
@@ -31,7 +31,7 @@ impl Part {
 
 /// A cell's figures: published, ours, how far off or on all cores, times the baseline, the longest wait, the class.
 pub(super) fn figures(table: &TableOutcome, cell: &CellOutcome) -> Vec<String> {
-    let (published, ours) = table.to_baseline(cell);
+    let TimesBaseline { published, ours } = table.to_baseline(cell);
     let or_nothing = |value: Option<f64>, show: fn(f64) -> String| value.map_or_else(String::new, show);
     let second =
         if cell.simulated { (cell.ratio(), off as fn(f64) -> String) } else { (cell.ours.all_cores, grouped as _) };

@@ -16,7 +16,12 @@ pub fn print(text: &str) -> Result<(), CliError> {
 /// Prints bytes to stdout.
 pub fn print_bytes(bytes: &[u8]) -> Result<(), CliError> {
     let mut stdout = std::io::stdout().lock();
-    match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
+    printed(stdout.write_all(bytes).and_then(|()| stdout.flush()))
+}
+
+/// What a write to stdout came to. A reader that has enough, as `head`, is not an error.
+pub fn printed(result: std::io::Result<()>) -> Result<(), CliError> {
+    match result {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
             Err(CliError::Failed(format!("cannot write to stdout: {error}")))
         }

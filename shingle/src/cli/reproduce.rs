@@ -2,8 +2,6 @@
 
 use std::env::VarError;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::SystemTime;
 
 use clap::Args;
@@ -106,8 +104,7 @@ fn saved(path: &Path, publication: Publication) -> Result<Findings, CliError> {
 
 /// Runs something long with a bar, until it ends or is interrupted.
 fn measure(options: &Options) -> Result<Findings, CliError> {
-    let stop = Arc::new(AtomicBool::new(false));
-    interrupt::catch(&stop)?;
+    let stop = interrupt::catch()?;
     let mut bar = Bar(output::bar(Some(0), "{bar:30} {percent:>3} % ({eta} left) {msg}"));
     let result = reproduce::run(options, &stop, &mut bar);
     bar.0.finish_and_clear();

@@ -165,6 +165,18 @@ impl ZoneSlot {
         let capacity = zone.capacity as u32;
         Self { next: written, written, capacity, in_flight: 0, state, taken: false }
     }
+
+    /// Counts a write as issued; returns where it goes, from the zone's start. The last one that fits retires the zone.
+    #[inline]
+    fn issue(&mut self, sectors: u32) -> u64 {
+        let at = self.next;
+        self.next += sectors;
+        self.in_flight += 1;
+        if self.capacity - self.next < sectors {
+            self.state = State::Retired;
+        }
+        at.into()
+    }
 }
 
 /// How one job chooses among the zones of its region.
@@ -263,15 +275,11 @@ impl ZoneWriter {
         let slot = &mut table.zones[number as usize];
         match slot.state {
             State::Ready => {
-                let at = start + u64::from(slot.next);
-                slot.next += self.choice.write_sectors;
-                slot.in_flight += 1;
-                let step = Step::Write { zone, at };
-                if slot.capacity - slot.next < self.choice.write_sectors {
-                    slot.state = State::Retired;
+                let at = start + slot.issue(self.choice.write_sectors);
+                if slot.state == State::Retired {
                     self.open.swap_remove(place);
                 }
-                step
+                Step::Write { zone, at }
             }
             State::NeedsReset if slot.in_flight == 0 => {
                 slot.state = State::Resetting;

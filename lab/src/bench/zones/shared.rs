@@ -190,13 +190,10 @@ impl SharedWriter {
         let slot = &mut table.zones[number as usize];
         match slot.state {
             State::Ready if room => {
-                let at = start + u64::from(slot.next);
-                slot.next += self.choice.write_sectors;
-                slot.in_flight += 1;
+                let at = start + slot.issue(self.choice.write_sectors);
                 self.wanted = None;
                 self.at = number;
-                if slot.capacity - slot.next < self.choice.write_sectors {
-                    slot.state = State::Retired;
+                if slot.state == State::Retired {
                     self.at = self.choice.first + (number + 1 - self.choice.first) % self.choice.count;
                 }
                 Step::Write { zone, at }

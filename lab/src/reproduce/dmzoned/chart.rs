@@ -55,7 +55,7 @@ impl Chart {
     /// The chart as SVG; `id` is unique on the page.
     pub fn draw(&self, id: &str) -> String {
         let frame = Frame { size: self.size, left: LEFT, scale: self.scale() };
-        let mut svg = plot::begin(self.size, id, (&self.title, &self.describe()));
+        let mut svg = plot::begin(self.size, id, &self.title, &self.describe());
         let minutes = self.seconds / 60;
         let step = [1, 2, 5, 10, 20, 30, 60].into_iter().find(|step| minutes / step <= 8).unwrap_or(120);
         let tick = |minute: u32| (self.x(frame, f64::from(minute * 60)), minute.to_string());
@@ -119,10 +119,11 @@ impl Chart {
     fn draw_labels(&self, svg: &mut String, frame: Frame) {
         let label = |series: &Series| {
             let tail = &series.values[series.values.len() * 9 / 10..];
-            (frame.y(tail.iter().sum::<f64>() / tail.len().max(1) as f64), series.class, series.name)
+            let y = frame.y(tail.iter().sum::<f64>() / tail.len().max(1) as f64);
+            Label { y, class: series.class, name: series.name }
         };
         let mut labels: Vec<Label<'_>> = self.series.iter().map(label).collect();
-        labels.sort_by(|a, b| a.0.total_cmp(&b.0));
+        labels.sort_by(|a, b| a.y.total_cmp(&b.y));
         spread(&mut labels, LABEL, f64::MAX);
         frame.draw_labels(svg, &labels, 5.0);
     }

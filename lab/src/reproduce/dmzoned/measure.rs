@@ -44,6 +44,12 @@ struct Moved {
     read: u64,
 }
 
+impl Moved {
+    fn since(self, before: Moved) -> Moved {
+        Moved { written: self.written - before.written, read: self.read - before.read }
+    }
+}
+
 /// Runs `experiment` on `drives`, and calls `minute` for each that has passed. `None` if `stop` was set.
 ///
 /// # Errors
@@ -64,8 +70,7 @@ pub fn run(
             return Ok(None);
         }
         let now = scene.moved();
-        let sample = scene.sample(samples.len(), (before, now))?;
-        samples.push(sample);
+        samples.push(scene.sample(samples.len(), now.since(before))?);
         before = now;
         if number % (60 / INTERVAL_S) == 0 {
             minute();
@@ -118,7 +123,7 @@ impl Scene {
         })
     }
 
-    fn sample(&self, place: usize, (before, now): (Moved, Moved)) -> Result<Sample, String> {
+    fn sample(&self, place: usize, moved: Moved) -> Result<Sample, String> {
         let found = self.load().samples().get(place).copied().unwrap_or_default();
         let rate = |bytes: u64| (bytes as f64 / f64::from(INTERVAL_S) / 1e5).round() / 10.0;
         let mut line = String::new();
@@ -127,8 +132,8 @@ impl Scene {
         Ok(Sample {
             mb_per_s: rate(found.closed),
             stored_mb_per_s: rate(found.data + found.metadata),
-            written_mb_per_s: rate(now.written - before.written),
-            read_mb_per_s: rate(now.read - before.read),
+            written_mb_per_s: rate(moved.written),
+            read_mb_per_s: rate(moved.read),
             zones: status::parse(&line)?,
         })
     }

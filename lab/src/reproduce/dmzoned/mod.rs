@@ -124,14 +124,17 @@ impl fmt::Display for Experiment {
 /// If nothing fits the filter, a run fails, or `stop` was set.
 pub fn run(options: &Options, stop: &AtomicBool, watch: &mut dyn Watch) -> Result<Report, RunError> {
     let experiments = experiments(options.only.as_deref())?;
-    let [smr, ssd] =
-        ["smr-15tb", "ssd-500gb"].map(|name| Profile::find(name).map_err(|error| RunError::Failed(error.to_string())));
-    let (smr, ssd) = (smr?, ssd?);
+    let find = |name| Profile::find(name).map_err(|error| RunError::Failed(error.to_string()));
+    let (smr, ssd) = (find("smr-15tb")?, find("ssd-500gb")?);
+    let (Model::Smr(disk), Model::Ssd(front)) = (&smr.model, &ssd.model) else {
+        return Err(RunError::Failed(format!("profiles `{}` and `{}` are no SMR disk and no SSD", smr.name, ssd.name)));
+    };
     let minutes = options.minutes.unwrap_or(if options.quick { QUICK_MINUTES } else { MINUTES });
     watch.steps(experiments.len() as u64 * u64::from(minutes));
     let extent = Extent { minutes, seed: options.seed };
     let run = |experiment: &Experiment, minute: &dyn Fn()| {
-        let drives = drives(experiment.setup, (&smr, &ssd))?;
+        let ssd = (experiment.setup == Setup::Dual).then(|| front.clone());
+        let drives = Drives { smr: disk.clone(), ssd };
         measure::run((*experiment, &drives), extent, stop, minute)
     };
     let runs = on_all_cores(&experiments, ToString::to_string, run, (stop, watch))?;
@@ -148,15 +151,6 @@ fn experiments(only: Option<&str>) -> Result<Vec<Experiment>, RunError> {
         return Err(RunError::NothingToRun(format!("no run has `{wanted}` in its name: {}", names.join(", "))));
     }
     Ok(picked)
-}
-
-fn drives(setup: Setup, (smr, ssd): (&Profile, &Profile)) -> Result<Drives, String> {
-    match (&smr.model, &ssd.model) {
-        (Model::Smr(smr), Model::Ssd(ssd)) => {
-            Ok(Drives { smr: smr.clone(), ssd: (setup == Setup::Dual).then(|| ssd.clone()) })
-        }
-        _ => Err(format!("profiles `{}` and `{}` are no SMR disk and no SSD", smr.name, ssd.name)),
-    }
 }
 
 #[cfg(test)]

@@ -168,8 +168,8 @@ pub fn when(phase: &PublishedPhase) -> String {
 }
 
 fn write_found(page: &mut String, run: &Run, phase: &PublishedPhase) {
-    let (found, off) = found(run, phase);
-    let _ = write!(page, "<td>{found}</td>");
+    let Found { speed, off } = Found::new(run, phase);
+    let _ = write!(page, "<td>{speed}</td>");
     if run.policy == Policy::Kernel {
         let _ = write!(page, "<td>{off}</td>");
     }
@@ -177,11 +177,26 @@ fn write_found(page: &mut String, run: &Run, phase: &PublishedPhase) {
 
 /// The speed of a run in a phase, and how far off that is; empty if the run ended before. Where nobody published when a phase
 /// was, the minutes were chosen for their speed: only whether there are any says something.
-pub fn found(run: &Run, phase: &PublishedPhase) -> (String, String) {
-    match run.in_phase(phase) {
-        None if phase.is_timed() => (String::new(), String::new()),
-        None => ("never".to_owned(), "NOT MET".to_owned()),
-        Some((speed, _)) if phase.is_timed() => (format!("{speed:.0}"), off(1.0 + phase.off(speed))),
-        Some((speed, seconds)) => (format!("{speed:.0} for {} min", seconds / 60), "chosen".to_owned()),
+#[derive(Default)]
+pub struct Found {
+    /// The speed.
+    pub speed: String,
+    /// How far off.
+    pub off: String,
+}
+
+impl Found {
+    /// What `run` did in `phase`.
+    pub fn new(run: &Run, phase: &PublishedPhase) -> Self {
+        match run.in_phase(phase) {
+            None if phase.is_timed() => Self::default(),
+            None => Self { speed: "never".into(), off: "NOT MET".into() },
+            Some((speed, _)) if phase.is_timed() => {
+                Self { speed: format!("{speed:.0}"), off: off(1.0 + phase.off(speed)) }
+            }
+            Some((speed, seconds)) => {
+                Self { speed: format!("{speed:.0} for {} min", seconds / 60), off: "chosen".into() }
+            }
+        }
     }
 }

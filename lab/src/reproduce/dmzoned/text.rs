@@ -1,7 +1,7 @@
 //! The report as lines of tables.
 
 use super::outcome::Report;
-use super::page::{found, when};
+use super::page::{Found, when};
 use super::published::Published;
 use super::{Policy, Setup};
 use crate::reproduce::Goal;
@@ -19,16 +19,16 @@ fn phases(report: &Report, published: &Published) -> Part {
     let header = ["drives", "phase", "seconds", "published", "kernel", "off", "shingle", "what"];
     let rows = published.phases.iter().filter(|phase| report.runs.iter().any(|run| run.setup == phase.setup));
     let rows = rows.map(|phase| {
-        let of = |policy| report.run(phase.setup, policy).map(|run| found(run, phase)).unwrap_or_default();
-        let (kernel, how_far) = of(Policy::Kernel);
+        let of = |policy| report.run(phase.setup, policy).map(|run| Found::new(run, phase)).unwrap_or_default();
+        let kernel = of(Policy::Kernel);
         vec![
             phase.setup.name().to_owned(),
             phase.number.to_string(),
             when(phase),
             phase.to_string(),
-            kernel,
-            how_far,
-            of(Policy::Shingle).0,
+            kernel.speed,
+            kernel.off,
+            of(Policy::Shingle).speed,
             phase.what.clone(),
         ]
     });

@@ -7,7 +7,7 @@ use std::fmt::Write;
 use super::markup::Escaped;
 use super::{paint, plot};
 use crate::reproduce::figures::{grouped, off, times};
-use crate::reproduce::{CellOutcome, TableOutcome};
+use crate::reproduce::outcome::{CellOutcome, TableOutcome, TimesBaseline};
 
 /// Width of the plot in its own units; text is 12 of them high.
 const WIDTH: f64 = 340.0;
@@ -26,7 +26,7 @@ struct Row<'a> {
 pub fn draw(table: &TableOutcome, cells: &[CellOutcome], id: &str) -> String {
     let measured = !cells[0].simulated;
     let row = |cell| {
-        let (published, ours) = table.to_baseline(cell);
+        let TimesBaseline { published, ours } = table.to_baseline(cell);
         if measured { ours.map(|ours| Row { cell, published, ours }) } else { Some(Row::of(cell)) }
     };
     let rows: Vec<Row<'_>> = cells.iter().map(|cell| row(cell).unwrap_or_else(|| Row::of(cell))).collect();
@@ -34,7 +34,7 @@ pub fn draw(table: &TableOutcome, cells: &[CellOutcome], id: &str) -> String {
     let most =
         rows.iter().flat_map(|row| row.published.into_iter().chain([row.ours])).fold(f64::MIN_POSITIVE, f64::max);
     let height = ROW * rows.len() as f64;
-    let mut svg = plot::begin((WIDTH, height), id, (&super::load_title(&cells[0]), &describe(&rows, compared)));
+    let mut svg = plot::begin((WIDTH, height), id, &super::load_title(&cells[0]), &describe(&rows, compared));
     for (place, row) in rows.iter().enumerate() {
         row.draw(&mut svg, ROW * place as f64, most, compared);
     }

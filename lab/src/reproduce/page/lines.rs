@@ -60,7 +60,7 @@ pub fn draw(table: &TableOutcome, id: &str) -> String {
     let frame = Frame { size: SIZE, left: LEFT, scale: Scale::up_to(values.fold(1.0, f64::max)) };
     let (axes, series, unit) = (Axes { loads, frame }, series(table), table.cells[0].unit.to_string());
     let title = format!("{}: {unit} by {axis}", table.title);
-    let mut svg = plot::begin(SIZE, id, (&title, &describe(&series)));
+    let mut svg = plot::begin(SIZE, id, &title, &describe(&series));
     let ticks: Vec<(f64, String)> = axes.loads.iter().map(|load| (axes.x(*load), load.to_string())).collect();
     frame.draw_axes(&mut svg, &unit, (&ticks, axis));
     series.iter().for_each(|series| series.draw(&mut svg, &axes));
@@ -132,7 +132,8 @@ fn draw_labels(svg: &mut String, axes: &Axes, series: &[Series<'_>]) {
     let mut ends: Vec<(f64, &Series<'_>)> = ends.collect();
     // Where two curves meet, ours goes above.
     ends.sort_by(|a, b| a.0.round().total_cmp(&b.0.round()).then(b.1.mark.cmp(&a.1.mark)));
-    let mut labels: Vec<Label<'_>> = ends.into_iter().map(|(y, s)| (y, s.mark.class(), s.name)).collect();
+    let mut labels: Vec<Label<'_>> =
+        ends.into_iter().map(|(y, s)| Label { y, class: s.mark.class(), name: s.name }).collect();
     spread(&mut labels, LABEL, SIZE.1 - BOTTOM);
     axes.frame.draw_labels(svg, &labels, 4.0);
 }

@@ -227,7 +227,9 @@ fn write_groups(page: &mut String, table: &TableOutcome) {
         }
         for (number, cells) in group.chunk_by(|a, b| a.load == b.load).enumerate() {
             let device = if in_one_row { device_title(&group[0].group) } else { "" };
-            write_plot(page, table, cells, (device, &format!("{}-{place}-{number}", table.name)));
+            let id = format!("{}-{place}-{number}", table.name);
+            let caption = caption(table, cells, device);
+            let _ = writeln!(page, "<figure>{caption}{}</figure>", bars::draw(table, cells, &id));
         }
         if !in_one_row {
             page.push_str("</div>\n");
@@ -238,19 +240,14 @@ fn write_groups(page: &mut String, table: &TableOutcome) {
     }
 }
 
-fn write_plot(page: &mut String, table: &TableOutcome, cells: &[CellOutcome], (device, id): (&str, &str)) {
+fn caption(table: &TableOutcome, cells: &[CellOutcome], device: &str) -> String {
     let cell = &cells[0];
     let compared = !cell.simulated && table.baseline_of(cell).is_some();
     let unit = if compared { "times the baseline".to_owned() } else { cell.unit.to_string() };
     let whose = if cells.iter().any(|cell| cell.published.is_some()) { "published, ours" } else { "ours" };
     let title = load_title(cell);
     let title = if device.is_empty() { title } else { format!("{device}: {title}") };
-    let _ = writeln!(
-        page,
-        "<figure><figcaption><strong>{}</strong>{unit}: {whose}</figcaption>{}</figure>",
-        Escaped(&title),
-        bars::draw(table, cells, id),
-    );
+    format!("<figcaption><strong>{}</strong>{unit}: {whose}</figcaption>", Escaped(&title))
 }
 
 fn device_title(group: &str) -> &str {

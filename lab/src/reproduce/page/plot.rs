@@ -12,7 +12,7 @@ pub const BOTTOM: f64 = 36.0;
 
 /// The beginning of a drawing of this size in its own units, with its title and what it shows in words; `id` is unique on the
 /// page.
-pub fn begin((width, height): (f64, f64), id: &str, (title, shows): (&str, &str)) -> String {
+pub fn begin((width, height): (f64, f64), id: &str, title: &str, shows: &str) -> String {
     format!(
         "<svg viewBox=\"0 0 {width} {height}\" role=\"img\" aria-labelledby=\"{id}-t {id}-d\">\
          <title id=\"{id}-t\">{}</title><desc id=\"{id}-d\">{}</desc>",
@@ -32,8 +32,15 @@ pub struct Frame {
     pub scale: Scale,
 }
 
-/// The name of a curve: how high it ends, its class in the style sheet, the name.
-pub type Label<'a> = (f64, &'static str, &'a str);
+/// The name of a curve.
+pub struct Label<'a> {
+    /// How high the curve ends.
+    pub y: f64,
+    /// Its class in the style sheet.
+    pub class: &'static str,
+    /// The name.
+    pub name: &'a str,
+}
 
 impl Frame {
     /// Where the share of the x-axis from its left end lies; both ends keep `margin` free.
@@ -68,7 +75,7 @@ impl Frame {
     /// Draws labels, which are in order, at the right ends of the curves, so far from these.
     pub fn draw_labels(&self, svg: &mut String, labels: &[Label<'_>], gap: f64) {
         let x = self.size.0 - RIGHT + gap;
-        for (y, class, name) in labels {
+        for Label { y, class, name } in labels {
             let _ = write!(svg, "<text class=\"bold {class}\" x=\"{x}\" y=\"{:.1}\">{}</text>", y + 4.0, Escaped(name));
         }
     }
@@ -78,13 +85,13 @@ impl Frame {
 /// below `most`.
 pub fn spread(labels: &mut [Label<'_>], apart: f64, mut most: f64) {
     let mut least = f64::MIN;
-    for (y, ..) in labels.iter_mut() {
-        *y = y.max(least);
-        least = *y + apart;
+    for label in labels.iter_mut() {
+        label.y = label.y.max(least);
+        least = label.y + apart;
     }
-    for (y, ..) in labels.iter_mut().rev() {
-        *y = y.min(most);
-        most = *y - apart;
+    for label in labels.iter_mut().rev() {
+        label.y = label.y.min(most);
+        most = label.y - apart;
     }
 }
 
@@ -94,8 +101,8 @@ mod tests {
 
     #[test]
     fn labels_keep_their_distance_and_stay_in_the_plot() {
-        let mut labels = [50.0, 51.0, 52.0, 300.0].map(|y| (y, "old", "a curve"));
+        let mut labels = [50.0, 51.0, 52.0, 300.0].map(|y| Label { y, class: "old", name: "a curve" });
         spread(&mut labels, 15.0, 234.0);
-        assert_eq!(labels.map(|(y, ..)| y), [50.0, 65.0, 80.0, 234.0]);
+        assert_eq!(labels.map(|label| label.y), [50.0, 65.0, 80.0, 234.0]);
     }
 }

@@ -6,7 +6,7 @@ pub mod works;
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -164,8 +164,7 @@ fn result(args: &BenchArgs, outcomes: &[Outcome], simulation: Option<(Simulation
 
 /// Runs every thread to its end, with a progress line on a terminal; Ctrl-C ends the load early, a second one the program.
 fn run_all(works: Vec<Work>, label: &str, simulated: bool) -> Result<Vec<Outcome>, CliError> {
-    let stop = Arc::new(AtomicBool::new(false));
-    super::interrupt::catch(&stop)?;
+    let stop = super::interrupt::catch()?;
     let (done, results) = mpsc::channel();
     let mut all = Vec::new();
     let progress: Vec<Arc<Progress>> =

@@ -1,4 +1,4 @@
-//! `shingle dm suspend`, `resume`, `clear`, `remove` and `wipe_table`: verbs without an answer, for one device or more.
+//! `shingle dm suspend`, `resume`, `clear`, `remove`, `wipe_table` and `rename`: verbs without an answer, for one device or more.
 
 use std::thread;
 use std::time::Duration;
@@ -7,7 +7,9 @@ use super::CliError;
 use crate::cli::remote::RemoteArgs;
 use clap::Args;
 use shingle_host::config::parse_duration;
-use shingle_host::control::protocol::{Clear, Done, Drain, List, Operation, Remove, Resume, Suspend, WipeTable};
+use shingle_host::control::protocol::{
+    Clear, Done, Drain, List, Operation, Remove, Rename, Resume, Suspend, WipeTable,
+};
 use shingle_host::control::{ControlError, ErrorKind};
 
 /// How often `remove --retry` tries, and how long it waits in between.
@@ -90,6 +92,20 @@ pub struct RemoveAllArgs {
     deferred: bool,
 }
 
+/// Give a device another name, or a UUID if it has none
+#[derive(Args)]
+pub struct RenameArgs {
+    /// The device
+    device: String,
+    /// The new name, or with --setuuid the UUID
+    new: String,
+    /// Give it a UUID
+    #[arg(long)]
+    setuuid: bool,
+    #[command(flatten)]
+    remote: RemoteArgs,
+}
+
 /// Runs `shingle dm suspend`.
 pub fn suspend(args: &DrainedArgs) -> Result<(), CliError> {
     args.devices.each(1, |device| Suspend(args.drain.of(device)))
@@ -136,6 +152,14 @@ pub fn remove_all(args: &RemoveAllArgs) -> Result<(), CliError> {
             Some(_) => {}
         }
     }
+}
+
+/// Runs `shingle dm rename`.
+pub fn rename(args: &RenameArgs) -> Result<(), CliError> {
+    let new = |is_it: bool| is_it.then(|| args.new.clone());
+    let (name, uuid) = (new(!args.setuuid), new(args.setuuid));
+    args.remote.connect()?.call(&Rename { device: args.device.clone(), name, uuid })?;
+    Ok(())
 }
 
 impl DrainArgs {

@@ -41,13 +41,6 @@ pub struct TargetsArgs {
     json: bool,
 }
 
-/// Print the versions of this program and of the daemon
-#[derive(Args)]
-pub struct VersionArgs {
-    #[command(flatten)]
-    remote: RemoteArgs,
-}
-
 /// Runs `shingle dm ls`.
 pub fn run(args: &LsArgs) -> Result<(), CliError> {
     if args.tree {
@@ -91,7 +84,7 @@ pub fn targets(args: &TargetsArgs) -> Result<(), CliError> {
 }
 
 /// Runs `shingle dm version`, with dmsetup's words: its library is this program, its driver the daemon.
-pub fn version(args: &VersionArgs) -> Result<(), CliError> {
-    let (ours, daemon) = (env!("CARGO_PKG_VERSION"), args.remote.connect()?.call(&GetStatus {})?.version);
+pub fn version(remote: &RemoteArgs) -> Result<(), CliError> {
+    let (ours, daemon) = (env!("CARGO_PKG_VERSION"), remote.connect()?.call(&GetStatus {})?.version);
     output::print(&format!("Library version:   {ours}\nDriver version:    {daemon}\n"))
 }

@@ -8,7 +8,6 @@ mod deps;
 mod info;
 mod ls;
 mod message;
-mod rename;
 mod source;
 mod stats;
 mod table;
@@ -19,6 +18,7 @@ mod wait;
 use clap::{Args, Subcommand};
 
 use super::CliError;
+use super::remote::RemoteArgs;
 
 /// Create, load, swap, look at and remove mapped devices while the daemon runs, as dmsetup does
 ///
@@ -45,7 +45,7 @@ enum Verb {
     Remove(change::RemoveArgs),
     #[command(name = "remove_all")]
     RemoveAll(change::RemoveAllArgs),
-    Rename(rename::RenameArgs),
+    Rename(change::RenameArgs),
     Table(table::TableArgs),
     Status(table::StatusArgs),
     Info(info::InfoArgs),
@@ -54,7 +54,8 @@ enum Verb {
     Wait(wait::WaitArgs),
     Stats(stats::StatsArgs),
     Targets(ls::TargetsArgs),
-    Version(ls::VersionArgs),
+    /// Print the versions of this program and of the daemon
+    Version(RemoteArgs),
     Ls(ls::LsArgs),
     #[command(name = "wipe_table")]
     WipeTable(change::WipeTableArgs),
@@ -70,7 +71,7 @@ pub fn run(args: &DmArgs) -> Result<(), CliError> {
         Verb::Clear(args) => change::clear(args),
         Verb::Remove(args) => change::remove(args),
         Verb::RemoveAll(args) => change::remove_all(args),
-        Verb::Rename(args) => rename::run(args),
+        Verb::Rename(args) => change::rename(args),
         Verb::Table(args) => table::table(args),
         Verb::Status(args) => table::status(args),
         Verb::Info(args) => info::run(args),

@@ -1,20 +1,17 @@
 //! `shingle dm ls --tree`: what lies on what.
 
+use std::collections::BTreeSet;
+
 use super::deps::Style;
 use shingle_host::control::protocol::{Dep, Deps, MappedDevice};
 
+/// The words for what a tree shows, and how it is drawn.
+const OPTIONS: [&str; 10] =
+    ["device", "nodevice", "blkdevname", "active", "open", "rw", "uuid", "ascii", "utf", "inverted"];
+
 /// What a tree shows, and how it is drawn.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct TreeOptions {
-    nodevice: bool,
-    blkdevname: bool,
-    active: bool,
-    open: bool,
-    rw: bool,
-    uuid: bool,
-    ascii: bool,
-    inverted: bool,
-}
+pub struct TreeOptions(BTreeSet<String>);
 
 impl TreeOptions {
     /// Reads dmsetup's list of options.
@@ -22,26 +19,20 @@ impl TreeOptions {
     /// # Errors
     /// If one is unknown.
     pub fn parse(list: &str) -> Result<Self, String> {
-        let mut options = Self::default();
+        let mut options = BTreeSet::new();
         for word in list.split(',').filter(|word| !word.is_empty()) {
             match word {
-                "device" => options.nodevice = false,
-                "nodevice" => options.nodevice = true,
-                "blkdevname" => options.blkdevname = true,
-                "active" => options.active = true,
-                "open" => options.open = true,
-                "rw" => options.rw = true,
-                "uuid" => options.uuid = true,
-                "ascii" => options.ascii = true,
-                "utf" => options.ascii = false,
-                "inverted" => options.inverted = true,
-                _ => {
-                    let known = "device, nodevice, blkdevname, active, open, rw, uuid, ascii, utf, inverted";
-                    return Err(format!("a tree has no option `{word}`; there are: {known}"));
-                }
+                "device" => _ = options.remove("nodevice"),
+                "utf" => _ = options.remove("ascii"),
+                _ if OPTIONS.contains(&word) => _ = options.insert(word.to_owned()),
+                _ => return Err(format!("a tree has no option `{word}`; there are: {}", OPTIONS.join(", "))),
             }
         }
-        Ok(options)
+        Ok(Self(options))
+    }
+
+    fn has(&self, word: &str) -> bool {
+        self.0.contains(word)
     }
 }
 
@@ -86,7 +77,7 @@ impl Tree {
     pub fn show(&self, options: &TreeOptions) -> String {
         let mut shown = String::new();
         let places = 0..self.nodes.len();
-        let roots = places.filter(|place| self.next(*place, !options.inverted).is_empty());
+        let roots = places.filter(|place| self.next(*place, !options.has("inverted")).is_empty());
         roots.for_each(|root| self.draw(root, "", options, &mut shown));
         shown
     }
@@ -102,8 +93,8 @@ impl Tree {
     /// Draws a node and, behind `indent`, what hangs on it. Tables cannot go round, so this ends.
     fn draw(&self, place: usize, indent: &str, options: &TreeOptions, shown: &mut String) {
         *shown += &(label(&self.nodes[place], options) + "\n");
-        let next = self.next(place, options.inverted);
-        let (branch, more, last) = if options.ascii { ("|-", "| ", "`-") } else { ("├─", "│ ", "└─") };
+        let next = self.next(place, options.has("inverted"));
+        let (branch, more, last) = if options.has("ascii") { ("|-", "| ", "`-") } else { ("├─", "│ ", "└─") };
         for (number, child) in next.iter().enumerate() {
             let is_last = number + 1 == next.len();
             *shown += &format!("{indent} {}", if is_last { last } else { branch });
@@ -114,19 +105,19 @@ impl Tree {
 
 fn label(Node { device, mapped }: &Node, options: &TreeOptions) -> String {
     let mut label = device.name.clone();
-    if options.blkdevname {
+    if options.has("blkdevname") {
         label += &format!(" <{}>", Style::Blkdevname.show(device, ":"));
     }
-    if !options.nodevice {
+    if !options.has("nodevice") {
         label += &format!(" ({})", Style::Devno.show(device, ":"));
     }
     // Disks have no state of this kind.
     let Some(mapped) = mapped else { return label };
     let attributes: Vec<String> = [
-        options.active.then(|| if mapped.is_suspended() { "SUSPENDED" } else { "ACTIVE" }.to_owned()),
-        options.rw.then(|| if mapped.read_only { "RO" } else { "RW" }.to_owned()),
-        options.open.then(|| mapped.open.to_string()),
-        options.uuid.then(|| mapped.uuid.clone()),
+        options.has("active").then(|| if mapped.is_suspended() { "SUSPENDED" } else { "ACTIVE" }.to_owned()),
+        options.has("rw").then(|| if mapped.read_only { "RO" } else { "RW" }.to_owned()),
+        options.has("open").then(|| mapped.open.to_string()),
+        options.has("uuid").then(|| mapped.uuid.clone()),
     ]
     .into_iter()
     .flatten()

@@ -6,8 +6,8 @@
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Mutex, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -34,11 +34,10 @@ pub(super) fn run(args: &SimArgs, time: Duration) -> Result<(), CliError> {
             ..SwarmOptions::default()
         },
         until: Instant::now() + time,
-        stop: Arc::default(),
+        stop: interrupt::catch()?,
         bar: output::bar(Some(time.as_secs().max(1)), "soaking {bar:40} {elapsed}/{len}s{msg}"),
         failures: args.failures.as_ref().map(open).transpose()?,
     };
-    interrupt::catch(&soak.stop)?;
     let (first, seconds) = (seeds.start, time.as_secs());
     output::remark(&format!("seeds from {first} on for {seconds} s: --seeds {first}.. takes them again\n"));
     let cores = || thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
@@ -101,7 +100,7 @@ struct Soak {
     shares: Vec<Share>,
     options: SwarmOptions,
     until: Instant,
-    stop: Arc<AtomicBool>,
+    stop: interrupt::Stop,
     bar: ProgressBar,
     failures: Option<File>,
 }
@@ -222,7 +221,7 @@ mod tests {
             shares: vec![Share::new(Profile::Zones, &(5..8), Duration::ZERO)],
             options: SwarmOptions { plug: Some(no_plug), ..SwarmOptions::default() },
             until: Instant::now() + Duration::from_secs(3_600),
-            stop: Arc::default(),
+            stop: interrupt::Stop::default(),
             bar: ProgressBar::hidden(),
             failures: None,
         };

@@ -2,8 +2,6 @@
 
 use std::io::BufWriter;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use clap::Args;
@@ -50,8 +48,7 @@ pub fn run(args: &RecordArgs) -> Result<(), CliError> {
     let path = args.output.display();
     let mut client = args.remote.connect()?;
     let file = NewFile::open_unless_there(&args.output, args.force)?;
-    let stop = Arc::new(AtomicBool::new(false));
-    interrupt::catch(&stop)?;
+    let stop = interrupt::catch()?;
     let wanted = Wanted { device: args.device.clone(), duration: args.duration, count: args.count };
     let bar = bar(args);
     let recorded = record(&mut client, &wanted, BufWriter::new(file), (&stop, &mut |taken| show(&bar, taken)));

@@ -1,8 +1,6 @@
 //! `shingle trace replay`.
 
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use clap::{ArgGroup, Args, ValueEnum};
 use serde_json::{Value, json};
@@ -133,8 +131,7 @@ fn watched<E>(replay: impl FnOnce(Watch<'_>) -> Result<Replayed, E>) -> Result<R
 where
     CliError: From<E>,
 {
-    let stop = Arc::new(AtomicBool::new(false));
-    interrupt::catch(&stop)?;
+    let stop = interrupt::catch()?;
     let replayed = output::with_bar("replaying {bar:40} {pos}/{len} bios ({eta} left)", |progress| {
         replay(Watch { stop: &stop, progress: &mut |done, all| progress(done as u64, all as u64) })
     });

@@ -1,7 +1,7 @@
 //! `shingle trace show`.
 
 use std::fs::File;
-use std::io::{self, BufWriter, ErrorKind, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -65,13 +65,7 @@ pub fn run(args: &ShowArgs) -> Result<(), CliError> {
         true => print_json(&mut stdout, &recording, only, args.summary),
         false => print_text(&mut stdout, &recording, only, args.summary),
     };
-    match printed.and_then(|()| stdout.flush()) {
-        // A reader that has enough, as `head`.
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-            Err(CliError::Failed(format!("cannot write to stdout: {error}")))
-        }
-        _ => Ok(()),
-    }
+    output::printed(printed.and_then(|()| stdout.flush()))
 }
 
 /// The entries to show, with their places in the recording.
