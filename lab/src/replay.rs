@@ -11,7 +11,7 @@ use shingle_core::time::{Duration, Instant};
 use shingle_sim::workload::replay::{Fit, Next, Origin, OriginZone, Outcome, Player, PlayerOptions, Replay, Work};
 use shingle_sim::{Stop, World};
 
-use crate::bench::{Drive, Host, JobError, Sharded, report_zones};
+use crate::bench::{Drive, Host, Sharded, report_zones};
 use shingle_host::latency::{Histogram, Summary};
 use shingle_host::trace::{Asked, PERCENTILES, Recording, work_of};
 
@@ -25,7 +25,6 @@ pub struct Script {
 
 impl Script {
     /// What was asked of the device in place `device` of the recording.
-    #[must_use]
     pub fn new(recording: &Recording, device: u16, asked: &[Asked]) -> Self {
         let zones = recording.zones.iter().filter(|zone| zone.device == device);
         let zones = zones.map(|zone| (zone.zone, OriginZone { kind: zone.kind, wp: zone.wp })).collect();
@@ -36,13 +35,11 @@ impl Script {
     }
 
     /// The script of a recorded device.
-    #[must_use]
     pub fn of(recording: &Recording, device: u16) -> Self {
         Self::new(recording, device, &work_of(recording, device))
     }
 
     /// Whether it changes the device.
-    #[must_use]
     pub fn writes(&self) -> bool {
         self.work.iter().any(|work| work.op.is_write())
     }
@@ -103,7 +100,6 @@ pub struct Figures {
 
 impl Figures {
     /// Times from submission to completion.
-    #[must_use]
     pub fn latency(&self) -> Summary {
         self.latency.summary(&PERCENTILES)
     }
@@ -144,13 +140,11 @@ impl Replayed {
     }
 
     /// Bios that failed.
-    #[must_use]
     pub fn errors(&self) -> u64 {
         self.ops.values().map(|figures| figures.errors).sum()
     }
 
     /// The figures as JSON.
-    #[must_use]
     pub fn to_json(&self) -> Value {
         let op = |figures: &Figures| {
             let latency = figures.latency();
@@ -190,7 +184,7 @@ pub struct Watch<'a> {
 }
 
 /// Replays on a simulated drive, in virtual time.
-pub fn simulate(script: Script, drive: Drive, options: PlayerOptions, watch: Watch<'_>) -> Result<Replayed, JobError> {
+pub fn simulate(script: Script, drive: Drive, options: PlayerOptions, watch: Watch<'_>) -> Result<Replayed, String> {
     let mut world = World::new(drive.stack);
     let actor = world.add(Box::new(Replay::new(drive.top, script.origin, script.work, options)));
     let mut until = Instant::ZERO;
@@ -198,11 +192,11 @@ pub fn simulate(script: Script, drive: Drive, options: PlayerOptions, watch: Wat
         until = until.max(world.now()) + STEP;
         let ended = world.run(until);
         if ended == Stop::Stuck {
-            return Err(JobError("a bio of the replay is lost in the simulated drive".into()));
+            return Err("a bio of the replay is lost in the simulated drive".into());
         }
         // There is none before the drive has reported its zones.
         let Some(state) = world.actor::<Replay>(actor).and_then(Replay::player) else { continue };
-        let player = state.map_err(|error| JobError(error.to_string()))?;
+        let player = state.map_err(|error| error.to_string())?;
         let (done, all) = player.progress();
         (watch.progress)(done, all);
         match ended {
@@ -224,10 +218,10 @@ pub fn perform(
     (host, device): (&mut Sharded, DeviceId),
     options: PlayerOptions,
     watch: Watch<'_>,
-) -> Result<Replayed, JobError> {
+) -> Result<Replayed, String> {
     let zones = report_zones(host, device)?;
     let limits = host.stack().limits(device).clone();
-    let fit = Fit::new(script.origin, &script.work, &limits, &zones).map_err(|error| JobError(error.to_string()))?;
+    let fit = Fit::new(script.origin, &script.work, &limits, &zones).map_err(|error| error.to_string())?;
     let mut player = Player::new(script.work, fit, options);
     let port = host.stack().open_port();
     let (mut due, mut stopped) = (None, None);

@@ -9,7 +9,7 @@ use shingle_core::block::{Bio, BlockDevice, Cx, DeviceId, Limits, Stack};
 use shingle_core::device::{NullConfig, NullDevice};
 use shingle_core::time::Duration;
 use shingle_host::profile::{Model, Profile};
-use shingle_lab::bench::{BuiltinStack, Direction, Job, JobError, JobOptions, Load, Progress, Rw, Simulated};
+use shingle_lab::bench::{BuiltinStack, Direction, Job, JobOptions, Load, Progress, Rw, Simulated};
 
 fn shingle(words: &str) -> (i32, String, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_shingle")).args(words.split_whitespace()).output().unwrap();
@@ -31,7 +31,7 @@ fn null(completion: Duration) -> (Simulated, DeviceId) {
     (Simulated::new(stack), device)
 }
 
-fn run(host: &mut Simulated, device: DeviceId, options: JobOptions) -> Result<Vec<Job>, JobError> {
+fn run(host: &mut Simulated, device: DeviceId, options: JobOptions) -> Result<Vec<Job>, String> {
     Load::new(host, &[device], &Arc::new(options), 0)?.run(host, &Progress::default())
 }
 

@@ -5,7 +5,6 @@ use shingle_core::device::null::{NullConfig, NullDevice, NullZones};
 use shingle_core::dm::Table;
 use shingle_core::plug::PlugOptions;
 
-use super::options::JobError;
 use shingle_host::config::add_plug;
 
 /// The layers of a built-in stack, lowest first.
@@ -33,38 +32,38 @@ const ZONE: u64 = 256 << 20;
 impl BuiltinStack {
     /// Reads `null[,plug][,linear]...`. `null` is the device if it is given; if not, 64 GiB, with 256 zones if `zoned` or if
     /// a plug is wanted.
-    pub fn parse(text: &str, null: Option<NullConfig>, zoned: bool) -> Result<Self, JobError> {
+    pub fn parse(text: &str, null: Option<NullConfig>, zoned: bool) -> Result<Self, String> {
         let known = "a built-in stack is `null`, then `plug` and any number of `linear`, as in null,plug,linear";
         let mut words = text.split(',').map(str::trim);
         if words.next() != Some("null") {
-            return Err(JobError(format!("unknown stack `{text}`: {known}; a path to a stack file ends in .toml")));
+            return Err(format!("unknown stack `{text}`: {known}; a path to a stack file ends in .toml"));
         }
-        let layers: Result<Vec<Layer>, JobError> = words
+        let layers: Result<Vec<Layer>, String> = words
             .map(|word| match word {
                 "plug" => Ok(Layer::Plug),
                 "linear" => Ok(Layer::Linear),
-                _ => Err(JobError(format!("unknown layer `{word}` in `{text}`: {known}"))),
+                _ => Err(format!("unknown layer `{word}` in `{text}`: {known}")),
             })
             .collect();
         let layers = layers?;
         let plugs = layers.iter().filter(|layer| **layer == Layer::Plug).count();
         if plugs > 1 || (plugs == 1 && layers[0] != Layer::Plug) {
-            return Err(JobError(format!("`{text}`: a plug belongs right above the null device, once")));
+            return Err(format!("`{text}`: a plug belongs right above the null device, once"));
         }
         let null = null.unwrap_or_else(|| default_null(zoned || plugs == 1));
         if plugs == 1 && null.zoned.is_none() {
-            return Err(JobError("a plug needs zones: add zone-size to --null".into()));
+            return Err("a plug needs zones: add zone-size to --null".into());
         }
         Ok(Self { null, layers })
     }
 
     /// Builds it; returns the device on top.
-    pub fn build(&self) -> Result<(Stack, DeviceId), JobError> {
+    pub fn build(&self) -> Result<(Stack, DeviceId), String> {
         let mut stack = Stack::new();
-        let null = NullDevice::new(&self.null).map_err(|error| JobError(error.to_string()))?;
-        let mut top = stack.add(Box::new(null)).map_err(|error| JobError(error.to_string()))?;
+        let null = NullDevice::new(&self.null).map_err(|error| error.to_string())?;
+        let mut top = stack.add(Box::new(null)).map_err(|error| error.to_string())?;
         for layer in &self.layers {
-            top = add_layer(&mut stack, top, *layer).map_err(JobError)?;
+            top = add_layer(&mut stack, top, *layer)?;
         }
         Ok((stack, top))
     }

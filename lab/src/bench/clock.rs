@@ -13,14 +13,12 @@ pub enum Clock {
 
 impl Clock {
     /// A clock of the machine that starts now.
-    #[must_use]
     pub fn start() -> Self {
         Self::Real(std::time::Instant::now())
     }
 
     /// Time since the start; it ends after 584 years.
     #[inline]
-    #[must_use]
     pub fn now(self) -> Instant {
         match self {
             Self::Real(start) => Instant(start.elapsed().as_nanos() as u64),

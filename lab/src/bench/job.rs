@@ -18,7 +18,7 @@ use shingle_core::time::{Duration, Instant};
 use shingle_core::zone::ZoneNo;
 
 use super::clock::Clock;
-use super::options::{ClockMode, JobError, JobOptions, ZoneMode};
+use super::options::{ClockMode, JobOptions, ZoneMode};
 use super::region::{Region, mode};
 use super::stats::{Direction, JobStats};
 use super::verify::{Expected, Filling, Mismatch, Stamp};
@@ -155,21 +155,16 @@ pub struct Job {
 
 impl Job {
     /// The `number`th job of `options` on `target`, whose limits the stack knows.
-    pub fn new(
-        options: &Arc<JobOptions>,
-        number: u32,
-        stack: &mut Stack,
-        target: &mut Target,
-    ) -> Result<Self, JobError> {
+    pub fn new(options: &Arc<JobOptions>, number: u32, stack: &mut Stack, target: &mut Target) -> Result<Self, String> {
         let limits = stack.limits(target.device).clone();
         let region = Region::new(options, &limits)?;
         if options.rw.trims() && limits.max_discard.is_none() {
-            return Err(JobError("the device does not discard: choose another --rw".into()));
+            return Err("the device does not discard: choose another --rw".into());
         }
         let access = match mode(options, &limits)? {
             ZoneMode::Zbd => zoned_access(options, &region, number, target)?,
             ZoneMode::None if options.append => {
-                return Err(JobError("--write_zone_append needs a zoned device and --zonemode=zbd".into()));
+                return Err("--write_zone_append needs a zoned device and --zonemode=zbd".into());
             }
             ZoneMode::None if options.rw.is_random() => Access::Random,
             ZoneMode::None => Access::Sequential { next: [0; 3] },
@@ -202,7 +197,6 @@ impl Job {
     }
 
     /// The options it was made from.
-    #[must_use]
     pub fn options(&self) -> &JobOptions {
         &self.options
     }
@@ -220,26 +214,22 @@ impl Job {
     }
 
     /// Whether everything is done and has come back.
-    #[must_use]
     pub fn is_done(&self) -> bool {
         self.phase == JobPhase::Done
     }
 
     /// When it goes on, if it pauses.
-    #[must_use]
     pub fn pauses_until(&self) -> Option<Instant> {
         let until = self.pause?;
         Some(self.deadline.map_or(until, |deadline| until.min(deadline)))
     }
 
     /// Bios that have not come back.
-    #[must_use]
     pub fn in_flight(&self) -> usize {
         self.slots.len() - self.idle.len()
     }
 
     /// How much of the current pass is done, between 0 and 1; by time if the job is time based.
-    #[must_use]
     pub fn progress(&self, now: Instant) -> f64 {
         let runtime = self.options.runtime.filter(|_| self.options.time_based);
         if let (Some(runtime), Some(deadline)) = (runtime, self.deadline) {
@@ -633,11 +623,9 @@ fn bios_of(options: &JobOptions) -> Vec<(u32, Box<Bio>)> {
 /// fio's own bound on zones that it writes to at once (`ZBD_MAX_WRITE_ZONES`).
 pub const MOST_OPEN: u32 = 4096;
 
-fn zoned_access(options: &JobOptions, region: &Region, number: u32, target: &mut Target) -> Result<Access, JobError> {
+fn zoned_access(options: &JobOptions, region: &Region, number: u32, target: &mut Target) -> Result<Access, String> {
     if options.rw.trims() {
-        return Err(JobError(
-            "trims mean nothing in zone mode zbd: zones are reset when they are written again".into(),
-        ));
+        return Err("trims mean nothing in zone mode zbd: zones are reset when they are written again".into());
     }
     if !options.rw.writes() {
         return Ok(Access::Zoned { writer: None, read_next: 0 });
@@ -666,19 +654,19 @@ fn zoned_access(options: &JobOptions, region: &Region, number: u32, target: &mut
         let why = "there is no sequential zone to write for this job: all are conventional, read-only or offline, or the device \
                    has no open or active zone left, or with --verify, for which each job needs a zone of its own, all are \
                    taken by other jobs; look elsewhere with --offset, reset zones or use fewer jobs";
-        return Err(JobError(why.into()));
+        return Err(why.into());
     }
     Ok(Access::Zoned { writer: Some(writer), read_next: 0 })
 }
 
 impl Written {
-    fn new(how: Filling, options: &JobOptions, region: &Region) -> Result<Self, JobError> {
+    fn new(how: Filling, options: &JobOptions, region: &Region) -> Result<Self, String> {
         let blocks = region.blocks();
         if blocks > MOST_VERSIONS {
-            return Err(JobError(format!(
+            return Err(format!(
                 "--verify takes memory for each of the {blocks} blocks to work in, and there may be {MOST_VERSIONS}: use \
                  --size or a larger --bs"
-            )));
+            ));
         }
         let scratch = vec![0; options.block_bytes as usize];
         let (versions, in_slot) = (vec![0; blocks as usize], vec![0; options.iodepth as usize]);

@@ -24,7 +24,7 @@ mod zones;
 pub use builtin::{BuiltinStack, Layer};
 pub use clock::Clock;
 pub use job::{Failure, Job, Target, Turn};
-pub use options::{ClockMode, JobError, JobOptions, Rw, Verify, ZoneMode};
+pub use options::{ClockMode, JobOptions, Rw, Verify, ZoneMode};
 pub use report::{Outcome, format_rate, json_report, text_report};
 pub use run::{Bare, Group, Host, Load, Progress, Sharded, report_zones};
 pub use simulated::{Drive, DriveSpec, MOST_KEPT, NULL_COMPLETION, Simulated};

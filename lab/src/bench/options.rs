@@ -47,31 +47,26 @@ impl Rw {
     ];
 
     /// fio's name.
-    #[must_use]
     pub fn name(self) -> &'static str {
         Self::NAMES.iter().find(|(_, rw)| *rw == self).map_or("", |(name, _)| name)
     }
 
     /// Whether each I/O goes somewhere else.
-    #[must_use]
     pub fn is_random(self) -> bool {
         matches!(self, Rw::RandRead | Rw::RandWrite | Rw::RandRw | Rw::RandTrim)
     }
 
     /// Whether it reads.
-    #[must_use]
     pub fn reads(self) -> bool {
         matches!(self, Rw::Read | Rw::RandRead | Rw::ReadWrite | Rw::RandRw)
     }
 
     /// Whether it writes.
-    #[must_use]
     pub fn writes(self) -> bool {
         matches!(self, Rw::Write | Rw::RandWrite | Rw::ReadWrite | Rw::RandRw)
     }
 
     /// Whether it discards.
-    #[must_use]
     pub fn trims(self) -> bool {
         matches!(self, Rw::Trim | Rw::RandTrim)
     }
@@ -273,44 +268,40 @@ fn parse_flag(text: &str) -> Result<bool, String> {
 
 impl JobOptions {
     /// Whether they go together.
-    pub fn check(&self) -> Result<(), JobError> {
+    pub fn check(&self) -> Result<(), String> {
         if self.time_based && self.runtime.is_none() {
-            return Err(JobError("--time_based needs --runtime".into()));
+            return Err("--time_based needs --runtime".into());
         }
         self.filling().map(drop)
     }
 
     /// How blocks are filled and checked, if they are.
-    pub fn filling(&self) -> Result<Option<Filling>, JobError> {
+    pub fn filling(&self) -> Result<Option<Filling>, String> {
         match (self.verify, &self.verify_pattern) {
             (Some(Verify::Pattern), Some(pattern)) => Ok(Some(Filling::Pattern(parse_pattern(pattern)?))),
-            (Some(Verify::Pattern), None) => Err(JobError("--verify=pattern needs --verify_pattern=0x...".into())),
-            (_, Some(_)) => Err(JobError("--verify_pattern needs --verify=pattern".into())),
+            (Some(Verify::Pattern), None) => Err("--verify=pattern needs --verify_pattern=0x...".into()),
+            (_, Some(_)) => Err("--verify_pattern needs --verify=pattern".into()),
             (Some(Verify::Crc32c), None) => Ok(Some(Filling::Crc32c)),
             (None, None) => Ok(None),
         }
     }
 
     /// The name of the job: what it does if it has none.
-    #[must_use]
     pub fn name(&self) -> &str {
         self.name.as_deref().unwrap_or(self.rw.name())
     }
 
     /// How long it pauses, if it does.
-    #[must_use]
     pub fn pause(&self) -> Option<Duration> {
         self.thinktime.filter(|time| !time.is_zero())
     }
 
     /// Sectors of one I/O.
-    #[must_use]
     pub fn block_sectors(&self) -> u32 {
         self.block_bytes / 512
     }
 
     /// The options of the `number`th of the jobs, from 0.
-    #[must_use]
     pub fn of_job(self: &Arc<Self>, number: u32) -> Arc<Self> {
         if self.offset_increment == 0 {
             return self.clone();
@@ -320,7 +311,6 @@ impl JobOptions {
     }
 
     /// The options as fio's JSON lists them: name and value as typed.
-    #[must_use]
     pub fn listed(&self) -> Vec<(&'static str, String)> {
         let mut list = vec![
             ("name", self.name().to_owned()),
@@ -354,9 +344,8 @@ fn word(value: impl ValueEnum) -> Option<String> {
     value.to_possible_value().map(|value| value.get_name().to_owned())
 }
 
-fn parse_pattern(text: &str) -> Result<Vec<u8>, JobError> {
-    let bad =
-        || JobError(format!("--verify_pattern={text} is not an even number of hexadecimal digits, as in 0xdeadbeef"));
+fn parse_pattern(text: &str) -> Result<Vec<u8>, String> {
+    let bad = || format!("--verify_pattern={text} is not an even number of hexadecimal digits, as in 0xdeadbeef");
     let digits = text.strip_prefix("0x").unwrap_or(text);
     if digits.is_empty() || !digits.len().is_multiple_of(2) || !digits.is_ascii() {
         return Err(bad());
@@ -364,15 +353,3 @@ fn parse_pattern(text: &str) -> Result<Vec<u8>, JobError> {
     let byte = |at| u8::from_str_radix(&digits[at..at + 2], 16).map_err(|_| bad());
     (0..digits.len()).step_by(2).map(byte).collect()
 }
-
-/// Mismatch between a job and its device.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct JobError(pub String);
-
-impl fmt::Display for JobError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for JobError {}

@@ -3,7 +3,7 @@
 use shingle_core::block::Limits;
 use shingle_core::sector::Sector;
 
-use super::options::{JobError, JobOptions, ZoneMode};
+use super::options::{JobOptions, ZoneMode};
 
 /// Blocks `0..blocks` of a region. Without zones the region is one zone.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,13 +22,11 @@ pub struct Region {
 
 impl Region {
     /// The region that `options` name on a device with `limits`.
-    pub fn new(options: &JobOptions, limits: &Limits) -> Result<Self, JobError> {
+    pub fn new(options: &JobOptions, limits: &Limits) -> Result<Self, String> {
         let device = limits.capacity * 512;
         let past_end = || {
             let (offset, size) = (options.offset, options.size.unwrap_or(0));
-            JobError(format!(
-                "--offset={offset} --size={size} lies past the end of the device, which has {device} bytes"
-            ))
+            format!("--offset={offset} --size={size} lies past the end of the device, which has {device} bytes")
         };
         let rest = device.checked_sub(options.offset).filter(|rest| *rest > 0).ok_or_else(past_end)?;
         let size = options.size.unwrap_or(rest);
@@ -42,9 +40,7 @@ impl Region {
         };
         let block = u64::from(options.block_bytes);
         if zone_bytes < block {
-            return Err(JobError(format!(
-                "--bs={block} is larger than the {zone_bytes} bytes to work in: use a smaller one"
-            )));
+            return Err(format!("--bs={block} is larger than the {zone_bytes} bytes to work in: use a smaller one"));
         }
         Ok(Self {
             first: Sector::from_bytes(options.offset),
@@ -57,33 +53,28 @@ impl Region {
     }
 
     /// Number of blocks.
-    #[must_use]
     pub fn blocks(&self) -> u64 {
         self.blocks_per_zone * u64::from(self.zones)
     }
 
     /// The first sector of a block in a region that is one piece: no division on the data path.
     #[inline]
-    #[must_use]
     pub fn sector_in_one_piece(&self, block: u64) -> Sector {
         self.first + block * u64::from(self.block_sectors)
     }
 
     /// The first sector of a block.
-    #[must_use]
     pub fn sector(&self, block: u64) -> Sector {
         let (zone, rest) = (block / self.blocks_per_zone, block % self.blocks_per_zone);
         self.first + (zone * self.zone_sectors + rest * u64::from(self.block_sectors))
     }
 
     /// The first sector of the zone that holds a block.
-    #[must_use]
     pub fn zone_start(&self, block: u64) -> Sector {
         self.first + block / self.blocks_per_zone * self.zone_sectors
     }
 
     /// The block that begins at `sector`.
-    #[must_use]
     pub fn block(&self, sector: Sector) -> u64 {
         let from_start = sector - self.first;
         let (zone, rest) = (from_start / self.zone_sectors, from_start % self.zone_sectors);
@@ -91,41 +82,39 @@ impl Region {
     }
 }
 
-fn check_block(options: &JobOptions, limits: &Limits) -> Result<(), JobError> {
+fn check_block(options: &JobOptions, limits: &Limits) -> Result<(), String> {
     let unit = match &limits.zoned {
         Some(zoned) if options.rw.writes() => zoned.write_granularity_bytes,
         _ => limits.logical_block_bytes,
     };
     let block = options.block_bytes;
     if block == 0 || !block.is_multiple_of(unit) || !options.offset.is_multiple_of(unit.into()) {
-        return Err(JobError(format!(
-            "--bs={block} and --offset have to be multiples of the device's {unit}-byte blocks"
-        )));
+        return Err(format!("--bs={block} and --offset have to be multiples of the device's {unit}-byte blocks"));
     }
     Ok(())
 }
 
 /// The zone mode asked for, or the one that suits the device.
-pub fn mode(options: &JobOptions, limits: &Limits) -> Result<ZoneMode, JobError> {
+pub fn mode(options: &JobOptions, limits: &Limits) -> Result<ZoneMode, String> {
     match (options.zonemode, limits.zoned.is_some()) {
         (None, false) | (Some(ZoneMode::None), false) => Ok(ZoneMode::None),
         (None, true) | (Some(ZoneMode::Zbd), true) => Ok(ZoneMode::Zbd),
         (Some(ZoneMode::None), true) if options.rw.writes() || options.rw.trims() => {
-            Err(JobError("the device is zoned: writes need --zonemode=zbd".into()))
+            Err("the device is zoned: writes need --zonemode=zbd".into())
         }
         (Some(ZoneMode::None), true) => Ok(ZoneMode::None),
         (Some(ZoneMode::Zbd), false) => {
-            Err(JobError("--zonemode=zbd needs a zoned device: choose another device, or leave the option out".into()))
+            Err("--zonemode=zbd needs a zoned device: choose another device, or leave the option out".into())
         }
     }
 }
 
-fn zone_bytes(offset: u64, size: u64, limits: &Limits, sized: bool) -> Result<u64, JobError> {
+fn zone_bytes(offset: u64, size: u64, limits: &Limits, sized: bool) -> Result<u64, String> {
     let zone = limits.zoned.as_ref().map_or(1, |z| u64::from(z.zone_sectors) * 512);
     if !offset.is_multiple_of(zone) || (sized && !size.is_multiple_of(zone)) {
-        return Err(JobError(format!(
+        return Err(format!(
             "--offset={offset} and --size={size} have to be multiples of the zone size, {zone} bytes, in zone mode zbd"
-        )));
+        ));
     }
     Ok(zone)
 }

@@ -36,7 +36,6 @@ pub struct Outcome {
 
 impl Outcome {
     /// The outcome of `job` on `device`.
-    #[must_use]
     pub fn new(job: Job, name: String, device: String) -> Self {
         let (options, stuck) = (job.options().clone(), job.in_flight());
         Self { name, device, group: 0, options, stats: job.stats, failure: job.failure, stuck, jobs: 1 }
@@ -54,7 +53,6 @@ impl Outcome {
     }
 
     /// fio's `error`: 0 or an errno.
-    #[must_use]
     pub fn errno(&self) -> i32 {
         match &self.failure {
             Some(failure) => failure.status.errno(),
@@ -64,7 +62,6 @@ impl Outcome {
     }
 
     /// The failure as a sentence.
-    #[must_use]
     pub fn complaint(&self) -> Option<String> {
         if let Some(Failure { op, sector, status, why, mismatch }) = &self.failure {
             let what = match mismatch {
@@ -179,7 +176,6 @@ impl Spread {
 }
 
 /// The whole result as fio's JSON.
-#[must_use]
 pub fn json_report(outcomes: &[Outcome], stack: &str) -> Value {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     json!({
@@ -215,7 +211,6 @@ fn job_json(outcome: &Outcome) -> Value {
 }
 
 /// The whole result as fio's text.
-#[must_use]
 pub fn text_report(outcomes: &[Outcome]) -> String {
     let mut text = String::new();
     for outcome in outcomes {
@@ -338,7 +333,6 @@ fn unit_of(ns: f64) -> (&'static str, f64) {
 }
 
 /// Bytes per second in fio's binary units, without the `/s`.
-#[must_use]
 pub fn format_rate(bytes: f64) -> String {
     let (scaled, unit) = match bytes {
         b if b >= 1073741824.0 => (b / 1073741824.0, "GiB"),

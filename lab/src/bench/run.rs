@@ -10,7 +10,7 @@ use shingle_core::zone::Zone;
 
 use super::clock::Clock;
 use super::job::{Job, MOST_OPEN, Target, Turn};
-use super::options::{JobError, JobOptions};
+use super::options::JobOptions;
 use super::stats::Direction;
 use super::zones::ZoneTable;
 use shingle_host::shard::Shard;
@@ -20,7 +20,7 @@ pub trait Host {
     /// The stack.
     fn stack(&mut self) -> &mut Stack;
     /// Runs the stack once, and may wait for I/O if some is in flight. Returns the time of the turn.
-    fn turn(&mut self, in_flight: bool) -> Result<Instant, JobError>;
+    fn turn(&mut self, in_flight: bool) -> Result<Instant, String>;
     /// Asks for a turn at `at`, should nothing happen before: for a host whose clock jumps.
     fn alarm(&mut self, at: Instant) {
         let _ = at;
@@ -60,7 +60,7 @@ pub struct Group {
 }
 
 /// A device as the jobs of `groups` will use it.
-fn target(host: &mut impl Host, device: DeviceId, groups: &[Group]) -> Result<Target, JobError> {
+fn target(host: &mut impl Host, device: DeviceId, groups: &[Group]) -> Result<Target, String> {
     let report = report_zones(host, device)?;
     let zoned = host.stack().limits(device).zoned.as_ref();
     let limit = zoned.and_then(|z| z.max_open.or(z.max_active));
@@ -92,12 +92,12 @@ impl Load {
         devices: &[DeviceId],
         options: &Arc<JobOptions>,
         first_job: u32,
-    ) -> Result<Self, JobError> {
+    ) -> Result<Self, String> {
         Self::of_groups(host, &[Group { options: options.clone(), devices: devices.to_vec() }], first_job)
     }
 
     /// All jobs of several groups, which run together.
-    pub fn of_groups(host: &mut impl Host, groups: &[Group], first_job: u32) -> Result<Self, JobError> {
+    pub fn of_groups(host: &mut impl Host, groups: &[Group], first_job: u32) -> Result<Self, String> {
         let mut load = Self { targets: Vec::new(), jobs: Vec::new() };
         for device in groups.iter().flat_map(|group| &group.devices) {
             if !load.targets.iter().any(|target| target.device == *device) {
@@ -118,7 +118,7 @@ impl Load {
     }
 
     /// Runs the jobs to their end, or until they are told to stop; returns them, device by device.
-    pub fn run<H: Host>(mut self, host: &mut H, progress: &Progress) -> Result<Vec<Job>, JobError> {
+    pub fn run<H: Host>(mut self, host: &mut H, progress: &Progress) -> Result<Vec<Job>, String> {
         let start = host.turn(false)?;
         self.jobs.iter_mut().for_each(|(_, job)| job.start(start));
         let (mut sampled, mut idle_turns, mut stopped) = (start, 0, None);
@@ -193,7 +193,7 @@ impl Load {
 }
 
 /// Asks a zoned device for all its zones; a regular device has none.
-pub fn report_zones(host: &mut impl Host, device: DeviceId) -> Result<Vec<Zone>, JobError> {
+pub fn report_zones(host: &mut impl Host, device: DeviceId) -> Result<Vec<Zone>, String> {
     let zones = host.stack().limits(device).zones() as usize;
     if zones == 0 {
         return Ok(Vec::new());
@@ -207,11 +207,11 @@ pub fn report_zones(host: &mut impl Host, device: DeviceId) -> Result<Vec<Zone>,
         if let Some(mut completion) = host.stack().poll_completion(port) {
             return match std::mem::take(&mut completion.bio.payload) {
                 Payload::Zones(zones) if completion.status.is_ok() => Ok(zones),
-                _ => Err(JobError(format!("the device did not report its zones: {}", completion.status))),
+                _ => Err(format!("the device did not report its zones: {}", completion.status)),
             };
         }
         if now.since(*start.get_or_insert(now)) > PATIENCE {
-            return Err(JobError("the device did not report its zones in time: look for stuck I/O below it".into()));
+            return Err("the device did not report its zones in time: look for stuck I/O below it".into());
         }
     }
 }
@@ -224,7 +224,6 @@ pub struct Bare {
 
 impl Bare {
     /// Runs `stack`.
-    #[must_use]
     pub fn new(stack: Stack) -> Self {
         Self { stack, clock: Clock::start() }
     }
@@ -236,7 +235,7 @@ impl Host for Bare {
     }
 
     #[inline]
-    fn turn(&mut self, _in_flight: bool) -> Result<Instant, JobError> {
+    fn turn(&mut self, _in_flight: bool) -> Result<Instant, String> {
         let now = self.clock.now();
         self.stack.turn(now);
         Ok(now)
@@ -256,7 +255,6 @@ pub struct Sharded {
 
 impl Sharded {
     /// Runs `shard`.
-    #[must_use]
     pub fn new(shard: Shard) -> Self {
         Self { shard, clock: Clock::start() }
     }
@@ -267,11 +265,11 @@ impl Host for Sharded {
         &mut self.shard.stack
     }
 
-    fn turn(&mut self, in_flight: bool) -> Result<Instant, JobError> {
+    fn turn(&mut self, in_flight: bool) -> Result<Instant, String> {
         if !in_flight {
             self.shard.hurry();
         }
-        self.shard.round().map_err(|error| JobError(error.to_string()))?;
+        self.shard.round().map_err(|error| error.to_string())?;
         Ok(self.shard.now())
     }
 

@@ -1,14 +1,11 @@
 //! A simulated drive under load: a clock that jumps to whatever happens next.
 
-use std::fmt;
-
 use shingle_core::block::{DeviceId, Stack};
 use shingle_core::device::NullConfig;
 use shingle_core::plug::{PlugOptions, WritePolicy, ZonePlug};
 use shingle_core::time::{Duration, Instant};
 
 use super::clock::Clock;
-use super::options::JobError;
 use super::run::Host;
 use shingle_host::config::add_plug;
 use shingle_host::profile::{Model, Profile, ProfileError};
@@ -50,8 +47,7 @@ impl DriveSpec {
     }
 
     /// Builds it. `keep_data`: what is written is there when it is read; that costs memory.
-    pub fn build(&self, policy: Option<WritePolicy>, keep_data: bool) -> Result<Drive, JobError> {
-        let failed = |error: &dyn fmt::Display| JobError(error.to_string());
+    pub fn build(&self, policy: Option<WritePolicy>, keep_data: bool) -> Result<Drive, String> {
         let mut stack = Stack::new();
         let leaf = match self {
             Self::Null(config) => {
@@ -60,12 +56,12 @@ impl DriveSpec {
             }
             Self::Profile(profile) => profile.model.add_to(&mut stack, keep_data),
         };
-        let leaf = leaf.map_err(|error| failed(&error))?;
+        let leaf = leaf.map_err(|error| error.to_string())?;
         let mut options = PlugOptions::for_device(stack.limits(leaf));
         options.policy = policy.unwrap_or(options.policy);
-        let plug = add_plug(&mut stack, leaf, options).map_err(JobError)?;
+        let plug = add_plug(&mut stack, leaf, options)?;
         if plug.is_none() && policy.is_some() {
-            return Err(JobError("the drive is not zoned: only zoned drives have a write policy".into()));
+            return Err("the drive is not zoned: only zoned drives have a write policy".into());
         }
         let policy = plug.and_then(|plug| stack.device::<ZonePlug>(plug)).map(ZonePlug::policy);
         Ok(Drive { stack, top: plug.unwrap_or(leaf), policy })
@@ -86,12 +82,11 @@ pub struct Simulated {
 
 impl Simulated {
     /// Runs `stack` from time zero.
-    #[must_use]
     pub fn new(stack: Stack) -> Self {
         Self { stack, now: Instant::ZERO, next: None, alarm: None, still: 0 }
     }
 
-    fn advance(&mut self, in_flight: bool) -> Result<(), JobError> {
+    fn advance(&mut self, in_flight: bool) -> Result<(), String> {
         let next = [self.next, self.alarm.take()].into_iter().flatten().min();
         if self.stack.has_arrivals() || next.is_some_and(|next| next <= self.now) {
             self.still += 1;
@@ -99,12 +94,12 @@ impl Simulated {
                 "virtual time stands still: the simulated drive answers at once; give it a time, in its profile or as \
                  in --null completion=10us"
             };
-            return if self.still < MOST_TURNS { Ok(()) } else { Err(JobError(stands().into())) };
+            return if self.still < MOST_TURNS { Ok(()) } else { Err(stands().into()) };
         }
         match next {
             Some(next) => (self.now, self.still) = (next, 0),
             None if in_flight => {
-                return Err(JobError("I/O is in flight, and nothing in the simulated drive will ever end it".into()));
+                return Err("I/O is in flight, and nothing in the simulated drive will ever end it".into());
             }
             None => {}
         }
@@ -117,7 +112,7 @@ impl Host for Simulated {
         &mut self.stack
     }
 
-    fn turn(&mut self, in_flight: bool) -> Result<Instant, JobError> {
+    fn turn(&mut self, in_flight: bool) -> Result<Instant, String> {
         self.advance(in_flight)?;
         self.next = self.stack.turn(self.now);
         Ok(self.now)

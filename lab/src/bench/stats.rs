@@ -21,7 +21,6 @@ impl Direction {
     pub const ALL: [Direction; 3] = [Direction::Read, Direction::Write, Direction::Trim];
 
     /// fio's name.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Direction::Read => "read",
@@ -45,7 +44,6 @@ pub struct Flow {
 
 impl Flow {
     /// I/Os done.
-    #[must_use]
     pub fn ios(&self) -> u64 {
         self.latency.count()
     }
@@ -92,7 +90,6 @@ impl JobStats {
     }
 
     /// The flow of one direction.
-    #[must_use]
     pub fn flow(&self, direction: Direction) -> &Flow {
         &self.flows[direction as usize]
     }

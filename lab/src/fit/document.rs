@@ -37,7 +37,6 @@ impl Document {
     }
 
     /// Its times and rates, but for those that are 0: they mean that something is not there.
-    #[must_use]
     pub fn parameters(&self) -> Vec<Parameter> {
         let mut parameters = Vec::new();
         for (table, item) in self.document.iter() {
@@ -52,7 +51,6 @@ impl Document {
     }
 
     /// The drive with these values in place of its own; `None` if there is no such drive.
-    #[must_use]
     pub fn with(&self, parameters: &[Parameter]) -> Option<Model> {
         let mut changed = self.clone();
         parameters.iter().for_each(|parameter| changed.set(parameter, None));
@@ -90,7 +88,6 @@ impl Document {
     }
 
     /// The text.
-    #[must_use]
     pub fn text(&self) -> String {
         self.document.to_string()
     }

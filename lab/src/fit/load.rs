@@ -48,7 +48,6 @@ pub enum Figure {
 
 impl Figure {
     /// Its number.
-    #[must_use]
     pub fn value(self) -> f64 {
         let (Self::Latency(value) | Self::Rate(value)) = self;
         value

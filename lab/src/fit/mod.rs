@@ -16,4 +16,4 @@ mod search;
 pub use document::Document;
 pub use fio::{LeftOut, Reading, read, read_text};
 pub use load::{Drive, Figure, Load, Rw};
-pub use search::{Fit, FitError, Fitted, Measurement, Parameter, Residual, Role, fit};
+pub use search::{Fit, FitError, Fitted, Measurement, Parameter, Residual, fit};

@@ -34,25 +34,14 @@ pub struct Parameter {
 
 impl Parameter {
     /// Its name, as in `front.completion`.
-    #[must_use]
     pub fn name(&self) -> String {
         format!("{}.{}", self.table, self.key)
     }
 
     /// Its unit, if it is a time.
-    #[must_use]
     pub fn unit(&self) -> &'static str {
         if self.kind == Kind::Time { "us" } else { "" }
     }
-}
-
-/// What a measurement was used for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
-    /// Parameters were fitted to it.
-    Fitted,
-    /// It was held out, to see what the fit is worth.
-    HeldOut,
 }
 
 /// What came out.
@@ -82,8 +71,8 @@ pub struct Fitted {
 pub struct Residual {
     /// The measurement.
     pub measurement: Measurement,
-    /// What it was used for.
-    pub role: Role,
+    /// Whether it was held out, to see what the fit is worth: nothing was fitted to it.
+    pub held_out: bool,
     /// What the drive did before the fit.
     pub before: f64,
     /// What it does after it.
@@ -167,12 +156,12 @@ pub fn fit(
     });
     let parameters = parameters.collect();
     let mut residuals = Vec::new();
-    for (role, of_role) in [(Role::Fitted, &fitted), (Role::HeldOut, &held)] {
+    for (held_out, of_role) in [(false, &fitted), (true, &held)] {
         let (was, is) = (figures(document, &before, of_role)?, figures(document, &after, of_role)?);
         let rows = of_role.iter().zip(was).zip(is);
         residuals.extend(rows.map(|((measurement, before), after)| {
             let measurement = measurement.clone();
-            Residual { measurement, role, before, after }
+            Residual { measurement, held_out, before, after }
         }));
     }
     Ok(Fit { parameters, undetermined, residuals })
@@ -396,9 +385,9 @@ mod tests {
             let after = &found.parameters.iter().find(|fitted| fitted.after.name() == name).unwrap().after;
             assert!((after.value / right - 1.0).abs() < 0.1, "{name} is {} instead of {right}", after.value);
         }
-        for Residual { measurement, role, before: was, after: is } in &found.residuals {
+        for Residual { measurement, held_out, before: was, after: is } in &found.residuals {
             let off = |value: f64| (value / measurement.figure.value() - 1.0).abs();
-            assert!(off(*is) < 0.03 && off(*is) <= off(*was) + 0.01, "{role:?} {}: {was} {is}", measurement.name);
+            assert!(off(*is) < 0.03 && off(*is) <= off(*was) + 0.01, "{held_out} {}: {was} {is}", measurement.name);
         }
         assert!(found.undetermined.iter().any(|parameter| parameter.name() == "manage.erase"));
     }

@@ -1,7 +1,6 @@
 //! Figures as people read them.
 
 /// Digits in groups of three; one decimal below 10, none from there on, and no more than four that mean something.
-#[must_use]
 pub fn grouped(value: f64) -> String {
     if value < 9.95 {
         return format!("{value:.1}");
@@ -20,13 +19,11 @@ pub fn grouped(value: f64) -> String {
 }
 
 /// Times something: two decimals, or three digits.
-#[must_use]
 pub fn times(ratio: f64) -> String {
     if ratio < 99.5 { format!("{ratio:.2}") } else { grouped(ratio) }
 }
 
 /// A time span in the unit that suits it.
-#[must_use]
 pub fn span(ns: u64) -> String {
     let ns = ns as f64;
     let (value, unit) = match ns {
@@ -39,7 +36,6 @@ pub fn span(ns: u64) -> String {
 }
 
 /// How far off a ratio is: `+3.1 %`.
-#[must_use]
 pub fn off(ratio: f64) -> String {
     let percent = (ratio - 1.0) * 100.0;
     if percent.abs() < 0.05 { "0.0 %".to_owned() } else { format!("{percent:+.1} %") }

@@ -19,7 +19,6 @@ pub struct Findings {
 
 impl Report {
     /// It in each form in which it is shown.
-    #[must_use]
     pub fn findings(&self) -> Findings {
         let goals = goals(self);
         Findings { json: to_json(self), text: text::of_cells(self, &goals), sheet: Sheet::of_cells(self, goals) }

@@ -30,7 +30,6 @@ const SMALL_WRITES: f64 = 1000.0;
 const EQUAL: f64 = 0.995;
 
 /// The goals that the cells of `report` can tell about.
-#[must_use]
 pub fn goals(report: &Report) -> Vec<Goal> {
     match report.publication {
         Publication::Noclone => noclone_goals::goals(report),

@@ -11,7 +11,6 @@ const WITH_STATISTICS: f64 = 0.97;
 const TARGETS: [&str; 4] = ["linear", "striped", "zero", "crypt"];
 
 /// The goals that the cells of `report` can tell about.
-#[must_use]
 pub fn goals(report: &Report) -> Vec<Goal> {
     let layer = |order, target, way| Layer { order, target, way };
     let texts = [

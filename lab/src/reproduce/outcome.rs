@@ -32,7 +32,6 @@ pub struct Ours {
 
 impl Ours {
     /// With as many digits as mean something, so that it reads the same after it was written as text.
-    #[must_use]
     pub fn rounded(self) -> Self {
         let rate = |value: f64| (value * 10.0).round() / 10.0;
         Self {
@@ -60,20 +59,17 @@ pub type TableOutcome = Table<Ours>;
 
 impl CellOutcome {
     /// Ours, times the published figure.
-    #[must_use]
     pub fn ratio(&self) -> Option<f64> {
         self.published.map(|published| self.ours.value / published)
     }
 
     /// Whether ours is as near to the published figure as its class has to be; `None` if that is not asked.
-    #[must_use]
     pub fn is_within(&self) -> Option<bool> {
         let off = (self.ratio()? - 1.0).abs();
         self.class.tolerance().map(|tolerance| off <= tolerance)
     }
 
     /// Whether it is our own policy's, or our own way through a layer.
-    #[must_use]
     pub fn is_ours(&self) -> bool {
         self.class == Class::Own && [Policy::Elevator.name(), "mapped", "statistics"].contains(&&*self.policy)
     }
@@ -81,14 +77,12 @@ impl CellOutcome {
 
 impl TableOutcome {
     /// The cell that `cell` is compared with.
-    #[must_use]
     pub fn baseline_of(&self, cell: &CellOutcome) -> Option<&CellOutcome> {
         self.cells.iter().find(|other| other.is_baseline && other.group == cell.group && other.load == cell.against)
     }
 
     /// Whether the published figure of `cell` is so near to that of its baseline that a copy of that would be within the tolerance:
     /// such a row cannot tell a model that knows what changed from one that does not.
-    #[must_use]
     pub fn is_met_by_copy(&self, cell: &CellOutcome) -> bool {
         let baseline = self.baseline_of(cell).filter(|_| !cell.is_baseline).and_then(|baseline| baseline.published);
         let Some((figure, copy)) = cell.published.zip(baseline) else { return false };
@@ -96,7 +90,6 @@ impl TableOutcome {
     }
 
     /// The figures of `cell` times those of its baseline.
-    #[must_use]
     pub fn to_baseline(&self, cell: &CellOutcome) -> TimesBaseline {
         let Some(baseline) = self.baseline_of(cell) else { return TimesBaseline::default() };
         let published = cell.published.zip(baseline.published).map(|(figure, base)| figure / base);
@@ -201,14 +194,12 @@ impl Report {
     }
 
     /// How far the measured ratios may be off: the worst of all.
-    #[must_use]
     pub fn spread(&self) -> Option<f64> {
         let spreads = self.cells().flat_map(|(_, cell)| [cell.ours.spread, cell.ours.all_cores_spread]);
         spreads.flatten().max_by(f64::total_cmp)
     }
 
     /// The classes that occur.
-    #[must_use]
     pub fn summary(&self) -> Vec<ClassSummary> {
         let of = |class| {
             let cells: Vec<_> = self.cells().filter(|(_, cell)| cell.class == class).collect();
@@ -232,7 +223,6 @@ impl Report {
 }
 
 /// The report with ratios, verdicts, the summary and the goals written out.
-#[must_use]
 pub fn to_json(report: &Report) -> Value {
     // A report is numbers, strings and lists: there is nothing in it that JSON has no word for.
     let mut value = serde_json::to_value(report).unwrap_or_default();

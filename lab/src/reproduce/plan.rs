@@ -45,7 +45,6 @@ pub enum Policy {
 
 impl Policy {
     /// The name under which it is shown.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Policy::ZoneLock => "zone-lock",
@@ -57,7 +56,6 @@ impl Policy {
     }
 
     /// How a plug is told.
-    #[must_use]
     pub fn options(self) -> PlugOptions {
         let options = PlugOptions::default();
         let policy = match self {
@@ -152,7 +150,6 @@ impl Class {
     pub const ALL: [Class; 4] = [Class::Calibrated, Class::Predicted, Class::Measured, Class::Own];
 
     /// How far from the published figure is near enough, as a share of it. Other machines than ours have other figures.
-    #[must_use]
     pub const fn tolerance(self) -> Option<f64> {
         match self {
             Class::Calibrated => Some(0.05),
@@ -160,22 +157,16 @@ impl Class {
             Class::Measured | Class::Own => None,
         }
     }
-
-    /// The word for it.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Class::Calibrated => "calibrated",
-            Class::Predicted => "predicted",
-            Class::Measured => "measured",
-            Class::Own => "own",
-        }
-    }
 }
 
 impl fmt::Display for Class {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
+        f.pad(match self {
+            Class::Calibrated => "calibrated",
+            Class::Predicted => "predicted",
+            Class::Measured => "measured",
+            Class::Own => "own",
+        })
     }
 }
 
@@ -214,7 +205,6 @@ pub struct Cell<O = Experiment> {
 
 impl<O> Cell<O> {
     /// The cell with what came out for it and for the faster of its rivals.
-    #[must_use]
     pub fn with<P>(&self, ours: P, rival: Option<f64>) -> Cell<P>
     where
         O: Clone,
@@ -240,7 +230,6 @@ impl<O> Cell<O> {
     }
 
     /// Its name, as it is shown and filtered.
-    #[must_use]
     pub fn name(&self, table: &str) -> String {
         let parts = [table, &self.group, &self.load, &self.system];
         parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" / ")
@@ -422,19 +411,20 @@ fn append_cell(figure: &Figure<'_>) -> Option<Cell> {
 }
 
 fn depth_cell(figure: &Figure<'_>) -> Option<Cell> {
-    let [depth] = figure.keys else { return None };
-    let (policy, host) = qd1_system(figure.column)?;
-    let load = Load::Sequential { block_bytes: 1 << 20, depth: depth.parse().ok()? };
-    let experiment = Experiment::new(Device::Smr30 { one_mib: false }, policy, host, load);
-    Some(figure.cell("", depth, figure.column, experiment))
+    numbered_cell(figure, |depth| Load::Sequential { block_bytes: 1 << 20, depth })
 }
 
 fn zones_cell(figure: &Figure<'_>) -> Option<Cell> {
-    let [zones] = figure.keys else { return None };
+    numbered_cell(figure, |zones| Load::SharedZones { zones })
+}
+
+/// A cell of a row that is named by a number.
+fn numbered_cell(figure: &Figure<'_>, load: fn(u32) -> Load) -> Option<Cell> {
+    let [number] = figure.keys else { return None };
     let (policy, host) = qd1_system(figure.column)?;
-    let load = Load::SharedZones { zones: zones.parse().ok()? };
+    let load = load(number.parse().ok()?);
     let experiment = Experiment::new(Device::Smr30 { one_mib: false }, policy, host, load);
-    Some(figure.cell("", zones, figure.column, experiment))
+    Some(figure.cell("", number, figure.column, experiment))
 }
 
 fn files_cell(figure: &Figure<'_>) -> Option<Cell> {
@@ -467,7 +457,6 @@ impl Experiment {
     }
 
     /// `load` on the null device.
-    #[must_use]
     pub fn on_null(policy: Policy, load: Load) -> Self {
         Self::new(Device::Null, policy, Host::Ours, load)
     }

@@ -19,7 +19,6 @@ pub enum Publication {
 
 impl Publication {
     /// The one that the table `name` belongs to.
-    #[must_use]
     pub fn of_table(name: &str) -> Self {
         match name.split('-').next() {
             Some("qd1") => Publication::Qd1,

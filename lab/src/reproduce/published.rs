@@ -21,7 +21,6 @@ pub enum Unit {
 
 impl Unit {
     /// What so many I/Os a second of `block_bytes` each are in this unit.
-    #[must_use]
     pub fn of(self, ios_per_s: f64, block_bytes: u32) -> f64 {
         let bytes_per_s = ios_per_s * f64::from(block_bytes);
         match self {

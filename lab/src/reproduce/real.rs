@@ -84,7 +84,6 @@ pub fn run(
 }
 
 /// Runs that [`run`] makes.
-#[must_use]
 pub fn runs(what: usize, effort: Effort) -> u64 {
     (2 * what * effort.rounds) as u64
 }

@@ -36,7 +36,6 @@ impl CliError {
     }
 
     /// The exit code.
-    #[must_use]
     pub fn code(&self) -> u8 {
         match self {
             Self::Usage(_) => 2,
@@ -89,12 +88,5 @@ impl From<ProfileError> for CliError {
             ProfileError::Wrong(error) => Self::Config(Box::new(error)),
             other => Self::Usage(other.to_string()),
         }
-    }
-}
-
-#[cfg(feature = "lab")]
-impl From<shingle_lab::bench::JobError> for CliError {
-    fn from(error: shingle_lab::bench::JobError) -> Self {
-        Self::Usage(error.to_string())
     }
 }

@@ -67,7 +67,6 @@ enum Command {
 }
 
 /// Runs the program.
-#[must_use]
 pub fn main() -> ExitCode {
     // A write past `ulimit -f` has to be an error of that write, not the end of the program.
     shingle_sys::unix::ignore_file_size_signal();

@@ -52,7 +52,6 @@ pub fn print_usage(said: &clap::Error) -> u8 {
 }
 
 /// A table with aligned columns and no frame; columns named in `right` hold numbers.
-#[must_use]
 pub fn table(header: &[impl ToString], right: &[usize], rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_header(header.iter().map(ToString::to_string));

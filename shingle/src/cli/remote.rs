@@ -25,13 +25,11 @@ impl From<ControlError> for CliError {
 
 impl RemoteArgs {
     /// The socket that was named on the command line.
-    #[must_use]
     pub fn named(&self) -> Option<&Path> {
         self.control.as_deref()
     }
 
     /// The socket to use.
-    #[must_use]
     pub fn path(&self) -> PathBuf {
         let from_environment = || std::env::var_os("SHINGLE_CONTROL").map(PathBuf::from);
         let there = || usual_places().into_iter().find(|path| path.exists());
@@ -44,7 +42,6 @@ impl RemoteArgs {
     }
 
     /// The daemon that serves the disk in `directory`, and what it calls the disk.
-    #[must_use]
     pub fn server_of(&self, directory: &Path) -> Option<(ControlClient, String)> {
         let beside = directory.canonicalize().ok()?.parent()?.join("control.sock");
         [self.path(), beside].iter().find_map(|socket| {

@@ -82,7 +82,6 @@ pub struct ZoneTable {
 
 impl ZoneTable {
     /// The zones of `report`, on a device with `limit` open or active zones.
-    #[must_use]
     pub fn new(report: &[Zone], zone_sectors: u32, limit: Option<u32>) -> Self {
         let zones: Vec<ZoneSlot> = report.iter().map(ZoneSlot::new).collect();
         let active = report.iter().filter(|z| z.cond.is_active()).count() as u32;
@@ -91,21 +90,18 @@ impl ZoneTable {
     }
 
     /// The part of the device's resources that each of `jobs` may have.
-    #[must_use]
     pub fn part(&self, jobs: u32) -> u32 {
         self.limit.map_or(u32::MAX, |limit| (limit / jobs).max(1))
     }
 
     /// The first sector of a zone.
     #[inline]
-    #[must_use]
     pub fn start(&self, zone: ZoneNo) -> Sector {
         Sector(u64::from(zone.0) << self.shift)
     }
 
     /// Sectors of a zone that can be read.
     #[inline]
-    #[must_use]
     pub fn written(&self, zone: ZoneNo) -> u32 {
         self.zones[zone.index()].written
     }
@@ -208,7 +204,6 @@ pub struct ZoneWriter {
 
 impl ZoneWriter {
     /// Claims the first zones: those that are partly written come first, as they hold a resource already.
-    #[must_use]
     pub fn new(choice: ZoneChoice, table: &mut ZoneTable) -> Self {
         let mut writer = Self { open: Vec::with_capacity(choice.max_open as usize), cursor: 0, seen: None, choice };
         for zone in writer.choice.first..writer.choice.first + writer.choice.count {
@@ -229,13 +224,11 @@ impl ZoneWriter {
     }
 
     /// Whether no zone of this pass is left to write.
-    #[must_use]
     pub fn is_exhausted(&self, table: &ZoneTable) -> bool {
         self.choice.from_empty && self.open.is_empty() && self.next_free(table).is_none()
     }
 
     /// Zones open now.
-    #[must_use]
     pub fn open(&self) -> usize {
         self.open.len()
     }

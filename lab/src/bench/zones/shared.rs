@@ -56,7 +56,6 @@ impl ZoneTable {
     }
 
     /// Whether jobs share the zones.
-    #[must_use]
     pub fn is_shared(&self) -> bool {
         self.locks.is_some()
     }
@@ -137,7 +136,6 @@ impl ZoneTable {
 impl SharedWriter {
     /// A writer for job number `job` of those on the device. Zones that are partly written hold a resource of the device
     /// already: they are open from the start, as in fio.
-    #[must_use]
     pub fn new(choice: ZoneChoice, job: u32, table: &mut ZoneTable) -> Self {
         for zone in choice.first..choice.first + choice.count {
             if table.is_active(zone) {
@@ -148,7 +146,6 @@ impl SharedWriter {
     }
 
     /// Whether there is a zone that it may write now or later.
-    #[must_use]
     pub fn can_write(&self, table: &ZoneTable) -> bool {
         let free = |zone: u32| table.zones[zone as usize].state == State::Free && table.budget > 0;
         self.ours().any(|zone| free(zone) || table.is_open(zone))

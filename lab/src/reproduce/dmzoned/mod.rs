@@ -72,7 +72,6 @@ impl Setup {
     pub const ALL: [Setup; 2] = [Setup::Single, Setup::Dual];
 
     /// As the published table names it.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Setup::Single => "single",
@@ -81,7 +80,6 @@ impl Setup {
     }
 
     /// In words, within a sentence.
-    #[must_use]
     pub fn title(self) -> &'static str {
         match self {
             Setup::Single => "one disk",
@@ -103,7 +101,6 @@ impl Policy {
     pub const ALL: [Policy; 2] = [Policy::Kernel, Policy::Shingle];
 
     /// As the target's knob has it.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Policy::Kernel => "kernel",

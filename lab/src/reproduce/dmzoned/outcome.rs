@@ -115,7 +115,6 @@ impl Report {
 
 impl Report {
     /// It in each form in which it is shown.
-    #[must_use]
     pub fn findings(&self) -> Findings {
         let published = published::read();
         let goals = goals::goals(self, &published.phases);

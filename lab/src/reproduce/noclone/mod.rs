@@ -83,13 +83,11 @@ pub struct Reads {
 
 impl Reads {
     /// The disk itself, which the layers are compared with.
-    #[must_use]
     pub fn raw(pattern: Pattern) -> Self {
         Self { pattern, layers: None }
     }
 
     /// What lies between the jobs and the disk, in a word.
-    #[must_use]
     pub fn name(&self) -> &'static str {
         match self.layers.map(|layers| layers.way) {
             None => "raw",

@@ -25,7 +25,6 @@ struct Record {
 
 impl PerBioLayer {
     /// The device `below` from sector `start` on.
-    #[must_use]
     pub fn new(below: DeviceId, below_limits: &Limits, start: u64) -> Self {
         let limits = Limits { capacity: below_limits.capacity - start, ..below_limits.clone() };
         Self { below: [below], start, limits, records: Slab::with_capacity(64) }

@@ -73,7 +73,6 @@ pub struct Sheet {
 
 impl Sheet {
     /// The page.
-    #[must_use]
     pub fn to_html(&self, imprint: &Imprint) -> String {
         let Self { name, title, lead, .. } = self;
         let mut page = format!(

@@ -83,7 +83,7 @@ pub fn run(args: BenchArgs) -> Result<(), CliError> {
         Some(path) => file::read(path)?,
         None => vec![args.job.clone()],
     };
-    let rounds = works::rounds(&jobs)?;
+    let rounds = works::rounds(&jobs).map_err(CliError::Usage)?;
     let file = args.output.as_deref().map(NewFile::open).transpose()?;
     let label = label(&rounds);
     let started = Instant::now();

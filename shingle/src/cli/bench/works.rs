@@ -14,15 +14,15 @@ use shingle_host::config::{Plan, build_shard, format_bytes};
 use shingle_host::profile::Model;
 use shingle_host::shard::Shard;
 use shingle_lab::bench::{
-    Bare, BuiltinStack, Drive, DriveSpec, Group, Host, JobError, JobOptions, Load, MOST_KEPT, Outcome, Progress,
-    Sharded, Simulated, ZoneMode,
+    Bare, BuiltinStack, Drive, DriveSpec, Group, Host, JobOptions, Load, MOST_KEPT, Outcome, Progress, Sharded,
+    Simulated, ZoneMode,
 };
 
 /// Groups of equal jobs that run together. Rounds come one after the other.
 pub type Round = Vec<Arc<JobOptions>>;
 
 /// The rounds of jobs: a new one begins where a job has `stonewall`.
-pub fn rounds(jobs: &[JobOptions]) -> Result<Vec<Round>, JobError> {
+pub fn rounds(jobs: &[JobOptions]) -> Result<Vec<Round>, String> {
     let mut rounds: Vec<Round> = Vec::new();
     for job in jobs {
         job.check()?;
@@ -60,11 +60,11 @@ pub fn of_profile(profile: &str, args: &BenchArgs, rounds: Vec<Round>) -> Result
     let verifying = || rounds.iter().flatten().filter(|options| options.verify.is_some());
     let keep_data = verifying().next().is_some();
     let (policy, name) = (args.policy, profile.to_owned());
-    let drive = spec.build(policy, keep_data)?;
+    let drive = spec.build(policy, keep_data).map_err(CliError::Usage)?;
     verifying().try_for_each(|options| check_kept(drive.stack.limits(drive.top).capacity * 512, options))?;
     let simulation = Simulation { profile: name.clone(), policy: drive.policy };
     let work: Work = Box::new(move |progress| {
-        let Drive { stack, top, .. } = spec.build(policy, keep_data)?;
+        let Drive { stack, top, .. } = spec.build(policy, keep_data).map_err(CliError::Usage)?;
         measure(&mut Simulated::new(stack), &[(name, top)], &rounds, 0, progress)
     });
     Ok((work, simulation))
@@ -111,12 +111,12 @@ pub fn of_builtin(args: &BenchArgs, round: &Round, number: usize) -> Result<Vec<
     let mut works: Vec<Work> = Vec::new();
     for options in round {
         let zoned = options.zonemode == Some(ZoneMode::Zbd) || options.append;
-        let stack = BuiltinStack::parse(&args.stack, null.clone(), zoned)?;
+        let stack = BuiltinStack::parse(&args.stack, null.clone(), zoned).map_err(CliError::Usage)?;
         for of_group in 0..options.numjobs {
             let (stack, name, first_job) = (stack.clone(), args.stack.clone(), works.len() as u32);
             let options = Arc::new(JobOptions { numjobs: 1, ..options.of_job(of_group).as_ref().clone() });
             works.push(Box::new(move |progress| {
-                let (stack, device) = stack.build()?;
+                let (stack, device) = stack.build().map_err(CliError::Usage)?;
                 let alone = [vec![options]];
                 let mut outcomes = measure(&mut Bare::new(stack), &[(name, device)], &alone, first_job, progress)?;
                 outcomes.iter_mut().for_each(|outcome| outcome.group = number);
@@ -212,12 +212,12 @@ fn measure(
         };
         let groups: Vec<Group> =
             round.iter().map(|options| Group { options: options.clone(), devices: named(options) }).collect();
-        let jobs = Load::of_groups(host, &groups, first_job)?.run(host, progress)?;
+        let jobs = Load::of_groups(host, &groups, first_job).and_then(|load| load.run(host, progress));
         let places = groups.iter().flat_map(|group| {
             let each = group.devices.iter().flat_map(|id| std::iter::repeat_n(*id, group.options.numjobs as usize));
             each.map(|id| devices.iter().find(|(_, other)| *other == id).map_or("", |(name, _)| name))
         });
-        outcomes.extend(jobs.into_iter().zip(places).map(|(job, device)| {
+        outcomes.extend(jobs.map_err(CliError::Usage)?.into_iter().zip(places).map(|(job, device)| {
             let name = job.options().name().to_owned();
             Outcome { group: number, ..Outcome::new(job, name, device.to_owned()) }
         }));

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::cli::new_file::NewFile;
 use crate::cli::{CliError, output, words};
 use shingle_host::profile::Profile;
-use shingle_lab::fit::{Document, Figure, Fit, Fitted, LeftOut, Parameter, Residual, Role, fit, read};
+use shingle_lab::fit::{Document, Figure, Fit, Fitted, LeftOut, Parameter, Residual, fit, read};
 
 /// Make a profile of a real drive out of what fio measured on it
 ///
@@ -62,11 +62,12 @@ pub fn run(args: &FitArgs) -> Result<(), CliError> {
     for Fitted { after, by, .. } in &found.parameters {
         document.set(after, Some(&format!("fitted; matters most to {by}")));
     }
+    let held_out = found.residuals.iter().filter(|residual| residual.held_out).count();
     let what = format!(
         "Fitted from {} to {} measurements, beside {} held out.",
         args.base,
-        count(&found, Role::Fitted),
-        count(&found, Role::HeldOut)
+        found.residuals.len() - held_out,
+        held_out
     );
     document.describe(&what, &format!("A drive like {}, fitted to measurements", args.base));
     if let Some(file) = file {
@@ -75,15 +76,9 @@ pub fn run(args: &FitArgs) -> Result<(), CliError> {
     if args.json { output::print_json(&to_json(&found, &left_out)) } else { output::print(&to_text(&found, &left_out)) }
 }
 
-fn count(found: &Fit, wanted: Role) -> usize {
-    found.residuals.iter().filter(|residual| residual.role == wanted).count()
-}
-
-fn role_name(role: Role) -> &'static str {
-    match role {
-        Role::Fitted => "fitted",
-        Role::HeldOut => "held out",
-    }
+/// What a measurement was used for.
+fn role(held_out: bool) -> &'static str {
+    if held_out { "held out" } else { "fitted" }
 }
 
 /// What is compared, and its unit.
@@ -99,7 +94,7 @@ fn off(ours: f64, measured: f64) -> f64 {
 }
 
 fn to_text(found: &Fit, left_out: &[LeftOut]) -> String {
-    let rows = found.residuals.iter().map(|Residual { measurement, role, before, after }| {
+    let rows = found.residuals.iter().map(|Residual { measurement, held_out, before, after }| {
         let measured = measurement.figure.value();
         vec![
             measurement.name.clone(),
@@ -107,7 +102,7 @@ fn to_text(found: &Fit, left_out: &[LeftOut]) -> String {
             format!("{before:.1}"),
             format!("{after:.1}"),
             format!("{:+.1} %", off(*after, measured)),
-            role_name(*role).to_owned(),
+            role(*held_out).to_owned(),
         ]
     });
     let header = ["measurement", "measured", "before", "after", "off by", ""];
@@ -128,14 +123,14 @@ fn to_text(found: &Fit, left_out: &[LeftOut]) -> String {
 }
 
 fn to_json(found: &Fit, left_out: &[LeftOut]) -> Value {
-    let measurement = |Residual { measurement, role, before, after }: &Residual| {
+    let measurement = |Residual { measurement, held_out, before, after }: &Residual| {
         json!({
             "name": measurement.name,
             "unit": unit(measurement.figure),
             "measured": measurement.figure.value(),
             "before": before,
             "after": after,
-            "role": role_name(*role),
+            "role": role(*held_out),
         })
     };
     let parameter = |Fitted { before, after, by }: &Fitted| json!({"name": before.name(), "unit": before.unit(), "before": before.value, "after": after.value, "by": by});

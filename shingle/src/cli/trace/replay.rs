@@ -127,20 +127,17 @@ fn source(recording: &Recording, wanted: Option<&str>) -> Result<u16, CliError> 
 }
 
 /// Runs a replay under a bar, until it ends or Ctrl-C does.
-fn watched<E>(replay: impl FnOnce(Watch<'_>) -> Result<Replayed, E>) -> Result<Replayed, CliError>
-where
-    CliError: From<E>,
-{
+fn watched(replay: impl FnOnce(Watch<'_>) -> Result<Replayed, String>) -> Result<Replayed, CliError> {
     let stop = interrupt::catch()?;
     let replayed = output::with_bar("replaying {bar:40} {pos}/{len} bios ({eta} left)", |progress| {
         replay(Watch { stop: &stop, progress: &mut |done, all| progress(done as u64, all as u64) })
     });
-    Ok(replayed?)
+    replayed.map_err(CliError::Usage)
 }
 
 fn on_drive(args: &ReplayArgs, script: Script, options: PlayerOptions) -> Result<(Replayed, Value), CliError> {
     let profile = args.profile.as_deref().unwrap_or("null");
-    let drive = drive_spec(profile, &args.null)?.build(args.policy, false)?;
+    let drive = drive_spec(profile, &args.null)?.build(args.policy, false).map_err(CliError::Usage)?;
     let about = json!({"clock": "virtual", "profile": profile, "policy": drive.policy.map(WritePolicy::name)});
     Ok((watched(|watch| simulate(script, drive, options, watch))?, about))
 }
