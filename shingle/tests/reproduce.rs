@@ -51,13 +51,10 @@ fn published(publication: &str) -> BTreeSet<(String, String, String, u64)> {
     let mut all = BTreeSet::new();
     let is_of = |schema: &&Schema| serde_json::json!(Publication::of_table(schema.name)) == publication;
     for schema in SCHEMAS.iter().filter(is_of) {
-        for row in schema.read().unwrap().rows {
-            for ((column, _), figure) in schema.figures.iter().zip(&row.figures) {
-                let place =
-                    |figure: &f64| (schema.name.to_owned(), row.keys.join(","), (*column).to_owned(), *figure as u64);
-                all.extend(figure.as_ref().map(place));
-            }
-        }
+        let figures = schema.read().unwrap().figures.into_iter();
+        all.extend(figures.map(|figure| {
+            (schema.name.to_owned(), figure.keys.join(","), figure.column.to_owned(), figure.value as u64)
+        }));
     }
     all
 }

@@ -43,7 +43,7 @@ pub use page::Sheet;
 pub use page::imprint::Imprint;
 pub use plan::{Cell, Class, Device, Experiment, Host, Load, Policy, Table, plan};
 pub use publication::Publication;
-pub use published::{PublishedRow, PublishedTable, SCHEMAS, Schema, Unit};
+pub use published::{Figure, PublishedTable, SCHEMAS, Schema, Unit};
 pub use run::run;
 pub use text::Part;
 pub use work::{Options, RunError, Watch};

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use shingle_core::plug::{PlugOptions, WritePolicy};
 
 use super::Publication;
-use super::published::{PublishedTable, SCHEMAS, Schema, Unit};
+use super::published::{Figure, SCHEMAS, Schema, Unit};
 
 /// The device of an experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -259,7 +259,7 @@ pub fn plan(publication: Publication) -> Result<Vec<Table>, String> {
 }
 
 fn plan_table(schema: &'static Schema) -> Result<Table, String> {
-    let (about, cell): (_, fn(&Figure<'_>) -> Option<Cell>) = match schema.name {
+    let (about, cell): (_, fn(&Figure) -> Option<Cell>) = match schema.name {
         "zwp-devices" => (("Kernels, schedulers and devices", None), devices_cell),
         "zwp-append-btrfs" => (("btrfs with zone append", None), append_cell),
         "qd1-sequential" => (("Sequential writing by queue depth", Some("queue depth")), depth_cell),
@@ -274,35 +274,17 @@ fn plan_table(schema: &'static Schema) -> Result<Table, String> {
 pub(super) fn published_table<O>(
     schema: &'static Schema,
     (title, axis): (&'static str, Option<&'static str>),
-    cell: impl Fn(&Figure<'_>) -> Option<Cell<O>>,
+    cell: impl Fn(&Figure) -> Option<Cell<O>>,
 ) -> Result<Table<O>, String> {
     let published = schema.read()?;
-    let of_figure = |figure: &Figure<'_>| {
+    let of_figure = |figure: &Figure| {
         let (row, column) = (figure.keys.join(","), figure.column);
         let unknown = || format!("{}.csv: nothing is known about row `{row}`, column `{column}`", schema.name);
         cell(figure).ok_or_else(unknown)
     };
-    let cells = each_figure(schema, &published).iter().map(of_figure).collect::<Result<_, _>>()?;
+    let cells = published.figures.iter().map(of_figure).collect::<Result<_, _>>()?;
     let (title, axis) = (title.to_owned(), axis.map(str::to_owned));
     Ok(Table { name: schema.name.to_owned(), title, axis, source: published.source, cells })
-}
-
-/// A published figure with its place.
-pub(super) struct Figure<'a> {
-    pub keys: &'a [String],
-    pub column: &'static str,
-    pub unit: Unit,
-    pub value: f64,
-}
-
-fn each_figure<'a>(schema: &'static Schema, table: &'a PublishedTable) -> Vec<Figure<'a>> {
-    let of_row = |row: &'a super::published::PublishedRow| {
-        let pairs = schema.figures.iter().zip(&row.figures);
-        pairs.filter_map(|((column, unit), value)| {
-            Some(Figure { keys: &row.keys, column, unit: *unit, value: (*value)? })
-        })
-    };
-    table.rows.iter().flat_map(of_row).collect()
 }
 
 /// Puts cells of one load beside each other, ours last, loads in the order of their first cell.
@@ -371,8 +353,8 @@ fn qd1_system(kernel: &str) -> Option<(Policy, Host)> {
     }
 }
 
-fn devices_cell(figure: &Figure<'_>) -> Option<Cell> {
-    let [device, kernel, scheduler] = figure.keys else { return None };
+fn devices_cell(figure: &Figure) -> Option<Cell> {
+    let [device, kernel, scheduler] = &figure.keys[..] else { return None };
     let (device, group) = match device.as_str() {
         "nullblk" => (Device::Null, "nullblk"),
         "zns" => (Device::Zns, "zns"),
@@ -393,8 +375,8 @@ fn devices_cell(figure: &Figure<'_>) -> Option<Cell> {
     Some(figure.cell(group, figure.column, &system, Experiment::new(device, policy, host, load)))
 }
 
-fn append_cell(figure: &Figure<'_>) -> Option<Cell> {
-    let [kernel, scheduler] = figure.keys else { return None };
+fn append_cell(figure: &Figure) -> Option<Cell> {
+    let [kernel, scheduler] = &figure.keys[..] else { return None };
     let (device, group, emulated, load) = match figure.column {
         "nullblk_native_za" => (Device::Null, "nullblk", false, "native append"),
         "nullblk_emulated_za" => (Device::Null, "nullblk", true, "emulated append"),
@@ -410,25 +392,25 @@ fn append_cell(figure: &Figure<'_>) -> Option<Cell> {
     Some(Cell { against: against.to_owned(), ..cell })
 }
 
-fn depth_cell(figure: &Figure<'_>) -> Option<Cell> {
+fn depth_cell(figure: &Figure) -> Option<Cell> {
     numbered_cell(figure, |depth| Load::Sequential { block_bytes: 1 << 20, depth })
 }
 
-fn zones_cell(figure: &Figure<'_>) -> Option<Cell> {
+fn zones_cell(figure: &Figure) -> Option<Cell> {
     numbered_cell(figure, |zones| Load::SharedZones { zones })
 }
 
 /// A cell of a row that is named by a number.
-fn numbered_cell(figure: &Figure<'_>, load: fn(u32) -> Load) -> Option<Cell> {
-    let [number] = figure.keys else { return None };
+fn numbered_cell(figure: &Figure, load: fn(u32) -> Load) -> Option<Cell> {
+    let [number] = &figure.keys[..] else { return None };
     let (policy, host) = qd1_system(figure.column)?;
     let load = load(number.parse().ok()?);
     let experiment = Experiment::new(Device::Smr30 { one_mib: false }, policy, host, load);
     Some(figure.cell("", number, figure.column, experiment))
 }
 
-fn files_cell(figure: &Figure<'_>) -> Option<Cell> {
-    let [files] = figure.keys else { return None };
+fn files_cell(figure: &Figure) -> Option<Cell> {
+    let [files] = &figure.keys[..] else { return None };
     let (least_mib, most_mib) = match files.as_str() {
         "256 MiB files" => (256, 256),
         "4 MiB .. 128 MiB random size" => (4, 128),
@@ -468,7 +450,7 @@ impl Experiment {
     }
 }
 
-impl Figure<'_> {
+impl Figure {
     fn cell(&self, group: &str, load: &str, system: &str, experiment: Experiment) -> Cell {
         // The old kernel of each publication; the one with zone write locking calls itself `baseline mq-deadline`.
         let is_baseline = system.split(' ').next() == Some("baseline");
@@ -513,17 +495,14 @@ mod tests {
             if Publication::of_table(schema.name) == Publication::Noclone {
                 continue;
             }
-            for row in schema.read().unwrap().rows {
-                for ((column, unit), value) in schema.figures.iter().zip(&row.figures) {
-                    let here = cells.iter().filter(|(table, cell)| {
-                        let place = (cell.row == row.keys.join(","), cell.column == *column);
-                        *table == schema.name && place == (true, true) && cell.published.is_some()
-                    });
-                    let found: Vec<(Option<f64>, Unit)> = here.map(|(_, c)| (c.published, c.unit)).collect();
-                    let expected: Vec<_> = value.iter().map(|value| (Some(*value), *unit)).collect();
-                    assert_eq!(found, expected, "{} {:?} {column}", schema.name, row.keys);
-                    figures += expected.len();
-                }
+            for figure in schema.read().unwrap().figures {
+                let here = cells.iter().filter(|(table, cell)| {
+                    let place = (cell.row == figure.keys.join(","), cell.column == figure.column);
+                    *table == schema.name && place == (true, true) && cell.published.is_some()
+                });
+                let found: Vec<(Option<f64>, Unit)> = here.map(|(_, c)| (c.published, c.unit)).collect();
+                assert_eq!(found, [(Some(figure.value), figure.unit)], "{} {figure:?}", schema.name);
+                figures += 1;
             }
         }
         assert_eq!(figures, 60 + 14 + 16 + 16 + 12);
@@ -561,7 +540,7 @@ mod tests {
     #[test]
     fn a_row_that_nothing_is_known_about_is_no_cell() {
         let keys: Vec<String> = ["zns", "zwp", "kyber"].map(String::from).to_vec();
-        let figure = Figure { keys: &keys, column: "seqw4K1", unit: Unit::Iops, value: 1.0 };
+        let figure = Figure { keys, column: "seqw4K1", unit: Unit::Iops, value: 1.0 };
         assert_eq!(devices_cell(&figure), None);
     }
 }

@@ -56,64 +56,53 @@ pub struct Schema {
     pub text: &'static str,
 }
 
-use Unit::{Iops, MebibytesPerSecond, MegabytesPerSecond};
+use Unit::{Iops, MebibytesPerSecond as MiB, MegabytesPerSecond as MB};
 
 /// All tables, in the order in which they are reproduced.
 pub const SCHEMAS: [Schema; 6] = [
     Schema {
         name: "zwp-devices",
         keys: &["device", "kernel", "scheduler"],
-        figures: &[
-            ("seqw4K1", MegabytesPerSecond),
-            ("seqw4K16", MegabytesPerSecond),
-            ("seqw1M16", MegabytesPerSecond),
-            ("rndw4K16", Iops),
-            ("rndw128K16", Iops),
-        ],
+        figures: &[("seqw4K1", MB), ("seqw4K16", MB), ("seqw1M16", MB), ("rndw4K16", Iops), ("rndw128K16", Iops)],
         text: include_str!("../../../data/published/zwp-devices.csv"),
     },
     Schema {
         name: "zwp-append-btrfs",
         keys: &["kernel", "scheduler"],
         figures: &[
-            ("nullblk_native_za", MegabytesPerSecond),
-            ("nullblk_emulated_za", MegabytesPerSecond),
-            ("zns_native_za", MegabytesPerSecond),
-            ("smr_emulated_za", MegabytesPerSecond),
+            ("nullblk_native_za", MB),
+            ("nullblk_emulated_za", MB),
+            ("zns_native_za", MB),
+            ("smr_emulated_za", MB),
         ],
         text: include_str!("../../../data/published/zwp-append-btrfs.csv"),
     },
     Schema {
         name: "qd1-sequential",
         keys: &["queue_depth"],
-        figures: &[("baseline", MegabytesPerSecond), ("patched", MegabytesPerSecond)],
+        figures: &[("baseline", MB), ("patched", MB)],
         text: include_str!("../../../data/published/qd1-sequential.csv"),
     },
     Schema {
         name: "qd1-random-zones",
         keys: &["zones"],
-        figures: &[("baseline", MegabytesPerSecond), ("patched", MegabytesPerSecond)],
+        figures: &[("baseline", MB), ("patched", MB)],
         text: include_str!("../../../data/published/qd1-random-zones.csv"),
     },
     Schema {
         name: "qd1-xfs",
         keys: &["workload"],
-        figures: &[
-            ("ahci_baseline", MegabytesPerSecond),
-            ("ahci_patched", MegabytesPerSecond),
-            ("hba1m_baseline", MegabytesPerSecond),
-            ("hba1m_patched", MegabytesPerSecond),
-        ],
+        figures: &[("ahci_baseline", MB), ("ahci_patched", MB), ("hba1m_baseline", MB), ("hba1m_patched", MB)],
         text: include_str!("../../../data/published/qd1-xfs.csv"),
     },
     Schema {
         name: "dm-noclone",
         keys: &["machine"],
         figures: &[
-            ("ram_disk", MebibytesPerSecond),
-            ("linear_clone", MebibytesPerSecond),
-            ("linear_noclone", MebibytesPerSecond),
-            ("linear_noclone_with_per_bio_data", MebibytesPerSecond),
+            ("ram_disk", MiB),
+            ("linear_clone", MiB),
+            ("linear_noclone", MiB),
+            ("linear_noclone_with_per_bio_data", MiB),
         ],
         text: include_str!("../../../data/published/dm-noclone.csv"),
     },
@@ -124,17 +113,21 @@ pub const SCHEMAS: [Schema; 6] = [
 pub struct PublishedTable {
     /// Where it was published and what was measured: the comments of the file.
     pub source: String,
-    /// Its rows.
-    pub rows: Vec<PublishedRow>,
+    /// Its figures, row by row.
+    pub figures: Vec<Figure>,
 }
 
-/// One line of a table.
+/// A published figure with its place.
 #[derive(Clone, Debug, PartialEq)]
-pub struct PublishedRow {
+pub struct Figure {
     /// What the row is about, a value for each key of the schema.
     pub keys: Vec<String>,
-    /// The figures, one for each column; `None` where the publication has none.
-    pub figures: Vec<Option<f64>>,
+    /// The column.
+    pub column: &'static str,
+    /// What it counts.
+    pub unit: Unit,
+    /// The figure.
+    pub value: f64,
 }
 
 impl Schema {
@@ -147,15 +140,16 @@ impl Schema {
     /// rows without quoting.
     pub fn parse(&self, text: &str) -> Result<PublishedTable, String> {
         let (source, lines) = split(text);
-        let mut table = PublishedTable { source, rows: Vec::new() };
+        let mut rows = Vec::new();
+        let mut table = PublishedTable { source, figures: Vec::new() };
         for (place, (number, line)) in lines.into_iter().enumerate() {
             let fail = |what: String| format!("{}.csv, line {number}: {what}", self.name);
             match place {
                 0 => self.check_header(line).map_err(fail)?,
-                _ => table.rows.push(self.row(line, &table.rows).map_err(fail)?),
+                _ => table.figures.extend(self.row(line, &mut rows).map_err(fail)?),
             }
         }
-        if table.rows.is_empty() {
+        if rows.is_empty() {
             return Err(format!("{}.csv: there are no rows below the header `{}`", self.name, self.header().join(",")));
         }
         Ok(table)
@@ -177,7 +171,8 @@ impl Schema {
         Ok(())
     }
 
-    fn row(&self, line: &str, before: &[PublishedRow]) -> Result<PublishedRow, String> {
+    /// The figures of a line whose keys are not among those of the `rows` before it.
+    fn row(&self, line: &str, rows: &mut Vec<Vec<String>>) -> Result<Vec<Figure>, String> {
         let fields: Vec<&str> = line.split(',').collect();
         let expected = self.keys.len() + self.figures.len();
         if fields.len() != expected {
@@ -189,11 +184,15 @@ impl Schema {
             return Err(format!("`{key}` is no {name}: give it without spaces around"));
         }
         let keys: Vec<String> = keys.iter().map(|key| (*key).to_owned()).collect();
-        if before.iter().any(|row| row.keys == keys) {
+        if rows.contains(&keys) {
             return Err(format!("the row `{}` is there already", keys.join(",")));
         }
-        let figures: Result<Vec<_>, String> = figures.iter().map(|field| figure(field)).collect();
-        Ok(PublishedRow { keys, figures: figures? })
+        rows.push(keys.clone());
+        let figure = |((column, unit), field): (&(&'static str, Unit), &&str)| {
+            let place = |value| Figure { keys: keys.clone(), column, unit: *unit, value };
+            figure(field).map(|value| value.map(place)).transpose()
+        };
+        self.figures.iter().zip(figures).filter_map(figure).collect()
     }
 }
 
@@ -237,7 +236,8 @@ mod tests {
     fn comments_are_kept_and_an_empty_field_is_no_figure() {
         let table = DEPTHS.parse("# From a mail.\n# And more.\nqueue_depth,baseline,patched\n1,244,\n").unwrap();
         assert_eq!(table.source, "From a mail.\nAnd more.");
-        assert_eq!(table.rows, [PublishedRow { keys: vec!["1".into()], figures: vec![Some(244.0), None] }]);
+        let figure = Figure { keys: vec!["1".into()], column: "baseline", unit: MB, value: 244.0 };
+        assert_eq!(table.figures, [figure]);
     }
 
     #[test]

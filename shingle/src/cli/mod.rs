@@ -48,7 +48,8 @@ enum Command {
     Create(create::CreateArgs),
     Up(up::UpArgs),
     Zones(zones::ZonesArgs),
-    Status(status::StatusArgs),
+    /// Show what a running daemon serves and does
+    Status(remote::AskArgs),
     Plugs(status::PlugsArgs),
     Policy(status::PolicyArgs),
     Dm(dm::DmArgs),

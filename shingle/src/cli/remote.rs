@@ -17,6 +17,16 @@ pub struct RemoteArgs {
     control: Option<PathBuf>,
 }
 
+/// Which daemon to ask, and how its answer is shown.
+#[derive(Args)]
+pub struct AskArgs {
+    #[command(flatten)]
+    pub remote: RemoteArgs,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
 impl From<ControlError> for CliError {
     fn from(error: ControlError) -> Self {
         CliError::Failed(error.to_string())

@@ -4,23 +4,13 @@ use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 use shingle_core::plug::{DumpFormat, PlugDump};
 
-use super::remote::RemoteArgs;
+use super::remote::AskArgs;
 use super::{CliError, output, words};
 use shingle_host::config::format_bytes;
 use shingle_host::control::protocol::{DeviceStatus, Figures, GetPlugs, GetStatus, SetPolicy, Status, Stuck};
 
 /// Most stuck bios that the table shows.
 const MOST_STUCK: usize = 8;
-
-/// Show what a running daemon serves and does
-#[derive(Args)]
-pub struct StatusArgs {
-    #[command(flatten)]
-    remote: RemoteArgs,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
-}
 
 /// Show the zone write plugs of a disk, as debugfs zone_wplugs does
 #[derive(Args)]
@@ -31,10 +21,7 @@ pub struct PlugsArgs {
     #[arg(long, value_enum, default_value = "debugfs")]
     format: PlugFormat,
     #[command(flatten)]
-    remote: RemoteArgs,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
+    ask: AskArgs,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -55,14 +42,11 @@ pub struct PolicyArgs {
     #[arg(value_parser = words::policy_name())]
     policy: Option<String>,
     #[command(flatten)]
-    remote: RemoteArgs,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
+    ask: AskArgs,
 }
 
 /// Runs `shingle status`.
-pub fn status(args: &StatusArgs) -> Result<(), CliError> {
+pub fn status(args: &AskArgs) -> Result<(), CliError> {
     let status = args.remote.connect()?.call(&GetStatus {})?;
     if args.json { output::print_json(&json!(status)) } else { output::print(&status_text(&status)) }
 }
@@ -164,8 +148,8 @@ fn traffic_row(device: &DeviceStatus) -> Vec<String> {
 
 /// Runs `shingle plugs`.
 pub fn plugs(args: &PlugsArgs) -> Result<(), CliError> {
-    let answer = args.remote.connect()?.call(&GetPlugs { device: args.device.clone() })?;
-    if args.json {
+    let answer = args.ask.remote.connect()?.call(&GetPlugs { device: args.device.clone() })?;
+    if args.ask.json {
         return output::print_json(&json!(answer));
     }
     let format = if args.format == PlugFormat::Debugfs { DumpFormat::Named } else { DumpFormat::Bare };
@@ -191,8 +175,8 @@ pub fn plugs(args: &PlugsArgs) -> Result<(), CliError> {
 /// Runs `shingle policy`.
 pub fn policy(args: &PolicyArgs) -> Result<(), CliError> {
     let request = SetPolicy { device: args.device.clone(), policy: args.policy.clone() };
-    let answer = args.remote.connect()?.call(&request)?;
-    if args.json {
+    let answer = args.ask.remote.connect()?.call(&request)?;
+    if args.ask.json {
         return output::print_json(&json!(answer));
     }
     match &args.policy {

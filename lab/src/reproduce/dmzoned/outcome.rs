@@ -111,9 +111,7 @@ impl Report {
     pub fn run(&self, setup: Setup, policy: Policy) -> Option<&Run> {
         self.runs.iter().find(|run| run.setup == setup && run.policy == policy)
     }
-}
 
-impl Report {
     /// It in each form in which it is shown.
     pub fn findings(&self) -> Findings {
         let published = published::read();

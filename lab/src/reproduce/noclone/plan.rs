@@ -2,8 +2,8 @@
 
 use super::{Layers, Pattern, Reads, Target, Way};
 use crate::reproduce::Publication;
-use crate::reproduce::plan::{Cell, Class, Figure, Table, published_table};
-use crate::reproduce::published::{SCHEMAS, Unit};
+use crate::reproduce::plan::{Cell, Class, Table, published_table};
+use crate::reproduce::published::{Figure, SCHEMAS, Unit};
 
 /// Most layers on top of each other.
 const DEEPEST: u8 = 8;
@@ -19,8 +19,8 @@ pub fn plan() -> Result<Vec<Table<Reads>>, String> {
     Ok(tables)
 }
 
-fn published_cell(figure: &Figure<'_>) -> Option<Cell<Reads>> {
-    let [machine] = figure.keys else { return None };
+fn published_cell(figure: &Figure) -> Option<Cell<Reads>> {
+    let [machine] = &figure.keys[..] else { return None };
     let group = match machine.as_str() {
         "x86-64 2x six-core" => "x86-64",
         "arm64 quad core" => "arm64",

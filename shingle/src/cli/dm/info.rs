@@ -33,7 +33,7 @@ pub struct InfoArgs {
 pub fn run(args: &InfoArgs) -> Result<(), CliError> {
     let fields = parse_fields(&FIELDS, USUAL, args.fields.as_deref()).map_err(CliError::Usage)?;
     let devices = args.view.ask(|device| GetInfo { device })?;
-    if !args.columns || args.view.json || devices.is_empty() {
+    if !args.columns || args.view.ask.json || devices.is_empty() {
         return args.view.print(&devices, |device, _| block(device));
     }
     // What lies on what is another question.

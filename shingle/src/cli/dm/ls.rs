@@ -8,7 +8,7 @@ use super::deps::Style;
 use super::tree::{Tree, TreeOptions};
 use super::view::NO_DEVICES;
 use crate::cli::output;
-use crate::cli::remote::RemoteArgs;
+use crate::cli::remote::{AskArgs, RemoteArgs};
 use shingle_host::control::protocol::{GetDeps, GetInfo, GetStatus, List, ListTargets, Listed, Target};
 
 /// List devices
@@ -25,20 +25,7 @@ pub struct LsArgs {
     #[arg(short = 'o', long = "options", value_name = "OPTIONS", default_value = "")]
     options: String,
     #[command(flatten)]
-    remote: RemoteArgs,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
-}
-
-/// List the kinds of targets that tables can have, with their versions
-#[derive(Args)]
-pub struct TargetsArgs {
-    #[command(flatten)]
-    remote: RemoteArgs,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
+    ask: AskArgs,
 }
 
 /// Runs `shingle dm ls`.
@@ -52,8 +39,8 @@ pub fn run(args: &LsArgs) -> Result<(), CliError> {
         "blkdevname" => Style::Blkdevname,
         other => return Err(CliError::Usage(format!("`-o {other}`: write devno, devname or blkdevname"))),
     };
-    let listed = args.remote.connect()?.call(&List { target: args.target.clone() })?;
-    if args.json {
+    let listed = args.ask.remote.connect()?.call(&List { target: args.target.clone() })?;
+    if args.ask.json {
         return output::print_json(&json!(listed));
     }
     let line = |device: &Listed| format!("{}\t({})\n", device.name, style.show(&device.into(), ":"));
@@ -63,7 +50,7 @@ pub fn run(args: &LsArgs) -> Result<(), CliError> {
 
 fn tree(args: &LsArgs) -> Result<(), CliError> {
     let options = TreeOptions::parse(&args.options).map_err(CliError::Usage)?;
-    let mut client = args.remote.connect()?;
+    let mut client = args.ask.remote.connect()?;
     let infos = client.call(&GetInfo::default())?.devices;
     let deps = client.call(&GetDeps::default())?.devices;
     if infos.is_empty() {
@@ -73,7 +60,7 @@ fn tree(args: &LsArgs) -> Result<(), CliError> {
 }
 
 /// Runs `shingle dm targets`.
-pub fn targets(args: &TargetsArgs) -> Result<(), CliError> {
+pub fn targets(args: &AskArgs) -> Result<(), CliError> {
     let answer = args.remote.connect()?.call(&ListTargets {})?;
     if args.json {
         return output::print_json(&json!(answer));

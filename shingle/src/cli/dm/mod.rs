@@ -18,7 +18,7 @@ mod wait;
 use clap::{Args, Subcommand};
 
 use super::CliError;
-use super::remote::RemoteArgs;
+use super::remote::{AskArgs, RemoteArgs};
 
 /// Create, load, swap, look at and remove mapped devices while the daemon runs, as dmsetup does
 ///
@@ -53,7 +53,8 @@ enum Verb {
     Message(message::MessageArgs),
     Wait(wait::WaitArgs),
     Stats(stats::StatsArgs),
-    Targets(ls::TargetsArgs),
+    /// List the kinds of targets that tables can have, with their versions
+    Targets(AskArgs),
     /// Print the versions of this program and of the daemon
     Version(RemoteArgs),
     Ls(ls::LsArgs),

@@ -4,7 +4,7 @@ use clap::Args;
 use serde::Serialize;
 use serde_json::json;
 
-use crate::cli::remote::RemoteArgs;
+use crate::cli::remote::AskArgs;
 use crate::cli::{CliError, output};
 use shingle_host::control::ControlClient;
 use shingle_host::control::protocol::{Devices, Operation};
@@ -15,10 +15,7 @@ pub(super) struct ViewArgs {
     /// The devices; all of them if left out
     pub devices: Vec<String>,
     #[command(flatten)]
-    pub remote: RemoteArgs,
-    /// Print JSON
-    #[arg(long)]
-    pub json: bool,
+    pub ask: AskArgs,
 }
 
 impl ViewArgs {
@@ -27,12 +24,12 @@ impl ViewArgs {
     where
         O: Operation<Answer = Devices<T>>,
     {
-        ask(&mut self.remote.connect()?, &self.devices, request)
+        ask(&mut self.ask.remote.connect()?, &self.devices, request)
     }
 
     /// Prints devices: as JSON, or each as `show` does. As with dmsetup, `show` is told whether there can be several.
     pub fn print<T: Serialize>(&self, devices: &[T], show: impl Fn(&T, bool) -> String) -> Result<(), CliError> {
-        if self.json {
+        if self.ask.json {
             return output::print_json(&json!({"devices": devices}));
         }
         if devices.is_empty() {

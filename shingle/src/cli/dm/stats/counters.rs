@@ -89,11 +89,11 @@ pub struct Reading {
 }
 
 impl Reading {
-    /// Reads them.
-    pub fn take(client: &mut ControlClient, region: &Region) -> Result<Reading, CliError> {
+    /// Reads them with this message.
+    pub fn take(client: &mut ControlClient, region: &Region, message: &str) -> Result<Reading, CliError> {
         let at = Instant::now();
         let mut areas = Vec::new();
-        pages(client, region, "@stats_print", |text| {
+        pages(client, region, message, |text| {
             for line in text.lines() {
                 let area = parse(line, region.tick());
                 areas.push(area.ok_or_else(|| {
@@ -168,21 +168,15 @@ pub fn print(args: &PrintArgs) -> Result<(), CliError> {
     let message = if args.clear { "@stats_print_clear" } else { "@stats_print" };
     let mut shown = Vec::new();
     for region in &regions {
-        let mut areas = Vec::new();
-        pages(&mut client, region, message, |text| {
-            if !args.json {
-                return output::print(text);
-            }
-            let area = |area: Area| {
-                let mut value = json!({"start": area.start, "length": region.step});
-                value["counters"] = area.counters.to_json();
-                value
-            };
-            areas.extend(text.lines().filter_map(|line| parse(line, region.tick())).map(area));
-            Ok(())
-        })?;
+        if !args.json {
+            pages(&mut client, region, message, output::print)?;
+            continue;
+        }
+        let areas = Reading::take(&mut client, region, message)?.areas;
+        let area =
+            |area: &Area| json!({"start": area.start, "length": region.step, "counters": area.counters.to_json()});
         let mut value = region.to_json();
-        value["counted"] = json!(areas);
+        value["counted"] = areas.iter().map(area).collect();
         shown.push(value);
     }
     if args.json { output::print_json(&json!({"regions": shown})) } else { Ok(()) }

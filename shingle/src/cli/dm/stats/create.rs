@@ -7,7 +7,7 @@ use super::region::{self, PROGRAM};
 use super::units::{Bounds, NS_PER_MS, parse_bounds, parse_sectors};
 use super::{CliError, devices, tell};
 use crate::cli::output;
-use crate::cli::remote::RemoteArgs;
+use crate::cli::remote::AskArgs;
 
 /// Make a region on each device, and print its number
 #[derive(Args)]
@@ -43,10 +43,7 @@ pub struct CreateArgs {
     #[arg(long, value_name = "WORD", default_value = "-", value_parser = parse_word)]
     userdata: String,
     #[command(flatten)]
-    remote: RemoteArgs,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
+    ask: AskArgs,
 }
 
 fn parse_word(text: &str) -> Result<String, String> {
@@ -56,7 +53,7 @@ fn parse_word(text: &str) -> Result<String, String> {
 
 /// Runs the command.
 pub fn run(args: &CreateArgs) -> Result<(), CliError> {
-    let mut client = args.remote.connect()?;
+    let mut client = args.ask.remote.connect()?;
     let devices = devices(&mut client, &args.devices)?;
     if devices.is_empty() {
         return output::print(super::super::view::NO_DEVICES);
@@ -68,7 +65,7 @@ pub fn run(args: &CreateArgs) -> Result<(), CliError> {
         let region = regions.into_iter().find(|region| answer.trim() == region.id.to_string());
         made.push(region.ok_or_else(|| CliError::Failed(format!("the new region of `{device}` is gone already")))?);
     }
-    if args.json {
+    if args.ask.json {
         let regions: Vec<Value> = made.iter().map(region::Region::to_json).collect();
         return output::print_json(&json!({"regions": regions}));
     }

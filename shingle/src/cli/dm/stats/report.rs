@@ -63,7 +63,9 @@ pub fn run(args: &ReportArgs) -> Result<(), CliError> {
         false if rows.is_empty() => Ok(()),
         false => output::print(&layout.show(&rows)),
     };
-    let mut read = || regions.iter().map(|region| Reading::take(&mut client, region)).collect::<Result<Vec<_>, _>>();
+    let mut read = || {
+        regions.iter().map(|region| Reading::take(&mut client, region, "@stats_print")).collect::<Result<Vec<_>, _>>()
+    };
     let mut before = read()?;
     if args.raw || regions.is_empty() {
         let rows = regions.iter().zip(before).flat_map(|(region, now)| rows(region, (Duration::ZERO, now.areas)));
