@@ -5,6 +5,8 @@
 //! - [`reproduce`]: published tables, run again.
 //! - [`fit`]: profiles of drives out of measurements.
 #![forbid(unsafe_code)]
+// For the long objects of fio's JSON.
+#![recursion_limit = "256"]
 // They panic if nobody reads: a program prints what it is given from here.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 

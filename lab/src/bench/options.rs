@@ -12,10 +12,9 @@ use shingle_host::config::{parse_duration, parse_size};
 use super::verify::Filling;
 
 /// `--rw`: which operations, in which order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rw {
     /// Sequential reads.
-    #[default]
     Read,
     /// Sequential writes.
     Write,

@@ -36,8 +36,9 @@ pub struct Outcome {
 
 impl Outcome {
     /// The outcome of `job` on `device`.
-    pub fn new(job: Job, name: String, device: String) -> Self {
+    pub fn new(job: Job, device: String) -> Self {
         let (options, stuck) = (job.options().clone(), job.in_flight());
+        let name = options.name().to_owned();
         Self { name, device, group: 0, options, stats: job.stats, failure: job.failure, stuck, jobs: 1 }
     }
 
@@ -108,7 +109,9 @@ impl Figures {
     fn json(&self) -> Value {
         let (iops, bw) = (self.per_second(self.ios), self.per_second(self.bytes));
         let nothing = json!({"min": 0, "max": 0, "mean": 0.0, "stddev": 0.0, "N": 0});
-        let mut object = json!({
+        let to_kib = self.block as f64 / 1024.0;
+        let spread = Spread::of(&self.rates);
+        json!({
             "io_bytes": self.bytes,
             "io_kbytes": self.bytes / 1024,
             "bw_bytes": bw as u64,
@@ -121,10 +124,6 @@ impl Figures {
             "slat_ns": nothing,
             "clat_ns": latency_json(&self.latency, true),
             "lat_ns": latency_json(&self.latency, false),
-        });
-        let to_kib = self.block as f64 / 1024.0;
-        let spread = Spread::of(&self.rates);
-        let more = json!({
             "bw_min": (spread.min * to_kib) as u64,
             "bw_max": (spread.max * to_kib) as u64,
             "bw_agg": 100.0,
@@ -136,11 +135,7 @@ impl Figures {
             "iops_mean": spread.mean,
             "iops_stddev": spread.stddev,
             "iops_samples": self.rates.len(),
-        });
-        if let (Value::Object(object), Value::Object(more)) = (&mut object, more) {
-            object.extend(more);
-        }
-        object
+        })
     }
 }
 

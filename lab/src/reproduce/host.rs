@@ -5,6 +5,7 @@
 //! old kernel, and no further.
 
 use shingle_core::time::Duration;
+use shingle_sim::workload::files::FileOptions;
 use shingle_sim::workload::fio;
 
 use super::plan::Host;
@@ -45,23 +46,13 @@ pub fn host(path: Host, block_bytes: u32) -> fio::Host {
     fio::Host { submit, complete, rouse: ROUSE, hop, wake: WAKE }
 }
 
-/// The machine when a file system writes to the drive.
-pub struct FilesHost {
-    /// What an append costs.
-    pub host: fio::Host,
-    /// From the end of a file until the next one is written.
-    pub gap: Duration,
-    /// Where the driver emulates appends, from the end of one until the next of its zone is tried again.
-    pub retry: Option<Duration>,
-}
-
 /// The old kernels' SCSI driver emulates appends: it sends one to a zone at a time and puts the others aside. How long until it
 /// tries again is what its baseline row on the SMR disk shows, 203 MB/s.
 const APPEND_RETRY: Duration = Duration::from_micros(385);
 
 /// btrfs with appends of 128 KiB: 54 us for each, checksums included, are what its baseline row on null_blk shows; the gap, what
 /// its baseline row on the ZNS SSD shows. The file system is the same above any of the paths, and far slower than they are.
-pub fn files_host(path: Host, emulated: bool) -> FilesHost {
+pub fn files_host(path: Host, emulated: bool) -> FileOptions {
     let by_driver = emulated && path == Host::Locking;
     let host = fio::Host {
         submit: Duration(40_000),
@@ -70,7 +61,8 @@ pub fn files_host(path: Host, emulated: bool) -> FilesHost {
         hop: Duration::ZERO,
         wake: ROUSE,
     };
-    FilesHost { host, gap: Duration(1_700_000), retry: by_driver.then_some(APPEND_RETRY) }
+    let retry = by_driver.then_some(APPEND_RETRY);
+    FileOptions { host, gap: Duration(1_700_000), retry, ..FileOptions::default() }
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ use shingle_sim::workload::fio::{Fio, FioOptions, Pattern};
 use shingle_sim::workload::xfs::{Xfs, XfsOptions};
 use shingle_sim::{Actor, Stop, World};
 
-use super::host::{FilesHost, files_host, host};
+use super::host::{files_host, host};
 use super::outcome::{Ours, ProfileFacts};
 use super::plan::{Device, Experiment, Load};
 use super::published::Unit;
@@ -138,8 +138,7 @@ impl Lab {
     fn files(&self, experiment: &Experiment) -> FileOptions {
         let Times { ramp, runtime } = self.times(experiment);
         let emulated = experiment.load == Load::AppendFiles { emulated: true };
-        let FilesHost { host, gap, retry } = files_host(experiment.host, emulated);
-        FileOptions { ramp, runtime, host, gap, retry, ..FileOptions::default() }
+        FileOptions { ramp, runtime, ..files_host(experiment.host, emulated) }
     }
 
     fn buffered(&self, experiment: &Experiment, file_mib: RangeInclusive<u64>) -> XfsOptions {

@@ -13,7 +13,7 @@ use super::Reads;
 use super::psync::{JOBS, Shard, Tally};
 use crate::reproduce::outcome::Ours;
 use crate::reproduce::published::Unit;
-use crate::reproduce::rounds::{self, Sample};
+use crate::reproduce::rounds::{Sample, summarize as summarized};
 use crate::reproduce::work::cores;
 
 /// Samples by what was run: I/Os a second.
@@ -77,9 +77,9 @@ pub fn measure(
             scope.spawn(move || serve(what, sectors, start, (&told, &told_back)));
             Hand { orders, tallies }
         };
-        let crew = Crew { hands: (0..threads).map(hand).collect() };
-        crew.hands.iter().try_for_each(|hand| hand.tally().map(|_| ()))?;
-        crew.rounds(what, effort, (stop, tick))
+        let hands: Vec<Hand> = (0..threads).map(hand).collect();
+        hands.iter().try_for_each(|hand| hand.tally().map(drop))?;
+        rounds(&hands, what, effort, (stop, tick))
     })
 }
 
@@ -114,54 +114,48 @@ impl Hand {
     }
 }
 
-/// The threads, which wait for orders.
-struct Crew {
-    hands: Vec<Hand>,
+/// Has the threads run everything, in rounds.
+fn rounds(
+    hands: &[Hand],
+    what: &[Reads],
+    effort: Effort,
+    (stop, tick): (&AtomicBool, &mut dyn FnMut()),
+) -> Result<Option<Found>, String> {
+    let mut samples: Vec<Vec<Sample>> = vec![Vec::new(); what.len()];
+    let mut order: Vec<usize> = (0..what.len()).collect();
+    let mut rng = Rng::new(1);
+    for round in 0..effort.most {
+        let is_known = round >= effort.least && round % 50 == 0 && are_known(&samples);
+        shuffle(&mut order, &mut rng);
+        for place in &order {
+            if stop.load(Relaxed) {
+                return Ok(None);
+            }
+            if !is_known {
+                samples[*place].push(sample(hands, *place, effort.run)?);
+            }
+            (0..2).for_each(|_| tick());
+        }
+        if is_known {
+            break;
+        }
+    }
+    Ok(Some(what.iter().copied().zip(samples).collect()))
 }
 
-impl Crew {
-    fn rounds(
-        &self,
-        what: &[Reads],
-        effort: Effort,
-        (stop, tick): (&AtomicBool, &mut dyn FnMut()),
-    ) -> Result<Option<Found>, String> {
-        let mut samples: Vec<Vec<Sample>> = vec![Vec::new(); what.len()];
-        let mut order: Vec<usize> = (0..what.len()).collect();
-        let mut rng = Rng::new(1);
-        for round in 0..effort.most {
-            let is_known = round >= effort.least && round % 50 == 0 && are_known(&samples);
-            shuffle(&mut order, &mut rng);
-            for place in &order {
-                if stop.load(Relaxed) {
-                    return Ok(None);
-                }
-                if !is_known {
-                    samples[*place].push(self.sample(*place, effort.run)?);
-                }
-                (0..2).for_each(|_| tick());
-            }
-            if is_known {
-                break;
-            }
-        }
-        Ok(Some(what.iter().copied().zip(samples).collect()))
+/// All jobs on one core, and then on all cores.
+fn sample(hands: &[Hand], place: usize, time: Duration) -> Result<Sample, String> {
+    hands[0].send(Order { place, jobs: JOBS, time, together: false })?;
+    let one = hands[0].tally()?;
+    for (number, hand) in hands.iter().enumerate() {
+        let jobs = (number..JOBS).step_by(hands.len()).count();
+        hand.send(Order { place, jobs, time, together: true })?;
     }
-
-    /// All jobs on one core, and then on all cores.
-    fn sample(&self, place: usize, time: Duration) -> Result<Sample, String> {
-        self.hands[0].send(Order { place, jobs: JOBS, time, together: false })?;
-        let one = self.hands[0].tally()?;
-        for (number, hand) in self.hands.iter().enumerate() {
-            let jobs = (number..JOBS).step_by(self.hands.len()).count();
-            hand.send(Order { place, jobs, time, together: true })?;
-        }
-        let mut all_cores = 0.0;
-        for hand in &self.hands {
-            all_cores += hand.tally()?.ios_per_s();
-        }
-        Ok(Sample { rate: one.ios_per_s(), all_cores, longest_ns: one.longest_ns })
+    let mut all_cores = 0.0;
+    for hand in hands {
+        all_cores += hand.tally()?.ios_per_s();
     }
+    Ok(Sample { rate: one.ios_per_s(), all_cores, longest_ns: one.longest_ns })
 }
 
 fn shuffle(order: &mut [usize], rng: &mut Rng) {
@@ -173,7 +167,7 @@ fn shuffle(order: &mut [usize], rng: &mut Rng) {
 /// Whether every ratio to the first is known well enough, on one core and on all.
 fn are_known(samples: &[Vec<Sample>]) -> bool {
     samples.iter().all(|of| {
-        let ours = rounds::summarize(of, &samples[0]);
+        let ours = summarized(of, &samples[0]);
         [ours.spread, ours.all_cores_spread].into_iter().flatten().all(|spread| spread <= SPREAD)
     })
 }
@@ -187,7 +181,7 @@ pub fn summarize(samples: &[Sample], raw: &[Sample], unit: Unit) -> Ours {
         ..*sample
     };
     let [samples, raw] = [samples, raw].map(|samples| samples.iter().map(in_unit).collect::<Vec<_>>());
-    rounds::summarize(&samples, &raw)
+    summarized(&samples, &raw)
 }
 
 #[cfg(test)]

@@ -217,10 +217,12 @@ fn measure(
             let each = group.devices.iter().flat_map(|id| std::iter::repeat_n(*id, group.options.numjobs as usize));
             each.map(|id| devices.iter().find(|(_, other)| *other == id).map_or("", |(name, _)| name))
         });
-        outcomes.extend(jobs.map_err(CliError::Usage)?.into_iter().zip(places).map(|(job, device)| {
-            let name = job.options().name().to_owned();
-            Outcome { group: number, ..Outcome::new(job, name, device.to_owned()) }
-        }));
+        outcomes.extend(
+            jobs.map_err(CliError::Usage)?
+                .into_iter()
+                .zip(places)
+                .map(|(job, device)| Outcome { group: number, ..Outcome::new(job, device.to_owned()) }),
+        );
     }
     Ok(outcomes)
 }

@@ -51,7 +51,7 @@ pub fn run(args: &FormatArgs) -> Result<(), CliError> {
         FormatError::Option(message) => CliError::Usage(message),
         other => CliError::Failed(other.to_string()),
     })?;
-    let made = Made::new(&disks, &options, &layout);
+    let made = Made { disks: &disks, options: &options, layout: &layout };
     if args.set.json { output::print_json(&made.to_json()) } else { output::print(&made.text(args.set.detail())) }
 }
 
@@ -84,13 +84,13 @@ struct Made<'a> {
     disks: &'a Disks,
     options: &'a FormatOptions,
     layout: &'a Layout,
-    next: Next,
 }
 
-impl<'a> Made<'a> {
-    fn new(disks: &'a Disks, options: &'a FormatOptions, layout: &'a Layout) -> Self {
-        let label = if options.label.is_empty() { default_label(disks) } else { options.label.text().to_owned() };
-        Self { disks, options, layout, next: Next::new(disks, &label, layout.chunks) }
+impl Made<'_> {
+    fn next(&self) -> Next {
+        let label = &self.options.label;
+        let label = if label.is_empty() { default_label(self.disks) } else { label.text().to_owned() };
+        Next::new(self.disks, &label, self.layout.chunks)
     }
 
     fn bytes(&self) -> u64 {
@@ -103,7 +103,7 @@ impl<'a> Made<'a> {
     }
 
     fn to_json(&self) -> Value {
-        let (layout, identity) = (self.layout, self.identity());
+        let (layout, identity, next) = (self.layout, self.identity(), self.next());
         let mut value = geometry_json(self.disks);
         value["version"] = json!(self.options.version);
         value["label"] = json!(identity.map(|(label, _)| label));
@@ -113,8 +113,8 @@ impl<'a> Made<'a> {
         value["reserved"] = json!(layout.reserved);
         value["metadata_blocks"] = json!(layout.metadata_blocks);
         value["metadata_zones"] = json!(layout.metadata_zones);
-        value["table"] = json!(self.next.table);
-        value["stack"] = json!(self.next.stack);
+        value["table"] = json!(next.table);
+        value["stack"] = json!(next.stack);
         value
     }
 
@@ -127,7 +127,7 @@ impl<'a> Made<'a> {
             geometry(self.disks, detail),
             format_bytes(self.bytes()),
             identity.unwrap_or_default(),
-            self.next.stack
+            self.next().stack
         )
     }
 }
