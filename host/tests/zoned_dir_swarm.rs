@@ -102,7 +102,7 @@ fn create_until(calls: u64, fails_in: Option<u64>, seed: u64, bug: Bug) -> (bool
     let made = zoned_dir::create_on(Rc::new(kernel.clone()), Path::new(PATH), &shape, &mut |_| ()).is_ok();
     let left = kernel.0.borrow().cut_power(&mut Rng::new(seed));
     let kernel = Shared(Rc::new(RefCell::new(start(left))));
-    let ring = RingHandle::stand_in(Box::new(kernel.clone()));
+    let ring = RingHandle::over(kernel.clone());
     let opened = zoned_dir::open_on(Rc::new(kernel), Path::new(PATH), &Options::default(), ring);
     let outcome = match opened {
         Ok(_) => Ok(()),

@@ -2,7 +2,8 @@
 //!
 //! - [`crypto`]: ciphers in assembly.
 //! - [`request`]: what the kernel can be asked to do, together with all the memory that it touches meanwhile.
-//! - [`ring`]: a single-threaded io_uring that owns its requests until they are done.
+//! - [`ring`]: a single-threaded io_uring that owns its requests until they are done; [`ring_setup`] makes it, [`ring_handle`]
+//!   shares it.
 //! - [`unix`]: the few system calls that neither the standard library nor `rustix` makes safe.
 //!
 //! Every interface is sound without rules for the caller: what the kernel may write to is owned here until it is done.
@@ -14,10 +15,14 @@
 pub mod crypto;
 pub mod request;
 pub mod ring;
+pub mod ring_handle;
+pub mod ring_setup;
 pub mod unix;
 
 /// For those who write an [`Operation`].
 pub use io_uring;
-pub use request::{Allocate, Fd, Operation, Part, Request};
-pub use ring::{Completion, Ring, RingError, RingHandle, StandIn, Token};
+pub use request::{Allocate, Entries, Fd, Operation, Part, Request, Submission};
+pub use ring::{Completion, Ring, Token};
+pub use ring_handle::{RequestQueue, RingHandle};
+pub use ring_setup::RingError;
 pub use unix::give_back_memory;

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr;
 use std::rc::Rc;
 
-use io_uring::{opcode, squeue, types};
+use io_uring::{cqueue, opcode, squeue, types};
 use shingle_core::block::{Data, Payload};
 
 /// An open file or socket that any number of requests share. The last owner closes it.
@@ -182,10 +182,59 @@ pub enum Request {
 /// [`Operation::entry`] to the completion, wherever the operation itself is moved.
 pub unsafe trait Operation: Any + fmt::Debug {
     /// The submission entry. Its user data is the ring's.
-    fn entry(&mut self) -> squeue::Entry;
+    fn entry(&mut self) -> Submission;
 
-    /// Takes in what a result means: a new descriptor, for one. Each entry has one.
-    fn complete(&mut self, _result: i32) {}
+    /// Takes in what a result means: a new descriptor, for one. Each entry has one. `more` is what entries of 128 bytes bring back
+    /// besides, and zeroes otherwise.
+    fn complete(&mut self, _result: i32, _more: [u64; 2]) {}
+}
+
+/// The submission entry of an [`Operation`].
+#[derive(Clone, Debug)]
+pub enum Submission {
+    /// For any ring.
+    Short(squeue::Entry),
+    /// For one with entries of 128 bytes; on others it fails with `EINVAL`.
+    Long(Box<squeue::Entry128>),
+}
+
+/// What the entries of a ring hold: 64 bytes, or 128 for the commands of some drivers.
+pub trait Entries: squeue::EntryMarker {
+    /// Those of the completion queue.
+    type Completed: cqueue::EntryMarker;
+
+    /// `submission` in this form, if it fits.
+    fn fit(submission: Submission) -> Option<Self>;
+
+    /// The result, and what came besides.
+    fn outcome(completed: &Self::Completed) -> (i32, [u64; 2]);
+}
+
+impl Entries for squeue::Entry {
+    type Completed = cqueue::Entry;
+
+    fn fit(submission: Submission) -> Option<Self> {
+        if let Submission::Short(entry) = submission { Some(entry) } else { None }
+    }
+
+    fn outcome(completed: &cqueue::Entry) -> (i32, [u64; 2]) {
+        (completed.result(), [0; 2])
+    }
+}
+
+impl Entries for squeue::Entry128 {
+    type Completed = cqueue::Entry32;
+
+    fn fit(submission: Submission) -> Option<Self> {
+        Some(match submission {
+            Submission::Short(entry) => entry.into(),
+            Submission::Long(entry) => *entry,
+        })
+    }
+
+    fn outcome(completed: &cqueue::Entry32) -> (i32, [u64; 2]) {
+        (completed.result(), *completed.big_cqe())
+    }
 }
 
 /// Headers that the kernel reads for a request of several segments. Pooled: they are as large as they ever were.
@@ -255,14 +304,14 @@ impl Request {
         }
     }
 
-    /// The submission entry for this request. It points into memory that `self` owns on the heap and into `headers`: both
+    /// The submission entry for this request; `None` if the ring's are too short for it. It points into memory that `self` owns on the heap and into `headers`: both
     /// have to stay as they are until the completion. Moving them is fine, changing or dropping them is not.
     ///
     /// # Panics
     /// If `skip` or `at` lies past the end of the memory: the caller made both.
-    pub(crate) fn entry(&mut self, headers: &mut Headers) -> squeue::Entry {
+    pub(crate) fn entry<E: Entries>(&mut self, headers: &mut Headers) -> Option<E> {
         headers.clear();
-        match self {
+        let entry = match self {
             Request::Read { file, at, payload, skip } => read(file, *at, payload, *skip, headers),
             Request::Write { file, at, payload, skip, durable } => {
                 let flags = if *durable { libc::RWF_DSYNC } else { 0 };
@@ -292,8 +341,9 @@ impl Request {
             Request::ReceiveAll { socket, payload, skip } => receive_all(socket, payload, *skip, headers),
             Request::Send { socket, parts, skip } => send(socket, parts, *skip, headers),
             Request::Readable { file } => opcode::PollAdd::new(file.target(), libc::POLLIN as u32).build(),
-            Request::Other(operation) => operation.entry(),
-        }
+            Request::Other(operation) => return E::fit(operation.entry()),
+        };
+        Some(entry.into())
     }
 
     /// Does it at once if it is one that this kernel's ring cannot do; the result then.
@@ -304,13 +354,13 @@ impl Request {
     }
 
     /// Takes in the result of its entry.
-    pub(crate) fn complete(&mut self, result: i32) {
+    pub(crate) fn complete(&mut self, result: i32, more: [u64; 2]) {
         match self {
             Request::Accept { accepted, .. } if result >= 0 => {
                 // SAFETY: the kernel has just opened this descriptor for us and nobody else knows it.
                 *accepted = Some(unsafe { OwnedFd::from_raw_fd(result) });
             }
-            Request::Other(operation) => operation.complete(result),
+            Request::Other(operation) => operation.complete(result, more),
             _ => {}
         }
     }

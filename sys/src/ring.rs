@@ -4,18 +4,19 @@
 //! can drop. Nothing is given up early: a ring that is dropped cancels what is in flight, waits for it, and leaks what
 //! does not end in time.
 
-use std::cell::RefCell;
 use std::collections::VecDeque;
-use std::fmt;
 use std::io;
 use std::mem;
-use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use io_uring::cqueue::EntryMarker as _;
 use io_uring::{IoUring, opcode, register::Probe, squeue, types};
+use shingle_core::block::{Memory, Region};
 use slab::Slab;
 
-use crate::request::{Headers, Request};
+use crate::request::{Entries, Headers, Request};
+use crate::ring_setup::{RingError, build};
 
 /// Whose a request is. The ring hands it back and makes nothing of it, except to find requests to cancel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -46,24 +47,29 @@ struct Slot {
 
 /// Requests in flight, an io_uring, and what waits for room in it.
 ///
-/// It belongs to the thread that made it: requests hold `Rc`s, so it cannot be sent to another.
-pub struct Ring {
-    uring: IoUring,
+/// It belongs to the thread that made it: requests hold `Rc`s, so it cannot be sent to another. With entries of 128 bytes
+/// (`Ring<squeue::Entry128>`, Linux 5.19) it takes the commands of drivers that need them, and each request moves twice the bytes.
+pub struct Ring<E: Entries = squeue::Entry> {
+    uring: IoUring<E, E::Completed>,
     slots: Slab<Slot>,
     spare_headers: Vec<Headers>,
     /// Entries for which the queues have no room yet.
-    backlog: VecDeque<squeue::Entry>,
+    backlog: VecDeque<E>,
     /// Completions that need no kernel: slot and result.
     ready: VecDeque<(usize, i32)>,
     /// Entries pushed and not completed. At most the completion queue's size, so it never overflows.
     in_kernel: usize,
     can_truncate: bool,
+    /// Memory that the kernel knows by number; empty until the first is registered.
+    regions: Vec<Option<Arc<dyn Memory>>>,
 }
 
 /// Entries of the submission queue.
-const ENTRIES: u32 = 256;
+pub(crate) const ENTRIES: u32 = 256;
 /// Entries of the completion queue, and so the most requests that the kernel works on at once.
-const COMPLETIONS: u32 = 4096;
+pub(crate) const COMPLETIONS: u32 = 4096;
+/// Regions that a ring can have.
+const MOST_REGIONS: u32 = 4096;
 /// Most requests in flight, those in the backlog included.
 const MOST_REQUESTS: usize = 1 << 16;
 /// How long a dropped ring waits for the kernel.
@@ -71,7 +77,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// The completion of a cancellation: nobody waits for it.
 const NOBODY: u64 = u64::MAX;
 
-impl Ring {
+impl<E: Entries> Ring<E> {
     /// A new ring, with as much as this kernel offers of what makes one fast.
     pub fn new() -> Result<Self, RingError> {
         let uring = build().map_err(RingError::setup)?;
@@ -88,6 +94,7 @@ impl Ring {
             backlog: VecDeque::with_capacity(ENTRIES as usize),
             ready: VecDeque::with_capacity(16),
             in_kernel: 0,
+            regions: Vec::new(),
         })
     }
 
@@ -103,12 +110,15 @@ impl Ring {
             self.slots.insert(Slot { token, request, headers: Headers::default() });
         } else {
             let mut headers = self.spare_headers.pop().unwrap_or_else(Headers::with_room);
-            let entry = request.entry(&mut headers).user_data(index as u64);
+            let entry = request.entry::<E>(&mut headers);
             if headers.is_empty() {
                 self.spare_headers.push(mem::take(&mut headers));
             }
             self.slots.insert(Slot { token, request, headers });
-            self.enqueue(entry);
+            match entry {
+                Some(entry) => self.enqueue(entry, index as u64),
+                None => self.ready.push_back((index, -libc::EINVAL)),
+            }
         }
         Ok(())
     }
@@ -127,7 +137,7 @@ impl Ring {
             self.backlog.remove(position);
             self.ready.push_back((index, -libc::ECANCELED));
         } else if !self.ready.iter().any(|(ready, _)| *ready == index) {
-            self.enqueue(opcode::AsyncCancel::new(index as u64).build().user_data(NOBODY));
+            self.enqueue(opcode::AsyncCancel::new(index as u64).build().into(), NOBODY);
         }
     }
 
@@ -162,13 +172,14 @@ impl Ring {
     /// Takes the next completion that is there.
     pub fn pop(&mut self) -> Option<Completion> {
         if let Some((index, result)) = self.ready.pop_front() {
-            return Some(self.finish(index, result));
+            return Some(self.finish(index, result, [0; 2]));
         }
         loop {
             let entry = self.uring.completion().next()?;
             self.in_kernel -= 1;
             if entry.user_data() != NOBODY {
-                return Some(self.finish(entry.user_data() as usize, entry.result()));
+                let (result, more) = E::outcome(&entry);
+                return Some(self.finish(entry.user_data() as usize, result, more));
             }
         }
     }
@@ -179,16 +190,40 @@ impl Ring {
         self.slots.len()
     }
 
-    fn finish(&mut self, index: usize, result: i32) -> Completion {
+    /// Makes `memory` known to the kernel, which keeps its pages in place: an [`Operation`](crate::Operation) that owns a part of
+    /// it may name it by the number of `region` (`READ_FIXED`). What was registered under that number before is forgotten.
+    ///
+    /// # Errors
+    /// If there is no such number (the bound is 4,096), or that much memory may not be locked.
+    pub fn register(&mut self, region: Region, memory: Arc<dyn Memory>) -> io::Result<()> {
+        if region.0 >= MOST_REGIONS {
+            return Err(io::Error::from_raw_os_error(libc::EINVAL));
+        }
+        if self.regions.is_empty() {
+            self.uring.submitter().register_buffers_sparse(MOST_REGIONS)?;
+            self.regions.resize_with(MOST_REGIONS as usize, || None);
+        }
+        let words = memory.words();
+        let iov_base = words.as_ptr().cast_mut().cast();
+        let vector = libc::iovec { iov_base, iov_len: mem::size_of_val(words) };
+        // SAFETY: The memory stays where it is while the ring's `Arc` shares it, and the kernel reads and writes there only for
+        // operations, which own what they name.
+        unsafe { self.uring.submitter().register_buffers_update(region.0, &[vector], None) }?;
+        self.regions[region.0 as usize] = Some(memory);
+        Ok(())
+    }
+
+    fn finish(&mut self, index: usize, result: i32, more: [u64; 2]) -> Completion {
         let Slot { token, mut request, headers } = self.slots.remove(index);
         if !headers.is_empty() {
             self.spare_headers.push(headers);
         }
-        request.complete(result);
+        request.complete(result, more);
         Completion { token, result, request }
     }
 
-    fn enqueue(&mut self, entry: squeue::Entry) {
+    fn enqueue(&mut self, mut entry: E, user_data: u64) {
+        entry.set_user_data(user_data);
         if !self.backlog.is_empty() || !self.push(&entry) {
             self.backlog.push_back(entry);
         }
@@ -204,7 +239,7 @@ impl Ring {
         }
     }
 
-    fn push(&mut self, entry: &squeue::Entry) -> bool {
+    fn push(&mut self, entry: &E) -> bool {
         if self.in_kernel >= COMPLETIONS as usize {
             return false;
         }
@@ -221,7 +256,7 @@ impl Ring {
     }
 }
 
-impl Drop for Ring {
+impl<E: Entries> Drop for Ring<E> {
     fn drop(&mut self) {
         // What the kernel has not seen can simply go.
         for entry in mem::take(&mut self.backlog) {
@@ -248,155 +283,6 @@ impl Drop for Ring {
 fn is_passing(error: &io::Error) -> bool {
     let passing = [libc::ETIME, libc::EINTR, libc::EBUSY, libc::EAGAIN];
     error.raw_os_error().is_some_and(|errno| passing.contains(&errno))
-}
-
-/// Tries the sets of features that kernels have had, newest first.
-fn build() -> io::Result<IoUring> {
-    let choices: [fn(&mut io_uring::Builder) -> &mut io_uring::Builder; 4] = [
-        // Linux 6.6.
-        |b| b.setup_single_issuer().setup_defer_taskrun().setup_taskrun_flag().setup_submit_all().setup_no_sqarray(),
-        // Linux 6.1.
-        |b| b.setup_single_issuer().setup_defer_taskrun().setup_taskrun_flag().setup_submit_all(),
-        // Linux 5.19.
-        |b| b.setup_coop_taskrun().setup_taskrun_flag().setup_submit_all(),
-        |b| b,
-    ];
-    let mut outcome = Err(io::Error::from_raw_os_error(libc::ENOSYS));
-    for choose in choices {
-        let mut builder = IoUring::builder();
-        choose(builder.dontfork().setup_clamp().setup_cqsize(COMPLETIONS));
-        outcome = builder.build(ENTRIES);
-        if !outcome.as_ref().is_err_and(|e| e.raw_os_error() == Some(libc::EINVAL)) {
-            break;
-        }
-    }
-    outcome
-}
-
-/// Error of setting up io_uring.
-#[derive(Debug)]
-pub struct RingError {
-    source: io::Error,
-}
-
-impl RingError {
-    fn setup(source: io::Error) -> Self {
-        Self { source }
-    }
-
-    fn next_step(&self) -> &'static str {
-        match self.source.raw_os_error() {
-            Some(libc::ENOSYS) => {
-                "this kernel or sandbox has no io_uring of Linux 5.11 or newer: use a newer kernel, or let the \
-                 container's seccomp profile pass io_uring_setup, io_uring_enter and io_uring_register"
-            }
-            Some(libc::EPERM | libc::EACCES) => {
-                "it is forbidden here: set the sysctl kernel.io_uring_disabled to 0, or let the container's seccomp \
-                 profile pass io_uring_setup, io_uring_enter and io_uring_register"
-            }
-            Some(libc::ENOMEM) => "memory for it may not be locked: raise the limit shown by `ulimit -l`",
-            Some(libc::EMFILE | libc::ENFILE) => "too many files are open: raise the limit shown by `ulimit -n`",
-            _ => "check the kernel log",
-        }
-    }
-}
-
-impl fmt::Display for RingError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "cannot set up io_uring: {}; {}", self.source, self.next_step())
-    }
-}
-
-impl std::error::Error for RingError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        Some(&self.source)
-    }
-}
-
-/// What carries out requests in the place of the machine's kernel: a simulation of one. Its methods are those of [`Ring`].
-pub trait StandIn {
-    /// See [`Ring::submit`].
-    fn submit(&mut self, token: Token, request: Request) -> Result<(), Request>;
-
-    /// See [`Ring::cancel`].
-    fn cancel(&mut self, token: Token);
-
-    /// See [`Ring::wait`].
-    fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()>;
-
-    /// See [`Ring::pop`].
-    fn pop(&mut self) -> Option<Completion>;
-
-    /// See [`Ring::in_flight`].
-    fn in_flight(&self) -> usize;
-}
-
-#[expect(
-    clippy::large_enum_variant,
-    reason = "there is one in a thread, and the ring is not to be behind another pointer"
-)]
-enum Either {
-    Ring(Ring),
-    StandIn(Box<dyn StandIn>),
-}
-
-/// A ring that the devices and sources of one thread share.
-#[derive(Clone)]
-pub struct RingHandle(Rc<RefCell<Either>>);
-
-impl RingHandle {
-    /// A new ring.
-    pub fn new() -> Result<Self, RingError> {
-        Ok(Self(Rc::new(RefCell::new(Either::Ring(Ring::new()?)))))
-    }
-
-    /// A ring that is none.
-    #[must_use]
-    pub fn stand_in(stand_in: Box<dyn StandIn>) -> Self {
-        Self(Rc::new(RefCell::new(Either::StandIn(stand_in))))
-    }
-
-    /// See [`Ring::submit`].
-    pub fn submit(&self, token: Token, request: Request) -> Result<(), Request> {
-        match &mut *self.0.borrow_mut() {
-            Either::Ring(ring) => ring.submit(token, request),
-            Either::StandIn(other) => other.submit(token, request),
-        }
-    }
-
-    /// See [`Ring::cancel`].
-    pub fn cancel(&self, token: Token) {
-        match &mut *self.0.borrow_mut() {
-            Either::Ring(ring) => ring.cancel(token),
-            Either::StandIn(other) => other.cancel(token),
-        }
-    }
-
-    /// See [`Ring::wait`].
-    pub fn wait(&self, timeout: Option<Duration>) -> io::Result<()> {
-        match &mut *self.0.borrow_mut() {
-            Either::Ring(ring) => ring.wait(timeout),
-            Either::StandIn(other) => other.wait(timeout),
-        }
-    }
-
-    /// See [`Ring::pop`].
-    #[must_use]
-    pub fn pop(&self) -> Option<Completion> {
-        match &mut *self.0.borrow_mut() {
-            Either::Ring(ring) => ring.pop(),
-            Either::StandIn(other) => other.pop(),
-        }
-    }
-
-    /// See [`Ring::in_flight`].
-    #[must_use]
-    pub fn in_flight(&self) -> usize {
-        match &*self.0.borrow() {
-            Either::Ring(ring) => ring.in_flight(),
-            Either::StandIn(other) => other.in_flight(),
-        }
-    }
 }
 
 #[cfg(test)]
@@ -451,7 +337,7 @@ mod tests {
 
     #[test]
     fn what_is_written_in_segments_is_read_back_in_one_and_a_short_read_continues() {
-        let (mut ring, file) = (Ring::new().unwrap(), scratch_file());
+        let (mut ring, file) = (Ring::<squeue::Entry>::new().unwrap(), scratch_file());
         let payload = segments(&[512, 1024, 512]);
         payload.segments().iter().zip([1, 2, 3]).for_each(|(data, n)| data.fill(n));
         let expected = bytes(&payload);
@@ -467,7 +353,7 @@ mod tests {
 
     #[test]
     fn skipping_starts_inside_of_a_later_segment() {
-        let (mut ring, file) = (Ring::new().unwrap(), scratch_file());
+        let (mut ring, file) = (Ring::<squeue::Entry>::new().unwrap(), scratch_file());
         let payload = segments(&[512, 512, 512]);
         payload.segments().iter().zip([1, 2, 3]).for_each(|(data, n)| data.fill(n));
         assert_eq!(
@@ -485,14 +371,14 @@ mod tests {
     #[test]
     #[should_panic(expected = "skip")]
     fn skipping_past_the_memory_never_reaches_the_kernel() {
-        let (mut ring, file) = (Ring::new().unwrap(), scratch_file());
+        let (mut ring, file) = (Ring::<squeue::Entry>::new().unwrap(), scratch_file());
         let payload = Payload::Data(Data::zeroed(512));
         let _ = ring.submit(token(0), Request::Read { file, at: 0, payload, skip: 513 });
     }
 
     #[test]
     fn sizes_change_with_and_without_kernel_support() {
-        let (mut ring, file) = (Ring::new().unwrap(), scratch_file());
+        let (mut ring, file) = (Ring::<squeue::Entry>::new().unwrap(), scratch_file());
         for (supported, len) in [(ring.can_truncate, 10_000), (false, 5_000)] {
             ring.can_truncate = supported;
             assert_eq!(one(&mut ring, Request::Truncate { file: file.clone(), len }).0, 0);
@@ -506,7 +392,7 @@ mod tests {
 
     #[test]
     fn a_connection_is_accepted_and_parts_arrive_in_order() {
-        let mut ring = Ring::new().unwrap();
+        let mut ring = Ring::<squeue::Entry>::new().unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (result, request) = one(&mut ring, Request::Accept { listener: listener.into(), accepted: None });
@@ -533,7 +419,7 @@ mod tests {
 
     #[test]
     fn a_cancelled_request_comes_back_as_cancelled() {
-        let mut ring = Ring::new().unwrap();
+        let mut ring = Ring::<squeue::Entry>::new().unwrap();
         let (quiet, _peer) = UnixStream::pair().unwrap();
         ring.submit(token(9), Request::Readable { file: quiet.into() }).unwrap();
         ring.wait(Some(Duration::ZERO)).unwrap();
@@ -546,7 +432,7 @@ mod tests {
 
     #[test]
     fn more_requests_than_the_queues_hold_all_complete_and_beyond_the_bound_they_come_back() {
-        let mut ring = Ring::new().unwrap();
+        let mut ring = Ring::<squeue::Entry>::new().unwrap();
         let (quiet, peer) = UnixStream::pair().unwrap();
         let file = Fd::from(quiet);
         for word in 0..MOST_REQUESTS as u64 {
@@ -572,20 +458,12 @@ mod tests {
     #[test]
     fn dropping_the_ring_takes_back_what_is_in_flight() {
         let (quiet, peer) = UnixStream::pair().unwrap();
-        let mut ring = Ring::new().unwrap();
+        let mut ring = Ring::<squeue::Entry>::new().unwrap();
         let payload = Payload::Data(Data::zeroed(4096));
         ring.submit(token(1), Request::ReceiveAll { socket: quiet.into(), payload, skip: 0 }).unwrap();
         ring.wait(Some(Duration::ZERO)).unwrap();
         drop(ring);
         let error = (&peer).write_all(b"nobody reads this").unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::BrokenPipe, "the last owner of the socket was the request");
-    }
-
-    #[test]
-    fn an_error_of_the_setup_names_the_cause_and_the_next_step() {
-        for (errno, step) in [(libc::EPERM, "kernel.io_uring_disabled"), (libc::ENOSYS, "newer kernel")] {
-            let message = RingError::setup(io::Error::from_raw_os_error(errno)).to_string();
-            assert!(message.starts_with("cannot set up io_uring: ") && message.contains(step), "{message}");
-        }
     }
 }

@@ -1,12 +1,27 @@
-//! A kind of request that the crate does not know, by somebody else.
+//! Kinds of requests that the crate does not know, by somebody else.
 
 use std::any::Any;
 use std::ffi::CString;
-use std::io::Read as _;
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::{AsFd as _, AsRawFd as _, FromRawFd, OwnedFd};
+use std::sync::Arc;
 
+use shingle_core::block::{Buffer, Data, Memory, Region};
 use shingle_sys::io_uring::{opcode, squeue, types};
-use shingle_sys::{Completion, Operation, Request, Ring, Token};
+use shingle_sys::{Entries, Fd, Operation, Request, Ring, Submission, Token};
+
+/// Carries out `operation` on `ring`.
+fn run<E: Entries, O: Operation>(ring: &mut Ring<E>, operation: O) -> (i32, Box<O>) {
+    ring.submit(Token { owner: 0, word: 3 }, Request::Other(Box::new(operation))).unwrap();
+    loop {
+        ring.wait(None).unwrap();
+        let Some(done) = ring.pop() else { continue };
+        let Request::Other(operation) = done.request else { panic!("another request came back") };
+        let operation: Box<dyn Any> = operation;
+        return (done.result, operation.downcast().unwrap());
+    }
+}
 
 /// `openat`, which nothing in the crate needs.
 #[derive(Debug)]
@@ -17,37 +32,106 @@ struct Open {
 
 // SAFETY: The path is on the heap, and nobody changes it.
 unsafe impl Operation for Open {
-    fn entry(&mut self) -> squeue::Entry {
-        opcode::OpenAt::new(types::Fd(libc::AT_FDCWD), self.path.as_ptr()).flags(libc::O_CLOEXEC).build()
+    fn entry(&mut self) -> Submission {
+        let open = opcode::OpenAt::new(types::Fd(libc::AT_FDCWD), self.path.as_ptr());
+        Submission::Short(open.flags(libc::O_CLOEXEC).build())
     }
 
-    fn complete(&mut self, result: i32) {
+    fn complete(&mut self, result: i32, _: [u64; 2]) {
         // SAFETY: The kernel has just opened it for this request.
         self.opened = (result >= 0).then(|| unsafe { OwnedFd::from_raw_fd(result) });
     }
 }
 
-/// How opening ends.
-fn open(path: &str) -> (i32, Option<OwnedFd>) {
-    let mut ring = Ring::new().unwrap();
-    let operation = Open { path: CString::new(path).unwrap(), opened: None };
-    ring.submit(Token { owner: 0, word: 3 }, Request::Other(Box::new(operation))).unwrap();
-    loop {
-        ring.wait(None).unwrap();
-        if let Some(Completion { token, result, request: Request::Other(operation) }) = ring.pop() {
-            assert_eq!(token.word, 3);
-            let operation: Box<dyn Any> = operation;
-            return (result, operation.downcast::<Open>().unwrap().opened);
-        }
+#[test]
+fn a_kind_of_request_that_the_ring_does_not_know_goes_there_and_comes_back() {
+    let mut ring: Ring = Ring::new().unwrap();
+    let mut open = |path: &str| run(&mut ring, Open { path: CString::new(path).unwrap(), opened: None });
+    let (_, open_file) = open(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"));
+    let mut text = String::new();
+    std::fs::File::from(open_file.opened.unwrap()).read_to_string(&mut text).unwrap();
+    assert!(text.starts_with("[package]\nname = \"shingle-sys\""), "{text}");
+    let (result, nothing) = open("/nowhere");
+    assert_eq!((result, nothing.opened.is_none()), (-libc::ENOENT, true));
+}
+
+/// How many bytes a socket has received (`SOCKET_URING_OP_SIOCINQ`), asked in an entry of 128 bytes.
+#[derive(Debug)]
+struct Received(Fd);
+
+// SAFETY: The command names no memory.
+unsafe impl Operation for Received {
+    fn entry(&mut self) -> Submission {
+        Submission::Long(Box::new(opcode::UringCmd80::new(types::Fd(self.0.as_fd().as_raw_fd()), 0).build()))
     }
 }
 
 #[test]
-fn a_kind_of_request_that_the_ring_does_not_know_goes_there_and_comes_back() {
-    let (_, file) = open(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"));
-    let mut text = String::new();
-    std::fs::File::from(file.unwrap()).read_to_string(&mut text).unwrap();
-    assert!(text.starts_with("[package]\nname = \"shingle-sys\""), "{text}");
-    let (result, nothing) = open("/nowhere");
-    assert_eq!((result, nothing.is_none()), (-libc::ENOENT, true));
+fn a_command_of_128_bytes_goes_to_a_ring_that_has_them_and_no_other_ring_takes_it() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (server, _) = listener.accept().unwrap();
+    client.write_all(b"five!").unwrap();
+    assert_eq!(server.peek(&mut [0; 5]).unwrap(), 5);
+    let server = Fd::from(server);
+    let mut wide = Ring::<squeue::Entry128>::new().unwrap();
+    let (result, _) = run(&mut wide, Received(server.clone()));
+    if result == -libc::EOPNOTSUPP {
+        println!("skipped: this kernel has no uring_cmd for sockets (Linux 6.7)");
+    } else {
+        assert_eq!(result, 5);
+    }
+    let (result, _) = run(&mut Ring::<squeue::Entry>::new().unwrap(), Received(server));
+    assert_eq!(result, -libc::EINVAL);
+    let (_, opened) = run(&mut wide, Open { path: c"/".to_owned(), opened: None });
+    assert!(opened.opened.is_some(), "what is short fits too");
+}
+
+/// A write from memory that the kernel knows by number.
+#[derive(Debug)]
+struct WriteFixed {
+    file: Fd,
+    data: Data,
+}
+
+// SAFETY: The data is owned, and its memory stays where it is.
+unsafe impl Operation for WriteFixed {
+    fn entry(&mut self) -> Submission {
+        let (Region(number), _) = self.data.region().expect("it is registered");
+        let (start, len) = (self.data.words().as_ptr().cast(), self.data.len() as u32);
+        let file = types::Fd(self.file.as_fd().as_raw_fd());
+        Submission::Short(opcode::WriteFixed::new(file, start, len, number as u16).build())
+    }
+}
+
+/// Memory that is registered as region 7.
+struct Registered(Buffer);
+
+impl Memory for Registered {
+    fn words(&self) -> &[std::sync::atomic::AtomicU64] {
+        self.0.words()
+    }
+
+    fn region(&self) -> Option<Region> {
+        Some(Region(7))
+    }
+}
+
+#[test]
+fn an_operation_names_registered_memory_by_its_region() {
+    let (mut ring, memory) =
+        (Ring::<squeue::Entry>::new().unwrap(), Arc::new(Registered(Buffer::try_new(8192).unwrap())));
+    let path = std::env::temp_dir().join(format!("shingle-region-{}", std::process::id()));
+    let mut file = std::fs::File::options().read(true).write(true).create_new(true).open(&path).unwrap();
+    std::fs::remove_file(path).unwrap();
+    let data = Data::new(memory.clone(), 4096, 512);
+    data.fill(b'r');
+    let write = || WriteFixed { file: file.try_clone().unwrap().into(), data: data.clone() };
+    assert_eq!(run(&mut ring, write()).0, -libc::EFAULT, "nothing is registered yet");
+    ring.register(Region(7), memory.clone()).unwrap();
+    assert_eq!(run(&mut ring, write()).0, 512);
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes).unwrap();
+    assert_eq!(bytes, [b'r'; 512]);
+    assert_eq!(ring.register(Region(4096), memory).unwrap_err().raw_os_error(), Some(libc::EINVAL));
 }

@@ -539,7 +539,7 @@ impl_display!(FileErrorKind, |self, f| match self {
 mod tests {
     use shingle_core::block::Stack;
     use shingle_core::time::Duration;
-    use shingle_sys::{Completion, StandIn, Token};
+    use shingle_sys::{Completion, RequestQueue, Token};
 
     use super::*;
     use crate::disk::never_answers::{Answers, Stuck, bio, settle, submit};
@@ -550,7 +550,7 @@ mod tests {
     /// Answers syncs as it is told, the last one first.
     struct Syncs(Vec<i32>, Vec<Completion>);
 
-    impl StandIn for Syncs {
+    impl RequestQueue for Syncs {
         fn submit(&mut self, token: Token, request: Request) -> Result<(), Request> {
             let result = self.0.pop().unwrap_or(REFUSED);
             if result == REFUSED {
@@ -579,7 +579,7 @@ mod tests {
     fn flush(name: &str, answers: &[i32], flushes: usize) -> Vec<Status> {
         let path = std::env::temp_dir().join(format!("shingle-file-{name}-{}", std::process::id()));
         std::fs::write(&path, vec![0; 1 << 16]).unwrap();
-        let ring = RingHandle::stand_in(Box::new(Syncs(answers.iter().rev().copied().collect(), Vec::new())));
+        let ring = RingHandle::over(Syncs(answers.iter().rev().copied().collect(), Vec::new()));
         let disk = open(&path, &Options { direct: false, ..Options::default() }, ring.clone()).unwrap();
         let mut stack = Stack::new();
         let (disk, port) = (stack.add(Box::new(disk)).unwrap(), stack.open_port());

@@ -11,7 +11,7 @@ use rustix::io::Result;
 pub type FilesHandle = Rc<dyn Files>;
 
 /// The calls, named and defined as in POSIX; by default the machine's kernel carries them out. A simulation of one has its own,
-/// together with its own [`shingle_sys::StandIn`] for the ring.
+/// together with its own [`shingle_sys::RequestQueue`] for the ring.
 #[expect(missing_docs, reason = "each call is the system call of that name")]
 pub trait Files {
     fn mkdir(&self, path: &Path) -> Result<()> {

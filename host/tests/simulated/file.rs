@@ -132,7 +132,7 @@ pub fn kernel(tree: Tree, rng: &mut Rng, bug: Bug) -> Shared {
 
 impl<'a> Life<'a> {
     fn start(volume: &'a mut Volume, rng: &'a mut Rng, kernel: Shared) -> Result<Self, String> {
-        let ring = RingHandle::stand_in(Box::new(kernel.clone()));
+        let ring = RingHandle::over(kernel.clone());
         let disk = file::open_on(Rc::new(kernel.clone()), Path::new(PATH), &Options::default(), ring);
         let disk = disk.map_err(|error| error.to_string())?;
         let mut stack = Stack::new();

@@ -19,7 +19,7 @@ use shingle_core::random::Rng;
 use shingle_core::time::{Duration, Instant};
 use shingle_core::zone::ZoneNo;
 use shingle_host::disk::files::Files;
-use shingle_sys::{Allocate, Completion, Fd, Request, StandIn, Token};
+use shingle_sys::{Allocate, Completion, Fd, Request, RequestQueue, Token};
 
 use super::tree::{Node, ROOT, Tree};
 
@@ -449,7 +449,7 @@ pub fn fill(payload: &Payload, skip: usize, bytes: &[u8]) {
     }
 }
 
-impl StandIn for Shared {
+impl RequestQueue for Shared {
     fn submit(&mut self, token: Token, request: Request) -> Result<(), Request> {
         self.0.borrow_mut().arrives(token, request)
     }

@@ -74,7 +74,7 @@ pub fn make(config: &CrashConfig, seed: u64, left: Option<Box<dyn Any>>, bug: Bu
         made.map_err(|error| error.to_string())?;
     }
     let options = Options { most_files, ..Options::default() };
-    let ring = RingHandle::stand_in(Box::new(kernel.clone()));
+    let ring = RingHandle::over(kernel.clone());
     let disk = zoned_dir::open_on(Rc::new(kernel.clone()), Path::new(PATH), &options, ring);
     let disk = disk.map_err(|error| format!("the disk cannot be opened: {error}"))?;
     Ok(Box::new(SimulatedDir { disk, kernel, resources: config.resources, complaint: None }))

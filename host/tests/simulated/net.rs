@@ -17,7 +17,7 @@ use std::time;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use shingle_core::time::{Duration, Instant};
-use shingle_sys::{Completion, Fd, Part, Request, StandIn, Token};
+use shingle_sys::{Completion, Fd, Part, Request, RequestQueue, Token};
 
 use super::client::{Client, End, World};
 use super::kernel::{Shared, fill, taken};
@@ -285,7 +285,7 @@ fn is_of_the_disk(request: &Request) -> bool {
     matches!(request, Read { .. } | Write { .. } | Sync { .. } | Truncate { .. } | Allocate { .. })
 }
 
-impl StandIn for Line {
+impl RequestQueue for Line {
     fn submit(&mut self, token: Token, request: Request) -> Result<(), Request> {
         let net = &mut *self.0.borrow_mut();
         if is_of_the_disk(&request) {

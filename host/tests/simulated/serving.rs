@@ -70,7 +70,7 @@ pub fn run(seed: u64, bug: Bug) -> Result<Tally, String> {
 
 /// Puts the file on a shard and exports it.
 fn furnish(line: &Line, clock: &Rc<Cell<Instant>>, limits: SessionLimits) -> Result<(Shard, Nbd, DeviceId), String> {
-    let ring = RingHandle::stand_in(Box::new(line.clone()));
+    let ring = RingHandle::over(line.clone());
     let mut shard = Shard::simulated(ring.clone(), clock.clone()).map_err(|error| error.to_string())?;
     let disk = line.0.borrow().disk.clone();
     let disk = file::open_on(Rc::new(disk), Path::new(PATH), &Options::default(), ring);
