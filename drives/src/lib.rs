@@ -16,7 +16,7 @@ pub mod smr;
 pub mod ssd;
 pub mod zns;
 
-pub use error::{DriveError, Fault};
+pub use error::{DriveError, Fault, WrongParameter};
 pub use link::{Link, LinkConfig};
 pub use ram::{RamConfig, RamDisk};
 pub use service::{ServiceTime, ServiceTimeError};

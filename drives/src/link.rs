@@ -14,7 +14,7 @@ use core::fmt;
 
 use slab::Slab;
 
-use super::error::{DriveError, Fault};
+use super::error::{DriveError, Fault, check};
 use super::service::ServiceTime;
 use shingle_core::block::{Bio, BlockDevice, Cx, DeviceId, Event, Limits, Op, Reason, Status};
 use shingle_core::random::Rng;
@@ -113,7 +113,7 @@ const BACK: usize = 1;
 impl Link {
     /// A link to device `below`, which has `below_limits`.
     pub fn new(below: DeviceId, below_limits: &Limits, config: LinkConfig) -> Result<Self, DriveError> {
-        config.validate().map_err(Fault::of("link"))?;
+        config.validate().map_err(DriveError::of("link"))?;
         Ok(Self {
             below: [below],
             limits: below_limits.clone(),
@@ -169,21 +169,11 @@ impl Link {
             return Fate::Arrives;
         }
         let (lot, before) = (self.rng.below(1_000_000) as u32, self.rng.chance(1, 2));
+        let [lost, fails] =
+            if before { [Fate::LostThere, Fate::FailsThere] } else { [Fate::LostBack, Fate::FailsBack] };
         match lot {
-            lot if lot < lost_ppm => {
-                if before {
-                    Fate::LostThere
-                } else {
-                    Fate::LostBack
-                }
-            }
-            lot if lot - lost_ppm < failed_ppm => {
-                if before {
-                    Fate::FailsThere
-                } else {
-                    Fate::FailsBack
-                }
-            }
+            lot if lot < lost_ppm => lost,
+            lot if lot - lost_ppm < failed_ppm => fails,
             _ => Fate::Arrives,
         }
     }
@@ -255,19 +245,13 @@ impl BlockDevice for Link {
 
 impl LinkConfig {
     fn validate(&self) -> Result<(), Fault> {
-        for (field, time) in [("there", &self.there), ("back", &self.back)] {
-            time.validate().map_err(|error| Fault::new(field, format_args!("is no time: {error}")))?;
-        }
-        let bad = |field, why: &str| Err(Fault::new(field, why));
-        if self.rate == Some(0) {
-            return bad("rate", "is 0 bytes per second: leave it out for no bound");
-        }
-        if self.depth == Some(0) {
-            return bad("depth", "is 0 bios: leave it out for no bound");
-        }
-        if self.lost_ppm > 1_000_000 || self.failed_ppm > 1_000_000 - self.lost_ppm {
-            return bad("lost_ppm and failed_ppm", "are more than a million in a million");
-        }
-        Ok(())
+        self.there.check("there")?;
+        self.back.check("back")?;
+        let faults = u64::from(self.lost_ppm) + u64::from(self.failed_ppm);
+        check([
+            (self.rate != Some(0), "rate", "is 0 bytes per second: leave it out for no bound"),
+            (self.depth != Some(0), "depth", "is 0 bios: leave it out for no bound"),
+            (faults <= 1_000_000, "lost_ppm and failed_ppm", "are more than a million in a million"),
+        ])
     }
 }

@@ -6,7 +6,7 @@ use core::fmt;
 
 use slab::Slab;
 
-use super::error::{DriveError, Fault};
+use super::error::{DriveError, Fault, check};
 use super::service::ServiceTime;
 use shingle_core::block::{Bio, BlockDevice, Cx, Event, Limits, Op, Reason, Status};
 use shingle_core::device::memory::SparseMemory;
@@ -58,7 +58,7 @@ impl RamDisk {
     /// # Errors
     /// If the parameters do not go together.
     pub fn new(config: &RamConfig) -> Result<Self, DriveError> {
-        Self::build(config).map_err(Fault::of("RAM disk"))
+        Self::build(config).map_err(DriveError::of("RAM disk"))
     }
 
     fn build(config: &RamConfig) -> Result<Self, Fault> {
@@ -70,11 +70,9 @@ impl RamDisk {
             ..Limits::new(config.capacity)
         };
         limits.validate()?;
-        config.read.validate().map_err(|error| Fault::new("read time", format_args!("is no time: {error}")))?;
-        config.write.validate().map_err(|error| Fault::new("write time", format_args!("is no time: {error}")))?;
-        if config.servers == 0 {
-            return Err(Fault::new("servers", "is 0; it has to be at least 1"));
-        }
+        config.read.check("read time")?;
+        config.write.check("write time")?;
+        check([(config.servers > 0, "servers", "is 0; it has to be at least 1")])?;
         Ok(Self {
             limits,
             memory: config.memory_backed.then(|| SparseMemory::new(0)),
@@ -96,14 +94,15 @@ impl RamDisk {
             cx.wake_at(at, self.served.insert(bio) as u64);
         }
     }
+}
 
-    fn execute(&mut self, bio: &mut Bio) -> Status {
-        if !matches!(bio.op, Op::Read | Op::Write | Op::WriteZeroes | Op::Discard | Op::Flush) {
-            return bio.blame(Reason::NotSupported);
-        }
-        let Some(memory) = &mut self.memory else { return Status::Ok };
-        memory.execute(bio).map_or_else(|reason| bio.blame(reason), |()| Status::Ok)
+/// What a bio does to a disk without zones, at once; without `memory` the disk keeps nothing.
+pub(super) fn execute(memory: &mut Option<SparseMemory>, bio: &mut Bio) -> Status {
+    if !matches!(bio.op, Op::Read | Op::Write | Op::WriteZeroes | Op::Discard | Op::Flush) {
+        return bio.blame(Reason::NotSupported);
     }
+    let Some(memory) = memory else { return Status::Ok };
+    memory.execute(bio).map_or_else(|reason| bio.blame(reason), |()| Status::Ok)
 }
 
 impl BlockDevice for RamDisk {
@@ -119,7 +118,7 @@ impl BlockDevice for RamDisk {
     fn on_event(&mut self, event: Event, cx: &mut Cx<'_>) {
         let Event::Timer(word) = event else { return };
         let Some(mut bio) = self.served.try_remove(word as usize) else { return };
-        let status = self.execute(&mut bio);
+        let status = execute(&mut self.memory, &mut bio);
         cx.complete(bio, status);
         self.serve(cx);
     }

@@ -1,8 +1,10 @@
 //! How long something takes, when that is not always the same.
 
 use alloc::boxed::Box;
+use alloc::format;
 use core::fmt;
 
+use super::error::{Fault, check};
 use shingle_core::random::Rng;
 use shingle_core::time::Duration;
 
@@ -61,6 +63,12 @@ impl ServiceTime {
                 check_length(times[times.len() - 1])
             }
         }
+    }
+
+    /// The same, of the parameter `name` of a drive.
+    pub(crate) fn check(&self, name: &'static str) -> Result<(), Fault> {
+        let wrong = self.validate().err();
+        check(wrong.map(|error| (false, name, format!("is no time: {error}"))))
     }
 
     /// The mean.

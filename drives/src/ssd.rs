@@ -13,12 +13,13 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use core::fmt;
 
-use shingle_core::block::{Bio, BlockDevice, Cx, Event, Flags, Limits, Op, Reason, Status};
+use shingle_core::block::{Bio, BlockDevice, Cx, Event, Flags, Limits, Op};
 use shingle_core::device::memory::SparseMemory;
 use shingle_core::sector::SECTOR_BYTES;
 use shingle_core::time::{Duration, Instant};
 
-use crate::error::{DriveError, Fault};
+use crate::error::{DriveError, Fault, check};
+use crate::ram::execute;
 
 /// Parameters of an SSD.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,7 +65,7 @@ impl Ssd {
     /// # Errors
     /// If the parameters do not go together.
     pub fn new(config: &SsdConfig) -> Result<Self, DriveError> {
-        Self::build(config).map_err(Fault::of("SSD"))
+        Self::build(config).map_err(DriveError::of("SSD"))
     }
 
     fn build(config: &SsdConfig) -> Result<Self, Fault> {
@@ -78,11 +79,8 @@ impl Ssd {
             ..Limits::new(config.capacity)
         };
         limits.validate()?;
-        for (name, rate) in [("read rate", config.read_rate), ("write rate", config.write_rate)] {
-            if rate == 0 {
-                return Err(Fault::new(name, "is 0 bytes per second; it has to be above 0"));
-            }
-        }
+        let rates = [("read rate", config.read_rate), ("write rate", config.write_rate)];
+        check(rates.map(|(name, rate)| (rate > 0, name, "is 0 bytes per second; it has to be above 0")))?;
         let memory = config.memory_backed.then(|| SparseMemory::new(0));
         let (transfers, slow) = (VecDeque::new(), slab::Slab::new());
         Ok(Self { limits, config: config.clone(), memory, free_at: Instant::ZERO, transfers, slow })
@@ -104,14 +102,6 @@ impl Ssd {
         let flushes = |flag| u64::from(bio.flags.has(flag));
         let flushes = flushes(Flags::FUA) + flushes(Flags::PREFLUSH) + u64::from(bio.op == Op::Flush);
         Duration(own.0 + flushes * self.config.flush.0)
-    }
-
-    fn execute(&mut self, bio: &mut Bio) -> Status {
-        if !matches!(bio.op, Op::Read | Op::Write | Op::WriteZeroes | Op::Discard | Op::Flush) {
-            return bio.blame(Reason::NotSupported);
-        }
-        let Some(memory) = &mut self.memory else { return Status::Ok };
-        memory.execute(bio).map_or_else(|reason| bio.blame(reason), |()| Status::Ok)
     }
 
     fn end_transfers(&mut self, cx: &mut Cx<'_>) {
@@ -147,7 +137,7 @@ impl BlockDevice for Ssd {
             Event::Timer(TRANSFER) => self.end_transfers(cx),
             Event::Timer(word) => {
                 let Some(mut bio) = self.slow.try_remove(word as usize) else { return };
-                let status = self.execute(&mut bio);
+                let status = execute(&mut self.memory, &mut bio);
                 cx.complete(bio, status);
             }
             _ => {}
@@ -169,7 +159,7 @@ impl BlockDevice for Ssd {
 mod tests {
     use super::*;
     use alloc::vec::Vec;
-    use shingle_core::block::{Data, DeviceId, Payload, Stack};
+    use shingle_core::block::{Data, DeviceId, Payload, Stack, Status};
     use shingle_core::sector::Sector;
 
     const MIB: u32 = (1 << 20) / SECTOR_BYTES;

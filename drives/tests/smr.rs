@@ -6,7 +6,7 @@ use shingle_core::random::Rng;
 use shingle_core::sector::Sector;
 use shingle_core::time::{Duration, Instant};
 use shingle_core::zone::{Condition, ZoneNo};
-use shingle_drives::Fault;
+use shingle_drives::WrongParameter;
 use shingle_drives::smr::Cache;
 use shingle_drives::{SmrConfig, SmrDisk};
 use shingle_sim::World;
@@ -441,7 +441,7 @@ fn a_disk_that_keeps_no_data_takes_no_more_memory_for_more_writes() {
 #[test]
 fn parameters_that_make_no_disk_are_refused_by_name() {
     let error = |config: SmrConfig| match SmrDisk::new(&config) {
-        Err(error) if matches!(error.fault, Fault::Parameter { .. }) => error.to_string(),
+        Err(error) if error.fault.is::<WrongParameter>() => error.to_string(),
         Err(error) => panic!("{error}"),
         Ok(_) => panic!("{config:?} makes a disk"),
     };

@@ -8,12 +8,13 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 
 use super::config::Cache;
+use super::jobs::Command;
 use shingle_core::block::{Bio, Data};
 use shingle_core::sector::Sector;
 use shingle_core::zone::ZoneNo;
 
 /// A write in the cache.
-pub(super) struct Entry {
+pub(super) struct CachedWrite {
     pub start: Sector,
     pub sectors: u32,
     /// Its number among all commands.
@@ -26,15 +27,29 @@ pub(super) struct Entry {
     pub waiter: Option<Box<Bio>>,
 }
 
+impl CachedWrite {
+    /// What has not come in of a write.
+    pub(super) fn rest_of(command: &Command) -> Self {
+        let (rest, taken) = (command.rest(), command.taken as usize * 512);
+        let before = command.before.as_ref().map(|before| before.slice(taken, before.len() - taken));
+        let (sectors, number, void) = ((rest.end - rest.start) as u32, command.number, command.void);
+        Self { start: rest.start, sectors, number, void, before, waiter: None }
+    }
+
+    pub(super) fn end(&self) -> Sector {
+        self.start + u64::from(self.sectors)
+    }
+}
+
 /// Entries by zone.
 pub(super) struct DirtyCache {
     limits: Cache,
-    zones: BTreeMap<ZoneNo, VecDeque<Entry>>,
+    zones: BTreeMap<ZoneNo, VecDeque<CachedWrite>>,
     /// Entries and bytes, those on their way in included.
     entries: u32,
     bytes: u64,
     /// Queues that were emptied, kept for their capacity.
-    spare: Vec<VecDeque<Entry>>,
+    spare: Vec<VecDeque<CachedWrite>>,
 }
 
 impl DirtyCache {
@@ -60,13 +75,13 @@ impl DirtyCache {
     }
 
     /// Puts in a write for which there is room.
-    pub(super) fn push(&mut self, zone: ZoneNo, entry: Entry) {
+    pub(super) fn push(&mut self, zone: ZoneNo, entry: CachedWrite) {
         let spare = &mut self.spare;
         self.zones.entry(zone).or_insert_with(|| spare.pop().unwrap_or_default()).push_back(entry);
     }
 
     /// Takes out the first entry of `zone`, which is on the medium now; its room is free.
-    pub(super) fn pop(&mut self, zone: ZoneNo) -> Option<Entry> {
+    pub(super) fn pop(&mut self, zone: ZoneNo) -> Option<CachedWrite> {
         let queue = self.zones.get_mut(&zone)?;
         let entry = queue.pop_front()?;
         if queue.is_empty() {
@@ -82,12 +97,12 @@ impl DirtyCache {
     }
 
     /// The next entry of `zone`.
-    pub(super) fn front(&self, zone: ZoneNo) -> Option<&Entry> {
+    pub(super) fn front(&self, zone: ZoneNo) -> Option<&CachedWrite> {
         self.zones.get(&zone)?.front()
     }
 
     /// The entries of `zone`, in the order in which they leave.
-    pub(super) fn of(&self, zone: ZoneNo) -> impl Iterator<Item = &Entry> {
+    pub(super) fn of(&self, zone: ZoneNo) -> impl Iterator<Item = &CachedWrite> {
         self.zones.get(&zone).into_iter().flatten()
     }
 
@@ -110,12 +125,12 @@ impl DirtyCache {
     }
 
     /// The zones with entries, and their next ones.
-    pub(super) fn fronts(&self) -> impl Iterator<Item = (ZoneNo, &Entry)> {
+    pub(super) fn fronts(&self) -> impl Iterator<Item = (ZoneNo, &CachedWrite)> {
         self.zones.iter().filter_map(|(zone, queue)| Some((*zone, queue.front()?)))
     }
 
     /// All entries, by zone.
-    pub(super) fn all(&self) -> impl Iterator<Item = &Entry> {
+    pub(super) fn all(&self) -> impl Iterator<Item = &CachedWrite> {
         self.zones.values().flatten()
     }
 
@@ -130,7 +145,7 @@ impl DirtyCache {
     }
 
     /// Takes everything out.
-    pub(super) fn drain(&mut self) -> BTreeMap<ZoneNo, VecDeque<Entry>> {
+    pub(super) fn drain(&mut self) -> BTreeMap<ZoneNo, VecDeque<CachedWrite>> {
         (self.entries, self.bytes) = (0, 0);
         core::mem::take(&mut self.zones)
     }

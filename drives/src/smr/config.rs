@@ -1,10 +1,12 @@
 //! What an SMR disk is asked to be: every number that a profile sets, in the units of the core.
 
+use alloc::format;
+
 use shingle_core::block::{Limits, ZonedLimits};
 use shingle_core::time::Duration;
 use shingle_core::zone::{ResourceLimits, ZoneGeometry};
 
-use crate::error::{DriveError, Fault};
+use crate::error::{DriveError, Fault, check};
 
 /// What errors call it.
 pub(super) const DRIVE: &str = "SMR disk";
@@ -178,7 +180,7 @@ impl SmrConfig {
 
     /// Checks that the parameters go together.
     pub fn validate(&self) -> Result<(), DriveError> {
-        self.limits().map(drop).map_err(Fault::of(DRIVE))
+        self.limits().map(drop).map_err(DriveError::of(DRIVE))
     }
 
     /// The limits of the device, if its parameters go together.
@@ -214,17 +216,13 @@ impl SmrConfig {
     fn check_mechanics(&self) -> Result<(), Fault> {
         let Seek { track, average, full } = self.seek;
         let positive = |rate: f64| rate.is_finite() && rate > 0.0;
-        let share = |value: f64| value.is_finite() && (0.0..=1.0).contains(&value);
+        let share = |value: f64| value > 0.0 && value <= 1.0;
         let checks = [
-            (share(self.conventional_at), "conventional_at", "between 0 and 1"),
+            ((0.0..=1.0).contains(&self.conventional_at), "conventional_at", "between 0 and 1"),
             (self.media.turn > Duration::ZERO, "turn", "more than 0"),
             (positive(self.media.outer_rate), "outer_rate", "more than 0"),
-            (share(self.media.inner_ratio) && self.media.inner_ratio > 0.0, "inner_ratio", "above 0 and at most 1"),
-            (
-                share(self.media.conventional_ratio) && self.media.conventional_ratio > 0.0,
-                "conventional_ratio",
-                "above 0 and at most 1",
-            ),
+            (share(self.media.inner_ratio), "inner_ratio", "above 0 and at most 1"),
+            (share(self.media.conventional_ratio), "conventional_ratio", "above 0 and at most 1"),
             (track <= average && average <= full, "seek times", "in order: track, average, full stroke"),
             (positive(self.link.rate), "link rate", "more than 0"),
             (self.link.depth > 0, "link depth", "at least 1"),
@@ -232,9 +230,6 @@ impl SmrConfig {
             (self.cache.segment_bytes <= self.cache.bytes, "cache segment", "at most the size of the cache"),
             (self.cache.entries > 0, "cache entries", "at least 1"),
         ];
-        match checks.into_iter().find(|(fine, ..)| !fine) {
-            Some((_, field, needs)) => Err(Fault::new(field, format_args!("has to be {needs}"))),
-            None => Ok(()),
-        }
+        check(checks.map(|(fine, name, needs)| (fine, name, format!("has to be {needs}"))))
     }
 }

@@ -53,7 +53,7 @@ impl SmrDisk {
     /// # Errors
     /// If they do not go together.
     pub fn new(config: &SmrConfig) -> Result<Self, DriveError> {
-        Self::build(config).map_err(Fault::of(DRIVE))
+        Self::build(config).map_err(DriveError::of(DRIVE))
     }
 
     fn build(config: &SmrConfig) -> Result<Self, Fault> {

@@ -51,7 +51,7 @@ impl SmrDisk {
     /// Writes of `zone` that the medium does not have, and whether they are void.
     pub(super) fn pending_writes(&self, zone: ZoneNo) -> impl Iterator<Item = (Range<Sector>, bool)> {
         let geometry = self.zones.geometry();
-        let cached = self.cache.of(zone).map(|entry| (entry.start..entry.start + u64::from(entry.sectors), entry.void));
+        let cached = self.cache.of(zone).map(|entry| (entry.start..entry.end(), entry.void));
         let arriving = match &self.link {
             Some(LinkJob { work: LinkWork::Write(command, _), .. }) => Some(command),
             _ => None,

@@ -1,6 +1,6 @@
 //! The head: it does one thing after the other, and chooses what is next.
 
-use super::cache::Entry;
+use super::cache::CachedWrite;
 use super::disk::SmrDisk;
 use super::jobs::{Command, Last, MediaJob, MediaWork};
 use super::mechanics::Head;
@@ -97,8 +97,8 @@ impl SmrDisk {
         }
         let over = |(zone, bytes)| bytes >= self.config.cache.run_bytes && zone != oldest;
         let left = run.filter(|run| over(*run)).map(|(zone, _)| zone);
-        let begins = |entry: &Entry| self.mechanics.reach(&self.head, entry.start, now);
-        let first = |(zone, entry): &(ZoneNo, &Entry)| (left == Some(*zone), begins(entry), entry.number);
+        let begins = |entry: &CachedWrite| self.mechanics.reach(&self.head, entry.start, now);
+        let first = |(zone, entry): &(ZoneNo, &CachedWrite)| (left == Some(*zone), begins(entry), entry.number);
         self.cache.fronts().min_by_key(first).map(|(zone, _)| zone)
     }
 

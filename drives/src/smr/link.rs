@@ -1,6 +1,6 @@
 //! The link: commands and data come in and go out, one at a time.
 
-use super::cache::Entry;
+use super::cache::CachedWrite;
 use super::disk::SmrDisk;
 use super::jobs::{Command, LinkJob, LinkWork};
 use shingle_core::block::{Cx, Data, Flags, Op, Status};
@@ -104,6 +104,6 @@ impl SmrDisk {
             self.leave_queue();
             cx.complete(command.bio, Status::Ok);
         }
-        self.cache.push(zone, Entry { start, sectors, number, void, before, waiter });
+        self.cache.push(zone, CachedWrite { start, sectors, number, void, before, waiter });
     }
 }

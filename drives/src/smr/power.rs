@@ -3,11 +3,11 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
+use super::cache::CachedWrite;
 use super::disk::SmrDisk;
-use super::jobs::{Command, LinkJob, LinkWork, MediaJob, MediaWork};
-use shingle_core::block::{Cx, Data, Op, Payload, Reason};
+use super::jobs::{LinkJob, LinkWork, MediaJob, MediaWork};
+use shingle_core::block::{Cx, Op, Payload, Reason};
 use shingle_core::random::Rng;
-use shingle_core::sector::Sector;
 use shingle_core::zone::{Condition, ZoneKind, ZoneNo};
 
 impl SmrDisk {
@@ -29,23 +29,15 @@ impl SmrDisk {
 
     /// Empties queues, link, head and cache; returns the writes that the medium did not get, in the order in which it would
     /// have got those of a zone.
-    fn lose_everything(&mut self, cx: &mut Cx<'_>) -> Vec<Lost> {
+    fn lose_everything(&mut self, cx: &mut Cx<'_>) -> Vec<CachedWrite> {
         let mut lost = Vec::new();
-        for entry in self.cache.drain().into_values().flatten() {
-            if !entry.void {
-                lost.push(Lost {
-                    start: entry.start,
-                    sectors: entry.sectors,
-                    number: entry.number,
-                    before: entry.before,
-                });
-            }
-            entry.waiter.into_iter().for_each(|bio| cx.fail(bio, Reason::NoPower));
+        for mut cached in self.cache.drain().into_values().flatten() {
+            cached.waiter.take().into_iter().for_each(|bio| cx.fail(bio, Reason::NoPower));
+            lost.push(cached);
         }
-        let link = self
-            .link
-            .take()
-            .map(|LinkJob { work: LinkWork::Write(command, _) | LinkWork::Answer(command), .. }| command);
+        let link = self.link.take().map(|LinkJob { work, .. }| match work {
+            LinkWork::Write(command, _) | LinkWork::Answer(command) => command,
+        });
         let media = self.media.take().and_then(|MediaJob { work, .. }| match work {
             MediaWork::Read(command) | MediaWork::Chore(command) => Some(command),
             MediaWork::Destage(_) => None,
@@ -53,18 +45,19 @@ impl SmrDisk {
         let lists = [&mut self.writes, &mut self.outside, &mut self.answers, &mut self.flushes, &mut self.chores];
         let waiting = lists.into_iter().flat_map(core::mem::take).chain(core::mem::take(&mut self.reads));
         for command in link.into_iter().chain(media).chain(waiting) {
-            if command.bio.op == Op::Write && !command.void {
-                lost.push(Lost::new(&command));
+            if command.bio.op == Op::Write {
+                lost.push(CachedWrite::rest_of(&command));
             }
             cx.fail(command.bio, Reason::NoPower);
         }
         self.queued = 0;
+        lost.retain(|write| !write.void);
         lost.sort_by_key(|write| write.number);
         lost
     }
 
     /// Puts back what was in the place of blocks that did not get through, the last write first.
-    fn tear_conventional(&mut self, lost: &[Lost], rng: &mut Rng) {
+    fn tear_conventional(&mut self, lost: &[CachedWrite], rng: &mut Rng) {
         let unit = self.limits.physical_block_bytes / 512;
         let Some(memory) = &mut self.memory else { return };
         for write in lost.iter().rev() {
@@ -77,7 +70,7 @@ impl SmrDisk {
         }
     }
 
-    fn tear_sequential(&mut self, lost: &[Lost], rng: &mut Rng) {
+    fn tear_sequential(&mut self, lost: &[CachedWrite], rng: &mut Rng) {
         let geometry = *self.zones.geometry();
         let mut firsts = BTreeMap::new();
         for write in lost {
@@ -93,7 +86,7 @@ impl SmrDisk {
             }
             let durable = geometry.offset_in_zone(first);
             // A write that fills the zone, or a finish that did not come to its end, is taken back as well.
-            let ends = lost.iter().filter(|write| geometry.zone_of(write.start) == zone).map(Lost::end);
+            let ends = lost.iter().filter(|write| geometry.zone_of(write.start) == zone).map(CachedWrite::end);
             let end = ends.max().unwrap_or(first);
             let blocks = (end - first) / unit;
             let kept = durable + (rng.below(blocks + 1) * unit) as u32;
@@ -102,26 +95,5 @@ impl SmrDisk {
                 memory.discard(geometry.start(zone) + u64::from(kept), geometry.len(zone) - kept);
             }
         }
-    }
-}
-
-/// A write that the medium did not get, or not wholly.
-struct Lost {
-    start: Sector,
-    sectors: u32,
-    number: u64,
-    before: Option<Data>,
-}
-
-impl Lost {
-    /// What has not come in of a write.
-    fn new(command: &Command) -> Self {
-        let (rest, taken) = (command.rest(), command.taken as usize * 512);
-        let before = command.before.as_ref().map(|before| before.slice(taken, before.len() - taken));
-        Self { start: rest.start, sectors: (rest.end - rest.start) as u32, number: command.number, before }
-    }
-
-    fn end(&self) -> Sector {
-        self.start + u64::from(self.sectors)
     }
 }

@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use core::ops::Range;
 
 use super::ZnsSsd;
-use super::nand::{Job, Reader};
+use super::nand::{DieOperation, Reader};
 use shingle_core::block::Cx;
 use shingle_core::zone::ZoneNo;
 
@@ -95,7 +95,7 @@ impl ZnsSsd {
             let die = self.die_of(zone, at);
             self.ahead.streams[place].pages.push_back((at, false));
             let reader = Reader::Ahead { stream: place as u32, start: at };
-            self.nand.ask(die, Job::Read { reader, bytes: (next - at) * 512 });
+            self.nand.ask(die, DieOperation::Read { reader, bytes: (next - at) * 512 });
             at = next;
         }
         let stream = &mut self.ahead.streams[place];

@@ -1,10 +1,12 @@
 //! What a zoned SSD is asked to be.
 
+use alloc::format;
+
 use shingle_core::block::{Limits, ZonedLimits};
 use shingle_core::time::Duration;
 use shingle_core::zone::{ResourceLimits, ZoneGeometry};
 
-use crate::error::Fault;
+use crate::error::{Fault, check};
 
 /// Parameters of a zoned SSD. Lengths are in sectors unless the name says bytes; rates are in bytes per second.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -150,9 +152,8 @@ impl ZnsConfig {
     }
 
     pub(super) fn geometry(&self) -> Result<ZoneGeometry, Fault> {
-        if !self.capacity.is_multiple_of(self.zone_sectors.max(1)) {
-            return bad("capacity", self.capacity, "a multiple of the zone size (in sectors)");
-        }
+        let is_whole = self.capacity.is_multiple_of(self.zone_sectors.max(1));
+        check_values([(is_whole, "capacity", self.capacity, "a multiple of the zone size (in sectors)")])?;
         Ok(ZoneGeometry::new(self.capacity, self.zone_sectors, self.zone_capacity, 0)?)
     }
 
@@ -169,42 +170,38 @@ impl ZnsConfig {
             ("erase_block_bytes", self.erase_block_bytes),
             ("page_bytes", self.page_bytes.into()),
         ];
-        if let Some((field, value)) = positive.into_iter().find(|(_, value)| *value == 0) {
-            return bad(field, value, "above 0");
-        }
+        check_values(positive.map(|(name, value)| (value > 0, name, value, "above 0")))?;
         let counts = [
             ("channels", self.channels),
             ("dies_per_channel", self.dies_per_channel),
             ("dies_per_zone", self.dies_per_zone),
             ("buffer_units", self.buffer_units),
         ];
-        if let Some((field, value)) = counts.into_iter().find(|(_, value)| !(1..=1024).contains(value)) {
-            return bad(field, value.into(), "between 1 and 1024");
-        }
-        if !self.dies().is_multiple_of(self.dies_per_zone) {
-            return bad("dies_per_zone", self.dies_per_zone.into(), "a divisor of channels times dies_per_channel");
-        }
-        Ok(())
+        let in_bounds = |count: u32| (1..=1024).contains(&count);
+        check_values(counts.map(|(name, count)| (in_bounds(count), name, count.into(), "between 1 and 1024")))?;
+        let (set, needs) = (self.dies_per_zone, "a divisor of channels times dies_per_channel");
+        check_values([(self.dies().is_multiple_of(set), "dies_per_zone", set.into(), needs)])
     }
 
     fn check_units(&self, block: u32) -> Result<(), Fault> {
-        let unit = self.program_unit_bytes;
-        if unit == 0 || !unit.is_multiple_of(self.block_bytes) {
-            return bad("program_unit_bytes", unit.into(), "a positive multiple of the block size");
-        }
-        if !self.zone_capacity.is_multiple_of(block.into()) {
-            return bad("zone_capacity", self.zone_capacity, "a multiple of the block size (in sectors)");
-        }
-        if let Some(append) = self.max_append
-            && (!append.is_multiple_of(block) || u64::from(append) > self.zone_capacity)
-        {
-            let needs = "a multiple of the block size, at most the zone capacity (in sectors), or left out";
-            return bad("max_append", append.into(), needs);
-        }
-        Ok(())
+        let (unit, capacity, append) = (self.program_unit_bytes, self.zone_capacity, self.max_append.unwrap_or(0));
+        let unit_fits = unit > 0 && unit.is_multiple_of(self.block_bytes);
+        let append_fits = append.is_multiple_of(block) && u64::from(append) <= capacity;
+        let needs = "a multiple of the block size, at most the zone capacity (in sectors), or left out";
+        check_values([
+            (unit_fits, "program_unit_bytes", unit.into(), "a positive multiple of the block size"),
+            (
+                capacity.is_multiple_of(block.into()),
+                "zone_capacity",
+                capacity,
+                "a multiple of the block size (in sectors)",
+            ),
+            (append_fits, "max_append", append.into(), needs),
+        ])
     }
 }
 
-fn bad<T>(field: &'static str, value: u64, needs: &'static str) -> Result<T, Fault> {
-    Err(Fault::new(field, format_args!("is {value}; it has to be {needs}")))
+/// The first of these parameters that is not fine: whether each is, its name and value, and what it has to be.
+fn check_values<const N: usize>(all: [(bool, &'static str, u64, &str); N]) -> Result<(), Fault> {
+    check(all.map(|(fine, name, value, needs)| (fine, name, format!("is {value}; it has to be {needs}"))))
 }

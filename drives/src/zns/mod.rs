@@ -38,7 +38,7 @@ pub use config::ZnsConfig;
 use ahead::ReadAhead;
 use buffer::Buffer;
 use flush::Barrier;
-use nand::{Begun, Job, Nand, Reader};
+use nand::{Begun, DieOperation, Nand, Reader};
 use shingle_core::block::{Bio, BlockDevice, Cx, Event, Limits, Op, Payload, Reason, Refusal, Status};
 use shingle_core::device::memory::SparseMemory;
 use shingle_core::time::Duration;
@@ -95,7 +95,7 @@ impl ZnsSsd {
     /// # Errors
     /// If its parameters do not go together.
     pub fn new(config: ZnsConfig) -> Result<Self, DriveError> {
-        Self::build(config).map_err(Fault::of("zoned SSD"))
+        Self::build(config).map_err(DriveError::of("zoned SSD"))
     }
 
     fn build(config: ZnsConfig) -> Result<Self, Fault> {
@@ -252,7 +252,7 @@ impl ZnsSsd {
     }
 
     /// Goes on with the dies, and with what `job` was done for.
-    fn advance_nand(&mut self, job: Option<Job>, cx: &mut Cx<'_>) {
+    fn advance_nand(&mut self, job: Option<DieOperation>, cx: &mut Cx<'_>) {
         while let Some(begun) = self.nand.next_begun() {
             match begun {
                 Begun::Channel(die, takes) => self.arm(takes, Timer::Channel(die), cx),
@@ -260,9 +260,9 @@ impl ZnsSsd {
             }
         }
         match job {
-            Some(Job::Program { zone, unit }) => self.programmed(zone, unit, cx),
-            Some(Job::Read { reader: Reader::Command(command), .. }) => self.page_read(command, cx),
-            Some(Job::Read { reader: Reader::Ahead { stream, start }, .. }) => {
+            Some(DieOperation::Program { zone, unit }) => self.programmed(zone, unit, cx),
+            Some(DieOperation::Read { reader: Reader::Command(command), .. }) => self.page_read(command, cx),
+            Some(DieOperation::Read { reader: Reader::Ahead { stream, start }, .. }) => {
                 self.page_ahead(stream as usize, start, cx)
             }
             None => {}

@@ -14,7 +14,7 @@ use shingle_core::zone::ZoneNo;
 
 /// What a die is asked to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Job {
+pub(super) enum DieOperation {
     /// Program a unit from the write buffer of `zone`; `unit` is the buffer's number for it.
     Program {
         /// The zone.
@@ -56,7 +56,7 @@ enum Stage {
 
 #[derive(Default)]
 struct Die {
-    queue: VecDeque<Job>,
+    queue: VecDeque<DieOperation>,
     /// The first of the queue, once it has begun.
     stage: Option<Stage>,
 }
@@ -116,7 +116,7 @@ impl Nand {
     }
 
     /// Asks `die` to do `job` when it is its turn.
-    pub(super) fn ask(&mut self, die: u32, job: Job) {
+    pub(super) fn ask(&mut self, die: u32, job: DieOperation) {
         self.dies[die as usize].queue.push_back(job);
         self.start(die);
     }
@@ -127,10 +127,10 @@ impl Nand {
     }
 
     /// The channel has carried the data of `die`; the job, if that was its end.
-    pub(super) fn carried(&mut self, die: u32) -> Option<Job> {
+    pub(super) fn carried(&mut self, die: u32) -> Option<DieOperation> {
         self.leave_channel(die);
         match self.dies[die as usize].queue.front() {
-            Some(Job::Program { .. }) => {
+            Some(DieOperation::Program { .. }) => {
                 self.dies[die as usize].stage = Some(Stage::Working);
                 self.begun.push_back(Begun::Die(die, self.program));
                 None
@@ -140,9 +140,9 @@ impl Nand {
     }
 
     /// The die has programmed or read; the job, if that was its end.
-    pub(super) fn worked(&mut self, die: u32) -> Option<Job> {
+    pub(super) fn worked(&mut self, die: u32) -> Option<DieOperation> {
         match self.dies[die as usize].queue.front() {
-            Some(Job::Read { .. }) => {
+            Some(DieOperation::Read { .. }) => {
                 self.want_channel(die);
                 None
             }
@@ -150,7 +150,7 @@ impl Nand {
         }
     }
 
-    fn end(&mut self, die: u32) -> Option<Job> {
+    fn end(&mut self, die: u32) -> Option<DieOperation> {
         let job = self.dies[die as usize].queue.pop_front();
         self.dies[die as usize].stage = None;
         self.start(die);
@@ -160,8 +160,8 @@ impl Nand {
     fn start(&mut self, die: u32) {
         let Die { queue, stage: None } = &mut self.dies[die as usize] else { return };
         match queue.front() {
-            Some(Job::Program { .. }) => self.want_channel(die),
-            Some(Job::Read { bytes, .. }) => {
+            Some(DieOperation::Program { .. }) => self.want_channel(die),
+            Some(DieOperation::Read { bytes, .. }) => {
                 let pages = bytes.div_ceil(self.page_bytes);
                 self.dies[die as usize].stage = Some(Stage::Working);
                 self.begun.push_back(Begun::Die(die, Duration(self.read.0 * u64::from(pages))));
@@ -188,7 +188,7 @@ impl Nand {
         let Some(die) = waiting.pop_front() else { return };
         *carries = Some(die);
         let bytes = match self.dies[die as usize].queue.front() {
-            Some(Job::Read { bytes, .. }) => *bytes,
+            Some(DieOperation::Read { bytes, .. }) => *bytes,
             _ => self.unit_bytes,
         };
         self.begun.push_back(Begun::Channel(die, time_of(bytes.into(), self.channel_rate)));

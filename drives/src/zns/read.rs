@@ -1,7 +1,7 @@
 //! The way of data from the dies to the host.
 
 use super::ZnsSsd;
-use super::nand::{self, Job, Reader};
+use super::nand::{self, DieOperation, Reader};
 use super::timer::Timer;
 use shingle_core::block::{Cx, Refusal, Status};
 use shingle_core::zone::ZoneNo;
@@ -37,7 +37,7 @@ impl ZnsSsd {
         while at < part.end {
             let next = (at - at % unit + unit).min(part.end);
             let die = self.die_of(zone, at);
-            self.nand.ask(die, Job::Read { reader: Reader::Command(id), bytes: (next - at) * 512 });
+            self.nand.ask(die, DieOperation::Read { reader: Reader::Command(id), bytes: (next - at) * 512 });
             self.commands[id as usize].left += 1;
             at = next;
         }

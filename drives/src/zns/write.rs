@@ -1,7 +1,7 @@
 //! The way of data from the host to the dies.
 
 use super::buffer::Buffer;
-use super::nand::{self, Job};
+use super::nand::{self, DieOperation};
 use super::timer::Timer;
 use super::{Command, ZnsSsd};
 use shingle_core::block::{Cx, Flags, Op, Reason, Refusal, Status};
@@ -138,7 +138,7 @@ impl ZnsSsd {
     pub(super) fn drained(&mut self, cx: &mut Cx<'_>) {
         let Unit { zone, unit, die } = self.drain.pop_front().expect("a unit was on its way");
         self.start_drain(cx);
-        self.nand.ask(die, Job::Program { zone, unit });
+        self.nand.ask(die, DieOperation::Program { zone, unit });
         self.advance_nand(None, cx);
     }
 
