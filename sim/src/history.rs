@@ -71,6 +71,12 @@ impl<V> Candidate<V> {
 #[derive(Clone, Debug)]
 pub(super) struct History<V>(Vec<Candidate<V>>);
 
+impl<V> Default for History<V> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
 impl<V: Copy + PartialEq> History<V> {
     /// It has this value.
     pub fn certain(value: V) -> Self {

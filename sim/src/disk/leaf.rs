@@ -1,7 +1,7 @@
 //! A zoned disk at the bottom of a swarm: the simulated one, or another that is asked the same.
 
 use alloc::boxed::Box;
-use alloc::string::String;
+use alloc::string::{String, ToString};
 use core::any::Any;
 use core::fmt;
 
@@ -17,7 +17,7 @@ pub trait Powered: BlockDevice {
     /// From now on fails as `plan` says, or in its own manner if `plan` is not empty.
     fn set_plan(&mut self, plan: FaultPlan);
 
-    /// From now on watches that the host keeps to `discipline`.
+    /// From now on watches that the host keeps to `discipline`. No command may be in flight in a zone.
     fn expect(&mut self, discipline: Discipline) {
         let _ = discipline;
     }
@@ -47,33 +47,30 @@ pub(crate) fn crash_disk(
     seed: u64,
     left: Option<Box<dyn Any>>,
 ) -> Result<Box<dyn Powered>, String> {
-    let plan = FaultPlan::none();
-    let disk = match left.and_then(|left| left.downcast::<Medium>().ok()) {
-        None => CrashDisk::new(config.clone(), plan, seed),
-        Some(medium) => CrashDisk::restart(config.clone(), plan, seed, *medium),
-    };
-    Ok(Box::new(disk.map_err(|error| alloc::format!("{error}"))?))
+    let medium = left.and_then(|left| left.downcast::<Medium>().ok()).map(|medium| *medium);
+    let disk = CrashDisk::restart(config.clone(), FaultPlan::none(), seed, medium);
+    Ok(Box::new(disk.map_err(|error| error.to_string())?))
 }
 
 impl Powered for CrashDisk {
     fn set_plan(&mut self, plan: FaultPlan) {
-        CrashDisk::set_plan(self, plan);
+        self.plan = plan;
     }
 
     fn expect(&mut self, discipline: Discipline) {
-        CrashDisk::expect(self, discipline);
+        self.conduct.expect(discipline);
     }
 
     fn complaint(&self) -> Option<(Instant, String)> {
-        CrashDisk::complaint(self).cloned()
+        self.conduct.complaint().cloned()
     }
 
     fn faults(&self) -> u64 {
-        CrashDisk::faults(self)
+        self.all_faults
     }
 
     fn faults_in(&self, zone: ZoneNo) -> u64 {
-        CrashDisk::faults_in(self, zone)
+        self.faults[zone.index()]
     }
 
     fn has_failed(&self, zone: ZoneNo) -> bool {

@@ -22,7 +22,6 @@ mod platter;
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
-use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt;
@@ -167,25 +166,24 @@ struct Command {
 impl CrashDisk {
     /// A disk that was never written. It behaves as `seed` says.
     pub fn new(config: CrashConfig, plan: FaultPlan, seed: u64) -> Result<Self, LimitsError> {
-        Self::with(config, plan, seed, Platter::unwritten)
+        Self::restart(config, plan, seed, None)
     }
 
-    /// The same disk with its power back.
-    pub fn restart(config: CrashConfig, plan: FaultPlan, seed: u64, medium: Medium) -> Result<Self, LimitsError> {
-        Self::with(config, plan, seed, |config, limits| Platter::holding(config, limits, medium))
-    }
-
-    fn with(
+    /// The same disk with its power back; without a medium one that was never written.
+    pub fn restart(
         config: CrashConfig,
         plan: FaultPlan,
         seed: u64,
-        platter: impl FnOnce(&CrashConfig, Limits) -> Platter,
+        medium: impl Into<Option<Medium>>,
     ) -> Result<Self, LimitsError> {
         let limits = config.limits();
         limits.validate()?;
         let count = config.geometry.zones();
         Ok(Self {
-            platter: platter(&config, limits),
+            platter: match medium.into() {
+                None => Platter::unwritten(&config, limits),
+                Some(medium) => Platter::holding(&config, limits, medium),
+            },
             plan,
             rng: Rng::new(seed),
             commands: BTreeMap::new(),
@@ -231,34 +229,6 @@ impl CrashDisk {
     #[must_use]
     pub fn zones(&self) -> &ZonedDisk {
         &self.platter.zones
-    }
-
-    /// Faults that happened to commands of `zone`.
-    #[must_use]
-    pub fn faults_in(&self, zone: ZoneNo) -> u64 {
-        self.faults[zone.index()]
-    }
-
-    /// All faults that happened.
-    #[must_use]
-    pub fn faults(&self) -> u64 {
-        self.all_faults
-    }
-
-    /// From now on fails as `plan` says.
-    pub fn set_plan(&mut self, plan: FaultPlan) {
-        self.plan = plan;
-    }
-
-    /// From now on watches that the host keeps to `discipline`. No command may be in flight in a zone.
-    pub fn expect(&mut self, discipline: Discipline) {
-        self.conduct.expect(discipline);
-    }
-
-    /// The first rule that the host broke, and when.
-    #[must_use]
-    pub fn complaint(&self) -> Option<&(Instant, String)> {
-        self.conduct.complaint()
     }
 }
 

@@ -25,8 +25,8 @@ impl Model {
             }
         }
         let fua = request.flags.has(Flags::FUA);
-        let ordered = self.trust == Trust::Stack;
-        self.remember(Unflushed { from, done: now, ordered, change: Change::Written(extents.to_vec()) }, fua);
+        let (ordered, extents) = (self.trust == Trust::Stack, extents.to_vec());
+        self.remember(Unflushed { from, done: now, ordered, change: Change::Written, extents }, fua);
     }
 
     pub(super) fn acknowledge_append(
@@ -103,8 +103,7 @@ impl Model {
             }
             zone.strays.iter_mut().for_each(|stray| stray.hide(from, ordered, now));
         }
-        let zones = done.iter().map(|extent| extent.zone).collect();
-        self.remember(Unflushed { from, done: now, ordered, change: Change::Marked(mark, zones) }, false);
+        self.remember(Unflushed { from, done: now, ordered, change: Change::Marked(mark), extents: done }, false);
     }
 
     /// What of a change is durable as it is, and what a flush will have to make so.
@@ -127,19 +126,16 @@ impl Model {
         }
     }
 
-    fn make_durable(&mut self, Unflushed { from, ordered, change, .. }: &Unflushed) {
-        match change {
-            Change::Written(extents) => {
-                for Extent { zone, offset, sectors } in extents {
-                    let zone = &mut self.zones[zone.index()];
+    fn make_durable(&mut self, Unflushed { from, ordered, change, extents, .. }: &Unflushed) {
+        for Extent { zone, offset, sectors } in extents {
+            let zone = &mut self.zones[zone.index()];
+            match change {
+                Change::Written => {
                     let ordered = *ordered && zone.sequential;
                     let cells = &mut zone.cells[*offset as usize..(offset + sectors) as usize];
                     cells.iter_mut().for_each(|cell| cell.make_durable(*from, ordered));
                 }
-            }
-            Change::Marked(mark, zones) => {
-                for zone in zones {
-                    let zone = &mut self.zones[zone.index()];
+                Change::Marked(mark) => {
                     zone.marks.make_durable(*from, *ordered);
                     if *mark == Mark::Reset {
                         zone.cells.iter_mut().for_each(|cell| cell.make_durable(*from, *ordered));

@@ -19,7 +19,7 @@ use alloc::vec::Vec;
 pub use words::{Answer, Disks, Extent, Grounds, Intent, Request, Rule, Seen, Trust, Violation, ZoneLine, ZoneShape};
 use zone::{Mark, Value, ZoneModel};
 
-use crate::history::{ALWAYS, Candidate, NEVER};
+use crate::history::{Candidate, NEVER};
 use shingle_core::block::{Flags, Op, Status};
 use shingle_core::time::Instant;
 use shingle_core::zone::ZoneNo;
@@ -45,35 +45,28 @@ struct Unflushed {
     /// Whether it came later than all that was submitted before it.
     ordered: bool,
     change: Change,
+    extents: Vec<Extent>,
 }
 
+#[derive(Clone, Copy)]
 enum Change {
-    Written(Vec<Extent>),
-    Marked(Mark, Vec<ZoneNo>),
+    Written,
+    Marked(Mark),
 }
 
 impl Unflushed {
     /// The part of the change in zones that `is` picks, and the rest.
     fn part(self, is: impl Fn(ZoneNo) -> bool) -> (Option<Unflushed>, Option<Unflushed>) {
-        let Unflushed { from, done, ordered, change } = self;
-        let (own, rest, empty) = match change {
-            Change::Written(extents) => {
-                let (own, rest): (Vec<Extent>, Vec<Extent>) = extents.into_iter().partition(|extent| is(extent.zone));
-                let empty = (own.is_empty(), rest.is_empty());
-                (Change::Written(own), Change::Written(rest), empty)
-            }
-            Change::Marked(mark, zones) => {
-                let (own, rest): (Vec<ZoneNo>, Vec<ZoneNo>) = zones.into_iter().partition(|zone| is(*zone));
-                let empty = (own.is_empty(), rest.is_empty());
-                (Change::Marked(mark, own), Change::Marked(mark, rest), empty)
-            }
-        };
-        let unless = |empty: bool, change| (!empty).then_some(Unflushed { from, done, ordered, change });
-        (unless(empty.0, own), unless(empty.1, rest))
+        let Unflushed { from, done, ordered, change, extents } = self;
+        let (own, rest): (Vec<Extent>, Vec<Extent>) = extents.into_iter().partition(|extent| is(extent.zone));
+        let some =
+            |extents: Vec<Extent>| (!extents.is_empty()).then_some(Unflushed { from, done, ordered, change, extents });
+        (some(own), some(rest))
     }
 }
 
 /// The model.
+#[derive(Default)]
 pub struct Model {
     trust: Trust,
     limited: bool,
@@ -95,19 +88,7 @@ impl Model {
     /// Zones that were never written. `limited`: not all of them can be open at once.
     #[must_use]
     pub fn new(zones: &[ZoneShape], trust: Trust, limited: bool) -> Self {
-        Self {
-            zones: zones.iter().map(ZoneModel::new).collect(),
-            trust,
-            limited,
-            clock: ALWAYS,
-            pending: BTreeMap::new(),
-            unflushed: Vec::new(),
-            reports: 0,
-            reports_since: ALWAYS,
-            suspects: Vec::new(),
-            recovering: false,
-            files: false,
-        }
+        Self { zones: zones.iter().map(ZoneModel::new).collect(), trust, limited, ..Self::default() }
     }
 
     /// Whether zones are files. Then a loss of power may leave zeroes below a pointer, where nothing was flushed, while other

@@ -64,9 +64,10 @@ pub struct Request {
 }
 
 /// Who keeps writes of one zone in order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Trust {
     /// The stack: requests of one zone take effect in the order in which they were submitted.
+    #[default]
     Stack,
     /// The host: it has at most one request in flight in a zone.
     Host,

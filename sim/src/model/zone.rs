@@ -4,7 +4,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::words::{Seen, ZoneShape};
-use crate::history::{ALWAYS, Candidate, History};
+use crate::history::{Candidate, History};
 use shingle_core::time::Instant;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +30,7 @@ pub(super) enum Mark {
     Finish,
 }
 
+#[derive(Default)]
 pub(super) struct ZoneModel {
     pub sequential: bool,
     pub capacity: u32,
@@ -72,22 +73,8 @@ impl ZoneModel {
             write_cache: shape.write_cache,
             disks: shape.disks,
             cells: vec![History::certain(Value::Unwritten); shape.len as usize],
-            strays: Vec::new(),
             marks: History::certain(Mark::Reset),
-            resets: Vec::new(),
-            pointer: 0,
-            base: ALWAYS,
-            ends: Vec::new(),
-            doubt: None,
-            doubted_until: ALWAYS,
-            is_unheard: false,
-            failed_at: None,
-            loose: 0,
-            in_flight: 0,
-            last_change: ALWAYS,
-            faults_seen: 0,
-            failed: false,
-            planned: 0,
+            ..Self::default()
         }
     }
 

@@ -21,6 +21,7 @@ use shingle_core::zone::ZoneNo;
 pub(super) type Shared = Rc<RefCell<Ledger>>;
 
 /// The ledger.
+#[derive(Default)]
 pub(super) struct Ledger {
     pub model: Model,
     /// The disks; the first is zoned.
@@ -85,22 +86,7 @@ impl Ledger {
 
     /// A ledger of `model`, of which `left` requests are to be asked.
     pub fn new(model: Model, left: u64, trace: TraceSum) -> Self {
-        Self {
-            model,
-            disks: Rc::from([]),
-            parts: Rc::from([]),
-            plugs: Vec::new(),
-            doors: Vec::new(),
-            open: BTreeMap::new(),
-            suspended: Vec::new(),
-            swaps: 0,
-            longest_swap: Duration::default(),
-            layer: None,
-            no_append: false,
-            is_late: false,
-            cut_at: None,
-            log: Log { left, trace, ..Log::default() },
-        }
+        Self { model, log: Log { left, trace, ..Log::default() }, ..Self::default() }
     }
 
     fn grounds<'a>(&self, stack: &'a Stack, now: Instant) -> Grounds<'a> {

@@ -4,7 +4,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::base::{between, some};
+use super::base::{between, some, weighted};
 use super::layout::{Form, Layout, Layouts, Run};
 use super::scenario::draw_faulty;
 use shingle_core::random::Rng;
@@ -237,14 +237,9 @@ fn draw_kind(
         Mood::Rough => true,
         Mood::Dead => target.does == Does::FailsAll,
     };
-    let fitting: Vec<&Drawable> = DRAWABLE.iter().filter(fits).collect();
-    let mut at = rng.below(fitting.iter().map(|target| target.weight).sum());
-    let hit = |target: &&&'static Drawable| {
-        let hit = at < target.weight;
-        at = at.saturating_sub(target.weight);
-        hit
-    };
-    fitting.iter().find(hit).copied().unwrap_or(&DRAWABLE[0])
+    let fitting: Vec<&'static Drawable> = DRAWABLE.iter().filter(fits).collect();
+    let weights: Vec<u64> = fitting.iter().map(|target| target.weight).collect();
+    weighted(rng, &fitting, &weights)
 }
 
 /// A run in one to three parts.

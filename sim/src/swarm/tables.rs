@@ -7,7 +7,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::cell::RefCell;
 
-use super::base::some;
+use super::base::{some, weighted};
 use super::door::{Piece, one};
 use super::layout::Layouts;
 use super::ledger::{Behind, Ledger, Shared};
@@ -27,26 +27,54 @@ const MOST_TRIES: usize = 30;
 /// A device that no host uses.
 const SPARE: &str = "spare";
 
-/// What an operator can do; with how often it does it.
-const VERBS: [(&str, u64); 10] = [
-    ("swap", 12),
-    ("wipe", 1),
-    ("suspend", 3),
-    ("load", 2),
-    ("clear", 2),
-    ("wrong table", 3),
-    ("message", 2),
-    ("query", 1),
-    ("spare", 2),
-    ("observe", 1),
+/// What an operator can do: its name, how often it does it, and how.
+type Verb = (&'static str, u64, fn(&mut TableOperator, usize, &mut Turn<'_, '_>) -> Outcome);
+
+/// All of it.
+const VERBS: [Verb; 10] = [
+    ("swap", 12, TableOperator::swap),
+    ("wipe", 1, TableOperator::wipe),
+    ("suspend", 3, TableOperator::suspend),
+    ("load", 2, |operator, device, turn| operator.load(device, Mood::Rough, turn).map(drop)),
+    ("clear", 2, |_, device, turn| clear(device, turn)),
+    ("wrong table", 3, TableOperator::load_wrong),
+    ("message", 2, TableOperator::message),
+    ("query", 1, |_, device, turn| query(device, turn)),
+    ("spare", 2, |operator, _, turn| operator.use_spare(turn)),
+    ("observe", 1, TableOperator::observe),
 ];
+
+/// How something ended; the error is what is wrong with the mapper.
+type Outcome = Result<(), String>;
+
+/// The operator's turn: what it has before it.
+struct Turn<'a, 'b> {
+    ledger: &'a mut Ledger,
+    tables: &'a mut Tables,
+    io: &'a mut Io<'b>,
+}
+
+impl Turn<'_, '_> {
+    fn judge(&mut self, outcome: Outcome) {
+        outcome.unwrap_or_else(|what| self.ledger.log.violate(Rule::Table, self.io.now(), what));
+    }
+
+    /// Doors have behind them what the tables now say.
+    fn refresh(&mut self) {
+        for (door, behind) in self.tables.behind().into_iter().enumerate() {
+            if self.ledger.doors[door] != behind {
+                self.ledger.change_door(door, behind);
+            }
+        }
+    }
+}
 
 /// Bugs are planted here: called with a device when a change of it has begun (false), and when it is suspended (true).
 pub type Meddle = fn(&mut Stack, DeviceId, bool);
 
 /// How far a device is; since when it lets nobody in.
 #[derive(Clone, Copy, Debug)]
-enum Phase {
+enum DeviceState {
     Live,
     /// A table is to go in.
     Swapping(Ticket, Instant),
@@ -58,10 +86,16 @@ enum Phase {
 /// A mapped device that hosts use.
 struct Device {
     id: DeviceId,
-    phase: Phase,
+    state: DeviceState,
     live: Vec<Line>,
     /// What is loaded and not in use.
     inactive: Option<Vec<Line>>,
+}
+
+impl Device {
+    fn is_calm(&self) -> bool {
+        self.live.iter().all(|line| line.does == Does::Nothing)
+    }
 }
 
 /// The mapped devices of a world.
@@ -88,7 +122,7 @@ impl Tables {
                     Err(error) => return Err(format!("{}: {error}\n{text}", layout.name)),
                 }
             };
-            tables.devices.push(Device { id, phase: Phase::Live, live, inactive: None });
+            tables.devices.push(Device { id, state: DeviceState::Live, live, inactive: None });
         }
         Ok(tables)
     }
@@ -115,8 +149,8 @@ impl Tables {
         self.devices.iter().map(|device| device.id)
     }
 
-    fn name(&self, device: usize) -> &str {
-        &self.layouts.devices[device].name
+    fn name(&self, device: usize) -> String {
+        self.layouts.devices[device].name.clone()
     }
 
     fn load(&mut self, stack: &mut Stack, name: &str, text: &str) -> Result<(), MapperError> {
@@ -139,7 +173,7 @@ impl Tables {
             (0..self.layouts.disks.len()).map(|disk| Behind { failing: 0, reach: 1 << disk }).collect();
         for (device, layout) in self.devices.iter().zip(&self.layouts.devices) {
             let mut now = behind(&device.live, &layout.pieces, &all);
-            if let (Phase::Swapping(..), Some(next)) = (device.phase, &device.inactive) {
+            if let (DeviceState::Swapping(..), Some(next)) = (device.state, &device.inactive) {
                 let next = behind(next, &layout.pieces, &all);
                 now = Behind { failing: now.failing | next.failing, reach: now.reach & next.reach };
             }
@@ -199,53 +233,42 @@ pub(super) struct TableOperator {
 impl Actor for TableOperator {
     fn act(&mut self, io: &mut Io<'_>) {
         let (shared, tables) = (self.shared.clone(), self.tables.clone());
-        let (ledger, tables) = (&mut *shared.borrow_mut(), &mut *tables.borrow_mut());
-        ledger.log.collect_trace(io.stack);
-        if ledger.is_over() {
+        let turn = &mut Turn { ledger: &mut shared.borrow_mut(), tables: &mut tables.borrow_mut(), io };
+        turn.ledger.log.collect_trace(turn.io.stack);
+        if turn.ledger.is_over() {
             return;
         }
-        if self.is_over(ledger) {
-            self.calm_down(ledger, tables, io);
-        } else {
-            let total = VERBS.iter().map(|(_, weight)| weight).sum();
-            let mut at = self.rng.below(total);
-            let verb = VERBS.iter().find(|(_, weight)| {
-                let hit = at < *weight;
-                at = at.saturating_sub(*weight);
-                hit
-            });
-            self.obey(verb.map_or("swap", |(name, _)| name), ledger, tables, io);
-        }
-        self.refresh(ledger, tables);
+        let outcome = if turn.ledger.log.left == 0 { self.calm_down(turn) } else { self.obey(turn) };
+        turn.judge(outcome);
+        turn.refresh();
         // In a world that is slow it does not do ever more.
         self.deeds += 1;
         let pace =
             if self.habits.swaps.is_some() { self.habits.pace.0 } else { self.habits.pace.0 * (1 + self.deeds / 100) };
-        io.wake_at(io.now() + Duration(1 + self.rng.below(pace)));
+        turn.io.wake_at(turn.io.now() + Duration(1 + self.rng.below(pace)));
     }
 
     fn after_turn(&mut self, io: &mut Io<'_>) -> bool {
         let (shared, tables) = (self.shared.clone(), self.tables.clone());
-        let (ledger, tables) = (&mut *shared.borrow_mut(), &mut *tables.borrow_mut());
-        if ledger.is_over() {
+        let turn = &mut Turn { ledger: &mut shared.borrow_mut(), tables: &mut tables.borrow_mut(), io };
+        if turn.ledger.is_over() {
             return false;
         }
-        if tables.mapper.is_busy() {
-            ledger.before_swaps(io.stack);
-            tables.poll(io.stack, io.now());
+        if turn.tables.mapper.is_busy() {
+            turn.ledger.before_swaps(turn.io.stack);
+            turn.tables.poll(turn.io.stack, turn.io.now());
         }
-        let settled = (0..tables.devices.len()).filter(|device| self.settle(*device, ledger, tables, io)).count();
+        let settled = (0..turn.tables.devices.len()).filter(|device| self.settle(*device, turn)).count();
         if settled > 0 {
-            self.refresh(ledger, tables);
+            turn.refresh();
         }
         settled > 0
     }
 
     fn is_done(&self) -> bool {
         let (ledger, tables) = (self.shared.borrow(), self.tables.borrow());
-        let calm = |line: &Line| line.does == Does::Nothing;
-        let rests = |device: &Device| matches!(device.phase, Phase::Live) && device.live.iter().all(calm);
-        self.is_over(&ledger) && tables.devices.iter().all(rests)
+        let rests = |device: &Device| matches!(device.state, DeviceState::Live) && device.is_calm();
+        ledger.log.left == 0 && tables.devices.iter().all(rests)
     }
 }
 
@@ -254,199 +277,141 @@ impl TableOperator {
         Self { shared, tables, rng, habits, deeds: 0 }
     }
 
-    /// Whether hosts are done, so that it is to come to an end.
-    fn is_over(&self, ledger: &Ledger) -> bool {
-        ledger.log.left == 0
-    }
-
-    fn refresh(&self, ledger: &mut Ledger, tables: &Tables) {
-        for (door, behind) in tables.behind().into_iter().enumerate() {
-            if ledger.doors[door] != behind {
-                ledger.change_door(door, behind);
-            }
-        }
-    }
-
-    fn obey(&mut self, verb: &'static str, ledger: &mut Ledger, tables: &mut Tables, io: &mut Io<'_>) {
-        ledger.log.note(verb);
-        let device = self.rng.below(tables.devices.len() as u64) as usize;
-        match verb {
-            "wipe" => self.wipe(device, ledger, tables, io),
-            "suspend" => self.suspend(device, ledger, tables, io),
-            "load" => drop(self.load(device, Mood::Rough, ledger, tables, io)),
-            "clear" => self.clear(device, ledger, tables, io),
-            "wrong table" => self.load_wrong(device, ledger, tables, io),
-            "message" => self.message(device, ledger, tables, io),
-            "query" => query(device, ledger, tables, io),
-            "spare" => self.use_spare(ledger, tables, io),
-            "observe" => self.observe(device, ledger, tables, io),
-            _ => self.swap(device, ledger, tables, io),
-        }
+    fn obey(&mut self, turn: &mut Turn<'_, '_>) -> Outcome {
+        let (name, _, verb) = weighted(&mut self.rng, &VERBS, &VERBS.map(|(_, weight, _)| weight));
+        turn.ledger.log.note(name);
+        let device = self.rng.below(turn.tables.devices.len() as u64) as usize;
+        verb(self, device, turn)
     }
 
     /// Loads a table that maps the same; whether it was taken.
-    fn load(&mut self, device: usize, mood: Mood, ledger: &mut Ledger, tables: &mut Tables, io: &mut Io<'_>) -> bool {
+    fn load(&mut self, device: usize, mood: Mood, turn: &mut Turn<'_, '_>) -> Result<bool, String> {
+        let Turn { ledger, tables, io } = turn;
         // What others are to be built on has to be whole when they are.
         let is_used = io.stack.above(tables.devices[device].id).is_some();
         let is_base = tables.layouts.has_users(device) && !is_used;
         let mood = if is_base { Mood::Calm } else { mood };
         let (text, lines) = draw_table(&tables.layouts, device, mood, &mut self.rng);
-        let name = tables.name(device).to_string();
+        let name = tables.name(device);
         match tables.load(io.stack, &name, &text) {
             Ok(()) => {
                 lines.iter().for_each(|line| ledger.log.note(line.target));
                 ledger.log.trace.line(&format!("# {name} gets\n{text}"));
                 tables.devices[device].inactive = Some(lines);
-                true
+                Ok(true)
             }
-            Err(error) if may_be_refused(&error, is_used) => false,
-            Err(error) => {
-                ledger.log.violate(
-                    Rule::Table,
-                    io.now(),
-                    format!("{name} does not take a table that fits: {error}\n{text}"),
-                );
-                false
-            }
+            Err(error) if may_be_refused(&error, is_used) => Ok(false),
+            Err(error) => Err(format!("{name} does not take a table that fits: {error}\n{text}")),
         }
     }
 
-    fn swap(&mut self, device: usize, ledger: &mut Ledger, tables: &mut Tables, io: &mut Io<'_>) {
+    fn swap(&mut self, device: usize, turn: &mut Turn<'_, '_>) -> Outcome {
         let mood = some(&mut self.rng, &[Mood::Calm, Mood::Rough, Mood::Rough, Mood::Dead]);
-        match tables.devices[device].phase {
-            Phase::Swapping(ticket, _) | Phase::Stopping(ticket, _) if self.rng.chance(1, 6) => {
-                self.cancel(device, ticket, ledger, tables, io);
+        let state = turn.tables.devices[device].state;
+        match state {
+            DeviceState::Swapping(ticket, _) | DeviceState::Stopping(ticket, _) if self.rng.chance(1, 6) => {
+                cancel(device, ticket, turn);
+                Ok(())
             }
             // The newest table goes in.
-            Phase::Swapping(..) if self.rng.chance(1, 4) => drop(self.load(device, mood, ledger, tables, io)),
-            Phase::Swapping(..) | Phase::Stopping(..) => refuse_while_busy(device, ledger, tables, io),
-            Phase::Live | Phase::Stopped(_) => {
-                if self.load(device, mood, ledger, tables, io) {
-                    self.resume(device, ledger, tables, io);
-                }
-            }
+            DeviceState::Swapping(..) if self.rng.chance(1, 4) => self.load(device, mood, turn).map(drop),
+            DeviceState::Swapping(..) | DeviceState::Stopping(..) => refuse_while_busy(device, turn),
+            DeviceState::Live | DeviceState::Stopped(_) if self.load(device, mood, turn)? => self.resume(device, turn),
+            DeviceState::Live | DeviceState::Stopped(_) => Ok(()),
         }
     }
 
     /// Has the inactive table go in, or a suspended device go on.
-    fn resume(&mut self, device: usize, ledger: &mut Ledger, tables: &mut Tables, io: &mut Io<'_>) {
+    fn resume(&mut self, device: usize, turn: &mut Turn<'_, '_>) -> Outcome {
         let noflush = self.rng.chance(1, 3);
-        let (name, id) = (tables.name(device).to_string(), tables.devices[device].id);
-        let since = match tables.devices[device].phase {
-            Phase::Stopped(since) => since,
-            _ => io.now(),
-        };
-        ledger.suspended.retain(|suspended| *suspended != id);
-        match tables.mapper.resume(&name, noflush, io.stack) {
-            Ok(ticket) => tables.devices[device].phase = Phase::Swapping(ticket, since),
-            Err(error) => ledger.log.violate(Rule::Table, io.now(), format!("{name} is not resumed: {error}")),
-        }
-        self.meddle(id, false, io);
+        let (name, Device { id, state, .. }) = (turn.tables.name(device), &mut turn.tables.devices[device]);
+        let since = if let DeviceState::Stopped(since) = state { *since } else { turn.io.now() };
+        turn.ledger.suspended.retain(|suspended| suspended != id);
+        let resumed = turn.tables.mapper.resume(&name, noflush, turn.io.stack);
+        *state = DeviceState::Swapping(resumed.map_err(|error| format!("{name} is not resumed: {error}"))?, since);
+        self.meddle(*id, false, turn.io);
+        Ok(())
     }
 
-    fn suspend(&mut self, device: usize, ledger: &mut Ledger, tables: &mut Tables, io: &mut Io<'_>) {
-        let (name, noflush) = (tables.name(device).to_string(), self.rng.chance(1, 2));
-        match tables.devices[device].phase {
-            Phase::Stopped(_) => self.resume(device, ledger, tables, io),
-            Phase::Live => match tables.mapper.suspend(&name, noflush, io.stack) {
-                Ok(ticket) => {
-                    tables.devices[device].phase = Phase::Stopping(ticket, io.now());
-                    self.meddle(tables.devices[device].id, false, io);
-                }
-                Err(error) => ledger.log.violate(Rule::Table, io.now(), format!("{name} is not suspended: {error}")),
-            },
-            _ => refuse_while_busy(device, ledger, tables, io),
+    fn suspend(&mut self, device: usize, turn: &mut Turn<'_, '_>) -> Outcome {
+        let (name, noflush) = (turn.tables.name(device), self.rng.chance(1, 2));
+        let Device { id, state, .. } = &mut turn.tables.devices[device];
+        match state {
+            DeviceState::Stopped(_) => self.resume(device, turn),
+            DeviceState::Live => {
+                let begun = turn.tables.mapper.suspend(&name, noflush, turn.io.stack);
+                let ticket = begun.map_err(|error| format!("{name} is not suspended: {error}"))?;
+                *state = DeviceState::Stopping(ticket, turn.io.now());
+                self.meddle(*id, false, turn.io);
+                Ok(())
+            }
+            _ => refuse_while_busy(device, turn),
         }
-    }
-
-    /// Gives a change up; the device goes on with its old table.
-    fn cancel(&mut self, device: usize, ticket: Ticket, ledger: &mut Ledger, tables: &mut Tables, io: &mut Io<'_>) {
-        ledger.log.note("cancel");
-        tables.mapper.cancel(ticket, io.stack);
-        let state = tables.mapper.info(tables.name(device), io.stack).map(|info| info.state);
-        let phase = &mut tables.devices[device].phase;
-        *phase = match (state, *phase) {
-            (Ok(StateName::Active), _) => Phase::Live,
-            (_, Phase::Swapping(_, since) | Phase::Stopping(_, since)) => Phase::Stopped(since),
-            (_, phase) => phase,
-        };
-    }
-
-    fn clear(&mut self, device: usize, ledger: &mut Ledger, tables: &mut Tables, io: &mut Io<'_>) {
-        let name = tables.name(device).to_string();
-        if let Err(error) = tables.mapper.clear(&name, io.stack) {
-            ledger.log.violate(Rule::Table, io.now(), format!("{name} is not cleared: {error}"));
-        }
-        tables.devices[device].inactive = None;
     }
 
     /// Wipes a device that no other one is made of.
-    fn wipe(&mut self, device: usize, ledger: &mut Ledger, tables: &mut Tables, io: &mut Io<'_>) {
-        let Device { phase, id, .. } = &tables.devices[device];
-        let is_used = io.stack.above(*id).is_some() || tables.layouts.has_users(device);
-        if !is_used && matches!(phase, Phase::Live) {
-            self.let_go(device, ledger, tables, io);
-        }
+    fn wipe(&mut self, device: usize, turn: &mut Turn<'_, '_>) -> Outcome {
+        let Device { state, id, .. } = &turn.tables.devices[device];
+        let is_used = turn.io.stack.above(*id).is_some() || turn.tables.layouts.has_users(device);
+        if is_used || !matches!(state, DeviceState::Live) { Ok(()) } else { self.let_go(device, turn) }
     }
 
     /// A table on which everything fails and that lies on nothing, as `dmsetup wipe_table` loads it.
-    fn let_go(&mut self, device: usize, ledger: &mut Ledger, tables: &mut Tables, io: &mut Io<'_>) {
-        let (name, layouts, disks) = (tables.name(device).to_string(), tables.layouts.clone(), tables.disks.clone());
+    fn let_go(&mut self, device: usize, turn: &mut Turn<'_, '_>) -> Outcome {
+        let tables = &mut *turn.tables;
+        let (name, layouts, disks) = (tables.name(device), tables.layouts.clone(), tables.disks.clone());
         let resolver = move |name: &str| find_disk(&layouts, &disks, name);
-        match tables.mapper.load_error(&name, (io.stack, &resolver)) {
-            Ok(()) => {
-                let layout = &tables.layouts.devices[device];
-                let (len, does) = (layout.sectors(), Does::FailsAll);
-                let line = Line { start: 0, len, sources: Vec::new(), target: "error", does, messages: &[] };
-                tables.devices[device].inactive = Some(Vec::from([line]));
-                self.resume(device, ledger, tables, io);
-            }
-            Err(error) => ledger.log.violate(Rule::Table, io.now(), format!("{name} is not wiped: {error}")),
-        }
+        let loaded = tables.mapper.load_error(&name, (turn.io.stack, &resolver));
+        loaded.map_err(|error| format!("{name} is not wiped: {error}"))?;
+        let (len, does) = (tables.layouts.devices[device].sectors(), Does::FailsAll);
+        let line = Line { start: 0, len, sources: Vec::new(), target: "error", does, messages: &[] };
+        tables.devices[device].inactive = Some(Vec::from([line]));
+        self.resume(device, turn)
     }
 
     /// A wrong table is refused and changes nothing.
-    fn load_wrong(&mut self, device: usize, ledger: &mut Ledger, tables: &mut Tables, io: &mut Io<'_>) {
+    fn load_wrong(&mut self, device: usize, turn: &mut Turn<'_, '_>) -> Outcome {
+        let Turn { ledger, tables, io } = turn;
         let is_used = io.stack.relied_on_by(tables.devices[device].id).is_some();
         let (what, text) = draw_wrong(&tables.layouts, (device, is_used), &mut self.rng);
         ledger.log.note(what);
-        let name = tables.name(device).to_string();
+        let name = tables.name(device);
         let shown = |tables: &Tables, stack: &Stack| {
             [false, true].map(|inactive| tables.mapper.table(&name, inactive, true, stack).unwrap_or_default())
         };
         let before = shown(tables, io.stack);
         let error = tables.load(io.stack, &name, &text).err();
-        let line = error
-            .as_ref()
-            .map(|error| error.table.as_ref().is_none_or(|table| text.lines().nth(table.line - 1).is_some()));
-        if line != Some(true) || shown(tables, io.stack) != before {
-            let what = format!("{name} got a wrong table ({what}), which ended with {error:?}\n{text}");
-            ledger.log.violate(Rule::Table, io.now(), what);
+        let has_line =
+            |error: &MapperError| error.table.as_ref().is_none_or(|table| text.lines().nth(table.line - 1).is_some());
+        if error.as_ref().is_some_and(has_line) && shown(tables, io.stack) == before {
+            return Ok(());
         }
+        Err(format!("{name} got a wrong table ({what}), which ended with {error:?}\n{text}"))
     }
 
     /// Says something to a target.
-    fn message(&mut self, device: usize, ledger: &mut Ledger, tables: &mut Tables, io: &mut Io<'_>) {
-        let Device { live, .. } = &tables.devices[device];
-        let line = live[self.rng.below(live.len() as u64) as usize].clone();
+    fn message(&mut self, device: usize, turn: &mut Turn<'_, '_>) -> Outcome {
+        let Turn { tables, io, .. } = turn;
+        let lines = &tables.devices[device].live;
+        let line = lines[self.rng.below(lines.len() as u64) as usize].clone();
         let words = if line.messages.is_empty() { "hello" } else { some(&mut self.rng, line.messages) };
         let sector = line.start + self.rng.below(line.len);
         let words: Vec<&str> = words.split(' ').collect();
-        let name = tables.name(device).to_string();
-        let now = io.now();
-        let answer = tables.mapper.message(&name, sector, &words, (io.stack, now));
-        if answer.is_ok() && line.messages.is_empty() {
-            let target = line.target;
-            ledger.log.violate(Rule::Table, io.now(), format!("{target} of {name} was told {words:?}: {answer:?}"));
+        let (name, now) = (tables.name(device), io.now());
+        match tables.mapper.message(&name, sector, &words, (io.stack, now)) {
+            answer @ Ok(_) if line.messages.is_empty() => {
+                Err(format!("{} of {name} was told {words:?}: {answer:?}", line.target))
+            }
+            _ => Ok(()),
         }
     }
 
     /// Statistics of a device are turned on, read, and turned off.
-    fn observe(&mut self, device: usize, ledger: &mut Ledger, tables: &mut Tables, io: &mut Io<'_>) {
-        let (name, now) = (tables.name(device).to_string(), io.now());
+    fn observe(&mut self, device: usize, turn: &mut Turn<'_, '_>) -> Outcome {
+        let (name, now) = (turn.tables.name(device), turn.io.now());
         let mut say = |words: &str| {
             let words: Vec<&str> = words.split(' ').collect();
-            tables.mapper.message(&name, 0, &words, (io.stack, now))
+            turn.tables.mapper.message(&name, 0, &words, (turn.io.stack, now))
         };
         let regions = say("@stats_list").map(|list| list.lines().count());
         // The first region has number 0, and so has the next one after it is gone.
@@ -455,13 +420,12 @@ impl TableOperator {
             Ok(_) => say(some(&mut self.rng, &["@stats_print 0", "@stats_clear 0", "@stats_delete 0"])),
             Err(error) => Err(error),
         };
-        if let Err(error) = said {
-            ledger.log.violate(Rule::Table, now, format!("{name} does not keep statistics: {error}"));
-        }
+        said.map(drop).map_err(|error| format!("{name} does not keep statistics: {error}"))
     }
 
     /// A device that nobody uses comes and goes.
-    fn use_spare(&mut self, ledger: &mut Ledger, tables: &mut Tables, io: &mut Io<'_>) {
+    fn use_spare(&mut self, turn: &mut Turn<'_, '_>) -> Outcome {
+        let Turn { ledger, tables, io } = turn;
         let disk = self.rng.below(tables.layouts.disks.len() as u64) as usize;
         let (below, deferred) = (tables.layouts.name(disk).to_string(), self.rng.chance(1, 2));
         let Ok(info) = tables.mapper.info(SPARE, io.stack) else {
@@ -471,20 +435,16 @@ impl TableOperator {
             ledger.log.note(target);
             let made = tables.mapper.create(SPARE, "").and_then(|()| {
                 tables.load(io.stack, SPARE, &format!("0 {len} {target} {place}"))?;
-                tables.mapper.resume(SPARE, false, io.stack).map(|_| ())
+                tables.mapper.resume(SPARE, false, io.stack).map(drop)
             });
-            if let Err(error) = made {
-                ledger.log.violate(Rule::Table, io.now(), format!("there is no spare device: {error}"));
-            }
-            return;
+            return made.map_err(|error| format!("there is no spare device: {error}"));
         };
         match tables.mapper.remove(SPARE, deferred, io.stack) {
             Ok(()) if !deferred && tables.mapper.info(SPARE, io.stack).is_ok() => {
-                ledger.log.violate(Rule::Table, io.now(), String::from("the spare device was removed and is there"));
+                Err(String::from("the spare device was removed and is there"))
             }
-            Ok(()) => {}
-            Err(error) if error.kind == MapperErrorKind::Busy && info.state != StateName::Active => {}
-            Err(error) => ledger.log.violate(Rule::Table, io.now(), format!("the spare device does not go: {error}")),
+            Err(error) if error.kind == MapperErrorKind::Busy && info.state != StateName::Active => Ok(()),
+            removed => removed.map_err(|error| format!("the spare device does not go: {error}")),
         }
     }
 
@@ -495,9 +455,12 @@ impl TableOperator {
     }
 
     /// Takes note of a change that has come to an end; whether one has.
-    fn settle(&mut self, device: usize, ledger: &mut Ledger, tables: &mut Tables, io: &mut Io<'_>) -> bool {
-        let (phase, name) = (tables.devices[device].phase, tables.name(device).to_string());
-        let (Phase::Swapping(ticket, since) | Phase::Stopping(ticket, since)) = phase else { return false };
+    fn settle(&mut self, device: usize, turn: &mut Turn<'_, '_>) -> bool {
+        let Turn { ledger, tables, io } = turn;
+        let (name, Device { state, live, inactive, id }) = (tables.name(device), &mut tables.devices[device]);
+        let (DeviceState::Swapping(ticket, since) | DeviceState::Stopping(ticket, since)) = *state else {
+            return false;
+        };
         let shut = io.now().since(since);
         let Some(outcome) = tables.mapper.outcome(ticket) else {
             if shut > DRAIN {
@@ -505,17 +468,15 @@ impl TableOperator {
             }
             return false;
         };
-        let is_used = io.stack.above(tables.devices[device].id).is_some();
-        let refused = outcome.as_ref().is_err_and(|error| may_be_refused(error, is_used));
-        let Device { phase, live, inactive, id } = &mut tables.devices[device];
-        match (*phase, outcome) {
-            (Phase::Stopping(..), Ok(())) => {
-                *phase = Phase::Stopped(since);
+        let is_used = io.stack.above(*id).is_some();
+        match (*state, outcome) {
+            (DeviceState::Stopping(..), Ok(())) => {
+                *state = DeviceState::Stopped(since);
                 ledger.suspended.push(*id);
                 self.meddle(*id, true, io);
             }
-            (Phase::Swapping(..), Ok(())) => {
-                *phase = Phase::Live;
+            (_, Ok(())) => {
+                *state = DeviceState::Live;
                 if let Some(new) = inactive.take() {
                     ledger.log.trace.line(&format!("# {name} is swapped"));
                     *live = new;
@@ -526,56 +487,67 @@ impl TableOperator {
                     ledger.log.left = 0;
                 }
             }
-            (_, Err(_)) if refused => (*phase, *inactive) = (Phase::Live, None),
-            (_, Err(error)) => ledger.log.violate(Rule::Table, io.now(), format!("{name} is not changed: {error}")),
-            (Phase::Live | Phase::Stopped(_), Ok(())) => {}
+            (_, Err(error)) if may_be_refused(&error, is_used) => (*state, *inactive) = (DeviceState::Live, None),
+            (_, Err(error)) => turn.judge(Err(format!("{name} is not changed: {error}"))),
         }
         true
     }
 
     /// Brings everything back to tables that do nothing, one device after another: what is built on one that still fails relies
     /// on limits that it is about to lose.
-    fn calm_down(&mut self, ledger: &mut Ledger, tables: &mut Tables, io: &mut Io<'_>) {
-        for device in 0..tables.devices.len() {
-            let Device { phase, live, .. } = &tables.devices[device];
-            let is_calm = live.iter().all(|line| line.does == Does::Nothing);
-            match phase {
-                Phase::Live if is_calm => {}
-                Phase::Live | Phase::Stopped(_) => {
-                    // Other lines may have limits that are refused.
-                    if !(0..MOST_TRIES).any(|_| self.load(device, Mood::Calm, ledger, tables, io)) {
-                        return self.free(device, ledger, tables, io);
-                    }
-                    return self.resume(device, ledger, tables, io);
-                }
-                Phase::Swapping(..) | Phase::Stopping(..) => return,
+    fn calm_down(&mut self, turn: &mut Turn<'_, '_>) -> Outcome {
+        let is_calm = |device: &Device| matches!(device.state, DeviceState::Live) && device.is_calm();
+        let Some(device) = turn.tables.devices.iter().position(|device| !is_calm(device)) else { return Ok(()) };
+        if matches!(turn.tables.devices[device].state, DeviceState::Swapping(..) | DeviceState::Stopping(..)) {
+            return Ok(());
+        }
+        for _ in 0..MOST_TRIES {
+            // Other lines may have limits that are refused.
+            if self.load(device, Mood::Calm, turn)? {
+                return self.resume(device, turn);
             }
         }
+        self.free(device, turn)
     }
 
     /// Has the highest of those who lie on `device` let it go, also with a table that is only loaded. They rely on limits that
     /// its calm tables do not have: they were built on it while nobody was and it had a table on which everything fails, which
     /// takes more than others do.
-    fn free(&mut self, device: usize, ledger: &mut Ledger, tables: &mut Tables, io: &mut Io<'_>) {
-        if matches!(tables.devices[device].phase, Phase::Stopped(_)) {
+    fn free(&mut self, device: usize, turn: &mut Turn<'_, '_>) -> Outcome {
+        if matches!(turn.tables.devices[device].state, DeviceState::Stopped(_)) {
             // What is inside of them could not come out.
-            self.resume(device, ledger, tables, io);
+            self.resume(device, turn)?;
         }
         let lies_on_something = |above: &usize| {
-            let Device { live, inactive, .. } = &tables.devices[*above];
+            let Device { live, inactive, .. } = &turn.tables.devices[*above];
             live.iter().chain(inactive.iter().flatten()).any(|line| !line.sources.is_empty())
         };
-        match tables.layouts.users(device).into_iter().rev().find(lies_on_something) {
-            Some(above) if matches!(tables.devices[above].phase, Phase::Live | Phase::Stopped(_)) => {
-                self.let_go(above, ledger, tables, io);
-            }
-            Some(_) => {}
-            None => {
-                let what = format!("{} does not get back to a calm table", tables.name(device));
-                ledger.log.violate(Rule::Table, io.now(), what);
-            }
+        let above = turn.tables.layouts.users(device).into_iter().rev().find(lies_on_something);
+        let above = above.ok_or_else(|| format!("{} does not get back to a calm table", turn.tables.name(device)))?;
+        match turn.tables.devices[above].state {
+            DeviceState::Live | DeviceState::Stopped(_) => self.let_go(above, turn),
+            _ => Ok(()),
         }
     }
+}
+
+/// Gives a change up; the device goes on with its old table.
+fn cancel(device: usize, ticket: Ticket, Turn { ledger, tables, io }: &mut Turn<'_, '_>) {
+    ledger.log.note("cancel");
+    tables.mapper.cancel(ticket, io.stack);
+    let info = tables.mapper.info(&tables.name(device), io.stack);
+    let state = &mut tables.devices[device].state;
+    *state = match (info.map(|info| info.state), *state) {
+        (Ok(StateName::Active), _) => DeviceState::Live,
+        (_, DeviceState::Swapping(_, since) | DeviceState::Stopping(_, since)) => DeviceState::Stopped(since),
+        (_, state) => state,
+    };
+}
+
+fn clear(device: usize, Turn { tables, io, .. }: &mut Turn<'_, '_>) -> Outcome {
+    let name = tables.name(device);
+    tables.devices[device].inactive = None;
+    tables.mapper.clear(&name, io.stack).map_err(|error| format!("{name} is not cleared: {error}"))
 }
 
 /// Whether a table may be refused that maps what it should: a device on which others lie keeps the limits that they know.
@@ -590,30 +562,31 @@ fn is_too_deep(error: &MapperError) -> bool {
 }
 
 /// While a device changes it takes no other change.
-fn refuse_while_busy(device: usize, ledger: &mut Ledger, tables: &mut Tables, io: &mut Io<'_>) {
-    let name = tables.name(device).to_string();
+fn refuse_while_busy(device: usize, Turn { tables, io, .. }: &mut Turn<'_, '_>) -> Outcome {
+    let name = tables.name(device);
     let kinds = [
         tables.mapper.suspend(&name, false, io.stack).err().map(|error| error.kind),
         tables.mapper.resume(&name, false, io.stack).err().map(|error| error.kind),
         tables.mapper.remove(&name, false, io.stack).err().map(|error| error.kind),
     ];
-    if kinds != [Some(MapperErrorKind::Busy); 3] {
-        ledger.log.violate(Rule::Table, io.now(), format!("{name} changes and takes another change: {kinds:?}"));
+    if kinds == [Some(MapperErrorKind::Busy); 3] {
+        return Ok(());
     }
+    Err(format!("{name} changes and takes another change: {kinds:?}"))
 }
 
 /// Looks at a device: what is shown agrees with what was done, and a table that is shown can be loaded again.
-fn query(device: usize, ledger: &mut Ledger, tables: &mut Tables, io: &mut Io<'_>) {
-    let (name, Device { phase, live, inactive, id }) = (tables.name(device), &tables.devices[device]);
-    let states = match phase {
-        Phase::Live => StateName::Active,
-        Phase::Stopped(_) => StateName::Suspended,
-        Phase::Swapping(..) | Phase::Stopping(..) => StateName::Suspending,
+fn query(device: usize, Turn { tables, io, .. }: &mut Turn<'_, '_>) -> Outcome {
+    let (name, Device { state, live, inactive, id }) = (&tables.name(device), &tables.devices[device]);
+    let expected = match state {
+        DeviceState::Live => StateName::Active,
+        DeviceState::Stopped(_) => StateName::Suspended,
+        DeviceState::Swapping(..) | DeviceState::Stopping(..) => StateName::Suspending,
     };
     let info = tables.mapper.info(name, io.stack);
     let agrees = info.as_ref().is_ok_and(|info| {
         let known = (info.state, info.targets as usize, info.has_inactive, info.device);
-        known == (states, live.len(), inactive.is_some(), Some(*id))
+        known == (expected, live.len(), inactive.is_some(), Some(*id))
     });
     let text = tables.mapper.table(name, false, true, io.stack).unwrap_or_default();
     let again = parse_table(&text).map(|lines| {
@@ -626,10 +599,10 @@ fn query(device: usize, ledger: &mut Ledger, tables: &mut Tables, io: &mut Io<'_
         text
     });
     let _ = (tables.mapper.status(name, false, io.stack), tables.mapper.deps(name));
-    if !agrees || again.as_ref() != Ok(&text) {
-        let what = format!("{name} is {phase:?} with {} lines, and shows {info:?}, {text:?}, {again:?}", live.len());
-        ledger.log.violate(Rule::Table, io.now(), what);
+    if agrees && again.as_ref() == Ok(&text) {
+        return Ok(());
     }
+    Err(format!("{name} is {state:?} with {} lines, and shows {info:?}, {text:?}, {again:?}", live.len()))
 }
 
 #[cfg(test)]
@@ -667,19 +640,19 @@ mod tests {
                 return self.operator.act(io);
             }
             let (shared, tables) = (self.operator.shared.clone(), self.operator.tables.clone());
-            let (ledger, tables) = (&mut *shared.borrow_mut(), &mut *tables.borrow_mut());
+            let turn = &mut Turn { ledger: &mut shared.borrow_mut(), tables: &mut tables.borrow_mut(), io };
             match self.step {
                 0 => {
-                    assert!(self.operator.load(0, Mood::Dead, ledger, tables, io));
-                    self.operator.wipe(1, ledger, tables, io);
+                    assert_eq!(self.operator.load(0, Mood::Dead, turn), Ok(true));
+                    self.operator.wipe(1, turn).unwrap();
                 }
-                1 => self.operator.resume(0, ledger, tables, io),
+                1 => self.operator.resume(0, turn).unwrap(),
                 _ => {
-                    assert!(self.operator.load(1, Mood::Calm, ledger, tables, io));
+                    assert_eq!(self.operator.load(1, Mood::Calm, turn), Ok(true));
                     if self.resumes {
-                        self.operator.resume(1, ledger, tables, io);
+                        self.operator.resume(1, turn).unwrap();
                     }
-                    ledger.log.left = 0;
+                    turn.ledger.log.left = 0;
                 }
             }
             self.step += 1;

@@ -8,12 +8,12 @@ use core::cell::RefCell;
 use core::iter::repeat_n;
 
 use super::super::base::{Log, PATIENCE, stuck};
-use crate::disk::CrashDisk;
+use crate::disk::{CrashDisk, Powered};
 use crate::model::{Rule, Violation};
 use crate::volume::{BLOCK_SECTORS, Request, Seen, Volume, read_stamps};
 use shingle_core::block::{Completion, DeviceId, Op, Stack};
 use shingle_core::time::{Duration, Instant};
-use shingle_core::zone::{Condition, ZoneNo};
+use shingle_core::zone::ZoneNo;
 
 /// The ledger, as actors hold it.
 pub(super) type Shared = Rc<RefCell<Ledger>>;
@@ -104,14 +104,14 @@ impl Ledger {
 
     /// Whether something went wrong that can be the reason of an error.
     pub fn excuses(&self, stack: &Stack) -> bool {
-        self.disks.iter().any(|disk| faults(stack, *disk) > 0) || self.failed_zones(stack) > self.dead
+        let faulted = |disk: &DeviceId| stack.device(*disk).is_some_and(|disk: &CrashDisk| disk.faults() > 0);
+        self.disks.iter().any(faulted) || self.failed_zones(stack) > self.dead
     }
 
     fn failed_zones(&self, stack: &Stack) -> usize {
         let failed = |disk: &CrashDisk| {
             let zones = (0..disk.zones().geometry().zones()).map(ZoneNo);
-            let cond = |zone: &ZoneNo| disk.zones().state(*zone).cond;
-            zones.filter(|zone| matches!(cond(zone), Condition::ReadOnly | Condition::Offline)).count()
+            zones.filter(|zone| disk.has_failed(*zone)).count()
         };
         self.disks.iter().filter_map(|disk| stack.device(*disk)).map(failed).sum()
     }
@@ -126,10 +126,6 @@ impl Ledger {
         let then = Instant(now.0.saturating_sub(PATIENCE.0));
         self.volume.waits_since_before(then)
     }
-}
-
-fn faults(stack: &Stack, disk: DeviceId) -> u64 {
-    stack.device(disk).map_or(0, CrashDisk::faults)
 }
 
 /// How long something that waits for a device looks away.

@@ -12,7 +12,7 @@ use super::super::scenario::discipline;
 use super::drives::Drives;
 use super::ledger::{NAP, Shared};
 use super::scenario::Scenario;
-use crate::disk::{CrashDisk, Medium};
+use crate::disk::{CrashDisk, Medium, Powered};
 use crate::fault::FaultPlan;
 use crate::model::Rule;
 use crate::world::{Actor, Io};
@@ -83,7 +83,7 @@ impl Machine {
 
     /// Faults that happened.
     pub fn faults(&self, stack: &Stack) -> u64 {
-        self.on_disks(stack).map(CrashDisk::faults).sum()
+        self.on_disks(stack).map(Powered::faults).sum()
     }
 
     fn on_disks<'a>(&'a self, stack: &'a Stack) -> impl Iterator<Item = &'a CrashDisk> {
@@ -99,7 +99,7 @@ impl Machine {
 
     /// The first rule of zoned disks that somebody broke.
     pub fn complaint(&self, stack: &Stack) -> Option<(Instant, String)> {
-        self.on_disks(stack).find_map(|disk| disk.complaint().cloned())
+        self.on_disks(stack).find_map(|disk| disk.complaint())
     }
 
     fn is_ready(&self, stack: &Stack) -> Result<(), String> {
@@ -128,10 +128,7 @@ fn power_on(
     rng: &mut Rng,
 ) -> Result<CrashDisk, String> {
     let (config, seed, is_new) = (scenario.disks[number].clone(), rng.draw(), medium.is_none());
-    let device = match medium {
-        None => CrashDisk::new(config, FaultPlan::none(), seed),
-        Some(medium) => CrashDisk::restart(config, FaultPlan::none(), seed, medium),
-    };
+    let device = CrashDisk::restart(config, FaultPlan::none(), seed, medium);
     let mut device = device.map_err(|error| error.to_string())?;
     let dead = scenario.dead.iter().filter(|(disk, ..)| *disk == number && is_new);
     dead.for_each(|(_, zone, offline)| device.fail_zone(*zone, *offline));

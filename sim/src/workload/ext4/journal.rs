@@ -49,9 +49,10 @@ pub struct Request {
 }
 
 /// How far the transaction is that is being committed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Stage {
     /// There is none.
+    #[default]
     None,
     /// It waits for the data that it speaks of (`data=ordered`).
     Data,
@@ -70,6 +71,7 @@ struct Logged {
 }
 
 /// The journal of a file system.
+#[derive(Default)]
 pub struct Journal {
     area: Range<u64>,
     /// Longest write, in blocks.
@@ -106,27 +108,7 @@ pub struct Journal {
 impl Journal {
     /// An empty journal in the blocks of `area` that commits every `interval` and writes up to `longest` blocks at a time.
     pub fn new(area: Range<u64>, interval: Duration, longest: u32) -> Self {
-        Self {
-            area,
-            longest: longest.max(1),
-            interval,
-            running: BTreeSet::new(),
-            began: None,
-            number: 0,
-            committing: BTreeSet::new(),
-            stage: Stage::None,
-            head: 0,
-            tail: 0,
-            freed: 0,
-            logged: VecDeque::new(),
-            oldest: 0,
-            due: BTreeMap::new(),
-            due_since: None,
-            placing: BTreeMap::new(),
-            moving_tail: None,
-            requests: VecDeque::new(),
-            commits: 0,
-        }
+        Self { area, longest: longest.max(1), interval, ..Self::default() }
     }
 
     /// `block` is changed by the running transaction.
