@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use arbitrary::{Arbitrary, Unstructured};
 use libfuzzer_sys::fuzz_target;
-use model::{Answer, Model, Request};
+use model::{Answer, Model, PlainBio};
 use shingle_core::block::{Bio, Completion, Data, DeviceId, Flags, Op, Payload, PortId, Stack};
 use shingle_core::device::null::{NullConfig, NullDevice, NullZones};
 use shingle_core::dm::Table;
@@ -127,7 +127,7 @@ struct Pair {
     capacity: u64,
     block: u64,
     keeps_data: bool,
-    expected: BTreeMap<u64, (Request, Answer)>,
+    expected: BTreeMap<u64, (PlainBio, Answer)>,
     next_tag: u64,
 }
 
@@ -189,7 +189,7 @@ impl Pair {
         let tag = self.next_tag;
         self.next_tag += 1;
         let content = (tag + 1) << 16;
-        let request = Request { op, sector, sectors: sectors.into(), nowait: flags & 4 != 0, payload_fits, content };
+        let request = PlainBio { op, sector, sectors: sectors.into(), nowait: flags & 4 != 0, payload_fits, content };
         let payload = payload(&request, flags);
         let flags = [(1, Flags::FUA), (2, Flags::PREFLUSH), (4, Flags::NOWAIT)]
             .into_iter()
@@ -280,8 +280,8 @@ impl Pair {
 }
 
 /// Memory for a request, in one or two segments; or one that does not fit.
-fn payload(request: &Request, flags: u8) -> Payload {
-    let Request { op, sectors, payload_fits, content, .. } = *request;
+fn payload(request: &PlainBio, flags: u8) -> Payload {
+    let PlainBio { op, sectors, payload_fits, content, .. } = *request;
     if op == Op::ReportZones {
         return if payload_fits { Payload::Zones(Vec::with_capacity(sectors as usize % 8)) } else { Payload::None };
     }

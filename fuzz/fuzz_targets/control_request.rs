@@ -29,61 +29,11 @@ enum Field {
     Nested(u8),
 }
 
-const OPS: [&str; 28] = [
-    "status",
-    "zones.report",
-    "zones.reset",
-    "zones.open",
-    "zones.close",
-    "zones.finish",
-    "plugs",
-    "policy",
-    "trace.start",
-    "trace.read",
-    "trace.stop",
-    "export.add",
-    "export.remove",
-    "dm.create",
-    "dm.load",
-    "dm.clear",
-    "dm.suspend",
-    "dm.resume",
-    "dm.wipe_table",
-    "dm.remove",
-    "dm.rename",
-    "dm.message",
-    "dm.table",
-    "dm.status",
-    "dm.info",
-    "dm.ls",
-    "dm.deps",
-    "dm.targets",
-];
-const KEYS: [&str; 23] = [
-    "v",
-    "id",
-    "op",
-    "device",
-    "name",
-    "table",
-    "start",
-    "length",
-    "count",
-    "sector",
-    "force",
-    "noflush",
-    "deferred",
-    "inactive",
-    "read_only",
-    "show_keys",
-    "policy",
-    "message",
-    "uuid",
-    "target",
-    "description",
-    "timeout_ms",
-    "event_nr",
-];
+const OPS: &str = "status zones.report zones.reset zones.open zones.close zones.finish plugs policy trace.start \
+    trace.read trace.stop export.add export.remove dm.create dm.load dm.clear dm.suspend dm.resume dm.wipe_table \
+    dm.remove dm.rename dm.message dm.table dm.status dm.info dm.ls dm.deps dm.targets";
+const KEYS: &str = "v id op device name table start length count sector force noflush deferred inactive \
+    read_only show_keys policy message uuid target description timeout_ms event_nr";
 const NAMES: [&str; 8] = ["smr", "mem", "plain", "x", "y", "", "plug", "elevator"];
 const WORDS: [&str; 12] = [
     "0 1024 linear plain 0",
@@ -99,6 +49,12 @@ const WORDS: [&str; 12] = [
     "0 1024 striped 2 8 plain 0 mem 0",
     "0 8 dust plain 0 512",
 ];
+
+/// The word of `list` that this number stands for.
+fn word(list: &'static str, number: u8) -> &'static str {
+    let words: Vec<&str> = list.split(' ').collect();
+    words[usize::from(number) % words.len()]
+}
 
 const STACK: &str = "
 [disk.smr]
@@ -140,9 +96,9 @@ impl Line {
         let mut bytes = match self {
             Line::Bytes(bytes) => bytes.iter().map(|byte| if *byte == b'\n' { b' ' } else { *byte }).collect(),
             Line::Request(op, fields) => {
-                let mut request = json!({"v": 1, "op": OPS[usize::from(*op) % OPS.len()]});
+                let mut request = json!({"v": 1, "op": word(OPS, *op)});
                 for (key, field) in fields.iter().take(16) {
-                    request[KEYS[usize::from(*key) % KEYS.len()]] = field.value();
+                    request[word(KEYS, *key)] = field.value();
                 }
                 request.to_string().into_bytes()
             }

@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use arbitrary::Unstructured;
 use libfuzzer_sys::fuzz_target;
 use shingle_core::block::{DeviceId, PortId, Stack};
 use shingle_core::device::null::{NullConfig, NullDevice, NullZones};
@@ -23,21 +24,9 @@ const POOL_BYTES: usize = 1 << 20;
 /// What the pool lends beyond its size to a session that holds nothing.
 const RESERVE_BYTES: usize = 256 << 10;
 
-/// The input, byte by byte; zeroes at its end.
-struct Input<'a>(&'a [u8]);
-
-impl<'a> Input<'a> {
-    fn byte(&mut self) -> u8 {
-        let (first, rest) = self.0.split_first().map_or((0, self.0), |(first, rest)| (*first, rest));
-        self.0 = rest;
-        first
-    }
-
-    fn bytes(&mut self, most: usize) -> &'a [u8] {
-        let (front, rest) = self.0.split_at(most.min(self.0.len()));
-        self.0 = rest;
-        front
-    }
+/// The next byte of the input; zero at its end.
+fn byte(input: &mut Unstructured<'_>) -> u8 {
+    input.arbitrary().unwrap_or(0)
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -59,14 +48,14 @@ struct Server {
 }
 
 impl Server {
-    fn new(input: &mut Input<'_>) -> Self {
+    fn new(input: &mut Unstructured<'_>) -> Self {
         let mut stack = Stack::new();
         let zones = NullZones { conventional: 2, max_open: Some(3), ..NullZones::new(ZONE_SECTORS) };
         let config = NullConfig {
             memory_backed: true,
             write_zeroes: true,
             write_cache: true,
-            completion: Duration::from_nanos(u64::from(input.byte() % 2) * 10),
+            completion: Duration::from_nanos(u64::from(byte(input) % 2) * 10),
             ..NullConfig::zoned(SIZE / 512, zones)
         };
         let disk = stack.add(Box::new(NullDevice::new(&config).unwrap())).unwrap();
@@ -156,8 +145,8 @@ struct Client {
 }
 
 impl Client {
-    fn connect(server: &mut Server, input: &mut Input<'_>) -> Self {
-        let choice = input.byte();
+    fn connect(server: &mut Server, input: &mut Unstructured<'_>) -> Self {
+        let choice = byte(input);
         let export: &[u8] = if choice & 1 == 0 { b"zoned" } else { b"regular" };
         let headers = [Headers::Simple, Headers::Structured, Headers::Extended][usize::from(choice >> 1) % 3];
         server.send(&3_u32.to_be_bytes());
@@ -175,12 +164,12 @@ impl Client {
         Self { headers, cookie: 0, open: BTreeMap::new() }
     }
 
-    fn request(&mut self, server: &mut Server, input: &mut Input<'_>) {
-        let command = u16::from(input.byte() % 10);
-        let flags = u16::from(input.byte());
-        let (offset, length) = (u64::from(input.byte()), u64::from(input.byte()));
+    fn request(&mut self, server: &mut Server, input: &mut Unstructured<'_>) {
+        let command = u16::from(byte(input) % 10);
+        let flags = u16::from(byte(input));
+        let (offset, length) = (u64::from(byte(input)), u64::from(byte(input)));
         // Mostly aligned, mostly on the disk.
-        let odd = u64::from(input.byte() == 0xff);
+        let odd = u64::from(byte(input) == 0xff);
         let (offset, length) = (offset * 4096 + odd, length % 64 * 512 + odd);
         if command == 2 {
             return;
@@ -201,7 +190,7 @@ impl Client {
             bytes.resize(bytes.len() + length as usize, self.cookie as u8);
         }
         self.open.insert(self.cookie, if command == 0 { length as usize } else { 0 });
-        let piece = usize::from(input.byte()).max(1) * 64;
+        let piece = usize::from(byte(input)).max(1) * 64;
         bytes.chunks(piece).for_each(|piece| server.send(piece));
         self.read_replies(server);
     }
@@ -225,21 +214,20 @@ impl Client {
 }
 
 fuzz_target!(|data: &[u8]| {
-    let mut input = Input(data);
-    let mut server = Server::new(&mut input);
-    let kind = input.byte() % 3;
+    let input = &mut Unstructured::new(data);
+    let mut server = Server::new(input);
+    let kind = byte(input) % 3;
     if kind != 0 {
-        let mut client = Client::connect(&mut server, &mut input);
-        while kind == 1 && !input.0.is_empty() {
-            client.request(&mut server, &mut input);
+        let mut client = Client::connect(&mut server, input);
+        while kind == 1 && !input.is_empty() {
+            client.request(&mut server, input);
             assert_eq!(server.session.close(), None, "a well-formed request ended the connection");
         }
         assert!(client.open.is_empty(), "requests without an answer: {:?}", client.open);
     }
-    while !input.0.is_empty() && server.session.close().is_none() {
-        let piece = usize::from(input.byte());
-        let bytes = input.bytes(piece);
-        server.send(bytes);
+    while !input.is_empty() && server.session.close().is_none() {
+        let piece = usize::from(byte(input)).min(input.len());
+        server.send(input.bytes(piece).unwrap_or_default());
     }
     assert_ne!(server.session.close(), Some(Close::Gone));
     server.end();

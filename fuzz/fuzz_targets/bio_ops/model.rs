@@ -6,9 +6,9 @@ use shingle_core::device::null::NullConfig;
 use shingle_core::sector::Sector;
 use shingle_core::zone::{Condition, Zone, ZoneKind};
 
-/// A request in numbers.
+/// A bio in numbers.
 #[derive(Clone, Copy, Debug)]
-pub struct Request {
+pub struct PlainBio {
     pub op: Op,
     pub sector: u64,
     pub sectors: u64,
@@ -118,7 +118,7 @@ impl Model {
         true
     }
 
-    pub fn run(&mut self, request: Request) -> Answer {
+    pub fn run(&mut self, request: PlainBio) -> Answer {
         let failed = |status| Answer { status, ..Answer::default() };
         let zoned = self.config.zoned.is_some();
         let writes = !matches!(request.op, Op::Read | Op::Flush | Op::ReportZones);
@@ -141,8 +141,8 @@ impl Model {
         }
     }
 
-    fn extent_error(&self, request: &Request) -> Option<Status> {
-        let Request { op, sector, sectors, payload_fits, .. } = *request;
+    fn extent_error(&self, request: &PlainBio) -> Option<Status> {
+        let PlainBio { op, sector, sectors, payload_fits, .. } = *request;
         if sectors == 0 || sector.checked_add(sectors).is_none_or(|end| end > self.config.capacity) {
             return Some(Status::Io);
         }
@@ -153,7 +153,7 @@ impl Model {
         if needs_memory && !payload_fits { Some(Status::Invalid) } else { None }
     }
 
-    fn run_range(&mut self, request: Request) -> Answer {
+    fn run_range(&mut self, request: PlainBio) -> Answer {
         if let Some(status) = self.extent_error(&request) {
             return Answer { status, ..Answer::default() };
         }
@@ -169,7 +169,7 @@ impl Model {
             if sectors < request.sectors && request.nowait {
                 return Answer { status: Status::Again, ..Answer::default() };
             }
-            let piece = Request { sector, sectors, content: request.content + done, ..request };
+            let piece = PlainBio { sector, sectors, content: request.content + done, ..request };
             let status = self.run_piece(piece, &mut answer.read);
             if answer.status.is_ok() {
                 answer.status = status;
@@ -179,7 +179,7 @@ impl Model {
         answer
     }
 
-    fn run_append(&mut self, request: Request) -> Answer {
+    fn run_append(&mut self, request: PlainBio) -> Answer {
         let failed = |status| Answer { status, ..Answer::default() };
         if let Some(status) = self.extent_error(&request) {
             return failed(status);
@@ -197,11 +197,11 @@ impl Model {
             return failed(Status::Io);
         }
         let at = self.pointer(zone);
-        let status = self.write_sequential(Request { sector: at, ..request }, zone);
+        let status = self.write_sequential(PlainBio { sector: at, ..request }, zone);
         Answer { status, at, ..Answer::default() }
     }
 
-    fn run_piece(&mut self, request: Request, read: &mut Vec<u64>) -> Status {
+    fn run_piece(&mut self, request: PlainBio, read: &mut Vec<u64>) -> Status {
         let zone = if self.zones.is_empty() { usize::MAX } else { (request.sector / self.zone_sectors) as usize };
         let cond = self.zones.get(zone).map_or(Condition::NotWp, |zone| zone.cond);
         match request.op {
@@ -227,7 +227,7 @@ impl Model {
         }
     }
 
-    fn write_sequential(&mut self, request: Request, zone: usize) -> Status {
+    fn write_sequential(&mut self, request: PlainBio, zone: usize) -> Status {
         let cond = self.zones[zone].cond;
         if matches!(cond, Condition::ReadOnly | Condition::Offline | Condition::Full) {
             return Status::Io;
@@ -270,7 +270,7 @@ impl Model {
         Ok(())
     }
 
-    fn manage(&mut self, request: Request) -> Status {
+    fn manage(&mut self, request: PlainBio) -> Status {
         if !request.sector.is_multiple_of(self.zone_sectors) || request.sector >= self.config.capacity {
             return Status::Invalid;
         }
@@ -313,7 +313,7 @@ impl Model {
     }
 
     /// How many sectors come before the first bad one, in whole blocks, if any are done at all then.
-    fn spoil(&mut self, request: &Request) -> (u64, Status) {
+    fn spoil(&mut self, request: &PlainBio) -> (u64, Status) {
         let mut range = request.sector..request.sector + request.sectors;
         let Some(first) = range.find(|sector| self.bad[*sector as usize]) else { return (request.sectors, Status::Ok) };
         if self.config.bad_blocks_once {
@@ -325,7 +325,7 @@ impl Model {
         (if self.config.bad_blocks_partial_io { good } else { 0 }, Status::Io)
     }
 
-    fn store(&mut self, request: &Request, sectors: u64) {
+    fn store(&mut self, request: &PlainBio, sectors: u64) {
         for n in 0..sectors {
             let content = if request.op == Op::WriteZeroes { 0 } else { request.content + n };
             self.content[(request.sector + n) as usize] = content;
