@@ -15,7 +15,7 @@ use core::fmt;
 use slab::Slab;
 
 use super::error::{DriveError, Fault, check};
-use super::service::ServiceTime;
+use super::service::{ServiceTime, time_of};
 use shingle_core::block::{Bio, BlockDevice, Cx, DeviceId, Event, Limits, Op, Reason, Status};
 use shingle_core::random::Rng;
 use shingle_core::time::{Duration, Instant};
@@ -78,8 +78,7 @@ struct Wire {
 impl Wire {
     /// When `bytes` that want to go now arrive, `latency` after they have left.
     fn carry(&mut self, now: Instant, bytes: u64, config: &LinkConfig, latency: Duration) -> Instant {
-        let takes = config.rate.map_or(0, |rate| u128::from(bytes) * 1_000_000_000 / u128::from(rate)) as u64;
-        self.free = self.free.max(now) + Duration(takes);
+        self.free = self.free.max(now) + config.rate.map_or(Duration::ZERO, |rate| time_of(bytes, rate));
         let at = self.free + latency;
         if !config.ordered {
             return at;

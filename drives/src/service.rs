@@ -101,6 +101,11 @@ impl ServiceTime {
     }
 }
 
+/// How long `bytes` take at `rate` bytes per second.
+pub(crate) fn time_of(bytes: u64, rate: u64) -> Duration {
+    Duration((u128::from(bytes) * 1_000_000_000 / u128::from(rate)) as u64)
+}
+
 fn check_length(time: Duration) -> Result<(), ServiceTimeError> {
     if time > LONGEST { Err(ServiceTimeError::TooLong(time)) } else { Ok(()) }
 }

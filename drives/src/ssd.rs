@@ -20,6 +20,7 @@ use shingle_core::time::{Duration, Instant};
 
 use crate::error::{DriveError, Fault, check};
 use crate::ram::execute;
+use crate::service::time_of;
 
 /// Parameters of an SSD.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,7 +94,7 @@ impl Ssd {
             Op::Write => self.config.write_rate,
             _ => return Duration::ZERO,
         };
-        Duration((u128::from(bio.sectors) * u128::from(SECTOR_BYTES) * 1_000_000_000 / u128::from(rate)) as u64)
+        time_of(u64::from(bio.sectors) * u64::from(SECTOR_BYTES), rate)
     }
 
     /// Time from the end of the transfer until the bio is done.

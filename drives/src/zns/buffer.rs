@@ -3,6 +3,7 @@
 use alloc::collections::VecDeque;
 
 /// Data of a zone on its way to the dies. Offsets are in sectors from the start of the zone.
+#[derive(Default)]
 pub(super) struct Buffer {
     /// Tells this buffer from an earlier one of the same zone.
     pub number: u64,
@@ -31,16 +32,7 @@ struct Program {
 impl Buffer {
     /// A buffer for data from `offset` on, in program units of `unit` sectors.
     pub fn new(number: u64, offset: u32, unit: u32) -> Self {
-        Self {
-            number,
-            filled: offset,
-            durable: offset,
-            waiting: VecDeque::new(),
-            in_line: false,
-            programs: VecDeque::new(),
-            places: 0,
-            unit,
-        }
+        Self { number, filled: offset, durable: offset, unit, ..Self::default() }
     }
 
     /// Sectors that may come now if the buffer has `places` program units.

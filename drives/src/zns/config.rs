@@ -8,8 +8,9 @@ use shingle_core::zone::{ResourceLimits, ZoneGeometry};
 
 use crate::error::{Fault, check};
 
-/// Parameters of a zoned SSD. Lengths are in sectors unless the name says bytes; rates are in bytes per second.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Parameters of a zoned SSD. Lengths are in sectors unless the name says bytes; rates are in bytes per second. The default, all
+/// zero, is refused.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ZnsConfig {
     /// Size of the device, a multiple of the zone size.
     pub capacity: u64,
@@ -89,18 +90,7 @@ impl ZnsConfig {
             block_bytes: 4096,
             zone_sectors: 2048,
             zone_capacity: 2048,
-            max_open: None,
-            max_active: None,
-            max_sectors: None,
             max_append: Some(2048),
-            write_cache: false,
-            memory_backed: false,
-            read_command: Duration::ZERO,
-            write_command: Duration::ZERO,
-            append_command: Duration::ZERO,
-            zone_switch: Duration::ZERO,
-            completion: Duration::ZERO,
-            append_completion: Duration::ZERO,
             link_rate: NO_BOUND,
             channels: 1,
             dies_per_channel: 1,
@@ -108,15 +98,11 @@ impl ZnsConfig {
             channel_rate: NO_BOUND,
             drain_rate: NO_BOUND,
             program_unit_bytes: 4096,
-            program: Duration::ZERO,
             buffer_units: 2,
             page_bytes: 4096,
-            read: Duration::ZERO,
-            read_ahead_bytes: 0,
-            reset: Duration::ZERO,
-            erase: Duration::ZERO,
             erase_block_bytes: 1 << 20,
             finish_rate: NO_BOUND,
+            ..Self::default()
         }
     }
 

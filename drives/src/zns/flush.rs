@@ -42,22 +42,22 @@ impl ZnsSsd {
                 self.program(mark.zone, false, cx);
             }
         }
-        self.barriers.push(Barrier { command: id, until });
+        self.work.barriers.push(Barrier { command: id, until });
         self.settle_barriers(cx);
     }
 
     /// Lets the commands go on whose data is on the dies.
     pub(super) fn settle_barriers(&mut self, cx: &mut Cx<'_>) {
         let mut at = 0;
-        while at < self.barriers.len() {
+        while at < self.work.barriers.len() {
             let buffers = &self.buffers;
             let open = |mark: &Mark| {
                 let buffer = buffers.get(&mark.zone).filter(|buffer| buffer.number == mark.buffer);
                 buffer.is_some_and(|buffer| buffer.durable < mark.offset)
             };
-            self.barriers[at].until.retain(open);
-            if self.barriers[at].until.is_empty() {
-                let Barrier { command, .. } = self.barriers.remove(at);
+            self.work.barriers[at].until.retain(open);
+            if self.work.barriers[at].until.is_empty() {
+                let Barrier { command, .. } = self.work.barriers.remove(at);
                 self.pass(command, cx);
             } else {
                 at += 1;

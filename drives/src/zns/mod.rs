@@ -46,6 +46,7 @@ use shingle_core::zone::{ZoneNo, ZoneState, ZonedDisk};
 use timer::Timer;
 
 use crate::error::{DriveError, Fault};
+use crate::service::time_of;
 
 /// The drive.
 pub struct ZnsSsd {
@@ -54,26 +55,32 @@ pub struct ZnsSsd {
     zones: ZonedDisk,
     memory: Option<SparseMemory>,
     commands: Slab<Command>,
+    work: Work,
+    buffers: BTreeMap<ZoneNo, Buffer>,
+    buffers_made: u64,
+    units_made: u64,
+    nand: Nand,
+    ahead: ReadAhead,
+    lifetime: u16,
+    /// Bios that a power cut caught.
+    #[expect(clippy::vec_box, reason = "they came boxed and leave boxed")]
+    caught: Vec<Box<Bio>>,
+}
+
+/// What is under way, and is forgotten when the power goes.
+#[derive(Default)]
+struct Work {
     /// Commands that the front end has not read, the first of them being read.
     front: VecDeque<u32>,
     last_written: Option<ZoneNo>,
     /// Zones whose next data may come, and the one whose data comes now.
     line: VecDeque<ZoneNo>,
     inbound: Option<write::Inbound>,
-    buffers: BTreeMap<ZoneNo, Buffer>,
-    buffers_made: u64,
     /// Units on their way from the buffers to the dies, the first of them moving.
     drain: VecDeque<write::Unit>,
-    units_made: u64,
-    nand: Nand,
-    ahead: ReadAhead,
     /// Commands whose data goes to the host, the first of them now.
     outbound: VecDeque<u32>,
     barriers: Vec<Barrier>,
-    lifetime: u16,
-    /// Bios that a power cut caught.
-    #[expect(clippy::vec_box, reason = "they came boxed and leave boxed")]
-    caught: Vec<Box<Bio>>,
 }
 
 /// A command that the drive has taken.
@@ -109,16 +116,10 @@ impl ZnsSsd {
             limits,
             config,
             commands: Slab::with_capacity(256),
-            front: VecDeque::with_capacity(256),
-            last_written: None,
-            line: VecDeque::new(),
-            inbound: None,
+            work: Work::default(),
             buffers: BTreeMap::new(),
             buffers_made: 0,
-            drain: VecDeque::new(),
             units_made: 0,
-            outbound: VecDeque::new(),
-            barriers: Vec::new(),
             lifetime: 0,
             caught: Vec::new(),
         })
@@ -166,8 +167,8 @@ impl BlockDevice for ZnsSsd {
         self.release_caught(cx);
         let command = Command { bio, status: Status::Ok, left: 0, zone: ZoneNo(0), end: 0, held: false };
         let id = self.commands.insert(command) as u32;
-        self.front.push_back(id);
-        if self.front.len() == 1 {
+        self.work.front.push_back(id);
+        if self.work.front.len() == 1 {
             self.start_front(cx);
         }
     }
@@ -198,13 +199,13 @@ impl BlockDevice for ZnsSsd {
 /// The front end.
 impl ZnsSsd {
     fn start_front(&mut self, cx: &mut Cx<'_>) {
-        let Some(id) = self.front.front() else { return };
+        let Some(id) = self.work.front.front() else { return };
         let bio = &self.commands[*id as usize].bio;
         let cost = match bio.op {
             Op::Read => self.config.read_command,
             Op::Write | Op::ZoneAppend => {
                 let zone = Some(self.zones.geometry().zone_of(bio.sector));
-                let same = core::mem::replace(&mut self.last_written, zone) == zone;
+                let same = core::mem::replace(&mut self.work.last_written, zone) == zone;
                 let switch = if same { Duration::ZERO } else { self.config.zone_switch };
                 let append = bio.op == Op::ZoneAppend;
                 let command = if append { self.config.append_command } else { self.config.write_command };
@@ -218,7 +219,7 @@ impl ZnsSsd {
     fn fired(&mut self, timer: Timer, cx: &mut Cx<'_>) {
         match timer {
             Timer::Front => {
-                let id = self.front.pop_front().expect("the front end was reading a command");
+                let id = self.work.front.pop_front().expect("the front end was reading a command");
                 self.start_front(cx);
                 self.execute(id, cx).unwrap_or_else(|refusal| self.refuse(id, refusal, cx));
             }
@@ -309,7 +310,7 @@ impl ZnsSsd {
     fn finish(&mut self, zone: ZoneNo, before: ZoneState) -> Result<Duration, Refusal> {
         self.zones.finish(zone)?;
         let unwritten = self.zones.geometry().capacity_of(zone).saturating_sub(before.wp);
-        Ok(nand::time_of(u64::from(unwritten) * 512, self.config.finish_rate))
+        Ok(time_of(u64::from(unwritten) * 512, self.config.finish_rate))
     }
 
     fn reset_all(&mut self, cx: &mut Cx<'_>) -> Duration {
@@ -324,7 +325,7 @@ impl ZnsSsd {
     /// Forgets what a zone held; returns how long a reset takes: longer the more blocks were written, all dies side by side.
     fn erase(&mut self, zone: ZoneNo, before: ZoneState, cx: &mut Cx<'_>) -> Duration {
         if let Some(buffer) = self.buffers.remove(&zone) {
-            self.barriers.retain(|barrier| !buffer.waiting.contains(&barrier.command));
+            self.work.barriers.retain(|barrier| !buffer.waiting.contains(&barrier.command));
             let reset = || Refusal::from(Reason::Failing("its zone was reset before its data had come"));
             buffer.waiting.iter().for_each(|id| self.refuse(*id, reset(), cx));
             self.settle_barriers(cx);

@@ -9,6 +9,7 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use super::config::ZnsConfig;
+use crate::service::time_of;
 use shingle_core::time::Duration;
 use shingle_core::zone::ZoneNo;
 
@@ -87,11 +88,6 @@ pub(super) struct Nand {
     read: Duration,
     /// What has begun and is not yet told.
     begun: VecDeque<Begun>,
-}
-
-/// How long `bytes` take at `rate` bytes per second.
-pub(super) fn time_of(bytes: u64, rate: u64) -> Duration {
-    Duration((u128::from(bytes) * 1_000_000_000 / u128::from(rate)) as u64)
 }
 
 impl Nand {

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use super::ZnsSsd;
+use super::{Work, ZnsSsd};
 use shingle_core::block::{Cx, Reason};
 use shingle_core::random::Rng;
 use shingle_core::zone::ZoneNo;
@@ -20,7 +20,9 @@ impl ZnsSsd {
         }
         self.close_all();
         self.caught.extend(self.commands.drain().map(|command| command.bio));
-        self.forget_work();
+        self.work = Work::default();
+        self.nand.stop();
+        self.ahead.stop();
         self.lifetime = self.lifetime.wrapping_add(1);
     }
 
@@ -37,18 +39,6 @@ impl ZnsSsd {
         let all = (0..self.zones.geometry().zones()).map(ZoneNo);
         let open: Vec<ZoneNo> = all.filter(|zone| self.zones.state(*zone).cond.is_open()).collect();
         open.into_iter().for_each(|zone| self.zones.close(zone).expect("an open zone can be closed"));
-    }
-
-    fn forget_work(&mut self) {
-        self.front.clear();
-        self.last_written = None;
-        self.line.clear();
-        self.inbound = None;
-        self.drain.clear();
-        self.nand.stop();
-        self.ahead.stop();
-        self.outbound.clear();
-        self.barriers.clear();
     }
 
     /// Fails what a power cut caught.

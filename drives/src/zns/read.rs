@@ -1,8 +1,9 @@
 //! The way of data from the dies to the host.
 
 use super::ZnsSsd;
-use super::nand::{self, DieOperation, Reader};
+use super::nand::{DieOperation, Reader};
 use super::timer::Timer;
+use crate::service::time_of;
 use shingle_core::block::{Cx, Refusal, Status};
 use shingle_core::zone::ZoneNo;
 
@@ -52,21 +53,21 @@ impl ZnsSsd {
     }
 
     fn send(&mut self, id: u32, cx: &mut Cx<'_>) {
-        self.outbound.push_back(id);
-        if self.outbound.len() == 1 {
+        self.work.outbound.push_back(id);
+        if self.work.outbound.len() == 1 {
             self.start_outbound(cx);
         }
     }
 
     fn start_outbound(&mut self, cx: &mut Cx<'_>) {
-        let Some(id) = self.outbound.front() else { return };
+        let Some(id) = self.work.outbound.front() else { return };
         let bytes = u64::from(self.commands[*id as usize].bio.sectors) * 512;
-        self.arm(nand::time_of(bytes, self.config.link_rate), Timer::Outbound, cx);
+        self.arm(time_of(bytes, self.config.link_rate), Timer::Outbound, cx);
     }
 
     /// The data of a read is at the host.
     pub(super) fn sent(&mut self, cx: &mut Cx<'_>) {
-        let id = self.outbound.pop_front().expect("data was on its way");
+        let id = self.work.outbound.pop_front().expect("data was on its way");
         self.start_outbound(cx);
         self.reply(id, Status::Ok, cx);
     }

@@ -39,21 +39,22 @@ impl Timer {
 
     /// The timer of a word and its lifetime; `None` for a word that is none.
     pub(super) fn from_word(word: u64) -> Option<(Timer, u16)> {
-        let argument = word as u32;
-        let timer = match word >> 48 {
-            0 => Timer::Front,
-            1 => Timer::Inbound,
-            2 => Timer::Outbound,
-            3 => Timer::Drain,
-            4 => Timer::Channel(argument),
-            5 => Timer::Die(argument),
-            6 => Timer::Reply(argument),
-            7 => Timer::Manage(argument),
-            _ => return None,
-        };
-        Some((timer, (word >> 32) as u16))
+        let kind = KINDS.get((word >> 48) as usize)?;
+        Some((kind(word as u32), (word >> 32) as u16))
     }
 }
+
+/// The timers by the kind in their words, of an argument.
+const KINDS: [fn(u32) -> Timer; 8] = [
+    |_| Timer::Front,
+    |_| Timer::Inbound,
+    |_| Timer::Outbound,
+    |_| Timer::Drain,
+    Timer::Channel,
+    Timer::Die,
+    Timer::Reply,
+    Timer::Manage,
+];
 
 #[cfg(test)]
 mod tests {

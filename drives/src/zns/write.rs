@@ -1,9 +1,10 @@
 //! The way of data from the host to the dies.
 
 use super::buffer::Buffer;
-use super::nand::{self, DieOperation};
+use super::nand::DieOperation;
 use super::timer::Timer;
 use super::{Command, ZnsSsd};
+use crate::service::time_of;
 use shingle_core::block::{Cx, Flags, Op, Reason, Refusal, Status};
 use shingle_core::zone::ZoneNo;
 
@@ -63,26 +64,26 @@ impl ZnsSsd {
         let ready = buffer.waiting.front().is_some_and(|id| !self.commands[*id as usize].held);
         if ready && !buffer.in_line && buffer.room(self.config.buffer_units) > 0 {
             buffer.in_line = true;
-            self.line.push_back(zone);
+            self.work.line.push_back(zone);
             self.start_inbound(cx);
         }
     }
 
     fn start_inbound(&mut self, cx: &mut Cx<'_>) {
-        while self.inbound.is_none() {
-            let Some(zone) = self.line.pop_front() else { return };
+        while self.work.inbound.is_none() {
+            let Some(zone) = self.work.line.pop_front() else { return };
             // A reset may have removed the buffer that stood in line.
             let Some(buffer) = self.buffers.get(&zone).filter(|buffer| buffer.in_line) else { continue };
             let Some(id) = buffer.waiting.front() else { continue };
             let sectors = self.commands[*id as usize].left.min(buffer.room(self.config.buffer_units));
-            self.inbound = Some(Inbound { zone, buffer: buffer.number, sectors });
-            self.arm(nand::time_of(u64::from(sectors) * 512, self.config.link_rate), Timer::Inbound, cx);
+            self.work.inbound = Some(Inbound { zone, buffer: buffer.number, sectors });
+            self.arm(time_of(u64::from(sectors) * 512, self.config.link_rate), Timer::Inbound, cx);
         }
     }
 
     /// Data has come: it is in the buffer.
     pub(super) fn arrived(&mut self, cx: &mut Cx<'_>) {
-        let Some(Inbound { zone, buffer: number, sectors }) = self.inbound.take() else { return };
+        let Some(Inbound { zone, buffer: number, sectors }) = self.work.inbound.take() else { return };
         if let Some(buffer) = self.buffers.get_mut(&zone).filter(|buffer| buffer.number == number) {
             buffer.in_line = false;
             buffer.filled += sectors;
@@ -121,22 +122,22 @@ impl ZnsSsd {
         self.units_made += 1;
         buffer.program(self.units_made, holds_place);
         let die = self.die_of(zone, self.buffers[&zone].filled - 1);
-        self.drain.push_back(Unit { zone, unit: self.units_made, die });
-        if self.drain.len() == 1 {
+        self.work.drain.push_back(Unit { zone, unit: self.units_made, die });
+        if self.work.drain.len() == 1 {
             self.start_drain(cx);
         }
     }
 
     fn start_drain(&mut self, cx: &mut Cx<'_>) {
-        if !self.drain.is_empty() {
+        if !self.work.drain.is_empty() {
             let bytes = u64::from(self.config.program_unit_bytes);
-            self.arm(nand::time_of(bytes, self.config.drain_rate), Timer::Drain, cx);
+            self.arm(time_of(bytes, self.config.drain_rate), Timer::Drain, cx);
         }
     }
 
     /// A unit has left the buffers' side: it waits for its die now.
     pub(super) fn drained(&mut self, cx: &mut Cx<'_>) {
-        let Unit { zone, unit, die } = self.drain.pop_front().expect("a unit was on its way");
+        let Unit { zone, unit, die } = self.work.drain.pop_front().expect("a unit was on its way");
         self.start_drain(cx);
         self.nand.ask(die, DieOperation::Program { zone, unit });
         self.advance_nand(None, cx);
