@@ -3,7 +3,8 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use shingle_core::block::{Bio, Completion, DeviceId, Limits, PortId, Stack};
+use shingle_core::block::{Bio, Completion, DeviceId, Limits, Op, Payload, PortId, Stack};
+use shingle_core::sector::Sector;
 use shingle_core::time::Instant;
 
 /// What submits bios in the simulated world: a workload, a checker, an operator who switches things.
@@ -41,6 +42,12 @@ impl Io<'_> {
     /// Sends `bio` to device `to`; it comes back under `tag`.
     pub fn submit(&mut self, tag: u64, to: DeviceId, bio: Box<Bio>) {
         self.stack.submit(self.port, tag, to, bio);
+    }
+
+    /// Asks device `to` for all of its zones; the report comes back under `tag`.
+    pub fn report_zones(&mut self, tag: u64, to: DeviceId) {
+        let room = Payload::Zones(Vec::with_capacity(self.limits(to).zones() as usize));
+        self.submit(tag, to, Box::new(Bio::new(Op::ReportZones, Sector::ZERO, 0, room)));
     }
 
     /// The next bio that is back.
@@ -195,9 +202,8 @@ impl World {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use shingle_core::block::{Data, Op, Payload};
+    use shingle_core::block::Data;
     use shingle_core::device::{NullConfig, NullDevice};
-    use shingle_core::sector::Sector;
     use shingle_core::time::Duration;
 
     struct Reader {

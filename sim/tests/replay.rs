@@ -8,7 +8,7 @@ use shingle_core::sector::Sector;
 use shingle_core::time::{Duration, Instant};
 use shingle_core::zone::{Condition, Zone, ZoneKind};
 use shingle_sim::workload::replay::{
-    Adjusted, Fit, FitError, Next, Origin, OriginZone, Outcome, Pace, Player, PlayerOptions, Replay, Request, Work,
+    Adjusted, Fit, FitError, Next, Origin, OriginZone, Outcome, Pace, PlacedIo, Player, PlayerOptions, Replay, Work,
 };
 use shingle_sim::{Stop, World};
 
@@ -57,7 +57,7 @@ fn origin(pointers: &[(u32, u32)]) -> Origin {
 
 /// What becomes of the work, as letters and addresses.
 fn placed(fit: &mut Fit, script: &[Work]) -> Vec<String> {
-    let brief = |r: &Request| format!("{} {}+{}", r.op.name(), r.sector, r.sectors);
+    let brief = |r: &PlacedIo| format!("{} {}+{}", r.op.name(), r.sector, r.sectors);
     let line = |work| match fit.place(work) {
         Adjusted::Skip => "-".to_owned(),
         Adjusted::Io(request) => brief(&request),

@@ -11,7 +11,6 @@
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
-use alloc::vec::Vec;
 
 use super::Tally;
 use super::fio::Host;
@@ -86,7 +85,7 @@ impl Space {
 
 /// What the thread does next.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Phase {
+enum WriterState {
     /// Waits for the zones.
     Mounting,
     /// Writes a file of which so much is left.
@@ -106,7 +105,7 @@ const REPORT: u64 = 3;
 pub struct FileWriter {
     disk: DeviceId,
     options: FileOptions,
-    phase: Phase,
+    state: WriterState,
     data: Space,
     metadata: Space,
     /// The other zones, in the order in which they will be used.
@@ -133,7 +132,7 @@ impl FileWriter {
         let nowhere = Space { start: Sector::ZERO, capacity: 0, used: 0, holds_old: false };
         Self {
             disk,
-            phase: Phase::Mounting,
+            state: WriterState::Mounting,
             data: nowhere,
             metadata: nowhere,
             others: VecDeque::new(),
@@ -173,7 +172,7 @@ impl FileWriter {
         self.failed |= self.others.len() < 3;
         if let (false, Some(metadata), Some(data)) = (self.failed, self.others.pop_front(), self.others.pop_front()) {
             (self.metadata, self.data) = (metadata, data);
-            self.phase = Phase::File(self.options.file_sectors);
+            self.state = WriterState::File(self.options.file_sectors);
         }
     }
 
@@ -186,8 +185,8 @@ impl FileWriter {
             }
             METADATA => self.metadata_in_flight = false,
             RESET => {
-                if let Phase::Resetting(left) = self.phase {
-                    self.phase = Phase::File(left);
+                if let WriterState::Resetting(left) = self.state {
+                    self.state = WriterState::File(left);
                 }
             }
             _ => match &done.bio.payload {
@@ -200,10 +199,8 @@ impl FileWriter {
 
 impl Actor for FileWriter {
     fn act(&mut self, io: &mut Io<'_>) {
-        if self.phase == Phase::Mounting && io.outstanding() == 0 {
-            let room = Vec::with_capacity(io.limits(self.disk).zones() as usize);
-            let report = Bio::new(Op::ReportZones, Sector::ZERO, 0, Payload::Zones(room));
-            return io.submit(REPORT, self.disk, Box::new(report));
+        if self.state == WriterState::Mounting && io.outstanding() == 0 {
+            return io.report_zones(REPORT, self.disk);
         }
         while let Some(done) = io.completion() {
             self.take_in(done, io.now());
@@ -225,24 +222,24 @@ impl FileWriter {
     /// One thing that the thread does; false if it has to wait.
     fn step(&mut self, io: &mut Io<'_>) -> bool {
         let now = io.now();
-        match self.phase {
-            Phase::Mounting | Phase::Resetting(_) => return false,
+        match self.state {
+            WriterState::Mounting | WriterState::Resetting(_) => return false,
             _ if self.stopping(now) => {
                 self.stopped = self.in_flight == 0;
                 return self.reap(now);
             }
-            Phase::File(0) => self.phase = Phase::Closing,
-            Phase::File(left) if self.in_flight < self.most_in_flight() => return self.append(left, io),
-            Phase::File(_) => return self.reap(now),
-            Phase::Closing if self.in_flight > 0 => return self.reap(now),
+            WriterState::File(0) => self.state = WriterState::Closing,
+            WriterState::File(left) if self.in_flight < self.most_in_flight() => return self.append(left, io),
+            WriterState::File(_) => return self.reap(now),
+            WriterState::Closing if self.in_flight > 0 => return self.reap(now),
             // The trees of the file before: a file system does not let them pile up.
-            Phase::Closing if self.metadata_due > 0 => return false,
-            Phase::Closing => {
+            WriterState::Closing if self.metadata_due > 0 => return false,
+            WriterState::Closing => {
                 self.files += 1;
                 self.metadata_due += self.options.metadata_writes;
                 self.write_metadata(io);
                 self.busy_until = now + self.options.gap;
-                self.phase = Phase::File(self.options.file_sectors);
+                self.state = WriterState::File(self.options.file_sectors);
             }
         }
         true
@@ -268,7 +265,7 @@ impl FileWriter {
         let sectors = u64::from(self.options.block_sectors.min(self.data.room())).min(left) as u32;
         self.data.used += sectors;
         self.in_flight += 1;
-        self.phase = Phase::File(left - u64::from(sectors));
+        self.state = WriterState::File(left - u64::from(sectors));
         self.busy_until = io.now() + self.options.host.submit;
         self.send(DATA, (Op::ZoneAppend, self.data.start, sectors), io);
         true
@@ -287,7 +284,7 @@ impl FileWriter {
         self.others.push_back(Space { holds_old: true, ..self.data });
         self.data = Space { used: 0, ..next };
         if next.holds_old {
-            self.phase = Phase::Resetting(left);
+            self.state = WriterState::Resetting(left);
             self.send(RESET, (Op::ZoneReset, next.start, 0), io);
         }
         true

@@ -204,9 +204,7 @@ impl Actor for Xfs {
             self.started = true;
             let longest = io.limits(self.disk).zoned.as_ref().and_then(|zoned| zoned.max_append);
             self.options.append_sectors = self.options.append_sectors.min(longest.unwrap_or(u32::MAX));
-            let room = Vec::with_capacity(io.limits(self.disk).zones() as usize);
-            let report = Bio::new(Op::ReportZones, Sector::ZERO, 0, Payload::Zones(room));
-            return io.submit(0, self.disk, Box::new(report));
+            return io.report_zones(0, self.disk);
         }
         while let Some(done) = io.completion() {
             self.take_in(done, io.now());

@@ -23,8 +23,8 @@ pub struct DirtyFile {
 pub struct Cache {
     files: BTreeMap<u64, DirtyFile>,
     next: u64,
-    /// Blocks that are dirty.
-    dirty: u64,
+    /// Blocks that are dirty and not on their way.
+    pub dirty: u64,
     /// Blocks that are being written back.
     pub writing: u64,
 }
@@ -62,11 +62,6 @@ impl Cache {
         self.dirty -= u64::from(file.blocks);
         self.writing += u64::from(file.blocks);
         Some(file)
-    }
-
-    /// Blocks that are dirty and not on their way.
-    pub fn dirty(&self) -> u64 {
-        self.dirty
     }
 
     /// Blocks that count against the limit.

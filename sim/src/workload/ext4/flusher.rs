@@ -4,26 +4,22 @@
 //! more is dirty than may be in the background, when it is old, or for a sync. Blocks of metadata that are committed are
 //! dirty pages of the device itself, one more file in this order.
 
-use alloc::collections::VecDeque;
-
 use super::cache::DirtyFile;
 use super::layout::Extent;
 use super::options::{Ext4Options, Memory};
+use super::queue::WriteQueue;
 use super::{Ending, Ext4};
 use shingle_core::time::Instant;
 
 /// The thread that writes back, and the queue of the drive.
 pub struct Flusher {
     memory: Memory,
-    bio_blocks: u32,
-    requests: u32,
-    /// Data that has blocks and was not sent yet, with the number of its transaction, modulo 2.
-    waiting: VecDeque<(Extent, u64)>,
-    in_flight: u32,
+    /// Data that has blocks, tagged with the number of its transaction, modulo 2.
+    pub queue: WriteQueue,
     /// Bios of each of two transactions that are not done.
     of: [u32; 2],
     /// When it looks for old files next, and what was old the last time.
-    wake: Instant,
+    pub wake: Instant,
     old: Option<Instant>,
 }
 
@@ -31,19 +27,11 @@ impl Flusher {
     pub fn new(options: &Ext4Options) -> Self {
         Self {
             memory: options.memory,
-            bio_blocks: options.bio_blocks,
-            requests: options.requests,
-            waiting: VecDeque::new(),
-            in_flight: 0,
+            queue: WriteQueue::new(options),
             of: [0; 2],
             wake: Instant::ZERO + options.memory.wake,
             old: None,
         }
-    }
-
-    /// When it looks for old files next.
-    pub fn next_wake(&self) -> Instant {
-        self.wake
     }
 
     /// Whether data of transaction `number` is not on the device yet.
@@ -56,34 +44,14 @@ impl Flusher {
         self.of == [0; 2]
     }
 
-    /// The next bio, if the queue has a place for it.
-    pub fn next(&mut self) -> Option<(Extent, u64)> {
-        if self.in_flight >= self.requests {
-            return None;
-        }
-        let next = self.waiting.pop_front()?;
-        self.in_flight += 1;
-        Some(next)
-    }
-
     /// A bio with this tag is done.
     pub fn done(&mut self, tag: u64) {
-        self.in_flight -= 1;
+        self.queue.done();
         self.of[tag as usize] -= 1;
     }
 
-    /// Whether it has time for another file.
-    fn is_ready(&self) -> bool {
-        self.waiting.is_empty() && self.in_flight < self.requests
-    }
-
     fn push(&mut self, extent: Extent, number: u64) {
-        let end = extent.start + u64::from(extent.blocks);
-        for start in (extent.start..end).step_by(self.bio_blocks as usize) {
-            let blocks = (end - start).min(self.bio_blocks.into()) as u32;
-            self.waiting.push_back((Extent { start, blocks }, number % 2));
-            self.of[(number % 2) as usize] += 1;
-        }
+        self.of[(number % 2) as usize] += self.queue.push(extent, number % 2);
     }
 
     fn look_for_old(&mut self, now: Instant) {
@@ -103,13 +71,13 @@ impl Ext4 {
     pub(super) fn write_back(&mut self, now: Instant) -> bool {
         self.flusher.look_for_old(now);
         let Some(fs) = &mut self.fs else { return false };
-        if !self.flusher.is_ready() || !fs.journal.has_room() {
+        if !self.flusher.queue.is_ready() || !fs.journal.has_room() {
             return false;
         }
         let oldest = self.cache.oldest().map(|file| file.since);
-        let in_background = self.cache.dirty() > self.flusher.memory.background();
+        let in_background = self.cache.dirty > self.flusher.memory.background();
         let wants = |since: Instant| in_background || self.flusher.is_old(since);
-        if let Some(since) = fs.journal.due_since()
+        if let Some(since) = fs.journal.due_since
             && wants(since)
             && oldest.is_none_or(|oldest| since <= oldest)
         {
@@ -135,7 +103,7 @@ impl Ext4 {
             self.ending.get_or_insert(Ending::Full);
             return false;
         };
-        let number = fs.journal.number();
+        let number = fs.journal.number;
         for extent in pieces {
             fs.allocated(extent, now);
             self.flusher.push(extent, number);

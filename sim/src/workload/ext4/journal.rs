@@ -39,7 +39,7 @@ pub enum Purpose {
 
 /// A write that the journal wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Request {
+pub struct JournalWrite {
     /// What for.
     pub purpose: Purpose,
     /// Where.
@@ -80,8 +80,8 @@ pub struct Journal {
     running: BTreeSet<u64>,
     /// When the running transaction began.
     began: Option<Instant>,
-    /// Number of the running transaction.
-    number: u64,
+    /// Number of the running transaction: what was changed until now is on the device when it is committed.
+    pub number: u64,
     committing: BTreeSet<u64>,
     stage: Stage,
     /// Blocks of the ring that were ever written, and of them those that the device knows to be free again.
@@ -94,13 +94,14 @@ pub struct Journal {
     oldest: u64,
     /// Blocks to be written in place, with the number of their transaction.
     due: BTreeMap<u64, u64>,
-    due_since: Option<Instant>,
+    /// Since when blocks wait to be written in place.
+    pub due_since: Option<Instant>,
     /// Blocks on their way to their place.
     placing: BTreeMap<u64, u64>,
     /// The tail in the superblock that is on its way.
     moving_tail: Option<u64>,
     /// What it wants to be written.
-    pub requests: VecDeque<Request>,
+    pub requests: VecDeque<JournalWrite>,
     /// Transactions that are committed.
     pub commits: u64,
 }
@@ -115,11 +116,6 @@ impl Journal {
     pub fn dirty(&mut self, block: u64, now: Instant) {
         self.began.get_or_insert(now);
         self.running.insert(block);
-    }
-
-    /// Number of the running transaction: what was changed until now is on the device when it is committed.
-    pub fn number(&self) -> u64 {
-        self.number
     }
 
     /// Whether transaction `number` is committed, or never was anything.
@@ -165,7 +161,7 @@ impl Journal {
     }
 
     /// A write that it wanted is done.
-    pub fn done(&mut self, Request { purpose, extent, .. }: Request, now: Instant) {
+    pub fn done(&mut self, JournalWrite { purpose, extent, .. }: JournalWrite, now: Instant) {
         match purpose {
             Purpose::Log => {
                 let Stage::Log(left) = self.stage else { return };
@@ -181,11 +177,6 @@ impl Journal {
         self.move_tail();
     }
 
-    /// Since when blocks wait to be written in place.
-    pub fn due_since(&self) -> Option<Instant> {
-        self.due_since
-    }
-
     /// Wants every block written in place that is committed and not changed again since, in rising order.
     pub fn place_all(&mut self) {
         let is_free = |block: &u64| {
@@ -199,7 +190,7 @@ impl Journal {
         let runs = ready.chunk_by(|a, b| a + 1 == *b).flat_map(|run| run.chunks(self.longest as usize));
         for run in runs {
             let extent = Extent { start: run[0], blocks: run.len() as u32 };
-            self.requests.push_back(Request { purpose: Purpose::Place, extent, flags: Flags::NONE });
+            self.requests.push_back(JournalWrite { purpose: Purpose::Place, extent, flags: Flags::NONE });
         }
         // What is left is in a later transaction, whose commit makes it due anew.
         self.due_since = None;
@@ -227,7 +218,7 @@ impl Journal {
         let mut pieces = 0;
         while blocks > 0 {
             let extent = self.advance(blocks);
-            self.requests.push_back(Request { purpose: Purpose::Log, extent, flags: Flags::NONE });
+            self.requests.push_back(JournalWrite { purpose: Purpose::Log, extent, flags: Flags::NONE });
             blocks -= u64::from(extent.blocks);
             pieces += 1;
         }
@@ -237,7 +228,7 @@ impl Journal {
     /// Logged blocks are durable before the commit block is, and that one when its write ends.
     fn write_commit(&mut self) {
         let (extent, flags) = (self.advance(1), Flags::PREFLUSH.with(Flags::FUA));
-        self.requests.push_back(Request { purpose: Purpose::Commit, extent, flags });
+        self.requests.push_back(JournalWrite { purpose: Purpose::Commit, extent, flags });
         self.stage = Stage::Commit;
     }
 
@@ -282,7 +273,7 @@ impl Journal {
         self.moving_tail = Some(self.freed);
         let extent = Extent { start: self.area.start, blocks: 1 };
         let flags = Flags::PREFLUSH.with(Flags::FUA);
-        self.requests.push_back(Request { purpose: Purpose::Tail, extent, flags });
+        self.requests.push_back(JournalWrite { purpose: Purpose::Tail, extent, flags });
     }
 }
 
@@ -298,7 +289,7 @@ mod tests {
     }
 
     /// Does everything it wants, in order; returns it.
-    fn serve(journal: &mut Journal) -> Vec<Request> {
+    fn serve(journal: &mut Journal) -> Vec<JournalWrite> {
         let mut all = Vec::new();
         while let Some(request) = journal.requests.pop_front() {
             journal.done(request, LATER);
@@ -307,7 +298,7 @@ mod tests {
         all
     }
 
-    fn commit(journal: &mut Journal, blocks: Range<u64>) -> Vec<Request> {
+    fn commit(journal: &mut Journal, blocks: Range<u64>) -> Vec<JournalWrite> {
         blocks.for_each(|block| journal.dirty(block, NOW));
         journal.step(LATER, true, |_| false);
         serve(journal)
@@ -370,7 +361,7 @@ mod tests {
             }
             assert!(journal.head - journal.tail <= journal.size(), "round {round}");
             let in_ring = wanted.iter().filter(|r| matches!(r.purpose, Purpose::Log | Purpose::Commit));
-            for Request { extent, .. } in in_ring {
+            for JournalWrite { extent, .. } in in_ring {
                 assert!(extent.start > 1000 && extent.start + u64::from(extent.blocks) <= 2024, "{extent:?}");
                 wrapped |= extent.start == 1001 && round > 0;
             }

@@ -29,13 +29,15 @@ pub struct Extent {
 #[derive(Clone, Debug)]
 pub struct Layout {
     blocks: u64,
-    groups: u32,
+    /// Block groups.
+    pub groups: u32,
     flex: u32,
     inodes_per_group: u32,
     inode_bytes: u64,
     bitmaps: u64,
     tables: u64,
-    journal: Range<u64>,
+    /// The journal; its first block is its superblock.
+    pub journal: Range<u64>,
 }
 
 impl Layout {
@@ -60,11 +62,6 @@ impl Layout {
         (layout.journal.end + GROUP_BLOCKS <= blocks).then_some(layout)
     }
 
-    /// Block groups.
-    pub fn groups(&self) -> u32 {
-        self.groups
-    }
-
     /// Flex groups.
     pub fn flexes(&self) -> u32 {
         self.groups.div_ceil(self.flex)
@@ -78,11 +75,6 @@ impl Layout {
     /// Inodes of a flex group.
     pub fn inodes_of(&self, flex: u32) -> u32 {
         self.groups_of(flex).len() as u32 * self.inodes_per_group
-    }
-
-    /// The journal; its first block is its superblock.
-    pub fn journal(&self) -> Range<u64> {
-        self.journal.clone()
     }
 
     /// The first block of `group`.
@@ -117,6 +109,15 @@ impl Layout {
         let (start, blocks) = (self.start_of(group), self.super_blocks().blocks);
         let fits = start >= self.journal.end && start + u64::from(blocks) < self.blocks;
         (has_backup && fits && u64::from(blocks) < GROUP_BLOCKS).then_some(Extent { start, blocks })
+    }
+
+    /// What mkfs writes before the file system is mounted: superblocks with their descriptors, and zeroes over the journal.
+    ///
+    /// Inode tables stay as they are (`lazy_itable_init`), and so do the bitmaps of groups in which nothing is (`uninit_bg`).
+    pub fn of_mkfs(&self) -> impl Iterator<Item = Extent> {
+        let Range { start, end } = self.journal;
+        let backups = (0..self.groups).filter_map(|group| self.backup_in(group));
+        [self.super_blocks(), Extent { start, blocks: (end - start) as u32 }].into_iter().chain(backups)
     }
 
     /// The block of the descriptor of `group`.
@@ -169,7 +170,7 @@ mod tests {
     #[test]
     fn all_static_metadata_lies_at_the_beginning_and_nothing_twice() {
         let layout = layout();
-        let last = layout.groups() - 1;
+        let last = layout.groups - 1;
         let of = |group: u32| {
             let flex = group / 16;
             let inode = group % 16 * layout.inodes_per_group;
@@ -181,12 +182,12 @@ mod tests {
             ]
         };
         let ([d0, b0, i0, t0], [d1, b1, i1, t1]) = (of(0), of(last));
-        assert!(0 < d0 && d1 < b0 && b1 < i0 && i1 < t0 && t1 < layout.journal().start, "{layout:?}");
-        let room: u64 = (0..layout.groups()).map(|g| layout.room_of(g)).map(|room| room.end - room.start).sum();
-        let backups: Vec<Extent> = (0..layout.groups()).filter_map(|group| layout.backup_in(group)).collect();
+        assert!(0 < d0 && d1 < b0 && b1 < i0 && i1 < t0 && t1 < layout.journal.start, "{layout:?}");
+        let room: u64 = (0..layout.groups).map(|g| layout.room_of(g)).map(|room| room.end - room.start).sum();
+        let backups: Vec<Extent> = (0..layout.groups).filter_map(|group| layout.backup_in(group)).collect();
         assert_eq!(backups.iter().map(|backup| backup.start / GROUP_BLOCKS).collect::<Vec<_>>(), BACKUPS);
         let backups: u64 = backups.iter().map(|backup| u64::from(backup.blocks)).sum();
-        assert_eq!(room + backups, BLOCKS - layout.journal().end);
+        assert_eq!(room + backups, BLOCKS - layout.journal.end);
     }
 
     #[test]

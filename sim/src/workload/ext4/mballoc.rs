@@ -23,7 +23,8 @@ pub struct Allocator {
     /// First free block of each group and its end.
     rooms: Vec<(u64, u64)>,
     flex: u32,
-    free: u64,
+    /// Free blocks.
+    pub free: u64,
     /// The group in which the last stream ended.
     stream: Option<u32>,
     /// What is left of the piece that small files share.
@@ -34,15 +35,10 @@ impl Allocator {
     /// All blocks behind the metadata of `layout` are free.
     pub fn new(layout: &Layout) -> Self {
         let room = |group| layout.room_of(group);
-        let rooms: Vec<_> = (0..layout.groups()).map(|group| (room(group).start, room(group).end)).collect();
+        let rooms: Vec<_> = (0..layout.groups).map(|group| (room(group).start, room(group).end)).collect();
         let free = rooms.iter().map(|(start, end)| end - start).sum();
         let flex = layout.groups_of(0).len() as u32;
         Self { rooms, flex, free, stream: None, locality: Extent { start: 0, blocks: 0 } }
-    }
-
-    /// Free blocks.
-    pub fn free(&self) -> u64 {
-        self.free
     }
 
     /// Free blocks of a flex group.
@@ -139,7 +135,7 @@ mod tests {
             let room = allocator.room(group as usize);
             allocator.take(group, room.saturating_sub(3) as u32).unwrap();
         });
-        let free = allocator.free();
+        let free = allocator.free;
         let pieces = allocator.take(5, free as u32).unwrap();
         assert!(pieces.len() > 1 && pieces.iter().all(|piece| piece.blocks <= 3), "{pieces:?}");
         assert_eq!(pieces.iter().map(|piece| u64::from(piece.blocks)).sum::<u64>(), free);

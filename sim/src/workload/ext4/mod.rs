@@ -18,10 +18,10 @@ mod flusher;
 mod journal;
 mod layout;
 mod mballoc;
-mod mkfs;
 mod options;
 mod orlov;
 mod programs;
+mod queue;
 mod samples;
 mod throttle;
 
@@ -37,13 +37,13 @@ pub use samples::{Point, Sample};
 
 use self::cache::Cache;
 use self::flusher::Flusher;
-use self::journal::{Journal, Request};
+use self::journal::{Journal, JournalWrite};
 use self::layout::{Extent, Layout};
 use self::mballoc::Allocator;
-use self::mkfs::Mkfs;
 use self::options::BLOCK_BYTES;
 use self::orlov::{Inode, Inodes};
 use self::programs::Programs;
+use self::queue::WriteQueue;
 use self::samples::Samples;
 use self::throttle::Throttle;
 use crate::{Actor, Io};
@@ -82,7 +82,7 @@ struct Fs {
 pub struct Ext4 {
     disk: DeviceId,
     options: Ext4Options,
-    mkfs: Mkfs,
+    mkfs: WriteQueue,
     /// When the programs began.
     began: Option<Instant>,
     fs: Option<Fs>,
@@ -94,7 +94,7 @@ pub struct Ext4 {
     rng: Rng,
     memory: Data,
     /// Writes of the journal that are on their way.
-    metadata: Slab<Request>,
+    metadata: Slab<JournalWrite>,
     ending: Option<Ending>,
     /// It has ended, and nothing is on its way any more.
     is_over: bool,
@@ -114,7 +114,7 @@ impl Ext4 {
             Ext4Options { bio_blocks: options.bio_blocks.max(1), requests: options.requests.max(1), ..options };
         Self {
             disk,
-            mkfs: Mkfs::default(),
+            mkfs: WriteQueue::new(&options),
             began: None,
             fs: None,
             cache: Cache::default(),
@@ -146,7 +146,7 @@ impl Ext4 {
     /// Throughput over time: one sample for each [`Ext4Options::sample`] from the start on.
     #[must_use]
     pub fn samples(&self) -> &[Sample] {
-        self.samples.all()
+        &self.samples.all
     }
 
     /// All data points that came to their end.
@@ -173,7 +173,9 @@ impl Ext4 {
         let made = Layout::new(blocks, &self.options.format).and_then(|layout| Fs::new(layout, &self.options));
         match &made {
             None => self.ending = Some(Ending::TooSmall),
-            Some(fs) if self.options.format.make => self.mkfs = Mkfs::new(&fs.layout, self.options.bio_blocks),
+            Some(fs) if self.options.format.make => {
+                fs.layout.of_mkfs().for_each(|extent| _ = self.mkfs.push(extent, MKFS));
+            }
             Some(_) => self.begin(io.now()),
         }
         self.fs = made;
@@ -181,7 +183,7 @@ impl Ext4 {
 
     fn begin(&mut self, now: Instant) {
         self.began = Some(now);
-        self.samples.begin(now);
+        self.samples.began = now;
     }
 
     fn take_in(&mut self, done: &Completion, io: &mut Io<'_>) {
@@ -229,7 +231,7 @@ impl Ext4 {
     }
 
     fn send_data(&mut self, io: &mut Io<'_>) {
-        while let Some((extent, tag)) = self.flusher.next() {
+        while let Some((extent, tag)) = self.flusher.queue.next() {
             self.send(tag, extent, Flags::NONE, io);
         }
     }
@@ -250,7 +252,7 @@ impl Ext4 {
     fn set_alarm(&self, io: &mut Io<'_>) {
         let now = io.now();
         let commit = self.fs.as_ref().and_then(|fs| fs.journal.deadline());
-        let fixed = [Some(self.throttle.next_look()), Some(self.flusher.next_wake()), commit];
+        let fixed = [Some(self.throttle.next_look()), Some(self.flusher.wake), commit];
         let all = fixed.into_iter().flatten().chain(self.programs.alarms());
         // What is due already waits for a write to end.
         if let Some(next) = all.filter(|at| *at > now).min() {
@@ -265,7 +267,7 @@ impl Fs {
         let mut inodes = Inodes::new(&layout);
         inodes.take(0, true, &layout)?;
         let root = allocator.take(0, 1)?.first()?.start;
-        let journal = Journal::new(layout.journal(), options.commit_interval, options.bio_blocks);
+        let journal = Journal::new(layout.journal.clone(), options.commit_interval, options.bio_blocks);
         Some(Self { inodes, allocator, journal, root, layout })
     }
 
@@ -311,8 +313,8 @@ impl Actor for Ext4 {
                 self.is_over = self.ending.is_some() && io.outstanding() == 0;
             }
             (None, None) => {
-                while let Some(extent) = self.mkfs.next(self.options.requests) {
-                    self.send(MKFS, extent, Flags::NONE, io);
+                while let Some((extent, tag)) = self.mkfs.next() {
+                    self.send(tag, extent, Flags::NONE, io);
                 }
             }
             _ => self.is_over = io.outstanding() == 0,

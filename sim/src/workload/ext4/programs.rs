@@ -4,6 +4,7 @@
 //!  new directory ─> every program: create, write by steps, close, ... ─> all are done ─> [sync] ─> new directory
 //! ```
 
+use alloc::vec;
 use alloc::vec::Vec;
 
 use super::cache::DirtyFile;
@@ -18,7 +19,7 @@ use shingle_core::time::{Duration, Instant};
 const ENTRIES: u32 = (BLOCK_BYTES / 24) as u32;
 
 /// A program.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 struct Program {
     /// When it goes on.
     at: Instant,
@@ -43,9 +44,10 @@ struct OpenFile {
 }
 
 /// Where all of them are.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Phase {
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum PointState {
     /// A data point begins.
+    #[default]
     Start,
     /// They write.
     Write,
@@ -56,7 +58,7 @@ enum Phase {
 }
 
 /// The directory of a data point.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 struct Directory {
     flex: u32,
     /// The block with its newest entries, and how many it has.
@@ -65,9 +67,10 @@ struct Directory {
 }
 
 /// All programs.
+#[derive(Default)]
 pub struct Programs {
     all: Vec<Program>,
-    phase: Phase,
+    state: PointState,
     directory: Directory,
     /// When the data point began, and what was written for it.
     began: Instant,
@@ -80,16 +83,11 @@ pub struct Programs {
 
 impl Programs {
     pub fn new(load: &Load) -> Self {
-        let idle = Program { at: Instant::ZERO, files: 0, file: None, debt: 0.0 };
         let crowd = load.writers.max(1).div_ceil(load.processors.max(1));
         Self {
-            all: (0..load.writers.max(1)).map(|_| idle).collect(),
-            phase: Phase::Start,
-            directory: Directory { flex: 0, block: 0, entries: 0 },
-            began: Instant::ZERO,
-            bytes: 0,
+            all: vec![Program::default(); load.writers.max(1) as usize],
             block_time: Duration(load.write_block.0 * u64::from(crowd)),
-            points: Vec::new(),
+            ..Self::default()
         }
     }
 
@@ -100,12 +98,12 @@ impl Programs {
 
     /// A sync waits for what was dirty at this time.
     pub fn sync_until(&self) -> Option<Instant> {
-        if let Phase::Data(until) = self.phase { Some(until) } else { None }
+        if let PointState::Data(until) = self.state { Some(until) } else { None }
     }
 
     /// Whether a sync waits for a commit.
     pub fn syncing(&self) -> bool {
-        matches!(self.phase, Phase::Commit(_))
+        matches!(self.state, PointState::Commit(_))
     }
 
     fn busy(&self) -> u64 {
@@ -122,9 +120,9 @@ impl Program {
 impl Ext4 {
     /// Lets programs do what they can at `now`; false if none could do anything.
     pub(super) fn run_programs(&mut self, now: Instant) -> bool {
-        match self.programs.phase {
-            Phase::Start => self.begin_point(now),
-            Phase::Write => {
+        match self.programs.state {
+            PointState::Start => self.begin_point(now),
+            PointState::Write => {
                 let ready = |program: &Program| !program.is_done() && program.at <= now;
                 let mut did = false;
                 for place in 0..self.programs.all.len() {
@@ -132,15 +130,15 @@ impl Ext4 {
                 }
                 did | (self.programs.busy() == 0 && self.end_writing(now))
             }
-            Phase::Data(until) => {
+            PointState::Data(until) => {
                 let is_written = self.cache.oldest().is_none_or(|file| file.since > until) && self.flusher.is_empty();
-                let number = self.fs.as_ref().map_or(0, |fs| fs.journal.number());
+                let number = self.fs.as_ref().map_or(0, |fs| fs.journal.number);
                 if is_written {
-                    self.programs.phase = Phase::Commit(number);
+                    self.programs.state = PointState::Commit(number);
                 }
                 is_written
             }
-            Phase::Commit(number) => {
+            PointState::Commit(number) => {
                 let Some(fs) = self.fs.as_mut().filter(|fs| fs.journal.is_committed(number)) else { return false };
                 // `sync(2)` has the device's own pages written, too.
                 fs.journal.place_all();
@@ -151,7 +149,7 @@ impl Ext4 {
 
     fn begin_point(&mut self, now: Instant) -> bool {
         let Some(fs) = self.fs.as_mut().filter(|fs| fs.journal.has_room()) else { return false };
-        let free = (|flex| fs.allocator.free_in(flex), fs.allocator.free());
+        let free = (|flex| fs.allocator.free_in(flex), fs.allocator.free);
         let made = fs.inodes.choose_flex(&mut self.rng, free).and_then(|flex| {
             fs.create(flex, true, now)?;
             fs.journal.dirty(fs.root, now);
@@ -162,14 +160,14 @@ impl Ext4 {
             return false;
         };
         let programs = &mut self.programs;
-        (programs.directory, programs.phase, programs.began, programs.bytes) = (directory, Phase::Write, now, 0);
+        (programs.directory, programs.state, programs.began, programs.bytes) = (directory, PointState::Write, now, 0);
         programs.all.iter_mut().for_each(|program| (program.at, program.files) = (now, self.options.load.files.max(1)));
         true
     }
 
     fn end_writing(&mut self, now: Instant) -> bool {
         if self.options.load.sync {
-            self.programs.phase = Phase::Data(now);
+            self.programs.state = PointState::Data(now);
             return true;
         }
         self.end_point(now)
@@ -178,7 +176,7 @@ impl Ext4 {
     fn end_point(&mut self, now: Instant) -> bool {
         let programs = &mut self.programs;
         programs.points.push(Point { began: programs.began, ended: now, bytes: programs.bytes });
-        programs.phase = Phase::Start;
+        programs.state = PointState::Start;
         true
     }
 

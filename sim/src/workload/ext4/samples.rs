@@ -36,20 +36,17 @@ impl Point {
 
 /// All samples of a run, each as long as `width`.
 pub struct Samples {
-    began: Instant,
+    /// Since when samples are counted.
+    pub began: Instant,
     width: Duration,
-    all: Vec<Sample>,
+    /// From the start on.
+    pub all: Vec<Sample>,
 }
 
 impl Samples {
     /// None yet.
     pub fn new(width: Duration) -> Self {
         Self { began: Instant::ZERO, width: Duration(width.0.max(1)), all: Vec::new() }
-    }
-
-    /// Samples are counted from `now` on.
-    pub fn begin(&mut self, now: Instant) {
-        self.began = now;
     }
 
     /// The one that `now` is in.
@@ -59,10 +56,5 @@ impl Samples {
             self.all.resize(index + 1, Sample::default());
         }
         &mut self.all[index]
-    }
-
-    /// From the start on.
-    pub fn all(&self) -> &[Sample] {
-        &self.all
     }
 }

@@ -117,7 +117,7 @@ impl Run {
 
     /// Writes of data: behind the metadata, and not of single blocks, as those of directories are.
     fn data(&self) -> impl Iterator<Item = &Write> {
-        let journal = self.layout().journal();
+        let journal = &self.layout().journal;
         self.log().iter().filter(move |write| write.block >= journal.end && write.blocks > 1)
     }
 }
@@ -129,7 +129,7 @@ fn mkfs_writes_superblocks_and_journal_first_and_time_begins_after_it() {
     let began = run.load().began().unwrap();
     assert!((1_000_000_000..2_000_000_000).contains(&began.0), "{began:?}, after a journal of 1 GiB");
     let layout = run.layout();
-    let (journal, backups) = (layout.journal(), (0..layout.groups()).filter_map(|group| layout.backup_in(group)));
+    let (journal, backups) = (layout.journal.clone(), (0..layout.groups).filter_map(|group| layout.backup_in(group)));
     let expected: Vec<u64> = [0, journal.start].into_iter().chain(backups.map(|backup| backup.start)).collect();
     let made = &run.log()[..run.log().iter().position(|write| write.flags != Flags::NONE).unwrap()];
     assert!(expected.iter().all(|block| made.iter().any(|write| write.block == *block)), "{expected:?}");
@@ -185,7 +185,7 @@ fn data_points_go_to_flex_groups_of_their_own() {
 #[test]
 fn every_commit_block_carries_preflush_and_fua_and_data_does_not() {
     let run = Run::of(Disk::new(BLOCKS, 100_000_000), options());
-    let journal = run.layout().journal();
+    let journal = &run.layout().journal;
     let marked = run.log().iter().filter(|write| write.flags != Flags::NONE);
     let marked: Vec<&Write> = marked.collect();
     assert!(marked.iter().all(|write| journal.contains(&write.block) && write.blocks == 1));
@@ -232,7 +232,7 @@ fn a_small_journal_wraps_and_the_load_goes_on() {
     let load = Load { file_bytes: 4096..=65536, files: 50, ..options().load };
     let run = Run::of(Disk::new(BLOCKS, 100_000_000), Ext4Options { format, load, ..options() });
     assert_eq!(run.load().ending(), Some(Ending::Time));
-    let journal = run.layout().journal();
+    let journal = &run.layout().journal;
     let logged: u64 = run.log().iter().filter(|w| journal.contains(&w.block)).map(|w| w.blocks).sum();
     assert!(logged > 2 * 1024, "only {logged} blocks were logged");
     assert!(run.log().iter().any(|write| write.block == journal.start), "the tail never moved");

@@ -6,36 +6,16 @@ use core::ops::Range;
 use shingle_core::random::Rng;
 use shingle_core::time::Instant;
 
-/// What comes after a job has waited for all of its own I/Os.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Then {
-    Lock(u32),
-    Reset(u32),
-    OtherZone(u32),
-}
-
-impl Then {
-    pub(super) fn phase(self) -> Phase {
-        match self {
-            Then::Lock(zone) => Phase::Lock(zone),
-            Then::Reset(zone) => Phase::Reset(zone),
-            Then::OtherZone(zone) => Phase::OtherZone(zone),
-        }
-    }
-}
-
 /// What a job does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(super) enum JobState {
     /// Chooses a zone, or takes finished I/Os back if its depth is reached.
     Pick,
-    /// Waits for all of its own I/Os.
-    Quiesce { then: Then },
-    /// Waits for a zone that another job holds.
+    /// Waits for all of its own I/Os, and then for a zone that another job holds.
     Lock(u32),
-    /// Looks for a zone to open.
+    /// Waits for all of its own I/Os, and then looks for a zone to open.
     OtherZone(u32),
-    /// Resets a zone that it holds.
+    /// Waits for all of its own I/Os, and then resets a zone that it holds.
     Reset(u32),
     /// Waits for that reset.
     Resetting,
@@ -58,7 +38,7 @@ pub(super) struct Finished {
 }
 
 pub(super) struct Job {
-    pub phase: Phase,
+    pub state: JobState,
     /// Whether the I/O in preparation is a read.
     pub reading: bool,
     /// Whether its zone is one that was being written already, instead of the one it picked.
@@ -82,7 +62,7 @@ impl Job {
         let at = |number: u32| (u64::from(zones) * u64::from(number) / u64::from(jobs)) as u32;
         let part = at(number)..at(number + 1).max(at(number) + 1);
         Self {
-            phase: Phase::Pick,
+            state: JobState::Pick,
             reading: false,
             converted: false,
             in_flight: 0,
@@ -92,35 +72,6 @@ impl Job {
             cursor: part.start,
             part,
             rng: rng.fork(),
-        }
-    }
-}
-
-/// What a bio of the run is, in one word.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Tag {
-    Report,
-    Reset { job: u32, zone: u32 },
-    Transfer { job: u32, zone: u32 },
-}
-
-const RESET: u64 = 1 << 63;
-
-impl Tag {
-    pub(super) fn word(self) -> u64 {
-        match self {
-            Tag::Report => u64::MAX,
-            Tag::Reset { job, zone } => RESET | u64::from(job) << 32 | u64::from(zone),
-            Tag::Transfer { job, zone } => u64::from(job) << 32 | u64::from(zone),
-        }
-    }
-
-    pub(super) fn from_word(word: u64) -> Self {
-        let (job, zone) = ((word >> 32) as u32 & !(1 << 31), word as u32);
-        match word {
-            u64::MAX => Tag::Report,
-            _ if word & RESET != 0 => Tag::Reset { job, zone },
-            _ => Tag::Transfer { job, zone },
         }
     }
 }

@@ -21,14 +21,19 @@ use alloc::vec::Vec;
 
 pub use options::{FioOptions, Host, Pattern};
 
-use self::job::{Finished, Job, Phase, Tag, Then};
+use self::job::{Finished, Job, JobState};
 use self::zones::{Admission, Wait, ZoneTable};
 use super::Tally;
 use crate::{Actor, Io};
 use shingle_core::block::{Bio, Completion, Data, DeviceId, Op, Payload, Status};
 use shingle_core::random::Rng;
-use shingle_core::sector::{SECTOR_BYTES, Sector};
+use shingle_core::sector::SECTOR_BYTES;
 use shingle_core::time::{Duration, Instant};
+
+/// The tag of an I/O of a job in a zone.
+fn tag(job: usize, zone: u32) -> u64 {
+    (job as u64) << 32 | u64::from(zone)
+}
 
 /// How soon a job that finds no zone to write looks again.
 const RETRY: Duration = Duration::from_micros(10);
@@ -78,31 +83,32 @@ impl Fio {
     }
 
     fn take_in(&mut self, done: Completion, io: &Io<'_>) {
-        match Tag::from_word(done.tag) {
-            Tag::Report => match &done.bio.payload {
+        let (job, zone) = ((done.tag >> 32) as usize, done.tag as u32);
+        match done.bio.op {
+            Op::ReportZones => match &done.bio.payload {
                 Payload::Zones(zones) if done.status.is_ok() => self.open_region(zones),
                 _ => self.failed = true,
             },
-            Tag::Reset { job, zone } => {
+            Op::ZoneReset => {
                 self.failed |= !done.status.is_ok();
                 let zones = self.zones.as_mut().expect("resets come after the report");
                 zones.reset(zone);
-                self.jobs[job as usize].phase = Phase::Write(zone);
+                self.jobs[job].state = JobState::Write(zone);
             }
-            Tag::Transfer { job, zone } => {
-                let write = done.bio.op != Op::Read;
+            op => {
+                let write = op != Op::Read;
                 self.tallies[usize::from(write)].note(io.now(), &done.bio, done.status);
                 // As fio, which ends at the first error unless told otherwise.
                 self.failed |= !done.status.is_ok();
                 let filled = write && self.zones.as_ref().is_some_and(|zones| zones.ends_at_capacity(zone, &done.bio));
-                self.jobs[job as usize].done.push_back(Finished { zone, filled, at: io.now() });
+                self.jobs[job].done.push_back(Finished { zone, filled, at: io.now() });
             }
         }
     }
 
     fn open_region(&mut self, report: &[shingle_core::zone::Zone]) {
         let zones = ZoneTable::new(report, &self.options);
-        self.failed |= zones.is_empty();
+        self.failed |= zones.len() == 0;
         let jobs = self.options.jobs.max(1);
         self.jobs = (0..jobs).map(|number| Job::new(number, jobs, zones.len(), &mut self.rng)).collect();
         self.zones = Some(zones);
@@ -117,9 +123,7 @@ impl Actor for Fio {
     fn act(&mut self, io: &mut Io<'_>) {
         if !self.started {
             self.started = true;
-            let room = Vec::with_capacity(io.limits(self.disk).zones() as usize);
-            let report = Bio::new(Op::ReportZones, Sector::ZERO, 0, Payload::Zones(room));
-            return io.submit(Tag::Report.word(), self.disk, Box::new(report));
+            return io.report_zones(0, self.disk);
         }
         while let Some(done) = io.completion() {
             self.take_in(done, io);
@@ -129,7 +133,7 @@ impl Actor for Fio {
     }
 
     fn is_done(&self) -> bool {
-        let idle = |job: &Job| matches!(job.phase, Phase::Stopped) && job.in_flight == 0;
+        let idle = |job: &Job| matches!(job.state, JobState::Stopped) && job.in_flight == 0;
         self.failed || self.zones.is_some() && self.jobs.iter().all(idle)
     }
 }
@@ -163,23 +167,20 @@ impl Fio {
 
     /// One thing that a job does; false if it has to wait.
     fn step(&mut self, number: usize, io: &mut Io<'_>) -> bool {
-        let depth = self.options.iodepth.max(1);
-        match self.jobs[number].phase {
-            Phase::Pick if self.stopping(io.now()) => self.jobs[number].phase = Phase::Stopped,
-            Phase::Pick if self.jobs[number].in_flight < depth => self.pick(number, io.now()),
-            Phase::Pick | Phase::Stopped => return self.reap(number, io.now()),
-            Phase::Quiesce { then } => {
-                if self.jobs[number].in_flight > 0 {
-                    return self.reap(number, io.now());
-                }
-                self.jobs[number].phase = then.phase();
+        let (depth, in_flight) = (self.options.iodepth.max(1), self.jobs[number].in_flight);
+        match self.jobs[number].state {
+            JobState::Pick if self.stopping(io.now()) => self.jobs[number].state = JobState::Stopped,
+            JobState::Pick if in_flight < depth => self.pick(number, io.now()),
+            JobState::Pick | JobState::Stopped => return self.reap(number, io.now()),
+            JobState::Lock(_) | JobState::OtherZone(_) | JobState::Reset(_) if in_flight > 0 => {
+                return self.reap(number, io.now());
             }
-            Phase::Lock(zone) => return self.lock(number, zone, io),
-            Phase::OtherZone(zone) => self.open_other(number, zone, io.now()),
-            Phase::Reset(zone) => self.reset(number, zone, io),
-            Phase::Resetting => return false,
-            Phase::Write(zone) => self.transfer(number, zone, Op::Write, io),
-            Phase::Read(zone) => self.transfer(number, zone, Op::Read, io),
+            JobState::Lock(zone) => return self.lock(number, zone, io),
+            JobState::OtherZone(zone) => self.open_other(number, zone, io.now()),
+            JobState::Reset(zone) => self.reset(number, zone, io),
+            JobState::Resetting => return false,
+            JobState::Write(zone) => self.transfer(number, zone, Op::Write, io),
+            JobState::Read(zone) => self.transfer(number, zone, Op::Read, io),
         }
         true
     }
@@ -204,7 +205,7 @@ impl Fio {
         if self.zones().lock(zone, number as u32) {
             self.enter(number, zone);
         } else {
-            self.jobs[number].phase = Phase::Quiesce { then: Then::Lock(zone) };
+            self.jobs[number].state = JobState::Lock(zone);
         }
     }
 
@@ -225,19 +226,19 @@ impl Fio {
     fn enter(&mut self, number: usize, zone: u32) {
         let Job { reading, converted, .. } = self.jobs[number];
         if reading {
-            self.jobs[number].phase = Phase::Read(zone);
+            self.jobs[number].state = JobState::Read(zone);
             return;
         }
-        self.jobs[number].phase = match self.zones().admit(zone, converted) {
-            Admission::Write => Phase::Write(zone),
-            Admission::ResetFirst => Phase::Quiesce { then: Then::Reset(zone) },
+        self.jobs[number].state = match self.zones().admit(zone, converted) {
+            Admission::Write => JobState::Write(zone),
+            Admission::ResetFirst => JobState::Reset(zone),
             Admission::LimitReached => {
                 self.zones().unlock(zone);
                 return self.convert(number);
             }
             Admission::NoRoom => {
                 self.zones().unlock(zone);
-                Phase::Quiesce { then: Then::OtherZone(zone) }
+                JobState::OtherZone(zone)
             }
         };
     }
@@ -264,8 +265,8 @@ impl Fio {
 
     fn reset(&mut self, number: usize, zone: u32, io: &mut Io<'_>) {
         let bio = Bio::new(Op::ZoneReset, self.zones().start(zone), 0, Payload::None);
-        self.jobs[number].phase = Phase::Resetting;
-        io.submit(Tag::Reset { job: number as u32, zone }.word(), self.disk, Box::new(bio));
+        self.jobs[number].state = JobState::Resetting;
+        io.submit(tag(number, zone), self.disk, Box::new(bio));
     }
 
     fn transfer(&mut self, number: usize, zone: u32, op: Op, io: &mut Io<'_>) {
@@ -280,9 +281,8 @@ impl Fio {
         let (op, sector) = if append { (Op::ZoneAppend, zones.start(zone)) } else { (op, sector) };
         let payload = Payload::Data(self.memory.slice(0, sectors as usize * SECTOR_BYTES as usize));
         job.in_flight += 1;
-        job.phase = Phase::Pick;
-        let tag = Tag::Transfer { job: number as u32, zone }.word();
-        io.submit(tag, self.disk, Box::new(Bio::new(op, sector, sectors, payload)));
+        job.state = JobState::Pick;
+        io.submit(tag(number, zone), self.disk, Box::new(Bio::new(op, sector, sectors, payload)));
     }
 
     /// Takes back all I/Os that are done, and gives up their locks; false if there is none.

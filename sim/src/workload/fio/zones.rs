@@ -60,10 +60,6 @@ impl ZoneTable {
         Self { zones, open: Vec::new(), limit: options.max_open_zones }
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.zones.is_empty()
-    }
-
     pub(super) fn len(&self) -> u32 {
         self.zones.len() as u32
     }

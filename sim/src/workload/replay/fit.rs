@@ -38,7 +38,7 @@ pub struct OriginZone {
 
 /// What to submit. The ticket is to be given back should it fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Request {
+pub struct PlacedIo {
     /// What for.
     pub op: Op,
     /// How.
@@ -61,9 +61,9 @@ pub enum Adjusted {
     /// The device cannot do it.
     Skip,
     /// This.
-    Io(Request),
+    Io(PlacedIo),
     /// First this reset, then the other.
-    AfterReset(Request, Request),
+    AfterReset(PlacedIo, PlacedIo),
 }
 
 /// A zone here, for a recorded one.
@@ -221,7 +221,7 @@ impl Fit {
                 if !sequential {
                     return Adjusted::Skip;
                 }
-                Adjusted::Io(if moves { Request { ticket, ..request } } else { request })
+                Adjusted::Io(if moves { PlacedIo { ticket, ..request } } else { request })
             }
             op if sequential && op.writes_data() => {
                 let sectors = work.sectors.min(place.capacity).next_multiple_of(write_unit).min(place.capacity);
@@ -237,16 +237,16 @@ impl Fit {
                 (place.wp, place.recorded) = (place.wp + sectors, recorded.saturating_add(work.sectors));
                 let append = op == Op::ZoneAppend && self.max_append.is_some_and(|most| sectors <= most);
                 let request = match (op, append) {
-                    (_, true) => Request { op, sector: place.start, ..plain(work, at, sectors) },
-                    (Op::ZoneAppend, false) => Request { op: Op::Write, ..plain(work, at, sectors) },
+                    (_, true) => PlacedIo { op, sector: place.start, ..plain(work, at, sectors) },
+                    (Op::ZoneAppend, false) => PlacedIo { op: Op::Write, ..plain(work, at, sectors) },
                     _ => plain(work, at, sectors),
                 };
-                let request = Request { ticket, ..request };
+                let request = PlacedIo { ticket, ..request };
                 if !reset {
                     return Adjusted::Io(request);
                 }
-                let reset = Request { op: Op::ZoneReset, flags: Flags::NONE, ..plain(work, place.start, 0) };
-                Adjusted::AfterReset(Request { ticket, ..reset }, request)
+                let reset = PlacedIo { op: Op::ZoneReset, flags: Flags::NONE, ..plain(work, place.start, 0) };
+                Adjusted::AfterReset(PlacedIo { ticket, ..reset }, request)
             }
             _ => {
                 let shift = if sequential { place.shift } else { 0 };
@@ -326,8 +326,8 @@ impl Place {
     }
 }
 
-fn plain(work: &Work, sector: Sector, sectors: u32) -> Request {
-    Request { op: work.op, flags: work.flags, sector, sectors, ticket: Ticket::default() }
+fn plain(work: &Work, sector: Sector, sectors: u32) -> PlacedIo {
+    PlacedIo { op: work.op, flags: work.flags, sector, sectors, ticket: Ticket::default() }
 }
 
 fn zone_number(sector: Sector, zone_sectors: u32) -> u32 {

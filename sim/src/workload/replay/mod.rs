@@ -13,96 +13,58 @@ mod player;
 
 use alloc::boxed::Box;
 
-pub use fit::{Adjusted, Fit, FitError, Origin, OriginZone, Request};
+pub use fit::{Adjusted, Fit, FitError, Origin, OriginZone, PlacedIo};
 pub use player::{Next, Outcome, Pace, Player, PlayerOptions, Work};
 
 use crate::{Actor, Io};
-use shingle_core::block::{Bio, Completion, DeviceId, Op, Payload};
-use shingle_core::sector::Sector;
-
-/// The tag of the report at the start; a player's tags are below 2^32.
-const REPORT: u64 = u64::MAX;
-
-enum Stage {
-    /// Nothing was done yet.
-    New(Origin, Box<[Work]>, PlayerOptions),
-    /// The zones are asked for.
-    Asked(Origin, Box<[Work]>, PlayerOptions),
-    Playing(Box<Player>),
-    /// The work cannot be done on this device.
-    Refused(FitError),
-}
+use shingle_core::block::{Completion, DeviceId, Limits, Payload, Status};
+use shingle_core::zone::Zone;
 
 /// An actor that does recorded work on a device.
 pub struct Replay {
     device: DeviceId,
-    stage: Option<Stage>,
+    /// What is to be done, as long as nothing is known of the device's zones.
+    work: Option<(Origin, Box<[Work]>, PlayerOptions)>,
+    /// Who does it, or why it cannot be done there.
+    player: Option<Result<Player, FitError>>,
 }
 
 impl Replay {
     /// Does `work`, recorded on a device like `origin`, on `device`.
     #[must_use]
     pub fn new(device: DeviceId, origin: Origin, work: Box<[Work]>, options: PlayerOptions) -> Self {
-        Self { device, stage: Some(Stage::New(origin, work, options)) }
+        Self { device, work: Some((origin, work, options)), player: None }
     }
 
     /// What came of it so far; the error says why the work cannot be done there. `None` before the first act.
     #[must_use]
     pub fn player(&self) -> Option<Result<&Player, &FitError>> {
-        match self.stage.as_ref()? {
-            Stage::New(..) | Stage::Asked(..) => None,
-            Stage::Playing(player) => Some(Ok(player)),
-            Stage::Refused(error) => Some(Err(error)),
-        }
+        self.player.as_ref().map(Result::as_ref)
     }
 
-    fn advance(&self, stage: Stage, io: &mut Io<'_>) -> Stage {
-        match stage {
-            Stage::New(origin, work, options) => {
-                let zones = io.limits(self.device).zones() as usize;
-                let report = Payload::Zones(alloc::vec::Vec::with_capacity(zones));
-                if zones == 0 {
-                    return self.begin(origin, work, options, (&[], io));
-                }
-                io.submit(REPORT, self.device, Box::new(Bio::new(Op::ReportZones, Sector::ZERO, 0, report)));
-                Stage::Asked(origin, work, options)
-            }
-            Stage::Asked(origin, work, options) => match io.completion() {
-                None => Stage::Asked(origin, work, options),
-                Some(Completion { bio, status, .. }) => match &bio.payload {
-                    Payload::Zones(zones) if status.is_ok() => self.begin(origin, work, options, (zones, io)),
-                    _ => Stage::Refused(FitError::NoReport(status)),
-                },
-            },
-            Stage::Playing(mut player) => {
-                while let Some(Completion { tag, status, .. }) = io.completion() {
-                    player.complete(tag, status, io.now());
-                }
-                self.play(&mut player, io);
-                Stage::Playing(player)
-            }
-            refused @ Stage::Refused(_) => refused,
-        }
+    fn begin(&mut self, report: Result<&[Zone], Status>, limits: &Limits) {
+        let Some((origin, work, options)) = self.work.take() else { return };
+        let fit = report.map_err(FitError::NoReport).and_then(|zones| Fit::new(origin, &work, limits, zones));
+        self.player = Some(fit.map(|fit| Player::new(work, fit, options)));
     }
+}
 
-    fn begin(
-        &self,
-        origin: Origin,
-        work: Box<[Work]>,
-        options: PlayerOptions,
-        (zones, io): (&[shingle_core::zone::Zone], &mut Io<'_>),
-    ) -> Stage {
-        match Fit::new(origin, &work, io.limits(self.device), zones) {
-            Err(error) => Stage::Refused(error),
-            Ok(fit) => {
-                let mut player = Box::new(Player::new(work, fit, options));
-                self.play(&mut player, io);
-                Stage::Playing(player)
+impl Actor for Replay {
+    fn act(&mut self, io: &mut Io<'_>) {
+        if self.work.is_some() && io.outstanding() == 0 {
+            match io.limits(self.device).zones() {
+                0 => self.begin(Ok(&[]), io.limits(self.device)),
+                _ => io.report_zones(0, self.device),
             }
         }
-    }
-
-    fn play(&self, player: &mut Player, io: &mut Io<'_>) {
+        while let Some(Completion { tag, bio, status }) = io.completion() {
+            match (&mut self.player, &bio.payload) {
+                (Some(Ok(player)), _) => player.complete(tag, status, io.now()),
+                (_, Payload::Zones(zones)) if status.is_ok() => self.begin(Ok(zones), io.limits(self.device)),
+                _ => self.begin(Err(status), io.limits(self.device)),
+            }
+        }
+        let Some(Ok(player)) = &mut self.player else { return };
         loop {
             match player.next(io.now()) {
                 Next::Submit(tag, bio) => io.submit(tag, self.device, bio),
@@ -111,20 +73,8 @@ impl Replay {
             }
         }
     }
-}
-
-impl Actor for Replay {
-    fn act(&mut self, io: &mut Io<'_>) {
-        if let Some(stage) = self.stage.take() {
-            self.stage = Some(self.advance(stage, io));
-        }
-    }
 
     fn is_done(&self) -> bool {
-        match &self.stage {
-            Some(Stage::Playing(player)) => player.is_done(),
-            Some(Stage::Refused(_)) => true,
-            _ => false,
-        }
+        self.player().is_some_and(|player| player.map_or(true, Player::is_done))
     }
 }

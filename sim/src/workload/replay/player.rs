@@ -5,7 +5,7 @@ use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::fit::{Adjusted, Fit, Request, Ticket};
+use super::fit::{Adjusted, Fit, PlacedIo, Ticket};
 use shingle_core::block::{Bio, Data, Flags, Op, Payload, Status};
 use shingle_core::sector::{SECTOR_BYTES, Sector};
 use shingle_core::time::{Duration, Instant};
@@ -91,7 +91,7 @@ pub struct Player {
     options: PlayerOptions,
     next: usize,
     /// What the next reset was put in front of.
-    behind_reset: Option<(u32, Request)>,
+    behind_reset: Option<(u32, PlacedIo)>,
     flights: Vec<Option<Flight>>,
     free: VecDeque<u32>,
     in_flight: u32,
@@ -163,8 +163,8 @@ impl Player {
         }
     }
 
-    fn send(&mut self, place: Option<u32>, request: Request, now: Instant) -> Next {
-        let Request { op, flags, sector, sectors, ticket } = request;
+    fn send(&mut self, place: Option<u32>, request: PlacedIo, now: Instant) -> Next {
+        let PlacedIo { op, flags, sector, sectors, ticket } = request;
         let flight = Some(Flight { place, since: now, ticket });
         let slot = self.free.pop_front().unwrap_or_else(|| {
             self.flights.push(None);
