@@ -28,6 +28,7 @@ pub mod disk;
 pub mod fault;
 mod history;
 pub mod model;
+mod stamp;
 pub mod swarm;
 pub mod volume;
 pub mod workload;

@@ -10,7 +10,7 @@ use shingle_core::zone::{Condition, Zone, ZoneGeometry, ZoneKind, ZoneNo};
 use shingle_sim::disk::{CrashConfig, CrashDisk, Leaf};
 use shingle_sim::fault::{Fault, FaultPlan};
 use shingle_sim::model::{
-    Answer, Disks, Extent, Grounds, Intent, Model, Request, Rule, Seen, Trust, Violation, ZoneLine, ZoneShape,
+    Answer, DiskRequest, Disks, Extent, Grounds, Intent, Model, Rule, Seen, Trust, Violation, ZoneLine, ZoneShape,
 };
 
 /// A model of one sequential zone of 64 sectors, and a disk behind it at which nothing fails but flushes, and opening the zone.
@@ -52,7 +52,7 @@ impl World {
     fn ask(&mut self, op: Op, (offset, sectors): (u32, u32), atomic: bool) -> u64 {
         self.now += 1;
         let extents = vec![Extent { zone: ZoneNo(0), offset, sectors }];
-        let request = Request { op, flags: Flags::NONE, extents, intent: Intent::Sound, atomic };
+        let request = DiskRequest { op, flags: Flags::NONE, extents, intent: Intent::Sound, atomic };
         self.model.submit(request, &Self::grounds(&self.stack, self.disk, self.now))
     }
 

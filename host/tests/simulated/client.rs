@@ -7,7 +7,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use shingle_core::block::{Data, Flags, Op, Payload};
 use shingle_core::random::Rng;
 use shingle_core::time::{Duration, Instant};
-use shingle_sim::volume::{BLOCK_BYTES, Request, Volume, read_stamps, stamp};
+use shingle_sim::volume::{BLOCK_BYTES, Volume, VolumeRequest, read_stamps, stamp};
 
 pub const EXPORT: &str = "disk";
 
@@ -67,7 +67,7 @@ pub struct Client {
     pub is_over: bool,
     greeted: bool,
     said_goodbye: bool,
-    pending: BTreeMap<u64, Request>,
+    pending: BTreeMap<u64, VolumeRequest>,
     /// Without an answer when the connection ended: they are carried out or not until the server has let it go.
     lost: Vec<u64>,
     left: u64,
@@ -219,7 +219,7 @@ impl Client {
             _ => (Op::Write, command::WRITE),
         };
         let flags = if fua && matches!(op, Op::Write | Op::WriteZeroes) { Flags::FUA } else { Flags::NONE };
-        let request = if op == Op::Flush { Request::FLUSH } else { Request { op, flags, block, blocks } };
+        let request = if op == Op::Flush { VolumeRequest::FLUSH } else { VolumeRequest { op, flags, block, blocks } };
         let cookie = world.volume.submit(request, world.now);
         let bytes = request.blocks as usize * BLOCK_BYTES;
         let place = (u64::from(request.block) * BLOCK_BYTES as u64, bytes as u32);

@@ -12,7 +12,7 @@ use shingle_core::random::Rng;
 use shingle_core::sector::Sector;
 use shingle_core::time::{Duration, Instant};
 use shingle_host::disk::file::{self, FileDisk, Options};
-use shingle_sim::volume::{BLOCK_BYTES, BLOCK_SECTORS, Request, Volume, read_stamps, stamp};
+use shingle_sim::volume::{BLOCK_BYTES, BLOCK_SECTORS, Volume, VolumeRequest, read_stamps, stamp};
 use shingle_sys::RingHandle;
 
 use super::kernel::{Bug, KERNEL, Kernel, Shared};
@@ -84,7 +84,7 @@ struct Life<'a> {
     port: PortId,
     disk: DeviceId,
     now: Instant,
-    pending: BTreeMap<u64, Request>,
+    pending: BTreeMap<u64, VolumeRequest>,
 }
 
 /// What a run without a broken promise did.
@@ -146,7 +146,7 @@ impl<'a> Life<'a> {
     fn audit(&mut self) -> Result<(), String> {
         for block in (0..BLOCKS).step_by(16) {
             let mut left = None;
-            self.submit(Request::new(Op::Read, block, 16));
+            self.submit(VolumeRequest::new(Op::Read, block, 16));
             while left.is_none() {
                 self.pass_time()?;
                 left = self.stack.poll_completion(self.port);
@@ -208,22 +208,25 @@ impl<'a> Life<'a> {
         Ok(told.is_some())
     }
 
-    fn draft(&mut self) -> Request {
+    fn draft(&mut self) -> VolumeRequest {
         let block = self.rng.below(BLOCKS.into()) as u32;
         let blocks = 1 + self.rng.below(u64::from(BLOCKS - block).min(8)) as u32;
         let flags = [Flags::NONE, Flags::NONE, Flags::FUA, Flags::PREFLUSH, Flags::FUA.with(Flags::PREFLUSH)];
         let flags = flags[self.rng.below(5) as usize];
         match self.rng.below(12) {
-            0 => Request::FLUSH,
-            1..4 => Request::new(Op::Read, block, blocks),
-            4 => Request::new(Op::Discard, block, blocks),
-            5 => Request { flags: flags.with(Flags::NO_UNMAP), ..Request::new(Op::WriteZeroes, block, blocks) },
-            6 => Request { flags, ..Request::new(Op::WriteZeroes, block, blocks) },
-            _ => Request { flags, ..Request::new(Op::Write, block, blocks) },
+            0 => VolumeRequest::FLUSH,
+            1..4 => VolumeRequest::new(Op::Read, block, blocks),
+            4 => VolumeRequest::new(Op::Discard, block, blocks),
+            5 => VolumeRequest {
+                flags: flags.with(Flags::NO_UNMAP),
+                ..VolumeRequest::new(Op::WriteZeroes, block, blocks)
+            },
+            6 => VolumeRequest { flags, ..VolumeRequest::new(Op::WriteZeroes, block, blocks) },
+            _ => VolumeRequest { flags, ..VolumeRequest::new(Op::Write, block, blocks) },
         }
     }
 
-    fn submit(&mut self, request: Request) {
+    fn submit(&mut self, request: VolumeRequest) {
         let number = self.volume.submit(request, self.now);
         let payload = if request.op.has_data() { self.memory(request, number) } else { Payload::None };
         let sector = Sector(u64::from(request.block) * u64::from(BLOCK_SECTORS));
@@ -233,7 +236,7 @@ impl<'a> Life<'a> {
     }
 
     /// Memory in one piece, or in two.
-    fn memory(&mut self, request: Request, number: u64) -> Payload {
+    fn memory(&mut self, request: VolumeRequest, number: u64) -> Payload {
         let data = Data::zeroed(request.blocks as usize * BLOCK_BYTES);
         if request.op == Op::Write {
             stamp(&data, number, request.block);

@@ -13,7 +13,7 @@ use shingle_host::serve::listen::{Address, Listener};
 use shingle_host::serve::nbd::{Nbd, NbdOptions};
 use shingle_host::serve::{Directory, Export};
 use shingle_host::shard::{Shard, ShardError};
-use shingle_sim::volume::{Request, Volume};
+use shingle_sim::volume::{Volume, VolumeRequest};
 use shingle_sys::RingHandle;
 
 use super::client::{Client, EXPORT, Habit, World};
@@ -127,7 +127,7 @@ fn serve(
         client.look(&mut net.world)?;
     }
     // What was acknowledged is durable after a stop that went well.
-    let flush = net.world.volume.submit(Request::FLUSH, shard.now());
+    let flush = net.world.volume.submit(VolumeRequest::FLUSH, shard.now());
     let stuck = matches!(stopped, Err(ShardError::Stuck(_)));
     let told = match stopped {
         Ok(()) => net.world.volume.succeed(flush, std::iter::empty()),

@@ -71,18 +71,21 @@ impl Conduct {
         self.complaint.get_or_insert_with(|| (now, format!("zone {zone}: {bio:?} {what}")));
     }
 
+    /// The zones in which the order of commands like this one matters.
+    fn concerned(&self, bio: &Bio, geometry: &ZoneGeometry) -> impl Iterator<Item = ZoneNo> + use<> {
+        let zone = geometry.zone_of(bio.sector);
+        let zones = match bio.op {
+            Op::ZoneResetAll => 0..self.zones.len() as u32,
+            Op::Read | Op::Flush | Op::Discard | Op::ReportZones => 0..0,
+            _ if geometry.kind(zone) == ZoneKind::Sequential => zone.0..zone.0 + 1,
+            _ => 0..0,
+        };
+        zones.map(ZoneNo)
+    }
+
     /// A command comes.
     pub fn arrives(&mut self, bio: &Bio, geometry: &ZoneGeometry, now: Instant) {
-        match bio.op {
-            Op::ZoneResetAll => (0..self.zones.len() as u32).for_each(|zone| self.enters(ZoneNo(zone), bio, now)),
-            Op::Read | Op::Flush | Op::Discard | Op::ReportZones => {}
-            _ => {
-                let zone = geometry.zone_of(bio.sector);
-                if geometry.kind(zone) == ZoneKind::Sequential {
-                    self.enters(zone, bio, now);
-                }
-            }
-        }
+        self.concerned(bio, geometry).for_each(|zone| self.enters(zone, bio, now));
     }
 
     fn enters(&mut self, zone: ZoneNo, bio: &Bio, now: Instant) {
@@ -108,14 +111,10 @@ impl Conduct {
     }
 
     /// A command goes.
-    pub fn leaves(&mut self, bio: &Bio, zone: Option<ZoneNo>, status: Status) {
-        match (bio.op, zone) {
-            (Op::ReportZones, _) => self.reported(status),
-            (Op::ZoneResetAll, _) => {
-                (0..self.zones.len() as u32).for_each(|zone| self.exits(ZoneNo(zone), bio.op, status));
-            }
-            (Op::Read | Op::Flush | Op::Discard, _) | (_, None) => {}
-            (op, Some(zone)) => self.exits(zone, op, status),
+    pub fn leaves(&mut self, bio: &Bio, geometry: &ZoneGeometry, status: Status) {
+        self.concerned(bio, geometry).for_each(|zone| self.exits(zone, bio.op, status));
+        if bio.op == Op::ReportZones {
+            self.reported(status);
         }
     }
 

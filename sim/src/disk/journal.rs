@@ -31,6 +31,12 @@ pub(super) struct Image {
     pub wp: u32,
 }
 
+impl Image {
+    pub fn unwritten(sectors: u32) -> Self {
+        Self { contents: vec![None; sectors as usize], wp: 0 }
+    }
+}
+
 /// One step of a zone's life.
 #[derive(Clone)]
 enum Change {
@@ -49,11 +55,7 @@ pub(super) struct ZoneStore {
 }
 
 impl ZoneStore {
-    pub fn unwritten(sequential: bool, sectors: u32) -> Self {
-        Self::holding(sequential, Image { contents: vec![None; sectors as usize], wp: 0 })
-    }
-
-    pub fn holding(sequential: bool, image: Image) -> Self {
+    pub fn new(sequential: bool, image: Image) -> Self {
         Self { sequential, current: image.contents.clone(), image, journal: VecDeque::new() }
     }
 
@@ -157,7 +159,7 @@ mod tests {
     }
 
     fn store(sequential: bool) -> ZoneStore {
-        let mut store = ZoneStore::unwritten(sequential, 8);
+        let mut store = ZoneStore::new(sequential, Image::unwritten(8));
         written(&mut store, 1, 0, 2);
         written(&mut store, 2, 2, 2);
         store.commit(1);
@@ -184,7 +186,7 @@ mod tests {
     #[test]
     fn a_write_is_torn_at_blocks_only() {
         for seed in 0..100 {
-            let mut store = ZoneStore::unwritten(true, 8);
+            let mut store = ZoneStore::new(true, Image::unwritten(8));
             written(&mut store, 1, 0, 8);
             assert!(store.survive(4, &mut Rng::new(seed)).wp.is_multiple_of(4));
         }
@@ -194,7 +196,7 @@ mod tests {
     fn a_conventional_zone_is_torn_at_every_block() {
         let mut outcomes = alloc::collections::BTreeSet::new();
         for seed in 0..400 {
-            let mut store = ZoneStore::unwritten(false, 3);
+            let mut store = ZoneStore::new(false, Image::unwritten(3));
             written(&mut store, 1, 0, 2);
             store.commit(1);
             written(&mut store, 2, 1, 2);
@@ -208,7 +210,7 @@ mod tests {
     #[test]
     fn a_block_of_a_conventional_zone_is_never_torn() {
         for seed in 0..50 {
-            let mut store = ZoneStore::unwritten(false, 8);
+            let mut store = ZoneStore::new(false, Image::unwritten(8));
             written(&mut store, 1, 0, 8);
             let kept = seen(&store.survive(4, &mut Rng::new(seed)));
             assert!(kept.chunks(4).all(|block| block == [0; 4] || block == [1; 4]), "{kept:?}");

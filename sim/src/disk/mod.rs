@@ -135,6 +135,13 @@ pub struct Medium {
     zones: Vec<(Image, Condition)>,
 }
 
+impl Medium {
+    fn unwritten(geometry: &ZoneGeometry) -> Self {
+        let zone = |zone| (Image::unwritten(geometry.len(ZoneNo(zone))), Condition::Empty);
+        Self { zones: (0..geometry.zones()).map(zone).collect() }
+    }
+}
+
 /// The disk.
 pub struct CrashDisk {
     config: CrashConfig,
@@ -180,10 +187,11 @@ impl CrashDisk {
         limits.validate()?;
         let count = config.geometry.zones();
         Ok(Self {
-            platter: match medium.into() {
-                None => Platter::unwritten(&config, limits),
-                Some(medium) => Platter::holding(&config, limits, medium),
-            },
+            platter: Platter::new(
+                &config,
+                limits,
+                medium.into().unwrap_or_else(|| Medium::unwritten(&config.geometry)),
+            ),
             plan,
             rng: Rng::new(seed),
             commands: BTreeMap::new(),
@@ -309,8 +317,7 @@ impl CrashDisk {
     }
 
     fn complete(&mut self, bio: Box<Bio>, status: Status, cx: &mut Cx<'_>) {
-        let zone = self.sequential_zone(&bio);
-        self.conduct.leaves(&bio, zone, status);
+        self.conduct.leaves(&bio, &self.config.geometry, status);
         cx.complete(bio, status);
     }
 

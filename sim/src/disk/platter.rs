@@ -47,17 +47,8 @@ impl From<Reason> for Refusal {
 }
 
 impl Platter {
-    /// One that was never written.
-    pub fn unwritten(config: &CrashConfig, limits: Limits) -> Self {
-        let geometry = config.geometry;
-        let zones = (0..geometry.zones()).map(ZoneNo);
-        let stores = zones.map(|n| ZoneStore::unwritten(geometry.kind(n) == ZoneKind::Sequential, geometry.len(n)));
-        let (stores, zones) = (stores.collect(), ZonedDisk::new(geometry, config.resources));
-        Self { geometry, limits, zones, stores, changes: 0, unwritten: config.unwritten }
-    }
-
-    /// One that holds what is left on `medium`; zones that were open are closed.
-    pub fn holding(config: &CrashConfig, limits: Limits, medium: Medium) -> Self {
+    /// One that holds what is on `medium`; zones that were open are closed.
+    pub fn new(config: &CrashConfig, limits: Limits, medium: Medium) -> Self {
         let geometry = config.geometry;
         let state = |zone: ZoneNo| {
             let (image, cond) = &medium.zones[zone.index()];
@@ -69,7 +60,7 @@ impl Platter {
         let zones = ZonedDisk::restore(geometry, config.resources, state).expect("zones at rest are in order");
         let sequential = |n: usize| geometry.kind(ZoneNo(n as u32)) == ZoneKind::Sequential;
         let images = medium.zones.into_iter().map(|(image, _)| image).enumerate();
-        let stores = images.map(|(n, image)| ZoneStore::holding(sequential(n), image)).collect();
+        let stores = images.map(|(n, image)| ZoneStore::new(sequential(n), image)).collect();
         Self { geometry, limits, zones, stores, changes: 0, unwritten: config.unwritten }
     }
 

@@ -4,14 +4,14 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::words::{Extent, Grounds, Request, Rule, Trust};
+use super::words::{DiskRequest, Extent, Grounds, Rule, Trust, Verdict};
 use super::zone::{Mark, Value};
 use super::{Change, Model, Unflushed};
 use shingle_core::block::{Flags, Op};
 use shingle_core::zone::ZoneNo;
 
 impl Model {
-    pub(super) fn acknowledge_write(&mut self, from: u64, now: u64, request: &Request, extents: &[Extent]) {
+    pub(super) fn acknowledge_write(&mut self, from: u64, now: u64, request: &DiskRequest, extents: &[Extent]) {
         let oldest = self.oldest_asker();
         for extent in extents {
             let zone = &mut self.zones[extent.zone.index()];
@@ -29,13 +29,7 @@ impl Model {
         self.remember(Unflushed { from, done: now, ordered, change: Change::Written, extents }, fua);
     }
 
-    pub(super) fn acknowledge_append(
-        &mut self,
-        from: u64,
-        now: u64,
-        request: &Request,
-        landed: Extent,
-    ) -> Result<(), (Rule, String)> {
+    pub(super) fn acknowledge_append(&mut self, from: u64, now: u64, request: &DiskRequest, landed: Extent) -> Verdict {
         let asked = request.extents[0];
         let zone = &mut self.zones[asked.zone.index()];
         let fits = landed.zone == asked.zone && landed.offset + landed.sectors <= zone.capacity;
@@ -65,13 +59,8 @@ impl Model {
         }
     }
 
-    pub(super) fn acknowledge_mark(
-        &mut self,
-        from: u64,
-        now: u64,
-        (request, mark): (&Request, Mark),
-        grounds: &Grounds<'_>,
-    ) {
+    pub(super) fn acknowledge_mark(&mut self, from: u64, now: u64, request: &DiskRequest, grounds: &Grounds<'_>) {
+        let mark = if request.op == Op::ZoneFinish { Mark::Finish } else { Mark::Reset };
         let oldest = self.oldest_asker();
         let ordered = self.trust == Trust::Stack && request.atomic;
         // A reset of all zones leaves out those that failed. These did since it came, before their turn or after it.

@@ -5,13 +5,14 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::Model;
-use super::words::{Request, Rule, Seen, ZoneLine};
+use super::Seen;
+use super::words::{DiskRequest, Rule, Verdict, ZoneLine};
 use super::zone::{Mark, Value};
 use shingle_core::zone::{Condition, ZoneKind, ZoneNo};
 
 /// Reads.
 impl Model {
-    pub(super) fn compare_data(&mut self, from: u64, request: &Request, seen: &[Seen]) -> Result<(), (Rule, String)> {
+    pub(super) fn compare_data(&mut self, from: u64, request: &DiskRequest, seen: &[Seen]) -> Verdict {
         let mut seen = seen.iter();
         for extent in &request.extents {
             for offset in extent.offset..extent.offset + extent.sectors {
@@ -24,7 +25,7 @@ impl Model {
         Ok(())
     }
 
-    fn compare_sector(&self, from: u64, number: ZoneNo, offset: u32, seen: Seen) -> Result<(), (Rule, String)> {
+    fn compare_sector(&self, from: u64, number: ZoneNo, offset: u32, seen: Seen) -> Verdict {
         let zone = &self.zones[number.index()];
         let cell = &zone.cells[offset as usize];
         let known =
@@ -48,11 +49,11 @@ impl Model {
 
 /// Reports.
 impl Model {
-    pub(super) fn compare_report(&mut self, from: u64, zones: &[ZoneLine]) -> Result<(), (Rule, String)> {
+    pub(super) fn compare_report(&mut self, from: u64, zones: &[ZoneLine]) -> Verdict {
         zones.iter().try_for_each(|line| self.compare_zone(from, line))
     }
 
-    fn compare_zone(&mut self, from: u64, line: &ZoneLine) -> Result<(), (Rule, String)> {
+    fn compare_zone(&mut self, from: u64, line: &ZoneLine) -> Verdict {
         let ZoneLine { number, zone: reported, is_heard } = *line;
         let zone = &self.zones[number.index()];
         let shape = (reported.start.0, reported.len, reported.capacity, reported.kind == ZoneKind::Sequential);
@@ -85,7 +86,7 @@ impl Model {
         Ok(())
     }
 
-    fn check_pointer(&self, number: ZoneNo, offset: u32) -> Result<(), (Rule, String)> {
+    fn check_pointer(&self, number: ZoneNo, offset: u32) -> Verdict {
         let zone = &self.zones[number.index()];
         let expected = zone.pointer();
         if zone.is_doubted() || zone.failed || offset == expected {
@@ -97,7 +98,7 @@ impl Model {
         ))
     }
 
-    fn check_condition(&self, number: ZoneNo, offset: u32, cond: Condition) -> Result<(), (Rule, String)> {
+    fn check_condition(&self, number: ZoneNo, offset: u32, cond: Condition) -> Verdict {
         let capacity = self.zones[number.index()].capacity;
         let agrees = match cond {
             Condition::Empty => offset == 0,
@@ -110,7 +111,7 @@ impl Model {
     }
 
     /// Whether data and marks allow a zone with its pointer at `offset`.
-    fn check_possible(&self, from: u64, number: ZoneNo, offset: u32, full: bool) -> Result<(), (Rule, String)> {
+    fn check_possible(&self, from: u64, number: ZoneNo, offset: u32, full: bool) -> Verdict {
         let rule = if self.recovering { Rule::Durability } else { Rule::Pointer };
         let zone = &self.zones[number.index()];
         let can = |mark: Mark| zone.marks.possible(from).any(|possible| possible == mark);

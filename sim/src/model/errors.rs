@@ -1,9 +1,8 @@
 //! Errors: what they leave open, and whether they have a reason.
 
 use alloc::format;
-use alloc::string::String;
 
-use super::words::{Grounds, Intent, Request, Rule, Trust, Violation};
+use super::words::{DiskRequest, Grounds, Intent, Rule, Trust, Verdict, Violation};
 use super::zone::Mark;
 use super::{Model, Pending, Suspect};
 use crate::history::Candidate;
@@ -15,7 +14,7 @@ impl Model {
     /// Whether an error that ended before `now` is still without a reason. The reason can be an earlier request of the zone
     /// that failed, and whose end is not known yet.
     pub fn verdict(&mut self, now: Instant) -> Result<(), Violation> {
-        let touches = |request: &Request, suspect: &Suspect| {
+        let touches = |request: &DiskRequest, suspect: &Suspect| {
             request.op.is_write() && request.extents.iter().any(|extent| suspect.zones.contains(&extent.zone))
         };
         let hopeless = |suspect: &Suspect| {
@@ -34,7 +33,7 @@ impl Model {
         now: u64,
         (pending, status): (&Pending, Status),
         grounds: &Grounds<'_>,
-    ) -> Result<(), (Rule, String)> {
+    ) -> Verdict {
         let explained = self.explains((from, pending), status, grounds);
         let request = &pending.request;
         if request.op.is_write() && request.intent != Intent::Hopeless {
@@ -58,7 +57,7 @@ impl Model {
     }
 
     /// Whether a mistake was refused without any consequence.
-    pub(super) fn is_refused_alone(&self, request: &Request, zone: ZoneNo, grounds: &Grounds<'_>) -> bool {
+    pub(super) fn is_refused_alone(&self, request: &DiskRequest, zone: ZoneNo, grounds: &Grounds<'_>) -> bool {
         let model = &self.zones[zone.index()];
         let no_fault = grounds.disks.faults_in(zone) == model.faults_seen;
         request.intent == Intent::Risky && self.trust == Trust::Stack && no_fault && !model.is_doubted()

@@ -16,7 +16,11 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-pub use words::{Answer, Disks, Extent, Grounds, Intent, Request, Rule, Seen, Trust, Violation, ZoneLine, ZoneShape};
+pub use crate::stamp::Seen;
+pub(crate) use words::Verdict;
+pub use words::{
+    Answer, Broken, DiskRequest, Disks, Extent, Grounds, Intent, Rule, Trust, Violation, ZoneLine, ZoneShape,
+};
 use zone::{Mark, Value, ZoneModel};
 
 use crate::history::{Candidate, NEVER};
@@ -25,7 +29,7 @@ use shingle_core::time::Instant;
 use shingle_core::zone::ZoneNo;
 
 struct Pending {
-    request: Request,
+    request: DiskRequest,
     at: Instant,
     all_faults: u64,
     layer_faults: u64,
@@ -107,46 +111,9 @@ impl Model {
         self.clock
     }
 
-    /// Whether `zone` is written at a pointer.
-    #[must_use]
-    pub fn is_sequential(&self, zone: ZoneNo) -> bool {
-        self.zones[zone.index()].sequential
-    }
-
-    /// Length of `zone`, in sectors.
-    #[must_use]
-    pub fn len_of(&self, zone: ZoneNo) -> u32 {
-        self.zones[zone.index()].cells.len() as u32
-    }
-
-    /// Sectors of `zone` that can be written.
-    #[must_use]
-    pub fn capacity_of(&self, zone: ZoneNo) -> u32 {
-        self.zones[zone.index()].capacity
-    }
-
-    /// Where a sound write to `zone` goes, if everything in flight succeeds.
-    #[must_use]
-    pub fn planned(&self, zone: ZoneNo) -> u32 {
-        self.zones[zone.index()].planned
-    }
-
-    /// Requests that change `zone` and are in flight.
-    #[must_use]
-    pub fn in_flight(&self, zone: ZoneNo) -> u32 {
-        self.zones[zone.index()].in_flight
-    }
-
-    /// Whether something failed in `zone` and nothing has told since where its pointer is.
-    #[must_use]
-    pub fn doubts(&self, zone: ZoneNo) -> bool {
-        self.zones[zone.index()].is_doubted()
-    }
-
-    /// Whether `zone` was reported as read-only or offline.
-    #[must_use]
-    pub fn has_failed(&self, zone: ZoneNo) -> bool {
-        self.zones[zone.index()].failed
+    /// What is known of `zone`.
+    pub(crate) fn zone(&self, zone: ZoneNo) -> &ZoneModel {
+        &self.zones[zone.index()]
     }
 
     /// Requests in flight.
@@ -162,7 +129,7 @@ impl Model {
     }
 }
 
-fn describe(number: u64, request: &Request) -> String {
+fn describe(number: u64, request: &DiskRequest) -> String {
     let mut text = format!("request {number}: {}", request.op.name());
     for Extent { zone, offset, sectors } in request.extents.iter().take(2) {
         text += &format!(" zone {zone} {offset}+{sectors}");
@@ -175,7 +142,7 @@ fn describe(number: u64, request: &Request) -> String {
 /// On the way down.
 impl Model {
     /// Takes note of a request; returns its number, which its data must carry and its completion must name.
-    pub fn submit(&mut self, mut request: Request, grounds: &Grounds<'_>) -> u64 {
+    pub fn submit(&mut self, mut request: DiskRequest, grounds: &Grounds<'_>) -> u64 {
         let from = self.tick();
         if request.op == Op::ZoneResetAll && request.atomic {
             // It leaves out what has failed; a zone on several disks may have failed in part.
@@ -196,7 +163,7 @@ impl Model {
         from
     }
 
-    fn expect_change(&mut self, from: u64, request: &Request) {
+    fn expect_change(&mut self, from: u64, request: &DiskRequest) {
         let mut sector = 0;
         for extent in &request.extents {
             let zone = &mut self.zones[extent.zone.index()];
@@ -280,10 +247,10 @@ impl Model {
     fn succeed(
         &mut self,
         (from, now): (u64, u64),
-        request: &Request,
+        request: &DiskRequest,
         answer: &Answer<'_>,
         grounds: &Grounds<'_>,
-    ) -> Result<(), (Rule, String)> {
+    ) -> Verdict {
         if request.flags.has(Flags::PREFLUSH) || request.op == Op::Flush {
             self.flushed(from, grounds.reach);
         }
@@ -297,12 +264,8 @@ impl Model {
                 Ok(())
             }
             (Op::ZoneAppend, Answer::Landed(extent)) => self.acknowledge_append(from, now, request, *extent),
-            (Op::ZoneReset | Op::ZoneResetAll, _) => {
-                self.acknowledge_mark(from, now, (request, Mark::Reset), grounds);
-                Ok(())
-            }
-            (Op::ZoneFinish, _) => {
-                self.acknowledge_mark(from, now, (request, Mark::Finish), grounds);
+            (Op::ZoneReset | Op::ZoneResetAll | Op::ZoneFinish, _) => {
+                self.acknowledge_mark(from, now, request, grounds);
                 Ok(())
             }
             (Op::Flush | Op::ZoneOpen | Op::ZoneClose | Op::Discard, _) => Ok(()),
@@ -311,7 +274,7 @@ impl Model {
     }
 
     /// What the end of any request means for its zones.
-    fn settle(&mut self, now: u64, request: &Request, grounds: &Grounds<'_>) {
+    fn settle(&mut self, now: u64, request: &DiskRequest, grounds: &Grounds<'_>) {
         if request.op == Op::ReportZones || !request.atomic {
             self.reports -= 1;
         }
@@ -361,10 +324,10 @@ mod tests {
         story(&mut model(), &Grounds { disks, plug_failed, layer_faults, no_append, is_late, excused, reach, now });
     }
 
-    fn request(op: Op) -> Request {
+    fn request(op: Op) -> DiskRequest {
         let sectors = if op == Op::Write { 8 } else { 0 };
         let extents = Vec::from([Extent { zone: ZoneNo(0), offset: 0, sectors }]);
-        Request { op, flags: Flags::NONE, extents, intent: Intent::Sound, atomic: true }
+        DiskRequest { op, flags: Flags::NONE, extents, intent: Intent::Sound, atomic: true }
     }
 
     /// Found by the swarm (zones 52019218, all 53012723), a mistake of the model: the sector that the first write had found free

@@ -4,7 +4,7 @@ use alloc::format;
 use alloc::string::String;
 
 use super::Model;
-use super::words::Seen;
+use super::Seen;
 use super::zone::{Mark, Value};
 use crate::history::{Candidate, History, NEVER};
 use shingle_core::zone::ZoneNo;

@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use crate::disk::{Leaf, Powered};
+use crate::stamp::Seen;
 use shingle_core::block::{DeviceId, Flags, Op, Stack};
 use shingle_core::time::Instant;
 use shingle_core::zone::{Zone, ZoneNo};
@@ -50,7 +51,7 @@ pub enum Intent {
 
 /// What somebody asks of the disk.
 #[derive(Clone, Debug)]
-pub struct Request {
+pub struct DiskRequest {
     /// The operation.
     pub op: Op,
     /// Its flags.
@@ -73,17 +74,6 @@ pub enum Trust {
     Host,
     /// Nobody: errors need no reason, and pointers are not compared.
     Nobody,
-}
-
-/// What a sector reads as.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Seen {
-    /// Zeroes.
-    Zeroes,
-    /// The data of a request: its number, and the sector in it.
-    Data(u64, u32),
-    /// Something that nobody has written.
-    Garbage,
 }
 
 /// What was promised and is not so.
@@ -122,6 +112,12 @@ pub enum Rule {
     /// A table is swapped, or refused, as asked for, and nothing goes through a suspended device.
     Table,
 }
+
+/// A broken promise: which, and what was found.
+pub type Broken = (Rule, String);
+
+/// Whether promises were kept.
+pub(crate) type Verdict = Result<(), Broken>;
 
 /// A broken promise.
 #[derive(Clone, Debug, PartialEq, Eq)]

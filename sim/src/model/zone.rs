@@ -3,12 +3,13 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::words::{Seen, ZoneShape};
+use super::Seen;
+use super::words::ZoneShape;
 use crate::history::{Candidate, History};
 use shingle_core::time::Instant;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Value {
+pub(crate) enum Value {
     Unwritten,
     Zeroes,
     Data(u64, u32),
@@ -25,14 +26,16 @@ impl Value {
 
 /// What makes a zone empty or full in one step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mark {
+pub(crate) enum Mark {
     Reset,
     Finish,
 }
 
 #[derive(Default)]
-pub(super) struct ZoneModel {
+pub(crate) struct ZoneModel {
+    /// Whether it is written at a pointer.
     pub sequential: bool,
+    /// Sectors that can be written.
     pub capacity: u32,
     pub write_cache: bool,
     pub disks: u32,
@@ -57,9 +60,11 @@ pub(super) struct ZoneModel {
     pub failed_at: Option<Instant>,
     /// Requests in flight that touch the zone at some time of their own.
     pub loose: u32,
+    /// Requests in flight that change it.
     pub in_flight: u32,
     pub last_change: u64,
     pub faults_seen: u64,
+    /// Whether it was reported as read-only or offline.
     pub failed: bool,
     /// Where the next write goes if all that is in flight succeeds.
     pub planned: u32,
@@ -83,6 +88,7 @@ impl ZoneModel {
         !self.disks.is_power_of_two()
     }
 
+    /// Whether something failed in it and nothing has told since where its pointer is.
     pub fn is_doubted(&self) -> bool {
         self.doubt.is_some() || self.loose > 0
     }

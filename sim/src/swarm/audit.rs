@@ -5,8 +5,8 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::door::{Door, Piece, one};
-use super::ledger::{Ledger, Shared, read_stamps};
-use crate::model::{Extent, Intent, Request, Rule, Seen};
+use super::ledger::{Ledger, Shared};
+use crate::model::{DiskRequest, Extent, Intent, Rule, Seen};
 use crate::world::{Actor, Io};
 use shingle_core::block::{Bio, Completion, Data, Flags, Op, Payload};
 use shingle_core::sector::Sector;
@@ -78,7 +78,7 @@ impl Auditor {
                 ledger.log.violate(Rule::Condition, io.now(), "the report does not have all zones".into());
             }
             (Step::Read(_, piece), payload) if back.status.is_ok() && self.after_cut => {
-                pin(ledger, piece, door.as_written(read_stamps(payload)), io);
+                pin(ledger, piece, door.as_written(payload), io);
             }
             _ => {}
         }
@@ -93,31 +93,21 @@ impl Auditor {
             return;
         };
         self.next += 1;
-        match step {
+        let (extents, door, bio) = match step {
             Step::Report(door) => {
                 let room = Payload::Zones(Vec::with_capacity(self.doors[door].pieces.len()));
-                self.submit((Op::ReportZones, Vec::new(), door), (Sector::ZERO, 0), room, (ledger, io));
+                (Vec::new(), door, Bio::new(Op::ReportZones, Sector::ZERO, 0, room))
             }
             Step::Read(door, Piece { start, len, zone, offset, .. }) => {
                 let sectors = len as u32;
                 let memory = Payload::Data(Data::zeroed(sectors as usize * 512));
-                let extents = vec![Extent { zone, offset, sectors }];
-                self.submit((Op::Read, extents, door), (Sector(start), sectors), memory, (ledger, io));
+                (vec![Extent { zone, offset, sectors }], door, Bio::new(Op::Read, Sector(start), sectors, memory))
             }
-        }
-    }
-
-    fn submit(
-        &mut self,
-        (op, extents, door): (Op, Vec<Extent>, usize),
-        (sector, sectors): (Sector, u32),
-        payload: Payload,
-        (ledger, io): (&mut Ledger, &mut Io<'_>),
-    ) {
-        let request = Request { op, flags: Flags::NONE, extents, intent: Intent::Sound, atomic: true };
+        };
+        let request = DiskRequest { op: bio.op, flags: Flags::NONE, extents, intent: Intent::Sound, atomic: true };
         let door = &self.doors[door];
         let number = ledger.audit(request, door, (io.stack, io.now()));
-        io.submit(number, door.device, Box::new(Bio::new(op, sector, sectors, payload)));
+        io.submit(number, door.device, Box::new(bio));
     }
 }
 
@@ -130,7 +120,7 @@ fn pin(ledger: &mut Ledger, piece: Piece, seen: Vec<Seen>, io: &Io<'_>) {
         }
     }
     if oldest < newest
-        && ledger.model.is_sequential(piece.zone)
+        && ledger.model.zone(piece.zone).sequential
         && let Err(what) = ledger.model.check_generation(piece.zone, oldest, newest)
     {
         ledger.log.violate(Rule::Durability, io.now(), what);

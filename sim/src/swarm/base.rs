@@ -120,12 +120,8 @@ impl Log {
     }
 
     /// A run that came to this `violation`: its seed, its profile and the number of its life, and what was drawn.
-    pub fn failure(
-        &mut self,
-        violation: Violation,
-        (seed, profile, life): (u64, Profile, u64),
-        scenario: &dyn Display,
-    ) -> Box<Failure> {
+    pub fn failure(&mut self, violation: Violation, run: (u64, Profile, u64), scenario: &dyn Display) -> Box<Failure> {
+        let (seed, profile, life) = run;
         self.trace.line(&violation.to_string());
         let (ops, scenario, trace) = (self.submitted, scenario.to_string(), self.trace.text.take());
         Box::new(Failure { seed, profile, violation, life, ops, scenario, trace })

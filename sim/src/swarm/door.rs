@@ -2,8 +2,10 @@
 
 use alloc::vec::Vec;
 
+use super::ledger::SECTOR_WORDS;
 use crate::model::{Extent, Seen, ZoneLine};
-use shingle_core::block::DeviceId;
+use crate::stamp::read_stamps;
+use shingle_core::block::{DeviceId, Payload};
 use shingle_core::sector::Sector;
 use shingle_core::zone::{Zone, ZoneNo};
 
@@ -81,11 +83,10 @@ impl Door {
     }
 
     /// What is seen through this door. Above an encryption, what was never written reads as anything.
-    pub fn as_written(&self, mut seen: Vec<Seen>) -> Vec<Seen> {
-        if self.pieces.iter().any(|piece| piece.crypt) {
-            seen.iter_mut().filter(|seen| **seen == Seen::Garbage).for_each(|seen| *seen = Seen::Zeroes);
-        }
-        seen
+    pub fn as_written(&self, payload: &Payload) -> Vec<Seen> {
+        let is_anything = self.pieces.iter().any(|piece| piece.crypt);
+        let as_written = |seen| if is_anything && seen == Seen::Garbage { Seen::Zeroes } else { seen };
+        read_stamps::<SECTOR_WORDS>(payload).map(as_written).collect()
     }
 
     /// A line of a report, as the model has it: from the start of its own zone.

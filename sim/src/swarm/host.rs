@@ -7,9 +7,10 @@ use alloc::vec::Vec;
 
 use super::base::{FLAGS, draw_flags, weighted};
 use super::door::{Door, Piece, one};
-use super::ledger::{Ledger, Shared, stamp};
+use super::ledger::{Ledger, SECTOR_WORDS, Shared};
 use super::scenario::Kind;
-use crate::model::{Extent, Intent, Request, Trust};
+use crate::model::{DiskRequest, Extent, Intent, Trust};
+use crate::stamp::stamp;
 use crate::world::{Actor, Io};
 use shingle_core::block::{Bio, Data, Flags, Limits, Op, Payload};
 use shingle_core::random::Rng;
@@ -22,9 +23,9 @@ use shingle_core::zone::ZoneNo;
 pub(super) struct Habits {
     pub depth: u32,
     pub weights: [u64; Kind::ALL.len()],
-    /// In blocks.
+    /// Longest data request, in blocks.
     pub longest: u32,
-    /// Of 100 writes so many with flags.
+    /// Of 100 writes, so many with FUA, PREFLUSH or NOWAIT.
     pub flags: u64,
     pub trust: Trust,
 }
@@ -43,7 +44,7 @@ pub(super) struct Host {
 
 /// A request that is about to be submitted.
 struct Draft {
-    request: Request,
+    request: DiskRequest,
     sector: Sector,
     sectors: u32,
     /// Bytes of memory; the promise of `sectors`, but for a mistake.
@@ -113,7 +114,7 @@ impl Host {
             if op == Op::Read {
                 data.fill(0xa5)
             } else {
-                stamp(&data, number, (first / 512) as u32)
+                stamp::<SECTOR_WORDS>(&data, number, (first / 512) as u32)
             }
             data
         };
@@ -171,18 +172,18 @@ impl Host {
     }
 
     fn is_sequential(&self, zone: u32, ledger: &Ledger) -> bool {
-        ledger.model.is_sequential(self.on_disk(zone))
+        ledger.model.zone(self.on_disk(zone)).sequential
     }
 
     /// Whether the host may change the zone: it must be able to read it again, and to know the order of writes.
     fn may_write(&self, zone: u32, ledger: &Ledger) -> bool {
         let piece = self.piece(zone);
-        piece.clear && (!ledger.model.is_sequential(piece.zone) || self.door.writes & one(piece.zone) != 0)
+        piece.clear && (!ledger.model.zone(piece.zone).sequential || self.door.writes & one(piece.zone) != 0)
     }
 
     /// Whether the host keeps its hands off the zone for now, because it is the one who has to keep the order.
     fn must_wait(&self, zone: u32, ledger: &Ledger) -> bool {
-        self.habits.trust == Trust::Host && ledger.model.in_flight(self.on_disk(zone)) > 0
+        self.habits.trust == Trust::Host && ledger.model.zone(self.on_disk(zone)).in_flight > 0
     }
 
     fn blocks(&mut self, limits: &Limits) -> u32 {
@@ -194,30 +195,30 @@ impl Host {
     fn at(&self, op: Op, (zone, offset): (u32, u32), sectors: u32, intent: Intent) -> Draft {
         let piece = self.piece(zone);
         let extent = Extent { zone: piece.zone, offset: piece.offset + offset, sectors };
-        let request = Request { op, flags: Flags::NONE, extents: vec![extent], intent, atomic: true };
+        let request = DiskRequest { op, flags: Flags::NONE, extents: vec![extent], intent, atomic: true };
         let sector = Sector(piece.start + u64::from(offset));
         let bytes = if op.has_data() { sectors as usize * 512 } else { 0 };
         Draft { request, sector, sectors, bytes }
     }
 
     fn placeless(&self, op: Op, extents: Vec<Extent>) -> Draft {
-        let request = Request { op, flags: Flags::NONE, extents, intent: Intent::Sound, atomic: true };
+        let request = DiskRequest { op, flags: Flags::NONE, extents, intent: Intent::Sound, atomic: true };
         Draft { request, sector: Sector::ZERO, sectors: 0, bytes: 0 }
     }
 
     fn write(&mut self, op: Op, zone: u32, ledger: &Ledger, limits: &Limits) -> Option<Draft> {
-        let disk_zone = self.on_disk(zone);
-        if !self.is_sequential(zone, ledger) {
+        let known = ledger.model.zone(self.on_disk(zone));
+        if !known.sequential {
             return self.write_anywhere(op, zone, limits);
         }
         // The table that it goes through may be one that does not zero, and the write behind it must not fail.
         let op = if self.door.changes { Op::Write } else { op };
-        let (capacity, sectors) = (ledger.model.capacity_of(disk_zone), self.blocks(limits));
+        let sectors = self.blocks(limits);
         if let Some(other) = self.instead_of_writing(zone, ledger) {
             return other;
         }
-        let offset = ledger.model.planned(disk_zone);
-        let mut draft = self.at(op, (zone, offset), sectors.min(capacity - offset), Intent::Sound);
+        let offset = known.planned;
+        let mut draft = self.at(op, (zone, offset), sectors.min(known.capacity - offset), Intent::Sound);
         draft.request.flags = draw_flags(&mut self.rng, self.habits.flags, &FLAGS);
         Some(draft)
     }
@@ -242,15 +243,15 @@ impl Host {
 
     /// What to do in a sequential zone that is full, in doubt, or to be left alone.
     fn instead_of_writing(&mut self, zone: u32, ledger: &Ledger) -> Option<Option<Draft>> {
-        let disk_zone = self.on_disk(zone);
         if self.must_wait(zone, ledger) {
             return Some(None);
         }
-        if ledger.model.has_failed(disk_zone) && self.rng.chance(9, 10) {
+        let known = ledger.model.zone(self.on_disk(zone));
+        if known.failed && self.rng.chance(9, 10) {
             return Some(None);
         }
-        let full = ledger.model.planned(disk_zone) >= ledger.model.capacity_of(disk_zone);
-        let doubt = ledger.model.doubts(disk_zone) && self.rng.chance(3, 4);
+        let full = known.planned >= known.capacity;
+        let doubt = known.is_doubted() && self.rng.chance(3, 4);
         match self.rng.below(10) {
             0..=5 if doubt => Some(Some(self.report())),
             6 if doubt => Some(self.manage(Op::ZoneFinish, Intent::Sound, zone, ledger)),
@@ -266,8 +267,8 @@ impl Host {
         if let Some(other) = self.instead_of_writing(zone, ledger) {
             return other;
         }
-        let disk_zone = self.on_disk(zone);
-        let room = ledger.model.capacity_of(disk_zone) - ledger.model.planned(disk_zone);
+        let known = ledger.model.zone(self.on_disk(zone));
+        let room = known.capacity - known.planned;
         let longest = longest_append(limits).min(self.door.longest_append);
         let sectors = self.blocks(limits).min(room).min(longest - longest % limits.block_sectors());
         let mut draft = self.at(Op::ZoneAppend, (zone, 0), sectors, Intent::Sound);
@@ -307,7 +308,7 @@ impl Host {
         let sectors = u64::from(2 * self.blocks(limits)).min(limits.capacity - start);
         let extents = self.door.extents(start, sectors);
         let flags = if self.rng.chance(self.habits.flags, 400) { Flags::NOWAIT } else { Flags::NONE };
-        let request = Request { op: Op::Read, flags, extents, intent: Intent::Sound, atomic: true };
+        let request = DiskRequest { op: Op::Read, flags, extents, intent: Intent::Sound, atomic: true };
         Draft { request, sector: Sector(start), sectors: sectors as u32, bytes: sectors as usize * 512 }
     }
 
@@ -338,10 +339,10 @@ impl Host {
     fn misplaced_write(&mut self, zone: u32, ledger: &Ledger, limits: &Limits) -> Option<Draft> {
         let (disk_zone, block) = (self.on_disk(zone), limits.block_sectors());
         let longest = longest_piece(limits);
-        let len = ledger.model.len_of(disk_zone);
+        let len = ledger.model.zone(disk_zone).cells.len() as u32;
         let offset = self.rng.below(u64::from(len / block)) as u32 * block;
         let sectors = self.blocks(limits).min(longest).min(len - offset);
-        let lucky = offset == ledger.model.planned(disk_zone);
+        let lucky = offset == ledger.model.zone(disk_zone).planned;
         (!lucky).then(|| self.at(Op::Write, (zone, offset), sectors, Intent::Risky))
     }
 }

@@ -145,25 +145,20 @@ impl Layouts {
             pieces.iter_mut().for_each(|piece| piece.crypt |= form == Form::Crypt);
             let zoned = zoned_below && pieces.iter().any(|piece| all.shapes[piece.zone.index()].sequential);
             let unit = runs.iter().map(|run| sources[run.source].unit).max().unwrap_or(1);
-            all.stack(form, runs, (pieces, zoned, unit), &mut sources);
+            all.stack(Layout { name: String::new(), form, runs, pieces, zoned, unit }, &mut sources);
         }
         all.hide();
         all
     }
 
-    /// Adds a mapped device on top.
-    fn stack(
-        &mut self,
-        form: Form,
-        runs: Vec<Run>,
-        (pieces, zoned, unit): (Vec<Piece>, bool, u64),
-        sources: &mut Vec<Source>,
-    ) {
-        let depth = 1 + runs.iter().map(|run| sources[run.source].depth).max().unwrap_or(0);
-        let free = core::iter::once(0..runs.iter().map(|run| run.len).sum()).collect();
-        sources.push(Source { zoned, unit: if zoned { unit } else { BLOCK }, pieces: pieces.clone(), free, depth });
-        let name = format!("m{}", self.devices.len());
-        self.devices.push(Layout { name, form, runs, pieces, zoned, unit });
+    /// Adds a mapped device on top, which is named by its number.
+    fn stack(&mut self, mut layout: Layout, sources: &mut Vec<Source>) {
+        layout.name = format!("m{}", self.devices.len());
+        let depth = 1 + layout.runs.iter().map(|run| sources[run.source].depth).max().unwrap_or(0);
+        let free = core::iter::once(0..layout.sectors()).collect();
+        let (zoned, unit) = (layout.zoned, if layout.zoned { layout.unit } else { BLOCK });
+        sources.push(Source { zoned, unit, pieces: layout.pieces.clone(), free, depth });
+        self.devices.push(layout);
     }
 
     /// A device of wide zones, if the ends of both zoned disks are alike.
@@ -196,7 +191,8 @@ impl Layouts {
             let (len, capacity) = (len as u32, capacity as u32);
             self.shapes.push(ZoneShape { sequential: true, len, capacity, write_cache, disks: 0b11 });
         }
-        self.stack(Form::Wide(chunk), runs, (pieces, true, 2 * zone), sources);
+        let (name, form, unit) = (String::new(), Form::Wide(chunk), 2 * zone);
+        self.stack(Layout { name, form, runs, pieces, zoned: true, unit }, sources);
     }
 
     /// Below an encryption nothing reads as it was written.
@@ -298,10 +294,8 @@ fn draw_runs(sources: &mut [Source], rng: &mut Rng) -> Option<(Vec<Run>, bool)> 
     let kind = some(rng, if kinds.is_empty() { return None } else { &kinds });
     let mut runs = Vec::new();
     for _ in 0..between(rng, 1, 3) {
-        let fits =
-            |source: &&usize| open(&sources[**source]) && (sources[**source].zoned, sources[**source].unit) == kind;
-        let numbers: Vec<usize> = (0..sources.len()).collect();
-        let usable: Vec<usize> = numbers.iter().filter(fits).copied().collect();
+        let fits = |source: &usize| open(&sources[*source]) && (sources[*source].zoned, sources[*source].unit) == kind;
+        let usable: Vec<usize> = (0..sources.len()).filter(fits).collect();
         let Some(newest) = usable.last().copied() else { break };
         // Mostly on what was drawn last: stacks are to be high.
         let source = if rng.chance(2, 3) { newest } else { some(rng, &usable) };

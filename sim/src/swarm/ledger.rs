@@ -5,13 +5,12 @@ use alloc::format;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::cell::RefCell;
-use core::sync::atomic::Ordering::Relaxed;
 
 use super::base::{Log, TraceSum};
 use super::door::{Door, ZoneSet, one};
 use crate::disk::Leaf;
-use crate::model::{Answer, Disks, Grounds, Model, Request, Rule, Seen};
-use shingle_core::block::{Completion, Data, DeviceId, Flags, Op, Payload, Stack};
+use crate::model::{Answer, DiskRequest, Disks, Grounds, Model, Rule};
+use shingle_core::block::{Completion, DeviceId, Flags, Op, Payload, Stack};
 use shingle_core::dm::Faulty;
 use shingle_core::plug::ZonePlug;
 use shingle_core::time::{Duration, Instant};
@@ -103,13 +102,13 @@ impl Ledger {
     }
 
     /// Takes note of a request that goes in now.
-    pub fn submit(&mut self, request: Request, door: &Door, at: (&Stack, Instant)) -> u64 {
+    pub fn submit(&mut self, request: DiskRequest, door: &Door, at: (&Stack, Instant)) -> u64 {
         self.log.count();
         self.audit(request, door, at)
     }
 
     /// The same for a request that is not counted.
-    pub fn audit(&mut self, request: Request, door: &Door, (stack, now): (&Stack, Instant)) -> u64 {
+    pub fn audit(&mut self, request: DiskRequest, door: &Door, (stack, now): (&Stack, Instant)) -> u64 {
         let grounds = self.grounds(stack, now);
         let named = request.extents.iter().fold(0, |zones, extent| zones | one(extent.zone));
         let zones = if named == 0 || request.flags.has(Flags::PREFLUSH) { ZoneSet::MAX } else { named };
@@ -158,7 +157,7 @@ impl Ledger {
         let (sectors, zones);
         let answer = match (op, &bio.payload) {
             (Op::Read, payload) if status.is_ok() => {
-                sectors = door.as_written(read_stamps(payload));
+                sectors = door.as_written(payload);
                 Answer::Sectors(&sectors)
             }
             (Op::ReportZones, Payload::Zones(list)) => {
@@ -200,35 +199,8 @@ fn has_failed_plug(stack: &Stack) -> bool {
     plugs.any(|plug| plug.failure().is_some())
 }
 
-const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
-const SECTOR_WORDS: usize = 64;
-
-/// Fills memory so that every word of it tells whose it is: the request, the sector in it, and the place in that.
-pub(super) fn stamp(data: &Data, request: u64, first_sector: u32) {
-    for (place, word) in data.words().iter().enumerate() {
-        let sector = u64::from(first_sector) + (place / SECTOR_WORDS) as u64;
-        word.store((request << 16 | sector).wrapping_add(((place % SECTOR_WORDS) as u64).wrapping_mul(STEP)), Relaxed);
-    }
-}
-
-pub(super) fn read_stamps(payload: &Payload) -> Vec<Seen> {
-    let mut words = payload.segments().iter().flat_map(|data| data.words()).map(|word| word.load(Relaxed));
-    let mut seen = Vec::with_capacity(payload.bytes() / 512);
-    while let Some(first) = words.next() {
-        let rest = || (1..SECTOR_WORDS as u64).map(|place| place.wrapping_mul(STEP));
-        let (mut stamped, mut zero) = (true, first == 0);
-        for (step, word) in rest().zip(words.by_ref().take(SECTOR_WORDS - 1)) {
-            stamped &= word == first.wrapping_add(step);
-            zero &= word == 0;
-        }
-        seen.push(match (zero, stamped) {
-            (true, _) => Seen::Zeroes,
-            (_, true) => Seen::Data(first >> 16, (first & 0xffff) as u32),
-            _ => Seen::Garbage,
-        });
-    }
-    seen
-}
+/// Words of a sector.
+pub(super) const SECTOR_WORDS: usize = 64;
 
 #[cfg(test)]
 mod tests {
@@ -239,7 +211,7 @@ mod tests {
     use crate::disk::{CrashConfig, CrashDisk};
     use crate::fault::{Fault, FaultPlan};
     use crate::model::{Extent, Intent, Trust};
-    use shingle_core::block::{Bio, Reason, Status};
+    use shingle_core::block::{Bio, Data, Reason, Status};
     use shingle_core::dm::{OpSet, Trigger};
     use shingle_core::plug::PlugOptions;
     use shingle_core::sector::Sector;
@@ -277,7 +249,8 @@ mod tests {
             let (number, zoned, whole, changes) = (0, true, true, true);
             let door = Door { number, device: plug, pieces, zoned, whole, writes: 1, changes, longest_append: 1 };
             let extents = Vec::from([Extent { zone: ZoneNo(0), offset: 0, sectors: 1 }]);
-            let request = Request { op: Op::Write, flags: Flags::NONE, extents, intent: Intent::Sound, atomic: true };
+            let request =
+                DiskRequest { op: Op::Write, flags: Flags::NONE, extents, intent: Intent::Sound, atomic: true };
             let tag = ledger.submit(request, &door, (&stack, Instant::ZERO));
             if is_noted {
                 ledger.before_swaps(&stack);
@@ -290,17 +263,5 @@ mod tests {
             let verdict = ledger.model.verdict(Instant(u64::MAX));
             assert_eq!(verdict.err().map(|violation| violation.rule), expected);
         }
-    }
-
-    #[test]
-    fn a_stamp_tells_request_and_sector_and_every_mix_up_is_seen() {
-        let data = Data::zeroed(3 * 512);
-        stamp(&data, 7, 4);
-        let all = [Seen::Data(7, 4), Seen::Data(7, 5), Seen::Data(7, 6)];
-        assert_eq!(read_stamps(&Payload::Data(data.clone())), all);
-        data.words()[64 + 9].store(1, Relaxed);
-        assert_eq!(read_stamps(&Payload::Data(data.clone()))[1], Seen::Garbage);
-        data.fill(0);
-        assert_eq!(read_stamps(&Payload::Data(data)), [Seen::Zeroes; 3]);
     }
 }

@@ -22,6 +22,10 @@ pub(super) enum Does {
 
 /// Where a line stands.
 pub(super) struct Spot<'a> {
+    /// How the mapped device is made.
+    form: Form,
+    /// The device below, by its number and by its name.
+    source: usize,
     pub device: &'a str,
     /// First sector on that device.
     pub from: u64,
@@ -37,11 +41,13 @@ pub(super) struct Drawable {
     pub weight: u64,
     pub over: Over,
     pub does: Does,
-    /// Its arguments.
-    pub arguments: fn(&Spot<'_>, &mut Rng) -> String,
+    pub arguments: Arguments,
     /// What can be said to it.
     pub messages: &'static [&'static str],
 }
+
+/// A target's arguments.
+type Arguments = fn(&Spot<'_>, &mut Rng) -> String;
 
 /// What a target can stand over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,13 +88,7 @@ const DUST: [&str; 9] = [
     "clearbadblocks",
 ];
 
-const fn drawable(
-    target: &'static str,
-    weight: u64,
-    over: Over,
-    does: Does,
-    arguments: fn(&Spot<'_>, &mut Rng) -> String,
-) -> Drawable {
+const fn drawable(target: &'static str, weight: u64, over: Over, does: Does, arguments: Arguments) -> Drawable {
     Drawable { target, weight, over, does, arguments, messages: &[] }
 }
 
@@ -135,7 +135,7 @@ fn dust(spot: &Spot<'_>, rng: &mut Rng) -> String {
 }
 
 /// The same bytes below, however the device is cut: the IV goes on from line to line.
-fn crypt(Spot { device, from, start }: &Spot<'_>, _: &mut Rng) -> String {
+fn crypt(Spot { device, from, start, .. }: &Spot<'_>, _: &mut Rng) -> String {
     format!("aes-xts-plain64 {KEY} {start} {device} {from}")
 }
 
@@ -180,9 +180,8 @@ pub(super) fn draw_table(all: &Layouts, device: usize, mood: Mood, rng: &mut Rng
     let (mut text, mut lines, mut start) = (String::new(), Vec::new(), 0);
     for run in &layout.runs {
         for Run { source, from, len } in cut(*run, layout.unit, rng) {
-            let spot = Spot { device: all.name(source), from, start };
-            let Drawable { target, does, messages, arguments, .. } =
-                draw_kind(all, (layout.form, source), &spot, mood, rng);
+            let spot = Spot { form: layout.form, source, device: all.name(source), from, start };
+            let Drawable { target, does, messages, arguments, .. } = draw_kind(all, &spot, mood, rng);
             text += &format!("{start} {len} {target} {}\n", arguments(&spot, rng));
             lines.push(Line { start, len, sources: Vec::from([source]), target, does: *does, messages });
             start += len;
@@ -216,20 +215,15 @@ fn draw_wide(all: &Layouts, layout: &Layout, chunk: u64, rng: &mut Rng) -> (Stri
     (first_text + &text, [first, lines].concat())
 }
 
-fn draw_kind(
-    all: &Layouts,
-    (form, source): (Form, usize),
-    spot: &Spot<'_>,
-    mood: Mood,
-    rng: &mut Rng,
-) -> &'static Drawable {
+fn draw_kind(all: &Layouts, spot: &Spot<'_>, mood: Mood, rng: &mut Rng) -> &'static Drawable {
+    let is_crypt = spot.form == Form::Crypt;
     let stands = |over: Over, does: Does| match over {
         _ if does == Does::FailsAll => true,
-        Over::Ciphertext => form == Form::Crypt,
-        _ if form == Form::Crypt => false,
+        Over::Ciphertext => is_crypt,
+        _ if is_crypt => false,
         Over::Anything => true,
-        Over::Regular => !all.is_zoned(source),
-        Over::WholeRegular => !all.is_zoned(source) && spot.from == 0,
+        Over::Regular => !all.is_zoned(spot.source),
+        Over::WholeRegular => !all.is_zoned(spot.source) && spot.from == 0,
     };
     let fits = |target: &&Drawable| match mood {
         _ if !stands(target.over, target.does) => false,

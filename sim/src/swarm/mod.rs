@@ -100,6 +100,9 @@ pub fn describe(seed: u64, profile: Profile) -> String {
 /// The mapped devices of a world, as their operator holds them.
 type SharedTables = Rc<RefCell<Tables>>;
 
+/// The devices that hosts use, and the mapped ones among them.
+type Doors = (Vec<Door>, Option<SharedTables>);
+
 /// What is left of the disks after a loss of power.
 type Media = Vec<Box<dyn Any>>;
 
@@ -121,7 +124,7 @@ impl<'a> Run<'a> {
         }
         let disk = &scenario.disk;
         let limited = disk.resources.max_open().is_some() || disk.resources.max_active().is_some();
-        let mut model = Model::new(&scenario.layouts.shapes, scenario.trust, limited);
+        let mut model = Model::new(&scenario.layouts.shapes, scenario.habits.trust, limited);
         model.of_files(options.disk.is_some());
         let unordered = scenario.switches.iter().chain([&scenario.plug.policy]).any(|p| *p == WritePolicy::None);
         let emulated = scenario.plug.append == Append::Emulated || disk.max_append.is_none();
@@ -168,18 +171,18 @@ impl<'a> Run<'a> {
     fn live(&mut self, media: Option<Media>) -> Result<Option<Media>, Violation> {
         self.shared.borrow_mut().log.trace.line(&format!("life {}", self.life));
         let restarted = media.is_some();
-        let (mut world, doors, tables) = self.build(media)?;
+        let (mut world, (doors, tables)) = self.build(media)?;
         let audit = |run: &Self, after_cut| Box::new(Auditor::new(run.shared.clone(), doors.clone(), after_cut));
         if restarted {
             world.add(audit(self, true));
             self.watch(&mut world)?;
         }
-        self.set_plans(&mut world, self.scenario.faults.clone());
+        self.set_plans(&mut world, &self.scenario.faults);
         self.populate(&mut world, &doors, tables);
         self.watch(&mut world)?;
         let cut = self.shared.borrow().is_cut();
         if !cut {
-            self.set_plans(&mut world, self.scenario.faults.iter().map(|_| FaultPlan::none()).collect());
+            self.set_plans(&mut world, &[]);
             world.add(audit(self, false));
             self.watch(&mut world)?;
         }
@@ -201,9 +204,11 @@ impl<'a> Run<'a> {
         Ok(Some(media))
     }
 
-    fn set_plans(&self, world: &mut World, plans: Vec<FaultPlan>) {
+    /// From now on the disks fail as these plans say; those without one do not.
+    fn set_plans(&self, world: &mut World, plans: &[FaultPlan]) {
         let disks = self.shared.borrow().disks.clone();
-        for (disk, plan) in disks.iter().zip(plans) {
+        for (number, disk) in disks.iter().enumerate() {
+            let plan = plans.get(number).cloned().unwrap_or_default();
             world.stack.with_device(*disk, |disk: &mut Leaf, _| disk.0.set_plan(plan));
         }
     }
@@ -229,7 +234,7 @@ impl<'a> Run<'a> {
         if stop == Stop::Done || ledger.is_cut() { Ok(()) } else { Err(stuck(ledger.model.oldest(), now)) }
     }
 
-    fn build(&mut self, media: Option<Media>) -> Result<(World, Vec<Door>, Option<SharedTables>), Violation> {
+    fn build(&mut self, media: Option<Media>) -> Result<(World, Doors), Violation> {
         let broken = |what: String| Violation { rule: Rule::Accepted, at: Instant::ZERO, what };
         let mut stack = Stack::new();
         stack.set_trace(Some(TRACE));
@@ -251,7 +256,7 @@ impl<'a> Run<'a> {
             above => (self.doors(&mut world.stack, tops[0], above).map_err(broken)?, None),
         };
         self.shared.borrow_mut().doors = doors.iter().map(|_| Behind { failing: 0, reach: u32::MAX }).collect();
-        Ok((world, doors, tables))
+        Ok((world, (doors, tables)))
     }
 
     /// A disk, and on a zoned one a plug; returns both, and the device that others are to use.
@@ -284,24 +289,12 @@ impl<'a> Run<'a> {
     fn disk_door(&self, number: usize, device: DeviceId) -> Door {
         let layouts = &self.scenario.layouts;
         let (pieces, zoned) = (layouts.disk_pieces[number].clone(), layouts.is_zoned(number));
-        Door {
-            number,
-            device,
-            pieces,
-            zoned,
-            whole: true,
-            writes: ZoneSet::MAX,
-            changes: false,
-            longest_append: u32::MAX,
-        }
+        let (writes, longest_append) = (ZoneSet::MAX, u32::MAX);
+        Door { number, device, pieces, zoned, whole: true, writes, changes: false, longest_append }
     }
 
     /// The devices that hosts use: disks and mapped devices. Every sequential zone is written through one of them.
-    fn mapped_doors(
-        &mut self,
-        world: &mut World,
-        mut tops: Vec<DeviceId>,
-    ) -> Result<(Vec<Door>, Option<SharedTables>), String> {
+    fn mapped_doors(&mut self, world: &mut World, mut tops: Vec<DeviceId>) -> Result<Doors, String> {
         let disks = (0..tops.len()).map(|disk| self.disk_door(disk, tops[disk]));
         let mut doors: Vec<Door> = disks.collect();
         let layouts = Rc::new(self.scenario.layouts.clone());
@@ -319,9 +312,8 @@ impl<'a> Run<'a> {
         }
         doors.iter_mut().for_each(|door| door.writes = 0);
         for zone in (0..layouts.parts.len() as u32).map(ZoneNo) {
-            let maps = |door: &&usize| doors[**door].pieces.iter().any(|piece| piece.zone == zone && piece.clear);
-            let numbers: Vec<usize> = (0..doors.len()).collect();
-            let mapping: Vec<usize> = numbers.iter().filter(maps).copied().collect();
+            let maps = |door: &usize| doors[*door].pieces.iter().any(|piece| piece.zone == zone && piece.clear);
+            let mapping: Vec<usize> = (0..doors.len()).filter(maps).collect();
             let Some(highest) = mapping.last().copied() else { continue };
             let writer = if self.rng.chance(3, 4) { highest } else { some(&mut self.rng, &mapping) };
             doors[writer].writes |= one(zone);
@@ -362,17 +354,17 @@ impl<'a> Run<'a> {
     }
 
     fn populate(&mut self, world: &mut World, doors: &[Door], tables: Option<SharedTables>) {
-        let Scenario { hosts, depth, weights, longest, flags, trust, switches, .. } = &self.scenario;
+        let Scenario { hosts, habits, switches, .. } = &self.scenario;
         // Where swaps are counted, hosts need not do more than they must.
-        let (hosts, depth) = if self.options.swaps.is_some() { (&2, &2) } else { (hosts, depth) };
-        for number in 0..*hosts {
+        let (hosts, depth) = if self.options.swaps.is_some() { (2, 2) } else { (*hosts, habits.depth) };
+        for number in 0..hosts {
             // The last door is the highest table, if there is one; all are in use at once.
             let door = &doors[match &tables {
                 Some(_) if number > 0 => self.rng.below(doors.len() as u64) as usize,
                 _ if number % 2 == 0 => doors.len() - 1,
                 _ => 0,
             }];
-            let habits = Habits { depth: *depth, weights: *weights, longest: *longest, flags: *flags, trust: *trust };
+            let habits = Habits { depth, ..habits.clone() };
             world.add(Box::new(Host::new(self.shared.clone(), door.clone(), habits, self.rng.fork())));
         }
         let policies = switches.iter().copied().collect();

@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use super::base::{between, draw_trigger, leave_out, some};
+use super::host::Habits;
 use super::layout::Layouts;
 use crate::disk::{CrashConfig, Discipline};
 use crate::fault::{Fault, FaultPlan};
@@ -38,20 +39,12 @@ pub enum Profile {
 
 impl Profile {
     /// All profiles, the default first.
-    pub const ALL: [Profile; 6] =
-        [Profile::Plug, Profile::Append, Profile::Zones, Profile::All, Profile::Mapper, Profile::DmZoned];
+    pub const ALL: [Self; 6] = [Self::Plug, Self::Append, Self::Zones, Self::All, Self::Mapper, Self::DmZoned];
 
     /// The name on the command line.
     #[must_use]
     pub const fn name(self) -> &'static str {
-        match self {
-            Profile::Plug => "plug",
-            Profile::Append => "append",
-            Profile::Zones => "zones",
-            Profile::All => "all",
-            Profile::Mapper => "mapper",
-            Profile::DmZoned => "dmzoned",
-        }
+        ["plug", "append", "zones", "all", "mapper", "dmzoned"][self as usize]
     }
 
     /// How often a host does what, in the order of [`Kind::ALL`].
@@ -85,20 +78,10 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    pub const ALL: [Kind; 12] = [
-        Kind::Write,
-        Kind::Zeroes,
-        Kind::Append,
-        Kind::Read,
-        Kind::Reset,
-        Kind::Finish,
-        Kind::Open,
-        Kind::Close,
-        Kind::Report,
-        Kind::ResetAll,
-        Kind::Flush,
-        Kind::Mistake,
-    ];
+    pub const ALL: [Kind; 12] = {
+        use Kind::*;
+        [Write, Zeroes, Append, Read, Reset, Finish, Open, Close, Report, ResetAll, Flush, Mistake]
+    };
 }
 
 /// The table above the plug, if there is one. Numbers are zones.
@@ -138,16 +121,10 @@ pub(super) struct Scenario {
     pub switches: Vec<WritePolicy>,
     pub above: Above,
     pub hosts: u32,
-    pub depth: u32,
+    pub habits: Habits,
     /// Requests at the end of each life but the last: the power goes then.
     pub cuts: Vec<u64>,
     pub ops: u64,
-    pub weights: [u64; Kind::ALL.len()],
-    /// Longest data request, in blocks.
-    pub longest: u32,
-    /// Of 100 writes, so many with FUA, PREFLUSH or NOWAIT.
-    pub flags: u64,
-    pub trust: Trust,
     /// What goes wrong with each disk.
     pub faults: Vec<FaultPlan>,
     /// The disks, and the mapped devices on them.
@@ -192,13 +169,15 @@ impl Scenario {
         let mut scenario = Self {
             above: draw_above(&geometry, rng),
             hosts: between(rng, 1, 4) as u32,
-            depth: some(rng, &[1, 2, 4, 8, 16, 32]),
+            habits: Habits {
+                depth: some(rng, &[1, 2, 4, 8, 16, 32]),
+                weights: profile.weights(rng),
+                longest: some(rng, &[1, 4, 8, 16]),
+                flags: some(rng, &[0, 0, 5, 20]),
+                trust,
+            },
             cuts,
             ops,
-            weights: profile.weights(rng),
-            longest: some(rng, &[1, 4, 8, 16]),
-            flags: some(rng, &[0, 0, 5, 20]),
-            trust,
             faults: Vec::from([draw_faults(&geometry, rng)]),
             layouts: Layouts::of_disk(&disk),
             pace: Duration::default(),
@@ -355,35 +334,20 @@ fn draw_faults(geometry: &ZoneGeometry, rng: &mut Rng) -> FaultPlan {
 
 impl fmt::Display for Scenario {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let geometry = &self.disk.geometry;
-        let switches: Vec<String> = self.switches.iter().map(|policy| format!("->{policy}")).collect();
-        write!(
-            f,
-            "{} zones of {}/{} sectors ({} conventional, {} in all), {}-byte blocks, {}, open {:?} active {:?}, ",
-            geometry.zones(),
-            geometry.zone_capacity(),
-            geometry.zone_sectors(),
-            geometry.conventional(),
-            geometry.capacity(),
-            self.disk.block_bytes,
-            if self.disk.write_cache { "cache" } else { "no cache" },
-            self.disk.resources.max_open(),
-            self.disk.resources.max_active(),
-        )?;
-        write!(
-            f,
-            "longest {:?} in {:?}, append {:?}; policy {}{}, {:?} append; above: {:?}; {} hosts at depth {}; ",
-            self.disk.max_sectors,
-            self.disk.max_segments,
-            self.disk.max_append,
-            self.plug.policy,
-            switches.concat(),
-            self.plug.append,
-            self.above,
-            self.hosts,
-            self.depth,
-        )?;
-        write!(f, "{} requests, power cuts after {:?}, order kept by {:?}, ", self.ops, self.cuts, self.trust)?;
+        let Self { disk, plug, above, hosts, .. } = self;
+        let (zones, sectors) = (disk.geometry.zones(), disk.geometry.zone_sectors());
+        let (capacity, all) = (disk.geometry.zone_capacity(), disk.geometry.capacity());
+        let CrashConfig { block_bytes, max_sectors, max_segments, max_append, resources, .. } = disk;
+        let (cache, open, active) =
+            (if disk.write_cache { "cache" } else { "no cache" }, resources.max_open(), resources.max_active());
+        let switches: String = self.switches.iter().map(|policy| format!("->{policy}")).collect();
+        write!(f, "{zones} zones of {capacity}/{sectors} sectors ({} conventional, ", disk.geometry.conventional())?;
+        write!(f, "{all} in all), {block_bytes}-byte blocks, {cache}, open {open:?} active {active:?}, ")?;
+        write!(f, "longest {max_sectors:?} in {max_segments:?}, append {max_append:?}; ")?;
+        write!(f, "policy {}{switches}, {:?} append; above: {above:?}; ", plug.policy, plug.append)?;
+        write!(f, "{hosts} hosts at depth {}; ", self.habits.depth)?;
+        write!(f, "{} requests, power cuts after {:?}, ", self.ops, self.cuts)?;
+        write!(f, "order kept by {:?}, ", self.habits.trust)?;
         let rules: usize = self.faults.iter().map(|plan| plan.rules.len()).sum();
         let bad = self.faults.iter().any(|plan| !plan.bad.is_empty());
         write!(f, "{rules} fault rules, bad blocks: {bad}{}", self.layouts)

@@ -673,7 +673,7 @@ mod tests {
         let options = SwarmOptions { profile: Profile::Mapper, ..SwarmOptions::default() };
         let mut run = super::super::Run::new(0, &options);
         run.scenario = Scenario { layouts: two_on_a_disk(), ..run.scenario };
-        let (mut world, _, tables) = run.build(None).unwrap();
+        let (mut world, (_, tables)) = run.build(None).unwrap();
         let habits = TableHabits { pace: Duration::from_millis(1), swaps: None, meddle: None };
         let operator = TableOperator::new(run.shared.clone(), tables.unwrap(), Rng::new(seed), habits);
         let builder = world.add(Box::new(Builder { operator, resumes, step: 0 }));

@@ -13,7 +13,6 @@
 //! effect in any order. A discarded block reads as zeroes, as does one that was never written. After a loss of power nothing
 //! is in a cache, so what is read then is durable.
 
-mod stamp;
 mod words;
 
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -22,13 +21,29 @@ use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 
-pub use stamp::{BLOCK_BYTES, BLOCK_SECTORS, Seen, read_stamps, stamp};
-pub use words::Request;
+pub use words::VolumeRequest;
 
-use super::history::{ALWAYS, Candidate, History, NEVER};
-use super::model::Rule;
-use shingle_core::block::{Flags, Op};
+use super::history::{Candidate, History, NEVER};
+pub use super::model::Broken;
+use super::model::{Rule, Verdict};
+pub use super::stamp::Seen;
+use shingle_core::block::{Data, Flags, Op, Payload};
 use shingle_core::time::Instant;
+
+/// Bytes of a block of a volume.
+pub const BLOCK_BYTES: usize = 4096;
+/// Sectors of a block of a volume.
+pub const BLOCK_SECTORS: u32 = 8;
+
+/// Fills `data`, of whole blocks, with what request `request` writes from block `first` on.
+pub fn stamp(data: &Data, request: u64, first: u32) {
+    super::stamp::stamp::<{ BLOCK_BYTES / 8 }>(data, request, first);
+}
+
+/// What each block of a payload holds.
+pub fn read_stamps(payload: &Payload) -> impl Iterator<Item = Seen> + '_ {
+    super::stamp::read_stamps::<{ BLOCK_BYTES / 8 }>(payload)
+}
 
 /// What a block can hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,38 +57,29 @@ impl Value {
     fn looks(self, block: u32) -> Seen {
         match self {
             Value::Zeroes => Seen::Zeroes,
-            Value::Data(request) => Seen::Data { block, request },
+            Value::Data(request) => Seen::Data(request, block),
         }
     }
 }
 
 /// The model.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Volume {
     clock: u64,
     blocks: Vec<History<Value>>,
     /// Requests in flight, and since when.
-    pending: BTreeMap<u64, (Request, Instant)>,
+    pending: BTreeMap<u64, (VolumeRequest, Instant)>,
     /// Blocks with more than one possible value.
     unsettled: BTreeSet<u32>,
     /// Reads are compared with what can be left after a loss of power.
     recovering: bool,
 }
 
-/// A broken promise: which, and what was found.
-pub type Broken = (Rule, String);
-
 impl Volume {
     /// A volume of so many blocks that was never written.
     #[must_use]
     pub fn new(blocks: u32) -> Self {
-        Self {
-            clock: ALWAYS,
-            blocks: vec![History::certain(Value::Zeroes); blocks as usize],
-            pending: BTreeMap::new(),
-            unsettled: BTreeSet::new(),
-            recovering: false,
-        }
+        Self { blocks: vec![History::certain(Value::Zeroes); blocks as usize], ..Self::default() }
     }
 
     /// Its size.
@@ -108,7 +114,7 @@ impl Volume {
     }
 
     /// Takes note of a request that goes out at `now`; returns its number, which its data must carry.
-    pub fn submit(&mut self, request: Request, now: Instant) -> u64 {
+    pub fn submit(&mut self, request: VolumeRequest, now: Instant) -> u64 {
         let from = self.tick();
         if request.op.is_write() {
             let value = if request.op == Op::Write { Value::Data(from) } else { Value::Zeroes };
@@ -125,7 +131,7 @@ impl Volume {
     ///
     /// # Errors
     /// The promise that this breaks.
-    pub fn succeed(&mut self, number: u64, seen: impl Iterator<Item = Seen>) -> Result<(), Broken> {
+    pub fn succeed(&mut self, number: u64, seen: impl Iterator<Item = Seen>) -> Verdict {
         let request = self.end(number)?;
         if request.flushes() {
             self.flushed(number);
@@ -147,7 +153,7 @@ impl Volume {
     ///
     /// # Errors
     /// If it was not in flight.
-    pub fn fail(&mut self, number: u64) -> Result<Request, Broken> {
+    pub fn fail(&mut self, number: u64) -> Result<VolumeRequest, Broken> {
         let request = self.end(number)?;
         let now = self.tick();
         if request.op.is_write() {
@@ -156,7 +162,7 @@ impl Volume {
         Ok(request)
     }
 
-    fn end(&mut self, number: u64) -> Result<Request, Broken> {
+    fn end(&mut self, number: u64) -> Result<VolumeRequest, Broken> {
         let pending = self.pending.remove(&number).map(|(request, _)| request);
         pending.ok_or_else(|| (Rule::Completion, format!("request {number} ended twice, or never began")))
     }
@@ -166,7 +172,7 @@ impl Volume {
         self.pending.first_key_value().map_or(NEVER, |(number, _)| *number)
     }
 
-    fn acknowledge(&mut self, from: u64, request: &Request) {
+    fn acknowledge(&mut self, from: u64, request: &VolumeRequest) {
         let (now, oldest) = (self.tick(), self.oldest_reader());
         for block in &mut self.blocks[request.range()] {
             block.end(from, now);
@@ -183,7 +189,7 @@ impl Volume {
         self.unsettled.retain(|block| !blocks[*block as usize].bury_hidden(from, oldest));
     }
 
-    fn compare(&mut self, from: u64, request: &Request, mut seen: impl Iterator<Item = Seen>) -> Result<(), Broken> {
+    fn compare(&mut self, from: u64, request: &VolumeRequest, mut seen: impl Iterator<Item = Seen>) -> Verdict {
         let now = self.tick();
         for block in request.block..request.block + request.blocks {
             let seen = seen.next();
@@ -198,13 +204,13 @@ impl Volume {
         Ok(())
     }
 
-    fn compare_block(&self, from: u64, block: u32, seen: Seen) -> Result<(), Broken> {
+    fn compare_block(&self, from: u64, block: u32, seen: Seen) -> Verdict {
         let history = &self.blocks[block as usize];
         if history.possible(from).any(|value| value.looks(block) == seen) {
             return Ok(());
         }
         let rule = match seen {
-            Seen::Data { block: other, .. } if other != block => Rule::Foreign,
+            Seen::Data(_, other) if other != block => Rule::Foreign,
             _ if self.recovering => Rule::Durability,
             _ => Rule::Data,
         };

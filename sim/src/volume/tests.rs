@@ -9,7 +9,7 @@ impl Life {
     }
 
     fn start(&mut self, op: Op, block: u32, flags: Flags) -> u64 {
-        self.0.submit(Request { flags, ..Request::new(op, block, 1) }, Instant::ZERO)
+        self.0.submit(VolumeRequest { flags, ..VolumeRequest::new(op, block, 1) }, Instant::ZERO)
     }
 
     fn done(&mut self, number: u64) {
@@ -27,7 +27,7 @@ impl Life {
     }
 
     fn flush(&mut self) {
-        let number = self.0.submit(Request::FLUSH, Instant::ZERO);
+        let number = self.0.submit(VolumeRequest::FLUSH, Instant::ZERO);
         self.done(number);
     }
 
@@ -52,7 +52,7 @@ impl Life {
 
 /// What request `request` has written; 0 stands for zeroes.
 fn look(block: u32, request: u64) -> Seen {
-    if request == 0 { Seen::Zeroes } else { Seen::Data { block, request } }
+    if request == 0 { Seen::Zeroes } else { Seen::Data(request, block) }
 }
 
 #[test]
@@ -88,7 +88,7 @@ fn an_acknowledged_write_is_seen_and_until_a_flush_any_value_since_the_last_one_
 fn a_flush_covers_what_was_acknowledged_before_it_was_submitted_and_nothing_later() {
     let mut life = Life::new();
     let early = life.write(0);
-    let flush = life.0.submit(Request::FLUSH, Instant::ZERO);
+    let flush = life.0.submit(VolumeRequest::FLUSH, Instant::ZERO);
     let late = life.write(1);
     life.done(flush);
     assert_eq!(life.left(0, &[0, early]), [early]);
@@ -99,7 +99,7 @@ fn a_flush_covers_what_was_acknowledged_before_it_was_submitted_and_nothing_late
 fn a_flush_that_failed_promises_nothing() {
     let mut life = Life::new();
     let write = life.write(0);
-    let flush = life.0.submit(Request::FLUSH, Instant::ZERO);
+    let flush = life.0.submit(VolumeRequest::FLUSH, Instant::ZERO);
     life.0.fail(flush).unwrap();
     assert_eq!(life.left(0, &[0, write]), [0, write]);
 }

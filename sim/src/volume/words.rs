@@ -6,7 +6,7 @@ use shingle_core::block::{Flags, Op};
 
 /// What somebody asks of the volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Request {
+pub struct VolumeRequest {
     /// A read, write, write of zeroes, discard or flush.
     pub op: Op,
     /// Its flags.
@@ -17,9 +17,9 @@ pub struct Request {
     pub blocks: u32,
 }
 
-impl Request {
+impl VolumeRequest {
     /// A flush.
-    pub const FLUSH: Request = Request { op: Op::Flush, flags: Flags::NONE, block: 0, blocks: 0 };
+    pub const FLUSH: VolumeRequest = VolumeRequest { op: Op::Flush, flags: Flags::NONE, block: 0, blocks: 0 };
 
     /// A request without flags.
     #[must_use]
@@ -38,7 +38,7 @@ impl Request {
     }
 }
 
-impl fmt::Display for Request {
+impl fmt::Display for VolumeRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} block {}+{}", self.op.name(), self.block, self.blocks)?;
         let named = [(Flags::FUA, " fua"), (Flags::PREFLUSH, " preflush"), (Flags::NOWAIT, " nowait")];

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use super::host::{bio, memory_of};
 use super::ledger::{Ledger, Shared};
-use crate::volume::{Request, read_stamps};
+use crate::volume::{VolumeRequest, read_stamps};
 use crate::world::{Actor, Io};
 use shingle_core::block::{Completion, DeviceId, Op, Payload};
 use shingle_core::random::Rng;
@@ -19,8 +19,8 @@ pub(super) struct Auditor {
     device: DeviceId,
     /// Whether the power was gone, so that what is found is what was kept.
     after_cut: bool,
-    steps: VecDeque<Request>,
-    pending: BTreeMap<u64, Request>,
+    steps: VecDeque<VolumeRequest>,
+    pending: BTreeMap<u64, VolumeRequest>,
     is_done: bool,
 }
 
@@ -29,7 +29,8 @@ impl Auditor {
     pub fn new(shared: Shared, device: DeviceId, after_cut: bool, (piece, sparing): (u32, Option<Rng>)) -> Self {
         let blocks = shared.borrow().volume.blocks();
         let starts = (0..blocks).step_by(piece as usize);
-        let mut steps: VecDeque<_> = starts.map(|at| Request::new(Op::Read, at, piece.min(blocks - at))).collect();
+        let mut steps: VecDeque<_> =
+            starts.map(|at| VolumeRequest::new(Op::Read, at, piece.min(blocks - at))).collect();
         if let Some(mut rng) = sparing {
             steps.retain(|_| rng.chance(1, 4));
         }
@@ -72,7 +73,7 @@ impl Auditor {
         if !back.status.is_ok() {
             // One block that cannot be read must not hide the others.
             let singles = asked.block..asked.block + if asked.blocks > 1 { asked.blocks } else { 0 };
-            return self.steps.extend(singles.map(|block| Request::new(Op::Read, block, 1)));
+            return self.steps.extend(singles.map(|block| VolumeRequest::new(Op::Read, block, 1)));
         }
         if self.after_cut {
             let seen: Vec<_> = read_stamps(&back.bio.payload).collect();

@@ -3,11 +3,12 @@
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
+use super::Media;
 use crate::StackMedia;
-use crate::disk::{CrashDisk, Medium};
+use crate::disk::CrashDisk;
 use shingle_core::block::{DeviceId, Stack};
 use shingle_core::dm::zoned::check::check;
-use shingle_core::dm::zoned::format::{FormatOptions, Label, Layout, Media, format};
+use shingle_core::dm::zoned::format::{FormatOptions, Label, Layout, Media as _, format};
 use shingle_core::random::Rng;
 use shingle_core::time::Instant;
 
@@ -60,7 +61,7 @@ impl Drives {
     }
 
     /// What the disks hold.
-    pub fn take(&self, rng: &mut Rng) -> Vec<Medium> {
+    pub fn take(&self, rng: &mut Rng) -> Media {
         let disks = self.disks.iter().filter_map(|id| self.stack.device::<CrashDisk>(*id));
         disks.map(|disk| disk.cut_power(rng)).collect()
     }

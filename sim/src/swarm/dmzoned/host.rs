@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use super::super::base::{FLAGS, draw_flags, weighted};
 use super::ledger::{Ledger, Shared};
 use super::scenario::{Deed, Habits};
-use crate::volume::{BLOCK_BYTES, BLOCK_SECTORS, Request, stamp};
+use crate::volume::{BLOCK_BYTES, BLOCK_SECTORS, VolumeRequest, stamp};
 use crate::world::{Actor, Io};
 use shingle_core::block::{Bio, Data, DeviceId, Flags, Op, Payload};
 use shingle_core::random::Rng;
@@ -21,9 +21,9 @@ pub(super) struct Host {
     device: DeviceId,
     habits: Habits,
     rng: Rng,
-    pending: BTreeMap<u64, Request>,
+    pending: BTreeMap<u64, VolumeRequest>,
     /// What it will do before anything else.
-    planned: VecDeque<Request>,
+    planned: VecDeque<VolumeRequest>,
     /// Where its streams go on.
     streams: Vec<u32>,
     blocks: u32,
@@ -76,7 +76,7 @@ impl Host {
         }
     }
 
-    fn submit(&mut self, request: Request, ledger: &mut Ledger, io: &mut Io<'_>) {
+    fn submit(&mut self, request: VolumeRequest, ledger: &mut Ledger, io: &mut Io<'_>) {
         let number = ledger.submit(request, io.now());
         let payload = self.memory(request, number);
         self.pending.insert(number, request);
@@ -84,7 +84,7 @@ impl Host {
     }
 
     /// Memory in one piece, or in two.
-    fn memory(&mut self, request: Request, number: u64) -> Payload {
+    fn memory(&mut self, request: VolumeRequest, number: u64) -> Payload {
         if !request.op.has_data() {
             return Payload::None;
         }
@@ -99,19 +99,19 @@ impl Host {
         Payload::Segments(vec![data.slice(0, front), data.slice(front, data.len() - front)])
     }
 
-    fn draft(&mut self, ledger: &mut Ledger) -> Request {
+    fn draft(&mut self, ledger: &mut Ledger) -> VolumeRequest {
         if let Some(request) = self.planned.pop_front() {
             return request;
         }
-        let deed = weighted(&mut self.rng, &Deed::ALL, &self.habits.weights);
-        ledger.log.note(deed.name());
+        let (deed, name) = weighted(&mut self.rng, &Deed::ALL, &self.habits.weights);
+        ledger.log.note(name);
         match deed {
             Deed::Write => self.anywhere(Op::Write).flagged(self.draw_flags()),
             Deed::Read => self.anywhere(Op::Read),
             Deed::Zeroes => self.anywhere(Op::WriteZeroes).flagged(self.draw_flags()),
             Deed::Discard => self.anywhere(Op::Discard),
             Deed::Drop => self.chunk(Op::Discard),
-            Deed::Flush => Request::FLUSH,
+            Deed::Flush => VolumeRequest::FLUSH,
             Deed::Stream => self.stream(),
             Deed::Fill => {
                 let chunk = self.chunk(Op::Write);
@@ -130,21 +130,21 @@ impl Host {
         (1 + self.rng.below(self.habits.longest.into()) as u32).min(room)
     }
 
-    fn anywhere(&mut self, op: Op) -> Request {
+    fn anywhere(&mut self, op: Op) -> VolumeRequest {
         let hot = self.rng.chance(self.habits.hot, 10);
         let among = if hot { self.blocks.div_ceil(10) } else { self.blocks };
         let block = self.rng.below(among.into()) as u32;
-        Request::new(op, block, self.length(self.blocks - block))
+        VolumeRequest::new(op, block, self.length(self.blocks - block))
     }
 
-    fn chunk(&mut self, op: Op) -> Request {
+    fn chunk(&mut self, op: Op) -> VolumeRequest {
         let chunk = self.habits.chunk;
         let number = self.rng.below((self.blocks / chunk).into()) as u32;
-        Request::new(op, number * chunk, chunk)
+        VolumeRequest::new(op, number * chunk, chunk)
     }
 
     /// The next piece of a stream; now and then the one after it comes first.
-    fn stream(&mut self) -> Request {
+    fn stream(&mut self) -> VolumeRequest {
         let which = self.rng.below(self.streams.len() as u64) as usize;
         let piece = self.next_piece(which);
         if !self.rng.chance(self.habits.reorder, 100) {
@@ -155,7 +155,7 @@ impl Host {
         later
     }
 
-    fn next_piece(&mut self, which: usize) -> Request {
+    fn next_piece(&mut self, which: usize) -> VolumeRequest {
         if self.rng.chance(1, 40) {
             // A new one begins where a chunk does, or anywhere.
             let chunk = self.chunk(Op::Write).block;
@@ -164,7 +164,7 @@ impl Host {
         let block = self.streams[which];
         let blocks = self.length(self.blocks - block);
         self.streams[which] = (block + blocks) % self.blocks;
-        Request::new(Op::Write, block, blocks).flagged(self.draw_flags())
+        VolumeRequest::new(Op::Write, block, blocks).flagged(self.draw_flags())
     }
 
     /// Plans writes of all these blocks.
@@ -172,27 +172,27 @@ impl Host {
         let mut at = from;
         while at < from + blocks {
             let piece = self.habits.longest.min(from + blocks - at);
-            self.planned.push_back(Request::new(Op::Write, at, piece));
+            self.planned.push_back(VolumeRequest::new(Op::Write, at, piece));
             at += piece;
         }
     }
 }
 
-impl Request {
+impl VolumeRequest {
     fn flagged(self, flags: Flags) -> Self {
         Self { flags, ..self }
     }
 }
 
 /// Memory for the data of `request`, with something in it that a read has to replace.
-pub(super) fn memory_of(request: Request) -> Data {
+pub(super) fn memory_of(request: VolumeRequest) -> Data {
     let data = Data::zeroed(request.blocks as usize * BLOCK_BYTES);
     data.fill(0xa5);
     data
 }
 
 /// The bio that asks for `request`.
-pub(super) fn bio(request: Request, payload: Payload) -> Box<Bio> {
+pub(super) fn bio(request: VolumeRequest, payload: Payload) -> Box<Bio> {
     let sector = Sector(u64::from(request.block) * u64::from(BLOCK_SECTORS));
     Box::new(Bio::new(request.op, sector, request.blocks * BLOCK_SECTORS, payload).with_flags(request.flags))
 }

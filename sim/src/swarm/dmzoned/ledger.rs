@@ -8,10 +8,11 @@ use core::cell::RefCell;
 use core::iter::repeat_n;
 
 use super::super::base::{Log, PATIENCE, stuck};
+use super::machine::Machine;
 use crate::disk::{CrashDisk, Powered};
 use crate::model::{Rule, Violation};
-use crate::volume::{BLOCK_SECTORS, Request, Seen, Volume, read_stamps};
-use shingle_core::block::{Completion, DeviceId, Op, Stack};
+use crate::volume::{BLOCK_SECTORS, Seen, Volume, VolumeRequest, read_stamps};
+use shingle_core::block::{Completion, Op, Stack};
 use shingle_core::time::{Duration, Instant};
 use shingle_core::zone::ZoneNo;
 
@@ -19,13 +20,10 @@ use shingle_core::zone::ZoneNo;
 pub(super) type Shared = Rc<RefCell<Ledger>>;
 
 /// The ledger.
+#[derive(Default)]
 pub(super) struct Ledger {
     pub volume: Volume,
-    pub disks: Rc<[DeviceId]>,
-    /// What hosts use.
-    pub door: DeviceId,
-    /// What speaks for the target.
-    pub target: Option<DeviceId>,
+    pub machine: Machine,
     /// Zones that were dead before the volume was there.
     pub dead: usize,
     /// Until when all hosts pause.
@@ -48,13 +46,13 @@ impl Ledger {
     }
 
     /// Takes note of a request of a host.
-    pub fn submit(&mut self, request: Request, now: Instant) -> u64 {
+    pub fn submit(&mut self, request: VolumeRequest, now: Instant) -> u64 {
         self.log.count();
         self.volume.submit(request, now)
     }
 
     /// Judges a completion of what was `asked`.
-    pub fn complete(&mut self, asked: Request, back: &Completion, stack: &Stack, now: Instant) {
+    pub fn complete(&mut self, asked: VolumeRequest, back: &Completion, stack: &Stack, now: Instant) {
         if self.is_dark {
             return;
         }
@@ -73,7 +71,7 @@ impl Ledger {
         }
         if !status.is_ok() && !self.excuses(stack) {
             let mut what = format!("request {tag}: {asked} failed with {status} for no reason");
-            if let Some(target) = self.target {
+            if let Some(target) = self.machine.target {
                 what += "; the volume: ";
                 let _ = stack.status(target, &mut what);
             }
@@ -84,16 +82,16 @@ impl Ledger {
     }
 
     /// What is called a hole at this moment counts as read, with zeroes in it.
-    fn look_for_holes(&mut self, asked: Request, stack: &Stack, now: Instant) {
+    fn look_for_holes(&mut self, asked: VolumeRequest, stack: &Stack, now: Instant) {
         let (mut block, unit) = (asked.block, u64::from(BLOCK_SECTORS));
         let sectors = u64::from(block) * unit..u64::from(block + asked.blocks) * unit;
         let mut extents = Vec::with_capacity(64);
-        stack.extents(self.door, sectors, &mut extents);
+        stack.extents(self.machine.door(), sectors, &mut extents);
         for extent in extents {
             let blocks = (extent.sectors / unit) as u32;
             if extent.is_hole {
                 self.log.note("hole");
-                let read = self.volume.submit(Request::new(Op::Read, block, blocks), now);
+                let read = self.volume.submit(VolumeRequest::new(Op::Read, block, blocks), now);
                 if let Err((rule, what)) = self.volume.succeed(read, repeat_n(Seen::Zeroes, blocks as usize)) {
                     self.violate(rule, now, format!("called a hole: {what}"));
                 }
@@ -104,16 +102,11 @@ impl Ledger {
 
     /// Whether something went wrong that can be the reason of an error.
     pub fn excuses(&self, stack: &Stack) -> bool {
-        let faulted = |disk: &DeviceId| stack.device(*disk).is_some_and(|disk: &CrashDisk| disk.faults() > 0);
-        self.disks.iter().any(faulted) || self.failed_zones(stack) > self.dead
-    }
-
-    fn failed_zones(&self, stack: &Stack) -> usize {
-        let failed = |disk: &CrashDisk| {
+        let dead = |disk: &CrashDisk| {
             let zones = (0..disk.zones().geometry().zones()).map(ZoneNo);
             zones.filter(|zone| disk.has_failed(*zone)).count()
         };
-        self.disks.iter().filter_map(|disk| stack.device(*disk)).map(failed).sum()
+        self.machine.faults(stack) > 0 || self.machine.on_disks(stack).map(dead).sum::<usize>() > self.dead
     }
 
     /// Why nothing goes on.

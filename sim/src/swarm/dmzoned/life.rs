@@ -4,16 +4,14 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use super::super::base::PATIENCE;
-use super::Run;
 use super::audit::Auditor;
 use super::host::Host;
 use super::ledger::Shared;
 use super::machine::{Machine, Operator, Switch, Verb, bare};
 use super::scenario::Branches;
-use crate::disk::Medium;
-use crate::fault::FaultPlan;
+use super::{Judged, Media, Run};
 use crate::model::{Rule, Violation};
-use crate::volume::{Request, Volume};
+use crate::volume::{Volume, VolumeRequest};
 use crate::world::{Stop, World};
 use shingle_core::block::Stack;
 use shingle_core::random::Rng;
@@ -55,12 +53,12 @@ pub(super) struct Life {
 
 /// How a life ended, and what is left.
 pub(super) enum End {
-    Cut(Vec<Medium>),
-    Stopped(Vec<Medium>),
+    Cut(Media),
+    Stopped(Media),
 }
 
 /// A cut, and what may be on the disks then.
-type Cut = (Vec<Medium>, Volume);
+type Cut = (Media, Volume);
 
 /// A life that is under way.
 struct Scene<'r, 's> {
@@ -79,18 +77,17 @@ impl Run<'_> {
     pub(super) fn live(
         &mut self,
         life: &Life,
-        media: Option<Vec<Medium>>,
+        media: Option<Media>,
         shared: &Shared,
         rng: &mut Rng,
     ) -> Result<End, Violation> {
         let blocks = shared.borrow().volume.blocks();
-        let built = Machine::build((self.scenario, self.options), media, blocks, &mut rng.fork());
+        let built = Machine::build(self, media, blocks, &mut rng.fork());
         let broken = |what| Violation { rule: Rule::Accepted, at: Instant::ZERO, what };
         let (stack, machine) = built.map_err(broken)?;
         {
             let mut ledger = shared.borrow_mut();
-            (ledger.disks, ledger.door, ledger.target) = (machine.disks.clone(), machine.door, machine.target);
-            (ledger.pause, ledger.is_dark) = (Instant::ZERO, false);
+            (ledger.machine, ledger.pause, ledger.is_dark) = (machine.clone(), Instant::ZERO, false);
         }
         let (mut world, mut draws) = (World::new(stack), rng.fork());
         let mut scene = Scene { machine, life: *life, shared, rng, seen: 0, cut: None };
@@ -107,16 +104,11 @@ impl Run<'_> {
     }
 
     /// The phases of a life. Returns what is left after a clean stop.
-    fn phases(
-        &mut self,
-        world: &mut World,
-        scene: &mut Scene<'_, '_>,
-        draws: &mut Rng,
-    ) -> Result<Vec<Medium>, Violation> {
+    fn phases(&mut self, world: &mut World, scene: &mut Scene<'_, '_>, draws: &mut Rng) -> Result<Media, Violation> {
         let (shared, machine) = (scene.shared.clone(), scene.machine.clone());
         let piece = 2 * self.scenario.zone_blocks;
         let audit = |after_cut, sparing: Option<Rng>| {
-            Box::new(Auditor::new(shared.clone(), machine.door, after_cut, (piece, sparing)))
+            Box::new(Auditor::new(shared.clone(), machine.door(), after_cut, (piece, sparing)))
         };
         world.add(Box::new(Switch::new(shared.clone(), machine.clone(), Verb::Open)));
         self.watch(world, scene)?;
@@ -134,10 +126,7 @@ impl Run<'_> {
             self.watch(world, scene)?;
         }
         if scene.cut.is_none() && !scene.life.is_last {
-            machine.set_plans(
-                &mut world.stack,
-                &self.scenario.disks.iter().map(|_| FaultPlan::none()).collect::<Vec<_>>(),
-            );
+            machine.set_plans(&mut world.stack, &[]);
             world.add(audit(false, None));
             self.watch(world, scene)?;
         }
@@ -156,13 +145,13 @@ impl Run<'_> {
     }
 
     /// What a stop leaves. Unless the volume `is_hurt` all of it is durable, and the power may go now.
-    fn stopped(&self, world: &World, scene: &mut Scene<'_, '_>, is_hurt: bool) -> Vec<Medium> {
+    fn stopped(&self, world: &World, scene: &mut Scene<'_, '_>, is_hurt: bool) -> Media {
         if scene.cut.is_some() {
             return Vec::new();
         }
         let volume = &mut scene.shared.borrow_mut().volume;
         if !is_hurt {
-            let flush = volume.submit(Request::FLUSH, world.now());
+            let flush = volume.submit(VolumeRequest::FLUSH, world.now());
             volume.succeed(flush, core::iter::empty()).expect("it was just submitted");
         }
         volume.power_cut();
@@ -172,7 +161,7 @@ impl Run<'_> {
     fn populate(&self, world: &mut World, scene: &Scene<'_, '_>, draws: &mut Rng) {
         let (shared, machine) = (scene.shared, &scene.machine);
         for number in 0..self.scenario.hosts {
-            let host = Host::new(shared.clone(), machine.door, self.scenario.habits.clone(), draws.fork());
+            let host = Host::new(shared.clone(), machine.door(), self.scenario.habits.clone(), draws.fork());
             let fills = number == 0 && scene.life.is_new && self.scenario.prefill;
             world.add(Box::new(if fills { host.filling() } else { host }));
         }
@@ -180,7 +169,7 @@ impl Run<'_> {
     }
 
     /// Runs the world until its actors are done, the power goes, or something is broken.
-    fn watch(&mut self, world: &mut World, scene: &mut Scene<'_, '_>) -> Result<(), Violation> {
+    fn watch(&mut self, world: &mut World, scene: &mut Scene<'_, '_>) -> Judged {
         let shared = scene.shared;
         let mut until = world.now();
         loop {

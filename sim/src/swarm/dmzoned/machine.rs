@@ -6,12 +6,12 @@ use alloc::rc::Rc;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use super::super::base::{PATIENCE, TRACE, add, wrapped};
-use super::super::options::SwarmOptions;
+use super::super::base::{PATIENCE, TRACE, add, some, wrapped};
 use super::super::scenario::discipline;
 use super::drives::Drives;
 use super::ledger::{NAP, Shared};
 use super::scenario::Scenario;
+use super::{Media, Run};
 use crate::disk::{CrashDisk, Medium, Powered};
 use crate::fault::FaultPlan;
 use crate::model::Rule;
@@ -25,12 +25,10 @@ use shingle_core::random::Rng;
 use shingle_core::time::Instant;
 
 /// What lies where in a stack.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Machine {
-    pub disks: Rc<[DeviceId]>,
-    /// What hosts use.
-    pub door: DeviceId,
-    /// What the table is made of, and what lies on it.
+    disks: Rc<[DeviceId]>,
+    /// What the table is made of, the table, and what lies on it; the last is the door.
     parts: Rc<[DeviceId]>,
     /// What speaks for the target.
     pub target: Option<DeviceId>,
@@ -38,18 +36,14 @@ pub(super) struct Machine {
 
 impl Machine {
     /// The disks with what is on them, and the volume above, which lets nobody in yet.
-    pub fn build(
-        (scenario, options): (&Scenario, &SwarmOptions),
-        media: Option<Vec<Medium>>,
-        blocks: u32,
-        rng: &mut Rng,
-    ) -> Result<(Stack, Machine), String> {
+    pub fn build(run: &Run<'_>, media: Option<Media>, blocks: u32, rng: &mut Rng) -> Result<(Stack, Machine), String> {
+        let Run { scenario, options, .. } = run;
         let mut stack = Stack::new();
         stack.set_trace(Some(TRACE));
         let (mut disks, mut tops) = (Vec::new(), Vec::new());
         let mut media = media.into_iter().flatten();
         for number in 0..scenario.disks.len() {
-            let (disk, top) = add_disk(&mut stack, (scenario, options), (number, media.next()), rng)?;
+            let (disk, top) = add_disk(&mut stack, run, (number, media.next()), rng)?;
             disks.push(disk);
             tops.push(top);
         }
@@ -68,11 +62,16 @@ impl Machine {
         parts.push(table);
         parts.extend(Some(door).filter(|door| *door != table));
         stack.suspend(door);
-        Ok((stack, Machine { disks: disks.into(), door, parts: parts.into(), target }))
+        Ok((stack, Machine { disks: disks.into(), parts: parts.into(), target }))
+    }
+
+    /// What hosts use.
+    pub fn door(&self) -> DeviceId {
+        self.parts[self.parts.len() - 1]
     }
 
     /// What each disk may hold if the power goes now.
-    pub fn cut_power(&self, stack: &Stack, rng: &mut Rng) -> Vec<Medium> {
+    pub fn cut_power(&self, stack: &Stack, rng: &mut Rng) -> Media {
         self.on_disks(stack).map(|disk| disk.cut_power(rng)).collect()
     }
 
@@ -86,14 +85,15 @@ impl Machine {
         self.on_disks(stack).map(Powered::faults).sum()
     }
 
-    fn on_disks<'a>(&'a self, stack: &'a Stack) -> impl Iterator<Item = &'a CrashDisk> {
+    pub fn on_disks<'a>(&'a self, stack: &'a Stack) -> impl Iterator<Item = &'a CrashDisk> {
         self.disks.iter().filter_map(|disk| stack.device(*disk))
     }
 
-    /// From now on the disks fail as these plans say.
+    /// From now on the disks fail as these plans say; those without one do not.
     pub fn set_plans(&self, stack: &mut Stack, plans: &[FaultPlan]) {
-        for (disk, plan) in self.disks.iter().zip(plans) {
-            stack.with_device(*disk, |disk: &mut CrashDisk, _| disk.set_plan(plan.clone()));
+        for (number, disk) in self.disks.iter().enumerate() {
+            let plan = plans.get(number).cloned().unwrap_or_default();
+            stack.with_device(*disk, |disk: &mut CrashDisk, _| disk.set_plan(plan));
         }
     }
 
@@ -108,11 +108,11 @@ impl Machine {
 
     fn open(&self, stack: &mut Stack) {
         self.parts.iter().for_each(|part| stack.deliver(*part, Event::Resume));
-        stack.resume(self.door);
+        stack.resume(self.door());
     }
 
     fn shut(&self, stack: &mut Stack) {
-        stack.suspend(self.door);
+        stack.suspend(self.door());
         self.parts.iter().for_each(|part| stack.deliver(*part, Event::Suspend { push_back: false }));
     }
 
@@ -122,13 +122,9 @@ impl Machine {
 }
 
 /// A disk with what is on it.
-fn power_on(
-    scenario: &Scenario,
-    (number, medium): (usize, Option<Medium>),
-    rng: &mut Rng,
-) -> Result<CrashDisk, String> {
-    let (config, seed, is_new) = (scenario.disks[number].clone(), rng.draw(), medium.is_none());
-    let device = CrashDisk::restart(config, FaultPlan::none(), seed, medium);
+fn power_on(scenario: &Scenario, (number, left): (usize, Option<Medium>), rng: &mut Rng) -> Result<CrashDisk, String> {
+    let (config, seed, is_new) = (scenario.disks[number].clone(), rng.draw(), left.is_none());
+    let device = CrashDisk::restart(config, FaultPlan::none(), seed, left);
     let mut device = device.map_err(|error| error.to_string())?;
     let dead = scenario.dead.iter().filter(|(disk, ..)| *disk == number && is_new);
     dead.for_each(|(_, zone, offline)| device.fail_zone(*zone, *offline));
@@ -136,7 +132,7 @@ fn power_on(
 }
 
 /// The disks alone, as tools use them.
-pub(super) fn bare(scenario: &Scenario, media: Option<Vec<Medium>>, rng: &mut Rng) -> Result<Drives, String> {
+pub(super) fn bare(scenario: &Scenario, media: Option<Media>, rng: &mut Rng) -> Result<Drives, String> {
     let (mut stack, mut disks) = (Stack::new(), Vec::new());
     let mut media = media.into_iter().flatten();
     for number in 0..scenario.disks.len() {
@@ -149,13 +145,13 @@ pub(super) fn bare(scenario: &Scenario, media: Option<Vec<Medium>>, rng: &mut Rn
 /// A disk, and on a zoned one a plug; returns the disk and what the table is to use.
 fn add_disk(
     stack: &mut Stack,
-    (scenario, options): (&Scenario, &SwarmOptions),
-    (number, medium): (usize, Option<Medium>),
+    run: &Run<'_>,
+    disk: (usize, Option<Medium>),
     rng: &mut Rng,
 ) -> Result<(DeviceId, DeviceId), String> {
-    let (config, plug) = (&scenario.disks[number], scenario.plug);
+    let (config, plug, options) = (&run.scenario.disks[disk.0], run.scenario.plug, run.options);
     let is_zoned = config.regular.is_none();
-    let mut device = power_on(scenario, (number, medium), rng)?;
+    let mut device = power_on(run.scenario, disk, rng)?;
     if is_zoned {
         device.expect(discipline(plug.policy, config.rotational));
     }
@@ -208,17 +204,6 @@ impl Switch {
         Self { shared, machine, verb, since: None, is_done: false }
     }
 
-    fn look(&mut self, io: &mut Io<'_>) {
-        self.is_done = match self.verb {
-            Verb::Open if self.machine.is_ready(io.stack).is_ok() => {
-                self.machine.open(io.stack);
-                true
-            }
-            Verb::Stop => self.machine.is_drained(io.stack),
-            Verb::Open => false,
-        };
-    }
-
     fn complain(&self, io: &Io<'_>) {
         let what = match self.machine.is_ready(io.stack) {
             Err(missing) if self.verb == Verb::Open => format!("the volume does not come up: {missing}"),
@@ -246,7 +231,13 @@ impl Actor for Switch {
 
     fn after_turn(&mut self, io: &mut Io<'_>) -> bool {
         if !self.is_done {
-            self.look(io);
+            self.is_done = match self.verb {
+                Verb::Open => self.machine.is_ready(io.stack).is_ok(),
+                Verb::Stop => self.machine.is_drained(io.stack),
+            };
+            if self.is_done && self.verb == Verb::Open {
+                self.machine.open(io.stack);
+            }
         }
         // Letting hosts in is something to go on with.
         self.is_done && self.verb == Verb::Open && io.stack.has_arrivals()
@@ -258,28 +249,10 @@ impl Actor for Switch {
 }
 
 /// Things that an operator says to the volume while it is used: by far not all, but all that change the way that data takes.
-const MESSAGES: [&[&str]; 20] = [
-    &["reclaim"],
-    &["reclaim"],
-    &["reclaim"],
-    &["set", "policy", "kernel"],
-    &["set", "policy", "shingle"],
-    &["set", "commit_ms", "100"],
-    &["set", "reorder_ms", "0"],
-    &["set", "direct_blocks", "8"],
-    &["set", "stream_blocks", "4"],
-    &["set", "fill_blocks", "8"],
-    &["set", "hot_ms", "0"],
-    &["set", "idle_ms", "50"],
-    &["set", "dense_percent", "100"],
-    &["set", "dense_percent", "0"],
-    &["set", "pace_percent", "0"],
-    &["set", "pace_blocks", "200"],
-    &["set", "window_blocks", "64"],
-    &["set", "piece_blocks", "3"],
-    &["set", "gap_blocks", "0"],
-    &["set", "duty_percent", "100"],
-];
+const MESSAGES: &str = "reclaim, reclaim, reclaim, set policy kernel, set policy shingle, set commit_ms 100, \
+    set reorder_ms 0, set direct_blocks 8, set stream_blocks 4, set fill_blocks 8, set hot_ms 0, set idle_ms 50, \
+    set dense_percent 100, set dense_percent 0, set pace_percent 0, set pace_blocks 200, set window_blocks 64, \
+    set piece_blocks 3, set gap_blocks 0, set duty_percent 100";
 
 /// Somebody who says things to the volume, and now and then has all hosts pause.
 pub(super) struct Operator {
@@ -307,8 +280,9 @@ impl Actor for Operator {
             ledger.log.note("pause");
             ledger.pause = io.now() + shingle_core::time::Duration::from_millis(1_000 + self.rng.below(30_000));
         } else if let Some(target) = self.machine.target {
-            let words = MESSAGES[self.rng.below(MESSAGES.len() as u64) as usize];
-            match io.stack.message(target, words) {
+            let messages: Vec<&str> = MESSAGES.split(", ").collect();
+            let words: Vec<&str> = some(&mut self.rng, &messages).split(' ').collect();
+            match io.stack.message(target, &words) {
                 Ok(_) => ledger.log.note(words[words.len().min(2) - 1]),
                 Err(error) => ledger.violate(Rule::Accepted, io.now(), error.to_string()),
             }

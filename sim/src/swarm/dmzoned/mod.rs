@@ -22,7 +22,6 @@ mod machine;
 mod scenario;
 
 use alloc::boxed::Box;
-use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::rc::Rc;
 use alloc::string::{String, ToString};
@@ -38,14 +37,13 @@ use crate::volume::{BLOCK_SECTORS, Volume};
 use ledger::{Ledger, Shared};
 use life::{End, Life, Look};
 use scenario::Scenario;
-use shingle_core::block::DeviceId;
 use shingle_core::random::Rng;
 use shingle_core::time::Instant;
 
 /// Runs one seed.
 pub(super) fn run(seed: u64, options: &SwarmOptions) -> Result<Report, Box<Failure>> {
     let scenario = Scenario::draw(seed, options.volume.is_some());
-    let mut run = Run { seed, options, scenario: &scenario, report: Report::default() };
+    let mut run = Run { seed, options, scenario: &scenario, report: Report::default(), life: 0 };
     run.play()
 }
 
@@ -60,27 +58,34 @@ struct Run<'a> {
     options: &'a SwarmOptions,
     scenario: &'a Scenario,
     report: Report,
+    /// The number of its life.
+    life: u64,
 }
+
+/// What each disk has.
+type Media = Vec<Medium>;
+/// Whether nothing was broken.
+type Judged = Result<(), Violation>;
 
 impl Run<'_> {
     fn play(&mut self) -> Result<Report, Box<Failure>> {
         let trace = TraceSum { sum: self.seed, events: 0, text: self.options.trace.then(String::new) };
         let ops = self.options.ops.map_or(self.scenario.ops, |ops| ops.min(self.scenario.ops));
         let shared = self.ledger(Volume::new(0), ops, trace);
-        let (mut lives, mut rng) = (0, Rng::new(self.seed));
-        let outcome = self.make(&shared, &mut rng).and_then(|media| self.lives(&shared, media, &mut rng, &mut lives));
+        let (rng, cuts) = (&mut Rng::new(self.seed), &self.scenario.cuts);
+        let outcome = self.make(&shared, rng).and_then(|media| self.lives(&shared, media, rng, Some(cuts)));
         let ledger = &mut *shared.borrow_mut();
         match outcome {
             Ok(()) => Ok(ledger.log.report(&self.report)),
             Err(violation) => {
-                let run = (self.seed, self.options.profile, lives);
+                let run = (self.seed, self.options.profile, self.life);
                 Err(ledger.log.failure(violation, run, self.scenario))
             }
         }
     }
 
     /// Formats the disks. Returns what is on them; nothing for a stand-in, which has what its disk has.
-    fn make(&self, shared: &Shared, rng: &mut Rng) -> Result<Option<Vec<Medium>>, Violation> {
+    fn make(&self, shared: &Shared, rng: &mut Rng) -> Result<Option<Media>, Violation> {
         let alone = self.scenario.disks[0].regular.filter(|_| self.options.volume.is_some());
         let (blocks, media) = match alone {
             Some(sectors) => ((sectors / u64::from(BLOCK_SECTORS)) as u32, None),
@@ -99,47 +104,40 @@ impl Run<'_> {
     }
 
     fn ledger(&self, volume: Volume, left: u64, trace: TraceSum) -> Shared {
-        Rc::new(RefCell::new(Ledger {
-            volume,
-            disks: Rc::from([]),
-            door: DeviceId(0),
-            target: None,
-            dead: self.scenario.dead.len(),
-            pause: Instant::ZERO,
-            is_dark: false,
-            log: Log { left, trace, ..Log::default() },
-        }))
+        let (dead, log) = (self.scenario.dead.len(), Log { left, trace, ..Log::default() });
+        Rc::new(RefCell::new(Ledger { volume, dead, log, ..Ledger::default() }))
     }
 
-    /// All lives of the disks, one after the other, to a clean stop and a last look.
-    fn lives(
-        &mut self,
-        shared: &Shared,
-        made: Option<Vec<Medium>>,
-        rng: &mut Rng,
-        lives: &mut u64,
-    ) -> Result<(), Violation> {
-        let mut cuts: VecDeque<u64> = self.scenario.cuts.iter().copied().collect();
-        let (mut media, mut look) = (made, Look::None);
+    /// Lives of the disks, one after the other, to a clean stop. Those of the run itself are cut at `cuts`, and have a last look
+    /// after them; those of a branch, which has none, are cut as it draws.
+    fn lives(&mut self, shared: &Shared, made: Option<Media>, rng: &mut Rng, cuts: Option<&[u64]>) -> Judged {
+        let is_branch = cuts.is_none();
+        let mut cuts = cuts.map(|cuts| cuts.iter().copied());
+        let (mut media, mut look, mut number) = (made, if is_branch { Look::draw(rng) } else { Look::None }, 0);
         loop {
-            *lives += 1;
-            shared.borrow_mut().log.trace.line(&format!("life {lives}"));
-            let is_last = *lives > 1 && shared.borrow().log.left == 0;
-            let is_new = *lives == 1;
-            let life = Life { number: *lives, cut_at: cuts.pop_front(), look, is_new, is_branch: false, is_last };
-            match self.live(&life, media, shared, rng)? {
+            number += 1;
+            shared.borrow_mut().log.trace.line(&format!("{}life {number}", if is_branch { "branch, " } else { "" }));
+            let cut_at = match &mut cuts {
+                Some(cuts) => cuts.next(),
+                // Recovery is cut as well, but not for ever.
+                None => (number < 4 && rng.chance(1, 3)).then(|| 1 + rng.below(60)),
+            };
+            let is_last = number > 1 && shared.borrow().log.left == 0 && !(is_branch && cut_at.is_some());
+            let life = Life { number, cut_at, look, is_new: number == 1 && !is_branch, is_branch, is_last };
+            self.life = if is_branch { self.life } else { number };
+            (media, look) = match self.live(&life, media, shared, rng)? {
                 End::Cut(left) => {
                     self.report.cuts += 1;
-                    (media, look) = (Some(left), Look::draw(rng));
+                    (Some(left), Look::draw(rng))
                 }
-                End::Stopped(_) if is_last => return Ok(()),
-                End::Stopped(left) => (media, look) = (Some(left), Look::All),
-            }
+                End::Stopped(_) if is_last || is_branch && rng.chance(1, 2) => return Ok(()),
+                End::Stopped(left) => (Some(left), Look::All),
+            };
         }
     }
 
     /// What happens if the power goes here: `media` are left, and `volume` is what may be on them.
-    fn branch(&mut self, life: &Life, at: u64, media: Vec<Medium>, shared: &Shared) -> Result<(), Violation> {
+    fn branch(&mut self, life: &Life, at: u64, media: Media, shared: &Shared) -> Judged {
         let mut rng = branch_rng(self.seed, life.number, at);
         let (mut volume, mut trace) = {
             let mut ledger = shared.borrow_mut();
@@ -151,7 +149,7 @@ impl Run<'_> {
         trace.line(&format!("branch: the power goes after command {at}"));
         let left = if rng.chance(1, 2) { rng.below(30) } else { 0 };
         let own = self.ledger(volume, left, trace);
-        let outcome = self.branch_lives(&own, media, &mut rng);
+        let outcome = self.lives(&own, Some(media), &mut rng, None);
         let mut trace = core::mem::take(&mut own.borrow_mut().log.trace);
         if let (Ok(()), Some(text)) = (&outcome, &mut trace.text) {
             // Only the branch that fails is of interest.
@@ -162,26 +160,6 @@ impl Run<'_> {
             what: format!("{} [the power went after command {at} of life {}]", violation.what, life.number),
             ..violation
         })
-    }
-
-    fn branch_lives(&mut self, shared: &Shared, media: Vec<Medium>, rng: &mut Rng) -> Result<(), Violation> {
-        let (mut media, mut look, mut number) = (media, Look::draw(rng), 0);
-        loop {
-            number += 1;
-            shared.borrow_mut().log.trace.line(&format!("branch, life {number}"));
-            // Recovery is cut as well, but not for ever.
-            let cut_at = (number < 4 && rng.chance(1, 3)).then(|| 1 + rng.below(60));
-            let is_last = number > 1 && shared.borrow().log.left == 0 && cut_at.is_none();
-            let life = Life { number, cut_at, look, is_new: false, is_branch: true, is_last };
-            match self.live(&life, Some(media), shared, rng)? {
-                End::Cut(left) => {
-                    self.report.cuts += 1;
-                    (media, look) = (left, Look::draw(rng));
-                }
-                End::Stopped(_) if is_last || rng.chance(1, 2) => return Ok(()),
-                End::Stopped(left) => (media, look) = (left, Look::All),
-            }
-        }
     }
 }
 

@@ -33,21 +33,17 @@ pub(super) enum Deed {
 }
 
 impl Deed {
-    pub const ALL: [Deed; 8] =
-        [Deed::Write, Deed::Stream, Deed::Fill, Deed::Read, Deed::Zeroes, Deed::Discard, Deed::Drop, Deed::Flush];
-
-    pub const fn name(self) -> &'static str {
-        match self {
-            Deed::Write => "write",
-            Deed::Stream => "stream",
-            Deed::Fill => "fill",
-            Deed::Read => "read",
-            Deed::Zeroes => "zeroes",
-            Deed::Discard => "discard",
-            Deed::Drop => "drop",
-            Deed::Flush => "flush",
-        }
-    }
+    /// All of them, with their names.
+    pub const ALL: [(Deed, &'static str); 8] = [
+        (Deed::Write, "write"),
+        (Deed::Stream, "stream"),
+        (Deed::Fill, "fill"),
+        (Deed::Read, "read"),
+        (Deed::Zeroes, "zeroes"),
+        (Deed::Discard, "discard"),
+        (Deed::Drop, "drop"),
+        (Deed::Flush, "flush"),
+    ];
 }
 
 /// How hosts behave.
