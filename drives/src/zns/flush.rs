@@ -48,20 +48,15 @@ impl ZnsSsd {
 
     /// Lets the commands go on whose data is on the dies.
     pub(super) fn settle_barriers(&mut self, cx: &mut Cx<'_>) {
-        let mut at = 0;
-        while at < self.work.barriers.len() {
-            let buffers = &self.buffers;
-            let open = |mark: &Mark| {
-                let buffer = buffers.get(&mark.zone).filter(|buffer| buffer.number == mark.buffer);
-                buffer.is_some_and(|buffer| buffer.durable < mark.offset)
-            };
-            self.work.barriers[at].until.retain(open);
-            if self.work.barriers[at].until.is_empty() {
-                let Barrier { command, .. } = self.work.barriers.remove(at);
-                self.pass(command, cx);
-            } else {
-                at += 1;
-            }
+        let buffers = &self.buffers;
+        let open = |mark: &Mark| {
+            let buffer = buffers.get(&mark.zone).filter(|buffer| buffer.number == mark.buffer);
+            buffer.is_some_and(|buffer| buffer.durable < mark.offset)
+        };
+        self.work.barriers.iter_mut().for_each(|barrier| barrier.until.retain(open));
+        while let Some(at) = self.work.barriers.iter().position(|barrier| barrier.until.is_empty()) {
+            let Barrier { command, .. } = self.work.barriers.remove(at);
+            self.pass(command, cx);
         }
     }
 

@@ -31,10 +31,12 @@ pub use conduct::Discipline;
 use journal::Image;
 pub(super) use leaf::crash_disk;
 pub use leaf::{Leaf, MakeDisk, Powered};
-use platter::{Platter, Refusal};
+use platter::Platter;
 
 use super::fault::{Fault, FaultPlan};
-use shingle_core::block::{Bio, BlockDevice, Cx, Event, Flags, Limits, LimitsError, Op, Reason, Status, ZonedLimits};
+use shingle_core::block::{
+    Bio, BlockDevice, Cx, Event, Flags, Limits, LimitsError, Op, Reason, Refusal, Status, ZonedLimits,
+};
 use shingle_core::random::Rng;
 use shingle_core::time::{Duration, Instant};
 use shingle_core::zone::{
@@ -390,14 +392,11 @@ impl CrashDisk {
             Ok(zone) if bio.op != Op::ZoneResetAll => self.platter.stores[zone.index()].commit(u64::MAX),
             _ => self.platter.commit(u64::MAX),
         }
-        match outcome {
-            Ok(()) => Status::Ok,
-            Err(Refusal::Zone(error)) => bio.blame(self.platter.zones.fault(bio.sector, error)),
-            Err(Refusal::BadBlock) => {
-                self.note_fault(bio);
-                bio.blame(Reason::Medium)
-            }
-            Err(Refusal::Other(reason)) => bio.blame(reason),
+        let Err(refusal) = outcome else { return Status::Ok };
+        let reason = refusal.explain(&self.platter.zones, bio.sector);
+        if matches!(reason, Reason::Medium) {
+            self.note_fault(bio);
         }
+        bio.blame(reason)
     }
 }

@@ -7,11 +7,11 @@ use core::sync::atomic::AtomicU64;
 
 use super::journal::{Content, SECTOR_WORDS, ZoneStore};
 use super::{CrashConfig, Medium};
-use shingle_core::block::{Bio, Limits, Op, Payload, Reason};
+use shingle_core::block::{Bio, Limits, Op, Payload, Reason, Refusal};
 use shingle_core::device::bad_blocks::BadBlocks;
 use shingle_core::random::Rng;
 use shingle_core::sector::Sector;
-use shingle_core::zone::{Condition, ZoneError, ZoneGeometry, ZoneKind, ZoneNo, ZoneState, ZonedDisk};
+use shingle_core::zone::{Condition, ZoneGeometry, ZoneKind, ZoneNo, ZoneState, ZonedDisk};
 
 /// The zones of a disk, what they hold, and what of it a loss of power can undo.
 #[derive(Clone)]
@@ -24,26 +24,6 @@ pub(super) struct Platter {
     pub changes: u64,
     /// The word of which unwritten sectors are full.
     unwritten: u64,
-}
-
-/// Why a command was not carried out as it was asked.
-pub(super) enum Refusal {
-    Zone(ZoneError),
-    /// It met a bad block; what lies before that was done.
-    BadBlock,
-    Other(Reason),
-}
-
-impl From<ZoneError> for Refusal {
-    fn from(error: ZoneError) -> Self {
-        Refusal::Zone(error)
-    }
-}
-
-impl From<Reason> for Refusal {
-    fn from(reason: Reason) -> Self {
-        Refusal::Other(reason)
-    }
 }
 
 impl Platter {
@@ -80,14 +60,15 @@ impl Platter {
         self.stores.iter_mut().for_each(|store| store.commit(serial));
     }
 
-    /// What a command does to the disk, at once; of one that writes at most `most` sectors. Returns its first sector, which
+    /// What a command does to the disk, at once; of one that writes at most `most` sectors. Of one that meets a bad block, which is
+    /// [`Reason::Medium`], what lies before that was done. Returns its first sector, which
     /// the disk chooses for an append.
     pub fn carry_out(&mut self, bio: &Bio, most: u32, bad: &BadBlocks) -> Result<Sector, Refusal> {
         match bio.op {
             Op::Read => self.read(bio, bad)?,
             Op::Write | Op::WriteZeroes | Op::ZoneAppend => return self.write(bio, most, bad),
             Op::Flush | Op::ReportZones => {}
-            Op::Discard => return Err(Refusal::Other(Reason::NotSupported)),
+            Op::Discard => return Err(Reason::NotSupported.into()),
             Op::ZoneResetAll => {
                 let (stores, changes) = (&mut self.stores, &mut self.changes);
                 *changes += 1;
@@ -112,7 +93,7 @@ impl Platter {
     }
 
     pub fn report(&self, bio: &mut Bio) -> Result<(), Refusal> {
-        let Payload::Zones(report) = &mut bio.payload else { return Err(Refusal::Other(Reason::NoRoom)) };
+        let Payload::Zones(report) = &mut bio.payload else { return Err(Reason::NoRoom.into()) };
         let room = report.capacity() - report.len();
         report.extend(self.zones.zones(bio.sector).take(room));
         Ok(())
@@ -129,7 +110,7 @@ impl Platter {
                 None => shingle_mem::fill(words, self.unwritten),
             }
         }
-        if good < bio.sectors { Err(Refusal::BadBlock) } else { Ok(()) }
+        if good < bio.sectors { Err(Reason::Medium.into()) } else { Ok(()) }
     }
 
     fn write(&mut self, bio: &Bio, most: u32, bad: &BadBlocks) -> Result<Sector, Refusal> {
@@ -149,7 +130,7 @@ impl Platter {
             self.stores[zone.index()].write(self.changes, offset, contents(bio, lands));
         }
         self.zones.advance(zone, lands);
-        if good < bio.sectors { Err(Refusal::BadBlock) } else { Ok(sector) }
+        if good < bio.sectors { Err(Reason::Medium.into()) } else { Ok(sector) }
     }
 
     fn good_part(&self, bio: &Bio, bad: &BadBlocks) -> u32 {

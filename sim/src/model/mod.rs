@@ -17,10 +17,10 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 pub use crate::stamp::Seen;
-pub(crate) use words::Verdict;
 pub use words::{
     Answer, Broken, DiskRequest, Disks, Extent, Grounds, Intent, Rule, Trust, Violation, ZoneLine, ZoneShape,
 };
+pub(crate) use words::{Verdict, flag_names};
 use zone::{Mark, Value, ZoneModel};
 
 use crate::history::{Candidate, NEVER};
@@ -134,8 +134,7 @@ fn describe(number: u64, request: &DiskRequest) -> String {
     for Extent { zone, offset, sectors } in request.extents.iter().take(2) {
         text += &format!(" zone {zone} {offset}+{sectors}");
     }
-    let flags = [(Flags::FUA, " fua"), (Flags::PREFLUSH, " preflush"), (Flags::NOWAIT, " nowait")];
-    flags.iter().filter(|(flag, _)| request.flags.has(*flag)).for_each(|(_, name)| text += name);
+    flag_names(request.flags).for_each(|name| text += name);
     text
 }
 

@@ -64,6 +64,12 @@ pub struct DiskRequest {
     pub atomic: bool,
 }
 
+/// The names of these flags, as they stand behind a request.
+pub(crate) fn flag_names(flags: Flags) -> impl Iterator<Item = &'static str> {
+    let named = [(Flags::FUA, " fua"), (Flags::PREFLUSH, " preflush"), (Flags::NOWAIT, " nowait")];
+    named.into_iter().filter(move |(flag, _)| flags.has(*flag)).map(|(_, name)| name)
+}
+
 /// Who keeps writes of one zone in order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Trust {

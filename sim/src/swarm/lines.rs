@@ -42,8 +42,8 @@ pub(super) struct Drawable {
     pub over: Over,
     pub does: Does,
     pub arguments: Arguments,
-    /// What can be said to it.
-    pub messages: &'static [&'static str],
+    /// What can be said to it, with commas between.
+    pub messages: &'static str,
 }
 
 /// A target's arguments.
@@ -71,25 +71,16 @@ pub(super) const DRAWABLE: &[Drawable] = &[
     drawable("crypt", 20, Over::Ciphertext, Does::Nothing, crypt),
     drawable("faulty", 2, Over::Anything, Does::Fails, faulty),
     drawable("flakey", 1, Over::Anything, Does::Fails, down),
-    Drawable { messages: &DUST, ..drawable("dust", 3, Over::Regular, Does::Fails, dust) },
+    Drawable { messages: DUST, ..drawable("dust", 3, Over::Regular, Does::Fails, dust) },
     drawable("error", 1, Over::Anything, Does::FailsAll, place),
 ];
 
 /// What can be said to `dust`.
-const DUST: [&str; 9] = [
-    "addbadblock 0",
-    "addbadblock 2 1",
-    "addbadblock 5 3",
-    "removebadblock 0",
-    "enable",
-    "enable",
-    "disable",
-    "countbadblocks",
-    "clearbadblocks",
-];
+const DUST: &str = "addbadblock 0, addbadblock 2 1, addbadblock 5 3, removebadblock 0, enable, enable, disable, \
+    countbadblocks, clearbadblocks";
 
 const fn drawable(target: &'static str, weight: u64, over: Over, does: Does, arguments: Arguments) -> Drawable {
-    Drawable { target, weight, over, does, arguments, messages: &[] }
+    Drawable { target, weight, over, does, arguments, messages: "" }
 }
 
 fn place(Spot { device, from, .. }: &Spot<'_>, _: &mut Rng) -> String {
@@ -162,7 +153,7 @@ pub(super) struct Line {
     pub sources: Vec<usize>,
     pub target: &'static str,
     pub does: Does,
-    pub messages: &'static [&'static str],
+    pub messages: &'static str,
 }
 
 /// A table that maps what `device` maps, and what its lines do.
@@ -195,7 +186,7 @@ fn striped(all: &Layouts, (start, len): (u64, u64), chunk: u64, parts: &[Run]) -
     let mut text = format!("{start} {len} striped {} {chunk}", parts.len());
     parts.iter().for_each(|part| text += &format!(" {} {}", all.name(part.source), part.from));
     let sources = parts.iter().map(|part| part.source).collect();
-    let line = Line { start, len, sources, target: "striped", does: Does::Nothing, messages: &[] };
+    let line = Line { start, len, sources, target: "striped", does: Does::Nothing, messages: "" };
     (text + "\n", Vec::from([line]))
 }
 

@@ -364,7 +364,7 @@ impl TableOperator {
         let loaded = tables.mapper.load_error(&name, (turn.io.stack, &resolver));
         loaded.map_err(|error| format!("{name} is not wiped: {error}"))?;
         let (len, does) = (tables.layouts.devices[device].sectors(), Does::FailsAll);
-        let line = Line { start: 0, len, sources: Vec::new(), target: "error", does, messages: &[] };
+        let line = Line { start: 0, len, sources: Vec::new(), target: "error", does, messages: "" };
         tables.devices[device].inactive = Some(Vec::from([line]));
         self.resume(device, turn)
     }
@@ -394,7 +394,8 @@ impl TableOperator {
         let Turn { tables, io, .. } = turn;
         let lines = &tables.devices[device].live;
         let line = lines[self.rng.below(lines.len() as u64) as usize].clone();
-        let words = if line.messages.is_empty() { "hello" } else { some(&mut self.rng, line.messages) };
+        let messages: Vec<&str> = line.messages.split(", ").collect();
+        let words = if line.messages.is_empty() { "hello" } else { some(&mut self.rng, &messages) };
         let sector = line.start + self.rng.below(line.len);
         let words: Vec<&str> = words.split(' ').collect();
         let (name, now) = (tables.name(device), io.now());

@@ -2,6 +2,7 @@
 
 use core::fmt;
 
+use crate::model::flag_names;
 use shingle_core::block::{Flags, Op};
 
 /// What somebody asks of the volume.
@@ -41,7 +42,6 @@ impl VolumeRequest {
 impl fmt::Display for VolumeRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} block {}+{}", self.op.name(), self.block, self.blocks)?;
-        let named = [(Flags::FUA, " fua"), (Flags::PREFLUSH, " preflush"), (Flags::NOWAIT, " nowait")];
-        named.iter().filter(|(flag, _)| self.flags.has(*flag)).try_for_each(|(_, name)| f.write_str(name))
+        flag_names(self.flags).try_for_each(|name| f.write_str(name))
     }
 }

@@ -22,7 +22,7 @@ use alloc::vec::Vec;
 pub use options::{FioOptions, Host, Pattern};
 
 use self::job::{Finished, Job, JobState};
-use self::zones::{Admission, Wait, ZoneTable};
+use self::zones::{Admission, ZoneTable};
 use super::Tally;
 use crate::{Actor, Io};
 use shingle_core::block::{Bio, Completion, Data, DeviceId, Op, Payload, Status};
@@ -211,15 +211,12 @@ impl Fio {
 
     fn lock(&mut self, number: usize, zone: u32, io: &mut Io<'_>) -> bool {
         let wake = self.options.host.wake;
-        match self.zones().wait(zone, number as u32, io.now(), wake) {
-            Wait::Granted => self.enter(number, zone),
-            Wait::Until(at) => {
-                io.wake_at(at);
-                return false;
-            }
-            Wait::Held => return false,
+        let granted = self.zones().wait(zone, number as u32, io.now(), wake);
+        match granted {
+            Ok(()) => self.enter(number, zone),
+            Err(at) => at.into_iter().for_each(|at| io.wake_at(at)),
         }
-        true
+        granted.is_ok()
     }
 
     /// The job holds the zone's lock: may it write there?

@@ -42,13 +42,6 @@ pub(super) enum Admission {
     NoRoom,
 }
 
-/// What becomes of a job that waits for a lock.
-pub(super) enum Wait {
-    Granted,
-    Until(Instant),
-    Held,
-}
-
 impl ZoneTable {
     pub(super) fn new(report: &[Zone], options: &FioOptions) -> Self {
         let usable = |zone: &&Zone| {
@@ -109,27 +102,28 @@ impl ZoneTable {
         free
     }
 
-    /// Waits for the lock: the first in line gets it, `wake` after it became free, if nobody who was awake took it.
-    pub(super) fn wait(&mut self, zone: u32, job: u32, now: Instant, wake: Duration) -> Wait {
+    /// Waits for the lock: the first in line gets it, `wake` after it became free, if nobody who was awake took it. The error is
+    /// when that will be, if it is known.
+    pub(super) fn wait(&mut self, zone: u32, job: u32, now: Instant, wake: Duration) -> Result<(), Option<Instant>> {
         let info = self.at(zone);
         if !info.waiters.contains(&job) {
             info.waiters.push_back(job);
         }
         if info.owner.is_some() {
             info.wakes_at = None;
-            return Wait::Held;
+            return Err(None);
         }
         if info.waiters.front() != Some(&job) {
-            return Wait::Held;
+            return Err(None);
         }
         let at = *info.wakes_at.get_or_insert(now + wake);
         if at > now {
-            return Wait::Until(at);
+            return Err(Some(at));
         }
         info.waiters.pop_front();
         info.wakes_at = None;
         (info.owner, info.holds) = (Some(job), 1);
-        Wait::Granted
+        Ok(())
     }
 
     pub(super) fn unlock(&mut self, zone: u32) {

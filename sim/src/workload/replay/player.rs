@@ -1,9 +1,10 @@
 //! When a recorded bio goes out again, and what came of it.
 
 use alloc::boxed::Box;
-use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
+
+use slab::Slab;
 
 use super::fit::{Adjusted, Fit, PlacedIo, Ticket};
 use shingle_core::block::{Bio, Data, Flags, Op, Payload, Status};
@@ -92,9 +93,7 @@ pub struct Player {
     next: usize,
     /// What the next reset was put in front of.
     behind_reset: Option<(u32, PlacedIo)>,
-    flights: Vec<Option<Flight>>,
-    free: VecDeque<u32>,
-    in_flight: u32,
+    flights: Slab<Flight>,
     started: Option<Instant>,
     latest: Duration,
     ended: Instant,
@@ -119,9 +118,7 @@ impl Player {
             options,
             next: 0,
             behind_reset: None,
-            flights: Vec::new(),
-            free: VecDeque::new(),
-            in_flight: 0,
+            flights: Slab::new(),
             started: None,
             latest: Duration::ZERO,
             ended: Instant::ZERO,
@@ -134,14 +131,14 @@ impl Player {
     pub fn next(&mut self, now: Instant) -> Next {
         let started = *self.started.get_or_insert(now);
         loop {
-            if self.in_flight >= self.options.depth.max(1) {
+            if self.in_flight() >= self.options.depth.max(1) {
                 return Next::Wait;
             }
             if let Some((place, request)) = self.behind_reset.take() {
                 return self.send(Some(place), request, now);
             }
             let Some(work) = self.work.get(self.next) else {
-                return if self.in_flight > 0 { Next::Wait } else { Next::Done };
+                return if self.in_flight() > 0 { Next::Wait } else { Next::Done };
             };
             let due = started + work.at;
             if self.options.pace == Pace::AsRecorded {
@@ -165,27 +162,18 @@ impl Player {
 
     fn send(&mut self, place: Option<u32>, request: PlacedIo, now: Instant) -> Next {
         let PlacedIo { op, flags, sector, sectors, ticket } = request;
-        let flight = Some(Flight { place, since: now, ticket });
-        let slot = self.free.pop_front().unwrap_or_else(|| {
-            self.flights.push(None);
-            self.flights.len() as u32 - 1
-        });
-        self.flights[slot as usize] = flight;
-        self.in_flight += 1;
+        let tag = self.flights.insert(Flight { place, since: now, ticket }) as u64;
         let memory = if op == Op::Read { &self.scratch } else { &self.pattern };
         let payload = match op.has_data() {
             true => Payload::Data(memory.slice(0, sectors as usize * SECTOR_BYTES as usize)),
             false => Payload::None,
         };
-        Next::Submit(slot.into(), Box::new(Bio::new(op, sector, sectors, payload).with_flags(flags)))
+        Next::Submit(tag, Box::new(Bio::new(op, sector, sectors, payload).with_flags(flags)))
     }
 
     /// Takes back the bio that was submitted under `tag`.
     pub fn complete(&mut self, tag: u64, status: Status, now: Instant) {
-        let flight = self.flights.get_mut(tag as usize).and_then(Option::take);
-        let Some(Flight { place, since, ticket }) = flight else { return };
-        self.free.push_back(tag as u32);
-        self.in_flight -= 1;
+        let Some(Flight { place, since, ticket }) = self.flights.try_remove(tag as usize) else { return };
         self.ended = now;
         if !status.is_ok() {
             self.fit.failed(ticket);
@@ -199,7 +187,7 @@ impl Player {
     /// Whether everything was done and is back.
     #[must_use]
     pub fn is_done(&self) -> bool {
-        self.next == self.work.len() && self.in_flight == 0 && self.behind_reset.is_none()
+        self.next == self.work.len() && self.flights.is_empty() && self.behind_reset.is_none()
     }
 
     /// Bios of the work that have gone out or were left out, and all of them.
@@ -211,7 +199,7 @@ impl Player {
     /// Bios that have not come back.
     #[must_use]
     pub fn in_flight(&self) -> u32 {
-        self.in_flight
+        self.flights.len() as u32
     }
 
     /// The work, with what came of each bio.
