@@ -44,9 +44,7 @@ impl RamConfig {
 pub struct RamDisk {
     limits: Limits,
     memory: Option<SparseMemory>,
-    servers: usize,
-    read: ServiceTime,
-    write: ServiceTime,
+    config: RamConfig,
     rng: Rng,
     served: Slab<Box<Bio>>,
     waiting: VecDeque<Box<Bio>>,
@@ -76,9 +74,7 @@ impl RamDisk {
         Ok(Self {
             limits,
             memory: config.memory_backed.then(|| SparseMemory::new(0)),
-            servers: config.servers as usize,
-            read: config.read.clone(),
-            write: config.write.clone(),
+            config: config.clone(),
             rng: Rng::new(config.seed),
             served: Slab::new(),
             waiting: VecDeque::new(),
@@ -86,10 +82,10 @@ impl RamDisk {
     }
 
     fn serve(&mut self, cx: &mut Cx<'_>) {
-        while self.served.len() < self.servers
+        while self.served.len() < self.config.servers as usize
             && let Some(bio) = self.waiting.pop_front()
         {
-            let time = if bio.op == Op::Read { &self.read } else { &self.write };
+            let time = if bio.op == Op::Read { &self.config.read } else { &self.config.write };
             let at = cx.now() + time.draw(&mut self.rng);
             cx.wake_at(at, self.served.insert(bio) as u64);
         }
@@ -129,7 +125,7 @@ impl BlockDevice for RamDisk {
     }
 
     fn describe(&self, out: &mut dyn fmt::Write) -> fmt::Result {
-        let (capacity, servers) = (self.limits.capacity, self.servers);
-        write!(out, "ram: {capacity} sectors, {servers} servers, read {}, write {}", self.read, self.write)
+        let RamConfig { capacity, servers, read, write, .. } = &self.config;
+        write!(out, "ram: {capacity} sectors, {servers} servers, read {read}, write {write}")
     }
 }

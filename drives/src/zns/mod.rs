@@ -254,7 +254,7 @@ impl ZnsSsd {
 
     /// Goes on with the dies, and with what `job` was done for.
     fn advance_nand(&mut self, job: Option<DieOperation>, cx: &mut Cx<'_>) {
-        while let Some(begun) = self.nand.next_begun() {
+        while let Some(begun) = self.nand.begun.pop_front() {
             match begun {
                 Begun::Channel(die, takes) => self.arm(takes, Timer::Channel(die), cx),
                 Begun::Die(die, takes) => self.arm(takes, Timer::Die(die), cx),

@@ -81,13 +81,9 @@ pub(super) enum Begun {
 pub(super) struct Nand {
     dies: Vec<Die>,
     channels: Vec<Channel>,
-    channel_rate: u64,
-    unit_bytes: u32,
-    program: Duration,
-    page_bytes: u32,
-    read: Duration,
-    /// What has begun and is not yet told.
-    begun: VecDeque<Begun>,
+    config: ZnsConfig,
+    /// What has begun and is not yet told, in order.
+    pub begun: VecDeque<Begun>,
 }
 
 impl Nand {
@@ -95,11 +91,7 @@ impl Nand {
         Self {
             dies: (0..config.dies()).map(|_| Die::default()).collect(),
             channels: (0..config.channels).map(|_| Channel::default()).collect(),
-            channel_rate: config.channel_rate,
-            unit_bytes: config.program_unit_bytes,
-            program: config.program,
-            page_bytes: config.page_bytes,
-            read: config.read,
+            config: config.clone(),
             begun: VecDeque::new(),
         }
     }
@@ -117,18 +109,13 @@ impl Nand {
         self.start(die);
     }
 
-    /// What has begun since it was asked last, in order.
-    pub(super) fn next_begun(&mut self) -> Option<Begun> {
-        self.begun.pop_front()
-    }
-
     /// The channel has carried the data of `die`; the job, if that was its end.
     pub(super) fn carried(&mut self, die: u32) -> Option<DieOperation> {
         self.leave_channel(die);
         match self.dies[die as usize].queue.front() {
             Some(DieOperation::Program { .. }) => {
                 self.dies[die as usize].stage = Some(Stage::Working);
-                self.begun.push_back(Begun::Die(die, self.program));
+                self.begun.push_back(Begun::Die(die, self.config.program));
                 None
             }
             _ => self.end(die),
@@ -158,9 +145,9 @@ impl Nand {
         match queue.front() {
             Some(DieOperation::Program { .. }) => self.want_channel(die),
             Some(DieOperation::Read { bytes, .. }) => {
-                let pages = bytes.div_ceil(self.page_bytes);
+                let pages = bytes.div_ceil(self.config.page_bytes);
                 self.dies[die as usize].stage = Some(Stage::Working);
-                self.begun.push_back(Begun::Die(die, Duration(self.read.0 * u64::from(pages))));
+                self.begun.push_back(Begun::Die(die, Duration(self.config.read.0 * u64::from(pages))));
             }
             None => {}
         }
@@ -185,9 +172,9 @@ impl Nand {
         *carries = Some(die);
         let bytes = match self.dies[die as usize].queue.front() {
             Some(DieOperation::Read { bytes, .. }) => *bytes,
-            _ => self.unit_bytes,
+            _ => self.config.program_unit_bytes,
         };
-        self.begun.push_back(Begun::Channel(die, time_of(bytes.into(), self.channel_rate)));
+        self.begun.push_back(Begun::Channel(die, time_of(bytes.into(), self.config.channel_rate)));
     }
 
     /// Neighbouring dies are on different channels.

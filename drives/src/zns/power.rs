@@ -18,7 +18,9 @@ impl ZnsSsd {
             let saved = if self.limits.write_cache { rng.below(at_stake + 1) } else { at_stake };
             self.truncate(zone, buffer.durable + saved as u32 * block);
         }
-        self.close_all();
+        let all = (0..self.zones.geometry().zones()).map(ZoneNo);
+        let open: Vec<ZoneNo> = all.filter(|zone| self.zones.state(*zone).cond.is_open()).collect();
+        open.into_iter().for_each(|zone| self.zones.close(zone).expect("an open zone can be closed"));
         self.caught.extend(self.commands.drain().map(|command| command.bio));
         self.work = Work::default();
         self.nand.stop();
@@ -33,12 +35,6 @@ impl ZnsSsd {
         if let Some(memory) = &mut self.memory {
             memory.discard(geometry.start(zone) + u64::from(offset), geometry.len(zone) - offset);
         }
-    }
-
-    fn close_all(&mut self) {
-        let all = (0..self.zones.geometry().zones()).map(ZoneNo);
-        let open: Vec<ZoneNo> = all.filter(|zone| self.zones.state(*zone).cond.is_open()).collect();
-        open.into_iter().for_each(|zone| self.zones.close(zone).expect("an open zone can be closed"));
     }
 
     /// Fails what a power cut caught.

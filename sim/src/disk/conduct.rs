@@ -45,26 +45,18 @@ struct Watched {
 
 /// A watch over the host.
 pub(super) struct Conduct {
-    discipline: Discipline,
+    pub discipline: Discipline,
     zones: Vec<Watched>,
     /// Writes in flight in all zones.
     writes: u32,
-    complaint: Option<(Instant, String)>,
+    /// The first rule that the host broke, and when.
+    pub complaint: Option<(Instant, String)>,
 }
 
 impl Conduct {
     pub fn new(zones: u32) -> Self {
         let zones = vec![Watched::default(); zones as usize];
         Self { discipline: Discipline::None, zones, writes: 0, complaint: None }
-    }
-
-    pub fn expect(&mut self, discipline: Discipline) {
-        self.discipline = discipline;
-    }
-
-    /// The first rule that the host broke, and when.
-    pub fn complaint(&self) -> Option<&(Instant, String)> {
-        self.complaint.as_ref()
     }
 
     fn complain(&mut self, now: Instant, zone: ZoneNo, bio: &Bio, what: &str) {

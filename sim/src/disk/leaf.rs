@@ -58,11 +58,11 @@ impl Powered for CrashDisk {
     }
 
     fn expect(&mut self, discipline: Discipline) {
-        self.conduct.expect(discipline);
+        self.conduct.discipline = discipline;
     }
 
     fn complaint(&self) -> Option<(Instant, String)> {
-        self.conduct.complaint().cloned()
+        self.conduct.complaint.clone()
     }
 
     fn faults(&self) -> u64 {

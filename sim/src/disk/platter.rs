@@ -101,7 +101,7 @@ impl Platter {
 
     fn read(&mut self, bio: &Bio, bad: &BadBlocks) -> Result<(), Refusal> {
         let zone = self.zones.check_read(bio.sector)?;
-        let good = self.good_part(bio, bad);
+        let good = self.good_part(bio.sector, bio.sectors, bad);
         let first = self.geometry.offset_in_zone(bio.sector);
         let store = &self.stores[zone.index()];
         for (offset, words) in (first..first + good).zip(sectors_of(bio)) {
@@ -122,7 +122,7 @@ impl Platter {
             }
             _ => (self.zones.begin_write(bio.sector, bio.sectors)?, bio.sector),
         };
-        let good = self.good_part_at(sector, bio.sectors, bad);
+        let good = self.good_part(sector, bio.sectors, bad);
         let lands = good.min(most);
         if lands > 0 {
             self.changes += 1;
@@ -133,12 +133,8 @@ impl Platter {
         if good < bio.sectors { Err(Reason::Medium.into()) } else { Ok(sector) }
     }
 
-    fn good_part(&self, bio: &Bio, bad: &BadBlocks) -> u32 {
-        self.good_part_at(bio.sector, bio.sectors, bad)
-    }
-
     /// How many of these sectors lie before the first bad one, in whole blocks.
-    fn good_part_at(&self, sector: Sector, sectors: u32, bad: &BadBlocks) -> u32 {
+    fn good_part(&self, sector: Sector, sectors: u32, bad: &BadBlocks) -> u32 {
         let Some(bad) = bad.first_in(sector, sectors) else { return sectors };
         let before = bad.start.0.saturating_sub(sector.0) as u32;
         before - before % self.limits.block_sectors()

@@ -7,10 +7,10 @@ use alloc::vec::Vec;
 use core::cell::RefCell;
 use core::iter::repeat_n;
 
-use super::super::base::{Log, PATIENCE, stuck};
+use super::super::base::{Log, PATIENCE};
 use super::machine::Machine;
 use crate::disk::{CrashDisk, Powered};
-use crate::model::{Rule, Violation};
+use crate::model::Rule;
 use crate::volume::{BLOCK_SECTORS, Seen, Volume, VolumeRequest, read_stamps};
 use shingle_core::block::{Completion, Op, Stack};
 use shingle_core::time::{Duration, Instant};
@@ -107,11 +107,6 @@ impl Ledger {
             zones.filter(|zone| disk.has_failed(*zone)).count()
         };
         self.machine.faults(stack) > 0 || self.machine.on_disks(stack).map(dead).sum::<usize>() > self.dead
-    }
-
-    /// Why nothing goes on.
-    pub fn stuck(&self, now: Instant) -> Violation {
-        stuck(self.volume.oldest(), now)
     }
 
     /// Whether a request waits for too long at `now`.

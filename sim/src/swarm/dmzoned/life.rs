@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use super::super::base::PATIENCE;
+use super::super::base::{PATIENCE, stuck};
 use super::audit::Auditor;
 use super::host::Host;
 use super::ledger::Shared;
@@ -165,7 +165,8 @@ impl Run<'_> {
             let fills = number == 0 && scene.life.is_new && self.scenario.prefill;
             world.add(Box::new(if fills { host.filling() } else { host }));
         }
-        world.add(Box::new(Operator::new(shared.clone(), machine.clone(), self.scenario.pauses, draws.fork())));
+        let (shared, machine, pauses, rng) = (shared.clone(), machine.clone(), self.scenario.pauses, draws.fork());
+        world.add(Box::new(Operator { shared, machine, pauses, rng }));
     }
 
     /// Runs the world until its actors are done, the power goes, or something is broken.
@@ -184,8 +185,8 @@ impl Run<'_> {
             match stop {
                 _ if ledger.is_dark => return Ok(()),
                 Stop::Done => return Ok(()),
-                Stop::Stuck => return Err(ledger.stuck(world.now())),
-                Stop::Deadline if ledger.is_out_of_patience(until) => return Err(ledger.stuck(until)),
+                Stop::Stuck => return Err(stuck(ledger.volume.oldest(), world.now())),
+                Stop::Deadline if ledger.is_out_of_patience(until) => return Err(stuck(ledger.volume.oldest(), until)),
                 Stop::Deadline => {}
             }
         }

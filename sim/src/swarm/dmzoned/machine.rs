@@ -256,16 +256,10 @@ const MESSAGES: &str = "reclaim, reclaim, reclaim, set policy kernel, set policy
 
 /// Somebody who says things to the volume, and now and then has all hosts pause.
 pub(super) struct Operator {
-    shared: Shared,
-    machine: Machine,
-    pauses: bool,
-    rng: Rng,
-}
-
-impl Operator {
-    pub fn new(shared: Shared, machine: Machine, pauses: bool, rng: Rng) -> Self {
-        Self { shared, machine, pauses, rng }
-    }
+    pub shared: Shared,
+    pub machine: Machine,
+    pub pauses: bool,
+    pub rng: Rng,
 }
 
 impl Actor for Operator {

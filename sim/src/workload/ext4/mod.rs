@@ -201,7 +201,7 @@ impl Ext4 {
             tag @ ..METADATA => {
                 self.samples.at(now).data += blocks * BLOCK_BYTES;
                 self.cache.writing -= blocks;
-                self.throttle.wrote(blocks);
+                self.throttle.written += blocks;
                 self.flusher.done(tag);
             }
             tag => {

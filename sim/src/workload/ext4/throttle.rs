@@ -29,7 +29,7 @@ pub struct Throttle {
     /// Blocks per second.
     bandwidth: f64,
     /// Blocks written back since the bandwidth was looked at.
-    written: u64,
+    pub written: u64,
     looked: Instant,
 }
 
@@ -38,11 +38,6 @@ impl Throttle {
     pub fn new(background: u64, limit: u64) -> Self {
         let (background, limit) = (background as f64, limit.max(2) as f64);
         Self { free_run: (background + limit) / 2.0, limit, bandwidth: FIRST, written: 0, looked: Instant::ZERO }
-    }
-
-    /// So many blocks were written back.
-    pub fn wrote(&mut self, blocks: u64) {
-        self.written += blocks;
     }
 
     /// Looks at the bandwidth, if it is time; `busy`: whether something was to be written.
@@ -104,7 +99,7 @@ mod tests {
     fn the_bandwidth_follows_what_is_written_and_not_idleness() {
         let mut throttle = throttle();
         for tick in 1..200 {
-            throttle.wrote(2_000);
+            throttle.written += 2_000;
             throttle.look(Instant(tick * INTERVAL.0), true);
         }
         assert!((throttle.bandwidth - 10_000.0).abs() < 10.0, "{}", throttle.bandwidth);

@@ -88,14 +88,11 @@ struct Place {
 pub struct Fit {
     origin: Origin,
     places: BTreeMap<u32, Place>,
-    capacity: u64,
-    zoned: bool,
+    limits: Limits,
     /// Sectors that every range begins and ends on; of writes to sequential zones, and of all others.
     units: [u32; 2],
-    longest: u32,
-    max_append: Option<u32>,
-    write_zeroes: bool,
-    discard: bool,
+    /// Sectors of the longest request with data.
+    pub(super) longest: u32,
     /// Zones that are replayed under another number.
     pub moved_zones: u32,
     /// Resets that the recording does not have.
@@ -121,29 +118,19 @@ impl Fit {
         let mut fit = Self {
             origin,
             places: BTreeMap::new(),
-            capacity: limits.capacity,
-            zoned: zoned.is_some(),
+            limits: limits.clone(),
             units: [write_unit, block],
             // A range that is neither aligned at its start nor at its end grows by less than two blocks.
             longest: longest + 2 * write_unit,
-            max_append: zoned.and_then(|zoned| zoned.max_append),
-            write_zeroes: limits.max_write_zeroes.is_some(),
-            discard: limits.max_discard.is_some(),
             moved_zones: 0,
             added_resets: 0,
             rounded: 0,
         };
         match fit.origin.zone_sectors {
-            Some(sectors) if fit.zoned => fit.take_zones(work, sectors, report)?,
+            Some(sectors) if zoned.is_some() => fit.take_zones(work, sectors, report)?,
             _ => fit.check_regular(work, report)?,
         }
         Ok(fit)
-    }
-
-    /// Sectors of the longest request with data.
-    #[must_use]
-    pub fn longest(&self) -> u32 {
-        self.longest
     }
 
     /// Finds a zone for each that the work touches.
@@ -179,12 +166,16 @@ impl Fit {
     fn check_regular(&self, work: &[Work], report: &[Zone]) -> Result<(), FitError> {
         let ranges = work.iter().filter(|work| work.op.has_range());
         let end = ranges.map(|work| work.sector.0.saturating_add(work.sectors.into())).max().unwrap_or(0);
-        if end > self.capacity {
-            return Err(FitError::TooSmall { end, capacity: self.capacity });
+        if end > self.limits.capacity {
+            return Err(FitError::TooSmall { end, capacity: self.limits.capacity });
         }
         let conventional =
             report.iter().take_while(|zone| zone.kind == ZoneKind::Conventional).map(|zone| zone.len).sum();
-        if self.zoned && end > conventional { Err(FitError::NeedsRegular { end, conventional }) } else { Ok(()) }
+        if self.limits.zoned.is_some() && end > conventional {
+            Err(FitError::NeedsRegular { end, conventional })
+        } else {
+            Ok(())
+        }
     }
 
     /// How `work` can be done here. The pointers move on as if it were done.
@@ -192,14 +183,14 @@ impl Fit {
         match work.op {
             Op::ReportZones => Adjusted::Skip,
             Op::Flush => Adjusted::Io(plain(work, Sector::ZERO, 0)),
-            Op::ZoneResetAll if self.zoned => {
+            Op::ZoneResetAll if self.limits.zoned.is_some() => {
                 self.places.values_mut().for_each(Place::empty);
                 Adjusted::Io(plain(work, Sector::ZERO, 0))
             }
-            Op::Discard if !self.discard => Adjusted::Skip,
-            Op::WriteZeroes if !self.write_zeroes => Adjusted::Skip,
+            Op::Discard if self.limits.max_discard.is_none() => Adjusted::Skip,
+            Op::WriteZeroes if self.limits.max_write_zeroes.is_none() => Adjusted::Skip,
             op => match self.origin.zone_sectors {
-                Some(zone_sectors) if self.zoned => self.place_in_zone(work, zone_sectors),
+                Some(zone_sectors) if self.limits.zoned.is_some() => self.place_in_zone(work, zone_sectors),
                 _ if op.is_zone_management() => Adjusted::Skip,
                 zone_sectors => self.place_regular(work, zone_sectors),
             },
@@ -235,7 +226,8 @@ impl Fit {
                 place.shift = i64::from(place.wp) - i64::from(recorded);
                 let (at, ticket) = (place.start + u64::from(place.wp), place.ticket(number));
                 (place.wp, place.recorded) = (place.wp + sectors, recorded.saturating_add(work.sectors));
-                let append = op == Op::ZoneAppend && self.max_append.is_some_and(|most| sectors <= most);
+                let longest_append = self.limits.zoned.as_ref().and_then(|zoned| zoned.max_append);
+                let append = op == Op::ZoneAppend && longest_append.is_some_and(|most| sectors <= most);
                 let request = match (op, append) {
                     (_, true) => PlacedIo { op, sector: place.start, ..plain(work, at, sectors) },
                     (Op::ZoneAppend, false) => PlacedIo { op: Op::Write, ..plain(work, at, sectors) },
@@ -274,7 +266,7 @@ impl Fit {
         }
         let block = u64::from(self.units[1]);
         let from = work.sector.0 - work.sector.0 % block;
-        let end = work.sector.0.saturating_add(work.sectors.into()).next_multiple_of(block).min(self.capacity);
+        let end = work.sector.0.saturating_add(work.sectors.into()).next_multiple_of(block).min(self.limits.capacity);
         let sectors = end.saturating_sub(from) as u32;
         self.rounded += u64::from(sectors != work.sectors);
         Adjusted::Io(plain(&work, Sector(from), sectors))

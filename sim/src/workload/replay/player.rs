@@ -108,7 +108,7 @@ impl Player {
     /// Plays `work` where `fit` puts it.
     #[must_use]
     pub fn new(work: Box<[Work]>, fit: Fit, options: PlayerOptions) -> Self {
-        let bytes = fit.longest() as usize * SECTOR_BYTES as usize;
+        let bytes = fit.longest as usize * SECTOR_BYTES as usize;
         let (pattern, scratch) = (Data::zeroed(bytes), Data::zeroed(bytes));
         pattern.fill(PATTERN);
         Self {
