@@ -3,7 +3,6 @@
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use core::error::Error;
-use core::fmt;
 
 /// Parameters that make no drive; the message names the kind of drive and the parameter.
 #[derive(Debug)]
@@ -39,17 +38,6 @@ impl DriveError {
     }
 }
 
-impl fmt::Display for DriveError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.drive, self.fault)
-    }
-}
+shingle_core::impl_error!(DriveError, |self, f| write!(f, "{}: {}", self.drive, self.fault));
 
-impl fmt::Display for WrongParameter {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.name, self.why)
-    }
-}
-
-impl Error for DriveError {}
-impl Error for WrongParameter {}
+shingle_core::impl_error!(WrongParameter, |self, f| write!(f, "{} {}", self.name, self.why));

@@ -2,7 +2,6 @@
 
 use alloc::boxed::Box;
 use alloc::format;
-use core::fmt;
 
 use super::error::{Fault, check};
 use shingle_core::random::Rng;
@@ -165,34 +164,24 @@ fn between(times: &[Duration], rng: &mut Rng) -> Duration {
     Duration(from + rng.below(to.saturating_sub(from).saturating_add(1)))
 }
 
-impl fmt::Display for ServiceTime {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Constant(time) => write!(f, "{} ns", time.0),
-            Self::Uniform(from, to) => write!(f, "{} to {} ns", from.0, to.0),
-            Self::Exponential(mean) => write!(f, "exponential, mean {} ns", mean.0),
-            Self::LogNormal(mean, sd) => write!(f, "log-normal, mean {} ns, deviation {} ns", mean.0, sd.0),
-            Self::Gamma(mean, sd) => write!(f, "gamma, mean {} ns, deviation {} ns", mean.0, sd.0),
-            Self::Measured(times) => write!(f, "{} measured times, mean {} ns", times.len(), self.mean().0),
-        }
-    }
-}
+shingle_core::impl_display!(ServiceTime, |self, f| match self {
+    Self::Constant(time) => write!(f, "{} ns", time.0),
+    Self::Uniform(from, to) => write!(f, "{} to {} ns", from.0, to.0),
+    Self::Exponential(mean) => write!(f, "exponential, mean {} ns", mean.0),
+    Self::LogNormal(mean, sd) => write!(f, "log-normal, mean {} ns, deviation {} ns", mean.0, sd.0),
+    Self::Gamma(mean, sd) => write!(f, "gamma, mean {} ns, deviation {} ns", mean.0, sd.0),
+    Self::Measured(times) => write!(f, "{} measured times, mean {} ns", times.len(), self.mean().0),
+});
 
-impl fmt::Display for ServiceTimeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Backwards(from, to) => {
-                write!(f, "a range from {} ns to {} ns ends before it begins: swap them", from.0, to.0)
-            }
-            Self::Zero(what) => write!(f, "the {what} of this distribution has to be above 0"),
-            Self::TooLong(time) => write!(f, "{} ns are more than an hour: use a shorter time", time.0),
-            Self::TooFew => f.write_str("measured times have to be two at least"),
-            Self::NotAscending(at) => write!(f, "measured time {at} is below the one before: sort them"),
-        }
+shingle_core::impl_error!(ServiceTimeError, |self, f| match self {
+    Self::Backwards(from, to) => {
+        write!(f, "a range from {} ns to {} ns ends before it begins: swap them", from.0, to.0)
     }
-}
-
-impl core::error::Error for ServiceTimeError {}
+    Self::Zero(what) => write!(f, "the {what} of this distribution has to be above 0"),
+    Self::TooLong(time) => write!(f, "{} ns are more than an hour: use a shorter time", time.0),
+    Self::TooFew => f.write_str("measured times have to be two at least"),
+    Self::NotAscending(at) => write!(f, "measured time {at} is below the one before: sort them"),
+});
 
 #[cfg(test)]
 mod tests {

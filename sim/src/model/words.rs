@@ -3,7 +3,6 @@
 use alloc::rc::Rc;
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::fmt;
 
 use crate::disk::{Leaf, Powered};
 use crate::stamp::Seen;
@@ -136,12 +135,10 @@ pub struct Violation {
     pub what: String,
 }
 
-impl fmt::Display for Violation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (us, ns) = (self.at.0 / 1_000, self.at.0 % 1_000);
-        write!(f, "{:?} at {us}.{ns:03} us: {}", self.rule, self.what)
-    }
-}
+shingle_core::impl_display!(Violation, |self, f| {
+    let (us, ns) = (self.at.0 / 1_000, self.at.0 % 1_000);
+    write!(f, "{:?} at {us}.{ns:03} us: {}", self.rule, self.what)
+});
 
 /// What may excuse an error.
 #[derive(Clone)]

@@ -11,7 +11,6 @@
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::fmt;
 use core::ops::Range;
 
 use super::base::{between, some};
@@ -352,21 +351,19 @@ fn draw_regular(first: &CrashConfig, rng: &mut Rng) -> CrashConfig {
     }
 }
 
-impl fmt::Display for Layouts {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for disk in &self.disks[1..] {
-            let kind = if disk.regular.is_some() { "a regular disk" } else { "a second zoned disk" };
-            write!(f, ", {kind}")?;
-        }
-        for Layout { name, runs, form, .. } in &self.devices {
-            write!(f, ", {name} {form:?}:")?;
-            for Run { source, from, len } in runs {
-                write!(f, " {} {from}+{len}", self.name(*source))?;
-            }
-        }
-        Ok(())
+shingle_core::impl_display!(Layouts, |self, f| {
+    for disk in &self.disks[1..] {
+        let kind = if disk.regular.is_some() { "a regular disk" } else { "a second zoned disk" };
+        write!(f, ", {kind}")?;
     }
-}
+    for Layout { name, runs, form, .. } in &self.devices {
+        write!(f, ", {name} {form:?}:")?;
+        for Run { source, from, len } in runs {
+            write!(f, " {} {from}+{len}", self.name(*source))?;
+        }
+    }
+    Ok(())
+});
 
 #[cfg(test)]
 mod tests {

@@ -3,7 +3,6 @@
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
-use core::fmt;
 
 use super::scenario::Profile;
 use crate::model::Violation;
@@ -53,17 +52,15 @@ pub struct Failure {
     pub trace: Option<String>,
 }
 
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { seed, violation, life, ops, scenario, .. } = self;
-        match *ops {
-            u64::MAX => writeln!(f, "seed {seed}: {violation}")?,
-            ops => writeln!(f, "seed {seed}, life {life}, after {ops} requests: {violation}")?,
-        }
-        writeln!(f, "  world: {scenario}")?;
-        write!(f, "  replay: {}", self.replay())
+shingle_core::impl_display!(Failure, |self, f| {
+    let Self { seed, violation, life, ops, scenario, .. } = self;
+    match *ops {
+        u64::MAX => writeln!(f, "seed {seed}: {violation}")?,
+        ops => writeln!(f, "seed {seed}, life {life}, after {ops} requests: {violation}")?,
     }
-}
+    writeln!(f, "  world: {scenario}")?;
+    write!(f, "  replay: {}", self.replay())
+});
 
 impl Failure {
     /// The command that runs it again.

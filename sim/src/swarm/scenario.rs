@@ -3,7 +3,6 @@
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::fmt;
 
 use super::base::{between, draw_trigger, leave_out, some};
 use super::host::Habits;
@@ -332,24 +331,22 @@ fn draw_faults(geometry: &ZoneGeometry, rng: &mut Rng) -> FaultPlan {
     plan
 }
 
-impl fmt::Display for Scenario {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { disk, plug, above, hosts, .. } = self;
-        let (zones, sectors) = (disk.geometry.zones(), disk.geometry.zone_sectors());
-        let (capacity, all) = (disk.geometry.zone_capacity(), disk.geometry.capacity());
-        let CrashConfig { block_bytes, max_sectors, max_segments, max_append, resources, .. } = disk;
-        let (cache, open, active) =
-            (if disk.write_cache { "cache" } else { "no cache" }, resources.max_open(), resources.max_active());
-        let switches: String = self.switches.iter().map(|policy| format!("->{policy}")).collect();
-        write!(f, "{zones} zones of {capacity}/{sectors} sectors ({} conventional, ", disk.geometry.conventional())?;
-        write!(f, "{all} in all), {block_bytes}-byte blocks, {cache}, open {open:?} active {active:?}, ")?;
-        write!(f, "longest {max_sectors:?} in {max_segments:?}, append {max_append:?}; ")?;
-        write!(f, "policy {}{switches}, {:?} append; above: {above:?}; ", plug.policy, plug.append)?;
-        write!(f, "{hosts} hosts at depth {}; ", self.habits.depth)?;
-        write!(f, "{} requests, power cuts after {:?}, ", self.ops, self.cuts)?;
-        write!(f, "order kept by {:?}, ", self.habits.trust)?;
-        let rules: usize = self.faults.iter().map(|plan| plan.rules.len()).sum();
-        let bad = self.faults.iter().any(|plan| !plan.bad.is_empty());
-        write!(f, "{rules} fault rules, bad blocks: {bad}{}", self.layouts)
-    }
-}
+shingle_core::impl_display!(Scenario, |self, f| {
+    let Self { disk, plug, above, hosts, .. } = self;
+    let (zones, sectors) = (disk.geometry.zones(), disk.geometry.zone_sectors());
+    let (capacity, all) = (disk.geometry.zone_capacity(), disk.geometry.capacity());
+    let CrashConfig { block_bytes, max_sectors, max_segments, max_append, resources, .. } = disk;
+    let (cache, open, active) =
+        (if disk.write_cache { "cache" } else { "no cache" }, resources.max_open(), resources.max_active());
+    let switches: String = self.switches.iter().map(|policy| format!("->{policy}")).collect();
+    write!(f, "{zones} zones of {capacity}/{sectors} sectors ({} conventional, ", disk.geometry.conventional())?;
+    write!(f, "{all} in all), {block_bytes}-byte blocks, {cache}, open {open:?} active {active:?}, ")?;
+    write!(f, "longest {max_sectors:?} in {max_segments:?}, append {max_append:?}; ")?;
+    write!(f, "policy {}{switches}, {:?} append; above: {above:?}; ", plug.policy, plug.append)?;
+    write!(f, "{hosts} hosts at depth {}; ", self.habits.depth)?;
+    write!(f, "{} requests, power cuts after {:?}, ", self.ops, self.cuts)?;
+    write!(f, "order kept by {:?}, ", self.habits.trust)?;
+    let rules: usize = self.faults.iter().map(|plan| plan.rules.len()).sum();
+    let bad = self.faults.iter().any(|plan| !plan.bad.is_empty());
+    write!(f, "{rules} fault rules, bad blocks: {bad}{}", self.layouts)
+});

@@ -1,7 +1,5 @@
 //! What is said to the model.
 
-use core::fmt;
-
 use crate::model::flag_names;
 use shingle_core::block::{Flags, Op};
 
@@ -39,9 +37,7 @@ impl VolumeRequest {
     }
 }
 
-impl fmt::Display for VolumeRequest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} block {}+{}", self.op.name(), self.block, self.blocks)?;
-        flag_names(self.flags).try_for_each(|name| f.write_str(name))
-    }
-}
+shingle_core::impl_display!(VolumeRequest, |self, f| {
+    write!(f, "{} block {}+{}", self.op.name(), self.block, self.blocks)?;
+    flag_names(self.flags).try_for_each(|name| f.write_str(name))
+});

@@ -1,7 +1,6 @@
 //! What one seed draws: the disks of a set, who uses the volume on it and how, what goes wrong, and where the power goes.
 
 use alloc::vec::Vec;
-use core::fmt;
 
 use super::super::base::{between, draw_trigger, leave_out, some};
 use crate::disk::CrashConfig;
@@ -265,26 +264,24 @@ fn draw_faults(disk: &CrashConfig, rng: &mut Rng) -> FaultPlan {
     plan
 }
 
-impl fmt::Display for Scenario {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for disk in &self.disks {
-            let geometry = &disk.geometry;
-            match disk.regular {
-                Some(sectors) => write!(f, "a regular disk of {} blocks, ", sectors / u64::from(BLOCK_SECTORS))?,
-                None => write!(f, "a zoned disk of {} zones ({} conv), ", geometry.zones(), geometry.conventional())?,
-            }
+shingle_core::impl_display!(Scenario, |self, f| {
+    for disk in &self.disks {
+        let geometry = &disk.geometry;
+        match disk.regular {
+            Some(sectors) => write!(f, "a regular disk of {} blocks, ", sectors / u64::from(BLOCK_SECTORS))?,
+            None => write!(f, "a zoned disk of {} zones ({} conv), ", geometry.zones(), geometry.conventional())?,
         }
-        let Habits { depth, weights, longest, flags, hot, streams, .. } = &self.habits;
-        let first = &self.disks[0];
-        write!(f, "zones of {} blocks, dead {:?}, policy {}, ", self.zone_blocks, self.dead, self.plug.policy)?;
-        write!(f, "{}-{} us, unwritten {:x}; ", first.fastest.0 / 1_000, first.slowest.0 / 1_000, first.unwritten)?;
-        write!(f, "{} hosts at depth {depth}, at most {longest} blocks, {flags} % flags, ", self.hosts)?;
-        write!(f, "hot {hot}, {streams} streams, weights {weights:?}, ")?;
-        write!(f, "{}", if self.prefill { "full first, " } else { "" })?;
-        write!(f, "{}", if self.pauses { "pauses, " } else { "" })?;
-        write!(f, "{} requests, power cuts after commands {:?}, looks {:?}, ", self.ops, self.cuts, self.branches)?;
-        let rules: usize = self.faults.iter().map(|plan| plan.rules.len()).sum();
-        let bad = self.faults.iter().any(|plan| !plan.bad.is_empty());
-        write!(f, "{rules} fault rules, bad blocks: {bad}")
     }
-}
+    let Habits { depth, weights, longest, flags, hot, streams, .. } = &self.habits;
+    let first = &self.disks[0];
+    write!(f, "zones of {} blocks, dead {:?}, policy {}, ", self.zone_blocks, self.dead, self.plug.policy)?;
+    write!(f, "{}-{} us, unwritten {:x}; ", first.fastest.0 / 1_000, first.slowest.0 / 1_000, first.unwritten)?;
+    write!(f, "{} hosts at depth {depth}, at most {longest} blocks, {flags} % flags, ", self.hosts)?;
+    write!(f, "hot {hot}, {streams} streams, weights {weights:?}, ")?;
+    write!(f, "{}", if self.prefill { "full first, " } else { "" })?;
+    write!(f, "{}", if self.pauses { "pauses, " } else { "" })?;
+    write!(f, "{} requests, power cuts after commands {:?}, looks {:?}, ", self.ops, self.cuts, self.branches)?;
+    let rules: usize = self.faults.iter().map(|plan| plan.rules.len()).sum();
+    let bad = self.faults.iter().any(|plan| !plan.bad.is_empty());
+    write!(f, "{rules} fault rules, bad blocks: {bad}")
+});

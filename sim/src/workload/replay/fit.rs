@@ -11,7 +11,6 @@
 //! - A length is rounded up to what the device can do. What it cannot do at all is left out.
 
 use alloc::collections::{BTreeMap, BTreeSet};
-use core::fmt;
 
 use super::player::Work;
 use shingle_core::block::{Flags, Limits, Op, Status};
@@ -363,31 +362,20 @@ pub enum FitError {
     NoReport(Status),
 }
 
-impl fmt::Display for FitError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::TooFewZones { kind, needed } => {
-                let kind = if *kind == ZoneKind::Sequential { "sequential" } else { "conventional" };
-                write!(
-                    f,
-                    "the recording touches {needed} {kind} zones, and the device does not have as many: use a larger one"
-                )
-            }
-            Self::TooSmall { end, capacity } => write!(
-                f,
-                "the recording reaches up to sector {end}, and the device has {capacity} sectors: use a larger one"
-            ),
-            Self::NeedsRegular { end, conventional } => write!(
-                f,
-                "the recording is of a regular device and reaches up to sector {end}, but this device takes such writes \
-                 only below sector {conventional}: use a device without zones, or record on a zoned one"
-            ),
-            Self::TooLong(sectors) => {
-                write!(f, "the recording has a bio of {sectors} sectors; those of more than {LONGEST} are not replayed")
-            }
-            Self::NoReport(status) => write!(f, "the device did not report its zones: {status}"),
-        }
+shingle_core::impl_error!(FitError, |self, f| match self {
+    Self::TooFewZones { kind, needed } => {
+        let kind = if *kind == ZoneKind::Sequential { "sequential" } else { "conventional" };
+        write!(f, "the recording touches {needed} {kind} zones, and the device does not have as many: use a larger one")
     }
-}
-
-impl core::error::Error for FitError {}
+    Self::TooSmall { end, capacity } =>
+        write!(f, "the recording reaches up to sector {end}, and the device has {capacity} sectors: use a larger one"),
+    Self::NeedsRegular { end, conventional } => write!(
+        f,
+        "the recording is of a regular device and reaches up to sector {end}, but this device takes such writes \
+         only below sector {conventional}: use a device without zones, or record on a zoned one"
+    ),
+    Self::TooLong(sectors) => {
+        write!(f, "the recording has a bio of {sectors} sectors; those of more than {LONGEST} are not replayed")
+    }
+    Self::NoReport(status) => write!(f, "the device did not report its zones: {status}"),
+});
