@@ -1,5 +1,6 @@
 //! Reports of several devices are one picture only if nothing changes while they are taken: so who wants to look waits
-//! until nothing changes, and changes wait while somebody looks.
+//! until nothing changes, and changes wait while somebody looks. Any number of reports look at the same time; who looks to
+//! change what it has seen is alone.
 
 use alloc::collections::VecDeque;
 
@@ -11,8 +12,10 @@ use crate::prelude::*;
 pub(super) struct Quiet {
     /// Changes that are under way.
     changes: u32,
-    /// Whether somebody looks.
-    is_watched: bool,
+    /// Reports that are under way.
+    reports: u32,
+    /// Whether somebody looks who then changes something.
+    is_claimed: bool,
     /// Who waits, in order of arrival.
     waiting: VecDeque<Box<Bio>>,
 }
@@ -41,22 +44,26 @@ impl Quiet {
     }
 
     fn has_room_for(&self, op: Op) -> bool {
-        !self.is_watched && (self.changes == 0 || !looks(op))
+        let is_still = self.changes == 0 || !looks(op);
+        let is_unwatched = self.reports == 0 || op == Op::ReportZones;
+        is_still && is_unwatched && !self.is_claimed
     }
 
     fn enter(&mut self, bio: Box<Bio>) -> Box<Bio> {
-        if looks(bio.op) {
-            self.is_watched = true;
-        } else if bio.op.is_write() {
-            self.changes += 1;
+        match bio.op {
+            Op::ReportZones => self.reports += 1,
+            op if looks(op) => self.is_claimed = true,
+            op => self.changes += u32::from(op.is_write()),
         }
         bio
     }
 
     /// Who looked has seen enough, and goes on to change something if `op` does.
     pub fn seen(&mut self, op: Op) {
-        self.is_watched = false;
-        self.changes += u32::from(op.is_write());
+        match op {
+            Op::ReportZones => self.reports -= 1,
+            _ => (self.is_claimed, self.changes) = (false, self.changes + 1),
+        }
     }
 
     /// A change is done.
@@ -67,5 +74,47 @@ impl Quiet {
     /// Shows who waits.
     pub fn held(&self, visit: &mut dyn FnMut(&Bio)) {
         self.waiting.iter().for_each(|bio| visit(bio));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::block::Payload;
+    use crate::sector::Sector;
+
+    fn is_admitted(quiet: &mut Quiet, op: Op) -> bool {
+        quiet.admit(Box::new(Bio::new(op, Sector::ZERO, 0, Payload::None))).is_some()
+    }
+
+    fn next(quiet: &mut Quiet) -> Option<Op> {
+        quiet.next().map(|bio| bio.op)
+    }
+
+    /// Found by the swarm (mapper 179539966596): tables that were loaded faster than one report after the other was taken.
+    #[test]
+    fn reports_are_taken_at_the_same_time_and_what_changes_zones_waits_for_all_of_them() {
+        let mut quiet = Quiet::default();
+        assert!(is_admitted(&mut quiet, Op::ReportZones) && is_admitted(&mut quiet, Op::ReportZones));
+        assert!(!is_admitted(&mut quiet, Op::Write) && !is_admitted(&mut quiet, Op::ReportZones), "a write is first");
+        quiet.seen(Op::ReportZones);
+        assert_eq!(next(&mut quiet), None);
+        quiet.seen(Op::ReportZones);
+        assert_eq!((next(&mut quiet), next(&mut quiet)), (Some(Op::Write), None));
+        quiet.changed();
+        assert_eq!(next(&mut quiet), Some(Op::ReportZones));
+    }
+
+    #[test]
+    fn who_looks_to_change_something_is_alone_until_it_has_changed_it() {
+        let mut quiet = Quiet::default();
+        assert!(is_admitted(&mut quiet, Op::ReportZones) && !is_admitted(&mut quiet, Op::ZoneOpen));
+        quiet.seen(Op::ReportZones);
+        assert_eq!(next(&mut quiet), Some(Op::ZoneOpen));
+        assert!(!is_admitted(&mut quiet, Op::ReportZones));
+        quiet.seen(Op::ZoneOpen);
+        assert_eq!(next(&mut quiet), None, "it changes the zone now");
+        quiet.changed();
+        assert_eq!(next(&mut quiet), Some(Op::ReportZones));
     }
 }
