@@ -1,4 +1,4 @@
-//! What all types of errors have in common, and all that can be printed.
+//! What all types of errors have in common, and all that can be printed or has a name.
 
 /// Makes a type print as what the expression writes.
 #[macro_export]
@@ -44,5 +44,49 @@ macro_rules! impl_error {
                 Self::$variant(source)
             }
         })*
+    };
+}
+
+/// Makes an enum in which each variant has a word of its own, and that can be gone through:
+///
+/// ```
+/// shingle_core::named_enum! {
+///     /// A way to write.
+///     #[derive(Clone, Copy)]
+///     pub enum Direction {
+///         /// From left to right.
+///         Right => "right",
+///         /// From right to left.
+///         Left => "left",
+///     }
+///
+///     /// The word for it.
+///     fn name(self) -> &'static str;
+/// }
+///
+/// assert_eq!(Direction::ALL.map(Direction::name), ["right", "left"]);
+/// ```
+#[macro_export]
+macro_rules! named_enum {
+    (
+        $(#[$of_enum:meta])*
+        pub enum $enum:ident { $($(#[$of_variant:meta])* $variant:ident $(= $value:literal)? => $word:literal,)+ }
+
+        $(#[$of_name:meta])*
+        fn $name:ident(self) -> $type:ty;
+    ) => {
+        $(#[$of_enum])*
+        pub enum $enum { $($(#[$of_variant])* $variant $(= $value)?,)+ }
+
+        impl $enum {
+            /// All of them, in the order of their values.
+            pub const ALL: [Self; [$($word),+].len()] = [$(Self::$variant),+];
+
+            $(#[$of_name])*
+            #[must_use]
+            pub const fn $name(self) -> $type {
+                match self { $(Self::$variant => $word,)+ }
+            }
+        }
     };
 }

@@ -1,54 +1,43 @@
 //! What a bio asks for, and how it wants to be treated.
 
-/// What a bio asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[repr(u8)]
-pub enum Op {
-    /// Read `sectors` at `sector`.
-    Read,
-    /// Write `sectors` at `sector`.
-    Write,
-    /// Write at the write pointer of the zone that starts at `sector`; on success `sector` is where the data went.
-    ZoneAppend,
-    /// Make `sectors` at `sector` read as zeroes. In a sequential zone it moves the write pointer, as a write does.
-    WriteZeroes,
-    /// Forget `sectors` at `sector`.
-    Discard,
-    /// Make every write that completed before durable.
-    Flush,
-    /// Report zones from the one that holds `sector` on, into `Payload::Zones`.
-    ReportZones,
-    /// Open the zone at `sector` explicitly.
-    ZoneOpen,
-    /// Close the zone at `sector`.
-    ZoneClose,
-    /// Make the zone at `sector` full.
-    ZoneFinish,
-    /// Make the zone at `sector` empty.
-    ZoneReset,
-    /// Make all sequential zones empty, but for read-only and offline ones.
-    ZoneResetAll,
+named_enum! {
+    /// What a bio asks for.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+    #[repr(u8)]
+    pub enum Op {
+        /// Read `sectors` at `sector`.
+        Read => "READ",
+        /// Write `sectors` at `sector`.
+        Write => "WRITE",
+        /// Write at the write pointer of the zone that starts at `sector`; on success `sector` is where the data went.
+        ZoneAppend => "ZONE_APPEND",
+        /// Make `sectors` at `sector` read as zeroes. In a sequential zone it moves the write pointer, as a write does.
+        WriteZeroes => "WRITE_ZEROES",
+        /// Forget `sectors` at `sector`.
+        Discard => "DISCARD",
+        /// Make every write that completed before durable.
+        Flush => "FLUSH",
+        /// Report zones from the one that holds `sector` on, into `Payload::Zones`.
+        ReportZones => "REPORT_ZONES",
+        /// Open the zone at `sector` explicitly.
+        ZoneOpen => "ZONE_OPEN",
+        /// Close the zone at `sector`.
+        ZoneClose => "ZONE_CLOSE",
+        /// Make the zone at `sector` full.
+        ZoneFinish => "ZONE_FINISH",
+        /// Make the zone at `sector` empty.
+        ZoneReset => "ZONE_RESET",
+        /// Make all sequential zones empty, but for read-only and offline ones.
+        ZoneResetAll => "ZONE_RESET_ALL",
+    }
+
+    /// The kernel's name of the operation (`block/blk-core.c:blk_op_name`).
+    fn name(self) -> &'static str;
 }
 
 impl Op {
     /// Number of operations.
-    pub const COUNT: usize = 12;
-
-    /// All operations, in the order of their values.
-    pub const ALL: [Op; Op::COUNT] = [
-        Op::Read,
-        Op::Write,
-        Op::ZoneAppend,
-        Op::WriteZeroes,
-        Op::Discard,
-        Op::Flush,
-        Op::ReportZones,
-        Op::ZoneOpen,
-        Op::ZoneClose,
-        Op::ZoneFinish,
-        Op::ZoneReset,
-        Op::ZoneResetAll,
-    ];
+    pub const COUNT: usize = Op::ALL.len();
 
     /// Whether the device changes: everything but reads, flushes and reports.
     #[must_use]
@@ -78,25 +67,6 @@ impl Op {
     #[must_use]
     pub const fn is_zone_management(self) -> bool {
         matches!(self, Op::ZoneOpen | Op::ZoneClose | Op::ZoneFinish | Op::ZoneReset | Op::ZoneResetAll)
-    }
-
-    /// The kernel's name of the operation (`block/blk-core.c:blk_op_name`).
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Op::Read => "READ",
-            Op::Write => "WRITE",
-            Op::ZoneAppend => "ZONE_APPEND",
-            Op::WriteZeroes => "WRITE_ZEROES",
-            Op::Discard => "DISCARD",
-            Op::Flush => "FLUSH",
-            Op::ReportZones => "REPORT_ZONES",
-            Op::ZoneOpen => "ZONE_OPEN",
-            Op::ZoneClose => "ZONE_CLOSE",
-            Op::ZoneFinish => "ZONE_FINISH",
-            Op::ZoneReset => "ZONE_RESET",
-            Op::ZoneResetAll => "ZONE_RESET_ALL",
-        }
     }
 }
 

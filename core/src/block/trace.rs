@@ -9,40 +9,26 @@ use super::status::Status;
 use crate::sector::Sector;
 use crate::time::Instant;
 
-/// What happened to a bio. The letters are blktrace's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Action {
-    /// A submitter handed it to the stack.
-    Queue,
-    /// It reached a device.
-    Dispatch,
-    /// A device passed it on for good.
-    Remap,
-    /// It was merged into another.
-    Merge,
-    /// It was split in two.
-    Split,
-    /// It ended in a device.
-    Complete,
-}
-
-impl Action {
-    /// All of them, in the order of their values.
-    pub const ALL: [Action; 6] =
-        [Action::Queue, Action::Dispatch, Action::Remap, Action::Merge, Action::Split, Action::Complete];
+named_enum! {
+    /// What happened to a bio. The letters are blktrace's.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Action {
+        /// A submitter handed it to the stack.
+        Queue => 'Q',
+        /// It reached a device.
+        Dispatch => 'D',
+        /// A device passed it on for good.
+        Remap => 'A',
+        /// It was merged into another.
+        Merge => 'M',
+        /// It was split in two.
+        Split => 'X',
+        /// It ended in a device.
+        Complete => 'C',
+    }
 
     /// blktrace's letter.
-    #[must_use]
-    pub const fn letter(self) -> char {
-        match self {
-            Action::Queue => 'Q',
-            Action::Dispatch => 'D',
-            Action::Remap => 'A',
-            Action::Merge => 'M',
-            Action::Split => 'X',
-            Action::Complete => 'C',
-        }
-    }
+    fn letter(self) -> char;
 }
 
 /// One hop event.

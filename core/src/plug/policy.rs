@@ -5,30 +5,31 @@ use core::str::FromStr;
 use super::elevator::ElevatorOptions;
 use crate::block::Limits;
 
-/// How writes to sequential zones are ordered on their way to the device.
-///
-/// A further policy is another arm here, another `match` arm in [`super::ZonePlug`], and a file beside `zone_lock.rs`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum WritePolicy {
-    /// Zone write plugging: a FIFO per zone, above everything else.
-    #[default]
-    Plug,
-    /// Zone write plugging with one zone write in flight for the whole disk, each zone drained before the next.
-    Qd1,
-    /// As `plug` where zones do not hinder each other, with a moment's wait for writes to merge. On a rotational disk one zone
-    /// write at a time, in the order that moves most bytes, and nobody waits longer than is promised.
-    Elevator,
-    /// Zone write locking in a deadline scheduler, as Linux did until 6.9: the baseline.
-    ZoneLock,
-    /// No ordering at all: the device sees writes as they come.
-    None,
+named_enum! {
+    /// How writes to sequential zones are ordered on their way to the device. The default comes first.
+    ///
+    /// A further policy is another arm here, another `match` arm in [`super::ZonePlug`], and a file beside `zone_lock.rs`.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub enum WritePolicy {
+        /// Zone write plugging: a FIFO per zone, above everything else.
+        #[default]
+        Plug => "plug",
+        /// Zone write plugging with one zone write in flight for the whole disk, each zone drained before the next.
+        Qd1 => "qd1",
+        /// As `plug` where zones do not hinder each other, with a moment's wait for writes to merge. On a rotational disk one
+        /// zone write at a time, in the order that moves most bytes, and nobody waits longer than is promised.
+        Elevator => "elevator",
+        /// Zone write locking in a deadline scheduler, as Linux did until 6.9: the baseline.
+        ZoneLock => "zone-lock",
+        /// No ordering at all: the device sees writes as they come.
+        None => "none",
+    }
+
+    /// The name in stack files and on the command line.
+    fn name(self) -> &'static str;
 }
 
 impl WritePolicy {
-    /// All policies, the default first.
-    pub const ALL: [WritePolicy; 5] =
-        [WritePolicy::Plug, WritePolicy::Qd1, WritePolicy::Elevator, WritePolicy::ZoneLock, WritePolicy::None];
-
     /// What a device gets when nobody names a policy: zone writes of a rotational disk go one at a time, as in Linux 7.1
     /// (`block/blk-sysfs.c:blk_register_queue`).
     #[must_use]
@@ -40,18 +41,6 @@ impl WritePolicy {
     #[must_use]
     pub const fn orders(self) -> bool {
         matches!(self, WritePolicy::Plug | WritePolicy::Qd1 | WritePolicy::Elevator)
-    }
-
-    /// The name in stack files and on the command line.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            WritePolicy::Plug => "plug",
-            WritePolicy::Qd1 => "qd1",
-            WritePolicy::Elevator => "elevator",
-            WritePolicy::ZoneLock => "zone-lock",
-            WritePolicy::None => "none",
-        }
     }
 }
 

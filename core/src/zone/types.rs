@@ -26,41 +26,34 @@ pub enum ZoneKind {
     Sequential = 2,
 }
 
-/// A zone's condition. The values are those of `enum blk_zone_cond`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum Condition {
-    /// A conventional zone: there is no write pointer.
-    NotWp = 0x0,
-    /// Nothing written since the last reset.
-    Empty = 0x1,
-    /// Opened by a write; the device may close it to open another.
-    ImplicitOpen = 0x2,
-    /// Opened by the open operation; only the host closes it.
-    ExplicitOpen = 0x3,
-    /// Partly written, holding no open resource.
-    Closed = 0x4,
-    /// Failed so that it can only be read.
-    ReadOnly = 0xd,
-    /// Written to capacity, or finished.
-    Full = 0xe,
-    /// Failed so that it cannot be accessed.
-    Offline = 0xf,
+named_enum! {
+    /// A zone's condition. The values are those of `enum blk_zone_cond`.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    #[repr(u8)]
+    pub enum Condition {
+        /// A conventional zone: there is no write pointer.
+        NotWp = 0x0 => "NOT_WP",
+        /// Nothing written since the last reset.
+        Empty = 0x1 => "EMPTY",
+        /// Opened by a write; the device may close it to open another.
+        ImplicitOpen = 0x2 => "IMP_OPEN",
+        /// Opened by the open operation; only the host closes it.
+        ExplicitOpen = 0x3 => "EXP_OPEN",
+        /// Partly written, holding no open resource.
+        Closed = 0x4 => "CLOSED",
+        /// Failed so that it can only be read.
+        ReadOnly = 0xd => "READONLY",
+        /// Written to capacity, or finished.
+        Full = 0xe => "FULL",
+        /// Failed so that it cannot be accessed.
+        Offline = 0xf => "OFFLINE",
+    }
+
+    /// The kernel's name of the condition (`block/blk-zoned.c:blk_zone_cond_str`).
+    fn name(self) -> &'static str;
 }
 
 impl Condition {
-    /// Every condition, in the order of their values.
-    pub const ALL: [Condition; 8] = [
-        Condition::NotWp,
-        Condition::Empty,
-        Condition::ImplicitOpen,
-        Condition::ExplicitOpen,
-        Condition::Closed,
-        Condition::ReadOnly,
-        Condition::Full,
-        Condition::Offline,
-    ];
-
     /// The condition with this ABI value; `None` for a reserved one.
     #[must_use]
     pub fn from_abi(value: u8) -> Option<Self> {
@@ -83,21 +76,6 @@ impl Condition {
     #[must_use]
     pub const fn has_write_pointer(self) -> bool {
         matches!(self, Condition::Empty | Condition::ImplicitOpen | Condition::ExplicitOpen | Condition::Closed)
-    }
-
-    /// The kernel's name of the condition (`block/blk-zoned.c:blk_zone_cond_str`).
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Condition::NotWp => "NOT_WP",
-            Condition::Empty => "EMPTY",
-            Condition::ImplicitOpen => "IMP_OPEN",
-            Condition::ExplicitOpen => "EXP_OPEN",
-            Condition::Closed => "CLOSED",
-            Condition::ReadOnly => "READONLY",
-            Condition::Full => "FULL",
-            Condition::Offline => "OFFLINE",
-        }
     }
 }
 

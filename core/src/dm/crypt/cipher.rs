@@ -7,28 +7,21 @@ use crate::prelude::*;
 /// The IV of one unit: 16 bytes, as the kernel's crypto API takes it.
 pub type Iv = [u8; 16];
 
-/// A cipher and how its blocks are chained.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Mode {
-    /// `aes-xts`: the first half of the key encrypts the data, the second half the tweak.
-    AesXts,
-    /// `aes-cbc`.
-    AesCbc,
+named_enum! {
+    /// A cipher and how its blocks are chained.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum Mode {
+        /// `aes-xts`: the first half of the key encrypts the data, the second half the tweak.
+        AesXts => "aes-xts",
+        /// `aes-cbc`.
+        AesCbc => "aes-cbc",
+    }
+
+    /// As a table line names it.
+    fn name(self) -> &'static str;
 }
 
 impl Mode {
-    /// All modes.
-    pub const ALL: [Mode; 2] = [Mode::AesXts, Mode::AesCbc];
-
-    /// As a table line names it.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Mode::AesXts => "aes-xts",
-            Mode::AesCbc => "aes-cbc",
-        }
-    }
-
     /// The lengths that a key may have, in bytes: AES-128, AES-192 and AES-256.
     #[must_use]
     pub const fn key_bytes(self) -> [usize; 3] {

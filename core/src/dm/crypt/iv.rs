@@ -10,54 +10,32 @@ use zeroize::Zeroize;
 use super::cipher::{Iv, SectorCipher};
 use crate::prelude::*;
 
-/// How a unit's number becomes its IV.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum IvMode {
-    /// The low 32 bits of the number, little-endian: it comes round after 2 TiB.
-    Plain,
-    /// The number, little-endian.
-    Plain64,
-    /// The number, big-endian, in the last 8 bytes.
-    Plain64Be,
-    /// The number of the unit's first cipher block, counted from 1, big-endian, in the last 8 bytes.
-    Benbi,
-    /// `plain64`, encrypted with a key that is the SHA-256 of the volume's key.
-    EssivSha256,
-    /// The unit's byte offset, encrypted with the volume's key.
-    Eboiv,
-    /// Zeroes.
-    Null,
+named_enum! {
+    /// How a unit's number becomes its IV.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum IvMode {
+        /// The low 32 bits of the number, little-endian: it comes round after 2 TiB.
+        Plain => "plain",
+        /// The number, little-endian.
+        Plain64 => "plain64",
+        /// The number, big-endian, in the last 8 bytes.
+        Plain64Be => "plain64be",
+        /// The number of the unit's first cipher block, counted from 1, big-endian, in the last 8 bytes.
+        Benbi => "benbi",
+        /// `plain64`, encrypted with a key that is the SHA-256 of the volume's key.
+        EssivSha256 => "essiv:sha256",
+        /// The unit's byte offset, encrypted with the volume's key.
+        Eboiv => "eboiv",
+        /// Zeroes.
+        Null => "null",
+    }
+
+    /// As a table line names it.
+    fn name(self) -> &'static str;
 }
 
 /// Cipher blocks in 512 bytes, as a shift: what `benbi` counts in.
 const BENBI_SHIFT: u32 = 5;
-
-impl IvMode {
-    /// All modes.
-    pub const ALL: [IvMode; 7] = [
-        IvMode::Plain,
-        IvMode::Plain64,
-        IvMode::Plain64Be,
-        IvMode::Benbi,
-        IvMode::EssivSha256,
-        IvMode::Eboiv,
-        IvMode::Null,
-    ];
-
-    /// As a table line names it.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            IvMode::Plain => "plain",
-            IvMode::Plain64 => "plain64",
-            IvMode::Plain64Be => "plain64be",
-            IvMode::Benbi => "benbi",
-            IvMode::EssivSha256 => "essiv:sha256",
-            IvMode::Eboiv => "eboiv",
-            IvMode::Null => "null",
-        }
-    }
-}
 
 /// Makes IVs. It has what they take: keys of its own for `essiv`, the units' size for `eboiv`.
 pub(super) struct IvMaker {

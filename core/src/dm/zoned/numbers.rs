@@ -70,11 +70,7 @@ macro_rules! numbers {
             }
         }
 
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                self.0.fmt(f)
-            }
-        }
+        impl_display!($name, |self, f| self.0.fmt(f));
     )*};
 }
 

@@ -6,25 +6,19 @@ use core::str::FromStr;
 use crate::prelude::*;
 use crate::time::Duration;
 
-/// Whose decisions are taken.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Style {
-    /// Ours: streams straight to sequential zones, reclaim by cost and benefit, pacing.
-    #[default]
-    Shingle,
-    /// Those of Linux' dm-zoned: everything to random zones first, the least recently used zone is reclaimed. The baseline.
-    Kernel,
-}
-
-impl Style {
-    /// The name in messages and tables.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Style::Shingle => "shingle",
-            Style::Kernel => "kernel",
-        }
+named_enum! {
+    /// Whose decisions are taken.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub enum Style {
+        /// Ours: streams straight to sequential zones, reclaim by cost and benefit, pacing.
+        #[default]
+        Shingle => "shingle",
+        /// Those of Linux' dm-zoned: everything to random zones first, the least recently used zone is reclaimed. The baseline.
+        Kernel => "kernel",
     }
+
+    /// The name in messages and tables.
+    fn name(self) -> &'static str;
 }
 
 impl_display!(Style, |self, f| f.write_str(self.name()));

@@ -3,34 +3,25 @@
 use super::{Knobs, Pool, Stock, Style};
 use crate::time::Duration;
 
-/// How much reclaim is needed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Urgency {
-    /// Not at all: reclaim sleeps.
-    #[default]
-    None,
-    /// Nobody uses the set: reclaim has it for itself, and frees what is worth it.
-    Idle,
-    /// Buffers are being used up: reclaim works beside the users.
-    Normal,
-    /// Few are left: reclaim does not rest and does not spare what was written a moment ago.
-    Urgent,
-    /// Users are about to wait for a zone, or do: whatever frees one is done.
-    Emergency,
-}
-
-impl Urgency {
-    /// The name in figures.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Urgency::None => "none",
-            Urgency::Idle => "idle",
-            Urgency::Normal => "normal",
-            Urgency::Urgent => "urgent",
-            Urgency::Emergency => "emergency",
-        }
+named_enum! {
+    /// How much reclaim is needed.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum Urgency {
+        /// Not at all: reclaim sleeps.
+        #[default]
+        None => "none",
+        /// Nobody uses the set: reclaim has it for itself, and frees what is worth it.
+        Idle => "idle",
+        /// Buffers are being used up: reclaim works beside the users.
+        Normal => "normal",
+        /// Few are left: reclaim does not rest and does not spare what was written a moment ago.
+        Urgent => "urgent",
+        /// Users are about to wait for a zone, or do: whatever frees one is done.
+        Emergency => "emergency",
     }
+
+    /// The name in figures.
+    fn name(self) -> &'static str;
 }
 
 /// Percent of free zones at which the kernel reclaims (`drivers/md/dm-zoned-reclaim.c:DMZ_RECLAIM_LOW_UNMAP_ZONES`).
