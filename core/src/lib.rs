@@ -51,6 +51,7 @@ extern crate std;
 mod error;
 mod prelude;
 
+#[macro_use]
 pub mod block;
 pub mod device;
 pub mod dm;

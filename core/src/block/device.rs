@@ -107,6 +107,19 @@ pub trait BlockDevice: Any {
     }
 }
 
+/// What a device says of itself that keeps its limits and the devices below in fields of these names.
+macro_rules! keeps_limits_and_below {
+    () => {
+        fn limits(&self) -> &$crate::block::Limits {
+            &self.limits
+        }
+
+        fn below(&self) -> &[$crate::block::DeviceId] {
+            &self.below
+        }
+    };
+}
+
 /// Where a device passes plain bios on to.
 #[derive(Clone, Debug)]
 pub enum Route {

@@ -15,6 +15,7 @@ mod bio;
 mod check;
 mod chunks;
 mod content;
+#[macro_use]
 mod device;
 mod effects;
 mod event;

@@ -182,13 +182,7 @@ impl Delay {
 }
 
 impl BlockDevice for Delay {
-    fn limits(&self) -> &Limits {
-        &self.limits
-    }
-
-    fn below(&self) -> &[DeviceId] {
-        &self.below
-    }
+    keeps_limits_and_below!();
 
     fn submit(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
         let place = self.class_of(&bio);

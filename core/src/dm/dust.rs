@@ -182,13 +182,7 @@ impl Dust {
 }
 
 impl BlockDevice for Dust {
-    fn limits(&self) -> &Limits {
-        &self.limits
-    }
-
-    fn below(&self) -> &[DeviceId] {
-        &self.below
-    }
+    keeps_limits_and_below!();
 
     fn submit(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
         if self.fails && bio.op.has_range() { self.route(bio, cx) } else { cx.remap(self.below[0], bio) }

@@ -62,13 +62,7 @@ impl Failing {
 }
 
 impl BlockDevice for Failing {
-    fn limits(&self) -> &Limits {
-        &self.limits
-    }
-
-    fn below(&self) -> &[DeviceId] {
-        &self.below
-    }
+    keeps_limits_and_below!();
 
     fn submit(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
         match (bio.op, self.below.first()) {

@@ -231,13 +231,7 @@ impl Table {
 }
 
 impl BlockDevice for Table {
-    fn limits(&self) -> &Limits {
-        &self.limits
-    }
-
-    fn below(&self) -> &[DeviceId] {
-        &self.below
-    }
+    keeps_limits_and_below!();
 
     /// A single line has nowhere else to send a bio, and no other device to flush first.
     fn route(&self) -> Option<Route> {

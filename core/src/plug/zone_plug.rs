@@ -198,13 +198,7 @@ impl ZonePlug {
 }
 
 impl BlockDevice for ZonePlug {
-    fn limits(&self) -> &Limits {
-        &self.limits
-    }
-
-    fn below(&self) -> &[DeviceId] {
-        &self.below
-    }
+    keeps_limits_and_below!();
 
     fn attached(&mut self, cx: &mut Cx<'_>) {
         self.ask_for_report(cx);

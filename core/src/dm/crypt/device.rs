@@ -208,13 +208,7 @@ fn above(below: &Limits, config: &CryptConfig) -> Limits {
 }
 
 impl BlockDevice for Crypt {
-    fn limits(&self) -> &Limits {
-        &self.limits
-    }
-
-    fn below(&self) -> &[DeviceId] {
-        &self.below
-    }
+    keeps_limits_and_below!();
 
     fn submit(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
         match bio.op {

@@ -125,13 +125,7 @@ impl Faulty {
 }
 
 impl BlockDevice for Faulty {
-    fn limits(&self) -> &Limits {
-        &self.limits
-    }
-
-    fn below(&self) -> &[DeviceId] {
-        &self.below
-    }
+    keeps_limits_and_below!();
 
     fn submit(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
         let (rng, now) = (&mut self.rng, cx.now());

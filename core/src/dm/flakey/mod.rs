@@ -185,16 +185,10 @@ fn change(payload: &Payload, mut at: usize, value: u8) {
 }
 
 impl BlockDevice for Flakey {
-    fn limits(&self) -> &Limits {
-        &self.limits
-    }
+    keeps_limits_and_below!();
 
     fn attached(&mut self, cx: &mut Cx<'_>) {
         self.start = cx.now();
-    }
-
-    fn below(&self) -> &[DeviceId] {
-        &self.below
     }
 
     fn submit(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {

@@ -214,13 +214,7 @@ impl LogWrites {
 }
 
 impl BlockDevice for LogWrites {
-    fn limits(&self) -> &Limits {
-        &self.limits
-    }
-
-    fn below(&self) -> &[DeviceId] {
-        &self.below
-    }
+    keeps_limits_and_below!();
 
     fn submit(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
         let is_logged = matches!(bio.op, Op::Write | Op::Discard | Op::Flush) && self.log.is_on();

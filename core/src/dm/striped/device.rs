@@ -106,13 +106,7 @@ impl Striped {
 }
 
 impl BlockDevice for Striped {
-    fn limits(&self) -> &Limits {
-        &self.limits
-    }
-
-    fn below(&self) -> &[DeviceId] {
-        &self.below
-    }
+    keeps_limits_and_below!();
 
     fn submit(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
         let admitted = match &mut self.zones {
