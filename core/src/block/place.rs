@@ -313,13 +313,7 @@ pub enum StackError {
     },
 }
 
-impl From<LimitsError> for StackError {
-    fn from(error: LimitsError) -> Self {
-        StackError::Limits(error)
-    }
-}
-
-impl_error!(StackError, |self, f| match self {
+impl_error!(StackError, Limits(LimitsError), |self, f| match self {
     Self::Limits(error) => error.fmt(f),
     Self::Unknown(id) => write!(f, "device {} below does not exist: add it first", id.0),
     Self::Loop(id) => write!(f, "device {} would be below itself: a table cannot map to itself", id.0),

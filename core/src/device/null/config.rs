@@ -15,7 +15,7 @@ const MOST_SECTORS: u64 = i64::MAX as u64 / 512;
 const MOST_ZONES: u32 = 1 << 24;
 
 /// Parameters of a null device. Lengths are in sectors.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NullConfig {
     /// Size of the device.
     pub capacity: u64,
@@ -50,7 +50,7 @@ pub struct NullConfig {
 }
 
 /// Parameters of a zoned null device. Lengths are in sectors.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NullZones {
     /// Zone size, a power of two.
     pub zone_sectors: u64,
@@ -76,23 +76,7 @@ impl NullConfig {
     /// A regular device of `capacity` sectors with 512-byte blocks, which keeps nothing and completes at once.
     #[must_use]
     pub fn new(capacity: u64) -> Self {
-        Self {
-            capacity,
-            block_bytes: 512,
-            max_sectors: None,
-            memory_backed: false,
-            unwritten: 0,
-            completion: Duration::ZERO,
-            write_cache: false,
-            rotational: false,
-            read_only: false,
-            write_zeroes: false,
-            discard: false,
-            bad_blocks: Vec::new(),
-            bad_blocks_once: false,
-            bad_blocks_partial_io: false,
-            zoned: None,
-        }
+        Self { capacity, block_bytes: 512, ..Self::default() }
     }
 
     /// The same with zones.
@@ -148,17 +132,7 @@ impl NullZones {
     /// Zones of `zone_sectors`, all sequential and wholly writable, without limits and without native append.
     #[must_use]
     pub fn new(zone_sectors: u64) -> Self {
-        Self {
-            zone_sectors,
-            zone_capacity: None,
-            conventional: 0,
-            max_open: None,
-            max_active: None,
-            max_append: None,
-            zone_full: false,
-            read_only: Vec::new(),
-            offline: Vec::new(),
-        }
+        Self { zone_sectors, ..Self::default() }
     }
 
     fn limits(&self, geometry: &ZoneGeometry, block_bytes: u32) -> Result<ZonedLimits, NullConfigError> {
@@ -213,21 +187,12 @@ pub enum NullConfigError {
     Geometry(GeometryError),
     /// The open and active limits do not go together.
     Resources(ResourceLimitsError),
-    /// The limits of the device do not go together.
+    /// A value is out of its range, or the limits of the device do not go together.
     Limits(LimitsError),
-    /// One value is out of its range.
-    Value {
-        /// Which.
-        field: &'static str,
-        /// What it is.
-        value: u64,
-        /// What it would have to be.
-        needs: &'static str,
-    },
 }
 
 fn bad<T>(field: &'static str, value: u64, needs: &'static str) -> Result<T, NullConfigError> {
-    Err(NullConfigError::Value { field, value, needs })
+    Err(LimitsError::Value { field, value, needs }.into())
 }
 
 impl_error!(
@@ -241,7 +206,6 @@ impl_error!(
             Self::Geometry(error) => error.fmt(f),
             Self::Resources(error) => error.fmt(f),
             Self::Limits(error) => error.fmt(f),
-            Self::Value { field, value, needs } => write!(f, "{field} is {value}; it has to be {needs}"),
         }
     }
 );
