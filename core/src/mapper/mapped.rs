@@ -16,6 +16,7 @@ pub const LONGEST_UUID: usize = 128;
 pub struct Ticket(pub(super) u64);
 
 /// A device.
+#[derive(Default)]
 pub(super) struct Mapped {
     pub name: String,
     pub uuid: String,
@@ -35,6 +36,7 @@ pub(super) struct Mapped {
 }
 
 /// How far a device is.
+#[derive(Default)]
 pub(super) enum State {
     Running,
     /// New bios wait at its door, and it waits for those inside.
@@ -44,6 +46,7 @@ pub(super) enum State {
         ticket: Ticket,
         was_running: bool,
     },
+    #[default]
     Suspended,
 }
 
@@ -73,19 +76,7 @@ pub(super) struct Loaded {
 
 impl Mapped {
     pub fn new(name: &str, uuid: &str, minor: u32) -> Self {
-        Self {
-            name: name.to_string(),
-            uuid: uuid.to_string(),
-            minor,
-            device: None,
-            live: None,
-            inactive: None,
-            state: State::Suspended,
-            opened: 0,
-            is_deferred: false,
-            past_events: 0,
-            longest_swap: Duration::default(),
-        }
+        Self { name: name.to_string(), uuid: uuid.to_string(), minor, ..Self::default() }
     }
 
     /// Its tables.

@@ -9,7 +9,7 @@ use crate::dm::zoned::{MemberNo, SetZone, ZoneSpace};
 use crate::prelude::*;
 
 /// The result of a check.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// The superblocks, if there is a set at all.
     pub sets: Option<Sets>,
@@ -68,7 +68,7 @@ pub struct Third {
     pub superblock: Option<Superblock>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Numbers {
     zone_blocks: u32,
     usable: u64,
@@ -108,18 +108,7 @@ impl Report {
     pub(super) fn new(space: &ZoneSpace) -> Self {
         let (usable, random) = (usable_zones(space), random_zones(space));
         let space = Numbers { zone_blocks: space.zone_blocks(), usable, random: random as u32 };
-        Self {
-            sets: None,
-            findings: Vec::new(),
-            mapped: 0,
-            buffered: 0,
-            zones: Counts::default(),
-            compared: None,
-            thirds: Vec::new(),
-            lost: Vec::new(),
-            without_set: None,
-            space,
-        }
+        Self { space, ..Self::default() }
     }
 
     /// Whether nothing is damaged.
