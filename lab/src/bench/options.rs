@@ -1,7 +1,6 @@
 //! What a job is asked to do; fio's names and meanings.
 
 use std::ffi::OsStr;
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -71,11 +70,7 @@ impl Rw {
     }
 }
 
-impl fmt::Display for Rw {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
+shingle_core::impl_display!(Rw, |self, f| f.write_str(self.name()));
 
 /// Reads fio's names for what a job does, and offers them.
 #[derive(Clone)]

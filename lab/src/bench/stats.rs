@@ -4,30 +4,21 @@ use shingle_core::time::Instant;
 
 use shingle_host::latency::Histogram;
 
-/// Reads, writes or trims.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Direction {
-    /// Reads.
-    Read,
-    /// Writes and appends.
-    Write,
-    /// Discards.
-    Trim,
-}
-
-impl Direction {
-    /// All, in fio's order.
-    pub const ALL: [Direction; 3] = [Direction::Read, Direction::Write, Direction::Trim];
+shingle_core::named_enum! {
+    /// Reads, writes or trims, in fio's order.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[repr(u8)]
+    pub enum Direction {
+        /// Reads.
+        Read => "read",
+        /// Writes and appends.
+        Write => "write",
+        /// Discards.
+        Trim => "trim",
+    }
 
     /// fio's name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Direction::Read => "read",
-            Direction::Write => "write",
-            Direction::Trim => "trim",
-        }
-    }
+    fn name(self) -> &'static str;
 }
 
 /// One direction of a job.

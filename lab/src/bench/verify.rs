@@ -12,7 +12,6 @@
 //! | 28..32 | zero |
 
 use shingle_core::random::Rng;
-use std::fmt;
 
 use shingle_core::block::Data;
 
@@ -129,17 +128,13 @@ pub enum Mismatch {
     },
 }
 
-impl fmt::Display for Mismatch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Magic(found) => {
-                write!(f, "no verification header (magic is {found:#x}): the block was never written with --verify")
-            }
-            Self::Field { field, found, expected } => write!(f, "{field} is {found:#x} instead of {expected:#x}"),
-            Self::Pattern { at } => write!(f, "the pattern breaks off at byte {at} of the block"),
-        }
+shingle_core::impl_display!(Mismatch, |self, f| match self {
+    Self::Magic(found) => {
+        write!(f, "no verification header (magic is {found:#x}): the block was never written with --verify")
     }
-}
+    Self::Field { field, found, expected } => write!(f, "{field} is {found:#x} instead of {expected:#x}"),
+    Self::Pattern { at } => write!(f, "the pattern breaks off at byte {at} of the block"),
+});
 
 #[cfg(test)]
 mod tests {

@@ -1,7 +1,6 @@
 //! The search for parameters: Levenberg's and Marquardt's method on the logarithms of parameters and figures, so that a
 //! factor is a factor whatever is measured.
 
-use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread;
 
@@ -90,23 +89,17 @@ pub enum FitError {
     Nothing,
 }
 
-impl fmt::Display for FitError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::TooFew(found) => write!(
-                f,
-                "{found} measurements can be used, and {FEWEST} are needed: measure reads, writes and random reads, each with 1 and \
-                 with many I/Os in flight"
-            ),
-            Self::Load(name, error) => write!(f, "{name} cannot be run on the drive of the profile: {error}"),
-            Self::Nothing => f.write_str(
-                "no parameter of the profile matters to these measurements: begin with the profile of a drive of the same kind",
-            ),
-        }
-    }
-}
-
-impl std::error::Error for FitError {}
+shingle_core::impl_error!(FitError, |self, f| match self {
+    Self::TooFew(found) => write!(
+        f,
+        "{found} measurements can be used, and {FEWEST} are needed: measure reads, writes and random reads, each with 1 and \
+         with many I/Os in flight"
+    ),
+    Self::Load(name, error) => write!(f, "{name} cannot be run on the drive of the profile: {error}"),
+    Self::Nothing => f.write_str(
+        "no parameter of the profile matters to these measurements: begin with the profile of a drive of the same kind",
+    ),
+});
 
 /// Fewest measurements.
 const FEWEST: usize = 3;

@@ -4,8 +4,6 @@
 //! a write policy, and what such a kernel costs the host per command. No cell has parameters of its own: [`Experiment`] is all
 //! that a runner is told, and equal experiments run once.
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
 use shingle_core::plug::{PlugOptions, WritePolicy};
 
@@ -131,24 +129,26 @@ pub struct Experiment {
     pub load: Load,
 }
 
-/// What a figure of ours is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Class {
-    /// A model's, for a row on which its parameters were calibrated.
-    Calibrated,
-    /// A model's, for a row that it has not seen.
-    Predicted,
-    /// Taken on this machine.
-    Measured,
-    /// Of a policy that nobody published figures of.
-    Own,
+shingle_core::named_enum! {
+    /// What a figure of ours is.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum Class {
+        /// A model's, for a row on which its parameters were calibrated.
+        Calibrated => "calibrated",
+        /// A model's, for a row that it has not seen.
+        Predicted => "predicted",
+        /// Taken on this machine.
+        Measured => "measured",
+        /// Of a policy that nobody published figures of.
+        Own => "own",
+    }
+
+    /// The name on pages and in tables.
+    fn name(self) -> &'static str;
 }
 
 impl Class {
-    /// All of them.
-    pub const ALL: [Class; 4] = [Class::Calibrated, Class::Predicted, Class::Measured, Class::Own];
-
     /// How far from the published figure is near enough, as a share of it. Other machines than ours have other figures.
     pub const fn tolerance(self) -> Option<f64> {
         match self {
@@ -159,16 +159,7 @@ impl Class {
     }
 }
 
-impl fmt::Display for Class {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Class::Calibrated => "calibrated",
-            Class::Predicted => "predicted",
-            Class::Measured => "measured",
-            Class::Own => "own",
-        })
-    }
-}
+shingle_core::impl_display!(Class, |self, f| f.pad(self.name()));
 
 /// A published figure, or the place beside published ones where ours goes; `O` says how ours is found, and then what it is.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -1,7 +1,5 @@
 //! The published tables, as they were printed: read strictly, so that no figure is lost or taken for another.
 
-use std::fmt;
-
 /// What a figure counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 pub enum Unit {
@@ -32,16 +30,12 @@ impl Unit {
     }
 }
 
-impl fmt::Display for Unit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Unit::MegabytesPerSecond => "MB/s",
-            Unit::Iops => "IOPS",
-            Unit::MebibytesPerSecond => "MiB/s",
-            Unit::Nanoseconds => "ns",
-        })
-    }
-}
+shingle_core::impl_display!(Unit, |self, f| f.write_str(match self {
+    Unit::MegabytesPerSecond => "MB/s",
+    Unit::Iops => "IOPS",
+    Unit::MebibytesPerSecond => "MiB/s",
+    Unit::Nanoseconds => "ns",
+}));
 
 /// What the header of a table has to be.
 #[derive(Debug)]

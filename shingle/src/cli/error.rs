@@ -64,17 +64,11 @@ pub fn colours(stream: &impl IsTerminal) -> bool {
     stream.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
-impl fmt::Display for CliError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Usage(message) | Self::Failed(message) => f.write_str(message),
-            Self::Config(error) => error.fmt(f),
-            Self::Silent | Self::Disorder => Ok(()),
-        }
-    }
-}
-
-impl std::error::Error for CliError {}
+shingle_core::impl_error!(CliError, |self, f| match self {
+    Self::Usage(message) | Self::Failed(message) => f.write_str(message),
+    Self::Config(error) => error.fmt(f),
+    Self::Silent | Self::Disorder => Ok(()),
+});
 
 impl From<ConfigError> for CliError {
     fn from(error: ConfigError) -> Self {

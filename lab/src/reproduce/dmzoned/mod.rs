@@ -20,7 +20,6 @@ mod status;
 mod text;
 mod volume;
 
-use std::fmt;
 use std::sync::atomic::AtomicBool;
 
 use serde::{Deserialize, Serialize};
@@ -38,24 +37,34 @@ const MINUTES: u32 = 120;
 /// Minutes of a quick one.
 const QUICK_MINUTES: u32 = 15;
 
-/// The drives of a volume.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Setup {
-    /// One SMR disk.
-    Single,
-    /// The same with an SSD in front.
-    Dual,
+shingle_core::named_enum! {
+    /// The drives of a volume.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum Setup {
+        /// One SMR disk.
+        Single => "single",
+        /// The same with an SSD in front.
+        Dual => "dual",
+    }
+
+    /// As the published table names it.
+    fn name(self) -> &'static str;
 }
 
-/// Whose decisions the target takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Policy {
-    /// Those of Linux' dm-zoned.
-    Kernel,
-    /// Ours.
-    Shingle,
+shingle_core::named_enum! {
+    /// Whose decisions the target takes. The baseline comes first.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum Policy {
+        /// Those of Linux' dm-zoned.
+        Kernel => "kernel",
+        /// Ours.
+        Shingle => "shingle",
+    }
+
+    /// As the target's knob has it.
+    fn name(self) -> &'static str;
 }
 
 /// A policy on drives.
@@ -68,17 +77,6 @@ pub struct Experiment {
 }
 
 impl Setup {
-    /// Both.
-    pub const ALL: [Setup; 2] = [Setup::Single, Setup::Dual];
-
-    /// As the published table names it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Setup::Single => "single",
-            Setup::Dual => "dual",
-        }
-    }
-
     /// In words, within a sentence.
     pub fn title(self) -> &'static str {
         match self {
@@ -96,24 +94,7 @@ impl Setup {
     }
 }
 
-impl Policy {
-    /// Both, the baseline first.
-    pub const ALL: [Policy; 2] = [Policy::Kernel, Policy::Shingle];
-
-    /// As the target's knob has it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Policy::Kernel => "kernel",
-            Policy::Shingle => "shingle",
-        }
-    }
-}
-
-impl fmt::Display for Experiment {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} / {}", self.setup.name(), self.policy.name())
-    }
-}
+shingle_core::impl_display!(Experiment, |self, f| write!(f, "{} / {}", self.setup.name(), self.policy.name()));
 
 /// Runs what `options` ask for: a world for each on all cores.
 ///

@@ -1,7 +1,5 @@
 //! The published phases: how fast it was, from when to when.
 
-use std::fmt;
-
 use super::Setup;
 use crate::reproduce::published::split;
 
@@ -38,16 +36,14 @@ pub struct Published {
     pub phases: Vec<PublishedPhase>,
 }
 
-impl fmt::Display for PublishedPhase {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.low == self.high {
-            write!(f, "{:.0}", self.low)?;
-        } else {
-            write!(f, "{:.0} to {:.0}", self.low, self.high)?;
-        }
-        f.write_str(if self.computed { " (computed)" } else { "" })
+shingle_core::impl_display!(PublishedPhase, |self, f| {
+    if self.low == self.high {
+        write!(f, "{:.0}", self.low)?;
+    } else {
+        write!(f, "{:.0} to {:.0}", self.low, self.high)?;
     }
-}
+    f.write_str(if self.computed { " (computed)" } else { "" })
+});
 
 impl PublishedPhase {
     /// Whether it was published when it was. If not, our speed in it is a mean of minutes that were chosen for their speed.

@@ -1,27 +1,23 @@
 //! Text inside of markup.
 
-use std::fmt;
-
 /// Text with the characters escaped that mean something in markup.
 pub struct Escaped<'a>(pub &'a str);
 
-impl fmt::Display for Escaped<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut rest = self.0;
-        while let Some(place) = rest.find(['&', '<', '>', '"', '\'']) {
-            f.write_str(&rest[..place])?;
-            f.write_str(match rest.as_bytes()[place] {
-                b'&' => "&amp;",
-                b'<' => "&lt;",
-                b'>' => "&gt;",
-                b'"' => "&quot;",
-                _ => "&#39;",
-            })?;
-            rest = &rest[place + 1..];
-        }
-        f.write_str(rest)
+shingle_core::impl_display!(Escaped<'_>, |self, f| {
+    let mut rest = self.0;
+    while let Some(place) = rest.find(['&', '<', '>', '"', '\'']) {
+        f.write_str(&rest[..place])?;
+        f.write_str(match rest.as_bytes()[place] {
+            b'&' => "&amp;",
+            b'<' => "&lt;",
+            b'>' => "&gt;",
+            b'"' => "&quot;",
+            _ => "&#39;",
+        })?;
+        rest = &rest[place + 1..];
     }
-}
+    f.write_str(rest)
+});
 
 #[cfg(test)]
 mod tests {
