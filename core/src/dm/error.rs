@@ -34,10 +34,7 @@ impl Target for ErrorArgs {
     }
 
     fn build(&self, context: &mut BuildContext<'_>) -> Result<Mapping, ArgError> {
-        let below = match &self.0 {
-            Some((device, start)) => Some(context.part_device(device, *start)?),
-            None => None,
-        };
+        let below = self.0.as_ref().map(|(device, start)| context.part_device(device, *start)).transpose()?;
         let limits = below.map_or_else(|| Limits::new(context.len), |below| context.stack.limits(below).clone());
         context.map(Box::new(Failing::new(below, limits)))
     }

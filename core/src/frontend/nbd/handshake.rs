@@ -33,8 +33,9 @@ pub(super) enum Outcome {
     Close(Close),
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 enum Stage {
+    #[default]
     ClientFlags,
     Header,
     Data(OptionHeader),
@@ -43,7 +44,7 @@ enum Stage {
 }
 
 /// A handshake in progress.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Handshake {
     stage: Stage,
     /// The part of the current message that is there.
@@ -59,14 +60,7 @@ impl Handshake {
     /// Greets.
     pub fn new(out: &mut Outbox) -> Self {
         out.handshake(wire::put_greeting);
-        Self {
-            stage: Stage::ClientFlags,
-            partial: Vec::new(),
-            options: 0,
-            zeroes: true,
-            headers: Headers::Simple,
-            allocation: None,
-        }
+        Self { zeroes: true, ..Self::default() }
     }
 
     /// Takes bytes off the front until the handshake is over, the bytes are used up or too much waits to be sent.

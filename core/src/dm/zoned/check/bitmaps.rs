@@ -35,10 +35,11 @@ pub(super) fn check(
             check_used(&space, zone, bitmap, findings);
         } else {
             counts.free += u32::from(!is_tertiary(&space, zone));
-            check_free(zone, bitmap, findings);
-            if !is_metadata {
-                check_reset(&space, zone, findings);
-            }
+            let count = bitmap.weight();
+            findings.extend((count > 0).then_some(Finding::FreeBits { zone, count }));
+            // A free zone has to be empty. What is read-only stays as it is, and is never used.
+            let is_left = !is_metadata && needs_reset(&space, zone);
+            findings.extend(is_left.then(|| Finding::NotReset { zone, wp: space.zones()[zone].wp }));
         }
         step(u64::from(bitmap_blocks(space.zone_blocks())));
     };
@@ -106,20 +107,6 @@ fn check_used(space: &ZoneSpace, zone: SetZone, bitmap: &Bitmap, findings: &mut 
     let count = bitmap.blocks(info.wp).filter(|block| *block < len).count() as u32;
     if count > 0 {
         findings.push(Finding::PastWp { zone, count, wp: info.wp });
-    }
-}
-
-fn check_free(zone: SetZone, bitmap: &Bitmap, findings: &mut Vec<Finding>) {
-    let count = bitmap.weight();
-    if count > 0 {
-        findings.push(Finding::FreeBits { zone, count });
-    }
-}
-
-/// A free zone has to be empty. What is read-only stays as it is, and is never used.
-fn check_reset(space: &ZoneSpace, zone: SetZone, findings: &mut Vec<Finding>) {
-    if needs_reset(space, zone) {
-        findings.push(Finding::NotReset { zone, wp: space.zones()[zone].wp });
     }
 }
 

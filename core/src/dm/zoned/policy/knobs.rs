@@ -195,7 +195,9 @@ impl Knobs {
     fn put(&mut self, name: &str, value: &str) -> Result<(), KnobError> {
         let error = |message: String| KnobError { knob: name.into(), message };
         if name == STYLE {
-            self.style = parse_style(value).map_err(error)?;
+            let style = Style::ALL.into_iter().find(|style| style.name() == value);
+            let wrong = || error(format!("{STYLE} is `{value}`: write {}", Style::ALL.map(Style::name).join(" or ")));
+            self.style = style.ok_or_else(wrong)?;
             return Ok(());
         }
         let Some(knob) = NUMBERS.iter().find(|knob| knob.name == name) else { return Err(error(unknown(name))) };
@@ -265,11 +267,6 @@ impl Number {
         let (name, least, most) = (self.name, self.bounds.start(), self.bounds.end());
         number.ok_or_else(|| format!("{name} is `{value}`: write a number from {least} to {most}"))
     }
-}
-
-fn parse_style(value: &str) -> Result<Style, String> {
-    let style = [Style::Shingle, Style::Kernel].into_iter().find(|style| style.name() == value);
-    style.ok_or_else(|| format!("{STYLE} is `{value}`: write {} or {}", Style::Shingle, Style::Kernel))
 }
 
 fn unknown(name: &str) -> String {
