@@ -8,7 +8,7 @@ use crate::sector::Sector;
 /// What reaches a device other than bios.
 #[derive(Debug)]
 pub enum Event {
-    /// A timer set with [`Cx::wake_at`] is due.
+    /// A timer set with [`Cx::wake_at`](super::Cx::wake_at) is due.
     Timer(u64),
     /// A bio failed that it had passed on for good with [`Cx::pass`](super::Cx::pass): what it was here.
     Failed {
