@@ -6,11 +6,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// Asks for all of it.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct GetStatus {}
-
 /// A daemon.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Status {
@@ -134,4 +129,15 @@ pub struct Stuck {
     pub bio: String,
     /// The shard of the device.
     pub shard: usize,
+}
+
+/// An export that was added.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Added {
+    /// Its name.
+    pub name: String,
+    /// The disk or mapped device.
+    pub device: String,
+    /// Its size.
+    pub bytes: u64,
 }

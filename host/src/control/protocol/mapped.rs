@@ -1,133 +1,15 @@
-//! Mapped devices: dmsetup's verbs. A device is named by its name or its UUID.
+//! Mapped devices, their tables and their events.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Figures;
 
-/// Creates a device; with a table it takes I/O at once.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Create {
-    /// Its name.
-    pub name: String,
-    /// Its UUID; of a dm-zoned volume that of its set, if left out.
-    pub uuid: Option<String>,
-    /// The text of its table, if it gets one now.
-    pub table: Option<String>,
-    /// Whether it refuses writes.
-    #[serde(default)]
-    pub read_only: bool,
-}
-
-/// Loads a table into the inactive slot.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Load {
-    /// The device.
-    pub device: String,
-    /// The text of the table.
-    pub table: String,
-    /// Whether it refuses writes once it is live.
-    #[serde(default)]
-    pub read_only: bool,
-}
-
-/// Drops the table in the inactive slot.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Clear {
-    /// The device.
-    pub device: String,
-}
-
-/// A device, and how to wait for its I/O in flight.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Drain {
-    /// The device.
-    pub device: String,
-    /// Have targets push back what they hold instead of finishing it first.
-    #[serde(default)]
-    pub noflush: bool,
-    /// After so long the device goes on as before: 5,000 if left out, at most 20,000.
-    pub timeout_ms: Option<u64>,
-}
-
-/// Lets no more I/O in, and finishes what is inside.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(transparent)]
-pub struct Suspend(pub Drain);
-
-/// Lets I/O in again; if a table is loaded, through that.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(transparent)]
-pub struct Resume(pub Drain);
-
-/// Replaces the table with one on which everything fails.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(transparent)]
-pub struct WipeTable(pub Drain);
-
-/// Removes a device that nobody uses.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Remove {
-    /// The device.
-    pub device: String,
-    /// If it is in use: when that ends.
-    #[serde(default)]
-    pub deferred: bool,
-    /// Replace the table with one on which everything fails first.
-    #[serde(default)]
-    pub force: bool,
-    /// How long that may take, as in `dm.suspend`.
-    pub timeout_ms: Option<u64>,
-}
-
-/// Gives a device another name, or a UUID if it has none: one of both.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Rename {
-    /// The device.
-    pub device: String,
-    /// The new name.
-    pub name: Option<String>,
-    /// The UUID.
-    pub uuid: Option<String>,
-}
-
-/// Tells a target something.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Message {
-    /// The device.
-    pub device: String,
-    /// A sector of the target; 0 if the message is for the device.
-    #[serde(default)]
-    pub sector: u64,
-    /// The words.
-    pub message: String,
-}
-
 /// What a target says to a message.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Answered {
     /// Lines, or nothing.
     pub answer: String,
-}
-
-/// Waits for an event.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Wait {
-    /// The device.
-    pub device: String,
-    /// The number of events that were seen already.
-    #[serde(default)]
-    pub event_nr: u64,
-    /// For so long, at most 5,000: ask again.
-    pub timeout_ms: Option<u64>,
 }
 
 /// The events of a device.
@@ -138,60 +20,6 @@ pub struct Events {
     /// Whether they are more than those that were seen.
     pub passed: bool,
 }
-
-/// Shows the state of a device, or of all.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct GetInfo {
-    /// The device; all if left out.
-    pub device: Option<String>,
-}
-
-/// Shows the table of a device, or those of all.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct GetTable {
-    /// The device; all if left out.
-    pub device: Option<String>,
-    /// That in the inactive slot.
-    #[serde(default)]
-    pub inactive: bool,
-    /// Keys too, which are otherwise shown as zeroes.
-    #[serde(default)]
-    pub show_keys: bool,
-}
-
-/// Shows what the targets of a device have to say, or those of all.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct GetTargetStatus {
-    /// The device; all if left out.
-    pub device: Option<String>,
-    /// Of the table in the inactive slot.
-    #[serde(default)]
-    pub inactive: bool,
-}
-
-/// Shows what the live table of a device lies on, or those of all.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct GetDeps {
-    /// The device; all if left out.
-    pub device: Option<String>,
-}
-
-/// Lists devices.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct List {
-    /// Only those with a target of this kind.
-    pub target: Option<String>,
-}
-
-/// Lists the kinds of targets that tables can have.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ListTargets {}
 
 /// Devices by name.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]

@@ -2,27 +2,25 @@
 //! both use these, and the schema in `docs` is made of them.
 
 mod daemon;
-mod export;
 mod failure;
 mod mapped;
 mod recording;
+mod requests;
 mod schema;
 mod zones;
 
-pub use daemon::{Counters, DeviceStatus, ExportStatus, Figures, GetStatus, Status, Stuck, Zoned};
-pub use export::{AddExport, Added, RemoveExport};
+pub use daemon::{Added, Counters, DeviceStatus, ExportStatus, Figures, Status, Stuck, Zoned};
 pub use failure::{ErrorKind, Failure, TableMistake};
-pub use mapped::{
-    Answered, Clear, Create, Dep, Deps, Devices, Drain, Events, GetDeps, GetInfo, GetTable, GetTargetStatus, List,
-    ListTargets, Listed, Load, MappedDevice, Message, Remove, Rename, Resume, State, Suspend, Target, TargetLine,
-    Targets, Wait, WipeTable,
+pub use mapped::{Answered, Dep, Deps, Devices, Events, Listed, MappedDevice, State, Target, TargetLine, Targets};
+pub use recording::{Batch, Started};
+pub use requests::{
+    AddExport, Clear, CloseZones, Create, Drain, FinishZones, GetDeps, GetInfo, GetPlugs, GetStatus, GetTable,
+    GetTargetStatus, List, ListTargets, Load, ManageZones, Message, OPERATIONS, OpenZones, ReadRecording, Remove,
+    RemoveExport, Rename, ReportZones, ResetZones, Resume, SetPolicy, StartRecording, StopRecording, Suspend, Wait,
+    WipeTable,
 };
-pub use recording::{Batch, ReadRecording, StartRecording, Started, StopRecording};
 pub use schema::schema;
-pub use zones::{
-    Changed, CloseZones, FinishZones, GetPlugs, ManageZones, OpenZones, Plug, Plugs, Policy, ReportZones, ResetZones,
-    SetPolicy, ZoneInfo, Zones,
-};
+pub use zones::{Changed, Plug, Plugs, Policy, ZoneInfo, Zones};
 
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
@@ -39,52 +37,3 @@ pub trait Operation: Serialize + DeserializeOwned + JsonSchema {
 /// An answer that says that it is done.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Done {}
-
-macro_rules! operations {
-    ($($name:literal: $request:ty => $answer:ty,)*) => {
-        $(impl Operation for $request {
-            const NAME: &'static str = $name;
-            type Answer = $answer;
-        })*
-
-        /// The names of all operations.
-        pub const OPERATIONS: &[&str] = &[$($name),*];
-
-        /// Shows the type of each request and of its answer.
-        fn visit_types(visit: &mut dyn FnMut(&'static str, schema::Types)) {
-            $(visit($name, schema::Types::of::<$request>());)*
-        }
-    };
-}
-
-operations! {
-    "status": GetStatus => Status,
-    "zones.report": ReportZones => Zones,
-    "zones.reset": ResetZones => Changed,
-    "zones.open": OpenZones => Changed,
-    "zones.close": CloseZones => Changed,
-    "zones.finish": FinishZones => Changed,
-    "plugs": GetPlugs => Plugs,
-    "policy": SetPolicy => Policy,
-    "trace.start": StartRecording => Started,
-    "trace.read": ReadRecording => Batch,
-    "trace.stop": StopRecording => Done,
-    "export.add": AddExport => Added,
-    "export.remove": RemoveExport => Done,
-    "dm.create": Create => MappedDevice,
-    "dm.load": Load => Done,
-    "dm.clear": Clear => Done,
-    "dm.suspend": Suspend => Done,
-    "dm.resume": Resume => Done,
-    "dm.wipe_table": WipeTable => Done,
-    "dm.remove": Remove => Done,
-    "dm.rename": Rename => Done,
-    "dm.message": Message => Answered,
-    "dm.wait": Wait => Events,
-    "dm.info": GetInfo => Devices<MappedDevice>,
-    "dm.table": GetTable => Devices<MappedDevice>,
-    "dm.status": GetTargetStatus => Devices<MappedDevice>,
-    "dm.deps": GetDeps => Devices<Deps>,
-    "dm.ls": List => Devices<Listed>,
-    "dm.targets": ListTargets => Targets,
-}

@@ -5,14 +5,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::trace::RecordedDevice;
 
-/// Starts to record; one recording at a time.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct StartRecording {
-    /// The device, or nothing for all of them. Every layer of the stack has a name here.
-    pub device: Option<String>,
-}
-
 /// A recording that has begun.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Started {
@@ -21,11 +13,6 @@ pub struct Started {
     /// The layers of the stack, in the order of their numbers in the entries.
     pub devices: Vec<RecordedDevice>,
 }
-
-/// Reads what happened since the last time.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ReadRecording {}
 
 /// What happened since the last time, or the first part of it.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -41,8 +28,3 @@ pub struct Batch {
     /// Time since the start, in ns.
     pub at_ns: u64,
 }
-
-/// Ends the recording.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct StopRecording {}

@@ -1,35 +1,16 @@
 //! The schema of the protocol, for clients in other languages.
 
-use schemars::generate::{SchemaGenerator, SchemaSettings};
-use schemars::{JsonSchema, Schema};
-use serde_json::{Map, Value, json};
+use schemars::generate::SchemaSettings;
+use serde_json::{Value, json};
 
-use super::{Failure, Operation, visit_types};
-
-/// How the types of an operation are described.
-pub(super) struct Types {
-    request: fn(&mut SchemaGenerator) -> Schema,
-    answer: fn(&mut SchemaGenerator) -> Schema,
-}
-
-impl Types {
-    pub fn of<O: Operation>() -> Self {
-        fn describe<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
-            generator.subschema_for::<T>()
-        }
-        Self { request: describe::<O>, answer: describe::<O::Answer> }
-    }
-}
+use super::Failure;
+use super::requests::describe_all;
 
 /// A JSON schema (draft 2020-12): `operations` has for each name the fields of its request and its answer, `error` is that of any.
 #[must_use]
 pub fn schema() -> Value {
     let mut generator = SchemaSettings::draft2020_12().into_generator();
-    let mut operations = Map::new();
-    visit_types(&mut |name, types| {
-        let (request, answer) = ((types.request)(&mut generator), (types.answer)(&mut generator));
-        operations.insert(name.to_owned(), json!({"request": request, "ok": answer}));
-    });
+    let operations = describe_all(&mut generator);
     let error = generator.subschema_for::<Failure>();
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",

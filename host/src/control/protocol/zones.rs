@@ -6,20 +6,6 @@ use shingle_core::plug::PlugDump;
 use shingle_core::sector::Sector;
 use shingle_core::zone::{Condition, Zone, ZoneKind, ZoneNo};
 
-/// Reports zones, at most 1024 at a time. Sectors have 512 bytes.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ReportZones {
-    /// The device.
-    pub device: String,
-    /// A sector of the first zone.
-    #[serde(default)]
-    pub start: u64,
-    /// Number of zones; 0: as many as fit.
-    #[serde(default)]
-    pub count: u64,
-}
-
 /// Zones in order.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Zones {
@@ -92,55 +78,11 @@ impl ZoneInfo {
     }
 }
 
-/// A range of whole zones to change. If an export or the table of a mapped device lies on the device, that is `busy`.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ManageZones {
-    /// The device.
-    pub device: String,
-    /// The first sector.
-    #[serde(default)]
-    pub start: u64,
-    /// Number of sectors; to the end if left out.
-    pub length: Option<u64>,
-    /// Whoever uses the device: what they had in these zones is gone.
-    #[serde(default)]
-    pub force: bool,
-}
-
-/// Makes zones empty.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(transparent)]
-pub struct ResetZones(pub ManageZones);
-
-/// Opens zones explicitly.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(transparent)]
-pub struct OpenZones(pub ManageZones);
-
-/// Closes zones.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(transparent)]
-pub struct CloseZones(pub ManageZones);
-
-/// Makes zones full.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(transparent)]
-pub struct FinishZones(pub ManageZones);
-
 /// How much was changed.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Changed {
     /// Number of zones.
     pub zones: u64,
-}
-
-/// Shows the zone write plugs of a zoned disk.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct GetPlugs {
-    /// The disk.
-    pub device: String,
 }
 
 /// The zone write plugs of a disk.
@@ -193,16 +135,6 @@ impl From<&Plug> for PlugDump {
             pending: plug.pending,
         }
     }
-}
-
-/// Shows how zone writes to a disk are ordered, or changes it while the disk is in use.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct SetPolicy {
-    /// The disk.
-    pub device: String,
-    /// The new policy: `plug`, `qd1`, `elevator`, `zone-lock` or `none`; nothing changes if it is left out.
-    pub policy: Option<String>,
 }
 
 /// How zone writes are ordered.
