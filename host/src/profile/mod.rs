@@ -66,24 +66,17 @@ pub enum Model {
     Null(NullConfig),
 }
 
-/// What can stand after `model =`.
-#[derive(Clone, Copy)]
-enum Kind {
-    Smr,
-    Zns,
-    Ssd,
-    Ram,
-    Link,
-    Null,
-}
+/// Reads the tables of a model.
+type Read = fn(&mut Values<'_>) -> Option<Model>;
 
-const KINDS: [(&str, Kind); 6] = [
-    ("smr", Kind::Smr),
-    ("zns", Kind::Zns),
-    ("ssd", Kind::Ssd),
-    ("ram", Kind::Ram),
-    ("link", Kind::Link),
-    ("null", Kind::Null),
+/// What can stand after `model =`.
+const MODELS: [(&str, Read); 6] = [
+    ("smr", |values| smr::read(values).map(Model::Smr)),
+    ("zns", |values| zns::read(values).map(Model::Zns)),
+    ("ssd", |values| ssd::read(values).map(Model::Ssd)),
+    ("ram", |values| ram::read(values).map(Model::Ram)),
+    ("link", |values| ram::read_link(values).map(|(link, disk)| Model::Link(link, disk))),
+    ("null", |values| ram::read_null(values).map(Model::Null)),
 ];
 
 impl Profile {
@@ -135,19 +128,12 @@ fn read(name: &str, text: &str, errors: &mut Vec<Diagnostic>) -> Option<Profile>
     if !top.has("model") {
         top.missing("model", "\"smr\"");
     }
-    let kind = top.word("model", &KINDS)?.value;
+    let read_model = top.word("model", &MODELS)?.value;
     // The tables belong to the model, which knows their names.
     top.forgive();
     top.finish();
     let mut values = Values::new(document.get_ref(), errors);
-    let model = match kind {
-        Kind::Smr => smr::read(&mut values).map(Model::Smr),
-        Kind::Zns => zns::read(&mut values).map(Model::Zns),
-        Kind::Ssd => ssd::read(&mut values).map(Model::Ssd),
-        Kind::Ram => ram::read(&mut values).map(Model::Ram),
-        Kind::Link => ram::read_link(&mut values).map(|(link, disk)| Model::Link(link, disk)),
-        Kind::Null => ram::read_null(&mut values).map(Model::Null),
-    };
+    let model = read_model(&mut values);
     values.finish();
     Some(Profile { name: name.to_owned(), description, model: model? })
 }

@@ -4,9 +4,7 @@ use shingle_core::device::{NullConfig, NullZones};
 use shingle_core::time::Duration;
 use shingle_drives::{LinkConfig, RamConfig, ServiceTime};
 
-use super::values::{Table, Values};
-
-const SECOND: Duration = Duration::from_millis(1000);
+use super::values::{SECOND, Table, Values};
 
 /// Reads what `[ram]` says.
 pub fn read(values: &mut Values<'_>) -> Option<RamConfig> {
@@ -19,7 +17,7 @@ pub fn read(values: &mut Values<'_>) -> Option<RamConfig> {
 /// Reads what `[link]` says of the way, and `[ram]` of the disk at its end.
 pub fn read_link(values: &mut Values<'_>) -> Option<(LinkConfig, RamConfig)> {
     let link = values.table("link", |table| LinkConfig {
-        rate: table.has("rate").then(|| (table.real("rate", "MB/s", 1.0..=100_000.0) * 1e6) as u64),
+        rate: table.has("rate").then(|| table.rate("rate")),
         depth: table.has("depth").then(|| table.count("depth", 1..=65_536)),
         there: read_time(table, ["there", "there-sd", "there-shape"]),
         back: read_time(table, ["back", "back-sd", "back-shape"]),
@@ -57,9 +55,7 @@ pub fn read_null(values: &mut Values<'_>) -> Option<NullConfig> {
     });
     let (null, (capacity, zones)) = (null?, zones?);
     let config = NullConfig { capacity, zoned: Some(zones), ..null };
-    if let Err(error) = shingle_core::device::NullDevice::new(&config) {
-        values.contradiction(error);
-    }
+    values.check(shingle_core::device::NullDevice::new(&config));
     Some(config)
 }
 
@@ -76,29 +72,20 @@ fn read_ram(table: &mut Table<'_>) -> RamConfig {
 
 /// A time that is always the same, or has a shape and perhaps a deviation.
 fn read_time(table: &mut Table<'_>, [mean, sd, shape]: [&'static str; 3]) -> ServiceTime {
-    #[derive(Clone, Copy, PartialEq)]
-    enum Shape {
-        Exponential,
-        LogNormal,
-        Gamma,
-    }
-    const SHAPES: [(&str, Shape); 3] =
-        [("exponential", Shape::Exponential), ("log-normal", Shape::LogNormal), ("gamma", Shape::Gamma)];
+    type Shape = fn(Duration, &mut dyn FnMut() -> Duration) -> ServiceTime;
+    const SHAPES: [(&str, Shape); 3] = [
+        ("exponential", |time, _| ServiceTime::Exponential(time)),
+        ("log-normal", |time, deviation| ServiceTime::LogNormal(time, deviation())),
+        ("gamma", |time, deviation| ServiceTime::Gamma(time, deviation())),
+    ];
     let time = table.time(mean, Duration::ZERO..=SECOND);
     let shape = if table.has(shape) { table.word(shape, &SHAPES) } else { None };
     let mut deviation = || table.time(sd, Duration(1)..=Duration(10 * SECOND.0));
-    match shape {
-        None => ServiceTime::Constant(time),
-        Some(Shape::Exponential) => ServiceTime::Exponential(time),
-        Some(Shape::LogNormal) => ServiceTime::LogNormal(time, deviation()),
-        Some(Shape::Gamma) => ServiceTime::Gamma(time, deviation()),
-    }
+    shape.map_or(ServiceTime::Constant(time), |shape| shape(time, &mut deviation))
 }
 
 fn check_times(values: &mut Values<'_>, times: [(&str, &ServiceTime); 2]) {
     for (name, time) in times {
-        if let Err(error) = time.validate() {
-            values.contradiction(format!("`{name}`: {error}"));
-        }
+        values.check(time.validate().map_err(|error| format!("`{name}`: {error}")));
     }
 }

@@ -4,9 +4,7 @@ use shingle_core::time::Duration;
 use shingle_drives::SmrConfig;
 use shingle_drives::smr::{Cache, Link, Media, Seek, ZoneTimes};
 
-use super::values::{Table, Values};
-
-const SECOND: Duration = Duration::from_millis(1000);
+use super::values::{SECOND, Table, Values};
 
 /// Reads what `[zones]`, `[media]`, `[seek]`, `[link]`, `[cache]` and `[manage]` say.
 pub fn read(values: &mut Values<'_>) -> Option<SmrConfig> {
@@ -18,10 +16,8 @@ pub fn read(values: &mut Values<'_>) -> Option<SmrConfig> {
     let cache = values.table("cache", |table| config.cache = read_cache(table));
     let manage = values.table("manage", |table| config.manage = read_manage(table));
     let complete = [zones, media, seek, link, cache, manage].into_iter().all(|read| read.is_some());
-    if complete && let Err(error) = config.validate() {
-        values.contradiction(error);
-    }
-    complete.then_some(config)
+    complete.then(|| values.check(config.validate()))?;
+    Some(config)
 }
 
 fn read_zones(table: &mut Table<'_>, config: &mut SmrConfig) {

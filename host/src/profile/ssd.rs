@@ -3,23 +3,18 @@
 use shingle_core::time::Duration;
 use shingle_drives::{Ssd, SsdConfig};
 
-use super::values::{Table, Values};
-
-const SECOND: Duration = Duration::from_millis(1000);
+use super::values::{SECOND, Table, Values};
 
 /// Reads what `[ssd]` says.
 pub fn read(values: &mut Values<'_>) -> Option<SsdConfig> {
     let config = values.table("ssd", read_ssd)?;
-    if let Err(error) = Ssd::new(&config) {
-        values.contradiction(error);
-    }
+    values.check(Ssd::new(&config));
     Some(config)
 }
 
 fn read_ssd(table: &mut Table<'_>) -> SsdConfig {
     let block_bytes = table.size("block", 512..=65536) as u32;
-    let mut rate = |key| (table.real(key, "MB/s", 1.0..=100_000.0) * 1e6) as u64;
-    let (read_rate, write_rate) = (rate("read-rate"), rate("write-rate"));
+    let (read_rate, write_rate) = (table.rate("read-rate"), table.rate("write-rate"));
     let mut time = |key| table.time(key, Duration::ZERO..=SECOND);
     let (read, write, flush) = (time("read"), time("write"), time("flush"));
     SsdConfig {

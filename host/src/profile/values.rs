@@ -7,6 +7,9 @@ use toml::de::{DeTable, DeValue};
 
 use crate::fields::{At, Diagnostic, Fields, format_bytes};
 
+/// For most times of a profile the longest.
+pub const SECOND: Duration = Duration::from_millis(1000);
+
 /// The tables of a profile.
 pub struct Values<'a> {
     document: &'a DeTable<'a>,
@@ -55,8 +58,8 @@ impl<'a> Values<'a> {
     }
 
     /// Notes what is wrong with the values together.
-    pub fn contradiction(&mut self, what: impl ToString) {
-        self.errors.push(Diagnostic::general(what.to_string()));
+    pub fn check<T>(&mut self, together: Result<T, impl ToString>) {
+        self.errors.extend(together.err().map(|error| Diagnostic::general(error.to_string())));
     }
 }
 
@@ -84,6 +87,11 @@ impl Table<'_> {
     pub fn real(&mut self, key: &'static str, unit: &str, allowed: RangeInclusive<f64>) -> f64 {
         let value = self.fields.real(key);
         self.checked(key, "1.0", value, allowed, |number| format!("{number} {unit}").trim_end().to_owned())
+    }
+
+    /// A rate in bytes per second, given in MB/s.
+    pub fn rate(&mut self, key: &'static str) -> u64 {
+        (self.real(key, "MB/s", 1.0..=100_000.0) * 1e6) as u64
     }
 
     /// `true` or `false`.

@@ -3,9 +3,7 @@
 use shingle_core::time::Duration;
 use shingle_drives::{ZnsConfig, ZnsSsd};
 
-use super::values::{Table, Values};
-
-const SECOND: Duration = Duration::from_millis(1000);
+use super::values::{SECOND, Table, Values};
 
 /// Reads what `[zones]`, `[front]`, `[link]`, `[buffer]`, `[flash]` and `[manage]` say.
 pub fn read(values: &mut Values<'_>) -> Option<ZnsConfig> {
@@ -17,10 +15,8 @@ pub fn read(values: &mut Values<'_>) -> Option<ZnsConfig> {
     let flash = values.table("flash", |table| read_flash(table, &mut config));
     let manage = values.table("manage", |table| read_manage(table, &mut config));
     let complete = [zones, front, link, buffer, flash, manage].into_iter().all(|read| read.is_some());
-    if complete && let Err(error) = ZnsSsd::new(config.clone()) {
-        values.contradiction(error);
-    }
-    complete.then_some(config)
+    complete.then(|| values.check(ZnsSsd::new(config.clone())))?;
+    Some(config)
 }
 
 fn read_zones(table: &mut Table<'_>, config: &mut ZnsConfig) {
@@ -43,7 +39,7 @@ fn read_front(table: &mut Table<'_>, config: &mut ZnsConfig) {
 }
 
 fn read_link(table: &mut Table<'_>, config: &mut ZnsConfig) {
-    config.link_rate = rate(table, "rate");
+    config.link_rate = table.rate("rate");
     let mut sectors = |key| (table.size(key, 4096..=1 << 30) / 512) as u32;
     config.max_sectors = Some(sectors("max-command"));
     config.max_append = Some(sectors("max-append"));
@@ -52,14 +48,14 @@ fn read_link(table: &mut Table<'_>, config: &mut ZnsConfig) {
 fn read_buffer(table: &mut Table<'_>, config: &mut ZnsConfig) {
     config.write_cache = table.flag("volatile");
     config.buffer_units = table.count("units", 1..=1024);
-    config.drain_rate = rate(table, "drain-rate");
+    config.drain_rate = table.rate("drain-rate");
 }
 
 fn read_flash(table: &mut Table<'_>, config: &mut ZnsConfig) {
     config.channels = table.count("channels", 1..=1024);
     config.dies_per_channel = table.count("dies-per-channel", 1..=1024);
     config.dies_per_zone = table.count("dies-per-zone", 1..=1024);
-    config.channel_rate = rate(table, "channel-rate");
+    config.channel_rate = table.rate("channel-rate");
     config.program_unit_bytes = table.size("program-unit", 512..=1 << 30) as u32;
     config.program = time(table, "program");
     config.page_bytes = table.size("page", 512..=1 << 30) as u32;
@@ -71,7 +67,7 @@ fn read_manage(table: &mut Table<'_>, config: &mut ZnsConfig) {
     config.reset = time_or(table, "reset", Duration::ZERO);
     config.erase = time(table, "erase");
     config.erase_block_bytes = table.size("erase-block", 4096..=1 << 40);
-    config.finish_rate = rate(table, "finish-rate");
+    config.finish_rate = table.rate("finish-rate");
 }
 
 fn time(table: &mut Table<'_>, key: &'static str) -> Duration {
@@ -81,9 +77,4 @@ fn time(table: &mut Table<'_>, key: &'static str) -> Duration {
 /// A time that may be left out.
 fn time_or(table: &mut Table<'_>, key: &'static str, otherwise: Duration) -> Duration {
     if table.has(key) { time(table, key) } else { otherwise }
-}
-
-/// A rate in bytes per second, given in MB/s.
-fn rate(table: &mut Table<'_>, key: &'static str) -> u64 {
-    (table.real(key, "MB/s", 1.0..=100_000.0) * 1e6) as u64
 }
