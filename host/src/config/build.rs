@@ -95,7 +95,8 @@ pub fn add_plug(stack: &mut Stack, leaf: DeviceId, options: PlugOptions) -> Resu
 /// Makes a mapped device with its first table. A volume of dm-zoned is as long as its disks say, and has their UUID.
 fn add_device(plan: &Plan, device: &DevicePlan, home: &mut Shard) -> Result<(), Box<Diagnostic>> {
     let mut lines = device.lines.clone();
-    let uuid = find_length(&mut lines, home).map_err(|error| Box::new(device.blame_table(&plan.source, &error)))?;
+    let uuid = find_length(&mut lines, &mut *home);
+    let uuid = uuid.map_err(|error| Box::new(device.blame_table(&plan.source, &error)))?;
     let uuid = uuid.unwrap_or_default();
     make_device(plan, device, (lines, &uuid), (&mut home.devices, &mut home.stack))
 }

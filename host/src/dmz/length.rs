@@ -23,7 +23,7 @@ pub fn has_own_length(lines: &[TableLine]) -> bool {
 /// # Errors
 /// If the line is not alone, or its devices hold no set. A device that is not there is left for those who build the table to
 /// complain of.
-pub fn find_length(lines: &mut [TableLine], reach: &mut impl Reach) -> Result<Option<String>, TableError> {
+pub fn find_length(lines: &mut [TableLine], mut reach: impl Reach) -> Result<Option<String>, TableError> {
     let Some(place) = lines.iter().position(|line| line.kind.name == ZONED) else { return Ok(None) };
     let (is_alone, line) = (lines.len() == 1, &mut lines[place]);
     let wrong = |word, message: String| TableError { line: line.number, word, message };

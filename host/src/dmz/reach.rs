@@ -1,6 +1,7 @@
 //! Devices of a shard, for those who wait until a bio is done.
 
-use std::cell::RefCell;
+use std::borrow::BorrowMut;
+use std::cell::Cell;
 use std::rc::Rc;
 
 use shingle_core::block::{Bio, DeviceId, Limits, Status};
@@ -19,39 +20,46 @@ pub trait Reach {
     /// If the shard does not work.
     fn run(&mut self, device: DeviceId, bio: Bio) -> Result<Done, String>;
 
+    /// Asks the shard.
+    ///
+    /// # Errors
+    /// If the shard does not work.
+    fn ask<T: Send + 'static>(&mut self, question: impl FnOnce(&mut Shard) -> T + Send + 'static) -> Result<T, String>;
+
     /// What a device accepts.
     ///
     /// # Errors
     /// If the shard does not work.
-    fn limits(&mut self, device: DeviceId) -> Result<Limits, String>;
+    fn limits(&mut self, device: DeviceId) -> Result<Limits, String> {
+        self.ask(move |shard| shard.stack.limits(device).clone())
+    }
 
     /// The device called `name`, if there is one.
     ///
     /// # Errors
     /// If the shard does not work.
-    fn find(&mut self, name: &str) -> Result<Option<DeviceId>, String>;
+    fn find(&mut self, name: &str) -> Result<Option<DeviceId>, String> {
+        let name = name.to_owned();
+        self.ask(move |shard| shard.devices.find(&name).map(|named| named.device))
+    }
 }
 
 /// A shard of this thread: its rounds are taken meanwhile.
-impl Reach for Shard {
+impl<S: BorrowMut<Shard>> Reach for S {
     fn run(&mut self, device: DeviceId, bio: Bio) -> Result<Done, String> {
-        let done = Rc::new(RefCell::new(None));
+        let (shard, done) = (self.borrow_mut(), Rc::new(Cell::new(None)));
         let slot = done.clone();
-        self.submit(device, bio, move |_, bio, status| *slot.borrow_mut() = Some((status, bio)));
+        shard.submit(device, bio, move |_, bio, status| slot.set(Some((status, bio))));
         loop {
-            self.round().map_err(|error| error.to_string())?;
+            shard.round().map_err(|error| error.to_string())?;
             if let Some(done) = done.take() {
                 return Ok(done);
             }
         }
     }
 
-    fn limits(&mut self, device: DeviceId) -> Result<Limits, String> {
-        Ok(self.stack.limits(device).clone())
-    }
-
-    fn find(&mut self, name: &str) -> Result<Option<DeviceId>, String> {
-        Ok(self.devices.find(name).map(|named| named.device))
+    fn ask<T>(&mut self, question: impl FnOnce(&mut Shard) -> T) -> Result<T, String> {
+        Ok(question(self.borrow_mut()))
     }
 }
 
@@ -64,27 +72,7 @@ impl Reach for &Mailbox {
         self.ask_later(question).map_err(|error| error.to_string())
     }
 
-    fn limits(&mut self, device: DeviceId) -> Result<Limits, String> {
-        self.ask(move |shard| shard.stack.limits(device).clone()).map_err(|error| error.to_string())
-    }
-
-    fn find(&mut self, name: &str) -> Result<Option<DeviceId>, String> {
-        let name = name.to_owned();
-        let find = move |shard: &mut Shard| shard.devices.find(&name).map(|named| named.device);
-        self.ask(find).map_err(|error| error.to_string())
-    }
-}
-
-impl<R: Reach> Reach for &mut R {
-    fn run(&mut self, device: DeviceId, bio: Bio) -> Result<Done, String> {
-        (**self).run(device, bio)
-    }
-
-    fn limits(&mut self, device: DeviceId) -> Result<Limits, String> {
-        (**self).limits(device)
-    }
-
-    fn find(&mut self, name: &str) -> Result<Option<DeviceId>, String> {
-        (**self).find(name)
+    fn ask<T: Send + 'static>(&mut self, question: impl FnOnce(&mut Shard) -> T + Send + 'static) -> Result<T, String> {
+        Mailbox::ask(self, question).map_err(|error| error.to_string())
     }
 }

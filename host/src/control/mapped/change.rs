@@ -32,7 +32,7 @@ pub(super) fn create(daemon: &DaemonState, request: Create, naming: &Mutex<()>) 
     check_free(daemon, &name, &uuid)?;
     check_room(daemon)?;
     let number = home_of(daemon, (&name, None), lines.as_deref().unwrap_or_default())?;
-    let set = lines.as_deref_mut().map(|lines| find_length(lines, &mut &daemon.shards[number].mailbox)).transpose();
+    let set = lines.as_deref_mut().map(|lines| find_length(lines, &daemon.shards[number].mailbox)).transpose();
     let set = set.map_err(|error| wrong_table(&name, error))?.flatten();
     let uuid = if uuid.is_empty() { set.unwrap_or(uuid) } else { uuid };
     let info = daemon.shards[number].mailbox.ask(move |shard| {
@@ -110,7 +110,7 @@ pub(super) fn load(daemon: &DaemonState, Load { device, table, read_only }: &Loa
     let Found { shard: number, info } = find(daemon, device)?;
     let mut lines = parse_table(table).map_err(|error| wrong_table(&info.name, error))?;
     home_of(daemon, (&info.name, Some(number)), &lines)?;
-    let found = find_length(&mut lines, &mut &daemon.shards[number].mailbox);
+    let found = find_length(&mut lines, &daemon.shards[number].mailbox);
     found.map_err(|error| wrong_table(&info.name, error))?;
     let read_only = *read_only;
     let load = move |shard: &mut Shard| shard.devices.load(&info.name, lines, read_only, &mut shard.stack);
