@@ -30,7 +30,7 @@ use crate::shard::Shard;
 /// How long a device may take to become idle for a policy change.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Zones that one message to a shard handles.
-const BATCH: u64 = 256;
+const BATCH: usize = 256;
 
 /// Answers requests about a running stack.
 #[derive(Default)]
@@ -283,76 +283,67 @@ impl Refusal {
 }
 
 fn manage(daemon: &DaemonState, request: ManageZones, action: ZoneAction) -> Result<Changed, ControlError> {
-    let device = open(daemon, &request.device)?;
+    let ManageZones { device, start, length, force } = request;
+    let device = open(daemon, &device)?;
     let offers = Offers { exports: daemon.exports.clone(), shard: device.shard.number };
-    let management = Management { device: &device, unless_used: (!request.force).then_some(offers) };
-    management.apply(action, request.start, request.length)
+    let unless_used = (!force).then_some(offers);
+    let (capacity, zone_sectors) = shape(&device)?;
+    let range = ZoneRange::new(start, length, capacity, zone_sectors)
+        .map_err(|message| ControlError::new(ErrorKind::Invalid, message))?;
+    let done = Changed { zones: range.count };
+    if range.whole && action == ZoneAction::Reset {
+        // As the kernel does it: one command, which passes by conventional and failed zones.
+        run_batch(&device, unless_used, Op::ZoneResetAll, vec![0])?;
+        return Ok(done);
+    }
+    let end = range.first + range.count;
+    for first in (range.first..end).step_by(BATCH) {
+        let sectors = (first..end).take(BATCH).map(|zone| zone * zone_sectors).collect();
+        run_batch(&device, unless_used.clone(), action.op(), sectors)?;
+    }
+    Ok(done)
 }
 
-/// Management of the zones of a device.
-struct Management<'a> {
-    device: &'a Device<'a>,
-    /// It stops where somebody is found to have data on the device; `None`: that is meant.
+/// One bio for each sector, all at once; the failure with the lowest sector counts. Where somebody is found to have data on the
+/// device, nothing is done, unless that is meant.
+fn run_batch(
+    Device { shard, named }: &Device<'_>,
     unless_used: Option<Offers>,
-}
-
-impl Management<'_> {
-    fn apply(&self, action: ZoneAction, start: u64, length: Option<u64>) -> Result<Changed, ControlError> {
-        let (capacity, zone_sectors) = shape(self.device)?;
-        let range = ZoneRange::new(start, length, capacity, zone_sectors)
-            .map_err(|message| ControlError::new(ErrorKind::Invalid, message))?;
-        let done = Changed { zones: range.count };
-        if range.whole && action == ZoneAction::Reset {
-            // As the kernel does it: one command, which passes by conventional and failed zones.
-            self.run_batch(Op::ZoneResetAll, vec![0])?;
-            return Ok(done);
-        }
-        let mut zone = range.first;
-        let end = range.first + range.count;
-        while zone < end {
-            let stop = (zone + BATCH).min(end);
-            self.run_batch(action.op(), (zone..stop).map(|zone| zone * zone_sectors).collect())?;
-            zone = stop;
-        }
-        Ok(done)
+    op: Op,
+    sectors: Vec<u64>,
+) -> Result<(), ControlError> {
+    struct Gather {
+        left: usize,
+        failed: Option<Refusal>,
+        reply: Option<Reply<Outcome>>,
     }
-
-    /// One bio for each sector, all at once; the failure with the lowest sector counts.
-    fn run_batch(&self, op: Op, sectors: Vec<u64>) -> Result<(), ControlError> {
-        struct Gather {
-            left: usize,
-            failed: Option<Refusal>,
-            reply: Option<Reply<Outcome>>,
+    type Outcome = Result<Option<Refusal>, ControlError>;
+    let id = named.device;
+    let failed = shard.mailbox.ask_later(move |shard: &mut Shard, reply: Reply<Outcome>| {
+        // In the same message as the bios: nobody can come in between.
+        if let Some(Err(used)) = unless_used.map(|offers| check_unused(shard, id, &offers)) {
+            return reply.send(Err(used));
         }
-        type Outcome = Result<Option<Refusal>, ControlError>;
-        let Device { shard, named } = self.device;
-        let (id, unless_used) = (named.device, self.unless_used.clone());
-        let failed = shard.mailbox.ask_later(move |shard: &mut Shard, reply: Reply<Outcome>| {
-            // In the same message as the bios: nobody can come in between.
-            if let Some(Err(used)) = unless_used.map(|offers| check_unused(shard, id, &offers)) {
-                return reply.send(Err(used));
-            }
-            let gather = Gather { left: sectors.len(), failed: None, reply: Some(reply) };
-            let gather = std::rc::Rc::new(std::cell::RefCell::new(gather));
-            for sector in sectors {
-                let gather = gather.clone();
-                shard.submit(id, Bio::new(op, Sector(sector), 0, Payload::None), move |shard, bio, status| {
-                    let mut gather = gather.borrow_mut();
-                    gather.left -= 1;
-                    if gather.failed.as_ref().is_none_or(|first| sector < first.sector) {
-                        let refusal = Refusal::of(shard, sector, &bio, status);
-                        gather.failed = refusal.or_else(|| gather.failed.take());
-                    }
-                    if gather.left == 0
-                        && let Some(reply) = gather.reply.take()
-                    {
-                        reply.send(Ok(gather.failed.take()));
-                    }
-                });
-            }
-        })??;
-        failed.map_or(Ok(()), |refusal| Err(refusal.error(named, op)))
-    }
+        let gather = Gather { left: sectors.len(), failed: None, reply: Some(reply) };
+        let gather = std::rc::Rc::new(std::cell::RefCell::new(gather));
+        for sector in sectors {
+            let gather = gather.clone();
+            shard.submit(id, Bio::new(op, Sector(sector), 0, Payload::None), move |shard, bio, status| {
+                let mut gather = gather.borrow_mut();
+                gather.left -= 1;
+                if gather.failed.as_ref().is_none_or(|first| sector < first.sector) {
+                    let refusal = Refusal::of(shard, sector, &bio, status);
+                    gather.failed = refusal.or_else(|| gather.failed.take());
+                }
+                if gather.left == 0
+                    && let Some(reply) = gather.reply.take()
+                {
+                    reply.send(Ok(gather.failed.take()));
+                }
+            });
+        }
+    })??;
+    failed.map_or(Ok(()), |refusal| Err(refusal.error(named, op)))
 }
 
 fn plugs(Device { shard, named }: &Device<'_>) -> Result<Plugs, ControlError> {
