@@ -105,12 +105,8 @@ pub struct Writer<W> {
 impl<W: Write> Writer<W> {
     /// Begins a recording of `devices`.
     pub fn new(mut to: W, started_unix_ns: u64, devices: &[RecordedDevice]) -> io::Result<Self> {
-        let mut header = Vec::with_capacity(HEADER);
-        header.extend(MAGIC);
-        header.extend(VERSION.to_le_bytes());
-        header.extend([0; 4]);
-        header.extend(started_unix_ns.to_le_bytes());
-        header.extend([0; 4]);
+        let started = started_unix_ns.to_le_bytes();
+        let mut header = [&MAGIC[..], &VERSION.to_le_bytes(), &[0; 4], &started, &[0; 4]].concat();
         header.extend(crc32c::crc32c(&header).to_le_bytes());
         to.write_all(&header)?;
         let mut writer = Self { to, pending: Vec::with_capacity(ENTRIES * ENTRY_BYTES), written: 0 };
@@ -141,11 +137,7 @@ impl<W: Write> Writer<W> {
             let bytes: Vec<u8> = zones.iter().flat_map(zone_bytes).collect();
             self.chunk(ZONES, &bytes)?;
         }
-        let mut bytes = Vec::with_capacity(END_BYTES);
-        bytes.extend(self.written.to_le_bytes());
-        bytes.extend(end.lost.to_le_bytes());
-        bytes.extend(end.at.to_le_bytes());
-        bytes.extend([end.reason as u8, 0, 0, 0, 0, 0, 0, 0]);
+        let bytes = [self.written, end.lost, end.at, end.reason as u64].map(u64::to_le_bytes).concat();
         self.chunk(END, &bytes)?;
         self.to.flush()?;
         Ok(self.to)
@@ -163,10 +155,9 @@ impl<W: Write> Writer<W> {
     }
 
     fn chunk(&mut self, kind: &[u8; 4], payload: &[u8]) -> io::Result<()> {
-        let length = (payload.len() as u32).to_le_bytes();
-        let check = crc32c::crc32c_append(crc32c::crc32c(&[*kind, length].concat()), payload);
-        self.to.write_all(kind)?;
-        self.to.write_all(&length)?;
+        let frame = [*kind, (payload.len() as u32).to_le_bytes()].concat();
+        let check = crc32c::crc32c_append(crc32c::crc32c(&frame), payload);
+        self.to.write_all(&frame)?;
         self.to.write_all(payload)?;
         self.to.write_all(&check.to_le_bytes())
     }
@@ -192,15 +183,9 @@ fn device_bytes(device: &RecordedDevice) -> [u8; DEVICE_BYTES] {
     bytes
 }
 
-fn zone_bytes(zone: &ZoneStart) -> [u8; ZONE_BYTES] {
-    let mut bytes = [0; ZONE_BYTES];
-    bytes[0..2].copy_from_slice(&zone.device.to_le_bytes());
-    bytes[2] = zone.kind as u8;
-    bytes[3] = zone.cond as u8;
-    bytes[4..8].copy_from_slice(&zone.zone.to_le_bytes());
-    bytes[8..12].copy_from_slice(&zone.wp.to_le_bytes());
-    bytes[12..16].copy_from_slice(&zone.capacity.to_le_bytes());
-    bytes
+fn zone_bytes(zone: &ZoneStart) -> Vec<u8> {
+    let numbers = [zone.zone, zone.wp, zone.capacity].map(u32::to_le_bytes);
+    [&zone.device.to_le_bytes()[..], &[zone.kind as u8, zone.cond as u8], numbers.as_flattened()].concat()
 }
 
 /// Reads a whole recording. Whatever the bytes are, it returns; memory is bounded by the length of the file.

@@ -9,7 +9,6 @@ use super::device::RecordedDevice;
 use super::work::Asked;
 use crate::latency::{Histogram, Summary as Latency};
 
-/// The percentiles of latencies that are listed.
 /// The percentiles that are shown of a recording and of its replays.
 pub const PERCENTILES: [f64; 4] = [50.0, 90.0, 99.0, 99.9];
 /// How many streams are looked for at a time.
