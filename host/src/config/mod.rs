@@ -18,5 +18,5 @@ pub use crate::fields::{
 };
 pub use build::{add_plug, build_shard, check_disks};
 pub use elevator::ElevatorSpec;
-pub use plan::{DevicePlan, DiskPlan, ExportPlan, Plan};
-pub use spec::Kinds;
+pub use plan::{DevicePlan, DiskPlan, Plan};
+pub use spec::{ExportPlan, Kinds};

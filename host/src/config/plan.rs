@@ -11,11 +11,11 @@ use shingle_core::mapper::MapperError;
 use shingle_core::plug::{PlugOptions, WritePolicy};
 
 use super::build::rehearse;
-use super::spec::{DeviceSpec, DiskSpec, ExportSpec, Kinds, Spec};
+use super::spec::{DeviceSpec, DiskSpec, ExportPlan, ExportSpec, Kinds, Spec};
 use crate::backend::{BackEnd, BackEndType};
 use crate::dmz::has_own_length;
 use crate::fields::{At, ConfigError, Diagnostic, Source, nearest, word_in_string};
-use crate::serve::{ExportKeys, FrontEnd};
+use crate::serve::FrontEnd;
 
 /// A stack that can be built.
 #[derive(Clone, Debug)]
@@ -53,8 +53,6 @@ pub struct DiskPlan {
     pub shard: u32,
     /// The place of the words that say where it is.
     pub place: Range<usize>,
-    /// The place of `policy`, if it is written.
-    pub policy_place: Option<Range<usize>>,
 }
 
 /// A mapped device.
@@ -70,21 +68,6 @@ pub struct DevicePlan {
     pub knobs: Vec<(String, String)>,
     table: At<String>,
     knobs_place: Range<usize>,
-}
-
-/// An export.
-#[derive(Clone, Debug)]
-pub struct ExportPlan {
-    /// Its name, as clients ask for it.
-    pub name: String,
-    /// The disk or mapped device.
-    pub device: String,
-    /// Whether clients may only read.
-    pub read_only: bool,
-    /// What a list of exports says about it.
-    pub description: Option<String>,
-    /// What front ends want to know of it.
-    pub keys: ExportKeys,
 }
 
 /// Most shards of one daemon.
@@ -224,10 +207,9 @@ impl Planner<'_> {
             ..defaults
         };
         let policy = disk.policy.as_ref().map(|at| at.value);
-        let policy_place = disk.policy.as_ref().map(|at| at.span.clone());
         let At { value: back_end, span: place } = disk.back_end.clone();
         let (name, kind, shard) = (disk.name.value.clone(), disk.kind, self.shard(disk));
-        DiskPlan { name, kind, back_end, policy, plug, shard, place, policy_place }
+        DiskPlan { name, kind, back_end, policy, plug, shard, place }
     }
 
     fn check_policy(&mut self, disk: &DiskSpec) {
@@ -391,10 +373,7 @@ impl Planner<'_> {
             }
             return None;
         }
-        let ExportSpec { name, device, read_only, description, keys } = export;
-        let (name, device) = (name.value.clone(), device.value.clone());
-        let (description, keys) = (description.clone(), keys.clone());
-        Some(ExportPlan { name, device, read_only: *read_only, description, keys })
+        Some(export.plan.clone())
     }
 
     /// A stack that nobody can reach, or exports that nobody can connect to, are mistakes.
@@ -406,7 +385,8 @@ impl Planner<'_> {
             let error = Diagnostic::general("the stack file defines no disk");
             self.errors.push(error.help("add one, such as:\n[disk.d]\ntype = \"zoned-dir\"\npath = \"disk0\""));
         }
-        let is_offered = |export: &ExportSpec| spec.front_ends.iter().any(|front_end| front_end.offers(&export.keys));
+        let is_offered =
+            |export: &ExportSpec| spec.front_ends.iter().any(|front_end| front_end.offers(&export.plan.keys));
         if let Some(export) = spec.exports.iter().find(|export| !is_offered(export)) {
             let title = "there are exports but nowhere to connect to";
             let error = Diagnostic::at(export.name.span.clone(), title).label("nobody can reach this export");

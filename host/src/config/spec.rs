@@ -66,11 +66,22 @@ pub struct ExportSpec {
     pub name: At<String>,
     /// `device`.
     pub device: At<String>,
-    /// `read-only`.
+    /// What they and the others say.
+    pub plan: ExportPlan,
+}
+
+/// An export.
+#[derive(Clone, Debug)]
+pub struct ExportPlan {
+    /// Its name, as clients ask for it.
+    pub name: String,
+    /// The disk or mapped device.
+    pub device: String,
+    /// Whether clients may only read.
     pub read_only: bool,
-    /// `description`.
+    /// What a list of exports says about it.
     pub description: Option<String>,
-    /// Those of front ends.
+    /// What front ends want to know of it.
     pub keys: ExportKeys,
 }
 
@@ -221,5 +232,6 @@ fn read_export(fields: &mut Fields<'_>, name: At<String>, front_ends: &[&'static
     let description = fields.string("description").map(|at| at.value);
     let keys = ExportKeys::read(fields, front_ends);
     let device = fields.required("device", "\"NAME\"")?;
-    Some(ExportSpec { name, device, read_only, description, keys })
+    let plan = ExportPlan { name: name.value.clone(), device: device.value.clone(), read_only, description, keys };
+    Some(ExportSpec { name, device, plan })
 }
