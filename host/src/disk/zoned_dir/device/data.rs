@@ -11,52 +11,38 @@ use crate::disk::files::fd;
 use crate::disk::transfer::{ENOMEM, Way, lend, way_of, zero_from};
 
 impl ZonedDir {
-    pub(super) fn read(&mut self, job: usize, zone: ZoneNo, cx: &mut Cx<'_>) {
+    pub(super) fn read(&mut self, job: usize, zone: ZoneNo, cx: &mut Cx<'_>) -> Result<(), Reason> {
         let sector = self.bio(job).sector;
-        if let Err(error) = self.zones.check_read(sector) {
-            return self.fail(job, self.zones.fault(sector, error), cx);
-        }
+        self.zones.check_read(sector).map_err(|error| self.zones.fault(sector, error))?;
         let offset = self.zones.geometry().offset_in_zone(sector);
         let nothing_there = self.zones.geometry().kind(zone) == ZoneKind::Sequential
             && !self.lanes.contains_key(&zone)
             && offset >= self.zones.state(zone).wp;
         if nothing_there {
             zero_from(&self.bio(job).payload, 0);
-            return self.finish(job, Status::Ok, cx);
+            self.finish(job, Status::Ok, cx);
+            return Ok(());
         }
-        match self.file(zone, cx) {
-            Ok(file) => {
-                (self.jobs[job].file, self.jobs[job].at) = (Some(file), bytes(offset));
-                self.transfer(job, cx);
-            }
-            Err(reason) => self.fail(job, reason, cx),
-        }
+        let file = self.file(zone, cx)?;
+        (self.jobs[job].file, self.jobs[job].at) = (Some(file), bytes(offset));
+        self.transfer(job, cx);
+        Ok(())
     }
 
     /// A write, an append or zeroes, at the moment when it is its turn.
-    pub(super) fn write(&mut self, job: usize, zone: ZoneNo, cx: &mut Cx<'_>) {
-        if let Some(reason) = self.given_up(zone) {
-            return self.fail(job, reason, cx);
-        }
-        let file = match self.file(zone, cx) {
-            Ok(file) => file,
-            Err(reason) => return self.fail(job, reason, cx),
-        };
+    pub(super) fn write(&mut self, job: usize, zone: ZoneNo, cx: &mut Cx<'_>) -> Result<(), Reason> {
+        self.given_up(zone).map_or(Ok(()), Err)?;
+        let file = self.file(zone, cx)?;
         let (op, sector, sectors) = (self.bio(job).op, self.bio(job).sector, self.bio(job).sectors);
         // What makes zeroes sets the file's size, and so would hide that it was cut.
-        if op == Op::WriteZeroes
-            && let Err(reason) = self.check_file(zone, &file)
-        {
-            return self.fail(job, reason, cx);
+        if op == Op::WriteZeroes {
+            self.check_file(zone, &file)?;
         }
         let begun = match op {
             Op::ZoneAppend => self.zones.begin_append(zone, sectors),
             _ => self.zones.begin_write(sector, sectors).map(|_| sector),
         };
-        let sector = match begun {
-            Ok(sector) => sector,
-            Err(error) => return self.fail(job, self.zones.fault(sector, error), cx),
-        };
+        let sector = begun.map_err(|error| self.zones.fault(sector, error))?;
         // At once, as a drive that takes commands one after the other: a write that fills its zone gives the zone's resources
         // back before the next command is judged. After a failure the file tells where the pointer is.
         self.zones.advance(zone, sectors);
@@ -66,7 +52,12 @@ impl ZonedDir {
         if let (Op::ZoneAppend, Work::Bio(bio)) = (op, &mut this.work) {
             bio.sector = sector;
         }
-        if op == Op::WriteZeroes { self.make_zeroes(job, cx) } else { self.transfer(job, cx) }
+        if op == Op::WriteZeroes {
+            self.make_zeroes(job, cx)
+        } else {
+            self.transfer(job, cx)
+        }
+        Ok(())
     }
 
     /// Moves what is left of the job's data.

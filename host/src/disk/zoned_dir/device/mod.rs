@@ -228,11 +228,9 @@ impl BlockDevice for ZonedDir {
                 cx.complete(bio, Status::Ok);
             }
             Op::Discard => cx.fail(bio, Reason::NotSupported),
-            Op::Flush | Op::ZoneResetAll | Op::Read => {
-                let job = self.job(Work::Bio(bio), zone, false);
-                self.ready.push_back(job);
-            }
-            _ if self.zones.geometry().kind(zone) == ZoneKind::Conventional => {
+            op if matches!(op, Op::Flush | Op::ZoneResetAll | Op::Read)
+                || self.zones.geometry().kind(zone) == ZoneKind::Conventional =>
+            {
                 let job = self.job(Work::Bio(bio), zone, false);
                 self.ready.push_back(job);
             }
@@ -257,23 +255,14 @@ impl BlockDevice for ZonedDir {
     }
 
     fn held(&self, visit: &mut dyn FnMut(&Bio)) {
-        for (_, job) in &self.jobs {
-            if let Work::Bio(bio) = &job.work {
-                visit(bio);
-            }
-        }
+        self.bios().for_each(|(_, bio)| visit(bio));
     }
 
     fn describe(&self, out: &mut dyn fmt::Write) -> fmt::Result {
         let how = if self.direct.is_some() { "direct" } else { "buffered" };
         let (zones, files) = (self.zones.geometry(), self.files.len());
-        write!(
-            out,
-            "zoned-dir {} zones={} zone_sectors={}",
-            self.directory.path.display(),
-            zones.zones(),
-            zones.zone_sectors()
-        )?;
+        let (path, number, sectors) = (self.directory.path.display(), zones.zones(), zones.zone_sectors());
+        write!(out, "zoned-dir {path} zones={number} zone_sectors={sectors}")?;
         write!(out, " conventional={} block_bytes={} {how} open_files={files}", zones.conventional(), self.block_bytes)
     }
 }
@@ -305,11 +294,15 @@ impl ZonedDir {
     /// The commands that are overdue.
     #[must_use]
     pub fn overdue(&self, now: Instant) -> Option<Overdue> {
-        let waiting = self.jobs.iter().filter_map(|(_, job)| match &job.work {
+        self.watch.overdue(self.bios(), now)
+    }
+
+    /// Those that are here, each since it came.
+    fn bios(&self) -> impl Iterator<Item = (Instant, &Bio)> {
+        self.jobs.iter().filter_map(|(_, job)| match &job.work {
             Work::Bio(bio) => Some((job.since, &**bio)),
             Work::PartOf(_) => None,
-        });
-        self.watch.overdue(waiting, now)
+        })
     }
 
     /// Takes out what an administrator should know: what opening mended, and failures since, the newest 64.
@@ -381,6 +374,13 @@ impl ZonedDir {
     }
 
     fn start(&mut self, job: usize, cx: &mut Cx<'_>) {
+        if let Err(reason) = self.begin(job, cx) {
+            self.fail(job, reason, cx);
+        }
+    }
+
+    /// Has a job do what it is for; an error is why it fails.
+    fn begin(&mut self, job: usize, cx: &mut Cx<'_>) -> Result<(), Reason> {
         let ZoneJob { work, zone, step, .. } = &self.jobs[job];
         let (zone, step) = (*zone, *step);
         let bio = match work {
@@ -393,8 +393,8 @@ impl ZonedDir {
                 self.parked.push(job);
                 self.let_flushes_go();
             }
-            Op::Read => self.read(job, zone, cx),
-            Op::Write | Op::ZoneAppend | Op::WriteZeroes => self.write(job, zone, cx),
+            Op::Read => self.read(job, zone, cx)?,
+            Op::Write | Op::ZoneAppend | Op::WriteZeroes => self.write(job, zone, cx)?,
             Op::ZoneOpen => {
                 let done = self.zones.open(zone);
                 self.end(job, done, cx);
@@ -403,11 +403,12 @@ impl ZonedDir {
                 let done = self.zones.close(zone);
                 self.end(job, done, cx);
             }
-            Op::ZoneFinish => self.resize(job, zone, Action::Finish, cx),
-            Op::ZoneReset => self.resize(job, zone, Action::Reset, cx),
+            Op::ZoneFinish => self.resize(job, zone, Action::Finish, cx)?,
+            Op::ZoneReset => self.resize(job, zone, Action::Reset, cx)?,
             Op::ZoneResetAll => self.reset_all(job, cx),
             Op::Flush | Op::Discard | Op::ReportZones => unreachable!("they end before"),
         }
+        Ok(())
     }
 
     /// Lets those flushes go on that no earlier change keeps.
@@ -473,19 +474,18 @@ impl ZonedDir {
     fn end(&mut self, job: usize, done: Result<(), ZoneError>, cx: &mut Cx<'_>) {
         match done {
             Ok(()) => self.finish(job, Status::Ok, cx),
-            Err(error) => self.refuse(job, error, cx),
+            Err(error) => self.fail(job, self.refusal(self.jobs[job].zone, error), cx),
         }
     }
 
-    /// Ends a job that a rule of its zone forbids.
-    fn refuse(&mut self, job: usize, error: ZoneError, cx: &mut Cx<'_>) {
-        let at = self.zones.geometry().start(self.jobs[job].zone);
-        self.fail(job, self.zones.fault(at, error), cx);
+    /// Why a rule of `zone` forbids a job.
+    fn refusal(&self, zone: ZoneNo, error: ZoneError) -> Reason {
+        self.zones.fault(self.zones.geometry().start(zone), error).into()
     }
 
     /// Ends a job because of `reason`.
-    fn fail(&mut self, job: usize, reason: impl Into<Reason>, cx: &mut Cx<'_>) {
-        let status = self.blame(job, reason.into());
+    fn fail(&mut self, job: usize, reason: Reason, cx: &mut Cx<'_>) {
+        let status = self.blame(job, reason);
         self.finish(job, status, cx);
     }
 

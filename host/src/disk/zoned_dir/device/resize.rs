@@ -1,6 +1,6 @@
 //! Resets and finishes: a zone's file gets a new size.
 
-use shingle_core::block::{Cx, Op, Status};
+use shingle_core::block::{Cx, Op, Reason, Status};
 use shingle_core::zone::{Action, Condition, ZoneNo};
 use shingle_sys::Request;
 
@@ -12,23 +12,18 @@ const MOST_PARTS: u32 = 16;
 
 impl ZonedDir {
     /// Gives the zone's file the size that `action` calls for, if the zone's state allows it.
-    pub(super) fn resize(&mut self, job: usize, zone: ZoneNo, action: Action, cx: &mut Cx<'_>) {
-        let capacity = self.zones.geometry().capacity_of(zone);
-        let state = self.zones.state(zone);
-        match state.apply(capacity, action) {
-            Err(error) => return self.refuse(job, error, cx),
-            Ok(next) if next == state => return self.finish(job, Status::Ok, cx),
-            Ok(_) => (),
+    pub(super) fn resize(&mut self, job: usize, zone: ZoneNo, action: Action, cx: &mut Cx<'_>) -> Result<(), Reason> {
+        let (state, capacity) = (self.zones.state(zone), self.zones.geometry().capacity_of(zone));
+        let next = state.apply(capacity, action).map_err(|error| self.refusal(zone, error))?;
+        if next == state {
+            self.finish(job, Status::Ok, cx);
+            return Ok(());
         }
-        let file = match self.file(zone, cx) {
-            Ok(file) => file,
-            Err(reason) => return self.fail(job, reason, cx),
-        };
-        if let Err(reason) = self.check_file(zone, &file) {
-            return self.fail(job, reason, cx);
-        }
+        let file = self.file(zone, cx)?;
+        self.check_file(zone, &file)?;
         self.jobs[job].file = Some(file);
         self.set_size(job, cx);
+        Ok(())
     }
 
     pub(super) fn set_size(&mut self, job: usize, cx: &mut Cx<'_>) {
@@ -54,11 +49,12 @@ impl ZonedDir {
         self.end(job, done, cx);
     }
 
-    pub(super) fn reset_part(&mut self, job: usize, zone: ZoneNo, cx: &mut Cx<'_>) {
-        match self.zones.state(zone).cond {
-            Condition::ReadOnly | Condition::Offline => self.finish(job, Status::Ok, cx),
-            _ => self.resize(job, zone, Action::Reset, cx),
+    pub(super) fn reset_part(&mut self, job: usize, zone: ZoneNo, cx: &mut Cx<'_>) -> Result<(), Reason> {
+        if !matches!(self.zones.state(zone).cond, Condition::ReadOnly | Condition::Offline) {
+            return self.resize(job, zone, Action::Reset, cx);
         }
+        self.finish(job, Status::Ok, cx);
+        Ok(())
     }
 
     /// Starts as many resets as there may be at once; ends when all are done.
