@@ -20,7 +20,8 @@ use super::Holder;
 use super::files::{Files, FilesHandle, fd, machine};
 use super::overdue::{Overdue, TIMEOUT, Watch};
 use super::transfer::{
-    Alignment, EIO, ENOBUFS, ENOMEM, Way, Zeroes, is_unsupported, lend, reason_of, take_back, was_interrupted, way_of,
+    Alignment, EIO, ENOBUFS, ENOMEM, MOST_SECTORS, MOST_SEGMENTS, Way, Zeroes, is_unsupported, lend, reason_of,
+    take_back, was_interrupted, way_of,
 };
 use super::unanswered::{Epoch, Unanswered, flushes};
 use crate::patience::patiently;
@@ -91,10 +92,6 @@ enum Step {
     After,
 }
 
-/// Longest bio that goes to the file in one piece.
-const MOST_SECTORS: u32 = 8192;
-/// Most segments of memory in one bio: what one system call takes.
-const MOST_SEGMENTS: u32 = 1024;
 /// Longest discard, and longest `WriteZeroes`: 1 GiB.
 const MOST_SPACE: u32 = 1 << 21;
 

@@ -7,6 +7,11 @@ use shingle_core::block::{Data, Op, Payload, Reason, Status};
 
 use super::files::Files;
 
+/// Longest bio that goes to a file in one piece.
+pub(super) const MOST_SECTORS: u32 = 8192;
+/// Most segments of memory in one bio: what one system call takes.
+pub(super) const MOST_SEGMENTS: u32 = 1024;
+
 /// Memory and file addresses that direct I/O takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Alignment {

@@ -5,6 +5,8 @@ use shingle_core::impl_error;
 use shingle_core::sector::SECTOR_BYTES;
 use shingle_core::zone::{ResourceLimits, ZoneGeometry};
 
+use crate::disk::transfer::{MOST_SECTORS, MOST_SEGMENTS};
+
 /// Everything about a disk that does not change after it was created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
@@ -17,11 +19,6 @@ pub struct Shape {
     /// Whether it does zone appends itself; if not, the plug above emulates them.
     pub append: bool,
 }
-
-/// Longest bio that goes to a file in one piece.
-const MOST_SECTORS: u32 = 8192;
-/// Most segments of memory in one bio: what one system call takes.
-const MOST_SEGMENTS: u32 = 1024;
 
 impl Shape {
     /// A disk with 4096-byte blocks, or smaller ones if its zones are no multiple, without limits, that does appends.
