@@ -23,19 +23,15 @@ impl ElevatorSpec {
     /// Reads them from the keys of a disk.
     pub fn read(fields: &mut Fields<'_>) -> Self {
         let mut spec = Self { options: ElevatorOptions::default(), place: None };
-        let max_wait = fields.duration("max-wait").map(time);
-        spec.take(max_wait, |options| &mut options.max_wait);
-        let batch_size = fields.size("batch-size").map(|at| at.map(|bytes| bytes / 512));
-        spec.take(batch_size, |options| &mut options.batch_sectors);
-        let batch_time = fields.duration("batch-time").map(time);
-        spec.take(batch_time, |options| &mut options.batch_time);
-        let hold_back = short(fields, "hold-back");
-        spec.take(hold_back, |options| &mut options.hold_back);
-        let linger = short(fields, "linger");
-        spec.take(linger, |options| &mut options.linger);
-        let merge_size =
-            fields.size("merge-size").map(|at| at.map(|bytes| u32::try_from(bytes / 512).unwrap_or(u32::MAX)));
-        spec.take(merge_size, |options| &mut options.merge_sectors);
+        spec.take(fields.duration("max-wait").map(time), |options| &mut options.max_wait);
+        spec.take(fields.size("batch-size").map(|at| at.map(|bytes| bytes / 512)), |options| {
+            &mut options.batch_sectors
+        });
+        spec.take(fields.duration("batch-time").map(time), |options| &mut options.batch_time);
+        spec.take(short(fields, "hold-back"), |options| &mut options.hold_back);
+        spec.take(short(fields, "linger"), |options| &mut options.linger);
+        let sectors = |bytes| u32::try_from(bytes / 512).unwrap_or(u32::MAX);
+        spec.take(fields.size("merge-size").map(|at| at.map(sectors)), |options| &mut options.merge_sectors);
         spec
     }
 
