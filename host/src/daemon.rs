@@ -93,7 +93,7 @@ fn start_shard(
 ) -> Result<(ShardThread, Vec<Export>, Services), DaemonError> {
     let plan = plan.clone();
     let furnish = move |shard: &mut Shard| -> Result<_, DaemonError> {
-        build_shard(&plan, number as u32, shard)?;
+        build_shard(&plan, number as u32, shard).map_err(Box::new)?;
         services.iter_mut().for_each(|service| service.install(shard));
         if let Some(notices) = Notices::of(&plan, &shard.devices) {
             shard.spawn(Box::new(notices));
@@ -129,16 +129,10 @@ pub enum DaemonError {
     Control(ControlError),
 }
 
-impl_error!(DaemonError, Shard(ShardError), Control(ControlError), |self, f| match self {
+impl_error!(DaemonError, Config(Box<ConfigError>), Shard(ShardError), Control(ControlError), |self, f| match self {
     Self::Config(error) => error.fmt(f),
     Self::Shard(error) => error.fmt(f),
     Self::Export(error) => error.fmt(f),
     Self::Serve(error) => error.fmt(f),
     Self::Control(error) => error.fmt(f),
 });
-
-impl From<ConfigError> for DaemonError {
-    fn from(error: ConfigError) -> Self {
-        Self::Config(Box::new(error))
-    }
-}
