@@ -226,11 +226,14 @@ impl CrashDisk {
         self.taken
     }
 
-    /// Makes `zone` read-only or offline, from now on and through losses of power.
+    /// Makes `zone` read-only or offline, from now on and through losses of power. What is offline stays so.
     ///
     /// # Panics
     /// If it is a conventional zone.
     pub fn fail_zone(&mut self, zone: ZoneNo, offline: bool) {
+        if self.platter.zones.state(zone).cond == Condition::Offline {
+            return;
+        }
         let set = if offline { ZonedDisk::set_offline } else { ZonedDisk::set_read_only };
         set(&mut self.platter.zones, zone).expect("a sequential zone can fail");
     }
@@ -398,5 +401,21 @@ impl CrashDisk {
             self.note_fault(bio);
         }
         bio.blame(reason)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Found by the swarm (append 179540365198): data of a zone that could not be read after a loss of power came back.
+    #[test]
+    fn a_zone_that_is_offline_does_not_become_readable_again() {
+        let geometry = ZoneGeometry::new(128, 64, 64, 0).unwrap();
+        let mut disk = CrashDisk::new(CrashConfig::new(geometry), FaultPlan::default(), 1).unwrap();
+        for (offline, cond) in [(false, Condition::ReadOnly), (true, Condition::Offline), (false, Condition::Offline)] {
+            disk.fail_zone(ZoneNo(1), offline);
+            assert_eq!(disk.zones().state(ZoneNo(1)).cond, cond);
+        }
     }
 }
