@@ -15,21 +15,27 @@ pub enum ZoneAction {
     Finish,
 }
 
-/// blkzone's names of the actions, and the operations on one zone.
-const ACTIONS: [(&str, Op); 4] =
-    [("reset", Op::ZoneReset), ("open", Op::ZoneOpen), ("close", Op::ZoneClose), ("finish", Op::ZoneFinish)];
-
 impl ZoneAction {
     /// blkzone's name.
     #[must_use]
     pub const fn name(self) -> &'static str {
-        ACTIONS[self as usize].0
+        match self {
+            ZoneAction::Reset => "reset",
+            ZoneAction::Open => "open",
+            ZoneAction::Close => "close",
+            ZoneAction::Finish => "finish",
+        }
     }
 
     /// The operation on one zone.
     #[must_use]
     pub const fn op(self) -> Op {
-        ACTIONS[self as usize].1
+        match self {
+            ZoneAction::Reset => Op::ZoneReset,
+            ZoneAction::Open => Op::ZoneOpen,
+            ZoneAction::Close => Op::ZoneClose,
+            ZoneAction::Finish => Op::ZoneFinish,
+        }
     }
 }
 

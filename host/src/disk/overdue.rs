@@ -30,7 +30,7 @@ impl_display!(Overdue, |self, f| {
     write!(
         f,
         "{commands} without an answer, the oldest {oldest} for {s} s: FLUSH waits for it; check the disk below and the \
-     kernel log"
+         kernel log"
     )
 });
 

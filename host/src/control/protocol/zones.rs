@@ -37,16 +37,18 @@ pub struct ZoneInfo {
     pub cond_code: u8,
 }
 
-/// Names of conditions, in the order of [`Condition::ALL`].
-const CONDITIONS: [&str; 8] = ["not-wp", "empty", "imp-open", "exp-open", "closed", "read-only", "full", "offline"];
-
 impl From<&Zone> for ZoneInfo {
     fn from(zone: &Zone) -> Self {
-        let cond = Condition::ALL
-            .into_iter()
-            .zip(CONDITIONS)
-            .find(|(cond, _)| *cond == zone.cond)
-            .map_or("", |(_, name)| name);
+        let cond = match zone.cond {
+            Condition::NotWp => "not-wp",
+            Condition::Empty => "empty",
+            Condition::ImplicitOpen => "imp-open",
+            Condition::ExplicitOpen => "exp-open",
+            Condition::Closed => "closed",
+            Condition::ReadOnly => "read-only",
+            Condition::Full => "full",
+            Condition::Offline => "offline",
+        };
         let kind = if zone.kind == ZoneKind::Sequential { "seq-write-required" } else { "conventional" };
         Self {
             start: zone.start.0,

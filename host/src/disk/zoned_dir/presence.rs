@@ -72,7 +72,7 @@ impl_display!(Loss, |self, f| {
     write!(
         f,
         "; the zone is read-only and no flush succeeds until the disk is opened again: copy what can still be read, \
-     then stop the daemon and restore the file"
+         then stop the daemon and restore the file"
     )
 });
 
