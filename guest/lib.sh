@@ -124,18 +124,24 @@ nbd_attach() {
     device=/dev/nbd$1
     modprobe nbd
     nbd-client -unix "$work/nbd.sock" "$device" -name "$2" "${@:3}"
-    later nbd-client -d "$device"
+    later nbd_detach "$1"
     patiently test "$(blockdev --getsize64 "$device")" != 0
     udevadm settle
 }
 
+# nbd_detach N: and waits until the kernel has let it go.
+nbd_detach() {
+    nbd-client -d "/dev/nbd$1"
+    patiently test ! -e "/sys/block/nbd$1/pid"
+}
+
 # --- file systems and data
 
-# mounted DEVICE OPTION...: mounts it at $work/mnt.
+# mounted DEVICE PLACE OPTION...: until the test ends.
 mounted() {
-    mkdir -p "$work/mnt"
-    mount "${@:2}" "$1" "$work/mnt"
-    later umount "$work/mnt"
+    mkdir -p "$2"
+    mount "${@:3}" "$1" "$2"
+    later umount "$2"
 }
 # verified OPTION...: fio with checks of what was written; it reads it again and compares.
 verified() { fio --name=verified --ioengine=libaio --direct=1 --verify=crc32c --do_verify=1 --verify_fatal=1 --output="$work/fio" "$@" || { cat "$work/fio" >&2; return 1; }; }
