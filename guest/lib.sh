@@ -51,6 +51,10 @@ power_cut() {
     sleep 60
 }
 
+# From here on the kernel writes to disks only what it is told to sync, so that `power_cut` takes all the rest. File systems
+# that write by themselves want `-o commit=300`.
+only_syncs_write() { sysctl -qw vm.dirty_writeback_centisecs=0 vm.dirty_background_ratio=90 vm.dirty_ratio=95; }
+
 # --- disks: each leaves its device in $device, and is gone when the test ends
 
 # disk N: the disk N of guest/run --disk, which stays. Tests have disk 0, of 4 GiB, with what others left on it.
@@ -144,6 +148,9 @@ mounted() {
     later umount "$2"
 }
 # verified OPTION...: fio with checks of what was written; it reads it again and compares.
-verified() { fio --name=verified --ioengine=libaio --direct=1 --verify=crc32c --do_verify=1 --verify_fatal=1 --output="$work/fio" "$@" || { cat "$work/fio" >&2; return 1; }; }
+verified() {
+    fio --name=verified --ioengine=libaio --direct=1 --verify=crc32c --do_verify=1 --verify_fatal=1 \
+        --output="$work/fio" "$@" || { grep -iE 'verif|err' "$work/fio" >&2; return 1; }
+}
 # random_file FILE MIB
 random_file() { head -c "${2}M" /dev/urandom > "$1"; }

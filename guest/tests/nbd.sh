@@ -169,7 +169,7 @@ requests_that_wait_for_a_server_are_answered_by_its_successor() {
     _serve_file 64
     nbd_attach 0 disk -connections 2 -timeout 5
     python3 /guest/nbd-link.py 0 patience 60
-    verified --filename="$device" --rw=randwrite --bs=4k --iodepth=8 --size=64m --time_based --runtime=8 &
+    verified --filename="$device" --rw=randwrite --bs=4k --iodepth=8 --size=64m --io_size=16m --rate_iops=500 &
     local fio=$!
     _restart_under_load "$fio"
     _restart_under_load "$fio"
@@ -202,7 +202,8 @@ a_dm_zoned_volume_on_the_kernels_client_carries_ext4_over_a_kill() {
 ext4_on_a_dm_zoned_volume_keeps_over_a_power_cut_what_was_synced() {
     disk 0
     [ "$boot" != 1 ] || mkfs.ext4 -q -F "$device"
-    mounted "$device" host
+    only_syncs_write
+    mounted "$device" host -o commit=300
     _serve_volume "$work/host"
     nbd_attach 0 disk -block-size 4096
     [ "$boot" != 1 ] || mkfs.ext4 -q "$device"

@@ -5,6 +5,7 @@ a_file_that_was_synced_survives_a_power_cut_and_one_that_was_not_does_not() {
     disk 0
     if [ "$boot" = 1 ]; then
         mkfs.ext4 -q -F "$device"
+        only_syncs_write
         mounted "$device" mnt -o commit=300
         echo synced > mnt/synced
         sync mnt/synced mnt
