@@ -17,6 +17,24 @@ it_leaves_something_and_fails() {
     false
 }
 it_is_in_a_guest_that_nobody_used() { [ ! -e /tmp/left-by-another ]; }
+it_has_the_tools_that_tests_call() {
+    local tool
+    for tool in fio\ --version mkfs.ext4\ -V mkfs.xfs\ -V mkfs.btrfs\ --version mkfs.f2fs\ -V dmsetup\ version cryptsetup\ --version \
+        nvme\ version blkzone\ --version strace\ --version jq\ --version sg_inq\ --version python3\ --version nbdinfo\ --version shingle\ --version; do
+        $tool > /dev/null
+    done
+    for tool in dmzadm mkzonefs bc mkfs.vfat ss; do [ -n "$(type -P $tool)" ]; done
+}
+it_has_zoned_disks() {
+    zoned_null_disk zoned zone_nr_conv=4
+    same "zones of null_blk" 64 "$(blkzone report "$device" | wc -l)"
+    same "its device" host-managed "$(cat /sys/block/zoned/queue/zoned)"
+    scsi_disk dev_size_mb=64 zbc=managed zone_size_mb=4
+    same "zones of scsi_debug" 16 "$(blkzone report "$device" | wc -l)"
+    truncate -s 4M file
+    loop_disk file
+    same "size of the loop device" 4194304 "$(blockdev --getsize64 "$device")"
+}
 it_cannot_tell_anything() { skip "there is a reason"; }
 its_undoing_fails() { later false; }
 its_undoing_goes_backwards() {
