@@ -5,6 +5,7 @@
 //! - [`ring`]: a single-threaded io_uring that owns its requests until they are done; [`ring_setup`] makes it, [`ring_handle`]
 //!   shares it.
 //! - [`unix`]: the few system calls that neither the standard library nor `rustix` makes safe.
+//! - [`zoned_block`]: zones of block devices of the kernel.
 //!
 //! Every interface is sound without rules for the caller: what the kernel may write to is owned here until it is done.
 #![deny(unsafe_op_in_unsafe_fn)]
@@ -18,10 +19,11 @@ pub mod ring;
 pub mod ring_handle;
 pub mod ring_setup;
 pub mod unix;
+pub mod zoned_block;
 
 /// For those who write an [`Operation`].
 pub use io_uring;
-pub use request::{Allocate, Entries, Fd, Operation, Part, Request, Submission};
+pub use request::{Allocate, Entries, Fd, Operation, Part, Request, Submission, write_at};
 pub use ring::{Completion, Ring, Token};
 pub use ring_handle::{RequestQueue, RingHandle};
 pub use ring_setup::RingError;

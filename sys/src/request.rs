@@ -388,6 +388,21 @@ fn write(file: &Fd, at: u64, payload: &Payload, skip: usize, headers: &mut Heade
     opcode::Writev::new(file.target(), vectors.as_ptr(), vectors.len() as u32).offset(at).rw_flags(flags).build()
 }
 
+/// Writes all of `payload` but its first `skip` bytes at once, for a thread that may wait: as [`Request::Write`] says, with the number of
+/// bytes that were written.
+///
+/// # Errors
+/// The kernel's.
+pub fn write_at(file: &impl AsFd, at: u64, (payload, skip): (&Payload, usize), durable: bool) -> io::Result<usize> {
+    let mut headers = Headers::default();
+    headers.push_payload(payload, &mut { skip });
+    let (vectors, count) = (headers.vectors.as_ptr(), headers.vectors.len() as libc::c_int);
+    let (at, flags) = ((at + skip as u64) as libc::off_t, if durable { libc::RWF_DSYNC } else { 0 });
+    // SAFETY: The vectors and the memory that they point to are borrowed until the call is done; the kernel only reads them.
+    let written = unsafe { libc::pwritev2(file.as_fd().as_raw_fd(), vectors, count, at, flags) };
+    usize::try_from(written).map_err(|_| io::Error::last_os_error())
+}
+
 fn receive_all(socket: &Fd, payload: &Payload, skip: usize, headers: &mut Headers) -> squeue::Entry {
     let flags = libc::MSG_WAITALL;
     if let Payload::Data(data) = payload {
