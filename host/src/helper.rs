@@ -11,7 +11,7 @@ use shingle_core::block::{DeviceId, Event, Payload};
 use crate::shard::Mailbox;
 
 /// A call that blocks. It may fill or empty the memory, and returns what a system call would.
-pub type Work = Box<dyn FnOnce(&Payload) -> io::Result<i32> + Send>;
+pub type Work = Box<dyn FnOnce(&mut Payload) -> io::Result<i32> + Send>;
 
 /// Most calls that wait for the thread.
 const MOST_CALLS: usize = 64;
@@ -33,9 +33,16 @@ impl Helper {
     /// # Errors
     /// If there is no thread to be had.
     pub fn start(name: &str, mailbox: Mailbox) -> io::Result<Self> {
-        let (sender, calls) = mpsc::sync_channel(MOST_CALLS);
+        let (helper, calls) = Self::by_hand();
         thread::Builder::new().name(name.into()).spawn(move || serve(&calls, &mailbox))?;
-        Ok(Self(sender))
+        Ok(helper)
+    }
+
+    /// One without a thread: somebody else does its calls. For simulations.
+    #[must_use]
+    pub fn by_hand() -> (Self, Calls) {
+        let (sender, calls) = mpsc::sync_channel(MOST_CALLS);
+        (Self(sender), Calls(calls))
     }
 
     /// Does `work`, then tells `device` [`Event::Done`] under `word`, with the memory. The device has a bio meanwhile, so that it
@@ -50,11 +57,29 @@ impl Helper {
     }
 }
 
-fn serve(calls: &Receiver<Call>, mailbox: &Mailbox) {
-    while let Ok(Call { device, word, payload, work }) = calls.recv() {
+/// The calls that wait for a helper, in order.
+pub struct Calls(Receiver<Call>);
+
+impl Calls {
+    /// Does the next call, if there is one: what to tell whom.
+    #[must_use]
+    pub fn next(&self) -> Option<(DeviceId, Event)> {
+        self.0.try_recv().ok().map(Call::carry_out)
+    }
+}
+
+impl Call {
+    fn carry_out(self) -> (DeviceId, Event) {
+        let Call { device, word, mut payload, work } = self;
         let errno = |error: io::Error| -error.raw_os_error().unwrap_or(Errno::IO.raw_os_error());
-        let result = work(&payload).unwrap_or_else(errno);
-        let done = Event::Done { word, result, payload };
+        let result = work(&mut payload).unwrap_or_else(errno);
+        (device, Event::Done { word, result, payload })
+    }
+}
+
+fn serve(calls: &Calls, mailbox: &Mailbox) {
+    while let Ok(call) = calls.0.recv() {
+        let (device, done) = call.carry_out();
         if !mailbox.deliver(move |shard| shard.stack.tell(device, done)) {
             return;
         }
@@ -89,7 +114,7 @@ mod tests {
         fn submit(&mut self, mut bio: Box<Bio>, cx: &mut Cx<'_>) {
             let payload = std::mem::take(&mut bio.payload);
             let answers = self.answers.take();
-            let work = move |payload: &Payload| {
+            let work = move |payload: &mut Payload| {
                 let byte = answers.expect("one read").recv().expect("an answer")?;
                 payload.segments()[0].fill(byte);
                 Ok(0)
