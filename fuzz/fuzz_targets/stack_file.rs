@@ -12,7 +12,7 @@ use words::spell;
 const WORDS: [&str; 31] = [
     "[disk.a]\ntype = \"null\"\n",
     "[disk.b]\ntype = \"zoned-dir\"\npath = \"d\"\n",
-    "[disk.c]\ntype = \"file\"\npath = \"f\"\n",
+    "[disk.z]\ntype = \"zoned-blk\"\npath = \"z\"\n[disk.c]\ntype = \"file\"\npath = \"f\"\n",
     "size = \"",
     "zone-size = \"",
     "\nmemory-backed = true\n",

@@ -58,7 +58,7 @@ error: `type` of [disk.a] is wrong
  --> lab/stack.toml:2:8
   |
 2 | type = \"zoned_dir\"
-  |        ^^^^^^^^^^^ did you mean \"zoned-dir\"? known are: zoned-dir, file, null";
+  |        ^^^^^^^^^^^ did you mean \"zoned-dir\"? known are: zoned-dir, zoned-blk, file, null";
     assert_eq!(said, expected);
 }
 
@@ -222,6 +222,21 @@ fn what_cannot_work_together_says_so() {
     assert_says(&format!("{NULL}[device.d]\ntable = \"0 8 error\"\n"), &["is a disk and a device", "first used here"]);
     assert_says("[disk.\"a b\"]\ntype = \"null\"\n", &["is not a name"]);
     assert_says("[disk.a]\ntype = \"null\"\nshard = 64\n", &["no shard 64"]);
+}
+
+#[test]
+fn a_zoned_block_device_that_is_none_says_what_it_is() {
+    let said = |path: &str| {
+        let plan = parse(&format!("[disk.d]\ntype = \"zoned-blk\"\npath = \"{path}\"\n")).unwrap();
+        let error = plan.disks[0].back_end.inspect().unwrap_err();
+        format!("{} {}", error.message, error.help.unwrap_or_default())
+    };
+    assert!(
+        said("/nonexistent/sdz").contains("there is no such device")
+            && said("/nonexistent/sdz").contains("shingle disks")
+    );
+    assert!(said("/dev/null").contains("it is no block device: a directory is a disk of type `zoned-dir`"));
+    assert_says("[disk.d]\ntype = \"zoned-blk\"\n", &["has no `path`", "path = \"/dev/sda\""]);
 }
 
 #[test]

@@ -11,6 +11,7 @@
 
 mod file;
 mod null;
+mod zoned_blk;
 mod zoned_dir;
 
 use std::fmt;
@@ -18,6 +19,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use shingle_core::block::{BlockDevice, DeviceId, Stack};
+use shingle_core::plug::WritePolicy;
 
 use crate::fields::{At, Diagnostic, Fields};
 use crate::shard::Shard;
@@ -45,7 +47,7 @@ pub type Placed = At<Arc<dyn BackEnd>>;
 pub type Ask = fn(&mut Stack, DeviceId) -> Vec<String>;
 
 /// All of them, the one that a beginner wants first.
-pub const BACK_ENDS: [&BackEndType; 3] = [&zoned_dir::TYPE, &file::TYPE, &null::TYPE];
+pub const BACK_ENDS: [&BackEndType; 4] = [&zoned_dir::TYPE, &zoned_blk::TYPE, &file::TYPE, &null::TYPE];
 
 /// The disk in `path`, with its kind.
 #[must_use]
@@ -82,6 +84,12 @@ pub trait BackEnd: fmt::Debug + Send + Sync {
     /// knows its limits.
     fn model(&self) -> Option<Box<dyn BlockDevice>> {
         None
+    }
+
+    /// What its owner should know of it under `policy`, once it is open: what the machine does that works against that.
+    fn advice(&self, policy: WritePolicy) -> Vec<String> {
+        let _ = policy;
+        Vec::new()
     }
 
     /// Where its data is, if that is a path.

@@ -78,7 +78,8 @@ fn add_disk(
     let (name, kind) = (disk.name.clone(), disk.kind.name);
     // What opening it mended, for example.
     let notices = disk.kind.ask.map_or(Vec::new(), |ask| ask(stack, leaf));
-    notices.iter().for_each(|notice| tracing::warn!(disk = name, "{notice}"));
+    let advice = disk.back_end.advice(policy);
+    notices.iter().chain(&advice).for_each(|notice| tracing::warn!(disk = name, "{notice}"));
     devices.add_disk(Named { name, kind, device: plug.unwrap_or(leaf), leaf, plug });
     Ok(())
 }

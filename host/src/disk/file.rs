@@ -24,6 +24,7 @@ use super::transfer::{
     take_back, was_interrupted, way_of,
 };
 use super::unanswered::{Epoch, Unanswered, flushes};
+use super::zoned_blk::attributes::{Attributes, Model, folder_of};
 use crate::patience::patiently;
 use crate::shard::device_token;
 
@@ -151,11 +152,9 @@ impl Kind {
     }
 }
 
-/// Whether the kernel says that a block device is zoned: it would refuse most writes.
+/// Whether the kernel says that a block device refuses most writes. A host-aware one takes them all.
 fn is_zoned(device: u64) -> bool {
-    let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
-    let model = std::fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/queue/zoned"));
-    model.is_ok_and(|model| model.trim_end() != "none")
+    Attributes::read(&folder_of(device)).is_ok_and(|disk| disk.model == Model::HostManaged)
 }
 
 /// Opens the file and keeps others out.
@@ -515,7 +514,7 @@ impl_display!(FileErrorKind, |self, f| match self {
     Self::Absent => write!(f, "there is no such file: make one, for example with `truncate -s 1G`"),
     Self::NotADisk =>
         write!(f, "it is neither a regular file nor a block device; for a zoned disk in a directory use `zoned-dir`"),
-    Self::Zoned => write!(f, "it is a zoned block device, which cannot be used as a file: use a regular one"),
+    Self::Zoned => write!(f, "it is a zoned block device: use it with `type = \"zoned-blk\"`"),
     Self::InUse(None) => write!(f, "it is in use: stop the other program, or unmount it"),
     Self::InUse(Some(holder)) => write!(f, "it is in use by {holder}: stop that"),
     Self::NoAccess(error) => {

@@ -1,8 +1,9 @@
-//! Who has a disk that cannot be locked.
+//! Who has a disk that cannot be locked or opened.
 
 use std::fs;
 use std::io::{self, Read};
 use std::os::fd::AsFd;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 
 use rustix::fs::{fstat, major, minor};
 use shingle_core::impl_display;
@@ -13,7 +14,7 @@ const MOST_SHOWN: usize = 80;
 /// How often the list of locks is looked through before nobody is named.
 const LOOKS: usize = 4;
 
-/// The process that holds the lock of a file.
+/// The process that holds the lock of a file, or has a block device open.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
     /// Its number.
@@ -29,10 +30,28 @@ impl Holder {
         let stat = fstat(file).ok()?;
         let wanted = format!("{:02x}:{:02x}:{}", major(stat.st_dev), minor(stat.st_dev), stat.st_ino);
         let look = |_| locks().ok()?.lines().find_map(|line| flock_of(line, &wanted));
-        let pid = (0..LOOKS).find_map(look)?;
+        (0..LOOKS).find_map(look).map(Self::process)
+    }
+
+    /// A process that has the block device with this number (`st_rdev`) open; `None` if nobody has, or this process may not see
+    /// who.
+    pub fn of_device(number: u64) -> Option<Self> {
+        let is_it = |file: fs::DirEntry| {
+            // Not through the name, which may be another's by now.
+            let metadata = fs::metadata(file.path());
+            metadata.is_ok_and(|metadata| metadata.file_type().is_block_device() && metadata.rdev() == number)
+        };
+        let has_it = |pid: &u32| {
+            fs::read_dir(format!("/proc/{pid}/fd")).is_ok_and(|mut files| files.any(|file| file.is_ok_and(is_it)))
+        };
+        let processes = fs::read_dir("/proc").ok()?.filter_map(|name| name.ok()?.file_name().to_str()?.parse().ok());
+        processes.into_iter().find(has_it).map(Self::process)
+    }
+
+    fn process(pid: u32) -> Self {
         let command = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         let words: Vec<_> = command.split(|byte| *byte == 0).map(String::from_utf8_lossy).collect();
-        Some(Self { pid, command: words.join(" ").trim_end().chars().take(MOST_SHOWN).collect() })
+        Self { pid, command: words.join(" ").trim_end().chars().take(MOST_SHOWN).collect() }
     }
 }
 

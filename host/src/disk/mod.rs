@@ -2,6 +2,7 @@
 //!
 //! - [`file`]: a regular file or a block device.
 //! - [`files`]: the calls that wait, so that a simulated kernel can stand in for the machine's.
+//! - [`zoned_blk`]: a zoned block device of the kernel.
 //! - [`zoned_dir`]: a zoned disk in a directory.
 //!
 //! A disk starts its I/O on the ring of its shard and gets it back as an event of the stack; it never blocks for data.
@@ -12,6 +13,7 @@ mod holder;
 mod overdue;
 mod transfer;
 mod unanswered;
+pub mod zoned_blk;
 pub mod zoned_dir;
 
 pub use holder::Holder;

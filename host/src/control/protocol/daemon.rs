@@ -36,7 +36,7 @@ pub struct Status {
 pub struct DeviceStatus {
     /// Its name.
     pub name: String,
-    /// `null`, `file`, `zoned-dir` or `table`.
+    /// `null`, `file`, `zoned-dir`, `zoned-blk` or `table`.
     pub kind: String,
     /// What it is; of a mapped device its table.
     pub description: String,
