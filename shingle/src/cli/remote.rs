@@ -74,6 +74,7 @@ fn usual_places() -> Vec<PathBuf> {
 /// What a daemon with this status calls the disk in `directory`.
 pub fn name_of(status: &Status, directory: &Path) -> Option<String> {
     let directory = directory.canonicalize().ok()?;
-    let is_it = |path: &String| Path::new(path) == directory;
+    // A block device may have been named by one of its links.
+    let is_it = |path: &String| Path::new(path).canonicalize().is_ok_and(|path| path == directory);
     status.devices.iter().find(|device| device.path.as_ref().is_some_and(is_it)).map(|device| device.name.clone())
 }

@@ -1,4 +1,4 @@
-//! `shingle zones`: what blkzone(8) does, on a directory or a device of a running daemon.
+//! `shingle zones`: what blkzone(8) does, on a directory, a block device or a device of a running daemon.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,9 @@ use shingle_host::control::protocol::{
     CloseZones, FinishZones, GetStatus, ManageZones, OpenZones, ResetZones, ZoneInfo,
 };
 use shingle_host::control::{ControlClient, ZoneAction, ZoneRange};
+use shingle_host::disk::zoned_blk::{self, ZonedBlkError};
 use shingle_host::disk::zoned_dir::{ErrorKind, Inspection, Offline, ZonedDirError, inspect};
+use shingle_sys::zoned_block::ZoneCommand;
 
 /// Report and manage zones, with blkzone's names and options
 #[derive(Args)]
@@ -42,7 +44,7 @@ enum ZonesCommand {
 
 #[derive(Args)]
 struct TargetArgs {
-    /// A directory made by `shingle create`, or a device of a running daemon
+    /// A directory made by `shingle create`, a zoned block device, or a device of a running daemon
     target: String,
     #[command(flatten)]
     remote: RemoteArgs,
@@ -122,48 +124,72 @@ fn parse_sector(text: &str) -> Result<u64, String> {
     parsed.map_err(|()| "write a number, decimal, as 0x... or with a suffix as in 4KiB (4096 sectors)".into())
 }
 
+/// Error of looking at or changing what lies in a path.
+enum LocalError {
+    InUse(String),
+    Other(String),
+}
+
+impl From<ZonedDirError> for LocalError {
+    fn from(error: ZonedDirError) -> Self {
+        let text = error.to_string();
+        if let ErrorKind::InUse(_) = error.kind { Self::InUse(text) } else { Self::Other(text) }
+    }
+}
+
+impl From<ZonedBlkError> for LocalError {
+    fn from(error: ZonedBlkError) -> Self {
+        let text = error.to_string();
+        if let zoned_blk::ErrorKind::InUse(_) = error.kind { Self::InUse(text) } else { Self::Other(text) }
+    }
+}
+
 /// Zones that can be seen and changed.
 enum Disk {
-    /// In a directory that no daemon has open. Locked only while it is looked at or changed.
-    Directory(PathBuf),
+    /// In a directory or a block device that no daemon has open. Locked only while it is looked at or changed.
+    Local(PathBuf),
     /// Of a daemon.
     Remote { client: ControlClient, device: String },
 }
 
 impl TargetArgs {
-    /// The disk that the target names: a device of the daemon if one was named, else a directory, whoever has it open.
+    /// The disk that the target names: a device of the daemon if one was named, else a path, whoever has it open.
     fn disk(&self) -> Result<Disk, CliError> {
-        let directory = Path::new(&self.target);
+        let path = Path::new(&self.target);
+        let is_disk = path.is_dir() || zoned_blk::is_zoned(path);
         if self.remote.named().is_some() {
             let mut client = self.remote.connect()?;
-            let by_path = directory.is_dir().then(|| client.call(&GetStatus {})).transpose()?;
-            let device = by_path.and_then(|status| name_of(&status, directory)).unwrap_or_else(|| self.target.clone());
+            let by_path = is_disk.then(|| client.call(&GetStatus {})).transpose()?;
+            let device = by_path.and_then(|status| name_of(&status, path)).unwrap_or_else(|| self.target.clone());
             return Ok(Disk::Remote { client, device });
         }
-        if directory.is_dir() {
-            return Ok(Disk::Directory(directory.to_owned()));
+        if is_disk {
+            return Ok(Disk::Local(path.to_owned()));
         }
         match self.remote.connect() {
             Ok(client) => Ok(Disk::Remote { client, device: self.target.clone() }),
-            Err(error) => Err(CliError::Failed(format!("there is no directory `{}`, and {error}", self.target))),
+            Err(error) => Err(CliError::Failed(format!(
+                "there is no directory `{}` and no zoned block device of that name, and {error}",
+                self.target
+            ))),
         }
     }
 
-    /// Does something to a directory; if a daemon has it open, the same through the daemon.
+    /// Does something to what lies in a path; if a daemon has it open, the same through the daemon.
     fn on_disk<T>(
         &self,
-        offline: impl FnOnce(&Path) -> Result<T, ZonedDirError>,
+        offline: impl FnOnce(&Path) -> Result<T, LocalError>,
         online: impl FnOnce(&mut ControlClient, &str) -> Result<T, CliError>,
     ) -> Result<T, CliError> {
         let (mut client, device) = match self.disk()? {
             Disk::Remote { client, device } => (client, device),
-            Disk::Directory(path) => match offline(&path) {
+            Disk::Local(path) => match offline(&path) {
                 Ok(done) => return Ok(done),
-                Err(error) if matches!(error.kind, ErrorKind::InUse(_)) => self
+                Err(LocalError::InUse(error)) => self
                     .remote
                     .server_of(&path)
                     .ok_or_else(|| CliError::Failed(format!("{error}; name its control socket with --control")))?,
-                Err(error) => return Err(CliError::failed(error)),
+                Err(LocalError::Other(error)) => return Err(CliError::Failed(error)),
             },
         };
         online(&mut client, &device)
@@ -171,7 +197,10 @@ impl TargetArgs {
 
     fn zones(&self) -> Result<Vec<Zone>, CliError> {
         self.on_disk(
-            |path| inspect(path, None).map(|Inspection { zones, .. }| zones),
+            |path| match path.is_dir() {
+                true => Ok(inspect(path, None).map(|Inspection { zones, .. }| zones)?),
+                false => Ok(zoned_blk::report(path)?),
+            },
             |client, device| Ok(client.zones(device)?),
         )
     }
@@ -294,25 +323,46 @@ fn act(ActionArgs { target, force }: &ActionArgs, action: ZoneAction) -> Result<
 }
 
 /// Like the daemon: a reset of everything passes by the zones that cannot be reset.
-fn apply_offline(path: &Path, action: ZoneAction, range: ZoneRange, zones: &[Zone]) -> Result<(), ZonedDirError> {
+fn apply_offline(path: &Path, action: ZoneAction, range: ZoneRange, zones: &[Zone]) -> Result<(), LocalError> {
+    let passed_by = |zone: &Zone| {
+        let cannot =
+            matches!(zone.cond, Condition::NotWp | Condition::Empty | Condition::ReadOnly | Condition::Offline);
+        range.whole && action == ZoneAction::Reset && cannot
+    };
+    let numbers = (range.first..range.first + range.count).map(|number| ZoneNo(number as u32));
+    let wanted = numbers.filter(|number| zones.get(number.index()).is_none_or(|zone| !passed_by(zone)));
+    if path.is_dir() { apply_in_directory(path, action, wanted) } else { apply_to_device(path, action, wanted, zones) }
+}
+
+fn apply_in_directory(path: &Path, action: ZoneAction, wanted: impl Iterator<Item = ZoneNo>) -> Result<(), LocalError> {
     let mut disk = Offline::open(path, None)?;
     disk.notices().iter().for_each(|notice| output::remark(&format!("{}: {notice}\n", path.display())));
-    for number in range.first..range.first + range.count {
-        let zone = ZoneNo(number as u32);
-        let passed_by = range.whole
-            && action == ZoneAction::Reset
-            && zones.get(zone.index()).is_some_and(|zone| {
-                matches!(zone.cond, Condition::NotWp | Condition::Empty | Condition::ReadOnly | Condition::Offline)
-            });
-        if passed_by {
-            continue;
-        }
+    for zone in wanted {
         match action {
             ZoneAction::Reset => disk.reset_zone(zone)?,
-            ZoneAction::Open => return Err(ZonedDirError::new(path, ErrorKind::NotServed)),
+            ZoneAction::Open => return Err(ZonedDirError::new(path, ErrorKind::NotServed).into()),
             ZoneAction::Close => disk.close_zone(zone)?,
             ZoneAction::Finish => disk.finish_zone(zone)?,
         }
+    }
+    Ok(())
+}
+
+fn apply_to_device(
+    path: &Path,
+    action: ZoneAction,
+    wanted: impl Iterator<Item = ZoneNo>,
+    zones: &[Zone],
+) -> Result<(), LocalError> {
+    let disk = zoned_blk::Offline::open(path)?;
+    let command = match action {
+        ZoneAction::Reset => ZoneCommand::Reset,
+        ZoneAction::Open => ZoneCommand::Open,
+        ZoneAction::Close => ZoneCommand::Close,
+        ZoneAction::Finish => ZoneCommand::Finish,
+    };
+    for zone in wanted.filter_map(|number| zones.get(number.index())) {
+        disk.manage(command, zone)?;
     }
     Ok(())
 }
