@@ -4,6 +4,7 @@
 //! - [`replay`]: recordings done again on a simulated drive or a stack.
 //! - [`reproduce`]: published tables, run again.
 //! - [`fit`]: profiles of drives out of measurements.
+//! - [`trial`]: whether a zoned disk keeps the rules of zones.
 #![forbid(unsafe_code)]
 // For the long objects of fio's JSON.
 #![recursion_limit = "256"]
@@ -14,3 +15,4 @@ pub mod bench;
 pub mod fit;
 pub mod replay;
 pub mod reproduce;
+pub mod trial;

@@ -6,6 +6,7 @@
 #[cfg(feature = "lab")]
 mod bench;
 mod create;
+mod disks;
 mod dm;
 mod dmz;
 mod error;
@@ -46,6 +47,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Create(create::CreateArgs),
+    Disks(disks::DisksArgs),
     Up(up::UpArgs),
     Zones(zones::ZonesArgs),
     /// Show what a running daemon serves and does
@@ -82,6 +84,7 @@ pub fn main() -> ExitCode {
     };
     let result = match cli.command {
         Command::Create(args) => create::run(&args),
+        Command::Disks(args) => disks::run(&args),
         Command::Up(args) => up::run(&args),
         Command::Zones(args) => zones::run(&args),
         Command::Status(args) => status::status(&args),

@@ -20,6 +20,12 @@ pub fn read(path: &Path) -> Result<Vec<JobOptions>, CliError> {
     parse(&text).map_err(|diagnostics| ConfigError { source: Source { path: path.into(), text }, diagnostics }.into())
 }
 
+/// The jobs of such a text that this program has made.
+pub fn jobs(text: &str) -> Result<Vec<JobOptions>, CliError> {
+    let failed = |diagnostics| ConfigError { source: Source { path: "jobs".into(), text: text.into() }, diagnostics };
+    parse(text).map_err(|diagnostics| failed(diagnostics).into())
+}
+
 /// A key with its value, if it has one, and where they stand.
 #[derive(Clone)]
 struct KeyLine {

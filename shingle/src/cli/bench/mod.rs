@@ -17,6 +17,7 @@ use shingle_core::plug::WritePolicy;
 use self::works::{Round, Simulation, Work};
 use super::new_file::NewFile;
 use super::{CliError, output, words};
+use shingle_host::config::Plan;
 use shingle_host::latency::short;
 use shingle_lab::bench::{JobOptions, Outcome, Progress, format_rate, json_report, text_report};
 
@@ -113,6 +114,13 @@ pub fn run(args: BenchArgs) -> Result<(), CliError> {
     let complaints: Vec<String> = outcomes.iter().filter_map(Outcome::complaint).collect();
     complaints.iter().for_each(|complaint| output::remark(&format!("error: {complaint}\n")));
     if complaints.is_empty() { Ok(()) } else { Err(CliError::Silent) }
+}
+
+/// Runs the jobs of a job file's text on a stack, with a progress line on a terminal.
+pub fn measure(plan: &Arc<Plan>, jobs: &str) -> Result<Vec<Outcome>, CliError> {
+    let rounds = works::rounds(&file::jobs(jobs)?).map_err(CliError::Usage)?;
+    let label = label(&rounds);
+    run_all(works::of_plan(plan, rounds)?, &label, false)
 }
 
 fn is_file(stack: &str) -> bool {

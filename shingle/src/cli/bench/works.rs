@@ -128,12 +128,16 @@ pub fn of_builtin(args: &BenchArgs, round: &Round, number: usize) -> Result<Vec<
 }
 
 /// A thread for each shard of the stack file that has a device under load.
-pub fn of_file(args: &BenchArgs, mut rounds: Vec<Round>) -> Result<Vec<Work>, CliError> {
+pub fn of_file(args: &BenchArgs, rounds: Vec<Round>) -> Result<Vec<Work>, CliError> {
     if !args.null.is_empty() {
         return Err(CliError::Usage("--null is for built-in stacks: write the disk into the stack file".into()));
     }
-    let plan = Arc::new(Plan::load(Path::new(&args.stack))?);
-    let names = names(&plan);
+    of_plan(&Arc::new(Plan::load(Path::new(&args.stack))?), rounds)
+}
+
+/// The same of a stack file that was read.
+pub fn of_plan(plan: &Arc<Plan>, mut rounds: Vec<Round>) -> Result<Vec<Work>, CliError> {
+    let names = names(plan);
     for options in rounds.iter_mut().flatten().filter(|options| options.device.is_empty()) {
         if plan.disks.len() + plan.devices.len() != 1 {
             return Err(CliError::Usage(format!("say which --device: {}", names.join(", "))));
@@ -142,7 +146,11 @@ pub fn of_file(args: &BenchArgs, mut rounds: Vec<Round>) -> Result<Vec<Work>, Cl
     }
     let all: Vec<String> = rounds.iter().flatten().flat_map(|options| options.device.clone()).collect();
     if let Some(name) = all.iter().find(|name| !names.contains(&name.as_str())) {
-        return Err(CliError::Usage(format!("{} has no device `{name}`: it has {}", args.stack, names.join(", "))));
+        return Err(CliError::Usage(format!(
+            "{} has no device `{name}`: it has {}",
+            plan.source.path.display(),
+            names.join(", ")
+        )));
     }
     let used = |shard: &u32| all.iter().any(|name| plan.shard_of(name) == Some(*shard));
     let shards: Vec<u32> = (0..plan.shards).filter(used).collect();
