@@ -71,6 +71,7 @@ null_disk() {
     local name=$1 at=/sys/kernel/config/nullb/$1 pair
     shift
     modprobe null_blk
+    mountpoint -q /sys/kernel/config || mount -t configfs none /sys/kernel/config
     mkdir "$at"
     for pair in memory_backed=1 "$@" power=1; do echo "${pair#*=}" > "$at/${pair%%=*}"; done
     udevadm settle
@@ -87,7 +88,7 @@ scsi_disk() {
     modprobe scsi_debug max_luns=1 "$@"
     udevadm settle
     device=/dev/$(basename /sys/bus/pseudo/drivers/scsi_debug/adapter0/host*/target*/*/block/*)
-    later modprobe -r scsi_debug
+    later patiently modprobe -r scsi_debug
 }
 # loop_disk FILE
 loop_disk() {
