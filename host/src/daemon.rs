@@ -25,7 +25,8 @@ impl Daemon {
     /// Builds the stack of `plan` and serves it. After an error nothing is left running.
     pub fn start(plan: Plan) -> Result<Self, DaemonError> {
         let (mut threads, mut shards, mut exports) = (Vec::new(), Vec::new(), Vec::new());
-        let mut services: Services = plan.front_ends.iter().map(|front_end| front_end.service()).collect();
+        let mut services: Services =
+            plan.front_ends.iter().map(|front_end| front_end.service(&plan.source.path)).collect();
         for number in 0..plan.shards as usize {
             match start_shard(&plan, number, services) {
                 Ok((thread, its_exports, installed)) => {
@@ -68,6 +69,7 @@ impl Daemon {
 
     /// Finishes what is in flight, flushes every disk and ends.
     pub fn stop(self) -> Result<(), DaemonError> {
+        self.state.services.iter().for_each(|service| service.stop());
         drop(self.control);
         // All of them are stopped even if one fails; the first failure is the one to report.
         let results: Vec<Result<(), ShardError>> = self.threads.into_iter().map(ShardThread::stop).collect();
@@ -111,6 +113,12 @@ fn serve(plan: &Plan, services: &Services, mut exports: Vec<Export>) -> Result<(
     let directory = Directory::new(plan.front_ends.clone());
     exports.into_iter().try_for_each(|export| directory.add(export))?;
     let addresses = services.iter().map(|service| service.listen(&directory)).collect::<Result<Vec<_>, _>>()?;
+    for export in directory.exports() {
+        if let Err(error) = services.iter().try_for_each(|service| service.show(&export, &directory)) {
+            services.iter().for_each(|service| service.stop());
+            return Err(error);
+        }
+    }
     Ok((directory, addresses.concat()))
 }
 

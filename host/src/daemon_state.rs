@@ -63,6 +63,12 @@ impl DaemonState {
         Ok(names)
     }
 
+    /// Where users of this machine find an export, if it has a place of its own.
+    #[must_use]
+    pub fn place_of(&self, export: &str) -> Option<PathBuf> {
+        self.services.iter().find_map(|service| service.path_of(export))
+    }
+
     /// Where a disk's data is.
     #[must_use]
     pub fn path_of(&self, name: &str) -> Option<PathBuf> {

@@ -63,7 +63,7 @@ impl FrontEnd for Listen {
         })
     }
 
-    fn service(&self) -> Box<dyn Service> {
+    fn service(&self, _: &Path) -> Box<dyn Service> {
         Box::new(Dump { path: self.0.clone(), homes: Vec::new() })
     }
 }

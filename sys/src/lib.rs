@@ -4,6 +4,7 @@
 //! - [`request`]: what the kernel can be asked to do, together with all the memory that it touches meanwhile.
 //! - [`ring`]: a single-threaded io_uring that owns its requests until they are done; [`ring_setup`] makes it, [`ring_handle`]
 //!   shares it.
+//! - [`ublk`]: block devices of the machine's kernel that a process serves.
 //! - [`unix`]: the few system calls that neither the standard library nor `rustix` makes safe.
 //! - [`zoned_block`]: zones of block devices of the kernel.
 //!
@@ -18,6 +19,7 @@ pub mod request;
 pub mod ring;
 pub mod ring_handle;
 pub mod ring_setup;
+pub mod ublk;
 pub mod unix;
 pub mod zoned_block;
 

@@ -33,7 +33,7 @@ impl Fd {
         Rc::strong_count(&self.0) > 1
     }
 
-    fn target(&self) -> types::Fd {
+    pub(crate) fn target(&self) -> types::Fd {
         types::Fd(self.0.as_raw_fd())
     }
 }
@@ -183,6 +183,11 @@ pub enum Request {
 pub unsafe trait Operation: Any + fmt::Debug {
     /// The submission entry. Its user data is the ring's.
     fn entry(&mut self) -> Submission;
+
+    /// Whether it waits for something that may never come, and nothing can cancel it: the ring does not wait for it at its end.
+    fn ends_with_ring(&self) -> bool {
+        false
+    }
 
     /// Takes in what a result means: a new descriptor, for one. Each entry has one. `more` is what entries of 128 bytes bring back
     /// besides, and zeroes otherwise.
@@ -351,6 +356,11 @@ impl Request {
         let Request::Truncate { file, len } = self else { return None };
         let errno = |error: io::Error| -error.raw_os_error().unwrap_or(libc::EIO);
         (!can_truncate).then(|| crate::unix::truncate(file, *len).map_or_else(errno, |()| 0))
+    }
+
+    /// See [`Operation::ends_with_ring`].
+    pub(crate) fn ends_with_ring(&self) -> bool {
+        matches!(self, Request::Other(operation) if operation.ends_with_ring())
     }
 
     /// Takes in the result of its entry.

@@ -270,7 +270,10 @@ impl<E: Entries> Drop for Ring<E> {
         loop {
             while self.pop().is_some() {}
             let left = give_up.saturating_duration_since(Instant::now());
-            if self.slots.is_empty() || left.is_zero() || self.wait(Some(left)).is_err() {
+            if self.slots.iter().all(|(_, slot)| slot.request.ends_with_ring())
+                || left.is_zero()
+                || self.wait(Some(left)).is_err()
+            {
                 break;
             }
         }

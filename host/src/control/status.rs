@@ -42,7 +42,8 @@ pub(super) fn status(daemon: &DaemonState) -> Result<Status, ControlError> {
     let exports = daemon.exports.exports().into_iter().map(|export| {
         let of_it = |named: &&Named| named.device == export.device;
         let device = names[export.shard].iter().find(of_it).map(|named| named.name.clone());
-        ExportStatus { bytes: export.bytes(), read_only: export.is_read_only(), name: export.name, device }
+        let path = daemon.place_of(&export.name).map(|path| path.display().to_string());
+        ExportStatus { bytes: export.bytes(), read_only: export.is_read_only(), name: export.name, device, path }
     });
     Ok(Status {
         version: env!("CARGO_PKG_VERSION").into(),

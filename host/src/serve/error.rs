@@ -1,5 +1,7 @@
 //! Why nobody is served.
 
+use std::error::Error;
+
 use shingle_core::impl_error;
 
 use super::listen::ListenError;
@@ -18,6 +20,8 @@ pub enum ServeError {
     Taken(String),
     /// Nobody can listen there.
     Listen(ListenError),
+    /// A front end cannot show or withdraw an export.
+    Device(Box<dyn Error + Send + Sync>),
     /// The shard on which this front end would listen is busy or stopped.
     Stopped(&'static str),
 }
@@ -26,6 +30,7 @@ impl_error!(ServeError, Listen(ListenError), |self, f| match self {
     Self::Exports { over, why } => write!(f, "cannot serve these exports over {over}: {why}"),
     Self::Taken(name) => write!(f, "two exports are named '{name}': rename one of them"),
     Self::Listen(error) => error.fmt(f),
+    Self::Device(error) => error.fmt(f),
     Self::Stopped(over) => {
         write!(f, "cannot serve over {over}: the shard does not listen; start it again")
     }

@@ -1,6 +1,7 @@
 //! What a front end is.
 
 use std::fmt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::directory::Directory;
@@ -43,8 +44,8 @@ pub trait FrontEnd: fmt::Debug + Send + Sync {
         Ok(())
     }
 
-    /// Makes what runs.
-    fn service(&self) -> Box<dyn Service>;
+    /// Makes what runs, for the stack file at this path.
+    fn service(&self, stack_file: &Path) -> Box<dyn Service>;
 }
 
 /// A front end that runs.
@@ -56,7 +57,37 @@ pub trait Service: Send + Sync {
     ///
     /// # Errors
     /// If nobody can listen there.
-    fn listen(&self, directory: &Directory) -> Result<Vec<Address>, ServeError>;
+    fn listen(&self, directory: &Directory) -> Result<Vec<Address>, ServeError> {
+        let _ = directory;
+        Ok(Vec::new())
+    }
+
+    /// An export is there now: those of the stack file once all shards are homes, others when they are added.
+    ///
+    /// # Errors
+    /// If it cannot be shown.
+    fn show(&self, export: &Export, directory: &Directory) -> Result<(), ServeError> {
+        let _ = (export, directory);
+        Ok(())
+    }
+
+    /// The export of this name is to go.
+    ///
+    /// # Errors
+    /// If it cannot: somebody uses it.
+    fn withdraw(&self, export: &str) -> Result<(), ServeError> {
+        let _ = export;
+        Ok(())
+    }
+
+    /// Where users of this machine find an export, if it has a place of its own.
+    fn path_of(&self, export: &str) -> Option<PathBuf> {
+        let _ = export;
+        None
+    }
+
+    /// The daemon ends, and its shards still run: what has users that do not go by themselves waits for them here.
+    fn stop(&self) {}
 
     /// Connections that live on shard number `shard` now.
     fn connections(&self, shard: usize) -> usize;

@@ -15,6 +15,7 @@
 //!
 //! - [`listen`]: addresses, and sockets that listen on them.
 //! - [`nbd`]: connections of NBD clients.
+//! - [`ublk`]: block devices of this machine.
 
 mod acceptor;
 mod directory;
@@ -24,6 +25,7 @@ mod front_end;
 pub mod listen;
 pub mod nbd;
 mod permit;
+pub mod ublk;
 
 pub use self::acceptor::{Acceptor, Client, Log};
 pub use self::directory::Directory;
@@ -33,4 +35,4 @@ pub use self::front_end::{FrontEnd, FrontEndType, Service};
 pub use self::permit::Permit;
 
 /// All of them.
-pub const FRONT_ENDS: [&FrontEndType; 1] = [&nbd::TYPE];
+pub const FRONT_ENDS: [&FrontEndType; 2] = [&nbd::TYPE, &ublk::TYPE];

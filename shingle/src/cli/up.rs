@@ -111,7 +111,8 @@ fn ready_notice(daemon: &Daemon) -> String {
     let mut notice = String::new();
     for export in state.exports.exports() {
         let access = if export.is_read_only() { ", read-only" } else { "" };
-        notice += &format!("export {}: {}{access}\n", export.name, format_bytes(export.bytes()));
+        let place = state.place_of(&export.name).map_or(String::new(), |path| format!(", {}", path.display()));
+        notice += &format!("export {}: {}{access}{place}\n", export.name, format_bytes(export.bytes()));
     }
     for address in &state.addresses {
         notice += &format!("listening on {address}\n");

@@ -116,6 +116,9 @@ pub struct ExportStatus {
     pub bytes: u64,
     /// Whether writes are refused.
     pub read_only: bool,
+    /// Where users of this machine find it, if it is a block device.
+    #[serde(default)]
+    pub path: Option<String>,
 }
 
 /// A bio that has waited for long.

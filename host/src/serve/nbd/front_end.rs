@@ -1,7 +1,7 @@
 //! NBD as the stack file wants it. `unix` and `tcp` of `[listen]` are its.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use shingle_core::frontend::nbd::PAYLOAD_MAX_BYTES;
@@ -101,7 +101,7 @@ impl FrontEnd for Listen {
         show(exports.iter().copied()).map(drop).map_err(|error| error.to_string())
     }
 
-    fn service(&self) -> Box<dyn Service> {
+    fn service(&self, _: &Path) -> Box<dyn Service> {
         let unix = self.unix.as_ref().map(|at| Address::Unix(at.value.clone()));
         let tcp = self.tcp.as_ref().and_then(|at| at.value.parse().ok()).map(Address::Tcp);
         Box::new(Server {

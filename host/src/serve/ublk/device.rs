@@ -1,0 +1,198 @@
+//! A block device from its first step to its last.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+use shingle_core::frontend::ublk::{Session, SessionShape};
+use shingle_sys::Fd;
+use shingle_sys::ublk::{Control, Descriptors, DeviceInfo, Features, NewDevice, State};
+
+use super::error::UblkError;
+use super::keys::{Keys, MOST_TAGS};
+use super::parameters::{Shape, shape};
+use super::server::{Server, TagCount};
+use super::users::users;
+use crate::patience::patiently;
+use crate::serve::{Export, Permit};
+use crate::shard::{Mailbox, Shard};
+
+/// Where the driver lists devices.
+const LIST: &str = "/sys/class/ublk-char";
+/// How long the driver may take for what waits for requests: a start reads all zones and the partition table.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How long the last who has a device open may take to let go of it.
+const LEAVE: Duration = Duration::from_secs(10);
+/// Most commands of all block devices that wait in the ring of one shard: half of what a ring has room for.
+const MOST_OF_SHARD: usize = MOST_TAGS as usize;
+
+/// What a shard has for block devices, from outside.
+#[derive(Clone)]
+pub(super) struct Home {
+    pub mailbox: Mailbox,
+    pub tags: TagCount,
+}
+
+/// What a device is made for.
+pub(super) struct Wanted<'a> {
+    pub export: &'a Export,
+    pub keys: Keys,
+    /// By which who comes after knows it.
+    pub mark: u64,
+    pub home: &'a Home,
+    /// Its place among the users of the export.
+    pub user: Permit,
+}
+
+/// A block device that is served.
+pub(super) struct Device {
+    pub export: String,
+    pub number: u32,
+}
+
+impl Device {
+    /// Makes the device of an export, or takes over the one that a killed daemon has left.
+    pub fn open(wanted: Wanted<'_>) -> Result<Self, UblkError> {
+        let mut control = Control::open().map_err(UblkError::Driver)?;
+        let export = wanted.export;
+        let shape = shape(export).map_err(|why| UblkError::Shape { export: export.name.clone(), why })?;
+        check_driver(&mut control, &export.name, &shape)?;
+        match find(&mut control, wanted.mark) {
+            Some(info) if info.state() == State::Quiesced => take_over(&mut control, wanted, &shape, &info),
+            Some(info) if info.state() == State::Live => {
+                Err(UblkError::Served { export: export.name.clone(), number: info.number, pid: info.server })
+            }
+            Some(info) => {
+                let removed = control.delete(info.number, LEAVE);
+                removed.map_err(refused(&export.name, "remove the device that a daemon has left"))?;
+                make(&mut control, wanted, &shape)
+            }
+            None => make(&mut control, wanted, &shape),
+        }
+    }
+
+    /// The name of the block device.
+    pub fn name(&self) -> String {
+        format!("ublkb{}", self.number)
+    }
+
+    /// Where users find it.
+    pub fn path(&self) -> PathBuf {
+        format!("/dev/{}", self.name()).into()
+    }
+
+    /// Takes it away, if nobody uses it.
+    pub fn close(&self) -> Result<(), UblkError> {
+        let (export, number) = (self.export.clone(), self.number);
+        let held = File::options().read(true).custom_flags(OFlags::EXCL.bits() as i32).open(self.path());
+        let users = users(&self.name());
+        if !users.is_empty() || matches!(&held, Err(error) if Errno::from_io_error(error) == Some(Errno::BUSY)) {
+            return Err(UblkError::Used { export, number, users });
+        }
+        let mut control = Control::open().map_err(UblkError::Driver)?;
+        control.stop(number, PATIENCE).map_err(refused(&export, "stop its block device"))?;
+        drop(held);
+        control.delete(number, LEAVE).map_err(refused(&export, "remove its block device"))
+    }
+}
+
+fn refused<'a>(export: &'a str, doing: &'static str) -> impl FnOnce(io::Error) -> UblkError + 'a {
+    move |error| UblkError::Refused { export: export.into(), doing, error }
+}
+
+fn check_driver(control: &mut Control, export: &str, shape: &Shape) -> Result<(), UblkError> {
+    // Drivers that cannot say what they can do cannot do it.
+    let features = control.features().unwrap_or_default();
+    let needs = [
+        (true, Features::USER_COPY | Features::IOCTL_NUMBERS, "copies by the server (UBLK_F_USER_COPY)", "6.5"),
+        (shape.is_zoned, Features::ZONED, "zones (UBLK_F_ZONED)", "6.6"),
+    ];
+    match needs.into_iter().find(|(is_needed, feature, ..)| *is_needed && !features.has(*feature)) {
+        Some((_, _, what, since)) => Err(UblkError::Missing { export: export.into(), what, since }),
+        None => Ok(()),
+    }
+}
+
+/// The device that has this mark.
+fn find(control: &mut Control, mark: u64) -> Option<DeviceInfo> {
+    let entries = fs::read_dir(LIST).into_iter().flatten().flatten();
+    let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.strip_prefix("ublkc")?.parse().ok());
+    let mut numbers: Vec<u32> = numbers.collect();
+    numbers.sort_unstable();
+    numbers.into_iter().filter_map(|number| control.info(number).ok()).find(|info| info.mark == mark)
+}
+
+fn make(control: &mut Control, wanted: Wanted<'_>, shape: &Shape) -> Result<Device, UblkError> {
+    let (export, Keys { number, queues, depth }) = (wanted.export.name.clone(), wanted.keys);
+    let zoned = if shape.is_zoned { Features::ZONED } else { Features::default() };
+    let features = Features::USER_COPY | Features::IOCTL_NUMBERS | Features::RECOVERY | Features::REISSUE | zoned;
+    let new = NewDevice { number, queues, depth, io_bytes: shape.io_bytes, features, mark: wanted.mark };
+    let added = control.add(&new).map_err(|error| match number {
+        Some(number) if Errno::from_io_error(&error) == Some(Errno::EXIST) => {
+            let why = format!("/dev/ublkb{number} is there already: write another `ublk-number`, or none");
+            UblkError::Shape { export: export.clone(), why }
+        }
+        _ => refused(&export, "make its block device")(error),
+    })?;
+    let number = added.number;
+    let started = control
+        .set_parameters(number, &shape.parameters)
+        .map_err(refused(&export, "take its size and limits"))
+        .and_then(|()| serve(wanted, &added))
+        .and_then(|()| control.start(number, PATIENCE).map_err(refused(&export, "start its block device")));
+    if started.is_err() {
+        // The reason why there is none is the one to report.
+        let _ = control.delete(number, LEAVE);
+    }
+    started.map(|()| Device { export, number })
+}
+
+fn take_over(control: &mut Control, wanted: Wanted<'_>, shape: &Shape, info: &DeviceInfo) -> Result<Device, UblkError> {
+    let (export, number) = (wanted.export.name.clone(), info.number);
+    let left = control.parameters(number).map_err(refused(&export, "tell what its block device was"))?;
+    if !left.are(&shape.parameters) {
+        return Err(UblkError::Changed { export, number });
+    }
+    let is_busy = |error: &io::Error| Errno::from_io_error(error) == Some(Errno::BUSY);
+    // The disks are open, so what the old server had under way is over; it may still have the device for a moment.
+    let begun = patiently(is_busy, || control.start_recovery(number));
+    begun.map_err(refused(&export, "hand its block device over"))?;
+    serve(wanted, info)?;
+    control.end_recovery(number, PATIENCE).map_err(refused(&export, "let the requests of its block device go on"))?;
+    tracing::info!("export `{export}`: /dev/ublkb{number}, which a daemon has left, is served again");
+    Ok(Device { export, number })
+}
+
+/// Has the shard of the export ask for requests.
+fn serve(wanted: Wanted<'_>, info: &DeviceInfo) -> Result<(), UblkError> {
+    let DeviceInfo { queues, depth, io_bytes, number, .. } = *info;
+    let Wanted { export, home, user, .. } = wanted;
+    let (name, device) = (export.name.clone(), export.device);
+    let path = format!("/dev/ublkc{number}");
+    // The node comes a moment after the device, and in recovery the old server may still have it.
+    let is_passing =
+        |error: &io::Error| error.kind() == io::ErrorKind::NotFound || Errno::from_io_error(error) == Some(Errno::BUSY);
+    let file = patiently(is_passing, || File::options().read(true).write(true).open(&path));
+    let file = OwnedFd::from(file.map_err(refused(&name, "open the queues of its block device"))?);
+    let tags = home.tags.clone();
+    let furnish = move |shard: &mut Shard| {
+        let all = usize::from(queues) * usize::from(depth);
+        let full = || UblkError::Full { export: name.clone(), most: MOST_OF_SHARD };
+        let places = (user, tags.take(all, MOST_OF_SHARD).ok_or_else(full)?);
+        let bytes = all as u64 * u64::from(io_bytes);
+        let memory = || UblkError::Memory { export: name.clone(), bytes };
+        let session = Session::new(SessionShape { tags: all as u32, io_bytes }).ok_or_else(memory)?;
+        let file = Fd::from(file);
+        let map = |queue| Descriptors::map(&file, queue, depth).map_err(refused(&name, "show what requests ask for"));
+        let descriptors = (0..queues).map(map).collect::<Result<Vec<_>, _>>()?;
+        let server = Server::new(name, device, (session, file), descriptors, (depth, places));
+        shard.spawn(Box::new(server));
+        Ok(())
+    };
+    home.mailbox.ask(furnish).unwrap_or_else(|_| Err(UblkError::Shard(export.name.clone())))
+}

@@ -1,0 +1,117 @@
+//! Why there is no block device.
+
+use std::io;
+
+use shingle_core::impl_error;
+
+/// Error of making, serving or removing a block device.
+#[derive(Debug)]
+pub enum UblkError {
+    /// The driver cannot be reached.
+    Driver(io::Error),
+    /// The driver is too old for what the export needs.
+    Missing {
+        /// The export.
+        export: String,
+        /// What it needs.
+        what: &'static str,
+        /// The kernel that has it.
+        since: &'static str,
+    },
+    /// The device cannot be shown as a block device.
+    Shape {
+        /// The export.
+        export: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// A device of this export is there, and somebody serves it.
+    Served {
+        /// The export.
+        export: String,
+        /// The number of the device.
+        number: u32,
+        /// Its server.
+        pid: i32,
+    },
+    /// What a killed daemon has left is not what the export is now.
+    Changed {
+        /// The export.
+        export: String,
+        /// The number of the device.
+        number: u32,
+    },
+    /// The driver refuses a step.
+    Refused {
+        /// The export.
+        export: String,
+        /// What was to be done.
+        doing: &'static str,
+        /// Why not.
+        error: io::Error,
+    },
+    /// The requests of all block devices of a shard are too many.
+    Full {
+        /// The export.
+        export: String,
+        /// Most requests at once.
+        most: usize,
+    },
+    /// There is no memory for the requests.
+    Memory {
+        /// The export.
+        export: String,
+        /// How much was wanted, in bytes.
+        bytes: u64,
+    },
+    /// The shard of the export is busy or stopped.
+    Shard(String),
+    /// Somebody uses the device.
+    Used {
+        /// The export.
+        export: String,
+        /// The number of the device.
+        number: u32,
+        /// Who; empty if that cannot be seen.
+        users: Vec<String>,
+    },
+}
+
+impl_error!(UblkError, |self, f| match self {
+    Self::Driver(error) if error.kind() == io::ErrorKind::NotFound => {
+        write!(
+            f,
+            "this machine has no ublk driver (/dev/ublk-control): load it with `modprobe ublk_drv`, Linux 6.6 or newer"
+        )
+    }
+    Self::Driver(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+        write!(f, "/dev/ublk-control is not for this user: block devices are made as root")
+    }
+    Self::Driver(error) => write!(f, "the ublk driver (/dev/ublk-control) does not answer: {error}"),
+    Self::Missing { export, what, since } => {
+        write!(f, "export `{export}` needs a ublk driver with {what}: that is in Linux {since} or newer")
+    }
+    Self::Shape { export, why } => write!(f, "export `{export}` cannot be a block device: {why}"),
+    Self::Served { export, number, pid } => {
+        write!(f, "/dev/ublkb{number} is export `{export}` of a daemon that runs, process {pid}: stop that first")
+    }
+    Self::Changed { export, number } => write!(
+        f,
+        "/dev/ublkb{number}, which a daemon has left that was killed, is not what export `{export}` is now: bring its size and limits \
+         back, or end its users and remove it with `shingle ublk remove {number}`"
+    ),
+    Self::Refused { export, doing, error } =>
+        write!(f, "export `{export}`: the ublk driver could not {doing}: {error}"),
+    Self::Full { export, most } => write!(
+        f,
+        "export `{export}`: the block devices of one shard have at most {most} requests together: lower `ublk-depth`, or put disks \
+         on other shards"
+    ),
+    Self::Memory { export, bytes } =>
+        write!(f, "export `{export}`: there are no {} MiB of memory for its requests: lower `ublk-depth`", bytes >> 20),
+    Self::Shard(export) => write!(f, "export `{export}`: its shard does not answer; start the daemon again"),
+    Self::Used { export, number, users } => {
+        let by = if users.is_empty() { String::new() } else { format!(" by {}", users.join(", ")) };
+        write!(f, "export `{export}`: /dev/ublkb{number} is in use{by}: end that first")
+    }
+});

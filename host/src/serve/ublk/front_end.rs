@@ -1,0 +1,130 @@
+//! Block devices as the stack file wants them.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use super::device::{Device, Home, Wanted};
+use super::error::UblkError;
+use super::keys::{self, Keys};
+use super::parameters::shape;
+use super::server::TagCount;
+use crate::serve::{Directory, Export, ExportKeys, FrontEnd, FrontEndType, ServeError, Service};
+use crate::shard::Shard;
+
+/// Block devices of this machine.
+pub const TYPE: FrontEndType =
+    FrontEndType { name: "ublk", read_listen: |_| Arc::new(Ublk), read_export: Some(keys::read) };
+
+/// How long between two looks at whether a device that is to go is still used.
+const LOOK: Duration = Duration::from_millis(250);
+
+#[derive(Debug)]
+struct Ublk;
+
+impl FrontEnd for Ublk {
+    fn kind(&self) -> &'static FrontEndType {
+        &TYPE
+    }
+
+    fn offers(&self, keys: &ExportKeys) -> bool {
+        keys.find::<Keys>().is_some()
+    }
+
+    fn check(&self, exports: &[&Export]) -> Result<(), String> {
+        exports.iter().try_for_each(|export| {
+            shape(export).map(drop).map_err(|why| format!("`{}` cannot be a block device: {why}", export.name))
+        })
+    }
+
+    fn service(&self, stack_file: &Path) -> Box<dyn Service> {
+        let stack_file = stack_file.canonicalize().unwrap_or_else(|_| stack_file.to_owned());
+        Box::new(Devices { stack_file, homes: Vec::new(), devices: Mutex::default() })
+    }
+}
+
+/// The block devices of a daemon.
+struct Devices {
+    stack_file: PathBuf,
+    /// One of each shard.
+    homes: Vec<Home>,
+    devices: Mutex<Vec<(usize, Device)>>,
+}
+
+impl Devices {
+    fn lock(&self) -> MutexGuard<'_, Vec<(usize, Device)>> {
+        self.devices.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// By what a daemon that is started with the same stack file knows the device of an export.
+    fn mark(&self, export: &str) -> u64 {
+        let path = self.stack_file.as_os_str().as_encoded_bytes();
+        // FNV-1a, which stays what it is from one version to the next.
+        let mix = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        path.iter().chain(&[0]).chain(export.as_bytes()).fold(0xcbf2_9ce4_8422_2325, mix).max(1)
+    }
+}
+
+impl Service for Devices {
+    fn install(&mut self, shard: &mut Shard) {
+        self.homes.push(Home { mailbox: shard.mailbox(), tags: TagCount::default() });
+    }
+
+    fn show(&self, export: &Export, directory: &Directory) -> Result<(), ServeError> {
+        let Some(keys) = export.keys.find::<Keys>() else { return Ok(()) };
+        let claimed = directory.claim(|other| other.name == export.name);
+        let Some((export, user)) = claimed else { return Ok(()) };
+        let (mark, home) = (self.mark(&export.name), &self.homes[export.shard]);
+        let wanted = Wanted { export: &export, keys: *keys, mark, home, user };
+        let device = Device::open(wanted).map_err(|error| ServeError::Device(Box::new(error)))?;
+        self.lock().push((export.shard, device));
+        Ok(())
+    }
+
+    fn withdraw(&self, export: &str) -> Result<(), ServeError> {
+        let mut devices = self.lock();
+        let Some(place) = devices.iter().position(|(_, device)| device.export == export) else { return Ok(()) };
+        devices[place].1.close().map_err(|error| ServeError::Device(Box::new(error)))?;
+        devices.remove(place);
+        Ok(())
+    }
+
+    fn path_of(&self, export: &str) -> Option<PathBuf> {
+        self.lock().iter().find(|(_, device)| device.export == export).map(|(_, device)| device.path())
+    }
+
+    fn connections(&self, shard: usize) -> usize {
+        self.lock().iter().filter(|(home, _)| *home == shard).count()
+    }
+
+    fn stop(&self) {
+        let mut devices = self.lock();
+        let mut told = Vec::new();
+        devices.retain(|(_, device)| !close_when_free(device, &mut told));
+        while !devices.is_empty() {
+            thread::sleep(LOOK);
+            devices.retain(|(_, device)| !close_when_free(device, &mut told));
+        }
+    }
+}
+
+/// Whether a device is gone: closed, or given up. Who is waited for is said once.
+fn close_when_free(device: &Device, told: &mut Vec<u32>) -> bool {
+    match device.close() {
+        Ok(()) => true,
+        Err(error @ UblkError::Used { .. }) => {
+            if !told.contains(&device.number) {
+                told.push(device.number);
+                tracing::warn!(
+                    "{error}; waiting for that. Ended at once, it waits for the next daemon of this stack file"
+                );
+            }
+            false
+        }
+        Err(error) => {
+            tracing::error!("{error}");
+            true
+        }
+    }
+}

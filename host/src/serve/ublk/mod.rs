@@ -1,0 +1,22 @@
+//! Block devices of this machine's kernel (`/dev/ublkbN`), by ublk.
+//!
+//! ```text
+//!  [export.NAME] ublk = true ──> Service: one device each ── add, start, take over, stop ──> the driver
+//!                                     │ spawn                                                    │ requests
+//!                                     └──> Server, a source of the export's shard <──────────────┘
+//! ```
+//!
+//! What the driver takes long for (devices come and go) is done by the thread that asks for it, with [`shingle_sys::ublk::Control`];
+//! requests are served by the shard of the export. A device outlives its server: who starts the stack file again takes over
+//! what the killed one has left.
+
+mod device;
+mod error;
+mod front_end;
+mod keys;
+mod parameters;
+mod server;
+mod users;
+
+pub use self::error::UblkError;
+pub use self::front_end::TYPE;

@@ -1,0 +1,191 @@
+//! The requests of one block device, as a source of a shard.
+
+use std::any::Any;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use rustix::io::Errno;
+use shingle_core::block::{Bio, Completion as Done, Data, DeviceId, PortId, Status};
+use shingle_core::frontend::ublk::{Answer, Next, Session, UserCopy};
+use shingle_sys::ublk::{self, Descriptors, QueueCommand, Reply};
+use shingle_sys::{Completion, Fd, Request};
+
+use crate::serve::Permit;
+use crate::shard::{Pump, Source, SourceCx};
+
+/// How many commands of block devices wait in the ring of a shard.
+#[derive(Clone, Debug, Default)]
+pub(super) struct TagCount(Arc<AtomicUsize>);
+
+impl TagCount {
+    /// So many more, if that is not more than `most` together.
+    pub fn take(&self, tags: usize, most: usize) -> Option<TagPermit> {
+        let before = self.0.fetch_add(tags, Relaxed);
+        let permit = TagPermit { count: self.clone(), tags };
+        (before + tags <= most).then_some(permit)
+    }
+}
+
+/// A part of a [`TagCount`], until it is dropped.
+#[derive(Debug)]
+pub(super) struct TagPermit {
+    count: TagCount,
+    tags: usize,
+}
+
+impl Drop for TagPermit {
+    fn drop(&mut self) {
+        self.count.0.fetch_sub(self.tags, Relaxed);
+    }
+}
+
+/// The device and its place on the shard.
+pub(super) struct Server {
+    /// The place among the users of the export, and among the commands of the shard. They are free before the driver hears that the
+    /// device has no server any more.
+    _places: (Permit, TagPermit),
+    export: String,
+    device: DeviceId,
+    session: Session,
+    copies: Copies,
+    /// One mapping of each queue.
+    descriptors: Vec<Descriptors>,
+    /// Of each tag the command, while it is not in the ring.
+    commands: Vec<Option<Box<QueueCommand>>>,
+    port: Option<PortId>,
+    /// Tags that can still get requests.
+    live: usize,
+    is_stopping: bool,
+}
+
+/// How data comes out of the requests of a device and into them.
+struct Copies {
+    file: Fd,
+    /// Tags of a queue.
+    depth: u16,
+}
+
+impl Copies {
+    /// Queue and tag there of one of all tags.
+    fn place(&self, tag: u32) -> (u16, u16) {
+        let depth = u32::from(self.depth);
+        ((tag / depth) as u16, (tag % depth) as u16)
+    }
+}
+
+impl UserCopy for Copies {
+    fn take(&mut self, tag: u32, data: &Data) -> Result<(), Status> {
+        ublk::take(&self.file, self.place(tag), data).map_err(|_| Status::Io)
+    }
+
+    fn give(&mut self, tag: u32, data: &Data) -> Result<(), Status> {
+        ublk::give(&self.file, self.place(tag), data).map_err(|_| Status::Io)
+    }
+}
+
+impl Server {
+    /// A server for the device behind `file`, which nobody has asked for requests yet.
+    pub fn new(
+        export: String,
+        device: DeviceId,
+        (session, file): (Session, Fd),
+        descriptors: Vec<Descriptors>,
+        (depth, places): (u16, (Permit, TagPermit)),
+    ) -> Self {
+        let tags = descriptors.len() * usize::from(depth);
+        let copies = Copies { file, depth };
+        let command = |tag| {
+            let (queue, of_queue) = copies.place(tag as u32);
+            Some(Box::new(QueueCommand::new(copies.file.clone(), queue, of_queue)))
+        };
+        let commands = (0..tags).map(command).collect();
+        Self {
+            _places: places,
+            export,
+            device,
+            session,
+            copies,
+            descriptors,
+            commands,
+            port: None,
+            live: tags,
+            is_stopping: false,
+        }
+    }
+
+    fn begin(&mut self, tag: u32, cx: &mut SourceCx<'_>) {
+        let (queue, of_queue) = self.copies.place(tag);
+        let descriptor = self.descriptors[usize::from(queue)].of(of_queue);
+        let next = self.session.request(tag, descriptor, &mut self.copies);
+        self.go_on(tag, next, cx);
+    }
+
+    fn go_on(&mut self, tag: u32, next: Next, cx: &mut SourceCx<'_>) {
+        match next {
+            Next::Submit(bio) => self.submit(tag, bio, cx),
+            Next::Answer(Answer { result, sector }) => {
+                if let Some(command) = &mut self.commands[tag as usize] {
+                    command.answer(Reply { result, sector });
+                }
+                self.ask(tag, cx);
+            }
+        }
+    }
+
+    fn submit(&self, tag: u32, bio: Box<Bio>, cx: &mut SourceCx<'_>) {
+        if let Some(port) = self.port {
+            cx.stack.submit(port, tag.into(), self.device, bio);
+        }
+    }
+
+    /// Sends the command of `tag`: its answer, if it has one, and the question for the next request.
+    fn ask(&mut self, tag: u32, cx: &mut SourceCx<'_>) {
+        let Some(command) = self.commands[tag as usize].take() else { return };
+        if cx.submit(tag.into(), Request::Other(command)).is_err() {
+            // It cannot be: the shard counts the commands. The request stays for the next server.
+            tracing::error!("export `{}`: the ring is full; a request of its block device is left", self.export);
+            self.live -= 1;
+        }
+    }
+
+    fn ended(&mut self, result: i32) {
+        self.live -= 1;
+        if result != -Errno::NODEV.raw_os_error() && result != -Errno::CANCELED.raw_os_error() {
+            let error = std::io::Error::from_raw_os_error(-result);
+            tracing::error!("export `{}`: its block device gives no more requests: {error}", self.export);
+        }
+    }
+}
+
+impl Source for Server {
+    fn on_completion(&mut self, done: Completion, cx: &mut SourceCx<'_>) {
+        let tag = done.token.word as u32;
+        if let Request::Other(operation) = done.request {
+            let operation: Box<dyn Any> = operation;
+            self.commands[tag as usize] = operation.downcast().ok();
+        }
+        match done.result {
+            // What comes now is for the next server.
+            0 if self.is_stopping => self.live -= 1,
+            0 => self.begin(tag, cx),
+            result => self.ended(result),
+        }
+    }
+
+    fn pump(&mut self, cx: &mut SourceCx<'_>) -> Pump {
+        if self.port.is_none() {
+            self.port = Some(cx.open_port());
+            (0..self.commands.len() as u32).for_each(|tag| self.ask(tag, cx));
+        }
+        while let Some(Done { tag, bio, status }) = self.port.and_then(|port| cx.stack.poll_completion(port)) {
+            let next = self.session.completed(tag as u32, bio, status, &mut self.copies);
+            self.go_on(tag as u32, next, cx);
+        }
+        let is_over = self.live == 0 || self.is_stopping;
+        if is_over && self.session.busy() == 0 { Pump::Done } else { Pump::Idle }
+    }
+
+    fn stop(&mut self, _: &mut SourceCx<'_>) {
+        self.is_stopping = true;
+    }
+}
