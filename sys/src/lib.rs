@@ -4,6 +4,7 @@
 //! - [`request`]: what the kernel can be asked to do, together with all the memory that it touches meanwhile.
 //! - [`ring`]: a single-threaded io_uring that owns its requests until they are done; [`ring_setup`] makes it, [`ring_handle`]
 //!   shares it.
+//! - [`shared_memory`]: memory that outlives the process.
 //! - [`ublk`]: block devices of the machine's kernel that a process serves.
 //! - [`unix`]: the few system calls that neither the standard library nor `rustix` makes safe.
 //! - [`zoned_block`]: zones of block devices of the kernel.
@@ -19,6 +20,7 @@ pub mod request;
 pub mod ring;
 pub mod ring_handle;
 pub mod ring_setup;
+pub mod shared_memory;
 pub mod ublk;
 pub mod unix;
 pub mod zoned_block;
@@ -29,4 +31,5 @@ pub use request::{Allocate, Entries, Fd, Operation, Part, Request, Submission, w
 pub use ring::{Completion, Ring, Token};
 pub use ring_handle::{RequestQueue, RingHandle};
 pub use ring_setup::RingError;
+pub use shared_memory::SharedMemory;
 pub use unix::give_back_memory;

@@ -65,6 +65,11 @@ pub trait BlockDevice: Any {
         let _ = visit;
     }
 
+    /// What of its own survives the end of the process; what is below it is asked itself.
+    fn survival(&self) -> Survival {
+        Survival::All
+    }
+
     /// The devices it sends bios to.
     fn below(&self) -> &[DeviceId] {
         &[]
@@ -118,6 +123,17 @@ macro_rules! keeps_limits_and_below {
             &self.below
         }
     };
+}
+
+/// What a device still has of what it has acknowledged, when its process is killed and the machine runs on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Survival {
+    /// Nothing: it is made of the memory of the process.
+    Nothing,
+    /// What was acknowledged before the last flush.
+    Flushed,
+    /// All of it.
+    All,
 }
 
 /// Where a device passes plain bios on to.

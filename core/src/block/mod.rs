@@ -39,7 +39,7 @@ pub use bio::{Bio, FRAMES};
 pub use check::{Admitted, check};
 pub use chunks::{Chunks, Part, Place};
 pub use content::Content;
-pub use device::{BlockDevice, Cx, MessageError, Route};
+pub use device::{BlockDevice, Cx, MessageError, Route, Survival};
 pub use effects::Completion;
 pub use event::Event;
 pub use extent::Extent;

@@ -6,7 +6,7 @@ use core::fmt;
 
 use super::bio::{Bio, Frame, Owner};
 use super::check::{Admitted, FastCheck, check};
-use super::device::{BlockDevice, Cx, MessageError, Route};
+use super::device::{BlockDevice, Cx, MessageError, Route, Survival};
 use super::effects::{Completion, Effects, Hop, Port};
 use super::event::Event;
 use super::failures::Failure;
@@ -318,6 +318,13 @@ impl Stack {
     #[must_use]
     pub fn below(&self, id: DeviceId) -> &[DeviceId] {
         self.slots[id.0 as usize].device.below()
+    }
+
+    /// What of what device `id` has acknowledged survives the end of the process.
+    #[must_use]
+    pub fn survival(&self, id: DeviceId) -> Survival {
+        let device = &self.slots[id.0 as usize].device;
+        device.below().iter().map(|below| self.survival(*below)).fold(device.survival(), Survival::min)
     }
 
     /// Calls a device as what it is, outside of the data path: for policy switches and messages.

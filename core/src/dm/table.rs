@@ -9,7 +9,7 @@ use super::mapping::{Mapping, join};
 use super::reset_all::{Part, ResetAll};
 use super::striped::Stripes;
 use crate::block::{
-    Bio, BlockDevice, Content, Cx, DeviceId, Event, Flags, Limits, Op, Payload, Place, Reason, Route, Status,
+    Bio, BlockDevice, Content, Cx, DeviceId, Event, Flags, Limits, Op, Payload, Place, Reason, Route, Status, Survival,
 };
 use crate::prelude::*;
 use crate::sector::Sector;
@@ -231,6 +231,11 @@ impl Table {
 }
 
 impl BlockDevice for Table {
+    /// A table can be swapped for one with any target; those with zones keep nothing to themselves.
+    fn survival(&self) -> Survival {
+        if self.limits.zoned.is_some() { Survival::All } else { Survival::Flushed }
+    }
+
     keeps_limits_and_below!();
 
     /// A single line has nowhere else to send a bio, and no other device to flush first.

@@ -23,7 +23,7 @@ pub use config::{NullConfig, NullConfigError, NullZones};
 
 use super::bad_blocks::BadBlocks;
 use super::memory::SparseMemory;
-use crate::block::{Bio, BlockDevice, Cx, Event, Limits, Op, Payload, Reason, Refusal, Status};
+use crate::block::{Bio, BlockDevice, Cx, Event, Limits, Op, Payload, Reason, Refusal, Status, Survival};
 use crate::prelude::*;
 use crate::sector::Sector;
 use crate::time::{Duration, Instant};
@@ -144,6 +144,10 @@ fn discard_zone(memory: &mut Option<SparseMemory>, geometry: &ZoneGeometry, zone
 }
 
 impl BlockDevice for NullDevice {
+    fn survival(&self) -> Survival {
+        Survival::Nothing
+    }
+
     fn limits(&self) -> &Limits {
         &self.limits
     }

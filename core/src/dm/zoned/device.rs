@@ -13,7 +13,7 @@ use super::{
 };
 use crate::block::{
     Bio, BlockDevice, Content, Cx, DeviceId, Event, Figure, Limits, MessageError, Op, Payload, Reason, Status,
-    WordOwner,
+    Survival, WordOwner,
 };
 use crate::prelude::*;
 use crate::sector::Sector;
@@ -177,6 +177,11 @@ fn exposed(devices: &[Limits], space: &ZoneSpace, sectors: u64) -> Limits {
 }
 
 impl BlockDevice for Zoned {
+    /// Where blocks are is in memory until it is committed.
+    fn survival(&self) -> Survival {
+        Survival::Flushed
+    }
+
     fn limits(&self) -> &Limits {
         &self.limits
     }

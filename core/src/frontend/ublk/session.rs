@@ -1,9 +1,14 @@
 //! The tags of a device, and what becomes of the request of each.
 
+use alloc::collections::VecDeque;
 use core::mem;
 
+use super::replay::Replay;
+use super::takeover::{Survey, pointer};
+use super::unflushed::{Place, Unflushed};
 use super::wire::{Descriptor, ZONE_BYTES, zone_bytes};
-use crate::block::{Bio, Data, Op, Payload, Status};
+use super::zone_records::{ZoneRecords, is_recorded};
+use crate::block::{Bio, Data, Flags, Op, Payload, Status};
 use crate::prelude::*;
 use crate::sector::{SECTOR_BYTES, Sector};
 use crate::zone::Zone;
@@ -32,13 +37,13 @@ pub struct Answer {
     pub sector: u64,
 }
 
-/// What is to be done about a request.
+/// What is to be done next.
 #[derive(Debug)]
 pub enum Next {
-    /// Submit this, and hand over its completion.
-    Submit(Box<Bio>),
-    /// Tell the kernel.
-    Answer(Answer),
+    /// Submit this bio, and hand over its completion under this word.
+    Submit(u64, Box<Bio>),
+    /// Tell the kernel, of the request of this tag.
+    Answer(u32, Answer),
 }
 
 /// How many requests there can be, and how long.
@@ -50,20 +55,59 @@ pub struct SessionShape {
     pub io_bytes: u32,
 }
 
-/// What a tag has for its next request.
-struct Tag {
+/// The word of a flush of the session's own; those of requests are their tags, and those of what is written again lie above.
+const OWN_FLUSH: u64 = 1 << 32;
+pub(super) const REPLAYED: u64 = 1 << 33;
+
+/// What a tag has for its next request, and of the one it has.
+pub(super) struct Tag {
     /// Memory for the longest request, and a bio; both on their way with a request.
-    data: Option<Data>,
+    pub data: Option<Data>,
     bio: Option<Box<Bio>>,
+    /// What its bio is for.
+    pub step: Step,
+    /// Bytes that its request moves.
+    pub bytes: u32,
     /// Zones that its report asks for.
     asked: usize,
+    /// Where its write is remembered until it is flushed.
+    place: Option<Place>,
+    /// What its flush makes durable.
+    covers: u64,
+    /// Whether there is a record of it.
+    is_recorded: bool,
+}
+
+/// What a bio of a tag is for.
+#[derive(Default)]
+pub(super) enum Step {
+    /// It does what the request asks for.
+    #[default]
+    Serve,
+    /// It makes durable what is written already; then this is the answer.
+    Confirm(Answer),
+    /// It reads what is in the first of these places, to see if it is the data of this append.
+    Compare { request: Descriptor, data: Data, places: VecDeque<(usize, u64)> },
 }
 
 /// The requests of a device.
 pub struct Session {
-    shape: SessionShape,
-    tags: Box<[Tag]>,
+    pub(super) shape: SessionShape,
+    pub(super) tags: Box<[Tag]>,
     busy: u32,
+    pub(super) records: Option<ZoneRecords>,
+    /// The question what of the records is done.
+    survey: Option<Survey>,
+    unflushed: Option<Unflushed>,
+    /// What a killed server has left, until it is written again.
+    replay: Option<Replay>,
+    /// Writes that wait for room among the unflushed ones, and appends that wait for another one of their zone.
+    waiting: VecDeque<(u32, Descriptor)>,
+    /// Zones with an append under way: one at a time, so that what is done of it can be told from the pointer.
+    appending: Vec<(u32, u64)>,
+    /// What the session's own flush makes durable, while it is on its way.
+    flushing: Option<u64>,
+    next: VecDeque<Next>,
 }
 
 impl Session {
@@ -73,10 +117,62 @@ impl Session {
         let tag = |_| {
             let blank = Bio::new(Op::Flush, Sector::ZERO, 0, Payload::None);
             let data = Data::try_zeroed(shape.io_bytes as usize)?;
-            Some(Tag { data: Some(data), bio: Some(Box::new(blank)), asked: 0 })
+            let bio = Some(Box::new(blank));
+            let (step, data) = (Step::Serve, Some(data));
+            Some(Tag { data, bio, step, bytes: 0, asked: 0, place: None, covers: 0, is_recorded: false })
         };
         let tags = (0..shape.tags).map(tag).collect::<Option<Box<[Tag]>>>()?;
-        Some(Self { shape, tags, busy: 0 })
+        Some(Self {
+            shape,
+            tags,
+            busy: 0,
+            records: None,
+            survey: None,
+            unflushed: None,
+            replay: None,
+            waiting: VecDeque::with_capacity(shape.tags as usize),
+            appending: Vec::with_capacity(shape.tags as usize),
+            flushing: None,
+            next: VecDeque::with_capacity(shape.tags as usize + 1),
+        })
+    }
+
+    /// The same for a device that forgets what is not flushed when the process is killed: it remembers, and first writes `left`,
+    /// what was remembered before. `None` if the longest request has no room in the log.
+    #[must_use]
+    pub fn with_unflushed(mut self, (log, left): (Unflushed, Vec<Bio>)) -> Option<Self> {
+        if log.longest() < self.shape.io_bytes as usize {
+            return None;
+        }
+        self.unflushed = Some(log);
+        if !left.is_empty() {
+            self.replay = Some(Replay::new(left, &mut self.next));
+        }
+        Some(self)
+    }
+
+    /// The same for a device with zones.
+    #[must_use]
+    pub fn with_records(mut self, records: ZoneRecords) -> Self {
+        self.survey = Survey::new(&records, &mut self.next);
+        self.records = Some(records);
+        self
+    }
+
+    /// Whether requests may be asked for: what a killed server has left is written, or known.
+    ///
+    /// # Errors
+    /// If that failed: then the device must not be served.
+    pub fn is_ready(&self) -> Result<bool, Status> {
+        let replayed = self.replay.as_ref().map(Replay::failure);
+        let surveyed = self.survey.as_ref().map(|survey| survey.failure);
+        replayed.or(surveyed).map_or(Ok(true), |failure| failure.map_or(Ok(false), Err))
+    }
+
+    /// How many requests there can be, and how long.
+    #[must_use]
+    pub fn shape(&self) -> SessionShape {
+        self.shape
     }
 
     /// Requests that are not answered.
@@ -85,74 +181,273 @@ impl Session {
         self.busy
     }
 
+    /// What is to be done next.
+    pub fn poll(&mut self) -> Option<Next> {
+        let next = self.next.pop_front()?;
+        if let (Next::Answer(tag, _), Some(records)) = (&next, &mut self.records)
+            && mem::take(&mut self.tags[*tag as usize].is_recorded)
+        {
+            records.told(*tag);
+        }
+        Some(next)
+    }
+
     /// The kernel has a request for `tag`, which has none.
-    pub fn request(&mut self, tag: u32, descriptor: Descriptor, copy: &mut impl UserCopy) -> Next {
+    pub fn handle_request(&mut self, tag: u32, request: Descriptor, copy: &mut impl UserCopy) {
         self.busy += 1;
-        match self.prepare(tag, descriptor, copy) {
-            Ok(bio) => Next::Submit(bio),
-            Err(status) => self.answer(Err(status)),
+        // Room in the log is given in turn.
+        let has_line = self.unflushed.is_some()
+            && !self.waiting.is_empty()
+            && matches!(request.op(), Some(Op::Write | Op::WriteZeroes));
+        if has_line || self.has_to_wait(tag, request) {
+            self.waiting.push_back((tag, request));
+        } else {
+            self.begin(tag, request, copy);
+        }
+        self.flush_if_due();
+    }
+
+    /// Whether an append is under way in the zone of this one; from now on one is.
+    fn has_to_wait(&mut self, tag: u32, request: Descriptor) -> bool {
+        if self.records.is_none() || request.op() != Some(Op::ZoneAppend) {
+            return false;
+        }
+        let is_taken = self.appending.iter().any(|(_, zone)| *zone == request.sector);
+        if !is_taken {
+            self.appending.push((tag, request.sector));
+        }
+        is_taken
+    }
+
+    fn begin(&mut self, tag: u32, request: Descriptor, copy: &mut impl UserCopy) {
+        if self.records.as_ref().is_some_and(|records| !records.has_none_left())
+            && let Some(op) = request.op().filter(|op| is_recorded(*op) && tag < self.shape.tags)
+        {
+            self.tags[tag as usize].is_recorded = true;
+            match self.take_up(tag, (op, &request), copy) {
+                Ok(true) => return,
+                Ok(false) => {}
+                Err(status) => return self.answer(tag, Err(status)),
+            }
+        }
+        match self.prepare(tag, request, copy) {
+            Ok(Some(bio)) => self.next.push_back(Next::Submit(tag.into(), bio)),
+            Ok(None) => self.waiting.push_back((tag, request)),
+            Err(status) => self.answer(tag, Err(status)),
         }
     }
 
-    /// The bio of `tag` is done.
-    pub fn completed(&mut self, tag: u32, bio: Box<Bio>, status: Status, copy: &mut impl UserCopy) -> Next {
-        let done = if status.is_ok() { Ok(()) } else { Err(status) };
-        let outcome = self.finish(tag, bio, done, copy);
-        self.answer(outcome)
+    /// A bio of `word` is done.
+    pub fn handle_completion(&mut self, word: u64, bio: Box<Bio>, status: Status, copy: &mut impl UserCopy) {
+        if word >= REPLAYED {
+            return self.taken_over(word, &bio, status);
+        }
+        if word == OWN_FLUSH {
+            self.flushed(status);
+        } else {
+            self.handle_tag(word as u32, bio, status, copy);
+        }
+        self.let_in(copy);
+        self.flush_if_due();
     }
 
-    fn answer(&mut self, outcome: Result<Answer, Status>) -> Next {
+    fn handle_tag(&mut self, tag: u32, bio: Box<Bio>, status: Status, copy: &mut impl UserCopy) {
+        match mem::take(&mut self.tags[tag as usize].step) {
+            Step::Serve => {
+                let done = if status.is_ok() { Ok(()) } else { Err(status) };
+                let answer = self.finish(tag, bio, done, copy);
+                self.answer(tag, answer);
+            }
+            step => self.handle_step(tag, step, (bio, status)),
+        }
+    }
+
+    pub(super) fn answer(&mut self, tag: u32, outcome: Result<Answer, Status>) {
         self.busy -= 1;
-        Next::Answer(outcome.unwrap_or_else(|status| Answer { result: -status.errno(), sector: 0 }))
+        self.appending.retain(|(other, _)| *other != tag);
+        let answer = outcome.unwrap_or_else(|status| Answer { result: -status.errno(), sector: 0 });
+        self.next.push_back(Next::Answer(tag, answer));
     }
 
-    fn prepare(&mut self, tag: u32, request: Descriptor, copy: &mut impl UserCopy) -> Result<Box<Bio>, Status> {
+    /// The bio of a request; `None` if it has to wait for room.
+    fn prepare(&mut self, tag: u32, request: Descriptor, copy: &mut impl UserCopy) -> Result<Option<Box<Bio>>, Status> {
         let op = request.op().ok_or(Status::NotSupported)?;
         let most = self.shape.io_bytes as usize;
         let mine = self.tags.get_mut(tag as usize).ok_or(Status::Invalid)?;
-        let payload = match op {
-            Op::Read | Op::Write | Op::ZoneAppend => Payload::Data(mine.lend(tag, (op, &request), most, copy)?),
-            Op::ReportZones => mine.room(request.count as usize, most)?,
+        let payload = match (op, &mut self.unflushed) {
+            (Op::Write | Op::WriteZeroes, Some(log)) => match mine.remember(tag, (op, &request), log, copy)? {
+                Some(payload) => payload,
+                None => return Ok(None),
+            },
+            (Op::Read | Op::Write | Op::ZoneAppend, _) => Payload::Data(mine.lend(tag, (op, &request), most, copy)?),
+            (Op::ReportZones, _) => mine.room(request.count as usize, most)?,
             _ => Payload::None,
         };
-        let mut bio = mine.bio.take().ok_or(Status::Invalid)?;
+        mine.covers = self.unflushed.as_ref().map_or(0, Unflushed::newest);
+        Ok(Some(self.bio(tag, (op, &request), payload)))
+    }
+
+    /// The bio of a request, noted as what may be done from now on.
+    fn bio(&mut self, tag: u32, (op, request): (Op, &Descriptor), payload: Payload) -> Box<Bio> {
         let sectors = if op.has_range() { request.count } else { 0 };
-        *bio = Bio::new(op, Sector(request.sector), sectors, payload).with_flags(request.flags());
-        Ok(bio)
+        let mine = &mut self.tags[tag as usize];
+        mine.bytes = sectors * SECTOR_BYTES;
+        if let Some(records) = self.records.as_mut().filter(|_| is_recorded(op)) {
+            mine.is_recorded = true;
+            records.begin(tag, op, request.sector, sectors);
+        }
+        mine.fill((op, request.sector, sectors), payload, request.flags())
+    }
+
+    /// Sends a request on, with its payload.
+    pub(super) fn send(&mut self, tag: u32, request: (Op, &Descriptor), payload: Payload) {
+        let bio = self.bio(tag, request, payload);
+        self.next.push_back(Next::Submit(tag.into(), bio));
+    }
+
+    /// Sends a bio for the sake of the request of `tag`.
+    pub(super) fn submit(&mut self, tag: u32, op: Op, (sector, sectors): (u64, u32), payload: Payload, flags: Flags) {
+        let bio = self.tags[tag as usize].fill((op, sector, sectors), payload, flags);
+        self.next.push_back(Next::Submit(tag.into(), bio));
+    }
+
+    /// Takes the bio of a tag back, and gives its payload.
+    pub(super) fn take_back(&mut self, tag: u32, mut bio: Box<Bio>) -> Payload {
+        let payload = mem::take(&mut bio.payload);
+        self.tags[tag as usize].bio = Some(bio);
+        payload
     }
 
     fn finish(
         &mut self,
         tag: u32,
-        mut bio: Box<Bio>,
+        bio: Box<Bio>,
         done: Result<(), Status>,
         copy: &mut impl UserCopy,
     ) -> Result<Answer, Status> {
-        let payload = mem::take(&mut bio.payload);
-        let (op, sector) = (bio.op, if bio.op == Op::ZoneAppend { bio.sector.0 } else { 0 });
+        let (op, flags) = (bio.op, bio.flags);
+        let sector = if op == Op::ZoneAppend { bio.sector.0 } else { 0 };
         let most = self.shape.io_bytes as usize;
+        let payload = self.take_back(tag, bio);
         let mine = &mut self.tags[tag as usize];
-        mine.bio = Some(bio);
+        if let Some(records) = self.records.as_mut().filter(|_| mine.is_recorded) {
+            records.done(tag, done.is_ok().then_some(sector));
+        }
+        if let Some(log) = &mut self.unflushed {
+            match mine.place.take() {
+                Some(place) if done.is_ok() && !flags.has(Flags::FUA) => log.acknowledge(place),
+                Some(place) => log.forget(place),
+                None if op == Op::Flush && done.is_ok() => log.flushed(mine.covers),
+                None => {}
+            }
+        }
         match payload {
             Payload::Data(data) => {
-                let bytes = data.len();
+                let bytes = mine.bytes;
                 let given = done.and_then(|()| if op == Op::Read { copy.give(tag, &data) } else { Ok(()) });
-                mine.data = Some(data.with_len(most));
+                if mine.data.is_none() {
+                    mine.data = Some(data.with_len(most));
+                }
                 given.map(|()| Answer { result: bytes as i32, sector })
             }
             Payload::Zones(zones) => {
                 done.and_then(|()| mine.report(tag, &zones, copy))?;
+                if let Some(records) = &mut self.records {
+                    zones.iter().for_each(|zone| records.learn(zone.start.0, pointer(zone)));
+                }
                 // With less than there is room for, the kernel would ask again.
                 Ok(Answer { result: most as i32, sector: 0 })
             }
             _ => done.map(|()| Answer { result: 0, sector: 0 }),
         }
     }
+
+    /// Sends a flush before there is no room for further writes.
+    fn flush_if_due(&mut self) {
+        let Some(log) = self.unflushed.as_ref().filter(|log| log.is_filling() || !self.waiting.is_empty()) else {
+            return;
+        };
+        if self.flushing.is_none() {
+            self.flushing = Some(log.newest());
+            let flush = Bio::new(Op::Flush, Sector::ZERO, 0, Payload::None);
+            self.next.push_back(Next::Submit(OWN_FLUSH, Box::new(flush)));
+        }
+    }
+
+    fn flushed(&mut self, status: Status) {
+        let Some(covers) = self.flushing.take() else { return };
+        match &mut self.unflushed {
+            Some(log) if status.is_ok() => log.flushed(covers),
+            // There will be no room for them.
+            _ => mem::take(&mut self.waiting).into_iter().for_each(|(tag, _)| self.answer(tag, Err(status))),
+        }
+    }
+
+    /// Begins what waits, as far as there is room.
+    fn let_in(&mut self, copy: &mut impl UserCopy) {
+        let mut is_full = false;
+        for _ in 0..self.waiting.len() {
+            let Some((tag, request)) = self.waiting.pop_front() else { return };
+            if is_full || self.has_to_wait(tag, request) {
+                self.waiting.push_back((tag, request));
+                continue;
+            }
+            let before = self.waiting.len();
+            self.begin(tag, request, copy);
+            // What is behind it, and smaller, does not overtake it.
+            is_full = self.waiting.len() > before;
+        }
+    }
+
+    /// A bio that was sent before requests were asked for is done.
+    fn taken_over(&mut self, word: u64, bio: &Bio, status: Status) {
+        if let Some(replay) = &mut self.replay
+            && replay.handle_completion(word, bio, status, &mut self.next)
+        {
+            self.unflushed.iter_mut().for_each(Unflushed::forget_all);
+            self.replay = None;
+        }
+        if let (Some(survey), Some(records)) = (&mut self.survey, &mut self.records)
+            && survey.handle_completion(bio, status, records)
+        {
+            self.survey = None;
+        }
+    }
 }
 
 impl Tag {
+    /// Memory of the log for a write, with what that brings; `None` if there is no room.
+    fn remember(
+        &mut self,
+        tag: u32,
+        (op, request): (Op, &Descriptor),
+        log: &mut Unflushed,
+        copy: &mut impl UserCopy,
+    ) -> Result<Option<Payload>, Status> {
+        if op == Op::Write && request.count as usize * SECTOR_BYTES as usize > log.longest() {
+            return Err(Status::Invalid);
+        }
+        let Some((place, payload)) = log.allocate(op, Sector(request.sector), request.count) else { return Ok(None) };
+        if let Payload::Data(data) = &payload
+            && let Err(status) = copy.take(tag, data)
+        {
+            log.forget(place);
+            return Err(status);
+        }
+        self.place = Some(place);
+        Ok(Some(payload))
+    }
+
+    /// Its bio, made anew.
+    fn fill(&mut self, (op, sector, sectors): (Op, u64, u32), payload: Payload, flags: Flags) -> Box<Bio> {
+        let fresh = Bio::new(op, Sector(sector), sectors, payload).with_flags(flags);
+        let Some(mut bio) = self.bio.take() else { return Box::new(fresh) };
+        *bio = fresh;
+        bio
+    }
+
     /// Its memory, as long as the request, with what that brings.
-    fn lend(
+    pub(super) fn lend(
         &mut self,
         tag: u32,
         (op, request): (Op, &Descriptor),

@@ -14,6 +14,7 @@ use shingle_sys::Fd;
 use shingle_sys::ublk::{Control, Descriptors, DeviceInfo, Features, NewDevice, State};
 
 use super::error::UblkError;
+use super::keeps::{self, Keeps};
 use super::keys::{Keys, MOST_TAGS};
 use super::parameters::{Shape, shape};
 use super::server::{Server, TagCount};
@@ -53,6 +54,7 @@ pub(super) struct Wanted<'a> {
 pub(super) struct Device {
     pub export: String,
     pub number: u32,
+    mark: u64,
 }
 
 impl Device {
@@ -62,17 +64,21 @@ impl Device {
         let export = wanted.export;
         let shape = shape(export).map_err(|why| UblkError::Shape { export: export.name.clone(), why })?;
         check_driver(&mut control, &export.name, &shape)?;
+        let place = export.device;
+        let survival = wanted.home.mailbox.ask(move |shard| shard.stack.survival(place));
+        let survival = survival.map_err(|_| UblkError::Shard(export.name.clone()))?;
+        let keeps = Keeps::of(&export.limits, survival);
         match find(&mut control, wanted.mark) {
-            Some(info) if info.state() == State::Quiesced => take_over(&mut control, wanted, &shape, &info),
+            Some(info) if info.state() == State::Quiesced => take_over(&mut control, wanted, (&shape, keeps), &info),
             Some(info) if info.state() == State::Live => {
                 Err(UblkError::Served { export: export.name.clone(), number: info.number, pid: info.server })
             }
             Some(info) => {
                 let removed = control.delete(info.number, LEAVE);
                 removed.map_err(refused(&export.name, "remove the device that a daemon has left"))?;
-                make(&mut control, wanted, &shape)
+                make(&mut control, wanted, (&shape, keeps))
             }
-            None => make(&mut control, wanted, &shape),
+            None => make(&mut control, wanted, (&shape, keeps)),
         }
     }
 
@@ -97,7 +103,9 @@ impl Device {
         let mut control = Control::open().map_err(UblkError::Driver)?;
         control.stop(number, PATIENCE).map_err(refused(&export, "stop its block device"))?;
         drop(held);
-        control.delete(number, LEAVE).map_err(refused(&export, "remove its block device"))
+        control.delete(number, LEAVE).map_err(refused(&export, "remove its block device"))?;
+        keeps::remove(self.mark);
+        Ok(())
     }
 }
 
@@ -127,11 +135,12 @@ fn find(control: &mut Control, mark: u64) -> Option<DeviceInfo> {
     numbers.into_iter().filter_map(|number| control.info(number).ok()).find(|info| info.mark == mark)
 }
 
-fn make(control: &mut Control, wanted: Wanted<'_>, shape: &Shape) -> Result<Device, UblkError> {
-    let (export, Keys { number, queues, depth }) = (wanted.export.name.clone(), wanted.keys);
+fn make(control: &mut Control, wanted: Wanted<'_>, (shape, keeps): (&Shape, Keeps)) -> Result<Device, UblkError> {
+    let (export, mark, Keys { number, queues, depth }) = (wanted.export.name.clone(), wanted.mark, wanted.keys);
     let zoned = if shape.is_zoned { Features::ZONED } else { Features::default() };
-    let features = Features::USER_COPY | Features::IOCTL_NUMBERS | Features::RECOVERY | Features::REISSUE | zoned;
-    let new = NewDevice { number, queues, depth, io_bytes: shape.io_bytes, features, mark: wanted.mark };
+    let lasting = if keeps == Keeps::NoDevice { Features::default() } else { Features::RECOVERY | Features::REISSUE };
+    let features = Features::USER_COPY | Features::IOCTL_NUMBERS | lasting | zoned;
+    let new = NewDevice { number, queues, depth, io_bytes: shape.io_bytes, features, mark };
     let added = control.add(&new).map_err(|error| match number {
         Some(number) if Errno::from_io_error(&error) == Some(Errno::EXIST) => {
             let why = format!("/dev/ublkb{number} is there already: write another `ublk-number`, or none");
@@ -143,17 +152,22 @@ fn make(control: &mut Control, wanted: Wanted<'_>, shape: &Shape) -> Result<Devi
     let started = control
         .set_parameters(number, &shape.parameters)
         .map_err(refused(&export, "take its size and limits"))
-        .and_then(|()| serve(wanted, &added))
+        .and_then(|()| serve(wanted, &added, (keeps, true)))
         .and_then(|()| control.start(number, PATIENCE).map_err(refused(&export, "start its block device")));
     if started.is_err() {
         // The reason why there is none is the one to report.
         let _ = control.delete(number, LEAVE);
     }
-    started.map(|()| Device { export, number })
+    started.map(|()| Device { export, number, mark })
 }
 
-fn take_over(control: &mut Control, wanted: Wanted<'_>, shape: &Shape, info: &DeviceInfo) -> Result<Device, UblkError> {
-    let (export, number) = (wanted.export.name.clone(), info.number);
+fn take_over(
+    control: &mut Control,
+    wanted: Wanted<'_>,
+    (shape, keeps): (&Shape, Keeps),
+    info: &DeviceInfo,
+) -> Result<Device, UblkError> {
+    let (export, mark, number) = (wanted.export.name.clone(), wanted.mark, info.number);
     let left = control.parameters(number).map_err(refused(&export, "tell what its block device was"))?;
     if !left.are(&shape.parameters) {
         return Err(UblkError::Changed { export, number });
@@ -162,16 +176,16 @@ fn take_over(control: &mut Control, wanted: Wanted<'_>, shape: &Shape, info: &De
     // The disks are open, so what the old server had under way is over; it may still have the device for a moment.
     let begun = patiently(is_busy, || control.start_recovery(number));
     begun.map_err(refused(&export, "hand its block device over"))?;
-    serve(wanted, info)?;
+    serve(wanted, info, (keeps, false))?;
     control.end_recovery(number, PATIENCE).map_err(refused(&export, "let the requests of its block device go on"))?;
     tracing::info!("export `{export}`: /dev/ublkb{number}, which a daemon has left, is served again");
-    Ok(Device { export, number })
+    Ok(Device { export, number, mark })
 }
 
 /// Has the shard of the export ask for requests.
-fn serve(wanted: Wanted<'_>, info: &DeviceInfo) -> Result<(), UblkError> {
+fn serve(wanted: Wanted<'_>, info: &DeviceInfo, (keeps, is_new): (Keeps, bool)) -> Result<(), UblkError> {
     let DeviceInfo { queues, depth, io_bytes, number, .. } = *info;
-    let Wanted { export, home, user, .. } = wanted;
+    let Wanted { export, home, user, mark, .. } = wanted;
     let (name, device) = (export.name.clone(), export.device);
     let path = format!("/dev/ublkc{number}");
     // The node comes a moment after the device, and in recovery the old server may still have it.
@@ -179,14 +193,16 @@ fn serve(wanted: Wanted<'_>, info: &DeviceInfo) -> Result<(), UblkError> {
         |error: &io::Error| error.kind() == io::ErrorKind::NotFound || Errno::from_io_error(error) == Some(Errno::BUSY);
     let file = patiently(is_passing, || File::options().read(true).write(true).open(&path));
     let file = OwnedFd::from(file.map_err(refused(&name, "open the queues of its block device"))?);
-    let tags = home.tags.clone();
+    let (tags, all) = (home.tags.clone(), usize::from(queues) * usize::from(depth));
+    let shape = SessionShape { tags: all as u32, io_bytes };
+    let kept = keeps.memory(mark, shape, is_new);
+    let kept = kept.map_err(|error| UblkError::Keep { export: name.clone(), error })?;
     let furnish = move |shard: &mut Shard| {
-        let all = usize::from(queues) * usize::from(depth);
         let full = || UblkError::Full { export: name.clone(), most: MOST_OF_SHARD };
         let places = (user, tags.take(all, MOST_OF_SHARD).ok_or_else(full)?);
         let bytes = all as u64 * u64::from(io_bytes);
         let memory = || UblkError::Memory { export: name.clone(), bytes };
-        let session = Session::new(SessionShape { tags: all as u32, io_bytes }).ok_or_else(memory)?;
+        let session = Session::new(shape).and_then(|session| keeps.furnish(session, kept, mark)).ok_or_else(memory)?;
         let file = Fd::from(file);
         let map = |queue| Descriptors::map(&file, queue, depth).map_err(refused(&name, "show what requests ask for"));
         let descriptors = (0..queues).map(map).collect::<Result<Vec<_>, _>>()?;

@@ -64,6 +64,13 @@ pub enum UblkError {
         /// How much was wanted, in bytes.
         bytes: u64,
     },
+    /// There is no memory that outlives the daemon.
+    Keep {
+        /// The export.
+        export: String,
+        /// Why not.
+        error: io::Error,
+    },
     /// The shard of the export is busy or stopped.
     Shard(String),
     /// Somebody uses the device.
@@ -109,6 +116,11 @@ impl_error!(UblkError, |self, f| match self {
     ),
     Self::Memory { export, bytes } =>
         write!(f, "export `{export}`: there are no {} MiB of memory for its requests: lower `ublk-depth`", bytes >> 20),
+    Self::Keep { export, error } => write!(
+        f,
+        "export `{export}`: what a kill of the daemon must not lose cannot be kept in /run/shingle/ublk: {error}; that has to be a file \
+         system in memory with some room"
+    ),
     Self::Shard(export) => write!(f, "export `{export}`: its shard does not answer; start the daemon again"),
     Self::Used { export, number, users } => {
         let by = if users.is_empty() { String::new() } else { format!(" by {}", users.join(", ")) };

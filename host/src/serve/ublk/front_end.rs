@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::device::{Device, Home, Wanted};
 use super::error::UblkError;
+use super::fnv;
 use super::keys::{self, Keys};
 use super::parameters::shape;
 use super::server::TagCount;
@@ -59,10 +60,7 @@ impl Devices {
 
     /// By what a daemon that is started with the same stack file knows the device of an export.
     fn mark(&self, export: &str) -> u64 {
-        let path = self.stack_file.as_os_str().as_encoded_bytes();
-        // FNV-1a, which stays what it is from one version to the next.
-        let mix = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
-        path.iter().chain(&[0]).chain(export.as_bytes()).fold(0xcbf2_9ce4_8422_2325, mix).max(1)
+        fnv(&[self.stack_file.as_os_str().as_encoded_bytes(), &[0], export.as_bytes()].concat()).max(1)
     }
 }
 

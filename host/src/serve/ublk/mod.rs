@@ -13,6 +13,7 @@
 mod device;
 mod error;
 mod front_end;
+mod keeps;
 mod keys;
 mod parameters;
 mod server;
@@ -20,3 +21,8 @@ mod users;
 
 pub use self::error::UblkError;
 pub use self::front_end::TYPE;
+
+/// A number for some bytes that stays what it is from one version to the next (FNV-1a).
+fn fnv(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
+}

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use rustix::io::Errno;
-use shingle_core::block::{Bio, Completion as Done, Data, DeviceId, PortId, Status};
+use shingle_core::block::{Completion as Done, Data, DeviceId, PortId, Status};
 use shingle_core::frontend::ublk::{Answer, Next, Session, UserCopy};
 use shingle_sys::ublk::{self, Descriptors, QueueCommand, Reply};
 use shingle_sys::{Completion, Fd, Request};
@@ -55,6 +55,7 @@ pub(super) struct Server {
     port: Option<PortId>,
     /// Tags that can still get requests.
     live: usize,
+    is_asking: bool,
     is_stopping: bool,
 }
 
@@ -109,6 +110,7 @@ impl Server {
             commands,
             port: None,
             live: tags,
+            is_asking: false,
             is_stopping: false,
         }
     }
@@ -116,25 +118,23 @@ impl Server {
     fn begin(&mut self, tag: u32, cx: &mut SourceCx<'_>) {
         let (queue, of_queue) = self.copies.place(tag);
         let descriptor = self.descriptors[usize::from(queue)].of(of_queue);
-        let next = self.session.request(tag, descriptor, &mut self.copies);
-        self.go_on(tag, next, cx);
+        self.session.handle_request(tag, descriptor, &mut self.copies);
+        self.go_on(cx);
     }
 
-    fn go_on(&mut self, tag: u32, next: Next, cx: &mut SourceCx<'_>) {
-        match next {
-            Next::Submit(bio) => self.submit(tag, bio, cx),
-            Next::Answer(Answer { result, sector }) => {
-                if let Some(command) = &mut self.commands[tag as usize] {
-                    command.answer(Reply { result, sector });
+    /// Does what the session wants.
+    fn go_on(&mut self, cx: &mut SourceCx<'_>) {
+        let Some(port) = self.port else { return };
+        while let Some(next) = self.session.poll() {
+            match next {
+                Next::Submit(word, bio) => cx.stack.submit(port, word, self.device, bio),
+                Next::Answer(tag, Answer { result, sector }) => {
+                    if let Some(command) = &mut self.commands[tag as usize] {
+                        command.answer(Reply { result, sector });
+                    }
+                    self.ask(tag, cx);
                 }
-                self.ask(tag, cx);
             }
-        }
-    }
-
-    fn submit(&self, tag: u32, bio: Box<Bio>, cx: &mut SourceCx<'_>) {
-        if let Some(port) = self.port {
-            cx.stack.submit(port, tag.into(), self.device, bio);
         }
     }
 
@@ -146,6 +146,20 @@ impl Server {
             tracing::error!("export `{}`: the ring is full; a request of its block device is left", self.export);
             self.live -= 1;
         }
+    }
+
+    fn ask_all(&mut self, cx: &mut SourceCx<'_>) {
+        self.is_asking = true;
+        (0..self.commands.len() as u32).for_each(|tag| self.ask(tag, cx));
+    }
+
+    /// What a killed daemon has left unflushed cannot be written: the device stays as it is, for who mends what is below.
+    fn give_up(&self, status: Status) -> Pump {
+        tracing::error!(
+            "export `{}`: what was acknowledged before and is not flushed cannot be written: {status}; its block device waits",
+            self.export
+        );
+        Pump::Done
     }
 
     fn ended(&mut self, result: i32) {
@@ -173,13 +187,15 @@ impl Source for Server {
     }
 
     fn pump(&mut self, cx: &mut SourceCx<'_>) -> Pump {
-        if self.port.is_none() {
-            self.port = Some(cx.open_port());
-            (0..self.commands.len() as u32).for_each(|tag| self.ask(tag, cx));
+        let port = *self.port.get_or_insert_with(|| cx.open_port());
+        while let Some(Done { tag, bio, status }) = cx.stack.poll_completion(port) {
+            self.session.handle_completion(tag, bio, status, &mut self.copies);
         }
-        while let Some(Done { tag, bio, status }) = self.port.and_then(|port| cx.stack.poll_completion(port)) {
-            let next = self.session.completed(tag as u32, bio, status, &mut self.copies);
-            self.go_on(tag as u32, next, cx);
+        self.go_on(cx);
+        match self.session.is_ready() {
+            Ok(true) if !self.is_asking => self.ask_all(cx),
+            Ok(_) => {}
+            Err(status) => return self.give_up(status),
         }
         let is_over = self.live == 0 || self.is_stopping;
         if is_over && self.session.busy() == 0 { Pump::Done } else { Pump::Idle }

@@ -1,0 +1,169 @@
+//! Requests that a killed server had, and that come again.
+
+use alloc::collections::VecDeque;
+
+use super::session::{Answer, Next, REPLAYED, Session, Step, UserCopy};
+use super::wire::Descriptor;
+use super::zone_records::{Progress, ZoneRecords};
+use crate::block::{Bio, Data, Flags, Op, Payload, Status};
+use crate::prelude::*;
+use crate::sector::{SECTOR_BYTES, Sector};
+use crate::zone::{Condition, Zone, ZoneKind};
+
+/// The pointers of zones are asked for, before requests are.
+pub(super) struct Survey {
+    reports: usize,
+    pub failure: Option<Status>,
+}
+
+impl Survey {
+    /// Asks for those of all zones in which something is not clear; `None`: there are none.
+    pub fn new(records: &ZoneRecords, next: &mut VecDeque<Next>) -> Option<Self> {
+        let zones = records.unclear();
+        for (number, start) in zones.iter().enumerate() {
+            let report = Bio::new(Op::ReportZones, Sector(*start), 0, Payload::Zones(Vec::with_capacity(1)));
+            next.push_back(Next::Submit(REPLAYED + number as u64, Box::new(report)));
+        }
+        (!zones.is_empty()).then_some(Self { reports: zones.len(), failure: None })
+    }
+
+    /// Takes in a report. Whether that was the last, and all were good.
+    pub fn handle_completion(&mut self, bio: &Bio, status: Status, records: &mut ZoneRecords) -> bool {
+        self.reports -= 1;
+        match &bio.payload {
+            Payload::Zones(zones) if status.is_ok() && !zones.is_empty() => {
+                records.resolve(zones[0].start.0, pointer(&zones[0]));
+            }
+            _ => self.failure = Some(if status.is_ok() { Status::Io } else { status }),
+        }
+        self.reports == 0 && self.failure.is_none()
+    }
+}
+
+/// Up to where a zone is written; its start if that is not known, or means nothing.
+pub(super) fn pointer(zone: &Zone) -> u64 {
+    match zone.cond {
+        _ if zone.kind == ZoneKind::Conventional => zone.start.0,
+        Condition::Full => zone.start.0 + zone.capacity,
+        cond if cond.has_write_pointer() => zone.wp.0,
+        _ => zone.start.0,
+    }
+}
+
+impl Session {
+    /// A request like one that a killed server had. Whether it is taken care of: otherwise it is as new.
+    pub(super) fn take_up(
+        &mut self,
+        tag: u32,
+        (op, request): (Op, &Descriptor),
+        copy: &mut impl UserCopy,
+    ) -> Result<bool, Status> {
+        let Some(records) = &mut self.records else { return Ok(false) };
+        let mut found = records.find(op, request.sector, request.count);
+        match op {
+            Op::Write => {
+                let Some((place, record)) = found.next() else {
+                    drop(found);
+                    records.passed(request.sector);
+                    return Ok(false);
+                };
+                drop(found);
+                let written = record.outcome as u32;
+                let is_whole = written == request.count;
+                records.retake(place, tag, if is_whole { Progress::Done } else { Progress::Sent });
+                if is_whole {
+                    self.confirm(tag, request, 0);
+                } else {
+                    self.write_rest(tag, request, written, copy)?;
+                }
+                Ok(true)
+            }
+            Op::ZoneAppend => {
+                let places: VecDeque<(usize, u64)> = found.map(|(place, record)| (place, record.outcome)).collect();
+                if places.is_empty() {
+                    return Ok(false);
+                }
+                let data = self.tags[tag as usize].lend(tag, (op, request), self.shape.io_bytes as usize, copy)?;
+                self.compare(tag, *request, (data, places));
+                Ok(true)
+            }
+            _ => {
+                let Some((place, _)) = found.next() else { return Ok(false) };
+                drop(found);
+                records.retake(place, tag, Progress::Done);
+                self.answer(tag, Ok(Answer { result: 0, sector: 0 }));
+                Ok(true)
+            }
+        }
+    }
+
+    /// Acknowledges what is written already; what was to be durable is flushed first, since it is not known how far that was.
+    fn confirm(&mut self, tag: u32, request: &Descriptor, sector: u64) {
+        let answer = Answer { result: (request.count * SECTOR_BYTES) as i32, sector };
+        if !request.flags().has(Flags::FUA) {
+            return self.answer(tag, Ok(answer));
+        }
+        self.tags[tag as usize].step = Step::Confirm(answer);
+        self.submit(tag, Op::Flush, (0, 0), Payload::None, Flags::NONE);
+    }
+
+    /// Writes what a killed server has not: a request can be cut in pieces below.
+    fn write_rest(
+        &mut self,
+        tag: u32,
+        request: &Descriptor,
+        written: u32,
+        copy: &mut impl UserCopy,
+    ) -> Result<(), Status> {
+        let most = self.shape.io_bytes as usize;
+        let mine = &mut self.tags[tag as usize];
+        let data = mine.lend(tag, (Op::Write, request), most, copy)?;
+        let (skip, bytes) = ((written * SECTOR_BYTES) as usize, data.len());
+        let rest = data.slice(skip, bytes - skip);
+        mine.data = Some(data.with_len(most));
+        mine.bytes = bytes as u32;
+        let range = (request.sector + u64::from(written), request.count - written);
+        self.submit(tag, Op::Write, range, Payload::Data(rest), request.flags());
+        Ok(())
+    }
+
+    /// Reads what is where the append may be that came again.
+    fn compare(&mut self, tag: u32, request: Descriptor, (data, mut places): (Data, VecDeque<(usize, u64)>)) {
+        let there = places.front().and_then(|(_, sector)| Some((*sector, Data::try_zeroed(data.len())?)));
+        let Some((sector, memory)) = there else {
+            // It is nowhere: then it is as new.
+            places.clear();
+            return self.send(tag, (Op::ZoneAppend, &request), Payload::Data(data));
+        };
+        self.tags[tag as usize].step = Step::Compare { request, data, places };
+        self.submit(tag, Op::Read, (sector, request.count), Payload::Data(memory), Flags::NONE);
+    }
+
+    /// A step of `tag` before its request is taken care of is done.
+    pub(super) fn handle_step(&mut self, tag: u32, step: Step, (bio, status): (Box<Bio>, Status)) {
+        let there = self.take_back(tag, bio);
+        match step {
+            Step::Serve => {}
+            Step::Confirm(answer) => {
+                let outcome = if status.is_ok() { Ok(answer) } else { Err(status) };
+                self.answer(tag, outcome);
+            }
+            Step::Compare { request, data, mut places } => {
+                let found = places.pop_front();
+                let is_it = status.is_ok() && matches!(&there, Payload::Data(there) if is_equal(there, &data));
+                let Some((place, sector)) = found.filter(|_| is_it) else {
+                    return self.compare(tag, request, (data, places));
+                };
+                self.records.iter_mut().for_each(|records| records.retake(place, tag, Progress::Done));
+                self.tags[tag as usize].data = Some(data.with_len(self.shape.io_bytes as usize));
+                self.confirm(tag, &request, sector);
+            }
+        }
+    }
+}
+
+fn is_equal(one: &Data, other: &Data) -> bool {
+    use core::sync::atomic::Ordering::Relaxed;
+    let words = |data: &Data| data.words().iter().map(|word| word.load(Relaxed)).collect::<Vec<u64>>();
+    words(one) == words(other)
+}

@@ -1,0 +1,210 @@
+//! Writes that were acknowledged and are not flushed, where a killed process leaves them.
+//!
+//! Some devices keep in memory what becomes of a completed write until a flush: where dm-zoned has put it, for one. A killed server
+//! loses that, but the kernel goes on, and would be right to expect its writes. So their data stays in memory that outlives the
+//! process, and the next server writes it again before it serves. Twice is harmless here: no later write was acknowledged that is
+//! not written again after it.
+//!
+//! ```text
+//!  | header | entries: sequence, sector, sectors and operation, offset | data, a ring |
+//! ```
+
+use alloc::sync::Arc;
+use core::sync::atomic::Ordering::{Acquire, Release};
+
+use crate::block::{Bio, Data, Memory, Op, Payload};
+use crate::prelude::*;
+use crate::sector::{SECTOR_BYTES, Sector};
+
+/// "shgublkU", the first word.
+const MAGIC: u64 = u64::from_le_bytes(*b"shgublkU");
+const HEADER_WORDS: usize = 8;
+const ENTRY_WORDS: usize = 4;
+/// Most writes that are remembered.
+const ENTRIES: usize = 4096;
+/// Where the data begins, and its unit: what direct I/O wants.
+const PAGE: usize = 4096;
+const DATA_START: usize = ((HEADER_WORDS + ENTRIES * ENTRY_WORDS) * 8).next_multiple_of(PAGE);
+const ZEROES: u64 = 1 << 32;
+
+/// Bytes of memory for a log that holds `bytes` of data.
+#[must_use]
+pub const fn log_bytes(bytes: usize) -> usize {
+    DATA_START + bytes.next_multiple_of(PAGE)
+}
+
+/// A write that has its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place(u32);
+
+#[derive(Clone, Copy, Default)]
+struct Slot {
+    /// Where its data is.
+    start: usize,
+    /// When it was acknowledged; 0 before.
+    sequence: u64,
+    is_over: bool,
+}
+
+/// The log of a device.
+pub struct Unflushed {
+    memory: Arc<dyn Memory>,
+    /// Bytes of the ring.
+    room: usize,
+    slots: Box<[Slot]>,
+    /// The oldest of the slots that are taken, and how many are: a ring as well.
+    first: usize,
+    taken: usize,
+    /// Where the next data goes.
+    head: usize,
+    sequence: u64,
+}
+
+impl Unflushed {
+    /// A log in `memory`, with what is acknowledged in it, oldest first: that has to be written again, flushed, then forgotten.
+    /// In memory that is of no log, or of another `owner`, nothing is.
+    ///
+    /// # Panics
+    /// If the memory is shorter than [`log_bytes`] of one page.
+    #[must_use]
+    pub fn open(memory: Arc<dyn Memory>, owner: u64) -> (Self, Vec<Bio>) {
+        let room = (memory.words().len() * 8).saturating_sub(DATA_START) / PAGE * PAGE;
+        assert!(room > 0, "a log holds at least a page");
+        let slots = alloc::vec![Slot::default(); ENTRIES].into_boxed_slice();
+        let mut log = Self { memory, room, slots, first: 0, taken: 0, head: 0, sequence: 0 };
+        let is_ours = log.word(0) == MAGIC && log.word(1) == owner;
+        let left = if is_ours { log.left() } else { Vec::new() };
+        if left.is_empty() {
+            log.set(0, 0);
+            log.forget_all();
+            log.set(1, owner);
+            log.set(0, MAGIC);
+        }
+        (log, left)
+    }
+
+    fn word(&self, index: usize) -> u64 {
+        self.memory.words()[index].load(Acquire)
+    }
+
+    /// Who comes after a kill sees a store only with all that were before it.
+    fn set(&self, index: usize, value: u64) {
+        self.memory.words()[index].store(value, Release);
+    }
+
+    fn entry(place: usize) -> usize {
+        HEADER_WORDS + place * ENTRY_WORDS
+    }
+
+    fn left(&self) -> Vec<Bio> {
+        let mut left: Vec<(u64, Bio)> = (0..ENTRIES).filter_map(|place| self.read(place)).collect();
+        left.sort_by_key(|(sequence, _)| *sequence);
+        left.into_iter().map(|(_, bio)| bio).collect()
+    }
+
+    fn read(&self, place: usize) -> Option<(u64, Bio)> {
+        let at = Self::entry(place);
+        let [sequence, sector, what, start] = [0, 1, 2, 3].map(|word| self.word(at + word));
+        let sectors = what as u32;
+        if sequence == 0 || sectors == 0 {
+            return None;
+        }
+        if what & ZEROES != 0 {
+            return Some((sequence, Bio::new(Op::WriteZeroes, Sector(sector), sectors, Payload::None)));
+        }
+        let bytes = sectors as usize * SECTOR_BYTES as usize;
+        let fits = usize::try_from(start).ok()?.checked_add(bytes).is_some_and(|end| end <= self.room);
+        let data = fits.then(|| Data::new(self.memory.clone(), DATA_START + start as usize, bytes))?;
+        Some((sequence, Bio::new(Op::Write, Sector(sector), sectors, Payload::Data(data))))
+    }
+
+    /// Forgets everything: what was left is written and flushed.
+    pub(super) fn forget_all(&mut self) {
+        (0..ENTRIES).for_each(|place| self.set(Self::entry(place), 0));
+    }
+
+    /// Bytes of data that one write may have, so that it finds room once all is flushed.
+    pub(super) fn longest(&self) -> usize {
+        self.room / 2
+    }
+
+    /// A place for a write, and memory for its data; zeroes need none. `None`: there is no room until a flush.
+    pub(super) fn allocate(&mut self, op: Op, sector: Sector, sectors: u32) -> Option<(Place, Payload)> {
+        let bytes = if op == Op::WriteZeroes { 0 } else { sectors as usize * SECTOR_BYTES as usize };
+        let padded = bytes.next_multiple_of(PAGE);
+        let start = if self.taken < ENTRIES { self.room_for(padded) } else { None }?;
+        let place = (self.first + self.taken) % ENTRIES;
+        self.slots[place] = Slot { start, sequence: 0, is_over: false };
+        (self.taken, self.head) = (self.taken + 1, start + padded);
+        let at = Self::entry(place);
+        self.set(at + 1, sector.0);
+        self.set(at + 2, u64::from(sectors) | if op == Op::WriteZeroes { ZEROES } else { 0 });
+        self.set(at + 3, start as u64);
+        if bytes == 0 {
+            return Some((Place(place as u32), Payload::None));
+        }
+        // The bio shares the memory with the log: an atomic count for each write.
+        let data = Data::new(self.memory.clone(), DATA_START + start, bytes);
+        Some((Place(place as u32), Payload::Data(data)))
+    }
+
+    /// Where so many bytes fit in one piece. The head never catches up with the oldest data from behind, so that the two are at
+    /// one place only if there is none.
+    fn room_for(&self, bytes: usize) -> Option<usize> {
+        if self.taken == 0 {
+            return (bytes <= self.room).then_some(0);
+        }
+        let (head, tail) = (self.head, self.slots[self.first].start);
+        if head < tail {
+            return (head + bytes < tail).then_some(head);
+        }
+        if head + bytes <= self.room { Some(head) } else { (bytes < tail).then_some(0) }
+    }
+
+    /// The write at `place` is acknowledged: from now on it is written again if the process is killed.
+    pub(super) fn acknowledge(&mut self, place: Place) {
+        self.sequence += 1;
+        self.slots[place.0 as usize].sequence = self.sequence;
+        self.set(Self::entry(place.0 as usize), self.sequence);
+    }
+
+    /// The write at `place` has failed, or is durable by itself.
+    pub(super) fn forget(&mut self, place: Place) {
+        self.end(place.0 as usize);
+        self.give_back();
+    }
+
+    /// The newest write that was acknowledged: what a flush that is sent now makes durable.
+    pub(super) fn newest(&self) -> u64 {
+        self.sequence
+    }
+
+    /// What was acknowledged up to `sequence` is durable.
+    pub(super) fn flushed(&mut self, sequence: u64) {
+        for number in 0..self.taken {
+            let place = (self.first + number) % ENTRIES;
+            if (1..=sequence).contains(&self.slots[place].sequence) {
+                self.end(place);
+            }
+        }
+        self.give_back();
+    }
+
+    fn end(&mut self, place: usize) {
+        self.slots[place].is_over = true;
+        self.set(Self::entry(place), 0);
+    }
+
+    fn give_back(&mut self) {
+        while self.taken > 0 && self.slots[self.first].is_over {
+            self.first = (self.first + 1) % ENTRIES;
+            self.taken -= 1;
+        }
+    }
+
+    /// Whether a flush is due: half of the room is taken.
+    pub(super) fn is_filling(&self) -> bool {
+        let used = if self.taken == 0 { 0 } else { (self.head + self.room - self.slots[self.first].start) % self.room };
+        self.taken > ENTRIES / 2 || used > self.room / 2
+    }
+}

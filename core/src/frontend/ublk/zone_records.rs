@@ -1,0 +1,357 @@
+//! What was done to zones and perhaps not answered, where a killed process leaves it.
+//!
+//! The kernel sends requests again that a killed server has not answered. A write behind the pointer fails then, an append lands
+//! twice, and a reset takes newer data with it. So each request that changes zones has a record, and each zone the place up to which
+//! answers said it is written:
+//!
+//! ```text
+//!  | header | a word for each zone: its end | a record for each tag | records that a killed server left |
+//!  record: state, operation and length | sector | where an append went | sequence
+//! ```
+//!
+//! The next server finds out with a zone's pointer what of a request that was sent is done. One write of a zone is under way at a
+//! time, so that is at most its oldest. All of it is memory of a machine that runs: after a power cut there is no request to come
+//! again, and no record.
+
+use alloc::sync::Arc;
+use core::mem;
+use core::sync::atomic::Ordering::{Acquire, Release};
+
+use crate::block::{Memory, Op};
+use crate::prelude::*;
+
+/// "shgublkZ", the first word.
+const MAGIC: u64 = u64::from_le_bytes(*b"shgublkZ");
+const HEADER_WORDS: usize = 8;
+const RECORD_WORDS: usize = 4;
+
+/// Zones and tags of a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecordsShape {
+    /// Number of zones.
+    pub zones: u32,
+    /// Zone size.
+    pub zone_sectors: u32,
+    /// Tags, of all queues together.
+    pub tags: u32,
+}
+
+impl RecordsShape {
+    /// Bytes of memory for the records.
+    #[must_use]
+    pub const fn bytes(&self) -> usize {
+        (HEADER_WORDS + self.zones as usize + 2 * self.tags as usize * RECORD_WORDS) * 8
+    }
+}
+
+/// How far a request is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Progress {
+    /// It went down; whether it is done is not known.
+    Sent = 1,
+    /// It is done, and the kernel does not know.
+    Done = 2,
+    /// It is done, and the kernel is being told.
+    Told = 3,
+}
+
+/// What is remembered of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Record {
+    pub progress: Progress,
+    pub op: Op,
+    pub sector: u64,
+    pub sectors: u32,
+    /// Of an append that is done where its data is; of a write how many of its sectors are written.
+    pub outcome: u64,
+    pub sequence: u64,
+}
+
+impl Record {
+    /// Whether this is what is remembered of such a request.
+    pub fn is_of(&self, op: Op, sector: u64, sectors: u32) -> bool {
+        (self.op, self.sector, self.sectors) == (op, sector, sectors)
+    }
+
+    fn words(&self) -> [u64; RECORD_WORDS] {
+        let head = self.progress as u64 | (self.op as u64) << 8 | u64::from(self.sectors) << 32;
+        [head, self.sector, self.outcome, self.sequence]
+    }
+
+    fn from_words([head, sector, outcome, sequence]: [u64; RECORD_WORDS]) -> Option<Self> {
+        let progress = match head as u8 {
+            1 => Progress::Sent,
+            2 => Progress::Done,
+            3 => Progress::Told,
+            _ => return None,
+        };
+        let op = Op::ALL.into_iter().find(|op| *op as u8 == (head >> 8) as u8)?;
+        Some(Self { progress, op, sector, sectors: (head >> 32) as u32, outcome, sequence })
+    }
+}
+
+/// Whether doing it twice would differ from doing it once.
+pub(super) fn is_recorded(op: Op) -> bool {
+    matches!(op, Op::Write | Op::ZoneAppend | Op::ZoneReset | Op::ZoneResetAll | Op::ZoneFinish)
+}
+
+/// The records of a device.
+pub struct ZoneRecords {
+    memory: Arc<dyn Memory>,
+    shape: RecordsShape,
+    sequence: u64,
+    /// Records that a killed server left, of requests that are still to come again: in the memory as well, at these places.
+    left: Vec<(usize, Record)>,
+}
+
+impl ZoneRecords {
+    /// The records in `memory`. In memory that has none, or those of another `owner` or shape, there is nothing.
+    ///
+    /// # Panics
+    /// If the memory is shorter than the shape says.
+    #[must_use]
+    pub fn open(memory: Arc<dyn Memory>, owner: u64, shape: RecordsShape) -> Self {
+        assert!(memory.words().len() * 8 >= shape.bytes(), "room for all records");
+        let mut records = Self { memory, shape, sequence: 0, left: Vec::new() };
+        let header = [MAGIC, owner, shape.zones.into(), shape.tags.into(), shape.zone_sectors.into()];
+        if (0..header.len()).any(|word| records.word(word) != header[word]) {
+            (0..shape.bytes() / 8).for_each(|word| records.set(word, 0));
+            (0..header.len()).rev().for_each(|word| records.set(word, header[word]));
+        }
+        records.adopt();
+        records
+    }
+
+    fn word(&self, index: usize) -> u64 {
+        self.memory.words()[index].load(Acquire)
+    }
+
+    /// Who comes after a kill sees a store only with all that were before it.
+    fn set(&self, index: usize, value: u64) {
+        self.memory.words()[index].store(value, Release);
+    }
+
+    fn zone_of(&self, sector: u64) -> Option<usize> {
+        let zone = sector / u64::from(self.shape.zone_sectors);
+        (zone < self.shape.zones.into()).then_some(zone as usize)
+    }
+
+    fn tag_place(&self, tag: u32) -> usize {
+        HEADER_WORDS + self.shape.zones as usize + tag as usize * RECORD_WORDS
+    }
+
+    /// The places for what a killed server left.
+    fn left_places(&self) -> impl Iterator<Item = usize> + use<> {
+        let tags = self.shape.tags;
+        let first = self.tag_place(tags);
+        (0..tags as usize).map(move |number| first + number * RECORD_WORDS)
+    }
+
+    fn read(&self, place: usize) -> Option<Record> {
+        Record::from_words([0, 1, 2, 3].map(|word| self.word(place + word)))
+    }
+
+    /// The first word goes last: without it there is no record.
+    fn write(&self, place: usize, record: &Record) {
+        self.set(place, 0);
+        let words = record.words();
+        (0..RECORD_WORDS).rev().for_each(|word| self.set(place + word, words[word]));
+    }
+
+    /// Moves the records of tags to those that were left, so that the tags can have new ones. It can end anywhere and begin again.
+    fn adopt(&mut self) {
+        self.left = self.left_places().filter_map(|place| Some((place, self.read(place)?))).collect();
+        for tag in 0..self.shape.tags {
+            let place = self.tag_place(tag);
+            let Some(record) = self.read(place) else { continue };
+            let is_known = self.left.iter().any(|(_, other)| other.sequence == record.sequence);
+            if !is_known && let Some(room) = self.left_places().find(|place| self.read(*place).is_none()) {
+                self.write(room, &record);
+                self.left.push((room, record));
+            }
+            self.set(place, 0);
+        }
+        self.left.sort_by_key(|(_, record)| record.sequence);
+        self.sequence = self.left.iter().map(|(_, record)| record.sequence).max().unwrap_or(0);
+    }
+
+    /// First sectors of the zones of which the pointer has to be known, to know what of that is done.
+    pub(super) fn unclear(&self) -> Vec<u64> {
+        let is_unclear = |record: &Record| {
+            record.op == Op::Write || record.op == Op::ZoneAppend && record.progress == Progress::Sent
+        };
+        let size = u64::from(self.shape.zone_sectors);
+        let unclear = self.left.iter().filter(|(_, record)| is_unclear(record));
+        let mut zones: Vec<u64> = unclear.map(|(_, record)| record.sector / size * size).collect();
+        zones.sort_unstable();
+        zones.dedup();
+        zones
+    }
+
+    /// Up to where the zone that starts at `start` was written as far as answers said; a kill can come before that was noted of
+    /// the last.
+    fn end_of(&self, start: u64) -> Option<u64> {
+        let noted = self.word(HEADER_WORDS + self.zone_of(start)?).checked_sub(1)?;
+        let end = |record: &Record| match record.op {
+            Op::ZoneAppend => record.outcome + u64::from(record.sectors),
+            _ => record.sector + u64::from(record.sectors),
+        };
+        let is_known = |record: &Record| {
+            record.progress != Progress::Sent
+                && matches!(record.op, Op::Write | Op::ZoneAppend)
+                && self.is_in(start, record)
+        };
+        let known = self.left.iter().map(|(_, record)| record).filter(|record| is_known(record));
+        Some(known.map(end).fold(noted, u64::max))
+    }
+
+    fn is_in(&self, start: u64, record: &Record) -> bool {
+        (start..start + u64::from(self.shape.zone_sectors)).contains(&record.sector)
+    }
+
+    /// The zone that starts at `start` is written up to `pointer`: what of its records that means. Those that mean nothing go.
+    pub(super) fn resolve(&mut self, start: u64, pointer: u64) {
+        let end = self.end_of(start);
+        let mut is_oldest = true;
+        for (place, mut record) in self.left.clone() {
+            if !self.is_in(start, &record) {
+                continue;
+            }
+            let is_sent = record.progress == Progress::Sent;
+            let keep = match record.op {
+                Op::Write => {
+                    record.outcome = pointer.saturating_sub(record.sector).min(record.sectors.into());
+                    // An answer that may have gone out is of a write that did not come again if there was a further one.
+                    record.outcome > 0 && (is_sent || pointer <= record.sector + u64::from(record.sectors))
+                }
+                Op::ZoneAppend if is_sent => {
+                    let at = end.filter(|end| mem::take(&mut is_oldest) && pointer == end + u64::from(record.sectors));
+                    (record.outcome, record.progress) = (at.unwrap_or(0), Progress::Done);
+                    at.is_some()
+                }
+                _ => true,
+            };
+            if keep { self.replace(place, record) } else { self.forget(place) }
+        }
+        self.note_end(start, Some(pointer));
+    }
+
+    fn note_end(&self, start: u64, end: Option<u64>) {
+        if let Some(zone) = self.zone_of(start) {
+            self.set(HEADER_WORDS + zone, end.map_or(0, |end| end + 1));
+        }
+    }
+
+    fn replace(&mut self, place: usize, record: Record) {
+        self.write(place, &record);
+        self.left.iter_mut().filter(|(other, _)| *other == place).for_each(|(_, old)| *old = record);
+    }
+
+    /// The request of that record has come again, or cannot come any more.
+    pub(super) fn forget(&mut self, place: usize) {
+        self.set(place, 0);
+        self.left.retain(|(other, _)| *other != place);
+    }
+
+    /// What a killed server left of a request like this that was done, wholly or in part, and that the kernel was not told of: of
+    /// a write, also if it perhaps was.
+    pub(super) fn find(&self, op: Op, sector: u64, sectors: u32) -> impl Iterator<Item = (usize, Record)> {
+        let is_it = move |record: &Record| {
+            record.is_of(op, sector, sectors) && (op == Op::Write || record.progress == Progress::Done)
+        };
+        self.left.iter().copied().filter(move |(_, record)| is_it(record))
+    }
+
+    /// Whether nothing is left of a killed server.
+    pub(super) fn has_none_left(&self) -> bool {
+        self.left.is_empty()
+    }
+
+    /// What is left at `place` is now of the request of `tag`.
+    pub(super) fn retake(&mut self, place: usize, tag: u32, progress: Progress) {
+        if let Some(record) = self.read(place) {
+            self.write(self.tag_place(tag), &Record { progress, ..record });
+        }
+        self.forget(place);
+    }
+
+    /// The kernel goes on behind `sector` of a zone: it knows of all writes before.
+    pub(super) fn passed(&mut self, sector: u64) {
+        let size = u64::from(self.shape.zone_sectors);
+        let is_before = |record: &Record| {
+            let is_told = (record.op, record.progress) == (Op::Write, Progress::Told);
+            is_told && record.sector / size == sector / size && record.sector < sector
+        };
+        let over: Vec<usize> = self.left.iter().filter(|(_, left)| is_before(left)).map(|(place, _)| *place).collect();
+        over.into_iter().for_each(|place| self.forget(place));
+    }
+
+    /// A request of `tag` goes down.
+    pub(super) fn begin(&mut self, tag: u32, op: Op, sector: u64, sectors: u32) {
+        self.sequence += 1;
+        let sequence = self.sequence;
+        self.write(
+            self.tag_place(tag),
+            &Record { progress: Progress::Sent, op, sector, sectors, outcome: 0, sequence },
+        );
+        if op != Op::Write && op != Op::ZoneAppend {
+            self.forget_zone(if op == Op::ZoneResetAll { None } else { Some(sector) }, tag);
+        }
+    }
+
+    /// What is known of a zone, or of all, means nothing any more.
+    fn forget_zone(&mut self, start: Option<u64>, but: u32) {
+        let is_of = |record: &Record, records: &Self| start.is_none_or(|start| records.is_in(start, record));
+        for (place, record) in self.left.clone() {
+            if is_of(&record, self) {
+                self.forget(place);
+            }
+        }
+        for place in (0..self.shape.tags).filter(|tag| *tag != but).map(|tag| self.tag_place(tag)) {
+            if self.read(place).is_some_and(|record| record.progress == Progress::Told && is_of(&record, self)) {
+                self.set(place, 0);
+            }
+        }
+    }
+
+    /// The request of `tag` is done, an append at `outcome`; or it failed.
+    pub(super) fn done(&mut self, tag: u32, outcome: Option<u64>) {
+        let place = self.tag_place(tag);
+        let Some(record) = self.read(place) else { return };
+        let Some(outcome) = outcome else {
+            self.note_end(record.sector, None);
+            return self.set(place, 0);
+        };
+        let sectors = u64::from(record.sectors);
+        match record.op {
+            // A zone that was emptied has an end before its reset is done: in between, the reset is only sent, and may come twice.
+            Op::ZoneReset => self.note_end(record.sector, Some(record.sector)),
+            Op::ZoneFinish => self.note_end(record.sector, None),
+            Op::ZoneResetAll => (0..self.shape.zones as usize).for_each(|zone| self.set(HEADER_WORDS + zone, 0)),
+            _ => {}
+        }
+        self.set(place + 2, outcome);
+        self.set(place, record.words()[0] & !0xff | Progress::Done as u64);
+        match record.op {
+            Op::Write => self.note_end(record.sector, Some(record.sector + sectors)),
+            Op::ZoneAppend => self.note_end(record.sector, Some(outcome + sectors)),
+            _ => {}
+        }
+    }
+
+    /// The kernel is being told of the request of `tag`.
+    pub(super) fn told(&mut self, tag: u32) {
+        let place = self.tag_place(tag);
+        if let Some(record) = self.read(place) {
+            self.set(place, record.words()[0] & !0xff | Progress::Told as u64);
+        }
+    }
+
+    /// A report says where the pointer of a zone is: that counts if nothing is known.
+    pub(super) fn learn(&mut self, start: u64, pointer: u64) {
+        if let Some(zone) = self.zone_of(start).filter(|zone| self.word(HEADER_WORDS + zone) == 0) {
+            self.set(HEADER_WORDS + zone, pointer + 1);
+        }
+    }
+}
