@@ -42,8 +42,9 @@ pub struct Answer {
 pub enum Next {
     /// Submit this bio, and hand over its completion under this word.
     Submit(u64, Box<Bio>),
-    /// Tell the kernel, of the request of this tag.
-    Answer(u32, Answer),
+    /// Tell the kernel, of the request of this tag. What there is to clear becomes 0 by the same submission: a read of zeroes just
+    /// before the answer.
+    Answer(u32, Answer, Option<Data>),
 }
 
 /// How many requests there can be, and how long.
@@ -183,13 +184,7 @@ impl Session {
 
     /// What is to be done next.
     pub fn poll(&mut self) -> Option<Next> {
-        let next = self.next.pop_front()?;
-        if let (Next::Answer(tag, _), Some(records)) = (&next, &mut self.records)
-            && mem::take(&mut self.tags[*tag as usize].is_recorded)
-        {
-            records.told(*tag);
-        }
-        Some(next)
+        self.next.pop_front()
     }
 
     /// The kernel has a request for `tag`, which has none.
@@ -266,7 +261,9 @@ impl Session {
         self.busy -= 1;
         self.appending.retain(|(other, _)| *other != tag);
         let answer = outcome.unwrap_or_else(|status| Answer { result: -status.errno(), sector: 0 });
-        self.next.push_back(Next::Answer(tag, answer));
+        let is_recorded = self.tags.get_mut(tag as usize).is_some_and(|mine| mem::take(&mut mine.is_recorded));
+        let clear = self.records.as_ref().filter(|_| is_recorded).and_then(|records| records.to_clear(tag));
+        self.next.push_back(Next::Answer(tag, answer, clear));
     }
 
     /// The bio of a request; `None` if it has to wait for room.

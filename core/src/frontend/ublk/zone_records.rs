@@ -9,6 +9,10 @@
 //!  record: state, operation and length | sector | where an append went | sequence
 //! ```
 //!
+//! The record of a request that may not be taken for another one goes when the kernel is told, by the kernel: a read of zeroes over
+//! it is submitted with the answer, and a process that is killed has submitted both or neither. So what is done and has a record comes
+//! again for certain. A write needs no such care, as none is sent twice to one place of a zone.
+//!
 //! The next server finds out with a zone's pointer what of a request that was sent is done. One write of a zone is under way at a
 //! time, so that is at most its oldest. All of it is memory of a machine that runs: after a power cut there is no request to come
 //! again, and no record.
@@ -17,7 +21,7 @@ use alloc::sync::Arc;
 use core::mem;
 use core::sync::atomic::Ordering::{Acquire, Release};
 
-use crate::block::{Memory, Op};
+use crate::block::{Data, Memory, Op};
 use crate::prelude::*;
 
 /// "shgublkZ", the first word.
@@ -50,10 +54,8 @@ impl RecordsShape {
 pub(super) enum Progress {
     /// It went down; whether it is done is not known.
     Sent = 1,
-    /// It is done, and the kernel does not know.
+    /// It is done, and the kernel does not know; or of a write, did not know when it was done.
     Done = 2,
-    /// It is done, and the kernel is being told.
-    Told = 3,
 }
 
 /// What is remembered of a request.
@@ -83,7 +85,6 @@ impl Record {
         let progress = match head as u8 {
             1 => Progress::Sent,
             2 => Progress::Done,
-            3 => Progress::Told,
             _ => return None,
         };
         let op = Op::ALL.into_iter().find(|op| *op as u8 == (head >> 8) as u8)?;
@@ -222,7 +223,7 @@ impl ZoneRecords {
             let keep = match record.op {
                 Op::Write => {
                     record.outcome = pointer.saturating_sub(record.sector).min(record.sectors.into());
-                    // An answer that may have gone out is of a write that did not come again if there was a further one.
+                    // What is done may have been answered; it was, if there is a further one.
                     record.outcome > 0 && (is_sent || pointer <= record.sector + u64::from(record.sectors))
                 }
                 Op::ZoneAppend if is_sent => {
@@ -254,8 +255,7 @@ impl ZoneRecords {
         self.left.retain(|(other, _)| *other != place);
     }
 
-    /// What a killed server left of a request like this that was done, wholly or in part, and that the kernel was not told of: of
-    /// a write, also if it perhaps was.
+    /// What a killed server left of a request like this that was done; of a write, wholly or in part.
     pub(super) fn find(&self, op: Op, sector: u64, sectors: u32) -> impl Iterator<Item = (usize, Record)> {
         let is_it = move |record: &Record| {
             record.is_of(op, sector, sectors) && (op == Op::Write || record.progress == Progress::Done)
@@ -279,10 +279,8 @@ impl ZoneRecords {
     /// The kernel goes on behind `sector` of a zone: it knows of all writes before.
     pub(super) fn passed(&mut self, sector: u64) {
         let size = u64::from(self.shape.zone_sectors);
-        let is_before = |record: &Record| {
-            let is_told = (record.op, record.progress) == (Op::Write, Progress::Told);
-            is_told && record.sector / size == sector / size && record.sector < sector
-        };
+        let is_before =
+            |record: &Record| record.op == Op::Write && record.sector / size == sector / size && record.sector < sector;
         let over: Vec<usize> = self.left.iter().filter(|(_, left)| is_before(left)).map(|(place, _)| *place).collect();
         over.into_iter().for_each(|place| self.forget(place));
     }
@@ -309,7 +307,7 @@ impl ZoneRecords {
             }
         }
         for place in (0..self.shape.tags).filter(|tag| *tag != but).map(|tag| self.tag_place(tag)) {
-            if self.read(place).is_some_and(|record| record.progress == Progress::Told && is_of(&record, self)) {
+            if self.read(place).is_some_and(|record| record.progress == Progress::Done && is_of(&record, self)) {
                 self.set(place, 0);
             }
         }
@@ -340,12 +338,11 @@ impl ZoneRecords {
         }
     }
 
-    /// The kernel is being told of the request of `tag`.
-    pub(super) fn told(&mut self, tag: u32) {
+    /// The word of the record of `tag` that is to become 0 when the kernel is told of it, if that matters.
+    pub(super) fn to_clear(&self, tag: u32) -> Option<Data> {
         let place = self.tag_place(tag);
-        if let Some(record) = self.read(place) {
-            self.set(place, record.words()[0] & !0xff | Progress::Told as u64);
-        }
+        let record = self.read(place).filter(|record| record.op != Op::Write)?;
+        (record.progress == Progress::Done).then(|| Data::new(self.memory.clone(), place * 8, 8))
     }
 
     /// A report says where the pointer of a zone is: that counts if nothing is known.

@@ -196,6 +196,7 @@ fn serve(wanted: Wanted<'_>, info: &DeviceInfo, (keeps, is_new): (Keeps, bool)) 
     let (tags, all) = (home.tags.clone(), usize::from(queues) * usize::from(depth));
     let shape = SessionShape { tags: all as u32, io_bytes };
     let kept = keeps.memory(mark, shape, is_new);
+    let zeroes = File::open("/dev/zero").map_err(|error| UblkError::Keep { export: name.clone(), error })?;
     let kept = kept.map_err(|error| UblkError::Keep { export: name.clone(), error })?;
     let furnish = move |shard: &mut Shard| {
         let full = || UblkError::Full { export: name.clone(), most: MOST_OF_SHARD };
@@ -206,7 +207,7 @@ fn serve(wanted: Wanted<'_>, info: &DeviceInfo, (keeps, is_new): (Keeps, bool)) 
         let file = Fd::from(file);
         let map = |queue| Descriptors::map(&file, queue, depth).map_err(refused(&name, "show what requests ask for"));
         let descriptors = (0..queues).map(map).collect::<Result<Vec<_>, _>>()?;
-        let server = Server::new(name, device, (session, file), descriptors, (depth, places));
+        let server = Server::new(name, device, (session, file, zeroes.into()), descriptors, (depth, places));
         shard.spawn(Box::new(server));
         Ok(())
     };

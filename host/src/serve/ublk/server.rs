@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use rustix::io::Errno;
-use shingle_core::block::{Completion as Done, Data, DeviceId, PortId, Status};
+use shingle_core::block::{Completion as Done, Data, DeviceId, Payload, PortId, Status};
 use shingle_core::frontend::ublk::{Answer, Next, Session, UserCopy};
 use shingle_sys::ublk::{self, Descriptors, QueueCommand, Reply};
 use shingle_sys::{Completion, Fd, Request};
@@ -39,6 +39,9 @@ impl Drop for TagPermit {
     }
 }
 
+/// The word of reads that clear records.
+const CLEAR: u64 = u64::MAX;
+
 /// The device and its place on the shard.
 pub(super) struct Server {
     /// The place among the users of the export, and among the commands of the shard. They are free before the driver hears that the
@@ -48,6 +51,8 @@ pub(super) struct Server {
     device: DeviceId,
     session: Session,
     copies: Copies,
+    /// `/dev/zero`.
+    zeroes: Fd,
     /// One mapping of each queue.
     descriptors: Vec<Descriptors>,
     /// Of each tag the command, while it is not in the ring.
@@ -89,7 +94,7 @@ impl Server {
     pub fn new(
         export: String,
         device: DeviceId,
-        (session, file): (Session, Fd),
+        (session, file, zeroes): (Session, Fd, Fd),
         descriptors: Vec<Descriptors>,
         (depth, places): (u16, (Permit, TagPermit)),
     ) -> Self {
@@ -106,6 +111,7 @@ impl Server {
             device,
             session,
             copies,
+            zeroes,
             descriptors,
             commands,
             port: None,
@@ -128,19 +134,28 @@ impl Server {
         while let Some(next) = self.session.poll() {
             match next {
                 Next::Submit(word, bio) => cx.stack.submit(port, word, self.device, bio),
-                Next::Answer(tag, Answer { result, sector }) => {
+                Next::Answer(tag, Answer { result, sector }, clear) => {
                     if let Some(command) = &mut self.commands[tag as usize] {
                         command.answer(Reply { result, sector });
                     }
-                    self.ask(tag, cx);
+                    self.ask(tag, clear, cx);
                 }
             }
         }
     }
 
-    /// Sends the command of `tag`: its answer, if it has one, and the question for the next request.
-    fn ask(&mut self, tag: u32, cx: &mut SourceCx<'_>) {
+    /// Sends the command of `tag`: its answer, if it has one, and the question for the next request. The kernel clears the record
+    /// of the request before, in the same system call unless the ring just filled: a kill between the two has it done twice, and
+    /// never taken for another one.
+    fn ask(&mut self, tag: u32, clear: Option<Data>, cx: &mut SourceCx<'_>) {
         let Some(command) = self.commands[tag as usize].take() else { return };
+        if let Some(data) = clear {
+            let zeroes =
+                Request::Read { file: self.zeroes.clone(), at: 0, payload: Payload::Data(data.clone()), skip: 0 };
+            if cx.submit(CLEAR, zeroes).is_err() {
+                data.fill(0);
+            }
+        }
         if cx.submit(tag.into(), Request::Other(command)).is_err() {
             // It cannot be: the shard counts the commands. The request stays for the next server.
             tracing::error!("export `{}`: the ring is full; a request of its block device is left", self.export);
@@ -150,7 +165,7 @@ impl Server {
 
     fn ask_all(&mut self, cx: &mut SourceCx<'_>) {
         self.is_asking = true;
-        (0..self.commands.len() as u32).for_each(|tag| self.ask(tag, cx));
+        (0..self.commands.len() as u32).for_each(|tag| self.ask(tag, None, cx));
     }
 
     /// What a killed daemon has left unflushed cannot be written: the device stays as it is, for who mends what is below.
@@ -173,6 +188,9 @@ impl Server {
 
 impl Source for Server {
     fn on_completion(&mut self, done: Completion, cx: &mut SourceCx<'_>) {
+        if done.token.word == CLEAR {
+            return;
+        }
         let tag = done.token.word as u32;
         if let Request::Other(operation) = done.request {
             let operation: Box<dyn Any> = operation;
