@@ -6,7 +6,7 @@ use std::time::Instant;
 use shingle_core::impl_error;
 use shingle_core::mapper::MapperError;
 
-use crate::config::{ConfigError, Plan, build_shard};
+use crate::config::{ConfigError, ExportPlan, Plan, build_shard};
 use crate::control::{ControlError, ControlServer};
 use crate::daemon_state::{DaemonState, ShardInfo, open_export};
 use crate::notices::Notices;
@@ -24,6 +24,10 @@ pub struct Daemon {
 impl Daemon {
     /// Builds the stack of `plan` and serves it. After an error nothing is left running.
     pub fn start(plan: Plan) -> Result<Self, DaemonError> {
+        for ExportPlan { keys, .. } in &plan.exports {
+            let offering = plan.front_ends.iter().filter(|front_end| front_end.offers(keys));
+            offering.for_each(|front_end| front_end.prepare(keys));
+        }
         let (mut threads, mut shards, mut exports) = (Vec::new(), Vec::new(), Vec::new());
         let mut services: Services =
             plan.front_ends.iter().map(|front_end| front_end.service(&plan.source.path)).collect();

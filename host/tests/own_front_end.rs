@@ -265,7 +265,7 @@ fn a_protocol_of_ones_own_serves_the_exports_of_every_shard_beside_nbd() {
         std::thread::yield_now();
     }
     assert!(dump(&own, "b").is_empty(), "it was removed");
-    let added = AddExport { name: "b".into(), device: "y".into(), read_only: false, description: None };
+    let added = AddExport { name: "b".into(), device: "y".into(), read_only: false, ..AddExport::default() };
     asker.call(&added).unwrap();
     daemon.stop().unwrap();
 }

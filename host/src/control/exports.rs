@@ -1,10 +1,14 @@
 //! Exports that come and go while the daemon runs.
 
+use serde_json::{Map, Value};
+use toml::de::DeTable;
+
 use super::operations::unknown_device;
 use super::protocol::{AddExport, Added, Done, RemoveExport};
 use super::{ControlError, ErrorKind, bad};
 use crate::config::ExportPlan;
 use crate::daemon_state::{DaemonState, close_export, open_export};
+use crate::fields::{Diagnostic, Fields};
 use crate::serve::{ExportKeys, ServeError};
 
 impl From<ServeError> for ControlError {
@@ -17,10 +21,11 @@ impl From<ServeError> for ControlError {
 
 /// `export.add`.
 pub(super) fn add(daemon: &DaemonState, request: AddExport) -> Result<Added, ControlError> {
-    let AddExport { name, device, read_only, description } = request;
-    let plan = ExportPlan { name, device, read_only, description, keys: ExportKeys::default() };
+    let AddExport { name, device, read_only, description, keys } = request;
+    let plan = ExportPlan { name, device, read_only, description, keys: read_keys(daemon, &keys)? };
     if !daemon.plan.front_ends.iter().any(|front_end| front_end.offers(&plan.keys)) {
-        return Err(bad("this daemon listens nowhere: add [listen] to its stack file and start it again".into()));
+        let way = "add [listen] to its stack file and start it again, or make the export a block device with `ublk`";
+        return Err(bad(format!("this daemon listens nowhere: {way}")));
     }
     let Some((shard, _)) = daemon.find(&plan.device)? else { return Err(unknown_device(daemon, &plan.device)?) };
     let (number, directory) = (shard.number, daemon.exports.clone());
@@ -33,14 +38,47 @@ pub(super) fn add(daemon: &DaemonState, request: AddExport) -> Result<Added, Con
         if added.is_err() {
             close_export(shard, &export);
         }
-        let added = added.map(|()| Added { name: plan.name, device: plan.device, bytes: export.bytes() });
-        Some(added.map_err(ControlError::from))
+        Some(added.map(|()| (plan, export)).map_err(ControlError::from))
     })?;
-    added.ok_or_else(|| ControlError::new(ErrorKind::UnknownDevice, "the device was removed meanwhile"))?
+    let gone = || ControlError::new(ErrorKind::UnknownDevice, "the device was removed meanwhile");
+    let (plan, export) = added.ok_or_else(gone)??;
+    if let Err(error) = daemon.services.iter().try_for_each(|service| service.show(&export, &daemon.exports)) {
+        take_out(daemon, &plan.name)?;
+        return Err(error.into());
+    }
+    let path = daemon.place_of(&plan.name).map(|path| path.display().to_string());
+    Ok(Added { name: plan.name, device: plan.device, bytes: export.bytes(), path })
+}
+
+/// What the front ends have of their keys.
+fn read_keys(daemon: &DaemonState, keys: &Map<String, Value>) -> Result<ExportKeys, ControlError> {
+    // Plain values are written in TOML as they are in JSON.
+    let text: String = keys.iter().map(|(key, value)| format!("{key:?} = {value}\n")).collect();
+    let table =
+        DeTable::parse(&text).map_err(|error| bad(format!("`keys` are no keys of an export: {}", error.message())))?;
+    let mut mistakes = Vec::new();
+    let mut fields = Fields::new("`keys`".into(), 0..0, table.get_ref(), &mut mistakes);
+    let kinds: Vec<_> = daemon.plan.front_ends.iter().map(|front_end| front_end.kind()).collect();
+    let read = ExportKeys::read(&mut fields, &kinds);
+    fields.finish();
+    match mistakes.into_iter().next() {
+        Some(Diagnostic { title, label, .. }) if label.is_empty() => Err(bad(title)),
+        Some(Diagnostic { title, label, .. }) => Err(bad(format!("{title}: {label}"))),
+        None => Ok(read),
+    }
 }
 
 /// `export.remove`.
 pub(super) fn remove(daemon: &DaemonState, RemoveExport { name }: &RemoveExport) -> Result<Done, ControlError> {
+    daemon.services.iter().try_for_each(|service| service.withdraw(name)).map_err(|error| {
+        let message = error.to_string();
+        ControlError::new(ErrorKind::Busy, message)
+    })?;
+    take_out(daemon, name)
+}
+
+/// Takes an export out that nobody uses.
+fn take_out(daemon: &DaemonState, name: &str) -> Result<Done, ControlError> {
     let export = daemon.exports.remove(name).map_err(|users| match users {
         None => {
             let names: Vec<String> = daemon.exports.exports().into_iter().map(|export| export.name).collect();

@@ -35,6 +35,11 @@ pub trait FrontEnd: fmt::Debug + Send + Sync {
     /// Whether clients reach an export with these keys by it.
     fn offers(&self, keys: &ExportKeys) -> bool;
 
+    /// This thread is about to start those that will serve exports with these keys, which it offers.
+    fn prepare(&self, keys: &ExportKeys) {
+        let _ = keys;
+    }
+
     /// Whether it can show all of these, which it offers, together.
     ///
     /// # Errors
@@ -69,6 +74,11 @@ pub trait Service: Send + Sync {
     fn show(&self, export: &Export, directory: &Directory) -> Result<(), ServeError> {
         let _ = (export, directory);
         Ok(())
+    }
+
+    /// The device of an export that is shown accepts something else now.
+    fn refresh(&self, export: &Export) {
+        let _ = export;
     }
 
     /// The export of this name is to go.

@@ -23,6 +23,7 @@ mod shells;
 mod sim;
 mod status;
 mod trace;
+mod ublk;
 mod up;
 mod words;
 mod zones;
@@ -57,6 +58,7 @@ enum Command {
     Dm(dm::DmArgs),
     Dmz(dmz::DmzArgs),
     Export(export::ExportArgs),
+    Ublk(ublk::UblkArgs),
     #[cfg(feature = "lab")]
     Bench(Box<bench::BenchArgs>),
     Profile(profile::ProfileArgs),
@@ -93,6 +95,7 @@ pub fn main() -> ExitCode {
         Command::Dm(args) => dm::run(&args),
         Command::Dmz(args) => dmz::run(&args),
         Command::Export(args) => export::run(&args),
+        Command::Ublk(args) => ublk::run(&args),
         #[cfg(feature = "lab")]
         Command::Bench(args) => bench::run(*args),
         Command::Profile(args) => profile::run(&args),

@@ -15,6 +15,7 @@ use crate::daemon_state::DaemonState;
 use crate::devices::Identity;
 use crate::dmz::find_length;
 use crate::mailbox::{MailboxError, Reply};
+use crate::serve::Export;
 use crate::shard::Shard;
 
 /// Most mapped devices of a daemon.
@@ -185,6 +186,10 @@ fn carry_out(
         }
     };
     shard.mailbox.ask_slowly(Duration::from_millis(patience_ms), question)??;
+    let of_it = |export: &Export| (export.shard, Some(export.device)) == (number, place);
+    for export in daemon.exports.exports().iter().filter(|export| of_it(export)) {
+        daemon.services.iter().for_each(|service| service.refresh(export));
+    }
     Ok(())
 }
 

@@ -143,4 +143,7 @@ pub struct Added {
     pub device: String,
     /// Its size.
     pub bytes: u64,
+    /// Where users of this machine find it, if it is a block device.
+    #[serde(default)]
+    pub path: Option<String>,
 }

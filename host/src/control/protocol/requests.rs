@@ -102,7 +102,7 @@ requests! {
     /// Ends the recording.
     "trace.stop" => Done: pub struct StopRecording {}
 
-    /// Exports a disk or a mapped device over NBD.
+    /// Exports a disk or a mapped device.
     "export.add" => Added: pub struct AddExport {
         /// Its name, as clients ask for it.
         pub name: String,
@@ -113,9 +113,12 @@ requests! {
         pub read_only: bool,
         /// What a list of exports says about it.
         pub description: Option<String>,
+        /// Other keys, as in `[export.NAME]` of a stack file.
+        #[serde(default)]
+        pub keys: Map<String, Value>,
     }
 
-    /// Ends an export that no client is connected to.
+    /// Ends an export that nobody uses.
     "export.remove" => Done: pub struct RemoveExport {
         /// Its name.
         pub name: String,

@@ -18,6 +18,7 @@ use super::keeps::{self, Keeps};
 use super::keys::{Keys, MOST_TAGS};
 use super::parameters::{Shape, shape};
 use super::server::{Server, TagCount};
+use super::udev;
 use super::users::users;
 use crate::patience::patiently;
 use crate::serve::{Export, Permit};
@@ -28,7 +29,7 @@ const LIST: &str = "/sys/class/ublk-char";
 /// How long the driver may take for what waits for requests: a start reads all zones and the partition table.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// How long the last who has a device open may take to let go of it.
-const LEAVE: Duration = Duration::from_secs(10);
+pub(super) const LEAVE: Duration = Duration::from_secs(10);
 /// Most commands of all block devices that wait in the ring of one shard: half of what a ring has room for.
 const MOST_OF_SHARD: usize = MOST_TAGS as usize;
 
@@ -92,6 +93,23 @@ impl Device {
         format!("/dev/{}", self.name()).into()
     }
 
+    /// Has it as large as its export.
+    pub fn resize(&self, export: &Export) -> Result<(), UblkError> {
+        let mut control = Control::open().map_err(UblkError::Driver)?;
+        let name = || export.name.clone();
+        let shape = shape(export).map_err(|why| UblkError::Shape { export: name(), why })?;
+        let sectors = shape.parameters.sectors();
+        let shown = control.parameters(self.number).map_err(refused(&export.name, "tell its size"))?;
+        if shown.sectors() == sectors {
+            return Ok(());
+        }
+        let can = control.features().unwrap_or_default().has(Features::UPDATE_SIZE);
+        if shape.is_zoned || !can {
+            return Err(UblkError::Fixed { export: name(), number: self.number, is_zoned: shape.is_zoned });
+        }
+        control.update_size(self.number, sectors).map_err(refused(&export.name, "change its size"))
+    }
+
     /// Takes it away, if nobody uses it.
     pub fn close(&self) -> Result<(), UblkError> {
         let (export, number) = (self.export.clone(), self.number);
@@ -105,11 +123,12 @@ impl Device {
         drop(held);
         control.delete(number, LEAVE).map_err(refused(&export, "remove its block device"))?;
         keeps::remove(self.mark);
+        udev::forget(self.number);
         Ok(())
     }
 }
 
-fn refused<'a>(export: &'a str, doing: &'static str) -> impl FnOnce(io::Error) -> UblkError + 'a {
+pub(super) fn refused<'a>(export: &'a str, doing: &'static str) -> impl FnOnce(io::Error) -> UblkError + 'a {
     move |error| UblkError::Refused { export: export.into(), doing, error }
 }
 
@@ -126,13 +145,18 @@ fn check_driver(control: &mut Control, export: &str, shape: &Shape) -> Result<()
     }
 }
 
-/// The device that has this mark.
-fn find(control: &mut Control, mark: u64) -> Option<DeviceInfo> {
+/// The numbers of all devices.
+pub(super) fn numbers() -> Vec<u32> {
     let entries = fs::read_dir(LIST).into_iter().flatten().flatten();
     let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.strip_prefix("ublkc")?.parse().ok());
     let mut numbers: Vec<u32> = numbers.collect();
     numbers.sort_unstable();
-    numbers.into_iter().filter_map(|number| control.info(number).ok()).find(|info| info.mark == mark)
+    numbers
+}
+
+/// The device that has this mark.
+fn find(control: &mut Control, mark: u64) -> Option<DeviceInfo> {
+    numbers().into_iter().filter_map(|number| control.info(number).ok()).find(|info| info.mark == mark)
 }
 
 fn make(control: &mut Control, wanted: Wanted<'_>, (shape, keeps): (&Shape, Keeps)) -> Result<Device, UblkError> {
@@ -149,6 +173,7 @@ fn make(control: &mut Control, wanted: Wanted<'_>, (shape, keeps): (&Shape, Keep
         _ => refused(&export, "make its block device")(error),
     })?;
     let number = added.number;
+    udev::describe(number, &export, mark);
     let started = control
         .set_parameters(number, &shape.parameters)
         .map_err(refused(&export, "take its size and limits"))
@@ -157,6 +182,7 @@ fn make(control: &mut Control, wanted: Wanted<'_>, (shape, keeps): (&Shape, Keep
     if started.is_err() {
         // The reason why there is none is the one to report.
         let _ = control.delete(number, LEAVE);
+        udev::forget(number);
     }
     started.map(|()| Device { export, number, mark })
 }

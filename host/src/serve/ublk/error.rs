@@ -73,6 +73,15 @@ pub enum UblkError {
     },
     /// The shard of the export is busy or stopped.
     Shard(String),
+    /// The device cannot grow while it is there.
+    Fixed {
+        /// The export.
+        export: String,
+        /// The number of the device.
+        number: u32,
+        /// Whether it is for its zones.
+        is_zoned: bool,
+    },
     /// Somebody uses the device.
     Used {
         /// The export.
@@ -122,6 +131,17 @@ impl_error!(UblkError, |self, f| match self {
          system in memory with some room"
     ),
     Self::Shard(export) => write!(f, "export `{export}`: its shard does not answer; start the daemon again"),
+    Self::Fixed { export, number, is_zoned } => {
+        let why = if *is_zoned {
+            "one with zones cannot"
+        } else {
+            "this kernel's driver cannot: that is in Linux 6.16 or newer"
+        };
+        write!(
+            f,
+            "export `{export}`: /dev/ublkb{number} keeps its size, {why}; remove the export and add it again, or start the daemon again"
+        )
+    }
     Self::Used { export, number, users } => {
         let by = if users.is_empty() { String::new() } else { format!(" by {}", users.join(", ")) };
         write!(f, "export `{export}`: /dev/ublkb{number} is in use{by}: end that first")

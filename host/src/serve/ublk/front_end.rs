@@ -9,6 +9,7 @@ use super::device::{Device, Home, Wanted};
 use super::error::UblkError;
 use super::fnv;
 use super::keys::{self, Keys};
+use super::memory::become_flusher;
 use super::parameters::shape;
 use super::server::TagCount;
 use crate::serve::{Directory, Export, ExportKeys, FrontEnd, FrontEndType, ServeError, Service};
@@ -31,6 +32,10 @@ impl FrontEnd for Ublk {
 
     fn offers(&self, keys: &ExportKeys) -> bool {
         keys.find::<Keys>().is_some()
+    }
+
+    fn prepare(&self, _: &ExportKeys) {
+        become_flusher();
     }
 
     fn check(&self, exports: &[&Export]) -> Result<(), String> {
@@ -74,10 +79,20 @@ impl Service for Devices {
         let claimed = directory.claim(|other| other.name == export.name);
         let Some((export, user)) = claimed else { return Ok(()) };
         let (mark, home) = (self.mark(&export.name), &self.homes[export.shard]);
+        // Of a daemon that was started without block devices.
+        let _ = home.mailbox.ask(|_| become_flusher());
         let wanted = Wanted { export: &export, keys: *keys, mark, home, user };
         let device = Device::open(wanted).map_err(|error| ServeError::Device(Box::new(error)))?;
         self.lock().push((export.shard, device));
         Ok(())
+    }
+
+    fn refresh(&self, export: &Export) {
+        let devices = self.lock();
+        let shown = devices.iter().find(|(_, device)| device.export == export.name);
+        if let Some(Err(error)) = shown.map(|(_, device)| device.resize(export)) {
+            tracing::warn!("{error}");
+        }
     }
 
     fn withdraw(&self, export: &str) -> Result<(), ServeError> {

@@ -15,12 +15,16 @@ mod error;
 mod front_end;
 mod keeps;
 mod keys;
+mod left;
+mod memory;
 mod parameters;
 mod server;
+mod udev;
 mod users;
 
 pub use self::error::UblkError;
 pub use self::front_end::TYPE;
+pub use self::left::{UblkDevice, devices, remove};
 
 /// A number for some bytes that stays what it is from one version to the next (FNV-1a).
 fn fnv(bytes: &[u8]) -> u64 {

@@ -1,0 +1,338 @@
+# Exports as block devices of the guest, by ublk.
+# shellcheck shell=bash disable=SC2154
+
+# _stack: $work/stack.toml of these lines, and a control socket.
+_stack() {
+    modprobe ublk_drv
+    cat > "$work/stack.toml"
+    printf '\n[control]\nsocket = "control.sock"\n' >> "$work/stack.toml"
+}
+
+# _zoned_dir MIB OPTION...: a zoned disk in a directory, $work/smr, as `disk`.
+_zoned_dir() { [ -e "$work/smr" ] || shingle create "$work/smr" --size "${1}MiB" --zone-size 8MiB "${@:2}"; }
+
+# _volume MIB: a dm-zoned volume on one as the export `volume`.
+_volume() {
+    _zoned_dir "$1" --conventional 8
+    shingle dmz format "$work/smr" > "$work/format"
+    _stack <<STACK
+[disk.smr]
+type = "zoned-dir"
+path = "smr"
+
+[device.volume]
+table = "0 1 zoned smr"
+
+[export.volume]
+device = "volume"
+ublk = true
+STACK
+}
+
+# _file MIB LINE...: a file in memory as the export `file`, with these lines besides.
+_file() {
+    truncate -s "${1}M" "$work/image"
+    _stack <<STACK
+[disk.file]
+type = "file"
+path = "image"
+
+[export.file]
+device = "file"
+ublk = true
+$(printf '%s\n' "${@:2}")
+STACK
+}
+
+# _zones MIB OPTION...: a zoned disk in a directory as the export `zones`.
+_zones() {
+    _zoned_dir "$@"
+    _stack <<STACK
+[disk.smr]
+type = "zoned-dir"
+path = "smr"
+
+[export.zones]
+device = "smr"
+ublk = true
+STACK
+}
+
+# _serve: starts it, and sets $device to its only block device.
+_serve() {
+    serve "$work/stack.toml"
+    later stop_daemon
+    device=$(sed -n 's|^export .*, \(/dev/ublkb[0-9]*\)$|\1|p' "$work/log" | head -1)
+    udevadm settle
+}
+
+# _killed TIMES SECONDS: the daemon, so often, so long after its start, and started again each time.
+_killed() {
+    local time
+    for ((time = 0; time < $1; time++)); do
+        sleep "$2"
+        kill_daemon
+        serve "$work/stack.toml"
+    done
+}
+
+_fio() {
+    fio --name=load --ioengine=libaio --direct=1 --verify=crc32c --do_verify=1 --verify_fatal=1 --output="$work/fio" "$@" &
+    load=$!
+}
+_fio_ends_well() { wait "$load" || { grep -iE 'verif|err' "$work/fio" "$work/log" >&2; return 1; }; }
+
+a_file_system_on_a_file_is_whole_after_the_daemon_has_ended() {
+    _file 256
+    _serve
+    mkfs.ext4 -q "$device"
+    mkdir mnt
+    mount "$device" mnt
+    verified --directory=mnt --rw=randwrite --bs=4k --size=16m --iodepth=16
+    random_file mnt/random 16
+    sum=$(sha256sum < mnt/random)
+    umount mnt
+    undo_all
+    refused test -e "$device"
+    _serve
+    e2fsck -fn "$device"
+    mounted "$device" mnt
+    same "the file" "$sum" "$(sha256sum < mnt/random)"
+}
+
+a_device_shows_what_its_export_is() {
+    _file 64 'read-only = true' 'ublk-number = 5' 'ublk-queues = 2' 'ublk-depth = 32'
+    _serve
+    same device /dev/ublkb5 "$device"
+    same size $((64 << 20)) "$(blockdev --getsize64 "$device")"
+    same "read-only" 1 "$(blockdev --getro "$device")"
+    same queues 2 "$(find /sys/block/ublkb5/mq -mindepth 1 -maxdepth 1 -type d | wc -l)"
+    same depth 32 "$(cat /sys/block/ublkb5/mq/0/nr_tags)"
+    same "write cache" "write back" "$(cat /sys/block/ublkb5/queue/write_cache)"
+    same fua 1 "$(cat /sys/block/ublkb5/queue/fua)"
+    refused dd if=/dev/zero of="$device" bs=4k count=1 oflag=direct
+    shingle ublk list --json | jq -e '.[0] | .number == 5 and .state == "live" and .bytes == 67108864'
+    shingle status --json --control control.sock | jq -e '.exports[0].path == "/dev/ublkb5"'
+}
+
+udev_names_the_device_and_its_partitions() {
+    cp /guest/60-shingle.rules /etc/udev/rules.d/
+    udevadm control --reload
+    _file 64
+    _serve
+    same link "$device" "$(readlink -f /dev/shingle/file)"
+    same model Shingle "$(udevadm info --query=property --property=ID_MODEL --value "$device")"
+    printf 'label: gpt\nsize=16MiB\n' | sfdisk -q "$device"
+    patiently test -b /dev/shingle/file-part1
+    same "link of the partition" "${device}p1" "$(readlink -f /dev/shingle/file-part1)"
+}
+
+discards_and_zeroes_reach_the_disk() {
+    _file 64
+    _serve
+    random_file "$work/data" 8
+    dd if="$work/data" of="$device" bs=1M oflag=direct status=none
+    full=$(stat -c %b "$work/image")
+    blkdiscard -o 0 -l $((4 << 20)) "$device"
+    [ "$(stat -c %b "$work/image")" -lt "$full" ] || fail "nothing was given back"
+    fallocate --zero-range --offset $((4 << 20)) --length 65536 "$device"
+    cmp -n 65536 -i $((4 << 20)):0 "$device" /dev/zero
+    cmp -n $((1 << 20)) -i $((5 << 20)) "$device" "$work/data"
+}
+
+an_export_becomes_a_device_and_ends_while_the_daemon_runs() {
+    _file 64
+    _serve
+    first=$device
+    shingle export add --control control.sock other file --ublk --set ublk-depth=16 > "$work/added"
+    second=$(sed 's/.*, //' "$work/added")
+    same depth 16 "$(cat "/sys/block/$(basename "$second")/mq/0/nr_tags")"
+    mkfs.ext4 -q "$first"
+    mount "$first" /mnt
+    refused shingle export remove --control control.sock file 2> "$work/refusal"
+    grep -q "in use by the mount at /mnt" "$work/refusal"
+    umount /mnt
+    shingle export remove --control control.sock file
+    refused test -e "$first"
+    test -b "$second"
+}
+
+a_device_grows_with_its_table() {
+    needs_kernel 7.2
+    _file 64
+    cat >> "$work/stack.toml" <<STACK
+
+[device.part]
+table = "0 65536 linear file 0"
+
+[export.part]
+device = "part"
+ublk = true
+ublk-number = 9
+STACK
+    _serve
+    same size $((32 << 20)) "$(blockdev --getsize64 /dev/ublkb9)"
+    shingle dm load --control control.sock part --table "0 98304 linear file 0"
+    shingle dm resume --control control.sock part
+    same "grown size" $((48 << 20)) "$(blockdev --getsize64 /dev/ublkb9)"
+}
+
+a_stop_waits_for_users_and_says_who_they_are() {
+    _file 64
+    _serve
+    mkfs.ext4 -q "$device"
+    mount "$device" /mnt
+    kill -TERM "$daemon"
+    patiently grep -q "in use by the mount at /mnt" "$work/log"
+    random_file /mnt/still-served 1
+    umount /mnt
+    wait "$daemon"
+    undo=()
+    refused test -e "$device"
+}
+
+a_daemon_that_is_killed_under_ext4_is_succeeded_and_nothing_is_lost() {
+    _volume 768
+    _serve
+    mkfs.ext4 -q "$device"
+    mounted "$device" mnt
+    _fio --directory=mnt --rw=randwrite --bs=4k --size=12m --iodepth=16 --loops=2
+    _killed 3 1
+    _fio_ends_well
+    umount mnt
+    e2fsck -fn "$device"
+    mount "$device" mnt
+}
+
+a_daemon_that_is_killed_twenty_times_loses_nothing() {
+    long
+    _volume 768
+    _serve
+    mkfs.ext4 -q "$device"
+    mounted "$device" mnt
+    _fio --directory=mnt --rw=randwrite --bsrange=4k-64k --size=24m --numjobs=2 --iodepth=16 --time_based --runtime=60 --loops=1000
+    _killed 20 2
+    _fio_ends_well
+    umount mnt
+    e2fsck -fn "$device"
+    mount "$device" mnt
+}
+
+zones_that_are_written_while_the_daemon_is_killed_have_no_write_twice() {
+    _zones 512 --conventional 4 --max-open 14
+    _serve
+    _fio --filename="$device" --zonemode=zbd --max_open_zones=8 --offset=32m --rw=write --bs=16k --size=48m --numjobs=2 \
+        --offset_increment=200m --iodepth=8
+    _killed 4 1
+    _fio_ends_well
+}
+
+appends_of_btrfs_while_the_daemon_is_killed_are_done_once() {
+    _zones 512 --conventional 4
+    _serve
+    modprobe btrfs
+    mkfs.btrfs -f -q -m single -d single "$device"
+    mounted "$device" mnt
+    (
+        for n in {1..40}; do
+            random_file "mnt/$n" 1
+            sha256sum "mnt/$n" >> sums
+            [ $((n % 5)) != 0 ] || sync
+        done
+    ) &
+    writer=$!
+    _killed 4 1.5
+    wait "$writer"
+    sync
+    sysctl -qw vm.drop_caches=3
+    sha256sum --check --quiet sums
+    btrfs scrub start -B mnt | grep -q "no errors found"
+    same "errors that btrfs counted" 0 "$(btrfs device stats mnt | awk '{ n += $2 } END { print n }')"
+}
+
+zones_are_reported_and_managed() {
+    _zones 128 --conventional 2
+    _serve
+    same model host-managed "$(cat "/sys/block/$(basename "$device")/queue/zoned")"
+    same zones 16 "$(blkzone report "$device" | wc -l)"
+    dd if=/dev/urandom of="$device" bs=64k count=1 seek=$((2 * 128)) oflag=direct status=none
+    blkzone report --offset $((2 * 16384)) --count 1 "$device" | grep -q "wptr 0x000080"
+    blkzone finish --offset $((2 * 16384)) --count 1 "$device"
+    blkzone report --offset $((2 * 16384)) --count 1 "$device" | grep -q "14(fu)"
+    blkzone reset --offset $((2 * 16384)) --count 1 "$device"
+    blkzone open --offset $((3 * 16384)) --count 1 "$device"
+    blkzone report --offset $((2 * 16384)) --count 2 "$device" > zones
+    grep -q " 1(em)" zones
+    grep -q " 3(oe)" zones
+    shingle zones report --control control.sock smr --json | jq -e '[.zones[] | select(.cond == "EXP_OPEN")] | length == 1'
+}
+
+# A report that needs more than one request is muddled up by the driver.
+a_report_of_ten_thousand_zones_is_in_order() {
+    _stack <<STACK
+[disk.wide]
+type = "null"
+size = "10000MiB"
+zone-size = "1MiB"
+
+[export.wide]
+device = "wide"
+ublk = true
+STACK
+    _serve
+    blkzone report "$device" > zones
+    same zones 10000 "$(wc -l < zones)"
+    awk '{ printf "0x%09x,\n", (NR - 1) * 2048 }' zones > expected
+    awk '{ print $2 }' zones | cmp - expected
+}
+
+zonefs_and_fio_with_zones_run() {
+    _zones 256 --conventional 2 --max-open 14
+    _serve
+    verified --filename="$device" --zonemode=zbd --offset=16m --rw=write --bs=64k --size=64m --iodepth=32 --max_open_zones=8
+    blkzone reset "$device"
+    mkzonefs "$device" > /dev/null
+    mounted "$device" mnt
+    same files 30 "$(find mnt/seq -type f | wc -l)"
+    dd if=/dev/urandom of=mnt/seq/0 bs=64k count=4 oflag=direct status=none
+    same size 262144 "$(stat -c %s mnt/seq/0)"
+}
+
+a_device_of_memory_alone_ends_with_its_daemon() {
+    _stack <<STACK
+[disk.memory]
+type = "null"
+size = "64MiB"
+memory-backed = true
+
+[export.memory]
+device = "memory"
+ublk = true
+STACK
+    serve "$work/stack.toml"
+    kill_daemon
+    patiently test ! -e /dev/ublkb0
+}
+
+what_a_killed_daemon_left_is_removed_by_hand() {
+    _file 64
+    _serve
+    number=${device#/dev/ublkb}
+    kill_daemon
+    patiently sh -c "shingle ublk list | grep -q waiting"
+    shingle ublk remove "$number"
+    refused test -e "$device"
+    undo=()
+}
+
+another_size_than_the_device_has_is_refused_and_says_what_to_do() {
+    _file 64
+    _serve
+    kill_daemon
+    truncate -s 128M image
+    refused shingle up stack.toml 2> refusal
+    grep -q "is not what export \`file\` is now" refusal
+    grep -q "shingle ublk remove" refusal
+    truncate -s 64M image
+    serve "$work/stack.toml"
+}

@@ -1,0 +1,78 @@
+//! `shingle ublk`: block devices of ublk on this machine.
+
+use clap::{Args, Subcommand};
+use serde_json::json;
+use shingle_host::config::format_bytes;
+use shingle_host::serve::ublk::{UblkDevice, devices, remove};
+
+use super::{CliError, output};
+
+/// Look after the block devices of this machine that processes serve
+///
+/// A stack file makes them: `ublk = true` in `[export.NAME]`. One whose daemon was killed waits for the next daemon of the same stack
+/// file, and what its users want meanwhile waits with it.
+#[derive(Args)]
+pub struct UblkArgs {
+    #[command(subcommand)]
+    command: UblkCommand,
+}
+
+#[derive(Subcommand)]
+enum UblkCommand {
+    List(ListArgs),
+    Remove(RemoveArgs),
+}
+
+/// List them, whoever has made them
+#[derive(Args)]
+struct ListArgs {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Remove one that nobody serves any more
+#[derive(Args)]
+struct RemoveArgs {
+    /// N of /dev/ublkbN
+    number: u32,
+    /// Even if it is in use: what its users have not got answered fails
+    #[arg(long)]
+    force: bool,
+}
+
+/// Runs the command.
+pub fn run(args: &UblkArgs) -> Result<(), CliError> {
+    match &args.command {
+        UblkCommand::List(args) => list(args),
+        UblkCommand::Remove(args) => {
+            remove(args.number, args.force).map_err(|error| CliError::Failed(error.to_string()))
+        }
+    }
+}
+
+fn list(args: &ListArgs) -> Result<(), CliError> {
+    let devices = devices().map_err(|error| CliError::Failed(error.to_string()))?;
+    if args.json {
+        let object = |device: &UblkDevice| {
+            let UblkDevice { number, path, bytes, state, server, users } = device;
+            let server = server.as_ref().map(|(pid, command)| json!({"pid": pid, "command": command}));
+            json!({"number": number, "path": path, "bytes": bytes, "state": state, "server": server, "users": users})
+        };
+        return output::print_json(&devices.iter().map(object).collect());
+    }
+    if devices.is_empty() {
+        return output::print("there are none\n");
+    }
+    let row = |device: &UblkDevice| {
+        let server = device.server.as_ref().map(|(pid, command)| format!("{pid} ({command})"));
+        vec![
+            device.path.display().to_string(),
+            format_bytes(device.bytes),
+            device.state.to_owned(),
+            server.unwrap_or_else(|| "-".to_owned()),
+            if device.users.is_empty() { "-".to_owned() } else { device.users.join(", ") },
+        ]
+    };
+    output::print(&output::table(&["device", "size", "state", "served by", "used by"], &[1], devices.iter().map(row)))
+}
