@@ -9,7 +9,7 @@ use shingle_host::config::{Plan, Source};
 use words::spell;
 
 /// What a control character of the input stands for.
-const WORDS: [&str; 31] = [
+const WORDS: [&str; 33] = [
     "[disk.a]\ntype = \"null\"\n",
     "[disk.b]\ntype = \"zoned-dir\"\npath = \"d\"\n",
     "[disk.z]\ntype = \"zoned-blk\"\npath = \"z\"\n[disk.c]\ntype = \"file\"\npath = \"f\"\n",
@@ -34,6 +34,8 @@ const WORDS: [&str; 31] = [
     "start_percent = ",
     "[export.a]\ndevice = \"",
     "\nread-only = true\ndescription = \"",
+    "\nublk = true\nublk-depth = ",
+    "\nublk-queues = ",
     "[listen]\nunix = \"s\"\n",
     "tcp = \"127.0.0.1:0\"\n",
     "memory = \"",

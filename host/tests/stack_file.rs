@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use shingle_core::plug::WritePolicy;
 use shingle_core::time::Duration;
 use shingle_host::config::{Plan, Source};
+use shingle_host::daemon::Daemon;
 
 fn parse(text: &str) -> Result<Plan, String> {
     let source = Source { path: PathBuf::from("lab/stack.toml"), text: text.to_owned() };
@@ -259,4 +260,23 @@ fn no_text_makes_the_reader_panic() {
         let _ = parse(&whole[..end]);
         let _ = parse(&format!("{}\u{1}{}", &whole[..end], &whole[end..]));
     }
+}
+
+#[test]
+fn keys_of_a_block_device_are_in_range_and_of_one() {
+    let export = |keys: &str| format!("{NULL}[export.e]\ndevice = \"d\"\n{keys}");
+    assert!(parse(&export("ublk = true\nublk-number = 3\nublk-queues = 4\nublk-depth = 512\n")).is_ok());
+    assert_says(&export("ublk-depth = 64\n[listen]\nunix = \"s\"\n"), &["`ublk-depth` is for block devices", "add ublk = true"]);
+    assert_says(&export("ublk = true\nublk-depth = 0\n"), &["ublk-depth", "1"]);
+    assert_says(&export("ublk = true\nublk-queues = 3\nublk-depth = 1024\n"), &["3 queues of 1024 requests", "2048"]);
+    assert_says(&export("ublk = \"yes\"\n"), &["`ublk` of [export.e] is wrong"]);
+    assert_says(&export(""), &["export"]);
+}
+
+#[test]
+fn a_device_that_ublk_cannot_show_is_refused_when_it_is_offered() {
+    let many = "[disk.d]\ntype = \"null\"\nsize = \"2TiB\"\nzone-size = \"1MiB\"\n[export.e]\ndevice = \"d\"\nublk = true\n";
+    let plan = parse(many).unwrap();
+    let error = Daemon::start(plan).err().expect("it has too many zones").to_string();
+    assert!(error.contains("2097152 zones, and ublk can report 524288"), "{error}");
 }
