@@ -250,6 +250,61 @@ appends_of_btrfs_while_the_daemon_is_killed_are_done_once() {
     same "errors that btrfs counted" 0 "$(btrfs device stats mnt | awk '{ n += $2 } END { print n }')"
 }
 
+# The guest keeps half a GiB. The volume's data is on a disk, the pages to be written are more than all memory, and what the programs
+# take besides is swapped out, to a device of the same daemon.
+a_machine_short_of_memory_writes_through_the_daemon_and_never_stands_still() {
+    long
+    disk 0
+    mkfs.ext4 -q -F "$device"
+    mounted "$device" /mnt
+    shingle create /mnt/smr --size 1536MiB --zone-size 16MiB --conventional 8
+    shingle dmz format /mnt/smr > format
+    truncate -s 512M /mnt/swap
+    _stack <<STACK
+[disk.smr]
+type = "zoned-dir"
+path = "/mnt/smr"
+
+[disk.swap]
+type = "file"
+path = "/mnt/swap"
+
+[device.volume]
+table = "0 1 zoned smr"
+
+[export.volume]
+device = "volume"
+ublk = true
+
+[export.swap]
+device = "swap"
+ublk = true
+ublk-number = 7
+STACK
+    _serve
+    same "protection from being killed" -1000 "$(cat "/proc/$daemon/oom_score_adj")"
+    [ "$(awk '/VmLck/ { print $2 }' "/proc/$daemon/status")" -gt 1000 ] || fail "its memory is not locked"
+    mkswap /dev/ublkb7 > /dev/null
+    swapon /dev/ublkb7
+    later swapoff /dev/ublkb7
+    mkfs.ext4 -q "$device"
+    mkdir mnt
+    mount "$device" mnt
+    later umount "$PWD/mnt"
+    head -c "$(($(awk '/MemAvailable/ { print $2 }' /proc/meminfo) - 330 * 1024))K" /dev/zero > hog
+    fio --name=mapped --ioengine=mmap --directory=mnt --rw=randwrite --bs=4k --size=48m --output=mapped --verify=crc32c &
+    mapped=$!
+    # `tail` keeps what it reads.
+    head -c 250M /dev/zero | tail -c 250M | sha256sum > swapped &
+    swapped=$!
+    head -c 400M /dev/zero | tr '\0' 'x' > mnt/dirty
+    wait "$mapped" "$swapped"
+    [ "$(awk '/pswpout/ { print $2 }' /proc/vmstat)" -gt 0 ] || fail "nothing was swapped out: memory was not short"
+    sync
+    same "bytes" $((400 << 20)) "$(tr -d -c x < mnt/dirty | wc -c)"
+    same "what was swapped" "$(head -c 250M /dev/zero | sha256sum)" "$(cat swapped)"
+}
+
 zones_are_reported_and_managed() {
     _zones 128 --conventional 2
     _serve

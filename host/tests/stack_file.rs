@@ -266,7 +266,10 @@ fn no_text_makes_the_reader_panic() {
 fn keys_of_a_block_device_are_in_range_and_of_one() {
     let export = |keys: &str| format!("{NULL}[export.e]\ndevice = \"d\"\n{keys}");
     assert!(parse(&export("ublk = true\nublk-number = 3\nublk-queues = 4\nublk-depth = 512\n")).is_ok());
-    assert_says(&export("ublk-depth = 64\n[listen]\nunix = \"s\"\n"), &["`ublk-depth` is for block devices", "add ublk = true"]);
+    assert_says(
+        &export("ublk-depth = 64\n[listen]\nunix = \"s\"\n"),
+        &["`ublk-depth` is for block devices", "add ublk = true"],
+    );
     assert_says(&export("ublk = true\nublk-depth = 0\n"), &["ublk-depth", "1"]);
     assert_says(&export("ublk = true\nublk-queues = 3\nublk-depth = 1024\n"), &["3 queues of 1024 requests", "2048"]);
     assert_says(&export("ublk = \"yes\"\n"), &["`ublk` of [export.e] is wrong"]);
@@ -275,7 +278,8 @@ fn keys_of_a_block_device_are_in_range_and_of_one() {
 
 #[test]
 fn a_device_that_ublk_cannot_show_is_refused_when_it_is_offered() {
-    let many = "[disk.d]\ntype = \"null\"\nsize = \"2TiB\"\nzone-size = \"1MiB\"\n[export.e]\ndevice = \"d\"\nublk = true\n";
+    let many =
+        "[disk.d]\ntype = \"null\"\nsize = \"2TiB\"\nzone-size = \"1MiB\"\n[export.e]\ndevice = \"d\"\nublk = true\n";
     let plan = parse(many).unwrap();
     let error = Daemon::start(plan).err().expect("it has too many zones").to_string();
     assert!(error.contains("2097152 zones, and ublk can report 524288"), "{error}");

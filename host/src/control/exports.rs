@@ -1,14 +1,10 @@
 //! Exports that come and go while the daemon runs.
 
-use serde_json::{Map, Value};
-use toml::de::DeTable;
-
 use super::operations::unknown_device;
 use super::protocol::{AddExport, Added, Done, RemoveExport};
 use super::{ControlError, ErrorKind, bad};
 use crate::config::ExportPlan;
 use crate::daemon_state::{DaemonState, close_export, open_export};
-use crate::fields::{Diagnostic, Fields};
 use crate::serve::{ExportKeys, ServeError};
 
 impl From<ServeError> for ControlError {
@@ -22,7 +18,8 @@ impl From<ServeError> for ControlError {
 /// `export.add`.
 pub(super) fn add(daemon: &DaemonState, request: AddExport) -> Result<Added, ControlError> {
     let AddExport { name, device, read_only, description, keys } = request;
-    let plan = ExportPlan { name, device, read_only, description, keys: read_keys(daemon, &keys)? };
+    let keys = ExportKeys::of_values(&daemon.plan.front_ends, &keys).map_err(bad)?;
+    let plan = ExportPlan { name, device, read_only, description, keys };
     if !daemon.plan.front_ends.iter().any(|front_end| front_end.offers(&plan.keys)) {
         let way = "add [listen] to its stack file and start it again, or make the export a block device with `ublk`";
         return Err(bad(format!("this daemon listens nowhere: {way}")));
@@ -48,24 +45,6 @@ pub(super) fn add(daemon: &DaemonState, request: AddExport) -> Result<Added, Con
     }
     let path = daemon.place_of(&plan.name).map(|path| path.display().to_string());
     Ok(Added { name: plan.name, device: plan.device, bytes: export.bytes(), path })
-}
-
-/// What the front ends have of their keys.
-fn read_keys(daemon: &DaemonState, keys: &Map<String, Value>) -> Result<ExportKeys, ControlError> {
-    // Plain values are written in TOML as they are in JSON.
-    let text: String = keys.iter().map(|(key, value)| format!("{key:?} = {value}\n")).collect();
-    let table =
-        DeTable::parse(&text).map_err(|error| bad(format!("`keys` are no keys of an export: {}", error.message())))?;
-    let mut mistakes = Vec::new();
-    let mut fields = Fields::new("`keys`".into(), 0..0, table.get_ref(), &mut mistakes);
-    let kinds: Vec<_> = daemon.plan.front_ends.iter().map(|front_end| front_end.kind()).collect();
-    let read = ExportKeys::read(&mut fields, &kinds);
-    fields.finish();
-    match mistakes.into_iter().next() {
-        Some(Diagnostic { title, label, .. }) if label.is_empty() => Err(bad(title)),
-        Some(Diagnostic { title, label, .. }) => Err(bad(format!("{title}: {label}"))),
-        None => Ok(read),
-    }
 }
 
 /// `export.remove`.

@@ -3,10 +3,12 @@
 use std::any::Any;
 use std::sync::Arc;
 
+use serde_json::{Map, Value};
 use shingle_core::block::{DeviceId, Limits};
+use toml::de::DeTable;
 
-use super::FrontEndType;
-use crate::fields::Fields;
+use super::{FrontEnd, FrontEndType};
+use crate::fields::{Diagnostic, Fields};
 
 /// A device that clients can choose by name. Each protocol makes of it what its clients see.
 #[derive(Clone, Debug)]
@@ -66,6 +68,27 @@ impl ExportKeys {
     /// Has each of `kinds` read its own.
     pub fn read(fields: &mut Fields<'_>, kinds: &[&'static FrontEndType]) -> Self {
         Self(kinds.iter().filter_map(|kind| kind.read_export?(fields)).collect())
+    }
+
+    /// The same with keys that did not come in a stack file.
+    ///
+    /// # Errors
+    /// The first mistake.
+    pub fn of_values(front_ends: &[Arc<dyn FrontEnd>], keys: &Map<String, Value>) -> Result<Self, String> {
+        // Plain values are written in TOML as they are in JSON.
+        let text: String = keys.iter().map(|(key, value)| format!("{key:?} = {value}\n")).collect();
+        let table =
+            DeTable::parse(&text).map_err(|error| format!("`keys` are none of an export: {}", error.message()))?;
+        let mut mistakes = Vec::new();
+        let mut fields = Fields::new("`keys`".into(), 0..0, table.get_ref(), &mut mistakes);
+        let kinds: Vec<_> = front_ends.iter().map(|front_end| front_end.kind()).collect();
+        let read = Self::read(&mut fields, &kinds);
+        fields.finish();
+        match mistakes.into_iter().next() {
+            Some(Diagnostic { title, label, .. }) if label.is_empty() => Err(title),
+            Some(Diagnostic { title, label, .. }) => Err(format!("{title}: {label}")),
+            None => Ok(read),
+        }
     }
 
     /// Those of the front end that keeps them as a `T`.
