@@ -71,10 +71,11 @@ fn status_text(status: &Status) -> String {
     if !status.exports.is_empty() {
         let rows = status.exports.iter().map(|export| {
             let access = if export.read_only { "read-only" } else { "read-write" };
-            vec![export.name.clone(), or_dash(export.device.as_ref()), format_bytes(export.bytes), access.to_owned()]
+            let [device, path] = [&export.device, &export.path].map(|name| or_dash(name.as_ref()));
+            vec![export.name.clone(), device, format_bytes(export.bytes), access.to_owned(), path]
         });
         shown += "\n";
-        shown += &output::table(&["export", "device", "size", "access"], &[2], rows);
+        shown += &output::table(&["export", "device", "size", "access", "block device"], &[2], rows);
     }
     for device in devices {
         if device.suspended {

@@ -55,11 +55,11 @@ struct Devices {
     stack_file: PathBuf,
     /// One of each shard.
     homes: Vec<Home>,
-    devices: Mutex<Vec<(usize, Device)>>,
+    devices: Mutex<Vec<Device>>,
 }
 
 impl Devices {
-    fn lock(&self) -> MutexGuard<'_, Vec<(usize, Device)>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<Device>> {
         self.devices.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -83,41 +83,42 @@ impl Service for Devices {
         let _ = home.mailbox.ask(|_| become_flusher());
         let wanted = Wanted { export: &export, keys: *keys, mark, home, user };
         let device = Device::open(wanted).map_err(|error| ServeError::Device(Box::new(error)))?;
-        self.lock().push((export.shard, device));
+        self.lock().push(device);
         Ok(())
     }
 
     fn refresh(&self, export: &Export) {
         let devices = self.lock();
-        let shown = devices.iter().find(|(_, device)| device.export == export.name);
-        if let Some(Err(error)) = shown.map(|(_, device)| device.resize(export)) {
+        let shown = devices.iter().find(|device| device.export == export.name);
+        if let Some(Err(error)) = shown.map(|device| device.resize(export)) {
             tracing::warn!("{error}");
         }
     }
 
     fn withdraw(&self, export: &str) -> Result<(), ServeError> {
         let mut devices = self.lock();
-        let Some(place) = devices.iter().position(|(_, device)| device.export == export) else { return Ok(()) };
-        devices[place].1.close().map_err(|error| ServeError::Device(Box::new(error)))?;
+        let Some(place) = devices.iter().position(|device| device.export == export) else { return Ok(()) };
+        devices[place].close().map_err(|error| ServeError::Device(Box::new(error)))?;
         devices.remove(place);
         Ok(())
     }
 
     fn path_of(&self, export: &str) -> Option<PathBuf> {
-        self.lock().iter().find(|(_, device)| device.export == export).map(|(_, device)| device.path())
+        self.lock().iter().find(|device| device.export == export).map(|device| device.path())
     }
 
-    fn connections(&self, shard: usize) -> usize {
-        self.lock().iter().filter(|(home, _)| *home == shard).count()
+    /// Users of block devices do not connect.
+    fn connections(&self, _: usize) -> usize {
+        0
     }
 
     fn stop(&self) {
         let mut devices = self.lock();
         let mut told = Vec::new();
-        devices.retain(|(_, device)| !close_when_free(device, &mut told));
+        devices.retain(|device| !close_when_free(device, &mut told));
         while !devices.is_empty() {
             thread::sleep(LOOK);
-            devices.retain(|(_, device)| !close_when_free(device, &mut told));
+            devices.retain(|device| !close_when_free(device, &mut told));
         }
     }
 }

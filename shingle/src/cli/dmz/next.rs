@@ -22,10 +22,11 @@ impl Next {
     pub fn new(disks: &Disks, label: &str, chunks: u32) -> Self {
         let device = clean(label);
         let mut taken = BTreeSet::from([device.clone()]);
-        let (mut names, mut stack) = (Vec::new(), String::new());
+        let (mut names, mut stack, mut is_real) = (Vec::new(), String::new(), false);
         for (member, path) in disks.space().members().iter().zip(disks.names().map(Path::new)) {
             let name = free_name(&name_of(path), &mut taken);
             let kind = backend::at(path, true).map_or("", |(kind, _)| kind.name);
+            is_real |= kind == "zoned-blk";
             let place = path.canonicalize().unwrap_or_else(|_| path.to_owned());
             let what = if member.is_zoned { "" } else { "  # the regular disk" };
             stack += &format!("[disk.{name}]{what}\ntype = \"{kind}\"\npath = {:?}\n\n", place.display().to_string());
@@ -33,8 +34,10 @@ impl Next {
         }
         let sectors = u64::from(chunks) * u64::from(disks.space().zone_blocks() * BLOCK_SECTORS);
         let table = format!("0 {sectors} zoned {}", names.join(" "));
-        stack += &format!("[device.{device}]\ntable = \"{table}\"\n\n[export.{device}]\ndevice = \"{device}\"\n\n");
-        stack += "[listen]\nunix = \"nbd.sock\"\n\n[control]\nsocket = \"control.sock\"\n";
+        stack += &format!("[device.{device}]\ntable = \"{table}\"\n\n[export.{device}]\ndevice = \"{device}\"\n");
+        // Who may open a disk of the machine may make one of the volume.
+        stack += if is_real { "ublk = true\n" } else { "\n[listen]\nunix = \"nbd.sock\"\n" };
+        stack += "\n[control]\nsocket = \"control.sock\"\n";
         Self { table, stack }
     }
 }
