@@ -12,10 +12,10 @@ use super::wire::{DATA_START, MOST_DEPTH, QUEUE_SHIFT, TAG_SHIFT};
 /// `struct ublksrv_io_desc`.
 #[derive(Clone, Copy)]
 #[repr(C)]
-struct RawDescriptor {
-    operation: u32,
-    count: u32,
-    sector: u64,
+pub(super) struct RawDescriptor {
+    pub operation: u32,
+    pub count: u32,
+    pub sector: u64,
     address: u64,
 }
 

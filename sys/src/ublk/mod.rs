@@ -4,11 +4,14 @@
 //! - [`QueueCommand`]: asks for the next request of a queue, and answers the last (`/dev/ublkcN`).
 //! - [`Descriptors`]: what the requests of a queue ask for; [`take`] and [`give`] move their data.
 //!
+//! [`layout`] is what a test compares with the header of the kernel.
+//!
 //! Source: `include/uapi/linux/ublk_cmd.h` and `drivers/block/ublk_drv.c` of Linux 6.12 and 7.2.
 
 mod command;
 mod control;
 mod descriptors;
+pub mod layout;
 mod wire;
 
 pub use self::command::{QueueCommand, Reply};

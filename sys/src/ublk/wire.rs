@@ -124,7 +124,7 @@ pub struct DeviceInfo {
     pub queues: u16,
     /// Requests of a queue at once.
     pub depth: u16,
-    state: u16,
+    pub(super) state: u16,
     pad0: u16,
     /// Longest request, in bytes.
     pub io_bytes: u32,
@@ -133,7 +133,7 @@ pub struct DeviceInfo {
     /// Its server; of a quiesced device the one that is gone, or -1.
     pub server: i32,
     pad1: u32,
-    flags: u64,
+    pub(super) flags: u64,
     /// See [`NewDevice::mark`].
     pub mark: u64,
     owner_user: u32,
@@ -178,11 +178,11 @@ impl DeviceInfo {
 #[repr(C)]
 pub struct Parameters {
     bytes: u32,
-    kinds: u32,
-    basic: Basic,
-    discard: Discard,
-    device_numbers: [u32; 4],
-    zoned: Zoned,
+    pub(super) kinds: u32,
+    pub(super) basic: Basic,
+    pub(super) discard: Discard,
+    pub(super) device_numbers: [u32; 4],
+    pub(super) zoned: Zoned,
 }
 
 /// Of every device (`struct ublk_param_basic`). Units of sizes are exponents of two, in bytes.

@@ -68,7 +68,7 @@ impl Device {
         let place = export.device;
         let survival = wanted.home.mailbox.ask(move |shard| shard.stack.survival(place));
         let survival = survival.map_err(|_| UblkError::Shard(export.name.clone()))?;
-        let keeps = Keeps::of(&export.limits, survival);
+        let keeps = Keeps::of(export, survival);
         match find(&mut control, wanted.mark) {
             Some(info) if info.state() == State::Quiesced => take_over(&mut control, wanted, (&shape, keeps), &info),
             Some(info) if info.state() == State::Live => {
@@ -200,7 +200,7 @@ fn take_over(
     }
     let is_busy = |error: &io::Error| Errno::from_io_error(error) == Some(Errno::BUSY);
     // The disks are open, so what the old server had under way is over; it may still have the device for a moment.
-    let begun = patiently(is_busy, || control.start_recovery(number));
+    let begun = patiently(is_busy, || patiently(is_busy, || control.start_recovery(number)));
     begun.map_err(refused(&export, "hand its block device over"))?;
     serve(wanted, info, (keeps, false))?;
     control.end_recovery(number, PATIENCE).map_err(refused(&export, "let the requests of its block device go on"))?;

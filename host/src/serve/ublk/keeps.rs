@@ -6,11 +6,12 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use shingle_core::block::{Limits, Memory, Survival};
+use shingle_core::block::{Memory, Survival};
 use shingle_core::frontend::ublk::{RecordsShape, Session, SessionShape, Unflushed, ZoneRecords, log_bytes};
 use shingle_sys::SharedMemory;
 
 use super::fnv;
+use crate::serve::Export;
 
 /// Where it is: gone when the machine is.
 const FOLDER: &str = "/run/shingle/ublk";
@@ -31,9 +32,11 @@ pub(super) enum Keeps {
 }
 
 impl Keeps {
-    /// For a device with these limits of whose data so much survives.
-    pub fn of(limits: &Limits, survival: Survival) -> Self {
+    /// For an export of whose data so much survives.
+    pub fn of(export: &Export, survival: Survival) -> Self {
+        let limits = &export.limits;
         match (&limits.zoned, survival) {
+            _ if export.is_read_only() && survival != Survival::Nothing => Keeps::Nothing,
             (_, Survival::Nothing) | (Some(_), Survival::Flushed) => Keeps::NoDevice,
             (Some(zoned), Survival::All) => Keeps::Zones { zones: limits.zones(), zone_sectors: zoned.zone_sectors },
             (None, Survival::Flushed) => Keeps::Unflushed,

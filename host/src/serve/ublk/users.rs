@@ -1,21 +1,28 @@
 //! Who uses a block device.
 
 use std::fs;
+use std::iter;
 use std::path::Path;
 
 /// Most users that are named.
 const MOST_NAMED: usize = 4;
 
-/// Who uses the block device called `name` (`ublkb0`), as far as this process may see: mounts, devices above, swap, and processes
+/// Who uses the block device called `name` (`ublkb0`) or its partitions, as far as this process may see: mounts, devices above, swap, and processes
 /// that have it open.
 pub(super) fn users(name: &str) -> Vec<String> {
+    let partitions = fs::read_dir(format!("/sys/class/block/{name}")).into_iter().flatten().flatten();
+    let partitions = partitions.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let names = iter::once(name.to_owned()).chain(partitions.filter(|partition| partition.starts_with(name)));
+    names.flat_map(|name| users_of_node(&name)).take(MOST_NAMED).collect()
+}
+
+fn users_of_node(name: &str) -> Vec<String> {
     let node = format!("/dev/{name}");
     let number = fs::read_to_string(format!("/sys/class/block/{name}/dev")).unwrap_or_default();
     let mut users = mounts(number.trim());
     users.extend(holders(name));
     users.extend(swaps(&node));
     users.extend(processes(&node));
-    users.truncate(MOST_NAMED);
     users
 }
 
