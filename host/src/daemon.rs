@@ -73,7 +73,7 @@ impl Daemon {
 
     /// Finishes what is in flight, flushes every disk and ends.
     pub fn stop(self) -> Result<(), DaemonError> {
-        self.state.services.iter().for_each(|service| service.stop());
+        self.state.services.iter().for_each(|service| service.stop(true));
         drop(self.control);
         // All of them are stopped even if one fails; the first failure is the one to report.
         let results: Vec<Result<(), ShardError>> = self.threads.into_iter().map(ShardThread::stop).collect();
@@ -119,7 +119,7 @@ fn serve(plan: &Plan, services: &Services, mut exports: Vec<Export>) -> Result<(
     let addresses = services.iter().map(|service| service.listen(&directory)).collect::<Result<Vec<_>, _>>()?;
     for export in directory.exports() {
         if let Err(error) = services.iter().try_for_each(|service| service.show(&export, &directory)) {
-            services.iter().for_each(|service| service.stop());
+            services.iter().for_each(|service| service.stop(false));
             return Err(error);
         }
     }

@@ -96,8 +96,11 @@ pub trait Service: Send + Sync {
         None
     }
 
-    /// The daemon ends, and its shards still run: what has users that do not go by themselves waits for them here.
-    fn stop(&self) {}
+    /// The daemon ends, and its shards still run: what has users that do not go by themselves waits for them here if `wait`, and is
+    /// left to the next daemon otherwise.
+    fn stop(&self, wait: bool) {
+        let _ = wait;
+    }
 
     /// Connections that live on shard number `shard` now.
     fn connections(&self, shard: usize) -> usize;

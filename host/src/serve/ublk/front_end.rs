@@ -112,11 +112,11 @@ impl Service for Devices {
         0
     }
 
-    fn stop(&self) {
+    fn stop(&self, wait: bool) {
         let mut devices = self.lock();
         let mut told = Vec::new();
         devices.retain(|device| !close_when_free(device, &mut told));
-        while !devices.is_empty() {
+        while wait && !devices.is_empty() {
             thread::sleep(LOOK);
             devices.retain(|device| !close_when_free(device, &mut told));
         }
