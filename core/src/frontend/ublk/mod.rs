@@ -9,6 +9,7 @@
 //! - [`Unflushed`]: writes that a device below keeps only in its memory until a flush.
 //! - [`ZoneRecords`]: requests that would not be the same twice.
 
+mod guards;
 mod replay;
 mod session;
 mod takeover;
@@ -16,6 +17,8 @@ mod unflushed;
 mod wire;
 mod zone_records;
 
+#[cfg(feature = "sabotage")]
+pub use self::guards::Sabotage;
 pub use self::session::{Answer, Next, Session, SessionShape, UserCopy};
 pub use self::unflushed::{Unflushed, log_bytes};
 pub use self::wire::{Descriptor, ZONE_BYTES};

@@ -3,6 +3,7 @@
 use alloc::collections::VecDeque;
 use core::mem;
 
+use super::guards::Guards;
 use super::replay::Replay;
 use super::takeover::{Survey, pointer};
 use super::unflushed::{Place, Unflushed};
@@ -109,6 +110,7 @@ pub struct Session {
     /// What the session's own flush makes durable, while it is on its way.
     flushing: Option<u64>,
     next: VecDeque<Next>,
+    pub(super) guards: Guards,
 }
 
 impl Session {
@@ -135,7 +137,15 @@ impl Session {
             appending: Vec::with_capacity(shape.tags as usize),
             flushing: None,
             next: VecDeque::with_capacity(shape.tags as usize + 1),
+            guards: Guards::default(),
         })
+    }
+
+    /// The same without these guards.
+    #[cfg(feature = "sabotage")]
+    #[must_use]
+    pub fn without(self, gone: super::Sabotage) -> Self {
+        Self { guards: Guards::without(gone), ..self }
     }
 
     /// The same for a device that forgets what is not flushed when the process is killed: it remembers, and first writes `left`,
@@ -146,8 +156,8 @@ impl Session {
             return None;
         }
         self.unflushed = Some(log);
-        if !left.is_empty() {
-            self.replay = Some(Replay::new(left, &mut self.next));
+        if !left.is_empty() && !self.guards.gone().no_replay {
+            self.replay = Some(Replay::new(left, &mut self.next, self.guards));
         }
         Some(self)
     }
@@ -156,7 +166,7 @@ impl Session {
     #[must_use]
     pub fn with_records(mut self, records: ZoneRecords) -> Self {
         self.survey = Survey::new(&records, &mut self.next);
-        self.records = Some(records);
+        self.records = Some(records.guarded(self.guards));
         self
     }
 
@@ -216,6 +226,7 @@ impl Session {
 
     fn begin(&mut self, tag: u32, request: Descriptor, copy: &mut impl UserCopy) {
         if self.records.as_ref().is_some_and(|records| !records.has_none_left())
+            && !self.guards.gone().records_unread
             && let Some(op) = request.op().filter(|op| is_recorded(*op) && tag < self.shape.tags)
         {
             self.tags[tag as usize].is_recorded = true;
@@ -235,10 +246,14 @@ impl Session {
     /// A bio of `word` is done.
     pub fn handle_completion(&mut self, word: u64, bio: Box<Bio>, status: Status, copy: &mut impl UserCopy) {
         if word >= REPLAYED {
-            return self.taken_over(word, &bio, status);
+            return self.taken_over(&bio, status);
         }
         if word == OWN_FLUSH {
             self.flushed(status);
+            if !status.is_ok() {
+                // The next request that wants room tries again, and not a loop without end.
+                return;
+            }
         } else {
             self.handle_tag(word as u32, bio, status, copy);
         }
@@ -262,6 +277,7 @@ impl Session {
         self.appending.retain(|(other, _)| *other != tag);
         let answer = outcome.unwrap_or_else(|status| Answer { result: -status.errno(), sector: 0 });
         let is_recorded = self.tags.get_mut(tag as usize).is_some_and(|mine| mem::take(&mut mine.is_recorded));
+        let is_recorded = is_recorded && !self.guards.gone().told_records_stay;
         let clear = self.records.as_ref().filter(|_| is_recorded).and_then(|records| records.to_clear(tag));
         self.next.push_back(Next::Answer(tag, answer, clear));
     }
@@ -281,14 +297,17 @@ impl Session {
             _ => Payload::None,
         };
         mine.covers = self.unflushed.as_ref().map_or(0, Unflushed::newest);
+        if op == Op::Flush && self.guards.gone().flushed_when_sent {
+            self.unflushed.iter_mut().for_each(|log| log.flushed(mine.covers));
+        }
         Ok(Some(self.bio(tag, (op, &request), payload)))
     }
 
     /// The bio of a request, noted as what may be done from now on.
     fn bio(&mut self, tag: u32, (op, request): (Op, &Descriptor), payload: Payload) -> Box<Bio> {
-        let sectors = if op.has_range() { request.count } else { 0 };
+        let sectors = request.sectors();
         let mine = &mut self.tags[tag as usize];
-        mine.bytes = sectors * SECTOR_BYTES;
+        mine.bytes = sectors.saturating_mul(SECTOR_BYTES);
         if let Some(records) = self.records.as_mut().filter(|_| is_recorded(op)) {
             mine.is_recorded = true;
             records.begin(tag, op, request.sector, sectors);
@@ -322,7 +341,7 @@ impl Session {
         done: Result<(), Status>,
         copy: &mut impl UserCopy,
     ) -> Result<Answer, Status> {
-        let (op, flags) = (bio.op, bio.flags);
+        let op = bio.op;
         let sector = if op == Op::ZoneAppend { bio.sector.0 } else { 0 };
         let most = self.shape.io_bytes as usize;
         let payload = self.take_back(tag, bio);
@@ -332,7 +351,8 @@ impl Session {
         }
         if let Some(log) = &mut self.unflushed {
             match mine.place.take() {
-                Some(place) if done.is_ok() && !flags.has(Flags::FUA) => log.acknowledge(place),
+                // Also what is durable by itself: otherwise older data of its sectors would be written over it.
+                Some(place) if done.is_ok() => log.acknowledge(place),
                 Some(place) => log.forget(place),
                 None if op == Op::Flush && done.is_ok() => log.flushed(mine.covers),
                 None => {}
@@ -397,9 +417,9 @@ impl Session {
     }
 
     /// A bio that was sent before requests were asked for is done.
-    fn taken_over(&mut self, word: u64, bio: &Bio, status: Status) {
+    fn taken_over(&mut self, bio: &Bio, status: Status) {
         if let Some(replay) = &mut self.replay
-            && replay.handle_completion(word, bio, status, &mut self.next)
+            && replay.handle_completion(bio, status, &mut self.next)
         {
             self.unflushed.iter_mut().for_each(Unflushed::forget_all);
             self.replay = None;

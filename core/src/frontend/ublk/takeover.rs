@@ -59,7 +59,7 @@ impl Session {
         copy: &mut impl UserCopy,
     ) -> Result<bool, Status> {
         let Some(records) = &mut self.records else { return Ok(false) };
-        let mut found = records.find(op, request.sector, request.count);
+        let mut found = records.find(op, request.sector, request.sectors());
         match op {
             Op::Write => {
                 let Some((place, record)) = found.next() else {
@@ -70,7 +70,8 @@ impl Session {
                 drop(found);
                 let written = record.outcome as u32;
                 let is_whole = written == request.count;
-                records.retake(place, tag, if is_whole { Progress::Done } else { Progress::Sent });
+                let progress = if is_whole { Progress::Done } else { Progress::Sent };
+                records.retake(place, (tag, request.count), progress);
                 if is_whole {
                     self.confirm(tag, request, 0);
                 } else {
@@ -90,7 +91,7 @@ impl Session {
             _ => {
                 let Some((place, _)) = found.next() else { return Ok(false) };
                 drop(found);
-                records.retake(place, tag, Progress::Done);
+                records.retake(place, (tag, request.sectors()), Progress::Done);
                 self.answer(tag, Ok(Answer { result: 0, sector: 0 }));
                 Ok(true)
             }
@@ -100,7 +101,7 @@ impl Session {
     /// Acknowledges what is written already; what was to be durable is flushed first, since it is not known how far that was.
     fn confirm(&mut self, tag: u32, request: &Descriptor, sector: u64) {
         let answer = Answer { result: (request.count * SECTOR_BYTES) as i32, sector };
-        if !request.flags().has(Flags::FUA) {
+        if !request.flags().has(Flags::FUA) || self.guards.gone().durable_when_found {
             return self.answer(tag, Ok(answer));
         }
         self.tags[tag as usize].step = Step::Confirm(answer);
@@ -150,11 +151,14 @@ impl Session {
             }
             Step::Compare { request, data, mut places } => {
                 let found = places.pop_front();
-                let is_it = status.is_ok() && matches!(&there, Payload::Data(there) if is_equal(there, &data));
+                let is_any = self.guards.gone().appends_uncompared;
+                let is_it =
+                    status.is_ok() && matches!(&there, Payload::Data(there) if is_any || is_equal(there, &data));
                 let Some((place, sector)) = found.filter(|_| is_it) else {
                     return self.compare(tag, request, (data, places));
                 };
-                self.records.iter_mut().for_each(|records| records.retake(place, tag, Progress::Done));
+                let mine = (tag, request.count);
+                self.records.iter_mut().for_each(|records| records.retake(place, mine, Progress::Done));
                 self.tags[tag as usize].data = Some(data.with_len(self.shape.io_bytes as usize));
                 self.confirm(tag, &request, sector);
             }

@@ -2,8 +2,8 @@
 //!
 //! Some devices keep in memory what becomes of a completed write until a flush: where dm-zoned has put it, for one. A killed server
 //! loses that, but the kernel goes on, and would be right to expect its writes. So their data stays in memory that outlives the
-//! process, and the next server writes it again before it serves. Twice is harmless here: no later write was acknowledged that is
-//! not written again after it.
+//! process, and the next server writes it again before it serves: of each sector what was acknowledged last. That is harmless even
+//! where it was durable already.
 //!
 //! ```text
 //!  | header | entries: sequence, sector, sectors and operation, offset | data, a ring |
@@ -168,7 +168,7 @@ impl Unflushed {
         self.set(Self::entry(place.0 as usize), self.sequence);
     }
 
-    /// The write at `place` has failed, or is durable by itself.
+    /// The write at `place` has failed.
     pub(super) fn forget(&mut self, place: Place) {
         self.end(place.0 as usize);
         self.give_back();
@@ -204,7 +204,8 @@ impl Unflushed {
 
     /// Whether a flush is due: half of the room is taken.
     pub(super) fn is_filling(&self) -> bool {
-        let used = if self.taken == 0 { 0 } else { (self.head + self.room - self.slots[self.first].start) % self.room };
+        let tail = if self.taken == 0 { self.head } else { self.slots[self.first].start };
+        let used = if self.head < tail { self.head + self.room - tail } else { self.head - tail };
         self.taken > ENTRIES / 2 || used > self.room / 2
     }
 }

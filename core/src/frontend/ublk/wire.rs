@@ -39,6 +39,11 @@ impl Descriptor {
         })
     }
 
+    /// How many sectors it names.
+    pub(super) fn sectors(&self) -> u32 {
+        if self.op().is_some_and(Op::has_range) { self.count } else { 0 }
+    }
+
     /// How it wants to be done.
     pub(super) fn flags(&self) -> Flags {
         let flag = |bit: u32, flag| if self.operation & bit == 0 { Flags::NONE } else { flag };

@@ -5,7 +5,7 @@
 //! answers said it is written:
 //!
 //! ```text
-//!  | header | a word for each zone: its end | a record for each tag | records that a killed server left |
+//!  | header | a word for each zone: its end | a record for each tag | records that killed servers left: any, one of each zone |
 //!  record: state, operation and length | sector | where an append went | sequence
 //! ```
 //!
@@ -14,13 +14,15 @@
 //! again for certain. A write needs no such care, as none is sent twice to one place of a zone.
 //!
 //! The next server finds out with a zone's pointer what of a request that was sent is done. One write of a zone is under way at a
-//! time, so that is at most its oldest. All of it is memory of a machine that runs: after a power cut there is no request to come
+//! time, so that is at most its oldest. A write that is done keeps its record when the kernel was told, since nobody knows that; the
+//! newest of a zone is enough. All of it is memory of a machine that runs: after a power cut there is no request to come
 //! again, and no record.
 
 use alloc::sync::Arc;
 use core::mem;
 use core::sync::atomic::Ordering::{Acquire, Release};
 
+use super::guards::Guards;
 use crate::block::{Data, Memory, Op};
 use crate::prelude::*;
 
@@ -28,6 +30,9 @@ use crate::prelude::*;
 const MAGIC: u64 = u64::from_le_bytes(*b"shgublkZ");
 const HEADER_WORDS: usize = 8;
 const RECORD_WORDS: usize = 4;
+/// Records that killed servers left and that are still to come again, for each tag: a scheduler holds twice as many requests as
+/// there are tags, and may send new ones before those.
+const LEFT_PER_TAG: usize = 4;
 
 /// Zones and tags of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +49,8 @@ impl RecordsShape {
     /// Bytes of memory for the records.
     #[must_use]
     pub const fn bytes(&self) -> usize {
-        (HEADER_WORDS + self.zones as usize + 2 * self.tags as usize * RECORD_WORDS) * 8
+        let records = (1 + LEFT_PER_TAG) * self.tags as usize + self.zones as usize;
+        (HEADER_WORDS + self.zones as usize + records * RECORD_WORDS) * 8
     }
 }
 
@@ -71,9 +77,11 @@ pub(super) struct Record {
 }
 
 impl Record {
-    /// Whether this is what is remembered of such a request.
-    pub fn is_of(&self, op: Op, sector: u64, sectors: u32) -> bool {
-        (self.op, self.sector, self.sectors) == (op, sector, sectors)
+    /// Whether this is what is remembered of such a request. While a write waits to come again, the kernel can merge the next one
+    /// of its zone into it.
+    fn is_of(&self, op: Op, sector: u64, sectors: u32) -> bool {
+        let is_long = self.sectors == sectors || op == Op::Write && self.sectors < sectors;
+        (self.op, self.sector) == (op, sector) && is_long
     }
 
     fn words(&self) -> [u64; RECORD_WORDS] {
@@ -104,6 +112,7 @@ pub struct ZoneRecords {
     sequence: u64,
     /// Records that a killed server left, of requests that are still to come again: in the memory as well, at these places.
     left: Vec<(usize, Record)>,
+    guards: Guards,
 }
 
 impl ZoneRecords {
@@ -114,7 +123,7 @@ impl ZoneRecords {
     #[must_use]
     pub fn open(memory: Arc<dyn Memory>, owner: u64, shape: RecordsShape) -> Self {
         assert!(memory.words().len() * 8 >= shape.bytes(), "room for all records");
-        let mut records = Self { memory, shape, sequence: 0, left: Vec::new() };
+        let mut records = Self { memory, shape, sequence: 0, left: Vec::new(), guards: Guards::default() };
         let header = [MAGIC, owner, shape.zones.into(), shape.tags.into(), shape.zone_sectors.into()];
         if (0..header.len()).any(|word| records.word(word) != header[word]) {
             (0..shape.bytes() / 8).for_each(|word| records.set(word, 0));
@@ -122,6 +131,10 @@ impl ZoneRecords {
         }
         records.adopt();
         records
+    }
+
+    pub(super) fn guarded(self, guards: Guards) -> Self {
+        Self { guards, ..self }
     }
 
     fn word(&self, index: usize) -> u64 {
@@ -142,11 +155,23 @@ impl ZoneRecords {
         HEADER_WORDS + self.shape.zones as usize + tag as usize * RECORD_WORDS
     }
 
-    /// The places for what a killed server left.
+    /// The places for what killed servers left: first those for any record, then one of each zone.
     fn left_places(&self) -> impl Iterator<Item = usize> + use<> {
-        let tags = self.shape.tags;
-        let first = self.tag_place(tags);
-        (0..tags as usize).map(move |number| first + number * RECORD_WORDS)
+        let first = self.tag_place(self.shape.tags);
+        let places = LEFT_PER_TAG * self.shape.tags as usize + self.shape.zones as usize;
+        (0..places).map(move |number| first + number * RECORD_WORDS)
+    }
+
+    /// Where a record is to be kept that a killed server left; `None` if one that was left there is newer. When there is no room it
+    /// is that of the oldest.
+    fn place_for(&self, record: &Record) -> Option<usize> {
+        let any = LEFT_PER_TAG * self.shape.tags as usize;
+        let age = |place: &usize| self.read(*place).map_or(0, |record| record.sequence);
+        if record.op != Op::Write || record.progress == Progress::Sent {
+            return self.left_places().take(any).min_by_key(age);
+        }
+        let place = self.left_places().nth(any + self.zone_of(record.sector)?)?;
+        (age(&place) < record.sequence).then_some(place)
     }
 
     fn read(&self, place: usize) -> Option<Record> {
@@ -167,8 +192,9 @@ impl ZoneRecords {
             let place = self.tag_place(tag);
             let Some(record) = self.read(place) else { continue };
             let is_known = self.left.iter().any(|(_, other)| other.sequence == record.sequence);
-            if !is_known && let Some(room) = self.left_places().find(|place| self.read(*place).is_none()) {
+            if !is_known && let Some(room) = self.place_for(&record) {
                 self.write(room, &record);
+                self.left.retain(|(place, _)| *place != room);
                 self.left.push((room, record));
             }
             self.set(place, 0);
@@ -268,10 +294,10 @@ impl ZoneRecords {
         self.left.is_empty()
     }
 
-    /// What is left at `place` is now of the request of `tag`.
-    pub(super) fn retake(&mut self, place: usize, tag: u32, progress: Progress) {
+    /// What is left at `place` is now of the request of `tag`, which has so many sectors.
+    pub(super) fn retake(&mut self, place: usize, (tag, sectors): (u32, u32), progress: Progress) {
         if let Some(record) = self.read(place) {
-            self.write(self.tag_place(tag), &Record { progress, ..record });
+            self.write(self.tag_place(tag), &Record { progress, sectors, ..record });
         }
         self.forget(place);
     }
@@ -300,6 +326,9 @@ impl ZoneRecords {
 
     /// What is known of a zone, or of all, means nothing any more.
     fn forget_zone(&mut self, start: Option<u64>, but: u32) {
+        if self.guards.gone().resets_forget_nothing {
+            return;
+        }
         let is_of = |record: &Record, records: &Self| start.is_none_or(|start| records.is_in(start, record));
         for (place, record) in self.left.clone() {
             if is_of(&record, self) {
@@ -326,7 +355,10 @@ impl ZoneRecords {
             // A zone that was emptied has an end before its reset is done: in between, the reset is only sent, and may come twice.
             Op::ZoneReset => self.note_end(record.sector, Some(record.sector)),
             Op::ZoneFinish => self.note_end(record.sector, None),
-            Op::ZoneResetAll => (0..self.shape.zones as usize).for_each(|zone| self.set(HEADER_WORDS + zone, 0)),
+            Op::ZoneResetAll => (0..self.shape.zones).for_each(|zone| {
+                let start = u64::from(zone) * u64::from(self.shape.zone_sectors);
+                self.note_end(start, Some(start));
+            }),
             _ => {}
         }
         self.set(place + 2, outcome);

@@ -1,0 +1,53 @@
+//! Guards of acknowledged data that tests take away, to show that they notice.
+//!
+//! Without the feature `sabotage`, which only tests turn on, all of them stand, and the compiler knows that.
+
+/// Guards that are gone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sabotage {
+    /// Requests are executed whatever a killed server has left of them.
+    pub records_unread: bool,
+    /// What looks like an append that was done is taken for it, whatever its data.
+    pub appends_uncompared: bool,
+    /// A reset forgets nothing.
+    pub resets_forget_nothing: bool,
+    /// Records stay when the kernel is told.
+    pub told_records_stay: bool,
+    /// What is not flushed is not written again.
+    pub no_replay: bool,
+    /// It is forgotten when a flush is sent.
+    pub flushed_when_sent: bool,
+    /// It is written again in no order.
+    pub replay_unordered: bool,
+    /// Writes found done are as durable as they ought to be.
+    pub durable_when_found: bool,
+    /// The driver opens the memory of another boot as that of this one.
+    pub boots_untold: bool,
+}
+
+/// The guards of one device.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Guards {
+    #[cfg(feature = "sabotage")]
+    gone: Sabotage,
+}
+
+impl Guards {
+    /// All but those.
+    #[cfg(feature = "sabotage")]
+    pub fn without(gone: Sabotage) -> Self {
+        Self { gone }
+    }
+
+    /// Those that are gone.
+    #[cfg(feature = "sabotage")]
+    pub fn gone(self) -> Sabotage {
+        self.gone
+    }
+
+    /// None is gone.
+    #[cfg(not(feature = "sabotage"))]
+    pub fn gone(self) -> Sabotage {
+        Sabotage::default()
+    }
+}
