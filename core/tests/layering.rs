@@ -54,7 +54,7 @@ const HOST: &Layers = &[
 /// What a whole crate may import of the core.
 const OF_CORE: &Layers = &[
     ("drives", &["block", "device", "random", "sector", "time", "zone"]),
-    ("sim", &["block", "device", "dm", "mapper", "plug", "random", "sector", "time", "zone"]),
+    ("sim", &["block", "device", "dm", "frontend", "mapper", "plug", "random", "sector", "time", "zone"]),
 ];
 
 fn root() -> PathBuf {

@@ -220,6 +220,41 @@ impl CrashDisk {
         left.survive(rng)
     }
 
+    /// Its host is killed, and the disk goes on: with all that completed, and with some of what is in flight, in any order, a write
+    /// of it perhaps in part. Nobody was told of that, and nothing that is volatile is lost. It behaves as `rng` draws.
+    #[must_use]
+    pub fn kill(&self, rng: &mut Rng) -> Self {
+        let mut platter = self.platter.clone();
+        let (mut commands, block): (Vec<_>, _) = (self.commands.values().collect(), platter.limits.block_sectors());
+        while !commands.is_empty() {
+            let command = commands.swap_remove(rng.below(commands.len() as u64) as usize);
+            if command.silent || !command.bio.op.is_write() || rng.chance(1, 2) {
+                continue;
+            }
+            let blocks = u64::from(command.bio.sectors / block);
+            let most = if rng.chance(1, 3) { rng.below(blocks + 1) as u32 * block } else { u32::MAX };
+            // What it is to make durable is if those below the host do that, and is not if the host would flush it afterwards.
+            if command.bio.flags.has(Flags::PREFLUSH) {
+                platter.commit(command.after);
+            }
+            let is_done = platter.carry_out(&command.bio, most, &self.plan.bad).is_ok();
+            if is_done && (command.bio.flags.has(Flags::FUA) && rng.chance(1, 2) || !self.config.write_cache) {
+                platter.commit_of(&command.bio);
+            }
+        }
+        let mut conduct = Conduct::new(self.config.geometry.zones());
+        conduct.discipline = self.conduct.discipline;
+        let (config, plan, faults) = (self.config.clone(), self.plan.clone(), self.faults.clone());
+        let (commands, all_faults) = (BTreeMap::new(), self.all_faults);
+        Self { config, platter, plan, rng: rng.fork(), commands, arrived: 0, taken: 0, faults, all_faults, conduct }
+    }
+
+    /// What was chosen about it.
+    #[must_use]
+    pub fn config(&self) -> &CrashConfig {
+        &self.config
+    }
+
     /// Commands that were carried out, or that failed, so far.
     #[must_use]
     pub fn commands(&self) -> u64 {
@@ -390,10 +425,8 @@ impl CrashDisk {
             self.conduct.misplaced(zone, bio, now);
         }
         let durable = !self.config.write_cache || outcome.is_ok() && bio.flags.has(Flags::FUA);
-        match zone {
-            _ if !durable => {}
-            Ok(zone) if bio.op != Op::ZoneResetAll => self.platter.stores[zone.index()].commit(u64::MAX),
-            _ => self.platter.commit(u64::MAX),
+        if durable {
+            self.platter.commit_of(bio);
         }
         let Err(refusal) = outcome else { return Status::Ok };
         let reason = refusal.explain(&self.platter.zones, bio.sector);

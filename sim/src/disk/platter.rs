@@ -60,6 +60,14 @@ impl Platter {
         self.stores.iter_mut().for_each(|store| store.commit(serial));
     }
 
+    /// Makes durable what a command did, and what lies before it in its zone.
+    pub fn commit_of(&mut self, bio: &Bio) {
+        match self.zones.zone_at(bio.sector) {
+            Ok(zone) if bio.op != Op::ZoneResetAll => self.stores[zone.index()].commit(u64::MAX),
+            _ => self.commit(u64::MAX),
+        }
+    }
+
     /// What a command does to the disk, at once; of one that writes at most `most` sectors. Of one that meets a bad block, which is
     /// [`Reason::Medium`], what lies before that was done. Returns its first sector, which
     /// the disk chooses for an append.

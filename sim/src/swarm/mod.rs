@@ -24,6 +24,7 @@ mod options;
 mod outcome;
 mod scenario;
 mod tables;
+mod ublk;
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -69,6 +70,7 @@ const LOG_SECTORS: u64 = 1 << 14;
 pub fn run(seed: u64, options: &SwarmOptions) -> Result<Report, Box<Failure>> {
     match options.profile {
         Profile::DmZoned => dmzoned::run(seed, options),
+        Profile::Ublk => ublk::run(seed, options),
         _ => Run::new(seed, options).play(),
     }
 }
@@ -93,6 +95,7 @@ pub fn shorten(failure: Box<Failure>, options: &SwarmOptions) -> Box<Failure> {
 pub fn describe(seed: u64, profile: Profile) -> String {
     match profile {
         Profile::DmZoned => dmzoned::describe(seed),
+        Profile::Ublk => ublk::describe(seed),
         _ => Scenario::draw(seed, profile).to_string(),
     }
 }

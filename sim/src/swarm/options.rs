@@ -8,6 +8,8 @@ use crate::disk::MakeDisk;
 use shingle_core::block::{BlockDevice, DeviceId, Limits};
 #[cfg(feature = "sabotage")]
 use shingle_core::dm::zoned::Sabotage;
+#[cfg(feature = "sabotage")]
+use shingle_core::frontend::ublk;
 use shingle_core::plug::PlugOptions;
 
 /// Puts a device over another one.
@@ -42,6 +44,9 @@ pub struct SwarmOptions {
     /// Guards of dm-zoned that are taken away.
     #[cfg(feature = "sabotage")]
     pub sabotage: Sabotage,
+    /// Guards of the server of a ublk device that are taken away.
+    #[cfg(feature = "sabotage")]
+    pub sabotage_ublk: ublk::Sabotage,
     /// Somebody who interferes with swaps.
     pub meddle: Option<Meddle>,
     /// Hosts go on until so many tables were swapped, however many requests that takes.

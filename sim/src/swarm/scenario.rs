@@ -34,16 +34,19 @@ pub enum Profile {
     Mapper,
     /// dm-zoned over zoned disks, and losses of power after any of their commands.
     DmZoned,
+    /// The server of a ublk device, which is killed and started again, over zoned disks, dm-zoned and disks that forget.
+    Ublk,
 }
 
 impl Profile {
     /// All profiles, the default first.
-    pub const ALL: [Self; 6] = [Self::Plug, Self::Append, Self::Zones, Self::All, Self::Mapper, Self::DmZoned];
+    pub const ALL: [Self; 7] =
+        [Self::Plug, Self::Append, Self::Zones, Self::All, Self::Mapper, Self::DmZoned, Self::Ublk];
 
     /// The name on the command line.
     #[must_use]
     pub const fn name(self) -> &'static str {
-        ["plug", "append", "zones", "all", "mapper", "dmzoned"][self as usize]
+        ["plug", "append", "zones", "all", "mapper", "dmzoned", "ublk"][self as usize]
     }
 
     /// How often a host does what, in the order of [`Kind::ALL`].
@@ -52,7 +55,7 @@ impl Profile {
             Profile::Plug => [50, 2, 5, 15, 4, 2, 1, 1, 3, 0, 4, 4],
             Profile::Append => [10, 1, 50, 15, 5, 3, 1, 1, 3, 1, 4, 3],
             Profile::Zones => [25, 2, 8, 8, 10, 8, 8, 8, 8, 1, 4, 8],
-            Profile::All | Profile::DmZoned => [30, 3, 15, 15, 5, 4, 3, 3, 4, 1, 5, 5],
+            Profile::All | Profile::DmZoned | Profile::Ublk => [30, 3, 15, 15, 5, 4, 3, 3, 4, 1, 5, 5],
             Profile::Mapper => [40, 3, 15, 15, 4, 3, 2, 2, 4, 2, 6, 3],
         };
         leave_out(weights, rng)

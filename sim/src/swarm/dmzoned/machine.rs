@@ -16,11 +16,11 @@ use crate::disk::{CrashDisk, Medium, Powered};
 use crate::fault::FaultPlan;
 use crate::model::Rule;
 use crate::world::{Actor, Io};
-use shingle_core::block::{DeviceId, Event, Stack};
+use shingle_core::block::{BlockDevice as _, DeviceId, Event, Stack};
 #[cfg(feature = "sabotage")]
 use shingle_core::dm::zoned::Zoned;
 use shingle_core::dm::{build_table, parse_table};
-use shingle_core::plug::ZonePlug;
+use shingle_core::plug::{PlugOptions, ZonePlug};
 use shingle_core::random::Rng;
 use shingle_core::time::Instant;
 
@@ -158,10 +158,33 @@ fn add_disk(
     let disk = add(stack, Box::new(device))?;
     let mut top = wrapped(stack, disk, options.below_plug)?;
     if is_zoned {
-        let device = ZonePlug::new(top, stack.limits(top), plug).map_err(|error| error.to_string())?;
-        top = add(stack, Box::new(device))?;
+        top = add_plug(stack, top, plug)?;
     }
     Ok((disk, top))
+}
+
+/// A volume on disks that are in use; returns them, and the parts that have to be ready, the last of which users use.
+pub(crate) fn assemble(
+    stack: &mut Stack,
+    disks: Vec<CrashDisk>,
+    plug: PlugOptions,
+    blocks: u32,
+) -> Result<(Vec<DeviceId>, Vec<DeviceId>), String> {
+    let (mut ids, mut tops) = (Vec::new(), Vec::new());
+    for disk in disks {
+        let is_zoned = disk.limits().zoned.is_some();
+        let id = add(stack, Box::new(disk))?;
+        ids.push(id);
+        tops.push(if is_zoned { add_plug(stack, id, plug)? } else { id });
+    }
+    let (table, mut parts, _) = add_table(stack, (&tops, blocks))?;
+    parts.push(table);
+    Ok((ids, parts))
+}
+
+fn add_plug(stack: &mut Stack, below: DeviceId, plug: PlugOptions) -> Result<DeviceId, String> {
+    let device = ZonePlug::new(below, stack.limits(below), plug).map_err(|error| error.to_string())?;
+    add(stack, Box::new(device))
 }
 
 /// The table of the volume; returns it, its parts, and what speaks for the target.

@@ -31,12 +31,14 @@ use core::cell::RefCell;
 use super::base::{Log, TraceSum};
 use super::options::SwarmOptions;
 use super::outcome::{Failure, Report};
-use crate::disk::Medium;
+use crate::disk::{CrashConfig, Medium};
 use crate::model::{Rule, Violation};
 use crate::volume::{BLOCK_SECTORS, Volume};
 use ledger::{Ledger, Shared};
 use life::{End, Life, Look};
+pub(super) use machine::assemble;
 use scenario::Scenario;
+use shingle_core::plug::PlugOptions;
 use shingle_core::random::Rng;
 use shingle_core::time::Instant;
 
@@ -50,6 +52,17 @@ pub(super) fn run(seed: u64, options: &SwarmOptions) -> Result<Report, Box<Failu
 /// What a seed draws, in words.
 pub(super) fn describe(seed: u64) -> String {
     Scenario::draw(seed, false).to_string()
+}
+
+/// Disks that a seed draws, sound and with a volume on them, the plug for them, and the blocks of that.
+pub(super) type Set = (Vec<CrashConfig>, PlugOptions, Media, u32);
+
+/// Draws and formats such a set.
+pub(super) fn draw_set(seed: u64, rng: &mut Rng) -> Result<Set, String> {
+    let scenario = Scenario { dead: Vec::new(), ..Scenario::draw(seed, false) };
+    let mut drives = machine::bare(&scenario, None, rng)?;
+    let blocks = drives.format(rng)?;
+    Ok((scenario.disks, scenario.plug, drives.take(rng), blocks))
 }
 
 /// One seed on its way.

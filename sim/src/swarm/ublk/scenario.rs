@@ -1,0 +1,164 @@
+//! What one seed draws: the device, who uses it and how, and when its server is killed.
+
+use super::super::base::{between, leave_out, some};
+use super::super::dmzoned;
+use crate::disk::CrashConfig;
+use shingle_core::plug::{Append, PlugOptions, WritePolicy};
+use shingle_core::random::Rng;
+use shingle_core::time::Duration;
+use shingle_core::zone::ZoneGeometry;
+
+/// What the server serves.
+#[derive(Clone, Debug)]
+pub(super) enum Backing {
+    /// A zoned disk behind a plug: its requests have records.
+    Zoned(CrashConfig),
+    /// A regular disk that forgets what is not flushed with its host.
+    Forgetful(CrashConfig),
+    /// dm-zoned, of the seed of that swarm: it forgets as well.
+    DmZoned(u64),
+}
+
+/// What users write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sameness {
+    /// Every block differs from every other one.
+    Unique,
+    /// One pattern everywhere, or zeroes.
+    Same(u64),
+    /// Both.
+    Mixed,
+}
+
+/// What users do, in this order: write, append, read, flush, zeroes, discard, reset, finish, reset all, report.
+pub(super) const DEEDS: usize = 10;
+
+/// Everything that a seed decides.
+#[derive(Clone, Debug)]
+pub(super) struct Scenario {
+    pub backing: Backing,
+    pub plug: PlugOptions,
+    /// Sectors of a block.
+    pub unit: u32,
+    /// Longest request, in blocks.
+    pub longest: u32,
+    pub tags: u32,
+    /// Requests of users at once.
+    pub depth: u32,
+    pub weights: [u64; DEEDS],
+    pub sameness: Sameness,
+    /// Of 100 writes so many with FUA.
+    pub fua: u64,
+    /// Whether zones are reset while appends to them are under way.
+    pub races: bool,
+    /// Of 100 kills so many leave each request its tag.
+    pub same_tags: u64,
+    /// Longest requests that the log of unflushed writes has room for.
+    pub log: u32,
+    /// Blocks that users use, of a regular device.
+    pub span: u32,
+    pub ops: u64,
+    pub kills: u64,
+    /// Most steps from one kill to the next.
+    pub apart: u64,
+    /// Of 100 kills so many are losses of power.
+    pub cuts: u64,
+}
+
+impl Scenario {
+    pub fn draw(seed: u64) -> Self {
+        let mut rng = Rng::new(seed ^ 0x0b1c_0b1c_0b1c_0b1c).fork();
+        let rng = &mut rng;
+        let backing = match rng.below(8) {
+            0..4 => Backing::Zoned(draw_zoned(rng)),
+            4..7 => Backing::Forgetful(draw_regular(rng)),
+            _ => Backing::DmZoned(rng.below(1 << 40)),
+        };
+        let policies = [WritePolicy::Plug, WritePolicy::Plug, WritePolicy::Qd1, WritePolicy::Elevator];
+        let append = if rng.chance(1, 2) { Append::Native } else { Append::Emulated };
+        let unit = match &backing {
+            Backing::Zoned(disk) | Backing::Forgetful(disk) => disk.block_bytes / 512,
+            Backing::DmZoned(_) => 8,
+        };
+        let ops = some(rng, &[30, 100, 300]);
+        Self {
+            plug: PlugOptions { policy: some(rng, &policies), append, ..PlugOptions::default() },
+            unit,
+            longest: between(rng, 1, 6) as u32,
+            tags: between(rng, 4, 16) as u32,
+            depth: some(rng, &[2, 4, 8, 24]),
+            weights: leave_out([30, 40, 15, 8, 6, 4, 6, 2, 1, 4], rng),
+            sameness: match rng.below(4) {
+                0 => Sameness::Unique,
+                1 => Sameness::Same(0),
+                2 => Sameness::Same(0x5a5a_5a5a_5a5a_5a5a),
+                _ => Sameness::Mixed,
+            },
+            fua: some(rng, &[0, 10, 40]),
+            races: rng.chance(1, 3),
+            same_tags: some(rng, &[0, 50, 100]),
+            log: between(rng, 2, 12) as u32,
+            span: between(rng, 2, 30) as u32,
+            ops,
+            kills: between(rng, 1, 30),
+            apart: some(rng, &[20, 60, 200, 600]),
+            cuts: some(rng, &[0, 15, 30]),
+            backing,
+        }
+    }
+}
+
+fn timed(disk: CrashConfig, rng: &mut Rng) -> CrashConfig {
+    let slowest = Duration::from_micros(some(rng, &[50, 200, 2_000]));
+    CrashConfig { fastest: Duration::from_micros(between(rng, 1, 50)), slowest, ..disk }
+}
+
+fn draw_zoned(rng: &mut Rng) -> CrashConfig {
+    let block_bytes = some(rng, &[512, 4096]);
+    let unit = u64::from(block_bytes / 512);
+    let zone = some(rng, &[8, 16, 32]);
+    let capacity = if rng.chance(1, 3) { zone - between(rng, 1, 3) } else { zone };
+    let (zones, conventional) = (between(rng, 2, 6), some(rng, &[0, 0, 1, 2]));
+    let zones = zones.max(conventional + 1);
+    let geometry = ZoneGeometry::new(zones * zone * unit, zone * unit, capacity * unit, conventional);
+    let disk = CrashConfig::new(geometry.expect("a drawn shape is a shape"));
+    let max_sectors = rng.chance(1, 2).then(|| between(rng, 1, 4) as u32 * unit as u32);
+    let max_append = rng.chance(2, 3).then(|| between(rng, 2, 8).min(zone) as u32 * unit as u32);
+    let max_append = max_append.map(|append| append.min(max_sectors.unwrap_or(u32::MAX)));
+    let write_cache = rng.chance(3, 4);
+    timed(CrashConfig { block_bytes, max_sectors, max_append, write_cache, ..disk }, rng)
+}
+
+fn draw_regular(rng: &mut Rng) -> CrashConfig {
+    let disk = CrashConfig::regular(64 * 8).expect("a drawn size is a size");
+    let block_bytes = some(rng, &[512, 4096]);
+    let max_sectors = rng.chance(1, 2).then(|| between(rng, 1, 4) as u32 * 8);
+    timed(CrashConfig { block_bytes, max_sectors, ..disk }, rng)
+}
+
+shingle_core::impl_display!(Scenario, |self, f| {
+    match &self.backing {
+        Backing::Zoned(disk) => {
+            let geometry = &disk.geometry;
+            write!(
+                f,
+                "{} zones ({} conv) of {} sectors, ",
+                geometry.zones(),
+                geometry.conventional(),
+                geometry.zone_sectors()
+            )?;
+            write!(f, "most {:?}, append {:?} {:?}, ", disk.max_sectors, disk.max_append, self.plug.append)?;
+            write!(f, "cache {}, policy {}; ", disk.write_cache, self.plug.policy)?;
+        }
+        Backing::Forgetful(disk) => write!(f, "a disk that forgets, most {:?}; ", disk.max_sectors)?,
+        Backing::DmZoned(seed) => write!(f, "dm-zoned of {}; ", dmzoned::describe(*seed))?,
+    }
+    write!(
+        f,
+        "blocks of {}, requests of up to {}, {} tags, depth {}, ",
+        self.unit, self.longest, self.tags, self.depth
+    )?;
+    write!(f, "weights {:?}, data {:?}, {} % FUA, races {}, ", self.weights, self.sameness, self.fua, self.races)?;
+    write!(f, "same tags {} %, log {}, span {}, {} requests, ", self.same_tags, self.log, self.span, self.ops)?;
+    write!(f, "{} kills up to {} steps apart, {} % of them losses of power", self.kills, self.apart, self.cuts)
+});
