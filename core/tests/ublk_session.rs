@@ -501,3 +501,38 @@ fn appends_of_a_zone_go_one_at_a_time_and_others_beside_them() {
     desk.end_all(&[]);
     assert_eq!(desk.answered(), [(0, -5), (3, 512), (1, 512), (2, 512)]);
 }
+
+/// Found by the swarm: an append that was done before a reset beside it was taken for one of the same data after it, at a place that
+/// another one had.
+#[test]
+fn a_reset_waits_for_the_append_of_its_zone_and_appends_for_the_reset() {
+    for (operation, sector) in [(15, ZONE), (12, ZONE), (14, 0)] {
+        let mut desk = Desk::recording(&record_memory());
+        desk.ask(0, 13, ZONE, 1);
+        desk.ask(2, 13, 2 * ZONE, 1);
+        desk.ask(1, operation, sector, 0);
+        assert_eq!(desk.seen(), [(Op::ZoneAppend, ZONE, 1), (Op::ZoneAppend, 2 * ZONE, 1)]);
+        desk.end(Status::Ok);
+        desk.end(Status::Ok);
+        desk.ask(0, 13, ZONE, 1);
+        assert_eq!(desk.seen().len(), 1, "the append waits");
+        desk.end(Status::Ok);
+        assert_eq!(desk.seen(), [(Op::ZoneAppend, ZONE, 1)]);
+        desk.end(Status::Ok);
+        assert_eq!((desk.answered().len(), desk.session.busy()), (4, 0));
+    }
+}
+
+#[test]
+fn a_reset_of_all_zones_is_not_overtaken_by_later_appends_and_two_of_them_end() {
+    let mut desk = Desk::recording(&record_memory());
+    desk.ask(0, 13, ZONE, 1);
+    desk.ask(1, 14, 0, 0);
+    desk.ask(2, 13, 2 * ZONE, 1);
+    desk.ask(3, 14, 0, 0);
+    assert_eq!(desk.seen(), [(Op::ZoneAppend, ZONE, 1)]);
+    desk.end(Status::Ok);
+    assert_eq!(desk.seen(), [(Op::ZoneResetAll, 0, 0)]);
+    desk.end_all(&[]);
+    assert_eq!((desk.answered().len(), desk.session.busy()), (4, 0));
+}

@@ -103,10 +103,11 @@ pub struct Session {
     unflushed: Option<Unflushed>,
     /// What a killed server has left, until it is written again.
     replay: Option<Replay>,
-    /// Writes that wait for room among the unflushed ones, and appends that wait for another one of their zone.
+    /// Writes that wait for room among the unflushed ones, and what waits for another append, reset or finish of its zone.
     waiting: VecDeque<(u32, Descriptor)>,
-    /// Zones with an append under way: one at a time, so that what is done of it can be told from the pointer.
-    appending: Vec<(u32, u64)>,
+    /// Zones with an append, reset or finish under way, `None` for all: one at a time, so that what is done of an append can be told
+    /// from the pointer, and that what is known of it is not of before a reset.
+    alone: Vec<(u32, Option<u64>)>,
     /// What the session's own flush makes durable, while it is on its way.
     flushing: Option<u64>,
     next: VecDeque<Next>,
@@ -134,7 +135,7 @@ impl Session {
             unflushed: None,
             replay: None,
             waiting: VecDeque::with_capacity(shape.tags as usize),
-            appending: Vec::with_capacity(shape.tags as usize),
+            alone: Vec::with_capacity(shape.tags as usize),
             flushing: None,
             next: VecDeque::with_capacity(shape.tags as usize + 1),
             guards: Guards::default(),
@@ -212,14 +213,20 @@ impl Session {
         self.flush_if_due();
     }
 
-    /// Whether an append is under way in the zone of this one; from now on one is.
+    /// Whether this is to be alone in its zone, and is not; from now on it is.
     fn has_to_wait(&mut self, tag: u32, request: Descriptor) -> bool {
-        if self.records.is_none() || request.op() != Some(Op::ZoneAppend) {
-            return false;
-        }
-        let is_taken = self.appending.iter().any(|(_, zone)| *zone == request.sector);
+        let zone = match request.op() {
+            _ if self.records.is_none() => return false,
+            Some(Op::ZoneAppend | Op::ZoneReset | Op::ZoneFinish) => Some(request.sector),
+            Some(Op::ZoneResetAll) => None,
+            _ => return false,
+        };
+        // What waits for all zones is not overtaken for ever.
+        let is_shut = zone.is_some() && self.waiting.iter().any(|(_, other)| other.op() == Some(Op::ZoneResetAll));
+        let is_taken =
+            is_shut || self.alone.iter().any(|(_, other)| *other == zone || other.is_none() || zone.is_none());
         if !is_taken {
-            self.appending.push((tag, request.sector));
+            self.alone.push((tag, zone));
         }
         is_taken
     }
@@ -274,7 +281,7 @@ impl Session {
 
     pub(super) fn answer(&mut self, tag: u32, outcome: Result<Answer, Status>) {
         self.busy -= 1;
-        self.appending.retain(|(other, _)| *other != tag);
+        self.alone.retain(|(other, _)| *other != tag);
         let answer = outcome.unwrap_or_else(|status| Answer { result: -status.errno(), sector: 0 });
         let is_recorded = self.tags.get_mut(tag as usize).is_some_and(|mine| mem::take(&mut mine.is_recorded));
         let is_recorded = is_recorded && !self.guards.gone().told_records_stay;

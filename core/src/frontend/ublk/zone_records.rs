@@ -205,9 +205,7 @@ impl ZoneRecords {
 
     /// First sectors of the zones of which the pointer has to be known, to know what of that is done.
     pub(super) fn unclear(&self) -> Vec<u64> {
-        let is_unclear = |record: &Record| {
-            record.op == Op::Write || record.op == Op::ZoneAppend && record.progress == Progress::Sent
-        };
+        let is_unclear = |record: &Record| matches!(record.op, Op::Write | Op::ZoneAppend);
         let size = u64::from(self.shape.zone_sectors);
         let unclear = self.left.iter().filter(|(_, record)| is_unclear(record));
         let mut zones: Vec<u64> = unclear.map(|(_, record)| record.sector / size * size).collect();
@@ -257,6 +255,8 @@ impl ZoneRecords {
                     (record.outcome, record.progress) = (at.unwrap_or(0), Progress::Done);
                     at.is_some()
                 }
+                // A reset of which the end was not noted can have taken it.
+                Op::ZoneAppend => record.outcome + u64::from(record.sectors) <= pointer,
                 _ => true,
             };
             if keep { self.replace(place, record) } else { self.forget(place) }
@@ -319,9 +319,6 @@ impl ZoneRecords {
             self.tag_place(tag),
             &Record { progress: Progress::Sent, op, sector, sectors, outcome: 0, sequence },
         );
-        if op != Op::Write && op != Op::ZoneAppend {
-            self.forget_zone(if op == Op::ZoneResetAll { None } else { Some(sector) }, tag);
-        }
     }
 
     /// What is known of a zone, or of all, means nothing any more.
@@ -351,6 +348,9 @@ impl ZoneRecords {
             return self.set(place, 0);
         };
         let sectors = u64::from(record.sectors);
+        if record.op != Op::Write && record.op != Op::ZoneAppend {
+            self.forget_zone((record.op != Op::ZoneResetAll).then_some(record.sector), tag);
+        }
         match record.op {
             // A zone that was emptied has an end before its reset is done: in between, the reset is only sent, and may come twice.
             Op::ZoneReset => self.note_end(record.sector, Some(record.sector)),
