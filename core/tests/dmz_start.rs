@@ -6,7 +6,7 @@ mod zoned;
 
 use dmz::harm::{HARMS, Harm};
 use dmz::{gone, salvaged};
-use shingle_core::block::Status;
+use shingle_core::block::{Action, Op, Status};
 use shingle_core::device::{NullConfig, NullDevice};
 use shingle_core::dm::zoned::check::{Loss, OnLoss, RepairError, repair};
 use shingle_core::dm::zoned::format::{Layout, MapEntry, Media as _, NO_ZONE, Sets, Superblock};
@@ -234,4 +234,20 @@ fn an_older_set_says_nothing_of_what_is_valid_now() {
     edit_bitmap(&mut volume, start, entries[ChunkNo(2)].dzone, |bits| bits.fill(0));
     let (told, took) = use_it(&mut volume, Sabotage::default());
     assert!(took, "{told}");
+}
+
+#[test]
+fn what_a_killed_host_left_in_the_cache_of_its_disk_is_durable_before_anything_is_written() {
+    let disks: Vec<NullConfig> = small().into_iter().map(|disk| NullConfig { write_cache: true, ..disk }).collect();
+    for other in [Other::InStep, Other::Behind] {
+        let (mut volume, _) = stopped(&disks, other);
+        volume.rig.stack.set_trace(Some(1 << 16));
+        volume.load();
+        volume.write(0, 8, 1);
+        let leaf = volume.leaves[0];
+        let events: Vec<_> = std::iter::from_fn(|| volume.rig.stack.trace().unwrap().pop()).collect();
+        let sent = events.iter().filter(|event| event.device == leaf && event.action == Action::Dispatch);
+        let changes = sent.map(|event| event.op).find(|op| *op == Op::Flush || op.is_write());
+        assert_eq!(changes, Some(Op::Flush), "{other:?}");
+    }
 }

@@ -126,6 +126,14 @@ impl Loader {
         // Not before all of it is known to be good: the other set may be all that is left.
         let may_write = !is_read_only && self.stranger.is_none() && !self.guards.gone().no_resync;
         let resyncs = may_write && (trouble.is_none() || self.guards.gone().resync_unjudged);
+        if may_write {
+            // What a killed host left in the cache of its disk is read as if it were durable. Nothing is written on the strength of it
+            // before it is.
+            let flushed = self.disks.flush_metadata(sets.active).await;
+            flushed.map_err(|why| {
+                format!("the cache of the device with the metadata cannot be flushed: {why}: load it again")
+            })?;
+        }
         let mut unwritten = None;
         if resyncs && (!stale.is_empty() || other != Other::InStep || sets.is_swapped) {
             let done = resync(&self.disks, &mut sets, &stale, WINDOW).await;
