@@ -46,7 +46,15 @@ pub fn run(args: &UblkArgs) -> Result<(), CliError> {
     match &args.command {
         UblkCommand::List(args) => list(args),
         UblkCommand::Remove(args) => {
-            remove(args.number, args.force).map_err(|error| CliError::Failed(error.to_string()))
+            let number = args.number;
+            let holders = remove(number, args.force).map_err(|error| CliError::Failed(error.to_string()))?;
+            if holders.is_empty() {
+                return Ok(());
+            }
+            let holders = holders.join(", ");
+            output::print(&format!(
+                "/dev/ublkb{number} gives errors only; its number is free when it is let go of by {holders}\n"
+            ))
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The block devices that ublk has on this machine, and those of them that nobody serves.
 
 use std::fs;
+use std::io;
 use std::path::PathBuf;
 
 use shingle_sys::ublk::{Control, State};
@@ -60,11 +61,12 @@ fn command(pid: u32) -> String {
     fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim_end().to_owned()
 }
 
-/// Removes a device that nobody serves: what its users have not got answered fails.
+/// Removes a device that nobody serves: what its users have not got answered fails. Returns those who still have it open: its number
+/// is free when they let go of it.
 ///
 /// # Errors
 /// If it is served, or used and `force` is false.
-pub fn remove(number: u32, force: bool) -> Result<(), UblkError> {
+pub fn remove(number: u32, force: bool) -> Result<Vec<String>, UblkError> {
     let mut control = Control::open().map_err(UblkError::Driver)?;
     let export = format!("/dev/ublkb{number}");
     let info = control.info(number).map_err(refused(&export, "find it"))?;
@@ -74,8 +76,12 @@ pub fn remove(number: u32, force: bool) -> Result<(), UblkError> {
         _ if !users.is_empty() && !force => return Err(UblkError::Used { export, number, users }),
         _ => {}
     }
-    control.delete(number, LEAVE).map_err(refused(&export, "remove it"))?;
+    let holders = match control.delete(number, LEAVE) {
+        // The device is gone; only the answer waits for them.
+        Err(error) if error.kind() == io::ErrorKind::TimedOut && !users.is_empty() => users,
+        deleted => deleted.map(|()| Vec::new()).map_err(refused(&export, "remove it"))?,
+    };
     keeps::remove(info.mark);
     udev::forget(number);
-    Ok(())
+    Ok(holders)
 }
