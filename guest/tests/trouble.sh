@@ -64,6 +64,8 @@ a_number_that_is_taken_is_named_and_who_has_it_goes_on() {
     (cd other && _stack "$(_file second 16 'ublk-number = 3')")
     stack=other/stack.toml _refusal second '/dev/ublkb3' 'ublk-number'
     dd if=/dev/zero of="$device" bs=1M count=1 oflag=direct status=none
+    refused shingle ublk remove 3 --force 2> refusal
+    grep -F "error: /dev/ublkb3 is served by process $daemon: stop that first" refusal
     same "block devices" /dev/ublkb3 "$(shingle ublk list --json | jq -r '.[].path')"
 }
 
@@ -216,7 +218,7 @@ a_killed_daemon_whose_disk_is_gone_says_so_and_its_device_waits_until_it_is_give
     same "the device" waiting "$(shingle ublk list --json | jq -r '.[0].state')"
     kill -0 $load
     refused shingle ublk remove 4 2> refusal
-    grep -F "/dev/ublkb4 is in use by the mount at /mnt" refusal
+    grep -F "error: /dev/ublkb4 is in use by the mount at /mnt: end that first, or remove it with --force" refusal
     timeout 60 shingle ublk remove 4 --force > removed
     grep "/dev/ublkb4 .*the mount at /mnt" removed
     refused wait $load

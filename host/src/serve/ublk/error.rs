@@ -91,6 +91,20 @@ pub enum UblkError {
         /// Who; empty if that cannot be seen.
         users: Vec<String>,
     },
+    /// A device that is to be removed by hand is used.
+    Held {
+        /// The number of the device.
+        number: u32,
+        /// Who.
+        users: Vec<String>,
+    },
+    /// A device that is to be removed by hand is served.
+    Alive {
+        /// The number of the device.
+        number: u32,
+        /// Its server.
+        pid: i32,
+    },
 }
 
 impl_error!(UblkError, |self, f| match self {
@@ -130,6 +144,14 @@ impl_error!(UblkError, |self, f| match self {
         "export `{export}`: what a kill of the daemon must not lose cannot be kept in /run/shingle/ublk: {error}; that has to be a file \
          system in memory with some room"
     ),
+    Self::Held { number, users } => write!(
+        f,
+        "/dev/ublkb{number} is in use by {}: end that first, or remove it with --force, which fails what they wait for",
+        users.join(", ")
+    ),
+    Self::Alive { number, pid } => {
+        write!(f, "/dev/ublkb{number} is served by process {pid}: stop that first, or have it end the export")
+    }
     Self::Shard(export) => write!(f, "export `{export}`: its shard does not answer; start the daemon again"),
     Self::Fixed { export, number, is_zoned } => {
         let why = if *is_zoned {

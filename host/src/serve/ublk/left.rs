@@ -72,8 +72,8 @@ pub fn remove(number: u32, force: bool) -> Result<Vec<String>, UblkError> {
     let info = control.info(number).map_err(refused(&export, "find it"))?;
     let users = users(&format!("ublkb{number}"));
     match info.state() {
-        State::Live => return Err(UblkError::Served { export, number, pid: info.server }),
-        _ if !users.is_empty() && !force => return Err(UblkError::Used { export, number, users }),
+        State::Live => return Err(UblkError::Alive { number, pid: info.server }),
+        _ if !users.is_empty() && !force => return Err(UblkError::Held { number, users }),
         _ => {}
     }
     let holders = match control.delete(number, LEAVE) {
