@@ -68,6 +68,7 @@ ext4_on_an_smr_disk_is_whole_after_kills_of_the_daemon() {
 }
 
 xfs_on_an_smr_disk_is_whole_after_kills_of_the_daemon() {
+    long
     _chain
     modprobe xfs
     _used "mkfs.xfs -q -f" "xfs_repair -n"

@@ -86,6 +86,7 @@ xfs_on_the_kernels_client_keeps_what_was_written() {
 }
 
 btrfs_on_the_kernels_client_keeps_what_was_written() {
+    long
     _keeps_what_was_written 128 mkfs.btrfs -q
     btrfs check "$device"
 }
@@ -127,6 +128,7 @@ several_connections_of_the_kernels_client_write_what_they_read() {
 }
 
 the_kernels_client_speaks_tcp() {
+    long
     _serve_file 32
     modprobe nbd
     nbd-client 127.0.0.1 10809 /dev/nbd0 -name disk

@@ -97,6 +97,7 @@ a_second_daemon_of_the_same_stack_file_is_refused_and_the_first_goes_on() {
 }
 
 a_second_daemon_whose_disks_have_no_lock_does_not_take_the_device_either() {
+    long
     _stack '[disk.memory]' 'type = "null"' 'size = "16MiB"' 'memory-backed = true' '[export.memory]' 'device = "memory"' 'ublk = true'
     _serve
     _device memory
@@ -123,6 +124,7 @@ more_requests_than_a_shard_takes_are_refused_and_say_what_to_lower() {
 }
 
 a_file_system_that_is_full_says_so_and_goes_on() {
+    long
     shingle create smr --size 256MiB --zone-size 8MiB --conventional 8 > /dev/null
     shingle dmz format smr > /dev/null
     _stack '[disk.smr]' 'type = "zoned-dir"' 'path = "smr"' '[device.volume]' 'table = "0 1 zoned smr"' \
@@ -185,6 +187,7 @@ a_disk_that_is_pulled_out_below_a_mount_is_errors_there_and_nothing_elsewhere() 
 }
 
 zones_that_are_pulled_out_below_a_mount_are_errors_there_and_nothing_elsewhere() {
+    long
     scsi_disk dev_size_mb=256 zbc=managed zone_size_mb=4 zone_nr_conv=8
     local disk=$device gone
     _stack '[disk.pulled]' 'type = "zoned-blk"' "path = \"$disk\"" '[export.pulled]' 'device = "pulled"' 'ublk = true' "$(_file other 32)"

@@ -83,6 +83,7 @@ _fio() {
 _fio_ends_well() { wait "$load" || { grep -iE 'verif|err' "$work/fio" "$work/log" >&2; return 1; }; }
 
 a_file_system_on_a_file_is_whole_after_the_daemon_has_ended() {
+    long
     _file 256
     _serve
     mkfs.ext4 -q "$device"
@@ -219,6 +220,7 @@ a_daemon_that_is_killed_twenty_times_loses_nothing() {
 }
 
 zones_that_are_written_while_the_daemon_is_killed_have_no_write_twice() {
+    long
     _zones 512 --conventional 4 --max-open 14
     _serve
     _fio --filename="$device" --zonemode=zbd --max_open_zones=8 --offset=32m --rw=write --bs=16k --size=48m --numjobs=2 \
@@ -342,6 +344,7 @@ STACK
 }
 
 zonefs_and_fio_with_zones_run() {
+    long
     _zones 256 --conventional 2 --max-open 14
     _serve
     verified --filename="$device" --zonemode=zbd --offset=16m --rw=write --bs=64k --size=64m --iodepth=32 --max_open_zones=8

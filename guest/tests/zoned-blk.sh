@@ -45,6 +45,7 @@ _all_operations() { # DEVICE BLOCK
     refused grep WARN "$work/log"
 }
 all_operations_do_on_null_blk_what_they_say() {
+    long
     zoned_null_disk z0 zone_nr_conv=4 zone_max_open=8 zone_max_active=10
     _all_operations "$device" 512
 }
@@ -136,6 +137,7 @@ fua_and_flush_reach_the_drive() {
 }
 
 no_command_crosses_a_zone_or_is_longer_than_the_kernel_takes() {
+    long
     scsi_disk dev_size_mb=64 zbc=managed zone_size_mb=4
     local disk=$device most
     most=$(($(cat /sys/block/"${disk##*/}"/queue/max_sectors_kb) * 2))
@@ -265,6 +267,7 @@ the_disks_of_the_machine_are_listed_with_what_they_can_do() {
 }
 
 a_disk_is_tested_and_keeps_the_rules_of_zones() {
+    long
     shingle disks test --help > /dev/null 2>&1 || skip "this shingle has no laboratory"
     local disk
     scsi_disk dev_size_mb=128 sector_size=4096 zbc=managed zone_size_mb=4 zone_nr_conv=4 zone_max_open=8
@@ -417,6 +420,7 @@ dm_zoned_with_a_cache_is_used_in_turns_with_the_kernels() {
     _in_turns "$cache" "$zoned"
 }
 dm_zoned_on_a_scsi_disk_keeps_what_was_written() {
+    long
     scsi_disk dev_size_mb=128 sector_size=4096 zbc=managed zone_size_mb=4 zone_nr_conv=10
     local disk=$device
     shingle dmz format "$disk" --seq=4

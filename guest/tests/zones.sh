@@ -39,6 +39,7 @@ zones_in_memory_answer_as_those_of_null_blk() {
 }
 
 zones_with_limits_answer_as_those_of_null_blk() {
+    long
     zoned_null_disk theirs size=48 zone_capacity=3 zone_nr_conv=1 zone_max_open=3 zone_max_active=5 blocksize=4096
     theirs=$device
     _ours_null 'size = "48MiB"' 'zone-size = "4MiB"' 'zone-capacity = "3MiB"' 'conventional = 1' 'max-open = 3' 'max-active = 5' \
@@ -56,6 +57,7 @@ dead_zones_answer_as_those_of_null_blk() {
 }
 
 zones_in_a_directory_answer_as_those_of_null_blk() {
+    long
     zoned_null_disk theirs size=48 zone_capacity=3 zone_nr_conv=2 zone_max_open=3 zone_max_active=5
     theirs=$device
     _ours_in_a_directory --size 48MiB --zone-size 4MiB --zone-capacity 3MiB --conventional 2 --max-open 3 --max-active 5 --block-size 512
@@ -70,6 +72,7 @@ zones_in_a_directory_answer_as_those_of_a_scsi_disk() {
 }
 
 zones_in_memory_answer_as_those_of_a_scsi_disk() {
+    long
     scsi_disk dev_size_mb=48 zbc=managed zone_size_mb=4 zone_nr_conv=2 zone_max_open=0 delay=0
     theirs=$device
     _ours_null 'size = "48MiB"' 'zone-size = "4MiB"' 'conventional = 2'
@@ -77,6 +80,7 @@ zones_in_memory_answer_as_those_of_a_scsi_disk() {
 }
 
 zones_in_memory_answer_as_those_of_a_zns_disk() {
+    long
     _zns_disk
     theirs=$device
     _ours_null 'size = "48MiB"' 'zone-size = "4MiB"' 'zone-capacity = "3MiB"' 'max-open = 4' 'max-active = 6' 'block-size = 4096'
@@ -126,6 +130,7 @@ fio_with_zones_reads_what_it_has_written_over_the_kernels_disks() {
 }
 
 zonefs_appends_end_where_they_end_on_the_disk_itself() {
+    long
     _two_null_disks zone_nr_conv=2 zone_capacity=3 zone_max_open=8
     local at n
     random_file bytes 4
@@ -165,6 +170,7 @@ _filled() {
 }
 
 btrfs_holds_what_it_holds_on_the_disk_itself() {
+    long
     _two_null_disks size=384 zone_nr_conv=4
     modprobe btrfs
     random_file bytes 16
@@ -180,6 +186,7 @@ btrfs_holds_what_it_holds_on_the_disk_itself() {
 }
 
 btrfs_is_whole_over_a_scsi_disk() {
+    long
     scsi_disk dev_size_mb=256 sector_size=4096 zbc=managed zone_size_mb=4 zone_nr_conv=4 delay=0
     _over "$device"
     modprobe btrfs
