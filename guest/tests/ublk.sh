@@ -321,7 +321,7 @@ zones_are_reported_and_managed() {
     blkzone report --offset $((2 * 16384)) --count 2 "$device" > zones
     grep -q " 1(em)" zones
     grep -q " 3(oe)" zones
-    shingle zones report --control control.sock smr --json | jq -e '[.zones[] | select(.cond == "EXP_OPEN")] | length == 1'
+    shingle zones report --control control.sock smr --json | jq -e '[.zones[] | select(.cond_code == 3)] | length == 1'
 }
 
 # A report that needs more than one request is muddled up by the driver.

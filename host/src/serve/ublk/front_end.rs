@@ -21,6 +21,8 @@ pub const TYPE: FrontEndType =
 
 /// How long between two looks at whether a device that is to go is still used.
 const LOOK: Duration = Duration::from_millis(250);
+/// How many of those there are before a device in use is left to the next daemon.
+const FEW_LOOKS: u32 = 20;
 
 #[derive(Debug)]
 struct Ublk;
@@ -114,21 +116,23 @@ impl Service for Devices {
 
     fn stop(&self, wait: bool) {
         let mut devices = self.lock();
-        let mut told = Vec::new();
-        devices.retain(|device| !close_when_free(device, &mut told));
-        while wait && !devices.is_empty() {
+        let (mut told, mut looks) = (Vec::new(), 0);
+        devices.retain(|device| !close_when_free(device, wait.then_some(&mut told)));
+        // udev looks at what is new, for a moment.
+        while !devices.is_empty() && (wait || looks < FEW_LOOKS) {
             thread::sleep(LOOK);
-            devices.retain(|device| !close_when_free(device, &mut told));
+            devices.retain(|device| !close_when_free(device, wait.then_some(&mut told)));
+            looks += 1;
         }
     }
 }
 
 /// Whether a device is gone: closed, or given up. Who is waited for is said once.
-fn close_when_free(device: &Device, told: &mut Vec<u32>) -> bool {
+fn close_when_free(device: &Device, told: Option<&mut Vec<u32>>) -> bool {
     match device.close() {
         Ok(()) => true,
         Err(error @ UblkError::Used { .. }) => {
-            if !told.contains(&device.number) {
+            if let Some(told) = told.filter(|told| !told.contains(&device.number)) {
                 told.push(device.number);
                 tracing::warn!(
                     "{error}; waiting for that. Ended at once, it waits for the next daemon of this stack file"
