@@ -129,11 +129,10 @@ impl Session {
     }
 
     /// Reads what is where the append may be that came again.
-    fn compare(&mut self, tag: u32, request: Descriptor, (data, mut places): (Data, VecDeque<(usize, u64)>)) {
+    fn compare(&mut self, tag: u32, request: Descriptor, (data, places): (Data, VecDeque<(usize, u64)>)) {
         let there = places.front().and_then(|(_, sector)| Some((*sector, Data::try_zeroed(data.len())?)));
         let Some((sector, memory)) = there else {
             // It is nowhere: then it is as new.
-            places.clear();
             return self.send(tag, (Op::ZoneAppend, &request), Payload::Data(data));
         };
         self.tags[tag as usize].step = Step::Compare { request, data, places };
@@ -168,6 +167,5 @@ impl Session {
 
 fn is_equal(one: &Data, other: &Data) -> bool {
     use core::sync::atomic::Ordering::Relaxed;
-    let words = |data: &Data| data.words().iter().map(|word| word.load(Relaxed)).collect::<Vec<u64>>();
-    words(one) == words(other)
+    one.words().iter().map(|word| word.load(Relaxed)).eq(other.words().iter().map(|word| word.load(Relaxed)))
 }
