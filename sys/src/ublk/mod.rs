@@ -14,7 +14,7 @@ mod descriptors;
 pub mod layout;
 mod wire;
 
-pub use self::command::{QueueCommand, Reply};
+pub use self::command::QueueCommand;
 pub use self::control::Control;
 pub use self::descriptors::{Descriptors, give, take};
 pub use self::wire::{

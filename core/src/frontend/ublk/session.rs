@@ -30,7 +30,7 @@ pub trait UserCopy {
 }
 
 /// The answer to a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Answer {
     /// Bytes, or a negative errno.
     pub result: i32,

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use rustix::io::Errno;
 use shingle_core::block::{Completion as Done, Data, DeviceId, Payload, PortId, Status};
-use shingle_core::frontend::ublk::{Answer, Next, Session, UserCopy};
-use shingle_sys::ublk::{self, Descriptors, QueueCommand, Reply};
+use shingle_core::frontend::ublk::{Next, Session, UserCopy};
+use shingle_sys::ublk::{self, Descriptors, QueueCommand};
 use shingle_sys::{Completion, Fd, Request};
 
 use crate::serve::Permit;
@@ -134,9 +134,9 @@ impl Server {
         while let Some(next) = self.session.poll() {
             match next {
                 Next::Submit(word, bio) => cx.stack.submit(port, word, self.device, bio),
-                Next::Answer(tag, Answer { result, sector }, clear) => {
+                Next::Answer(tag, answer, clear) => {
                     if let Some(command) = &mut self.commands[tag as usize] {
-                        command.answer(Reply { result, sector });
+                        command.answer(answer);
                     }
                     self.ask(tag, clear, cx);
                 }
