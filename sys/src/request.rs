@@ -8,7 +8,7 @@ use std::ptr;
 use std::rc::Rc;
 
 use io_uring::{cqueue, opcode, squeue, types};
-use shingle_core::block::{Data, Payload};
+use shingle_core::block::{Data, Payload, Remote};
 
 /// An open file or socket that any number of requests share. The last owner closes it.
 #[derive(Clone, Debug)]
@@ -382,6 +382,10 @@ fn read(file: &Fd, at: u64, payload: &Payload, skip: usize, headers: &mut Header
         let (start, len) = rest_of(data, skip);
         return opcode::Read::new(file.target(), start, len).offset(at).build();
     }
+    if let Payload::Remote(remote) = payload {
+        let (start, len, number) = rest_of_region(remote, skip);
+        return opcode::ReadFixed::new(file.target(), start, len, number).offset(at).build();
+    }
     headers.push_payload(payload, &mut { skip });
     let vectors = &headers.vectors;
     opcode::Readv::new(file.target(), vectors.as_ptr(), vectors.len() as u32).offset(at).build()
@@ -392,6 +396,10 @@ fn write(file: &Fd, at: u64, payload: &Payload, skip: usize, headers: &mut Heade
     if let Payload::Data(data) = payload {
         let (start, len) = rest_of(data, skip);
         return opcode::Write::new(file.target(), start, len).offset(at).rw_flags(flags).build();
+    }
+    if let Payload::Remote(remote) = payload {
+        let (start, len, number) = rest_of_region(remote, skip);
+        return opcode::WriteFixed::new(file.target(), start, len, number).offset(at).rw_flags(flags).build();
     }
     headers.push_payload(payload, &mut { skip });
     let vectors = &headers.vectors;
@@ -442,6 +450,15 @@ fn send(socket: &Fd, parts: &mut [Part], mut skip: usize, headers: &mut Headers)
 fn rest_of(data: &Data, skip: usize) -> (*mut u8, u32) {
     assert!(skip <= data.len(), "skip of {skip} bytes in {}", data.len());
     (start_of(data).wrapping_add(skip), length(data.len() - skip))
+}
+
+/// What is left of registered memory after its first `skip` bytes: its place in the region in the stead of an address, and the number
+/// of the region.
+fn rest_of_region(remote: &Remote, skip: usize) -> (*mut u8, u32, u16) {
+    assert!(skip <= remote.len(), "skip of {skip} bytes in {}", remote.len());
+    let (region, start) = remote.region();
+    let number = u16::try_from(region.0).expect("a ring has fewer regions");
+    (ptr::without_provenance_mut(start + skip), length(remote.len() - skip), number)
 }
 
 /// The kernel moves at most this much in one call anyway (`MAX_RW_COUNT`).

@@ -68,8 +68,10 @@ pub struct Ring<E: Entries = squeue::Entry> {
 pub(crate) const ENTRIES: u32 = 256;
 /// Entries of the completion queue, and so the most requests that the kernel works on at once.
 pub(crate) const COMPLETIONS: u32 = 4096;
-/// Regions that a ring can have.
+/// Regions of memory of ours that a ring can have; those that drivers register have the numbers behind them.
 const MOST_REGIONS: u32 = 4096;
+/// Regions that drivers can register with a ring.
+pub const MOST_DRIVER_REGIONS: u32 = 4096;
 /// Most requests in flight, those in the backlog included.
 const MOST_REQUESTS: usize = 1 << 16;
 /// How long a dropped ring waits for the kernel.
@@ -199,10 +201,7 @@ impl<E: Entries> Ring<E> {
         if region.0 >= MOST_REGIONS {
             return Err(io::Error::from_raw_os_error(libc::EINVAL));
         }
-        if self.regions.is_empty() {
-            self.uring.submitter().register_buffers_sparse(MOST_REGIONS)?;
-            self.regions.resize_with(MOST_REGIONS as usize, || None);
-        }
+        self.reserve_regions()?;
         let words = memory.words();
         let iov_base = words.as_ptr().cast_mut().cast();
         let vector = libc::iovec { iov_base, iov_len: mem::size_of_val(words) };
@@ -210,6 +209,18 @@ impl<E: Entries> Ring<E> {
         // operations, which own what they name.
         unsafe { self.uring.submitter().register_buffers_update(region.0, &[vector], None) }?;
         self.regions[region.0 as usize] = Some(memory);
+        Ok(())
+    }
+
+    /// Has the kernel keep numbers for regions. Those that drivers register themselves begin at [`driver_region`].
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn reserve_regions(&mut self) -> io::Result<()> {
+        if self.regions.is_empty() {
+            self.uring.submitter().register_buffers_sparse(MOST_REGIONS + MOST_DRIVER_REGIONS)?;
+            self.regions.resize_with(MOST_REGIONS as usize, || None);
+        }
         Ok(())
     }
 
@@ -254,6 +265,16 @@ impl<E: Entries> Ring<E> {
         self.in_kernel += usize::from(pushed);
         pushed
     }
+}
+
+/// The region of this number among those that drivers register.
+///
+/// # Panics
+/// If there are fewer: [`MOST_DRIVER_REGIONS`].
+#[must_use]
+pub fn driver_region(number: u32) -> Region {
+    assert!(number < MOST_DRIVER_REGIONS, "drivers can register {MOST_DRIVER_REGIONS} regions");
+    Region(MOST_REGIONS + number)
 }
 
 impl<E: Entries> Drop for Ring<E> {

@@ -34,6 +34,11 @@ pub trait RequestQueue {
     fn register(&mut self, _region: Region, _memory: Arc<dyn Memory>) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
+
+    /// See [`Ring::reserve_regions`].
+    fn reserve_regions(&mut self) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
 }
 
 impl<E: Entries> RequestQueue for Ring<E> {
@@ -59,6 +64,10 @@ impl<E: Entries> RequestQueue for Ring<E> {
 
     fn register(&mut self, region: Region, memory: Arc<dyn Memory>) -> io::Result<()> {
         Ring::register(self, region, memory)
+    }
+
+    fn reserve_regions(&mut self) -> io::Result<()> {
+        Ring::reserve_regions(self)
     }
 }
 
@@ -113,5 +122,10 @@ impl RingHandle {
     /// See [`Ring::register`].
     pub fn register(&self, region: Region, memory: Arc<dyn Memory>) -> io::Result<()> {
         self.0.borrow_mut().register(region, memory)
+    }
+
+    /// See [`Ring::reserve_regions`].
+    pub fn reserve_regions(&self) -> io::Result<()> {
+        self.0.borrow_mut().reserve_regions()
     }
 }

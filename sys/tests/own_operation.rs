@@ -6,8 +6,9 @@ use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsFd as _, AsRawFd as _, FromRawFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
-use shingle_core::block::{Buffer, Data, Memory, Region};
+use shingle_core::block::{Buffer, Data, Memory, Payload, Region, Remote, RemoteMemory, Status};
 use shingle_sys::io_uring::{opcode, squeue, types};
 use shingle_sys::{Entries, Fd, Operation, Request, Ring, Submission, Token};
 
@@ -108,13 +109,79 @@ unsafe impl Operation for WriteFixed {
 struct Registered(Buffer);
 
 impl Memory for Registered {
-    fn words(&self) -> &[std::sync::atomic::AtomicU64] {
+    fn words(&self) -> &[AtomicU64] {
         self.0.words()
     }
 
     fn region(&self) -> Option<Region> {
         Some(Region(7))
     }
+}
+
+/// A page below 2 GiB, for good. What a driver registers begins at 0, and what we register at its address, which a range of 4 GiB has.
+struct Low(&'static [AtomicU64]);
+
+impl Low {
+    fn new() -> Self {
+        let (protection, flags) =
+            (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_32BIT);
+        // SAFETY: a new mapping, at a place that the kernel chooses.
+        let start = unsafe { libc::mmap(std::ptr::null_mut(), 4096, protection, flags, -1, 0) };
+        assert_ne!(start, libc::MAP_FAILED, "{}", std::io::Error::last_os_error());
+        // SAFETY: it has 512 words, zeroed and aligned, and nobody unmaps it.
+        Self(unsafe { std::slice::from_raw_parts(start.cast(), 512) })
+    }
+}
+
+impl Memory for Low {
+    fn words(&self) -> &[AtomicU64] {
+        self.0
+    }
+}
+
+impl RemoteMemory for Low {
+    fn region(&self) -> Region {
+        Region(7)
+    }
+
+    fn fetch(&self, _: usize, _: &Data) -> Result<(), Status> {
+        panic!("the kernel finds it by its number")
+    }
+
+    fn store(&self, _: usize, _: &Data) -> Result<(), Status> {
+        panic!("the kernel finds it by its number")
+    }
+}
+
+#[test]
+fn what_cannot_be_looked_at_is_written_and_read_by_its_number_and_goes_on_after_a_short_result() {
+    let (mut ring, memory) = (Ring::<squeue::Entry>::new().unwrap(), Arc::new(Low::new()));
+    let path = std::env::temp_dir().join(format!("shingle-remote-{}", std::process::id()));
+    let file = std::fs::File::options().read(true).write(true).create_new(true).open(&path).unwrap();
+    std::fs::remove_file(path).unwrap();
+    let (file, data) = (Fd::from(file), Data::new(memory.clone(), 0, 4096));
+    ring.register(Region(7), memory.clone()).unwrap();
+    let mut done = |request| {
+        ring.submit(Token { owner: 0, word: 0 }, request).unwrap();
+        loop {
+            if let Some(done) = ring.pop() {
+                return done.result;
+            }
+            ring.wait(None).unwrap();
+        }
+    };
+    let sectors = (memory.0.as_ptr().addr() / 512) as u32;
+    let all = Payload::Remote(Remote::new(memory, u32::MAX as usize));
+    let payload = || all.slice(sectors, 4);
+    data.fill(1);
+    data.slice(1024, 1024).fill(2);
+    assert_eq!(done(Request::Write { file: file.clone(), at: 512, payload: payload(), skip: 0, durable: true }), 2048);
+    data.fill(0);
+    assert_eq!(done(Request::Read { file: file.clone(), at: 512, payload: payload(), skip: 512 }), 1536);
+    assert_eq!(data.to_vec(), [vec![0; 512], vec![1; 512], vec![2; 1024], vec![0; 2048]].concat());
+    assert_eq!(done(Request::Write { file: file.clone(), at: 0, payload: payload(), skip: 1536, durable: false }), 512);
+    assert_eq!(done(Request::Read { file, at: 1536, payload: payload(), skip: 0 }), 1024, "the file ends there");
+    assert_eq!(data.slice(0, 1024).to_vec(), [2; 1024]);
 }
 
 #[test]

@@ -69,13 +69,17 @@ impl FastCheck {
 
     #[inline]
     pub(super) fn admits(&self, bio: &Bio) -> bool {
-        let Payload::Data(data) = &bio.payload else { return false };
+        let bytes = match &bio.payload {
+            Payload::Data(data) => data.len(),
+            Payload::Remote(remote) => remote.len(),
+            _ => return false,
+        };
         let (sector, sectors) = (bio.sector.0, bio.sectors);
         let offset = sector as u32 & self.zone_mask;
         let plain = bio.flags == Flags::NONE && (bio.op == Op::Read || bio.op == Op::Write && !self.read_only);
         plain
             && sectors != 0
-            && data.len() == sectors as usize * 512
+            && bytes == sectors as usize * 512
             && (sector | u64::from(sectors)) & self.misaligned == 0
             && sectors <= self.longest
             && u64::from(offset) + u64::from(sectors) <= u64::from(self.zone_sectors)

@@ -70,6 +70,13 @@ pub trait BlockDevice: Any {
         Survival::All
     }
 
+    /// Whether bios to it may carry data that nobody here can look at ([`Payload::Remote`](super::Payload)), if all below it take that.
+    /// It does not change.
+    fn takes_remote(&self, below: bool) -> bool {
+        let _ = below;
+        false
+    }
+
     /// The devices it sends bios to.
     fn below(&self) -> &[DeviceId] {
         &[]

@@ -8,6 +8,7 @@ use alloc::sync::Arc;
 use core::fmt;
 use core::sync::atomic::AtomicU64;
 
+use super::remote::Remote;
 use crate::prelude::*;
 use crate::sector::SECTOR_BYTES;
 use crate::zone::Zone;
@@ -179,26 +180,29 @@ pub enum Payload {
     Data(Data),
     /// Several segments of memory, in device order.
     Segments(Vec<Data>),
+    /// Memory that cannot be looked at here: only for devices that do not ([`takes_remote`](super::BlockDevice::takes_remote)).
+    Remote(Remote),
     /// The answer to a zone report: the device appends zones up to the vector's capacity, which the sender reserved.
     Zones(Vec<Zone>),
 }
 
 impl Payload {
-    /// The segments of memory, if any.
+    /// The segments of memory that can be looked at, if any.
     #[must_use]
     pub fn segments(&self) -> &[Data] {
         match self {
             Payload::Data(data) => core::slice::from_ref(data),
             Payload::Segments(segments) => segments,
-            Payload::None | Payload::Zones(_) => &[],
+            Payload::None | Payload::Remote(_) | Payload::Zones(_) => &[],
         }
     }
 
-    /// Bytes of memory in all segments.
+    /// Bytes of memory.
     #[must_use]
     pub fn bytes(&self) -> usize {
         match self {
             Payload::Data(data) => data.len(),
+            Payload::Remote(remote) => remote.len(),
             _ => self.segments().iter().map(Data::len).sum(),
         }
     }
@@ -206,6 +210,9 @@ impl Payload {
     /// Sectors `start..start + sectors` of the carried memory, sharing it. A payload without memory stays without.
     #[must_use]
     pub fn slice(&self, start: u32, sectors: u32) -> Payload {
+        if let Payload::Remote(remote) = self {
+            return Payload::Remote(remote.slice(start, sectors));
+        }
         let (mut skip, mut want) = ((start * SECTOR_BYTES) as usize, (sectors * SECTOR_BYTES) as usize);
         if let Payload::Data(data) = self {
             return Payload::Data(data.slice(skip, want));

@@ -327,6 +327,13 @@ impl Stack {
         device.below().iter().map(|below| self.survival(*below)).fold(device.survival(), Survival::min)
     }
 
+    /// Whether bios to device `id` may carry data that nobody here can look at.
+    #[must_use]
+    pub fn takes_remote(&self, id: DeviceId) -> bool {
+        let device = &self.slots[id.0 as usize].device;
+        device.takes_remote(device.below().iter().all(|below| self.takes_remote(*below)))
+    }
+
     /// Calls a device as what it is, outside of the data path: for policy switches and messages.
     pub fn with_device<D: BlockDevice, R>(
         &mut self,

@@ -200,6 +200,10 @@ impl ZonePlug {
 impl BlockDevice for ZonePlug {
     keeps_limits_and_below!();
 
+    fn takes_remote(&self, below: bool) -> bool {
+        below
+    }
+
     fn attached(&mut self, cx: &mut Cx<'_>) {
         self.ask_for_report(cx);
     }

@@ -210,6 +210,10 @@ impl BlockDevice for FileDisk {
         &self.limits
     }
 
+    fn takes_remote(&self, _: bool) -> bool {
+        self.direct.is_none_or(Alignment::suits_remote)
+    }
+
     fn submit(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
         match bio.op {
             Op::Read => self.start(bio, Step::Transfer, cx),

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use rustix::fs::StatxFlags;
 use shingle_core::block::{Data, Op, Payload, Reason, Status};
+use shingle_core::sector::SECTOR_BYTES;
 
 use super::files::Files;
 
@@ -27,6 +28,11 @@ impl Alignment {
         let stat = files.statx(file.as_fd(), StatxFlags::DIOALIGN).ok()?;
         let told = stat.stx_mask & StatxFlags::DIOALIGN.bits() != 0 && stat.stx_dio_offset_align != 0;
         told.then_some(Self { memory: stat.stx_dio_mem_align.max(1) as usize, offset: stat.stx_dio_offset_align })
+    }
+
+    /// Whether memory of others does, which begins and ends at whole sectors.
+    pub fn suits_remote(self) -> bool {
+        self.memory <= SECTOR_BYTES as usize
     }
 
     fn suits(self, payload: &Payload) -> bool {

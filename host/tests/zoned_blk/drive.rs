@@ -116,7 +116,7 @@ impl Drive {
                 planned.unwrap_or_else(|| fill(payload, *skip, bytes))
             }
             Request::Write { at, payload, skip, durable, .. } => {
-                let (from, bytes) = (*at as usize + *skip, taken(payload, *skip));
+                let (from, bytes) = (*at as usize + *skip, found(payload, *skip));
                 let fua = if *durable { " fua" } else { "" };
                 self.log.push(format!("write {}+{}{fua}", from / 512, bytes.len() / 512));
                 if self.is_gone {
@@ -174,6 +174,11 @@ impl Drive {
 
 fn taken(payload: &Payload, skip: usize) -> Vec<u8> {
     payload.segments().iter().flat_map(|data| data.to_vec()).skip(skip).collect()
+}
+
+/// As the kernel finds it.
+fn found(payload: &Payload, skip: usize) -> Vec<u8> {
+    taken(payload.fetched().unwrap().as_ref().unwrap_or(payload), skip)
 }
 
 fn fill(payload: &Payload, skip: usize, bytes: &[u8]) -> i32 {

@@ -6,9 +6,12 @@ mod drive;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use drive::{Handle, Queue, ZONE, ZONES};
-use shingle_core::block::{Bio, Data, DeviceId, Event, Flags, Op, Payload, PortId, Stack, Status};
+use shingle_core::block::{
+    Bio, Data, DeviceId, Event, Flags, Op, Payload, PortId, Region, Remote, RemoteMemory, Stack, Status,
+};
 use shingle_core::plug::{PlugOptions, ZonePlug};
 use shingle_core::sector::Sector;
 use shingle_core::time::{Duration, Instant};
@@ -179,6 +182,39 @@ fn a_write_in_its_place_that_the_kernel_took_for_another_is_tried_again() {
     assert_eq!(desk.log(), tried, "it learns from a report only if a call that waits was refused before");
     assert_eq!(desk.write(72).0, Status::Ok);
     assert_eq!(desk.log(), ["write 72+8"]);
+}
+
+/// A write of 8 sectors from memory that only the kernel finds.
+struct Elsewhere;
+
+impl RemoteMemory for Elsewhere {
+    fn region(&self) -> Region {
+        Region(3)
+    }
+
+    fn fetch(&self, at: usize, data: &Data) -> Result<(), Status> {
+        data.fill(at as u8 ^ 7);
+        Ok(())
+    }
+
+    fn store(&self, _: usize, _: &Data) -> Result<(), Status> {
+        panic!("a write changes nothing")
+    }
+}
+
+#[test]
+fn data_that_is_not_to_be_looked_at_goes_to_the_kernel_by_its_number_and_is_fetched_for_a_call() {
+    let mut desk = Desk::new();
+    assert!(desk.stack.takes_remote(desk.plug));
+    let elsewhere = || Bio::new(Op::Write, Sector(64), 8, Payload::Remote(Remote::new(Arc::new(Elsewhere), 4096)));
+    assert_eq!(desk.run(elsewhere()).0, Status::Ok);
+    assert_eq!(desk.log(), ["write 64+8"]);
+    desk.drive.drive().reset_by_another(1);
+    desk.report();
+    desk.log();
+    assert_eq!(desk.run(elsewhere()).0, Status::Ok);
+    assert_eq!(desk.log(), ["write 64+8", "report 64", "again 64+8", "report 64", "again 64+8"]);
+    assert_eq!(desk.drive.drive().bytes[64 * 512..72 * 512], [7; 4096]);
 }
 
 #[test]

@@ -156,6 +156,10 @@ impl BlockDevice for ZonedBlk {
         &self.limits
     }
 
+    fn takes_remote(&self, _: bool) -> bool {
+        self.direct.suits_remote()
+    }
+
     fn submit(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
         if let Some(reason) = self.refusal(&bio) {
             return cx.fail(bio, reason);
@@ -318,6 +322,8 @@ impl ZonedBlk {
         let (calls, Job { bio, skip, .. }) = (self.calls.clone(), &self.jobs[job]);
         let (at, skip, durable, first) = (bio.sector.bytes(), *skip, bio.flags.has(Flags::FUA), self.zone_start(bio));
         Box::new(move |memory| {
+            let copy = memory.fetched().map_err(|status| io::Error::from_raw_os_error(status.errno()))?;
+            let memory = copy.as_ref().unwrap_or(memory);
             let write = || calls.write(at, (memory, skip), durable);
             let written = write().or_else(|error| {
                 if !error.raw_os_error().is_some_and(|errno| REFUSED.contains(&errno)) {
