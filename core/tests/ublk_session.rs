@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use shingle_core::block::{Bio, Buffer, Data, Flags, Memory, Op, Payload, Status};
+use shingle_core::block::{Bio, Buffer, Data, Flags, Memory, Op, Payload, Region, RemoteMemory, Status};
 use shingle_core::frontend::ublk::{
     Answer, Descriptor, Next, RecordsShape, Session, SessionShape, Unflushed, UserCopy, ZONE_BYTES, ZoneRecords,
     log_bytes,
@@ -188,6 +188,73 @@ fn a_write_brings_its_data_and_its_flags_and_a_read_takes_what_is_there() {
     desk.ask(1, 0, 0, 2);
     desk.end_with(Status::Ok, |bio| bio.payload.segments()[0].fill(9));
     assert_eq!(desk.copies.given[&1], vec![9; 1024]);
+}
+
+/// Memory of requests that is registered under this number.
+struct Elsewhere(u32);
+
+impl RemoteMemory for Elsewhere {
+    fn region(&self) -> Region {
+        Region(self.0)
+    }
+
+    fn fetch(&self, _: usize, _: &Data) -> Result<(), Status> {
+        Err(Status::Io)
+    }
+
+    fn store(&self, _: usize, _: &Data) -> Result<(), Status> {
+        Err(Status::Io)
+    }
+}
+
+fn with_remote(session: Session) -> Desk {
+    Desk::new(session.with_remote((0..SHAPE.tags).map(|tag| Arc::new(Elsewhere(100 + tag)) as Arc<dyn RemoteMemory>)))
+}
+
+const UNREGISTERED: u32 = 1 << 17;
+
+#[test]
+fn data_of_a_request_whose_memory_is_registered_is_named_and_not_copied() {
+    let mut desk = with_remote(Session::new(SHAPE).unwrap());
+    desk.copies.is_gone = true;
+    for (tag, operation) in [(1, 0), (2, 1), (3, 1 | FUA), (0, 13)] {
+        desk.ask(tag, operation, 0, 3);
+        let Payload::Remote(remote) = &desk.bios[0].1.payload else { panic!("{:?} is copied", desk.bios[0]) };
+        assert_eq!((remote.region(), remote.len()), ((Region(100 + tag), 0), 1536));
+        let Payload::Remote(piece) = desk.bios[0].1.payload.slice(1, 2) else { panic!("a piece is copied") };
+        assert_eq!((piece.region(), piece.len()), ((Region(100 + tag), 512), 1024));
+        desk.end(Status::Ok);
+        assert_eq!(desk.answered(), [(tag, 1536)]);
+        desk.ask(tag, operation, 0, 3);
+        desk.end(Status::NoSpace);
+        assert_eq!(desk.answered(), [(tag, -Status::NoSpace.errno())]);
+    }
+    desk.ask(1, 0, 0, 17);
+    assert_eq!(desk.answered(), [(1, -Status::Invalid.errno())], "longer than any");
+}
+
+#[test]
+fn data_of_a_request_whose_memory_could_not_be_registered_is_copied() {
+    let mut desk = with_remote(Session::new(SHAPE).unwrap());
+    desk.copies.brings.insert(2, 5);
+    desk.ask(2, 1 | UNREGISTERED, 0, 2);
+    assert_eq!(desk.bios[0].1.payload.segments()[0].to_vec(), vec![5; 1024]);
+    desk.end(Status::Ok);
+    desk.ask(2, UNREGISTERED, 0, 2);
+    desk.end_with(Status::Ok, |bio| bio.payload.segments()[0].fill(9));
+    assert_eq!(desk.copies.given[&2], vec![9; 1024]);
+}
+
+#[test]
+fn data_that_is_remembered_until_a_flush_is_copied_and_what_is_only_read_is_not() {
+    let memory = log_memory();
+    let log = Unflushed::open(memory.clone(), 1);
+    let mut desk = with_remote(Session::new(SHAPE).unwrap().with_unflushed(log).unwrap());
+    desk.write(0, 0, 2, 7);
+    assert_eq!(desk.bios[0].1.payload.segments()[0].to_vec(), vec![7; 1024]);
+    desk.end(Status::Ok);
+    desk.ask(0, 0, 0, 2);
+    assert!(matches!(desk.bios[0].1.payload, Payload::Remote(_)), "{:?}", desk.bios[0]);
 }
 
 #[test]

@@ -63,9 +63,10 @@ fn list(args: &ListArgs) -> Result<(), CliError> {
     let devices = devices().map_err(|error| CliError::Failed(error.to_string()))?;
     if args.json {
         let object = |device: &UblkDevice| {
-            let UblkDevice { number, path, bytes, state, server, users } = device;
+            let UblkDevice { number, path, bytes, state, server, is_registered, users } = device;
             let server = server.as_ref().map(|(pid, command)| json!({"pid": pid, "command": command}));
-            json!({"number": number, "path": path, "bytes": bytes, "state": state, "server": server, "users": users})
+            let data = data(*is_registered);
+            json!({"number": number, "path": path, "bytes": bytes, "state": state, "server": server, "data": data, "users": users})
         };
         return output::print_json(&devices.iter().map(object).collect());
     }
@@ -79,8 +80,15 @@ fn list(args: &ListArgs) -> Result<(), CliError> {
             format_bytes(device.bytes),
             device.state.to_owned(),
             server.unwrap_or_else(|| "-".to_owned()),
+            data(device.is_registered).to_owned(),
             if device.users.is_empty() { "-".to_owned() } else { device.users.join(", ") },
         ]
     };
-    output::print(&output::table(&["device", "size", "state", "served by", "used by"], &[1], devices.iter().map(row)))
+    let titles = ["device", "size", "state", "served by", "data", "used by"];
+    output::print(&output::table(&titles, &[1], devices.iter().map(row)))
+}
+
+/// How the data of requests gets to the server.
+fn data(is_registered: bool) -> &'static str {
+    if is_registered { "registered" } else { "copied" }
 }

@@ -1,10 +1,11 @@
 //! What requests ask for, in memory that the driver writes; and their data, which is copied from and to `/dev/ublkcN`.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::ptr::{self, NonNull};
+use std::sync::Arc;
 
-use shingle_core::block::Data;
+use shingle_core::block::{Data, Region, RemoteMemory, Status};
 use shingle_core::frontend::ublk::Descriptor;
 
 use super::wire::{DATA_START, MOST_DEPTH, QUEUE_SHIFT, TAG_SHIFT};
@@ -83,23 +84,60 @@ fn page_bytes() -> usize {
 ///
 /// # Errors
 /// If the request is not there, or does not have that much.
-pub fn take(file: &impl AsFd, (queue, tag): (u16, u16), data: &Data) -> io::Result<()> {
-    // SAFETY: the words are written by the kernel while the call lasts; as atomics, others may look at them meanwhile.
-    let copied = unsafe {
-        libc::pread(file.as_fd().as_raw_fd(), start_of(data).cast(), data.len(), place(queue, tag) as libc::off_t)
-    };
-    whole(copied, data)
+pub fn take(file: &impl AsFd, request: (u16, u16), data: &Data) -> io::Result<()> {
+    take_from(file, place(request), data)
 }
 
 /// Copies `data` into the request of `tag` of `queue`: what was read, or a report.
 ///
 /// # Errors
 /// If the request is not there, or has less room.
-pub fn give(file: &impl AsFd, (queue, tag): (u16, u16), data: &Data) -> io::Result<()> {
+pub fn give(file: &impl AsFd, request: (u16, u16), data: &Data) -> io::Result<()> {
+    give_to(file, place(request), data)
+}
+
+/// The memory of the requests of one tag, which the driver registers with the ring of their server.
+#[derive(Debug)]
+pub struct RequestMemory {
+    file: Arc<OwnedFd>,
+    start: u64,
+    region: Region,
+}
+
+impl RequestMemory {
+    /// That of `tag` of `queue` of the device behind `file`, registered as `region`
+    /// ([`QueueCommand::registering`](super::QueueCommand::registering)).
+    #[must_use]
+    pub fn new(file: Arc<OwnedFd>, (queue, tag): (u16, u16), region: Region) -> Self {
+        Self { file, start: place((queue, tag)), region }
+    }
+}
+
+impl RemoteMemory for RequestMemory {
+    fn region(&self) -> Region {
+        self.region
+    }
+
+    fn fetch(&self, at: usize, data: &Data) -> Result<(), Status> {
+        take_from(&*self.file, self.start + at as u64, data).map_err(|_| Status::Io)
+    }
+
+    fn store(&self, at: usize, data: &Data) -> Result<(), Status> {
+        give_to(&*self.file, self.start + at as u64, data).map_err(|_| Status::Io)
+    }
+}
+
+fn take_from(file: &impl AsFd, place: u64, data: &Data) -> io::Result<()> {
+    // SAFETY: the words are written by the kernel while the call lasts; as atomics, others may look at them meanwhile.
+    let copied =
+        unsafe { libc::pread(file.as_fd().as_raw_fd(), start_of(data).cast(), data.len(), place as libc::off_t) };
+    whole(copied, data)
+}
+
+fn give_to(file: &impl AsFd, place: u64, data: &Data) -> io::Result<()> {
     // SAFETY: the kernel reads the words while the call lasts.
-    let copied = unsafe {
-        libc::pwrite(file.as_fd().as_raw_fd(), start_of(data).cast(), data.len(), place(queue, tag) as libc::off_t)
-    };
+    let copied =
+        unsafe { libc::pwrite(file.as_fd().as_raw_fd(), start_of(data).cast(), data.len(), place as libc::off_t) };
     whole(copied, data)
 }
 
@@ -107,7 +145,7 @@ fn start_of(data: &Data) -> *mut u64 {
     data.words().as_ptr().cast_mut().cast()
 }
 
-fn place(queue: u16, tag: u16) -> u64 {
+fn place((queue, tag): (u16, u16)) -> u64 {
     DATA_START + (u64::from(queue) << QUEUE_SHIFT | u64::from(tag) << TAG_SHIFT)
 }
 

@@ -4,8 +4,8 @@ use std::mem::offset_of;
 
 use super::descriptors::RawDescriptor;
 use super::wire::{
-    Attributes, Basic, DATA_START, DeviceInfo, Discard, Features, MOST_DEPTH, Parameters, QUEUE_SHIFT, TAG_SHIFT,
-    Zoned, control_command, queue_command,
+    Attributes, Basic, DATA_START, DeviceInfo, Discard, Features, MOST_DEPTH, Parameters, QUEUE_SHIFT,
+    REGISTER_OR_TELL, TAG_SHIFT, Zoned, control_command, queue_command,
 };
 
 /// Offsets of fields, in bytes.
@@ -81,6 +81,9 @@ pub const NUMBERS: &[(&str, u64)] = &[
     ("UBLK_U_CMD_UPDATE_SIZE", control_command::UPDATE_SIZE as u64),
     ("UBLK_U_IO_FETCH_REQ", queue_command::FETCH as u64),
     ("UBLK_U_IO_COMMIT_AND_FETCH_REQ", queue_command::COMMIT_AND_FETCH as u64),
+    ("UBLK_F_SUPPORT_ZERO_COPY", Features::ZERO_COPY.0),
+    ("UBLK_F_AUTO_BUF_REG", Features::AUTO_REGISTER.0),
+    ("UBLK_AUTO_BUF_REG_FALLBACK", REGISTER_OR_TELL),
     ("UBLK_F_USER_RECOVERY", Features::RECOVERY.0),
     ("UBLK_F_USER_RECOVERY_REISSUE", Features::REISSUE.0),
     ("UBLK_F_CMD_IOCTL_ENCODE", Features::IOCTL_NUMBERS.0),

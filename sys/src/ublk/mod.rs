@@ -16,7 +16,7 @@ mod wire;
 
 pub use self::command::QueueCommand;
 pub use self::control::Control;
-pub use self::descriptors::{Descriptors, give, take};
+pub use self::descriptors::{Descriptors, RequestMemory, give, take};
 pub use self::wire::{
     Attributes, Basic, DeviceInfo, Discard, Features, MOST_DEPTH, MOST_IO_BYTES, NewDevice, Parameters, State, Zoned,
 };

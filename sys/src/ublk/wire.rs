@@ -1,7 +1,5 @@
 //! Structures as the driver reads and writes them, byte by byte: a test compares their places with the kernel's header.
 
-use std::ops::BitOr;
-
 /// Most requests of one queue at once (`UBLK_MAX_QUEUE_DEPTH`).
 pub const MOST_DEPTH: u16 = 4096;
 /// Longest request, in bytes: what the offset of a copy has bits for (`UBLK_IO_BUF_BITS`).
@@ -33,11 +31,23 @@ pub(super) const DATA_START: u64 = 0x8000_0000;
 pub(super) const TAG_SHIFT: u32 = 25;
 pub(super) const QUEUE_SHIFT: u32 = 41;
 
+/// That a request comes also when its memory cannot be registered, and says so (`UBLK_AUTO_BUF_REG_FALLBACK`).
+pub(super) const REGISTER_OR_TELL: u64 = 1;
+
+/// How the driver is to register the memory of a request (`struct ublk_auto_buf_reg`, as a word).
+pub(super) fn register_as(number: u16) -> u64 {
+    u64::from(number) | REGISTER_OR_TELL << 16
+}
+
 /// What a device or a driver can do (`UBLK_F_*`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Features(pub u64);
 
 impl Features {
+    /// The memory of requests can be registered with the ring of their server.
+    pub const ZERO_COPY: Self = Self(1);
+    /// And the driver does that by itself.
+    pub const AUTO_REGISTER: Self = Self(1 << 11);
     /// A device whose server is gone waits for another one.
     pub const RECOVERY: Self = Self(1 << 3);
     /// And its requests that were not answered come again.
@@ -51,18 +61,16 @@ impl Features {
     /// The size can change while it runs.
     pub const UPDATE_SIZE: Self = Self(1 << 10);
 
+    /// Both.
+    #[must_use]
+    pub const fn and(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
     /// Whether all of `other` is there.
     #[must_use]
     pub fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0
-    }
-}
-
-impl BitOr for Features {
-    type Output = Self;
-
-    fn bitor(self, other: Self) -> Self {
-        Self(self.0 | other.0)
     }
 }
 

@@ -21,6 +21,8 @@ pub struct Sabotage {
     pub replay_unordered: bool,
     /// Writes found done are as durable as they ought to be.
     pub durable_when_found: bool,
+    /// Memory of requests is used by number whether or not it is registered.
+    pub registered_unasked: bool,
     /// The driver opens the memory of another boot as that of this one.
     pub boots_untold: bool,
 }

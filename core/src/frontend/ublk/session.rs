@@ -1,6 +1,7 @@
 //! The tags of a device, and what becomes of the request of each.
 
 use alloc::collections::VecDeque;
+use alloc::sync::Arc;
 use core::mem;
 
 use super::guards::Guards;
@@ -9,7 +10,7 @@ use super::takeover::{Survey, pointer};
 use super::unflushed::{Place, Unflushed};
 use super::wire::{Descriptor, ZONE_BYTES, zone_bytes};
 use super::zone_records::{ZoneRecords, is_recorded};
-use crate::block::{Bio, Data, Flags, Op, Payload, Status};
+use crate::block::{Bio, Data, Flags, Op, Payload, Remote, RemoteMemory, Status};
 use crate::prelude::*;
 use crate::sector::{SECTOR_BYTES, Sector};
 use crate::zone::Zone;
@@ -65,6 +66,8 @@ pub(super) const REPLAYED: u64 = 1 << 33;
 pub(super) struct Tag {
     /// Memory for the longest request, and a bio; both on their way with a request.
     pub data: Option<Data>,
+    /// The memory of its request, for those who do not look at it.
+    remote: Option<Arc<dyn RemoteMemory>>,
     bio: Option<Box<Bio>>,
     /// What its bio is for.
     pub step: Step,
@@ -123,7 +126,7 @@ impl Session {
             let data = Data::try_zeroed(shape.io_bytes as usize)?;
             let bio = Some(Box::new(blank));
             let (step, data) = (Step::Serve, Some(data));
-            Some(Tag { data, bio, step, bytes: 0, asked: 0, place: None, covers: 0, is_recorded: false })
+            Some(Tag { data, remote: None, bio, step, bytes: 0, asked: 0, place: None, covers: 0, is_recorded: false })
         };
         let tags = (0..shape.tags).map(tag).collect::<Option<Box<[Tag]>>>()?;
         Some(Self {
@@ -168,6 +171,13 @@ impl Session {
     pub fn with_records(mut self, records: ZoneRecords) -> Self {
         self.survey = Survey::new(&records, &mut self.next);
         self.records = Some(records.guarded(self.guards));
+        self
+    }
+
+    /// The same for a device that takes data without looking at it: `memories` are those of the requests of its tags.
+    #[must_use]
+    pub fn with_remote(mut self, memories: impl IntoIterator<Item = Arc<dyn RemoteMemory>>) -> Self {
+        self.tags.iter_mut().zip(memories).for_each(|(tag, memory)| tag.remote = Some(memory));
         self
     }
 
@@ -299,7 +309,10 @@ impl Session {
                 Some(payload) => payload,
                 None => return Ok(None),
             },
-            (Op::Read | Op::Write | Op::ZoneAppend, _) => Payload::Data(mine.lend(tag, (op, &request), most, copy)?),
+            (Op::Read | Op::Write | Op::ZoneAppend, _) => match mine.remote(&request, most, self.guards) {
+                Some(remote) => Payload::Remote(remote),
+                None => Payload::Data(mine.lend(tag, (op, &request), most, copy)?),
+            },
             (Op::ReportZones, _) => mine.room(request.count as usize, most)?,
             _ => Payload::None,
         };
@@ -382,6 +395,7 @@ impl Session {
                 // With less than there is room for, the kernel would ask again.
                 Ok(Answer { result: most as i32, sector: 0 })
             }
+            Payload::Remote(_) => done.map(|()| Answer { result: mine.bytes as i32, sector }),
             _ => done.map(|()| Answer { result: 0, sector: 0 }),
         }
     }
@@ -468,6 +482,14 @@ impl Tag {
         let Some(mut bio) = self.bio.take() else { return Box::new(fresh) };
         *bio = fresh;
         bio
+    }
+
+    /// The memory of its request, if nobody has to look at it.
+    fn remote(&self, request: &Descriptor, most: usize, guards: Guards) -> Option<Remote> {
+        let bytes = request.count as usize * SECTOR_BYTES as usize;
+        let is_registered = request.is_registered() || guards.gone().registered_unasked;
+        let memory = self.remote.as_ref().filter(|_| is_registered && bytes <= most)?;
+        Some(Remote::new(memory.clone(), bytes))
     }
 
     /// Its memory, as long as the request, with what that brings.

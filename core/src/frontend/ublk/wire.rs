@@ -18,6 +18,8 @@ pub struct Descriptor {
 
 const FUA: u32 = 1 << 13;
 const NO_UNMAP: u32 = 1 << 15;
+/// There was no room to register its memory.
+const UNREGISTERED: u32 = 1 << 17;
 
 impl Descriptor {
     /// The operation; `None` if it is none that is known.
@@ -37,6 +39,11 @@ impl Descriptor {
             18 => Op::ReportZones,
             _ => return None,
         })
+    }
+
+    /// Whether the kernel has registered its memory, if it was asked to.
+    pub(super) fn is_registered(&self) -> bool {
+        self.operation & UNREGISTERED == 0
     }
 
     /// How many sectors it names.

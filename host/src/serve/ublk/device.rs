@@ -5,19 +5,21 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::fs::OFlags;
 use rustix::io::Errno;
+use shingle_core::block::RemoteMemory;
 use shingle_core::frontend::ublk::{Session, SessionShape};
-use shingle_sys::Fd;
-use shingle_sys::ublk::{Control, Descriptors, DeviceInfo, Features, NewDevice, State};
+use shingle_sys::ublk::{Control, Descriptors, DeviceInfo, Features, NewDevice, RequestMemory, State};
+use shingle_sys::{Fd, MOST_DRIVER_REGIONS, driver_region};
 
 use super::error::UblkError;
 use super::keeps::{self, Keeps};
 use super::keys::{Keys, MOST_TAGS};
 use super::parameters::{Shape, shape};
-use super::server::{Server, TagCount};
+use super::server::{Places, Server};
 use super::udev;
 use super::users::users;
 use crate::patience::patiently;
@@ -31,13 +33,14 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// How long the last who has a device open may take to let go of it.
 pub(super) const LEAVE: Duration = Duration::from_secs(10);
 /// Most commands of all block devices that wait in the ring of one shard: half of what a ring has room for.
-const MOST_OF_SHARD: usize = MOST_TAGS as usize;
+pub(super) const MOST_OF_SHARD: u32 = MOST_TAGS as u32;
+const _: () = assert!(MOST_OF_SHARD <= MOST_DRIVER_REGIONS, "each can have a region");
 
 /// What a shard has for block devices, from outside.
 #[derive(Clone)]
 pub(super) struct Home {
     pub mailbox: Mailbox,
-    pub tags: TagCount,
+    pub places: Places,
 }
 
 /// What a device is made for.
@@ -49,6 +52,33 @@ pub(super) struct Wanted<'a> {
     pub home: &'a Home,
     /// Its place among the users of the export.
     pub user: Permit,
+}
+
+/// What is below a device.
+#[derive(Clone, Copy)]
+struct Below {
+    keeps: Keeps,
+    /// Whether nobody there looks at data, and the driver can register the memory of requests for the ring.
+    takes_remote: bool,
+}
+
+/// What every device needs of the driver.
+const NEEDED: Features = Features::USER_COPY.and(Features::IOCTL_NUMBERS);
+/// What the driver has to offer to register the memory of requests.
+pub(super) const REGISTERS: Features = Features::ZERO_COPY.and(Features::AUTO_REGISTER);
+
+impl Below {
+    fn ask(wanted: &Wanted<'_>, offered: Features) -> Result<Self, UblkError> {
+        let (export, place, is_offered) = (wanted.export, wanted.export.device, offered.has(REGISTERS));
+        let told = wanted.home.mailbox.ask(move |shard| {
+            let takes_remote = is_offered && shard.stack.takes_remote(place);
+            (shard.stack.survival(place), takes_remote && shard.ring().reserve_regions().is_ok())
+        });
+        let (survival, takes_remote) = told.map_err(|_| UblkError::Shard(export.name.clone()))?;
+        let keeps = Keeps::of(export, survival);
+        // What is remembered has to be looked at.
+        Ok(Self { keeps, takes_remote: takes_remote && keeps != Keeps::Unflushed })
+    }
 }
 
 /// A block device that is served.
@@ -64,22 +94,19 @@ impl Device {
         let mut control = Control::open().map_err(UblkError::Driver)?;
         let export = wanted.export;
         let shape = shape(export).map_err(|why| UblkError::Shape { export: export.name.clone(), why })?;
-        check_driver(&mut control, &export.name, &shape)?;
-        let place = export.device;
-        let survival = wanted.home.mailbox.ask(move |shard| shard.stack.survival(place));
-        let survival = survival.map_err(|_| UblkError::Shard(export.name.clone()))?;
-        let keeps = Keeps::of(export, survival);
+        let offered = check_driver(&mut control, &export.name, &shape)?;
+        let below = Below::ask(&wanted, offered)?;
         match find(&mut control, wanted.mark) {
-            Some(info) if info.state() == State::Quiesced => take_over(&mut control, wanted, (&shape, keeps), &info),
+            Some(info) if info.state() == State::Quiesced => take_over(&mut control, wanted, (&shape, below), &info),
             Some(info) if info.state() == State::Live => {
                 Err(UblkError::Served { export: export.name.clone(), number: info.number, pid: info.server })
             }
             Some(info) => {
                 let removed = control.delete(info.number, LEAVE);
                 removed.map_err(refused(&export.name, "remove the device that a daemon has left"))?;
-                make(&mut control, wanted, (&shape, keeps))
+                make(&mut control, wanted, (&shape, below))
             }
-            None => make(&mut control, wanted, (&shape, keeps)),
+            None => make(&mut control, wanted, (&shape, below)),
         }
     }
 
@@ -132,16 +159,17 @@ pub(super) fn refused<'a>(export: &'a str, doing: &'static str) -> impl FnOnce(i
     move |error| UblkError::Refused { export: export.into(), doing, error }
 }
 
-fn check_driver(control: &mut Control, export: &str, shape: &Shape) -> Result<(), UblkError> {
+/// What the driver can do, if that is enough.
+fn check_driver(control: &mut Control, export: &str, shape: &Shape) -> Result<Features, UblkError> {
     // Drivers that cannot say what they can do cannot do it.
     let features = control.features().unwrap_or_default();
     let needs = [
-        (true, Features::USER_COPY | Features::IOCTL_NUMBERS, "copies by the server (UBLK_F_USER_COPY)", "6.5"),
+        (true, NEEDED, "copies by the server (UBLK_F_USER_COPY)", "6.5"),
         (shape.is_zoned, Features::ZONED, "zones (UBLK_F_ZONED)", "6.6"),
     ];
     match needs.into_iter().find(|(is_needed, feature, ..)| *is_needed && !features.has(*feature)) {
         Some((_, _, what, since)) => Err(UblkError::Missing { export: export.into(), what, since }),
-        None => Ok(()),
+        None => Ok(features),
     }
 }
 
@@ -159,11 +187,13 @@ fn find(control: &mut Control, mark: u64) -> Option<DeviceInfo> {
     numbers().into_iter().filter_map(|number| control.info(number).ok()).find(|info| info.mark == mark)
 }
 
-fn make(control: &mut Control, wanted: Wanted<'_>, (shape, keeps): (&Shape, Keeps)) -> Result<Device, UblkError> {
+fn make(control: &mut Control, wanted: Wanted<'_>, (shape, below): (&Shape, Below)) -> Result<Device, UblkError> {
     let (export, mark, Keys { number, queues, depth }) = (wanted.export.name.clone(), wanted.mark, wanted.keys);
     let zoned = if shape.is_zoned { Features::ZONED } else { Features::default() };
-    let lasting = if keeps == Keeps::NoDevice { Features::default() } else { Features::RECOVERY | Features::REISSUE };
-    let features = Features::USER_COPY | Features::IOCTL_NUMBERS | lasting | zoned;
+    let lasting =
+        if below.keeps == Keeps::NoDevice { Features::default() } else { Features::RECOVERY.and(Features::REISSUE) };
+    let registers = if below.takes_remote { REGISTERS } else { Features::default() };
+    let features = NEEDED.and(lasting).and(zoned).and(registers);
     let new = NewDevice { number, queues, depth, io_bytes: shape.io_bytes, features, mark };
     let added = control.add(&new).map_err(|error| match number {
         Some(number) if Errno::from_io_error(&error) == Some(Errno::EXIST) => {
@@ -177,7 +207,7 @@ fn make(control: &mut Control, wanted: Wanted<'_>, (shape, keeps): (&Shape, Keep
     let started = control
         .set_parameters(number, &shape.parameters)
         .map_err(refused(&export, "take its size and limits"))
-        .and_then(|()| serve(wanted, &added, (keeps, true)))
+        .and_then(|()| serve(wanted, &added, (below, true)))
         .and_then(|()| control.start(number, PATIENCE).map_err(refused(&export, "start its block device")));
     if started.is_err() {
         // The reason why there is none is the one to report.
@@ -190,7 +220,7 @@ fn make(control: &mut Control, wanted: Wanted<'_>, (shape, keeps): (&Shape, Keep
 fn take_over(
     control: &mut Control,
     wanted: Wanted<'_>,
-    (shape, keeps): (&Shape, Keeps),
+    (shape, below): (&Shape, Below),
     info: &DeviceInfo,
 ) -> Result<Device, UblkError> {
     let (export, mark, number) = (wanted.export.name.clone(), wanted.mark, info.number);
@@ -202,14 +232,14 @@ fn take_over(
     // The disks are open, so what the old server had under way is over; it may still have the device for a moment.
     let begun = patiently(is_busy, || patiently(is_busy, || control.start_recovery(number)));
     begun.map_err(refused(&export, "hand its block device over"))?;
-    serve(wanted, info, (keeps, false))?;
+    serve(wanted, info, (below, false))?;
     control.end_recovery(number, PATIENCE).map_err(refused(&export, "let the requests of its block device go on"))?;
     tracing::info!("export `{export}`: /dev/ublkb{number}, which a daemon has left, is served again");
     Ok(Device { export, number, mark })
 }
 
 /// Has the shard of the export ask for requests.
-fn serve(wanted: Wanted<'_>, info: &DeviceInfo, (keeps, is_new): (Keeps, bool)) -> Result<(), UblkError> {
+fn serve(wanted: Wanted<'_>, info: &DeviceInfo, (below, is_new): (Below, bool)) -> Result<(), UblkError> {
     let DeviceInfo { queues, depth, io_bytes, number, .. } = *info;
     let Wanted { export, home, user, mark, .. } = wanted;
     let (name, device) = (export.name.clone(), export.device);
@@ -219,21 +249,34 @@ fn serve(wanted: Wanted<'_>, info: &DeviceInfo, (keeps, is_new): (Keeps, bool)) 
         |error: &io::Error| error.kind() == io::ErrorKind::NotFound || Errno::from_io_error(error) == Some(Errno::BUSY);
     let file = patiently(is_passing, || File::options().read(true).write(true).open(&path));
     let file = OwnedFd::from(file.map_err(refused(&name, "open the queues of its block device"))?);
-    let (tags, all) = (home.tags.clone(), usize::from(queues) * usize::from(depth));
+    let (free, all) = (home.places.clone(), usize::from(queues) * usize::from(depth));
+    let (Below { keeps, takes_remote }, registers) = (below, info.features().has(REGISTERS));
+    let shared = Arc::new(file.try_clone().map_err(refused(&name, "share the queues of its block device"))?);
     let shape = SessionShape { tags: all as u32, io_bytes };
     let kept = keeps.memory(mark, shape, is_new);
     let zeroes = File::open("/dev/zero").map_err(|error| UblkError::Keep { export: name.clone(), error })?;
     let kept = kept.map_err(|error| UblkError::Keep { export: name.clone(), error })?;
     let furnish = move |shard: &mut Shard| {
         let full = || UblkError::Full { export: name.clone(), most: MOST_OF_SHARD };
-        let places = (user, tags.take(all, MOST_OF_SHARD).ok_or_else(full)?);
+        let places = free.take(all).ok_or_else(full)?;
+        let remote = |(tag, number): (usize, &u32)| {
+            let place = ((tag / usize::from(depth)) as u16, (tag % usize::from(depth)) as u16);
+            Arc::new(RequestMemory::new(shared.clone(), place, driver_region(*number))) as Arc<dyn RemoteMemory>
+        };
+        let memories: Vec<_> = if registers && takes_remote {
+            places.numbers.iter().enumerate().map(remote).collect()
+        } else {
+            Vec::new()
+        };
         let bytes = all as u64 * u64::from(io_bytes);
         let memory = || UblkError::Memory { export: name.clone(), bytes };
         let session = Session::new(shape).and_then(|session| keeps.furnish(session, kept, mark)).ok_or_else(memory)?;
+        let session = session.with_remote(memories);
         let file = Fd::from(file);
         let map = |queue| Descriptors::map(&file, queue, depth).map_err(refused(&name, "show what requests ask for"));
         let descriptors = (0..queues).map(map).collect::<Result<Vec<_>, _>>()?;
-        let server = Server::new(name, device, (session, file, zeroes.into()), descriptors, (depth, places));
+        let server =
+            Server::new(name, device, (session, file, zeroes.into()), descriptors, (depth, registers, (user, places)));
         shard.spawn(Box::new(server));
         Ok(())
     };

@@ -55,7 +55,7 @@ pub enum UblkError {
         /// The export.
         export: String,
         /// Most requests at once.
-        most: usize,
+        most: u32,
     },
     /// There is no memory for the requests.
     Memory {

@@ -5,13 +5,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use super::device::{Device, Home, Wanted};
+use super::device::{Device, Home, MOST_OF_SHARD, Wanted};
 use super::error::UblkError;
 use super::fnv;
 use super::keys::{self, Keys};
 use super::memory::become_flusher;
 use super::parameters::shape;
-use super::server::TagCount;
+use super::server::Places;
 use crate::serve::{Directory, Export, ExportKeys, FrontEnd, FrontEndType, ServeError, Service};
 use crate::shard::Shard;
 
@@ -73,7 +73,7 @@ impl Devices {
 
 impl Service for Devices {
     fn install(&mut self, shard: &mut Shard) {
-        self.homes.push(Home { mailbox: shard.mailbox(), tags: TagCount::default() });
+        self.homes.push(Home { mailbox: shard.mailbox(), places: Places::new(MOST_OF_SHARD) });
     }
 
     fn show(&self, export: &Export, directory: &Directory) -> Result<(), ServeError> {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use shingle_sys::ublk::{Control, State};
 
-use super::device::{LEAVE, numbers, refused};
+use super::device::{LEAVE, REGISTERS, numbers, refused};
 use super::error::UblkError;
 use super::keeps;
 use super::udev;
@@ -25,6 +25,8 @@ pub struct UblkDevice {
     pub state: &'static str,
     /// The process that serves it, and how that is called.
     pub server: Option<(u32, String)>,
+    /// Whether the driver registers the memory of requests, so that data need not be copied.
+    pub is_registered: bool,
     /// Who uses it, as far as this process may see.
     pub users: Vec<String>,
 }
@@ -51,6 +53,7 @@ pub fn devices() -> Result<Vec<UblkDevice>, UblkError> {
             bytes: sectors * 512,
             state,
             server: pid.map(|pid| (pid, command(pid))),
+            is_registered: info.features().has(REGISTERS),
             users: users(&name),
         })
     };

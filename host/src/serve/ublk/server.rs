@@ -1,41 +1,50 @@
 //! The requests of one block device, as a source of a shard.
 
 use std::any::Any;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::io::Errno;
 use shingle_core::block::{Completion as Done, Data, DeviceId, Payload, PortId, Status};
 use shingle_core::frontend::ublk::{Next, Session, UserCopy};
 use shingle_sys::ublk::{self, Descriptors, QueueCommand};
-use shingle_sys::{Completion, Fd, Request};
+use shingle_sys::{Completion, Fd, Request, driver_region};
 
 use crate::serve::Permit;
 use crate::shard::{Pump, Source, SourceCx};
 
-/// How many commands of block devices wait in the ring of a shard.
-#[derive(Clone, Debug, Default)]
-pub(super) struct TagCount(Arc<AtomicUsize>);
+/// Numbers for the commands of block devices that wait in the ring of a shard, as many as may.
+#[derive(Clone, Debug)]
+pub(super) struct Places(Arc<Mutex<Vec<u32>>>);
 
-impl TagCount {
-    /// So many more, if that is not more than `most` together.
-    pub fn take(&self, tags: usize, most: usize) -> Option<TagPermit> {
-        let before = self.0.fetch_add(tags, Relaxed);
-        let permit = TagPermit { count: self.clone(), tags };
-        (before + tags <= most).then_some(permit)
+impl Places {
+    /// So many, all free.
+    pub fn new(most: u32) -> Self {
+        Self(Arc::new(Mutex::new((0..most).rev().collect())))
+    }
+
+    /// So many of them; `None` if fewer are free.
+    pub fn take(&self, many: usize) -> Option<PlacesPermit> {
+        let mut free = self.free();
+        let rest = free.len().checked_sub(many)?;
+        Some(PlacesPermit { numbers: free.split_off(rest), of: self.clone() })
+    }
+
+    fn free(&self) -> MutexGuard<'_, Vec<u32>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A part of a [`TagCount`], until it is dropped.
+/// Some of the [`Places`], until it is dropped.
 #[derive(Debug)]
-pub(super) struct TagPermit {
-    count: TagCount,
-    tags: usize,
+pub(super) struct PlacesPermit {
+    /// Which.
+    pub numbers: Vec<u32>,
+    of: Places,
 }
 
-impl Drop for TagPermit {
+impl Drop for PlacesPermit {
     fn drop(&mut self) {
-        self.count.0.fetch_sub(self.tags, Relaxed);
+        self.of.free().append(&mut self.numbers);
     }
 }
 
@@ -46,7 +55,7 @@ const CLEAR: u64 = u64::MAX;
 pub(super) struct Server {
     /// The place among the users of the export, and among the commands of the shard. They are free before the driver hears that the
     /// device has no server any more.
-    _places: (Permit, TagPermit),
+    _places: (Permit, PlacesPermit),
     export: String,
     device: DeviceId,
     session: Session,
@@ -96,15 +105,16 @@ impl Server {
         device: DeviceId,
         (session, file, zeroes): (Session, Fd, Fd),
         descriptors: Vec<Descriptors>,
-        (depth, places): (u16, (Permit, TagPermit)),
+        (depth, registers, places): (u16, bool, (Permit, PlacesPermit)),
     ) -> Self {
         let tags = descriptors.len() * usize::from(depth);
         let copies = Copies { file, depth };
-        let command = |tag| {
+        let command = |(tag, number): (usize, &u32)| {
             let (queue, of_queue) = copies.place(tag as u32);
-            Some(Box::new(QueueCommand::new(copies.file.clone(), queue, of_queue)))
+            let command = QueueCommand::new(copies.file.clone(), queue, of_queue);
+            Some(Box::new(if registers { command.registering(driver_region(*number)) } else { command }))
         };
-        let commands = (0..tags).map(command).collect();
+        let commands = places.1.numbers.iter().enumerate().map(command).collect();
         Self {
             _places: places,
             export,

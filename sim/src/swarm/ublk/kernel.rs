@@ -1,14 +1,20 @@
 //! The kernel's side of a ublk device: requests of users, the tags that they get, and what comes again after a kill.
 
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use super::pages::Pages;
 use super::promises::Note;
 use shingle_core::block::{Data, Op, Status};
-use shingle_core::frontend::ublk::{Descriptor, UserCopy};
+use shingle_core::frontend::ublk::{Descriptor, UserCopy, ZONE_BYTES};
 use shingle_core::random::Rng;
 
 /// Words of a sector.
 const SECTOR_WORDS: usize = 64;
+/// Words of a zone in a report.
+const ZONE_WORDS: usize = ZONE_BYTES / 8;
+/// The memory of a request is not registered.
+const UNREGISTERED: u32 = 1 << 17;
 
 /// A request of a user.
 #[derive(Clone, Debug)]
@@ -37,6 +43,28 @@ impl Request {
         self.count + self.merged.iter().map(|other| other.count).sum::<u32>()
     }
 
+    /// What it writes, of each block.
+    fn brings(&self) -> Vec<u64> {
+        if self.op == Op::Read || !self.op.has_data() {
+            return Vec::new();
+        }
+        self.values.iter().chain(self.merged.iter().flat_map(|other| &other.values)).copied().collect()
+    }
+
+    /// Takes in what it was answered with, if that is data.
+    fn find(&mut self, pages: &Pages, unit_words: usize) {
+        match self.op {
+            Op::Read => {
+                let words = pages.words(self.count as usize * SECTOR_WORDS);
+                let blocks = words.chunks(unit_words);
+                self.torn = blocks.clone().filter(|block| block.iter().any(|word| *word != block[0])).count();
+                self.values = blocks.map(|block| block[0]).collect();
+            }
+            Op::ReportZones => self.values = pages.words(self.count as usize * ZONE_WORDS),
+            _ => {}
+        }
+    }
+
     fn descriptor(&self) -> Descriptor {
         let number = match self.op {
             Op::Read => 0,
@@ -60,14 +88,19 @@ impl Request {
 pub(super) struct Kernel {
     /// Words of a block.
     unit_words: usize,
+    /// Of each tag the memory of its request.
+    pages: Vec<Arc<Pages>>,
+    /// Whether the server wants that registered.
+    registers: bool,
     /// With the tag that it had before its server was killed, if it is to have that again.
     queue: Vec<(Option<usize>, Request)>,
     tags: Vec<Option<Request>>,
 }
 
 impl Kernel {
-    pub fn new(unit: u32, tags: u32) -> Self {
-        Self { unit_words: unit as usize * SECTOR_WORDS, queue: Vec::new(), tags: (0..tags).map(|_| None).collect() }
+    pub fn new(unit: u32, pages: Vec<Arc<Pages>>, registers: bool) -> Self {
+        let tags = pages.iter().map(|_| None).collect();
+        Self { unit_words: unit as usize * SECTOR_WORDS, pages, registers, queue: Vec::new(), tags }
     }
 
     pub fn submit(&mut self, request: Request) {
@@ -104,7 +137,13 @@ impl Kernel {
         let (wanted, request) = self.queue.remove(ready[rng.below(ready.len() as u64) as usize]);
         let tag = wanted.filter(|tag| free.contains(tag));
         let tag = tag.unwrap_or_else(|| free[rng.below(free.len() as u64) as usize]);
-        let (id, descriptor) = (request.id, request.descriptor());
+        let (id, mut descriptor) = (request.id, request.descriptor());
+        self.pages[tag].fill(&request.brings(), self.unit_words);
+        let is_registered = self.registers && rng.chance(3, 4);
+        self.pages[tag].register(is_registered);
+        if self.registers && !is_registered {
+            descriptor.operation |= UNREGISTERED;
+        }
         self.tags[tag] = Some(request);
         Some((tag as u32, id, descriptor))
     }
@@ -112,6 +151,8 @@ impl Kernel {
     /// The request of a tag is answered, and with it those that were merged into it.
     pub fn commit(&mut self, tag: u32) -> Vec<Request> {
         let Some(mut request) = self.tags.get_mut(tag as usize).and_then(Option::take) else { return Vec::new() };
+        self.pages[tag as usize].register(false);
+        request.find(&self.pages[tag as usize], self.unit_words);
         let mut all = core::mem::take(&mut request.merged);
         all.insert(0, request);
         all
@@ -139,25 +180,10 @@ impl Kernel {
 
 impl UserCopy for Kernel {
     fn take(&mut self, tag: u32, data: &Data) -> Result<(), Status> {
-        let request = self.tags[tag as usize].as_ref().ok_or(Status::Io)?;
-        let values = request.values.iter().chain(request.merged.iter().flat_map(|other| &other.values));
-        for (words, value) in data.words().chunks(self.unit_words).zip(values) {
-            shingle_mem::fill(words, *value);
-        }
-        Ok(())
+        self.pages[tag as usize].copy_out(0, data)
     }
 
     fn give(&mut self, tag: u32, data: &Data) -> Result<(), Status> {
-        let request = self.tags[tag as usize].as_mut().ok_or(Status::Io)?;
-        let mut words = alloc::vec![0; data.words().len()];
-        shingle_mem::load(&mut words, data.words());
-        if request.op == Op::ReportZones {
-            request.values = words;
-            return Ok(());
-        }
-        let blocks = words.chunks(self.unit_words);
-        request.torn = blocks.clone().filter(|block| block.iter().any(|word| *word != block[0])).count();
-        request.values = blocks.map(|block| block[0]).collect();
-        Ok(())
+        self.pages[tag as usize].copy_in(0, data)
     }
 }

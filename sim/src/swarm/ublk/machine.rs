@@ -11,10 +11,11 @@ use super::super::base::{TRACE, add};
 use super::super::dmzoned;
 use super::super::scenario::discipline;
 use super::kernel::Kernel;
+use super::pages::{Finder, Pages};
 use super::scenario::{Backing, Scenario};
 use crate::disk::{CrashDisk, Medium, Powered};
 use crate::fault::FaultPlan;
-use shingle_core::block::{BlockDevice as _, Buffer, DeviceId, Event, Limits, Memory, PortId, Stack};
+use shingle_core::block::{BlockDevice as _, Buffer, DeviceId, Event, Limits, Memory, PortId, RemoteMemory, Stack};
 use shingle_core::frontend::ublk::{Next, RecordsShape, Session, SessionShape, Unflushed, ZoneRecords, log_bytes};
 use shingle_core::plug::ZonePlug;
 use shingle_core::random::Rng;
@@ -26,6 +27,8 @@ pub(super) struct Left {
     /// Blocks of the volume, of dm-zoned.
     pub blocks: u32,
     pub memory: Option<Arc<dyn Memory>>,
+    /// Those of requests.
+    pub pages: Vec<Arc<Pages>>,
     /// The boot of the machine.
     pub owner: u64,
 }
@@ -46,8 +49,13 @@ impl Left {
                 (disks.collect::<Result<Vec<_>, _>>()?, blocks)
             }
         };
-        Ok(Self { disks, blocks, memory: None, owner: 1 })
+        Ok(Self { disks, blocks, memory: None, pages: pages(scenario), owner: 1 })
     }
+}
+
+/// Memory for requests, one of each tag.
+pub(super) fn pages(scenario: &Scenario) -> Vec<Arc<Pages>> {
+    (0..scenario.tags).map(|_| Pages::new(scenario.io_bytes() as usize)).collect()
 }
 
 /// A server that lives.
@@ -76,6 +84,8 @@ impl Machine {
             now = open(&mut stack, &parts)?;
         }
         let session = furnish(scenario, left, stack.limits(door), gone)?;
+        let memories = left.pages.iter().filter(|_| stack.takes_remote(door));
+        let session = session.with_remote(memories.map(|pages| pages.clone() as Arc<dyn RemoteMemory>));
         let (port, deadline) = (stack.open_port(), stack.turn(now));
         let mut machine = Self { stack, disks, door, port, session, next: VecDeque::new(), now, deadline };
         machine.collect();
@@ -194,6 +204,10 @@ fn pile(
         ids.push(add(stack, Box::new(disk))?);
     }
     let mut top = ids[0];
+    if scenario.registers {
+        let finder = Finder::new(top, stack.limits(top));
+        top = add(stack, Box::new(finder))?;
+    }
     if stack.limits(top).zoned.is_some() {
         let plug = ZonePlug::new(top, stack.limits(top), scenario.plug).map_err(|error| error.to_string())?;
         top = add(stack, Box::new(plug))?;
@@ -223,8 +237,7 @@ fn open(stack: &mut Stack, parts: &[DeviceId]) -> Result<Instant, String> {
 
 /// A session with what is left of the one before.
 fn furnish(scenario: &Scenario, left: &mut Left, limits: &Limits, gone: Gone) -> Result<Session, String> {
-    let longest = scenario.longest * scenario.unit * 512;
-    let io_bytes = longest.max((limits.zones() * 64).next_multiple_of(512));
+    let io_bytes = scenario.io_bytes();
     let session = Session::new(SessionShape { tags: scenario.tags, io_bytes }).ok_or("no memory")?;
     #[cfg(feature = "sabotage")]
     let (session, boots_untold) = (session.without(gone), gone.boots_untold);

@@ -18,6 +18,7 @@
 
 mod kernel;
 mod machine;
+mod pages;
 mod promises;
 mod scenario;
 mod users;
@@ -115,7 +116,8 @@ impl<'a> Run<'a> {
             }
         };
         promises.is_write_through = !limits.write_cache;
-        let (users, kernel) = (Users::new(limits, scenario), Kernel::new(scenario.unit, scenario.tags));
+        let kernel = Kernel::new(scenario.unit, left.pages.clone(), scenario.registers);
+        let users = Users::new(limits, scenario);
         let until_kill = Some(between(&mut rng, 1, scenario.apart));
         let mut run = Self {
             options,
@@ -307,7 +309,8 @@ impl<'a> Run<'a> {
                 self.left.memory = None;
             }
             self.promises.power_cut(self.kernel.pending());
-            self.kernel = Kernel::new(scenario.unit, scenario.tags);
+            self.left.pages = machine::pages(scenario);
+            self.kernel = Kernel::new(scenario.unit, self.left.pages.clone(), scenario.registers);
             self.script.clear();
         } else {
             log.note("kill");

@@ -63,6 +63,8 @@ pub(super) struct Scenario {
     pub apart: u64,
     /// Of 100 kills so many are losses of power.
     pub cuts: u64,
+    /// Whether the kernel registers the memory of requests, and the disk takes that.
+    pub registers: bool,
 }
 
 impl Scenario {
@@ -103,8 +105,16 @@ impl Scenario {
             kills: between(rng, 1, 30),
             apart: some(rng, &[20, 60, 200, 600]),
             cuts: some(rng, &[0, 15, 30]),
+            registers: !matches!(backing, Backing::DmZoned(_)) && rng.chance(1, 2),
             backing,
         }
+    }
+}
+
+impl Scenario {
+    /// Longest request, in bytes; a report of all zones is no longer.
+    pub fn io_bytes(&self) -> u32 {
+        self.longest * self.unit * 512
     }
 }
 
@@ -160,5 +170,6 @@ shingle_core::impl_display!(Scenario, |self, f| {
     )?;
     write!(f, "weights {:?}, data {:?}, {} % FUA, races {}, ", self.weights, self.sameness, self.fua, self.races)?;
     write!(f, "same tags {} %, log {}, span {}, {} requests, ", self.same_tags, self.log, self.span, self.ops)?;
-    write!(f, "{} kills up to {} steps apart, {} % of them losses of power", self.kills, self.apart, self.cuts)
+    write!(f, "{} kills up to {} steps apart, {} % of them losses of power", self.kills, self.apart, self.cuts)?;
+    write!(f, "{}", if self.registers { ", memory registered" } else { "" })
 });
