@@ -6,7 +6,8 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use rustix::fs::OFlags;
 use rustix::io::Errno;
@@ -32,6 +33,8 @@ const LIST: &str = "/sys/class/ublk-char";
 const PATIENCE: Duration = Duration::from_secs(60);
 /// How long the last who has a device open may take to let go of it.
 pub(super) const LEAVE: Duration = Duration::from_secs(10);
+/// How long between two looks at what the driver knows.
+const LOOK: Duration = Duration::from_millis(20);
 /// Most commands of all block devices that wait in the ring of one shard: half of what a ring has room for.
 pub(super) const MOST_OF_SHARD: u32 = MOST_TAGS as u32;
 const _: () = assert!(MOST_OF_SHARD <= MOST_DRIVER_REGIONS, "each can have a region");
@@ -96,7 +99,7 @@ impl Device {
         let shape = shape(export).map_err(|why| UblkError::Shape { export: export.name.clone(), why })?;
         let offered = check_driver(&mut control, &export.name, &shape)?;
         let below = Below::ask(&wanted, offered)?;
-        match find(&mut control, wanted.mark) {
+        match find_left(&mut control, wanted.mark) {
             Some(info) if info.state() == State::Quiesced => take_over(&mut control, wanted, (&shape, below), &info),
             Some(info) if info.state() == State::Live => {
                 Err(UblkError::Served { export: export.name.clone(), number: info.number, pid: info.server })
@@ -185,6 +188,19 @@ pub(super) fn numbers() -> Vec<u32> {
 /// The device that has this mark.
 fn find(control: &mut Control, mark: u64) -> Option<DeviceInfo> {
     numbers().into_iter().filter_map(|number| control.info(number).ok()).find(|info| info.mark == mark)
+}
+
+/// The same, when the driver knows that its server is gone if that is so: it waits until the memory of requests is at rest.
+fn find_left(control: &mut Control, mark: u64) -> Option<DeviceInfo> {
+    let is_running = |pid: i32| fs::read_link(format!("/proc/{pid}/exe")).is_ok();
+    let give_up = Instant::now() + LEAVE;
+    loop {
+        let info = find(control, mark)?;
+        if info.state() != State::Live || is_running(info.server) || Instant::now() > give_up {
+            return Some(info);
+        }
+        thread::sleep(LOOK);
+    }
 }
 
 fn make(control: &mut Control, wanted: Wanted<'_>, (shape, below): (&Shape, Below)) -> Result<Device, UblkError> {
