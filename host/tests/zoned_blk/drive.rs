@@ -2,7 +2,7 @@
 //! what the kernel adds is here, as it was seen on real ones.
 
 use std::cell::RefCell;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
 use std::rc::Rc;
@@ -15,6 +15,8 @@ use shingle_core::zone::{ResourceLimits, Zone, ZoneGeometry, ZoneNo, ZonedDisk};
 use shingle_host::disk::zoned_blk::{Calls, Parts};
 use shingle_sys::zoned_block::ZoneCommand;
 use shingle_sys::{Completion, Request, RequestQueue, Token};
+
+use super::zone_plugs::{Way, ZonePlugs};
 
 pub const ZONE: u64 = 64;
 pub const ZONES: u64 = 8;
@@ -30,10 +32,8 @@ const EINTR: i32 = 4;
 pub struct Drive {
     pub zones: ZonedDisk,
     pub bytes: Vec<u8>,
-    /// What the kernel believes: where each zone is written next.
-    believed: Vec<u64>,
-    /// Zones in which a write has failed and of which there was no report since.
-    pub failed: BTreeSet<u32>,
+    /// What the kernel believes.
+    pub plugs: ZonePlugs,
     pub is_gone: bool,
     /// Results of the next requests, in the place of what would come of them.
     pub results: VecDeque<i32>,
@@ -41,14 +41,6 @@ pub struct Drive {
     pub most: usize,
     /// What the drive was asked, in order.
     pub log: Vec<String>,
-}
-
-/// How a write came.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Way {
-    Ring,
-    /// By a call that waits.
-    Call,
 }
 
 /// The drive, as those have it who ask it for something.
@@ -62,8 +54,7 @@ impl Handle {
         Self(Arc::new(Mutex::new(Drive {
             zones: ZonedDisk::new(geometry, resources),
             bytes: vec![0; (ZONE * ZONES * 512) as usize],
-            believed: (0..ZONES).map(|zone| zone * ZONE).collect(),
-            failed: BTreeSet::new(),
+            plugs: ZonePlugs::new((0..ZONES).map(|zone| zone * ZONE)),
             is_gone: false,
             results: VecDeque::new(),
             most: usize::MAX,
@@ -133,22 +124,18 @@ impl Drive {
         }
     }
 
-    /// As the kernel's plug does it (`block/blk-zoned.c:blk_zone_wplug_handle_write`): what is not at the pointer that it believes in
-    /// does not go down, and after a failure nothing does. What the ring brings it refuses later, and then that fails alone.
+    /// As the kernel does it: the first zone has no plug.
     fn write(&mut self, from: usize, bytes: &[u8], (planned, way): (Option<i32>, Way)) -> i32 {
         let (sector, sectors) = (from as u64 / 512, bytes.len() as u64 / 512);
-        let zone = (sector / ZONE) as usize;
-        let ends_in_zone = (sector + sectors - 1) / ZONE == zone as u64;
+        let zone = ZoneNo((sector / ZONE) as u32);
+        let ends_in_zone = (sector + sectors - 1) / ZONE == u64::from(zone.0);
         assert!(ends_in_zone, "sectors {sector}+{sectors} cross a zone: the kernel would cut them");
-        let is_known = zone == 0 || !self.failed.contains(&(zone as u32));
-        let (result, fails_alone) = match planned {
-            Some(result) => (result, false),
-            None if !is_known => (-EIO, false),
-            None if zone > 0 && self.believed[zone] != sector => (-EIO, way == Way::Ring),
-            None => (self.execute(sector, bytes), false),
-        };
-        if result < 0 && zone > 0 && !fails_alone {
-            self.failed.insert(zone as u32);
+        if planned.is_none() && zone.0 > 0 && !self.plugs.admits(zone, sector, way) {
+            return -EIO;
+        }
+        let result = planned.unwrap_or_else(|| self.execute(sector, bytes));
+        if result < 0 && zone.0 > 0 {
+            self.plugs.fails(zone);
         }
         result
     }
@@ -162,7 +149,7 @@ impl Drive {
         };
         self.bytes[sector as usize * 512..][..bytes.len()].copy_from_slice(bytes);
         self.zones.advance(zone, sectors);
-        self.believed[zone.index()] = sector + u64::from(sectors);
+        self.plugs.moves(zone, sector + u64::from(sectors));
         bytes.len() as i32
     }
 
@@ -197,11 +184,7 @@ impl Calls for Handle {
         }
         let room = zones.capacity() - zones.len();
         for zone in drive.zones.zones(from).take(room) {
-            let number = (zone.start.0 / ZONE) as usize;
-            // Of zones in which no write has failed it learns nothing.
-            if drive.failed.remove(&(number as u32)) {
-                drive.believed[number] = zone.wp.0;
-            }
+            drive.plugs.reported(ZoneNo((zone.start.0 / ZONE) as u32), zone.wp.0);
             zones.push(zone);
         }
         Ok(())
@@ -224,7 +207,7 @@ impl Calls for Handle {
                 ZoneCommand::Finish => drive.zones.finish(number),
             }
             .map_err(eio)?;
-            drive.believed[zone as usize] = drive.zones.zone(number).wp.0;
+            drive.plugs.moves(number, drive.zones.zone(number).wp.0);
         }
         Ok(())
     }

@@ -50,6 +50,8 @@ pub struct ZonedBlk {
     watch: Watch,
     /// Why nothing is done any more: the disk is gone.
     gone: Option<Arc<str>>,
+    /// Whether a flush has failed. One that goes well after it proves nothing: a disk tells only once what it has lost.
+    flush_failed: bool,
     /// Why no change and no flush succeeds any more: what of the earlier ones is durable is unknown.
     lost: Option<Arc<str>>,
     notices: VecDeque<String>,
@@ -128,7 +130,7 @@ impl ZonedBlk {
         let (direct, watch) = (Alignment { memory, offset }, Watch::new(timeout));
         let (jobs, in_line) = (Slab::with_capacity(256), VecDeque::with_capacity(256));
         let (unanswered, parked, notices) = (Unanswered::new(), Vec::with_capacity(16), VecDeque::new());
-        let (gone, lost) = (None, None);
+        let (gone, flush_failed, lost) = (None, false, None);
         Self {
             path,
             file,
@@ -145,6 +147,7 @@ impl ZonedBlk {
             parked,
             watch,
             gone,
+            flush_failed,
             lost,
             notices,
         }
@@ -237,7 +240,12 @@ impl ZonedBlk {
     }
 
     fn start(&mut self, bio: Box<Bio>, step: Step, cx: &mut Cx<'_>) {
-        let (epoch, since) = (self.unanswered.comes(&bio), cx.now());
+        // A reset of all zones has no parts here that would count.
+        let epoch = match bio.op {
+            Op::ZoneResetAll => self.unanswered.change(),
+            _ => self.unanswered.comes(&bio),
+        };
+        let since = cx.now();
         let waits = flushes(&bio) && !self.unanswered.is_settled(epoch);
         let job = self.jobs.insert(Job { bio, step, since, epoch, skip: 0, is_second_try: false });
         if waits { self.parked.push(job) } else { self.go(job, step, cx) }
@@ -361,24 +369,20 @@ impl ZonedBlk {
             Step::Verdict(failed) => return self.judged(job, failed, (result, memory), cx),
             Step::Before | Step::Flush => {}
         }
+        // With FUA on a disk that has none the kernel has sent a flush behind the data.
+        let was_flushed =
+            matches!(step, Step::Before | Step::Flush) || bio.op == Op::Write && bio.flags.has(Flags::FUA) && !self.fua;
         match (step, result) {
             _ if was_interrupted(result) => self.go(job, step, cx),
+            (_, 0..) if was_flushed && self.flush_failed => self.failed(job, Step::Flush, result, cx),
             (Step::Transfer | Step::Again, 1..) => {
                 *skip += result as usize;
                 let is_whole = *skip == bio.payload.bytes();
                 if is_whole { self.finish(job, Status::Ok, cx) } else { self.go(job, Step::Transfer, cx) }
             }
             (Step::Before, 0) => self.go(job, Step::Transfer, cx),
-            (Step::Flush | Step::Call, 0) => self.flushed_or_called(job, cx),
+            (Step::Flush | Step::Call, 0) => self.finish(job, Status::Ok, cx),
             _ => self.failed(job, step, result, cx),
-        }
-    }
-
-    fn flushed_or_called(&mut self, job: usize, cx: &mut Cx<'_>) {
-        // A flush that went well after one that failed proves nothing: a disk tells only once what it has lost.
-        match self.lost.clone().filter(|_| self.jobs[job].bio.op == Op::Flush) {
-            Some(lost) => self.fail(job, Reason::Host(Status::Io, lost), cx),
-            None => self.finish(job, Status::Ok, cx),
         }
     }
 
@@ -391,6 +395,7 @@ impl ZonedBlk {
     fn failed(&mut self, job: usize, step: Step, result: i32, cx: &mut Cx<'_>) {
         let errno = if result < 0 { -result } else { Errno::IO.raw_os_error() };
         let was_flush = matches!(step, Step::Before | Step::Flush);
+        self.flush_failed |= was_flush;
         match self.gone.clone() {
             Some(gone) => self.fail(job, Reason::Host(Status::Offline, gone), cx),
             None => self.go(job, Step::Verdict(Failed { errno, was_flush }), cx),
@@ -433,12 +438,12 @@ impl ZonedBlk {
 
     /// What a verdict on a job means for the disk, and the reason that the bio gets.
     fn conclude(&mut self, job: usize, failed: Failed, verdict: Verdict, zone: Option<Zone>) -> Reason {
-        let (bio, path) = (&self.jobs[job].bio, self.path.display());
+        let (Job { bio, skip, .. }, path) = (&self.jobs[job], self.path.display());
         let is_durable = bio.op == Op::Write && bio.flags.has(Flags::FUA);
-        let end = bio.sector + u64::from(bio.sectors);
-        // All of the data is there, so what failed is the flush that the kernel sent for want of FUA.
+        let next = bio.sector + *skip as u64 / u64::from(SECTOR_BYTES);
+        // Some of the data is there, so what failed may be the flush that the kernel sent behind that for want of FUA.
         let flush_of_fua =
-            is_durable && !self.fua && zone.is_some_and(|zone| zone.wp >= end || !self.is_sequential(bio.sector));
+            is_durable && !self.fua && zone.is_none_or(|zone| zone.wp > next || !self.is_sequential(bio.sector));
         let text: Arc<str> = match bio.op {
             _ if failed.was_flush => format!("flushing {path}: {}", verdict.text),
             Op::ReportZones | Op::ZoneResetAll => format!("{path}: {}", verdict.text),
@@ -446,6 +451,7 @@ impl ZonedBlk {
         }
         .into();
         if failed.was_flush || flush_of_fua {
+            self.flush_failed = true;
             let why = self.lost.clone().unwrap_or_else(|| self.has_lost(&text));
             return Reason::Host(verdict.status, why);
         }
@@ -490,7 +496,10 @@ impl ZonedBlk {
 
     fn finish(&mut self, job: usize, status: Status, cx: &mut Cx<'_>) {
         let Job { bio, epoch, .. } = self.jobs.remove(job);
-        let settles = self.unanswered.goes(&bio, epoch);
+        let settles = match bio.op {
+            Op::ZoneResetAll => self.unanswered.answered(epoch),
+            _ => self.unanswered.goes(&bio, epoch),
+        };
         cx.complete(bio, status);
         if settles {
             self.let_flushes_go(cx);
