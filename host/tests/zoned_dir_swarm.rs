@@ -14,7 +14,7 @@ use shingle_core::random::Rng;
 use shingle_core::time::Duration;
 use shingle_core::zone::ZoneGeometry;
 use shingle_host::disk::zoned_dir::{self, ErrorKind, Options, Shape};
-use shingle_sim::disk::MakeDisk;
+use shingle_sim::disk::{MakeDisk, OtherDisk};
 use shingle_sim::swarm::{Profile, Report, SwarmOptions, run};
 use shingle_sys::RingHandle;
 use simulated::kernel::{Bug, Kernel, Shared};
@@ -34,7 +34,7 @@ fn number(name: &str) -> Option<u64> {
 }
 
 fn options(profile: Profile, disk: MakeDisk) -> SwarmOptions {
-    SwarmOptions { profile, disk: Some(disk), ..SwarmOptions::default() }
+    SwarmOptions { profile, disk: Some(OtherDisk::Files(disk)), ..SwarmOptions::default() }
 }
 
 fn passes(profile: Profile, seed: u64) -> Report {

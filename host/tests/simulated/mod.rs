@@ -5,6 +5,7 @@
 //!                              └── open, stat, ... ──┘   (late, reordered, short, failing)
 //! ```
 //!
+//! - [`block`]: a zoned block device as a disk, with its own kernel; [`zone_plugs`] is what that believes of zones.
 //! - [`file`]: a file as a disk on it, which has its own swarm.
 //! - [`serving`]: a shard with NBD connections over such a file; [`net`] is its ring, and [`client`] who connects.
 //! - [`tree`]: files and directories, and what of them survives.
@@ -12,12 +13,14 @@
 
 #![allow(dead_code, reason = "each test file uses its part")]
 
+pub mod block;
 pub mod client;
 pub mod file;
 pub mod kernel;
 pub mod net;
 pub mod serving;
 pub mod tree;
+pub mod zone_plugs;
 
 use std::any::Any;
 use std::cell::RefCell;

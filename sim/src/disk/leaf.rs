@@ -41,6 +41,34 @@ pub trait Powered: BlockDevice {
 /// Makes a disk that behaves as the seed says: one that was never written, or of what [`Powered::cut_power`] has left.
 pub type MakeDisk = fn(&CrashConfig, u64, Option<Box<dyn Any>>) -> Result<Box<dyn Powered>, String>;
 
+/// What stands in the place of the simulated disk.
+#[derive(Clone, Copy, Debug)]
+pub enum OtherDisk {
+    /// One with a write cache whose zones are files: what was not flushed may read as zeroes after a loss of power.
+    Files(MakeDisk),
+    /// One that loses what the simulated one does, and neither appends nor zeroes.
+    Plain(MakeDisk),
+}
+
+impl OtherDisk {
+    pub(crate) const fn make(self) -> MakeDisk {
+        let (Self::Files(make) | Self::Plain(make)) = self;
+        make
+    }
+
+    pub(crate) const fn is_of_files(self) -> bool {
+        matches!(self, Self::Files(_))
+    }
+
+    /// Makes of a drawn shape one that this disk can have.
+    pub(crate) fn suit(self, disk: &mut CrashConfig) {
+        match self {
+            Self::Files(_) => disk.write_cache = true,
+            Self::Plain(_) => (disk.max_append, disk.max_write_zeroes) = (None, None),
+        }
+    }
+}
+
 /// The simulated disk: the usual [`MakeDisk`].
 pub(crate) fn crash_disk(
     config: &CrashConfig,

@@ -30,7 +30,7 @@ use conduct::Conduct;
 pub use conduct::Discipline;
 use journal::Image;
 pub(super) use leaf::crash_disk;
-pub use leaf::{Leaf, MakeDisk, Powered};
+pub use leaf::{Leaf, MakeDisk, OtherDisk, Powered};
 use platter::Platter;
 
 use super::fault::{Fault, FaultPlan};
@@ -316,6 +316,34 @@ impl BlockDevice for CrashDisk {
     fn describe(&self, out: &mut dyn fmt::Write) -> fmt::Result {
         let (zones, sectors) = (self.config.geometry.zones(), self.config.geometry.zone_sectors());
         write!(out, "simulated disk of {zones} zones of {sectors} sectors that can lose its power")
+    }
+}
+
+/// Behind a queue that somebody else keeps, who chooses the moment at which a command is carried out.
+impl CrashDisk {
+    /// A command comes; returns what a flush in it has to make durable, for [`CrashDisk::carry_out`].
+    pub fn arrives(&mut self, bio: &Bio, now: Instant) -> u64 {
+        self.conduct.arrives(bio, &self.config.geometry, now);
+        self.platter.changes
+    }
+
+    /// Carries a command out that has come, or fails as planned. One whose completion would be lost is done or not, and times out.
+    pub fn carry_out(&mut self, bio: &mut Bio, after: u64, now: Instant) -> Status {
+        self.taken += 1;
+        let fate = self.plan.choose(bio, now, &mut self.rng).filter(|fault| fault.suits(bio.op) && fault.is_error());
+        let Some(fault) = fate else { return self.perform(bio, after, now) };
+        self.note_fault(bio);
+        let fault = match fault {
+            Fault::Lose if self.rng.chance(1, 2) => Fault::Landed(Status::Timeout),
+            Fault::Lose => Fault::Fail(Status::Timeout),
+            fault => fault,
+        };
+        self.misperform(bio, fault, (after, now))
+    }
+
+    /// A command that has come is answered.
+    pub fn leaves(&mut self, bio: &Bio, status: Status) {
+        self.conduct.leaves(bio, &self.config.geometry, status);
     }
 }
 

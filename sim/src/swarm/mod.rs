@@ -48,7 +48,7 @@ use scenario::{Above, Scenario, discipline, draw_faulty};
 pub use tables::Meddle;
 use tables::{TableHabits, TableOperator, Tables};
 
-use super::disk::{Leaf, crash_disk};
+use super::disk::{Leaf, MakeDisk, OtherDisk, crash_disk};
 use super::fault::FaultPlan;
 use super::model::{Model, Rule, Violation};
 use super::world::{Stop, World};
@@ -122,13 +122,13 @@ struct Run<'a> {
 impl<'a> Run<'a> {
     fn new(seed: u64, options: &'a SwarmOptions) -> Self {
         let mut scenario = Scenario::draw(seed, options.profile);
-        if options.disk.is_some() {
-            scenario.with_cache();
+        if let Some(other) = options.disk {
+            scenario.with_disk(other);
         }
         let disk = &scenario.disk;
         let limited = disk.resources.max_open().is_some() || disk.resources.max_active().is_some();
         let mut model = Model::new(&scenario.layouts.shapes, scenario.habits.trust, limited);
-        model.of_files(options.disk.is_some());
+        model.of_files(options.disk.is_some_and(OtherDisk::is_of_files));
         let unordered = scenario.switches.iter().chain([&scenario.plug.policy]).any(|p| *p == WritePolicy::None);
         let emulated = scenario.plug.append == Append::Emulated || disk.max_append.is_none();
         let left = match options.swaps {
@@ -271,7 +271,8 @@ impl<'a> Run<'a> {
     ) -> Result<(DeviceId, Option<DeviceId>, DeviceId), String> {
         let Scenario { layouts, plug, .. } = &self.scenario;
         let (disk, seed) = (&layouts.disks[number], self.rng.draw());
-        let make = self.options.disk.filter(|_| disk.regular.is_none()).unwrap_or(crash_disk);
+        let other = self.options.disk.filter(|_| disk.regular.is_none());
+        let make = other.map_or(crash_disk as MakeDisk, OtherDisk::make);
         let mut device = Leaf(make(disk, seed, medium)?);
         if disk.regular.is_some() {
             let leaf = add(stack, Box::new(device))?;

@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 
 use super::scenario::Profile;
 use super::tables::Meddle;
-use crate::disk::MakeDisk;
+use crate::disk::OtherDisk;
 use shingle_core::block::{BlockDevice, DeviceId, Limits};
 #[cfg(feature = "sabotage")]
 use shingle_core::dm::zoned::Sabotage;
@@ -30,9 +30,8 @@ pub struct SwarmOptions {
     pub trace: bool,
     /// A device between disk and plug: bugs are planted with it.
     pub below_plug: Option<Wrap>,
-    /// Another zoned disk, with a write cache: what was not flushed may read as zeroes after a loss of power. Not for worlds
-    /// of mapped devices or volumes.
-    pub disk: Option<MakeDisk>,
+    /// Another zoned disk. Not for worlds of mapped devices or volumes.
+    pub disk: Option<OtherDisk>,
     /// A device right above the plug.
     pub above_plug: Option<Wrap>,
     /// Another plug.

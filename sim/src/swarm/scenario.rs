@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use super::base::{between, draw_trigger, leave_out, some};
 use super::host::Habits;
 use super::layout::Layouts;
-use crate::disk::{CrashConfig, Discipline};
+use crate::disk::{CrashConfig, Discipline, OtherDisk};
 use crate::fault::{Fault, FaultPlan};
 use crate::model::Trust;
 use shingle_core::block::{Op, Status};
@@ -193,9 +193,9 @@ impl Scenario {
         scenario
     }
 
-    /// Gives the disk, which is alone, a write cache.
-    pub fn with_cache(&mut self) {
-        self.disk.write_cache = true;
+    /// Puts another disk, which is alone, in the place of the simulated one.
+    pub fn with_disk(&mut self, other: OtherDisk) {
+        other.suit(&mut self.disk);
         self.layouts = Layouts::of_disk(&self.disk);
     }
 
