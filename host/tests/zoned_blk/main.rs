@@ -341,6 +341,24 @@ fn nothing_that_relies_on_a_flush_beside_one_that_failed_succeeds() {
     }
 }
 
+/// Found by the swarm (zoned_blk_swarm.rs all 1259): what went well while the disk was asked why another durable write had failed was
+/// believed, though that was the flush.
+#[test]
+fn a_durable_write_beside_one_that_failed_waits_until_it_is_known_whether_that_was_at_the_flush() {
+    for (done, expected) in [(0, Status::Ok), (4, Status::Io)] {
+        let mut desk = Desk::new();
+        desk.submit(write(64, 8).with_flags(Flags::FUA));
+        desk.submit(write(128, 8).with_flags(Flags::FUA));
+        desk.stack.turn(Instant::ZERO);
+        desk.drive.drive().zones.set_write_pointer(ZoneNo(1), done).unwrap();
+        desk.drive.drive().results = [-61].into();
+        desk.settle();
+        let mut ended: Vec<_> = std::iter::from_fn(|| desk.stack.poll_completion(desk.port)).collect();
+        ended.sort_by_key(|done| done.tag);
+        assert_eq!((ended.len(), ended[1].status), (2, expected), "{done} of 8 sectors are there");
+    }
+}
+
 /// Found by the swarm (zoned_blk_swarm.rs plug 22): the kernel flushes behind each part of a write, and one of which only the first part is there
 /// may have failed at that flush. A later one, which was well, was believed.
 #[test]

@@ -52,6 +52,10 @@ pub struct ZonedBlk {
     gone: Option<Arc<str>>,
     /// Whether a flush has failed. One that goes well after it proves nothing: a disk tells only once what it has lost.
     flush_failed: bool,
+    /// Failed writes of which is asked whether their flush has failed.
+    doubts: u32,
+    /// Jobs whose step went well meanwhile, if that does not rely on the flush: with the result.
+    doubted: Vec<(usize, i32)>,
     /// Why no change and no flush succeeds any more: what of the earlier ones is durable is unknown.
     lost: Option<Arc<str>>,
     notices: VecDeque<String>,
@@ -148,6 +152,8 @@ impl ZonedBlk {
             watch,
             gone,
             flush_failed,
+            doubts: 0,
+            doubted: Vec::new(),
             lost,
             notices,
         }
@@ -361,21 +367,24 @@ impl ZonedBlk {
     }
 
     fn done(&mut self, job: usize, result: i32, memory: Payload, cx: &mut Cx<'_>) {
-        let Job { bio, step, skip, .. } = &mut self.jobs[job];
-        let step = *step;
-        match step {
+        let Job { bio, step, .. } = &mut self.jobs[job];
+        match *step {
             Step::Transfer | Step::Again => take_back(&mut bio.payload, memory, way_of(bio.op)),
             Step::Call => bio.payload = memory,
             Step::Verdict(failed) => return self.judged(job, failed, (result, memory), cx),
             Step::Before | Step::Flush => {}
         }
-        // With FUA on a disk that has none the kernel has sent a flush behind the data.
-        let was_flushed =
-            matches!(step, Step::Before | Step::Flush) || bio.op == Op::Write && bio.flags.has(Flags::FUA) && !self.fua;
+        self.ended(job, result, cx);
+    }
+
+    fn ended(&mut self, job: usize, result: i32, cx: &mut Cx<'_>) {
+        let (step, was_flushed) = (self.jobs[job].step, self.was_flushed(job));
         match (step, result) {
             _ if was_interrupted(result) => self.go(job, step, cx),
             (_, 0..) if was_flushed && self.flush_failed => self.failed(job, Step::Flush, result, cx),
+            (_, 0..) if was_flushed && self.doubts > 0 => self.doubted.push((job, result)),
             (Step::Transfer | Step::Again, 1..) => {
+                let Job { bio, skip, .. } = &mut self.jobs[job];
                 *skip += result as usize;
                 let is_whole = *skip == bio.payload.bytes();
                 if is_whole { self.finish(job, Status::Ok, cx) } else { self.go(job, Step::Transfer, cx) }
@@ -384,6 +393,16 @@ impl ZonedBlk {
             (Step::Flush | Step::Call, 0) => self.finish(job, Status::Ok, cx),
             _ => self.failed(job, step, result, cx),
         }
+    }
+
+    /// Whether the step of a job ends with a flush. The kernel sends one behind data for want of FUA.
+    fn was_flushed(&self, job: usize) -> bool {
+        let Job { bio, step, .. } = &self.jobs[job];
+        matches!(step, Step::Before | Step::Flush) || self.has_flush_behind(bio)
+    }
+
+    fn has_flush_behind(&self, bio: &Bio) -> bool {
+        bio.op == Op::Write && bio.flags.has(Flags::FUA) && !self.fua
     }
 
     /// The ring took nothing, so the disk knows of nothing.
@@ -398,11 +417,23 @@ impl ZonedBlk {
         self.flush_failed |= was_flush;
         match self.gone.clone() {
             Some(gone) => self.fail(job, Reason::Host(Status::Offline, gone), cx),
-            None => self.go(job, Step::Verdict(Failed { errno, was_flush }), cx),
+            None => {
+                self.doubts += u32::from(!was_flush && self.has_flush_behind(&self.jobs[job].bio));
+                self.go(job, Step::Verdict(Failed { errno, was_flush }), cx);
+            }
         }
     }
 
-    fn judged(&mut self, job: usize, failed: Failed, (result, memory): (i32, Payload), cx: &mut Cx<'_>) {
+    fn judged(&mut self, job: usize, failed: Failed, answer: (i32, Payload), cx: &mut Cx<'_>) {
+        let was_doubt = !failed.was_flush && self.has_flush_behind(&self.jobs[job].bio);
+        self.weigh(job, failed, answer, cx);
+        self.doubts -= u32::from(was_doubt);
+        if self.doubts == 0 {
+            std::mem::take(&mut self.doubted).into_iter().for_each(|(job, result)| self.ended(job, result, cx));
+        }
+    }
+
+    fn weigh(&mut self, job: usize, failed: Failed, (result, memory): (i32, Payload), cx: &mut Cx<'_>) {
         let zone = if let Payload::Zones(zones) = &memory { zones.first().copied() } else { None };
         let errno = failed.errno;
         if GONE.contains(&-result) || GONE.contains(&errno) {
@@ -439,11 +470,10 @@ impl ZonedBlk {
     /// What a verdict on a job means for the disk, and the reason that the bio gets.
     fn conclude(&mut self, job: usize, failed: Failed, verdict: Verdict, zone: Option<Zone>) -> Reason {
         let (Job { bio, skip, .. }, path) = (&self.jobs[job], self.path.display());
-        let is_durable = bio.op == Op::Write && bio.flags.has(Flags::FUA);
         let next = bio.sector + *skip as u64 / u64::from(SECTOR_BYTES);
         // Some of the data is there, so what failed may be the flush that the kernel sent behind that for want of FUA.
         let flush_of_fua =
-            is_durable && !self.fua && zone.is_none_or(|zone| zone.wp > next || !self.is_sequential(bio.sector));
+            self.has_flush_behind(bio) && zone.is_none_or(|zone| zone.wp > next || !self.is_sequential(bio.sector));
         let text: Arc<str> = match bio.op {
             _ if failed.was_flush => format!("flushing {path}: {}", verdict.text),
             Op::ReportZones | Op::ZoneResetAll => format!("{path}: {}", verdict.text),
