@@ -49,6 +49,7 @@ extern crate std;
 
 #[macro_use]
 mod error;
+mod guards;
 mod prelude;
 
 #[macro_use]

@@ -16,15 +16,16 @@ const CORE: &Layers = &[
     ("sector", &[]),
     ("random", &[]),
     ("error", &[]),
+    ("guards", &[]),
     ("prelude", &[]),
     ("zone", &["sector"]),
     ("block", &["sector", "time", "zone"]),
     ("plug", &["block", "sector", "time", "zone"]),
     ("device", &["block", "random", "sector", "time", "zone"]),
     ("task", &["block", "sector", "time", "zone"]),
-    ("dm", &["block", "random", "sector", "task", "time", "zone"]),
+    ("dm", &["block", "guards", "random", "sector", "task", "time", "zone"]),
     ("mapper", &["block", "dm", "plug", "sector", "time", "zone"]),
-    ("frontend", &["block", "sector", "time", "zone"]),
+    ("frontend", &["block", "guards", "sector", "time", "zone"]),
     ("harness", &["block", "sector", "time", "zone"]),
 ];
 

@@ -1,6 +1,4 @@
 //! Guards of acknowledged data that tests take away, to show that they notice.
-//!
-//! Without the feature `sabotage`, which only tests turn on, all of them stand, and the compiler knows that.
 
 /// Guards that are gone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,29 +25,4 @@ pub struct Sabotage {
     pub boots_untold: bool,
 }
 
-/// The guards of one device.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Guards {
-    #[cfg(feature = "sabotage")]
-    gone: Sabotage,
-}
-
-impl Guards {
-    /// All but those.
-    #[cfg(feature = "sabotage")]
-    pub fn without(gone: Sabotage) -> Self {
-        Self { gone }
-    }
-
-    /// Those that are gone.
-    #[cfg(feature = "sabotage")]
-    pub fn gone(self) -> Sabotage {
-        self.gone
-    }
-
-    /// None is gone.
-    #[cfg(not(feature = "sabotage"))]
-    pub fn gone(self) -> Sabotage {
-        Sabotage::default()
-    }
-}
+pub(super) type Guards = crate::guards::Guards<Sabotage>;
