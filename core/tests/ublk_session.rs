@@ -603,3 +603,62 @@ fn a_reset_of_all_zones_is_not_overtaken_by_later_appends_and_two_of_them_end() 
     desk.end_all(&[]);
     assert_eq!((desk.answered().len(), desk.session.busy()), (4, 0));
 }
+
+/// What outlives a process is not believed: whoever can write to it must not be able to end the next server.
+#[test]
+fn an_entry_of_the_log_that_cannot_be_one_is_none() {
+    let good = [1, 8, 8, 0];
+    for (bad, why) in [
+        ([2, u64::MAX - 3, 8, 4096], "it ends behind the last sector there can be"),
+        ([2, u64::MAX - 3, 8 | 1 << 32, 0], "so do zeroes"),
+        ([2, 16, 8, 4], "its data begins inside of a word"),
+        ([2, 16, 8, u64::MAX - 7], "its data lies outside of the log"),
+        ([2, 16, u64::from(u32::MAX), 0], "its data is longer than the log"),
+    ] {
+        let memory = log_memory();
+        drop(Unflushed::open(memory.clone(), 1));
+        put(&memory, 8, &good);
+        put(&memory, 12, &bad);
+        let mut desk = Desk::logging(&memory);
+        assert_eq!(desk.seen(), [(Op::Write, 8, 8)], "{why}");
+        desk.end_all(&[]);
+        assert_eq!(desk.session.is_ready(), Ok(true));
+    }
+}
+
+#[test]
+fn a_record_that_cannot_be_one_is_none() {
+    let append = 1 | (Op::ZoneAppend as u64) << 8 | 8 << 32;
+    for (bad, why) in [
+        ([append, u64::MAX - 3, 0, 1], "it ends behind the last sector there can be"),
+        ([append + 1, ZONE, u64::MAX - 3, 1], "so does what it has written"),
+        ([append, ZONE, 0, u64::MAX], "nothing could come after it"),
+        ([append & !0xff00 | (Op::Read as u64) << 8, ZONE, 0, 1], "nobody remembers reads"),
+    ] {
+        let memory = record_memory();
+        drop(ZoneRecords::open(memory.clone(), 1, records()));
+        put(&memory, 8 + ZONES as usize, &bad);
+        let mut desk = Desk::recording(&memory);
+        assert!(desk.seen().is_empty(), "{why}: {:?}", desk.seen());
+        desk.write(0, ZONE, 8, 1);
+        desk.end_all(&[]);
+        assert_eq!(desk.answered(), [(0, 4096)], "{why}");
+    }
+}
+
+#[test]
+fn an_end_of_a_zone_that_cannot_be_one_is_not_reckoned_with() {
+    let memory = record_memory();
+    drop(ZoneRecords::open(memory.clone(), 1, records()));
+    put(&memory, 8 + 1, &[u64::MAX]);
+    put(&memory, 8 + ZONES as usize, &[1 | (Op::ZoneAppend as u64) << 8 | 8 << 32, ZONE, 0, 1]);
+    let mut desk = Desk::recording(&memory);
+    assert_eq!(desk.seen(), [(Op::ReportZones, ZONE, 0)]);
+    desk.end_all(&[(ZONE, ZONE + 5)]);
+    assert_eq!(desk.session.is_ready(), Ok(true));
+}
+
+fn put(memory: &Arc<dyn Memory>, place: usize, words: &[u64]) {
+    let there = &memory.words()[place..place + words.len()];
+    there.iter().zip(words).for_each(|(to, word)| to.store(*word, std::sync::atomic::Ordering::Relaxed));
+}

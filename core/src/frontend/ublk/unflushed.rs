@@ -106,15 +106,17 @@ impl Unflushed {
         let at = Self::entry(place);
         let [sequence, sector, what, start] = [0, 1, 2, 3].map(|word| self.word(at + word));
         let sectors = what as u32;
-        if sequence == 0 || sectors == 0 {
+        // The memory outlives the process, so anything may be in it.
+        if sequence == 0 || sectors == 0 || sector.checked_add(sectors.into()).is_none() {
             return None;
         }
         if what & ZEROES != 0 {
             return Some((sequence, Bio::new(Op::WriteZeroes, Sector(sector), sectors, Payload::None)));
         }
         let bytes = sectors as usize * SECTOR_BYTES as usize;
-        let fits = usize::try_from(start).ok()?.checked_add(bytes).is_some_and(|end| end <= self.room);
-        let data = fits.then(|| Data::new(self.memory.clone(), DATA_START + start as usize, bytes))?;
+        let start = usize::try_from(start).ok().filter(|start| start.is_multiple_of(PAGE))?;
+        let fits = start.checked_add(bytes).is_some_and(|end| end <= self.room);
+        let data = fits.then(|| Data::new(self.memory.clone(), DATA_START + start, bytes))?;
         Some((sequence, Bio::new(Op::Write, Sector(sector), sectors, Payload::Data(data))))
     }
 

@@ -34,6 +34,9 @@ const RECORD_WORDS: usize = 4;
 /// there are tags, and may send new ones before those.
 const LEFT_PER_TAG: usize = 4;
 
+/// No device has had so many requests.
+const MOST_SEQUENCE: u64 = u64::MAX / 2;
+
 /// Zones and tags of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordsShape {
@@ -96,7 +99,11 @@ impl Record {
             _ => return None,
         };
         let op = Op::ALL.into_iter().find(|op| *op as u8 == (head >> 8) as u8)?;
-        Some(Self { progress, op, sector, sectors: (head >> 32) as u32, outcome, sequence })
+        let sectors = (head >> 32) as u32;
+        // The memory outlives the process, so anything may be in it.
+        let fits = |start: u64| start.checked_add(sectors.into()).is_some();
+        let is_one = is_recorded(op) && fits(sector) && fits(outcome) && sequence <= MOST_SEQUENCE;
+        is_one.then_some(Self { progress, op, sector, sectors, outcome, sequence })
     }
 }
 
@@ -251,7 +258,8 @@ impl ZoneRecords {
                     record.outcome > 0 && (is_sent || pointer <= record.sector + u64::from(record.sectors))
                 }
                 Op::ZoneAppend if is_sent => {
-                    let at = end.filter(|end| mem::take(&mut is_oldest) && pointer == end + u64::from(record.sectors));
+                    let is_done = |end: &u64| pointer.checked_sub(record.sectors.into()) == Some(*end);
+                    let at = end.filter(|end| mem::take(&mut is_oldest) && is_done(end));
                     (record.outcome, record.progress) = (at.unwrap_or(0), Progress::Done);
                     at.is_some()
                 }
