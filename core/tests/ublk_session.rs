@@ -626,6 +626,15 @@ fn an_entry_of_the_log_that_cannot_be_one_is_none() {
     }
 }
 
+/// Found by the fuzz target `ublk_session`.
+#[test]
+fn zeroes_of_more_than_four_gibibytes_are_written_again() {
+    let memory = log_memory();
+    drop(Unflushed::open(memory.clone(), 1));
+    put(&memory, 8, &[1, 0, 1 << 24 | 1 << 32, 0]);
+    assert_eq!(Desk::logging(&memory).seen(), [(Op::WriteZeroes, 0, 1 << 24)]);
+}
+
 #[test]
 fn a_record_that_cannot_be_one_is_none() {
     let append = 1 | (Op::ZoneAppend as u64) << 8 | 8 << 32;

@@ -103,8 +103,13 @@ impl Server {
         let capacity = u64::from(ZONES * ZONE_SECTORS);
         let zones = NullZones { conventional: 1, max_open: Some(3), ..NullZones::new(ZONE_SECTORS.into()) };
         let config = if left.is_zoned { NullConfig::zoned(capacity, zones) } else { NullConfig::new(capacity) };
-        let config =
-            NullConfig { memory_backed: true, write_zeroes: true, write_cache: true, discard: !left.is_zoned, ..config };
+        let config = NullConfig {
+            memory_backed: true,
+            write_zeroes: true,
+            write_cache: true,
+            discard: !left.is_zoned,
+            ..config
+        };
         let mut device = stack.add(Box::new(NullDevice::new(&config).unwrap())).unwrap();
         if left.is_zoned {
             let plug = ZonePlug::new(device, stack.limits(device), PlugOptions::default()).unwrap();

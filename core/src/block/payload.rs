@@ -210,10 +210,11 @@ impl Payload {
     /// Sectors `start..start + sectors` of the carried memory, sharing it. A payload without memory stays without.
     #[must_use]
     pub fn slice(&self, start: u32, sectors: u32) -> Payload {
+        let bytes = |sectors: u32| sectors as usize * SECTOR_BYTES as usize;
+        let (mut skip, mut want) = (bytes(start), bytes(sectors));
         if let Payload::Remote(remote) = self {
-            return Payload::Remote(remote.slice(start, sectors));
+            return Payload::Remote(remote.slice(skip, want));
         }
-        let (mut skip, mut want) = ((start * SECTOR_BYTES) as usize, (sectors * SECTOR_BYTES) as usize);
         if let Payload::Data(data) = self {
             return Payload::Data(data.slice(skip, want));
         }

@@ -5,7 +5,6 @@ use core::fmt;
 
 use super::payload::{Data, Payload, Region};
 use super::status::Status;
-use crate::sector::SECTOR_BYTES;
 
 /// Memory of others, to which the kernel moves data by number: pages of requests that it has registered itself. Who has to look at
 /// the data copies it.
@@ -59,13 +58,12 @@ impl Remote {
         (self.memory.region(), self.start)
     }
 
-    /// Sectors `start..start + sectors` of it.
+    /// Bytes `skip..skip + len` of it.
     ///
     /// # Panics
     /// If it does not have them.
     #[must_use]
-    pub(super) fn slice(&self, start: u32, sectors: u32) -> Self {
-        let (skip, len) = ((start * SECTOR_BYTES) as usize, (sectors * SECTOR_BYTES) as usize);
+    pub(super) fn slice(&self, skip: usize, len: usize) -> Self {
         assert!(skip + len <= self.len, "slice outside of the memory");
         Self { memory: self.memory.clone(), start: self.start + skip, len }
     }
