@@ -80,5 +80,4 @@ planted!(a_failed_command_to_a_zone_that_is_not_heard_of_is_found, DeafToZones);
 planted!(a_pointer_that_is_believed_after_a_failed_write_is_found, BelievedPointer);
 planted!(a_report_from_before_is_found, OldReport);
 planted!(a_reset_that_is_answered_before_it_is_done_is_found, EarlyReset);
-planted!(a_write_in_its_place_that_is_not_tried_again_is_found, NoSecondTry);
 planted!(an_answer_that_gets_lost_is_found, LostAnswer);

@@ -39,7 +39,6 @@ const ENOMEM: i32 = 12;
 /// Too many active zones, and too many open ones.
 const EOVERFLOW: i32 = 75;
 const ETOOMANYREFS: i32 = 109;
-const ECANCELED: i32 = 125;
 /// Memory as direct I/O wants it and nobody has it: everything is copied.
 const NOWHERE: usize = 1 << 31;
 
@@ -74,8 +73,6 @@ pub enum Bug {
     OldReport,
     /// A reset is answered before the drive has done it.
     EarlyReset,
-    /// A write in its place that the kernel takes for another is not tried again.
-    NoSecondTry,
     /// An answer gets lost.
     LostAnswer,
 }
@@ -328,9 +325,6 @@ impl zoned_blk::Calls for Handle {
 
     fn write(&self, at: u64, (memory, skip): (&Payload, usize), durable: bool) -> io::Result<usize> {
         let kernel = &mut *self.kernel();
-        if kernel.bug == Bug::NoSecondTry {
-            return Err(io::Error::from_raw_os_error(ECANCELED));
-        }
         outcome(kernel.call(&mut writing(at, &taken(memory, skip), durable)))
     }
 
