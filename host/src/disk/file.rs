@@ -14,16 +14,15 @@ use shingle_core::sector::SECTOR_BYTES;
 use shingle_core::time::Instant;
 use shingle_core::{impl_display, impl_error};
 use shingle_sys::{Allocate, Fd, Request, RingHandle};
-use slab::Slab;
 
 use super::Holder;
 use super::files::{Files, FilesHandle, fd, machine};
+use super::jobs::{InSteps, Job, Jobs};
 use super::overdue::{Overdue, TIMEOUT, Watch};
 use super::transfer::{
     Alignment, EIO, ENOBUFS, ENOMEM, MOST_SECTORS, MOST_SEGMENTS, Way, Zeroes, is_unsupported, lend, reason_of,
     take_back, was_interrupted, way_of,
 };
-use super::unanswered::{Epoch, Unanswered, flushes};
 use super::zoned_blk::attributes::{Attributes, Model, folder_of};
 use crate::patience::patiently;
 use crate::shard::device_token;
@@ -55,32 +54,19 @@ pub struct FileDisk {
     limits: Limits,
     direct: Option<Alignment>,
     ring: RingHandle,
-    jobs: Slab<FileJob>,
+    jobs: Jobs<Step>,
     /// Why no change and no flush succeeds any more: a sync failed, so what of the file is durable is unknown, and the next
     /// sync would not tell. Or the file was lost.
     failed: Option<Arc<str>>,
     zeroes: Zeroes,
-    unanswered: Unanswered,
-    /// Jobs whose sync waits for earlier changes.
-    parked: Vec<usize>,
     watch: Watch,
     /// What there is to say about the file, until somebody asks.
     notice: Option<String>,
 }
 
-struct FileJob {
-    bio: Box<Bio>,
-    step: Step,
-    /// When it came.
-    since: Instant,
-    epoch: Epoch,
-    /// Bytes that are done.
-    skip: usize,
-}
-
 /// What a job waits for in the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
+pub(super) enum Step {
     /// The sync before its data.
     Before,
     /// Data that is read or written.
@@ -128,10 +114,9 @@ pub fn open_on(
         read_only: options.read_only,
         ..Limits::new(size / u64::from(SECTOR_BYTES))
     };
-    let (path, file, jobs) = (path.into(), file.into(), Slab::with_capacity(256));
-    let (unanswered, parked, watch) = (Unanswered::new(), Vec::with_capacity(16), Watch::new(options.timeout));
-    let (failed, zeroes, notice) = (None, Zeroes::default(), None);
-    Ok(FileDisk { path, files, file, limits, direct, ring, jobs, failed, zeroes, unanswered, parked, watch, notice })
+    let (path, file, jobs) = (path.into(), file.into(), Jobs::new());
+    let (failed, zeroes, watch, notice) = (None, Zeroes::default(), Watch::new(options.timeout), None);
+    Ok(FileDisk { path, files, file, limits, direct, ring, jobs, failed, zeroes, watch, notice })
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -233,13 +218,37 @@ impl BlockDevice for FileDisk {
     }
 
     fn held(&self, visit: &mut dyn FnMut(&Bio)) {
-        self.jobs.iter().for_each(|(_, job)| visit(&job.bio));
+        self.jobs.bios().for_each(|(_, bio)| visit(bio));
     }
 
     fn describe(&self, out: &mut dyn fmt::Write) -> fmt::Result {
         let how = if self.direct.is_some() { "direct" } else { "buffered" };
         let Limits { capacity, logical_block_bytes: block, .. } = self.limits;
         write!(out, "file {} sectors={capacity} block_bytes={block} {how}", self.path.display())
+    }
+}
+
+impl InSteps for FileDisk {
+    type Step = Step;
+
+    fn jobs(&mut self) -> &mut Jobs<Step> {
+        &mut self.jobs
+    }
+
+    /// Asks the kernel for the next step of a job. A request that the ring refuses, or for which there is no memory, is a
+    /// failed one.
+    fn go(&mut self, job: usize, step: Step, cx: &mut Cx<'_>) {
+        self.jobs[job].step = step;
+        let request = match step {
+            Step::Before | Step::After => Some(Request::Sync { file: self.file.clone(), metadata: false }),
+            Step::Transfer => self.transfer(job),
+            Step::Space => Some(self.space(job)),
+            Step::Zeroes => self.write_zeroes(job),
+        };
+        let Some(request) = request else { return self.done(job, -ENOMEM, Payload::None, cx) };
+        if let Err(refused) = self.ring.submit(device_token(cx.me(), job as u64), request) {
+            self.done(job, -ENOBUFS, refused.into_payload(), cx);
+        }
     }
 }
 
@@ -259,34 +268,11 @@ impl FileDisk {
     /// The commands that are overdue.
     #[must_use]
     pub fn overdue(&self, now: Instant) -> Option<Overdue> {
-        self.watch.overdue(self.jobs.iter().map(|(_, job)| (job.since, &*job.bio)), now)
-    }
-
-    fn start(&mut self, bio: Box<Bio>, step: Step, cx: &mut Cx<'_>) {
-        let (epoch, since) = (self.unanswered.comes(&bio), cx.now());
-        let waits = flushes(&bio) && !self.unanswered.is_settled(epoch);
-        let job = self.jobs.insert(FileJob { bio, step, since, epoch, skip: 0 });
-        if waits { self.parked.push(job) } else { self.go(job, step, cx) }
-    }
-
-    /// Asks the kernel for the next step of a job. A request that the ring refuses, or for which there is no memory, is a
-    /// failed one.
-    fn go(&mut self, job: usize, step: Step, cx: &mut Cx<'_>) {
-        self.jobs[job].step = step;
-        let request = match step {
-            Step::Before | Step::After => Some(Request::Sync { file: self.file.clone(), metadata: false }),
-            Step::Transfer => self.transfer(job),
-            Step::Space => Some(self.space(job)),
-            Step::Zeroes => self.write_zeroes(job),
-        };
-        let Some(request) = request else { return self.done(job, -ENOMEM, Payload::None, cx) };
-        if let Err(refused) = self.ring.submit(device_token(cx.me(), job as u64), request) {
-            self.done(job, -ENOBUFS, refused.into_payload(), cx);
-        }
+        self.watch.overdue(self.jobs.bios(), now)
     }
 
     fn transfer(&mut self, job: usize) -> Option<Request> {
-        let FileJob { bio, skip, .. } = &mut self.jobs[job];
+        let Job { bio, skip, .. } = &mut self.jobs[job];
         let (file, at, skip) = (self.file.clone(), bio.sector.bytes(), *skip);
         let payload = lend(&mut bio.payload, self.direct)?;
         Some(match way_of(bio.op) {
@@ -304,7 +290,7 @@ impl FileDisk {
     }
 
     fn write_zeroes(&mut self, job: usize) -> Option<Request> {
-        let FileJob { bio, skip, .. } = &self.jobs[job];
+        let Job { bio, skip, .. } = &self.jobs[job];
         let left = length(bio) - skip;
         let payload = self.zeroes.next(left)?;
         let at = bio.sector.bytes() + *skip as u64;
@@ -312,7 +298,7 @@ impl FileDisk {
     }
 
     fn done(&mut self, job: usize, result: i32, lent: Payload, cx: &mut Cx<'_>) {
-        let FileJob { bio, step, skip, .. } = &mut self.jobs[job];
+        let Job { bio, step, skip, .. } = &mut self.jobs[job];
         let step = *step;
         if step == Step::Transfer {
             take_back(&mut bio.payload, lent, way_of(bio.op));
@@ -421,30 +407,6 @@ impl FileDisk {
     /// Why changes and flushes fail, if they do.
     fn given_up(&self) -> Option<Reason> {
         self.failed.clone().map(|why| Reason::Host(Status::Io, why))
-    }
-
-    fn fail(&mut self, job: usize, reason: Reason, cx: &mut Cx<'_>) {
-        let status = self.jobs[job].bio.blame(reason);
-        self.finish(job, status, cx);
-    }
-
-    fn finish(&mut self, job: usize, status: Status, cx: &mut Cx<'_>) {
-        let FileJob { bio, epoch, .. } = self.jobs.remove(job);
-        let settles = self.unanswered.goes(&bio, epoch);
-        cx.complete(bio, status);
-        if settles {
-            self.let_flushes_go(cx);
-        }
-    }
-
-    /// Starts the syncs that no earlier change keeps.
-    fn let_flushes_go(&mut self, cx: &mut Cx<'_>) {
-        let settled =
-            |disk: &Self| disk.parked.iter().position(|job| disk.unanswered.is_settled(disk.jobs[*job].epoch));
-        while let Some(position) = settled(self) {
-            let job = self.parked.remove(position);
-            self.go(job, self.jobs[job].step, cx);
-        }
     }
 }
 

@@ -10,6 +10,7 @@
 pub mod file;
 pub mod files;
 mod holder;
+mod jobs;
 mod overdue;
 mod transfer;
 mod unanswered;

@@ -19,13 +19,12 @@ use shingle_core::time::Instant;
 use shingle_core::zone::{Zone, ZoneKind, ZoneNo};
 use shingle_sys::zoned_block::ZoneCommand;
 use shingle_sys::{Fd, Request, RingHandle};
-use slab::Slab;
 
 use super::calls::Calls;
 use super::verdict::{Verdict, judge};
+use crate::disk::jobs::{InSteps, Job, Jobs};
 use crate::disk::overdue::{Overdue, Watch};
 use crate::disk::transfer::{Alignment, ENOBUFS, ENOMEM, Way, lend, reason_of, take_back, was_interrupted, way_of};
-use crate::disk::unanswered::{Epoch, Unanswered, flushes};
 use crate::helper::{Helper, Work};
 use crate::shard::device_token;
 
@@ -41,12 +40,9 @@ pub struct ZonedBlk {
     direct: Alignment,
     ring: RingHandle,
     helper: Helper,
-    jobs: Slab<Job>,
+    jobs: Jobs<Step>,
     /// Jobs whose call waits until the helper has room for one.
     in_line: VecDeque<usize>,
-    unanswered: Unanswered,
-    /// Jobs whose flush waits for earlier changes.
-    parked: Vec<usize>,
     watch: Watch,
     /// Why nothing is done any more: the disk is gone.
     gone: Option<Arc<str>>,
@@ -79,21 +75,9 @@ pub struct Parts {
     pub timeout: std::time::Duration,
 }
 
-struct Job {
-    bio: Box<Bio>,
-    step: Step,
-    /// When it came.
-    since: Instant,
-    epoch: Epoch,
-    /// Bytes that are done.
-    skip: usize,
-    /// Whether it was tried again already.
-    is_second_try: bool,
-}
-
 /// What a job waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
+pub(in crate::disk) enum Step {
     /// The flush before its data.
     Before,
     /// Data that is read or written.
@@ -102,6 +86,8 @@ enum Step {
     Flush,
     /// A write in its place that was refused, once more and by a call that blocks.
     Again,
+    /// What is left of such a write.
+    Rest,
     /// Another call that blocks: zone management or a report.
     Call,
     /// To know why the step before failed, which gave this.
@@ -110,9 +96,10 @@ enum Step {
 
 /// A failed step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Failed {
+pub(in crate::disk) struct Failed {
     errno: i32,
     was_flush: bool,
+    was_second_try: bool,
 }
 
 /// Most notices that are kept for the next one to ask.
@@ -132,9 +119,9 @@ impl ZonedBlk {
         let Parts { path, file, calls, limits, fua, alignment: (memory, offset), timeout } = parts;
         let zones = limits.zoned.clone().expect("the disk has zones");
         let (direct, watch) = (Alignment { memory, offset }, Watch::new(timeout));
-        let (jobs, in_line) = (Slab::with_capacity(256), VecDeque::with_capacity(256));
-        let (unanswered, parked, notices) = (Unanswered::new(), Vec::with_capacity(16), VecDeque::new());
-        let (gone, flush_failed, lost) = (None, false, None);
+        let (jobs, in_line, notices) = (Jobs::new(), VecDeque::with_capacity(256), VecDeque::new());
+        let (gone, lost) = (None, None);
+        let (flush_failed, doubts, doubted) = (false, 0, Vec::new());
         Self {
             path,
             file,
@@ -147,13 +134,11 @@ impl ZonedBlk {
             helper,
             jobs,
             in_line,
-            unanswered,
-            parked,
             watch,
             gone,
             flush_failed,
-            doubts: 0,
-            doubted: Vec::new(),
+            doubts,
+            doubted,
             lost,
             notices,
         }
@@ -193,13 +178,39 @@ impl BlockDevice for ZonedBlk {
     }
 
     fn held(&self, visit: &mut dyn FnMut(&Bio)) {
-        self.jobs.iter().for_each(|(_, job)| visit(&job.bio));
+        self.jobs.bios().for_each(|(_, bio)| visit(bio));
     }
 
     fn describe(&self, out: &mut dyn fmt::Write) -> fmt::Result {
         let (path, number, zones) = (self.path.display(), self.limits.zones(), &self.zones);
         write!(out, "zoned-blk {path} zones={number} zone_sectors={}", zones.zone_sectors)?;
         write!(out, " sequential={} block_bytes={}", zones.sequential_in(0..number), self.limits.logical_block_bytes)
+    }
+}
+
+impl InSteps for ZonedBlk {
+    type Step = Step;
+
+    fn jobs(&mut self) -> &mut Jobs<Step> {
+        &mut self.jobs
+    }
+
+    /// Asks for the next step of a job. A request that the ring refuses, or for which there is no memory, is a failed one.
+    fn go(&mut self, job: usize, step: Step, cx: &mut Cx<'_>) {
+        self.jobs[job].step = step;
+        let request = match step {
+            Step::Again | Step::Call | Step::Verdict(_) => return self.call(job, cx),
+            Step::Before | Step::Flush => Some(Request::Sync { file: self.file.clone(), metadata: false }),
+            Step::Transfer | Step::Rest => self.transfer(job),
+        };
+        let Some(request) = request else { return self.not_begun(job, -ENOMEM, cx) };
+        if let Err(refused) = self.ring.submit(device_token(cx.me(), job as u64), request) {
+            if matches!(step, Step::Transfer | Step::Rest) {
+                let bio = &mut self.jobs[job].bio;
+                take_back(&mut bio.payload, refused.into_payload(), way_of(bio.op));
+            }
+            self.not_begun(job, -ENOBUFS, cx);
+        }
     }
 }
 
@@ -214,7 +225,7 @@ impl ZonedBlk {
     /// The commands that are overdue.
     #[must_use]
     pub fn overdue(&self, now: Instant) -> Option<Overdue> {
-        self.watch.overdue(self.jobs.iter().map(|(_, job)| (job.since, &*job.bio)), now)
+        self.watch.overdue(self.jobs.bios(), now)
     }
 }
 
@@ -243,36 +254,6 @@ impl ZonedBlk {
     fn is_sequential(&self, sector: Sector) -> bool {
         let zone = self.zone_of(sector).0;
         self.zones.sequential_in(zone..zone + 1) > 0
-    }
-
-    fn start(&mut self, bio: Box<Bio>, step: Step, cx: &mut Cx<'_>) {
-        // A reset of all zones has no parts here that would count.
-        let epoch = match bio.op {
-            Op::ZoneResetAll => self.unanswered.change(),
-            _ => self.unanswered.comes(&bio),
-        };
-        let since = cx.now();
-        let waits = flushes(&bio) && !self.unanswered.is_settled(epoch);
-        let job = self.jobs.insert(Job { bio, step, since, epoch, skip: 0, is_second_try: false });
-        if waits { self.parked.push(job) } else { self.go(job, step, cx) }
-    }
-
-    /// Asks for the next step of a job. A request that the ring refuses, or for which there is no memory, is a failed one.
-    fn go(&mut self, job: usize, step: Step, cx: &mut Cx<'_>) {
-        self.jobs[job].step = step;
-        let request = match step {
-            Step::Again | Step::Call | Step::Verdict(_) => return self.call(job, cx),
-            Step::Before | Step::Flush => Some(Request::Sync { file: self.file.clone(), metadata: false }),
-            Step::Transfer => self.transfer(job),
-        };
-        let Some(request) = request else { return self.not_begun(job, -ENOMEM, cx) };
-        if let Err(refused) = self.ring.submit(device_token(cx.me(), job as u64), request) {
-            if step == Step::Transfer {
-                let bio = &mut self.jobs[job].bio;
-                take_back(&mut bio.payload, refused.into_payload(), way_of(bio.op));
-            }
-            self.not_begun(job, -ENOBUFS, cx);
-        }
     }
 
     fn transfer(&mut self, job: usize) -> Option<Request> {
@@ -369,7 +350,7 @@ impl ZonedBlk {
     fn done(&mut self, job: usize, result: i32, memory: Payload, cx: &mut Cx<'_>) {
         let Job { bio, step, .. } = &mut self.jobs[job];
         match *step {
-            Step::Transfer | Step::Again => take_back(&mut bio.payload, memory, way_of(bio.op)),
+            Step::Transfer | Step::Again | Step::Rest => take_back(&mut bio.payload, memory, way_of(bio.op)),
             Step::Call => bio.payload = memory,
             Step::Verdict(failed) => return self.judged(job, failed, (result, memory), cx),
             Step::Before | Step::Flush => {}
@@ -383,11 +364,12 @@ impl ZonedBlk {
             _ if was_interrupted(result) => self.go(job, step, cx),
             (_, 0..) if was_flushed && self.flush_failed => self.failed(job, Step::Flush, result, cx),
             (_, 0..) if was_flushed && self.doubts > 0 => self.doubted.push((job, result)),
-            (Step::Transfer | Step::Again, 1..) => {
+            (Step::Transfer | Step::Again | Step::Rest, 1..) => {
                 let Job { bio, skip, .. } = &mut self.jobs[job];
                 *skip += result as usize;
+                let rest = if step == Step::Transfer { step } else { Step::Rest };
                 let is_whole = *skip == bio.payload.bytes();
-                if is_whole { self.finish(job, Status::Ok, cx) } else { self.go(job, Step::Transfer, cx) }
+                if is_whole { self.finish(job, Status::Ok, cx) } else { self.go(job, rest, cx) }
             }
             (Step::Before, 0) => self.go(job, Step::Transfer, cx),
             (Step::Flush | Step::Call, 0) => self.finish(job, Status::Ok, cx),
@@ -414,12 +396,13 @@ impl ZonedBlk {
     fn failed(&mut self, job: usize, step: Step, result: i32, cx: &mut Cx<'_>) {
         let errno = if result < 0 { -result } else { Errno::IO.raw_os_error() };
         let was_flush = matches!(step, Step::Before | Step::Flush);
+        let was_second_try = matches!(step, Step::Again | Step::Rest);
         self.flush_failed |= was_flush;
         match self.gone.clone() {
             Some(gone) => self.fail(job, Reason::Host(Status::Offline, gone), cx),
             None => {
                 self.doubts += u32::from(!was_flush && self.has_flush_behind(&self.jobs[job].bio));
-                self.go(job, Step::Verdict(Failed { errno, was_flush }), cx);
+                self.go(job, Step::Verdict(Failed { errno, was_flush, was_second_try }), cx);
             }
         }
     }
@@ -443,7 +426,6 @@ impl ZonedBlk {
             return self.fail(job, Reason::Host(Status::Offline, gone), cx);
         }
         if result == 0 && zone.is_some_and(|zone| self.deserves_another_try(job, failed, &zone)) {
-            self.jobs[job].is_second_try = true;
             return self.go(job, Step::Again, cx);
         }
         let bio = &self.jobs[job].bio;
@@ -461,10 +443,10 @@ impl ZonedBlk {
     /// Whether a failed write was in its place and nothing of it was done. Then perhaps only the kernel has the pointer elsewhere: somebody
     /// else has reset the zone past it.
     fn deserves_another_try(&self, job: usize, failed: Failed, zone: &Zone) -> bool {
-        let Job { bio, skip, is_second_try, .. } = &self.jobs[job];
+        let (Job { bio, skip, .. }, Failed { errno, was_flush, was_second_try }) = (&self.jobs[job], failed);
         let next = bio.sector + *skip as u64 / u64::from(SECTOR_BYTES);
         let is_in_place = zone.kind == ZoneKind::Sequential && zone.cond.has_write_pointer() && zone.wp == next;
-        bio.op == Op::Write && is_in_place && !is_second_try && !failed.was_flush && REFUSED.contains(&failed.errno)
+        bio.op == Op::Write && is_in_place && !was_second_try && !was_flush && REFUSED.contains(&errno)
     }
 
     /// What a verdict on a job means for the disk, and the reason that the bio gets.
@@ -517,33 +499,6 @@ impl ZonedBlk {
             self.notices.pop_front();
         }
         self.notices.push_back(notice);
-    }
-
-    fn fail(&mut self, job: usize, reason: Reason, cx: &mut Cx<'_>) {
-        let status = self.jobs[job].bio.blame(reason);
-        self.finish(job, status, cx);
-    }
-
-    fn finish(&mut self, job: usize, status: Status, cx: &mut Cx<'_>) {
-        let Job { bio, epoch, .. } = self.jobs.remove(job);
-        let settles = match bio.op {
-            Op::ZoneResetAll => self.unanswered.answered(epoch),
-            _ => self.unanswered.goes(&bio, epoch),
-        };
-        cx.complete(bio, status);
-        if settles {
-            self.let_flushes_go(cx);
-        }
-    }
-
-    /// Starts the flushes that no earlier change keeps.
-    fn let_flushes_go(&mut self, cx: &mut Cx<'_>) {
-        let settled =
-            |disk: &Self| disk.parked.iter().position(|job| disk.unanswered.is_settled(disk.jobs[*job].epoch));
-        while let Some(position) = settled(self) {
-            let job = self.parked.remove(position);
-            self.go(job, self.jobs[job].step, cx);
-        }
     }
 }
 
