@@ -163,6 +163,28 @@ fn splits_of_zone_writes_keep_to_the_write_granularity() {
     assert_eq!(refused, Err(Reason::CannotCut { most: 7, unit: 8 }), "a unit that the device cannot take in one");
 }
 
+#[test]
+fn a_write_between_the_physical_blocks_of_a_sequential_zone_is_refused_by_that_name() {
+    let mut limits = MockDevice::zoned(4, 64, 64, 1).limits_mut().clone();
+    limits.zoned.as_mut().unwrap().write_granularity_bytes = 4096;
+    for (sector, sectors) in [(64, 1), (65, 8), (64, 12), (127, 1), (127, 8)] {
+        for op in [Op::Write, Op::WriteZeroes] {
+            let refused = check(&mut data(op, sector, sectors), &limits);
+            assert_eq!(refused, Err(Reason::ZoneWriteUnit { unit: 8 }), "{op:?} {sector}+{sectors}");
+        }
+        assert!(check(&mut read(sector, sectors), &limits).is_ok(), "reads keep to logical blocks");
+    }
+    limits.zoned.as_mut().unwrap().max_append = Some(64);
+    assert_eq!(check(&mut data(Op::ZoneAppend, 64, 1), &limits), Err(Reason::ZoneWriteUnit { unit: 8 }));
+    assert_eq!(check(&mut data(Op::ZoneAppend, 64, 8), &limits), Ok(Admitted::Whole));
+    assert_eq!(check(&mut write(63, 1), &limits), Ok(Admitted::Whole), "conventional zones take logical blocks");
+    assert_eq!(
+        check(&mut write(64, 65), &limits),
+        Ok(Admitted::Split(64)),
+        "what is in the next zone is checked there"
+    );
+}
+
 /// The gate in front of the check must admit nothing that the check would refuse, split or change.
 #[test]
 fn random_bios_meet_the_same_answer_at_the_gate_and_at_the_check() {
@@ -176,6 +198,9 @@ fn random_bios_meet_the_same_answer_at_the_gate_and_at_the_check() {
         let mut limits =
             if random(2) == 0 { Limits::new(512) } else { MockDevice::zoned(8, 64, 64, 1).limits_mut().clone() };
         limits.max_sectors = [None, Some(8), Some(3)][random(3) as usize];
+        if let Some(zoned) = &mut limits.zoned {
+            zoned.write_granularity_bytes = [512, 1024][random(2) as usize];
+        }
         limits.read_only = random(4) == 0;
         limits.write_cache = random(2) == 0;
         let mut desk = MockDevice::with(limits.clone(), vec![]);

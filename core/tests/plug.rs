@@ -22,6 +22,20 @@ fn writes_to_one_zone_go_down_one_at_a_time_in_arrival_order() {
 }
 
 #[test]
+fn a_write_between_the_physical_blocks_of_a_zone_fails_alone_and_the_zone_goes_on() {
+    let mut desk = MockDevice::zoned(8, ZONE, ZONE, 1);
+    desk.limits_mut().zoned.as_mut().unwrap().write_granularity_bytes = 4096;
+    let mut h = plug_over(desk, PlugOptions::default());
+    let tags = h.submit_all([write(zone(1), 1), write(zone(1), 8), write(zone(1) + 8, 12), write(zone(1) + 8, 8)]);
+    assert_eq!(at_desk(&h), ["WRITE 64+8"], "the disk hears of none that it would refuse");
+    h.end(Status::Ok);
+    h.end(Status::Ok);
+    let failed = [tags[0], tags[2]].map(|tag| (tag, Status::Io));
+    assert_eq!(h.statuses(), [failed[0], failed[1], (tags[1], Status::Ok), (tags[3], Status::Ok)]);
+    h.assert_clean();
+}
+
+#[test]
 fn a_busy_zone_delays_neither_reads_nor_other_zones_nor_conventional_writes_nor_flushes() {
     let mut h = plug();
     for bio in [write(zone(1), 8), write(zone(1) + 8, 8), read(zone(1), 8), write(zone(2), 8), write(5, 8), flush()] {

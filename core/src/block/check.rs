@@ -45,8 +45,9 @@ pub fn check(bio: &mut Bio, limits: &Limits) -> Result<Admitted, Reason> {
 /// is not thereby wrong.
 pub(super) struct FastCheck {
     capacity: u64,
-    /// Bits that neither a start nor a length may have.
+    /// Bits that neither a start nor a length may have; for writes, those of the larger unit of sequential zones.
     misaligned: u64,
+    misaligned_write: u64,
     longest: u32,
     zone_mask: u32,
     zone_sectors: u32,
@@ -60,6 +61,9 @@ impl FastCheck {
         Self {
             capacity: limits.capacity,
             misaligned: u64::from(limits.block_sectors() - 1),
+            misaligned_write: u64::from(
+                limits.zoned.as_ref().map_or(limits.block_sectors(), ZonedLimits::write_unit) - 1,
+            ),
             longest: limits.max_sectors.unwrap_or(u32::MAX),
             zone_mask: zone_sectors.map_or(0, |sectors| sectors - 1),
             zone_sectors: zone_sectors.unwrap_or(u32::MAX),
@@ -76,11 +80,12 @@ impl FastCheck {
         };
         let (sector, sectors) = (bio.sector.0, bio.sectors);
         let offset = sector as u32 & self.zone_mask;
+        let misaligned = if bio.op == Op::Read { self.misaligned } else { self.misaligned_write };
         let plain = bio.flags == Flags::NONE && (bio.op == Op::Read || bio.op == Op::Write && !self.read_only);
         plain
             && sectors != 0
             && bytes == sectors as usize * 512
-            && (sector | u64::from(sectors)) & self.misaligned == 0
+            && (sector | u64::from(sectors)) & misaligned == 0
             && sectors <= self.longest
             && u64::from(offset) + u64::from(sectors) <= u64::from(self.zone_sectors)
             && sector < self.capacity
@@ -121,8 +126,25 @@ fn check_extent(bio: &Bio, limits: &Limits) -> Result<(), Reason> {
     if (bio.sector.0 | u64::from(bio.sectors)) & u64::from(limits.block_sectors() - 1) != 0 {
         return Err(Reason::Misaligned { block: limits.block_sectors() });
     }
+    if bio.op.writes_data()
+        && let Some(zoned) = &limits.zoned
+    {
+        check_write_unit(bio, zoned)?;
+    }
     let memory_fits = !bio.op.has_data() || bio.payload.bytes() == bio.sectors as usize * 512;
     if memory_fits { Ok(()) } else { Err(Reason::WrongMemory { bytes: bio.payload.bytes() }) }
+}
+
+/// A host-managed disk of 512-byte blocks on a medium of larger ones changes none of these in part: it refuses such a write in a
+/// sequential zone, and the zone would be stopped for the mistake of one host.
+fn check_write_unit(bio: &Bio, zoned: &ZonedLimits) -> Result<(), Reason> {
+    let unit = zoned.write_unit();
+    let (zone, offset) = (bio.sector.0 / u64::from(zoned.zone_sectors), bio.sector.0 as u32 & (zoned.zone_sectors - 1));
+    // What is behind the end of the zone comes here as a bio of its own.
+    let here = bio.sectors.min(zoned.zone_sectors - offset);
+    let is_whole = (offset | here) & (unit - 1) == 0;
+    let is_sequential = || zoned.sequential_in(zone as u32..zone as u32 + 1) > 0;
+    if !is_whole && is_sequential() { Err(Reason::ZoneWriteUnit { unit }) } else { Ok(()) }
 }
 
 /// Where to cut a bio of which at most `fits` sectors go in one piece: on a block, for zone writes on a write unit.
@@ -132,7 +154,7 @@ fn split_at(bio: &Bio, limits: &Limits, fits: u32) -> Result<Admitted, Reason> {
         if bio.payload.segments().is_empty() { u32::MAX } else { (bytes / 512) as u32 }
     });
     let unit = match &limits.zoned {
-        Some(zoned) if bio.op.is_write() => zoned.write_granularity_bytes / 512,
+        Some(zoned) if bio.op.is_write() => zoned.write_unit(),
         _ => limits.block_sectors(),
     };
     let front = fits.min(in_segments).min(bio.sectors);

@@ -217,6 +217,12 @@ impl ZonedLimits {
         zones.end - zones.start - self.conventional.iter().map(inside).sum::<u32>()
     }
 
+    /// Sectors that writes in sequential zones are multiples of.
+    #[must_use]
+    pub const fn write_unit(&self) -> u32 {
+        self.write_granularity_bytes / SECTOR_BYTES
+    }
+
     fn validate(&self, device: &Limits) -> Result<(), LimitsError> {
         let bad = |field, value: u32, needs| Err(LimitsError::Value { field, value: value.into(), needs });
         if !self.zone_sectors.is_power_of_two() || self.zone_sectors < device.block_sectors() {
@@ -237,8 +243,10 @@ impl ZonedLimits {
         {
             return bad("max_open", open, "at most max_active");
         }
-        if self.write_granularity_bytes < device.logical_block_bytes {
-            return bad("zone write granularity", self.write_granularity_bytes, "at least the logical block size");
+        let granularity = self.write_granularity_bytes;
+        let most = u64::from(self.zone_sectors) * u64::from(SECTOR_BYTES);
+        if !granularity.is_power_of_two() || granularity < device.logical_block_bytes || u64::from(granularity) > most {
+            return bad("zone write granularity", granularity, "a power of two from the logical block size to a zone");
         }
         Ok(())
     }

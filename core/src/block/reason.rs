@@ -32,6 +32,11 @@ pub enum Reason {
         /// Sectors of a block.
         block: u32,
     },
+    /// A write to a sequential zone that begins or ends between blocks of the medium.
+    ZoneWriteUnit {
+        /// Sectors of such a block.
+        unit: u32,
+    },
     /// Memory that is not as long as the range.
     WrongMemory {
         /// Bytes of it.
@@ -147,6 +152,7 @@ impl From<&Reason> for Status {
             Reason::PastEnd { .. }
             | Reason::Empty
             | Reason::Misaligned { .. }
+            | Reason::ZoneWriteUnit { .. }
             | Reason::CannotCut { .. }
             | Reason::AppendStart
             | Reason::AppendLimit { .. }
@@ -221,6 +227,12 @@ impl Reason {
             Reason::Empty => f.write_str("it has no length"),
             Reason::Misaligned { block } => {
                 write!(f, "start or length is no multiple of a block, which has {block} sectors")
+            }
+            Reason::ZoneWriteUnit { unit } => {
+                write!(
+                    f,
+                    "sequential zones are written in physical blocks of {unit} sectors there: start or length is no multiple"
+                )
             }
             Reason::WrongMemory { bytes } => write!(f, "the memory that came with it has {bytes} bytes"),
             Reason::CannotCut { most, unit } => {

@@ -237,14 +237,7 @@ impl ZonedBlk {
         if let Some(gone) = &self.gone {
             return Some(host(Status::Offline, gone));
         }
-        if let Some(lost) = self.lost.as_ref().filter(|_| bio.op.is_write()) {
-            return Some(host(Status::Io, lost));
-        }
-        // The kernel would hand it to a disk that refuses it, and then refuse others.
-        let unit = self.zones.write_granularity_bytes / SECTOR_BYTES;
-        let is_misaligned = (bio.sector.0 | u64::from(bio.sectors)) & u64::from(unit - 1) != 0;
-        (is_misaligned && bio.op == Op::Write && self.is_sequential(bio.sector))
-            .then_some(Reason::Misaligned { block: unit })
+        self.lost.as_ref().filter(|_| bio.op.is_write()).map(|lost| host(Status::Io, lost))
     }
 
     fn zone_of(&self, sector: Sector) -> ZoneNo {
