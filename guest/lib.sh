@@ -121,6 +121,23 @@ kill_daemon() {
     kill -KILL "$daemon"
     wait "$daemon" || true
 }
+# serve_block: the daemon of $work/stack.toml until the test ends; $device is its first block device.
+serve_block() {
+    modprobe ublk_drv
+    serve "$work/stack.toml"
+    later stop_daemon
+    device=$(sed -n 's|^export .*, \(/dev/ublkb[0-9]*\)$|\1|p' "$work/log" | head -1)
+    udevadm settle
+}
+# killed TIMES SECONDS: the daemon of $work/stack.toml, so often, so long after its start, and started again each time.
+killed() {
+    local time
+    for ((time = 0; time < $1; time++)); do
+        sleep "$2"
+        kill_daemon
+        serve "$work/stack.toml"
+    done
+}
 
 # --- NBD
 
@@ -150,8 +167,15 @@ mounted() {
 }
 # verified OPTION...: fio with checks of what was written; it reads it again and compares.
 verified() {
-    fio --name=verified --ioengine=libaio --direct=1 --verify=crc32c --do_verify=1 --verify_fatal=1 \
-        --output="$work/fio" "$@" || { grep -iE 'verif|err' "$work/fio" >&2; return 1; }
+    load_begins "$@"
+    load_ends_well
 }
+# The same beside what comes next.
+load_begins() {
+    fio --name=verified --ioengine=libaio --direct=1 --verify=crc32c --do_verify=1 --verify_fatal=1 \
+        --output="$work/fio" "$@" &
+    load=$!
+}
+load_ends_well() { wait "$load" || { grep -iE 'verif|err' "$work/fio" >&2; return 1; }; }
 # random_file FILE MIB
 random_file() { head -c "${2}M" /dev/urandom > "$1"; }

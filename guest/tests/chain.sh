@@ -1,20 +1,12 @@
 # The whole way: a zoned disk of the kernel, dm-zoned over it, and the volume as a block device of the same kernel.
 # shellcheck shell=bash disable=SC2154
 
-# _chain: a host-managed SMR disk of scsi_debug, with conventional zones, as the volume that $device is.
-_chain() {
-    scsi_disk dev_size_mb=400 zbc=managed zone_size_mb=4 zone_nr_conv=12 zone_max_open=0 sector_size=4096 delay=0
-    disk=$device
-    _volume_on "$disk"
-}
-# _volume_on DISK
-_volume_on() {
-    modprobe ublk_drv
-    [ "${formatted:-}" = yes ] || shingle dmz format "$1" > format
+# _stack TYPE PATH: $work/stack.toml with the volume of that disk as a block device.
+_stack() {
     cat > stack.toml <<STACK
 [disk.smr]
-type = "zoned-blk"
-path = "$1"
+type = "$1"
+path = "$2"
 
 [device.volume]
 table = "0 1 zoned smr"
@@ -26,17 +18,14 @@ ublk = true
 [control]
 socket = "control.sock"
 STACK
-    serve "$PWD/stack.toml"
-    later stop_daemon
-    device=$(sed -n 's|^export .*, \(/dev/ublkb[0-9]*\)$|\1|p' log)
 }
-_killed() {
-    local time
-    for ((time = 0; time < $1; time++)); do
-        sleep "$2"
-        kill_daemon
-        serve "$PWD/stack.toml"
-    done
+# _chain: a host-managed SMR disk of scsi_debug, with conventional zones, as the volume that $device is.
+_chain() {
+    scsi_disk dev_size_mb=400 zbc=managed zone_size_mb=4 zone_nr_conv=12 zone_max_open=0 sector_size=4096 delay=0
+    disk=$device
+    shingle dmz format "$disk" > formatted
+    _stack zoned-blk "$disk"
+    serve_block
 }
 # _used MKFS CHECK: a file system under load while the daemon is killed; what was written is there, before and after a start anew.
 _used() {
@@ -45,11 +34,9 @@ _used() {
     mount "$device" mnt
     random_file mnt/random 24
     sum=$(sha256sum < mnt/random)
-    fio --name=load --ioengine=libaio --direct=1 --verify=crc32c --do_verify=1 --verify_fatal=1 --output=fio --directory=mnt \
-        --rw=randwrite --bs=4k --size=12m --iodepth=16 --loops=2 &
-    load=$!
-    _killed 3 1.5
-    wait "$load" || { grep -iE 'verif|err' fio log >&2; fail "fio found a wrong block"; }
+    load_begins --directory=mnt --rw=randwrite --bs=4k --size=12m --iodepth=16 --loops=2
+    killed 3 1.5
+    load_ends_well
     echo 3 > /proc/sys/vm/drop_caches
     same "the file after kills" "$sum" "$(sha256sum < mnt/random)"
     umount mnt
@@ -96,26 +83,12 @@ what_was_synced_before_the_machine_died_is_there_when_it_is_started_again() {
         mkfs.ext4 -q -F "$device"
     fi
     mounted "$device" below -o commit=300
-    modprobe ublk_drv
     if [ "$boot" = 1 ]; then
         shingle create below/smr --size 512MiB --zone-size 8MiB --conventional 8
-        shingle dmz format below/smr > format
+        shingle dmz format below/smr > formatted
     fi
-    cat > stack.toml <<STACK
-[disk.smr]
-type = "zoned-dir"
-path = "below/smr"
-
-[device.volume]
-table = "0 1 zoned smr"
-
-[export.volume]
-device = "volume"
-ublk = true
-STACK
-    serve "$PWD/stack.toml"
-    later stop_daemon
-    device=$(sed -n 's|^export .*, \(/dev/ublkb[0-9]*\)$|\1|p' log)
+    _stack zoned-dir below/smr
+    serve_block
     if [ "$boot" = 1 ]; then
         mkfs.ext4 -q "$device"
         mount -o commit=300 "$device" /mnt

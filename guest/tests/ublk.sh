@@ -1,9 +1,8 @@
 # Exports as block devices of the guest, by ublk.
-# shellcheck shell=bash disable=SC2154
+# shellcheck shell=bash disable=SC2034,SC2154
 
 # _stack: $work/stack.toml of these lines, and a control socket.
 _stack() {
-    modprobe ublk_drv
     cat > "$work/stack.toml"
     printf '\n[control]\nsocket = "control.sock"\n' >> "$work/stack.toml"
 }
@@ -14,7 +13,7 @@ _zoned_dir() { [ -e "$work/smr" ] || shingle create "$work/smr" --size "${1}MiB"
 # _volume MIB: a dm-zoned volume on one as the export `volume`.
 _volume() {
     _zoned_dir "$1" --conventional 8
-    shingle dmz format "$work/smr" > "$work/format"
+    shingle dmz format "$work/smr" > "$work/formatted"
     _stack <<STACK
 [disk.smr]
 type = "zoned-dir"
@@ -58,34 +57,10 @@ ublk = true
 STACK
 }
 
-# _serve: starts it, and sets $device to its only block device.
-_serve() {
-    serve "$work/stack.toml"
-    later stop_daemon
-    device=$(sed -n 's|^export .*, \(/dev/ublkb[0-9]*\)$|\1|p' "$work/log" | head -1)
-    udevadm settle
-}
-
-# _killed TIMES SECONDS: the daemon, so often, so long after its start, and started again each time.
-_killed() {
-    local time
-    for ((time = 0; time < $1; time++)); do
-        sleep "$2"
-        kill_daemon
-        serve "$work/stack.toml"
-    done
-}
-
-_fio() {
-    fio --name=load --ioengine=libaio --direct=1 --verify=crc32c --do_verify=1 --verify_fatal=1 --output="$work/fio" "$@" &
-    load=$!
-}
-_fio_ends_well() { wait "$load" || { grep -iE 'verif|err' "$work/fio" "$work/log" >&2; return 1; }; }
-
 a_file_system_on_a_file_is_whole_after_the_daemon_has_ended() {
     long
     _file 256
-    _serve
+    serve_block
     mkfs.ext4 -q "$device"
     mkdir mnt
     mount "$device" mnt
@@ -95,7 +70,7 @@ a_file_system_on_a_file_is_whole_after_the_daemon_has_ended() {
     umount mnt
     undo_all
     refused test -e "$device"
-    _serve
+    serve_block
     e2fsck -fn "$device"
     mounted "$device" mnt
     same "the file" "$sum" "$(sha256sum < mnt/random)"
@@ -103,7 +78,7 @@ a_file_system_on_a_file_is_whole_after_the_daemon_has_ended() {
 
 a_device_shows_what_its_export_is() {
     _file 64 'read-only = true' 'ublk-number = 5' 'ublk-queues = 2' 'ublk-depth = 32'
-    _serve
+    serve_block
     same device /dev/ublkb5 "$device"
     same size $((64 << 20)) "$(blockdev --getsize64 "$device")"
     same "read-only" 1 "$(blockdev --getro "$device")"
@@ -120,7 +95,7 @@ udev_names_the_device_and_its_partitions() {
     cp /guest/60-shingle.rules /etc/udev/rules.d/
     udevadm control --reload
     _file 64
-    _serve
+    serve_block
     same link "$device" "$(readlink -f /dev/shingle/file)"
     same model Shingle "$(udevadm info --query=property --property=ID_MODEL --value "$device")"
     printf 'label: gpt\nsize=16MiB\n' | sfdisk -q "$device"
@@ -130,7 +105,7 @@ udev_names_the_device_and_its_partitions() {
 
 discards_and_zeroes_reach_the_disk() {
     _file 64
-    _serve
+    serve_block
     random_file "$work/data" 8
     dd if="$work/data" of="$device" bs=1M oflag=direct status=none
     full=$(stat -c %b "$work/image")
@@ -143,7 +118,7 @@ discards_and_zeroes_reach_the_disk() {
 
 an_export_becomes_a_device_and_ends_while_the_daemon_runs() {
     _file 64
-    _serve
+    serve_block
     first=$device
     shingle export add --control control.sock other file --ublk --set ublk-depth=16 > "$work/added"
     second=$(sed 's/.*, //' "$work/added")
@@ -171,7 +146,7 @@ device = "part"
 ublk = true
 ublk-number = 9
 STACK
-    _serve
+    serve_block
     same size $((32 << 20)) "$(blockdev --getsize64 /dev/ublkb9)"
     shingle dm load --control control.sock part --table "0 98304 linear file 0"
     shingle dm resume --control control.sock part
@@ -180,7 +155,7 @@ STACK
 
 a_stop_waits_for_users_and_says_who_they_are() {
     _file 64
-    _serve
+    serve_block
     mkfs.ext4 -q "$device"
     mount "$device" /mnt
     kill -TERM "$daemon"
@@ -194,12 +169,12 @@ a_stop_waits_for_users_and_says_who_they_are() {
 
 a_daemon_that_is_killed_under_ext4_is_succeeded_and_nothing_is_lost() {
     _volume 768
-    _serve
+    serve_block
     mkfs.ext4 -q "$device"
     mounted "$device" mnt
-    _fio --directory=mnt --rw=randwrite --bs=4k --size=12m --iodepth=16 --loops=2
-    _killed 3 1
-    _fio_ends_well
+    load_begins --directory=mnt --rw=randwrite --bs=4k --size=12m --iodepth=16 --loops=2
+    killed 3 1
+    load_ends_well
     umount mnt
     e2fsck -fn "$device"
     mount "$device" mnt
@@ -208,12 +183,12 @@ a_daemon_that_is_killed_under_ext4_is_succeeded_and_nothing_is_lost() {
 a_daemon_that_is_killed_twenty_times_loses_nothing() {
     long
     _volume 768
-    _serve
+    serve_block
     mkfs.ext4 -q "$device"
     mounted "$device" mnt
-    _fio --directory=mnt --rw=randwrite --bsrange=4k-64k --size=24m --numjobs=2 --iodepth=16 --time_based --runtime=60 --loops=1000
-    _killed 20 2
-    _fio_ends_well
+    load_begins --directory=mnt --rw=randwrite --bsrange=4k-64k --size=24m --numjobs=2 --iodepth=16 --time_based --runtime=60 --loops=1000
+    killed 20 2
+    load_ends_well
     umount mnt
     e2fsck -fn "$device"
     mount "$device" mnt
@@ -222,16 +197,16 @@ a_daemon_that_is_killed_twenty_times_loses_nothing() {
 zones_that_are_written_while_the_daemon_is_killed_have_no_write_twice() {
     long
     _zones 512 --conventional 4 --max-open 14
-    _serve
-    _fio --filename="$device" --zonemode=zbd --max_open_zones=8 --offset=32m --rw=write --bs=16k --size=48m --numjobs=2 \
+    serve_block
+    load_begins --filename="$device" --zonemode=zbd --max_open_zones=8 --offset=32m --rw=write --bs=16k --size=48m --numjobs=2 \
         --offset_increment=200m --iodepth=8
-    _killed 4 1
-    _fio_ends_well
+    killed 4 1
+    load_ends_well
 }
 
 appends_of_btrfs_while_the_daemon_is_killed_are_done_once() {
     _zones 512 --conventional 4
-    _serve
+    serve_block
     modprobe btrfs
     mkfs.btrfs -f -q -m single -d single "$device"
     mounted "$device" mnt
@@ -243,7 +218,7 @@ appends_of_btrfs_while_the_daemon_is_killed_are_done_once() {
         done
     ) &
     writer=$!
-    _killed 4 1.5
+    killed 4 1.5
     wait "$writer"
     sync
     sysctl -qw vm.drop_caches=3
@@ -260,7 +235,7 @@ a_machine_short_of_memory_writes_through_the_daemon_and_never_stands_still() {
     mkfs.ext4 -q -F "$device"
     mounted "$device" /mnt
     shingle create /mnt/smr --size 1536MiB --zone-size 16MiB --conventional 8
-    shingle dmz format /mnt/smr > format
+    shingle dmz format /mnt/smr > formatted
     truncate -s 512M /mnt/swap
     _stack <<STACK
 [disk.smr]
@@ -283,7 +258,7 @@ device = "swap"
 ublk = true
 ublk-number = 7
 STACK
-    _serve
+    serve_block
     same "protection from being killed" -1000 "$(cat "/proc/$daemon/oom_score_adj")"
     [ "$(awk '/VmLck/ { print $2 }' "/proc/$daemon/status")" -gt 1000 ] || fail "its memory is not locked"
     mkswap /dev/ublkb7 > /dev/null
@@ -309,7 +284,7 @@ STACK
 
 zones_are_reported_and_managed() {
     _zones 128 --conventional 2
-    _serve
+    serve_block
     same model host-managed "$(cat "/sys/block/$(basename "$device")/queue/zoned")"
     same zones 16 "$(blkzone report "$device" | wc -l)"
     dd if=/dev/urandom of="$device" bs=64k count=1 seek=$((2 * 128)) oflag=direct status=none
@@ -336,7 +311,7 @@ zone-size = "1MiB"
 device = "wide"
 ublk = true
 STACK
-    _serve
+    serve_block
     blkzone report "$device" > zones
     same zones 10000 "$(wc -l < zones)"
     awk '{ printf "0x%09x,\n", (NR - 1) * 2048 }' zones > expected
@@ -346,7 +321,7 @@ STACK
 zonefs_and_fio_with_zones_run() {
     long
     _zones 256 --conventional 2 --max-open 14
-    _serve
+    serve_block
     verified --filename="$device" --zonemode=zbd --offset=16m --rw=write --bs=64k --size=64m --iodepth=32 --max_open_zones=8
     blkzone reset "$device"
     mkzonefs "$device" > /dev/null
@@ -367,14 +342,15 @@ memory-backed = true
 device = "memory"
 ublk = true
 STACK
-    serve "$work/stack.toml"
+    serve_block
     kill_daemon
-    patiently test ! -e /dev/ublkb0
+    patiently test ! -e "$device"
+    undo=()
 }
 
 what_a_killed_daemon_left_is_removed_by_hand() {
     _file 64
-    _serve
+    serve_block
     number=${device#/dev/ublkb}
     kill_daemon
     patiently sh -c "shingle ublk list | grep -q waiting"
@@ -385,7 +361,7 @@ what_a_killed_daemon_left_is_removed_by_hand() {
 
 another_size_than_the_device_has_is_refused_and_says_what_to_do() {
     _file 64
-    _serve
+    serve_block
     kill_daemon
     truncate -s 128M image
     refused shingle up stack.toml 2> refusal
