@@ -3,12 +3,9 @@
 
 # _ours LINE...: a disk of these lines over ublk, in $ours.
 _ours() {
-    modprobe ublk_drv
     printf '%s\n' "[disk.ours]" "$@" "[export.ours]" 'device = "ours"' 'ublk = true' > stack.toml
-    serve "$work/stack.toml"
-    later stop_daemon
-    ours=$(sed -n 's|^export .*, \(/dev/ublkb[0-9]*\)$|\1|p' "$work/log")
-    udevadm settle
+    serve_block
+    ours=$device
 }
 _ours_null() { _ours 'type = "null"' 'memory-backed = true' "$@"; }
 # _ours_in_a_directory OPTION...
@@ -87,10 +84,21 @@ zones_in_memory_answer_as_those_of_a_zns_disk() {
     _differ "$theirs" 3 closes-and-refuses zns-closed-without-data
 }
 
-# --- file systems on ours over a disk of the kernel's, beside those on such a disk itself
-
 # _over DISK: ours is that one.
 _over() { _ours 'type = "zoned-blk"' "path = \"$1\""; }
+
+zones_over_a_disk_of_the_kernel_answer_as_those_of_the_disk_itself() {
+    long
+    zoned_null_disk below size=48 zone_capacity=3 zone_nr_conv=2 zone_max_open=3 zone_max_active=5
+    local below=$device
+    zoned_null_disk theirs size=48 zone_capacity=3 zone_nr_conv=2 zone_max_open=3 zone_max_active=5
+    theirs=$device
+    _over "$below"
+    _differ "$theirs" 3
+}
+
+# --- file systems on ours over a disk of the kernel's, beside those on such a disk itself
+
 # _two_null_disks KEY=VALUE...: one for ours to be over, and one as it is, in $theirs. Zones of 4 MiB.
 _two_null_disks() {
     zoned_null_disk below "$@"
@@ -113,20 +121,6 @@ _same_contents() {
 _mount_both() {
     mounted "$ours" ours "$@"
     mounted "$theirs" theirs "$@"
-}
-
-fio_with_zones_reads_what_it_has_written_over_the_kernels_disks() {
-    local disk
-    zoned_null_disk below zone_nr_conv=4 zone_max_open=8
-    disk=$device
-    scsi_disk dev_size_mb=128 sector_size=4096 zbc=managed zone_size_mb=4 zone_nr_conv=4 zone_max_open=8 delay=0
-    for disk in "$disk" "$device"; do
-        _over "$disk"
-        verified --filename="$ours" --zonemode=zbd --max_open_zones=6 --offset=16m --size=64m --rw=write --bs=64k --iodepth=32
-        verified --filename="$ours" --zonemode=zbd --max_open_zones=6 --offset=80m --size=40m --rw=randwrite --bs=16k --iodepth=32 --io_size=24m
-        stop_daemon
-        undo=("${undo[@]:1}")
-    done
 }
 
 zonefs_appends_end_where_they_end_on_the_disk_itself() {
@@ -185,22 +179,6 @@ btrfs_holds_what_it_holds_on_the_disk_itself() {
     mount "$ours" ours
 }
 
-btrfs_is_whole_over_a_scsi_disk() {
-    long
-    scsi_disk dev_size_mb=256 sector_size=4096 zbc=managed zone_size_mb=4 zone_nr_conv=4 delay=0
-    _over "$device"
-    modprobe btrfs
-    random_file bytes 16
-    mkfs.btrfs -f -q -m single -d single "$ours"
-    mounted "$ours" ours
-    _filled ours
-    _contents ours > before
-    umount ours
-    btrfs check "$ours" > checked 2>&1 || { cat checked; return 1; }
-    mount "$ours" ours
-    _contents ours | cmp - before
-}
-
 f2fs_holds_what_it_holds_on_the_disk_itself() {
     _two_null_disks size=512 zone_nr_conv=32
     modprobe f2fs || skip "this kernel has no f2fs"
@@ -216,13 +194,142 @@ f2fs_holds_what_it_holds_on_the_disk_itself() {
     mount "$ours" ours
 }
 
-xfs_with_zones_is_whole_after_it_was_filled() {
-    mkfs.xfs 2>&1 | grep -q zoned || skip "mkfs.xfs $(mkfs.xfs -V | sed 's/.* //') makes none with zones: that is in 6.15 or newer"
-    _two_null_disks size=1024 zone_nr_conv=64
+# _xfs_with_zones: from here on tools are those that know them.
+_xfs_with_zones() {
+    needs_kernel 6.15
+    PATH=/opt/newer/bin:$PATH
+    [[ $(mkfs.xfs 2>&1 || true) == *zoned=* ]] || skip "mkfs.xfs $(mkfs.xfs -V | sed 's/.* //') makes none with zones: that is in 6.15 or newer"
+    modprobe xfs
+}
+
+# Its metadata want 300 MiB of conventional zones or more.
+xfs_with_zones_holds_what_it_holds_on_the_disk_itself() {
+    long
+    _xfs_with_zones
+    _two_null_disks size=768 zone_nr_conv=80
     local at
     random_file bytes 16
     for at in "$ours" "$theirs"; do mkfs.xfs -q -f -r zoned=1 "$at"; done
     _mount_both
     for at in ours theirs; do _filled $at; done
     _same_contents 40
+    umount ours
+    xfs_repair -n "$ours" > checked 2>&1 || { tail -n 40 checked; return 1; }
+    mount "$ours" ours
+}
+
+# --- each user of zones on each kind of disk that has some, while the daemon is killed
+
+# _on_each MIB CONVENTIONAL COMMAND...: the command with such a disk in $ours, for each $kind; `make test` has time for the last alone.
+# Zones have 4 MiB.
+_on_each() {
+    local kinds="memory directory scsi"
+    [ -z "${short:-}" ] || kinds=scsi
+    random_file bytes 4
+    for kind in $kinds; do
+        case $kind in
+            memory) _ours_null "size = \"${1}MiB\"" 'zone-size = "4MiB"' "conventional = $2" 'max-open = 8' ;;
+            directory) _ours_in_a_directory --size "${1}MiB" --zone-size 4MiB --conventional "$2" --max-open 8 ;;
+            scsi)
+                scsi_disk dev_size_mb="$1" sector_size=4096 zbc=managed zone_size_mb=4 zone_nr_conv="$2" zone_max_open=8 delay=0
+                _over "$device" ;;
+        esac
+        echo "--- $kind"
+        "${@:3}"
+        undo_all
+    done
+}
+# _killed TIMES SECONDS: what is in memory ends with its daemon.
+_killed() { [ "$kind" = memory ] || killed "$@"; }
+
+_fio_is_verified() {
+    load_begins --filename="$ours" --zonemode=zbd --max_open_zones=6 --offset=16m --size=64m --rw=write --bs=64k --iodepth=32
+    _killed 2 1.5
+    load_ends_well
+    verified --filename="$ours" --zonemode=zbd --max_open_zones=6 --offset=80m --size=40m --rw=randwrite --bs=16k --iodepth=32 --io_size=24m
+}
+fio_with_zones_reads_what_it_has_written_on_each_kind_of_disk() {
+    _on_each 128 4 _fio_is_verified
+}
+
+_zonefs_is_whole() {
+    local n filled
+    mkzonefs -f "$ours" > /dev/null
+    mkdir -p mnt
+    mount -t zonefs "$ours" mnt
+    for n in 0 1 2; do dd if=bytes of=mnt/seq/$n bs=64k count=8 oflag=direct conv=notrunc status=none; done
+    {
+        for n in {3..9}; do dd if=bytes of=mnt/seq/"$n" bs=64k oflag=direct conv=notrunc status=none; done
+        for n in 0 1 2; do dd if=bytes of=mnt/seq/$n bs=64k skip=8 oflag=direct,append conv=notrunc status=none; done
+    } &
+    filled=$!
+    _killed 3 1
+    wait $filled
+    umount mnt
+    mount -t zonefs "$ours" mnt
+    for n in {0..9}; do cmp bytes mnt/seq/"$n"; done
+    same "full zones" 10 "$(blkzone report "$ours" | grep -c "(fu)")"
+    truncate -s 0 mnt/seq/1
+    same "full zones after one was cut" 9 "$(blkzone report "$ours" | grep -c "(fu)")"
+    umount mnt
+}
+zonefs_is_whole_on_each_kind_of_disk() {
+    long
+    _on_each 128 4 _zonefs_is_whole
+}
+
+# _file_system_is_whole CHECK OPTION...: the one on $ours, mounted with these, holds what was written; the check says so, too.
+_file_system_is_whole() {
+    local check=$1 filled
+    shift
+    mkdir -p mnt
+    mount "$@" "$ours" mnt
+    load_begins --directory=mnt --rw=randwrite --bs=16k --size=6m --iodepth=16
+    _filled mnt &
+    filled=$!
+    _killed 3 1.5
+    wait $filled
+    load_ends_well
+    _contents mnt > before
+    umount mnt
+    $check "$ours" > checked 2>&1 || { tail -n 40 checked; return 1; }
+    refused grep -F "[Fail]" checked
+    mount "$@" "$ours" mnt
+    _contents mnt | cmp - before
+    umount mnt
+}
+
+_btrfs_is_whole() {
+    mkfs.btrfs -f -q -m single -d single "$ours"
+    _file_system_is_whole "btrfs check"
+}
+btrfs_is_whole_on_each_kind_of_disk() {
+    long
+    modprobe btrfs
+    _on_each 320 4 _btrfs_is_whole
+}
+
+_f2fs_is_whole() {
+    mkfs.f2fs -q -f -m "$ours"
+    _file_system_is_whole "fsck.f2fs --dry-run"
+}
+f2fs_is_whole_on_each_kind_of_disk() {
+    long
+    modprobe f2fs || skip "this kernel has no f2fs"
+    _on_each 400 32 _f2fs_is_whole
+}
+
+# Its data in the zones; its metadata on a disk without any.
+_xfs_is_whole() {
+    truncate -s 320M metadata
+    loop_disk metadata
+    local zones=$ours
+    ours=$device
+    mkfs.xfs -q -f -r "zoned=1,rtdev=$zones" "$ours"
+    _file_system_is_whole "xfs_repair -n -r $zones" -o "rtdev=$zones"
+}
+xfs_with_zones_is_whole_on_each_kind_of_disk() {
+    long
+    _xfs_with_zones
+    _on_each 256 0 _xfs_is_whole
 }
