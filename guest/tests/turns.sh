@@ -1,0 +1,254 @@
+# Of dm-zoned on disks of the kernel's: one volume used in turns by the kernel's and ours, and what either leaves is whole for the other.
+# shellcheck shell=bash disable=SC2034,SC2154
+
+# _checked DEVICE...: dmzadm's exit code lies, its last line does not.
+_checked() {
+    dmzadm --check "$@" --verbose > checked 2>&1 || true
+    [ "$(tail -1 checked)" = "No error detected" ] || { cat checked >&2; return 1; }
+    shingle dmz check "$@" > checked || { cat checked >&2; return 1; }
+}
+# _checked_after_a_kill DEVICE...: there are errors of one kind at most, zones that were written and that no mapping knows yet. Ours resets
+# them at its start, the kernel's does not.
+_checked_after_a_kill() {
+    dmzadm --check "$@" --verbose > checked 2>&1 || true
+    cat checked
+    # "  1 error found: 35 unmapped zones + 29 mapped zones checked", and the like for chunks.
+    same "errors that dmzadm counts" "$(grep -c "unmapped sequential zone not empty" checked)" "$(awk '
+        /Validating secondary/ { exit }
+        / checked$/ { lines++; if (/errors? found/) n += $1 }
+        END { print lines ? n + 0 : "none, and no check" }' checked)"
+}
+# _volume DEVICE...: the daemon with the volume of these at $volume. A device without zones is a file.
+_volume() {
+    local device n=0 names=
+    : > stack.toml
+    for device; do
+        case $(cat "/sys/block/${device##*/}/queue/zoned") in
+            none) printf '%s\n' "[disk.d$n]" 'type = "file"' "path = \"$device\"" ;;
+            *) printf '%s\n' "[disk.d$n]" 'type = "zoned-blk"' "path = \"$device\"" ;;
+        esac >> stack.toml
+        names+=" d$n"
+        n=$((n + 1))
+    done
+    printf '%s\n' "[device.vol]" "table = \"0 1 zoned$names\"" "[export.vol]" 'device = "vol"' 'ublk = true' 'ublk-number = 0' \
+        "[control]" 'socket = "ctl"' >> stack.toml
+    modprobe ublk_drv
+    serve "$work/stack.toml"
+    volume=/dev/ublkb0
+    udevadm settle
+}
+# _work ROUND: writes, rewrites, deletes and discards in the file system at mnt; what has to be there is in `sums`.
+_work() {
+    local round=$1 file
+    rm -f mnt/gone*
+    random_file "mnt/new$round" 8
+    mkdir -p "mnt/small$round"
+    for file in {1..60}; do head -c 7000 /dev/urandom > "mnt/small$round/$file"; done
+    fio --name=rewrite --filename=mnt/rewritten --size=16m --rw=randwrite --bs=16k --direct=1 --ioengine=libaio --iodepth=8 \
+        --io_size=8m --randseed="$round" --output=fio.out
+    if [ "$round" -gt 2 ]; then rm -rf mnt/new$((round - 2)) mnt/small$((round - 2)); fi
+    fstrim mnt
+    (cd mnt && find . -type f -exec sha256sum {} +) > sums
+    sync -f mnt
+}
+# _lost: more of all that is under way when the volume dies. Nobody is promised any of it.
+_lost() {
+    (
+        dd if=/dev/zero of=mnt/gone1 bs=1M count=64 status=none &
+        random_file mnt/gone2 4
+        sync -f mnt
+        rm mnt/gone2
+        fstrim mnt
+        wait
+    ) 2> /dev/null &
+    lost=$!
+    sleep 0.7
+}
+_same_contents() { [ ! -s sums ] || (cd mnt && sha256sum --quiet -c ../sums); }
+
+# The rounds: each finds what has to be there, adds to it, and ends as its name says.
+_ours() { # ROUND
+    _volume "${disks[@]}"
+    mount "$volume" mnt
+    _same_contents
+    _work "$1"
+    shingle dm message --control ctl vol 0 reclaim
+    umount mnt
+    stop_daemon
+    check=_checked
+    "$check" "${disks[@]}"
+}
+_ours_killed() {
+    _volume "${disks[@]}"
+    mount "$volume" mnt
+    _same_contents
+    _work "$1"
+    _lost
+    kill_daemon
+    shingle ublk remove "${volume#/dev/ublkb}" --force > removed
+    wait "$lost" || true
+    umount mnt
+    check=_checked_after_a_kill
+    "$check" "${disks[@]}"
+}
+_kernels() {
+    dmzadm --start "${disks[@]}" > start.out
+    volume=/dev/mapper/$(dmsetup ls | awk '{ print $1; exit }')
+    mount "$volume" mnt
+    _same_contents
+    _work "$1"
+    umount mnt
+    # As it fills up it reclaims.
+    dmsetup message "$volume" 0 reclaim
+    sleep 2
+    fsck.ext4 -fn "$volume" > fsck.out || { cat fsck.out; return 1; }
+    dmzadm --stop "${disks[@]}" > stop.out
+    patiently sh -c '! dmsetup ls | grep -q dmz'
+    "$check" "${disks[@]}"
+}
+# The power is lost under the kernel's: the volume goes on from what its disks had at one moment of its work, on others of the same kind.
+# Between the kernel's target and the disks are lines that stand still meanwhile.
+_kernels_cut() {
+    local device lines=() n
+    for ((n = 0; n < ${#disks[@]}; n++)); do
+        dmsetup create "line$n" --table "0 $(blockdev --getsz "${disks[n]}") linear ${disks[n]} 0"
+        lines+=("/dev/mapper/line$n")
+    done
+    dmsetup create volume --table "0 1 zoned ${lines[*]}"
+    mount /dev/mapper/volume mnt
+    _same_contents
+    _work "$1"
+    dmsetup message volume 0 reclaim
+    sleep 1
+    _lost
+    for device in "${lines[@]}"; do dmsetup suspend --noflush --nolockfs "$device"; done
+    for ((n = 0; n < ${#disks[@]}; n++)); do _copied "${disks[n]}" "${others[n]}"; done
+    for device in "${lines[@]}"; do dmsetup resume --noflush --nolockfs "$device"; done
+    wait "$lost"
+    umount mnt
+    dmsetup remove volume
+    dmsetup remove "${lines[@]}"
+    for ((n = 0; n < ${#disks[@]}; n++)); do
+        device=${disks[n]} disks[n]=${others[n]} others[n]=$device
+    done
+}
+# _copied FROM TO: the zones of a disk up to their pointers; all of one without zones.
+_copied() {
+    local start length pointer condition what
+    if [ "$(cat "/sys/block/${1##*/}/queue/zoned")" = none ]; then
+        dd if="$1" of="$2" bs=1M iflag=direct oflag=direct status=none
+        return
+    fi
+    blkzone reset "$2"
+    # start: 0x000000000, len 0x002000, cap 0x002000, wptr 0x000010 reset:0 non-seq:0, zcond: 2(oi) [type: 2(SEQ_WRITE_REQUIRED)]
+    blkzone report "$1" | sed 's/.*start: \(0x[0-9a-f]*\), len \(0x[0-9a-f]*\),.*wptr \(0x[0-9a-f]*\) .*zcond: *[0-9]*(\(..\)).*/\1 \2 \3 \4/' |
+        while read -r start length pointer condition; do
+            case $condition in
+                nw | fu) what=$length ;;
+                *) what=$pointer ;;
+            esac
+            # In one piece: a shorter last one dd would write past O_DIRECT, and no zone takes that in any order.
+            [ $((what)) = 0 ] || dd if="$1" of="$2" bs=$((what * 512)) count=1 iflag=direct,fullblock,skip_bytes oflag=direct,seek_bytes \
+                conv=notrunc skip=$((start * 512)) seek=$((start * 512)) status=none
+        done
+}
+
+# _in_turns ROUND...: the volume of $disks, with a file system on it.
+_in_turns() {
+    local round n=0 check=_checked
+    _volume "${disks[@]}"
+    mkfs.ext4 -q -b 4096 -E nodiscard "$volume"
+    mkdir mnt
+    : > sums
+    stop_daemon
+    for round; do
+        n=$((n + 1))
+        echo "--- round $n: $round"
+        "_$round" "$n"
+    done
+    _volume "${disks[@]}"
+    mount "$volume" mnt
+    _same_contents
+    umount mnt
+    fsck.ext4 -fn "$volume" > fsck.out || { cat fsck.out; return 1; }
+    stop_daemon
+    _checked "${disks[@]}"
+}
+clean=(ours kernels ours_killed kernels ours kernels)
+unclean=(ours_killed kernels_cut ours_killed kernels_cut)
+
+# The volumes: in $disks, and in $others as many disks of the same kind.
+_on_one_disk() {
+    zoned_null_disk z1 zone_nr_conv=16 zone_max_open=16
+    others=("$device")
+    zoned_null_disk z0 zone_nr_conv=16 zone_max_open=16
+    disks=("$device")
+    shingle dmz format "$device" --label=turns --seq=4
+    _checked "$device"
+}
+_of_version_1() {
+    zoned_null_disk z1 zone_nr_conv=16
+    others=("$device")
+    zoned_null_disk z0 zone_nr_conv=16
+    disks=("$device")
+    shingle dmz format "$device" --version=1 --seq=4
+    _checked "$device"
+}
+_with_a_cache() {
+    local n cache
+    for n in 1 0; do
+        null_disk r$n size=96
+        cache=$device
+        zoned_null_disk z$n size=192
+        disks=("$cache" "$device")
+        [ $n = 0 ] || others=("${disks[@]}")
+    done
+    dmzadm --format "${disks[@]}" --label=turns --seq=4 --force
+    _checked "${disks[@]}"
+}
+
+dm_zoned_on_one_disk_is_used_in_turns_with_the_kernels() {
+    long
+    _on_one_disk
+    _in_turns "${clean[@]}"
+}
+dm_zoned_of_version_1_is_used_in_turns_with_the_kernels() {
+    long
+    _of_version_1
+    _in_turns "${clean[@]}"
+}
+dm_zoned_with_a_cache_is_used_in_turns_with_the_kernels() {
+    long
+    _with_a_cache
+    _in_turns "${clean[@]}"
+}
+what_was_synced_is_there_after_power_cuts_under_the_kernels() {
+    long
+    _on_one_disk
+    _in_turns "${unclean[@]}"
+}
+what_was_synced_in_version_1_is_there_after_power_cuts_under_the_kernels() {
+    long
+    _of_version_1
+    _in_turns "${unclean[@]}"
+}
+what_was_synced_with_a_cache_is_there_after_power_cuts_under_the_kernels() {
+    long
+    _with_a_cache
+    _in_turns "${unclean[@]}"
+}
+dm_zoned_on_a_scsi_disk_keeps_what_was_written() {
+    long
+    scsi_disk dev_size_mb=128 sector_size=4096 zbc=managed zone_size_mb=4 zone_nr_conv=10
+    local disk=$device
+    shingle dmz format "$disk" --seq=4
+    _volume "$disk"
+    mkfs.ext4 -q -b 4096 -E nodiscard "$volume"
+    mkdir mnt
+    mount "$volume" mnt
+    verified --directory=mnt --size=24m --rw=randwrite --bs=4k-64k --iodepth=16 --fsync=64
+    umount mnt
+    fsck.ext4 -fn "$volume"
+    stop_daemon
+    _checked "$disk"
+}
