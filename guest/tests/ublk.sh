@@ -227,6 +227,72 @@ appends_of_btrfs_while_the_daemon_is_killed_are_done_once() {
     same "errors that btrfs counted" 0 "$(btrfs device stats mnt | awk '{ n += $2 } END { print n }')"
 }
 
+# _threads_that_serve: each with those of its flags that keep it from waiting for the writes that it serves, PF_MEMALLOC_NOIO and
+# PF_LOCAL_THROTTLE of <linux/sched.h>.
+_threads_that_serve() {
+    local thread name
+    for thread in /proc/"$daemon"/task/*; do
+        name=$(< "$thread/comm")
+        case $name in shard* | iou-* | zoned-blk)
+            printf '%s %x\n' "${name%%-wrk*}" $(($(sed 's/.*) //' "$thread/stat" | cut -d' ' -f7) & 0x180000)) ;;
+        esac
+    done | sort -u
+}
+
+threads_that_serve_do_not_wait_for_their_own_writes_even_if_a_device_comes_later() {
+    zoned_null_disk z0 zone_nr_conv=4
+    _stack <<STACK
+[disk.zones]
+type = "zoned-blk"
+path = "$device"
+
+[disk.file]
+type = "file"
+path = "image"
+
+[listen]
+unix = "nbd.sock"
+STACK
+    truncate -s 64M image
+    modprobe ublk_drv
+    serve "$work/stack.toml"
+    later stop_daemon
+    shingle export add --control control.sock zones zones --ublk
+    shingle export add --control control.sock file file --ublk
+    # What the ring cannot do at once threads of the kernel's do for it.
+    dd if=/dev/zero of=/dev/ublkb1 bs=1M count=8 oflag=direct status=none
+    blkdiscard /dev/ublkb1
+    same threads "iou 180000 shard0 180000 zoned-blk 180000" "$(_threads_that_serve | xargs)"
+}
+
+# With 2 MiB of dirty pages, all of them of the volume, whoever makes another waits; the daemon, too, if it were not known as the one that
+# writes them out: then for good.
+a_daemon_is_not_held_up_by_the_dirty_pages_that_it_is_to_write() {
+    disk 0
+    mkfs.ext4 -q -F "$device"
+    mounted "$device" below
+    shingle create below/smr --size 768MiB --zone-size 16MiB --conventional 8
+    shingle dmz format below/smr > formatted
+    _stack <<STACK
+[disk.smr]
+type = "zoned-dir"
+path = "below/smr"
+
+[device.volume]
+table = "0 1 zoned smr"
+
+[export.volume]
+device = "volume"
+ublk = true
+STACK
+    serve_block
+    mkfs.ext4 -q "$device"
+    mounted "$device" mnt
+    later sysctl -q vm.dirty_background_ratio=10 vm.dirty_ratio=20
+    sysctl -q vm.dirty_background_bytes=$((1 << 20)) vm.dirty_bytes=$((2 << 20))
+    timeout 100 sh -c 'head -c 32M /dev/zero > mnt/dirty && sync mnt/dirty' || fail "it stands still"
+}
+
 # The guest keeps half a GiB. The volume's data is on a disk, the pages to be written are more than all memory, and what the programs
 # take besides is swapped out, to a device of the same daemon.
 a_machine_short_of_memory_writes_through_the_daemon_and_never_stands_still() {
@@ -260,6 +326,7 @@ ublk-number = 7
 STACK
     serve_block
     same "protection from being killed" -1000 "$(cat "/proc/$daemon/oom_score_adj")"
+    same "the thread that serves" "shard0 180000" "$(_threads_that_serve | grep shard)"
     [ "$(awk '/VmLck/ { print $2 }' "/proc/$daemon/status")" -gt 1000 ] || fail "its memory is not locked"
     mkswap /dev/ublkb7 > /dev/null
     swapon /dev/ublkb7

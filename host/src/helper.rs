@@ -8,7 +8,7 @@ use std::thread;
 use rustix::io::Errno;
 use shingle_core::block::{DeviceId, Event, Payload};
 
-use crate::shard::Mailbox;
+use crate::shard::{Mailbox, never_wait_for_own_writes};
 
 /// A call that blocks. It may fill or empty the memory, and returns what a system call would.
 pub type Work = Box<dyn FnOnce(&mut Payload) -> io::Result<i32> + Send>;
@@ -34,7 +34,11 @@ impl Helper {
     /// If there is no thread to be had.
     pub fn start(name: &str, mailbox: Mailbox) -> io::Result<Self> {
         let (helper, calls) = Self::by_hand();
-        thread::Builder::new().name(name.into()).spawn(move || serve(&calls, &mailbox))?;
+        let body = move || {
+            never_wait_for_own_writes();
+            serve(&calls, &mailbox);
+        };
+        thread::Builder::new().name(name.into()).spawn(body)?;
         Ok(helper)
     }
 

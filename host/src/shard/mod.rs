@@ -36,6 +36,7 @@ use crate::mailbox::{self, Inbox};
 pub use self::error::{ShardError, StuckBio};
 pub use self::source::{Pump, Source, SourceCx, SourceId, device_token};
 pub use self::thread::ShardThread;
+pub(crate) use self::thread::never_wait_for_own_writes;
 
 /// The way for other threads to ask a shard for something.
 pub type Mailbox = mailbox::Mailbox<Shard>;

@@ -6,6 +6,13 @@ use std::thread::{self, JoinHandle};
 use super::{Mailbox, Shard, ShardError};
 use crate::mailbox::MailboxError;
 
+/// From now on this thread, and those that it starts, take memory without writing anything out for it (`PR_SET_IO_FLUSHER`): what is
+/// written out might come back to them as a bio, from a block device or through the kernel's NBD client. Without the right to do so
+/// nothing changes; a front end that cannot do without says that itself.
+pub(crate) fn never_wait_for_own_writes() {
+    let _ = rustix::process::configure_io_flusher_behavior(true);
+}
+
 /// A shard on a thread of its own.
 pub struct ShardThread {
     mailbox: Mailbox,
@@ -20,6 +27,7 @@ impl ShardThread {
     ) -> Result<(Self, R), E> {
         let (sender, built) = mpsc::sync_channel(1);
         let body = move || {
+            never_wait_for_own_writes();
             let furnished = Shard::new().map_err(E::from).and_then(|mut shard| {
                 let result = build(&mut shard)?;
                 Ok((shard, result))
