@@ -118,15 +118,15 @@ impl Memory for Registered {
     }
 }
 
-/// A page below 2 GiB, for good. What a driver registers begins at 0, and what we register at its address, which a range of 4 GiB has.
+/// A page below 4 GiB, for good. What a driver registers begins at 0, and what we register at its address, which a range of 4 GiB has.
 struct Low(&'static [AtomicU64]);
 
 impl Low {
     fn new() -> Self {
-        let (protection, flags) =
-            (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_32BIT);
-        // SAFETY: a new mapping, at a place that the kernel chooses.
-        let start = unsafe { libc::mmap(std::ptr::null_mut(), 4096, protection, flags, -1, 0) };
+        let (protection, place) = (libc::PROT_READ | libc::PROT_WRITE, std::ptr::without_provenance_mut(256 << 20));
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
+        // SAFETY: a new mapping, which takes the place of no other.
+        let start = unsafe { libc::mmap(place, 4096, protection, flags, -1, 0) };
         assert_ne!(start, libc::MAP_FAILED, "{}", std::io::Error::last_os_error());
         // SAFETY: it has 512 words, zeroed and aligned, and nobody unmaps it.
         Self(unsafe { std::slice::from_raw_parts(start.cast(), 512) })
