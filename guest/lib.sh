@@ -129,6 +129,10 @@ serve_block() {
     device=$(sed -n 's|^export .*, \(/dev/ublkb[0-9]*\)$|\1|p' "$work/log" | head -1)
     udevadm settle
 }
+# block_device_of EXPORT: sets $device to that of the daemon with $work/control.sock.
+block_device_of() {
+    device=$(shingle status --json --control "$work/control.sock" | jq -er ".exports[] | select(.name == \"$1\").path")
+}
 # killed TIMES SECONDS: the daemon of $work/stack.toml, so often, so long after its start, and started again each time.
 killed() {
     local time

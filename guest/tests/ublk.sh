@@ -260,8 +260,9 @@ STACK
     shingle export add --control control.sock zones zones --ublk
     shingle export add --control control.sock file file --ublk
     # What the ring cannot do at once threads of the kernel's do for it.
-    dd if=/dev/zero of=/dev/ublkb1 bs=1M count=8 oflag=direct status=none
-    blkdiscard /dev/ublkb1
+    block_device_of file
+    dd if=/dev/zero of="$device" conv=nocreat bs=1M count=8 oflag=direct status=none
+    blkdiscard "$device"
     same threads "iou 180000 shard0 180000 zoned-blk 180000" "$(_threads_that_serve | xargs)"
 }
 

@@ -3,14 +3,11 @@
 
 # _exported TYPE PATH LINE...: the disk of this type at PATH as the block device of the export `disk`.
 _exported() {
-    modprobe ublk_drv
     {
         printf '[disk.file]\ntype = "%s"\npath = "%s"\n' "$1" "$2"
         printf '%s\n' "${@:3}" "" "[export.disk]" 'device = "file"' 'ublk = true' "" "[control]" 'socket = "control.sock"'
     } > "$work/stack.toml"
-    serve "$work/stack.toml"
-    device=/dev/ublkb0
-    later stop_daemon
+    serve_block
 }
 
 # _copies COMMAND...: how many copies the daemon makes of data of requests meanwhile.
@@ -30,7 +27,7 @@ data_of_a_file_is_not_copied_by_the_daemon() {
     needs_kernel 6.16
     truncate -s 64M "$work/image"
     _exported file image
-    same "copies of writes" 0 "$(_copies dd if=/dev/urandom of="$device" bs=64k count=64 oflag=direct status=none)"
+    same "copies of writes" 0 "$(_copies dd if=/dev/urandom of="$device" conv=nocreat bs=64k count=64 oflag=direct status=none)"
     same "copies of reads" 0 "$(_copies dd if="$device" of="$work/read" bs=64k count=64 iflag=direct status=none)"
     cmp "$work/read" <(head -c 4M "$work/image")
     verified --filename="$device" --rw=randrw --bsrange=512-64k --size=16m --iodepth=16
@@ -41,7 +38,8 @@ data_of_a_table_is_copied_by_the_daemon() {
     truncate -s 64M "$work/image"
     _exported file image "" "[device.table]" 'table = "0 131072 linear file 0"'
     shingle export add table table --ublk --control "$work/control.sock"
-    same "copies of writes" 64 "$(_copies dd if=/dev/zero of=/dev/ublkb1 bs=64k count=64 oflag=direct status=none)"
+    block_device_of table
+    same "copies of writes" 64 "$(_copies dd if=/dev/zero of="$device" conv=nocreat bs=64k count=64 oflag=direct status=none)"
 }
 
 data_that_is_not_copied_is_whole_after_kills_of_the_daemon() {
@@ -50,15 +48,9 @@ data_that_is_not_copied_is_whole_after_kills_of_the_daemon() {
     _exported file image
     mkfs.ext4 -q "$device"
     mounted "$device" mnt
-    fio --name=load --directory=mnt --ioengine=libaio --direct=1 --verify=crc32c --do_verify=1 --verify_fatal=1 --rw=randwrite \
-        --bsrange=4k-64k --size=24m --iodepth=16 --loops=2 --output="$work/fio" &
-    local load=$!
-    for _ in 1 2 3; do
-        sleep 1
-        kill_daemon
-        serve "$work/stack.toml"
-    done
-    wait "$load" || { cat "$work/fio" "$work/log" >&2; return 1; }
+    load_begins --directory=mnt --rw=randwrite --bsrange=4k-64k --size=24m --iodepth=16 --loops=2
+    killed 3 1
+    load_ends_well
     umount mnt
     e2fsck -fn "$device"
     mount "$device" mnt
@@ -69,22 +61,17 @@ zones_whose_data_is_not_copied_have_no_write_twice_after_kills_of_the_daemon() {
     long
     scsi_disk dev_size_mb=256 zbc=managed zone_size_mb=4 zone_nr_conv=4
     _exported zoned-blk "$device"
-    fio --name=load --filename="$device" --ioengine=libaio --direct=1 --verify=crc32c --do_verify=1 --verify_fatal=1 --zonemode=zbd \
-        --max_open_zones=8 --offset=16m --rw=write --bs=16k --size=96m --numjobs=2 --offset_increment=112m --iodepth=8 --output="$work/fio" &
-    local load=$!
-    for _ in 1 2 3 4; do
-        sleep 1.5
-        kill_daemon
-        serve "$work/stack.toml"
-    done
-    wait "$load" || { cat "$work/fio" "$work/log" >&2; return 1; }
+    load_begins --filename="$device" --zonemode=zbd --max_open_zones=8 --offset=16m --rw=write --bs=16k --size=96m --numjobs=2 \
+        --offset_increment=112m --iodepth=8
+    killed 4 1.5
+    load_ends_well
 }
 
 data_of_a_zoned_disk_is_not_copied_by_the_daemon() {
     needs_kernel 6.16
     scsi_disk dev_size_mb=128 zbc=managed zone_size_mb=4 zone_nr_conv=4
     _exported zoned-blk "$device"
-    same "copies of writes" 0 "$(_copies dd if=/dev/urandom of="$device" bs=64k count=48 seek=256 oflag=direct status=none)"
+    same "copies of writes" 0 "$(_copies dd if=/dev/urandom of="$device" conv=nocreat bs=64k count=48 seek=256 oflag=direct status=none)"
     same "copies of reads" 0 "$(_copies dd if="$device" of="$work/read" bs=64k count=48 skip=256 iflag=direct status=none)"
     blkzone reset "$device"
     verified --filename="$device" --zonemode=zbd --offset=16m --size=64m --rw=write --bs=64k --iodepth=8
