@@ -8,10 +8,7 @@ mod simulated;
 
 use simulated::file::run;
 use simulated::kernel::Bug;
-
-fn number(name: &str) -> Option<u64> {
-    std::env::var(name).ok()?.parse().ok()
-}
+use simulated::worlds::number;
 
 #[test]
 fn a_file_keeps_all_promises_on_a_kernel_that_fails_and_loses_its_power() {

@@ -9,10 +9,7 @@ mod simulated;
 
 use simulated::net::Bug;
 use simulated::serving::run;
-
-fn number(name: &str) -> Option<u64> {
-    std::env::var(name).ok()?.parse().ok()
-}
+use simulated::worlds::number;
 
 #[test]
 fn every_request_has_one_whole_answer_and_nothing_of_a_dead_client_stays() {

@@ -6,55 +6,32 @@
 
 mod simulated;
 
-use shingle_sim::disk::{MakeDisk, OtherDisk};
-use shingle_sim::swarm::{Profile, Report, SwarmOptions, run};
+use shingle_sim::disk::OtherDisk;
+use shingle_sim::swarm::Profile;
 use simulated::block::{Bug, make};
-
-const PROFILES: [Profile; 4] = [Profile::All, Profile::Zones, Profile::Plug, Profile::Append];
+use simulated::worlds::Worlds;
 
 /// Seeds that once found something. What a seed draws changes when the drawing changes; each has a test of its own as well
 /// (zoned_blk/main.rs).
 const FOUND: [(Profile, u64); 2] = [(Profile::Zones, 8), (Profile::All, 1259)];
 
-fn number(name: &str) -> Option<u64> {
-    std::env::var(name).ok()?.parse().ok()
-}
-
-fn options(profile: Profile, disk: MakeDisk) -> SwarmOptions {
-    SwarmOptions { profile, disk: Some(OtherDisk::Plain(disk)), ..SwarmOptions::default() }
-}
-
-fn passes(profile: Profile, seed: u64) -> Report {
-    let report = run(seed, &options(profile, |config, seed, left| make(config, seed, left, Bug::None)));
-    report.unwrap_or_else(|failure| panic!("{profile:?}: {failure}"))
+/// Worlds on a disk with a bug.
+macro_rules! worlds {
+    ($bug:ident) => {
+        Worlds { disk: OtherDisk::Plain, make: |config, seed, left| make(config, seed, left, Bug::$bug) }
+    };
 }
 
 #[test]
 fn a_zoned_block_device_keeps_all_promises_on_a_drive_that_fails_and_loses_its_power() {
-    let (first, seeds) = (number("SWARM_FIRST").unwrap_or(0), number("SWARM_SEEDS").unwrap_or(60));
-    let (mut cuts, mut faults) = (0, 0);
-    for seed in first..first + seeds {
-        for profile in PROFILES {
-            let report = passes(profile, seed);
-            (cuts, faults) = (cuts + report.cuts, faults + report.faults);
-        }
-    }
-    println!("{cuts} losses of power, {faults} faults");
-    assert!(cuts > seeds && faults > seeds);
+    worlds!(None).all_pass(60);
 }
 
 #[test]
 fn seeds_that_once_found_something_find_nothing_any_more() {
     for (profile, seed) in FOUND {
-        passes(profile, seed);
+        worlds!(None).pass(profile, seed);
     }
-}
-
-/// Whether some seed notices the bug.
-fn is_found(disk: MakeDisk) -> bool {
-    let found = (0..60).find_map(|seed| PROFILES.iter().find_map(|profile| run(seed, &options(*profile, disk)).err()));
-    found.iter().for_each(|failure| println!("{failure}"));
-    found.is_some()
 }
 
 /// A bug that some seed has to notice.
@@ -62,7 +39,7 @@ macro_rules! planted {
     ($name:ident, $bug:ident) => {
         #[test]
         fn $name() {
-            assert!(is_found(|config, seed, left| make(config, seed, left, Bug::$bug)));
+            assert!(worlds!($bug).is_found(60));
         }
     };
 }

@@ -9,6 +9,7 @@
 //! - [`file`]: a file as a disk on it, which has its own swarm.
 //! - [`serving`]: a shard with NBD connections over such a file; [`net`] is its ring, and [`client`] who connects.
 //! - [`tree`]: files and directories, and what of them survives.
+//! - [`worlds`]: random worlds on the disks with zones.
 //! - [`kernel`]: the ring and the calls, in virtual time, with faults; bugs are planted there.
 
 #![allow(dead_code, reason = "each test file uses its part")]
@@ -20,6 +21,7 @@ pub mod kernel;
 pub mod net;
 pub mod serving;
 pub mod tree;
+pub mod worlds;
 pub mod zone_plugs;
 
 use std::any::Any;

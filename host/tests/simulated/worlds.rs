@@ -1,0 +1,50 @@
+//! Random worlds of a swarm with a disk of this crate in the place of the simulated one.
+
+use shingle_sim::disk::{MakeDisk, OtherDisk};
+use shingle_sim::swarm::{Profile, Report, SwarmOptions, run};
+
+const PROFILES: [Profile; 4] = [Profile::All, Profile::Zones, Profile::Plug, Profile::Append];
+
+/// The number in an environment variable.
+pub fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+/// Worlds on a disk, and how the swarm uses that.
+pub struct Worlds {
+    pub disk: fn(MakeDisk) -> OtherDisk,
+    pub make: MakeDisk,
+}
+
+impl Worlds {
+    fn options(&self, profile: Profile) -> SwarmOptions {
+        SwarmOptions { profile, disk: Some((self.disk)(self.make)), ..SwarmOptions::default() }
+    }
+
+    /// One world, in which nothing is to be found.
+    pub fn pass(&self, profile: Profile, seed: u64) -> Report {
+        run(seed, &self.options(profile)).unwrap_or_else(|failure| panic!("{profile:?}: {failure}"))
+    }
+
+    /// So many seeds of all profiles, or those that `SWARM_FIRST` and `SWARM_SEEDS` name.
+    pub fn all_pass(&self, seeds: u64) {
+        let (first, seeds) = (number("SWARM_FIRST").unwrap_or(0), number("SWARM_SEEDS").unwrap_or(seeds));
+        let (mut cuts, mut faults) = (0, 0);
+        for seed in first..first + seeds {
+            for profile in PROFILES {
+                let report = self.pass(profile, seed);
+                (cuts, faults) = (cuts + report.cuts, faults + report.faults);
+            }
+        }
+        println!("{cuts} losses of power, {faults} faults");
+        assert!(cuts > seeds && faults > seeds);
+    }
+
+    /// Whether one of the first seeds finds something.
+    pub fn is_found(&self, seeds: u64) -> bool {
+        let world = |seed| PROFILES.iter().find_map(|profile| run(seed, &self.options(*profile)).err());
+        let found = (0..seeds).find_map(world);
+        found.iter().for_each(|failure| println!("{failure}"));
+        found.is_some()
+    }
+}
