@@ -336,7 +336,7 @@ STACK
     mkdir mnt
     mount "$device" mnt
     later umount "$PWD/mnt"
-    head -c "$(($(awk '/MemAvailable/ { print $2 }' /proc/meminfo) - 330 * 1024))K" /dev/zero > hog
+    head -c "$(($(awk '/MemAvailable/ { print $2 }' /proc/meminfo) - 270 * 1024))K" /dev/zero > hog
     fio --name=mapped --ioengine=mmap --directory=mnt --rw=randwrite --bs=4k --size=48m --output=mapped --verify=crc32c &
     mapped=$!
     # `tail` keeps what it reads.

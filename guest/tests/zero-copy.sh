@@ -33,13 +33,13 @@ data_of_a_file_is_not_copied_by_the_daemon() {
     verified --filename="$device" --rw=randrw --bsrange=512-64k --size=16m --iodepth=16
 }
 
-# What `_copies` counts when there is something to be counted: tables keep what they have not flushed.
+# What `_copies` counts when there is something to be counted: tables keep what they have not flushed. udev may read meanwhile.
 data_of_a_table_is_copied_by_the_daemon() {
     truncate -s 64M "$work/image"
     _exported file image "" "[device.table]" 'table = "0 131072 linear file 0"'
     shingle export add table table --ublk --control "$work/control.sock"
     block_device_of table
-    same "copies of writes" 64 "$(_copies dd if=/dev/zero of="$device" conv=nocreat bs=64k count=64 oflag=direct status=none)"
+    [ "$(_copies dd if=/dev/zero of="$device" conv=nocreat bs=64k count=64 oflag=direct status=none)" -ge 64 ]
 }
 
 data_that_is_not_copied_is_whole_after_kills_of_the_daemon() {
