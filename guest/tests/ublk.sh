@@ -10,14 +10,12 @@ _stack() {
 # _zoned_dir MIB OPTION...: a zoned disk in a directory, $work/smr, as `disk`.
 _zoned_dir() { [ -e "$work/smr" ] || shingle create "$work/smr" --size "${1}MiB" --zone-size 8MiB "${@:2}"; }
 
-# _volume MIB: a dm-zoned volume on one as the export `volume`.
-_volume() {
-    _zoned_dir "$1" --conventional 8
-    shingle dmz format "$work/smr" > "$work/formatted"
+# _volume_in DIRECTORY LINE...: the dm-zoned volume on the disk there as the export `volume`, with these lines besides.
+_volume_in() {
     _stack <<STACK
 [disk.smr]
 type = "zoned-dir"
-path = "smr"
+path = "$1"
 
 [device.volume]
 table = "0 1 zoned smr"
@@ -25,7 +23,15 @@ table = "0 1 zoned smr"
 [export.volume]
 device = "volume"
 ublk = true
+$(printf '%s\n' "${@:2}")
 STACK
+}
+
+# _volume MIB: a dm-zoned volume on one as the export `volume`.
+_volume() {
+    _zoned_dir "$1" --conventional 8
+    shingle dmz format "$work/smr" > "$work/formatted"
+    _volume_in smr
 }
 
 # _file MIB LINE...: a file in memory as the export `file`, with these lines besides.
@@ -274,18 +280,7 @@ a_daemon_is_not_held_up_by_the_dirty_pages_that_it_is_to_write() {
     mounted "$device" below
     shingle create below/smr --size 768MiB --zone-size 16MiB --conventional 8
     shingle dmz format below/smr > formatted
-    _stack <<STACK
-[disk.smr]
-type = "zoned-dir"
-path = "below/smr"
-
-[device.volume]
-table = "0 1 zoned smr"
-
-[export.volume]
-device = "volume"
-ublk = true
-STACK
+    _volume_in below/smr
     serve_block
     mkfs.ext4 -q "$device"
     mounted "$device" mnt
@@ -304,27 +299,8 @@ a_machine_short_of_memory_writes_through_the_daemon_and_never_stands_still() {
     shingle create /mnt/smr --size 1536MiB --zone-size 16MiB --conventional 8
     shingle dmz format /mnt/smr > formatted
     truncate -s 512M /mnt/swap
-    _stack <<STACK
-[disk.smr]
-type = "zoned-dir"
-path = "/mnt/smr"
-
-[disk.swap]
-type = "file"
-path = "/mnt/swap"
-
-[device.volume]
-table = "0 1 zoned smr"
-
-[export.volume]
-device = "volume"
-ublk = true
-
-[export.swap]
-device = "swap"
-ublk = true
-ublk-number = 7
-STACK
+    _volume_in /mnt/smr "" "[disk.swap]" 'type = "file"' 'path = "/mnt/swap"' \
+        "" "[export.swap]" 'device = "swap"' 'ublk = true' 'ublk-number = 7'
     serve_block
     same "protection from being killed" -1000 "$(cat "/proc/$daemon/oom_score_adj")"
     same "the thread that serves" "shard0 180000" "$(_threads_that_serve | grep shard)"

@@ -50,7 +50,7 @@ pub struct ZonedBlk {
     flush_failed: bool,
     /// Failed writes of which is asked whether their flush has failed.
     doubts: u32,
-    /// Jobs whose step went well meanwhile, if that does not rely on the flush: with the result.
+    /// Jobs whose step relies on a flush and went well meanwhile, with the result: they end when none of those is left.
     doubted: Vec<(usize, i32)>,
     /// Why no change and no flush succeeds any more: what of the earlier ones is durable is unknown.
     lost: Option<Arc<str>>,

@@ -20,7 +20,7 @@ use super::error::UblkError;
 use super::keeps::{self, Keeps};
 use super::keys::{Keys, MOST_TAGS};
 use super::parameters::{Shape, shape};
-use super::server::{Places, Server};
+use super::server::{Places, Server, place};
 use super::udev;
 use super::users::users;
 use crate::patience::patiently;
@@ -276,8 +276,8 @@ fn serve(wanted: Wanted<'_>, info: &DeviceInfo, (below, is_new): (Below, bool)) 
         let full = || UblkError::Full { export: name.clone(), most: MOST_OF_SHARD };
         let places = free.take(all).ok_or_else(full)?;
         let remote = |(tag, number): (usize, &u32)| {
-            let place = ((tag / usize::from(depth)) as u16, (tag % usize::from(depth)) as u16);
-            Arc::new(RequestMemory::new(shared.clone(), place, driver_region(*number))) as Arc<dyn RemoteMemory>
+            let memory = RequestMemory::new(shared.clone(), place(tag as u32, depth), driver_region(*number));
+            Arc::new(memory) as Arc<dyn RemoteMemory>
         };
         let memories: Vec<_> = if registers && takes_remote {
             places.numbers.iter().enumerate().map(remote).collect()

@@ -81,11 +81,15 @@ struct Copies {
 }
 
 impl Copies {
-    /// Queue and tag there of one of all tags.
     fn place(&self, tag: u32) -> (u16, u16) {
-        let depth = u32::from(self.depth);
-        ((tag / depth) as u16, (tag % depth) as u16)
+        place(tag, self.depth)
     }
+}
+
+/// Queue and tag there of one of all tags of a device whose queues have this depth.
+pub(super) fn place(tag: u32, depth: u16) -> (u16, u16) {
+    let depth = u32::from(depth);
+    ((tag / depth) as u16, (tag % depth) as u16)
 }
 
 impl UserCopy for Copies {
