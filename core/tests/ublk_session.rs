@@ -12,7 +12,7 @@ use shingle_core::frontend::ublk::{
 use shingle_core::sector::Sector;
 use shingle_core::zone::{Condition, Zone, ZoneKind};
 
-const SHAPE: SessionShape = SessionShape { tags: 4, io_bytes: 8192 };
+const SHAPE: SessionShape = SessionShape { tags: 4, depth: 4, io_bytes: 8192 };
 const ZONES: u32 = 16;
 const ZONE: u64 = 64;
 const FUA: u32 = 1 << 13;
@@ -524,6 +524,88 @@ fn an_append_is_known_by_its_data_and_otherwise_is_a_new_one() {
     assert_eq!(next.seen(), [(Op::ZoneAppend, ZONE, 4)]);
     next.end_with(Status::Ok, |bio| bio.sector = Sector(ZONE + 4));
     assert_eq!(next.answers, [(1, Answer { result: 2048, sector: ZONE + 4 })]);
+}
+
+/// A session after a kill in which so many of the 8 sectors of an append to the second zone were written.
+fn appended_in_part(memory: &Arc<dyn Memory>, written: u64) -> Desk {
+    let mut desk = Desk::recording(memory);
+    desk.ask(0, 15, ZONE, 0);
+    desk.end(Status::Ok);
+    desk.copies.brings.insert(0, 5);
+    desk.ask(0, 13, ZONE, 8);
+    taken_over(memory, written)
+}
+
+/// The next session, when the second zone has so many sectors.
+fn taken_over(memory: &Arc<dyn Memory>, written: u64) -> Desk {
+    let mut next = Desk::recording(memory);
+    next.end_all(&[(ZONE, ZONE + written)]);
+    next.copies.brings = (0..4).map(|tag| (tag, 5)).collect();
+    next
+}
+
+#[test]
+fn of_an_append_that_was_done_in_part_the_rest_is_written_and_its_place_told_however_often_it_is_killed() {
+    let memory = record_memory();
+    let mut next = appended_in_part(&memory, 3);
+    for (written, tag) in [(3, 2), (5, 1), (5, 3)] {
+        next.ask(tag, 13, ZONE, 8);
+        assert_eq!(next.seen(), [(Op::Read, ZONE, written)]);
+        next.end_with(Status::Ok, |bio| bio.payload.segments()[0].fill(5));
+        assert_eq!(next.seen(), [(Op::Write, ZONE + u64::from(written), 8 - written)]);
+        next = taken_over(&memory, 5);
+    }
+    next.ask(0, 13 | FUA, ZONE, 8);
+    next.end_with(Status::Ok, |bio| bio.payload.segments()[0].fill(5));
+    next.end(Status::Ok);
+    assert_eq!(next.seen(), [(Op::Flush, 0, 0)], "the part may not be durable");
+    next.end(Status::Ok);
+    assert_eq!(next.answers, [(0, Answer { result: 4096, sector: ZONE })]);
+}
+
+#[test]
+fn other_appends_wait_for_the_rest_of_one_that_was_done_in_part() {
+    let mut next = appended_in_part(&record_memory(), 3);
+    next.ask(0, 13, ZONE, 1);
+    assert_eq!(next.seen(), [], "another length");
+    next.copies.brings.insert(1, 6);
+    next.ask(1, 13, ZONE, 8);
+    next.end_with(Status::Ok, |bio| bio.payload.segments()[0].fill(5));
+    assert_eq!(next.seen(), [], "other data");
+    next.ask(2, 13, ZONE, 8);
+    next.end_with(Status::Ok, |bio| bio.payload.segments()[0].fill(5));
+    assert_eq!(next.seen(), [(Op::Write, ZONE + 3, 5)]);
+    next.end(Status::Ok);
+    assert_eq!(next.seen(), [(Op::ZoneAppend, ZONE, 1)]);
+    next.end(Status::Ok);
+    assert_eq!(next.seen(), [(Op::ZoneAppend, ZONE, 8)]);
+    next.end(Status::Ok);
+    assert_eq!(next.answered(), [(2, 4096), (0, 512), (1, 4096)]);
+}
+
+/// The request that it waits for may need one of their tags.
+#[test]
+fn appends_that_have_all_tags_of_a_queue_wait_for_nothing() {
+    let mut next = appended_in_part(&record_memory(), 3);
+    (0..3).for_each(|tag| next.ask(tag, 13, ZONE, 1));
+    assert_eq!(next.seen(), []);
+    next.ask(3, 13, ZONE, 2);
+    assert_eq!(next.seen(), [(Op::ZoneAppend, ZONE, 1)]);
+    next.end_all(&[]);
+    assert_eq!(next.answered(), [(0, 512), (1, 512), (2, 512), (3, 1024)]);
+}
+
+#[test]
+fn a_reset_takes_what_was_done_of_an_append_in_part() {
+    let mut next = appended_in_part(&record_memory(), 3);
+    next.ask(0, 13, ZONE, 1);
+    next.ask(1, 15, ZONE, 0);
+    assert_eq!(next.seen(), [(Op::ZoneReset, ZONE, 0)]);
+    next.end(Status::Ok);
+    assert_eq!(next.seen(), [(Op::ZoneAppend, ZONE, 1)]);
+    next.ask(2, 13, ZONE, 8);
+    next.end_all(&[]);
+    assert_eq!(next.answered(), [(1, 0), (0, 512), (2, 4096)]);
 }
 
 #[test]

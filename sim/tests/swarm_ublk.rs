@@ -53,6 +53,8 @@ fn a_guard_of_acknowledged_data_that_is_gone_is_missed() {
         ("flushed when sent", Sabotage { flushed_when_sent: true, ..none }),
         ("replay unordered", Sabotage { replay_unordered: true, ..none }),
         ("durable when found", Sabotage { durable_when_found: true, ..none }),
+        ("parts unfinished", Sabotage { parts_unfinished: true, ..none }),
+        ("parts overtaken", Sabotage { parts_overtaken: true, ..none }),
         ("registered unasked", Sabotage { registered_unasked: true, ..none }),
         ("boots untold", Sabotage { boots_untold: true, ..none }),
     ];

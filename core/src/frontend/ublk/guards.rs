@@ -7,6 +7,10 @@ pub struct Sabotage {
     pub records_unread: bool,
     /// What looks like an append that was done is taken for it, whatever its data.
     pub appends_uncompared: bool,
+    /// Of an append that was done in part nothing is remembered.
+    pub parts_unfinished: bool,
+    /// Other appends go before the rest of one that was done in part.
+    pub parts_overtaken: bool,
     /// A reset forgets nothing.
     pub resets_forget_nothing: bool,
     /// Records stay when the kernel is told.

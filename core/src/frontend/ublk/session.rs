@@ -9,7 +9,7 @@ use super::replay::Replay;
 use super::takeover::{Survey, pointer};
 use super::unflushed::{Place, Unflushed};
 use super::wire::{Descriptor, ZONE_BYTES, zone_bytes};
-use super::zone_records::{ZoneRecords, is_recorded};
+use super::zone_records::{Record, ZoneRecords, is_recorded};
 use crate::block::{Bio, Data, Flags, Op, Payload, Remote, RemoteMemory, Status};
 use crate::prelude::*;
 use crate::sector::{SECTOR_BYTES, Sector};
@@ -54,6 +54,8 @@ pub enum Next {
 pub struct SessionShape {
     /// Tags, of all queues together.
     pub tags: u32,
+    /// Tags of one queue.
+    pub depth: u32,
     /// Longest request, in bytes, whole sectors.
     pub io_bytes: u32,
 }
@@ -81,6 +83,8 @@ pub(super) struct Tag {
     covers: u64,
     /// Whether there is a record of it.
     is_recorded: bool,
+    /// Whether its append is none that a killed server had done, wholly or in part.
+    pub is_another: bool,
 }
 
 /// What a bio of a tag is for.
@@ -91,8 +95,10 @@ pub(super) enum Step {
     Serve,
     /// It makes durable what is written already; then this is the answer.
     Confirm(Answer),
-    /// It reads what is in the first of these places, to see if it is the data of this append.
-    Compare { request: Descriptor, data: Data, places: VecDeque<(usize, u64)> },
+    /// It writes what was left of this request, whose data begins at `start`.
+    Rest { request: Descriptor, start: u64 },
+    /// It reads what is in the first of these places, to see if it is the data of this append, or its beginning.
+    Compare { request: Descriptor, data: Data, places: VecDeque<(usize, Record)> },
 }
 
 /// The requests of a device.
@@ -107,7 +113,7 @@ pub struct Session {
     /// What a killed server has left, until it is written again.
     replay: Option<Replay>,
     /// Writes that wait for room among the unflushed ones, and what waits for another append, reset or finish of its zone.
-    waiting: VecDeque<(u32, Descriptor)>,
+    pub(super) waiting: VecDeque<(u32, Descriptor)>,
     /// Zones with an append, reset or finish under way, `None` for all: one at a time, so that what is done of an append can be told
     /// from the pointer, and that what is known of it is not of before a reset.
     alone: Vec<(u32, Option<u64>)>,
@@ -125,8 +131,9 @@ impl Session {
             let blank = Bio::new(Op::Flush, Sector::ZERO, 0, Payload::None);
             let data = Data::try_zeroed(shape.io_bytes as usize)?;
             let bio = Some(Box::new(blank));
-            let (step, data) = (Step::Serve, Some(data));
-            Some(Tag { data, remote: None, bio, step, bytes: 0, asked: 0, place: None, covers: 0, is_recorded: false })
+            let (step, data, remote, place) = (Step::Serve, Some(data), None, None);
+            let (is_recorded, is_another) = (false, false);
+            Some(Tag { data, remote, bio, step, bytes: 0, asked: 0, place, covers: 0, is_recorded, is_another })
         };
         let tags = (0..shape.tags).map(tag).collect::<Option<Box<[Tag]>>>()?;
         Some(Self {
@@ -220,13 +227,21 @@ impl Session {
         } else {
             self.begin(tag, request, copy);
         }
+        self.let_parts_go(copy);
         self.flush_if_due();
+    }
+
+    /// Has an append wait after all that was alone in its zone.
+    pub(super) fn hold(&mut self, tag: u32, request: Descriptor) {
+        self.alone.retain(|(other, _)| *other != tag);
+        self.waiting.push_back((tag, request));
     }
 
     /// Whether this is to be alone in its zone, and is not; from now on it is.
     fn has_to_wait(&mut self, tag: u32, request: Descriptor) -> bool {
         let zone = match request.op() {
             _ if self.records.is_none() => return false,
+            Some(Op::ZoneAppend) if self.is_held(tag, &request) => return true,
             Some(Op::ZoneAppend | Op::ZoneReset | Op::ZoneFinish) => Some(request.sector),
             Some(Op::ZoneResetAll) => None,
             _ => return false,
@@ -275,15 +290,23 @@ impl Session {
             self.handle_tag(word as u32, bio, status, copy);
         }
         self.let_in(copy);
+        self.let_parts_go(copy);
         self.flush_if_due();
     }
 
     fn handle_tag(&mut self, tag: u32, bio: Box<Bio>, status: Status, copy: &mut impl UserCopy) {
         match mem::take(&mut self.tags[tag as usize].step) {
             Step::Serve => {
-                let done = if status.is_ok() { Ok(()) } else { Err(status) };
-                let answer = self.finish(tag, bio, done, copy);
+                let sector = if bio.op == Op::ZoneAppend { bio.sector.0 } else { 0 };
+                let answer = self.finish(tag, (bio, sector), status, copy);
                 self.answer(tag, answer);
+            }
+            Step::Rest { request, start } => {
+                let sector = if request.op() == Some(Op::ZoneAppend) { start } else { 0 };
+                match self.finish(tag, (bio, sector), status, copy) {
+                    Ok(_) => self.confirm(tag, &request, sector),
+                    Err(status) => self.answer(tag, Err(status)),
+                }
             }
             step => self.handle_step(tag, step, (bio, status)),
         }
@@ -293,7 +316,10 @@ impl Session {
         self.busy -= 1;
         self.alone.retain(|(other, _)| *other != tag);
         let answer = outcome.unwrap_or_else(|status| Answer { result: -status.errno(), sector: 0 });
-        let is_recorded = self.tags.get_mut(tag as usize).is_some_and(|mine| mem::take(&mut mine.is_recorded));
+        let is_recorded = self.tags.get_mut(tag as usize).is_some_and(|mine| {
+            mine.is_another = false;
+            mem::take(&mut mine.is_recorded)
+        });
         let is_recorded = is_recorded && !self.guards.gone().told_records_stay;
         let clear = self.records.as_ref().filter(|_| is_recorded).and_then(|records| records.to_clear(tag));
         self.next.push_back(Next::Answer(tag, answer, clear));
@@ -354,15 +380,16 @@ impl Session {
         payload
     }
 
+    /// Ends the bio of a request, of whose answer `sector` is a part.
     fn finish(
         &mut self,
         tag: u32,
-        bio: Box<Bio>,
-        done: Result<(), Status>,
+        (bio, sector): (Box<Bio>, u64),
+        status: Status,
         copy: &mut impl UserCopy,
     ) -> Result<Answer, Status> {
+        let done = if status.is_ok() { Ok(()) } else { Err(status) };
         let op = bio.op;
-        let sector = if op == Op::ZoneAppend { bio.sector.0 } else { 0 };
         let most = self.shape.io_bytes as usize;
         let payload = self.take_back(tag, bio);
         let mine = &mut self.tags[tag as usize];
@@ -434,6 +461,19 @@ impl Session {
             self.begin(tag, request, copy);
             // What is behind it, and smaller, does not overtake it.
             is_full = self.waiting.len() > before;
+        }
+    }
+
+    /// Gives up appends that were done in part if those that are held for them have all tags of a queue: with those the others may be
+    /// to come again.
+    fn let_parts_go(&mut self, copy: &mut impl UserCopy) {
+        if self.records.as_ref().is_none_or(ZoneRecords::has_none_left) {
+            return;
+        }
+        let held = self.waiting.iter().filter(|(tag, request)| self.is_held(*tag, request)).count();
+        if held >= self.shape.depth as usize {
+            self.records.iter_mut().for_each(ZoneRecords::give_up_parts);
+            self.let_in(copy);
         }
     }
 

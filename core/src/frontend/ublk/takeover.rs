@@ -4,7 +4,7 @@ use alloc::collections::VecDeque;
 
 use super::session::{Answer, Next, REPLAYED, Session, Step, UserCopy};
 use super::wire::Descriptor;
-use super::zone_records::{Progress, ZoneRecords};
+use super::zone_records::{Progress, Record, ZoneRecords};
 use crate::block::{Bio, Data, Flags, Op, Payload, Status};
 use crate::prelude::*;
 use crate::sector::{SECTOR_BYTES, Sector};
@@ -68,19 +68,19 @@ impl Session {
                     return Ok(false);
                 };
                 drop(found);
-                let written = record.outcome as u32;
-                let is_whole = written == request.count;
+                let is_whole = record.written == request.count;
                 let progress = if is_whole { Progress::Done } else { Progress::Sent };
                 records.retake(place, (tag, request.count), progress);
                 if is_whole {
                     self.confirm(tag, request, 0);
                 } else {
-                    self.write_rest(tag, request, written, copy)?;
+                    let data = self.tags[tag as usize].lend(tag, (op, request), self.shape.io_bytes as usize, copy)?;
+                    self.write_rest(tag, *request, (request.sector, record.written), data);
                 }
                 Ok(true)
             }
             Op::ZoneAppend => {
-                let places: VecDeque<(usize, u64)> = found.map(|(place, record)| (place, record.outcome)).collect();
+                let places: VecDeque<(usize, Record)> = found.collect();
                 if places.is_empty() {
                     return Ok(false);
                 }
@@ -99,7 +99,7 @@ impl Session {
     }
 
     /// Acknowledges what is written already; what was to be durable is flushed first, since it is not known how far that was.
-    fn confirm(&mut self, tag: u32, request: &Descriptor, sector: u64) {
+    pub(super) fn confirm(&mut self, tag: u32, request: &Descriptor, sector: u64) {
         let answer = Answer { result: (request.count * SECTOR_BYTES) as i32, sector };
         if !request.flags().has(Flags::FUA) || self.guards.gone().durable_when_found {
             return self.answer(tag, Ok(answer));
@@ -108,42 +108,49 @@ impl Session {
         self.submit(tag, Op::Flush, (0, 0), Payload::None, Flags::NONE);
     }
 
-    /// Writes what a killed server has not: a request can be cut in pieces below.
-    fn write_rest(
-        &mut self,
-        tag: u32,
-        request: &Descriptor,
-        written: u32,
-        copy: &mut impl UserCopy,
-    ) -> Result<(), Status> {
-        let most = self.shape.io_bytes as usize;
+    /// Writes what a killed server has not of a request whose data begins at `start`: it can be cut in pieces below.
+    fn write_rest(&mut self, tag: u32, request: Descriptor, (start, written): (u64, u32), data: Data) {
         let mine = &mut self.tags[tag as usize];
-        let data = mine.lend(tag, (Op::Write, request), most, copy)?;
         let (skip, bytes) = ((written * SECTOR_BYTES) as usize, data.len());
         let rest = data.slice(skip, bytes - skip);
-        mine.data = Some(data.with_len(most));
-        mine.bytes = bytes as u32;
-        let range = (request.sector + u64::from(written), request.count - written);
-        self.submit(tag, Op::Write, range, Payload::Data(rest), request.flags());
-        Ok(())
+        mine.data = Some(data.with_len(self.shape.io_bytes as usize));
+        (mine.bytes, mine.step) = (bytes as u32, Step::Rest { request, start });
+        let range = (start + u64::from(written), request.count - written);
+        self.submit(tag, Op::Write, range, Payload::Data(rest), Flags::NONE);
     }
 
     /// Reads what is where the append may be that came again.
-    fn compare(&mut self, tag: u32, request: Descriptor, (data, places): (Data, VecDeque<(usize, u64)>)) {
-        let there = places.front().and_then(|(_, sector)| Some((*sector, Data::try_zeroed(data.len())?)));
-        let Some((sector, memory)) = there else {
-            // It is nowhere: then it is as new.
-            return self.send(tag, (Op::ZoneAppend, &request), Payload::Data(data));
-        };
-        self.tags[tag as usize].step = Step::Compare { request, data, places };
-        self.submit(tag, Op::Read, (sector, request.count), Payload::Data(memory), Flags::NONE);
+    fn compare(&mut self, tag: u32, request: Descriptor, (data, places): (Data, VecDeque<(usize, Record)>)) {
+        let bytes = |record: &Record| (record.written * SECTOR_BYTES) as usize;
+        let there = places.front().and_then(|(_, record)| Some((*record, Data::try_zeroed(bytes(record))?)));
+        if let Some((record, memory)) = there {
+            self.tags[tag as usize].step = Step::Compare { request, data, places };
+            return self.submit(tag, Op::Read, (record.outcome, record.written), Payload::Data(memory), Flags::NONE);
+        }
+        // It is nowhere: then it is as new.
+        self.tags[tag as usize].is_another = true;
+        if self.is_held(tag, &request) {
+            self.tags[tag as usize].data = Some(data.with_len(self.shape.io_bytes as usize));
+            return self.hold(tag, request);
+        }
+        self.send(tag, (Op::ZoneAppend, &request), Payload::Data(data));
+    }
+
+    /// Whether an append may not go before another one that was done in part comes again: it would lie behind that part, and the zone
+    /// have less room than its users know.
+    pub(super) fn is_held(&self, tag: u32, request: &Descriptor) -> bool {
+        let is_another = self.tags.get(tag as usize).is_some_and(|mine| mine.is_another);
+        let is_append = request.op() == Some(Op::ZoneAppend);
+        let records = self.records.as_ref().filter(|records| is_append && !records.has_none_left());
+        let part = records.and_then(|records| records.part_in(request.sector));
+        part.is_some_and(|sectors| is_another || sectors != request.count) && !self.guards.gone().parts_overtaken
     }
 
     /// A step of `tag` before its request is taken care of is done.
     pub(super) fn handle_step(&mut self, tag: u32, step: Step, (bio, status): (Box<Bio>, Status)) {
         let there = self.take_back(tag, bio);
         match step {
-            Step::Serve => {}
+            Step::Serve | Step::Rest { .. } => {}
             Step::Confirm(answer) => {
                 let outcome = if status.is_ok() { Ok(answer) } else { Err(status) };
                 self.answer(tag, outcome);
@@ -151,15 +158,18 @@ impl Session {
             Step::Compare { request, data, mut places } => {
                 let found = places.pop_front();
                 let is_any = self.guards.gone().appends_uncompared;
-                let is_it =
-                    status.is_ok() && matches!(&there, Payload::Data(there) if is_any || is_equal(there, &data));
-                let Some((place, sector)) = found.filter(|_| is_it) else {
+                let begins = |there: &Data| is_any || is_equal(there, &data.slice(0, there.len()));
+                let is_it = status.is_ok() && matches!(&there, Payload::Data(there) if begins(there));
+                let Some((place, record)) = found.filter(|_| is_it) else {
                     return self.compare(tag, request, (data, places));
                 };
                 let mine = (tag, request.count);
-                self.records.iter_mut().for_each(|records| records.retake(place, mine, Progress::Done));
+                self.records.iter_mut().for_each(|records| records.retake(place, mine, record.progress));
+                if record.progress == Progress::Sent {
+                    return self.write_rest(tag, request, (record.outcome, record.written), data);
+                }
                 self.tags[tag as usize].data = Some(data.with_len(self.shape.io_bytes as usize));
-                self.confirm(tag, &request, sector);
+                self.confirm(tag, &request, record.outcome);
             }
         }
     }

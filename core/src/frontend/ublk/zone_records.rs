@@ -13,21 +13,20 @@
 //! it is submitted with the answer, and a process that is killed has submitted both or neither. So what is done and has a record comes
 //! again for certain. A write needs no such care, as none is sent twice to one place of a zone.
 //!
-//! The next server finds out with a zone's pointer what of a request that was sent is done. One write of a zone is under way at a
-//! time, so that is at most its oldest. A write that is done keeps its record when the kernel was told, since nobody knows that; the
+//! The next server finds out with a zone's pointer what of a request that was sent is done: all of it, or a part. One write of a zone
+//! is under way at a time, so that is at most its oldest; and one append, of which is noted before where it will go. A write that is done keeps its record when the kernel was told, since nobody knows that; the
 //! newest of a zone is enough. All of it is memory of a machine that runs: after a power cut there is no request to come
 //! again, and no record.
 
 use alloc::sync::Arc;
-use core::mem;
 use core::sync::atomic::Ordering::{Acquire, Release};
 
 use super::guards::Guards;
 use crate::block::{Data, Memory, Op};
 use crate::prelude::*;
 
-/// "shgublkZ", the first word.
-const MAGIC: u64 = u64::from_le_bytes(*b"shgublkZ");
+/// The first word; another one whenever a record means something else.
+const MAGIC: u64 = u64::from_le_bytes(*b"shgublZ2");
 const HEADER_WORDS: usize = 8;
 const RECORD_WORDS: usize = 4;
 /// Records that killed servers left and that are still to come again, for each tag: a scheduler holds twice as many requests as
@@ -74,9 +73,11 @@ pub(super) struct Record {
     pub op: Op,
     pub sector: u64,
     pub sectors: u32,
-    /// Of an append that is done where its data is; of a write how many of its sectors are written.
+    /// Where the data of an append is, or is to be; the end of its zone if that is not known.
     pub outcome: u64,
     pub sequence: u64,
+    /// How many sectors of a write or an append that a killed server left are written. The pointer says so, no record does.
+    pub written: u32,
 }
 
 impl Record {
@@ -85,6 +86,11 @@ impl Record {
     fn is_of(&self, op: Op, sector: u64, sectors: u32) -> bool {
         let is_long = self.sectors == sectors || op == Op::Write && self.sectors < sectors;
         (self.op, self.sector) == (op, sector) && is_long
+    }
+
+    /// Whether it is an append that a killed server left half done.
+    fn is_part(&self) -> bool {
+        self.op == Op::ZoneAppend && self.progress == Progress::Sent
     }
 
     fn words(&self) -> [u64; RECORD_WORDS] {
@@ -103,7 +109,7 @@ impl Record {
         // The memory outlives the process, so anything may be in it.
         let fits = |start: u64| start.checked_add(sectors.into()).is_some();
         let is_one = is_recorded(op) && fits(sector) && fits(outcome) && sequence <= MOST_SEQUENCE;
-        is_one.then_some(Self { progress, op, sector, sectors, outcome, sequence })
+        is_one.then_some(Self { progress, op, sector, sectors, outcome, sequence, written: 0 })
     }
 }
 
@@ -221,21 +227,9 @@ impl ZoneRecords {
         zones
     }
 
-    /// Up to where the zone that starts at `start` was written as far as answers said; a kill can come before that was noted of
-    /// the last.
+    /// Up to where the zone that starts at `start` was written as far as answers said.
     fn end_of(&self, start: u64) -> Option<u64> {
-        let noted = self.word(HEADER_WORDS + self.zone_of(start)?).checked_sub(1)?;
-        let end = |record: &Record| match record.op {
-            Op::ZoneAppend => record.outcome + u64::from(record.sectors),
-            _ => record.sector + u64::from(record.sectors),
-        };
-        let is_known = |record: &Record| {
-            record.progress != Progress::Sent
-                && matches!(record.op, Op::Write | Op::ZoneAppend)
-                && self.is_in(start, record)
-        };
-        let known = self.left.iter().map(|(_, record)| record).filter(|record| is_known(record));
-        Some(known.map(end).fold(noted, u64::max))
+        self.word(HEADER_WORDS + self.zone_of(start)?).checked_sub(1)
     }
 
     fn is_in(&self, start: u64, record: &Record) -> bool {
@@ -244,29 +238,28 @@ impl ZoneRecords {
 
     /// The zone that starts at `start` is written up to `pointer`: what of its records that means. Those that mean nothing go.
     pub(super) fn resolve(&mut self, start: u64, pointer: u64) {
-        let end = self.end_of(start);
-        let mut is_oldest = true;
         for (place, mut record) in self.left.clone() {
             if !self.is_in(start, &record) {
                 continue;
             }
             let is_sent = record.progress == Progress::Sent;
-            let keep = match record.op {
-                Op::Write => {
-                    record.outcome = pointer.saturating_sub(record.sector).min(record.sectors.into());
-                    // What is done may have been answered; it was, if there is a further one.
-                    record.outcome > 0 && (is_sent || pointer <= record.sector + u64::from(record.sectors))
-                }
-                Op::ZoneAppend if is_sent => {
-                    let is_done = |end: &u64| pointer.checked_sub(record.sectors.into()) == Some(*end);
-                    let at = end.filter(|end| mem::take(&mut is_oldest) && is_done(end));
-                    (record.outcome, record.progress) = (at.unwrap_or(0), Progress::Done);
-                    at.is_some()
-                }
-                // A reset of which the end was not noted can have taken it.
-                Op::ZoneAppend => record.outcome + u64::from(record.sectors) <= pointer,
-                _ => true,
+            let first = match record.op {
+                Op::Write => record.sector,
+                Op::ZoneAppend => record.outcome,
+                _ => continue,
             };
+            let is_inside = (start..pointer).contains(&first);
+            record.written = if is_inside { (pointer - first).min(record.sectors.into()) as u32 } else { 0 };
+            let is_whole = record.written == record.sectors;
+            let keep = match record.op {
+                // What is done may have been answered; it was, if there is a further one.
+                Op::Write => record.written > 0 && (is_sent || pointer <= first + u64::from(record.sectors)),
+                // A reset of which the end was not noted can have taken one that was done.
+                _ => is_whole || is_sent && record.written > 0 && !self.guards.gone().parts_unfinished,
+            };
+            if record.op == Op::ZoneAppend && is_whole {
+                record.progress = Progress::Done;
+            }
             if keep { self.replace(place, record) } else { self.forget(place) }
         }
         self.note_end(start, Some(pointer));
@@ -289,12 +282,24 @@ impl ZoneRecords {
         self.left.retain(|(other, _)| *other != place);
     }
 
-    /// What a killed server left of a request like this that was done; of a write, wholly or in part.
+    /// What a killed server left of a request like this that was done, wholly or in part.
     pub(super) fn find(&self, op: Op, sector: u64, sectors: u32) -> impl Iterator<Item = (usize, Record)> {
         let is_it = move |record: &Record| {
-            record.is_of(op, sector, sectors) && (op == Op::Write || record.progress == Progress::Done)
+            record.is_of(op, sector, sectors) && (record.written > 0 || record.progress == Progress::Done)
         };
         self.left.iter().copied().filter(move |(_, record)| is_it(record))
+    }
+
+    /// Sectors of the append of the zone at `start` that was done in part: nothing else may be appended before its rest is written.
+    pub(super) fn part_in(&self, start: u64) -> Option<u32> {
+        let mut parts = self.left.iter().map(|(_, record)| record).filter(|record| record.is_part());
+        parts.find(|record| record.sector == start).map(|record| record.sectors)
+    }
+
+    /// Gives up what was done of appends in part: that stays in their zones.
+    pub(super) fn give_up_parts(&mut self) {
+        let parts: Vec<usize> = self.left.iter().filter(|(_, left)| left.is_part()).map(|(place, _)| *place).collect();
+        parts.into_iter().for_each(|place| self.forget(place));
     }
 
     /// Whether nothing is left of a killed server.
@@ -322,11 +327,11 @@ impl ZoneRecords {
     /// A request of `tag` goes down.
     pub(super) fn begin(&mut self, tag: u32, op: Op, sector: u64, sectors: u32) {
         self.sequence += 1;
-        let sequence = self.sequence;
-        self.write(
-            self.tag_place(tag),
-            &Record { progress: Progress::Sent, op, sector, sectors, outcome: 0, sequence },
-        );
+        let zone_end = || sector.saturating_add(self.shape.zone_sectors.into());
+        let outcome = if op == Op::ZoneAppend { self.end_of(sector).unwrap_or_else(zone_end) } else { 0 };
+        let (progress, sequence) = (Progress::Sent, self.sequence);
+        let record = Record { progress, op, sector, sectors, outcome, sequence, written: 0 };
+        self.write(self.tag_place(tag), &record);
     }
 
     /// What is known of a zone, or of all, means nothing any more.

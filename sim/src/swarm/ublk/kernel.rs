@@ -34,6 +34,8 @@ pub(super) struct Request {
     pub ordered_in: Option<u64>,
     /// Those that were merged into it.
     pub merged: Vec<Request>,
+    /// Whether a killed server had it.
+    pub is_again: bool,
     pub note: Note,
 }
 
@@ -173,8 +175,20 @@ impl Kernel {
             if let Some(next) = next {
                 request.merged.push(self.queue.remove(next).1);
             }
+            request.is_again = true;
             self.queue.push((keeps_tags.then_some(tag), request));
         }
+    }
+
+    /// Appends that wait to come again while others have all tags: nobody can know then that they will come. Each is told once.
+    pub fn overtaken(&mut self) -> impl Iterator<Item = &Request> {
+        let is_append = |tag: &Option<Request>| tag.as_ref().is_some_and(|request| request.op == Op::ZoneAppend);
+        let is_full = self.tags.iter().all(is_append);
+        let again = self.queue.iter_mut().map(|(_, request)| request);
+        again.filter_map(move |request| {
+            let is_it = is_full && request.op == Op::ZoneAppend && core::mem::take(&mut request.is_again);
+            is_it.then_some(&*request)
+        })
     }
 }
 

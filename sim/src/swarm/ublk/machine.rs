@@ -238,7 +238,8 @@ fn open(stack: &mut Stack, parts: &[DeviceId]) -> Result<Instant, String> {
 /// A session with what is left of the one before.
 fn furnish(scenario: &Scenario, left: &mut Left, limits: &Limits, gone: Gone) -> Result<Session, String> {
     let io_bytes = scenario.io_bytes();
-    let session = Session::new(SessionShape { tags: scenario.tags, io_bytes }).ok_or("no memory")?;
+    let session =
+        Session::new(SessionShape { tags: scenario.tags, depth: scenario.tags, io_bytes }).ok_or("no memory")?;
     #[cfg(feature = "sabotage")]
     let (session, boots_untold) = (session.without(gone), gone.boots_untold);
     #[cfg(not(feature = "sabotage"))]

@@ -13,8 +13,8 @@
 //! has in memory; the kernel sends all again that was not answered, in any order; and what lay in the disk is carried out, in part,
 //! or not. With the power, the kernel's requests are gone as well, and what the disks had not made durable.
 //!
-//! What is looked at: that no request fails because of that; at every read, report and append what was acknowledged; how much
-//! garbage parts of appends have left; after a loss of power what was flushed; and that everything ends.
+//! What is looked at: that no request fails because of that; at every read, report and append what was acknowledged; that appends
+//! which were done in part leave no garbage, unless later ones had all tags; after a loss of power what was flushed; and that everything ends.
 
 mod kernel;
 mod machine;
@@ -231,6 +231,7 @@ impl<'a> Run<'a> {
             Step::Begin => {
                 let begun = self.machine.begin(&mut self.kernel, &mut self.rng);
                 begun.into_iter().for_each(|(tag, id)| log.trace.line(&format!("tag {tag} has request {id}")));
+                self.promises.overtaken(self.kernel.overtaken());
             }
             Step::Complete => self.machine.complete(&mut self.kernel),
             Step::Wait => _ = self.machine.pass_time(),
@@ -316,7 +317,6 @@ impl<'a> Run<'a> {
             log.note("kill");
             self.kills += 1;
             self.left.disks = self.machine.kill(scenario, rng).map_err(broken)?;
-            self.promises.killed(self.kernel.sent());
             let keeps_tags = rng.chance(scenario.same_tags, 100);
             let merge = rng.chance(1, 2).then_some(scenario.longest * scenario.unit);
             self.kernel.reissue(keeps_tags, merge);

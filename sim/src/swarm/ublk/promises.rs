@@ -64,7 +64,7 @@ pub(super) struct Zone {
     /// Blocks that appends may take, and those since a reset was submitted that is under way.
     pub reserved: u32,
     since_reset: u32,
-    /// Garbage that kills may have left: parts of appends.
+    /// Garbage that kills may have left: parts of appends that were overtaken.
     budget: u32,
     /// Blocks acknowledged, of which a reset that was under way may have taken some.
     uncertain: u32,
@@ -414,15 +414,13 @@ impl Promises {
         Ok(())
     }
 
-    /// The server is killed while it has these requests.
-    pub fn killed<'a>(&mut self, sent: impl Iterator<Item = &'a Request>) {
-        let mut longest = vec![0; self.zones.len()];
-        for request in sent.filter(|request| request.op == Op::ZoneAppend) {
-            if let Some((zone, _)) = self.place(request.sector) {
-                longest[zone] = (request.count / self.unit - 1).max(longest[zone]);
+    /// Of these appends a part may stay where a killed server has written it.
+    pub fn overtaken<'a>(&mut self, appends: impl Iterator<Item = &'a Request>) {
+        for append in appends {
+            if let Some((zone, _)) = self.place(append.sector) {
+                self.zones[zone].budget += append.count / self.unit - 1;
             }
         }
-        self.zones.iter_mut().zip(longest).for_each(|(zone, blocks)| zone.budget += blocks);
     }
 
     /// The power goes while these requests are not answered: what was not flushed may be gone.

@@ -47,6 +47,7 @@ fn request(op: Op, sector: u64, count: u32) -> Request {
         torn: 0,
         ordered_in: None,
         merged: Vec::new(),
+        is_again: false,
         note,
     }
 }
