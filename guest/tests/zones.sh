@@ -333,3 +333,27 @@ xfs_with_zones_is_whole_on_each_kind_of_disk() {
     _xfs_with_zones
     _on_each 256 0 _xfs_is_whole
 }
+
+# What was done of an append in part must not take room that the file system counts on.
+xfs_with_zones_finds_room_for_all_that_it_appends_while_the_daemon_is_killed() {
+    _xfs_with_zones
+    _ours_in_a_directory --size 256MiB --zone-size 4MiB --conventional 0 --max-open 8
+    local zones=$ours n writer
+    truncate -s 320M metadata
+    loop_disk metadata
+    random_file bytes 16
+    mkfs.xfs -q -f -r "zoned=1,rtdev=$zones" "$device"
+    mkdir mnt
+    mount -o "rtdev=$zones" "$device" mnt
+    for n in {1..9}; do cp bytes mnt/$n && sync -f mnt; done &
+    writer=$!
+    for ((n = 0; n < 20; n++)); do
+        [ -e /proc/$writer ] || break
+        killed 1 0.3
+    done
+    echo "killed $n times"
+    wait $writer
+    for n in {1..9}; do cmp bytes mnt/$n; done
+    umount mnt
+    xfs_repair -n -r "$zones" "$device" > checked 2>&1 || { tail -n 40 checked; return 1; }
+}
