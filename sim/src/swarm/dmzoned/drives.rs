@@ -19,7 +19,8 @@ pub(super) struct Drives {
 }
 
 impl Drives {
-    fn media(&mut self) -> Result<StackMedia<'_>, String> {
+    /// The disks as those see them who read and write a set directly.
+    pub fn media(&mut self) -> Result<StackMedia<'_>, String> {
         StackMedia::new(&mut self.stack, &self.disks, Instant::ZERO).map_err(|error| error.0)
     }
 

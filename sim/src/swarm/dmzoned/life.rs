@@ -82,6 +82,9 @@ impl Run<'_> {
         rng: &mut Rng,
     ) -> Result<End, Violation> {
         let blocks = shared.borrow().volume.blocks();
+        if let Some(media) = media.as_ref().filter(|_| !life.is_new) {
+            self.read_by_format(life.number, media, shared)?;
+        }
         let built = Machine::build(self, media, blocks, &mut rng.fork());
         let broken = |what| Violation { rule: Rule::Accepted, at: Instant::ZERO, what };
         let (stack, machine) = built.map_err(broken)?;

@@ -10,8 +10,9 @@
 //! branch takes what a cut would leave of the disks and a copy of the model, and lives on by itself, through further cuts, to
 //! a clean stop. The run itself does not notice.
 //!
-//! What is looked at: at every read the [model](crate::volume), and at every completion what is called a hole; after every start all blocks, or some; that everything ends;
-//! that errors have a reason; that zones are written as zones; after a clean stop that all is durable.
+//! What is looked at: at every read the [model](crate::volume), and at every completion what is called a hole; before every start
+//! all blocks by the format alone, and after it all, or some; that everything ends; that errors have a reason; that zones are written
+//! as zones; after a clean stop that all is durable.
 
 mod audit;
 mod drives;
@@ -19,6 +20,7 @@ mod host;
 mod ledger;
 mod life;
 mod machine;
+mod reader;
 mod scenario;
 
 use alloc::boxed::Box;
