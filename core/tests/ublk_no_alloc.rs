@@ -14,7 +14,7 @@ use shingle_core::frontend::ublk::{
 };
 use shingle_core::time::Instant;
 
-const SHAPE: SessionShape = SessionShape { tags: 16, depth: 16, io_bytes: 16_384 };
+const SHAPE: SessionShape = SessionShape { tags: 16, io_bytes: 16_384 };
 
 /// Does everything at once, and nothing.
 struct Nothing(Limits);

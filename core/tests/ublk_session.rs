@@ -12,7 +12,7 @@ use shingle_core::frontend::ublk::{
 use shingle_core::sector::Sector;
 use shingle_core::zone::{Condition, Zone, ZoneKind};
 
-const SHAPE: SessionShape = SessionShape { tags: 4, depth: 4, io_bytes: 8192 };
+const SHAPE: SessionShape = SessionShape { tags: 4, io_bytes: 8192 };
 const ZONES: u32 = 16;
 const ZONE: u64 = 64;
 const FUA: u32 = 1 << 13;
@@ -583,16 +583,21 @@ fn other_appends_wait_for_the_rest_of_one_that_was_done_in_part() {
     assert_eq!(next.answered(), [(2, 4096), (0, 512), (1, 4096)]);
 }
 
-/// The request that it waits for may need one of their tags.
+/// The one that they wait for may need their tags, or bring other data now.
 #[test]
-fn appends_that_have_all_tags_of_a_queue_wait_for_nothing() {
+fn appends_that_wait_for_one_that_was_done_in_part_go_when_that_is_given_up() {
     let mut next = appended_in_part(&record_memory(), 3);
-    (0..3).for_each(|tag| next.ask(tag, 13, ZONE, 1));
-    assert_eq!(next.seen(), []);
-    next.ask(3, 13, ZONE, 2);
-    assert_eq!(next.seen(), [(Op::ZoneAppend, ZONE, 1)]);
+    assert!(!next.session.is_holding());
+    next.ask(0, 13, ZONE, 1);
+    next.copies.brings.insert(1, 6);
+    next.ask(1, 13, ZONE, 8);
+    next.end_with(Status::Ok, |bio| bio.payload.segments()[0].fill(5));
+    assert_eq!((next.seen(), next.session.is_holding()), (vec![], true));
+    next.session.give_up_parts(&mut next.copies);
+    next.collect();
+    assert!(!next.session.is_holding());
     next.end_all(&[]);
-    assert_eq!(next.answered(), [(0, 512), (1, 512), (2, 512), (3, 1024)]);
+    assert_eq!(next.answered(), [(0, 512), (1, 4096)]);
 }
 
 #[test]

@@ -20,7 +20,7 @@ use shingle_core::time::Instant;
 
 const ZONES: u32 = 6;
 const ZONE_SECTORS: u32 = 32;
-const SHAPE: SessionShape = SessionShape { tags: 4, depth: 4, io_bytes: 8192 };
+const SHAPE: SessionShape = SessionShape { tags: 4, io_bytes: 8192 };
 const OWNER: u64 = 7;
 /// More than any request, or any log of writes, needs.
 const MOST_STEPS: u32 = 100_000;

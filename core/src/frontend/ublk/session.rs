@@ -54,8 +54,6 @@ pub enum Next {
 pub struct SessionShape {
     /// Tags, of all queues together.
     pub tags: u32,
-    /// Tags of one queue.
-    pub depth: u32,
     /// Longest request, in bytes, whole sectors.
     pub io_bytes: u32,
 }
@@ -227,7 +225,6 @@ impl Session {
         } else {
             self.begin(tag, request, copy);
         }
-        self.let_parts_go(copy);
         self.flush_if_due();
     }
 
@@ -290,7 +287,6 @@ impl Session {
             self.handle_tag(word as u32, bio, status, copy);
         }
         self.let_in(copy);
-        self.let_parts_go(copy);
         self.flush_if_due();
     }
 
@@ -464,17 +460,17 @@ impl Session {
         }
     }
 
-    /// Gives up appends that were done in part if those that are held for them have all tags of a queue: with those the others may be
-    /// to come again.
-    fn let_parts_go(&mut self, copy: &mut impl UserCopy) {
-        if self.records.as_ref().is_none_or(ZoneRecords::has_none_left) {
-            return;
-        }
-        let held = self.waiting.iter().filter(|(tag, request)| self.is_held(*tag, request)).count();
-        if held >= self.shape.depth as usize {
-            self.records.iter_mut().for_each(ZoneRecords::give_up_parts);
-            self.let_in(copy);
-        }
+    /// Whether appends wait for one that was done in part to come again.
+    #[must_use]
+    pub fn is_holding(&self) -> bool {
+        self.waiting.iter().any(|(tag, request)| self.is_held(*tag, request))
+    }
+
+    /// Lets appends go that wait for one that was done in part: it may need one of their tags, or is not known any more since its memory
+    /// was written to meanwhile. What is done of it stays in its zone.
+    pub fn give_up_parts(&mut self, copy: &mut impl UserCopy) {
+        self.records.iter_mut().for_each(ZoneRecords::give_up_parts);
+        self.let_in(copy);
     }
 
     /// A bio that was sent before requests were asked for is done.

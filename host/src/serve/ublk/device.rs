@@ -268,7 +268,7 @@ fn serve(wanted: Wanted<'_>, info: &DeviceInfo, (below, is_new): (Below, bool)) 
     let (free, all) = (home.places.clone(), usize::from(queues) * usize::from(depth));
     let (Below { keeps, takes_remote }, registers) = (below, info.features().has(REGISTERS));
     let shared = Arc::new(file.try_clone().map_err(refused(&name, "share the queues of its block device"))?);
-    let shape = SessionShape { tags: all as u32, depth: depth.into(), io_bytes };
+    let shape = SessionShape { tags: all as u32, io_bytes };
     let kept = keeps.memory(mark, shape, is_new);
     let zeroes = File::open("/dev/zero").map_err(|error| UblkError::Keep { export: name.clone(), error })?;
     let kept = kept.map_err(|error| UblkError::Keep { export: name.clone(), error })?;

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use rustix::io::Errno;
 use shingle_core::block::{Completion as Done, Data, DeviceId, Payload, PortId, Status};
 use shingle_core::frontend::ublk::{Next, Session, UserCopy};
+use shingle_core::time::{Duration, Instant};
 use shingle_sys::ublk::{self, Descriptors, QueueCommand};
 use shingle_sys::{Completion, Fd, Request, driver_region};
 
@@ -51,6 +52,9 @@ impl Drop for PlacesPermit {
 /// The word of reads that clear records.
 const CLEAR: u64 = u64::MAX;
 
+/// How long appends wait for one that a killed daemon has done in part: the kernel sends it again in milliseconds.
+const PATIENCE: Duration = Duration::from_millis(5_000);
+
 /// The device and its place on the shard.
 pub(super) struct Server {
     /// The place among the users of the export, and among the commands of the shard. They are free before the driver hears that the
@@ -71,6 +75,8 @@ pub(super) struct Server {
     live: usize,
     is_asking: bool,
     is_stopping: bool,
+    /// Since when appends wait for one that was done in part.
+    held_since: Option<Instant>,
 }
 
 /// How data comes out of the requests of a device and into them.
@@ -132,6 +138,7 @@ impl Server {
             live: tags,
             is_asking: false,
             is_stopping: false,
+            held_since: None,
         }
     }
 
@@ -182,6 +189,23 @@ impl Server {
         (0..self.commands.len() as u32).for_each(|tag| self.ask(tag, None, cx));
     }
 
+    /// Appends wait a while for one that a killed daemon has done in part.
+    fn be_patient(&mut self, cx: &mut SourceCx<'_>) {
+        if !self.session.is_holding() {
+            return self.held_since = None;
+        }
+        let end = *self.held_since.get_or_insert(cx.now()) + PATIENCE;
+        if cx.now() < end {
+            return cx.wake_at(end);
+        }
+        tracing::warn!(
+            "export `{}`: an append of a killed daemon does not come again; its part stays in its zone",
+            self.export
+        );
+        self.session.give_up_parts(&mut self.copies);
+        self.go_on(cx);
+    }
+
     /// What a killed daemon has left unflushed cannot be written: the device stays as it is, for who mends what is below.
     fn give_up(&self, status: Status) -> Pump {
         tracing::error!(
@@ -229,6 +253,7 @@ impl Source for Server {
             Ok(_) => {}
             Err(status) => return self.give_up(status),
         }
+        self.be_patient(cx);
         let is_over = self.live == 0 || self.is_stopping;
         if is_over && self.session.busy() == 0 { Pump::Done } else { Pump::Idle }
     }

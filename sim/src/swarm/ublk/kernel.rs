@@ -180,15 +180,9 @@ impl Kernel {
         }
     }
 
-    /// Appends that wait to come again while others have all tags: nobody can know then that they will come. Each is told once.
-    pub fn overtaken(&mut self) -> impl Iterator<Item = &Request> {
-        let is_append = |tag: &Option<Request>| tag.as_ref().is_some_and(|request| request.op == Op::ZoneAppend);
-        let is_full = self.tags.iter().all(is_append);
-        let again = self.queue.iter_mut().map(|(_, request)| request);
-        again.filter_map(move |request| {
-            let is_it = is_full && request.op == Op::ZoneAppend && core::mem::take(&mut request.is_again);
-            is_it.then_some(&*request)
-        })
+    /// Appends that wait to come again.
+    pub fn again(&self) -> impl Iterator<Item = &Request> {
+        self.queue.iter().map(|(_, request)| request).filter(|request| request.is_again && request.op == Op::ZoneAppend)
     }
 }
 

@@ -146,6 +146,17 @@ impl Machine {
         true
     }
 
+    /// Whether nothing happens any more by itself, and appends wait for one that was done in part: then the server gives that up.
+    pub fn give_up_parts(&mut self, kernel: &mut Kernel) -> bool {
+        let is_stuck = self.next.is_empty() && !self.has_completion() && self.deadline.is_none();
+        let gives_up = is_stuck && !kernel.can_dispatch() && self.session.is_holding();
+        if gives_up {
+            self.session.give_up_parts(kernel);
+            self.collect();
+        }
+        gives_up
+    }
+
     /// The first rule of zoned disks that somebody broke.
     pub fn complaint(&self) -> Option<String> {
         self.on_disks().find_map(|disk| disk.complaint()).map(|(_, what)| what)
@@ -238,8 +249,7 @@ fn open(stack: &mut Stack, parts: &[DeviceId]) -> Result<Instant, String> {
 /// A session with what is left of the one before.
 fn furnish(scenario: &Scenario, left: &mut Left, limits: &Limits, gone: Gone) -> Result<Session, String> {
     let io_bytes = scenario.io_bytes();
-    let session =
-        Session::new(SessionShape { tags: scenario.tags, depth: scenario.tags, io_bytes }).ok_or("no memory")?;
+    let session = Session::new(SessionShape { tags: scenario.tags, io_bytes }).ok_or("no memory")?;
     #[cfg(feature = "sabotage")]
     let (session, boots_untold) = (session.without(gone), gone.boots_untold);
     #[cfg(not(feature = "sabotage"))]

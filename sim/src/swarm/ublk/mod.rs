@@ -14,7 +14,7 @@
 //! or not. With the power, the kernel's requests are gone as well, and what the disks had not made durable.
 //!
 //! What is looked at: that no request fails because of that; at every read, report and append what was acknowledged; that appends
-//! which were done in part leave no garbage, unless later ones had all tags; after a loss of power what was flushed; and that everything ends.
+//! which were done in part leave no garbage, unless later ones have all tags; after a loss of power what was flushed; and that everything ends.
 
 mod kernel;
 mod machine;
@@ -231,9 +231,12 @@ impl<'a> Run<'a> {
             Step::Begin => {
                 let begun = self.machine.begin(&mut self.kernel, &mut self.rng);
                 begun.into_iter().for_each(|(tag, id)| log.trace.line(&format!("tag {tag} has request {id}")));
-                self.promises.overtaken(self.kernel.overtaken());
             }
             Step::Complete => self.machine.complete(&mut self.kernel),
+            Step::Wait if self.machine.give_up_parts(&mut self.kernel) => {
+                log.note("gives up");
+                self.promises.overtaken(self.kernel.again());
+            }
             Step::Wait => _ = self.machine.pass_time(),
             Step::DoNext => {
                 if let Some(Next::Answer(tag, answer, clear)) = self.machine.do_next() {
