@@ -14,6 +14,7 @@ use super::figure::Figure;
 use super::id::DeviceId;
 use super::limits::Limits;
 use super::meter::Meter;
+use super::path::{PathEvent, Silence};
 use super::reason::Reason;
 use super::status::Status;
 use super::trace::Action;
@@ -68,6 +69,12 @@ pub trait BlockDevice: Any {
     /// What of its own survives the end of the process; what is below it is asked itself.
     fn survival(&self) -> Survival {
         Survival::All
+    }
+
+    /// When a command of its own can no longer take effect whose bio it gave back with a path error; `None`: it gives none up, and
+    /// those below are asked. It does not change.
+    fn silence(&self) -> Option<Silence> {
+        None
     }
 
     /// Whether bios to it may carry data that nobody here can look at ([`Payload::Remote`](super::Payload)), if all below it take that.
@@ -303,6 +310,12 @@ impl Cx<'_> {
     /// Has `on_event` called with `Event::Timer(word)` at `at`, or right after this turn's work if that is past.
     pub fn wake_at(&mut self, at: Instant, word: u64) {
         self.effects.wake_at(at, self.me, word);
+    }
+
+    /// Tells a path below, or the device above a path that asked, something; they hear it in this turn, after all hops.
+    #[cold]
+    pub fn tell_path(&mut self, to: DeviceId, event: PathEvent) {
+        self.effects.events.push_back((to, Event::Path(event)));
     }
 
     /// Counts a bio that was merged into another, and traces it.

@@ -1,6 +1,7 @@
 //! What reaches a device other than bios.
 
 use super::op::Op;
+use super::path::PathEvent;
 use super::payload::Payload;
 use super::status::Status;
 use crate::sector::Sector;
@@ -27,6 +28,8 @@ pub enum Event {
     },
     /// Its mapped device takes bios again.
     Resume,
+    /// What a device above several paths, or one of them, has to say.
+    Path(PathEvent),
     /// I/O outside of the stack is done.
     Done {
         /// What the device called it.

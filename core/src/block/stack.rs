@@ -15,6 +15,7 @@ use super::limits::Limits;
 use super::meter::{Counters, Meter};
 use super::observer::Observer;
 use super::op::Flags;
+use super::path::Silence;
 use super::reason::Reason;
 use super::status::Status;
 use super::trace::{Action, Trace};
@@ -325,6 +326,15 @@ impl Stack {
     pub fn survival(&self, id: DeviceId) -> Survival {
         let device = &self.slots[id.0 as usize].device;
         device.below().iter().map(|below| self.survival(*below)).fold(device.survival(), Survival::min)
+    }
+
+    /// When a command can no longer take effect whose bio came back from device `id` with a path error: what a device is told
+    /// that stands above several paths, with the limits of each.
+    #[must_use]
+    pub fn silence(&self, id: DeviceId) -> Silence {
+        let device = &self.slots[id.0 as usize].device;
+        let below = || device.below().iter().map(|below| self.silence(*below)).max();
+        device.silence().or_else(below).unwrap_or(Silence::AtOnce)
     }
 
     /// Whether bios to device `id` may carry data that nobody here can look at.

@@ -114,6 +114,13 @@ impl Status {
         }
     }
 
+    /// Whether the way to the device failed and not the device, so that another path may do what this one could not (NVMe: status code
+    /// type 3, path related, or a queue that is going). A medium, target or zone error is the same on every path.
+    #[must_use]
+    pub const fn is_path_error(self) -> bool {
+        matches!(self, S::Timeout | S::Transport | S::Offline)
+    }
+
     /// The first failure of two outcomes.
     #[must_use]
     pub const fn and(self, other: Status) -> Status {
@@ -126,6 +133,7 @@ impl_display!(Status, |self, f| f.write_str(self.name()));
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::vec::Vec;
 
     #[test]
     fn every_status_has_its_own_row_and_a_failure_is_never_reported_as_success() {
@@ -135,6 +143,12 @@ mod tests {
             assert_eq!(Status::from_byte(row.0 as u8), Some(row.0));
             assert_eq!(Status::from_errno(row.0.errno()), row.0, "errno of {} does not lead back", row.1);
         }
+    }
+
+    #[test]
+    fn only_a_lost_silent_or_broken_way_is_a_path_error() {
+        let found: Vec<Status> = TABLE.iter().map(|row| row.0).filter(|status| status.is_path_error()).collect();
+        assert_eq!(found, [Status::Timeout, Status::Transport, Status::Offline]);
     }
 
     #[test]

@@ -206,7 +206,7 @@ impl BlockDevice for Delay {
                 self.send_all(push_back, cx);
             }
             Event::Resume => self.delays = true,
-            Event::Failed { .. } | Event::Done { .. } => {}
+            Event::Failed { .. } | Event::Path(_) | Event::Done { .. } => {}
         }
     }
 

@@ -235,7 +235,7 @@ impl BlockDevice for ZonePlug {
             // Below may be another device now, or one that others wrote to meanwhile. Busy, it knows better than a report.
             Event::Resume if self.state == State::Learning => self.asks_again = true,
             Event::Resume => drop(self.revalidate(cx)),
-            Event::Suspend { .. } | Event::Failed { .. } => {}
+            Event::Suspend { .. } | Event::Failed { .. } | Event::Path(_) => {}
             Event::Done { .. } => unreachable!("a plug has no I/O of its own"),
         }
     }

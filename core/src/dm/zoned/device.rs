@@ -263,7 +263,7 @@ impl BlockDevice for Zoned {
                 }
                 self.start(cx);
             }
-            Event::Failed { .. } | Event::Done { .. } => return,
+            Event::Failed { .. } | Event::Path(_) | Event::Done { .. } => return,
         }
         self.pump(cx);
     }

@@ -1,0 +1,50 @@
+//! What a device that stands above several paths to one disk, and the paths, say to each other.
+//!
+//! A path can give up a command: the bio comes back with a path error ([`Status::is_path_error`](super::Status::is_path_error)), while the
+//! command itself may be in a queue on the way and reach the disk later. What was sent anew on another path in between, or
+//! written after it, is then undone by the old one. Nothing that the disk can be asked proves that this will not happen; only
+//! the path knows. So a change is not sent anew before its path is silent:
+//!
+//! ```text
+//!  head ── bio ──────────────> path ── command ──> (stalls)
+//!  head ── Event::GiveUp ────> path      a head may, or the path does it by itself
+//!  head <── bio, timeout ───── path                  :
+//!  head ── Event::AskSilence > path                  : may still take effect
+//!  head <── Event::Silent ──── path <────────────────: over
+//! ```
+//!
+//! Who does not want to be told waits for the time that [`Silence::After`] states, from when the bio came back. NVMe knows both: a
+//! controller states how long it needs to quiesce when it has lost its host (command quiesce time), or another one reports
+//! that the commands of a lost controller are over (cross-controller reset; NVMe base specification 2.1 and later).
+
+use super::id::DeviceId;
+use crate::time::Duration;
+
+/// When a command can no longer take effect whose bio came back with a path error. A later one is worse: they are in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Silence {
+    /// At once: what came back is over. So it is with every disk itself.
+    AtOnce,
+    /// So long after the bio came back; sooner if the device says so when it is asked.
+    After(Duration),
+    /// When the device says so, which has to be asked: nobody knows a bound.
+    Told,
+}
+
+/// What is said beside bios, with [`Cx::tell_path`](super::Cx::tell_path). A device that is no path need not listen: it has nothing to give up,
+/// and [`BlockDevice::silence`](super::BlockDevice::silence) says that it need not be asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PathEvent {
+    /// To a path: every bio that is in it ends now, with a path error.
+    GiveUp,
+    /// To a path: tell `by` once no command can take effect any more whose bio is back. That can be at once.
+    AskSilence {
+        /// Who asks.
+        by: DeviceId,
+    },
+    /// From a path: it is so, and was when this was sent.
+    Silent {
+        /// The path.
+        path: DeviceId,
+    },
+}
