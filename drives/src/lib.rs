@@ -17,7 +17,7 @@ pub mod ssd;
 pub mod zns;
 
 pub use error::{DriveError, Fault, WrongParameter};
-pub use link::{Link, LinkConfig};
+pub use link::{Link, LinkConfig, Refusals, Retransmission, Step, Steps, Traffic, Window, Windows};
 pub use ram::{RamConfig, RamDisk};
 pub use service::{ServiceTime, ServiceTimeError};
 pub use smr::{SmrConfig, SmrDisk};

@@ -1,75 +1,15 @@
 //! Links and RAM disks: times, bounds, order, and that nothing gets lost unless it was asked for.
 
-use shingle_core::block::{Bio, Data, DeviceId, Op, Payload, PortId, Stack, Status};
+mod bench;
+
+use bench::{Bench, us};
+
+use shingle_core::block::{Bio, Data, Op, Payload, Stack, Status};
 use shingle_core::device::{NullConfig, NullDevice};
 use shingle_core::random::Rng;
 use shingle_core::sector::Sector;
 use shingle_core::time::{Duration, Instant};
 use shingle_drives::{Link, LinkConfig, RamConfig, RamDisk, ServiceTime};
-
-const fn us(us: u64) -> Duration {
-    Duration::from_micros(us)
-}
-
-/// A link to a null device whose completions take `device`; bios are tagged from 0 on.
-struct Bench {
-    stack: Stack,
-    port: PortId,
-    link: DeviceId,
-    now: Instant,
-    sent: u64,
-    /// Tag, status and time of what is back.
-    back: Vec<(u64, Status, Instant)>,
-}
-
-impl Bench {
-    fn new(device: Duration, config: LinkConfig) -> Self {
-        let null = NullConfig { completion: device, ..NullConfig::new(1 << 20) };
-        Self::over(|stack| stack.add(Box::new(NullDevice::new(&null).unwrap())).unwrap(), Some(config))
-    }
-
-    fn over(disk: impl FnOnce(&mut Stack) -> DeviceId, config: Option<LinkConfig>) -> Self {
-        let mut stack = Stack::new();
-        let port = stack.open_port();
-        let mut link = disk(&mut stack);
-        if let Some(config) = config {
-            let layer = Link::new(link, stack.limits(link), config).unwrap();
-            link = stack.add(Box::new(layer)).unwrap();
-        }
-        Self { stack, port, link, now: Instant::ZERO, sent: 0, back: Vec::new() }
-    }
-
-    fn send(&mut self, op: Op, sector: u64, sectors: u32) {
-        let bio = Bio::new(op, Sector(sector), sectors, Payload::Data(Data::zeroed(sectors as usize * 512)));
-        self.stack.submit(self.port, self.sent, self.link, Box::new(bio));
-        self.sent += 1;
-    }
-
-    fn run(&mut self, until: Instant) {
-        loop {
-            let next = self.stack.turn(self.now);
-            while let Some(done) = self.stack.poll_completion(self.port) {
-                self.back.push((done.tag, done.status, self.now));
-            }
-            match next {
-                Some(next) if next <= until => self.now = self.now.max(next),
-                _ => return,
-            }
-        }
-    }
-
-    fn run_out(&mut self) {
-        self.run(Instant(u64::MAX));
-    }
-
-    fn tags(&self) -> Vec<u64> {
-        self.back.iter().map(|(tag, ..)| *tag).collect()
-    }
-
-    fn link(&self) -> &Link {
-        self.stack.device(self.link).unwrap()
-    }
-}
 
 #[test]
 fn a_bio_takes_the_way_there_the_device_and_the_way_back() {
@@ -164,6 +104,7 @@ fn whatever_is_asked_for_every_bio_comes_back_once_or_is_known_to_be_lost() {
             lost_ppm: faults,
             failed_ppm: faults,
             seed,
+            ..Default::default()
         };
         let mut bench = Bench::new(us(rng.below(20)), config);
         for n in 0..300 {
