@@ -1,13 +1,15 @@
 //! Drives in virtual time, as devices of a stack: they know how long things take.
 //!
 //! [`smr::SmrDisk`] is a rotational disk, [`zns::ZnsSsd`] a zoned SSD, [`ssd::Ssd`] an ordinary one, [`ram::RamDisk`] memory behind
-//! servers that take a [`service::ServiceTime`]; [`link::Link`] leads to any of them over a fabric.
+//! servers that take a [`service::ServiceTime`]; [`link::Link`] leads to any of them over a fabric, and [`array::Array`] gives one several
+//! controllers.
 #![no_std]
 #![forbid(unsafe_code)]
 extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod array;
 mod error;
 pub mod link;
 pub mod ram;
@@ -16,6 +18,7 @@ pub mod smr;
 pub mod ssd;
 pub mod zns;
 
+pub use array::{Array, ArrayConfig, Controller};
 pub use error::{DriveError, Fault, WrongParameter};
 pub use link::{Link, LinkConfig, Refusals, Retransmission, Step, Steps, Traffic, Window, Windows};
 pub use ram::{RamConfig, RamDisk};
