@@ -44,6 +44,18 @@ fn in_a_stall_what_is_on_the_wire_waits_and_what_is_below_goes_on() {
 }
 
 #[test]
+fn when_the_other_end_has_no_room_for_data_only_writes_wait() {
+    let write_stalls = windows(&[(us(50), Some(ms(3)))]);
+    let mut bench = Bench::new(us(100), LinkConfig { write_stalls, ordered: false, ..quick() });
+    bench.send(Op::Write, 0, 8);
+    bench.run_to(at_us(1050));
+    bench.send(Op::Write, 0, 8);
+    bench.send(Op::Read, 0, 8);
+    bench.run_out();
+    assert_eq!(bench.times_us(), [115, 3165, 1165]);
+}
+
+#[test]
 fn drawn_stalls_hold_up_as_much_as_their_mean_says() {
     let stalls = Windows::Drawn { every: ServiceTime::Exponential(ms(90)), length: ServiceTime::Exponential(ms(10)) };
     let config = LinkConfig { there: ServiceTime::Constant(ms(1)), stalls, ..Default::default() };
@@ -521,6 +533,7 @@ fn any_path(rng: &mut Rng, seed: u64) -> LinkConfig {
             min_timeout: ms(1),
         }),
         stalls,
+        write_stalls: if rng.chance(1, 3) { windows(&[(ms(1), Some(ms(1)))]) } else { Windows::default() },
         downs,
         refusals: Refusals { ppm: if rng.chance(1, 3) { 100_000 } else { 0 }, windows: refused, after: us(1) },
         give_up_after: rng.chance(1, 3).then(|| us(200 + rng.below(5000))),

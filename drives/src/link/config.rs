@@ -33,6 +33,9 @@ pub struct LinkConfig {
     pub retransmission: Option<Retransmission>,
     /// When nothing moves: what is on a wire waits, and goes on afterwards.
     pub stalls: Windows,
+    /// When the other end has no room for data: writes wait for it and hold up nothing else (transfer ready of Fibre Channel and of
+    /// NVMe/TCP).
+    pub write_stalls: Windows,
     /// When the cable is pulled: what is on a wire, or is put on it, gets lost. With `retransmission` it is sent again.
     pub downs: Windows,
     /// What fails at once.
@@ -82,6 +85,7 @@ impl Default for LinkConfig {
             failed_ppm: 0,
             retransmission: None,
             stalls: Windows::default(),
+            write_stalls: Windows::default(),
             downs: Windows::default(),
             refusals: Refusals::default(),
             give_up_after: None,
@@ -102,6 +106,7 @@ impl LinkConfig {
         self.traffic.as_ref().map_or(Ok(()), Traffic::check)?;
         self.retransmission.as_ref().map_or(Ok(()), Retransmission::check)?;
         self.stalls.check("stalls")?;
+        self.write_stalls.check("write_stalls")?;
         self.downs.check("downs")?;
         self.refusals.windows.check("refusals.windows")?;
         let faults = u64::from(self.lost_ppm) + u64::from(self.failed_ppm);

@@ -37,7 +37,7 @@ use shingle_core::block::{Bio, BlockDevice, Cx, DeviceId, Event, Figure, Limits,
 use shingle_core::random::Rng;
 use shingle_core::time::Instant;
 use windows::Calendar;
-use wire::{Trip, Way, Weather, Wire, round_trip};
+use wire::{Message, Trip, Way, Weather, Wire, round_trip};
 
 pub use config::{LinkConfig, Refusals};
 pub use retransmission::Retransmission;
@@ -106,7 +106,11 @@ impl Link {
             below: [below],
             limits: below_limits.clone(),
             rng: Rng::new(config.seed),
-            weather: Weather { stalls: calendar(&config.stalls, 8), downs: calendar(&config.downs, 16) },
+            weather: Weather {
+                stalls: calendar(&config.stalls, 8),
+                write_stalls: calendar(&config.write_stalls, 32),
+                downs: calendar(&config.downs, 16),
+            },
             refusing: calendar(&config.refusals.windows, 24),
             wires: [Way::There, Way::Back].map(|way| Wire::new(way, &config)),
             commands: Slab::new(),
@@ -132,14 +136,15 @@ impl Link {
             && let Some(bio) = self.waiting.pop_front()
         {
             let fate = self.choose_fate();
-            let bytes = if bio.op.is_write() { bio.payload.bytes() } else { 0 };
+            let is_write = bio.op.is_write();
+            let message = Message { bytes: if is_write { bio.payload.bytes() as u64 } else { 0 }, is_write };
             let own = Some(cx.own_bio(traveller(&bio, self.config.keep_data)));
             let (place, number, sent) = (Place::On(Way::There), self.numbered, cx.now());
             self.numbered += 1;
             let (host, status) = (Ok(bio), Status::Ok);
             let id =
                 self.commands.insert(Command { host, own, status, fate, place, gap: None, number, sent, timer: 0 });
-            self.carry(Way::There, id, bytes as u64, cx);
+            self.carry(Way::There, id, message, cx);
             self.be_patient(cx);
         }
     }
@@ -160,19 +165,20 @@ impl Link {
     }
 
     /// Puts a command on a wire.
-    fn carry(&mut self, way: Way, id: usize, bytes: u64, cx: &mut Cx<'_>) {
+    fn carry(&mut self, way: Way, id: usize, message: Message, cx: &mut Cx<'_>) {
         self.weather.stalls.forget(cx.now());
+        self.weather.write_stalls.forget(cx.now());
         self.weather.downs.forget(cx.now());
         self.commands[id].place = Place::On(way);
         let wire = &mut self.wires[way as usize];
-        let trip = wire.send(cx.now(), bytes, &self.config, (&mut self.weather, &mut self.rng));
+        let trip = wire.send(cx.now(), message, &self.config, (&mut self.weather, &mut self.rng));
         if self.config.ordered && !matches!(trip, Trip::Lost) {
             wire.line.push_back(id);
         }
         match trip {
             Trip::Arrives(at) => {
                 self.wake(Timer::Arrival, id, at, cx);
-                self.follow(way, bytes, at, cx);
+                self.follow(way, message.bytes, at, cx);
             }
             Trip::Lacks { followers, last } => self.lack(way, id, followers, last, cx),
             Trip::Lost => self.commands[id].place = Place::Lost,
@@ -280,7 +286,7 @@ impl Link {
             }
             (Way::There, Fate::FailsThere) => {
                 command.fail();
-                return self.carry(Way::Back, id, 0, cx);
+                return self.carry(Way::Back, id, Message { bytes: 0, is_write: false }, cx);
             }
             (Way::There, _) => {
                 command.place = Place::Below;
@@ -333,7 +339,7 @@ impl BlockDevice for Link {
         let bytes = if bio.op == Op::Read { bio.payload.bytes() as u64 } else { 0 };
         let command = &mut self.commands[id];
         (command.own, command.status) = (Some(bio), status);
-        self.carry(Way::Back, id, bytes, cx);
+        self.carry(Way::Back, id, Message { bytes, is_write: false }, cx);
     }
 
     fn on_event(&mut self, event: Event, cx: &mut Cx<'_>) {

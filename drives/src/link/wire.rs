@@ -37,7 +37,16 @@ pub(super) enum Trip {
 /// What both directions have in common.
 pub(super) struct Weather {
     pub stalls: Calendar,
+    pub write_stalls: Calendar,
     pub downs: Calendar,
+}
+
+/// What is put on a wire.
+#[derive(Clone, Copy)]
+pub(super) struct Message {
+    pub bytes: u64,
+    /// Whether it is a write, which needs room on the other side.
+    pub is_write: bool,
 }
 
 /// One direction.
@@ -58,10 +67,12 @@ impl Wire {
         Self { way, free: Instant::ZERO, others, line: VecDeque::new(), gaps: Vec::new() }
     }
 
-    /// Sends a message of `bytes` at `now`, with `latency` behind the end of its transfer.
-    pub fn send(&mut self, now: Instant, bytes: u64, config: &LinkConfig, air: (&mut Weather, &mut Rng)) -> Trip {
+    /// Sends a message at `now`.
+    pub fn send(&mut self, now: Instant, of: Message, config: &LinkConfig, air: (&mut Weather, &mut Rng)) -> Trip {
         let (weather, rng) = air;
-        let latency = latency(self.way, config).draw(rng);
+        let room = if of.is_write { weather.write_stalls.advance(now, Duration::ZERO) } else { now };
+        let latency = Duration(latency(self.way, config).draw(rng).0.saturating_add(room.since(now).0));
+        let bytes = of.bytes;
         if let Some(others) = &mut self.others {
             self.free = others.occupy(self.free, now, &mut weather.stalls);
         }
