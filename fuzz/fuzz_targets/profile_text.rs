@@ -6,7 +6,7 @@ use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
 use shingle_core::block::Stack;
 use shingle_host::config::Source;
-use shingle_host::profile::{Profile, ProfileError};
+use shingle_host::profile::{PathSet, Profile, ProfileError};
 
 /// The profiles that ship, with lines of them changed, left out or put in.
 #[derive(Arbitrary, Debug)]
@@ -27,9 +27,14 @@ enum Change {
     Before(String),
 }
 
-const SHIPPED: [&str; 9] = [
+const SHIPPED: [&str; 14] = [
     include_str!("../../profiles/link-fc32.toml"),
     include_str!("../../profiles/null.toml"),
+    include_str!("../../profiles/paths-asymmetric.toml"),
+    include_str!("../../profiles/paths-cable.toml"),
+    include_str!("../../profiles/paths-changing.toml"),
+    include_str!("../../profiles/paths-hosts.toml"),
+    include_str!("../../profiles/paths-stall.toml"),
     include_str!("../../profiles/ram.toml"),
     include_str!("../../profiles/smr-14tb.toml"),
     include_str!("../../profiles/smr-15tb.toml"),
@@ -66,6 +71,14 @@ fn text(input: &Input) -> String {
 }
 
 fuzz_target!(|input: Input| {
+    match PathSet::parse("fuzzed", Source { path: "fuzzed.toml".into(), text: text(&input) }) {
+        Ok(set) => {
+            let mut stack = Stack::new();
+            let paths = set.add_to(&mut stack, false, 1).expect("what was read makes a set");
+            assert_eq!(paths.len(), set.paths.len());
+        }
+        Err(error) => assert!(!error.to_string().is_empty()),
+    }
     match Profile::parse("fuzzed", Source { path: "fuzzed.toml".into(), text: text(&input) }) {
         Ok(profile) => {
             let mut stack = Stack::new();

@@ -116,6 +116,17 @@ impl<'a> Fields<'a> {
         self.table.iter().any(|(name, _)| name.get_ref() == key)
     }
 
+    /// The place of a key's value.
+    pub fn place_of(&self, key: &str) -> Option<Range<usize>> {
+        Some(self.table.iter().find(|(name, _)| name.get_ref() == key)?.1.span())
+    }
+
+    /// How many things the list at a key has; 0 without one.
+    pub fn length(&self, key: &str) -> usize {
+        let value = self.table.iter().find(|(name, _)| name.get_ref() == key);
+        value.and_then(|(_, value)| value.get_ref().as_array()).map_or(0, |list| list.len())
+    }
+
     /// Notes that a key is missing.
     pub fn missing(&mut self, key: &'static str, example: &str) {
         let title = format!("{} has no `{key}`", self.name);
@@ -195,6 +206,23 @@ impl<'a> Fields<'a> {
             let list = value.as_array().ok_or_else(|| format!("{}: write a list such as [\"a\", \"b\"]", a(value)))?;
             list.iter().map(|item| read_string(item.get_ref())).collect()
         })
+    }
+
+    /// A list of tables, each with its place: `[[key]]` blocks, or tables in braces.
+    pub fn tables<T>(&mut self, key: &'static str, mut read: impl FnMut(Fields<'_>) -> T) -> Vec<T> {
+        self.known.push(key);
+        let Some((_, value)) = self.table.iter().find(|(name, _)| name.get_ref() == key) else { return Vec::new() };
+        let items = value.get_ref().as_array().into_iter().flatten();
+        let found: Vec<_> = items.filter_map(|item| Some((item.span(), item.get_ref().as_table()?))).collect();
+        if value.get_ref().as_array().is_none_or(|all| all.len() != found.len()) {
+            let title = format!("`{key}` of {} is no list of tables", self.name);
+            self.errors.push(Diagnostic::at(value.span(), title).help(format!("write a [[...{key}]] block for each")));
+            return Vec::new();
+        }
+        let name = |n: usize| format!("`{key}` {} of {}", n + 1, self.name);
+        let (names, errors): (Vec<String>, _) = ((0..found.len()).map(name).collect(), &mut *self.errors);
+        let tables = names.into_iter().zip(found);
+        tables.map(|(name, (place, table))| read(Fields::new(name, place, table, &mut *errors))).collect()
     }
 
     /// One of a set of words.

@@ -5,7 +5,7 @@ use std::fmt;
 use shingle_core::block::{BlockDevice, DeviceId, Stack};
 use shingle_core::device::{NullConfig, NullDevice};
 use shingle_core::impl_error;
-use shingle_drives::{Link, RamConfig, RamDisk, SmrConfig, SmrDisk, Ssd, SsdConfig, ZnsConfig, ZnsSsd};
+use shingle_drives::{Link, LinkConfig, RamConfig, RamDisk, SmrConfig, SmrDisk, Ssd, SsdConfig, ZnsConfig, ZnsSsd};
 
 use super::Model;
 
@@ -33,14 +33,18 @@ impl Model {
             }
             Self::Link(link, disk) => {
                 let disk = Self::Ram(disk.clone()).add_to(stack, keep_data)?;
-                let link = Link::new(disk, stack.limits(disk), link.clone());
+                let link = Link::new(disk, stack.limits(disk), LinkConfig::clone(link));
                 add(stack, link)
             }
         }
     }
 }
 
-fn add<D: BlockDevice, E: fmt::Display>(stack: &mut Stack, device: Result<D, E>) -> Result<DeviceId, BuildError> {
+/// Adds a device, if it could be made.
+pub(super) fn add<D: BlockDevice, E: fmt::Display>(
+    stack: &mut Stack,
+    device: Result<D, E>,
+) -> Result<DeviceId, BuildError> {
     let device = device.map_err(|error| BuildError(error.to_string()))?;
     stack.add(Box::new(device)).map_err(|error| BuildError(error.to_string()))
 }

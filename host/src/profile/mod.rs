@@ -5,6 +5,8 @@
 //! the tables into the configuration that its device in the core takes, and an arm of [`Model`].
 
 mod build;
+mod links;
+mod paths;
 mod ram;
 mod smr;
 mod ssd;
@@ -22,6 +24,7 @@ use crate::fields::{ConfigError, Diagnostic, Fields, Source, nearest};
 use values::Values;
 
 pub use build::BuildError;
+pub use paths::{BuiltPath, PathProfile, PathSet, Segment};
 
 /// The profiles that ship, by name.
 const SHIPPED: [(&str, &str); 11] = [
@@ -61,21 +64,21 @@ pub enum Model {
     /// Memory behind a number of servers.
     Ram(RamConfig),
     /// A RAM disk at the end of a link.
-    Link(LinkConfig, RamConfig),
+    Link(Box<LinkConfig>, RamConfig),
     /// A null device.
     Null(NullConfig),
 }
 
 /// Reads the tables of a model.
-type Read = fn(&mut Values<'_>) -> Option<Model>;
+type Read<M> = fn(&mut Values<'_>) -> Option<M>;
 
 /// What can stand after `model =`.
-const MODELS: [(&str, Read); 6] = [
+const MODELS: [(&str, Read<Model>); 6] = [
     ("smr", |values| smr::read(values).map(Model::Smr)),
     ("zns", |values| zns::read(values).map(Model::Zns)),
     ("ssd", |values| ssd::read(values).map(Model::Ssd)),
     ("ram", |values| ram::read(values).map(Model::Ram)),
-    ("link", |values| ram::read_link(values).map(|(link, disk)| Model::Link(link, disk))),
+    ("link", |values| ram::read_link(values).map(|(link, disk)| Model::Link(Box::new(link), disk))),
     ("null", |values| ram::read_null(values).map(Model::Null)),
 ];
 
@@ -88,35 +91,55 @@ impl Profile {
     /// The profile of that name, or in the file at that path.
     pub fn find(name_or_path: &str) -> Result<Self, ProfileError> {
         let source = Self::source(name_or_path)?;
-        let name = source.path.file_stem().map_or(name_or_path.into(), |stem| stem.to_string_lossy().into_owned());
-        Self::parse(&name, source)
+        Self::parse(&name_of(&source, name_or_path), source)
     }
 
     /// The text of that profile.
     pub fn source(name_or_path: &str) -> Result<Source, ProfileError> {
-        if let Some((name, text)) = SHIPPED.iter().find(|(name, _)| *name == name_or_path) {
-            return Ok(Source { path: format!("profiles/{name}.toml").into(), text: (*text).to_owned() });
-        }
-        let path = Path::new(name_or_path);
-        if path.extension().is_none() && !path.exists() {
-            return Err(ProfileError::Unknown(name_or_path.to_owned()));
-        }
-        let text = std::fs::read_to_string(path).map_err(|error| ProfileError::Unreadable(path.into(), error))?;
-        Ok(Source { path: path.into(), text })
+        find_source(&SHIPPED, name_or_path)
     }
 
     /// Reads a profile; all mistakes come at once, each with its line.
     pub fn parse(name: &str, source: Source) -> Result<Self, ProfileError> {
-        let mut errors = Vec::new();
-        let profile = read(name, &source.text, &mut errors);
-        match profile {
-            Some(profile) if errors.is_empty() => Ok(profile),
-            _ => Err(ProfileError::Wrong(ConfigError { source, diagnostics: errors })),
-        }
+        parse_with(source, |text, errors| {
+            let (description, model) = read(text, errors, &MODELS)?;
+            Some(Profile { name: name.to_owned(), description, model })
+        })
     }
 }
 
-fn read(name: &str, text: &str, errors: &mut Vec<Diagnostic>) -> Option<Profile> {
+/// What a profile is called that was found so.
+fn name_of(source: &Source, name_or_path: &str) -> String {
+    source.path.file_stem().map_or(name_or_path.into(), |stem| stem.to_string_lossy().into_owned())
+}
+
+/// The text of one of those that ship, or of the file at that path.
+fn find_source(shipped: &[(&'static str, &str)], name_or_path: &str) -> Result<Source, ProfileError> {
+    if let Some((name, text)) = shipped.iter().find(|(name, _)| *name == name_or_path) {
+        return Ok(Source { path: format!("profiles/{name}.toml").into(), text: (*text).to_owned() });
+    }
+    let path = Path::new(name_or_path);
+    if path.extension().is_none() && !path.exists() {
+        let known = shipped.iter().map(|(name, _)| *name).collect();
+        return Err(ProfileError::Unknown { name: name_or_path.to_owned(), known });
+    }
+    let text = std::fs::read_to_string(path).map_err(|error| ProfileError::Unreadable(path.into(), error))?;
+    Ok(Source { path: path.into(), text })
+}
+
+fn parse_with<T>(
+    source: Source,
+    read: impl FnOnce(&str, &mut Vec<Diagnostic>) -> Option<T>,
+) -> Result<T, ProfileError> {
+    let mut errors = Vec::new();
+    match read(&source.text, &mut errors) {
+        Some(read) if errors.is_empty() => Ok(read),
+        _ => Err(ProfileError::Wrong(ConfigError { source, diagnostics: errors })),
+    }
+}
+
+/// Reads a description, and what one of `models` reads.
+fn read<M>(text: &str, errors: &mut Vec<Diagnostic>, models: &[(&str, Read<M>)]) -> Option<(String, M)> {
     let (document, mistakes) = DeTable::parse_recoverable(text);
     if let Some(mistake) = mistakes.first() {
         let place = mistake.span().unwrap_or(0..0);
@@ -126,23 +149,28 @@ fn read(name: &str, text: &str, errors: &mut Vec<Diagnostic>) -> Option<Profile>
     let mut top = Fields::new("the profile".into(), 0..0, document.get_ref(), errors);
     let description = top.required("description", "\"a drive\"").map_or(String::new(), |at| at.value);
     if !top.has("model") {
-        top.missing("model", "\"smr\"");
+        top.missing("model", &models.first().map_or(String::new(), |(name, _)| format!("\"{name}\"")));
     }
-    let read_model = top.word("model", &MODELS)?.value;
+    let read_model = top.word("model", models)?.value;
     // The tables belong to the model, which knows their names.
     top.forgive();
     top.finish();
     let mut values = Values::new(document.get_ref(), errors);
     let model = read_model(&mut values);
     values.finish();
-    Some(Profile { name: name.to_owned(), description, model: model? })
+    Some((description, model?))
 }
 
 /// Error of reading a profile.
 #[derive(Debug)]
 pub enum ProfileError {
-    /// No profile that ships is called so.
-    Unknown(String),
+    /// None that ships is called so.
+    Unknown {
+        /// What was asked for.
+        name: String,
+        /// Those there are.
+        known: Vec<&'static str>,
+    },
     /// The file cannot be read.
     Unreadable(PathBuf, std::io::Error),
     /// The file has mistakes.
@@ -150,12 +178,11 @@ pub enum ProfileError {
 }
 
 impl_error!(ProfileError, |self, f| match self {
-    Self::Unknown(name) => {
+    Self::Unknown { name, known } => {
         write!(f, "there is no profile `{name}`")?;
-        if let Some(near) = nearest(name, Profile::names()) {
+        if let Some(near) = nearest(name, known.iter().copied()) {
             write!(f, ", but `{near}`")?;
         }
-        let known: Vec<&str> = Profile::names().collect();
         write!(f, ": use one of {}, or the path of a file", known.join(", "))
     }
     Self::Unreadable(path, error) => {

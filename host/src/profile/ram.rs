@@ -4,6 +4,7 @@ use shingle_core::device::{NullConfig, NullZones};
 use shingle_core::time::Duration;
 use shingle_drives::{LinkConfig, RamConfig, ServiceTime};
 
+use super::links::{read_link as read_one_link, read_time};
 use super::values::{SECOND, Table, Values};
 
 /// Reads what `[ram]` says.
@@ -16,20 +17,9 @@ pub fn read(values: &mut Values<'_>) -> Option<RamConfig> {
 
 /// Reads what `[link]` says of the way, and `[ram]` of the disk at its end.
 pub fn read_link(values: &mut Values<'_>) -> Option<(LinkConfig, RamConfig)> {
-    let link = values.table("link", |table| LinkConfig {
-        rate: table.has("rate").then(|| table.rate("rate")),
-        depth: table.has("depth").then(|| table.count("depth", 1..=65_536)),
-        there: read_time(table, ["there", "there-sd", "there-shape"]),
-        back: read_time(table, ["back", "back-sd", "back-shape"]),
-        ordered: table.flag("ordered"),
-        lost_ppm: table.count("lost-ppm", 0..=500_000),
-        failed_ppm: table.count("failed-ppm", 0..=500_000),
-        ..LinkConfig::default()
-    });
+    let link = values.table("link", read_one_link);
     let ram = read(values);
-    let link = link?;
-    check_times(values, [("there", &link.there), ("back", &link.back)]);
-    Some((link, ram?))
+    Some((link?, ram?))
 }
 
 /// Reads what `[null]` and `[zones]` say.
@@ -64,24 +54,10 @@ fn read_ram(table: &mut Table<'_>) -> RamConfig {
         capacity: table.size("size", 4096..=1 << 50) / 512,
         block_bytes: table.size("block", 512..=65536) as u32,
         servers: table.count("servers", 1..=65_536),
-        read: read_time(table, ["read", "read-sd", "read-shape"]),
-        write: read_time(table, ["write", "write-sd", "write-shape"]),
+        read: read_time(table, ["read", "read-sd", "read-shape"], Duration::ZERO..=SECOND),
+        write: read_time(table, ["write", "write-sd", "write-shape"], Duration::ZERO..=SECOND),
         ..RamConfig::new(8)
     }
-}
-
-/// A time that is always the same, or has a shape and perhaps a deviation.
-fn read_time(table: &mut Table<'_>, [mean, sd, shape]: [&'static str; 3]) -> ServiceTime {
-    type Shape = fn(Duration, &mut dyn FnMut() -> Duration) -> ServiceTime;
-    const SHAPES: [(&str, Shape); 3] = [
-        ("exponential", |time, _| ServiceTime::Exponential(time)),
-        ("log-normal", |time, deviation| ServiceTime::LogNormal(time, deviation())),
-        ("gamma", |time, deviation| ServiceTime::Gamma(time, deviation())),
-    ];
-    let time = table.time(mean, Duration::ZERO..=SECOND);
-    let shape = if table.has(shape) { table.word(shape, &SHAPES) } else { None };
-    let mut deviation = || table.time(sd, Duration(1)..=Duration(10 * SECOND.0));
-    shape.map_or(ServiceTime::Constant(time), |shape| shape(time, &mut deviation))
 }
 
 fn check_times(values: &mut Values<'_>, times: [(&str, &ServiceTime); 2]) {

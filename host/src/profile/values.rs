@@ -40,10 +40,36 @@ impl<'a> Values<'a> {
             self.errors.push(Diagnostic::at(key.span(), format!("`{name}` is not a table: write [{name}]")));
             return None;
         };
-        let mut table = Table { fields: Fields::new(format!("[{name}]"), key.span(), table, self.errors) };
-        let read = read(&mut table);
-        table.fields.finish();
-        Some(read)
+        let fields = Fields::new(format!("[{name}]"), key.span(), table, self.errors);
+        Some(read_table(Table { fields }, read))
+    }
+
+    /// Reads every block `[[name]]` with `read`, `count` of them.
+    pub fn tables<T>(
+        &mut self,
+        name: &'static str,
+        count: RangeInclusive<usize>,
+        mut read: impl FnMut(&mut Table<'_>) -> T,
+    ) -> Vec<T> {
+        self.tables.push(name);
+        let mut top = Fields::new("the profile".into(), 0..0, self.document, self.errors);
+        let all = top.tables(name, |fields| read_table(Table { fields }, &mut read));
+        if !count.contains(&all.len()) && all.len() == top.length(name) {
+            let title = format!("the profile has {} of [[{name}]]", all.len());
+            let place = top.place_of(name).map_or_else(|| Diagnostic::general(&title), |at| Diagnostic::at(at, &title));
+            top.error(place.help(format!("it has {} to {}", count.start(), count.end())));
+        }
+        all
+    }
+
+    /// Whether there is such a table.
+    pub fn has(&self, name: &str) -> bool {
+        self.document.iter().any(|(key, _)| key.get_ref() == name)
+    }
+
+    /// Notes a mistake.
+    pub fn error(&mut self, mistake: Diagnostic) {
+        self.errors.push(mistake);
     }
 
     /// Notes what belongs to no table that was read.
@@ -63,7 +89,42 @@ impl<'a> Values<'a> {
     }
 }
 
+fn read_table<T>(mut table: Table<'_>, read: impl FnOnce(&mut Table<'_>) -> T) -> T {
+    let read = read(&mut table);
+    table.fields.finish();
+    read
+}
+
 impl Table<'_> {
+    /// A name of its own.
+    pub fn name(&mut self, key: &'static str, example: &str) -> Option<At<String>> {
+        let value = self.fields.string(key);
+        self.present(key, example, value)
+    }
+
+    /// Reads every block `[[...key]]` of this table with `read`; none need be there.
+    pub fn each<T>(&mut self, key: &'static str, mut read: impl FnMut(&mut Table<'_>) -> T) -> Vec<T> {
+        self.fields.tables(key, |fields| read_table(Table { fields }, &mut read))
+    }
+
+    /// Notes a mistake.
+    pub fn error(&mut self, mistake: Diagnostic) {
+        self.fields.error(mistake);
+    }
+
+    /// Notes that a key is missing.
+    pub fn missing(&mut self, key: &'static str, example: &str) {
+        self.fields.missing(key, example);
+    }
+
+    /// Notes what is wrong with the values of this table together, at its place.
+    pub fn check<T>(&mut self, together: Result<T, impl ToString>) {
+        let place = self.fields.place();
+        if let Err(error) = together {
+            self.fields.error(Diagnostic::at(place, error.to_string()));
+        }
+    }
+
     /// A size in bytes, as in `"256MiB"`.
     pub fn size(&mut self, key: &'static str, allowed: RangeInclusive<u64>) -> u64 {
         let value = self.fields.size(key);
