@@ -6,6 +6,7 @@
 //! - [`frontend`]: protocols without sockets. Bytes in, bios out; completions in, bytes out.
 //! - [`block`]: the bio, the device, and the stack of devices that bios hop through.
 //! - [`mapper`]: named devices made of tables, loaded and swapped while they are used.
+//! - [`multipath`]: several paths to one disk, and which of them an I/O takes.
 //! - [`dm`]: device-mapper targets, one file each, and the table that routes between them.
 //! - [`plug`]: one write at a time per zone, in order; zone append emulation.
 //! - [`zone`]: what a zone is, as a pure state machine.
@@ -59,6 +60,7 @@ pub mod dm;
 pub mod frontend;
 pub mod harness;
 pub mod mapper;
+pub mod multipath;
 pub mod plug;
 pub mod random;
 pub mod sector;

@@ -24,6 +24,7 @@ const CORE: &Layers = &[
     ("device", &["block", "random", "sector", "time", "zone"]),
     ("task", &["block", "sector", "time", "zone"]),
     ("dm", &["block", "guards", "random", "sector", "task", "time", "zone"]),
+    ("multipath", &["block", "sector", "time", "zone"]),
     ("mapper", &["block", "dm", "plug", "sector", "time", "zone"]),
     ("frontend", &["block", "guards", "sector", "time", "zone"]),
     ("harness", &["block", "sector", "time", "zone"]),

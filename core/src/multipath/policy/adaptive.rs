@@ -1,0 +1,117 @@
+//! `adaptive`: shares by latency, renewed every fifteen seconds.
+
+use super::{Access, Done, Io, IoClass, PathView, Policy};
+use crate::prelude::*;
+use crate::time::{Duration, Instant};
+
+/// How long samples are gathered.
+const PERIOD: Duration = Duration::from_millis(15_000);
+/// What took longer is no sample.
+const LONGEST: Duration = Duration::from_millis(1_000);
+/// All shares together.
+const SHARES: u128 = 64;
+/// A mean counts for one part of so many.
+const SMOOTHING: u64 = 8;
+
+/// What is known of a path, for one node and class of I/O.
+#[derive(Clone, Copy, Debug, Default)]
+struct Cell {
+    sum: u64,
+    samples: u64,
+    /// 0: nothing was measured yet.
+    smoothed: u64,
+    /// I/Os in a row, 0 while nothing was measured.
+    weight: u32,
+    credit: u32,
+}
+
+/// The paths of one node and class.
+#[derive(Clone, Debug, Default)]
+struct Group {
+    cells: Vec<Cell>,
+    cursor: usize,
+}
+
+/// As proposed for Linux in 2025 (`adaptive`, v5; 2026 as `latency`, v6), as far as the posts describe it: the lower the latency of a path
+/// was on average, the more I/Os it gets in a row. What a path is to the disk (optimized or not) it does not ask; here as with all
+/// others paths that are not optimized get nothing while one is.
+#[derive(Debug, Default)]
+pub struct Adaptive {
+    nodes: Vec<[Group; IoClass::COUNT]>,
+    period_end: Option<Instant>,
+}
+
+impl Adaptive {
+    fn roll(&mut self, now: Instant) {
+        let end = *self.period_end.get_or_insert(now + PERIOD);
+        if now < end {
+            return;
+        }
+        self.nodes.iter_mut().flatten().for_each(Group::end_period);
+        self.period_end = Some(now + PERIOD);
+    }
+
+    fn group(&mut self, io: &Io, paths: usize) -> &mut Group {
+        let node = usize::from(io.node.0);
+        if self.nodes.len() <= node {
+            self.nodes.resize(node + 1, Default::default());
+        }
+        let group = &mut self.nodes[node][io.class as usize];
+        if group.cells.len() < paths {
+            group.cells.resize(paths, Cell::default());
+        }
+        group
+    }
+}
+
+impl Group {
+    fn end_period(&mut self) {
+        for cell in &mut self.cells {
+            if let Some(mean) = cell.sum.checked_div(cell.samples) {
+                let old = if cell.smoothed == 0 { mean } else { cell.smoothed };
+                cell.smoothed = (((SMOOTHING - 1) * old + mean) / SMOOTHING).max(1);
+            }
+            (cell.sum, cell.samples) = (0, 0);
+        }
+        let score = |cell: &Cell| if cell.smoothed == 0 { 0 } else { 1_000_000_000 / u128::from(cell.smoothed) };
+        let all = self.cells.iter().map(score).sum::<u128>().max(1);
+        for cell in self.cells.iter_mut().filter(|cell| cell.smoothed > 0) {
+            cell.weight = (SHARES * score(cell) / all).max(1) as u32;
+        }
+    }
+
+    fn choose(&mut self, is_usable: impl Fn(usize) -> bool) -> Option<usize> {
+        let paths = self.cells.len();
+        // Twice around: the first time may find nothing but credits that are used up.
+        for _ in 0..=2 * paths {
+            let (number, cell) = (self.cursor, self.cells.get_mut(self.cursor)?);
+            if is_usable(number) && cell.credit > 0 {
+                cell.credit -= 1;
+                return Some(number);
+            }
+            cell.credit = cell.weight;
+            self.cursor = (self.cursor + 1) % paths;
+            if is_usable(number) && cell.weight == 0 {
+                return Some(number);
+            }
+        }
+        None
+    }
+}
+
+impl Policy for Adaptive {
+    fn choose(&mut self, paths: &[PathView], io: &Io) -> Option<usize> {
+        self.roll(io.at);
+        let class = paths.iter().map(|path| path.access).min().filter(|access| *access != Access::Unusable)?;
+        self.group(io, paths.len()).choose(|number| paths.get(number).is_some_and(|path| path.access == class))
+    }
+
+    fn ended(&mut self, path: usize, io: &Io, done: Done) {
+        self.roll(done.at);
+        let took = done.at.since(io.at);
+        if took <= LONGEST {
+            let cell = &mut self.group(io, path + 1).cells[path];
+            (cell.sum, cell.samples) = (cell.sum + took.0, cell.samples + 1);
+        }
+    }
+}

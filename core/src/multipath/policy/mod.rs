@@ -1,0 +1,194 @@
+//! Policies: which path an I/O takes.
+//!
+//! A policy decides and remembers, no more. The head that it serves counts what is under way on each path, so that policies can be
+//! switched beside I/O; time is an argument. A path is its number in the slice that is handed over, which is the same until
+//! [`Policy::changed`].
+//!
+//! All keep to one rule: while a path is optimized, none that is not gets anything. Where a policy of the kernel's does not, its page
+//! says so.
+
+mod adaptive;
+mod historical;
+mod latency;
+mod numa;
+mod queue_depth;
+mod queue_length;
+mod round_robin;
+mod service_time;
+mod turn_by_turn;
+mod turns;
+
+pub use adaptive::Adaptive;
+pub use historical::{HistoricalServiceTime, HistoricalServiceTimeOptions};
+pub use latency::{Latency, LatencyOptions};
+pub use numa::Numa;
+pub use queue_depth::QueueDepth;
+pub use queue_length::QueueLength;
+pub use round_robin::RoundRobin;
+pub use service_time::ServiceTime;
+pub use turn_by_turn::TurnByTurn;
+
+use crate::block::Op;
+use crate::prelude::*;
+use crate::time::Instant;
+
+/// Whether a path takes I/O, the best first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Access {
+    /// It leads to the controller that the disk belongs to.
+    Optimized,
+    /// It takes I/O, and that is slower or costs others something.
+    NonOptimized,
+    /// It takes none.
+    Unusable,
+}
+
+/// A submitter, or the memory near to it: what the kernel takes a NUMA node for. Numbers from 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Node(pub u8);
+
+/// What a policy sees of a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PathView {
+    /// Whether it takes I/O.
+    pub access: Access,
+    /// I/Os under way on it.
+    pub in_flight: u32,
+    /// Bytes of those.
+    pub bytes: u64,
+    /// The node that it is near to; `None`: it is equally near to all.
+    pub node: Option<Node>,
+    /// How much it carries compared with the others, of an operator's knowledge; up to 100.
+    pub throughput: u32,
+}
+
+impl PathView {
+    /// A path without I/O that is like the others.
+    #[must_use]
+    pub fn new(access: Access) -> Self {
+        Self { access, in_flight: 0, bytes: 0, node: None, throughput: 1 }
+    }
+}
+
+/// Kinds of I/O that may take times of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum IoClass {
+    /// Reads.
+    Read,
+    /// Writes and appends.
+    Write,
+    /// All others.
+    Other,
+}
+
+impl IoClass {
+    /// Number of kinds.
+    pub const COUNT: usize = 3;
+}
+
+impl From<Op> for IoClass {
+    fn from(op: Op) -> Self {
+        match op {
+            Op::Read => Self::Read,
+            Op::Write | Op::ZoneAppend => Self::Write,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// What a policy is told of an I/O.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Io {
+    /// When it is sent.
+    pub at: Instant,
+    /// Who sends it.
+    pub node: Node,
+    /// What it is.
+    pub class: IoClass,
+    /// How much data it moves.
+    pub bytes: u32,
+}
+
+/// How an I/O ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Done {
+    /// When.
+    pub at: Instant,
+    /// Whether it did what it was to do.
+    pub is_ok: bool,
+}
+
+/// A policy with its memory.
+pub trait Policy {
+    /// The path for an I/O, to be sent there at once; `None` if all are unusable.
+    fn choose(&mut self, paths: &[PathView], io: &Io) -> Option<usize>;
+
+    /// An I/O on that path has ended; it is not counted there any more.
+    fn ended(&mut self, path: usize, io: &Io, done: Done) {
+        let _ = (path, io, done);
+    }
+
+    /// An I/O has failed on that path because of the path.
+    fn failed(&mut self, path: usize) {
+        let _ = path;
+    }
+
+    /// Paths have come, gone or changed their access.
+    fn changed(&mut self, paths: &[PathView]) {
+        let _ = paths;
+    }
+}
+
+crate::named_enum! {
+    /// The policies that can be asked for by name.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum PolicyKind {
+        /// Linux's default for NVMe: the nearest path.
+        Numa => "numa",
+        /// Linux's `round-robin` for NVMe.
+        RoundRobin => "round-robin",
+        /// Linux's `queue-depth` for NVMe.
+        QueueDepth => "queue-depth",
+        /// What was proposed for Linux in 2024, and not taken: the path with the least latency.
+        Latency => "latency",
+        /// What was proposed for Linux in 2025: shares by latency.
+        Adaptive => "adaptive",
+        /// dm-multipath's `round-robin`.
+        TurnByTurn => "dm-round-robin",
+        /// dm-multipath's `queue-length`.
+        QueueLength => "queue-length",
+        /// dm-multipath's `service-time`.
+        ServiceTime => "service-time",
+        /// dm-multipath's `historical-service-time`.
+        HistoricalServiceTime => "historical-service-time",
+    }
+
+    /// Its name.
+    fn name(self) -> &'static str;
+}
+
+impl PolicyKind {
+    /// A policy of this kind that knows nothing yet, with what it does if nobody says otherwise.
+    #[must_use]
+    pub fn build(self) -> Box<dyn Policy> {
+        match self {
+            Self::Numa => Box::new(Numa::default()),
+            Self::RoundRobin => Box::new(RoundRobin::default()),
+            Self::QueueDepth => Box::new(QueueDepth),
+            Self::Latency => Box::new(Latency::new(LatencyOptions::default())),
+            Self::Adaptive => Box::new(Adaptive::default()),
+            Self::TurnByTurn => Box::new(TurnByTurn::default()),
+            Self::QueueLength => Box::new(QueueLength::default()),
+            Self::ServiceTime => Box::new(ServiceTime::default()),
+            Self::HistoricalServiceTime => {
+                Box::new(HistoricalServiceTime::new(HistoricalServiceTimeOptions::default()))
+            }
+        }
+    }
+}
+
+/// The first path with the least cost among those of the best class that has one.
+fn cheapest<C: Ord>(paths: &[PathView], mut cost: impl FnMut(usize, &PathView) -> C) -> Option<usize> {
+    let usable = paths.iter().enumerate().filter(|(_, path)| path.access != Access::Unusable);
+    usable.min_by_key(|(number, path)| (path.access, cost(*number, path))).map(|(number, _)| number)
+}

@@ -1,0 +1,239 @@
+//! The policies that choose among paths, alone: what they see is made up, and so is the time.
+
+use shingle_core::multipath::{
+    Access, Done, HistoricalServiceTime, HistoricalServiceTimeOptions, Io, IoClass, Latency, LatencyOptions, Node,
+    PathView, Policy, PolicyKind,
+};
+use shingle_core::time::{Duration, Instant};
+
+use Access::{NonOptimized, Optimized, Unusable};
+
+fn paths(access: &[Access]) -> Vec<PathView> {
+    access.iter().map(|access| PathView::new(*access)).collect()
+}
+
+fn io(at: Instant) -> Io {
+    Io { at, node: Node(0), class: IoClass::Read, bytes: 512 }
+}
+
+/// The choices for so many I/Os, one after the other.
+fn choices(policy: &mut dyn Policy, paths: &[PathView], count: usize) -> Vec<usize> {
+    (0..count).map(|_| policy.choose(paths, &io(Instant::ZERO)).expect("a path")).collect()
+}
+
+/// Has an I/O that was sent at one time end at another.
+fn end(policy: &mut dyn Policy, path: usize, from: Instant, to: Instant) {
+    policy.ended(path, &io(from), Done { at: to, is_ok: true });
+}
+
+fn us(us: u64) -> Instant {
+    Instant(us * 1000)
+}
+
+/// Random accesses and loads of up to five paths.
+fn drawn(draw: &mut impl FnMut(u64) -> u64) -> Vec<PathView> {
+    let count = 1 + draw(5);
+    let access = [Optimized, NonOptimized, Unusable];
+    let path = |_| PathView {
+        in_flight: draw(4) as u32,
+        bytes: draw(4) * 4096,
+        node: (draw(2) == 0).then_some(Node(draw(3) as u8)),
+        throughput: draw(3) as u32,
+        ..PathView::new(access[draw(3) as usize])
+    };
+    (0..count).map(path).collect()
+}
+
+#[test]
+fn every_policy_takes_a_path_of_the_best_class_and_none_if_all_are_unusable() {
+    for kind in PolicyKind::ALL {
+        let mut rng = shingle_core::random::Rng::new(7);
+        let mut draw = |below| rng.below(below);
+        let (mut policy, mut now) = (kind.build(), Instant::ZERO);
+        for round in 0..20_000 {
+            let paths = drawn(&mut draw);
+            let io = Io { at: now, node: Node(draw(3) as u8), class: IoClass::Write, bytes: draw(9) as u32 * 512 };
+            if draw(10) == 0 {
+                policy.changed(&paths);
+            }
+            let chosen = policy.choose(&paths, &io);
+            let best = paths.iter().map(|path| path.access).min().filter(|access| *access != Unusable);
+            let name = kind.name();
+            assert_eq!(chosen.map(|path| paths[path].access), best, "{name}, round {round}: {paths:?}");
+            now = now + Duration(draw(40_000_000));
+            match chosen {
+                Some(path) if draw(20) == 0 => policy.failed(path),
+                Some(path) => policy.ended(path, &io, Done { at: now, is_ok: draw(9) > 0 }),
+                None => {}
+            }
+        }
+    }
+}
+
+#[test]
+fn numa_stays_on_the_nearest_path_and_goes_back_to_it_at_once() {
+    let mut policy = PolicyKind::Numa.build();
+    let mut all = paths(&[Optimized; 3]);
+    (0..3).for_each(|node| all[node].node = Some(Node(2 - node as u8)));
+    let at = |policy: &mut dyn Policy, all: &[PathView], node| policy.choose(all, &Io { node, ..io(us(0)) });
+    assert_eq!([0, 1, 2].map(|node| at(&mut *policy, &all, Node(node))), [Some(2), Some(1), Some(0)]);
+    all[2].access = Unusable;
+    assert_eq!(at(&mut *policy, &all, Node(0)), Some(0), "the first of those that are equally far");
+    all[2].access = Optimized;
+    assert_eq!(at(&mut *policy, &all, Node(0)), Some(0), "it stays until somebody says that paths have changed");
+    policy.changed(&all);
+    assert_eq!(at(&mut *policy, &all, Node(0)), Some(2));
+}
+
+/// All paths over TCP are equally near to Linux.
+#[test]
+fn numa_gives_the_first_of_equal_paths_everything() {
+    assert_eq!(choices(&mut *PolicyKind::Numa.build(), &paths(&[NonOptimized, Optimized, Optimized]), 4), [1; 4]);
+}
+
+#[test]
+fn round_robin_takes_turns_and_leaves_out_what_is_worse() {
+    let mut policy = PolicyKind::RoundRobin.build();
+    assert_eq!(choices(&mut *policy, &paths(&[Optimized, NonOptimized, Optimized]), 5), [0, 2, 0, 2, 0]);
+    assert_eq!(choices(&mut *policy, &paths(&[Unusable, Optimized, Optimized]), 3), [1, 2, 1]);
+}
+
+/// In Linux a scan for the nearest path once pinned everything to one of them.
+#[test]
+fn round_robin_takes_turns_among_paths_that_are_not_optimized_as_well() {
+    let mut policy = PolicyKind::RoundRobin.build();
+    assert_eq!(choices(&mut *policy, &paths(&[NonOptimized, Unusable, NonOptimized]), 4), [0, 2, 0, 2]);
+}
+
+#[test]
+fn queue_depth_takes_the_shortest_queue_and_of_equal_ones_always_the_first() {
+    let mut all = paths(&[Optimized, Optimized, NonOptimized]);
+    (all[0].in_flight, all[1].in_flight) = (3, 2);
+    let mut policy = PolicyKind::QueueDepth.build();
+    assert_eq!(choices(&mut *policy, &all, 2), [1, 1]);
+    all[1].in_flight = 3;
+    assert_eq!(choices(&mut *policy, &all, 3), [0; 3]);
+}
+
+#[test]
+fn selectors_of_device_mapper_take_turns_among_equal_paths() {
+    for kind in
+        [PolicyKind::TurnByTurn, PolicyKind::QueueLength, PolicyKind::ServiceTime, PolicyKind::HistoricalServiceTime]
+    {
+        let taken = choices(&mut *kind.build(), &paths(&[Optimized; 3]), 6);
+        assert_eq!(taken, [0, 1, 2, 0, 1, 2], "{}", kind.name());
+    }
+}
+
+#[test]
+fn queue_length_and_service_time_take_what_is_through_first() {
+    let mut all = paths(&[Optimized; 2]);
+    (all[0].in_flight, all[0].bytes) = (1, 1 << 20);
+    (all[1].in_flight, all[1].bytes) = (2, 8192);
+    assert_eq!(choices(&mut *PolicyKind::QueueLength.build(), &all, 2), [0, 0]);
+    assert_eq!(choices(&mut *PolicyKind::ServiceTime.build(), &all, 2), [1, 1]);
+    all[0].throughput = 100;
+    all[1].bytes = 16_384;
+    assert_eq!(choices(&mut *PolicyKind::ServiceTime.build(), &all, 2), [0, 0], "it carries a hundred times as much");
+    all[0].throughput = 0;
+    assert_eq!(choices(&mut *PolicyKind::ServiceTime.build(), &all, 2), [1, 1], "it is to carry nothing");
+}
+
+#[test]
+fn the_historical_service_time_is_that_of_the_path_without_its_queue() {
+    let mut policy = HistoricalServiceTime::new(HistoricalServiceTimeOptions { weight: 0, threshold: 0 });
+    let mut all = paths(&[Optimized; 2]);
+    choices(&mut policy, &all, 2);
+    // Ten I/Os that were sent at once, and took 100 us each: the last one was under way for a millisecond.
+    (1..=10).for_each(|number| end(&mut policy, 0, us(0), us(100 * number)));
+    end(&mut policy, 1, us(900), us(1050));
+    (all[0].in_flight, all[1].in_flight) = (1, 1);
+    assert_eq!(policy.choose(&all, &io(us(1060))), Some(0));
+}
+
+#[test]
+fn a_slow_path_of_which_nothing_was_heard_is_tried_once_by_historical_service_time() {
+    let mut policy = HistoricalServiceTime::new(HistoricalServiceTimeOptions { weight: 0, threshold: 0 });
+    let mut all = paths(&[Optimized; 2]);
+    choices(&mut policy, &all, 2);
+    end(&mut policy, 1, us(0), us(30_000));
+    end(&mut policy, 0, us(29_900), us(30_000));
+    all[0].in_flight = 1;
+    assert_eq!(policy.choose(&all, &io(us(30_001))), Some(0), "its turn is not yet over");
+    end(&mut policy, 0, us(89_900), us(90_000));
+    assert_eq!(policy.choose(&all, &io(us(95_000))), Some(1), "60 ms later it is");
+    all[1].in_flight = 1;
+    end(&mut policy, 0, us(94_900), us(95_000));
+    assert_eq!(policy.choose(&all, &io(us(95_001))), Some(0), "one is enough");
+}
+
+#[test]
+fn latency_takes_the_path_with_the_least_mean_of_the_last_window_for_a_whole_window() {
+    let mut policy = Latency::new(LatencyOptions::default());
+    let all = paths(&[Optimized; 2]);
+    policy.choose(&all, &io(us(0)));
+    for (path, took) in [(0, 300), (0, 100), (1, 150), (1, 160)] {
+        end(&mut policy, path, us(0), us(took));
+    }
+    assert_eq!(policy.choose(&all, &io(us(1999))), Some(0), "nothing is known yet");
+    assert_eq!((2000..4000).map(|at| policy.choose(&all, &io(us(at)))).filter(|path| *path == Some(1)).count(), 2000);
+}
+
+#[test]
+fn latency_decays_over_windows_without_enough_samples_however_slow_what_is_under_way_is() {
+    for (decay, windows) in [(50, 8), (10, 3), (0, 1)] {
+        let mut policy = Latency::new(LatencyOptions { decay, ..LatencyOptions::default() });
+        let all = paths(&[Optimized; 2]);
+        policy.choose(&all, &io(us(0)));
+        for (path, took) in [(0, 1900), (0, 1900), (1, 9), (1, 9)] {
+            end(&mut policy, path, us(0), us(took));
+        }
+        // The second path is measured in every window, the first never again.
+        let taken = |policy: &mut Latency, window: u64| {
+            let now = us(2000 * window);
+            (0..2).for_each(|_| end(policy, 1, now, Instant(now.0 + 9000)));
+            policy.choose(&all, &io(Instant(now.0 + 10_000))).expect("a path")
+        };
+        let first = (1..100).find(|window| taken(&mut policy, *window) == 0);
+        assert_eq!(first, Some(1 + windows), "1900 us to at most 9 with {decay} %");
+    }
+}
+
+#[test]
+fn latency_cuts_off_what_is_less_than_a_microsecond() {
+    let mut policy = Latency::new(LatencyOptions::default());
+    let all = paths(&[Optimized; 2]);
+    policy.choose(&all, &io(us(0)));
+    for (path, ns) in [(0, 1999), (0, 1999), (1, 1000), (1, 1000)] {
+        end(&mut policy, path, us(0), Instant(ns));
+    }
+    assert_eq!(policy.choose(&all, &io(us(2001))), Some(0), "both are 1 us");
+}
+
+#[test]
+fn adaptive_gives_shares_by_latency_in_runs_after_fifteen_seconds() {
+    let mut policy = PolicyKind::Adaptive.build();
+    let all = paths(&[Optimized; 2]);
+    assert_eq!(choices(&mut *policy, &all, 4), [0, 1, 0, 1], "as long as nothing is known they take turns");
+    end(&mut *policy, 0, us(0), us(100));
+    end(&mut *policy, 1, us(0), us(700));
+    end(&mut *policy, 1, us(0), us(2_000_000));
+    let later = us(15_000_000);
+    let taken: Vec<_> = (0..126).map(|_| policy.choose(&all, &io(later)).expect("a path")).collect();
+    assert_eq!(taken.iter().filter(|path| **path == 0).count(), 112, "56 to 7: more than a second is no sample");
+    assert_eq!(taken.windows(2).filter(|pair| pair[0] != pair[1]).count(), 3, "{taken:?}");
+    assert_eq!(policy.choose(&all, &Io { class: IoClass::Write, ..io(later) }), Some(0), "of writes nothing is known");
+}
+
+#[test]
+fn time_that_passes_without_io_costs_nothing_and_ends() {
+    for decay in [0, 50, 99, 100] {
+        let mut policy = Latency::new(LatencyOptions { decay, window: Duration(1), ..LatencyOptions::default() });
+        let all = paths(&[Optimized; 2]);
+        for _ in 0..3 {
+            let path = policy.choose(&all, &io(us(0))).expect("a path");
+            end(&mut policy, path, us(0), Instant(u64::MAX >> 1));
+        }
+        assert!(policy.choose(&all, &io(Instant(u64::MAX >> 1))).is_some());
+    }
+}
