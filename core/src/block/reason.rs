@@ -96,6 +96,10 @@ pub enum Reason {
     NoAnswer(Duration),
     /// The way to the device is interrupted.
     Interrupted,
+    /// No path leads to the disk.
+    NoPath,
+    /// A path gave it up, and nobody can tell whether it is done.
+    Uncertain,
     /// The device has lost its power.
     NoPower,
     /// A device that fails on purpose.
@@ -158,6 +162,8 @@ impl From<&Reason> for Status {
             | Reason::AppendLimit { .. }
             | Reason::Zone(_)
             | Reason::PointerUnknown { .. }
+            | Reason::NoPath
+            | Reason::Uncertain
             | Reason::ZonesUnknown(_)
             | Reason::BadSector(_)
             | Reason::Failing(_)
@@ -261,6 +267,8 @@ impl Reason {
             Reason::Medium => f.write_str("the medium failed"),
             Reason::NoAnswer(time) => write!(f, "no answer for {} ms", time.as_nanos() / 1_000_000),
             Reason::Interrupted => f.write_str("the way to the device is interrupted"),
+            Reason::NoPath => f.write_str("no path to the disk works"),
+            Reason::Uncertain => f.write_str("a path gave it up, and it may be done or not"),
             Reason::NoPower => f.write_str("the device has lost its power"),
             Reason::Failing(what) => f.write_str(what),
             Reason::Injected(status) => write!(f, "a rule injects: {status}"),

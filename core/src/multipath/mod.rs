@@ -1,6 +1,20 @@
 //! Several paths to one disk, and which of them an I/O takes.
 
+mod access;
+mod failover;
+mod head;
+mod message;
+mod options;
+mod path;
 mod policy;
+mod retry;
+mod unsettled;
+
+pub use access::AnaState;
+pub use head::{Head, HeadCounters};
+pub use options::{HeadError, HeadOptions, MOST_PATHS};
+pub use path::{PathConfig, PathCounters};
+pub use retry::{Disposition, dispose};
 
 pub use policy::{
     Access, Adaptive, Done, HistoricalServiceTime, HistoricalServiceTimeOptions, Io, IoClass, Latency, LatencyOptions,

@@ -1,0 +1,221 @@
+//! What happens when a path fails a bio, and until it works again.
+
+use super::access::AnaState;
+use super::head::{Head, Job, PAUSE_ENDS, Sent, TIME_IS_OVER, probe_of};
+use super::path::{Health, Path};
+use super::retry::{Disposition, dispose};
+use crate::block::{Bio, Cx, Data, Flags, Op, PathEvent, Payload, Reason, Silence, Status};
+use crate::prelude::*;
+use crate::sector::Sector;
+use crate::time::Duration;
+use crate::zone::{Condition, Zone, ZoneKind};
+
+/// What a bio of the head's own is for.
+pub(super) enum Purpose {
+    /// To see whether the path works again.
+    Probe,
+    /// To see what of this write is done.
+    Look(Job),
+    /// To make this write durable, which is done.
+    Secure(Job),
+}
+
+/// The first probe of a path that failed comes after so long; the next ones take twice as long each, up to the option.
+const FIRST_PROBE: Duration = Duration::from_millis(50);
+
+impl Head {
+    /// A bio of a user has failed on a path.
+    pub(super) fn failed(&mut self, path: usize, mut job: Job, status: Status, cx: &mut Cx<'_>) {
+        let what = dispose(job.bio.op, status, job.attempts, self.options.attempts);
+        job.attempts = if what == Disposition::Retry { job.attempts + 1 } else { 0 };
+        match what {
+            Disposition::Complete => {
+                self.paths[path].counters.errors += 1;
+                cx.complete(job.bio, status);
+            }
+            Disposition::Retry => {
+                self.paths[path].counters.retries += 1;
+                self.paused.push_back((path, job));
+                cx.wake_at(cx.now() + self.options.pause, PAUSE_ENDS);
+            }
+            Disposition::FailOver => {
+                self.fail_path(path, cx);
+                self.dispatch(job, cx);
+            }
+            Disposition::FailOverWhenSilent => {
+                self.fail_path(path, cx);
+                self.unsettled.push(path, job, cx.now());
+                self.await_silence(path, cx);
+            }
+        }
+    }
+
+    /// A path has failed a bio: others are asked from now on, and it is probed.
+    fn fail_path(&mut self, path: usize, cx: &mut Cx<'_>) {
+        self.policy.failed(path);
+        let it = &mut self.paths[path];
+        it.counters.failovers += 1;
+        if it.health == Health::Live {
+            it.counters.failures += 1;
+            it.health = Health::Failed(FIRST_PROBE);
+            cx.wake_at(cx.now() + FIRST_PROBE, probe_of(path));
+            self.changed(cx);
+        }
+    }
+
+    /// Reads a block on a path that has failed.
+    pub(super) fn probe(&mut self, path: usize, cx: &mut Cx<'_>) {
+        let it = &mut self.paths[path];
+        if !matches!(it.health, Health::Failed(_)) || it.is_probed {
+            return;
+        }
+        let bytes = self.limits.logical_block_bytes as usize;
+        let Some(memory) = Data::try_zeroed(bytes) else { return self.probed(path, Status::Resource, cx) };
+        it.is_probed = true;
+        it.counters.probes += 1;
+        let read = Bio::new(Op::Read, Sector::ZERO, self.limits.block_sectors(), Payload::Data(memory));
+        self.send_own(path, read, Purpose::Probe, cx);
+    }
+
+    /// A path works again if the disk has answered, with whatever.
+    fn probed(&mut self, path: usize, status: Status, cx: &mut Cx<'_>) {
+        let it = &mut self.paths[path];
+        it.is_probed = false;
+        let Health::Failed(pause) = it.health else { return };
+        if !status.is_path_error() && status != Status::Resource {
+            it.health = Health::Live;
+            return self.changed(cx);
+        }
+        let pause = Duration(pause.0 * 2).min(self.options.probe.max(FIRST_PROBE));
+        it.health = Health::Failed(pause);
+        cx.wake_at(cx.now() + pause, probe_of(path));
+    }
+
+    /// Finds out when what came back from a path is settled.
+    fn await_silence(&mut self, path: usize, cx: &mut Cx<'_>) {
+        let Path { device, silence, .. } = self.paths[path];
+        match silence {
+            Silence::AtOnce => return self.settle(path, false, cx),
+            Silence::After(time) => cx.wake_at(cx.now() + time, TIME_IS_OVER),
+            Silence::Told => {}
+        }
+        if self.unsettled.has_to_ask(path) {
+            cx.tell_path(device, PathEvent::AskSilence { by: cx.me() });
+        }
+    }
+
+    /// A path is silent, or the time of some commands is over: these are done or not, for good.
+    pub(super) fn settle(&mut self, path: usize, is_told: bool, cx: &mut Cx<'_>) {
+        let Path { device, silence, .. } = self.paths[path];
+        while let Some(mut job) = self.unsettled.take(path, silence, is_told, cx.now()) {
+            match job.bio.op {
+                Op::ZoneAppend if !self.options.may_double_appends => {
+                    self.counters.uncertain_appends += 1;
+                    cx.fail(job.restored(), Reason::Uncertain);
+                    continue;
+                }
+                Op::ZoneAppend => self.counters.doubled_appends += 1,
+                Op::Write => job.may_be_done = self.is_sequential(job.sector),
+                _ => {}
+            }
+            self.dispatch(job, cx);
+        }
+        if is_told && self.unsettled.has_to_ask(path) {
+            cx.tell_path(device, PathEvent::AskSilence { by: cx.me() });
+        }
+    }
+
+    fn is_sequential(&self, sector: Sector) -> bool {
+        self.limits.zoned.as_ref().is_some_and(|zoned| {
+            let zone = (sector.0 / u64::from(zoned.zone_sectors)) as u32;
+            zoned.sequential_in(zone..zone + 1) > 0
+        })
+    }
+
+    /// Asks on a path for the pointer of the zone of a write.
+    pub(super) fn look(&mut self, path: usize, job: Job, cx: &mut Cx<'_>) {
+        let zone_sectors = self.limits.zoned.as_ref().map_or(1, |zoned| u64::from(zoned.zone_sectors));
+        let start = Sector(job.sector.0 / zone_sectors * zone_sectors);
+        let report = Bio::new(Op::ReportZones, start, 0, Payload::Zones(Vec::with_capacity(1)));
+        self.send_own(path, report, Purpose::Look(job), cx);
+    }
+
+    fn send_own(&mut self, path: usize, bio: Bio, purpose: Purpose, cx: &mut Cx<'_>) {
+        let bio = cx.own_bio(bio);
+        let (io, sector) = (self.io_of(&bio, cx), bio.sector);
+        self.submit_on(bio, Sent { path, sector, attempts: 0, io, own: Some(purpose) }, cx);
+    }
+
+    /// A zone is written up to `end`: what of the write is not done is sent.
+    fn looked(&mut self, path: usize, mut job: Job, end: u64, cx: &mut Cx<'_>) {
+        job.may_be_done = false;
+        let done = end.saturating_sub(job.sector.0).min(job.bio.sectors.into()) as u32;
+        if done == 0 {
+            return self.dispatch(job, cx);
+        }
+        if done == job.bio.sectors {
+            return self.secure(path, job, cx);
+        }
+        let (sector, rest_sector) = (job.sector, job.sector + u64::from(done));
+        let (front, rest) = cx.split(job.restored(), done);
+        self.secure(path, Job::new(front, sector), cx);
+        self.dispatch(Job::new(rest, rest_sector), cx);
+    }
+
+    /// Acknowledges a write that was found done; it is not known how durable it is.
+    fn secure(&mut self, path: usize, job: Job, cx: &mut Cx<'_>) {
+        if job.bio.flags.has(Flags::FUA) && self.limits.write_cache {
+            let flush = Bio::new(Op::Flush, Sector::ZERO, 0, Payload::None);
+            return self.send_own(path, flush, Purpose::Secure(job), cx);
+        }
+        cx.complete(job.restored(), Status::Ok);
+    }
+
+    /// A bio of the head's own is back.
+    pub(super) fn handle_own(&mut self, path: usize, purpose: Purpose, done: (Box<Bio>, Status), cx: &mut Cx<'_>) {
+        let (bio, status) = done;
+        let end = match &bio.payload {
+            Payload::Zones(zones) if status.is_ok() => zones.first().map(written_up_to),
+            _ => None,
+        };
+        cx.recycle(bio);
+        match (purpose, end) {
+            (Purpose::Probe, _) => self.probed(path, status, cx),
+            (Purpose::Look(job), Some(end)) => self.looked(path, job, end, cx),
+            (Purpose::Secure(job), _) if status.is_ok() => cx.complete(job.restored(), Status::Ok),
+            (Purpose::Look(mut job) | Purpose::Secure(mut job), _) if status.is_path_error() => {
+                self.fail_path(path, cx);
+                job.may_be_done = true;
+                self.dispatch(job, cx);
+            }
+            (Purpose::Look(job) | Purpose::Secure(job), _) => cx.fail(job.restored(), Reason::Uncertain),
+        }
+    }
+
+    /// Time has passed.
+    pub(super) fn check(&mut self, cx: &mut Cx<'_>) {
+        (0..self.paths.len()).for_each(|path| self.settle(path, false, cx));
+        let mut is_any = false;
+        for it in &mut self.paths {
+            if it.change_ends.take_if(|at| *at <= cx.now()).is_some() {
+                (it.state, is_any) = (AnaState::Inaccessible, true);
+            }
+        }
+        if is_any {
+            self.changed(cx);
+        }
+        if self.is_lost(cx.now()) {
+            core::mem::take(&mut self.waiting).into_iter().for_each(|job| self.fail(job, cx));
+        }
+    }
+}
+
+/// Up to where a zone is written.
+fn written_up_to(zone: &Zone) -> u64 {
+    match zone.cond {
+        _ if zone.kind == ZoneKind::Conventional => zone.start.0,
+        Condition::Full => zone.start.0 + zone.capacity,
+        cond if cond.has_write_pointer() => zone.wp.0,
+        _ => zone.start.0,
+    }
+}

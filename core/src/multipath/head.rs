@@ -1,0 +1,322 @@
+//! The head: one disk above several paths to it.
+//!
+//! ```text
+//!            bio
+//!             │     ┌── no path: waits, and fails after a time
+//!          policy ──┤
+//!             │     └── path 0 ... path n ──> the disk
+//!             │              │
+//!             │              ├── done, or an error of the disk: ends
+//!             │              └── an error of the path: it is probed from now on, and the bio
+//!             ├──────────────────── takes another one, if twice is harmless
+//!             └── settled <──────── waits until the path is silent, if not
+//! ```
+//!
+//! A command that changes something and that a path has given up may land later. So it is not sent again, and nobody is told that it
+//! failed, before its path is silent ([`Silence`]). Then it is done or not, for good. Twice is harmless but for two: what of a write to a
+//! sequential zone is done the zone's pointer tells, provided that nobody else writes to that zone (a plug above sees to that); and an append fails
+//! unless it may be doubled.
+
+use alloc::collections::VecDeque;
+use core::fmt;
+
+use slab::Slab;
+
+use super::access::AnaState;
+use super::failover::Purpose;
+use super::options::{HeadError, HeadOptions, MOST_PATHS};
+use super::path::{Health, Path, PathConfig, PathCounters};
+use super::policy::{Access, Done, Io, PathView, Policy, PolicyKind};
+use super::unsettled::Unsettled;
+use crate::block::{Bio, BlockDevice, Cx, DeviceId, Event, Figure, Limits, MessageError, PathEvent, Reason, Status};
+use crate::prelude::*;
+use crate::sector::Sector;
+use crate::time::Instant;
+
+/// A bio of a user.
+pub(super) struct Job {
+    pub bio: Box<Bio>,
+    /// Where it is to go: a bio that comes back may have another sector.
+    pub sector: Sector,
+    /// How often its path has had it and the disk had no time.
+    pub attempts: u8,
+    /// Whether it is a write of which all or a part may be done: then its zone is looked at first.
+    pub may_be_done: bool,
+}
+
+impl Job {
+    pub fn new(bio: Box<Bio>, sector: Sector) -> Self {
+        Self { bio, sector, attempts: 0, may_be_done: false }
+    }
+
+    /// The bio as it came.
+    pub fn restored(self) -> Box<Bio> {
+        let Self { mut bio, sector, .. } = self;
+        bio.sector = sector;
+        bio
+    }
+}
+
+/// A bio on a path.
+pub(super) struct Sent {
+    pub path: usize,
+    pub sector: Sector,
+    pub attempts: u8,
+    pub io: Io,
+    /// What it is for, if it is the head's own.
+    pub own: Option<Purpose>,
+}
+
+/// What has happened so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HeadCounters {
+    /// Bios that had to wait for a path.
+    pub waited: u64,
+    /// Bios that failed because there was none.
+    pub without_path: u64,
+    /// Appends that failed since nobody knows whether they are done.
+    pub uncertain_appends: u64,
+    /// Appends that were sent again although they may have been done.
+    pub doubled_appends: u64,
+}
+
+/// What a timer is for: something that waits has waited long enough; a bio may go to its path again; the path of a number is probed.
+pub(super) const TIME_IS_OVER: u64 = 0;
+pub(super) const PAUSE_ENDS: u64 = 1;
+const PROBES: u64 = 2;
+
+pub(super) const fn probe_of(path: usize) -> u64 {
+    PROBES + path as u64
+}
+
+/// The device.
+pub struct Head {
+    below: Vec<DeviceId>,
+    pub(super) limits: Limits,
+    pub(super) options: HeadOptions,
+    kind: PolicyKind,
+    pub(super) policy: Box<dyn Policy>,
+    pub(super) paths: Vec<Path>,
+    /// What the policy sees of them.
+    views: Vec<PathView>,
+    sent: Slab<Sent>,
+    /// What waits for a path, and since when there is none.
+    pub(super) waiting: VecDeque<Job>,
+    without_path: Option<Instant>,
+    /// What waits for the disk to have time, with the path that is to get it again.
+    pub(super) paused: VecDeque<(usize, Job)>,
+    pub(super) unsettled: Unsettled,
+    pub(super) counters: HeadCounters,
+}
+
+impl Head {
+    /// A head above `paths`, which have these limits, with a policy.
+    ///
+    /// # Errors
+    /// If they do not lead to one disk.
+    pub fn new(paths: &[(PathConfig, &Limits)], kind: PolicyKind, options: HeadOptions) -> Result<Self, HeadError> {
+        let [(first, limits), ..] = paths else { return Err(HeadError::Count(0)) };
+        if paths.len() > MOST_PATHS {
+            return Err(HeadError::Count(paths.len()));
+        }
+        let mut all = (*limits).clone();
+        for (number, (path, own)) in paths.iter().enumerate() {
+            if own.capacity != limits.capacity {
+                return Err(HeadError::OtherSize(number, limits.capacity, own.capacity));
+            }
+            if path.identity != first.identity {
+                let name = |of: &PathConfig| of.identity.clone().unwrap_or_else(|| "nothing".into());
+                return Err(HeadError::OtherDisk(number, name(first), name(path)));
+            }
+            all = all.stack(own).map_err(|error| HeadError::Limits(number, error))?;
+        }
+        let paths: Vec<Path> = paths.iter().map(|(path, _)| Path::new(path)).collect();
+        Ok(Self {
+            below: paths.iter().map(|path| path.device).collect(),
+            limits: all,
+            kind,
+            policy: kind.build(),
+            views: paths.iter().map(|path| PathView::new(path.access())).collect(),
+            paths,
+            sent: Slab::new(),
+            waiting: VecDeque::new(),
+            without_path: None,
+            paused: VecDeque::new(),
+            unsettled: Unsettled::default(),
+            counters: HeadCounters::default(),
+            options,
+        })
+    }
+
+    /// The policy.
+    #[must_use]
+    pub fn policy(&self) -> PolicyKind {
+        self.kind
+    }
+
+    /// What a path has done.
+    #[must_use]
+    pub fn path(&self, path: usize) -> Option<PathCounters> {
+        self.paths.get(path).map(|path| path.counters)
+    }
+
+    /// What the head has done.
+    #[must_use]
+    pub fn counters(&self) -> HeadCounters {
+        self.counters
+    }
+
+    /// Goes on with another policy, which knows nothing yet but what is under way.
+    pub fn set_policy(&mut self, kind: PolicyKind) {
+        (self.kind, self.policy) = (kind, kind.build());
+    }
+
+    /// Notes what a path is to the disk from now on.
+    pub fn set_state(&mut self, path: usize, state: AnaState, cx: &mut Cx<'_>) {
+        let Some(it) = self.paths.get_mut(path) else { return };
+        it.state = state;
+        it.change_ends = (state == AnaState::Change).then(|| cx.now() + self.options.change_timeout);
+        it.change_ends.into_iter().for_each(|at| cx.wake_at(at, TIME_IS_OVER));
+        self.changed(cx);
+    }
+
+    /// Takes a path out, until an operator puts it in again. What is under way there goes on.
+    pub fn take_out(&mut self, path: usize, cx: &mut Cx<'_>) {
+        if let Some(it) = self.paths.get_mut(path) {
+            it.health = Health::Offline;
+            self.changed(cx);
+        }
+    }
+
+    /// Puts a path in again, however it failed.
+    pub fn put_in(&mut self, path: usize, cx: &mut Cx<'_>) {
+        if let Some(it) = self.paths.get_mut(path) {
+            it.health = Health::Live;
+            self.changed(cx);
+        }
+    }
+
+    /// Paths take I/O now that did not, or the other way round.
+    pub(super) fn changed(&mut self, cx: &mut Cx<'_>) {
+        self.views.iter_mut().zip(&self.paths).for_each(|(view, path)| view.access = path.access());
+        self.policy.changed(&self.views);
+        if self.views.iter().any(|view| view.access != Access::Unusable) {
+            self.without_path = None;
+            core::mem::take(&mut self.waiting).into_iter().for_each(|job| self.dispatch(job, cx));
+        }
+    }
+
+    /// Sends a bio where the policy says.
+    pub(super) fn dispatch(&mut self, job: Job, cx: &mut Cx<'_>) {
+        match self.policy.choose(&self.views, &self.io_of(&job.bio, cx)) {
+            Some(path) if job.may_be_done => self.look(path, job, cx),
+            Some(path) => self.send(path, job, cx),
+            None => self.wait(job, cx),
+        }
+    }
+
+    pub(super) fn io_of(&self, bio: &Bio, cx: &Cx<'_>) -> Io {
+        Io { at: cx.now(), node: self.options.node, class: bio.op.into(), bytes: bio.payload.bytes() as u32 }
+    }
+
+    fn send(&mut self, path: usize, job: Job, cx: &mut Cx<'_>) {
+        let (io, sector, attempts) = (self.io_of(&job.bio, cx), job.sector, job.attempts);
+        self.submit_on(job.restored(), Sent { path, sector, attempts, io, own: None }, cx);
+    }
+
+    pub(super) fn submit_on(&mut self, bio: Box<Bio>, sent: Sent, cx: &mut Cx<'_>) {
+        let (path, view) = (&mut self.paths[sent.path], &mut self.views[sent.path]);
+        view.in_flight += 1;
+        view.bytes += u64::from(sent.io.bytes);
+        path.counters.sent += 1;
+        cx.submit(path.device, bio, self.sent.insert(sent) as u64);
+    }
+
+    /// Has a bio wait for a path.
+    fn wait(&mut self, job: Job, cx: &mut Cx<'_>) {
+        let may_return = self.paths.iter().any(Path::may_return) && !self.is_lost(cx.now());
+        if !may_return || self.waiting.len() >= self.options.most_waiting {
+            return self.fail(job, cx);
+        }
+        self.counters.waited += 1;
+        if self.without_path.is_none() {
+            self.without_path = Some(cx.now());
+            self.options.no_path_timeout.into_iter().for_each(|time| cx.wake_at(cx.now() + time, TIME_IS_OVER));
+        }
+        self.waiting.push_back(job);
+    }
+
+    /// Whether there has been no path for so long that nobody waits for one any more.
+    pub(super) fn is_lost(&self, now: Instant) -> bool {
+        let times = self.without_path.zip(self.options.no_path_timeout);
+        times.is_some_and(|(since, time)| now.since(since) >= time)
+    }
+
+    pub(super) fn fail(&mut self, job: Job, cx: &mut Cx<'_>) {
+        self.counters.without_path += 1;
+        cx.fail(job.restored(), Reason::NoPath);
+    }
+}
+
+impl BlockDevice for Head {
+    keeps_limits_and_below!();
+
+    fn submit(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
+        let sector = bio.sector;
+        self.dispatch(Job::new(bio, sector), cx);
+    }
+
+    fn end_io(&mut self, bio: Box<Bio>, status: Status, word: u64, cx: &mut Cx<'_>) {
+        let Sent { path, sector, attempts, io, own } = self.sent.remove(word as usize);
+        let view = &mut self.views[path];
+        view.in_flight -= 1;
+        view.bytes -= u64::from(io.bytes);
+        self.policy.ended(path, &io, Done { at: cx.now(), is_ok: status.is_ok() });
+        match own {
+            None if status.is_ok() => cx.complete(bio, status),
+            None => self.failed(path, Job { attempts, ..Job::new(bio, sector) }, status, cx),
+            Some(purpose) => self.handle_own(path, purpose, (bio, status), cx),
+        }
+    }
+
+    fn on_event(&mut self, event: Event, cx: &mut Cx<'_>) {
+        match event {
+            Event::Timer(PAUSE_ENDS) => {
+                let Some((path, job)) = self.paused.pop_front() else { return };
+                if self.paths[path].health == Health::Live { self.send(path, job, cx) } else { self.dispatch(job, cx) }
+            }
+            Event::Timer(TIME_IS_OVER) => self.check(cx),
+            Event::Timer(word) => self.probe((word - PROBES) as usize, cx),
+            Event::Path(PathEvent::Silent { path }) => {
+                if let Some(path) = self.paths.iter().position(|it| it.device == path) {
+                    self.settle(path, true, cx);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn held(&self, visit: &mut dyn FnMut(&Bio)) {
+        let waiting = self.waiting.iter().chain(self.paused.iter().map(|(_, job)| job)).chain(self.unsettled.jobs());
+        waiting.for_each(|job| visit(&job.bio));
+    }
+
+    fn takes_remote(&self, below: bool) -> bool {
+        below
+    }
+
+    fn describe(&self, out: &mut dyn fmt::Write) -> fmt::Result {
+        write!(out, "multipath: {} paths, {}", self.paths.len(), self.kind.name())
+    }
+
+    fn figures(&self, visit: &mut dyn FnMut(&'static str, Figure)) {
+        visit("bios that waited for a path", Figure::Count(self.counters.waited));
+        visit("bios that failed without one", Figure::Count(self.counters.without_path));
+        visit("appends that failed undecided", Figure::Count(self.counters.uncertain_appends));
+        visit("appends sent again", Figure::Count(self.counters.doubled_appends));
+    }
+
+    fn message(&mut self, words: &[&str], cx: &mut Cx<'_>) -> Result<String, MessageError> {
+        self.told(words, cx).map(|()| String::new())
+    }
+}

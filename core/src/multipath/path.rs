@@ -1,0 +1,85 @@
+//! One path of a head: what it is to the disk, whether it works, and what it has done.
+
+use super::access::AnaState;
+use super::policy::Access;
+use crate::block::{DeviceId, Silence};
+use crate::prelude::*;
+use crate::time::{Duration, Instant};
+
+/// A path as it is given to a head.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PathConfig {
+    /// The device that leads there.
+    pub device: DeviceId,
+    /// When a command can no longer take effect whose bio it gave back: [`Stack::silence`](crate::block::Stack::silence).
+    pub silence: Silence,
+    /// What the disk at the end says it is; `None`: it does not say.
+    pub identity: Option<String>,
+    /// What it is to the disk, to begin with.
+    pub state: AnaState,
+}
+
+impl PathConfig {
+    /// An optimized path to a disk that does not say what it is, of which nothing can land later.
+    #[must_use]
+    pub fn new(device: DeviceId) -> Self {
+        Self { device, silence: Silence::AtOnce, identity: None, state: AnaState::Optimized }
+    }
+}
+
+/// Whether a path works.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Health {
+    /// As far as is known.
+    Live,
+    /// It failed; the next probe is after this pause.
+    Failed(Duration),
+    /// An operator has taken it out.
+    Offline,
+}
+
+/// What a path has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PathCounters {
+    /// Bios that were sent on it.
+    pub sent: u64,
+    /// Bios that it failed, and another one got.
+    pub failovers: u64,
+    /// Bios that it got again.
+    pub retries: u64,
+    /// Errors of the disk that came over it.
+    pub errors: u64,
+    /// Times it failed.
+    pub failures: u64,
+    /// Probes that were sent on it.
+    pub probes: u64,
+}
+
+/// A path of a head.
+pub(super) struct Path {
+    pub device: DeviceId,
+    pub silence: Silence,
+    pub state: AnaState,
+    pub health: Health,
+    pub counters: PathCounters,
+    /// Until when it may be between two states.
+    pub change_ends: Option<Instant>,
+    pub is_probed: bool,
+}
+
+impl Path {
+    pub fn new(config: &PathConfig) -> Self {
+        let (health, counters) = (Health::Live, PathCounters::default());
+        let PathConfig { device, silence, state, .. } = *config;
+        Self { device, silence, state, health, counters, change_ends: None, is_probed: false }
+    }
+
+    pub fn access(&self) -> Access {
+        if self.health == Health::Live { self.state.access() } else { Access::Unusable }
+    }
+
+    /// Whether it may take I/O some time without an operator.
+    pub fn may_return(&self) -> bool {
+        self.health != Health::Offline && self.state != AnaState::PersistentLoss
+    }
+}

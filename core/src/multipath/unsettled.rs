@@ -1,0 +1,62 @@
+//! Bios that came back from a path while their commands may still take effect.
+//!
+//! ```text
+//!   path error ──> waits ── the path says that it is silent, or its time is over ──> settled: what is done now is done
+//! ```
+//!
+//! Asking a path takes a while, and more bios can come back meanwhile: an answer counts for those that were there when it was asked.
+
+use alloc::collections::VecDeque;
+
+use super::head::Job;
+use crate::block::Silence;
+use crate::time::Instant;
+
+/// A bio that waits for the silence of its path.
+struct Waiting {
+    path: usize,
+    /// When it came back.
+    back: Instant,
+    /// Whether the path was asked after that.
+    is_asked: bool,
+    job: Job,
+}
+
+/// All of a head, in the order in which they came back.
+#[derive(Default)]
+pub(super) struct Unsettled(VecDeque<Waiting>);
+
+impl Unsettled {
+    pub fn push(&mut self, path: usize, job: Job, now: Instant) {
+        self.0.push_back(Waiting { path, back: now, is_asked: false, job });
+    }
+
+    pub fn jobs(&self) -> impl Iterator<Item = &Job> {
+        self.0.iter().map(|waiting| &waiting.job)
+    }
+
+    /// Whether a path has to be asked now: it has new ones, and is not being asked already.
+    pub fn has_to_ask(&mut self, path: usize) -> bool {
+        let mut of_path = self.0.iter_mut().filter(|waiting| waiting.path == path);
+        if of_path.any(|waiting| waiting.is_asked) {
+            return false;
+        }
+        let mut is_any = false;
+        for waiting in self.0.iter_mut().filter(|waiting| waiting.path == path) {
+            (waiting.is_asked, is_any) = (true, true);
+        }
+        is_any
+    }
+
+    /// The first one that is settled: its path has told so since it was asked (`is_told`), or needs no more time than has passed.
+    pub fn take(&mut self, path: usize, silence: Silence, is_told: bool, now: Instant) -> Option<Job> {
+        let is_over = |waiting: &Waiting| match silence {
+            Silence::AtOnce => true,
+            Silence::After(time) => now.since(waiting.back) >= time,
+            Silence::Told => false,
+        };
+        let is_settled = |waiting: &Waiting| waiting.path == path && (is_told && waiting.is_asked || is_over(waiting));
+        let at = self.0.iter().position(is_settled)?;
+        self.0.remove(at).map(|waiting| waiting.job)
+    }
+}

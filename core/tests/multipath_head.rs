@@ -1,0 +1,466 @@
+//! The head of several paths, above paths that do what a test says.
+
+use std::collections::VecDeque;
+use std::fmt;
+
+use shingle_core::block::{
+    Bio, BlockDevice, Completion, Cx, Data, DeviceId, Event, Flags, Limits, Op, PathEvent, Payload, PortId, Silence,
+    Stack, Status, ZonedLimits,
+};
+use shingle_core::multipath::{Head, HeadError, HeadOptions, PathConfig, PolicyKind};
+use shingle_core::sector::Sector;
+use shingle_core::time::{Duration, Instant};
+use shingle_core::zone::{Condition, Zone, ZoneKind};
+
+use Op::{Flush, Read, ReportZones, Write, ZoneAppend, ZoneReset};
+
+const ZONE: u64 = 1024;
+
+/// A path that keeps what it gets.
+struct ByHand {
+    limits: Limits,
+    held: VecDeque<Box<Bio>>,
+    asked: Vec<DeviceId>,
+}
+
+impl BlockDevice for ByHand {
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    fn submit(&mut self, bio: Box<Bio>, _: &mut Cx<'_>) {
+        self.held.push_back(bio);
+    }
+
+    fn on_event(&mut self, event: Event, _: &mut Cx<'_>) {
+        if let Event::Path(PathEvent::AskSilence { by }) = event {
+            self.asked.push(by);
+        }
+    }
+
+    fn held(&self, visit: &mut dyn FnMut(&Bio)) {
+        self.held.iter().for_each(|bio| visit(bio));
+    }
+
+    fn describe(&self, out: &mut dyn fmt::Write) -> fmt::Result {
+        out.write_str("by hand")
+    }
+}
+
+struct Desk {
+    stack: Stack,
+    paths: Vec<DeviceId>,
+    head: DeviceId,
+    port: PortId,
+    now: Instant,
+    /// When something happens next.
+    next: Option<Instant>,
+    tag: u64,
+}
+
+fn options() -> HeadOptions {
+    HeadOptions { no_path_timeout: Some(ms(1000)), probe: ms(200), ..HeadOptions::default() }
+}
+
+fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+fn zoned() -> Limits {
+    let zones = ZonedLimits { max_append: Some(64), ..ZonedLimits::new(ZONE as u32) };
+    Limits { zoned: Some(zones), write_cache: true, ..Limits::new(4 * ZONE) }
+}
+
+impl Desk {
+    fn new(limits: &Limits, silences: &[Silence], options: HeadOptions) -> Self {
+        let mut stack = Stack::new();
+        let path = |silence: &Silence| {
+            let path = ByHand { limits: limits.clone(), held: VecDeque::new(), asked: Vec::new() };
+            PathConfig { silence: *silence, ..PathConfig::new(stack.add(Box::new(path)).unwrap()) }
+        };
+        let configs: Vec<PathConfig> = silences.iter().map(path).collect();
+        let paths = configs.iter().map(|config| config.device).collect();
+        let configs: Vec<_> = configs.into_iter().map(|config| (config, limits)).collect();
+        let head = Head::new(&configs, PolicyKind::RoundRobin, options).unwrap();
+        let head = stack.add(Box::new(head)).unwrap();
+        let port = stack.open_port();
+        Self { stack, paths, head, port, now: Instant::ZERO, next: None, tag: 0 }
+    }
+
+    fn two() -> Self {
+        Self::new(&Limits::new(1 << 16), &[Silence::Told; 2], options())
+    }
+
+    fn submit(&mut self, op: Op, sector: u64, sectors: u32) {
+        self.submit_with(op, sector, sectors, Flags::NONE);
+    }
+
+    fn submit_with(&mut self, op: Op, sector: u64, sectors: u32, flags: Flags) {
+        let payload = if op.has_data() { Payload::Data(Data::zeroed(sectors as usize * 512)) } else { Payload::None };
+        let bio = Bio::new(op, Sector(sector), sectors, payload).with_flags(flags);
+        self.stack.submit(self.port, self.tag, self.head, Box::new(bio));
+        self.tag += 1;
+        self.turn();
+    }
+
+    fn turn(&mut self) {
+        self.next = self.stack.turn(self.now);
+    }
+
+    /// What the path has.
+    fn on(&self, path: usize) -> Vec<(Op, u64, u32)> {
+        let held = &self.stack.device::<ByHand>(self.paths[path]).unwrap().held;
+        held.iter().map(|bio| (bio.op, bio.sector.0, bio.sectors)).collect()
+    }
+
+    /// Ends the oldest bio on a path.
+    fn end(&mut self, path: usize, status: Status) {
+        self.end_with(path, status, |_| ());
+    }
+
+    fn end_with(&mut self, path: usize, status: Status, change: impl FnOnce(&mut Bio)) {
+        self.stack.with_device::<ByHand, _>(self.paths[path], |path, cx| {
+            let mut bio = path.held.pop_front().expect("a bio on that path");
+            change(&mut bio);
+            // What comes back may have any sector.
+            bio.sector = if bio.op == ZoneAppend { bio.sector } else { Sector(77) };
+            if !status.is_ok() {
+                bio.blame(shingle_core::block::Reason::Injected(status));
+            }
+            cx.complete(bio, status);
+        });
+        self.turn();
+    }
+
+    /// Ends the report that a path has: its zone is written so far.
+    fn report(&mut self, path: usize, written: u64) {
+        self.end_with(path, Status::Ok, |bio| {
+            let (start, kind, cond) = (bio.sector, ZoneKind::Sequential, Condition::ImplicitOpen);
+            let zone = Zone { start, len: ZONE, capacity: ZONE, wp: start + written, kind, cond };
+            let Payload::Zones(zones) = &mut bio.payload else { panic!("a report") };
+            zones.push(zone);
+        });
+    }
+
+    /// A path says that it is silent, to each that asked; how many did.
+    fn silent(&mut self, path: usize) -> usize {
+        let device = self.paths[path];
+        let asked = self.stack.with_device::<ByHand, _>(device, |path, cx| {
+            let asked = std::mem::take(&mut path.asked);
+            asked.iter().for_each(|by| cx.tell_path(*by, PathEvent::Silent { path: device }));
+            asked.len()
+        });
+        self.turn();
+        asked.unwrap()
+    }
+
+    fn pass(&mut self, time: Duration) {
+        let end = self.now + time;
+        while let Some(next) = self.next.filter(|next| *next <= end) {
+            self.now = self.now.max(next);
+            self.turn();
+        }
+        self.now = end;
+        self.turn();
+    }
+
+    fn done(&mut self) -> Vec<(u64, Status)> {
+        self.completions().iter().map(|done| (done.tag, done.status)).collect()
+    }
+
+    fn completions(&mut self) -> Vec<Completion> {
+        std::iter::from_fn(|| self.stack.poll_completion(self.port)).collect()
+    }
+
+    fn tell(&mut self, words: &str) {
+        let words: Vec<&str> = words.split(' ').collect();
+        self.stack.with_device::<Head, _>(self.head, |head, cx| head.message(&words, cx)).unwrap().unwrap();
+        self.turn();
+    }
+
+    fn head(&self) -> &Head {
+        self.stack.device(self.head).unwrap()
+    }
+}
+
+#[test]
+fn what_a_path_fails_and_may_be_done_twice_is_done_on_another_at_once() {
+    for (op, sectors) in [(Read, 8), (Flush, 0)] {
+        let limits = Limits { write_cache: true, ..Limits::new(1 << 16) };
+        let mut desk = Desk::new(&limits, &[Silence::Told; 2], options());
+        desk.submit(op, 0, sectors);
+        assert_eq!((desk.on(0).len(), desk.on(1).len()), (1, 0));
+        desk.end(0, Status::Transport);
+        assert_eq!((desk.on(1), desk.done()), (vec![(op, 0, sectors)], vec![]));
+        desk.end(1, Status::Ok);
+        assert_eq!(desk.done(), [(0, Status::Ok)]);
+    }
+}
+
+#[test]
+fn an_error_of_the_disk_ends_a_bio_and_says_nothing_of_the_path() {
+    let mut desk = Desk::two();
+    for status in [Status::Medium, Status::Io, Status::NoSpace, Status::ZoneOpenResource, Status::Invalid] {
+        desk.submit(Read, 8, 8);
+        let path = usize::from(desk.on(0).is_empty());
+        desk.end(path, status);
+        assert_eq!(desk.done().len(), 1, "{status}");
+    }
+    let failures = [0, 1].map(|path| desk.head().path(path).unwrap().failures);
+    assert_eq!(failures, [0, 0]);
+}
+
+#[test]
+fn a_disk_without_time_is_asked_again_on_the_same_path_a_bounded_number_of_times() {
+    let mut desk = Desk::two();
+    desk.submit(Write, 8, 8);
+    for attempt in 0..=5 {
+        assert_eq!((desk.on(0), desk.on(1)), (vec![(Write, 8, 8)], vec![]), "attempt {attempt}");
+        desk.end(0, Status::DeviceResource);
+        desk.pass(ms(100));
+    }
+    assert_eq!(desk.done(), [(0, Status::DeviceResource)]);
+}
+
+/// The old command may land after newer data.
+#[test]
+fn a_change_is_not_sent_again_before_its_path_is_silent() {
+    for op in [Write, Op::Discard, Op::WriteZeroes] {
+        let limits = Limits { max_discard: Some(64), max_write_zeroes: Some(64), ..Limits::new(1 << 16) };
+        for silence in [Silence::Told, Silence::After(ms(500))] {
+            let mut desk = Desk::new(&limits, &[silence; 2], options());
+            desk.submit(op, 8, 8);
+            desk.end(0, Status::Timeout);
+            desk.pass(ms(499));
+            assert_eq!((desk.on(1), desk.done()), (vec![], vec![]), "{op:?} {silence:?}");
+            if silence == Silence::Told {
+                desk.pass(ms(3_600_000));
+                assert_eq!((desk.on(1), desk.silent(0)), (vec![], 1));
+            } else {
+                desk.pass(ms(1));
+            }
+            assert_eq!(desk.on(1), [(op, 8, 8)]);
+            desk.end(1, Status::Ok);
+            assert_eq!(desk.done(), [(0, Status::Ok)]);
+        }
+    }
+}
+
+#[test]
+fn a_path_that_ends_what_it_gives_up_is_not_waited_for() {
+    let mut desk = Desk::new(&Limits::new(1 << 16), &[Silence::AtOnce; 2], options());
+    desk.submit(Write, 8, 8);
+    desk.end(0, Status::Transport);
+    assert_eq!(desk.on(1), [(Write, 8, 8)]);
+}
+
+#[test]
+fn an_answer_counts_for_what_had_come_back_when_the_path_was_asked() {
+    let mut desk = Desk::two();
+    (0..4).for_each(|number| desk.submit(Write, 8 * number, 8));
+    desk.end(0, Status::Transport);
+    desk.end(0, Status::Transport);
+    let newest = desk.on(1);
+    assert_eq!((newest.len(), desk.silent(0)), (2, 1), "it is asked once");
+    assert_eq!(desk.on(1), [newest.clone(), vec![(Write, 0, 8)]].concat(), "the other one was not there yet");
+    assert_eq!(desk.silent(0), 1, "so it is asked again");
+    assert_eq!(desk.on(1), [newest, vec![(Write, 0, 8), (Write, 16, 8)]].concat());
+}
+
+#[test]
+fn a_reset_runs_again_only_when_the_old_one_cannot_any_more() {
+    let mut desk = Desk::new(&zoned(), &[Silence::Told; 2], options());
+    desk.submit(ZoneReset, ZONE, 0);
+    desk.end(0, Status::Offline);
+    assert_eq!(desk.on(1), []);
+    desk.silent(0);
+    assert_eq!(desk.on(1), [(ZoneReset, ZONE, 0)]);
+}
+
+#[test]
+fn what_of_a_zone_write_is_done_its_pointer_tells_once_the_path_is_silent() {
+    for (written, sent) in [(0, vec![(Write, ZONE, 8)]), (3, vec![(Write, ZONE + 3, 5)]), (8, vec![])] {
+        let mut desk = Desk::new(&zoned(), &[Silence::Told; 2], options());
+        desk.submit(Write, ZONE, 8);
+        desk.end(0, Status::Timeout);
+        assert_eq!(desk.on(1), [], "the pointer proves nothing yet");
+        desk.silent(0);
+        assert_eq!(desk.on(1), [(ReportZones, ZONE, 0)]);
+        desk.report(1, written);
+        assert_eq!(desk.on(1), sent);
+        sent.iter().for_each(|_| desk.end(1, Status::Ok));
+        assert_eq!(desk.done(), [(0, Status::Ok)], "{written} sectors");
+    }
+}
+
+#[test]
+fn a_write_that_was_found_done_and_is_to_be_durable_is_flushed() {
+    let mut desk = Desk::new(&zoned(), &[Silence::AtOnce; 2], options());
+    desk.submit_with(Write, ZONE, 8, Flags::FUA);
+    desk.end(0, Status::Timeout);
+    desk.report(1, 8);
+    assert_eq!((desk.on(1), desk.done()), (vec![(Flush, 0, 0)], vec![]));
+    desk.end(1, Status::Ok);
+    assert_eq!(desk.done(), [(0, Status::Ok)]);
+}
+
+#[test]
+fn an_append_whose_fate_nobody_knows_fails_unless_it_may_be_doubled() {
+    for may_double_appends in [false, true] {
+        let mut desk = Desk::new(&zoned(), &[Silence::Told; 2], HeadOptions { may_double_appends, ..options() });
+        desk.submit(ZoneAppend, ZONE, 8);
+        desk.end(0, Status::Timeout);
+        assert_eq!((desk.on(1), desk.done()), (vec![], vec![]));
+        desk.silent(0);
+        let counters = desk.head().counters();
+        assert_eq!(
+            (counters.doubled_appends, counters.uncertain_appends),
+            if may_double_appends { (1, 0) } else { (0, 1) }
+        );
+        if may_double_appends {
+            assert_eq!(desk.on(1), [(ZoneAppend, ZONE, 8)]);
+        } else {
+            let done = desk.completions();
+            assert!(done[0].why().unwrap().to_string().ends_with("a path gave it up, and it may be done or not"));
+        }
+    }
+}
+
+#[test]
+fn without_a_path_bios_wait_and_fail_after_a_time_and_new_ones_at_once_until_there_is_one() {
+    let mut desk = Desk::new(&Limits::new(1 << 16), &[Silence::AtOnce; 1], options());
+    desk.submit(Read, 0, 8);
+    desk.end(0, Status::Transport);
+    desk.submit(Read, 8, 8);
+    desk.pass(ms(999));
+    assert_eq!(desk.done(), []);
+    desk.pass(ms(1));
+    assert_eq!(desk.done(), [(0, Status::Io), (1, Status::Io)]);
+    desk.submit(Read, 16, 8);
+    assert_eq!(desk.done(), [(2, Status::Io)]);
+    assert_eq!(desk.on(0), [(Read, 0, 1)], "the probe");
+    desk.end(0, Status::Medium);
+    desk.submit(Read, 24, 8);
+    assert_eq!(desk.on(0), [(Read, 24, 8)], "whoever answers can be reached");
+}
+
+#[test]
+fn what_waits_for_a_path_goes_in_its_order_when_one_is_back() {
+    let mut desk = Desk::two();
+    (0..2).for_each(|path| desk.tell(&format!("state {path} inaccessible")));
+    (0..3).for_each(|number| desk.submit(Read, number * 8, 8));
+    desk.tell("state 1 non-optimized");
+    assert_eq!(desk.on(1), [(Read, 0, 8), (Read, 8, 8), (Read, 16, 8)]);
+}
+
+#[test]
+fn more_bios_than_may_wait_fail() {
+    let mut desk = Desk::new(&Limits::new(64), &[Silence::AtOnce], HeadOptions { most_waiting: 2, ..options() });
+    desk.tell("state 0 change");
+    (0..3).for_each(|number| desk.submit(Read, number * 8, 8));
+    assert_eq!(desk.done(), [(2, Status::Io)]);
+}
+
+#[test]
+fn nobody_waits_for_paths_that_do_not_come_back() {
+    for gone in ["fail_path 0", "state 0 persistent-loss"] {
+        let mut desk = Desk::new(&Limits::new(64), &[Silence::AtOnce], options());
+        desk.tell(gone);
+        desk.submit(Read, 0, 8);
+        assert_eq!(desk.done(), [(0, Status::Io)], "{gone}");
+    }
+}
+
+#[test]
+fn a_path_that_failed_is_probed_more_and_more_rarely_and_taken_again_when_the_disk_answers() {
+    let mut desk = Desk::two();
+    desk.submit(Read, 0, 8);
+    desk.end(0, Status::Transport);
+    for pause in [50, 100, 200, 200] {
+        desk.pass(ms(pause - 1));
+        assert_eq!(desk.on(0), [], "after {pause} ms");
+        desk.pass(ms(1));
+        assert_eq!(desk.on(0), [(Read, 0, 1)], "after {pause} ms");
+        desk.end(0, Status::Transport);
+    }
+    desk.pass(ms(200));
+    desk.end(0, Status::Ok);
+    (0..2).for_each(|_| desk.submit(Read, 0, 8));
+    assert_eq!((desk.on(0).len(), desk.on(1).len()), (1, 2));
+    assert_eq!(desk.head().path(0).unwrap().probes, 5);
+}
+
+#[test]
+fn optimized_paths_go_first_and_a_path_that_changes_for_too_long_counts_as_failed() {
+    let mut desk = Desk::two();
+    desk.tell("state 0 non-optimized");
+    (0..3).for_each(|number| desk.submit(Read, number * 8, 8));
+    assert_eq!((desk.on(0).len(), desk.on(1).len()), (0, 3));
+    desk.tell("state 1 change");
+    desk.submit(Read, 0, 8);
+    assert_eq!(desk.on(0).len(), 1);
+    desk.tell("state 0 inaccessible");
+    desk.submit(Read, 0, 8);
+    desk.pass(ms(999));
+    desk.tell("state 1 optimized");
+    assert_eq!(desk.on(1).len(), 4, "what waited goes when the change is over");
+}
+
+#[test]
+fn a_policy_is_switched_beside_what_is_under_way() {
+    let mut desk = Desk::two();
+    (0..3).for_each(|_| desk.submit(Read, 0, 8));
+    for kind in PolicyKind::ALL {
+        desk.tell(&format!("policy {}", kind.name()));
+        assert_eq!(desk.head().policy(), kind);
+    }
+    desk.tell("policy queue-depth");
+    desk.submit(Read, 8, 8);
+    assert_eq!((desk.on(0).len(), desk.on(1).len()), (2, 2), "it knows what was sent before");
+    (0..4).for_each(|number| desk.end(number % 2, Status::Ok));
+    assert_eq!(desk.done().len(), 4);
+}
+
+/// Linux once took the beginning of a name for it.
+#[test]
+fn messages_that_make_no_sense_say_what_would() {
+    let mut desk = Desk::two();
+    let cases = [
+        ("policy round", "there is no policy `round`: they are numa, round-robin, "),
+        ("fail_path 2", "there is no path 2: they are 0 to 1"),
+        ("reinstate_path x", "there is no path x: they are 0 to 1"),
+        ("state 0 good", "there is no state `good`: they are optimized, "),
+        ("fail_path", "write `fail_path N`"),
+    ];
+    for (words, text) in cases {
+        let words: Vec<&str> = words.split(' ').collect();
+        let told = desk.stack.with_device::<Head, _>(desk.head, |head, cx| head.message(&words, cx));
+        let error = told.unwrap().unwrap_err().to_string();
+        assert!(error.starts_with(text), "{error}");
+    }
+}
+
+#[test]
+fn paths_to_other_disks_are_refused() {
+    let (limits, other) = (Limits::new(64), Limits::new(128));
+    let named = |name: &str| PathConfig { identity: Some(name.into()), ..PathConfig::new(DeviceId(0)) };
+    let refused = |paths: &[(PathConfig, &Limits)]| {
+        Head::new(paths, PolicyKind::Numa, options()).err().expect("they do not belong together").to_string()
+    };
+    assert_eq!(refused(&[]), HeadError::Count(0).to_string());
+    let many: Vec<_> = (0..33).map(|_| (named("a"), &limits)).collect();
+    assert_eq!(refused(&many), "33 paths: a disk has 1 to 32");
+    assert_eq!(
+        refused(&[(named("a"), &limits), (named("b"), &limits)]),
+        "path 1 leads to another disk: it says `b`, and path 0 says `a`"
+    );
+    assert_eq!(
+        refused(&[(named("a"), &limits), (named("a"), &other)]),
+        "path 1 leads to a disk of 128 sectors, and path 0 to one of 64"
+    );
+    let zoned = Limits { capacity: 64 * ZONE, ..zoned() };
+    let regular = Limits::new(64 * ZONE);
+    assert!(
+        refused(&[(named("a"), &zoned), (named("a"), &regular)]).starts_with("path 1 does not go with the others: ")
+    );
+}
