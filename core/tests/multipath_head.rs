@@ -7,7 +7,7 @@ use shingle_core::block::{
     Bio, BlockDevice, Completion, Cx, Data, DeviceId, Event, Flags, Limits, Op, PathEvent, Payload, PortId, Silence,
     Stack, Status, ZonedLimits,
 };
-use shingle_core::multipath::{Head, HeadError, HeadOptions, PathConfig, PolicyKind};
+use shingle_core::multipath::{AnaState, Head, HeadError, HeadOptions, PathConfig, PathHealth, PolicyKind};
 use shingle_core::sector::Sector;
 use shingle_core::time::{Duration, Instant};
 use shingle_core::zone::{Condition, Zone, ZoneKind};
@@ -438,6 +438,37 @@ fn messages_that_make_no_sense_say_what_would() {
         let error = told.unwrap().unwrap_err().to_string();
         assert!(error.starts_with(text), "{error}");
     }
+}
+
+#[test]
+fn a_report_says_of_each_path_what_it_is_and_how_long_its_bios_took() {
+    let mut desk = Desk::two();
+    desk.tell("state 1 non-optimized");
+    for time in [ms(3), ms(5)] {
+        desk.submit(Read, 8, 8);
+        desk.pass(time);
+        desk.end(0, Status::Ok);
+    }
+    desk.submit(Read, 8, 8);
+    desk.pass(ms(100));
+    desk.end(0, Status::Medium);
+    desk.submit(Read, 8, 8);
+    let reports: Vec<_> = desk.head().paths().collect();
+    assert_eq!(reports[0].counters.latency, ms(8), "what failed says nothing of how long it takes");
+    assert_eq!((reports[0].counters.done, reports[0].counters.sent, reports[0].in_flight), (2, 4, 1));
+    assert_eq!((reports[0].device, reports[1].device), (desk.paths[0], desk.paths[1]));
+    assert_eq!((reports[1].state, reports[1].health), (AnaState::NonOptimized, PathHealth::Live));
+
+    desk.end(0, Status::Transport);
+    desk.tell("fail_path 1");
+    let health: Vec<_> = desk.head().paths().map(|path| path.health).collect();
+    assert_eq!(health, [PathHealth::Failed, PathHealth::Offline]);
+    assert_eq!(
+        (desk.head().paths().map(|path| path.in_flight).collect::<Vec<_>>(), desk.head().waiting()),
+        (vec![0, 1], 0)
+    );
+    desk.end(1, Status::Transport);
+    assert_eq!(desk.head().waiting(), 1);
 }
 
 #[test]

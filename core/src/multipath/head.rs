@@ -25,7 +25,7 @@ use slab::Slab;
 use super::access::AnaState;
 use super::failover::Purpose;
 use super::options::{HeadError, HeadOptions, MOST_PATHS};
-use super::path::{Health, Path, PathConfig, PathCounters};
+use super::path::{Health, Path, PathConfig, PathCounters, PathReport};
 use super::policy::{Access, Done, Io, PathView, Policy, PolicyKind};
 use super::unsettled::Unsettled;
 use crate::block::{Bio, BlockDevice, Cx, DeviceId, Event, Figure, Limits, MessageError, PathEvent, Reason, Status};
@@ -160,6 +160,24 @@ impl Head {
         self.paths.get(path).map(|path| path.counters)
     }
 
+    /// All paths, in their order.
+    pub fn paths(&self) -> impl Iterator<Item = PathReport> {
+        let report = |(path, view): (&Path, &PathView)| PathReport {
+            device: path.device,
+            state: path.state,
+            health: path.health(),
+            in_flight: view.in_flight,
+            counters: path.counters,
+        };
+        self.paths.iter().zip(&self.views).map(report)
+    }
+
+    /// Bios of users that are on no path now: they wait for one, for the disk, or for the silence of one.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.waiting.len() + self.paused.len() + self.unsettled.jobs().count()
+    }
+
     /// What the head has done.
     #[must_use]
     pub fn counters(&self) -> HeadCounters {
@@ -273,7 +291,12 @@ impl BlockDevice for Head {
         view.bytes -= u64::from(io.bytes);
         self.policy.ended(path, &io, Done { at: cx.now(), is_ok: status.is_ok() });
         match own {
-            None if status.is_ok() => cx.complete(bio, status),
+            None if status.is_ok() => {
+                let counters = &mut self.paths[path].counters;
+                counters.done += 1;
+                counters.latency.0 += cx.now().since(io.at).0;
+                cx.complete(bio, status);
+            }
             None => self.failed(path, Job { attempts, ..Job::new(bio, sector) }, status, cx),
             Some(purpose) => self.handle_own(path, purpose, (bio, status), cx),
         }

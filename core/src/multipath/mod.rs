@@ -13,7 +13,7 @@ mod unsettled;
 pub use access::AnaState;
 pub use head::{Head, HeadCounters};
 pub use options::{HeadError, HeadOptions, MOST_PATHS};
-pub use path::{PathConfig, PathCounters};
+pub use path::{PathConfig, PathCounters, PathHealth, PathReport};
 pub use retry::{Disposition, dispose};
 
 pub use policy::{

@@ -53,6 +53,41 @@ pub struct PathCounters {
     pub failures: u64,
     /// Probes that were sent on it.
     pub probes: u64,
+    /// Bios of users that it did.
+    pub done: u64,
+    /// How long these took, together.
+    pub latency: Duration,
+}
+
+crate::named_enum! {
+    /// Whether a path works, in a word.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum PathHealth {
+        /// As far as is known.
+        Live => "live",
+        /// It failed, and is probed.
+        Failed => "failed",
+        /// An operator has taken it out.
+        Offline => "offline",
+    }
+
+    /// The word.
+    fn name(self) -> &'static str;
+}
+
+/// A path from outside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PathReport {
+    /// The device that leads there.
+    pub device: DeviceId,
+    /// What it is to the disk.
+    pub state: AnaState,
+    /// Whether it works.
+    pub health: PathHealth,
+    /// Bios under way on it.
+    pub in_flight: u32,
+    /// What it has done.
+    pub counters: PathCounters,
 }
 
 /// A path of a head.
@@ -76,6 +111,15 @@ impl Path {
 
     pub fn access(&self) -> Access {
         if self.health == Health::Live { self.state.access() } else { Access::Unusable }
+    }
+
+    /// Whether it works, in a word.
+    pub fn health(&self) -> PathHealth {
+        match self.health {
+            Health::Live => PathHealth::Live,
+            Health::Failed(_) => PathHealth::Failed,
+            Health::Offline => PathHealth::Offline,
+        }
     }
 
     /// Whether it may take I/O some time without an operator.
