@@ -6,6 +6,7 @@ use shingle_core::dm::parse_table;
 use shingle_core::harness::MockDevice;
 use shingle_core::mapper::stats::DmStats;
 use shingle_core::mapper::{Mapper, MapperError, MapperErrorKind, StateName};
+use shingle_core::multipath::{Head, HeadOptions, PathConfig, PolicyKind};
 use shingle_core::sector::Sector;
 use shingle_core::time::Instant;
 
@@ -424,4 +425,25 @@ fn a_refused_table_leaves_nothing_behind_that_lies_on_a_device() {
     }
     assert!(b.stack.devices() <= places + 3, "the places are used again");
     b.mapper.remove("below", false, &mut b.stack).unwrap();
+}
+
+#[test]
+fn what_lies_on_paths_is_suspended_before_them() {
+    let mut b = Bench::new();
+    let path = b.make("path", "0 64 linear a 0");
+    let paths = [(PathConfig::new(path), b.stack.limits(path))];
+    let head = Head::new(&paths, PolicyKind::Numa, HeadOptions::default()).unwrap();
+    let head = b.stack.add(Box::new(head)).unwrap();
+    let resolver = move |_: &str| Ok(head);
+    b.mapper.create("top", "").unwrap();
+    let lines = parse_table("0 64 linear head 0").unwrap();
+    b.mapper.load("top", lines, false, (&mut b.stack, &resolver)).unwrap();
+    b.resume("top").unwrap();
+    for (step, suspended) in ["top", "path"].into_iter().enumerate() {
+        assert_eq!(b.mapper.suspend_highest(&mut b.stack), 1);
+        b.turn();
+        let states = b.mapper.states().filter(|(_, state)| *state == StateName::Suspended);
+        assert_eq!(states.count(), step + 1, "{suspended}");
+        assert_eq!(b.mapper.info(suspended, &b.stack).unwrap().state, StateName::Suspended);
+    }
 }

@@ -104,3 +104,21 @@ fn who_writes_from_outside_and_a_volume_exclude_each_other() {
     assert_eq!(error.kind, MapperErrorKind::Busy, "{error}");
     b.mapper.begin_writing(other).unwrap();
 }
+
+#[test]
+fn a_device_that_was_given_to_one_takes_no_other_writer() {
+    let mut b = Bench::new();
+    let [smr, other] = b.disks;
+    b.mapper.reserve(smr, "head").unwrap();
+    assert!(b.mapper.begin_writing(smr).unwrap_err().message.contains("`head` alone may write to it"));
+    assert!(b.refused("part", "0 1024 linear smr 0", (1, 3)).contains("`head` alone may write to `smr`"));
+    assert!(b.refused("vol", VOLUME, (1, 3)).contains("written to by `head`"));
+    b.try_load("look", "0 1024 linear smr 0", true).unwrap();
+    assert!(b.mapper.reserve(smr, "second").unwrap_err().message.contains("used by the table of `look`"));
+
+    b.mapper.begin_writing(other).unwrap();
+    assert!(b.mapper.reserve(other, "head").unwrap_err().message.contains("used by clients of an export"));
+    b.mapper.end_writing(other);
+    b.mapper.reserve(other, "head").unwrap();
+    assert!(b.mapper.reserve(other, "second").unwrap_err().message.contains("used by `head`"));
+}

@@ -1,4 +1,4 @@
-//! Devices that only one may write to: those on which a target keeps where its data is.
+//! Devices that only one may write to: those on which a target keeps where its data is, and those that are paths to a disk.
 //!
 //! A volume of dm-zoned that shares a disk with another writer is lost, so who comes second is refused. Readers are not. The
 //! kernel lets dm tables share their disks.
@@ -23,6 +23,22 @@ impl Mapper {
             return Err(MapperError::new(MapperErrorKind::Busy, what));
         }
         *self.writers.entry(device).or_default() += 1;
+        Ok(())
+    }
+
+    /// Gives a device to `owner`, who is no mapped device, for as long as the stack lives: others may only read it.
+    ///
+    /// # Errors
+    /// If somebody uses it already, with the name of that.
+    pub fn reserve(&mut self, device: DeviceId, owner: &str) -> Result<(), MapperError> {
+        let table = self.users_of(device).next().map(|name| format!("the table of `{name}`"));
+        let other = self.reserved.get(&device).map(|name| format!("`{name}`"));
+        let clients = || self.writers.contains_key(&device).then(|| "clients of an export".into());
+        if let Some(user) = table.or(other).or_else(clients) {
+            let what = format!("`{owner}` needs it for itself, and it is used by {user}: end that first");
+            return Err(MapperError::new(MapperErrorKind::Busy, what));
+        }
+        self.reserved.insert(device, owner.to_string());
         Ok(())
     }
 
@@ -68,6 +84,9 @@ impl Mapper {
 
     /// The mapped device that alone may write to `device`, but for the one in place `but`.
     fn sole_writer(&self, device: DeviceId, but: Option<usize>) -> Option<&str> {
+        if let Some(owner) = self.reserved.get(&device) {
+            return Some(owner);
+        }
         let mut others = self.claimed.contains(&device).then(|| self.others(but))?;
         others.find(|(_, table)| table.sole_writer_of.contains(&device)).map(|(name, _)| name)
     }
@@ -78,7 +97,8 @@ impl Mapper {
         let is_writer =
             |table: &Loaded| table.uses(device) && (!table.read_only || table.sole_writer_of.contains(&device));
         let table = tables.find(|(_, table)| is_writer(table)).map(|(name, _)| format!("the table of `{name}`"));
-        table.or_else(|| self.writers.contains_key(&device).then(|| "clients of an export".into()))
+        let owner = self.reserved.get(&device).map(|name| format!("`{name}`"));
+        table.or(owner).or_else(|| self.writers.contains_key(&device).then(|| "clients of an export".into()))
     }
 
     fn others(&self, but: Option<usize>) -> impl Iterator<Item = (&str, &Loaded)> {

@@ -44,11 +44,24 @@ pub struct Mapper {
     index: Index,
     /// How many outside of the stack may write to a device.
     writers: BTreeMap<DeviceId, u32>,
+    /// Devices that somebody outside of all tables has for itself, and its name.
+    reserved: BTreeMap<DeviceId, String>,
     /// Devices that a mapped one has had for itself at some time: only of these is asked which.
     claimed: BTreeSet<DeviceId>,
     tickets: u64,
     /// What became of verbs that had to wait, until somebody asks.
     outcomes: VecDeque<(Ticket, Result<(), MapperError>)>,
+}
+
+/// These devices and all below them.
+fn all_below(mut next: Vec<DeviceId>, stack: &Stack) -> BTreeSet<DeviceId> {
+    let mut all = BTreeSet::new();
+    while let Some(device) = next.pop() {
+        if all.insert(device) {
+            next.extend(stack.below(device));
+        }
+    }
+    all
 }
 
 /// Most outcomes that are kept for somebody to ask for them.
@@ -150,7 +163,9 @@ impl Mapper {
     /// when they are, this has all devices suspended from the top down, in as many steps as there are layers.
     pub fn suspend_highest(&mut self, stack: &mut Stack) -> usize {
         let moving = self.devices.iter().filter(|device| !matches!(device.state, State::Suspended));
-        let held: BTreeSet<DeviceId> = moving.flat_map(|device| &device.live).flat_map(Loaded::below).collect();
+        let below = moving.flat_map(|device| &device.live).flat_map(Loaded::below);
+        // A table can lie on something that is no mapped device and lies on some.
+        let held = all_below(below.collect(), stack);
         let is_highest = |device: &Mapped| {
             matches!(device.state, State::Running) && device.device.is_none_or(|id| !held.contains(&id))
         };
