@@ -18,7 +18,7 @@ use crate::keys::HostKeys;
 pub struct Named {
     /// Its name.
     pub name: String,
-    /// The kind of disk, or `table`.
+    /// The kind of disk, `table`, or [`MULTIPATH`].
     pub kind: &'static str,
     /// Where its bios go.
     pub device: DeviceId,
@@ -27,6 +27,9 @@ pub struct Named {
     /// Its plug, if it is a zoned disk.
     pub plug: Option<DeviceId>,
 }
+
+/// The kind of a device with several paths to one disk.
+pub const MULTIPATH: &str = "multipath";
 
 /// What a mapped device is known by.
 #[derive(Clone, Copy, Debug)]
@@ -81,7 +84,7 @@ impl Devices {
         self.disks.0.push(disk);
     }
 
-    /// Disks in the order in which they were built, then mapped devices that have had a table.
+    /// Disks and devices with several paths in the order in which they were built, then mapped devices that have had a table.
     #[must_use]
     pub fn list(&self) -> Vec<Named> {
         let tables = self.mapper.names().filter_map(|name| self.table(name));
@@ -98,6 +101,11 @@ impl Devices {
     fn table(&self, name: &str) -> Option<Named> {
         let device = self.mapper.device(name).ok()?;
         Some(Named { name: name.to_owned(), kind: "table", device, leaf: device, plug: None })
+    }
+
+    /// The devices that have several paths to their disk.
+    pub fn heads(&self) -> impl Iterator<Item = &Named> {
+        self.disks.0.iter().filter(|disk| disk.kind == MULTIPATH)
     }
 
     /// What people call the device in a place of the stack. What lies inside of a named one is named after it.

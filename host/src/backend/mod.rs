@@ -92,6 +92,12 @@ pub trait BackEnd: fmt::Debug + Send + Sync {
         Vec::new()
     }
 
+    /// What it is called by whichever way it is reached: two with the same name are two ways to one disk. `None`: it is
+    /// another one than all others.
+    fn identity(&self) -> Option<String> {
+        self.path().map(|path| path.canonicalize().unwrap_or_else(|_| path.to_owned()).display().to_string())
+    }
+
     /// Where its data is, if that is a path.
     fn path(&self) -> Option<&Path> {
         None

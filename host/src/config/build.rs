@@ -7,7 +7,8 @@ use shingle_core::dm::TableLine;
 use shingle_core::plug::{PlugOptions, WritePolicy, ZonePlug};
 use shingle_core::time::Instant;
 
-use super::plan::{DevicePlan, DiskPlan, Plan};
+use super::head::add_head;
+use super::plan::{DiskPlan, MadeOf, Plan, TablePlan};
 use crate::backend::BackEndError;
 use crate::devices::{Devices, Identity, Named};
 use crate::dmz::{find_length, has_own_length};
@@ -24,7 +25,11 @@ pub fn build_shard(plan: &Plan, number: u32, home: &mut Shard) -> Result<(), Con
     }
     if errors.is_empty() {
         for device in plan.devices.iter().filter(|device| device.shard == number) {
-            errors.extend(add_device(plan, device, home).err());
+            let added = match &device.made_of {
+                MadeOf::Table(table) => add_device(plan, table, home),
+                MadeOf::Paths(head) => add_head(&device.name, head, (&mut home.devices, &mut home.stack)),
+            };
+            errors.extend(added.err());
         }
     }
     if errors.is_empty() { Ok(()) } else { Err(plan.fail(errors.into_iter().map(|error| *error).collect())) }
@@ -55,14 +60,19 @@ pub(super) fn rehearse(plan: &Plan, errors: &mut Vec<Diagnostic>) {
     for device in &plan.devices {
         let (devices, stack) = stacks.entry(device.shard).or_default();
         // What lies on a disk without a model can only be tried on the disk itself.
-        if device.needs().all(|name| devices.find(name).is_some()) && !has_own_length(&device.lines) {
-            let made = make_device(plan, device, (device.lines.clone(), ""), (devices, stack));
-            errors.extend(made.err().map(|error| *error));
+        if device.needs().into_iter().any(|name| devices.find(name).is_none()) {
+            continue;
         }
+        let made = match &device.made_of {
+            MadeOf::Paths(head) => add_head(&device.name, head, (devices, stack)),
+            MadeOf::Table(table) if has_own_length(&table.lines) => continue,
+            MadeOf::Table(table) => make_device(plan, table, (table.lines.clone(), ""), (devices, stack)),
+        };
+        errors.extend(made.err().map(|error| *error));
     }
 }
 
-/// Puts a disk into the stack, with a plug above it if it is zoned.
+/// Puts a disk into the stack, with a plug above it if it is zoned and no path of a head.
 fn add_disk(
     disk: &DiskPlan,
     leaf: Box<dyn BlockDevice>,
@@ -74,7 +84,11 @@ fn add_disk(
     };
     let leaf = stack.add(leaf).map_err(|error| fail(&error))?;
     let policy = disk.policy.unwrap_or_else(|| WritePolicy::default_for(stack.limits(leaf)));
-    let plug = add_plug(stack, leaf, PlugOptions { policy, ..disk.plug }).map_err(|error| fail(&error))?;
+    let options = PlugOptions { policy, ..disk.plug };
+    let plug = match &disk.path_of {
+        Some(_) => None,
+        None => add_plug(stack, leaf, options).map_err(|error| fail(&error))?,
+    };
     let (name, kind) = (disk.name.clone(), disk.kind.name);
     // What opening it mended, for example.
     let notices = disk.kind.ask.map_or(Vec::new(), |ask| ask(stack, leaf));
@@ -94,7 +108,7 @@ pub fn add_plug(stack: &mut Stack, leaf: DeviceId, options: PlugOptions) -> Resu
 }
 
 /// Makes a mapped device with its first table. A volume of dm-zoned is as long as its disks say, and has their UUID.
-fn add_device(plan: &Plan, device: &DevicePlan, home: &mut Shard) -> Result<(), Box<Diagnostic>> {
+fn add_device(plan: &Plan, device: &TablePlan, home: &mut Shard) -> Result<(), Box<Diagnostic>> {
     let mut lines = device.lines.clone();
     let uuid = find_length(&mut lines, &mut *home);
     let uuid = uuid.map_err(|error| Box::new(device.blame_table(&plan.source, &error)))?;
@@ -104,17 +118,17 @@ fn add_device(plan: &Plan, device: &DevicePlan, home: &mut Shard) -> Result<(), 
 
 fn make_device(
     plan: &Plan,
-    device: &DevicePlan,
+    device: &TablePlan,
     (lines, uuid): (Vec<TableLine>, &str),
     (devices, stack): (&mut Devices, &mut Stack),
 ) -> Result<(), Box<Diagnostic>> {
-    let made = devices.make(Identity { name: &device.name, uuid }, lines, false, (stack, Instant::ZERO));
+    let made = devices.make(Identity { name: &device.device, uuid }, lines, false, (stack, Instant::ZERO));
     made.map_err(|error| Box::new(device.blame(&plan.source, &error)))?;
     if device.knobs.is_empty() {
         return Ok(());
     }
     let pairs = device.knobs.iter().flat_map(|(name, value)| [name.as_str(), value.as_str()]);
     let words: Vec<&str> = std::iter::once("set").chain(pairs).collect();
-    let set = devices.mapper.message(&device.name, 0, &words, (stack, Instant::ZERO));
+    let set = devices.mapper.message(&device.device, 0, &words, (stack, Instant::ZERO));
     set.map(drop).map_err(|error| Box::new(device.blame_knobs(&error)))
 }

@@ -10,6 +10,7 @@
 
 mod build;
 mod elevator;
+mod head;
 mod plan;
 mod spec;
 
@@ -18,5 +19,6 @@ pub use crate::fields::{
 };
 pub use build::{add_plug, build_shard, check_disks};
 pub use elevator::ElevatorSpec;
-pub use plan::{DevicePlan, DiskPlan, Plan};
+pub use head::{HeadPlan, PathPlan};
+pub use plan::{DevicePlan, DiskPlan, MadeOf, Plan, TablePlan};
 pub use spec::{ExportPlan, Kinds};

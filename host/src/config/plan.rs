@@ -11,7 +11,8 @@ use shingle_core::mapper::MapperError;
 use shingle_core::plug::{PlugOptions, WritePolicy};
 
 use super::build::rehearse;
-use super::spec::{DeviceSpec, DiskSpec, ExportPlan, ExportSpec, Kinds, Spec};
+use super::head::{HeadPlan, PathPlan, mistakes_of_heads, paths};
+use super::spec::{DeviceKeys, DeviceSpec, DiskSpec, ExportPlan, ExportSpec, Kinds, Spec};
 use crate::backend::{BackEnd, BackEndType};
 use crate::dmz::has_own_length;
 use crate::fields::{At, ConfigError, Diagnostic, Source, nearest, word_in_string};
@@ -53,17 +54,37 @@ pub struct DiskPlan {
     pub shard: u32,
     /// The place of the words that say where it is.
     pub place: Range<usize>,
+    /// The device whose path it is, if it is one: zone writes are ordered above that.
+    pub path_of: Option<String>,
 }
 
-/// A mapped device.
+/// A device above disks.
 #[derive(Clone, Debug)]
 pub struct DevicePlan {
     /// Its name.
     pub name: String,
-    /// Its table.
-    pub lines: Vec<TableLine>,
     /// The shard that owns it.
     pub shard: u32,
+    /// What it is made of.
+    pub made_of: MadeOf,
+}
+
+/// What a device is made of.
+#[derive(Clone, Debug)]
+pub enum MadeOf {
+    /// A table.
+    Table(TablePlan),
+    /// Several paths to one disk.
+    Paths(HeadPlan),
+}
+
+/// What a mapped device is made of.
+#[derive(Clone, Debug)]
+pub struct TablePlan {
+    /// The device.
+    pub device: String,
+    /// Its table.
+    pub lines: Vec<TableLine>,
     /// How the policy of a volume is set.
     pub knobs: Vec<(String, String)>,
     table: At<String>,
@@ -121,18 +142,24 @@ impl Plan {
 }
 
 impl DevicePlan {
-    /// The names in its table.
-    pub fn needs(&self) -> impl Iterator<Item = &str> {
-        needs(&self.lines)
+    /// The names of what it lies on.
+    #[must_use]
+    pub fn needs(&self) -> Vec<&str> {
+        match &self.made_of {
+            MadeOf::Table(table) => needs(&table.lines).collect(),
+            MadeOf::Paths(head) => head.names().collect(),
+        }
     }
+}
 
+impl TablePlan {
     /// Why it cannot be made, at the place in the table that is to blame.
     #[must_use]
     pub fn blame(&self, source: &Source, error: &MapperError) -> Diagnostic {
         match &error.table {
             Some(table) => self.blame_table(source, table),
             None => {
-                let title = format!("device `{}` cannot be made", self.name);
+                let title = format!("device `{}` cannot be made", self.device);
                 Diagnostic::at(self.table.span.clone(), title).label(error.message.clone())
             }
         }
@@ -141,14 +168,14 @@ impl DevicePlan {
     /// Why its knobs cannot be set so.
     #[must_use]
     pub fn blame_knobs(&self, error: &MapperError) -> Diagnostic {
-        let title = format!("`knobs` of device `{}` are wrong", self.name);
+        let title = format!("`knobs` of device `{}` are wrong", self.device);
         Diagnostic::at(self.knobs_place.clone(), title).label(error.message.clone())
     }
 
     /// The place in the table that is wrong.
     #[must_use]
     pub fn blame_table(&self, source: &Source, error: &TableError) -> Diagnostic {
-        blame_table(source, &self.name, &self.table, error)
+        blame_table(source, &self.device, &self.table, error)
     }
 }
 
@@ -157,6 +184,26 @@ fn blame_table(source: &Source, device: &str, table: &At<String>, error: &TableE
     let place = place.unwrap_or_else(|| table.span.clone());
     Diagnostic::at(place, format!("the table of device `{device}` is wrong in line {}", error.line))
         .label(error.message.clone())
+}
+
+/// A device as it was written, and its table as it was read.
+struct Parsed<'a> {
+    spec: &'a DeviceSpec,
+    lines: Vec<TableLine>,
+}
+
+impl<'a> Parsed<'a> {
+    fn name(&self) -> &'a str {
+        &self.spec.name.value
+    }
+
+    fn needs(&self) -> impl Iterator<Item = &str> {
+        let head = match &self.spec.made_of {
+            DeviceKeys::Paths(head) => Some(head),
+            DeviceKeys::Table(..) => None,
+        };
+        needs(&self.lines).chain(head.into_iter().flat_map(HeadPlan::names))
+    }
 }
 
 struct Planner<'a> {
@@ -180,9 +227,14 @@ impl Planner<'_> {
                 self.errors.push(error.help("give one of them another name: tables and exports name both alike"));
             }
         }
-        let disks: Vec<DiskPlan> = spec.disks.iter().map(|disk| self.disk(disk)).collect();
+        let mut disks: Vec<DiskPlan> = spec.disks.iter().map(|disk| self.disk(disk)).collect();
+        for (owner, path) in paths(spec) {
+            let disk = disks.iter_mut().find(|disk| disk.name == path.device.value);
+            disk.into_iter().for_each(|disk| disk.path_of = Some(owner.to_owned()));
+        }
         self.disks.extend(disks.iter().map(|disk| (disk.name.clone(), disk.shard)));
         let devices = self.devices(&spec.devices, &names);
+        self.errors.extend(mistakes_of_heads((&disks, &devices), spec));
         let exports = spec.exports.iter().filter_map(|export| self.export(export, &names)).collect();
         (disks, devices, exports)
     }
@@ -209,7 +261,7 @@ impl Planner<'_> {
         let policy = disk.policy.as_ref().map(|at| at.value);
         let At { value: back_end, span: place } = disk.back_end.clone();
         let (name, kind, shard) = (disk.name.value.clone(), disk.kind, self.shard(disk));
-        DiskPlan { name, kind, back_end, policy, plug, shard, place }
+        DiskPlan { name, kind, back_end, policy, plug, shard, place, path_of: None }
     }
 
     fn check_policy(&mut self, disk: &DiskSpec) {
@@ -251,49 +303,74 @@ impl Planner<'_> {
     }
 
     fn devices(&mut self, specs: &[DeviceSpec], names: &BTreeMap<&str, Range<usize>>) -> Vec<DevicePlan> {
-        let mut parsed: Vec<(&DeviceSpec, Vec<TableLine>)> = Vec::new();
+        let mut parsed: Vec<Parsed<'_>> = Vec::new();
         for spec in specs {
-            match parse_table(&spec.table.value) {
-                Ok(lines) => parsed.push((spec, lines)),
-                Err(error) => {
-                    let mut blamed = blame_table(self.source, &spec.name.value, &spec.table, &error);
-                    if error.message.contains("unknown target") {
-                        blamed = blamed.help("the targets that are missing here are listed in README.md");
-                    }
-                    self.errors.push(blamed);
+            match &spec.made_of {
+                DeviceKeys::Table(table, _) => {
+                    let Some(lines) = self.parse(spec, table) else { continue };
+                    lines.iter().for_each(|line| self.check_reference(spec, (table, line), names));
+                    parsed.push(Parsed { spec, lines });
+                }
+                DeviceKeys::Paths(head) => {
+                    head.paths.iter().for_each(|path| self.check_path(spec, path, names));
+                    parsed.push(Parsed { spec, lines: Vec::new() });
                 }
             }
-        }
-        for (spec, lines) in &parsed {
-            lines.iter().for_each(|line| self.check_reference(spec, line, names));
         }
         self.in_order(parsed)
     }
 
-    fn check_reference(&mut self, spec: &DeviceSpec, line: &TableLine, names: &BTreeMap<&str, Range<usize>>) {
+    fn parse(&mut self, spec: &DeviceSpec, table: &At<String>) -> Option<Vec<TableLine>> {
+        let error = match parse_table(&table.value) {
+            Ok(lines) => return Some(lines),
+            Err(error) => error,
+        };
+        let mut blamed = blame_table(self.source, &spec.name.value, table, &error);
+        if error.message.contains("unknown target") {
+            blamed = blamed.help("the targets that are missing here are listed in README.md");
+        }
+        self.errors.push(blamed);
+        None
+    }
+
+    fn check_path(&mut self, spec: &DeviceSpec, path: &PathPlan, names: &BTreeMap<&str, Range<usize>>) {
+        if names.contains_key(path.device.value.as_str()) || !self.readable {
+            return;
+        }
+        let title = format!("device `{}` has a path that is not there", spec.name.value);
+        let error = Diagnostic::at(path.device.span.clone(), title).label(undefined(&path.device.value, names));
+        self.errors.push(error.help("define it as [disk.NAME] or [device.NAME]"));
+    }
+
+    fn check_reference(
+        &mut self,
+        spec: &DeviceSpec,
+        (table, line): (&At<String>, &TableLine),
+        names: &BTreeMap<&str, Range<usize>>,
+    ) {
         for device in line.target.devices() {
             if names.contains_key(device.name.as_str()) || !self.readable {
                 continue;
             }
             let message = undefined(&device.name, names);
             let error = TableError { line: line.number, word: Some(device.word), message };
-            let blamed = blame_table(self.source, &spec.name.value, &spec.table, &error);
+            let blamed = blame_table(self.source, &spec.name.value, table, &error);
             self.errors.push(blamed.help("define it as [disk.NAME] or [device.NAME]"));
         }
     }
 
     /// Devices behind those they need; what is left over needs itself.
-    fn in_order(&mut self, mut waiting: Vec<(&DeviceSpec, Vec<TableLine>)>) -> Vec<DevicePlan> {
+    fn in_order(&mut self, mut waiting: Vec<Parsed<'_>>) -> Vec<DevicePlan> {
         let mut ordered: Vec<DevicePlan> = Vec::new();
         loop {
             let before = ordered.len();
             let mut later = Vec::new();
-            let pending: BTreeSet<&str> = waiting.iter().map(|(spec, _)| spec.name.value.as_str()).collect();
-            for (spec, lines) in waiting {
-                if needs(&lines).any(|name| pending.contains(name)) {
-                    later.push((spec, lines));
+            let pending: BTreeSet<&str> = waiting.iter().map(Parsed::name).collect();
+            for parsed in waiting {
+                if parsed.needs().any(|name| pending.contains(name)) {
+                    later.push(parsed);
                 } else {
-                    ordered.push(self.device(spec, lines));
+                    ordered.push(self.device(parsed));
                 }
             }
             waiting = later;
@@ -307,44 +384,57 @@ impl Planner<'_> {
         }
     }
 
-    fn loops(&mut self, waiting: &[(&DeviceSpec, Vec<TableLine>)]) {
-        let find = |name: &str| waiting.iter().find(|(spec, _)| spec.name.value == name);
+    fn loops(&mut self, waiting: &[Parsed<'_>]) {
+        let find = |name: &str| waiting.iter().find(|parsed| parsed.name() == name);
         // Walk down until a device comes up for the second time: that walk is the loop.
         let mut walk: Vec<&str> = Vec::new();
-        let mut next = waiting[0].0.name.value.as_str();
+        let mut next = waiting[0].name();
         while !walk.contains(&next) {
             walk.push(next);
-            let below = find(next).and_then(|(_, lines)| needs(lines).find(|name| find(name).is_some()));
+            let below = find(next).and_then(|parsed| parsed.needs().find(|name| find(name).is_some()));
             next = below.unwrap_or(next);
         }
         let start = walk.iter().position(|name| *name == next).unwrap_or(0);
         let mut shown = walk[start..].to_vec();
         shown.push(next);
-        let place = find(next).map_or(0..0, |(spec, _)| spec.name.span.clone());
+        let place = find(next).map_or(0..0, |parsed| parsed.spec.name.span.clone());
         let title = format!("device `{next}` is below itself");
         let error = Diagnostic::at(place, title).label(format!("loop: {}", shown.join(" -> ")));
-        self.errors.push(error.help("let one of these tables name a disk instead"));
+        self.errors.push(error.help("let one of these name a disk instead"));
     }
 
-    fn device(&mut self, spec: &DeviceSpec, lines: Vec<TableLine>) -> DevicePlan {
-        let mut shards = needs(&lines).filter_map(|name| Some((name.to_owned(), *self.disks.get(name)?)));
+    fn device(&mut self, parsed: Parsed<'_>) -> DevicePlan {
+        let spec = parsed.spec;
+        let mut shards = parsed.needs().filter_map(|name| Some((name.to_owned(), *self.disks.get(name)?)));
         let first = shards.next();
         let shard = first.as_ref().map_or(0, |(_, shard)| *shard);
         let stranger = shards.find(|(_, other)| *other != shard);
         if let (Some((a, _)), Some((b, other))) = (&first, &stranger) {
             let title = format!("device `{}` lies on two shards", spec.name.value);
             let label = format!("`{a}` is on shard {shard}, `{b}` on shard {other}");
-            let error = Diagnostic::at(spec.table.span.clone(), title).label(label);
+            let error = Diagnostic::at(spec.place(), title).label(label);
             self.errors.push(error.help("give their disks the same `shard`"));
         }
         drop(shards);
-        self.disks.insert(spec.name.value.clone(), shard);
-        let (knobs, knobs_place) = self.knobs(spec, &lines);
-        DevicePlan { name: spec.name.value.clone(), lines, shard, knobs, table: spec.table.clone(), knobs_place }
+        let (name, lines) = (spec.name.value.clone(), parsed.lines);
+        self.disks.insert(name.clone(), shard);
+        let made_of = match &spec.made_of {
+            DeviceKeys::Paths(head) => MadeOf::Paths(head.clone()),
+            DeviceKeys::Table(table, knobs) => {
+                let (knobs, knobs_place) = self.knobs(&spec.name, knobs.clone(), &lines);
+                MadeOf::Table(TablePlan { device: name.clone(), lines, knobs, table: table.clone(), knobs_place })
+            }
+        };
+        DevicePlan { name, shard, made_of }
     }
 
-    fn knobs(&mut self, spec: &DeviceSpec, lines: &[TableLine]) -> (Vec<(String, String)>, Range<usize>) {
-        let Some(At { value: knobs, span }) = spec.knobs.clone() else { return (Vec::new(), spec.name.span.clone()) };
+    fn knobs(
+        &mut self,
+        name: &At<String>,
+        knobs: Option<At<Vec<(String, String)>>>,
+        lines: &[TableLine],
+    ) -> (Vec<(String, String)>, Range<usize>) {
+        let Some(At { value: knobs, span }) = knobs else { return (Vec::new(), name.span.clone()) };
         let pairs = knobs.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         let checked = match lines {
             [line] if has_own_length(lines) => {
@@ -355,7 +445,7 @@ impl Planner<'_> {
             _ => Err("only a volume has knobs: its table is one line with the target `zoned`".into()),
         };
         if let Err(message) = checked {
-            let title = format!("`knobs` of device `{}` are wrong", spec.name.value);
+            let title = format!("`knobs` of device `{}` are wrong", name.value);
             self.errors.push(Diagnostic::at(span.clone(), title).label(message));
         }
         (knobs, span)

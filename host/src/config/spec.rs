@@ -8,6 +8,7 @@ use shingle_core::plug::{Append, WritePolicy};
 use toml::de::{DeTable, DeValue};
 
 use super::elevator::ElevatorSpec;
+use super::head::HeadPlan;
 use crate::backend::{BACK_ENDS, BackEndType, Placed};
 use crate::fields::{At, Diagnostic, Fields, Source, unknown_key};
 use crate::serve::{ExportKeys, FRONT_ENDS, FrontEnd, FrontEndType};
@@ -53,10 +54,27 @@ pub struct DiskSpec {
 pub struct DeviceSpec {
     /// Its name.
     pub name: At<String>,
-    /// `table`.
-    pub table: At<String>,
-    /// `knobs`, of a volume of dm-zoned: names and values.
-    pub knobs: Option<At<Vec<(String, String)>>>,
+    /// What it is made of.
+    pub made_of: DeviceKeys,
+}
+
+/// What makes a device.
+#[derive(Debug)]
+pub enum DeviceKeys {
+    /// `table`, and `knobs` of a volume of dm-zoned: names and values.
+    Table(At<String>, Option<At<Vec<(String, String)>>>),
+    /// `paths` and what belongs to them.
+    Paths(HeadPlan),
+}
+
+impl DeviceSpec {
+    /// The place of what it is made of.
+    pub fn place(&self) -> Range<usize> {
+        match &self.made_of {
+            DeviceKeys::Table(table, _) => table.span.clone(),
+            DeviceKeys::Paths(head) => head.place.clone(),
+        }
+    }
 }
 
 /// `[export.NAME]`.
@@ -222,9 +240,18 @@ fn read_disk(fields: &mut Fields<'_>, name: At<String>, kinds: &[&'static BackEn
 }
 
 fn read_device(fields: &mut Fields<'_>, name: At<String>) -> Option<DeviceSpec> {
+    if let Some(place) = fields.place_of("paths") {
+        if fields.has("table") {
+            let title = format!("device `{}` has a table and paths", name.value);
+            fields.error(Diagnostic::at(place, title).label("one of both").help("remove `table`, or `paths`"));
+            fields.forgive();
+            return None;
+        }
+        return Some(DeviceSpec { name, made_of: DeviceKeys::Paths(HeadPlan::read(fields)?) });
+    }
     let table = fields.required("table", "\"0 2048 linear DISK 0\"")?;
     let knobs = fields.pairs("knobs");
-    Some(DeviceSpec { name, table, knobs })
+    Some(DeviceSpec { name, made_of: DeviceKeys::Table(table, knobs) })
 }
 
 fn read_export(fields: &mut Fields<'_>, name: At<String>, front_ends: &[&'static FrontEndType]) -> Option<ExportSpec> {

@@ -40,6 +40,14 @@ impl At<u64> {
     }
 }
 
+/// One of a list.
+pub enum Item<'a> {
+    /// A name.
+    Name(At<String>),
+    /// What says more.
+    Table(Fields<'a>),
+}
+
 /// The keys of one table.
 pub struct Fields<'a> {
     name: String,
@@ -223,6 +231,40 @@ impl<'a> Fields<'a> {
         let (names, errors): (Vec<String>, _) = ((0..found.len()).map(name).collect(), &mut *self.errors);
         let tables = names.into_iter().zip(found);
         tables.map(|(name, (place, table))| read(Fields::new(name, place, table, &mut *errors))).collect()
+    }
+
+    /// A list of names, each of which may be a table instead, if it says more than the name.
+    pub fn items<T>(&mut self, key: &'static str, mut read: impl FnMut(Item<'_>) -> Option<T>) -> Option<At<Vec<T>>> {
+        self.known.push(key);
+        let value = self.table.iter().find(|(name, _)| name.get_ref() == key)?.1;
+        let title = format!("`{key}` of {} is wrong", self.name);
+        let Some(list) = value.get_ref().as_array() else {
+            let label = format!("{}: write a list such as [\"a\", \"b\"]", a(value.get_ref()));
+            self.errors.push(Diagnostic::at(value.span(), title).label(label));
+            return None;
+        };
+        let mut items = Vec::new();
+        for (number, item) in list.iter().enumerate() {
+            let name = || format!("`{key}` {} of {}", number + 1, self.name);
+            items.extend(match item.get_ref() {
+                DeValue::String(word) => read(Item::Name(At { value: word.to_string(), span: item.span() })),
+                DeValue::Table(table) => read(Item::Table(Fields::new(name(), item.span(), table, self.errors))),
+                other => {
+                    let label = format!("{}: write a name in quotes, or a table in braces", a(other));
+                    self.errors.push(Diagnostic::at(item.span(), title.clone()).label(label));
+                    None
+                }
+            });
+        }
+        Some(At { value: items, span: value.span() })
+    }
+
+    /// A time, or `never`.
+    pub fn duration_or_never(&mut self, key: &'static str) -> Option<At<Option<std::time::Duration>>> {
+        self.take(key, |value| match read_string(value)?.as_str() {
+            "never" => Ok(None),
+            text => parse_duration(text).map(Some).map_err(|error| format!("{error}, or \"never\"")),
+        })
     }
 
     /// One of a set of words.
