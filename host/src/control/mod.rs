@@ -13,6 +13,7 @@ mod clients;
 mod exports;
 mod mapped;
 mod operations;
+mod paths;
 pub mod protocol;
 mod record;
 mod recording;

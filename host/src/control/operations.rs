@@ -11,16 +11,16 @@ use shingle_core::time::Duration as Span;
 use shingle_core::zone::Zone;
 
 use super::protocol::{
-    AddExport, Batch, Changed, CloseZones, Done, Failure, FinishZones, GetPlugs, GetStatus, ManageZones, OpenZones,
-    Operation, Plug, Plugs, Policy, ReadRecording, RemoveExport, ReportZones, ResetZones, SetPolicy, StartRecording,
-    Started, StopRecording, ZoneInfo, Zones,
+    AddExport, Batch, Changed, CloseZones, Done, FailPath, Failure, FinishZones, GetPlugs, GetStatus, ListPaths,
+    ManageZones, OpenZones, Operation, Plug, Plugs, Policy, ReadRecording, RemoveExport, ReportZones, ResetZones,
+    RestorePath, SetPathPolicy, SetPathState, SetPolicy, StartRecording, Started, StopRecording, ZoneInfo, Zones,
 };
 use super::recording::{Recorder, Recording};
 use super::serve::serve;
 use super::status::status;
 use super::users::{Offers, check_unused};
 use super::zones::{ZoneAction, ZoneRange};
-use super::{ControlError, ErrorKind, MOST_ZONES, VERSION, bad, exports, mapped};
+use super::{ControlError, ErrorKind, MOST_ZONES, VERSION, bad, exports, mapped, paths};
 use crate::config::nearest;
 use crate::daemon_state::{DaemonState, ShardInfo};
 use crate::devices::Named;
@@ -101,6 +101,11 @@ impl Operations {
             StopRecording::NAME => serve(fields, |StopRecording {}| session.stop()),
             AddExport::NAME => serve(fields, |request| exports::add(daemon, request)),
             RemoveExport::NAME => serve(fields, |request| exports::remove(daemon, &request)),
+            ListPaths::NAME => serve(fields, |request| paths::list(daemon, &request)),
+            FailPath::NAME => serve(fields, |FailPath(path)| paths::fail(daemon, path)),
+            RestorePath::NAME => serve(fields, |RestorePath(path)| paths::restore(daemon, path)),
+            SetPathState::NAME => serve(fields, |request| paths::set_state(daemon, request)),
+            SetPathPolicy::NAME => serve(fields, |request| paths::set_policy(daemon, &request)),
             _ => mapped::run(&op, daemon, fields, &self.naming),
         }
     }

@@ -6,9 +6,9 @@ use shingle_core::block::Op;
 use shingle_core::plug::ZonePlug;
 use shingle_core::time::Duration;
 
-use super::ControlError;
 use super::mapped::figures_of;
 use super::protocol::{Counters, DeviceStatus, ExportStatus, Status, Stuck, Zoned};
+use super::{ControlError, paths};
 use crate::daemon_state::DaemonState;
 use crate::devices::Named;
 use crate::shard::{Shard, StuckBio};
@@ -86,6 +86,7 @@ fn describe(shard: &Shard, number: usize, named: &Named) -> DeviceStatus {
         policy: plug.map(|plug| plug.policy().name().into()),
         active_plugs: plug.map(ZonePlug::active),
         plug_failure: plug.and_then(ZonePlug::failure).map(ToString::to_string),
+        multipath: paths::status_of(shard, named),
         shard: number,
         path: None,
     }

@@ -3,6 +3,7 @@
 use shingle_core::block::DeviceId;
 
 use super::{ControlError, ErrorKind};
+use crate::devices::Named;
 use crate::serve::Directory;
 use crate::shard::Shard;
 
@@ -24,7 +25,9 @@ pub(super) struct Offers {
 pub(super) fn check_unused(shard: &Shard, id: DeviceId, offers: &Offers) -> Result<(), ControlError> {
     let exports = offers.exports.names_of(offers.shard, id).into_iter().map(|name| format!("export `{name}`"));
     let tables = shard.devices.mapper.users_of(id).map(|name| format!("the table of `{name}`"));
-    let users: Vec<String> = exports.chain(tables).collect();
+    let is_path = |head: &&Named| shard.stack.below(head.leaf).contains(&id);
+    let heads = shard.devices.heads().filter(is_path).map(|head| format!("`{}`, whose path it is", head.name));
+    let users: Vec<String> = exports.chain(tables).chain(heads).collect();
     if users.is_empty() {
         return Ok(());
     }

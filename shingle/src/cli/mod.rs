@@ -14,6 +14,7 @@ mod export;
 mod interrupt;
 mod new_file;
 mod output;
+mod path;
 mod profile;
 mod remote;
 #[cfg(feature = "lab")]
@@ -55,6 +56,7 @@ enum Command {
     Status(remote::AskArgs),
     Plugs(status::PlugsArgs),
     Policy(status::PolicyArgs),
+    Path(path::PathArgs),
     Dm(dm::DmArgs),
     Dmz(dmz::DmzArgs),
     Export(export::ExportArgs),
@@ -92,6 +94,7 @@ pub fn main() -> ExitCode {
         Command::Status(args) => status::status(&args),
         Command::Plugs(args) => status::plugs(&args),
         Command::Policy(args) => status::policy(&args),
+        Command::Path(args) => path::run(&args),
         Command::Dm(args) => dm::run(&args),
         Command::Dmz(args) => dmz::run(&args),
         Command::Export(args) => export::run(&args),

@@ -5,9 +5,11 @@ use serde_json::{Value, json};
 use shingle_core::plug::{DumpFormat, PlugDump};
 
 use super::remote::AskArgs;
-use super::{CliError, output, words};
+use super::{CliError, output, path, words};
 use shingle_host::config::format_bytes;
-use shingle_host::control::protocol::{DeviceStatus, Figures, GetPlugs, GetStatus, SetPolicy, Status, Stuck};
+use shingle_host::control::protocol::{
+    DeviceStatus, Figures, GetPlugs, GetStatus, HeadStatus, SetPolicy, Status, Stuck,
+};
 
 /// Most stuck bios that the table shows.
 const MOST_STUCK: usize = 8;
@@ -68,6 +70,7 @@ fn status_text(status: &Status) -> String {
     let header = ["device", "in flight", "plugged", "reads", "writes", "errors"];
     shown += &output::table(&header, &[1, 2, 3, 4, 5], devices.iter().map(traffic_row));
     shown += &volumes_text(devices);
+    shown += &paths_text(devices);
     if !status.exports.is_empty() {
         let rows = status.exports.iter().map(|export| {
             let access = if export.read_only { "read-only" } else { "read-write" };
@@ -104,6 +107,18 @@ fn volumes_text(devices: &[DeviceStatus]) -> String {
         vec![device.name.clone(), reclaim, won, or_dash(times), waiting, commits]
     };
     format!("\n{}", output::table(&header, &[2, 3, 4, 5], volumes.iter().map(row)))
+}
+
+/// What becomes of I/O to disks that are reached over several paths.
+fn paths_text(devices: &[DeviceStatus]) -> String {
+    let heads: Vec<&HeadStatus> = devices.iter().filter_map(|device| device.multipath.as_ref()).collect();
+    if heads.is_empty() {
+        return String::new();
+    }
+    let waits = |head: &&HeadStatus| head.waiting > 0;
+    let line = |head: &HeadStatus| format!("\n{}: {} I/Os wait for a path\n", head.device, head.waiting);
+    let waiting: String = heads.iter().copied().filter(waits).map(line).collect();
+    format!("\n{}{waiting}", path::table(heads))
 }
 
 /// The bios that are stuck for longest.

@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 
 use clap::builder::{PossibleValue, TypedValueParser};
 use clap::{Arg, Command};
+use shingle_core::multipath::{AnaState, PolicyKind};
 use shingle_core::plug::WritePolicy;
 
 /// Reads an argument with `read`, and offers `words` for it.
@@ -41,6 +42,16 @@ pub fn policy() -> Words<WritePolicy> {
 /// The name of a policy, which a daemon checks: it may know others.
 pub fn policy_name() -> Words<String> {
     Words { words: policies, read: |text| Ok(text.to_owned()) }
+}
+
+/// What a path is to its disk, which a daemon checks.
+pub fn path_state() -> Words<String> {
+    Words { words: || AnaState::ALL.map(AnaState::name).to_vec(), read: |text| Ok(text.to_owned()) }
+}
+
+/// The name of a policy that chooses among paths, which a daemon checks.
+pub fn path_policy() -> Words<String> {
+    Words { words: || PolicyKind::ALL.map(PolicyKind::name).to_vec(), read: |text| Ok(text.to_owned()) }
 }
 
 /// The name of a profile that ships, or a path.

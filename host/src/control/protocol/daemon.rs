@@ -6,6 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::HeadStatus;
+
 /// A daemon.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Status {
@@ -36,7 +38,7 @@ pub struct Status {
 pub struct DeviceStatus {
     /// Its name.
     pub name: String,
-    /// `null`, `file`, `zoned-dir`, `zoned-blk` or `table`.
+    /// `null`, `file`, `zoned-dir`, `zoned-blk`, `table` or `multipath`.
     pub kind: String,
     /// What it is; of a mapped device its table.
     pub description: String,
@@ -66,6 +68,9 @@ pub struct DeviceStatus {
     /// Why the plug refuses writes, if it does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plug_failure: Option<String>,
+    /// Its paths, if it has several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub multipath: Option<HeadStatus>,
     /// The thread that owns it.
     pub shard: usize,
     /// Its file or directory, if it has one.

@@ -20,7 +20,7 @@ pub enum ErrorKind {
     UnknownDevice,
     /// The device has no zones.
     NotZoned,
-    /// The range is not one of whole zones.
+    /// The range is not one of whole zones, or the device has no such path.
     Invalid,
     /// The device did not become idle, or is in use.
     Busy,

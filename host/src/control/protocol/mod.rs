@@ -4,6 +4,7 @@
 mod daemon;
 mod failure;
 mod mapped;
+mod paths;
 mod recording;
 mod requests;
 mod schema;
@@ -12,12 +13,13 @@ mod zones;
 pub use daemon::{Added, Counters, DeviceStatus, ExportStatus, Figures, Status, Stuck, Zoned};
 pub use failure::{ErrorKind, Failure, TableMistake};
 pub use mapped::{Answered, Dep, Deps, Devices, Events, Listed, MappedDevice, State, Target, TargetLine, Targets};
+pub use paths::{HeadStatus, Heads, PathStatus};
 pub use recording::{Batch, Started};
 pub use requests::{
-    AddExport, Clear, CloseZones, Create, Drain, FinishZones, GetDeps, GetInfo, GetPlugs, GetStatus, GetTable,
-    GetTargetStatus, List, ListTargets, Load, ManageZones, Message, OPERATIONS, OpenZones, ReadRecording, Remove,
-    RemoveExport, Rename, ReportZones, ResetZones, Resume, SetPolicy, StartRecording, StopRecording, Suspend, Wait,
-    WipeTable,
+    AddExport, Clear, CloseZones, Create, Drain, FailPath, FinishZones, GetDeps, GetInfo, GetPlugs, GetStatus,
+    GetTable, GetTargetStatus, List, ListPaths, ListTargets, Load, ManageZones, Message, OPERATIONS, OnePath,
+    OpenZones, ReadRecording, Remove, RemoveExport, Rename, ReportZones, ResetZones, RestorePath, Resume,
+    SetPathPolicy, SetPathState, SetPolicy, StartRecording, StopRecording, Suspend, Wait, WipeTable,
 };
 pub use schema::schema;
 pub use zones::{Changed, Plug, Plugs, Policy, ZoneInfo, Zones};

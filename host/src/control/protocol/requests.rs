@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::{
-    Added, Answered, Batch, Changed, Deps, Devices, Done, Events, Listed, MappedDevice, Operation, Plugs, Policy,
-    Started, Status, Targets, Zones,
+    Added, Answered, Batch, Changed, Deps, Devices, Done, Events, HeadStatus, Heads, Listed, MappedDevice, Operation,
+    Plugs, Policy, Started, Status, Targets, Zones,
 };
 
 /// The operations: what each is called, what is in `ok` of its response, and its request.
@@ -122,6 +122,36 @@ requests! {
     "export.remove" => Done: pub struct RemoveExport {
         /// Its name.
         pub name: String,
+    }
+
+    /// Shows the paths of a device, or of all that have several.
+    "path.list" => Heads: pub struct ListPaths {
+        /// The device; all if left out.
+        pub device: Option<String>,
+    }
+
+    /// Takes a path out until it is restored. What is under way on it goes on.
+    "path.fail" => HeadStatus: pub struct FailPath(pub OnePath)
+
+    /// Puts a path in again, however it failed.
+    "path.restore" => HeadStatus: pub struct RestorePath(pub OnePath)
+
+    /// Notes what a path is to the disk from now on.
+    "path.state" => HeadStatus: pub struct SetPathState {
+        /// The device.
+        pub device: String,
+        /// The path: the disk or device that it is.
+        pub path: String,
+        /// `optimized`, `non-optimized`, `inaccessible`, `persistent-loss` or `change`.
+        pub state: String,
+    }
+
+    /// Has paths chosen by another policy, which begins without knowledge.
+    "path.policy" => HeadStatus: pub struct SetPathPolicy {
+        /// The device.
+        pub device: String,
+        /// The policy.
+        pub policy: String,
     }
 
     /// Creates a device; with a table it takes I/O at once.
@@ -266,6 +296,16 @@ pub struct ManageZones {
     /// Whoever uses the device: what they had in these zones is gone.
     #[serde(default)]
     pub force: bool,
+}
+
+/// A path of a device.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct OnePath {
+    /// The device.
+    pub device: String,
+    /// The path: the disk or device that it is.
+    pub path: String,
 }
 
 /// A device, and how to wait for its I/O in flight.

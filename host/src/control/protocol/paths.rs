@@ -1,0 +1,63 @@
+//! Devices with several paths to one disk.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Devices with several paths.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Heads {
+    /// In the order of the stack file.
+    pub devices: Vec<HeadStatus>,
+}
+
+/// A device with several paths.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct HeadStatus {
+    /// Its name.
+    pub device: String,
+    /// How one of the paths is chosen.
+    pub policy: String,
+    /// I/O that is on no path now: it waits for one, or until it is safe to send it again.
+    pub waiting: usize,
+    /// I/O that has had to wait for a path.
+    pub waited: u64,
+    /// I/O that has failed because there was none.
+    pub without_path: u64,
+    /// Appends that have failed since nobody knows whether they are done.
+    pub uncertain_appends: u64,
+    /// Appends that were sent again although they may have been done.
+    pub doubled_appends: u64,
+    /// Its paths.
+    pub paths: Vec<PathStatus>,
+}
+
+/// A path.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct PathStatus {
+    /// The disk or device that it is.
+    pub path: String,
+    /// What it is to the disk: `optimized`, `non-optimized`, `inaccessible`, `persistent-loss` or `change`.
+    pub state: String,
+    /// `live`, `failed` or `offline`.
+    pub health: String,
+    /// Whether it takes I/O.
+    pub usable: bool,
+    /// I/O that is under way on it.
+    pub in_flight: u32,
+    /// What it has got of all I/O so far.
+    pub share_percent: f64,
+    /// How long I/O that it did has taken, on average; `null` if it did none.
+    pub mean_latency_ns: Option<u64>,
+    /// I/O that was sent on it.
+    pub sent: u64,
+    /// I/O that it has failed, and another one has got.
+    pub failovers: u64,
+    /// I/O that it has got again.
+    pub retries: u64,
+    /// Errors of the disk that came over it.
+    pub errors: u64,
+    /// How often it has failed.
+    pub failures: u64,
+    /// Probes that were sent on it.
+    pub probes: u64,
+}

@@ -1,0 +1,163 @@
+//! `shingle path`: the paths of devices that reach their disk over several.
+
+use clap::{Args, Subcommand};
+use serde_json::json;
+use shingle_host::control::protocol::{
+    FailPath, HeadStatus, ListPaths, OnePath, Operation, PathStatus, RestorePath, SetPathPolicy, SetPathState,
+};
+
+use super::remote::AskArgs;
+use super::{CliError, output, words};
+
+/// Show and change the paths of devices that reach their disk over several
+///
+/// A stack file makes them: `paths = ["a", "b"]` in `[device.NAME]`.
+#[derive(Args)]
+#[command(after_help = "Exit codes: 0 done, 1 it failed, 2 the command line is wrong. More in docs/multipath.md.")]
+pub struct PathArgs {
+    #[command(subcommand)]
+    command: PathCommand,
+}
+
+#[derive(Subcommand)]
+enum PathCommand {
+    List(ListArgs),
+    /// Take a path out until it is restored; what is under way on it goes on
+    Fail(OneArgs),
+    /// Put a path in again, however it failed
+    Restore(OneArgs),
+    State(StateArgs),
+    Policy(PolicyArgs),
+}
+
+/// List paths, with what each is, has done and does
+#[derive(Args)]
+struct ListArgs {
+    /// The device; all if left out
+    device: Option<String>,
+    #[command(flatten)]
+    ask: AskArgs,
+}
+
+/// A path.
+#[derive(Args)]
+struct OneArgs {
+    /// The device
+    device: String,
+    /// The path: the disk or device that it is
+    path: String,
+    #[command(flatten)]
+    ask: AskArgs,
+}
+
+/// Say what a path is to the disk from now on
+#[derive(Args)]
+struct StateArgs {
+    /// The device
+    device: String,
+    /// The path: the disk or device that it is
+    path: String,
+    /// Its state
+    #[arg(value_parser = words::path_state())]
+    state: String,
+    #[command(flatten)]
+    ask: AskArgs,
+}
+
+/// Have paths chosen by another policy, while the device is in use
+#[derive(Args)]
+struct PolicyArgs {
+    /// The device
+    device: String,
+    /// The new policy
+    #[arg(value_parser = words::path_policy())]
+    policy: String,
+    #[command(flatten)]
+    ask: AskArgs,
+}
+
+/// Runs the command.
+pub fn run(args: &PathArgs) -> Result<(), CliError> {
+    match &args.command {
+        PathCommand::List(args) => list(args),
+        PathCommand::Fail(args) => change(&args.ask, &FailPath(args.path())),
+        PathCommand::Restore(args) => change(&args.ask, &RestorePath(args.path())),
+        PathCommand::State(StateArgs { device, path, state, ask }) => {
+            let (device, path, state) = (device.clone(), path.clone(), state.clone());
+            change(ask, &SetPathState { device, path, state })
+        }
+        PathCommand::Policy(PolicyArgs { device, policy, ask }) => {
+            change(ask, &SetPathPolicy { device: device.clone(), policy: policy.clone() })
+        }
+    }
+}
+
+impl OneArgs {
+    fn path(&self) -> OnePath {
+        OnePath { device: self.device.clone(), path: self.path.clone() }
+    }
+}
+
+fn list(ListArgs { device, ask }: &ListArgs) -> Result<(), CliError> {
+    let heads = ask.remote.connect()?.call(&ListPaths { device: device.clone() })?;
+    if ask.json {
+        return output::print_json(&json!(heads));
+    }
+    if heads.devices.is_empty() {
+        return output::print("no device has several paths\n");
+    }
+    output::print(&table(&heads.devices))
+}
+
+/// Asks for a change, and shows what it has led to.
+fn change<O: Operation<Answer = HeadStatus>>(ask: &AskArgs, request: &O) -> Result<(), CliError> {
+    let head = ask.remote.connect()?.call(request)?;
+    if ask.json { output::print_json(&json!(head)) } else { output::print(&summary(&head)) }
+}
+
+/// What takes I/O now, in a line.
+fn summary(head: &HeadStatus) -> String {
+    let HeadStatus { device, policy, paths, .. } = head;
+    let usable = paths.iter().filter(|path| path.usable).count();
+    let shown = |path: &PathStatus| format!("{} {} {}", path.path, path.state, path.health);
+    let shown: Vec<String> = paths.iter().map(shown).collect();
+    format!("{device}: {policy}, {usable} of {} paths take I/O: {}\n", paths.len(), shown.join(", "))
+}
+
+/// The paths of devices.
+pub(super) fn table<'a>(heads: impl IntoIterator<Item = &'a HeadStatus>) -> String {
+    let header = [
+        "device",
+        "path",
+        "state",
+        "health",
+        "in flight",
+        "share",
+        "latency",
+        "sent",
+        "failovers",
+        "retries",
+        "errors",
+        "probes",
+    ];
+    let rows = heads.into_iter().flat_map(|head| head.paths.iter().map(|path| row(head, path)));
+    output::table(&header, &[4, 5, 6, 7, 8, 9, 10, 11], rows)
+}
+
+fn row(head: &HeadStatus, path: &PathStatus) -> Vec<String> {
+    let latency = path.mean_latency_ns.map(|ns| format!("{:.1} us", ns as f64 / 1e3));
+    vec![
+        format!("{} ({})", head.device, head.policy),
+        path.path.clone(),
+        path.state.clone(),
+        path.health.clone(),
+        path.in_flight.to_string(),
+        format!("{:.1} %", path.share_percent),
+        latency.unwrap_or_else(|| "-".to_owned()),
+        path.sent.to_string(),
+        path.failovers.to_string(),
+        path.retries.to_string(),
+        path.errors.to_string(),
+        path.probes.to_string(),
+    ]
+}
