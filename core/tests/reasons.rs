@@ -64,6 +64,8 @@ fn variant(reason: &Reason) -> u32 {
         Reason::Unexplained(_) => 35,
         Reason::NoMemory => 36,
         Reason::ZoneWriteUnit { .. } => 37,
+        Reason::NoPath => 38,
+        Reason::Uncertain => 39,
     }
 }
 
@@ -130,6 +132,8 @@ fn every_reason_has_its_text_and_its_status() {
         (Reason::Medium, S::Medium, "the medium failed"),
         (Reason::NoAnswer(Duration::from_millis(30_000)), S::Timeout, "no answer for 30000 ms"),
         (Reason::Interrupted, S::Transport, "the way to the device is interrupted"),
+        (Reason::NoPath, S::Io, "no path to the disk works"),
+        (Reason::Uncertain, S::Io, "a path gave it up, and it may be done or not"),
         (Reason::NoPower, S::Offline, "the device has lost its power"),
         (Reason::Failing("it is down"), S::Io, "it is down"),
         (Reason::Injected(S::Target), S::Target, "a rule injects: target error"),
@@ -152,7 +156,7 @@ fn every_reason_has_its_text_and_its_status() {
         assert_eq!((Status::from(reason), reason.to_string().as_str()), (*status, *text), "{reason:?}");
     }
     let told: BTreeSet<u32> = cases.iter().map(|(reason, ..)| variant(reason)).collect();
-    assert!(told.into_iter().eq(0..38), "a reason has no line in the table");
+    assert!(told.into_iter().eq(0..40), "a reason has no line in the table");
 }
 
 #[test]
