@@ -34,6 +34,7 @@ table = \"0 32768 linear d 0\"
 table = \"0 32768 linear d 0\"
 [device.m]
 paths = [\"p0\", \"p1\"]
+probe = \"100ms\"
 [device.z0]
 table = \"0 131072 linear z 0\"
 [device.z1]
@@ -237,6 +238,26 @@ fn zones_stay_in_order_through_a_failover() {
     let zone = &scratch.json("zones report n --json")["zones"][0];
     assert_eq!(number(zone, "wp"), 32 * 8);
     assert_eq!(scratch.ok("policy n"), "plug\n", "zone writes are ordered above the paths");
+    daemon.stop();
+}
+
+#[test]
+fn a_disk_that_is_a_path_has_its_zone_writes_ordered_above_it_alone() {
+    let scratch = Scratch::new();
+    let disk = "[disk.w]\ntype = \"null\"\nsize = \"8MiB\"\nzone-size = \"1MiB\"\nmemory-backed = true\n";
+    let rest = "[device.o]\npaths = [\"w\"]\n[export.o]\ndevice = \"o\"\n[listen]\nunix = \"nbd.sock\"\n\
+                [control]\nsocket = \"control.sock\"\n";
+    scratch.file("stack.toml", &format!("{disk}{rest}"));
+    let daemon = scratch.up();
+    assert_eq!((scratch.ok("policy o"), scratch.ok("policy o qd1")), ("plug\n".into(), "o: plug -> qd1\n".into()));
+    scratch.fails("policy w", 1, &["`w` is a path of `o`, where its zone writes are ordered"]);
+    scratch.fails("zones reset w", 1, &["`o`, whose path it is"]);
+    scratch.fails("export add w w", 1, &["`o` alone may write to it"]);
+    let mut client = Nbd::connect(&scratch, "o");
+    (0..8).rev().for_each(|block| client.send(WRITE, (7 - block) * BLOCK as u64, &pattern(block)));
+    (0..8).for_each(|_| client.receive_any());
+    (0..8).for_each(|block| assert!(client.read(block * BLOCK as u64) == pattern(7 - block), "{block}"));
+    assert_eq!(scratch.paths("o")[0]["share_percent"].as_f64(), Some(100.0));
     daemon.stop();
 }
 

@@ -94,7 +94,7 @@ impl Operations {
             OpenZones::NAME => serve(fields, |OpenZones(range)| manage(daemon, range, ZoneAction::Open)),
             CloseZones::NAME => serve(fields, |CloseZones(range)| manage(daemon, range, ZoneAction::Close)),
             FinishZones::NAME => serve(fields, |FinishZones(range)| manage(daemon, range, ZoneAction::Finish)),
-            GetPlugs::NAME => serve(fields, |GetPlugs { device }| plugs(&open(daemon, &device)?)),
+            GetPlugs::NAME => serve(fields, |GetPlugs { device }| plugs(daemon, &open(daemon, &device)?)),
             SetPolicy::NAME => serve(fields, |request| self.policy(daemon, &request)),
             StartRecording::NAME => serve(fields, |request| session.start(&self.recorder, daemon, &request)),
             ReadRecording::NAME => serve(fields, |ReadRecording {}| session.read()),
@@ -113,7 +113,7 @@ impl Operations {
     fn policy(&self, daemon: &DaemonState, SetPolicy { device, policy }: &SetPolicy) -> Result<Policy, ControlError> {
         let device = open(daemon, device)?;
         let Device { shard, named } = &device;
-        let plug = plug_of(named)?;
+        let plug = plug_of(daemon, named)?;
         let current = shard.mailbox.ask(move |shard| shard.stack.device::<ZonePlug>(plug).map(ZonePlug::policy))?;
         let before = current.unwrap_or_default();
         let Some(wanted) = policy else {
@@ -220,9 +220,14 @@ pub(super) fn unknown_device(daemon: &DaemonState, name: &str) -> Result<Control
     Ok(ControlError::new(ErrorKind::UnknownDevice, message))
 }
 
-fn plug_of(named: &Named) -> Result<DeviceId, ControlError> {
+fn plug_of(daemon: &DaemonState, named: &Named) -> Result<DeviceId, ControlError> {
+    let disk = daemon.plan.disks.iter().find(|disk| disk.name == named.name);
+    let owner = disk.and_then(|disk| disk.path_of.as_ref());
     named.plug.ok_or_else(|| {
-        let message = format!("`{}` is not a zoned disk: only those have plugs and a policy", named.name);
+        let message = match owner {
+            Some(owner) => format!("`{}` is a path of `{owner}`, where its zone writes are ordered", named.name),
+            None => format!("`{}` is not a zoned disk: only those have plugs and a policy", named.name),
+        };
         ControlError::new(ErrorKind::NotZoned, message)
     })
 }
@@ -351,8 +356,8 @@ fn run_batch(
     failed.map_or(Ok(()), |refusal| Err(refusal.error(named, op)))
 }
 
-fn plugs(Device { shard, named }: &Device<'_>) -> Result<Plugs, ControlError> {
-    let plug = plug_of(named)?;
+fn plugs(daemon: &DaemonState, Device { shard, named }: &Device<'_>) -> Result<Plugs, ControlError> {
+    let plug = plug_of(daemon, named)?;
     let plugs = shard.mailbox.ask(move |shard| {
         let plug = shard.stack.device::<ZonePlug>(plug)?;
         Some(Plugs {
