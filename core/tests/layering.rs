@@ -24,7 +24,7 @@ const CORE: &Layers = &[
     ("device", &["block", "random", "sector", "time", "zone"]),
     ("task", &["block", "sector", "time", "zone"]),
     ("dm", &["block", "guards", "random", "sector", "task", "time", "zone"]),
-    ("multipath", &["block", "sector", "time", "zone"]),
+    ("multipath", &["block", "guards", "sector", "time", "zone"]),
     ("mapper", &["block", "dm", "plug", "sector", "time", "zone"]),
     ("frontend", &["block", "guards", "sector", "time", "zone"]),
     ("harness", &["block", "sector", "time", "zone"]),
@@ -56,7 +56,7 @@ const HOST: &Layers = &[
 /// What a whole crate may import of the core.
 const OF_CORE: &Layers = &[
     ("drives", &["block", "device", "random", "sector", "time", "zone"]),
-    ("sim", &["block", "device", "dm", "frontend", "mapper", "plug", "random", "sector", "time", "zone"]),
+    ("sim", &["block", "device", "dm", "frontend", "mapper", "multipath", "plug", "random", "sector", "time", "zone"]),
 ];
 
 fn root() -> PathBuf {

@@ -41,7 +41,17 @@ impl World {
     fn grounds<'a>(stack: &'a Stack, disk: DeviceId, now: u64) -> Grounds<'a> {
         let disks = Disks { stack, all: Rc::from([disk]), parts: Rc::from([vec![(0, ZoneNo(0))]]) };
         let (plug_failed, no_append, is_late, excused) = (false, false, true, false);
-        Grounds { disks, plug_failed, layer_faults: 0, no_append, is_late, excused, reach: u32::MAX, now: Instant(now) }
+        Grounds {
+            disks,
+            plug_failed,
+            layer_faults: 0,
+            no_append,
+            is_late,
+            doubled: 0,
+            excused,
+            reach: u32::MAX,
+            now: Instant(now),
+        }
     }
 
     /// A request for `sectors` of the zone; only a reset of all zones is done in steps.

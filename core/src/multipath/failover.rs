@@ -38,6 +38,7 @@ impl Head {
                 self.paused.push_back((path, job));
                 cx.wake_at(cx.now() + self.options.pause, PAUSE_ENDS);
             }
+            Disposition::FailOver if self.guards.gone().same_path_again => self.send(path, job, cx),
             Disposition::FailOver => {
                 self.fail_path(path, cx);
                 self.dispatch(job, cx);
@@ -93,9 +94,12 @@ impl Head {
 
     /// Finds out when what came back from a path is settled.
     fn await_silence(&mut self, path: usize, cx: &mut Cx<'_>) {
-        let Path { device, silence, .. } = self.paths[path];
+        let Path { device, mut silence, .. } = self.paths[path];
+        if self.guards.gone().silence_unawaited {
+            silence = Silence::AtOnce;
+        }
         match silence {
-            Silence::AtOnce => return self.settle(path, false, cx),
+            Silence::AtOnce => return self.settle(path, self.guards.gone().silence_unawaited, cx),
             Silence::After(time) => cx.wake_at(cx.now() + time, TIME_IS_OVER),
             Silence::Told => {}
         }
@@ -107,7 +111,8 @@ impl Head {
     /// A path is silent, or the time of some commands is over: these are done or not, for good.
     pub(super) fn settle(&mut self, path: usize, is_told: bool, cx: &mut Cx<'_>) {
         let Path { device, silence, .. } = self.paths[path];
-        while let Some(mut job) = self.unsettled.take(path, silence, is_told, cx.now()) {
+        let any = is_told && (self.guards.gone().kicked_early || self.guards.gone().silence_unawaited);
+        while let Some(mut job) = self.unsettled.take(path, silence, (is_told, any), cx.now()) {
             match job.bio.op {
                 Op::ZoneAppend if !self.options.may_double_appends => {
                     self.counters.uncertain_appends += 1;
@@ -115,6 +120,7 @@ impl Head {
                     continue;
                 }
                 Op::ZoneAppend => self.counters.doubled_appends += 1,
+                Op::Write if self.guards.gone().pointers_unasked => {}
                 Op::Write => job.may_be_done = self.is_sequential(job.sector),
                 _ => {}
             }

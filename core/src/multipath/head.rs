@@ -24,6 +24,7 @@ use slab::Slab;
 
 use super::access::AnaState;
 use super::failover::Purpose;
+use super::guards::Guards;
 use super::options::{HeadError, HeadOptions, MOST_PATHS};
 use super::path::{Health, Path, PathConfig, PathCounters, PathReport};
 use super::policy::{Access, Done, Io, PathView, Policy, PolicyKind};
@@ -107,6 +108,7 @@ pub struct Head {
     pub(super) paused: VecDeque<(usize, Job)>,
     pub(super) unsettled: Unsettled,
     pub(super) counters: HeadCounters,
+    pub(super) guards: Guards,
 }
 
 impl Head {
@@ -144,8 +146,16 @@ impl Head {
             paused: VecDeque::new(),
             unsettled: Unsettled::default(),
             counters: HeadCounters::default(),
+            guards: Guards::default(),
             options,
         })
+    }
+
+    /// The same without these guards.
+    #[cfg(feature = "sabotage")]
+    #[must_use]
+    pub fn without(self, gone: super::Sabotage) -> Self {
+        Self { guards: Guards::without(gone), ..self }
     }
 
     /// The policy.
@@ -191,7 +201,7 @@ impl Head {
 
     /// Notes what a path is to the disk from now on.
     pub fn set_state(&mut self, path: usize, state: AnaState, cx: &mut Cx<'_>) {
-        let Some(it) = self.paths.get_mut(path) else { return };
+        let Some(it) = self.paths.get_mut(path).filter(|_| !self.guards.gone().states_ignored) else { return };
         it.state = state;
         it.change_ends = (state == AnaState::Change).then(|| cx.now() + self.options.change_timeout);
         it.change_ends.into_iter().for_each(|at| cx.wake_at(at, TIME_IS_OVER));
@@ -237,7 +247,7 @@ impl Head {
         Io { at: cx.now(), node: self.options.node, class: bio.op.into(), bytes: bio.payload.bytes() as u32 }
     }
 
-    fn send(&mut self, path: usize, job: Job, cx: &mut Cx<'_>) {
+    pub(super) fn send(&mut self, path: usize, job: Job, cx: &mut Cx<'_>) {
         let (io, sector, attempts) = (self.io_of(&job.bio, cx), job.sector, job.attempts);
         self.submit_on(job.restored(), Sent { path, sector, attempts, io, own: None }, cx);
     }

@@ -2,6 +2,7 @@
 
 mod access;
 mod failover;
+mod guards;
 mod head;
 mod message;
 mod options;
@@ -11,6 +12,8 @@ mod retry;
 mod unsettled;
 
 pub use access::AnaState;
+#[cfg(feature = "sabotage")]
+pub use guards::Sabotage;
 pub use head::{Head, HeadCounters};
 pub use options::{HeadError, HeadOptions, MOST_PATHS};
 pub use path::{PathConfig, PathCounters, PathHealth, PathReport};

@@ -48,14 +48,16 @@ impl Unsettled {
         is_any
     }
 
-    /// The first one that is settled: its path has told so since it was asked (`is_told`), or needs no more time than has passed.
-    pub fn take(&mut self, path: usize, silence: Silence, is_told: bool, now: Instant) -> Option<Job> {
+    /// The first one that is settled: its path has told so since it was asked (`is_told`), or needs no more time than has passed; `any`:
+    /// the first one of the path.
+    pub fn take(&mut self, path: usize, silence: Silence, (is_told, any): (bool, bool), now: Instant) -> Option<Job> {
         let is_over = |waiting: &Waiting| match silence {
             Silence::AtOnce => true,
             Silence::After(time) => now.since(waiting.back) >= time,
             Silence::Told => false,
         };
-        let is_settled = |waiting: &Waiting| waiting.path == path && (is_told && waiting.is_asked || is_over(waiting));
+        let is_settled =
+            |waiting: &Waiting| waiting.path == path && (any || is_told && waiting.is_asked || is_over(waiting));
         let at = self.0.iter().position(is_settled)?;
         self.0.remove(at).map(|waiting| waiting.job)
     }

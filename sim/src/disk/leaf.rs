@@ -2,6 +2,7 @@
 
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
+use alloc::vec::Vec;
 use core::any::Any;
 use core::fmt;
 
@@ -36,6 +37,12 @@ pub trait Powered: BlockDevice {
 
     /// The power goes: what is left, for [`MakeDisk`].
     fn cut_power(&self, rng: &mut Rng) -> Box<dyn Any>;
+
+    /// The host's power goes, and the disk keeps what it has: the same. Some of `late`, which was on its way, still arrives.
+    fn lose_host(&self, late: Vec<&Bio>, rng: &mut Rng) -> Box<dyn Any> {
+        let _ = late;
+        self.cut_power(rng)
+    }
 }
 
 /// Makes a disk that behaves as the seed says: one that was never written, or of what [`Powered::cut_power`] has left.
@@ -107,6 +114,10 @@ impl Powered for CrashDisk {
 
     fn cut_power(&self, rng: &mut Rng) -> Box<dyn Any> {
         Box::new(CrashDisk::cut_power(self, rng))
+    }
+
+    fn lose_host(&self, late: Vec<&Bio>, rng: &mut Rng) -> Box<dyn Any> {
+        Box::new(CrashDisk::lose_host(self, late, rng))
     }
 }
 

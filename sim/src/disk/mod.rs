@@ -249,6 +249,21 @@ impl CrashDisk {
         Self { config, platter, plan, rng: rng.fork(), commands, arrived: 0, taken: 0, faults, all_faults, conduct }
     }
 
+    /// Its host loses its power for a while, and the disk does not: the same, and some of `late`, which was on its way, arrives in
+    /// any order. What is left when it is all over; zones are closed then.
+    #[must_use]
+    pub fn lose_host(&self, mut late: Vec<&Bio>, rng: &mut Rng) -> Medium {
+        let mut left = self.kill(rng).platter;
+        while !late.is_empty() {
+            let bio = late.swap_remove(rng.below(late.len() as u64) as usize);
+            if bio.op.is_write() && rng.chance(1, 2) {
+                let _ = left.carry_out(bio, u32::MAX, &self.plan.bad);
+            }
+        }
+        left.commit(u64::MAX);
+        left.survive(rng)
+    }
+
     /// What was chosen about it.
     #[must_use]
     pub fn config(&self) -> &CrashConfig {

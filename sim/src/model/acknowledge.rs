@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 use super::words::{DiskRequest, Extent, Grounds, Rule, Trust, Verdict};
 use super::zone::{Mark, Value};
 use super::{Change, Model, Unflushed};
+use crate::history::Candidate;
 use shingle_core::block::{Flags, Op};
 use shingle_core::zone::ZoneNo;
 
@@ -45,6 +46,15 @@ impl Model {
         self.check_free(from, landed).map_err(|what| (Rule::Append, what))?;
         self.acknowledge_write(from, now, request, &[landed]);
         Ok(())
+    }
+
+    /// An append that is acknowledged may also be in its zone a second time.
+    pub(super) fn may_be_twice(&mut self, (from, now): (u64, u64), request: &DiskRequest) {
+        for extent in &request.extents {
+            let zone = &mut self.zones[extent.zone.index()];
+            zone.strays.push(Candidate { until: now, ..Candidate::in_flight(from, from) });
+            zone.lose_pointer(from);
+        }
     }
 
     /// Checks that a sequential zone had no data where some has landed.

@@ -73,7 +73,9 @@ impl Model {
         if by_flag || by_limit || by_lack || request.intent != Intent::Sound || self.trust == Trust::Nobody {
             return true;
         }
-        if grounds.excused || grounds.plug_failed || grounds.layer_faults > pending.layer_faults {
+        // A second copy of an append may have taken its room.
+        let by_copy = request.op.is_write() && grounds.doubled > pending.doubled;
+        if grounds.excused || by_copy || grounds.plug_failed || grounds.layer_faults > pending.layer_faults {
             return true;
         }
         let zones = || request.extents.iter().map(|extent| extent.zone);

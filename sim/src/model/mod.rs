@@ -33,6 +33,7 @@ struct Pending {
     at: Instant,
     all_faults: u64,
     layer_faults: u64,
+    doubled: u64,
 }
 
 /// A change that failed without a reason.
@@ -158,7 +159,8 @@ impl Model {
             self.expect_change(from, &request);
         }
         let (all_faults, layer_faults) = (grounds.disks.faults(), grounds.layer_faults);
-        self.pending.insert(from, Pending { request, at: grounds.now, all_faults, layer_faults });
+        let doubled = grounds.doubled;
+        self.pending.insert(from, Pending { request, at: grounds.now, all_faults, layer_faults, doubled });
         from
     }
 
@@ -227,7 +229,7 @@ impl Model {
             Status::Ok if pending.request.intent == Intent::Hopeless => {
                 Err((Rule::Accepted, format!("a request that breaks the disk's limits ended with {status}")))
             }
-            Status::Ok => self.succeed((number, now), &pending.request, answer, grounds),
+            Status::Ok => self.succeed((number, now), &pending, answer, grounds),
             _ => self.fail(number, now, (&pending, status), grounds),
         };
         self.settle(now, &pending.request, grounds);
@@ -246,10 +248,11 @@ impl Model {
     fn succeed(
         &mut self,
         (from, now): (u64, u64),
-        request: &DiskRequest,
+        pending: &Pending,
         answer: &Answer<'_>,
         grounds: &Grounds<'_>,
     ) -> Verdict {
+        let request = &pending.request;
         if request.flags.has(Flags::PREFLUSH) || request.op == Op::Flush {
             self.flushed(from, grounds.reach);
         }
@@ -262,7 +265,13 @@ impl Model {
                 self.acknowledge_write(from, now, request, &request.extents);
                 Ok(())
             }
-            (Op::ZoneAppend, Answer::Landed(extent)) => self.acknowledge_append(from, now, request, *extent),
+            (Op::ZoneAppend, Answer::Landed(extent)) => {
+                self.acknowledge_append(from, now, request, *extent)?;
+                if grounds.doubled > pending.doubled {
+                    self.may_be_twice((from, now), request);
+                }
+                Ok(())
+            }
             (Op::ZoneReset | Op::ZoneResetAll | Op::ZoneFinish, _) => {
                 self.acknowledge_mark(from, now, request, grounds);
                 Ok(())
@@ -320,7 +329,11 @@ mod tests {
         let disks = Disks { stack: &stack, all: Rc::from([]), parts: Rc::from([Vec::new()]) };
         let (now, reach) = (Instant::ZERO, u32::MAX);
         let (plug_failed, layer_faults, no_append, is_late, excused) = (false, 0, false, true, false);
-        story(&mut model(), &Grounds { disks, plug_failed, layer_faults, no_append, is_late, excused, reach, now });
+        let doubled = 0;
+        story(
+            &mut model(),
+            &Grounds { disks, plug_failed, layer_faults, no_append, is_late, doubled, excused, reach, now },
+        );
     }
 
     fn request(op: Op) -> DiskRequest {

@@ -32,6 +32,12 @@ impl Model {
         }
     }
 
+    /// The same of the host: what was acknowledged stays.
+    pub fn host_cut(&mut self) {
+        self.flushed(u64::MAX, u32::MAX);
+        self.power_cut();
+    }
+
     /// A sector was read after a loss of power: that is its value from now on.
     pub fn pin(&mut self, number: ZoneNo, offset: u32, seen: Seen) -> Option<u64> {
         let zone = &mut self.zones[number.index()];

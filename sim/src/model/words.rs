@@ -114,6 +114,8 @@ pub enum Rule {
     Plug,
     /// Nothing panics.
     Panic,
+    /// A head leaves alone what has failed or does not lead to the disk, and finds a path where there is one.
+    Path,
     /// A table is swapped, or refused, as asked for, and nothing goes through a suspended device.
     Table,
 }
@@ -153,6 +155,8 @@ pub struct Grounds<'a> {
     pub no_append: bool,
     /// Completions may be told in another order than that in which things happened.
     pub is_late: bool,
+    /// Appends that were done again so far although they may have been done.
+    pub doubled: u64,
     /// The request went where failing is allowed.
     pub excused: bool,
     /// The disks that a flush, as the request is or asks for, has surely reached, one bit each.

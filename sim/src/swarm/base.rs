@@ -71,6 +71,11 @@ impl Log {
         *self.noted.entry(what).or_default() += 1;
     }
 
+    /// The same, so often.
+    pub fn add(&mut self, what: &'static str, times: u64) {
+        *self.noted.entry(what).or_default() += times;
+    }
+
     /// Counts a request.
     pub fn count(&mut self) {
         self.submitted += 1;

@@ -333,7 +333,7 @@ fn draw_second(first: &CrashConfig, rng: &mut Rng) -> CrashConfig {
 }
 
 /// A disk without zones.
-fn draw_regular(first: &CrashConfig, rng: &mut Rng) -> CrashConfig {
+pub(super) fn draw_regular(first: &CrashConfig, rng: &mut Rng) -> CrashConfig {
     let regular = CrashConfig::regular(between(rng, 2, 60) * BLOCK).expect("a drawn size is one");
     let block = some(rng, &[512, 4096]);
     // A table over both disks would take blocks of which the first cannot take one, and be refused.

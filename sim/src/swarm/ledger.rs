@@ -8,6 +8,7 @@ use core::cell::RefCell;
 
 use super::base::{Log, TraceSum};
 use super::door::{Door, ZoneSet, one};
+use super::paths::{self, Heads};
 use crate::disk::Leaf;
 use crate::model::{Answer, DiskRequest, Disks, Grounds, Model, Rule};
 use shingle_core::block::{Completion, DeviceId, Flags, Op, Payload, Stack};
@@ -29,6 +30,8 @@ pub(super) struct Ledger {
     pub parts: Rc<[Vec<(usize, ZoneNo)>]>,
     /// The plugs; the first lies on the first disk.
     pub plugs: Vec<DeviceId>,
+    /// The head over the first disk, if there is one.
+    pub heads: Option<Heads>,
     /// What is possible behind each door.
     pub doors: Vec<Behind>,
     /// Requests that are under way.
@@ -95,6 +98,7 @@ impl Ledger {
             layer_faults: self.layer.and_then(|layer| stack.device::<Faulty>(layer)).map_or(0, Faulty::injected),
             no_append: self.no_append,
             is_late: self.is_late,
+            doubled: self.heads.as_ref().map_or(0, |heads| heads.doubled(stack)),
             excused: false,
             reach: u32::MAX,
             now,
@@ -132,9 +136,13 @@ impl Ledger {
         }
     }
 
-    /// The power goes.
-    pub fn power_cut(&mut self) {
-        self.model.power_cut();
+    /// The power goes; `of_host`: not that of the disks.
+    pub fn power_cut(&mut self, of_host: bool) {
+        if of_host {
+            self.model.host_cut()
+        } else {
+            self.model.power_cut()
+        }
         self.open.clear();
         self.suspended.clear();
     }
@@ -154,6 +162,7 @@ impl Ledger {
         if let Some(open) = self.open.remove(tag) {
             (grounds.excused, grounds.reach) = (open.excused, open.reach);
         }
+        grounds.excused |= self.heads.as_ref().is_some_and(|heads| heads.excuse(op, back.why()));
         let (sectors, zones);
         let answer = match (op, &bio.payload) {
             (Op::Read, payload) if status.is_ok() => {
@@ -189,6 +198,9 @@ impl Ledger {
         let complaint = |disk: &DeviceId| stack.device::<Leaf>(*disk)?.0.complaint();
         if let Some((at, what)) = self.disks.clone().iter().find_map(complaint) {
             self.log.violate(Rule::Order, at, what);
+        }
+        if let Some(broken) = self.heads.as_ref().and_then(|heads| heads.complaint(stack)) {
+            self.log.violation.get_or_insert(paths::violation(broken));
         }
     }
 }

@@ -22,6 +22,7 @@ mod lines;
 mod operator;
 mod options;
 mod outcome;
+mod paths;
 mod scenario;
 mod tables;
 mod ublk;
@@ -43,6 +44,7 @@ use ledger::{Behind, Ledger, Shared};
 use operator::Operator;
 pub use options::{MakePlug, SwarmOptions, Wrap};
 pub use outcome::{Failure, Report};
+use paths::PathOperator;
 pub use scenario::Profile;
 use scenario::{Above, Scenario, discipline, draw_faulty};
 pub use tables::Meddle;
@@ -181,16 +183,23 @@ impl<'a> Run<'a> {
             self.watch(&mut world)?;
         }
         self.set_plans(&mut world, &self.scenario.faults);
+        self.calm_paths(&mut world, false);
         self.populate(&mut world, &doors, tables);
         self.watch(&mut world)?;
         let cut = self.shared.borrow().is_cut();
         if !cut {
             self.set_plans(&mut world, &[]);
+            self.calm_paths(&mut world, true);
             world.add(audit(self, false));
             self.watch(&mut world)?;
         }
         self.report.virtual_time.0 += world.now().0;
         let mut rng = self.rng.fork();
+        let heads = self.shared.borrow().heads.clone();
+        let figures = heads.as_ref().map_or(Vec::new(), |heads| heads.figures(&world.stack));
+        figures.into_iter().for_each(|(what, times)| self.shared.borrow_mut().log.add(what, times));
+        // Of a host that reaches its disk over paths the power can go alone.
+        let host = heads.filter(|_| cut && rng.chance(1, 2));
         let disks = self.shared.borrow().disks.clone();
         let mut media = Vec::new();
         for disk in disks.iter() {
@@ -198,12 +207,13 @@ impl<'a> Run<'a> {
                 world.stack.with_device(*disk, |disk: &mut Leaf, _| (disk.0.faults(), disk.0.cut_power(&mut rng)));
             let Some((faults, medium)) = taken else { return Ok(None) };
             self.report.faults += faults;
-            media.push(medium);
+            let left = host.as_ref().and_then(|heads| heads.lose_host(&world.stack, *disk, &mut rng));
+            media.push(left.unwrap_or(medium));
         }
         if !cut {
             return Ok(None);
         }
-        self.shared.borrow_mut().power_cut();
+        self.shared.borrow_mut().power_cut(host.is_some());
         Ok(Some(media))
     }
 
@@ -214,6 +224,13 @@ impl<'a> Run<'a> {
             let plan = plans.get(number).cloned().unwrap_or_default();
             world.stack.with_device(*disk, |disk: &mut Leaf, _| disk.0.set_plan(plan));
         }
+    }
+
+    /// From now on everything can go wrong with the paths to the disk, or nothing.
+    fn calm_paths(&self, world: &mut World, calm: bool) {
+        let ledger = &mut *self.shared.borrow_mut();
+        let Some(heads) = &mut ledger.heads else { return };
+        heads.calm(&mut world.stack, calm);
     }
 
     /// Runs the world until its actors are done, the power goes, or something is broken.
@@ -274,13 +291,22 @@ impl<'a> Run<'a> {
         let other = self.options.disk.filter(|_| disk.regular.is_none());
         let make = other.map_or(crash_disk as MakeDisk, OtherDisk::make);
         let mut device = Leaf(make(disk, seed, medium)?);
-        if disk.regular.is_some() {
+        if disk.regular.is_some() && self.scenario.paths.is_none() {
             let leaf = add(stack, Box::new(device))?;
             return Ok((leaf, None, leaf));
         }
         device.0.expect(discipline(plug.policy, disk.rotational));
         let leaf = add(stack, Box::new(device))?;
-        let below = wrapped(stack, leaf, self.options.below_plug)?;
+        let mut below = wrapped(stack, leaf, self.options.below_plug)?;
+        if let Some(paths) = &self.scenario.paths {
+            let heads = paths.build(stack, below, &mut self.rng, self.options)?;
+            below = heads.head;
+            self.shared.borrow_mut().heads = Some(heads);
+        }
+        let regular = self.scenario.layouts.disks[number].regular.is_some();
+        if regular {
+            return Ok((leaf, None, below));
+        }
         let device = match self.options.plug {
             Some(make) => make(below, stack.limits(below), *plug),
             None => Box::new(ZonePlug::new(below, stack.limits(below), *plug).map_err(|error| error.to_string())?),
@@ -372,7 +398,13 @@ impl<'a> Run<'a> {
             world.add(Box::new(Host::new(self.shared.clone(), door.clone(), habits, self.rng.fork())));
         }
         let policies = switches.iter().copied().collect();
-        world.add(Box::new(Operator::new(self.shared.clone(), policies, self.rng.fork())));
+        if self.scenario.layouts.is_zoned(0) {
+            world.add(Box::new(Operator::new(self.shared.clone(), policies, self.rng.fork())));
+        }
+        let heads = self.shared.borrow().heads.clone();
+        if let Some(heads) = heads {
+            world.add(Box::new(PathOperator::new(self.shared.clone(), heads, self.rng.fork())));
+        }
         if let Some(tables) = tables {
             let (swaps, meddle) = (self.options.swaps, self.options.meddle);
             let pace = if swaps.is_some() { Duration::from_micros(50) } else { self.scenario.pace };

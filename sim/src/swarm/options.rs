@@ -10,6 +10,8 @@ use shingle_core::block::{BlockDevice, DeviceId, Limits};
 use shingle_core::dm::zoned::Sabotage;
 #[cfg(feature = "sabotage")]
 use shingle_core::frontend::ublk;
+#[cfg(feature = "sabotage")]
+use shingle_core::multipath;
 use shingle_core::plug::PlugOptions;
 
 /// Puts a device over another one.
@@ -46,6 +48,9 @@ pub struct SwarmOptions {
     /// Guards of the server of a ublk device that are taken away.
     #[cfg(feature = "sabotage")]
     pub sabotage_ublk: ublk::Sabotage,
+    /// Guards of the head over several paths that are taken away.
+    #[cfg(feature = "sabotage")]
+    pub sabotage_paths: multipath::Sabotage,
     /// Somebody who interferes with swaps.
     pub meddle: Option<Meddle>,
     /// Hosts go on until so many tables were swapped, however many requests that takes.

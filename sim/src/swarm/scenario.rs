@@ -6,7 +6,8 @@ use alloc::vec::Vec;
 
 use super::base::{between, draw_trigger, leave_out, some};
 use super::host::Habits;
-use super::layout::Layouts;
+use super::layout::{Layouts, draw_regular};
+use super::paths::PathsPlan;
 use crate::disk::{CrashConfig, Discipline, OtherDisk};
 use crate::fault::{Fault, FaultPlan};
 use crate::model::Trust;
@@ -36,17 +37,19 @@ pub enum Profile {
     DmZoned,
     /// The server of a ublk device, which is killed and started again, over zoned disks, dm-zoned and disks that forget.
     Ublk,
+    /// Several faulty paths to one disk, and the head above them.
+    Paths,
 }
 
 impl Profile {
     /// All profiles, the default first.
-    pub const ALL: [Self; 7] =
-        [Self::Plug, Self::Append, Self::Zones, Self::All, Self::Mapper, Self::DmZoned, Self::Ublk];
+    pub const ALL: [Self; 8] =
+        [Self::Plug, Self::Append, Self::Zones, Self::All, Self::Mapper, Self::DmZoned, Self::Ublk, Self::Paths];
 
     /// The name on the command line.
     #[must_use]
     pub const fn name(self) -> &'static str {
-        ["plug", "append", "zones", "all", "mapper", "dmzoned", "ublk"][self as usize]
+        ["plug", "append", "zones", "all", "mapper", "dmzoned", "ublk", "paths"][self as usize]
     }
 
     /// How often a host does what, in the order of [`Kind::ALL`].
@@ -56,6 +59,7 @@ impl Profile {
             Profile::Append => [10, 1, 50, 15, 5, 3, 1, 1, 3, 1, 4, 3],
             Profile::Zones => [25, 2, 8, 8, 10, 8, 8, 8, 8, 1, 4, 8],
             Profile::All | Profile::DmZoned | Profile::Ublk => [30, 3, 15, 15, 5, 4, 3, 3, 4, 1, 5, 5],
+            Profile::Paths => [30, 3, 20, 10, 6, 4, 3, 3, 4, 2, 5, 4],
             Profile::Mapper => [40, 3, 15, 15, 4, 3, 2, 2, 4, 2, 6, 3],
         };
         leave_out(weights, rng)
@@ -133,6 +137,8 @@ pub(super) struct Scenario {
     pub layouts: Layouts,
     /// The longest time between two changes of tables.
     pub pace: Duration,
+    /// The paths to the disk, if it is not there at hand.
+    pub paths: Option<PathsPlan>,
 }
 
 /// What policy promises what, on a rotational disk or another one.
@@ -183,12 +189,16 @@ impl Scenario {
             faults: Vec::from([draw_faults(&geometry, rng)]),
             layouts: Layouts::of_disk(&disk),
             pace: Duration::default(),
+            paths: None,
             disk,
             plug,
             switches,
         };
         if profile == Profile::Mapper {
             scenario.map(rng);
+        }
+        if profile == Profile::Paths {
+            scenario.lay_paths(rng);
         }
         scenario
     }
@@ -197,6 +207,20 @@ impl Scenario {
     pub fn with_disk(&mut self, other: OtherDisk) {
         other.suit(&mut self.disk);
         self.layouts = Layouts::of_disk(&self.disk);
+    }
+
+    /// Puts several paths over the disk, which may have no zones.
+    fn lay_paths(&mut self, rng: &mut Rng) {
+        if rng.chance(1, 5) {
+            self.disk = draw_regular(&self.disk, rng);
+            (self.above, self.switches) = (Above::Nothing, Vec::new());
+            self.layouts = Layouts::of_disk(&self.disk);
+            self.faults = Vec::from([draw_faults(&self.disk.geometry, rng)]);
+        }
+        if rng.chance(1, 3) {
+            self.faults = Vec::from([FaultPlan::none()]);
+        }
+        self.paths = Some(PathsPlan::draw(&self.disk, self.faults[0].is_empty(), rng));
     }
 
     /// Puts mapped devices on the disk, and other disks beside it.
@@ -255,7 +279,8 @@ fn draw_disk(profile: Profile, rng: &mut Rng) -> CrashConfig {
 
 fn draw_policies(profile: Profile, rng: &mut Rng) -> (PlugOptions, Vec<WritePolicy>) {
     let ordering: Vec<WritePolicy> = WritePolicy::ALL.into_iter().filter(|policy| policy.orders()).collect();
-    let weak = rng.chance(1, 4);
+    // A head asks where a zone is written, and so needs somebody who writes in order.
+    let weak = rng.chance(1, 4) && profile != Profile::Paths;
     let known: &[WritePolicy] = if weak { &WritePolicy::ALL } else { &ordering };
     let switching = rng.chance(if profile == Profile::Plug { 1 } else { 2 }, 4);
     let switches = (0..if switching { between(rng, 1, 4) } else { 0 }).map(|_| some(rng, known)).collect();
@@ -351,5 +376,6 @@ shingle_core::impl_display!(Scenario, |self, f| {
     write!(f, "order kept by {:?}, ", self.habits.trust)?;
     let rules: usize = self.faults.iter().map(|plan| plan.rules.len()).sum();
     let bad = self.faults.iter().any(|plan| !plan.bad.is_empty());
-    write!(f, "{rules} fault rules, bad blocks: {bad}{}", self.layouts)
+    write!(f, "{rules} fault rules, bad blocks: {bad}{}", self.layouts)?;
+    self.paths.iter().try_for_each(|paths| write!(f, "; {paths}"))
 });

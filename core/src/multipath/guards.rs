@@ -1,0 +1,18 @@
+//! Guards of a head that tests take away, to show that they notice.
+
+/// Guards that are gone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sabotage {
+    /// What a path has given up is sent again, or fails, while it may still land.
+    pub silence_unawaited: bool,
+    /// A path that has failed gets the same bio again.
+    pub same_path_again: bool,
+    /// An answer counts for bios that came back after the question.
+    pub kicked_early: bool,
+    /// What a path is to the disk is known from the beginning.
+    pub states_ignored: bool,
+    /// A write to a zone is sent again as a whole, whatever of it is done.
+    pub pointers_unasked: bool,
+}
+
+pub(super) type Guards = crate::guards::Guards<Sabotage>;

@@ -1,0 +1,222 @@
+//! Several faulty paths over one disk, the head above them, and who operates it.
+//!
+//! ```text
+//!   hosts ──> plug ──> head ──┬── path ──┬──> disk
+//!   operator ── messages ──┘  ├── path ──┤
+//!                             └── path ──┘ each with its own commands under way when the host's power goes
+//! ```
+
+mod operator;
+mod path;
+
+pub(super) use operator::PathOperator;
+pub(super) use path::{FaultyPath, PathHabits};
+
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use super::base::{add, between, some};
+use super::options::SwarmOptions;
+use crate::disk::{CrashConfig, Leaf};
+use crate::model::Violation;
+use shingle_core::block::{Bio, Cx, DeviceId, Op, Reason, Silence, Stack, Why};
+use shingle_core::multipath::{AnaState, Head, HeadOptions, PathConfig, PolicyKind};
+use shingle_core::random::Rng;
+use shingle_core::time::{Duration, Instant};
+
+/// What a seed draws of paths.
+#[derive(Clone, Debug)]
+pub(super) struct PathsPlan {
+    pub paths: Vec<PathHabits>,
+    pub policy: PolicyKind,
+    pub options: HeadOptions,
+    /// Whether nothing ever happens to the first path.
+    pub steady: bool,
+    /// Whether the disk never fails.
+    pub sound: bool,
+}
+
+impl PathsPlan {
+    /// Paths over `disk`, which is `sound` or not.
+    pub fn draw(disk: &CrashConfig, sound: bool, rng: &mut Rng) -> Self {
+        let steady = rng.chance(1, 2);
+        let mut paths: Vec<PathHabits> = (0..between(rng, 2, 4)).map(|_| draw_path(disk, rng)).collect();
+        if steady {
+            (paths[0].refused, paths[0].given_up, paths[0].dropped) = (0, 0, 0);
+        }
+        let ms = |rng: &mut Rng, from: &[u64]| Duration::from_millis(some(rng, from));
+        let waits = rng.chance(1, 2);
+        let options = HeadOptions {
+            no_path_timeout: (!waits).then(|| ms(rng, &[5, 100, 2_000])),
+            most_waiting: some(rng, &[1, 4, 1 << 16]),
+            attempts: some(rng, &[0, 1, 5]),
+            pause: ms(rng, &[1, 100]),
+            probe: ms(rng, &[50, 1_000]),
+            change_timeout: ms(rng, &[5, 1_000]),
+            may_double_appends: rng.chance(1, 3),
+            ..HeadOptions::default()
+        };
+        Self { paths, policy: some(rng, &PolicyKind::ALL), options, steady, sound }
+    }
+
+    /// Puts the paths and their head over a disk.
+    pub fn build(
+        &self,
+        stack: &mut Stack,
+        disk: DeviceId,
+        rng: &mut Rng,
+        options: &SwarmOptions,
+    ) -> Result<Heads, String> {
+        let limits = stack.limits(disk).clone();
+        let (mut paths, mut configs) = (Vec::new(), Vec::new());
+        for habits in &self.paths {
+            let path = add(stack, Box::new(FaultyPath::new(disk, &limits, *habits, rng.fork())))?;
+            let state = if paths.is_empty() || rng.chance(1, 2) { AnaState::Optimized } else { AnaState::NonOptimized };
+            let (silence, identity) = (stack.silence(path), Some("the disk".to_string()));
+            configs.push((PathConfig { device: path, silence, identity, state }, &limits));
+            paths.push(path);
+        }
+        let head = Head::new(&configs, self.policy, self.options.clone()).map_err(|error| error.to_string())?;
+        let head = add(stack, Box::new(guarded(head, options)))?;
+        let may_lack = !(self.steady && self.sound);
+        let may_be_uncertain = !self.options.may_double_appends;
+        let Self { steady, sound, .. } = *self;
+        Ok(Heads { head, paths, steady, sound, may_lack, may_be_uncertain, calm: true })
+    }
+}
+
+#[cfg(feature = "sabotage")]
+fn guarded(head: Head, options: &SwarmOptions) -> Head {
+    head.without(options.sabotage_paths)
+}
+
+#[cfg(not(feature = "sabotage"))]
+fn guarded(head: Head, _: &SwarmOptions) -> Head {
+    head
+}
+
+fn draw_path(disk: &CrashConfig, rng: &mut Rng) -> PathHabits {
+    let micros = |rng: &mut Rng, from: &[u64]| Duration::from_micros(some(rng, from));
+    let millis = |rng: &mut Rng, from: &[u64]| Duration::from_millis(some(rng, from));
+    let late = millis(rng, &[1, 20, 200]);
+    let slowest = micros(rng, &[10, 100, 3_000]);
+    // What arrives late is done when the disk has had its time.
+    let bound = Duration(late.0 + slowest.0 + 2 * disk.timeout.0 + 1);
+    let silence = some(rng, &[Silence::AtOnce, Silence::Told, Silence::Told, Silence::After(bound)]);
+    let answers = silence == Silence::Told || rng.chance(1, 2);
+    PathHabits {
+        way: [Duration::from_micros(1), slowest],
+        ordered: rng.chance(1, 2),
+        refused: some(rng, &[0, 0, 5]),
+        given_up: some(rng, &[0, 5, 20]),
+        dropped: some(rng, &[0, 2, 8]),
+        down: millis(rng, &[1, 30, 300]),
+        patience: millis(rng, &[1, 20, 100]),
+        late,
+        silence,
+        answer: answers.then(|| micros(rng, &[1, 500, 20_000])),
+    }
+}
+
+/// The head of a world, and its paths.
+#[derive(Clone, Debug)]
+pub(super) struct Heads {
+    pub head: DeviceId,
+    pub paths: Vec<DeviceId>,
+    /// Whether nothing ever happens to the first path.
+    pub steady: bool,
+    sound: bool,
+    /// Whether all paths may fail at once.
+    may_lack: bool,
+    may_be_uncertain: bool,
+    /// Whether nothing goes wrong now.
+    calm: bool,
+}
+
+impl Heads {
+    fn head<'a>(&self, stack: &'a Stack) -> Option<&'a Head> {
+        stack.device(self.head)
+    }
+
+    /// Appends that were sent again although they may have been done.
+    pub fn doubled(&self, stack: &Stack) -> u64 {
+        self.head(stack).map_or(0, |head| head.counters().doubled_appends)
+    }
+
+    /// Whether a request may fail because of `why`, since paths did.
+    pub fn excuse(&self, op: Op, why: Option<&Why>) -> bool {
+        let mut why = why;
+        while let Some(Why { reason: Reason::Below(below), .. }) = why {
+            why = Some(below);
+        }
+        match why.map(|why| &why.reason) {
+            Some(Reason::NoPath) => self.may_lack && !self.calm,
+            Some(Reason::Uncertain) => !self.sound || op == Op::ZoneAppend && self.may_be_uncertain,
+            _ => false,
+        }
+    }
+
+    /// Does something to each path.
+    pub fn with_paths(&self, stack: &mut Stack, mut change: impl FnMut(&mut FaultyPath, &mut Cx<'_>)) {
+        for path in &self.paths {
+            stack.with_device(*path, |path: &mut FaultyPath, cx| change(path, cx));
+        }
+    }
+
+    /// From now on everything can go wrong with the paths, or nothing: then they are all in use.
+    pub fn calm(&mut self, stack: &mut Stack, calm: bool) {
+        self.calm = calm;
+        self.with_paths(stack, |path, _| path.calm(calm));
+        for number in (0..self.paths.len()).filter(|_| calm) {
+            for words in [["reinstate_path", "", ""], ["state", "", "optimized"]] {
+                let mut words = words.map(String::from);
+                words[1] = number.to_string();
+                let words: Vec<&str> = words.iter().map(String::as_str).filter(|word| !word.is_empty()).collect();
+                stack.message(self.head, &words).expect("a head knows its paths");
+            }
+        }
+    }
+
+    /// The first rule that the head broke.
+    pub fn complaint(&self, stack: &Stack) -> Option<(Instant, String)> {
+        let of_path = |path: &DeviceId| stack.device::<FaultyPath>(*path)?.complaint.clone();
+        let without = self.head(stack).map_or(0, |head| head.counters().without_path);
+        let lacked = || format!("{without} bios failed without a path, and the first path never failed");
+        let lacked = (without > 0 && !self.may_lack).then(|| (Instant::ZERO, lacked()));
+        self.paths.iter().find_map(of_path).or(lacked)
+    }
+
+    /// What happened, for the report.
+    pub fn figures(&self, stack: &Stack) -> Vec<(&'static str, u64)> {
+        let faults = |path: &DeviceId| stack.device::<FaultyPath>(*path).map_or(0, |path| path.faults);
+        let counters = self.head(stack).map(Head::counters).unwrap_or_default();
+        Vec::from([
+            ("path error", self.paths.iter().map(faults).sum()),
+            ("no path", counters.without_path),
+            ("uncertain append", counters.uncertain_appends),
+            ("doubled append", counters.doubled_appends),
+        ])
+    }
+
+    /// The host's power goes, and the disk stays: what is left on it, with some of what was on its way.
+    pub fn lose_host(&self, stack: &Stack, disk: DeviceId, rng: &mut Rng) -> Option<Box<dyn core::any::Any>> {
+        let paths = self.paths.iter().filter_map(|path| stack.device::<FaultyPath>(*path));
+        let late: Vec<&Bio> = paths.flat_map(FaultyPath::travelling).collect();
+        Some(stack.device::<Leaf>(disk)?.0.lose_host(late, rng))
+    }
+}
+
+shingle_core::impl_display!(PathsPlan, |self, f| {
+    let Self { paths, policy, options, steady, .. } = self;
+    let HeadOptions { no_path_timeout, most_waiting, may_double_appends, .. } = options;
+    write!(f, "{} paths by {}, steady {steady}, ", paths.len(), policy.name())?;
+    write!(f, "without one {no_path_timeout:?} of {most_waiting}, may double {may_double_appends}: ")?;
+    paths.iter().try_for_each(|path| write!(f, "{:?} ", path.silence))
+});
+
+/// What a head did that it must not do.
+pub(super) fn violation((at, what): (Instant, String)) -> Violation {
+    Violation { rule: crate::model::Rule::Path, at, what }
+}

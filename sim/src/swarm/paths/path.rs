@@ -1,0 +1,454 @@
+//! A path to a disk: late, out of order, and given up at any moment, while its commands may still land.
+//!
+//! ```text
+//!   bio ──> on its way there ──> disk ──> on its way back ──> done
+//!    │             │               │             └── the answer is lost
+//!    │             │               └── given up: what the disk has is carried out
+//!    │             └── given up: it never lands, or it lands later
+//!    └── refused
+//! ```
+//!
+//! What travels is a bio of the path's own with data of its own, since a bio that was given up belongs to its submitter again. The path
+//! knows when nothing of that can land any more, and says so when it is asked, a while later; or it only states a time.
+//!
+//! It also watches the head: a path that has failed is left alone but for probes, and one that cannot reach the disk gets nothing new.
+
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+
+use shingle_core::block::{
+    Bio, BlockDevice, Cx, Data, DeviceId, Event, Limits, Op, PathEvent, Payload, Reason, Silence, Status,
+};
+use shingle_core::random::Rng;
+use shingle_core::sector::Sector;
+use shingle_core::time::{Duration, Instant};
+
+/// How a path behaves. Rates are of a thousand bios.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::swarm) struct PathHabits {
+    /// The shortest and the longest time of one way.
+    pub way: [Duration; 2],
+    /// Whether what is sent first arrives first.
+    pub ordered: bool,
+    /// Bios that fail at once.
+    pub refused: u64,
+    /// Bios that are given up, each alone.
+    pub given_up: u64,
+    /// Bios at which all that are under way are given up, and the path is down for a while.
+    pub dropped: u64,
+    /// The longest time that it is down.
+    pub down: Duration,
+    /// The longest time until a bio is given up.
+    pub patience: Duration,
+    /// The longest time after that until its command arrives at the disk.
+    pub late: Duration,
+    /// What it states; under [`Silence::AtOnce`] nothing is given up that can still land.
+    pub silence: Silence,
+    /// The longest time that an answer to a question takes; `None`: it does not answer.
+    pub answer: Option<Duration>,
+}
+
+/// What becomes of a command.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Arrives,
+    /// It is given up and never lands.
+    Lost,
+    /// It is given up before it lands.
+    Late,
+    /// It lands, and is given up since its answer is lost.
+    Unanswered,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    There,
+    Below,
+    Back,
+    /// Nowhere: what is missing is that the bio is given up.
+    Gone,
+}
+
+struct Command {
+    /// The bio of the submitter, until it is given up.
+    host: Option<Box<Bio>>,
+    /// The one that travels, unless the disk has it.
+    own: Option<Box<Bio>>,
+    status: Status,
+    fate: Fate,
+    place: Place,
+    /// When it moves on.
+    due: Instant,
+}
+
+/// What a timer is for; above it the number of a command.
+const MOVES: u64 = 0;
+const GIVES_UP: u64 = 1;
+const ANSWERS: u64 = 2;
+
+/// The device.
+pub(in crate::swarm) struct FaultyPath {
+    below: [DeviceId; 1],
+    limits: Limits,
+    habits: PathHabits,
+    rng: Rng,
+    commands: BTreeMap<u64, Command>,
+    sent: u64,
+    /// Whether nothing goes wrong now.
+    calm: bool,
+    /// Until when it is down.
+    down_until: Instant,
+    /// Whether it leads to the disk.
+    reaches: bool,
+    /// When the last command of each way arrives.
+    last: [Instant; 2],
+    asked: Vec<DeviceId>,
+    /// Answers on their way.
+    answers: Vec<(Instant, DeviceId)>,
+    /// When it failed, if nothing has shown since that it works.
+    failed_at: Option<Instant>,
+    /// Since when it does not reach the disk.
+    out_since: Option<Instant>,
+    /// Bios that it gave up or refused.
+    pub faults: u64,
+    pub complaint: Option<(Instant, String)>,
+}
+
+impl FaultyPath {
+    pub fn new(below: DeviceId, limits: &Limits, habits: PathHabits, rng: Rng) -> Self {
+        Self {
+            below: [below],
+            limits: limits.clone(),
+            habits,
+            rng,
+            commands: BTreeMap::new(),
+            sent: 0,
+            calm: true,
+            down_until: Instant::ZERO,
+            reaches: true,
+            last: [Instant::ZERO; 2],
+            asked: Vec::new(),
+            answers: Vec::new(),
+            failed_at: None,
+            out_since: None,
+            faults: 0,
+            complaint: None,
+        }
+    }
+
+    /// From now on nothing goes wrong, or everything can.
+    pub fn calm(&mut self, calm: bool) {
+        self.calm = calm;
+        if calm {
+            (self.down_until, self.failed_at) = (Instant::ZERO, None);
+            self.reach(true, Instant::ZERO);
+        }
+    }
+
+    /// An operator has put it in again.
+    pub fn pardon(&mut self) {
+        self.failed_at = None;
+    }
+
+    /// From now on it leads to the disk, or not.
+    pub fn reach(&mut self, reaches: bool, now: Instant) {
+        self.reaches = reaches;
+        self.out_since = if reaches { None } else { self.out_since.or(Some(now)) };
+    }
+
+    /// Commands that are on their way to the disk.
+    pub fn travelling(&self) -> impl Iterator<Item = &Bio> {
+        let on_its_way = |command: &&Command| command.place == Place::There && command.fate != Fate::Lost;
+        self.commands.values().filter(on_its_way).filter_map(|command| command.own.as_deref())
+    }
+
+    fn some_of(&mut self, longest: Duration) -> Duration {
+        Duration(1_000 + self.rng.below(longest.0 + 1))
+    }
+
+    fn happens(&mut self, of_1000: u64) -> bool {
+        !self.calm && self.rng.chance(of_1000, 1000)
+    }
+
+    /// When something arrives that leaves now.
+    fn arrival(&mut self, way: usize, now: Instant) -> Instant {
+        let [fastest, slowest] = self.habits.way;
+        let at = now + Duration(fastest.0 + self.rng.below(slowest.0 - fastest.0 + 1));
+        let at = if self.habits.ordered { at.max(self.last[way]) } else { at };
+        self.last[way] = at;
+        at
+    }
+
+    fn draw_fate(&mut self) -> Fate {
+        if !self.happens(self.habits.given_up) {
+            return Fate::Arrives;
+        }
+        match self.rng.below(3) {
+            0 => Fate::Lost,
+            1 if self.habits.silence != Silence::AtOnce => Fate::Late,
+            _ => Fate::Unanswered,
+        }
+    }
+
+    /// Whether it is what a head asks of a path that has failed.
+    fn is_probe(&self, bio: &Bio) -> bool {
+        bio.op == Op::Read && bio.sector == Sector::ZERO && bio.sectors == self.limits.block_sectors()
+    }
+
+    /// Looks at what the head sends.
+    fn watch(&mut self, bio: &Bio, now: Instant) {
+        // What came in the moment of the failure was sent before that was known.
+        let wrong = match (self.failed_at, self.out_since) {
+            (Some(failed), _) if failed < now => "a path that has failed",
+            (_, Some(since)) if since < now => "a path that does not lead to the disk",
+            _ => return,
+        };
+        if !self.is_probe(bio) {
+            self.complaint.get_or_insert_with(|| (now, format!("{bio:?} came to {wrong}")));
+        }
+    }
+
+    /// Ends a bio with an error of the path.
+    fn fail(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
+        self.faults += 1;
+        self.failed_at = Some(cx.now());
+        let reason = match self.rng.below(3) {
+            0 => Reason::NoAnswer(cx.now().since(bio.since)),
+            1 => Reason::Interrupted,
+            _ => Reason::Removed,
+        };
+        cx.fail(bio, reason);
+    }
+
+    fn moves(&mut self, id: u64, cx: &mut Cx<'_>) {
+        let Some(command) = self.commands.get_mut(&id).filter(|command| command.due <= cx.now()) else { return };
+        match (command.place, command.own.take()) {
+            (Place::There, Some(own)) => {
+                command.place = Place::Below;
+                cx.submit(self.below[0], own, id);
+            }
+            (Place::Back, Some(own)) => self.arrived(id, own, cx),
+            (_, own) => command.own = own,
+        }
+    }
+
+    /// An answer is here.
+    fn arrived(&mut self, id: u64, mut own: Box<Bio>, cx: &mut Cx<'_>) {
+        let Some(Command { host: Some(mut host), status, .. }) = self.commands.remove(&id) else {
+            return cx.recycle(own);
+        };
+        answer(&mut host, &mut own, status);
+        cx.recycle(own);
+        if status.is_path_error() {
+            self.failed_at = Some(cx.now());
+        } else if self.is_probe(&host) {
+            self.failed_at = None;
+        }
+        cx.complete(host, status);
+    }
+
+    /// Ends a bio, and decides what becomes of its command.
+    fn give_up(&mut self, id: u64, cx: &mut Cx<'_>) {
+        let at_once = self.habits.silence == Silence::AtOnce;
+        let Some(command) = self.commands.get_mut(&id) else { return };
+        if at_once && command.place == Place::Below {
+            // It is given up when the disk has ended it.
+            (command.fate, command.due) = (Fate::Unanswered, cx.now());
+            return;
+        }
+        let Some(host) = command.host.take() else { return };
+        let goes_on = match command.place {
+            Place::There => command.fate != Fate::Lost && !at_once,
+            Place::Below => true,
+            Place::Back | Place::Gone => false,
+        };
+        if goes_on && command.place == Place::There {
+            command.due = cx.now() + Duration(self.rng.below(self.habits.late.0 + 1));
+            cx.wake_at(command.due, id << 2 | MOVES);
+        } else if !goes_on {
+            self.forget(id, cx);
+        }
+        self.fail(host, cx);
+    }
+
+    fn forget(&mut self, id: u64, cx: &mut Cx<'_>) {
+        if let Some(Command { own: Some(own), .. }) = self.commands.remove(&id) {
+            cx.recycle(own);
+        }
+    }
+
+    /// Gives up all that is under way.
+    fn drop_all(&mut self, cx: &mut Cx<'_>) {
+        let ids: Vec<u64> = self.commands.iter().filter(|(_, c)| c.host.is_some()).map(|(id, _)| *id).collect();
+        for id in ids {
+            let is_lost = self.rng.chance(1, 3);
+            if let Some(command) = self.commands.get_mut(&id)
+                && is_lost
+                && command.place == Place::There
+            {
+                command.fate = Fate::Lost;
+            }
+            self.give_up(id, cx);
+        }
+        self.down_until = cx.now() + self.some_of(self.habits.down);
+    }
+
+    /// Sends answers on their way if nothing can land any more.
+    fn answer_if_silent(&mut self, cx: &mut Cx<'_>) {
+        let (Some(longest), true) = (self.habits.answer, self.commands.values().all(|c| c.host.is_some())) else {
+            return;
+        };
+        for by in core::mem::take(&mut self.asked) {
+            let at = cx.now() + Duration(self.rng.below(longest.0 + 1));
+            self.answers.push((at, by));
+            cx.wake_at(at, ANSWERS);
+        }
+    }
+
+    fn tell(&mut self, cx: &mut Cx<'_>) {
+        let (path, now) = (cx.me(), cx.now());
+        self.answers.retain(|(at, by)| {
+            let is_due = *at <= now;
+            if is_due {
+                cx.tell_path(*by, PathEvent::Silent { path });
+            }
+            !is_due
+        });
+    }
+}
+
+impl BlockDevice for FaultyPath {
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    fn below(&self) -> &[DeviceId] {
+        &self.below
+    }
+
+    fn silence(&self) -> Option<Silence> {
+        Some(self.habits.silence)
+    }
+
+    fn submit(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
+        let now = cx.now();
+        self.watch(&bio, now);
+        let (mut own, mut fate) = (None, self.draw_fate());
+        let is_down = now < self.down_until || !self.reaches || self.happens(self.habits.refused);
+        let drops = self.happens(self.habits.dropped);
+        let (mut due, mut place) = (now, Place::Gone);
+        if is_down {
+            fate = Fate::Lost;
+        } else {
+            own = Some(cx.own_bio(traveller(&bio)));
+            (due, place) = (self.arrival(0, now), Place::There);
+        }
+        let id = self.sent;
+        self.sent += 1;
+        self.commands.insert(id, Command { host: Some(bio), own, status: Status::Ok, fate, place, due });
+        if matches!(fate, Fate::Arrives | Fate::Unanswered) {
+            cx.wake_at(due, id << 2 | MOVES);
+        } else if let Some(command) = self.commands.get_mut(&id) {
+            command.due = Instant(u64::MAX);
+        }
+        match fate {
+            Fate::Arrives => {}
+            // Who sends again at once would never get on in time.
+            _ if is_down => cx.wake_at(now + Duration(1_000), id << 2 | GIVES_UP),
+            _ => {
+                let patience = self.some_of(self.habits.patience);
+                cx.wake_at(due + patience, id << 2 | GIVES_UP);
+            }
+        }
+        if drops {
+            self.drop_all(cx);
+        }
+    }
+
+    fn end_io(&mut self, own: Box<Bio>, status: Status, id: u64, cx: &mut Cx<'_>) {
+        let now = cx.now();
+        let due = self.arrival(1, now);
+        let command = self.commands.get_mut(&id).expect("a command that is below is known");
+        if command.host.is_none() {
+            cx.recycle(own);
+            self.commands.remove(&id);
+            return self.answer_if_silent(cx);
+        }
+        if command.fate == Fate::Unanswered {
+            cx.recycle(own);
+            command.place = Place::Gone;
+            // It may have had to be given up before.
+            cx.wake_at(now + self.habits.way[1], id << 2 | GIVES_UP);
+            return;
+        }
+        (command.own, command.status, command.place, command.due) = (Some(own), status, Place::Back, due);
+        cx.wake_at(due, id << 2 | MOVES);
+    }
+
+    fn on_event(&mut self, event: Event, cx: &mut Cx<'_>) {
+        match event {
+            Event::Timer(ANSWERS) => self.tell(cx),
+            Event::Timer(word) if word & 3 == GIVES_UP => self.give_up(word >> 2, cx),
+            Event::Timer(word) => self.moves(word >> 2, cx),
+            Event::Path(PathEvent::AskSilence { by }) => {
+                self.asked.push(by);
+                self.answer_if_silent(cx);
+            }
+            Event::Path(PathEvent::GiveUp) => self.drop_all(cx),
+            _ => {}
+        }
+    }
+
+    fn held(&self, visit: &mut dyn FnMut(&Bio)) {
+        self.commands.values().filter_map(|command| command.host.as_deref()).for_each(visit);
+    }
+
+    fn describe(&self, out: &mut dyn fmt::Write) -> fmt::Result {
+        out.write_str("simulated path that gives up")
+    }
+}
+
+/// The bio that travels for the one of the host.
+fn traveller(of: &Bio) -> Bio {
+    let payload = match &of.payload {
+        Payload::Zones(zones) => Payload::Zones(Vec::with_capacity(zones.capacity() - zones.len())),
+        payload if of.op.has_data() => {
+            let data = Data::zeroed(payload.bytes());
+            if of.op.is_write() {
+                for_each_part(payload, &data, |theirs, own| own.copy_from_words(theirs.words()));
+            }
+            Payload::Data(data)
+        }
+        payload => payload.slice(0, of.sectors),
+    };
+    Bio::new(of.op, of.sector, of.sectors, payload).with_flags(of.flags)
+}
+
+/// What the disk said, for the host.
+fn answer(host: &mut Bio, own: &mut Bio, status: Status) {
+    if !status.is_ok() {
+        return host.inherit(own);
+    }
+    host.sector = own.sector;
+    match (&mut host.payload, &own.payload) {
+        // Another part of the same table may have reported before.
+        (Payload::Zones(zones), Payload::Zones(more)) => zones.extend_from_slice(more),
+        (_, Payload::Data(data)) if host.op == Op::Read => {
+            for_each_part(&host.payload, data, |theirs, own| theirs.copy_from_words(own.words()));
+        }
+        _ => {}
+    }
+}
+
+/// Segment by segment with the part of `whole` that stands for it.
+fn for_each_part(payload: &Payload, whole: &Data, mut visit: impl FnMut(&Data, &Data)) {
+    let mut at = 0;
+    for segment in payload.segments() {
+        visit(segment, &whole.slice(at, segment.len()));
+        at += segment.len();
+    }
+}
