@@ -495,3 +495,112 @@ fn paths_to_other_disks_are_refused() {
         refused(&[(named("a"), &zoned), (named("a"), &regular)]).starts_with("path 1 does not go with the others: ")
     );
 }
+
+/// Found by the swarm (paths 6): a write of which a part may be done was tried again as a whole.
+#[test]
+fn of_a_zone_write_that_is_tried_again_or_zeroes_only_what_is_missing_is_sent() {
+    for (op, status) in [(Write, Status::Target), (Op::WriteZeroes, Status::Target), (Op::WriteZeroes, Status::Timeout)]
+    {
+        let limits = Limits { max_write_zeroes: Some(64), ..zoned() };
+        let mut desk = Desk::new(&limits, &[Silence::AtOnce; 2], options());
+        desk.submit(op, ZONE, 8);
+        desk.end(0, status);
+        desk.pass(ms(100));
+        let path = usize::from(status == Status::Timeout || desk.on(0).is_empty());
+        assert_eq!(desk.on(path), [(ReportZones, ZONE, 0)], "{op:?} {status}");
+        desk.report(path, 3);
+        let mut rest = [desk.on(0), desk.on(1)].concat();
+        rest.retain(|(op, ..)| *op != Read);
+        assert_eq!(rest, [(op, ZONE + 3, 5)], "{op:?} {status}");
+    }
+}
+
+/// A disk that has no time has done nothing; one that failed may have.
+#[test]
+fn an_append_is_tried_again_only_if_the_disk_refused_it() {
+    for (may_double_appends, status, again) in
+        [(false, Status::Target, false), (true, Status::Target, false), (false, Status::DeviceResource, true)]
+    {
+        let options = HeadOptions { may_double_appends, ..options() };
+        let mut desk = Desk::new(&zoned(), &[Silence::AtOnce; 2], options);
+        desk.submit(ZoneAppend, ZONE, 8);
+        desk.end(0, status);
+        desk.pass(ms(100));
+        let expected = if again { vec![(ZoneAppend, ZONE, 8)] } else { vec![] };
+        assert_eq!(desk.on(0), expected, "{may_double_appends} {status}");
+        assert_eq!(desk.done().len(), usize::from(!again));
+    }
+}
+
+/// Found by the swarm (paths 35).
+#[test]
+fn what_pauses_for_the_disk_takes_another_path_if_its_own_does_not_lead_there_any_more() {
+    let mut desk = Desk::two();
+    desk.submit(Read, 8, 8);
+    desk.end(0, Status::DeviceResource);
+    desk.tell("state 0 inaccessible");
+    desk.pass(ms(100));
+    assert_eq!((desk.on(0), desk.on(1)), (vec![], vec![(Read, 8, 8)]));
+}
+
+/// An answer that was sent before a command was given up says nothing of that.
+#[test]
+fn a_path_is_asked_again_only_when_it_has_answered() {
+    let mut desk = Desk::new(&Limits::new(1 << 16), &[Silence::After(ms(500)); 2], options());
+    desk.submit(Write, 8, 8);
+    desk.submit(Write, 16, 8);
+    desk.submit(Write, 24, 8);
+    assert_eq!(desk.on(0).len(), 2);
+    desk.end(0, Status::Timeout);
+    desk.pass(ms(500));
+    let sent = desk.on(1).len();
+    // The first one is settled by time, and its answer is still on its way when the next one comes back.
+    desk.end(0, Status::Timeout);
+    assert_eq!(desk.silent(0), 1);
+    assert_eq!(desk.on(1).len(), sent);
+    assert_eq!(desk.silent(0), 1);
+    assert_eq!(desk.on(1).len(), sent + 1);
+}
+
+#[test]
+fn a_report_that_failed_on_its_way_begins_anew() {
+    let mut desk = Desk::new(&zoned(), &[Silence::AtOnce; 2], options());
+    let payload = Payload::Zones(Vec::with_capacity(4));
+    desk.stack.submit(desk.port, 0, desk.head, Box::new(Bio::new(ReportZones, Sector::ZERO, 0, payload)));
+    desk.turn();
+    let half = |bio: &mut Bio| {
+        let zone = Zone {
+            start: Sector::ZERO,
+            len: ZONE,
+            capacity: ZONE,
+            wp: Sector(5),
+            kind: ZoneKind::Sequential,
+            cond: Condition::ImplicitOpen,
+        };
+        let Payload::Zones(zones) = &mut bio.payload else { panic!("a report") };
+        zones.push(zone);
+    };
+    desk.end_with(0, Status::Transport, half);
+    desk.end_with(1, Status::Ok, half);
+    let done = desk.completions();
+    let Payload::Zones(zones) = &done[0].bio.payload else { panic!("a report") };
+    assert_eq!(zones.len(), 1);
+}
+
+/// Found by the swarm (paths 849).
+#[test]
+fn a_write_that_was_found_done_is_made_durable_on_a_path_that_works_then() {
+    let mut desk = Desk::new(&zoned(), &[Silence::AtOnce; 3], options());
+    desk.submit_with(Write, ZONE, 8, Flags::FUA);
+    desk.end(0, Status::Timeout);
+    assert_eq!(desk.on(1), [(ReportZones, ZONE, 0)]);
+    desk.tell("state 1 inaccessible");
+    desk.report(1, 8);
+    assert_eq!((desk.on(1), desk.on(2)), (vec![], vec![(Flush, 0, 0)]));
+    desk.tell("state 2 inaccessible");
+    desk.end(2, Status::Transport);
+    desk.tell("state 1 optimized");
+    desk.report(1, 8);
+    desk.end(1, Status::Ok);
+    assert_eq!(desk.done(), [(0, Status::Ok)]);
+}

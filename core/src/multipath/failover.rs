@@ -35,6 +35,7 @@ impl Head {
             }
             Disposition::Retry => {
                 self.paths[path].counters.retries += 1;
+                job.may_be_done = self.writes_at_pointer(&job);
                 self.paused.push_back((path, job));
                 cx.wake_at(cx.now() + self.options.pause, PAUSE_ENDS);
             }
@@ -45,6 +46,9 @@ impl Head {
             }
             Disposition::FailOverWhenSilent => {
                 self.fail_path(path, cx);
+                if self.is_unawaited(&job) {
+                    return self.settled(job, cx);
+                }
                 self.unsettled.push(path, job, cx.now());
                 self.await_silence(path, cx);
             }
@@ -94,12 +98,9 @@ impl Head {
 
     /// Finds out when what came back from a path is settled.
     fn await_silence(&mut self, path: usize, cx: &mut Cx<'_>) {
-        let Path { device, mut silence, .. } = self.paths[path];
-        if self.guards.gone().silence_unawaited {
-            silence = Silence::AtOnce;
-        }
+        let Path { device, silence, .. } = self.paths[path];
         match silence {
-            Silence::AtOnce => return self.settle(path, self.guards.gone().silence_unawaited, cx),
+            Silence::AtOnce => return self.settle(path, false, cx),
             Silence::After(time) => cx.wake_at(cx.now() + time, TIME_IS_OVER),
             Silence::Told => {}
         }
@@ -111,31 +112,50 @@ impl Head {
     /// A path is silent, or the time of some commands is over: these are done or not, for good.
     pub(super) fn settle(&mut self, path: usize, is_told: bool, cx: &mut Cx<'_>) {
         let Path { device, silence, .. } = self.paths[path];
-        let any = is_told && (self.guards.gone().kicked_early || self.guards.gone().silence_unawaited);
-        while let Some(mut job) = self.unsettled.take(path, silence, (is_told, any), cx.now()) {
-            match job.bio.op {
-                Op::ZoneAppend if !self.options.may_double_appends => {
-                    self.counters.uncertain_appends += 1;
-                    cx.fail(job.restored(), Reason::Uncertain);
-                    continue;
-                }
-                Op::ZoneAppend => self.counters.doubled_appends += 1,
-                Op::Write if self.guards.gone().pointers_unasked => {}
-                Op::Write => job.may_be_done = self.is_sequential(job.sector),
-                _ => {}
-            }
-            self.dispatch(job, cx);
+        if is_told {
+            self.unsettled.answered(path);
+        }
+        let any = is_told && self.guards.gone().kicked_early;
+        while let Some(job) = self.unsettled.take(path, silence, (is_told, any), cx.now()) {
+            self.settled(job, cx);
         }
         if is_told && self.unsettled.has_to_ask(path) {
             cx.tell_path(device, PathEvent::AskSilence { by: cx.me() });
         }
     }
 
-    fn is_sequential(&self, sector: Sector) -> bool {
-        self.limits.zoned.as_ref().is_some_and(|zoned| {
-            let zone = (sector.0 / u64::from(zoned.zone_sectors)) as u32;
-            zoned.sequential_in(zone..zone + 1) > 0
-        })
+    /// What a path gave up is done or not, for good.
+    fn settled(&mut self, mut job: Job, cx: &mut Cx<'_>) {
+        match job.bio.op {
+            Op::ZoneAppend if !self.options.may_double_appends => {
+                self.counters.uncertain_appends += 1;
+                return cx.fail(job.restored(), Reason::Uncertain);
+            }
+            Op::ZoneAppend => self.counters.doubled_appends += 1,
+            _ => job.may_be_done = self.writes_at_pointer(&job),
+        }
+        self.dispatch(job, cx);
+    }
+
+    fn is_unawaited(&self, job: &Job) -> bool {
+        let gone = self.guards.gone();
+        match job.bio.op {
+            Op::ZoneAppend => gone.appends_unawaited,
+            Op::Write | Op::WriteZeroes if self.writes_at_pointer(job) => gone.zone_writes_unawaited,
+            Op::Write | Op::WriteZeroes => gone.overwrites_unawaited,
+            Op::ZoneReset | Op::ZoneResetAll => gone.resets_unawaited,
+            _ => false,
+        }
+    }
+
+    /// Whether it writes to a sequential zone, where what is done of it moves a pointer.
+    fn writes_at_pointer(&self, job: &Job) -> bool {
+        let is_write = matches!(job.bio.op, Op::Write | Op::WriteZeroes) && !self.guards.gone().pointers_unasked;
+        is_write
+            && self.limits.zoned.as_ref().is_some_and(|zoned| {
+                let zone = (job.sector.0 / u64::from(zoned.zone_sectors)) as u32;
+                zoned.sequential_in(zone..zone + 1) > 0
+            })
     }
 
     /// Asks on a path for the pointer of the zone of a write.
@@ -149,32 +169,39 @@ impl Head {
     fn send_own(&mut self, path: usize, bio: Bio, purpose: Purpose, cx: &mut Cx<'_>) {
         let bio = cx.own_bio(bio);
         let (io, sector) = (self.io_of(&bio, cx), bio.sector);
-        self.submit_on(bio, Sent { path, sector, attempts: 0, io, own: Some(purpose) }, cx);
+        self.submit_on(bio, Sent { path, sector, zones: 0, attempts: 0, io, own: Some(purpose) }, cx);
     }
 
     /// A zone is written up to `end`: what of the write is not done is sent.
-    fn looked(&mut self, path: usize, mut job: Job, end: u64, cx: &mut Cx<'_>) {
+    fn looked(&mut self, mut job: Job, end: u64, cx: &mut Cx<'_>) {
         job.may_be_done = false;
         let done = end.saturating_sub(job.sector.0).min(job.bio.sectors.into()) as u32;
         if done == 0 {
             return self.dispatch(job, cx);
         }
         if done == job.bio.sectors {
-            return self.secure(path, job, cx);
+            return self.secure(job, cx);
         }
         let (sector, rest_sector) = (job.sector, job.sector + u64::from(done));
         let (front, rest) = cx.split(job.restored(), done);
-        self.secure(path, Job::new(front, sector), cx);
+        self.secure(Job::new(front, sector), cx);
         self.dispatch(Job::new(rest, rest_sector), cx);
     }
 
     /// Acknowledges a write that was found done; it is not known how durable it is.
-    fn secure(&mut self, path: usize, job: Job, cx: &mut Cx<'_>) {
-        if job.bio.flags.has(Flags::FUA) && self.limits.write_cache {
-            let flush = Bio::new(Op::Flush, Sector::ZERO, 0, Payload::None);
-            return self.send_own(path, flush, Purpose::Secure(job), cx);
+    fn secure(&mut self, mut job: Job, cx: &mut Cx<'_>) {
+        if !job.bio.flags.has(Flags::FUA) || !self.limits.write_cache {
+            return cx.complete(job.restored(), Status::Ok);
         }
-        cx.complete(job.restored(), Status::Ok);
+        let flush = Bio::new(Op::Flush, Sector::ZERO, 0, Payload::None);
+        // The path that told may have failed meanwhile.
+        match self.choose(&flush, cx) {
+            Some(path) => self.send_own(path, flush, Purpose::Secure(job), cx),
+            None => {
+                job.may_be_done = true;
+                self.wait(job, cx);
+            }
+        }
     }
 
     /// A bio of the head's own is back.
@@ -187,7 +214,7 @@ impl Head {
         cx.recycle(bio);
         match (purpose, end) {
             (Purpose::Probe, _) => self.probed(path, status, cx),
-            (Purpose::Look(job), Some(end)) => self.looked(path, job, end, cx),
+            (Purpose::Look(job), Some(end)) => self.looked(job, end, cx),
             (Purpose::Secure(job), _) if status.is_ok() => cx.complete(job.restored(), Status::Ok),
             (Purpose::Look(mut job) | Purpose::Secure(mut job), _) if status.is_path_error() => {
                 self.fail_path(path, cx);

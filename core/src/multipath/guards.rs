@@ -3,8 +3,14 @@
 /// Guards that are gone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sabotage {
-    /// What a path has given up is sent again, or fails, while it may still land.
-    pub silence_unawaited: bool,
+    /// A reset that a path has given up is sent again while it may still land.
+    pub resets_unawaited: bool,
+    /// The same of a write to where there is no pointer.
+    pub overwrites_unawaited: bool,
+    /// The same of a write at a pointer, as soon as that was asked for.
+    pub zone_writes_unawaited: bool,
+    /// An append fails, or is sent again, while it may still land.
+    pub appends_unawaited: bool,
     /// A path that has failed gets the same bio again.
     pub same_path_again: bool,
     /// An answer counts for bios that came back after the question.

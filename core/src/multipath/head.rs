@@ -29,7 +29,9 @@ use super::options::{HeadError, HeadOptions, MOST_PATHS};
 use super::path::{Health, Path, PathConfig, PathCounters, PathReport};
 use super::policy::{Access, Done, Io, PathView, Policy, PolicyKind};
 use super::unsettled::Unsettled;
-use crate::block::{Bio, BlockDevice, Cx, DeviceId, Event, Figure, Limits, MessageError, PathEvent, Reason, Status};
+use crate::block::{
+    Bio, BlockDevice, Cx, DeviceId, Event, Figure, Limits, MessageError, PathEvent, Payload, Reason, Status,
+};
 use crate::prelude::*;
 use crate::sector::Sector;
 use crate::time::Instant;
@@ -62,6 +64,8 @@ impl Job {
 pub(super) struct Sent {
     pub path: usize,
     pub sector: Sector,
+    /// Of a report, how many zones it had: other disks may have been asked before.
+    pub zones: usize,
     pub attempts: u8,
     pub io: Io,
     /// What it is for, if it is the head's own.
@@ -236,11 +240,18 @@ impl Head {
 
     /// Sends a bio where the policy says.
     pub(super) fn dispatch(&mut self, job: Job, cx: &mut Cx<'_>) {
-        match self.policy.choose(&self.views, &self.io_of(&job.bio, cx)) {
-            Some(path) if job.may_be_done => self.look(path, job, cx),
-            Some(path) => self.send(path, job, cx),
+        match self.choose(&job.bio, cx) {
+            Some(path) => self.go_on(path, job, cx),
             None => self.wait(job, cx),
         }
+    }
+
+    pub(super) fn choose(&mut self, bio: &Bio, cx: &Cx<'_>) -> Option<usize> {
+        self.policy.choose(&self.views, &self.io_of(bio, cx))
+    }
+
+    fn go_on(&mut self, path: usize, job: Job, cx: &mut Cx<'_>) {
+        if job.may_be_done { self.look(path, job, cx) } else { self.send(path, job, cx) }
     }
 
     pub(super) fn io_of(&self, bio: &Bio, cx: &Cx<'_>) -> Io {
@@ -249,7 +260,8 @@ impl Head {
 
     pub(super) fn send(&mut self, path: usize, job: Job, cx: &mut Cx<'_>) {
         let (io, sector, attempts) = (self.io_of(&job.bio, cx), job.sector, job.attempts);
-        self.submit_on(job.restored(), Sent { path, sector, attempts, io, own: None }, cx);
+        let zones = if let Payload::Zones(zones) = &job.bio.payload { zones.len() } else { 0 };
+        self.submit_on(job.restored(), Sent { path, sector, zones, attempts, io, own: None }, cx);
     }
 
     pub(super) fn submit_on(&mut self, bio: Box<Bio>, sent: Sent, cx: &mut Cx<'_>) {
@@ -261,7 +273,7 @@ impl Head {
     }
 
     /// Has a bio wait for a path.
-    fn wait(&mut self, job: Job, cx: &mut Cx<'_>) {
+    pub(super) fn wait(&mut self, job: Job, cx: &mut Cx<'_>) {
         let may_return = self.paths.iter().any(Path::may_return) && !self.is_lost(cx.now());
         if !may_return || self.waiting.len() >= self.options.most_waiting {
             return self.fail(job, cx);
@@ -294,12 +306,15 @@ impl BlockDevice for Head {
         self.dispatch(Job::new(bio, sector), cx);
     }
 
-    fn end_io(&mut self, bio: Box<Bio>, status: Status, word: u64, cx: &mut Cx<'_>) {
-        let Sent { path, sector, attempts, io, own } = self.sent.remove(word as usize);
+    fn end_io(&mut self, mut bio: Box<Bio>, status: Status, word: u64, cx: &mut Cx<'_>) {
+        let Sent { path, sector, zones, attempts, io, own } = self.sent.remove(word as usize);
         let view = &mut self.views[path];
         view.in_flight -= 1;
         view.bytes -= u64::from(io.bytes);
         self.policy.ended(path, &io, Done { at: cx.now(), is_ok: status.is_ok() });
+        if let (Payload::Zones(report), false) = (&mut bio.payload, status.is_ok()) {
+            report.truncate(zones);
+        }
         match own {
             None if status.is_ok() => {
                 let counters = &mut self.paths[path].counters;
@@ -316,7 +331,8 @@ impl BlockDevice for Head {
         match event {
             Event::Timer(PAUSE_ENDS) => {
                 let Some((path, job)) = self.paused.pop_front() else { return };
-                if self.paths[path].health == Health::Live { self.send(path, job, cx) } else { self.dispatch(job, cx) }
+                let is_usable = self.paths[path].access() != Access::Unusable;
+                if is_usable { self.go_on(path, job, cx) } else { self.dispatch(job, cx) }
             }
             Event::Timer(TIME_IS_OVER) => self.check(cx),
             Event::Timer(word) => self.probe((word - PROBES) as usize, cx),

@@ -26,6 +26,8 @@ pub fn dispose(op: Op, status: Status, attempts: u8, most: u8) -> Disposition {
     match status {
         _ if status.is_path_error() && changes(op) => Disposition::FailOverWhenSilent,
         _ if status.is_path_error() => Disposition::FailOver,
+        // It may be done, and then it would be done twice.
+        Status::Target if op == Op::ZoneAppend => Disposition::Complete,
         Status::DeviceResource | Status::Target if attempts < most => Disposition::Retry,
         _ => Disposition::Complete,
     }

@@ -10,6 +10,7 @@ use alloc::collections::VecDeque;
 
 use super::head::Job;
 use crate::block::Silence;
+use crate::prelude::*;
 use crate::time::Instant;
 
 /// A bio that waits for the silence of its path.
@@ -22,30 +23,41 @@ struct Waiting {
     job: Job,
 }
 
-/// All of a head, in the order in which they came back.
+/// All of a head.
 #[derive(Default)]
-pub(super) struct Unsettled(VecDeque<Waiting>);
+pub(super) struct Unsettled {
+    /// In the order in which they came back.
+    waiting: VecDeque<Waiting>,
+    /// The paths that were asked and have not answered: who is asked twice gives two answers, and the first says nothing of the second
+    /// question.
+    asked: Vec<usize>,
+}
 
 impl Unsettled {
     pub fn push(&mut self, path: usize, job: Job, now: Instant) {
-        self.0.push_back(Waiting { path, back: now, is_asked: false, job });
+        self.waiting.push_back(Waiting { path, back: now, is_asked: false, job });
     }
 
     pub fn jobs(&self) -> impl Iterator<Item = &Job> {
-        self.0.iter().map(|waiting| &waiting.job)
+        self.waiting.iter().map(|waiting| &waiting.job)
     }
 
     /// Whether a path has to be asked now: it has new ones, and is not being asked already.
     pub fn has_to_ask(&mut self, path: usize) -> bool {
-        let mut of_path = self.0.iter_mut().filter(|waiting| waiting.path == path);
-        if of_path.any(|waiting| waiting.is_asked) {
+        if self.asked.contains(&path) {
             return false;
         }
         let mut is_any = false;
-        for waiting in self.0.iter_mut().filter(|waiting| waiting.path == path) {
+        for waiting in self.waiting.iter_mut().filter(|waiting| waiting.path == path) {
             (waiting.is_asked, is_any) = (true, true);
         }
+        self.asked.extend(is_any.then_some(path));
         is_any
+    }
+
+    /// A path has answered.
+    pub fn answered(&mut self, path: usize) {
+        self.asked.retain(|asked| *asked != path);
     }
 
     /// The first one that is settled: its path has told so since it was asked (`is_told`), or needs no more time than has passed; `any`:
@@ -58,7 +70,7 @@ impl Unsettled {
         };
         let is_settled =
             |waiting: &Waiting| waiting.path == path && (any || is_told && waiting.is_asked || is_over(waiting));
-        let at = self.0.iter().position(is_settled)?;
-        self.0.remove(at).map(|waiting| waiting.job)
+        let at = self.waiting.iter().position(is_settled)?;
+        self.waiting.remove(at).map(|waiting| waiting.job)
     }
 }
