@@ -110,13 +110,13 @@ fn draw_path(disk: &CrashConfig, rng: &mut Rng) -> PathHabits {
         way: [Duration::from_micros(1), slowest],
         ordered: rng.chance(1, 2),
         refused: some(rng, &[0, 0, 5]),
-        given_up: some(rng, &[0, 5, 20]),
+        given_up: some(rng, &[0, 10, 40]),
         dropped: some(rng, &[0, 2, 8]),
         down: millis(rng, &[1, 30, 300]),
         patience: millis(rng, &[1, 20, 100]),
         late,
         silence,
-        answer: answers.then(|| micros(rng, &[1, 500, 20_000])),
+        answer: answers.then(|| micros(rng, &[1, 500, 20_000, 100_000])),
     }
 }
 
