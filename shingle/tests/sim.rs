@@ -51,7 +51,7 @@ fn a_soak_runs_the_seeds_of_every_profile_and_leaves_cuts_of_dm_zoned_out() {
     assert!(soak["first"] == 5 && soak["stopped"] == false, "{soak}");
     let profiles = soak["profiles"].as_array().unwrap();
     let names: Vec<_> = profiles.iter().map(|tally| tally["profile"].as_str().unwrap()).collect();
-    assert_eq!(names, ["plug", "append", "zones", "all", "mapper", "dmzoned", "ublk"]);
+    assert_eq!(names, ["plug", "append", "zones", "all", "mapper", "dmzoned", "ublk", "paths"]);
     for tally in profiles {
         let alone = json(&format!("--seeds 5..7 --ops 60 --profile {}", tally["profile"].as_str().unwrap()));
         assert!(tally["seeds"] == 2 && tally["real_ns"].as_u64() > Some(0), "{tally}");

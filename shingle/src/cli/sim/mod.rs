@@ -48,7 +48,7 @@ pub struct SimArgs {
     /// Go on, from the first of the seeds, until the power went so many times
     #[arg(long, value_name = "N", conflicts_with = "seed", value_parser = clap::value_parser!(u64).range(1..))]
     cuts: Option<u64>,
-    /// What is looked at most: plug, append, zones, all, mapper, dmzoned, ublk [default: plug; with --for all of these]
+    /// What is looked at most: plug, append, zones, all, mapper, dmzoned, ublk, paths [default: plug; with --for all of these]
     #[arg(long, value_parser = parse_profile)]
     profile: Option<Profile>,
     /// File for the trace of one seed: every hop of every bio

@@ -212,10 +212,17 @@ impl FaultyPath {
         }
     }
 
+    /// A probe that fails says nothing of a path that was put in again after it had been sent.
+    fn note_failure(&mut self, bio: &Bio, now: Instant) {
+        if !self.is_probe(bio) {
+            self.failed_at = Some(now);
+        }
+    }
+
     /// Ends a bio with an error of the path.
     fn fail(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
         self.faults += 1;
-        self.failed_at = Some(cx.now());
+        self.note_failure(&bio, cx.now());
         let reason = match self.rng.below(3) {
             0 => Reason::NoAnswer(cx.now().since(bio.since)),
             1 => Reason::Interrupted,
@@ -244,7 +251,7 @@ impl FaultyPath {
         answer(&mut host, &mut own, status);
         cx.recycle(own);
         if status.is_path_error() {
-            self.failed_at = Some(cx.now());
+            self.note_failure(&host, cx.now());
         } else if self.is_probe(&host) {
             self.failed_at = None;
         }
