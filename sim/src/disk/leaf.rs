@@ -23,6 +23,11 @@ pub trait Powered: BlockDevice {
         let _ = discipline;
     }
 
+    /// Something was done to `zone` that its host was told has failed: it may be wrong about the pointer.
+    fn excuse(&mut self, zone: ZoneNo) {
+        let _ = zone;
+    }
+
     /// The first rule that the host, or the disk's own layers, broke, and when.
     fn complaint(&self) -> Option<(Instant, String)>;
 
@@ -94,6 +99,10 @@ impl Powered for CrashDisk {
 
     fn expect(&mut self, discipline: Discipline) {
         self.conduct.discipline = discipline;
+    }
+
+    fn excuse(&mut self, zone: ZoneNo) {
+        self.conduct.excuse(zone);
     }
 
     fn complaint(&self) -> Option<(Instant, String)> {

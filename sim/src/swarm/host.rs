@@ -65,6 +65,7 @@ impl Actor for Host {
             let asked = self.pending.remove(&back.tag).unwrap_or((back.bio.op, 0));
             ledger.complete(asked, &back, &self.door, (io.stack, io.now()));
         }
+        ledger.excuse_host(io.stack);
         ledger.log.collect_trace(io.stack);
         self.submit_some(ledger, io);
     }

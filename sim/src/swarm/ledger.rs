@@ -32,6 +32,8 @@ pub(super) struct Ledger {
     pub plugs: Vec<DeviceId>,
     /// The head over the first disk, if there is one.
     pub heads: Option<Heads>,
+    /// Zones in which paths have failed something that may be done.
+    pub unsaid: ZoneSet,
     /// What is possible behind each door.
     pub doors: Vec<Behind>,
     /// Requests that are under way.
@@ -158,11 +160,14 @@ impl Ledger {
         }
         let asked = format_args!("{bio:?}");
         self.log.judge_time(&asked, back, now);
-        let mut grounds = self.grounds(stack, now);
+        let (mut grounds, mut zones_of) = (self.grounds(stack, now), 0);
         if let Some(open) = self.open.remove(tag) {
-            (grounds.excused, grounds.reach) = (open.excused, open.reach);
+            (grounds.excused, grounds.reach, zones_of) = (open.excused, open.reach, open.zones);
         }
-        grounds.excused |= self.heads.as_ref().is_some_and(|heads| heads.excuse(op, back.why()));
+        if self.heads.as_ref().is_some_and(|heads| heads.excuse(op, back.why())) {
+            grounds.excused = true;
+            self.unsaid |= zones_of;
+        }
         let (sectors, zones);
         let answer = match (op, &bio.payload) {
             (Op::Read, payload) if status.is_ok() => {
@@ -180,6 +185,13 @@ impl Ledger {
             self.log.violation.get_or_insert(violation);
         }
         self.log.judge_reason(&asked, back, now);
+    }
+
+    /// Tells the first disk in which zones its host may be wrong because of paths.
+    pub fn excuse_host(&mut self, stack: &mut Stack) {
+        let (unsaid, disk) = (core::mem::take(&mut self.unsaid), self.disks[0]);
+        let zones = (0..self.parts.len() as u32).map(ZoneNo).filter(|zone| unsaid & one(*zone) != 0);
+        zones.for_each(|zone| _ = stack.with_device(disk, |disk: &mut Leaf, _| disk.0.excuse(zone)));
     }
 
     /// Looks at the devices: after every hop.
