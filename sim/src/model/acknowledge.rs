@@ -48,8 +48,9 @@ impl Model {
         Ok(())
     }
 
-    /// An append that is acknowledged may also be in its zone a second time.
+    /// An append that is acknowledged may also be in its zone a second time: that is a reason for what has failed there since.
     pub(super) fn may_be_twice(&mut self, (from, now): (u64, u64), request: &DiskRequest) {
+        self.absolve(from, request);
         for extent in &request.extents {
             let zone = &mut self.zones[extent.zone.index()];
             zone.strays.push(Candidate { until: now, ..Candidate::in_flight(from, from) });

@@ -27,6 +27,12 @@ impl Model {
         }
     }
 
+    /// The request submitted at `from` is a reason for what failed in its zones later.
+    pub(super) fn absolve(&mut self, from: u64, request: &DiskRequest) {
+        let concerns = |suspect: &Suspect| request.extents.iter().any(|extent| suspect.zones.contains(&extent.zone));
+        self.suspects.retain(|suspect| suspect.from < from || !concerns(suspect));
+    }
+
     pub(super) fn fail(
         &mut self,
         from: u64,
@@ -37,9 +43,7 @@ impl Model {
         let explained = self.explains((from, pending), status, grounds);
         let request = &pending.request;
         if request.op.is_write() && request.intent != Intent::Hopeless {
-            let concerns =
-                |suspect: &Suspect| request.extents.iter().any(|extent| suspect.zones.contains(&extent.zone));
-            self.suspects.retain(|suspect| suspect.from < from || !concerns(suspect));
+            self.absolve(from, request);
             for extent in &request.extents {
                 let alone = self.is_refused_alone(request, extent.zone, grounds);
                 let zone = &mut self.zones[extent.zone.index()];

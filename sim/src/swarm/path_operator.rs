@@ -3,10 +3,10 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::super::base::some;
-use super::super::ledger::Shared;
-use super::Heads;
+use super::base::some;
+use super::ledger::Shared;
 use super::path::FaultyPath;
+use super::paths::Heads;
 use crate::model::Rule;
 use crate::world::{Actor, Io};
 use shingle_core::multipath::{AnaState, PolicyKind};
@@ -14,7 +14,7 @@ use shingle_core::random::Rng;
 use shingle_core::time::Duration;
 
 /// The operator.
-pub(in crate::swarm) struct PathOperator {
+pub(super) struct PathOperator {
     shared: Shared,
     heads: Heads,
     rng: Rng,

@@ -6,12 +6,6 @@
 //!                             └── path ──┘ each with its own commands under way when the host's power goes
 //! ```
 
-mod operator;
-mod path;
-
-pub(super) use operator::PathOperator;
-pub(super) use path::{FaultyPath, PathHabits};
-
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -19,6 +13,7 @@ use alloc::vec::Vec;
 
 use super::base::{add, between, some};
 use super::options::SwarmOptions;
+use super::path::{FaultyPath, PathHabits};
 use crate::disk::{CrashConfig, Leaf};
 use crate::model::Violation;
 use shingle_core::block::{Bio, Cx, DeviceId, Op, Reason, Silence, Stack, Why};

@@ -29,7 +29,7 @@ use shingle_core::time::{Duration, Instant};
 
 /// How a path behaves. Rates are of a thousand bios.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::swarm) struct PathHabits {
+pub(super) struct PathHabits {
     /// The shortest and the longest time of one way.
     pub way: [Duration; 2],
     /// Whether what is sent first arrives first.
@@ -91,7 +91,7 @@ const GIVES_UP: u64 = 1;
 const ANSWERS: u64 = 2;
 
 /// The device.
-pub(in crate::swarm) struct FaultyPath {
+pub(super) struct FaultyPath {
     below: [DeviceId; 1],
     limits: Limits,
     habits: PathHabits,
