@@ -5,7 +5,7 @@ mod bench;
 use bench::{Bench, us};
 
 use shingle_core::block::{Bio, Data, Op, Payload, Stack, Status};
-use shingle_core::device::{NullConfig, NullDevice};
+use shingle_core::device::{NullConfig, NullDevice, NullZones};
 use shingle_core::random::Rng;
 use shingle_core::sector::Sector;
 use shingle_core::time::{Duration, Instant};
@@ -208,4 +208,28 @@ fn a_ram_disk_gives_back_what_was_written_and_zeroes_what_was_discarded() {
     assert_eq!(transfer(Op::Read, 9), Some((Status::Ok, vec![5; 1024])));
     assert_eq!(transfer(Op::Discard, 0).unwrap().0, Status::Ok);
     assert_eq!(transfer(Op::Read, 9), Some((Status::Ok, vec![0; 1024])));
+}
+
+/// Found by the swarm, which has a path of its own: a table of several lines hands the same zones on from line to line.
+#[test]
+fn a_report_over_a_link_keeps_the_zones_that_it_has_already() {
+    let null = NullDevice::new(&NullConfig { zoned: Some(NullZones::new(64)), ..NullConfig::new(256) }).unwrap();
+    let mut stack = Stack::new();
+    let disk = stack.add(Box::new(null)).unwrap();
+    let link = Link::new(disk, stack.limits(disk), LinkConfig::default()).unwrap();
+    let link = stack.add(Box::new(link)).unwrap();
+    let port = stack.open_port();
+    let (mut zones, mut now) = (Vec::new(), Instant::ZERO);
+    for sector in [0, 128] {
+        zones.reserve_exact(2);
+        let report = Bio::new(Op::ReportZones, Sector(sector), 0, Payload::Zones(zones));
+        stack.submit(port, sector, link, Box::new(report));
+        while let Some(next) = stack.turn(now) {
+            now = next;
+        }
+        let mut done = stack.poll_completion(port).unwrap();
+        let Payload::Zones(found) = &mut done.bio.payload else { panic!("zones") };
+        zones = std::mem::take(found);
+    }
+    assert_eq!(zones.iter().map(|zone| zone.start.0).collect::<Vec<_>>(), [0, 64, 128, 192]);
 }

@@ -5,7 +5,6 @@
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use core::mem::swap;
 
 use super::retransmission::Gap;
 use super::wire::Way;
@@ -77,7 +76,7 @@ impl Command {
 /// The bio that travels for the one of a host.
 pub(super) fn traveller(of: &Bio, keep_data: bool) -> Bio {
     let payload = match &of.payload {
-        Payload::Zones(zones) => Payload::Zones(Vec::with_capacity(zones.capacity())),
+        Payload::Zones(zones) => Payload::Zones(Vec::with_capacity(zones.capacity() - zones.len())),
         payload if keep_data && of.op.has_data() => copy(payload, of.op.is_write()),
         payload => payload.slice(0, of.sectors),
     };
@@ -102,10 +101,11 @@ pub(super) fn answer(host: &mut Bio, own: &mut Bio, status: Status, keep_data: b
         return;
     }
     host.sector = own.sector;
-    match &own.payload {
-        Payload::Zones(_) => swap(&mut host.payload, &mut own.payload),
-        Payload::Data(data) if keep_data && host.op == Op::Read => {
-            for_each_part(&host.payload, data, |theirs, own| theirs.copy_from_words(own.words()));
+    match (&mut host.payload, &own.payload) {
+        // It may have zones of others before it already.
+        (Payload::Zones(theirs), Payload::Zones(own)) => theirs.extend(own),
+        (theirs, Payload::Data(data)) if keep_data && host.op == Op::Read => {
+            for_each_part(theirs, data, |theirs, own| theirs.copy_from_words(own.words()));
         }
         _ => {}
     }
