@@ -240,7 +240,7 @@ fn those_who_do_not_read_their_replies_keep_nobody_from_small_requests() {
 
 #[test]
 fn memory_that_others_wait_for_is_taken_from_those_who_do_nothing_with_it() {
-    let options = NbdOptions { memory_bytes: 2 << 20, stall_timeout: millis(300), ..NbdOptions::default() };
+    let options = NbdOptions { memory_bytes: 2 << 20, stall_timeout: millis(1_000), ..NbdOptions::default() };
     let server = Server::with(&[&[Disk::regular("disk")]], options);
     let mut gluttons: Vec<UnixStream> = (0..5).map(|_| glutton(&server)).collect();
     assert_served(&server, "disk", 1 << 20);
