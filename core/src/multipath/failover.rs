@@ -8,7 +8,6 @@ use crate::block::{Bio, Cx, Data, Flags, Op, PathEvent, Payload, Reason, Silence
 use crate::prelude::*;
 use crate::sector::Sector;
 use crate::time::Duration;
-use crate::zone::{Condition, Zone, ZoneKind};
 
 /// What a bio of the head's own is for.
 pub(super) enum Purpose {
@@ -208,7 +207,7 @@ impl Head {
     pub(super) fn handle_own(&mut self, path: usize, purpose: Purpose, done: (Box<Bio>, Status), cx: &mut Cx<'_>) {
         let (bio, status) = done;
         let end = match &bio.payload {
-            Payload::Zones(zones) if status.is_ok() => zones.first().map(written_up_to),
+            Payload::Zones(zones) if status.is_ok() => zones.first().map(|zone| zone.written_up_to().0),
             _ => None,
         };
         cx.recycle(bio);
@@ -240,15 +239,5 @@ impl Head {
         if self.is_lost(cx.now()) {
             core::mem::take(&mut self.waiting).into_iter().for_each(|job| self.fail(job, cx));
         }
-    }
-}
-
-/// Up to where a zone is written.
-fn written_up_to(zone: &Zone) -> u64 {
-    match zone.cond {
-        _ if zone.kind == ZoneKind::Conventional => zone.start.0,
-        Condition::Full => zone.start.0 + zone.capacity,
-        cond if cond.has_write_pointer() => zone.wp.0,
-        _ => zone.start.0,
     }
 }

@@ -95,3 +95,16 @@ pub struct Zone {
     /// Condition.
     pub cond: Condition,
 }
+
+impl Zone {
+    /// Up to where a sequential zone is written; its start if that is not known, and of a conventional one.
+    #[must_use]
+    pub fn written_up_to(&self) -> Sector {
+        match self.cond {
+            _ if self.kind == ZoneKind::Conventional => self.start,
+            Condition::Full => self.start + self.capacity,
+            cond if cond.has_write_pointer() => self.wp,
+            _ => self.start,
+        }
+    }
+}

@@ -6,7 +6,7 @@ use core::mem;
 
 use super::guards::Guards;
 use super::replay::Replay;
-use super::takeover::{Survey, pointer};
+use super::takeover::Survey;
 use super::unflushed::{Place, Unflushed};
 use super::wire::{Descriptor, ZONE_BYTES, zone_bytes};
 use super::zone_records::{Record, ZoneRecords, is_recorded};
@@ -413,7 +413,7 @@ impl Session {
             Payload::Zones(zones) => {
                 done.and_then(|()| mine.report(tag, &zones, copy))?;
                 if let Some(records) = &mut self.records {
-                    zones.iter().for_each(|zone| records.learn(zone.start.0, pointer(zone)));
+                    zones.iter().for_each(|zone| records.learn(zone.start.0, zone.written_up_to().0));
                 }
                 // With less than there is room for, the kernel would ask again.
                 Ok(Answer { result: most as i32, sector: 0 })

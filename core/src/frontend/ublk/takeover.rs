@@ -8,7 +8,6 @@ use super::zone_records::{Progress, Record, ZoneRecords};
 use crate::block::{Bio, Data, Flags, Op, Payload, Status};
 use crate::prelude::*;
 use crate::sector::{SECTOR_BYTES, Sector};
-use crate::zone::{Condition, Zone, ZoneKind};
 
 /// The pointers of zones are asked for, before requests are.
 pub(super) struct Survey {
@@ -32,21 +31,11 @@ impl Survey {
         self.reports -= 1;
         match &bio.payload {
             Payload::Zones(zones) if status.is_ok() && !zones.is_empty() => {
-                records.resolve(zones[0].start.0, pointer(&zones[0]));
+                records.resolve(zones[0].start.0, zones[0].written_up_to().0);
             }
             _ => self.failure = Some(if status.is_ok() { Status::Io } else { status }),
         }
         self.reports == 0 && self.failure.is_none()
-    }
-}
-
-/// Up to where a zone is written; its start if that is not known, or means nothing.
-pub(super) fn pointer(zone: &Zone) -> u64 {
-    match zone.cond {
-        _ if zone.kind == ZoneKind::Conventional => zone.start.0,
-        Condition::Full => zone.start.0 + zone.capacity,
-        cond if cond.has_write_pointer() => zone.wp.0,
-        _ => zone.start.0,
     }
 }
 
