@@ -20,10 +20,11 @@ use core::fmt;
 use slab::Slab;
 
 use super::error::{DriveError, Fault, check};
-use super::service::ServiceTime;
+use super::service::{ServiceTime, queue_time};
 use shingle_core::block::{Bio, BlockDevice, Cx, DeviceId, Event, Limits, Op, Reason, Route};
 use shingle_core::random::Rng;
 use shingle_core::sector::Sector;
+use shingle_core::time::{Duration, Instant};
 
 /// Parameters of an array.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,6 +39,14 @@ pub struct ArrayConfig {
     pub write: ServiceTime,
     /// Seed of the times.
     pub seed: u64,
+}
+
+impl ArrayConfig {
+    /// Time to serve.
+    #[must_use]
+    pub fn time(&self, is_read: bool) -> &ServiceTime {
+        if is_read { &self.read } else { &self.write }
+    }
 }
 
 /// The array itself. Bios come to it through [`Controller`]s.
@@ -102,12 +111,29 @@ impl Array {
         })
     }
 
+    /// When the device below gets a bio that comes to this controller at `at`, behind what is here `now`, at mean times.
+    #[must_use]
+    pub fn foresee(&self, controller: usize, now: Instant, at: Instant, is_read: bool) -> Instant {
+        let time = self.config.time(is_read).mean();
+        let before =
+            |queue: &Queue| if queue.waiting.is_empty() { queue.next.max(self.virtual_time) } else { queue.next };
+        let own = &self.queues[controller];
+        let turn = before(own) + own.stride * own.waiting.len() as u64;
+        let served_before = |queue: &Queue| {
+            let turns = turn.saturating_sub(before(queue)).div_ceil(queue.stride);
+            turns.min(queue.waiting.len() as u64)
+        };
+        let ahead = self.queues.iter().map(served_before).sum::<u64>();
+        let is_busy = self.served.len() >= self.config.servers as usize;
+        let wait = if is_busy { queue_time(time, ahead + 1, self.config.servers) } else { Duration::ZERO };
+        at.max(now + wait) + time
+    }
+
     fn serve(&mut self, cx: &mut Cx<'_>) {
         while self.served.len() < self.config.servers as usize
             && let Some(bio) = self.choose_next()
         {
-            let time = if bio.op == Op::Read { &self.config.read } else { &self.config.write };
-            let at = cx.now() + time.draw(&mut self.rng);
+            let at = cx.now() + self.config.time(bio.op == Op::Read).draw(&mut self.rng);
             cx.wake_at(at, self.served.insert(bio) as u64);
         }
     }
@@ -168,6 +194,7 @@ pub struct Controller {
     array: [DeviceId; 1],
     limits: Limits,
     route: Route,
+    number: usize,
 }
 
 impl Controller {
@@ -180,7 +207,13 @@ impl Controller {
         check([(is_there, "controller", "is none of this array")]).map_err(DriveError::of("array"))?;
         let limits = Limits { capacity: of.capacity, ..of.limits.clone() };
         let route = Route::Shift { to: array, by: number as u64 * of.capacity };
-        Ok(Self { array: [array], limits, route })
+        Ok(Self { array: [array], limits, route, number })
+    }
+
+    /// Its number in the array.
+    #[must_use]
+    pub fn number(&self) -> usize {
+        self.number
     }
 }
 

@@ -7,10 +7,11 @@ use core::fmt;
 use slab::Slab;
 
 use super::error::{DriveError, Fault, check};
-use super::service::ServiceTime;
+use super::service::{ServiceTime, queue_time};
 use shingle_core::block::{Bio, BlockDevice, Cx, Event, Limits, Op, Reason, Status};
 use shingle_core::device::memory::SparseMemory;
 use shingle_core::random::Rng;
+use shingle_core::time::Instant;
 
 /// Parameters of a RAM disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,6 +38,12 @@ impl RamConfig {
     pub fn new(capacity: u64) -> Self {
         let (read, write) = (ServiceTime::NONE, ServiceTime::NONE);
         Self { capacity, block_bytes: 512, memory_backed: true, servers: 1, read, write, seed: 1 }
+    }
+
+    /// Time to serve.
+    #[must_use]
+    pub fn time(&self, is_read: bool) -> &ServiceTime {
+        if is_read { &self.read } else { &self.write }
     }
 }
 
@@ -81,12 +88,19 @@ impl RamDisk {
         })
     }
 
+    /// When a bio is done that comes at `at` behind what is here `now`, at mean times.
+    #[must_use]
+    pub fn foresee(&self, now: Instant, at: Instant, is_read: bool) -> Instant {
+        let time = self.config.time(is_read).mean();
+        let ahead = (self.waiting.len() + self.served.len() + 1) as u64;
+        at.max(now + queue_time(time, ahead.saturating_sub(self.config.servers.into()), self.config.servers)) + time
+    }
+
     fn serve(&mut self, cx: &mut Cx<'_>) {
         while self.served.len() < self.config.servers as usize
             && let Some(bio) = self.waiting.pop_front()
         {
-            let time = if bio.op == Op::Read { &self.config.read } else { &self.config.write };
-            let at = cx.now() + time.draw(&mut self.rng);
+            let at = cx.now() + self.config.time(bio.op == Op::Read).draw(&mut self.rng);
             cx.wake_at(at, self.served.insert(bio) as u64);
         }
     }

@@ -105,6 +105,11 @@ pub(crate) fn time_of(bytes: u64, rate: u64) -> Duration {
     Duration((u128::from(bytes) * 1_000_000_000 / u128::from(rate)) as u64)
 }
 
+/// How long `bios` wait for as many servers of mean time `mean`, once all of these are busy.
+pub(crate) fn queue_time(mean: Duration, bios: u64, servers: u32) -> Duration {
+    Duration((u128::from(mean.0) * u128::from(bios) / u128::from(servers.max(1))) as u64)
+}
+
 fn check_length(time: Duration) -> Result<(), ServiceTimeError> {
     if time > LONGEST { Err(ServiceTimeError::TooLong(time)) } else { Ok(()) }
 }

@@ -2,6 +2,7 @@
 //!
 //! - [`bench`]: the load generator.
 //! - [`replay`]: recordings done again on a simulated drive or a stack.
+//! - [`multipath`]: policies over simulated paths, beside an oracle.
 //! - [`reproduce`]: published tables, run again.
 //! - [`fit`]: profiles of drives out of measurements.
 //! - [`trial`]: whether a zoned disk keeps the rules of zones.
@@ -13,6 +14,7 @@
 
 pub mod bench;
 pub mod fit;
+pub mod multipath;
 pub mod replay;
 pub mod reproduce;
 pub mod trial;

@@ -162,6 +162,12 @@ impl Head {
         Self { guards: Guards::without(gone), ..self }
     }
 
+    /// The same with a policy of this kind that was told something else than usual.
+    #[must_use]
+    pub fn with_policy(self, policy: Box<dyn Policy>) -> Self {
+        Self { policy, ..self }
+    }
+
     /// The policy.
     #[must_use]
     pub fn policy(&self) -> PolicyKind {

@@ -147,7 +147,7 @@ impl Link {
     }
 
     /// Whether it was given up and nobody could have connected again.
-    fn is_broken(&mut self, now: Instant) -> bool {
+    pub(super) fn is_broken(&mut self, now: Instant) -> bool {
         let Some(until) = self.session.broken_until else { return false };
         let blocked = self.weather.stalls.covers(now) || self.weather.downs.covers(now);
         if now < until || blocked {

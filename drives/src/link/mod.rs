@@ -15,6 +15,7 @@
 
 mod command;
 mod config;
+mod foresight;
 mod giving_up;
 mod retransmission;
 mod steps;

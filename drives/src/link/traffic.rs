@@ -26,6 +26,12 @@ impl Traffic {
         self.busy.mean().0 as f64 / self.every.mean().0 as f64
     }
 
+    /// How long one waits for them on average (Pollaczek and Khinchine, for lengths without memory).
+    pub(super) fn wait(&self) -> Duration {
+        let share = self.share();
+        Duration((self.busy.mean().0 as f64 * share / (1.0 - share)) as u64)
+    }
+
     pub(super) fn check(&self) -> Result<(), Fault> {
         self.every.check("traffic")?;
         self.busy.check("traffic")?;

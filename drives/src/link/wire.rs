@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use super::config::LinkConfig;
 use super::retransmission::Retransmission;
-use super::traffic::Others;
+use super::traffic::{Others, Traffic};
 use super::windows::Calendar;
 use crate::service::{ServiceTime, time_of};
 use shingle_core::random::Rng;
@@ -52,7 +52,7 @@ pub(super) struct Message {
 /// One direction.
 pub(super) struct Wire {
     way: Way,
-    free: Instant,
+    pub free: Instant,
     others: Option<Others>,
     /// Messages under way that are delivered in this order.
     pub line: VecDeque<usize>,
@@ -91,6 +91,23 @@ impl Wire {
             Some(first) => Trip::Lacks { followers: segments - 1 - first, last: arrives },
             None => Trip::Arrives(arrives),
         }
+    }
+
+    /// When a message would arrive that is put on the wire at `at`, and how long it waits for it; at mean times, if it arrives.
+    pub fn foresee(
+        &mut self,
+        at: Instant,
+        of: Message,
+        config: &LinkConfig,
+        weather: &mut Weather,
+    ) -> Option<(Instant, Duration)> {
+        let room = if of.is_write { weather.write_stalls.advance(at, Duration::ZERO) } else { at };
+        let latency = Duration(latency(self.way, config).mean().0.saturating_add(room.since(at).0));
+        let others = config.traffic.as_ref().map_or(Duration::ZERO, Traffic::wait);
+        let begins = self.free.max(at + others);
+        let transfer = config.rate.map_or(Duration::ZERO, |rate| time_of(of.bytes, rate));
+        let arrives = self.arrival(weather.stalls.advance(begins, transfer), latency, config, weather);
+        (!weather.downs.touches(begins, arrives)).then_some((arrives, begins.since(at)))
     }
 
     /// Sends a lost segment again at `at`: when it arrives, if it does. It is short, and does not wait for the wire.
