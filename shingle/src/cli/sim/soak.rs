@@ -36,6 +36,7 @@ pub(super) fn run(args: &SimArgs, time: Duration) -> Result<(), CliError> {
         until: Instant::now() + time,
         stop: interrupt::catch()?,
         bar: output::bar(Some(time.as_secs().max(1)), "soaking {bar:40} {elapsed}/{len}s{msg}"),
+        say: Box::new(output::remark),
         failures: args.failures.as_ref().map(open).transpose()?,
     };
     let (first, seconds) = (seeds.start, time.as_secs());
@@ -102,6 +103,8 @@ struct Soak {
     until: Instant,
     stop: interrupt::Stop,
     bar: ProgressBar,
+    /// Where a failure is told of as soon as it is there.
+    say: Box<dyn FnMut(&str)>,
     failures: Option<File>,
 }
 
@@ -165,7 +168,8 @@ impl Soak {
     fn tell(&mut self, failure: Box<Failure>, shorten: bool) -> Result<(), CliError> {
         let options = SwarmOptions { profile: failure.profile, ..self.options.clone() };
         let failure = if shorten { world::shorten(failure, &options) } else { failure };
-        self.bar.suspend(|| output::remark(&format!("error: {failure}\n")));
+        let Self { bar, say, .. } = self;
+        bar.suspend(|| say(&format!("error: {failure}\n")));
         let Some(file) = &mut self.failures else { return Ok(()) };
         writeln!(file, "{failure}").map_err(|error| CliError::Failed(format!("cannot keep a failure: {error}")))
     }
@@ -183,6 +187,9 @@ impl Soak {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::cell::RefCell;
+    use std::rc::Rc;
+
     use shingle_core::block::{BlockDevice, DeviceId, Limits};
     use shingle_core::plug::PlugOptions;
     use shingle_sim::model::Rule;
@@ -217,17 +224,23 @@ mod tests {
 
     #[test]
     fn a_world_that_panics_is_a_failure_with_its_replay_line_and_the_soak_goes_on() {
+        let told = Rc::new(RefCell::new(String::new()));
         let mut soak = Soak {
             shares: vec![Share::new(Profile::Zones, &(5..8), Duration::ZERO)],
             options: SwarmOptions { plug: Some(no_plug), ..SwarmOptions::default() },
             until: Instant::now() + Duration::from_secs(3_600),
             stop: interrupt::Stop::default(),
             bar: ProgressBar::hidden(),
+            say: Box::new({
+                let told = told.clone();
+                move |text| told.borrow_mut().push_str(text)
+            }),
             failures: None,
         };
         soak.run(2).unwrap_or_else(|error| panic!("{error}"));
         let failed = &soak.shares[0].tally.failed;
         assert_eq!(failed.len(), 3);
+        assert_eq!(told.borrow().matches("error: seed").count(), 3, "{}", told.borrow());
         for failure in failed {
             let text = failure.to_string();
             assert!(failure.violation.rule == Rule::Panic && text.contains("planted"), "{text}");
