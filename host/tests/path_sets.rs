@@ -217,6 +217,19 @@ fn a_mistake_in_a_set_is_shown_with_its_line_and_what_is_allowed() {
 }
 
 #[test]
+fn a_disk_or_an_array_that_cannot_be_is_a_mistake_of_the_set() {
+    let set = |ram: &str, rest: &str| {
+        let head = "description = \"mine\"\nmodel = \"paths\"\n\n[ram]\nservers = 4\nread = \"1us\"\nwrite = \"1us\"\n";
+        let path = "[[path]]\nname = \"a\"\nordered = true\nthere = \"1us\"\nback = \"1us\"\n";
+        parse(&format!("{head}{ram}\n{path}{rest}")).unwrap_err()
+    };
+    let block = set("size = \"1GiB\"\nblock = \"64501B\"", "");
+    assert!(block.contains("64501") && block.contains("power of two"), "{block}");
+    let size = set("size = \"4608B\"\nblock = \"4096B\"", "");
+    assert!(size.contains("capacity") && size.contains("RAM disk"), "{size}");
+}
+
+#[test]
 fn a_set_has_as_many_hosts_paths_and_segments_as_there_may_be() {
     let path = |n: usize, host: usize| {
         format!("[[path]]\nname = \"p{n}\"\nhost = \"h{host}\"\nordered = true\nthere = \"1us\"\nback = \"1us\"\n")

@@ -119,10 +119,14 @@ impl PathSet {
     /// The mistakes.
     pub fn parse(name: &str, source: Source) -> Result<Self, ProfileError> {
         super::parse_with(source, |text, errors| {
-            super::read(text, errors, &[("paths", read as Read<Parts>)]).map(|(description, set)| {
+            let set = super::read(text, errors, &[("paths", read as Read<Parts>)]).map(|(description, set)| {
                 let (disk, array, segments, paths) = set;
                 Self { name: name.to_owned(), description, disk, array, segments, paths }
-            })
+            });
+            // What each table allows need not go together.
+            let devices = set.as_ref().map(|set| set.add_to(&mut Stack::new(), false, 1));
+            errors.extend(devices.and_then(Result::err).map(|error| Diagnostic::general(error.to_string())));
+            set
         })
     }
 

@@ -2,7 +2,7 @@
 
 use shingle_core::device::{NullConfig, NullZones};
 use shingle_core::time::Duration;
-use shingle_drives::{LinkConfig, RamConfig, ServiceTime};
+use shingle_drives::{LinkConfig, RamConfig, RamDisk};
 
 use super::links::{read_link as read_one_link, read_time};
 use super::values::{SECOND, Table, Values};
@@ -10,8 +10,7 @@ use super::values::{SECOND, Table, Values};
 /// Reads what `[ram]` says.
 pub fn read(values: &mut Values<'_>) -> Option<RamConfig> {
     let config = values.table("ram", read_ram)?;
-    let times = [("read", &config.read), ("write", &config.write)];
-    check_times(values, times);
+    values.check(RamDisk::new(&config));
     Some(config)
 }
 
@@ -57,11 +56,5 @@ fn read_ram(table: &mut Table<'_>) -> RamConfig {
         read: read_time(table, ["read", "read-sd", "read-shape"], Duration::ZERO..=SECOND),
         write: read_time(table, ["write", "write-sd", "write-shape"], Duration::ZERO..=SECOND),
         ..RamConfig::new(8)
-    }
-}
-
-fn check_times(values: &mut Values<'_>, times: [(&str, &ServiceTime); 2]) {
-    for (name, time) in times {
-        values.check(time.validate().map_err(|error| format!("`{name}`: {error}")));
     }
 }
