@@ -1,5 +1,7 @@
 //! The policies that choose among paths, alone: what they see is made up, and so is the time.
 
+use std::collections::BTreeMap;
+
 use shingle_core::multipath::{
     Access, Done, HistoricalServiceTime, HistoricalServiceTimeOptions, Io, IoClass, Latency, LatencyOptions, Node,
     PathView, Policy, PolicyKind,
@@ -13,7 +15,7 @@ fn paths(access: &[Access]) -> Vec<PathView> {
 }
 
 fn io(at: Instant) -> Io {
-    Io { at, node: Node(0), class: IoClass::Read, bytes: 512 }
+    Io { at, node: Node(0), class: IoClass::Read, bytes: 512, ahead: 0 }
 }
 
 /// The choices for so many I/Os, one after the other.
@@ -52,7 +54,8 @@ fn every_policy_takes_a_path_of_the_best_class_and_none_if_all_are_unusable() {
         let (mut policy, mut now) = (kind.build(), Instant::ZERO);
         for round in 0..20_000 {
             let paths = drawn(&mut draw);
-            let io = Io { at: now, node: Node(draw(3) as u8), class: IoClass::Write, bytes: draw(9) as u32 * 512 };
+            let io =
+                Io { at: now, node: Node(draw(3) as u8), class: IoClass::Write, bytes: draw(9) as u32 * 512, ahead: 0 };
             if draw(10) == 0 {
                 policy.changed(&paths);
             }
@@ -236,4 +239,125 @@ fn time_that_passes_without_io_costs_nothing_and_ends() {
         }
         assert!(policy.choose(&all, &io(Instant(u64::MAX >> 1))).is_some());
     }
+}
+
+/// Paths that serve so many I/Os at once, each for so long.
+struct Served {
+    policy: Box<dyn Policy>,
+    views: Vec<PathView>,
+    /// When each server is free.
+    servers: Vec<Vec<Instant>>,
+    times: Vec<Duration>,
+    under_way: BTreeMap<(Instant, u64), (usize, Io)>,
+    sent: Vec<u64>,
+}
+
+impl Served {
+    fn new(paths: &[(u64, usize)]) -> Self {
+        let views = paths.iter().map(|_| PathView::new(Optimized)).collect();
+        let servers = paths.iter().map(|(_, servers)| vec![Instant::ZERO; *servers]).collect();
+        let times = paths.iter().map(|(us, _)| Duration::from_micros(*us)).collect();
+        let policy = PolicyKind::ExpectedDelay.build();
+        Self { policy, views, servers, times, under_way: BTreeMap::new(), sent: vec![0; paths.len()] }
+    }
+
+    fn send(&mut self, now: Instant) -> usize {
+        let path = self.policy.choose(&self.views, &io(now)).expect("a path");
+        let sent = Io { ahead: self.views[path].pending[IoClass::Read as usize].count, ..io(now) };
+        self.views[path].add(&sent);
+        let server = self.servers[path].iter_mut().min().expect("a server");
+        *server = now.max(*server) + self.times[path];
+        let number = self.sent.iter().sum();
+        self.under_way.insert((*server, number), (path, sent));
+        self.sent[path] += 1;
+        path
+    }
+
+    /// Lets `jobs` do one I/O after the other until `end`; the mean latency in us.
+    fn run(&mut self, jobs: usize, now: Instant, end: Instant) -> u64 {
+        (0..jobs).for_each(|_| _ = self.send(now));
+        let (mut sum, mut count) = (0, 0);
+        while let Some(((at, _), (path, sent))) = self.under_way.pop_first() {
+            self.views[path].remove(&sent);
+            self.policy.ended(path, &sent, Done { at, is_ok: true });
+            (sum, count) = (sum + at.since(sent.at).0, count + 1);
+            if at < end {
+                self.send(at);
+            }
+        }
+        sum / count / 1000
+    }
+}
+
+#[test]
+fn expected_delay_gives_equal_paths_equal_shares() {
+    let mut all = Served::new(&[(100, 1); 3]);
+    all.run(12, us(0), us(1_000_000));
+    let whole: u64 = all.sent.iter().sum();
+    assert!(all.sent.iter().all(|sent| sent.abs_diff(whole / 3) * 50 < whole), "{:?}", all.sent);
+}
+
+#[test]
+fn expected_delay_shares_by_what_paths_carry() {
+    let mut all = Served::new(&[(100, 1), (300, 1)]);
+    let mean = all.run(40, us(0), us(3_000_000));
+    // Both together do an I/O in 75 us, so 40 jobs wait for 3 ms.
+    assert!(mean < 3_100, "{mean} us with {:?}", all.sent);
+    let share = all.sent[1] as f64 / all.sent.iter().sum::<u64>() as f64;
+    assert!((0.23..0.27).contains(&share), "{:?}", all.sent);
+}
+
+#[test]
+fn expected_delay_sends_no_more_to_a_far_path_than_it_takes_to_know_it() {
+    let mut all = Served::new(&[(170, 64), (30_170, 64)]);
+    let mean = all.run(40, us(0), us(2_000_000));
+    assert!(mean < 175, "{mean} us");
+    let [near, far] = all.sent[..] else { unreachable!("two") };
+    assert!(far > 1 && far * 10_000 < near, "{far} beside {near}: it is tried now and then");
+}
+
+#[test]
+fn expected_delay_notices_that_a_far_path_has_come_nearer() {
+    let mut all = Served::new(&[(400, 64), (1_000, 64)]);
+    all.run(8, us(0), us(500_000));
+    all.times[1] = Duration::from_micros(100);
+    let before = all.sent.clone();
+    all.run(8, us(600_000), us(2_600_000));
+    assert!(all.sent[1] - before[1] > 3 * (all.sent[0] - before[0]), "{:?} after {before:?}", all.sent);
+}
+
+#[test]
+fn expected_delay_leaves_a_path_that_falls_silent_before_anything_has_ended_there() {
+    let mut all = Served::new(&[(100, 64); 2]);
+    all.run(16, us(0), us(100_000));
+    // From now on the first path answers nothing.
+    let taken: Vec<usize> = (0..400)
+        .map(|n| {
+            let at = us(200_000 + 10 * n);
+            let path = all.send(at);
+            all.under_way.retain(|_, (path, _)| *path == 0);
+            if path == 1 {
+                let sent = Io { ahead: 0, ..io(at) };
+                all.views[1].remove(&sent);
+                all.policy.ended(1, &sent, Done { at: at + Duration::from_micros(100), is_ok: true });
+            }
+            path
+        })
+        .collect();
+    let late = taken.iter().skip(60).filter(|path| **path == 0).count();
+    assert!(taken[..60].contains(&0) && late <= 1, "{late} of those after 600 us: {taken:?}");
+}
+
+#[test]
+fn an_error_that_comes_fast_does_not_make_a_path_cheaper_for_expected_delay() {
+    let mut all = Served::new(&[(100, 64), (120, 64)]);
+    all.run(8, us(0), us(100_000));
+    for n in 0..1000 {
+        let sent = io(us(200_000 + n));
+        all.policy.ended(1, &sent, Done { at: us(200_001 + n), is_ok: false });
+    }
+    assert_eq!(all.policy.choose(&all.views, &io(us(202_000))), Some(0));
+    all.policy.failed(1);
+    let taken: Vec<usize> = (0..3).map(|n| all.send(us(203_000 + n))).collect();
+    assert_eq!(taken, [1, 0, 0], "what failed is known anew by one I/O");
 }

@@ -261,7 +261,7 @@ impl Head {
     }
 
     pub(super) fn io_of(&self, bio: &Bio, cx: &Cx<'_>) -> Io {
-        Io { at: cx.now(), node: self.options.node, class: bio.op.into(), bytes: bio.payload.bytes() as u32 }
+        Io { at: cx.now(), node: self.options.node, class: bio.op.into(), bytes: bio.payload.bytes() as u32, ahead: 0 }
     }
 
     pub(super) fn send(&mut self, path: usize, job: Job, cx: &mut Cx<'_>) {
@@ -270,10 +270,10 @@ impl Head {
         self.submit_on(job.restored(), Sent { path, sector, zones, attempts, io, own: None }, cx);
     }
 
-    pub(super) fn submit_on(&mut self, bio: Box<Bio>, sent: Sent, cx: &mut Cx<'_>) {
+    pub(super) fn submit_on(&mut self, bio: Box<Bio>, mut sent: Sent, cx: &mut Cx<'_>) {
         let (path, view) = (&mut self.paths[sent.path], &mut self.views[sent.path]);
-        view.in_flight += 1;
-        view.bytes += u64::from(sent.io.bytes);
+        sent.io.ahead = view.pending[sent.io.class as usize].count;
+        view.add(&sent.io);
         path.counters.sent += 1;
         cx.submit(path.device, bio, self.sent.insert(sent) as u64);
     }
@@ -315,8 +315,7 @@ impl BlockDevice for Head {
     fn end_io(&mut self, mut bio: Box<Bio>, status: Status, word: u64, cx: &mut Cx<'_>) {
         let Sent { path, sector, zones, attempts, io, own } = self.sent.remove(word as usize);
         let view = &mut self.views[path];
-        view.in_flight -= 1;
-        view.bytes -= u64::from(io.bytes);
+        view.remove(&io);
         self.policy.ended(path, &io, Done { at: cx.now(), is_ok: status.is_ok() });
         if let (Payload::Zones(report), false) = (&mut bio.payload, status.is_ok()) {
             report.truncate(zones);

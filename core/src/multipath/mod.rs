@@ -20,6 +20,7 @@ pub use path::{PathConfig, PathCounters, PathHealth, PathReport};
 pub use retry::{Disposition, dispose};
 
 pub use policy::{
-    Access, Adaptive, Done, HistoricalServiceTime, HistoricalServiceTimeOptions, Io, IoClass, Latency, LatencyOptions,
-    Node, Numa, PathView, Policy, PolicyKind, QueueDepth, QueueLength, RoundRobin, ServiceTime, TurnByTurn,
+    Access, Adaptive, Done, ExpectedDelay, HistoricalServiceTime, HistoricalServiceTimeOptions, Io, IoClass, Latency,
+    LatencyOptions, Node, Numa, PathView, Pending, Policy, PolicyKind, QueueDepth, QueueLength, RoundRobin,
+    ServiceTime, TurnByTurn,
 };

@@ -8,6 +8,7 @@
 //! says so.
 
 mod adaptive;
+mod expected_delay;
 mod historical;
 mod latency;
 mod numa;
@@ -19,6 +20,7 @@ mod turn_by_turn;
 mod turns;
 
 pub use adaptive::Adaptive;
+pub use expected_delay::ExpectedDelay;
 pub use historical::{HistoricalServiceTime, HistoricalServiceTimeOptions};
 pub use latency::{Latency, LatencyOptions};
 pub use numa::Numa;
@@ -56,6 +58,8 @@ pub struct PathView {
     pub in_flight: u32,
     /// Bytes of those.
     pub bytes: u64,
+    /// Those of each kind, and since when.
+    pub pending: [Pending; IoClass::COUNT],
     /// The node that it is near to; `None`: it is equally near to all.
     pub node: Option<Node>,
     /// How much it carries compared with the others, of an operator's knowledge; up to 100.
@@ -66,7 +70,53 @@ impl PathView {
     /// A path without I/O that is like the others.
     #[must_use]
     pub fn new(access: Access) -> Self {
-        Self { access, in_flight: 0, bytes: 0, node: None, throughput: 1 }
+        Self { access, in_flight: 0, bytes: 0, pending: [Pending::NONE; IoClass::COUNT], node: None, throughput: 1 }
+    }
+
+    /// An I/O is sent there.
+    pub fn add(&mut self, io: &Io) {
+        self.in_flight += 1;
+        self.bytes += u64::from(io.bytes);
+        self.pending[io.class as usize].add(io.at);
+    }
+
+    /// An I/O has ended there.
+    pub fn remove(&mut self, io: &Io) {
+        self.in_flight -= 1;
+        self.bytes -= u64::from(io.bytes);
+        self.pending[io.class as usize].remove(io.at);
+    }
+}
+
+/// I/Os of one kind under way on a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pending {
+    /// How many.
+    pub count: u32,
+    /// Sum of the times at which they were sent, modulo 2^64: it tells how old they are on average.
+    pub sent: u64,
+}
+
+impl Pending {
+    /// None.
+    pub const NONE: Self = Self { count: 0, sent: 0 };
+
+    /// One more that is sent at `at`.
+    pub fn add(&mut self, at: Instant) {
+        self.count += 1;
+        self.sent = self.sent.wrapping_add(at.0);
+    }
+
+    /// One that was sent at `at` has ended.
+    pub fn remove(&mut self, at: Instant) {
+        self.count -= 1;
+        self.sent = self.sent.wrapping_sub(at.0);
+    }
+
+    /// The sum of their ages.
+    #[must_use]
+    pub fn ages(&self, now: Instant) -> u64 {
+        now.0.wrapping_mul(self.count.into()).wrapping_sub(self.sent)
     }
 }
 
@@ -107,6 +157,8 @@ pub struct Io {
     pub class: IoClass,
     /// How much data it moves.
     pub bytes: u32,
+    /// I/Os of its kind under way on its path when it was sent there; before that, 0.
+    pub ahead: u32,
 }
 
 /// How an I/O ended.
@@ -161,6 +213,8 @@ crate::named_enum! {
         ServiceTime => "service-time",
         /// dm-multipath's `historical-service-time`.
         HistoricalServiceTime => "historical-service-time",
+        /// Ours: the path on which an I/O will be done first.
+        ExpectedDelay => "expected-delay",
     }
 
     /// Its name.
@@ -183,6 +237,7 @@ impl PolicyKind {
             Self::HistoricalServiceTime => {
                 Box::new(HistoricalServiceTime::new(HistoricalServiceTimeOptions::default()))
             }
+            Self::ExpectedDelay => Box::new(ExpectedDelay::default()),
         }
     }
 }
