@@ -1,9 +1,12 @@
 //! Disks that a volume needs for itself: nobody else may write to them, and everybody may read.
 
-use shingle_core::block::{DeviceId, Stack};
+use std::fmt;
+
+use shingle_core::block::{Bio, BlockDevice, Cx, DeviceId, Limits, Silence, Stack};
 use shingle_core::device::{NullConfig, NullDevice, NullZones};
 use shingle_core::dm::parse_table;
 use shingle_core::mapper::{Mapper, MapperError, MapperErrorKind};
+use shingle_core::time::Instant;
 
 const VOLUME: &str = "0 16384 zoned smr";
 
@@ -109,16 +112,80 @@ fn who_writes_from_outside_and_a_volume_exclude_each_other() {
 fn a_device_that_was_given_to_one_takes_no_other_writer() {
     let mut b = Bench::new();
     let [smr, other] = b.disks;
-    b.mapper.reserve(smr, "head").unwrap();
+    b.mapper.reserve(smr, "head", &b.stack).unwrap();
     assert!(b.mapper.begin_writing(smr).unwrap_err().message.contains("`head` alone may write to it"));
     assert!(b.refused("part", "0 1024 linear smr 0", (1, 3)).contains("`head` alone may write to `smr`"));
     assert!(b.refused("vol", VOLUME, (1, 3)).contains("written to by `head`"));
     b.try_load("look", "0 1024 linear smr 0", true).unwrap();
-    assert!(b.mapper.reserve(smr, "second").unwrap_err().message.contains("used by the table of `look`"));
+    assert!(b.mapper.reserve(smr, "second", &b.stack).unwrap_err().message.contains("used by the table of `look`"));
 
     b.mapper.begin_writing(other).unwrap();
-    assert!(b.mapper.reserve(other, "head").unwrap_err().message.contains("used by clients of an export"));
+    assert!(b.mapper.reserve(other, "head", &b.stack).unwrap_err().message.contains("used by clients of an export"));
     b.mapper.end_writing(other);
-    b.mapper.reserve(other, "head").unwrap();
-    assert!(b.mapper.reserve(other, "second").unwrap_err().message.contains("used by `head`"));
+    b.mapper.reserve(other, "head", &b.stack).unwrap();
+    assert!(b.mapper.reserve(other, "second", &b.stack).unwrap_err().message.contains("used by `head`"));
+}
+
+/// A way to a disk that gives commands up, some of which land later.
+struct Late(Limits);
+
+impl BlockDevice for Late {
+    fn limits(&self) -> &Limits {
+        &self.0
+    }
+
+    fn submit(&mut self, bio: Box<Bio>, _: &mut Cx<'_>) {
+        unreachable!("{bio:?} was sent")
+    }
+
+    fn silence(&self) -> Option<Silence> {
+        Some(Silence::Told)
+    }
+
+    fn describe(&self, out: &mut dyn fmt::Write) -> fmt::Result {
+        out.write_str("late")
+    }
+}
+
+/// Whoever stands above paths would take for settled what may still land.
+#[test]
+fn a_device_that_was_given_to_one_gets_no_table_below_which_commands_land_later_than_before() {
+    let mut b = Bench::new();
+    let late = b.stack.add(Box::new(Late(b.stack.limits(b.disks[0]).clone()))).unwrap();
+    let disks = b.disks;
+    let resolver = move |name: &str| Ok(if name == "late" { late } else { disks[0] });
+    let mut load = |b: &mut Bench, name: &str, table: &str| {
+        if b.mapper.info_if_any(name, &b.stack).is_none() {
+            b.mapper.create(name, "").unwrap();
+        }
+        b.mapper.load(name, parse_table(table).unwrap(), false, (&mut b.stack, &resolver))
+    };
+    let resume = |b: &mut Bench, name: &str| {
+        let ticket = b.mapper.resume(name, false, &mut b.stack).unwrap();
+        b.stack.turn(Instant::ZERO);
+        b.mapper.poll(Instant::ZERO, (&mut b.stack, &resolver));
+        b.mapper.outcome(ticket).unwrap()
+    };
+    let made = |b: &mut Bench, load: &mut dyn FnMut(&mut Bench, &str, &str) -> Result<(), MapperError>, name| {
+        load(b, name, "0 1024 linear smr 0").unwrap();
+        resume(b, name).unwrap();
+        b.mapper.device(name).unwrap()
+    };
+    let free = made(&mut b, &mut load, "free");
+    let path = made(&mut b, &mut load, "path");
+    b.mapper.reserve(path, "head", &b.stack).unwrap();
+    let said = load(&mut b, "path", "0 1024 linear late 0").unwrap_err().message;
+    assert!(said.contains("land later than those of what it leads to now, and `head` counts on that"), "{said}");
+    load(&mut b, "path", "0 1024 linear smr 0").unwrap();
+    resume(&mut b, "path").unwrap();
+
+    // One that came after the table was loaded.
+    load(&mut b, "free", "0 1024 linear late 0").unwrap();
+    b.mapper.reserve(free, "second", &b.stack).unwrap();
+    assert!(resume(&mut b, "free").unwrap_err().message.contains("`second` counts on that"));
+    assert_eq!(b.stack.silence(free), Silence::AtOnce);
+    b.mapper.release(free);
+    load(&mut b, "free", "0 1024 linear late 0").unwrap();
+    resume(&mut b, "free").unwrap();
+    assert_eq!(b.stack.silence(free), Silence::Told);
 }

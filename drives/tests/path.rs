@@ -352,7 +352,10 @@ impl BlockDevice for Head {
     }
 
     fn on_event(&mut self, event: Event, cx: &mut Cx<'_>) {
-        assert!(matches!(event, Event::Path(PathEvent::Silent { path }) if path == self.below[0]), "{event:?}");
+        assert!(
+            matches!(event, Event::Path(PathEvent::Silent { path, question: 7 }) if path == self.below[0]),
+            "{event:?}"
+        );
         self.silent.push(cx.now());
     }
 
@@ -388,7 +391,7 @@ impl Hazard {
     fn give_up_and_ask(&mut self) {
         let by = self.head;
         self.tell(PathEvent::GiveUp);
-        self.tell(PathEvent::AskSilence { by });
+        self.tell(PathEvent::AskSilence { by, question: 7 });
     }
 
     fn write(&mut self, to: DeviceId, byte: u8) -> Data {
@@ -469,7 +472,7 @@ fn a_path_with_nothing_left_says_at_once_that_it_is_silent() {
     hazard.bench.run_to(at_us(5));
     assert_eq!(hazard.bench.back, [(1, Status::Transport, at_us(5))]);
     let by = hazard.head;
-    hazard.tell(PathEvent::AskSilence { by });
+    hazard.tell(PathEvent::AskSilence { by, question: 7 });
     assert_eq!(hazard.silent_us(), [5]);
 }
 

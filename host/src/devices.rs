@@ -9,6 +9,7 @@ use shingle_core::block::{Bio, DeviceId, Stack, Status, Why};
 use shingle_core::dm::crypt::{Ciphers, KeySource};
 use shingle_core::dm::{Resolver, TableLine};
 use shingle_core::mapper::{Mapper, MapperError, StateName};
+use shingle_core::multipath::Head;
 use shingle_core::time::Instant;
 
 use crate::keys::HostKeys;
@@ -46,6 +47,8 @@ pub struct Devices {
     /// The mapped ones.
     pub mapper: Mapper,
     disks: Disks,
+    /// Paths that were removed, with the heads that may still have something under way there.
+    leaving: Vec<(DeviceId, DeviceId)>,
 }
 
 /// What tables lie on in the end.
@@ -191,11 +194,35 @@ impl Devices {
         }
     }
 
-    /// Goes on with changes of mapped devices; once a round, after the stack's turn.
+    /// Goes on with changes of mapped devices and of paths; once a round, after the stack's turn.
     pub(crate) fn advance(&mut self, now: Instant, stack: &mut Stack) {
         if self.mapper.is_busy() {
             self.mapper.poll(now, (stack, &self.disks));
+            self.heads().for_each(|head| _ = Head::follow_size(stack, head.leaf));
         }
+        if !self.leaving.is_empty() {
+            self.free_paths(stack);
+        }
+    }
+
+    /// Notes that `head` was told to remove a path: that is free as soon as nothing of it is under way there.
+    pub(crate) fn begin_to_leave(&mut self, head: DeviceId, path: DeviceId) {
+        self.leaving.push((head, path));
+    }
+
+    /// Frees the removed paths that have nothing under way any more.
+    pub(crate) fn free_paths(&mut self, stack: &Stack) {
+        let (mapper, disks) = (&mut self.mapper, &self.disks.0);
+        self.leaving.retain(|(head, path)| {
+            let is_there = stack.below(*head).contains(path);
+            // A zoned disk that was made as a path has no plug, so nobody but a head can keep the order of its writes.
+            let is_kept = disks.iter().any(|disk| disk.device == *path) && stack.limits(*path).zoned.is_some();
+            if !is_there && !is_kept {
+                mapper.release(*path);
+                mapper.close(*path);
+            }
+            is_there
+        });
     }
 
     /// Begins to suspend the topmost mapped devices that are active, unless some are being suspended; then waits for the targets of

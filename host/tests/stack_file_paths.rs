@@ -139,7 +139,7 @@ fn paths_to_other_disks_or_other_places_of_one_are_refused_as_far_as_the_file_te
 fn paths_of_other_sizes_are_refused_before_anything_is_built() {
     assert_says(
         &with("[device.q]\ntable = \"0 1024 linear d 0\"\n[device.m]\npaths = [\"p0\", \"q\"]\n"),
-        &["toml:11:16", "path 1 leads to a disk of 1024 sectors, and path 0 to one of 2048"],
+        &["toml:11:16", "path 1 leads to a disk of 1024 sectors, and the others to one of 2048"],
     );
 }
 

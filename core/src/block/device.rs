@@ -14,7 +14,7 @@ use super::figure::Figure;
 use super::id::DeviceId;
 use super::limits::Limits;
 use super::meter::Meter;
-use super::path::{PathEvent, Silence};
+use super::path::{AnaState, PathEvent, Silence};
 use super::reason::Reason;
 use super::status::Status;
 use super::trace::Action;
@@ -75,6 +75,11 @@ pub trait BlockDevice: Any {
     /// those below are asked. It does not change.
     fn silence(&self) -> Option<Silence> {
         None
+    }
+
+    /// Whether it stands above several paths and hears what they announce. It does not change.
+    fn hears_paths(&self) -> bool {
+        false
     }
 
     /// Whether bios to it may carry data that nobody here can look at ([`Payload::Remote`](super::Payload)), if all below it take that.
@@ -316,6 +321,14 @@ impl Cx<'_> {
     #[cold]
     pub fn tell_path(&mut self, to: DeviceId, event: PathEvent) {
         self.effects.events.push_back((to, Event::Path(event)));
+    }
+
+    /// Lets whoever stands above several paths, of which this device is one or lies below one alone, know what it is to the disk from
+    /// now on. They hear it in this turn, after all hops. It is one path's state: where a device in between lies on several, it ends.
+    #[cold]
+    pub fn announce(&mut self, state: AnaState) {
+        let path = self.me;
+        self.tell_path(path, PathEvent::State { path, state });
     }
 
     /// Counts a bio that was merged into another, and traces it.

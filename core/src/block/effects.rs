@@ -11,6 +11,7 @@ use super::failures::Failures;
 use super::id::{DeviceId, PortId};
 use super::observer::{Observer, Span};
 use super::op::Op;
+use super::path_events::Question;
 use super::reason::Why;
 use super::status::Status;
 use super::trace::{Action, Trace};
@@ -133,6 +134,8 @@ pub(super) struct Effects {
     pub arrivals: VecDeque<(DeviceId, Box<Bio>)>,
     /// Events from outside; they go before arrivals.
     pub events: VecDeque<(DeviceId, Event)>,
+    /// Questions that several devices have to answer.
+    pub questions: Vec<Question>,
     pub ports: Vec<Port>,
     /// Ports to which bios came back since they were last polled as ready, each once.
     pub ready: Vec<PortId>,
@@ -157,6 +160,7 @@ impl Effects {
             hops: Vec::with_capacity(256),
             arrivals: VecDeque::with_capacity(256),
             events: VecDeque::with_capacity(64),
+            questions: Vec::new(),
             ports: Vec::new(),
             ready: Vec::new(),
             doors: Vec::new(),

@@ -13,6 +13,9 @@
 //!  head <── Event::Silent ──── path <────────────────: over
 //! ```
 //!
+//! A device in between that gives up nothing itself, as a table, need not know of this: the stack asks those below it that do
+//! give up, and says that the path is silent when all of them have.
+//!
 //! Who does not want to be told waits for the time that [`Silence::After`] states, from when the bio came back. NVMe knows both: a
 //! controller states how long it needs to quiesce when it has lost its host (command quiesce time), or another one reports
 //! that the commands of a lost controller are over (cross-controller reset; NVMe base specification 2.1 and later).
@@ -31,8 +34,8 @@ pub enum Silence {
     Told,
 }
 
-/// What is said beside bios, with [`Cx::tell_path`](super::Cx::tell_path). A device that is no path need not listen: it has nothing to give up,
-/// and [`BlockDevice::silence`](super::BlockDevice::silence) says that it need not be asked.
+/// What is said beside bios, with [`Cx::tell_path`](super::Cx::tell_path). A device of which
+/// [`BlockDevice::silence`](super::BlockDevice::silence) says nothing hears none of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PathEvent {
     /// To a path: every bio that is in it ends now, with a path error.
@@ -41,10 +44,42 @@ pub enum PathEvent {
     AskSilence {
         /// Who asks.
         by: DeviceId,
+        /// Its number for that, each once.
+        question: u64,
     },
     /// From a path: it is so, and was when this was sent.
     Silent {
         /// The path.
         path: DeviceId,
+        /// The question that this answers.
+        question: u64,
     },
+    /// From a path: what it is to the disk from now on. See [`Cx::announce`](super::Cx::announce).
+    State {
+        /// The path.
+        path: DeviceId,
+        /// What it is.
+        state: AnaState,
+    },
+}
+
+crate::named_enum! {
+    /// State of the group that a disk belongs to, seen from one controller (NVMe base specification 2.0, 8.1.1): asymmetric namespace
+    /// access, NVMe's word for what SCSI calls ALUA.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum AnaState {
+        /// The controller has the disk at hand.
+        Optimized => "optimized",
+        /// It asks another one for it.
+        NonOptimized => "non-optimized",
+        /// It cannot reach the disk at the moment.
+        Inaccessible => "inaccessible",
+        /// It never will again.
+        PersistentLoss => "persistent-loss",
+        /// It is changing from one state to another.
+        Change => "change",
+    }
+
+    /// What Linux calls it in sysfs.
+    fn name(self) -> &'static str;
 }

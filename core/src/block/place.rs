@@ -89,6 +89,7 @@ impl Stack {
         self.effects.forget_timers(device);
         let slot = &mut self.slots[device.0 as usize];
         (slot.device, slot.depth) = (new, depth);
+        self.falls_silent(device);
         self.settle_depths();
         self.adopt_limits(device);
         self.call_between_turns(device, |device, cx| device.attached(cx));
@@ -105,6 +106,28 @@ impl Stack {
         let Some(above) = self.relied_on_by(device) else { return Ok(()) };
         let serves = new.limits().serves(&self.slots[device.0 as usize].limits);
         serves.map_err(|what| StackError::Serves { above, what })
+    }
+
+    /// Has the device in place `id`, as what it is, lie on `below` too: `change` does that, if `below` fits there. What it returns; `None` if it
+    /// is another kind of device.
+    ///
+    /// # Errors
+    /// If there is no such device below, it leads back here, or is too deep.
+    pub fn lie_on<D: BlockDevice, R>(
+        &mut self,
+        id: DeviceId,
+        below: DeviceId,
+        change: impl FnOnce(&mut D, &mut Cx<'_>) -> R,
+    ) -> Result<Option<R>, StackError> {
+        let slot = self.slots.get(below.0 as usize).filter(|slot| !slot.is_free);
+        let depth = slot.ok_or(StackError::Unknown(below))?.depth;
+        if self.reaches(&[below], id) {
+            return Err(StackError::Loop(id));
+        }
+        self.fits_above(id, depth + 1, 0)?;
+        let result = self.with_device(id, change);
+        self.settle_depths();
+        Ok(result)
     }
 
     /// Lets bios in again, first those that waited, in their order; each is checked anew, as the device may have changed. They go
@@ -145,6 +168,8 @@ impl Stack {
         }
         self.effects.forget_timers(device);
         self.effects.events.retain(|(to, _)| *to != device);
+        self.effects.questions.retain(|question| question.by != device);
+        self.falls_silent(device);
         self.effects.doors[device.0 as usize] = PassState::default();
         let slot = &mut self.slots[device.0 as usize];
         (slot.is_free, slot.suspended, slot.depth, slot.meter) = (true, false, 1, Meter::default());

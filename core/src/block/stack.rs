@@ -174,7 +174,10 @@ impl Stack {
                 Hop::Up { from, bio, status } => self.ascend(from, bio, status),
             }
         } else if let Some((to, event)) = self.effects.events.pop_front() {
-            self.call(to, |device, cx| device.on_event(event, cx));
+            match event {
+                Event::Path(event) => self.carry(to, event),
+                event => self.call(to, |device, cx| device.on_event(event, cx)),
+            }
         } else if let Some((to, bio)) = self.effects.arrivals.pop_front() {
             self.enter(to, bio);
         } else {
@@ -283,7 +286,7 @@ impl Stack {
 
     /// Calls a device and puts what it sends in line: in the order it was sent, before all that was there.
     #[inline]
-    fn call(&mut self, id: DeviceId, f: impl FnOnce(&mut dyn BlockDevice, &mut Cx<'_>)) {
+    pub(super) fn call(&mut self, id: DeviceId, f: impl FnOnce(&mut dyn BlockDevice, &mut Cx<'_>)) {
         let Slot { device, meter, .. } = &mut self.slots[id.0 as usize];
         self.effects.queue_next();
         let mark = self.effects.queued();
@@ -332,7 +335,12 @@ impl Stack {
     /// that stands above several paths, with the limits of each.
     #[must_use]
     pub fn silence(&self, id: DeviceId) -> Silence {
-        let device = &self.slots[id.0 as usize].device;
+        self.silence_of(self.slots[id.0 as usize].device.as_ref())
+    }
+
+    /// The same of a device that is to go into a place.
+    #[must_use]
+    pub fn silence_of(&self, device: &dyn BlockDevice) -> Silence {
         let below = || device.below().iter().map(|below| self.silence(*below)).max();
         device.silence().or_else(below).unwrap_or(Silence::AtOnce)
     }

@@ -8,9 +8,16 @@ use alloc::collections::BTreeMap;
 use super::mapped::Loaded;
 use super::resolver::Names;
 use super::{Mapper, MapperError, MapperErrorKind};
-use crate::block::DeviceId;
-use crate::dm::{DeviceArg, Resolver, TableError, TableLine};
+use crate::block::{DeviceId, Silence, Stack};
+use crate::dm::{DeviceArg, Resolver, Table, TableError, TableLine};
 use crate::prelude::*;
+
+/// What somebody outside of all tables has for itself.
+pub(super) struct Reserved {
+    owner: String,
+    /// What the device said of its silence.
+    silence: Silence,
+}
 
 impl Mapper {
     /// Notes that somebody outside of the stack may write to a device, until [`Mapper::end_writing`].
@@ -26,20 +33,46 @@ impl Mapper {
         Ok(())
     }
 
-    /// Gives a device to `owner`, who is no mapped device, for as long as the stack lives: others may only read it.
+    /// Gives a device to `owner`, who is no mapped device, until [`Mapper::release`]: others may only read it. What it says of its silence
+    /// ([`Stack::silence`]) stays true whatever tables come: `owner` counts on it.
     ///
     /// # Errors
     /// If somebody uses it already, with the name of that.
-    pub fn reserve(&mut self, device: DeviceId, owner: &str) -> Result<(), MapperError> {
+    pub fn reserve(&mut self, device: DeviceId, owner: &str, stack: &Stack) -> Result<(), MapperError> {
         let table = self.users_of(device).next().map(|name| format!("the table of `{name}`"));
-        let other = self.reserved.get(&device).map(|name| format!("`{name}`"));
+        let other = self.reserved.get(&device).map(|it| format!("`{}`", it.owner));
         let clients = || self.writers.contains_key(&device).then(|| "clients of an export".into());
         if let Some(user) = table.or(other).or_else(clients) {
             let what = format!("`{owner}` needs it for itself, and it is used by {user}: end that first");
             return Err(MapperError::new(MapperErrorKind::Busy, what));
         }
-        self.reserved.insert(device, owner.to_string());
+        let silence = stack.silence(device);
+        self.reserved.insert(device, Reserved { owner: owner.to_string(), silence });
         Ok(())
+    }
+
+    /// Whether `owner` has a device for itself.
+    #[must_use]
+    pub fn is_reserved(&self, device: DeviceId, owner: &str) -> bool {
+        self.reserved.get(&device).is_some_and(|it| it.owner == owner)
+    }
+
+    /// Takes a [`Mapper::reserve`] back.
+    pub fn release(&mut self, device: DeviceId) {
+        self.reserved.remove(&device);
+    }
+
+    /// Whether those who have devices for themselves can still count on when these are silent, with `table` in the place of `device`.
+    pub(super) fn check_silence(&self, device: DeviceId, table: &Table, stack: &Stack) -> Result<(), String> {
+        let silence = stack.silence_of(table);
+        let broken = |(id, it): &(&DeviceId, &Reserved)| {
+            silence > it.silence && super::all_below(Vec::from([**id]), stack).contains(&device)
+        };
+        let broken = self.reserved.iter().find(broken).map(|(_, it)| &it.owner);
+        broken.map_or(Ok(()), |owner| {
+            let what = "commands that it gives up may land later than those of what it leads to now";
+            Err(format!("{what}, and `{owner}` counts on that: remove the path and add it again"))
+        })
     }
 
     /// Takes a [`Mapper::begin_writing`] back.
@@ -84,8 +117,8 @@ impl Mapper {
 
     /// The mapped device that alone may write to `device`, but for the one in place `but`.
     fn sole_writer(&self, device: DeviceId, but: Option<usize>) -> Option<&str> {
-        if let Some(owner) = self.reserved.get(&device) {
-            return Some(owner);
+        if let Some(it) = self.reserved.get(&device) {
+            return Some(&it.owner);
         }
         let mut others = self.claimed.contains(&device).then(|| self.others(but))?;
         others.find(|(_, table)| table.sole_writer_of.contains(&device)).map(|(name, _)| name)
@@ -97,7 +130,7 @@ impl Mapper {
         let is_writer =
             |table: &Loaded| table.uses(device) && (!table.read_only || table.sole_writer_of.contains(&device));
         let table = tables.find(|(_, table)| is_writer(table)).map(|(name, _)| format!("the table of `{name}`"));
-        let owner = self.reserved.get(&device).map(|name| format!("`{name}`"));
+        let owner = self.reserved.get(&device).map(|it| format!("`{}`", it.owner));
         table.or(owner).or_else(|| self.writers.contains_key(&device).then(|| "clients of an export".into()))
     }
 

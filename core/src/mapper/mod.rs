@@ -25,6 +25,7 @@ mod view;
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use claims::Reserved;
 pub use error::{MapperError, MapperErrorKind};
 use index::Index;
 pub use mapped::{LONGEST_NAME, LONGEST_UUID, Ticket};
@@ -44,8 +45,8 @@ pub struct Mapper {
     index: Index,
     /// How many outside of the stack may write to a device.
     writers: BTreeMap<DeviceId, u32>,
-    /// Devices that somebody outside of all tables has for itself, and its name.
-    reserved: BTreeMap<DeviceId, String>,
+    /// Devices that somebody outside of all tables has for itself.
+    reserved: BTreeMap<DeviceId, Reserved>,
     /// Devices that a mapped one has had for itself at some time: only of these is asked which.
     claimed: BTreeSet<DeviceId>,
     tickets: u64,
@@ -124,14 +125,17 @@ impl Mapper {
         self.check_claims(place, (&lines, read_only), &names).map_err(|error| device.bad_table(&error))?;
         let mut loaded = Loaded::build(stack, lines, read_only, &names).map_err(|e| device.bad_table(&e))?;
         let fits = match (device.device, &loaded.table) {
-            (Some(id), Some(table)) => stack.can_replace(id, table),
+            (Some(id), Some(table)) => {
+                let fits = stack.can_replace(id, table).map_err(|error| self.explain(&error));
+                fits.and_then(|()| self.check_silence(id, table, stack))
+            }
             _ => Ok(()),
         };
         match fits {
             Ok(()) => Ok(loaded),
-            Err(error) => {
+            Err(why) => {
                 loaded.abandon(PriorUse::Unused, stack);
-                let what = format!("the table of `{}` does not fit: {}", device.name, self.explain(&error));
+                let what = format!("the table of `{}` does not fit: {why}", device.name);
                 Err(MapperError::new(MapperErrorKind::Table, what))
             }
         }
@@ -289,8 +293,16 @@ impl Mapper {
             self.devices[place].inactive = Some(new);
             return Err(MapperError::new(MapperErrorKind::NotReady, what));
         }
-        let device = &mut self.devices[place];
         let Some(table) = new.table.take() else { return Ok(None) };
+        if let Some(id) = self.devices[place].device
+            && let Err(why) = self.check_silence(id, &table, stack)
+        {
+            // Who counts on it has come since it was loaded.
+            new.abandon(PriorUse::Unused, stack);
+            let what = format!("the new table of `{}` does not fit: {why}", self.devices[place].name);
+            return Err(MapperError::new(MapperErrorKind::Table, what));
+        }
+        let device = &mut self.devices[place];
         let put = match device.device {
             // Who lies above has built on these limits, and a later table has to serve them as this one does.
             Some(id) if stack.relied_on_by(id).is_some() => {

@@ -5,7 +5,7 @@ use core::fmt::Write;
 use super::mapped::{Loaded, Mapped, State};
 use super::{Mapper, MapperError};
 use crate::block::{DeviceId, Figure, Stack};
-use crate::dm::View;
+use crate::dm::{TableLine, View};
 use crate::prelude::*;
 use crate::time::Duration;
 
@@ -88,6 +88,13 @@ impl Mapped {
 }
 
 impl Mapper {
+    /// The lines of the table of a device: the live one, or else the inactive one.
+    #[must_use]
+    pub fn lines(&self, name: &str) -> Option<&[TableLine]> {
+        let device = &self.devices[self.index.place(name)?];
+        device.tables().next().map(|table| table.lines.as_slice())
+    }
+
     /// The names of all devices, in the order in which they were made.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.devices.iter().map(|device| device.name.as_str())

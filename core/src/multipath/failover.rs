@@ -1,10 +1,9 @@
 //! What happens when a path fails a bio, and until it works again.
 
-use super::access::AnaState;
 use super::head::{Head, Job, PAUSE_ENDS, Sent, TIME_IS_OVER, probe_of};
-use super::path::{Health, Path};
+use super::path::{Health, Path, Probing};
 use super::retry::{Disposition, dispose};
-use crate::block::{Bio, Cx, Data, Flags, Op, PathEvent, Payload, Reason, Silence, Status};
+use crate::block::{AnaState, Bio, Cx, Data, Flags, Op, PathEvent, Payload, Reason, Silence, Status};
 use crate::prelude::*;
 use crate::sector::Sector;
 use crate::time::Duration;
@@ -27,6 +26,10 @@ impl Head {
     pub(super) fn failed(&mut self, path: usize, mut job: Job, status: Status, cx: &mut Cx<'_>) {
         let what = dispose(job.bio.op, status, job.attempts, self.options.attempts);
         job.attempts = if what == Disposition::Retry { job.attempts + 1 } else { 0 };
+        if what != Disposition::Complete {
+            // It has waited already; that another path has no room for it at once is nothing to its user.
+            job.bio.flags = job.bio.flags.without(Flags::NOWAIT);
+        }
         match what {
             Disposition::Complete => {
                 self.paths[path].counters.errors += 1;
@@ -48,8 +51,7 @@ impl Head {
                 if self.is_unawaited(&job) {
                     return self.settled(job, cx);
                 }
-                self.unsettled.push(path, job, cx.now());
-                self.await_silence(path, cx);
+                self.await_silence(path, job, cx);
             }
         }
     }
@@ -61,16 +63,22 @@ impl Head {
         it.counters.failovers += 1;
         if it.health == Health::Live {
             it.counters.failures += 1;
-            it.health = Health::Failed(FIRST_PROBE);
-            cx.wake_at(cx.now() + FIRST_PROBE, probe_of(path));
+            self.probe_later(path, FIRST_PROBE, cx);
             self.changed(cx);
         }
     }
 
-    /// Reads a block on a path that has failed.
+    fn probe_later(&mut self, path: usize, pause: Duration, cx: &mut Cx<'_>) {
+        let due = cx.now() + pause;
+        self.paths[path].health = Health::Failed(Probing { pause, due });
+        cx.wake_at(due, probe_of(path));
+    }
+
+    /// Reads a block on a path that has failed, if it is time.
     pub(super) fn probe(&mut self, path: usize, cx: &mut Cx<'_>) {
         let it = &mut self.paths[path];
-        if !matches!(it.health, Health::Failed(_)) || it.is_probed {
+        // A timer can be left from an earlier failure, or from an earlier path of this number.
+        if !matches!(it.health, Health::Failed(probing) if probing.due <= cx.now()) || it.is_probed {
             return;
         }
         let bytes = self.limits.logical_block_bytes as usize;
@@ -85,41 +93,56 @@ impl Head {
     fn probed(&mut self, path: usize, status: Status, cx: &mut Cx<'_>) {
         let it = &mut self.paths[path];
         it.is_probed = false;
-        let Health::Failed(pause) = it.health else { return };
+        let Health::Failed(Probing { pause, .. }) = it.health else { return };
         if !status.is_path_error() && status != Status::Resource {
             it.health = Health::Live;
             return self.changed(cx);
         }
-        let pause = Duration(pause.0 * 2).min(self.options.probe.max(FIRST_PROBE));
-        it.health = Health::Failed(pause);
-        cx.wake_at(cx.now() + pause, probe_of(path));
+        self.probe_later(path, Duration(pause.0 * 2).min(self.options.probe.max(FIRST_PROBE)), cx);
     }
 
-    /// Finds out when what came back from a path is settled.
-    fn await_silence(&mut self, path: usize, cx: &mut Cx<'_>) {
+    /// Has a bio that came back from a path wait until it is settled.
+    fn await_silence(&mut self, path: usize, job: Job, cx: &mut Cx<'_>) {
         let Path { device, silence, .. } = self.paths[path];
-        match silence {
-            Silence::AtOnce => return self.settle(path, false, cx),
-            Silence::After(time) => cx.wake_at(cx.now() + time, TIME_IS_OVER),
-            Silence::Told => {}
-        }
-        if self.unsettled.has_to_ask(path) {
-            cx.tell_path(device, PathEvent::AskSilence { by: cx.me() });
-        }
+        let question = self.unsettled.push(path, job, cx.now());
+        let time = match silence {
+            Silence::AtOnce => return self.settle(path, cx),
+            Silence::After(time) => Some(time),
+            Silence::Told => self.options.silence_timeout.filter(|_| !self.guards.gone().silence_unbounded),
+        };
+        time.into_iter().for_each(|time| cx.wake_at(cx.now() + time, TIME_IS_OVER));
+        cx.tell_path(device, PathEvent::AskSilence { by: cx.me(), question });
     }
 
-    /// A path is silent, or the time of some commands is over: these are done or not, for good.
-    pub(super) fn settle(&mut self, path: usize, is_told: bool, cx: &mut Cx<'_>) {
-        let Path { device, silence, .. } = self.paths[path];
-        if is_told {
-            self.unsettled.answered(path);
-        }
-        let any = is_told && self.guards.gone().kicked_early;
-        while let Some(job) = self.unsettled.take(path, silence, (is_told, any), cx.now()) {
+    /// A path has answered a question.
+    pub(super) fn answered(&mut self, path: usize, question: u64, cx: &mut Cx<'_>) {
+        let any = self.guards.gone().kicked_early;
+        while let Some(job) = self.unsettled.take_answered(path, question, any) {
             self.settled(job, cx);
         }
-        if is_told && self.unsettled.has_to_ask(path) {
-            cx.tell_path(device, PathEvent::AskSilence { by: cx.me() });
+    }
+
+    /// Takes what a path gave up for settled.
+    pub(super) fn settle_all(&mut self, path: usize, cx: &mut Cx<'_>) {
+        while let Some(job) = self.unsettled.take_over(path, Silence::AtOnce, cx.now()) {
+            self.settled(job, cx);
+        }
+    }
+
+    /// The time of some commands of a path is over: these are done or not, for good. Of a path that states no time and does not answer
+    /// that is not known, and nothing is sent again.
+    pub(super) fn settle(&mut self, path: usize, cx: &mut Cx<'_>) {
+        let silence = self.paths[path].silence;
+        while let Some(job) = self.unsettled.take_over(path, silence, cx.now()) {
+            self.settled(job, cx);
+        }
+        let Some(longest) = self.options.silence_timeout.filter(|_| silence == Silence::Told) else { return };
+        if self.guards.gone().silence_unbounded {
+            return;
+        }
+        while let Some(job) = self.unsettled.take_older(path, longest, cx.now()) {
+            self.counters.unsettled += 1;
+            cx.fail(job.restored(), Reason::Uncertain);
         }
     }
 
@@ -226,7 +249,7 @@ impl Head {
 
     /// Time has passed.
     pub(super) fn check(&mut self, cx: &mut Cx<'_>) {
-        (0..self.paths.len()).for_each(|path| self.settle(path, false, cx));
+        (0..self.paths.len()).for_each(|path| self.settle(path, cx));
         let mut is_any = false;
         for it in &mut self.paths {
             if it.change_ends.take_if(|at| *at <= cx.now()).is_some() {
@@ -236,8 +259,7 @@ impl Head {
         if is_any {
             self.changed(cx);
         }
-        if self.is_lost(cx.now()) {
-            core::mem::take(&mut self.waiting).into_iter().for_each(|job| self.fail(job, cx));
-        }
+        self.fail_if_lost(cx);
+        (0..self.paths.len()).for_each(|path| self.let_go(path));
     }
 }

@@ -15,10 +15,20 @@ pub struct Sabotage {
     pub same_path_again: bool,
     /// An answer counts for bios that came back after the question.
     pub kicked_early: bool,
-    /// What a path is to the disk is known from the beginning.
+    /// What a path is to the disk stays what it was in the beginning.
     pub states_ignored: bool,
     /// A write to a zone is sent again as a whole, whatever of it is done.
     pub pointers_unasked: bool,
+    /// A path that never says that it is silent is waited for.
+    pub silence_unbounded: bool,
+    /// A path that is removed gets more.
+    pub removal_ignored: bool,
+    /// What a path gave up is settled when it is removed.
+    pub removed_unawaited: bool,
+    /// Who waits for a path when the last one is gone waits on.
+    pub loss_ignored: bool,
+    /// Paths that are not optimized get I/O as those that are.
+    pub classes_mixed: bool,
 }
 
 pub(super) type Guards = crate::guards::Guards<Sabotage>;

@@ -22,7 +22,6 @@ use core::fmt;
 
 use slab::Slab;
 
-use super::access::AnaState;
 use super::failover::Purpose;
 use super::guards::Guards;
 use super::options::{HeadError, HeadOptions, MOST_PATHS};
@@ -83,6 +82,8 @@ pub struct HeadCounters {
     pub uncertain_appends: u64,
     /// Appends that were sent again although they may have been done.
     pub doubled_appends: u64,
+    /// Changes that failed since their path never said that it was silent.
+    pub unsettled: u64,
 }
 
 /// What a timer is for: something that waits has waited long enough; a bio may go to its path again; the path of a number is probed.
@@ -96,18 +97,24 @@ pub(super) const fn probe_of(path: usize) -> u64 {
 
 /// The device.
 pub struct Head {
-    below: Vec<DeviceId>,
+    /// The devices of all paths, also of those that are leaving.
+    pub(super) below: Vec<DeviceId>,
     pub(super) limits: Limits,
+    /// What the disk at the end of all paths says it is.
+    pub(super) identity: Option<String>,
     pub(super) options: HeadOptions,
-    kind: PolicyKind,
+    pub(super) kind: PolicyKind,
     pub(super) policy: Box<dyn Policy>,
+    /// The paths. One that is removed leaves its number free, so that those of the others stay.
     pub(super) paths: Vec<Path>,
     /// What the policy sees of them.
-    views: Vec<PathView>,
+    pub(super) views: Vec<PathView>,
     sent: Slab<Sent>,
     /// What waits for a path, and since when there is none.
     pub(super) waiting: VecDeque<Job>,
     without_path: Option<Instant>,
+    /// Since when none is left that could come back by itself.
+    lost_since: Option<Instant>,
     /// What waits for the disk to have time, with the path that is to get it again.
     pub(super) paused: VecDeque<(usize, Job)>,
     pub(super) unsettled: Unsettled,
@@ -140,6 +147,7 @@ impl Head {
         Ok(Self {
             below: paths.iter().map(|path| path.device).collect(),
             limits: all,
+            identity: first.identity.clone(),
             kind,
             policy: kind.build(),
             views: paths.iter().map(|path| PathView::new(path.access())).collect(),
@@ -147,6 +155,7 @@ impl Head {
             sent: Slab::new(),
             waiting: VecDeque::new(),
             without_path: None,
+            lost_since: None,
             paused: VecDeque::new(),
             unsettled: Unsettled::default(),
             counters: HeadCounters::default(),
@@ -180,16 +189,18 @@ impl Head {
         self.paths.get(path).map(|path| path.counters)
     }
 
-    /// All paths, in their order.
+    /// All paths, by their numbers.
     pub fn paths(&self) -> impl Iterator<Item = PathReport> {
-        let report = |(path, view): (&Path, &PathView)| PathReport {
+        let report = |(number, (path, view)): (usize, (&Path, &PathView))| PathReport {
+            number,
             device: path.device,
             state: path.state,
             health: path.health(),
             in_flight: view.in_flight,
             counters: path.counters,
         };
-        self.paths.iter().zip(&self.views).map(report)
+        let all = self.paths.iter().zip(&self.views).enumerate();
+        all.filter(|(_, (path, _))| path.health != Health::Gone).map(report)
     }
 
     /// Bios of users that are on no path now: they wait for one, for the disk, or for the silence of one.
@@ -209,39 +220,19 @@ impl Head {
         (self.kind, self.policy) = (kind, kind.build());
     }
 
-    /// Notes what a path is to the disk from now on.
-    pub fn set_state(&mut self, path: usize, state: AnaState, cx: &mut Cx<'_>) {
-        let Some(it) = self.paths.get_mut(path).filter(|_| !self.guards.gone().states_ignored) else { return };
-        it.state = state;
-        it.change_ends = (state == AnaState::Change).then(|| cx.now() + self.options.change_timeout);
-        it.change_ends.into_iter().for_each(|at| cx.wake_at(at, TIME_IS_OVER));
-        self.changed(cx);
-    }
-
-    /// Takes a path out, until an operator puts it in again. What is under way there goes on.
-    pub fn take_out(&mut self, path: usize, cx: &mut Cx<'_>) {
-        if let Some(it) = self.paths.get_mut(path) {
-            it.health = Health::Offline;
-            self.changed(cx);
-        }
-    }
-
-    /// Puts a path in again, however it failed.
-    pub fn put_in(&mut self, path: usize, cx: &mut Cx<'_>) {
-        if let Some(it) = self.paths.get_mut(path) {
-            it.health = Health::Live;
-            self.changed(cx);
-        }
-    }
-
     /// Paths take I/O now that did not, or the other way round.
     pub(super) fn changed(&mut self, cx: &mut Cx<'_>) {
         self.views.iter_mut().zip(&self.paths).for_each(|(view, path)| view.access = path.access());
-        self.policy.changed(&self.views);
-        if self.views.iter().any(|view| view.access != Access::Unusable) {
-            self.without_path = None;
-            core::mem::take(&mut self.waiting).into_iter().for_each(|job| self.dispatch(job, cx));
+        if self.guards.gone().classes_mixed {
+            let usable = self.views.iter_mut().filter(|view| view.access != Access::Unusable);
+            usable.for_each(|view| view.access = Access::Optimized);
         }
+        self.policy.changed(&self.views);
+        if self.views.iter().all(|view| view.access == Access::Unusable) {
+            return self.note_loss(cx);
+        }
+        (self.without_path, self.lost_since) = (None, None);
+        core::mem::take(&mut self.waiting).into_iter().for_each(|job| self.dispatch(job, cx));
     }
 
     /// Sends a bio where the policy says.
@@ -254,6 +245,13 @@ impl Head {
 
     pub(super) fn choose(&mut self, bio: &Bio, cx: &Cx<'_>) -> Option<usize> {
         self.policy.choose(&self.views, &self.io_of(bio, cx))
+    }
+
+    /// Sends a bio to its path again, unless another one would get it now.
+    fn try_again(&mut self, path: usize, job: Job, cx: &mut Cx<'_>) {
+        let best = self.views.iter().map(|view| view.access).min();
+        let is_best = best.is_some_and(|best| best == self.views[path].access && best != Access::Unusable);
+        if is_best { self.go_on(path, job, cx) } else { self.dispatch(job, cx) }
     }
 
     fn go_on(&mut self, path: usize, job: Job, cx: &mut Cx<'_>) {
@@ -280,22 +278,54 @@ impl Head {
 
     /// Has a bio wait for a path.
     pub(super) fn wait(&mut self, job: Job, cx: &mut Cx<'_>) {
-        let may_return = self.paths.iter().any(Path::may_return) && !self.is_lost(cx.now());
-        if !may_return || self.waiting.len() >= self.options.most_waiting {
+        self.note_loss(cx);
+        if self.is_lost(cx.now()) || self.waiting.len() >= self.options.most_waiting {
             return self.fail(job, cx);
         }
         self.counters.waited += 1;
+        self.time_waiting(cx);
+        self.waiting.push_back(job);
+    }
+
+    fn time_waiting(&mut self, cx: &mut Cx<'_>) {
         if self.without_path.is_none() {
             self.without_path = Some(cx.now());
             self.options.no_path_timeout.into_iter().for_each(|time| cx.wake_at(cx.now() + time, TIME_IS_OVER));
         }
-        self.waiting.push_back(job);
+    }
+
+    /// Looks whether a path can come back by itself, now that none is usable.
+    fn note_loss(&mut self, cx: &mut Cx<'_>) {
+        let may_return = self.paths.iter().any(Path::may_return) || self.guards.gone().loss_ignored;
+        if may_return == self.lost_since.is_none() {
+            return;
+        }
+        if may_return {
+            (self.lost_since, self.without_path) = (None, None);
+            if !self.waiting.is_empty() {
+                self.time_waiting(cx);
+            }
+            return;
+        }
+        self.lost_since = Some(cx.now());
+        cx.wake_at(cx.now() + self.options.delayed_removal, TIME_IS_OVER);
+        self.fail_if_lost(cx);
     }
 
     /// Whether there has been no path for so long that nobody waits for one any more.
-    pub(super) fn is_lost(&self, now: Instant) -> bool {
-        let times = self.without_path.zip(self.options.no_path_timeout);
+    fn is_lost(&self, now: Instant) -> bool {
+        let times = match self.lost_since {
+            Some(since) => Some((since, self.options.delayed_removal)),
+            None => self.without_path.zip(self.options.no_path_timeout),
+        };
         times.is_some_and(|(since, time)| now.since(since) >= time)
+    }
+
+    /// Fails what waits for a path if nobody waits for one any more.
+    pub(super) fn fail_if_lost(&mut self, cx: &mut Cx<'_>) {
+        if self.is_lost(cx.now()) {
+            core::mem::take(&mut self.waiting).into_iter().for_each(|job| self.fail(job, cx));
+        }
     }
 
     pub(super) fn fail(&mut self, job: Job, cx: &mut Cx<'_>) {
@@ -306,6 +336,10 @@ impl Head {
 
 impl BlockDevice for Head {
     keeps_limits_and_below!();
+
+    fn attached(&mut self, cx: &mut Cx<'_>) {
+        (0..self.paths.len()).for_each(|path| self.time_change(path, cx));
+    }
 
     fn submit(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
         let sector = bio.sector;
@@ -330,24 +364,33 @@ impl BlockDevice for Head {
             None => self.failed(path, Job { attempts, ..Job::new(bio, sector) }, status, cx),
             Some(purpose) => self.handle_own(path, purpose, (bio, status), cx),
         }
+        self.let_go(path);
     }
 
     fn on_event(&mut self, event: Event, cx: &mut Cx<'_>) {
         match event {
             Event::Timer(PAUSE_ENDS) => {
                 let Some((path, job)) = self.paused.pop_front() else { return };
-                let is_usable = self.paths[path].access() != Access::Unusable;
-                if is_usable { self.go_on(path, job, cx) } else { self.dispatch(job, cx) }
+                self.try_again(path, job, cx);
+                self.let_go(path);
             }
             Event::Timer(TIME_IS_OVER) => self.check(cx),
             Event::Timer(word) => self.probe((word - PROBES) as usize, cx),
-            Event::Path(PathEvent::Silent { path }) => {
-                if let Some(path) = self.paths.iter().position(|it| it.device == path) {
-                    self.settle(path, true, cx);
-                }
+            Event::Path(PathEvent::Silent { path, question }) => {
+                let Some(path) = self.number_at(path) else { return };
+                self.answered(path, question, cx);
+                self.let_go(path);
+            }
+            Event::Path(PathEvent::State { path, state }) => {
+                let Some(path) = self.number_at(path) else { return };
+                self.set_state(path, state, cx);
             }
             _ => {}
         }
+    }
+
+    fn hears_paths(&self) -> bool {
+        true
     }
 
     fn held(&self, visit: &mut dyn FnMut(&Bio)) {
@@ -360,7 +403,7 @@ impl BlockDevice for Head {
     }
 
     fn describe(&self, out: &mut dyn fmt::Write) -> fmt::Result {
-        write!(out, "multipath: {} paths, {}", self.paths.len(), self.kind.name())
+        write!(out, "multipath: {} paths, {}", self.paths().count(), self.kind.name())
     }
 
     fn figures(&self, visit: &mut dyn FnMut(&'static str, Figure)) {
@@ -368,6 +411,7 @@ impl BlockDevice for Head {
         visit("bios that failed without one", Figure::Count(self.counters.without_path));
         visit("appends that failed undecided", Figure::Count(self.counters.uncertain_appends));
         visit("appends sent again", Figure::Count(self.counters.doubled_appends));
+        visit("changes that failed unsettled", Figure::Count(self.counters.unsettled));
     }
 
     fn message(&mut self, words: &[&str], cx: &mut Cx<'_>) -> Result<String, MessageError> {

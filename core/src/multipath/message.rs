@@ -1,9 +1,8 @@
 //! What an operator can tell a head in words.
 
-use super::access::AnaState;
 use super::head::Head;
 use super::policy::PolicyKind;
-use crate::block::{Cx, MessageError};
+use crate::block::{AnaState, Cx, MessageError};
 use crate::prelude::*;
 
 impl Head {
@@ -11,13 +10,14 @@ impl Head {
         match words {
             ["fail_path", path] => self.take_out(self.number_of(path)?, cx),
             ["reinstate_path", path] => self.put_in(self.number_of(path)?, cx),
+            ["remove_path", path] => self.remove_path(self.number_of(path)?, cx),
             ["policy", name] => self.set_policy(named("policy", name, &PolicyKind::ALL, PolicyKind::name)?),
             ["state", path, name] => {
                 let state = named("state", name, &AnaState::ALL, AnaState::name)?;
                 self.set_state(self.number_of(path)?, state, cx);
             }
             _ => {
-                let usage = "write `fail_path N`, `reinstate_path N`, `policy NAME` or `state N NAME`";
+                let usage = "write `fail_path N`, `reinstate_path N`, `remove_path N`, `policy NAME` or `state N NAME`";
                 return Err(MessageError(usage.into()));
             }
         }
@@ -25,9 +25,13 @@ impl Head {
     }
 
     fn number_of(&self, word: &str) -> Result<usize, MessageError> {
-        let (paths, number) = (self.paths.len(), word.parse().ok());
-        let number = number.filter(|number| *number < paths);
-        number.ok_or_else(|| MessageError(format!("there is no path {word}: they are 0 to {}", paths - 1)))
+        let number = word.parse::<usize>().ok();
+        let is_there = |number: &usize| self.paths.get(*number).is_some_and(|path| path.health.is_in_use());
+        number.filter(is_there).ok_or_else(|| {
+            let there = (0..self.paths.len()).filter(is_there).map(|number| number.to_string());
+            let there = there.collect::<Vec<_>>().join(", ");
+            MessageError(format!("there is no path {word}: those that are there are {there}"))
+        })
     }
 }
 

@@ -4,6 +4,7 @@ mod access;
 mod failover;
 mod guards;
 mod head;
+mod membership;
 mod message;
 mod options;
 mod path;
@@ -11,14 +12,15 @@ mod policy;
 mod retry;
 mod unsettled;
 
-pub use access::AnaState;
 #[cfg(feature = "sabotage")]
 pub use guards::Sabotage;
 pub use head::{Head, HeadCounters};
+pub use membership::AddPathError;
 pub use options::{HeadError, HeadOptions, MOST_PATHS};
 pub use path::{PathConfig, PathCounters, PathHealth, PathReport};
 pub use retry::{Disposition, dispose};
 
+pub use crate::block::AnaState;
 pub use policy::{
     Access, Adaptive, Done, ExpectedDelay, HistoricalServiceTime, HistoricalServiceTimeOptions, Io, IoClass, Latency,
     LatencyOptions, Node, Numa, PathView, Pending, Policy, PolicyKind, QueueDepth, QueueLength, RoundRobin,

@@ -1,8 +1,7 @@
 //! One path of a head: what it is to the disk, whether it works, and what it has done.
 
-use super::access::AnaState;
 use super::policy::Access;
-use crate::block::{DeviceId, Silence};
+use crate::block::{AnaState, DeviceId, Silence};
 use crate::prelude::*;
 use crate::time::{Duration, Instant};
 
@@ -32,10 +31,23 @@ impl PathConfig {
 pub(super) enum Health {
     /// As far as is known.
     Live,
-    /// It failed; the next probe is after this pause.
-    Failed(Duration),
+    /// It failed.
+    Failed(Probing),
     /// An operator has taken it out.
     Offline,
+    /// An operator has removed it, and it has something under way.
+    Leaving,
+    /// It is removed, and its number is free.
+    Gone,
+}
+
+/// When a path is probed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Probing {
+    /// The last pause between two probes.
+    pub pause: Duration,
+    /// When the next one is due.
+    pub due: Instant,
 }
 
 /// What a path has done.
@@ -69,6 +81,8 @@ crate::named_enum! {
         Failed => "failed",
         /// An operator has taken it out.
         Offline => "offline",
+        /// An operator has removed it, and what it was given has not ended.
+        Leaving => "leaving",
     }
 
     /// The word.
@@ -78,6 +92,8 @@ crate::named_enum! {
 /// A path from outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PathReport {
+    /// Its number, which it keeps.
+    pub number: usize,
     /// The device that leads there.
     pub device: DeviceId,
     /// What it is to the disk.
@@ -102,6 +118,13 @@ pub(super) struct Path {
     pub is_probed: bool,
 }
 
+impl Health {
+    /// Whether it is a path of the disk, and not one that was removed.
+    pub fn is_in_use(self) -> bool {
+        !matches!(self, Self::Leaving | Self::Gone)
+    }
+}
+
 impl Path {
     pub fn new(config: &PathConfig) -> Self {
         let (health, counters) = (Health::Live, PathCounters::default());
@@ -119,11 +142,12 @@ impl Path {
             Health::Live => PathHealth::Live,
             Health::Failed(_) => PathHealth::Failed,
             Health::Offline => PathHealth::Offline,
+            Health::Leaving | Health::Gone => PathHealth::Leaving,
         }
     }
 
     /// Whether it may take I/O some time without an operator.
     pub fn may_return(&self) -> bool {
-        self.health != Health::Offline && self.state != AnaState::PersistentLoss
+        matches!(self.health, Health::Live | Health::Failed(_)) && self.state != AnaState::PersistentLoss
     }
 }

@@ -4,22 +4,22 @@
 //!   path error ──> waits ── the path says that it is silent, or its time is over ──> settled: what is done now is done
 //! ```
 //!
-//! Asking a path takes a while, and more bios can come back meanwhile: an answer counts for those that were there when it was asked.
+//! Each has the path asked in the moment in which it comes back: then the question goes the way that its command went, and the answer
+//! is one about it. Questions have numbers, as a path may answer in any order.
 
 use alloc::collections::VecDeque;
 
 use super::head::Job;
 use crate::block::Silence;
-use crate::prelude::*;
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 
 /// A bio that waits for the silence of its path.
 struct Waiting {
     path: usize,
     /// When it came back.
     back: Instant,
-    /// Whether the path was asked after that.
-    is_asked: bool,
+    /// Its question.
+    question: u64,
     job: Job,
 }
 
@@ -28,49 +28,47 @@ struct Waiting {
 pub(super) struct Unsettled {
     /// In the order in which they came back.
     waiting: VecDeque<Waiting>,
-    /// The paths that were asked and have not answered: who is asked twice gives two answers, and the first says nothing of the second
-    /// question.
-    asked: Vec<usize>,
+    asked: u64,
 }
 
 impl Unsettled {
-    pub fn push(&mut self, path: usize, job: Job, now: Instant) {
-        self.waiting.push_back(Waiting { path, back: now, is_asked: false, job });
+    /// Takes in a bio; the number of the question to its path.
+    pub fn push(&mut self, path: usize, job: Job, now: Instant) -> u64 {
+        self.asked += 1;
+        self.waiting.push_back(Waiting { path, back: now, question: self.asked, job });
+        self.asked
     }
 
     pub fn jobs(&self) -> impl Iterator<Item = &Job> {
         self.waiting.iter().map(|waiting| &waiting.job)
     }
 
-    /// Whether a path has to be asked now: it has new ones, and is not being asked already.
-    pub fn has_to_ask(&mut self, path: usize) -> bool {
-        if self.asked.contains(&path) {
-            return false;
-        }
-        let mut is_any = false;
-        for waiting in self.waiting.iter_mut().filter(|waiting| waiting.path == path) {
-            (waiting.is_asked, is_any) = (true, true);
-        }
-        self.asked.extend(is_any.then_some(path));
-        is_any
+    /// Whether some wait for this path.
+    pub fn has(&self, path: usize) -> bool {
+        self.waiting.iter().any(|waiting| waiting.path == path)
     }
 
-    /// A path has answered.
-    pub fn answered(&mut self, path: usize) {
-        self.asked.retain(|asked| *asked != path);
+    /// The one whose question has this number; `any`: the first one of its path.
+    pub fn take_answered(&mut self, path: usize, number: u64, any: bool) -> Option<Job> {
+        self.take_first(|waiting| waiting.path == path && (any || waiting.question == number))
     }
 
-    /// The first one that is settled: its path has told so since it was asked (`is_told`), or needs no more time than has passed; `any`:
-    /// the first one of the path.
-    pub fn take(&mut self, path: usize, silence: Silence, (is_told, any): (bool, bool), now: Instant) -> Option<Job> {
-        let is_over = |waiting: &Waiting| match silence {
-            Silence::AtOnce => true,
-            Silence::After(time) => now.since(waiting.back) >= time,
-            Silence::Told => false,
-        };
-        let is_settled =
-            |waiting: &Waiting| waiting.path == path && (any || is_told && waiting.is_asked || is_over(waiting));
-        let at = self.waiting.iter().position(is_settled)?;
+    /// The first one of a path that needs no more time than has passed.
+    pub fn take_over(&mut self, path: usize, silence: Silence, now: Instant) -> Option<Job> {
+        match silence {
+            Silence::AtOnce => self.take_older(path, Duration::ZERO, now),
+            Silence::After(time) => self.take_older(path, time, now),
+            Silence::Told => None,
+        }
+    }
+
+    /// The first one of a path that has waited so long.
+    pub fn take_older(&mut self, path: usize, than: Duration, now: Instant) -> Option<Job> {
+        self.take_first(|waiting| waiting.path == path && now.since(waiting.back) >= than)
+    }
+
+    fn take_first(&mut self, is_it: impl Fn(&Waiting) -> bool) -> Option<Job> {
+        let at = self.waiting.iter().position(is_it)?;
         self.waiting.remove(at).map(|waiting| waiting.job)
     }
 }

@@ -22,7 +22,7 @@ pub(super) struct Session {
     /// Those of them that are delivered in this order.
     pub line: VecDeque<usize>,
     /// Who wants to know when there are none.
-    asked: Vec<DeviceId>,
+    asked: Vec<(DeviceId, u64)>,
     /// The earliest that bios are taken again; `None` if the path was not given up since.
     broken_until: Option<Instant>,
     is_patience_timed: bool,
@@ -115,20 +115,19 @@ impl Link {
     pub(super) fn told(&mut self, event: PathEvent, cx: &mut Cx<'_>) {
         match event {
             PathEvent::GiveUp => self.give_up(cx),
-            PathEvent::AskSilence { by } => {
-                if !self.session.asked.contains(&by) {
-                    self.session.asked.push(by);
-                }
+            PathEvent::AskSilence { by, question } => {
+                self.session.asked.push((by, question));
                 self.tell_if_silent(cx);
             }
-            PathEvent::Silent { .. } => {}
+            PathEvent::Silent { .. } | PathEvent::State { .. } => {}
         }
     }
 
     fn tell_if_silent(&mut self, cx: &mut Cx<'_>) {
         if self.session.leftovers == 0 {
             let path = cx.me();
-            self.session.asked.drain(..).for_each(|by| cx.tell_path(by, PathEvent::Silent { path }));
+            let asked = self.session.asked.drain(..);
+            asked.for_each(|(by, question)| cx.tell_path(by, PathEvent::Silent { path, question }));
         }
     }
 

@@ -48,10 +48,9 @@ impl HeadPlan {
         let paths = fields.items("paths", read_path);
         let policy = fields.word("policy", &PolicyKind::ALL.map(|kind| (kind.name(), kind)));
         let mut options = HeadOptions::default();
-        if let Some(at) = fields.duration_or_never("no-path-timeout") {
-            let time = at.value.map(|time| At { value: time, span: at.span.clone() });
-            options.no_path_timeout = time.and_then(|time| bounded(fields, "no-path-timeout", time, (0, 24 * HOUR)));
-        }
+        time_or_never(fields, "no-path-timeout", (0, 24 * HOUR), &mut options.no_path_timeout);
+        time_or_never(fields, "silence-timeout", (1_000, 24 * HOUR), &mut options.silence_timeout);
+        set(&mut options.delayed_removal, time(fields, "delayed-removal", (0, 24 * HOUR)));
         set(&mut options.probe, time(fields, "probe", (50, HOUR)));
         set(&mut options.change_timeout, time(fields, "change-timeout", (1, HOUR)));
         if let Some(at) = fields.count("attempts") {
@@ -78,9 +77,12 @@ impl HeadPlan {
     fn blame(&self, name: &str, error: &HeadError) -> Diagnostic {
         let number = match error {
             HeadError::Count(_) => None,
-            HeadError::OtherDisk(number, ..) | HeadError::OtherSize(number, ..) | HeadError::Limits(number, _) => {
-                self.paths.get(*number)
-            }
+            HeadError::OtherDisk(number, ..)
+            | HeadError::OtherSize(number, ..)
+            | HeadError::Limits(number, _)
+            | HeadError::Serves(number, _)
+            | HeadError::Twice(number)
+            | HeadError::Removing(number) => self.paths.get(*number),
         };
         let place = number.map_or(&self.place, |path| &path.device.span);
         let title = format!("the paths of device `{name}` do not lead to one disk");
@@ -106,6 +108,13 @@ fn set<T>(place: &mut T, value: Option<T>) {
 fn time(fields: &mut Fields<'_>, key: &'static str, range: (u64, u64)) -> Option<Duration> {
     let at = fields.duration(key)?;
     bounded(fields, key, at, range)
+}
+
+fn time_or_never(fields: &mut Fields<'_>, key: &'static str, range: (u64, u64), place: &mut Option<Duration>) {
+    if let Some(at) = fields.duration_or_never(key) {
+        let time = at.value.map(|time| At { value: time, span: at.span.clone() });
+        *place = time.and_then(|time| bounded(fields, key, time, range));
+    }
 }
 
 /// A time in this range of ms.
@@ -189,44 +198,59 @@ fn ordered_below(owner: &str, path: &PathPlan, spec: &Spec) -> Option<Diagnostic
 /// A path that leads elsewhere than the first one, as far as the file tells.
 fn stranger(device: &DevicePlan, disks: &[DiskPlan], devices: &[DevicePlan]) -> Option<Diagnostic> {
     let MadeOf::Paths(head) = &device.made_of else { return None };
-    let end = |path: &'_ PathPlan| end_of(&path.device.value, disks, devices);
+    let disk = |name: &str| disks.iter().find(|disk| disk.name == name).map(DiskPlan::identity);
+    let lines = |name: &str| match &devices.iter().find(|device| device.name == name)?.made_of {
+        MadeOf::Table(table) => Some(table.lines.as_slice()),
+        MadeOf::Paths(_) => None,
+    };
+    let end = |path: &'_ PathPlan| end_of(&path.device.value, &disk, &lines);
     let (first, there) = head.paths.iter().find_map(|path| Some((path, end(path)?)))?;
     let (other, elsewhere) = head.paths.iter().find_map(|path| Some((path, end(path).filter(|end| *end != there)?)))?;
     let title = format!("the paths of device `{}` do not lead to one disk", device.name);
     let (one, two) = (&first.device.value, &other.device.value);
-    let label = format!("`{two}` leads to {}, and `{one}` to {}", show(&elsewhere), show(&there));
+    let label = format!("`{two}` leads to {elsewhere}, and `{one}` to {there}");
     Some(Diagnostic::at(other.device.span.clone(), title).label(label))
 }
 
-/// What a part of a device is: which disk, and where there, against where here.
-type End = Vec<(String, i128)>;
-
-fn show(end: &End) -> String {
-    let parts = end.iter().map(|(disk, shift)| if *shift == 0 { disk.clone() } else { format!("{disk} {shift:+}") });
-    parts.collect::<Vec<_>>().join(", ")
+impl DiskPlan {
+    /// What the disk is called by whichever way it is reached.
+    pub(crate) fn identity(&self) -> String {
+        self.back_end.identity().unwrap_or_else(|| format!("disk `{}`", self.name))
+    }
 }
+
+/// What the parts of a device are: which disk, and where there, against where here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct End(Vec<(String, i128)>);
+
+shingle_core::impl_display!(End, |self, f| {
+    let part = |(disk, shift): &(String, i128)| if *shift == 0 { disk.clone() } else { format!("{disk} {shift:+}") };
+    f.write_str(&self.0.iter().map(part).collect::<Vec<_>>().join(", "))
+});
 
 /// Targets that change nothing of what they pass on.
 const PLAIN: [&str; 5] = ["linear", "delay", "flakey", "faulty", "dust"];
 
-/// Where a name leads; `None` if the file does not tell.
-fn end_of(name: &str, disks: &[DiskPlan], devices: &[DevicePlan]) -> Option<End> {
-    if let Some(disk) = disks.iter().find(|disk| disk.name == name) {
-        return Some(vec![(disk.back_end.identity().unwrap_or_else(|| format!("disk `{name}`")), 0)]);
+/// Where a name leads, by what disks are and the tables that devices have; `None` if these do not tell.
+pub(crate) fn end_of<'a>(
+    name: &str,
+    disk: &dyn Fn(&str) -> Option<String>,
+    lines: &dyn Fn(&str) -> Option<&'a [TableLine]>,
+) -> Option<End> {
+    if let Some(identity) = disk(name) {
+        return Some(End(vec![(identity, 0)]));
     }
-    let device = devices.iter().find(|device| device.name == name)?;
-    let MadeOf::Table(table) = &device.made_of else { return None };
-    let mut all: End = Vec::new();
-    for line in &table.lines {
+    let mut all: Vec<(String, i128)> = Vec::new();
+    for line in lines(name)? {
         let (below, start) = place_below(line)?;
-        let end = end_of(&below, disks, devices)?;
+        let End(end) = end_of(&below, disk, lines)?;
         let [(disk, shift)] = end.as_slice() else { return None };
         let part = (disk.clone(), shift + i128::from(start) - i128::from(line.start));
         if all.last() != Some(&part) {
             all.push(part);
         }
     }
-    Some(all)
+    Some(End(all))
 }
 
 /// The device that a line passes bios on to as they are, and the sector there.
@@ -256,7 +280,7 @@ pub(super) fn add_head(
     for PathPlan { device, state } in &plan.paths {
         let missing = || fail(&format!("there is no `{}`", device.value));
         let id = devices.open(&device.value).ok_or_else(missing)?;
-        devices.mapper.reserve(id, name).map_err(|error| fail(&format!("`{}`: {error}", device.value)))?;
+        devices.mapper.reserve(id, name, stack).map_err(|error| fail(&format!("`{}`: {error}", device.value)))?;
         let config = PathConfig { silence: stack.silence(id), state: *state, ..PathConfig::new(id) };
         paths.push((config, stack.limits(id).clone()));
     }

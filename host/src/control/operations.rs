@@ -11,9 +11,10 @@ use shingle_core::time::Duration as Span;
 use shingle_core::zone::Zone;
 
 use super::protocol::{
-    AddExport, Batch, Changed, CloseZones, Done, FailPath, Failure, FinishZones, GetPlugs, GetStatus, ListPaths,
-    ManageZones, OpenZones, Operation, Plug, Plugs, Policy, ReadRecording, RemoveExport, ReportZones, ResetZones,
-    RestorePath, SetPathPolicy, SetPathState, SetPolicy, StartRecording, Started, StopRecording, ZoneInfo, Zones,
+    AddExport, AddPath, Batch, Changed, CloseZones, Done, FailPath, Failure, FinishZones, GetPlugs, GetStatus,
+    ListPaths, ManageZones, OpenZones, Operation, Plug, Plugs, Policy, ReadRecording, RemoveExport, RemovePath,
+    ReportZones, ResetZones, RestorePath, SetPathPolicy, SetPathState, SetPolicy, StartRecording, Started,
+    StopRecording, ZoneInfo, Zones,
 };
 use super::recording::{Recorder, Recording};
 use super::serve::serve;
@@ -105,6 +106,8 @@ impl Operations {
             FailPath::NAME => serve(fields, |FailPath(path)| paths::fail(daemon, path)),
             RestorePath::NAME => serve(fields, |RestorePath(path)| paths::restore(daemon, path)),
             SetPathState::NAME => serve(fields, |request| paths::set_state(daemon, request)),
+            AddPath::NAME => serve(fields, |request| paths::add(daemon, request)),
+            RemovePath::NAME => serve(fields, |RemovePath(path)| paths::remove(daemon, path)),
             SetPathPolicy::NAME => serve(fields, |request| paths::set_policy(daemon, &request)),
             _ => mapped::run(&op, daemon, fields, &self.naming),
         }

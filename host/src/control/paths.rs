@@ -4,9 +4,9 @@ use shingle_core::block::Cx;
 use shingle_core::multipath::{Access, AnaState, Head, PathHealth, PathReport, PolicyKind};
 
 use super::operations::unknown_device;
-use super::protocol::{HeadStatus, Heads, ListPaths, OnePath, PathStatus, SetPathPolicy, SetPathState};
+use super::protocol::{AddPath, HeadStatus, Heads, ListPaths, OnePath, PathStatus, SetPathPolicy, SetPathState};
 use super::{ControlError, ErrorKind, bad};
-use crate::config::nearest;
+use crate::config::{add_path, nearest, remove_path};
 use crate::daemon_state::{DaemonState, ShardInfo};
 use crate::devices::{MULTIPATH, Named};
 use crate::shard::Shard;
@@ -29,25 +29,51 @@ pub(super) fn list(daemon: &DaemonState, ListPaths { device }: &ListPaths) -> Re
 
 /// `path.fail`.
 pub(super) fn fail(daemon: &DaemonState, OnePath { device, path }: OnePath) -> Result<HeadStatus, ControlError> {
-    change_path(daemon, (&device, path), |head, path, cx| head.take_out(path, cx))
+    change_path(daemon, &device, path, |head, path, cx| head.take_out(path, cx))
 }
 
 /// `path.restore`.
 pub(super) fn restore(daemon: &DaemonState, OnePath { device, path }: OnePath) -> Result<HeadStatus, ControlError> {
-    change_path(daemon, (&device, path), |head, path, cx| head.put_in(path, cx))
+    change_path(daemon, &device, path, |head, path, cx| head.put_in(path, cx))
 }
 
 /// `path.state`.
 pub(super) fn set_state(daemon: &DaemonState, request: SetPathState) -> Result<HeadStatus, ControlError> {
     let SetPathState { device, path, state } = request;
     let state = named("state", &state, &AnaState::ALL, AnaState::name)?;
-    change_path(daemon, (&device, path), move |head, path, cx| head.set_state(path, state, cx))
+    change_path(daemon, &device, path, move |head, path, cx| head.set_state(path, state, cx))
 }
 
 /// `path.policy`.
 pub(super) fn set_policy(daemon: &DaemonState, request: &SetPathPolicy) -> Result<HeadStatus, ControlError> {
     let kind = named("policy", &request.policy, &PolicyKind::ALL, PolicyKind::name)?;
-    change(daemon, &request.device, move |_, _| Ok(move |head: &mut Head, _: &mut Cx<'_>| head.set_policy(kind)))
+    change(daemon, &request.device, move |shard, named| {
+        shard.stack.with_device(named.leaf, |head: &mut Head, _| head.set_policy(kind));
+        Ok(())
+    })
+}
+
+/// `path.add`.
+pub(super) fn add(daemon: &DaemonState, AddPath { device, path, state }: AddPath) -> Result<HeadStatus, ControlError> {
+    let state = state.as_deref().map(|state| named("state", state, &AnaState::ALL, AnaState::name)).transpose()?;
+    let state = state.unwrap_or(AnaState::Optimized);
+    if daemon.find(&path)?.is_none() {
+        return Err(unknown_device(daemon, &path)?);
+    }
+    let identities = daemon.plan.disks.iter().map(|disk| (disk.name.clone(), disk.identity())).collect();
+    change(daemon, &device, move |shard, head| {
+        let added = add_path(shard, head, (&path, state), &identities);
+        added.map_err(|message| ControlError::new(ErrorKind::Invalid, message))
+    })
+}
+
+/// `path.remove`.
+pub(super) fn remove(daemon: &DaemonState, OnePath { device, path }: OnePath) -> Result<HeadStatus, ControlError> {
+    change(daemon, &device, move |shard, head| {
+        let number = number_of(shard, head, &path)?;
+        remove_path(shard, head, number);
+        Ok(())
+    })
 }
 
 /// What has this name.
@@ -82,34 +108,44 @@ fn find<'a>(daemon: &'a DaemonState, name: &str) -> Result<(&'a ShardInfo, Named
 /// Changes a path of a device, which is given by its name.
 fn change_path(
     daemon: &DaemonState,
-    (device, path): (&str, String),
+    device: &str,
+    path: String,
     change_it: impl FnOnce(&mut Head, usize, &mut Cx<'_>) + Send + 'static,
 ) -> Result<HeadStatus, ControlError> {
     change(daemon, device, move |shard, named| {
-        let status = status_of(shard, named);
-        let names: Vec<&str> = status.iter().flat_map(|head| &head.paths).map(|path| path.path.as_str()).collect();
-        let Some(place) = names.iter().position(|name| *name == path) else {
-            let (hint, names) = (hint(&path, &names), names.join(", "));
-            let message = format!("`{}` has no path `{path}`; {hint}its paths are: {names}", named.name);
-            return Err(ControlError::new(ErrorKind::Invalid, message));
-        };
-        Ok(move |head: &mut Head, cx: &mut Cx<'_>| change_it(head, place, cx))
+        let number = number_of(shard, named, &path)?;
+        shard.stack.with_device(named.leaf, |head: &mut Head, cx| change_it(head, number, cx));
+        Ok(())
     })
 }
 
-/// Does to a device what `plan` finds to do; how it is then.
-fn change<F: FnOnce(&mut Head, &mut Cx<'_>)>(
+/// The number of a path that is given by its name.
+fn number_of(shard: &Shard, named: &Named, path: &str) -> Result<usize, ControlError> {
+    let reports: Vec<PathReport> = shard.stack.device(named.leaf).into_iter().flat_map(Head::paths).collect();
+    let in_use = |report: &&PathReport| report.health != PathHealth::Leaving;
+    let names = reports.iter().filter(in_use).map(|report| (shard.devices.label(report.device), report.number));
+    let names: Vec<(String, usize)> = names.collect();
+    let found = names.iter().find(|(name, _)| name == path).map(|(_, number)| *number);
+    found.ok_or_else(|| {
+        let names: Vec<&str> = names.iter().map(|(name, _)| name.as_str()).collect();
+        let (hint, all) = (hint(path, &names), if names.is_empty() { "none".into() } else { names.join(", ") });
+        let message = format!("`{}` has no path `{path}`; {hint}its paths are: {all}", named.name);
+        ControlError::new(ErrorKind::Invalid, message)
+    })
+}
+
+/// Does something to a device; how it is then.
+fn change(
     daemon: &DaemonState,
     device: &str,
-    plan: impl FnOnce(&Shard, &Named) -> Result<F, ControlError> + Send + 'static,
+    change_it: impl FnOnce(&mut Shard, &Named) -> Result<(), ControlError> + Send + 'static,
 ) -> Result<HeadStatus, ControlError> {
     let (shard, named) = find(daemon, device)?;
     shard.mailbox.ask(move |shard| {
-        let change = plan(shard, &named)?;
         // A head sets timers: it has to know what time it is, however long nothing has happened.
         let now = shard.now();
         shard.stack.turn(now);
-        shard.stack.with_device(named.leaf, change);
+        change_it(shard, &named)?;
         let gone = || ControlError::new(ErrorKind::UnknownDevice, format!("`{}` is gone", named.name));
         status_of(shard, &named).ok_or_else(gone)
     })?
@@ -127,6 +163,7 @@ pub(super) fn status_of(shard: &Shard, named: &Named) -> Option<HeadStatus> {
         without_path: counters.without_path,
         uncertain_appends: counters.uncertain_appends,
         doubled_appends: counters.doubled_appends,
+        unsettled: counters.unsettled,
         paths: head.paths().map(|path| show(shard, &path, all)).collect(),
     })
 }

@@ -3,7 +3,8 @@
 use clap::{Args, Subcommand};
 use serde_json::json;
 use shingle_host::control::protocol::{
-    FailPath, HeadStatus, ListPaths, OnePath, Operation, PathStatus, RestorePath, SetPathPolicy, SetPathState,
+    AddPath, FailPath, HeadStatus, ListPaths, OnePath, Operation, PathStatus, RemovePath, RestorePath, SetPathPolicy,
+    SetPathState,
 };
 
 use super::remote::AskArgs;
@@ -27,6 +28,9 @@ enum PathCommand {
     /// Put a path in again, however it failed
     Restore(OneArgs),
     State(StateArgs),
+    Add(AddArgs),
+    /// Remove a path while the device is in use: it is free when what is under way on it has ended
+    Remove(OneArgs),
     Policy(PolicyArgs),
 }
 
@@ -64,6 +68,20 @@ struct StateArgs {
     ask: AskArgs,
 }
 
+/// Add a path while the device is in use
+#[derive(Args)]
+struct AddArgs {
+    /// The device
+    device: String,
+    /// The disk or device that is to be a path
+    path: String,
+    /// What it is to the disk
+    #[arg(long, default_value = "optimized", value_parser = words::path_state())]
+    state: String,
+    #[command(flatten)]
+    ask: AskArgs,
+}
+
 /// Have paths chosen by another policy, while the device is in use
 #[derive(Args)]
 struct PolicyArgs {
@@ -86,6 +104,11 @@ pub fn run(args: &PathArgs) -> Result<(), CliError> {
             let (device, path, state) = (device.clone(), path.clone(), state.clone());
             change(ask, &SetPathState { device, path, state })
         }
+        PathCommand::Add(AddArgs { device, path, state, ask }) => {
+            let (device, path, state) = (device.clone(), path.clone(), Some(state.clone()));
+            change(ask, &AddPath { device, path, state })
+        }
+        PathCommand::Remove(args) => change(&args.ask, &RemovePath(args.path())),
         PathCommand::Policy(PolicyArgs { device, policy, ask }) => {
             change(ask, &SetPathPolicy { device: device.clone(), policy: policy.clone() })
         }
@@ -121,7 +144,8 @@ fn summary(head: &HeadStatus) -> String {
     let usable = paths.iter().filter(|path| path.usable).count();
     let shown = |path: &PathStatus| format!("{} {} {}", path.path, path.state, path.health);
     let shown: Vec<String> = paths.iter().map(shown).collect();
-    format!("{device}: {policy}, {usable} of {} paths take I/O: {}\n", paths.len(), shown.join(", "))
+    let shown = if shown.is_empty() { "none".to_owned() } else { shown.join(", ") };
+    format!("{device}: {policy}, {usable} of {} paths take I/O: {shown}\n", paths.len())
 }
 
 /// The paths of devices.

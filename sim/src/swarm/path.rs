@@ -106,9 +106,9 @@ pub(super) struct FaultyPath {
     reaches: bool,
     /// When the last command of each way arrives.
     last: [Instant; 2],
-    asked: Vec<DeviceId>,
+    asked: Vec<(DeviceId, u64)>,
     /// Answers on their way.
-    answers: Vec<(Instant, DeviceId)>,
+    answers: Vec<(Instant, DeviceId, u64)>,
     /// When it failed, if nothing has shown since that it works.
     failed_at: Option<Instant>,
     /// Since when it does not reach the disk.
@@ -309,19 +309,19 @@ impl FaultyPath {
         let (Some(longest), true) = (self.habits.answer, self.commands.values().all(|c| c.host.is_some())) else {
             return;
         };
-        for by in core::mem::take(&mut self.asked) {
+        for (by, question) in core::mem::take(&mut self.asked) {
             let at = cx.now() + Duration(self.rng.below(longest.0 + 1));
-            self.answers.push((at, by));
+            self.answers.push((at, by, question));
             cx.wake_at(at, ANSWERS);
         }
     }
 
     fn tell(&mut self, cx: &mut Cx<'_>) {
         let (path, now) = (cx.me(), cx.now());
-        self.answers.retain(|(at, by)| {
+        self.answers.retain(|(at, by, question)| {
             let is_due = *at <= now;
             if is_due {
-                cx.tell_path(*by, PathEvent::Silent { path });
+                cx.tell_path(*by, PathEvent::Silent { path, question: *question });
             }
             !is_due
         });
@@ -401,8 +401,8 @@ impl BlockDevice for FaultyPath {
             Event::Timer(ANSWERS) => self.tell(cx),
             Event::Timer(word) if word & 3 == GIVES_UP => self.give_up(word >> 2, cx),
             Event::Timer(word) => self.moves(word >> 2, cx),
-            Event::Path(PathEvent::AskSilence { by }) => {
-                self.asked.push(by);
+            Event::Path(PathEvent::AskSilence { by, question }) => {
+                self.asked.push((by, question));
                 self.answer_if_silent(cx);
             }
             Event::Path(PathEvent::GiveUp) => self.drop_all(cx),

@@ -16,9 +16,9 @@ pub use mapped::{Answered, Dep, Deps, Devices, Events, Listed, MappedDevice, Sta
 pub use paths::{HeadStatus, Heads, PathStatus};
 pub use recording::{Batch, Started};
 pub use requests::{
-    AddExport, Clear, CloseZones, Create, Drain, FailPath, FinishZones, GetDeps, GetInfo, GetPlugs, GetStatus,
+    AddExport, AddPath, Clear, CloseZones, Create, Drain, FailPath, FinishZones, GetDeps, GetInfo, GetPlugs, GetStatus,
     GetTable, GetTargetStatus, List, ListPaths, ListTargets, Load, ManageZones, Message, OPERATIONS, OnePath,
-    OpenZones, ReadRecording, Remove, RemoveExport, Rename, ReportZones, ResetZones, RestorePath, Resume,
+    OpenZones, ReadRecording, Remove, RemoveExport, RemovePath, Rename, ReportZones, ResetZones, RestorePath, Resume,
     SetPathPolicy, SetPathState, SetPolicy, StartRecording, StopRecording, Suspend, Wait, WipeTable,
 };
 pub use schema::schema;

@@ -27,6 +27,8 @@ pub struct HeadStatus {
     pub uncertain_appends: u64,
     /// Appends that were sent again although they may have been done.
     pub doubled_appends: u64,
+    /// Changes that have failed since their path never said that it could carry them out no more.
+    pub unsettled: u64,
     /// Its paths.
     pub paths: Vec<PathStatus>,
 }
@@ -38,7 +40,7 @@ pub struct PathStatus {
     pub path: String,
     /// What it is to the disk: `optimized`, `non-optimized`, `inaccessible`, `persistent-loss` or `change`.
     pub state: String,
-    /// `live`, `failed` or `offline`.
+    /// `live`, `failed`, `offline` or `leaving`.
     pub health: String,
     /// Whether it takes I/O.
     pub usable: bool,

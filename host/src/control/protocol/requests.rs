@@ -146,6 +146,19 @@ requests! {
         pub state: String,
     }
 
+    /// Adds a path, if it leads to the same disk and takes all that this takes; it gets I/O at once.
+    "path.add" => HeadStatus: pub struct AddPath {
+        /// The device.
+        pub device: String,
+        /// The disk or device that is to be a path.
+        pub path: String,
+        /// `optimized`, `non-optimized`, `inaccessible`, `persistent-loss` or `change`; `optimized` if left out.
+        pub state: Option<String>,
+    }
+
+    /// Removes a path. It gets nothing new, and is free when what is under way on it has ended or gone elsewhere; until then it is `leaving`.
+    "path.remove" => HeadStatus: pub struct RemovePath(pub OnePath)
+
     /// Has paths chosen by another policy, which begins without knowledge.
     "path.policy" => HeadStatus: pub struct SetPathPolicy {
         /// The device.
