@@ -1,17 +1,13 @@
 //! Devices with several paths as users run them: I/O goes on while a path fails, `shingle path` shows and changes it.
 
-#[path = "../../host/benches/support/client.rs"]
-mod client;
 mod program;
 
-use std::io::{Read, Write};
-use std::os::unix::net::UnixStream;
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
 
-use client::{READ, WRITE, option, request};
 use program::Scratch;
+use program::nbd::{BLOCK, Nbd, WRITE, pattern, verified_random_load};
 use serde_json::Value;
 
 /// A regular disk and a zoned one, each over two mapped devices.
@@ -52,8 +48,6 @@ unix = \"nbd.sock\"
 socket = \"control.sock\"
 ";
 
-const BLOCK: usize = 4096;
-
 fn with_stack() -> Scratch {
     let scratch = Scratch::new();
     scratch.file("stack.toml", STACK);
@@ -64,10 +58,8 @@ impl Scratch {
     /// Gives a mapped device another table, under I/O.
     #[track_caller]
     fn swap(&self, device: &str, table: &str) {
-        for words in [vec!["load", device, "--table", table], vec!["resume", device]] {
-            let output = self.shingle().arg("dm").args(&words).stdin(Stdio::null()).output().unwrap();
-            assert!(output.status.success(), "dm {words:?}: {}", String::from_utf8_lossy(&output.stderr));
-        }
+        self.dm(&["load", device, "--table", table]);
+        self.dm(&["resume", device]);
     }
 
     #[track_caller]
@@ -97,59 +89,14 @@ impl Scratch {
     }
 }
 
-/// An NBD client with one request at a time or several.
-struct Nbd(UnixStream);
-
-impl Nbd {
-    fn connect(scratch: &Scratch, export: &str) -> Self {
-        let mut socket = UnixStream::connect(scratch.0.join("nbd.sock")).unwrap();
-        socket.read_exact(&mut [0; 18]).unwrap();
-        socket.write_all(&[&3_u32.to_be_bytes()[..], &option(1, export.as_bytes())].concat()).unwrap();
-        socket.read_exact(&mut [0; 10]).unwrap();
-        Self(socket)
-    }
-
-    /// Sends a write of these blocks, or a read; the cookie is the offset.
-    fn send(&mut self, command: u16, offset: u64, data: &[u8]) {
-        let mut bytes = request(command, 0, offset, offset, data.len() as u32).to_vec();
-        if command == WRITE {
-            bytes.extend_from_slice(data);
-        }
-        self.0.write_all(&bytes).unwrap();
-    }
-
-    fn receive(&mut self) -> u64 {
-        let mut reply = [0; 16];
-        self.0.read_exact(&mut reply).unwrap();
-        assert_eq!(reply[..8], [0x67, 0x44, 0x66, 0x98, 0, 0, 0, 0], "a reply without an error");
-        u64::from_be_bytes(reply[8..].try_into().unwrap())
-    }
-
-    fn receive_any(&mut self) {
-        let _ = self.receive();
-    }
-
-    fn read(&mut self, offset: u64) -> Vec<u8> {
-        let mut data = vec![0; BLOCK];
-        self.send(READ, offset, &data);
-        assert_eq!(self.receive(), offset);
-        self.0.read_exact(&mut data).unwrap();
-        data
-    }
-}
-
-fn pattern(seed: u64) -> Vec<u8> {
-    (0..BLOCK as u64 / 8).flat_map(|word| (seed.wrapping_mul(2 * word + 1)).to_le_bytes()).collect()
-}
-
 /// Writes eight blocks at a time and reads them again, until `stop`; counts rounds in `rounds`.
 fn write_and_read(mut client: Nbd, stop: &AtomicBool, rounds: &AtomicU64) {
     while !stop.load(Relaxed) {
         let round = rounds.load(Relaxed);
         let offsets: Vec<u64> = (0..8).map(|n| (round * 8 + n) * BLOCK as u64 % (16 << 20)).collect();
-        offsets.iter().for_each(|offset| client.send(WRITE, *offset, &pattern(round ^ offset)));
-        (0..offsets.len()).for_each(|_| client.receive_any());
-        offsets.iter().for_each(|offset| assert!(client.read(*offset) == pattern(round ^ offset), "{offset}"));
+        offsets.iter().for_each(|offset| client.send(WRITE, *offset, &pattern(*offset, round + 1)));
+        client.written(offsets.len());
+        offsets.iter().for_each(|offset| assert!(client.read(*offset) == pattern(*offset, round + 1), "{offset}"));
         rounds.store(round + 1, Relaxed);
     }
 }
@@ -223,8 +170,8 @@ fn zones_stay_in_order_through_a_failover() {
     let daemon = scratch.up();
     let mut client = Nbd::connect(&scratch, "n");
     let write = |client: &mut Nbd, blocks: std::ops::Range<u64>| {
-        blocks.clone().for_each(|block| client.send(WRITE, block * BLOCK as u64, &pattern(block + 1)));
-        blocks.for_each(|_| client.receive_any());
+        blocks.clone().for_each(|block| client.send(WRITE, block * BLOCK as u64, &pattern(block, 1)));
+        client.written(blocks.count());
     };
     write(&mut client, 0..16);
     assert_eq!(number(&scratch.paths("n")[1], "sent"), 0, "it is not optimized");
@@ -234,7 +181,7 @@ fn zones_stay_in_order_through_a_failover() {
     let paths = scratch.paths("n");
     assert_eq!(health(&paths), ["failed", "live"]);
     assert!(number(&paths[0], "failovers") > 0 && number(&paths[1], "sent") > 0, "{paths:?}");
-    (0..32).for_each(|block| assert!(client.read(block * BLOCK as u64) == pattern(block + 1), "{block}"));
+    (0..32).for_each(|block| assert!(client.read(block * BLOCK as u64) == pattern(block, 1), "{block}"));
     let zone = &scratch.json("zones report n --json")["zones"][0];
     assert_eq!(number(zone, "wp"), 32 * 8);
     assert_eq!(scratch.ok("policy n"), "plug\n", "zone writes are ordered above the paths");
@@ -254,9 +201,9 @@ fn a_disk_that_is_a_path_has_its_zone_writes_ordered_above_it_alone() {
     scratch.fails("zones reset w", 1, &["`o`, whose path it is"]);
     scratch.fails("export add w w", 1, &["`o` alone may write to it"]);
     let mut client = Nbd::connect(&scratch, "o");
-    (0..8).rev().for_each(|block| client.send(WRITE, (7 - block) * BLOCK as u64, &pattern(block)));
-    (0..8).for_each(|_| client.receive_any());
-    (0..8).for_each(|block| assert!(client.read(block * BLOCK as u64) == pattern(7 - block), "{block}"));
+    (0..8).rev().for_each(|block| client.send(WRITE, (7 - block) * BLOCK as u64, &pattern(block, 1)));
+    client.written(8);
+    (0..8).for_each(|block| assert!(client.read(block * BLOCK as u64) == pattern(7 - block, 1), "{block}"));
     assert_eq!(scratch.paths("o")[0]["share_percent"].as_f64(), Some(100.0));
     daemon.stop();
 }
@@ -302,5 +249,127 @@ fn what_cannot_be_done_to_paths_says_why_and_what_can() {
     // A table may lie on the device, and the daemon ends in the right order.
     let top = ["dm", "create", "top", "--table", "0 32768 linear m 0"];
     assert!(scratch.shingle().args(top).stdin(Stdio::null()).status().unwrap().success());
+    daemon.stop();
+}
+
+#[test]
+fn paths_come_and_go_under_a_verified_load_and_a_removed_one_is_free() {
+    let scratch = with_stack();
+    let daemon = scratch.up();
+    scratch.dm(&["create", "p2", "--table", "0 32768 delay d 0 1"]);
+    let (stop, client) = (AtomicBool::new(false), Nbd::connect(&scratch, "m"));
+    thread::scope(|scope| {
+        let load = scope.spawn(|| verified_random_load(client, &stop));
+        let said = scratch.ok("path add m p2");
+        assert!(said.starts_with("m: queue-depth, 3 of 3 paths take I/O: "), "{said}");
+        scratch.await_paths("m", |paths| paths.len() == 3 && number(&paths[2], "sent") > 20);
+        for _ in 0..3 {
+            for path in ["p0", "p1", "p2"] {
+                scratch.ok(&format!("path remove m {path}"));
+                scratch.await_paths("m", |paths| paths.len() == 2 && paths.iter().all(|other| other["path"] != path));
+                scratch.dm(&["create", "look", "--table", &format!("0 8 linear {path} 0")]);
+                scratch.fails(&format!("path add m {path}"), 1, &["it is used by the table of `look`"]);
+                scratch.dm(&["remove", "look"]);
+                scratch.ok(&format!("path add m {path} --state optimized"));
+                scratch.await_paths("m", |paths| paths.iter().any(|it| it["path"] == path && number(it, "sent") > 3));
+            }
+        }
+        scratch.ok("path remove m p0");
+        scratch.await_paths("m", |paths| paths.len() == 2);
+        scratch.dm(&["remove", "p0"]);
+        stop.store(true, Relaxed);
+        assert!(load.join().unwrap() > 100);
+    });
+    let list = scratch.ok("path list m");
+    assert!(!list.contains("p0") && list.contains("p1") && list.contains("p2"), "{list}");
+    daemon.stop();
+}
+
+/// The failed path is the last one, and what it failed waits for another.
+#[test]
+fn io_that_waits_goes_over_a_path_that_is_added() {
+    let scratch = with_stack();
+    let daemon = scratch.up();
+    scratch.dm(&["create", "p2", "--table", "0 32768 linear d 0"]);
+    scratch.ok("path remove m p1");
+    scratch.swap("p0", "0 32768 faulty d 0 seed=1 error,op=any,status=transport");
+    let mut client = Nbd::connect(&scratch, "m");
+    client.send(WRITE, 0, &pattern(0, 1));
+    scratch.await_paths("m", |paths| health(paths) == ["failed"]);
+    scratch.ok("path add m p2");
+    client.written(1);
+    assert!(client.read(0) == pattern(0, 1));
+    daemon.stop();
+}
+
+#[test]
+fn a_path_that_leads_elsewhere_or_is_none_is_refused() {
+    let scratch = with_stack();
+    let daemon = scratch.up();
+    let create = |name: &str, table: &str| scratch.dm(&["create", name, "--table", table]);
+    create("q", "0 131072 linear z 0");
+    create("part", "0 16384 linear d 0");
+    create("moved", "0 32760 linear d 8\n32760 8 linear d 0");
+    create("other", "0 32768 zero");
+    create("e", "0 32768 linear d 0");
+    scratch.ok("export add e e");
+    scratch.fails("path add m nothing", 1, &["there is no device `nothing`"]);
+    scratch.fails("path add m p1", 1, &["`m` needs it for itself", "used by `m`"]);
+    scratch.fails("path add m n", 1, &["there is no `n` on the shard of `m`"]);
+    scratch.fails("path add m m", 1, &["`m` has paths itself, and is no path"]);
+    scratch.fails("path add m part", 1, &["`part` does not go with the paths of `m`", "16384 sectors, and the others"]);
+    scratch.fails("path add m moved", 1, &["`moved` leads to disk `d` +8, disk `d` -32760", "they are not one disk"]);
+    scratch.fails("path add m e", 1, &["used by clients of an export"]);
+    scratch.fails("path add n z", 1, &["`z` keeps its zone writes in order itself"]);
+    scratch.fails("path remove m p7", 1, &["`m` has no path `p7`", "its paths are: p0, p1"]);
+    create("top", "0 32768 linear m 0");
+    scratch.fails("path add m top", 1, &["would be below itself"]);
+    assert_eq!(scratch.paths("m").len(), 2);
+    scratch.dm(&["remove", "q"]);
+    scratch.dm(&["remove", "top"]);
+    for path in ["p0", "p1"] {
+        scratch.ok(&format!("path remove m {path}"));
+    }
+    let said = scratch.ok("path add m other --state non-optimized");
+    assert_eq!(
+        said, "m: queue-depth, 1 of 1 paths take I/O: other non-optimized live\n",
+        "nothing tells where it leads"
+    );
+    daemon.stop();
+}
+
+/// Its users go on when the disk has grown below all paths.
+#[test]
+fn a_device_grows_with_its_paths() {
+    let scratch = with_stack();
+    scratch.file("stack.toml", &STACK.replace("linear d 0\"", "zero\""));
+    let daemon = scratch.up();
+    let size = || {
+        scratch.json("status --json")["devices"].as_array().unwrap().iter().find(|it| it["name"] == "m").unwrap()["bytes"].clone()
+    };
+    scratch.swap("p0", "0 65536 zero");
+    assert_eq!(size(), 16 << 20);
+    scratch.swap("p1", "0 49152 zero");
+    assert_eq!(size(), 24 << 20);
+    daemon.stop();
+}
+
+#[test]
+fn a_disk_that_is_a_path_can_be_removed_and_comes_back_and_nobody_else_writes_to_its_zones() {
+    let scratch = Scratch::new();
+    let disk = "[disk.w]\ntype = \"null\"\nsize = \"8MiB\"\nzone-size = \"1MiB\"\nmemory-backed = true\n";
+    let rest = "[device.o]\npaths = [\"w\"]\ndelayed-removal = \"1h\"\n[export.o]\ndevice = \"o\"\n[listen]\nunix = \"nbd.sock\"\n\
+                [control]\nsocket = \"control.sock\"\n";
+    scratch.file("stack.toml", &format!("{disk}{rest}"));
+    let daemon = scratch.up();
+    let mut client = Nbd::connect(&scratch, "o");
+    client.send(WRITE, 0, &pattern(0, 1));
+    client.written(1);
+    assert_eq!(scratch.ok("path remove o w"), "o: queue-depth, 0 of 0 paths take I/O: none\n");
+    client.send(WRITE, BLOCK as u64, &pattern(1, 1));
+    scratch.fails("export add w w", 1, &["`o` alone may write to it"]);
+    scratch.ok("path add o w");
+    client.written(1);
+    (0..2).for_each(|block| assert!(client.read(block * BLOCK as u64) == pattern(block, 1)));
     daemon.stop();
 }

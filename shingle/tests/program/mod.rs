@@ -1,6 +1,8 @@
 //! The program as users run it: in a directory of its own, with a daemon that lives as long as the test wants.
 #![allow(dead_code, reason = "each test file uses its part")]
 
+pub mod nbd;
+
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
@@ -30,6 +32,14 @@ impl Scratch {
         let mut command = Command::new(env!("CARGO_BIN_EXE_shingle"));
         command.current_dir(&self.0).env_remove("SHINGLE_CONTROL").env_remove("NOTIFY_SOCKET");
         command
+    }
+
+    /// Runs `shingle dm` with words that may hold spaces; what it said.
+    #[track_caller]
+    pub fn dm(&self, words: &[&str]) -> String {
+        let output = self.shingle().arg("dm").args(words).stdin(Stdio::null()).output().unwrap();
+        assert!(output.status.success(), "dm {words:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
     }
 
     /// Runs the program; exit code, stdout and stderr.
