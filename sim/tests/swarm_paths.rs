@@ -33,7 +33,8 @@ fn a_disk_over_paths_that_fail_keeps_every_promise() {
     println!("{ops} requests and {cuts} losses of power in {count} seeds: {noted:?}");
     assert!(cuts > count / 2 && noted["path error"] > 10 * count, "too little happens: {cuts} cuts, {noted:?}");
     let seen = ["policy", "fail_path", "reinstate_path", "inaccessible", "change", "no path", "uncertain append"];
-    seen.iter().chain(&["doubled append"]).for_each(|what| assert!(noted[what] > count / 30, "{what}: {noted:?}"));
+    let rare = ["doubled append", "remove_path", "add_path", "unsettled change"];
+    seen.iter().chain(&rare).for_each(|what| assert!(noted[what] > count / 30, "{what}: {noted:?}"));
 }
 
 #[test]
@@ -48,6 +49,8 @@ fn the_seeds_draw_worlds_of_every_kind() {
         "steady false",
         "may double true",
         "without one None",
+        "removal after Duration(0)",
+        "mute true",
         "AtOnce",
         "Told",
         "After(",
@@ -80,6 +83,10 @@ fn a_guard_of_the_head_that_is_gone_is_missed() {
         ("kicked early", Sabotage { kicked_early: true, ..none }),
         ("states ignored", Sabotage { states_ignored: true, ..none }),
         ("pointers unasked", Sabotage { pointers_unasked: true, ..none }),
+        ("silence unbounded", Sabotage { silence_unbounded: true, ..none }),
+        ("removal ignored", Sabotage { removal_ignored: true, ..none }),
+        ("removed unawaited", Sabotage { removed_unawaited: true, ..none }),
+        ("classes mixed", Sabotage { classes_mixed: true, ..none }),
     ];
     let found = bugs.map(|(name, bug)| (name, hunt(bug)));
     found.iter().for_each(|(name, found)| println!("{name}: {found:?}"));

@@ -25,8 +25,6 @@ pub struct Sabotage {
     pub removal_ignored: bool,
     /// What a path gave up is settled when it is removed.
     pub removed_unawaited: bool,
-    /// Who waits for a path when the last one is gone waits on.
-    pub loss_ignored: bool,
     /// Paths that are not optimized get I/O as those that are.
     pub classes_mixed: bool,
 }

@@ -296,7 +296,7 @@ impl Head {
 
     /// Looks whether a path can come back by itself, now that none is usable.
     fn note_loss(&mut self, cx: &mut Cx<'_>) {
-        let may_return = self.paths.iter().any(Path::may_return) || self.guards.gone().loss_ignored;
+        let may_return = self.paths.iter().any(Path::may_return);
         if may_return == self.lost_since.is_none() {
             return;
         }

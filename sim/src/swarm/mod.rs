@@ -232,7 +232,8 @@ impl<'a> Run<'a> {
     fn calm_paths(&self, world: &mut World, calm: bool) {
         let ledger = &mut *self.shared.borrow_mut();
         let Some(heads) = &mut ledger.heads else { return };
-        heads.calm(&mut world.stack, calm);
+        let now = world.now();
+        heads.calm(&mut world.stack, calm, now);
     }
 
     /// Runs the world until its actors are done, the power goes, or something is broken.

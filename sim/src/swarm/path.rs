@@ -11,17 +11,20 @@
 //! What travels is a bio of the path's own with data of its own, since a bio that was given up belongs to its submitter again. The path
 //! knows when nothing of that can land any more, and says so when it is asked, a while later; or it only states a time.
 //!
-//! It also watches the head: a path that has failed is left alone but for probes, and one that cannot reach the disk gets nothing new.
+//! It also watches the head: a path that has failed is left alone but for probes, one that cannot reach the disk or was removed gets nothing
+//! new, and one that is not optimized nothing while another is that works.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::format;
+use alloc::rc::Rc;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::cell::RefCell;
 use core::fmt;
 
 use shingle_core::block::{
-    Bio, BlockDevice, Cx, Data, DeviceId, Event, Limits, Op, PathEvent, Payload, Reason, Silence, Status,
+    AnaState, Bio, BlockDevice, Cx, Data, DeviceId, Event, Limits, Op, PathEvent, Payload, Reason, Silence, Status,
 };
 use shingle_core::random::Rng;
 use shingle_core::sector::Sector;
@@ -74,6 +77,8 @@ enum Place {
 }
 
 struct Command {
+    /// Whether it is what a head asks of a path that has failed.
+    is_probe: bool,
     /// The bio of the submitter, until it is given up.
     host: Option<Box<Bio>>,
     /// The one that travels, unless the disk has it.
@@ -84,6 +89,9 @@ struct Command {
     /// When it moves on.
     due: Instant,
 }
+
+/// Of each path of a disk since when it is optimized and works.
+pub(super) type Board = Rc<RefCell<Vec<Option<Instant>>>>;
 
 /// What a timer is for; above it the number of a command.
 const MOVES: u64 = 0;
@@ -109,19 +117,41 @@ pub(super) struct FaultyPath {
     asked: Vec<(DeviceId, u64)>,
     /// Answers on their way.
     answers: Vec<(Instant, DeviceId, u64)>,
+    /// What it is to the disk.
+    state: AnaState,
+    /// Whether an operator has taken it out.
+    is_offline: bool,
+    /// Since when it is none of the head's.
+    removed_at: Option<Instant>,
     /// When it failed, if nothing has shown since that it works.
     failed_at: Option<Instant>,
     /// Since when it does not reach the disk.
     out_since: Option<Instant>,
+    /// Its number, and what all paths of the disk know of each other.
+    number: usize,
+    board: Board,
     /// Bios that it gave up or refused.
     pub faults: u64,
     pub complaint: Option<(Instant, String)>,
 }
 
 impl FaultyPath {
-    pub fn new(below: DeviceId, limits: &Limits, habits: PathHabits, rng: Rng) -> Self {
+    /// The next path of those on `board`, which is in this state.
+    pub fn new(
+        (below, limits): (DeviceId, &Limits),
+        habits: PathHabits,
+        (state, board): (AnaState, &Board),
+        rng: Rng,
+    ) -> Self {
+        let number = board.borrow().len();
+        board.borrow_mut().push((state == AnaState::Optimized).then_some(Instant::ZERO));
         Self {
             below: [below],
+            state,
+            is_offline: false,
+            removed_at: None,
+            number,
+            board: board.clone(),
             limits: limits.clone(),
             habits,
             rng,
@@ -141,23 +171,51 @@ impl FaultyPath {
     }
 
     /// From now on nothing goes wrong, or everything can.
-    pub fn calm(&mut self, calm: bool) {
+    pub fn calm(&mut self, calm: bool, now: Instant) {
         self.calm = calm;
         if calm {
-            (self.down_until, self.failed_at) = (Instant::ZERO, None);
-            self.reach(true, Instant::ZERO);
+            self.down_until = Instant::ZERO;
+            self.stand(AnaState::Optimized, now);
+            self.pardon(now);
         }
     }
 
-    /// An operator has put it in again.
-    pub fn pardon(&mut self) {
-        self.failed_at = None;
+    /// What it is to the disk.
+    pub fn state(&self) -> AnaState {
+        self.state
     }
 
-    /// From now on it leads to the disk, or not.
-    pub fn reach(&mut self, reaches: bool, now: Instant) {
-        self.reaches = reaches;
-        self.out_since = if reaches { None } else { self.out_since.or(Some(now)) };
+    /// An operator has put it in again.
+    pub fn pardon(&mut self, now: Instant) {
+        (self.failed_at, self.is_offline) = (None, false);
+        self.post(now);
+    }
+
+    /// An operator has taken it out.
+    pub fn take_out(&mut self, now: Instant) {
+        self.is_offline = true;
+        self.post(now);
+    }
+
+    /// An operator has removed it, or added it again.
+    pub fn remove(&mut self, is_removed: bool, now: Instant) {
+        self.removed_at = is_removed.then_some(now);
+        self.pardon(now);
+    }
+
+    /// From now on it is that to the disk, and leads there or not.
+    pub fn stand(&mut self, state: AnaState, now: Instant) {
+        self.state = state;
+        self.reaches = matches!(state, AnaState::Optimized | AnaState::NonOptimized);
+        self.out_since = if self.reaches { None } else { self.out_since.or(Some(now)) };
+        self.post(now);
+    }
+
+    /// Lets the other paths know whether it is optimized and works.
+    fn post(&mut self, now: Instant) {
+        let works = self.failed_at.is_none() && !self.is_offline && self.removed_at.is_none();
+        let since = &mut self.board.borrow_mut()[self.number];
+        *since = if works && self.state == AnaState::Optimized { since.or(Some(now)) } else { None };
     }
 
     /// Commands that are on their way to the disk.
@@ -194,35 +252,44 @@ impl FaultyPath {
         }
     }
 
-    /// Whether it is what a head asks of a path that has failed.
-    fn is_probe(&self, bio: &Bio) -> bool {
-        bio.op == Op::Read && bio.sector == Sector::ZERO && bio.sectors == self.limits.block_sectors()
+    /// Whether it is what a head asks of a path that has failed. What came in the moment of the failure was sent before that was known.
+    fn is_probe(&self, bio: &Bio, now: Instant) -> bool {
+        let is_one = bio.op == Op::Read && bio.sector == Sector::ZERO && bio.sectors == self.limits.block_sectors();
+        is_one && self.failed_at.is_some_and(|failed| failed < now)
     }
 
     /// Looks at what the head sends.
     fn watch(&mut self, bio: &Bio, now: Instant) {
-        // What came in the moment of the failure was sent before that was known.
-        let wrong = match (self.failed_at, self.out_since) {
-            (Some(failed), _) if failed < now => "a path that has failed",
-            (_, Some(since)) if since < now => "a path that does not lead to the disk",
-            _ => return,
+        let is_before = |at: Option<Instant>| at.is_some_and(|at| at < now);
+        let others = || self.board.borrow().iter().any(|since| is_before(*since));
+        let wrong = if is_before(self.removed_at) {
+            "a path that was removed"
+        } else if self.is_probe(bio, now) {
+            return;
+        } else if is_before(self.failed_at) {
+            "a path that has failed"
+        } else if is_before(self.out_since) {
+            "a path that does not lead to the disk"
+        } else if self.state == AnaState::NonOptimized && others() {
+            "a path that is not optimized, and another is"
+        } else {
+            return;
         };
-        if !self.is_probe(bio) {
-            self.complaint.get_or_insert_with(|| (now, format!("{bio:?} came to {wrong}")));
-        }
+        self.complaint.get_or_insert_with(|| (now, format!("{bio:?} came to {wrong}")));
     }
 
     /// A probe that fails says nothing of a path that was put in again after it had been sent.
-    fn note_failure(&mut self, bio: &Bio, now: Instant) {
-        if !self.is_probe(bio) {
+    fn note_failure(&mut self, is_probe: bool, now: Instant) {
+        if !is_probe {
             self.failed_at = Some(now);
+            self.post(now);
         }
     }
 
     /// Ends a bio with an error of the path.
-    fn fail(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
+    fn fail(&mut self, bio: Box<Bio>, is_probe: bool, cx: &mut Cx<'_>) {
         self.faults += 1;
-        self.note_failure(&bio, cx.now());
+        self.note_failure(is_probe, cx.now());
         let reason = match self.rng.below(3) {
             0 => Reason::NoAnswer(cx.now().since(bio.since)),
             1 => Reason::Interrupted,
@@ -245,15 +312,16 @@ impl FaultyPath {
 
     /// An answer is here.
     fn arrived(&mut self, id: u64, mut own: Box<Bio>, cx: &mut Cx<'_>) {
-        let Some(Command { host: Some(mut host), status, .. }) = self.commands.remove(&id) else {
+        let Some(Command { host: Some(mut host), status, is_probe, .. }) = self.commands.remove(&id) else {
             return cx.recycle(own);
         };
         answer(&mut host, &mut own, status);
         cx.recycle(own);
         if status.is_path_error() {
-            self.note_failure(&host, cx.now());
-        } else if self.is_probe(&host) {
+            self.note_failure(is_probe, cx.now());
+        } else if is_probe {
             self.failed_at = None;
+            self.post(cx.now());
         }
         cx.complete(host, status);
     }
@@ -268,6 +336,7 @@ impl FaultyPath {
             return;
         }
         let Some(host) = command.host.take() else { return };
+        let is_probe = command.is_probe;
         let goes_on = match command.place {
             Place::There => command.fate != Fate::Lost && !at_once,
             Place::Below => true,
@@ -279,7 +348,7 @@ impl FaultyPath {
         } else if !goes_on {
             self.forget(id, cx);
         }
-        self.fail(host, cx);
+        self.fail(host, is_probe, cx);
     }
 
     fn forget(&mut self, id: u64, cx: &mut Cx<'_>) {
@@ -344,6 +413,7 @@ impl BlockDevice for FaultyPath {
     fn submit(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
         let now = cx.now();
         self.watch(&bio, now);
+        let is_probe = self.is_probe(&bio, now);
         let (mut own, mut fate) = (None, self.draw_fate());
         let is_down = now < self.down_until || !self.reaches || self.happens(self.habits.refused);
         let drops = self.happens(self.habits.dropped);
@@ -356,7 +426,7 @@ impl BlockDevice for FaultyPath {
         }
         let id = self.sent;
         self.sent += 1;
-        self.commands.insert(id, Command { host: Some(bio), own, status: Status::Ok, fate, place, due });
+        self.commands.insert(id, Command { is_probe, host: Some(bio), own, status: Status::Ok, fate, place, due });
         if matches!(fate, Fate::Arrives | Fate::Unanswered) {
             cx.wake_at(due, id << 2 | MOVES);
         } else if let Some(command) = self.commands.get_mut(&id) {

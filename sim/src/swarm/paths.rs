@@ -13,11 +13,11 @@ use alloc::vec::Vec;
 
 use super::base::{add, between, some};
 use super::options::SwarmOptions;
-use super::path::{FaultyPath, PathHabits};
+use super::path::{Board, FaultyPath, PathHabits};
 use crate::disk::{CrashConfig, Leaf};
 use crate::model::Violation;
 use shingle_core::block::{Bio, Cx, DeviceId, Op, Reason, Silence, Stack, Why};
-use shingle_core::multipath::{AnaState, Head, HeadOptions, PathConfig, PolicyKind};
+use shingle_core::multipath::{AnaState, Head, HeadOptions, PathConfig, PathHealth, PolicyKind};
 use shingle_core::random::Rng;
 use shingle_core::time::{Duration, Instant};
 
@@ -31,6 +31,8 @@ pub(super) struct PathsPlan {
     pub steady: bool,
     /// Whether the disk never fails.
     pub sound: bool,
+    /// Whether a path never tells that it is silent.
+    pub mute: bool,
 }
 
 impl PathsPlan {
@@ -41,6 +43,10 @@ impl PathsPlan {
         if steady {
             (paths[0].refused, paths[0].given_up, paths[0].dropped) = (0, 0, 0);
         }
+        let longest = paths.iter().map(|path| bound_of(path, disk).0).max().unwrap_or_default();
+        // One that never tells, and has told all that it will when the head has waited for so long.
+        let told = paths.iter_mut().skip(1).find(|path| path.silence == Silence::Told);
+        let mute = told.filter(|_| rng.chance(1, 3)).map(|path| path.answer = None).is_some();
         let ms = |rng: &mut Rng, from: &[u64]| Duration::from_millis(some(rng, from));
         let waits = rng.chance(1, 2);
         let options = HeadOptions {
@@ -50,10 +56,12 @@ impl PathsPlan {
             pause: ms(rng, &[1, 100]),
             probe: ms(rng, &[50, 1_000]),
             change_timeout: ms(rng, &[5, 1_000]),
+            delayed_removal: ms(rng, &[0, 5, 500]),
+            silence_timeout: mute.then_some(Duration(longest)),
             may_double_appends: rng.chance(1, 3),
             ..HeadOptions::default()
         };
-        Self { paths, policy: some(rng, &PolicyKind::ALL), options, steady, sound }
+        Self { paths, policy: some(rng, &PolicyKind::ALL), options, steady, sound, mute }
     }
 
     /// Puts the paths and their head over a disk.
@@ -65,20 +73,20 @@ impl PathsPlan {
         options: &SwarmOptions,
     ) -> Result<Heads, String> {
         let limits = stack.limits(disk).clone();
-        let (mut paths, mut configs) = (Vec::new(), Vec::new());
+        let (mut paths, mut configs, board) = (Vec::new(), Vec::new(), Board::default());
         for habits in &self.paths {
-            let path = add(stack, Box::new(FaultyPath::new(disk, &limits, *habits, rng.fork())))?;
             let state = if paths.is_empty() || rng.chance(1, 2) { AnaState::Optimized } else { AnaState::NonOptimized };
-            let (silence, identity) = (stack.silence(path), Some("the disk".to_string()));
-            configs.push((PathConfig { device: path, silence, identity, state }, &limits));
+            let path = FaultyPath::new((disk, &limits), *habits, (state, &board), rng.fork());
+            let path = add(stack, Box::new(path))?;
+            configs.push((config_of(path, state, stack), &limits));
             paths.push(path);
         }
         let head = Head::new(&configs, self.policy, self.options.clone()).map_err(|error| error.to_string())?;
         let head = add(stack, Box::new(guarded(head, options)))?;
         let may_lack = !(self.steady && self.sound);
         let may_be_uncertain = !self.options.may_double_appends;
-        let Self { steady, sound, .. } = *self;
-        Ok(Heads { head, paths, steady, sound, may_lack, may_be_uncertain, calm: true })
+        let Self { steady, sound, mute, .. } = *self;
+        Ok(Heads { head, paths, steady, sound, mute, may_lack, may_be_uncertain, calm: true })
     }
 }
 
@@ -92,16 +100,24 @@ fn guarded(head: Head, _: &SwarmOptions) -> Head {
     head
 }
 
+fn config_of(path: DeviceId, state: AnaState, stack: &Stack) -> PathConfig {
+    let (silence, identity) = (stack.silence(path), Some("the disk".to_string()));
+    PathConfig { device: path, silence, identity, state }
+}
+
+/// After so long nothing lands any more that was given up: what arrives late is done when the disk has had its time.
+fn bound_of(path: &PathHabits, disk: &CrashConfig) -> Duration {
+    Duration(path.late.0 + path.way[1].0 + 2 * disk.timeout.0 + 1)
+}
+
 fn draw_path(disk: &CrashConfig, rng: &mut Rng) -> PathHabits {
     let micros = |rng: &mut Rng, from: &[u64]| Duration::from_micros(some(rng, from));
     let millis = |rng: &mut Rng, from: &[u64]| Duration::from_millis(some(rng, from));
     let late = millis(rng, &[1, 20, 200]);
     let slowest = micros(rng, &[10, 100, 3_000]);
-    // What arrives late is done when the disk has had its time.
-    let bound = Duration(late.0 + slowest.0 + 2 * disk.timeout.0 + 1);
-    let silence = some(rng, &[Silence::AtOnce, Silence::Told, Silence::Told, Silence::After(bound)]);
-    let answers = silence == Silence::Told || rng.chance(1, 2);
-    PathHabits {
+    let kind = rng.below(4);
+    let answers = kind == 1 || kind == 2 || rng.chance(1, 2);
+    let mut habits = PathHabits {
         way: [Duration::from_micros(1), slowest],
         ordered: rng.chance(1, 2),
         refused: some(rng, &[0, 0, 5]),
@@ -110,9 +126,15 @@ fn draw_path(disk: &CrashConfig, rng: &mut Rng) -> PathHabits {
         down: millis(rng, &[1, 30, 300]),
         patience: millis(rng, &[1, 20, 100]),
         late,
-        silence,
+        silence: Silence::AtOnce,
         answer: answers.then(|| micros(rng, &[1, 500, 20_000, 100_000])),
-    }
+    };
+    habits.silence = match kind {
+        0 => Silence::AtOnce,
+        3 => Silence::After(bound_of(&habits, disk)),
+        _ => Silence::Told,
+    };
+    habits
 }
 
 /// The head of a world, and its paths.
@@ -123,6 +145,7 @@ pub(super) struct Heads {
     /// Whether nothing ever happens to the first path.
     pub steady: bool,
     sound: bool,
+    mute: bool,
     /// Whether all paths may fail at once.
     may_lack: bool,
     may_be_uncertain: bool,
@@ -148,7 +171,9 @@ impl Heads {
         }
         match why.map(|why| &why.reason) {
             Some(Reason::NoPath) => self.may_lack && !self.calm,
-            Some(Reason::Uncertain) => !self.sound || op == Op::ZoneAppend && self.may_be_uncertain,
+            Some(Reason::Uncertain) => {
+                !self.sound || self.mute && changes(op) || op == Op::ZoneAppend && self.may_be_uncertain
+            }
             _ => false,
         }
     }
@@ -160,16 +185,35 @@ impl Heads {
         }
     }
 
+    /// The number that the head has for a path; `None` if it has none, or does not use it any more.
+    pub fn number(&self, path: DeviceId, stack: &Stack) -> Option<usize> {
+        let in_use = |it: &_| matches!(it, shingle_core::multipath::PathReport { device, health, .. } if *device == path && *health != PathHealth::Leaving);
+        self.head(stack)?.paths().find(in_use).map(|it| it.number)
+    }
+
+    /// Adds a path that was removed, unless it is not gone yet; whether it is a path then.
+    pub fn add(&self, path: DeviceId, stack: &mut Stack, now: Instant) -> Result<bool, String> {
+        if self.number(path, stack).is_some() {
+            return Ok(true);
+        }
+        if stack.below(self.head).contains(&path) {
+            return Ok(false);
+        }
+        let state = stack.device(path).map_or(AnaState::Optimized, FaultyPath::state);
+        Head::add_path(stack, self.head, &config_of(path, state, stack)).map_err(|error| error.to_string())?;
+        stack.with_device(path, |path: &mut FaultyPath, _| path.remove(false, now));
+        Ok(true)
+    }
+
     /// From now on everything can go wrong with the paths, or nothing: then they are all in use.
-    pub fn calm(&mut self, stack: &mut Stack, calm: bool) {
+    pub fn calm(&mut self, stack: &mut Stack, calm: bool, now: Instant) {
         self.calm = calm;
-        self.with_paths(stack, |path, _| path.calm(calm));
-        for number in (0..self.paths.len()).filter(|_| calm) {
-            for words in [["reinstate_path", "", ""], ["state", "", "optimized"]] {
-                let mut words = words.map(String::from);
-                words[1] = number.to_string();
-                let words: Vec<&str> = words.iter().map(String::as_str).filter(|word| !word.is_empty()).collect();
-                stack.message(self.head, &words).expect("a head knows its paths");
+        self.with_paths(stack, |path, _| path.calm(calm, now));
+        for path in self.paths.iter().filter(|_| calm) {
+            let Some(number) = self.number(*path, stack) else { continue };
+            let number = number.to_string();
+            for words in [&["reinstate_path", &number][..], &["state", &number, "optimized"]] {
+                stack.message(self.head, words).expect("a head knows its paths");
             }
         }
     }
@@ -192,6 +236,7 @@ impl Heads {
             ("no path", counters.without_path),
             ("uncertain append", counters.uncertain_appends),
             ("doubled append", counters.doubled_appends),
+            ("unsettled change", counters.unsettled),
         ])
     }
 
@@ -204,12 +249,20 @@ impl Heads {
 }
 
 shingle_core::impl_display!(PathsPlan, |self, f| {
-    let Self { paths, policy, options, steady, .. } = self;
-    let HeadOptions { no_path_timeout, most_waiting, may_double_appends, .. } = options;
-    write!(f, "{} paths by {}, steady {steady}, ", paths.len(), policy.name())?;
-    write!(f, "without one {no_path_timeout:?} of {most_waiting}, may double {may_double_appends}: ")?;
+    let Self { paths, policy, options, steady, mute, .. } = self;
+    let HeadOptions { no_path_timeout, most_waiting, may_double_appends, delayed_removal, .. } = options;
+    write!(f, "{} paths by {}, steady {steady}, mute {mute}, ", paths.len(), policy.name())?;
+    write!(
+        f,
+        "without one {no_path_timeout:?} of {most_waiting}, removal after {delayed_removal:?}, may double {may_double_appends}: "
+    )?;
     paths.iter().try_for_each(|path| write!(f, "{:?} ", path.silence))
 });
+
+/// Whether it matters when a command takes effect.
+fn changes(op: Op) -> bool {
+    !matches!(op, Op::Read | Op::Flush | Op::ReportZones)
+}
 
 /// What a head did that it must not do.
 pub(super) fn violation((at, what): (Instant, String)) -> Violation {
