@@ -61,20 +61,23 @@ fn the_example_of_the_documentation_is_accepted() {
 #[test]
 fn every_key_of_paths_is_read() {
     let keys = "[device.m]\npaths = [\"p0\", { device = \"p1\", state = \"non-optimized\" }]\npolicy = \"latency\"\n\
-                no-path-timeout = \"5s\"\nattempts = 2\nprobe = \"1s\"\nchange-timeout = \"3s\"\ndouble-appends = true\n";
+                no-path-timeout = \"5s\"\nattempts = 2\nprobe = \"1s\"\nchange-timeout = \"3s\"\ndouble-appends = true\n\
+                delayed-removal = \"7s\"\nsilence-timeout = \"1h\"\n";
     let plan = parse(&with(keys)).unwrap();
     let HeadPlan { paths, policy, options, .. } = head(&plan);
     assert_eq!((paths[1].state, *policy), (AnaState::NonOptimized, PolicyKind::Latency));
     let ms = Duration::from_millis;
     assert_eq!((options.no_path_timeout, options.attempts), (Some(ms(5000)), 2));
     assert_eq!((options.probe, options.change_timeout, options.may_double_appends), (ms(1000), ms(3000), true));
-    let plan = parse(&with("[device.m]\npaths = [\"p0\"]\nno-path-timeout = \"never\"\n")).unwrap();
-    assert_eq!(head(&plan).options.no_path_timeout, None);
+    assert_eq!((options.delayed_removal, options.silence_timeout), (ms(7000), Some(ms(3_600_000))));
+    let never = "[device.m]\npaths = [\"p0\"]\nno-path-timeout = \"never\"\nsilence-timeout = \"never\"\n";
+    let plan = parse(&with(never)).unwrap();
+    assert_eq!((head(&plan).options.no_path_timeout, head(&plan).options.silence_timeout), (None, None));
 }
 
 #[test]
 fn wrong_values_of_paths_show_their_line_and_what_is_right() {
-    let cases: [(&str, &[&str]); 12] = [
+    let cases: [(&str, &[&str]); 14] = [
         ("paths = [\"p0\", \"p2\"]", &["toml:9:16", "path that is not there", "there is no `p2`; did you mean `p"]),
         ("paths = []", &["toml:9:9", "0 paths", "a disk has 1 to 32"]),
         ("paths = \"p0\"", &["toml:9:9", "write a list such as"]),
@@ -85,6 +88,8 @@ fn wrong_values_of_paths_show_their_line_and_what_is_right() {
         ("paths = [\"p0\"]\npolicy = \"latncy\"", &["toml:10:10", "did you mean \"latency\"", "known are: numa, "]),
         ("paths = [\"p0\"]\nprobe = \"1ms\"", &["toml:10:9", "`probe` is out of range", "50 to 3600000 ms"]),
         ("paths = [\"p0\"]\nattempts = 256", &["toml:10:12", "allowed: 0 to 255"]),
+        ("paths = [\"p0\"]\ndelayed-removal = \"25h\"", &["toml:10:19", "`delayed-removal` is out of range"]),
+        ("paths = [\"p0\"]\nsilence-timeout = \"0s\"", &["toml:10:19", "`silence-timeout` is out of range", "1000 to"]),
         ("paths = [\"p0\"]\nno-path-timeout = \"ever\"", &["toml:10:19", "or \"never\""]),
         ("paths = [\"p0\"]\ntable = \"0 8 error\"", &["toml:9:9", "has a table and paths"]),
     ];
