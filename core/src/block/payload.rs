@@ -235,6 +235,25 @@ impl Payload {
         }
     }
 
+    /// Copies the memory into one segment of as many bytes. Memory that cannot be looked at stays where it is.
+    pub fn copy_to(&self, whole: &Data) {
+        self.for_each_part(whole, |segment, part| part.copy_from_words(segment.words()));
+    }
+
+    /// Copies one segment of as many bytes into the memory.
+    pub fn copy_from(&self, whole: &Data) {
+        self.for_each_part(whole, |segment, part| segment.copy_from_words(part.words()));
+    }
+
+    /// Segment by segment with the part of `whole` that stands for it.
+    fn for_each_part(&self, whole: &Data, visit: impl Fn(&Data, &Data)) {
+        let mut at = 0;
+        for segment in self.segments() {
+            visit(segment, &whole.slice(at, segment.len()));
+            at += segment.len();
+        }
+    }
+
     /// Calls `visit` with the words of each segment and the sector offset at which the segment begins.
     pub fn for_each_segment(&self, mut visit: impl FnMut(u64, &Data)) {
         let mut at = 0;
@@ -248,6 +267,21 @@ impl Payload {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn segments_are_copied_to_one_and_back_in_their_order() {
+        let filled = |byte: u8, bytes: usize| {
+            let data = Data::zeroed(bytes);
+            data.fill(byte);
+            data
+        };
+        let whole = Data::zeroed(1536);
+        Payload::Segments(vec![filled(1, 512), filled(2, 1024)]).copy_to(&whole);
+        assert_eq!(whole.to_vec(), [vec![1; 512], vec![2; 1024]].concat());
+        let other = [filled(9, 1024), filled(9, 512)];
+        Payload::Segments(other.to_vec()).copy_from(&whole);
+        assert_eq!([other[0].to_vec(), other[1].to_vec()].concat(), whole.to_vec());
+    }
 
     #[test]
     fn a_buffer_is_aligned_for_direct_io() {

@@ -87,7 +87,7 @@ fn copy(payload: &Payload, has_content: bool) -> Payload {
     // Simulated drives cannot go on without memory.
     let data = Data::zeroed(payload.bytes());
     if has_content {
-        for_each_part(payload, &data, |theirs, own| own.copy_from_words(theirs.words()));
+        payload.copy_to(&data);
     }
     Payload::Data(data)
 }
@@ -105,17 +105,8 @@ pub(super) fn answer(host: &mut Bio, own: &mut Bio, status: Status, keep_data: b
         // It may have zones of others before it already.
         (Payload::Zones(theirs), Payload::Zones(own)) => theirs.extend(own),
         (theirs, Payload::Data(data)) if keep_data && host.op == Op::Read => {
-            for_each_part(theirs, data, |theirs, own| theirs.copy_from_words(own.words()));
+            theirs.copy_from(data);
         }
         _ => {}
-    }
-}
-
-/// Segment by segment with the part of `whole` that stands for it.
-fn for_each_part(payload: &Payload, whole: &Data, mut visit: impl FnMut(&Data, &Data)) {
-    let mut at = 0;
-    for segment in payload.segments() {
-        visit(segment, &whole.slice(at, segment.len()));
-        at += segment.len();
     }
 }

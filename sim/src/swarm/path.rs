@@ -496,7 +496,7 @@ fn traveller(of: &Bio) -> Bio {
         payload if of.op.has_data() => {
             let data = Data::zeroed(payload.bytes());
             if of.op.is_write() {
-                for_each_part(payload, &data, |theirs, own| own.copy_from_words(theirs.words()));
+                payload.copy_to(&data);
             }
             Payload::Data(data)
         }
@@ -515,17 +515,8 @@ fn answer(host: &mut Bio, own: &mut Bio, status: Status) {
         // Another part of the same table may have reported before.
         (Payload::Zones(zones), Payload::Zones(more)) => zones.extend_from_slice(more),
         (_, Payload::Data(data)) if host.op == Op::Read => {
-            for_each_part(&host.payload, data, |theirs, own| theirs.copy_from_words(own.words()));
+            host.payload.copy_from(data);
         }
         _ => {}
-    }
-}
-
-/// Segment by segment with the part of `whole` that stands for it.
-fn for_each_part(payload: &Payload, whole: &Data, mut visit: impl FnMut(&Data, &Data)) {
-    let mut at = 0;
-    for segment in payload.segments() {
-        visit(segment, &whole.slice(at, segment.len()));
-        at += segment.len();
     }
 }
