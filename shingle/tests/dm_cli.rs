@@ -3,6 +3,7 @@
 
 mod program;
 
+use std::io::{Read, Write};
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;

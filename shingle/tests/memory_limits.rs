@@ -1,14 +1,12 @@
 //! What clients can do to the memory of the daemon, and what they cannot.
 
-#[path = "../../host/benches/support/client.rs"]
-mod client;
 mod program;
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 
-use client::{READ, option, request};
 use program::Scratch;
+use program::nbd::client::{READ, option, request};
 
 const STACK: &str = "\
 [disk.mem]

@@ -1,7 +1,7 @@
 //! A client of an export that checks what it gets.
 
 #[path = "../../../host/benches/support/client.rs"]
-mod client;
+pub mod client;
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
