@@ -2,7 +2,7 @@
 
 use super::head::{Head, Job, PAUSE_ENDS, Sent, TIME_IS_OVER, probe_of};
 use super::path::{Health, Path, Probing};
-use super::retry::{Disposition, dispose};
+use super::retry::{Disposition, Rules};
 use crate::block::{AnaState, Bio, Cx, Data, Flags, Op, PathEvent, Payload, Reason, Silence, Status};
 use crate::prelude::*;
 use crate::sector::Sector;
@@ -24,7 +24,7 @@ const FIRST_PROBE: Duration = Duration::from_millis(50);
 impl Head {
     /// A bio of a user has failed on a path.
     pub(super) fn failed(&mut self, path: usize, mut job: Job, status: Status, cx: &mut Cx<'_>) {
-        let what = dispose(job.bio.op, status, job.attempts, self.options.attempts);
+        let what = self.options.rules.dispose(&job.bio, status, job.attempts < self.options.attempts);
         job.attempts = if what == Disposition::Retry { job.attempts + 1 } else { 0 };
         if what != Disposition::Complete {
             // It has waited already; that another path has no room for it at once is nothing to its user.
@@ -59,19 +59,26 @@ impl Head {
     /// A path has failed a bio: others are asked from now on, and it is probed.
     fn fail_path(&mut self, path: usize, cx: &mut Cx<'_>) {
         self.policy.failed(path);
-        let it = &mut self.paths[path];
-        it.counters.failovers += 1;
-        if it.health == Health::Live {
-            it.counters.failures += 1;
-            self.probe_later(path, FIRST_PROBE, cx);
-            self.changed(cx);
+        self.paths[path].counters.failovers += 1;
+        if self.paths[path].health == Health::Live {
+            self.note_failure(path, cx);
         }
     }
 
+    /// A path that worked has failed.
+    pub(super) fn note_failure(&mut self, path: usize, cx: &mut Cx<'_>) {
+        self.paths[path].counters.failures += 1;
+        self.probe_later(path, FIRST_PROBE, cx);
+        self.changed(cx);
+    }
+
+    /// Has a path that does not work be probed, if that is for the head to do.
     fn probe_later(&mut self, path: usize, pause: Duration, cx: &mut Cx<'_>) {
         let due = cx.now() + pause;
         self.paths[path].health = Health::Failed(Probing { pause, due });
-        cx.wake_at(due, probe_of(path));
+        if self.options.rules == Rules::Nvme {
+            cx.wake_at(due, probe_of(path));
+        }
     }
 
     /// Reads a block on a path that has failed, if it is time.
@@ -229,6 +236,7 @@ impl Head {
     /// A bio of the head's own is back.
     pub(super) fn handle_own(&mut self, path: usize, purpose: Purpose, done: (Box<Bio>, Status), cx: &mut Cx<'_>) {
         let (bio, status) = done;
+        let is_path_error = self.options.rules.is_path_error(&bio, status);
         let end = match &bio.payload {
             Payload::Zones(zones) if status.is_ok() => zones.first().map(|zone| zone.written_up_to().0),
             _ => None,
@@ -238,7 +246,7 @@ impl Head {
             (Purpose::Probe, _) => self.probed(path, status, cx),
             (Purpose::Look(job), Some(end)) => self.looked(job, end, cx),
             (Purpose::Secure(job), _) if status.is_ok() => cx.complete(job.restored(), Status::Ok),
-            (Purpose::Look(mut job) | Purpose::Secure(mut job), _) if status.is_path_error() => {
+            (Purpose::Look(mut job) | Purpose::Secure(mut job), _) if is_path_error => {
                 self.fail_path(path, cx);
                 job.may_be_done = true;
                 self.dispatch(job, cx);

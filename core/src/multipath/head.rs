@@ -22,11 +22,13 @@ use core::fmt;
 
 use slab::Slab;
 
+use super::by_hand::WithoutPath;
 use super::failover::Purpose;
+use super::groups::Groups;
 use super::guards::Guards;
 use super::options::{HeadError, HeadOptions, MOST_PATHS};
 use super::path::{Health, Path, PathConfig, PathCounters, PathReport};
-use super::policy::{Access, Done, Io, PathView, Policy, PolicyKind};
+use super::policy::{Access, Done, Io, PathView, PolicyKind};
 use super::unsettled::Unsettled;
 use crate::block::{
     Bio, BlockDevice, Cx, DeviceId, Event, Figure, Limits, MessageError, PathEvent, Payload, Reason, Status,
@@ -103,8 +105,7 @@ pub struct Head {
     /// What the disk at the end of all paths says it is.
     pub(super) identity: Option<String>,
     pub(super) options: HeadOptions,
-    pub(super) kind: PolicyKind,
-    pub(super) policy: Box<dyn Policy>,
+    pub(super) policy: Groups,
     /// The paths. One that is removed leaves its number free, so that those of the others stay.
     pub(super) paths: Vec<Path>,
     /// What the policy sees of them.
@@ -115,6 +116,8 @@ pub struct Head {
     without_path: Option<Instant>,
     /// Since when none is left that could come back by itself.
     lost_since: Option<Instant>,
+    /// What becomes of bios meanwhile.
+    pub(super) without: WithoutPath,
     /// What waits for the disk to have time, with the path that is to get it again.
     pub(super) paused: VecDeque<(usize, Job)>,
     pub(super) unsettled: Unsettled,
@@ -128,6 +131,14 @@ impl Head {
     /// # Errors
     /// If they do not lead to one disk.
     pub fn new(paths: &[(PathConfig, &Limits)], kind: PolicyKind, options: HeadOptions) -> Result<Self, HeadError> {
+        Self::grouped(paths, Groups::one(kind), options)
+    }
+
+    /// The same with paths in groups.
+    ///
+    /// # Errors
+    /// If they do not lead to one disk.
+    pub fn grouped(paths: &[(PathConfig, &Limits)], groups: Groups, options: HeadOptions) -> Result<Self, HeadError> {
         let [(first, limits), ..] = paths else { return Err(HeadError::Count(0)) };
         if paths.len() > MOST_PATHS {
             return Err(HeadError::Count(paths.len()));
@@ -144,18 +155,22 @@ impl Head {
             all = all.stack(own).map_err(|error| HeadError::Limits(number, error))?;
         }
         let paths: Vec<Path> = paths.iter().map(|(path, _)| Path::new(path)).collect();
+        let view = |(number, path): (usize, &Path)| PathView {
+            throughput: groups.throughput(number),
+            ..PathView::new(path.access())
+        };
         Ok(Self {
             below: paths.iter().map(|path| path.device).collect(),
             limits: all,
             identity: first.identity.clone(),
-            kind,
-            policy: kind.build(),
-            views: paths.iter().map(|path| PathView::new(path.access())).collect(),
+            views: paths.iter().enumerate().map(view).collect(),
+            policy: groups,
             paths,
             sent: Slab::new(),
             waiting: VecDeque::new(),
             without_path: None,
             lost_since: None,
+            without: WithoutPath::default(),
             paused: VecDeque::new(),
             unsettled: Unsettled::default(),
             counters: HeadCounters::default(),
@@ -171,16 +186,10 @@ impl Head {
         Self { guards: Guards::without(gone), ..self }
     }
 
-    /// The same with a policy of this kind that was told something else than usual.
-    #[must_use]
-    pub fn with_policy(self, policy: Box<dyn Policy>) -> Self {
-        Self { policy, ..self }
-    }
-
     /// The policy.
     #[must_use]
     pub fn policy(&self) -> PolicyKind {
-        self.kind
+        self.policy.kind()
     }
 
     /// What a path has done.
@@ -217,7 +226,7 @@ impl Head {
 
     /// Goes on with another policy, which knows nothing yet but what is under way.
     pub fn set_policy(&mut self, kind: PolicyKind) {
-        (self.kind, self.policy) = (kind, kind.build());
+        self.policy.set_policy(kind);
     }
 
     /// Paths take I/O now that did not, or the other way round.
@@ -278,6 +287,7 @@ impl Head {
 
     /// Has a bio wait for a path.
     pub(super) fn wait(&mut self, job: Job, cx: &mut Cx<'_>) {
+        let Some(job) = self.turned_away(job, cx) else { return };
         self.note_loss(cx);
         if self.is_lost(cx.now()) || self.waiting.len() >= self.options.most_waiting {
             return self.fail(job, cx);
@@ -403,7 +413,7 @@ impl BlockDevice for Head {
     }
 
     fn describe(&self, out: &mut dyn fmt::Write) -> fmt::Result {
-        write!(out, "multipath: {} paths, {}", self.paths().count(), self.kind.name())
+        write!(out, "multipath: {} paths, {}", self.paths().count(), self.policy().name())
     }
 
     fn figures(&self, visit: &mut dyn FnMut(&'static str, Figure)) {

@@ -69,14 +69,14 @@ impl Head {
 
     fn take_in(&mut self, config: &PathConfig, cx: &mut Cx<'_>) -> usize {
         let (number, path) = (self.free_number(), Path::new(config));
-        let view = PathView::new(path.access());
+        let view = PathView { throughput: self.policy.throughput(number), ..PathView::new(path.access()) };
         if number == self.paths.len() {
             self.paths.push(path);
             self.views.push(view);
         } else {
             (self.paths[number], self.views[number]) = (path, view);
             // What it knows of this number is about another path.
-            self.set_policy(self.kind);
+            self.set_policy(self.policy());
         }
         self.below.push(config.device);
         self.time_change(number, cx);

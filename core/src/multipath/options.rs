@@ -1,6 +1,7 @@
 //! What a head can be told, and what is wrong with paths that do not belong together.
 
 use super::policy::Node;
+use super::retry::Rules;
 use crate::block::LimitsError;
 use crate::prelude::*;
 use crate::time::Duration;
@@ -8,6 +9,8 @@ use crate::time::Duration;
 /// What a head can be told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeadOptions {
+    /// Which errors are a path's, and who brings it back.
+    pub rules: Rules,
     /// Who submits.
     pub node: Node,
     /// How long bios wait for a path before they fail; `None`: for ever.
@@ -35,6 +38,7 @@ impl Default for HeadOptions {
     /// minutes; a minute without a path.
     fn default() -> Self {
         Self {
+            rules: Rules::Nvme,
             node: Node(0),
             no_path_timeout: Some(Duration::from_millis(60_000)),
             most_waiting: 1 << 16,

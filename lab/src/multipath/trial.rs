@@ -1,7 +1,9 @@
 //! A trial: one world, in which submitters send a load over the paths of a set.
 
 use shingle_core::block::{DeviceId, Stack};
-use shingle_core::multipath::{AnaState, Head, HeadOptions, Latency, LatencyOptions, Node, PathConfig, PolicyKind};
+use shingle_core::multipath::{
+    AnaState, Group, Groups, Head, HeadOptions, Latency, LatencyOptions, Node, PathConfig, PolicyKind,
+};
 use shingle_core::random::Rng;
 use shingle_core::time::{Duration, Instant};
 use shingle_host::latency::Histogram;
@@ -153,13 +155,15 @@ fn choose_with(
     };
     let (options, all) = (HeadOptions { node, ..HeadOptions::default() }, configs.into_iter().map(limits));
     let all: Vec<_> = all.collect();
-    let head = match contender {
-        Contender::Policy(kind) => Head::new(&all, kind, options),
-        Contender::LatencyKeeping(decay) => Head::new(&all, PolicyKind::Latency, options).map(|head| {
-            head.with_policy(Box::new(Latency::new(LatencyOptions { decay, ..LatencyOptions::default() })))
-        }),
+    let groups = match contender {
+        Contender::Policy(kind) => Groups::one(kind),
+        Contender::LatencyKeeping(decay) => {
+            let policy = Latency::new(LatencyOptions { decay, ..LatencyOptions::default() });
+            Groups::new(vec![Group::new(PolicyKind::Latency, Box::new(policy), Vec::new())], 0)
+        }
         Contender::Oracle => unreachable!("it has no head"),
     };
+    let head = Head::grouped(&all, groups, options);
     let head: Result<DeviceId, _> = stack.add(Box::new(head.map_err(|error| error.to_string())?));
     head.map(Chooser::Head).map_err(|error| error.to_string())
 }

@@ -28,13 +28,20 @@ impl Default for HistoricalServiceTimeOptions {
 }
 
 /// What is known of a path.
-#[derive(Clone, Copy, Debug)]
-struct History {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct History {
     /// Moving average of the time that the path takes for one I/O, in 1024ths of a ns.
-    service: u64,
+    pub service: u64,
     last_end: Instant,
     /// From when on the past means little.
-    stale_after: Instant,
+    pub stale_after: Instant,
+}
+
+impl Default for History {
+    /// Nothing yet.
+    fn default() -> Self {
+        Self { service: ONE, last_end: Instant::ZERO, stale_after: Instant::ZERO }
+    }
 }
 
 /// dm-multipath's (`drivers/md/dm-ps-historical-service-time.c`). The time of an I/O counts from the end of the one before on its path:
@@ -64,12 +71,15 @@ impl HistoricalServiceTime {
 
 impl Policy for HistoricalServiceTime {
     fn choose(&mut self, paths: &[PathView], io: &Io) -> Option<usize> {
-        let fresh = History { service: ONE, last_end: Instant::ZERO, stale_after: Instant::ZERO };
-        self.histories.resize(self.histories.len().max(paths.len()), fresh);
+        self.histories.resize(self.histories.len().max(paths.len()), History::default());
         self.usable = paths.iter().filter(|path| path.access != super::Access::Unusable).count() as u64;
         let (histories, threshold) = (&self.histories, self.options.threshold);
         let load = |number: usize| (histories[number], u64::from(paths[number].in_flight));
         self.turns.take(paths, |one, best| is_better(load(one), load(best), threshold, io.at))
+    }
+
+    fn history(&self, path: usize) -> Option<History> {
+        Some(self.histories.get(path).copied().unwrap_or_default())
     }
 
     fn ended(&mut self, path: usize, io: &Io, done: Done) {

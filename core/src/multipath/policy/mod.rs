@@ -21,7 +21,7 @@ mod turns;
 
 pub use adaptive::Adaptive;
 pub use expected_delay::ExpectedDelay;
-pub use historical::{HistoricalServiceTime, HistoricalServiceTimeOptions};
+pub use historical::{HistoricalServiceTime, HistoricalServiceTimeOptions, History};
 pub use latency::{Latency, LatencyOptions};
 pub use numa::Numa;
 pub use queue_depth::QueueDepth;
@@ -183,6 +183,12 @@ pub trait Policy {
     /// An I/O has failed on that path because of the path.
     fn failed(&mut self, path: usize) {
         let _ = path;
+    }
+
+    /// What it knows of the times of a path, if it keeps such a thing: for status lines.
+    fn history(&self, path: usize) -> Option<History> {
+        let _ = path;
+        None
     }
 
     /// Paths have come, gone or changed their access.
