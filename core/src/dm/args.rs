@@ -160,6 +160,18 @@ impl<'a> Args<'a> {
         Ok(group)
     }
 
+    /// Takes the next `count` words, each of them `what`.
+    ///
+    /// # Errors
+    /// If words are missing.
+    pub fn take(&mut self, count: usize, what: &str) -> Result<Args<'a>, ArgError> {
+        let front = self.clone();
+        for _ in 0..count {
+            self.word(what)?;
+        }
+        Ok(Args { words: &front.words[..count], ..front })
+    }
+
     /// Ends the reading.
     ///
     /// # Errors

@@ -27,6 +27,7 @@ mod line;
 mod linear;
 mod log_writes;
 mod mapping;
+mod multipath;
 mod registry;
 mod reset_all;
 mod striped;
