@@ -113,10 +113,11 @@ fn only_the_policy_zone_lock_pays_for_its_scheduler() {
 }
 
 /// Lines of targets, with what costs them most, and what they are told first.
-const TARGETS: [(&str, &[&str]); 7] = [
+const TARGETS: [(&str, &[&str]); 8] = [
     ("delay disk 0 1 disk 0 2 disk 0 3", &[]),
     ("dust disk 0 512", &["enable"]),
     ("error", &[]),
+    ("multipath 0 0 2 1 historical-service-time 0 1 1 disk 1 service-time 0 1 1 log 1", &[]),
     ("flakey disk 0 0 1 9 corrupt_bio_byte 9 w 1 0 random_read_corrupt 500000000 random_write_corrupt 500000000", &[]),
     ("log-writes disk log", &[]),
     ("striped 2 128 disk 0 log 0", &[]),

@@ -21,7 +21,7 @@ const NAMES: [&str; 3] = ["x", "y", "z"];
 const MOST_TURNS: usize = 10_000;
 
 /// Words that a control character of the input stands for, so that tables that make sense are found soon.
-const WORDS: &str = "0 64 128 1024 \n linear striped delay crypt dust flakey error zero faulty log-writes disk \
+const WORDS: &str = "0 64 128 1024 \n linear striped delay crypt dust flakey multipath round-robin faulty log-writes disk \
     log smr x y 2 1 8 512 aes-xts-plain64 000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f \
     enable addbadblock @stats_create - /4";
 

@@ -124,6 +124,14 @@ impl Mapped {
         answer
     }
 
+    /// The same as what has become of it.
+    pub fn table_now(&self) -> String {
+        let device = Some(self.rig.stack.any_device(self.target));
+        let mut out = String::new();
+        self.line.write(&View { shows_keys: false, device }, &mut out).unwrap();
+        out
+    }
+
     /// The first line, as `dmsetup table` shows it.
     pub fn table(&self) -> String {
         let mut out = String::new();

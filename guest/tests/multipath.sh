@@ -1,0 +1,261 @@
+# Tables of dm-multipath: the kernel's and ours are told the same, and have to say and do the same. Over the kernel's the paths are two linear
+# devices on one disk, and udev sleeps, as it reads devices whenever something changes.
+# shellcheck shell=bash disable=SC2154
+
+_sectors=16384
+
+# _dm VERB...: dmsetup of whoever is asked at the moment, the kernel or ours.
+_dm() {
+    if [ "$who" = kernel ]; then DM_DISABLE_UDEV=1 dmsetup "$@"; else shingle dm "$@" --control "$work/control.sock"; fi
+}
+# _path NAME: as a table has to name a device.
+_path() { if [ "$who" = kernel ]; then echo "/dev/mapper/$1"; else echo "$1"; fi; }
+_load() {
+    _dm load "$1" --table "$2"
+    _dm resume "$1"
+}
+_breaks() { _load "$1" "0 $_sectors error"; }
+_works() { _load "$1" "0 $_sectors linear $disk 0"; }
+
+_kernel_begins() {
+    who=kernel
+    modprobe -a dm-multipath dm-round-robin dm-service-time dm-queue-length
+    null_disk one size=8
+    disk=$device
+    udevadm settle
+    udevadm control --stop-exec-queue
+    later udevadm control --start-exec-queue
+    _paths_begin
+    later _gone m
+    m=/dev/mapper/m
+}
+_ours_begins() {
+    who=ours
+    cat > stack.toml <<STACK
+[disk.one]
+type = "null"
+size = "8MiB"
+memory-backed = true
+[listen]
+unix = "nbd.sock"
+[control]
+socket = "control.sock"
+STACK
+    serve "$work/stack.toml"
+    later stop_daemon
+    disk=one
+    _paths_begin
+    # A device that stays, whatever lies below it.
+    _dm create m --table "0 $_sectors multipath 0 0 1 1 round-robin 0 1 1 $(_path left) 1"
+    shingle export add m m --control "$work/control.sock"
+    nbd_attach 0 m
+    m=$device
+}
+_paths_begin() {
+    local name
+    for name in left right; do
+        _dm create "$name" --table "0 $_sectors linear $disk 0"
+        [ "$who" = ours ] || later _gone "$name"
+    done
+}
+_gone() { DM_DISABLE_UDEV=1 dmsetup info "$1" > /dev/null 2>&1 && DM_DISABLE_UDEV=1 dmsetup remove --force "$1" || return 0; }
+
+# _multipath WORDS: the device has this table, in which LEFT and RIGHT are the paths. The kernel takes none of its messages into account when
+# a device is made anew, and neither do we.
+_multipath() {
+    local table
+    table="0 $_sectors multipath $(sed "s|LEFT|$(_path left)|g; s|RIGHT|$(_path right)|g" <<< "$1")"
+    if [ "$who" = ours ]; then
+        _dm load m --table "$table" 2> /dev/null && _dm resume m
+    else
+        _gone m
+        _dm create m --table "$table" 2> /dev/null
+    fi
+}
+_reads() { if dd if="$m" of=/dev/null bs=4096 count=1 iflag=direct 2> /dev/null; then echo read; else echo failed; fi; }
+_events() { _dm info m -c --noheadings -o events; }
+_number_of() { DM_DISABLE_UDEV=1 dmsetup info -c --noheadings --separator : -o major,minor "$1"; }
+# Without device numbers, which are names here.
+_named() {
+    if [ "$who" = kernel ]; then sed "s/ $(_number_of left) / left /g; s/ $(_number_of right) / right /g"; else cat; fi
+}
+_show() {
+    _dm table m | _named
+    _dm status m | _named
+    # The work that raises them takes a moment.
+    [ "$who" = ours ] || sleep 0.2
+    echo "events: $(($(_events) - first_event))"
+}
+_tells() {
+    local word=$1 path=${2-}
+    [[ $path != left && $path != right ]] || path=$(_path "$path")
+    if _dm message m 0 "$word" ${path:+"$path"} 2> /dev/null; then echo "$*"; else echo "$* is refused"; fi
+}
+
+# _compared SCRIPT: what it prints of the kernel's, and of ours.
+_compared() {
+    _kernel_begins
+    first_event=0
+    $1 > kernel.said
+    undo_all
+    _ours_begins
+    $1 > ours.said
+    diff -u kernel.said ours.said
+    [ "$(wc -l < ours.said)" -ge 20 ] || fail "the script says too little"
+}
+
+_lines() {
+    local line
+    while read -r line; do
+        echo "$line:"
+        if ! _multipath "$line"; then
+            echo "is refused"
+            continue
+        fi
+        _reads
+        _dm table m | _named | cat -A
+        _dm status m | _named | cat -A
+    done <<LINES
+2 queue_mode bio 0 1 1 round-robin 0 2 1 LEFT 1 RIGHT 0
+2 queue_mode bio 0 1 1 round-robin 0 2 1 LEFT 1000 RIGHT 1
+2 queue_mode bio 0 1 1 round-robin 0 1 0 LEFT
+3 queue_if_no_path queue_mode bio 1 alua 2 2 round-robin 0 1 1 LEFT 1 queue-length 0 1 1 RIGHT 1
+2 queue_mode bio 0 2 1 service-time 0 1 2 LEFT 2 5 service-time 0 1 2 RIGHT 1 0
+2 queue_mode bio 0 1 1 service-time 0 2 0 LEFT RIGHT
+2 queue_mode bio 0 1 1 service-time 0 2 1 LEFT 1 RIGHT 1
+8 queue_if_no_path queue_mode bio pg_init_retries 3 pg_init_delay_msecs 500 retain_attached_hw_handler 0 1 1 queue-length 0 2 1 LEFT 7 RIGHT 1
+4 pg_init_delay_msecs 0 queue_mode bio 0 1 1 queue-length 0 2 0 RIGHT LEFT
+2 queue_mode bio 0 1 0 round-robin 0 1 1 LEFT 1
+2 queue_mode bio 0 2 1 round-robin 0 1 1 LEFT 1
+2 queue_mode bio 0 1 1 round-robin 0 1 2 LEFT 1 1
+2 queue_mode bio 0 1 1 nosuch 0 1 1 LEFT 1
+2 queue_mode bio 0 1 1 service-time 0 1 2 LEFT 1 101
+2 queue_mode bio 0 1 1 service-time 0 1 1 LEFT x
+2 queue_mode bio 0 1 1 queue-length 0 0 1
+2 queue_mode fast 0 1 1 round-robin 0 1 1 LEFT 1
+2 queue_mode bio 0 1 1 round-robin 0 1 1 LEFT 1 too much
+3 queue_mode bio swift 0 1 1 round-robin 0 1 1 LEFT 1
+4 queue_mode bio pg_init_retries 51 0 1 1 round-robin 0 1 1 LEFT 1
+4 queue_mode bio pg_init_delay_msecs 60001 0 1 1 round-robin 0 1 1 LEFT 1
+3 queue_mode bio pg_init_retries 0 1 1 round-robin 0 1 1 LEFT 1
+2 queue_mode bio 0 1 1 round-robin 0 1 1 /dev/nosuch 1
+2 queue_mode bio 0 1 1 round-robin 0 1 1
+2 queue_mode bio 0
+LINES
+}
+
+# What goes on while all paths work or one does not.
+_failover() {
+    _multipath "2 queue_mode bio 0 2 1 round-robin 0 1 1 LEFT 1 service-time 0 1 2 RIGHT 1 1"
+    first_event=$(_events)
+    _reads; _show
+    _breaks left; _reads; _show
+    _works left; _reads; _show
+    _tells reinstate_path left; _reads; _show
+    _tells reinstate_path left; _show
+    local message
+    while read -r message; do
+        # shellcheck disable=SC2086
+        _tells $message
+        _show; _reads; _show
+    done <<MESSAGES
+switch_group 1
+disable_group 1
+disable_group 2
+enable_group 1
+switch_group 2
+enable_group 1
+fail_path left
+fail_path left
+switch_group 1
+reinstate_path left
+switch_group 1
+FAIL_PATH right
+reinstate_path right
+disable_group 1
+fail_path right
+reinstate_path right
+Switch_Group 1
+MESSAGES
+    while read -r message; do
+        # shellcheck disable=SC2086
+        _tells $message
+    done <<MESSAGES
+switch_group 3
+switch_group 0
+disable_group x
+switch_group
+nosuch
+nosuch left
+fail_path
+fail_path left right
+fail_path nosuch
+queue_if_no_path now
+MESSAGES
+    _show
+}
+
+# What goes on when none works.
+_without_path() {
+    _multipath "2 queue_mode bio 0 2 1 round-robin 0 1 1 LEFT 1 round-robin 0 1 1 RIGHT 1"
+    first_event=$(_events)
+    _reads
+    _breaks left; _breaks right
+    _reads; _show
+    _reads; _show
+    _works right; _reads
+    _tells reinstate_path right; _reads; _show
+    _tells QUEUE_IF_NO_PATH; _show
+    _breaks right
+    _reads > waiting & sleep 1
+    _show; cat waiting
+    _works right; _tells reinstate_path right
+    wait $!; cat waiting; _show
+    _breaks right
+    _reads > waiting & sleep 1
+    _tells fail_if_no_path
+    wait $!; cat waiting; _show
+    _tells queue_if_no_path
+    _reads > waiting & sleep 1
+    _dm suspend m
+    _tells reinstate_path right
+    wait $!; cat waiting
+    _dm resume m
+    _show
+    _reads > waiting & sleep 1
+    _dm suspend --noflush m
+    _dm resume m
+    sleep 1; cat waiting
+    _works right; _tells reinstate_path right
+    wait $!; cat waiting; _show
+    _works left; _tells reinstate_path left; _tells switch_group 1; _reads; _show
+    _tells fail_if_no_path; _show
+}
+
+# Half of the data goes over one path and half over the other.
+_data() {
+    _multipath "2 queue_mode bio 0 1 1 queue-length 0 2 1 LEFT 1 RIGHT 1"
+    local number
+    for number in 0 1 2 3 4 5 6 7; do
+        case $number in
+            2) _breaks left ;;
+            4) _works left; _tells reinstate_path left ;;
+            6) _breaks right ;;
+        esac
+        if dd if=random of="$m" bs=1M count=1 skip="$number" seek="$number" oflag=direct conv=notrunc 2> /dev/null; then echo written; else echo lost; fi
+        _dm table m | _named
+        _dm status m | _named
+    done
+    dd if="$m" bs=1M iflag=direct 2> /dev/null | cmp - random && echo same
+}
+
+a_line_of_multipath_is_taken_printed_and_refused_as_the_kernel_does() { _compared _lines; }
+
+groups_and_paths_change_as_the_kernels_do() { _compared _failover; }
+
+without_a_path_io_waits_and_fails_as_the_kernels_does() { _compared _without_path; }
+
+data_is_the_same_whichever_path_it_took() {
+    random_file random 8
+    _compared _data
+}
