@@ -155,10 +155,8 @@ impl Mapper {
             if let Some(target) = target {
                 let _ = stack.status(*target, &mut status);
             }
-            let _ = write!(text, "{} {} {} {status}", line.start, line.len, line.kind.name);
-            text.truncate(text.trim_end().len());
-            // As dmsetup does, a target without a status ends in a space.
-            text.push_str(if status.is_empty() { " \n" } else { "\n" });
+            // As dmsetup does, a target without a status ends in a space; one whose status ends in a space keeps it.
+            let _ = writeln!(text, "{} {} {} {status}", line.start, line.len, line.kind.name);
         }
         Ok(text)
     }
