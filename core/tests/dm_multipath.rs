@@ -46,7 +46,7 @@ fn a_line_is_printed_as_linux_prints_it_and_can_be_read_again() {
         ),
         (
             "0 8 multipath 3 retain_attached_hw_handler queue_mode mq 1 alua 1 1 queue-length 0 1 1 a 1",
-            "0 8 multipath 1 retain_attached_hw_handler 1 alua 1 1 queue-length 0 1 1 a 1 ",
+            "0 8 multipath 0 1 alua 1 1 queue-length 0 1 1 a 1 ",
         ),
         (
             "0 8 multipath 0 0 2 2 historical-service-time 0 1 0 a historical-service-time 2 100 3 1 1 b 5",

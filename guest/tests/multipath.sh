@@ -79,9 +79,19 @@ _multipath() {
 _reads() { if dd if="$m" of=/dev/null bs=4096 count=1 iflag=direct 2> /dev/null; then echo read; else echo failed; fi; }
 _events() { _dm info m -c --noheadings -o events; }
 _number_of() { dmsetup info -c --noheadings --separator : -o major,minor "$1"; }
-# Without device numbers, which are names here.
+# Without device numbers, which are names here, and without a feature that kernels before 7 print of all bio-based lines.
 _named() {
-    if [ "$who" = kernel ]; then sed "s/ $(_number_of left) / left /g; s/ $(_number_of right) / right /g"; else cat; fi
+    local line count word=" retain_attached_hw_handler "
+    IFS= read -r line
+    if [ "$who" = kernel ]; then
+        line=$(sed "s/ $(_number_of left) / left /g; s/ $(_number_of right) / right /g" <<< "$line")
+    fi
+    if [ "$who" = kernel ] && [[ $line == *"$word"* ]]; then
+        read -r _ _ _ count _ <<< "$line"
+        line=${line/"$word"/ }
+        line=${line/ multipath $count / multipath $((count - 1)) }
+    fi
+    echo "$line"
 }
 _show() {
     _dm table m | _named

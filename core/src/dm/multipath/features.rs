@@ -24,7 +24,6 @@ enum QueueMode {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Features {
     pub queues: bool,
-    retains_handler: bool,
     retries: Option<u32>,
     delay_ms: Option<u32>,
     queue_mode: QueueMode,
@@ -42,7 +41,7 @@ impl Features {
         features.read_handler(&mut group(args, "handler words", 1)?)?;
         if features.queue_mode == QueueMode::Bio {
             // So does the kernel: a handler belongs to request queues.
-            (features.retains_handler, features.handler) = (false, None);
+            features.handler = None;
         }
         Ok(features)
     }
@@ -50,7 +49,8 @@ impl Features {
     fn read(&mut self, words: &mut Args<'_>) -> Result<(), ArgError> {
         match words.word("a feature")? {
             "queue_if_no_path" => self.queues = true,
-            "retain_attached_hw_handler" => self.retains_handler = true,
+            // Since version 1.15.0 the kernel does so in any case, and prints nothing.
+            "retain_attached_hw_handler" => {}
             "pg_init_retries" => self.retries = Some(bounded(words, "pg_init_retries", (1, MOST_RETRIES))?),
             "pg_init_delay_msecs" => self.delay_ms = Some(bounded(words, "pg_init_delay_msecs", (0, MOST_DELAY_MS))?),
             "queue_mode" => {
@@ -84,12 +84,11 @@ impl Features {
 
     /// Writes them as a table has them.
     pub fn write(&self, queues: bool, out: &mut dyn fmt::Write) -> fmt::Result {
-        let Self { retains_handler, retries, delay_ms, queue_mode, .. } = self;
+        let Self { retries, delay_ms, queue_mode, .. } = self;
         let mut words = Vec::new();
         words.extend(queues.then(|| "queue_if_no_path".to_string()));
         words.extend(retries.iter().flat_map(|retries| ["pg_init_retries".to_string(), retries.to_string()]));
         words.extend(delay_ms.iter().flat_map(|ms| ["pg_init_delay_msecs".to_string(), ms.to_string()]));
-        words.extend(retains_handler.then(|| "retain_attached_hw_handler".to_string()));
         if *queue_mode == QueueMode::Bio {
             words.extend(["queue_mode", "bio"].map(String::from));
         }

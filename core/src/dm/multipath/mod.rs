@@ -132,9 +132,9 @@ impl MultipathArgs {
 
     fn blame(&self, error: &HeadError) -> ArgError {
         let number = match error {
-            HeadError::OtherDisk(number, ..) | HeadError::OtherSize(number, ..) | HeadError::Limits(number, _) => {
-                *number
-            }
+            HeadError::OtherDisk(number, ..) | HeadError::OtherSize(number, ..) => *number,
+            HeadError::Limits(number, _) | HeadError::Serves(number, _) => *number,
+            HeadError::Twice(number) | HeadError::Removing(number) => *number,
             HeadError::Count(_) => 0,
         };
         let word = self.paths().nth(number).map(|path| path.device.word);
