@@ -117,6 +117,18 @@ fn an_operator_tells_service_time_which_path_carries_more() {
 }
 
 #[test]
+fn historical_service_time_shows_what_it_has_learned_of_each_path() {
+    let mut paths = over("0 16384 multipath 0 0 1 1 historical-service-time 1 0 2 0 a b");
+    assert_eq!(paths.status(), "2 0 0 0 1 1 E 2 0 0 2 3 a A 0 1024 0 0 b A 0 1024 0 0 ");
+    paths.rig.submit(read(0, 8));
+    assert_eq!(paths.status(), "2 0 0 0 1 1 A 2 0 0 2 3 a A 0 1024 1 0 b A 0 1024 0 0 ");
+    paths.rig.pass(ms(1));
+    paths.end_all("a");
+    // Nothing of the past stays; and it is stale after as long for each of the two paths.
+    assert_eq!(paths.status(), "2 0 0 0 1 1 A 2 0 0 2 3 a A 0 1024000000 0 3000000 b A 0 1024 0 0 ");
+}
+
+#[test]
 fn what_fails_on_a_path_is_done_on_the_next_one_of_its_group_and_the_path_stays_failed() {
     let mut paths = over(ONE_GROUP);
     assert_eq!(read_over(&mut paths, &[("a", Status::Io), ("b", Status::Ok)]), [(1, Status::Ok)]);

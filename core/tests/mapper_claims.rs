@@ -189,3 +189,15 @@ fn a_device_that_was_given_to_one_gets_no_table_below_which_commands_land_later_
     resume(&mut b, "free").unwrap();
     assert_eq!(b.stack.silence(free), Silence::Told);
 }
+
+#[test]
+fn a_path_of_a_multipath_line_takes_no_other_table_that_may_write_to_it() {
+    let mut b = Bench::new();
+    let both = "0 32768 multipath 0 0 1 1 round-robin 0 2 1 smr 1 other 1";
+    b.load("both", both);
+    let said = b.refused("part", "0 1024 linear other 0", (1, 3));
+    assert!(said.contains("`both` alone may write to `other`"), "{said}");
+    b.refused("second", both, (1, 11));
+    b.load("both", both);
+    b.load("both", "0 32768 multipath 0 0 1 1 round-robin 0 1 1 smr 1");
+}
