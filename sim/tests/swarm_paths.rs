@@ -45,6 +45,8 @@ fn the_seeds_draw_worlds_of_every_kind() {
         "by queue-depth",
         "by latency",
         "by historical-service-time",
+        "rules Nvme",
+        "rules Dm",
         "steady true",
         "steady false",
         "may double true",

@@ -28,7 +28,7 @@ use super::groups::Groups;
 use super::guards::Guards;
 use super::options::{HeadError, HeadOptions, MOST_PATHS};
 use super::path::{Health, Path, PathConfig, PathCounters, PathReport};
-use super::policy::{Access, Done, Io, PathView, Policy, PolicyKind};
+use super::policy::{Access, Done, Io, PathView, PolicyKind};
 use super::unsettled::Unsettled;
 use crate::block::{
     Bio, BlockDevice, Cx, DeviceId, Event, Figure, Limits, MessageError, PathEvent, Payload, Reason, Status,

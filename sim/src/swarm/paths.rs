@@ -17,7 +17,7 @@ use super::path::{Board, FaultyPath, PathHabits};
 use crate::disk::{CrashConfig, Leaf};
 use crate::model::Violation;
 use shingle_core::block::{Bio, Cx, DeviceId, Op, Reason, Silence, Stack, Why};
-use shingle_core::multipath::{AnaState, Head, HeadOptions, PathConfig, PathHealth, PolicyKind};
+use shingle_core::multipath::{AnaState, Group, Groups, Head, HeadOptions, PathConfig, PathHealth, PolicyKind, Rules};
 use shingle_core::random::Rng;
 use shingle_core::time::{Duration, Instant};
 
@@ -61,7 +61,19 @@ impl PathsPlan {
             may_double_appends: rng.chance(1, 3),
             ..HeadOptions::default()
         };
+        // Where nobody else brings paths back, what waits for one for ever could be stuck.
+        let rules = if waits || options.attempts > 0 { Rules::Nvme } else { Rules::Dm };
+        let options = HeadOptions { rules, ..options };
         Self { paths, policy: some(rng, &PolicyKind::ALL), options, steady, sound, mute }
+    }
+
+    /// One group, or with dm-multipath's rules the first path before the others.
+    fn groups(&self) -> Groups {
+        if self.options.rules == Rules::Nvme {
+            return Groups::one(self.policy);
+        }
+        let group = |paths: usize| Group::new(self.policy, self.policy.build(), [1].repeat(paths));
+        Groups::new(Vec::from([group(1), group(self.paths.len() - 1)]), 0)
     }
 
     /// Puts the paths and their head over a disk.
@@ -76,12 +88,14 @@ impl PathsPlan {
         let (mut paths, mut configs, board) = (Vec::new(), Vec::new(), Board::default());
         for habits in &self.paths {
             let state = if paths.is_empty() || rng.chance(1, 2) { AnaState::Optimized } else { AnaState::NonOptimized };
+            // In a group that stands before the others a path gets all, whatever it is.
+            let board = if self.options.rules == Rules::Dm { Board::default() } else { board.clone() };
             let path = FaultyPath::new((disk, &limits), *habits, (state, &board), rng.fork());
             let path = add(stack, Box::new(path))?;
             configs.push((config_of(path, state, stack), &limits));
             paths.push(path);
         }
-        let head = Head::new(&configs, self.policy, self.options.clone()).map_err(|error| error.to_string())?;
+        let head = Head::grouped(&configs, self.groups(), self.options.clone()).map_err(|error| error.to_string())?;
         let head = add(stack, Box::new(guarded(head, options)))?;
         let may_lack = !(self.steady && self.sound);
         let may_be_uncertain = !self.options.may_double_appends;
@@ -250,8 +264,8 @@ impl Heads {
 
 shingle_core::impl_display!(PathsPlan, |self, f| {
     let Self { paths, policy, options, steady, mute, .. } = self;
-    let HeadOptions { no_path_timeout, most_waiting, may_double_appends, delayed_removal, .. } = options;
-    write!(f, "{} paths by {}, steady {steady}, mute {mute}, ", paths.len(), policy.name())?;
+    let HeadOptions { rules, no_path_timeout, most_waiting, may_double_appends, delayed_removal, .. } = options;
+    write!(f, "{} paths by {}, rules {rules:?}, steady {steady}, mute {mute}, ", paths.len(), policy.name())?;
     write!(
         f,
         "without one {no_path_timeout:?} of {most_waiting}, removal after {delayed_removal:?}, may double {may_double_appends}: "
