@@ -139,22 +139,17 @@ impl Groups {
 
     #[cold]
     fn choose_group(&mut self, paths: &[PathView], io: &Io) -> Option<usize> {
-        let wanted = self.next.take().into_iter().chain(self.current);
-        let by_order = |is_bypassed: bool| (0..self.all.len()).map(move |group| (group, is_bypassed));
-        let rest = by_order(false).chain(by_order(true));
-        for group in wanted {
-            if let Some(path) = self.choose_in(group, paths, io) {
-                return Some(path);
-            }
-        }
-        for (group, is_bypassed) in rest {
-            if self.all[group].is_bypassed == is_bypassed
-                && let Some(path) = self.choose_in(group, paths, io)
-            {
-                return Some(path);
-            }
-        }
-        None
+        let mut wanted = self.next.take().into_iter().chain(self.current);
+        let path = wanted.find_map(|group| self.choose_in(group, paths, io));
+        path.or_else(|| self.first_of(false, paths, io)).or_else(|| self.first_of(true, paths, io))
+    }
+
+    /// A path of the first group that is bypassed, or is not, and has one.
+    fn first_of(&mut self, is_bypassed: bool, paths: &[PathView], io: &Io) -> Option<usize> {
+        (0..self.all.len()).find_map(|group| {
+            let is_meant = self.all[group].is_bypassed == is_bypassed;
+            if is_meant { self.choose_in(group, paths, io) } else { None }
+        })
     }
 
     fn choose_in(&mut self, group: usize, paths: &[PathView], io: &Io) -> Option<usize> {

@@ -53,21 +53,20 @@ impl Multipath {
         if self.is_suspended {
             return Err(MessageError("it is suspended: resume it first".into()));
         }
-        let mut lower: Vec<String> = words.iter().map(|word| word.to_string()).collect();
-        lower.iter_mut().take(1).for_each(|word| word.make_ascii_lowercase());
-        match lower.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
-            ["queue_if_no_path"] => self.set_queues(true, cx),
-            ["fail_if_no_path"] => self.set_queues(false, cx),
-            ["fail_path", name] => _ = self.head.fail_by_hand(self.path_called(name)?, cx),
-            ["reinstate_path", name] => self.reinstate(self.path_called(name)?, cx),
-            ["switch_group", number] => {
+        let word = words.first().map_or_else(String::new, |word| word.to_ascii_lowercase());
+        match (word.as_str(), words.get(1..).unwrap_or_default()) {
+            ("queue_if_no_path", []) => self.set_queues(true, cx),
+            ("fail_if_no_path", []) => self.set_queues(false, cx),
+            ("fail_path", [name]) => _ = self.head.fail_by_hand(self.path_called(name)?, cx),
+            ("reinstate_path", [name]) => self.reinstate(self.path_called(name)?, cx),
+            ("switch_group", [number]) => {
                 let group = self.group_numbered(number)?;
                 self.head.groups_mut().switch_to(group);
                 self.changes += 1;
             }
-            [word @ ("enable_group" | "disable_group"), number] => {
+            ("enable_group" | "disable_group", [number]) => {
                 let group = self.group_numbered(number)?;
-                self.head.groups_mut().set_bypassed(group, *word == "disable_group");
+                self.head.groups_mut().set_bypassed(group, word == "disable_group");
                 self.changes += 1;
             }
             _ => return Err(MessageError(USAGE.into())),
