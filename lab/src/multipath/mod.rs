@@ -13,9 +13,12 @@ mod load;
 mod oracle;
 mod outcome;
 mod submitter;
+#[cfg(test)]
+mod tests;
 mod trial;
 
 pub use drawn::{Drawn, draw};
 pub use load::{Arrival, Load};
 pub use outcome::{Outcome, PathOutcome, Sample};
+pub use submitter::AFTERWARDS;
 pub use trial::{Contender, Trial};

@@ -28,6 +28,7 @@ struct Asked {
     at: Instant,
     is_read: bool,
     bytes: u32,
+    sector: Sector,
     /// Of the oracle: the path, and how often it was sent.
     path: usize,
     attempts: u8,
@@ -54,7 +55,7 @@ const MOST_UNDER_WAY: usize = 1 << 15;
 /// Most paths that the oracle tries for an I/O.
 const MOST_ATTEMPTS: u8 = 16;
 /// How long after the end I/Os may take.
-pub(super) const AFTERWARDS: Duration = Duration::from_millis(10_000);
+pub const AFTERWARDS: Duration = Duration::from_millis(10_000);
 
 impl Submitter {
     pub fn new(load: &Load, chooser: Chooser, capacity: u64, seed: u64) -> Self {
@@ -105,7 +106,10 @@ impl Submitter {
 
     fn ask(&mut self, io: &mut Io<'_>) {
         let (is_read, bytes) = self.load.draw(&mut self.rng);
-        let asked = Asked { at: io.now(), is_read, bytes, path: 0, attempts: 0 };
+        let sectors = u64::from(bytes / SECTOR_BYTES);
+        // Drawn here, whoever chooses and however often it is sent: all have the same to do at the same times.
+        let sector = Sector(self.rng.below(self.capacity / sectors) * sectors);
+        let asked = Asked { at: io.now(), is_read, bytes, sector, path: 0, attempts: 0 };
         if self.under_way.len() + self.to_send.len() >= MOST_UNDER_WAY {
             self.lost += u64::from(self.counts(asked.at));
             return;
@@ -122,12 +126,11 @@ impl Submitter {
 
     fn submit(&mut self, asked: Asked, to: DeviceId, io: &mut Io<'_>) {
         let sectors = asked.bytes / SECTOR_BYTES;
-        let sector = Sector(self.rng.below(self.capacity / u64::from(sectors)) * u64::from(sectors));
         let op = if asked.is_read { Op::Read } else { Op::Write };
         let data = Payload::Data(Data::zeroed(asked.bytes as usize));
         self.tags += 1;
         self.under_way.insert(self.tags, asked);
-        io.submit(self.tags, to, Box::new(Bio::new(op, sector, sectors, data)));
+        io.submit(self.tags, to, Box::new(Bio::new(op, asked.sector, sectors, data)));
     }
 
     fn done(&mut self, done: &Completion, io: &mut Io<'_>) {

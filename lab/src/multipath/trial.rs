@@ -1,5 +1,7 @@
 //! A trial: one world, in which submitters send a load over the paths of a set.
 
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
 use shingle_core::block::{DeviceId, Stack};
 use shingle_core::multipath::{
     AnaState, Group, Groups, Head, HeadOptions, Latency, LatencyOptions, Node, PathConfig, PolicyKind,
@@ -56,14 +58,27 @@ impl Trial<'_> {
     /// # Errors
     /// If the set makes no devices or no head.
     pub fn run(&self, contender: Contender) -> Result<Outcome, String> {
-        if contender != Contender::Oracle {
-            return self.run_one(contender, false);
-        }
-        let (one, other) = (self.run_one(contender, false)?, self.run_one(contender, true)?);
-        Ok(if one.mean() <= other.mean() { one } else { other })
+        self.run_unless(contender, &AtomicBool::new(false)).map(|found| found.expect("nobody stops it"))
     }
 
-    fn run_one(&self, contender: Contender, is_selfless: bool) -> Result<Outcome, String> {
+    /// The same, or `None` if `stop` is set before the end.
+    ///
+    /// # Errors
+    /// If the set makes no devices or no head.
+    pub fn run_unless(&self, contender: Contender, stop: &AtomicBool) -> Result<Option<Outcome>, String> {
+        let one = self.run_one((contender, false), stop)?;
+        if contender != Contender::Oracle {
+            return Ok(one);
+        }
+        let other = self.run_one((contender, true), stop)?;
+        Ok(one.zip(other).map(|(one, other)| if one.mean() <= other.mean() { one } else { other }))
+    }
+
+    fn run_one(
+        &self,
+        (contender, is_selfless): (Contender, bool),
+        stop: &AtomicBool,
+    ) -> Result<Option<Outcome>, String> {
         let (mut world, submitters) = self.build(contender, is_selfless)?;
         let (ramp, length) = (self.load.ramp, self.load.length);
         world.run(Instant::ZERO + ramp);
@@ -75,9 +90,12 @@ impl Trial<'_> {
             let sent = now.sent.iter().zip(&before.sent).map(|(now, before)| now - before).collect();
             samples.push(Sample { sent, in_flight: now.in_flight.clone() });
             before = now;
+            if stop.load(Relaxed) {
+                return Ok(None);
+            }
         }
         world.run(Instant::ZERO + ramp + length + AFTERWARDS);
-        Ok(self.outcome(&world, &submitters, samples))
+        Ok(Some(self.outcome(&world, &submitters, samples)))
     }
 
     fn build(&self, contender: Contender, is_selfless: bool) -> Result<(World, Vec<usize>), String> {
