@@ -262,3 +262,110 @@ fn what_is_no_run_of_dmzoned_or_no_table_of_it_is_refused_with_what_there_is() {
     assert!(refused("reproduce dmzoned --only triple").contains("dual / shingle"));
     assert!(refused("reproduce qd1 --minutes 3").contains("--minutes is for dmzoned"));
 }
+
+#[test]
+fn policies_of_multipath_are_shown_in_every_form_and_again_from_a_saved_report() {
+    let (page, saved) = (Scratch::new("latency.html"), Scratch::new("latency.json"));
+    let words = "reproduce latency --quick --only";
+    let json = ok(&format!("{words} fc32-two --json --html {}", page.0.display()));
+    let report: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let scenes = report["scenes"].as_array().unwrap();
+    assert_eq!(scenes.len(), 4, "tiobench has four phases");
+    let html = fs::read_to_string(&page.0).unwrap();
+    let tags = tags(&html);
+    for outside in ["http:", "https:", "//", "url(", "@import", "<script", "<link", "<img", " src=", " href="] {
+        assert!(!html.contains(outside), "the page refers to something outside of it: {outside}");
+    }
+    let ids: Vec<&str> = tags.iter().filter_map(|tag| attribute(tag, "id")).collect();
+    assert_eq!(ids.len(), ids.iter().collect::<BTreeSet<_>>().len(), "an id is there twice");
+    assert!(tags.iter().filter(|tag| tag.starts_with("svg")).count() > 8, "two plots of each phase");
+    let json_again = ok(&format!("{words} fc32-two --json"));
+    assert_eq!(json, json_again, "the same seed gives the same report");
+    fs::write(&saved.0, &json).unwrap();
+    let shown = ok(&format!("reproduce latency --from {}", saved.0.display()));
+    assert_eq!(shown, ok(&format!("{words} fc32-two")));
+    assert_eq!(json, ok(&format!("reproduce latency --json --from {}", saved.0.display())));
+    for scene in scenes {
+        let rows = scene["rows"].as_array().unwrap();
+        assert_eq!(rows[0]["policy"], "oracle");
+        let published: Vec<&str> =
+            rows.iter().filter(|row| row["class"] != "own").map(|row| row["policy"].as_str().unwrap()).collect();
+        assert_eq!(published, ["round-robin", "latency", "latency, decay 10"]);
+        for row in rows {
+            let mean = row["mean_us"].as_f64().unwrap();
+            assert!(mean > 50.0, "{row}");
+            for form in [&shown, &html] {
+                assert!(form.contains(&grouped(mean)), "{mean} of {} is not shown", row["policy"]);
+            }
+        }
+    }
+    for figure in ["4,598", "7,903", "186", "331"] {
+        assert!(shown.contains(figure) && html.contains(figure), "{figure} was published");
+    }
+}
+
+#[test]
+fn drawn_sets_depend_on_the_seed_and_every_policy_is_held_against_the_oracle() {
+    let run = |seed: u32| -> serde_json::Value {
+        serde_json::from_str(&ok(&format!("reproduce latency --quick --only drawn --json --seed {seed}"))).unwrap()
+    };
+    let report = run(1);
+    assert_eq!(report["drawn"], run(1)["drawn"]);
+    assert_ne!(report["drawn"], run(2)["drawn"]);
+    let standings = report["drawn_ratios"].as_array().unwrap();
+    assert_eq!(standings.len(), report["drawn"]["policies"].as_array().unwrap().len());
+    assert_eq!((&standings[0]["policy"], standings[0]["average"].as_f64()), (&"oracle".into(), Some(1.0)));
+    assert!(standings.iter().any(|standing| standing["worst"].as_f64().unwrap() > 1.2), "{standings:?}");
+}
+
+/// Two paths; the text of the second one.
+fn paths_file(second: &str) -> String {
+    let path =
+        |name: &str| format!("[[path]]\nname = \"{name}\"\nordered = false\nthere = \"40us\"\nback = \"40us\"\n");
+    format!(
+        "description = \"mine\"\nmodel = \"paths\"\n[ram]\nsize = \"1GiB\"\nblock = \"4KiB\"\nservers = 8\nread = \"80us\"\nwrite = \"30us\"\n{}{}{second}",
+        path("one"),
+        path("two")
+    )
+}
+
+#[test]
+fn paths_of_a_user_are_tried_under_a_load_of_theirs() {
+    let file = Scratch::new("mine.toml");
+    fs::write(&file.0, paths_file("[[path.step]]\nat = \"0s\"\nthere = \"1ms\"\nback = \"0ms\"\n")).unwrap();
+    let words = format!("reproduce latency --quick --json --paths {} --paths paths-jitter --jobs 2", file.0.display());
+    let report: serde_json::Value = serde_json::from_str(&ok(&words)).unwrap();
+    let scenes = report["scenes"].as_array().unwrap();
+    let (mine, oracle) = (&scenes[0], &scenes[0]["rows"][0]);
+    assert_eq!((scenes.len(), &mine["title"], &mine["load"]), (2, &"mine".into(), &"2 jobs, 4 KiB 70 % reads".into()));
+    assert_eq!(oracle["paths"][1]["sent"], 0, "the second path is slower for all");
+    assert!(oracle["paths"][0]["sent"].as_u64().unwrap() > 100);
+    let open = ok(&words.replace("--jobs 2", "--rate 1000 --reads 100 --block 8KiB --submitters 2"));
+    assert!(open.contains("1000 a second, 8 KiB reads, 2 submitters"));
+}
+
+#[test]
+fn paths_that_are_wrong_are_refused_with_the_line_and_what_is_allowed() {
+    let file = Scratch::new("wrong.toml");
+    let refused = |words: &str, code: i32, says: &[&str]| {
+        let output = shingle(words).output().unwrap();
+        let stderr = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{words}: {stderr}");
+        assert!(says.iter().all(|say| stderr.contains(say)), "{words}: {stderr}");
+    };
+    let wrong = paths_file("state = \"best\"\n");
+    let line = wrong.lines().position(|line| line.contains("best")).unwrap() + 1;
+    fs::write(&file.0, &wrong).unwrap();
+    let words = format!("reproduce latency --paths {}", file.0.display());
+    refused(&words, 1, &[&format!("{}:{line}:", file.0.display()), "optimized"]);
+    fs::write(&file.0, paths_file("")).unwrap();
+    refused(&format!("{words} --block 512B"), 1, &["multiples of 4096 bytes"]);
+    refused(&format!("{words} --block 1000"), 2, &["multiples of 512"]);
+    refused(&format!("{words} --jobs 4 --rate 100"), 2, &["--jobs", "--rate"]);
+    refused("reproduce latency --jobs 4", 2, &["--paths"]);
+    refused("reproduce latency --paths paths-fc", 1, &["paths-fc32-two"]);
+    refused("reproduce latency --paths /nowhere/mine.toml", 1, &["/nowhere/mine.toml"]);
+    refused("reproduce qd1 --paths paths-jitter", 2, &["--paths is for latency"]);
+    refused("reproduce latency --only floppy", 2, &["`floppy`", "fc32-two / random read", "drawn"]);
+    refused("reproduce latency --from /dev/null", 1, &["no report of `shingle reproduce latency --json`"]);
+}

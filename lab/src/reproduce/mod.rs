@@ -9,7 +9,8 @@
 //! ```
 //!
 //! Every publication ends in [`Findings`], its JSON, the parts of its text and the sheet of its page, and these are shown in one
-//! way. [`dmzoned`], speeds over time, has a plan and an outcome of its own, and the rest in common with the others.
+//! way. [`dmzoned`], speeds over time, and [`latency`], policies of multipath, have plans and outcomes of their own, and the rest in
+//! common with the others.
 //!
 //! Promised: every published figure has its cell, and every cell says what it is: `calibrated`, `predicted`, `measured`, or
 //! `own` for policies that nobody published figures of. `docs/reproduce.md` tells how to read them.
@@ -19,6 +20,7 @@ pub mod figures;
 mod findings;
 mod goals;
 mod host;
+pub mod latency;
 mod model;
 mod noclone;
 mod noclone_goals;

@@ -236,7 +236,8 @@ pub(super) fn facts(profile: &Profile) -> ProfileFacts {
     }
 }
 
-fn fnv1a(bytes: &[u8]) -> u64 {
+/// A hash of so many bytes.
+pub(super) fn fnv1a(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }
 

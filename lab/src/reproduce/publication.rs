@@ -15,6 +15,8 @@ pub enum Publication {
     Noclone,
     /// dm-zoned: two hours of files on an SMR disk, alone and with an SSD
     Dmzoned,
+    /// Policies of multipath over paths that are alike, that differ, and to which something happens
+    Latency,
 }
 
 impl Publication {

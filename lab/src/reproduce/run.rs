@@ -11,7 +11,7 @@ use super::plan::{Cell, Device, Experiment, Load, Policy, Table, plan};
 use super::publication::Publication;
 use super::published::Unit;
 use super::work::{Options, RunError, Watch, filtered, on_all_cores};
-use super::{dmzoned, noclone, real};
+use super::{dmzoned, latency, noclone, real};
 
 /// Everything on the null device that is compared with one baseline: it runs in turns, so it is one piece of work.
 struct RealWork {
@@ -33,6 +33,7 @@ pub fn run(options: &Options, stop: &Arc<AtomicBool>, watch: &mut dyn Watch) -> 
         Publication::Zwp | Publication::Qd1 => run_writes(options, stop, watch)?.findings(),
         Publication::Noclone => noclone::run(options, stop, watch)?.findings(),
         Publication::Dmzoned => dmzoned::run(options, stop, watch)?.findings(),
+        Publication::Latency => latency::run(options, stop, watch)?.findings(),
     })
 }
 
@@ -42,8 +43,10 @@ impl Publication {
     /// # Errors
     /// If it is something else, or of another publication.
     pub fn read(self, text: &str) -> Result<Findings, String> {
-        if self == Publication::Dmzoned {
-            return dmzoned::from_json(text).map(|report| report.findings());
+        match self {
+            Publication::Dmzoned => return dmzoned::from_json(text).map(|report| report.findings()),
+            Publication::Latency => return latency::from_json(text).map(|report| report.findings()),
+            _ => {}
         }
         let report = from_json(text)?;
         let is_it = report.publication == self;

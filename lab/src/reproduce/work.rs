@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc;
 use std::thread;
 
+use super::latency::OwnSets;
 use super::plan::{Cell, Table};
 use super::publication::Publication;
 
@@ -21,6 +22,8 @@ pub struct Options {
     pub seed: u64,
     /// Minutes of the runs, of a publication of runs over time; `None`: as many as were published.
     pub minutes: Option<u32>,
+    /// Of policies of multipath: a user's sets of paths instead of those of the publication.
+    pub paths: Option<OwnSets>,
 }
 
 /// Who waits for the result.

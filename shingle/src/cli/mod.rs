@@ -14,6 +14,8 @@ mod export;
 mod interrupt;
 mod new_file;
 mod output;
+#[cfg(feature = "lab")]
+mod own_paths;
 mod path;
 mod profile;
 mod remote;

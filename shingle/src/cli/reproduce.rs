@@ -8,10 +8,12 @@ use clap::Args;
 use indicatif::ProgressBar;
 
 use super::new_file::NewFile;
+use super::own_paths::OwnPaths;
 use super::{CliError, interrupt, output};
 use shingle_lab::reproduce::{self, Findings, Imprint, Options, Part, Publication, RunError, Watch};
 
-/// Run published tables of zone write plugging, QD1 writing, mapping without clones and dm-zoned, and print ours beside them
+/// Run published tables of zone write plugging, QD1 writing, mapping without clones, dm-zoned and multipath, and print ours beside
+/// them
 #[derive(Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct ReproduceArgs {
@@ -39,6 +41,8 @@ pub struct ReproduceArgs {
     /// Show a report saved with --json instead of running anything
     #[arg(long, value_name = "REPORT.json", conflicts_with_all = ["only", "quick", "seed"])]
     from: Option<PathBuf>,
+    #[command(flatten)]
+    own: OwnPaths,
 }
 
 const AFTER_HELP: &str = "\
@@ -51,6 +55,8 @@ Examples:
   shingle reproduce qd1 --html qd1.html --json > qd1.json
   shingle reproduce noclone --only noclone-depth
   shingle reproduce dmzoned --only single --html dmzoned.html
+  shingle reproduce latency --only tcp-30ms
+  shingle reproduce latency --paths mine.toml --rate 20000 --reads 70 --html mine.html
   shingle reproduce qd1 --from qd1.json";
 
 /// Runs the command.
@@ -61,11 +67,14 @@ pub fn run(args: &ReproduceArgs) -> Result<(), CliError> {
     if args.minutes.is_some() && publication != Publication::Dmzoned {
         return Err(CliError::Usage("--minutes is for dmzoned: the other tables have no length of time".into()));
     }
+    if args.own.is_asked_for() && publication != Publication::Latency {
+        return Err(CliError::Usage("--paths is for latency: the other tables have no paths".into()));
+    }
     let found = match &args.from {
         Some(path) => saved(path, publication)?,
         None => {
-            let (only, minutes) = (args.only.clone(), args.minutes);
-            measure(&Options { publication, only, quick: args.quick, seed: args.seed, minutes })?
+            let (only, minutes, paths) = (args.only.clone(), args.minutes, args.own.sets());
+            measure(&Options { publication, only, quick: args.quick, seed: args.seed, minutes, paths })?
         }
     };
     if let Some(page) = page {
