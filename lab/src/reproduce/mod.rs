@@ -25,6 +25,7 @@ mod model;
 mod noclone;
 mod noclone_goals;
 mod outcome;
+mod own_sets;
 mod page;
 mod plan;
 mod publication;
@@ -41,6 +42,7 @@ pub use model::Lab;
 pub use outcome::{
     CellOutcome, ClassSummary, Ours, ProfileFacts, Report, TableOutcome, TimesBaseline, from_json, to_json,
 };
+pub use own_sets::OwnSets;
 pub use page::Sheet;
 pub use page::imprint::Imprint;
 pub use plan::{Cell, Class, Device, Experiment, Host, Load, Policy, Table, plan};

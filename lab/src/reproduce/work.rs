@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc;
 use std::thread;
 
-use super::latency::OwnSets;
+use super::own_sets::OwnSets;
 use super::plan::{Cell, Table};
 use super::publication::Publication;
 

@@ -3,7 +3,7 @@
 use clap::Args;
 use shingle_host::config::parse_size;
 use shingle_lab::multipath::{Arrival, Load};
-use shingle_lab::reproduce::latency::OwnSets;
+use shingle_lab::reproduce::OwnSets;
 
 /// Most bytes of an I/O.
 const MOST_BYTES: u64 = 1 << 20;

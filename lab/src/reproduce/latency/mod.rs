@@ -24,11 +24,11 @@ use std::sync::atomic::AtomicBool;
 
 use serde::{Deserialize, Serialize};
 use shingle_core::multipath::PolicyKind;
-use shingle_core::time::Duration;
 use shingle_host::profile::PathSet;
 
 use super::ProfileFacts;
 use super::model::fnv1a;
+use super::own_sets::OwnSets;
 use super::work::{Options, RunError, Watch, on_all_cores};
 use crate::multipath::{Contender, Load, Trial, draw};
 use drawn::{DrawnOutcome, DrawnSet, Found};
@@ -78,15 +78,6 @@ impl Class {
             Class::NotModelled | Class::Own => None,
         }
     }
-}
-
-/// A user's own sets, and what is sent over them.
-#[derive(Clone, Debug, PartialEq)]
-pub struct OwnSets {
-    /// Names of sets that ship, or paths of files.
-    pub sets: Vec<String>,
-    /// The load.
-    pub load: Load,
 }
 
 /// One run.
@@ -244,15 +235,6 @@ fn filtered(scenes: Vec<Scene>, options: &Options) -> Result<(Vec<Scene>, std::o
         return Err(RunError::NothingToRun(format!("nothing has `{wanted}` in its name: {}", names.join(", "))));
     }
     Ok((picked, numbers))
-}
-
-impl OwnSets {
-    /// These sets under a load that counts from the first I/O on, so that what a file says of its beginning is seen.
-    #[must_use]
-    pub fn new(sets: Vec<String>, load: Load, seconds: u32) -> Self {
-        let length = Duration::from_millis(u64::from(seconds) * 1000);
-        Self { sets, load: Load { ramp: Duration::ZERO, length, ..load } }
-    }
 }
 
 #[cfg(test)]
