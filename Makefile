@@ -36,6 +36,7 @@ demo: build      ## the main job: ext4 on an SMR disk through NBD, random writes
 
 bench: tools     ## ns per layer, the NBD server beside others, thousands of mapped devices
 	$(CARGO) bench -p shingle-core --bench per_layer
+	$(CARGO) bench -p shingle-core --bench policies
 	$(CARGO) bench -p shingle-host --bench nbd
 	$(CARGO) bench -p shingle-host --bench control
 	$(CARGO) bench -p shingle-host --bench round

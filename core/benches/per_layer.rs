@@ -4,6 +4,8 @@
 //! rounds; all configurations take turns within each round, so their ratios hold on a noisy machine. With `-- --instructions`
 //! it counts instructions per bio instead, which does not depend on the day: needs valgrind.
 
+#[path = "counting/callgrind.rs"]
+mod callgrind;
 #[path = "../../lab/src/reproduce/noclone/clone_layer.rs"]
 mod clone_layer;
 
@@ -14,6 +16,7 @@ use shingle_core::block::{Bio, BlockDevice, Data, DeviceId, Op, Payload, PortId,
 use shingle_core::device::{NullConfig, NullDevice, NullZones};
 use shingle_core::dm::{Table, add_table, parse_table};
 use shingle_core::mapper::stats::DmStats;
+use shingle_core::multipath::{Head, HeadOptions, PathConfig, PolicyKind};
 use shingle_core::plug::{PlugOptions, WritePolicy, ZonePlug};
 use shingle_core::sector::Sector;
 use shingle_core::time::Duration;
@@ -62,7 +65,12 @@ enum Layer {
     Clone,
     /// A table of one line with another target.
     Target(&'static str),
+    /// A head over so many devices of its own, with a policy that costs next to nothing.
+    Head(usize),
 }
+
+/// Numbers of paths.
+const HEADS: [usize; 3] = [2, 4, 8];
 
 /// Targets and their arguments. Encryption is that in software.
 const TARGETS: [&str; 4] = [
@@ -76,11 +84,12 @@ impl Layer {
     /// Those that are put on top of each other.
     const STACKED: [Layer; 2] = [Layer::Linear, Layer::Clone];
 
-    fn name(self) -> &'static str {
+    fn name(self) -> String {
         match self {
-            Layer::Linear => "linear",
-            Layer::Clone => "clone",
-            Layer::Target(line) => line.split(' ').next().unwrap_or(line),
+            Layer::Linear => "linear".into(),
+            Layer::Clone => "clone".into(),
+            Layer::Target(line) => line.split(' ').next().unwrap_or(line).into(),
+            Layer::Head(paths) => format!("head of {paths} paths"),
         }
     }
 
@@ -88,6 +97,7 @@ impl Layer {
         let limits = stack.limits(below).clone();
         let device: Box<dyn BlockDevice> = match self {
             Layer::Target(line) => return add_line(stack, line, below),
+            Layer::Head(paths) => Box::new(head(stack, below, paths)),
             Layer::Linear => Box::new(Table::linear(below, &limits, 0, limits.capacity).expect("whole")),
             Layer::Clone => Box::new(CloneLayer::new(below, &limits, 0)),
         };
@@ -100,6 +110,14 @@ fn add_line(stack: &mut Stack, line: &str, below: DeviceId) -> DeviceId {
     let lines = parse_table(&text).expect("it can be read");
     let device = move |_: &str| -> Result<DeviceId, Vec<String>> { Ok(below) };
     add_table(stack, &lines, &device).expect("it can be built")
+}
+
+/// A head over `first` and further null devices.
+fn head(stack: &mut Stack, first: DeviceId, paths: usize) -> Head {
+    let limits = stack.limits(first).clone();
+    let others = (1..paths).map(|_| stack.add(Box::new(null(false))).expect("fits"));
+    let all: Vec<_> = [first].into_iter().chain(others).map(|path| (PathConfig::new(path), &limits)).collect();
+    Head::new(&all, PolicyKind::Numa, HeadOptions::default()).expect("the paths are alike")
 }
 
 fn null(zoned: bool) -> NullDevice {
@@ -257,6 +275,7 @@ fn stacks() -> Vec<Load> {
         loads.extend((1..=DEEPEST).map(|depth| on_null(layer, depth)));
     }
     loads.extend(TARGETS.map(|line| on_null(Layer::Target(line), 1)));
+    loads.extend(HEADS.map(|paths| on_null(Layer::Head(paths), 1)));
     loads.extend(["/1", "/100"].map(|step| on_null(Layer::Linear, 1).counted(step)));
     loads
 }
@@ -264,10 +283,8 @@ fn stacks() -> Vec<Load> {
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
     let has = |name: &str| arguments.iter().any(|argument| argument == name);
-    if let Some(at) = arguments.iter().position(|argument| argument == "--carry") {
-        // A child of --instructions: name of the stack, and how many bios.
-        let (name, bios) = (&arguments[at + 1], arguments[at + 2].parse().expect("a number"));
-        let mut stack = stacks().into_iter().find(|load| load.name == *name).expect("there is such a stack");
+    if let Some((name, bios)) = callgrind::asked(&arguments) {
+        let mut stack = stacks().into_iter().find(|load| load.name == name).expect("there is such a stack");
         stack.carry(bios);
     } else if has("--instructions") {
         print_instructions();
@@ -276,23 +293,11 @@ fn main() {
     }
 }
 
-/// Runs each stack under callgrind, once with many bios and once with few: what the others cost is in the difference.
+/// Runs each stack under callgrind.
 fn print_instructions() {
-    const FEW: u64 = 20_000;
-    const MANY: u64 = 120_000;
     println!("{:<40} {:>16}", "stack", "instructions/bio");
-    let program = std::env::current_exe().expect("a program has a path");
     for Load { name, .. } in stacks() {
-        let count = |bios: u64| {
-            let valgrind = ["--tool=callgrind", "--callgrind-out-file=/dev/null"];
-            let mut command = std::process::Command::new("valgrind");
-            let output = command.args(valgrind).arg(&program).args(["--carry", &name, &bios.to_string()]).output();
-            let said = output.unwrap_or_else(|error| panic!("valgrind: {error}; apt-get install valgrind")).stderr;
-            let said = String::from_utf8_lossy(&said).into_owned();
-            let line = said.lines().find_map(|line| line.split("Collected : ").nth(1));
-            line.and_then(|number| number.trim().parse::<u64>().ok()).unwrap_or_else(|| panic!("valgrind says {said}"))
-        };
-        println!("{name:<40} {:>16.0}", (count(MANY) - count(FEW)) as f64 / (MANY - FEW) as f64);
+        println!("{name:<40} {:>16.0}", callgrind::per_bio(&name));
     }
 }
 
@@ -319,7 +324,8 @@ fn measure(json: bool) {
         let name = |depth| format!("ns per {} layer, of {depth}", layer.name());
         derived.extend((1..=DEEPEST).map(|depth| (name(depth), of(layer, depth))));
     }
-    derived.extend(TARGETS.map(Layer::Target).map(|layer| (format!("ns per {} layer", layer.name()), of(layer, 1))));
+    let single = TARGETS.map(Layer::Target).into_iter().chain(HEADS.map(Layer::Head));
+    derived.extend(single.map(|layer| (format!("ns per {} layer", layer.name()), of(layer, 1))));
     if json { print_json(&rows, &derived) } else { print_table(&rows, &derived) }
 }
 
