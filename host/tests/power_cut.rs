@@ -366,9 +366,10 @@ impl BlockDevice for Careless {
 
 fn is_found(bug: Bug) {
     let is_skipped = PowerCut::new().is_err();
-    let found = rounds(20, Some(bug));
+    // On a busy machine most of what was not synced is on the disk all the same, since its file system has written it back meanwhile.
+    let found = rounds(200, Some(bug));
     println!("{found:?}");
-    assert!(is_skipped || found.is_err(), "20 losses of power did not show the bug");
+    assert!(is_skipped || found.is_err(), "200 losses of power did not show the bug");
 }
 
 #[test]
