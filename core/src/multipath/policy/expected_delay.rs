@@ -70,24 +70,33 @@ impl Model {
         self.for_others = FOR_OTHERS * self.slope;
     }
 
-    /// What an I/O costs that is sent at `now` behind these, in ns.
+    /// What an I/O costs behind these, in ns, if all goes on as usual.
     #[inline]
-    fn cost(&self, pending: &Pending, now: Instant) -> f64 {
+    fn usual(&self, pending: &Pending) -> f64 {
         let ahead = f64::from(pending.count);
-        let delay = (self.base + self.slope * ahead).max(self.least);
-        let cost = delay + self.for_others * ahead;
+        (self.base + self.slope * ahead).max(self.least) + self.for_others * ahead
+    }
+
+    /// Whether some of these should have ended: if not, nothing comes to what is usual.
+    #[inline]
+    fn is_overdue(&self, pending: &Pending, now: Instant) -> bool {
         let silence = now.since(self.last_end).0;
-        let could_be = silence.saturating_mul(pending.count.max(MISSED).into()) > self.mean * u64::from(MISSED);
-        if could_be && pending.count > 0 { cost + self.stalled(pending, delay, (silence, now)) } else { cost }
+        pending.count > 0 && silence.saturating_mul(pending.count.max(MISSED).into()) > self.mean * u64::from(MISSED)
+    }
+
+    /// What it costs if it is sent at `now`.
+    fn cost(&self, pending: &Pending, now: Instant) -> f64 {
+        let more = if self.is_overdue(pending, now) { self.stalled(pending, now) } else { 0.0 };
+        self.usual(pending) + more
     }
 
     /// How much longer than usual nothing has ended although it should have: by as much it may go on.
-    #[cold]
-    fn stalled(&self, pending: &Pending, delay: f64, (silence, now): (u64, Instant)) -> f64 {
-        let (ahead, silence) = (f64::from(pending.count), silence as f64);
+    fn stalled(&self, pending: &Pending, now: Instant) -> f64 {
+        let (ahead, silence) = (f64::from(pending.count), now.since(self.last_end).0 as f64);
         let age = pending.ages(now) as f64 / ahead;
         let evidence = (silence * ahead / f64::from(MISSED)).min(2.0 * age).max(silence.min(age));
-        (evidence - delay.max(self.latency)).max(0.0)
+        let delay = (self.base + self.slope * ahead).max(self.latency);
+        (evidence - delay).max(0.0)
     }
 }
 
@@ -107,37 +116,62 @@ pub struct ExpectedDelay {
 }
 
 impl ExpectedDelay {
+    /// What is known of I/Os of a kind on a path; of no kind, if nothing has ended there.
+    #[inline]
+    fn model(&self, path: usize, class: IoClass) -> Option<&Model> {
+        let models = &self.paths[path];
+        let own = &models[class as usize];
+        if own.samples > 0 { Some(own) } else { Self::other(models) }
+    }
+
+    #[cold]
+    fn other(models: &[Model; IoClass::COUNT]) -> Option<&Model> {
+        models.iter().max_by_key(|model| model.samples).filter(|model| model.samples > 0)
+    }
+
     /// What an I/O costs on a path; of one of which nothing is known: nothing, once.
     #[inline]
-    fn cost(&self, path: usize, view: &PathView, io: &Io) -> f64 {
-        let (models, class) = (&self.paths[path], io.class as usize);
-        let own = &models[class];
-        if own.samples > 0 {
-            return own.cost(&view.pending[class], io.at);
-        }
-        match models.iter().max_by_key(|model| model.samples) {
-            Some(model) if model.samples > 0 => model.cost(&view.pending[class], io.at),
-            _ if view.in_flight == 0 => 0.0,
-            _ => f64::MAX,
+    fn cost(&self, path: usize, view: &PathView, class: IoClass, cost: impl Fn(&Model, &Pending) -> f64) -> f64 {
+        match self.model(path, class) {
+            Some(model) => cost(model, &view.pending[class as usize]),
+            None if view.in_flight == 0 => 0.0,
+            None => f64::MAX,
         }
     }
 
     /// The path with the least cost among those of the best class, and that; of equal ones the next in turn.
     #[inline]
-    fn cheapest(&self, views: &[PathView], io: &Io) -> Option<(usize, f64)> {
-        let (mut class, mut best, mut path) = (Access::Unusable, None, self.last);
+    fn cheapest(
+        &self,
+        views: &[PathView],
+        class: IoClass,
+        cost: impl Fn(&Model, &Pending) -> f64,
+    ) -> Option<(usize, f64)> {
+        let (mut access, mut best, mut path) = (Access::Unusable, None, self.last);
         for _ in 0..views.len() {
             path = if path + 1 >= views.len() { 0 } else { path + 1 };
             let view = &views[path];
-            if view.access > class || view.access == Access::Unusable {
+            if view.access > access || view.access == Access::Unusable {
                 continue;
             }
-            let cost = self.cost(path, view, io);
-            if view.access < class || best.is_none_or(|(_, least)| cost < least) {
-                (class, best) = (view.access, Some((path, cost)));
+            let its = self.cost(path, view, class, &cost);
+            if view.access < access || best.is_none_or(|(_, least)| its < least) {
+                (access, best) = (view.access, Some((path, its)));
             }
         }
         best
+    }
+
+    /// The best path. Who is not overdue costs what is usual, and nobody costs less: so all are asked only if the best one is.
+    #[inline]
+    fn best(&self, views: &[PathView], io: &Io) -> Option<(usize, f64)> {
+        let best = self.cheapest(views, io.class, Model::usual)?;
+        let pending = &views[best.0].pending[io.class as usize];
+        let is_overdue = self.model(best.0, io.class).is_some_and(|model| model.is_overdue(pending, io.at));
+        if !is_overdue {
+            return Some(best);
+        }
+        self.cheapest(views, io.class, |model, pending| model.cost(pending, io.at))
     }
 
     /// A path that is worth a trial, as the best one costs so much.
@@ -148,7 +182,7 @@ impl ExpectedDelay {
             if *path == best || view.access != views[best].access || view.in_flight > 0 {
                 return false;
             }
-            let its = self.cost(*path, view, io);
+            let its = self.cost(*path, view, io.class, |model, pending| model.cost(pending, io.at));
             let last_end = self.paths[*path].iter().map(|model| model.last_end).max();
             let idle = io.at.since(last_end.unwrap_or_default()).0 as f64;
             self.since_trial as f64 > SPACING as f64 * (its / cost.max(1.0) - 1.0) && idle > 4.0 * its
@@ -162,7 +196,7 @@ impl Policy for ExpectedDelay {
         if self.paths.len() < views.len() {
             self.paths.resize(views.len(), Default::default());
         }
-        let best = self.cheapest(views, io)?;
+        let best = self.best(views, io)?;
         self.since_trial += 1;
         self.last = best.0;
         if self.since_trial > SPACING
