@@ -322,8 +322,7 @@ fn a_service_manager_is_told_that_the_daemon_is_ready() {
 
 #[test]
 fn wrong_stack_files_are_shown_with_their_lines_before_anything_is_touched() {
-    let scratch = Scratch::new();
-    scratch.file("stack.toml", STACK);
+    let scratch = Scratch::with_stack(STACK);
     scratch.fails(
         "up stack.toml",
         1,

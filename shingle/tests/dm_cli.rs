@@ -43,22 +43,7 @@ unix = \"nbd.sock\"
 socket = \"control.sock\"
 ";
 
-fn with_stack() -> Scratch {
-    let scratch = Scratch::new();
-    scratch.file("stack.toml", STACK);
-    scratch
-}
-
 impl Scratch {
-    /// Runs `shingle dm`, which has to fail; what it said.
-    #[track_caller]
-    fn dm_fails(&self, words: &[&str], code: i32) -> String {
-        let output = self.shingle().arg("dm").args(words).stdin(Stdio::null()).output().unwrap();
-        let said = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(code), "dm {words:?}: {said}");
-        said
-    }
-
     /// Runs `shingle dm` with `input` on standard input.
     #[track_caller]
     fn dm_with(&self, input: &str, words: &[&str]) {
@@ -70,7 +55,7 @@ impl Scratch {
 
 #[test]
 fn a_device_of_the_stack_file_is_shown_as_dmsetup_shows_it() {
-    let scratch = with_stack();
+    let scratch = Scratch::with_stack(STACK);
     let daemon = scratch.up();
     assert_eq!(scratch.ok("dm table x"), "0 2048 linear a 8\n2048 100 error \n");
     assert_eq!(scratch.ok("dm table"), "x: 0 2048 linear a 8\nx: 2048 100 error \n");
@@ -94,7 +79,7 @@ fn a_device_of_the_stack_file_is_shown_as_dmsetup_shows_it() {
 
 #[test]
 fn columns_have_the_headings_widths_and_separators_of_dmsetup() {
-    let scratch = with_stack();
+    let scratch = Scratch::with_stack(STACK);
     let _daemon = scratch.up();
     scratch.dm(&["create", "a-device-with-a-long-name", "-u", "U-1", "-r", "--table", "0 8 linear x 0"]);
     scratch.dm(&["load", "x", "--table", "0 4096 linear a 0"]);
@@ -114,7 +99,7 @@ fn columns_have_the_headings_widths_and_separators_of_dmsetup() {
 
 #[test]
 fn a_table_waits_in_the_inactive_slot_until_it_is_resumed_or_cleared() {
-    let scratch = with_stack();
+    let scratch = Scratch::with_stack(STACK);
     let _daemon = scratch.up();
     scratch.dm_with("0 4096 linear b 0\n", &["load", "x"]);
     assert_eq!(scratch.ok("dm table x --inactive"), "0 4096 linear b 0\n");
@@ -139,7 +124,7 @@ fn a_table_waits_in_the_inactive_slot_until_it_is_resumed_or_cleared() {
 
 #[test]
 fn devices_are_created_stacked_renamed_and_removed_and_the_daemon_stops_cleanly_afterwards() {
-    let scratch = with_stack();
+    let scratch = Scratch::with_stack(STACK);
     let daemon = scratch.up();
     scratch.dm(&["create", "mid", "-u", "U", "--table", "0 1024 linear b 0"]);
     scratch.dm_with("0 512 linear mid 0\n512 512 linear a 0\n", &["create", "top"]);
@@ -165,7 +150,7 @@ fn devices_are_created_stacked_renamed_and_removed_and_the_daemon_stops_cleanly_
 
 #[test]
 fn devices_in_one_line_are_printed_and_read_back() {
-    let scratch = with_stack();
+    let scratch = Scratch::with_stack(STACK);
     let _daemon = scratch.up();
     scratch.dm(&["create", "--concise", "c1,U1,,,0 8 linear a 0,8 8 error; c2,,9,ro,0 1 error"]);
     let line = "c1,U1,2,rw,0 8 linear a 0,8 8 error ;c2,,4,ro,0 1 error ;x,,0,rw,0 2048 linear a 8,2048 100 error \n";
@@ -179,7 +164,7 @@ fn devices_in_one_line_are_printed_and_read_back() {
 
 #[test]
 fn a_wrong_table_is_shown_at_the_word_that_is_wrong() {
-    let scratch = with_stack();
+    let scratch = Scratch::with_stack(STACK);
     let _daemon = scratch.up();
     scratch.file("t", "0 8 linear a 0\n\n# and\n8 8 linear nothing 0\n");
     for (words, place, says) in [
@@ -203,7 +188,7 @@ fn a_wrong_table_is_shown_at_the_word_that_is_wrong() {
 
 #[test]
 fn verbs_that_cannot_be_obeyed_say_why() {
-    let scratch = with_stack();
+    let scratch = Scratch::with_stack(STACK);
     let _daemon = scratch.up();
     scratch.dm(&["create", "empty", "--notable"]);
     for (words, says) in [
@@ -238,7 +223,7 @@ fn verbs_that_cannot_be_obeyed_say_why() {
 
 #[test]
 fn wiping_and_forced_removal_put_errors_in_the_place_of_data() {
-    let scratch = with_stack();
+    let scratch = Scratch::with_stack(STACK);
     let _daemon = scratch.up();
     scratch.ok("dm wipe_table x");
     assert_eq!(scratch.ok("dm table x"), "0 2148 error \n");
@@ -257,7 +242,7 @@ fn wiping_and_forced_removal_put_errors_in_the_place_of_data() {
 
 #[test]
 fn all_devices_are_removed_from_the_top_down_and_what_is_in_use_is_named() {
-    let scratch = with_stack();
+    let scratch = Scratch::with_stack(STACK);
     let _daemon = scratch.up();
     scratch.dm(&["create", "low", "--table", "0 64 linear a 0"]);
     scratch.dm(&["create", "high", "--table", "0 64 linear low 0"]);
@@ -276,7 +261,7 @@ fn all_devices_are_removed_from_the_top_down_and_what_is_in_use_is_named() {
 
 #[test]
 fn a_wait_ends_with_the_next_event() {
-    let scratch = with_stack();
+    let scratch = Scratch::with_stack(STACK);
     let _daemon = scratch.up();
     scratch.ok("dm wait x");
     let mut waiting = scratch.shingle().args(["dm", "wait", "-v", "x", "1"]).stdout(Stdio::piped()).spawn().unwrap();
@@ -292,8 +277,7 @@ fn a_wait_ends_with_the_next_event() {
 
 #[test]
 fn the_status_names_the_bios_that_are_stuck_for_longest_and_counts_the_others() {
-    let scratch = Scratch::new();
-    scratch.file("stack.toml", &STACK.replace("completion = \"100us\"", "completion = \"1000s\""));
+    let scratch = Scratch::with_stack(&STACK.replace("completion = \"100us\"", "completion = \"1000s\""));
     let daemon = scratch.up();
     scratch.ok("export add slow b");
     let mut client = Nbd::connect(&scratch, "slow");
@@ -313,8 +297,7 @@ fn the_status_names_the_bios_that_are_stuck_for_longest_and_counts_the_others() 
 
 #[test]
 fn a_device_that_does_not_become_idle_goes_on_and_the_error_names_what_is_stuck() {
-    let scratch = Scratch::new();
-    scratch.file("stack.toml", &STACK.replace("completion = \"100us\"", "completion = \"1000s\""));
+    let scratch = Scratch::with_stack(&STACK.replace("completion = \"100us\"", "completion = \"1000s\""));
     let daemon = scratch.up();
     scratch.dm(&["create", "slow", "--table", "0 64 linear b 0"]);
     scratch.ok("export add slow slow");
@@ -340,7 +323,7 @@ fn a_device_that_does_not_become_idle_goes_on_and_the_error_names_what_is_stuck(
 
 #[test]
 fn an_export_comes_and_goes_with_a_device_that_was_made_at_run_time() {
-    let scratch = with_stack();
+    let scratch = Scratch::with_stack(STACK);
     let daemon = scratch.up();
     scratch.dm(&["create", "new", "--table", "0 2048 linear z 0"]);
     assert_eq!(scratch.ok("export add n new --readonly"), "export n: 1 MiB\n");
@@ -362,7 +345,7 @@ fn an_export_comes_and_goes_with_a_device_that_was_made_at_run_time() {
 
 #[test]
 fn a_suspended_device_does_not_keep_the_daemon_from_stopping() {
-    let scratch = with_stack();
+    let scratch = Scratch::with_stack(STACK);
     let daemon = scratch.up();
     let mut client = Nbd::connect(&scratch, "x");
     scratch.ok("dm suspend x");
@@ -398,7 +381,7 @@ fn swap(control: &mut Control, device: &str, tables: &[&str], count: usize) -> u
 
 #[test]
 fn a_thousand_swaps_under_a_verified_random_load_lose_nothing() {
-    let scratch = with_stack();
+    let scratch = Scratch::with_stack(STACK);
     let daemon = scratch.up();
     scratch.dm(&["create", "live", "--table", "0 16384 linear b 0"]);
     scratch.ok("export add live live");
@@ -490,7 +473,7 @@ fn swaps_on_a_zoned_disk_do_not_change_the_order_of_writes() {
 
 /// Regions of all kinds on `vol`, made with the options of a session with Debian 13's dmstats; what that printed is expected.
 fn with_regions() -> (Scratch, program::Daemon) {
-    let scratch = with_stack();
+    let scratch = Scratch::with_stack(STACK);
     let daemon = scratch.up();
     scratch.dm(&["create", "vol", "--table", "0 16384 linear a 0"]);
     for (words, made) in [
@@ -648,7 +631,7 @@ fn statistics_that_cannot_be_had_say_what_to_do() {
 
 #[test]
 fn counters_of_more_areas_than_fit_in_one_answer_are_printed_in_parts() {
-    let scratch = with_stack();
+    let scratch = Scratch::with_stack(STACK);
     let _daemon = scratch.up();
     scratch.dm(&["create", "vol", "--table", "0 16384 linear a 0"]);
     scratch.ok("dm stats create vol --areasize 1s");

@@ -45,8 +45,7 @@ fn resident(daemon: &program::Daemon) -> u64 {
 #[test]
 fn a_daemon_whose_memory_is_used_up_refuses_large_requests_and_serves_small_ones() {
     const ENOMEM: u32 = 12;
-    let scratch = Scratch::new();
-    scratch.file("stack.toml", &format!("{STACK}[listen]\nunix = \"nbd.sock\"\n"));
+    let scratch = Scratch::with_stack(&format!("{STACK}[listen]\nunix = \"nbd.sock\"\n"));
     let daemon = scratch.up_within(200 << 10);
     let gluttons: Vec<UnixStream> = (0..6)
         .map(|_| {

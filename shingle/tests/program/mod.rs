@@ -24,6 +24,13 @@ impl Scratch {
         Self(path)
     }
 
+    /// A directory with a stack file.
+    pub fn with_stack(text: &str) -> Self {
+        let scratch = Self::new();
+        scratch.file("stack.toml", text);
+        scratch
+    }
+
     pub fn file(&self, name: &str, text: &str) {
         fs::write(self.0.join(name), text).unwrap();
     }
@@ -40,6 +47,15 @@ impl Scratch {
         let output = self.shingle().arg("dm").args(words).stdin(Stdio::null()).output().unwrap();
         assert!(output.status.success(), "dm {words:?}: {}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// Runs `shingle dm`, which has to fail; what it said.
+    #[track_caller]
+    pub fn dm_fails(&self, words: &[&str], code: i32) -> String {
+        let output = self.shingle().arg("dm").args(words).stdin(Stdio::null()).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(code), "dm {words:?}: {said}");
+        said
     }
 
     /// Runs the program; exit code, stdout and stderr.

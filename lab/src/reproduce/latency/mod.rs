@@ -92,13 +92,15 @@ enum Piece {
     Set(DrawnSet),
 }
 
-/// Everyone who is tried, the oracle first; a policy with other options than usual stands behind that.
+/// Everyone who is tried: the oracle, ours, the others. A policy with other options than usual stands behind that.
 fn contenders() -> Vec<Contender> {
     let with_variants = |kind: PolicyKind| {
         let variant = (kind == PolicyKind::Latency).then_some(Contender::LatencyKeeping(10));
         [Some(Contender::Policy(kind)), variant].into_iter().flatten()
     };
-    std::iter::once(Contender::Oracle).chain(PolicyKind::ALL.into_iter().flat_map(with_variants)).collect()
+    let (ours, others): (Vec<_>, Vec<_>) = PolicyKind::ALL.into_iter().partition(|kind| kind.name() == OURS);
+    let policies = ours.into_iter().chain(others).flat_map(with_variants);
+    std::iter::once(Contender::Oracle).chain(policies).collect()
 }
 
 /// Runs what `options` ask for: a world for each contender in each scene, on all cores.
@@ -290,7 +292,7 @@ mod tests {
     #[test]
     fn everyone_is_tried_and_the_policy_with_other_options_stands_behind_itself() {
         let names: Vec<String> = contenders().into_iter().map(Contender::name).collect();
-        assert_eq!(names[0], ORACLE);
+        assert_eq!(names[..2], [ORACLE, OURS]);
         let place = |name: &str| names.iter().position(|known| known == name).unwrap();
         assert_eq!(place(DECAY_10), place("latency") + 1);
         assert_eq!(names.len(), PolicyKind::ALL.len() + 2);
