@@ -54,7 +54,7 @@ impl Head {
     }
 
     /// The bio, if it is to wait for a path.
-    pub(super) fn turned_away(&mut self, mut job: Job, cx: &mut Cx<'_>) -> Option<Job> {
+    pub(super) fn turned_away(&mut self, job: Job, cx: &mut Cx<'_>) -> Option<Job> {
         match self.without {
             WithoutPath::Waits => Some(job),
             WithoutPath::Fails => {
@@ -63,11 +63,7 @@ impl Head {
             }
             // Of a write of which a part may be done that part would be forgotten.
             WithoutPath::GoesBack if job.may_be_done => Some(job),
-            WithoutPath::GoesBack => {
-                let sector = job.sector;
-                job.bio.sector = sector;
-                cx.push_back(job.bio).err().map(|bio| Job::new(bio, sector))
-            }
+            WithoutPath::GoesBack => cx.push_back(job.restored()).err().map(Job::new),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What happens when a path fails a bio, and until it works again.
 
-use super::head::{Head, Job, PAUSE_ENDS, Sent, TIME_IS_OVER, probe_of};
+use super::head::{Head, Job, PAUSE_ENDS, TIME_IS_OVER, probe_of};
 use super::path::{Health, Path, Probing};
 use super::retry::{Disposition, Rules};
 use crate::block::{AnaState, Bio, Cx, Data, Flags, Op, PathEvent, Payload, Reason, Silence, Status};
@@ -195,12 +195,6 @@ impl Head {
         self.send_own(path, report, Purpose::Look(job), cx);
     }
 
-    fn send_own(&mut self, path: usize, bio: Bio, purpose: Purpose, cx: &mut Cx<'_>) {
-        let bio = cx.own_bio(bio);
-        let (io, sector) = (self.io_of(&bio, cx), bio.sector);
-        self.submit_on(bio, Sent { path, sector, zones: 0, attempts: 0, io, own: Some(purpose) }, cx);
-    }
-
     /// A zone is written up to `end`: what of the write is not done is sent.
     fn looked(&mut self, mut job: Job, end: u64, cx: &mut Cx<'_>) {
         job.may_be_done = false;
@@ -211,10 +205,9 @@ impl Head {
         if done == job.bio.sectors {
             return self.secure(job, cx);
         }
-        let (sector, rest_sector) = (job.sector, job.sector + u64::from(done));
         let (front, rest) = cx.split(job.restored(), done);
-        self.secure(Job::new(front, sector), cx);
-        self.dispatch(Job::new(rest, rest_sector), cx);
+        self.secure(Job::new(front), cx);
+        self.dispatch(Job::new(rest), cx);
     }
 
     /// Acknowledges a write that was found done; it is not known how durable it is.

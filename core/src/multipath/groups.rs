@@ -12,7 +12,9 @@ use crate::prelude::*;
 pub struct Group {
     kind: PolicyKind,
     policy: Box<dyn Policy>,
+    /// The numbers of its paths; the last group has all the rest.
     first: usize,
+    end: usize,
     /// What each path carries compared with the others of the group.
     throughputs: Vec<u32>,
     is_bypassed: bool,
@@ -22,7 +24,7 @@ impl Group {
     /// As many paths as there are numbers, which are what they carry ([`PathView::throughput`]); `policy` is of this kind.
     #[must_use]
     pub fn new(kind: PolicyKind, policy: Box<dyn Policy>, throughputs: Vec<u32>) -> Self {
-        Self { kind, policy, first: 0, throughputs, is_bypassed: false }
+        Self { kind, policy, first: 0, end: usize::MAX, throughputs, is_bypassed: false }
     }
 
     /// Kind of its policy.
@@ -35,6 +37,12 @@ impl Group {
     #[must_use]
     pub fn is_bypassed(&self) -> bool {
         self.is_bypassed
+    }
+
+    /// The numbers of its paths, of `count` that there are.
+    fn paths(&self, count: usize) -> Range<usize> {
+        let end = self.end.min(count);
+        self.first.min(end)..end
     }
 
     /// What its policy knows of the times of a path, by its number in the group.
@@ -56,10 +64,9 @@ impl Groups {
     /// These groups, at least one, of which the one in place `first` is taken first.
     #[must_use]
     pub fn new(mut all: Vec<Group>, first: usize) -> Self {
-        let mut end = 0;
-        for group in &mut all {
-            group.first = end;
-            end += group.throughputs.len();
+        for place in 1..all.len() {
+            let end = all[place - 1].first + all[place - 1].throughputs.len();
+            (all[place - 1].end, all[place].first) = (end, end);
         }
         Self { all, current: None, next: Some(first) }
     }
@@ -91,8 +98,7 @@ impl Groups {
     /// The numbers of a group's paths, of `count` that there are: the last one has all the rest.
     #[must_use]
     pub fn paths_of(&self, group: usize, count: usize) -> Range<usize> {
-        let end = self.all.get(group + 1).map_or(count, |next| next.first);
-        self.all[group].first.min(end)..end
+        self.all[group].paths(count)
     }
 
     /// Has the next I/O go to this group, if it can; none is bypassed any more.
@@ -108,8 +114,8 @@ impl Groups {
     }
 
     pub(super) fn throughput(&self, path: usize) -> u32 {
-        let group = &self.all[self.group_of(path)];
-        group.throughputs.get(path - group.first).copied().unwrap_or(1)
+        let group = self.all.iter().find(|group| path < group.end);
+        group.and_then(|group| group.throughputs.get(path - group.first)).copied().unwrap_or(1)
     }
 
     /// Kind of the first group's policy.
@@ -123,12 +129,18 @@ impl Groups {
     }
 
     /// The path for an I/O, to be sent there at once; `None` if all are unusable.
+    #[inline]
     pub(super) fn choose(&mut self, paths: &[PathView], io: &Io) -> Option<usize> {
-        if self.next.is_none()
-            && let Some(path) = self.current.and_then(|group| self.choose_in(group, paths, io))
+        if let Some(group) = self.current
+            && let Some(path) = self.choose_in(group, paths, io)
         {
             return Some(path);
         }
+        self.choose_anew(paths, io)
+    }
+
+    #[cold]
+    fn choose_anew(&mut self, paths: &[PathView], io: &Io) -> Option<usize> {
         let is_any = paths.iter().any(|path| path.access != Access::Unusable);
         let path = if is_any { self.choose_group(paths, io) } else { None };
         if path.is_none() {
@@ -137,7 +149,6 @@ impl Groups {
         path
     }
 
-    #[cold]
     fn choose_group(&mut self, paths: &[PathView], io: &Io) -> Option<usize> {
         let mut wanted = self.next.take().into_iter().chain(self.current);
         let path = wanted.find_map(|group| self.choose_in(group, paths, io));
@@ -153,40 +164,28 @@ impl Groups {
     }
 
     fn choose_in(&mut self, group: usize, paths: &[PathView], io: &Io) -> Option<usize> {
-        let range = self.paths_of(group, paths.len());
-        let first = range.start;
-        let path = self.all[group].policy.choose(&paths[range], io)?;
+        let it = &mut self.all[group];
+        let range = it.paths(paths.len());
+        let path = it.policy.choose(&paths[range], io)?;
         self.current = Some(group);
-        Some(first + path)
-    }
-
-    fn group_of(&self, path: usize) -> usize {
-        self.all.partition_point(|group| group.first <= path) - 1
-    }
-
-    fn group_with(&mut self, path: usize) -> (&mut dyn Policy, usize) {
-        let group = self.group_of(path);
-        let group = &mut self.all[group];
-        (group.policy.as_mut(), path - group.first)
+        Some(it.first + path)
     }
 
     /// As [`Policy::ended`].
+    #[inline]
     pub(super) fn ended(&mut self, path: usize, io: &Io, done: Done) {
-        let (policy, path) = self.group_with(path);
-        policy.ended(path, io, done);
+        let group = self.all.iter_mut().find(|group| path < group.end);
+        group.into_iter().for_each(|group| group.policy.ended(path - group.first, io, done));
     }
 
     /// As [`Policy::failed`].
     pub(super) fn failed(&mut self, path: usize) {
-        let (policy, path) = self.group_with(path);
-        policy.failed(path);
+        let group = self.all.iter_mut().find(|group| path < group.end);
+        group.into_iter().for_each(|group| group.policy.failed(path - group.first));
     }
 
     /// As [`Policy::changed`].
     pub(super) fn changed(&mut self, paths: &[PathView]) {
-        for group in 0..self.all.len() {
-            let range = self.paths_of(group, paths.len());
-            self.all[group].policy.changed(&paths[range]);
-        }
+        self.all.iter_mut().for_each(|group| group.policy.changed(&paths[group.paths(paths.len())]));
     }
 }

@@ -17,7 +17,7 @@
 //! sequential zone is done the zone's pointer tells, provided that nobody else writes to that zone (a plug above sees to that); and an append fails
 //! unless it may be doubled.
 
-use alloc::collections::VecDeque;
+use alloc::collections::{BTreeMap, VecDeque};
 use core::fmt;
 
 use slab::Slab;
@@ -28,13 +28,13 @@ use super::groups::Groups;
 use super::guards::Guards;
 use super::options::{HeadError, HeadOptions, MOST_PATHS};
 use super::path::{Health, Path, PathConfig, PathCounters, PathReport};
-use super::policy::{Access, Done, Io, PathView, PolicyKind};
+use super::policy::{Access, Done, Io, IoClass, PathView, PolicyKind};
 use super::unsettled::Unsettled;
 use crate::block::{
     Bio, BlockDevice, Cx, DeviceId, Event, Figure, Limits, MessageError, PathEvent, Payload, Reason, Status,
 };
 use crate::prelude::*;
-use crate::sector::Sector;
+use crate::sector::{SECTOR_BYTES, Sector};
 use crate::time::Instant;
 
 /// A bio of a user.
@@ -49,7 +49,8 @@ pub(super) struct Job {
 }
 
 impl Job {
-    pub fn new(bio: Box<Bio>, sector: Sector) -> Self {
+    pub fn new(bio: Box<Bio>) -> Self {
+        let sector = bio.sector;
         Self { bio, sector, attempts: 0, may_be_done: false }
     }
 
@@ -62,15 +63,25 @@ impl Job {
 }
 
 /// A bio on a path.
+#[derive(Clone, Copy)]
 pub(super) struct Sent {
-    pub path: usize,
+    pub io: Io,
     pub sector: Sector,
     /// Of a report, how many zones it had: other disks may have been asked before.
-    pub zones: usize,
+    pub zones: u32,
+    pub path: u8,
     pub attempts: u8,
-    pub io: Io,
-    /// What it is for, if it is the head's own.
-    pub own: Option<Purpose>,
+    /// Whether it is the head's own.
+    pub is_own: bool,
+}
+
+impl Sent {
+    /// A bio of a user as it is, about to be sent for the first time.
+    #[inline]
+    pub fn new(path: usize, bio: &Bio, io: Io) -> Self {
+        let zones = if let Payload::Zones(zones) = &bio.payload { zones.len() as u32 } else { 0 };
+        Self { io, sector: bio.sector, zones, path: path as u8, attempts: 0, is_own: false }
+    }
 }
 
 /// What has happened so far.
@@ -111,6 +122,8 @@ pub struct Head {
     /// What the policy sees of them.
     pub(super) views: Vec<PathView>,
     sent: Slab<Sent>,
+    /// What the head's own bios on paths are for, by their words.
+    own: BTreeMap<u64, Purpose>,
     /// What waits for a path, and since when there is none.
     pub(super) waiting: VecDeque<Job>,
     without_path: Option<Instant>,
@@ -167,6 +180,7 @@ impl Head {
             policy: groups,
             paths,
             sent: Slab::new(),
+            own: BTreeMap::new(),
             waiting: VecDeque::new(),
             without_path: None,
             lost_since: None,
@@ -244,7 +258,8 @@ impl Head {
         core::mem::take(&mut self.waiting).into_iter().for_each(|job| self.dispatch(job, cx));
     }
 
-    /// Sends a bio where the policy says.
+    /// Sends a bio that came back, or had to wait, where the policy says.
+    #[cold]
     pub(super) fn dispatch(&mut self, job: Job, cx: &mut Cx<'_>) {
         match self.choose(&job.bio, cx) {
             Some(path) => self.go_on(path, job, cx),
@@ -267,25 +282,54 @@ impl Head {
         if job.may_be_done { self.look(path, job, cx) } else { self.send(path, job, cx) }
     }
 
-    pub(super) fn io_of(&self, bio: &Bio, cx: &Cx<'_>) -> Io {
-        Io { at: cx.now(), node: self.options.node, class: bio.op.into(), bytes: bio.payload.bytes() as u32, ahead: 0 }
+    #[inline]
+    fn io_of(&self, bio: &Bio, cx: &Cx<'_>) -> Io {
+        let class = bio.op.into();
+        let bytes = if class == IoClass::Other { 0 } else { bio.sectors.saturating_mul(SECTOR_BYTES) };
+        Io { at: cx.now(), node: self.options.node, class, bytes, ahead: 0 }
     }
 
     pub(super) fn send(&mut self, path: usize, job: Job, cx: &mut Cx<'_>) {
-        let (io, sector, attempts) = (self.io_of(&job.bio, cx), job.sector, job.attempts);
-        let zones = if let Payload::Zones(zones) = &job.bio.payload { zones.len() } else { 0 };
-        self.submit_on(job.restored(), Sent { path, sector, zones, attempts, io, own: None }, cx);
+        let (attempts, bio) = (job.attempts, job.restored());
+        let sent = Sent { attempts, ..Sent::new(path, &bio, self.io_of(&bio, cx)) };
+        self.submit_on(bio, sent, cx);
     }
 
-    pub(super) fn submit_on(&mut self, bio: Box<Bio>, mut sent: Sent, cx: &mut Cx<'_>) {
-        let (path, view) = (&mut self.paths[sent.path], &mut self.views[sent.path]);
-        sent.io.ahead = view.pending[sent.io.class as usize].count;
-        view.add(&sent.io);
+    /// Sends a bio of the head's own.
+    pub(super) fn send_own(&mut self, path: usize, bio: Bio, purpose: Purpose, cx: &mut Cx<'_>) {
+        let bio = cx.own_bio(bio);
+        self.own.insert(self.sent.vacant_key() as u64, purpose);
+        let sent = Sent { is_own: true, ..Sent::new(path, &bio, self.io_of(&bio, cx)) };
+        self.submit_on(bio, sent, cx);
+    }
+
+    #[inline(always)]
+    fn submit_on(&mut self, bio: Box<Bio>, sent: Sent, cx: &mut Cx<'_>) {
+        let number = usize::from(sent.path);
+        let (path, view) = (&mut self.paths[number], &mut self.views[number]);
+        let io = Io { ahead: view.pending[sent.io.class as usize].count, ..sent.io };
+        let sent = Sent { io, ..sent };
+        view.add(&io);
         path.counters.sent += 1;
         cx.submit(path.device, bio, self.sent.insert(sent) as u64);
     }
 
+    /// A bio of the head's own has ended, or a user's failed.
+    #[cold]
+    fn ended(&mut self, mut bio: Box<Bio>, status: Status, word: u64, cx: &mut Cx<'_>) {
+        let Sent { path, sector, zones, attempts, .. } = self.sent.remove(word as usize);
+        if let (Payload::Zones(report), false) = (&mut bio.payload, status.is_ok()) {
+            report.truncate(zones as usize);
+        }
+        match self.own.remove(&word) {
+            None => self.failed(path.into(), Job { bio, sector, attempts, may_be_done: false }, status, cx),
+            Some(purpose) => self.handle_own(path.into(), purpose, (bio, status), cx),
+        }
+        self.let_go(path.into());
+    }
+
     /// Has a bio wait for a path.
+    #[cold]
     pub(super) fn wait(&mut self, job: Job, cx: &mut Cx<'_>) {
         let Some(job) = self.turned_away(job, cx) else { return };
         self.note_loss(cx);
@@ -352,29 +396,30 @@ impl BlockDevice for Head {
     }
 
     fn submit(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
-        let sector = bio.sector;
-        self.dispatch(Job::new(bio, sector), cx);
+        let io = self.io_of(&bio, cx);
+        match self.policy.choose(&self.views, &io) {
+            Some(path) => {
+                let sent = Sent::new(path, &bio, io);
+                self.submit_on(bio, sent, cx);
+            }
+            None => self.wait(Job::new(bio), cx),
+        }
     }
 
-    fn end_io(&mut self, mut bio: Box<Bio>, status: Status, word: u64, cx: &mut Cx<'_>) {
-        let Sent { path, sector, zones, attempts, io, own } = self.sent.remove(word as usize);
-        let view = &mut self.views[path];
-        view.remove(&io);
-        self.policy.ended(path, &io, Done { at: cx.now(), is_ok: status.is_ok() });
-        if let (Payload::Zones(report), false) = (&mut bio.payload, status.is_ok()) {
-            report.truncate(zones);
+    fn end_io(&mut self, bio: Box<Bio>, status: Status, word: u64, cx: &mut Cx<'_>) {
+        let sent = &self.sent[word as usize];
+        let (path, io) = (usize::from(sent.path), &sent.io);
+        self.views[path].remove(io);
+        self.policy.ended(path, io, Done { at: cx.now(), is_ok: status.is_ok() });
+        if sent.is_own || !status.is_ok() {
+            return self.ended(bio, status, word, cx);
         }
-        match own {
-            None if status.is_ok() => {
-                let counters = &mut self.paths[path].counters;
-                counters.done += 1;
-                counters.latency.0 += cx.now().since(io.at).0;
-                cx.complete(bio, status);
-            }
-            None => self.failed(path, Job { attempts, ..Job::new(bio, sector) }, status, cx),
-            Some(purpose) => self.handle_own(path, purpose, (bio, status), cx),
-        }
+        let counters = &mut self.paths[path].counters;
+        counters.done += 1;
+        counters.latency.0 += cx.now().since(io.at).0;
+        self.sent.remove(word as usize);
         self.let_go(path);
+        cx.complete(bio, status);
     }
 
     fn on_event(&mut self, event: Event, cx: &mut Cx<'_>) {

@@ -100,14 +100,20 @@ impl Head {
     /// Frees a path that is leaving, if nothing that it was given is left.
     #[inline]
     pub(super) fn let_go(&mut self, path: usize) {
-        let Path { health, device, .. } = self.paths[path];
-        if health != Health::Leaving || self.views[path].in_flight > 0 || self.unsettled.has(path) {
+        if self.paths[path].health == Health::Leaving {
+            self.let_go_unless_used(path);
+        }
+    }
+
+    #[cold]
+    fn let_go_unless_used(&mut self, path: usize) {
+        let is_paused = self.paused.iter().any(|(of, _)| *of == path);
+        if is_paused || self.views[path].in_flight > 0 || self.unsettled.has(path) {
             return;
         }
-        if self.paused.iter().all(|(of, _)| *of != path) {
-            self.paths[path].health = Health::Gone;
-            self.below.retain(|below| *below != device);
-        }
+        let Path { device, health, .. } = &mut self.paths[path];
+        *health = Health::Gone;
+        self.below.retain(|below| below != device);
     }
 
     /// Takes a path out, until an operator puts it in again. What is under way there goes on.
