@@ -263,32 +263,35 @@ impl Stack {
 
     #[inline]
     fn hand_over(&mut self, to: DeviceId, bio: Box<Bio>) {
-        let slot = &mut self.slots[to.0 as usize];
-        slot.meter.arrive(&bio);
-        let mark = self.effects.queued();
-        slot.device.submit(bio, &mut Cx { effects: &mut self.effects, meter: &mut slot.meter, me: to });
-        self.effects.line_up(mark);
+        self.call_for_hop(to, |device, cx| {
+            cx.meter.arrive(&bio);
+            device.submit(bio, cx);
+        });
     }
 
     fn ascend(&mut self, from: DeviceId, mut bio: Box<Bio>, status: Status) {
         self.effects.trace(Action::Complete, from, &bio, status);
         let Frame { owner, word, .. } = bio.pop();
-        match owner {
-            Owner::Device(above) => self.call(above, |device, cx| device.end_io(bio, status, word, cx)),
-            Owner::Split => {
-                if let Some((bio, status)) = self.effects.join(bio, status, word) {
-                    self.effects.complete(from, bio, status);
-                }
-            }
-            Owner::Port(_) | Owner::Passed(_) => unreachable!("these frames go without a hop"),
+        if let Owner::Device(above) = owner {
+            return self.call_for_hop(above, |device, cx| device.end_io(bio, status, word, cx));
+        }
+        assert!(owner == Owner::Split, "the frames of all others go without a hop");
+        if let Some((bio, status)) = self.effects.join(bio, status, word) {
+            self.effects.complete(from, bio, status);
         }
     }
 
     /// Calls a device and puts what it sends in line: in the order it was sent, before all that was there.
     #[inline]
     pub(super) fn call(&mut self, id: DeviceId, f: impl FnOnce(&mut dyn BlockDevice, &mut Cx<'_>)) {
-        let Slot { device, meter, .. } = &mut self.slots[id.0 as usize];
         self.effects.queue_next();
+        self.call_for_hop(id, f);
+    }
+
+    /// The same for a hop that was just taken: so none is next.
+    #[inline]
+    fn call_for_hop(&mut self, id: DeviceId, f: impl FnOnce(&mut dyn BlockDevice, &mut Cx<'_>)) {
+        let Slot { device, meter, .. } = &mut self.slots[id.0 as usize];
         let mark = self.effects.queued();
         f(device.as_mut(), &mut Cx { effects: &mut self.effects, meter, me: id });
         self.effects.line_up(mark);
