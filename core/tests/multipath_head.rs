@@ -430,3 +430,19 @@ fn a_write_that_was_found_done_is_made_durable_on_a_path_that_works_then() {
     desk.end(1, Status::Ok);
     assert_eq!(desk.done(), [(0, Status::Ok)]);
 }
+
+/// A finish whose answer is lost can have filled its zone. A plug that goes on with its own pointer sends a write there; if the path
+/// fails that as well, the head finds the zone written to its end, and takes the write for done.
+#[test]
+fn a_write_behind_a_finish_that_is_undecided_is_not_taken_for_done() {
+    let options = HeadOptions { silence_timeout: Some(ms(50)), ..options() };
+    let mut desk = Desk::new(&zoned(), &[Silence::AtOnce, Silence::Told], options);
+    desk.put_plug();
+    desk.submit(Op::ZoneFinish, ZONE, 0);
+    desk.end(1, Status::Timeout);
+    desk.pass(ms(50));
+    assert_eq!(desk.done(), [(0, Status::Io)], "nobody knows whether it is done");
+    desk.submit(Write, ZONE, 8);
+    assert_eq!(desk.done(), [(1, Status::Io)], "the plug does not trust its pointer");
+    assert_eq!(desk.on(0), []);
+}

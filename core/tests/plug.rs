@@ -4,9 +4,13 @@
 mod desk;
 
 use desk::*;
-use shingle_core::block::{Flags, Op, Status};
+use shingle_core::block::{Bio, Flags, Op, Reason, Stack, Status};
+use shingle_core::device::null::{NullConfig, NullDevice, NullZones};
 use shingle_core::harness::MockDevice;
 use shingle_core::plug::{DumpFormat, PlugOptions, WritePolicy, ZonePlug};
+use shingle_core::sector::Sector;
+use shingle_core::time::Instant;
+use shingle_core::zone::ZoneNo;
 
 #[test]
 fn writes_to_one_zone_go_down_one_at_a_time_in_arrival_order() {
@@ -191,6 +195,60 @@ fn after_a_device_error_the_zone_refuses_writes_until_its_pointer_is_known() {
         h.end(Status::Ok);
         assert_eq!(h.statuses()[1], (written, Status::Ok), "after the {name}");
         h.assert_clean();
+    }
+}
+
+/// What was done can be reported as failed: then the pointer is not where the plug has it.
+#[test]
+fn after_a_reset_or_finish_that_failed_the_zone_refuses_writes_until_its_pointer_is_known() {
+    let done: [(fn() -> Bio, u64); 3] = [(|| reset(1), 0), (|| finish(1), u64::from(ZONE)), (reset_all, 0)];
+    for ((op, offset), is_done) in done.into_iter().flat_map(|op| [(op, false), (op, true)]) {
+        let mut h = plug();
+        h.submit(write(zone(1), 8));
+        h.end(Status::Ok);
+        let failed = h.submit(op());
+        let queued = h.submit(write(zone(1) + 8, 8));
+        let written = if is_done { offset } else { 8 };
+        h.with_desk(|desk, _| desk.zone_mut(1).wp = Sector(zone(1) + written));
+        h.end(Status::Timeout);
+        assert_eq!(h.statuses()[1..], [(failed, Status::Timeout), (queued, Status::Io)]);
+        assert_eq!(at_desk(&h), [""; 0], "the disk is not asked where nobody knows the pointer");
+        h.submit(report());
+        h.end(Status::Ok);
+        let fits = written < u64::from(ZONE);
+        let at_pointer = h.submit(write(zone(1) + if fits { written } else { 8 }, 8));
+        assert_eq!(at_desk(&h).len(), usize::from(fits));
+        h.end_all(Status::Ok);
+        assert_eq!(h.statuses()[1], (at_pointer, if fits { Status::Ok } else { Status::Io }));
+        h.assert_clean();
+    }
+}
+
+#[test]
+fn zone_management_that_moves_no_pointer_or_breaks_a_rule_poisons_no_zone() {
+    let refused = [(Op::ZoneOpen, Status::Timeout), (Op::ZoneClose, Status::Io), (Op::ZoneReset, Status::NotSupported)];
+    for (op, status) in refused {
+        let mut h = plug();
+        let failed = h.submit(manage(op, 1));
+        let queued = h.submit(write(zone(1), 8));
+        h.end(status);
+        h.end(Status::Ok);
+        assert_eq!(h.statuses(), [(failed, status), (queued, Status::Ok)], "{}", op.name());
+        h.assert_clean();
+    }
+    let mut stack = Stack::new();
+    let disk = NullDevice::new(&NullConfig::zoned(8 * u64::from(ZONE), NullZones::new(ZONE.into()))).unwrap();
+    let disk = stack.add(Box::new(disk)).unwrap();
+    let plug = ZonePlug::new(disk, stack.limits(disk), PlugOptions::default()).unwrap();
+    let (plug, port) = (stack.add(Box::new(plug)).unwrap(), stack.open_port());
+    stack.turn(Instant::ZERO);
+    stack.with_device(disk, |disk: &mut NullDevice, _| disk.set_read_only(ZoneNo(1)).unwrap());
+    for (tag, bio) in [reset(1), write(zone(1), 8)].into_iter().enumerate() {
+        stack.submit(port, tag as u64, plug, Box::new(bio));
+        stack.turn(Instant::ZERO);
+        let done = stack.poll_completion(port).unwrap();
+        let reason = done.why().map(|why| why.reason.clone());
+        assert!(matches!(reason, Some(Reason::Zone(_))), "the disk is asked, and says why: {reason:?}");
     }
 }
 

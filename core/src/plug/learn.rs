@@ -123,7 +123,7 @@ impl ZonePlug {
     }
 
     pub(super) fn emptied(&mut self, bio: Box<Bio>, status: Status, cx: &mut Cx<'_>) {
-        (0..self.zones.len() as u32).for_each(|zone| self.changed(Op::ZoneResetAll, ZoneNo(zone), status));
+        (0..self.zones.len() as u32).for_each(|zone| self.changed(&bio, ZoneNo(zone), status));
         self.state = State::Ready;
         cx.complete(bio, status);
         self.replay(cx);

@@ -330,7 +330,7 @@ impl ZonePlug {
         if bio.op.is_zone_management() {
             let (zone, all) = (word as u32, self.zones.len() as u32);
             let zones = if bio.op == Op::ZoneResetAll { 0..all } else { zone..zone + 1 };
-            zones.for_each(|zone| self.changed(bio.op, ZoneNo(zone), status));
+            zones.for_each(|zone| self.changed(&bio, ZoneNo(zone), status));
             return cx.complete(bio, status);
         }
         if let Some(zone) = self.scheduler(|lock, zones| lock.end_io((bio, status), word, zones, cx)) {
@@ -580,17 +580,18 @@ impl ZonePlug {
     }
 
     fn managed(&mut self, bio: Box<Bio>, status: Status, zone: ZoneNo, cx: &mut Cx<'_>) {
-        self.changed(bio.op, zone, status);
+        self.changed(&bio, zone, status);
         cx.complete(bio, status);
         self.release(zone, cx);
     }
 
     /// Zone management of `zone` has ended.
-    pub(super) fn changed(&mut self, op: Op, zone: ZoneNo, status: Status) {
+    pub(super) fn changed(&mut self, bio: &Bio, zone: ZoneNo, status: Status) {
         self.touch(zone);
         if status.is_ok() {
-            // Only now: an operation that failed has changed nothing.
-            self.zones.manage(op, zone);
+            self.zones.manage(bio.op, zone);
+        } else if may_have_moved(bio, status) {
+            self.zones.doubt(zone, bio);
         }
     }
 
@@ -645,6 +646,15 @@ impl ZonePlug {
             }
         }
     }
+}
+
+/// Whether zone management that failed so may have moved a pointer all the same: what was done can be reported as failed, and
+/// a way to the disk can lose the answer. What broke a rule of zones was not done.
+#[cold]
+fn may_have_moved(bio: &Bio, status: Status) -> bool {
+    let moves = matches!(bio.op, Op::ZoneReset | Op::ZoneFinish | Op::ZoneResetAll);
+    let breaks_a_rule = matches!(bio.why().map(|why| &why.reason), Some(Reason::Zone(_)));
+    moves && !breaks_a_rule && !refused_untouched(status)
 }
 
 /// Whether a device that answers so has not moved the zone's write pointer.

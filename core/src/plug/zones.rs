@@ -253,6 +253,14 @@ impl Zones {
         record.set(Bit::Lost, true);
     }
 
+    /// The same of zone management, which can have met a zone without a pointer.
+    #[cold]
+    pub(super) fn doubt(&mut self, zone: ZoneNo, bio: &Bio) {
+        if self.at(zone).class() == Class::Sequential {
+            self.lose(zone, bio);
+        }
+    }
+
     /// Applies a successful reset, finish or reset all.
     pub(super) fn manage(&mut self, op: Op, zone: ZoneNo) {
         let full = self.capacity_of(zone);

@@ -11,6 +11,7 @@ use shingle_core::block::{
     Stack, Status, ZonedLimits,
 };
 use shingle_core::multipath::{AddPathError, AnaState, Head, HeadOptions, PathConfig, PolicyKind};
+use shingle_core::plug::{PlugOptions, ZonePlug};
 use shingle_core::sector::Sector;
 use shingle_core::time::{Duration, Instant};
 use shingle_core::zone::{Condition, Zone, ZoneKind};
@@ -75,6 +76,8 @@ pub struct Desk {
     pub stack: Stack,
     pub paths: Vec<DeviceId>,
     pub head: DeviceId,
+    /// What is submitted to: the head, or a plug above it.
+    top: DeviceId,
     pub port: PortId,
     pub now: Instant,
     /// When something happens next.
@@ -125,7 +128,7 @@ impl Desk {
     fn around(mut stack: Stack, paths: &[DeviceId], head: Head) -> Self {
         let head = stack.add(Box::new(head)).unwrap();
         let port = stack.open_port();
-        Self { stack, paths: paths.to_vec(), head, port, now: Instant::ZERO, next: None, tag: 0 }
+        Self { stack, paths: paths.to_vec(), head, top: head, port, now: Instant::ZERO, next: None, tag: 0 }
     }
 
     /// Makes one more device, the next of `paths`, and adds it to the head; its number there.
@@ -153,7 +156,7 @@ impl Desk {
     pub fn submit_with(&mut self, op: Op, sector: u64, sectors: u32, flags: Flags) {
         let payload = if op.has_data() { Payload::Data(Data::zeroed(sectors as usize * 512)) } else { Payload::None };
         let bio = Bio::new(op, Sector(sector), sectors, payload).with_flags(flags);
-        self.stack.submit(self.port, self.tag, self.head, Box::new(bio));
+        self.stack.submit(self.port, self.tag, self.top, Box::new(bio));
         self.tag += 1;
         self.turn();
     }
@@ -187,13 +190,32 @@ impl Desk {
         self.turn();
     }
 
+    /// Puts a plug on the head, which asks for its zones on the first path: they are empty.
+    pub fn put_plug(&mut self) {
+        let plug = ZonePlug::new(self.head, self.stack.limits(self.head), PlugOptions::default()).unwrap();
+        self.top = self.stack.add(Box::new(plug)).unwrap();
+        self.turn();
+        self.reports(0, [0; 4]);
+    }
+
     /// Ends the report that a path has: its zone is written so far.
     pub fn report(&mut self, path: usize, written: u64) {
+        self.reports(path, [written]);
+    }
+
+    /// Ends the report that a path has: its zones are written so far.
+    pub fn reports<const N: usize>(&mut self, path: usize, written: [u64; N]) {
         self.end_with(path, Status::Ok, |bio| {
-            let (start, kind, cond) = (bio.sector, ZoneKind::Sequential, Condition::ImplicitOpen);
-            let zone = Zone { start, len: ZONE, capacity: ZONE, wp: start + written, kind, cond };
             let Payload::Zones(zones) = &mut bio.payload else { panic!("a report") };
-            zones.push(zone);
+            for (n, written) in written.into_iter().enumerate() {
+                let (start, kind) = (bio.sector + n as u64 * ZONE, ZoneKind::Sequential);
+                let cond = match written {
+                    0 => Condition::Empty,
+                    ZONE => Condition::Full,
+                    _ => Condition::ImplicitOpen,
+                };
+                zones.push(Zone { start, len: ZONE, capacity: ZONE, wp: start + written, kind, cond });
+            }
         });
     }
 
