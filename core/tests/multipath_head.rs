@@ -5,6 +5,7 @@ mod head_desk;
 use head_desk::{Desk, ZONE, ms, options, zoned};
 use shingle_core::block::{Bio, DeviceId, Flags, Limits, Op, Payload, Silence, Status};
 use shingle_core::multipath::{AnaState, Head, HeadError, HeadOptions, PathConfig, PathHealth, PolicyKind};
+use shingle_core::plug::WritePolicy;
 use shingle_core::sector::Sector;
 use shingle_core::zone::{Condition, Zone, ZoneKind};
 
@@ -437,7 +438,7 @@ fn a_write_that_was_found_done_is_made_durable_on_a_path_that_works_then() {
 fn a_write_behind_a_finish_that_is_undecided_is_not_taken_for_done() {
     let options = HeadOptions { silence_timeout: Some(ms(50)), ..options() };
     let mut desk = Desk::new(&zoned(), &[Silence::AtOnce, Silence::Told], options);
-    desk.put_plug();
+    desk.put_plug(WritePolicy::Plug);
     desk.submit(Op::ZoneFinish, ZONE, 0);
     desk.end(1, Status::Timeout);
     desk.pass(ms(50));

@@ -66,6 +66,7 @@ fn variant(reason: &Reason) -> u32 {
         Reason::ZoneWriteUnit { .. } => 37,
         Reason::NoPath => 38,
         Reason::Uncertain => 39,
+        Reason::CacheLost => 40,
     }
 }
 
@@ -135,6 +136,7 @@ fn every_reason_has_its_text_and_its_status() {
         (Reason::NoPath, S::Io, "no path to the disk works"),
         (Reason::Uncertain, S::Io, "a path gave it up, and it may be done or not"),
         (Reason::NoPower, S::Offline, "the device has lost its power"),
+        (Reason::CacheLost, S::Io, "the disk has lost its power, and what was not flushed may be gone"),
         (Reason::Failing("it is down"), S::Io, "it is down"),
         (Reason::Injected(S::Target), S::Target, "a rule injects: target error"),
         (Reason::NoKey, S::Io, "there is no key: send it the message `key set <hexadecimal digits>`"),
@@ -156,7 +158,7 @@ fn every_reason_has_its_text_and_its_status() {
         assert_eq!((Status::from(reason), reason.to_string().as_str()), (*status, *text), "{reason:?}");
     }
     let told: BTreeSet<u32> = cases.iter().map(|(reason, ..)| variant(reason)).collect();
-    assert!(told.into_iter().eq(0..40), "a reason has no line in the table");
+    assert!(told.into_iter().eq(0..41), "a reason has no line in the table");
 }
 
 #[test]

@@ -82,6 +82,11 @@ pub trait BlockDevice: Any {
         false
     }
 
+    /// Whether it hears when a disk below has lost its power. It does not change.
+    fn hears_losses(&self) -> bool {
+        false
+    }
+
     /// Whether bios to it may carry data that nobody here can look at ([`Payload::Remote`](super::Payload)), if all below it take that.
     /// It does not change.
     fn takes_remote(&self, below: bool) -> bool {
@@ -329,6 +334,14 @@ impl Cx<'_> {
     pub fn announce(&mut self, state: AnaState) {
         let path = self.me;
         self.tell_path(path, PathEvent::State { path, state });
+    }
+
+    /// Lets those above know that the disk has lost its power, `losses` times so far, or that one of several disks has: what it had
+    /// acknowledged and not made durable may be gone. They hear it in this turn, after all hops.
+    #[cold]
+    pub fn announce_losses(&mut self, losses: Option<u64>) {
+        let path = self.me;
+        self.tell_path(path, PathEvent::Losses { path, losses });
     }
 
     /// Counts a bio that was merged into another, and traces it.

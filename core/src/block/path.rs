@@ -13,6 +13,10 @@
 //!  head <── Event::Silent ──── path <────────────────: over
 //! ```
 //!
+//! A disk that loses its power while its host goes on loses its write cache, and pointers of zones can go back. It is the path who knows:
+//! a controller that has started anew (NVMe), a unit attention of the kind "power on" (SCSI). The rule for a path is that nothing that it was
+//! given before it has announced the loss is carried out after it.
+//!
 //! A device in between that gives up nothing itself, as a table, need not know of this: the stack asks those below it that do
 //! give up, and says that the path is silent when all of them have.
 //!
@@ -53,6 +57,13 @@ pub enum PathEvent {
         path: DeviceId,
         /// The question that this answers.
         question: u64,
+    },
+    /// From a path: its disk has lost its power. See [`Cx::announce_losses`](super::Cx::announce_losses).
+    Losses {
+        /// The path.
+        path: DeviceId,
+        /// How often it has so far; `None`: nobody counts.
+        losses: Option<u64>,
     },
     /// From a path: what it is to the disk from now on. See [`Cx::announce`](super::Cx::announce).
     State {

@@ -38,6 +38,9 @@ impl Stack {
                 event.into_iter().for_each(|event| self.say(to, event));
             }
             PathEvent::State { state, .. } => self.announce(to, state),
+            PathEvent::Losses { losses, .. } => {
+                self.who_hears_losses(to, losses).into_iter().for_each(|(id, event)| self.say(id, event));
+            }
         }
     }
 
@@ -95,11 +98,35 @@ impl Stack {
         }
     }
 
+    fn all_above(&self, below: DeviceId) -> Vec<DeviceId> {
+        let all = (0..self.slots.len()).map(|place| DeviceId(place as u16));
+        all.filter(|above| self.below(*above).contains(&below)).collect()
+    }
+
+    /// Those above `path` that hear of losses of power, the lowest first. They are all told before anything is done: what one of them ends
+    /// another one must not answer with its old knowledge. Counts of several disks say nothing together.
+    fn who_hears_losses(&self, path: DeviceId, losses: Option<u64>) -> Vec<(DeviceId, PathEvent)> {
+        let mut found = Vec::new();
+        for id in self.all_above(path) {
+            let hears = self.any_device(id).hears_losses();
+            let losses = losses.filter(|_| hears || self.below(id).len() == 1);
+            found.extend(hears.then_some((id, PathEvent::Losses { path, losses })));
+            found.extend(self.who_hears_losses(id, losses));
+        }
+        found
+    }
+
+    /// Tells the device in place `id`, and those above, that the disk below has lost its power so many times.
+    pub fn tell_losses(&mut self, id: DeviceId, losses: u64) {
+        let losses = Some(losses);
+        let above = self.who_hears_losses(id, losses);
+        self.tell(id, Event::Path(PathEvent::Losses { path: id, losses }));
+        above.into_iter().for_each(|(above, event)| self.tell(above, Event::Path(event)));
+    }
+
     /// Tells those above `path` that hear it, and of the others those to which it is the only way below.
     fn announce(&mut self, path: DeviceId, state: AnaState) {
-        let above = (0..self.slots.len()).map(|place| DeviceId(place as u16));
-        let above: Vec<DeviceId> = above.filter(|above| self.below(*above).contains(&path)).collect();
-        for id in above {
+        for id in self.all_above(path) {
             if self.any_device(id).hears_paths() {
                 self.say(id, PathEvent::State { path, state });
             } else if self.below(id).len() == 1 {

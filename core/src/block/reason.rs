@@ -102,6 +102,8 @@ pub enum Reason {
     Uncertain,
     /// The device has lost its power.
     NoPower,
+    /// The device has lost its power for a while, and with it perhaps what this is about.
+    CacheLost,
     /// A device that fails on purpose.
     Failing(&'static str),
     /// A fault that a rule injects.
@@ -164,6 +166,7 @@ impl From<&Reason> for Status {
             | Reason::PointerUnknown { .. }
             | Reason::NoPath
             | Reason::Uncertain
+            | Reason::CacheLost
             | Reason::ZonesUnknown(_)
             | Reason::BadSector(_)
             | Reason::Failing(_)
@@ -270,6 +273,7 @@ impl Reason {
             Reason::NoPath => f.write_str("no path to the disk works"),
             Reason::Uncertain => f.write_str("a path gave it up, and it may be done or not"),
             Reason::NoPower => f.write_str("the device has lost its power"),
+            Reason::CacheLost => f.write_str("the disk has lost its power, and what was not flushed may be gone"),
             Reason::Failing(what) => f.write_str(what),
             Reason::Injected(status) => write!(f, "a rule injects: {status}"),
             Reason::NoKey => f.write_str("there is no key: send it the message `key set <hexadecimal digits>`"),

@@ -63,7 +63,10 @@ impl Head {
             }
             // Of a write of which a part may be done that part would be forgotten.
             WithoutPath::GoesBack if job.may_be_done => Some(job),
-            WithoutPath::GoesBack => cx.push_back(job.restored()).err().map(Job::new),
+            WithoutPath::GoesBack => {
+                let losses = job.losses;
+                cx.push_back(job.restored()).err().map(|bio| Job::new(bio, losses))
+            }
         }
     }
 }

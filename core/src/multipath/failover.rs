@@ -180,11 +180,7 @@ impl Head {
     /// Whether it writes to a sequential zone, where what is done of it moves a pointer.
     fn writes_at_pointer(&self, job: &Job) -> bool {
         let is_write = matches!(job.bio.op, Op::Write | Op::WriteZeroes) && !self.guards.gone().pointers_unasked;
-        is_write
-            && self.limits.zoned.as_ref().is_some_and(|zoned| {
-                let zone = (job.sector.0 / u64::from(zoned.zone_sectors)) as u32;
-                zoned.sequential_in(zone..zone + 1) > 0
-            })
+        is_write && self.is_in_sequential_zone(job.sector)
     }
 
     /// Asks on a path for the pointer of the zone of a write.
@@ -205,9 +201,10 @@ impl Head {
         if done == job.bio.sectors {
             return self.secure(job, cx);
         }
+        let losses = job.losses;
         let (front, rest) = cx.split(job.restored(), done);
-        self.secure(Job::new(front), cx);
-        self.dispatch(Job::new(rest), cx);
+        self.secure(Job::new(front, losses), cx);
+        self.dispatch(Job::new(rest, losses), cx);
     }
 
     /// Acknowledges a write that was found done; it is not known how durable it is.
@@ -235,16 +232,21 @@ impl Head {
             _ => None,
         };
         cx.recycle(bio);
-        match (purpose, end) {
-            (Purpose::Probe, _) => self.probed(path, status, cx),
-            (Purpose::Look(job), Some(end)) => self.looked(job, end, cx),
-            (Purpose::Secure(job), _) if status.is_ok() => cx.complete(job.restored(), Status::Ok),
-            (Purpose::Look(mut job) | Purpose::Secure(mut job), _) if is_path_error => {
-                self.fail_path(path, cx);
-                job.may_be_done = true;
-                self.dispatch(job, cx);
-            }
-            (Purpose::Look(job) | Purpose::Secure(job), _) => cx.fail(job.restored(), Reason::Uncertain),
+        let (is_look, mut job) = match purpose {
+            Purpose::Probe => return self.probed(path, status, cx),
+            Purpose::Look(job) => (true, job),
+            Purpose::Secure(job) => (false, job),
+        };
+        if is_path_error {
+            self.fail_path(path, cx);
+            job.may_be_done = true;
+            return self.dispatch(job, cx);
+        }
+        let Some(job) = self.still_valid(job, cx) else { return };
+        match end {
+            Some(end) if is_look => self.looked(job, end, cx),
+            _ if !is_look && status.is_ok() => cx.complete(job.restored(), Status::Ok),
+            _ => cx.fail(job.restored(), Reason::Uncertain),
         }
     }
 

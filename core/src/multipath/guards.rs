@@ -25,6 +25,12 @@ pub struct Sabotage {
     pub removal_ignored: bool,
     /// What a path gave up is settled when it is removed.
     pub removed_unawaited: bool,
+    /// A loss of the disk's power is not heard.
+    pub losses_unheard: bool,
+    /// A flush is acknowledged although the disk has lost its cache.
+    pub losses_unflushed: bool,
+    /// What a zone was to get before the disk lost its cache goes there afterwards.
+    pub losses_undone: bool,
     /// Paths that are not optimized get I/O as those that are.
     pub classes_mixed: bool,
 }

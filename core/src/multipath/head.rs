@@ -29,6 +29,7 @@ use super::guards::Guards;
 use super::options::{HeadError, HeadOptions, MOST_PATHS};
 use super::path::{Health, Path, PathConfig, PathCounters, PathReport};
 use super::policy::{Access, Done, Io, IoClass, PathView, PolicyKind};
+use super::power::Losses;
 use super::unsettled::Unsettled;
 use crate::block::{
     Bio, BlockDevice, Cx, DeviceId, Event, Figure, Limits, MessageError, PathEvent, Payload, Reason, Status,
@@ -46,12 +47,14 @@ pub(super) struct Job {
     pub attempts: u8,
     /// Whether it is a write of which all or a part may be done: then its zone is looked at first.
     pub may_be_done: bool,
+    /// How many losses of power the head knew of when it came.
+    pub losses: u64,
 }
 
 impl Job {
-    pub fn new(bio: Box<Bio>) -> Self {
+    pub fn new(bio: Box<Bio>, losses: u64) -> Self {
         let sector = bio.sector;
-        Self { bio, sector, attempts: 0, may_be_done: false }
+        Self { bio, sector, attempts: 0, may_be_done: false, losses }
     }
 
     /// The bio as it came.
@@ -73,14 +76,16 @@ pub(super) struct Sent {
     pub attempts: u8,
     /// Whether it is the head's own.
     pub is_own: bool,
+    /// How many losses of power the head knew of when it came.
+    pub losses: u64,
 }
 
 impl Sent {
     /// A bio of a user as it is, about to be sent for the first time.
     #[inline]
-    pub fn new(path: usize, bio: &Bio, io: Io) -> Self {
+    pub fn new(path: usize, bio: &Bio, io: Io, losses: u64) -> Self {
         let zones = if let Payload::Zones(zones) = &bio.payload { zones.len() as u32 } else { 0 };
-        Self { io, sector: bio.sector, zones, path: path as u8, attempts: 0, is_own: false }
+        Self { io, sector: bio.sector, zones, path: path as u8, attempts: 0, is_own: false, losses }
     }
 }
 
@@ -97,6 +102,8 @@ pub struct HeadCounters {
     pub doubled_appends: u64,
     /// Changes that failed since their path never said that it was silent.
     pub unsettled: u64,
+    /// Losses of power of a disk with a write cache.
+    pub losses: u64,
 }
 
 /// What a timer is for: something that waits has waited long enough; a bio may go to its path again; the path of a number is probed.
@@ -134,6 +141,7 @@ pub struct Head {
     /// What waits for the disk to have time, with the path that is to get it again.
     pub(super) paused: VecDeque<(usize, Job)>,
     pub(super) unsettled: Unsettled,
+    pub(super) losses: Losses,
     pub(super) counters: HeadCounters,
     pub(super) guards: Guards,
 }
@@ -167,6 +175,7 @@ impl Head {
             }
             all = all.stack(own).map_err(|error| HeadError::Limits(number, error))?;
         }
+        let losses = Losses::of_paths(paths.iter().map(|(path, _)| path.losses));
         let paths: Vec<Path> = paths.iter().map(|(path, _)| Path::new(path)).collect();
         let view = |(number, path): (usize, &Path)| PathView {
             throughput: groups.throughput(number),
@@ -187,6 +196,7 @@ impl Head {
             without: WithoutPath::default(),
             paused: VecDeque::new(),
             unsettled: Unsettled::default(),
+            losses,
             counters: HeadCounters::default(),
             guards: Guards::default(),
             options,
@@ -235,7 +245,7 @@ impl Head {
     /// What the head has done.
     #[must_use]
     pub fn counters(&self) -> HeadCounters {
-        self.counters
+        HeadCounters { losses: self.losses.noted, ..self.counters }
     }
 
     /// Goes on with another policy, which knows nothing yet but what is under way.
@@ -261,6 +271,7 @@ impl Head {
     /// Sends a bio that came back, or had to wait, where the policy says.
     #[cold]
     pub(super) fn dispatch(&mut self, job: Job, cx: &mut Cx<'_>) {
+        let Some(job) = self.still_valid(job, cx) else { return };
         match self.choose(&job.bio, cx) {
             Some(path) => self.go_on(path, job, cx),
             None => self.wait(job, cx),
@@ -273,6 +284,7 @@ impl Head {
 
     /// Sends a bio to its path again, unless another one would get it now.
     fn try_again(&mut self, path: usize, job: Job, cx: &mut Cx<'_>) {
+        let Some(job) = self.still_valid(job, cx) else { return };
         let best = self.views.iter().map(|view| view.access).min();
         let is_best = best.is_some_and(|best| best == self.views[path].access && best != Access::Unusable);
         if is_best { self.go_on(path, job, cx) } else { self.dispatch(job, cx) }
@@ -290,8 +302,8 @@ impl Head {
     }
 
     pub(super) fn send(&mut self, path: usize, job: Job, cx: &mut Cx<'_>) {
-        let (attempts, bio) = (job.attempts, job.restored());
-        let sent = Sent { attempts, ..Sent::new(path, &bio, self.io_of(&bio, cx)) };
+        let (attempts, losses, bio) = (job.attempts, job.losses, job.restored());
+        let sent = Sent { attempts, ..Sent::new(path, &bio, self.io_of(&bio, cx), losses) };
         self.submit_on(bio, sent, cx);
     }
 
@@ -299,7 +311,7 @@ impl Head {
     pub(super) fn send_own(&mut self, path: usize, bio: Bio, purpose: Purpose, cx: &mut Cx<'_>) {
         let bio = cx.own_bio(bio);
         self.own.insert(self.sent.vacant_key() as u64, purpose);
-        let sent = Sent { is_own: true, ..Sent::new(path, &bio, self.io_of(&bio, cx)) };
+        let sent = Sent { is_own: true, ..Sent::new(path, &bio, self.io_of(&bio, cx), self.losses.noted) };
         self.submit_on(bio, sent, cx);
     }
 
@@ -314,15 +326,22 @@ impl Head {
         cx.submit(path.device, bio, self.sent.insert(sent) as u64);
     }
 
-    /// A bio of the head's own has ended, or a user's failed.
+    /// A bio of the head's own has ended, or a user's that failed or was under way when the disk lost its power.
     #[cold]
     fn ended(&mut self, mut bio: Box<Bio>, status: Status, word: u64, cx: &mut Cx<'_>) {
-        let Sent { path, sector, zones, attempts, .. } = self.sent.remove(word as usize);
+        let Sent { path, sector, zones, attempts, losses, io, .. } = self.sent.remove(word as usize);
         if let (Payload::Zones(report), false) = (&mut bio.payload, status.is_ok()) {
             report.truncate(zones as usize);
         }
+        let job = |bio| Job { bio, sector, attempts, may_be_done: false, losses };
         match self.own.remove(&word) {
-            None => self.failed(path.into(), Job { bio, sector, attempts, may_be_done: false }, status, cx),
+            None if status.is_ok() => {
+                if let Some(Job { bio, .. }) = self.still_valid(job(bio), cx) {
+                    self.paths[usize::from(path)].counters.add(cx.now().since(io.at));
+                    cx.complete(bio, status);
+                }
+            }
+            None => self.failed(path.into(), job(bio), status, cx),
             Some(purpose) => self.handle_own(path.into(), purpose, (bio, status), cx),
         }
         self.let_go(path.into());
@@ -396,13 +415,16 @@ impl BlockDevice for Head {
     }
 
     fn submit(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
-        let io = self.io_of(&bio, cx);
+        if self.is_flushed_in_vain(&bio) {
+            return cx.fail(bio, Reason::CacheLost);
+        }
+        let (io, losses) = (self.io_of(&bio, cx), self.losses.noted);
         match self.policy.choose(&self.views, &io) {
             Some(path) => {
-                let sent = Sent::new(path, &bio, io);
+                let sent = Sent::new(path, &bio, io, losses);
                 self.submit_on(bio, sent, cx);
             }
-            None => self.wait(Job::new(bio), cx),
+            None => self.wait(Job::new(bio, losses), cx),
         }
     }
 
@@ -411,12 +433,10 @@ impl BlockDevice for Head {
         let (path, io) = (usize::from(sent.path), &sent.io);
         self.views[path].remove(io);
         self.policy.ended(path, io, Done { at: cx.now(), is_ok: status.is_ok() });
-        if sent.is_own || !status.is_ok() {
+        if sent.is_own || !status.is_ok() || sent.losses != self.losses.noted {
             return self.ended(bio, status, word, cx);
         }
-        let counters = &mut self.paths[path].counters;
-        counters.done += 1;
-        counters.latency.0 += cx.now().since(io.at).0;
+        self.paths[path].counters.add(cx.now().since(io.at));
         self.sent.remove(word as usize);
         self.let_go(path);
         cx.complete(bio, status);
@@ -440,11 +460,16 @@ impl BlockDevice for Head {
                 let Some(path) = self.number_at(path) else { return };
                 self.set_state(path, state, cx);
             }
+            Event::Path(PathEvent::Losses { losses, .. }) => self.note_losses(losses, cx),
             _ => {}
         }
     }
 
     fn hears_paths(&self) -> bool {
+        true
+    }
+
+    fn hears_losses(&self) -> bool {
         true
     }
 
@@ -467,6 +492,7 @@ impl BlockDevice for Head {
         visit("appends that failed undecided", Figure::Count(self.counters.uncertain_appends));
         visit("appends sent again", Figure::Count(self.counters.doubled_appends));
         visit("changes that failed unsettled", Figure::Count(self.counters.unsettled));
+        visit("losses of a write cache", Figure::Count(self.losses.noted));
     }
 
     fn message(&mut self, words: &[&str], cx: &mut Cx<'_>) -> Result<String, MessageError> {

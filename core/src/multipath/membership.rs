@@ -37,6 +37,7 @@ impl Head {
         let limits = stack.limits(path.device).clone();
         let head = stack.device::<Self>(id).ok_or(StackError::Unknown(id))?;
         head.admit(path, &limits)?;
+        path.losses.into_iter().for_each(|losses| stack.tell_losses(id, losses));
         let added = stack.lie_on(id, path.device, |head: &mut Self, cx| head.take_in(path, cx))?;
         added.ok_or(AddPathError::Stack(StackError::Unknown(id)))
     }

@@ -11,13 +11,15 @@ impl Head {
             ["fail_path", path] => self.take_out(self.number_of(path)?, cx),
             ["reinstate_path", path] => self.put_in(self.number_of(path)?, cx),
             ["remove_path", path] => self.remove_path(self.number_of(path)?, cx),
+            ["accept_losses"] => self.accept_losses(),
             ["policy", name] => self.set_policy(named("policy", name, &PolicyKind::ALL, PolicyKind::name)?),
             ["state", path, name] => {
                 let state = named("state", name, &AnaState::ALL, AnaState::name)?;
                 self.set_state(self.number_of(path)?, state, cx);
             }
             _ => {
-                let usage = "write `fail_path N`, `reinstate_path N`, `remove_path N`, `policy NAME` or `state N NAME`";
+                let usage = "write `fail_path N`, `reinstate_path N`, `remove_path N`, `policy NAME`, `state N NAME` or \
+                             `accept_losses`";
                 return Err(MessageError(usage.into()));
             }
         }

@@ -11,6 +11,7 @@ mod message;
 mod options;
 mod path;
 mod policy;
+mod power;
 mod retry;
 mod unsettled;
 

@@ -16,13 +16,15 @@ pub struct PathConfig {
     pub identity: Option<String>,
     /// What it is to the disk, to begin with.
     pub state: AnaState,
+    /// How often the disk has lost its power so far; `None`: it does not say.
+    pub losses: Option<u64>,
 }
 
 impl PathConfig {
     /// An optimized path to a disk that does not say what it is, of which nothing can land later.
     #[must_use]
     pub fn new(device: DeviceId) -> Self {
-        Self { device, silence: Silence::AtOnce, identity: None, state: AnaState::Optimized }
+        Self { device, silence: Silence::AtOnce, identity: None, state: AnaState::Optimized, losses: None }
     }
 }
 
@@ -69,6 +71,15 @@ pub struct PathCounters {
     pub done: u64,
     /// How long these took, together.
     pub latency: Duration,
+}
+
+impl PathCounters {
+    /// Counts a bio of a user that took so long.
+    #[inline]
+    pub(super) fn add(&mut self, latency: Duration) {
+        self.done += 1;
+        self.latency.0 += latency.0;
+    }
 }
 
 crate::named_enum! {

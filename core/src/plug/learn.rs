@@ -3,7 +3,7 @@
 use super::error::PlugError;
 use super::zone_plug::{OWN, State, ZonePlug};
 use super::zones::Zones;
-use crate::block::{Bio, BlockDevice, Cx, Op, Payload, Status};
+use crate::block::{Bio, BlockDevice, Cx, Payload, Status};
 use crate::prelude::*;
 use crate::zone::ZoneNo;
 
@@ -75,6 +75,14 @@ impl ZonePlug {
     #[cfg(feature = "sabotage")]
     pub fn forget_changes(&mut self) {
         self.reports.forget();
+    }
+
+    /// The disk has lost its power, and pointers may have gone back: none is trusted until it was asked for, or set.
+    #[cold]
+    pub(super) fn doubt_all(&mut self) {
+        self.zones.lose_all();
+        (0..self.zones.len() as u32).for_each(|zone| self.touch(ZoneNo(zone)));
+        self.asks_again |= self.state == State::Learning;
     }
 
     fn learned(&mut self, bio: Box<Bio>, status: Status, cx: &mut Cx<'_>) {

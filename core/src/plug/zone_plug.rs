@@ -12,7 +12,9 @@ use super::policy::{Append, PlugOptions, WritePolicy};
 use super::queue::{List, Nodes, Slot};
 use super::zone_lock::ZoneLock;
 use super::zones::{Bit, Class, MAX_SLOTS, Record, Zones};
-use crate::block::{Bio, BlockDevice, Cx, Data, DeviceId, Event, Flags, Limits, Op, Payload, Reason, Status};
+use crate::block::{
+    Bio, BlockDevice, Cx, Data, DeviceId, Event, Flags, Limits, Op, PathEvent, Payload, Reason, Status,
+};
 use crate::prelude::*;
 use crate::sector::Sector;
 use crate::time::Duration;
@@ -67,6 +69,8 @@ pub struct ZonePlug {
     pub(super) reports: Reports,
     /// Changes in flight that passed without an order.
     passed: u32,
+    /// How often the disk has lost its power, as far as somebody has counted.
+    losses: u64,
     /// Empty segment lists of merged writes, kept for their capacity.
     pub(super) spare: Vec<Vec<Data>>,
     pub(super) longest_wait: Duration,
@@ -106,6 +110,7 @@ impl ZonePlug {
             reset_all: None,
             reports: Reports::default(),
             passed: 0,
+            losses: 0,
             spare: Vec::new(),
             longest_wait: Duration::ZERO,
             limits,
@@ -233,11 +238,23 @@ impl BlockDevice for ZonePlug {
         match event {
             Event::Timer(word) => self.hold_expired(word, cx),
             // Below may be another device now, or one that others wrote to meanwhile. Busy, it knows better than a report.
-            Event::Resume if self.state == State::Learning => self.asks_again = true,
-            Event::Resume => drop(self.revalidate(cx)),
+            Event::Resume => {
+                self.losses = 0;
+                if self.state == State::Learning { self.asks_again = true } else { drop(self.revalidate(cx)) }
+            }
+            Event::Path(PathEvent::Losses { losses, .. }) => {
+                if self.limits.write_cache && losses.is_none_or(|losses| losses > self.losses) {
+                    self.losses = self.losses.max(losses.unwrap_or(0));
+                    self.doubt_all();
+                }
+            }
             Event::Suspend { .. } | Event::Failed { .. } | Event::Path(_) => {}
             Event::Done { .. } => unreachable!("a plug has no I/O of its own"),
         }
+    }
+
+    fn hears_losses(&self) -> bool {
+        true
     }
 
     fn held(&self, visit: &mut dyn FnMut(&Bio)) {

@@ -261,6 +261,14 @@ impl Zones {
         }
     }
 
+    /// Nobody knows where any write pointer is.
+    #[cold]
+    pub(super) fn lose_all(&mut self) {
+        self.losses.clear();
+        let sequential = self.records.iter_mut().filter(|record| record.class() == Class::Sequential);
+        sequential.for_each(|record| record.set(Bit::Lost, true));
+    }
+
     /// Applies a successful reset, finish or reset all.
     pub(super) fn manage(&mut self, op: Op, zone: ZoneNo) {
         let full = self.capacity_of(zone);

@@ -11,7 +11,7 @@ use shingle_core::block::{
     Stack, Status, ZonedLimits,
 };
 use shingle_core::multipath::{AddPathError, AnaState, Head, HeadOptions, PathConfig, PolicyKind};
-use shingle_core::plug::{PlugOptions, ZonePlug};
+use shingle_core::plug::{PlugOptions, WritePolicy, ZonePlug};
 use shingle_core::sector::Sector;
 use shingle_core::time::{Duration, Instant};
 use shingle_core::zone::{Condition, Zone, ZoneKind};
@@ -145,6 +145,19 @@ impl Desk {
         added
     }
 
+    /// Makes one more device that could be a path.
+    pub fn another_path(&mut self, limits: &Limits) -> DeviceId {
+        by_hand(&mut self.stack, limits, Silence::AtOnce)
+    }
+
+    /// Asks for all zones.
+    pub fn submit_report(&mut self) {
+        let report = Bio::new(Op::ReportZones, Sector::ZERO, 0, Payload::Zones(Vec::with_capacity(4)));
+        self.stack.submit(self.port, self.tag, self.top, Box::new(report));
+        self.tag += 1;
+        self.turn();
+    }
+
     pub fn two() -> Self {
         Self::new(&Limits::new(1 << 16), &[Silence::Told; 2], options())
     }
@@ -191,8 +204,9 @@ impl Desk {
     }
 
     /// Puts a plug on the head, which asks for its zones on the first path: they are empty.
-    pub fn put_plug(&mut self) {
-        let plug = ZonePlug::new(self.head, self.stack.limits(self.head), PlugOptions::default()).unwrap();
+    pub fn put_plug(&mut self, policy: WritePolicy) {
+        let options = PlugOptions { policy, ..PlugOptions::default() };
+        let plug = ZonePlug::new(self.head, self.stack.limits(self.head), options).unwrap();
         self.top = self.stack.add(Box::new(plug)).unwrap();
         self.turn();
         self.reports(0, [0; 4]);
@@ -224,6 +238,12 @@ impl Desk {
         let asked = self.stack.device::<ByHand>(self.paths[path]).unwrap().asked.len();
         (0..asked).for_each(|_| self.answer(path, 0));
         asked
+    }
+
+    /// A path says that the disk has lost its power so many times.
+    pub fn lose_power(&mut self, path: usize, losses: Option<u64>) {
+        self.stack.with_device::<ByHand, _>(self.paths[path], |_, cx| cx.announce_losses(losses));
+        self.turn();
     }
 
     /// It answers one of the questions.

@@ -119,7 +119,7 @@ impl Link {
                 self.session.asked.push((by, question));
                 self.tell_if_silent(cx);
             }
-            PathEvent::Silent { .. } | PathEvent::State { .. } => {}
+            PathEvent::Silent { .. } | PathEvent::State { .. } | PathEvent::Losses { .. } => {}
         }
     }
 

@@ -160,6 +160,10 @@ impl BlockDevice for Multipath {
         }
     }
 
+    fn hears_losses(&self) -> bool {
+        self.head.hears_losses()
+    }
+
     fn held(&self, visit: &mut dyn FnMut(&Bio)) {
         self.head.held(visit);
     }
