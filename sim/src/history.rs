@@ -61,6 +61,13 @@ impl<V> Candidate<V> {
         }
     }
 
+    /// What replaced it may be undone.
+    pub fn revive(&mut self) {
+        if !self.dead {
+            self.hidden = NEVER;
+        }
+    }
+
     /// A change that was submitted at `by` is durable.
     pub fn bury(&mut self, by: u64, ordered: bool) {
         self.dead |= self.precedes(by, ordered);
@@ -133,6 +140,11 @@ impl<V: Copy + PartialEq> History<V> {
         for c in &mut self.0 {
             (c.until, c.hidden) = (c.until.min(now), NEVER);
         }
+    }
+
+    /// Changes that nothing made durable may be undone: what is not dead may be there again.
+    pub fn revive(&mut self) {
+        self.0.iter_mut().for_each(Candidate::revive);
     }
 
     /// When the newest change to `value` was submitted that one may see who asked at `since`.

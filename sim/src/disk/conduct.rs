@@ -136,6 +136,11 @@ impl Conduct {
         self.zones[zone.index()].excused = true;
     }
 
+    /// Pointers have gone back, and no command is in flight.
+    pub fn lose_all(&mut self) {
+        self.zones.iter_mut().for_each(|watched| watched.lost = true);
+    }
+
     /// A write did not start at the pointer.
     pub fn misplaced(&mut self, zone: ZoneNo, bio: &Bio, now: Instant) {
         if self.discipline.orders() && !self.zones[zone.index()].excused {

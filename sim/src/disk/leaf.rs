@@ -43,6 +43,12 @@ pub trait Powered: BlockDevice {
     /// The power goes: what is left, for [`MakeDisk`].
     fn cut_power(&self, rng: &mut Rng) -> Box<dyn Any>;
 
+    /// The power goes and comes back, and the host goes on; whether this disk can do that.
+    fn lose_power(&mut self, rng: &mut Rng, cx: &mut Cx<'_>) -> bool {
+        let _ = (rng, cx);
+        false
+    }
+
     /// The host's power goes, and the disk keeps what it has: the same. Some of `late`, which was on its way, still arrives.
     fn lose_host(&self, late: Vec<&Bio>, rng: &mut Rng) -> Box<dyn Any> {
         let _ = late;
@@ -123,6 +129,11 @@ impl Powered for CrashDisk {
 
     fn cut_power(&self, rng: &mut Rng) -> Box<dyn Any> {
         Box::new(CrashDisk::cut_power(self, rng))
+    }
+
+    fn lose_power(&mut self, rng: &mut Rng, cx: &mut Cx<'_>) -> bool {
+        CrashDisk::lose_power(self, rng, cx);
+        true
     }
 
     fn lose_host(&self, late: Vec<&Bio>, rng: &mut Rng) -> Box<dyn Any> {

@@ -220,6 +220,20 @@ impl CrashDisk {
         left.survive(rng)
     }
 
+    /// The power goes and comes back, and the host goes on: what is in flight ends without being done, or done without being told, and of
+    /// what was volatile a part is gone.
+    pub fn lose_power(&mut self, rng: &mut Rng, cx: &mut Cx<'_>) {
+        let left = self.cut_power(rng);
+        self.platter = Platter::new(&self.config, self.platter.limits.clone(), left);
+        for Command { mut bio, .. } in core::mem::take(&mut self.commands).into_values() {
+            let status = bio.blame(Reason::NoPower);
+            self.complete(bio, status, cx);
+        }
+        if self.config.write_cache {
+            self.conduct.lose_all();
+        }
+    }
+
     /// Its host is killed, and the disk goes on: with all that completed, and with some of what is in flight, in any order, a write
     /// of it perhaps in part. Nobody was told of that, and nothing that is volatile is lost. It behaves as `rng` draws.
     #[must_use]

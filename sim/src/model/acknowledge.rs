@@ -9,14 +9,26 @@ use super::zone::{Mark, Value};
 use super::{Change, Model, Unflushed};
 use crate::history::Candidate;
 use shingle_core::block::{Flags, Op};
+use shingle_core::time::Instant;
 use shingle_core::zone::ZoneNo;
 
 impl Model {
-    pub(super) fn acknowledge_write(&mut self, from: u64, now: u64, request: &DiskRequest, extents: &[Extent]) {
+    pub(super) fn acknowledge_write(
+        &mut self,
+        (from, now): (u64, u64),
+        request: &DiskRequest,
+        extents: &[Extent],
+        at: Instant,
+    ) {
         let oldest = self.oldest_asker();
         for extent in extents {
+            let is_undone = self.may_be_undone(from, request, extent.zone, at) && !request.flags.has(Flags::FUA);
             let zone = &mut self.zones[extent.zone.index()];
             let ordered = self.trust == Trust::Stack && zone.sequential;
+            if is_undone {
+                zone.cells.iter_mut().for_each(|cell| cell.end(from, now));
+                continue;
+            }
             for cell in &mut zone.cells[extent.offset as usize..(extent.offset + extent.sectors) as usize] {
                 cell.end(from, now);
                 cell.acknowledge(from, ordered, (now, oldest));
@@ -26,11 +38,19 @@ impl Model {
             }
         }
         let fua = request.flags.has(Flags::FUA);
-        let (ordered, extents) = (self.trust == Trust::Stack, extents.to_vec());
+        let ordered = self.trust == Trust::Stack;
+        let lasting = extents.iter().filter(|extent| fua || !self.may_be_undone(from, request, extent.zone, at));
+        let extents = lasting.copied().collect();
         self.remember(Unflushed { from, done: now, ordered, change: Change::Written, extents }, fua);
     }
 
-    pub(super) fn acknowledge_append(&mut self, from: u64, now: u64, request: &DiskRequest, landed: Extent) -> Verdict {
+    pub(super) fn acknowledge_append(
+        &mut self,
+        (from, now): (u64, u64),
+        request: &DiskRequest,
+        landed: Extent,
+        at: Instant,
+    ) -> Verdict {
         let asked = request.extents[0];
         let zone = &mut self.zones[asked.zone.index()];
         let fits = landed.zone == asked.zone && landed.offset + landed.sectors <= zone.capacity;
@@ -44,7 +64,7 @@ impl Model {
             zone.cells[place as usize].add(stray.with(value));
         }
         self.check_free(from, landed).map_err(|what| (Rule::Append, what))?;
-        self.acknowledge_write(from, now, request, &[landed]);
+        self.acknowledge_write((from, now), request, &[landed], at);
         Ok(())
     }
 
@@ -77,7 +97,9 @@ impl Model {
         // A reset of all zones leaves out those that failed. These did since it came, before their turn or after it.
         let left_out = |zone: ZoneNo| request.op == Op::ZoneResetAll && grounds.disks.has_failed(zone);
         let (out, done): (Vec<Extent>, Vec<Extent>) = request.extents.iter().partition(|extent| left_out(extent.zone));
-        for extent in out {
+        let (undone, done): (Vec<Extent>, Vec<Extent>) =
+            done.into_iter().partition(|extent| self.may_be_undone(from, request, extent.zone, grounds.now));
+        for extent in out.into_iter().chain(undone) {
             let zone = &mut self.zones[extent.zone.index()];
             zone.end(from, now);
             zone.lose_pointer(from);

@@ -7,6 +7,7 @@
 mod acknowledge;
 mod compare;
 mod errors;
+mod outage;
 mod recovery;
 mod words;
 mod zone;
@@ -17,6 +18,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 pub use crate::stamp::Seen;
+use outage::Outage;
 pub use words::{
     Answer, Broken, DiskRequest, Disks, Extent, Grounds, Intent, Rule, Trust, Violation, ZoneLine, ZoneShape,
 };
@@ -87,6 +89,8 @@ pub struct Model {
     recovering: bool,
     /// See [`Model::of_files`].
     files: bool,
+    /// The last loss of the cache while the host went on.
+    outage: Option<Outage>,
 }
 
 impl Model {
@@ -253,6 +257,7 @@ impl Model {
         grounds: &Grounds<'_>,
     ) -> Verdict {
         let request = &pending.request;
+        self.check_outage(request, grounds.now)?;
         if request.flags.has(Flags::PREFLUSH) || request.op == Op::Flush {
             self.flushed(from, grounds.reach);
         }
@@ -262,11 +267,11 @@ impl Model {
             (Op::Write | Op::WriteZeroes, _) => {
                 let free = |extent: &Extent| self.check_free(from, *extent);
                 request.extents.iter().try_for_each(free).map_err(|what| (Rule::Pointer, what))?;
-                self.acknowledge_write(from, now, request, &request.extents);
+                self.acknowledge_write((from, now), request, &request.extents, grounds.now);
                 Ok(())
             }
             (Op::ZoneAppend, Answer::Landed(extent)) => {
-                self.acknowledge_append(from, now, request, *extent)?;
+                self.acknowledge_append((from, now), request, *extent, grounds.now)?;
                 if grounds.doubled > pending.doubled {
                     self.may_be_twice((from, now), request);
                 }

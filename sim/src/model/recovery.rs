@@ -18,6 +18,7 @@ impl Model {
         self.unflushed.clear();
         (self.reports, self.recovering) = (0, true);
         self.suspects.clear();
+        self.outage = None;
         for zone in &mut self.zones {
             zone.cells.iter_mut().for_each(|cell| cell.crash(now));
             zone.marks.crash(now);

@@ -34,6 +34,9 @@ pub(super) struct Ledger {
     pub heads: Option<Heads>,
     /// Zones in which paths have failed something that may be done.
     pub unsaid: ZoneSet,
+    /// Losses of the disk's cache that the head has heard of, and whether there is one that it has not.
+    pub losses: u64,
+    pub is_loss_unheard: bool,
     /// What is possible behind each door.
     pub doors: Vec<Behind>,
     /// Requests that are under way.
@@ -140,6 +143,9 @@ impl Ledger {
 
     /// The power goes; `of_host`: not that of the disks.
     pub fn power_cut(&mut self, of_host: bool) {
+        if core::mem::take(&mut self.is_loss_unheard) {
+            self.model.cache_lost();
+        }
         if of_host {
             self.model.host_cut()
         } else {
@@ -147,11 +153,14 @@ impl Ledger {
         }
         self.open.clear();
         self.suspended.clear();
+        self.losses = 0;
     }
 
     /// Judges a completion.
     pub fn complete(&mut self, (op, bytes): (Op, usize), back: &Completion, door: &Door, at: (&Stack, Instant)) {
         let (stack, now) = at;
+        // Also between turns, where it was told of a path that was added.
+        self.hear(stack);
         let Completion { tag, bio, status } = back;
         if bio.op != op || bio.payload.bytes() != bytes {
             let what =
@@ -164,7 +173,7 @@ impl Ledger {
         if let Some(open) = self.open.remove(tag) {
             (grounds.excused, grounds.reach, zones_of) = (open.excused, open.reach, open.zones);
         }
-        if self.heads.as_ref().is_some_and(|heads| heads.excuse(op, back.why())) {
+        if self.heads.as_ref().is_some_and(|heads| heads.excuse(op, back.why(), self.losses > 0)) {
             grounds.excused = true;
             self.unsaid |= zones_of;
         }
@@ -194,8 +203,18 @@ impl Ledger {
         zones.for_each(|zone| _ = stack.with_device(disk, |disk: &mut Leaf, _| disk.0.excuse(zone)));
     }
 
+    /// Whether the head has heard of a loss of power: then the model hears of it, too.
+    fn hear(&mut self, stack: &Stack) {
+        let losses = self.heads.as_ref().map_or(0, |heads| heads.losses(stack));
+        if losses > self.losses {
+            (self.losses, self.is_loss_unheard) = (losses, false);
+            self.model.cache_lost();
+        }
+    }
+
     /// Looks at the devices: after every hop.
     pub fn inspect(&mut self, stack: &Stack) {
+        self.hear(stack);
         let verify = |plug: &DeviceId| stack.device::<ZonePlug>(*plug)?.verify().err();
         if let Some(what) = self.plugs.iter().find_map(verify) {
             self.log.violate(Rule::Plug, Instant::ZERO, what);

@@ -25,6 +25,7 @@ mod outcome;
 mod path;
 mod path_operator;
 mod paths;
+mod power;
 mod scenario;
 mod tables;
 mod ublk;
@@ -47,6 +48,7 @@ use operator::Operator;
 pub use options::{MakePlug, SwarmOptions, Wrap};
 pub use outcome::{Failure, Report};
 use path_operator::PathOperator;
+use power::PowerSwitch;
 pub use scenario::Profile;
 use scenario::{Above, Scenario, discipline, draw_faulty};
 pub use tables::Meddle;
@@ -406,7 +408,10 @@ impl<'a> Run<'a> {
         }
         let heads = self.shared.borrow().heads.clone();
         if let Some(heads) = heads {
-            world.add(Box::new(PathOperator::new(self.shared.clone(), heads, self.rng.fork())));
+            world.add(Box::new(PathOperator::new(self.shared.clone(), heads.clone(), self.rng.fork())));
+            if let Some(outages) = self.scenario.paths.as_ref().and_then(|paths| paths.outages) {
+                world.add(Box::new(PowerSwitch::new(self.shared.clone(), heads, outages, self.rng.fork())));
+            }
         }
         if let Some(tables) = tables {
             let (swaps, meddle) = (self.options.swaps, self.options.meddle);

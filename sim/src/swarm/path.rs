@@ -97,6 +97,7 @@ pub(super) type Board = Rc<RefCell<Vec<Option<Instant>>>>;
 const MOVES: u64 = 0;
 const GIVES_UP: u64 = 1;
 const ANSWERS: u64 = 2;
+const RESTARTS: u64 = 3;
 
 /// The device.
 pub(super) struct FaultyPath {
@@ -112,6 +113,9 @@ pub(super) struct FaultyPath {
     down_until: Instant,
     /// Whether it leads to the disk.
     reaches: bool,
+    /// How often the disk has lost its power, as far as the path has noticed, and as it will notice at some time.
+    losses: u64,
+    restart: Option<(Instant, u64)>,
     /// When the last command of each way arrives.
     last: [Instant; 2],
     asked: Vec<(DeviceId, u64)>,
@@ -160,6 +164,8 @@ impl FaultyPath {
             calm: true,
             down_until: Instant::ZERO,
             reaches: true,
+            losses: 0,
+            restart: None,
             last: [Instant::ZERO; 2],
             asked: Vec::new(),
             answers: Vec::new(),
@@ -183,6 +189,45 @@ impl FaultyPath {
     /// What it is to the disk.
     pub fn state(&self) -> AnaState {
         self.state
+    }
+
+    /// How often the disk has lost its power, as far as is known here.
+    pub fn losses(&self) -> u64 {
+        self.losses
+    }
+
+    /// The disk loses its power, for this time in all, and is back at `back`: until then the path is down. What is on its way there never
+    /// lands, and what comes back may be lost.
+    pub fn lose_disk(&mut self, losses: u64, back: Instant, cx: &mut Cx<'_>) {
+        let back = self.restart.map_or(back, |(earlier, _)| back.max(earlier));
+        self.restart = Some((back, losses));
+        cx.wake_at(back, RESTARTS);
+        let notices = self.rng.chance(1, 2).then(|| cx.now() + self.some_of(self.habits.patience));
+        for id in self.commands.keys().copied().collect::<Vec<_>>() {
+            let answer_is_lost = self.rng.chance(1, 2);
+            let at = notices.unwrap_or(cx.now() + self.some_of(self.habits.patience));
+            let Some(command) = self.commands.get_mut(&id) else { continue };
+            match (command.place, command.host.is_some()) {
+                (Place::There, false) => self.forget(id, cx),
+                (Place::Below, true) => command.fate = Fate::Unanswered,
+                (Place::Back, true) if !answer_is_lost => {}
+                (Place::There | Place::Back, true) => {
+                    (command.fate, command.place) = (Fate::Lost, Place::Gone);
+                    command.own.take().into_iter().for_each(|own| cx.recycle(own));
+                    cx.wake_at(at, id << 2 | GIVES_UP);
+                }
+                _ => {}
+            }
+        }
+        self.answer_if_silent(cx);
+    }
+
+    /// The path reaches the disk again, and says what has happened to it.
+    fn restarted(&mut self, cx: &mut Cx<'_>) {
+        if let Some((_, losses)) = self.restart.take_if(|(back, _)| *back <= cx.now()) {
+            self.losses = losses;
+            cx.announce_losses(Some(losses));
+        }
     }
 
     /// An operator has put it in again.
@@ -415,7 +460,8 @@ impl BlockDevice for FaultyPath {
         self.watch(&bio, now);
         let is_probe = self.is_probe(&bio, now);
         let (mut own, mut fate) = (None, self.draw_fate());
-        let is_down = now < self.down_until || !self.reaches || self.happens(self.habits.refused);
+        let is_cut_off = now < self.down_until || self.restart.is_some() || !self.reaches;
+        let is_down = is_cut_off || self.happens(self.habits.refused);
         let drops = self.happens(self.habits.dropped);
         let (mut due, mut place) = (now, Place::Gone);
         if is_down {
@@ -469,6 +515,7 @@ impl BlockDevice for FaultyPath {
     fn on_event(&mut self, event: Event, cx: &mut Cx<'_>) {
         match event {
             Event::Timer(ANSWERS) => self.tell(cx),
+            Event::Timer(RESTARTS) => self.restarted(cx),
             Event::Timer(word) if word & 3 == GIVES_UP => self.give_up(word >> 2, cx),
             Event::Timer(word) => self.moves(word >> 2, cx),
             Event::Path(PathEvent::AskSilence { by, question }) => {

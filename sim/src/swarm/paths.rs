@@ -33,12 +33,36 @@ pub(super) struct PathsPlan {
     pub sound: bool,
     /// Whether a path never tells that it is silent.
     pub mute: bool,
+    /// When the disk loses its power while the host goes on, if it does.
+    pub outages: Option<Outages>,
+}
+
+/// Losses of power of the disk alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Outages {
+    /// How many in a life, at most.
+    pub most: u64,
+    /// The longest time before each.
+    pub pause: Duration,
+    /// The longest time without power.
+    pub length: Duration,
+}
+
+impl Outages {
+    fn draw(rng: &mut Rng) -> Self {
+        let millis = |rng: &mut Rng, from: &[u64]| Duration::from_millis(some(rng, from));
+        let pause = millis(rng, &[3, 30, 300]);
+        Self { most: between(rng, 1, 4), pause, length: millis(rng, &[1, 20, 400]) }
+    }
 }
 
 impl PathsPlan {
     /// Paths over `disk`, which is `sound` or not.
     pub fn draw(disk: &CrashConfig, sound: bool, rng: &mut Rng) -> Self {
-        let steady = rng.chance(1, 2);
+        // From a copy, so that the worlds of older seeds stay as they were.
+        let own = &mut rng.clone().fork();
+        let outages = own.chance(1, 3).then(|| Outages::draw(own));
+        let steady = rng.chance(1, 2) && outages.is_none();
         let mut paths: Vec<PathHabits> = (0..between(rng, 2, 4)).map(|_| draw_path(disk, rng)).collect();
         if steady {
             (paths[0].refused, paths[0].given_up, paths[0].dropped) = (0, 0, 0);
@@ -64,7 +88,7 @@ impl PathsPlan {
         // Where nobody else brings paths back, what waits for one for ever could be stuck.
         let rules = if waits || options.attempts > 0 { Rules::Nvme } else { Rules::Dm };
         let options = HeadOptions { rules, ..options };
-        Self { paths, policy: some(rng, &PolicyKind::ALL), options, steady, sound, mute }
+        Self { paths, policy: some(rng, &PolicyKind::ALL), options, steady, sound, mute, outages }
     }
 
     /// One group, or with dm-multipath's rules the first path before the others.
@@ -116,7 +140,8 @@ fn guarded(head: Head, _: &SwarmOptions) -> Head {
 
 fn config_of(path: DeviceId, state: AnaState, stack: &Stack) -> PathConfig {
     let (silence, identity) = (stack.silence(path), Some("the disk".to_string()));
-    PathConfig { silence, identity, state, ..PathConfig::new(path) }
+    let losses = stack.device(path).map(FaultyPath::losses);
+    PathConfig { device: path, silence, identity, state, losses }
 }
 
 /// After so long nothing lands any more that was given up: what arrives late is done when the disk has had its time.
@@ -177,14 +202,20 @@ impl Heads {
         self.head(stack).map_or(0, |head| head.counters().doubled_appends)
     }
 
-    /// Whether a request may fail because of `why`, since paths did.
-    pub fn excuse(&self, op: Op, why: Option<&Why>) -> bool {
+    /// How often the disk has lost its cache, as far as the head has heard.
+    pub fn losses(&self, stack: &Stack) -> u64 {
+        self.head(stack).map_or(0, |head| head.counters().losses)
+    }
+
+    /// Whether a request may fail because of `why`, since paths did, or the disk's power, if that `was_lost`.
+    pub fn excuse(&self, op: Op, why: Option<&Why>, was_lost: bool) -> bool {
         let mut why = why;
         while let Some(Why { reason: Reason::Below(below), .. }) = why {
             why = Some(below);
         }
         match why.map(|why| &why.reason) {
             Some(Reason::NoPath) => self.may_lack && !self.calm,
+            Some(Reason::CacheLost) => was_lost,
             Some(Reason::Uncertain) => {
                 !self.sound || self.mute && changes(op) || op == Op::ZoneAppend && self.may_be_uncertain
             }
@@ -251,6 +282,7 @@ impl Heads {
             ("uncertain append", counters.uncertain_appends),
             ("doubled append", counters.doubled_appends),
             ("unsettled change", counters.unsettled),
+            ("lost cache", counters.losses),
         ])
     }
 
@@ -263,14 +295,15 @@ impl Heads {
 }
 
 shingle_core::impl_display!(PathsPlan, |self, f| {
-    let Self { paths, policy, options, steady, mute, .. } = self;
+    let Self { paths, policy, options, steady, mute, outages, .. } = self;
     let HeadOptions { rules, no_path_timeout, most_waiting, may_double_appends, delayed_removal, .. } = options;
     write!(f, "{} paths by {}, rules {rules:?}, steady {steady}, mute {mute}, ", paths.len(), policy.name())?;
     write!(
         f,
         "without one {no_path_timeout:?} of {most_waiting}, removal after {delayed_removal:?}, may double {may_double_appends}: "
     )?;
-    paths.iter().try_for_each(|path| write!(f, "{:?} ", path.silence))
+    paths.iter().try_for_each(|path| write!(f, "{:?} ", path.silence))?;
+    outages.map_or(Ok(()), |outages| write!(f, "{outages:?}"))
 });
 
 /// Whether it matters when a command takes effect.
