@@ -189,6 +189,18 @@ fn a_report_under_way_does_not_tell_a_plug_its_pointers_after_a_loss() {
 }
 
 #[test]
+fn a_plug_that_is_learning_its_zones_when_the_power_goes_asks_again() {
+    let mut desk = desk(true);
+    desk.start_plug(WritePolicy::Plug);
+    desk.lose_power(0, Some(1));
+    desk.reports(0, [8; 4]);
+    desk.submit(Write, 0, 8);
+    assert_eq!((desk.done(), desk.on(1)), (vec![], vec![(Op::ReportZones, 0, 0)]));
+    desk.reports(1, [0; 4]);
+    assert_eq!(desk.on(0), [(Write, 0, 8)]);
+}
+
+#[test]
 fn a_loss_is_heard_through_mapped_devices_and_not_counted_where_several_disks_meet() {
     use shingle_core::dm::{build_table, parse_table};
     use shingle_core::multipath::PolicyKind;

@@ -205,11 +205,16 @@ impl Desk {
 
     /// Puts a plug on the head, which asks for its zones on the first path: they are empty.
     pub fn put_plug(&mut self, policy: WritePolicy) {
+        self.start_plug(policy);
+        self.reports(0, [0; 4]);
+    }
+
+    /// The same, and the answer is still to come.
+    pub fn start_plug(&mut self, policy: WritePolicy) {
         let options = PlugOptions { policy, ..PlugOptions::default() };
         let plug = ZonePlug::new(self.head, self.stack.limits(self.head), options).unwrap();
         self.top = self.stack.add(Box::new(plug)).unwrap();
         self.turn();
-        self.reports(0, [0; 4]);
     }
 
     /// Ends the report that a path has: its zone is written so far.
