@@ -53,10 +53,11 @@ impl Load {
     #[inline]
     fn send(&mut self) {
         self.now = self.now + PACE;
-        let mut io = Io { at: self.now, node: Node(0), class: IoClass::Read, bytes: 4096, ahead: 0 };
+        let mut io = Io { at: self.now, node: Node(0), class: IoClass::Read, bytes: 4096, ahead: 0, bytes_ahead: 0 };
         let path = black_box(&mut self.policy).choose(&self.views, &io).expect("all are usable");
         let view = &mut self.views[path];
-        io.ahead = view.pending[io.class as usize].count;
+        let pending = view.pending[io.class as usize];
+        (io.ahead, io.bytes_ahead) = (pending.count, pending.bytes);
         view.add(&io);
         self.under_way.push_back((path, io));
     }

@@ -15,7 +15,7 @@ fn paths(access: &[Access]) -> Vec<PathView> {
 }
 
 fn io(at: Instant) -> Io {
-    Io { at, node: Node(0), class: IoClass::Read, bytes: 512, ahead: 0 }
+    Io { at, node: Node(0), class: IoClass::Read, bytes: 512, ahead: 0, bytes_ahead: 0 }
 }
 
 /// The choices for so many I/Os, one after the other.
@@ -54,8 +54,8 @@ fn every_policy_takes_a_path_of_the_best_class_and_none_if_all_are_unusable() {
         let (mut policy, mut now) = (kind.build(), Instant::ZERO);
         for round in 0..20_000 {
             let paths = drawn(&mut draw);
-            let io =
-                Io { at: now, node: Node(draw(3) as u8), class: IoClass::Write, bytes: draw(9) as u32 * 512, ahead: 0 };
+            let bytes = draw(9) as u32 * 512;
+            let io = Io { bytes, node: Node(draw(3) as u8), class: IoClass::Write, ..io(now) };
             if draw(10) == 0 {
                 policy.changed(&paths);
             }
@@ -360,4 +360,68 @@ fn an_error_that_comes_fast_does_not_make_a_path_cheaper_for_expected_delay() {
     all.policy.failed(1);
     let taken: Vec<usize> = (0..3).map(|n| all.send(us(203_000 + n))).collect();
     assert_eq!(taken, [1, 0, 0], "what failed is known anew by one I/O");
+}
+
+/// An I/O of so many bytes behind another one of so many.
+fn behind(ahead: u64, bytes: u32, at: Instant) -> Io {
+    Io { bytes, ahead: 1, bytes_ahead: ahead, ..io(at) }
+}
+
+/// Teaches a policy what I/Os of two lengths take behind others of two lengths.
+fn teach(policy: &mut dyn Policy, path: usize, takes: impl Fn(u64, u32) -> u64) {
+    assert!(policy.choose(&paths(&[Optimized; 2]), &io(us(0))).is_some());
+    for n in 0..256 {
+        let (ahead, bytes) = ([4 << 10, 64 << 10][n as usize % 2], [4 << 10, 64 << 10][n as usize / 2 % 2]);
+        let sent = behind(ahead, bytes, us(n * 1_000));
+        policy.ended(path, &sent, Done { at: sent.at + Duration::from_micros(takes(ahead, bytes)), is_ok: true });
+    }
+}
+
+#[test]
+fn expected_delay_counts_a_stall_once_however_many_ios_hung_in_it() {
+    let mut all = Served::new(&[(100, 64), (1_000, 64)]);
+    all.run(8, us(0), us(100_000));
+    for n in 0..32 {
+        all.policy.ended(0, &Io { ahead: n, ..io(us(200_000)) }, Done { at: us(250_000), is_ok: true });
+    }
+    assert_eq!(all.policy.choose(&all.views, &io(us(250_001))), Some(0), "all of them would make 11 ms of its mean");
+}
+
+#[test]
+fn expected_delay_takes_a_path_again_after_a_few_trials_that_went_well() {
+    let mut all = Served::new(&[(1_000, 64), (300, 64)]);
+    teach(&mut *all.policy, 0, |_, _| 1_000);
+    all.times[0] = Duration::from_micros(100);
+    all.run(8, us(300_000), us(1_300_000));
+    let before = all.sent.clone();
+    all.run(8, us(1_400_000), us(1_500_000));
+    let sent = [all.sent[0] - before[0], all.sent[1] - before[1]];
+    assert!(sent[0] > 9 * sent[1], "{sent:?} after {before:?}");
+}
+
+#[test]
+fn expected_delay_waits_behind_many_short_ios_rather_than_behind_a_long_one() {
+    let mut policy = PolicyKind::ExpectedDelay.build();
+    let mut views = paths(&[Optimized; 2]);
+    (0..2).for_each(|path| teach(&mut *policy, path, |ahead, _| 100 + ahead / 100));
+    views[0].add(&behind(0, 64 << 10, us(300_000)));
+    (0..2).for_each(|_| views[1].add(&behind(0, 4 << 10, us(300_000))));
+    assert_eq!(policy.choose(&views, &behind(0, 4 << 10, us(300_000))), Some(1));
+}
+
+#[test]
+fn expected_delay_sends_long_ios_over_the_fast_wire_and_short_ones_over_the_near_one() {
+    let mut policy = PolicyKind::ExpectedDelay.build();
+    teach(&mut *policy, 0, |_, bytes| 100 + u64::from(bytes) / 400);
+    teach(&mut *policy, 1, |_, bytes| 150 + u64::from(bytes) / 4_000);
+    let views = paths(&[Optimized; 2]);
+    let mut chosen = |bytes| policy.choose(&views, &behind(0, bytes, us(300_000)));
+    assert_eq!([chosen(4 << 10), chosen(64 << 10)], [Some(0), Some(1)]);
+}
+
+#[test]
+fn expected_delay_sends_a_few_ios_all_over_the_nearest_path_while_none_waits_there() {
+    let mut all = Served::new(&[(700, 64), (850, 64), (850, 64)]);
+    all.run(5, us(0), us(1_000_000));
+    assert!(all.sent[0] > 9 * (all.sent[1] + all.sent[2]), "{:?}", all.sent);
 }

@@ -298,7 +298,7 @@ impl Head {
     fn io_of(&self, bio: &Bio, cx: &Cx<'_>) -> Io {
         let class = bio.op.into();
         let bytes = if class == IoClass::Other { 0 } else { bio.sectors.saturating_mul(SECTOR_BYTES) };
-        Io { at: cx.now(), node: self.options.node, class, bytes, ahead: 0 }
+        Io { at: cx.now(), node: self.options.node, class, bytes, ahead: 0, bytes_ahead: 0 }
     }
 
     pub(super) fn send(&mut self, path: usize, job: Job, cx: &mut Cx<'_>) {
@@ -319,7 +319,8 @@ impl Head {
     fn submit_on(&mut self, bio: Box<Bio>, sent: Sent, cx: &mut Cx<'_>) {
         let number = usize::from(sent.path);
         let (path, view) = (&mut self.paths[number], &mut self.views[number]);
-        let io = Io { ahead: view.pending[sent.io.class as usize].count, ..sent.io };
+        let pending = &view.pending[sent.io.class as usize];
+        let io = Io { ahead: pending.count, bytes_ahead: pending.bytes, ..sent.io };
         let sent = Sent { io, ..sent };
         view.add(&io);
         path.counters.sent += 1;

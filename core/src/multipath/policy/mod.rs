@@ -77,14 +77,14 @@ impl PathView {
     pub fn add(&mut self, io: &Io) {
         self.in_flight += 1;
         self.bytes += u64::from(io.bytes);
-        self.pending[io.class as usize].add(io.at);
+        self.pending[io.class as usize].add(io);
     }
 
     /// An I/O has ended there.
     pub fn remove(&mut self, io: &Io) {
         self.in_flight -= 1;
         self.bytes -= u64::from(io.bytes);
-        self.pending[io.class as usize].remove(io.at);
+        self.pending[io.class as usize].remove(io);
     }
 }
 
@@ -95,22 +95,26 @@ pub struct Pending {
     pub count: u32,
     /// Sum of the times at which they were sent, modulo 2^64: it tells how old they are on average.
     pub sent: u64,
+    /// Bytes of these.
+    pub bytes: u64,
 }
 
 impl Pending {
     /// None.
-    pub const NONE: Self = Self { count: 0, sent: 0 };
+    pub const NONE: Self = Self { count: 0, sent: 0, bytes: 0 };
 
-    /// One more that is sent at `at`.
-    pub fn add(&mut self, at: Instant) {
+    /// One more is sent.
+    pub fn add(&mut self, io: &Io) {
         self.count += 1;
-        self.sent = self.sent.wrapping_add(at.0);
+        self.sent = self.sent.wrapping_add(io.at.0);
+        self.bytes += u64::from(io.bytes);
     }
 
-    /// One that was sent at `at` has ended.
-    pub fn remove(&mut self, at: Instant) {
+    /// One has ended.
+    pub fn remove(&mut self, io: &Io) {
         self.count -= 1;
-        self.sent = self.sent.wrapping_sub(at.0);
+        self.sent = self.sent.wrapping_sub(io.at.0);
+        self.bytes -= u64::from(io.bytes);
     }
 
     /// The sum of their ages.
@@ -159,6 +163,8 @@ pub struct Io {
     pub bytes: u32,
     /// I/Os of its kind under way on its path when it was sent there; before that, 0.
     pub ahead: u32,
+    /// Bytes of these.
+    pub bytes_ahead: u64,
 }
 
 /// How an I/O ended.
