@@ -46,7 +46,7 @@ fn a_device_with_paths_is_built_behind_them_whatever_the_order_in_the_file() {
     let names: Vec<&str> = plan.devices.iter().map(|device| device.name.as_str()).collect();
     assert_eq!(names, ["p0", "p1", "a"]);
     assert_eq!(plan.devices[2].needs(), ["p0", "p1"]);
-    assert_eq!(head(&plan).policy, PolicyKind::QueueDepth);
+    assert_eq!(head(&plan).policy, PolicyKind::ExpectedDelay);
     assert!(head(&plan).paths.iter().all(|path| path.state == AnaState::Optimized));
 }
 

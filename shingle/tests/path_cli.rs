@@ -120,12 +120,12 @@ fn io_goes_on_while_a_path_fails_and_the_path_comes_back() {
 
         scratch.swap("p0", "0 32768 linear d 0");
         let said = scratch.ok("path restore m p0");
-        assert_eq!(said, "m: queue-depth, 2 of 2 paths take I/O: p0 optimized live, p1 optimized live\n");
+        assert_eq!(said, "m: expected-delay, 2 of 2 paths take I/O: p0 optimized live, p1 optimized live\n");
         let restored = number(&scratch.paths("m")[0], "sent");
         scratch.await_paths("m", |paths| number(&paths[0], "sent") > restored + 10);
 
         let said = scratch.ok("path fail m p1");
-        assert_eq!(said, "m: queue-depth, 1 of 2 paths take I/O: p0 optimized live, p1 optimized offline\n");
+        assert_eq!(said, "m: expected-delay, 1 of 2 paths take I/O: p0 optimized live, p1 optimized offline\n");
         scratch.await_paths("m", |paths| number(&paths[1], "in_flight") == 0);
         let (taken, before) = (number(&scratch.paths("m")[1], "sent"), rounds.load(Relaxed));
         let paths = scratch.await_paths("m", |_| rounds.load(Relaxed) > before + 2);
@@ -200,7 +200,7 @@ fn states_and_policies_are_changed_live_and_shown() {
     let scratch = Scratch::with_stack(STACK);
     let daemon = scratch.up();
     let said = scratch.ok("path state m p0 inaccessible");
-    assert_eq!(said, "m: queue-depth, 1 of 2 paths take I/O: p0 inaccessible live, p1 optimized live\n");
+    assert_eq!(said, "m: expected-delay, 1 of 2 paths take I/O: p0 inaccessible live, p1 optimized live\n");
     let said = scratch.ok("path policy m latency");
     assert!(said.starts_with("m: latency, 1 of 2 paths"), "{said}");
     Nbd::connect(&scratch, "m").read(0);
@@ -249,7 +249,7 @@ fn paths_come_and_go_under_a_verified_load_and_a_removed_one_is_free() {
     thread::scope(|scope| {
         let load = scope.spawn(|| verified_random_load(client, &stop));
         let said = scratch.ok("path add m p2");
-        assert!(said.starts_with("m: queue-depth, 3 of 3 paths take I/O: "), "{said}");
+        assert!(said.starts_with("m: expected-delay, 3 of 3 paths take I/O: "), "{said}");
         scratch.await_paths("m", |paths| paths.len() == 3 && number(&paths[2], "sent") > 20);
         for _ in 0..3 {
             for path in ["p0", "p1", "p2"] {
@@ -320,7 +320,7 @@ fn a_path_that_leads_elsewhere_or_is_none_is_refused() {
     }
     let said = scratch.ok("path add m other --state non-optimized");
     assert_eq!(
-        said, "m: queue-depth, 1 of 1 paths take I/O: other non-optimized live\n",
+        said, "m: expected-delay, 1 of 1 paths take I/O: other non-optimized live\n",
         "nothing tells where it leads"
     );
     daemon.stop();
@@ -353,7 +353,7 @@ fn a_disk_that_is_a_path_can_be_removed_and_comes_back_and_nobody_else_writes_to
     let mut client = Nbd::connect(&scratch, "o");
     client.send(WRITE, 0, &pattern(0, 1));
     client.written(1);
-    assert_eq!(scratch.ok("path remove o w"), "o: queue-depth, 0 of 0 paths take I/O: none\n");
+    assert_eq!(scratch.ok("path remove o w"), "o: expected-delay, 0 of 0 paths take I/O: none\n");
     client.send(WRITE, BLOCK as u64, &pattern(1, 1));
     scratch.fails("export add w w", 1, &["`o` alone may write to it"]);
     scratch.ok("path add o w");

@@ -36,9 +36,8 @@ pub struct PathPlan {
     pub state: AnaState,
 }
 
-/// What is chosen if nobody says otherwise: it needs to know nothing in advance, and a path that becomes slow gets less at once, since
-/// what is under way there piles up.
-const POLICY: PolicyKind = PolicyKind::QueueDepth;
+/// What is chosen if nobody says otherwise: the best over drawn sets of paths, with nothing to be set.
+const POLICY: PolicyKind = PolicyKind::ExpectedDelay;
 /// Bounds of times, in ms.
 const HOUR: u64 = 3_600_000;
 
