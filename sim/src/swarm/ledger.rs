@@ -204,7 +204,7 @@ impl Ledger {
     }
 
     /// Whether the head has heard of a loss of power: then the model hears of it, too.
-    fn hear(&mut self, stack: &Stack) {
+    pub fn hear(&mut self, stack: &Stack) {
         let losses = self.heads.as_ref().map_or(0, |heads| heads.losses(stack));
         if losses > self.losses {
             (self.losses, self.is_loss_unheard) = (losses, false);

@@ -60,8 +60,10 @@ impl PowerSwitch {
     /// Somebody knows of the loss, and goes on.
     fn accept(&mut self, io: &mut Io<'_>) {
         self.accepted = self.losses;
-        io.stack.message(self.heads.head, &["accept_losses"]).expect("a head knows losses");
         let mut ledger = self.shared.borrow_mut();
+        // The head may have heard in this very moment, and accepts that, too.
+        ledger.hear(io.stack);
+        io.stack.message(self.heads.head, &["accept_losses"]).expect("a head knows losses");
         ledger.model.accept_losses();
         ledger.log.note("accept_losses");
     }
