@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
 
 use program::nbd::{BLOCK, Nbd, READ, WRITE, pattern, verified_random_load};
-use program::{Control, Scratch};
+use program::{Control, Ends, Scratch};
 use serde_json::{Value, json};
 
 /// Two regular disks on shard 0, a zoned one on shard 1, and a device of two lines that is exported.
@@ -393,9 +393,10 @@ fn a_thousand_swaps_under_a_verified_random_load_lose_nothing() {
     ];
     let (stop, client) = (AtomicBool::new(false), Nbd::connect(&scratch, "live"));
     let (done, longest) = thread::scope(|scope| {
+        let ends = Ends(&stop);
         let load = scope.spawn(|| verified_random_load(client, &stop));
         let longest = swap(&mut scratch.control(), "live", &tables, 1000);
-        stop.store(true, Relaxed);
+        drop(ends);
         (load.join().unwrap(), longest)
     });
     println!("1000 swaps under {done} verified requests; the longest suspension took {} us", longest / 1000);
@@ -446,6 +447,7 @@ fn swaps_on_a_zoned_disk_do_not_change_the_order_of_writes() {
     let (stop, progress) = (AtomicBool::new(false), AtomicU64::new(0));
     let mut client = Nbd::connect(&scratch, "seq");
     let (written, overlapping) = thread::scope(|scope| {
+        let ends = Ends(&stop);
         let load = scope.spawn(|| sequential_load(&mut client, &stop, &progress));
         let (mut control, mut overlapping) = (scratch.control(), 0);
         while overlapping < 100 && !load.is_finished() {
@@ -454,7 +456,7 @@ fn swaps_on_a_zoned_disk_do_not_change_the_order_of_writes() {
             // Writes were answered before the first swap began and after: they were in flight across it.
             overlapping += usize::from(progress.load(Relaxed) > before && before > 0);
         }
-        stop.store(true, Relaxed);
+        drop(ends);
         (load.join().unwrap(), overlapping)
     });
     println!(

@@ -6,8 +6,8 @@ use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
 
-use program::Scratch;
 use program::nbd::{BLOCK, Nbd, WRITE, pattern, verified_random_load};
+use program::{Ends, Scratch};
 use serde_json::Value;
 
 /// A regular disk and a zoned one, each over two mapped devices.
@@ -30,6 +30,7 @@ table = \"0 32768 linear d 0\"
 table = \"0 32768 linear d 0\"
 [device.m]
 paths = [\"p0\", \"p1\"]
+policy = \"queue-depth\"
 probe = \"100ms\"
 [device.z0]
 table = \"0 131072 linear z 0\"
@@ -103,8 +104,9 @@ fn io_goes_on_while_a_path_fails_and_the_path_comes_back() {
     let (stop, rounds) = (AtomicBool::new(false), AtomicU64::new(0));
     let client = Nbd::connect(&scratch, "m");
     thread::scope(|scope| {
+        let ends = Ends(&stop);
         let load = scope.spawn(|| write_and_read(client, &stop, &rounds));
-        let paths = scratch.await_paths("m", |paths| paths.iter().all(|path| number(path, "sent") > 0));
+        let paths = scratch.await_paths("m", |paths| paths.iter().all(|path| path["mean_latency_ns"].is_u64()));
         assert_eq!(health(&paths), ["live", "live"]);
         assert!(paths.iter().all(|path| number(path, "mean_latency_ns") >= 50_000), "{paths:?}");
         let shares: f64 = paths.iter().map(|path| path["share_percent"].as_f64().unwrap()).sum();
@@ -120,17 +122,17 @@ fn io_goes_on_while_a_path_fails_and_the_path_comes_back() {
 
         scratch.swap("p0", "0 32768 linear d 0");
         let said = scratch.ok("path restore m p0");
-        assert_eq!(said, "m: expected-delay, 2 of 2 paths take I/O: p0 optimized live, p1 optimized live\n");
+        assert_eq!(said, "m: queue-depth, 2 of 2 paths take I/O: p0 optimized live, p1 optimized live\n");
         let restored = number(&scratch.paths("m")[0], "sent");
         scratch.await_paths("m", |paths| number(&paths[0], "sent") > restored + 10);
 
         let said = scratch.ok("path fail m p1");
-        assert_eq!(said, "m: expected-delay, 1 of 2 paths take I/O: p0 optimized live, p1 optimized offline\n");
+        assert_eq!(said, "m: queue-depth, 1 of 2 paths take I/O: p0 optimized live, p1 optimized offline\n");
         scratch.await_paths("m", |paths| number(&paths[1], "in_flight") == 0);
         let (taken, before) = (number(&scratch.paths("m")[1], "sent"), rounds.load(Relaxed));
         let paths = scratch.await_paths("m", |_| rounds.load(Relaxed) > before + 2);
         assert_eq!((number(&paths[1], "sent"), health(&paths)), (taken, vec!["live", "offline"]));
-        stop.store(true, Relaxed);
+        drop(ends);
         load.join().unwrap();
     });
     daemon.stop();
@@ -200,7 +202,7 @@ fn states_and_policies_are_changed_live_and_shown() {
     let scratch = Scratch::with_stack(STACK);
     let daemon = scratch.up();
     let said = scratch.ok("path state m p0 inaccessible");
-    assert_eq!(said, "m: expected-delay, 1 of 2 paths take I/O: p0 inaccessible live, p1 optimized live\n");
+    assert_eq!(said, "m: queue-depth, 1 of 2 paths take I/O: p0 inaccessible live, p1 optimized live\n");
     let said = scratch.ok("path policy m latency");
     assert!(said.starts_with("m: latency, 1 of 2 paths"), "{said}");
     Nbd::connect(&scratch, "m").read(0);
@@ -247,9 +249,10 @@ fn paths_come_and_go_under_a_verified_load_and_a_removed_one_is_free() {
     scratch.dm(&["create", "p2", "--table", "0 32768 delay d 0 1"]);
     let (stop, client) = (AtomicBool::new(false), Nbd::connect(&scratch, "m"));
     thread::scope(|scope| {
+        let ends = Ends(&stop);
         let load = scope.spawn(|| verified_random_load(client, &stop));
         let said = scratch.ok("path add m p2");
-        assert!(said.starts_with("m: expected-delay, 3 of 3 paths take I/O: "), "{said}");
+        assert!(said.starts_with("m: queue-depth, 3 of 3 paths take I/O: "), "{said}");
         scratch.await_paths("m", |paths| paths.len() == 3 && number(&paths[2], "sent") > 20);
         for _ in 0..3 {
             for path in ["p0", "p1", "p2"] {
@@ -265,7 +268,7 @@ fn paths_come_and_go_under_a_verified_load_and_a_removed_one_is_free() {
         scratch.ok("path remove m p0");
         scratch.await_paths("m", |paths| paths.len() == 2);
         scratch.dm(&["remove", "p0"]);
-        stop.store(true, Relaxed);
+        drop(ends);
         assert!(load.join().unwrap() > 100);
     });
     let list = scratch.ok("path list m");
@@ -320,7 +323,7 @@ fn a_path_that_leads_elsewhere_or_is_none_is_refused() {
     }
     let said = scratch.ok("path add m other --state non-optimized");
     assert_eq!(
-        said, "m: expected-delay, 1 of 1 paths take I/O: other non-optimized live\n",
+        said, "m: queue-depth, 1 of 1 paths take I/O: other non-optimized live\n",
         "nothing tells where it leads"
     );
     daemon.stop();
