@@ -157,10 +157,10 @@ struct Known {
 }
 
 /// Ours. What a path will take is a line: the latency that it has without a queue, what the I/Os ahead add by their number and bytes, and
-/// what its own bytes add. It is fitted to the I/Os that have ended, for reads, writes and the rest apart, since these wait for different wires. A path that falls silent with I/Os
-/// under way costs more with every moment, before any of them has ended. Paths of which nothing is known get one I/O at a time, and those
-/// that are not worth taking get one now and then, the more rarely the more it costs. An I/O that failed tells nothing of its
-/// path but that it has to be known anew.
+/// what its own bytes add. It is fitted to the I/Os that have ended, for reads, writes and the rest apart, since these wait for different
+/// wires. A path that falls silent with I/Os under way costs more with every moment, before any of them has ended. Paths of which nothing
+/// is known get one I/O at a time, and those that are not worth taking get one now and then, the more rarely the more it costs. An I/O
+/// that failed tells nothing of its path but that it has to be known anew.
 ///
 /// What other submitters do is seen by its effect: their I/Os make the latency longer that is without a queue of ours.
 #[derive(Debug, Default)]
