@@ -332,8 +332,7 @@ fn a_path_that_leads_elsewhere_or_is_none_is_refused() {
 /// Its users go on when the disk has grown below all paths.
 #[test]
 fn a_device_grows_with_its_paths() {
-    let scratch = Scratch::with_stack(STACK);
-    scratch.file("stack.toml", &STACK.replace("linear d 0\"", "zero\""));
+    let scratch = Scratch::with_stack(&STACK.replace("linear d 0\"", "zero\""));
     let daemon = scratch.up();
     let size = || {
         scratch.json("status --json")["devices"].as_array().unwrap().iter().find(|it| it["name"] == "m").unwrap()["bytes"].clone()
