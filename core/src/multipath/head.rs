@@ -102,7 +102,7 @@ pub struct HeadCounters {
     pub doubled_appends: u64,
     /// Changes that failed since their path never said that it was silent.
     pub unsettled: u64,
-    /// Losses of power of a disk with a write cache.
+    /// Losses of power that have cost the disk its write cache.
     pub losses: u64,
 }
 
@@ -245,7 +245,7 @@ impl Head {
     /// What the head has done.
     #[must_use]
     pub fn counters(&self) -> HeadCounters {
-        HeadCounters { losses: self.losses.noted, ..self.counters }
+        self.counters
     }
 
     /// Goes on with another policy, which knows nothing yet but what is under way.
@@ -311,7 +311,7 @@ impl Head {
     pub(super) fn send_own(&mut self, path: usize, bio: Bio, purpose: Purpose, cx: &mut Cx<'_>) {
         let bio = cx.own_bio(bio);
         self.own.insert(self.sent.vacant_key() as u64, purpose);
-        let sent = Sent { is_own: true, ..Sent::new(path, &bio, self.io_of(&bio, cx), self.losses.noted) };
+        let sent = Sent { is_own: true, ..Sent::new(path, &bio, self.io_of(&bio, cx), self.counters.losses) };
         self.submit_on(bio, sent, cx);
     }
 
@@ -419,7 +419,7 @@ impl BlockDevice for Head {
         if self.is_flushed_in_vain(&bio) {
             return cx.fail(bio, Reason::CacheLost);
         }
-        let (io, losses) = (self.io_of(&bio, cx), self.losses.noted);
+        let (io, losses) = (self.io_of(&bio, cx), self.counters.losses);
         match self.policy.choose(&self.views, &io) {
             Some(path) => {
                 let sent = Sent::new(path, &bio, io, losses);
@@ -434,7 +434,7 @@ impl BlockDevice for Head {
         let (path, io) = (usize::from(sent.path), &sent.io);
         self.views[path].remove(io);
         self.policy.ended(path, io, Done { at: cx.now(), is_ok: status.is_ok() });
-        if sent.is_own || !status.is_ok() || sent.losses != self.losses.noted {
+        if sent.is_own || !status.is_ok() || sent.losses != self.counters.losses {
             return self.ended(bio, status, word, cx);
         }
         self.paths[path].counters.add(cx.now().since(io.at));
@@ -493,7 +493,7 @@ impl BlockDevice for Head {
         visit("appends that failed undecided", Figure::Count(self.counters.uncertain_appends));
         visit("appends sent again", Figure::Count(self.counters.doubled_appends));
         visit("changes that failed unsettled", Figure::Count(self.counters.unsettled));
-        visit("losses of a write cache", Figure::Count(self.losses.noted));
+        visit("losses of a write cache", Figure::Count(self.counters.losses));
     }
 
     fn message(&mut self, words: &[&str], cx: &mut Cx<'_>) -> Result<String, MessageError> {

@@ -19,8 +19,6 @@ use crate::sector::Sector;
 pub(super) struct Losses {
     /// How many the paths have counted.
     counted: u64,
-    /// How many have cost a cache, as far as the head knows.
-    pub noted: u64,
     /// Whether one of them has not been accepted.
     pub is_open: bool,
 }
@@ -46,7 +44,7 @@ impl Head {
         if !self.losses.count(counted) || !self.limits.write_cache || !is_heard {
             return;
         }
-        self.losses.noted += 1;
+        self.counters.losses += 1;
         self.losses.is_open = true;
         for job in core::mem::take(&mut self.waiting) {
             let job = self.still_valid(job, cx);
@@ -67,7 +65,7 @@ impl Head {
 
     /// The bio, unless a loss of power since it came makes it void: then it fails.
     pub(super) fn still_valid(&mut self, job: Job, cx: &mut Cx<'_>) -> Option<Job> {
-        if job.losses == self.losses.noted || !self.is_void(&job.bio, job.sector) {
+        if job.losses == self.counters.losses || !self.is_void(&job.bio, job.sector) {
             return Some(job);
         }
         cx.fail(job.restored(), Reason::CacheLost);
