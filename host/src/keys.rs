@@ -64,6 +64,14 @@ pub fn hide_keys(text: &str) -> String {
     text.split_inclusive('\n').map(hide_in_line).collect()
 }
 
+/// What an error says, with zeroes for the keys of `crypt` lines that it quotes between backquotes.
+#[must_use]
+pub fn hide_quoted_keys(text: &str) -> String {
+    let parts = text.split('`').enumerate();
+    let hidden = parts.map(|(at, part)| if at % 2 == 1 { hide_keys(part) } else { hide_long_numbers(part) });
+    hidden.collect::<Vec<_>>().join("`")
+}
+
 /// A key is the second word behind the name of the target, if it is no reference. One that TOML has between escapes, or on a
 /// line of its own, is known by its length.
 fn hide_in_line(line: &str) -> String {
@@ -80,19 +88,21 @@ fn hide_in_line(line: &str) -> String {
             shown.extend(std::iter::repeat_n('0', digits.len()));
             shown += &word[digits.len()..];
         } else {
-            hide_long_numbers(word, &mut shown);
+            shown += &hide_long_numbers(word);
         }
     }
     shown
 }
 
-fn hide_long_numbers(word: &str, shown: &mut String) {
-    for part in word.split_inclusive(|c: char| !c.is_ascii_hexdigit()) {
+fn hide_long_numbers(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for part in text.split_inclusive(|c: char| !c.is_ascii_hexdigit()) {
         let digits = part.trim_end_matches(|c: char| !c.is_ascii_hexdigit());
         let hidden = if digits.len() < FEWEST_DIGITS { digits.to_owned() } else { "0".repeat(digits.len()) };
-        *shown += &hidden;
-        *shown += &part[digits.len()..];
+        shown += &hidden;
+        shown += &part[digits.len()..];
     }
+    shown
 }
 
 #[cfg(test)]
@@ -150,6 +160,18 @@ mod tests {
         ] {
             assert_eq!(hide_keys(text), shown);
             assert_eq!(hide_keys(text).len(), text.len(), "what is blamed is found by its place");
+        }
+    }
+
+    #[test]
+    fn an_error_quotes_no_key_and_changes_no_other_word() {
+        let (key, zeroes) = ("c0ffee00".repeat(4), "0".repeat(32));
+        for (text, shown) in [
+            ("there is no `0 8 crypt aes c0ffee 0`; see `a`", "there is no `0 8 crypt aes 000000 0`; see `a`"),
+            (&format!("the value {key} is no size"), &format!("the value {zeroes} is no size")),
+            ("a crypt line has a key", "a crypt line has a key"),
+        ] {
+            assert_eq!(hide_quoted_keys(text), shown);
         }
     }
 }

@@ -284,3 +284,19 @@ fn a_device_that_ublk_cannot_show_is_refused_when_it_is_offered() {
     let error = Daemon::start(plan).err().expect("it has too many zones").to_string();
     assert!(error.contains("2097152 zones, and ublk can report 524288"), "{error}");
 }
+
+#[test]
+fn a_key_is_shown_nowhere_when_a_table_stands_where_a_name_belongs() {
+    let key = "c0ffee00".repeat(4);
+    let table = format!("0 8 crypt aes-xts-plain64 {key} 0 d 0");
+    for text in [
+        format!("{NULL}[export.e]\ndevice = \"{table}\"\n[listen]\nunix = \"s\"\n"),
+        format!("{NULL}[export.e]\ndevice = \"0 8 crypt aes c0ffee 0\"\n[listen]\nunix = \"s\"\n"),
+        format!("{NULL}[device.h]\npaths = [\"{table}\"]\n"),
+        format!("[disk.d]\ntype = \"{table}\"\n"),
+        format!("[disk.\"{table}\"]\ntype = \"null\"\n"),
+    ] {
+        let said = complaint(&text);
+        assert!(!said.contains(&key) && !said.contains("c0ffee"), "{said}");
+    }
+}

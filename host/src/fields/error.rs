@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 use shingle_core::impl_error;
 
-use crate::keys::hide_keys;
+use crate::keys::{hide_keys, hide_quoted_keys};
 
 /// The file that a plan came from.
 #[derive(Clone, Debug, Default)]
@@ -103,22 +103,24 @@ impl ConfigError {
     }
 
     fn group<'a>(&'a self, diagnostic: &'a Diagnostic) -> Group<'a> {
-        let title = Level::ERROR.primary_title(diagnostic.title.as_str());
+        let title = Level::ERROR.primary_title(hide_quoted_keys(&diagnostic.title));
         let path = self.source.path.display().to_string();
         let mut group = match &diagnostic.span {
             None => Group::with_title(title).element(annotate_snippets::Origin::path(path)),
             Some(span) => {
-                let primary = AnnotationKind::Primary.span(self.inside(span)).label(diagnostic.label.as_str());
+                let primary =
+                    AnnotationKind::Primary.span(self.inside(span)).label(hide_quoted_keys(&diagnostic.label));
                 let second = diagnostic.other.iter();
-                let second =
-                    second.map(|(span, label)| AnnotationKind::Context.span(self.inside(span)).label(label.as_str()));
+                let second = second.map(|(span, label)| {
+                    AnnotationKind::Context.span(self.inside(span)).label(hide_quoted_keys(label))
+                });
                 let snippet =
                     Snippet::source(hide_keys(&self.source.text)).path(path).annotation(primary).annotations(second);
                 title.element(snippet)
             }
         };
         if let Some(help) = &diagnostic.help {
-            group = group.element(Level::HELP.message(help.as_str()));
+            group = group.element(Level::HELP.message(hide_quoted_keys(help)));
         }
         group
     }
