@@ -571,6 +571,7 @@ impl State {
         self.jobs -= 1;
         let freed = core::mem::take(&mut self.volume.random_freed);
         self.counters.reclaimed_zones += u64::from(freed);
+        let freed = core::mem::take(&mut self.volume.buffers_freed);
         if freed > 0 {
             self.pacer.freed(now, u64::from(freed) * u64::from(self.volume.zones.zone_blocks));
         }

@@ -254,7 +254,7 @@ impl State {
         let spare = stock.sequential.free > 0;
         let taken = match place {
             Place::Sequential if spare => self.volume.take_sequential(),
-            _ => self.volume.take_random(),
+            _ => self.take_buffer(),
         };
         // When one kind is used up the other will do, at the cost of zeroes in front.
         let other = || (self.knobs.style == Style::Shingle && spare && blocks.start == Block::FIRST).then_some(());
@@ -269,6 +269,13 @@ impl State {
             }
             _ => Goal::Zone(zone, len),
         }
+    }
+
+    /// A cache or random zone for the write that is looked at.
+    fn take_buffer(&mut self) -> Option<SetZone> {
+        let zone = self.volume.take_random()?;
+        self.pacer.took(self.volume.zones.zone_blocks.into());
+        Some(zone)
     }
 
     /// Of a write that begins ahead of the write pointer.
@@ -295,7 +302,7 @@ impl State {
         if bzone != NO_ZONE {
             return Goal::Zone(bzone, len);
         }
-        let Some(zone) = self.volume.take_random() else { return Goal::Starve };
+        let Some(zone) = self.take_buffer() else { return Goal::Starve };
         self.volume.add_buffer(chunk, zone);
         self.notify(|signals| &signals.reclaim);
         Goal::Zone(zone, len)

@@ -92,8 +92,10 @@ pub(super) struct Volume {
     pub writes: Slab<Write>,
     pub dirty: DirtyBlocks,
     pub places: Places,
-    /// Random zones that chunks gave up, until somebody has counted them.
+    /// Cache and random zones that chunks gave up, until somebody has counted them.
     pub random_freed: u32,
+    /// Those of them that take buffers.
+    pub buffers_freed: u32,
     pub guards: Guards,
 }
 
@@ -109,6 +111,7 @@ impl Volume {
             writes: Slab::new(),
             dirty: DirtyBlocks::new(metadata_blocks),
             random_freed: 0,
+            buffers_freed: 0,
             guards: Guards::default(),
         }
     }
@@ -272,9 +275,11 @@ impl Volume {
 
     /// Lets `zone` go with the next commit.
     pub fn give_up(&mut self, zone: SetZone) {
+        let buffering = self.zones.buffering();
         let state = &mut self.zones.all[zone];
         state.role = Role::Leaving;
         self.random_freed += u32::from(state.class != ZoneClass::Sequential);
+        self.buffers_freed += u32::from(state.class == buffering);
         debug_assert_eq!(state.writes, 0, "zone {zone} is given up while it is written");
         if !state.valid.is_empty() {
             let blocks = Block::FIRST..state.valid.end();

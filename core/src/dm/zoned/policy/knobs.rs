@@ -111,7 +111,8 @@ knobs! {
     /// A chunk with fewer percent of valid blocks before its last one is sparse; 0 to 100. Sparse chunks stay in random zones
     /// until the space is needed, or go to conventional zones if the set has a cache.
     dense_percent = 50, 0..=100;
-    /// Writes to buffers are paced when less than so many percent of them are free; 0 to 99, 0 paces nothing.
+    /// Writes to buffers are paced when less than so many percent of them are free; 0 to 99, 0 paces nothing. Half way from there
+    /// to `urgent_percent` as much is let in as is freed.
     pace_percent = 30, 0..=99;
     /// What reclaim is taken to free before it was measured, in blocks per second; 1 to 16777216. The default is 50 MiB/s.
     pace_blocks = 12_800, 1..=16_777_216;
