@@ -6,6 +6,7 @@ mod zoned;
 use std::collections::BTreeMap;
 
 use shingle_core::block::Status;
+use shingle_core::device::NullConfig;
 use shingle_core::random::Rng;
 use shingle_core::time::{Duration, Instant};
 use shingle_drives::{SmrConfig, SmrDisk};
@@ -209,4 +210,30 @@ fn reads_beside_reclaim_wait_for_few_commands_of_it() {
     };
     let (few, many) = (longest("set busy_pieces 1"), longest("set busy_pieces 8"));
     assert!(few < many, "{few:?} {many:?}");
+}
+
+#[test]
+fn a_copy_from_the_cache_reads_while_it_writes_and_takes_a_quarter_less_time_than_one_on_the_disk() {
+    let slow = |config| NullConfig { completion: Duration::from_millis(10), ..config };
+    let time = |disks: &[NullConfig]| {
+        let mut volume = Volume::new(disks, 4);
+        let knobs =
+            "direct_blocks 65536 stream_percent 0 hot_ms 0 window_blocks 64 flash_share 4 pieces 2 piece_blocks 1";
+        volume.message(&format!("set {knobs}"));
+        (0..4).for_each(|chunk| volume.write(chunk * u64::from(ZONE), ZONE, chunk as u8 + 1));
+        assert_eq!(volume.counters().direct_blocks, 0, "all is in zones that take random writes");
+        let mut busy = 0;
+        while volume.counters().reclaimed_zones < 4 {
+            volume.rig.pass(Duration::from_millis(5));
+            busy += u64::from(volume.counters().copied_blocks > 0);
+        }
+        assert_eq!(volume.counters().copied_blocks, 4 * u64::from(ZONE));
+        for chunk in 0..4 {
+            assert_eq!(volume.read(chunk * u64::from(ZONE), ZONE), [chunk as u8 + 1; ZONE as usize]);
+        }
+        busy
+    };
+    let from_cache = time(&[slow(disk(9, None)), slow(disk(24, Some(0)))]);
+    let on_the_disk = time(&[slow(disk(40, Some(8)))]);
+    assert!(from_cache * 4 < on_the_disk * 3, "{from_cache} and {on_the_disk}");
 }

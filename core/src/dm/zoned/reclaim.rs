@@ -12,11 +12,14 @@
 //!   Settle  R      ──> C     dzone C, a conventional zone; the chunk is not written at the end
 //! ```
 
+use core::future::poll_fn;
 use core::ops::Range;
+use core::pin::pin;
+use core::task::Poll;
 
 use super::clean::ask;
 use super::format::{MapEntry, NO_ZONE};
-use super::policy::{Action, Candidate, CopyTurn, Style, Urgency, choose, copy_turn, urgency};
+use super::policy::{Action, Candidate, CopyTurn, CopyWay, Style, Urgency, choose, copy_turn, urgency};
 use super::state::{Readiness, Rest, Shared, State, ZEROES};
 use super::transfer::memory;
 use super::valid::ValidBlocks;
@@ -45,8 +48,17 @@ struct Copy {
     to: SetZone,
     /// Blocks that are copied.
     copied: ValidBlocks,
-    /// The memory of its longest window so far, with what was last in it.
-    memory: Option<Data>,
+    /// The memory of its longest windows so far, with what was last in it: of the one that was read last, and, if it reads
+    /// ahead, of the one before.
+    memory: [Option<Data>; 2],
+}
+
+/// A part of a chunk that was read.
+struct Window {
+    blocks: Range<Block>,
+    data: Data,
+    /// Those of its blocks that are valid.
+    read: ValidBlocks,
 }
 
 /// Reclaims zones for device `member`, for as long as there is a reason.
@@ -112,22 +124,70 @@ async fn wait_for_writers(shared: &Shared, copy: &Copy) {
 async fn run_copy(shared: &Shared, io: &Io, copy: &mut Copy) -> Result<(), Reason> {
     let mut took = Duration::ZERO;
     let mut at = shared.borrow().first_block(copy);
+    let mut ahead = None;
     loop {
         let turn = shared.borrow().turn(copy, took);
         if turn.rest > Duration::ZERO {
             io.sleep_until(io.now() + turn.rest).await;
         }
         let began = io.now();
-        let next = shared.borrow_mut().next_window(copy, at, &turn);
-        let Some(window) = next else { return Ok(()) };
-        let data = copy.memory_for(&window)?;
-        let read = read_window(shared, io, copy, &window, &data, &turn).await?;
-        let zone = copy.to;
-        write_window(shared, io, zone, (at, &window, &data), &turn).await?;
+        let window = match ahead.take() {
+            Some(_) if shared.borrow_mut().must_end(copy.chunk) => None,
+            Some(window) => Some(window),
+            None => read_next(shared, io, copy, (at, &turn)).await?,
+        };
+        let Some(Window { blocks, data, read }) = window else { return Ok(()) };
+        let write = write_window(shared, io, copy.to, (at, &blocks, &data), &turn);
+        if turn.reads_ahead {
+            let (written, next) = both(write, read_next(shared, io, copy, (blocks.end, &turn))).await;
+            ahead = written.and(next)?;
+        } else {
+            write.await?;
+        }
         copy.copied.unite(&read);
-        at = window.end;
+        at = blocks.end;
         took = io.now().since(began);
     }
+}
+
+/// Reads the next window from block `at` on. `None` if all is copied, or the copy is to end.
+async fn read_next(
+    shared: &Shared,
+    io: &Io,
+    copy: &mut Copy,
+    (at, turn): (Block, &CopyTurn),
+) -> Result<Option<Window>, Reason> {
+    let next = shared.borrow_mut().next_window(copy, at, turn);
+    let Some(blocks) = next else { return Ok(None) };
+    if turn.reads_ahead {
+        // The window that was read before is being written.
+        copy.memory.swap(0, 1);
+    }
+    let data = copy.memory_for(&blocks)?;
+    let read = read_window(shared, io, copy, (&blocks, &data), turn).await?;
+    Ok(Some(Window { blocks, data, read }))
+}
+
+/// Both, side by side.
+async fn both<A, B>(one: impl Future<Output = A>, other: impl Future<Output = B>) -> (A, B) {
+    let (mut one, mut other) = (pin!(one), pin!(other));
+    let (mut first, mut second) = (Poll::Pending, Poll::Pending);
+    poll_fn(|cx| {
+        if first.is_pending() {
+            first = one.as_mut().poll(cx);
+        }
+        if second.is_pending() {
+            second = other.as_mut().poll(cx);
+        }
+        match (core::mem::replace(&mut first, Poll::Pending), core::mem::replace(&mut second, Poll::Pending)) {
+            (Poll::Ready(first), Poll::Ready(second)) => Poll::Ready((first, second)),
+            so_far => {
+                (first, second) = so_far;
+                Poll::Pending
+            }
+        }
+    })
+    .await
 }
 
 /// Reads what is valid of `window`: of the data zone with the holes that are not worth a seek, then exactly what is in the
@@ -136,8 +196,7 @@ async fn read_window(
     shared: &Shared,
     io: &Io,
     copy: &Copy,
-    window: &Range<Block>,
-    data: &Data,
+    (window, data): (&Range<Block>, &Data),
     turn: &CopyTurn,
 ) -> Result<ValidBlocks, Reason> {
     let mut read = ValidBlocks::new(shared.borrow().volume.zones.zone_blocks);
@@ -258,7 +317,7 @@ async fn finish_settling(shared: &Shared, io: &Io, copy: &mut Copy) {
     for run in changed {
         let Ok(data) = copy.memory_for(&run) else { return };
         let turn = shared.borrow().turn(copy, Duration::ZERO);
-        let Ok(read) = read_window(shared, io, copy, &run, &data, &turn).await else { return };
+        let Ok(read) = read_window(shared, io, copy, (&run, &data), &turn).await else { return };
         let zone = copy.to;
         if write_window(shared, io, zone, (run.start, &run, &data), &turn).await.is_err() {
             return;
@@ -286,12 +345,13 @@ fn pieces(range: Range<Block>, most: u32) -> impl Iterator<Item = Range<Block>> 
 }
 
 impl Copy {
-    /// Memory for a window of it, with anything in it. Nobody has that of the window before any more.
+    /// Memory for a window of it, with anything in it. Nobody has that of the window that was last in it any more.
     fn memory_for(&mut self, window: &Range<Block>) -> Result<Data, Reason> {
         let bytes = (window.end - window.start) as usize * BLOCK_BYTES;
-        let long_enough = self.memory.take().filter(|data| data.len() >= bytes);
+        let [next, _] = &mut self.memory;
+        let long_enough = next.take().filter(|data| data.len() >= bytes);
         let data = long_enough.map_or_else(|| memory(bytes), Ok)?;
-        Ok(self.memory.insert(data).slice(0, bytes))
+        Ok(next.insert(data).slice(0, bytes))
     }
 
     /// Whether all that is valid in its sources is copied, but for what changed since.
@@ -456,7 +516,7 @@ impl State {
             Action::Free => return None,
         };
         let copied = ValidBlocks::new(self.volume.zones.zone_blocks);
-        Some(Copy { chunk, action, sources, to, copied, memory: None })
+        Some(Copy { chunk, action, sources, to, copied, memory: [None, None] })
     }
 
     /// The block from which on `copy` writes.
@@ -466,20 +526,28 @@ impl State {
     }
 
     fn turn(&self, copy: &Copy, took: Duration) -> CopyTurn {
-        let members = &self.volume.zones.members;
-        let member = |zone: SetZone| &members[self.volume.zones.all[zone].member].limits;
-        let zones = copy.sources.iter().chain([&copy.to]);
-        let turns = zones.clone().any(|zone| member(*zone).rotational);
-        let mut turn = copy_turn(&self.knobs, self.urgency, turns, took);
-        let longest = zones.filter_map(|zone| member(*zone).max_sectors).min().unwrap_or(u32::MAX);
+        let home = |zone: SetZone| self.volume.zones.all[zone].member;
+        let limits = |zone: SetZone| &self.volume.zones.members[home(zone)].limits;
+        let zones = copy.sources.iter().chain([&copy.to]).copied();
+        let way = CopyWay {
+            is_rotational: zones.clone().any(|zone| limits(zone).rotational),
+            is_across: copy.sources.iter().all(|zone| home(*zone) != home(copy.to)),
+        };
+        let mut turn = copy_turn(&self.knobs, self.urgency, way, took);
+        let longest = zones.filter_map(|zone| limits(zone).max_sectors).min().unwrap_or(u32::MAX);
         turn.piece_blocks = turn.piece_blocks.min(longest / BLOCK_SECTORS).max(1);
         turn
     }
 
+    /// Whether the copy of `chunk` is to end.
+    fn must_end(&mut self, chunk: ChunkNo) -> bool {
+        let is_unwanted = self.volume.job(chunk).is_none_or(|job| job.is_cancelled);
+        is_unwanted || self.is_suspended || self.readiness != Readiness::Ready
+    }
+
     /// What is copied next: from the first valid block at or behind `at` on. `None` if all is, or the copy is to end.
     fn next_window(&mut self, copy: &Copy, at: Block, turn: &CopyTurn) -> Option<Range<Block>> {
-        let must_end = self.volume.job(copy.chunk).is_none_or(|job| job.is_cancelled);
-        if must_end || self.is_suspended || self.readiness != Readiness::Ready {
+        if self.must_end(copy.chunk) {
             return None;
         }
         let (zones, end) = (&self.volume.zones.all, Block(self.volume.zones.zone_blocks));

@@ -118,7 +118,8 @@ knobs! {
     pace_blocks = 12_800, 1..=16_777_216;
     /// Longest time for which pacing delays a write, in ms; 0 to 10000.
     pace_most_ms = 1_000, 0..=10_000;
-    /// What a copy reads before it writes, in blocks; 64 to 65536. With the default, 16 MiB, two seeks are a tenth of a turn.
+    /// What a copy has in memory, in blocks; 64 to 65536: it reads so much before it writes or, from one device to another, reads
+    /// one half while it writes the other. With the default, 16 MiB, two seeks are a tenth of a turn.
     window_blocks = 4_096, 64..=65_536;
     /// Longest command of a copy, in blocks; 1 to 4096.
     piece_blocks = 256, 1..=4_096;
@@ -130,8 +131,9 @@ knobs! {
     gap_blocks = 64, 0..=4_096;
     /// On devices that do not turn, windows and holes that are read through are smaller by this factor; 1 to 64.
     flash_share = 8, 1..=64;
-    /// Percent of the time that reclaim copies while there are users and it is not urgent; 1 to 100.
-    duty_percent = 75, 1..=100;
+    /// Percent of the time that reclaim copies while there are users and it is not urgent; 1 to 100. With a cache users write
+    /// elsewhere; less than 100 also ends reading ahead.
+    duty_percent = 100, 1..=100;
 }
 
 /// Percentages that have to rise in this order.
@@ -163,6 +165,7 @@ impl Knobs {
             window_blocks: 8_192,
             pieces: 16,
             busy_pieces: 8,
+            duty_percent: 75,
             ..Self::default()
         }
     }

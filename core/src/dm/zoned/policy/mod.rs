@@ -27,6 +27,6 @@ pub use knobs::{KnobError, Knobs, Style};
 pub use pace::Pacer;
 pub use place::{Ahead, EarlyWrite, Place, place_ahead, place_first};
 pub use stock::{Pool, Stock};
-pub use turn::{CopyTurn, copy_turn};
+pub use turn::{CopyTurn, CopyWay, copy_turn};
 pub use urgency::{Urgency, urgency};
 pub use victim::{Action, Candidate, choose};
