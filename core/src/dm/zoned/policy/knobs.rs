@@ -90,8 +90,9 @@ knobs! {
     /// With a cache: the same, in blocks; 1 to 65536. Shorter ones are what a cache is for.
     stream_blocks = 64, 1..=65_536;
     /// Percent of the cache: while more is free, streams go to the cache, too; 0 to 100. 100 sends all streams straight to
-    /// sequential zones. The default, above `start_percent`, does so before there is anything to reclaim.
-    stream_percent = 50, 0..=100;
+    /// sequential zones. With the default the spindle is left to reclaim until the cache is full: users and reclaim that share
+    /// it seek, and a chunk that came in two ways has to be copied in two.
+    stream_percent = 0, 0..=100;
     /// Reclaim begins when less than so many percent of the buffers are free; 3 to 99.
     start_percent = 40, 3..=99;
     /// It ends when so many percent are; 4 to 100.

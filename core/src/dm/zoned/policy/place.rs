@@ -29,7 +29,7 @@ pub enum Ahead {
 ///
 /// What begins at or near the start may be a stream, and goes straight to a sequential zone; so does a single block, since a
 /// stream that its writer cut small cannot be told from it. With a cache only what is long goes there, and only when the
-/// cache fills up: until then the cache takes it faster.
+/// cache has no more than `stream_percent` left: until then the cache takes it faster, and reclaim has the spindle for itself.
 #[must_use]
 pub fn place_first(knobs: &Knobs, stock: &Stock, at: Block, len: u32) -> Place {
     if knobs.style == Style::Kernel || stock.sequential.free == 0 || at.0 > longest_fill(knobs, stock, len) {
@@ -148,9 +148,12 @@ mod tests {
     #[test]
     fn a_cache_takes_everything_while_it_has_room_and_then_leaves_streams_to_the_disk() {
         let knobs = Knobs::default();
-        assert_eq!(place_first(&knobs, &with_cache(51), Block(0), 256), Place::Random);
-        assert_eq!(place_first(&knobs, &with_cache(50), Block(0), 256), Place::Sequential);
-        assert_eq!(place_first(&knobs, &with_cache(50), Block(0), 63), Place::Random);
+        assert_eq!(place_first(&knobs, &with_cache(1), Block(0), 256), Place::Random);
+        assert_eq!(place_first(&knobs, &with_cache(0), Block(0), 256), Place::Sequential);
+        assert_eq!(place_first(&knobs, &with_cache(0), Block(0), 63), Place::Random);
+        let early = Knobs { stream_percent: 50, ..knobs.clone() };
+        assert_eq!(place_first(&early, &with_cache(51), Block(0), 256), Place::Random);
+        assert_eq!(place_first(&early, &with_cache(50), Block(0), 256), Place::Sequential);
         let always = Knobs { stream_percent: 100, ..knobs };
         assert_eq!(place_first(&always, &with_cache(100), Block(0), 256), Place::Sequential);
     }
