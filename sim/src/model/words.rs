@@ -88,6 +88,8 @@ pub enum Rule {
     Data,
     /// What was flushed survives a loss of power, and zones keep a prefix.
     Durability,
+    /// What a loss of power leaves of a volume that promises so is a prefix of the writes.
+    Prefix,
     /// A report gives the write pointer that follows from what was acknowledged.
     Pointer,
     /// A report gives a condition that follows from what was acknowledged.

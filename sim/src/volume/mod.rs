@@ -12,7 +12,10 @@
 //! Blocks are atomic: one of them holds one write or another, never parts of two. Writes in flight at the same time take
 //! effect in any order. A discarded block reads as zeroes, as does one that was never written. After a loss of power nothing
 //! is in a cache, so what is read then is durable.
+//!
+//! A volume may promise more: that a loss of power leaves a [prefix] of the writes.
 
+mod prefix;
 mod words;
 
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -21,9 +24,10 @@ use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 
+use prefix::Prefix;
 pub use words::VolumeRequest;
 
-use super::history::{Candidate, History, NEVER};
+use super::history::{ALWAYS, Candidate, History, NEVER};
 pub use super::model::Broken;
 use super::model::{Rule, Verdict};
 pub use super::stamp::Seen;
@@ -73,6 +77,8 @@ pub struct Volume {
     unsettled: BTreeSet<u32>,
     /// Reads are compared with what can be left after a loss of power.
     recovering: bool,
+    /// In which order changes may be left, if that is promised.
+    order: Option<Prefix>,
 }
 
 impl Volume {
@@ -80,6 +86,12 @@ impl Volume {
     #[must_use]
     pub fn new(blocks: u32) -> Self {
         Self { blocks: vec![History::certain(Value::Zeroes); blocks as usize], ..Self::default() }
+    }
+
+    /// The same, of which a loss of power leaves a prefix of the writes.
+    #[must_use]
+    pub fn in_order(blocks: u32) -> Self {
+        Self { order: Some(Prefix::new(blocks)), ..Self::new(blocks) }
     }
 
     /// Its size.
@@ -122,6 +134,9 @@ impl Volume {
             for block in &mut self.blocks[request.range()] {
                 block.add(Candidate::in_flight(value, from));
             }
+            if let Some(order) = &mut self.order {
+                order.submit(&request, value, from);
+            }
         }
         self.pending.insert(from, (request, now));
         from
@@ -158,6 +173,9 @@ impl Volume {
         let now = self.tick();
         if request.op.is_write() {
             self.blocks[request.range()].iter_mut().for_each(|block| block.end(number, now));
+            if let Some(order) = &mut self.order {
+                order.fail(&request, number, now);
+            }
         }
         Ok(request)
     }
@@ -181,12 +199,18 @@ impl Volume {
                 block.make_durable(from, false);
             }
         }
+        if let Some(order) = &mut self.order {
+            order.acknowledge(request, from, (now, request.flags.has(Flags::FUA)));
+        }
     }
 
     /// A flush that was submitted at `from` is done: what nobody could see any more then is gone for good.
     fn flushed(&mut self, from: u64) {
         let (oldest, blocks) = (self.oldest_reader(), &mut self.blocks);
         self.unsettled.retain(|block| !blocks[*block as usize].bury_hidden(from, oldest));
+        if let Some(order) = &mut self.order {
+            order.flushed(from);
+        }
     }
 
     fn compare(&mut self, from: u64, request: &VolumeRequest, mut seen: impl Iterator<Item = Seen>) -> Verdict {
@@ -200,8 +224,11 @@ impl Volume {
             if history.is_quiet_since(from) {
                 history.hide_all_but(|value| value.looks(block) == seen, now);
             }
+            if let Some(order) = &mut self.order {
+                order.saw(block, seen);
+            }
         }
-        Ok(())
+        self.order.as_mut().map_or(Ok(()), Prefix::judge).map_err(|what| (Rule::Prefix, what))
     }
 
     fn compare_block(&self, from: u64, block: u32, seen: Seen) -> Verdict {
@@ -223,6 +250,9 @@ impl Volume {
         let now = self.tick();
         self.pending.clear();
         self.blocks.iter_mut().for_each(|block| block.crash(now));
+        if let Some(order) = &mut self.order {
+            order.power_cut(now);
+        }
         self.recovering = true;
     }
 
