@@ -13,6 +13,7 @@ use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
+use core::ops::Range;
 
 use shingle_core::random::Rng;
 
@@ -90,6 +91,18 @@ impl ZoneStore {
         }
     }
 
+    /// Makes change number `serial`, the last one of a conventional zone, durable, and none of those before it.
+    pub fn commit_alone(&mut self, serial: u64) {
+        let Some((_, change)) = self.journal.pop_back_if(|(of, _)| *of == serial) else { return };
+        apply(&mut self.image, &change, u32::MAX);
+        let Change::Write { offset, contents } = change else { return };
+        let durable = offset..offset + contents.len() as u32;
+        // What it has replaced does not come back.
+        let earlier = core::mem::take(&mut self.journal).into_iter();
+        self.journal =
+            earlier.flat_map(|(serial, change)| outside(change, &durable).map(move |part| (serial, part))).collect();
+    }
+
     /// What is left when the power goes now. Blocks are of `block` sectors.
     pub fn survive(mut self, block: u32, rng: &mut Rng) -> Image {
         if !self.sequential {
@@ -123,6 +136,18 @@ impl ZoneStore {
         }
         self.image
     }
+}
+
+/// What a change of a conventional zone does before and after these sectors.
+fn outside(change: Change, sectors: &Range<u32>) -> impl Iterator<Item = Change> + use<> {
+    let Change::Write { offset, contents } = change else { unreachable!("only sequential zones are managed") };
+    let end = offset + contents.len() as u32;
+    let parts = [offset..sectors.start.clamp(offset, end), sectors.end.clamp(offset, end)..end];
+    let part = move |part: Range<u32>| {
+        let contents = contents[(part.start - offset) as usize..(part.end - offset) as usize].to_vec();
+        Change::Write { offset: part.start, contents }
+    };
+    parts.into_iter().filter(|part| !part.is_empty()).map(part)
 }
 
 /// Applies a change to an image; of a write only the first `most` sectors.
@@ -205,6 +230,31 @@ mod tests {
         }
         let all: Vec<[u64; 3]> = [[1, 1, 0], [1, 1, 2], [1, 1, 3], [1, 2, 0], [1, 2, 2], [1, 2, 3]].into();
         assert!(outcomes.iter().eq(all.iter().map(|o| o.as_slice())), "{outcomes:?}");
+    }
+
+    #[test]
+    fn fua_alone_makes_its_own_blocks_durable_and_no_others() {
+        let mut outcomes = alloc::collections::BTreeSet::new();
+        for seed in 0..400 {
+            let mut store = ZoneStore::new(false, Image::unwritten(4));
+            written(&mut store, 1, 0, 4);
+            written(&mut store, 2, 1, 2);
+            store.commit_alone(2);
+            written(&mut store, 3, 2, 1);
+            outcomes.insert(seen(&store.survive(1, &mut Rng::new(seed))));
+        }
+        let ends = [(0, 0), (0, 1), (1, 0), (1, 1)];
+        let all = ends.iter().flat_map(|(first, last)| [2, 3].map(|third| [*first, 2, third, *last]));
+        assert!(
+            outcomes.iter().map(|left| left.as_slice()).eq(sorted(all).iter().map(|o| o.as_slice())),
+            "{outcomes:?}"
+        );
+    }
+
+    fn sorted(all: impl Iterator<Item = [u64; 4]>) -> Vec<[u64; 4]> {
+        let mut all: Vec<_> = all.collect();
+        all.sort_unstable();
+        all
     }
 
     #[test]

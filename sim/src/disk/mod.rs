@@ -8,7 +8,8 @@
 //!
 //! Commands take effect when their time has come and complete at that moment, so a queue of them is executed in any order,
 //! as on a drive. Acknowledged writes are volatile until a flush that came after them, a PREFLUSH or their own FUA; in a
-//! sequential zone FUA takes all that lies before in the zone with it, since a zone never has a hole. Without a write cache
+//! sequential zone FUA takes all that lies before in the zone with it, since a zone never has a hole; elsewhere it does so unless
+//! [`CrashConfig::fua_alone`]. Without a write cache
 //! everything is durable at once. Zones that are open when the power goes are closed afterwards.
 //!
 //! A lost completion is ended by the disk itself, with [`Reason::NoAnswer`], when the time of the command is up. A bio has
@@ -62,6 +63,9 @@ pub struct CrashConfig {
     pub max_write_zeroes: Option<u32>,
     /// Whether acknowledged writes are volatile.
     pub write_cache: bool,
+    /// Whether a write with FUA to a conventional zone, or to a disk without zones, makes its own blocks durable and no others; or
+    /// all of the zone.
+    pub fua_alone: bool,
     /// Whether the medium turns.
     pub rotational: bool,
     /// Shortest time from arrival to completion.
@@ -100,6 +104,7 @@ impl CrashConfig {
             max_append: Some(geometry.zone_sectors()),
             max_write_zeroes: Some(geometry.zone_sectors()),
             write_cache: true,
+            fua_alone: false,
             rotational: false,
             fastest: Duration::from_micros(20),
             slowest: Duration::from_millis(2),

@@ -24,6 +24,7 @@ pub(super) struct Platter {
     pub changes: u64,
     /// The word of which unwritten sectors are full.
     unwritten: u64,
+    fua_alone: bool,
 }
 
 impl Platter {
@@ -41,7 +42,8 @@ impl Platter {
         let sequential = |n: usize| geometry.kind(ZoneNo(n as u32)) == ZoneKind::Sequential;
         let images = medium.zones.into_iter().map(|(image, _)| image).enumerate();
         let stores = images.map(|(n, image)| ZoneStore::new(sequential(n), image)).collect();
-        Self { geometry, limits, zones, stores, changes: 0, unwritten: config.unwritten }
+        let (unwritten, fua_alone) = (config.unwritten, config.fua_alone);
+        Self { geometry, limits, zones, stores, changes: 0, unwritten, fua_alone }
     }
 
     /// What is left of it when the power goes now.
@@ -63,6 +65,9 @@ impl Platter {
     /// Makes durable what a command did, and what lies before it in its zone.
     pub fn commit_of(&mut self, bio: &Bio) {
         match self.zones.zone_at(bio.sector) {
+            Ok(zone) if self.fua_alone && self.geometry.kind(zone) == ZoneKind::Conventional => {
+                self.stores[zone.index()].commit_alone(self.changes);
+            }
             Ok(zone) if bio.op != Op::ZoneResetAll => self.stores[zone.index()].commit(u64::MAX),
             _ => self.commit(u64::MAX),
         }
