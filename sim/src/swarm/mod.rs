@@ -13,7 +13,6 @@
 
 mod audit;
 mod base;
-mod dmzoned;
 mod door;
 mod host;
 mod layout;
@@ -29,6 +28,7 @@ mod power;
 mod scenario;
 mod tables;
 mod ublk;
+mod volumes;
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -45,7 +45,7 @@ use door::{Door, Piece, ZoneSet, one};
 use host::{Habits, Host};
 use ledger::{Behind, Ledger, Shared};
 use operator::Operator;
-pub use options::{MakePlug, SwarmOptions, Wrap};
+pub use options::{BuildOver, FormatOver, MakePlug, Over, SwarmOptions, Wrap};
 pub use outcome::{Failure, Report};
 use path_operator::PathOperator;
 use power::PowerSwitch;
@@ -75,7 +75,7 @@ const LOG_SECTORS: u64 = 1 << 14;
 /// The first violation.
 pub fn run(seed: u64, options: &SwarmOptions) -> Result<Report, Box<Failure>> {
     match options.profile {
-        Profile::DmZoned => dmzoned::run(seed, options),
+        Profile::DmZoned | Profile::Stl => volumes::run(seed, options),
         Profile::Ublk => ublk::run(seed, options),
         _ => Run::new(seed, options).play(),
     }
@@ -100,7 +100,7 @@ pub fn shorten(failure: Box<Failure>, options: &SwarmOptions) -> Box<Failure> {
 #[must_use]
 pub fn describe(seed: u64, profile: Profile) -> String {
     match profile {
-        Profile::DmZoned => dmzoned::describe(seed),
+        Profile::DmZoned | Profile::Stl => volumes::describe(seed, profile),
         Profile::Ublk => ublk::describe(seed),
         _ => Scenario::draw(seed, profile).to_string(),
     }

@@ -1,11 +1,12 @@
 //! How a seed is run.
 
 use alloc::boxed::Box;
+use alloc::string::String;
 
 use super::scenario::Profile;
 use super::tables::Meddle;
 use crate::disk::OtherDisk;
-use shingle_core::block::{BlockDevice, DeviceId, Limits};
+use shingle_core::block::{BlockDevice, DeviceId, Limits, Stack};
 #[cfg(feature = "sabotage")]
 use shingle_core::dm::zoned::Sabotage;
 #[cfg(feature = "sabotage")]
@@ -13,11 +14,26 @@ use shingle_core::frontend::ublk;
 #[cfg(feature = "sabotage")]
 use shingle_core::multipath;
 use shingle_core::plug::PlugOptions;
+use shingle_core::random::Rng;
 
 /// Puts a device over another one.
 pub type Wrap = fn(DeviceId, &Limits) -> Box<dyn BlockDevice>;
 /// Makes what stands in the plug's place.
 pub type MakePlug = fn(DeviceId, &Limits, PlugOptions) -> Box<dyn BlockDevice>;
+
+/// Makes a volume of disks that are alone in a stack. Returns its blocks.
+pub type FormatOver = fn(&mut Stack, &[DeviceId], &mut Rng) -> Result<u32, String>;
+/// Makes the device of so many blocks over disks, or over the plugs on them, which have these limits.
+pub type BuildOver = fn(&[DeviceId], &[Limits], u32) -> Result<Box<dyn BlockDevice>, String>;
+
+/// A device over all disks of a set.
+#[derive(Clone, Copy, Debug)]
+pub struct Over {
+    /// Makes the volume, once.
+    pub format: FormatOver,
+    /// Makes the device, at every start.
+    pub build: BuildOver,
+}
 
 /// How a seed is run.
 #[derive(Clone, Debug, Default)]
@@ -26,7 +42,7 @@ pub struct SwarmOptions {
     pub profile: Profile,
     /// Most requests, if that is fewer than the seed draws: a run is cut short, not changed.
     pub ops: Option<u64>,
-    /// Of the power cuts that a seed of [`Profile::DmZoned`] looks at, one out of so many is: the run stays the same.
+    /// Of the power cuts that a seed of [`Profile::DmZoned`] or [`Profile::Stl`] looks at, one out of so many is: the run stays the same.
     pub one_cut_of: Option<u64>,
     /// Whether the whole trace is kept as text.
     pub trace: bool,
@@ -40,8 +56,14 @@ pub struct SwarmOptions {
     pub plug: Option<MakePlug>,
     /// A device above each mapped device, which hosts use in its place.
     pub above_tables: Option<Wrap>,
-    /// A device over one regular disk, in the place of dm-zoned over several.
+    /// A device over one regular disk, in the place of dm-zoned or another device over several.
     pub volume: Option<Wrap>,
+    /// What [`Profile::Stl`] puts over its disks.
+    pub over: Option<Over>,
+    /// Whether nothing is wrong with the disks of a volume.
+    pub sound: bool,
+    /// Whether the disks of a volume have write caches, if that is not left to the seed.
+    pub write_cache: Option<bool>,
     /// Guards of dm-zoned that are taken away.
     #[cfg(feature = "sabotage")]
     pub sabotage: Sabotage,

@@ -39,17 +39,19 @@ pub enum Profile {
     Ublk,
     /// Several faulty paths to one disk, and the head above them.
     Paths,
+    /// A volume over several disks that promises that a loss of power leaves a prefix of the writes.
+    Stl,
 }
 
 impl Profile {
-    /// All profiles, the default first.
+    /// All profiles of which there is something to run, the default first.
     pub const ALL: [Self; 8] =
         [Self::Plug, Self::Append, Self::Zones, Self::All, Self::Mapper, Self::DmZoned, Self::Ublk, Self::Paths];
 
     /// The name on the command line.
     #[must_use]
     pub const fn name(self) -> &'static str {
-        ["plug", "append", "zones", "all", "mapper", "dmzoned", "ublk", "paths"][self as usize]
+        ["plug", "append", "zones", "all", "mapper", "dmzoned", "ublk", "paths", "stl"][self as usize]
     }
 
     /// How often a host does what, in the order of [`Kind::ALL`].
@@ -58,7 +60,7 @@ impl Profile {
             Profile::Plug => [50, 2, 5, 15, 4, 2, 1, 1, 3, 0, 4, 4],
             Profile::Append => [10, 1, 50, 15, 5, 3, 1, 1, 3, 1, 4, 3],
             Profile::Zones => [25, 2, 8, 8, 10, 8, 8, 8, 8, 1, 4, 8],
-            Profile::All | Profile::DmZoned | Profile::Ublk => [30, 3, 15, 15, 5, 4, 3, 3, 4, 1, 5, 5],
+            Profile::All | Profile::DmZoned | Profile::Ublk | Profile::Stl => [30, 3, 15, 15, 5, 4, 3, 3, 4, 1, 5, 5],
             Profile::Paths => [30, 3, 20, 10, 6, 4, 3, 3, 4, 2, 5, 4],
             Profile::Mapper => [40, 3, 15, 15, 4, 3, 2, 2, 4, 2, 6, 3],
         };

@@ -8,8 +8,8 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::super::base::{TRACE, add};
-use super::super::dmzoned;
 use super::super::scenario::discipline;
+use super::super::volumes;
 use super::kernel::Kernel;
 use super::pages::{Finder, Pages};
 use super::scenario::{Backing, Scenario};
@@ -42,7 +42,7 @@ impl Left {
                 (vec![disk.map_err(|error| error.to_string())?], 0)
             }
             Backing::DmZoned(seed) => {
-                let (configs, _, media, blocks) = dmzoned::draw_set(*seed, rng)?;
+                let (configs, _, media, blocks) = volumes::draw_set(*seed, rng)?;
                 let disks = configs.into_iter().zip(media).map(|(config, medium)| {
                     CrashDisk::restart(config, FaultPlan::none(), rng.draw(), medium).map_err(|error| error.to_string())
                 });
@@ -205,7 +205,7 @@ fn pile(
     stack: &mut Stack,
 ) -> Result<(Vec<DeviceId>, Vec<DeviceId>), String> {
     if matches!(scenario.backing, Backing::DmZoned(_)) {
-        return dmzoned::assemble(stack, disks, scenario.plug, blocks);
+        return volumes::assemble(stack, disks, scenario.plug, blocks);
     }
     let mut ids = Vec::new();
     for mut disk in disks {

@@ -1,7 +1,7 @@
 //! What one seed draws: the device, who uses it and how, and when its server is killed.
 
 use super::super::base::{between, leave_out, some};
-use super::super::dmzoned;
+use super::super::{Profile, volumes};
 use crate::disk::CrashConfig;
 use shingle_core::plug::{Append, PlugOptions, WritePolicy};
 use shingle_core::random::Rng;
@@ -161,7 +161,7 @@ shingle_core::impl_display!(Scenario, |self, f| {
             write!(f, "cache {}, policy {}; ", disk.write_cache, self.plug.policy)?;
         }
         Backing::Forgetful(disk) => write!(f, "a disk that forgets, most {:?}; ", disk.max_sectors)?,
-        Backing::DmZoned(seed) => write!(f, "dm-zoned of {}; ", dmzoned::describe(*seed))?,
+        Backing::DmZoned(seed) => write!(f, "dm-zoned of {}; ", volumes::describe(*seed, Profile::DmZoned))?,
     }
     write!(
         f,

@@ -30,8 +30,9 @@ pub(super) struct Host {
 }
 
 impl Host {
-    pub fn new(shared: Shared, device: DeviceId, habits: Habits, mut rng: Rng) -> Self {
+    pub fn new(shared: Shared, device: DeviceId, mut habits: Habits, mut rng: Rng) -> Self {
         let blocks = shared.borrow().volume.blocks();
+        habits.chunk = habits.chunk.min(blocks);
         let streams = (0..habits.streams).map(|_| rng.below(blocks.into()) as u32).collect();
         Self { shared, device, habits, rng, pending: BTreeMap::new(), planned: VecDeque::new(), streams, blocks }
     }

@@ -140,8 +140,9 @@ impl Run<'_> {
         // Where something went wrong, the last commit may have as well.
         let is_hurt = shared.borrow().excuses(&world.stack);
         let stopped = self.stopped(world, scene, is_hurt);
-        if scene.cut.is_none() && self.options.volume.is_none() && !is_hurt {
-            let checked = bare(self.scenario, Some(stopped.clone()), draws).and_then(|mut drives| drives.check());
+        if scene.cut.is_none() && !is_hurt {
+            let checked = bare(self.scenario, Some(stopped.clone()), draws);
+            let checked = checked.and_then(|mut drives| self.kind.check(&mut drives));
             checked.map_err(|what| Violation { rule: Rule::Metadata, at: Instant::ZERO, what })?;
         }
         Ok(stopped)
@@ -169,7 +170,7 @@ impl Run<'_> {
             world.add(Box::new(if fills { host.filling() } else { host }));
         }
         let (shared, machine, pauses, rng) = (shared.clone(), machine.clone(), self.scenario.pauses, draws.fork());
-        world.add(Box::new(Operator { shared, machine, pauses, rng }));
+        world.add(Box::new(Operator { shared, machine, pauses, messages: self.kind.messages(), rng }));
     }
 
     /// Runs the world until its actors are done, the power goes, or something is broken.

@@ -9,6 +9,7 @@ use alloc::vec::Vec;
 use super::super::base::{PATIENCE, TRACE, add, some, wrapped};
 use super::super::scenario::discipline;
 use super::drives::Drives;
+use super::kind::Built;
 use super::ledger::{NAP, Shared};
 use super::scenario::Scenario;
 use super::{Media, Run};
@@ -16,10 +17,7 @@ use crate::disk::{CrashDisk, Medium, Powered};
 use crate::fault::FaultPlan;
 use crate::model::Rule;
 use crate::world::{Actor, Io};
-use shingle_core::block::{BlockDevice as _, DeviceId, Event, Stack};
-#[cfg(feature = "sabotage")]
-use shingle_core::dm::zoned::Zoned;
-use shingle_core::dm::{build_table, parse_table};
+use shingle_core::block::{DeviceId, Event, Stack};
 use shingle_core::plug::{PlugOptions, ZonePlug};
 use shingle_core::random::Rng;
 use shingle_core::time::Instant;
@@ -28,7 +26,7 @@ use shingle_core::time::Instant;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Machine {
     disks: Rc<[DeviceId]>,
-    /// What the table is made of, the table, and what lies on it; the last is the door.
+    /// What the volume is made of, the volume, and what lies on it; the last is the door.
     parts: Rc<[DeviceId]>,
     /// What speaks for the target.
     pub target: Option<DeviceId>,
@@ -37,7 +35,7 @@ pub(super) struct Machine {
 impl Machine {
     /// The disks with what is on them, and the volume above, which lets nobody in yet.
     pub fn build(run: &Run<'_>, media: Option<Media>, blocks: u32, rng: &mut Rng) -> Result<(Stack, Machine), String> {
-        let Run { scenario, options, .. } = run;
+        let Run { scenario, options, kind, .. } = run;
         let mut stack = Stack::new();
         stack.set_trace(Some(TRACE));
         let (mut disks, mut tops) = (Vec::new(), Vec::new());
@@ -47,20 +45,10 @@ impl Machine {
             disks.push(disk);
             tops.push(top);
         }
-        let (table, mut parts, target) = match options.volume {
-            Some(volume) => {
-                let device = volume(tops[0], stack.limits(tops[0]));
-                (add(&mut stack, device)?, Vec::new(), None)
-            }
-            None => add_table(&mut stack, (&tops, blocks))?,
-        };
-        #[cfg(feature = "sabotage")]
-        if let Some(target) = target {
-            stack.with_device(target, |volume: &mut Zoned, _| volume.sabotage(options.sabotage));
-        }
-        let door = wrapped(&mut stack, table, options.above_tables)?;
-        parts.push(table);
-        parts.extend(Some(door).filter(|door| *door != table));
+        let Built { mut parts, device, target } = kind.build(&mut stack, &tops, blocks)?;
+        let door = wrapped(&mut stack, device, options.above_tables)?;
+        parts.push(device);
+        parts.extend(Some(door).filter(|door| *door != device));
         stack.suspend(door);
         Ok((stack, Machine { disks: disks.into(), parts: parts.into(), target }))
     }
@@ -163,45 +151,9 @@ fn add_disk(
     Ok((disk, top))
 }
 
-/// A volume on disks that are in use; returns them, and the parts that have to be ready, the last of which users use.
-pub(crate) fn assemble(
-    stack: &mut Stack,
-    disks: Vec<CrashDisk>,
-    plug: PlugOptions,
-    blocks: u32,
-) -> Result<(Vec<DeviceId>, Vec<DeviceId>), String> {
-    let (mut ids, mut tops) = (Vec::new(), Vec::new());
-    for disk in disks {
-        let is_zoned = disk.limits().zoned.is_some();
-        let id = add(stack, Box::new(disk))?;
-        ids.push(id);
-        tops.push(if is_zoned { add_plug(stack, id, plug)? } else { id });
-    }
-    let (table, mut parts, _) = add_table(stack, (&tops, blocks))?;
-    parts.push(table);
-    Ok((ids, parts))
-}
-
-fn add_plug(stack: &mut Stack, below: DeviceId, plug: PlugOptions) -> Result<DeviceId, String> {
+pub(super) fn add_plug(stack: &mut Stack, below: DeviceId, plug: PlugOptions) -> Result<DeviceId, String> {
     let device = ZonePlug::new(below, stack.limits(below), plug).map_err(|error| error.to_string())?;
     add(stack, Box::new(device))
-}
-
-/// The table of the volume; returns it, its parts, and what speaks for the target.
-fn add_table(
-    stack: &mut Stack,
-    (disks, blocks): (&[DeviceId], u32),
-) -> Result<(DeviceId, Vec<DeviceId>, Option<DeviceId>), String> {
-    let names: String = (0..disks.len()).map(|number| format!(" d{number}")).collect();
-    let text = format!("0 {} zoned{names}", u64::from(blocks) * 8);
-    let lines = parse_table(&text).map_err(|error| error.to_string())?;
-    let resolver = |name: &str| {
-        let number: Option<usize> = name.strip_prefix('d').and_then(|number| number.parse().ok());
-        number.and_then(|number| disks.get(number).copied()).ok_or_else(Vec::new)
-    };
-    let built = build_table(stack, &lines, &resolver).map_err(|error| error.to_string())?;
-    let table = add(stack, Box::new(built.table))?;
-    Ok((table, built.parts, built.targets[0]))
 }
 
 /// What an operator does, and then no more.
@@ -271,17 +223,13 @@ impl Actor for Switch {
     }
 }
 
-/// Things that an operator says to the volume while it is used: by far not all, but all that change the way that data takes.
-const MESSAGES: &str = "reclaim, reclaim, reclaim, set policy kernel, set policy shingle, set commit_ms 100, \
-    set reorder_ms 0, set direct_blocks 8, set stream_blocks 4, set fill_blocks 8, set hot_ms 0, set idle_ms 50, \
-    set dense_percent 100, set dense_percent 0, set pace_percent 0, set pace_blocks 200, set window_blocks 64, \
-    set piece_blocks 3, set gap_blocks 0, set duty_percent 100";
-
 /// Somebody who says things to the volume, and now and then has all hosts pause.
 pub(super) struct Operator {
     pub shared: Shared,
     pub machine: Machine,
     pub pauses: bool,
+    /// What it may say.
+    pub messages: &'static str,
     pub rng: Rng,
 }
 
@@ -296,8 +244,8 @@ impl Actor for Operator {
         if self.pauses && self.rng.chance(1, 4) {
             ledger.log.note("pause");
             ledger.pause = io.now() + shingle_core::time::Duration::from_millis(1_000 + self.rng.below(30_000));
-        } else if let Some(target) = self.machine.target {
-            let messages: Vec<&str> = MESSAGES.split(", ").collect();
+        } else if let Some(target) = self.machine.target.filter(|_| !self.messages.is_empty()) {
+            let messages: Vec<&str> = self.messages.split(", ").collect();
             let words: Vec<&str> = some(&mut self.rng, &messages).split(' ').collect();
             match io.stack.message(target, &words) {
                 Ok(_) => ledger.log.note(words[words.len().min(2) - 1]),

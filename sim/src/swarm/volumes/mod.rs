@@ -1,4 +1,5 @@
-//! Crashes of dm-zoned: random sets of disks, hosts on the volume that they make, and a loss of power anywhere.
+//! Crashes of volumes: random sets of disks, hosts on the volume that they make, and a loss of power anywhere. A [`Kind`] says what
+//! makes the volume and what it promises: dm-zoned, a device over several disks that keeps writes in order, or a stand-in.
 //!
 //! ```text
 //!   seed ──> Scenario ──> format ──> life 1: load, audit, hosts, operator ── power cut ──> life 2: load, ...
@@ -12,16 +13,20 @@
 //!
 //! What is looked at: at every read the [model](crate::volume), and at every completion what is called a hole; before every start
 //! all blocks by the format alone, and after it all, or some; that everything ends; that errors have a reason; that zones are written
-//! as zones; after a clean stop that all is durable.
+//! as zones; after a clean stop that all is durable. Of a volume that promises so: that a loss leaves a prefix of the writes.
 
 mod audit;
+mod dmzoned;
 mod drives;
 mod host;
+mod kind;
 mod ledger;
 mod life;
 mod machine;
 mod reader;
 mod scenario;
+mod stand_in;
+mod stl;
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -33,12 +38,14 @@ use core::cell::RefCell;
 use super::base::{Log, TraceSum};
 use super::options::SwarmOptions;
 use super::outcome::{Failure, Report};
+use super::scenario::Profile;
 use crate::disk::{CrashConfig, Medium};
 use crate::model::{Rule, Violation};
-use crate::volume::{BLOCK_SECTORS, Volume};
+use crate::volume::Volume;
+pub(super) use dmzoned::assemble;
+use kind::Kind;
 use ledger::{Ledger, Shared};
 use life::{End, Life, Look};
-pub(super) use machine::assemble;
 use scenario::Scenario;
 use shingle_core::plug::PlugOptions;
 use shingle_core::random::Rng;
@@ -46,31 +53,35 @@ use shingle_core::time::Instant;
 
 /// Runs one seed.
 pub(super) fn run(seed: u64, options: &SwarmOptions) -> Result<Report, Box<Failure>> {
-    let scenario = Scenario::draw(seed, options.volume.is_some());
-    let mut run = Run { seed, options, scenario: &scenario, report: Report::default(), life: 0 };
+    let kind = kind::of(options);
+    let scenario = Scenario::draw(seed, &*kind).with(options);
+    let mut run = Run { seed, options, kind: &*kind, scenario: &scenario, report: Report::default(), life: 0 };
     run.play()
 }
 
 /// What a seed draws, in words.
-pub(super) fn describe(seed: u64) -> String {
-    Scenario::draw(seed, false).to_string()
+pub(super) fn describe(seed: u64, profile: Profile) -> String {
+    let options = SwarmOptions { profile, ..SwarmOptions::default() };
+    Scenario::draw(seed, &*kind::of(&options)).to_string()
 }
 
-/// Disks that a seed draws, sound and with a volume on them, the plug for them, and the blocks of that.
+/// Disks that a seed draws, sound and with dm-zoned on them, the plug for them, and the blocks of the volume.
 pub(super) type Set = (Vec<CrashConfig>, PlugOptions, Media, u32);
 
 /// Draws and formats such a set.
 pub(super) fn draw_set(seed: u64, rng: &mut Rng) -> Result<Set, String> {
-    let scenario = Scenario { dead: Vec::new(), ..Scenario::draw(seed, false) };
-    let mut drives = machine::bare(&scenario, None, rng)?;
-    let blocks = drives.format(rng)?;
-    Ok((scenario.disks, scenario.plug, drives.take(rng), blocks))
+    let options = SwarmOptions { profile: Profile::DmZoned, ..SwarmOptions::default() };
+    let kind = kind::of(&options);
+    let scenario = Scenario { dead: Vec::new(), ..Scenario::draw(seed, &*kind) };
+    let (blocks, media) = kind.format(&scenario, rng)?;
+    Ok((scenario.disks, scenario.plug, media.unwrap_or_default(), blocks))
 }
 
 /// One seed on its way.
 struct Run<'a> {
     seed: u64,
     options: &'a SwarmOptions,
+    kind: &'a dyn Kind,
     scenario: &'a Scenario,
     report: Report,
     /// The number of its life.
@@ -101,20 +112,9 @@ impl Run<'_> {
 
     /// Formats the disks. Returns what is on them; nothing for a stand-in, which has what its disk has.
     fn make(&self, shared: &Shared, rng: &mut Rng) -> Result<Option<Media>, Violation> {
-        let alone = self.scenario.disks[0].regular.filter(|_| self.options.volume.is_some());
-        let (blocks, media) = match alone {
-            Some(sectors) => ((sectors / u64::from(BLOCK_SECTORS)) as u32, None),
-            None => {
-                let made = machine::bare(self.scenario, None, rng).and_then(|mut drives| {
-                    let blocks = drives.format(rng)?;
-                    Ok((blocks, drives.take(rng)))
-                });
-                let (blocks, media) =
-                    made.map_err(|what| Violation { rule: Rule::Accepted, at: Instant::ZERO, what })?;
-                (blocks, Some(media))
-            }
-        };
-        shared.borrow_mut().volume = Volume::new(blocks);
+        let made = self.kind.format(self.scenario, rng);
+        let (blocks, media) = made.map_err(|what| Violation { rule: Rule::Accepted, at: Instant::ZERO, what })?;
+        shared.borrow_mut().volume = self.kind.promises(blocks);
         Ok(media)
     }
 

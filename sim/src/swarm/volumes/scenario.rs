@@ -3,6 +3,8 @@
 use alloc::vec::Vec;
 
 use super::super::base::{between, draw_trigger, leave_out, some};
+use super::super::options::SwarmOptions;
+use super::kind::Kind;
 use crate::disk::CrashConfig;
 use crate::fault::{Fault, FaultPlan};
 use crate::volume::BLOCK_SECTORS;
@@ -12,7 +14,7 @@ use shingle_core::plug::{PlugOptions, WritePolicy};
 use shingle_core::random::Rng;
 use shingle_core::sector::Sector;
 use shingle_core::time::Duration;
-use shingle_core::zone::{ZoneGeometry, ZoneNo};
+use shingle_core::zone::ZoneNo;
 
 /// What a host can do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,15 +101,14 @@ pub(super) struct Scenario {
 }
 
 impl Scenario {
-    /// `alone`: one regular disk, for a stand-in.
-    pub fn draw(seed: u64, alone: bool) -> Self {
+    /// What `seed` draws for a volume of this kind.
+    pub fn draw(seed: u64, kind: &dyn Kind) -> Self {
         let mut rng = Rng::new(seed ^ 0xd312_0ed0_d312_0ed0).fork();
         let rng = &mut rng;
-        let zone_blocks = some(rng, &[16, 16, 32, 32, 64, 128]);
-        let layout = if alone { Layout::alone(zone_blocks, rng) } else { Layout::draw(zone_blocks, rng) };
+        let zone_blocks = some(rng, kind.zone_blocks());
+        let layout = kind.draw(zone_blocks, rng);
         let mut timing = Timing::draw(rng);
-        if alone {
-            // A stand-in does not know what of its disk was written.
+        if layout.is_wiped {
             timing.unwritten = 0;
         }
         let disks: Vec<CrashConfig> = layout.disks.into_iter().map(|disk| timing.of(disk)).collect();
@@ -130,56 +131,34 @@ impl Scenario {
             disks,
         }
     }
+
+    /// The same, but for what is not left to the seed.
+    #[must_use]
+    pub fn with(mut self, options: &SwarmOptions) -> Self {
+        if options.sound {
+            self.dead.clear();
+            self.faults.fill(FaultPlan::none());
+        }
+        self.disks.iter_mut().for_each(|disk| disk.write_cache = options.write_cache.unwrap_or(disk.write_cache));
+        self
+    }
 }
 
 /// The disks of a set.
-struct Layout {
-    disks: Vec<CrashConfig>,
-    dead: Vec<DeadZone>,
+pub(super) struct Layout {
+    pub disks: Vec<CrashConfig>,
+    pub dead: Vec<DeadZone>,
+    /// Whether what was never written reads as zeroes, since the device does not know what was.
+    pub is_wiped: bool,
 }
 
-impl Layout {
-    fn alone(zone_blocks: u32, rng: &mut Rng) -> Self {
-        let blocks = between(rng, 3, 20) * u64::from(zone_blocks);
-        Self { disks: Vec::from([regular(blocks)]), dead: Vec::new() }
-    }
-
-    fn draw(zone_blocks: u32, rng: &mut Rng) -> Self {
-        let cached = rng.chance(1, 2);
-        let zoned = if cached { between(rng, 1, 2) } else { 1 };
-        let most = if zone_blocks > 32 { 14 } else { 28 };
-        let sequential: Vec<u64> = (0..zoned).map(|_| between(rng, 5, most / zoned)).collect();
-        let extra: Vec<u64> = (0..zoned).map(|_| if cached { rng.below(4) } else { 0 }).collect();
-        let runt = cached && rng.chance(1, 3);
-        // The format counts as space for data a runt zone, and those with a third superblock: as many more are needed.
-        let data = u64::from(runt) + if cached { zoned } else { 0 } + between(rng, 2, 5);
-        // The metadata describes its own zones, too.
-        let others = sequential.iter().chain(&extra).sum::<u64>() + data;
-        let meta = 2 * (0..8).fold(1, |meta, _| (2 + others + 2 * meta).div_ceil(zone_blocks.into()));
-        let random = meta + data;
-        let zone = u64::from(zone_blocks * BLOCK_SECTORS);
-        let mut disks = Vec::new();
-        if cached {
-            let short = if runt { between(rng, 1, u64::from(zone_blocks) - 1) } else { 0 };
-            disks.push(regular(random * u64::from(zone_blocks) - short));
-        }
-        for (sequential, extra) in sequential.iter().zip(&extra) {
-            let conventional = if cached { *extra } else { random };
-            let zones = sequential + conventional;
-            let geometry = ZoneGeometry::new(zones * zone, zone, zone, conventional).expect("a drawn shape is a shape");
-            disks.push(CrashConfig::new(geometry));
-        }
-        let dead = draw_dead(&disks, rng);
-        Self { disks, dead }
-    }
-}
-
-fn regular(blocks: u64) -> CrashConfig {
+/// A disk of so many blocks without zones.
+pub(super) fn regular(blocks: u64) -> CrashConfig {
     CrashConfig::regular(blocks * u64::from(BLOCK_SECTORS)).expect("a drawn size is a size")
 }
 
 /// Zones that are read-only or offline from the beginning: never the first of a disk, few, and mostly none.
-fn draw_dead(disks: &[CrashConfig], rng: &mut Rng) -> Vec<DeadZone> {
+pub(super) fn draw_dead(disks: &[CrashConfig], rng: &mut Rng) -> Vec<DeadZone> {
     let mut dead = Vec::new();
     for (number, disk) in disks.iter().enumerate().filter(|(_, disk)| disk.regular.is_none()) {
         let first = disk.geometry.conventional().max(1);

@@ -1,0 +1,178 @@
+//! dm-zoned: the disks that a set can have, the set made and checked, and the table that makes a volume of it.
+
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use super::super::base::{add, between};
+use super::Media;
+use super::drives::Drives;
+use super::kind::{Built, Kind};
+use super::machine::{add_plug, bare};
+use super::scenario::{Layout, Scenario, draw_dead, regular};
+use crate::disk::{CrashConfig, CrashDisk};
+use crate::model::{Broken, Rule};
+use crate::volume::{BLOCK_BYTES, BLOCK_SECTORS, Volume, VolumeRequest, read_stamps};
+use shingle_core::block::{BlockDevice as _, Data, DeviceId, Op, Payload, Stack};
+use shingle_core::dm::zoned::Block;
+#[cfg(feature = "sabotage")]
+use shingle_core::dm::zoned::Sabotage;
+#[cfg(feature = "sabotage")]
+use shingle_core::dm::zoned::Zoned;
+use shingle_core::dm::zoned::check::check;
+use shingle_core::dm::zoned::format::{self, FormatOptions, Label, Media as _};
+use shingle_core::dm::{build_table, parse_table};
+use shingle_core::plug::PlugOptions;
+use shingle_core::random::Rng;
+use shingle_core::time::Instant;
+use shingle_core::zone::ZoneGeometry;
+
+/// dm-zoned.
+pub(super) struct DmZoned {
+    /// Guards that are taken away.
+    #[cfg(feature = "sabotage")]
+    pub sabotage: Sabotage,
+}
+
+impl Kind for DmZoned {
+    fn draw(&self, zone_blocks: u32, rng: &mut Rng) -> Layout {
+        let cached = rng.chance(1, 2);
+        let zoned = if cached { between(rng, 1, 2) } else { 1 };
+        let most = if zone_blocks > 32 { 14 } else { 28 };
+        let sequential: Vec<u64> = (0..zoned).map(|_| between(rng, 5, most / zoned)).collect();
+        let extra: Vec<u64> = (0..zoned).map(|_| if cached { rng.below(4) } else { 0 }).collect();
+        let runt = cached && rng.chance(1, 3);
+        // The format counts as space for data a runt zone, and those with a third superblock: as many more are needed.
+        let data = u64::from(runt) + if cached { zoned } else { 0 } + between(rng, 2, 5);
+        // The metadata describes its own zones, too.
+        let others = sequential.iter().chain(&extra).sum::<u64>() + data;
+        let meta = 2 * (0..8).fold(1, |meta, _| (2 + others + 2 * meta).div_ceil(zone_blocks.into()));
+        let random = meta + data;
+        let zone = u64::from(zone_blocks * BLOCK_SECTORS);
+        let mut disks = Vec::new();
+        if cached {
+            let short = if runt { between(rng, 1, u64::from(zone_blocks) - 1) } else { 0 };
+            disks.push(regular(random * u64::from(zone_blocks) - short));
+        }
+        for (sequential, extra) in sequential.iter().zip(&extra) {
+            let conventional = if cached { *extra } else { random };
+            let zones = sequential + conventional;
+            let geometry = ZoneGeometry::new(zones * zone, zone, zone, conventional).expect("a drawn shape is a shape");
+            disks.push(CrashConfig::new(geometry));
+        }
+        let dead = draw_dead(&disks, rng);
+        Layout { disks, dead, is_wiped: false }
+    }
+
+    fn format(&self, scenario: &Scenario, rng: &mut Rng) -> Result<(u32, Option<Media>), String> {
+        let mut drives = bare(scenario, None, rng)?;
+        let blocks = make_set(&mut drives, rng)?;
+        Ok((blocks, Some(drives.take(rng))))
+    }
+
+    fn build(&self, stack: &mut Stack, tops: &[DeviceId], blocks: u32) -> Result<Built, String> {
+        let built = add_table(stack, (tops, blocks))?;
+        #[cfg(feature = "sabotage")]
+        if let Some(target) = built.target {
+            stack.with_device(target, |volume: &mut Zoned, _| volume.sabotage(self.sabotage));
+        }
+        Ok(built)
+    }
+
+    fn read(&self, drives: &mut Drives, volume: &mut Volume) -> Result<(), Broken> {
+        let mut media = drives.media().map_err(broken)?;
+        let format = format::Volume::load(&mut media).map_err(|error| broken(error.to_string()))?;
+        let zone_blocks = media.space().zone_blocks();
+        for chunk in format.entries.numbers() {
+            let data = Data::zeroed(zone_blocks as usize * BLOCK_BYTES);
+            let mut bytes = data.to_vec();
+            let found = format.chunk(&mut media, chunk).and_then(|chunk| chunk.read(&mut media, Block(0), &mut bytes));
+            found.map_err(|error| broken(error.to_string()))?;
+            data.write(0, &bytes);
+            let number = volume.submit(VolumeRequest::new(Op::Read, chunk.0 * zone_blocks, zone_blocks), Instant::ZERO);
+            volume.succeed(number, read_stamps(&Payload::Data(data)))?;
+        }
+        Ok(())
+    }
+
+    fn check(&self, drives: &mut Drives) -> Result<(), String> {
+        let report = check(&mut drives.media()?, &mut |_, _| ());
+        let errors = report.findings.iter().filter(|found| found.is_error());
+        let errors: Vec<String> = errors.map(ToString::to_string).collect();
+        if errors.is_empty() { Ok(()) } else { Err(errors.join("; ")) }
+    }
+
+    fn messages(&self) -> &'static str {
+        MESSAGES
+    }
+}
+
+/// Things that an operator says to the volume while it is used: by far not all, but all that change the way that data takes.
+const MESSAGES: &str = "reclaim, reclaim, reclaim, set policy kernel, set policy shingle, set commit_ms 100, \
+    set reorder_ms 0, set direct_blocks 8, set stream_blocks 4, set fill_blocks 8, set hot_ms 0, set idle_ms 50, \
+    set dense_percent 100, set dense_percent 0, set pace_percent 0, set pace_blocks 200, set window_blocks 64, \
+    set piece_blocks 3, set gap_blocks 0, set duty_percent 100";
+
+/// Makes a set of the disks. Returns the blocks of its volume.
+fn make_set(drives: &mut Drives, rng: &mut Rng) -> Result<u32, String> {
+    let disks = drives.disks.len();
+    let mut media = drives.media()?;
+    let chosen = format::Layout::choose(media.space(), None).map_err(|error| error.to_string())?;
+    let (least, most) = (chosen.least_reserved(media.space()), chosen.most_reserved(media.space()));
+    let reserved = least + rng.below(u64::from(most.saturating_sub(least)).min(3) + 1) as u32;
+    let version = if disks == 1 && rng.chance(1, 4) { 1 } else { 2 };
+    let label = if version == 1 { Ok(Label::default()) } else { Label::new("swarm") };
+    let mut options = FormatOptions {
+        version,
+        label: label.map_err(|error| error.to_string())?,
+        set_uuid: [0xaa; 16],
+        device_uuids: (0..disks).map(|n| [n as u8 + 1; 16]).collect(),
+        reserved: Some(reserved),
+    };
+    let first = format::format(&mut media, &options, &mut |_, _| ());
+    let layout = first.or_else(|_| {
+        // The bounds move with the size of the metadata.
+        options.reserved = None;
+        format::format(&mut media, &options, &mut |_, _| ())
+    });
+    let layout = layout.map_err(|error| error.to_string())?;
+    Ok(layout.chunks * media.space().zone_blocks())
+}
+
+/// A volume on disks that are in use; returns them, and the parts that have to be ready, the last of which users use.
+pub(crate) fn assemble(
+    stack: &mut Stack,
+    disks: Vec<CrashDisk>,
+    plug: PlugOptions,
+    blocks: u32,
+) -> Result<(Vec<DeviceId>, Vec<DeviceId>), String> {
+    let (mut ids, mut tops) = (Vec::new(), Vec::new());
+    for disk in disks {
+        let is_zoned = disk.limits().zoned.is_some();
+        let id = add(stack, Box::new(disk))?;
+        ids.push(id);
+        tops.push(if is_zoned { add_plug(stack, id, plug)? } else { id });
+    }
+    let Built { mut parts, device, .. } = add_table(stack, (&tops, blocks))?;
+    parts.push(device);
+    Ok((ids, parts))
+}
+
+/// The table of the volume.
+fn add_table(stack: &mut Stack, (disks, blocks): (&[DeviceId], u32)) -> Result<Built, String> {
+    let names: String = (0..disks.len()).map(|number| format!(" d{number}")).collect();
+    let text = format!("0 {} zoned{names}", u64::from(blocks) * 8);
+    let lines = parse_table(&text).map_err(|error| error.to_string())?;
+    let resolver = |name: &str| {
+        let number: Option<usize> = name.strip_prefix('d').and_then(|number| number.parse().ok());
+        number.and_then(|number| disks.get(number).copied()).ok_or_else(Vec::new)
+    };
+    let built = build_table(stack, &lines, &resolver).map_err(|error| error.to_string())?;
+    let device = add(stack, Box::new(built.table))?;
+    Ok(Built { parts: built.parts, device, target: built.targets[0] })
+}
+
+fn broken(what: String) -> Broken {
+    (Rule::Metadata, what)
+}

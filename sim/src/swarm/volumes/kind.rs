@@ -1,0 +1,82 @@
+//! The kinds of volumes: what each of them is made of, and what it promises.
+
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use super::super::options::SwarmOptions;
+use super::super::scenario::Profile;
+use super::Media;
+use super::dmzoned::DmZoned;
+use super::drives::Drives;
+use super::scenario::{Layout, Scenario};
+use super::stand_in::StandIn;
+use super::stl::Stl;
+use crate::model::Broken;
+use crate::volume::Volume;
+use shingle_core::block::{DeviceId, Stack};
+use shingle_core::random::Rng;
+
+/// What makes a volume of disks.
+pub(super) trait Kind {
+    /// Blocks that a zone can have.
+    fn zone_blocks(&self) -> &'static [u32] {
+        &[16, 16, 32, 32, 64, 128]
+    }
+
+    /// Draws the disks.
+    fn draw(&self, zone_blocks: u32, rng: &mut Rng) -> Layout;
+
+    /// Makes a volume of the disks. Returns its blocks, and what is on the disks then; nothing if they were not touched.
+    fn format(&self, scenario: &Scenario, rng: &mut Rng) -> Result<(u32, Option<Media>), String>;
+
+    /// Puts a device of so many blocks on what is on top of each disk.
+    fn build(&self, stack: &mut Stack, tops: &[DeviceId], blocks: u32) -> Result<Built, String>;
+
+    /// What a volume of so many blocks promises, new and full of zeroes.
+    fn promises(&self, blocks: u32) -> Volume {
+        Volume::new(blocks)
+    }
+
+    /// Compares what the disks hold by the format alone with what may be there.
+    fn read(&self, drives: &mut Drives, volume: &mut Volume) -> Result<(), Broken> {
+        let _ = (drives, volume);
+        Ok(())
+    }
+
+    /// Looks at what a clean stop has left.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    fn check(&self, drives: &mut Drives) -> Result<(), String> {
+        let _ = drives;
+        Ok(())
+    }
+
+    /// Things that an operator may say to it while it is used.
+    fn messages(&self) -> &'static str {
+        ""
+    }
+}
+
+/// A device that was put on the disks.
+pub(super) struct Built {
+    /// What it is made of, but for itself.
+    pub parts: Vec<DeviceId>,
+    pub device: DeviceId,
+    /// What speaks for it.
+    pub target: Option<DeviceId>,
+}
+
+/// The kind of which a run is.
+pub(super) fn of(options: &SwarmOptions) -> Box<dyn Kind> {
+    let in_order = options.profile == Profile::Stl;
+    match options.volume {
+        Some(wrap) => Box::new(StandIn { wrap, in_order }),
+        None if in_order => Box::new(Stl { over: options.over }),
+        None => Box::new(DmZoned {
+            #[cfg(feature = "sabotage")]
+            sabotage: options.sabotage,
+        }),
+    }
+}
