@@ -68,7 +68,8 @@ impl Kind for Stl {
 fn draw_zoned((zone_blocks, most): (u32, u64), rng: &mut Rng) -> CrashConfig {
     let (zones, block) = (between(rng, 4, most), u64::from(BLOCK_SECTORS));
     let zone = u64::from(zone_blocks) * block;
-    let conventional = if rng.chance(1, 2) { rng.below(4) } else { 0 };
+    // Four sequential zones or more.
+    let conventional = if rng.chance(1, 2) { rng.below((zones - 3).min(4)) } else { 0 };
     let capacity = if rng.chance(1, 4) { zone - rng.below(u64::from(zone_blocks) / 2) * block } else { zone };
     let geometry = ZoneGeometry::new(zones * zone, zone, capacity, conventional).expect("a drawn shape is a shape");
     CrashConfig {
