@@ -30,6 +30,7 @@ mod mapping;
 mod multipath;
 mod registry;
 mod reset_all;
+pub mod stl;
 mod striped;
 mod table;
 mod target;

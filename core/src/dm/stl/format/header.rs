@@ -1,0 +1,365 @@
+//! The header of a batch.
+
+use super::bytes::{Fields, Put};
+use super::record::{Copied, Written};
+use super::{Checksum, SetId};
+
+use crate::dm::stl::{BLOCK_BYTES, Epoch, Generation, Pba};
+use crate::prelude::*;
+
+const MAGIC: u64 = u64::from_le_bytes(*b"stlBatch");
+const VERSION: u16 = 1;
+const CRC_AT: usize = 8;
+/// Where records begin.
+const FIXED_BYTES: usize = 96;
+/// Bytes of a checksum.
+const CRC_BYTES: usize = 4;
+/// Most blocks of a header: a batch is read in one piece where it is replayed.
+const MOST_HEADER_BLOCKS: u16 = 64;
+
+/// What a batch is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BatchKind {
+    /// Changes of users, in their order.
+    User(Vec<Written>),
+    /// Blocks that the cleaner has moved.
+    Copies(Vec<Copied>),
+    /// A piece of the map.
+    Map,
+    /// A root.
+    Root,
+    /// The headers of all batches of the zone. Its payload lies before it.
+    Footer,
+    /// Nothing: it fills a gap.
+    Filler,
+}
+
+impl BatchKind {
+    fn code(&self) -> u16 {
+        match self {
+            Self::User(_) => 1,
+            Self::Copies(_) => 2,
+            Self::Map => 3,
+            Self::Root => 4,
+            Self::Footer => 5,
+            Self::Filler => 6,
+        }
+    }
+
+    fn records(&self) -> usize {
+        match self {
+            Self::User(records) => records.len(),
+            Self::Copies(records) => records.len(),
+            Self::Map | Self::Root | Self::Footer | Self::Filler => 0,
+        }
+    }
+
+    /// Blocks of payload that its records ask for; `None`: it has no records.
+    fn payload(&self) -> Option<u64> {
+        match self {
+            Self::User(records) => {
+                Some(records.iter().filter(|record| record.has_data).map(|record| u64::from(record.blocks)).sum())
+            }
+            Self::Copies(records) => Some(records.len() as u64),
+            Self::Map | Self::Root | Self::Footer | Self::Filler => None,
+        }
+    }
+
+    fn encode(&self, to: &mut Vec<u8>) {
+        match self {
+            Self::User(records) => records.iter().for_each(|record| record.encode(to)),
+            Self::Copies(records) => records.iter().for_each(|record| record.encode(to)),
+            Self::Map | Self::Root | Self::Footer | Self::Filler => {}
+        }
+    }
+}
+
+/// Where a header belongs, so that one that lies elsewhere, or is left of an earlier life, is known for it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Batch {
+    /// The set.
+    pub set: SetId,
+    /// The first block of the header.
+    pub place: Pba,
+    /// How often its zone was opened.
+    pub generation: Generation,
+    /// The life of the volume.
+    pub epoch: Epoch,
+    /// Its number: of users' batches and of copies, a sequence each.
+    pub number: u64,
+    /// How often its number was written before, because the device failed.
+    pub attempt: u32,
+    /// The newest root when it was written: where to begin if all roots that can be found are older.
+    pub root: Pba,
+}
+
+/// A header: all that a recovery has to know of a batch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// Where it belongs.
+    pub batch: Batch,
+    /// What it is of.
+    pub kind: BatchKind,
+    /// A checksum for each block of the payload.
+    pub checksums: Vec<Checksum>,
+}
+
+/// Invalid header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HeaderError {
+    /// No header at all.
+    Magic,
+    /// A version that is not known.
+    Version(u16),
+    /// It is longer than what there is of it; so many blocks.
+    Short(u16),
+    /// A checksum that is wrong.
+    Checksum,
+    /// A kind that is not known.
+    Kind(u16),
+    /// Records that cannot be, though their checksum is right.
+    Records,
+}
+
+impl_error!(HeaderError, |self, f| match self {
+    Self::Magic => f.write_str("there is no header"),
+    Self::Version(found) => write!(f, "the header has version {found}, {VERSION} is known"),
+    Self::Short(blocks) => write!(f, "the header has {blocks} blocks, of which some are missing"),
+    Self::Checksum => f.write_str("the checksum of the header is wrong"),
+    Self::Kind(found) => write!(f, "a batch of kind {found} is not known"),
+    Self::Records => f.write_str("the records of the header contradict its lengths"),
+});
+
+impl Header {
+    /// Blocks of a header with such records and so many blocks of payload.
+    #[must_use]
+    pub fn blocks_of(record_bytes: usize, payload: usize) -> usize {
+        (FIXED_BYTES + record_bytes + payload * CRC_BYTES).div_ceil(BLOCK_BYTES)
+    }
+
+    /// Its blocks.
+    ///
+    /// # Panics
+    /// If it is longer than a header may be.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let Self { batch, kind, checksums } = self;
+        let mut bytes = Vec::with_capacity(BLOCK_BYTES);
+        bytes.put_u64(MAGIC);
+        bytes.put_u32(0);
+        bytes.put_u16(VERSION);
+        bytes.put_u16(kind.code());
+        bytes.put(batch.set.0);
+        bytes.put_u64(batch.place.0);
+        bytes.put_u64(batch.epoch.0);
+        bytes.put_u64(batch.number);
+        bytes.put_u64(batch.root.0);
+        bytes.put_u32(batch.generation.0);
+        bytes.put_u32(batch.attempt);
+        bytes.put_u32(kind.records() as u32);
+        bytes.put_u32(checksums.len() as u32);
+        let lengths = bytes.len();
+        bytes.resize(FIXED_BYTES, 0);
+        kind.encode(&mut bytes);
+        checksums.iter().for_each(|checksum| bytes.put_u32(checksum.0));
+        let blocks = bytes.len().div_ceil(BLOCK_BYTES) as u16;
+        assert!(blocks <= MOST_HEADER_BLOCKS, "a header of {blocks} blocks");
+        bytes.resize(usize::from(blocks) * BLOCK_BYTES, 0);
+        bytes[lengths..lengths + 2].copy_from_slice(&blocks.to_le_bytes());
+        let checksum = Checksum::of(&bytes).0.to_le_bytes();
+        bytes[CRC_AT..CRC_AT + CRC_BYTES].copy_from_slice(&checksum);
+        bytes
+    }
+
+    /// The header at the start of `bytes`, which may go on behind it, and its blocks.
+    ///
+    /// # Errors
+    /// If there is none, or not all of it.
+    pub fn decode(bytes: &[u8]) -> Result<(Self, usize), HeaderError> {
+        let mut from = Fields(bytes);
+        if from.u64() != MAGIC {
+            return Err(HeaderError::Magic);
+        }
+        let (stored, version, code) = (Checksum(from.u32()), from.u16(), from.u16());
+        if version != VERSION {
+            return Err(HeaderError::Version(version));
+        }
+        let mut batch = Batch { set: SetId(from.id()), place: Pba(from.u64()), ..Batch::default() };
+        (batch.epoch, batch.number, batch.root) = (Epoch(from.u64()), from.u64(), Pba(from.u64()));
+        (batch.generation, batch.attempt) = (Generation(from.u32()), from.u32());
+        let (records, payload, blocks) = (from.u32() as usize, from.u32() as usize, from.u16());
+        let Some(bytes) = bytes.get(..usize::from(blocks) * BLOCK_BYTES).filter(|bytes| !bytes.is_empty()) else {
+            return Err(HeaderError::Short(blocks));
+        };
+        if blocks > MOST_HEADER_BLOCKS || checksum_without_itself(bytes) != stored {
+            return Err(HeaderError::Checksum);
+        }
+        let kind = decode_kind(code, records, &mut Fields(&bytes[FIXED_BYTES..]))?;
+        let end = FIXED_BYTES + record_bytes(&kind);
+        let is_sound = kind.payload().is_none_or(|needed| needed == payload as u64)
+            && Self::blocks_of(record_bytes(&kind), payload) == usize::from(blocks);
+        if !is_sound {
+            return Err(HeaderError::Records);
+        }
+        let mut from = Fields(&bytes[end..]);
+        let checksums = (0..payload).map(|_| Checksum(from.u32())).collect();
+        Ok((Self { batch, kind, checksums }, blocks.into()))
+    }
+}
+
+fn record_bytes(kind: &BatchKind) -> usize {
+    match kind {
+        BatchKind::User(records) => records.len() * Written::BYTES,
+        BatchKind::Copies(records) => records.len() * Copied::BYTES,
+        BatchKind::Map | BatchKind::Root | BatchKind::Footer | BatchKind::Filler => 0,
+    }
+}
+
+fn decode_kind(code: u16, records: usize, from: &mut Fields<'_>) -> Result<BatchKind, HeaderError> {
+    // A length that is wrong must not ask for memory.
+    let fits = |bytes: usize| records.checked_mul(bytes).is_some_and(|all| all <= from.0.len());
+    let kind = match code {
+        1 if fits(Written::BYTES) => {
+            (0..records).map(|_| Written::decode(from)).collect::<Option<_>>().map(BatchKind::User)
+        }
+        2 if fits(Copied::BYTES) => {
+            (0..records).map(|_| Copied::decode(from)).collect::<Option<_>>().map(BatchKind::Copies)
+        }
+        3 => Some(BatchKind::Map),
+        4 => Some(BatchKind::Root),
+        5 => Some(BatchKind::Footer),
+        6 => Some(BatchKind::Filler),
+        1 | 2 => None,
+        _ => return Err(HeaderError::Kind(code)),
+    };
+    kind.filter(|kind| kind.records() == records).ok_or(HeaderError::Records)
+}
+
+fn checksum_without_itself(bytes: &[u8]) -> Checksum {
+    let mut first = [0; FIXED_BYTES];
+    first.copy_from_slice(&bytes[..FIXED_BYTES]);
+    first[CRC_AT..CRC_AT + CRC_BYTES].fill(0);
+    Checksum::of_parts(&[&first, &bytes[FIXED_BYTES..]])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dm::stl::{BatchNo, Lba};
+    use crate::random::Rng;
+
+    fn batch() -> Batch {
+        Batch {
+            set: SetId(*b"set of two disks"),
+            place: Pba(0x12_3456_7890),
+            generation: Generation(7),
+            epoch: Epoch(3),
+            number: 0x1122_3344_5566,
+            attempt: 1,
+            root: Pba(9),
+        }
+    }
+
+    fn user(records: Vec<Written>) -> Header {
+        let payload = BatchKind::User(records.clone()).payload().unwrap();
+        let checksums = (0..payload as u32).map(|n| Checksum(n.wrapping_mul(0x9e37_79b9))).collect();
+        Header { batch: batch(), kind: BatchKind::User(records), checksums }
+    }
+
+    fn copies(count: u64) -> Header {
+        let copied = |n| Copied { lba: Lba(n), from: Pba(n * 3), generation: Generation(2), written: BatchNo(n + 5) };
+        let checksums = (0..count as u32).map(Checksum).collect();
+        Header { batch: batch(), kind: BatchKind::Copies((0..count).map(copied).collect()), checksums }
+    }
+
+    fn some() -> Vec<Header> {
+        let one = Written { lba: Lba(0), blocks: 1, has_data: true };
+        let most = Written { lba: Lba(Lba::END.0 - u64::from(Written::MOST)), blocks: Written::MOST, has_data: false };
+        let plain = |kind, payload| Header { batch: batch(), kind, checksums: vec![Checksum(1); payload] };
+        vec![
+            user(vec![]),
+            user(vec![one, most, one]),
+            user(vec![one; 2000]),
+            copies(1),
+            copies(300),
+            plain(BatchKind::Map, 256),
+            plain(BatchKind::Root, 3),
+            plain(BatchKind::Footer, 0),
+            plain(BatchKind::Filler, 10),
+        ]
+    }
+
+    #[test]
+    fn a_header_is_read_as_it_was_written_whatever_follows_it() {
+        for header in some() {
+            let mut bytes = header.encode();
+            let blocks = bytes.len() / BLOCK_BYTES;
+            assert_eq!(blocks, Header::blocks_of(record_bytes(&header.kind), header.checksums.len()));
+            bytes.extend_from_slice(&[0xaa; 100]);
+            assert_eq!(Header::decode(&bytes).unwrap(), (header, blocks));
+        }
+    }
+
+    #[test]
+    fn a_header_in_which_any_byte_is_another_is_none() {
+        let mut rng = Rng::new(1);
+        for header in some() {
+            let bytes = header.encode();
+            for _ in 0..200 {
+                let mut other = bytes.clone();
+                let at = rng.below(other.len() as u64) as usize;
+                other[at] ^= 1 << rng.below(8);
+                assert!(Header::decode(&other).is_err(), "byte {at} of {header:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_header_of_which_a_piece_is_missing_is_none() {
+        let bytes = copies(300).encode();
+        assert!(bytes.len() > 2 * BLOCK_BYTES);
+        assert_eq!(
+            Header::decode(&bytes[..2 * BLOCK_BYTES]),
+            Err(HeaderError::Short((bytes.len() / BLOCK_BYTES) as u16))
+        );
+        assert_eq!(Header::decode(&bytes[..20]), Err(HeaderError::Short(0)));
+        assert_eq!(Header::decode(&[]), Err(HeaderError::Magic));
+    }
+
+    /// A header with other fields, and a checksum that is right.
+    fn forged(header: &Header, at: usize, field: &[u8]) -> Result<(Header, usize), HeaderError> {
+        let mut bytes = header.encode();
+        bytes[at..at + field.len()].copy_from_slice(field);
+        let checksum = checksum_without_itself(&bytes).0.to_le_bytes();
+        bytes[CRC_AT..CRC_AT + CRC_BYTES].copy_from_slice(&checksum);
+        Header::decode(&bytes)
+    }
+
+    #[test]
+    fn a_header_that_contradicts_itself_is_refused_though_its_checksum_is_right() {
+        let one = user(vec![Written { lba: Lba(5), blocks: 2, has_data: true }]);
+        assert_eq!(forged(&one, 12, &[2]), Err(HeaderError::Version(2)));
+        assert_eq!(forged(&one, 14, &[9]), Err(HeaderError::Kind(9)));
+        for records in [0_u32, 2, u32::MAX] {
+            assert_eq!(forged(&one, 72, &records.to_le_bytes()), Err(HeaderError::Records), "{records} records");
+        }
+        for payload in [1_u32, 3, u32::MAX] {
+            assert_eq!(forged(&one, 76, &payload.to_le_bytes()), Err(HeaderError::Records), "{payload} blocks");
+        }
+        let none = u64::to_le_bytes(5);
+        let beyond = u64::to_le_bytes((1 << 40) - 1 | 2 << 40);
+        let unknown = u64::to_le_bytes(5 | 2 << 40 | 1 << 63);
+        for record in [none, beyond, unknown] {
+            assert_eq!(forged(&one, FIXED_BYTES, &record), Err(HeaderError::Records), "{record:?}");
+        }
+        assert_eq!(forged(&copies(1), FIXED_BYTES + 5, &[1]), Err(HeaderError::Records), "an address of 41 bits");
+    }
+
+    #[test]
+    fn a_checksum_of_a_block_knows_where_the_block_belongs() {
+        let data = [7; BLOCK_BYTES];
+        assert_ne!(Checksum::of_block(Lba(1), &data), Checksum::of_block(Lba(2), &data));
+        // The check value of the catalogue of CRCs.
+        assert_eq!(Checksum::of(b"123456789"), Checksum(0xe306_9283));
+    }
+}

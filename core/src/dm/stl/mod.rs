@@ -1,0 +1,11 @@
+//! `stl`, a shingled translation layer: zoned disks as one ordinary disk, which writes nothing in place.
+//!
+//! `docs/decisions/0015-stl.md` says why it is built so, `docs/stl-format.md` has every byte. A *block* is 4096 bytes.
+
+pub mod format;
+mod numbers;
+
+pub use numbers::{ADDRESS_BITS, BatchNo, CopyNo, Epoch, Generation, Lba, Pba};
+
+/// Bytes of a block.
+pub const BLOCK_BYTES: usize = 4096;
