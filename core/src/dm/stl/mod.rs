@@ -3,6 +3,7 @@
 //! `docs/decisions/0015-stl.md` says why it is built so, `docs/stl-format.md` has every byte. A *block* is 4096 bytes.
 
 pub mod format;
+pub mod map;
 mod numbers;
 
 pub use numbers::{ADDRESS_BITS, BatchNo, CopyNo, Epoch, Generation, Lba, Pba};

@@ -26,6 +26,16 @@ impl Fields<'_> {
         u64::from_le_bytes(self.take())
     }
 
+    pub fn u40(&mut self) -> u64 {
+        let [a, b, c, d, e] = self.take();
+        u64::from_le_bytes([a, b, c, d, e, 0, 0, 0])
+    }
+
+    pub fn u48(&mut self) -> u64 {
+        let [a, b, c, d, e, f] = self.take();
+        u64::from_le_bytes([a, b, c, d, e, f, 0, 0])
+    }
+
     pub fn id(&mut self) -> [u8; 16] {
         self.take()
     }
@@ -41,6 +51,16 @@ pub(super) trait Put {
 
     fn put_u32(&mut self, value: u32) {
         self.put(value.to_le_bytes());
+    }
+
+    fn put_u40(&mut self, value: u64) {
+        let [a, b, c, d, e, ..] = value.to_le_bytes();
+        self.put([a, b, c, d, e]);
+    }
+
+    fn put_u48(&mut self, value: u64) {
+        let [a, b, c, d, e, f, ..] = value.to_le_bytes();
+        self.put([a, b, c, d, e, f]);
     }
 
     fn put_u64(&mut self, value: u64) {

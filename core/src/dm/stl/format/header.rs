@@ -347,7 +347,7 @@ mod tests {
             assert_eq!(forged(&one, 76, &payload.to_le_bytes()), Err(HeaderError::Records), "{payload} blocks");
         }
         let none = u64::to_le_bytes(5);
-        let beyond = u64::to_le_bytes((1 << 40) - 1 | 2 << 40);
+        let beyond = u64::to_le_bytes(((1 << 40) - 1) | 2 << 40);
         let unknown = u64::to_le_bytes(5 | 2 << 40 | 1 << 63);
         for record in [none, beyond, unknown] {
             assert_eq!(forged(&one, FIXED_BYTES, &record), Err(HeaderError::Records), "{record:?}");

@@ -8,8 +8,10 @@
 mod bytes;
 mod checksum;
 mod header;
+mod leaf;
 mod record;
 
 pub use checksum::{Checksum, SetId};
 pub use header::{Batch, BatchKind, Header, HeaderError};
+pub use leaf::{LeafError, MOST_LEAF_BLOCKS, decode_leaf, encode_leaf};
 pub use record::{Copied, Written};

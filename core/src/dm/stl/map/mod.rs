@@ -1,0 +1,17 @@
+//! Where the blocks of the exposed disk are, in three levels of which the first that knows a block decides.
+//!
+//! ```text
+//!   Pending     memory           since the last checkpoint
+//!   runs        disk, sorted     a pending set each, as a checkpoint wrote it; RunIndex: which of them has a block, exactly
+//!   leaves      disk             all other blocks, a range each
+//! ```
+
+mod extent;
+mod leaf;
+mod pending;
+mod run_index;
+
+pub use extent::{Checksums, Extent, Source};
+pub use leaf::{LEAF_BLOCKS, LeafNo};
+pub use pending::Pending;
+pub use run_index::{Held, RunIndex, RunNo};

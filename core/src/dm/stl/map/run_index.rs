@@ -1,0 +1,222 @@
+//! Which run has a block: exactly, in two bytes of memory for each block that was written at random.
+
+use core::ops::Range;
+
+use super::leaf::{LEAF_BLOCKS, LeafNo};
+use crate::prelude::*;
+
+/// A run, among those that there are at one time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RunNo(pub u8);
+
+/// Blocks of a leaf that one run has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Held {
+    /// The run: the newest that has them.
+    pub run: RunNo,
+    /// Where in the leaf.
+    pub blocks: Range<u32>,
+}
+
+/// Of each leaf the blocks that runs have. A row is a list of `gap`, `length` if it is more than one, and `run`, of which the first two are
+/// numbers of seven bits a byte; the lowest bit of the gap says whether there is a length.
+#[derive(Clone, Debug, Default)]
+pub struct RunIndex {
+    rows: Vec<Box<[u8]>>,
+    bytes: usize,
+}
+
+impl RunIndex {
+    /// Memory that it takes, in bytes, about.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.rows.len() * size_of::<Box<[u8]>>() + self.bytes
+    }
+
+    /// The run that has a block, if one has; and up to where in the leaf that is so.
+    #[must_use]
+    pub fn find(&self, leaf: LeafNo, offset: u32) -> (Option<RunNo>, u32) {
+        for held in self.held(leaf) {
+            if offset < held.blocks.start {
+                return (None, held.blocks.start);
+            }
+            if offset < held.blocks.end {
+                return (Some(held.run), held.blocks.end);
+            }
+        }
+        (None, LEAF_BLOCKS)
+    }
+
+    /// What runs have of a leaf, in order.
+    pub fn held(&self, leaf: LeafNo) -> impl Iterator<Item = Held> {
+        Row { bytes: self.rows.get(leaf.0 as usize).map_or(&[], |row| row), at: 0 }
+    }
+
+    /// Notes that `run` has these blocks of a leaf, in order, whoever had them before.
+    pub fn add(&mut self, leaf: LeafNo, run: RunNo, blocks: &[Range<u32>]) {
+        let mut all: Vec<Held> = blocks.iter().map(|blocks| Held { run, blocks: blocks.clone() }).collect();
+        let mut over = blocks;
+        for Held { run, blocks: Range { mut start, end } } in self.held(leaf) {
+            while let [first, rest @ ..] = over
+                && first.end <= start
+            {
+                over = rest;
+            }
+            for new in over.iter().take_while(|new| new.start < end) {
+                all.extend((start < new.start).then_some(Held { run, blocks: start..new.start }));
+                start = new.end;
+            }
+            all.extend((start < end).then_some(Held { run, blocks: start..end }));
+        }
+        all.sort_unstable_by_key(|held| held.blocks.start);
+        self.store(leaf, &all);
+    }
+
+    /// Forgets what the runs have of a leaf that `is_merged` says.
+    pub fn forget(&mut self, leaf: LeafNo, is_merged: impl Fn(RunNo) -> bool) {
+        let left: Vec<Held> = self.held(leaf).filter(|held| !is_merged(held.run)).collect();
+        self.store(leaf, &left);
+    }
+
+    fn store(&mut self, leaf: LeafNo, all: &[Held]) {
+        let (mut row, mut at) = (Vec::new(), 0);
+        for Held { run, blocks } in all {
+            let is_long = blocks.len() > 1;
+            put_number(&mut row, (blocks.start - at) << 1 | u32::from(is_long));
+            if is_long {
+                put_number(&mut row, blocks.len() as u32);
+            }
+            row.push(run.0);
+            at = blocks.end;
+        }
+        let place = leaf.0 as usize;
+        if place >= self.rows.len() && !row.is_empty() {
+            self.rows.resize(place + 1, Box::default());
+        }
+        if let Some(old) = self.rows.get_mut(place) {
+            self.bytes = self.bytes - old.len() + row.len();
+            *old = row.into();
+        }
+    }
+}
+
+/// A row that is gone through.
+struct Row<'a> {
+    bytes: &'a [u8],
+    /// Behind the last blocks.
+    at: u32,
+}
+
+impl Iterator for Row<'_> {
+    type Item = Held;
+
+    fn next(&mut self) -> Option<Held> {
+        if self.bytes.is_empty() {
+            return None;
+        }
+        let gap = self.number();
+        let length = if gap & 1 == 1 { self.number() } else { 1 };
+        let start = self.at + (gap >> 1);
+        self.at = start + length;
+        Some(Held { run: RunNo(self.byte()), blocks: start..self.at })
+    }
+}
+
+impl Row<'_> {
+    fn byte(&mut self) -> u8 {
+        self.bytes.split_off_first().copied().unwrap_or_default()
+    }
+
+    fn number(&mut self) -> u32 {
+        let (mut value, mut shift) = (0, 0);
+        loop {
+            let byte = self.byte();
+            value |= u32::from(byte & 0x7f) << shift;
+            shift += 7;
+            if byte < 0x80 {
+                return value;
+            }
+        }
+    }
+}
+
+fn put_number(row: &mut Vec<u8>, mut value: u32) {
+    while value >= 0x80 {
+        row.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    row.push(value as u8);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Rng;
+
+    /// Blocks in order that do not touch.
+    fn drawn(rng: &mut Rng, most: u64) -> Vec<Range<u32>> {
+        let (mut blocks, mut at) = (Vec::new(), 0);
+        loop {
+            let start = at + rng.below(most) as u32;
+            let end = start + 1 + if rng.chance(1, 3) { rng.below(most) as u32 } else { 0 };
+            if end > LEAF_BLOCKS {
+                return blocks;
+            }
+            blocks.push(start..end);
+            at = end + 1;
+        }
+    }
+
+    fn check(index: &RunIndex, leaf: LeafNo, plain: &[Option<RunNo>]) {
+        let mut at = 0;
+        while at < LEAF_BLOCKS {
+            let (found, until) = index.find(leaf, at);
+            assert!(until > at && until <= LEAF_BLOCKS);
+            assert!(plain[at as usize..until as usize].iter().all(|run| *run == found), "blocks {at}..{until}");
+            at = until;
+        }
+        assert_eq!(index.bytes, index.rows.iter().map(|row| row.len()).sum::<usize>());
+    }
+
+    #[test]
+    fn the_newest_run_that_has_a_block_is_found_and_merged_ones_are_forgotten() {
+        for seed in 0..30 {
+            let (mut rng, mut index) = (Rng::new(seed), RunIndex::default());
+            let leaf = LeafNo(rng.below(5) as u32);
+            let mut plain = vec![None; LEAF_BLOCKS as usize];
+            for run in (0..6).map(RunNo) {
+                let most = 1 << (2 + rng.below(10));
+                let blocks = drawn(&mut rng, most);
+                blocks.iter().for_each(|blocks| plain[blocks.start as usize..blocks.end as usize].fill(Some(run)));
+                index.add(leaf, run, &blocks);
+                check(&index, leaf, &plain);
+            }
+            plain.iter_mut().for_each(|run| *run = run.filter(|run| run.0 >= 3));
+            index.forget(leaf, |run| run.0 < 3);
+            check(&index, leaf, &plain);
+            index.forget(leaf, |_| true);
+            check(&index, leaf, &vec![None; LEAF_BLOCKS as usize]);
+        }
+    }
+
+    #[test]
+    fn a_block_written_at_random_takes_two_bytes() {
+        let (mut rng, mut index) = (Rng::new(7), RunIndex::default());
+        for run in (0..60).map(RunNo) {
+            let mut blocks: Vec<u32> = (0..3).map(|_| rng.below(LEAF_BLOCKS.into()) as u32).collect();
+            blocks.sort_unstable();
+            blocks.dedup();
+            index.add(LeafNo(0), run, &blocks.iter().map(|at| *at..at + 1).collect::<Vec<_>>());
+        }
+        let held = index.held(LeafNo(0)).count();
+        assert!(held > 170 && index.bytes * 10 < held * 23, "{} bytes for {held} blocks", index.bytes);
+    }
+
+    #[test]
+    fn a_leaf_of_which_nobody_has_anything_takes_no_memory() {
+        let mut index = RunIndex::default();
+        index.forget(LeafNo(1000), |_| true);
+        index.add(LeafNo(1000), RunNo(1), &[]);
+        assert_eq!((index.bytes(), index.find(LeafNo(1000), 5)), (0, (None, LEAF_BLOCKS)));
+    }
+}
