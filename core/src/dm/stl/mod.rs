@@ -5,6 +5,7 @@
 pub mod format;
 pub mod map;
 mod numbers;
+pub mod policy;
 
 pub use numbers::{ADDRESS_BITS, BatchNo, CopyNo, Epoch, Generation, Lba, Pba};
 
