@@ -30,6 +30,23 @@ impl Checksum {
     }
 }
 
+/// Bytes of a checksum on disk.
+pub(super) const CRC_BYTES: usize = 4;
+
+/// Puts into `bytes` at `at` the checksum of all of them, with zeroes in its own place.
+pub(super) fn seal(bytes: &mut [u8], at: usize) {
+    bytes[at..at + CRC_BYTES].fill(0);
+    let checksum = Checksum::of(bytes).0.to_le_bytes();
+    bytes[at..at + CRC_BYTES].copy_from_slice(&checksum);
+}
+
+/// Whether they have that checksum.
+pub(super) fn is_sealed(bytes: &[u8], at: usize) -> bool {
+    let (front, rest) = bytes.split_at(at);
+    let (stored, rest) = rest.split_at(CRC_BYTES);
+    Checksum::of_parts(&[front, &[0; CRC_BYTES], rest]).0.to_le_bytes() == stored
+}
+
 /// The identity of a set: drawn when it is formatted, and in every header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SetId(pub [u8; 16]);

@@ -1,6 +1,7 @@
 //! The header of a batch.
 
 use super::bytes::{Fields, Put};
+use super::checksum::{CRC_BYTES, is_sealed, seal};
 use super::record::{Copied, Written};
 use super::{Checksum, SetId};
 
@@ -12,8 +13,6 @@ const VERSION: u16 = 1;
 const CRC_AT: usize = 8;
 /// Where records begin.
 const FIXED_BYTES: usize = 96;
-/// Bytes of a checksum.
-const CRC_BYTES: usize = 4;
 /// Most blocks of a header: a batch is read in one piece where it is replayed.
 const MOST_HEADER_BLOCKS: u16 = 64;
 
@@ -166,8 +165,7 @@ impl Header {
         assert!(blocks <= MOST_HEADER_BLOCKS, "a header of {blocks} blocks");
         bytes.resize(usize::from(blocks) * BLOCK_BYTES, 0);
         bytes[lengths..lengths + 2].copy_from_slice(&blocks.to_le_bytes());
-        let checksum = Checksum::of(&bytes).0.to_le_bytes();
-        bytes[CRC_AT..CRC_AT + CRC_BYTES].copy_from_slice(&checksum);
+        seal(&mut bytes, CRC_AT);
         bytes
     }
 
@@ -180,7 +178,7 @@ impl Header {
         if from.u64() != MAGIC {
             return Err(HeaderError::Magic);
         }
-        let (stored, version, code) = (Checksum(from.u32()), from.u16(), from.u16());
+        let (_, version, code) = (from.u32(), from.u16(), from.u16());
         if version != VERSION {
             return Err(HeaderError::Version(version));
         }
@@ -191,7 +189,7 @@ impl Header {
         let Some(bytes) = bytes.get(..usize::from(blocks) * BLOCK_BYTES).filter(|bytes| !bytes.is_empty()) else {
             return Err(HeaderError::Short(blocks));
         };
-        if blocks > MOST_HEADER_BLOCKS || checksum_without_itself(bytes) != stored {
+        if blocks > MOST_HEADER_BLOCKS || !is_sealed(bytes, CRC_AT) {
             return Err(HeaderError::Checksum);
         }
         let kind = decode_kind(code, records, &mut Fields(&bytes[FIXED_BYTES..]))?;
@@ -233,13 +231,6 @@ fn decode_kind(code: u16, records: usize, from: &mut Fields<'_>) -> Result<Batch
         _ => return Err(HeaderError::Kind(code)),
     };
     kind.filter(|kind| kind.records() == records).ok_or(HeaderError::Records)
-}
-
-fn checksum_without_itself(bytes: &[u8]) -> Checksum {
-    let mut first = [0; FIXED_BYTES];
-    first.copy_from_slice(&bytes[..FIXED_BYTES]);
-    first[CRC_AT..CRC_AT + CRC_BYTES].fill(0);
-    Checksum::of_parts(&[&first, &bytes[FIXED_BYTES..]])
 }
 
 #[cfg(test)]
@@ -330,8 +321,7 @@ mod tests {
     fn forged(header: &Header, at: usize, field: &[u8]) -> Result<(Header, usize), HeaderError> {
         let mut bytes = header.encode();
         bytes[at..at + field.len()].copy_from_slice(field);
-        let checksum = checksum_without_itself(&bytes).0.to_le_bytes();
-        bytes[CRC_AT..CRC_AT + CRC_BYTES].copy_from_slice(&checksum);
+        seal(&mut bytes, CRC_AT);
         Header::decode(&bytes)
     }
 

@@ -2,6 +2,7 @@
 
 use super::Checksum;
 use super::bytes::{Fields, Put};
+use super::checksum::{CRC_BYTES, is_sealed, seal};
 use crate::dm::stl::map::{Extent, LEAF_BLOCKS, LeafNo};
 use crate::dm::stl::{BLOCK_BYTES, Pba};
 use crate::prelude::*;
@@ -11,7 +12,6 @@ const CRC_AT: usize = 4;
 const FIXED_BYTES: usize = 32;
 /// Bytes of an extent in a list, without its checksums.
 const EXTENT_BYTES: usize = 10;
-const CRC_BYTES: usize = 4;
 /// Bytes of a block in an array.
 const BLOCK_ENTRY_BYTES: usize = 9;
 
@@ -66,8 +66,7 @@ pub fn encode_leaf(leaf: LeafNo, place: Pba, extents: &[Extent]) -> Vec<u8> {
         Form::Array => put_array(leaf, extents, &mut bytes),
     }
     bytes.resize(bytes.len().next_multiple_of(BLOCK_BYTES), 0);
-    let checksum = Checksum::of(&bytes).0.to_le_bytes();
-    bytes[CRC_AT..CRC_AT + CRC_BYTES].copy_from_slice(&checksum);
+    seal(&mut bytes, CRC_AT);
     bytes
 }
 
@@ -105,8 +104,8 @@ pub fn decode_leaf(leaf: LeafNo, place: Pba, bytes: &[u8]) -> Result<Vec<Extent>
     if from.u32() != MAGIC || !bytes.len().is_multiple_of(BLOCK_BYTES) {
         return Err(LeafError::Magic);
     }
-    let stored = Checksum(from.u32());
-    if Checksum::of_parts(&[&bytes[..CRC_AT], &[0; CRC_BYTES], &bytes[CRC_AT + CRC_BYTES..]]) != stored {
+    let _ = from.u32();
+    if !is_sealed(bytes, CRC_AT) {
         return Err(LeafError::Checksum);
     }
     let (its, form, count, there) = (LeafNo(from.u32()), from.u16(), from.u16(), Pba(from.u64()));
@@ -220,9 +219,7 @@ mod tests {
         let forged = |at: usize, field: &[u8]| {
             let mut bytes = bytes.clone();
             bytes[at..at + field.len()].copy_from_slice(field);
-            bytes[CRC_AT..CRC_AT + CRC_BYTES].fill(0);
-            let checksum = Checksum::of(&bytes).0.to_le_bytes();
-            bytes[CRC_AT..CRC_AT + CRC_BYTES].copy_from_slice(&checksum);
+            seal(&mut bytes, CRC_AT);
             decode_leaf(LEAF, PLACE, &bytes)
         };
         assert!(forged(FIXED_BYTES, &[0]).is_ok());

@@ -10,8 +10,17 @@ mod checksum;
 mod header;
 mod leaf;
 mod record;
+mod root;
+mod run;
 
 pub use checksum::{Checksum, SetId};
 pub use header::{Batch, BatchKind, Header, HeaderError};
 pub use leaf::{LeafError, MOST_LEAF_BLOCKS, decode_leaf, encode_leaf};
 pub use record::{Copied, Written};
+pub use root::{MOST_MEMBERS, MOST_OPEN, Member, MemberKind, MemberState, OpenZone, Piece, PieceKind, Root, RootError};
+pub use run::{PageError, PageWriter, decode_page};
+
+/// Blocks of a root, its header included.
+pub const ROOT_BLOCKS: usize = 8;
+/// Bytes of a root's payload.
+pub const MOST_PAYLOAD_OF_ROOT: usize = (ROOT_BLOCKS - 1) * super::BLOCK_BYTES;
