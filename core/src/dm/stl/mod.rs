@@ -6,8 +6,12 @@ pub mod format;
 pub mod map;
 mod numbers;
 pub mod policy;
+mod set;
 
-pub use numbers::{ADDRESS_BITS, BatchNo, CopyNo, Epoch, Generation, Lba, Pba};
+pub use numbers::{ADDRESS_BITS, BatchNo, CopyNo, Epoch, Generation, Lba, Pba, ZoneIndex};
+pub use set::{Set, Spot};
 
 /// Bytes of a block.
 pub const BLOCK_BYTES: usize = 4096;
+/// Sectors of a block.
+pub const BLOCK_SECTORS: u32 = 8;

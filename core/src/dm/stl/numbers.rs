@@ -36,6 +36,8 @@ numbers! {
     Lba(u64)
     /// A block of the set, in the numbering that all its devices share (physical block address).
     Pba(u64)
+    /// A zone of the set, in the same numbering: on its own device it has a `ZoneNo`.
+    ZoneIndex(u32)
     /// A batch of users' writes, by the one sequence of the set: what is on the disk up to one of them is a prefix.
     BatchNo(u64)
     /// A batch of copies.

@@ -11,6 +11,7 @@ mod header;
 mod leaf;
 mod record;
 mod root;
+mod rows;
 mod run;
 
 pub use checksum::{Checksum, SetId};
@@ -18,6 +19,7 @@ pub use header::{Batch, BatchKind, Header, HeaderError};
 pub use leaf::{LeafError, MOST_LEAF_BLOCKS, decode_leaf, encode_leaf};
 pub use record::{Copied, Written};
 pub use root::{MOST_MEMBERS, MOST_OPEN, Member, MemberKind, MemberState, OpenZone, Piece, PieceKind, Root, RootError};
+pub use rows::{LeafRow, PageRow, ZoneRow, ZoneUse};
 pub use run::{PageError, PageWriter, decode_page};
 
 /// Blocks of a root, its header included.

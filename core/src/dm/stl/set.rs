@@ -1,0 +1,104 @@
+//! The devices of a set, and whose a block is.
+
+use core::ops::Range;
+
+use super::format::{Member, MemberState};
+use super::numbers::Pba;
+use super::{BLOCK_SECTORS, ZoneIndex};
+use crate::prelude::*;
+use crate::sector::Sector;
+
+/// A place on a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Spot {
+    /// The device, by its place in the root.
+    pub member: usize,
+    /// The sector there.
+    pub sector: Sector,
+}
+
+/// The devices of a set in the order of their addresses.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Set {
+    zone_blocks: u32,
+    members: Vec<Member>,
+}
+
+impl Set {
+    /// A set of devices whose zones have `zone_blocks` blocks. They follow each other and do not overlap: a root that is sound says so.
+    #[must_use]
+    pub fn new(zone_blocks: u32, members: Vec<Member>) -> Self {
+        Self { zone_blocks, members }
+    }
+
+    /// Blocks of a zone.
+    #[must_use]
+    pub fn zone_blocks(&self) -> u32 {
+        self.zone_blocks
+    }
+
+    /// The devices.
+    #[must_use]
+    pub fn members(&self) -> &[Member] {
+        &self.members
+    }
+
+    /// The zone of a block, and where in it that is.
+    #[must_use]
+    pub fn zone_of(&self, place: Pba) -> (ZoneIndex, u32) {
+        let blocks = u64::from(self.zone_blocks);
+        (ZoneIndex((place.0 / blocks) as u32), (place.0 % blocks) as u32)
+    }
+
+    /// The first block of a zone.
+    #[must_use]
+    pub fn start(&self, zone: ZoneIndex) -> Pba {
+        Pba(u64::from(zone.0) * u64::from(self.zone_blocks))
+    }
+
+    /// The zones of a device.
+    #[must_use]
+    pub fn zones(&self, member: usize) -> Range<ZoneIndex> {
+        let Member { first, zones, .. } = self.members[member];
+        let (start, _) = self.zone_of(first);
+        start..ZoneIndex(start.0 + zones)
+    }
+
+    /// Where a block is; `None` if no device has it, or that one is gone.
+    #[must_use]
+    pub fn locate(&self, place: Pba) -> Option<Spot> {
+        let member = self.members.partition_point(|member| member.first <= place).checked_sub(1)?;
+        let it = &self.members[member];
+        let block = place - it.first;
+        let is_there = block < u64::from(it.zones) * u64::from(self.zone_blocks) && it.state != MemberState::Gone;
+        is_there.then_some(Spot { member, sector: Sector(block * u64::from(BLOCK_SECTORS)) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dm::stl::format::MemberKind;
+
+    #[test]
+    fn a_block_is_on_the_device_that_has_its_number_and_on_none_in_a_gap() {
+        let member =
+            |first, zones, state| Member { id: [0; 16], first: Pba(first), zones, kind: MemberKind::Zoned, state };
+        let members = vec![
+            member(0, 2, MemberState::Used),
+            member(300, 1, MemberState::Gone),
+            member(500, 3, MemberState::Leaving),
+        ];
+        let set = Set::new(100, members);
+        let spot = |member, block: u64| Some(Spot { member, sector: Sector(block * 8) });
+        assert_eq!(set.locate(Pba(0)), spot(0, 0));
+        assert_eq!(set.locate(Pba(199)), spot(0, 199));
+        assert_eq!(set.locate(Pba(200)), None, "between two devices");
+        assert_eq!(set.locate(Pba(310)), None, "on one that is gone");
+        assert_eq!(set.locate(Pba(799)), spot(2, 299));
+        assert_eq!(set.locate(Pba(800)), None, "behind the last");
+        assert_eq!(set.zone_of(Pba(731)), (ZoneIndex(7), 31));
+        assert_eq!(set.start(ZoneIndex(7)), Pba(700));
+        assert_eq!(set.zones(2), ZoneIndex(5)..ZoneIndex(8));
+    }
+}
