@@ -6,9 +6,11 @@ pub mod format;
 pub mod map;
 mod numbers;
 pub mod policy;
+mod replay;
 mod set;
 
 pub use numbers::{ADDRESS_BITS, BatchNo, CopyNo, Epoch, Generation, Lba, Pba, ZoneIndex};
+pub use replay::{Replay, Since};
 pub use set::{Set, Spot};
 
 /// Bytes of a block.
