@@ -92,6 +92,11 @@ pub enum Reason {
     BadSector(Sector),
     /// The medium gave nothing back, or took nothing.
     Medium,
+    /// What was read of a block of a volume is not what was written.
+    WrongChecksum {
+        /// The block of the volume.
+        block: u64,
+    },
     /// No answer came for so long.
     NoAnswer(Duration),
     /// The way to the device is interrupted.
@@ -149,7 +154,7 @@ impl From<&Reason> for Status {
             Reason::Zone(ZoneFault { error: ZoneError::TooManyOpen, .. }) => Status::ZoneOpenResource,
             Reason::TooManyWaiting | Reason::NoMemory => Status::Resource,
             Reason::Removed | Reason::NoPower => Status::Offline,
-            Reason::Medium => Status::Medium,
+            Reason::Medium | Reason::WrongChecksum { .. } => Status::Medium,
             Reason::NoAnswer(_) => Status::Timeout,
             Reason::Interrupted => Status::Transport,
             Reason::VolumeFull => Status::NoSpace,
@@ -268,6 +273,9 @@ impl Reason {
             Reason::Removed => f.write_str("the device was removed"),
             Reason::BadSector(sector) => write!(f, "sector {sector} is bad"),
             Reason::Medium => f.write_str("the medium failed"),
+            Reason::WrongChecksum { block } => {
+                write!(f, "block {block} is not what was written: its checksum is wrong")
+            }
             Reason::NoAnswer(time) => write!(f, "no answer for {} ms", time.as_nanos() / 1_000_000),
             Reason::Interrupted => f.write_str("the way to the device is interrupted"),
             Reason::NoPath => f.write_str("no path to the disk works"),

@@ -145,6 +145,13 @@ impl Io {
         self.transfer(to, Op::Write, sector, (data, flags))
     }
 
+    /// Writes memory in pieces from `sector` on.
+    #[must_use]
+    pub fn write_payload(&self, to: DeviceId, sector: Sector, payload: Payload, flags: Flags) -> Answer {
+        let sectors = (payload.bytes() / SECTOR_BYTES as usize) as u32;
+        self.send(to, Bio::new(Op::Write, sector, sectors, payload).with_flags(flags))
+    }
+
     fn transfer(&self, to: DeviceId, op: Op, sector: Sector, (data, flags): (Data, Flags)) -> Answer {
         let sectors = (data.len() / SECTOR_BYTES as usize) as u32;
         self.send(to, Bio::new(op, sector, sectors, Payload::Data(data)).with_flags(flags))
@@ -166,6 +173,12 @@ impl Io {
     #[must_use]
     pub fn reset(&self, to: DeviceId, sector: Sector) -> Answer {
         self.send(to, Bio::new(Op::ZoneReset, sector, 0, Payload::None))
+    }
+
+    /// Makes the zone at `sector` full.
+    #[must_use]
+    pub fn finish(&self, to: DeviceId, sector: Sector) -> Answer {
+        self.send(to, Bio::new(Op::ZoneFinish, sector, 0, Payload::None))
     }
 
     /// Reports at most `most` zones from the one at `sector` on.

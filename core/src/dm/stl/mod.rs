@@ -1,17 +1,40 @@
 //! `stl`, a shingled translation layer: zoned disks as one ordinary disk, which writes nothing in place.
 //!
-//! `docs/decisions/0015-stl.md` says why it is built so, `docs/stl-format.md` has every byte. A *block* is 4096 bytes.
+//! `docs/decisions/0016-stl.md` says why it is built so, `docs/stl-format.md` has every byte. A *block* is 4096 bytes.
 
+mod append;
+mod checkpoint;
+mod clean;
+mod create;
+mod device;
+mod disks;
+mod flush;
 pub mod format;
+mod guards;
+mod headers;
+mod load;
+pub mod log;
 pub mod map;
+mod nodes;
 mod numbers;
+mod options;
 pub mod policy;
+mod read;
 mod replay;
 mod set;
+mod state;
+mod sweep;
+mod write;
 
+pub use create::{CreateError, Created, Part, Spare, create};
+pub use device::Stl;
+#[cfg(feature = "sabotage")]
+pub use guards::Sabotage;
 pub use numbers::{ADDRESS_BITS, BatchNo, CopyNo, Epoch, Generation, Lba, Pba, ZoneIndex};
+pub use options::Options;
 pub use replay::{Replay, Since};
 pub use set::{Set, Spot};
+pub use state::StlCounters;
 
 /// Bytes of a block.
 pub const BLOCK_BYTES: usize = 4096;

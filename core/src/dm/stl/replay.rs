@@ -38,9 +38,9 @@ impl Replay {
     /// Chooses from `found`: headers whose payload is there, in any order.
     ///
     /// A batch of another life than the root's counts for nothing: it was void when that began. Of two with one number the later attempt counts, as
-    /// the earlier one was given up.
+    /// the earlier one was given up. `over_gaps` is a planted bug.
     #[must_use]
-    pub fn choose(since: &Since, found: Vec<Header>) -> Self {
+    pub fn choose(since: &Since, found: Vec<Header>, over_gaps: bool) -> Self {
         let (mut users, mut copies) = (BTreeMap::new(), BTreeMap::new());
         for header in found.into_iter().filter(|header| header.batch.epoch == since.epoch) {
             let number = header.batch.number;
@@ -52,7 +52,7 @@ impl Replay {
         }
         let all = users.len();
         let follows = |(next, (number, _)): &(u64, (u64, Header))| next == number;
-        let dense = (since.cut.0 + 1..).zip(users).take_while(follows);
+        let dense = (since.cut.0 + 1..).zip(users).take_while(|it| over_gaps || follows(it));
         let users: Vec<Header> = dense.map(|(_, (_, header))| header).collect();
         Self { behind_gap: all - users.len(), users, copies: copies.into_values().collect() }
     }
@@ -95,24 +95,24 @@ mod tests {
         for _ in 0..100 {
             let mut found: Vec<Header> = [9, 10, 11, 12, 13, 15, 16].map(user).into();
             (1..found.len()).for_each(|n| found.swap(n, rng.below(n as u64 + 1) as usize));
-            let replay = Replay::choose(&SINCE, found);
+            let replay = Replay::choose(&SINCE, found, false);
             assert_eq!((numbers(&replay.users), replay.behind_gap), (vec![11, 12, 13], 2));
             assert_eq!(replay.cut(&SINCE), BatchNo(13));
         }
-        let nothing = Replay::choose(&SINCE, vec![user(12)]);
+        let nothing = Replay::choose(&SINCE, vec![user(12)], false);
         assert_eq!((nothing.cut(&SINCE), nothing.behind_gap), (SINCE.cut, 1));
     }
 
     #[test]
     fn copies_count_whether_or_not_one_is_missing_in_their_order() {
-        let replay = Replay::choose(&SINCE, [9, 5, 7, 4, 6].map(copy).into());
+        let replay = Replay::choose(&SINCE, [9, 5, 7, 4, 6].map(copy).into(), false);
         assert_eq!(numbers(&replay.copies), [6, 7, 9]);
     }
 
     #[test]
     fn a_batch_of_another_life_counts_for_nothing() {
         let other = |number, epoch| header(BatchKind::User(vec![]), number, 0, epoch);
-        let replay = Replay::choose(&SINCE, vec![user(11), other(12, 3), other(12, 5), other(13, 4)]);
+        let replay = Replay::choose(&SINCE, vec![user(11), other(12, 3), other(12, 5), other(13, 4)], false);
         assert_eq!(numbers(&replay.users), [11]);
     }
 
@@ -120,7 +120,7 @@ mod tests {
     fn of_two_batches_with_one_number_the_later_attempt_counts() {
         let again = |attempt| header(BatchKind::User(vec![]), 11, attempt, SINCE.epoch.0);
         for found in [[again(0), again(2), again(1)], [again(2), again(1), again(0)]] {
-            assert_eq!(Replay::choose(&SINCE, found.into()).users, [again(2)]);
+            assert_eq!(Replay::choose(&SINCE, found.into(), false).users, [again(2)]);
         }
     }
 }

@@ -5,7 +5,7 @@ use super::checksum::{CRC_BYTES, is_sealed, seal};
 use super::record::{Copied, Written};
 use super::{Checksum, SetId};
 
-use crate::dm::stl::{BLOCK_BYTES, Epoch, Generation, Pba};
+use crate::dm::stl::{BLOCK_BYTES, Epoch, Generation, Lba, Pba};
 use crate::prelude::*;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"stlBatch");
@@ -49,6 +49,16 @@ impl BatchKind {
         match self {
             Self::User(records) => records.len(),
             Self::Copies(records) => records.len(),
+            Self::Map | Self::Root | Self::Footer | Self::Filler => 0,
+        }
+    }
+
+    /// Bytes of its records.
+    #[must_use]
+    pub fn record_bytes(&self) -> usize {
+        match self {
+            Self::User(records) => records.len() * Written::BYTES,
+            Self::Copies(records) => records.len() * Copied::BYTES,
             Self::Map | Self::Root | Self::Footer | Self::Filler => 0,
         }
     }
@@ -136,6 +146,19 @@ impl Header {
         (FIXED_BYTES + record_bytes + payload * CRC_BYTES).div_ceil(BLOCK_BYTES)
     }
 
+    /// The block of the exposed disk for each block of its payload; none of what is not of users.
+    #[must_use]
+    pub fn lbas(&self) -> Vec<Lba> {
+        match &self.kind {
+            BatchKind::User(records) => {
+                let with_data = records.iter().filter(|record| record.has_data);
+                with_data.flat_map(|record| (0..record.blocks).map(|offset| record.lba + u64::from(offset))).collect()
+            }
+            BatchKind::Copies(records) => records.iter().map(|record| record.lba).collect(),
+            BatchKind::Map | BatchKind::Root | BatchKind::Footer | BatchKind::Filler => Vec::new(),
+        }
+    }
+
     /// Its blocks.
     ///
     /// # Panics
@@ -193,23 +216,15 @@ impl Header {
             return Err(HeaderError::Checksum);
         }
         let kind = decode_kind(code, records, &mut Fields(&bytes[FIXED_BYTES..]))?;
-        let end = FIXED_BYTES + record_bytes(&kind);
+        let end = FIXED_BYTES + kind.record_bytes();
         let is_sound = kind.payload().is_none_or(|needed| needed == payload as u64)
-            && Self::blocks_of(record_bytes(&kind), payload) == usize::from(blocks);
+            && Self::blocks_of(kind.record_bytes(), payload) == usize::from(blocks);
         if !is_sound {
             return Err(HeaderError::Records);
         }
         let mut from = Fields(&bytes[end..]);
         let checksums = (0..payload).map(|_| Checksum(from.u32())).collect();
         Ok((Self { batch, kind, checksums }, blocks.into()))
-    }
-}
-
-fn record_bytes(kind: &BatchKind) -> usize {
-    match kind {
-        BatchKind::User(records) => records.len() * Written::BYTES,
-        BatchKind::Copies(records) => records.len() * Copied::BYTES,
-        BatchKind::Map | BatchKind::Root | BatchKind::Footer | BatchKind::Filler => 0,
     }
 }
 
@@ -285,7 +300,7 @@ mod tests {
         for header in some() {
             let mut bytes = header.encode();
             let blocks = bytes.len() / BLOCK_BYTES;
-            assert_eq!(blocks, Header::blocks_of(record_bytes(&header.kind), header.checksums.len()));
+            assert_eq!(blocks, Header::blocks_of(header.kind.record_bytes(), header.checksums.len()));
             bytes.extend_from_slice(&[0xaa; 100]);
             assert_eq!(Header::decode(&bytes).unwrap(), (header, blocks));
         }

@@ -38,11 +38,13 @@ pub struct ZoneRow {
     pub used_for: ZoneUse,
     /// What was written to it.
     pub stream: u8,
+    /// Blocks written, if it takes no more: its batches end there.
+    pub written: u32,
 }
 
 impl ZoneRow {
     /// Bytes of a row.
-    pub const BYTES: usize = 16;
+    pub const BYTES: usize = 20;
 
     /// Appends it.
     pub fn encode(&self, to: &mut Vec<u8>) {
@@ -50,6 +52,7 @@ impl ZoneRow {
         to.put_u32(self.live);
         to.put_u48(self.closed_at);
         to.put([self.used_for as u8, self.stream]);
+        to.put_u32(self.written);
     }
 
     /// The rows of a piece; `None` if they cannot be.
@@ -60,7 +63,7 @@ impl ZoneRow {
             let (generation, live, closed_at) = (Generation(from.u32()), from.u32(), from.u48());
             let [used_for, stream] = from.u16().to_le_bytes();
             let used_for = ZoneUse::ALL.into_iter().find(|known| *known as u8 == used_for)?;
-            Some(Self { generation, live, closed_at, used_for, stream })
+            Some(Self { generation, live, closed_at, used_for, stream, written: from.u32() })
         };
         bytes.chunks_exact(Self::BYTES).map(row).collect()
     }
@@ -109,15 +112,24 @@ impl PageRow {
     /// Bytes of a row.
     pub const BYTES: usize = 10;
 
-    /// Appends it.
-    pub fn encode(&self, to: &mut Vec<u8>) {
-        to.put_u40(self.first.0);
-        to.put_u40(self.place.0);
+    /// The list of these pages: how many there are, and then each.
+    #[must_use]
+    pub fn encode_all(rows: &[Self]) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(4 + rows.len() * Self::BYTES);
+        bytes.put_u32(rows.len() as u32);
+        for row in rows {
+            bytes.put_u40(row.first.0);
+            bytes.put_u40(row.place.0);
+        }
+        bytes
     }
 
-    /// The rows of a piece; `None` if they are not in order.
+    /// The pages of a list, which may have anything behind it; `None` if they are not all there, or not in order.
     #[must_use]
     pub fn decode_all(bytes: &[u8]) -> Option<Vec<Self>> {
+        let mut from = Fields(bytes);
+        let count = from.u32() as usize;
+        let bytes = from.0.get(..count.checked_mul(Self::BYTES)?)?;
         let row = |bytes: &[u8]| {
             let mut from = Fields(bytes);
             Self { first: Lba(from.u40()), place: Pba(from.u40()) }
@@ -140,18 +152,19 @@ mod tests {
                 closed_at: (1 << 48) - 1 - u64::from(n),
                 used_for: ZoneUse::ALL[usize::from(n)],
                 stream: 250 + n,
+                written: 1000 + u32::from(n),
             })
             .collect();
         let leaves = [LeafRow::default(), LeafRow { place: Pba(Pba::END.0 - 2), blocks: 19 }];
         let pages = [0, 7, 7].map(|n| PageRow { first: Lba(n), place: Pba(Pba::END.0 - 2 - n) });
-        let (mut a, mut b, mut c) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut a, mut b, c) = (Vec::new(), Vec::new(), PageRow::encode_all(&pages));
         zones.iter().for_each(|row| row.encode(&mut a));
         leaves.iter().for_each(|row| row.encode(&mut b));
-        pages.iter().for_each(|row| row.encode(&mut c));
-        assert_eq!((a.len(), b.len(), c.len()), (5 * ZoneRow::BYTES, 2 * LeafRow::BYTES, 3 * PageRow::BYTES));
+        assert_eq!((a.len(), b.len(), c.len()), (5 * ZoneRow::BYTES, 2 * LeafRow::BYTES, 4 + 3 * PageRow::BYTES));
         assert_eq!(ZoneRow::decode_all(&a), Some(zones));
         assert_eq!(LeafRow::decode_all(&b), Some(leaves.to_vec()));
-        assert_eq!(PageRow::decode_all(&c), Some(pages.to_vec()));
+        assert_eq!(PageRow::decode_all(&[&c[..], &[0; 99]].concat()), Some(pages.to_vec()));
+        assert_eq!(PageRow::decode_all(&c[..c.len() - 1]), None);
     }
 
     #[test]
@@ -162,8 +175,7 @@ mod tests {
         assert_eq!(ZoneRow::decode_all(&zone), None, "a use that is not known");
         assert_eq!(LeafRow::decode_all(&(20_u64 << 40).to_le_bytes()), None, "a leaf that is too long");
         assert_eq!(LeafRow::decode_all(&(1_u64 << 50).to_le_bytes()), None);
-        let mut pages = Vec::new();
-        [2, 1].map(|n| PageRow { first: Lba(n), place: Pba(0) }).iter().for_each(|row| row.encode(&mut pages));
+        let pages = PageRow::encode_all(&[2, 1].map(|n| PageRow { first: Lba(n), place: Pba(0) }));
         assert_eq!(PageRow::decode_all(&pages), None, "pages out of order");
     }
 }

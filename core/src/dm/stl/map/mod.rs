@@ -8,10 +8,14 @@
 
 mod extent;
 mod leaf;
+mod levels;
+mod node;
 mod pending;
 mod run_index;
 
 pub use extent::{Checksums, Extent, Source};
 pub use leaf::{LEAF_BLOCKS, LeafNo};
+pub use levels::{Found, Map, Run};
+pub use node::{Node, NodeCache};
 pub use pending::Pending;
 pub use run_index::{Held, RunIndex, RunNo};

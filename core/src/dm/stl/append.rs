@@ -1,0 +1,201 @@
+//! Batches into open zones: where the next one goes, and what becomes of one that fails.
+
+use super::format::{Batch, BatchKind};
+use super::log::{Pool, Sealed};
+use super::state::{Cursor, Readiness, Shared, Slot, State};
+use super::{BatchNo, CopyNo, disks};
+use crate::block::{Payload, Reason};
+use crate::prelude::*;
+use crate::task::Answer;
+use crate::zone::Condition;
+
+/// Times that a batch is written elsewhere after it failed, before the volume gives up.
+const MOST_ATTEMPTS: u32 = 8;
+
+/// How much the open zone of a pool takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Room {
+    /// So many blocks, headers included.
+    Blocks(u32),
+    /// Nothing while another batch is on its way there.
+    Busy,
+    /// Nothing: there is no zone that may be opened.
+    None,
+}
+
+/// A batch that was sent, and where to.
+pub(super) struct Sent {
+    slot: Slot,
+    answers: Vec<Answer>,
+}
+
+impl State {
+    /// How much the open zone of `pool` takes, or a new one if that is full.
+    pub fn room(&mut self, pool: Pool) -> Room {
+        let place = pool as usize;
+        if let Some(Cursor { zone, next, room, .. }) = self.cursors[place] {
+            if !self.disks.shape(zone).is_sequential && self.under_way[place] > 0 {
+                return Room::Busy;
+            }
+            if room - next >= 2 {
+                return Room::Blocks(room - next);
+            }
+            self.close(pool);
+        }
+        let right = match self.readiness {
+            Readiness::Loading => Pool::Recovery,
+            // Until a batch that failed is written, nothing behind it counts, and nothing can be cleaned.
+            _ if self.retries_under_way > 0 => pool.min(Pool::Map),
+            _ => pool,
+        };
+        let behind = self.zones.last_opened();
+        let Some((zone, generation)) = self.zones.open(right, pool as u8, behind) else { return Room::None };
+        let room = self.disks.shape(zone).room;
+        self.cursors[place] = Some(Cursor { zone, generation, next: 0, room });
+        self.under_way[place] = 0;
+        Room::Blocks(room)
+    }
+
+    /// The open zone of `pool` takes no more. What is left of it is filled, so that the disk does not keep it active.
+    pub fn close(&mut self, pool: Pool) {
+        let Some(Cursor { zone, next, room, .. }) = self.cursors[pool as usize] else { return };
+        if next < room {
+            let payload = room - next - 1;
+            let zeroes = disks::memory(payload as usize);
+            let sealed = zeroes.map(|zeroes| Sealed {
+                number: 0,
+                kind: BatchKind::Filler,
+                checksums: vec![super::format::Checksum::of(&[0; super::BLOCK_BYTES]); payload as usize],
+                payload: if payload > 0 { vec![zeroes] } else { Vec::new() },
+            });
+            // If it fails, the zone is one that is not full.
+            let _ = sealed.and_then(|sealed| self.send(pool, &sealed, 0).map(drop));
+            self.counters.filler_blocks += u64::from(payload);
+        }
+        (self.cursors[pool as usize], self.under_way[pool as usize]) = (None, 0);
+        self.zones.fill(zone, room, self.clock);
+    }
+
+    /// Sends a batch, for which there is room.
+    pub fn send(&mut self, pool: Pool, sealed: &Sealed, attempt: u32) -> Result<Sent, Reason> {
+        let cursor = self.cursors[pool as usize].as_mut().expect("whoever sends a batch has asked for room");
+        let Cursor { zone, generation, next, .. } = *cursor;
+        cursor.next += sealed.blocks();
+        debug_assert!(cursor.next <= cursor.room, "a batch that does not fit");
+        let place = self.disks.set.start(zone) + u64::from(next);
+        let slot = Slot { zone, place, generation };
+        let batch = Batch {
+            set: self.id,
+            place,
+            generation,
+            epoch: self.epoch,
+            number: sealed.number,
+            attempt,
+            root: self.tables.root_place,
+        };
+        self.counters.header_blocks += u64::from(sealed.header_blocks());
+        let payload: Payload = sealed.encode(batch)?;
+        self.under_way[pool as usize] += 1;
+        // From now on a root that does not cover it has to name the zone.
+        match sealed.kind {
+            BatchKind::User(_) => self.zones.note(zone, BatchNo(sealed.number), CopyNo(0)),
+            BatchKind::Copies(_) => self.zones.note(zone, BatchNo(0), CopyNo(sealed.number)),
+            _ => {}
+        }
+        Ok(Sent { slot, answers: self.disks.send(&self.io, place, payload)? })
+    }
+
+    /// The first block of payload of a batch.
+    pub fn payload_place(slot: &Slot, sealed: &Sealed) -> super::Pba {
+        slot.place + u64::from(sealed.header_blocks())
+    }
+
+    fn is_open(&self, pool: Pool, slot: &Slot) -> bool {
+        self.cursors[pool as usize]
+            .is_some_and(|cursor| (cursor.zone, cursor.generation) == (slot.zone, slot.generation))
+    }
+
+    fn arrived(&mut self, pool: Pool, slot: &Slot) {
+        if self.is_open(pool, slot) {
+            self.under_way[pool as usize] -= 1;
+        }
+        self.notify(|signals| &signals.progress);
+    }
+}
+
+/// Waits until there is room for `blocks` in the open zone of `pool`.
+pub(super) async fn room_for(shared: &Shared, pool: Pool, blocks: u32) -> Result<(), Reason> {
+    let signal = shared.borrow().signals.progress.clone();
+    signal
+        .until(|| {
+            let mut state = shared.borrow_mut();
+            if !matches!(state.readiness, Readiness::Ready | Readiness::Loading) {
+                return Some(Err(state.refusal()));
+            }
+            match state.room(pool) {
+                Room::Blocks(room) if room >= blocks => Some(Ok(())),
+                Room::Blocks(_) => {
+                    state.close(pool);
+                    (state.room(pool) != Room::None).then_some(Ok(()))
+                }
+                Room::None if state.readiness == Readiness::Loading => Some(Err(Reason::VolumeFull)),
+                Room::Busy | Room::None => None,
+            }
+        })
+        .await
+}
+
+/// Waits until a batch is written; one that fails is written again elsewhere, with its number.
+pub(super) async fn finish(
+    shared: &Shared,
+    pool: Pool,
+    sealed: &Sealed,
+    mut sent: Result<Sent, Reason>,
+) -> Result<Slot, Reason> {
+    for attempt in 1.. {
+        let Sent { slot, answers } = sent?;
+        let result = disks::all(answers).await;
+        shared.borrow_mut().arrived(pool, &slot);
+        let result = if shared.borrow().guards.gone().failed_batches_count { Ok(()) } else { result };
+        let Err(reason) = result else { return Ok(slot) };
+        if attempt > MOST_ATTEMPTS {
+            return Err(reason);
+        }
+        shared.borrow_mut().retries_under_way += 1;
+        give_up(shared, pool, &slot).await;
+        let room = room_for(shared, pool, sealed.blocks()).await;
+        let mut state = shared.borrow_mut();
+        state.retries_under_way -= 1;
+        state.counters.retries += 1;
+        room?;
+        sent = state.send(pool, sealed, attempt);
+    }
+    unreachable!("attempts are counted")
+}
+
+/// Nothing more is written to the zone of a batch that failed.
+async fn give_up(shared: &Shared, pool: Pool, slot: &Slot) {
+    let (io, spot) = {
+        let mut state = shared.borrow_mut();
+        let (zone, at) = state.disks.set.zone_of(slot.place);
+        if state.is_open(pool, slot) {
+            let room = state.disks.shape(zone).room;
+            (state.cursors[pool as usize], state.under_way[pool as usize]) = (None, 0);
+            let closed_at = state.clock;
+            state.zones.fill(slot.zone, room, closed_at);
+        }
+        state.zones.end_at(zone, at);
+        let start = state.disks.set.start(slot.zone);
+        let is_sequential = state.disks.shape(slot.zone).is_sequential;
+        let spot = state.disks.spot(start).map(|(disk, sector)| (disk.device, sector));
+        (state.io.clone(), spot.ok().filter(|_| is_sequential))
+    };
+    let Some((device, sector)) = spot else { return };
+    let zone = io.report(device, sector, 1).await.ok().and_then(|zones| zones.first().copied());
+    if zone.is_some_and(|zone| matches!(zone.cond, Condition::ReadOnly | Condition::Offline)) {
+        shared.borrow_mut().zones.die(slot.zone);
+    } else if zone.is_some() {
+        // It is not full, and would count as active.
+        let _ = io.finish(device, sector).ok().await;
+    }
+}

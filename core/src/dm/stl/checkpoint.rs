@@ -1,0 +1,442 @@
+//! Checkpoints: the map as of a batch goes to the disk, then a root that names it, and then zones that nobody needs are reset.
+
+use super::disks::data_of;
+use super::flush::flush_disks;
+use super::format::{
+    Batch, BatchKind, Checksum, Header, LeafRow, OpenZone, PageRow, PageWriter, Piece, PieceKind, ROOT_BLOCKS, Root,
+    ZoneRow,
+};
+use super::log::{Keep, Pool};
+use super::map::{LeafNo, Pending, Run, RunIndex, RunNo};
+use super::nodes::{Draft, write_all};
+use super::replay::Since;
+use super::state::{Readiness, RootPlace, Shared, State};
+use super::{BLOCK_BYTES, BatchNo, CopyNo, Generation, Pba, ZoneIndex, disks};
+use crate::block::{Payload, Reason};
+use crate::prelude::*;
+use crate::zone::Condition;
+use alloc::collections::BTreeSet;
+
+/// Most pieces of a table.
+const MOST_PIECES: usize = 256;
+
+/// What a root is about to say, as of one moment.
+struct Snapshot {
+    root: Root,
+    /// The rows of zones.
+    rows: Vec<ZoneRow>,
+    /// Pieces of leaves that are to be written.
+    leaves: Vec<(u32, Vec<LeafRow>)>,
+    granted: BTreeSet<ZoneIndex>,
+    released: Vec<(Pba, u32)>,
+}
+
+/// Makes checkpoints when they are due.
+pub(super) async fn run(shared: Shared) {
+    let signals = shared.borrow().signals.clone();
+    loop {
+        signals.progress.until(|| shared.borrow().is_checkpoint_due().then_some(())).await;
+        shared.borrow_mut().is_checkpointing = true;
+        let result = checkpoint(&shared).await;
+        let mut state = shared.borrow_mut();
+        state.is_checkpointing = false;
+        if let Err(reason) = result {
+            state.degrade(format!("a checkpoint failed: {reason}"));
+        }
+        state.notify(|signals| &signals.progress);
+        state.notify(|signals| &signals.changes);
+    }
+}
+
+impl State {
+    fn is_checkpoint_due(&self) -> bool {
+        let is_leaving = self.is_suspended && self.writes.is_empty() && !self.is_at_rest();
+        self.readiness == Readiness::Ready && (self.is_checkpoint_wanted || is_leaving)
+    }
+
+    /// Whether the map lies in more zones than it needs, where others wait for zones.
+    fn is_map_sparse(&self) -> bool {
+        let Keep { map, cycle, .. } = self.zones.kept();
+        let has_gain = !self.map.runs.is_empty() || !self.sparse_map_zones().is_empty();
+        self.zones.held(Pool::Map) + cycle > map && self.is_short() && has_gain
+    }
+
+    /// Takes what is pending for a checkpoint: the map as of this moment.
+    fn freeze(&mut self) -> (BatchNo, CopyNo) {
+        self.is_checkpoint_wanted = false;
+        self.is_freezing = false;
+        self.notify(|signals| &signals.progress);
+        self.since_checkpoint = 0;
+        let pending = core::mem::take(&mut self.map.pending);
+        self.map.frozen = Some(pending);
+        (self.counted(), self.copies)
+    }
+
+    /// All that a root with this cut says.
+    fn snapshot(&mut self, cut: BatchNo, copies: CopyNo) -> Snapshot {
+        let open = self.zones.beyond(cut, copies).map(|(zone, row)| OpenZone {
+            start: self.disks.set.start(zone),
+            generation: row.generation,
+            written: 0,
+            stream: row.stream,
+        });
+        let root = Root {
+            cut,
+            copies,
+            capacity: self.capacity,
+            zone_blocks: self.disks.set.zone_blocks(),
+            reserve: self.reserve,
+            members: self.disks.set.members().to_vec(),
+            open: open.collect(),
+            pieces: self.map.runs.iter().map(|run| run.piece).collect(),
+        };
+        let dirty = core::mem::take(&mut self.tables.dirty_leaves);
+        let rows = leaves_of_piece(self.map.leaves.len());
+        let leaves = dirty.into_iter().map(|piece| {
+            let first = piece as usize * rows;
+            let end = (first + rows).min(self.map.leaves.len());
+            (piece, self.map.leaves[first..end].to_vec())
+        });
+        Snapshot {
+            rows: self.zones.rows().to_vec(),
+            granted: self.zones.to_grant(),
+            leaves: leaves.collect(),
+            released: core::mem::take(&mut self.tables.released),
+            root,
+        }
+    }
+
+    /// Leaf `leaf` is there now.
+    pub fn put_leaf(&mut self, leaf: LeafNo, row: LeafRow) {
+        let old = core::mem::replace(&mut self.map.leaves[leaf.0 as usize], row);
+        self.release(old.place, old.blocks.into());
+        self.tables.dirty_leaves.insert(leaf.0 / leaves_of_piece(self.map.leaves.len()) as u32);
+    }
+}
+
+/// Rows of leaves in a piece of their table.
+pub(super) fn leaves_of_piece(leaves: usize) -> usize {
+    rows_of_piece(leaves, LeafRow::BYTES)
+}
+
+/// Rows of zones in a piece of their table.
+pub(super) fn zones_of_piece(zones: usize) -> usize {
+    rows_of_piece(zones, ZoneRow::BYTES)
+}
+
+fn rows_of_piece(rows: usize, bytes: usize) -> usize {
+    let of_block = BLOCK_BYTES / bytes;
+    rows.div_ceil(of_block).div_ceil(MOST_PIECES).max(1) * of_block
+}
+
+/// Makes the map as of now durable, and gives back what nobody needs any more.
+pub(super) async fn checkpoint(shared: &Shared) -> Result<(), Reason> {
+    let progress = shared.borrow().signals.progress.clone();
+    // A copy counts in a root or is judged again behind it, so none may be half way.
+    shared.borrow_mut().is_freezing = true;
+    progress.until(|| (shared.borrow().copies_under_way == 0).then_some(())).await;
+    let (cut, copies) = shared.borrow_mut().freeze();
+    write_run(shared).await?;
+    let snapshot = shared.borrow_mut().snapshot(cut, copies);
+    let (pieces, old) = write_tables(shared, &snapshot).await?;
+    if !shared.borrow().guards.gone().root_before_flush {
+        flush_disks(shared).await?;
+    }
+    let Snapshot { mut root, granted, mut released, .. } = snapshot;
+    released.extend(old);
+    shared.borrow_mut().tables.pieces = pieces;
+    root.pieces.splice(0..0, shared.borrow().tables.pieces.iter().copied());
+    write_root(shared, &root).await?;
+    let epoch = {
+        let mut state = shared.borrow_mut();
+        state.counters.checkpoints += 1;
+        state.zones.root_is_durable(granted);
+        state.give_up(&released);
+        state.zones.settle_map();
+        state.is_sweep_wanted |= state.is_map_sparse();
+        state.epoch
+    };
+    reset_zones(shared, &Since { epoch, cut, copies }).await;
+    Ok(())
+}
+
+/// Writes what was pending as a run, which takes its place.
+async fn write_run(shared: &Shared) -> Result<(), Reason> {
+    let frozen = shared.borrow().map.frozen.clone().unwrap_or_default();
+    if frozen.is_empty() {
+        shared.borrow_mut().map.frozen = None;
+        return Ok(());
+    }
+    let pages = fill_pages(&frozen);
+    let encode = |page: &'_ [super::map::Extent]| {
+        let page = page.to_vec();
+        Box::new(move |place| {
+            let mut writer = PageWriter::default();
+            page.iter().for_each(|extent| drop(writer.put(extent)));
+            writer.finish(place)
+        })
+    };
+    let drafts: Vec<Draft<'_>> = pages.iter().map(|page| Draft { blocks: 1, encode: encode(page) }).collect();
+    let places = write_all(shared, &drafts).await?;
+    let rows: Vec<PageRow> =
+        pages.iter().zip(&places).map(|(page, place)| PageRow { first: page[0].lba, place: *place }).collect();
+    let bytes = PageRow::encode_all(&rows);
+    let number = shared.borrow().map.free_run().ok_or(Reason::VolumeFull)?;
+    let piece = write_piece(shared, PieceKind::Run, number.0.into(), bytes).await?;
+    let mut state = shared.borrow_mut();
+    index_extents(&mut state.map.index, number, &frozen);
+    state.map.runs.push(Run { number, pages: rows, piece });
+    state.map.frozen = None;
+    state.runs_written += 1;
+    let too_many = state.map.runs.len() >= state.options.most_runs;
+    state.is_sweep_wanted |= too_many || state.map.index.bytes() > state.options.index_bytes;
+    Ok(())
+}
+
+/// Extents in order, as many to each page as it takes.
+fn fill_pages(pending: &Pending) -> Vec<Vec<super::map::Extent>> {
+    let (mut pages, mut page, mut writer) = (Vec::new(), Vec::new(), PageWriter::default());
+    for extent in pending.iter() {
+        let mut left = Some(extent.clone());
+        while let Some(extent) = left.take() {
+            left = writer.put(&extent);
+            let end = left.as_ref().map_or(extent.end(), |rest| rest.lba);
+            if end > extent.lba {
+                page.push(extent.part(extent.lba, end));
+            }
+            if left.is_some() {
+                writer = PageWriter::default();
+                pages.push(core::mem::take(&mut page));
+            }
+        }
+    }
+    pages.push(page);
+    pages.retain(|page| !page.is_empty());
+    pages
+}
+
+/// Notes what a run has, leaf by leaf.
+fn index_extents(index: &mut RunIndex, run: RunNo, pending: &Pending) {
+    let (mut leaf, mut ranges) = (LeafNo(0), Vec::new());
+    for extent in pending.iter() {
+        let mut lba = extent.lba;
+        while lba < extent.end() {
+            let (of, offset) = LeafNo::of(lba);
+            if of != leaf {
+                flush_ranges(index, run, leaf, &mut ranges);
+                leaf = of;
+            }
+            let end = extent.end().min(LeafNo(of.0 + 1).start());
+            ranges.push(offset..offset + (end - lba) as u32);
+            lba = end;
+        }
+    }
+    flush_ranges(index, run, leaf, &mut ranges);
+}
+
+fn flush_ranges(index: &mut RunIndex, run: RunNo, leaf: LeafNo, ranges: &mut Vec<core::ops::Range<u32>>) {
+    if !ranges.is_empty() {
+        index.add(leaf, run, &core::mem::take(ranges));
+    }
+}
+
+/// Notes the extents of a page of a run.
+pub(super) fn index_page(index: &mut RunIndex, run: RunNo, extents: &[super::map::Extent]) {
+    let mut pending = Pending::default();
+    extents.iter().for_each(|extent| pending.put(extent.clone()));
+    index_extents(index, run, &pending);
+}
+
+/// Writes bytes that a root names, and counts them as a part of the map.
+async fn write_piece(shared: &Shared, kind: PieceKind, number: u32, mut bytes: Vec<u8>) -> Result<Piece, Reason> {
+    bytes.resize(bytes.len().next_multiple_of(BLOCK_BYTES), 0);
+    let (blocks, checksum) = ((bytes.len() / BLOCK_BYTES) as u32, Checksum::of(&bytes));
+    let draft = Draft { blocks, encode: Box::new(move |_| bytes.clone()) };
+    let place = write_all(shared, &[draft]).await?[0];
+    Ok(Piece { kind, number, place, blocks, checksum })
+}
+
+/// Writes the tables. What the root names of them, and what it does without from now on.
+async fn write_tables(shared: &Shared, snapshot: &Snapshot) -> Result<(Vec<Piece>, Vec<(Pba, u32)>), Reason> {
+    let mut pieces = shared.borrow().tables.pieces.clone();
+    let mut old = Vec::new();
+    let rows = zones_of_piece(snapshot.rows.len());
+    let mut tables: Vec<(PieceKind, u32, Vec<u8>)> = Vec::new();
+    for (number, rows) in snapshot.rows.chunks(rows).enumerate() {
+        let mut bytes = Vec::new();
+        rows.iter().for_each(|row| row.encode(&mut bytes));
+        tables.push((PieceKind::Zones, number as u32, bytes));
+    }
+    for (number, rows) in &snapshot.leaves {
+        let mut bytes = Vec::new();
+        rows.iter().for_each(|row| row.encode(&mut bytes));
+        tables.push((PieceKind::Leaves, *number, bytes));
+    }
+    for (kind, number, bytes) in tables {
+        let new = write_piece(shared, kind, number, bytes).await?;
+        match pieces.iter_mut().find(|piece| (piece.kind, piece.number) == (kind, number)) {
+            Some(piece) => {
+                old.push((piece.place, piece.blocks));
+                *piece = new;
+            }
+            None => pieces.push(new),
+        }
+    }
+    Ok((pieces, old))
+}
+
+/// Writes a root to every device. It is in force when one of them has it for good.
+async fn write_root(shared: &Shared, root: &Root) -> Result<(), Reason> {
+    if !root.fits() {
+        return Err(Reason::VolumeFull);
+    }
+    shared.borrow_mut().tables.root += 1;
+    let members = shared.borrow().disks.all.len();
+    let (mut written, mut failure) = (0, None);
+    for member in 0..members {
+        match write_root_to(shared, root, member).await {
+            Ok(()) => written += 1,
+            Err(reason) => failure = Some(reason),
+        }
+    }
+    match (written, failure) {
+        (0, Some(reason)) => Err(reason),
+        _ => Ok(()),
+    }
+}
+
+async fn write_root_to(shared: &Shared, root: &Root, member: usize) -> Result<(), Reason> {
+    let (at, next, zone) = shared.borrow().root_slot(member)?;
+    if next == 0 {
+        reset_zone(shared, zone).await?;
+    }
+    let (place, payload) = {
+        let mut state = shared.borrow_mut();
+        // Should this one fail, or be torn, the next goes to the other zone, and never over the newest that is whole.
+        state.tables.roots[member].next = None;
+        let place = state.disks.set.start(zone) + u64::from(next);
+        (place, state.encode_root(root, place)?)
+    };
+    let sent = {
+        let state = shared.borrow();
+        state.disks.send(&state.io, place, payload)?
+    };
+    disks::all(sent).await?;
+    let flushed = {
+        let state = shared.borrow();
+        let (disk, _) = state.disks.spot(place)?;
+        state.io.flush(disk.device)
+    };
+    flushed.ok().await?;
+    let mut state = shared.borrow_mut();
+    let zones = state.tables.roots[member].zones;
+    state.tables.roots[member] = RootPlace { zones, at, next: Some(next + ROOT_BLOCKS as u32) };
+    state.tables.root_place = place;
+    state.counters.root_blocks += ROOT_BLOCKS as u64;
+    Ok(())
+}
+
+impl State {
+    /// Where the next root of a device goes: the zone with the newest one, if there is room behind it, or the other from its start.
+    fn root_slot(&self, member: usize) -> Result<(usize, u32, ZoneIndex), Reason> {
+        let RootPlace { zones, at, next } = self.tables.roots[member];
+        let fits = |zone: ZoneIndex, next: u32| next + ROOT_BLOCKS as u32 <= self.disks.shape(zone).room;
+        match (zones[at], next) {
+            (Some(zone), Some(next)) if fits(zone, next) => Ok((at, next, zone)),
+            _ => zones[1 - at].map(|zone| (1 - at, 0, zone)).ok_or(Reason::VolumeFull),
+        }
+    }
+
+    fn encode_root(&self, root: &Root, place: Pba) -> Result<Payload, Reason> {
+        encode_root(
+            root,
+            &Batch {
+                set: self.id,
+                place,
+                generation: Generation(0),
+                epoch: self.epoch,
+                number: self.tables.root,
+                attempt: 0,
+                root: self.tables.root_place,
+            },
+        )
+        .and_then(|bytes| data_of(&bytes).map(Payload::Data))
+    }
+}
+
+/// The batch of a root.
+pub(super) fn encode_root(root: &Root, batch: &Batch) -> Result<Vec<u8>, Reason> {
+    let payload = root.encode();
+    let checksums = payload.chunks(BLOCK_BYTES).map(Checksum::of).collect();
+    let mut bytes = Header { batch: *batch, kind: BatchKind::Root, checksums }.encode();
+    bytes.extend(payload);
+    Ok(bytes)
+}
+
+/// Empties a zone.
+async fn reset_zone(shared: &Shared, zone: ZoneIndex) -> Result<(), Reason> {
+    let reset = {
+        let state = shared.borrow();
+        let (disk, sector) = state.disks.spot(state.disks.set.start(zone))?;
+        state.disks.shape(zone).is_sequential.then(|| state.io.reset(disk.device, sector))
+    };
+    match reset {
+        Some(reset) => reset.ok().await,
+        None => Ok(()),
+    }
+}
+
+/// Resets zones that a durable root does without.
+async fn reset_zones(shared: &Shared, root: &Since) {
+    let zones: Vec<ZoneIndex> = {
+        let state = shared.borrow();
+        let root = &state.loosened(root);
+        state.zones.to_reset(root).collect()
+    };
+    for zone in zones {
+        let result = reset_zone(shared, zone).await;
+        if result.is_err() && is_dead(shared, zone).await {
+            shared.borrow_mut().zones.die(zone);
+        }
+        let mut state = shared.borrow_mut();
+        if result.is_ok() {
+            let start = state.disks.set.start(zone);
+            let end = start + u64::from(state.disks.set.zone_blocks());
+            state.map.cache.forget(start, end);
+            state.zones.was_reset(zone);
+            state.events += 1;
+        }
+        // Another root is wanted that says so.
+        state.is_checkpoint_wanted |= result.is_ok() && state.is_short();
+    }
+    if shared.borrow().guards.gone().open_ungranted {
+        let mut state = shared.borrow_mut();
+        let granted = state.zones.to_grant();
+        state.zones.root_is_durable(granted);
+    }
+}
+
+async fn is_dead(shared: &Shared, zone: ZoneIndex) -> bool {
+    let (io, spot) = {
+        let state = shared.borrow();
+        (state.io.clone(), state.disks.spot(state.disks.set.start(zone)).map(|(disk, sector)| (disk.device, sector)))
+    };
+    let Ok((device, sector)) = spot else { return true };
+    let report = io.report(device, sector, 1).await;
+    report.is_ok_and(|zones| zones.iter().all(|zone| matches!(zone.cond, Condition::ReadOnly | Condition::Offline)))
+}
+
+impl State {
+    /// What a root covers, if nobody looks closely.
+    fn loosened(&self, root: &Since) -> Since {
+        let gone = self.guards.gone();
+        let mut root = *root;
+        if gone.reset_uncovered {
+            root.cut = BatchNo(u64::MAX);
+        }
+        if gone.reset_before_copies {
+            root.copies = CopyNo(u64::MAX);
+        }
+        root
+    }
+}

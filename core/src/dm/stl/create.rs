@@ -1,0 +1,159 @@
+//! Making a volume: how large it can be, and the first roots.
+
+use super::checkpoint::encode_root;
+use super::format::{Batch, Member, MemberKind, MemberState, Root, SetId, ZoneRow};
+use super::{BLOCK_BYTES, BLOCK_SECTORS, Epoch, Generation, Pba};
+use crate::prelude::*;
+use crate::sector::Sector;
+use crate::zone::{Condition, Zone, ZoneKind};
+
+/// A device of which a volume is to be made.
+#[derive(Clone, Debug)]
+pub struct Part {
+    /// Its identity: drawn for it, never used before.
+    pub id: [u8; 16],
+    /// Its zones; none of a regular device.
+    pub zones: Vec<Zone>,
+    /// Its sectors.
+    pub sectors: u64,
+}
+
+/// What to write where, when all zones are empty.
+#[derive(Clone, Debug)]
+pub struct Created {
+    /// Sectors of the exposed disk.
+    pub sectors: u64,
+    /// For each device the sector of its first root, and its bytes.
+    pub roots: Vec<(Sector, Vec<u8>)>,
+}
+
+/// Why no volume can be made of these devices.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CreateError {
+    /// There is no device with zones, or none at all.
+    NoZones,
+    /// Zones of other lengths, in sectors.
+    OtherZones(u64, u64),
+    /// A zone of roots cannot be written: which device.
+    DeadRoots(usize),
+    /// So few zones that can be written; so many are needed.
+    TooFew(usize, usize),
+    /// A reserve in thousandths that is out of its range.
+    Reserve(u32),
+}
+
+impl_error!(CreateError, |self, f| match self {
+    Self::NoZones => f.write_str("a volume needs a zoned device"),
+    Self::OtherZones(one, other) => write!(f, "zones of {one} and of {other} sectors: all have to be of one length"),
+    Self::DeadRoots(device) => write!(f, "the first two zones of device {device} cannot be written"),
+    Self::TooFew(has, needed) => write!(f, "{has} zones can be written, and {needed} are needed"),
+    Self::Reserve(found) => write!(f, "a reserve of {found} thousandths: it has to be 30 to 900"),
+});
+
+/// Zones that the volume needs beside those with data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Spare {
+    /// Zones of roots.
+    pub roots: usize,
+    /// The map: its largest size, and what it may fill in one cycle.
+    pub map: usize,
+    /// What a checkpoint and a sweep may fill.
+    pub cycle: usize,
+    /// What recovery needs.
+    pub recovery: usize,
+    /// Open zones of users and of cleaning, and free ones for cleaning.
+    pub open: usize,
+}
+
+impl Spare {
+    /// Of a volume of so many devices, zones, and blocks in a zone.
+    #[must_use]
+    pub fn new(devices: usize, zones: usize, room: u32) -> Self {
+        let room = room as usize;
+        let blocks = zones * room;
+        // 9 bytes a block, where all is written at random.
+        let leaves = blocks * 9 / BLOCK_BYTES + blocks.div_ceil(super::map::LEAF_BLOCKS as usize);
+        let tables = zones * ZoneRow::BYTES / BLOCK_BYTES + 4 + leaves / 512;
+        let checkpoint = (2 * (tables + 2)).div_ceil(room) + 1;
+        let cycle = checkpoint + leaves.div_ceil(room);
+        let map = (leaves * 13 / 10).div_ceil(room) + 1 + cycle;
+        Self { roots: 2 * devices, map, cycle, recovery: 1 + checkpoint, open: 4 }
+    }
+
+    /// All of them.
+    #[must_use]
+    pub fn all(&self) -> usize {
+        self.roots + self.map + self.recovery + self.open
+    }
+}
+
+/// A volume over these devices. `reserve`: thousandths of the space for data that are kept back.
+///
+/// # Errors
+/// Why there can be none.
+pub fn create(set: SetId, parts: &[Part], reserve: u32) -> Result<Created, CreateError> {
+    let zone_sectors = zone_sectors(parts)?;
+    if !(30..=900).contains(&reserve) {
+        return Err(CreateError::Reserve(reserve));
+    }
+    let zone_blocks = (zone_sectors / u64::from(BLOCK_SECTORS)) as u32;
+    let rooms: Vec<Vec<u32>> = parts.iter().map(|part| rooms(part, zone_sectors)).collect();
+    if let Some(device) = rooms.iter().position(|rooms| rooms.iter().take(2).filter(|room| **room > 0).count() < 2) {
+        return Err(CreateError::DeadRoots(device));
+    }
+    let usable: Vec<u32> = rooms.iter().flatten().copied().filter(|room| *room > 0).collect();
+    let least = usable.iter().copied().min().unwrap_or(0);
+    let spare = Spare::new(parts.len(), usable.len(), least).all();
+    let data = usable.len().checked_sub(spare).filter(|data| *data > 0);
+    let data = data.ok_or(CreateError::TooFew(usable.len(), spare + 1))?;
+    let capacity = data as u64 * u64::from(payload_of(least)) * u64::from(1000 - reserve) / 1000;
+    let root = Root { capacity, zone_blocks, reserve, members: members(parts, &rooms, zone_blocks), ..Root::default() };
+    let roots = root.members.iter().map(|member| {
+        let batch = Batch {
+            set,
+            place: member.first,
+            generation: Generation(0),
+            epoch: Epoch(1),
+            number: 1,
+            ..Batch::default()
+        };
+        (Sector(0), encode_root(&root, &batch).unwrap_or_default())
+    });
+    Ok(Created { sectors: capacity * u64::from(BLOCK_SECTORS), roots: roots.collect() })
+}
+
+/// Blocks of data that survivors of cleaning fill a zone with.
+fn payload_of(room: u32) -> u32 {
+    if room < 512 { room * 3 / 4 } else { room - room / 64 }
+}
+
+fn zone_sectors(parts: &[Part]) -> Result<u64, CreateError> {
+    let mut lengths = parts.iter().filter_map(|part| part.zones.first()).map(|zone| zone.len);
+    let first = lengths.next().ok_or(CreateError::NoZones)?;
+    lengths.find(|len| *len != first).map_or(Ok(first), |other| Err(CreateError::OtherZones(first, other)))
+}
+
+/// Blocks that can be written in each zone.
+fn rooms(part: &Part, zone_sectors: u64) -> Vec<u32> {
+    if part.zones.is_empty() {
+        return vec![(zone_sectors / u64::from(BLOCK_SECTORS)) as u32; (part.sectors / zone_sectors) as usize];
+    }
+    let room = |zone: &Zone| match zone.cond {
+        Condition::Offline | Condition::ReadOnly => 0,
+        _ if zone.len != zone_sectors => 0,
+        _ if zone.kind == ZoneKind::Conventional => (zone.len / u64::from(BLOCK_SECTORS)) as u32,
+        _ => (zone.capacity / u64::from(BLOCK_SECTORS)) as u32,
+    };
+    part.zones.iter().map(room).collect()
+}
+
+fn members(parts: &[Part], rooms: &[Vec<u32>], zone_blocks: u32) -> Vec<Member> {
+    let mut first = Pba(0);
+    let member = |(part, rooms): (&Part, &Vec<u32>)| {
+        let kind = if part.zones.is_empty() { MemberKind::Regular } else { MemberKind::Zoned };
+        let member = Member { id: part.id, first, zones: rooms.len() as u32, kind, state: MemberState::Used };
+        first = first + u64::from(member.zones) * u64::from(zone_blocks);
+        member
+    };
+    parts.iter().zip(rooms).map(member).collect()
+}

@@ -1,0 +1,328 @@
+//! The target as a device: what comes from above and from below, and the tasks that work in it.
+
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::rc::Rc;
+use core::cell::RefCell;
+use core::fmt;
+
+#[cfg(feature = "sabotage")]
+use super::guards::{Guards, Sabotage};
+use super::load::Given;
+use super::log::{Keep, Order, Pool, Zones};
+use super::map::Map;
+use super::options::Options;
+use super::state::{Readiness, Shared, Signals, State, StlCounters, Tables, finish};
+use super::{BLOCK_BYTES, BLOCK_SECTORS, BatchNo, CopyNo, Epoch, checkpoint, clean, flush, load, read, sweep, write};
+use crate::block::{
+    Bio, BlockDevice, Cx, DeviceId, Event, Figure, Limits, MessageError, Op, Payload, Reason, Status, Survival,
+    WordOwner,
+};
+use crate::prelude::*;
+use crate::sector::Sector;
+use crate::task::Tasks;
+
+/// An `stl` volume.
+pub struct Stl {
+    limits: Limits,
+    below: Vec<DeviceId>,
+    shared: Shared,
+    tasks: Tasks,
+}
+
+impl Stl {
+    /// A volume of `sectors` on these devices, which have `limits`. It is found on them when it is first used.
+    #[must_use]
+    pub fn new(below: Vec<DeviceId>, limits: &[Limits], sectors: u64, options: Options) -> Self {
+        let mut tasks = Tasks::default();
+        let io = tasks.io();
+        let shared = Rc::new(RefCell::new(State::new(io.clone(), options)));
+        let given = below.iter().zip(limits).map(|(device, limits)| Given { device: *device, limits: limits.clone() });
+        let capacity = sectors / u64::from(BLOCK_SECTORS);
+        tasks.spawn(load::run(shared.clone(), io, given.collect(), capacity));
+        (0..write::WRITERS).for_each(|_| tasks.spawn(write::run(shared.clone())));
+        (0..read::NODE_READERS).for_each(|_| tasks.spawn(read::run(shared.clone())));
+        tasks.spawn(flush::run(shared.clone()));
+        tasks.spawn(checkpoint::run(shared.clone()));
+        tasks.spawn(sweep::run(shared.clone()));
+        tasks.spawn(clean::run(shared.clone()));
+        Self { limits: exposed(limits, sectors), below, shared, tasks }
+    }
+
+    /// Takes guards away. For tests; before its first use.
+    #[cfg(feature = "sabotage")]
+    pub fn sabotage(&mut self, gone: Sabotage) {
+        self.shared.borrow_mut().guards = Guards::without(gone);
+    }
+
+    /// What it has done since it was loaded.
+    #[must_use]
+    pub fn counters(&self) -> StlCounters {
+        self.shared.borrow().counters
+    }
+
+    /// Lets the tasks work, and the bios that they let go.
+    fn pump(&mut self, cx: &mut Cx<'_>) {
+        loop {
+            self.shared.borrow_mut().is_notified = false;
+            self.tasks.run(cx);
+            let mut state = self.shared.borrow_mut();
+            for bio in core::mem::take(&mut state.back) {
+                state.route(bio, cx);
+            }
+            for (mut bio, result) in core::mem::take(&mut state.done) {
+                let status = finish(&mut bio, result);
+                cx.complete(bio, status);
+            }
+            let may_rest = !state.is_suspended || state.is_at_rest();
+            if let Some(token) = state.token.take_if(|_| may_rest) {
+                cx.recycle(token);
+            }
+            if !state.is_notified && state.back.is_empty() && state.done.is_empty() {
+                break;
+            }
+        }
+    }
+
+    fn start(&mut self) {
+        let mut state = self.shared.borrow_mut();
+        if state.readiness == Readiness::Unloaded {
+            state.readiness = Readiness::Loading;
+            state.notify(|signals| &signals.wanted);
+        }
+    }
+
+    /// Brings it to rest: what waits is written, and a checkpoint made.
+    fn suspend(&mut self, cx: &mut Cx<'_>) {
+        {
+            let mut state = self.shared.borrow_mut();
+            if state.readiness == Readiness::Unloaded {
+                return;
+            }
+            state.is_suspended = true;
+            if state.token.is_none() {
+                state.token = Some(cx.own_bio(Bio::new(Op::Flush, Sector::ZERO, 0, Payload::None)));
+            }
+            state.notify(|signals| &signals.progress);
+        }
+        self.pump(cx);
+    }
+}
+
+/// What the volume accepts: blocks of 4 KiB.
+fn exposed(devices: &[Limits], sectors: u64) -> Limits {
+    let most = |of: fn(&Limits) -> Option<u32>| devices.iter().filter_map(of).min();
+    Limits {
+        logical_block_bytes: BLOCK_BYTES as u32,
+        physical_block_bytes: BLOCK_BYTES as u32,
+        max_sectors: most(|limits| limits.max_sectors).map(|most| (most - most % BLOCK_SECTORS).max(BLOCK_SECTORS)),
+        max_segments: most(|limits| limits.max_segments),
+        max_write_zeroes: Some(1 << 22),
+        max_discard: Some(1 << 22),
+        write_cache: true,
+        rotational: devices.iter().any(|limits| limits.rotational),
+        read_only: devices.iter().any(|limits| limits.read_only),
+        ..Limits::new(sectors)
+    }
+}
+
+impl State {
+    fn new(io: crate::task::Io, options: Options) -> Self {
+        Self {
+            readiness: Readiness::Unloaded,
+            guards: super::guards::Guards::default(),
+            io,
+            signals: Signals::default(),
+            is_notified: false,
+            disks: super::disks::Disks::default(),
+            id: super::format::SetId::default(),
+            epoch: Epoch(0),
+            capacity: 0,
+            reserve: 0,
+            zones: Zones::new(Vec::new(), Keep::default()),
+            map: Map::new(0, options.cached_extents),
+            cursors: [None; Pool::ALL.len()],
+            under_way: [0; Pool::ALL.len()],
+            retries_under_way: 0,
+            order: Order::after(BatchNo(0)),
+            copies: CopyNo(0),
+            copies_under_way: 0,
+            runs_written: 0,
+            map_batches: 0,
+            changes: VecDeque::new(),
+            waiting_blocks: 0,
+            writes: slab::Slab::new(),
+            readings: slab::Slab::new(),
+            node_waiters: BTreeMap::new(),
+            wanted_nodes: VecDeque::new(),
+            flushes: VecDeque::new(),
+            back: VecDeque::new(),
+            early: VecDeque::new(),
+            done: Vec::new(),
+            tables: Tables::default(),
+            since_checkpoint: 0,
+            clock: 0,
+            is_checkpoint_wanted: false,
+            is_checkpointing: false,
+            is_freezing: false,
+            is_sweep_wanted: false,
+            token: None,
+            is_suspended: false,
+            counters: StlCounters::default(),
+            events: 0,
+            options,
+        }
+    }
+
+    /// Sends a bio where it goes.
+    fn route(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
+        match (&self.readiness, bio.op) {
+            (Readiness::Unloaded | Readiness::Loading, _) => self.early.push_back(bio),
+            (Readiness::Failed(_), _) => {
+                let reason = self.refusal();
+                cx.fail(bio, reason);
+            }
+            (_, Op::Read) => self.route_read(bio, cx),
+            (_, Op::Flush) => self.take_flush(bio),
+            (Readiness::ReadOnly(_), _) => {
+                let reason = self.refusal();
+                cx.fail(bio, reason);
+            }
+            (_, Op::Write | Op::WriteZeroes | Op::Discard) => self.take_change(bio),
+            _ => cx.fail(bio, Reason::NotSupported),
+        }
+    }
+
+    /// Zones that are kept for those with more right than users.
+    pub fn kept(&self) -> Keep {
+        let room = self.disks.zones.iter().map(|shape| shape.room).filter(|room| *room > 0).min().unwrap_or(1);
+        let spare = super::create::Spare::new(self.disks.all.len(), self.disks.zones.len(), room);
+        Keep { recovery: spare.recovery, map: spare.map, cycle: spare.cycle, cleaning: 2 }
+    }
+}
+
+impl BlockDevice for Stl {
+    keeps_limits_and_below!();
+
+    /// Batches are in the log when they are acknowledged, and the log is on the disks.
+    fn survival(&self) -> Survival {
+        Survival::All
+    }
+
+    fn submit(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
+        self.start();
+        self.shared.borrow_mut().route(bio, cx);
+        if self.shared.borrow().is_notified {
+            self.pump(cx);
+        }
+    }
+
+    fn end_io(&mut self, bio: Box<Bio>, status: Status, word: u64, cx: &mut Cx<'_>) {
+        if WordOwner::Task.owns(word) {
+            self.tasks.end_io(bio, status, word, cx);
+            return self.pump(cx);
+        }
+        self.shared.borrow_mut().read_done(bio, status, word as usize, cx);
+        if self.shared.borrow().is_notified {
+            self.pump(cx);
+        }
+    }
+
+    fn on_event(&mut self, event: Event, cx: &mut Cx<'_>) {
+        match event {
+            Event::Timer(word) if WordOwner::Task.owns(word) => self.tasks.on_timer(word),
+            Event::Suspend { .. } => return self.suspend(cx),
+            Event::Resume => {
+                {
+                    let mut state = self.shared.borrow_mut();
+                    state.is_suspended = false;
+                    state.notify(|signals| &signals.progress);
+                }
+                self.start();
+            }
+            _ => return,
+        }
+        self.pump(cx);
+    }
+
+    fn held(&self, visit: &mut dyn FnMut(&Bio)) {
+        let state = self.shared.borrow();
+        state.writes.iter().for_each(|(_, write)| visit(&write.bio));
+        let waiting =
+            state.node_waiters.values().flatten().chain(&state.flushes).chain(&state.early).chain(&state.back);
+        waiting.for_each(|bio| visit(bio));
+    }
+
+    fn describe(&self, out: &mut dyn fmt::Write) -> fmt::Result {
+        write!(out, "stl, {} sectors on devices", self.limits.capacity)?;
+        self.below.iter().try_for_each(|device| write!(out, " {}", device.0))
+    }
+
+    fn status(&self, out: &mut dyn fmt::Write) -> fmt::Result {
+        let state = self.shared.borrow();
+        let zones = &state.zones;
+        let full = |pool| zones.full(&[pool]).count();
+        let all = zones.rows().len();
+        write!(
+            out,
+            "{all} zones {} free {} given back",
+            zones.free(Pool::Recovery),
+            zones.done_with() + zones.waiting()
+        )?;
+        write!(out, " {} data {} copies {} map", full(Pool::Users), full(Pool::Cleaning), full(Pool::Map))?;
+        write!(out, " {} runs {} pending", state.map.runs.len(), state.map.pending.len())?;
+        match &state.readiness {
+            Readiness::Ready => Ok(()),
+            Readiness::Unloaded => out.write_str(" unloaded"),
+            Readiness::Loading => out.write_str(" loading"),
+            Readiness::ReadOnly(why) => write!(out, " read-only: {why}"),
+            Readiness::Failed(why) => write!(out, " failed: {why}"),
+        }
+    }
+
+    fn figures(&self, visit: &mut dyn FnMut(&'static str, Figure)) {
+        let state = self.shared.borrow();
+        state.counters.list().for_each(|(name, count)| visit(name, Figure::Count(count)));
+        visit("amplification", Figure::Ratio(state.counters.amplification()));
+        visit("waiting_writes", Figure::Count(state.changes.len() as u64));
+    }
+
+    fn message(&mut self, words: &[&str], cx: &mut Cx<'_>) -> Result<String, MessageError> {
+        let answer = match words {
+            ["checkpoint"] => {
+                let mut state = self.shared.borrow_mut();
+                state.is_checkpoint_wanted = true;
+                state.notify(|signals| &signals.progress);
+                String::new()
+            }
+            ["sweep"] => {
+                let mut state = self.shared.borrow_mut();
+                state.is_sweep_wanted = true;
+                state.notify(|signals| &signals.progress);
+                String::new()
+            }
+            ["counters"] => {
+                let mut lines = String::new();
+                self.figures(&mut |name, figure| lines += &format!("{name} {figure}\n"));
+                lines
+            }
+            _ => {
+                let said = words.join(" ");
+                let known = "write `checkpoint`, `sweep` or `counters`";
+                return Err(MessageError(format!("stl does not know `{said}`: {known}")));
+            }
+        };
+        self.pump(cx);
+        Ok(answer)
+    }
+
+    fn events(&self) -> u64 {
+        self.shared.borrow().events
+    }
+
+    fn is_ready(&self) -> Result<(), String> {
+        match &self.shared.borrow().readiness {
+            Readiness::Failed(why) => Err(why.clone()),
+            _ => Ok(()),
+        }
+    }
+}

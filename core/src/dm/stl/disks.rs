@@ -1,0 +1,125 @@
+//! The disks of a set: where blocks lie on them, and I/O of whole blocks for tasks.
+
+use super::set::Set;
+use super::{BLOCK_BYTES, BLOCK_SECTORS, Pba, ZoneIndex};
+use crate::block::{Data, DeviceId, Flags, Limits, Payload, Reason};
+use crate::prelude::*;
+use crate::sector::Sector;
+use crate::task::{Answer, Io};
+
+/// A disk, as its device in the stack sees it.
+#[derive(Clone, Debug)]
+pub(super) struct Disk {
+    pub device: DeviceId,
+    /// Most blocks of a command.
+    most_blocks: u32,
+    /// Most segments of memory of a command.
+    most_segments: usize,
+}
+
+impl Disk {
+    pub fn new(device: DeviceId, limits: &Limits) -> Self {
+        let most_blocks = limits.max_sectors.map_or(u32::MAX / BLOCK_SECTORS, |most| (most / BLOCK_SECTORS).max(1));
+        Self { device, most_blocks, most_segments: limits.max_segments.map_or(usize::MAX, |most| most as usize) }
+    }
+}
+
+/// The disks of a set, by member.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Disks {
+    pub set: Set,
+    pub all: Vec<Disk>,
+    /// Blocks that can be written, and whether they have to be written in order, for each zone of the set.
+    pub zones: Vec<Shape>,
+}
+
+/// What a zone is like, whatever is in it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Shape {
+    pub room: u32,
+    pub is_sequential: bool,
+}
+
+impl Disks {
+    /// What a zone is like.
+    pub fn shape(&self, zone: ZoneIndex) -> Shape {
+        self.zones[zone.0 as usize]
+    }
+
+    /// The disk of a block, and its sector there.
+    pub fn spot(&self, place: Pba) -> Result<(&Disk, Sector), Reason> {
+        let spot = self.set.locate(place).ok_or(Reason::Removed)?;
+        Ok((&self.all[spot.member], spot.sector))
+    }
+
+    /// Sends writes of `payload` from `place` on, in order, and no longer than the disk takes.
+    pub fn send(&self, io: &Io, place: Pba, payload: Payload) -> Result<Vec<Answer>, Reason> {
+        let (disk, sector) = self.spot(place)?;
+        let payload = gathered(payload, disk.most_segments)?;
+        let (blocks, mut at, mut answers) = (payload.bytes() / BLOCK_BYTES, 0, Vec::new());
+        while at < blocks as u32 {
+            let now = disk.most_blocks.min(blocks as u32 - at);
+            let part = payload.slice(at * BLOCK_SECTORS, now * BLOCK_SECTORS);
+            answers.push(io.write_payload(disk.device, sector + u64::from(at * BLOCK_SECTORS), part, Flags::NONE));
+            at += now;
+        }
+        Ok(answers)
+    }
+
+    /// Reads blocks.
+    pub fn read(&self, io: &Io, place: Pba, blocks: u32) -> Result<Reading, Reason> {
+        let (disk, sector) = self.spot(place)?;
+        let data = memory(blocks as usize)?;
+        let (mut at, mut answers) = (0, Vec::new());
+        while at < blocks {
+            let now = disk.most_blocks.min(blocks - at);
+            let part = data.slice(at as usize * BLOCK_BYTES, now as usize * BLOCK_BYTES);
+            answers.push(io.read(disk.device, sector + u64::from(at * BLOCK_SECTORS), part));
+            at += now;
+        }
+        Ok(Reading { data, answers })
+    }
+}
+
+/// Blocks that are being read.
+pub(super) struct Reading {
+    data: Data,
+    answers: Vec<Answer>,
+}
+
+impl Reading {
+    pub async fn data(self) -> Result<Data, Reason> {
+        all(self.answers).await.map(|()| self.data)
+    }
+}
+
+/// Waits for all, whatever becomes of some.
+pub(super) async fn all(answers: Vec<Answer>) -> Result<(), Reason> {
+    let mut result = Ok(());
+    for answer in answers {
+        let one = answer.ok().await;
+        result = result.and(one);
+    }
+    result
+}
+
+/// Memory for blocks.
+pub(super) fn memory(blocks: usize) -> Result<Data, Reason> {
+    Data::try_zeroed(blocks * BLOCK_BYTES).ok_or(Reason::NoMemory)
+}
+
+/// Blocks in memory.
+pub(super) fn data_of(bytes: &[u8]) -> Result<Data, Reason> {
+    let data = memory(bytes.len() / BLOCK_BYTES)?;
+    data.write(0, bytes);
+    Ok(data)
+}
+
+fn gathered(payload: Payload, most: usize) -> Result<Payload, Reason> {
+    if payload.segments().len() <= most {
+        return Ok(payload);
+    }
+    let whole = memory(payload.bytes() / BLOCK_BYTES)?;
+    payload.copy_to(&whole);
+    Ok(Payload::Data(whole))
+}

@@ -1,0 +1,49 @@
+//! Making what counts durable.
+
+use alloc::collections::VecDeque;
+
+use super::disks;
+use super::state::{Shared, State};
+use crate::block::{Bio, Op, Reason};
+use crate::prelude::*;
+
+/// Flushes all disks.
+pub(super) async fn flush_disks(shared: &Shared) -> Result<(), Reason> {
+    let answers = {
+        let state = shared.borrow();
+        let mut devices: Vec<_> = state.disks.all.iter().map(|disk| disk.device).collect();
+        if state.guards.gone().flush_one_device {
+            devices.truncate(1);
+        }
+        devices.dedup();
+        devices.into_iter().map(|device| state.io.flush(device)).collect()
+    };
+    disks::all(answers).await
+}
+
+/// Flushes for users: all that waits shares one, and what comes meanwhile the next.
+pub(super) async fn run(shared: Shared) {
+    let signals = shared.borrow().signals.clone();
+    loop {
+        let waiting: VecDeque<Box<Bio>> = signals
+            .flushes
+            .until(|| {
+                let waiting = core::mem::take(&mut shared.borrow_mut().flushes);
+                Some(waiting).filter(|waiting| !waiting.is_empty())
+            })
+            .await;
+        let result = flush_disks(&shared).await;
+        let mut state = shared.borrow_mut();
+        waiting.into_iter().for_each(|bio| state.end(bio, result.clone()));
+        state.notify(|signals| &signals.progress);
+    }
+}
+
+impl State {
+    /// Takes a flush.
+    pub fn take_flush(&mut self, bio: Box<Bio>) {
+        debug_assert!(bio.op == Op::Flush, "nothing else waits for a flush");
+        self.flushes.push_back(bio);
+        self.notify(|signals| &signals.flushes);
+    }
+}

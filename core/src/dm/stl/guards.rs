@@ -1,0 +1,42 @@
+//! Guards of data that tests take away, to show that they notice. Numbers are those of the invariants in `docs/decisions/0016-stl.md`.
+
+/// Guards that are gone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sabotage {
+    /// Recovery goes on behind a number that is missing (I1).
+    pub replay_over_gaps: bool,
+    /// A flush reaches the first device alone (I3).
+    pub flush_one_device: bool,
+    /// A start goes on in the life of the one before (I4).
+    pub keep_epoch: bool,
+    /// A victim is reset though what replaced its blocks may not be durable (I5).
+    pub reset_unjudged: bool,
+    /// A victim is reset before a root knows its batches (I7).
+    pub reset_uncovered: bool,
+    /// A victim is reset before a root knows the copies from it and to it (I8).
+    pub reset_before_copies: bool,
+    /// A root is written before what it names is durable (I9).
+    pub root_before_flush: bool,
+    /// Discards and zeroes are applied to the map and not logged (I10).
+    pub discards_unlogged: bool,
+    /// A copy counts whatever a user has written meanwhile, in memory (I11).
+    pub copies_unconditional: bool,
+    /// The same in recovery.
+    pub replay_copies_unconditional: bool,
+    /// Headers count wherever they lie and whenever they were written (I13, I16).
+    pub headers_unchecked: bool,
+    /// A batch counts by its header alone (I14).
+    pub torn_batches_count: bool,
+    /// A zone that was reset is opened before a root says so (I17).
+    pub open_ungranted: bool,
+    /// Readers do not keep a zone from being reset (I18).
+    pub readers_unpinned: bool,
+    /// Parts of the map are given up before a root does without them (I19).
+    pub free_map_at_once: bool,
+    /// A batch that failed counts as done (I21).
+    pub failed_batches_count: bool,
+    /// FUA writes are acknowledged as others are (I26).
+    pub fua_is_nothing: bool,
+}
+
+pub(super) type Guards = crate::guards::Guards<Sabotage>;

@@ -1,0 +1,133 @@
+//! Headers in zones, followed from one to the next.
+
+use super::format::{Checksum, Header, HeaderError, SetId, ZoneUse};
+use super::state::Shared;
+use super::{BLOCK_BYTES, Epoch, Generation, Pba, ZoneIndex};
+use crate::block::{Data, Reason};
+use crate::prelude::*;
+
+/// A batch that was found.
+#[derive(Clone, Debug)]
+pub(super) struct Found {
+    pub header: Header,
+    /// The first block of its payload.
+    pub payload: Pba,
+    /// The block behind it, in its zone.
+    pub end: u32,
+}
+
+/// Blocks that are read at once to look for a header.
+const PROBE: u32 = 4;
+
+/// What a header has to say of itself to count.
+struct Expected {
+    set: SetId,
+    generation: Option<Generation>,
+    epoch: Option<Epoch>,
+    is_unchecked: bool,
+}
+
+/// The batches of a zone, from its start on. With an `epoch`: those of that life, in whatever generation the first is, and none that
+/// was torn.
+pub(super) async fn chain(shared: &Shared, zone: ZoneIndex, epoch: Option<Epoch>) -> Result<Vec<Found>, Reason> {
+    let (start, room, row, mut expected) = {
+        let state = shared.borrow();
+        let row = state.zones.rows()[zone.0 as usize];
+        // Of a zone that was free in the root any later generation may be found.
+        let is_known = row.used_for != ZoneUse::Free;
+        let generation = is_known.then_some(row.generation);
+        let is_unchecked = state.guards.gone().headers_unchecked;
+        let expected = Expected { set: state.id, generation, epoch, is_unchecked };
+        (state.disks.set.start(zone), state.disks.shape(zone).room, row, expected)
+    };
+    let (mut found, mut at) = (Vec::new(), 0);
+    let room = if epoch.is_none() { row.written.min(room) } else { room };
+    while at < room {
+        let Some(header) = header_at(shared, start + u64::from(at), room - at).await? else { break };
+        let blocks = Header::blocks_of(header.kind.record_bytes(), header.checksums.len()) as u32;
+        let payload = start + u64::from(at + blocks);
+        at += blocks + header.checksums.len() as u32;
+        let is_new = expected.generation.is_some() || header.batch.generation > row.generation;
+        if at > room || !is_new || !expected.admits(&header, payload, blocks) {
+            break;
+        }
+        expected.generation = Some(header.batch.generation);
+        found.push(Found { header, payload, end: at });
+    }
+    if epoch.is_some() {
+        drop_torn(shared, zone, &mut found).await?;
+    }
+    Ok(found)
+}
+
+impl Expected {
+    fn admits(&self, header: &Header, payload: Pba, blocks: u32) -> bool {
+        let batch = &header.batch;
+        let belongs = batch.set == self.set
+            && batch.place + u64::from(blocks) == payload
+            && self.generation.is_none_or(|generation| generation == batch.generation)
+            && self.epoch.is_none_or(|epoch| epoch == batch.epoch);
+        belongs || self.is_unchecked
+    }
+}
+
+/// The header at a place, if there is one.
+async fn header_at(shared: &Shared, place: Pba, room: u32) -> Result<Option<Header>, Reason> {
+    let mut blocks = PROBE.min(room);
+    loop {
+        let data = read(shared, place, blocks).await?;
+        match Header::decode(&data.to_vec()) {
+            Ok((header, _)) => return Ok(Some(header)),
+            Err(HeaderError::Short(needed)) if u32::from(needed) > blocks && u32::from(needed) <= room => {
+                blocks = needed.into();
+            }
+            Err(HeaderError::Version(version)) => {
+                let why = format!("block {place} has a header of version {version}, which is not known");
+                return Err(Reason::VolumeFailed(why.into()));
+            }
+            Err(_) => return Ok(None),
+        }
+    }
+}
+
+pub(super) async fn read(shared: &Shared, place: Pba, blocks: u32) -> Result<Data, Reason> {
+    let reading = {
+        let state = shared.borrow();
+        state.disks.read(&state.io, place, blocks)?
+    };
+    reading.data().await
+}
+
+/// Only the last batch of a sequential zone can be torn, and any of a zone without a pointer: they count if their payload is whole.
+async fn drop_torn(shared: &Shared, zone: ZoneIndex, found: &mut Vec<Found>) -> Result<(), Reason> {
+    if shared.borrow().guards.gone().torn_batches_count {
+        return Ok(());
+    }
+    let is_sequential = shared.borrow().disks.shape(zone).is_sequential;
+    let first = if is_sequential { found.len().saturating_sub(1) } else { 0 };
+    for at in first..found.len() {
+        let Found { header, payload, .. } = &found[at];
+        if !is_whole(shared, header, *payload).await? {
+            found.truncate(at);
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Whether the payload of a batch is what its header says.
+async fn is_whole(shared: &Shared, header: &Header, payload: Pba) -> Result<bool, Reason> {
+    let count = header.checksums.len();
+    if count == 0 {
+        return Ok(true);
+    }
+    let Ok(data) = read(shared, payload, count as u32).await else { return Ok(false) };
+    let bytes = data.to_vec();
+    let lbas = header.lbas();
+    let checksum = |number: usize, block: &[u8]| match lbas.get(number) {
+        Some(lba) => Checksum::of_block(*lba, block),
+        None => Checksum::of(block),
+    };
+    let mut blocks = bytes.chunks(BLOCK_BYTES).enumerate();
+    Ok(blocks.all(|(number, block)| checksum(number, block) == header.checksums[number]))
+}

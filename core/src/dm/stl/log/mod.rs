@@ -1,0 +1,9 @@
+//! The log: zones that are opened, filled, emptied and reset, and the order in which what is in them counts.
+
+mod batch;
+mod order;
+mod zones;
+
+pub use batch::{Sealed, checksums_of};
+pub use order::Order;
+pub use zones::{Keep, Pool, Zones};

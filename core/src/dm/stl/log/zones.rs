@@ -1,0 +1,417 @@
+//! Every zone of the set, from one opening to the next.
+//!
+//! ```text
+//!   free ── open ──> open ── full ──> full ── nothing in it is live ──> done with ── root covers it, no reader ──> reset ── next root ──> free
+//! ```
+
+use alloc::collections::{BTreeMap, BTreeSet};
+
+use crate::dm::stl::format::{ZoneRow, ZoneUse};
+use crate::dm::stl::replay::Since;
+use crate::dm::stl::{BatchNo, CopyNo, Generation, ZoneIndex};
+use crate::prelude::*;
+
+named_enum! {
+    /// Who opens a zone. The earlier ones may take what the later ones may not.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum Pool {
+        /// Recovery, and roots.
+        Recovery = 0 => "recovery",
+        /// The map and its tables.
+        Map = 1 => "map",
+        /// Survivors of cleaning.
+        Cleaning = 2 => "cleaning",
+        /// Users.
+        Users = 3 => "users",
+    }
+
+    /// Its name.
+    fn name(self) -> &'static str;
+}
+
+/// What only a running volume knows of a zone.
+#[derive(Clone, Copy, Debug, Default)]
+struct Life {
+    /// The newest batches in it.
+    user: BatchNo,
+    copy: CopyNo,
+    /// Reads that are under way.
+    readers: u32,
+    /// Blocks of it that a root, or the next one, says are parts of the map.
+    map_blocks: u32,
+    /// Nothing in it is live, for good.
+    is_done_with: bool,
+    /// Something in it cannot be read: it is not cleaned.
+    is_spoilt: bool,
+}
+
+/// Zones that are kept for those with more right.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Keep {
+    /// For a start after a crash.
+    pub recovery: usize,
+    /// For the map, with those that it has.
+    pub map: usize,
+    /// Those of them that the map may fill before it gets others back.
+    pub cycle: usize,
+    /// For survivors of cleaning.
+    pub cleaning: usize,
+}
+
+/// All zones of a set.
+#[derive(Clone, Debug)]
+pub struct Zones {
+    rows: Vec<ZoneRow>,
+    /// Those that are not free or unused.
+    lives: BTreeMap<ZoneIndex, Life>,
+    /// May be opened: the newest durable root says so.
+    free: BTreeSet<ZoneIndex>,
+    /// Were reset since, or were never used: the next root says that they may be opened.
+    next: BTreeSet<ZoneIndex>,
+    keep: Keep,
+    /// Zones that are open or full and not done with, by who opened them.
+    held: [usize; Pool::ALL.len()],
+    last_opened: ZoneIndex,
+    /// What was counted since a recount began.
+    recount: Option<Vec<i64>>,
+}
+
+impl Zones {
+    /// The zones of these rows.
+    #[must_use]
+    pub fn new(rows: Vec<ZoneRow>, keep: Keep) -> Self {
+        let all = || (0..).map(ZoneIndex).zip(&rows);
+        let of = |used_for| all().filter(move |(_, row)| row.used_for == used_for).map(|(zone, _)| zone);
+        let lives: BTreeMap<ZoneIndex, Life> =
+            of(ZoneUse::Open).chain(of(ZoneUse::Full)).map(|zone| (zone, Life::default())).collect();
+        let mut held = [0; Pool::ALL.len()];
+        lives.keys().for_each(|zone| hold(&mut held, &rows[zone.0 as usize], 1));
+        let free = of(ZoneUse::Free).collect();
+        Self { free, next: BTreeSet::new(), lives, keep, held, rows, last_opened: ZoneIndex(0), recount: None }
+    }
+
+    /// What a root says of them: those that were reset may be opened once it is durable.
+    #[must_use]
+    pub fn rows(&self) -> &[ZoneRow] {
+        &self.rows
+    }
+
+    /// How many may be opened by these.
+    #[must_use]
+    pub fn free(&self, pool: Pool) -> usize {
+        let Keep { recovery, map, cycle, cleaning } = self.keep;
+        let of_map = recovery + map.saturating_sub(self.held(Pool::Map)).max(cycle);
+        let left = match pool {
+            Pool::Recovery => 0,
+            Pool::Map => recovery,
+            Pool::Cleaning => of_map,
+            Pool::Users => of_map + cleaning,
+        };
+        self.free.len().saturating_sub(left)
+    }
+
+    /// Zones that are open or full and not done with, by who opened them.
+    #[must_use]
+    pub fn held(&self, pool: Pool) -> usize {
+        self.held[pool as usize]
+    }
+
+    /// What is kept for whom.
+    #[must_use]
+    pub fn kept(&self) -> Keep {
+        self.keep
+    }
+
+    /// Opens a zone: the next one behind `behind`, which is a short way for a head.
+    pub fn open(&mut self, pool: Pool, stream: u8, behind: ZoneIndex) -> Option<(ZoneIndex, Generation)> {
+        if self.free(pool) == 0 {
+            return None;
+        }
+        let zone = *self.free.range(behind..).next().or_else(|| self.free.first())?;
+        self.free.remove(&zone);
+        let generation = self.rows[zone.0 as usize].generation + 1;
+        self.rows[zone.0 as usize] = ZoneRow { generation, used_for: ZoneUse::Open, stream, ..ZoneRow::default() };
+        hold(&mut self.held, &self.rows[zone.0 as usize], 1);
+        self.lives.insert(zone, Life::default());
+        self.last_opened = zone;
+        Some((zone, generation))
+    }
+
+    /// The zone that was opened last.
+    #[must_use]
+    pub fn last_opened(&self) -> ZoneIndex {
+        self.last_opened
+    }
+
+    /// Notes that a zone has batches up to these, or lost its last live block when these were the newest.
+    pub fn note(&mut self, zone: ZoneIndex, user: BatchNo, copy: CopyNo) {
+        if let Some(life) = self.lives.get_mut(&zone) {
+            (life.user, life.copy) = (life.user.max(user), life.copy.max(copy));
+        }
+    }
+
+    /// An open zone takes no more. `written`: its batches end there. `closed_at`: blocks that the volume has written.
+    pub fn fill(&mut self, zone: ZoneIndex, written: u32, closed_at: u64) {
+        let row = &mut self.rows[zone.0 as usize];
+        (row.used_for, row.written, row.closed_at) = (ZoneUse::Full, written, closed_at);
+    }
+
+    /// The batches of a zone end there, or before.
+    pub fn end_at(&mut self, zone: ZoneIndex, written: u32) {
+        let row = &mut self.rows[zone.0 as usize];
+        row.written = row.written.min(written);
+    }
+
+    /// The batches of a zone end there.
+    pub fn set_written(&mut self, zone: ZoneIndex, written: u32) {
+        self.rows[zone.0 as usize].written = written;
+    }
+
+    /// A zone can never be written again.
+    pub fn die(&mut self, zone: ZoneIndex) {
+        self.rows[zone.0 as usize].used_for = ZoneUse::Dead;
+        self.free.remove(&zone);
+        self.next.remove(&zone);
+    }
+
+    /// A zone that no root knows turns out to be in use.
+    pub fn adopt(&mut self, zone: ZoneIndex, generation: Generation, pool: Pool, written: u32) {
+        self.free.remove(&zone);
+        let row = ZoneRow { generation, used_for: ZoneUse::Full, stream: pool as u8, written, ..ZoneRow::default() };
+        self.rows[zone.0 as usize] = row;
+        hold(&mut self.held, &row, 1);
+        self.lives.insert(zone, Life::default());
+    }
+
+    /// What is in a free zone has this generation: the next has a higher one.
+    pub fn outgrow(&mut self, zone: ZoneIndex, generation: Generation) {
+        let row = &mut self.rows[zone.0 as usize];
+        row.generation = row.generation.max(generation);
+    }
+
+    /// Counts blocks of a zone that are parts of the map, or are not any more.
+    pub fn count_map(&mut self, zone: ZoneIndex, more: i64) {
+        if let Some(life) = self.lives.get_mut(&zone) {
+            life.map_blocks = (i64::from(life.map_blocks) + more).max(0) as u32;
+        }
+    }
+
+    /// Full zones of the map that have nothing of it any more are done with.
+    pub fn settle_map(&mut self) {
+        for (zone, life) in &mut self.lives {
+            let row = &self.rows[zone.0 as usize];
+            let is_of_map = row.used_for == ZoneUse::Full && row.stream == Pool::Map as u8;
+            if is_of_map && life.map_blocks == 0 && !life.is_done_with {
+                life.is_done_with = true;
+                hold(&mut self.held, row, -1);
+            }
+        }
+    }
+
+    /// Full zones of these streams that still have something in them.
+    pub fn full(&self, pools: &[Pool]) -> impl Iterator<Item = (ZoneIndex, &ZoneRow)> {
+        let of =
+            move |row: &ZoneRow| row.used_for == ZoneUse::Full && pools.iter().any(|pool| *pool as u8 == row.stream);
+        let in_use = self.lives.iter().filter(|(_, life)| !life.is_done_with && !life.is_spoilt);
+        in_use.map(|(zone, _)| (*zone, &self.rows[zone.0 as usize])).filter(move |(_, row)| of(row))
+    }
+
+    /// The newest batch of users in a zone.
+    #[must_use]
+    pub fn newest(&self, zone: ZoneIndex) -> BatchNo {
+        self.lives.get(&zone).map_or(BatchNo(0), |life| life.user)
+    }
+
+    /// Zones with batches that a root with this cut does not cover.
+    pub fn beyond(&self, cut: BatchNo, copies: CopyNo) -> impl Iterator<Item = (ZoneIndex, &ZoneRow)> {
+        let is_beyond = move |life: &Life| life.user > cut || life.copy > copies;
+        let open = |zone: &ZoneIndex| self.rows[zone.0 as usize].used_for == ZoneUse::Open;
+        let zones = self.lives.iter().filter(move |(zone, life)| open(zone) || is_beyond(life));
+        zones.map(|(zone, _)| (*zone, &self.rows[zone.0 as usize]))
+    }
+
+    /// Zones that are to be given back: nothing in them is live, and a root may say so.
+    #[must_use]
+    pub fn done_with(&self) -> usize {
+        self.lives.values().filter(|life| life.is_done_with).count()
+    }
+
+    /// Zones that were reset and wait for a root.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.next.len()
+    }
+
+    /// Says what to keep for whom.
+    pub fn keep(&mut self, keep: Keep) {
+        self.keep = keep;
+    }
+
+    /// Free zones of which nothing is known but their row.
+    pub fn all_free(&self) -> impl Iterator<Item = ZoneIndex> {
+        self.free.iter().copied()
+    }
+
+    /// Counts live blocks of a zone.
+    pub fn count(&mut self, zone: ZoneIndex, more: i64) {
+        let live = &mut self.rows[zone.0 as usize].live;
+        *live = (i64::from(*live) + more).clamp(0, u32::MAX.into()) as u32;
+        if let Some(since) = &mut self.recount {
+            since[zone.0 as usize] += more;
+        }
+    }
+
+    /// Live blocks are counted anew from now on.
+    pub fn begin_recount(&mut self) {
+        self.recount = Some(vec![0; self.rows.len()]);
+    }
+
+    /// That was counted; what has changed since it began is added.
+    pub fn end_recount(&mut self, live: &[u32]) {
+        let Some(since) = self.recount.take() else { return };
+        for ((row, live), since) in self.rows.iter_mut().zip(live).zip(since) {
+            row.live = (i64::from(*live) + since).clamp(0, u32::MAX.into()) as u32;
+        }
+    }
+
+    /// Blocks of a zone that are parts of the map.
+    #[must_use]
+    pub fn map_blocks(&self, zone: ZoneIndex) -> u32 {
+        self.lives.get(&zone).map_or(0, |life| life.map_blocks)
+    }
+
+    /// Nothing in a full zone is live, and never will be.
+    pub fn be_done_with(&mut self, zone: ZoneIndex) {
+        if let Some(life) = self.lives.get_mut(&zone).filter(|life| !life.is_done_with) {
+            life.is_done_with = true;
+            hold(&mut self.held, &self.rows[zone.0 as usize], -1);
+        }
+    }
+
+    /// Something live in a zone cannot be read: it stays as it is.
+    pub fn spoil(&mut self, zone: ZoneIndex) {
+        if let Some(life) = self.lives.get_mut(&zone) {
+            life.is_spoilt = true;
+        }
+    }
+
+    /// A read of a zone begins.
+    pub fn pin(&mut self, zone: ZoneIndex) {
+        if let Some(life) = self.lives.get_mut(&zone) {
+            life.readers += 1;
+        }
+    }
+
+    /// A read of a zone has ended.
+    pub fn unpin(&mut self, zone: ZoneIndex) {
+        if let Some(life) = self.lives.get_mut(&zone) {
+            life.readers -= 1;
+        }
+    }
+
+    /// Zones that may be reset now that a root is durable: nothing in them is live, nobody reads them, and the root knows all that
+    /// their batches say.
+    pub fn to_reset(&self, root: &Since) -> impl Iterator<Item = ZoneIndex> {
+        let is_covered = |life: &Life| life.user <= root.cut && life.copy <= root.copies;
+        self.lives
+            .iter()
+            .filter(move |(_, life)| life.is_done_with && life.readers == 0 && is_covered(life))
+            .map(|it| *it.0)
+    }
+
+    /// A zone was reset.
+    pub fn was_reset(&mut self, zone: ZoneIndex) {
+        if self.lives.remove(&zone).is_some_and(|life| !life.is_done_with) {
+            hold(&mut self.held, &self.rows[zone.0 as usize], -1);
+        }
+        let row = &mut self.rows[zone.0 as usize];
+        *row = ZoneRow { generation: row.generation, ..ZoneRow::default() };
+        self.next.insert(zone);
+    }
+
+    /// Those that the root says may be opened which was made with these rows, and is durable.
+    pub fn root_is_durable(&mut self, granted: BTreeSet<ZoneIndex>) {
+        self.next.retain(|zone| !granted.contains(zone));
+        self.free.extend(granted);
+    }
+
+    /// Those that a root says may be opened that is made now, and that no earlier one did.
+    #[must_use]
+    pub fn to_grant(&self) -> BTreeSet<ZoneIndex> {
+        self.next.clone()
+    }
+}
+
+fn hold(held: &mut [usize; Pool::ALL.len()], row: &ZoneRow, more: isize) {
+    if let Some(count) = held.get_mut(usize::from(row.stream)) {
+        *count = count.saturating_add_signed(more);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SINCE: Since = Since { epoch: crate::dm::stl::Epoch(1), cut: BatchNo(5), copies: CopyNo(3) };
+
+    fn zones(free: usize) -> Zones {
+        Zones::new(vec![ZoneRow::default(); free], Keep { recovery: 1, map: 1, cycle: 0, cleaning: 1 })
+    }
+
+    fn filled(zones: &mut Zones, user: u64, copy: u64) -> ZoneIndex {
+        let (zone, _) = zones.open(Pool::Recovery, 3, ZoneIndex(0)).unwrap();
+        zones.note(zone, BatchNo(user), CopyNo(copy));
+        zones.fill(zone, 100, 100);
+        zone
+    }
+
+    #[test]
+    fn who_has_less_right_leaves_zones_to_those_who_have_more() {
+        let mut zones = zones(6);
+        let mut taken = |pool: Pool| core::iter::from_fn(|| zones.open(pool, pool as u8, ZoneIndex(0))).count();
+        assert_eq!([Pool::Users, Pool::Cleaning, Pool::Map, Pool::Recovery].map(&mut taken), [3, 1, 1, 1]);
+        assert!(Pool::ALL.is_sorted());
+    }
+
+    #[test]
+    fn what_is_kept_for_the_map_is_less_by_what_it_has() {
+        let mut zones = zones(6);
+        assert!(zones.open(Pool::Map, Pool::Map as u8, ZoneIndex(0)).is_some());
+        assert_eq!([Pool::Map, Pool::Cleaning, Pool::Users].map(|pool| zones.free(pool)), [4, 4, 3]);
+    }
+
+    #[test]
+    fn a_zone_is_reset_only_when_a_root_covers_it_and_nobody_reads_it() {
+        let mut zones = zones(5);
+        let [covered, user, copy, read, live] =
+            [(5, 3), (6, 0), (0, 4), (1, 1), (1, 1)].map(|(u, c)| filled(&mut zones, u, c));
+        [covered, user, copy, read].into_iter().for_each(|zone| zones.be_done_with(zone));
+        zones.pin(read);
+        let to_reset = |zones: &Zones, since: &Since| zones.to_reset(since).collect::<Vec<_>>();
+        assert_eq!(to_reset(&zones, &SINCE), [covered], "not {user}, {copy}, {read} or {live}");
+        zones.unpin(read);
+        let later = Since { cut: BatchNo(6), copies: CopyNo(4), ..SINCE };
+        assert_eq!(to_reset(&zones, &later), [covered, user, copy, read]);
+    }
+
+    #[test]
+    fn a_zone_that_was_reset_is_opened_only_after_a_root_that_says_so_and_with_a_higher_generation() {
+        let mut zones = zones(1);
+        let zone = filled(&mut zones, 1, 1);
+        zones.be_done_with(zone);
+        let early = zones.to_grant();
+        zones.was_reset(zone);
+        zones.root_is_durable(early);
+        assert_eq!(zones.open(Pool::Recovery, 3, ZoneIndex(0)), None, "that root was made before the reset");
+        let grant = zones.to_grant();
+        zones.root_is_durable(grant);
+        assert_eq!(zones.open(Pool::Recovery, 3, ZoneIndex(0)), Some((zone, Generation(2))));
+    }
+
+    #[test]
+    fn the_zone_behind_the_last_one_comes_next_and_then_the_first() {
+        let mut zones = zones(4);
+        let mut open = |behind| zones.open(Pool::Recovery, 3, ZoneIndex(behind)).map(|(zone, _)| zone.0);
+        assert_eq!([open(2), open(2), open(2), open(2), open(2)], [Some(2), Some(3), Some(0), Some(1), None]);
+    }
+}

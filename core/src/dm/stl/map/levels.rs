@@ -1,0 +1,124 @@
+//! The whole map: the first level that knows a block decides.
+
+use super::node::{Node, NodeCache, extent_with};
+use super::{Extent, LeafNo, Pending, RunIndex, RunNo, Source};
+use crate::dm::stl::format::{LeafRow, PageRow, Piece};
+use crate::dm::stl::{Lba, Pba};
+use crate::prelude::*;
+
+/// A pending set that a checkpoint wrote.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// Its number in the index.
+    pub number: RunNo,
+    /// Its pages, in order.
+    pub pages: Vec<PageRow>,
+    /// Where that list is on the disk.
+    pub piece: Piece,
+}
+
+impl Run {
+    /// The page with what this run has of a block.
+    #[must_use]
+    pub fn page(&self, lba: Lba) -> Option<Pba> {
+        self.pages.partition_point(|page| page.first <= lba).checked_sub(1).map(|at| self.pages[at].place)
+    }
+}
+
+/// What the map says of a block, and of those behind it as far as that goes for them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// It has data.
+    Data(Extent),
+    /// Zeroes.
+    Zeroes,
+    /// That is in a part of the map that is not in memory.
+    Missing(Node),
+    /// No part of the map can say: it is damaged.
+    Damaged,
+}
+
+/// Where the blocks of the exposed disk are.
+#[derive(Clone, Debug)]
+pub struct Map {
+    /// What was written since the last checkpoint began.
+    pub pending: Pending,
+    /// What a checkpoint is writing.
+    pub frozen: Option<Pending>,
+    /// Which run has a block.
+    pub index: RunIndex,
+    /// The runs, the oldest first.
+    pub runs: Vec<Run>,
+    /// Leaf by leaf.
+    pub leaves: Vec<LeafRow>,
+    /// Nodes in memory.
+    pub cache: NodeCache,
+}
+
+impl Map {
+    /// An empty map of `blocks`, which keeps so many extents of nodes in memory.
+    #[must_use]
+    pub fn new(blocks: u64, cached: usize) -> Self {
+        let leaves = blocks.div_ceil(super::LEAF_BLOCKS.into()) as usize;
+        Self {
+            pending: Pending::default(),
+            frozen: None,
+            index: RunIndex::default(),
+            runs: Vec::new(),
+            leaves: vec![LeafRow::default(); leaves],
+            cache: NodeCache::new(cached),
+        }
+    }
+
+    /// A number that no run has.
+    #[must_use]
+    pub fn free_run(&self) -> Option<RunNo> {
+        (0..=u8::MAX).map(RunNo).find(|number| self.runs.iter().all(|run| run.number != *number))
+    }
+
+    /// What is at `lba`, and up to where before `end` that is so.
+    #[must_use]
+    pub fn find(&self, lba: Lba, end: Lba) -> (Found, Lba) {
+        let mut end = end;
+        for level in [Some(&self.pending), self.frozen.as_ref()].into_iter().flatten() {
+            match level.touching(lba, end).next() {
+                Some(extent) if extent.lba <= lba => return found(extent, lba, end),
+                Some(extent) => end = extent.lba,
+                None => {}
+            }
+        }
+        self.find_on_disk(lba, end)
+    }
+
+    /// The same of what lies on the disk: runs and leaves.
+    fn find_on_disk(&self, lba: Lba, end: Lba) -> (Found, Lba) {
+        let (leaf, offset) = LeafNo::of(lba);
+        let (run, up_to) = self.index.find(leaf, offset);
+        let end = end.min(leaf.start() + u64::from(up_to));
+        let node = match run {
+            Some(number) => {
+                let run = self.runs.iter().rev().find(|run| run.number == number);
+                run.and_then(|run| run.page(lba)).map(Node::Page)
+            }
+            None => match self.leaves[leaf.0 as usize] {
+                LeafRow { blocks: 0, .. } => return (Found::Zeroes, end),
+                row => Some(Node::Leaf(leaf, row)),
+            },
+        };
+        let Some(node) = node else { return (Found::Damaged, end) };
+        let Some(extents) = self.cache.get(node) else { return (Found::Missing(node), end) };
+        match (extent_with(extents, lba), node) {
+            (Ok(extent), _) => found(extent, lba, end),
+            (Err(next), Node::Leaf(..)) => (Found::Zeroes, next.map_or(end, |next| next.min(end))),
+            (Err(_), Node::Page(_)) => (Found::Damaged, end),
+        }
+    }
+}
+
+fn found(extent: &Extent, lba: Lba, end: Lba) -> (Found, Lba) {
+    let end = end.min(extent.end());
+    match extent.source {
+        Source::Zeroes => (Found::Zeroes, end),
+        Source::At(..) => (Found::Data(extent.part(lba, end)), end),
+    }
+}

@@ -1,0 +1,96 @@
+//! Parts of the map on their way to the disk.
+
+use super::append::{finish, room_for};
+use super::disks::data_of;
+use super::format::{BatchKind, Checksum};
+use super::log::{Pool, Sealed};
+use super::state::{Shared, State};
+use super::{BLOCK_BYTES, Pba};
+use crate::block::Reason;
+use crate::prelude::*;
+
+/// Most blocks of a batch of nodes.
+const MOST_BLOCKS: u32 = 256;
+
+/// A part of the map that says of itself where it is.
+pub(super) struct Draft<'a> {
+    pub blocks: u32,
+    /// Its bytes, if it lies there.
+    pub encode: Box<dyn Fn(Pba) -> Vec<u8> + 'a>,
+}
+
+/// Writes these, and says where each is. They are no part of the map yet.
+pub(super) async fn write_all(shared: &Shared, drafts: &[Draft<'_>]) -> Result<Vec<Pba>, Reason> {
+    let mut places = Vec::with_capacity(drafts.len());
+    while places.len() < drafts.len() {
+        let next = &drafts[places.len()..];
+        room_for(shared, Pool::Map, 1 + next[0].blocks).await?;
+        let (sealed, sent, start, count) = {
+            let mut state = shared.borrow_mut();
+            let (start, count) = state.fit(next)?;
+            let sealed = draw_up(&next[..count], start, &mut state)?;
+            let sent = state.send(Pool::Map, &sealed, 0);
+            (sealed, sent, start, count)
+        };
+        let slot = finish(shared, Pool::Map, &sealed, sent).await?;
+        let place = State::payload_place(&slot, &sealed);
+        if place != start {
+            // It was written elsewhere, where its nodes do not belong.
+            continue;
+        }
+        let mut state = shared.borrow_mut();
+        let blocks: u32 = next[..count].iter().map(|draft| draft.blocks).sum();
+        state.zones.count_map(slot.zone, blocks.into());
+        state.counters.map_blocks += u64::from(blocks);
+        places.extend(offsets(&next[..count]).map(|at| place + u64::from(at)));
+    }
+    Ok(places)
+}
+
+/// Where each begins, if the first is at 0.
+fn offsets(drafts: &[Draft<'_>]) -> impl Iterator<Item = u32> {
+    drafts.iter().scan(0, |end, draft| {
+        let at = *end;
+        *end += draft.blocks;
+        Some(at)
+    })
+}
+
+/// A batch of them whose payload begins at `start`.
+fn draw_up(drafts: &[Draft<'_>], start: Pba, state: &mut State) -> Result<Sealed, Reason> {
+    let bytes: Vec<u8> =
+        drafts.iter().zip(offsets(drafts)).flat_map(|(draft, at)| (draft.encode)(start + u64::from(at))).collect();
+    let checksums = bytes.chunks(BLOCK_BYTES).map(Checksum::of).collect();
+    state.map_batches += 1;
+    Ok(Sealed { number: state.map_batches, kind: BatchKind::Map, checksums, payload: vec![data_of(&bytes)?] })
+}
+
+impl State {
+    /// How many of them go into the next batch, and where its payload begins.
+    fn fit(&self, drafts: &[Draft<'_>]) -> Result<(Pba, usize), Reason> {
+        let cursor = self.cursors[Pool::Map as usize].expect("there is room");
+        let room = (cursor.room - cursor.next - 1).min(MOST_BLOCKS);
+        let ends = offsets(drafts).zip(drafts).map(|(at, draft)| at + draft.blocks);
+        let count = ends.take_while(|end| *end <= room).count();
+        let start = self.disks.set.start(cursor.zone) + u64::from(cursor.next + 1);
+        if count == 0 { Err(Reason::VolumeFull) } else { Ok((start, count)) }
+    }
+
+    /// The next root does without these blocks.
+    pub fn release(&mut self, place: Pba, blocks: u32) {
+        if self.guards.gone().free_map_at_once {
+            return self.give_up(&[(place, blocks)]);
+        }
+        if blocks > 0 {
+            self.tables.released.push((place, blocks));
+        }
+    }
+
+    /// Blocks that no root names any more.
+    pub fn give_up(&mut self, released: &[(Pba, u32)]) {
+        for (place, blocks) in released {
+            let (zone, _) = self.disks.set.zone_of(*place);
+            self.zones.count_map(zone, -i64::from(*blocks));
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! Reads: what the map says, part by part, and every block checked.
+
+use super::format::Checksum;
+use super::log::checksums_of;
+use super::map::{Extent, Found, Node, Source};
+use super::state::{Reading, Shared, State};
+use super::{BLOCK_SECTORS, Lba, Pba};
+use crate::block::{Bio, Cx, Reason, Status};
+use crate::prelude::*;
+
+/// Nodes of the map that may be read at one time.
+pub(super) const NODE_READERS: usize = 32;
+
+impl State {
+    /// Sends a read on to where its blocks are.
+    pub fn route_read(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
+        let mut left = Some(bio);
+        while let Some(bio) = left.take() {
+            let lba = Lba(bio.sector.0 / u64::from(BLOCK_SECTORS));
+            let end = lba + u64::from(bio.sectors / BLOCK_SECTORS);
+            let (found, until) = self.map.find(lba, end);
+            if let Found::Missing(node) = found {
+                return self.want(node, bio);
+            }
+            if until == end {
+                return self.answer(bio, found, cx);
+            }
+            let (front, rest) = cx.split(bio, (until - lba) as u32 * BLOCK_SECTORS);
+            self.answer(front, found, cx);
+            left = Some(rest);
+        }
+    }
+
+    /// Answers a read of blocks of which the map says one thing.
+    fn answer(&mut self, bio: Box<Bio>, found: Found, cx: &mut Cx<'_>) {
+        let bio_block = bio.sector.0 / u64::from(BLOCK_SECTORS);
+        match found {
+            Found::Data(extent) => self.read_data(bio, &extent, cx),
+            Found::Zeroes => {
+                bio.payload.for_each_segment(|_, data| data.fill(0));
+                cx.complete(bio, Status::Ok);
+            }
+            Found::Damaged | Found::Missing(_) => cx.fail(bio, no_part_has(bio_block)),
+        }
+    }
+
+    /// Reads blocks that lie in a row.
+    fn read_data(&mut self, mut bio: Box<Bio>, extent: &Extent, cx: &mut Cx<'_>) {
+        let Source::At(place, checksums) = &extent.source else { return cx.complete(bio, Status::Ok) };
+        let (device, sector) = match self.disks.spot(*place) {
+            Ok((disk, sector)) => (disk.device, sector),
+            Err(reason) => return cx.fail(bio, reason),
+        };
+        let (zone, _) = self.disks.set.zone_of(*place);
+        self.pin(zone);
+        let key = self.readings.insert(Reading { lba: extent.lba, zone, checksums: checksums.clone() });
+        bio.sector = sector;
+        cx.submit(device, bio, key as u64);
+    }
+
+    /// A read has come back: is it what was written?
+    pub fn read_done(&mut self, bio: Box<Bio>, status: Status, key: usize, cx: &mut Cx<'_>) {
+        let Reading { lba, zone, checksums } = self.readings.remove(key);
+        self.unpin(zone);
+        if status.is_ok() && checksums_of(lba, &bio.payload) != checksums.all() {
+            self.counters.wrong_checksums += 1;
+            return cx.fail(bio, Reason::WrongChecksum { block: lba.0 });
+        }
+        cx.complete(bio, status);
+    }
+
+    /// A node has to be in memory before a read can go on.
+    fn want(&mut self, node: Node, bio: Box<Bio>) {
+        let waiters = self.node_waiters.entry(node.place()).or_default();
+        waiters.push_back(bio);
+        if waiters.len() == 1 {
+            self.wanted_nodes.push_back(node);
+            self.notify(|signals| &signals.nodes);
+        }
+    }
+
+    pub fn pin(&mut self, zone: super::ZoneIndex) {
+        if self.guards.gone().readers_unpinned {
+            return;
+        }
+        self.zones.pin(zone);
+    }
+
+    pub fn unpin(&mut self, zone: super::ZoneIndex) {
+        if self.guards.gone().readers_unpinned {
+            return;
+        }
+        self.zones.unpin(zone);
+        self.notify(|signals| &signals.progress);
+    }
+}
+
+/// Reads nodes for reads that wait.
+pub(super) async fn run(shared: Shared) {
+    let signals = shared.borrow().signals.clone();
+    loop {
+        let node = signals.nodes.until(|| shared.borrow_mut().wanted_nodes.pop_front()).await;
+        let result = load_node(&shared, node).await;
+        let mut state = shared.borrow_mut();
+        let waiters = state.node_waiters.remove(&node.place()).unwrap_or_default();
+        match result {
+            Ok(()) => state.back.extend(waiters),
+            Err(reason) => waiters.into_iter().for_each(|bio| state.end(bio, Err(reason.clone()))),
+        }
+        state.is_notified = true;
+    }
+}
+
+/// Brings a node into memory.
+pub(super) async fn load_node(shared: &Shared, node: Node) -> Result<(), Reason> {
+    let (zone, reading) = {
+        let mut state = shared.borrow_mut();
+        let (zone, _) = state.disks.set.zone_of(node.place());
+        state.pin(zone);
+        (zone, state.disks.read(&state.io, node.place(), node.blocks()))
+    };
+    let data = match reading {
+        Ok(reading) => reading.data().await,
+        Err(reason) => Err(reason),
+    };
+    let mut state = shared.borrow_mut();
+    state.unpin(zone);
+    let extents = node.decode(&data?.to_vec()).map_err(|error| {
+        let place = node.place();
+        Reason::VolumeFailed(format!("block {place} of the map: {error}").into())
+    })?;
+    state.map.cache.put(node, extents.into());
+    Ok(())
+}
+
+/// Where a block is, wherever the map says so; `None`: it is zeroes.
+pub(super) async fn locate(shared: &Shared, lba: Lba) -> Result<Option<(Pba, Checksum)>, Reason> {
+    loop {
+        let node = {
+            let state = shared.borrow();
+            match state.map.find(lba, lba + 1).0 {
+                Found::Data(extent) => return Ok(extent.place(0)),
+                Found::Zeroes => return Ok(None),
+                Found::Damaged => return Err(no_part_has(lba.0)),
+                Found::Missing(node) => node,
+            }
+        };
+        load_node(shared, node).await?;
+    }
+}
+
+/// Why a block cannot be found that some part of the map should have.
+fn no_part_has(block: u64) -> Reason {
+    Reason::VolumeFailed(format!("no part of the map says where block {block} is").into())
+}

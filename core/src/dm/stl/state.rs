@@ -1,0 +1,319 @@
+//! What the device and its tasks share.
+
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::rc::Rc;
+use core::cell::RefCell;
+
+use slab::Slab;
+
+use super::disks::Disks;
+use super::format::{Piece, SetId};
+use super::guards::Guards;
+use super::log::{Order, Pool, Sealed, Zones};
+use super::map::{Map, Node};
+use super::options::Options;
+use super::{BatchNo, CopyNo, Epoch, Generation, Lba, Pba, ZoneIndex};
+use crate::block::{Bio, Payload, Reason, Status};
+use crate::prelude::*;
+use crate::task::{Io, Signal};
+
+/// What the device and its tasks share. Nobody holds it across an await.
+pub(super) type Shared = Rc<RefCell<State>>;
+
+/// What the volume can do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Readiness {
+    /// Nobody has asked for it yet.
+    Unloaded,
+    /// It is being found on its disks.
+    Loading,
+    /// It is used.
+    Ready,
+    /// It takes no changes any more, and why.
+    ReadOnly(String),
+    /// It cannot be used at all, and why.
+    Failed(String),
+}
+
+/// How tasks are told that there may be something to do.
+#[derive(Clone, Default)]
+pub(super) struct Signals {
+    /// The volume is wanted.
+    pub wanted: Signal,
+    /// Changes wait for a batch.
+    pub changes: Signal,
+    /// Reads wait for nodes of the map.
+    pub nodes: Signal,
+    /// Flushes wait.
+    pub flushes: Signal,
+    /// Something went on that a task waits for.
+    pub progress: Signal,
+}
+
+/// The open zone of a stream.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cursor {
+    pub zone: ZoneIndex,
+    pub generation: Generation,
+    /// The next block to be written, in the zone.
+    pub next: u32,
+    /// Blocks that can be written.
+    pub room: u32,
+}
+
+/// A place that a batch has got.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Slot {
+    pub zone: ZoneIndex,
+    pub place: Pba,
+    pub generation: Generation,
+}
+
+/// A change of a user that is not in a batch yet, or not all of it.
+#[derive(Debug)]
+pub(super) struct Change {
+    /// Whose it is.
+    pub key: usize,
+    pub lba: Lba,
+    pub blocks: u32,
+    /// The data of these blocks; none of zeroes.
+    pub payload: Payload,
+}
+
+/// A bio of a user that changes something.
+#[derive(Debug)]
+pub(super) struct Write {
+    pub bio: Box<Bio>,
+    /// Blocks of it that do not count yet.
+    pub left: u64,
+}
+
+/// A batch of users that is done, but does not count yet.
+#[derive(Debug)]
+pub(super) struct Done {
+    pub slot: Slot,
+    pub sealed: Sealed,
+    /// Whose changes are in it, and how many blocks.
+    pub shares: Vec<(usize, u64)>,
+}
+
+/// A read that is under way below.
+#[derive(Debug)]
+pub(super) struct Reading {
+    pub lba: Lba,
+    pub zone: ZoneIndex,
+    pub checksums: super::map::Checksums,
+}
+
+/// Where the roots of a member are.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct RootPlace {
+    /// The two zones.
+    pub zones: [Option<ZoneIndex>; 2],
+    /// Which of them has the newest root that is whole.
+    pub at: usize,
+    /// The block behind that, in its zone; `None` if nothing may be written there.
+    pub next: Option<u32>,
+}
+
+/// What the volume has done since it was loaded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StlCounters {
+    /// Blocks that users wrote.
+    pub user_blocks: u64,
+    /// Blocks of headers.
+    pub header_blocks: u64,
+    /// Blocks that cleaning copied.
+    pub copied_blocks: u64,
+    /// Blocks of the map and its tables.
+    pub map_blocks: u64,
+    /// Blocks of roots.
+    pub root_blocks: u64,
+    /// Blocks that were left empty at ends of zones.
+    pub filler_blocks: u64,
+    /// Zones that were cleaned.
+    pub cleaned_zones: u64,
+    /// Checkpoints.
+    pub checkpoints: u64,
+    /// Sweeps over the map.
+    pub sweeps: u64,
+    /// Batches of users.
+    pub batches: u64,
+    /// Batches that had to be written again elsewhere.
+    pub retries: u64,
+    /// Blocks that were read and had another checksum than they should.
+    pub wrong_checksums: u64,
+}
+
+impl StlCounters {
+    /// Each with its name.
+    pub fn list(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        [
+            ("user_blocks", self.user_blocks),
+            ("header_blocks", self.header_blocks),
+            ("copied_blocks", self.copied_blocks),
+            ("map_blocks", self.map_blocks),
+            ("root_blocks", self.root_blocks),
+            ("filler_blocks", self.filler_blocks),
+            ("cleaned_zones", self.cleaned_zones),
+            ("checkpoints", self.checkpoints),
+            ("sweeps", self.sweeps),
+            ("batches", self.batches),
+            ("retries", self.retries),
+            ("wrong_checksums", self.wrong_checksums),
+        ]
+        .into_iter()
+    }
+
+    /// Blocks written to the disks for each that users wrote; 1 before the first.
+    #[must_use]
+    pub fn amplification(&self) -> f64 {
+        let more = self.header_blocks + self.copied_blocks + self.map_blocks + self.root_blocks + self.filler_blocks;
+        if self.user_blocks == 0 { 1.0 } else { (self.user_blocks + more) as f64 / self.user_blocks as f64 }
+    }
+}
+
+/// The volume, and the bios that wait in it.
+pub(super) struct State {
+    pub readiness: Readiness,
+    pub options: Options,
+    pub guards: Guards,
+    pub io: Io,
+    pub signals: Signals,
+    /// Whether tasks were told something since they last ran.
+    pub is_notified: bool,
+    pub disks: Disks,
+    pub id: SetId,
+    pub epoch: Epoch,
+    /// Blocks of the exposed disk, and the thousandths that are kept back.
+    pub capacity: u64,
+    pub reserve: u32,
+    pub zones: Zones,
+    pub map: Map,
+    /// The open zones, by pool.
+    pub cursors: [Option<Cursor>; Pool::ALL.len()],
+    /// Batches under way in the open zone, by pool.
+    pub under_way: [u32; Pool::ALL.len()],
+    /// Batches that failed and are not sent again yet.
+    pub retries_under_way: u32,
+    pub order: Order<Done>,
+    /// The last batch of copies, and how many are under way.
+    pub copies: CopyNo,
+    pub copies_under_way: u32,
+    /// Runs that were written in this life: what was found out before the last one may be stale.
+    pub runs_written: u64,
+    pub map_batches: u64,
+    /// Changes in the order in which they came.
+    pub changes: VecDeque<Change>,
+    /// Blocks of data in them.
+    pub waiting_blocks: u64,
+    pub writes: Slab<Write>,
+    pub readings: Slab<Reading>,
+    /// Reads that wait for a node of the map, and the nodes that nobody reads yet.
+    pub node_waiters: BTreeMap<Pba, VecDeque<Box<Bio>>>,
+    pub wanted_nodes: VecDeque<Node>,
+    /// Bios that wait until what came before them is durable.
+    pub flushes: VecDeque<Box<Bio>>,
+    /// Bios to be routed again.
+    pub back: VecDeque<Box<Bio>>,
+    /// Bios that came before the volume was loaded.
+    pub early: VecDeque<Box<Bio>>,
+    /// Bios that are done, and why they failed.
+    pub done: Vec<(Box<Bio>, Result<(), Reason>)>,
+    /// What the last durable root names, beside runs and leaves.
+    pub tables: Tables,
+    /// Blocks of users since the last checkpoint.
+    pub since_checkpoint: u64,
+    /// Blocks of users ever: the time that zones age by.
+    pub clock: u64,
+    pub is_checkpoint_wanted: bool,
+    pub is_checkpointing: bool,
+    /// It waits for copies that are under way, and no more may begin.
+    pub is_freezing: bool,
+    pub is_sweep_wanted: bool,
+    /// Keeps the device from being drained while it suspends.
+    pub token: Option<Box<Bio>>,
+    pub is_suspended: bool,
+    pub counters: StlCounters,
+    pub events: u64,
+}
+
+/// The tables on the disk, and where roots are.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Tables {
+    pub roots: Vec<RootPlace>,
+    /// The number of the newest root.
+    pub root: u64,
+    pub root_place: Pba,
+    /// Pieces of the tables of zones and leaves.
+    pub pieces: Vec<Piece>,
+    /// Parts of the map that the next root does without: they are given up when it is durable.
+    pub released: Vec<(Pba, u32)>,
+    /// Leaves changed since their piece was written: first leaf of each piece.
+    pub dirty_leaves: alloc::collections::BTreeSet<u32>,
+}
+
+impl State {
+    /// Tells the tasks that wait at a signal to look again.
+    pub fn notify(&mut self, signal: impl FnOnce(&Signals) -> &Signal) {
+        signal(&self.signals).notify();
+        self.is_notified = true;
+    }
+
+    /// It takes no changes any more.
+    pub fn degrade(&mut self, why: String) {
+        if matches!(self.readiness, Readiness::Ready | Readiness::Loading) {
+            self.readiness = Readiness::ReadOnly(why);
+            self.events += 1;
+            self.changes.clear();
+            self.waiting_blocks = 0;
+            self.fail_writes();
+            for signal in [&self.signals.changes, &self.signals.flushes, &self.signals.progress] {
+                signal.notify();
+            }
+            self.is_notified = true;
+        }
+    }
+
+    /// All changes that do not count yet fail.
+    pub fn fail_writes(&mut self) {
+        let reason = self.refusal();
+        let writes = core::mem::take(&mut self.writes);
+        self.done.extend(writes.into_iter().map(|(_, write)| (write.bio, Err(reason.clone()))));
+    }
+
+    /// Why changes are refused.
+    pub fn refusal(&self) -> Reason {
+        match &self.readiness {
+            Readiness::ReadOnly(why) => Reason::VolumeReadOnly(why.as_str().into()),
+            Readiness::Failed(why) => Reason::VolumeFailed(why.as_str().into()),
+            _ => Reason::VolumeFull,
+        }
+    }
+
+    /// Ends a bio that this volume has made no request of.
+    pub fn end(&mut self, bio: Box<Bio>, result: Result<(), Reason>) {
+        self.done.push((bio, result));
+        self.is_notified = true;
+    }
+
+    /// The newest batch of users that counts.
+    pub fn counted(&self) -> BatchNo {
+        self.order.counted()
+    }
+
+    /// Whether it has work that must be done before it is put away.
+    pub fn is_at_rest(&self) -> bool {
+        let is_clean = self.map.pending.is_empty() && self.map.frozen.is_none() && self.since_checkpoint == 0;
+        let gave_up = self.readiness != Readiness::Ready;
+        self.writes.is_empty() && self.flushes.is_empty() && !self.is_checkpointing && (is_clean || gave_up)
+    }
+}
+
+/// The status of a bio and the reason.
+pub(super) fn finish(bio: &mut Bio, result: Result<(), Reason>) -> Status {
+    match result {
+        Ok(()) => Status::Ok,
+        Err(reason) => bio.blame(reason),
+    }
+}

@@ -1,0 +1,183 @@
+//! Changes of users: into batches, and into the map in the order of their numbers.
+
+use super::append::{Room, Sent, finish};
+use super::format::{BatchKind, Header, Written};
+use super::log::{Pool, Sealed, checksums_of};
+use super::map::Extent;
+use super::state::{Change, Done, Readiness, Shared, State, Write};
+use super::{BLOCK_SECTORS, Lba};
+use crate::block::{Bio, Flags, Op, Payload, Reason};
+use crate::prelude::*;
+
+/// Batches of users that may be under way at one time.
+pub(super) const WRITERS: usize = 2;
+/// Most records of a batch, so that its header stays short.
+const MOST_RECORDS: usize = 512;
+
+/// A batch of users, sealed and sent.
+struct Begun {
+    sealed: Sealed,
+    shares: Vec<(usize, u64)>,
+    sent: Result<Sent, Reason>,
+}
+
+impl State {
+    /// Takes a bio that changes something.
+    pub fn take_change(&mut self, mut bio: Box<Bio>) {
+        let lba = Lba(bio.sector.0 / u64::from(BLOCK_SECTORS));
+        let blocks = bio.sectors / BLOCK_SECTORS;
+        let payload = if bio.op == Op::Write { core::mem::take(&mut bio.payload) } else { Payload::None };
+        if self.guards.gone().discards_unlogged && bio.op != Op::Write {
+            self.map.pending.put(Extent::zeroes(lba, blocks));
+            return self.end(bio, Ok(()));
+        }
+        let has_data = bio.op == Op::Write;
+        let key = self.writes.insert(Write { bio, left: blocks.into() });
+        self.waiting_blocks += if has_data { u64::from(blocks) } else { 0 };
+        self.changes.push_back(Change { key, lba, blocks, payload });
+        self.notify(|signals| &signals.changes);
+    }
+
+    /// Seals and sends the next batch, if it is time: when nothing is under way, or when it is as long as it may be.
+    fn begin_batch(&mut self) -> Option<Begun> {
+        let is_full = self.waiting_blocks >= u64::from(self.options.batch_blocks);
+        let is_idle = self.under_way[Pool::Users as usize] == 0;
+        if self.changes.is_empty() || !(is_full || is_idle) || self.readiness != Readiness::Ready || self.is_behind() {
+            return None;
+        }
+        let Room::Blocks(room) = self.room(Pool::Users) else {
+            self.is_checkpoint_wanted = true;
+            self.notify(|signals| &signals.progress);
+            return None;
+        };
+        let (mut sealed, shares) = self.seal(room);
+        sealed.number = self.order.seal().0;
+        self.counters.batches += 1;
+        let sent = self.send(Pool::Users, &sealed, 0);
+        Some(Begun { sealed, shares, sent })
+    }
+
+    /// Whether users have to wait for the checkpoint: what is pending has its bound.
+    fn is_behind(&self) -> bool {
+        self.map.frozen.is_some() && self.map.pending.bytes() > self.options.pending_bytes
+    }
+
+    /// As many of the changes that wait as a batch of at most `room` blocks takes.
+    fn seal(&mut self, room: u32) -> (Sealed, Vec<(usize, u64)>) {
+        let most = (room - 1).min(self.options.batch_blocks) as usize;
+        let (mut records, mut checksums, mut payload) = (Vec::<Written>::new(), Vec::new(), Vec::new());
+        let mut shares = Vec::new();
+        while let Some(change) = self.changes.front_mut() {
+            let has_data = !matches!(change.payload, Payload::None);
+            let fits = |blocks| {
+                Header::blocks_of((records.len() + 1) * Written::BYTES, checksums.len() + blocks)
+                    + checksums.len()
+                    + blocks
+            };
+            let left = if has_data { most - checksums.len() } else { Written::MOST as usize };
+            let blocks = (change.blocks as usize).min(left) as u32;
+            if blocks == 0 || records.len() == MOST_RECORDS || fits(if has_data { 1 } else { 0 }) > room as usize {
+                break;
+            }
+            let mut blocks = blocks;
+            while has_data && fits(blocks as usize) > room as usize {
+                blocks -= 1;
+            }
+            if has_data {
+                let part = change.payload.slice(0, blocks * BLOCK_SECTORS);
+                checksums.extend(checksums_of(change.lba, &part));
+                payload.extend(part.segments().iter().cloned());
+                self.waiting_blocks -= u64::from(blocks);
+            }
+            add_record(&mut records, Written { lba: change.lba, blocks, has_data });
+            shares.push((change.key, u64::from(blocks)));
+            if blocks == change.blocks {
+                self.changes.pop_front();
+                continue;
+            }
+            let rest = change.blocks - blocks;
+            (change.lba, change.blocks) = (change.lba + u64::from(blocks), rest);
+            change.payload = change.payload.slice(blocks * BLOCK_SECTORS, rest * BLOCK_SECTORS);
+        }
+        (Sealed { number: 0, kind: BatchKind::User(records), checksums, payload }, shares)
+    }
+
+    /// A batch is written: it and those behind it count as far as none is missing.
+    fn batch_done(&mut self, done: Done) {
+        if self.readiness != Readiness::Ready {
+            // Whoever waited for it was told that it failed.
+            return;
+        }
+        self.order.done(super::BatchNo(done.sealed.number), done);
+        while let Some((_, Done { slot, sealed, shares })) = self.order.pop() {
+            self.apply(&slot, &sealed);
+            shares.into_iter().for_each(|(key, blocks)| self.acknowledge(key, blocks));
+        }
+        self.notify(|signals| &signals.progress);
+    }
+
+    /// The map has the changes of a batch from now on.
+    pub fn apply(&mut self, slot: &super::state::Slot, sealed: &Sealed) {
+        let BatchKind::User(records) = &sealed.kind else { return };
+        let (mut at, place) = (0, Self::payload_place(slot, sealed));
+        for Written { lba, blocks, has_data } in records {
+            if *has_data {
+                let checksums = &sealed.checksums[at..at + *blocks as usize];
+                self.map.pending.put(Extent::at(*lba, place + at as u64, checksums));
+                at += *blocks as usize;
+            } else {
+                self.map.pending.put(Extent::zeroes(*lba, *blocks));
+            }
+        }
+        self.zones.count(slot.zone, at as i64);
+        self.counters.user_blocks += at as u64;
+        self.clock += at as u64;
+        self.since_checkpoint += sealed.blocks() as u64;
+        self.is_checkpoint_wanted |= self.since_checkpoint >= self.options.replay_blocks
+            || self.map.pending.bytes() > self.options.pending_bytes;
+    }
+
+    fn acknowledge(&mut self, key: usize, blocks: u64) {
+        let write = &mut self.writes[key];
+        write.left -= blocks;
+        if write.left > 0 {
+            return;
+        }
+        let Write { bio, .. } = self.writes.remove(key);
+        let is_durable_first = bio.flags.has(Flags::FUA) || bio.flags.has(Flags::PREFLUSH);
+        let is_durable_first = is_durable_first && !self.guards.gone().fua_is_nothing;
+        if is_durable_first {
+            self.flushes.push_back(bio);
+            self.notify(|signals| &signals.flushes);
+        } else {
+            self.end(bio, Ok(()));
+        }
+    }
+}
+
+/// Changes that follow each other are one record.
+fn add_record(records: &mut Vec<Written>, new: Written) {
+    match records.last_mut() {
+        Some(last)
+            if last.has_data == new.has_data
+                && last.lba + u64::from(last.blocks) == new.lba
+                && last.blocks + new.blocks <= Written::MOST =>
+        {
+            last.blocks += new.blocks;
+        }
+        _ => records.push(new),
+    }
+}
+
+/// Writes batches of users, one after the other.
+pub(super) async fn run(shared: Shared) {
+    let signals = shared.borrow().signals.clone();
+    loop {
+        let Begun { sealed, shares, sent } = signals.changes.until(|| shared.borrow_mut().begin_batch()).await;
+        match finish(&shared, Pool::Users, &sealed, sent).await {
+            Ok(slot) => shared.borrow_mut().batch_done(Done { slot, sealed, shares }),
+            Err(reason) => shared.borrow_mut().degrade(format!("a batch could not be written: {reason}")),
+        }
+        shared.borrow_mut().notify(|signals| &signals.changes);
+    }
+}

@@ -1,0 +1,88 @@
+//! The target `stl` as a disk: what is written is read, whatever it does below.
+
+mod rig;
+mod shingled;
+
+use shingle_core::block::Status;
+use shingle_core::random::Rng;
+use shingled::{Volume, ZONE, discard, disk, small, write};
+
+#[test]
+fn what_was_never_written_reads_as_zeroes() {
+    let mut volume = Volume::new(&[disk(40, Some(4))], 70, small());
+    assert_eq!(volume.read(0, ZONE * 3), vec![0; ZONE as usize * 3]);
+}
+
+#[test]
+fn what_was_written_is_read_before_and_after_a_start() {
+    let mut volume = Volume::new(&[disk(40, Some(4))], 70, small());
+    volume.write(3, 40, 1);
+    volume.write(10, 2, 2);
+    assert_eq!(volume.run(discard(20, 4)).1, Status::Ok);
+    let expected = [vec![0; 3], vec![1; 7], vec![2; 2], vec![1; 8], vec![0; 4], vec![1; 19], vec![0; 7]].concat();
+    assert_eq!(volume.read(0, 50), expected);
+    volume.reload();
+    assert_eq!(volume.read(0, 50), expected);
+    volume.message("sweep");
+    volume.reload();
+    assert_eq!(volume.read(0, 50), expected);
+}
+
+/// Random changes, one after the other, beside a model.
+fn play(volume: &mut Volume, rng: &mut Rng, model: &mut [u8], ops: u32) {
+    for _ in 0..ops {
+        let at = rng.below(volume.blocks);
+        let longest = if rng.chance(1, 6) { 40 } else { 5 };
+        let len = (1 + rng.below(longest)).min(volume.blocks - at);
+        let range = at as usize..(at + len) as usize;
+        match rng.below(12) {
+            0..7 => {
+                let byte = 1 + rng.below(255) as u8;
+                volume.write(at, len as u32, byte);
+                model[range].fill(byte);
+            }
+            7 => {
+                assert_eq!(volume.run(discard(at, len as u32)).1, Status::Ok);
+                model[range].fill(0);
+            }
+            8 => volume.flush(),
+            9 if rng.chance(1, 20) => volume.reload(),
+            _ => assert_eq!(volume.read(at, len as u32), model[range], "{len} blocks at {at}"),
+        }
+    }
+}
+
+#[test]
+fn what_was_written_is_read_for_as_long_as_it_is_used() {
+    for (seed, disks) in [
+        vec![disk(40, Some(4))],
+        vec![disk(30, Some(0))],
+        vec![disk(24, Some(2)), disk(24, Some(0))],
+        vec![disk(10, None), disk(30, Some(3))],
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let (mut volume, mut rng) = (Volume::new(&disks, 100, small()), Rng::new(seed as u64));
+        let mut model = vec![0; volume.blocks as usize];
+        play(&mut volume, &mut rng, &mut model, 6000);
+        let all = volume.blocks as u32;
+        assert_eq!(volume.read(0, all), model);
+        let (cleaned, sweeps) = volume.work();
+        assert!(cleaned > 10 && sweeps > 3, "{cleaned} zones were cleaned in {sweeps} sweeps");
+    }
+}
+
+#[test]
+fn many_writes_at_a_time_are_read_as_they_were_acknowledged() {
+    let mut volume = Volume::new(&[disk(40, Some(4))], 70, small());
+    for round in 0..50 {
+        for block in 0..20 {
+            volume.rig.queue(volume.rig.top, write(block * 7, 3, (round * 5 + block) as u8 | 1));
+        }
+        (0..20).for_each(|_| assert_eq!(volume.rig.next().status, Status::Ok));
+    }
+    for block in 0..20 {
+        assert_eq!(volume.read(block * 7, 3), [(49 * 5 + block) as u8 | 1; 3]);
+    }
+}
