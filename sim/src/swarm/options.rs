@@ -8,6 +8,8 @@ use super::tables::Meddle;
 use crate::disk::OtherDisk;
 use shingle_core::block::{BlockDevice, DeviceId, Limits, Stack};
 #[cfg(feature = "sabotage")]
+use shingle_core::dm::stl;
+#[cfg(feature = "sabotage")]
 use shingle_core::dm::zoned::Sabotage;
 #[cfg(feature = "sabotage")]
 use shingle_core::frontend::ublk;
@@ -67,6 +69,9 @@ pub struct SwarmOptions {
     /// Guards of dm-zoned that are taken away.
     #[cfg(feature = "sabotage")]
     pub sabotage: Sabotage,
+    /// Guards of `stl` that are taken away.
+    #[cfg(feature = "sabotage")]
+    pub stl_sabotage: stl::Sabotage,
     /// Guards of the server of a ublk device that are taken away.
     #[cfg(feature = "sabotage")]
     pub sabotage_ublk: ublk::Sabotage,

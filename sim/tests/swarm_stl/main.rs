@@ -8,6 +8,7 @@ use std::fmt;
 
 use log::{Bug, LogDevice};
 use shingle_core::block::{Bio, BlockDevice, Cx, DeviceId, Event, Limits, Op, Payload, Status};
+use shingle_core::dm::stl::Sabotage;
 use shingle_core::sector::Sector;
 use shingle_sim::model::Rule;
 use shingle_sim::swarm::{BuildOver, Over, Profile, Report, SwarmOptions, describe, run};
@@ -161,8 +162,44 @@ fn worlds_are_diverse_and_the_same_for_the_same_seed() {
     assert_eq!(run(7, &options).unwrap(), run(7, &options).unwrap());
 }
 
+fn target(sound: bool) -> SwarmOptions {
+    SwarmOptions { profile: Profile::Stl, sound, ..SwarmOptions::default() }
+}
+
 #[test]
-fn a_profile_without_a_device_says_what_is_missing() {
-    let failure = run(1, &SwarmOptions { profile: Profile::Stl, ..SwarmOptions::default() }).unwrap_err();
-    assert!(failure.to_string().contains("SwarmOptions::over"), "{failure}");
+fn the_target_keeps_its_promise_on_sound_disks_of_all_shapes() {
+    let reports = pass(60, &target(true));
+    assert!(reports.iter().map(|report| report.cuts).sum::<u64>() > 2_000, "few cuts");
+}
+
+/// Whether one of the first worlds shows that a guard of the target is gone.
+fn is_found(gone: Sabotage) -> bool {
+    let options = SwarmOptions { stl_sabotage: gone, ..target(true) };
+    (0..60).any(|seed| run(seed, &options).is_err())
+}
+
+macro_rules! guards {
+    ($($claim:ident: $guard:ident)*) => {$(
+        #[test]
+        fn $claim() {
+            assert!(is_found(Sabotage { $guard: true, ..Sabotage::default() }), "no world shows it");
+        }
+    )*};
+}
+
+guards! {
+    replay_that_goes_on_behind_a_gap_is_found: replay_over_gaps
+    a_flush_of_one_device_of_several_is_found: flush_one_device
+    a_start_that_begins_no_new_life_is_found: keep_epoch
+    a_reset_before_what_replaced_its_blocks_is_durable_is_found: reset_unjudged
+    a_reset_before_a_root_knows_the_batches_is_found: reset_uncovered
+    a_reset_before_a_root_knows_the_copies_is_found: reset_before_copies
+    a_root_before_what_it_names_is_found: root_before_flush
+    discards_that_are_not_logged_are_found: discards_unlogged
+    copies_over_what_a_user_wrote_meanwhile_are_found: copies_unconditional
+    the_same_in_recovery_is_found: replay_copies_unconditional
+    torn_batches_that_count_are_found: torn_batches_count
+    zones_that_are_opened_before_a_root_grants_them_are_found: open_ungranted
+    parts_of_the_map_that_are_given_up_too_early_are_found: free_map_at_once
+    fua_that_is_not_durable_is_found: fua_is_nothing
 }

@@ -73,7 +73,11 @@ pub(super) fn of(options: &SwarmOptions) -> Box<dyn Kind> {
     let in_order = options.profile == Profile::Stl;
     match options.volume {
         Some(wrap) => Box::new(StandIn { wrap, in_order }),
-        None if in_order => Box::new(Stl { over: options.over }),
+        None if in_order => Box::new(Stl {
+            over: options.over,
+            #[cfg(feature = "sabotage")]
+            sabotage: options.stl_sabotage,
+        }),
         None => Box::new(DmZoned {
             #[cfg(feature = "sabotage")]
             sabotage: options.sabotage,

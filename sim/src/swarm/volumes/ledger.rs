@@ -70,12 +70,8 @@ impl Ledger {
             self.violate(rule, now, what);
         }
         if !status.is_ok() && !self.excuses(stack) {
-            let mut what = format!("request {tag}: {asked} failed with {status} for no reason");
-            if let Some(target) = self.machine.target {
-                what += "; the volume: ";
-                let _ = stack.status(target, &mut what);
-            }
-            self.violate(Rule::Unexplained, now, what);
+            let what = format!("request {tag}: {asked} failed with {status} for no reason");
+            self.violate(Rule::Unexplained, now, self.machine.with_status(stack, what));
         }
         self.log.judge_reason(&asked, back, now);
         self.look_for_holes(asked, stack, now);

@@ -189,9 +189,12 @@ impl Run<'_> {
             match stop {
                 _ if ledger.is_dark => return Ok(()),
                 Stop::Done => return Ok(()),
-                Stop::Stuck => return Err(stuck(ledger.volume.oldest(), world.now())),
-                Stop::Deadline if ledger.is_out_of_patience(until) => return Err(stuck(ledger.volume.oldest(), until)),
-                Stop::Deadline => {}
+                Stop::Deadline if !ledger.is_out_of_patience(until) => {}
+                Stop::Stuck | Stop::Deadline => {
+                    let at = if stop == Stop::Stuck { world.now() } else { until };
+                    let Violation { rule, what, .. } = stuck(ledger.volume.oldest(), at);
+                    return Err(Violation { rule, at, what: scene.machine.with_status(&world.stack, what) });
+                }
             }
         }
     }

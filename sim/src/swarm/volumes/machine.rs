@@ -58,6 +58,15 @@ impl Machine {
         self.parts[self.parts.len() - 1]
     }
 
+    /// These words, and what the volume says of itself.
+    pub fn with_status(&self, stack: &Stack, mut what: String) -> String {
+        if let Some(target) = self.target {
+            what += "; the volume: ";
+            let _ = stack.status(target, &mut what);
+        }
+        what
+    }
+
     /// What each disk may hold if the power goes now.
     pub fn cut_power(&self, stack: &Stack, rng: &mut Rng) -> Media {
         self.on_disks(stack).map(|disk| disk.cut_power(rng)).collect()
@@ -184,6 +193,7 @@ impl Switch {
             Err(missing) if self.verb == Verb::Open => format!("the volume does not come up: {missing}"),
             _ => format!("the volume does not end its {:?}", self.verb),
         };
+        let what = self.machine.with_status(io.stack, what);
         self.shared.borrow_mut().violate(Rule::Stuck, io.now(), what);
     }
 }

@@ -1,7 +1,9 @@
 //! A log-structured device over one or several disks, with zones or without, which promises that a loss of power leaves a prefix of
 //! the writes.
 
-use alloc::string::String;
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use super::super::base::{add, between, some};
@@ -12,33 +14,108 @@ use super::machine::bare;
 use super::scenario::{Layout, Scenario, draw_dead, regular};
 use crate::disk::CrashConfig;
 use crate::volume::{BLOCK_SECTORS, Volume};
-use shingle_core::block::{DeviceId, Limits, Stack};
+use shingle_core::block::{Bio, BlockDevice, Data, DeviceId, Limits, Op, Payload, Stack};
+use shingle_core::dm::stl as target;
+use shingle_core::dm::stl::format::SetId;
+use shingle_core::dm::stl::{Part, create};
 use shingle_core::random::Rng;
+use shingle_core::sector::Sector;
+use shingle_core::time::Instant;
 use shingle_core::zone::{ResourceLimits, ZoneGeometry};
 
 /// Such a device.
 pub(super) struct Stl {
     pub over: Option<Over>,
+    /// Guards of the target that are taken away.
+    #[cfg(feature = "sabotage")]
+    pub sabotage: target::Sabotage,
 }
 
 impl Stl {
-    fn over(&self) -> Result<Over, String> {
-        self.over.ok_or_else(|| String::from("there is no device to put over the disks: use SwarmOptions::over"))
+    fn over(&self) -> Over {
+        self.over.unwrap_or(Over { format, build })
     }
 }
 
+/// Bytes of a sector.
+const SECTOR: usize = shingle_core::sector::SECTOR_BYTES as usize;
+
+/// Makes the target's volume of disks that are alone in a stack. Returns its blocks.
+fn format(stack: &mut Stack, disks: &[DeviceId], rng: &mut Rng) -> Result<u32, String> {
+    let mut parts = Vec::new();
+    for (number, disk) in disks.iter().enumerate() {
+        parts.push(Part { id: [number as u8 + 1; 16], ..look(stack, *disk)? });
+    }
+    let created = create(SetId([0xaa; 16]), &parts, between(rng, 30, 300) as u32).map_err(|error| error.to_string())?;
+    for (disk, (sector, bytes)) in disks.iter().zip(&created.roots) {
+        let most = stack.limits(*disk).max_sectors.map_or(bytes.len(), |most| most as usize * SECTOR);
+        for (number, piece) in bytes.chunks(most).enumerate() {
+            let data = Data::zeroed(piece.len());
+            data.write(0, piece);
+            let sector = *sector + (number * most / SECTOR) as u64;
+            finish(stack, *disk, Bio::new(Op::Write, sector, (piece.len() / SECTOR) as u32, Payload::Data(data)))?;
+        }
+        finish(stack, *disk, Bio::new(Op::Flush, Sector::ZERO, 0, Payload::None))?;
+    }
+    Ok((created.sectors / u64::from(BLOCK_SECTORS)) as u32)
+}
+
+/// The zones of a disk.
+fn look(stack: &mut Stack, disk: DeviceId) -> Result<Part, String> {
+    let limits = stack.limits(disk).clone();
+    let mut zones = Vec::new();
+    if limits.zoned.is_some() {
+        let room = Payload::Zones(Vec::with_capacity(limits.zones() as usize));
+        let mut report = finish(stack, disk, Bio::new(Op::ReportZones, Sector::ZERO, 0, room))?;
+        if let Payload::Zones(found) = core::mem::take(&mut report.payload) {
+            zones = found;
+        }
+    }
+    Ok(Part { id: [0; 16], zones, sectors: limits.capacity })
+}
+
+/// Sends a bio, in pieces that the disk takes, and lets time pass until they are back.
+fn finish(stack: &mut Stack, to: DeviceId, bio: Bio) -> Result<Box<Bio>, String> {
+    let (port, mut now) = (stack.open_port(), Instant::ZERO);
+    let what = format!("{bio:?}");
+    stack.submit(port, 0, to, Box::new(bio));
+    loop {
+        let next = stack.turn(now);
+        if let Some(done) = stack.poll_completion(port) {
+            return if done.status.is_ok() { Ok(done.bio) } else { Err(format!("{what}: {}", done.status)) };
+        }
+        now = now.max(next.ok_or_else(|| format!("{what}: no answer"))?);
+    }
+}
+
+/// The target itself.
+fn build(ids: &[DeviceId], limits: &[Limits], blocks: u32) -> Result<Box<dyn BlockDevice>, String> {
+    let sectors = u64::from(blocks) * u64::from(BLOCK_SECTORS);
+    Ok(Box::new(target::Stl::new(ids.to_vec(), limits, sectors, OPTIONS)))
+}
+
+/// Little of everything, so that all of it happens often.
+const OPTIONS: target::Options = target::Options {
+    batch_blocks: 12,
+    pending_bytes: 2048,
+    replay_blocks: 60,
+    index_bytes: 1 << 16,
+    most_runs: 3,
+    cached_extents: 100,
+};
+
 impl Kind for Stl {
     fn zone_blocks(&self) -> &'static [u32] {
-        &[8, 16, 16, 32, 32, 64]
+        &[16, 16, 32, 64]
     }
 
     fn draw(&self, zone_blocks: u32, rng: &mut Rng) -> Layout {
         let zoned = between(rng, 1, 3);
-        // All zones together: as many as one disk may have, or a few more.
-        let most = if zoned == 1 { 14 } else { 16 / zoned };
+        // All zones together: as many as one disk may have, or some more.
+        let most = if zoned == 1 { 32 } else { 48 / zoned };
         let mut disks: Vec<CrashConfig> = (0..zoned).map(|_| draw_zoned((zone_blocks, most), rng)).collect();
         if rng.chance(1, 3) {
-            let blocks = between(rng, u64::from(zone_blocks), 4 * u64::from(zone_blocks));
+            let blocks = between(rng, 3 * u64::from(zone_blocks), 6 * u64::from(zone_blocks));
             let place = rng.below(zoned + 1) as usize;
             disks.insert(place, CrashConfig { write_cache: rng.chance(2, 3), ..regular(blocks) });
         }
@@ -49,13 +126,15 @@ impl Kind for Stl {
 
     fn format(&self, scenario: &Scenario, rng: &mut Rng) -> Result<(u32, Option<Media>), String> {
         let mut drives = bare(scenario, None, rng)?;
-        let blocks = (self.over()?.format)(&mut drives.stack, &drives.disks, rng)?;
+        let blocks = (self.over().format)(&mut drives.stack, &drives.disks, rng)?;
         Ok((blocks, Some(drives.take(rng))))
     }
 
     fn build(&self, stack: &mut Stack, tops: &[DeviceId], blocks: u32) -> Result<Built, String> {
         let limits: Vec<Limits> = tops.iter().map(|top| stack.limits(*top).clone()).collect();
-        let device = add(stack, (self.over()?.build)(tops, &limits, blocks)?)?;
+        let device = add(stack, (self.over().build)(tops, &limits, blocks)?)?;
+        #[cfg(feature = "sabotage")]
+        stack.with_device(device, |volume: &mut target::Stl, _| volume.sabotage(self.sabotage));
         Ok(Built { parts: Vec::new(), device, target: Some(device) })
     }
 
@@ -66,7 +145,7 @@ impl Kind for Stl {
 
 /// A disk of at most so many zones: some conventional, some with zones that take less than they are long, some with limits.
 fn draw_zoned((zone_blocks, most): (u32, u64), rng: &mut Rng) -> CrashConfig {
-    let (zones, block) = (between(rng, 4, most), u64::from(BLOCK_SECTORS));
+    let (zones, block) = (between(rng, most / 2 + 4, most), u64::from(BLOCK_SECTORS));
     let zone = u64::from(zone_blocks) * block;
     // Four sequential zones or more.
     let conventional = if rng.chance(1, 2) { rng.below((zones - 3).min(4)) } else { 0 };
@@ -81,12 +160,12 @@ fn draw_zoned((zone_blocks, most): (u32, u64), rng: &mut Rng) -> CrashConfig {
     }
 }
 
-/// How many zones may be open and active: at least two, as on real disks there are always some.
+/// How many zones may be open and active: those of roots, of each stream, and of one that failed, at least.
 fn draw_resources(sequential: u32, rng: &mut Rng) -> ResourceLimits {
     if rng.chance(1, 2) {
         return ResourceLimits::NONE;
     }
-    let active = between(rng, 2, u64::from(sequential).max(2)) as u32;
+    let active = between(rng, 7, u64::from(sequential).max(7)) as u32;
     let open = between(rng, 1, active.into()) as u32;
     let limits = ResourceLimits::new(rng.chance(2, 3).then_some(open), Some(active)).expect("a drawn limit is one");
     limits.enforceable(sequential)
