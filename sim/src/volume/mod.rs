@@ -16,6 +16,7 @@
 //! A volume may promise more: that a loss of power leaves a [prefix] of the writes.
 
 mod prefix;
+mod value;
 mod words;
 
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -25,9 +26,10 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use prefix::Prefix;
+use value::Value;
 pub use words::VolumeRequest;
 
-use super::history::{ALWAYS, Candidate, History, NEVER};
+use super::history::{Candidate, History, NEVER};
 pub use super::model::Broken;
 use super::model::{Rule, Verdict};
 pub use super::stamp::Seen;
@@ -47,23 +49,6 @@ pub fn stamp(data: &Data, request: u64, first: u32) {
 /// What each block of a payload holds.
 pub fn read_stamps(payload: &Payload) -> impl Iterator<Item = Seen> + '_ {
     super::stamp::read_stamps::<{ BLOCK_BYTES / 8 }>(payload)
-}
-
-/// What a block can hold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Value {
-    Zeroes,
-    /// What this request has written to it.
-    Data(u64),
-}
-
-impl Value {
-    fn looks(self, block: u32) -> Seen {
-        match self {
-            Value::Zeroes => Seen::Zeroes,
-            Value::Data(request) => Seen::Data(request, block),
-        }
-    }
 }
 
 /// The model.

@@ -18,7 +18,10 @@ use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::{ALWAYS, NEVER, Seen, Value, VolumeRequest};
+use super::value::Value;
+use super::words::VolumeRequest;
+use crate::history::{ALWAYS, NEVER};
+use crate::stamp::Seen;
 
 /// A change of one block.
 #[derive(Clone, Copy, Debug)]
