@@ -1,5 +1,7 @@
 //! What of a volume can be chosen.
 
+use super::policy::Choice;
+
 /// How much a volume keeps in memory and does at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
@@ -13,6 +15,14 @@ pub struct Options {
     pub index_bytes: usize,
     /// Runs after which they are merged.
     pub most_runs: usize,
+    /// Blocks of runs that a sweep has in memory.
+    pub sweep_blocks: u32,
+    /// Zones whose live blocks are known one by one, so that they can be cleaned.
+    pub marked_zones: usize,
+    /// Blocks that cleaning reads before it writes what of them is live, and before users have their turn.
+    pub turn_blocks: u32,
+    /// Which zone is cleaned next while users do not wait for it.
+    pub choice: Choice,
     /// Extents of leaves and pages in memory.
     pub cached_extents: usize,
 }
@@ -28,6 +38,10 @@ impl Default for Options {
             replay_blocks: 500 * 65_536,
             index_bytes: 128 * MIB,
             most_runs: 200,
+            sweep_blocks: 8192,
+            marked_zones: 2048,
+            turn_blocks: 8192,
+            choice: Choice::Decline,
             cached_extents: MIB,
         }
     }
