@@ -45,10 +45,14 @@ impl State {
         if self.changes.is_empty() || !(is_full || is_idle) || self.readiness != Readiness::Ready || self.is_behind() {
             return None;
         }
-        let Room::Blocks(room) = self.room(Pool::Users) else {
-            self.is_checkpoint_wanted = true;
-            self.notify(|signals| &signals.progress);
-            return None;
+        let room = match self.room(Pool::Users) {
+            Room::Blocks(room) => room,
+            Room::Busy => return None,
+            Room::None => {
+                self.is_checkpoint_wanted = true;
+                self.notify(|signals| &signals.progress);
+                return None;
+            }
         };
         let (mut sealed, shares) = self.seal(room);
         sealed.number = self.order.seal().0;
