@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use shingle_core::block::Op;
 use shingle_core::dm::stl::{Options, Stl, StlCounters};
 use shingle_core::sector::SECTOR_BYTES;
-use shingle_core::time::{Duration, Instant};
+use shingle_core::time::Duration;
 use shingle_host::profile::Model;
 use shingle_sim::Stop;
 use shingle_sim::workload::ext4::{Ending, Ext4, Ext4Options};
@@ -62,6 +62,8 @@ struct Moved {
     read: u64,
 }
 
+/// So soon after mkfs the programs' time begins to be looked at.
+const MOMENT: Duration = Duration::from_millis(10);
 const MINUTE_NS: u64 = 60_000_000_000;
 
 impl Scene<'_> {
@@ -72,10 +74,14 @@ impl Scene<'_> {
         let options = Ext4Options { runtime, sample, seed: self.extent.seed, ..Ext4Options::default() };
         let load = self.volume.world.add(Box::new(Ext4::new(self.volume.top, options)));
         let began = |scene: &Self| scene.volume.world.actor::<Ext4>(load).and_then(Ext4::began);
+        let mut until = self.volume.world.now();
         while began(self).is_none() {
-            let until = self.volume.world.now() + Duration::from_millis(10);
-            if self.volume.world.run(until.max(until)) != Stop::Deadline || self.stop.load(Relaxed) {
-                return Err("mkfs came to no end on the volume".into());
+            until = until + MOMENT;
+            if self.stop.load(Relaxed) {
+                return Ok(None);
+            }
+            if self.volume.world.run(until) != Stop::Deadline {
+                return Err(format!("mkfs came to no end on the volume: {}", self.status()));
             }
         }
         let phase = self.watch(self.extent.minutes * 60 / INTERVAL_S)?;
@@ -85,7 +91,7 @@ impl Scene<'_> {
             sample.mb_per_s = found.closed as f64 / f64::from(INTERVAL_S) / 1e6;
         }
         match ext4.ending() {
-            Some(Ending::Failed(status)) => Err(format!("a write to the volume failed: {status}")),
+            Some(Ending::Failed(status)) => Err(format!("a write to the volume failed: {status}; {}", self.status())),
             _ => Ok(Some(phase)),
         }
     }
@@ -128,6 +134,14 @@ impl Scene<'_> {
             }
         }
         Ok(Some(Phase { samples, counters }))
+    }
+
+    /// What the target says of itself.
+    fn status(&self) -> String {
+        let mut line = String::new();
+        // A string takes everything.
+        let _ = self.volume.world.stack.status(self.volume.target, &mut line);
+        line
     }
 
     fn counters(&self) -> StlCounters {
@@ -179,6 +193,3 @@ impl Scene<'_> {
         }
     }
 }
-
-/// The start of time, where nothing has happened yet.
-pub const _START: Instant = Instant::ZERO;

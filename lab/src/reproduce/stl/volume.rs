@@ -55,6 +55,8 @@ impl Volume {
         let mut world = World::new(stack);
         let sectors = form(&mut world, &keepers)?;
         let (target, top) = attach(&mut world, &keepers, sectors, options)?;
+        // It is found on its disks at the first bio.
+        ask(&mut world, top, Bio::new(Op::Flush, Sector::ZERO, 0, Payload::None))?;
         Ok(Self { world, top, target, drives: ids, keepers })
     }
 
