@@ -60,7 +60,7 @@ impl State {
             age: (self.clock + 1).saturating_sub(closed_at) as f64,
         };
         // Where users wait, the zone counts that gives most.
-        let choice = if self.zones.free(Pool::Users) == 0 { Choice::Greedy } else { Choice::Decline };
+        let choice = if self.zones.free(Pool::Users) == 0 { Choice::Greedy } else { self.options.choice };
         // What is in a batch that does not count yet is not in the map.
         let counts = |zone: &ZoneIndex| self.zones.newest(*zone) <= self.counted();
         let zones = self.zones.full(&[Pool::Users, Pool::Cleaning]).filter(|(zone, _)| counts(zone));

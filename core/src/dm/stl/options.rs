@@ -1,5 +1,7 @@
 //! What of a volume can be chosen.
 
+use super::policy::Choice;
+
 /// How much a volume keeps in memory and does at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
@@ -15,6 +17,8 @@ pub struct Options {
     pub most_runs: usize,
     /// Extents of leaves and pages in memory.
     pub cached_extents: usize,
+    /// Which zone is cleaned next.
+    pub choice: Choice,
 }
 
 const MIB: usize = 1 << 20;
@@ -29,6 +33,7 @@ impl Default for Options {
             index_bytes: 128 * MIB,
             most_runs: 200,
             cached_extents: MIB,
+            choice: Choice::Decline,
         }
     }
 }

@@ -102,6 +102,7 @@ const OPTIONS: target::Options = target::Options {
     index_bytes: 1 << 16,
     most_runs: 3,
     cached_extents: 100,
+    choice: target::policy::Choice::Decline,
 };
 
 impl Kind for Stl {
