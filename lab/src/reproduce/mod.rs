@@ -33,6 +33,7 @@ mod published;
 mod real;
 mod rounds;
 mod run;
+pub mod stl;
 mod text;
 mod work;
 

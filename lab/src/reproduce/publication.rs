@@ -17,6 +17,8 @@ pub enum Publication {
     Dmzoned,
     /// Policies of multipath over paths that are alike, that differ, and to which something happens
     Latency,
+    /// What the log-structured target has to show, on models of drives
+    Stl,
 }
 
 impl Publication {

@@ -11,7 +11,7 @@ use super::plan::{Cell, Device, Experiment, Load, Policy, Table, plan};
 use super::publication::Publication;
 use super::published::Unit;
 use super::work::{Options, RunError, Watch, filtered, on_all_cores};
-use super::{dmzoned, latency, noclone, real};
+use super::{dmzoned, latency, noclone, real, stl};
 
 /// Everything on the null device that is compared with one baseline: it runs in turns, so it is one piece of work.
 struct RealWork {
@@ -34,6 +34,7 @@ pub fn run(options: &Options, stop: &Arc<AtomicBool>, watch: &mut dyn Watch) -> 
         Publication::Noclone => noclone::run(options, stop, watch)?.findings(),
         Publication::Dmzoned => dmzoned::run(options, stop, watch)?.findings(),
         Publication::Latency => latency::run(options, stop, watch)?.findings(),
+        Publication::Stl => stl::run(options, stop, watch)?.findings(),
     })
 }
 
@@ -46,6 +47,7 @@ impl Publication {
         match self {
             Publication::Dmzoned => return dmzoned::from_json(text).map(|report| report.findings()),
             Publication::Latency => return latency::from_json(text).map(|report| report.findings()),
+            Publication::Stl => return stl::from_json(text).map(|report| report.findings()),
             _ => {}
         }
         let report = from_json(text)?;

@@ -64,8 +64,10 @@ pub fn run(args: &ReproduceArgs) -> Result<(), CliError> {
     let page = args.html.as_deref().map(NewFile::open).transpose()?;
     let imprint = imprint()?;
     let publication = args.publication;
-    if args.minutes.is_some() && publication != Publication::Dmzoned {
-        return Err(CliError::Usage("--minutes is for dmzoned: the other tables have no length of time".into()));
+    if args.minutes.is_some() && !matches!(publication, Publication::Dmzoned | Publication::Stl) {
+        return Err(CliError::Usage(
+            "--minutes is for dmzoned and stl: the other tables have no length of time".into(),
+        ));
     }
     if args.own.is_asked_for() && publication != Publication::Latency {
         return Err(CliError::Usage("--paths is for latency: the other tables have no paths".into()));

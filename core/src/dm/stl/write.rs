@@ -46,9 +46,13 @@ impl State {
         {
             return None;
         }
-        let Room::Blocks(room) = self.room(Pool::Users) else {
-            self.want_zones();
-            return None;
+        let room = match self.room(Pool::Users) {
+            Room::Blocks(room) => room,
+            Room::Busy => return None,
+            Room::None => {
+                self.want_zones();
+                return None;
+            }
         };
         let (mut sealed, shares) = self.seal(room);
         sealed.number = self.order.seal().0;

@@ -1,0 +1,165 @@
+//! Volumes on drives that were just formatted, in worlds.
+//!
+//! ```text
+//!  load ──> probe ──> stl ──> keeper ──> drive
+//!                        └──> keeper ──> drive
+//! ```
+
+use std::cell::Cell;
+
+use shingle_core::block::{Bio, Completion, Data, DeviceId, Flags, Limits, Op, Payload, Stack};
+use shingle_core::dm::stl::format::SetId;
+use shingle_core::dm::stl::{BLOCK_SECTORS, Options, Part, Stl, create};
+use shingle_core::sector::{SECTOR_BYTES, Sector};
+use shingle_core::time::Instant;
+use shingle_core::zone::Zone;
+use shingle_host::profile::Model;
+use shingle_sim::{Actor, Io, World};
+
+use super::keeper::Keeper;
+use super::probe::Probe;
+
+/// A volume in its world.
+pub struct Volume {
+    /// The world.
+    pub world: World,
+    /// The probe, where bios go in.
+    pub top: DeviceId,
+    /// The target below it.
+    pub target: DeviceId,
+    /// The drives.
+    pub drives: Vec<DeviceId>,
+    /// What is directly below the target.
+    pub keepers: Vec<DeviceId>,
+}
+
+/// Thousandths of the space that are kept back.
+pub const RESERVE: u32 = 70;
+
+impl Volume {
+    /// A new `stl` volume on `drives`.
+    ///
+    /// # Errors
+    /// If there can be no such volume, in words.
+    pub fn stl(drives: &[Model], options: Options) -> Result<Self, String> {
+        let mut stack = Stack::new();
+        let mut ids = Vec::new();
+        for drive in drives {
+            ids.push(drive.add_to(&mut stack, false).map_err(text)?);
+        }
+        let mut keepers = Vec::new();
+        for id in &ids {
+            let keeper = Keeper::new(*id, stack.limits(*id));
+            keepers.push(stack.add(Box::new(keeper)).map_err(text)?);
+        }
+        let mut world = World::new(stack);
+        let sectors = form(&mut world, &keepers)?;
+        let (target, top) = attach(&mut world, &keepers, sectors, options)?;
+        // It is found on its disks at the first bio.
+        ask(&mut world, top, Bio::new(Op::Flush, Sector::ZERO, 0, Payload::None))?;
+        Ok(Self { world, top, target, drives: ids, keepers })
+    }
+
+    /// Puts the probe over what `stack` has on top.
+    ///
+    /// # Errors
+    /// If the stack takes no more devices.
+    pub fn of(mut stack: Stack, target: DeviceId, drives: Vec<DeviceId>, top: DeviceId) -> Result<Self, String> {
+        let probe = Probe::new(top, stack.limits(top));
+        let top = stack.add(Box::new(probe)).map_err(text)?;
+        Ok(Self { world: World::new(stack), top, target, keepers: Vec::new(), drives })
+    }
+
+    /// Blocks of the exposed disk.
+    pub fn blocks(&self) -> u64 {
+        self.world.stack.limits(self.top).capacity / u64::from(BLOCK_SECTORS)
+    }
+}
+
+/// A target over these disks, and a probe over that.
+pub fn attach(
+    world: &mut World,
+    keepers: &[DeviceId],
+    sectors: u64,
+    options: Options,
+) -> Result<(DeviceId, DeviceId), String> {
+    let limits: Vec<Limits> = keepers.iter().map(|id| world.stack.limits(*id).clone()).collect();
+    let target = Stl::new(keepers.to_vec(), &limits, sectors, options);
+    let target = world.stack.add(Box::new(target)).map_err(text)?;
+    let probe = Probe::new(target, world.stack.limits(target));
+    let top = world.stack.add(Box::new(probe)).map_err(text)?;
+    Ok((target, top))
+}
+
+/// Writes the first roots; the sectors of the volume.
+fn form(world: &mut World, keepers: &[DeviceId]) -> Result<u64, String> {
+    let mut parts = Vec::new();
+    for (number, disk) in (1..).zip(keepers) {
+        let sectors = world.stack.limits(*disk).capacity;
+        parts.push(Part { id: [number; 16], zones: zones(world, *disk)?, sectors });
+    }
+    let created = create(SetId([0x51; 16]), &parts, RESERVE).map_err(text)?;
+    for (disk, (sector, bytes)) in keepers.iter().zip(&created.roots) {
+        let most = world.stack.limits(*disk).max_sectors.map_or(bytes.len(), |most| (most * SECTOR_BYTES) as usize);
+        for (number, piece) in bytes.chunks(most).enumerate() {
+            let data = Data::zeroed(piece.len());
+            data.write(0, piece);
+            let sector = *sector + (number * most) as u64 / u64::from(SECTOR_BYTES);
+            let write = Bio::new(Op::Write, sector, piece.len() as u32 / SECTOR_BYTES, Payload::Data(data));
+            ask(world, *disk, write.with_flags(Flags::FUA))?;
+        }
+    }
+    Ok(created.sectors)
+}
+
+/// The zones of a disk; none of one without.
+fn zones(world: &mut World, disk: DeviceId) -> Result<Vec<Zone>, String> {
+    let limits = world.stack.limits(disk);
+    if limits.zoned.is_none() {
+        return Ok(Vec::new());
+    }
+    let room = Payload::Zones(Vec::with_capacity(limits.zones() as usize));
+    match ask(world, disk, Bio::new(Op::ReportZones, Sector::ZERO, 0, room))? {
+        Payload::Zones(zones) => Ok(zones),
+        other => Err(format!("the answer to a report of zones is {other:?}")),
+    }
+}
+
+/// Sends a bio and waits for it; what it brings back.
+pub fn ask(world: &mut World, to: DeviceId, bio: Bio) -> Result<Payload, String> {
+    let what = format!("{bio:?}");
+    let asker = world.add(Box::new(Asker { to, bio: Some(Box::new(bio)), answer: Cell::new(None), is_done: false }));
+    let stop = world.run(Instant(u64::MAX));
+    let asker: &Asker = world.actor(asker).ok_or("the actor that was added is gone")?;
+    match asker.answer.take() {
+        Some(answer) if answer.status.is_ok() => Ok(answer.bio.payload),
+        Some(answer) => Err(format!("{what}: {}", answer.status)),
+        None => Err(format!("{what}: no answer, {stop:?}")),
+    }
+}
+
+struct Asker {
+    to: DeviceId,
+    bio: Option<Box<Bio>>,
+    answer: Cell<Option<Completion>>,
+    is_done: bool,
+}
+
+impl Actor for Asker {
+    fn act(&mut self, io: &mut Io<'_>) {
+        if let Some(bio) = self.bio.take() {
+            io.submit(0, self.to, bio);
+        }
+        if let Some(answer) = io.completion() {
+            (self.answer, self.is_done) = (Cell::new(Some(answer)), true);
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        self.is_done
+    }
+}
+
+pub fn text(error: impl ToString) -> String {
+    error.to_string()
+}
