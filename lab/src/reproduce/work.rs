@@ -24,6 +24,8 @@ pub struct Options {
     pub minutes: Option<u32>,
     /// Of policies of multipath: a user's sets of paths instead of those of the publication.
     pub paths: Option<OwnSets>,
+    /// Of what the log-structured target has to show: a user's own drive, by its profile's name or path.
+    pub profile: Option<String>,
 }
 
 /// Who waits for the result.

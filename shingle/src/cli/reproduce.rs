@@ -35,6 +35,9 @@ pub struct ReproduceArgs {
     /// Minutes of dmzoned's virtual time; 120 as published, with --quick 15
     #[arg(long, value_name = "N", conflicts_with = "from", value_parser = clap::value_parser!(u32).range(1..=1440))]
     minutes: Option<u32>,
+    /// Of stl: a drive of your own in place of the one of its kind: the name of a profile, or a file
+    #[arg(long, value_name = "FILE|NAME", conflicts_with = "from")]
+    profile: Option<String>,
     /// Seed of the simulated cells
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -69,6 +72,9 @@ pub fn run(args: &ReproduceArgs) -> Result<(), CliError> {
             "--minutes is for dmzoned and stl: the other tables have no length of time".into(),
         ));
     }
+    if args.profile.is_some() && publication != Publication::Stl {
+        return Err(CliError::Usage("--profile is for stl: the other tables have their drives".into()));
+    }
     if args.own.is_asked_for() && publication != Publication::Latency {
         return Err(CliError::Usage("--paths is for latency: the other tables have no paths".into()));
     }
@@ -76,7 +82,8 @@ pub fn run(args: &ReproduceArgs) -> Result<(), CliError> {
         Some(path) => saved(path, publication)?,
         None => {
             let (only, minutes, paths) = (args.only.clone(), args.minutes, args.own.sets());
-            measure(&Options { publication, only, quick: args.quick, seed: args.seed, minutes, paths })?
+            let profile = args.profile.clone();
+            measure(&Options { publication, only, quick: args.quick, seed: args.seed, minutes, paths, profile })?
         }
     };
     if let Some(page) = page {

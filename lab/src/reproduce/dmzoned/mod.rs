@@ -9,7 +9,7 @@
 //! Each of two policies runs on one SMR disk, and on the same with an SSD in front. The kernel's is the baseline: how near it
 //! comes to what was published says how far the drive and the load can be trusted.
 
-mod chart;
+pub(super) mod chart;
 mod goals;
 mod keeper;
 mod measure;
@@ -18,7 +18,7 @@ mod page;
 mod published;
 mod status;
 mod text;
-mod volume;
+pub(super) mod volume;
 
 use std::sync::atomic::AtomicBool;
 
@@ -161,7 +161,7 @@ mod tests {
     #[test]
     fn minutes_of_all_runs_are_the_same_twice_and_every_minute_is_a_step() {
         let (publication, minutes) = (Publication::Dmzoned, Some(2));
-        let options = Options { publication, only: None, quick: false, seed: 3, minutes, paths: None };
+        let options = Options { publication, only: None, quick: false, seed: 3, minutes, paths: None, profile: None };
         let run = || {
             let mut steps = Steps(0, 0);
             let report = super::run(&options, &AtomicBool::new(false), &mut steps).unwrap();

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use shingle_core::block::{Bio, Data, DeviceId, Op, Payload, Status};
+use shingle_core::dm::stl::BLOCK_SECTORS;
 use shingle_core::random::Rng;
 use shingle_core::sector::Sector;
 use shingle_core::time::Instant;
@@ -19,6 +20,8 @@ pub enum Pattern {
     InOrder(Range<u64>),
     /// Each place of a range once, in an order without an order.
     Shuffled(Range<u64>),
+    /// In order through zones from a sector on: the length of a zone, and what of it can be written.
+    Zones(Sector, u64, u64),
 }
 
 /// What is done there.
@@ -49,6 +52,44 @@ pub struct Task {
     pub until: Instant,
 }
 
+impl Task {
+    /// So much of it, one of a block at a time, with no end in time.
+    pub fn of_blocks(deed: Deed, pattern: Pattern, count: u64) -> Self {
+        Self { deed, pattern, sectors: BLOCK_SECTORS, depth: 1, count, until: Instant(u64::MAX) }
+    }
+
+    /// The same with so many at a time.
+    pub fn at_depth(self, depth: u32) -> Self {
+        Self { depth, ..self }
+    }
+}
+
+/// Waits.
+pub struct Sleeper {
+    until: Instant,
+    is_done: bool,
+}
+
+impl Sleeper {
+    /// Until then.
+    pub fn new(until: Instant) -> Self {
+        Self { until, is_done: false }
+    }
+}
+
+impl Actor for Sleeper {
+    fn act(&mut self, io: &mut Io<'_>) {
+        self.is_done = io.now() >= self.until;
+        if !self.is_done {
+            io.wake_at(self.until);
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        self.is_done
+    }
+}
+
 /// A program that does it.
 pub struct Load {
     to: DeviceId,
@@ -76,10 +117,10 @@ impl Load {
         Self { to, task, memory, rng, sent: 0, done: 0, in_flight: 0, failure, is_over: false }
     }
 
-    fn place(&mut self) -> u64 {
-        let (rng, sent) = (&mut self.rng, self.sent);
+    fn place(&mut self) -> Sector {
+        let (rng, sent, sectors) = (&mut self.rng, self.sent, u64::from(self.task.sectors));
         let mut within = |range: &Range<u64>| range.start + rng.below(range.end - range.start);
-        match &self.task.pattern {
+        let unit = match &self.task.pattern {
             Pattern::Uniform(range) => within(range),
             Pattern::Skewed(percent, hot, other) => {
                 let range = if within(&(0..100)) < *percent { hot } else { other };
@@ -87,11 +128,16 @@ impl Load {
             }
             Pattern::InOrder(range) => range.start + sent % (range.end - range.start),
             Pattern::Shuffled(range) => range.start + shuffled(sent, range.end - range.start),
-        }
+            Pattern::Zones(first, zone, room) => {
+                let of_zone = (room / sectors).max(1);
+                return *first + sent / of_zone * zone + sent % of_zone * sectors;
+            }
+        };
+        Sector(unit * sectors)
     }
 
     fn send(&mut self, io: &mut Io<'_>) {
-        let place = Sector(self.place() * u64::from(self.task.sectors));
+        let place = self.place();
         let op = if self.task.deed == Deed::Read { Op::Read } else { Op::Write };
         let payload = Payload::Data(self.memory.clone());
         io.submit(WRITTEN, self.to, Box::new(Bio::new(op, place, self.task.sectors, payload)));
@@ -149,5 +195,19 @@ mod tests {
             let far = all.windows(2).filter(|pair| pair[0].abs_diff(pair[1]) > len / 4).count() as u64;
             assert!(far + 1 >= len, "{len}");
         }
+    }
+
+    #[test]
+    fn zones_are_written_up_to_what_they_take() {
+        let pattern = Pattern::Zones(Sector(1000), 100, 50);
+        let task = Task { deed: Deed::Write, pattern, sectors: 16, depth: 1, count: 7, until: Instant::ZERO };
+        let mut load = Load::new(DeviceId(0), task, 1);
+        let places: Vec<u64> = (0..7)
+            .map(|sent| {
+                load.sent = sent;
+                load.place().0
+            })
+            .collect();
+        assert_eq!(places, [1000, 1016, 1032, 1100, 1116, 1132, 1200]);
     }
 }

@@ -1,150 +1,209 @@
-//! One run: the load on a volume, and a look at both every ten seconds.
+//! One run: what is seen of a volume while a load is on it.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use shingle_core::block::Op;
-use shingle_core::dm::stl::{Options, Stl, StlCounters};
+use shingle_core::dm::stl::{Stl, StlCounters};
 use shingle_core::sector::SECTOR_BYTES;
-use shingle_core::time::Duration;
+use shingle_core::time::{Duration, Instant};
 use shingle_host::profile::Model;
 use shingle_sim::Stop;
-use shingle_sim::workload::ext4::{Ending, Ext4, Ext4Options};
 
-use super::load::{Deed, Load, Pattern, Task};
+use super::load::{Load, Sleeper, Task};
 use super::outcome::{Cpu, Run, Sample};
-use super::probe::Probe;
+use super::plan::{Experiment, Row, Size, System, options};
+use super::probe::{Probe, Second};
 use super::volume::Volume;
-use super::{Experiment, Row};
-
-/// Time between two looks.
-pub const INTERVAL_S: u32 = 10;
+use super::{aged, blocks, files, ram, reading, start};
 
 /// How long a run is, and what it is drawn from.
 #[derive(Clone, Copy, Debug)]
 pub struct Extent {
-    /// Minutes of virtual time.
-    pub minutes: u32,
+    /// Minutes of virtual time, at most; `None`: as many as the row takes.
+    pub minutes: Option<u32>,
+    /// The size of aged volumes.
+    pub size: Size,
     /// Seed of all choices.
     pub seed: u64,
 }
 
-/// Runs `experiment` on `disk`. `None` if `stop` was set.
-pub fn run(experiment: Experiment, disk: &Model, extent: Extent, stop: &AtomicBool) -> Result<Option<Run>, String> {
-    let cpu = Cpu::of_this_thread();
-    let volume = Volume::stl(std::slice::from_ref(disk), Options::default())?;
-    let mut scene = Scene { volume, stop, extent };
-    let phase = match experiment.row {
-        Row::Files => scene.files()?,
-        Row::Random => scene.random()?,
-    };
-    let Some(phase) = phase else { return Ok(None) };
-    Ok(Some(scene.run(experiment, phase, cpu)))
+/// Why a run has no result.
+pub enum Halt {
+    /// It was told to stop.
+    Stopped,
+    /// Something is wrong.
+    Failed(String),
 }
 
-/// A world with the load in it.
-struct Scene<'a> {
-    volume: Volume,
+impl From<String> for Halt {
+    fn from(why: String) -> Self {
+        Halt::Failed(why)
+    }
+}
+
+/// A volume with something to do.
+pub struct Scene<'a> {
+    pub experiment: Experiment,
+    pub volume: Volume,
+    pub extent: Extent,
     stop: &'a AtomicBool,
-    extent: Extent,
 }
 
-/// What was seen of a phase.
+/// What was seen in a span of time.
+#[derive(Clone, Default)]
+pub struct Phase {
+    /// Interval by interval.
+    pub samples: Vec<Sample>,
+    /// Second by second.
+    pub seconds: Vec<Second>,
+    /// The time that 99.99 % of writes do not exceed, and the slowest.
+    pub writes_ns: (u64, u64),
+    /// What the target did.
+    pub counters: StlCounters,
+    /// What drives were written and read.
+    pub moved: Moved,
+}
+
+/// What came of a row.
 #[derive(Default)]
-struct Phase {
-    samples: Vec<Sample>,
-    counters: StlCounters,
+pub struct Found {
+    /// What its figures are about.
+    pub phase: Phase,
+    /// Others.
+    pub figures: BTreeMap<String, f64>,
 }
 
-/// Bytes that the drives were asked to move so far.
+/// Bytes that the drives were asked to move.
 #[derive(Clone, Copy, Default)]
-struct Moved {
-    written: u64,
-    read: u64,
+pub struct Moved {
+    /// Written.
+    pub written: u64,
+    /// Read.
+    pub read: u64,
 }
 
-/// So soon after mkfs the programs' time begins to be looked at.
-const MOMENT: Duration = Duration::from_millis(10);
-const MINUTE_NS: u64 = 60_000_000_000;
+impl Moved {
+    fn since(self, before: Moved) -> Moved {
+        Moved { written: self.written - before.written, read: self.read - before.read }
+    }
+}
+
+/// Runs `experiment` on `drives`. `None` if `stop` was set.
+///
+/// # Errors
+/// If the load fails.
+pub fn run(experiment: Experiment, drives: &[Model], extent: Extent, stop: &AtomicBool) -> Result<Option<Run>, String> {
+    let cpu = Cpu::of_this_thread();
+    if experiment.row == Row::Ram {
+        return ram::run(experiment, extent, stop);
+    }
+    let volume = match Volume::new(experiment.system, drives, options(experiment, extent.size)) {
+        Ok(volume) => volume,
+        Err(why) if experiment.system != System::Stl => return Ok(Some(Run::refused(experiment, why))),
+        Err(why) => return Err(why),
+    };
+    let mut scene = Scene { experiment, volume, extent, stop };
+    let found = match experiment.row {
+        Row::Files | Row::FilesSsd | Row::FilesSsdLong => files::run(&mut scene),
+        Row::Random | Row::ZnsRandom => blocks::random(&mut scene),
+        Row::Sync | Row::SyncSsd => blocks::in_turns(&mut scene),
+        Row::Uniform | Row::ZnsUniform => aged::uniform(&mut scene),
+        Row::Skewed | Row::ZnsSkewed => aged::skewed(&mut scene),
+        Row::Read => reading::run(&mut scene),
+        Row::Start | Row::Ram => start::run(&mut scene),
+    };
+    match found {
+        Ok(found) => Ok(Some(Run::new(experiment, found, cpu.until_now()))),
+        Err(Halt::Stopped) => Ok(None),
+        Err(Halt::Failed(why)) => Err(format!("{why}; {}", scene.status())),
+    }
+}
 
 impl Scene<'_> {
-    /// Programs that write files.
-    fn files(&mut self) -> Result<Option<Phase>, String> {
-        let runtime = Duration(u64::from(self.extent.minutes) * MINUTE_NS);
-        let sample = Duration(u64::from(INTERVAL_S) * 1_000_000_000);
-        let options = Ext4Options { runtime, sample, seed: self.extent.seed, ..Ext4Options::default() };
-        let load = self.volume.world.add(Box::new(Ext4::new(self.volume.top, options)));
-        let began = |scene: &Self| scene.volume.world.actor::<Ext4>(load).and_then(Ext4::began);
-        let mut until = self.volume.world.now();
-        while began(self).is_none() {
-            until = until + MOMENT;
-            if self.stop.load(Relaxed) {
-                return Ok(None);
-            }
-            if self.volume.world.run(until) != Stop::Deadline {
-                return Err(format!("mkfs came to no end on the volume: {}", self.status()));
-            }
-        }
-        let phase = self.watch(self.extent.minutes * 60 / INTERVAL_S)?;
-        let Some(mut phase) = phase else { return Ok(None) };
-        let ext4: &Ext4 = self.volume.world.actor(load).ok_or("the load is gone")?;
-        for (sample, found) in phase.samples.iter_mut().zip(ext4.samples()) {
-            sample.mb_per_s = found.closed as f64 / f64::from(INTERVAL_S) / 1e6;
-        }
-        match ext4.ending() {
-            Some(Ending::Failed(status)) => Err(format!("a write to the volume failed: {status}; {}", self.status())),
-            _ => Ok(Some(phase)),
+    /// Its time.
+    pub fn time(&self) -> Duration {
+        let minutes = self.extent.minutes.unwrap_or(self.experiment.row.minutes(self.extent.size));
+        Duration(u64::from(minutes) * 60_000_000_000)
+    }
+
+    /// The time now.
+    pub fn now(&self) -> Instant {
+        self.volume.world.now()
+    }
+
+    /// Whether it was told to stop.
+    pub fn check(&self) -> Result<(), Halt> {
+        if self.stop.load(Relaxed) { Err(Halt::Stopped) } else { Ok(()) }
+    }
+
+    /// Does `task`, for so long at most, and looks at it.
+    pub fn work(&mut self, task: Task, most: Duration) -> Result<Phase, Halt> {
+        let until = task.until.min(self.now() + most);
+        let task = Task { until, ..task };
+        let load = self.volume.world.add(Box::new(Load::new(self.volume.top, task, self.extent.seed)));
+        let phase = self.watch(most)?;
+        // What was on its way.
+        self.volume.world.run(Instant(u64::MAX));
+        match self.volume.world.actor::<Load>(load).and_then(|load| load.failure) {
+            Some(status) => Err(Halt::Failed(format!("an I/O of the load failed: {status}"))),
+            None => Ok(phase),
         }
     }
 
-    /// Blocks written anywhere in the first 4 TB.
-    fn random(&mut self) -> Result<Option<Phase>, String> {
-        let blocks = self.volume.blocks().min(4_000_000_000_000 / 4096);
-        let until = self.volume.world.now() + Duration(u64::from(self.extent.minutes) * MINUTE_NS);
-        let task = Task {
-            deed: Deed::Write,
-            pattern: Pattern::Uniform(0..blocks),
-            sectors: 8,
-            depth: 32,
-            count: u64::MAX,
-            until,
-        };
-        self.volume.world.add(Box::new(Load::new(self.volume.top, task, self.extent.seed)));
-        self.watch(self.extent.minutes * 60 / INTERVAL_S)
+    /// Nothing is asked of the volume for so long.
+    pub fn sleep(&mut self, span: Duration) -> Result<(), Halt> {
+        let until = self.now() + span;
+        self.volume.world.add(Box::new(Sleeper::new(until)));
+        self.watch(span).map(drop)
     }
 
-    /// Lets time pass, in so many intervals.
-    fn watch(&mut self, intervals: u32) -> Result<Option<Phase>, String> {
-        let (began, counters) = (self.volume.world.now(), self.counters());
-        self.volume.world.stack.with_device(self.volume.top, |probe: &mut Probe, cx| probe.begin(cx.now().max(began)));
-        let (mut samples, mut before) = (Vec::new(), self.moved());
-        for number in 1..=u64::from(intervals) {
-            let until = began + Duration(number * u64::from(INTERVAL_S) * 1_000_000_000);
-            let stop = self.volume.world.run(until);
-            if self.stop.load(Relaxed) {
-                return Ok(None);
-            }
-            if stop == Stop::Stuck {
-                return Err("a write never came back".into());
-            }
+    /// Lets time pass until all programs are done, for so long at most.
+    pub fn watch(&mut self, most: Duration) -> Result<Phase, Halt> {
+        let interval_ns = u64::from(self.experiment.row.interval_s()) * 1_000_000_000;
+        let (began, counters, first) = (self.now(), self.counters(), self.moved());
+        self.volume.world.stack.with_device(self.volume.top, |probe: &mut Probe, _| probe.begin(began));
+        let (mut samples, mut before) = (Vec::new(), first);
+        for number in 1..=most.0.div_ceil(interval_ns) {
+            let stop = self.volume.world.run(began + Duration(number * interval_ns));
+            self.check()?;
             let now = self.moved();
-            samples.push(self.sample(number as usize - 1, (before, now)));
+            if stop == Stop::Stuck {
+                return Err(Halt::Failed("an I/O never came back".into()));
+            }
+            if stop == Stop::Deadline || samples.is_empty() {
+                samples.push(self.sample(number as usize - 1, now.since(before)));
+            }
             before = now;
             if stop == Stop::Done {
                 break;
             }
         }
-        Ok(Some(Phase { samples, counters }))
+        Ok(self.seen(samples, counters, first))
+    }
+
+    fn seen(&self, samples: Vec<Sample>, counters: StlCounters, first: Moved) -> Phase {
+        let probe = self.probe();
+        let writes = probe.writes.summary(&[99.99]);
+        let whole = samples.len() * self.experiment.row.interval_s() as usize;
+        Phase {
+            seconds: probe.seconds.iter().take(whole).copied().collect(),
+            samples,
+            writes_ns: (writes.percentiles[0].1, writes.max),
+            counters: less(self.counters(), counters),
+            moved: self.moved().since(first),
+        }
     }
 
     /// What the target says of itself.
-    fn status(&self) -> String {
+    pub fn status(&self) -> String {
         let mut line = String::new();
         // A string takes everything.
         let _ = self.volume.world.stack.status(self.volume.target, &mut line);
         line
     }
 
-    fn counters(&self) -> StlCounters {
+    pub fn counters(&self) -> StlCounters {
         self.volume.world.stack.device::<Stl>(self.volume.target).map(Stl::counters).unwrap_or_default()
     }
 
@@ -156,40 +215,40 @@ impl Scene<'_> {
         })
     }
 
-    fn probe(&self) -> &Probe {
+    pub fn probe(&self) -> &Probe {
         self.volume.world.stack.device(self.volume.top).expect("the probe is on top")
     }
 
-    fn sample(&self, place: usize, (before, now): (Moved, Moved)) -> Sample {
-        let rate = |bytes: u64| (bytes as f64 / f64::from(INTERVAL_S) / 1e5).round() / 10.0;
-        let width = INTERVAL_S as usize;
+    fn sample(&self, place: usize, moved: Moved) -> Sample {
+        let width = self.experiment.row.interval_s() as usize;
+        let rate = |bytes: u64| (bytes as f64 / width as f64 / 1e4).round() / 100.0;
         let seconds = self.probe().seconds.iter().skip(place * width).take(width);
-        let (bytes, ios) = seconds.fold((0, 0), |(b, n), second| (b + second.written + second.read, n + second.writes));
+        let (bytes, ios) = seconds.fold((0, 0), |(bytes, ios), second| {
+            (bytes + second.written + second.read, ios + second.writes.max(second.reads))
+        });
         Sample {
             mb_per_s: rate(bytes),
-            ios_per_s: ios as f64 / f64::from(INTERVAL_S),
-            written_mb_per_s: rate(now.written - before.written),
-            read_mb_per_s: rate(now.read - before.read),
+            ios_per_s: ios as f64 / width as f64,
+            written_mb_per_s: rate(moved.written),
+            read_mb_per_s: rate(moved.read),
         }
     }
+}
 
-    fn run(&self, experiment: Experiment, phase: Phase, cpu: Cpu) -> Run {
-        let Experiment { row, system } = experiment;
-        let writes = self.probe().writes.summary(&[99.99]);
-        let seconds = phase.samples.len() * INTERVAL_S as usize;
-        let slowest = self.probe().seconds.iter().take(seconds).map(|second| second.written).min();
-        let counters = self.counters().list().map(|(name, count)| (name.to_owned(), count)).collect();
-        let _ = phase.counters;
-        Run {
-            row,
-            system,
-            interval_s: INTERVAL_S,
-            samples: phase.samples,
-            p9999_ns: writes.percentiles[0].1,
-            slowest_ns: writes.max,
-            slowest_second_mb: slowest.unwrap_or(0) as f64 / 1e6,
-            counters,
-            cpu: cpu.until_now(),
-        }
+/// What was counted in between.
+fn less(now: StlCounters, before: StlCounters) -> StlCounters {
+    StlCounters {
+        user_blocks: now.user_blocks - before.user_blocks,
+        header_blocks: now.header_blocks - before.header_blocks,
+        copied_blocks: now.copied_blocks - before.copied_blocks,
+        map_blocks: now.map_blocks - before.map_blocks,
+        root_blocks: now.root_blocks - before.root_blocks,
+        filler_blocks: now.filler_blocks - before.filler_blocks,
+        cleaned_zones: now.cleaned_zones - before.cleaned_zones,
+        checkpoints: now.checkpoints - before.checkpoints,
+        sweeps: now.sweeps - before.sweeps,
+        batches: now.batches - before.batches,
+        retries: now.retries - before.retries,
+        wrong_checksums: now.wrong_checksums - before.wrong_checksums,
     }
 }

@@ -1,17 +1,25 @@
-//! What came out.
+//! What came out: rates over time, times of writes, and what each row has of its own.
+
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{Row, System, text};
+use super::measure::Found;
+use super::plan::{Experiment, Row, System};
+use super::{goals, text};
 use crate::reproduce::page::Sheet;
-use crate::reproduce::{Findings, ProfileFacts};
+use crate::reproduce::{Findings, Goal, ProfileFacts};
 
 /// Everything that was run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// Seed of the loads.
     pub seed: u64,
+    /// Whether runs were cut short: then it shows that everything runs, no more.
+    pub is_cut: bool,
+    /// Whether a drive is a user's own: then goals are shares of what it does itself.
+    pub has_own: bool,
     /// What the drives are made from.
     pub profiles: Vec<ProfileFacts>,
     /// The runs.
@@ -25,6 +33,8 @@ pub struct Run {
     pub row: Row,
     /// What was under it.
     pub system: System,
+    /// Why there is no such run.
+    pub refused: Option<String>,
     /// Length of a sample in seconds.
     pub interval_s: u32,
     /// Samples.
@@ -33,10 +43,12 @@ pub struct Run {
     pub p9999_ns: u64,
     /// The time of the slowest write.
     pub slowest_ns: u64,
-    /// What was written in the slowest second.
+    /// Millions of bytes that users wrote and read in the slowest second.
     pub slowest_second_mb: f64,
-    /// What the target counted.
-    pub counters: Vec<(String, u64)>,
+    /// What the target counted, in the time of the samples.
+    pub counters: BTreeMap<String, u64>,
+    /// What the row has of its own.
+    pub figures: BTreeMap<String, f64>,
     /// What it cost.
     #[serde(skip)]
     pub cpu: Cpu,
@@ -47,7 +59,7 @@ pub struct Run {
 pub struct Sample {
     /// What users got.
     pub mb_per_s: f64,
-    /// Their writes a second.
+    /// Their I/Os a second.
     pub ios_per_s: f64,
     /// What the drives were written.
     pub written_mb_per_s: f64,
@@ -80,22 +92,77 @@ impl Cpu {
 }
 
 impl Run {
+    /// One of which nothing is known yet.
+    pub fn empty(Experiment { row, system }: Experiment) -> Self {
+        Self {
+            row,
+            system,
+            refused: None,
+            interval_s: row.interval_s(),
+            samples: Vec::new(),
+            p9999_ns: 0,
+            slowest_ns: 0,
+            slowest_second_mb: 0.0,
+            counters: BTreeMap::new(),
+            figures: BTreeMap::new(),
+            cpu: Cpu::default(),
+        }
+    }
+
+    /// One that there cannot be.
+    pub fn refused(experiment: Experiment, why: String) -> Self {
+        Self { refused: Some(why), ..Self::empty(experiment) }
+    }
+
+    /// What was found.
+    pub fn new(experiment: Experiment, found: Found, cpu: Cpu) -> Self {
+        let Found { phase, figures } = found;
+        let slowest = phase.seconds.iter().map(|second| second.written + second.read).min().unwrap_or(0);
+        Self {
+            p9999_ns: phase.writes_ns.0,
+            slowest_ns: phase.writes_ns.1,
+            slowest_second_mb: (slowest as f64 / 1e4).round() / 100.0,
+            counters: phase.counters.list().map(|(name, count)| (name.to_owned(), count)).collect(),
+            samples: phase.samples,
+            figures,
+            cpu,
+            ..Self::empty(experiment)
+        }
+    }
+
     /// Mean of `of`.
     pub fn mean(&self, of: impl Fn(&Sample) -> f64) -> f64 {
         self.samples.iter().map(of).sum::<f64>() / self.samples.len().max(1) as f64
     }
 
-    /// The least mean of so many seconds, and when that began.
-    pub fn slowest(&self, seconds: u32, of: impl Fn(&Sample) -> f64) -> Option<(f64, u32)> {
+    /// The mean rate of users in MB/s.
+    pub fn mb_per_s(&self) -> f64 {
+        self.mean(|sample| sample.mb_per_s)
+    }
+
+    /// One of its own figures.
+    pub fn figure(&self, name: &str) -> Option<f64> {
+        self.figures.get(name).copied()
+    }
+
+    /// The least mean rate of so many seconds, and when that began; `None` if it was not that long.
+    pub fn slowest(&self, seconds: u32) -> Option<(f64, u32)> {
         let width = (seconds / self.interval_s).max(1) as usize;
-        let means = self.samples.windows(width).map(|span| span.iter().map(&of).sum::<f64>() / width as f64);
+        let means = self.samples.windows(width);
+        let means = means.map(|span| span.iter().map(|sample| sample.mb_per_s).sum::<f64>() / width as f64);
         means.zip((0..).step_by(self.interval_s as usize)).min_by(|a, b| a.0.total_cmp(&b.0))
     }
 }
 
 impl Report {
+    /// The run of a row on a system, if there is one.
+    pub fn run(&self, row: Row, system: System) -> Option<&Run> {
+        self.runs.iter().find(|run| run.row == row && run.system == system && run.refused.is_none())
+    }
+
     /// It in each form in which it is shown.
     pub fn findings(&self) -> Findings {
+        let goals = goals::goals(self);
         let sheet = Sheet {
             name: "stl",
             title: "stl",
@@ -103,20 +170,23 @@ impl Report {
             link: None,
             warning: None,
             summary: String::new(),
-            goals: Vec::new(),
+            goals: goals.clone(),
             key: "",
             sections: String::new(),
             foot: String::new(),
         };
-        Findings { json: self.json(), text: text::parts(self), sheet }
+        Findings { json: self.json(&goals), text: text::parts(self, &goals), sheet }
     }
 
-    fn json(&self) -> Value {
-        json!(self)
+    /// As JSON. What follows from the samples stands beside them, so that a reader need not compute it.
+    fn json(&self, goals: &[Goal]) -> Value {
+        let mut value = json!(self);
+        value["goals"] = json!(goals);
+        value
     }
 }
 
-/// Reads the JSON of a report.
+/// Reads the JSON of a report. What follows from the samples is computed anew.
 ///
 /// # Errors
 /// If it is no such report.

@@ -14,6 +14,8 @@ pub struct Second {
     pub read: u64,
     /// Bios that wrote.
     pub writes: u64,
+    /// Bios that read.
+    pub reads: u64,
     /// Flushes.
     pub flushes: u64,
 }
@@ -81,7 +83,7 @@ impl BlockDevice for Probe {
                 self.writes.record(took);
             }
             Op::Read => {
-                second.read += bytes;
+                (second.read, second.reads) = (second.read + bytes, second.reads + 1);
                 self.reads.record(took);
             }
             Op::Flush => {

@@ -2,65 +2,86 @@
 
 use std::fmt::Write;
 
-use super::outcome::{Report, Run};
+use super::outcome::{Report, Run, Sample};
+use crate::reproduce::Goal;
 use crate::reproduce::figures::{grouped, span};
-use crate::reproduce::text::Part;
+use crate::reproduce::text::{Part, of_goals};
 
-/// The runs.
-pub fn parts(report: &Report) -> Vec<Part> {
-    let header = [
-        "row",
-        "system",
-        "MB/s",
-        "writes/s",
-        "slowest 10 min",
-        "slowest 10 s",
-        "from s",
-        "slowest s",
-        "p99.99",
-        "slowest write",
-        "amplification",
-        "CPU s",
-    ];
-    let rows = report.runs.iter().map(row).collect();
-    let mut parts = vec![Part::table(&header, &[2, 3, 4, 5, 6, 7, 8, 9, 10, 11], rows)];
-    for run in &report.runs {
-        let mut lines = format!("\n{} / {}:\n", run.row.name(), run.system.name());
-        for (name, count) in &run.counters {
-            let _ = writeln!(lines, "  {name} {count}");
-        }
-        let minutes = run.samples.chunks((60 / run.interval_s).max(1) as usize);
-        let minute = |all: &[super::Sample]| {
-            let mean = |of: fn(&super::Sample) -> f64| all.iter().map(of).sum::<f64>() / all.len() as f64;
-            let of = [mean(|s| s.mb_per_s), mean(|s| s.written_mb_per_s), mean(|s| s.read_mb_per_s)];
-            format!("{:.0}({:.0},{:.0})", of[0], of[1], of[2])
-        };
-        let _ = writeln!(
-            lines,
-            "  MB/s by minute (drives written, read): {}",
-            minutes.map(minute).collect::<Vec<_>>().join(" ")
-        );
-        parts.push(Part::Lines(lines));
-    }
+const HEADER: [&str; 12] = [
+    "row",
+    "system",
+    "MB/s",
+    "I/Os a second",
+    "slowest 10 min",
+    "slowest 10 s",
+    "slowest s",
+    "p99.99",
+    "slowest write",
+    "written / user's",
+    "CPU s",
+    "minutes",
+];
+
+/// The runs, what each has of its own, and the goals.
+pub fn parts(report: &Report, goals: &[Goal]) -> Vec<Part> {
+    let is_run = |run: &&Run| run.refused.is_none();
+    let rows = report.runs.iter().filter(is_run).map(row).collect();
+    let mut parts = vec![Part::table(&HEADER, &[2, 3, 4, 5, 6, 7, 8, 9, 10, 11], rows)];
+    parts.extend(report.runs.iter().map(|run| Part::Lines(details(run))));
+    parts.extend(of_goals(goals));
     parts
 }
 
 fn row(run: &Run) -> Vec<String> {
-    let of_mb = |seconds| run.slowest(seconds, |sample| sample.mb_per_s);
-    let slowest = |seconds| of_mb(seconds).map_or(String::new(), |(speed, _)| format!("{speed:.0}"));
-    let written = run.mean(|sample| sample.written_mb_per_s) / run.mean(|sample| sample.mb_per_s).max(0.1);
+    let slowest = |seconds| run.slowest(seconds).map_or(String::new(), |(rate, _)| format!("{rate:.1}"));
+    let user = run.mean(|sample| sample.mb_per_s);
+    let written = run.mean(|sample| sample.written_mb_per_s) / user.max(1e-3);
     vec![
         run.row.name().to_owned(),
         run.system.name().to_owned(),
-        format!("{:.1}", run.mean(|sample| sample.mb_per_s)),
+        format!("{user:.1}"),
         grouped(run.mean(|sample| sample.ios_per_s)),
         slowest(600),
         slowest(10),
-        of_mb(10).map_or(String::new(), |(_, from)| from.to_string()),
         format!("{:.1}", run.slowest_second_mb),
         span(run.p9999_ns),
         span(run.slowest_ns),
-        format!("{written:.3}"),
+        format!("{written:.2}"),
         format!("{:.1}", run.cpu.0),
+        format!("{:.1}", run.samples.len() as f64 * f64::from(run.interval_s) / 60.0),
     ]
+}
+
+/// Stretches that a run is shown in.
+const STRETCHES: usize = 30;
+
+fn details(run: &Run) -> String {
+    let mut lines = format!("\n{} / {}", run.row.name(), run.system.name());
+    if let Some(why) = &run.refused {
+        let _ = writeln!(lines, ": not possible: {why}");
+        return lines;
+    }
+    lines.push('\n');
+    for (name, value) in &run.figures {
+        let value = if name.ends_with("_ns") { span(*value as u64) } else { format!("{value:.3}") };
+        let _ = writeln!(lines, "  {name} {value}");
+    }
+    let counters: Vec<String> =
+        run.counters.iter().filter(|it| *it.1 > 0).map(|it| format!("{} {}", it.0, it.1)).collect();
+    if !counters.is_empty() {
+        let _ = writeln!(lines, "  {}", counters.join(", "));
+    }
+    if !run.samples.is_empty() {
+        let size = run.samples.len().div_ceil(STRETCHES);
+        let all: Vec<String> = run.samples.chunks(size).map(stretch).collect();
+        let _ =
+            writeln!(lines, "  MB/s in turns of {} s (written, read): {}", size as u32 * run.interval_s, all.join(" "));
+    }
+    lines
+}
+
+fn stretch(samples: &[Sample]) -> String {
+    let mean = |of: fn(&Sample) -> f64| samples.iter().map(of).sum::<f64>() / samples.len() as f64;
+    let (written, read) = (mean(|sample| sample.written_mb_per_s), mean(|sample| sample.read_mb_per_s));
+    format!("{:.0}({written:.0},{read:.0})", mean(|sample| sample.mb_per_s))
 }

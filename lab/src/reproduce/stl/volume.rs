@@ -1,8 +1,8 @@
 //! Volumes on drives that were just formatted, in worlds.
 //!
 //! ```text
-//!  load ──> probe ──> stl ──> keeper ──> drive
-//!                        └──> keeper ──> drive
+//!  load ──> probe ──> stl ──> door ──> keeper ──> drive
+//!                        └──> door ──> keeper ──> drive
 //! ```
 
 use std::cell::Cell;
@@ -16,8 +16,11 @@ use shingle_core::zone::Zone;
 use shingle_host::profile::Model;
 use shingle_sim::{Actor, Io, World};
 
+use super::door::Door;
 use super::keeper::Keeper;
+use super::plan::System;
 use super::probe::Probe;
+use crate::reproduce::dmzoned::volume as dm_zoned;
 
 /// A volume in its world.
 pub struct Volume {
@@ -29,45 +32,78 @@ pub struct Volume {
     pub target: DeviceId,
     /// The drives.
     pub drives: Vec<DeviceId>,
-    /// What is directly below the target.
+    /// What is directly above the drives, if they are of `stl`.
     pub keepers: Vec<DeviceId>,
+    /// What is between them and the target.
+    pub doors: Vec<DeviceId>,
+    /// Sectors of a zone that can be written, if that is not all of it.
+    pub room: Option<u64>,
 }
 
 /// Thousandths of the space that are kept back.
 pub const RESERVE: u32 = 70;
 
 impl Volume {
-    /// A new `stl` volume on `drives`.
+    /// A new volume of `system` on `drives`.
     ///
     /// # Errors
     /// If there can be no such volume, in words.
-    pub fn stl(drives: &[Model], options: Options) -> Result<Self, String> {
+    pub fn new(system: System, drives: &[Model], options: Options) -> Result<Self, String> {
+        match system {
+            System::Stl | System::Greedy | System::InMemory => Self::stl(drives, options),
+            System::Kernel => Self::dm_zoned(drives, "kernel"),
+            System::Shingle => Self::dm_zoned(drives, "shingle"),
+            System::Drive => Self::bare(drives),
+        }
+    }
+
+    fn stl(drives: &[Model], options: Options) -> Result<Self, String> {
         let mut stack = Stack::new();
         let mut ids = Vec::new();
         for drive in drives {
             ids.push(drive.add_to(&mut stack, false).map_err(text)?);
         }
-        let mut keepers = Vec::new();
+        let (mut keepers, mut doors) = (Vec::new(), Vec::new());
         for id in &ids {
-            let keeper = Keeper::new(*id, stack.limits(*id));
-            keepers.push(stack.add(Box::new(keeper)).map_err(text)?);
+            let limits = stack.limits(*id).clone();
+            let keeper = stack.add(Box::new(Keeper::new(*id, &limits))).map_err(text)?;
+            keepers.push(keeper);
+            doors.push(stack.add(Box::new(Door::new(keeper, &limits))).map_err(text)?);
         }
         let mut world = World::new(stack);
-        let sectors = form(&mut world, &keepers)?;
-        let (target, top) = attach(&mut world, &keepers, sectors, options)?;
+        let sectors = form(&mut world, &doors)?;
+        let (target, top) = attach(&mut world, &doors, sectors, options)?;
         // It is found on its disks at the first bio.
         ask(&mut world, top, Bio::new(Op::Flush, Sector::ZERO, 0, Payload::None))?;
-        Ok(Self { world, top, target, drives: ids, keepers })
+        Ok(Self { world, top, target, drives: ids, keepers, doors, room: None })
+    }
+
+    fn dm_zoned(drives: &[Model], policy: &str) -> Result<Self, String> {
+        let (ssd, smr) = match drives {
+            [Model::Smr(smr)] => (None, smr),
+            [Model::Ssd(ssd), Model::Smr(smr)] => (Some(ssd.clone()), smr),
+            _ => return Err("dm-zoned needs zones that can be written whole, and conventional ones or an SSD".into()),
+        };
+        let mut volume = dm_zoned::Volume::new(&dm_zoned::Drives { smr: smr.clone(), ssd })?;
+        volume.set("policy", policy)?;
+        let dm_zoned::Volume { stack, top, target, drives } = volume;
+        Self::of(stack, target, drives, top)
+    }
+
+    fn bare(drives: &[Model]) -> Result<Self, String> {
+        let mut stack = Stack::new();
+        let drive = drives.last().ok_or("there is no drive")?;
+        let id = drive.add_to(&mut stack, false).map_err(text)?;
+        let room = if let Model::Zns(ssd) = drive { Some(ssd.zone_capacity) } else { None };
+        Ok(Self { room, ..Self::of(stack, id, vec![id], id)? })
     }
 
     /// Puts the probe over what `stack` has on top.
-    ///
-    /// # Errors
-    /// If the stack takes no more devices.
-    pub fn of(mut stack: Stack, target: DeviceId, drives: Vec<DeviceId>, top: DeviceId) -> Result<Self, String> {
+    fn of(mut stack: Stack, target: DeviceId, drives: Vec<DeviceId>, top: DeviceId) -> Result<Self, String> {
         let probe = Probe::new(top, stack.limits(top));
         let top = stack.add(Box::new(probe)).map_err(text)?;
-        Ok(Self { world: World::new(stack), top, target, keepers: Vec::new(), drives })
+        let (keepers, doors) = (Vec::new(), Vec::new());
+        Ok(Self { world: World::new(stack), top, target, keepers, doors, drives, room: None })
     }
 
     /// Blocks of the exposed disk.
