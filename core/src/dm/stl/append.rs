@@ -48,8 +48,10 @@ impl State {
             _ if self.retries_under_way > 0 => pool.min(Pool::Map),
             _ => pool,
         };
-        let behind = self.zones.last_opened();
-        let Some((zone, generation)) = self.zones.open(right, pool as u8, behind) else { return Room::None };
+        // Data is written faster in order, and the map is small.
+        let Self { zones, disks, .. } = self;
+        let prefers = |zone| disks.shape(zone).is_sequential == (pool >= Pool::Cleaning);
+        let Some((zone, generation)) = zones.open(right, pool, prefers) else { return Room::None };
         let room = self.disks.shape(zone).room;
         self.cursors[place] = Some(Cursor { zone, generation, next: 0, room });
         self.under_way[place] = 0;

@@ -247,6 +247,7 @@ fn less(now: StlCounters, before: StlCounters) -> StlCounters {
         cleaned_zones: now.cleaned_zones - before.cleaned_zones,
         checkpoints: now.checkpoints - before.checkpoints,
         sweeps: now.sweeps - before.sweeps,
+        recounts: now.recounts - before.recounts,
         batches: now.batches - before.batches,
         retries: now.retries - before.retries,
         wrong_checksums: now.wrong_checksums - before.wrong_checksums,

@@ -73,7 +73,8 @@ pub struct Zones {
     keep: Keep,
     /// Zones that are open or full and not done with, by who opened them.
     held: [usize; Pool::ALL.len()],
-    last_opened: ZoneIndex,
+    /// The zone that each opened last.
+    last_opened: [ZoneIndex; Pool::ALL.len()],
     /// What was counted since a recount began.
     recount: Option<Vec<i64>>,
 }
@@ -89,7 +90,7 @@ impl Zones {
             lives[zone.0 as usize] = Some(Life::default());
             hold(&mut held, &rows[zone.0 as usize], 1);
         }
-        let (free, next, last_opened) = (of(ZoneUse::Free).collect(), BTreeSet::new(), ZoneIndex(0));
+        let (free, next, last_opened) = (of(ZoneUse::Free).collect(), BTreeSet::new(), [ZoneIndex(0); Pool::ALL.len()]);
         Self { free, next, lives, done_with: 0, keep, held, rows, last_opened, recount: None }
     }
 
@@ -125,25 +126,28 @@ impl Zones {
         self.keep
     }
 
-    /// Opens a zone: the next one behind `behind`, which is a short way for a head.
-    pub fn open(&mut self, pool: Pool, stream: u8, behind: ZoneIndex) -> Option<(ZoneIndex, Generation)> {
+    /// Opens a zone for `stream` with the right of `pool`: of those that it prefers the next one behind its last one, which is a short way
+    /// for a head.
+    pub fn open(
+        &mut self,
+        pool: Pool,
+        stream: Pool,
+        prefers: impl Fn(ZoneIndex) -> bool,
+    ) -> Option<(ZoneIndex, Generation)> {
         if self.free(pool) == 0 {
             return None;
         }
-        let zone = *self.free.range(behind..).next().or_else(|| self.free.first())?;
+        let last = self.last_opened[stream as usize];
+        let mut in_order = self.free.range(last..).chain(self.free.range(..last)).copied();
+        let zone = in_order.find(|zone| prefers(*zone)).or_else(|| self.free.first().copied())?;
         self.free.remove(&zone);
         let generation = self.rows[zone.0 as usize].generation + 1;
-        self.rows[zone.0 as usize] = ZoneRow { generation, used_for: ZoneUse::Open, stream, ..ZoneRow::default() };
+        self.rows[zone.0 as usize] =
+            ZoneRow { generation, used_for: ZoneUse::Open, stream: stream as u8, ..ZoneRow::default() };
         hold(&mut self.held, &self.rows[zone.0 as usize], 1);
         self.lives[zone.0 as usize] = Some(Life::default());
-        self.last_opened = zone;
+        self.last_opened[stream as usize] = zone;
         Some((zone, generation))
-    }
-
-    /// The zone that was opened last.
-    #[must_use]
-    pub fn last_opened(&self) -> ZoneIndex {
-        self.last_opened
     }
 
     /// Notes that a zone has batches up to these, or lost its last live block when these were the newest.
@@ -373,7 +377,7 @@ mod tests {
     }
 
     fn filled(zones: &mut Zones, user: u64, copy: u64) -> ZoneIndex {
-        let (zone, _) = zones.open(Pool::Recovery, 3, ZoneIndex(0)).unwrap();
+        let (zone, _) = zones.open(Pool::Recovery, Pool::Users, |_| true).unwrap();
         zones.note(zone, BatchNo(user), CopyNo(copy));
         zones.fill(zone, 100, 100);
         zone
@@ -382,7 +386,7 @@ mod tests {
     #[test]
     fn who_has_less_right_leaves_zones_to_those_who_have_more() {
         let mut zones = zones(6);
-        let mut taken = |pool: Pool| core::iter::from_fn(|| zones.open(pool, pool as u8, ZoneIndex(0))).count();
+        let mut taken = |pool: Pool| core::iter::from_fn(|| zones.open(pool, pool, |_| true)).count();
         assert_eq!([Pool::Users, Pool::Cleaning, Pool::Map, Pool::Recovery].map(&mut taken), [3, 1, 1, 1]);
         assert!(Pool::ALL.is_sorted());
     }
@@ -390,7 +394,7 @@ mod tests {
     #[test]
     fn what_is_kept_for_the_map_is_less_by_what_it_has() {
         let mut zones = zones(6);
-        assert!(zones.open(Pool::Map, Pool::Map as u8, ZoneIndex(0)).is_some());
+        assert!(zones.open(Pool::Map, Pool::Map, |_| true).is_some());
         assert_eq!([Pool::Map, Pool::Cleaning, Pool::Users].map(|pool| zones.free(pool)), [4, 4, 3]);
     }
 
@@ -416,16 +420,19 @@ mod tests {
         let early = zones.to_grant();
         zones.was_reset(zone);
         zones.root_is_durable(early);
-        assert_eq!(zones.open(Pool::Recovery, 3, ZoneIndex(0)), None, "that root was made before the reset");
+        assert_eq!(zones.open(Pool::Recovery, Pool::Users, |_| true), None, "that root was made before the reset");
         let grant = zones.to_grant();
         zones.root_is_durable(grant);
-        assert_eq!(zones.open(Pool::Recovery, 3, ZoneIndex(0)), Some((zone, Generation(2))));
+        assert_eq!(zones.open(Pool::Recovery, Pool::Users, |_| true), Some((zone, Generation(2))));
     }
 
     #[test]
-    fn the_zone_behind_the_last_one_comes_next_and_then_the_first() {
-        let mut zones = zones(4);
-        let mut open = |behind| zones.open(Pool::Recovery, 3, ZoneIndex(behind)).map(|(zone, _)| zone.0);
-        assert_eq!([open(2), open(2), open(2), open(2), open(2)], [Some(2), Some(3), Some(0), Some(1), None]);
+    fn of_the_zones_that_are_preferred_the_one_behind_the_last_comes_next_and_at_the_end_the_others() {
+        let mut zones = zones(6);
+        let mut open = |stream: Pool, odd: u32| {
+            zones.open(Pool::Recovery, stream, |zone| zone.0 % 2 == odd).map(|(zone, _)| zone.0)
+        };
+        assert_eq!([open(Pool::Users, 1), open(Pool::Map, 0), open(Pool::Users, 1)], [Some(1), Some(0), Some(3)]);
+        assert_eq!([open(Pool::Cleaning, 1), open(Pool::Users, 1), open(Pool::Users, 1)], [Some(5), Some(2), Some(4)]);
     }
 }
