@@ -363,6 +363,9 @@ async fn replay(
     replay.users.into_iter().for_each(|header| state.replay_users(header));
     let cut = replay_cut(&state, since);
     replay.copies.into_iter().for_each(|header| state.replay_copies(header, cut));
+    if !sabotaged.keep_epoch {
+        state.zones.forget_behind(cut, last);
+    }
     Ok(last)
 }
 

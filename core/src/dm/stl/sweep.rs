@@ -84,7 +84,8 @@ impl State {
 
     /// Full zones of data of which all batches are in runs and leaves.
     fn settled_zones(&self) -> Vec<(ZoneIndex, Generation)> {
-        let (cut, copies) = self.map_cut;
+        let is_loose = self.guards.gone().reset_uncovered;
+        let (cut, copies) = if is_loose { (self.counted(), self.copies) } else { self.map_cut };
         let zones = self.zones.full(&[Pool::Users, Pool::Cleaning]);
         let settled = zones.filter(|(zone, _)| self.zones.is_covered(*zone, cut, copies));
         settled.map(|(zone, row)| (zone, row.generation)).collect()

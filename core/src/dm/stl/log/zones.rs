@@ -157,6 +157,13 @@ impl Zones {
         }
     }
 
+    /// What was found of batches behind these counts for nothing.
+    pub fn forget_behind(&mut self, user: BatchNo, copy: CopyNo) {
+        for life in self.lives.iter_mut().flatten() {
+            (life.user, life.copy) = (life.user.min(user), life.copy.min(copy));
+        }
+    }
+
     /// An open zone takes no more. `written`: its batches end there. `closed_at`: blocks that the volume has written.
     pub fn fill(&mut self, zone: ZoneIndex, written: u32, closed_at: u64) {
         let row = &mut self.rows[zone.0 as usize];
