@@ -38,8 +38,6 @@ fn scale(report: &Report, row: Row, of: impl Fn(&Run) -> f64, usual: f64) -> Opt
 
 /// MB/s that the 15 TB disk writes in two hours of long writes in order.
 const USUAL_MB_PER_S: f64 = 240.0;
-/// 4 KiB writes in order that it takes in a second.
-const USUAL_IOS_PER_S: f64 = 58_000.0;
 
 fn slowest(run: &Run, (seconds, name): (u32, &str), least: f64, of: &str) -> Option<Goal> {
     let (rate, from) = run.slowest(seconds)?;
@@ -81,7 +79,7 @@ fn files_ssd(report: &Report) -> Vec<Goal> {
 fn random(report: &Report) -> Vec<Goal> {
     let mut goals = Vec::new();
     let ios = |run: &Run| run.mean(|sample| sample.ios_per_s);
-    let scale = scale(report, Row::Random, ios, USUAL_IOS_PER_S);
+    let scale = scale(report, Row::Random, Run::mb_per_s, USUAL_MB_PER_S);
     if let (Some(run), Some(scale)) = (report.run(Row::Random, System::Stl), scale) {
         let least = 45_000.0 * scale;
         let text = format!("{} random writes of 4 KiB a second to an empty disk", grouped(least));

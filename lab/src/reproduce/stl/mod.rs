@@ -17,6 +17,7 @@ mod keeper;
 mod load;
 mod measure;
 mod outcome;
+mod page;
 mod plan;
 mod probe;
 mod ram;

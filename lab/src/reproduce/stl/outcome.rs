@@ -7,8 +7,7 @@ use serde_json::{Value, json};
 
 use super::measure::Found;
 use super::plan::{Experiment, Row, System};
-use super::{goals, text};
-use crate::reproduce::page::Sheet;
+use super::{goals, page, text};
 use crate::reproduce::{Findings, Goal, ProfileFacts};
 
 /// Everything that was run.
@@ -130,6 +129,11 @@ impl Run {
         }
     }
 
+    /// Its length in seconds.
+    pub fn seconds(&self) -> u32 {
+        self.samples.len() as u32 * self.interval_s
+    }
+
     /// Mean of `of`.
     pub fn mean(&self, of: impl Fn(&Sample) -> f64) -> f64 {
         self.samples.iter().map(of).sum::<f64>() / self.samples.len().max(1) as f64
@@ -163,19 +167,7 @@ impl Report {
     /// It in each form in which it is shown.
     pub fn findings(&self) -> Findings {
         let goals = goals::goals(self);
-        let sheet = Sheet {
-            name: "stl",
-            title: "stl",
-            lead: "",
-            link: None,
-            warning: None,
-            summary: String::new(),
-            goals: goals.clone(),
-            key: "",
-            sections: String::new(),
-            foot: String::new(),
-        };
-        Findings { json: self.json(&goals), text: text::parts(self, &goals), sheet }
+        Findings { json: self.json(&goals), text: text::parts(self, &goals), sheet: page::sheet(self, goals) }
     }
 
     /// As JSON. What follows from the samples stands beside them, so that a reader need not compute it.

@@ -117,8 +117,8 @@ impl Row {
     pub fn systems(self) -> &'static [System] {
         use System::{Drive, Greedy, InMemory, Kernel, Shingle, Stl};
         match self {
-            Row::FilesSsd | Row::FilesSsdLong | Row::SyncSsd => &[Stl, Kernel, Shingle],
-            Row::Files | Row::Random | Row::Sync | Row::Read => &[Stl, Kernel, Shingle, Drive],
+            Row::FilesSsd | Row::FilesSsdLong => &[Stl, Kernel, Shingle],
+            Row::Files | Row::Random | Row::Sync | Row::SyncSsd | Row::Read => &[Stl, Kernel, Shingle, Drive],
             Row::Uniform => &[Stl, InMemory, Kernel, Shingle],
             Row::Skewed => &[Stl, Greedy, Kernel, Shingle],
             Row::ZnsRandom => &[Stl, Kernel, Drive],

@@ -92,7 +92,8 @@ impl Volume {
 
     fn bare(drives: &[Model]) -> Result<Self, String> {
         let mut stack = Stack::new();
-        let drive = drives.last().ok_or("there is no drive")?;
+        // An SSD is what matters, where there is one.
+        let drive = drives.first().ok_or("there is no drive")?;
         let id = drive.add_to(&mut stack, false).map_err(text)?;
         let room = if let Model::Zns(ssd) = drive { Some(ssd.zone_capacity) } else { None };
         Ok(Self { room, ..Self::of(stack, id, vec![id], id)? })
