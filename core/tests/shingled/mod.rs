@@ -49,6 +49,8 @@ pub fn small() -> Options {
         index_bytes: 1 << 20,
         most_runs: 3,
         cached_extents: 200,
+        turn_blocks: 24,
+        ..Options::default()
     }
 }
 

@@ -56,6 +56,15 @@ impl State {
         Room::Blocks(room)
     }
 
+    /// Somebody waits for a zone: a checkpoint gives those back that nobody needs.
+    pub fn want_zones(&mut self) {
+        let has_some = self.zones.done_with() + self.zones.waiting() > 0;
+        if has_some && !self.is_checkpoint_wanted && !self.is_checkpointing {
+            self.is_checkpoint_wanted = true;
+            self.notify(|signals| &signals.progress);
+        }
+    }
+
     /// The open zone of `pool` takes no more. What is left of it is filled, so that the disk does not keep it active.
     pub fn close(&mut self, pool: Pool) {
         let Some(Cursor { zone, next, room, .. }) = self.cursors[pool as usize] else { return };
@@ -139,7 +148,11 @@ pub(super) async fn room_for(shared: &Shared, pool: Pool, blocks: u32) -> Result
                     (state.room(pool) != Room::None).then_some(Ok(()))
                 }
                 Room::None if state.readiness == Readiness::Loading => Some(Err(Reason::VolumeFull)),
-                Room::Busy | Room::None => None,
+                Room::None => {
+                    state.want_zones();
+                    None
+                }
+                Room::Busy => None,
             }
         })
         .await

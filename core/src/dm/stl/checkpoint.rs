@@ -61,6 +61,16 @@ impl State {
         self.zones.held(Pool::Map) + cycle > map && self.is_short() && has_gain
     }
 
+    /// Whether there can be no further run before a sweep has merged some.
+    fn has_all_runs(&mut self) -> bool {
+        let has_all = self.map.free_run().is_none() && self.readiness == Readiness::Ready;
+        if has_all && !self.is_sweep_wanted {
+            self.is_sweep_wanted = true;
+            self.notify(|signals| &signals.progress);
+        }
+        has_all
+    }
+
     /// Takes what is pending for a checkpoint: the map as of this moment.
     fn freeze(&mut self) -> (BatchNo, CopyNo) {
         self.is_checkpoint_wanted = false;
@@ -69,7 +79,8 @@ impl State {
         self.since_checkpoint = 0;
         let pending = core::mem::take(&mut self.map.pending);
         self.map.frozen = Some(pending);
-        (self.counted(), self.copies)
+        self.frozen_cut = (self.counted(), self.copies);
+        self.frozen_cut
     }
 
     /// All that a root with this cut says.
@@ -132,6 +143,7 @@ fn rows_of_piece(rows: usize, bytes: usize) -> usize {
 /// Makes the map as of now durable, and gives back what nobody needs any more.
 pub(super) async fn checkpoint(shared: &Shared) -> Result<(), Reason> {
     let progress = shared.borrow().signals.progress.clone();
+    progress.until(|| (!shared.borrow_mut().has_all_runs()).then_some(())).await;
     // A copy counts in a root or is judged again behind it, so none may be half way.
     shared.borrow_mut().is_freezing = true;
     progress.until(|| (shared.borrow().copies_under_way == 0).then_some(())).await;
@@ -164,7 +176,9 @@ pub(super) async fn checkpoint(shared: &Shared) -> Result<(), Reason> {
 async fn write_run(shared: &Shared) -> Result<(), Reason> {
     let frozen = shared.borrow().map.frozen.clone().unwrap_or_default();
     if frozen.is_empty() {
-        shared.borrow_mut().map.frozen = None;
+        let mut state = shared.borrow_mut();
+        state.map.frozen = None;
+        state.map_cut = state.frozen_cut;
         return Ok(());
     }
     let pages = fill_pages(&frozen);
@@ -187,7 +201,7 @@ async fn write_run(shared: &Shared) -> Result<(), Reason> {
     index_extents(&mut state.map.index, number, &frozen);
     state.map.runs.push(Run { number, pages: rows, piece });
     state.map.frozen = None;
-    state.runs_written += 1;
+    state.map_cut = state.frozen_cut;
     let too_many = state.map.runs.len() >= state.options.most_runs;
     state.is_sweep_wanted |= too_many || state.map.index.bytes() > state.options.index_bytes;
     Ok(())

@@ -1,40 +1,36 @@
 //! Cleaning: what is live in a zone is copied elsewhere, so that the zone can be given back.
 
 use super::append::{finish, room_for};
-use super::format::{BatchKind, Checksum, Copied, Header, Written};
-use super::headers::{Found, chain};
+use super::format::{BatchKind, Copied, Header};
 use super::log::{Pool, Sealed};
-use super::map::Extent;
-use super::policy::{Candidate, Choice};
-use super::read::locate;
+use super::map::{Bitmap, Extent};
+use super::policy::{Candidate, Choice, Level};
 use super::state::{Readiness, Shared, Slot, State};
-use super::{BLOCK_BYTES, BatchNo, CopyNo, Generation, Lba, Pba, ZoneIndex};
+use super::victim::{Block, Victim};
+use super::{CopyNo, Generation, ZoneIndex};
 use crate::block::{Data, Reason};
 use crate::prelude::*;
-
-/// A block of a victim.
-#[derive(Clone, Copy, Debug)]
-struct Block {
-    lba: Lba,
-    place: Pba,
-    checksum: Checksum,
-    written: BatchNo,
-}
 
 /// Cleans zones while there are too few free ones.
 pub(super) async fn run(shared: Shared) {
     let signals = shared.borrow().signals.clone();
     loop {
-        let victim = signals.progress.until(|| shared.borrow().victim()).await;
+        let victim = signals.progress.until(|| shared.borrow_mut().choose()).await;
+        let zone = victim.zone;
         let result = clean(&shared, victim).await;
         let mut state = shared.borrow_mut();
+        state.victim = None;
         match result {
             Ok(()) => state.counters.cleaned_zones += 1,
             // What cannot be read stays where it is.
-            Err(_) => state.zones.spoil(victim),
+            Err(_) => {
+                state.zones.spoil(zone);
+                state.map.live.forget(zone);
+            }
         }
         state.is_checkpoint_wanted |= state.is_short();
         state.notify(|signals| &signals.progress);
+        state.notify(|signals| &signals.changes);
     }
 }
 
@@ -49,34 +45,103 @@ impl State {
         (self.zones.rows().len() / 64).clamp(2, 256)
     }
 
+    /// Free zones, and those that will be when what is done with was reset.
+    pub fn level(&self) -> Level {
+        let free = self.zones.free(Pool::Users) + self.zones.done_with() + self.zones.waiting();
+        Level { free, high: self.stock() }
+    }
+
+    /// Whether zones will soon have to be cleaned.
+    pub fn wants_victims(&self) -> bool {
+        self.level().free < 2 * self.stock()
+    }
+
+    /// Users wait until cleaning has done its part.
+    pub fn is_cleaning_owed(&self) -> bool {
+        self.pace.owed() > f64::from(self.options.turn_blocks) && self.victim.is_some()
+    }
+
     /// The zone to be cleaned next, if one should be.
-    fn victim(&self) -> Option<ZoneIndex> {
-        let soon = self.zones.free(Pool::Users) + self.zones.done_with() + self.zones.waiting();
-        if self.readiness != Readiness::Ready || self.is_suspended || soon >= self.stock() {
+    fn choose(&mut self) -> Option<Victim> {
+        let Level { free, high } = self.level();
+        if self.readiness != Readiness::Ready || self.is_suspended || free >= high {
             return None;
         }
-        let candidate = |zone: ZoneIndex, live: u32, closed_at: u64| Candidate {
-            live: f64::from(live) / f64::from(self.disks.shape(zone).room),
-            age: (self.clock + 1).saturating_sub(closed_at) as f64,
+        self.victim = self.best_marked();
+        let Some(zone) = self.victim else {
+            self.look_for_victims();
+            return None;
         };
-        // Where users wait, the zone counts that gives most.
+        self.pace.begin(self.live_share(zone, self.marked(zone)));
+        Some(Victim::new(zone, self))
+    }
+
+    /// That of the zones whose live blocks are known which is best to clean. Where users wait, that counts which gives most.
+    pub fn best_marked(&self) -> Option<ZoneIndex> {
         let choice = if self.zones.free(Pool::Users) == 0 { Choice::Greedy } else { self.options.choice };
-        // What is in a batch that does not count yet is not in the map.
-        let counts = |zone: &ZoneIndex| self.zones.newest(*zone) <= self.counted();
-        let zones = self.zones.full(&[Pool::Users, Pool::Cleaning]).filter(|(zone, _)| counts(zone));
-        let scored = zones.map(|(zone, row)| (zone, choice.score(&candidate(zone, row.live, row.closed_at))));
+        let zones = self.map.live.zones().filter(|(zone, live)| self.has_gain(*zone, *live));
+        let scored = zones.map(|(zone, live)| (zone, self.score(choice, zone, live)));
         scored.max_by(|(_, one), (_, other)| one.total_cmp(other)).map(|(zone, _)| zone)
     }
 
-    /// Whether the map says that a block is elsewhere, as far as that is known in memory.
-    fn is_known_elsewhere(&self, lba: Lba, place: Pba) -> bool {
-        let levels = [Some(&self.map.pending), self.map.frozen.as_ref()].into_iter().flatten();
-        let knows = |level: &super::map::Pending| {
-            level
-                .find(lba)
-                .map(|extent| extent.place((lba - extent.lba) as u32).is_none_or(|(there, _)| there != place))
+    fn marked(&self, zone: ZoneIndex) -> u32 {
+        self.map.live.of(zone).map_or(0, Bitmap::count)
+    }
+
+    fn live_share(&self, zone: ZoneIndex, live: u32) -> f64 {
+        f64::from(live) / f64::from(self.disks.shape(zone).room)
+    }
+
+    fn score(&self, choice: Choice, zone: ZoneIndex, live: u32) -> f64 {
+        let closed_at = self.zones.rows()[zone.0 as usize].closed_at;
+        let age = (self.clock + 1).saturating_sub(closed_at) as f64;
+        choice.score(&Candidate { live: self.live_share(zone, live), age })
+    }
+
+    /// Whether what is live in a zone takes less space elsewhere than the zone.
+    fn has_gain(&self, zone: ZoneIndex, live: u32) -> bool {
+        let batch = self.options.batch_blocks;
+        let (whole, rest) = (live / batch, live % batch);
+        let of = |count: u32| if count == 0 { 0 } else { Self::blocks_of_copies(count as usize) };
+        whole * of(batch) + of(rest) < self.disks.shape(zone).room
+    }
+
+    /// There is nothing to clean, as far as is known: more may be known after a checkpoint and a sweep.
+    fn look_for_victims(&mut self) {
+        self.pace.forgive();
+        if self.is_sweep_wanted {
+            return;
+        }
+        if self.map_cut != self.swept || self.is_census_stale {
+            self.is_sweep_wanted = true;
+        } else if (self.counted(), self.copies) != self.map_cut && !self.is_checkpoint_wanted && !self.is_checkpointing
+        {
+            self.is_checkpoint_wanted = true;
+        } else {
+            return;
+        }
+        self.notify(|signals| &signals.progress);
+    }
+
+    /// Zones of these whose live blocks a sweep should mark: the best ones, as far as counts can tell. Marks of worse ones are given up.
+    pub fn worth_marking(&mut self, settled: &[(ZoneIndex, Generation)]) -> Vec<ZoneIndex> {
+        let score = |(zone, _): &(ZoneIndex, Generation)| {
+            let live = self.map.live.of(*zone).map_or(self.zones.rows()[zone.0 as usize].live, Bitmap::count);
+            (*zone, self.has_gain(*zone, live), self.score(self.options.choice, *zone, live))
         };
-        levels.into_iter().find_map(knows).unwrap_or(false)
+        let mut scored: Vec<(ZoneIndex, bool, f64)> = settled.iter().map(score).collect();
+        scored.sort_by(|one, other| other.1.cmp(&one.1).then(other.2.total_cmp(&one.2)));
+        let worse = scored.split_off(scored.len().min(self.options.marked_zones));
+        for (zone, ..) in worse.into_iter().filter(|(zone, ..)| self.victim != Some(*zone)) {
+            self.map.live.forget(zone);
+        }
+        scored.into_iter().map(|(zone, ..)| zone).filter(|zone| self.map.live.of(*zone).is_none()).collect()
+    }
+
+    /// Whether there is a zone of these that would be worth cleaning if its live blocks were known.
+    pub fn has_unmarked_gain(&self, settled: &[(ZoneIndex, Generation)]) -> bool {
+        let unmarked = settled.iter().map(|(zone, _)| *zone).filter(|zone| self.map.live.of(*zone).is_none());
+        unmarked.into_iter().any(|zone| self.has_gain(zone, self.zones.rows()[zone.0 as usize].live))
     }
 
     /// Copies count, of blocks that are still where they were.
@@ -84,8 +149,8 @@ impl State {
         let BatchKind::Copies(records) = &sealed.kind else { return };
         let start = Self::payload_place(slot, sealed);
         for (at, (record, checksum)) in records.iter().zip(&sealed.checksums).enumerate() {
-            let is_gone = self.is_known_elsewhere(record.lba, record.from);
-            if is_gone && !self.guards.gone().copies_unconditional {
+            let block = Block { lba: record.lba, place: record.from, checksum: *checksum, written: record.written };
+            if !self.is_live(&block) && !self.guards.gone().copies_unconditional {
                 continue;
             }
             self.map.pending.put(Extent::at(record.lba, start + at as u64, &[*checksum]));
@@ -93,93 +158,48 @@ impl State {
             self.zones.count(self.disks.set.zone_of(record.from).0, -1);
         }
         self.counters.copied_blocks += records.len() as u64;
+        self.is_checkpoint_wanted |= self.map.pending.bytes() > self.options.pending_bytes;
     }
 }
 
 /// Copies what is live in a zone, and says that nothing in it is.
-async fn clean(shared: &Shared, zone: ZoneIndex) -> Result<(), Reason> {
-    let generation = shared.borrow().zones.rows()[zone.0 as usize].generation;
-    let mut live = blocks_of(shared, zone).await?;
-    live.sort_unstable_by_key(|block| block.lba);
-    let mut judged = judge(shared, live).await?;
-    while !judged.live.is_empty() {
-        judged = copy(shared, judged, generation).await?;
+async fn clean(shared: &Shared, mut victim: Victim) -> Result<(), Reason> {
+    let progress = shared.borrow().signals.progress.clone();
+    while !victim.is_over() {
+        progress.until(|| shared.borrow().may_clean().then_some(())).await;
+        let before = victim.read();
+        let mut live = victim.next_turn(shared).await?;
+        live.sort_unstable_by_key(|(block, _)| block.lba);
+        let (read, copied) = (victim.read() - before, live.len());
+        while !live.is_empty() {
+            live = copy(shared, live, victim.generation).await?;
+        }
+        let mut state = shared.borrow_mut();
+        let ahead = f64::from(state.options.turn_blocks);
+        state.pace.pay(u64::from(read) + copied as u64, ahead);
+        state.notify(|signals| &signals.changes);
     }
-    let mut state = shared.borrow_mut();
-    if !state.guards.gone().reset_unjudged {
-        let (user, copy) = (state.counted(), state.copies);
-        state.zones.note(zone, user, copy);
-    }
-    state.zones.be_done_with(zone);
+    shared.borrow_mut().settle(victim.zone);
     Ok(())
 }
 
-/// All blocks of users that were written to a zone.
-async fn blocks_of(shared: &Shared, zone: ZoneIndex) -> Result<Vec<Block>, Reason> {
-    let mut blocks = Vec::new();
-    let found = chain(shared, zone, None).await?;
-    let written = shared.borrow().zones.rows()[zone.0 as usize].written;
-    if found.last().map_or(0, |last| last.end) < written {
-        // A header is damaged. What comes behind it may be live.
-        return Err(Reason::Medium);
+impl State {
+    /// Whether cleaning may have a turn: users wait for it, or do not write.
+    fn may_clean(&self) -> bool {
+        self.is_cleaning_owed() || self.changes.is_empty() || self.zones.free(Pool::Users) == 0
     }
-    for Found { header, payload, .. } in found {
-        let at = |number: usize| (payload + number as u64, header.checksums[number]);
-        match &header.kind {
-            BatchKind::User(records) => {
-                let mut number = 0;
-                for Written { lba, blocks: count, .. } in records.iter().filter(|record| record.has_data) {
-                    blocks.extend((0..u64::from(*count)).map(|offset| {
-                        let (place, checksum) = at(number + offset as usize);
-                        Block { lba: *lba + offset, place, checksum, written: BatchNo(header.batch.number) }
-                    }));
-                    number += *count as usize;
-                }
-            }
-            BatchKind::Copies(records) => {
-                blocks.extend(records.iter().enumerate().map(|(number, record)| {
-                    let (place, checksum) = at(number);
-                    Block { lba: record.lba, place, checksum, written: record.written }
-                }));
-            }
-            _ => {}
-        }
-    }
-    Ok(blocks)
-}
-
-/// Blocks that are live, as of a number of runs: a later one may say otherwise.
-struct Judged {
-    live: Vec<Block>,
-    runs: u64,
-}
-
-/// Those of them that are where the map says.
-async fn judge(shared: &Shared, blocks: Vec<Block>) -> Result<Judged, Reason> {
-    let runs = shared.borrow().runs_written;
-    let mut live = Vec::new();
-    for block in blocks {
-        if locate(shared, block.lba).await?.is_some_and(|(place, _)| place == block.place) {
-            live.push(block);
-        }
-    }
-    Ok(Judged { live, runs })
 }
 
 /// Copies the first of these blocks, as many as a batch takes. Those that are left.
-async fn copy(shared: &Shared, judged: Judged, generation: Generation) -> Result<Judged, Reason> {
+async fn copy(shared: &Shared, live: Vec<(Block, Data)>, generation: Generation) -> Result<Vec<(Block, Data)>, Reason> {
     room_for(shared, Pool::Cleaning, 3).await?;
-    let now = shared.borrow().copies_that_fit(&judged.live);
-    let data = read_blocks(shared, &judged.live[..now]).await?;
+    let now = shared.borrow().copies_that_fit(live.len());
     room_for(shared, Pool::Cleaning, State::blocks_of_copies(now)).await?;
     let progress = shared.borrow().signals.progress.clone();
     progress.until(|| (!shared.borrow().is_freezing).then_some(())).await;
-    if shared.borrow().runs_written != judged.runs {
-        return judge(shared, judged.live).await;
-    }
     let begun = {
         let mut state = shared.borrow_mut();
-        let sealed = state.seal_copies(&judged.live[..now], &data, generation);
+        let sealed = state.seal_copies(&live[..now], generation);
         sealed.map(|sealed| (state.send(Pool::Cleaning, &sealed, 0), sealed))
     };
     if let Some((sent, sealed)) = begun {
@@ -189,14 +209,14 @@ async fn copy(shared: &Shared, judged: Judged, generation: Generation) -> Result
         state.notify(|signals| &signals.progress);
         state.apply_copies(&result?, &sealed);
     }
-    Ok(Judged { live: judged.live[now..].to_vec(), runs: judged.runs })
+    Ok(live[now..].to_vec())
 }
 
 impl State {
-    /// How many of them the open zone takes in one batch.
-    fn copies_that_fit(&self, live: &[Block]) -> usize {
+    /// How many of so many blocks the open zone takes in one batch.
+    fn copies_that_fit(&self, live: usize) -> usize {
         let room = self.cursors[Pool::Cleaning as usize].map_or(0, |cursor| cursor.room - cursor.next);
-        let most = live.len().min(self.options.batch_blocks as usize);
+        let most = live.min(self.options.batch_blocks as usize);
         (1..=most).rev().find(|count| Self::blocks_of_copies(*count) <= room).unwrap_or(1)
     }
 
@@ -206,12 +226,9 @@ impl State {
     }
 
     /// A batch of those that are still where they were.
-    fn seal_copies(&mut self, blocks: &[Block], data: &[Data], generation: Generation) -> Option<Sealed> {
+    fn seal_copies(&mut self, blocks: &[(Block, Data)], generation: Generation) -> Option<Sealed> {
         let (mut records, mut checksums, mut payload) = (Vec::new(), Vec::new(), Vec::new());
-        for (block, data) in blocks.iter().zip(data) {
-            if self.is_known_elsewhere(block.lba, block.place) {
-                continue;
-            }
+        for (block, data) in blocks.iter().filter(|(block, _)| self.is_live(block)) {
             records.push(Copied { lba: block.lba, from: block.place, generation, written: block.written });
             checksums.push(block.checksum);
             payload.push(data.clone());
@@ -224,27 +241,4 @@ impl State {
         let CopyNo(number) = self.copies;
         Some(Sealed { number, kind: BatchKind::Copies(records), checksums, payload })
     }
-}
-
-/// Reads blocks, those that lie in a row at once, and checks each.
-async fn read_blocks(shared: &Shared, blocks: &[Block]) -> Result<Vec<Data>, Reason> {
-    let mut readings = Vec::new();
-    {
-        let state = shared.borrow();
-        for part in blocks.chunk_by(|one, next| one.place + 1 == next.place) {
-            readings.push((part, state.disks.read(&state.io, part[0].place, part.len() as u32)?));
-        }
-    }
-    let mut all = Vec::with_capacity(blocks.len());
-    for (part, reading) in readings {
-        let data = reading.data().await?;
-        for (number, block) in part.iter().enumerate() {
-            let data = data.slice(number * BLOCK_BYTES, BLOCK_BYTES);
-            if Checksum::of_block(block.lba, &data.to_vec()) != block.checksum {
-                return Err(Reason::WrongChecksum { block: block.lba.0 });
-            }
-            all.push(data);
-        }
-    }
-    Ok(all)
 }

@@ -21,9 +21,12 @@ mod options;
 pub mod policy;
 mod read;
 mod replay;
+mod run_reader;
 mod set;
 mod state;
 mod sweep;
+mod victim;
+mod window;
 mod write;
 
 pub use create::{CreateError, Created, Part, Spare, create};

@@ -15,10 +15,16 @@ pub struct Options {
     pub index_bytes: usize,
     /// Runs after which they are merged.
     pub most_runs: usize,
+    /// Blocks of runs that a sweep has in memory.
+    pub sweep_blocks: u32,
+    /// Zones whose live blocks are known one by one, so that they can be cleaned.
+    pub marked_zones: usize,
+    /// Blocks that cleaning reads before it writes what of them is live, and before users have their turn.
+    pub turn_blocks: u32,
+    /// Which zone is cleaned next while users do not wait for it.
+    pub choice: Choice,
     /// Extents of leaves and pages in memory.
     pub cached_extents: usize,
-    /// Which zone is cleaned next.
-    pub choice: Choice,
 }
 
 const MIB: usize = 1 << 20;
@@ -32,8 +38,11 @@ impl Default for Options {
             replay_blocks: 500 * 65_536,
             index_bytes: 128 * MIB,
             most_runs: 200,
-            cached_extents: MIB,
+            sweep_blocks: 8192,
+            marked_zones: 2048,
+            turn_blocks: 8192,
             choice: Choice::Decline,
+            cached_extents: MIB,
         }
     }
 }

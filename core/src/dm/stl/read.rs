@@ -1,10 +1,9 @@
 //! Reads: what the map says, part by part, and every block checked.
 
-use super::format::Checksum;
 use super::log::checksums_of;
 use super::map::{Extent, Found, Node, Source};
 use super::state::{Reading, Shared, State};
-use super::{BLOCK_SECTORS, Lba, Pba};
+use super::{BLOCK_SECTORS, Lba};
 use crate::block::{Bio, Cx, Reason, Status};
 use crate::prelude::*;
 
@@ -131,22 +130,6 @@ pub(super) async fn load_node(shared: &Shared, node: Node) -> Result<(), Reason>
     })?;
     state.map.cache.put(node, extents.into());
     Ok(())
-}
-
-/// Where a block is, wherever the map says so; `None`: it is zeroes.
-pub(super) async fn locate(shared: &Shared, lba: Lba) -> Result<Option<(Pba, Checksum)>, Reason> {
-    loop {
-        let node = {
-            let state = shared.borrow();
-            match state.map.find(lba, lba + 1).0 {
-                Found::Data(extent) => return Ok(extent.place(0)),
-                Found::Zeroes => return Ok(None),
-                Found::Damaged => return Err(no_part_has(lba.0)),
-                Found::Missing(node) => node,
-            }
-        };
-        load_node(shared, node).await?;
-    }
 }
 
 /// Why a block cannot be found that some part of the map should have.

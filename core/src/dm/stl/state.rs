@@ -12,6 +12,7 @@ use super::guards::Guards;
 use super::log::{Order, Pool, Sealed, Zones};
 use super::map::{Map, Node};
 use super::options::Options;
+use super::policy::Pace;
 use super::{BatchNo, CopyNo, Epoch, Generation, Lba, Pba, ZoneIndex};
 use crate::block::{Bio, Payload, Reason, Status};
 use crate::prelude::*;
@@ -137,6 +138,8 @@ pub struct StlCounters {
     pub checkpoints: u64,
     /// Sweeps over the map.
     pub sweeps: u64,
+    /// Those that looked at every leaf.
+    pub recounts: u64,
     /// Batches of users.
     pub batches: u64,
     /// Batches that had to be written again elsewhere.
@@ -158,6 +161,7 @@ impl StlCounters {
             ("cleaned_zones", self.cleaned_zones),
             ("checkpoints", self.checkpoints),
             ("sweeps", self.sweeps),
+            ("recounts", self.recounts),
             ("batches", self.batches),
             ("retries", self.retries),
             ("wrong_checksums", self.wrong_checksums),
@@ -200,8 +204,17 @@ pub(super) struct State {
     /// The last batch of copies, and how many are under way.
     pub copies: CopyNo,
     pub copies_under_way: u32,
-    /// Runs that were written in this life: what was found out before the last one may be stale.
-    pub runs_written: u64,
+    /// What runs and leaves have: all batches up to these. And what they will have when the checkpoint under way is done.
+    pub map_cut: (BatchNo, CopyNo),
+    pub frozen_cut: (BatchNo, CopyNo),
+    /// The same when all leaves were looked at last.
+    pub swept: (BatchNo, CopyNo),
+    /// How cleaning keeps up with users.
+    pub pace: Pace,
+    /// The zone that is cleaned.
+    pub victim: Option<ZoneIndex>,
+    /// What was counted last makes other zones worth cleaning than those that were marked.
+    pub is_census_stale: bool,
     pub map_batches: u64,
     /// Changes in the order in which they came.
     pub changes: VecDeque<Change>,

@@ -1,14 +1,16 @@
-//! Sweeps: over all blocks in order, runs are merged into leaves, and what is live in each zone is counted anew.
+//! Sweeps: over all blocks in order, runs are merged into leaves. A full one looks at every leaf, counts what is live in each zone, and marks
+//! the live blocks of zones that are worth cleaning.
 
 use alloc::collections::BTreeSet;
 
-use super::format::{LeafRow, encode_leaf};
+use super::format::{LeafRow, PieceKind, ZoneUse, encode_leaf};
 use super::log::Pool;
-use super::map::{Extent, LEAF_BLOCKS, LeafNo, Node, Pending, Run, RunNo, Source};
+use super::map::{Extent, LeafImage, LeafNo, Live, Node, Pending, Run, RunNo, Source};
 use super::nodes::{Draft, write_all};
-use super::read::load_node;
+use super::run_reader::{RunReader, read_up_to};
 use super::state::{Readiness, Shared, State};
-use super::{BLOCK_BYTES, ZoneIndex};
+use super::window::{Window, read_leaves};
+use super::{BLOCK_BYTES, Generation, Pba, ZoneIndex};
 use crate::block::Reason;
 use crate::prelude::*;
 
@@ -18,8 +20,26 @@ struct Sweep {
     runs: BTreeSet<RunNo>,
     /// Zones out of which it moves the map.
     evicted: BTreeSet<ZoneIndex>,
+    /// What it counts, if it looks at every leaf.
+    census: Option<Census>,
+}
+
+/// What is live.
+struct Census {
     /// Live blocks by zone.
-    live: Vec<u32>,
+    blocks: Vec<u32>,
+    /// Those of zones that are worth cleaning.
+    live: Live,
+    /// Zones of which all batches are in the leaves when the sweep is over.
+    settled: Vec<(ZoneIndex, Generation)>,
+}
+
+/// A leaf that was merged and is not written yet.
+struct Merged {
+    leaf: LeafNo,
+    extents: Vec<Extent>,
+    /// What it does not name any more.
+    replaced: Vec<Pba>,
 }
 
 /// Makes sweeps when they are wanted.
@@ -44,11 +64,30 @@ impl State {
     }
 
     fn begin_sweep(&mut self) -> Sweep {
-        let mut live = vec![0; self.zones.rows().len()];
+        let census = self.wants_victims().then(|| self.begin_census());
+        Sweep { runs: self.map.runs.iter().map(|run| run.number).collect(), evicted: self.sparse_map_zones(), census }
+    }
+
+    fn begin_census(&mut self) -> Census {
+        let mut blocks = vec![0; self.zones.rows().len()];
         let levels = [Some(&self.map.pending), self.map.frozen.as_ref()].into_iter().flatten();
-        levels.flat_map(Pending::iter).for_each(|extent| self.count_extent(extent, &mut live));
+        levels.flat_map(Pending::iter).for_each(|extent| self.count_extent(extent, &mut blocks));
         self.zones.begin_recount();
-        Sweep { runs: self.map.runs.iter().map(|run| run.number).collect(), evicted: self.sparse_map_zones(), live }
+        self.swept = self.map_cut;
+        let settled = self.settled_zones();
+        let mut live = Live::default();
+        for zone in self.worth_marking(&settled) {
+            live.begin(zone, self.disks.set.zone_blocks());
+        }
+        Census { blocks, live, settled }
+    }
+
+    /// Full zones of data of which all batches are in runs and leaves.
+    fn settled_zones(&self) -> Vec<(ZoneIndex, Generation)> {
+        let (cut, copies) = self.map_cut;
+        let zones = self.zones.full(&[Pool::Users, Pool::Cleaning]);
+        let settled = zones.filter(|(zone, _)| self.zones.is_covered(*zone, cut, copies));
+        settled.map(|(zone, row)| (zone, row.generation)).collect()
     }
 
     fn count_extent(&self, extent: &Extent, live: &mut [u32]) {
@@ -63,6 +102,22 @@ impl State {
         zones.filter(|zone| self.zones.map_blocks(*zone) * 2 < self.disks.shape(*zone).room).collect()
     }
 
+    /// A leaf that was merged lies there now.
+    fn put_merged(&mut self, merged: Merged, row: LeafRow, runs: &BTreeSet<RunNo>) {
+        let Merged { leaf, extents, replaced } = merged;
+        let old = Node::Leaf(leaf, self.map.leaves[leaf.0 as usize]);
+        let is_cached = old.blocks() > 0 && self.map.cache.get(old).is_some();
+        self.put_leaf(leaf, row);
+        self.map.index.forget(leaf, |run| runs.contains(&run));
+        for place in replaced {
+            let (zone, block) = self.disks.set.zone_of(place);
+            self.map.live.clear(zone, block);
+        }
+        if is_cached && row.blocks > 0 {
+            self.map.cache.put(Node::Leaf(leaf, row), extents.into());
+        }
+    }
+
     fn end_sweep(&mut self, sweep: Sweep) {
         let merged: Vec<Run> = self.map.runs.extract_if(.., |run| sweep.runs.contains(&run.number)).collect();
         for run in merged {
@@ -70,86 +125,135 @@ impl State {
             self.release(run.piece.place, run.piece.blocks);
         }
         let moved = self.tables.pieces.iter().filter(|piece| {
-            piece.kind == super::format::PieceKind::Leaves
-                && sweep.evicted.contains(&self.disks.set.zone_of(piece.place).0)
+            piece.kind == PieceKind::Leaves && sweep.evicted.contains(&self.disks.set.zone_of(piece.place).0)
         });
         let moved: Vec<u32> = moved.map(|piece| piece.number).collect();
         self.tables.dirty_leaves.extend(moved);
-        self.zones.end_recount(&sweep.live);
+        if let Some(census) = sweep.census {
+            self.end_census(census);
+        }
         self.counters.sweeps += 1;
+    }
+
+    fn end_census(&mut self, census: Census) {
+        self.zones.end_recount(&census.blocks);
+        self.map.live.adopt(census.live);
+        for (zone, generation) in census.settled {
+            let row = &self.zones.rows()[zone.0 as usize];
+            // Meanwhile it may have been cleaned, and be in use again.
+            let is_the_same = row.used_for == ZoneUse::Full && row.generation == generation;
+            if is_the_same && census.blocks[zone.0 as usize] == 0 {
+                self.settle(zone);
+            }
+        }
+        let settled = self.settled_zones();
+        self.is_census_stale = self.has_unmarked_gain(&settled) && self.best_marked().is_none();
+        self.counters.recounts += 1;
+    }
+
+    /// Nothing in a zone is live, and never will be.
+    pub fn settle(&mut self, zone: ZoneIndex) {
+        if !self.guards.gone().reset_unjudged {
+            let (user, copy) = (self.counted(), self.copies);
+            self.zones.note(zone, user, copy);
+        }
+        self.map.live.forget(zone);
+        self.zones.be_done_with(zone);
     }
 }
 
 async fn sweep(shared: &Shared) -> Result<(), Reason> {
-    let mut sweep = shared.borrow_mut().begin_sweep();
-    let leaves = shared.borrow().map.leaves.len() as u32;
-    for leaf in (0..leaves).map(LeafNo) {
-        merge(shared, leaf, &mut sweep).await?;
+    let (mut sweep, mut runs, leaves) = {
+        let mut state = shared.borrow_mut();
+        let slice = (state.options.sweep_blocks as usize / state.map.runs.len().max(1)).clamp(1, 256);
+        let runs: Vec<RunReader> = state.map.runs.iter().map(|run| RunReader::new(run, slice)).collect();
+        (state.begin_sweep(), runs, state.map.leaves.len() as u32)
+    };
+    let mut first = LeafNo(0);
+    while first.0 < leaves {
+        let window = shared.borrow().window(first, |state, leaf| state.concerns(leaf, &sweep));
+        first = window.end;
+        read_up_to(shared, &mut runs, window.end.start()).await?;
+        merge_window(shared, window, &mut runs, &mut sweep).await?;
     }
     shared.borrow_mut().end_sweep(sweep);
     Ok(())
 }
 
-/// Merges what the runs have of a leaf into it.
-async fn merge(shared: &Shared, leaf: LeafNo, sweep: &mut Sweep) -> Result<(), Reason> {
-    let (row, held) = {
-        let state = shared.borrow();
-        let held: Vec<_> = state.map.index.held(leaf).filter(|held| sweep.runs.contains(&held.run)).collect();
-        (state.map.leaves[leaf.0 as usize], held)
-    };
-    let mut merged = Pending::default();
-    if row.blocks > 0 {
-        let extents = extents_of(shared, Node::Leaf(leaf, row)).await?;
-        extents.iter().for_each(|extent| merged.put(extent.clone()));
+impl State {
+    /// Whether a sweep has to look at a leaf.
+    fn concerns(&self, leaf: LeafNo, sweep: &Sweep) -> bool {
+        let row = self.map.leaves[leaf.0 as usize];
+        let is_there = row.blocks > 0;
+        let is_evicted = is_there && sweep.evicted.contains(&self.disks.set.zone_of(row.place).0);
+        is_evicted || (is_there && sweep.census.is_some()) || self.map.index.held(leaf).next().is_some()
     }
-    for held in &held {
-        let (mut lba, end) = (leaf.start() + u64::from(held.blocks.start), leaf.start() + u64::from(held.blocks.end));
-        while lba < end {
-            let page = shared.borrow().map.runs.iter().find(|run| run.number == held.run).and_then(|run| run.page(lba));
-            let extents = extents_of(shared, Node::Page(page.ok_or(Reason::Medium)?)).await?;
-            let extent = extents.iter().find(|extent| extent.lba <= lba && extent.end() > lba).ok_or(Reason::Medium)?;
-            let part = extent.part(lba, end);
-            lba = part.end();
-            merged.put(part);
+}
+
+/// Merges what runs have into the leaves of a window, and writes those that change.
+async fn merge_window(
+    shared: &Shared,
+    window: Window,
+    runs: &mut [RunReader],
+    sweep: &mut Sweep,
+) -> Result<(), Reason> {
+    let mut changed = Vec::new();
+    for (leaf, old) in read_leaves(shared, &window).await? {
+        let merged = merge(leaf, &old, runs)?;
+        let (merged, is_changed) = merged;
+        let state = shared.borrow();
+        let row = state.map.leaves[leaf.0 as usize];
+        if let Some(census) = &mut sweep.census {
+            state.count(&merged.extents, census);
+        }
+        let is_evicted = row.blocks > 0 && sweep.evicted.contains(&state.disks.set.zone_of(row.place).0);
+        if is_changed || is_evicted {
+            changed.push(merged);
         }
     }
-    let extents: Vec<Extent> = merged.iter().filter(|extent| extent.source != Source::Zeroes).cloned().collect();
-    let is_evicted = {
-        let state = shared.borrow();
-        extents.iter().for_each(|extent| state.count_extent(extent, &mut sweep.live));
-        row.blocks > 0 && sweep.evicted.contains(&state.disks.set.zone_of(row.place).0)
-    };
-    if held.is_empty() && !is_evicted {
-        return Ok(());
+    write_merged(shared, changed, sweep).await
+}
+
+/// A leaf with what the runs have of it, and whether that is something.
+fn merge(leaf: LeafNo, old: &[Extent], runs: &mut [RunReader]) -> Result<(Merged, bool), Reason> {
+    let (mut image, mut replaced, mut is_changed) = (LeafImage::new(leaf), Vec::new(), false);
+    old.iter().for_each(|extent| image.put(extent, |_| ()));
+    let end = LeafNo(leaf.0 + 1).start();
+    for run in runs {
+        is_changed |= run.merge(&mut image, end, &mut replaced)?;
     }
-    let row = write_leaf(shared, leaf, &extents).await?;
+    let extents = if is_changed { image.extents() } else { old.to_vec() };
+    Ok((Merged { leaf, extents, replaced }, is_changed))
+}
+
+impl State {
+    fn count(&self, extents: &[Extent], census: &mut Census) {
+        for extent in extents {
+            let Source::At(place, _) = extent.source else { continue };
+            let (zone, block) = self.disks.set.zone_of(place);
+            census.blocks[zone.0 as usize] += extent.blocks;
+            if census.live.of(zone).is_some() {
+                (block..block + extent.blocks).for_each(|block| census.live.set(zone, block));
+            }
+        }
+    }
+}
+
+/// Writes leaves; one without extents takes no space.
+async fn write_merged(shared: &Shared, changed: Vec<Merged>, sweep: &Sweep) -> Result<(), Reason> {
+    let draft = |merged: &Merged| {
+        let (leaf, extents) = (merged.leaf, merged.extents.clone());
+        let encode = move |place| encode_leaf(leaf, place, &extents);
+        let blocks = (encode(Pba(0)).len() / BLOCK_BYTES) as u32;
+        Draft { blocks, encode: Box::new(encode) }
+    };
+    let drafts: Vec<Draft<'_>> = changed.iter().filter(|merged| !merged.extents.is_empty()).map(draft).collect();
+    let mut places = write_all(shared, &drafts).await?.into_iter().zip(&drafts);
     let mut state = shared.borrow_mut();
-    state.put_leaf(leaf, row);
-    state.map.index.forget(leaf, |run| sweep.runs.contains(&run));
-    if row.blocks > 0 {
-        state.map.cache.put(Node::Leaf(leaf, row), extents.into());
+    for merged in changed {
+        let next = if merged.extents.is_empty() { None } else { places.next() };
+        let row = next.map_or(LeafRow::default(), |(place, draft)| LeafRow { place, blocks: draft.blocks as u8 });
+        state.put_merged(merged, row, &sweep.runs);
     }
     Ok(())
-}
-
-/// The extents of a node.
-async fn extents_of(shared: &Shared, node: Node) -> Result<alloc::rc::Rc<[Extent]>, Reason> {
-    loop {
-        if let Some(extents) = shared.borrow().map.cache.get(node) {
-            return Ok(extents.clone());
-        }
-        load_node(shared, node).await?;
-    }
-}
-
-/// Writes a leaf; one without extents takes no space.
-async fn write_leaf(shared: &Shared, leaf: LeafNo, extents: &[Extent]) -> Result<LeafRow, Reason> {
-    if extents.is_empty() {
-        return Ok(LeafRow::default());
-    }
-    let encode = |place| encode_leaf(leaf, place, extents);
-    let blocks = (encode(super::Pba(0)).len() / BLOCK_BYTES) as u32;
-    let place = write_all(shared, &[Draft { blocks, encode: Box::new(encode) }]).await?[0];
-    let _ = LEAF_BLOCKS;
-    Ok(LeafRow { place, blocks: blocks as u8 })
 }

@@ -42,15 +42,15 @@ impl State {
     fn begin_batch(&mut self) -> Option<Begun> {
         let is_full = self.waiting_blocks >= u64::from(self.options.batch_blocks);
         let is_idle = self.under_way[Pool::Users as usize] == 0;
-        if self.changes.is_empty() || !(is_full || is_idle) || self.readiness != Readiness::Ready || self.is_behind() {
+        if self.changes.is_empty() || !(is_full || is_idle) || self.readiness != Readiness::Ready || self.has_to_wait()
+        {
             return None;
         }
         let room = match self.room(Pool::Users) {
             Room::Blocks(room) => room,
             Room::Busy => return None,
             Room::None => {
-                self.is_checkpoint_wanted = true;
-                self.notify(|signals| &signals.progress);
+                self.want_zones();
                 return None;
             }
         };
@@ -61,9 +61,10 @@ impl State {
         Some(Begun { sealed, shares, sent })
     }
 
-    /// Whether users have to wait for the checkpoint: what is pending has its bound.
-    fn is_behind(&self) -> bool {
-        self.map.frozen.is_some() && self.map.pending.bytes() > self.options.pending_bytes
+    /// Whether users have to wait: for the checkpoint, as what is pending has its bound, or for cleaning.
+    fn has_to_wait(&self) -> bool {
+        let is_behind = self.is_checkpointing && self.map.pending.bytes() > self.options.pending_bytes;
+        is_behind || self.is_cleaning_owed()
     }
 
     /// As many of the changes that wait as a batch of at most `room` blocks takes.
@@ -137,6 +138,8 @@ impl State {
         self.counters.user_blocks += at as u64;
         self.clock += at as u64;
         self.since_checkpoint += sealed.blocks() as u64;
+        let level = self.level();
+        self.pace.charge(at as u64, level);
         self.is_checkpoint_wanted |= self.since_checkpoint >= self.options.replay_blocks
             || self.map.pending.bytes() > self.options.pending_bytes;
     }

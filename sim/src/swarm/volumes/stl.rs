@@ -101,8 +101,11 @@ const OPTIONS: target::Options = target::Options {
     replay_blocks: 60,
     index_bytes: 1 << 16,
     most_runs: 3,
-    cached_extents: 100,
+    sweep_blocks: 6,
+    marked_zones: 4,
+    turn_blocks: 24,
     choice: target::policy::Choice::Decline,
+    cached_extents: 100,
 };
 
 impl Kind for Stl {

@@ -4,7 +4,7 @@
 //!   free ── open ──> open ── full ──> full ── nothing in it is live ──> done with ── root covers it, no reader ──> reset ── next root ──> free
 //! ```
 
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeSet;
 
 use crate::dm::stl::format::{ZoneRow, ZoneUse};
 use crate::dm::stl::replay::Since;
@@ -62,8 +62,10 @@ pub struct Keep {
 #[derive(Clone, Debug)]
 pub struct Zones {
     rows: Vec<ZoneRow>,
-    /// Those that are not free or unused.
-    lives: BTreeMap<ZoneIndex, Life>,
+    /// Those of zones that are not free or unused.
+    lives: Vec<Option<Life>>,
+    /// How many are done with.
+    done_with: usize,
     /// May be opened: the newest durable root says so.
     free: BTreeSet<ZoneIndex>,
     /// Were reset since, or were never used: the next root says that they may be opened.
@@ -82,12 +84,13 @@ impl Zones {
     pub fn new(rows: Vec<ZoneRow>, keep: Keep) -> Self {
         let all = || (0..).map(ZoneIndex).zip(&rows);
         let of = |used_for| all().filter(move |(_, row)| row.used_for == used_for).map(|(zone, _)| zone);
-        let lives: BTreeMap<ZoneIndex, Life> =
-            of(ZoneUse::Open).chain(of(ZoneUse::Full)).map(|zone| (zone, Life::default())).collect();
-        let mut held = [0; Pool::ALL.len()];
-        lives.keys().for_each(|zone| hold(&mut held, &rows[zone.0 as usize], 1));
-        let free = of(ZoneUse::Free).collect();
-        Self { free, next: BTreeSet::new(), lives, keep, held, rows, last_opened: ZoneIndex(0), recount: None }
+        let (mut lives, mut held) = (vec![None; rows.len()], [0; Pool::ALL.len()]);
+        for zone in of(ZoneUse::Open).chain(of(ZoneUse::Full)) {
+            lives[zone.0 as usize] = Some(Life::default());
+            hold(&mut held, &rows[zone.0 as usize], 1);
+        }
+        let (free, next, last_opened) = (of(ZoneUse::Free).collect(), BTreeSet::new(), ZoneIndex(0));
+        Self { free, next, lives, done_with: 0, keep, held, rows, last_opened, recount: None }
     }
 
     /// What a root says of them: those that were reset may be opened once it is durable.
@@ -132,7 +135,7 @@ impl Zones {
         let generation = self.rows[zone.0 as usize].generation + 1;
         self.rows[zone.0 as usize] = ZoneRow { generation, used_for: ZoneUse::Open, stream, ..ZoneRow::default() };
         hold(&mut self.held, &self.rows[zone.0 as usize], 1);
-        self.lives.insert(zone, Life::default());
+        self.lives[zone.0 as usize] = Some(Life::default());
         self.last_opened = zone;
         Some((zone, generation))
     }
@@ -145,7 +148,7 @@ impl Zones {
 
     /// Notes that a zone has batches up to these, or lost its last live block when these were the newest.
     pub fn note(&mut self, zone: ZoneIndex, user: BatchNo, copy: CopyNo) {
-        if let Some(life) = self.lives.get_mut(&zone) {
+        if let Some(life) = self.lives[zone.0 as usize].as_mut() {
             (life.user, life.copy) = (life.user.max(user), life.copy.max(copy));
         }
     }
@@ -180,7 +183,7 @@ impl Zones {
         let row = ZoneRow { generation, used_for: ZoneUse::Full, stream: pool as u8, written, ..ZoneRow::default() };
         self.rows[zone.0 as usize] = row;
         hold(&mut self.held, &row, 1);
-        self.lives.insert(zone, Life::default());
+        self.lives[zone.0 as usize] = Some(Life::default());
     }
 
     /// What is in a free zone has this generation: the next has a higher one.
@@ -191,49 +194,59 @@ impl Zones {
 
     /// Counts blocks of a zone that are parts of the map, or are not any more.
     pub fn count_map(&mut self, zone: ZoneIndex, more: i64) {
-        if let Some(life) = self.lives.get_mut(&zone) {
+        if let Some(life) = self.lives[zone.0 as usize].as_mut() {
             life.map_blocks = (i64::from(life.map_blocks) + more).max(0) as u32;
         }
     }
 
     /// Full zones of the map that have nothing of it any more are done with.
     pub fn settle_map(&mut self) {
-        for (zone, life) in &mut self.lives {
-            let row = &self.rows[zone.0 as usize];
+        for (life, row) in self.lives.iter_mut().zip(&self.rows).filter_map(|(life, row)| Some((life.as_mut()?, row))) {
             let is_of_map = row.used_for == ZoneUse::Full && row.stream == Pool::Map as u8;
             if is_of_map && life.map_blocks == 0 && !life.is_done_with {
                 life.is_done_with = true;
+                self.done_with += 1;
                 hold(&mut self.held, row, -1);
             }
         }
+    }
+
+    fn in_use(&self) -> impl Iterator<Item = (ZoneIndex, &ZoneRow, &Life)> {
+        let all = (0..).map(ZoneIndex).zip(&self.rows).zip(&self.lives);
+        all.filter_map(|((zone, row), life)| Some((zone, row, life.as_ref()?)))
     }
 
     /// Full zones of these streams that still have something in them.
     pub fn full(&self, pools: &[Pool]) -> impl Iterator<Item = (ZoneIndex, &ZoneRow)> {
         let of =
             move |row: &ZoneRow| row.used_for == ZoneUse::Full && pools.iter().any(|pool| *pool as u8 == row.stream);
-        let in_use = self.lives.iter().filter(|(_, life)| !life.is_done_with && !life.is_spoilt);
-        in_use.map(|(zone, _)| (*zone, &self.rows[zone.0 as usize])).filter(move |(_, row)| of(row))
+        let holds = |life: &Life| !life.is_done_with && !life.is_spoilt;
+        self.in_use().filter(move |(_, row, life)| holds(life) && of(row)).map(|(zone, row, _)| (zone, row))
     }
 
     /// The newest batch of users in a zone.
     #[must_use]
     pub fn newest(&self, zone: ZoneIndex) -> BatchNo {
-        self.lives.get(&zone).map_or(BatchNo(0), |life| life.user)
+        self.lives[zone.0 as usize].as_ref().map_or(BatchNo(0), |life| life.user)
+    }
+
+    /// Whether a map with this cut has all batches of a zone.
+    #[must_use]
+    pub fn is_covered(&self, zone: ZoneIndex, cut: BatchNo, copies: CopyNo) -> bool {
+        self.lives[zone.0 as usize].as_ref().is_some_and(|life| life.user <= cut && life.copy <= copies)
     }
 
     /// Zones with batches that a root with this cut does not cover.
     pub fn beyond(&self, cut: BatchNo, copies: CopyNo) -> impl Iterator<Item = (ZoneIndex, &ZoneRow)> {
         let is_beyond = move |life: &Life| life.user > cut || life.copy > copies;
-        let open = |zone: &ZoneIndex| self.rows[zone.0 as usize].used_for == ZoneUse::Open;
-        let zones = self.lives.iter().filter(move |(zone, life)| open(zone) || is_beyond(life));
-        zones.map(|(zone, _)| (*zone, &self.rows[zone.0 as usize]))
+        let zones = self.in_use().filter(move |(_, row, life)| row.used_for == ZoneUse::Open || is_beyond(life));
+        zones.map(|(zone, row, _)| (zone, row))
     }
 
     /// Zones that are to be given back: nothing in them is live, and a root may say so.
     #[must_use]
     pub fn done_with(&self) -> usize {
-        self.lives.values().filter(|life| life.is_done_with).count()
+        self.done_with
     }
 
     /// Zones that were reset and wait for a root.
@@ -277,34 +290,35 @@ impl Zones {
     /// Blocks of a zone that are parts of the map.
     #[must_use]
     pub fn map_blocks(&self, zone: ZoneIndex) -> u32 {
-        self.lives.get(&zone).map_or(0, |life| life.map_blocks)
+        self.lives[zone.0 as usize].as_ref().map_or(0, |life| life.map_blocks)
     }
 
     /// Nothing in a full zone is live, and never will be.
     pub fn be_done_with(&mut self, zone: ZoneIndex) {
-        if let Some(life) = self.lives.get_mut(&zone).filter(|life| !life.is_done_with) {
+        if let Some(life) = self.lives[zone.0 as usize].as_mut().filter(|life| !life.is_done_with) {
             life.is_done_with = true;
+            self.done_with += 1;
             hold(&mut self.held, &self.rows[zone.0 as usize], -1);
         }
     }
 
     /// Something live in a zone cannot be read: it stays as it is.
     pub fn spoil(&mut self, zone: ZoneIndex) {
-        if let Some(life) = self.lives.get_mut(&zone) {
+        if let Some(life) = self.lives[zone.0 as usize].as_mut() {
             life.is_spoilt = true;
         }
     }
 
     /// A read of a zone begins.
     pub fn pin(&mut self, zone: ZoneIndex) {
-        if let Some(life) = self.lives.get_mut(&zone) {
+        if let Some(life) = self.lives[zone.0 as usize].as_mut() {
             life.readers += 1;
         }
     }
 
     /// A read of a zone has ended.
     pub fn unpin(&mut self, zone: ZoneIndex) {
-        if let Some(life) = self.lives.get_mut(&zone) {
+        if let Some(life) = self.lives[zone.0 as usize].as_mut() {
             life.readers -= 1;
         }
     }
@@ -313,16 +327,16 @@ impl Zones {
     /// their batches say.
     pub fn to_reset(&self, root: &Since) -> impl Iterator<Item = ZoneIndex> {
         let is_covered = |life: &Life| life.user <= root.cut && life.copy <= root.copies;
-        self.lives
-            .iter()
-            .filter(move |(_, life)| life.is_done_with && life.readers == 0 && is_covered(life))
-            .map(|it| *it.0)
+        let ready = move |life: &Life| life.is_done_with && life.readers == 0 && is_covered(life);
+        self.in_use().filter(move |(_, _, life)| ready(life)).map(|(zone, _, _)| zone)
     }
 
     /// A zone was reset.
     pub fn was_reset(&mut self, zone: ZoneIndex) {
-        if self.lives.remove(&zone).is_some_and(|life| !life.is_done_with) {
-            hold(&mut self.held, &self.rows[zone.0 as usize], -1);
+        match self.lives[zone.0 as usize].take() {
+            Some(life) if life.is_done_with => self.done_with -= 1,
+            Some(_) => hold(&mut self.held, &self.rows[zone.0 as usize], -1),
+            None => {}
         }
         let row = &mut self.rows[zone.0 as usize];
         *row = ZoneRow { generation: row.generation, ..ZoneRow::default() };

@@ -39,6 +39,14 @@ impl Checksums {
     }
 }
 
+impl Source {
+    /// From here on, with these checksums.
+    #[must_use]
+    pub fn at(place: Pba, checksums: &[Checksum]) -> Self {
+        Self::At(place, Checksums::new(checksums))
+    }
+}
+
 /// Blocks of the exposed disk in a row, and where they are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Extent {
@@ -54,7 +62,7 @@ impl Extent {
     /// Blocks with data.
     #[must_use]
     pub fn at(lba: Lba, place: Pba, checksums: &[Checksum]) -> Self {
-        Self { lba, blocks: checksums.len() as u32, source: Source::At(place, Checksums::new(checksums)) }
+        Self { lba, blocks: checksums.len() as u32, source: Source::at(place, checksums) }
     }
 
     /// Blocks without.

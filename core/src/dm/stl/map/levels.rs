@@ -1,7 +1,7 @@
 //! The whole map: the first level that knows a block decides.
 
 use super::node::{Node, NodeCache, extent_with};
-use super::{Extent, LeafNo, Pending, RunIndex, RunNo, Source};
+use super::{Extent, LeafNo, Live, Pending, RunIndex, RunNo, Source};
 use crate::dm::stl::format::{LeafRow, PageRow, Piece};
 use crate::dm::stl::{Lba, Pba};
 use crate::prelude::*;
@@ -53,6 +53,8 @@ pub struct Map {
     pub leaves: Vec<LeafRow>,
     /// Nodes in memory.
     pub cache: NodeCache,
+    /// What leaves name of zones that may be cleaned.
+    pub live: Live,
 }
 
 impl Map {
@@ -67,6 +69,7 @@ impl Map {
             runs: Vec::new(),
             leaves: vec![LeafRow::default(); leaves],
             cache: NodeCache::new(cached),
+            live: Live::default(),
         }
     }
 
@@ -74,6 +77,14 @@ impl Map {
     #[must_use]
     pub fn free_run(&self) -> Option<RunNo> {
         (0..=u8::MAX).map(RunNo).find(|number| self.runs.iter().all(|run| run.number != *number))
+    }
+
+    /// Whether a level above the leaves knows a block.
+    #[must_use]
+    pub fn is_above_leaves(&self, lba: Lba) -> bool {
+        let (leaf, offset) = LeafNo::of(lba);
+        let knows = |level: &Pending| level.find(lba).is_some();
+        knows(&self.pending) || self.frozen.as_ref().is_some_and(knows) || self.index.find(leaf, offset).0.is_some()
     }
 
     /// What is at `lba`, and up to where before `end` that is so.

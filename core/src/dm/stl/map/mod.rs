@@ -7,15 +7,19 @@
 //! ```
 
 mod extent;
+mod image;
 mod leaf;
 mod levels;
+mod live;
 mod node;
 mod pending;
 mod run_index;
 
 pub use extent::{Checksums, Extent, Source};
+pub use image::LeafImage;
 pub use leaf::{LEAF_BLOCKS, LeafNo};
 pub use levels::{Found, Map, Run};
+pub use live::{Bitmap, Live};
 pub use node::{Node, NodeCache};
 pub use pending::Pending;
 pub use run_index::{Held, RunIndex, RunNo};
