@@ -7,9 +7,10 @@ use crate::reproduce::figures::{grouped, span};
 
 /// The goals that the runs of `report` can tell about.
 pub fn goals(report: &Report) -> Vec<Goal> {
+    let mut goals: Vec<Goal> = report.runs.iter().filter_map(failed).collect();
     if report.is_cut {
-        // They are about hours: at the beginning everything is fast.
-        return Vec::new();
+        // The others are about hours: at the beginning everything is fast.
+        return goals;
     }
     let all = [
         files(report),
@@ -20,7 +21,17 @@ pub fn goals(report: &Report) -> Vec<Goal> {
         reading(report),
         others(report),
     ];
-    all.into_iter().flatten().collect()
+    goals.extend(all.into_iter().flatten());
+    goals
+}
+
+fn failed(run: &Run) -> Option<Goal> {
+    let found = run.failure.clone()?;
+    Some(Goal {
+        text: format!("{} / {} comes to its end", run.row.name(), run.system.name()),
+        is_reached: false,
+        found,
+    })
 }
 
 /// A figure that has to be at least so much.

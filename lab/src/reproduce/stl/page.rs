@@ -105,8 +105,8 @@ fn write_table(page: &mut String, runs: &[&Run]) {
     );
     for run in runs {
         let _ = write!(page, "<tr><th>{}</th>", run.system.name());
-        match &run.refused {
-            Some(why) => _ = write!(page, "<td colspan=\"8\" class=\"text\">not possible: {}</td>", Escaped(why)),
+        match &run.excuse() {
+            Some(why) => _ = write!(page, "<td colspan=\"8\" class=\"text\">{}</td>", Escaped(why)),
             None => write_run(page, run),
         }
         page.push_str("</tr>\n");

@@ -66,8 +66,8 @@ const STRETCHES: usize = 30;
 
 fn details(run: &Run) -> String {
     let mut lines = format!("\n{} / {}", run.row.name(), run.system.name());
-    if let Some(why) = &run.refused {
-        let _ = writeln!(lines, ": not possible: {why}");
+    if let Some(why) = run.excuse() {
+        let _ = writeln!(lines, ": {why}");
         return lines;
     }
     lines.push('\n');
