@@ -124,9 +124,15 @@ pub fn run(experiment: Experiment, drives: &[Model], extent: Extent, stop: &Atom
     }
 }
 
+/// Seconds until I/O that does not come back counts as lost.
+const PATIENCE_S: u64 = 600;
+
 impl Scene<'_> {
     /// Its time.
     pub fn time(&self) -> Duration {
+        if self.extent.size == Size::Tiny {
+            return Duration::from_millis(300);
+        }
         let minutes = self.extent.minutes.unwrap_or(self.experiment.row.minutes(self.extent.size));
         Duration(u64::from(minutes) * 60_000_000_000)
     }
@@ -147,12 +153,23 @@ impl Scene<'_> {
         let task = Task { until, ..task };
         let load = self.volume.world.add(Box::new(Load::new(self.volume.top, task, self.extent.seed)));
         let phase = self.watch(most)?;
-        // What was on its way.
-        self.volume.world.run(Instant(u64::MAX));
+        self.drain()?;
         match self.volume.world.actor::<Load>(load).and_then(|load| load.failure) {
             Some(status) => Err(Halt::Failed(format!("an I/O of the load failed: {status}"))),
             None => Ok(phase),
         }
+    }
+
+    /// Lets come back what is on its way.
+    fn drain(&mut self) -> Result<(), Halt> {
+        let began = self.now();
+        for seconds in 1..=PATIENCE_S {
+            if self.volume.world.run(began + Duration(seconds * 1_000_000_000)) == Stop::Done {
+                return Ok(());
+            }
+            self.check()?;
+        }
+        Err(Halt::Failed(format!("I/Os were not answered in {PATIENCE_S} s")))
     }
 
     /// Nothing is asked of the volume for so long.

@@ -169,7 +169,7 @@ pub fn ask(world: &mut World, to: DeviceId, bio: Bio) -> Result<Payload, String>
     let stop = world.run(Instant(u64::MAX));
     let asker: &Asker = world.actor(asker).ok_or("the actor that was added is gone")?;
     match asker.answer.take() {
-        Some(answer) if answer.status.is_ok() => Ok(answer.bio.payload),
+        Some(mut answer) if answer.status.is_ok() => Ok(std::mem::take(&mut answer.bio.payload)),
         Some(answer) => Err(format!("{what}: {}", answer.status)),
         None => Err(format!("{what}: no answer, {stop:?}")),
     }
