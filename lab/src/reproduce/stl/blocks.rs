@@ -14,6 +14,8 @@ const SPAN_BYTES: u64 = 4_000_000_000_000;
 const DEPTH: u32 = 32;
 /// Sectors of a write in order.
 pub const LONG: u32 = 2048;
+/// How many of those at a time: more only wait for each other.
+const LONG_ONES: u32 = 4;
 
 /// Anywhere in the first 4 TB; a bare drive, which takes none of these, is asked what it writes in order.
 pub fn random(scene: &mut Scene<'_>) -> Result<Found, Halt> {
@@ -49,7 +51,7 @@ fn is_zoned(scene: &Scene<'_>) -> bool {
 /// Long writes, zone after zone of a bare drive.
 pub fn in_order(scene: &mut Scene<'_>) -> Result<Found, Halt> {
     let task = zones(scene, Deed::Write, LONG);
-    let phase = scene.work(task.at_depth(DEPTH), scene.time())?;
+    let phase = scene.work(task.at_depth(LONG_ONES), scene.time())?;
     Ok(Found { phase, ..Found::default() })
 }
 

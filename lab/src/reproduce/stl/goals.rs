@@ -48,7 +48,7 @@ fn scale(report: &Report, row: Row, of: impl Fn(&Run) -> f64, usual: f64) -> Opt
 }
 
 /// MB/s that the 15 TB disk writes in two hours of long writes in order.
-const USUAL_MB_PER_S: f64 = 225.0;
+const USUAL_MB_PER_S: f64 = 240.0;
 
 fn slowest(run: &Run, (seconds, name): (u32, &str), least: f64, of: &str) -> Option<Goal> {
     let (rate, from) = run.slowest(seconds)?;
