@@ -260,7 +260,22 @@ fn what_is_no_run_of_dmzoned_or_no_table_of_it_is_refused_with_what_there_is() {
         text(&stderr)
     };
     assert!(refused("reproduce dmzoned --only triple").contains("dual / shingle"));
-    assert!(refused("reproduce qd1 --minutes 3").contains("--minutes is for dmzoned"));
+    assert!(refused("reproduce qd1 --minutes 3").contains("--minutes is for dmzoned and stl"));
+    assert!(refused("reproduce qd1 --profile smr-15tb").contains("--profile is for stl"));
+}
+
+#[test]
+fn a_load_on_stl_is_shown_as_text_and_page_and_again_from_a_saved_report() {
+    let (page, saved) = (Scratch::new("stl.html"), Scratch::new("stl.json"));
+    let words = "reproduce stl --minutes 1 --only";
+    let own = ["--profile", "smr-26tb"].join(" ");
+    let json = ok(&format!("{words} sync-ssd {own} --json --html {}", page.0.display()));
+    fs::write(&saved.0, &json).unwrap();
+    let html = fs::read_to_string(&page.0).unwrap();
+    assert!(html.contains("4 KiB writes and flushes in turns") && html.contains("smr-26tb"));
+    let text = ok(&format!("reproduce stl --from {}", saved.0.display()));
+    assert_eq!(text.lines().filter(|line| line.starts_with("sync-ssd  ")).count(), 4, "{text}");
+    assert!(text.contains("pairs_per_s"));
 }
 
 #[test]

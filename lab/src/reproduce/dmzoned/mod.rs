@@ -9,7 +9,6 @@
 //! Each of two policies runs on one SMR disk, and on the same with an SSD in front. The kernel's is the baseline: how near it
 //! comes to what was published says how far the drive and the load can be trusted.
 
-pub(super) mod chart;
 mod goals;
 mod keeper;
 mod measure;

@@ -2,12 +2,12 @@
 
 use std::fmt::Write;
 
-use super::chart::{Band, Chart, Series};
 use super::outcome::{Report, Run, Sample};
 use super::published::{Published, PublishedPhase};
 use super::{MINUTES, Policy, Setup};
 use crate::reproduce::Goal;
 use crate::reproduce::figures::off;
+use crate::reproduce::page::course::{Band, Chart, Series};
 use crate::reproduce::page::markup::Escaped;
 use crate::reproduce::page::{Sheet, imprint, profiles, source};
 
@@ -120,6 +120,7 @@ impl Panel {
             name: run.policy.name(),
             class: if run.policy == Policy::Kernel { "old" } else { "own" },
             values: (self.of)(run),
+            seconds: run.seconds(),
         };
         let chart = Chart {
             title: self.title.to_owned(),

@@ -4,6 +4,7 @@
 //! ours. It is never alone: marks differ in shape, and everything is labelled.
 
 mod bars;
+pub(super) mod course;
 pub(super) mod imprint;
 mod lines;
 pub(super) mod markup;

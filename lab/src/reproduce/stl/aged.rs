@@ -69,11 +69,12 @@ fn write(scene: &mut Scene<'_>, pattern: Pattern, times: u64) -> Result<Phase, H
 /// What a phase cost.
 fn costs(phase: &Phase, suffix: &str) -> BTreeMap<String, f64> {
     let user = phase.seconds.iter().map(|second| second.written).sum::<u64>();
-    let counted = phase.counters.user_blocks.max(1) as f64;
+    let count = |name| phase.counters.get(name).copied().unwrap_or(0) as f64;
+    let counted = count("user_blocks").max(1.0);
     let all = [
         ("amplification", phase.moved.written as f64 / user.max(1) as f64),
-        ("amplification_of_data", 1.0 + phase.counters.copied_blocks as f64 / counted),
-        ("map_share", phase.counters.map_blocks as f64 / counted),
+        ("amplification_of_data", 1.0 + count("copied_blocks") / counted),
+        ("map_share", count("map_blocks") / counted),
     ];
     all.into_iter().map(|(name, value)| (format!("{name}{suffix}"), value)).collect()
 }

@@ -6,7 +6,7 @@ use shingle_core::sector::Sector;
 
 use super::load::{Deed, Pattern, Task};
 use super::measure::{Found, Halt, Scene};
-use super::plan::{Experiment, Row, System};
+use super::plan::System;
 
 /// Bytes that random writes go to.
 const SPAN_BYTES: u64 = 4_000_000_000_000;
@@ -14,16 +14,16 @@ const SPAN_BYTES: u64 = 4_000_000_000_000;
 const DEPTH: u32 = 32;
 /// Sectors of a write in order.
 pub const LONG: u32 = 2048;
+/// How many of those at a time: more only wait for each other.
+const LONG_ONES: u32 = 4;
 
-/// Anywhere in the first 4 TB; on a bare drive, which takes none of these, in order.
+/// Anywhere in the first 4 TB; a bare drive, which takes none of these, is asked what it writes in order.
 pub fn random(scene: &mut Scene<'_>) -> Result<Found, Halt> {
+    if scene.experiment.system == System::Drive {
+        return in_order(scene);
+    }
     let blocks = scene.volume.blocks().min(SPAN_BYTES / 4096);
-    let task = match scene.experiment {
-        // It has time for so many commands, and is asked what it writes if that does not matter.
-        Experiment { row: Row::ZnsRandom, system: System::Drive } => return in_order(scene),
-        Experiment { system: System::Drive, .. } => zones(scene, Deed::Write, BLOCK_SECTORS),
-        _ => Task::of_blocks(Deed::Write, Pattern::Uniform(0..blocks), u64::MAX),
-    };
+    let task = Task::of_blocks(Deed::Write, Pattern::Uniform(0..blocks), u64::MAX);
     let phase = scene.work(task.at_depth(DEPTH), scene.time())?;
     Ok(Found { phase, ..Found::default() })
 }
@@ -32,7 +32,7 @@ pub fn random(scene: &mut Scene<'_>) -> Result<Found, Halt> {
 pub fn in_turns(scene: &mut Scene<'_>) -> Result<Found, Halt> {
     let blocks = scene.volume.blocks().min(SPAN_BYTES / 4096);
     let task = match scene.experiment.system {
-        System::Drive => zones(scene, Deed::WriteAndFlush, BLOCK_SECTORS),
+        System::Drive if is_zoned(scene) => zones(scene, Deed::WriteAndFlush, BLOCK_SECTORS),
         _ => Task::of_blocks(Deed::WriteAndFlush, Pattern::Uniform(0..blocks), u64::MAX),
     };
     let phase = scene.work(task, scene.time())?;
@@ -44,10 +44,14 @@ pub fn in_turns(scene: &mut Scene<'_>) -> Result<Found, Halt> {
     Ok(Found { phase, figures: figures.map(|(name, value)| (name.to_owned(), value)).collect() })
 }
 
+fn is_zoned(scene: &Scene<'_>) -> bool {
+    scene.volume.world.stack.limits(scene.volume.top).zoned.is_some()
+}
+
 /// Long writes, zone after zone of a bare drive.
 pub fn in_order(scene: &mut Scene<'_>) -> Result<Found, Halt> {
     let task = zones(scene, Deed::Write, LONG);
-    let phase = scene.work(task.at_depth(DEPTH), scene.time())?;
+    let phase = scene.work(task.at_depth(LONG_ONES), scene.time())?;
     Ok(Found { phase, ..Found::default() })
 }
 

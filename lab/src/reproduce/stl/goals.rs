@@ -7,9 +7,10 @@ use crate::reproduce::figures::{grouped, span};
 
 /// The goals that the runs of `report` can tell about.
 pub fn goals(report: &Report) -> Vec<Goal> {
+    let mut goals: Vec<Goal> = report.runs.iter().filter_map(failed).collect();
     if report.is_cut {
-        // They are about hours: at the beginning everything is fast.
-        return Vec::new();
+        // The others are about hours: at the beginning everything is fast.
+        return goals;
     }
     let all = [
         files(report),
@@ -20,7 +21,17 @@ pub fn goals(report: &Report) -> Vec<Goal> {
         reading(report),
         others(report),
     ];
-    all.into_iter().flatten().collect()
+    goals.extend(all.into_iter().flatten());
+    goals
+}
+
+fn failed(run: &Run) -> Option<Goal> {
+    let found = run.failure.clone()?;
+    Some(Goal {
+        text: format!("{} / {} comes to its end", run.row.name(), run.system.name()),
+        is_reached: false,
+        found,
+    })
 }
 
 /// A figure that has to be at least so much.
@@ -38,8 +49,6 @@ fn scale(report: &Report, row: Row, of: impl Fn(&Run) -> f64, usual: f64) -> Opt
 
 /// MB/s that the 15 TB disk writes in two hours of long writes in order.
 const USUAL_MB_PER_S: f64 = 240.0;
-/// 4 KiB writes in order that it takes in a second.
-const USUAL_IOS_PER_S: f64 = 58_000.0;
 
 fn slowest(run: &Run, (seconds, name): (u32, &str), least: f64, of: &str) -> Option<Goal> {
     let (rate, from) = run.slowest(seconds)?;
@@ -81,7 +90,7 @@ fn files_ssd(report: &Report) -> Vec<Goal> {
 fn random(report: &Report) -> Vec<Goal> {
     let mut goals = Vec::new();
     let ios = |run: &Run| run.mean(|sample| sample.ios_per_s);
-    let scale = scale(report, Row::Random, ios, USUAL_IOS_PER_S);
+    let scale = scale(report, Row::Random, Run::mb_per_s, USUAL_MB_PER_S);
     if let (Some(run), Some(scale)) = (report.run(Row::Random, System::Stl), scale) {
         let least = 45_000.0 * scale;
         let text = format!("{} random writes of 4 KiB a second to an empty disk", grouped(least));
@@ -190,4 +199,73 @@ fn others(report: &Report) -> Vec<Goal> {
     };
     let all = [start, ram("reads_per_s", "reads", 2e6), ram("writes_per_s", "writes", 1e6)];
     all.into_iter().flatten().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reproduce::stl::outcome::Sample;
+    use crate::reproduce::stl::plan::Experiment;
+
+    fn run(row: Row, system: System, rates: impl IntoIterator<Item = f64>) -> Run {
+        let sample = |mb_per_s: f64| Sample { mb_per_s, ios_per_s: mb_per_s * 250.0, ..Sample::default() };
+        Run { samples: rates.into_iter().map(sample).collect(), ..Run::empty(Experiment { row, system }) }
+    }
+
+    fn with(run: Run, figures: &[(&str, f64)]) -> Run {
+        Run { figures: figures.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect(), ..run }
+    }
+
+    fn reached(is_cut: bool, has_own: bool, runs: Vec<Run>) -> Vec<bool> {
+        let report = Report { seed: 1, is_cut, has_own, profiles: Vec::new(), runs };
+        goals(&report).iter().map(|goal| goal.is_reached).collect()
+    }
+
+    #[test]
+    fn files_are_held_to_their_mean_and_to_every_ten_minutes_and_ten_seconds() {
+        let files = |dip: f64, len| {
+            let rates = (0..720).map(move |n| if (100..100 + len).contains(&n) { dip } else { 205.0 });
+            reached(false, false, vec![run(Row::Files, System::Stl, rates)])
+        };
+        assert_eq!(files(205.0, 0), [true, true, true]);
+        assert_eq!(files(119.0, 1), [true, true, false]);
+        assert_eq!(files(180.0, 60), [true, false, true]);
+        assert_eq!(files(150.0, 100), [false, false, true]);
+    }
+
+    #[test]
+    fn a_run_that_was_cut_says_nothing_about_goals_but_that_it_failed() {
+        assert!(reached(true, false, vec![run(Row::Files, System::Stl, [10.0])]).is_empty());
+        let failed = Run::failed(Experiment { row: Row::Random, system: System::Stl }, "read-only".into());
+        assert_eq!(reached(true, false, vec![failed]), [false]);
+    }
+
+    #[test]
+    fn amplification_is_held_to_the_analysis_and_to_greedy() {
+        let uniform = |found| {
+            let stl = run(Row::Uniform, System::Stl, [40.0; 6]);
+            let stl = with(stl, &[("amplification", found), ("analysis", 2.0)]);
+            let stl = Run { slowest_second_mb: 14.0, ..stl };
+            reached(false, false, vec![stl, run(Row::Uniform, System::InMemory, [50.0; 6])])
+        };
+        assert_eq!(uniform(2.19), [true, true, true]);
+        assert_eq!(uniform(2.21), [false, true, true]);
+        let skewed = |ours, moved| {
+            let stl =
+                with(run(Row::Skewed, System::Stl, [1.0]), &[("amplification", ours), ("amplification_moved", moved)]);
+            let greedy =
+                with(run(Row::Skewed, System::Greedy, [1.0]), &[("amplification", 3.0), ("amplification_moved", 3.0)]);
+            reached(false, false, vec![stl, greedy])
+        };
+        assert_eq!(skewed(1.70, 1.72), [true, false]);
+    }
+
+    #[test]
+    fn a_drive_of_ones_own_is_held_to_what_it_does_itself() {
+        let random = |drive: f64| {
+            let runs = vec![run(Row::Random, System::Stl, [150.0; 3]), run(Row::Random, System::Drive, [drive; 3])];
+            reached(false, true, runs)
+        };
+        assert_eq!((random(180.0), random(220.0)), (vec![true], vec![false]));
+    }
 }

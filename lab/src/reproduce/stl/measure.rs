@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use shingle_core::block::Op;
-use shingle_core::dm::stl::{Stl, StlCounters};
+use shingle_core::dm::stl::Stl;
 use shingle_core::sector::SECTOR_BYTES;
 use shingle_core::time::{Duration, Instant};
 use shingle_host::profile::Model;
@@ -50,6 +50,9 @@ pub struct Scene<'a> {
     stop: &'a AtomicBool,
 }
 
+/// What a target counts, by name.
+pub type Counters = BTreeMap<&'static str, u64>;
+
 /// What was seen in a span of time.
 #[derive(Clone, Default)]
 pub struct Phase {
@@ -60,7 +63,7 @@ pub struct Phase {
     /// The time that 99.99 % of writes do not exceed, and the slowest.
     pub writes_ns: (u64, u64),
     /// What the target did.
-    pub counters: StlCounters,
+    pub counters: Counters,
     /// What drives were written and read.
     pub moved: Moved,
 }
@@ -92,7 +95,7 @@ impl Moved {
 /// Runs `experiment` on `drives`. `None` if `stop` was set.
 ///
 /// # Errors
-/// If the load fails.
+/// If there is no such volume.
 pub fn run(experiment: Experiment, drives: &[Model], extent: Extent, stop: &AtomicBool) -> Result<Option<Run>, String> {
     let cpu = Cpu::of_this_thread();
     if experiment.row == Row::Ram {
@@ -116,13 +119,20 @@ pub fn run(experiment: Experiment, drives: &[Model], extent: Extent, stop: &Atom
     match found {
         Ok(found) => Ok(Some(Run::new(experiment, found, cpu.until_now()))),
         Err(Halt::Stopped) => Ok(None),
-        Err(Halt::Failed(why)) => Err(format!("{why}; {}", scene.status())),
+        // That is a result too, and the others are shown beside it.
+        Err(Halt::Failed(why)) => Ok(Some(Run::failed(experiment, format!("{why}; {}", scene.status())))),
     }
 }
+
+/// Seconds until I/O that does not come back counts as lost.
+const PATIENCE_S: u64 = 600;
 
 impl Scene<'_> {
     /// Its time.
     pub fn time(&self) -> Duration {
+        if self.extent.size == Size::Tiny {
+            return Duration::from_millis(300);
+        }
         let minutes = self.extent.minutes.unwrap_or(self.experiment.row.minutes(self.extent.size));
         Duration(u64::from(minutes) * 60_000_000_000)
     }
@@ -143,12 +153,23 @@ impl Scene<'_> {
         let task = Task { until, ..task };
         let load = self.volume.world.add(Box::new(Load::new(self.volume.top, task, self.extent.seed)));
         let phase = self.watch(most)?;
-        // What was on its way.
-        self.volume.world.run(Instant(u64::MAX));
+        self.drain()?;
         match self.volume.world.actor::<Load>(load).and_then(|load| load.failure) {
             Some(status) => Err(Halt::Failed(format!("an I/O of the load failed: {status}"))),
             None => Ok(phase),
         }
+    }
+
+    /// Lets come back what is on its way.
+    fn drain(&mut self) -> Result<(), Halt> {
+        let began = self.now();
+        for seconds in 1..=PATIENCE_S {
+            if self.volume.world.run(began + Duration(seconds * 1_000_000_000)) == Stop::Done {
+                return Ok(());
+            }
+            self.check()?;
+        }
+        Err(Halt::Failed(format!("I/Os were not answered in {PATIENCE_S} s")))
     }
 
     /// Nothing is asked of the volume for so long.
@@ -179,10 +200,10 @@ impl Scene<'_> {
                 break;
             }
         }
-        Ok(self.seen(samples, counters, first))
+        Ok(self.seen(samples, &counters, first))
     }
 
-    fn seen(&self, samples: Vec<Sample>, counters: StlCounters, first: Moved) -> Phase {
+    fn seen(&self, samples: Vec<Sample>, counters: &Counters, first: Moved) -> Phase {
         let probe = self.probe();
         let writes = probe.writes.summary(&[99.99]);
         let whole = samples.len() * self.experiment.row.interval_s() as usize;
@@ -203,8 +224,10 @@ impl Scene<'_> {
         line
     }
 
-    pub fn counters(&self) -> StlCounters {
-        self.volume.world.stack.device::<Stl>(self.volume.target).map(Stl::counters).unwrap_or_default()
+    /// What the target has counted so far; nothing if it is not `stl`.
+    pub fn counters(&self) -> Counters {
+        let target = self.volume.world.stack.device::<Stl>(self.volume.target);
+        target.map(|target| target.counters().list().collect()).unwrap_or_default()
     }
 
     fn moved(&self) -> Moved {
@@ -236,20 +259,6 @@ impl Scene<'_> {
 }
 
 /// What was counted in between.
-fn less(now: StlCounters, before: StlCounters) -> StlCounters {
-    StlCounters {
-        user_blocks: now.user_blocks - before.user_blocks,
-        header_blocks: now.header_blocks - before.header_blocks,
-        copied_blocks: now.copied_blocks - before.copied_blocks,
-        map_blocks: now.map_blocks - before.map_blocks,
-        root_blocks: now.root_blocks - before.root_blocks,
-        filler_blocks: now.filler_blocks - before.filler_blocks,
-        cleaned_zones: now.cleaned_zones - before.cleaned_zones,
-        checkpoints: now.checkpoints - before.checkpoints,
-        sweeps: now.sweeps - before.sweeps,
-        recounts: now.recounts - before.recounts,
-        batches: now.batches - before.batches,
-        retries: now.retries - before.retries,
-        wrong_checksums: now.wrong_checksums - before.wrong_checksums,
-    }
+fn less(now: Counters, before: &Counters) -> Counters {
+    now.into_iter().map(|(name, count)| (name, count - before.get(name).copied().unwrap_or(0))).collect()
 }

@@ -17,6 +17,7 @@ mod keeper;
 mod load;
 mod measure;
 mod outcome;
+mod page;
 mod plan;
 mod probe;
 mod ram;
@@ -60,4 +61,61 @@ fn run_at(size: Size, options: &Options, stop: &AtomicBool, watch: &mut dyn Watc
     let runs = on_all_cores(&experiments, ToString::to_string, run, (stop, watch))?;
     let is_cut = options.quick || options.minutes.is_some() || size != Size::Full;
     Ok(Report { seed: options.seed, is_cut, has_own: garage.has_own, profiles: garage.facts(), runs })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reproduce::{Imprint, Publication};
+
+    struct Steps(u64, u64);
+
+    impl Watch for Steps {
+        fn steps(&mut self, steps: u64) {
+            self.0 = steps;
+        }
+        fn begin(&mut self, _: &str) {}
+        fn step(&mut self) {
+            self.1 += 1;
+        }
+    }
+
+    fn tiny(only: Option<&str>) -> Result<Report, RunError> {
+        let (publication, only) = (Publication::Stl, only.map(str::to_owned));
+        let options = Options { publication, only, quick: false, seed: 3, minutes: None, paths: None, profile: None };
+        let mut steps = Steps(0, 0);
+        let report = run_at(Size::Tiny, &options, &AtomicBool::new(false), &mut steps)?;
+        assert_eq!((steps.0, steps.1), (report.runs.len() as u64, report.runs.len() as u64));
+        Ok(report)
+    }
+
+    #[test]
+    fn every_row_runs_on_every_system_and_is_on_the_page() {
+        let report = tiny(None).unwrap();
+        let failures: Vec<_> = report.runs.iter().filter_map(|run| run.failure.as_ref()).collect();
+        assert_eq!(failures, Vec::<&String>::new());
+        let refused: Vec<_> = report.runs.iter().filter(|run| run.refused.is_some()).map(|run| run.row).collect();
+        assert_eq!(refused, [Row::ZnsRandom], "dm-zoned needs zones that can be written whole");
+        let is_empty = |run: &&Run| run.excuse().is_none() && run.samples.is_empty() && run.figures.is_empty();
+        assert_eq!(report.runs.iter().find(is_empty), None);
+        let page = report.findings().sheet.to_html(&Imprint::new(0, ["shingle".to_owned()]));
+        assert!(Row::ALL.iter().all(|row| page.contains(&format!("<h2 id=\"{}\">", row.name()))));
+        let again = from_json(&report.findings().json.to_string()).unwrap();
+        assert_eq!(again.findings().json, report.findings().json);
+    }
+
+    #[test]
+    fn the_same_seed_gives_the_same_figures() {
+        for only in ["random / stl", "skewed / stl", "start"] {
+            assert_eq!(tiny(Some(only)).unwrap(), tiny(Some(only)).unwrap());
+        }
+    }
+
+    #[test]
+    fn a_filter_that_fits_nothing_and_a_profile_without_a_load_are_refused() {
+        let Err(RunError::NothingToRun(message)) = tiny(Some("floppy")) else { panic!("something fits") };
+        assert!(message.contains("`floppy`") && message.contains("zns-skewed / stl-greedy"), "{message}");
+        assert!(Garage::new(Some("ram")).unwrap_err().contains("`ram` is no SMR disk"));
+        assert!(Garage::new(Some("smr-30tb")).unwrap().has_own);
+    }
 }

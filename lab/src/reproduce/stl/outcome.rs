@@ -7,8 +7,7 @@ use serde_json::{Value, json};
 
 use super::measure::Found;
 use super::plan::{Experiment, Row, System};
-use super::{goals, text};
-use crate::reproduce::page::Sheet;
+use super::{goals, page, text};
 use crate::reproduce::{Findings, Goal, ProfileFacts};
 
 /// Everything that was run.
@@ -35,6 +34,8 @@ pub struct Run {
     pub system: System,
     /// Why there is no such run.
     pub refused: Option<String>,
+    /// Why it came to no end.
+    pub failure: Option<String>,
     /// Length of a sample in seconds.
     pub interval_s: u32,
     /// Samples.
@@ -98,6 +99,7 @@ impl Run {
             row,
             system,
             refused: None,
+            failure: None,
             interval_s: row.interval_s(),
             samples: Vec::new(),
             p9999_ns: 0,
@@ -114,6 +116,17 @@ impl Run {
         Self { refused: Some(why), ..Self::empty(experiment) }
     }
 
+    /// One that came to no end.
+    pub fn failed(experiment: Experiment, why: String) -> Self {
+        Self { failure: Some(why), ..Self::empty(experiment) }
+    }
+
+    /// Why there are no figures, if there are none.
+    pub fn excuse(&self) -> Option<String> {
+        let refused = self.refused.as_ref().map(|why| format!("not possible: {why}"));
+        refused.or_else(|| self.failure.as_ref().map(|why| format!("FAILED: {why}")))
+    }
+
     /// What was found.
     pub fn new(experiment: Experiment, found: Found, cpu: Cpu) -> Self {
         let Found { phase, figures } = found;
@@ -122,12 +135,17 @@ impl Run {
             p9999_ns: phase.writes_ns.0,
             slowest_ns: phase.writes_ns.1,
             slowest_second_mb: (slowest as f64 / 1e4).round() / 100.0,
-            counters: phase.counters.list().map(|(name, count)| (name.to_owned(), count)).collect(),
+            counters: phase.counters.into_iter().map(|(name, count)| (name.to_owned(), count)).collect(),
             samples: phase.samples,
             figures,
             cpu,
             ..Self::empty(experiment)
         }
+    }
+
+    /// Its length in seconds.
+    pub fn seconds(&self) -> u32 {
+        self.samples.len() as u32 * self.interval_s
     }
 
     /// Mean of `of`.
@@ -157,25 +175,13 @@ impl Run {
 impl Report {
     /// The run of a row on a system, if there is one.
     pub fn run(&self, row: Row, system: System) -> Option<&Run> {
-        self.runs.iter().find(|run| run.row == row && run.system == system && run.refused.is_none())
+        self.runs.iter().find(|run| run.row == row && run.system == system && run.excuse().is_none())
     }
 
     /// It in each form in which it is shown.
     pub fn findings(&self) -> Findings {
         let goals = goals::goals(self);
-        let sheet = Sheet {
-            name: "stl",
-            title: "stl",
-            lead: "",
-            link: None,
-            warning: None,
-            summary: String::new(),
-            goals: goals.clone(),
-            key: "",
-            sections: String::new(),
-            foot: String::new(),
-        };
-        Findings { json: self.json(&goals), text: text::parts(self, &goals), sheet }
+        Findings { json: self.json(&goals), text: text::parts(self, &goals), sheet: page::sheet(self, goals) }
     }
 
     /// As JSON. What follows from the samples stands beside them, so that a reader need not compute it.

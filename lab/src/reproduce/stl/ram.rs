@@ -21,8 +21,8 @@ use super::volume::{RESERVE, text};
 /// Sectors of a zone, and zones.
 const ZONE: u64 = 1 << 17;
 const ZONES: u64 = 64;
-/// Blocks that are read and written: their map fits into memory.
-const BLOCKS: u64 = 1 << 16;
+/// Blocks that are read and written: they fit into the caches of a processor, and their map into the target's memory.
+const BLOCKS: u64 = 1 << 11;
 const DEPTH: u32 = 32;
 /// I/Os between two looks at the clock.
 const ROUND: u64 = 1024;

@@ -33,6 +33,6 @@ pub fn run(scene: &mut Scene<'_>) -> Result<Found, Halt> {
     ask(world, target, read)?;
     let seconds = world.now().since(began).0 as f64 / 1e9;
     scene.volume.target = target;
-    let figures = [("start_s", seconds), ("checkpoints_before", since.checkpoints as f64)];
+    let figures = [("start_s", seconds), ("checkpoints_before", since.get("checkpoints").copied().unwrap_or(0) as f64)];
     Ok(Found { phase, figures: figures.map(|(name, value)| (name.to_owned(), value)).into() })
 }

@@ -24,7 +24,7 @@ const HEADER: [&str; 12] = [
 
 /// The runs, what each has of its own, and the goals.
 pub fn parts(report: &Report, goals: &[Goal]) -> Vec<Part> {
-    let is_run = |run: &&Run| run.refused.is_none();
+    let is_run = |run: &&Run| !run.samples.is_empty();
     let rows = report.runs.iter().filter(is_run).map(row).collect();
     let mut parts = vec![Part::table(&HEADER, &[2, 3, 4, 5, 6, 7, 8, 9, 10, 11], rows)];
     parts.extend(report.runs.iter().map(|run| Part::Lines(details(run))));
@@ -52,20 +52,26 @@ fn row(run: &Run) -> Vec<String> {
     ]
 }
 
+/// What a row has of its own.
+pub fn figures(run: &Run) -> impl Iterator<Item = (&str, String)> {
+    run.figures.iter().map(|(name, value)| match name.strip_suffix("_ns") {
+        Some(name) => (name, span(*value as u64)),
+        None if *value < 1000.0 => (name.as_str(), format!("{value:.3}")),
+        None => (name.as_str(), grouped(*value)),
+    })
+}
+
 /// Stretches that a run is shown in.
 const STRETCHES: usize = 30;
 
 fn details(run: &Run) -> String {
     let mut lines = format!("\n{} / {}", run.row.name(), run.system.name());
-    if let Some(why) = &run.refused {
-        let _ = writeln!(lines, ": not possible: {why}");
+    if let Some(why) = run.excuse() {
+        let _ = writeln!(lines, ": {why}");
         return lines;
     }
     lines.push('\n');
-    for (name, value) in &run.figures {
-        let value = if name.ends_with("_ns") { span(*value as u64) } else { format!("{value:.3}") };
-        let _ = writeln!(lines, "  {name} {value}");
-    }
+    figures(run).for_each(|(name, value)| _ = writeln!(lines, "  {name} {value}"));
     let counters: Vec<String> =
         run.counters.iter().filter(|it| *it.1 > 0).map(|it| format!("{} {}", it.0, it.1)).collect();
     if !counters.is_empty() {

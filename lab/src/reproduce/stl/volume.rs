@@ -92,7 +92,8 @@ impl Volume {
 
     fn bare(drives: &[Model]) -> Result<Self, String> {
         let mut stack = Stack::new();
-        let drive = drives.last().ok_or("there is no drive")?;
+        // An SSD is what matters, where there is one.
+        let drive = drives.first().ok_or("there is no drive")?;
         let id = drive.add_to(&mut stack, false).map_err(text)?;
         let room = if let Model::Zns(ssd) = drive { Some(ssd.zone_capacity) } else { None };
         Ok(Self { room, ..Self::of(stack, id, vec![id], id)? })
@@ -168,7 +169,7 @@ pub fn ask(world: &mut World, to: DeviceId, bio: Bio) -> Result<Payload, String>
     let stop = world.run(Instant(u64::MAX));
     let asker: &Asker = world.actor(asker).ok_or("the actor that was added is gone")?;
     match asker.answer.take() {
-        Some(answer) if answer.status.is_ok() => Ok(answer.bio.payload),
+        Some(mut answer) if answer.status.is_ok() => Ok(std::mem::take(&mut answer.bio.payload)),
         Some(answer) => Err(format!("{what}: {}", answer.status)),
         None => Err(format!("{what}: no answer, {stop:?}")),
     }

@@ -21,6 +21,8 @@ pub struct Series {
     pub class: &'static str,
     /// Values at equal distances.
     pub values: Vec<f64>,
+    /// The time in which they were.
+    pub seconds: u32,
 }
 
 /// A published range of values.
@@ -107,7 +109,7 @@ impl Chart {
 
     fn draw_curve(&self, svg: &mut String, series: &Series, frame: Frame) {
         let values = smooth(&series.values);
-        let step = f64::from(self.seconds) / values.len().max(1) as f64;
+        let step = f64::from(series.seconds) / values.len().max(1) as f64;
         let at = |(place, value): (usize, &f64)| {
             format!("{:.1},{:.1}", self.x(frame, (place as f64 + 0.5) * step), frame.y(*value))
         };
@@ -141,7 +143,7 @@ mod tests {
     use crate::reproduce::page::plot::{BOTTOM, RIGHT, TOP};
 
     fn chart(values: Vec<f64>) -> Chart {
-        let series = vec![Series { name: "kernel", class: "old", values }];
+        let series = vec![Series { name: "kernel", class: "old", values, seconds: 7200 }];
         let band = Band { span_s: Some((0, 400)), range: (110.0, 110.0), title: "<110>".into() };
         let (title, size) = ("Speed".to_owned(), (400.0, 200.0));
         Chart { title, unit: "MB/s", seconds: 7200, size, most: None, bands: vec![band], series }
