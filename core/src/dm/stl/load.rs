@@ -31,11 +31,11 @@ pub(super) struct Given {
 
 /// A root that was found, and where.
 #[derive(Clone, Debug)]
-struct FoundRoot {
-    header: Header,
-    root: Root,
+pub(super) struct FoundRoot {
+    pub header: Header,
+    pub root: Root,
     /// The block of its device that it begins at.
-    block: u64,
+    pub block: u64,
 }
 
 /// What was found on a device.
@@ -121,7 +121,7 @@ fn zone_blocks_of(limits: &Limits) -> Option<u64> {
 }
 
 /// Zones of each device that have roots: the first ones.
-const ROOT_ZONES: u64 = 2;
+pub(super) const ROOT_ZONES: u64 = 2;
 
 /// Reads roots from a zone on until there are no more.
 async fn read_roots(io: &Io, seen: &mut Seen, zone: u64, room: u32) {
@@ -144,7 +144,7 @@ async fn read_roots(io: &Io, seen: &mut Seen, zone: u64, room: u32) {
     }
 }
 
-fn decode_root(bytes: &[u8], block: u64) -> Option<FoundRoot> {
+pub(super) fn decode_root(bytes: &[u8], block: u64) -> Option<FoundRoot> {
     let (header, blocks) = Header::decode(bytes).ok()?;
     let payload = &bytes[blocks * BLOCK_BYTES..];
     let is_whole = payload.chunks(BLOCK_BYTES).map(Checksum::of).eq(header.checksums.iter().copied());

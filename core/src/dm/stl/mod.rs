@@ -28,6 +28,7 @@ mod set;
 mod state;
 mod sweep;
 mod table;
+pub mod tools;
 mod write;
 
 pub use create::{CreateError, Created, Part, Spare, create};
