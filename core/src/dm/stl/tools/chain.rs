@@ -2,8 +2,8 @@
 
 use super::media::Media;
 use super::space::Space;
-use crate::dm::stl::format::{BatchKind, Checksum, Header, HeaderError, SetId};
-use crate::dm::stl::{BLOCK_BYTES, BatchNo, Epoch, Generation, Lba, Pba, ZoneIndex};
+use crate::dm::stl::format::{Checksum, Header, HeaderError, SetId};
+use crate::dm::stl::{BLOCK_BYTES, Epoch, Generation, Lba, Pba, ZoneIndex};
 use crate::prelude::*;
 
 /// A batch that was found.
@@ -117,14 +117,6 @@ impl Found {
     pub(super) fn entries(&self) -> impl Iterator<Item = Entry> {
         let lbas = self.header.lbas().into_iter().zip(&self.header.checksums).enumerate();
         lbas.map(|(at, (lba, checksum))| Entry { lba, place: self.payload + at as u64, checksum: *checksum })
-    }
-
-    /// For each of them the batch with which a user wrote it.
-    pub(super) fn written(&self) -> Vec<BatchNo> {
-        match &self.header.kind {
-            BatchKind::Copies(records) => records.iter().map(|record| record.written).collect(),
-            _ => vec![BatchNo(self.header.batch.number); self.header.checksums.len()],
-        }
     }
 
     /// Whether its payload is what its header says.

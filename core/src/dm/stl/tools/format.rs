@@ -78,7 +78,7 @@ pub fn format(media: &mut dyn Media, options: &FormatOptions, progress: Progress
 }
 
 /// Takes the roots of a disk away.
-fn wipe(media: &mut dyn Media, disk: usize, zone_blocks: u32) -> Result<(), MediaError> {
+pub(super) fn wipe(media: &mut dyn Media, disk: usize, zone_blocks: u32) -> Result<(), MediaError> {
     for number in 0..ROOT_ZONES {
         let start = Spot { disk, block: number * u64::from(zone_blocks) };
         match media.disks()[disk].zones.get(number as usize).copied() {

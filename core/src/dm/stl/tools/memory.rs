@@ -99,7 +99,7 @@ impl Media for MemoryMedia {
             if zone.wp != sector || matches!(zone.cond, Condition::Full | Condition::ReadOnly) {
                 return Err(MediaError(format!("disk {}, block {}: not at the pointer", to.disk, to.block)));
             }
-            zone.wp = zone.wp + (from.len() / 512) as u64;
+            zone.wp += (from.len() / 512) as u64;
             zone.cond = if zone.wp.0 - zone.start.0 < zone.capacity { Condition::Closed } else { Condition::Full };
         }
         self.changes += 1;

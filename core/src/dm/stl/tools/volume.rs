@@ -236,7 +236,7 @@ fn assign(members: &[Member], own: &[Option<RootFound>]) -> Result<Vec<Option<us
         }
     };
     let mut of = members.iter().map(disk_of).collect::<Vec<_>>();
-    let rest: Vec<usize> = (0..own.len()).filter(|disk| !of.iter().any(|it| *it == Ok(Some(*disk)))).collect();
+    let rest: Vec<usize> = (0..own.len()).filter(|disk| !of.contains(&Ok(Some(*disk)))).collect();
     let missing: Vec<usize> = (0..of.len()).filter(|place| of[*place].is_err()).collect();
     // A single disk without a root can only be the single device that has none.
     if let ([disk], [place]) = (&rest[..], &missing[..])
