@@ -8,7 +8,8 @@ use shingle_core::device::NullConfig;
 use shingle_core::dm::stl::format::{Batch, BatchKind, Checksum, Header, Written};
 use shingle_core::dm::stl::map::LeafNo;
 use shingle_core::dm::stl::tools::{
-    Depth, Loss, Media, MemoryMedia, RebuildError, RebuildOptions, Spot, Survey, Window, check, read_leaf, rebuild,
+    Depth, Loss, Lost, Media, MemoryMedia, RebuildError, RebuildOptions, Spot, Survey, Window, check, read_leaf,
+    rebuild,
 };
 use shingle_core::dm::stl::{Epoch, Generation, Lba};
 use shingle_core::random::Rng;
@@ -71,6 +72,7 @@ fn salvaged(media: &mut MemoryMedia, blocks: usize, at_once: u32) -> (Vec<u8>, V
     for first in (0..leaves).step_by(at_once as usize) {
         let end = leaves.min(first + at_once);
         let window = Window::gather(media, &survey, LeafNo(first)..LeafNo(end), &mut |_, _| ());
+        lost.extend(window.torn());
         for leaf in (first..end).map(LeafNo) {
             let mut bytes = vec![0; 8192 * 4096];
             let extents = window.extents(leaf, blocks as u64);
@@ -130,7 +132,9 @@ fn a_volume_that_is_rebuilt_is_in_order_and_reads_what_was_salvaged_and_goes_on(
         let mut media = without_roots(&used.media);
         let (found, _) = salvaged(&mut media, blocks, 1);
         let survey = Survey::take(&mut media, &mut |_, _| ()).unwrap();
-        let live = rebuild(&mut media, &survey, &options(blocks), &mut |_, _| ()).unwrap();
+        let rebuilt = rebuild(&mut media, &survey, &options(blocks), &mut |_, _| ()).unwrap();
+        let live = rebuilt.live;
+        assert_eq!(rebuilt.lost, []);
         assert_eq!(live, found.iter().filter(|byte| **byte > 0).count() as u64);
         let mut pace = |_| ();
         let report = check(&mut media, Depth { pace: Some(&mut pace) }, &mut |_, _| ());
@@ -222,11 +226,11 @@ fn what_is_damaged_is_told_and_what_lies_beside_it_is_given_back() {
         }
         let (found, lost) = salvaged(&mut media, blocks, 1);
         let [loss] = &lost[..] else { panic!("{lost:?}") };
-        assert_eq!((loss.lba, loss.place, loss.error.is_none()), (extent.lba + 1, place, is_read));
-        let mut expected = used.model.clone();
-        expected[loss.lba.0 as usize] = 0;
-        for (block, (found, had)) in found.iter().zip(&expected).enumerate() {
-            assert!(found == had || used.model[block] == 0, "block {block}");
+        assert_eq!((loss.lba, loss.place), (extent.lba + 1, place));
+        assert!(loss.why == Lost::Torn || (loss.why == Lost::Checksum) == is_read, "{loss}");
+        for (block, (found, had)) in found.iter().zip(&used.model).enumerate() {
+            let is_lost = block as u64 == loss.lba.0 && used.ever[block].contains(found) && found != had;
+            assert!(found == had || used.model[block] == 0 || is_lost, "block {block}");
         }
     }
 }

@@ -4,7 +4,7 @@
 
 use super::format::wipe;
 use super::media::{Media, MediaError, Progress, Spot};
-use super::salvage::Window;
+use super::salvage::{Loss, Window};
 use super::survey::{Stream, Survey, ZoneSeen};
 use crate::dm::stl::checkpoint::{encode_root, leaves_of_piece, zones_of_piece};
 use crate::dm::stl::format::{
@@ -59,7 +59,16 @@ struct Filling<'a> {
     number: u64,
 }
 
-/// Writes a map of what a survey found, and roots that name it. Returns how many blocks are live.
+/// What became of a volume.
+#[derive(Clone, Debug, Default)]
+pub struct Rebuilt {
+    /// Blocks that the new map has.
+    pub live: u64,
+    /// Blocks that are lost, as far as that is known without reading all data.
+    pub lost: Vec<Loss>,
+}
+
+/// Writes a map of what a survey found, and roots that name it.
 ///
 /// # Errors
 /// If there is no room, or a disk fails. As long as no root was written, all that could be salvaged still can be.
@@ -68,13 +77,14 @@ pub fn rebuild(
     survey: &Survey,
     options: &RebuildOptions,
     progress: Progress<'_>,
-) -> Result<u64, RebuildError> {
+) -> Result<Rebuilt, RebuildError> {
     let leaves = options.capacity.div_ceil(LEAF_BLOCKS.into()) as u32;
-    let mut filling = Filling::new(survey);
+    let (mut filling, mut lost) = (Filling::new(survey), Vec::new());
     let (mut rows, mut live) = (Vec::with_capacity(leaves as usize), vec![0_u32; survey.zones.len()]);
     for first in (0..leaves).step_by(options.leaves_at_once.max(1) as usize) {
         let end = leaves.min(first + options.leaves_at_once.max(1));
         let window = Window::gather(media, survey, LeafNo(first)..LeafNo(end), &mut |_, _| ());
+        lost.extend(window.torn());
         for leaf in (first..end).map(LeafNo) {
             let extents = window.extents(leaf, options.capacity);
             for extent in &extents {
@@ -103,7 +113,7 @@ pub fn rebuild(
     }
     media.flush()?;
     write_roots(media, &filling, &root)?;
-    Ok(live.iter().map(|live| u64::from(*live)).sum())
+    Ok(Rebuilt { live: live.iter().map(|live| u64::from(*live)).sum(), lost })
 }
 
 impl<'a> Filling<'a> {
@@ -214,7 +224,10 @@ impl<'a> Filling<'a> {
             Stream::Users => full(Pool::Users),
             Stream::Copies => full(Pool::Cleaning),
             Stream::Map => full(Pool::Map),
-            Stream::Unknown if taken.contains(&zone) => ZoneRow { written: room, ..full(Pool::Map) },
+            // Where its batches end is not settled before the last of them is written: a start finds it.
+            Stream::Unknown if taken.contains(&zone) => {
+                ZoneRow { used_for: ZoneUse::Open, written: 0, ..full(Pool::Map) }
+            }
             // Whatever is in it, nobody empties it.
             Stream::Unknown if *pointer > 0 || room == 0 => unused(ZoneUse::Dead),
             Stream::Unknown => unused(ZoneUse::Free),

@@ -29,6 +29,8 @@ struct Newest {
 pub struct Window {
     first: LeafNo,
     blocks: Vec<Newest>,
+    /// Blocks whose data is not what their header says, where that can be because the power was lost.
+    torn: Vec<(Lba, Newest)>,
 }
 
 impl Window {
@@ -38,7 +40,7 @@ impl Window {
     /// Looks for what is the newest in these leaves. Goes over the headers of all zones.
     pub fn gather(media: &mut dyn Media, survey: &Survey, leaves: Range<LeafNo>, progress: Progress<'_>) -> Self {
         let count = leaves.end.0.saturating_sub(leaves.start.0) as usize * LEAF_BLOCKS as usize;
-        let mut window = Self { first: leaves.start, blocks: vec![Newest::default(); count] };
+        let mut window = Self { first: leaves.start, blocks: vec![Newest::default(); count], torn: Vec::new() };
         let is_of_data = |stream| matches!(stream, Stream::Users | Stream::Copies);
         for zone in survey.space.zones() {
             if is_of_data(survey.zones[zone.0 as usize].stream) {
@@ -63,9 +65,7 @@ impl Window {
                         let blocks = (0..u64::from(record.blocks)).map(|n| (record.lba + n, at + n));
                         for (lba, at) in blocks {
                             let (place, checksum) = (found.payload + at, found.header.checksums[at as usize]);
-                            if !torn.contains(&place) {
-                                self.put(lba, Newest { number, attempt, checksum, place: place.0 + 1 });
-                            }
+                            self.offer(lba, Newest { number, attempt, checksum, place: place.0 + 1 }, torn);
                         }
                         at += u64::from(record.blocks);
                     } else {
@@ -78,13 +78,30 @@ impl Window {
                     let place = found.payload + at;
                     // With the number of what it is a copy of it goes before that.
                     let (number, attempt) = (record.written.0, u32::MAX);
-                    if !torn.contains(&place) {
-                        self.put(record.lba, Newest { number, attempt, checksum: *checksum, place: place.0 + 1 });
-                    }
+                    self.offer(record.lba, Newest { number, attempt, checksum: *checksum, place: place.0 + 1 }, torn);
                 }
             }
             _ => {}
         }
+    }
+
+    fn offer(&mut self, lba: Lba, new: Newest, torn: &[Pba]) {
+        let is_here = lba >= self.first.start() && lba - self.first.start() < self.blocks.len() as u64;
+        match torn.contains(&Pba(new.place - 1)) {
+            true if is_here => self.torn.push((lba, new)),
+            true => {}
+            false => self.put(lba, new),
+        }
+    }
+
+    /// Blocks that would have been the newest, but are not what was written: what was there before stands in for them. They are lost, or
+    /// were torn by a loss of power and never acknowledged as durable.
+    pub fn torn(&self) -> impl Iterator<Item = Loss> {
+        let known = |lba: Lba| self.blocks[(lba - self.first.start()) as usize];
+        let is_newer =
+            move |(lba, torn): &&(Lba, Newest)| (torn.number, torn.attempt) > (known(*lba).number, known(*lba).attempt);
+        let loss = |(lba, torn): &(Lba, Newest)| Loss { lba: *lba, place: Pba(torn.place - 1), why: Lost::Torn };
+        self.torn.iter().filter(is_newer).map(loss)
     }
 
     fn put_zeroes(&mut self, blocks: Range<Lba>, number: u64, attempt: u32) {
@@ -128,13 +145,29 @@ pub struct Loss {
     pub lba: Lba,
     /// Where it is.
     pub place: Pba,
-    /// Why it cannot be read; `None`: its data is not what was written.
-    pub error: Option<MediaError>,
+    /// Why not.
+    pub why: Lost,
 }
 
-impl_display!(Loss, |self, f| match &self.error {
-    Some(error) => write!(f, "block {} at block {}: {error}", self.lba, self.place),
-    None => write!(f, "block {} at block {}: the data is not what was written", self.lba, self.place),
+/// Why a block cannot be given back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Lost {
+    /// It cannot be read.
+    Unreadable(MediaError),
+    /// Its data is not what was written.
+    Checksum,
+    /// The same of a block that a loss of power may have torn. What was there before stands in for it.
+    Torn,
+}
+
+impl_display!(Loss, |self, f| match &self.why {
+    Lost::Unreadable(error) => write!(f, "block {} at block {}: {error}", self.lba, self.place),
+    Lost::Checksum => write!(f, "block {} at block {}: the data is not what was written", self.lba, self.place),
+    Lost::Torn => write!(
+        f,
+        "block {} at block {}: the data is not what was written, perhaps because the power was lost; it has what was there before",
+        self.lba, self.place
+    ),
 });
 
 /// Reads the extents of a leaf into `to`, which has room for all of it. What cannot be read stays zeroes, and is told.
@@ -159,8 +192,8 @@ pub fn read_leaf(
                 Ok(block) if Checksum::of_block(lba, &block) == *checksum => {
                     to[(lba - leaf.start()) as usize * BLOCK_BYTES..][..BLOCK_BYTES].copy_from_slice(&block);
                 }
-                Ok(_) => lost(Loss { lba, place, error: None }),
-                Err(error) => lost(Loss { lba, place, error: Some(error) }),
+                Ok(_) => lost(Loss { lba, place, why: Lost::Checksum }),
+                Err(error) => lost(Loss { lba, place, why: Lost::Unreadable(error) }),
             }
         }
     }

@@ -113,7 +113,8 @@ impl Survey {
                 self.zones[zone.0 as usize] = ZoneSeen { stream: Stream::Roots, ..ZoneSeen::default() };
             } else {
                 let chain = self.chain(media, zone);
-                self.note(zone, &chain);
+                let ends = self.ends(media, zone, &chain);
+                self.note(zone, &chain, ends);
             }
             progress(u64::from(zone.0) + 1, all);
         }
@@ -132,11 +133,19 @@ impl Survey {
         chain(media, &self.space, (zone, self.space.pointer(zone)), expected)
     }
 
-    fn note(&mut self, zone: ZoneIndex, chain: &Chain) {
+    /// Whether nothing was written behind the last batch of a zone. A zone that was finished early has its pointer at its end.
+    fn ends(&self, media: &mut dyn Media, zone: ZoneIndex, chain: &Chain) -> bool {
+        if !self.space.is_sequential(zone) || chain.end >= self.space.pointer(zone) {
+            return true;
+        }
+        let next = self.space.read(media, self.space.set.start(zone) + u64::from(chain.end), 1);
+        chain.end > 0 && next.is_ok_and(|block| block.iter().all(|byte| *byte == 0))
+    }
+
+    fn note(&mut self, zone: ZoneIndex, chain: &Chain, ends: bool) {
         let pointer = self.space.pointer(zone);
         let mut seen = ZoneSeen { end: chain.end, pointer, why: chain.why.clone(), ..ZoneSeen::default() };
-        if !self.space.is_sequential(zone) {
-            // Nobody knows where it ends.
+        if ends {
             (seen.pointer, seen.why) = (chain.end, None);
         }
         for Header { batch, kind, .. } in chain.found.iter().map(|found| &found.header) {
