@@ -156,6 +156,7 @@ impl State {
             disks: super::disks::Disks::default(),
             id: super::format::SetId::default(),
             epoch: Epoch(0),
+            since: BatchNo(0),
             capacity: 0,
             reserve: 0,
             zones: Zones::new(Vec::new(), Keep::default()),

@@ -499,6 +499,7 @@ async fn begin_life(shared: &Shared, since: &Since, copies: CopyNo) -> Result<()
     {
         let mut state = shared.borrow_mut();
         state.copies = copies;
+        state.since = state.counted();
         if !state.guards.gone().keep_epoch {
             state.epoch = Epoch(since.epoch.0 + 1);
         }

@@ -32,3 +32,4 @@ pub use salvage::{Loss, Lost, Window, read_leaf};
 pub use space::Space;
 pub use survey::{Stream, Survey, ZoneSeen};
 pub use volume::{RootFound, Volume};
+pub use walk::Walk;

@@ -150,6 +150,7 @@ impl<'a> Filling<'a> {
             generation: self.generation,
             epoch: self.epoch,
             number: self.number,
+            since: self.survey.user,
             ..Batch::default()
         };
         let checksums = bytes.chunks(BLOCK_BYTES).map(Checksum::of).collect();
@@ -254,7 +255,14 @@ fn write_roots(media: &mut dyn Media, filling: &Filling<'_>, root: &Root) -> Res
     for (member, disk) in survey.members.iter().zip(&survey.space.disks) {
         let Some(disk) = *disk else { continue };
         wipe(media, disk, survey.space.set.zone_blocks())?;
-        let batch = Batch { set: survey.set, place: member.first, epoch: filling.epoch, number, ..Batch::default() };
+        let batch = Batch {
+            set: survey.set,
+            place: member.first,
+            epoch: filling.epoch,
+            number,
+            since: survey.user,
+            ..Batch::default()
+        };
         let bytes = encode_root(root, &batch).map_err(|_| RebuildError::TooLarge)?;
         media.write(Spot { disk, block: 0 }, &bytes)?;
         media.flush()?;

@@ -66,7 +66,7 @@ pub struct Survey {
     pub end: Lba,
     /// The newest root that is left, if one is.
     pub root: Option<RootFound>,
-    /// Batches of users from this number on that are of a life before the key count for nothing.
+    /// Batches of users later than this one that are of a life before the key count for nothing.
     void: BTreeMap<Epoch, BatchNo>,
 }
 
@@ -103,9 +103,9 @@ impl Survey {
     fn look(&mut self, media: &mut dyn Media, roots: &[RootFound], progress: Progress<'_>) {
         for found in roots {
             let RootFound { header, root, .. } = found;
+            self.void_after(header.batch.epoch, header.batch.since);
             self.epoch = self.epoch.max(header.batch.epoch);
             (self.user, self.copy) = (self.user.max(root.cut), self.copy.max(root.copies));
-            self.void_from(header.batch.epoch, root.cut + 1);
         }
         let all = self.zones.len() as u64;
         for zone in self.space.zones() {
@@ -151,11 +151,11 @@ impl Survey {
         for Header { batch, kind, .. } in chain.found.iter().map(|found| &found.header) {
             seen.generation = Some(batch.generation);
             self.epoch = self.epoch.max(batch.epoch);
+            self.void_after(batch.epoch, batch.since);
             match kind {
                 BatchKind::User(records) => {
                     seen.stream = Stream::Users;
                     self.user = self.user.max(BatchNo(batch.number));
-                    self.void_from(batch.epoch, BatchNo(batch.number));
                     self.batches += 1;
                     let ends = records.iter().map(|record| record.lba + u64::from(record.blocks));
                     self.end = ends.fold(self.end, Ord::max);
@@ -173,15 +173,14 @@ impl Survey {
         self.zones[zone.0 as usize] = seen;
     }
 
-    /// A life has a batch of this number, or begins with it: those of lives before it that come later were void.
-    fn void_from(&mut self, epoch: Epoch, number: BatchNo) {
-        let first = self.void.entry(epoch).or_insert(number);
-        *first = (*first).min(number);
+    /// When a life began batches up to this one counted, and no later one of a life before it.
+    fn void_after(&mut self, epoch: Epoch, since: BatchNo) {
+        self.void.insert(epoch, since);
     }
 
     /// Whether a batch of users counts for nothing: a later life began before it.
     pub(super) fn is_void(&self, epoch: Epoch, number: BatchNo) -> bool {
-        self.void.range(epoch + 1..).any(|(_, first)| *first <= number)
+        self.void.range(epoch + 1..).any(|(_, since)| *since < number)
     }
 
     /// Blocks of a batch that are not what its header says, where that can be because it was torn: the last of a zone with a pointer, any of

@@ -8,14 +8,16 @@ use crate::dm::stl::map::{Extent, LeafNo, Node, Pending};
 use crate::dm::stl::{Lba, Pba};
 use crate::prelude::*;
 
-/// Goes over the map of a volume from its first leaf to its last.
-pub(super) struct Walk<'a> {
+/// Goes over the map of a volume, best from its first leaf to its last.
+pub struct Walk<'a> {
     volume: &'a Volume,
     /// The page of each run that was read last.
     pages: Vec<Option<(Pba, Vec<Extent>)>>,
 }
 
 impl<'a> Walk<'a> {
+    /// A walk over the map of `volume`.
+    #[must_use]
     pub fn new(volume: &'a Volume) -> Self {
         Self { volume, pages: vec![None; volume.runs.len()] }
     }
