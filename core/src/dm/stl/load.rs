@@ -4,8 +4,8 @@ use super::checkpoint::{checkpoint, index_page, leaves_of_piece, zones_of_piece}
 use super::disks::{Disk, Disks, Shape};
 use super::flush::flush_disks;
 use super::format::{
-    BatchKind, Checksum, Header, LeafRow, Member, MemberState, PageRow, Piece, PieceKind, ROOT_BLOCKS, Root, ZoneRow,
-    ZoneUse,
+    BatchKind, Checksum, Header, LeafRow, Member, MemberState, OpenZone, PageRow, Piece, PieceKind, ROOT_BLOCKS, Root,
+    ZoneRow, ZoneUse,
 };
 use super::headers::{Found, chain};
 use super::log::{Keep, Order, Pool, Sealed, Zones};
@@ -342,6 +342,9 @@ async fn replay(
     since: &Since,
     pointers: &BTreeMap<ZoneIndex, Zone>,
 ) -> Result<CopyNo, Reason> {
+    for open in &root.open {
+        shorten(shared, open, pointers).await;
+    }
     let named: Vec<ZoneIndex> = {
         let state = shared.borrow();
         let named = root.open.iter().map(|open| state.disks.set.zone_of(open.start).0);
@@ -364,6 +367,26 @@ async fn replay(
     let cut = replay_cut(&state, since);
     replay.copies.into_iter().for_each(|header| state.replay_copies(header, cut));
     Ok(last)
+}
+
+/// A zone that was full, with batches that the root does not cover, may have lost the end of them: its batches end where headers do, or it
+/// could never be cleaned.
+async fn shorten(shared: &Shared, open: &OpenZone, pointers: &BTreeMap<ZoneIndex, Zone>) {
+    let (zone, written) = {
+        let state = shared.borrow();
+        let (zone, _) = state.disks.set.zone_of(open.start);
+        (zone, state.zones.rows()[zone.0 as usize].written)
+    };
+    let Some(on_disk) = pointers.get(&zone) else { return };
+    let pointer = ((on_disk.written_up_to().0 - on_disk.start.0) / u64::from(BLOCK_SECTORS)) as u32;
+    let is_dead = matches!(on_disk.cond, Condition::ReadOnly | Condition::Offline);
+    if pointer >= written || is_dead {
+        return;
+    }
+    shared.borrow_mut().zones.end_at(zone, pointer);
+    if let Ok(found) = chain(shared, zone, None).await {
+        shared.borrow_mut().zones.end_at(zone, found.last().map_or(0, |last| last.end));
+    }
 }
 
 fn replay_cut(state: &State, since: &Since) -> BatchNo {

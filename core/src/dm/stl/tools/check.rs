@@ -143,7 +143,10 @@ pub fn follow(media: &mut dyn Media, volume: &Volume, zone: ZoneIndex) -> (Chain
     let row = volume.zones[zone.0 as usize];
     let beyond = volume.beyond.iter().find(|(beyond, _)| *beyond == zone).map(|(_, end)| *end);
     let generation = row.filter(|row| row.used_for != ZoneUse::Free).map(|row| row.generation);
+    let is_named = volume.newest.root.open.iter().any(|open| volume.space.set.zone_of(open.start).0 == zone);
     let end = match row.map(|row| (row.used_for, row.written)) {
+        // It may have lost all that the root does not cover.
+        _ if is_named => 0,
         _ if beyond.is_some() => beyond.unwrap_or_default(),
         Some((ZoneUse::Full | ZoneUse::Dead, written)) => written.min(pointer),
         // Nobody has said yet where it ends.
