@@ -28,8 +28,8 @@ impl<'a> StlMedia<'a> {
     pub fn new(stack: &'a mut Stack, devices: &[DeviceId]) -> Result<Self, MediaError> {
         let port = stack.open_port();
         let mut media = Self { stack, devices: devices.to_vec(), disks: Vec::new(), port, now: Instant::ZERO };
-        for number in 0..devices.len() {
-            let limits = media.stack.limits(devices[number]).clone();
+        for (number, device) in devices.iter().enumerate() {
+            let limits = media.stack.limits(*device).clone();
             let zones = if limits.zoned.is_some() { media.report(number, limits.zones())? } else { Vec::new() };
             media.disks.push(Disk { sectors: limits.capacity, zones });
         }
