@@ -43,6 +43,7 @@ const HOST: &Layers = &[
     ("disk", &["helper", "patience", "shard"]),
     ("backend", &["disk", "fields", "helper", "shard"]),
     ("dmz", &["backend", "mailbox", "shard"]),
+    ("stl", &["dmz", "shard"]),
     ("serve", &["fields", "patience", "shard"]),
     ("config", &["backend", "devices", "dmz", "fields", "serve", "shard"]),
     ("notices", &["backend", "config", "devices", "shard"]),

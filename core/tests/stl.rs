@@ -28,6 +28,14 @@ fn what_was_written_is_read_before_and_after_a_start() {
     assert_eq!(volume.read(0, 50), expected);
 }
 
+/// A front end has its memory in the bio, and panicked when a write came back without.
+#[test]
+fn a_write_comes_back_with_the_memory_it_went_with() {
+    let mut volume = Volume::new(&[disk(40, Some(4))], 70, small());
+    let (bio, status) = volume.run(write(3, 40, 9));
+    assert_eq!((shingled::first_bytes(&bio), status), (vec![9; 40], Status::Ok));
+}
+
 /// Random changes, one after the other, beside a model.
 fn play(volume: &mut Volume, rng: &mut Rng, model: &mut [u8], ops: u32) {
     for _ in 0..ops {

@@ -11,6 +11,7 @@
 //! - [`disk`]: real disks as devices of a stack.
 //! - [`backend`]: the kinds of disk that a stack file may have.
 //! - [`dmz`]: dm-zoned's disks, for those who make and mend them.
+//! - [`stl`]: the disks of an `stl` volume, for those who make and check it.
 //! - [`keys`]: keys of encrypted devices, from files and the environment.
 //! - [`daemon`], [`daemon_state`], [`control`], [`notices`]: a running stack, what it consists of, the socket at which it can be
 //!   asked, and what it says by itself.
@@ -39,4 +40,5 @@ pub mod patience;
 pub mod profile;
 pub mod serve;
 pub mod shard;
+pub mod stl;
 pub mod trace;

@@ -29,11 +29,13 @@ pub mod fault;
 mod history;
 pub mod model;
 mod stamp;
+mod stl_media;
 pub mod swarm;
 pub mod volume;
 pub mod workload;
 mod world;
 mod zoned_media;
 
+pub use stl_media::StlMedia;
 pub use world::{Actor, Io, Stop, World};
 pub use zoned_media::StackMedia;

@@ -1,11 +1,11 @@
 //! The targets that a table line may name.
 
 use super::target::TargetType;
-use super::{crypt, delay, dust, error, faulty, flakey, linear, log_writes, multipath, striped, zero, zoned};
+use super::{crypt, delay, dust, error, faulty, flakey, linear, log_writes, multipath, stl, striped, zero, zoned};
 use crate::prelude::*;
 
 /// All of them, by name. Targets that keep data more than once (`raid`, `mirror`) have their place here.
-pub const TARGETS: [&TargetType; 12] = [
+pub const TARGETS: [&TargetType; 13] = [
     &crypt::TYPE,
     &delay::TYPE,
     &dust::TYPE,
@@ -15,6 +15,7 @@ pub const TARGETS: [&TargetType; 12] = [
     &linear::TYPE,
     &log_writes::TYPE,
     &multipath::TYPE,
+    &stl::TYPE,
     &striped::TYPE,
     &zero::TYPE,
     &zoned::TYPE,

@@ -35,6 +35,15 @@ pub trait Target: fmt::Debug + Send + Sync {
         false
     }
 
+    /// Whether knobs can be set to these values, each a name and a value, once it is built.
+    ///
+    /// # Errors
+    /// What is wrong with them, or that it has none.
+    fn check_knobs(&self, pairs: &[(&str, &str)]) -> Result<(), String> {
+        let _ = pairs;
+        Err("only a volume has knobs: its table is one line with the target `zoned` or `stl`".into())
+    }
+
     /// Writes the arguments so that they can be read again (`dmsetup table`). `view` says what of them may be seen, and what
     /// has become of the target since.
     fn arguments(&self, view: &View<'_>, out: &mut dyn fmt::Write) -> fmt::Result;

@@ -1,6 +1,8 @@
 //! An `stl` volume in a stack: what its tests share.
 #![allow(dead_code, reason = "each test file uses its part")]
 
+pub mod shelf;
+
 use shingle_core::block::{Bio, Data, DeviceId, Event, Op, Payload, Stack, Status};
 use shingle_core::device::{NullConfig, NullDevice, NullZones};
 use shingle_core::dm::stl::format::SetId;

@@ -5,7 +5,6 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use shingle_core::dm::zoned::policy::Knobs;
 use shingle_core::dm::{TableError, TableLine, parse_table};
 use shingle_core::mapper::MapperError;
 use shingle_core::plug::{PlugOptions, WritePolicy};
@@ -14,7 +13,6 @@ use super::build::rehearse;
 use super::head::{HeadPlan, PathPlan, mistakes_of_heads, paths};
 use super::spec::{DeviceKeys, DeviceSpec, DiskSpec, ExportPlan, ExportSpec, Kinds, Spec};
 use crate::backend::{BackEnd, BackEndType};
-use crate::dmz::has_own_length;
 use crate::fields::{At, ConfigError, Diagnostic, Source, nearest, word_in_string};
 use crate::serve::FrontEnd;
 
@@ -435,14 +433,10 @@ impl Planner<'_> {
         lines: &[TableLine],
     ) -> (Vec<(String, String)>, Range<usize>) {
         let Some(At { value: knobs, span }) = knobs else { return (Vec::new(), name.span.clone()) };
-        let pairs = knobs.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        let pairs: Vec<(&str, &str)> = knobs.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
         let checked = match lines {
-            [line] if has_own_length(lines) => {
-                let has_cache = line.target.devices().len() > 1;
-                let mut all = if has_cache { Knobs::default() } else { Knobs::without_cache() };
-                all.set_all(pairs).map_err(|error| error.to_string())
-            }
-            _ => Err("only a volume has knobs: its table is one line with the target `zoned`".into()),
+            [line] => line.target.check_knobs(&pairs),
+            _ => Err("only a volume has knobs: its table is one line with the target `zoned` or `stl`".into()),
         };
         if let Err(message) = checked {
             let title = format!("`knobs` of device `{}` are wrong", name.value);

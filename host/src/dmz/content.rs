@@ -6,10 +6,11 @@ use shingle_core::dm::zoned::{BLOCK_BYTES, Block, Member, MemberNo, Number, SetZ
 use super::Disks;
 
 /// Bytes at the start of a disk that are looked at. Every signature lies in them.
-const HEAD: usize = 128 << 10;
+pub(crate) const HEAD: usize = 128 << 10;
 
 /// What marks the start of a disk that is in use: where, which bytes, and whose.
-const SIGNATURES: [(usize, &[u8], &str); 14] = [
+const SIGNATURES: [(usize, &[u8], &str); 15] = [
+    (0, b"stlBatch", "an stl volume"),
     (0, b"LUKS\xba\xbe", "a LUKS volume"),
     (0, b"XFSB", "an XFS file system"),
     (0, b"hsqs", "a squashfs file system"),
@@ -57,7 +58,7 @@ fn head(disks: &mut Disks, place: MemberNo) -> Result<Option<String>, MediaError
 }
 
 /// What `head`, the start of a disk, is the start of; `None` if it is all zeroes.
-fn name_of(head: &[u8]) -> Option<String> {
+pub(crate) fn name_of(head: &[u8]) -> Option<String> {
     match Superblock::decode(head) {
         Ok(Superblock { label, .. }) if label == Label::default() => return Some("a dm-zoned set".into()),
         Ok(Superblock { label, .. }) => return Some(format!("the dm-zoned set `{}`", label.text())),

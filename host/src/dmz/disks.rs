@@ -42,11 +42,11 @@ impl Disks {
     }
 }
 
-fn is_same(one: &Path, other: &Path) -> bool {
+pub(crate) fn is_same(one: &Path, other: &Path) -> bool {
     one.canonicalize().is_ok_and(|one| other.canonicalize().is_ok_and(|other| one == other))
 }
 
-fn open_one(path: &Path, access: Access, shard: &mut Shard) -> Result<Box<dyn BlockDevice>, MediaError> {
+pub(crate) fn open_one(path: &Path, access: Access, shard: &mut Shard) -> Result<Box<dyn BlockDevice>, MediaError> {
     let found = backend::at(path, access == Access::Read);
     let (_, disk) = found.ok_or_else(|| about(&path.display().to_string(), &"no kind of disk lies in such a path"))?;
     disk.open(shard).map_err(|error| MediaError(error.message))

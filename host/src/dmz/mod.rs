@@ -8,8 +8,8 @@
 //! The disks of the tools are those of the daemon, with the same locks: what a daemon serves is refused, and what a tool works
 //! on cannot be served.
 
-mod content;
-mod disks;
+pub(crate) mod content;
+pub(crate) mod disks;
 mod length;
 mod media;
 mod reach;

@@ -25,6 +25,7 @@ mod shells;
 #[cfg(feature = "lab")]
 mod sim;
 mod status;
+mod stl;
 mod trace;
 mod ublk;
 mod up;
@@ -42,7 +43,9 @@ use crate::log;
 /// The Linux zoned block stack in userspace.
 #[derive(Parser)]
 #[command(name = "shingle", version, about, long_about = None)]
-#[command(after_help = "Documentation: README.md, docs/stack-file.md, docs/dmz.md, docs/control-protocol.md")]
+#[command(
+    after_help = "Documentation: README.md, docs/stack-file.md, docs/dmz.md, docs/stl.md, docs/control-protocol.md"
+)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -61,6 +64,7 @@ enum Command {
     Path(path::PathArgs),
     Dm(dm::DmArgs),
     Dmz(dmz::DmzArgs),
+    Stl(stl::StlArgs),
     Export(export::ExportArgs),
     Ublk(ublk::UblkArgs),
     #[cfg(feature = "lab")]
@@ -99,6 +103,7 @@ pub fn main() -> ExitCode {
         Command::Path(args) => path::run(&args),
         Command::Dm(args) => dm::run(&args),
         Command::Dmz(args) => dmz::run(&args),
+        Command::Stl(args) => stl::run(&args),
         Command::Export(args) => export::run(&args),
         Command::Ublk(args) => ublk::run(&args),
         #[cfg(feature = "lab")]

@@ -70,6 +70,7 @@ fn status_text(status: &Status) -> String {
     let header = ["device", "in flight", "plugged", "reads", "writes", "errors"];
     shown += &output::table(&header, &[1, 2, 3, 4, 5], devices.iter().map(traffic_row));
     shown += &volumes_text(devices);
+    shown += &logs_text(devices);
     shown += &paths_text(devices);
     if !status.exports.is_empty() {
         let rows = status.exports.iter().map(|export| {
@@ -107,6 +108,47 @@ fn volumes_text(devices: &[DeviceStatus]) -> String {
         vec![device.name.clone(), reclaim, won, or_dash(times), waiting, commits]
     };
     format!("\n{}", output::table(&header, &[2, 3, 4, 5], volumes.iter().map(row)))
+}
+
+/// What `stl` volumes have and do.
+fn logs_text(devices: &[DeviceStatus]) -> String {
+    let volumes = devices.iter().flat_map(|device| device.figures.iter().map(move |figures| (device, figures)));
+    let volumes: Vec<_> = volumes.filter(|(_, figures)| figures.contains_key("cleaning")).collect();
+    if volumes.is_empty() {
+        return String::new();
+    }
+    let row = |(device, figures): &(&DeviceStatus, &Figures)| {
+        let count = |name: &str| figures.get(name).and_then(Value::as_u64).unwrap_or_default();
+        let word = |name: &str| or_dash(figures.get(name).and_then(Value::as_str));
+        let times = figures.get("amplification").and_then(Value::as_f64).map(|times| format!("{times:.2}"));
+        let live = format_bytes(count("live_blocks") * 4096);
+        let zones = ["free_zones", "given_back_zones", "zones"].map(count);
+        let streams = ["data_zones", "copies_zones", "map_zones"].map(count);
+        let map = [count("pending_extents").to_string(), count("runs").to_string(), format_bytes(count("index_bytes"))];
+        vec![
+            device.name.clone(),
+            word("volume"),
+            live,
+            format!("{}+{}/{}", zones[0], zones[1], zones[2]),
+            format!("{}/{}/{}", streams[0], streams[1], streams[2]),
+            word("cleaning"),
+            or_dash(times),
+            map.join("/"),
+            count("waiting_writes").to_string(),
+        ]
+    };
+    let header = [
+        "volume",
+        "state",
+        "live at most",
+        "free zones",
+        "data/copies/map zones",
+        "cleaning",
+        "amplification",
+        "pending/runs/index",
+        "waiting writes",
+    ];
+    format!("\n{}", output::table(&header, &[2, 3, 4, 6, 7, 8], volumes.iter().map(row)))
 }
 
 /// What becomes of I/O to disks that are reached over several paths.

@@ -103,6 +103,7 @@ impl State {
             number: sealed.number,
             attempt,
             root: self.tables.root_place,
+            since: self.since,
         };
         self.counters.header_blocks += u64::from(sealed.header_blocks());
         let payload: Payload = sealed.encode(batch)?;

@@ -372,6 +372,7 @@ impl State {
                 number: self.tables.root,
                 attempt: 0,
                 root: self.tables.root_place,
+                since: self.since,
             },
         )
         .and_then(|bytes| data_of(&bytes).map(Payload::Data))

@@ -4,9 +4,11 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::rc::Rc;
 use core::cell::RefCell;
 use core::fmt;
+use core::ops::Range;
 
 #[cfg(feature = "sabotage")]
 use super::guards::{Guards, Sabotage};
+use super::knobs::Knobs;
 use super::load::Given;
 use super::log::{Keep, Order, Pool, Zones};
 use super::map::Map;
@@ -14,8 +16,8 @@ use super::options::Options;
 use super::state::{Readiness, Shared, Signals, State, StlCounters, Tables, finish};
 use super::{BLOCK_BYTES, BLOCK_SECTORS, BatchNo, CopyNo, Epoch, checkpoint, clean, flush, load, read, sweep, write};
 use crate::block::{
-    Bio, BlockDevice, Cx, DeviceId, Event, Figure, Limits, MessageError, Op, Payload, Reason, Status, Survival,
-    WordOwner,
+    Bio, BlockDevice, Content, Cx, DeviceId, Event, Figure, Limits, MessageError, Op, Payload, Reason, Status,
+    Survival, WordOwner,
 };
 use crate::prelude::*;
 use crate::sector::Sector;
@@ -27,6 +29,7 @@ pub struct Stl {
     below: Vec<DeviceId>,
     shared: Shared,
     tasks: Tasks,
+    knobs: Knobs,
 }
 
 impl Stl {
@@ -45,7 +48,24 @@ impl Stl {
         tasks.spawn(checkpoint::run(shared.clone()));
         tasks.spawn(sweep::run(shared.clone()));
         tasks.spawn(clean::run(shared.clone()));
-        Self { limits: exposed(limits, sectors), below, shared, tasks }
+        Self { limits: exposed(limits, sectors), below, shared, tasks, knobs: Knobs::default() }
+    }
+
+    /// The same, with what its table line says.
+    pub(super) fn with_knobs(below: Vec<DeviceId>, limits: &[Limits], sectors: u64, knobs: Knobs) -> Self {
+        Self { knobs, ..Self::new(below, limits, sectors, knobs.options()) }
+    }
+
+    fn set(&mut self, pairs: &[&str]) -> Result<(), MessageError> {
+        let before = self.knobs;
+        let set = self.knobs.set_all(pairs.chunks(2).map(|pair| (pair[0], pair[1])));
+        set.map_err(|error| MessageError(error.message))?;
+        let mut state = self.shared.borrow_mut();
+        self.knobs.apply_changes(&before, &mut state.options);
+        let most = state.options.cached_extents;
+        state.map.cache.resize(most);
+        state.notify(|signals| &signals.progress);
+        Ok(())
     }
 
     /// Takes guards away. For tests; before its first use.
@@ -136,6 +156,7 @@ impl State {
             disks: super::disks::Disks::default(),
             id: super::format::SetId::default(),
             epoch: Epoch(0),
+            since: BatchNo(0),
             capacity: 0,
             reserve: 0,
             zones: Zones::new(Vec::new(), Keep::default()),
@@ -249,6 +270,10 @@ impl BlockDevice for Stl {
         self.pump(cx);
     }
 
+    fn content(&self, sectors: Range<u64>) -> (Content, u64) {
+        self.shared.borrow().content(sectors)
+    }
+
     fn held(&self, visit: &mut dyn FnMut(&Bio)) {
         let state = self.shared.borrow();
         state.writes.iter().for_each(|(_, write)| visit(&write.bio));
@@ -263,32 +288,11 @@ impl BlockDevice for Stl {
     }
 
     fn status(&self, out: &mut dyn fmt::Write) -> fmt::Result {
-        let state = self.shared.borrow();
-        let zones = &state.zones;
-        let full = |pool| zones.full(&[pool]).count();
-        let all = zones.rows().len();
-        write!(
-            out,
-            "{all} zones {} free {} given back",
-            zones.free(Pool::Recovery),
-            zones.done_with() + zones.waiting()
-        )?;
-        write!(out, " {} data {} copies {} map", full(Pool::Users), full(Pool::Cleaning), full(Pool::Map))?;
-        write!(out, " {} runs {} pending", state.map.runs.len(), state.map.pending.len())?;
-        match &state.readiness {
-            Readiness::Ready => Ok(()),
-            Readiness::Unloaded => out.write_str(" unloaded"),
-            Readiness::Loading => out.write_str(" loading"),
-            Readiness::ReadOnly(why) => write!(out, " read-only: {why}"),
-            Readiness::Failed(why) => write!(out, " failed: {why}"),
-        }
+        self.shared.borrow().write_status(out)
     }
 
     fn figures(&self, visit: &mut dyn FnMut(&'static str, Figure)) {
-        let state = self.shared.borrow();
-        state.counters.list().for_each(|(name, count)| visit(name, Figure::Count(count)));
-        visit("amplification", Figure::Ratio(state.counters.amplification()));
-        visit("waiting_writes", Figure::Count(state.changes.len() as u64));
+        self.shared.borrow().show_figures(visit);
     }
 
     fn message(&mut self, words: &[&str], cx: &mut Cx<'_>) -> Result<String, MessageError> {
@@ -310,9 +314,14 @@ impl BlockDevice for Stl {
                 self.figures(&mut |name, figure| lines += &format!("{name} {figure}\n"));
                 lines
             }
+            ["knobs"] => self.knobs.list().map(|(name, value)| format!("{name} {value}\n")).collect(),
+            ["set", pairs @ ..] if !pairs.is_empty() && pairs.len() % 2 == 0 => {
+                self.set(pairs)?;
+                String::new()
+            }
             _ => {
                 let said = words.join(" ");
-                let known = "write `checkpoint`, `sweep` or `counters`";
+                let known = "write `checkpoint`, `sweep`, `knobs`, `counters` or `set <knob> <value>...`";
                 return Err(MessageError(format!("stl does not know `{said}`: {known}")));
             }
         };

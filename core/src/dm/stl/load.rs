@@ -4,8 +4,8 @@ use super::checkpoint::{checkpoint, index_page, leaves_of_piece, zones_of_piece}
 use super::disks::{Disk, Disks, Shape};
 use super::flush::flush_disks;
 use super::format::{
-    BatchKind, Checksum, Header, LeafRow, Member, MemberState, PageRow, Piece, PieceKind, ROOT_BLOCKS, Root, ZoneRow,
-    ZoneUse,
+    BatchKind, Checksum, Header, LeafRow, Member, MemberState, OpenZone, PageRow, Piece, PieceKind, ROOT_BLOCKS, Root,
+    ZoneRow, ZoneUse,
 };
 use super::headers::{Found, chain};
 use super::log::{Keep, Order, Pool, Sealed, Zones};
@@ -31,11 +31,11 @@ pub(super) struct Given {
 
 /// A root that was found, and where.
 #[derive(Clone, Debug)]
-struct FoundRoot {
-    header: Header,
-    root: Root,
+pub(super) struct FoundRoot {
+    pub header: Header,
+    pub root: Root,
     /// The block of its device that it begins at.
-    block: u64,
+    pub block: u64,
 }
 
 /// What was found on a device.
@@ -121,7 +121,7 @@ fn zone_blocks_of(limits: &Limits) -> Option<u64> {
 }
 
 /// Zones of each device that have roots: the first ones.
-const ROOT_ZONES: u64 = 2;
+pub(super) const ROOT_ZONES: u64 = 2;
 
 /// Reads roots from a zone on until there are no more.
 async fn read_roots(io: &Io, seen: &mut Seen, zone: u64, room: u32) {
@@ -144,7 +144,7 @@ async fn read_roots(io: &Io, seen: &mut Seen, zone: u64, room: u32) {
     }
 }
 
-fn decode_root(bytes: &[u8], block: u64) -> Option<FoundRoot> {
+pub(super) fn decode_root(bytes: &[u8], block: u64) -> Option<FoundRoot> {
     let (header, blocks) = Header::decode(bytes).ok()?;
     let payload = &bytes[blocks * BLOCK_BYTES..];
     let is_whole = payload.chunks(BLOCK_BYTES).map(Checksum::of).eq(header.checksums.iter().copied());
@@ -342,6 +342,9 @@ async fn replay(
     since: &Since,
     pointers: &BTreeMap<ZoneIndex, Zone>,
 ) -> Result<CopyNo, Reason> {
+    for open in &root.open {
+        shorten(shared, open, pointers).await;
+    }
     let named: Vec<ZoneIndex> = {
         let state = shared.borrow();
         let named = root.open.iter().map(|open| state.disks.set.zone_of(open.start).0);
@@ -367,6 +370,26 @@ async fn replay(
         state.zones.forget_behind(cut, last);
     }
     Ok(last)
+}
+
+/// A zone that was full, with batches that the root does not cover, may have lost the end of them: its batches end where headers do, or it
+/// could never be cleaned.
+async fn shorten(shared: &Shared, open: &OpenZone, pointers: &BTreeMap<ZoneIndex, Zone>) {
+    let (zone, written) = {
+        let state = shared.borrow();
+        let (zone, _) = state.disks.set.zone_of(open.start);
+        (zone, state.zones.rows()[zone.0 as usize].written)
+    };
+    let Some(on_disk) = pointers.get(&zone) else { return };
+    let pointer = ((on_disk.written_up_to().0 - on_disk.start.0) / u64::from(BLOCK_SECTORS)) as u32;
+    let is_dead = matches!(on_disk.cond, Condition::ReadOnly | Condition::Offline);
+    if pointer >= written || is_dead {
+        return;
+    }
+    shared.borrow_mut().zones.end_at(zone, pointer);
+    if let Ok(found) = chain(shared, zone, None).await {
+        shared.borrow_mut().zones.end_at(zone, found.last().map_or(0, |last| last.end));
+    }
 }
 
 fn replay_cut(state: &State, since: &Since) -> BatchNo {
@@ -502,6 +525,7 @@ async fn begin_life(shared: &Shared, since: &Since, copies: CopyNo) -> Result<()
     {
         let mut state = shared.borrow_mut();
         state.copies = copies;
+        state.since = state.counted();
         if !state.guards.gone().keep_epoch {
             state.epoch = Epoch(since.epoch.0 + 1);
         }

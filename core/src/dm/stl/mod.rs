@@ -8,10 +8,13 @@ mod clean;
 mod create;
 mod device;
 mod disks;
+mod figures;
 mod flush;
 pub mod format;
 mod guards;
 mod headers;
+mod holes;
+mod knobs;
 mod load;
 pub mod log;
 pub mod map;
@@ -25,6 +28,8 @@ mod run_reader;
 mod set;
 mod state;
 mod sweep;
+mod table;
+pub mod tools;
 mod victim;
 mod window;
 mod write;
@@ -33,11 +38,13 @@ pub use create::{CreateError, Created, Part, Spare, create};
 pub use device::Stl;
 #[cfg(feature = "sabotage")]
 pub use guards::Sabotage;
+pub use knobs::{KnobError, Knobs};
 pub use numbers::{ADDRESS_BITS, BatchNo, CopyNo, Epoch, Generation, Lba, Pba, ZoneIndex};
 pub use options::Options;
 pub use replay::{Replay, Since};
 pub use set::{Set, Spot};
 pub use state::StlCounters;
+pub(super) use table::TYPE;
 
 /// Bytes of a block.
 pub const BLOCK_BYTES: usize = 4096;

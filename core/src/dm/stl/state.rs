@@ -189,6 +189,8 @@ pub(super) struct State {
     pub disks: Disks,
     pub id: SetId,
     pub epoch: Epoch,
+    /// The last batch of users that counted when this life began.
+    pub since: BatchNo,
     /// Blocks of the exposed disk, and the thousandths that are kept back.
     pub capacity: u64,
     pub reserve: u32,

@@ -23,10 +23,11 @@ struct Begun {
 
 impl State {
     /// Takes a bio that changes something.
-    pub fn take_change(&mut self, mut bio: Box<Bio>) {
+    pub fn take_change(&mut self, bio: Box<Bio>) {
         let lba = Lba(bio.sector.0 / u64::from(BLOCK_SECTORS));
         let blocks = bio.sectors / BLOCK_SECTORS;
-        let payload = if bio.op == Op::Write { core::mem::take(&mut bio.payload) } else { Payload::None };
+        // Shared: the bio goes back with its memory, when no batch needs that any more.
+        let payload = if bio.op == Op::Write { bio.payload.slice(0, bio.sectors) } else { Payload::None };
         if self.guards.gone().discards_unlogged && bio.op != Op::Write {
             self.map.pending.put(Extent::zeroes(lba, blocks));
             return self.end(bio, Ok(()));

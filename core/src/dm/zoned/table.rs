@@ -3,6 +3,7 @@
 use alloc::sync::Arc;
 use core::fmt;
 
+use super::policy::Knobs;
 use super::{BLOCK_SECTORS, Number, ZoneSpace, Zoned};
 use crate::block::{DeviceId, Limits};
 use crate::dm::{ArgError, Args, BuildContext, DeviceArg, Mapping, Target, TargetType, View, quote};
@@ -43,6 +44,11 @@ impl Target for ZonedArgs {
 
     fn is_sole_writer(&self) -> bool {
         true
+    }
+
+    fn check_knobs(&self, pairs: &[(&str, &str)]) -> Result<(), String> {
+        let mut all = if self.devices.len() > 1 { Knobs::default() } else { Knobs::without_cache() };
+        all.set_all(pairs.iter().copied()).map_err(|error| error.message)
     }
 
     fn arguments(&self, _: &View<'_>, out: &mut dyn fmt::Write) -> fmt::Result {

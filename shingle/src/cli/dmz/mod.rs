@@ -3,8 +3,8 @@
 mod check;
 mod dump;
 mod format;
-mod image;
-mod next;
+pub mod image;
+pub mod next;
 mod repair;
 mod salvage;
 mod set;

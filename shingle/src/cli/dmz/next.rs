@@ -50,12 +50,12 @@ pub fn name_of(path: &Path) -> String {
     if name.is_empty() { "disk".into() } else { name }
 }
 
-fn clean(text: &str) -> String {
+pub fn clean(text: &str) -> String {
     text.chars().map(|c| if c.is_ascii_alphanumeric() || "._-+".contains(c) { c } else { '-' }).collect()
 }
 
 /// `name`, or one made of it that is not taken.
-fn free_name(name: &str, taken: &mut BTreeSet<String>) -> String {
+pub fn free_name(name: &str, taken: &mut BTreeSet<String>) -> String {
     let numbered = (2..).map(|number| format!("{name}-{number}"));
     let free = std::iter::once(name.to_owned()).chain(numbered).find(|name| !taken.contains(name));
     let free = free.unwrap_or_default();

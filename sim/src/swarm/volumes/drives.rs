@@ -4,8 +4,8 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::Media;
-use crate::StackMedia;
 use crate::disk::CrashDisk;
+use crate::{StackMedia, StlMedia};
 use shingle_core::block::{DeviceId, Stack};
 use shingle_core::random::Rng;
 use shingle_core::time::Instant;
@@ -20,6 +20,11 @@ impl Drives {
     /// The disks as those see them who read and write a set directly.
     pub fn media(&mut self) -> Result<StackMedia<'_>, String> {
         StackMedia::new(&mut self.stack, &self.disks, Instant::ZERO).map_err(|error| error.0)
+    }
+
+    /// The same for a volume of `stl`.
+    pub fn stl_media(&mut self) -> Result<StlMedia<'_>, String> {
+        StlMedia::new(&mut self.stack, &self.disks).map_err(|error| error.0)
     }
 
     /// What the disks hold.

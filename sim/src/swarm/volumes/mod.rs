@@ -27,6 +27,7 @@ mod reader;
 mod scenario;
 mod stand_in;
 mod stl;
+mod stl_reader;
 
 use alloc::boxed::Box;
 use alloc::format;

@@ -8,11 +8,13 @@ use alloc::vec::Vec;
 
 use super::super::base::{add, between, some};
 use super::super::options::Over;
-use super::Media;
+use super::drives::Drives;
 use super::kind::{Built, Kind};
 use super::machine::bare;
 use super::scenario::{Layout, Scenario, draw_dead, regular};
+use super::{Media, stl_reader};
 use crate::disk::CrashConfig;
+use crate::model::Broken;
 use crate::volume::{BLOCK_SECTORS, Volume};
 use shingle_core::block::{Bio, BlockDevice, Data, DeviceId, Limits, Op, Payload, Stack};
 use shingle_core::dm::stl as target;
@@ -144,6 +146,14 @@ impl Kind for Stl {
 
     fn promises(&self, blocks: u32) -> Volume {
         Volume::in_order(blocks)
+    }
+
+    fn read(&self, drives: &mut Drives, volume: &mut Volume) -> Result<(), Broken> {
+        if self.over.is_some() { Ok(()) } else { stl_reader::read(drives, volume) }
+    }
+
+    fn check(&self, drives: &mut Drives) -> Result<(), String> {
+        if self.over.is_some() { Ok(()) } else { stl_reader::check_and_salvage(drives) }
     }
 }
 

@@ -5,12 +5,14 @@ use super::checksum::{CRC_BYTES, is_sealed, seal};
 use super::record::{Copied, Written};
 use super::{Checksum, SetId};
 
-use crate::dm::stl::{BLOCK_BYTES, Epoch, Generation, Lba, Pba};
+use crate::dm::stl::{BLOCK_BYTES, BatchNo, Epoch, Generation, Lba, Pba};
 use crate::prelude::*;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"stlBatch");
 const VERSION: u16 = 1;
 const CRC_AT: usize = 8;
+/// Where the last batch before this life is named.
+const SINCE_AT: usize = 88;
 /// Where records begin.
 const FIXED_BYTES: usize = 96;
 /// Most blocks of a header: a batch is read in one piece where it is replayed.
@@ -100,6 +102,8 @@ pub struct Batch {
     pub attempt: u32,
     /// The newest root when it was written: where to begin if all roots that can be found are older.
     pub root: Pba,
+    /// The last batch of users that counted when this life began: later ones of earlier lives count for nothing.
+    pub since: BatchNo,
 }
 
 /// A header: all that a recovery has to know of a batch.
@@ -181,6 +185,8 @@ impl Header {
         bytes.put_u32(kind.records() as u32);
         bytes.put_u32(checksums.len() as u32);
         let lengths = bytes.len();
+        bytes.resize(SINCE_AT, 0);
+        bytes.put_u64(batch.since.0);
         bytes.resize(FIXED_BYTES, 0);
         kind.encode(&mut bytes);
         checksums.iter().for_each(|checksum| bytes.put_u32(checksum.0));
@@ -215,6 +221,7 @@ impl Header {
         if blocks > MOST_HEADER_BLOCKS || !is_sealed(bytes, CRC_AT) {
             return Err(HeaderError::Checksum);
         }
+        batch.since = BatchNo(Fields(&bytes[SINCE_AT..]).u64());
         let kind = decode_kind(code, records, &mut Fields(&bytes[FIXED_BYTES..]))?;
         let end = FIXED_BYTES + kind.record_bytes();
         let is_sound = kind.payload().is_none_or(|needed| needed == payload as u64)
@@ -251,7 +258,7 @@ fn decode_kind(code: u16, records: usize, from: &mut Fields<'_>) -> Result<Batch
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dm::stl::{BatchNo, Lba};
+    use crate::dm::stl::Lba;
     use crate::random::Rng;
 
     fn batch() -> Batch {
@@ -263,6 +270,7 @@ mod tests {
             number: 0x1122_3344_5566,
             attempt: 1,
             root: Pba(9),
+            since: BatchNo(0x99_8877),
         }
     }
 

@@ -79,6 +79,16 @@ impl NodeCache {
         } else {
             self.order.push_back(node.place());
         }
+        self.shrink();
+    }
+
+    /// From now on it has so many extents at most.
+    pub fn resize(&mut self, most: usize) {
+        self.most = most;
+        self.shrink();
+    }
+
+    fn shrink(&mut self) {
         while self.extents > self.most && self.order.len() > 1 {
             let oldest = self.order.pop_front();
             self.extents -= oldest.and_then(|place| self.nodes.remove(&place)).map_or(0, |node| node.len());

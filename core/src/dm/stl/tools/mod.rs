@@ -1,0 +1,35 @@
+//! The disks of a volume for those who may wait: made, looked at, checked, and rebuilt when all roots are lost.
+//!
+//! ```text
+//!   format:   old roots away ──> zones emptied ──> roots of a new set, each durable before the next step
+//!   check:    the newest root ──> what it names ──> what the headers of zones say (── the data)
+//!   salvage:  the headers of all zones, and nothing else ──> which batch is the newest that has a block ──> a new map and roots
+//! ```
+
+mod chain;
+mod check;
+mod finding;
+mod format;
+mod marks;
+mod media;
+mod memory;
+mod rebuild;
+mod salvage;
+mod space;
+mod survey;
+mod volume;
+mod walk;
+
+pub use super::BLOCK_BYTES;
+pub use chain::{Chain, Expected, Found};
+pub use check::{Depth, Report, check, follow};
+pub use finding::{Finding, Findings};
+pub use format::{FormatError, FormatOptions, format, plan};
+pub use media::{Disk, Media, MediaError, Progress, Spot};
+pub use memory::MemoryMedia;
+pub use rebuild::{RebuildError, RebuildOptions, Rebuilt, rebuild};
+pub use salvage::{Loss, Lost, Window, read_leaf};
+pub use space::Space;
+pub use survey::{Stream, Survey, ZoneSeen};
+pub use volume::{RootFound, Volume};
+pub use walk::Walk;

@@ -1,0 +1,279 @@
+//! What the headers of all zones say of a set of which no root is left: which set, where each disk belongs in it, and which batches
+//! there are.
+
+use alloc::collections::BTreeMap;
+
+use super::chain::{Chain, Expected, chain};
+use super::media::{Disk, Media, Progress, Spot, room_for};
+use super::space::Space;
+use super::volume::{RootFound, roots_of};
+use crate::dm::stl::format::{BatchKind, Checksum, Header, Member, MemberKind, MemberState, SetId};
+use crate::dm::stl::load::ROOT_ZONES;
+use crate::dm::stl::{BLOCK_BYTES, BLOCK_SECTORS, BatchNo, CopyNo, Epoch, Generation, Lba, Pba, ZoneIndex};
+use crate::prelude::*;
+
+/// What a zone has.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ZoneSeen {
+    /// Its generation; `None`: there is no batch of the set at its start.
+    pub generation: Option<Generation>,
+    /// What its batches are of.
+    pub stream: Stream,
+    /// The block behind the last batch that was found.
+    pub end: u32,
+    /// The block up to which it is written.
+    pub pointer: u32,
+    /// Why its headers cannot be followed to there, if they cannot.
+    pub why: Option<String>,
+}
+
+/// What the batches of a zone are of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Stream {
+    /// Roots.
+    Roots,
+    /// Nothing that is known.
+    #[default]
+    Unknown,
+    /// Users' changes.
+    Users,
+    /// Copies.
+    Copies,
+    /// The map.
+    Map,
+}
+
+/// What all zones of a set say.
+#[derive(Clone, Debug)]
+pub struct Survey {
+    /// The set.
+    pub set: SetId,
+    /// Its devices.
+    pub members: Vec<Member>,
+    /// Where they are.
+    pub space: Space,
+    /// Zones, by their index.
+    pub zones: Vec<ZoneSeen>,
+    /// The newest life, and the last numbers in any.
+    pub epoch: Epoch,
+    /// The last batch of users.
+    pub user: BatchNo,
+    /// The last batch of copies.
+    pub copy: CopyNo,
+    /// Batches of users and of copies that were found.
+    pub batches: u64,
+    /// Behind the last block that any of them tells of.
+    pub end: Lba,
+    /// The newest root that is left, if one is.
+    pub root: Option<RootFound>,
+    /// Batches of users later than this one that are of a life before the key count for nothing.
+    void: BTreeMap<Epoch, BatchNo>,
+}
+
+impl Survey {
+    /// Looks at all zones.
+    ///
+    /// # Errors
+    /// If no header of a set was found.
+    pub fn take(media: &mut dyn Media, progress: Progress<'_>) -> Result<Self, String> {
+        let zone_blocks = media.disks().iter().find_map(Disk::zone_blocks).ok_or("a volume needs a zoned disk")?;
+        let (set, firsts) = locate(media, zone_blocks)?;
+        let roots = (0..media.disks().len()).flat_map(|disk| roots_of(media, disk, zone_blocks)).collect::<Vec<_>>();
+        let roots: Vec<RootFound> = roots.into_iter().filter(|found| found.header.batch.set == set).collect();
+        let root = roots.iter().max_by_key(|found| found.header.batch.number).cloned();
+        let (members, of) = members(media.disks(), zone_blocks, &firsts, root.as_ref());
+        let space = Space::new(zone_blocks, &members, of, media.disks());
+        let mut survey = Self {
+            set,
+            members,
+            zones: vec![ZoneSeen::default(); space.zones().count()],
+            space,
+            epoch: Epoch(0),
+            user: BatchNo(0),
+            copy: CopyNo(0),
+            batches: 0,
+            end: Lba(0),
+            root,
+            void: BTreeMap::new(),
+        };
+        survey.look(media, &roots, progress);
+        Ok(survey)
+    }
+
+    fn look(&mut self, media: &mut dyn Media, roots: &[RootFound], progress: Progress<'_>) {
+        for found in roots {
+            let RootFound { header, root, .. } = found;
+            self.void_after(header.batch.epoch, header.batch.since);
+            self.epoch = self.epoch.max(header.batch.epoch);
+            (self.user, self.copy) = (self.user.max(root.cut), self.copy.max(root.copies));
+        }
+        let all = self.zones.len() as u64;
+        for zone in self.space.zones() {
+            if self.is_of_roots(zone) {
+                self.zones[zone.0 as usize] = ZoneSeen { stream: Stream::Roots, ..ZoneSeen::default() };
+            } else {
+                let chain = self.chain(media, zone);
+                let ends = self.ends(media, zone, &chain);
+                self.note(zone, &chain, ends);
+            }
+            progress(u64::from(zone.0) + 1, all);
+        }
+    }
+
+    /// Whether a zone is one of those that each disk keeps for roots.
+    pub(super) fn is_of_roots(&self, zone: ZoneIndex) -> bool {
+        let start = self.space.set.start(zone);
+        let blocks = ROOT_ZONES * u64::from(self.space.set.zone_blocks());
+        self.members.iter().any(|member| (member.first.0..member.first.0 + blocks).contains(&start.0))
+    }
+
+    /// The batches of a zone.
+    pub(super) fn chain(&self, media: &mut dyn Media, zone: ZoneIndex) -> Chain {
+        let expected = Expected { set: Some(self.set), ..Expected::default() };
+        chain(media, &self.space, (zone, self.space.pointer(zone)), expected)
+    }
+
+    /// Whether nothing was written behind the last batch of a zone. A zone that was finished early has its pointer at its end.
+    fn ends(&self, media: &mut dyn Media, zone: ZoneIndex, chain: &Chain) -> bool {
+        if !self.space.is_sequential(zone) || chain.end >= self.space.pointer(zone) {
+            return true;
+        }
+        let next = self.space.read(media, self.space.set.start(zone) + u64::from(chain.end), 1);
+        chain.end > 0 && next.is_ok_and(|block| block.iter().all(|byte| *byte == 0))
+    }
+
+    fn note(&mut self, zone: ZoneIndex, chain: &Chain, ends: bool) {
+        let pointer = self.space.pointer(zone);
+        let mut seen = ZoneSeen { end: chain.end, pointer, why: chain.why.clone(), ..ZoneSeen::default() };
+        if ends {
+            (seen.pointer, seen.why) = (chain.end, None);
+        }
+        for Header { batch, kind, .. } in chain.found.iter().map(|found| &found.header) {
+            seen.generation = Some(batch.generation);
+            self.epoch = self.epoch.max(batch.epoch);
+            self.void_after(batch.epoch, batch.since);
+            match kind {
+                BatchKind::User(records) => {
+                    seen.stream = Stream::Users;
+                    self.user = self.user.max(BatchNo(batch.number));
+                    self.batches += 1;
+                    let ends = records.iter().map(|record| record.lba + u64::from(record.blocks));
+                    self.end = ends.fold(self.end, Ord::max);
+                }
+                BatchKind::Copies(records) => {
+                    seen.stream = Stream::Copies;
+                    self.copy = self.copy.max(CopyNo(batch.number));
+                    self.batches += 1;
+                    self.end = records.iter().map(|record| record.lba + 1).fold(self.end, Ord::max);
+                }
+                BatchKind::Map => seen.stream = Stream::Map,
+                BatchKind::Root | BatchKind::Footer | BatchKind::Filler => {}
+            }
+        }
+        self.zones[zone.0 as usize] = seen;
+    }
+
+    /// When a life began batches up to this one counted, and no later one of a life before it.
+    fn void_after(&mut self, epoch: Epoch, since: BatchNo) {
+        self.void.insert(epoch, since);
+    }
+
+    /// Whether a batch of users counts for nothing: a later life began before it.
+    pub(super) fn is_void(&self, epoch: Epoch, number: BatchNo) -> bool {
+        self.void.range(epoch + 1..).any(|(_, since)| *since < number)
+    }
+
+    /// Blocks of a batch that are not what its header says, where that can be because it was torn: the last of a zone with a pointer, any of
+    /// another.
+    pub(super) fn torn(&self, media: &mut dyn Media, zone: ZoneIndex, chain: &Chain) -> Vec<Pba> {
+        let is_sequential = self.space.is_sequential(zone);
+        let first = if is_sequential { chain.found.len().saturating_sub(1) } else { 0 };
+        let suspects = chain.found[first..].iter().filter(|found| !found.header.lbas().is_empty());
+        let mut torn = Vec::new();
+        for found in suspects.collect::<Vec<_>>() {
+            if found.is_whole(media, &self.space) {
+                continue;
+            }
+            for entry in found.entries() {
+                let data = self.space.read(media, entry.place, 1);
+                if data.is_ok_and(|data| Checksum::of_block(entry.lba, &data[..BLOCK_BYTES]) == entry.checksum) {
+                    continue;
+                }
+                torn.push(entry.place);
+            }
+        }
+        torn
+    }
+}
+
+/// The set that most zones are of, and where each disk begins in it as far as headers tell.
+fn locate(media: &mut dyn Media, zone_blocks: u32) -> Result<(SetId, Vec<Option<Pba>>), String> {
+    let mut votes: BTreeMap<[u8; 16], usize> = BTreeMap::new();
+    let mut seen: Vec<Vec<(SetId, Pba)>> = Vec::new();
+    for disk in 0..media.disks().len() {
+        let found = firsts(media, disk, zone_blocks);
+        found.iter().for_each(|(set, _)| *votes.entry(set.0).or_default() += 1);
+        seen.push(found);
+    }
+    let set = votes.iter().max_by_key(|(_, count)| **count).map(|(set, _)| SetId(*set));
+    let set = set.ok_or("no zone begins with a batch: these disks hold no volume, or nothing of one is left")?;
+    let first = |found: &Vec<(SetId, Pba)>| {
+        let mut votes: BTreeMap<Pba, usize> = BTreeMap::new();
+        let own = found.iter().filter(|(its, first)| *its == set && first.0.is_multiple_of(u64::from(zone_blocks)));
+        own.for_each(|(_, first)| *votes.entry(*first).or_default() += 1);
+        votes.into_iter().max_by_key(|(_, count)| *count).map(|(first, _)| first)
+    };
+    Ok((set, seen.iter().map(first).collect()))
+}
+
+/// What the header at the start of each zone of a disk says: its set, and where the disk begins in that.
+fn firsts(media: &mut dyn Media, disk: usize, zone_blocks: u32) -> Vec<(SetId, Pba)> {
+    let zones = media.disks()[disk].sectors / u64::from(BLOCK_SECTORS) / u64::from(zone_blocks);
+    let mut found = Vec::new();
+    for number in 0..zones {
+        let block = number * u64::from(zone_blocks);
+        if media.disks()[disk].written(number as usize, zone_blocks) == 0 {
+            continue;
+        }
+        let mut bytes = room_for(4.min(zone_blocks));
+        if media.read(Spot { disk, block }, &mut bytes).is_err() {
+            continue;
+        }
+        let Ok((header, _)) = Header::decode(&bytes) else { continue };
+        if let Some(first) = header.batch.place.0.checked_sub(block) {
+            found.push((header.batch.set, Pba(first)));
+        }
+    }
+    found
+}
+
+/// The devices of the set in their order; a disk of which no header tells comes where there is room.
+fn members(
+    disks: &[Disk],
+    zone_blocks: u32,
+    firsts: &[Option<Pba>],
+    root: Option<&RootFound>,
+) -> (Vec<Member>, Vec<Option<usize>>) {
+    let zones = |disk: &Disk| match disk.zones.len() as u32 {
+        0 => (disk.sectors / u64::from(BLOCK_SECTORS) / u64::from(zone_blocks)) as u32,
+        count => count,
+    };
+    let mut placed: Vec<(Pba, usize)> =
+        firsts.iter().enumerate().filter_map(|(disk, first)| Some(((*first)?, disk))).collect();
+    for disk in (0..disks.len()).filter(|disk| firsts[*disk].is_none()) {
+        let end = |(first, disk): &(Pba, usize)| *first + u64::from(zones(&disks[*disk])) * u64::from(zone_blocks);
+        let own = u64::from(zones(&disks[disk])) * u64::from(zone_blocks);
+        let is_free = |at: &Pba| placed.iter().all(|it| end(it) <= *at || *at + own <= it.0);
+        let candidates = core::iter::once(Pba(0)).chain(placed.iter().map(end));
+        let first = candidates.filter(is_free).min().unwrap_or(Pba(0));
+        placed.push((first, disk));
+    }
+    placed.sort_unstable();
+    let member = |(first, disk): &(Pba, usize)| {
+        let known = root.and_then(|found| found.root.members.iter().find(|member| member.first == *first));
+        let kind = if disks[*disk].zones.is_empty() { MemberKind::Regular } else { MemberKind::Zoned };
+        let id = known.map_or([0; 16], |member| member.id);
+        Member { id, first: *first, zones: zones(&disks[*disk]), kind, state: MemberState::Used }
+    };
+    (placed.iter().map(member).collect(), placed.iter().map(|(_, disk)| Some(*disk)).collect())
+}

@@ -1,0 +1,289 @@
+//! A volume as its newest root names it, and what counts of the batches behind that.
+
+use alloc::collections::BTreeSet;
+
+use super::chain::{Chain, Expected, chain};
+use super::finding::{Finding, Findings};
+use super::media::{Disk, Media, Spot, room_for};
+use super::space::Space;
+use crate::dm::stl::checkpoint::{leaves_of_piece, zones_of_piece};
+use crate::dm::stl::format::{
+    BatchKind, Checksum, Header, LeafRow, Member, MemberState, PageRow, Piece, PieceKind, ROOT_BLOCKS, Root, SetId,
+    ZoneRow, ZoneUse,
+};
+use crate::dm::stl::load::{FoundRoot, ROOT_ZONES, decode_root};
+use crate::dm::stl::map::{Extent, LEAF_BLOCKS, Pending};
+use crate::dm::stl::{BLOCK_SECTORS, BatchNo, Replay, Since, ZoneIndex};
+use crate::prelude::*;
+
+/// Most blocks of a piece of a table: it lies in one batch.
+const MOST_PIECE: u32 = 1 << 12;
+
+/// A root that was found.
+#[derive(Clone, Debug)]
+pub struct RootFound {
+    /// Its header.
+    pub header: Header,
+    /// What it says.
+    pub root: Root,
+    /// Where it is.
+    pub spot: Spot,
+}
+
+/// A volume that was found on its disks.
+#[derive(Clone, Debug)]
+pub struct Volume {
+    /// The newest root.
+    pub newest: RootFound,
+    /// The newest one of each disk.
+    pub of_disks: Vec<Option<RootFound>>,
+    /// Its devices.
+    pub space: Space,
+    /// What the root says of each zone; `None`: that piece of the table is damaged.
+    pub zones: Vec<Option<ZoneRow>>,
+    /// Where leaves are.
+    pub leaves: Vec<Option<LeafRow>>,
+    /// The pages of each run, the oldest first.
+    pub runs: Vec<Vec<PageRow>>,
+    /// What batches behind the root say.
+    pub pending: Pending,
+    /// Batches behind the root that count.
+    pub replayed: usize,
+    /// Zones that have batches behind the root, and the blocks at which these end.
+    pub beyond: Vec<(ZoneIndex, u32)>,
+}
+
+impl Volume {
+    /// The identity of its set.
+    #[must_use]
+    pub fn id(&self) -> SetId {
+        self.newest.header.batch.set
+    }
+
+    /// Finds a volume. What is wrong with its tables is told, and the rest is there.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn find(media: &mut dyn Media, findings: &mut Findings) -> Result<Self, String> {
+        let zone_blocks = media.disks().iter().find_map(Disk::zone_blocks).ok_or("a volume needs a zoned disk")?;
+        let found: Vec<Vec<RootFound>> =
+            (0..media.disks().len()).map(|disk| roots_of(media, disk, zone_blocks)).collect();
+        let newest = found.iter().flatten().max_by_key(|found| found.header.batch.number).cloned();
+        let newest = newest.ok_or("no root was found: it is no volume, or all its roots are lost")?;
+        if newest.root.zone_blocks != zone_blocks {
+            let has = newest.root.zone_blocks;
+            return Err(format!("the volume has zones of {has} blocks, and these disks of {zone_blocks}"));
+        }
+        let own: Vec<Option<RootFound>> = found.iter().map(|roots| newest_of(roots, &newest)).collect();
+        let of = assign(&newest.root.members, &own)?;
+        let space = Space::new(zone_blocks, &newest.root.members, of, media.disks());
+        tell_roots(&own, &newest, findings);
+        let mut volume = Self {
+            zones: vec![Some(ZoneRow::default()); space.zones().count()],
+            leaves: vec![Some(LeafRow::default()); newest.root.capacity.div_ceil(LEAF_BLOCKS.into()) as usize],
+            runs: Vec::new(),
+            pending: Pending::default(),
+            replayed: 0,
+            beyond: Vec::new(),
+            of_disks: own,
+            newest,
+            space,
+        };
+        volume.read_tables(media, findings);
+        volume.replay(media, findings);
+        Ok(volume)
+    }
+
+    fn read_tables(&mut self, media: &mut dyn Media, findings: &mut Findings) {
+        for piece in self.newest.root.pieces.clone() {
+            if let Err(why) = self.read_piece(media, &piece) {
+                self.forget_piece(&piece);
+                let Piece { kind, number, place, .. } = piece;
+                findings.add(Finding::Piece { kind, number, place, why });
+            }
+        }
+        for (member, _) in self.newest.root.members.iter().enumerate() {
+            let zones = self.space.set.zones(member);
+            for zone in (zones.start.0..zones.end.0).take(ROOT_ZONES as usize) {
+                self.zones[zone as usize] = Some(ZoneRow { used_for: ZoneUse::Roots, ..ZoneRow::default() });
+            }
+        }
+    }
+
+    fn read_piece(&mut self, media: &mut dyn Media, piece: &Piece) -> Result<(), String> {
+        if piece.blocks > MOST_PIECE {
+            return Err(format!("it has {} blocks, more than a batch", piece.blocks));
+        }
+        let bytes = self.space.read(media, piece.place, piece.blocks).map_err(|error| error.to_string())?;
+        if Checksum::of(&bytes) != piece.checksum {
+            return Err("its checksum is wrong".into());
+        }
+        let cannot = || String::from("its rows cannot be");
+        let number = piece.number as usize;
+        match piece.kind {
+            PieceKind::Zones => {
+                let rows = zones_of_piece(self.zones.len());
+                let to = self.zones.chunks_mut(rows).nth(number).ok_or_else(cannot)?;
+                let from = bytes.get(..to.len() * ZoneRow::BYTES).and_then(ZoneRow::decode_all).ok_or_else(cannot)?;
+                to.iter_mut().zip(from).for_each(|(to, from)| *to = Some(from));
+            }
+            PieceKind::Leaves => {
+                let rows = leaves_of_piece(self.leaves.len());
+                let to = self.leaves.chunks_mut(rows).nth(number).ok_or_else(cannot)?;
+                let from = bytes.get(..to.len() * LeafRow::BYTES).and_then(LeafRow::decode_all).ok_or_else(cannot)?;
+                to.iter_mut().zip(from).for_each(|(to, from)| *to = Some(from));
+            }
+            PieceKind::Run => self.runs.push(PageRow::decode_all(&bytes).ok_or_else(cannot)?),
+        }
+        Ok(())
+    }
+
+    /// Nothing is known of the rows of a piece.
+    fn forget_piece(&mut self, piece: &Piece) {
+        let number = piece.number as usize;
+        let (zones, leaves) = (zones_of_piece(self.zones.len()), leaves_of_piece(self.leaves.len()));
+        match piece.kind {
+            PieceKind::Zones => self.zones.chunks_mut(zones).nth(number).unwrap_or_default().fill(None),
+            PieceKind::Leaves => self.leaves.chunks_mut(leaves).nth(number).unwrap_or_default().fill(None),
+            PieceKind::Run => {}
+        }
+    }
+
+    /// What the root says of when it was made.
+    #[must_use]
+    pub fn since(&self) -> Since {
+        let RootFound { header, root, .. } = &self.newest;
+        Since { epoch: header.batch.epoch, cut: root.cut, copies: root.copies }
+    }
+
+    /// Does again what a start would.
+    fn replay(&mut self, media: &mut dyn Media, findings: &mut Findings) {
+        let (since, named) = (self.since(), self.named());
+        let mut headers = Vec::new();
+        for zone in named {
+            let chain = self.chain_beyond(media, zone);
+            if chain.end > 0 {
+                self.beyond.push((zone, chain.end));
+            }
+            headers.extend(chain.found.into_iter().map(|found| found.header));
+        }
+        let replay = Replay::choose(&since, headers, false);
+        if replay.behind_gap > 0 {
+            findings.add(Finding::BehindGap(replay.behind_gap));
+        }
+        let cut = replay.cut(&since);
+        self.replayed = replay.users.len() + replay.copies.len();
+        replay.users.iter().for_each(|header| apply_users(&mut self.pending, header));
+        replay.copies.iter().for_each(|header| apply_copies(&mut self.pending, header, cut));
+    }
+
+    /// Zones that may have batches behind the root.
+    fn named(&self) -> BTreeSet<ZoneIndex> {
+        let open = self.newest.root.open.iter().map(|open| self.space.set.zone_of(open.start).0);
+        let is_free = |zone: &ZoneIndex| self.zones[zone.0 as usize].is_some_and(|row| row.used_for == ZoneUse::Free);
+        open.chain(self.space.zones().filter(is_free)).filter(|zone| self.space.pointer(*zone) > 0).collect()
+    }
+
+    fn chain_beyond(&self, media: &mut dyn Media, zone: ZoneIndex) -> Chain {
+        let row = self.zones[zone.0 as usize];
+        let known = row.filter(|row| row.used_for != ZoneUse::Free).map(|row| row.generation);
+        let expected = Expected {
+            set: Some(self.id()),
+            generation: known,
+            above: row.filter(|row| row.used_for == ZoneUse::Free).map(|row| row.generation),
+            epoch: Some(self.since().epoch),
+        };
+        let mut chain = chain(media, &self.space, (zone, self.space.pointer(zone)), expected);
+        chain.drop_torn(media, &self.space, self.space.is_sequential(zone));
+        chain
+    }
+}
+
+/// All roots of a disk.
+pub(super) fn roots_of(media: &mut dyn Media, disk: usize, zone_blocks: u32) -> Vec<RootFound> {
+    let mut found: Vec<RootFound> = Vec::new();
+    for number in 0..ROOT_ZONES {
+        let zone = media.disks()[disk].zones.get(number as usize);
+        let room = zone.map_or(zone_blocks, |zone| (zone.capacity / u64::from(BLOCK_SECTORS)) as u32);
+        let first = number * u64::from(zone_blocks);
+        for at in (0..room).step_by(ROOT_BLOCKS).take_while(|at| at + ROOT_BLOCKS as u32 <= room) {
+            let (block, mut bytes) = (first + u64::from(at), room_for(ROOT_BLOCKS as u32));
+            if media.read(Spot { disk, block }, &mut bytes).is_err() {
+                continue;
+            }
+            let Some(FoundRoot { header, root, block }) = decode_root(&bytes, block) else { break };
+            found.push(RootFound { header, root, spot: Spot { disk, block } });
+        }
+    }
+    found
+}
+
+/// The newest root of a disk that is of the same set, and was written to it.
+fn newest_of(roots: &[RootFound], newest: &RootFound) -> Option<RootFound> {
+    let is_of_set = |found: &&RootFound| found.header.batch.set == newest.header.batch.set;
+    roots.iter().filter(is_of_set).max_by_key(|found| found.header.batch.number).cloned()
+}
+
+/// Which disk each device of the set is.
+fn assign(members: &[Member], own: &[Option<RootFound>]) -> Result<Vec<Option<usize>>, String> {
+    let disk_of = |member: &Member| {
+        let is_it = |found: &RootFound| found.header.batch.place == member.first + found.spot.block;
+        let disk = own.iter().position(|found| found.as_ref().is_some_and(is_it));
+        match disk {
+            Some(disk) => Ok(Some(disk)),
+            None if member.state == MemberState::Gone => Ok(None),
+            None => Err(format!("the device {:032x} of the set is missing", u128::from_be_bytes(member.id))),
+        }
+    };
+    let mut of = members.iter().map(disk_of).collect::<Vec<_>>();
+    let rest: Vec<usize> = (0..own.len()).filter(|disk| !of.contains(&Ok(Some(*disk)))).collect();
+    let missing: Vec<usize> = (0..of.len()).filter(|place| of[*place].is_err()).collect();
+    // A single disk without a root can only be the single device that has none.
+    if let ([disk], [place]) = (&rest[..], &missing[..])
+        && own[*disk].is_none()
+    {
+        of[*place] = Ok(Some(*disk));
+    } else if let (Some(disk), []) = (rest.first(), &missing[..]) {
+        return Err(format!("disk {disk} is not of the set"));
+    }
+    of.into_iter().collect()
+}
+
+fn tell_roots(own: &[Option<RootFound>], newest: &RootFound, findings: &mut Findings) {
+    let newest = newest.header.batch.number;
+    for (disk, found) in own.iter().enumerate() {
+        match found.as_ref().map(|found| found.header.batch.number) {
+            None => findings.add(Finding::NoRoot(disk)),
+            Some(number) if number < newest => findings.add(Finding::OlderRoot { disk, number, newest }),
+            Some(_) => {}
+        }
+    }
+}
+
+fn apply_users(pending: &mut Pending, header: &Header) {
+    let BatchKind::User(records) = &header.kind else { return };
+    let blocks = Header::blocks_of(header.kind.record_bytes(), header.checksums.len()) as u64;
+    let (mut at, place) = (0, header.batch.place + blocks);
+    for record in records {
+        if record.has_data {
+            let checksums = &header.checksums[at..at + record.blocks as usize];
+            pending.put(Extent::at(record.lba, place + at as u64, checksums));
+            at += record.blocks as usize;
+        } else {
+            pending.put(Extent::zeroes(record.lba, record.blocks));
+        }
+    }
+}
+
+/// A copy counts if its block was not written again since, or if that is what was copied.
+fn apply_copies(pending: &mut Pending, header: &Header, cut: BatchNo) {
+    let BatchKind::Copies(records) = &header.kind else { return };
+    let blocks = Header::blocks_of(header.kind.record_bytes(), header.checksums.len()) as u64;
+    for ((record, checksum), at) in records.iter().zip(&header.checksums).zip(blocks..) {
+        let known = pending.find(record.lba);
+        let place = known.map(|extent| extent.place((record.lba - extent.lba) as u32).map(|(place, _)| place));
+        if place.is_none_or(|place| place == Some(record.from)) && record.written <= cut {
+            pending.put(Extent::at(record.lba, header.batch.place + at, &[*checksum]));
+        }
+    }
+}

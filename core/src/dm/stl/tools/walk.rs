@@ -1,0 +1,82 @@
+//! The whole map, leaf by leaf.
+
+use super::finding::{Finding, Findings};
+use super::media::Media;
+use super::volume::Volume;
+use crate::dm::stl::format::{LeafRow, PageRow};
+use crate::dm::stl::map::{Extent, LeafNo, Node, Pending};
+use crate::dm::stl::{Lba, Pba};
+use crate::prelude::*;
+
+/// Goes over the map of a volume, best from its first leaf to its last.
+pub struct Walk<'a> {
+    volume: &'a Volume,
+    /// The page of each run that was read last.
+    pages: Vec<Option<(Pba, Vec<Extent>)>>,
+}
+
+impl<'a> Walk<'a> {
+    /// A walk over the map of `volume`.
+    #[must_use]
+    pub fn new(volume: &'a Volume) -> Self {
+        Self { volume, pages: vec![None; volume.runs.len()] }
+    }
+
+    /// What the map has in a leaf; whether that is all of it. What cannot be read is told.
+    pub fn leaf(&mut self, media: &mut dyn Media, leaf: LeafNo, findings: &mut Findings) -> (Pending, bool) {
+        let (from, to) = (leaf.start(), LeafNo(leaf.0 + 1).start());
+        let (mut all, mut is_whole) = (Pending::default(), true);
+        match self.read_leaf(media, leaf) {
+            Ok(extents) => extents.into_iter().for_each(|extent| all.put(extent)),
+            Err(None) => is_whole = false,
+            Err(Some(finding)) => {
+                findings.add(finding);
+                is_whole = false;
+            }
+        }
+        for run in 0..self.volume.runs.len() {
+            for place in pages_of(&self.volume.runs[run], from, to) {
+                if let Err(why) = self.read_page(media, run, place) {
+                    findings.add(Finding::Page { place, why });
+                    (is_whole, self.pages[run]) = (false, Some((place, Vec::new())));
+                }
+                let extents = self.pages[run].iter().flat_map(|(_, extents)| extents);
+                let touching = extents.filter(|extent| extent.lba < to && extent.end() > from);
+                touching.for_each(|extent| all.put(extent.part(from, to)));
+            }
+        }
+        self.volume.pending.touching(from, to).for_each(|extent| all.put(extent.part(from, to)));
+        (all, is_whole)
+    }
+
+    fn read_leaf(&self, media: &mut dyn Media, leaf: LeafNo) -> Result<Vec<Extent>, Option<Finding>> {
+        let row = match self.volume.leaves[leaf.0 as usize] {
+            Some(LeafRow { blocks: 0, .. }) => return Ok(Vec::new()),
+            Some(row) => row,
+            // Its table is damaged, which was told.
+            None => return Err(None),
+        };
+        self.read_node(media, Node::Leaf(leaf, row)).map_err(|why| {
+            let (lba, place) = (leaf.start(), row.place);
+            Some(Finding::Leaf { lba, place, why })
+        })
+    }
+
+    fn read_page(&mut self, media: &mut dyn Media, run: usize, place: Pba) -> Result<(), String> {
+        if self.pages[run].as_ref().is_none_or(|(there, _)| *there != place) {
+            self.pages[run] = Some((place, self.read_node(media, Node::Page(place))?));
+        }
+        Ok(())
+    }
+
+    fn read_node(&self, media: &mut dyn Media, node: Node) -> Result<Vec<Extent>, String> {
+        let bytes = self.volume.space.read(media, node.place(), node.blocks()).map_err(|error| error.to_string())?;
+        node.decode(&bytes)
+    }
+}
+
+/// The pages of a run with something in `from..to`, and perhaps one more.
+fn pages_of(pages: &[PageRow], from: Lba, to: Lba) -> Vec<Pba> {
+    let first = pages.partition_point(|page| page.first <= from).saturating_sub(1);
+    pages[first..].iter().take_while(|page| page.first < to).map(|page| page.place).collect()
+}

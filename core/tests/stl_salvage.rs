@@ -1,0 +1,244 @@
+//! What `stl` gives back when all its roots are lost: every block that has data, by the headers of zones alone.
+
+mod rig;
+mod shingled;
+
+use shingle_core::block::Status;
+use shingle_core::device::NullConfig;
+use shingle_core::dm::stl::format::{Batch, BatchKind, Checksum, Header, Written};
+use shingle_core::dm::stl::map::LeafNo;
+use shingle_core::dm::stl::tools::{
+    Depth, Loss, Lost, Media, MemoryMedia, RebuildError, RebuildOptions, Spot, Survey, Window, check, read_leaf,
+    rebuild,
+};
+use shingle_core::dm::stl::{Epoch, Generation, Lba};
+use shingle_core::random::Rng;
+use shingle_core::zone::Condition;
+use shingled::shelf::{put_back, taken_out};
+use shingled::{Volume, ZONE, disk, small};
+
+/// A volume that was used over several lives, and what it had: a byte of each block, and all bytes that each ever had.
+struct Used {
+    media: MemoryMedia,
+    model: Vec<u8>,
+    ever: Vec<Vec<u8>>,
+}
+
+fn used(disks: &[NullConfig], seed: u64, is_clean: bool) -> Used {
+    let (mut volume, mut rng) = (Volume::new(disks, 100, small()), Rng::new(seed));
+    let mut model = vec![0; volume.blocks as usize];
+    let mut ever = vec![vec![0]; volume.blocks as usize];
+    for round in 0..1500 {
+        let at = rng.below(volume.blocks);
+        let len = (1 + rng.below(9)).min(volume.blocks - at);
+        let byte = if rng.chance(1, 8) { 0 } else { 1 + rng.below(255) as u8 };
+        match byte {
+            0 => assert_eq!(volume.run(shingled::discard(at, len as u32)).1, Status::Ok),
+            _ => volume.write(at, len as u32, byte),
+        }
+        model[at as usize..(at + len) as usize].fill(byte);
+        ever[at as usize..(at + len) as usize].iter_mut().for_each(|all| all.push(byte));
+        if round % 400 == 399 {
+            volume.reload();
+        }
+    }
+    volume.flush();
+    if is_clean {
+        volume.stop();
+    } else {
+        volume.rig.settle();
+    }
+    Used { media: taken_out(&mut volume), model, ever }
+}
+
+/// Erases all roots.
+fn without_roots(media: &MemoryMedia) -> MemoryMedia {
+    let mut media = media.clone();
+    for disk in 0..media.disks().len() {
+        for block in 0..2 * u64::from(ZONE) {
+            media.put(Spot { disk, block }, &[0; 4096]);
+        }
+    }
+    let report = check(&mut media, Depth { pace: None }, &mut |_, _| ());
+    assert!(report.volume.is_none(), "there is a root left");
+    media
+}
+
+/// What a window of all leaves reads as, and what is lost.
+fn salvaged(media: &mut MemoryMedia, blocks: usize, at_once: u32) -> (Vec<u8>, Vec<Loss>) {
+    let survey = Survey::take(media, &mut |_, _| ()).unwrap();
+    let leaves = blocks.div_ceil(8192) as u32;
+    let (mut all, mut lost) = (vec![], vec![]);
+    for first in (0..leaves).step_by(at_once as usize) {
+        let end = leaves.min(first + at_once);
+        let window = Window::gather(media, &survey, LeafNo(first)..LeafNo(end), &mut |_, _| ());
+        lost.extend(window.torn());
+        for leaf in (first..end).map(LeafNo) {
+            let mut bytes = vec![0; 8192 * 4096];
+            let extents = window.extents(leaf, blocks as u64);
+            read_leaf(media, &survey, (leaf, &extents), &mut bytes, &mut |loss| lost.push(loss));
+            assert!(bytes.chunks(4096).all(|block| block.iter().all(|byte| *byte == block[0])));
+            all.extend(bytes.chunks(4096).map(|block| block[0]));
+        }
+    }
+    all.truncate(blocks);
+    (all, lost)
+}
+
+fn kinds() -> Vec<Vec<NullConfig>> {
+    vec![
+        vec![disk(40, Some(4))],
+        vec![disk(30, Some(0))],
+        vec![disk(24, Some(2)), disk(24, Some(0))],
+        vec![disk(12, None), disk(30, Some(3))],
+    ]
+}
+
+/// Whatever has data is given back; what was zeroes may come back as it was before.
+#[track_caller]
+fn is_given_back(found: &[u8], used: &Used) {
+    for (block, (found, had)) in found.iter().zip(&used.model).enumerate() {
+        let fine = found == had || (*had == 0 && used.ever[block].contains(found));
+        assert!(fine, "block {block} reads as {found} and had {had}");
+    }
+}
+
+#[test]
+fn every_block_with_data_is_given_back_when_all_roots_are_lost() {
+    for (seed, disks) in kinds().into_iter().enumerate() {
+        for is_clean in [true, false] {
+            let used = used(&disks, seed as u64, is_clean);
+            let mut media = without_roots(&used.media);
+            let changes = media.changes;
+            let (found, lost) = salvaged(&mut media, used.model.len(), 1);
+            assert_eq!((lost, media.changes), (vec![], changes));
+            is_given_back(&found, &used);
+            // With some roots left there is nothing else to see.
+            let mut whole = used.media.clone();
+            assert!(salvaged(&mut whole, used.model.len(), 2).0 == found);
+        }
+    }
+}
+
+fn options(blocks: usize) -> RebuildOptions {
+    RebuildOptions { capacity: blocks as u64, reserve: 100, leaves_at_once: 1 }
+}
+
+#[test]
+fn a_volume_that_is_rebuilt_is_in_order_and_reads_what_was_salvaged_and_goes_on() {
+    for (seed, disks) in kinds().into_iter().enumerate() {
+        let used = used(&disks, seed as u64 + 10, seed % 2 == 0);
+        let blocks = used.model.len();
+        let mut media = without_roots(&used.media);
+        let (found, _) = salvaged(&mut media, blocks, 1);
+        let survey = Survey::take(&mut media, &mut |_, _| ()).unwrap();
+        let rebuilt = rebuild(&mut media, &survey, &options(blocks), &mut |_, _| ()).unwrap();
+        let live = rebuilt.live;
+        assert_eq!(rebuilt.lost, []);
+        assert_eq!(live, found.iter().filter(|byte| **byte > 0).count() as u64);
+        let mut pace = |_| ();
+        let report = check(&mut media, Depth { pace: Some(&mut pace) }, &mut |_, _| ());
+        assert!(report.findings.is_clean(), "{seed}: {:?}", report.findings.all());
+        assert_eq!(report.live_blocks(), live);
+
+        let mut volume = Volume::new(&disks, 100, small());
+        volume.stop();
+        put_back(&mut volume, &media);
+        volume.blocks = blocks as u64;
+        volume.load();
+        assert_eq!(volume.read(0, blocks as u32), found);
+        let mut rng = Rng::new(7);
+        let mut model = found;
+        for _ in 0..1500 {
+            let (at, byte) = (rng.below(volume.blocks), rng.below(256) as u8);
+            volume.write(at, 1, byte);
+            model[at as usize] = byte;
+        }
+        volume.reload();
+        assert_eq!(volume.read(0, blocks as u32), model);
+    }
+}
+
+#[test]
+fn a_rebuild_without_room_loses_nothing() {
+    let used = used(&[disk(40, Some(4))], 30, true);
+    let blocks = used.model.len();
+    let mut media = without_roots(&used.media);
+    let (before, _) = salvaged(&mut media, blocks, 1);
+    for number in 4..40 {
+        let zone = &mut media.disk_mut(0).zones[number];
+        if zone.cond == Condition::Empty {
+            zone.cond = Condition::Offline;
+        }
+    }
+    let mut survey = Survey::take(&mut media, &mut |_, _| ()).unwrap();
+    // Those without a pointer could be taken as well.
+    survey.zones.iter_mut().filter(|zone| zone.generation.is_none()).for_each(|zone| zone.pointer = 1);
+    let error = rebuild(&mut media, &survey, &options(blocks), &mut |_, _| ()).unwrap_err();
+    assert_eq!(error, RebuildError::NoRoom);
+    assert!(salvaged(&mut media, blocks, 1).0 == before);
+}
+
+/// Writes a batch of one block, block 9, to the first zone that is empty.
+fn forge_batch(media: &mut MemoryMedia, survey: &Survey, epoch: Epoch, number: u64) {
+    let zone = survey.space.zones().find(|zone| survey.space.is_sequential(*zone) && survey.space.pointer(*zone) == 0);
+    let zone = zone.unwrap();
+    let (place, data) = (survey.space.set.start(zone), [0xab; 4096]);
+    let batch = Batch { set: survey.set, place, generation: Generation(999), epoch, number, ..Batch::default() };
+    let kind = BatchKind::User(vec![Written { lba: Lba(9), blocks: 1, has_data: true }]);
+    let header = Header { batch, kind, checksums: vec![Checksum::of_block(Lba(9), &data)] };
+    media.write(survey.space.spot(place).unwrap(), &[header.encode(), data.into()].concat()).unwrap();
+}
+
+#[test]
+fn a_batch_of_a_life_that_ended_counts_for_nothing_when_another_began_before_it() {
+    let used = used(&[disk(40, Some(0))], 40, true);
+    let media = without_roots(&used.media);
+    let survey = Survey::take(&mut media.clone(), &mut |_, _| ()).unwrap();
+    assert!(survey.epoch.0 > 3 && survey.batches > 100, "{:?} {}", survey.epoch, survey.batches);
+    let blocks = used.model.len();
+    let before = salvaged(&mut media.clone(), blocks, 1).0[9];
+    let number = survey.user.0 + 7;
+    for (epoch, expected) in [(Epoch(survey.epoch.0 - 1), before), (survey.epoch, 0xab), (survey.epoch + 1, 0xab)] {
+        let mut media = media.clone();
+        forge_batch(&mut media, &survey, epoch, number);
+        assert_eq!(salvaged(&mut media, blocks, 1).0[9], expected, "{epoch:?}");
+    }
+}
+
+#[test]
+fn what_is_damaged_is_told_and_what_lies_beside_it_is_given_back() {
+    let used = used(&[disk(40, Some(4))], 50, true);
+    let blocks = used.model.len();
+    let mut media = without_roots(&used.media);
+    let survey = Survey::take(&mut media, &mut |_, _| ()).unwrap();
+    let window = Window::gather(&mut media, &survey, LeafNo(0)..LeafNo(1), &mut |_, _| ());
+    let extents = window.extents(LeafNo(0), blocks as u64);
+    let extent = extents.iter().find(|extent| extent.blocks > 2).unwrap();
+    let place = extent.place(1).unwrap().0;
+    let spot = survey.space.spot(place).unwrap();
+    for is_read in [true, false] {
+        let mut media = media.clone();
+        if is_read {
+            media.harm(spot, 5);
+        } else {
+            media.bad.insert(spot);
+        }
+        let (found, lost) = salvaged(&mut media, blocks, 1);
+        let [loss] = &lost[..] else { panic!("{lost:?}") };
+        assert_eq!((loss.lba, loss.place), (extent.lba + 1, place));
+        assert!(loss.why == Lost::Torn || (loss.why == Lost::Checksum) == is_read, "{loss}");
+        for (block, (found, had)) in found.iter().zip(&used.model).enumerate() {
+            let is_lost = block as u64 == loss.lba.0 && used.ever[block].contains(found) && found != had;
+            assert!(found == had || used.model[block] == 0 || is_lost, "block {block}");
+        }
+    }
+}
+
+#[test]
+fn disks_in_which_nothing_of_a_volume_is_left_are_refused() {
+    let used = used(&[disk(40, Some(4))], 60, true);
+    let mut media = MemoryMedia::new(used.media.disks().to_vec());
+    let error = Survey::take(&mut media, &mut |_, _| ()).unwrap_err();
+    assert!(error.contains("hold no volume"), "{error}");
+}

@@ -1,0 +1,48 @@
+//! What disks hold already: what a format would destroy.
+
+use shingle_core::dm::stl::tools::{Disk, Media, MediaError, Spot};
+use shingle_core::dm::stl::{BLOCK_BYTES, BLOCK_SECTORS};
+use shingle_core::zone::{Condition, ZoneKind};
+
+use super::Disks;
+use crate::dmz::content::{HEAD, name_of};
+
+/// What one of the disks holds, with its path; `None` if all of them are as new.
+///
+/// # Errors
+/// If they cannot be read.
+pub fn content(disks: &mut Disks) -> Result<Option<String>, MediaError> {
+    for number in 0..disks.disks().len() {
+        let found = match head(disks, number)? {
+            Some(found) => Some(found),
+            None => written_zone(&disks.disks()[number]),
+        };
+        if let Some(found) = found {
+            return Ok(disks.names().nth(number).map(|name| format!("{name} holds {found}")));
+        }
+    }
+    Ok(None)
+}
+
+/// What the start of a disk says, of its first zone that can be read.
+fn head(disks: &mut Disks, disk: usize) -> Result<Option<String>, MediaError> {
+    let Disk { sectors, zones } = &disks.disks()[disk];
+    let readable = zones.iter().find(|zone| zone.cond != Condition::Offline);
+    let (start, sectors) = match readable {
+        None if !zones.is_empty() => return Ok(None),
+        None => (0, *sectors),
+        Some(zone) => (zone.start.0, zone.capacity),
+    };
+    let blocks = (sectors / u64::from(BLOCK_SECTORS)).min((HEAD / BLOCK_BYTES) as u64);
+    let mut head = vec![0; blocks as usize * BLOCK_BYTES];
+    disks.read(Spot { disk, block: start / u64::from(BLOCK_SECTORS) }, &mut head)?;
+    Ok(name_of(&head))
+}
+
+fn written_zone(disk: &Disk) -> Option<String> {
+    let is_written =
+        |zone: &shingle_core::zone::Zone| zone.kind == ZoneKind::Sequential && zone.written_up_to() > zone.start;
+    let (number, zone) = disk.zones.iter().enumerate().find(|(_, zone)| is_written(zone))?;
+    let blocks = (zone.written_up_to().0 - zone.start.0) / u64::from(BLOCK_SECTORS);
+    Some(format!("data in zone {number}, of which {blocks} blocks of 4096 bytes are written"))
+}

@@ -1,0 +1,165 @@
+//! `shingle stl format`.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use clap::Args;
+use serde_json::{Value, json};
+use shingle_core::dm::stl::format::SetId;
+use shingle_core::dm::stl::policy::amplification;
+use shingle_core::dm::stl::tools::{FormatError, FormatOptions, Media, format, plan};
+use shingle_core::dm::stl::{BLOCK_SECTORS, CreateError, Created};
+use shingle_host::backend;
+use shingle_host::config::format_bytes;
+use shingle_host::dmz::Access;
+use shingle_host::stl::{Disks, content};
+use uuid::Uuid;
+
+use super::set::{SetArgs, geometry, geometry_json, uuid};
+use super::{CliError, output};
+use crate::cli::dmz::next::{clean, free_name, name_of};
+use crate::cli::output::with_percent;
+
+/// Make a new, empty volume of disks
+///
+/// Everything on the disks is lost: their zones are emptied. Space that is kept back makes random writes cheap when the volume is
+/// full: what it costs is printed.
+#[derive(Args)]
+pub struct FormatArgs {
+    #[command(flatten)]
+    set: SetArgs,
+    /// Format although there is something on the disks
+    #[arg(short, long)]
+    force: bool,
+    /// Percent of the space for data that is kept back, from 3 to 90; tenths are allowed
+    #[arg(long, value_name = "PERCENT", default_value = "7", value_parser = parse_percent)]
+    reserve: u32,
+    /// UUID of the volume; a random one if left out
+    #[arg(long)]
+    uuid: Option<Uuid>,
+}
+
+/// Reserves that are compared, in thousandths.
+const RESERVES: [u32; 6] = [30, 70, 100, 150, 200, 280];
+
+/// Thousandths.
+fn parse_percent(text: &str) -> Result<u32, String> {
+    let percent: Option<f64> = text.parse().ok().filter(|percent| (3.0..=90.0).contains(percent));
+    let wrong = || format!("`{text}` is no percentage from 3 to 90");
+    percent.map(|percent| (percent * 10.0).round() as u32).ok_or_else(wrong)
+}
+
+/// Runs the command.
+pub fn run(args: &FormatArgs) -> Result<(), CliError> {
+    let mut disks = args.set.open(Access::Write)?;
+    if !args.force
+        && let Some(found) = content(&mut disks)?
+    {
+        return Err(CliError::Failed(format!("{found}: use --force to destroy it")));
+    }
+    let options = FormatOptions {
+        set: SetId(args.uuid.unwrap_or_else(Uuid::new_v4).into_bytes()),
+        disks: disks.disks().iter().map(|_| Uuid::new_v4().into_bytes()).collect(),
+        reserve: args.reserve,
+    };
+    let created = with_percent("formatting", |progress| format(&mut disks, &options, progress));
+    let created = created.map_err(|error| match error {
+        FormatError::Create(CreateError::Reserve(_)) => CliError::usage(error),
+        other => CliError::failed(other),
+    })?;
+    let made = Made { disks: &disks, options: &options, created: &created };
+    if args.set.json { output::print_json(&made.to_json()) } else { output::print(&made.text()) }
+}
+
+/// A volume that was just made.
+struct Made<'a> {
+    disks: &'a Disks,
+    options: &'a FormatOptions,
+    created: &'a Created,
+}
+
+/// What a reserve means: bytes that are exposed, and blocks written for each that users write when 80 % and all of that is used.
+struct Cost {
+    reserve: u32,
+    bytes: u64,
+    amplification: [f64; 2],
+}
+
+impl Made<'_> {
+    fn costs(&self) -> Vec<Cost> {
+        let all: BTreeSet<u32> = RESERVES.into_iter().chain([self.options.reserve]).collect();
+        let cost = |reserve: u32| {
+            let created = plan(self.disks.disks(), &FormatOptions { reserve, ..self.options.clone() }).ok()?;
+            let exposed = f64::from(1000 - reserve) / 1000.0;
+            let amplification = [0.8, 1.0].map(|filled| amplification(filled * exposed));
+            Some(Cost { reserve, bytes: created.sectors * 512, amplification })
+        };
+        all.into_iter().filter_map(cost).collect()
+    }
+
+    /// The table line, and the lines of a stack file that serve it.
+    fn next(&self) -> (String, String) {
+        let first = self.disks.names().next().map(|path| name_of(path.as_ref())).unwrap_or_default();
+        let device = format!("stl-{}", clean(&first));
+        let mut taken = BTreeSet::from([device.clone()]);
+        let (mut names, mut stack, mut is_real) = (Vec::new(), String::new(), false);
+        for path in self.disks.names().map(Path::new) {
+            let name = free_name(&name_of(path), &mut taken);
+            let kind = backend::at(path, true).map_or("", |(kind, _)| kind.name);
+            is_real |= kind == "zoned-blk";
+            let place = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+            stack += &format!("[disk.{name}]\ntype = \"{kind}\"\npath = {:?}\n\n", place.display().to_string());
+            names.push(name);
+        }
+        let table = format!("0 {} stl {}", self.created.sectors, names.join(" "));
+        stack += &format!("[device.{device}]\ntable = \"{table}\"\n\n[export.{device}]\ndevice = \"{device}\"\n");
+        // Who may open a disk of the machine may make one of the volume.
+        stack += if is_real { "ublk = true\n" } else { "\n[listen]\nunix = \"nbd.sock\"\n" };
+        stack += "\n[control]\nsocket = \"control.sock\"\n";
+        (table, stack)
+    }
+
+    fn to_json(&self) -> Value {
+        let (table, stack) = self.next();
+        let cost = |cost: &Cost| {
+            let [most, all] = cost.amplification;
+            json!({"reserve_per_mille": cost.reserve, "bytes": cost.bytes, "amplification_80": most, "amplification_100": all})
+        };
+        let mut value = geometry_json(self.disks);
+        value["uuid"] = json!(uuid(self.options.set.0));
+        value["device_uuids"] = self.options.disks.iter().map(|id| json!(uuid(*id))).collect();
+        value["sectors"] = json!(self.created.sectors);
+        value["bytes"] = json!(self.created.sectors / u64::from(BLOCK_SECTORS) * 4096);
+        value["reserve_per_mille"] = json!(self.options.reserve);
+        value["reserves"] = self.costs().iter().map(cost).collect();
+        value["table"] = json!(table);
+        value["stack"] = json!(stack);
+        value
+    }
+
+    fn text(&self) -> String {
+        let row = |cost: &Cost| {
+            let chosen = if cost.reserve == self.options.reserve { "chosen" } else { "" };
+            let [most, all] = cost.amplification.map(|times| format!("{times:.2}"));
+            vec![percent(cost.reserve), format_bytes(cost.bytes), most, all, chosen.to_owned()]
+        };
+        let header = ["reserve", "size", "80 % used", "all used", ""];
+        let costs = output::table(&header, &[0, 1, 2, 3], self.costs().iter().map(row));
+        format!(
+            "{}volume {}: {}, {} kept back\n\nBlocks written for each block that is written at random, in the long run:\n\n{costs}\nDone.\n\nA \
+             stack file for `shingle up`:\n\n{}",
+            geometry(self.disks),
+            uuid(self.options.set.0),
+            format_bytes(self.created.sectors * 512),
+            percent(self.options.reserve),
+            self.next().1,
+        )
+    }
+}
+
+fn percent(thousandths: u32) -> String {
+    match (thousandths / 10, thousandths % 10) {
+        (whole, 0) => format!("{whole} %"),
+        (whole, tenths) => format!("{whole}.{tenths} %"),
+    }
+}

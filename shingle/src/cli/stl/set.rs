@@ -1,0 +1,131 @@
+//! What all operations share: the disks of a volume, and how they and it are told of.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use serde_json::{Value, json};
+use shingle_core::dm::stl::BLOCK_BYTES;
+use shingle_core::dm::stl::tools::{Disk, Media, MediaError, Volume};
+use shingle_core::zone::ZoneKind;
+use shingle_host::config::format_bytes;
+use shingle_host::dmz::Access;
+use shingle_host::stl::Disks;
+use uuid::Uuid;
+
+use super::CliError;
+
+/// The disks of a volume.
+#[derive(Args)]
+pub struct SetArgs {
+    /// The disks
+    #[arg(required = true, value_name = "DISK")]
+    devices: Vec<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl From<MediaError> for CliError {
+    fn from(error: MediaError) -> Self {
+        Self::Failed(error.to_string())
+    }
+}
+
+impl SetArgs {
+    /// Opens the disks.
+    pub fn open(&self, access: Access) -> Result<Disks, CliError> {
+        Ok(Disks::open(&self.devices, access)?)
+    }
+}
+
+/// A line for each disk.
+pub fn geometry(disks: &Disks) -> String {
+    let line = |(number, (disk, name)): (usize, (&Disk, &str))| {
+        let size = format_bytes(disk.sectors * 512);
+        match disk.zones.first() {
+            None => format!("disk {number}: {name}, {size}, regular\n"),
+            Some(zone) => {
+                let conventional = disk.zones.iter().filter(|zone| zone.kind == ZoneKind::Conventional).count();
+                let (count, length) = (disk.zones.len(), format_bytes(zone.len * 512));
+                format!(
+                    "disk {number}: {name}, {size}, {count} zones of {length}, {conventional} of them conventional\n"
+                )
+            }
+        }
+    };
+    disks.disks().iter().zip(disks.names()).enumerate().map(line).collect()
+}
+
+/// The disks as JSON.
+pub fn geometry_json(disks: &Disks) -> Value {
+    let one = |(disk, path): (&Disk, &str)| {
+        json!({
+            "path": path,
+            "zoned": !disk.zones.is_empty(),
+            "bytes": disk.sectors * 512,
+            "zones": disk.zones.len(),
+            "zone_bytes": disk.zones.first().map(|zone| zone.len * 512),
+        })
+    };
+    let devices: Vec<Value> = disks.disks().iter().zip(disks.names()).map(one).collect();
+    json!({"devices": devices})
+}
+
+/// Bytes of so many blocks, for people.
+pub fn size_of(blocks: u64) -> String {
+    format_bytes(blocks * BLOCK_BYTES as u64)
+}
+
+/// An identity as a UUID.
+pub fn uuid(id: [u8; 16]) -> String {
+    Uuid::from_bytes(id).to_string()
+}
+
+/// What a volume is, in lines.
+pub fn volume_text(volume: &Volume) -> String {
+    let (batch, root) = (&volume.newest.header.batch, &volume.newest.root);
+    let runs: usize = volume.runs.iter().map(Vec::len).sum();
+    format!(
+        "volume {}: {}, {} per mille kept back\nroot {} of life {}: batches up to {}, copies up to {}; {} leaves, {} runs of {runs} \
+         pages\nbehind it: {} batches\n",
+        uuid(volume.id().0),
+        size_of(root.capacity),
+        root.reserve,
+        batch.number,
+        batch.epoch,
+        root.cut,
+        root.copies,
+        volume.leaves.iter().flatten().filter(|leaf| leaf.blocks > 0).count(),
+        volume.runs.len(),
+        volume.replayed,
+    )
+}
+
+/// The same as JSON.
+pub fn volume_json(volume: &Volume) -> Value {
+    let (batch, root) = (&volume.newest.header.batch, &volume.newest.root);
+    let member = |member: &shingle_core::dm::stl::format::Member| {
+        json!({
+            "uuid": uuid(member.id),
+            "first_block": member.first.0,
+            "zones": member.zones,
+            "kind": member.kind.name(),
+            "state": member.state.name(),
+        })
+    };
+    json!({
+        "uuid": uuid(volume.id().0),
+        "sectors": root.capacity * 8,
+        "bytes": root.capacity * BLOCK_BYTES as u64,
+        "reserve_per_mille": root.reserve,
+        "zone_blocks": root.zone_blocks,
+        "root": batch.number,
+        "life": batch.epoch.0,
+        "batches_up_to": root.cut.0,
+        "copies_up_to": root.copies.0,
+        "leaves": volume.leaves.iter().flatten().filter(|leaf| leaf.blocks > 0).count(),
+        "runs": volume.runs.len(),
+        "replayed_batches": volume.replayed,
+        "members": root.members.iter().map(member).collect::<Vec<Value>>(),
+    })
+}

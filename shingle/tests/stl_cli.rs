@@ -1,0 +1,235 @@
+//! `shingle stl` as users run it, and a volume that a daemon serves.
+
+mod program;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use program::Scratch;
+use program::nbd::{Nbd, pattern};
+use serde_json::{Value, json};
+
+const SMR: &str = "[disk.smr]\ntype = \"zoned-dir\"\npath = \"smr\"\n";
+
+/// A directory with a zoned disk `smr` of 96 zones of 1 MiB, the first 4 conventional.
+fn with_disk() -> Scratch {
+    let scratch = Scratch::new();
+    scratch.ok("create smr --size 96MiB --zone-size 1MiB --conventional 4");
+    scratch
+}
+
+/// A stack file that serves a volume, as its table line says.
+fn serve(scratch: &Scratch, table: &str, more: &str) {
+    scratch.file(
+        "stack.toml",
+        &format!(
+            "{SMR}\n[device.vol]\ntable = \"{table}\"\n{more}\n[export.vol]\ndevice = \"vol\"\n\n[listen]\nunix = \
+             \"nbd.sock\"\n\n[control]\nsocket = \"control.sock\"\n"
+        ),
+    );
+}
+
+/// Writes block `n` with `pattern(n, version)` for each of them, and waits until that is durable by a clean stop.
+fn write(client: &mut Nbd, blocks: std::ops::Range<u64>, version: u64) {
+    let count = blocks.clone().count();
+    for block in blocks {
+        client.send(1, block * 4096, &pattern(block, version));
+    }
+    client.written(count);
+}
+
+/// A volume with 600 blocks, of which every third was written twice; its table line.
+fn used() -> (Scratch, String) {
+    let scratch = with_disk();
+    let made = scratch.json("stl format smr --json");
+    let table = made["table"].as_str().unwrap().to_owned();
+    serve(&scratch, &table, "");
+    let daemon = scratch.up();
+    let mut client = Nbd::connect(&scratch, "vol");
+    write(&mut client, 0..600, 1);
+    (0..600).step_by(3).for_each(|block| write(&mut client, block..block + 1, 2));
+    drop(client);
+    daemon.stop();
+    (scratch, table)
+}
+
+/// Whether the volume has what [`used`] wrote.
+#[track_caller]
+fn is_served(scratch: &Scratch) {
+    let daemon = scratch.up();
+    let mut client = Nbd::connect(scratch, "vol");
+    for block in 0..600 {
+        let version = if block % 3 == 0 { 2 } else { 1 };
+        assert!(client.read(block * 4096) == pattern(block, version), "block {block}");
+    }
+    drop(client);
+    daemon.stop();
+}
+
+#[test]
+fn a_format_says_what_it_made_what_reserves_cost_and_how_to_serve_it() {
+    let scratch = with_disk();
+    let said = scratch.ok("stl format smr --reserve 10");
+    for words in [
+        "disk 0: smr, 96 MiB, 96 zones of 1 MiB, 4 of them conventional",
+        "10 % kept back",
+        "chosen",
+        "[disk.smr]",
+        "Done.",
+    ] {
+        assert!(said.contains(words), "{words} is missing:\n{said}");
+    }
+    let made = scratch.json("stl format smr --force --json --uuid c2239a77-ba67-4c1e-9d0a-3f1e5b7c8d90");
+    assert_eq!(made["uuid"], "c2239a77-ba67-4c1e-9d0a-3f1e5b7c8d90");
+    assert_eq!(made["table"], format!("0 {} stl smr", made["sectors"]));
+    assert_eq!(made["reserve_per_mille"], 70);
+    let costs = made["reserves"].as_array().unwrap();
+    let of = |key: &str| costs.iter().map(|cost| cost[key].as_f64().unwrap()).collect::<Vec<_>>();
+    assert!(of("bytes").is_sorted_by(|one, next| one > next), "more is kept back");
+    assert!(of("amplification_100").is_sorted_by(|one, next| one > next), "and less is written");
+    assert!(of("amplification_80").iter().zip(of("amplification_100")).all(|(some, all)| *some < all));
+    let checked = scratch.json("stl check smr --json");
+    assert_eq!((&checked["check"]["clean"], &checked["check"]["live_blocks"]), (&json!(true), &json!(0)));
+    assert_eq!(checked["check"]["volume"]["sectors"], made["sectors"]);
+}
+
+#[test]
+fn what_is_on_a_disk_is_not_destroyed_without_force_and_wrong_words_are_told() {
+    let scratch = with_disk();
+    scratch.ok("stl format smr");
+    scratch.fails("stl format smr", 1, &["smr holds an stl volume", "--force"]);
+    scratch.fails("dmz format smr", 1, &["smr holds an stl volume", "--force"]);
+    scratch.ok("dmz format smr --force --label=old");
+    scratch.fails("stl format smr", 1, &["the dm-zoned set `old`"]);
+    for reserve in ["2", "91", "x", "-1"] {
+        scratch.fails(&format!("stl format smr --force --reserve={reserve}"), 2, &["no percentage from 3 to 90"]);
+    }
+    scratch.ok("create few --size 6MiB --zone-size 1MiB");
+    scratch.fails("stl format few", 1, &["6 zones can be written"]);
+    scratch.ok("create big --size 48MiB --zone-size 2MiB");
+    scratch.fails("stl format few big", 1, &["of one length"]);
+    scratch.fails("stl format few few", 1, &["few", "named twice"]);
+    scratch.fails("stl format", 2, &["<DISK>"]);
+    scratch.fails("stl check few", 3, &[]);
+    scratch.fails("stl dump few", 1, &["no root was found", "stl salvage"]);
+    scratch.fails("stl salvage few -o image", 1, &["hold no volume", "nothing to salvage"]);
+}
+
+#[test]
+fn a_volume_is_served_checked_scrubbed_and_dumped() {
+    let (scratch, table) = used();
+    let said = scratch.ok("stl check smr --data");
+    assert!(said.contains("live: 600 blocks") && said.ends_with("No error detected\n"), "{said}");
+    let scrubbed = scratch.json("stl scrub smr --rate 64MiB --json");
+    assert_eq!(scrubbed["check"]["read_blocks"], 600);
+    scratch.fails("stl scrub smr --rate 0", 2, &["for ever"]);
+    let dumped = scratch.json("stl dump smr --json");
+    let zones = dumped["zone_list"].as_array().unwrap();
+    assert_eq!((zones.len(), &zones[0]["use"], &zones[1]["use"]), (96, &json!("roots"), &json!("roots")));
+    let written = zones.iter().find(|zone| zone["stream"] == "users").unwrap()["zone"].clone();
+    let batches = scratch.json(&format!("stl dump smr --zone {written} --json"));
+    let first = &batches["batches"][0];
+    assert_eq!(
+        (&first["kind"], &first["number"], &first["records"][0]["block"]),
+        (&json!("users"), &json!(1), &json!(0))
+    );
+    assert!(scratch.ok(&format!("stl dump smr --zone {written}")).contains("its batches end at block"));
+    assert!(scratch.ok("stl dump smr").contains("stream"));
+    scratch.fails("stl dump smr --zone 96", 2, &["there is no zone 96"]);
+    serve(&scratch, &table, "");
+    is_served(&scratch);
+}
+
+#[test]
+fn a_volume_that_is_served_tells_its_figures_takes_knobs_and_refuses_the_tools() {
+    let (scratch, table) = used();
+    serve(&scratch, &format!("{table} memory:16"), "knobs = { batch = 64, runs = 9 }\n");
+    let daemon = scratch.up();
+    let mut client = Nbd::connect(&scratch, "vol");
+    write(&mut client, 0..10, 3);
+    assert_eq!(scratch.ok("dm table vol"), format!("{table} memory:16\n"));
+    assert!(scratch.ok("dm status vol").contains(" stl 96 zones "), "{}", scratch.ok("dm status vol"));
+    assert_eq!(scratch.ok("dm message vol 0 knobs"), "memory 16\nbatch 64\nreplay 500\nruns 9\n");
+    let said = scratch.ok("status");
+    assert!(said.contains("data/copies/map zones") && said.contains("resting"), "{said}");
+    let status = scratch.json("status --json");
+    let device = status["devices"].as_array().unwrap().iter().find(|device| device["name"] == "vol").unwrap();
+    assert_eq!((&device["figures"][0]["volume"], &device["figures"][0]["zones"]), (&json!("ready"), &json!(96)));
+    scratch.fails("stl check smr", 1, &["smr", &format!("process {}", daemon.child.id())]);
+    drop(client);
+    daemon.stop();
+    serve(&scratch, &table, "knobs = { batch = 0 }\n");
+    scratch.fails("up --check stack.toml", 1, &["batch is `0`: write a number from 1 to 4096"]);
+}
+
+/// Cuts all of both zones of roots off.
+fn lose_roots(scratch: &Scratch) {
+    for name in ["cnv-000000", "cnv-000001"] {
+        fs::write(scratch.0.join("smr").join(name), vec![0; 1 << 20]).unwrap();
+    }
+    scratch.fails("stl check smr", 3, &[]);
+}
+
+#[test]
+fn a_volume_without_roots_is_copied_into_an_image_and_made_a_volume_again() {
+    let (scratch, table) = used();
+    let sectors = table.split(' ').nth(1).unwrap();
+    scratch.fails("stl salvage smr --in-place", 1, &["a root of this volume can be read", "--force"]);
+    lose_roots(&scratch);
+    let said = scratch.json("stl salvage smr -o image --json --report lost");
+    assert_eq!(
+        (&said["lost"], &said["source"], &said["sectors"]),
+        (&json!([]), &json!("the disks"), &json!(sectors.parse::<u64>().unwrap()))
+    );
+    let image = fs::read(scratch.0.join("image")).unwrap();
+    assert_eq!(image.len() as u64, sectors.parse::<u64>().unwrap() * 512);
+    for (block, bytes) in (0..).zip(image.chunks(4096)) {
+        let expected = if block < 600 { pattern(block, if block % 3 == 0 { 2 } else { 1 }) } else { vec![0; 4096] };
+        assert!(bytes == expected, "block {block}");
+    }
+    let report: Value = serde_json::from_str(&fs::read_to_string(scratch.0.join("lost")).unwrap()).unwrap();
+    assert_eq!(report, json!([]));
+    scratch.fails("stl salvage smr", 2, &["--output", "--in-place"]);
+    scratch.fails("stl salvage smr --in-place", 2, &["write --sectors"]);
+    scratch.fails("stl salvage smr --in-place --sectors 80", 2, &["blocks up to sector 4800"]);
+    let said = scratch.ok(&format!("stl salvage smr --in-place --sectors {sectors}"));
+    assert!(said.contains("a new map of 600 blocks") && said.contains("Nothing is known to be lost"), "{said}");
+    assert!(scratch.ok("stl check smr --data").ends_with("No error detected\n"));
+    serve(&scratch, &table, "");
+    is_served(&scratch);
+    assert!(scratch.ok("stl check smr --data").ends_with("No error detected\n"));
+}
+
+/// The files of the disk that have data of users.
+fn files_with(scratch: &Scratch, block: &[u8]) -> Vec<(PathBuf, usize)> {
+    let files = fs::read_dir(scratch.0.join("smr")).unwrap().map(|entry| entry.unwrap().path());
+    let at = |path: PathBuf| {
+        let bytes = fs::read(&path).ok()?;
+        let found = bytes.chunks(4096).position(|found| found == block)?;
+        Some((path, found * 4096))
+    };
+    files.filter_map(at).collect()
+}
+
+fn harm(path: &Path, at: usize) {
+    let mut bytes = fs::read(path).unwrap();
+    bytes[at] ^= 1;
+    fs::write(path, bytes).unwrap();
+}
+
+#[test]
+fn data_that_is_damaged_is_told_by_block_with_exit_code_3() {
+    let (scratch, _) = used();
+    let found = files_with(&scratch, &pattern(7, 1));
+    let [(path, at)] = &found[..] else { panic!("{found:?}") };
+    harm(path, *at);
+    assert!(scratch.ok("stl check smr").ends_with("No error detected\n"), "data is not read");
+    let (code, said, _) = scratch.run("stl check smr --data");
+    assert!(code == 3 && said.contains("block 7 at block") && said.contains("Errors detected"), "{said}");
+    let (code, said, _) = scratch.run("stl scrub smr --json");
+    let value: Value = serde_json::from_str(&said).unwrap();
+    assert_eq!((code, &value["check"]["findings"][0]["kind"]), (3, &json!("checksum")));
+    lose_roots(&scratch);
+    let (code, said, _) = scratch.run("stl salvage smr -o image");
+    assert!(code == 3 && said.contains("block 7 at block"), "{said}");
+}

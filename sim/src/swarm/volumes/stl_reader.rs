@@ -1,0 +1,85 @@
+//! What the disks of an `stl` volume say by the format alone: to the tools, which share with the target how bytes are read and what of
+//! the batches behind a root counts, but neither its map in memory nor its ways.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec;
+use alloc::vec::Vec;
+
+use super::drives::Drives;
+use crate::StlMedia;
+use crate::model::{Broken, Rule};
+use crate::volume::{Volume, VolumeRequest, read_stamps};
+use shingle_core::block::{Data, Op, Payload};
+use shingle_core::dm::stl::map::{Extent, LEAF_BLOCKS, LeafNo};
+use shingle_core::dm::stl::tools::{self, Depth, Findings, Media as _, Survey, Walk, Window};
+use shingle_core::dm::stl::{BLOCK_BYTES, Lba};
+use shingle_core::time::Instant;
+
+/// Checks the volume, its data as well.
+fn checked(media: &mut StlMedia<'_>) -> Result<tools::Volume, String> {
+    let mut pace = |_| ();
+    let report = tools::check(media, Depth { pace: Some(&mut pace) }, &mut |_, _| ());
+    let errors = report.findings.all().iter().filter(|found| found.is_error());
+    let errors: Vec<String> = errors.map(ToString::to_string).collect();
+    match report.volume {
+        Some(volume) if errors.is_empty() => Ok(volume),
+        _ => Err(errors.join("; ")),
+    }
+}
+
+/// All extents of the map.
+fn extents(media: &mut StlMedia<'_>, volume: &tools::Volume) -> Vec<Extent> {
+    let (mut walk, mut all) = (Walk::new(volume), Vec::new());
+    for leaf in (0..volume.leaves.len() as u32).map(LeafNo) {
+        let (found, _) = walk.leaf(media, leaf, &mut Findings::default());
+        all.extend(found.iter().cloned());
+    }
+    all
+}
+
+/// Compares what the map leads to with what may be there.
+pub(super) fn read(drives: &mut Drives, volume: &mut Volume) -> Result<(), Broken> {
+    let broken = |what: String| (Rule::Metadata, what);
+    let mut media = drives.stl_media().map_err(broken)?;
+    let found = checked(&mut media).map_err(broken)?;
+    let blocks = found.newest.root.capacity as u32;
+    let mut bytes = vec![0; blocks as usize * BLOCK_BYTES];
+    for extent in extents(&mut media, &found) {
+        for offset in 0..extent.blocks {
+            let Some((place, _)) = extent.place(offset) else { continue };
+            let spot = found.space.spot(place).ok_or_else(|| broken(format!("block {place} is nowhere")))?;
+            let at = (extent.lba.0 + u64::from(offset)) as usize * BLOCK_BYTES;
+            media.read(spot, &mut bytes[at..at + BLOCK_BYTES]).map_err(|error| broken(error.0))?;
+        }
+    }
+    for (first, part) in (0..blocks).step_by(64).zip(bytes.chunks(64 * BLOCK_BYTES)) {
+        let data = Data::zeroed(part.len());
+        data.write(0, part);
+        let request = VolumeRequest::new(Op::Read, first, (part.len() / BLOCK_BYTES) as u32);
+        let number = volume.submit(request, Instant::ZERO);
+        volume.succeed(number, read_stamps(&Payload::Data(data)))?;
+    }
+    Ok(())
+}
+
+/// Checks what a clean stop has left, and that the headers alone lead to each block that the map leads to.
+pub(super) fn check_and_salvage(drives: &mut Drives) -> Result<(), String> {
+    let mut media = drives.stl_media()?;
+    let volume = checked(&mut media)?;
+    let survey = Survey::take(&mut media, &mut |_, _| ())?;
+    let leaves = volume.leaves.len() as u32;
+    let window = Window::gather(&mut media, &survey, LeafNo(0)..LeafNo(leaves), &mut |_, _| ());
+    let all = (0..leaves).map(LeafNo).flat_map(|leaf| window.extents(leaf, volume.newest.root.capacity));
+    let mut salvaged = vec![None; leaves as usize * LEAF_BLOCKS as usize];
+    let each = |extent: &Extent| -> Vec<(Lba, _)> {
+        (0..extent.blocks).map(|n| (extent.lba + u64::from(n), extent.place(n).map(|(_, sum)| sum))).collect()
+    };
+    all.flat_map(|extent| each(&extent)).for_each(|(lba, sum)| salvaged[lba.0 as usize] = sum);
+    let known = extents(&mut media, &volume);
+    let mut known = known.iter().flat_map(each).filter(|(_, sum)| sum.is_some());
+    match known.find(|(lba, sum)| salvaged[lba.0 as usize] != *sum) {
+        Some((lba, _)) => Err(format!("by the headers alone block {lba} is another than by the map")),
+        None => Ok(()),
+    }
+}
