@@ -179,7 +179,12 @@ async fn clean(shared: &Shared, mut victim: Victim) -> Result<(), Reason> {
         state.pace.pay(u64::from(read) + copied as u64, ahead);
         state.notify(|signals| &signals.changes);
     }
-    shared.borrow_mut().settle(victim.zone);
+    let mut state = shared.borrow_mut();
+    if state.map.live.of(victim.zone).is_some_and(|live| live.has_any_from(victim.read())) {
+        // The map leads to blocks behind the last batch that is known: an end that was lost is no reason to lose them.
+        return Err(Reason::Medium);
+    }
+    state.settle(victim.zone);
     Ok(())
 }
 

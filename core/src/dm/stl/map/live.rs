@@ -31,6 +31,13 @@ impl Bitmap {
         self.words[block as usize / 64] >> (block % 64) & 1 == 1
     }
 
+    /// Whether a block from `first` on is named.
+    #[must_use]
+    pub fn has_any_from(&self, first: u32) -> bool {
+        let blocks = self.words.len() as u32 * 64;
+        (first..blocks).any(|block| self.has(block))
+    }
+
     /// Says whether a block is named.
     pub fn mark(&mut self, block: u32, is_named: bool) {
         if self.has(block) != is_named {
@@ -115,6 +122,7 @@ mod tests {
         [64, 64, 0].into_iter().for_each(|block| live.clear(ZoneIndex(3), block));
         let bitmap = live.of(ZoneIndex(3)).unwrap();
         assert_eq!((bitmap.count(), [5, 64, 99, 0].map(|block| bitmap.has(block))), (2, [true, false, true, false]));
+        assert!(bitmap.has_any_from(99) && !bitmap.has_any_from(100), "99 is the last one");
         live.forget(ZoneIndex(3));
         assert!(live.is_empty() && live.of(ZoneIndex(3)).is_none());
     }
