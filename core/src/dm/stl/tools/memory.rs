@@ -14,7 +14,7 @@ use crate::zone::{Condition, ZoneKind};
 pub struct MemoryMedia {
     disks: Vec<Disk>,
     blocks: BTreeMap<Spot, Arc<[u8]>>,
-    /// Blocks that cannot be read.
+    /// Blocks that cannot be read, until they are written.
     pub bad: BTreeSet<Spot>,
     /// Changes so far.
     pub changes: u64,
@@ -103,6 +103,8 @@ impl Media for MemoryMedia {
             zone.cond = if zone.wp.0 - zone.start.0 < zone.capacity { Condition::Closed } else { Condition::Full };
         }
         self.changes += 1;
+        let end = Spot { block: to.block + (from.len() / BLOCK_BYTES) as u64, ..to };
+        self.bad.retain(|spot| !(to..end).contains(spot));
         self.put(to, from);
         Ok(())
     }
