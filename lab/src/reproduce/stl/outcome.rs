@@ -137,10 +137,15 @@ impl Run {
             slowest_second_mb: (slowest as f64 / 1e4).round() / 100.0,
             counters: phase.counters.into_iter().map(|(name, count)| (name.to_owned(), count)).collect(),
             samples: phase.samples,
-            figures,
             cpu,
-            ..Self::empty(experiment)
+            ..Self::with(experiment, figures)
         }
+    }
+
+    /// One with these figures alone, so far as they mean something.
+    pub fn with(experiment: Experiment, figures: BTreeMap<String, f64>) -> Self {
+        let figures = figures.into_iter().map(|(name, value)| (name, (value * 1e3).round() / 1e3)).collect();
+        Self { figures, ..Self::empty(experiment) }
     }
 
     /// Its length in seconds.

@@ -147,7 +147,7 @@ impl Row {
     /// Seconds between two looks.
     pub fn interval_s(self) -> u32 {
         match self {
-            Row::Sync | Row::SyncSsd | Row::ZnsRandom | Row::Read | Row::Ram => 1,
+            Row::Sync | Row::SyncSsd | Row::ZnsRandom | Row::Read | Row::Start | Row::Ram => 1,
             _ => 10,
         }
     }

@@ -52,7 +52,7 @@ pub fn run(experiment: Experiment, extent: Extent, stop: &AtomicBool) -> Result<
     if stop.load(Relaxed) {
         return Ok(None);
     }
-    Ok(Some(Run { figures, ..Run::empty(experiment) }))
+    Ok(Some(Run::with(experiment, figures)))
 }
 
 /// A stack that one thread turns.
