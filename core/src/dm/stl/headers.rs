@@ -18,6 +18,8 @@ pub(super) struct Found {
 
 /// Blocks that are read at once to look for a header.
 const PROBE: u32 = 4;
+/// Blocks that are read at once where there are headers: 16 MiB.
+const READ_AHEAD: u32 = 4096;
 
 /// What a header has to say of itself to count.
 struct Expected {
@@ -42,8 +44,9 @@ pub(super) async fn chain(shared: &Shared, zone: ZoneIndex, epoch: Option<Epoch>
     };
     let (mut found, mut at) = (Vec::new(), 0);
     let room = if epoch.is_none() { row.written.min(room) } else { room };
+    let mut ahead = Ahead { start, room, ..Ahead::default() };
     while at < room {
-        let Some(header) = header_at(shared, start + u64::from(at), room - at).await? else { break };
+        let Some(header) = header_at(shared, &mut ahead, at).await? else { break };
         let blocks = Header::blocks_of(header.kind.record_bytes(), header.checksums.len()) as u32;
         let payload = start + u64::from(at + blocks);
         at += blocks + header.checksums.len() as u32;
@@ -71,11 +74,48 @@ impl Expected {
     }
 }
 
-/// The header at a place, if there is one.
-async fn header_at(shared: &Shared, place: Pba, room: u32) -> Result<Option<Header>, Reason> {
+/// What was read of a zone ahead of what was looked at: a disk that skips from header to header loses a turn at each.
+#[derive(Default)]
+struct Ahead {
+    start: Pba,
+    /// Blocks of the zone that can be read.
+    room: u32,
+    /// The block of the zone at which `data` begins.
+    first: u32,
+    data: Option<Data>,
+    /// A long read has failed: something behind may be unreadable that is no concern.
+    is_short: bool,
+}
+
+impl Ahead {
+    /// So many blocks from `at` on.
+    async fn get(&mut self, shared: &Shared, at: u32, blocks: u32) -> Result<Data, Reason> {
+        let offset = at.wrapping_sub(self.first) as usize * BLOCK_BYTES;
+        let bytes = blocks as usize * BLOCK_BYTES;
+        if let Some(data) = self.data.as_ref().filter(|data| at >= self.first && offset + bytes <= data.len()) {
+            return Ok(data.slice(offset, bytes));
+        }
+        // The first read shows whether there is anything.
+        let most = if at == 0 || self.is_short { blocks } else { READ_AHEAD.max(blocks) };
+        let place = self.start + u64::from(at);
+        let data = match read(shared, place, most.min(self.room - at)).await {
+            Err(_) if most > blocks => {
+                self.is_short = true;
+                read(shared, place, blocks).await?
+            }
+            result => result?,
+        };
+        (self.first, self.data) = (at, Some(data.clone()));
+        Ok(data.slice(0, bytes))
+    }
+}
+
+/// The header at a block of a zone, if there is one.
+async fn header_at(shared: &Shared, ahead: &mut Ahead, at: u32) -> Result<Option<Header>, Reason> {
+    let (place, room) = (ahead.start + u64::from(at), ahead.room - at);
     let mut blocks = PROBE.min(room);
     loop {
-        let data = read(shared, place, blocks).await?;
+        let data = ahead.get(shared, at, blocks).await?;
         match Header::decode(&data.to_vec()) {
             Ok((header, _)) => return Ok(Some(header)),
             Err(HeaderError::Short(needed)) if u32::from(needed) > blocks && u32::from(needed) <= room => {

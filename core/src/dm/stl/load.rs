@@ -10,7 +10,6 @@ use super::format::{
 use super::headers::{Found, chain};
 use super::log::{Keep, Order, Pool, Sealed, Zones};
 use super::map::{Extent, Map, Node, Run, RunNo};
-use super::read::load_node;
 use super::replay::{Replay, Since};
 use super::set::Set;
 use super::state::{Readiness, RootPlace, Shared, Slot, State};
@@ -301,12 +300,14 @@ async fn read_piece(shared: &Shared, piece: &Piece) -> Result<Vec<u8>, Reason> {
 async fn read_run(shared: &Shared, piece: Piece, bytes: &[u8]) -> Result<(), Reason> {
     let number = RunNo(piece.number as u8);
     let pages = PageRow::decode_all(bytes).ok_or_else(|| failed("the pages of a run are not in order"))?;
-    for page in &pages {
-        let node = Node::Page(page.place);
-        load_node(shared, node).await?;
-        let mut state = shared.borrow_mut();
-        let extents = state.map.cache.get(node).cloned().unwrap_or_default();
-        index_page(&mut state.map.index, number, &extents);
+    for row in pages.chunk_by(|one, next| one.place + 1 == next.place) {
+        let data = super::headers::read(shared, row[0].place, row.len() as u32).await?;
+        for (at, page) in row.iter().enumerate() {
+            let bytes = data.slice(at * BLOCK_BYTES, BLOCK_BYTES).to_vec();
+            let damaged = |error| failed(format!("block {} of the map: {error}", page.place));
+            let extents = Node::Page(page.place).decode(&bytes).map_err(damaged)?;
+            index_page(&mut shared.borrow_mut().map.index, number, &extents);
+        }
     }
     shared.borrow_mut().map.runs.push(Run { number, pages, piece });
     Ok(())

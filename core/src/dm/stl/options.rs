@@ -35,7 +35,8 @@ impl Default for Options {
         Self {
             batch_blocks: 256,
             pending_bytes: 32 * MIB,
-            replay_blocks: 500 * 65_536,
+            // 2 GiB: a start reads all of it, at the rate of the medium.
+            replay_blocks: 8 * 65_536,
             index_bytes: 128 * MIB,
             most_runs: 200,
             sweep_blocks: 8192,
