@@ -1,6 +1,7 @@
 //! A new map and new roots for a set that has lost them, in zones that are empty.
 //!
-//! Nothing is changed but empty zones before all of the map is durable; then the zones of roots are emptied and get the new ones.
+//! Nothing is changed but empty zones before all of the map is durable; then the zones of roots are emptied and get the new ones. If no root
+//! is left, no old map can be read either, and its zones are empty ones, too.
 
 use super::format::wipe;
 use super::media::{Media, MediaError, Progress, Spot};
@@ -79,6 +80,7 @@ pub fn rebuild(
     progress: Progress<'_>,
 ) -> Result<Rebuilt, RebuildError> {
     let leaves = options.capacity.div_ceil(LEAF_BLOCKS.into()) as u32;
+    let survey = &without_old_map(media, survey)?;
     let (mut filling, mut lost) = (Filling::new(survey), Vec::new());
     let (mut rows, mut live) = (Vec::with_capacity(leaves as usize), vec![0_u32; survey.zones.len()]);
     for first in (0..leaves).step_by(options.leaves_at_once.max(1) as usize) {
@@ -114,6 +116,23 @@ pub fn rebuild(
     media.flush()?;
     write_roots(media, &filling, &root)?;
     Ok(Rebuilt { live: live.iter().map(|live| u64::from(*live)).sum(), lost })
+}
+
+/// Empties zones of a map that no root names.
+fn without_old_map(media: &mut dyn Media, survey: &Survey) -> Result<Survey, MediaError> {
+    let mut survey = survey.clone();
+    let is_named = survey.root.is_some();
+    let old = survey.space.zones().filter(|zone| !is_named && survey.zones[zone.0 as usize].stream == Stream::Map);
+    for zone in old.collect::<Vec<_>>() {
+        if survey.space.is_sequential(zone)
+            && let Some(start) = survey.space.spot(survey.space.set.start(zone))
+        {
+            media.reset(start)?;
+        }
+        let seen = &mut survey.zones[zone.0 as usize];
+        *seen = ZoneSeen { generation: seen.generation, ..ZoneSeen::default() };
+    }
+    Ok(survey)
 }
 
 impl<'a> Filling<'a> {
