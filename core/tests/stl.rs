@@ -94,3 +94,19 @@ fn many_writes_at_a_time_are_read_as_they_were_acknowledged() {
         assert_eq!(volume.read(block * 7, 3), [(49 * 5 + block) as u8 | 1; 3]);
     }
 }
+
+/// A start looks only into those of them that a root names: data that goes to others would be lost.
+#[test]
+fn what_was_written_to_many_zones_without_a_pointer_is_found_by_a_start_after_a_crash() {
+    for (seed, disks) in [vec![disk(60, None), disk(12, Some(0))], vec![disk(70, Some(62))]].into_iter().enumerate() {
+        let (mut volume, mut rng) = (Volume::new(&disks, 100, small()), Rng::new(seed as u64));
+        let mut model = vec![0; volume.blocks as usize];
+        for life in 0..12 {
+            play(&mut volume, &mut rng, &mut model, 100 + 40 * life);
+            // Not stopped: what it was about to do is not done.
+            volume.rig.settle();
+            volume.load();
+            assert_eq!(volume.read(0, volume.blocks as u32), model, "life {life}");
+        }
+    }
+}

@@ -48,6 +48,7 @@ pub fn small() -> Options {
         batch_blocks: 12,
         pending_bytes: 4096,
         replay_blocks: 100,
+        named_zones: 1,
         index_bytes: 1 << 20,
         most_runs: 3,
         cached_extents: 200,

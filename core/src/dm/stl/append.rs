@@ -30,8 +30,8 @@ pub(super) struct Sent {
 }
 
 impl State {
-    /// How much the open zone of `pool` takes, or a new one if that is full.
-    pub fn room(&mut self, pool: Pool) -> Room {
+    /// How much the open zone of `pool` takes, or a new one if that is full. `share`: whose share it is of the zones that may be opened now.
+    pub fn room(&mut self, pool: Pool, share: Pool) -> Room {
         let place = pool as usize;
         if let Some(Cursor { zone, next, room, .. }) = self.cursors[place] {
             if !self.disks.shape(zone).is_sequential && self.under_way[place] > 0 {
@@ -42,16 +42,13 @@ impl State {
             }
             self.close(pool);
         }
-        let right = match self.readiness {
+        let right = |pool: Pool| match self.readiness {
             Readiness::Loading => Pool::Recovery,
             // Until a batch that failed is written, nothing behind it counts, and nothing can be cleaned.
             _ if self.retries_under_way > 0 => pool.min(Pool::Map),
             _ => pool,
         };
-        // Data is written faster in order, and the map is small.
-        let Self { zones, disks, .. } = self;
-        let prefers = |zone| disks.shape(zone).is_sequential == (pool >= Pool::Cleaning);
-        let Some((zone, generation)) = zones.open(right, pool, prefers) else { return Room::None };
+        let Some((zone, generation)) = self.zones.open(right(pool), right(share), pool) else { return Room::None };
         let room = self.disks.shape(zone).room;
         self.cursors[place] = Some(Cursor { zone, generation, next: 0, room });
         self.under_way[place] = 0;
@@ -60,7 +57,7 @@ impl State {
 
     /// Somebody waits for a zone: a checkpoint gives those back that nobody needs.
     pub fn want_zones(&mut self) {
-        let has_some = self.zones.done_with() + self.zones.waiting() > 0;
+        let has_some = self.zones.done_with() > 0 || !self.zones.to_grant(self.options.named_zones).is_empty();
         if has_some && !self.is_checkpoint_wanted && !self.is_checkpointing {
             self.is_checkpoint_wanted = true;
             self.notify(|signals| &signals.progress);
@@ -135,8 +132,8 @@ impl State {
     }
 }
 
-/// Waits until there is room for `blocks` in the open zone of `pool`.
-pub(super) async fn room_for(shared: &Shared, pool: Pool, blocks: u32) -> Result<(), Reason> {
+/// Waits until there is room for `blocks` in the open zone of `pool`. `share`: whose share it is of the zones that may be opened now.
+pub(super) async fn room_for(shared: &Shared, pool: Pool, share: Pool, blocks: u32) -> Result<(), Reason> {
     let signal = shared.borrow().signals.progress.clone();
     signal
         .until(|| {
@@ -144,11 +141,11 @@ pub(super) async fn room_for(shared: &Shared, pool: Pool, blocks: u32) -> Result
             if !matches!(state.readiness, Readiness::Ready | Readiness::Loading) {
                 return Some(Err(state.refusal()));
             }
-            match state.room(pool) {
+            match state.room(pool, share) {
                 Room::Blocks(room) if room >= blocks => Some(Ok(())),
                 Room::Blocks(_) => {
                     state.close(pool);
-                    (state.room(pool) != Room::None).then_some(Ok(()))
+                    (state.room(pool, share) != Room::None).then_some(Ok(()))
                 }
                 Room::None if state.readiness == Readiness::Loading => Some(Err(Reason::VolumeFull)),
                 Room::None => {
@@ -179,7 +176,7 @@ pub(super) async fn finish(
         }
         shared.borrow_mut().retries_under_way += 1;
         give_up(shared, pool, &slot).await;
-        let room = room_for(shared, pool, sealed.blocks()).await;
+        let room = room_for(shared, pool, pool, sealed.blocks()).await;
         let mut state = shared.borrow_mut();
         state.retries_under_way -= 1;
         state.counters.retries += 1;

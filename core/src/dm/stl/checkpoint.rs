@@ -85,11 +85,12 @@ impl State {
 
     /// All that a root with this cut says.
     fn snapshot(&mut self, cut: BatchNo, copies: CopyNo) -> Snapshot {
-        let open = self.zones.beyond(cut, copies).map(|(zone, row)| OpenZone {
-            start: self.disks.set.start(zone),
-            generation: row.generation,
-            written: 0,
-            stream: row.stream,
+        let granted = self.zones.to_grant(self.options.named_zones);
+        let open = self.zones.beyond(cut, copies).map(|(zone, _)| zone).chain(self.zones.named());
+        let granted_without_pointer = granted.iter().copied().filter(|zone| !self.disks.shape(*zone).is_sequential);
+        let open = open.chain(granted_without_pointer).map(|zone| {
+            let row = &self.zones.rows()[zone.0 as usize];
+            OpenZone { start: self.disks.set.start(zone), generation: row.generation, written: 0, stream: row.stream }
         });
         let root = Root {
             cut,
@@ -110,7 +111,7 @@ impl State {
         });
         Snapshot {
             rows: self.zones.rows().to_vec(),
-            granted: self.zones.to_grant(),
+            granted,
             leaves: leaves.collect(),
             released: core::mem::take(&mut self.tables.released),
             root,
@@ -191,7 +192,7 @@ async fn write_run(shared: &Shared) -> Result<(), Reason> {
         })
     };
     let drafts: Vec<Draft<'_>> = pages.iter().map(|page| Draft { blocks: 1, encode: encode(page) }).collect();
-    let places = write_all(shared, &drafts).await?;
+    let places = write_all(shared, Pool::Map, &drafts).await?;
     let rows: Vec<PageRow> =
         pages.iter().zip(&places).map(|(page, place)| PageRow { first: page[0].lba, place: *place }).collect();
     let bytes = PageRow::encode_all(&rows);
@@ -266,7 +267,7 @@ async fn write_piece(shared: &Shared, kind: PieceKind, number: u32, mut bytes: V
     bytes.resize(bytes.len().next_multiple_of(BLOCK_BYTES), 0);
     let (blocks, checksum) = ((bytes.len() / BLOCK_BYTES) as u32, Checksum::of(&bytes));
     let draft = Draft { blocks, encode: Box::new(move |_| bytes.clone()) };
-    let place = write_all(shared, &[draft]).await?[0];
+    let place = write_all(shared, Pool::Map, &[draft]).await?[0];
     Ok(Piece { kind, number, place, blocks, checksum })
 }
 
@@ -426,7 +427,7 @@ async fn reset_zones(shared: &Shared, root: &Since) {
     }
     if shared.borrow().guards.gone().open_ungranted {
         let mut state = shared.borrow_mut();
-        let granted = state.zones.to_grant();
+        let granted = state.zones.to_grant(usize::MAX / 2);
         state.zones.root_is_durable(granted);
     }
 }

@@ -197,9 +197,9 @@ impl State {
 
 /// Copies the first of these blocks, as many as a batch takes. Those that are left.
 async fn copy(shared: &Shared, live: Vec<(Block, Data)>, generation: Generation) -> Result<Vec<(Block, Data)>, Reason> {
-    room_for(shared, Pool::Cleaning, 3).await?;
+    room_for(shared, Pool::Cleaning, Pool::Cleaning, 3).await?;
     let now = shared.borrow().copies_that_fit(live.len());
-    room_for(shared, Pool::Cleaning, State::blocks_of_copies(now)).await?;
+    room_for(shared, Pool::Cleaning, Pool::Cleaning, State::blocks_of_copies(now)).await?;
     let progress = shared.borrow().signals.progress.clone();
     progress.until(|| (!shared.borrow().is_freezing).then_some(())).await;
     let begun = {

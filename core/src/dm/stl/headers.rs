@@ -1,6 +1,6 @@
 //! Headers in zones, followed from one to the next.
 
-use super::format::{Checksum, Header, HeaderError, SetId, ZoneUse};
+use super::format::{BatchKind, Checksum, Header, HeaderError, SetId, ZoneUse};
 use super::state::Shared;
 use super::{BLOCK_BYTES, Epoch, Generation, Pba, ZoneIndex};
 use crate::block::{Data, Reason};
@@ -29,9 +29,13 @@ struct Expected {
     is_unchecked: bool,
 }
 
-/// The batches of a zone, from its start on. With an `epoch`: those of that life, in whatever generation the first is, and none that
-/// was torn.
-pub(super) async fn chain(shared: &Shared, zone: ZoneIndex, epoch: Option<Epoch>) -> Result<Vec<Found>, Reason> {
+/// The batches of a zone, from its start on, and the generation of what lies there, whether it counts or not. With an `epoch`: those of that
+/// life, in whatever generation the first is, and none that was torn.
+pub(super) async fn chain(
+    shared: &Shared,
+    zone: ZoneIndex,
+    epoch: Option<Epoch>,
+) -> Result<(Vec<Found>, Generation), Reason> {
     let (start, room, row, mut expected) = {
         let state = shared.borrow();
         let row = state.zones.rows()[zone.0 as usize];
@@ -42,11 +46,12 @@ pub(super) async fn chain(shared: &Shared, zone: ZoneIndex, epoch: Option<Epoch>
         let expected = Expected { set: state.id, generation, epoch, is_unchecked };
         (state.disks.set.start(zone), state.disks.shape(zone).room, row, expected)
     };
-    let (mut found, mut at) = (Vec::new(), 0);
+    let (mut found, mut at, mut first) = (Vec::new(), 0, None);
     let room = if epoch.is_none() { row.written.min(room) } else { room };
     let mut ahead = Ahead { start, room, ..Ahead::default() };
     while at < room {
         let Some(header) = header_at(shared, &mut ahead, at).await? else { break };
+        first = first.or((header.batch.set == expected.set).then_some(header.batch.generation));
         let blocks = Header::blocks_of(header.kind.record_bytes(), header.checksums.len()) as u32;
         let payload = start + u64::from(at + blocks);
         at += blocks + header.checksums.len() as u32;
@@ -60,7 +65,7 @@ pub(super) async fn chain(shared: &Shared, zone: ZoneIndex, epoch: Option<Epoch>
     if epoch.is_some() {
         drop_torn(shared, zone, &mut found).await?;
     }
-    Ok(found)
+    Ok((found, first.unwrap_or_default()))
 }
 
 impl Expected {
@@ -138,7 +143,8 @@ pub(super) async fn read(shared: &Shared, place: Pba, blocks: u32) -> Result<Dat
     reading.data().await
 }
 
-/// Only the last batch of a sequential zone can be torn, and any of a zone without a pointer: they count if their payload is whole.
+/// Only the last batch of a sequential zone can be torn, and any of a zone without a pointer: they count if their payload is whole. Nodes of
+/// the map say that of themselves.
 async fn drop_torn(shared: &Shared, zone: ZoneIndex, found: &mut Vec<Found>) -> Result<(), Reason> {
     if shared.borrow().guards.gone().torn_batches_count {
         return Ok(());
@@ -147,7 +153,8 @@ async fn drop_torn(shared: &Shared, zone: ZoneIndex, found: &mut Vec<Found>) -> 
     let first = if is_sequential { found.len().saturating_sub(1) } else { 0 };
     for at in first..found.len() {
         let Found { header, payload, .. } = &found[at];
-        if !is_whole(shared, header, *payload).await? {
+        let is_of_log = matches!(header.kind, BatchKind::User(_) | BatchKind::Copies(_));
+        if is_of_log && !is_whole(shared, header, *payload).await? {
             found.truncate(at);
             break;
         }

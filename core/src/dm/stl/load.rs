@@ -14,12 +14,12 @@ use super::replay::{Replay, Since};
 use super::set::Set;
 use super::state::{Readiness, RootPlace, Shared, Slot, State};
 use super::{BLOCK_BYTES, BLOCK_SECTORS, BatchNo, CopyNo, Epoch, Generation, Pba, ZoneIndex};
-use crate::block::{Data, DeviceId, Limits, Reason};
+use crate::block::{DeviceId, Limits, Reason};
 use crate::prelude::*;
 use crate::sector::Sector;
 use crate::task::Io;
 use crate::zone::{Condition, Zone, ZoneKind};
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 
 /// A device that the volume was given.
 #[derive(Clone, Debug)]
@@ -260,7 +260,9 @@ async fn read_tables(shared: &Shared, root: &Root) -> Result<(), Reason> {
         let mut state = shared.borrow_mut();
         retire(&mut rows, &state.disks.zones);
         state.clock = rows.iter().map(|row| row.closed_at).max().unwrap_or(0);
-        state.zones = Zones::new(rows, Keep::default());
+        let has_pointer = state.disks.zones.iter().map(|shape| shape.is_sequential).collect();
+        let named = root.open.iter().map(|open| state.disks.set.zone_of(open.start).0).collect();
+        state.zones = Zones::new(rows, Keep::default()).with_pointers(has_pointer, &named);
         state.map = map;
         state.tables.pieces = root.pieces.iter().filter(|piece| piece.kind != PieceKind::Run).copied().collect();
     }
@@ -346,7 +348,7 @@ async fn replay(
     for open in &root.open {
         shorten(shared, open, pointers).await;
     }
-    let named: Vec<ZoneIndex> = {
+    let named: BTreeSet<ZoneIndex> = {
         let state = shared.borrow();
         let named = root.open.iter().map(|open| state.disks.set.zone_of(open.start).0);
         let is_empty = |zone: &ZoneIndex| {
@@ -356,8 +358,10 @@ async fn replay(
     };
     let mut found = Vec::new();
     for zone in named {
-        let batches = chain(shared, zone, Some(since.epoch)).await?;
+        let (batches, generation) = chain(shared, zone, Some(since.epoch)).await?;
         adopt(shared, zone, &batches);
+        // Whatever else lies in it: the next generation is higher.
+        shared.borrow_mut().zones.outgrow(zone, generation);
         found.extend(batches.into_iter().map(|batch| batch.header));
     }
     let sabotaged = shared.borrow().guards.gone();
@@ -388,7 +392,7 @@ async fn shorten(shared: &Shared, open: &OpenZone, pointers: &BTreeMap<ZoneIndex
         return;
     }
     shared.borrow_mut().zones.end_at(zone, pointer);
-    if let Ok(found) = chain(shared, zone, None).await {
+    if let Ok((found, _)) = chain(shared, zone, None).await {
         shared.borrow_mut().zones.end_at(zone, found.last().map_or(0, |last| last.end));
     }
 }
@@ -487,12 +491,8 @@ async fn clear_rest(shared: &Shared, pointers: &BTreeMap<ZoneIndex, Zone>) -> Re
         let is_empty = zone.cond == Condition::Empty;
         match row.used_for {
             ZoneUse::Free if is_dead => shared.borrow_mut().zones.die(*index),
-            ZoneUse::Free if !is_empty => {
-                let stale = stale_generation(shared, *index).await;
-                shared.borrow_mut().zones.outgrow(*index, stale);
-                if io.reset(device, sector).ok().await.is_err() {
-                    shared.borrow_mut().zones.die(*index);
-                }
+            ZoneUse::Free if !is_empty && io.reset(device, sector).ok().await.is_err() => {
+                shared.borrow_mut().zones.die(*index);
             }
             ZoneUse::Full if !is_empty && !is_dead && zone.cond != Condition::Full => {
                 let _ = io.finish(device, sector).ok().await;
@@ -500,25 +500,7 @@ async fn clear_rest(shared: &Shared, pointers: &BTreeMap<ZoneIndex, Zone>) -> Re
             _ => {}
         }
     }
-    // What lies in zones without a pointer stays, and the next generation is higher.
-    let others: Vec<ZoneIndex> = {
-        let state = shared.borrow();
-        state.zones.all_free().filter(|zone| !pointers.contains_key(zone)).collect()
-    };
-    for zone in others {
-        let stale = stale_generation(shared, zone).await;
-        shared.borrow_mut().zones.outgrow(zone, stale);
-    }
     flush_disks(shared).await
-}
-
-/// The generation of what lies at the start of a zone.
-async fn stale_generation(shared: &Shared, zone: ZoneIndex) -> Generation {
-    let start = shared.borrow().disks.set.start(zone);
-    let data: Result<Data, Reason> = super::headers::read(shared, start, 1).await;
-    let id = shared.borrow().id;
-    let header = data.ok().and_then(|data| Header::decode(&data.to_vec()).ok());
-    header.filter(|(header, _)| header.batch.set == id).map_or(Generation(0), |(header, _)| header.batch.generation)
 }
 
 /// Writes a root of a new life: from then on what the one before left behind the cut counts for nothing.

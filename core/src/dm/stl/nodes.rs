@@ -19,12 +19,12 @@ pub(super) struct Draft<'a> {
     pub encode: Box<dyn Fn(Pba) -> Vec<u8> + 'a>,
 }
 
-/// Writes these, and says where each is. They are no part of the map yet.
-pub(super) async fn write_all(shared: &Shared, drafts: &[Draft<'_>]) -> Result<Vec<Pba>, Reason> {
+/// Writes these, and says where each is. They are no part of the map yet. `share`: whose share they take of the zones that may be opened now.
+pub(super) async fn write_all(shared: &Shared, share: Pool, drafts: &[Draft<'_>]) -> Result<Vec<Pba>, Reason> {
     let mut places = Vec::with_capacity(drafts.len());
     while places.len() < drafts.len() {
         let next = &drafts[places.len()..];
-        room_for(shared, Pool::Map, 1 + next[0].blocks).await?;
+        room_for(shared, Pool::Map, share, 1 + next[0].blocks).await?;
         let (sealed, sent, start, count) = {
             let mut state = shared.borrow_mut();
             let (start, count) = state.fit(next)?;

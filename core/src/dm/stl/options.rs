@@ -11,6 +11,8 @@ pub struct Options {
     pub pending_bytes: usize,
     /// Blocks of users after which a checkpoint is due: that many may have to be replayed.
     pub replay_blocks: u64,
+    /// Free zones without a pointer that a root names, so that they can be opened: into that many a start has to look.
+    pub named_zones: usize,
     /// The index of runs, in bytes, after which they are merged into leaves.
     pub index_bytes: usize,
     /// Runs after which they are merged.
@@ -37,6 +39,7 @@ impl Default for Options {
             pending_bytes: 32 * MIB,
             // 2 GiB: a start reads all of it, at the rate of the medium.
             replay_blocks: 8 * 65_536,
+            named_zones: 16,
             index_bytes: 128 * MIB,
             most_runs: 200,
             sweep_blocks: 8192,

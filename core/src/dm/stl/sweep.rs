@@ -249,7 +249,8 @@ async fn write_merged(shared: &Shared, changed: Vec<Merged>, sweep: &Sweep) -> R
         Draft { blocks, encode: Box::new(encode) }
     };
     let drafts: Vec<Draft<'_>> = changed.iter().filter(|merged| !merged.extents.is_empty()).map(draft).collect();
-    let mut places = write_all(shared, &drafts).await?.into_iter().zip(&drafts);
+    // A checkpoint has to go on while a sweep waits for one.
+    let mut places = write_all(shared, Pool::Cleaning, &drafts).await?.into_iter().zip(&drafts);
     let mut state = shared.borrow_mut();
     for merged in changed {
         let next = if merged.extents.is_empty() { None } else { places.next() };

@@ -83,7 +83,7 @@ impl Victim {
 
     /// All live blocks from where it is on, with as little as possible of what is not.
     async fn rest_by_batch(&mut self, shared: &Shared) -> Result<Vec<(Block, Data)>, Reason> {
-        let found = chain(shared, self.zone, None).await?;
+        let (found, _) = chain(shared, self.zone, None).await?;
         if found.last().map_or(0, |last| last.end) < self.end {
             // A header is damaged. What comes behind it may be live.
             return Err(Reason::Medium);

@@ -47,7 +47,7 @@ impl State {
         {
             return None;
         }
-        let room = match self.room(Pool::Users) {
+        let room = match self.room(Pool::Users, Pool::Users) {
             Room::Blocks(room) => room,
             Room::Busy => return None,
             Room::None => {

@@ -101,6 +101,7 @@ const OPTIONS: target::Options = target::Options {
     batch_blocks: 12,
     pending_bytes: 2048,
     replay_blocks: 60,
+    named_zones: 1,
     index_bytes: 1 << 16,
     most_runs: 3,
     sweep_blocks: 6,

@@ -3,6 +3,9 @@
 //! ```text
 //!   free ── open ──> open ── full ──> full ── nothing in it is live ──> done with ── root covers it, no reader ──> reset ── next root ──> free
 //! ```
+//!
+//! A start finds out where something was written since the root: by its pointer in most zones. Into those without a pointer it has to look, so
+//! a root names a few of them that may be opened, and leaves the others alone.
 
 use alloc::collections::BTreeSet;
 
@@ -66,10 +69,14 @@ pub struct Zones {
     lives: Vec<Option<Life>>,
     /// How many are done with.
     done_with: usize,
+    /// Those that tell how far they are written.
+    has_pointer: Vec<bool>,
     /// May be opened: the newest durable root says so.
     free: BTreeSet<ZoneIndex>,
-    /// Were reset since, or were never used: the next root says that they may be opened.
+    /// Were reset since: the next root says that they may be opened.
     next: BTreeSet<ZoneIndex>,
+    /// Free ones without a pointer that no root names: a later one says that they may be opened.
+    unnamed: BTreeSet<ZoneIndex>,
     keep: Keep,
     /// Zones that are open or full and not done with, by who opened them.
     held: [usize; Pool::ALL.len()],
@@ -90,8 +97,19 @@ impl Zones {
             lives[zone.0 as usize] = Some(Life::default());
             hold(&mut held, &rows[zone.0 as usize], 1);
         }
-        let (free, next, last_opened) = (of(ZoneUse::Free).collect(), BTreeSet::new(), [ZoneIndex(0); Pool::ALL.len()]);
-        Self { free, next, lives, done_with: 0, keep, held, rows, last_opened, recount: None }
+        let free = of(ZoneUse::Free).collect();
+        let [next, unnamed] = [BTreeSet::new(), BTreeSet::new()];
+        let (has_pointer, last_opened) = (vec![true; rows.len()], [ZoneIndex(0); Pool::ALL.len()]);
+        Self { has_pointer, free, next, unnamed, lives, done_with: 0, keep, held, rows, last_opened, recount: None }
+    }
+
+    /// The same, where some have no pointer and a root names these.
+    #[must_use]
+    pub fn with_pointers(mut self, has_pointer: Vec<bool>, named: &BTreeSet<ZoneIndex>) -> Self {
+        self.has_pointer = has_pointer;
+        let may_be_opened = |zone: &ZoneIndex| self.has_pointer[zone.0 as usize] || named.contains(zone);
+        (self.free, self.unnamed) = self.free.iter().copied().partition(may_be_opened);
+        self
     }
 
     /// What a root says of them: those that were reset may be opened once it is durable.
@@ -100,7 +118,7 @@ impl Zones {
         &self.rows
     }
 
-    /// How many may be opened by these.
+    /// How many may be opened by these, now or after a root that names them.
     #[must_use]
     pub fn free(&self, pool: Pool) -> usize {
         let Keep { recovery, map, cycle, cleaning } = self.keep;
@@ -111,7 +129,20 @@ impl Zones {
             Pool::Cleaning => of_map,
             Pool::Users => of_map + cleaning,
         };
-        self.free.len().saturating_sub(left)
+        (self.free.len() + self.unnamed.len()).saturating_sub(left)
+    }
+
+    /// Zones that may be opened now and are none of the share of these: a start, a checkpoint, cleaning.
+    fn not_for(&self, share: Pool) -> usize {
+        let Keep { recovery, cleaning, .. } = self.keep;
+        match share {
+            // Whatever is free may be opened.
+            _ if self.unnamed.is_empty() => 0,
+            Pool::Recovery => 0,
+            Pool::Map => recovery,
+            Pool::Cleaning => 2 * recovery,
+            Pool::Users => 2 * recovery + cleaning,
+        }
     }
 
     /// Zones that are open or full and not done with, by who opened them.
@@ -126,20 +157,17 @@ impl Zones {
         self.keep
     }
 
-    /// Opens a zone for `stream` with the right of `pool`: of those that it prefers the next one behind its last one, which is a short way
-    /// for a head.
-    pub fn open(
-        &mut self,
-        pool: Pool,
-        stream: Pool,
-        prefers: impl Fn(ZoneIndex) -> bool,
-    ) -> Option<(ZoneIndex, Generation)> {
-        if self.free(pool) == 0 {
+    /// Opens a zone for `stream` with the right of `pool`, out of the share of `share`: the next one behind its last one, which is a short
+    /// way for a head. Data is written faster in order, and the map is small: it gets zones without a pointer while there are some.
+    pub fn open(&mut self, pool: Pool, share: Pool, stream: Pool) -> Option<(ZoneIndex, Generation)> {
+        if self.free(pool) == 0 || self.free.len() <= self.not_for(share) {
             return None;
         }
         let last = self.last_opened[stream as usize];
         let mut in_order = self.free.range(last..).chain(self.free.range(..last)).copied();
-        let zone = in_order.find(|zone| prefers(*zone)).or_else(|| self.free.first().copied())?;
+        let is_data = stream >= Pool::Cleaning;
+        let zone = in_order.find(|zone| self.has_pointer[zone.0 as usize] == is_data);
+        let zone = zone.or_else(|| self.free.first().copied())?;
         self.free.remove(&zone);
         let generation = self.rows[zone.0 as usize].generation + 1;
         self.rows[zone.0 as usize] =
@@ -184,8 +212,9 @@ impl Zones {
     /// A zone can never be written again.
     pub fn die(&mut self, zone: ZoneIndex) {
         self.rows[zone.0 as usize].used_for = ZoneUse::Dead;
-        self.free.remove(&zone);
-        self.next.remove(&zone);
+        for zones in [&mut self.free, &mut self.next, &mut self.unnamed] {
+            zones.remove(&zone);
+        }
     }
 
     /// A zone that no root knows turns out to be in use.
@@ -200,7 +229,9 @@ impl Zones {
     /// What is in a free zone has this generation: the next has a higher one.
     pub fn outgrow(&mut self, zone: ZoneIndex, generation: Generation) {
         let row = &mut self.rows[zone.0 as usize];
-        row.generation = row.generation.max(generation);
+        if row.used_for == ZoneUse::Free {
+            row.generation = row.generation.max(generation);
+        }
     }
 
     /// Counts blocks of a zone that are parts of the map, or are not any more.
@@ -351,19 +382,29 @@ impl Zones {
         }
         let row = &mut self.rows[zone.0 as usize];
         *row = ZoneRow { generation: row.generation, ..ZoneRow::default() };
-        self.next.insert(zone);
+        let has_pointer = self.has_pointer[zone.0 as usize];
+        if has_pointer { &mut self.next } else { &mut self.unnamed }.insert(zone);
     }
 
     /// Those that the root says may be opened which was made with these rows, and is durable.
     pub fn root_is_durable(&mut self, granted: BTreeSet<ZoneIndex>) {
         self.next.retain(|zone| !granted.contains(zone));
+        self.unnamed.retain(|zone| !granted.contains(zone));
         self.free.extend(granted);
     }
 
-    /// Those that a root says may be opened that is made now, and that no earlier one did.
+    /// Those that a root says may be opened that is made now, and that no earlier one did. `most_named`: how many it names of those without a
+    /// pointer, beside those that it takes to write the next.
     #[must_use]
-    pub fn to_grant(&self) -> BTreeSet<ZoneIndex> {
-        self.next.clone()
+    pub fn to_grant(&self, most_named: usize) -> BTreeSet<ZoneIndex> {
+        let most = 2 * self.keep.recovery + self.keep.cleaning + most_named;
+        let more = self.unnamed.iter().take(most.saturating_sub(self.named().count()));
+        self.next.iter().chain(more).copied().collect()
+    }
+
+    /// Zones without a pointer that may be opened.
+    pub fn named(&self) -> impl Iterator<Item = ZoneIndex> {
+        self.free.iter().copied().filter(|zone| !self.has_pointer[zone.0 as usize])
     }
 }
 
@@ -384,7 +425,7 @@ mod tests {
     }
 
     fn filled(zones: &mut Zones, user: u64, copy: u64) -> ZoneIndex {
-        let (zone, _) = zones.open(Pool::Recovery, Pool::Users, |_| true).unwrap();
+        let (zone, _) = zones.open(Pool::Recovery, Pool::Recovery, Pool::Users).unwrap();
         zones.note(zone, BatchNo(user), CopyNo(copy));
         zones.fill(zone, 100, 100);
         zone
@@ -393,7 +434,7 @@ mod tests {
     #[test]
     fn who_has_less_right_leaves_zones_to_those_who_have_more() {
         let mut zones = zones(6);
-        let mut taken = |pool: Pool| core::iter::from_fn(|| zones.open(pool, pool, |_| true)).count();
+        let mut taken = |pool: Pool| core::iter::from_fn(|| zones.open(pool, pool, pool)).count();
         assert_eq!([Pool::Users, Pool::Cleaning, Pool::Map, Pool::Recovery].map(&mut taken), [3, 1, 1, 1]);
         assert!(Pool::ALL.is_sorted());
     }
@@ -401,7 +442,7 @@ mod tests {
     #[test]
     fn what_is_kept_for_the_map_is_less_by_what_it_has() {
         let mut zones = zones(6);
-        assert!(zones.open(Pool::Map, Pool::Map, |_| true).is_some());
+        assert!(zones.open(Pool::Map, Pool::Map, Pool::Map).is_some());
         assert_eq!([Pool::Map, Pool::Cleaning, Pool::Users].map(|pool| zones.free(pool)), [4, 4, 3]);
     }
 
@@ -424,22 +465,55 @@ mod tests {
         let mut zones = zones(1);
         let zone = filled(&mut zones, 1, 1);
         zones.be_done_with(zone);
-        let early = zones.to_grant();
+        let early = zones.to_grant(1);
         zones.was_reset(zone);
         zones.root_is_durable(early);
-        assert_eq!(zones.open(Pool::Recovery, Pool::Users, |_| true), None, "that root was made before the reset");
-        let grant = zones.to_grant();
+        assert_eq!(
+            zones.open(Pool::Recovery, Pool::Recovery, Pool::Users),
+            None,
+            "that root was made before the reset"
+        );
+        let grant = zones.to_grant(1);
         zones.root_is_durable(grant);
-        assert_eq!(zones.open(Pool::Recovery, Pool::Users, |_| true), Some((zone, Generation(2))));
+        assert_eq!(zones.open(Pool::Recovery, Pool::Recovery, Pool::Users), Some((zone, Generation(2))));
+    }
+
+    /// Zones with odd numbers have a pointer, and a root names these.
+    fn mixed(free: usize, named: &[u32]) -> Zones {
+        let has_pointer = (0..free).map(|zone| zone % 2 == 1).collect();
+        zones(free).with_pointers(has_pointer, &named.iter().map(|zone| ZoneIndex(*zone)).collect())
+    }
+
+    fn opened(zones: &mut Zones, stream: Pool) -> Option<u32> {
+        zones.open(Pool::Recovery, Pool::Recovery, stream).map(|(zone, _)| zone.0)
     }
 
     #[test]
-    fn of_the_zones_that_are_preferred_the_one_behind_the_last_comes_next_and_at_the_end_the_others() {
-        let mut zones = zones(6);
-        let mut open = |stream: Pool, odd: u32| {
-            zones.open(Pool::Recovery, stream, |zone| zone.0 % 2 == odd).map(|(zone, _)| zone.0)
-        };
-        assert_eq!([open(Pool::Users, 1), open(Pool::Map, 0), open(Pool::Users, 1)], [Some(1), Some(0), Some(3)]);
-        assert_eq!([open(Pool::Cleaning, 1), open(Pool::Users, 1), open(Pool::Users, 1)], [Some(5), Some(2), Some(4)]);
+    fn data_gets_zones_with_a_pointer_one_behind_the_other_and_the_map_those_without_while_there_are_some() {
+        let mut zones = mixed(6, &[0, 2, 4]);
+        let mut open = |stream| opened(&mut zones, stream);
+        assert_eq!([open(Pool::Users), open(Pool::Map), open(Pool::Users)], [Some(1), Some(0), Some(3)]);
+        assert_eq!([open(Pool::Cleaning), open(Pool::Users), open(Pool::Users)], [Some(5), Some(2), Some(4)]);
+    }
+
+    #[test]
+    fn a_zone_without_a_pointer_is_opened_only_when_a_root_names_it() {
+        let mut zones = mixed(8, &[4]);
+        assert_eq!(opened(&mut zones, Pool::Map), Some(4));
+        assert_eq!(opened(&mut zones, Pool::Map), Some(1), "0, 2 and 6 are not named");
+        let named = zones.to_grant(0);
+        assert!(named.iter().map(|zone| zone.0).eq([0, 2, 6]), "what it takes to write the next root");
+        zones.root_is_durable(named);
+        assert!(zones.named().map(|zone| zone.0).eq([0, 2, 6]));
+        assert_eq!(opened(&mut zones, Pool::Map), Some(2));
+    }
+
+    #[test]
+    fn while_zones_wait_for_a_root_to_name_them_those_that_may_be_opened_are_left_to_who_writes_it() {
+        let mut zones = mixed(20, &[0, 2, 4, 6]);
+        (0..10).for_each(|_| assert!(zones.open(Pool::Recovery, Pool::Recovery, Pool::Users).is_some()));
+        let mut count = |share| core::iter::from_fn(|| zones.open(Pool::Map, share, Pool::Map)).count();
+        assert_eq!([Pool::Users, Pool::Cleaning, Pool::Map, Pool::Recovery].map(&mut count), [1, 1, 1, 1]);
+        assert_eq!(zones.to_grant(2).len(), 5, "two for roots and one for cleaning, and two");
     }
 }

@@ -9,7 +9,7 @@ use super::salvage::{Loss, Window};
 use super::survey::{Stream, Survey, ZoneSeen};
 use crate::dm::stl::checkpoint::{encode_root, leaves_of_piece, zones_of_piece};
 use crate::dm::stl::format::{
-    Batch, BatchKind, Checksum, Header, LeafRow, Piece, PieceKind, Root, ZoneRow, ZoneUse, encode_leaf,
+    Batch, BatchKind, Checksum, Header, LeafRow, OpenZone, Piece, PieceKind, Root, ZoneRow, ZoneUse, encode_leaf,
 };
 use crate::dm::stl::log::Pool;
 use crate::dm::stl::map::{LEAF_BLOCKS, LeafNo};
@@ -46,6 +46,9 @@ impl_error!(RebuildError, Media(MediaError), |self, f| match self {
 
 /// Most blocks of payload of a batch.
 const MOST_BLOCKS: usize = 256;
+
+/// Zones without a pointer that a new root names.
+const MOST_NAMED: usize = 64;
 
 /// Zones that are filled with the new map.
 struct Filling<'a> {
@@ -254,6 +257,13 @@ impl<'a> Filling<'a> {
         }
     }
 
+    /// Zones that a start may use for its first root: it looks only into those without a pointer that a root names.
+    fn without_pointer(&self) -> impl Iterator<Item = OpenZone> {
+        let space = &self.survey.space;
+        let zones = self.empty.iter().rev().copied().filter(|zone| !space.is_sequential(*zone)).take(MOST_NAMED);
+        zones.map(|zone| OpenZone { start: space.set.start(zone), generation: self.generation, written: 0, stream: 0 })
+    }
+
     fn root(&self, options: &RebuildOptions, pieces: Vec<Piece>) -> Root {
         Root {
             cut: self.survey.user,
@@ -262,7 +272,7 @@ impl<'a> Filling<'a> {
             zone_blocks: self.survey.space.set.zone_blocks(),
             reserve: options.reserve,
             members: self.survey.members.clone(),
-            open: Vec::new(),
+            open: self.without_pointer().collect(),
             pieces,
         }
     }
