@@ -167,6 +167,7 @@ impl State {
             order: Order::after(BatchNo(0)),
             copies: CopyNo(0),
             copies_under_way: 0,
+            cleaned_in_vain: 0,
             map_cut: Default::default(),
             frozen_cut: Default::default(),
             swept: Default::default(),

@@ -206,6 +206,8 @@ pub(super) struct State {
     /// The last batch of copies, and how many are under way.
     pub copies: CopyNo,
     pub copies_under_way: u32,
+    /// Zones that were cleaned since users began to wait for one.
+    pub cleaned_in_vain: usize,
     /// What runs and leaves have: all batches up to these. And what they will have when the checkpoint under way is done.
     pub map_cut: (BatchNo, CopyNo),
     pub frozen_cut: (BatchNo, CopyNo),

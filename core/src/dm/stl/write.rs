@@ -52,12 +52,17 @@ impl State {
             Room::Busy => return None,
             Room::None => {
                 self.want_zones();
+                if !self.are_zones_coming() {
+                    // Whoever cleans may find that there is nothing to hope for.
+                    self.notify(|signals| &signals.progress);
+                }
                 return None;
             }
         };
         let (mut sealed, shares) = self.seal(room);
         sealed.number = self.order.seal().0;
         self.counters.batches += 1;
+        self.cleaned_in_vain = 0;
         let sent = self.send(Pool::Users, &sealed, 0);
         Some(Begun { sealed, shares, sent })
     }

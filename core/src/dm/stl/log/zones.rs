@@ -39,6 +39,10 @@ struct Life {
     readers: u32,
     /// Blocks of it that a root, or the next one, says are parts of the map.
     map_blocks: u32,
+    /// The block behind the last batch of it that is known to be written.
+    arrived: u32,
+    /// Times that it could not be reset.
+    failed_resets: u32,
     /// Nothing in it is live, for good.
     is_done_with: bool,
     /// Something in it cannot be read: it is not cleaned.
@@ -170,10 +174,22 @@ impl Zones {
         (row.used_for, row.written, row.closed_at) = (ZoneUse::Full, written, closed_at);
     }
 
-    /// The batches of a zone end there, or before.
+    /// The batches of a zone end there, or before, but behind those that have arrived: a disk may say of one that it failed, and
+    /// take the next.
     pub fn end_at(&mut self, zone: ZoneIndex, written: u32) {
+        let arrived = self.lives[zone.0 as usize].as_ref().map_or(0, |life| life.arrived);
         let row = &mut self.rows[zone.0 as usize];
-        row.written = row.written.min(written);
+        row.written = row.written.min(written).max(arrived);
+    }
+
+    /// A batch of a zone is written, which ends there.
+    pub fn arrived(&mut self, zone: ZoneIndex, end: u32) {
+        let row = &mut self.rows[zone.0 as usize];
+        if let Some(life) = self.lives[zone.0 as usize].as_mut() {
+            life.arrived = life.arrived.max(end);
+            let is_open = row.used_for == ZoneUse::Open;
+            row.written = if is_open { row.written } else { row.written.max(end) };
+        }
     }
 
     /// The batches of a zone end there.
@@ -181,9 +197,18 @@ impl Zones {
         self.rows[zone.0 as usize].written = written;
     }
 
-    /// A zone can never be written again.
+    /// A zone can never be written again. What is live in it stays there.
     pub fn die(&mut self, zone: ZoneIndex) {
-        self.rows[zone.0 as usize].used_for = ZoneUse::Dead;
+        let place = zone.0 as usize;
+        match &self.lives[place] {
+            Some(life) if life.is_done_with => {
+                self.lives[place] = None;
+                self.done_with -= 1;
+            }
+            Some(_) if self.rows[place].used_for != ZoneUse::Dead => hold(&mut self.held, &self.rows[place], -1),
+            _ => {}
+        }
+        self.rows[place].used_for = ZoneUse::Dead;
         self.free.remove(&zone);
         self.next.remove(&zone);
     }
@@ -231,8 +256,13 @@ impl Zones {
     pub fn full(&self, pools: &[Pool]) -> impl Iterator<Item = (ZoneIndex, &ZoneRow)> {
         let of =
             move |row: &ZoneRow| row.used_for == ZoneUse::Full && pools.iter().any(|pool| *pool as u8 == row.stream);
-        let holds = |life: &Life| !life.is_done_with && !life.is_spoilt;
-        self.in_use().filter(move |(_, row, life)| holds(life) && of(row)).map(|(zone, row, _)| (zone, row))
+        self.in_use().filter(move |(_, row, life)| !life.is_done_with && of(row)).map(|(zone, row, _)| (zone, row))
+    }
+
+    /// Whether something live in a zone cannot be read.
+    #[must_use]
+    pub fn is_spoilt(&self, zone: ZoneIndex) -> bool {
+        self.lives[zone.0 as usize].as_ref().is_some_and(|life| life.is_spoilt)
     }
 
     /// The newest batch of users in a zone.
@@ -313,7 +343,7 @@ impl Zones {
         }
     }
 
-    /// Something live in a zone cannot be read: it stays as it is.
+    /// Something live in a zone cannot be read: it is not cleaned, and stays until nothing in it is live.
     pub fn spoil(&mut self, zone: ZoneIndex) {
         if let Some(life) = self.lives[zone.0 as usize].as_mut() {
             life.is_spoilt = true;
@@ -340,6 +370,14 @@ impl Zones {
         let is_covered = |life: &Life| life.user <= root.cut && life.copy <= root.copies;
         let ready = move |life: &Life| life.is_done_with && life.readers == 0 && is_covered(life);
         self.in_use().filter(move |(_, _, life)| ready(life)).map(|(zone, _, _)| zone)
+    }
+
+    /// A zone could not be reset; how often by now.
+    pub fn reset_failed(&mut self, zone: ZoneIndex) -> u32 {
+        self.lives[zone.0 as usize].as_mut().map_or(u32::MAX, |life| {
+            life.failed_resets += 1;
+            life.failed_resets
+        })
     }
 
     /// A zone was reset.
