@@ -32,6 +32,7 @@ impl State {
     /// How much the open zone of `pool` takes, or a new one if that is full.
     pub fn room(&mut self, pool: Pool) -> Room {
         let place = pool as usize;
+        let was_open = self.cursors[place].is_some();
         if let Some(Cursor { zone, next, room, .. }) = self.cursors[place] {
             if !self.disks.shape(zone).is_sequential && self.under_way[place] > 0 {
                 return Room::Busy;
@@ -45,11 +46,24 @@ impl State {
         // Data is written faster in order, and the map is small.
         let Self { zones, disks, .. } = self;
         let prefers = |zone| disks.shape(zone).is_sequential == (pool >= Pool::Cleaning);
-        let Some((zone, generation)) = zones.open(right, pool, prefers) else { return Room::None };
+        let Some((zone, generation)) = zones.open(right, pool, prefers) else {
+            if was_open {
+                self.release_users();
+            }
+            return Room::None;
+        };
         let room = self.disks.shape(zone).room;
         self.cursors[place] = Some(Cursor { zone, generation, next: 0, room });
         self.under_way[place] = 0;
+        self.release_users();
         Room::Blocks(room)
+    }
+
+    /// If cleaning has no zone any more nobody waits for it.
+    fn release_users(&mut self) {
+        if self.victim.is_some() && !self.can_clean() {
+            self.notify(|signals| &signals.changes);
+        }
     }
 
     /// With whose right a zone is opened for `pool`.
@@ -84,8 +98,18 @@ impl State {
         }
     }
 
+    /// Has a sweep find zones with nothing live in them, if there can be any that nobody knows.
+    fn look_closer(&mut self, pool: Pool) -> bool {
+        let may_find = pool == Pool::Cleaning && self.map_cut != self.swept;
+        if may_find {
+            self.is_sweep_wanted = true;
+            self.notify(|signals| &signals.progress);
+        }
+        may_find
+    }
+
     /// Whether cleaning, which makes zones, has one for itself.
-    fn can_clean(&self) -> bool {
+    pub fn can_clean(&self) -> bool {
         self.victim.is_some()
             && (self.cursors[Pool::Cleaning as usize].is_some() || self.zones.free(Pool::Cleaning) > 0)
     }
@@ -190,10 +214,11 @@ pub(super) async fn room_for(shared: &Shared, pool: Pool, blocks: u32) -> Result
                     if !has_room {
                         // Others may have waited for what this one would do.
                         state.notify(|signals| &signals.progress);
+                        state.release_users();
                     }
                     has_room.then_some(Ok(()))
                 }
-                Room::None if state.is_hopeless(pool) => Some(Err(Reason::VolumeFull)),
+                Room::None if state.is_hopeless(pool) && !state.look_closer(pool) => Some(Err(Reason::VolumeFull)),
                 Room::None => {
                     state.want_zones();
                     None
@@ -256,6 +281,7 @@ async fn give_up(shared: &Shared, pool: Pool, slot: &Slot) {
             (state.cursors[pool as usize], state.under_way[pool as usize]) = (None, 0);
             let closed_at = state.clock;
             state.zones.fill(slot.zone, room, closed_at);
+            state.release_users();
         }
         state.zones.end_at(zone, at);
         let start = state.disks.set.start(slot.zone);

@@ -61,7 +61,7 @@ impl State {
 
     /// Users wait until cleaning has done its part.
     pub fn is_cleaning_owed(&self) -> bool {
-        self.pace.owed() > f64::from(self.options.turn_blocks) && self.victim.is_some()
+        self.pace.owed() > f64::from(self.options.turn_blocks) && self.can_clean()
     }
 
     /// The zone to be cleaned next, if one should be.

@@ -165,6 +165,7 @@ impl State {
             under_way: [0; Pool::ALL.len()],
             retries_under_way: 0,
             order: Order::after(BatchNo(0)),
+            gap: None,
             copies: CopyNo(0),
             copies_under_way: 0,
             cleaned_in_vain: 0,

@@ -14,7 +14,7 @@ use super::replay::{Replay, Since};
 use super::set::Set;
 use super::state::{Readiness, RootPlace, Shared, Slot, State};
 use super::{BLOCK_BYTES, BLOCK_SECTORS, BatchNo, CopyNo, Epoch, Generation, Pba, ZoneIndex};
-use crate::block::{Data, DeviceId, Limits, Reason};
+use crate::block::{Data, DeviceId, Flags, Limits, Reason};
 use crate::prelude::*;
 use crate::sector::Sector;
 use crate::task::Io;
@@ -45,6 +45,8 @@ struct Seen {
     roots: Vec<FoundRoot>,
     /// The blocks at which there may be others, which cannot be read.
     unreadable: Vec<u64>,
+    /// The blocks at which there are parts of one, in zones without a pointer.
+    torn: Vec<u64>,
 }
 
 /// Loads the volume when it is wanted.
@@ -101,6 +103,7 @@ async fn load(shared: &Shared, io: &Io, given: Vec<Given>, capacity: u64) -> Res
     read_tables(shared, &newest.root).await?;
     let pointers = pointers(shared, &seen);
     let copies = replay(shared, &newest, &since, &pointers).await?;
+    erase_torn(io, &seen).await;
     let begun = match clear_rest(shared, &pointers).await {
         Ok(()) => begin_life(shared, &since, copies).await,
         Err(reason) => Err(reason),
@@ -116,7 +119,7 @@ async fn load(shared: &Shared, io: &Io, given: Vec<Given>, capacity: u64) -> Res
 async fn look(io: &Io, given: Given, zone_blocks: u64) -> Result<Seen, Reason> {
     let count = given.limits.zones() as usize;
     let zones = if count == 0 { Vec::new() } else { io.report(given.device, Sector::ZERO, count).await? };
-    let mut seen = Seen { given, zones, roots: Vec::new(), unreadable: Vec::new() };
+    let mut seen = Seen { given, zones, roots: Vec::new(), unreadable: Vec::new(), torn: Vec::new() };
     for number in 0..ROOT_ZONES {
         read_roots(io, &mut seen, number, zone_blocks).await;
     }
@@ -139,6 +142,7 @@ pub(super) const ROOT_ZONES: u64 = 2;
 async fn read_roots(io: &Io, seen: &mut Seen, number: u64, zone_blocks: u64) {
     let zone = seen.zones.get(number as usize).copied();
     let is_offline = zone.is_some_and(|zone| zone.cond == Condition::Offline);
+    let has_no_pointer = zone.is_none_or(|zone| zone.kind == ZoneKind::Conventional);
     let mut at = 0;
     while !is_offline && at + ROOT_BLOCKS as u64 <= room_for_roots(zone.as_ref(), zone_blocks) {
         let block = number * zone_blocks + at;
@@ -149,7 +153,12 @@ async fn read_roots(io: &Io, seen: &mut Seen, number: u64, zone_blocks: u64) {
             seen.unreadable.push(block);
             continue;
         }
-        let Some(found) = decode_root(&data.to_vec(), block) else { return };
+        let bytes = data.to_vec();
+        let Some(found) = decode_root(&bytes, block) else {
+            let has_header = Header::decode(&bytes).is_ok_and(|(header, _)| header.kind == BatchKind::Root);
+            seen.torn.extend((has_header && has_no_pointer).then_some(block));
+            return;
+        };
         // Behind the newest root of a zone without a pointer lie older ones.
         let is_older = seen.roots.last().is_some_and(|last| {
             last.block / zone_blocks == number && last.header.batch.number > found.header.batch.number
@@ -158,6 +167,16 @@ async fn read_roots(io: &Io, seen: &mut Seen, number: u64, zone_blocks: u64) {
             return;
         }
         seen.roots.push(found);
+    }
+}
+
+/// Erases what is left of roots that were torn: parts of the next one could make one of them whole when it is torn itself, and what that
+/// names is not there any more.
+async fn erase_torn(io: &Io, seen: &[Seen]) {
+    for (device, block) in seen.iter().flat_map(|seen| seen.torn.iter().map(|block| (seen.given.device, *block))) {
+        let Ok(zeroes) = super::disks::memory(1) else { return };
+        // If it fails the next root will as well, or is whole.
+        let _ = io.write(device, Sector(block * u64::from(BLOCK_SECTORS)), zeroes, Flags::NONE).ok().await;
     }
 }
 
