@@ -73,6 +73,8 @@ impl State {
             _ if self.readiness == Readiness::Loading => Pool::Recovery,
             // It gives zones back, and what it has written by then is nothing that a start needs.
             Pool::Map if self.is_checkpointing || self.is_hopeless(pool) => Pool::Recovery,
+            // What failed has cost those that are kept for it: it gives back more than it takes.
+            Pool::Cleaning if self.is_hopeless(pool) && self.map_cut == self.swept => Pool::Map,
             // Until a batch that failed is written, nothing behind it counts, and nothing can be cleaned.
             Pool::Users if is_retried && !self.are_zones_coming() => Pool::Recovery,
             _ if is_retried => pool.min(Pool::Map),

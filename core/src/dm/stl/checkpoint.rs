@@ -429,8 +429,10 @@ async fn reset_zones(shared: &Shared, root: &Since) {
         let result = reset_zone(shared, zone).await;
         let is_dead = result.is_err() && is_dead(shared, zone).await;
         let mut state = shared.borrow_mut();
-        if is_dead || result.is_err() && state.zones.reset_failed(zone) >= MOST_RESETS {
-            state.zones.die(zone);
+        match result {
+            Err(_) if is_dead => state.zones.die(zone),
+            Err(_) => state.zones.reset_failed(zone, MOST_RESETS),
+            Ok(()) => {}
         }
         if result.is_ok() {
             let start = state.disks.set.start(zone);

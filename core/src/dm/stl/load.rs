@@ -422,9 +422,10 @@ async fn replay(
         adopt(shared, zone, &batches);
         found.extend(batches.into_iter().map(|batch| batch.header));
     }
-    refuse_gone(shared, root, &found, pointers)?;
+    let streams = user_zones(shared, root, &found);
     let sabotaged = shared.borrow().guards.gone();
     let replay = Replay::choose(since, found, sabotaged.replay_over_gaps);
+    refuse_gone(shared, &streams, replay.behind_gap, pointers)?;
     let last = replay.copies.last().map_or(since.copies, |header| CopyNo(header.batch.number));
     let mut state = shared.borrow_mut();
     replay.users.into_iter().for_each(|header| state.replay_users(header));
@@ -454,25 +455,31 @@ fn unreadable(zone: ZoneIndex, reason: Reason) -> Reason {
     }
 }
 
-/// A zone that was free when the root was made, and is gone since: it has batches of users if their stream went on in it. So it did not while
-/// a zone of theirs is still open, and copies may be missing.
+/// Zones to which users wrote behind the root, as far as is known.
+fn user_zones(shared: &Shared, root: &Root, found: &[Header]) -> Vec<ZoneIndex> {
+    let state = shared.borrow();
+    let named = root.open.iter().filter(|open| open.stream == Pool::Users as u8).map(|open| open.start);
+    let users = found.iter().filter(|header| matches!(header.kind, BatchKind::User(_))).map(|it| it.batch.place);
+    named.chain(users).map(|place| state.disks.set.zone_of(place).0).collect()
+}
+
+/// A zone that was free when the root was made, and is gone since. It may have had batches of users if some are missing in the sequence,
+/// or if those that are known ended with a zone that takes no more. Copies may be missing.
 fn refuse_gone(
     shared: &Shared,
-    root: &Root,
-    found: &[Header],
+    streams: &[ZoneIndex],
+    behind_gap: usize,
     pointers: &BTreeMap<ZoneIndex, Zone>,
 ) -> Result<(), Reason> {
     let state = shared.borrow();
     let is_gone = |zone: &ZoneIndex| pointers.get(zone).is_some_and(|zone| zone.cond == Condition::Offline);
     let Some(gone) = state.zones.all_free().find(is_gone) else { return Ok(()) };
-    let named = root.open.iter().filter(|open| open.stream == Pool::Users as u8).map(|open| open.start);
-    let users = found.iter().filter(|header| matches!(header.kind, BatchKind::User(_))).map(|it| it.batch.place);
-    let mut zones = named.chain(users).map(|place| state.disks.set.zone_of(place).0).peekable();
-    let takes_more = |zone: ZoneIndex| pointers.get(&zone).is_some_and(|zone| zone.cond.is_active());
-    if zones.peek().is_some() && !zones.any(takes_more) {
-        return Err(failed(format!("zone {gone} may have batches behind the newest root, and is gone")));
+    let takes_more = |zone: &ZoneIndex| pointers.get(zone).is_some_and(|zone| zone.cond.is_active());
+    let is_missed = behind_gap > 0 || !streams.is_empty() && !streams.iter().any(takes_more);
+    match is_missed {
+        true => Err(failed(format!("zone {gone} may have batches behind the newest root, and is gone"))),
+        false => Ok(()),
     }
-    Ok(())
 }
 
 /// A batch that was written when the newest root was in a zone that is gone since, and not the newest that can be read: what that one says
@@ -519,9 +526,9 @@ fn replay_cut(state: &State, since: &Since) -> BatchNo {
 /// A zone has batches that may count.
 fn adopt(shared: &Shared, zone: ZoneIndex, batches: &[Found]) {
     let mut state = shared.borrow_mut();
-    let Some(end) = batches.last().map(|last| last.end) else { return };
-    let Some((pool, generation)) = batches.iter().find_map(pool_of) else { return };
+    let end = batches.last().map_or(0, |last| last.end);
     if state.zones.rows()[zone.0 as usize].used_for == ZoneUse::Free {
+        let Some((pool, generation)) = batches.iter().find_map(pool_of) else { return };
         let blocks = state.map_blocks_in(zone);
         if pool == Pool::Map && blocks == 0 {
             // A checkpoint did not come to its root: nobody knows of what it has written.

@@ -43,6 +43,8 @@ struct Life {
     arrived: u32,
     /// Times that it could not be reset.
     failed_resets: u32,
+    /// It was tried too often, and is not any more.
+    is_given_up: bool,
     /// Nothing in it is live, for good.
     is_done_with: bool,
     /// Something in it cannot be read: it is not cleaned.
@@ -202,8 +204,8 @@ impl Zones {
         let place = zone.0 as usize;
         match &self.lives[place] {
             Some(life) if life.is_done_with => {
+                self.done_with -= usize::from(!life.is_given_up);
                 self.lives[place] = None;
-                self.done_with -= 1;
             }
             Some(_) if self.rows[place].used_for != ZoneUse::Dead => hold(&mut self.held, &self.rows[place], -1),
             _ => {}
@@ -368,16 +370,20 @@ impl Zones {
     /// their batches say.
     pub fn to_reset(&self, root: &Since) -> impl Iterator<Item = ZoneIndex> {
         let is_covered = |life: &Life| life.user <= root.cut && life.copy <= root.copies;
-        let ready = move |life: &Life| life.is_done_with && life.readers == 0 && is_covered(life);
+        let is_wanted = |life: &Life| life.is_done_with && !life.is_given_up;
+        let ready = move |life: &Life| is_wanted(life) && life.readers == 0 && is_covered(life);
         self.in_use().filter(move |(_, _, life)| ready(life)).map(|(zone, _, _)| zone)
     }
 
-    /// A zone could not be reset; how often by now.
-    pub fn reset_failed(&mut self, zone: ZoneIndex) -> u32 {
-        self.lives[zone.0 as usize].as_mut().map_or(u32::MAX, |life| {
+    /// A zone that is done with could not be reset. After `most` times nobody counts on it before the next start.
+    pub fn reset_failed(&mut self, zone: ZoneIndex, most: u32) {
+        if let Some(life) = self.lives[zone.0 as usize].as_mut() {
             life.failed_resets += 1;
-            life.failed_resets
-        })
+            if life.failed_resets == most {
+                life.is_given_up = true;
+                self.done_with -= 1;
+            }
+        }
     }
 
     /// A zone was reset.
