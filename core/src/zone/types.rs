@@ -72,6 +72,12 @@ impl Condition {
         matches!(self, Condition::ImplicitOpen | Condition::ExplicitOpen | Condition::Closed)
     }
 
+    /// Whether the zone has failed, for writes at least.
+    #[must_use]
+    pub const fn is_dead(self) -> bool {
+        matches!(self, Condition::ReadOnly | Condition::Offline)
+    }
+
     /// Whether a report's write pointer means anything.
     #[must_use]
     pub const fn has_write_pointer(self) -> bool {

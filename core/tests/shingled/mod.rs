@@ -60,9 +60,20 @@ pub fn small() -> Options {
 impl Volume {
     /// A new volume on such disks.
     pub fn new(disks: &[NullConfig], reserve: u32, options: Options) -> Self {
+        Self::over(disks, reserve, options, |_, leaf| leaf)
+    }
+
+    /// The same, with something between each disk and what uses it.
+    pub fn over(
+        disks: &[NullConfig],
+        reserve: u32,
+        options: Options,
+        mut wrap: impl FnMut(&mut Stack, DeviceId) -> DeviceId,
+    ) -> Self {
         let mut stack = Stack::new();
         let plugged = |config: &NullConfig| {
             let leaf = stack.add(Box::new(NullDevice::new(config).unwrap())).unwrap();
+            let leaf = wrap(&mut stack, leaf);
             let limits = stack.limits(leaf).clone();
             match limits.zoned {
                 Some(_) => stack.add(Box::new(ZonePlug::new(leaf, &limits, PlugOptions::default()).unwrap())).unwrap(),

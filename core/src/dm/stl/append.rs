@@ -7,10 +7,9 @@ use super::{BatchNo, CopyNo, disks};
 use crate::block::{Payload, Reason};
 use crate::prelude::*;
 use crate::task::Answer;
-use crate::zone::Condition;
 
 /// Times that a batch is written elsewhere after it failed, before the volume gives up.
-const MOST_ATTEMPTS: u32 = 8;
+pub(super) const MOST_ATTEMPTS: u32 = 8;
 
 /// How much the open zone of a pool takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +32,7 @@ impl State {
     /// How much the open zone of `pool` takes, or a new one if that is full. `share`: whose share it is of the zones that may be opened now.
     pub fn room(&mut self, pool: Pool, share: Pool) -> Room {
         let place = pool as usize;
+        let was_open = self.cursors[place].is_some();
         if let Some(Cursor { zone, next, room, .. }) = self.cursors[place] {
             if !self.disks.shape(zone).is_sequential && self.under_way[place] > 0 {
                 return Room::Busy;
@@ -42,23 +42,79 @@ impl State {
             }
             self.close(pool);
         }
-        let right = |pool: Pool| match self.readiness {
-            Readiness::Loading => Pool::Recovery,
-            // Until a batch that failed is written, nothing behind it counts, and nothing can be cleaned.
-            _ if self.retries_under_way > 0 => pool.min(Pool::Map),
-            _ => pool,
+        let Some((zone, generation)) = self.zones.open(self.right(pool), self.right(share), pool) else {
+            if was_open {
+                self.release_users();
+            }
+            return Room::None;
         };
-        let Some((zone, generation)) = self.zones.open(right(pool), right(share), pool) else { return Room::None };
         let room = self.disks.shape(zone).room;
         self.cursors[place] = Some(Cursor { zone, generation, next: 0, room });
         self.under_way[place] = 0;
+        self.release_users();
         Room::Blocks(room)
+    }
+
+    /// If cleaning has no zone any more nobody waits for it.
+    fn release_users(&mut self) {
+        if self.victim.is_some() && !self.can_clean() {
+            self.notify(|signals| &signals.changes);
+        }
+    }
+
+    /// With whose right a zone is opened for `pool`.
+    fn right(&self, pool: Pool) -> Pool {
+        let is_retried = self.retries_under_way > 0;
+        match pool {
+            _ if self.readiness == Readiness::Loading => Pool::Recovery,
+            // It gives zones back, and what it has written by then is nothing that a start needs.
+            Pool::Map if self.is_checkpointing || self.is_hopeless(pool) => Pool::Recovery,
+            // What failed has cost those that are kept for it: it gives back more than it takes.
+            Pool::Cleaning if self.is_hopeless(pool) && self.map_cut == self.swept => Pool::Map,
+            // Until a batch that failed is written, nothing behind it counts, and nothing can be cleaned.
+            Pool::Users if is_retried && !self.are_zones_coming() => Pool::Recovery,
+            _ if is_retried => pool.min(Pool::Map),
+            _ => pool,
+        }
+    }
+
+    /// Whether a checkpoint gives zones back.
+    pub fn are_zones_coming(&self) -> bool {
+        let has_some = self.zones.done_with() > 0 || self.zones.has_grants(self.options.named_zones);
+        has_some || self.is_checkpoint_wanted || self.is_checkpointing
+    }
+
+    /// Whether no zone will ever come for `pool`.
+    fn is_hopeless(&self, pool: Pool) -> bool {
+        match pool {
+            _ if self.readiness == Readiness::Loading => true,
+            Pool::Map if self.is_checkpointing => true,
+            Pool::Map => !self.are_zones_coming() && !self.can_clean(),
+            // As long as users go on, something may come of that.
+            Pool::Cleaning if !self.do_users_wait() => false,
+            _ => !self.are_zones_coming() && !self.is_sweep_wanted,
+        }
+    }
+
+    /// Has a sweep find zones with nothing live in them, if there can be any that nobody knows.
+    fn look_closer(&mut self, pool: Pool) -> bool {
+        let may_find = pool == Pool::Cleaning && self.map_cut != self.swept;
+        if may_find {
+            self.is_sweep_wanted = true;
+            self.notify(|signals| &signals.progress);
+        }
+        may_find
+    }
+
+    /// Whether cleaning, which makes zones, has one for itself.
+    pub fn can_clean(&self) -> bool {
+        self.victim.is_some()
+            && (self.cursors[Pool::Cleaning as usize].is_some() || self.zones.free(Pool::Cleaning) > 0)
     }
 
     /// Somebody waits for a zone: a checkpoint gives those back that nobody needs.
     pub fn want_zones(&mut self) {
-        let has_some = self.zones.done_with() > 0 || !self.zones.to_grant(self.options.named_zones).is_empty();
-        if has_some && !self.is_checkpoint_wanted && !self.is_checkpointing {
+        if self.are_zones_coming() && !self.is_checkpoint_wanted && !self.is_checkpointing {
             self.is_checkpoint_wanted = true;
             self.notify(|signals| &signals.progress);
         }
@@ -81,7 +137,8 @@ impl State {
             self.counters.filler_blocks += u64::from(payload);
         }
         (self.cursors[pool as usize], self.under_way[pool as usize]) = (None, 0);
-        self.zones.fill(zone, room, self.clock);
+        // The filler counts for nothing, whether it arrives or not.
+        self.zones.fill(zone, next, self.clock);
     }
 
     /// Sends a batch, for which there is room.
@@ -130,6 +187,12 @@ impl State {
         }
         self.notify(|signals| &signals.progress);
     }
+
+    /// A batch is written, as far as the disk says.
+    fn landed(&mut self, slot: &Slot, sealed: &Sealed) {
+        let (_, at) = self.disks.set.zone_of(slot.place);
+        self.zones.arrived(slot.zone, at + sealed.blocks());
+    }
 }
 
 /// Waits until there is room for `blocks` in the open zone of `pool`. `share`: whose share it is of the zones that may be opened now.
@@ -145,9 +208,15 @@ pub(super) async fn room_for(shared: &Shared, pool: Pool, share: Pool, blocks: u
                 Room::Blocks(room) if room >= blocks => Some(Ok(())),
                 Room::Blocks(_) => {
                     state.close(pool);
-                    (state.room(pool, share) != Room::None).then_some(Ok(()))
+                    let has_room = state.room(pool, share) != Room::None;
+                    if !has_room {
+                        // Others may have waited for what this one would do.
+                        state.notify(|signals| &signals.progress);
+                        state.release_users();
+                    }
+                    has_room.then_some(Ok(()))
                 }
-                Room::None if state.readiness == Readiness::Loading => Some(Err(Reason::VolumeFull)),
+                Room::None if state.is_hopeless(pool) && !state.look_closer(pool) => Some(Err(Reason::VolumeFull)),
                 Room::None => {
                     state.want_zones();
                     None
@@ -166,16 +235,14 @@ pub(super) async fn finish(
     mut sent: Result<Sent, Reason>,
 ) -> Result<Slot, Reason> {
     for attempt in 1.. {
-        let Sent { slot, answers } = sent?;
-        let result = disks::all(answers).await;
-        shared.borrow_mut().arrived(pool, &slot);
-        let result = if shared.borrow().guards.gone().failed_batches_count { Ok(()) } else { result };
-        let Err(reason) = result else { return Ok(slot) };
+        let reason = match arrive(shared, pool, sealed, sent?).await {
+            Ok(slot) => return Ok(slot),
+            Err(reason) => reason,
+        };
         if attempt > MOST_ATTEMPTS {
             return Err(reason);
         }
         shared.borrow_mut().retries_under_way += 1;
-        give_up(shared, pool, &slot).await;
         let room = room_for(shared, pool, pool, sealed.blocks()).await;
         let mut state = shared.borrow_mut();
         state.retries_under_way -= 1;
@@ -184,6 +251,22 @@ pub(super) async fn finish(
         sent = state.send(pool, sealed, attempt);
     }
     unreachable!("attempts are counted")
+}
+
+/// Waits until a batch is written. Nothing more goes to the zone of one that fails.
+pub(super) async fn arrive(shared: &Shared, pool: Pool, sealed: &Sealed, sent: Sent) -> Result<Slot, Reason> {
+    let Sent { slot, answers } = sent;
+    let result = disks::all(answers).await;
+    let result = {
+        let mut state = shared.borrow_mut();
+        state.arrived(pool, &slot);
+        if state.guards.gone().failed_batches_count { Ok(()) } else { result }
+    };
+    match result {
+        Ok(()) => shared.borrow_mut().landed(&slot, sealed),
+        Err(_) => give_up(shared, pool, &slot).await,
+    }
+    result.map(|()| slot)
 }
 
 /// Nothing more is written to the zone of a batch that failed.
@@ -196,6 +279,7 @@ async fn give_up(shared: &Shared, pool: Pool, slot: &Slot) {
             (state.cursors[pool as usize], state.under_way[pool as usize]) = (None, 0);
             let closed_at = state.clock;
             state.zones.fill(slot.zone, room, closed_at);
+            state.release_users();
         }
         state.zones.end_at(zone, at);
         let start = state.disks.set.start(slot.zone);
@@ -205,8 +289,12 @@ async fn give_up(shared: &Shared, pool: Pool, slot: &Slot) {
     };
     let Some((device, sector)) = spot else { return };
     let zone = io.report(device, sector, 1).await.ok().and_then(|zones| zones.first().copied());
-    if zone.is_some_and(|zone| matches!(zone.cond, Condition::ReadOnly | Condition::Offline)) {
-        shared.borrow_mut().zones.die(slot.zone);
+    if zone.is_some_and(|zone| zone.cond.is_dead()) {
+        let mut state = shared.borrow_mut();
+        state.zones.die(slot.zone);
+        // Should it be gone for good, a start cannot find what is in it: a root that has all of that does without.
+        state.is_checkpoint_wanted = true;
+        state.notify(|signals| &signals.progress);
     } else if zone.is_some() {
         // It is not full, and would count as active.
         let _ = io.finish(device, sector).ok().await;

@@ -14,11 +14,28 @@ use super::state::{Readiness, RootPlace, Shared, State};
 use super::{BLOCK_BYTES, BatchNo, CopyNo, Generation, Pba, ZoneIndex, disks};
 use crate::block::{Payload, Reason};
 use crate::prelude::*;
-use crate::zone::Condition;
 use alloc::collections::BTreeSet;
 
 /// Most pieces of a table.
 const MOST_PIECES: usize = 256;
+/// Times that a zone is tried to be reset before it is given up.
+const MOST_RESETS: u32 = 4;
+/// Times that a root, or a flush before it, is tried before the volume gives up.
+const MOST_ROOTS: u32 = 4;
+
+/// Tries again what has failed.
+macro_rules! persistently {
+    ($try:expr) => {{
+        let mut result = $try.await;
+        for _ in 1..MOST_ROOTS {
+            if result.is_ok() {
+                break;
+            }
+            result = $try.await;
+        }
+        result
+    }};
+}
 
 /// What a root is about to say, as of one moment.
 struct Snapshot {
@@ -153,13 +170,13 @@ pub(super) async fn checkpoint(shared: &Shared) -> Result<(), Reason> {
     let snapshot = shared.borrow_mut().snapshot(cut, copies);
     let (pieces, old) = write_tables(shared, &snapshot).await?;
     if !shared.borrow().guards.gone().root_before_flush {
-        flush_disks(shared).await?;
+        persistently!(flush_disks(shared))?;
     }
     let Snapshot { mut root, granted, mut released, .. } = snapshot;
     released.extend(old);
     shared.borrow_mut().tables.pieces = pieces;
     root.pieces.splice(0..0, shared.borrow().tables.pieces.iter().copied());
-    write_root(shared, &root).await?;
+    persistently!(write_root(shared, &root))?;
     let epoch = {
         let mut state = shared.borrow_mut();
         state.counters.checkpoints += 1;
@@ -411,10 +428,13 @@ async fn reset_zones(shared: &Shared, root: &Since) {
     };
     for zone in zones {
         let result = reset_zone(shared, zone).await;
-        if result.is_err() && is_dead(shared, zone).await {
-            shared.borrow_mut().zones.die(zone);
-        }
+        let is_dead = result.is_err() && is_dead(shared, zone).await;
         let mut state = shared.borrow_mut();
+        match result {
+            Err(_) if is_dead => state.zones.die(zone),
+            Err(_) => state.zones.reset_failed(zone, MOST_RESETS),
+            Ok(()) => {}
+        }
         if result.is_ok() {
             let start = state.disks.set.start(zone);
             let end = start + u64::from(state.disks.set.zone_blocks());
@@ -439,7 +459,7 @@ async fn is_dead(shared: &Shared, zone: ZoneIndex) -> bool {
     };
     let Ok((device, sector)) = spot else { return true };
     let report = io.report(device, sector, 1).await;
-    report.is_ok_and(|zones| zones.iter().all(|zone| matches!(zone.cond, Condition::ReadOnly | Condition::Offline)))
+    report.is_ok_and(|zones| zones.iter().all(|zone| zone.cond.is_dead()))
 }
 
 impl State {

@@ -1,6 +1,6 @@
 //! Cleaning: what is live in a zone is copied elsewhere, so that the zone can be given back.
 
-use super::append::{finish, room_for};
+use super::append::{MOST_ATTEMPTS, arrive, room_for};
 use super::format::{BatchKind, Copied, Header};
 use super::log::{Pool, Sealed};
 use super::map::{Bitmap, Extent};
@@ -21,7 +21,10 @@ pub(super) async fn run(shared: Shared) {
         let mut state = shared.borrow_mut();
         state.victim = None;
         match result {
-            Ok(()) => state.counters.cleaned_zones += 1,
+            Ok(()) => {
+                state.counters.cleaned_zones += 1;
+                state.cleaned_in_vain += 1;
+            }
             // What cannot be read stays where it is.
             Err(_) => {
                 state.zones.spoil(zone);
@@ -58,13 +61,17 @@ impl State {
 
     /// Users wait until cleaning has done its part.
     pub fn is_cleaning_owed(&self) -> bool {
-        self.pace.owed() > f64::from(self.options.turn_blocks) && self.victim.is_some()
+        self.pace.owed() > f64::from(self.options.turn_blocks) && self.can_clean()
     }
 
     /// The zone to be cleaned next, if one should be.
     fn choose(&mut self) -> Option<Victim> {
         let Level { free, high } = self.level();
         if self.readiness != Readiness::Ready || self.is_suspended || free >= high {
+            return None;
+        }
+        if self.is_cleaned_in_vain() {
+            self.degrade("the zones that can be written are full, however often they are cleaned".into());
             return None;
         }
         self.victim = self.best_marked();
@@ -118,9 +125,28 @@ impl State {
         {
             self.is_checkpoint_wanted = true;
         } else {
-            return;
+            return self.look_for_hope();
         }
         self.notify(|signals| &signals.progress);
+    }
+
+    /// Nothing can be cleaned, and nothing more can be known: if users wait for a zone, they will for ever.
+    fn look_for_hope(&mut self) {
+        let is_settled = self.order.counted() == self.order.sealed() && self.copies_under_way == 0;
+        if is_settled && self.do_users_wait() && !self.are_zones_coming() {
+            self.degrade("there is no zone left that can be written, and none that can be cleaned".into());
+        }
+    }
+
+    /// Whether users have something to write, and no zone for it.
+    pub fn do_users_wait(&self) -> bool {
+        let has_zone = self.cursors[Pool::Users as usize].is_some() || self.zones.free(Pool::Users) > 0;
+        !has_zone && !self.changes.is_empty()
+    }
+
+    /// Whether all zones were cleaned, and those who wait for one got none: so many died that what is left is full.
+    fn is_cleaned_in_vain(&self) -> bool {
+        self.cleaned_in_vain > 2 * self.zones.rows().len() && self.do_users_wait()
     }
 
     /// Zones of these whose live blocks a sweep should mark: the best ones, as far as counts can tell. Marks of worse ones are given up.
@@ -129,7 +155,8 @@ impl State {
             let live = self.map.live.of(*zone).map_or(self.zones.rows()[zone.0 as usize].live, Bitmap::count);
             (*zone, self.has_gain(*zone, live), self.score(self.options.choice, *zone, live))
         };
-        let mut scored: Vec<(ZoneIndex, bool, f64)> = settled.iter().map(score).collect();
+        let readable = settled.iter().filter(|(zone, _)| !self.zones.is_spoilt(*zone));
+        let mut scored: Vec<(ZoneIndex, bool, f64)> = readable.map(score).collect();
         scored.sort_by(|one, other| other.1.cmp(&one.1).then(other.2.total_cmp(&one.2)));
         let worse = scored.split_off(scored.len().min(self.options.marked_zones));
         for (zone, ..) in worse.into_iter().filter(|(zone, ..)| self.victim != Some(*zone)) {
@@ -140,8 +167,12 @@ impl State {
 
     /// Whether there is a zone of these that would be worth cleaning if its live blocks were known.
     pub fn has_unmarked_gain(&self, settled: &[(ZoneIndex, Generation)]) -> bool {
-        let unmarked = settled.iter().map(|(zone, _)| *zone).filter(|zone| self.map.live.of(*zone).is_none());
-        unmarked.into_iter().any(|zone| self.has_gain(zone, self.zones.rows()[zone.0 as usize].live))
+        let is_unmarked = |zone: &ZoneIndex| self.map.live.of(*zone).is_none() && !self.zones.is_spoilt(*zone);
+        settled
+            .iter()
+            .map(|(zone, _)| *zone)
+            .filter(is_unmarked)
+            .any(|zone| self.has_gain(zone, self.zones.rows()[zone.0 as usize].live))
     }
 
     /// Copies count, of blocks that are still where they were.
@@ -171,9 +202,7 @@ async fn clean(shared: &Shared, mut victim: Victim) -> Result<(), Reason> {
         let mut live = victim.next_turn(shared).await?;
         live.sort_unstable_by_key(|(block, _)| block.lba);
         let (read, copied) = (victim.read() - before, live.len());
-        while !live.is_empty() {
-            live = copy(shared, live, victim.generation).await?;
-        }
+        copy_all(shared, live, victim.generation).await?;
         let mut state = shared.borrow_mut();
         let ahead = f64::from(state.options.turn_blocks);
         state.pace.pay(u64::from(read) + copied as u64, ahead);
@@ -195,8 +224,26 @@ impl State {
     }
 }
 
-/// Copies the first of these blocks, as many as a batch takes. Those that are left.
-async fn copy(shared: &Shared, live: Vec<(Block, Data)>, generation: Generation) -> Result<Vec<(Block, Data)>, Reason> {
+/// Copies these blocks. What could not be written is copied again elsewhere, with another number: that of a copy may be missing, and
+/// until it counts its block is where it was.
+async fn copy_all(shared: &Shared, mut live: Vec<(Block, Data)>, generation: Generation) -> Result<(), Reason> {
+    let mut failures = 0;
+    while !live.is_empty() {
+        match copy(shared, &live, generation).await {
+            Ok(copied) => drop(live.drain(..copied)),
+            Err(reason) => {
+                failures += 1;
+                if failures > MOST_ATTEMPTS || shared.borrow().readiness != Readiness::Ready {
+                    return Err(reason);
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Copies the first of these blocks, as many as a batch takes; how many.
+async fn copy(shared: &Shared, live: &[(Block, Data)], generation: Generation) -> Result<usize, Reason> {
     room_for(shared, Pool::Cleaning, Pool::Cleaning, 3).await?;
     let now = shared.borrow().copies_that_fit(live.len());
     room_for(shared, Pool::Cleaning, Pool::Cleaning, State::blocks_of_copies(now)).await?;
@@ -207,14 +254,16 @@ async fn copy(shared: &Shared, live: Vec<(Block, Data)>, generation: Generation)
         let sealed = state.seal_copies(&live[..now], generation);
         sealed.map(|sealed| (state.send(Pool::Cleaning, &sealed, 0), sealed))
     };
-    if let Some((sent, sealed)) = begun {
-        let result = finish(shared, Pool::Cleaning, &sealed, sent).await;
-        let mut state = shared.borrow_mut();
-        state.copies_under_way -= 1;
-        state.notify(|signals| &signals.progress);
-        state.apply_copies(&result?, &sealed);
-    }
-    Ok(live[now..].to_vec())
+    let Some((sent, sealed)) = begun else { return Ok(now) };
+    let result = match sent {
+        Ok(sent) => arrive(shared, Pool::Cleaning, &sealed, sent).await,
+        Err(reason) => Err(reason),
+    };
+    let mut state = shared.borrow_mut();
+    state.copies_under_way -= 1;
+    state.notify(|signals| &signals.progress);
+    state.apply_copies(&result?, &sealed);
+    Ok(now)
 }
 
 impl State {

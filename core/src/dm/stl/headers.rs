@@ -56,6 +56,7 @@ pub(super) async fn chain(
         let payload = start + u64::from(at + blocks);
         at += blocks + header.checksums.len() as u32;
         let is_new = expected.generation.is_some() || header.batch.generation > row.generation;
+        expected.refuse_later(&header, payload, blocks)?;
         if at > room || !is_new || !expected.admits(&header, payload, blocks) {
             break;
         }
@@ -76,6 +77,19 @@ impl Expected {
             && self.generation.is_none_or(|generation| generation == batch.generation)
             && self.epoch.is_none_or(|epoch| epoch == batch.epoch);
         belongs || self.is_unchecked
+    }
+
+    /// Data of a later life than that of the newest root that could be read: there was a newer one, and what it says is lost.
+    fn refuse_later(&self, header: &Header, payload: Pba, blocks: u32) -> Result<(), Reason> {
+        let batch = &header.batch;
+        let is_data = matches!(header.kind, BatchKind::User(_) | BatchKind::Copies(_));
+        let is_here = batch.set == self.set && batch.place + u64::from(blocks) == payload;
+        if is_data && is_here && self.epoch.is_some_and(|epoch| epoch < batch.epoch) && !self.is_unchecked {
+            let why =
+                format!("block {} was written after all roots that can be read: a newer one is lost", batch.place);
+            return Err(Reason::VolumeFailed(why.into()));
+        }
+        Ok(())
     }
 }
 
@@ -168,7 +182,10 @@ async fn is_whole(shared: &Shared, header: &Header, payload: Pba) -> Result<bool
     if count == 0 {
         return Ok(true);
     }
-    let Ok(data) = read(shared, payload, count as u32).await else { return Ok(false) };
+    let data = read(shared, payload, count as u32).await.map_err(|reason| {
+        let number = header.batch.number;
+        Reason::VolumeFailed(format!("{count} blocks at {payload}, of batch {number}, cannot be read: {reason}").into())
+    })?;
     let bytes = data.to_vec();
     let lbas = header.lbas();
     let checksum = |number: usize, block: &[u8]| match lbas.get(number) {

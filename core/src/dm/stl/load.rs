@@ -14,12 +14,12 @@ use super::replay::{Replay, Since};
 use super::set::Set;
 use super::state::{Readiness, RootPlace, Shared, Slot, State};
 use super::{BLOCK_BYTES, BLOCK_SECTORS, BatchNo, CopyNo, Epoch, Generation, Pba, ZoneIndex};
-use crate::block::{DeviceId, Limits, Reason};
+use crate::block::{DeviceId, Flags, Limits, Reason};
 use crate::prelude::*;
 use crate::sector::Sector;
 use crate::task::Io;
 use crate::zone::{Condition, Zone, ZoneKind};
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeMap;
 
 /// A device that the volume was given.
 #[derive(Clone, Debug)]
@@ -43,6 +43,10 @@ struct Seen {
     zones: Vec<Zone>,
     /// Its roots that are whole, in whichever zone.
     roots: Vec<FoundRoot>,
+    /// The blocks at which there may be others, which cannot be read.
+    unreadable: Vec<u64>,
+    /// The blocks at which there are parts of one, in zones without a pointer.
+    torn: Vec<u64>,
 }
 
 /// Loads the volume when it is wanted.
@@ -93,26 +97,38 @@ async fn load(shared: &Shared, io: &Io, given: Vec<Given>, capacity: u64) -> Res
         state.disks = disks;
         state.tables.roots = roots;
         state.tables.root = newest.header.batch.number;
+        state.tables.root_place = newest.header.batch.place;
         state.order = Order::after(since.cut);
     }
     read_tables(shared, &newest.root).await?;
     let pointers = pointers(shared, &seen);
-    let replay = replay(shared, &newest.root, &since, &pointers).await?;
-    clear_rest(shared, &pointers).await?;
-    begin_life(shared, &since, replay).await
+    let copies = replay(shared, &newest, &since, &pointers).await?;
+    erase_torn(io, &seen).await;
+    let begun = match clear_rest(shared, &pointers).await {
+        Ok(()) => begin_life(shared, &since, copies).await,
+        Err(reason) => Err(reason),
+    };
+    // All that counts was found: it can be read.
+    begun.or_else(|reason| {
+        shared.borrow_mut().degrade(format!("no root could be written: {reason}"));
+        Ok(())
+    })
 }
 
 /// Reads zones and roots of a device. A regular one is cut into zones as long as those of the others.
 async fn look(io: &Io, given: Given, zone_blocks: u64) -> Result<Seen, Reason> {
     let count = given.limits.zones() as usize;
     let zones = if count == 0 { Vec::new() } else { io.report(given.device, Sector::ZERO, count).await? };
-    let mut seen = Seen { given, zones, roots: Vec::new() };
+    let mut seen = Seen { given, zones, roots: Vec::new(), unreadable: Vec::new(), torn: Vec::new() };
     for number in 0..ROOT_ZONES {
-        let zone = seen.zones.get(number as usize);
-        let room = zone.map_or(zone_blocks, |zone| zone.capacity / u64::from(BLOCK_SECTORS));
-        read_roots(io, &mut seen, number * zone_blocks, room as u32).await;
+        read_roots(io, &mut seen, number, zone_blocks).await;
     }
-    Ok(seen)
+    match seen.doubt(zone_blocks) {
+        Some(block) => {
+            Err(failed(format!("the root at block {block} of a device cannot be read, and may be the newest")))
+        }
+        None => Ok(seen),
+    }
 }
 
 fn zone_blocks_of(limits: &Limits) -> Option<u64> {
@@ -122,24 +138,70 @@ fn zone_blocks_of(limits: &Limits) -> Option<u64> {
 /// Zones of each device that have roots: the first ones.
 pub(super) const ROOT_ZONES: u64 = 2;
 
-/// Reads roots from a zone on until there are no more.
-async fn read_roots(io: &Io, seen: &mut Seen, zone: u64, room: u32) {
+/// Reads roots of a zone until there are no more.
+async fn read_roots(io: &Io, seen: &mut Seen, number: u64, zone_blocks: u64) {
+    let zone = seen.zones.get(number as usize).copied();
+    let is_offline = zone.is_some_and(|zone| zone.cond == Condition::Offline);
+    let has_no_pointer = zone.is_none_or(|zone| zone.kind == ZoneKind::Conventional);
     let mut at = 0;
-    while at + ROOT_BLOCKS as u32 <= room {
-        let block = zone + u64::from(at);
+    while !is_offline && at + ROOT_BLOCKS as u64 <= room_for_roots(zone.as_ref(), zone_blocks) {
+        let block = number * zone_blocks + at;
+        at += ROOT_BLOCKS as u64;
         let Ok(data) = super::disks::memory(ROOT_BLOCKS) else { return };
         let sector = Sector(block * u64::from(BLOCK_SECTORS));
-        let result = io.read(seen.given.device, sector, data.clone()).ok().await;
-        let Some(found) = result.ok().and_then(|()| decode_root(&data.to_vec(), block)) else { return };
+        if io.read(seen.given.device, sector, data.clone()).ok().await.is_err() {
+            seen.unreadable.push(block);
+            continue;
+        }
+        let bytes = data.to_vec();
+        let Some(found) = decode_root(&bytes, block) else {
+            let has_header = Header::decode(&bytes).is_ok_and(|(header, _)| header.kind == BatchKind::Root);
+            seen.torn.extend((has_header && has_no_pointer).then_some(block));
+            return;
+        };
         // Behind the newest root of a zone without a pointer lie older ones.
         let is_older = seen.roots.last().is_some_and(|last| {
-            last.block + ROOT_BLOCKS as u64 == block && last.header.batch.number > found.header.batch.number
+            last.block / zone_blocks == number && last.header.batch.number > found.header.batch.number
         });
         if is_older {
             return;
         }
         seen.roots.push(found);
-        at += ROOT_BLOCKS as u32;
+    }
+}
+
+/// Erases what is left of roots that were torn: parts of the next one could make one of them whole when it is torn itself, and what that
+/// names is not there any more.
+async fn erase_torn(io: &Io, seen: &[Seen]) {
+    for (device, block) in seen.iter().flat_map(|seen| seen.torn.iter().map(|block| (seen.given.device, *block))) {
+        let Ok(zeroes) = super::disks::memory(1) else { return };
+        // If it fails the next root will as well, or is whole.
+        let _ = io.write(device, Sector(block * u64::from(BLOCK_SECTORS)), zeroes, Flags::NONE).ok().await;
+    }
+}
+
+/// Blocks of a zone that may have roots.
+fn room_for_roots(zone: Option<&Zone>, zone_blocks: u64) -> u64 {
+    let unit = u64::from(BLOCK_SECTORS);
+    match zone {
+        None => zone_blocks,
+        Some(zone) if zone.kind == ZoneKind::Conventional || zone.cond == Condition::ReadOnly => zone.capacity / unit,
+        Some(zone) => (zone.written_up_to().0 - zone.start.0) / unit,
+    }
+}
+
+impl Seen {
+    /// A root that cannot be read, and that may be newer than all that can: in its zone none comes behind it, and the other zone was not
+    /// begun after it.
+    fn doubt(&self, zone_blocks: u64) -> Option<u64> {
+        let is_settled = |block: u64| {
+            let of_zone = |found: &&FoundRoot| found.block / zone_blocks == block / zone_blocks;
+            let before = self.roots.iter().filter(of_zone).find(|found| found.block < block);
+            let is_newer =
+                |found: &FoundRoot| before.is_some_and(|it| it.header.batch.number < found.header.batch.number);
+            self.roots.iter().any(|found| if of_zone(&found) { found.block > block } else { is_newer(found) })
+        };
+        self.unreadable.iter().copied().find(|block| !is_settled(*block))
     }
 }
 
@@ -291,11 +353,16 @@ fn root_zone_numbers(shared: &Shared) -> Vec<ZoneIndex> {
 }
 
 async fn read_piece(shared: &Shared, piece: &Piece) -> Result<Vec<u8>, Reason> {
-    let bytes = super::headers::read(shared, piece.place, piece.blocks).await?.to_vec();
+    let bytes = super::headers::read(shared, piece.place, piece.blocks).await;
+    let bytes = bytes.map_err(|reason| unreadable_map(piece.place, &reason))?.to_vec();
     if Checksum::of(&bytes) != piece.checksum {
         return Err(failed(format!("the table at block {} is damaged", piece.place)));
     }
     Ok(bytes)
+}
+
+fn unreadable_map(place: Pba, reason: &Reason) -> Reason {
+    failed(format!("block {place} of the map cannot be read: {reason}"))
 }
 
 /// Reads all pages of a run, and notes what it has.
@@ -303,7 +370,8 @@ async fn read_run(shared: &Shared, piece: Piece, bytes: &[u8]) -> Result<(), Rea
     let number = RunNo(piece.number as u8);
     let pages = PageRow::decode_all(bytes).ok_or_else(|| failed("the pages of a run are not in order"))?;
     for row in pages.chunk_by(|one, next| one.place + 1 == next.place) {
-        let data = super::headers::read(shared, row[0].place, row.len() as u32).await?;
+        let data = super::headers::read(shared, row[0].place, row.len() as u32).await;
+        let data = data.map_err(|reason| unreadable_map(row[0].place, &reason))?;
         for (at, page) in row.iter().enumerate() {
             let bytes = data.slice(at * BLOCK_BYTES, BLOCK_BYTES).to_vec();
             let damaged = |error| failed(format!("block {} of the map: {error}", page.place));
@@ -341,31 +409,28 @@ fn pointers(shared: &Shared, seen: &[Seen]) -> BTreeMap<ZoneIndex, Zone> {
 /// Finds the batches behind the root, and does again what counts of them. The last copies.
 async fn replay(
     shared: &Shared,
-    root: &Root,
+    newest: &FoundRoot,
     since: &Since,
     pointers: &BTreeMap<ZoneIndex, Zone>,
 ) -> Result<CopyNo, Reason> {
+    let root = &newest.root;
     for open in &root.open {
         shorten(shared, open, pointers).await;
     }
-    let named: BTreeSet<ZoneIndex> = {
-        let state = shared.borrow();
-        let named = root.open.iter().map(|open| state.disks.set.zone_of(open.start).0);
-        let is_empty = |zone: &ZoneIndex| {
-            pointers.get(zone).is_some_and(|zone| zone.cond == Condition::Empty || zone.written_up_to() == zone.start)
-        };
-        named.chain(state.zones.all_free()).filter(|zone| !is_empty(zone)).collect()
-    };
     let mut found = Vec::new();
-    for zone in named {
-        let (batches, generation) = chain(shared, zone, Some(since.epoch)).await?;
+    for zone in zones_beyond(shared, root, pointers) {
+        let chained = chain(shared, zone, Some(since.epoch)).await;
+        let (batches, generation) = chained.map_err(|reason| unreadable(zone, reason))?;
+        batches.iter().try_for_each(|batch| refuse_lost(shared, &batch.header, newest, pointers))?;
         adopt(shared, zone, &batches);
         // Whatever else lies in it: the next generation is higher.
         shared.borrow_mut().zones.outgrow(zone, generation);
         found.extend(batches.into_iter().map(|batch| batch.header));
     }
+    let streams = user_zones(shared, root, &found);
     let sabotaged = shared.borrow().guards.gone();
     let replay = Replay::choose(since, found, sabotaged.replay_over_gaps);
+    refuse_gone(shared, &streams, replay.behind_gap, pointers)?;
     let last = replay.copies.last().map_or(since.copies, |header| CopyNo(header.batch.number));
     let mut state = shared.borrow_mut();
     replay.users.into_iter().for_each(|header| state.replay_users(header));
@@ -375,6 +440,68 @@ async fn replay(
         state.zones.forget_behind(cut, last);
     }
     Ok(last)
+}
+
+/// Zones that may have batches behind a root. One that is gone has them if the root names it, and cannot be read.
+fn zones_beyond(shared: &Shared, root: &Root, pointers: &BTreeMap<ZoneIndex, Zone>) -> Vec<ZoneIndex> {
+    let state = shared.borrow();
+    let named = root.open.iter().map(|open| state.disks.set.zone_of(open.start).0);
+    let has_none = |zone: &ZoneIndex| {
+        pointers.get(zone).is_some_and(|zone| !zone.cond.is_dead() && zone.written_up_to() == zone.start)
+    };
+    let is_gone = |zone: &ZoneIndex| pointers.get(zone).is_some_and(|zone| zone.cond == Condition::Offline);
+    named.chain(state.zones.all_free().filter(|zone| !is_gone(zone))).filter(|zone| !has_none(zone)).collect()
+}
+
+fn unreadable(zone: ZoneIndex, reason: Reason) -> Reason {
+    match reason {
+        Reason::VolumeFailed(_) => reason,
+        reason => failed(format!("zone {zone} may have batches behind the newest root, and cannot be read: {reason}")),
+    }
+}
+
+/// Zones to which users wrote behind the root, as far as is known.
+fn user_zones(shared: &Shared, root: &Root, found: &[Header]) -> Vec<ZoneIndex> {
+    let state = shared.borrow();
+    let named = root.open.iter().filter(|open| open.stream == Pool::Users as u8).map(|open| open.start);
+    let users = found.iter().filter(|header| matches!(header.kind, BatchKind::User(_))).map(|it| it.batch.place);
+    named.chain(users).map(|place| state.disks.set.zone_of(place).0).collect()
+}
+
+/// A zone that was free when the root was made, and is gone since. It may have had batches of users if some are missing in the sequence,
+/// or if those that are known ended with a zone that takes no more. Copies may be missing.
+fn refuse_gone(
+    shared: &Shared,
+    streams: &[ZoneIndex],
+    behind_gap: usize,
+    pointers: &BTreeMap<ZoneIndex, Zone>,
+) -> Result<(), Reason> {
+    let state = shared.borrow();
+    let is_gone = |zone: &ZoneIndex| pointers.get(zone).is_some_and(|zone| zone.cond == Condition::Offline);
+    let Some(gone) = state.zones.all_free().find(is_gone) else { return Ok(()) };
+    let takes_more = |zone: &ZoneIndex| pointers.get(zone).is_some_and(|zone| zone.cond.is_active());
+    let is_missed = behind_gap > 0 || !streams.is_empty() && !streams.iter().any(takes_more);
+    match is_missed {
+        true => Err(failed(format!("zone {gone} may have batches behind the newest root, and is gone"))),
+        false => Ok(()),
+    }
+}
+
+/// A batch that was written when the newest root was in a zone that is gone since, and not the newest that can be read: what that one says
+/// is lost. Of several devices each has a root.
+fn refuse_lost(
+    shared: &Shared,
+    batch: &Header,
+    newest: &FoundRoot,
+    pointers: &BTreeMap<ZoneIndex, Zone>,
+) -> Result<(), Reason> {
+    let state = shared.borrow();
+    let (place, set) = (batch.batch.root, &state.disks.set);
+    let is_gone = pointers.get(&set.zone_of(place).0).is_some_and(|zone| zone.cond == Condition::Offline);
+    if is_gone && place != newest.header.batch.root && set.members().len() == 1 {
+        return Err(failed(format!("the newest root was at block {place}, in a zone that is gone")));
+    }
+    Ok(())
 }
 
 /// A zone that was full, with batches that the root does not cover, may have lost the end of them: its batches end where headers do, or it
@@ -387,7 +514,7 @@ async fn shorten(shared: &Shared, open: &OpenZone, pointers: &BTreeMap<ZoneIndex
     };
     let Some(on_disk) = pointers.get(&zone) else { return };
     let pointer = ((on_disk.written_up_to().0 - on_disk.start.0) / u64::from(BLOCK_SECTORS)) as u32;
-    let is_dead = matches!(on_disk.cond, Condition::ReadOnly | Condition::Offline);
+    let is_dead = on_disk.cond.is_dead();
     if pointer >= written || is_dead {
         return;
     }
@@ -404,12 +531,16 @@ fn replay_cut(state: &State, since: &Since) -> BatchNo {
 /// A zone has batches that may count.
 fn adopt(shared: &Shared, zone: ZoneIndex, batches: &[Found]) {
     let mut state = shared.borrow_mut();
-    let Some(end) = batches.last().map(|last| last.end) else { return };
-    let Some((pool, generation)) = batches.iter().find_map(pool_of) else { return };
+    let end = batches.last().map_or(0, |last| last.end);
     if state.zones.rows()[zone.0 as usize].used_for == ZoneUse::Free {
+        let Some((pool, generation)) = batches.iter().find_map(pool_of) else { return };
+        let blocks = state.map_blocks_in(zone);
+        if pool == Pool::Map && blocks == 0 {
+            // A checkpoint did not come to its root: nobody knows of what it has written.
+            return;
+        }
         state.zones.adopt(zone, generation, pool, end);
-        let State { map, zones, disks, tables, .. } = &mut *state;
-        recount_map(zone, map, zones, disks, tables);
+        state.zones.count_map(zone, blocks);
     } else {
         state.zones.set_written(zone, end);
     }
@@ -434,19 +565,17 @@ fn pool_of(batch: &Found) -> Option<(Pool, Generation)> {
     Some((pool, batch.header.batch.generation))
 }
 
-/// The same for one zone, which nobody knew.
-fn recount_map(zone: ZoneIndex, map: &Map, zones: &mut Zones, disks: &Disks, tables: &super::state::Tables) {
-    let mut count = |place: Pba, blocks: u32| {
-        if disks.set.zone_of(place).0 == zone {
-            zones.count_map(zone, blocks.into());
-        }
-    };
-    tables.pieces.iter().chain(map.runs.iter().map(|run| &run.piece)).for_each(|it| count(it.place, it.blocks));
-    map.runs.iter().flat_map(|run| &run.pages).for_each(|page| count(page.place, 1));
-    map.leaves.iter().filter(|row| row.blocks > 0).for_each(|row| count(row.place, row.blocks.into()));
-}
-
 impl State {
+    /// Blocks of a zone that are parts of the map, by the root.
+    fn map_blocks_in(&self, zone: ZoneIndex) -> i64 {
+        let State { map, tables, disks, .. } = self;
+        let of = |place: Pba, blocks: u32| if disks.set.zone_of(place).0 == zone { i64::from(blocks) } else { 0 };
+        let pieces = tables.pieces.iter().chain(map.runs.iter().map(|run| &run.piece));
+        let pages = map.runs.iter().flat_map(|run| &run.pages).map(|page| of(page.place, 1));
+        let leaves = map.leaves.iter().filter(|row| row.blocks > 0).map(|row| of(row.place, row.blocks.into()));
+        pieces.map(|it| of(it.place, it.blocks)).chain(pages).chain(leaves).sum()
+    }
+
     fn slot_of(&self, header: &Header) -> Slot {
         let (zone, _) = self.disks.set.zone_of(header.batch.place);
         Slot { zone, place: header.batch.place, generation: header.batch.generation }
@@ -487,7 +616,7 @@ async fn clear_rest(shared: &Shared, pointers: &BTreeMap<ZoneIndex, Zone>) -> Re
             (state.zones.rows()[index.0 as usize], spot)
         };
         let (device, sector) = spot?;
-        let is_dead = matches!(zone.cond, Condition::ReadOnly | Condition::Offline);
+        let is_dead = zone.cond.is_dead();
         let is_empty = zone.cond == Condition::Empty;
         match row.used_for {
             ZoneUse::Free if is_dead => shared.borrow_mut().zones.die(*index),

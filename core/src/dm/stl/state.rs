@@ -87,6 +87,8 @@ pub(super) struct Write {
     pub bio: Box<Bio>,
     /// Blocks of it that do not count yet.
     pub left: u64,
+    /// Some of it will never count.
+    pub has_failed: bool,
 }
 
 /// A batch of users that is done, but does not count yet.
@@ -203,9 +205,13 @@ pub(super) struct State {
     /// Batches that failed and are not sent again yet.
     pub retries_under_way: u32,
     pub order: Order<Done>,
+    /// The first batch of users that could not be written at all: none behind it counts.
+    pub gap: Option<BatchNo>,
     /// The last batch of copies, and how many are under way.
     pub copies: CopyNo,
     pub copies_under_way: u32,
+    /// Zones that were cleaned since users began to wait for one.
+    pub cleaned_in_vain: usize,
     /// What runs and leaves have: all batches up to these. And what they will have when the checkpoint under way is done.
     pub map_cut: (BatchNo, CopyNo),
     pub frozen_cut: (BatchNo, CopyNo),
@@ -280,9 +286,10 @@ impl State {
         if matches!(self.readiness, Readiness::Ready | Readiness::Loading) {
             self.readiness = Readiness::ReadOnly(why);
             self.events += 1;
-            self.changes.clear();
             self.waiting_blocks = 0;
-            self.fail_writes();
+            for change in core::mem::take(&mut self.changes) {
+                self.fail_blocks(change.key, change.blocks.into());
+            }
             for signal in [&self.signals.changes, &self.signals.flushes, &self.signals.progress] {
                 signal.notify();
             }
@@ -290,11 +297,15 @@ impl State {
         }
     }
 
-    /// All changes that do not count yet fail.
-    pub fn fail_writes(&mut self) {
-        let reason = self.refusal();
-        let writes = core::mem::take(&mut self.writes);
-        self.done.extend(writes.into_iter().map(|(_, write)| (write.bio, Err(reason.clone()))));
+    /// So many blocks of a write will never count. It ends when all others do, or never will: what has failed is not found done later.
+    pub fn fail_blocks(&mut self, key: usize, blocks: u64) {
+        let write = &mut self.writes[key];
+        write.has_failed = true;
+        write.left -= blocks;
+        if write.left == 0 {
+            let (write, reason) = (self.writes.remove(key), self.refusal());
+            self.end(write.bio, Err(reason));
+        }
     }
 
     /// Why changes are refused.

@@ -5,7 +5,7 @@ use super::format::{BatchKind, Header, Written};
 use super::log::{Pool, Sealed, checksums_of};
 use super::map::Extent;
 use super::state::{Change, Done, Readiness, Shared, State, Write};
-use super::{BLOCK_SECTORS, Lba};
+use super::{BLOCK_SECTORS, BatchNo, Lba};
 use crate::block::{Bio, Flags, Op, Payload, Reason};
 use crate::prelude::*;
 
@@ -33,7 +33,7 @@ impl State {
             return self.end(bio, Ok(()));
         }
         let has_data = bio.op == Op::Write;
-        let key = self.writes.insert(Write { bio, left: blocks.into() });
+        let key = self.writes.insert(Write { bio, left: blocks.into(), has_failed: false });
         self.waiting_blocks += if has_data { u64::from(blocks) } else { 0 };
         self.changes.push_back(Change { key, lba, blocks, payload });
         self.notify(|signals| &signals.changes);
@@ -52,12 +52,17 @@ impl State {
             Room::Busy => return None,
             Room::None => {
                 self.want_zones();
+                if !self.are_zones_coming() {
+                    // Whoever cleans may find that there is nothing to hope for.
+                    self.notify(|signals| &signals.progress);
+                }
                 return None;
             }
         };
         let (mut sealed, shares) = self.seal(room);
         sealed.number = self.order.seal().0;
         self.counters.batches += 1;
+        self.cleaned_in_vain = 0;
         let sent = self.send(Pool::Users, &sealed, 0);
         Some(Begun { sealed, shares, sent })
     }
@@ -110,16 +115,31 @@ impl State {
 
     /// A batch is written: it and those behind it count as far as none is missing.
     fn batch_done(&mut self, done: Done) {
-        if self.readiness != Readiness::Ready {
-            // Whoever waited for it was told that it failed.
-            return;
+        let number = BatchNo(done.sealed.number);
+        if self.gap.is_some_and(|gap| gap < number) {
+            return self.fail_shares(done.shares);
         }
-        self.order.done(super::BatchNo(done.sealed.number), done);
+        self.order.done(number, done);
         while let Some((_, Done { slot, sealed, shares })) = self.order.pop() {
             self.apply(&slot, &sealed);
             shares.into_iter().for_each(|(key, blocks)| self.acknowledge(key, blocks));
         }
         self.notify(|signals| &signals.progress);
+    }
+
+    /// A batch cannot be written: nothing counts from there on.
+    fn batch_failed(&mut self, number: BatchNo, shares: Vec<(usize, u64)>, reason: &Reason) {
+        self.degrade(format!("a batch could not be written: {reason}"));
+        self.fail_shares(shares);
+        if self.gap.is_none_or(|gap| number < gap) {
+            self.gap = Some(number);
+            let behind: Vec<Done> = self.order.give_up_behind(number).collect();
+            behind.into_iter().for_each(|done| self.fail_shares(done.shares));
+        }
+    }
+
+    fn fail_shares(&mut self, shares: Vec<(usize, u64)>) {
+        shares.into_iter().for_each(|(key, blocks)| self.fail_blocks(key, blocks));
     }
 
     /// The map has the changes of a batch from now on.
@@ -147,6 +167,9 @@ impl State {
 
     fn acknowledge(&mut self, key: usize, blocks: u64) {
         let write = &mut self.writes[key];
+        if write.has_failed {
+            return self.fail_blocks(key, blocks);
+        }
         write.left -= blocks;
         if write.left > 0 {
             return;
@@ -184,7 +207,7 @@ pub(super) async fn run(shared: Shared) {
         let Begun { sealed, shares, sent } = signals.changes.until(|| shared.borrow_mut().begin_batch()).await;
         match finish(&shared, Pool::Users, &sealed, sent).await {
             Ok(slot) => shared.borrow_mut().batch_done(Done { slot, sealed, shares }),
-            Err(reason) => shared.borrow_mut().degrade(format!("a batch could not be written: {reason}")),
+            Err(reason) => shared.borrow_mut().batch_failed(BatchNo(sealed.number), shares, &reason),
         }
         shared.borrow_mut().notify(|signals| &signals.changes);
     }

@@ -127,7 +127,9 @@ impl Kind for Stl {
             disks.insert(place, CrashConfig { write_cache: rng.chance(2, 3), ..regular(blocks) });
         }
         disks.iter_mut().for_each(|disk| disk.fua_alone = true);
-        let dead = draw_dead(&disks, rng);
+        let mut dead = draw_dead(&disks, rng);
+        // A device whose zones of roots are dead is refused.
+        dead.retain(|(_, zone, _)| zone.0 >= 2);
         Layout { disks, dead, is_wiped: false }
     }
 

@@ -3,6 +3,7 @@
 use alloc::collections::VecDeque;
 
 use crate::dm::stl::BatchNo;
+use crate::prelude::*;
 
 /// Batches from the first that does not count yet. What is kept of one is `T`.
 ///
@@ -48,6 +49,12 @@ impl<T> Order<T> {
         self.waiting[place] = Some(batch);
     }
 
+    /// Batches behind `number` that are done: that one will never be, and so none of them counts.
+    pub fn give_up_behind(&mut self, number: BatchNo) -> impl Iterator<Item = T> {
+        let place = (number - self.first) as usize;
+        self.waiting.iter_mut().skip(place + 1).filter_map(Option::take).collect::<Vec<T>>().into_iter()
+    }
+
     /// The next batch that counts from now on.
     pub fn pop(&mut self) -> Option<(BatchNo, T)> {
         let batch = self.waiting.front_mut()?.take()?;
@@ -74,5 +81,15 @@ mod tests {
         }
         assert_eq!(seen, ["", "a", "", "bcd"]);
         assert_eq!(order.counted(), BatchNo(11));
+    }
+
+    #[test]
+    fn what_is_done_behind_a_batch_that_is_given_up_does_not_count_and_what_is_before_it_does() {
+        let mut order = Order::after(BatchNo(0));
+        let [first, second, third, _] = [(); 4].map(|()| order.seal());
+        order.done(third, 'c');
+        assert_eq!(order.give_up_behind(second).collect::<Vec<_>>(), ['c']);
+        order.done(first, 'a');
+        assert_eq!((order.pop(), order.pop()), (Some((first, 'a')), None));
     }
 }

@@ -42,6 +42,12 @@ struct Life {
     readers: u32,
     /// Blocks of it that a root, or the next one, says are parts of the map.
     map_blocks: u32,
+    /// The block behind the last batch of it that is known to be written.
+    arrived: u32,
+    /// Times that it could not be reset.
+    failed_resets: u32,
+    /// It was tried too often, and is not any more.
+    is_given_up: bool,
     /// Nothing in it is live, for good.
     is_done_with: bool,
     /// Something in it cannot be read: it is not cleaned.
@@ -198,10 +204,22 @@ impl Zones {
         (row.used_for, row.written, row.closed_at) = (ZoneUse::Full, written, closed_at);
     }
 
-    /// The batches of a zone end there, or before.
+    /// The batches of a zone end there, or before, but behind those that have arrived: a disk may say of one that it failed, and
+    /// take the next.
     pub fn end_at(&mut self, zone: ZoneIndex, written: u32) {
+        let arrived = self.lives[zone.0 as usize].as_ref().map_or(0, |life| life.arrived);
         let row = &mut self.rows[zone.0 as usize];
-        row.written = row.written.min(written);
+        row.written = row.written.min(written).max(arrived);
+    }
+
+    /// A batch of a zone is written, which ends there.
+    pub fn arrived(&mut self, zone: ZoneIndex, end: u32) {
+        let row = &mut self.rows[zone.0 as usize];
+        if let Some(life) = self.lives[zone.0 as usize].as_mut() {
+            life.arrived = life.arrived.max(end);
+            let is_open = row.used_for == ZoneUse::Open;
+            row.written = if is_open { row.written } else { row.written.max(end) };
+        }
     }
 
     /// The batches of a zone end there.
@@ -209,9 +227,18 @@ impl Zones {
         self.rows[zone.0 as usize].written = written;
     }
 
-    /// A zone can never be written again.
+    /// A zone can never be written again. What is live in it stays there.
     pub fn die(&mut self, zone: ZoneIndex) {
-        self.rows[zone.0 as usize].used_for = ZoneUse::Dead;
+        let place = zone.0 as usize;
+        match &self.lives[place] {
+            Some(life) if life.is_done_with => {
+                self.done_with -= usize::from(!life.is_given_up);
+                self.lives[place] = None;
+            }
+            Some(_) if self.rows[place].used_for != ZoneUse::Dead => hold(&mut self.held, &self.rows[place], -1),
+            _ => {}
+        }
+        self.rows[place].used_for = ZoneUse::Dead;
         for zones in [&mut self.free, &mut self.next, &mut self.unnamed] {
             zones.remove(&zone);
         }
@@ -262,8 +289,13 @@ impl Zones {
     pub fn full(&self, pools: &[Pool]) -> impl Iterator<Item = (ZoneIndex, &ZoneRow)> {
         let of =
             move |row: &ZoneRow| row.used_for == ZoneUse::Full && pools.iter().any(|pool| *pool as u8 == row.stream);
-        let holds = |life: &Life| !life.is_done_with && !life.is_spoilt;
-        self.in_use().filter(move |(_, row, life)| holds(life) && of(row)).map(|(zone, row, _)| (zone, row))
+        self.in_use().filter(move |(_, row, life)| !life.is_done_with && of(row)).map(|(zone, row, _)| (zone, row))
+    }
+
+    /// Whether something live in a zone cannot be read.
+    #[must_use]
+    pub fn is_spoilt(&self, zone: ZoneIndex) -> bool {
+        self.lives[zone.0 as usize].as_ref().is_some_and(|life| life.is_spoilt)
     }
 
     /// The newest batch of users in a zone.
@@ -344,7 +376,7 @@ impl Zones {
         }
     }
 
-    /// Something live in a zone cannot be read: it stays as it is.
+    /// Something live in a zone cannot be read: it is not cleaned, and stays until nothing in it is live.
     pub fn spoil(&mut self, zone: ZoneIndex) {
         if let Some(life) = self.lives[zone.0 as usize].as_mut() {
             life.is_spoilt = true;
@@ -369,8 +401,20 @@ impl Zones {
     /// their batches say.
     pub fn to_reset(&self, root: &Since) -> impl Iterator<Item = ZoneIndex> {
         let is_covered = |life: &Life| life.user <= root.cut && life.copy <= root.copies;
-        let ready = move |life: &Life| life.is_done_with && life.readers == 0 && is_covered(life);
+        let is_wanted = |life: &Life| life.is_done_with && !life.is_given_up;
+        let ready = move |life: &Life| is_wanted(life) && life.readers == 0 && is_covered(life);
         self.in_use().filter(move |(_, _, life)| ready(life)).map(|(zone, _, _)| zone)
+    }
+
+    /// A zone that is done with could not be reset. After `most` times nobody counts on it before the next start.
+    pub fn reset_failed(&mut self, zone: ZoneIndex, most: u32) {
+        if let Some(life) = self.lives[zone.0 as usize].as_mut() {
+            life.failed_resets += 1;
+            if life.failed_resets == most {
+                life.is_given_up = true;
+                self.done_with -= 1;
+            }
+        }
     }
 
     /// A zone was reset.
@@ -397,9 +441,19 @@ impl Zones {
     /// pointer, beside those that it takes to write the next.
     #[must_use]
     pub fn to_grant(&self, most_named: usize) -> BTreeSet<ZoneIndex> {
-        let most = 2 * self.keep.recovery + self.keep.cleaning + most_named;
-        let more = self.unnamed.iter().take(most.saturating_sub(self.named().count()));
+        let more = self.unnamed.iter().take(self.more_named(most_named));
         self.next.iter().chain(more).copied().collect()
+    }
+
+    /// Whether there are any.
+    #[must_use]
+    pub fn has_grants(&self, most_named: usize) -> bool {
+        !self.next.is_empty() || !self.unnamed.is_empty() && self.more_named(most_named) > 0
+    }
+
+    fn more_named(&self, most_named: usize) -> usize {
+        let most = 2 * self.keep.recovery + self.keep.cleaning + most_named;
+        most.saturating_sub(self.named().count())
     }
 
     /// Zones without a pointer that may be opened.

@@ -205,6 +205,8 @@ pub(super) fn roots_of(media: &mut dyn Media, disk: usize, zone_blocks: u32) -> 
     for number in 0..ROOT_ZONES {
         let zone = media.disks()[disk].zones.get(number as usize);
         let room = zone.map_or(zone_blocks, |zone| (zone.capacity / u64::from(BLOCK_SECTORS)) as u32);
+        // What lies behind a pointer was not written, even if zeroes are what it should be.
+        let room = room.min(media.disks()[disk].written(number as usize, room));
         let first = number * u64::from(zone_blocks);
         for at in (0..room).step_by(ROOT_BLOCKS).take_while(|at| at + ROOT_BLOCKS as u32 <= room) {
             let (block, mut bytes) = (first + u64::from(at), room_for(ROOT_BLOCKS as u32));
