@@ -3,10 +3,12 @@
 mod rig;
 mod shingled;
 
-use shingle_core::block::{Bio, BlockDevice, Cx, DeviceId, Limits, Op, Status};
-use shingle_core::dm::stl::{Sabotage, Stl};
+use shingle_core::block::{Bio, BlockDevice, Cx, Data, DeviceId, Limits, Op, Payload, Status};
+use shingle_core::dm::stl::format::{Batch, BatchKind, Checksum, Header, SetId, Written};
+use shingle_core::dm::stl::{Epoch, Lba, Sabotage, Stl};
 use shingle_core::random::Rng;
-use shingled::{Volume, disk, first_bytes, read, small};
+use shingle_core::sector::Sector;
+use shingled::{Volume, ZONE, disk, first_bytes, read, small};
 
 /// Keeps one read back for as long as somebody says.
 struct Gate {
@@ -89,4 +91,61 @@ fn a_read_finds_what_was_there_when_it_began_however_late_it_comes() {
 #[test]
 fn a_read_that_does_not_keep_its_zone_finds_something_else() {
     assert_ne!(late_read(Sabotage { readers_unpinned: true, ..Sabotage::default() }), Some(1));
+}
+
+/// Puts a batch behind the newest of users' that says `change` of itself, as if it had got there by mistake; what block 0 reads as after a start, if it
+/// can be read.
+fn stray(gone: Sabotage, change: impl Fn(&mut Batch)) -> Option<u8> {
+    let mut volume = Volume::new(&[disk(40, Some(0))], 200, small());
+    volume.write(0, 1, 1);
+    let top = volume.rig.top;
+    volume.rig.settle();
+    volume.rig.stack.remove(top).unwrap();
+    // The only zone that has a batch of users has it at its start.
+    let zones = (2..40).map(|zone| (zone, header_at(&mut volume, zone * ZONE)));
+    let found = zones.filter_map(|(zone, header)| Some((zone, header?)));
+    let (zone, newest) = found.into_iter().find(|(_, header)| matches!(header.kind, BatchKind::User(_))).unwrap();
+    let at = zone * ZONE + 2;
+    let mut batch = Batch { number: newest.batch.number + 1, place: newest.batch.place + 2, ..newest.batch };
+    change(&mut batch);
+    let data = Data::zeroed(2 * 4096);
+    data.fill(9);
+    let checksums = vec![Checksum::of_block(Lba(0), &[9; 4096])];
+    let kind = BatchKind::User(vec![Written { lba: Lba(0), blocks: 1, has_data: true }]);
+    data.write(0, &Header { batch, kind, checksums }.encode());
+    let bio = Bio::new(Op::Write, Sector(u64::from(at) * 8), 16, Payload::Data(data));
+    assert_eq!(volume.rig.finish(DISK, bio).status, Status::Ok);
+    volume.load();
+    let top = volume.rig.top;
+    volume.rig.stack.with_device(top, |stl: &mut Stl, _| stl.sabotage(gone)).unwrap();
+    let (bio, status) = volume.run(read(0, 1));
+    status.is_ok().then(|| first_bytes(&bio)[0])
+}
+
+/// The plug of the only disk.
+const DISK: DeviceId = DeviceId(1);
+
+fn header_at(volume: &mut Volume, block: u32) -> Option<Header> {
+    let done = volume.rig.finish(DISK, read(block.into(), 1));
+    let Payload::Data(data) = &done.bio.payload else { panic!("no data") };
+    Header::decode(&data.to_vec()).ok().map(|(header, _)| header)
+}
+
+#[test]
+fn a_batch_counts_only_where_it_says_that_it_belongs() {
+    let unchecked = Sabotage { headers_unchecked: true, ..Sabotage::default() };
+    let changes: [fn(&mut Batch); 3] = [
+        |batch| batch.set = SetId([8; 16]),
+        |batch| batch.place = batch.place + 1,
+        |batch| batch.generation = batch.generation + 1,
+    ];
+    assert_eq!(stray(Sabotage::default(), |_| ()), Some(9), "a batch that is in order");
+    for change in changes {
+        assert_eq!(stray(Sabotage::default(), change), Some(1));
+        assert_ne!(stray(unchecked, change), Some(1));
+    }
+    // That of another life does not count in any case.
+    for gone in [Sabotage::default(), unchecked] {
+        assert_eq!(stray(gone, |batch| batch.epoch = Epoch(batch.epoch.0 - 1)), Some(1));
+    }
 }

@@ -46,16 +46,16 @@ fn the_trace_of_a_seed_is_the_same_bytes_every_time() {
 }
 
 #[test]
-fn a_soak_runs_the_seeds_of_every_profile_and_leaves_cuts_of_dm_zoned_out() {
+fn a_soak_runs_the_seeds_of_every_profile_and_leaves_cuts_of_volumes_out() {
     let soak = json("--for 1h --seeds 5..7 --ops 60 --jobs 2");
     assert!(soak["first"] == 5 && soak["stopped"] == false, "{soak}");
     let profiles = soak["profiles"].as_array().unwrap();
     let names: Vec<_> = profiles.iter().map(|tally| tally["profile"].as_str().unwrap()).collect();
-    assert_eq!(names, ["plug", "append", "zones", "all", "mapper", "dmzoned", "ublk", "paths"]);
+    assert_eq!(names, ["plug", "append", "zones", "all", "mapper", "dmzoned", "ublk", "paths", "stl"]);
     for tally in profiles {
         let alone = json(&format!("--seeds 5..7 --ops 60 --profile {}", tally["profile"].as_str().unwrap()));
         assert!(tally["seeds"] == 2 && tally["real_ns"].as_u64() > Some(0), "{tally}");
-        if tally["profile"] == "dmzoned" {
+        if tally["profile"] == "dmzoned" || tally["profile"] == "stl" {
             assert!(tally["power_cuts"].as_u64() < alone["power_cuts"].as_u64(), "{tally} {alone}");
         } else {
             assert_eq!((&tally["sum"], &tally["faults"]), (&alone["sum"], &alone["faults"]), "{tally}");

@@ -45,8 +45,23 @@ pub enum Profile {
 
 impl Profile {
     /// All profiles of which there is something to run, the default first.
-    pub const ALL: [Self; 8] =
-        [Self::Plug, Self::Append, Self::Zones, Self::All, Self::Mapper, Self::DmZoned, Self::Ublk, Self::Paths];
+    pub const ALL: [Self; 9] = [
+        Self::Plug,
+        Self::Append,
+        Self::Zones,
+        Self::All,
+        Self::Mapper,
+        Self::DmZoned,
+        Self::Ublk,
+        Self::Paths,
+        Self::Stl,
+    ];
+
+    /// Whether its worlds look at what a loss of power leaves at many of their commands.
+    #[must_use]
+    pub const fn has_branches(self) -> bool {
+        matches!(self, Self::DmZoned | Self::Stl)
+    }
 
     /// The name on the command line.
     #[must_use]

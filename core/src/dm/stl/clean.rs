@@ -269,7 +269,9 @@ async fn copy(shared: &Shared, live: &[(Block, Data)], generation: Generation) -
 impl State {
     /// How many of so many blocks the open zone takes in one batch.
     fn copies_that_fit(&self, live: usize) -> usize {
-        let room = self.cursors[Pool::Cleaning as usize].map_or(0, |cursor| cursor.room - cursor.next);
+        let room = self.cursors[Pool::Cleaning as usize]
+            .map_or(0, |cursor| cursor.room - cursor.next)
+            .min(self.disks.least_room);
         let most = live.min(self.options.batch_blocks as usize);
         (1..=most).rev().find(|count| Self::blocks_of_copies(*count) <= room).unwrap_or(1)
     }

@@ -222,8 +222,7 @@ impl State {
 
     /// Zones that are kept for those with more right than users.
     pub fn kept(&self) -> Keep {
-        let room = self.disks.zones.iter().map(|shape| shape.room).filter(|room| *room > 0).min().unwrap_or(1);
-        let spare = super::create::Spare::new(self.disks.all.len(), self.disks.zones.len(), room);
+        let spare = super::create::Spare::new(self.disks.all.len(), self.disks.zones.len(), self.disks.least_room);
         Keep { recovery: spare.recovery, map: spare.map, cycle: spare.cycle, cleaning: 2 }
     }
 }

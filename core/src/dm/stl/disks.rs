@@ -31,6 +31,8 @@ pub(super) struct Disks {
     pub all: Vec<Disk>,
     /// Blocks that can be written, and whether they have to be written in order, for each zone of the set.
     pub zones: Vec<Shape>,
+    /// Blocks that every zone takes that can be written: no batch is longer, so one that fails fits elsewhere.
+    pub least_room: u32,
 }
 
 /// What a zone is like, whatever is in it.

@@ -243,6 +243,7 @@ fn arrange(newest: &FoundRoot, seen: &mut Vec<Seen>) -> Result<(Disks, Vec<RootP
         return Err(failed("a device was given that is not of the set"));
     }
     *seen = ordered;
+    disks.least_room = disks.zones.iter().map(|shape| shape.room).filter(|room| *room > 0).min().unwrap_or(1);
     Ok((disks, roots))
 }
 

@@ -69,7 +69,7 @@ impl State {
     /// How many of them go into the next batch, and where its payload begins.
     fn fit(&self, drafts: &[Draft<'_>]) -> Result<(Pba, usize), Reason> {
         let cursor = self.cursors[Pool::Map as usize].expect("there is room");
-        let room = (cursor.room - cursor.next - 1).min(MOST_BLOCKS);
+        let room = ((cursor.room - cursor.next).min(self.disks.least_room) - 1).min(MOST_BLOCKS);
         let ends = offsets(drafts).zip(drafts).map(|(at, draft)| at + draft.blocks);
         let count = ends.take_while(|end| *end <= room).count();
         let start = self.disks.set.start(cursor.zone) + u64::from(cursor.next + 1);

@@ -48,7 +48,7 @@ impl State {
             return None;
         }
         let room = match self.room(Pool::Users, Pool::Users) {
-            Room::Blocks(room) => room,
+            Room::Blocks(room) => room.min(self.disks.least_room),
             Room::Busy => return None,
             Room::None => {
                 self.want_zones();

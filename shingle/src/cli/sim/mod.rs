@@ -48,7 +48,7 @@ pub struct SimArgs {
     /// Go on, from the first of the seeds, until the power went so many times
     #[arg(long, value_name = "N", conflicts_with = "seed", value_parser = clap::value_parser!(u64).range(1..))]
     cuts: Option<u64>,
-    /// What is looked at most: plug, append, zones, all, mapper, dmzoned, ublk, paths [default: plug; with --for all of these]
+    /// What is looked at most: plug, append, zones, all, mapper, dmzoned, ublk, paths, stl [default: plug; with --for all of these]
     #[arg(long, value_parser = parse_profile)]
     profile: Option<Profile>,
     /// File for the trace of one seed: every hop of every bio
@@ -60,7 +60,7 @@ pub struct SimArgs {
     /// Most requests of a seed: cuts its run short without changing it
     #[arg(long)]
     ops: Option<u64>,
-    /// Look at one out of N power cuts of each seed, for more worlds in the same time; profile dmzoned
+    /// Look at one out of N power cuts of each seed, for more worlds in the same time; profiles dmzoned and stl
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     one_cut_of: Option<u64>,
     /// Print JSON
@@ -101,8 +101,8 @@ pub fn run(args: &SimArgs) -> Result<(), CliError> {
         return Err(CliError::Usage("--seeds without an end goes on for ever: add --for TIME or --cuts N".into()));
     }
     let profile = args.profile.unwrap_or_default();
-    if args.one_cut_of.is_some() && profile != Profile::DmZoned {
-        return Err(CliError::Usage("--one-cut-of is for dmzoned: in other worlds few cuts are drawn".into()));
+    if args.one_cut_of.is_some() && !profile.has_branches() {
+        return Err(CliError::Usage("--one-cut-of is for dmzoned and stl: in other worlds few cuts are drawn".into()));
     }
     let options = SwarmOptions {
         profile,
@@ -240,8 +240,10 @@ mod tests {
                 Line::try_parse_from(["sim", "--seed", "1", "--ops", "3", "--one-cut-of", "9", "--profile", profile]);
             run(&line.unwrap_or_else(|error| panic!("{error}")).args)
         };
-        assert!(run_it("dmzoned").is_ok());
-        assert!(matches!(run_it("plug"), Err(CliError::Usage(text)) if text.contains("--one-cut-of is for dmzoned")));
+        assert!(run_it("dmzoned").is_ok() && run_it("stl").is_ok());
+        assert!(
+            matches!(run_it("plug"), Err(CliError::Usage(text)) if text.contains("--one-cut-of is for dmzoned and stl"))
+        );
     }
 
     #[test]

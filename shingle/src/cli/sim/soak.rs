@@ -19,7 +19,7 @@ use super::tally::Tally;
 use super::{MOST_FAILED, SHOWN, SimArgs, world};
 use crate::cli::{CliError, interrupt, output};
 
-/// Of the cuts of a dm-zoned world one in so many: ten worlds with twenty cuts tell more than one with two hundred.
+/// Of the cuts of a world of dm-zoned or stl one in so many: ten worlds with twenty cuts tell more than one with two hundred.
 const ONE_CUT_OF: u64 = 8;
 
 /// Runs the command.
@@ -72,7 +72,7 @@ struct Share {
 impl Share {
     fn new(profile: Profile, seeds: &Range<u64>, time: Duration) -> Self {
         // An hour of two cores is enough for these.
-        let an_hour = if profile == Profile::DmZoned { 4_000 } else { 20_000 };
+        let an_hour = if profile.has_branches() { 4_000 } else { 20_000 };
         let goal = (an_hour * time.as_secs() / 3_600).max(1);
         Self { profile, left: seeds.clone(), begun: 0, goal, tally: Tally::default() }
     }

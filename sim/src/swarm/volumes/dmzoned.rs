@@ -112,7 +112,8 @@ impl Kind for DmZoned {
 const MESSAGES: &str = "reclaim, reclaim, reclaim, set policy kernel, set policy shingle, set commit_ms 100, \
     set reorder_ms 0, set direct_blocks 8, set stream_blocks 4, set fill_blocks 8, set hot_ms 0, set idle_ms 50, \
     set dense_percent 100, set dense_percent 0, set pace_percent 0, set pace_blocks 200, set window_blocks 64, \
-    set piece_blocks 3, set gap_blocks 0, set duty_percent 100";
+    set piece_blocks 3, set gap_blocks 0, set duty_percent 50, \
+    set stream_percent 60";
 
 /// Makes a set of the disks. Returns the blocks of its volume.
 fn make_set(drives: &mut Drives, rng: &mut Rng) -> Result<u32, String> {
