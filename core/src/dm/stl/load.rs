@@ -43,6 +43,8 @@ struct Seen {
     zones: Vec<Zone>,
     /// Its roots that are whole, in whichever zone.
     roots: Vec<FoundRoot>,
+    /// The version of one that is of another than is known.
+    unknown: Option<u16>,
 }
 
 /// Loads the volume when it is wanted.
@@ -106,7 +108,7 @@ async fn load(shared: &Shared, io: &Io, given: Vec<Given>, capacity: u64) -> Res
 async fn look(io: &Io, given: Given, zone_blocks: u64) -> Result<Seen, Reason> {
     let count = given.limits.zones() as usize;
     let zones = if count == 0 { Vec::new() } else { io.report(given.device, Sector::ZERO, count).await? };
-    let mut seen = Seen { given, zones, roots: Vec::new() };
+    let mut seen = Seen { given, zones, roots: Vec::new(), unknown: None };
     for number in 0..ROOT_ZONES {
         let zone = seen.zones.get(number as usize);
         let room = zone.map_or(zone_blocks, |zone| zone.capacity / u64::from(BLOCK_SECTORS));
@@ -130,7 +132,11 @@ async fn read_roots(io: &Io, seen: &mut Seen, zone: u64, room: u32) {
         let Ok(data) = super::disks::memory(ROOT_BLOCKS) else { return };
         let sector = Sector(block * u64::from(BLOCK_SECTORS));
         let result = io.read(seen.given.device, sector, data.clone()).ok().await;
-        let Some(found) = result.ok().and_then(|()| decode_root(&data.to_vec(), block)) else { return };
+        let bytes = if result.is_ok() { data.to_vec() } else { return };
+        let Some(found) = decode_root(&bytes, block) else {
+            seen.unknown = seen.unknown.or(Header::unknown_version(&bytes));
+            return;
+        };
         // Behind the newest root of a zone without a pointer lie older ones.
         let is_older = seen.roots.last().is_some_and(|last| {
             last.block + ROOT_BLOCKS as u64 == block && last.header.batch.number > found.header.batch.number
@@ -143,6 +149,11 @@ async fn read_roots(io: &Io, seen: &mut Seen, zone: u64, room: u32) {
     }
 }
 
+/// Why such a volume is refused.
+pub(super) fn of_unknown_version(version: u16) -> String {
+    format!("the volume is of version {version} of the format, and this program knows version 1")
+}
+
 pub(super) fn decode_root(bytes: &[u8], block: u64) -> Option<FoundRoot> {
     let (header, blocks) = Header::decode(bytes).ok()?;
     let payload = &bytes[blocks * BLOCK_BYTES..];
@@ -152,6 +163,9 @@ pub(super) fn decode_root(bytes: &[u8], block: u64) -> Option<FoundRoot> {
 }
 
 fn newest(seen: &[Seen]) -> Result<FoundRoot, Reason> {
+    if let Some(version) = seen.iter().find_map(|seen| seen.unknown) {
+        return Err(failed(of_unknown_version(version)));
+    }
     let all = seen.iter().flat_map(|seen| &seen.roots);
     let newest = all.max_by_key(|found| found.header.batch.number).cloned();
     newest.ok_or_else(|| failed("no root was found: it is no volume, or all its roots are lost"))
