@@ -197,3 +197,28 @@ what_was_synced_on_stl_is_there_after_losses_of_power() {
     sleep 3
     power_cut
 }
+
+# _recipe N: the block of commands N of README's "Your SMR disk as an ordinary one", for $disk and $device.
+_recipe() {
+    awk -v block="$1" '/^## / { here = /^## Your SMR disk/ }; /^```$/ { is_in = 0 }; here && is_in && n == block; here && /^```sh/ { n++; is_in = 1 }' \
+        /guest/README.md |
+        sed -e "s|/dev/sdX|$disk|g" -e "s|/dev/ublkb0|${device:-}|g"
+}
+
+the_recipe_of_the_readme_works() {
+    scsi_disk dev_size_mb=256 zbc=managed zone_size_mb=4 zone_nr_conv=12
+    disk=$device
+    _recipe 1 > first
+    grep -q '^shingle up stack.toml' first
+    sed -i -e '/^shingle up/d' -e '/^export PATH/d' first
+    bash -ex first
+    serve_block
+    _recipe 2 > second
+    # What it is stopped for with Ctrl-C.
+    sed -n '/^shingle stl check/,$p' second > third
+    sed -i '/^shingle stl check/,$d' second
+    bash -ex second
+    stop_daemon
+    bash -ex third | tail -1 | grep -qx "No error detected"
+    serve "$PWD/stack.toml"
+}

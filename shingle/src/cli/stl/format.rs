@@ -1,7 +1,9 @@
 //! `shingle stl format`.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde_json::{Value, json};
@@ -37,6 +39,9 @@ pub struct FormatArgs {
     /// UUID of the volume; a random one if left out
     #[arg(long)]
     uuid: Option<Uuid>,
+    /// A new file for the stack file that serves the volume
+    #[arg(long, value_name = "FILE")]
+    stack: Option<PathBuf>,
 }
 
 /// Reserves that are compared, in thousandths.
@@ -51,6 +56,9 @@ fn parse_percent(text: &str) -> Result<u32, String> {
 
 /// Runs the command.
 pub fn run(args: &FormatArgs) -> Result<(), CliError> {
+    if let Some(path) = args.stack.as_ref().filter(|path| path.exists()) {
+        return Err(CliError::Failed(format!("--stack: {} is there already", path.display())));
+    }
     let mut disks = args.set.open(Access::Write)?;
     if !args.force
         && let Some(found) = content(&mut disks)?
@@ -68,6 +76,11 @@ pub fn run(args: &FormatArgs) -> Result<(), CliError> {
         other => CliError::failed(other),
     })?;
     let made = Made { disks: &disks, options: &options, created: &created };
+    if let Some(path) = &args.stack {
+        let written = File::create_new(path).and_then(|mut file| file.write_all(made.next().1.as_bytes()));
+        written
+            .map_err(|error| CliError::Failed(format!("the volume is made, but not {}: {error}", path.display())))?;
+    }
     if args.set.json { output::print_json(&made.to_json()) } else { output::print(&made.text()) }
 }
 
