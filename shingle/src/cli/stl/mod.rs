@@ -1,10 +1,11 @@
-//! `shingle stl`: the disks of an `stl` volume that no daemon serves.
+//! `shingle stl`: the disks of an `stl` volume that no daemon serves, and what is known of one that is served.
 
 mod check;
 mod dump;
 mod format;
 mod salvage;
 mod set;
+mod status;
 
 use clap::{Args, Subcommand};
 
@@ -13,7 +14,7 @@ use super::{CliError, output};
 /// Make, check and look at stl volumes, which write nothing in place
 ///
 /// A volume is one or more disks, at least one of them zoned, all with zones of one size; regular disks are cut into zones. A disk is a
-/// directory made by `shingle create`, a regular file or a block device; a daemon must not have it open. But for `format` the order of
+/// directory made by `shingle create`, a regular file or a block device; a daemon must not have it open, but for `status`, which asks one. But for `format` the order of
 /// the disks does not matter.
 #[derive(Args)]
 #[command(after_help = "\
@@ -30,6 +31,7 @@ enum Operation {
     Scrub(check::ScrubArgs),
     Dump(dump::DumpArgs),
     Salvage(salvage::SalvageArgs),
+    Status(status::StatusArgs),
 }
 
 /// Runs the command.
@@ -40,5 +42,6 @@ pub fn run(args: &StlArgs) -> Result<(), CliError> {
         Operation::Scrub(args) => check::run_scrub(args),
         Operation::Dump(args) => dump::run(args),
         Operation::Salvage(args) => salvage::run(args),
+        Operation::Status(args) => status::run(args),
     }
 }
