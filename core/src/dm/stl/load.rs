@@ -200,11 +200,16 @@ fn arrange(newest: &FoundRoot, seen: &mut Vec<Seen>) -> Result<(Disks, Vec<RootP
 
 /// Whether this is that device of the set: its own roots say where it is.
 fn is_member(seen: &Seen, newest: &FoundRoot, member: &Member) -> bool {
-    seen.roots.iter().any(|found| {
-        let batch = &found.header.batch;
-        let block = member.first + found.block;
-        batch.set == newest.header.batch.set && batch.place == block && member.state != MemberState::Gone
-    })
+    let is_it = |found: &FoundRoot| found.header.batch.set == newest.header.batch.set && found.is_of(member);
+    member.state != MemberState::Gone && seen.roots.iter().any(is_it)
+}
+
+impl FoundRoot {
+    /// Whether it was written to that device. One that was to be added where this one is now, and never was, has roots of the set as well.
+    fn is_of(&self, member: &Member) -> bool {
+        let is_listed = |own: &Member| (own.id, own.first) == (member.id, member.first);
+        self.header.batch.place == member.first + self.block && self.root.members.iter().any(is_listed)
+    }
 }
 
 fn shapes(device: &Seen, member: &Member, zone_blocks: u32) -> Result<Vec<Shape>, Reason> {

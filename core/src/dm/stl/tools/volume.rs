@@ -230,7 +230,10 @@ fn newest_of(roots: &[RootFound], newest: &RootFound) -> Option<RootFound> {
 /// Which disk each device of the set is.
 fn assign(members: &[Member], own: &[Option<RootFound>]) -> Result<Vec<Option<usize>>, String> {
     let disk_of = |member: &Member| {
-        let is_it = |found: &RootFound| found.header.batch.place == member.first + found.spot.block;
+        let is_listed = |own: &Member| (own.id, own.first) == (member.id, member.first);
+        let is_it = |found: &RootFound| {
+            found.header.batch.place == member.first + found.spot.block && found.root.members.iter().any(is_listed)
+        };
         let disk = own.iter().position(|found| found.as_ref().is_some_and(is_it));
         match disk {
             Some(disk) => Ok(Some(disk)),
