@@ -178,6 +178,27 @@ fn a_volume_that_is_served_tells_its_figures_takes_knobs_and_refuses_the_tools()
     scratch.fails("up --check stack.toml", 1, &["batch is `0`: write a number from 1 to 4096"]);
 }
 
+#[test]
+fn a_disk_is_added_and_the_volume_is_larger_and_has_what_it_had() {
+    let (scratch, table) = used();
+    scratch.ok("create more --size 48MiB --zone-size 1MiB");
+    scratch.ok("create other --size 48MiB --zone-size 2MiB");
+    scratch.fails("stl add smr --new smr", 1, &["smr", "named twice"]);
+    scratch.fails("stl add smr --new other", 1, &["all have to be of one length"]);
+    scratch.fails("stl add more --new smr", 1, &["smr holds an stl volume", "--force"]);
+    scratch.fails("stl add more --new other", 1, &["no root was found", "all disks of a volume"]);
+    let added = scratch.json("stl add smr --new more --json");
+    assert_eq!(format!("0 {} stl smr", added["sectors_before"]), table);
+    assert!(added["sectors"].as_u64() > added["sectors_before"].as_u64());
+    assert_eq!(added["table"], format!("0 {} stl smr more", added["sectors"]));
+    assert!(scratch.ok("stl check more smr --data").ends_with("No error detected\n"));
+    scratch.fails("stl check smr", 3, &[]);
+    let one = added["stack"].as_str().unwrap().replace("stl-smr", "vol");
+    scratch.file("stack.toml", &one);
+    is_served(&scratch);
+    scratch.fails("stl add smr --new other", 1, &["is missing", "all disks of a volume"]);
+}
+
 /// `stl status`, of a volume of 96 zones to which 10 blocks were written.
 #[track_caller]
 fn is_watched(scratch: &Scratch) {

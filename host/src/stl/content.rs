@@ -7,12 +7,12 @@ use shingle_core::zone::{Condition, ZoneKind};
 use super::Disks;
 use crate::dmz::content::{HEAD, name_of};
 
-/// What one of the disks holds, with its path; `None` if all of them are as new.
+/// What one of the disks from number `first` on holds, with its path; `None` if all of them are as new.
 ///
 /// # Errors
 /// If they cannot be read.
-pub fn content(disks: &mut Disks) -> Result<Option<String>, MediaError> {
-    for number in 0..disks.disks().len() {
+pub fn content(disks: &mut Disks, first: usize) -> Result<Option<String>, MediaError> {
+    for number in first..disks.disks().len() {
         let found = match head(disks, number)? {
             Some(found) => Some(found),
             None => written_zone(&disks.disks()[number]),

@@ -1,5 +1,6 @@
 //! `shingle stl`: the disks of an `stl` volume that no daemon serves, and what is known of one that is served.
 
+mod add;
 mod check;
 mod dump;
 mod format;
@@ -27,6 +28,7 @@ pub struct StlArgs {
 #[derive(Subcommand)]
 enum Operation {
     Format(format::FormatArgs),
+    Add(add::AddArgs),
     Check(check::CheckArgs),
     Scrub(check::ScrubArgs),
     Dump(dump::DumpArgs),
@@ -38,6 +40,7 @@ enum Operation {
 pub fn run(args: &StlArgs) -> Result<(), CliError> {
     match &args.operation {
         Operation::Format(args) => format::run(args),
+        Operation::Add(args) => add::run(args),
         Operation::Check(args) => check::run(args),
         Operation::Scrub(args) => check::run_scrub(args),
         Operation::Dump(args) => dump::run(args),
