@@ -222,3 +222,39 @@ the_recipe_of_the_readme_works() {
     bash -ex third | tail -1 | grep -qx "No error detected"
     serve "$PWD/stack.toml"
 }
+
+a_disk_is_added_and_the_file_system_grows_onto_it() {
+    _volume 128 zone_nr_conv=4 zone_max_open=0
+    mkfs.ext4 -q "$device"
+    mkdir mnt
+    mount "$device" mnt
+    _files mnt before 20
+    umount mnt
+    stop_daemon
+    local first=$disk
+    zoned_null_disk more
+    shingle stl add "$first" --new "$device" --json > added
+    jq -r .stack added > stack.toml
+    [ "$(jq '.sectors - .sectors_before' added)" -gt $((200 * 2048)) ] || fail "it is not larger"
+    serve "$PWD/stack.toml"
+    device=$(sed -n 's|^export .*, \(/dev/ublkb[0-9]*\)$|\1|p' log)
+    udevadm settle
+    e2fsck -fp "$device"
+    resize2fs "$device"
+    mount "$device" mnt
+    _are_whole mnt before
+    # More than the first disk has room for.
+    random_file mnt/large 160
+    sum=$(sha256sum < mnt/large)
+    sync
+    kill_daemon
+    serve "$PWD/stack.toml"
+    _drop_caches
+    same "what is on both disks" "$sum" "$(sha256sum < mnt/large)"
+    _are_whole mnt before
+    umount mnt
+    e2fsck -fn "$device"
+    stop_daemon
+    shingle stl check "$first" /dev/more --data | tail -1 | grep -qx "No error detected"
+    serve "$PWD/stack.toml"
+}
