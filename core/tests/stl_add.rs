@@ -9,7 +9,8 @@ use shingle_core::dm::stl::tools::{
     AddError, Depth, Disk, Finding, Media, MediaError, MemoryMedia, Report, Spot, add, check,
 };
 use shingle_core::random::Rng;
-use shingle_core::zone::Condition;
+use shingle_core::sector::Sector;
+use shingle_core::zone::{Condition, Zone, ZoneKind};
 use shingled::shelf::{put_back, taken_out};
 use shingled::{Volume, ZONE, disk, small};
 
@@ -34,6 +35,19 @@ fn with(media: &MemoryMedia, new: &NullConfig) -> MemoryMedia {
     (0..volume.blocks).step_by(3).for_each(|block| volume.write(block, 1, 0x77));
     volume.stop();
     joined(media, &taken_out(&mut volume), 1)
+}
+
+/// A disk with nothing on it, whose zones take so many blocks.
+fn empty(blocks: u64) -> MemoryMedia {
+    let zone = |number: u64| Zone {
+        start: Sector(number * u64::from(ZONE) * 8),
+        len: u64::from(ZONE) * 8,
+        capacity: blocks * 8,
+        wp: Sector(number * u64::from(ZONE) * 8),
+        kind: ZoneKind::Sequential,
+        cond: Condition::Empty,
+    };
+    MemoryMedia::new(vec![Disk { sectors: 20 * u64::from(ZONE) * 8, zones: (0..20).map(zone).collect() }])
 }
 
 /// The first disks and disk `number` of the others.
@@ -257,6 +271,8 @@ fn a_device_that_cannot_be_added_is_refused_and_nothing_is_changed() {
     let mut small = with(&media, &disk(20, Some(0)));
     small.disk_mut(1).zones.truncate(2);
     assert_eq!(refused(&mut small), AddError::TooLarge.to_string());
+    assert_eq!(refused(&mut joined(&media, &empty(16), 0)), AddError::TooShort.to_string());
+    add(&mut joined(&media, &empty(56), 0), NEW, &mut |_, _| ()).unwrap();
     let mut damaged = with(&media, &disk(20, Some(0)));
     (0..2 * u64::from(ZONE)).for_each(|block| damaged.put(Spot { disk: 0, block }, &[0; 4096]));
     assert!(refused(&mut damaged).contains("no root was found"));

@@ -30,6 +30,8 @@ pub enum AddError {
     NotAtRest,
     /// The device cannot be one of a volume.
     Device(CreateError),
+    /// Zones of the device take so little that the volume would have less room than it has now.
+    TooShort,
     /// So many devices make a set at most.
     TooMany,
     /// A root cannot name all of the tables, or the device has no room for them.
@@ -41,6 +43,7 @@ impl_error!(AddError, Media(MediaError), Device(CreateError), |self, f| match se
     Self::Volume(what) => f.write_str(what),
     Self::NotAtRest => f.write_str("the volume was not put away cleanly: serve it once, and stop the daemon"),
     Self::Device(error) => error.fmt(f),
+    Self::TooShort => f.write_str("its zones take so little that the volume would have less room than it has now"),
     Self::TooMany => write!(f, "at most {MOST_MEMBERS} devices make a set, with those that are gone"),
     Self::TooLarge => f.write_str("the tables of so large a volume have no place"),
 });
@@ -166,8 +169,10 @@ impl Adding {
             |zone: &ZoneIndex| volume.zones[zone.0 as usize].is_some_and(|row| row.used_for != ZoneUse::Dead);
         let old = volume.space.zones().filter(can_be_written).map(|zone| volume.space.room(zone));
         let devices = volume.space.disks.iter().flatten().count() + 1;
-        let all = capacity(devices, old.chain(rooms.iter().copied()), root.reserve).map_err(AddError::Device)?;
-        let capacity = all.max(root.capacity);
+        let capacity = capacity(devices, old.chain(rooms.iter().copied()), root.reserve).map_err(AddError::Device)?;
+        if capacity < root.capacity {
+            return Err(AddError::TooShort);
+        }
         Ok(Self { volume, member, rooms, capacity })
     }
 
