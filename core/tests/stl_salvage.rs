@@ -8,8 +8,8 @@ use shingle_core::device::NullConfig;
 use shingle_core::dm::stl::format::{Batch, BatchKind, Checksum, Header, Written};
 use shingle_core::dm::stl::map::LeafNo;
 use shingle_core::dm::stl::tools::{
-    Depth, Loss, Lost, Media, MemoryMedia, RebuildError, RebuildOptions, Spot, Survey, Window, check, read_leaf,
-    rebuild,
+    Depth, Loss, Lost, Media, MemoryMedia, RebuildError, RebuildOptions, Spot, Stream, Survey, Window, check, follow,
+    read_leaf, rebuild,
 };
 use shingle_core::dm::stl::{Epoch, Generation, Lba};
 use shingle_core::random::Rng;
@@ -159,21 +159,50 @@ fn a_volume_that_is_rebuilt_is_in_order_and_reads_what_was_salvaged_and_goes_on(
     }
 }
 
+/// What is found where no zone is empty.
+fn without_empty_zones(media: &mut MemoryMedia) -> Survey {
+    for disk in 0..media.disks().len() {
+        let empty = media.disk_mut(disk).zones.iter_mut().filter(|zone| zone.cond == Condition::Empty);
+        empty.for_each(|zone| zone.cond = Condition::Offline);
+    }
+    let mut survey = Survey::take(media, &mut |_, _| ()).unwrap();
+    // Those without a pointer could be taken as well.
+    survey.zones.iter_mut().filter(|zone| zone.generation.is_none()).for_each(|zone| zone.pointer = 1);
+    survey
+}
+
+/// Zones without a pointer are never found empty again: where the map lay in such ones, few are.
+#[test]
+fn a_rebuild_takes_zones_of_the_lost_map_when_none_is_empty() {
+    let disks = [disk(12, None), disk(30, Some(3))];
+    let used = used(&disks, 13, true);
+    let blocks = used.model.len();
+    let mut media = without_roots(&used.media);
+    let (before, _) = salvaged(&mut media, blocks, 1);
+    let survey = without_empty_zones(&mut media);
+    rebuild(&mut media, &survey, &options(blocks), &mut |_, _| ()).unwrap();
+    let mut pace = |_| ();
+    let report = check(&mut media, Depth { pace: Some(&mut pace) }, &mut |_, _| ());
+    assert!(report.findings.is_clean(), "{:?}", report.findings.all());
+    let volume = report.volume.unwrap();
+    for leaf in volume.leaves.iter().flatten().filter(|leaf| leaf.blocks > 0) {
+        let (chain, _) = follow(&mut media, &volume, volume.space.set.zone_of(leaf.place).0);
+        assert!(chain.found.iter().any(|found| found.payload == leaf.place), "its zone has no such batch");
+    }
+    assert!(salvaged(&mut media, blocks, 1).0 == before);
+}
+
 #[test]
 fn a_rebuild_without_room_loses_nothing() {
     let used = used(&[disk(40, Some(4))], 30, true);
     let blocks = used.model.len();
     let mut media = without_roots(&used.media);
     let (before, _) = salvaged(&mut media, blocks, 1);
-    for number in 4..40 {
-        let zone = &mut media.disk_mut(0).zones[number];
-        if zone.cond == Condition::Empty {
-            zone.cond = Condition::Offline;
-        }
-    }
-    let mut survey = Survey::take(&mut media, &mut |_, _| ()).unwrap();
-    // Those without a pointer could be taken as well.
-    survey.zones.iter_mut().filter(|zone| zone.generation.is_none()).for_each(|zone| zone.pointer = 1);
+    let mut survey = without_empty_zones(&mut media);
+    // Two zones are kept for the first checkpoint.
+    survey.zones.iter_mut().filter(|zone| zone.stream == Stream::Map).skip(2).for_each(|zone| {
+        zone.stream = Stream::Users;
+    });
     let error = rebuild(&mut media, &survey, &options(blocks), &mut |_, _| ()).unwrap_err();
     assert_eq!(error, RebuildError::NoRoom);
     assert!(salvaged(&mut media, blocks, 1).0 == before);

@@ -93,6 +93,21 @@ fn a_format_says_what_it_made_what_reserves_cost_and_how_to_serve_it() {
     assert_eq!(checked["check"]["volume"]["sectors"], made["sectors"]);
 }
 
+/// README's recipe for those who are not root.
+#[test]
+fn a_format_writes_the_stack_file_that_serves_the_volume() {
+    let scratch = with_disk();
+    scratch.ok("stl format smr --stack stack.toml");
+    let daemon = scratch.up();
+    let mut client = Nbd::connect(&scratch, "stl-smr");
+    write(&mut client, 0..3, 1);
+    drop(client);
+    daemon.stop();
+    assert!(scratch.ok("stl check smr").contains("live: 3 blocks"));
+    scratch.fails("stl format smr --force --stack stack.toml", 1, &["stack.toml is there already"]);
+    assert!(scratch.ok("stl check smr").contains("live: 3 blocks"), "nothing was done");
+}
+
 #[test]
 fn what_is_on_a_disk_is_not_destroyed_without_force_and_wrong_words_are_told() {
     let scratch = with_disk();
@@ -156,10 +171,55 @@ fn a_volume_that_is_served_tells_its_figures_takes_knobs_and_refuses_the_tools()
     let device = status["devices"].as_array().unwrap().iter().find(|device| device["name"] == "vol").unwrap();
     assert_eq!((&device["figures"][0]["volume"], &device["figures"][0]["zones"]), (&json!("ready"), &json!(96)));
     scratch.fails("stl check smr", 1, &["smr", &format!("process {}", daemon.child.id())]);
+    is_watched(&scratch);
     drop(client);
     daemon.stop();
     serve(&scratch, &table, "knobs = { batch = 0 }\n");
     scratch.fails("up --check stack.toml", 1, &["batch is `0`: write a number from 1 to 4096"]);
+}
+
+#[test]
+fn a_disk_is_added_and_the_volume_is_larger_and_has_what_it_had() {
+    let (scratch, table) = used();
+    scratch.ok("create more --size 48MiB --zone-size 1MiB");
+    scratch.ok("create other --size 48MiB --zone-size 2MiB");
+    scratch.fails("stl add smr --new smr", 1, &["smr", "named twice"]);
+    scratch.fails("stl add smr --new other", 1, &["all have to be of one length"]);
+    scratch.fails("stl add more --new smr", 1, &["smr holds an stl volume", "--force"]);
+    scratch.fails("stl add more --new other", 1, &["no root was found", "all disks of a volume"]);
+    let added = scratch.json("stl add smr --new more --json");
+    assert_eq!(format!("0 {} stl smr", added["sectors_before"]), table);
+    assert!(added["sectors"].as_u64() > added["sectors_before"].as_u64());
+    assert_eq!(added["table"], format!("0 {} stl smr more", added["sectors"]));
+    assert!(scratch.ok("stl check more smr --data").ends_with("No error detected\n"));
+    scratch.fails("stl check smr", 3, &[]);
+    let one = added["stack"].as_str().unwrap().replace("stl-smr", "vol");
+    scratch.file("stack.toml", &one);
+    is_served(&scratch);
+    scratch.fails("stl add smr --new other", 1, &["is missing", "all disks of a volume"]);
+}
+
+/// `stl status`, of a volume of 96 zones to which 10 blocks were written.
+#[track_caller]
+fn is_watched(scratch: &Scratch) {
+    let said = scratch.ok("stl status vol");
+    let lines = [
+        "vol: ready\n",
+        " exposed, ",
+        " MiB of it used at most\n",
+        "96, ",
+        "resting: 0 zones cleaned, 0 marked",
+        "40 KiB by users; 1.00 times that with copies, ",
+        " batches, 0 written again; 0 writes wait; the slowest took ",
+        "0 blocks were not what was written",
+    ];
+    lines.iter().for_each(|words| assert!(said.contains(words), "{words} is missing:\n{said}"));
+    assert_eq!(scratch.ok("stl status"), said, "there is one");
+    let volumes = scratch.json("stl status --json")["volumes"].clone();
+    let figures = &volumes[0]["figures"];
+    assert_eq!((&volumes[0]["name"], &figures["user_blocks"]), (&json!("vol"), &json!(10)));
+    assert!(figures["slowest_write_us"].as_u64().unwrap() > 0 && figures["memory_bytes"].as_u64().unwrap() > 0);
+    scratch.fails("stl status smr", 1, &["no stl volume `smr`", "there are: vol"]);
 }
 
 /// Cuts all of both zones of roots off.

@@ -7,12 +7,12 @@ use shingle_core::zone::{Condition, ZoneKind};
 use super::Disks;
 use crate::dmz::content::{HEAD, name_of};
 
-/// What one of the disks holds, with its path; `None` if all of them are as new.
+/// What one of the disks from number `first` on holds, with its path; `None` if all of them are as new.
 ///
 /// # Errors
 /// If they cannot be read.
-pub fn content(disks: &mut Disks) -> Result<Option<String>, MediaError> {
-    for number in 0..disks.disks().len() {
+pub fn content(disks: &mut Disks, first: usize) -> Result<Option<String>, MediaError> {
+    for number in first..disks.disks().len() {
         let found = match head(disks, number)? {
             Some(found) => Some(found),
             None => written_zone(&disks.disks()[number]),
@@ -24,16 +24,20 @@ pub fn content(disks: &mut Disks) -> Result<Option<String>, MediaError> {
     Ok(None)
 }
 
-/// What the start of a disk says, of its first zone that can be read.
+/// What the start of a disk says, of what is written of its first zone that can be read: behind that some disks have other bytes than zeroes.
 fn head(disks: &mut Disks, disk: usize) -> Result<Option<String>, MediaError> {
     let Disk { sectors, zones } = &disks.disks()[disk];
     let readable = zones.iter().find(|zone| zone.cond != Condition::Offline);
     let (start, sectors) = match readable {
         None if !zones.is_empty() => return Ok(None),
         None => (0, *sectors),
+        Some(zone) if zone.kind == ZoneKind::Sequential => (zone.start.0, zone.written_up_to().0 - zone.start.0),
         Some(zone) => (zone.start.0, zone.capacity),
     };
     let blocks = (sectors / u64::from(BLOCK_SECTORS)).min((HEAD / BLOCK_BYTES) as u64);
+    if blocks == 0 {
+        return Ok(None);
+    }
     let mut head = vec![0; blocks as usize * BLOCK_BYTES];
     disks.read(Spot { disk, block: start / u64::from(BLOCK_SECTORS) }, &mut head)?;
     Ok(name_of(&head))

@@ -101,12 +101,7 @@ pub fn create(set: SetId, parts: &[Part], reserve: u32) -> Result<Created, Creat
     if let Some(device) = rooms.iter().position(|rooms| rooms.iter().take(2).filter(|room| **room > 0).count() < 2) {
         return Err(CreateError::DeadRoots(device));
     }
-    let usable: Vec<u32> = rooms.iter().flatten().copied().filter(|room| *room > 0).collect();
-    let least = usable.iter().copied().min().unwrap_or(0);
-    let spare = Spare::new(parts.len(), usable.len(), least).all();
-    let data = usable.len().checked_sub(spare).filter(|data| *data > 0);
-    let data = data.ok_or(CreateError::TooFew(usable.len(), spare + 1))?;
-    let capacity = data as u64 * u64::from(payload_of(least)) * u64::from(1000 - reserve) / 1000;
+    let capacity = capacity(parts.len(), rooms.iter().flatten().copied(), reserve)?;
     let root = Root { capacity, zone_blocks, reserve, members: members(parts, &rooms, zone_blocks), ..Root::default() };
     let roots = root.members.iter().map(|member| {
         let batch = Batch {
@@ -122,6 +117,16 @@ pub fn create(set: SetId, parts: &[Part], reserve: u32) -> Result<Created, Creat
     Ok(Created { sectors: capacity * u64::from(BLOCK_SECTORS), roots: roots.collect() })
 }
 
+/// Blocks of the exposed disk of a volume of so many devices, whose zones can take so many blocks.
+pub(super) fn capacity(devices: usize, rooms: impl Iterator<Item = u32>, reserve: u32) -> Result<u64, CreateError> {
+    let usable: Vec<u32> = rooms.filter(|room| *room > 0).collect();
+    let least = usable.iter().copied().min().unwrap_or(0);
+    let spare = Spare::new(devices, usable.len(), least).all();
+    let data = usable.len().checked_sub(spare).filter(|data| *data > 0);
+    let data = data.ok_or(CreateError::TooFew(usable.len(), spare + 1))?;
+    Ok(data as u64 * u64::from(payload_of(least)) * u64::from(1000 - reserve) / 1000)
+}
+
 /// Blocks of data that survivors of cleaning fill a zone with.
 fn payload_of(room: u32) -> u32 {
     if room < 512 { room * 3 / 4 } else { room - room / 64 }
@@ -134,7 +139,7 @@ fn zone_sectors(parts: &[Part]) -> Result<u64, CreateError> {
 }
 
 /// Blocks that can be written in each zone.
-fn rooms(part: &Part, zone_sectors: u64) -> Vec<u32> {
+pub(super) fn rooms(part: &Part, zone_sectors: u64) -> Vec<u32> {
     if part.zones.is_empty() {
         return vec![(zone_sectors / u64::from(BLOCK_SECTORS)) as u32; (part.sectors / zone_sectors) as usize];
     }

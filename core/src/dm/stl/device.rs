@@ -215,7 +215,7 @@ impl State {
                 let reason = self.refusal();
                 cx.fail(bio, reason);
             }
-            (_, Op::Write | Op::WriteZeroes | Op::Discard) => self.take_change(bio),
+            (_, Op::Write | Op::WriteZeroes | Op::Discard) => self.take_change(bio, cx.now()),
             _ => cx.fail(bio, Reason::NotSupported),
         }
     }

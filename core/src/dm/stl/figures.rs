@@ -52,6 +52,9 @@ impl State {
         let Space { zones, free, given_back, full: [data, copies, map], live } = self.space();
         self.counters.list().for_each(|(name, count)| visit(name, Figure::Count(count)));
         visit("amplification", Figure::Ratio(self.counters.amplification()));
+        visit("data_amplification", Figure::Ratio(self.counters.data_amplification()));
+        visit("victims_live_share", Figure::Ratio(self.pace.live_share()));
+        visit("pace", Figure::Ratio(self.level().share()));
         visit("waiting_writes", Figure::Count(self.changes.len() as u64));
         visit("volume", Figure::Word(self.readiness.name()));
         visit("cleaning", Figure::Word(self.cleaning()));
@@ -65,10 +68,16 @@ impl State {
             ("data_zones", data as u64),
             ("copies_zones", copies as u64),
             ("map_zones", map as u64),
+            ("slowest_write_us", self.counters.slowest_write_us),
+            ("open_zones", self.cursors.iter().flatten().count() as u64),
+            ("marked_zones", self.map.live.len() as u64),
+            ("owed_blocks", self.pace.owed().max(0.0) as u64),
             ("pending_extents", self.map.pending.len() as u64),
             ("pending_bytes", self.map.pending.bytes() as u64),
             ("runs", self.map.runs.len() as u64),
             ("index_bytes", self.map.index.bytes() as u64),
+            ("leaves", self.map.leaves.iter().filter(|leaf| leaf.blocks > 0).count() as u64),
+            ("memory_bytes", self.map.bytes() as u64),
         ];
         counts.into_iter().for_each(|(name, count)| visit(name, Figure::Count(count)));
     }

@@ -47,6 +47,8 @@ struct Seen {
     unreadable: Vec<u64>,
     /// The blocks at which there are parts of one, in zones without a pointer.
     torn: Vec<u64>,
+    /// The version of one that is of another than is known.
+    unknown: Option<u16>,
 }
 
 /// Loads the volume when it is wanted.
@@ -119,7 +121,7 @@ async fn load(shared: &Shared, io: &Io, given: Vec<Given>, capacity: u64) -> Res
 async fn look(io: &Io, given: Given, zone_blocks: u64) -> Result<Seen, Reason> {
     let count = given.limits.zones() as usize;
     let zones = if count == 0 { Vec::new() } else { io.report(given.device, Sector::ZERO, count).await? };
-    let mut seen = Seen { given, zones, roots: Vec::new(), unreadable: Vec::new(), torn: Vec::new() };
+    let mut seen = Seen { given, zones, roots: Vec::new(), unreadable: Vec::new(), torn: Vec::new(), unknown: None };
     for number in 0..ROOT_ZONES {
         read_roots(io, &mut seen, number, zone_blocks).await;
     }
@@ -155,6 +157,7 @@ async fn read_roots(io: &Io, seen: &mut Seen, number: u64, zone_blocks: u64) {
         }
         let bytes = data.to_vec();
         let Some(found) = decode_root(&bytes, block) else {
+            seen.unknown = seen.unknown.or(Header::unknown_version(&bytes));
             let has_header = Header::decode(&bytes).is_ok_and(|(header, _)| header.kind == BatchKind::Root);
             seen.torn.extend((has_header && has_no_pointer).then_some(block));
             return;
@@ -205,6 +208,11 @@ impl Seen {
     }
 }
 
+/// Why such a volume is refused.
+pub(super) fn of_unknown_version(version: u16) -> String {
+    format!("the volume is of version {version} of the format, and this program knows version 1")
+}
+
 pub(super) fn decode_root(bytes: &[u8], block: u64) -> Option<FoundRoot> {
     let (header, blocks) = Header::decode(bytes).ok()?;
     let payload = &bytes[blocks * BLOCK_BYTES..];
@@ -214,6 +222,9 @@ pub(super) fn decode_root(bytes: &[u8], block: u64) -> Option<FoundRoot> {
 }
 
 fn newest(seen: &[Seen]) -> Result<FoundRoot, Reason> {
+    if let Some(version) = seen.iter().find_map(|seen| seen.unknown) {
+        return Err(failed(of_unknown_version(version)));
+    }
     let all = seen.iter().flat_map(|seen| &seen.roots);
     let newest = all.max_by_key(|found| found.header.batch.number).cloned();
     newest.ok_or_else(|| failed("no root was found: it is no volume, or all its roots are lost"))
@@ -249,11 +260,16 @@ fn arrange(newest: &FoundRoot, seen: &mut Vec<Seen>) -> Result<(Disks, Vec<RootP
 
 /// Whether this is that device of the set: its own roots say where it is.
 fn is_member(seen: &Seen, newest: &FoundRoot, member: &Member) -> bool {
-    seen.roots.iter().any(|found| {
-        let batch = &found.header.batch;
-        let block = member.first + found.block;
-        batch.set == newest.header.batch.set && batch.place == block && member.state != MemberState::Gone
-    })
+    let is_it = |found: &FoundRoot| found.header.batch.set == newest.header.batch.set && found.is_of(member);
+    member.state != MemberState::Gone && seen.roots.iter().any(is_it)
+}
+
+impl FoundRoot {
+    /// Whether it was written to that device. One that was to be added where this one is now, and never was, has roots of the set as well.
+    fn is_of(&self, member: &Member) -> bool {
+        let is_listed = |own: &Member| (own.id, own.first) == (member.id, member.first);
+        self.header.batch.place == member.first + self.block && self.root.members.iter().any(is_listed)
+    }
 }
 
 fn shapes(device: &Seen, member: &Member, zone_blocks: u32) -> Result<Vec<Shape>, Reason> {

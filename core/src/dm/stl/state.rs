@@ -17,6 +17,7 @@ use super::{BatchNo, CopyNo, Epoch, Generation, Lba, Pba, ZoneIndex};
 use crate::block::{Bio, Payload, Reason, Status};
 use crate::prelude::*;
 use crate::task::{Io, Signal};
+use crate::time::Instant;
 
 /// What the device and its tasks share. Nobody holds it across an await.
 pub(super) type Shared = Rc<RefCell<State>>;
@@ -89,6 +90,8 @@ pub(super) struct Write {
     pub left: u64,
     /// Some of it will never count.
     pub has_failed: bool,
+    /// When it came.
+    pub came: Instant,
 }
 
 /// A batch of users that is done, but does not count yet.
@@ -148,6 +151,8 @@ pub struct StlCounters {
     pub retries: u64,
     /// Blocks that were read and had another checksum than they should.
     pub wrong_checksums: u64,
+    /// The longest that a change waited until it counted, in microseconds.
+    pub slowest_write_us: u64,
 }
 
 impl StlCounters {
@@ -175,6 +180,16 @@ impl StlCounters {
     #[must_use]
     pub fn amplification(&self) -> f64 {
         let more = self.header_blocks + self.copied_blocks + self.map_blocks + self.root_blocks + self.filler_blocks;
+        self.times(more)
+    }
+
+    /// The same of data alone: what users wrote, and copies of it.
+    #[must_use]
+    pub fn data_amplification(&self) -> f64 {
+        self.times(self.copied_blocks)
+    }
+
+    fn times(&self, more: u64) -> f64 {
         if self.user_blocks == 0 { 1.0 } else { (self.user_blocks + more) as f64 / self.user_blocks as f64 }
     }
 }

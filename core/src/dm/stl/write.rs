@@ -8,6 +8,7 @@ use super::state::{Change, Done, Readiness, Shared, State, Write};
 use super::{BLOCK_SECTORS, BatchNo, Lba};
 use crate::block::{Bio, Flags, Op, Payload, Reason};
 use crate::prelude::*;
+use crate::time::Instant;
 
 /// Batches of users that may be under way at one time.
 pub(super) const WRITERS: usize = 2;
@@ -23,7 +24,7 @@ struct Begun {
 
 impl State {
     /// Takes a bio that changes something.
-    pub fn take_change(&mut self, bio: Box<Bio>) {
+    pub fn take_change(&mut self, bio: Box<Bio>, came: Instant) {
         let lba = Lba(bio.sector.0 / u64::from(BLOCK_SECTORS));
         let blocks = bio.sectors / BLOCK_SECTORS;
         // Shared: the bio goes back with its memory, when no batch needs that any more.
@@ -33,7 +34,7 @@ impl State {
             return self.end(bio, Ok(()));
         }
         let has_data = bio.op == Op::Write;
-        let key = self.writes.insert(Write { bio, left: blocks.into(), has_failed: false });
+        let key = self.writes.insert(Write { bio, left: blocks.into(), came, has_failed: false });
         self.waiting_blocks += if has_data { u64::from(blocks) } else { 0 };
         self.changes.push_back(Change { key, lba, blocks, payload });
         self.notify(|signals| &signals.changes);
@@ -174,7 +175,9 @@ impl State {
         if write.left > 0 {
             return;
         }
-        let Write { bio, .. } = self.writes.remove(key);
+        let Write { bio, came, .. } = self.writes.remove(key);
+        let took_us = self.io.now().since(came).as_nanos() / 1_000;
+        self.counters.slowest_write_us = self.counters.slowest_write_us.max(took_us);
         let is_durable_first = bio.flags.has(Flags::FUA) || bio.flags.has(Flags::PREFLUSH);
         let is_durable_first = is_durable_first && !self.guards.gone().fua_is_nothing;
         if is_durable_first {

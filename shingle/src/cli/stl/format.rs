@@ -1,7 +1,9 @@
 //! `shingle stl format`.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::fs::File;
+use std::io::Write;
+use std::path::PathBuf;
 
 use clap::Args;
 use serde_json::{Value, json};
@@ -9,15 +11,13 @@ use shingle_core::dm::stl::format::SetId;
 use shingle_core::dm::stl::policy::amplification;
 use shingle_core::dm::stl::tools::{FormatError, FormatOptions, Media, format, plan};
 use shingle_core::dm::stl::{BLOCK_SECTORS, CreateError, Created};
-use shingle_host::backend;
 use shingle_host::config::format_bytes;
 use shingle_host::dmz::Access;
 use shingle_host::stl::{Disks, content};
 use uuid::Uuid;
 
-use super::set::{SetArgs, geometry, geometry_json, uuid};
+use super::set::{SetArgs, geometry, geometry_json, serving, uuid};
 use super::{CliError, output};
-use crate::cli::dmz::next::{clean, free_name, name_of};
 use crate::cli::output::with_percent;
 
 /// Make a new, empty volume of disks
@@ -37,6 +37,9 @@ pub struct FormatArgs {
     /// UUID of the volume; a random one if left out
     #[arg(long)]
     uuid: Option<Uuid>,
+    /// A new file for the stack file that serves the volume
+    #[arg(long, value_name = "FILE")]
+    stack: Option<PathBuf>,
 }
 
 /// Reserves that are compared, in thousandths.
@@ -51,9 +54,12 @@ fn parse_percent(text: &str) -> Result<u32, String> {
 
 /// Runs the command.
 pub fn run(args: &FormatArgs) -> Result<(), CliError> {
+    if let Some(path) = args.stack.as_ref().filter(|path| path.exists()) {
+        return Err(CliError::Failed(format!("--stack: {} is there already", path.display())));
+    }
     let mut disks = args.set.open(Access::Write)?;
     if !args.force
-        && let Some(found) = content(&mut disks)?
+        && let Some(found) = content(&mut disks, 0)?
     {
         return Err(CliError::Failed(format!("{found}: use --force to destroy it")));
     }
@@ -68,6 +74,12 @@ pub fn run(args: &FormatArgs) -> Result<(), CliError> {
         other => CliError::failed(other),
     })?;
     let made = Made { disks: &disks, options: &options, created: &created };
+    if let Some(path) = &args.stack {
+        let written =
+            File::create_new(path).and_then(|mut file| file.write_all(serving(&disks, created.sectors).1.as_bytes()));
+        written
+            .map_err(|error| CliError::Failed(format!("the volume is made, but not {}: {error}", path.display())))?;
+    }
     if args.set.json { output::print_json(&made.to_json()) } else { output::print(&made.text()) }
 }
 
@@ -97,30 +109,8 @@ impl Made<'_> {
         all.into_iter().filter_map(cost).collect()
     }
 
-    /// The table line, and the lines of a stack file that serve it.
-    fn next(&self) -> (String, String) {
-        let first = self.disks.names().next().map(|path| name_of(path.as_ref())).unwrap_or_default();
-        let device = format!("stl-{}", clean(&first));
-        let mut taken = BTreeSet::from([device.clone()]);
-        let (mut names, mut stack, mut is_real) = (Vec::new(), String::new(), false);
-        for path in self.disks.names().map(Path::new) {
-            let name = free_name(&name_of(path), &mut taken);
-            let kind = backend::at(path, true).map_or("", |(kind, _)| kind.name);
-            is_real |= kind == "zoned-blk";
-            let place = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-            stack += &format!("[disk.{name}]\ntype = \"{kind}\"\npath = {:?}\n\n", place.display().to_string());
-            names.push(name);
-        }
-        let table = format!("0 {} stl {}", self.created.sectors, names.join(" "));
-        stack += &format!("[device.{device}]\ntable = \"{table}\"\n\n[export.{device}]\ndevice = \"{device}\"\n");
-        // Who may open a disk of the machine may make one of the volume.
-        stack += if is_real { "ublk = true\n" } else { "\n[listen]\nunix = \"nbd.sock\"\n" };
-        stack += "\n[control]\nsocket = \"control.sock\"\n";
-        (table, stack)
-    }
-
     fn to_json(&self) -> Value {
-        let (table, stack) = self.next();
+        let (table, stack) = serving(self.disks, self.created.sectors);
         let cost = |cost: &Cost| {
             let [most, all] = cost.amplification;
             json!({"reserve_per_mille": cost.reserve, "bytes": cost.bytes, "amplification_80": most, "amplification_100": all})
@@ -152,7 +142,7 @@ impl Made<'_> {
             uuid(self.options.set.0),
             format_bytes(self.created.sectors * 512),
             percent(self.options.reserve),
-            self.next().1,
+            serving(self.disks, self.created.sectors).1,
         )
     }
 }

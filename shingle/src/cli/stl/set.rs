@@ -1,18 +1,21 @@
 //! What all operations share: the disks of a volume, and how they and it are told of.
 
-use std::path::PathBuf;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde_json::{Value, json};
 use shingle_core::dm::stl::BLOCK_BYTES;
 use shingle_core::dm::stl::tools::{Disk, Media, MediaError, Volume};
 use shingle_core::zone::ZoneKind;
+use shingle_host::backend;
 use shingle_host::config::format_bytes;
 use shingle_host::dmz::Access;
 use shingle_host::stl::Disks;
 use uuid::Uuid;
 
 use super::CliError;
+use crate::cli::dmz::next::{clean, free_name, name_of};
 
 /// The disks of a volume.
 #[derive(Args)]
@@ -35,6 +38,12 @@ impl SetArgs {
     /// Opens the disks.
     pub fn open(&self, access: Access) -> Result<Disks, CliError> {
         Ok(Disks::open(&self.devices, access)?)
+    }
+
+    /// Opens the disks and one more behind them, to change them.
+    pub fn open_with(&self, last: &Path) -> Result<Disks, CliError> {
+        let all: Vec<PathBuf> = self.devices.iter().cloned().chain([last.to_owned()]).collect();
+        Ok(Disks::open(&all, Access::Write)?)
     }
 }
 
@@ -69,6 +78,28 @@ pub fn geometry_json(disks: &Disks) -> Value {
     };
     let devices: Vec<Value> = disks.disks().iter().zip(disks.names()).map(one).collect();
     json!({"devices": devices})
+}
+
+/// The table line of a volume of so many sectors, and the lines of a stack file that serve it.
+pub fn serving(disks: &Disks, sectors: u64) -> (String, String) {
+    let first = disks.names().next().map(|path| name_of(path.as_ref())).unwrap_or_default();
+    let device = format!("stl-{}", clean(&first));
+    let mut taken = BTreeSet::from([device.clone()]);
+    let (mut names, mut stack, mut is_real) = (Vec::new(), String::new(), false);
+    for path in disks.names().map(Path::new) {
+        let name = free_name(&name_of(path), &mut taken);
+        let kind = backend::at(path, true).map_or("", |(kind, _)| kind.name);
+        is_real |= kind == "zoned-blk";
+        let place = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        stack += &format!("[disk.{name}]\ntype = \"{kind}\"\npath = {:?}\n\n", place.display().to_string());
+        names.push(name);
+    }
+    let table = format!("0 {} stl {}", sectors, names.join(" "));
+    stack += &format!("[device.{device}]\ntable = \"{table}\"\n\n[export.{device}]\ndevice = \"{device}\"\n");
+    // Who may open a disk of the machine may make one of the volume.
+    stack += if is_real { "ublk = true\n" } else { "\n[listen]\nunix = \"nbd.sock\"\n" };
+    stack += "\n[control]\nsocket = \"control.sock\"\n";
+    (table, stack)
 }
 
 /// Bytes of so many blocks, for people.

@@ -11,6 +11,8 @@ use crate::prelude::*;
 const MAGIC: u64 = u64::from_le_bytes(*b"stlBatch");
 const VERSION: u16 = 1;
 const CRC_AT: usize = 8;
+/// Where its blocks are counted.
+const BLOCKS_AT: usize = 80;
 /// Where the last batch before this life is named.
 const SINCE_AT: usize = 88;
 /// Where records begin.
@@ -184,7 +186,6 @@ impl Header {
         bytes.put_u32(batch.attempt);
         bytes.put_u32(kind.records() as u32);
         bytes.put_u32(checksums.len() as u32);
-        let lengths = bytes.len();
         bytes.resize(SINCE_AT, 0);
         bytes.put_u64(batch.since.0);
         bytes.resize(FIXED_BYTES, 0);
@@ -193,9 +194,19 @@ impl Header {
         let blocks = bytes.len().div_ceil(BLOCK_BYTES) as u16;
         assert!(blocks <= MOST_HEADER_BLOCKS, "a header of {blocks} blocks");
         bytes.resize(usize::from(blocks) * BLOCK_BYTES, 0);
-        bytes[lengths..lengths + 2].copy_from_slice(&blocks.to_le_bytes());
+        bytes[BLOCKS_AT..BLOCKS_AT + 2].copy_from_slice(&blocks.to_le_bytes());
         seal(&mut bytes, CRC_AT);
         bytes
+    }
+
+    /// The version of a header that is whole and of another than is known. In all versions magic, checksum, version and blocks are
+    /// where they are in this one.
+    #[must_use]
+    pub fn unknown_version(bytes: &[u8]) -> Option<u16> {
+        let Err(HeaderError::Version(version)) = Self::decode(bytes) else { return None };
+        let blocks = Fields(&bytes[BLOCKS_AT..]).u16();
+        let whole = bytes.get(..usize::from(blocks) * BLOCK_BYTES).filter(|bytes| !bytes.is_empty())?;
+        is_sealed(whole, CRC_AT).then_some(version)
     }
 
     /// The header at the start of `bytes`, which may go on behind it, and its blocks.

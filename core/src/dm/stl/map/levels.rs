@@ -73,6 +73,15 @@ impl Map {
         }
     }
 
+    /// Memory that it takes, in bytes, about.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let pages: usize = self.runs.iter().map(|run| run.pages.len() * size_of::<PageRow>()).sum();
+        let pending = self.pending.bytes() + self.frozen.as_ref().map_or(0, Pending::bytes);
+        let leaves = self.leaves.len() * size_of::<LeafRow>();
+        pending + self.index.bytes() + pages + leaves + self.cache.bytes() + self.live.bytes()
+    }
+
     /// A number that no run has.
     #[must_use]
     pub fn free_run(&self) -> Option<RunNo> {

@@ -67,6 +67,12 @@ impl Live {
         self.0.len()
     }
 
+    /// Memory that they take, in bytes, about.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.0.values().map(|bitmap| bitmap.words.len() * size_of::<u64>()).sum()
+    }
+
     /// Whether there is none.
     #[must_use]
     pub fn is_empty(&self) -> bool {

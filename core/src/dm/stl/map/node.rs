@@ -82,6 +82,12 @@ impl NodeCache {
         self.shrink();
     }
 
+    /// Memory that it takes, in bytes, about.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.extents * size_of::<Extent>() + self.nodes.len() * size_of::<(Pba, Rc<[Extent]>)>()
+    }
+
     /// From now on it has so many extents at most.
     pub fn resize(&mut self, most: usize) {
         self.most = most;

@@ -52,6 +52,12 @@ impl Pace {
         self.owed = 0.0;
     }
 
+    /// The share of live blocks of the last victims, on average; 0 before the first.
+    #[must_use]
+    pub fn live_share(&self) -> f64 {
+        self.cost.map_or(0.0, |cost| (cost - 1.0) / (cost + 1.0))
+    }
+
     /// Blocks that cleaning has yet to read or write for what users wrote.
     #[must_use]
     pub fn owed(&self) -> f64 {
@@ -89,6 +95,16 @@ mod tests {
         assert!((free / zone as f64 - 32.0).abs() < 3.0, "{free}");
         let cost = cleaned as f64 / written as f64;
         assert!((cost - 3.0).abs() < 0.1, "{cost}");
+    }
+
+    #[test]
+    fn the_live_share_of_the_last_victims_is_known_from_what_they_cost() {
+        let mut pace = Pace::default();
+        assert_eq!(pace.live_share(), 0.0);
+        (0..9).for_each(|_| pace.begin(0.25));
+        assert!((pace.live_share() - 0.25).abs() < 1e-9);
+        pace.begin(0.75);
+        assert!((0.25..0.5).contains(&pace.live_share()), "{}", pace.live_share());
     }
 
     #[test]

@@ -112,7 +112,7 @@ fn to_reset(disks: &[Disk]) -> Vec<Spot> {
     disks.iter().enumerate().flat_map(of).collect()
 }
 
-fn needs_reset(zone: &Zone) -> bool {
+pub(super) fn needs_reset(zone: &Zone) -> bool {
     let can_be = !matches!(zone.cond, Condition::Empty | Condition::ReadOnly | Condition::Offline);
     zone.kind == ZoneKind::Sequential && can_be
 }

@@ -2,10 +2,12 @@
 //!
 //! ```text
 //!   format:   old roots away ──> zones emptied ──> roots of a new set, each durable before the next step
+//!   add:      the device emptied ──> tables with its zones on it ──> roots that name it, one device after the other
 //!   check:    the newest root ──> what it names ──> what the headers of zones say (── the data)
 //!   salvage:  the headers of all zones, and nothing else ──> which batch is the newest that has a block ──> a new map and roots
 //! ```
 
+mod add;
 mod chain;
 mod check;
 mod finding;
@@ -21,6 +23,7 @@ mod volume;
 mod walk;
 
 pub use super::BLOCK_BYTES;
+pub use add::{AddError, Added, add};
 pub use chain::{Chain, Expected, Found};
 pub use check::{Depth, Report, check, follow};
 pub use finding::{Finding, Findings};

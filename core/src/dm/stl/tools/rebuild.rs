@@ -234,7 +234,7 @@ impl<'a> Filling<'a> {
         let ZoneSeen { generation, stream, end, pointer, .. } = &self.survey.zones[zone.0 as usize];
         let room = self.survey.space.room(zone);
         let full = |pool: Pool| ZoneRow {
-            generation: generation.unwrap_or(self.generation),
+            generation: generation.filter(|_| !taken.contains(&zone)).unwrap_or(self.generation),
             live: live[zone.0 as usize],
             closed_at: 0,
             used_for: ZoneUse::Full,

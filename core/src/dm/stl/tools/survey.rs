@@ -77,8 +77,9 @@ impl Survey {
     /// If no header of a set was found.
     pub fn take(media: &mut dyn Media, progress: Progress<'_>) -> Result<Self, String> {
         let zone_blocks = media.disks().iter().find_map(Disk::zone_blocks).ok_or("a volume needs a zoned disk")?;
+        let roots = (0..media.disks().len()).map(|disk| roots_of(media, disk, zone_blocks));
+        let roots: Vec<RootFound> = roots.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect();
         let (set, firsts) = locate(media, zone_blocks)?;
-        let roots = (0..media.disks().len()).flat_map(|disk| roots_of(media, disk, zone_blocks)).collect::<Vec<_>>();
         let roots: Vec<RootFound> = roots.into_iter().filter(|found| found.header.batch.set == set).collect();
         let root = roots.iter().max_by_key(|found| found.header.batch.number).cloned();
         let (members, of) = members(media.disks(), zone_blocks, &firsts, root.as_ref());

@@ -11,7 +11,7 @@ use crate::dm::stl::format::{
     BatchKind, Checksum, Header, LeafRow, Member, MemberState, PageRow, Piece, PieceKind, ROOT_BLOCKS, Root, SetId,
     ZoneRow, ZoneUse,
 };
-use crate::dm::stl::load::{FoundRoot, ROOT_ZONES, decode_root};
+use crate::dm::stl::load::{FoundRoot, ROOT_ZONES, decode_root, of_unknown_version};
 use crate::dm::stl::map::{Extent, LEAF_BLOCKS, Pending};
 use crate::dm::stl::{BLOCK_SECTORS, BatchNo, Replay, Since, ZoneIndex};
 use crate::prelude::*;
@@ -66,8 +66,8 @@ impl Volume {
     /// If there is none.
     pub fn find(media: &mut dyn Media, findings: &mut Findings) -> Result<Self, String> {
         let zone_blocks = media.disks().iter().find_map(Disk::zone_blocks).ok_or("a volume needs a zoned disk")?;
-        let found: Vec<Vec<RootFound>> =
-            (0..media.disks().len()).map(|disk| roots_of(media, disk, zone_blocks)).collect();
+        let disks = 0..media.disks().len();
+        let found = disks.map(|disk| roots_of(media, disk, zone_blocks)).collect::<Result<Vec<_>, _>>()?;
         let newest = found.iter().flatten().max_by_key(|found| found.header.batch.number).cloned();
         let newest = newest.ok_or("no root was found: it is no volume, or all its roots are lost")?;
         if newest.root.zone_blocks != zone_blocks {
@@ -199,8 +199,8 @@ impl Volume {
     }
 }
 
-/// All roots of a disk.
-pub(super) fn roots_of(media: &mut dyn Media, disk: usize, zone_blocks: u32) -> Vec<RootFound> {
+/// All roots of a disk; or that one of them is of a version that is not known.
+pub(super) fn roots_of(media: &mut dyn Media, disk: usize, zone_blocks: u32) -> Result<Vec<RootFound>, String> {
     let mut found: Vec<RootFound> = Vec::new();
     for number in 0..ROOT_ZONES {
         let zone = media.disks()[disk].zones.get(number as usize);
@@ -213,11 +213,14 @@ pub(super) fn roots_of(media: &mut dyn Media, disk: usize, zone_blocks: u32) -> 
             if media.read(Spot { disk, block }, &mut bytes).is_err() {
                 continue;
             }
+            if let Some(version) = Header::unknown_version(&bytes) {
+                return Err(of_unknown_version(version));
+            }
             let Some(FoundRoot { header, root, block }) = decode_root(&bytes, block) else { break };
             found.push(RootFound { header, root, spot: Spot { disk, block } });
         }
     }
-    found
+    Ok(found)
 }
 
 /// The newest root of a disk that is of the same set, and was written to it.
@@ -229,7 +232,10 @@ fn newest_of(roots: &[RootFound], newest: &RootFound) -> Option<RootFound> {
 /// Which disk each device of the set is.
 fn assign(members: &[Member], own: &[Option<RootFound>]) -> Result<Vec<Option<usize>>, String> {
     let disk_of = |member: &Member| {
-        let is_it = |found: &RootFound| found.header.batch.place == member.first + found.spot.block;
+        let is_listed = |own: &Member| (own.id, own.first) == (member.id, member.first);
+        let is_it = |found: &RootFound| {
+            found.header.batch.place == member.first + found.spot.block && found.root.members.iter().any(is_listed)
+        };
         let disk = own.iter().position(|found| found.as_ref().is_some_and(is_it));
         match disk {
             Some(disk) => Ok(Some(disk)),

@@ -1,0 +1,65 @@
+//! `shingle stl add`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use serde_json::json;
+use shingle_core::dm::stl::tools::{AddError, Media, add};
+use shingle_host::config::format_bytes;
+use shingle_host::stl::content;
+use uuid::Uuid;
+
+use super::set::{SetArgs, geometry, geometry_json, serving, uuid};
+use super::{CliError, output};
+use crate::cli::output::with_percent;
+
+/// Make another disk a part of a volume, which becomes larger by it
+///
+/// Everything on the new disk is lost. All disks of the volume have to be named, and it has to be put away cleanly, by a stop of its daemon. Cut
+/// off anywhere, the volume is the old one or the new one. The line of its table is another one then: it is printed.
+#[derive(Args)]
+pub struct AddArgs {
+    #[command(flatten)]
+    set: SetArgs,
+    /// The new disk
+    #[arg(long, value_name = "DISK")]
+    new: PathBuf,
+    /// Add it although there is something on it
+    #[arg(short, long)]
+    force: bool,
+}
+
+/// Runs the command.
+pub fn run(args: &AddArgs) -> Result<(), CliError> {
+    let mut disks = args.set.open_with(&args.new)?;
+    let last = disks.disks().len() - 1;
+    if !args.force
+        && let Some(found) = content(&mut disks, last)?
+    {
+        return Err(CliError::Failed(format!("{found}: use --force to destroy it")));
+    }
+    let id = Uuid::new_v4().into_bytes();
+    let added = with_percent("emptying the new disk", |progress| add(&mut disks, id, progress));
+    let added = added.map_err(|error| match error {
+        AddError::Volume(what) => {
+            CliError::Failed(format!("{what}: all disks of a volume that is in order have to be named, and then --new"))
+        }
+        other => CliError::failed(other),
+    })?;
+    let (table, stack) = serving(&disks, added.sectors);
+    if args.set.json {
+        let mut value = geometry_json(&disks);
+        value["device_uuid"] = json!(uuid(id));
+        value["sectors_before"] = json!(added.before);
+        value["sectors"] = json!(added.sectors);
+        value["table"] = json!(table);
+        value["stack"] = json!(stack);
+        return output::print_json(&value);
+    }
+    output::print(&format!(
+        "{}{} before, {} now\n\nDone.\n\nA stack file for `shingle up`:\n\n{stack}",
+        geometry(&disks),
+        format_bytes(added.before * 512),
+        format_bytes(added.sectors * 512),
+    ))
+}
