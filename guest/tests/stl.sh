@@ -256,5 +256,4 @@ a_disk_is_added_and_the_file_system_grows_onto_it() {
     e2fsck -fn "$device"
     stop_daemon
     shingle stl check "$first" /dev/more --data | tail -1 | grep -qx "No error detected"
-    serve "$PWD/stack.toml"
 }
