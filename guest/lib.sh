@@ -112,10 +112,12 @@ serve() {
     cat "$work/log" >&2
     fail "shingle up did not get ready"
 }
-# As SIGTERM asks it to; it has to end well.
+# As SIGTERM asks it to; it has to end well. One that was stopped before stays so.
 stop_daemon() {
+    [ -n "$daemon" ] || return 0
     kill -TERM "$daemon"
     wait "$daemon" || { cat "$work/log" >&2; fail "shingle up did not end well"; }
+    daemon=
 }
 kill_daemon() {
     kill -KILL "$daemon"

@@ -220,7 +220,6 @@ the_recipe_of_the_readme_works() {
     bash -ex second
     stop_daemon
     bash -ex third | tail -1 | grep -qx "No error detected"
-    serve "$PWD/stack.toml"
 }
 
 a_disk_is_added_and_the_file_system_grows_onto_it() {
