@@ -216,6 +216,7 @@ pub(super) async fn room_for(shared: &Shared, pool: Pool, share: Pool, blocks: u
                     }
                     has_room.then_some(Ok(()))
                 }
+                Room::None if pool == Pool::Cleaning && state.moves_in_vain() => Some(Err(Reason::VolumeFull)),
                 // It has left zones to the root that is being written, which names others.
                 Room::None if share != pool && state.is_checkpointing => None,
                 Room::None if state.is_hopeless(pool) && !state.look_closer(pool) => Some(Err(Reason::VolumeFull)),

@@ -323,9 +323,9 @@ async fn write_root(shared: &Shared, root: &Root) -> Result<(), Reason> {
         return Err(Reason::VolumeFull);
     }
     shared.borrow_mut().tables.root += 1;
-    let members = shared.borrow().disks.all.len();
+    let members = shared.borrow().disks.present();
     let (mut written, mut failure) = (0, None);
-    for member in 0..members {
+    for member in members {
         match write_root_to(shared, root, member).await {
             Ok(()) => written += 1,
             Err(reason) => failure = Some(reason),

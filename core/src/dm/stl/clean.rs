@@ -25,6 +25,8 @@ pub(super) async fn run(shared: Shared) {
                 state.counters.cleaned_zones += 1;
                 state.cleaned_in_vain += 1;
             }
+            // It may be moved when there is room.
+            Err(Reason::VolumeFull) if state.is_to_be_emptied(zone) => {}
             // What cannot be read stays where it is.
             Err(_) => {
                 state.zones.spoil(zone);
@@ -45,7 +47,8 @@ impl State {
 
     /// Free zones that there should be.
     pub fn stock(&self) -> usize {
-        (self.zones.rows().len() / 64).clamp(2, 256)
+        let (_, zones) = self.disks.set.used();
+        (zones / 64).clamp(2, 256)
     }
 
     /// Free zones, and those that will be when what is done with was reset.
@@ -56,7 +59,7 @@ impl State {
 
     /// Whether zones will soon have to be cleaned.
     pub fn wants_victims(&self) -> bool {
-        self.level().free < 2 * self.stock()
+        self.level().free < 2 * self.stock() || self.is_evacuating()
     }
 
     /// Users wait until cleaning has done its part.
@@ -67,19 +70,24 @@ impl State {
     /// The zone to be cleaned next, if one should be.
     fn choose(&mut self) -> Option<Victim> {
         let Level { free, high } = self.level();
-        if self.readiness != Readiness::Ready || self.is_suspended || free >= high {
+        let is_short = free < high;
+        if self.readiness != Readiness::Ready || self.is_suspended || !(is_short || self.is_evacuating()) {
             return None;
         }
         if self.is_cleaned_in_vain() {
             self.degrade("the zones that can be written are full, however often they are cleaned".into());
             return None;
         }
-        self.victim = self.best_marked();
+        self.victim = self.best_marked().filter(|_| is_short).or_else(|| self.leaving_victim());
         let Some(zone) = self.victim else {
-            self.look_for_victims();
+            if !self.look_for_leaving() && is_short {
+                self.look_for_victims();
+            }
             return None;
         };
-        self.pace.begin(self.live_share(zone, self.marked(zone)));
+        if !self.is_to_be_emptied(zone) {
+            self.pace.begin(self.live_share(zone, self.marked(zone)));
+        }
         Some(Victim::new(zone, self))
     }
 
@@ -91,7 +99,7 @@ impl State {
         scored.max_by(|(_, one), (_, other)| one.total_cmp(other)).map(|(zone, _)| zone)
     }
 
-    fn marked(&self, zone: ZoneIndex) -> u32 {
+    pub fn marked(&self, zone: ZoneIndex) -> u32 {
         self.map.live.of(zone).map_or(0, Bitmap::count)
     }
 
@@ -105,8 +113,11 @@ impl State {
         choice.score(&Candidate { live: self.live_share(zone, live), age })
     }
 
-    /// Whether what is live in a zone takes less space elsewhere than the zone.
+    /// Whether what is live in a zone takes less space elsewhere than the zone. One of a device that leaves gives none back.
     fn has_gain(&self, zone: ZoneIndex, live: u32) -> bool {
+        if self.disks.set.is_leaving(zone) {
+            return false;
+        }
         let batch = self.options.batch_blocks;
         let (whole, rest) = (live / batch, live % batch);
         let of = |count: u32| if count == 0 { 0 } else { Self::blocks_of_copies(count as usize) };
@@ -133,6 +144,9 @@ impl State {
     /// Nothing can be cleaned, and nothing more can be known: if users wait for a zone, they will for ever.
     fn look_for_hope(&mut self) {
         let is_settled = self.order.counted() == self.order.sealed() && self.copies_under_way == 0;
+        if is_settled {
+            self.have_no_room_for_leaving();
+        }
         if is_settled && self.do_users_wait() && !self.are_zones_coming() {
             self.degrade("there is no zone left that can be written, and none that can be cleaned".into());
         }
@@ -158,6 +172,7 @@ impl State {
         let readable = settled.iter().filter(|(zone, _)| !self.zones.is_spoilt(*zone));
         let mut scored: Vec<(ZoneIndex, bool, f64)> = readable.map(score).collect();
         scored.sort_by(|one, other| other.1.cmp(&one.1).then(other.2.total_cmp(&one.2)));
+        let mut scored = self.with_leaving_first(scored);
         let worse = scored.split_off(scored.len().min(self.options.marked_zones));
         for (zone, ..) in worse.into_iter().filter(|(zone, ..)| self.victim != Some(*zone)) {
             self.map.live.forget(zone);

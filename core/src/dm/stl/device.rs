@@ -6,6 +6,7 @@ use core::cell::RefCell;
 use core::fmt;
 use core::ops::Range;
 
+use super::evacuate::{Leaving, Stage, Step};
 #[cfg(feature = "sabotage")]
 use super::guards::{Guards, Sabotage};
 use super::knobs::Knobs;
@@ -72,6 +73,25 @@ impl Stl {
     #[cfg(feature = "sabotage")]
     pub fn sabotage(&mut self, gone: Sabotage) {
         self.shared.borrow_mut().guards = Guards::without(gone);
+    }
+
+    /// The device of this identity is to leave: what its next life does for that. Before its first use.
+    pub fn let_go(&mut self, id: [u8; 16], step: Step) {
+        self.shared.borrow_mut().evacuation.wanted = Some((id, step));
+    }
+
+    /// How far that is.
+    ///
+    /// # Errors
+    /// Why the volume takes no changes.
+    pub fn evacuation(&self) -> Result<Stage, String> {
+        self.shared.borrow().evacuation_stage()
+    }
+
+    /// What is left to be done for it.
+    #[must_use]
+    pub fn leaving(&self) -> Leaving {
+        self.shared.borrow().leaving()
     }
 
     /// What it has done since it was loaded.
@@ -173,6 +193,7 @@ impl State {
             frozen_cut: Default::default(),
             swept: Default::default(),
             pace: super::policy::Pace::default(),
+            evacuation: super::evacuate::Evacuation::default(),
             victim: None,
             is_census_stale: false,
             map_batches: 0,
@@ -222,7 +243,8 @@ impl State {
 
     /// Zones that are kept for those with more right than users.
     pub fn kept(&self) -> Keep {
-        let spare = super::create::Spare::new(self.disks.all.len(), self.disks.zones.len(), self.disks.least_room);
+        let (devices, zones) = self.disks.set.used();
+        let spare = super::create::Spare::new(devices, zones, self.disks.least_room);
         Keep { recovery: spare.recovery, map: spare.map, cycle: spare.cycle, cleaning: 2 }
     }
 }

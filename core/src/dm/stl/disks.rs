@@ -28,7 +28,8 @@ impl Disk {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Disks {
     pub set: Set,
-    pub all: Vec<Disk>,
+    /// None of a device that is gone.
+    pub all: Vec<Option<Disk>>,
     /// Blocks that can be written, and whether they have to be written in order, for each zone of the set.
     pub zones: Vec<Shape>,
     /// Blocks that every zone takes that can be written: no batch is longer, so one that fails fits elsewhere.
@@ -51,7 +52,13 @@ impl Disks {
     /// The disk of a block, and its sector there.
     pub fn spot(&self, place: Pba) -> Result<(&Disk, Sector), Reason> {
         let spot = self.set.locate(place).ok_or(Reason::Removed)?;
-        Ok((&self.all[spot.member], spot.sector))
+        let disk = self.all[spot.member].as_ref().ok_or(Reason::Removed)?;
+        Ok((disk, spot.sector))
+    }
+
+    /// The devices that are there.
+    pub fn present(&self) -> Vec<usize> {
+        (0..self.all.len()).filter(|member| self.all[*member].is_some()).collect()
     }
 
     /// Sends writes of `payload` from `place` on, in order, and no longer than the disk takes.

@@ -2,6 +2,7 @@
 
 use core::fmt;
 
+use super::evacuate::Leaving;
 use super::log::Pool;
 use super::state::{Readiness, State};
 use crate::block::Figure;
@@ -58,7 +59,10 @@ impl State {
         visit("waiting_writes", Figure::Count(self.changes.len() as u64));
         visit("volume", Figure::Word(self.readiness.name()));
         visit("cleaning", Figure::Word(self.cleaning()));
+        let Leaving { zones: leaving_zones, blocks: leaving_blocks, .. } = self.leaving();
         let counts = [
+            ("leaving_zones", leaving_zones as u64),
+            ("leaving_blocks", leaving_blocks),
             ("exposed_blocks", self.capacity),
             ("live_blocks", live),
             ("zones", zones as u64),

@@ -11,7 +11,7 @@ use crate::prelude::*;
 pub(super) async fn flush_disks(shared: &Shared) -> Result<(), Reason> {
     let answers = {
         let state = shared.borrow();
-        let mut devices: Vec<_> = state.disks.all.iter().map(|disk| disk.device).collect();
+        let mut devices: Vec<_> = state.disks.all.iter().flatten().map(|disk| disk.device).collect();
         if state.guards.gone().flush_one_device {
             devices.truncate(1);
         }

@@ -40,6 +40,8 @@ pub(super) struct FoundRoot {
 /// What was found on a device.
 struct Seen {
     given: Given,
+    /// Which of the set it is, when that is known.
+    member: usize,
     zones: Vec<Zone>,
     /// Its roots that are whole, in whichever zone.
     roots: Vec<FoundRoot>,
@@ -84,7 +86,7 @@ async fn load(shared: &Shared, io: &Io, given: Vec<Given>, capacity: u64) -> Res
         seen.push(look(io, given, zone_blocks).await?);
     }
     let newest = newest(&seen)?;
-    if newest.root.capacity != capacity {
+    if !shared.borrow().may_be(capacity, &newest.root) {
         let (has, wanted) = (newest.root.capacity * 8, capacity * 8);
         return Err(failed(format!("the volume has {has} sectors, and the table says {wanted}")));
     }
@@ -106,6 +108,7 @@ async fn load(shared: &Shared, io: &Io, given: Vec<Given>, capacity: u64) -> Res
     let pointers = pointers(shared, &seen);
     let copies = replay(shared, &newest, &since, &pointers).await?;
     erase_torn(io, &seen).await;
+    shared.borrow_mut().begin_evacuation(capacity)?;
     let begun = match clear_rest(shared, &pointers).await {
         Ok(()) => begin_life(shared, &since, copies).await,
         Err(reason) => Err(reason),
@@ -121,7 +124,8 @@ async fn load(shared: &Shared, io: &Io, given: Vec<Given>, capacity: u64) -> Res
 async fn look(io: &Io, given: Given, zone_blocks: u64) -> Result<Seen, Reason> {
     let count = given.limits.zones() as usize;
     let zones = if count == 0 { Vec::new() } else { io.report(given.device, Sector::ZERO, count).await? };
-    let mut seen = Seen { given, zones, roots: Vec::new(), unreadable: Vec::new(), torn: Vec::new(), unknown: None };
+    let (roots, unreadable, torn) = (Vec::new(), Vec::new(), Vec::new());
+    let mut seen = Seen { given, member: 0, zones, roots, unreadable, torn, unknown: None };
     for number in 0..ROOT_ZONES {
         read_roots(io, &mut seen, number, zone_blocks).await;
     }
@@ -235,24 +239,32 @@ fn arrange(newest: &FoundRoot, seen: &mut Vec<Seen>) -> Result<(Disks, Vec<RootP
     let Root { members, zone_blocks, .. } = &newest.root;
     let mut disks = Disks { set: Set::new(*zone_blocks, members.clone()), ..Disks::default() };
     let (mut roots, mut ordered) = (Vec::new(), Vec::new());
-    for member in members {
+    for (number, member) in members.iter().enumerate() {
+        if member.state == MemberState::Gone {
+            disks.all.push(None);
+            roots.push(RootPlace::default());
+            continue;
+        }
         let place = seen.iter().position(|seen| is_member(seen, newest, member));
         let Some(place) = place else {
             let id = u128::from_be_bytes(member.id);
             return Err(failed(format!("the device {id:032x} of the set is missing")));
         };
-        let device = seen.swap_remove(place);
+        let device = Seen { member: number, ..seen.swap_remove(place) };
         let shapes = shapes(&device, member, *zone_blocks)?;
         let first = disks.set.zone_of(member.first).0.0 as usize;
         disks.zones.resize(disks.zones.len().max(first), Shape::default());
         disks.zones.extend(shapes);
-        disks.all.push(Disk::new(device.given.device, &device.given.limits));
+        disks.all.push(Some(Disk::new(device.given.device, &device.given.limits)));
         roots.push(root_place(&device, member, *zone_blocks));
         ordered.push(device);
     }
     if !seen.is_empty() {
         return Err(failed("a device was given that is not of the set"));
     }
+    // The last ones may be of a device that is gone.
+    let end = members.len().checked_sub(1).map_or(0, |last| disks.set.zones(last).end.0 as usize);
+    disks.zones.resize(end, Shape::default());
     *seen = ordered;
     disks.least_room = disks.zones.iter().map(|shape| shape.room).filter(|room| *room > 0).min().unwrap_or(1);
     Ok((disks, roots))
@@ -261,7 +273,7 @@ fn arrange(newest: &FoundRoot, seen: &mut Vec<Seen>) -> Result<(Disks, Vec<RootP
 /// Whether this is that device of the set: its own roots say where it is.
 fn is_member(seen: &Seen, newest: &FoundRoot, member: &Member) -> bool {
     let is_it = |found: &FoundRoot| found.header.batch.set == newest.header.batch.set && found.is_of(member);
-    member.state != MemberState::Gone && seen.roots.iter().any(is_it)
+    seen.roots.iter().any(is_it)
 }
 
 impl FoundRoot {
@@ -337,6 +349,8 @@ async fn read_tables(shared: &Shared, root: &Root) -> Result<(), Reason> {
     }
     {
         let mut state = shared.borrow_mut();
+        let gone = state.disks.set.zones_that_are(MemberState::Gone);
+        gone.for_each(|zone| rows[zone.0 as usize] = ZoneRow { used_for: ZoneUse::Dead, ..ZoneRow::default() });
         retire(&mut rows, &state.disks.zones);
         state.clock = rows.iter().map(|row| row.closed_at).max().unwrap_or(0);
         let has_pointer = state.disks.zones.iter().map(|shape| shape.is_sequential).collect();
@@ -414,8 +428,8 @@ fn count_map(shared: &Shared) {
 fn pointers(shared: &Shared, seen: &[Seen]) -> BTreeMap<ZoneIndex, Zone> {
     let state = shared.borrow();
     let mut pointers = BTreeMap::new();
-    for (member, seen) in seen.iter().enumerate() {
-        let first = state.disks.set.zones(member).start.0;
+    for seen in seen {
+        let first = state.disks.set.zones(seen.member).start.0;
         let sequential =
             (first..).map(ZoneIndex).zip(&seen.zones).filter(|(_, zone)| zone.kind != ZoneKind::Conventional);
         pointers.extend(sequential.map(|(index, zone)| (index, *zone)));
@@ -513,9 +527,9 @@ fn refuse_lost(
     pointers: &BTreeMap<ZoneIndex, Zone>,
 ) -> Result<(), Reason> {
     let state = shared.borrow();
-    let (place, set) = (batch.batch.root, &state.disks.set);
-    let is_gone = pointers.get(&set.zone_of(place).0).is_some_and(|zone| zone.cond == Condition::Offline);
-    if is_gone && place != newest.header.batch.root && set.members().len() == 1 {
+    let (place, is_alone) = (batch.batch.root, state.disks.present().len() == 1);
+    let is_gone = pointers.get(&state.disks.set.zone_of(place).0).is_some_and(|zone| zone.cond == Condition::Offline);
+    if is_gone && place != newest.header.batch.root && is_alone {
         return Err(failed(format!("the newest root was at block {place}, in a zone that is gone")));
     }
     Ok(())
@@ -584,7 +598,7 @@ fn pool_of(batch: &Found) -> Option<(Pool, Generation)> {
 
 impl State {
     /// Blocks of a zone that are parts of the map, by the root.
-    fn map_blocks_in(&self, zone: ZoneIndex) -> i64 {
+    pub fn map_blocks_in(&self, zone: ZoneIndex) -> i64 {
         let State { map, tables, disks, .. } = self;
         let of = |place: Pba, blocks: u32| if disks.set.zone_of(place).0 == zone { i64::from(blocks) } else { 0 };
         let pieces = tables.pieces.iter().chain(map.runs.iter().map(|run| &run.piece));

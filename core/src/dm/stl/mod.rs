@@ -8,6 +8,7 @@ mod clean;
 mod create;
 mod device;
 mod disks;
+mod evacuate;
 mod figures;
 mod flush;
 pub mod format;
@@ -36,6 +37,7 @@ mod write;
 
 pub use create::{CreateError, Created, Part, Spare, create};
 pub use device::Stl;
+pub use evacuate::{Leaving, Stage, Step};
 #[cfg(feature = "sabotage")]
 pub use guards::Sabotage;
 pub use knobs::{KnobError, Knobs};

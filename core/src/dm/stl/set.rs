@@ -67,11 +67,42 @@ impl Set {
     /// Where a block is; `None` if no device has it, or that one is gone.
     #[must_use]
     pub fn locate(&self, place: Pba) -> Option<Spot> {
+        let member = self.member_of(place)?;
+        let it = &self.members[member];
+        let sector = Sector((place - it.first) * u64::from(BLOCK_SECTORS));
+        (it.state != MemberState::Gone).then_some(Spot { member, sector })
+    }
+
+    fn member_of(&self, place: Pba) -> Option<usize> {
         let member = self.members.partition_point(|member| member.first <= place).checked_sub(1)?;
         let it = &self.members[member];
-        let block = place - it.first;
-        let is_there = block < u64::from(it.zones) * u64::from(self.zone_blocks) && it.state != MemberState::Gone;
-        is_there.then_some(Spot { member, sector: Sector(block * u64::from(BLOCK_SECTORS)) })
+        (place - it.first < u64::from(it.zones) * u64::from(self.zone_blocks)).then_some(member)
+    }
+
+    /// Whether a zone is on a device that leaves.
+    #[must_use]
+    pub fn is_leaving(&self, zone: ZoneIndex) -> bool {
+        let member = self.member_of(self.start(zone));
+        member.is_some_and(|member| self.members[member].state == MemberState::Leaving)
+    }
+
+    /// The zones of devices in such a state.
+    pub fn zones_that_are(&self, state: MemberState) -> impl Iterator<Item = ZoneIndex> {
+        let members = (0..self.members.len()).filter(move |member| self.members[*member].state == state);
+        members.map(|member| self.zones(member)).flat_map(|zones| (zones.start.0..zones.end.0).map(ZoneIndex))
+    }
+
+    /// How many devices are used and do not leave, and how many zones they have.
+    #[must_use]
+    pub fn used(&self) -> (usize, usize) {
+        let used = self.members.iter().filter(|member| member.state == MemberState::Used);
+        used.fold((0, 0), |(devices, zones), member| (devices + 1, zones + member.zones as usize))
+    }
+
+    /// The device of this identity leaves from now on; whether there is one.
+    pub(super) fn leave(&mut self, id: [u8; 16]) -> bool {
+        let member = self.members.iter_mut().find(|member| member.id == id && member.state != MemberState::Gone);
+        member.map(|member| member.state = MemberState::Leaving).is_some()
     }
 }
 
@@ -100,5 +131,11 @@ mod tests {
         assert_eq!(set.zone_of(Pba(731)), (ZoneIndex(7), 31));
         assert_eq!(set.start(ZoneIndex(7)), Pba(700));
         assert_eq!(set.zones(2), ZoneIndex(5)..ZoneIndex(8));
+        assert_eq!(
+            [1, 3, 4, 5, 7, 8].map(|zone| set.is_leaving(ZoneIndex(zone))),
+            [false, false, false, true, true, false]
+        );
+        assert!(set.zones_that_are(MemberState::Gone).eq([ZoneIndex(3)]));
+        assert_eq!(set.used(), (1, 2));
     }
 }

@@ -7,6 +7,7 @@ use core::cell::RefCell;
 use slab::Slab;
 
 use super::disks::Disks;
+use super::evacuate::Evacuation;
 use super::format::{Piece, SetId};
 use super::guards::Guards;
 use super::log::{Order, Pool, Sealed, Zones};
@@ -234,6 +235,8 @@ pub(super) struct State {
     pub swept: (BatchNo, CopyNo),
     /// How cleaning keeps up with users.
     pub pace: Pace,
+    /// Devices that leave.
+    pub evacuation: Evacuation,
     /// The zone that is cleaned.
     pub victim: Option<ZoneIndex>,
     /// What was counted last makes other zones worth cleaning than those that were marked.

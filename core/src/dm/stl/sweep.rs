@@ -65,7 +65,7 @@ impl State {
 
     fn begin_sweep(&mut self) -> Sweep {
         let census = self.wants_victims().then(|| self.begin_census());
-        Sweep { runs: self.map.runs.iter().map(|run| run.number).collect(), evicted: self.sparse_map_zones(), census }
+        Sweep { runs: self.map.runs.iter().map(|run| run.number).collect(), evicted: self.map_zones_to_leave(), census }
     }
 
     fn begin_census(&mut self) -> Census {
@@ -87,6 +87,7 @@ impl State {
         let is_loose = self.guards.gone().reset_uncovered;
         let (cut, copies) = if is_loose { (self.counted(), self.copies) } else { self.map_cut };
         let zones = self.zones.full(&[Pool::Users, Pool::Cleaning]);
+        let zones = zones.chain(self.zones.stranded());
         let settled = zones.filter(|(zone, _)| self.zones.is_covered(*zone, cut, copies));
         settled.map(|(zone, row)| (zone, row.generation)).collect()
     }
@@ -142,7 +143,8 @@ impl State {
         for (zone, generation) in census.settled {
             let row = &self.zones.rows()[zone.0 as usize];
             // Meanwhile it may have been cleaned, and be in use again.
-            let is_the_same = row.used_for == ZoneUse::Full && row.generation == generation;
+            let is_stranded = row.used_for == ZoneUse::Dead && self.disks.set.is_leaving(zone);
+            let is_the_same = (row.used_for == ZoneUse::Full || is_stranded) && row.generation == generation;
             if is_the_same && census.blocks[zone.0 as usize] == 0 {
                 self.settle(zone);
             }

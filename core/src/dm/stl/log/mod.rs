@@ -6,4 +6,4 @@ mod zones;
 
 pub use batch::{Sealed, checksums_of};
 pub use order::Order;
-pub use zones::{Keep, Pool, Zones};
+pub use zones::{Keep, Pool, Rest, Zones};

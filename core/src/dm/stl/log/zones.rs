@@ -54,6 +54,38 @@ struct Life {
     is_spoilt: bool,
 }
 
+/// What is in a zone of a device that leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rest {
+    /// What can be moved: blocks of data, as far as is known.
+    Data(u32),
+    /// So many blocks of the map.
+    Map(u32),
+    /// What cannot be read.
+    Spoilt,
+    /// Nothing that is live: it waits to be reset.
+    Reset,
+    /// The same, and somebody reads it.
+    Read,
+}
+
+impl Life {
+    /// What is in a zone; none of one that stays as it is.
+    fn rest(&self, row: &ZoneRow) -> Option<Rest> {
+        let is_dead = row.used_for == ZoneUse::Dead;
+        match () {
+            () if self.is_given_up => None,
+            () if self.is_done_with && self.readers > 0 => Some(Rest::Read),
+            () if self.is_done_with => Some(Rest::Reset),
+            () if self.is_spoilt => Some(Rest::Spoilt),
+            () if row.stream != Pool::Map as u8 => Some(Rest::Data(row.live)),
+            () if self.map_blocks > 0 => Some(Rest::Map(self.map_blocks)),
+            () if is_dead => None,
+            () => Some(Rest::Reset),
+        }
+    }
+}
+
 /// Zones that are kept for those with more right.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Keep {
@@ -73,10 +105,14 @@ pub struct Zones {
     rows: Vec<ZoneRow>,
     /// Those of zones that are not free or unused.
     lives: Vec<Option<Life>>,
-    /// How many are done with.
+    /// How many are done with, and will be free.
     done_with: usize,
     /// Those that tell how far they are written.
     has_pointer: Vec<bool>,
+    /// Those that are never opened again: their device leaves.
+    barred: Vec<bool>,
+    /// Those that are opened before all others, if there are any: their device is to leave, and others make room for what is on it.
+    lent: Vec<bool>,
     /// May be opened: the newest durable root says so.
     free: BTreeSet<ZoneIndex>,
     /// Were reset since: the next root says that they may be opened.
@@ -105,8 +141,23 @@ impl Zones {
         }
         let free = of(ZoneUse::Free).collect();
         let [next, unnamed] = [BTreeSet::new(), BTreeSet::new()];
-        let (has_pointer, last_opened) = (vec![true; rows.len()], [ZoneIndex(0); Pool::ALL.len()]);
-        Self { has_pointer, free, next, unnamed, lives, done_with: 0, keep, held, rows, last_opened, recount: None }
+        let (has_pointer, barred, lent) = (vec![true; rows.len()], vec![false; rows.len()], Vec::new());
+        let (done_with, last_opened) = (0, [ZoneIndex(0); Pool::ALL.len()]);
+        Self {
+            has_pointer,
+            barred,
+            lent,
+            free,
+            next,
+            unnamed,
+            lives,
+            done_with,
+            keep,
+            held,
+            rows,
+            last_opened,
+            recount: None,
+        }
     }
 
     /// The same, where some have no pointer and a root names these.
@@ -116,6 +167,59 @@ impl Zones {
         let may_be_opened = |zone: &ZoneIndex| self.has_pointer[zone.0 as usize] || named.contains(zone);
         (self.free, self.unnamed) = self.free.iter().copied().partition(may_be_opened);
         self
+    }
+
+    /// A zone is never opened again. Whether something may be in it that nobody has looked at: it is one that cannot be written.
+    pub fn bar(&mut self, zone: ZoneIndex) -> bool {
+        let place = zone.0 as usize;
+        if self.rows[place].used_for == ZoneUse::Full {
+            self.hold(zone, -1);
+        }
+        self.barred[place] = true;
+        for zones in [&mut self.free, &mut self.next, &mut self.unnamed] {
+            zones.remove(&zone);
+        }
+        let ZoneRow { used_for, stream, .. } = self.rows[place];
+        let is_stranded = used_for == ZoneUse::Dead && (Pool::Map as u8..=Pool::Users as u8).contains(&stream);
+        if is_stranded {
+            self.lives[place] = Some(Life::default());
+        }
+        is_stranded
+    }
+
+    /// These zones are opened before all others.
+    pub fn lend(&mut self, zones: impl Iterator<Item = ZoneIndex>) {
+        self.lent = vec![false; self.rows.len()];
+        zones.for_each(|zone| self.lent[zone.0 as usize] = true);
+    }
+
+    /// Whether a zone is opened before all others.
+    #[must_use]
+    pub fn is_lent(&self, zone: ZoneIndex) -> bool {
+        self.lent.get(zone.0 as usize).is_some_and(|is_lent| *is_lent)
+    }
+
+    /// Of zones that are not opened before all others how many are free, and what is in full ones.
+    pub fn not_lent(&self) -> (usize, impl Iterator<Item = Rest>) {
+        let free = self.free.iter().chain(&self.next).chain(&self.unnamed).filter(|zone| !self.is_lent(**zone));
+        let full = self.in_use().filter(|(zone, row, _)| !self.is_lent(*zone) && row.used_for == ZoneUse::Full);
+        (free.count(), full.filter_map(|(_, row, life)| life.rest(row)))
+    }
+
+    /// Zones that are never opened again and are not empty, and what is in them.
+    pub fn barred_in_use(&self) -> impl Iterator<Item = Rest> {
+        let barred = self.in_use().filter(|(zone, ..)| self.barred[zone.0 as usize]);
+        barred.filter_map(|(_, row, life)| life.rest(row))
+    }
+
+    /// Zones of data that are never opened again and cannot be written, with something in them.
+    pub fn stranded(&self) -> impl Iterator<Item = (ZoneIndex, &ZoneRow)> {
+        let is_stranded =
+            |zone: ZoneIndex, row: &ZoneRow| self.barred[zone.0 as usize] && row.used_for == ZoneUse::Dead;
+        let zones = self.in_use().filter(move |(zone, row, life)| {
+            is_stranded(*zone, row) && row.stream != Pool::Map as u8 && !life.is_done_with
+        });
+        zones.map(|(zone, row, _)| (zone, row))
     }
 
     /// What a root says of them: those that were reset may be opened once it is durable.
@@ -173,12 +277,18 @@ impl Zones {
         let mut in_order = self.free.range(last..).chain(self.free.range(..last)).copied();
         let is_data = stream >= Pool::Cleaning;
         let zone = in_order.find(|zone| self.has_pointer[zone.0 as usize] == is_data);
-        let zone = zone.or_else(|| self.free.first().copied())?;
+        let zone = self
+            .free
+            .iter()
+            .copied()
+            .find(|zone| self.is_lent(*zone))
+            .or(zone)
+            .or_else(|| self.free.first().copied())?;
         self.free.remove(&zone);
         let generation = self.rows[zone.0 as usize].generation + 1;
         self.rows[zone.0 as usize] =
             ZoneRow { generation, used_for: ZoneUse::Open, stream: stream as u8, ..ZoneRow::default() };
-        hold(&mut self.held, &self.rows[zone.0 as usize], 1);
+        self.hold(zone, 1);
         self.lives[zone.0 as usize] = Some(Life::default());
         self.last_opened[stream as usize] = zone;
         Some((zone, generation))
@@ -232,10 +342,11 @@ impl Zones {
         let place = zone.0 as usize;
         match &self.lives[place] {
             Some(life) if life.is_done_with => {
-                self.done_with -= usize::from(!life.is_given_up);
+                let is_counted = !life.is_given_up;
                 self.lives[place] = None;
+                self.count_done_with(zone, -isize::from(is_counted));
             }
-            Some(_) if self.rows[place].used_for != ZoneUse::Dead => hold(&mut self.held, &self.rows[place], -1),
+            Some(_) if self.rows[place].used_for != ZoneUse::Dead => self.hold(zone, -1),
             _ => {}
         }
         self.rows[place].used_for = ZoneUse::Dead;
@@ -270,13 +381,24 @@ impl Zones {
 
     /// Full zones of the map that have nothing of it any more are done with.
     pub fn settle_map(&mut self) {
-        for (life, row) in self.lives.iter_mut().zip(&self.rows).filter_map(|(life, row)| Some((life.as_mut()?, row))) {
+        let is_settled = |(_, row, life): &(ZoneIndex, &ZoneRow, &Life)| {
             let is_of_map = row.used_for == ZoneUse::Full && row.stream == Pool::Map as u8;
-            if is_of_map && life.map_blocks == 0 && !life.is_done_with {
-                life.is_done_with = true;
-                self.done_with += 1;
-                hold(&mut self.held, row, -1);
-            }
+            is_of_map && life.map_blocks == 0 && !life.is_done_with
+        };
+        let settled: Vec<ZoneIndex> = self.in_use().filter(is_settled).map(|(zone, ..)| zone).collect();
+        settled.into_iter().for_each(|zone| self.be_done_with(zone));
+    }
+
+    /// Counts a zone, or does not any more. Those of devices that leave are nobody's.
+    fn hold(&mut self, zone: ZoneIndex, more: isize) {
+        if !self.barred[zone.0 as usize] {
+            hold(&mut self.held, &self.rows[zone.0 as usize], more);
+        }
+    }
+
+    fn count_done_with(&mut self, zone: ZoneIndex, more: isize) {
+        if !self.barred[zone.0 as usize] {
+            self.done_with = self.done_with.saturating_add_signed(more);
         }
     }
 
@@ -317,7 +439,7 @@ impl Zones {
         zones.map(|(zone, row, _)| (zone, row))
     }
 
-    /// Zones that are to be given back: nothing in them is live, and a root may say so.
+    /// Zones that are to be given back: nothing in them is live, and a root may say so. Not those that are never opened again.
     #[must_use]
     pub fn done_with(&self) -> usize {
         self.done_with
@@ -371,8 +493,11 @@ impl Zones {
     pub fn be_done_with(&mut self, zone: ZoneIndex) {
         if let Some(life) = self.lives[zone.0 as usize].as_mut().filter(|life| !life.is_done_with) {
             life.is_done_with = true;
-            self.done_with += 1;
-            hold(&mut self.held, &self.rows[zone.0 as usize], -1);
+            // One that died is not held any more.
+            if self.rows[zone.0 as usize].used_for != ZoneUse::Dead {
+                self.hold(zone, -1);
+            }
+            self.count_done_with(zone, 1);
         }
     }
 
@@ -412,7 +537,7 @@ impl Zones {
             life.failed_resets += 1;
             if life.failed_resets == most {
                 life.is_given_up = true;
-                self.done_with -= 1;
+                self.count_done_with(zone, -1);
             }
         }
     }
@@ -420,12 +545,15 @@ impl Zones {
     /// A zone was reset.
     pub fn was_reset(&mut self, zone: ZoneIndex) {
         match self.lives[zone.0 as usize].take() {
-            Some(life) if life.is_done_with => self.done_with -= 1,
-            Some(_) => hold(&mut self.held, &self.rows[zone.0 as usize], -1),
+            Some(life) if life.is_done_with => self.count_done_with(zone, -1),
+            Some(_) => self.hold(zone, -1),
             None => {}
         }
         let row = &mut self.rows[zone.0 as usize];
         *row = ZoneRow { generation: row.generation, ..ZoneRow::default() };
+        if self.barred[zone.0 as usize] {
+            return;
+        }
         let has_pointer = self.has_pointer[zone.0 as usize];
         if has_pointer { &mut self.next } else { &mut self.unnamed }.insert(zone);
     }
@@ -441,7 +569,8 @@ impl Zones {
     /// pointer, beside those that it takes to write the next.
     #[must_use]
     pub fn to_grant(&self, most_named: usize) -> BTreeSet<ZoneIndex> {
-        let more = self.unnamed.iter().take(self.more_named(most_named));
+        let (lent, own): (Vec<ZoneIndex>, Vec<_>) = self.unnamed.iter().partition(|zone| self.is_lent(**zone));
+        let more = own.iter().chain(&lent).take(self.more_named(most_named));
         self.next.iter().chain(more).copied().collect()
     }
 
@@ -453,7 +582,7 @@ impl Zones {
 
     fn more_named(&self, most_named: usize) -> usize {
         let most = 2 * self.keep.recovery + self.keep.cleaning + most_named;
-        most.saturating_sub(self.named().count())
+        most.saturating_sub(self.named().filter(|zone| !self.is_lent(*zone)).count())
     }
 
     /// Zones without a pointer that may be opened.

@@ -271,7 +271,8 @@ fn members(
     }
     placed.sort_unstable();
     let member = |(first, disk): &(Pba, usize)| {
-        let known = root.and_then(|found| found.root.members.iter().find(|member| member.first == *first));
+        let known = root
+            .and_then(|found| found.root.members.iter().find(|it| it.first == *first && it.state != MemberState::Gone));
         let kind = if disks[*disk].zones.is_empty() { MemberKind::Regular } else { MemberKind::Zoned };
         let id = known.map_or([0; 16], |member| member.id);
         Member { id, first: *first, zones: zones(&disks[*disk]), kind, state: MemberState::Used }

@@ -102,8 +102,13 @@ impl Volume {
                 findings.add(Finding::Piece { kind, number, place, why });
             }
         }
-        for (member, _) in self.newest.root.members.iter().enumerate() {
-            let zones = self.space.set.zones(member);
+        for (number, member) in self.newest.root.members.iter().enumerate() {
+            let zones = self.space.set.zones(number);
+            if member.state == MemberState::Gone {
+                let dead = Some(ZoneRow { used_for: ZoneUse::Dead, ..ZoneRow::default() });
+                self.zones[zones.start.0 as usize..zones.end.0 as usize].fill(dead);
+                continue;
+            }
             for zone in (zones.start.0..zones.end.0).take(ROOT_ZONES as usize) {
                 self.zones[zone as usize] = Some(ZoneRow { used_for: ZoneUse::Roots, ..ZoneRow::default() });
             }
