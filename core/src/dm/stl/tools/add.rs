@@ -6,6 +6,7 @@
 use super::finding::Findings;
 use super::format::{needs_reset, wipe};
 use super::media::{Disk, Media, MediaError, Progress, Spot, room_for};
+use super::roots::{next_life, next_root};
 use super::volume::Volume;
 use crate::dm::stl::checkpoint::{encode_root, leaves_of_piece, zones_of_piece};
 use crate::dm::stl::create::{capacity, rooms};
@@ -28,6 +29,8 @@ pub enum AddError {
     Volume(String),
     /// It has batches that no root covers.
     NotAtRest,
+    /// A device of it leaves.
+    Leaving,
     /// The device cannot be one of a volume.
     Device(CreateError),
     /// Zones of the device take so little that the volume would have less room than it has now.
@@ -42,6 +45,8 @@ impl_error!(AddError, Media(MediaError), Device(CreateError), |self, f| match se
     Self::Media(error) => error.fmt(f),
     Self::Volume(what) => f.write_str(what),
     Self::NotAtRest => f.write_str("the volume was not put away cleanly: serve it once, and stop the daemon"),
+    Self::Leaving =>
+        f.write_str("a disk of the volume is being removed: go on with that first, with `shingle stl remove`"),
     Self::Device(error) => error.fmt(f),
     Self::TooShort => f.write_str("its zones take so little that the volume would have less room than it has now"),
     Self::TooMany => write!(f, "at most {MOST_MEMBERS} devices make a set, with those that are gone"),
@@ -101,7 +106,7 @@ pub fn add(media: &mut dyn Media, id: [u8; 16], progress: Progress<'_>) -> Resul
     for (place, member) in root.members.iter().enumerate() {
         let spot = match adding.volume.space.disks.get(place) {
             Some(None) => continue,
-            Some(Some(old)) => adding.next_root(media, place, *old)?,
+            Some(Some(old)) => next_root(media, &adding.volume, (place, *old))?,
             None => Spot { disk, block: ROOT_BLOCKS as u64 },
         };
         adding.write_root(media, &root, (member.first + spot.block, spot, number))?;
@@ -147,6 +152,9 @@ impl Adding {
             return Err(AddError::NotAtRest);
         }
         let root = &volume.newest.root;
+        if root.members.iter().any(|member| member.state == MemberState::Leaving) {
+            return Err(AddError::Leaving);
+        }
         if root.members.len() >= MOST_MEMBERS {
             return Err(AddError::TooMany);
         }
@@ -297,7 +305,7 @@ impl Adding {
     ) -> Result<Piece, AddError> {
         let bytes = self.encode(table, tables);
         let place = self.place(table);
-        let batch = Batch { place, generation: Generation(1), number: table.number.into(), ..self.batch() };
+        let batch = Batch { place, generation: Generation(1), number: table.number.into(), ..next_life(&self.volume) };
         let checksums = bytes.chunks(BLOCK_BYTES).map(Checksum::of).collect();
         let checksum = Checksum::of(&bytes);
         let mut all = Header { batch, kind: BatchKind::Map, checksums }.encode();
@@ -306,42 +314,14 @@ impl Adding {
         Ok(Piece { kind: table.kind, number: table.number, place: self.payload(table), blocks: table.blocks, checksum })
     }
 
-    /// Of another life than the last one, so that nothing that is left of that counts.
-    fn batch(&self) -> Batch {
-        let last = &self.volume.newest.header.batch;
-        Batch {
-            set: last.set,
-            epoch: last.epoch + 1,
-            since: self.volume.newest.root.cut,
-            root: last.place,
-            ..Batch::default()
-        }
-    }
-
-    /// Where the next root of an old device goes: behind its last one, or to the start of its other zone.
-    fn next_root(&self, media: &mut dyn Media, member: usize, disk: usize) -> Result<Spot, AddError> {
-        let (space, zone_blocks) = (&self.volume.space, u64::from(self.volume.newest.root.zone_blocks));
-        let last = self.volume.of_disks[disk].as_ref().map_or(0, |found| found.spot.block);
-        let (at, behind) = (last / zone_blocks, (last % zone_blocks) as u32 + ROOT_BLOCKS as u32);
-        let zone = |at: u64| ZoneIndex(space.set.zones(member).start.0 + at as u32);
-        let is_clean = !space.is_sequential(zone(at)) || space.pointer(zone(at)) == behind;
-        if is_clean && behind + ROOT_BLOCKS as u32 <= space.room(zone(at)) {
-            return Ok(Spot { disk, block: last + ROOT_BLOCKS as u64 });
-        }
-        let start = Spot { disk, block: (1 - at) * zone_blocks };
-        if space.is_sequential(zone(1 - at)) && space.pointer(zone(1 - at)) > 0 {
-            media.reset(start)?;
-        }
-        Ok(start)
-    }
-
     fn write_root(
         &self,
         media: &mut dyn Media,
         root: &Root,
         (place, spot, number): (Pba, Spot, u64),
     ) -> Result<(), AddError> {
-        let bytes = encode_root(root, &Batch { place, number, ..self.batch() }).map_err(|_| AddError::TooLarge)?;
+        let batch = Batch { place, number, ..next_life(&self.volume) };
+        let bytes = encode_root(root, &batch).map_err(|_| AddError::TooLarge)?;
         Ok(media.write(spot, &bytes)?)
     }
 }

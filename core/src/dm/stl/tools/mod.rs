@@ -3,6 +3,7 @@
 //! ```text
 //!   format:   old roots away ──> zones emptied ──> roots of a new set, each durable before the next step
 //!   add:      the device emptied ──> tables with its zones on it ──> roots that name it, one device after the other
+//!   remove:   a start that says so, and moves all away ──> roots without the device, one device after the other ──> its roots away
 //!   check:    the newest root ──> what it names ──> what the headers of zones say (── the data)
 //!   salvage:  the headers of all zones, and nothing else ──> which batch is the newest that has a block ──> a new map and roots
 //! ```
@@ -16,6 +17,8 @@ mod marks;
 mod media;
 mod memory;
 mod rebuild;
+mod remove;
+mod roots;
 mod salvage;
 mod space;
 mod survey;
@@ -31,6 +34,7 @@ pub use format::{FormatError, FormatOptions, format, plan};
 pub use media::{Disk, Media, MediaError, Progress, Spot};
 pub use memory::MemoryMedia;
 pub use rebuild::{RebuildError, RebuildOptions, Rebuilt, rebuild};
+pub use remove::{Removal, RemoveError, finish_removal, plan_removal};
 pub use salvage::{Loss, Lost, Window, read_leaf};
 pub use space::Space;
 pub use survey::{Stream, Survey, ZoneSeen};
