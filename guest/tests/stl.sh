@@ -256,3 +256,48 @@ a_disk_is_added_and_the_file_system_grows_onto_it() {
     stop_daemon
     shingle stl check "$first" /dev/more --data | tail -1 | grep -qx "No error detected"
 }
+
+# _serve_anew FILE: the volume with the stack that `add` or `remove` wrote there.
+_serve_anew() {
+    jq -r .stack "$1" > stack.toml
+    serve "$PWD/stack.toml"
+    device=$(sed -n 's|^export .*, \(/dev/ublkb[0-9]*\)$|\1|p' log | tail -1)
+    udevadm settle
+}
+
+a_disk_is_removed_when_the_file_system_is_shrunk() {
+    _volume 128 zone_nr_conv=4 zone_max_open=0
+    stop_daemon
+    local first=$disk most
+    zoned_null_disk more
+    shingle stl add "$first" --new "$device" --json > added
+    _serve_anew added
+    mkfs.ext4 -q "$device"
+    mkdir mnt
+    mount "$device" mnt
+    _files mnt before 20
+    random_file mnt/large 60
+    sum=$(sha256sum < mnt/large)
+    # Everywhere is something.
+    refused dd if=/dev/urandom of=mnt/fill bs=1M oflag=direct 2> full
+    rm mnt/fill
+    umount mnt
+    stop_daemon
+    refused shingle stl remove /dev/more --device "$first" 2> said
+    most=$(sed -n 's/.*`resize2fs DEVICE \([0-9]*\)K`.*/\1/p' said)
+    serve "$PWD/stack.toml"
+    udevadm settle
+    e2fsck -fp "$device"
+    resize2fs "$device" "${most}K"
+    blkdiscard --offset $((most * 1024)) "$device"
+    stop_daemon
+    shingle stl remove /dev/more --device "$first" --json > removed
+    shingle stl check /dev/more --data | tail -1 | grep -qx "No error detected"
+    _serve_anew removed
+    e2fsck -fn "$device"
+    mount "$device" mnt
+    _are_whole mnt before
+    same "what was on both disks" "$sum" "$(sha256sum < mnt/large)"
+    umount mnt
+    stop_daemon
+}

@@ -199,6 +199,45 @@ fn a_disk_is_added_and_the_volume_is_larger_and_has_what_it_had() {
     scratch.fails("stl add smr --new other", 1, &["is missing", "all disks of a volume"]);
 }
 
+#[test]
+fn a_disk_is_removed_and_what_was_on_it_is_on_the_others() {
+    let (scratch, _) = used();
+    for (name, zone) in [("more", 1), ("other", 1), ("wide", 2)] {
+        scratch.ok(&format!("create {name} --size 48MiB --zone-size {zone}MiB"));
+    }
+    scratch.fails("stl remove smr --device smr", 1, &["smr cannot be removed", "no zoned disk would be left"]);
+    let added = scratch.json("stl add smr --new more --json");
+    scratch.file("stack.toml", &added["stack"].as_str().unwrap().replace("stl-smr", "vol"));
+    is_served(&scratch);
+    for (other, why) in [("other", "is not of the set"), ("wide", "is not of the set")] {
+        scratch.fails(&format!("stl remove smr more --device {other}"), 1, &[why, "all disks of a volume"]);
+    }
+    scratch.fails("stl remove more --device more", 1, &["is missing", "all disks of a volume"]);
+    scratch.fails("stl remove smr --device more --size 1MiB", 1, &["data up to sector 4800", "resize2fs DEVICE 1024K"]);
+    scratch.fails(
+        "stl remove smr --device more --size 1GiB",
+        1,
+        &["more cannot be removed", "the other disks have room for"],
+    );
+    // The disk with all that was written first: what is left has less room than now.
+    let removed = scratch.json("stl remove smr more --device smr --json");
+    assert_eq!(removed["sectors_before"], added["sectors"]);
+    assert!(removed["sectors"].as_u64() < added["sectors_before"].as_u64());
+    assert_eq!(removed["table"], format!("0 {} stl more", removed["sectors"]));
+    assert_eq!(removed["devices"].as_array().unwrap().len(), 1);
+    let said = scratch.ok("stl check more --data");
+    assert!(said.ends_with("No error detected\n"), "{said}");
+    scratch.fails("stl check more smr", 3, &[]);
+    scratch.file("stack.toml", &removed["stack"].as_str().unwrap().replace("stl-more", "vol"));
+    is_served(&scratch);
+    assert!(scratch.ok("stl check more --data").ends_with("No error detected\n"));
+    let again = scratch.json("stl add more --new smr --json --force");
+    assert!(again["sectors"].as_u64() > again["sectors_before"].as_u64());
+    let said = scratch.ok("stl remove more --device smr --size 8MiB");
+    assert!(said.contains("smr is none of the volume any more\n") && said.contains(", 8 MiB now\n"), "{said}");
+    assert!(scratch.ok("stl dump more").contains(" is gone\n"));
+}
+
 /// `stl status`, of a volume of 96 zones to which 10 blocks were written.
 #[track_caller]
 fn is_watched(scratch: &Scratch) {

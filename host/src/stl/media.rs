@@ -60,6 +60,22 @@ impl<R: Reach> DeviceMedia<R> {
         self.devices.iter().map(|device| device.name.as_str())
     }
 
+    /// Where the devices are, for what uses them otherwise meanwhile.
+    pub(super) fn below(&mut self) -> (&mut R, Vec<DeviceId>) {
+        (&mut self.reach, self.devices.iter().map(|member| member.device).collect())
+    }
+
+    /// Learns where all pointers are now.
+    pub(super) fn look_again(&mut self) -> Result<(), MediaError> {
+        for number in 0..self.disks.len() {
+            let count = self.disks[number].zones.len() as u32;
+            if count > 0 {
+                self.disks[number].zones = self.report((number, Sector::ZERO), count)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Has a device do something, and waits for it.
     fn run(&mut self, number: usize, bio: Bio) -> Result<Box<Bio>, MediaError> {
         let (op, sector, sectors) = (bio.op, bio.sector, bio.sectors);

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   format, check, ... ── Media: blocks of disks ──> DeviceMedia ── one bio after the other ──> Reach: a shard of this thread
+//!   remove ── the target itself, over the same disks ────────────────────────────────────────────┘
 //! ```
 //!
 //! As with dm-zoned's, what a daemon serves is refused, and what a tool works on cannot be served.
@@ -9,6 +10,7 @@
 mod content;
 mod disks;
 mod media;
+mod remove;
 
 pub use content::content;
 pub use disks::Disks;

@@ -4,6 +4,7 @@ mod add;
 mod check;
 mod dump;
 mod format;
+mod remove;
 mod salvage;
 mod set;
 mod status;
@@ -29,6 +30,7 @@ pub struct StlArgs {
 enum Operation {
     Format(format::FormatArgs),
     Add(add::AddArgs),
+    Remove(remove::RemoveArgs),
     Check(check::CheckArgs),
     Scrub(check::ScrubArgs),
     Dump(dump::DumpArgs),
@@ -41,6 +43,7 @@ pub fn run(args: &StlArgs) -> Result<(), CliError> {
     match &args.operation {
         Operation::Format(args) => format::run(args),
         Operation::Add(args) => add::run(args),
+        Operation::Remove(args) => remove::run(args),
         Operation::Check(args) => check::run(args),
         Operation::Scrub(args) => check::run_scrub(args),
         Operation::Dump(args) => dump::run(args),

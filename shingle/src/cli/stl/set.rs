@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde_json::{Value, json};
 use shingle_core::dm::stl::BLOCK_BYTES;
+use shingle_core::dm::stl::format::MemberState;
 use shingle_core::dm::stl::tools::{Disk, Media, MediaError, Volume};
 use shingle_core::zone::ZoneKind;
 use shingle_host::backend;
@@ -38,6 +39,14 @@ impl SetArgs {
     /// Opens the disks.
     pub fn open(&self, access: Access) -> Result<Disks, CliError> {
         Ok(Disks::open(&self.devices, access)?)
+    }
+
+    /// Opens the disks to change them, with this one as the last, be it one of them or not.
+    pub fn open_up_to(&self, last: &Path) -> Result<Disks, CliError> {
+        let is_last =
+            |path: &Path| path.canonicalize().is_ok_and(|path| last.canonicalize().is_ok_and(|last| path == last));
+        let others = self.devices.iter().filter(|path| !is_last(path)).cloned();
+        Ok(Disks::open(&others.chain([last.to_owned()]).collect::<Vec<_>>(), Access::Write)?)
     }
 
     /// Opens the disks and one more behind them, to change them.
@@ -82,11 +91,16 @@ pub fn geometry_json(disks: &Disks) -> Value {
 
 /// The table line of a volume of so many sectors, and the lines of a stack file that serve it.
 pub fn serving(disks: &Disks, sectors: u64) -> (String, String) {
-    let first = disks.names().next().map(|path| name_of(path.as_ref())).unwrap_or_default();
+    serving_these(&disks.names().collect::<Vec<_>>(), sectors)
+}
+
+/// The same of disks that are called so.
+pub fn serving_these(disks: &[&str], sectors: u64) -> (String, String) {
+    let first = disks.first().map(|path| name_of(path.as_ref())).unwrap_or_default();
     let device = format!("stl-{}", clean(&first));
     let mut taken = BTreeSet::from([device.clone()]);
     let (mut names, mut stack, mut is_real) = (Vec::new(), String::new(), false);
-    for path in disks.names().map(Path::new) {
+    for path in disks.iter().map(Path::new) {
         let name = free_name(&name_of(path), &mut taken);
         let kind = backend::at(path, true).map_or("", |(kind, _)| kind.name);
         is_real |= kind == "zoned-blk";
@@ -116,8 +130,11 @@ pub fn uuid(id: [u8; 16]) -> String {
 pub fn volume_text(volume: &Volume) -> String {
     let (batch, root) = (&volume.newest.header.batch, &volume.newest.root);
     let runs: usize = volume.runs.iter().map(Vec::len).sum();
+    let others = root.members.iter().filter(|member| member.state != MemberState::Used);
+    let others: String =
+        others.map(|member| format!("disk {} is {}\n", uuid(member.id), member.state.name())).collect();
     format!(
-        "volume {}: {}, {} per mille kept back\nroot {} of life {}: batches up to {}, copies up to {}; {} leaves, {} runs of {runs} \
+        "volume {}: {}, {} per mille kept back\n{others}root {} of life {}: batches up to {}, copies up to {}; {} leaves, {} runs of {runs} \
          pages\nbehind it: {} batches\n",
         uuid(volume.id().0),
         size_of(root.capacity),

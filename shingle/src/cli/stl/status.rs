@@ -52,8 +52,12 @@ fn text(name: &str, figures: &Figures) -> String {
     let word = |name: &str| figures.get(name).and_then(Value::as_str).unwrap_or("-");
     let size = |name: &str| size_of(count(name));
     let (slow, room) = (count("slowest_write_us"), count("exposed_blocks") * BLOCK_BYTES as u64);
+    let leaving = match count("leaving_zones") {
+        0 => String::new(),
+        zones => format!("; a disk leaves, with {} in {zones} zones", size("leaving_blocks")),
+    };
     let rows = [
-        ("space", format!("{} exposed, {} of it used at most", format_bytes(room), size("live_blocks"))),
+        ("space", format!("{} exposed, {} of it used at most{leaving}", format_bytes(room), size("live_blocks"))),
         (
             "zones",
             format!(
