@@ -166,7 +166,10 @@ fn take_step(volume: &mut Volume, removal: &Removal, step: Step) -> Result<(), S
         let target = volume.rig.stack.device::<Stl>(volume.rig.top).unwrap();
         let leaving = target.leaving();
         match target.evacuation()? {
-            Stage::Over => return Ok(assert_eq!((leaving.zones, leaving.blocks), (0, 0))),
+            Stage::Over => {
+                assert_eq!((leaving.zones, leaving.blocks), (0, 0));
+                return Ok(());
+            }
             Stage::Stuck => return Err(format!("{leaving:?}")),
             Stage::Working => {}
         }
