@@ -9,8 +9,9 @@ use core::ops::Range;
 #[cfg(feature = "sabotage")]
 use super::guards::{Guards, Sabotage};
 use super::knobs::Knobs;
+use super::lanes::Lanes;
 use super::load::Given;
-use super::log::{Keep, Order, Pool, Zones};
+use super::log::{Keep, Order, Zones};
 use super::map::Map;
 use super::options::Options;
 use super::state::{Readiness, Shared, Signals, State, StlCounters, Tables, finish};
@@ -42,7 +43,7 @@ impl Stl {
         let given = below.iter().zip(limits).map(|(device, limits)| Given { device: *device, limits: limits.clone() });
         let capacity = sectors / u64::from(BLOCK_SECTORS);
         tasks.spawn(load::run(shared.clone(), io, given.collect(), capacity));
-        (0..write::WRITERS).for_each(|_| tasks.spawn(write::run(shared.clone())));
+        (0..write::WRITERS * below.len()).for_each(|_| tasks.spawn(write::run(shared.clone())));
         (0..read::NODE_READERS).for_each(|_| tasks.spawn(read::run(shared.clone())));
         tasks.spawn(flush::run(shared.clone()));
         tasks.spawn(checkpoint::run(shared.clone()));
@@ -161,8 +162,8 @@ impl State {
             reserve: 0,
             zones: Zones::new(Vec::new(), Keep::default()),
             map: Map::new(0, options.cached_extents),
-            cursors: [None; Pool::ALL.len()],
-            under_way: [0; Pool::ALL.len()],
+            lanes: Lanes::new(&[]),
+            turns: super::turns::Turns::default(),
             retries_under_way: 0,
             order: Order::after(BatchNo(0)),
             gap: None,

@@ -1,5 +1,7 @@
 //! The disks of a set: where blocks lie on them, and I/O of whole blocks for tasks.
 
+use core::ops::Range;
+
 use super::set::Set;
 use super::{BLOCK_BYTES, BLOCK_SECTORS, Pba, ZoneIndex};
 use crate::block::{Data, DeviceId, Flags, Limits, Payload, Reason};
@@ -15,12 +17,24 @@ pub(super) struct Disk {
     most_blocks: u32,
     /// Most segments of memory of a command.
     most_segments: usize,
+    /// Most active zones, if there is a limit.
+    pub most_active: Option<u32>,
+    pub is_rotational: bool,
+    /// It has batches of users of which it may lose some with its power.
+    pub has_undurable: bool,
 }
 
 impl Disk {
     pub fn new(device: DeviceId, limits: &Limits) -> Self {
         let most_blocks = limits.max_sectors.map_or(u32::MAX / BLOCK_SECTORS, |most| (most / BLOCK_SECTORS).max(1));
-        Self { device, most_blocks, most_segments: limits.max_segments.map_or(usize::MAX, |most| most as usize) }
+        Self {
+            device,
+            most_blocks,
+            most_segments: limits.max_segments.map_or(usize::MAX, |most| most as usize),
+            most_active: limits.zoned.as_ref().and_then(|zoned| zoned.max_active),
+            is_rotational: limits.rotational,
+            has_undurable: false,
+        }
     }
 }
 
@@ -33,6 +47,9 @@ pub(super) struct Disks {
     pub zones: Vec<Shape>,
     /// Blocks that every zone takes that can be written: no batch is longer, so one that fails fits elsewhere.
     pub least_room: u32,
+    /// Zones of devices that are faster than the others, and of these others; if all are alike, the latter are all.
+    pub fronts: Vec<Range<ZoneIndex>>,
+    pub backs: Vec<Range<ZoneIndex>>,
 }
 
 /// What a zone is like, whatever is in it.
@@ -43,6 +60,25 @@ pub(super) struct Shape {
 }
 
 impl Disks {
+    /// Tells the devices that stand in front: those that do not rotate, where others do.
+    pub fn sort(&mut self) {
+        let does_any_rotate = self.all.iter().any(|disk| disk.is_rotational);
+        let zones = self.all.iter().enumerate().map(|(member, disk)| (disk, self.set.zones(member)));
+        let (fronts, backs): (Vec<_>, Vec<_>) = zones.partition(|(disk, _)| does_any_rotate && !disk.is_rotational);
+        let zones = |devices: Vec<(&Disk, Range<ZoneIndex>)>| devices.into_iter().map(|(_, zones)| zones).collect();
+        (self.fronts, self.backs) = (zones(fronts), zones(backs));
+    }
+
+    /// Whether a device stands in front of others.
+    pub fn is_front(&self, member: usize) -> bool {
+        self.fronts.contains(&self.set.zones(member))
+    }
+
+    /// The device of a zone.
+    pub fn member_of(&self, zone: ZoneIndex) -> usize {
+        self.set.member_of(self.set.start(zone))
+    }
+
     /// What a zone is like.
     pub fn shape(&self, zone: ZoneIndex) -> Shape {
         self.zones[zone.0 as usize]

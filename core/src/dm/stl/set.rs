@@ -64,12 +64,18 @@ impl Set {
         start..ZoneIndex(start.0 + zones)
     }
 
+    /// The last device that begins at a block or before it.
+    #[must_use]
+    pub fn member_of(&self, place: Pba) -> usize {
+        self.members.partition_point(|member| member.first <= place).saturating_sub(1)
+    }
+
     /// Where a block is; `None` if no device has it, or that one is gone.
     #[must_use]
     pub fn locate(&self, place: Pba) -> Option<Spot> {
-        let member = self.members.partition_point(|member| member.first <= place).checked_sub(1)?;
-        let it = &self.members[member];
-        let block = place - it.first;
+        let member = self.member_of(place);
+        let it = self.members.get(member)?;
+        let block = place.0.checked_sub(it.first.0)?;
         let is_there = block < u64::from(it.zones) * u64::from(self.zone_blocks) && it.state != MemberState::Gone;
         is_there.then_some(Spot { member, sector: Sector(block * u64::from(BLOCK_SECTORS)) })
     }

@@ -9,7 +9,8 @@ use slab::Slab;
 use super::disks::Disks;
 use super::format::{Piece, SetId};
 use super::guards::Guards;
-use super::log::{Order, Pool, Sealed, Zones};
+use super::lanes::Lanes;
+use super::log::{Order, Sealed, Zones};
 use super::map::{Map, Node};
 use super::options::Options;
 use super::policy::Pace;
@@ -50,17 +51,6 @@ pub(super) struct Signals {
     pub flushes: Signal,
     /// Something went on that a task waits for.
     pub progress: Signal,
-}
-
-/// The open zone of a stream.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Cursor {
-    pub zone: ZoneIndex,
-    pub generation: Generation,
-    /// The next block to be written, in the zone.
-    pub next: u32,
-    /// Blocks that can be written.
-    pub room: u32,
 }
 
 /// A place that a batch has got.
@@ -213,10 +203,9 @@ pub(super) struct State {
     pub reserve: u32,
     pub zones: Zones,
     pub map: Map,
-    /// The open zones, by pool.
-    pub cursors: [Option<Cursor>; Pool::ALL.len()],
-    /// Batches under way in the open zone, by pool.
-    pub under_way: [u32; Pool::ALL.len()],
+    pub lanes: Lanes,
+    /// Users who flush each write, and when that is done.
+    pub turns: super::turns::Turns,
     /// Batches that failed and are not sent again yet.
     pub retries_under_way: u32,
     pub order: Order<Done>,

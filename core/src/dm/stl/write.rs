@@ -2,6 +2,7 @@
 
 use super::append::{Room, Sent, finish};
 use super::format::{BatchKind, Header, Written};
+use super::lanes::{Lane, LaneNo, Lanes, Use};
 use super::log::{Pool, Sealed, checksums_of};
 use super::map::Extent;
 use super::state::{Change, Done, Readiness, Shared, State, Write};
@@ -10,8 +11,10 @@ use crate::block::{Bio, Flags, Op, Payload, Reason};
 use crate::prelude::*;
 use crate::time::Instant;
 
-/// Batches of users that may be under way at one time.
+/// Batches of users that may be under way at one time on a device.
 pub(super) const WRITERS: usize = 2;
+/// The share of a faster device that is kept for batches that users wait for: one in so many zones.
+const SHORT_SHARE: usize = 16;
 /// Most records of a batch, so that its header stays short.
 const MOST_RECORDS: usize = 512;
 
@@ -42,30 +45,74 @@ impl State {
 
     /// Seals and sends the next batch, if it is time: when nothing is under way, or when it is as long as it may be.
     fn begin_batch(&mut self) -> Option<Begun> {
-        let is_full = self.waiting_blocks >= u64::from(self.options.batch_blocks);
-        let is_idle = self.under_way[Pool::Users as usize] == 0;
-        if self.changes.is_empty() || !(is_full || is_idle) || self.readiness != Readiness::Ready || self.has_to_wait()
-        {
+        if self.changes.is_empty() || self.readiness != Readiness::Ready || self.has_to_wait() {
             return None;
         }
-        let room = match self.room(Pool::Users, Pool::Users) {
-            Room::Blocks(room) => room.min(self.disks.least_room),
-            Room::Busy => return None,
+        let is_full = self.waiting_blocks >= u64::from(self.options.batch_blocks);
+        let (lane, room) = if is_full { self.lane_of_long()? } else { self.lane_of_short()? };
+        let (mut sealed, shares) = self.seal(room.min(self.disks.least_room));
+        sealed.number = self.order.seal().0;
+        self.counters.batches += 1;
+        self.cleaned_in_vain = 0;
+        self.turns.sent(lane);
+        let sent = self.send(lane, &sealed, 0);
+        Some(Begun { sealed, shares, sent })
+    }
+
+    /// The lane for a batch that is as long as it may be: the one that is done first. Devices work side by side.
+    fn lane_of_long(&mut self) -> Option<(LaneNo, u32)> {
+        let is_long = |(_, lane): &(LaneNo, &Lane)| lane.used_for != Use::Angle && (lane.under_way as usize) < WRITERS;
+        let mut lanes: Vec<(u32, LaneNo)> =
+            self.lanes.of_users().filter(is_long).map(|(lane, it)| (it.under_way, lane)).collect();
+        lanes.sort_unstable();
+        lanes.into_iter().find_map(|(_, lane)| {
+            if self.is_kept_for_short(lane) {
+                return None;
+            }
+            self.room_of_users(lane).map(|room| (lane, room))
+        })
+    }
+
+    /// The lane for a batch that nothing else is waited for: the fastest device, or what comes next under the head.
+    fn lane_of_short(&mut self) -> Option<(LaneNo, u32)> {
+        if self.lanes.of_users().any(|(_, lane)| lane.under_way > 0) {
+            return None;
+        }
+        let is_front = |(_, lane): &(LaneNo, &Lane)| match lane.used_for {
+            Use::Member(member) => self.disks.is_front(member),
+            _ => false,
+        };
+        let front = self.lanes.of_users().find(is_front).map(|(lane, _)| lane);
+        let front = front.filter(|lane| self.zones.front_left() > 0 || self.lanes[*lane].cursor.is_some());
+        let now = self.io.now();
+        let first = front.or_else(|| self.lane_by_angle(now)).unwrap_or(Lanes::USERS);
+        let room = self.room_of_users(first).map(|room| (first, room));
+        room.or_else(|| self.room_of_users(Lanes::USERS).map(|room| (Lanes::USERS, room)))
+    }
+
+    /// Whether what a faster device has left is for the map and for short batches.
+    fn is_kept_for_short(&self, lane: LaneNo) -> bool {
+        let Use::Member(member) = self.lanes[lane].used_for else { return false };
+        let zones = self.disks.set.zones(member);
+        let kept = (zones.end.0 - zones.start.0) as usize / SHORT_SHARE;
+        self.disks.is_front(member) && self.zones.front_left() <= kept
+    }
+
+    /// What the zone of a lane of users takes.
+    fn room_of_users(&mut self, lane: LaneNo) -> Option<u32> {
+        match self.room(lane, Pool::Users) {
+            Room::Blocks(room) => return Some(room),
+            Room::Busy => {}
+            Room::None if !Lanes::is_base(lane) => {}
             Room::None => {
                 self.want_zones();
                 if !self.are_zones_coming() {
                     // Whoever cleans may find that there is nothing to hope for.
                     self.notify(|signals| &signals.progress);
                 }
-                return None;
             }
-        };
-        let (mut sealed, shares) = self.seal(room);
-        sealed.number = self.order.seal().0;
-        self.counters.batches += 1;
-        self.cleaned_in_vain = 0;
-        let sent = self.send(Pool::Users, &sealed, 0);
-        Some(Begun { sealed, shares, sent })
+        }
+        None
     }
 
     /// Whether users have to wait: for the checkpoint, as what is pending has its bound, or for cleaning.
