@@ -10,7 +10,7 @@ use core::ops::Range;
 use super::guards::{Guards, Sabotage};
 use super::knobs::Knobs;
 use super::load::Given;
-use super::log::{Keep, Order, Pool, Zones};
+use super::log::{Checker, Keep, Order, Pool, Zones};
 use super::map::Map;
 use super::options::Options;
 use super::state::{Readiness, Shared, Signals, State, StlCounters, Tables, finish};
@@ -86,28 +86,17 @@ impl Stl {
             self.shared.borrow_mut().is_notified = false;
             self.tasks.run(cx);
             let mut state = self.shared.borrow_mut();
-            for bio in core::mem::take(&mut state.back) {
-                state.route(bio, cx);
-            }
-            for (mut bio, result) in core::mem::take(&mut state.done) {
-                let status = finish(&mut bio, result);
-                cx.complete(bio, status);
-            }
-            let may_rest = !state.is_suspended || state.is_at_rest();
-            if let Some(token) = state.token.take_if(|_| may_rest) {
-                cx.recycle(token);
-            }
+            state.let_go(cx);
             if !state.is_notified && state.back.is_empty() && state.done.is_empty() {
                 break;
             }
         }
     }
 
-    fn start(&mut self) {
-        let mut state = self.shared.borrow_mut();
-        if state.readiness == Readiness::Unloaded {
-            state.readiness = Readiness::Loading;
-            state.notify(|signals| &signals.wanted);
+    /// Lets the tasks work if they were told something.
+    fn pump_if_notified(&mut self, is_notified: bool, cx: &mut Cx<'_>) {
+        if is_notified {
+            self.pump(cx);
         }
     }
 
@@ -179,6 +168,7 @@ impl State {
             changes: VecDeque::new(),
             waiting_blocks: 0,
             writes: slab::Slab::new(),
+            checker: Checker::default(),
             readings: slab::Slab::new(),
             node_waiters: BTreeMap::new(),
             wanted_nodes: VecDeque::new(),
@@ -198,6 +188,31 @@ impl State {
             counters: StlCounters::default(),
             events: 0,
             options,
+        }
+    }
+
+    fn start(&mut self) {
+        if self.readiness == Readiness::Unloaded {
+            self.readiness = Readiness::Loading;
+            self.notify(|signals| &signals.wanted);
+        }
+    }
+
+    /// Lets the bios go that tasks are done with.
+    fn let_go(&mut self, cx: &mut Cx<'_>) {
+        for bio in core::mem::take(&mut self.back) {
+            self.route(bio, cx);
+        }
+        let mut done = core::mem::take(&mut self.done);
+        for (mut bio, result) in done.drain(..) {
+            let status = finish(&mut bio, result);
+            cx.complete(bio, status);
+        }
+        // Its memory stays for the next.
+        self.done = done;
+        let may_rest = !self.is_suspended || self.is_at_rest();
+        if let Some(token) = self.token.take_if(|_| may_rest) {
+            cx.recycle(token);
         }
     }
 
@@ -236,11 +251,13 @@ impl BlockDevice for Stl {
     }
 
     fn submit(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
-        self.start();
-        self.shared.borrow_mut().route(bio, cx);
-        if self.shared.borrow().is_notified {
-            self.pump(cx);
-        }
+        let is_notified = {
+            let mut state = self.shared.borrow_mut();
+            state.start();
+            state.route(bio, cx);
+            state.is_notified
+        };
+        self.pump_if_notified(is_notified, cx);
     }
 
     fn end_io(&mut self, bio: Box<Bio>, status: Status, word: u64, cx: &mut Cx<'_>) {
@@ -248,10 +265,12 @@ impl BlockDevice for Stl {
             self.tasks.end_io(bio, status, word, cx);
             return self.pump(cx);
         }
-        self.shared.borrow_mut().read_done(bio, status, word as usize, cx);
-        if self.shared.borrow().is_notified {
-            self.pump(cx);
-        }
+        let is_notified = {
+            let mut state = self.shared.borrow_mut();
+            state.read_done(bio, status, word as usize, cx);
+            state.is_notified
+        };
+        self.pump_if_notified(is_notified, cx);
     }
 
     fn on_event(&mut self, event: Event, cx: &mut Cx<'_>) {
@@ -259,12 +278,10 @@ impl BlockDevice for Stl {
             Event::Timer(word) if WordOwner::Task.owns(word) => self.tasks.on_timer(word),
             Event::Suspend { .. } => return self.suspend(cx),
             Event::Resume => {
-                {
-                    let mut state = self.shared.borrow_mut();
-                    state.is_suspended = false;
-                    state.notify(|signals| &signals.progress);
-                }
-                self.start();
+                let mut state = self.shared.borrow_mut();
+                state.is_suspended = false;
+                state.notify(|signals| &signals.progress);
+                state.start();
             }
             _ => return,
         }

@@ -9,7 +9,7 @@ use slab::Slab;
 use super::disks::Disks;
 use super::format::{Piece, SetId};
 use super::guards::Guards;
-use super::log::{Order, Pool, Sealed, Zones};
+use super::log::{Checker, Order, Pool, Sealed, Zones};
 use super::map::{Map, Node};
 use super::options::Options;
 use super::policy::Pace;
@@ -244,6 +244,7 @@ pub(super) struct State {
     /// Blocks of data in them.
     pub waiting_blocks: u64,
     pub writes: Slab<Write>,
+    pub checker: Checker,
     pub readings: Slab<Reading>,
     /// Reads that wait for a node of the map, and the nodes that nobody reads yet.
     pub node_waiters: BTreeMap<Pba, VecDeque<Box<Bio>>>,

@@ -2,7 +2,7 @@
 
 use super::append::{Room, Sent, finish};
 use super::format::{BatchKind, Header, Written};
-use super::log::{Pool, Sealed, checksums_of};
+use super::log::{Pool, Sealed};
 use super::map::Extent;
 use super::state::{Change, Done, Readiness, Shared, State, Write};
 use super::{BLOCK_SECTORS, BatchNo, Lba};
@@ -77,8 +77,9 @@ impl State {
     /// As many of the changes that wait as a batch of at most `room` blocks takes.
     fn seal(&mut self, room: u32) -> (Sealed, Vec<(usize, u64)>) {
         let most = (room - 1).min(self.options.batch_blocks) as usize;
-        let (mut records, mut checksums, mut payload) = (Vec::<Written>::new(), Vec::new(), Vec::new());
-        let mut shares = Vec::new();
+        let likely = self.changes.len().min(most);
+        let (mut records, mut checksums) = (Vec::<Written>::with_capacity(likely), Vec::with_capacity(likely));
+        let (mut payload, mut shares) = (Vec::with_capacity(likely), Vec::with_capacity(likely));
         while let Some(change) = self.changes.front_mut() {
             let has_data = !matches!(change.payload, Payload::None);
             let fits = |blocks| {
@@ -96,9 +97,16 @@ impl State {
                 blocks -= 1;
             }
             if has_data {
-                let part = change.payload.slice(0, blocks * BLOCK_SECTORS);
-                checksums.extend(checksums_of(change.lba, &part));
-                payload.extend(part.segments().iter().cloned());
+                let part = if blocks == change.blocks {
+                    core::mem::take(&mut change.payload)
+                } else {
+                    change.payload.slice(0, blocks * BLOCK_SECTORS)
+                };
+                checksums.extend(self.checker.checksums(change.lba, &part));
+                match part {
+                    Payload::Data(data) => payload.push(data),
+                    part => payload.extend(part.segments().iter().cloned()),
+                }
                 self.waiting_blocks -= u64::from(blocks);
             }
             add_record(&mut records, Written { lba: change.lba, blocks, has_data });

@@ -4,6 +4,6 @@ mod batch;
 mod order;
 mod zones;
 
-pub use batch::{Sealed, checksums_of};
+pub use batch::{Checker, Sealed, checksums_of};
 pub use order::Order;
 pub use zones::{Keep, Pool, Zones};
