@@ -167,6 +167,7 @@ impl State {
             map_batches: 0,
             changes: VecDeque::new(),
             waiting_blocks: 0,
+            is_gathering: false,
             writes: slab::Slab::new(),
             checker: Checker::default(),
             readings: slab::Slab::new(),
@@ -230,7 +231,7 @@ impl State {
                 let reason = self.refusal();
                 cx.fail(bio, reason);
             }
-            (_, Op::Write | Op::WriteZeroes | Op::Discard) => self.take_change(bio, cx.now()),
+            (_, Op::Write | Op::WriteZeroes | Op::Discard) => self.take_change(bio, cx),
             _ => cx.fail(bio, Reason::NotSupported),
         }
     }
@@ -276,6 +277,7 @@ impl BlockDevice for Stl {
     fn on_event(&mut self, event: Event, cx: &mut Cx<'_>) {
         match event {
             Event::Timer(word) if WordOwner::Task.owns(word) => self.tasks.on_timer(word),
+            Event::Timer(_) => self.shared.borrow_mut().has_gathered(),
             Event::Suspend { .. } => return self.suspend(cx),
             Event::Resume => {
                 let mut state = self.shared.borrow_mut();

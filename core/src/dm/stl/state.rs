@@ -243,6 +243,8 @@ pub(super) struct State {
     pub changes: VecDeque<Change>,
     /// Blocks of data in them.
     pub waiting_blocks: u64,
+    /// A batch begins when the turn is over in which the first of them came: those that came with it share its header.
+    pub is_gathering: bool,
     pub writes: Slab<Write>,
     pub checker: Checker,
     pub readings: Slab<Reading>,

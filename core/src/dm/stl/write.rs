@@ -6,14 +6,16 @@ use super::log::{Pool, Sealed};
 use super::map::Extent;
 use super::state::{Change, Done, Readiness, Shared, State, Write};
 use super::{BLOCK_SECTORS, BatchNo, Lba};
-use crate::block::{Bio, Flags, Op, Payload, Reason};
+use crate::block::{Bio, Cx, Flags, Op, Payload, Reason};
 use crate::prelude::*;
-use crate::time::Instant;
 
 /// Batches of users that may be under way at one time.
 pub(super) const WRITERS: usize = 2;
 /// Most records of a batch, so that its header stays short.
 const MOST_RECORDS: usize = 512;
+
+/// The word of the timer that ends gathering.
+const GATHERED: u64 = 0;
 
 /// A batch of users, sealed and sent.
 struct Begun {
@@ -24,7 +26,7 @@ struct Begun {
 
 impl State {
     /// Takes a bio that changes something.
-    pub fn take_change(&mut self, bio: Box<Bio>, came: Instant) {
+    pub fn take_change(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
         let lba = Lba(bio.sector.0 / u64::from(BLOCK_SECTORS));
         let blocks = bio.sectors / BLOCK_SECTORS;
         // Shared: the bio goes back with its memory, when no batch needs that any more.
@@ -34,9 +36,20 @@ impl State {
             return self.end(bio, Ok(()));
         }
         let has_data = bio.op == Op::Write;
-        let key = self.writes.insert(Write { bio, left: blocks.into(), came, has_failed: false });
+        let key = self.writes.insert(Write { bio, left: blocks.into(), came: cx.now(), has_failed: false });
         self.waiting_blocks += if has_data { u64::from(blocks) } else { 0 };
         self.changes.push_back(Change { key, lba, blocks, payload });
+        if self.waiting_blocks >= u64::from(self.options.batch_blocks) {
+            self.notify(|signals| &signals.changes);
+        } else if !self.is_gathering {
+            self.is_gathering = true;
+            cx.wake_at(cx.now(), GATHERED);
+        }
+    }
+
+    /// The turn is over in which the first of the changes that wait came.
+    pub fn has_gathered(&mut self) {
+        self.is_gathering = false;
         self.notify(|signals| &signals.changes);
     }
 
