@@ -266,7 +266,7 @@ mod tests {
     fn of_what_was_discarded_as_much_is_kept_as_is_in_use_and_nothing_of_it_reads_back() {
         let mut memory = SparseMemory::new(0);
         memory.write(Sector(0), 32 * 10, &filled(&[(512 * 32 * 10, 1)]));
-        let after = |memory: &mut SparseMemory, at, count| {
+        let after = |memory: &mut SparseMemory, at: u64, count: u32| {
             memory.discard(Sector(at * 32), count * 32);
             (memory.chunks.len(), memory.spare.len())
         };
