@@ -95,6 +95,9 @@ impl Disks {
         let (disk, sector) = self.spot(place)?;
         let payload = gathered(payload, disk.most_segments)?;
         let (blocks, mut at, mut answers) = (payload.bytes() / BLOCK_BYTES, 0, Vec::new());
+        if blocks <= disk.most_blocks as usize {
+            return Ok(vec![io.write_payload(disk.device, sector, payload, Flags::NONE)]);
+        }
         while at < blocks as u32 {
             let now = disk.most_blocks.min(blocks as u32 - at);
             let part = payload.slice(at * BLOCK_SECTORS, now * BLOCK_SECTORS);

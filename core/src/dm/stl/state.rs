@@ -10,7 +10,7 @@ use super::disks::Disks;
 use super::format::{Piece, SetId};
 use super::guards::Guards;
 use super::lanes::Lanes;
-use super::log::{Order, Sealed, Zones};
+use super::log::{Checker, Order, Sealed, Zones};
 use super::map::{Map, Node};
 use super::options::Options;
 use super::policy::Pace;
@@ -232,7 +232,10 @@ pub(super) struct State {
     pub changes: VecDeque<Change>,
     /// Blocks of data in them.
     pub waiting_blocks: u64,
+    /// A batch begins when the turn is over in which the first of them came: those that came with it share its header.
+    pub is_gathering: bool,
     pub writes: Slab<Write>,
+    pub checker: Checker,
     pub readings: Slab<Reading>,
     /// Reads that wait for a node of the map, and the nodes that nobody reads yet.
     pub node_waiters: BTreeMap<Pba, VecDeque<Box<Bio>>>,

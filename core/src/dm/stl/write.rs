@@ -3,13 +3,12 @@
 use super::append::{Room, Sent, finish};
 use super::format::{BatchKind, Header, Written};
 use super::lanes::{Lane, LaneNo, Lanes, Use};
-use super::log::{Pool, Sealed, checksums_of};
+use super::log::{Pool, Sealed};
 use super::map::Extent;
 use super::state::{Change, Done, Readiness, Shared, State, Write};
 use super::{BLOCK_SECTORS, BatchNo, Lba};
-use crate::block::{Bio, Flags, Op, Payload, Reason};
+use crate::block::{Bio, Cx, Flags, Op, Payload, Reason};
 use crate::prelude::*;
-use crate::time::Instant;
 
 /// Batches of users that may be under way at one time on a device.
 pub(super) const WRITERS: usize = 2;
@@ -17,6 +16,9 @@ pub(super) const WRITERS: usize = 2;
 const SHORT_SHARE: usize = 16;
 /// Most records of a batch, so that its header stays short.
 const MOST_RECORDS: usize = 512;
+
+/// The word of the timer that ends gathering.
+const GATHERED: u64 = 0;
 
 /// A batch of users, sealed and sent.
 struct Begun {
@@ -27,7 +29,7 @@ struct Begun {
 
 impl State {
     /// Takes a bio that changes something.
-    pub fn take_change(&mut self, bio: Box<Bio>, came: Instant) {
+    pub fn take_change(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
         let lba = Lba(bio.sector.0 / u64::from(BLOCK_SECTORS));
         let blocks = bio.sectors / BLOCK_SECTORS;
         // Shared: the bio goes back with its memory, when no batch needs that any more.
@@ -37,9 +39,20 @@ impl State {
             return self.end(bio, Ok(()));
         }
         let has_data = bio.op == Op::Write;
-        let key = self.writes.insert(Write { bio, left: blocks.into(), came, has_failed: false });
+        let key = self.writes.insert(Write { bio, left: blocks.into(), came: cx.now(), has_failed: false });
         self.waiting_blocks += if has_data { u64::from(blocks) } else { 0 };
         self.changes.push_back(Change { key, lba, blocks, payload });
+        if self.waiting_blocks >= u64::from(self.options.batch_blocks) {
+            self.notify(|signals| &signals.changes);
+        } else if !self.is_gathering {
+            self.is_gathering = true;
+            cx.wake_at(cx.now(), GATHERED);
+        }
+    }
+
+    /// The turn is over in which the first of the changes that wait came.
+    pub fn has_gathered(&mut self) {
+        self.is_gathering = false;
         self.notify(|signals| &signals.changes);
     }
 
@@ -124,8 +137,9 @@ impl State {
     /// As many of the changes that wait as a batch of at most `room` blocks takes.
     fn seal(&mut self, room: u32) -> (Sealed, Vec<(usize, u64)>) {
         let most = (room - 1).min(self.options.batch_blocks) as usize;
-        let (mut records, mut checksums, mut payload) = (Vec::<Written>::new(), Vec::new(), Vec::new());
-        let mut shares = Vec::new();
+        let likely = self.changes.len().min(most);
+        let (mut records, mut checksums) = (Vec::<Written>::with_capacity(likely), Vec::with_capacity(likely));
+        let (mut payload, mut shares) = (Vec::with_capacity(likely), Vec::with_capacity(likely));
         while let Some(change) = self.changes.front_mut() {
             let has_data = !matches!(change.payload, Payload::None);
             let fits = |blocks| {
@@ -143,9 +157,16 @@ impl State {
                 blocks -= 1;
             }
             if has_data {
-                let part = change.payload.slice(0, blocks * BLOCK_SECTORS);
-                checksums.extend(checksums_of(change.lba, &part));
-                payload.extend(part.segments().iter().cloned());
+                let part = if blocks == change.blocks {
+                    core::mem::take(&mut change.payload)
+                } else {
+                    change.payload.slice(0, blocks * BLOCK_SECTORS)
+                };
+                checksums.extend(self.checker.checksums(change.lba, &part));
+                match part {
+                    Payload::Data(data) => payload.push(data),
+                    part => payload.extend(part.segments().iter().cloned()),
+                }
                 self.waiting_blocks -= u64::from(blocks);
             }
             add_record(&mut records, Written { lba: change.lba, blocks, has_data });

@@ -5,7 +5,7 @@ mod order;
 mod stream;
 mod zones;
 
-pub use batch::{Sealed, checksums_of};
+pub use batch::{Checker, Sealed, checksums_of};
 pub use order::Order;
 pub use stream::Stream;
 pub use zones::{Keep, Opening, Place, Pool, Zones};

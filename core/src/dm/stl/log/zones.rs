@@ -493,11 +493,11 @@ impl Zones {
         }
     }
 
-    /// A read of a zone has ended.
-    pub fn unpin(&mut self, zone: ZoneIndex) {
-        if let Some(life) = self.lives[zone.0 as usize].as_mut() {
-            life.readers -= 1;
-        }
+    /// A read of a zone has ended. Whether that zone is done with, and nobody else reads it.
+    pub fn unpin(&mut self, zone: ZoneIndex) -> bool {
+        let Some(life) = self.lives[zone.0 as usize].as_mut() else { return false };
+        life.readers -= 1;
+        life.readers == 0 && life.is_done_with
     }
 
     /// Zones that may be reset now that a root is durable: nothing in them is live, nobody reads them, and the root knows all that
