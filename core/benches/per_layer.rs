@@ -14,6 +14,8 @@ use std::time::Instant;
 use clone_layer::CloneLayer;
 use shingle_core::block::{Bio, BlockDevice, Data, DeviceId, Op, Payload, PortId, Stack};
 use shingle_core::device::{NullConfig, NullDevice, NullZones};
+use shingle_core::dm::stl::format::SetId;
+use shingle_core::dm::stl::{Options, Part, Stl, create};
 use shingle_core::dm::{Table, add_table, parse_table};
 use shingle_core::mapper::stats::DmStats;
 use shingle_core::multipath::{Head, HeadOptions, PathConfig, PolicyKind};
@@ -31,6 +33,8 @@ const ROUNDS: usize = 15;
 const IOS_A_ROUND: u64 = 1_000_000;
 /// Time passes for the stack at this pace, whatever it really takes.
 const TURN: Duration = Duration::from_micros(10);
+/// Blocks of a volume that are read and written: 8 MiB.
+const MAPPED: u64 = 1 << 11;
 /// Most layers on top of each other.
 const DEEPEST: usize = 8;
 
@@ -54,6 +58,9 @@ enum Pattern {
     RandomZoneWrite,
     /// All writes to one zone: they queue behind each other and merge.
     OneZoneWrite,
+    /// Blocks of a volume that maps them, as many as the map of is in memory.
+    MappedRead,
+    MappedWrite,
 }
 
 /// What is put on top of a device, many times.
@@ -143,13 +150,59 @@ impl Load {
         stack.turn(now);
         let port = stack.open_port();
         let pointers = vec![0; ZONES as usize];
-        let mut load = Load { name: name.into(), stack, port, top, pattern, random: 1, pointers, now, ns: vec![] };
-        let op = if pattern == Pattern::RandomRead { Op::Read } else { Op::Write };
+        Load { name: name.into(), stack, port, top, pattern, random: 1, pointers, now, ns: vec![] }.started()
+    }
+
+    /// A volume of `stl` on a device in memory, with data in each block.
+    fn stl(name: &str, pattern: Pattern) -> Load {
+        let (zone_sectors, zones) = (1 << 15, 64);
+        let mut stack = Stack::new();
+        let config =
+            NullConfig { memory_backed: true, ..NullConfig::zoned(zones * zone_sectors, NullZones::new(zone_sectors)) };
+        let device = NullDevice::new(&config).expect("the parameters are right");
+        let reported = device.zones().expect("it is zoned").zones(Sector::ZERO).collect();
+        let disk = stack.add(Box::new(device)).expect("fits");
+        let part = Part { id: [1; 16], zones: reported, sectors: zones * zone_sectors };
+        let created = create(SetId([1; 16]), &[part], 50).expect("there is room");
+        let limits = stack.limits(disk).clone();
+        let target = Stl::new(vec![disk], &[limits], created.sectors, Options::default());
+        let top = stack.add(Box::new(target)).expect("fits");
+        let (now, port) = (shingle_core::time::Instant::ZERO, stack.open_port());
+        let (sector, bytes) = &created.roots[0];
+        let root = Data::zeroed(bytes.len());
+        root.write(0, bytes);
+        stack.submit(
+            port,
+            0,
+            disk,
+            Box::new(Bio::new(Op::Write, *sector, bytes.len() as u32 / 512, Payload::Data(root))),
+        );
+        stack.turn(now);
+        for block in 0..MAPPED {
+            let data = Payload::Data(Data::zeroed(SECTORS as usize * 512));
+            stack.submit(
+                port,
+                0,
+                top,
+                Box::new(Bio::new(Op::Write, Sector(block * u64::from(SECTORS)), SECTORS, data)),
+            );
+        }
+        while stack.outstanding(port) > 0 {
+            stack.turn(now);
+            while stack.poll_completion(port).is_some() {}
+        }
+        Load { name: name.into(), stack, port, top, pattern, random: 1, pointers: vec![], now, ns: vec![] }.started()
+    }
+
+    /// The same with bios on their way.
+    fn started(mut self) -> Load {
+        let is_read = matches!(self.pattern, Pattern::RandomRead | Pattern::MappedRead);
+        let op = if is_read { Op::Read } else { Op::Write };
         for tag in 0..DEPTH {
             let data = Payload::Data(Data::zeroed(SECTORS as usize * 512));
-            load.send(tag, Box::new(Bio::new(op, Sector(0), SECTORS, data)));
+            self.send(tag, Box::new(Bio::new(op, Sector(0), SECTORS, data)));
         }
-        load
+        self
     }
 
     /// The same with statistics of the top device: one region with areas of `step`.
@@ -177,6 +230,7 @@ impl Load {
             Pattern::RandomRead => Sector((random % (ZONE_SECTORS * ZONES / 8)) * 8),
             Pattern::RandomZoneWrite => self.next_in_zone(random % ZONES),
             Pattern::OneZoneWrite => self.next_in_zone(0),
+            Pattern::MappedRead | Pattern::MappedWrite => Sector(random % MAPPED * u64::from(SECTORS)),
         };
         self.stack.submit(self.port, tag, self.top, bio);
     }
@@ -277,6 +331,8 @@ fn stacks() -> Vec<Load> {
     loads.extend(TARGETS.map(|line| on_null(Layer::Target(line), 1)));
     loads.extend(HEADS.map(|paths| on_null(Layer::Head(paths), 1)));
     loads.extend(["/1", "/100"].map(|step| on_null(Layer::Linear, 1).counted(step)));
+    loads.push(Load::stl("stl, random read", Pattern::MappedRead));
+    loads.push(Load::stl("stl, random write", Pattern::MappedWrite));
     loads
 }
 

@@ -16,6 +16,7 @@ mod machine;
 
 use alloc::alloc::{Layout, alloc_zeroed};
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 use core::ptr::slice_from_raw_parts_mut;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -58,6 +59,19 @@ pub fn load(to: &mut [u64], from: &[AtomicU64]) {
     if !is_done {
         to.iter_mut().zip(from).for_each(|(to, from)| *to = from.load(Relaxed));
     }
+}
+
+/// Appends `from` to `to`.
+pub fn append(to: &mut Vec<u64>, from: &[AtomicU64]) {
+    to.reserve(from.len());
+    let room = &mut to.spare_capacity_mut()[..from.len()];
+    // SAFETY: Both are so long; `from` is shared, and nobody else has `room`.
+    let is_done = unsafe { machine::copy(room.as_mut_ptr().cast(), from.as_ptr().cast(), from.len()) };
+    if !is_done {
+        room.iter_mut().zip(from).for_each(|(to, from)| _ = to.write(from.load(Relaxed)));
+    }
+    // SAFETY: There is room for them, and all of them were written.
+    unsafe { to.set_len(to.len() + from.len()) };
 }
 
 /// Stores `from` in `to`.

@@ -125,6 +125,18 @@ fn memory_that_cannot_be_had_is_none_and_what_can_is_zeroed() {
 }
 
 #[test]
+fn words_are_appended_behind_those_that_are_there() {
+    let (mut to, mut expected) = (Vec::new(), Vec::new());
+    for len in [0, 3, 16, 17, 100, 512, 4096] {
+        let words: Vec<u64> = (0..len).map(|word| word * 0x0101_0101_0101 + len).collect();
+        let from: Vec<AtomicU64> = words.iter().map(|word| AtomicU64::new(*word)).collect();
+        shingle_mem::append(&mut to, &from);
+        expected.extend(words);
+        assert!(to == expected, "{len} more");
+    }
+}
+
+#[test]
 fn an_access_beyond_the_end_panics() {
     let words = shared(&pattern(4, 0));
     let panics = |access: &dyn Fn()| std::panic::catch_unwind(std::panic::AssertUnwindSafe(access)).is_err();

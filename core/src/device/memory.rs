@@ -3,6 +3,7 @@
 use alloc::collections::BTreeMap;
 use alloc::collections::btree_map::Entry;
 use core::ops::Range;
+use core::sync::atomic::AtomicU64;
 
 use crate::block::{Bio, Op, Payload, Reason};
 use crate::prelude::*;
@@ -13,7 +14,10 @@ const CHUNK_WORDS: u64 = 32 * SECTOR_WORDS;
 
 /// Sectors that read as one fixed byte until they are written. Memory is taken in chunks of 16 KiB.
 pub struct SparseMemory {
-    chunks: BTreeMap<u64, Box<[u64]>>,
+    /// The words of each chunk up to the last that was written: those behind read as unwritten.
+    chunks: BTreeMap<u64, Vec<u64>>,
+    /// Empty ones for what is written next, at most as many as are in use: it takes the system longer to give a page than to fill one.
+    spare: Vec<Vec<u64>>,
     unwritten: u64,
 }
 
@@ -21,10 +25,10 @@ impl SparseMemory {
     /// A medium of which every byte reads as `unwritten`.
     #[must_use]
     pub fn new(unwritten: u8) -> Self {
-        Self { chunks: BTreeMap::new(), unwritten: u64::from_ne_bytes([unwritten; 8]) }
+        Self { chunks: BTreeMap::new(), spare: Vec::new(), unwritten: u64::from_ne_bytes([unwritten; 8]) }
     }
 
-    /// Bytes of memory that it takes.
+    /// Bytes of memory that what was written takes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.chunks.len() as u64 * CHUNK_WORDS * 8
@@ -52,11 +56,11 @@ impl SparseMemory {
             let to = data.words();
             let to = &to[..to.len().min(left)];
             for piece in pieces(word, to.len()) {
-                let to = &to[piece.outside];
-                match self.chunks.get(&piece.chunk) {
-                    Some(chunk) => shingle_mem::store(to, &chunk[piece.inside]),
-                    None => shingle_mem::fill(to, self.unwritten),
-                }
+                let chunk = self.chunks.get(&piece.chunk).map_or(&[][..], |chunk| chunk);
+                let from = &chunk[piece.inside.start.min(chunk.len())..piece.inside.end.min(chunk.len())];
+                let (written, behind) = to[piece.outside].split_at(from.len());
+                shingle_mem::store(written, from);
+                shingle_mem::fill(behind, self.unwritten);
             }
             word += to.len() as u64;
             left -= to.len();
@@ -77,12 +81,18 @@ impl SparseMemory {
     /// [`Reason::NoMemory`] if there is no memory; then some of the sectors may have been written.
     pub fn try_write(&mut self, at: Sector, sectors: u32, payload: &Payload) -> Result<(), Reason> {
         let (mut word, mut left) = words_of(at, sectors);
+        let (unwritten, mut last) = (self.unwritten, None);
         for data in payload.segments() {
             let from = data.words();
             let from = &from[..from.len().min(left)];
             for piece in pieces(word, from.len()) {
-                let to = &mut self.chunk(piece.chunk)?[piece.inside];
-                shingle_mem::load(to, &from[piece.outside]);
+                // Of many short segments several lie in one chunk, which is looked for once.
+                let chunk = match last {
+                    Some((number, chunk)) if number == piece.chunk => chunk,
+                    _ => self.chunk(piece.chunk)?,
+                };
+                put(chunk, piece.inside.start, &from[piece.outside], unwritten);
+                last = Some((piece.chunk, chunk));
             }
             word += from.len() as u64;
             left -= from.len();
@@ -101,12 +111,15 @@ impl SparseMemory {
         }
         let (word, left) = words_of(at, sectors);
         for piece in pieces(word, left) {
-            self.chunk(piece.chunk)?[piece.inside].fill(0);
+            let unwritten = self.unwritten;
+            let chunk = self.chunk(piece.chunk)?;
+            reach(chunk, piece.inside.end, unwritten);
+            chunk[piece.inside].fill(0);
         }
         Ok(())
     }
 
-    /// Makes `sectors` at `at` unwritten, and gives back the memory of every chunk among them.
+    /// Makes `sectors` at `at` unwritten, and gives back the memory of every chunk among them, or keeps it for what is written next.
     pub fn discard(&mut self, at: Sector, sectors: u32) {
         let (start, len) = words_of(at, sectors);
         let end = start + len as u64;
@@ -116,29 +129,53 @@ impl SparseMemory {
         }
         self.forget(start, (whole.start * CHUNK_WORDS - start) as usize);
         self.forget(whole.end * CHUNK_WORDS, (end % CHUNK_WORDS) as usize);
-        self.chunks.extract_if(whole, |_, _| true).for_each(drop);
+        for (_, mut chunk) in self.chunks.extract_if(whole, |_, _| true) {
+            chunk.clear();
+            self.spare.push(chunk);
+        }
+        self.spare.truncate(self.chunks.len());
     }
 
     /// Makes words of chunks that stay unwritten.
     fn forget(&mut self, start: u64, len: usize) {
         for piece in pieces(start, len) {
-            if let Some(chunk) = self.chunks.get_mut(&piece.chunk) {
+            let Some(chunk) = self.chunks.get_mut(&piece.chunk).filter(|chunk| chunk.len() > piece.inside.start) else {
+                continue;
+            };
+            if piece.inside.end < chunk.len() {
                 chunk[piece.inside].fill(self.unwritten);
+            } else {
+                chunk.truncate(piece.inside.start);
             }
         }
     }
 
-    fn chunk(&mut self, number: u64) -> Result<&mut [u64], Reason> {
+    /// A chunk that something is written to.
+    fn chunk(&mut self, number: u64) -> Result<&mut Vec<u64>, Reason> {
         match self.chunks.entry(number) {
             Entry::Occupied(chunk) => Ok(chunk.into_mut()),
             Entry::Vacant(place) => {
-                let mut words = Vec::new();
+                let mut words = self.spare.pop().unwrap_or_default();
                 words.try_reserve_exact(CHUNK_WORDS as usize).map_err(|_| Reason::NoMemory)?;
-                words.resize(CHUNK_WORDS as usize, self.unwritten);
-                Ok(place.insert(words.into_boxed_slice()))
+                Ok(place.insert(words))
             }
         }
     }
+}
+
+/// Makes a chunk have at least so many words.
+fn reach(chunk: &mut Vec<u64>, len: usize, unwritten: u64) {
+    if chunk.len() < len {
+        chunk.resize(len, unwritten);
+    }
+}
+
+/// Writes words to a chunk: over those that it has, and behind them.
+fn put(chunk: &mut Vec<u64>, at: usize, from: &[AtomicU64], unwritten: u64) {
+    reach(chunk, at, unwritten);
+    let (over, behind) = from.split_at(from.len().min(chunk.len() - at));
+    shingle_mem::load(&mut chunk[at..at + over.len()], over);
+    shingle_mem::append(chunk, behind);
 }
 
 /// The part of a range of words that lies in one chunk.
@@ -194,6 +231,51 @@ mod tests {
         let expected: Vec<u8> = runs.iter().flat_map(|(n, byte)| vec![*byte; *n]).collect();
         assert!(back == expected);
         assert_eq!(memory.bytes(), 2 * 16384);
+    }
+
+    #[test]
+    fn what_is_written_behind_before_and_over_what_is_there_reads_back_and_what_was_discarded_does_not() {
+        let mut rng = crate::random::Rng::new(5);
+        for unwritten in [0, 0xee] {
+            let (mut memory, mut plain) = (SparseMemory::new(unwritten), [unwritten; 100]);
+            for byte in 1..=200 {
+                let at = rng.below(100);
+                let count = 1 + rng.below(100 - at).min(rng.below(60));
+                let range = at as usize..(at + count) as usize;
+                match rng.below(4) {
+                    0 => {
+                        memory.discard(Sector(at), count as u32);
+                        plain[range].fill(unwritten);
+                    }
+                    1 => {
+                        memory.zero(Sector(at), count as u32).unwrap();
+                        plain[range].fill(0);
+                    }
+                    _ => {
+                        memory.write(Sector(at), count as u32, &filled(&[(count as usize * 512, byte)]));
+                        plain[range].fill(byte);
+                    }
+                }
+                let expected: Vec<u8> = plain.iter().flat_map(|byte| [*byte; 512]).collect();
+                assert!(sectors(&memory, 0, 100) == expected, "after step {byte}");
+            }
+        }
+    }
+
+    #[test]
+    fn of_what_was_discarded_as_much_is_kept_as_is_in_use_and_nothing_of_it_reads_back() {
+        let mut memory = SparseMemory::new(0);
+        memory.write(Sector(0), 32 * 10, &filled(&[(512 * 32 * 10, 1)]));
+        let after = |memory: &mut SparseMemory, at: u64, count: u32| {
+            memory.discard(Sector(at * 32), count * 32);
+            (memory.chunks.len(), memory.spare.len())
+        };
+        assert_eq!(after(&mut memory, 7, 3), (7, 3));
+        assert_eq!(after(&mut memory, 3, 4), (3, 3));
+        memory.write(Sector(33 * 32), 1, &filled(&[(512, 2)]));
+        assert_eq!((memory.chunks.len(), memory.spare.len(), memory.bytes()), (4, 2, 4 * 16384));
+        assert_eq!(sectors(&memory, 33 * 32, 2), [[2; 512], [0; 512]].concat());
+        assert_eq!(after(&mut memory, 0, 34), (0, 0));
     }
 
     #[test]

@@ -14,9 +14,8 @@ pub struct Signal(Rc<RefCell<Vec<Waker>>>);
 impl Signal {
     /// Tells everybody who waits to look again.
     pub fn notify(&self) {
-        if !self.0.borrow().is_empty() {
-            core::mem::take(&mut *self.0.borrow_mut()).into_iter().for_each(Waker::wake);
-        }
+        // Whoever wakes a task only notes it: none looks again in here, and the memory of the list stays.
+        self.0.borrow_mut().drain(..).for_each(Waker::wake);
     }
 
     /// Waits until `ready` has something, looking now and whenever [`Signal::notify`] was called.

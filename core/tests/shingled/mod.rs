@@ -82,6 +82,11 @@ impl Volume {
             }
         };
         let disks: Vec<DeviceId> = disks.iter().map(plugged).collect();
+        Self::on(stack, disks, reserve, options)
+    }
+
+    /// A new volume on these devices of a stack.
+    pub fn on(stack: Stack, disks: Vec<DeviceId>, reserve: u32, options: Options) -> Self {
         let mut volume = Self { rig: Rig::new(stack, DeviceId(0)), disks, blocks: 0, options, before: (0, 0) };
         volume.format(reserve);
         volume.load();

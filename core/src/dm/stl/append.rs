@@ -1,9 +1,10 @@
 //! Batches into open zones: where the next one goes, and what becomes of one that fails.
 
-use super::format::{Batch, BatchKind};
-use super::log::{Pool, Sealed};
-use super::state::{Cursor, Readiness, Shared, Slot, State};
-use super::{BatchNo, CopyNo, disks};
+use super::format::{Batch, BatchKind, MemberKind};
+use super::lanes::{Cursor, LaneNo, Lanes, Use};
+use super::log::{Opening, Place, Pool, Sealed, Stream};
+use super::state::{Readiness, Shared, Slot, State};
+use super::{BatchNo, CopyNo, Generation, ZoneIndex, disks};
 use crate::block::{Payload, Reason};
 use crate::prelude::*;
 use crate::task::Answer;
@@ -22,37 +23,118 @@ pub(super) enum Room {
     None,
 }
 
+/// Free zones that have to be left when a side lane gets one.
+const LEFT: usize = 2;
+/// Active zones that a disk has to allow beside those of side lanes: of roots, of the base lanes, of one that failed, and one for a start.
+const ACTIVE: u32 = 7;
+
 /// A batch that was sent, and where to.
 pub(super) struct Sent {
+    lane: LaneNo,
     slot: Slot,
     answers: Vec<Answer>,
 }
 
 impl State {
-    /// How much the open zone of `pool` takes, or a new one if that is full. `share`: whose share it is of the zones that may be opened now.
-    pub fn room(&mut self, pool: Pool, share: Pool) -> Room {
-        let place = pool as usize;
-        let was_open = self.cursors[place].is_some();
-        if let Some(Cursor { zone, next, room, .. }) = self.cursors[place] {
-            if !self.disks.shape(zone).is_sequential && self.under_way[place] > 0 {
+    /// How much the open zone of `lane` takes, or a new one if that is full. `share`: whose share it is of the zones that may be opened now.
+    pub fn room(&mut self, lane: LaneNo, share: Pool) -> Room {
+        let was_open = self.lanes[lane].cursor.is_some();
+        if let Some(Cursor { zone, .. }) = self.lanes[lane].cursor {
+            if !self.disks.shape(zone).is_sequential && self.lanes[lane].under_way > 0 {
                 return Room::Busy;
             }
-            if room - next >= 2 {
-                return Room::Blocks(room - next);
+            let room = self.lanes[lane].room();
+            if room >= 2 {
+                return Room::Blocks(room);
             }
-            self.close(pool);
+            self.close(lane);
         }
-        let Some((zone, generation)) = self.zones.open(self.right(pool), self.right(share), pool) else {
+        let pool = self.lanes[lane].stream.pool();
+        let Some((zone, generation)) = self.open_for(lane, share) else {
             if was_open {
                 self.release_users();
             }
-            return Room::None;
+            return self.lent(lane, pool);
         };
         let room = self.disks.shape(zone).room;
-        self.cursors[place] = Some(Cursor { zone, generation, next: 0, room });
-        self.under_way[place] = 0;
+        let lane = &mut self.lanes[lane];
+        (lane.cursor, lane.under_way) = (Some(Cursor { zone, generation, next: 0, room }), 0);
+        lane.passed = None;
         self.release_users();
         Room::Blocks(room)
+    }
+
+    /// How much a side lane takes, if that is enough for `blocks`.
+    fn room_beside(&mut self, lane: LaneNo, share: Pool, blocks: u32) -> Room {
+        match self.room(lane, share) {
+            Room::Blocks(room) if room < blocks => {
+                self.close(lane);
+                self.room(lane, share)
+            }
+            room => room,
+        }
+    }
+
+    /// A base lane goes on in the zone of a side lane, if there is none for it.
+    fn lent(&mut self, lane: LaneNo, pool: Pool) -> Room {
+        if !Lanes::is_base(lane) || pool < Pool::Cleaning {
+            return Room::None;
+        }
+        let Some(lender) = self.lanes.lender(pool) else {
+            return if self.lanes.will_lend(pool) { Room::Busy } else { Room::None };
+        };
+        self.lanes[lane].cursor = self.lanes[lender].cursor.take();
+        (self.lanes[lane].under_way, self.lanes[lane].passed) = (0, self.lanes[lender].passed);
+        Room::Blocks(self.lanes[lane].room())
+    }
+
+    /// Opens a zone for a lane.
+    fn open_for(&mut self, lane: LaneNo, share: Pool) -> Option<(ZoneIndex, Generation)> {
+        let (stream, used_for) = (self.lanes[lane].stream, self.lanes[lane].used_for);
+        if Lanes::is_base(lane) {
+            let (pool, share) = (self.right(stream.pool()), self.right(share));
+            let place = if stream.pool() == Pool::Map { self.disks.fronts.clone() } else { self.disks.backs.clone() };
+            let place = Place::Preferred(&place);
+            return self.zones.open(&Opening { pool, share, stream, behind: None, place });
+        }
+        let pool = stream.pool();
+        if self.readiness != Readiness::Ready || self.zones.free(pool) <= LEFT {
+            return None;
+        }
+        match used_for {
+            Use::Base | Use::Copies => {
+                let place = self.disks.backs.clone();
+                let near = self.lanes[Lanes::COPIES].cursor?.zone;
+                if !self.has_active_to_spare(self.disks.member_of(near)) {
+                    return None;
+                }
+                let place = Place::Preferred(&place);
+                self.zones.open(&Opening { pool, share, stream, behind: Some(near), place })
+            }
+            Use::Member(member) => self.open_aside(member, None),
+            Use::Angle => {
+                let near = self.lanes[Lanes::USERS].cursor?.zone;
+                self.open_aside(self.disks.member_of(near), Some(near))
+            }
+        }
+    }
+
+    /// Opens a zone of users on a device, beside the others.
+    fn open_aside(&mut self, member: usize, behind: Option<ZoneIndex>) -> Option<(ZoneIndex, Generation)> {
+        let zones = self.disks.set.zones(member);
+        if !self.has_active_to_spare(member) {
+            return None;
+        }
+        let has_pointer = self.disks.set.members()[member].kind == MemberKind::Zoned;
+        let (pool, stream) = (Pool::Users, Stream::Side);
+        self.zones.open(&Opening { pool, share: pool, stream, behind, place: Place::Named(&zones, has_pointer) })
+    }
+
+    /// Whether a device may have one more active zone than those that a volume needs.
+    fn has_active_to_spare(&self, member: usize) -> bool {
+        let most = self.disks.all[member].as_ref().and_then(|disk| disk.most_active);
+        let aside = self.lanes.aside_in(&self.disks.set.zones(member));
+        most.is_none_or(|most| aside < most.saturating_sub(ACTIVE) as usize)
     }
 
     /// If cleaning has no zone any more nobody waits for it.
@@ -108,8 +190,8 @@ impl State {
 
     /// Whether cleaning, which makes zones, has one for itself.
     pub fn can_clean(&self) -> bool {
-        self.victim.is_some()
-            && (self.cursors[Pool::Cleaning as usize].is_some() || self.zones.free(Pool::Cleaning) > 0)
+        let has_zone = self.lanes[Lanes::COPIES].cursor.is_some() || self.zones.free(Pool::Cleaning) > 0;
+        self.victim.is_some() && (has_zone || self.lanes.lender(Pool::Cleaning).is_some())
     }
 
     /// Somebody waits for a zone: a checkpoint gives those back that nobody needs.
@@ -120,9 +202,9 @@ impl State {
         }
     }
 
-    /// The open zone of `pool` takes no more. What is left of it is filled, so that the disk does not keep it active.
-    pub fn close(&mut self, pool: Pool) {
-        let Some(Cursor { zone, next, room, .. }) = self.cursors[pool as usize] else { return };
+    /// The open zone of `lane` takes no more. What is left of it is filled, so that the disk does not keep it active.
+    pub fn close(&mut self, lane: LaneNo) {
+        let Some(Cursor { zone, next, room, .. }) = self.lanes[lane].cursor else { return };
         if next < room {
             let payload = room - next - 1;
             let zeroes = disks::memory(payload as usize);
@@ -133,17 +215,17 @@ impl State {
                 payload: if payload > 0 { vec![zeroes] } else { Vec::new() },
             });
             // If it fails, the zone is one that is not full.
-            let _ = sealed.and_then(|sealed| self.send(pool, &sealed, 0).map(drop));
+            let _ = sealed.and_then(|sealed| self.send(lane, &sealed, 0).map(drop));
             self.counters.filler_blocks += u64::from(payload);
         }
-        (self.cursors[pool as usize], self.under_way[pool as usize]) = (None, 0);
+        (self.lanes[lane].cursor, self.lanes[lane].under_way) = (None, 0);
         // The filler counts for nothing, whether it arrives or not.
         self.zones.fill(zone, next, self.clock);
     }
 
     /// Sends a batch, for which there is room.
-    pub fn send(&mut self, pool: Pool, sealed: &Sealed, attempt: u32) -> Result<Sent, Reason> {
-        let cursor = self.cursors[pool as usize].as_mut().expect("whoever sends a batch has asked for room");
+    pub fn send(&mut self, lane: LaneNo, sealed: &Sealed, attempt: u32) -> Result<Sent, Reason> {
+        let cursor = self.lanes[lane].cursor.as_mut().expect("whoever sends a batch has asked for room");
         let Cursor { zone, generation, next, .. } = *cursor;
         cursor.next += sealed.blocks();
         debug_assert!(cursor.next <= cursor.room, "a batch that does not fit");
@@ -161,14 +243,14 @@ impl State {
         };
         self.counters.header_blocks += u64::from(sealed.header_blocks());
         let payload: Payload = sealed.encode(batch)?;
-        self.under_way[pool as usize] += 1;
+        self.lanes[lane].under_way += 1;
         // From now on a root that does not cover it has to name the zone.
         match sealed.kind {
             BatchKind::User(_) => self.zones.note(zone, BatchNo(sealed.number), CopyNo(0)),
             BatchKind::Copies(_) => self.zones.note(zone, BatchNo(0), CopyNo(sealed.number)),
             _ => {}
         }
-        Ok(Sent { slot, answers: self.disks.send(&self.io, place, payload)? })
+        Ok(Sent { lane, slot, answers: self.disks.send(&self.io, place, payload)? })
     }
 
     /// The first block of payload of a batch.
@@ -176,14 +258,14 @@ impl State {
         slot.place + u64::from(sealed.header_blocks())
     }
 
-    fn is_open(&self, pool: Pool, slot: &Slot) -> bool {
-        self.cursors[pool as usize]
-            .is_some_and(|cursor| (cursor.zone, cursor.generation) == (slot.zone, slot.generation))
+    fn is_open(&self, lane: LaneNo, slot: &Slot) -> bool {
+        let cursor = self.lanes[lane].cursor;
+        cursor.is_some_and(|cursor| (cursor.zone, cursor.generation) == (slot.zone, slot.generation))
     }
 
-    fn arrived(&mut self, pool: Pool, slot: &Slot) {
-        if self.is_open(pool, slot) {
-            self.under_way[pool as usize] -= 1;
+    fn arrived(&mut self, lane: LaneNo, slot: &Slot) {
+        if self.is_open(lane, slot) {
+            self.lanes[lane].under_way -= 1;
         }
         self.notify(|signals| &signals.progress);
     }
@@ -192,11 +274,16 @@ impl State {
     fn landed(&mut self, slot: &Slot, sealed: &Sealed) {
         let (_, at) = self.disks.set.zone_of(slot.place);
         self.zones.arrived(slot.zone, at + sealed.blocks());
+        if let BatchKind::User(_) = sealed.kind {
+            let member = self.disks.member_of(slot.zone);
+            self.disks.doubt(member);
+        }
     }
 }
 
-/// Waits until there is room for `blocks` in the open zone of `pool`. `share`: whose share it is of the zones that may be opened now.
-pub(super) async fn room_for(shared: &Shared, pool: Pool, share: Pool, blocks: u32) -> Result<(), Reason> {
+/// Waits until there is room for `blocks` in the open zone of a base lane, or in that of a side lane while that has some; in which.
+/// `share`: whose share it is of the zones that may be opened now.
+pub(super) async fn room_for(shared: &Shared, lane: LaneNo, share: Pool, blocks: u32) -> Result<LaneNo, Reason> {
     let signal = shared.borrow().signals.progress.clone();
     signal
         .until(|| {
@@ -204,17 +291,25 @@ pub(super) async fn room_for(shared: &Shared, pool: Pool, share: Pool, blocks: u
             if !matches!(state.readiness, Readiness::Ready | Readiness::Loading) {
                 return Some(Err(state.refusal()));
             }
-            match state.room(pool, share) {
-                Room::Blocks(room) if room >= blocks => Some(Ok(())),
+            let (mut lane, pool) = (lane, state.lanes[lane].stream.pool());
+            if !Lanes::is_base(lane) {
+                match state.room_beside(lane, share, blocks) {
+                    Room::Blocks(_) => return Some(Ok(lane)),
+                    Room::Busy => return None,
+                    Room::None => lane = Lanes::base(pool),
+                }
+            }
+            match state.room(lane, share) {
+                Room::Blocks(room) if room >= blocks => Some(Ok(lane)),
                 Room::Blocks(_) => {
-                    state.close(pool);
-                    let has_room = state.room(pool, share) != Room::None;
+                    state.close(lane);
+                    let has_room = state.room(lane, share) != Room::None;
                     if !has_room {
                         // Others may have waited for what this one would do.
                         state.notify(|signals| &signals.progress);
                         state.release_users();
                     }
-                    has_room.then_some(Ok(()))
+                    has_room.then_some(Ok(lane))
                 }
                 Room::None if pool == Pool::Cleaning && state.moves_in_vain() => Some(Err(Reason::VolumeFull)),
                 // It has left zones to the root that is being written, which names others.
@@ -238,7 +333,7 @@ pub(super) async fn finish(
     mut sent: Result<Sent, Reason>,
 ) -> Result<Slot, Reason> {
     for attempt in 1.. {
-        let reason = match arrive(shared, pool, sealed, sent?).await {
+        let reason = match arrive(shared, sealed, sent?).await {
             Ok(slot) => return Ok(slot),
             Err(reason) => reason,
         };
@@ -246,40 +341,39 @@ pub(super) async fn finish(
             return Err(reason);
         }
         shared.borrow_mut().retries_under_way += 1;
-        let room = room_for(shared, pool, pool, sealed.blocks()).await;
+        let lane = room_for(shared, Lanes::base(pool), pool, sealed.blocks()).await;
         let mut state = shared.borrow_mut();
         state.retries_under_way -= 1;
         state.counters.retries += 1;
-        room?;
-        sent = state.send(pool, sealed, attempt);
+        sent = state.send(lane?, sealed, attempt);
     }
     unreachable!("attempts are counted")
 }
 
 /// Waits until a batch is written. Nothing more goes to the zone of one that fails.
-pub(super) async fn arrive(shared: &Shared, pool: Pool, sealed: &Sealed, sent: Sent) -> Result<Slot, Reason> {
-    let Sent { slot, answers } = sent;
+pub(super) async fn arrive(shared: &Shared, sealed: &Sealed, sent: Sent) -> Result<Slot, Reason> {
+    let Sent { lane, slot, answers } = sent;
     let result = disks::all(answers).await;
     let result = {
         let mut state = shared.borrow_mut();
-        state.arrived(pool, &slot);
+        state.arrived(lane, &slot);
         if state.guards.gone().failed_batches_count { Ok(()) } else { result }
     };
     match result {
         Ok(()) => shared.borrow_mut().landed(&slot, sealed),
-        Err(_) => give_up(shared, pool, &slot).await,
+        Err(_) => give_up(shared, lane, &slot).await,
     }
     result.map(|()| slot)
 }
 
 /// Nothing more is written to the zone of a batch that failed.
-async fn give_up(shared: &Shared, pool: Pool, slot: &Slot) {
+async fn give_up(shared: &Shared, lane: LaneNo, slot: &Slot) {
     let (io, spot) = {
         let mut state = shared.borrow_mut();
         let (zone, at) = state.disks.set.zone_of(slot.place);
-        if state.is_open(pool, slot) {
+        if state.is_open(lane, slot) {
             let room = state.disks.shape(zone).room;
-            (state.cursors[pool as usize], state.under_way[pool as usize]) = (None, 0);
+            (state.lanes[lane].cursor, state.lanes[lane].under_way) = (None, 0);
             let closed_at = state.clock;
             state.zones.fill(slot.zone, room, closed_at);
             state.release_users();

@@ -6,6 +6,7 @@ use super::format::{
     Batch, BatchKind, Checksum, Header, LeafRow, OpenZone, PageRow, PageWriter, Piece, PieceKind, ROOT_BLOCKS, Root,
     ZoneRow,
 };
+use super::lanes::{Lane, LaneNo, Lanes, Use};
 use super::log::{Keep, Pool};
 use super::map::{LeafNo, Pending, Run, RunIndex, RunNo};
 use super::nodes::{Draft, write_all};
@@ -45,6 +46,7 @@ struct Snapshot {
     /// Pieces of leaves that are to be written.
     leaves: Vec<(u32, Vec<LeafRow>)>,
     granted: BTreeSet<ZoneIndex>,
+    promised: BTreeSet<ZoneIndex>,
     released: Vec<(Pba, u32)>,
 }
 
@@ -105,7 +107,8 @@ impl State {
         let granted = self.zones.to_grant(self.options.named_zones);
         let open = self.zones.beyond(cut, copies).map(|(zone, _)| zone).chain(self.zones.named());
         let granted_without_pointer = granted.iter().copied().filter(|zone| !self.disks.shape(*zone).is_sequential);
-        let open = open.chain(granted_without_pointer).map(|zone| {
+        let promised = self.to_promise();
+        let open = open.chain(granted_without_pointer).chain(promised.iter().copied()).map(|zone| {
             let row = &self.zones.rows()[zone.0 as usize];
             OpenZone { start: self.disks.set.start(zone), generation: row.generation, written: 0, stream: row.stream }
         });
@@ -130,9 +133,27 @@ impl State {
             rows: self.zones.rows().to_vec(),
             granted,
             leaves: leaves.collect(),
+            promised: self.to_promise(),
             released: core::mem::take(&mut self.tables.released),
             root,
         }
+    }
+
+    /// Free zones that the root names which is made now, so that users may write to several at a time.
+    fn to_promise(&self) -> BTreeSet<ZoneIndex> {
+        let of = |member: &usize| self.zones.to_promise(&self.disks.set.zones(*member), self.options.promised_zones);
+        self.members_beside().iter().flat_map(of).collect()
+    }
+
+    /// Devices on which users may get zones beside the one of their lane.
+    fn members_beside(&self) -> BTreeSet<usize> {
+        let home = self.lanes[Lanes::USERS].cursor.map(|cursor| self.disks.member_of(cursor.zone));
+        let member = |(_, lane): (LaneNo, &Lane)| match lane.used_for {
+            Use::Member(member) => Some(member),
+            Use::Angle if self.turns.are_flushed_one_by_one(self.options.flushes_in_a_row) => home,
+            _ => None,
+        };
+        self.lanes.of_users().filter_map(member).collect()
     }
 
     /// Leaf `leaf` is there now.
@@ -172,7 +193,7 @@ pub(super) async fn checkpoint(shared: &Shared) -> Result<(), Reason> {
     if !shared.borrow().guards.gone().root_before_flush {
         persistently!(flush_disks(shared))?;
     }
-    let Snapshot { mut root, granted, mut released, .. } = snapshot;
+    let Snapshot { mut root, granted, promised, mut released, .. } = snapshot;
     released.extend(old);
     shared.borrow_mut().tables.pieces = pieces;
     root.pieces.splice(0..0, shared.borrow().tables.pieces.iter().copied());
@@ -181,6 +202,7 @@ pub(super) async fn checkpoint(shared: &Shared) -> Result<(), Reason> {
         let mut state = shared.borrow_mut();
         state.counters.checkpoints += 1;
         state.zones.root_is_durable(granted);
+        state.zones.are_promised(&promised);
         state.give_up(&released);
         state.zones.settle_map();
         state.is_sweep_wanted |= state.is_map_sparse();

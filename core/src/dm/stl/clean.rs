@@ -2,6 +2,7 @@
 
 use super::append::{MOST_ATTEMPTS, arrive, room_for};
 use super::format::{BatchKind, Copied, Header};
+use super::lanes::LaneNo;
 use super::log::{Pool, Sealed};
 use super::map::{Bitmap, Extent};
 use super::policy::{Candidate, Choice, Level};
@@ -154,7 +155,7 @@ impl State {
 
     /// Whether users have something to write, and no zone for it.
     pub fn do_users_wait(&self) -> bool {
-        let has_zone = self.cursors[Pool::Users as usize].is_some() || self.zones.free(Pool::Users) > 0;
+        let has_zone = self.lanes.of_users().any(|(_, lane)| lane.room() >= 2) || self.zones.free(Pool::Users) > 0;
         !has_zone && !self.changes.is_empty()
     }
 
@@ -217,7 +218,7 @@ async fn clean(shared: &Shared, mut victim: Victim) -> Result<(), Reason> {
         let mut live = victim.next_turn(shared).await?;
         live.sort_unstable_by_key(|(block, _)| block.lba);
         let (read, copied) = (victim.read() - before, live.len());
-        copy_all(shared, live, victim.generation).await?;
+        copy_all(shared, &victim, live).await?;
         let mut state = shared.borrow_mut();
         let ahead = f64::from(state.options.turn_blocks);
         state.pace.pay(u64::from(read) + copied as u64, ahead);
@@ -241,10 +242,10 @@ impl State {
 
 /// Copies these blocks. What could not be written is copied again elsewhere, with another number: that of a copy may be missing, and
 /// until it counts its block is where it was.
-async fn copy_all(shared: &Shared, mut live: Vec<(Block, Data)>, generation: Generation) -> Result<(), Reason> {
+async fn copy_all(shared: &Shared, victim: &Victim, mut live: Vec<(Block, Data)>) -> Result<(), Reason> {
     let mut failures = 0;
     while !live.is_empty() {
-        match copy(shared, &live, generation).await {
+        match copy(shared, victim, &live).await {
             Ok(copied) => drop(live.drain(..copied)),
             Err(reason) => {
                 failures += 1;
@@ -258,20 +259,21 @@ async fn copy_all(shared: &Shared, mut live: Vec<(Block, Data)>, generation: Gen
 }
 
 /// Copies the first of these blocks, as many as a batch takes; how many.
-async fn copy(shared: &Shared, live: &[(Block, Data)], generation: Generation) -> Result<usize, Reason> {
-    room_for(shared, Pool::Cleaning, Pool::Cleaning, 3).await?;
-    let now = shared.borrow().copies_that_fit(live.len());
-    room_for(shared, Pool::Cleaning, Pool::Cleaning, State::blocks_of_copies(now)).await?;
+async fn copy(shared: &Shared, victim: &Victim, live: &[(Block, Data)]) -> Result<usize, Reason> {
+    let wanted = shared.borrow().lanes.of_copies(victim.stream.of_copies());
+    let lane = room_for(shared, wanted, Pool::Cleaning, 3).await?;
+    let now = shared.borrow().copies_that_fit(lane, live.len());
+    let lane = room_for(shared, lane, Pool::Cleaning, State::blocks_of_copies(now)).await?;
     let progress = shared.borrow().signals.progress.clone();
     progress.until(|| (!shared.borrow().is_freezing).then_some(())).await;
     let begun = {
         let mut state = shared.borrow_mut();
-        let sealed = state.seal_copies(&live[..now], generation);
-        sealed.map(|sealed| (state.send(Pool::Cleaning, &sealed, 0), sealed))
+        let sealed = state.seal_copies(&live[..now], victim.generation);
+        sealed.map(|sealed| (state.send(lane, &sealed, 0), sealed))
     };
     let Some((sent, sealed)) = begun else { return Ok(now) };
     let result = match sent {
-        Ok(sent) => arrive(shared, Pool::Cleaning, &sealed, sent).await,
+        Ok(sent) => arrive(shared, &sealed, sent).await,
         Err(reason) => Err(reason),
     };
     let mut state = shared.borrow_mut();
@@ -283,10 +285,8 @@ async fn copy(shared: &Shared, live: &[(Block, Data)], generation: Generation) -
 
 impl State {
     /// How many of so many blocks the open zone takes in one batch.
-    fn copies_that_fit(&self, live: usize) -> usize {
-        let room = self.cursors[Pool::Cleaning as usize]
-            .map_or(0, |cursor| cursor.room - cursor.next)
-            .min(self.disks.least_room);
+    fn copies_that_fit(&self, lane: LaneNo, live: usize) -> usize {
+        let room = self.lanes[lane].room().min(self.disks.least_room);
         let most = live.min(self.options.batch_blocks as usize);
         (1..=most).rev().find(|count| Self::blocks_of_copies(*count) <= room).unwrap_or(1)
     }

@@ -10,8 +10,9 @@ use super::evacuate::{Leaving, Stage, Step};
 #[cfg(feature = "sabotage")]
 use super::guards::{Guards, Sabotage};
 use super::knobs::Knobs;
+use super::lanes::Lanes;
 use super::load::Given;
-use super::log::{Keep, Order, Pool, Zones};
+use super::log::{Checker, Keep, Order, Zones};
 use super::map::Map;
 use super::options::Options;
 use super::state::{Readiness, Shared, Signals, State, StlCounters, Tables, finish};
@@ -43,7 +44,7 @@ impl Stl {
         let given = below.iter().zip(limits).map(|(device, limits)| Given { device: *device, limits: limits.clone() });
         let capacity = sectors / u64::from(BLOCK_SECTORS);
         tasks.spawn(load::run(shared.clone(), io, given.collect(), capacity));
-        (0..write::WRITERS).for_each(|_| tasks.spawn(write::run(shared.clone())));
+        (0..write::WRITERS * below.len()).for_each(|_| tasks.spawn(write::run(shared.clone())));
         (0..read::NODE_READERS).for_each(|_| tasks.spawn(read::run(shared.clone())));
         tasks.spawn(flush::run(shared.clone()));
         tasks.spawn(checkpoint::run(shared.clone()));
@@ -106,28 +107,17 @@ impl Stl {
             self.shared.borrow_mut().is_notified = false;
             self.tasks.run(cx);
             let mut state = self.shared.borrow_mut();
-            for bio in core::mem::take(&mut state.back) {
-                state.route(bio, cx);
-            }
-            for (mut bio, result) in core::mem::take(&mut state.done) {
-                let status = finish(&mut bio, result);
-                cx.complete(bio, status);
-            }
-            let may_rest = !state.is_suspended || state.is_at_rest();
-            if let Some(token) = state.token.take_if(|_| may_rest) {
-                cx.recycle(token);
-            }
+            state.let_go(cx);
             if !state.is_notified && state.back.is_empty() && state.done.is_empty() {
                 break;
             }
         }
     }
 
-    fn start(&mut self) {
-        let mut state = self.shared.borrow_mut();
-        if state.readiness == Readiness::Unloaded {
-            state.readiness = Readiness::Loading;
-            state.notify(|signals| &signals.wanted);
+    /// Lets the tasks work if they were told something.
+    fn pump_if_notified(&mut self, is_notified: bool, cx: &mut Cx<'_>) {
+        if is_notified {
+            self.pump(cx);
         }
     }
 
@@ -181,8 +171,8 @@ impl State {
             reserve: 0,
             zones: Zones::new(Vec::new(), Keep::default()),
             map: Map::new(0, options.cached_extents),
-            cursors: [None; Pool::ALL.len()],
-            under_way: [0; Pool::ALL.len()],
+            lanes: Lanes::new(&[]),
+            turns: super::turns::Turns::default(),
             retries_under_way: 0,
             order: Order::after(BatchNo(0)),
             gap: None,
@@ -199,7 +189,9 @@ impl State {
             map_batches: 0,
             changes: VecDeque::new(),
             waiting_blocks: 0,
+            is_gathering: false,
             writes: slab::Slab::new(),
+            checker: Checker::default(),
             readings: slab::Slab::new(),
             node_waiters: BTreeMap::new(),
             wanted_nodes: VecDeque::new(),
@@ -222,6 +214,31 @@ impl State {
         }
     }
 
+    fn start(&mut self) {
+        if self.readiness == Readiness::Unloaded {
+            self.readiness = Readiness::Loading;
+            self.notify(|signals| &signals.wanted);
+        }
+    }
+
+    /// Lets the bios go that tasks are done with.
+    fn let_go(&mut self, cx: &mut Cx<'_>) {
+        for bio in core::mem::take(&mut self.back) {
+            self.route(bio, cx);
+        }
+        let mut done = core::mem::take(&mut self.done);
+        for (mut bio, result) in done.drain(..) {
+            let status = finish(&mut bio, result);
+            cx.complete(bio, status);
+        }
+        // Its memory stays for the next.
+        self.done = done;
+        let may_rest = !self.is_suspended || self.is_at_rest();
+        if let Some(token) = self.token.take_if(|_| may_rest) {
+            cx.recycle(token);
+        }
+    }
+
     /// Sends a bio where it goes.
     fn route(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
         match (&self.readiness, bio.op) {
@@ -236,7 +253,7 @@ impl State {
                 let reason = self.refusal();
                 cx.fail(bio, reason);
             }
-            (_, Op::Write | Op::WriteZeroes | Op::Discard) => self.take_change(bio, cx.now()),
+            (_, Op::Write | Op::WriteZeroes | Op::Discard) => self.take_change(bio, cx),
             _ => cx.fail(bio, Reason::NotSupported),
         }
     }
@@ -258,11 +275,13 @@ impl BlockDevice for Stl {
     }
 
     fn submit(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
-        self.start();
-        self.shared.borrow_mut().route(bio, cx);
-        if self.shared.borrow().is_notified {
-            self.pump(cx);
-        }
+        let is_notified = {
+            let mut state = self.shared.borrow_mut();
+            state.start();
+            state.route(bio, cx);
+            state.is_notified
+        };
+        self.pump_if_notified(is_notified, cx);
     }
 
     fn end_io(&mut self, bio: Box<Bio>, status: Status, word: u64, cx: &mut Cx<'_>) {
@@ -270,23 +289,24 @@ impl BlockDevice for Stl {
             self.tasks.end_io(bio, status, word, cx);
             return self.pump(cx);
         }
-        self.shared.borrow_mut().read_done(bio, status, word as usize, cx);
-        if self.shared.borrow().is_notified {
-            self.pump(cx);
-        }
+        let is_notified = {
+            let mut state = self.shared.borrow_mut();
+            state.read_done(bio, status, word as usize, cx);
+            state.is_notified
+        };
+        self.pump_if_notified(is_notified, cx);
     }
 
     fn on_event(&mut self, event: Event, cx: &mut Cx<'_>) {
         match event {
             Event::Timer(word) if WordOwner::Task.owns(word) => self.tasks.on_timer(word),
+            Event::Timer(_) => self.shared.borrow_mut().has_gathered(),
             Event::Suspend { .. } => return self.suspend(cx),
             Event::Resume => {
-                {
-                    let mut state = self.shared.borrow_mut();
-                    state.is_suspended = false;
-                    state.notify(|signals| &signals.progress);
-                }
-                self.start();
+                let mut state = self.shared.borrow_mut();
+                state.is_suspended = false;
+                state.notify(|signals| &signals.progress);
+                state.start();
             }
             _ => return,
         }

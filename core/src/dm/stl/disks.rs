@@ -1,5 +1,8 @@
 //! The disks of a set: where blocks lie on them, and I/O of whole blocks for tasks.
 
+use core::ops::Range;
+
+use super::format::MemberState;
 use super::set::Set;
 use super::{BLOCK_BYTES, BLOCK_SECTORS, Pba, ZoneIndex};
 use crate::block::{Data, DeviceId, Flags, Limits, Payload, Reason};
@@ -15,12 +18,24 @@ pub(super) struct Disk {
     most_blocks: u32,
     /// Most segments of memory of a command.
     most_segments: usize,
+    /// Most active zones, if there is a limit.
+    pub most_active: Option<u32>,
+    pub is_rotational: bool,
+    /// It has batches of users of which it may lose some with its power.
+    pub has_undurable: bool,
 }
 
 impl Disk {
     pub fn new(device: DeviceId, limits: &Limits) -> Self {
         let most_blocks = limits.max_sectors.map_or(u32::MAX / BLOCK_SECTORS, |most| (most / BLOCK_SECTORS).max(1));
-        Self { device, most_blocks, most_segments: limits.max_segments.map_or(usize::MAX, |most| most as usize) }
+        Self {
+            device,
+            most_blocks,
+            most_segments: limits.max_segments.map_or(usize::MAX, |most| most as usize),
+            most_active: limits.zoned.as_ref().and_then(|zoned| zoned.max_active),
+            is_rotational: limits.rotational,
+            has_undurable: false,
+        }
     }
 }
 
@@ -34,6 +49,9 @@ pub(super) struct Disks {
     pub zones: Vec<Shape>,
     /// Blocks that every zone takes that can be written: no batch is longer, so one that fails fits elsewhere.
     pub least_room: u32,
+    /// Zones of devices that are faster than the others, and of these others; if all are alike, the latter are all.
+    pub fronts: Vec<Range<ZoneIndex>>,
+    pub backs: Vec<Range<ZoneIndex>>,
 }
 
 /// What a zone is like, whatever is in it.
@@ -44,6 +62,36 @@ pub(super) struct Shape {
 }
 
 impl Disks {
+    /// Tells the devices that stand in front: those that do not rotate, where others do.
+    pub fn sort(&mut self) {
+        let does_any_rotate = self.all.iter().flatten().any(|disk| disk.is_rotational);
+        let is_front = |member: &usize| does_any_rotate && !self.does_rotate(*member);
+        let is_used = |member: &usize| self.set.members()[*member].state == MemberState::Used;
+        let (fronts, backs): (Vec<_>, Vec<_>) = (0..self.all.len()).filter(is_used).partition(is_front);
+        let zones = |members: Vec<usize>| members.into_iter().map(|member| self.set.zones(member)).collect();
+        (self.fronts, self.backs) = (zones(fronts), zones(backs));
+    }
+
+    /// Whether a device turns; one that is gone does not.
+    pub fn does_rotate(&self, member: usize) -> bool {
+        self.all[member].as_ref().is_some_and(|disk| disk.is_rotational)
+    }
+
+    /// A device may lose batches of users with its power.
+    pub fn doubt(&mut self, member: usize) {
+        self.all[member].iter_mut().for_each(|disk| disk.has_undurable = true);
+    }
+
+    /// Whether a device stands in front of others.
+    pub fn is_front(&self, member: usize) -> bool {
+        self.fronts.contains(&self.set.zones(member))
+    }
+
+    /// The device of a zone.
+    pub fn member_of(&self, zone: ZoneIndex) -> usize {
+        self.set.member_of(self.set.start(zone))
+    }
+
     /// What a zone is like.
     pub fn shape(&self, zone: ZoneIndex) -> Shape {
         self.zones[zone.0 as usize]
@@ -66,6 +114,9 @@ impl Disks {
         let (disk, sector) = self.spot(place)?;
         let payload = gathered(payload, disk.most_segments)?;
         let (blocks, mut at, mut answers) = (payload.bytes() / BLOCK_BYTES, 0, Vec::new());
+        if blocks <= disk.most_blocks as usize {
+            return Ok(vec![io.write_payload(disk.device, sector, payload, Flags::NONE)]);
+        }
         while at < blocks as u32 {
             let now = disk.most_blocks.min(blocks as u32 - at);
             let part = payload.slice(at * BLOCK_SECTORS, now * BLOCK_SECTORS);

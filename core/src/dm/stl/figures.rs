@@ -3,7 +3,7 @@
 use core::fmt;
 
 use super::evacuate::Leaving;
-use super::log::Pool;
+use super::log::{Pool, Stream};
 use super::state::{Readiness, State};
 use crate::block::Figure;
 
@@ -23,7 +23,8 @@ impl State {
     fn space(&self) -> Space {
         let zones = &self.zones;
         let streams = [Pool::Users, Pool::Cleaning, Pool::Map];
-        let data = zones.rows().iter().filter(|row| [Pool::Users as u8, Pool::Cleaning as u8].contains(&row.stream));
+        let is_data = |pool| matches!(pool, Pool::Users | Pool::Cleaning);
+        let data = zones.rows().iter().filter(|row| Stream::of(row.stream).is_some_and(|it| is_data(it.pool())));
         let live: u64 = data.map(|row| u64::from(row.live)).sum();
         Space {
             zones: zones.rows().len(),
@@ -73,7 +74,7 @@ impl State {
             ("copies_zones", copies as u64),
             ("map_zones", map as u64),
             ("slowest_write_us", self.counters.slowest_write_us),
-            ("open_zones", self.cursors.iter().flatten().count() as u64),
+            ("open_zones", self.lanes.all().filter(|(_, lane)| lane.cursor.is_some()).count() as u64),
             ("marked_zones", self.map.live.len() as u64),
             ("owed_blocks", self.pace.owed().max(0.0) as u64),
             ("pending_extents", self.map.pending.len() as u64),

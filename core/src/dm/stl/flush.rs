@@ -2,7 +2,7 @@
 
 use alloc::collections::VecDeque;
 
-use super::disks;
+use super::disks::{self, Disk};
 use super::state::{Shared, State};
 use crate::block::{Bio, Op, Reason};
 use crate::prelude::*;
@@ -21,6 +21,28 @@ pub(super) async fn flush_disks(shared: &Shared) -> Result<(), Reason> {
     disks::all(answers).await
 }
 
+/// Flushes the disks that have batches of users which they may lose with their power.
+async fn flush_changes(shared: &Shared) -> Result<(), Reason> {
+    let (members, answers) = {
+        let mut state = shared.borrow_mut();
+        let mut members = state.disks.present();
+        if state.guards.gone().flush_one_device {
+            members.truncate(1);
+        }
+        let has_some = |disk: &mut Disk| core::mem::take(&mut disk.has_undurable);
+        members.retain(|member| state.disks.all[*member].as_mut().is_some_and(has_some));
+        let disks = members.iter().filter_map(|member| state.disks.all[*member].as_ref());
+        let answers = disks.map(|disk| state.io.flush(disk.device)).collect();
+        (members, answers)
+    };
+    let result = disks::all(answers).await;
+    if result.is_err() {
+        let mut state = shared.borrow_mut();
+        members.into_iter().for_each(|member| state.disks.doubt(member));
+    }
+    result
+}
+
 /// Flushes for users: all that waits shares one, and what comes meanwhile the next.
 pub(super) async fn run(shared: Shared) {
     let signals = shared.borrow().signals.clone();
@@ -32,8 +54,14 @@ pub(super) async fn run(shared: Shared) {
                 Some(waiting).filter(|waiting| !waiting.is_empty())
             })
             .await;
-        let result = flush_disks(&shared).await;
+        let io = shared.borrow().io.clone();
+        let flushing = shared.borrow_mut().turns.flush(io.now());
+        let result = flush_changes(&shared).await;
         let mut state = shared.borrow_mut();
+        let State { turns, lanes, .. } = &mut *state;
+        if result.is_ok() {
+            turns.flushed(&flushing, io.now(), lanes);
+        }
         waiting.into_iter().for_each(|bio| state.end(bio, result.clone()));
         state.notify(|signals| &signals.progress);
     }

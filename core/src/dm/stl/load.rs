@@ -8,7 +8,8 @@ use super::format::{
     ZoneRow, ZoneUse,
 };
 use super::headers::{Found, chain};
-use super::log::{Keep, Order, Pool, Sealed, Zones};
+use super::lanes::{Device, Lanes};
+use super::log::{Keep, Order, Sealed, Stream, Zones};
 use super::map::{Extent, Map, Node, Run, RunNo};
 use super::replay::{Replay, Since};
 use super::set::Set;
@@ -19,7 +20,7 @@ use crate::prelude::*;
 use crate::sector::Sector;
 use crate::task::Io;
 use crate::zone::{Condition, Zone, ZoneKind};
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 
 /// A device that the volume was given.
 #[derive(Clone, Debug)]
@@ -266,6 +267,7 @@ fn arrange(newest: &FoundRoot, seen: &mut Vec<Seen>) -> Result<(Disks, Vec<RootP
     let end = members.len().checked_sub(1).map_or(0, |last| disks.set.zones(last).end.0 as usize);
     disks.zones.resize(end, Shape::default());
     *seen = ordered;
+    disks.sort();
     disks.least_room = disks.zones.iter().map(|shape| shape.room).filter(|room| *room > 0).min().unwrap_or(1);
     Ok((disks, roots))
 }
@@ -355,7 +357,9 @@ async fn read_tables(shared: &Shared, root: &Root) -> Result<(), Reason> {
         state.clock = rows.iter().map(|row| row.closed_at).max().unwrap_or(0);
         let has_pointer = state.disks.zones.iter().map(|shape| shape.is_sequential).collect();
         let named = root.open.iter().map(|open| state.disks.set.zone_of(open.start).0).collect();
-        state.zones = Zones::new(rows, Keep::default()).with_pointers(has_pointer, &named);
+        let zones = Zones::new(rows, Keep::default()).with_pointers(has_pointer, &named);
+        state.zones = zones.with_fronts(&state.disks.fronts);
+        state.lanes = Lanes::new(&state.devices());
         state.map = map;
         state.tables.pieces = root.pieces.iter().filter(|piece| piece.kind != PieceKind::Run).copied().collect();
     }
@@ -476,12 +480,13 @@ async fn replay(
 /// Zones that may have batches behind a root. One that is gone has them if the root names it, and cannot be read.
 fn zones_beyond(shared: &Shared, root: &Root, pointers: &BTreeMap<ZoneIndex, Zone>) -> Vec<ZoneIndex> {
     let state = shared.borrow();
-    let named = root.open.iter().map(|open| state.disks.set.zone_of(open.start).0);
+    let named: BTreeSet<ZoneIndex> = root.open.iter().map(|open| state.disks.set.zone_of(open.start).0).collect();
     let has_none = |zone: &ZoneIndex| {
         pointers.get(zone).is_some_and(|zone| !zone.cond.is_dead() && zone.written_up_to() == zone.start)
     };
     let is_gone = |zone: &ZoneIndex| pointers.get(zone).is_some_and(|zone| zone.cond == Condition::Offline);
-    named.chain(state.zones.all_free().filter(|zone| !is_gone(zone))).filter(|zone| !has_none(zone)).collect()
+    let others = state.zones.all_free().filter(|zone| !is_gone(zone) && !named.contains(zone));
+    named.iter().copied().chain(others).filter(|zone| !has_none(zone)).collect()
 }
 
 fn unreadable(zone: ZoneIndex, reason: Reason) -> Reason {
@@ -491,12 +496,19 @@ fn unreadable(zone: ZoneIndex, reason: Reason) -> Reason {
     }
 }
 
-/// Zones to which users wrote behind the root, as far as is known.
+/// Zones to which users wrote behind the root, as far as is known, one after the other. Not those beside them: the root names these.
 fn user_zones(shared: &Shared, root: &Root, found: &[Header]) -> Vec<ZoneIndex> {
     let state = shared.borrow();
-    let named = root.open.iter().filter(|open| open.stream == Pool::Users as u8).map(|open| open.start);
-    let users = found.iter().filter(|header| matches!(header.kind, BatchKind::User(_))).map(|it| it.batch.place);
-    named.chain(users).map(|place| state.disks.set.zone_of(place).0).collect()
+    let zone_of = |place: Pba| state.disks.set.zone_of(place).0;
+    let named = root.open.iter().filter(|open| open.stream == Stream::Users as u8).map(|open| zone_of(open.start));
+    let beside = |zone: ZoneIndex| {
+        let is_it = |open: &OpenZone| zone_of(open.start) == zone;
+        let has_pointer = state.disks.shape(zone).is_sequential;
+        root.open.iter().any(|open| is_it(open) && has_pointer && open.stream != Stream::Users as u8)
+    };
+    let users = found.iter().filter(|header| matches!(header.kind, BatchKind::User(_)));
+    let users = users.map(|header| zone_of(header.batch.place)).filter(|zone| !beside(*zone));
+    named.chain(users).collect()
 }
 
 /// A zone that was free when the root was made, and is gone since. It may have had batches of users if some are missing in the sequence,
@@ -564,13 +576,13 @@ fn adopt(shared: &Shared, zone: ZoneIndex, batches: &[Found]) {
     let mut state = shared.borrow_mut();
     let end = batches.last().map_or(0, |last| last.end);
     if state.zones.rows()[zone.0 as usize].used_for == ZoneUse::Free {
-        let Some((pool, generation)) = batches.iter().find_map(pool_of) else { return };
+        let Some((stream, generation)) = batches.iter().find_map(stream_of) else { return };
         let blocks = state.map_blocks_in(zone);
-        if pool == Pool::Map && blocks == 0 {
+        if stream == Stream::Map && blocks == 0 {
             // A checkpoint did not come to its root: nobody knows of what it has written.
             return;
         }
-        state.zones.adopt(zone, generation, pool, end);
+        state.zones.adopt(zone, generation, stream, end);
         state.zones.count_map(zone, blocks);
     } else {
         state.zones.set_written(zone, end);
@@ -585,18 +597,29 @@ fn adopt(shared: &Shared, zone: ZoneIndex, batches: &[Found]) {
     }
 }
 
-/// Whose a zone is that has this batch, if it says.
-fn pool_of(batch: &Found) -> Option<(Pool, Generation)> {
-    let pool = match batch.header.kind {
-        BatchKind::User(_) => Pool::Users,
-        BatchKind::Copies(_) => Pool::Cleaning,
-        BatchKind::Map => Pool::Map,
+/// What is written to a zone that has this batch, if it says.
+fn stream_of(batch: &Found) -> Option<(Stream, Generation)> {
+    let stream = match batch.header.kind {
+        BatchKind::User(_) => Stream::Users,
+        BatchKind::Copies(_) => Stream::Copies,
+        BatchKind::Map => Stream::Map,
         BatchKind::Root | BatchKind::Footer | BatchKind::Filler => return None,
     };
-    Some((pool, batch.header.batch.generation))
+    Some((stream, batch.header.batch.generation))
 }
 
 impl State {
+    /// The devices, as lanes see them.
+    fn devices(&self) -> Vec<Device> {
+        let members = self.disks.set.members().iter().enumerate();
+        let device = |(member, it): (usize, &Member)| Device {
+            is_used: it.state == MemberState::Used,
+            is_front: self.disks.is_front(member),
+            is_rotational: self.disks.does_rotate(member),
+        };
+        members.map(device).collect()
+    }
+
     /// Blocks of a zone that are parts of the map, by the root.
     pub fn map_blocks_in(&self, zone: ZoneIndex) -> i64 {
         let State { map, tables, disks, .. } = self;

@@ -3,6 +3,7 @@
 use super::append::{finish, room_for};
 use super::disks::data_of;
 use super::format::{BatchKind, Checksum};
+use super::lanes::Lanes;
 use super::log::{Pool, Sealed};
 use super::state::{Shared, State};
 use super::{BLOCK_BYTES, Pba};
@@ -24,12 +25,12 @@ pub(super) async fn write_all(shared: &Shared, share: Pool, drafts: &[Draft<'_>]
     let mut places = Vec::with_capacity(drafts.len());
     while places.len() < drafts.len() {
         let next = &drafts[places.len()..];
-        room_for(shared, Pool::Map, share, 1 + next[0].blocks).await?;
+        room_for(shared, Lanes::MAP, share, 1 + next[0].blocks).await?;
         let (sealed, sent, start, count) = {
             let mut state = shared.borrow_mut();
             let (start, count) = state.fit(next)?;
             let sealed = draw_up(&next[..count], start, &mut state)?;
-            let sent = state.send(Pool::Map, &sealed, 0);
+            let sent = state.send(Lanes::MAP, &sealed, 0);
             (sealed, sent, start, count)
         };
         let slot = finish(shared, Pool::Map, &sealed, sent).await?;
@@ -68,7 +69,7 @@ fn draw_up(drafts: &[Draft<'_>], start: Pba, state: &mut State) -> Result<Sealed
 impl State {
     /// How many of them go into the next batch, and where its payload begins.
     fn fit(&self, drafts: &[Draft<'_>]) -> Result<(Pba, usize), Reason> {
-        let cursor = self.cursors[Pool::Map as usize].expect("there is room");
+        let cursor = self.lanes[Lanes::MAP].cursor.expect("there is room");
         let room = ((cursor.room - cursor.next).min(self.disks.least_room) - 1).min(MOST_BLOCKS);
         let ends = offsets(drafts).zip(drafts).map(|(at, draft)| at + draft.blocks);
         let count = ends.take_while(|end| *end <= room).count();

@@ -13,6 +13,10 @@ pub struct Options {
     pub replay_blocks: u64,
     /// Free zones without a pointer that a root names, so that they can be opened: into that many a start has to look.
     pub named_zones: usize,
+    /// Free zones of a device that a root names, so that users can write to several at a time.
+    pub promised_zones: usize,
+    /// Flushes in a row, each of one batch, after which a rotating disk is written at several angles.
+    pub flushes_in_a_row: u32,
     /// The index of runs, in bytes, after which they are merged into leaves.
     pub index_bytes: usize,
     /// Runs after which they are merged.
@@ -40,6 +44,8 @@ impl Default for Options {
             // 2 GiB: a start reads all of it, at the rate of the medium.
             replay_blocks: 8 * 65_536,
             named_zones: 16,
+            promised_zones: 8,
+            flushes_in_a_row: 16,
             index_bytes: 128 * MIB,
             most_runs: 200,
             sweep_blocks: 8192,

@@ -1,6 +1,5 @@
 //! Reads: what the map says, part by part, and every block checked.
 
-use super::log::checksums_of;
 use super::map::{Extent, Found, Node, Source};
 use super::state::{Reading, Shared, State};
 use super::{BLOCK_SECTORS, Lba};
@@ -34,7 +33,7 @@ impl State {
     fn answer(&mut self, bio: Box<Bio>, found: Found, cx: &mut Cx<'_>) {
         let bio_block = bio.sector.0 / u64::from(BLOCK_SECTORS);
         match found {
-            Found::Data(extent) => self.read_data(bio, &extent, cx),
+            Found::Data(extent) => self.read_data(bio, extent, cx),
             Found::Zeroes => {
                 bio.payload.for_each_segment(|_, data| data.fill(0));
                 cx.complete(bio, Status::Ok);
@@ -44,15 +43,15 @@ impl State {
     }
 
     /// Reads blocks that lie in a row.
-    fn read_data(&mut self, mut bio: Box<Bio>, extent: &Extent, cx: &mut Cx<'_>) {
-        let Source::At(place, checksums) = &extent.source else { return cx.complete(bio, Status::Ok) };
-        let (device, sector) = match self.disks.spot(*place) {
+    fn read_data(&mut self, mut bio: Box<Bio>, extent: Extent, cx: &mut Cx<'_>) {
+        let Source::At(place, checksums) = extent.source else { return cx.complete(bio, Status::Ok) };
+        let (device, sector) = match self.disks.spot(place) {
             Ok((disk, sector)) => (disk.device, sector),
             Err(reason) => return cx.fail(bio, reason),
         };
-        let (zone, _) = self.disks.set.zone_of(*place);
+        let (zone, _) = self.disks.set.zone_of(place);
         self.pin(zone);
-        let key = self.readings.insert(Reading { lba: extent.lba, zone, checksums: checksums.clone() });
+        let key = self.readings.insert(Reading { lba: extent.lba, zone, checksums });
         bio.sector = sector;
         cx.submit(device, bio, key as u64);
     }
@@ -61,7 +60,8 @@ impl State {
     pub fn read_done(&mut self, bio: Box<Bio>, status: Status, key: usize, cx: &mut Cx<'_>) {
         let Reading { lba, zone, checksums } = self.readings.remove(key);
         self.unpin(zone);
-        if status.is_ok() && checksums_of(lba, &bio.payload) != checksums.all() {
+        let expected = checksums.all().iter().copied();
+        if status.is_ok() && !self.checker.checksums(lba, &bio.payload).eq(expected) {
             self.counters.wrong_checksums += 1;
             return cx.fail(bio, Reason::WrongChecksum { block: lba.0 });
         }
@@ -89,8 +89,10 @@ impl State {
         if self.guards.gone().readers_unpinned {
             return;
         }
-        self.zones.unpin(zone);
-        self.notify(|signals| &signals.progress);
+        // Others can only be reset when they are done with, and whoever says so tells it.
+        if self.zones.unpin(zone) {
+            self.notify(|signals| &signals.progress);
+        }
     }
 }
 

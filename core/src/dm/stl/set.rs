@@ -64,25 +64,32 @@ impl Set {
         start..ZoneIndex(start.0 + zones)
     }
 
+    /// The last device that begins at a block or before it.
+    #[must_use]
+    pub fn member_of(&self, place: Pba) -> usize {
+        self.members.partition_point(|member| member.first <= place).saturating_sub(1)
+    }
+
     /// Where a block is; `None` if no device has it, or that one is gone.
     #[must_use]
     pub fn locate(&self, place: Pba) -> Option<Spot> {
-        let member = self.member_of(place)?;
+        let member = self.member_with(place)?;
         let it = &self.members[member];
         let sector = Sector((place - it.first) * u64::from(BLOCK_SECTORS));
         (it.state != MemberState::Gone).then_some(Spot { member, sector })
     }
 
-    fn member_of(&self, place: Pba) -> Option<usize> {
-        let member = self.members.partition_point(|member| member.first <= place).checked_sub(1)?;
-        let it = &self.members[member];
-        (place - it.first < u64::from(it.zones) * u64::from(self.zone_blocks)).then_some(member)
+    /// The device that has a block.
+    fn member_with(&self, place: Pba) -> Option<usize> {
+        let member = self.member_of(place);
+        let it = self.members.get(member)?;
+        (place.0.checked_sub(it.first.0)? < u64::from(it.zones) * u64::from(self.zone_blocks)).then_some(member)
     }
 
     /// Whether a zone is on a device that leaves.
     #[must_use]
     pub fn is_leaving(&self, zone: ZoneIndex) -> bool {
-        let member = self.member_of(self.start(zone));
+        let member = self.member_with(self.start(zone));
         member.is_some_and(|member| self.members[member].state == MemberState::Leaving)
     }
 

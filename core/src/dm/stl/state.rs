@@ -10,7 +10,8 @@ use super::disks::Disks;
 use super::evacuate::Evacuation;
 use super::format::{Piece, SetId};
 use super::guards::Guards;
-use super::log::{Order, Pool, Sealed, Zones};
+use super::lanes::Lanes;
+use super::log::{Checker, Order, Sealed, Zones};
 use super::map::{Map, Node};
 use super::options::Options;
 use super::policy::Pace;
@@ -51,17 +52,6 @@ pub(super) struct Signals {
     pub flushes: Signal,
     /// Something went on that a task waits for.
     pub progress: Signal,
-}
-
-/// The open zone of a stream.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Cursor {
-    pub zone: ZoneIndex,
-    pub generation: Generation,
-    /// The next block to be written, in the zone.
-    pub next: u32,
-    /// Blocks that can be written.
-    pub room: u32,
 }
 
 /// A place that a batch has got.
@@ -214,10 +204,9 @@ pub(super) struct State {
     pub reserve: u32,
     pub zones: Zones,
     pub map: Map,
-    /// The open zones, by pool.
-    pub cursors: [Option<Cursor>; Pool::ALL.len()],
-    /// Batches under way in the open zone, by pool.
-    pub under_way: [u32; Pool::ALL.len()],
+    pub lanes: Lanes,
+    /// Users who flush each write, and when that is done.
+    pub turns: super::turns::Turns,
     /// Batches that failed and are not sent again yet.
     pub retries_under_way: u32,
     pub order: Order<Done>,
@@ -246,7 +235,10 @@ pub(super) struct State {
     pub changes: VecDeque<Change>,
     /// Blocks of data in them.
     pub waiting_blocks: u64,
+    /// A batch begins when the turn is over in which the first of them came: those that came with it share its header.
+    pub is_gathering: bool,
     pub writes: Slab<Write>,
+    pub checker: Checker,
     pub readings: Slab<Reading>,
     /// Reads that wait for a node of the map, and the nodes that nobody reads yet.
     pub node_waiters: BTreeMap<Pba, VecDeque<Box<Bio>>>,

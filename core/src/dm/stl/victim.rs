@@ -2,6 +2,7 @@
 
 use super::format::{BatchKind, Checksum, Header, Written};
 use super::headers::{self, Found, chain};
+use super::log::Stream;
 use super::state::{Shared, State};
 use super::{BLOCK_BYTES, BatchNo, Generation, Lba, Pba, ZoneIndex};
 use crate::block::{Data, Payload, Reason};
@@ -21,6 +22,7 @@ pub(super) struct Block {
 pub(super) struct Victim {
     pub zone: ZoneIndex,
     pub generation: Generation,
+    pub stream: Stream,
     /// The block of it that is read next, and that at which its batches end.
     next: u32,
     end: u32,
@@ -29,7 +31,8 @@ pub(super) struct Victim {
 impl Victim {
     pub fn new(zone: ZoneIndex, state: &State) -> Self {
         let row = state.zones.rows()[zone.0 as usize];
-        Self { zone, generation: row.generation, next: 0, end: row.written }
+        let stream = Stream::of(row.stream).unwrap_or(Stream::Users);
+        Self { zone, generation: row.generation, stream, next: 0, end: row.written }
     }
 
     /// Whether all of it was read.

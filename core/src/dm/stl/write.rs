@@ -2,18 +2,23 @@
 
 use super::append::{Room, Sent, finish};
 use super::format::{BatchKind, Header, Written};
-use super::log::{Pool, Sealed, checksums_of};
+use super::lanes::{Lane, LaneNo, Lanes, Use};
+use super::log::{Pool, Sealed};
 use super::map::Extent;
 use super::state::{Change, Done, Readiness, Shared, State, Write};
 use super::{BLOCK_SECTORS, BatchNo, Lba};
-use crate::block::{Bio, Flags, Op, Payload, Reason};
+use crate::block::{Bio, Cx, Flags, Op, Payload, Reason};
 use crate::prelude::*;
-use crate::time::Instant;
 
-/// Batches of users that may be under way at one time.
+/// Batches of users that may be under way at one time on a device.
 pub(super) const WRITERS: usize = 2;
+/// The share of a faster device that is kept for batches that users wait for: one in so many zones.
+const SHORT_SHARE: usize = 16;
 /// Most records of a batch, so that its header stays short.
 const MOST_RECORDS: usize = 512;
+
+/// The word of the timer that ends gathering.
+const GATHERED: u64 = 0;
 
 /// A batch of users, sealed and sent.
 struct Begun {
@@ -24,7 +29,7 @@ struct Begun {
 
 impl State {
     /// Takes a bio that changes something.
-    pub fn take_change(&mut self, bio: Box<Bio>, came: Instant) {
+    pub fn take_change(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
         let lba = Lba(bio.sector.0 / u64::from(BLOCK_SECTORS));
         let blocks = bio.sectors / BLOCK_SECTORS;
         // Shared: the bio goes back with its memory, when no batch needs that any more.
@@ -34,38 +39,93 @@ impl State {
             return self.end(bio, Ok(()));
         }
         let has_data = bio.op == Op::Write;
-        let key = self.writes.insert(Write { bio, left: blocks.into(), came, has_failed: false });
+        let key = self.writes.insert(Write { bio, left: blocks.into(), came: cx.now(), has_failed: false });
         self.waiting_blocks += if has_data { u64::from(blocks) } else { 0 };
         self.changes.push_back(Change { key, lba, blocks, payload });
+        if self.waiting_blocks >= u64::from(self.options.batch_blocks) {
+            self.notify(|signals| &signals.changes);
+        } else if !self.is_gathering {
+            self.is_gathering = true;
+            cx.wake_at(cx.now(), GATHERED);
+        }
+    }
+
+    /// The turn is over in which the first of the changes that wait came.
+    pub fn has_gathered(&mut self) {
+        self.is_gathering = false;
         self.notify(|signals| &signals.changes);
     }
 
     /// Seals and sends the next batch, if it is time: when nothing is under way, or when it is as long as it may be.
     fn begin_batch(&mut self) -> Option<Begun> {
-        let is_full = self.waiting_blocks >= u64::from(self.options.batch_blocks);
-        let is_idle = self.under_way[Pool::Users as usize] == 0;
-        if self.changes.is_empty() || !(is_full || is_idle) || self.readiness != Readiness::Ready || self.has_to_wait()
-        {
+        if self.changes.is_empty() || self.readiness != Readiness::Ready || self.has_to_wait() {
             return None;
         }
-        let room = match self.room(Pool::Users, Pool::Users) {
-            Room::Blocks(room) => room.min(self.disks.least_room),
-            Room::Busy => return None,
+        let is_full = self.waiting_blocks >= u64::from(self.options.batch_blocks);
+        let (lane, room) = if is_full { self.lane_of_long()? } else { self.lane_of_short()? };
+        let (mut sealed, shares) = self.seal(room.min(self.disks.least_room));
+        sealed.number = self.order.seal().0;
+        self.counters.batches += 1;
+        self.cleaned_in_vain = 0;
+        self.turns.sent(lane);
+        let sent = self.send(lane, &sealed, 0);
+        Some(Begun { sealed, shares, sent })
+    }
+
+    /// The lane for a batch that is as long as it may be: the one that is done first. Devices work side by side.
+    fn lane_of_long(&mut self) -> Option<(LaneNo, u32)> {
+        let is_long = |(_, lane): &(LaneNo, &Lane)| lane.used_for != Use::Angle && (lane.under_way as usize) < WRITERS;
+        let mut lanes: Vec<(u32, LaneNo)> =
+            self.lanes.of_users().filter(is_long).map(|(lane, it)| (it.under_way, lane)).collect();
+        lanes.sort_unstable();
+        lanes.into_iter().find_map(|(_, lane)| {
+            if self.is_kept_for_short(lane) {
+                return None;
+            }
+            self.room_of_users(lane).map(|room| (lane, room))
+        })
+    }
+
+    /// The lane for a batch that nothing else is waited for: the fastest device, or what comes next under the head.
+    fn lane_of_short(&mut self) -> Option<(LaneNo, u32)> {
+        if self.lanes.of_users().any(|(_, lane)| lane.under_way > 0) {
+            return None;
+        }
+        let is_front = |(_, lane): &(LaneNo, &Lane)| match lane.used_for {
+            Use::Member(member) => self.disks.is_front(member),
+            _ => false,
+        };
+        let front = self.lanes.of_users().find(is_front).map(|(lane, _)| lane);
+        let front = front.filter(|lane| self.zones.front_left() > 0 || self.lanes[*lane].cursor.is_some());
+        let now = self.io.now();
+        let first = front.or_else(|| self.lane_by_angle(now)).unwrap_or(Lanes::USERS);
+        let room = self.room_of_users(first).map(|room| (first, room));
+        room.or_else(|| self.room_of_users(Lanes::USERS).map(|room| (Lanes::USERS, room)))
+    }
+
+    /// Whether what a faster device has left is for the map and for short batches.
+    fn is_kept_for_short(&self, lane: LaneNo) -> bool {
+        let Use::Member(member) = self.lanes[lane].used_for else { return false };
+        let zones = self.disks.set.zones(member);
+        let kept = (zones.end.0 - zones.start.0) as usize / SHORT_SHARE;
+        self.disks.is_front(member) && self.zones.front_left() <= kept
+    }
+
+    /// What the zone of a lane of users takes.
+    fn room_of_users(&mut self, lane: LaneNo) -> Option<u32> {
+        match self.room(lane, Pool::Users) {
+            Room::Blocks(room) => return Some(room),
+            Room::Busy => {}
+            Room::None if !Lanes::is_base(lane) => {}
             Room::None => {
                 self.want_zones();
                 if !self.are_zones_coming() {
                     // Whoever cleans may find that there is nothing to hope for.
                     self.notify(|signals| &signals.progress);
                 }
-                return None;
             }
-        };
-        let (mut sealed, shares) = self.seal(room);
-        sealed.number = self.order.seal().0;
-        self.counters.batches += 1;
-        self.cleaned_in_vain = 0;
-        let sent = self.send(Pool::Users, &sealed, 0);
-        Some(Begun { sealed, shares, sent })
+        }
+        None
     }
 
     /// Whether users have to wait: for the checkpoint, as what is pending has its bound, or for cleaning.
@@ -77,8 +137,9 @@ impl State {
     /// As many of the changes that wait as a batch of at most `room` blocks takes.
     fn seal(&mut self, room: u32) -> (Sealed, Vec<(usize, u64)>) {
         let most = (room - 1).min(self.options.batch_blocks) as usize;
-        let (mut records, mut checksums, mut payload) = (Vec::<Written>::new(), Vec::new(), Vec::new());
-        let mut shares = Vec::new();
+        let likely = self.changes.len().min(most);
+        let (mut records, mut checksums) = (Vec::<Written>::with_capacity(likely), Vec::with_capacity(likely));
+        let (mut payload, mut shares) = (Vec::with_capacity(likely), Vec::with_capacity(likely));
         while let Some(change) = self.changes.front_mut() {
             let has_data = !matches!(change.payload, Payload::None);
             let fits = |blocks| {
@@ -96,9 +157,16 @@ impl State {
                 blocks -= 1;
             }
             if has_data {
-                let part = change.payload.slice(0, blocks * BLOCK_SECTORS);
-                checksums.extend(checksums_of(change.lba, &part));
-                payload.extend(part.segments().iter().cloned());
+                let part = if blocks == change.blocks {
+                    core::mem::take(&mut change.payload)
+                } else {
+                    change.payload.slice(0, blocks * BLOCK_SECTORS)
+                };
+                checksums.extend(self.checker.checksums(change.lba, &part));
+                match part {
+                    Payload::Data(data) => payload.push(data),
+                    part => payload.extend(part.segments().iter().cloned()),
+                }
                 self.waiting_blocks -= u64::from(blocks);
             }
             add_record(&mut records, Written { lba: change.lba, blocks, has_data });

@@ -102,6 +102,8 @@ const OPTIONS: target::Options = target::Options {
     pending_bytes: 2048,
     replay_blocks: 60,
     named_zones: 1,
+    promised_zones: 2,
+    flushes_in_a_row: 2,
     index_bytes: 1 << 16,
     most_runs: 3,
     sweep_blocks: 6,
@@ -173,6 +175,7 @@ fn draw_zoned((zone_blocks, most): (u32, u64), rng: &mut Rng) -> CrashConfig {
         max_sectors: some(rng, &[None, None, Some(2 * BLOCK_SECTORS), Some(8 * BLOCK_SECTORS)]),
         max_write_zeroes: some(rng, &[None, Some(zone as u32)]),
         write_cache: rng.chance(4, 5),
+        rotational: rng.chance(1, 2),
         ..CrashConfig::new(geometry)
     }
 }

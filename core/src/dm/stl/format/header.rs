@@ -171,7 +171,15 @@ impl Header {
     /// If it is longer than a header may be.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
-        let Self { batch, kind, checksums } = self;
+        Self::encode_parts(&self.batch, &self.kind, &self.checksums)
+    }
+
+    /// The blocks of one that is made of these.
+    ///
+    /// # Panics
+    /// As [`Header::encode`].
+    #[must_use]
+    pub fn encode_parts(batch: &Batch, kind: &BatchKind, checksums: &[Checksum]) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(BLOCK_BYTES);
         bytes.put_u64(MAGIC);
         bytes.put_u32(0);

@@ -37,28 +37,58 @@ impl Sealed {
     /// # Errors
     /// If there is no memory for the header.
     pub fn encode(&self, batch: Batch) -> Result<Payload, crate::block::Reason> {
-        let header = Header { batch, kind: self.kind.clone(), checksums: self.checksums.clone() };
         let mut segments = Vec::with_capacity(1 + self.payload.len());
-        segments.push(data_of(&header.encode())?);
+        segments.push(data_of(&Header::encode_parts(&batch, &self.kind, &self.checksums))?);
         segments.extend(self.payload.iter().cloned());
         Ok(if segments.len() == 1 { Payload::Data(segments.remove(0)) } else { Payload::Segments(segments) })
     }
 }
 
-/// The checksums of users' blocks from `lba` on, in whatever pieces their memory is.
+/// Takes the checksums of users' blocks.
+///
+/// A block is copied before that: others may write to its memory meanwhile. Its address, which goes first, lies right before the copy, so
+/// both are one piece of memory; and the copy lies where the processor reads it fastest.
+#[derive(Clone)]
+pub struct Checker(Box<Desk>);
+
+#[derive(Clone)]
+#[repr(align(64))]
+struct Desk([u8; Desk::BLOCK + BLOCK_BYTES]);
+
+impl Desk {
+    const ADDRESS: usize = Self::BLOCK - size_of::<u64>();
+    const BLOCK: usize = 64;
+}
+
+impl Default for Checker {
+    fn default() -> Self {
+        Self(Box::new(Desk([0; Desk::BLOCK + BLOCK_BYTES])))
+    }
+}
+
+impl Checker {
+    /// Those of blocks from `lba` on, in whatever pieces their memory is.
+    pub fn checksums(&mut self, lba: Lba, payload: &Payload) -> impl Iterator<Item = Checksum> {
+        let blocks = (payload.bytes() / BLOCK_BYTES) as u32;
+        (0..blocks).map(move |number| self.checksum(lba + u64::from(number), payload, number))
+    }
+
+    fn checksum(&mut self, lba: Lba, payload: &Payload, number: u32) -> Checksum {
+        let Desk(bytes) = &mut *self.0;
+        bytes[Desk::ADDRESS..Desk::BLOCK].copy_from_slice(&lba.0.to_le_bytes());
+        read_block(payload, number, &mut bytes[Desk::BLOCK..]);
+        Checksum::of(&bytes[Desk::ADDRESS..])
+    }
+}
+
+/// The checksums of users' blocks from `lba` on, for those who ask once.
 #[must_use]
 pub fn checksums_of(lba: Lba, payload: &Payload) -> Vec<Checksum> {
-    let mut block = [0; BLOCK_BYTES];
-    let blocks = (payload.bytes() / BLOCK_BYTES) as u32;
-    let one = |number: u32| {
-        read_block(payload, number, &mut block);
-        Checksum::of_block(lba + u64::from(number), &block)
-    };
-    (0..blocks).map(one).collect()
+    Checker::default().checksums(lba, payload).collect()
 }
 
 /// Copies block `number` out of memory in pieces.
-fn read_block(payload: &Payload, number: u32, to: &mut [u8; BLOCK_BYTES]) {
+fn read_block(payload: &Payload, number: u32, to: &mut [u8]) {
     if let Payload::Data(data) = payload {
         return data.read(number as usize * BLOCK_BYTES, to);
     }

@@ -2,8 +2,10 @@
 
 mod batch;
 mod order;
+mod stream;
 mod zones;
 
-pub use batch::{Sealed, checksums_of};
+pub use batch::{Checker, Sealed, checksums_of};
 pub use order::Order;
-pub use zones::{Keep, Pool, Rest, Zones};
+pub use stream::Stream;
+pub use zones::{Keep, Opening, Place, Pool, Rest, Zones};

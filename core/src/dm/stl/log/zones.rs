@@ -5,10 +5,14 @@
 //! ```
 //!
 //! A start finds out where something was written since the root: by its pointer in most zones. Into those without a pointer it has to look, so
-//! a root names a few of them that may be opened, and leaves the others alone.
+//! a root names a few of them that may be opened, and leaves the others alone. It also names a few with a pointer: users may write to several zones
+//! at once if a start would miss any of them that is gone, and so only to such.
 
 use alloc::collections::BTreeSet;
 
+use core::ops::Range;
+
+use super::stream::{Stream, pool_of};
 use crate::dm::stl::format::{ZoneRow, ZoneUse};
 use crate::dm::stl::replay::Since;
 use crate::dm::stl::{BatchNo, CopyNo, Generation, ZoneIndex};
@@ -78,7 +82,7 @@ impl Life {
             () if self.is_done_with && self.readers > 0 => Some(Rest::Read),
             () if self.is_done_with => Some(Rest::Reset),
             () if self.is_spoilt => Some(Rest::Spoilt),
-            () if row.stream != Pool::Map as u8 => Some(Rest::Data(row.live)),
+            () if row.stream != Stream::Map as u8 => Some(Rest::Data(row.live)),
             () if self.map_blocks > 0 => Some(Rest::Map(self.map_blocks)),
             () if is_dead => None,
             () => Some(Rest::Reset),
@@ -97,6 +101,30 @@ pub struct Keep {
     pub cycle: usize,
     /// For survivors of cleaning.
     pub cleaning: usize,
+}
+
+/// A wish for a zone.
+#[derive(Clone, Copy, Debug)]
+pub struct Opening<'a> {
+    /// With whose right.
+    pub pool: Pool,
+    /// Out of whose share of the zones that may be opened now.
+    pub share: Pool,
+    /// What is to be written to it.
+    pub stream: Stream,
+    /// The zone behind which it would be best, which is a short way for a head; the last one of its pool if there is none.
+    pub behind: Option<ZoneIndex>,
+    /// Where.
+    pub place: Place<'a>,
+}
+
+/// Where a zone is opened.
+#[derive(Clone, Copy, Debug)]
+pub enum Place<'a> {
+    /// Anywhere, and here if that can be.
+    Preferred(&'a [Range<ZoneIndex>]),
+    /// Among these, with a pointer or without, and only if a durable root names it.
+    Named(&'a Range<ZoneIndex>, bool),
 }
 
 /// All zones of a set.
@@ -119,6 +147,12 @@ pub struct Zones {
     next: BTreeSet<ZoneIndex>,
     /// Free ones without a pointer that no root names: a later one says that they may be opened.
     unnamed: BTreeSet<ZoneIndex>,
+    /// Free ones with a pointer that the newest durable root names.
+    promised: BTreeSet<ZoneIndex>,
+    /// Those on a device that is faster than the others; how many of them may be opened now, and after a root that names them.
+    is_front: Vec<bool>,
+    front_free: usize,
+    front_unnamed: usize,
     keep: Keep,
     /// Zones that are open or full and not done with, by who opened them.
     held: [usize; Pool::ALL.len()],
@@ -143,6 +177,7 @@ impl Zones {
         let [next, unnamed] = [BTreeSet::new(), BTreeSet::new()];
         let (has_pointer, barred, lent) = (vec![true; rows.len()], vec![false; rows.len()], Vec::new());
         let (done_with, last_opened) = (0, [ZoneIndex(0); Pool::ALL.len()]);
+        let (promised, is_front) = (BTreeSet::new(), vec![false; rows.len()]);
         Self {
             has_pointer,
             barred,
@@ -150,6 +185,10 @@ impl Zones {
             free,
             next,
             unnamed,
+            promised,
+            is_front,
+            front_free: 0,
+            front_unnamed: 0,
             lives,
             done_with,
             keep,
@@ -158,6 +197,25 @@ impl Zones {
             last_opened,
             recount: None,
         }
+    }
+
+    /// The same, where those of these devices are faster than the others.
+    #[must_use]
+    pub fn with_fronts(mut self, fronts: &[Range<ZoneIndex>]) -> Self {
+        for zone in fronts.iter().flat_map(|zones| zones.start.0..zones.end.0) {
+            self.is_front[zone as usize] = true;
+        }
+        let count = |zones: &BTreeSet<ZoneIndex>| zones.iter().filter(|zone| self.is_front[zone.0 as usize]).count();
+        (self.front_free, self.front_unnamed) = (count(&self.free), count(&self.unnamed));
+        self
+    }
+
+    /// Zones of devices that are faster than the others which may be opened, now or after a root that names them, without those that the map
+    /// may still need.
+    #[must_use]
+    pub fn front_left(&self) -> usize {
+        let of_map = self.keep.map.saturating_sub(self.held(Pool::Map));
+        (self.front_free + self.front_unnamed).saturating_sub(of_map)
     }
 
     /// The same, where some have no pointer and a root names these.
@@ -176,11 +234,9 @@ impl Zones {
             self.hold(zone, -1);
         }
         self.barred[place] = true;
-        for zones in [&mut self.free, &mut self.next, &mut self.unnamed] {
-            zones.remove(&zone);
-        }
+        self.withdraw(zone);
         let ZoneRow { used_for, stream, .. } = self.rows[place];
-        let is_stranded = used_for == ZoneUse::Dead && (Pool::Map as u8..=Pool::Users as u8).contains(&stream);
+        let is_stranded = used_for == ZoneUse::Dead && pool_of(stream).is_some();
         if is_stranded {
             self.lives[place] = Some(Life::default());
         }
@@ -217,7 +273,7 @@ impl Zones {
         let is_stranded =
             |zone: ZoneIndex, row: &ZoneRow| self.barred[zone.0 as usize] && row.used_for == ZoneUse::Dead;
         let zones = self.in_use().filter(move |(zone, row, life)| {
-            is_stranded(*zone, row) && row.stream != Pool::Map as u8 && !life.is_done_with
+            is_stranded(*zone, row) && row.stream != Stream::Map as u8 && !life.is_done_with
         });
         zones.map(|(zone, row, _)| (zone, row))
     }
@@ -267,31 +323,65 @@ impl Zones {
         self.keep
     }
 
-    /// Opens a zone for `stream` with the right of `pool`, out of the share of `share`: the next one behind its last one, which is a short
-    /// way for a head. Data is written faster in order, and the map is small: it gets zones without a pointer while there are some.
-    pub fn open(&mut self, pool: Pool, share: Pool, stream: Pool) -> Option<(ZoneIndex, Generation)> {
-        if self.free(pool) == 0 || self.free.len() <= self.not_for(share) {
+    /// Opens a zone.
+    pub fn open(&mut self, wish: &Opening<'_>) -> Option<(ZoneIndex, Generation)> {
+        if self.free(wish.pool) == 0 || self.free.len() <= self.not_for(wish.share) {
             return None;
         }
-        let last = self.last_opened[stream as usize];
-        let mut in_order = self.free.range(last..).chain(self.free.range(..last)).copied();
-        let is_data = stream >= Pool::Cleaning;
-        let zone = in_order.find(|zone| self.has_pointer[zone.0 as usize] == is_data);
-        let zone = self
-            .free
-            .iter()
-            .copied()
-            .find(|zone| self.is_lent(*zone))
-            .or(zone)
-            .or_else(|| self.free.first().copied())?;
-        self.free.remove(&zone);
+        let zone = self.find(wish)?;
+        self.take_free(zone);
         let generation = self.rows[zone.0 as usize].generation + 1;
         self.rows[zone.0 as usize] =
-            ZoneRow { generation, used_for: ZoneUse::Open, stream: stream as u8, ..ZoneRow::default() };
+            ZoneRow { generation, used_for: ZoneUse::Open, stream: wish.stream as u8, ..ZoneRow::default() };
         self.hold(zone, 1);
         self.lives[zone.0 as usize] = Some(Life::default());
-        self.last_opened[stream as usize] = zone;
+        self.last_opened[wish.stream.pool() as usize] = zone;
         Some((zone, generation))
+    }
+
+    /// A free zone that fits: the next one behind the last one. Data is written faster in order, and the map is small: it gets zones without a
+    /// pointer while there are some. Those that a root promises to others are taken last.
+    fn find(&self, wish: &Opening<'_>) -> Option<ZoneIndex> {
+        let has_pointer = |zone: &ZoneIndex| self.has_pointer[zone.0 as usize];
+        let behind = wish.behind.unwrap_or(self.last_opened[wish.stream.pool() as usize]);
+        match wish.place {
+            Place::Named(zones, false) => self.behind(behind, zones).find(|zone| !has_pointer(zone)),
+            Place::Named(zones, true) => self.behind(behind, zones).find(|zone| self.promised.contains(zone)),
+            Place::Preferred(zones) => {
+                let is_data = wish.stream != Stream::Map;
+                let fits = |zone: &ZoneIndex| has_pointer(zone) == is_data;
+                let all = ZoneIndex(0)..ZoneIndex(self.rows.len() as u32);
+                let best = |zones| self.behind(behind, zones).find(|zone| fits(zone) && !self.promised.contains(zone));
+                let good = |zones| self.behind(behind, zones).find(fits);
+                let any = |zones: &Range<ZoneIndex>| self.free.range(zones.clone()).next().copied();
+                let of = |zones| best(zones).or_else(|| good(zones)).or_else(|| any(zones));
+                let lent = if self.lent.is_empty() { None } else { self.free.iter().find(|zone| self.is_lent(**zone)) };
+                lent.copied().or_else(|| zones.iter().find_map(of)).or_else(|| of(&all))
+            }
+        }
+    }
+
+    /// Free zones of these from one on, and then from the first.
+    fn behind(&self, last: ZoneIndex, zones: &Range<ZoneIndex>) -> impl Iterator<Item = ZoneIndex> {
+        let last = last.clamp(zones.start, zones.end);
+        self.free.range(last..zones.end).chain(self.free.range(zones.start..last)).copied()
+    }
+
+    /// A zone is free no more.
+    fn take_free(&mut self, zone: ZoneIndex) {
+        if self.free.remove(&zone) {
+            self.promised.remove(&zone);
+            self.front_free -= usize::from(self.is_front[zone.0 as usize]);
+        }
+    }
+
+    /// A zone will not be opened any more.
+    fn withdraw(&mut self, zone: ZoneIndex) {
+        self.take_free(zone);
+        self.next.remove(&zone);
+        if self.unnamed.remove(&zone) {
+            self.front_unnamed -= usize::from(self.is_front[zone.0 as usize]);
+        }
     }
 
     /// Notes that a zone has batches up to these, or lost its last live block when these were the newest.
@@ -350,15 +440,13 @@ impl Zones {
             _ => {}
         }
         self.rows[place].used_for = ZoneUse::Dead;
-        for zones in [&mut self.free, &mut self.next, &mut self.unnamed] {
-            zones.remove(&zone);
-        }
+        self.withdraw(zone);
     }
 
     /// A zone that no root knows turns out to be in use.
-    pub fn adopt(&mut self, zone: ZoneIndex, generation: Generation, pool: Pool, written: u32) {
-        self.free.remove(&zone);
-        let row = ZoneRow { generation, used_for: ZoneUse::Full, stream: pool as u8, written, ..ZoneRow::default() };
+    pub fn adopt(&mut self, zone: ZoneIndex, generation: Generation, stream: Stream, written: u32) {
+        self.take_free(zone);
+        let row = ZoneRow { generation, used_for: ZoneUse::Full, stream: stream as u8, written, ..ZoneRow::default() };
         self.rows[zone.0 as usize] = row;
         hold(&mut self.held, &row, 1);
         self.lives[zone.0 as usize] = Some(Life::default());
@@ -382,7 +470,7 @@ impl Zones {
     /// Full zones of the map that have nothing of it any more are done with.
     pub fn settle_map(&mut self) {
         let is_settled = |(_, row, life): &(ZoneIndex, &ZoneRow, &Life)| {
-            let is_of_map = row.used_for == ZoneUse::Full && row.stream == Pool::Map as u8;
+            let is_of_map = row.used_for == ZoneUse::Full && row.stream == Stream::Map as u8;
             is_of_map && life.map_blocks == 0 && !life.is_done_with
         };
         let settled: Vec<ZoneIndex> = self.in_use().filter(is_settled).map(|(zone, ..)| zone).collect();
@@ -409,8 +497,9 @@ impl Zones {
 
     /// Full zones of these streams that still have something in them.
     pub fn full(&self, pools: &[Pool]) -> impl Iterator<Item = (ZoneIndex, &ZoneRow)> {
-        let of =
-            move |row: &ZoneRow| row.used_for == ZoneUse::Full && pools.iter().any(|pool| *pool as u8 == row.stream);
+        let of = move |row: &ZoneRow| {
+            row.used_for == ZoneUse::Full && pool_of(row.stream).is_some_and(|pool| pools.contains(&pool))
+        };
         self.in_use().filter(move |(_, row, life)| !life.is_done_with && of(row)).map(|(zone, row, _)| (zone, row))
     }
 
@@ -515,11 +604,11 @@ impl Zones {
         }
     }
 
-    /// A read of a zone has ended.
-    pub fn unpin(&mut self, zone: ZoneIndex) {
-        if let Some(life) = self.lives[zone.0 as usize].as_mut() {
-            life.readers -= 1;
-        }
+    /// A read of a zone has ended. Whether that zone is done with, and nobody else reads it.
+    pub fn unpin(&mut self, zone: ZoneIndex) -> bool {
+        let Some(life) = self.lives[zone.0 as usize].as_mut() else { return false };
+        life.readers -= 1;
+        life.readers == 0 && life.is_done_with
     }
 
     /// Zones that may be reset now that a root is durable: nothing in them is live, nobody reads them, and the root knows all that
@@ -554,35 +643,66 @@ impl Zones {
         if self.barred[zone.0 as usize] {
             return;
         }
-        let has_pointer = self.has_pointer[zone.0 as usize];
-        if has_pointer { &mut self.next } else { &mut self.unnamed }.insert(zone);
+        if self.has_pointer[zone.0 as usize] {
+            self.next.insert(zone);
+        } else if self.unnamed.insert(zone) {
+            self.front_unnamed += usize::from(self.is_front[zone.0 as usize]);
+        }
     }
 
     /// Those that the root says may be opened which was made with these rows, and is durable.
     pub fn root_is_durable(&mut self, granted: BTreeSet<ZoneIndex>) {
         self.next.retain(|zone| !granted.contains(zone));
-        self.unnamed.retain(|zone| !granted.contains(zone));
-        self.free.extend(granted);
+        for zone in granted {
+            let is_front = usize::from(self.is_front[zone.0 as usize]);
+            if self.unnamed.remove(&zone) {
+                self.front_unnamed -= is_front;
+            }
+            if self.free.insert(zone) {
+                self.front_free += is_front;
+            }
+        }
+    }
+
+    /// Free zones with a pointer among these that the root names which is made now, and so many with those that it named before.
+    #[must_use]
+    pub fn to_promise(&self, zones: &Range<ZoneIndex>, most: usize) -> BTreeSet<ZoneIndex> {
+        let has = self.promised.range(zones.clone()).copied();
+        let more = self.free.range(zones.clone()).copied().filter(|zone| self.has_pointer[zone.0 as usize]);
+        let more = more.filter(|zone| !self.promised.contains(zone));
+        has.chain(more).take(most).collect()
+    }
+
+    /// Those that the root names which is durable now, unless they were opened meanwhile.
+    pub fn are_promised(&mut self, zones: &BTreeSet<ZoneIndex>) {
+        self.promised = zones.iter().copied().filter(|zone| self.free.contains(zone)).collect();
     }
 
     /// Those that a root says may be opened that is made now, and that no earlier one did. `most_named`: how many it names of those without a
     /// pointer, beside those that it takes to write the next.
     #[must_use]
     pub fn to_grant(&self, most_named: usize) -> BTreeSet<ZoneIndex> {
-        let (lent, own): (Vec<ZoneIndex>, Vec<_>) = self.unnamed.iter().partition(|zone| self.is_lent(**zone));
+        let is_front = |zone: &&ZoneIndex| self.is_front[zone.0 as usize];
+        let (front, more) = (self.unnamed.iter().filter(is_front), self.unnamed.iter().filter(|it| !is_front(it)));
+        let front = front.take(MOST_FRONT.saturating_sub(self.front_free));
+        let (lent, own): (Vec<ZoneIndex>, Vec<_>) = more.partition(|zone| self.is_lent(**zone));
         let more = own.iter().chain(&lent).take(self.more_named(most_named));
-        self.next.iter().chain(more).copied().collect()
+        self.next.iter().chain(front).chain(more).copied().collect()
     }
 
     /// Whether there are any.
     #[must_use]
     pub fn has_grants(&self, most_named: usize) -> bool {
-        !self.next.is_empty() || !self.unnamed.is_empty() && self.more_named(most_named) > 0
+        let is_front = |zone: &ZoneIndex| self.is_front[zone.0 as usize];
+        let has_front = self.front_free < MOST_FRONT && self.unnamed.iter().any(is_front);
+        let has_more = || self.more_named(most_named) > 0 && !self.unnamed.iter().all(is_front);
+        !self.next.is_empty() || has_front || has_more()
     }
 
     fn more_named(&self, most_named: usize) -> usize {
         let most = 2 * self.keep.recovery + self.keep.cleaning + most_named;
-        most.saturating_sub(self.named().filter(|zone| !self.is_lent(*zone)).count())
+        let is_back = |zone: &ZoneIndex| !self.is_front[zone.0 as usize] && !self.is_lent(*zone);
+        most.saturating_sub(self.named().filter(is_back).count())
     }
 
     /// Zones without a pointer that may be opened.
@@ -591,8 +711,12 @@ impl Zones {
     }
 }
 
+/// Free zones without a pointer of devices that are faster than the others which a root names at most: to look into one is quick there.
+const MOST_FRONT: usize = 64;
+
 fn hold(held: &mut [usize; Pool::ALL.len()], row: &ZoneRow, more: isize) {
-    if let Some(count) = held.get_mut(usize::from(row.stream)) {
+    if let Some(pool) = pool_of(row.stream) {
+        let count = &mut held[pool as usize];
         *count = count.saturating_add_signed(more);
     }
 }
@@ -607,8 +731,18 @@ mod tests {
         Zones::new(vec![ZoneRow::default(); free], Keep { recovery: 1, map: 1, cycle: 0, cleaning: 1 })
     }
 
+    const ANYWHERE: Place<'_> = Place::Preferred(&[]);
+
+    fn open_with(zones: &mut Zones, pool: Pool, share: Pool, stream: Stream) -> Option<(ZoneIndex, Generation)> {
+        zones.open(&Opening { pool, share, stream, behind: None, place: ANYWHERE })
+    }
+
+    fn open(zones: &mut Zones, stream: Stream) -> Option<(ZoneIndex, Generation)> {
+        open_with(zones, Pool::Recovery, Pool::Recovery, stream)
+    }
+
     fn filled(zones: &mut Zones, user: u64, copy: u64) -> ZoneIndex {
-        let (zone, _) = zones.open(Pool::Recovery, Pool::Recovery, Pool::Users).unwrap();
+        let (zone, _) = open(zones, Stream::Users).unwrap();
         zones.note(zone, BatchNo(user), CopyNo(copy));
         zones.fill(zone, 100, 100);
         zone
@@ -617,7 +751,7 @@ mod tests {
     #[test]
     fn who_has_less_right_leaves_zones_to_those_who_have_more() {
         let mut zones = zones(6);
-        let mut taken = |pool: Pool| core::iter::from_fn(|| zones.open(pool, pool, pool)).count();
+        let mut taken = |pool: Pool| core::iter::from_fn(|| open_with(&mut zones, pool, pool, Stream::Users)).count();
         assert_eq!([Pool::Users, Pool::Cleaning, Pool::Map, Pool::Recovery].map(&mut taken), [3, 1, 1, 1]);
         assert!(Pool::ALL.is_sorted());
     }
@@ -625,7 +759,7 @@ mod tests {
     #[test]
     fn what_is_kept_for_the_map_is_less_by_what_it_has() {
         let mut zones = zones(6);
-        assert!(zones.open(Pool::Map, Pool::Map, Pool::Map).is_some());
+        assert!(open_with(&mut zones, Pool::Map, Pool::Map, Stream::Map).is_some());
         assert_eq!([Pool::Map, Pool::Cleaning, Pool::Users].map(|pool| zones.free(pool)), [4, 4, 3]);
     }
 
@@ -651,14 +785,10 @@ mod tests {
         let early = zones.to_grant(1);
         zones.was_reset(zone);
         zones.root_is_durable(early);
-        assert_eq!(
-            zones.open(Pool::Recovery, Pool::Recovery, Pool::Users),
-            None,
-            "that root was made before the reset"
-        );
+        assert_eq!(open(&mut zones, Stream::Users), None, "that root was made before the reset");
         let grant = zones.to_grant(1);
         zones.root_is_durable(grant);
-        assert_eq!(zones.open(Pool::Recovery, Pool::Recovery, Pool::Users), Some((zone, Generation(2))));
+        assert_eq!(open(&mut zones, Stream::Users), Some((zone, Generation(2))));
     }
 
     /// Zones with odd numbers have a pointer, and a root names these.
@@ -667,36 +797,71 @@ mod tests {
         zones(free).with_pointers(has_pointer, &named.iter().map(|zone| ZoneIndex(*zone)).collect())
     }
 
-    fn opened(zones: &mut Zones, stream: Pool) -> Option<u32> {
-        zones.open(Pool::Recovery, Pool::Recovery, stream).map(|(zone, _)| zone.0)
+    fn opened(zones: &mut Zones, stream: Stream) -> Option<u32> {
+        open(zones, stream).map(|(zone, _)| zone.0)
     }
 
     #[test]
     fn data_gets_zones_with_a_pointer_one_behind_the_other_and_the_map_those_without_while_there_are_some() {
         let mut zones = mixed(6, &[0, 2, 4]);
         let mut open = |stream| opened(&mut zones, stream);
-        assert_eq!([open(Pool::Users), open(Pool::Map), open(Pool::Users)], [Some(1), Some(0), Some(3)]);
-        assert_eq!([open(Pool::Cleaning), open(Pool::Users), open(Pool::Users)], [Some(5), Some(2), Some(4)]);
+        assert_eq!([open(Stream::Users), open(Stream::Map), open(Stream::Users)], [Some(1), Some(0), Some(3)]);
+        assert_eq!([open(Stream::Copies), open(Stream::Users), open(Stream::Users)], [Some(5), Some(2), Some(4)]);
     }
 
     #[test]
     fn a_zone_without_a_pointer_is_opened_only_when_a_root_names_it() {
         let mut zones = mixed(8, &[4]);
-        assert_eq!(opened(&mut zones, Pool::Map), Some(4));
-        assert_eq!(opened(&mut zones, Pool::Map), Some(1), "0, 2 and 6 are not named");
+        assert_eq!(opened(&mut zones, Stream::Map), Some(4));
+        assert_eq!(opened(&mut zones, Stream::Map), Some(1), "0, 2 and 6 are not named");
         let named = zones.to_grant(0);
         assert!(named.iter().map(|zone| zone.0).eq([0, 2, 6]), "what it takes to write the next root");
         zones.root_is_durable(named);
         assert!(zones.named().map(|zone| zone.0).eq([0, 2, 6]));
-        assert_eq!(opened(&mut zones, Pool::Map), Some(2));
+        assert_eq!(opened(&mut zones, Stream::Map), Some(2));
     }
 
     #[test]
     fn while_zones_wait_for_a_root_to_name_them_those_that_may_be_opened_are_left_to_who_writes_it() {
         let mut zones = mixed(20, &[0, 2, 4, 6]);
-        (0..10).for_each(|_| assert!(zones.open(Pool::Recovery, Pool::Recovery, Pool::Users).is_some()));
-        let mut count = |share| core::iter::from_fn(|| zones.open(Pool::Map, share, Pool::Map)).count();
+        (0..10).for_each(|_| assert!(open(&mut zones, Stream::Users).is_some()));
+        let mut count = |share| core::iter::from_fn(|| open_with(&mut zones, Pool::Map, share, Stream::Map)).count();
         assert_eq!([Pool::Users, Pool::Cleaning, Pool::Map, Pool::Recovery].map(&mut count), [1, 1, 1, 1]);
         assert_eq!(zones.to_grant(2).len(), 5, "two for roots and one for cleaning, and two");
+    }
+
+    fn numbers(from: u32, to: u32) -> Range<ZoneIndex> {
+        ZoneIndex(from)..ZoneIndex(to)
+    }
+
+    #[test]
+    fn a_zone_beside_is_opened_only_when_a_durable_root_names_it_and_is_the_last_that_others_take() {
+        let mut zones = zones(8);
+        let beside = |zones: &mut Zones, range: &Range<ZoneIndex>| {
+            let (pool, place) = (Pool::Recovery, Place::Named(range, true));
+            zones.open(&Opening { pool, share: pool, stream: Stream::Side, behind: None, place }).map(|it| it.0.0)
+        };
+        let range = numbers(2, 8);
+        assert_eq!(beside(&mut zones, &range), None, "no root names any");
+        let promised = zones.to_promise(&range, 2);
+        assert!(promised.iter().map(|zone| zone.0).eq([2, 3]));
+        zones.are_promised(&promised);
+        let mut taken = || opened(&mut zones, Stream::Users).unwrap();
+        assert_eq!([taken(), taken(), taken()], [0, 1, 4]);
+        assert_eq!([(); 3].map(|()| beside(&mut zones, &range)), [Some(2), Some(3), None]);
+        assert!(zones.to_promise(&range, 2).iter().map(|zone| zone.0).eq([5, 6]));
+    }
+
+    #[test]
+    fn a_zone_is_opened_where_it_is_preferred_and_elsewhere_when_there_is_none() {
+        let mut zones = zones(6).with_fronts(&[numbers(4, 6)]);
+        assert_eq!(zones.front_left(), 1, "one is kept for the map");
+        let mut open = |from, to| {
+            let (pool, ranges) = (Pool::Recovery, [numbers(from, to)]);
+            let place = Place::Preferred(&ranges);
+            zones.open(&Opening { pool, share: pool, stream: Stream::Users, behind: None, place }).map(|it| it.0.0)
+        };
+        assert_eq!([open(4, 6), open(4, 6), open(4, 6)], [Some(4), Some(5), Some(0)]);
+        assert_eq!(zones.front_left(), 0);
     }
 }

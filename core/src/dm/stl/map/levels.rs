@@ -101,7 +101,7 @@ impl Map {
     pub fn find(&self, lba: Lba, end: Lba) -> (Found, Lba) {
         let mut end = end;
         for level in [Some(&self.pending), self.frozen.as_ref()].into_iter().flatten() {
-            match level.touching(lba, end).next() {
+            match level.first(lba, end) {
                 Some(extent) if extent.lba <= lba => return found(extent, lba, end),
                 Some(extent) => end = extent.lba,
                 None => {}

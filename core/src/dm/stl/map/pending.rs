@@ -53,9 +53,27 @@ impl Pending {
         (extent.end() > lba).then_some(extent)
     }
 
+    /// The first that touches `from..to`.
+    #[must_use]
+    pub fn first(&self, from: Lba, to: Lba) -> Option<&Extent> {
+        let behind = || self.extents.range(from + 1..to).next().map(|(_, extent)| extent);
+        self.find(from).or_else(|| if to > from + 1 { behind() } else { None })
+    }
+
     /// Puts an extent over what is there.
     pub fn put(&mut self, extent: Extent) {
-        self.cut(extent.lba, extent.end());
+        let last = self.extents.range_mut(..extent.end()).next_back().map(|(_, last)| last);
+        match last.filter(|last| last.end() > extent.lba) {
+            // What is written again and again takes one look.
+            Some(last) if (last.lba, last.blocks) == (extent.lba, extent.blocks) => {
+                self.checksums += apart(&extent);
+                self.checksums -= apart(last);
+                *last = extent;
+                return;
+            }
+            Some(_) => self.cut(extent.lba, extent.end()),
+            None => {}
+        }
         self.add(extent);
     }
 
@@ -180,5 +198,9 @@ mod tests {
         assert_eq!(touching(4, 6), [] as [u64; 0]);
         assert_eq!(touching(11, 99), [8]);
         assert_eq!(touching(5, 5), [] as [u64; 0]);
+        for (from, to) in (0..14).flat_map(|from| (from + 1..15).map(move |to| (from, to))) {
+            let first = pending.first(Lba(from), Lba(to)).map(|extent| extent.lba.0);
+            assert_eq!(first, touching(from, to).first().copied(), "{from}..{to}");
+        }
     }
 }

@@ -18,25 +18,46 @@ pub struct Held {
     pub blocks: Range<u32>,
 }
 
-/// Of each leaf the blocks that runs have. A row is a list of `gap`, `length` if it is more than one, and `run`, of which the first two are
-/// numbers of seven bits a byte; the lowest bit of the gap says whether there is a length.
+/// Of each leaf the blocks that runs have.
 #[derive(Clone, Debug, Default)]
 pub struct RunIndex {
-    rows: Vec<Box<[u8]>>,
+    rows: Vec<Row>,
     bytes: usize,
+}
+
+/// Entries from one mark to the next.
+const STRIDE: usize = 64;
+
+/// A list of `gap`, `length` if it is more than one, and `run`, of which the first two are numbers of seven bits a byte; the lowest bit of the
+/// gap says whether there is a length.
+#[derive(Clone, Debug, Default)]
+struct Row {
+    bytes: Box<[u8]>,
+    /// Where to begin to look, instead of at the front: one every [`STRIDE`] entries.
+    marks: Box<[Mark]>,
+}
+
+/// An entry.
+#[derive(Clone, Copy, Debug, Default)]
+struct Mark {
+    /// Behind the blocks of those before it, in the leaf.
+    at: u16,
+    /// Its first byte.
+    byte: u16,
 }
 
 impl RunIndex {
     /// Memory that it takes, in bytes, about.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.rows.len() * size_of::<Box<[u8]>>() + self.bytes
+        self.rows.len() * size_of::<Row>() + self.bytes
     }
 
     /// The run that has a block, if one has; and up to where in the leaf that is so.
     #[must_use]
     pub fn find(&self, leaf: LeafNo, offset: u32) -> (Option<RunNo>, u32) {
-        for held in self.held(leaf) {
+        let Some(row) = self.rows.get(leaf.0 as usize) else { return (None, LEAF_BLOCKS) };
+        for held in row.near(offset) {
             if offset < held.blocks.start {
                 return (None, held.blocks.start);
             }
@@ -49,7 +70,7 @@ impl RunIndex {
 
     /// What runs have of a leaf, in order.
     pub fn held(&self, leaf: LeafNo) -> impl Iterator<Item = Held> {
-        Row { bytes: self.rows.get(leaf.0 as usize).map_or(&[], |row| row), at: 0 }
+        self.rows.get(leaf.0 as usize).into_iter().flat_map(|row| row.walk(Mark::default()))
     }
 
     /// Notes that `run` has these blocks of a leaf, in order, whoever had them before.
@@ -79,8 +100,11 @@ impl RunIndex {
     }
 
     fn store(&mut self, leaf: LeafNo, all: &[Held]) {
-        let (mut row, mut at) = (Vec::new(), 0);
-        for Held { run, blocks } in all {
+        let (mut row, mut marks, mut at) = (Vec::new(), Vec::new(), 0);
+        for (number, Held { run, blocks }) in all.iter().enumerate() {
+            if number > 0 && number % STRIDE == 0 {
+                marks.push(Mark { at: at as u16, byte: row.len() as u16 });
+            }
             let is_long = blocks.len() > 1;
             put_number(&mut row, (blocks.start - at) << 1 | u32::from(is_long));
             if is_long {
@@ -91,23 +115,45 @@ impl RunIndex {
         }
         let place = leaf.0 as usize;
         if place >= self.rows.len() && !row.is_empty() {
-            self.rows.resize(place + 1, Box::default());
+            self.rows.resize(place + 1, Row::default());
         }
         if let Some(old) = self.rows.get_mut(place) {
-            self.bytes = self.bytes - old.len() + row.len();
-            *old = row.into();
+            let row = Row { bytes: row.into(), marks: marks.into() };
+            self.bytes = self.bytes - old.size() + row.size();
+            *old = row;
         }
     }
 }
 
+// All of them can be said in 16 bits: an entry of one block takes three bytes, and less for each block if it has more.
+const _: () = assert!(LEAF_BLOCKS * 3 <= u16::MAX as u32);
+
+impl Row {
+    /// Bytes of memory beside its own.
+    fn size(&self) -> usize {
+        self.bytes.len() + size_of_val(&*self.marks)
+    }
+
+    /// What runs have from a mark on.
+    fn walk(&self, from: Mark) -> Walk<'_> {
+        Walk { bytes: &self.bytes[from.byte.into()..], at: from.at.into() }
+    }
+
+    /// What they have from a few entries before a block on.
+    fn near(&self, offset: u32) -> Walk<'_> {
+        let behind = self.marks.partition_point(|mark| u32::from(mark.at) <= offset);
+        self.walk(behind.checked_sub(1).map_or(Mark::default(), |last| self.marks[last]))
+    }
+}
+
 /// A row that is gone through.
-struct Row<'a> {
+struct Walk<'a> {
     bytes: &'a [u8],
     /// Behind the last blocks.
     at: u32,
 }
 
-impl Iterator for Row<'_> {
+impl Iterator for Walk<'_> {
     type Item = Held;
 
     fn next(&mut self) -> Option<Held> {
@@ -122,7 +168,7 @@ impl Iterator for Row<'_> {
     }
 }
 
-impl Row<'_> {
+impl Walk<'_> {
     fn byte(&mut self) -> u8 {
         self.bytes.split_off_first().copied().unwrap_or_default()
     }
@@ -175,7 +221,7 @@ mod tests {
             assert!(plain[at as usize..until as usize].iter().all(|run| *run == found), "blocks {at}..{until}");
             at = until;
         }
-        assert_eq!(index.bytes, index.rows.iter().map(|row| row.len()).sum::<usize>());
+        assert_eq!(index.bytes, index.rows.iter().map(Row::size).sum::<usize>());
     }
 
     #[test]

@@ -2,8 +2,10 @@
 
 mod analysis;
 mod pace;
+mod spindle;
 mod victim;
 
 pub use analysis::{amplification, live_of_victims};
 pub use pace::{Level, Pace};
+pub use spindle::Spindle;
 pub use victim::{Candidate, Choice};

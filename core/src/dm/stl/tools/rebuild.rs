@@ -11,7 +11,7 @@ use crate::dm::stl::checkpoint::{encode_root, leaves_of_piece, zones_of_piece};
 use crate::dm::stl::format::{
     Batch, BatchKind, Checksum, Header, LeafRow, OpenZone, Piece, PieceKind, Root, ZoneRow, ZoneUse, encode_leaf,
 };
-use crate::dm::stl::log::Pool;
+use crate::dm::stl::log::Stream as Written;
 use crate::dm::stl::map::{LEAF_BLOCKS, LeafNo};
 use crate::dm::stl::{BLOCK_BYTES, Epoch, Generation, Pba, ZoneIndex};
 use crate::prelude::*;
@@ -233,23 +233,23 @@ impl<'a> Filling<'a> {
     fn row(&self, zone: ZoneIndex, live: &[u32], taken: &[ZoneIndex]) -> ZoneRow {
         let ZoneSeen { generation, stream, end, pointer, .. } = &self.survey.zones[zone.0 as usize];
         let room = self.survey.space.room(zone);
-        let full = |pool: Pool| ZoneRow {
+        let full = |stream: Written| ZoneRow {
             generation: generation.filter(|_| !taken.contains(&zone)).unwrap_or(self.generation),
             live: live[zone.0 as usize],
             closed_at: 0,
             used_for: ZoneUse::Full,
-            stream: pool as u8,
+            stream: stream as u8,
             written: *end,
         };
         let unused = |used_for| ZoneRow { generation: self.generation, used_for, ..ZoneRow::default() };
         match stream {
             Stream::Roots => unused(ZoneUse::Roots),
-            Stream::Users => full(Pool::Users),
-            Stream::Copies => full(Pool::Cleaning),
-            Stream::Map => full(Pool::Map),
+            Stream::Users => full(Written::Users),
+            Stream::Copies => full(Written::Copies),
+            Stream::Map => full(Written::Map),
             // Where its batches end is not settled before the last of them is written: a start finds it.
             Stream::Unknown if taken.contains(&zone) => {
-                ZoneRow { used_for: ZoneUse::Open, written: 0, ..full(Pool::Map) }
+                ZoneRow { used_for: ZoneUse::Open, written: 0, ..full(Written::Map) }
             }
             // Whatever is in it, nobody empties it.
             Stream::Unknown if *pointer > 0 || room == 0 => unused(ZoneUse::Dead),
