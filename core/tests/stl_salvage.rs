@@ -175,7 +175,7 @@ fn without_empty_zones(media: &mut MemoryMedia) -> Survey {
 #[test]
 fn a_rebuild_takes_zones_of_the_lost_map_when_none_is_empty() {
     let disks = [disk(12, None), disk(30, Some(3))];
-    let used = used(&disks, 13, true);
+    let used = used(&disks, 6, true);
     let blocks = used.model.len();
     let mut media = without_roots(&used.media);
     let (before, _) = salvaged(&mut media, blocks, 1);

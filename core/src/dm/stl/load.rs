@@ -456,7 +456,9 @@ async fn replay(
     for zone in zones_beyond(shared, root, pointers) {
         let chained = chain(shared, zone, Some(since.epoch)).await;
         let (batches, generation) = chained.map_err(|reason| unreadable(zone, reason))?;
-        batches.iter().try_for_each(|batch| refuse_lost(shared, &batch.header, newest, pointers))?;
+        let is_free = shared.borrow().zones.rows()[zone.0 as usize].used_for == ZoneUse::Free;
+        let mut behind = batches.iter().map(|batch| &batch.header).filter(|header| is_free || since.is_before(header));
+        behind.try_for_each(|header| refuse_lost(shared, header, newest, pointers))?;
         adopt(shared, zone, &batches);
         // Whatever else lies in it: the next generation is higher.
         shared.borrow_mut().zones.outgrow(zone, generation);
@@ -530,8 +532,8 @@ fn refuse_gone(
     }
 }
 
-/// A batch that was written when the newest root was in a zone that is gone since, and not the newest that can be read: what that one says
-/// is lost. Of several devices each has a root.
+/// A batch behind the newest root that can be read, which was written when the newest one was in a zone that is gone since: what that one says
+/// is lost. Of several devices each has a root. Batches that a root covers may be as old as their zone is open, and say nothing.
 fn refuse_lost(
     shared: &Shared,
     batch: &Header,

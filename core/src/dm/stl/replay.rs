@@ -17,6 +17,18 @@ pub struct Since {
     pub copies: CopyNo,
 }
 
+impl Since {
+    /// Whether a batch is one that the map does not have.
+    #[must_use]
+    pub fn is_before(&self, header: &Header) -> bool {
+        match header.kind {
+            BatchKind::User(_) => header.batch.number > self.cut.0,
+            BatchKind::Copies(_) => header.batch.number > self.copies.0,
+            BatchKind::Map | BatchKind::Root | BatchKind::Footer | BatchKind::Filler => false,
+        }
+    }
+}
+
 /// What is to be done again, in this order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Replay {

@@ -175,7 +175,7 @@ fn draw_zoned((zone_blocks, most): (u32, u64), rng: &mut Rng) -> CrashConfig {
         max_sectors: some(rng, &[None, None, Some(2 * BLOCK_SECTORS), Some(8 * BLOCK_SECTORS)]),
         max_write_zeroes: some(rng, &[None, Some(zone as u32)]),
         write_cache: rng.chance(4, 5),
-        rotational: rng.chance(1, 2),
+        rotational: zones % 2 == 0,
         ..CrashConfig::new(geometry)
     }
 }
