@@ -459,7 +459,13 @@ async fn replay(
         let is_free = shared.borrow().zones.rows()[zone.0 as usize].used_for == ZoneUse::Free;
         let mut behind = batches.iter().map(|batch| &batch.header).filter(|header| is_free || since.is_before(header));
         behind.try_for_each(|header| refuse_lost(shared, header, newest, pointers))?;
-        adopt(shared, zone, &batches);
+        let end = match batches.last() {
+            Some(last) => last.end,
+            None if is_free => 0,
+            // A tool has written the newest root, and begun a life in which there are no batches.
+            None => end_of_all(shared, zone).await?,
+        };
+        adopt(shared, zone, &batches, end);
         // Whatever else lies in it: the next generation is higher.
         shared.borrow_mut().zones.outgrow(zone, generation);
         found.extend(batches.into_iter().map(|batch| batch.header));
@@ -477,6 +483,17 @@ async fn replay(
         state.zones.forget_behind(cut, last);
     }
     Ok(last)
+}
+
+/// Where the batches of a zone end, of whatever life.
+async fn end_of_all(shared: &Shared, zone: ZoneIndex) -> Result<u32, Reason> {
+    {
+        let mut state = shared.borrow_mut();
+        let room = state.disks.shape(zone).room;
+        state.zones.set_written(zone, room);
+    }
+    let (found, _) = chain(shared, zone, None).await?;
+    Ok(found.last().map_or(0, |last| last.end))
 }
 
 /// Zones that may have batches behind a root. One that is gone has them if the root names it, and cannot be read.
@@ -573,10 +590,9 @@ fn replay_cut(state: &State, since: &Since) -> BatchNo {
     state.order.counted().max(since.cut)
 }
 
-/// A zone has batches that may count.
-fn adopt(shared: &Shared, zone: ZoneIndex, batches: &[Found]) {
+/// A zone has batches that may count, and others up to `end`.
+fn adopt(shared: &Shared, zone: ZoneIndex, batches: &[Found], end: u32) {
     let mut state = shared.borrow_mut();
-    let end = batches.last().map_or(0, |last| last.end);
     if state.zones.rows()[zone.0 as usize].used_for == ZoneUse::Free {
         let Some((stream, generation)) = batches.iter().find_map(stream_of) else { return };
         let blocks = state.map_blocks_in(zone);
