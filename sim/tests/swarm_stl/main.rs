@@ -178,7 +178,7 @@ const ONE_CUT_OF: u64 = 4;
 #[test]
 fn the_target_keeps_its_promise_and_goes_on_or_says_why_not_where_disks_fail() {
     let reports = pass(100, &SwarmOptions { one_cut_of: Some(ONE_CUT_OF), ..target(false) });
-    assert!(reports.iter().map(|report| report.faults).sum::<u64>() > 150, "hardly anything failed");
+    assert!(reports.iter().map(|report| report.faults).sum::<u64>() > 300, "hardly anything failed");
     assert!(reports.iter().map(|report| report.cuts).sum::<u64>() > 2_000, "few cuts");
 }
 
@@ -191,6 +191,12 @@ fn is_found(gone: Sabotage, sound: bool) -> bool {
 #[test]
 fn batches_that_failed_and_count_are_found_where_disks_fail() {
     assert!(is_found(Sabotage { failed_batches_count: true, ..Sabotage::default() }, false), "no world shows it");
+}
+
+/// Found where disks fail, so that cleaning takes long, and a sweep meanwhile gave the victim back: copies in its next life were lost.
+#[test]
+fn a_victim_that_is_known_by_its_place_alone_is_found() {
+    assert!(is_found(Sabotage { victims_by_place: true, ..Sabotage::default() }, false), "no world shows it");
 }
 
 macro_rules! guards {

@@ -17,11 +17,12 @@ pub(super) async fn run(shared: Shared) {
     let signals = shared.borrow().signals.clone();
     loop {
         let victim = signals.progress.until(|| shared.borrow_mut().choose()).await;
-        let zone = victim.zone;
+        let (zone, generation) = (victim.zone, victim.generation);
         let result = clean(&shared, victim).await;
         let mut state = shared.borrow_mut();
         state.victim = None;
         match result {
+            _ if !state.is_still(zone, generation) => {}
             Ok(()) => {
                 state.counters.cleaned_zones += 1;
                 state.cleaned_in_vain += 1;
@@ -225,6 +226,9 @@ async fn clean(shared: &Shared, mut victim: Victim) -> Result<(), Reason> {
         state.notify(|signals| &signals.changes);
     }
     let mut state = shared.borrow_mut();
+    if !state.is_still(victim.zone, victim.generation) {
+        return Ok(());
+    }
     if state.map.live.of(victim.zone).is_some_and(|live| live.has_any_from(victim.read())) {
         // The map leads to blocks behind the last batch that is known: an end that was lost is no reason to lose them.
         return Err(Reason::Medium);
@@ -234,6 +238,13 @@ async fn clean(shared: &Shared, mut victim: Victim) -> Result<(), Reason> {
 }
 
 impl State {
+    /// Whether a zone is what it was. A sweep may find that nothing in a victim is live, and then it is given back and opened again before its
+    /// cleaning has come to an end.
+    fn is_still(&self, zone: ZoneIndex, generation: Generation) -> bool {
+        let row = &self.zones.rows()[zone.0 as usize];
+        row.generation == generation || self.guards.gone().victims_by_place
+    }
+
     /// Whether cleaning may have a turn: users wait for it, or do not write.
     fn may_clean(&self) -> bool {
         self.is_cleaning_owed() || self.changes.is_empty() || self.zones.free(Pool::Users) == 0

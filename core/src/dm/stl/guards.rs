@@ -21,7 +21,9 @@ pub struct Sabotage {
     pub discards_unlogged: bool,
     /// A copy counts whatever a user has written meanwhile, in memory (I11).
     pub copies_unconditional: bool,
-    /// The same in recovery.
+    /// A zone is taken for the victim that it was before it was given back and opened again (I12).
+    pub victims_by_place: bool,
+    /// A copy counts whatever a user has written meanwhile, in recovery.
     pub replay_copies_unconditional: bool,
     /// Headers count wherever they lie and whenever they were written (I13, I16).
     pub headers_unchecked: bool,
