@@ -67,6 +67,7 @@ struct Bench {
     sectors: u64,
     memory: Payload,
     /// Those that came back, to be sent again.
+    #[expect(clippy::vec_box, reason = "a bio is sent in its box")]
     bios: Vec<Box<Bio>>,
     rng: Rng,
     began: std::time::Instant,
