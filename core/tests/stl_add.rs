@@ -5,12 +5,11 @@ mod shingled;
 
 use shingle_core::block::Status;
 use shingle_core::device::NullConfig;
-use shingle_core::dm::stl::tools::{
-    AddError, Depth, Disk, Finding, Media, MediaError, MemoryMedia, Report, Spot, add, check,
-};
+use shingle_core::dm::stl::tools::{AddError, Depth, Disk, Finding, Media, MemoryMedia, Report, Spot, add, check};
 use shingle_core::random::Rng;
 use shingle_core::sector::Sector;
 use shingle_core::zone::{Condition, Zone, ZoneKind};
+use shingled::cut::Cut;
 use shingled::shelf::{put_back, taken_out};
 use shingled::{Volume, ZONE, disk, small};
 
@@ -147,45 +146,6 @@ fn a_volume_with_another_device_is_larger_in_order_and_has_what_it_had() {
     }
 }
 
-/// Disks that lose their power before a change, and then all that was not flushed, or nothing of it.
-struct Cut {
-    media: MemoryMedia,
-    flushed: MemoryMedia,
-    left: u32,
-}
-
-impl Cut {
-    fn change(&mut self) -> Result<(), MediaError> {
-        self.left = self.left.checked_sub(1).ok_or_else(|| MediaError("no power".into()))?;
-        Ok(())
-    }
-}
-
-impl Media for Cut {
-    fn disks(&self) -> &[Disk] {
-        self.media.disks()
-    }
-
-    fn read(&mut self, from: Spot, to: &mut [u8]) -> Result<(), MediaError> {
-        self.media.read(from, to)
-    }
-
-    fn write(&mut self, to: Spot, from: &[u8]) -> Result<(), MediaError> {
-        self.change()?;
-        self.media.write(to, from)
-    }
-
-    fn reset(&mut self, start: Spot) -> Result<(), MediaError> {
-        self.change()?;
-        self.media.reset(start)
-    }
-
-    fn flush(&mut self) -> Result<(), MediaError> {
-        self.flushed = self.media.clone();
-        Ok(())
-    }
-}
-
 #[test]
 fn an_add_that_is_cut_off_anywhere_leaves_the_old_volume_or_the_new_one() {
     let (disks, new) = (vec![disk(14, Some(2)), disk(14, Some(0))], disk(10, Some(3)));
@@ -195,7 +155,7 @@ fn an_add_that_is_cut_off_anywhere_leaves_the_old_volume_or_the_new_one() {
     let all_disks = [disks.clone(), vec![new]].concat();
     let (mut seen, mut last) = ([0; 2], 0);
     for left in 0.. {
-        let mut cut = Cut { media: before.clone(), flushed: before.clone(), left };
+        let mut cut = Cut::after(left, &before);
         let result = add(&mut cut, NEW, &mut |_, _| ());
         for media in [&cut.media, &cut.flushed] {
             let old = without_last(media);
@@ -233,11 +193,11 @@ fn a_device_that_was_never_added_is_not_taken_for_the_one_that_was() {
     let (media, _) = used(&[disk(30, Some(3))], 11);
     let mut first = with(&media, &disk(20, Some(0)));
     let left = (0..).find(|left| {
-        let mut cut = Cut { media: first.clone(), flushed: first.clone(), left: *left };
+        let mut cut = Cut::after(*left, &first);
         let is_done = add(&mut cut, [1; 16], &mut |_, _| ()).is_ok();
         is_done || checked(&cut.flushed).volume.is_some()
     });
-    let mut cut = Cut { media: first.clone(), flushed: first.clone(), left: left.unwrap() - 1 };
+    let mut cut = Cut::after(left.unwrap() - 1, &first);
     add(&mut cut, [98; 16], &mut |_, _| ()).unwrap_err();
     let abandoned = cut.media;
     add(&mut first, NEW, &mut |_, _| ()).unwrap();

@@ -10,12 +10,13 @@ use shingle_core::block::{Bio, BlockDevice, Cx, DeviceId, Limits, Op, Reason, St
 use shingle_core::device::{NullConfig, NullDevice};
 use shingle_core::dm::stl::format::{MemberState, ZoneUse};
 use shingle_core::dm::stl::tools::{
-    AddError, Depth, Disk, Finding, Media, MediaError, MemoryMedia, Removal, RemoveError, Report, Spot, Survey, add,
-    check, finish_removal, plan_removal,
+    AddError, Depth, Finding, Media, MemoryMedia, Removal, RemoveError, Report, Spot, Survey, add, check,
+    finish_removal, plan_removal,
 };
 use shingle_core::dm::stl::{Stage, Step, Stl};
 use shingle_core::random::Rng;
 use shingle_core::zone::ZoneNo;
+use shingled::cut::Cut;
 use shingled::shelf::{put_back, taken_out};
 use shingled::{Volume, disk, read, small};
 
@@ -317,45 +318,6 @@ fn moving_away_that_is_cut_off_anywhere_leaves_the_old_volume_or_one_that_goes_o
     assert!(seen[0] > 3 && seen[1] > 50, "{seen:?}");
 }
 
-/// Disks that lose their power before a change, and then all that was not flushed, or nothing of it.
-struct Cut {
-    media: MemoryMedia,
-    flushed: MemoryMedia,
-    left: u32,
-}
-
-impl Cut {
-    fn change(&mut self) -> Result<(), MediaError> {
-        self.left = self.left.checked_sub(1).ok_or_else(|| MediaError("no power".into()))?;
-        Ok(())
-    }
-}
-
-impl Media for Cut {
-    fn disks(&self) -> &[Disk] {
-        self.media.disks()
-    }
-
-    fn read(&mut self, from: Spot, to: &mut [u8]) -> Result<(), MediaError> {
-        self.media.read(from, to)
-    }
-
-    fn write(&mut self, to: Spot, from: &[u8]) -> Result<(), MediaError> {
-        self.change()?;
-        self.media.write(to, from)
-    }
-
-    fn reset(&mut self, start: Spot) -> Result<(), MediaError> {
-        self.change()?;
-        self.media.reset(start)
-    }
-
-    fn flush(&mut self) -> Result<(), MediaError> {
-        self.flushed = self.media.clone();
-        Ok(())
-    }
-}
-
 #[test]
 fn an_end_that_is_cut_off_anywhere_leaves_a_device_that_leaves_or_none() {
     let case = Case::new(&[disk(22, Some(2)), disk(20, Some(0))], disk(14, Some(2)), 1);
@@ -363,7 +325,7 @@ fn an_end_that_is_cut_off_anywhere_leaves_a_device_that_leaves_or_none() {
     let empty = evacuated(&case.disks(), &media);
     let mut seen = [0; 2];
     for left in 0.. {
-        let mut cut = Cut { media: empty.clone(), flushed: empty.clone(), left };
+        let mut cut = Cut::after(left, &empty);
         let result = finish_removal(&mut cut, &mut |_, _| ());
         for media in [&cut.media, &cut.flushed] {
             let is_without = is_whole(&without_last(media), &model);

@@ -1,6 +1,7 @@
 //! An `stl` volume in a stack: what its tests share.
 #![allow(dead_code, reason = "each test file uses its part")]
 
+pub mod cut;
 pub mod image;
 pub mod shelf;
 
