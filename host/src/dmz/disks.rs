@@ -42,7 +42,9 @@ impl Disks {
     }
 }
 
-pub(crate) fn is_same(one: &Path, other: &Path) -> bool {
+/// Whether two paths lead to one file.
+#[must_use]
+pub fn is_same(one: &Path, other: &Path) -> bool {
     one.canonicalize().is_ok_and(|one| other.canonicalize().is_ok_and(|other| one == other))
 }
 

@@ -15,7 +15,7 @@ mod media;
 mod reach;
 
 pub use content::content;
-pub use disks::{Access, Disks};
+pub use disks::{Access, Disks, is_same};
 pub use length::{find_length, has_own_length};
 pub use media::DeviceMedia;
 pub use reach::Reach;

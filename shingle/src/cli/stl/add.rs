@@ -3,13 +3,11 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use serde_json::json;
 use shingle_core::dm::stl::tools::{AddError, Media, add};
-use shingle_host::config::format_bytes;
 use shingle_host::stl::content;
 use uuid::Uuid;
 
-use super::set::{SetArgs, geometry, geometry_json, serving, uuid};
+use super::set::{Changed, SetArgs, geometry, geometry_json, serving};
 use super::{CliError, output};
 use crate::cli::output::with_percent;
 
@@ -46,20 +44,10 @@ pub fn run(args: &AddArgs) -> Result<(), CliError> {
         }
         other => CliError::failed(other),
     })?;
-    let (table, stack) = serving(&disks, added.sectors);
+    let serving = serving(&disks, added.sectors);
+    let changed = Changed { id, before: added.before, sectors: added.sectors, serving };
     if args.set.json {
-        let mut value = geometry_json(&disks);
-        value["device_uuid"] = json!(uuid(id));
-        value["sectors_before"] = json!(added.before);
-        value["sectors"] = json!(added.sectors);
-        value["table"] = json!(table);
-        value["stack"] = json!(stack);
-        return output::print_json(&value);
+        return output::print_json(&changed.json(geometry_json(&disks)));
     }
-    output::print(&format!(
-        "{}{} before, {} now\n\nDone.\n\nA stack file for `shingle up`:\n\n{stack}",
-        geometry(&disks),
-        format_bytes(added.before * 512),
-        format_bytes(added.sectors * 512),
-    ))
+    output::print(&format!("{}{}", geometry(&disks), changed.text()))
 }

@@ -3,14 +3,13 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use serde_json::json;
 use shingle_core::dm::stl::Step;
 use shingle_core::dm::stl::format::MemberState;
 use shingle_core::dm::stl::tools::{Removal, RemoveError, finish_removal, plan_removal};
-use shingle_host::config::{format_bytes, parse_size};
+use shingle_host::config::parse_size;
 use shingle_host::stl::Disks;
 
-use super::set::{SetArgs, geometry, geometry_json, serving_these, uuid};
+use super::set::{Changed, SetArgs, geometry, geometry_json, serving_these};
 use super::{CliError, output};
 use crate::cli::output::with_percent;
 
@@ -79,23 +78,14 @@ impl RemoveArgs {
 
     fn tell(&self, disks: &Disks, removal: &Removal) -> Result<(), CliError> {
         let names: Vec<&str> = disks.names().collect();
-        let (table, stack) = serving_these(&names[..names.len() - 1], removal.sectors);
+        let serving = serving_these(&names[..names.len() - 1], removal.sectors);
+        let changed = Changed { id: removal.id, before: removal.before, sectors: removal.sectors, serving };
         if self.set.json {
             let mut value = geometry_json(disks);
             value["devices"].as_array_mut().map(Vec::pop);
-            value["device_uuid"] = json!(uuid(removal.id));
-            value["sectors_before"] = json!(removal.before);
-            value["sectors"] = json!(removal.sectors);
-            value["table"] = json!(table);
-            value["stack"] = json!(stack);
-            return output::print_json(&value);
+            return output::print_json(&changed.json(value));
         }
-        output::print(&format!(
-            "{}{} is none of the volume any more\n{} before, {} now\n\nDone.\n\nA stack file for `shingle up`:\n\n{stack}",
-            geometry(disks),
-            self.device.display(),
-            format_bytes(removal.before * 512),
-            format_bytes(removal.sectors * 512),
-        ))
+        let device = self.device.display();
+        output::print(&format!("{}{device} is none of the volume any more\n{}", geometry(disks), changed.text()))
     }
 }

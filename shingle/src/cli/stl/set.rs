@@ -11,7 +11,7 @@ use shingle_core::dm::stl::tools::{Disk, Media, MediaError, Volume};
 use shingle_core::zone::ZoneKind;
 use shingle_host::backend;
 use shingle_host::config::format_bytes;
-use shingle_host::dmz::Access;
+use shingle_host::dmz::{Access, is_same};
 use shingle_host::stl::Disks;
 use uuid::Uuid;
 
@@ -43,9 +43,7 @@ impl SetArgs {
 
     /// Opens the disks to change them, with this one as the last, be it one of them or not.
     pub fn open_up_to(&self, last: &Path) -> Result<Disks, CliError> {
-        let is_last =
-            |path: &Path| path.canonicalize().is_ok_and(|path| last.canonicalize().is_ok_and(|last| path == last));
-        let others = self.devices.iter().filter(|path| !is_last(path)).cloned();
+        let others = self.devices.iter().filter(|path| !is_same(path, last)).cloned();
         Ok(Disks::open(&others.chain([last.to_owned()]).collect::<Vec<_>>(), Access::Write)?)
     }
 
@@ -87,6 +85,38 @@ pub fn geometry_json(disks: &Disks) -> Value {
     };
     let devices: Vec<Value> = disks.disks().iter().zip(disks.names()).map(one).collect();
     json!({"devices": devices})
+}
+
+/// What has become of a volume by a disk more or less.
+pub struct Changed {
+    /// The identity of the disk.
+    pub id: [u8; 16],
+    /// Sectors of the volume before.
+    pub before: u64,
+    /// And now.
+    pub sectors: u64,
+    /// As of [`serving`].
+    pub serving: (String, String),
+}
+
+impl Changed {
+    /// With what is known of the disks, as JSON.
+    pub fn json(&self, mut disks: Value) -> Value {
+        let (table, stack) = &self.serving;
+        disks["device_uuid"] = json!(uuid(self.id));
+        disks["sectors_before"] = json!(self.before);
+        disks["sectors"] = json!(self.sectors);
+        disks["table"] = json!(table);
+        disks["stack"] = json!(stack);
+        disks
+    }
+
+    /// The lines behind those about the disks.
+    pub fn text(&self) -> String {
+        let [before, now] = [self.before, self.sectors].map(|sectors| format_bytes(sectors * 512));
+        let (_, stack) = &self.serving;
+        format!("{before} before, {now} now\n\nDone.\n\nA stack file for `shingle up`:\n\n{stack}")
+    }
 }
 
 /// The table line of a volume of so many sectors, and the lines of a stack file that serve it.
