@@ -17,7 +17,7 @@ use crate::dm::stl::format::{
 use crate::dm::stl::load::ROOT_ZONES;
 use crate::dm::stl::log::Pool;
 use crate::dm::stl::map::LEAF_BLOCKS;
-use crate::dm::stl::{BLOCK_BYTES, BLOCK_SECTORS, CreateError, Generation, Part, Pba, ZoneIndex};
+use crate::dm::stl::{BLOCK_BYTES, BLOCK_SECTORS, CreateError, Generation, Part, Pba};
 use crate::prelude::*;
 
 /// Why no device was added.
@@ -173,9 +173,7 @@ impl Adding {
         if rooms.iter().take(ROOT_ZONES as usize).filter(|room| **room > 0).count() < ROOT_ZONES as usize {
             return Err(AddError::Device(CreateError::DeadRoots(root.members.len())));
         }
-        let can_be_written =
-            |zone: &ZoneIndex| volume.zones[zone.0 as usize].is_some_and(|row| row.used_for != ZoneUse::Dead);
-        let old = volume.space.zones().filter(can_be_written).map(|zone| volume.space.room(zone));
+        let old = volume.space.zones().filter(|zone| volume.can_be_written(*zone)).map(|zone| volume.space.room(zone));
         let devices = volume.space.disks.iter().flatten().count() + 1;
         let capacity = capacity(devices, old.chain(rooms.iter().copied()), root.reserve).map_err(AddError::Device)?;
         if capacity < root.capacity {

@@ -14,7 +14,7 @@ use super::volume::Volume;
 use super::walk::Walk;
 use crate::dm::stl::checkpoint::encode_root;
 use crate::dm::stl::create::capacity;
-use crate::dm::stl::format::{Batch, Member, MemberKind, MemberState, Root, ZoneUse};
+use crate::dm::stl::format::{Batch, Member, MemberKind, MemberState, Root};
 use crate::dm::stl::map::LeafNo;
 use crate::dm::stl::{BLOCK_SECTORS, CreateError, Lba, Pba, ZoneIndex};
 use crate::prelude::*;
@@ -111,9 +111,7 @@ pub fn plan_removal(media: &mut dyn Media, size: Option<u64>, progress: Progress
 fn find(media: &mut dyn Media) -> Result<(Volume, usize), RemoveError> {
     let mut findings = Findings::default();
     let volume = Volume::find(media, &mut findings).map_err(RemoveError::Volume)?;
-    if let Some(finding) = findings.all().iter().find(|finding| finding.is_error()) {
-        return Err(RemoveError::Volume(format!("{finding}")));
-    }
+    sound(&findings)?;
     let last = media.disks().len() - 1;
     let number = volume.space.disks.iter().position(|disk| *disk == Some(last));
     number.map(|number| (volume, number)).ok_or(RemoveError::NotOfSet)
@@ -138,10 +136,9 @@ fn may_leave(volume: &Volume, number: usize) -> Result<(), RemoveError> {
 
 /// Blocks that a volume of the other devices has room for.
 fn room_without(volume: &Volume, number: usize) -> Result<u64, CreateError> {
-    let can_be_written =
-        |zone: &ZoneIndex| volume.zones[zone.0 as usize].is_some_and(|row| row.used_for != ZoneUse::Dead);
     let zones = others(volume, number).map(|(other, _)| volume.space.set.zones(other));
-    let zones = zones.flat_map(|zones| (zones.start.0..zones.end.0).map(ZoneIndex)).filter(can_be_written);
+    let zones =
+        zones.flat_map(|zones| (zones.start.0..zones.end.0).map(ZoneIndex)).filter(|zone| volume.can_be_written(*zone));
     let rooms = zones.map(|zone| volume.space.room(zone));
     capacity(others(volume, number).count(), rooms, volume.newest.root.reserve)
 }

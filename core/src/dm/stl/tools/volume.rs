@@ -154,6 +154,11 @@ impl Volume {
         }
     }
 
+    /// Whether something can be written to a zone some time, as far as the root knows.
+    pub(super) fn can_be_written(&self, zone: ZoneIndex) -> bool {
+        self.zones[zone.0 as usize].is_some_and(|row| row.used_for != ZoneUse::Dead)
+    }
+
     /// What the root says of when it was made.
     #[must_use]
     pub fn since(&self) -> Since {
