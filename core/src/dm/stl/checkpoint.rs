@@ -133,7 +133,7 @@ impl State {
             rows: self.zones.rows().to_vec(),
             granted,
             leaves: leaves.collect(),
-            promised: self.to_promise(),
+            promised,
             released: core::mem::take(&mut self.tables.released),
             root,
         }
