@@ -6,17 +6,13 @@ use super::disks::{self, Disk};
 use super::state::{Shared, State};
 use crate::block::{Bio, Op, Reason};
 use crate::prelude::*;
+use crate::task::Answer;
 
 /// Flushes all disks.
 pub(super) async fn flush_disks(shared: &Shared) -> Result<(), Reason> {
     let answers = {
         let state = shared.borrow();
-        let mut devices: Vec<_> = state.disks.all.iter().flatten().map(|disk| disk.device).collect();
-        if state.guards.gone().flush_one_device {
-            devices.truncate(1);
-        }
-        devices.dedup();
-        devices.into_iter().map(|device| state.io.flush(device)).collect()
+        state.flush_members(&state.members_to_flush())
     };
     disks::all(answers).await
 }
@@ -25,14 +21,10 @@ pub(super) async fn flush_disks(shared: &Shared) -> Result<(), Reason> {
 async fn flush_changes(shared: &Shared) -> Result<(), Reason> {
     let (members, answers) = {
         let mut state = shared.borrow_mut();
-        let mut members = state.disks.present();
-        if state.guards.gone().flush_one_device {
-            members.truncate(1);
-        }
+        let mut members = state.members_to_flush();
         let has_some = |disk: &mut Disk| core::mem::take(&mut disk.has_undurable);
         members.retain(|member| state.disks.all[*member].as_mut().is_some_and(has_some));
-        let disks = members.iter().filter_map(|member| state.disks.all[*member].as_ref());
-        let answers = disks.map(|disk| state.io.flush(disk.device)).collect();
+        let answers = state.flush_members(&members);
         (members, answers)
     };
     let result = disks::all(answers).await;
@@ -68,6 +60,20 @@ pub(super) async fn run(shared: Shared) {
 }
 
 impl State {
+    /// The devices that a flush reaches.
+    fn members_to_flush(&self) -> Vec<usize> {
+        let mut members = self.disks.present();
+        if self.guards.gone().flush_one_device {
+            members.truncate(1);
+        }
+        members
+    }
+
+    fn flush_members(&self, members: &[usize]) -> Vec<Answer> {
+        let disks = members.iter().filter_map(|member| self.disks.all[*member].as_ref());
+        disks.map(|disk| self.io.flush(disk.device)).collect()
+    }
+
     /// Takes a flush.
     pub fn take_flush(&mut self, bio: Box<Bio>) {
         debug_assert!(bio.op == Op::Flush, "nothing else waits for a flush");
