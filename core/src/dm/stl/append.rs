@@ -1,7 +1,7 @@
 //! Batches into open zones: where the next one goes, and what becomes of one that fails.
 
 use super::format::{Batch, BatchKind, MemberKind};
-use super::lanes::{Cursor, LaneNo, Lanes, Use};
+use super::lanes::{Cursor, Lane, LaneNo, Lanes, Use};
 use super::log::{Opening, Place, Pool, Sealed, Stream};
 use super::state::{Readiness, Shared, Slot, State};
 use super::{BatchNo, CopyNo, Generation, ZoneIndex, disks};
@@ -43,9 +43,8 @@ impl State {
             if !self.disks.shape(zone).is_sequential && self.lanes[lane].under_way > 0 {
                 return Room::Busy;
             }
-            let room = self.lanes[lane].room();
-            if room >= 2 {
-                return Room::Blocks(room);
+            if self.lanes[lane].has_room() {
+                return Room::Blocks(self.lanes[lane].room());
             }
             self.close(lane);
         }
@@ -90,25 +89,23 @@ impl State {
 
     /// Opens a zone for a lane.
     fn open_for(&mut self, lane: LaneNo, share: Pool) -> Option<(ZoneIndex, Generation)> {
-        let (stream, used_for) = (self.lanes[lane].stream, self.lanes[lane].used_for);
-        if Lanes::is_base(lane) {
-            let (pool, share) = (self.right(stream.pool()), self.right(share));
-            let place = if stream.pool() == Pool::Map { self.disks.fronts.clone() } else { self.disks.backs.clone() };
-            let place = Place::Preferred(&place);
-            return self.zones.open(&Opening { pool, share, stream, behind: None, place });
-        }
+        let Lane { stream, used_for, .. } = self.lanes[lane];
         let pool = stream.pool();
-        if self.readiness != Readiness::Ready || self.zones.free(pool) <= LEFT {
+        if used_for != Use::Base && (self.readiness != Readiness::Ready || self.zones.free(pool) <= LEFT) {
             return None;
         }
         match used_for {
-            Use::Base | Use::Copies => {
-                let place = self.disks.backs.clone();
+            Use::Base => {
+                let (pool, share) = (self.right(pool), self.right(share));
+                let place = if stream == Stream::Map { &self.disks.fronts } else { &self.disks.backs };
+                self.zones.open(&Opening { pool, share, stream, behind: None, place: Place::Preferred(place) })
+            }
+            Use::Copies => {
                 let near = self.lanes[Lanes::COPIES].cursor?.zone;
                 if !self.has_active_to_spare(self.disks.member_of(near)) {
                     return None;
                 }
-                let place = Place::Preferred(&place);
+                let place = Place::Preferred(&self.disks.backs);
                 self.zones.open(&Opening { pool, share, stream, behind: Some(near), place })
             }
             Use::Member(member) => self.open_aside(member, None),

@@ -156,7 +156,7 @@ impl State {
 
     /// Whether users have something to write, and no zone for it.
     pub fn do_users_wait(&self) -> bool {
-        let has_zone = self.lanes.of_users().any(|(_, lane)| lane.room() >= 2) || self.zones.free(Pool::Users) > 0;
+        let has_zone = self.lanes.of_users().any(|(_, lane)| lane.has_room()) || self.zones.free(Pool::Users) > 0;
         !has_zone && !self.changes.is_empty()
     }
 

@@ -63,6 +63,11 @@ impl Lane {
     pub fn room(&self) -> u32 {
         self.cursor.map_or(0, |cursor| cursor.room - cursor.next)
     }
+
+    /// Whether it takes a batch: a header and a block.
+    pub fn has_room(&self) -> bool {
+        self.room() >= 2
+    }
 }
 
 /// The lanes of a volume.
@@ -112,6 +117,11 @@ impl Lanes {
         }
     }
 
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
     pub fn all(&self) -> impl Iterator<Item = (LaneNo, &Lane)> {
         (0..).map(LaneNo).zip(&self.0)
     }
@@ -134,20 +144,20 @@ impl Lanes {
         self.all().filter(is_aside).count()
     }
 
-    /// A side lane in the zone of which a base lane of `pool` may go on that has none: its own first.
-    pub fn lender(&self, pool: Pool) -> Option<LaneNo> {
-        let lends = |(lane, it): &(LaneNo, &Lane)| {
-            !Self::is_base(*lane) && it.room() >= 2 && it.under_way == 0 && it.stream.pool() >= pool
-        };
-        self.all().filter(lends).min_by_key(|(_, it)| it.stream.pool()).map(|(lane, _)| lane)
+    /// Side lanes in the zone of which a base lane of `pool` may go on that has none.
+    fn lenders(&self, pool: Pool) -> impl Iterator<Item = (LaneNo, &Lane)> {
+        self.all().filter(move |(lane, it)| !Self::is_base(*lane) && it.has_room() && it.stream.pool() >= pool)
     }
 
-    /// Whether there is a side lane that could be one, if nothing were under way in its zone.
+    /// The one that lends its zone now, as nothing is under way there: one of its own pool first.
+    pub fn lender(&self, pool: Pool) -> Option<LaneNo> {
+        let idle = self.lenders(pool).filter(|(_, it)| it.under_way == 0);
+        idle.min_by_key(|(_, it)| it.stream.pool()).map(|(lane, _)| lane)
+    }
+
+    /// Whether one will lend its zone, at the latest when nothing is under way there.
     pub fn will_lend(&self, pool: Pool) -> bool {
-        let may = |(lane, it): (LaneNo, &Lane)| {
-            !Self::is_base(lane) && it.room() >= 2 && it.under_way > 0 && it.stream.pool() >= pool
-        };
-        self.all().any(may)
+        self.lenders(pool).next().is_some()
     }
 }
 

@@ -92,7 +92,7 @@ impl State {
         };
         let is_at_angle = |(_, lane): &(LaneNo, &Lane)| matches!(lane.used_for, Use::Base | Use::Angle);
         let at_angles = || self.lanes.of_users().filter(is_at_angle);
-        let known = at_angles().filter(|(_, lane)| lane.room() >= 2);
+        let known = at_angles().filter(|(_, lane)| lane.has_room());
         let known = known.filter_map(|(lane, it)| Some((next(it)?, lane))).min();
         let unknown = at_angles().filter(|(_, lane)| next(lane).is_none()).map(|(lane, _)| lane).next();
         if let Some(lane) = unknown.filter(|_| self.turns.is_time_to_try(in_a_row))

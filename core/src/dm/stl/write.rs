@@ -72,18 +72,33 @@ impl State {
         Some(Begun { sealed, shares, sent })
     }
 
-    /// The lane for a batch that is as long as it may be: the one that is done first. Devices work side by side.
+    /// The lane for a batch that is as long as it may be: the one with the fewest under way. Devices work side by side.
     fn lane_of_long(&mut self) -> Option<(LaneNo, u32)> {
-        let is_long = |(_, lane): &(LaneNo, &Lane)| lane.used_for != Use::Angle && (lane.under_way as usize) < WRITERS;
-        let mut lanes: Vec<(u32, LaneNo)> =
-            self.lanes.of_users().filter(is_long).map(|(lane, it)| (it.under_way, lane)).collect();
-        lanes.sort_unstable();
-        lanes.into_iter().find_map(|(_, lane)| {
-            if self.is_kept_for_short(lane) {
-                return None;
-            }
-            self.room_of_users(lane).map(|room| (lane, room))
+        let lanes = self.lanes.len();
+        let mut in_turn = (0..WRITERS as u32).flat_map(|busy| (0..lanes).map(move |lane| (busy, LaneNo(lane))));
+        in_turn.find_map(|(busy, lane)| {
+            let is_next = self.lanes[lane].under_way == busy && self.takes_long(lane);
+            let room = if is_next { self.room_of_users(lane) } else { None };
+            room.map(|room| (lane, room))
         })
+    }
+
+    /// Whether long batches may go to a lane. What a faster device has left is for the map and for short ones.
+    fn takes_long(&self, lane: LaneNo) -> bool {
+        let Lane { stream, used_for, .. } = self.lanes[lane];
+        let has_left = |member: usize| {
+            let zones = self.disks.set.zones(member);
+            self.zones.front_left() > (zones.end.0 - zones.start.0) as usize / SHORT_SHARE
+        };
+        stream.pool() == Pool::Users && used_for != Use::Angle && self.front_of(lane).is_none_or(has_left)
+    }
+
+    /// The faster device that a lane is for.
+    fn front_of(&self, lane: LaneNo) -> Option<usize> {
+        match self.lanes[lane].used_for {
+            Use::Member(member) => Some(member).filter(|member| self.disks.is_front(*member)),
+            Use::Base | Use::Copies | Use::Angle => None,
+        }
     }
 
     /// The lane for a batch that nothing else is waited for: the fastest device, or what comes next under the head.
@@ -91,24 +106,12 @@ impl State {
         if self.lanes.of_users().any(|(_, lane)| lane.under_way > 0) {
             return None;
         }
-        let is_front = |(_, lane): &(LaneNo, &Lane)| match lane.used_for {
-            Use::Member(member) => self.disks.is_front(member),
-            _ => false,
-        };
-        let front = self.lanes.of_users().find(is_front).map(|(lane, _)| lane);
+        let front = self.lanes.of_users().map(|(lane, _)| lane).find(|lane| self.front_of(*lane).is_some());
         let front = front.filter(|lane| self.zones.front_left() > 0 || self.lanes[*lane].cursor.is_some());
         let now = self.io.now();
-        let first = front.or_else(|| self.lane_by_angle(now)).unwrap_or(Lanes::USERS);
-        let room = self.room_of_users(first).map(|room| (first, room));
-        room.or_else(|| self.room_of_users(Lanes::USERS).map(|room| (Lanes::USERS, room)))
-    }
-
-    /// Whether what a faster device has left is for the map and for short batches.
-    fn is_kept_for_short(&self, lane: LaneNo) -> bool {
-        let Use::Member(member) = self.lanes[lane].used_for else { return false };
-        let zones = self.disks.set.zones(member);
-        let kept = (zones.end.0 - zones.start.0) as usize / SHORT_SHARE;
-        self.disks.is_front(member) && self.zones.front_left() <= kept
+        let aside = front.or_else(|| self.lane_by_angle(now)).filter(|lane| *lane != Lanes::USERS);
+        let mut in_turn = aside.into_iter().chain([Lanes::USERS]);
+        in_turn.find_map(|lane| self.room_of_users(lane).map(|room| (lane, room)))
     }
 
     /// What the zone of a lane of users takes.
