@@ -461,6 +461,7 @@ async fn reset_zones(shared: &Shared, root: &Since) {
             let start = state.disks.set.start(zone);
             let end = start + u64::from(state.disks.set.zone_blocks());
             state.map.cache.forget(start, end);
+            state.ahead.forget(zone, start, end);
             state.zones.was_reset(zone);
             state.events += 1;
         }

@@ -16,7 +16,10 @@ use super::log::{Checker, Keep, Order, Zones};
 use super::map::Map;
 use super::options::Options;
 use super::state::{Readiness, Shared, Signals, State, StlCounters, Tables, finish};
-use super::{BLOCK_BYTES, BLOCK_SECTORS, BatchNo, CopyNo, Epoch, checkpoint, clean, flush, load, read, sweep, write};
+use super::{
+    BLOCK_BYTES, BLOCK_SECTORS, BatchNo, CopyNo, Epoch, checkpoint, clean, flush, load, read_ahead, read_map, sweep,
+    write,
+};
 use crate::block::{
     Bio, BlockDevice, Content, Cx, DeviceId, Event, Figure, Limits, MessageError, Op, Payload, Reason, Status,
     Survival, WordOwner,
@@ -45,7 +48,8 @@ impl Stl {
         let capacity = sectors / u64::from(BLOCK_SECTORS);
         tasks.spawn(load::run(shared.clone(), io, given.collect(), capacity));
         (0..write::WRITERS * below.len()).for_each(|_| tasks.spawn(write::run(shared.clone())));
-        (0..read::NODE_READERS).for_each(|_| tasks.spawn(read::run(shared.clone())));
+        (0..read_map::NODE_READERS).for_each(|_| tasks.spawn(read_map::run(shared.clone())));
+        (0..read_ahead::SEGMENT_READERS).for_each(|_| tasks.spawn(read_ahead::run(shared.clone())));
         tasks.spawn(flush::run(shared.clone()));
         tasks.spawn(checkpoint::run(shared.clone()));
         tasks.spawn(sweep::run(shared.clone()));
@@ -195,6 +199,8 @@ impl State {
             readings: slab::Slab::new(),
             node_waiters: BTreeMap::new(),
             wanted_nodes: VecDeque::new(),
+            map_reads: read_map::Ends::default(),
+            ahead: read_ahead::ReadAhead::new(options.ahead_blocks),
             flushes: VecDeque::new(),
             back: VecDeque::new(),
             early: VecDeque::new(),
@@ -322,7 +328,7 @@ impl BlockDevice for Stl {
         state.writes.iter().for_each(|(_, write)| visit(&write.bio));
         let waiting =
             state.node_waiters.values().flatten().chain(&state.flushes).chain(&state.early).chain(&state.back);
-        waiting.for_each(|bio| visit(bio));
+        waiting.chain(state.ahead.held()).for_each(|bio| visit(bio));
     }
 
     fn describe(&self, out: &mut dyn fmt::Write) -> fmt::Result {

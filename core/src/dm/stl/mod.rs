@@ -25,6 +25,8 @@ mod numbers;
 mod options;
 pub mod policy;
 mod read;
+mod read_ahead;
+mod read_map;
 mod replay;
 mod run_reader;
 mod set;

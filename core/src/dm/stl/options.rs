@@ -23,6 +23,8 @@ pub struct Options {
     pub most_runs: usize,
     /// Blocks of runs that a sweep has in memory.
     pub sweep_blocks: u32,
+    /// Blocks that are read ahead at a time on a disk with a head.
+    pub ahead_blocks: u32,
     /// Zones whose live blocks are known one by one, so that they can be cleaned.
     pub marked_zones: usize,
     /// Blocks that cleaning reads before it writes what of them is live, and before users have their turn.
@@ -49,6 +51,8 @@ impl Default for Options {
             index_bytes: 128 * MIB,
             most_runs: 200,
             sweep_blocks: 8192,
+            // 2 MiB: a track.
+            ahead_blocks: 512,
             marked_zones: 2048,
             turn_blocks: 8192,
             choice: Choice::Decline,

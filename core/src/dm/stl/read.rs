@@ -1,13 +1,10 @@
 //! Reads: what the map says, part by part, and every block checked.
 
 use super::map::{Extent, Found, Node, Source};
-use super::state::{Reading, Shared, State};
+use super::state::{Reading, State};
 use super::{BLOCK_SECTORS, Lba};
 use crate::block::{Bio, Cx, Reason, Status};
 use crate::prelude::*;
-
-/// Nodes of the map that may be read at one time.
-pub(super) const NODE_READERS: usize = 32;
 
 impl State {
     /// Sends a read on to where its blocks are.
@@ -43,7 +40,8 @@ impl State {
     }
 
     /// Reads blocks that lie in a row.
-    fn read_data(&mut self, mut bio: Box<Bio>, extent: Extent, cx: &mut Cx<'_>) {
+    fn read_data(&mut self, bio: Box<Bio>, extent: Extent, cx: &mut Cx<'_>) {
+        let Some(mut bio) = self.read_from_ahead(bio, &extent, cx) else { return };
         let Source::At(place, checksums) = extent.source else { return cx.complete(bio, Status::Ok) };
         let (device, sector) = match self.disks.spot(place) {
             Ok((disk, sector)) => (disk.device, sector),
@@ -94,44 +92,6 @@ impl State {
             self.notify(|signals| &signals.progress);
         }
     }
-}
-
-/// Reads nodes for reads that wait.
-pub(super) async fn run(shared: Shared) {
-    let signals = shared.borrow().signals.clone();
-    loop {
-        let node = signals.nodes.until(|| shared.borrow_mut().wanted_nodes.pop_front()).await;
-        let result = load_node(&shared, node).await;
-        let mut state = shared.borrow_mut();
-        let waiters = state.node_waiters.remove(&node.place()).unwrap_or_default();
-        match result {
-            Ok(()) => state.back.extend(waiters),
-            Err(reason) => waiters.into_iter().for_each(|bio| state.end(bio, Err(reason.clone()))),
-        }
-        state.is_notified = true;
-    }
-}
-
-/// Brings a node into memory.
-pub(super) async fn load_node(shared: &Shared, node: Node) -> Result<(), Reason> {
-    let (zone, reading) = {
-        let mut state = shared.borrow_mut();
-        let (zone, _) = state.disks.set.zone_of(node.place());
-        state.pin(zone);
-        (zone, state.disks.read(&state.io, node.place(), node.blocks()))
-    };
-    let data = match reading {
-        Ok(reading) => reading.data().await,
-        Err(reason) => Err(reason),
-    };
-    let mut state = shared.borrow_mut();
-    state.unpin(zone);
-    let extents = node.decode(&data?.to_vec()).map_err(|error| {
-        let place = node.place();
-        Reason::VolumeFailed(format!("block {place} of the map: {error}").into())
-    })?;
-    state.map.cache.put(node, extents.into());
-    Ok(())
 }
 
 /// Why a block cannot be found that some part of the map should have.

@@ -48,6 +48,8 @@ pub(super) struct Signals {
     pub changes: Signal,
     /// Reads wait for nodes of the map.
     pub nodes: Signal,
+    /// Something is to be read ahead.
+    pub ahead: Signal,
     /// Flushes wait.
     pub flushes: Signal,
     /// Something went on that a task waits for.
@@ -142,6 +144,8 @@ pub struct StlCounters {
     pub retries: u64,
     /// Blocks that were read and had another checksum than they should.
     pub wrong_checksums: u64,
+    /// Blocks that readers in order got out of memory.
+    pub ahead_blocks: u64,
     /// The longest that a change waited until it counted, in microseconds.
     pub slowest_write_us: u64,
 }
@@ -163,6 +167,7 @@ impl StlCounters {
             ("batches", self.batches),
             ("retries", self.retries),
             ("wrong_checksums", self.wrong_checksums),
+            ("ahead_blocks", self.ahead_blocks),
         ]
         .into_iter()
     }
@@ -243,6 +248,10 @@ pub(super) struct State {
     /// Reads that wait for a node of the map, and the nodes that nobody reads yet.
     pub node_waiters: BTreeMap<Pba, VecDeque<Box<Bio>>>,
     pub wanted_nodes: VecDeque<Node>,
+    /// Where reads of the map ended.
+    pub map_reads: super::read_map::Ends,
+    /// What is read ahead of those who read in order.
+    pub ahead: super::read_ahead::ReadAhead,
     /// Bios that wait until what came before them is durable.
     pub flushes: VecDeque<Box<Bio>>,
     /// Bios to be routed again.

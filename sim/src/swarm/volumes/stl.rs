@@ -107,6 +107,7 @@ const OPTIONS: target::Options = target::Options {
     index_bytes: 1 << 16,
     most_runs: 3,
     sweep_blocks: 6,
+    ahead_blocks: 4,
     marked_zones: 4,
     turn_blocks: 24,
     choice: target::policy::Choice::Decline,

@@ -110,7 +110,36 @@ impl Map {
         self.find_on_disk(lba, end)
     }
 
-    /// The same of what lies on the disk: runs and leaves.
+    /// A node with a block, and those of its kind that lie behind it in a row, `most` at most: what they say follows what it says.
+    #[must_use]
+    pub fn row(&self, node: Node, lba: Lba, most: usize) -> Vec<Node> {
+        let (leaf, offset) = LeafNo::of(lba);
+        let behind: Vec<Node> = match node {
+            Node::Page(place) => {
+                let run = self.index.find(leaf, offset).0;
+                let run = self.runs.iter().find(|candidate| Some(candidate.number) == run);
+                let pages = run.map_or(&[][..], |run| &run.pages);
+                let first = pages.iter().position(|page| page.place == place).map_or(pages.len(), |at| at + 1);
+                pages[first..].iter().take(most).map(|page| Node::Page(page.place)).collect()
+            }
+            Node::Leaf(leaf, _) => {
+                let leaves = (leaf.0 + 1..).map(LeafNo).zip(&self.leaves[leaf.0 as usize + 1..]);
+                let leaves = leaves.filter(|(_, row)| row.blocks > 0).take(most);
+                leaves.map(|(leaf, row)| Node::Leaf(leaf, *row)).collect()
+            }
+        };
+        let mut row = vec![node];
+        for next in behind {
+            let last = row[row.len() - 1];
+            if row.len() >= most || next.place() != last.place() + u64::from(last.blocks()) {
+                break;
+            }
+            row.push(next);
+        }
+        row
+    }
+
+    /// What is at `lba`, of what lies on the disk: runs and leaves.
     fn find_on_disk(&self, lba: Lba, end: Lba) -> (Found, Lba) {
         let (leaf, offset) = LeafNo::of(lba);
         let (run, up_to) = self.index.find(leaf, offset);
