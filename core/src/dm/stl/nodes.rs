@@ -1,8 +1,8 @@
 //! Parts of the map on their way to the disk.
 
 use super::append::{finish, room_for};
-use super::disks::data_of;
-use super::format::{BatchKind, Checksum};
+use super::disks::memory;
+use super::format::{BatchKind, Checksum, Header};
 use super::lanes::Lanes;
 use super::log::{Pool, Sealed};
 use super::state::{Shared, State};
@@ -10,8 +10,8 @@ use super::{BLOCK_BYTES, Pba};
 use crate::block::Reason;
 use crate::prelude::*;
 
-/// Most blocks of a batch of nodes.
-const MOST_BLOCKS: u32 = 256;
+/// Most blocks of a batch of nodes: 8 MiB. The head comes and goes once for each.
+pub(super) const MOST_BLOCKS: u32 = 2048;
 
 /// A part of the map that says of itself where it is.
 pub(super) struct Draft<'a> {
@@ -25,7 +25,7 @@ pub(super) async fn write_all(shared: &Shared, share: Pool, drafts: &[Draft<'_>]
     let mut places = Vec::with_capacity(drafts.len());
     while places.len() < drafts.len() {
         let next = &drafts[places.len()..];
-        room_for(shared, Lanes::MAP, share, 1 + next[0].blocks).await?;
+        room_for(shared, Lanes::MAP, share, header_of(next[0].blocks) + next[0].blocks).await?;
         let (sealed, sent, start, count) = {
             let mut state = shared.borrow_mut();
             let (start, count) = state.fit(next)?;
@@ -57,24 +57,34 @@ fn offsets(drafts: &[Draft<'_>]) -> impl Iterator<Item = u32> {
     })
 }
 
+/// Blocks of the header of a batch with so many blocks of nodes.
+fn header_of(blocks: u32) -> u32 {
+    Header::blocks_of(0, blocks as usize) as u32
+}
+
 /// A batch of them whose payload begins at `start`.
 fn draw_up(drafts: &[Draft<'_>], start: Pba, state: &mut State) -> Result<Sealed, Reason> {
-    let bytes: Vec<u8> =
-        drafts.iter().zip(offsets(drafts)).flat_map(|(draft, at)| (draft.encode)(start + u64::from(at))).collect();
-    let checksums = bytes.chunks(BLOCK_BYTES).map(Checksum::of).collect();
+    let all: u32 = drafts.iter().map(|draft| draft.blocks).sum();
+    let (payload, mut checksums) = (memory(all as usize)?, Vec::with_capacity(all as usize));
+    for (draft, at) in drafts.iter().zip(offsets(drafts)) {
+        let bytes = (draft.encode)(start + u64::from(at));
+        payload.write(at as usize * BLOCK_BYTES, &bytes);
+        checksums.extend(bytes.chunks(BLOCK_BYTES).map(Checksum::of));
+    }
     state.map_batches += 1;
-    Ok(Sealed { number: state.map_batches, kind: BatchKind::Map, checksums, payload: vec![data_of(&bytes)?] })
+    Ok(Sealed { number: state.map_batches, kind: BatchKind::Map, checksums, payload: vec![payload] })
 }
 
 impl State {
     /// How many of them go into the next batch, and where its payload begins.
     fn fit(&self, drafts: &[Draft<'_>]) -> Result<(Pba, usize), Reason> {
         let cursor = self.lanes[Lanes::MAP].cursor.expect("there is room");
-        let room = ((cursor.room - cursor.next).min(self.disks.least_room) - 1).min(MOST_BLOCKS);
+        let room = (cursor.room - cursor.next).min(self.disks.least_room);
         let ends = offsets(drafts).zip(drafts).map(|(at, draft)| at + draft.blocks);
-        let count = ends.take_while(|end| *end <= room).count();
-        let start = self.disks.set.start(cursor.zone) + u64::from(cursor.next + 1);
-        if count == 0 { Err(Reason::VolumeFull) } else { Ok((start, count)) }
+        let fitting: Vec<u32> = ends.take_while(|end| *end <= MOST_BLOCKS && header_of(*end) + end <= room).collect();
+        let Some(blocks) = fitting.last() else { return Err(Reason::VolumeFull) };
+        let start = self.disks.set.start(cursor.zone) + u64::from(cursor.next + header_of(*blocks));
+        Ok((start, fitting.len()))
     }
 
     /// The next root does without these blocks.
