@@ -1,4 +1,4 @@
-//! Runs on their way into leaves: each is read once, from its first page to its last, in slices.
+//! Runs on their way into leaves: each is read once, from its first page to its last.
 
 use alloc::collections::VecDeque;
 
@@ -10,11 +10,12 @@ use super::{BLOCK_BYTES, Lba, Pba};
 use crate::block::{Data, Reason};
 use crate::prelude::*;
 
+/// Pages that are read at once, however little memory is left.
+const LEAST_PAGES: usize = 16;
+
 /// A run that is read.
 pub(super) struct RunReader {
     pages: VecDeque<PageRow>,
-    /// Most pages of a slice.
-    slice: usize,
     /// Pages that were read and not taken apart yet, the first of those in `pages` behind them.
     raw: VecDeque<(Pba, Data)>,
     /// The extents of a page that are not used up.
@@ -22,20 +23,29 @@ pub(super) struct RunReader {
 }
 
 impl RunReader {
-    /// A reader of all pages of a run, so many at once.
-    pub fn new(run: &Run, slice: usize) -> Self {
-        let pages = run.pages.iter().copied().collect();
-        Self { pages, slice, raw: VecDeque::new(), extents: VecDeque::new() }
+    /// A reader of all pages of a run.
+    pub fn new(run: &Run) -> Self {
+        Self { pages: run.pages.iter().copied().collect(), raw: VecDeque::new(), extents: VecDeque::new() }
     }
 
-    /// Begins to read the next slice, if something before `end` is not in memory.
-    fn begin(&mut self, end: Lba, state: &State) -> Option<Result<(Vec<Pba>, Reading), Reason>> {
-        let first = self.pages.front().filter(|page| page.first < end)?.place;
-        let row = self.pages.iter().zip(0..self.slice as u64).take_while(|(page, at)| page.place == first + *at);
+    /// Pages that are in memory when everything before `end` is.
+    pub fn pages_before(&self, end: Lba) -> usize {
+        self.raw.len() + self.pages.partition_point(|page| page.first < end)
+    }
+
+    /// Whether something before `end` is not in memory.
+    fn lacks(&self, end: Lba) -> bool {
+        self.pages.front().is_some_and(|page| page.first < end)
+    }
+
+    /// Begins to read its next pages, `most` at once.
+    fn begin(&mut self, most: usize, state: &State) -> Result<(Vec<Pba>, Reading), Reason> {
+        let first = self.pages.front().map_or(Pba::END, |page| page.place);
+        let row = self.pages.iter().zip(0..most as u64).take_while(|(page, at)| page.place == first + *at);
         let places: Vec<Pba> = row.map(|(page, _)| page.place).collect();
         self.pages.drain(..places.len());
-        let reading = state.disks.read(&state.io, first, places.len() as u32);
-        Some(reading.map(|reading| (places, reading)))
+        let reading = state.disks.read(&state.io, first, places.len() as u32)?;
+        Ok((places, reading))
     }
 
     /// Puts what it has before `end` into a leaf, over what is there.
@@ -69,22 +79,25 @@ fn damaged(place: Pba, error: &dyn core::fmt::Display) -> Reason {
     Reason::VolumeFailed(format!("block {place} of the map: {error}").into())
 }
 
-/// Brings all that these runs have before `end` into memory.
-pub(super) async fn read_up_to(shared: &Shared, runs: &mut [RunReader], end: Lba) -> Result<(), Reason> {
+/// Brings all that these runs have before `end` into memory. Those that lack something share what is left of `room` pages and read that far
+/// ahead: of many runs few have something in one place, and each read costs a way of the head.
+pub(super) async fn read_up_to(shared: &Shared, runs: &mut [RunReader], end: Lba, room: usize) -> Result<(), Reason> {
     loop {
-        let mut begun = Vec::new();
-        for (number, run) in runs.iter_mut().enumerate() {
-            if let Some(reading) = run.begin(end, &shared.borrow()) {
-                begun.push((number, reading?));
-            }
-        }
-        if begun.is_empty() {
+        let held: usize = runs.iter().map(|run| run.raw.len()).sum();
+        let lacking = runs.iter().filter(|run| run.lacks(end)).count();
+        if lacking == 0 {
             return Ok(());
         }
-        for (number, (places, reading)) in begun {
+        let share = (room.saturating_sub(held) / lacking).max(LEAST_PAGES);
+        let mut begun = Vec::new();
+        for run in runs.iter_mut().filter(|run| run.lacks(end)) {
+            let reading = run.begin(share, &shared.borrow())?;
+            begun.push((run, reading));
+        }
+        for (run, (places, reading)) in begun {
             let data = reading.data().await?;
             let pages = places.into_iter().enumerate();
-            runs[number].raw.extend(pages.map(|(at, place)| (place, data.slice(at * BLOCK_BYTES, BLOCK_BYTES))));
+            run.raw.extend(pages.map(|(at, place)| (place, data.slice(at * BLOCK_BYTES, BLOCK_BYTES))));
         }
     }
 }

@@ -3,10 +3,10 @@
 
 use alloc::collections::BTreeSet;
 
-use super::format::{LeafRow, PieceKind, ZoneUse, encode_leaf};
+use super::format::{LeafRow, PieceKind, ZoneUse, encode_leaf, place_leaf};
 use super::log::Pool;
 use super::map::{Extent, LeafImage, LeafNo, Live, Node, Pending, Run, RunNo, Source};
-use super::nodes::{Draft, write_all};
+use super::nodes::{self, Draft, write_all};
 use super::run_reader::{RunReader, read_up_to};
 use super::state::{Readiness, Shared, State};
 use super::window::{Window, read_leaves};
@@ -37,8 +37,9 @@ struct Census {
 /// A leaf that was merged and is not written yet.
 struct Merged {
     leaf: LeafNo,
-    extents: Vec<Extent>,
-    /// What it does not name any more.
+    /// Its blocks, for no place yet: as extents it would take several times the memory. None if it has no extents.
+    bytes: Vec<u8>,
+    /// What it does not name any more of zones whose live blocks are marked.
     replaced: Vec<Pba>,
 }
 
@@ -105,18 +106,22 @@ impl State {
     }
 
     /// A leaf that was merged lies there now.
-    fn put_merged(&mut self, merged: Merged, row: LeafRow, runs: &BTreeSet<RunNo>) {
-        let Merged { leaf, extents, replaced } = merged;
-        let old = Node::Leaf(leaf, self.map.leaves[leaf.0 as usize]);
+    fn put_merged(&mut self, merged: &Merged, row: LeafRow, runs: &BTreeSet<RunNo>) {
+        let Merged { leaf, replaced, .. } = merged;
+        let old = Node::Leaf(*leaf, self.map.leaves[leaf.0 as usize]);
         let is_cached = old.blocks() > 0 && self.map.cache.get(old).is_some();
-        self.put_leaf(leaf, row);
-        self.map.index.forget(leaf, |run| runs.contains(&run));
+        self.put_leaf(*leaf, row);
+        self.map.index.forget(*leaf, |run| runs.contains(&run));
         for place in replaced {
-            let (zone, block) = self.disks.set.zone_of(place);
+            let (zone, block) = self.disks.set.zone_of(*place);
             self.map.live.clear(zone, block);
         }
-        if is_cached && row.blocks > 0 {
-            self.map.cache.put(Node::Leaf(leaf, row), extents.into());
+        if !is_cached || row.blocks == 0 {
+            return;
+        }
+        let new = Node::Leaf(*leaf, row);
+        if let Ok(extents) = new.decode(&placed(&merged.bytes, row.place)) {
+            self.map.cache.put(new, extents.into());
         }
     }
 
@@ -165,18 +170,18 @@ impl State {
     }
 }
 
+/// Over all leaves, in turns.
 async fn sweep(shared: &Shared) -> Result<(), Reason> {
     let (mut sweep, mut runs, leaves) = {
         let mut state = shared.borrow_mut();
-        let slice = (state.options.sweep_blocks as usize / state.map.runs.len().max(1)).clamp(1, 256);
-        let runs: Vec<RunReader> = state.map.runs.iter().map(|run| RunReader::new(run, slice)).collect();
+        let runs: Vec<RunReader> = state.map.runs.iter().map(RunReader::new).collect();
         (state.begin_sweep(), runs, state.map.leaves.len() as u32)
     };
     let mut first = LeafNo(0);
     while first.0 < leaves {
-        let window = shared.borrow().window(first, |state, leaf| state.concerns(leaf, &sweep));
+        let (window, pages) = shared.borrow().next_window(first, &sweep, &runs);
         first = window.end;
-        read_up_to(shared, &mut runs, window.end.start()).await?;
+        read_up_to(shared, &mut runs, window.end.start(), pages).await?;
         merge_window(shared, window, &mut runs, &mut sweep).await?;
     }
     shared.borrow_mut().end_sweep(sweep);
@@ -184,49 +189,98 @@ async fn sweep(shared: &Shared) -> Result<(), Reason> {
 }
 
 impl State {
-    /// Whether a sweep has to look at a leaf.
-    fn concerns(&self, leaf: LeafNo, sweep: &Sweep) -> bool {
-        let row = self.map.leaves[leaf.0 as usize];
-        let is_there = row.blocks > 0;
-        let is_evicted = is_there && sweep.evicted.contains(&self.disks.set.zone_of(row.place).0);
-        is_evicted || (is_there && sweep.census.is_some()) || self.map.index.held(leaf).next().is_some()
+    /// The next leaves to be looked at: what is read of them and of runs has its bound. Also, how many pages of runs may be in memory.
+    fn next_window(&self, first: LeafNo, sweep: &Sweep, runs: &[RunReader]) -> (Window, usize) {
+        let most = self.options.sweep_blocks;
+        let mut window = self.window(first, most / 2, |state, leaf| state.concerns(leaf, sweep));
+        let pages = |window: &Window| runs.iter().map(|run| run.pages_before(window.end.start())).sum::<usize>();
+        while pages(&window) > most as usize && window.halve() {}
+        (window, most as usize)
     }
 }
 
-/// Merges what runs have into the leaves of a window, and writes those that change.
+impl State {
+    /// Whether a sweep has to look at a leaf.
+    fn concerns(&self, leaf: LeafNo, sweep: &Sweep) -> bool {
+        let is_there = self.map.leaves[leaf.0 as usize].blocks > 0;
+        let is_counted = is_there && sweep.census.is_some();
+        is_counted || self.is_evicted(leaf, sweep) || self.map.index.held(leaf).next().is_some()
+    }
+
+    /// Whether it moves a leaf, whatever runs have of it.
+    fn is_evicted(&self, leaf: LeafNo, sweep: &Sweep) -> bool {
+        let row = self.map.leaves[leaf.0 as usize];
+        row.blocks > 0 && sweep.evicted.contains(&self.disks.set.zone_of(row.place).0)
+    }
+}
+
+/// Merges what runs have into the leaves of a window, and writes those that change, in long batches.
 async fn merge_window(
     shared: &Shared,
     window: Window,
     runs: &mut [RunReader],
     sweep: &mut Sweep,
 ) -> Result<(), Reason> {
-    let mut changed = Vec::new();
-    for (leaf, old) in read_leaves(shared, &window).await? {
-        let merged = merge(leaf, &old, runs)?;
-        let (merged, is_changed) = merged;
-        let state = shared.borrow();
-        let row = state.map.leaves[leaf.0 as usize];
-        if let Some(census) = &mut sweep.census {
-            state.count(&merged.extents, census);
+    let leaves = read_leaves(shared, window).await?;
+    let (mut changed, mut blocks) = (Vec::new(), 0);
+    for (leaf, row) in &leaves.rows {
+        let old = leaves.extents(*leaf, *row)?;
+        let Some(merged) = shared.borrow().merge(*leaf, old, runs, sweep)? else { continue };
+        if blocks + merged.blocks() > nodes::MOST_BLOCKS {
+            write_merged(shared, core::mem::take(&mut changed), sweep).await?;
+            blocks = 0;
         }
-        let is_evicted = row.blocks > 0 && sweep.evicted.contains(&state.disks.set.zone_of(row.place).0);
-        if is_changed || is_evicted {
-            changed.push(merged);
-        }
+        blocks += merged.blocks();
+        changed.push(merged);
     }
     write_merged(shared, changed, sweep).await
 }
 
-/// A leaf with what the runs have of it, and whether that is something.
-fn merge(leaf: LeafNo, old: &[Extent], runs: &mut [RunReader]) -> Result<(Merged, bool), Reason> {
-    let (mut image, mut replaced, mut is_changed) = (LeafImage::new(leaf), Vec::new(), false);
-    old.iter().for_each(|extent| image.put(extent, |_| ()));
-    let end = LeafNo(leaf.0 + 1).start();
-    for run in runs {
-        is_changed |= run.merge(&mut image, end, &mut replaced)?;
+impl State {
+    /// A leaf with what the runs have of it, if it has to be written.
+    fn merge(
+        &self,
+        leaf: LeafNo,
+        old: Vec<Extent>,
+        runs: &mut [RunReader],
+        sweep: &mut Sweep,
+    ) -> Result<Option<Merged>, Reason> {
+        let (mut image, mut replaced, mut is_changed) = (LeafImage::new(leaf), Vec::new(), false);
+        old.iter().for_each(|extent| image.put(extent, |_| ()));
+        let end = LeafNo(leaf.0 + 1).start();
+        for run in runs {
+            is_changed |= run.merge(&mut image, end, &mut replaced)?;
+        }
+        let extents = if is_changed { image.extents() } else { old };
+        if let Some(census) = &mut sweep.census {
+            self.count(&extents, census);
+        }
+        if !is_changed && !self.is_evicted(leaf, sweep) {
+            return Ok(None);
+        }
+        // No other zones are marked before the sweep is over.
+        let is_marked = |place: &Pba| self.map.live.of(self.disks.set.zone_of(*place).0).is_some();
+        let replaced = replaced.into_iter().filter(is_marked).collect();
+        let bytes = if extents.is_empty() { Vec::new() } else { encode_leaf(leaf, Pba(0), &extents) };
+        Ok(Some(Merged { leaf, bytes, replaced }))
     }
-    let extents = if is_changed { image.extents() } else { old.to_vec() };
-    Ok((Merged { leaf, extents, replaced }, is_changed))
+}
+
+impl Merged {
+    fn blocks(&self) -> u32 {
+        (self.bytes.len() / BLOCK_BYTES) as u32
+    }
+
+    fn draft(&self) -> Draft<'_> {
+        Draft { blocks: self.blocks(), encode: Box::new(|place| placed(&self.bytes, place)) }
+    }
+}
+
+/// A leaf that was encoded for no place, for this one.
+fn placed(bytes: &[u8], place: Pba) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    place_leaf(&mut bytes, place);
+    bytes
 }
 
 impl State {
@@ -244,19 +298,14 @@ impl State {
 
 /// Writes leaves; one without extents takes no space.
 async fn write_merged(shared: &Shared, changed: Vec<Merged>, sweep: &Sweep) -> Result<(), Reason> {
-    let draft = |merged: &Merged| {
-        let (leaf, extents) = (merged.leaf, merged.extents.clone());
-        let encode = move |place| encode_leaf(leaf, place, &extents);
-        let blocks = (encode(Pba(0)).len() / BLOCK_BYTES) as u32;
-        Draft { blocks, encode: Box::new(encode) }
-    };
-    let drafts: Vec<Draft<'_>> = changed.iter().filter(|merged| !merged.extents.is_empty()).map(draft).collect();
+    let there = changed.iter().filter(|merged| !merged.bytes.is_empty());
+    let drafts: Vec<Draft<'_>> = there.map(Merged::draft).collect();
     // A checkpoint has to go on while a sweep waits for one.
-    let mut places = write_all(shared, Pool::Cleaning, &drafts).await?.into_iter().zip(&drafts);
+    let mut places = write_all(shared, Pool::Cleaning, &drafts).await?.into_iter();
     let mut state = shared.borrow_mut();
-    for merged in changed {
-        let next = if merged.extents.is_empty() { None } else { places.next() };
-        let row = next.map_or(LeafRow::default(), |(place, draft)| LeafRow { place, blocks: draft.blocks as u8 });
+    for merged in &changed {
+        let next = if merged.bytes.is_empty() { None } else { places.next() };
+        let row = next.map_or(LeafRow::default(), |place| LeafRow { place, blocks: merged.blocks() as u8 });
         state.put_merged(merged, row, &sweep.runs);
     }
     Ok(())

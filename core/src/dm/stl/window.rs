@@ -5,11 +5,9 @@ use super::format::LeafRow;
 use super::map::{Extent, LeafNo, Node};
 use super::state::{Shared, State};
 use super::{BLOCK_BYTES, Pba};
-use crate::block::Reason;
+use crate::block::{Data, Reason};
 use crate::prelude::*;
 
-/// Blocks of leaves that are read at once.
-const MOST_BLOCKS: u32 = 1024;
 /// Blocks between two leaves that are rather read than skipped.
 const MOST_GAP: u64 = 64;
 /// Leaves that are looked at before others get their turn.
@@ -29,12 +27,18 @@ struct Group {
     end: Pba,
 }
 
+/// Leaves as they were read: what is in them takes several times the memory.
+pub(super) struct Leaves {
+    pub rows: Vec<(LeafNo, LeafRow)>,
+    data: Vec<(Pba, Data)>,
+}
+
 impl State {
-    /// As many leaves from `first` on as are read at once, of which those matter that `concerns` says.
-    pub fn window(&self, first: LeafNo, concerns: impl Fn(&Self, LeafNo) -> bool) -> Window {
+    /// Leaves of `most` blocks from `first` on, of which those matter that `concerns` says.
+    pub fn window(&self, first: LeafNo, most: u32, concerns: impl Fn(&Self, LeafNo) -> bool) -> Window {
         let last = (first.0 + MOST_LEAVES).min(self.map.leaves.len() as u32);
         let (mut rows, mut blocks, mut end) = (Vec::new(), 0, first);
-        while end.0 < last && blocks < MOST_BLOCKS {
+        while end.0 < last && blocks < most {
             if concerns(self, end) {
                 let row = self.map.leaves[end.0 as usize];
                 // A leaf that is not there yet may become as long as any.
@@ -47,8 +51,19 @@ impl State {
     }
 }
 
-/// Reads the leaves of a window that matter.
-pub(super) async fn read_leaves(shared: &Shared, window: &Window) -> Result<Vec<(LeafNo, Vec<Extent>)>, Reason> {
+impl Window {
+    /// Looks at half of it only; false if it cannot be less.
+    pub fn halve(&mut self) -> bool {
+        let half = self.rows.len() / 2;
+        let Some((last, _)) = half.checked_sub(1).map(|last| self.rows[last]) else { return false };
+        self.rows.truncate(half);
+        self.end = LeafNo(last.0 + 1);
+        true
+    }
+}
+
+/// Reads the leaves of a window that matter, in the order in which they lie.
+pub(super) async fn read_leaves(shared: &Shared, window: Window) -> Result<Leaves, Reason> {
     let groups = groups(&window.rows, shared.borrow().disks.set.zone_blocks());
     let mut begun: Vec<Reading> = Vec::new();
     for Group { start, end } in &groups {
@@ -59,35 +74,41 @@ pub(super) async fn read_leaves(shared: &Shared, window: &Window) -> Result<Vec<
     for (group, reading) in groups.iter().zip(begun) {
         data.push((group.start, reading.data().await?));
     }
-    let mut leaves = Vec::with_capacity(window.rows.len());
-    for (leaf, row) in &window.rows {
-        let extents = if row.blocks == 0 { Vec::new() } else { decode(*leaf, *row, &data)? };
-        leaves.push((*leaf, extents));
+    Ok(Leaves { rows: window.rows, data })
+}
+
+impl Leaves {
+    /// What is in one of them.
+    pub fn extents(&self, leaf: LeafNo, row: LeafRow) -> Result<Vec<Extent>, Reason> {
+        if row.blocks == 0 {
+            return Ok(Vec::new());
+        }
+        let group = self.data.partition_point(|(start, _)| *start <= row.place) - 1;
+        let (start, data) = &self.data[group];
+        let bytes = data.slice((row.place - *start) as usize * BLOCK_BYTES, usize::from(row.blocks) * BLOCK_BYTES);
+        let damaged = |error| Reason::VolumeFailed(format!("block {} of the map: {error}", row.place).into());
+        Node::Leaf(leaf, row).decode(&bytes.to_vec()).map_err(damaged)
     }
-    Ok(leaves)
 }
 
-fn decode(leaf: LeafNo, row: LeafRow, data: &[(Pba, crate::block::Data)]) -> Result<Vec<Extent>, Reason> {
-    let group = data.partition_point(|(start, _)| *start <= row.place) - 1;
-    let (start, data) = &data[group];
-    let bytes = data.slice((row.place - *start) as usize * BLOCK_BYTES, usize::from(row.blocks) * BLOCK_BYTES);
-    let damaged = |error| Reason::VolumeFailed(format!("block {} of the map: {error}", row.place).into());
-    Node::Leaf(leaf, row).decode(&bytes.to_vec()).map_err(damaged)
-}
-
+/// Gaps are read too, but no more of them than of leaves.
 fn groups(rows: &[(LeafNo, LeafRow)], zone_blocks: u32) -> Vec<Group> {
     let zone = |place: Pba| place.0 / u64::from(zone_blocks);
     let mut rows: Vec<LeafRow> = rows.iter().map(|(_, row)| *row).filter(|row| row.blocks > 0).collect();
     rows.sort_unstable_by_key(|row| row.place);
+    let mut spare: u64 = rows.iter().map(|row| u64::from(row.blocks)).sum();
     let mut groups: Vec<Group> = Vec::new();
     for row in rows {
         let end = row.place + u64::from(row.blocks);
         let joins = |group: &Group| {
-            let is_near = row.place - group.end <= MOST_GAP && end - group.start <= u64::from(MOST_BLOCKS);
-            is_near && zone(group.start) == zone(row.place)
+            let gap = row.place - group.end;
+            gap <= MOST_GAP.min(spare) && zone(group.start) == zone(row.place)
         };
         match groups.last_mut() {
-            Some(group) if joins(group) => group.end = end,
+            Some(group) if joins(group) => {
+                spare -= row.place - group.end;
+                group.end = end;
+            }
             _ => groups.push(Group { start: row.place, end }),
         }
     }
@@ -101,8 +122,16 @@ mod tests {
     #[test]
     fn leaves_that_lie_near_each_other_in_one_zone_are_one_group() {
         let row = |place, blocks| (LeafNo(0), LeafRow { place: Pba(place), blocks });
-        let rows = [row(500, 19), row(100, 2), row(0, 0), row(102, 3), row(160, 1), row(4990, 1), row(5000, 1)];
+        let rows = [row(500, 49), row(100, 2), row(0, 0), row(102, 3), row(160, 1), row(4990, 1), row(5000, 1)];
         let found: Vec<_> = groups(&rows, 1000).iter().map(|group| (group.start.0, group.end.0)).collect();
-        assert_eq!(found, [(100, 161), (500, 519), (4990, 4991), (5000, 5001)]);
+        assert_eq!(found, [(100, 161), (500, 549), (4990, 4991), (5000, 5001)]);
+    }
+
+    #[test]
+    fn no_more_is_read_of_gaps_than_of_leaves() {
+        let rows: Vec<_> =
+            (0..100).map(|n| (LeafNo(n), LeafRow { place: Pba(u64::from(n) * 60), blocks: 2 })).collect();
+        let read: u64 = groups(&rows, 10_000).iter().map(|group| group.end - group.start).sum();
+        assert!((300..=400).contains(&read), "{read} blocks for 200");
     }
 }

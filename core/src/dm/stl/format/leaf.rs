@@ -9,6 +9,7 @@ use crate::prelude::*;
 
 const MAGIC: u32 = u32::from_le_bytes(*b"leaf");
 const CRC_AT: usize = 4;
+const PLACE_AT: usize = 16;
 const FIXED_BYTES: usize = 32;
 /// Bytes of an extent in a list, without its checksums.
 const EXTENT_BYTES: usize = 10;
@@ -68,6 +69,12 @@ pub fn encode_leaf(leaf: LeafNo, place: Pba, extents: &[Extent]) -> Vec<u8> {
     bytes.resize(bytes.len().next_multiple_of(BLOCK_BYTES), 0);
     seal(&mut bytes, CRC_AT);
     bytes
+}
+
+/// Lets a leaf that was encoded lie at `place`.
+pub fn place_leaf(bytes: &mut [u8], place: Pba) {
+    bytes[PLACE_AT..PLACE_AT + 8].copy_from_slice(&place.0.to_le_bytes());
+    seal(bytes, CRC_AT);
 }
 
 fn put_extents(leaf: LeafNo, extents: &[Extent], to: &mut Vec<u8>) {
@@ -194,6 +201,14 @@ mod tests {
             assert_eq!(decode_leaf(LEAF, PLACE, &bytes), Ok(extents));
         }
         assert_eq!(decode_leaf(LEAF, PLACE, &encode_leaf(LEAF, PLACE, &[])), Ok(vec![]));
+    }
+
+    #[test]
+    fn a_leaf_that_is_given_its_place_later_is_as_if_it_had_had_it_from_the_start() {
+        let extents = drawn(&mut Rng::new(8), 4, 4);
+        let mut bytes = encode_leaf(LEAF, Pba(0), &extents);
+        place_leaf(&mut bytes, PLACE);
+        assert_eq!(bytes, encode_leaf(LEAF, PLACE, &extents));
     }
 
     #[test]
