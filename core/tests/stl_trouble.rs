@@ -3,8 +3,11 @@
 mod rig;
 mod shingled;
 
+use core::ops::Range;
+
 use shingle_core::block::{Bio, DeviceId, Payload, Status};
 use shingle_core::device::NullDevice;
+use shingle_core::dm::stl::format::Header;
 use shingle_core::random::Rng;
 use shingle_core::sector::Sector;
 use shingle_core::zone::{Condition, ZoneKind, ZoneNo};
@@ -13,6 +16,8 @@ use shingled::{Volume, ZONE, disk, first_bytes, read, small, write};
 /// The disk below its plug.
 const LEAF: DeviceId = DeviceId(0);
 const SECTORS: u64 = ZONE as u64 * 8;
+/// Sectors of a root.
+const ROOT: u64 = 64;
 
 fn on_disk<R>(volume: &mut Volume, what: impl FnOnce(&mut NullDevice) -> R) -> R {
     volume.rig.stack.with_device(LEAF, |disk: &mut NullDevice, _| what(disk)).expect("the disk is there")
@@ -195,19 +200,26 @@ fn a_start_that_cannot_read_what_may_count_fails_and_says_so_and_the_next_one_fi
     assert!(volume.read(0, model.len() as u32) == model);
 }
 
+/// Where the newest root is: it is the last in one of the two zones of roots.
+fn newest_root(volume: &mut Volume) -> Range<Sector> {
+    let last = [0, 1].map(|zone| {
+        let end = on_disk(volume, |disk| disk.zone(ZoneNo(zone)).wp);
+        let root = Sector(end.0 - ROOT)..end;
+        let done = volume.rig.finish(LEAF, read(root.start.0 / 8, ROOT as u32 / 8));
+        let Payload::Data(data) = &done.bio.payload else { panic!("no data") };
+        let (header, _) = Header::decode(&data.to_vec()).unwrap();
+        (header.batch.number, root)
+    });
+    last.into_iter().max_by_key(|(number, _)| *number).unwrap().1
+}
+
 #[test]
 fn a_start_does_not_take_an_older_root_for_one_that_cannot_be_read() {
     let (mut volume, model) = filled(60);
     volume.reload();
     die(&mut volume);
-    let newest = on_disk(&mut volume, |disk| {
-        let pointers = [0, 1].map(|zone| disk.zone(ZoneNo(zone)).wp);
-        let open = [0, 1].into_iter().find(|zone| disk.zone(ZoneNo(*zone)).cond.is_active()).unwrap_or(0);
-        let end = pointers[open as usize];
-        let newest = Sector(end.0 - 64)..end;
-        disk.add_bad_blocks(newest.clone());
-        newest
-    });
+    let newest = newest_root(&mut volume);
+    on_disk(&mut volume, |disk| disk.add_bad_blocks(newest.clone()));
     volume.load();
     let reason = why(&mut volume, read(0, 1));
     assert!(reason.contains("cannot be read, and may be the newest"), "{reason}");

@@ -75,9 +75,13 @@ impl State {
 
     /// Whether the map lies in more zones than it needs, where others wait for zones.
     fn is_map_sparse(&self) -> bool {
+        self.is_map_large() && (!self.map.runs.is_empty() || !self.sparse_map_zones().is_empty())
+    }
+
+    /// Whether the map lies in more zones than are kept for it, where others wait for zones.
+    pub fn is_map_large(&self) -> bool {
         let Keep { map, cycle, .. } = self.zones.kept();
-        let has_gain = !self.map.runs.is_empty() || !self.sparse_map_zones().is_empty();
-        self.zones.held(Pool::Map) + cycle > map && self.is_short() && has_gain
+        self.zones.held(Pool::Map) + cycle > map && self.is_short()
     }
 
     /// Whether there can be no further run before a sweep has merged some.
@@ -242,8 +246,7 @@ async fn write_run(shared: &Shared) -> Result<(), Reason> {
     state.map.runs.push(Run { number, pages: rows, piece });
     state.map.frozen = None;
     state.map_cut = state.frozen_cut;
-    let too_many = state.map.runs.len() >= state.options.most_runs;
-    state.is_sweep_wanted |= too_many || state.map.index.bytes() > state.options.index_bytes;
+    state.is_sweep_wanted |= state.is_merging_due();
     Ok(())
 }
 

@@ -32,6 +32,7 @@ mod run_reader;
 mod set;
 mod state;
 mod sweep;
+mod sweep_turn;
 mod table;
 pub mod tools;
 mod turns;

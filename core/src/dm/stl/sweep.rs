@@ -9,6 +9,7 @@ use super::map::{Extent, LeafImage, LeafNo, Live, Node, Pending, Run, RunNo, Sou
 use super::nodes::{self, Draft, write_all};
 use super::run_reader::{RunReader, read_up_to};
 use super::state::{Readiness, Shared, State};
+use super::sweep_turn::Turn;
 use super::window::{Window, read_leaves};
 use super::{BLOCK_BYTES, Generation, Pba, ZoneIndex};
 use crate::block::Reason;
@@ -61,7 +62,7 @@ pub(super) async fn run(shared: Shared) {
 
 impl State {
     fn is_sweep_due(&self) -> bool {
-        self.is_sweep_wanted && self.readiness == Readiness::Ready && !self.is_suspended
+        self.is_sweep_wanted && self.readiness == Readiness::Ready && !self.is_sweep_held()
     }
 
     fn begin_sweep(&mut self) -> Sweep {
@@ -179,10 +180,12 @@ async fn sweep(shared: &Shared) -> Result<(), Reason> {
     };
     let mut first = LeafNo(0);
     while first.0 < leaves {
+        let turn = Turn::begin(&shared.borrow());
         let (window, pages) = shared.borrow().next_window(first, &sweep, &runs);
         first = window.end;
         read_up_to(shared, &mut runs, window.end.start(), pages).await?;
         merge_window(shared, window, &mut runs, &mut sweep).await?;
+        turn.rest(shared).await;
     }
     shared.borrow_mut().end_sweep(sweep);
     Ok(())

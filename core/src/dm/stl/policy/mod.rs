@@ -1,11 +1,13 @@
 //! What `stl` decides, as pure functions.
 
 mod analysis;
+mod duty;
 mod pace;
 mod spindle;
 mod victim;
 
 pub use analysis::{amplification, live_of_victims};
+pub use duty::{duty, rest, urgency};
 pub use pace::{Level, Pace};
 pub use spindle::Spindle;
 pub use victim::{Candidate, Choice};
