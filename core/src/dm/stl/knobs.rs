@@ -2,6 +2,7 @@
 
 use core::ops::RangeInclusive;
 
+use super::BLOCK_BYTES;
 use super::options::Options;
 use crate::prelude::*;
 
@@ -48,6 +49,7 @@ knobs! {
     memory = 256, 4..=65_536, |mib, options| {
         let bytes = mib as usize * MIB;
         (options.pending_bytes, options.index_bytes) = (bytes / 8, bytes / 2);
+        options.sweep_blocks = (bytes / 8 / BLOCK_BYTES) as u32;
         options.cached_extents = mib as usize * CACHED_OF_MIB;
     };
     /// Most blocks of data of a batch; 1 to 4096.

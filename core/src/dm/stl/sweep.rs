@@ -192,9 +192,16 @@ async fn sweep(shared: &Shared) -> Result<(), Reason> {
 }
 
 impl State {
+    /// Blocks of runs that may be in memory: half of what the index of runs does not need is lent. Each time that all runs are gone through costs
+    /// as many ways of the head as there are runs.
+    fn sweep_blocks(&self) -> u32 {
+        let unused = self.options.index_bytes.saturating_sub(self.map.index.bytes());
+        self.options.sweep_blocks.saturating_add(u32::try_from(unused / 2 / BLOCK_BYTES).unwrap_or(u32::MAX / 2))
+    }
+
     /// The next leaves to be looked at: what is read of them and of runs has its bound. Also, how many pages of runs may be in memory.
     fn next_window(&self, first: LeafNo, sweep: &Sweep, runs: &[RunReader]) -> (Window, usize) {
-        let most = self.options.sweep_blocks;
+        let most = self.sweep_blocks();
         let mut window = self.window(first, most / 2, |state, leaf| state.concerns(leaf, sweep));
         let pages = |window: &Window| runs.iter().map(|run| run.pages_before(window.end.start())).sum::<usize>();
         while pages(&window) > most as usize && window.halve() {}

@@ -263,6 +263,7 @@ pub fn options(experiment: Experiment, size: Size) -> Options {
         replay_blocks: (whole.replay_blocks / share as u64).max(LEAST_BYTES as u64 / 64),
         index_bytes: (whole.index_bytes / share).max(LEAST_BYTES),
         cached_extents: (whole.cached_extents / share).max(LEAST_BYTES / 64),
+        sweep_blocks: (whole.sweep_blocks / share as u32).max(LEAST_BYTES as u32 / 4096),
         ..whole
     };
     match experiment.system {
