@@ -1,43 +1,43 @@
 //! Cleaning: what is live in a zone is copied elsewhere, so that the zone can be given back.
 
-use super::append::{MOST_ATTEMPTS, arrive, room_for};
-use super::format::{BatchKind, Copied, Header};
-use super::lanes::LaneNo;
-use super::log::{Pool, Sealed};
-use super::map::{Bitmap, Extent};
+use super::copy::{Origin, copy_all};
+use super::log::Pool;
+use super::map::Bitmap;
 use super::policy::{Candidate, Choice, Level};
-use super::state::{Readiness, Shared, Slot, State};
-use super::victim::{Block, Victim};
-use super::{CopyNo, Generation, ZoneIndex};
-use crate::block::{Data, Reason};
+use super::rewrite::rewrite;
+use super::state::{Readiness, Shared, State};
+use super::victim::Victim;
+use super::{Generation, Lba, ZoneIndex};
+use crate::block::Reason;
 use crate::prelude::*;
 
-/// Cleans zones while there are too few free ones.
+/// What is copied next.
+pub(super) enum Work {
+    /// What is live in a zone, so that it can be given back.
+    Clean(Victim),
+    /// What is in a range of blocks, so that it lies in order.
+    Rewrite(Lba, Lba),
+}
+
+/// Cleans zones while there are too few free ones, and puts in order what is worth it while nobody uses the volume.
 pub(super) async fn run(shared: Shared) {
     let signals = shared.borrow().signals.clone();
     loop {
-        let victim = signals.progress.until(|| shared.borrow_mut().choose()).await;
-        let (zone, generation) = (victim.zone, victim.generation);
-        let result = clean(&shared, victim).await;
-        let mut state = shared.borrow_mut();
-        state.victim = None;
-        match result {
-            _ if !state.is_still(zone, generation) => {}
-            Ok(()) => {
-                state.counters.cleaned_zones += 1;
-                state.cleaned_in_vain += 1;
+        match signals.progress.until(|| shared.borrow_mut().choose()).await {
+            Work::Clean(victim) => {
+                let (zone, generation) = (victim.zone, victim.generation);
+                let result = clean(&shared, victim).await;
+                shared.borrow_mut().end_cleaning(zone, generation, &result);
             }
-            // It may be moved when there is room.
-            Err(Reason::VolumeFull) if state.is_to_be_emptied(zone) => {}
-            // What cannot be read stays where it is.
-            Err(_) => {
-                state.zones.spoil(zone);
-                state.map.live.forget(zone);
+            Work::Rewrite(start, end) => {
+                let result = rewrite(&shared, start, end).await;
+                let mut state = shared.borrow_mut();
+                if result == Ok(false) {
+                    state.scattered.put_back(start);
+                }
+                state.notify(|signals| &signals.progress);
             }
         }
-        state.is_checkpoint_wanted |= state.is_short();
-        state.notify(|signals| &signals.progress);
-        state.notify(|signals| &signals.changes);
     }
 }
 
@@ -69,8 +69,35 @@ impl State {
         self.pace.owed() > f64::from(self.options.turn_blocks) && self.can_clean()
     }
 
-    /// The zone to be cleaned next, if one should be.
-    fn choose(&mut self) -> Option<Victim> {
+    /// What becomes of a victim.
+    fn end_cleaning(&mut self, zone: ZoneIndex, generation: Generation, result: &Result<(), Reason>) {
+        self.victim = None;
+        match result {
+            _ if !self.is_still(zone, generation) => {}
+            Ok(()) => {
+                self.counters.cleaned_zones += 1;
+                self.cleaned_in_vain += 1;
+            }
+            // It may be moved when there is room.
+            Err(Reason::VolumeFull) if self.is_to_be_emptied(zone) => {}
+            // What cannot be read stays where it is.
+            Err(_) => {
+                self.zones.spoil(zone);
+                self.map.live.forget(zone);
+            }
+        }
+        self.is_checkpoint_wanted |= self.is_short();
+        self.notify(|signals| &signals.progress);
+        self.notify(|signals| &signals.changes);
+    }
+
+    /// What is to be copied next.
+    fn choose(&mut self) -> Option<Work> {
+        self.choose_victim().map(Work::Clean).or_else(|| self.idle_work())
+    }
+
+    /// The zone to be cleaned next, if one has to be.
+    fn choose_victim(&mut self) -> Option<Victim> {
         let Level { free, high } = self.level();
         let is_short = free < high;
         if self.readiness != Readiness::Ready || self.is_suspended || !(is_short || self.is_evacuating()) {
@@ -105,7 +132,7 @@ impl State {
         self.map.live.of(zone).map_or(0, Bitmap::count)
     }
 
-    fn live_share(&self, zone: ZoneIndex, live: u32) -> f64 {
+    pub fn live_share(&self, zone: ZoneIndex, live: u32) -> f64 {
         f64::from(live) / f64::from(self.disks.shape(zone).room)
     }
 
@@ -191,23 +218,6 @@ impl State {
             .filter(is_unmarked)
             .any(|zone| self.has_gain(zone, self.zones.rows()[zone.0 as usize].live))
     }
-
-    /// Copies count, of blocks that are still where they were.
-    fn apply_copies(&mut self, slot: &Slot, sealed: &Sealed) {
-        let BatchKind::Copies(records) = &sealed.kind else { return };
-        let start = Self::payload_place(slot, sealed);
-        for (at, (record, checksum)) in records.iter().zip(&sealed.checksums).enumerate() {
-            let block = Block { lba: record.lba, place: record.from, checksum: *checksum, written: record.written };
-            if !self.is_live(&block) && !self.guards.gone().copies_unconditional {
-                continue;
-            }
-            self.map.pending.put(Extent::at(record.lba, start + at as u64, &[*checksum]));
-            self.zones.count(slot.zone, 1);
-            self.zones.count(self.disks.set.zone_of(record.from).0, -1);
-        }
-        self.counters.copied_blocks += records.len() as u64;
-        self.is_checkpoint_wanted |= self.map.pending.bytes() > self.options.pending_bytes;
-    }
 }
 
 /// Copies what is live in a zone, and says that nothing in it is.
@@ -219,7 +229,7 @@ async fn clean(shared: &Shared, mut victim: Victim) -> Result<(), Reason> {
         let mut live = victim.next_turn(shared).await?;
         live.sort_unstable_by_key(|(block, _)| block.lba);
         let (read, copied) = (victim.read() - before, live.len());
-        copy_all(shared, &victim, live).await?;
+        copy_all(shared, Origin::Victim(victim.stream), live).await?;
         let mut state = shared.borrow_mut();
         let ahead = f64::from(state.options.turn_blocks);
         state.pace.pay(u64::from(read) + copied as u64, ahead);
@@ -248,79 +258,5 @@ impl State {
     /// Whether cleaning may have a turn: users wait for it, or do not write.
     fn may_clean(&self) -> bool {
         self.is_cleaning_owed() || self.changes.is_empty() || self.zones.free(Pool::Users) == 0
-    }
-}
-
-/// Copies these blocks. What could not be written is copied again elsewhere, with another number: that of a copy may be missing, and
-/// until it counts its block is where it was.
-async fn copy_all(shared: &Shared, victim: &Victim, mut live: Vec<(Block, Data)>) -> Result<(), Reason> {
-    let mut failures = 0;
-    while !live.is_empty() {
-        match copy(shared, victim, &live).await {
-            Ok(copied) => drop(live.drain(..copied)),
-            Err(reason) => {
-                failures += 1;
-                if failures > MOST_ATTEMPTS || shared.borrow().readiness != Readiness::Ready {
-                    return Err(reason);
-                }
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Copies the first of these blocks, as many as a batch takes; how many.
-async fn copy(shared: &Shared, victim: &Victim, live: &[(Block, Data)]) -> Result<usize, Reason> {
-    let wanted = shared.borrow().lanes.of_copies(victim.stream.of_copies());
-    let lane = room_for(shared, wanted, Pool::Cleaning, 3).await?;
-    let now = shared.borrow().copies_that_fit(lane, live.len());
-    let lane = room_for(shared, lane, Pool::Cleaning, State::blocks_of_copies(now)).await?;
-    let progress = shared.borrow().signals.progress.clone();
-    progress.until(|| (!shared.borrow().is_freezing).then_some(())).await;
-    let begun = {
-        let mut state = shared.borrow_mut();
-        let sealed = state.seal_copies(&live[..now], victim.generation);
-        sealed.map(|sealed| (state.send(lane, &sealed, 0), sealed))
-    };
-    let Some((sent, sealed)) = begun else { return Ok(now) };
-    let result = match sent {
-        Ok(sent) => arrive(shared, &sealed, sent).await,
-        Err(reason) => Err(reason),
-    };
-    let mut state = shared.borrow_mut();
-    state.copies_under_way -= 1;
-    state.notify(|signals| &signals.progress);
-    state.apply_copies(&result?, &sealed);
-    Ok(now)
-}
-
-impl State {
-    /// How many of so many blocks the open zone takes in one batch.
-    fn copies_that_fit(&self, lane: LaneNo, live: usize) -> usize {
-        let room = self.lanes[lane].room().min(self.disks.least_room);
-        let most = live.min(self.options.batch_blocks as usize);
-        (1..=most).rev().find(|count| Self::blocks_of_copies(*count) <= room).unwrap_or(1)
-    }
-
-    /// Blocks of a batch of so many copies.
-    fn blocks_of_copies(count: usize) -> u32 {
-        (Header::blocks_of(count * Copied::BYTES, count) + count) as u32
-    }
-
-    /// A batch of those that are still where they were.
-    fn seal_copies(&mut self, blocks: &[(Block, Data)], generation: Generation) -> Option<Sealed> {
-        let (mut records, mut checksums, mut payload) = (Vec::new(), Vec::new(), Vec::new());
-        for (block, data) in blocks.iter().filter(|(block, _)| self.is_live(block)) {
-            records.push(Copied { lba: block.lba, from: block.place, generation, written: block.written });
-            checksums.push(block.checksum);
-            payload.push(data.clone());
-        }
-        if records.is_empty() {
-            return None;
-        }
-        self.copies = self.copies + 1;
-        self.copies_under_way += 1;
-        let CopyNo(number) = self.copies;
-        Some(Sealed { number, kind: BatchKind::Copies(records), checksums, payload })
     }
 }

@@ -17,8 +17,8 @@ use super::map::Map;
 use super::options::Options;
 use super::state::{Readiness, Shared, Signals, State, StlCounters, Tables, finish};
 use super::{
-    BLOCK_BYTES, BLOCK_SECTORS, BatchNo, CopyNo, Epoch, checkpoint, clean, flush, load, read_ahead, read_map, sweep,
-    write,
+    BLOCK_BYTES, BLOCK_SECTORS, BatchNo, CopyNo, Epoch, checkpoint, clean, flush, idle, load, read_ahead, read_map,
+    sweep, write,
 };
 use crate::block::{
     Bio, BlockDevice, Content, Cx, DeviceId, Event, Figure, Limits, MessageError, Op, Payload, Reason, Status,
@@ -50,6 +50,7 @@ impl Stl {
         (0..write::WRITERS * below.len()).for_each(|_| tasks.spawn(write::run(shared.clone())));
         (0..read_map::NODE_READERS).for_each(|_| tasks.spawn(read_map::run(shared.clone())));
         (0..read_ahead::SEGMENT_READERS).for_each(|_| tasks.spawn(read_ahead::run(shared.clone())));
+        tasks.spawn(idle::run(shared.clone()));
         tasks.spawn(flush::run(shared.clone()));
         tasks.spawn(checkpoint::run(shared.clone()));
         tasks.spawn(sweep::run(shared.clone()));
@@ -199,6 +200,8 @@ impl State {
             readings: slab::Slab::new(),
             node_waiters: BTreeMap::new(),
             wanted_nodes: VecDeque::new(),
+            idle: idle::Idle::default(),
+            scattered: super::policy::Scattered::new(options.range_blocks),
             map_reads: read_map::Ends::default(),
             ahead: read_ahead::ReadAhead::new(options.ahead_blocks),
             flushes: VecDeque::new(),
@@ -284,6 +287,7 @@ impl BlockDevice for Stl {
         let is_notified = {
             let mut state = self.shared.borrow_mut();
             state.start();
+            state.is_touched();
             state.route(bio, cx);
             state.is_notified
         };

@@ -21,6 +21,8 @@ pub struct Sabotage {
     pub discards_unlogged: bool,
     /// A copy counts whatever a user has written meanwhile, in memory (I11).
     pub copies_unconditional: bool,
+    /// A range is copied as it was when it was read, without asking the map again (I11).
+    pub ranges_unasked: bool,
     /// A zone is taken for the victim that it was before it was given back and opened again (I12).
     pub victims_by_place: bool,
     /// A copy counts whatever a user has written meanwhile, in recovery.

@@ -5,6 +5,7 @@ use core::ops::RangeInclusive;
 use super::BLOCK_BYTES;
 use super::options::Options;
 use crate::prelude::*;
+use crate::time::Duration;
 
 /// A knob: its name, what it may be, and where it goes.
 struct Number {
@@ -58,6 +59,8 @@ knobs! {
     replay = 8, 1..=65_536, |zones, options| options.replay_blocks = u64::from(zones) * 65_536;
     /// Runs after which they are merged; 1 to 250.
     runs = 200, 1..=250, |runs, options| options.most_runs = runs as usize;
+    /// Seconds without a user after which the volume cleans what is cheap and puts in order what is read so; 1 to 86400.
+    idle = 10, 1..=86_400, |seconds, options| options.idle_after = Duration::from_millis(u64::from(seconds) * 1000);
 }
 
 /// Invalid value of a knob: which knob, the value, and its range.
@@ -153,7 +156,7 @@ mod tests {
     fn a_wrong_knob_or_value_changes_nothing_and_says_what_there_is() {
         let mut knobs = Knobs::default();
         let error = knobs.set_all([("memory", "64"), ("speed", "9")]).unwrap_err();
-        assert_eq!(error.message, "there is no knob `speed`; knobs are memory, batch, replay, runs");
+        assert_eq!(error.message, "there is no knob `speed`; knobs are memory, batch, replay, runs, idle");
         assert_eq!(knobs.set("batch", "many").unwrap_err().message, "batch is `many`: write a number from 1 to 4096");
         assert_eq!(knobs, Knobs::default());
     }

@@ -1,6 +1,7 @@
 //! What of a volume can be chosen.
 
 use super::policy::Choice;
+use crate::time::Duration;
 
 /// How much a volume keeps in memory and does at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +26,10 @@ pub struct Options {
     pub sweep_blocks: u32,
     /// Blocks that are read ahead at a time on a disk with a head.
     pub ahead_blocks: u32,
+    /// Blocks of a range that is written in order if it is read so.
+    pub range_blocks: u32,
+    /// Time without a user after which a volume is idle.
+    pub idle_after: Duration,
     /// Zones whose live blocks are known one by one, so that they can be cleaned.
     pub marked_zones: usize,
     /// Blocks that cleaning reads before it writes what of them is live, and before users have their turn.
@@ -53,6 +58,8 @@ impl Default for Options {
             sweep_blocks: 8192,
             // 2 MiB: a track.
             ahead_blocks: 512,
+            range_blocks: 8192,
+            idle_after: Duration::from_millis(10_000),
             marked_zones: 2048,
             turn_blocks: 8192,
             choice: Choice::Decline,

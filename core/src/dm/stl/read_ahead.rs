@@ -87,27 +87,29 @@ impl ReadAhead {
         self.segment * MOST_AHEAD
     }
 
-    /// Somebody reads blocks in a row. If that is a stream, what comes behind them is wanted, up to `limit`.
-    fn follow(&mut self, place: Pba, blocks: u64, limit: Pba) {
+    /// Somebody reads blocks in a row. If that is a stream, what comes behind them is wanted, up to `limit`. False if they were read just before: the
+    /// read comes back from waiting.
+    fn follow(&mut self, place: Pba, blocks: u64, limit: Pba) -> bool {
         let end = place + blocks;
         let most = self.most_ahead();
         let has_just_read = |stream: &Stream| stream.start <= place && end <= stream.end && stream.end - end < most;
         if self.streams.iter().any(has_just_read) {
-            // It comes back from waiting.
-            return;
+            return false;
         }
         let follows = |stream: &Stream| stream.end <= place && place - stream.end <= MOST_GAP;
         let Some(at) = self.streams.iter().position(follows) else {
             self.streams.push_front(Stream { start: place, end, ahead: place });
-            return self.streams.truncate(STREAMS);
+            self.streams.truncate(STREAMS);
+            return true;
         };
-        let Some(mut stream) = self.streams.remove(at) else { return };
+        let Some(mut stream) = self.streams.remove(at) else { return true };
         (stream.end, stream.ahead) = (end, stream.ahead.max(place));
         let run = end - stream.start;
         if run >= self.segment / 2 {
             self.extend(&mut stream, (end + run.min(most)).min(limit), limit);
         }
         self.streams.push_front(stream);
+        true
     }
 
     /// Wants segments of a stream until they reach `target`.
@@ -220,7 +222,9 @@ impl State {
         }
         let (zone, _) = self.disks.set.zone_of(place);
         let limit = self.end_of_reading(zone).unwrap_or(place);
-        self.ahead.follow(place, blocks, limit);
+        if self.ahead.follow(place, blocks, limit) {
+            self.scattered.note(extent.lba, extent.blocks, place);
+        }
         if !self.ahead.wanted.is_empty() {
             self.notify(|signals| &signals.ahead);
         }
@@ -294,7 +298,7 @@ mod tests {
     const LIMIT: Pba = Pba(100_000);
 
     fn reads(ahead: &mut ReadAhead, from: u64, count: u64) {
-        (0..count).for_each(|number| ahead.follow(Pba(from + number * 257), 256, LIMIT));
+        (0..count).for_each(|number| _ = ahead.follow(Pba(from + number * 257), 256, LIMIT));
     }
 
     fn arrive(ahead: &mut ReadAhead) {
@@ -306,7 +310,7 @@ mod tests {
     #[test]
     fn who_reads_in_order_with_headers_between_finds_it_in_memory_and_who_does_not_changes_nothing() {
         let mut ahead = ReadAhead::new(512);
-        [7, 90_000, 4_000, 50_000].into_iter().for_each(|place| ahead.follow(Pba(place), 256, LIMIT));
+        [7, 90_000, 4_000, 50_000].into_iter().for_each(|place| _ = ahead.follow(Pba(place), 256, LIMIT));
         assert!(ahead.wanted.is_empty());
         reads(&mut ahead, 10_000, 2);
         assert_eq!(ahead.wanted.front(), Some(&(Pba(10_257), 512)), "from the second read on, in whole segments");
@@ -348,7 +352,7 @@ mod tests {
     #[test]
     fn nothing_is_read_behind_the_end_of_a_zone_and_a_zone_that_was_reset_is_forgotten() {
         let mut ahead = ReadAhead::new(512);
-        (0..4).for_each(|number| ahead.follow(Pba(number * 257), 256, Pba(1_100)));
+        (0..4).for_each(|number| _ = ahead.follow(Pba(number * 257), 256, Pba(1_100)));
         assert!(ahead.wanted.iter().all(|(start, blocks)| *start + u64::from(*blocks) <= Pba(1_100)));
         arrive(&mut ahead);
         assert_eq!(ahead.find(Pba(771), 256), Whereabouts::Here);

@@ -77,7 +77,7 @@ fn end(row: &[Node]) -> Pba {
 }
 
 /// Brings nodes that lie in a row into memory, of which the first is wanted.
-async fn load(shared: &Shared, row: &[Node]) -> Result<(), Reason> {
+pub(super) async fn load(shared: &Shared, row: &[Node]) -> Result<(), Reason> {
     let (wanted, more) = row.split_first().expect("a row has a first one");
     let start = wanted.place();
     let (zone, reading) = {

@@ -50,6 +50,8 @@ pub(super) struct Signals {
     pub nodes: Signal,
     /// Something is to be read ahead.
     pub ahead: Signal,
+    /// The volume is used again.
+    pub used: Signal,
     /// Flushes wait.
     pub flushes: Signal,
     /// Something went on that a task waits for.
@@ -146,6 +148,8 @@ pub struct StlCounters {
     pub wrong_checksums: u64,
     /// Blocks that readers in order got out of memory.
     pub ahead_blocks: u64,
+    /// Blocks that were written in order, as they had been read so.
+    pub rewritten_blocks: u64,
     /// The longest that a change waited until it counted, in microseconds.
     pub slowest_write_us: u64,
 }
@@ -168,6 +172,7 @@ impl StlCounters {
             ("retries", self.retries),
             ("wrong_checksums", self.wrong_checksums),
             ("ahead_blocks", self.ahead_blocks),
+            ("rewritten_blocks", self.rewritten_blocks),
         ]
         .into_iter()
     }
@@ -248,6 +253,10 @@ pub(super) struct State {
     /// Reads that wait for a node of the map, and the nodes that nobody reads yet.
     pub node_waiters: BTreeMap<Pba, VecDeque<Box<Bio>>>,
     pub wanted_nodes: VecDeque<Node>,
+    /// Whether anybody uses it.
+    pub idle: super::idle::Idle,
+    /// What is worth writing in order.
+    pub scattered: super::policy::Scattered,
     /// Where reads of the map ended.
     pub map_reads: super::read_map::Ends,
     /// What is read ahead of those who read in order.

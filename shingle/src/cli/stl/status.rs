@@ -122,6 +122,14 @@ fn text(name: &str, figures: &Figures) -> String {
                 slow % 1_000,
             ),
         ),
+        (
+            "reads",
+            format!(
+                "{} were read ahead, {} put in order as they had been read so",
+                size("ahead_blocks"),
+                size("rewritten_blocks")
+            ),
+        ),
         ("checksums", format!("{} blocks were not what was written", count("wrong_checksums"))),
     ];
     let lines: String = rows.iter().map(|(title, line)| format!("  {title:<9}  {line}\n")).collect();

@@ -22,7 +22,7 @@ use shingle_core::dm::stl::format::SetId;
 use shingle_core::dm::stl::{Part, create};
 use shingle_core::random::Rng;
 use shingle_core::sector::Sector;
-use shingle_core::time::Instant;
+use shingle_core::time::{Duration, Instant};
 use shingle_core::zone::{ResourceLimits, ZoneGeometry};
 
 /// Such a device.
@@ -108,6 +108,8 @@ const OPTIONS: target::Options = target::Options {
     most_runs: 3,
     sweep_blocks: 6,
     ahead_blocks: 4,
+    range_blocks: 8,
+    idle_after: Duration::from_micros(200),
     marked_zones: 4,
     turn_blocks: 24,
     choice: target::policy::Choice::Decline,

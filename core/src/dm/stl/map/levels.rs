@@ -96,6 +96,14 @@ impl Map {
         knows(&self.pending) || self.frozen.as_ref().is_some_and(knows) || self.index.find(leaf, offset).0.is_some()
     }
 
+    /// Where a block is, if the pending set knows it, or what a checkpoint is writing; inside, `None` is zeroes.
+    #[must_use]
+    pub fn above_runs(&self, lba: Lba) -> Option<Option<Pba>> {
+        let levels = [Some(&self.pending), self.frozen.as_ref()].into_iter().flatten();
+        let extent = levels.filter_map(|level| level.find(lba)).next()?;
+        Some(extent.place((lba - extent.lba) as u32).map(|(place, _)| place))
+    }
+
     /// What is at `lba`, and up to where before `end` that is so.
     #[must_use]
     pub fn find(&self, lba: Lba, end: Lba) -> (Found, Lba) {

@@ -3,11 +3,13 @@
 mod analysis;
 mod duty;
 mod pace;
+mod scattered;
 mod spindle;
 mod victim;
 
 pub use analysis::{amplification, live_of_victims};
 pub use duty::{duty, rest, urgency};
 pub use pace::{Level, Pace};
+pub use scattered::Scattered;
 pub use spindle::Spindle;
 pub use victim::{Candidate, Choice};

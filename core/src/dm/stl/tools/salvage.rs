@@ -74,7 +74,10 @@ impl Window {
                 }
             }
             BatchKind::Copies(records) => {
-                for ((record, checksum), at) in records.iter().zip(&found.header.checksums).zip(0..) {
+                let all = records.iter().zip(&found.header.checksums).zip(0..);
+                for ((record, checksum), at) in
+                    all.filter(|((record, _), _)| !survey.is_void(batch.epoch, record.written))
+                {
                     let place = found.payload + at;
                     // With the number of what it is a copy of it goes before that.
                     let (number, attempt) = (record.written.0, u32::MAX);
