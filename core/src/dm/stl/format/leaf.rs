@@ -133,13 +133,14 @@ fn take_extents(leaf: LeafNo, count: usize, from: &mut Fields<'_>) -> Option<Vec
         return None;
     }
     let heads: Vec<(u16, u16, u64)> = (0..count).map(|_| (from.u16(), from.u16(), from.u48())).collect();
-    let (mut extents, mut end) = (Vec::with_capacity(count), 0);
+    let (mut extents, mut end, mut checksums) = (Vec::with_capacity(count), 0, Vec::new());
     for (offset, more, place) in heads {
         let (offset, blocks) = (u32::from(offset), u32::from(more) + 1);
         if offset < end || offset + blocks > LEAF_BLOCKS || blocks as usize * CRC_BYTES > from.0.len() {
             return None;
         }
-        let checksums: Vec<Checksum> = (0..blocks).map(|_| Checksum(from.u32())).collect();
+        checksums.clear();
+        checksums.extend((0..blocks).map(|_| Checksum(from.u32())));
         extents.push(Extent::at(leaf.start() + u64::from(offset), Pba(place), &checksums));
         end = offset + blocks;
     }
@@ -151,22 +152,28 @@ fn take_extents(leaf: LeafNo, count: usize, from: &mut Fields<'_>) -> Option<Vec
 
 /// Neighbours that follow each other on the disk are one extent again.
 fn take_array(leaf: LeafNo, from: &mut Fields<'_>) -> Vec<Extent> {
-    let mut rows: Vec<(u32, Pba, Vec<Checksum>)> = Vec::new();
+    let (mut extents, mut first, mut start, mut checksums) = (Vec::new(), 0, Pba(0), Vec::new());
+    let extent =
+        |first: u32, start, checksums: &[Checksum]| Extent::at(leaf.start() + u64::from(first), start, checksums);
     for offset in 0..LEAF_BLOCKS {
         let (place, checksum) = (Pba(from.u40()), Checksum(from.u32()));
         if place.0 == Pba::END.0 - 1 {
             continue;
         }
-        match rows.last_mut() {
-            Some((first, start, checksums))
-                if *first + checksums.len() as u32 == offset && *start + checksums.len() as u64 == place =>
-            {
-                checksums.push(checksum);
-            }
-            _ => rows.push((offset, place, vec![checksum])),
+        let goes_on = first + checksums.len() as u32 == offset && start + checksums.len() as u64 == place;
+        if !goes_on && !checksums.is_empty() {
+            extents.push(extent(first, start, &checksums));
+            checksums.clear();
         }
+        if checksums.is_empty() {
+            (first, start) = (offset, place);
+        }
+        checksums.push(checksum);
     }
-    rows.iter().map(|(first, place, sums)| Extent::at(leaf.start() + u64::from(*first), *place, sums)).collect()
+    if !checksums.is_empty() {
+        extents.push(extent(first, start, &checksums));
+    }
+    extents
 }
 
 #[cfg(test)]

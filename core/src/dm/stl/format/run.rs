@@ -120,16 +120,17 @@ pub fn decode_page(place: Pba, bytes: &[u8]) -> Result<Vec<Extent>, PageError> {
         return Err(PageError::Misplaced(there));
     }
     let mut from = Fields(&bytes[FIXED_BYTES..]);
-    let mut end = Lba(0);
+    let (mut end, mut checksums) = (Lba(0), Vec::new());
     let next = |_| {
-        let extent = take(&mut from).filter(|extent| extent.lba >= end && extent.end() <= Lba::END)?;
+        let extent = take(&mut from, &mut checksums).filter(|extent| extent.lba >= end && extent.end() <= Lba::END)?;
         end = extent.end();
         Some(extent)
     };
     (0..extents).map(next).collect::<Option<_>>().ok_or(PageError::Contents)
 }
 
-fn take(from: &mut Fields<'_>) -> Option<Extent> {
+/// The next extent. `checksums`: memory for its checksums, as most have few and pages have many.
+fn take(from: &mut Fields<'_>, checksums: &mut Vec<Checksum>) -> Option<Extent> {
     if from.0.len() < EXTENT_BYTES {
         return None;
     }
@@ -141,8 +142,12 @@ fn take(from: &mut Fields<'_>) -> Option<Extent> {
         return Some(Extent::zeroes(lba, blocks));
     }
     let fits = blocks as usize * CRC_BYTES <= from.0.len() && place + u64::from(blocks) <= ZEROES;
-    let mut checksums = || (0..blocks).map(|_| Checksum(from.u32())).collect::<Vec<_>>();
-    fits.then(|| Extent::at(lba, Pba(place), &checksums()))
+    if !fits {
+        return None;
+    }
+    checksums.clear();
+    checksums.extend((0..blocks).map(|_| Checksum(from.u32())));
+    Some(Extent::at(lba, Pba(place), checksums))
 }
 
 #[cfg(test)]
