@@ -45,7 +45,7 @@ pub(super) async fn copy(shared: &Shared, origin: Origin, blocks: &[(Block, Data
     let now = shared.borrow().copies_that_fit(lane, blocks.len());
     let lane = room_for(shared, lane, Pool::Cleaning, State::blocks_of_copies(now)).await?;
     let progress = shared.borrow().signals.progress.clone();
-    progress.until(|| (!shared.borrow().is_freezing).then_some(())).await;
+    progress.until(|| shared.borrow().may_seal(origin).then_some(())).await;
     let begun = {
         let mut state = shared.borrow_mut();
         let sealed = state.seal_copies(&blocks[..now], origin);
@@ -86,13 +86,26 @@ impl State {
         (Header::blocks_of(count * Copied::BYTES, count) + count) as u32
     }
 
+    /// Whether copies may be sealed: a checkpoint that is to begin waits for those under way. Of a range all has to be older than a durable root.
+    fn may_seal(&self, origin: Origin) -> bool {
+        match origin {
+            Origin::Victim(_) => !self.is_freezing,
+            Origin::Range => !self.is_freezing && !self.is_checkpointing,
+        }
+    }
+
     /// A batch of those that are where they were.
     fn seal_copies(&mut self, blocks: &[(Block, Data)], origin: Origin) -> Option<Sealed> {
         let (mut records, mut checksums, mut payload) = (Vec::new(), Vec::new(), Vec::new());
         for (block, data) in blocks.iter().filter(|(block, _)| self.is_there(block, origin)) {
             let zone = self.zone_with(block.place);
             let generation = self.zones.rows()[zone.0 as usize].generation;
-            records.push(Copied { lba: block.lba, from: block.place, generation, written: block.written });
+            let written = match origin {
+                Origin::Victim(_) => block.written,
+                // Runs and leaves say what was written up to there, and so does a durable root.
+                Origin::Range => self.map_cut.0,
+            };
+            records.push(Copied { lba: block.lba, from: block.place, generation, written });
             checksums.push(block.checksum);
             payload.push(data.clone());
         }
@@ -117,6 +130,9 @@ impl State {
         if self.guards.gone().ranges_unasked {
             return true;
         }
+        if self.map.is_above_runs(block.lba) {
+            return false;
+        }
         // A part of the map that is not in memory any more cannot say so.
         let (Found::Data(extent), _) = self.map.find(block.lba, block.lba + 1) else { return false };
         extent.place(0) == Some((block.place, block.checksum))
@@ -128,8 +144,7 @@ impl State {
         if matches!(origin, Origin::Victim(_)) {
             return self.is_live(block);
         }
-        let known = self.map.above_runs(block.lba);
-        known.is_none_or(|place| place == Some(block.place))
+        !self.map.is_above_runs(block.lba)
     }
 
     /// Copies count, of blocks that are still where they were.

@@ -89,6 +89,14 @@ impl State {
         if free < 2 * self.stock() {
             return None;
         }
+        if !self.scattered.is_empty() && self.counted() != self.map_cut.0 {
+            // Only what a durable root has is written in order.
+            if !self.is_checkpoint_wanted && !self.is_checkpointing {
+                self.is_checkpoint_wanted = true;
+                self.notify(|signals| &signals.progress);
+            }
+            return None;
+        }
         self.scattered.take().map(|(start, end)| Work::Rewrite(start, end))
     }
 

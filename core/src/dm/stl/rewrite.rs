@@ -95,8 +95,7 @@ async fn read(shared: &Shared, begun: Begun<'_>) -> Vec<(Block, Data)> {
     if checksums_of(piece.lba, &Payload::Data(data.clone())) != piece.checksums() {
         return Vec::new();
     }
-    // What the map says now is what was written up to here.
-    let written = state.counted();
+    let written = state.map_cut.0;
     let blocks = (0..piece.blocks).filter_map(|number| Some((number, piece.place(number)?)));
     let block = |(number, (place, checksum)): (u32, _)| {
         let lba = piece.lba + u64::from(number);

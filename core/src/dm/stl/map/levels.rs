@@ -92,16 +92,14 @@ impl Map {
     #[must_use]
     pub fn is_above_leaves(&self, lba: Lba) -> bool {
         let (leaf, offset) = LeafNo::of(lba);
-        let knows = |level: &Pending| level.find(lba).is_some();
-        knows(&self.pending) || self.frozen.as_ref().is_some_and(knows) || self.index.find(leaf, offset).0.is_some()
+        self.is_above_runs(lba) || self.index.find(leaf, offset).0.is_some()
     }
 
-    /// Where a block is, if the pending set knows it, or what a checkpoint is writing; inside, `None` is zeroes.
+    /// Whether the pending set knows a block, or what a checkpoint is writing.
     #[must_use]
-    pub fn above_runs(&self, lba: Lba) -> Option<Option<Pba>> {
-        let levels = [Some(&self.pending), self.frozen.as_ref()].into_iter().flatten();
-        let extent = levels.filter_map(|level| level.find(lba)).next()?;
-        Some(extent.place((lba - extent.lba) as u32).map(|(place, _)| place))
+    pub fn is_above_runs(&self, lba: Lba) -> bool {
+        let mut levels = [Some(&self.pending), self.frozen.as_ref()].into_iter().flatten();
+        levels.any(|level| level.find(lba).is_some())
     }
 
     /// What is at `lba`, and up to where before `end` that is so.
