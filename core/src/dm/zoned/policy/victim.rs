@@ -205,10 +205,11 @@ impl Candidate {
         (valid * 100).checked_div(u64::from(self.last_block)).map_or(100, |percent| percent.min(100) as u32)
     }
 
-    /// How long ago it was written, in ms: at least as if it were just not hot any more.
+    /// How long ago it was written, in ms. A stream that goes on needs a buffer again at once: what frees one is worth nothing,
+    /// however little there is to copy yet.
     fn age(&self, knobs: &Knobs) -> u64 {
-        let hot = u64::from(knobs.hot_ms).max(1);
-        (self.idle_for.as_nanos() / 1_000_000).clamp(hot, COLD * hot)
+        let cold = COLD * u64::from(knobs.hot_ms).max(1);
+        (self.idle_for.as_nanos() / 1_000_000).clamp(1, cold)
     }
 
     /// Blocks that are read and written, zeroes included, and pieces at what each costs.
@@ -434,6 +435,16 @@ mod tests {
             assert_eq!(choice(&DISK, spared, &[hot, random(2)]), Some((2, Action::Move)));
         }
         assert_eq!(choice(&DISK, Urgency::Urgent, &[hot]), Some((1, Action::Append)));
+    }
+
+    /// A stream with little in its zones costs least to copy. It was copied from its start each second, in ever longer merges.
+    #[test]
+    fn a_stream_that_goes_on_is_not_copied_piece_by_piece_while_there_is_a_cold_chunk() {
+        let begun = Candidate { data_blocks: 128, last_block: Block(640), idle_for: JUST_NOW, ..buffered(1, 512) };
+        let arrived = Candidate { data_blocks: 640, last_block: Block(640), idle_for: JUST_NOW, ..cached(2) };
+        let set = Stock { random: Pool { free: 0, total: 10 }, ..SET };
+        assert_eq!(choice(&set, Urgency::Urgent, &[begun, arrived, buffered(3, 9)]), Some((3, Action::Merge)));
+        assert_eq!(choice(&set, Urgency::Urgent, &[begun, arrived, cached(4)]), Some((4, Action::Move)));
     }
 
     #[test]
