@@ -202,7 +202,7 @@ impl State {
             wanted_nodes: VecDeque::new(),
             idle: idle::Idle::default(),
             scattered: super::policy::Scattered::new(options.range_blocks),
-            map_reads: read_map::Ends::default(),
+            map_reads: super::policy::Readers::default(),
             ahead: read_ahead::ReadAhead::new(options.ahead_blocks),
             flushes: VecDeque::new(),
             back: VecDeque::new(),
@@ -287,7 +287,7 @@ impl BlockDevice for Stl {
         let is_notified = {
             let mut state = self.shared.borrow_mut();
             state.start();
-            state.is_touched();
+            state.touch();
             state.route(bio, cx);
             state.is_notified
         };

@@ -55,7 +55,7 @@ impl Idle {
 
 impl State {
     /// A user has come.
-    pub fn is_touched(&mut self) {
+    pub fn touch(&mut self) {
         self.idle.uses += 1;
         if self.idle.uses == self.idle.seen + 1 {
             self.idle.is_now = false;
@@ -70,7 +70,12 @@ impl State {
 
     /// Whether a user waits for something.
     fn is_busy(&self) -> bool {
-        !(self.writes.is_empty() && self.flushes.is_empty() && self.readings.is_empty() && self.node_waiters.is_empty())
+        self.is_read_or_written() || !self.flushes.is_empty()
+    }
+
+    /// Whether a user waits for a read or a change.
+    pub fn is_read_or_written(&self) -> bool {
+        !(self.writes.is_empty() && self.readings.is_empty() && self.node_waiters.is_empty())
     }
 
     /// What is to be done next while nobody uses the volume.

@@ -1,9 +1,10 @@
 //! Reads: what the map says, part by part, and every block checked.
 
+use super::disks;
 use super::map::{Extent, Found, Node, Source};
-use super::state::{Reading, State};
-use super::{BLOCK_SECTORS, Lba};
-use crate::block::{Bio, Cx, Reason, Status};
+use super::state::{Reading, Shared, State};
+use super::{BLOCK_SECTORS, Lba, Pba, ZoneIndex};
+use crate::block::{Bio, Cx, Data, Reason, Status};
 use crate::prelude::*;
 
 impl State {
@@ -91,6 +92,29 @@ impl State {
         if self.zones.unpin(zone) {
             self.notify(|signals| &signals.progress);
         }
+    }
+}
+
+/// A read below that keeps its zone: that is reset behind it only.
+pub(super) struct Pinned {
+    zone: ZoneIndex,
+    reading: Result<disks::Reading, Reason>,
+}
+
+impl Pinned {
+    pub fn begin(state: &mut State, place: Pba, blocks: u32) -> Self {
+        let (zone, _) = state.disks.set.zone_of(place);
+        state.pin(zone);
+        Self { zone, reading: state.disks.read(&state.io, place, blocks) }
+    }
+
+    pub async fn data(self, shared: &Shared) -> Result<Data, Reason> {
+        let data = match self.reading {
+            Ok(reading) => reading.data().await,
+            Err(reason) => Err(reason),
+        };
+        shared.borrow_mut().unpin(self.zone);
+        data
     }
 }
 

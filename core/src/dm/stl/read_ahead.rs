@@ -11,9 +11,11 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::format::ZoneUse;
 use super::map::{Extent, Source};
+use super::policy::{Readers, follows};
+use super::read::Pinned;
 use super::state::{Shared, State};
 use super::{BLOCK_BYTES, BLOCK_SECTORS, Pba, ZoneIndex};
-use crate::block::{Bio, Cx, Data, Reason, Status};
+use crate::block::{Bio, Cx, Data, Status};
 use crate::prelude::*;
 
 /// Segments that may be read at one time.
@@ -22,10 +24,6 @@ pub(super) const SEGMENT_READERS: usize = 4;
 const MOST_AHEAD: u64 = 4;
 /// Most segments in memory.
 const MOST_SEGMENTS: usize = 16;
-/// Readers that are followed.
-const STREAMS: usize = 4;
-/// Most blocks between two reads of a stream: headers are shorter.
-const MOST_GAP: u64 = 8;
 
 /// Somebody who reads in order, as far as is known.
 #[derive(Clone, Copy, Debug)]
@@ -50,8 +48,7 @@ struct Segment {
 pub(super) struct ReadAhead {
     /// Blocks of a segment. Half as many in a row make a stream.
     segment: u64,
-    /// The one that read last is the first.
-    streams: VecDeque<Stream>,
+    streams: Readers<Stream>,
     segments: BTreeMap<Pba, Segment>,
     /// Those that nobody reads yet.
     wanted: VecDeque<(Pba, u32)>,
@@ -75,7 +72,7 @@ impl ReadAhead {
     pub fn new(segment: u32) -> Self {
         Self {
             segment: segment.max(1).into(),
-            streams: VecDeque::new(),
+            streams: Readers::default(),
             segments: BTreeMap::new(),
             wanted: VecDeque::new(),
             refused: BTreeSet::new(),
@@ -96,26 +93,23 @@ impl ReadAhead {
         if self.streams.iter().any(has_just_read) {
             return false;
         }
-        let follows = |stream: &Stream| stream.end <= place && place - stream.end <= MOST_GAP;
-        let Some(at) = self.streams.iter().position(follows) else {
-            self.streams.push_front(Stream { start: place, end, ahead: place });
-            self.streams.truncate(STREAMS);
+        let Some(mut stream) = self.streams.take(|stream| follows(stream.end, place)) else {
+            self.streams.put(Stream { start: place, end, ahead: place });
             return true;
         };
-        let Some(mut stream) = self.streams.remove(at) else { return true };
         (stream.end, stream.ahead) = (end, stream.ahead.max(place));
         let run = end - stream.start;
         if run >= self.segment / 2 {
             self.extend(&mut stream, (end + run.min(most)).min(limit), limit);
         }
-        self.streams.push_front(stream);
+        self.streams.put(stream);
         true
     }
 
     /// Wants segments of a stream until they reach `target`.
     fn extend(&mut self, stream: &mut Stream, target: Pba, limit: Pba) {
         while stream.ahead < target {
-            if let Some(segment) = self.with(stream.ahead) {
+            if let Some((_, segment)) = self.with(stream.ahead) {
                 stream.ahead = segment.end;
                 continue;
             }
@@ -130,9 +124,10 @@ impl ReadAhead {
         }
     }
 
-    /// The segment with a block.
-    fn with(&self, place: Pba) -> Option<&Segment> {
-        self.segments.range(..=place).next_back().map(|(_, segment)| segment).filter(|segment| place < segment.end)
+    /// The segment with a block, and where it begins.
+    fn with(&self, place: Pba) -> Option<(Pba, &Segment)> {
+        let (start, segment) = self.segments.range(..=place).next_back()?;
+        (place < segment.end).then_some((*start, segment))
     }
 
     /// Gives up a segment that no stream will come to; false if there is none.
@@ -149,11 +144,9 @@ impl ReadAhead {
     fn find(&self, place: Pba, blocks: u64) -> Whereabouts {
         let (mut at, mut found) = (place, Whereabouts::Here);
         while at < place + blocks {
-            let Some((start, segment)) = self.segments.range(..=at).next_back().filter(|(_, it)| at < it.end) else {
-                return Whereabouts::Elsewhere;
-            };
+            let Some((start, segment)) = self.with(at) else { return Whereabouts::Elsewhere };
             if segment.data.is_none() && found == Whereabouts::Here {
-                found = Whereabouts::OnTheirWay(*start);
+                found = Whereabouts::OnTheirWay(start);
             }
             at = segment.end;
         }
@@ -164,13 +157,9 @@ impl ReadAhead {
     fn copy(&self, place: Pba, bio: &Bio) {
         let (mut at, end) = (place, place + u64::from(bio.sectors / BLOCK_SECTORS));
         while at < end {
-            let Some((start, Segment { end: behind, data: Some(data), .. })) =
-                self.segments.range(..=at).next_back().filter(|(_, it)| at < it.end)
-            else {
-                return;
-            };
+            let Some((start, Segment { end: behind, data: Some(data), .. })) = self.with(at) else { return };
             let until = end.min(*behind);
-            let part = data.slice((at - *start) as usize * BLOCK_BYTES, (until - at) as usize * BLOCK_BYTES);
+            let part = data.slice((at - start) as usize * BLOCK_BYTES, (until - at) as usize * BLOCK_BYTES);
             let (skip, sectors) = ((at - place) as u32 * BLOCK_SECTORS, (until - at) as u32 * BLOCK_SECTORS);
             bio.payload.slice(skip, sectors).copy_from(&part);
             at = until;
@@ -262,7 +251,9 @@ pub(super) async fn run(shared: Shared) {
     let signals = shared.borrow().signals.clone();
     loop {
         let (start, blocks) = signals.ahead.until(|| shared.borrow_mut().ahead.wanted.pop_front()).await;
-        let data = read_segment(&shared, start, blocks).await;
+        // What was read of a zone that is reset behind it is forgotten then.
+        let reading = Pinned::begin(&mut shared.borrow_mut(), start, blocks);
+        let data = reading.data(&shared).await;
         let mut state = shared.borrow_mut();
         if data.is_err() {
             let (zone, _) = state.disks.set.zone_of(start);
@@ -274,26 +265,10 @@ pub(super) async fn run(shared: Shared) {
     }
 }
 
-async fn read_segment(shared: &Shared, start: Pba, blocks: u32) -> Result<Data, Reason> {
-    let (zone, reading) = {
-        let mut state = shared.borrow_mut();
-        let (zone, _) = state.disks.set.zone_of(start);
-
-        // It is reset behind this read only, and what was read of it is forgotten then.
-        state.pin(zone);
-        (zone, state.disks.read(&state.io, start, blocks))
-    };
-    let data = match reading {
-        Ok(reading) => reading.data().await,
-        Err(reason) => Err(reason),
-    };
-    shared.borrow_mut().unpin(zone);
-    data
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dm::stl::policy::READERS;
 
     const LIMIT: Pba = Pba(100_000);
 
@@ -328,7 +303,7 @@ mod tests {
         for step in 0..40 {
             for reader in 0..9 {
                 ahead.follow(Pba(reader * 11_000 + step * 257), 256, LIMIT);
-                assert!(ahead.segments.len() <= MOST_SEGMENTS && ahead.streams.len() <= STREAMS);
+                assert!(ahead.segments.len() <= MOST_SEGMENTS && ahead.streams.iter().count() <= READERS);
             }
             arrive(&mut ahead);
         }

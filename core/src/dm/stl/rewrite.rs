@@ -1,27 +1,18 @@
 //! Ranges that somebody read in order and that lie scattered, written in order.
 
 use super::copy::{Origin, copy};
-use super::disks::Reading;
 use super::log::checksums_of;
 use super::map::{Extent, Found, Source};
+use super::read::Pinned;
 use super::read_map;
-use super::state::{Shared, State};
+use super::state::Shared;
 use super::victim::Block;
-use super::{BLOCK_BYTES, Lba, Pba, ZoneIndex};
+use super::{BLOCK_BYTES, Lba, Pba};
 use crate::block::{Data, Payload, Reason};
 use crate::prelude::*;
 
 /// Pieces that are read at one time.
 const MOST_READS: usize = 64;
-/// Nodes of the map that are read together.
-const MOST_NODES: usize = 32;
-
-/// A piece that is read.
-struct Begun<'a> {
-    piece: &'a Extent,
-    zone: ZoneIndex,
-    reading: Result<Reading, Reason>,
-}
 
 /// Writes what is in `start..end` in order. Whether it was done: not if a user came.
 pub(super) async fn rewrite(shared: &Shared, start: Lba, end: Lba) -> Result<bool, Reason> {
@@ -33,9 +24,10 @@ pub(super) async fn rewrite(shared: &Shared, start: Lba, end: Lba) -> Result<boo
         if !shared.borrow().is_idle() {
             return Ok(false);
         }
-        let begun = shared.borrow_mut().begin(pieces);
-        for one in begun {
-            blocks.extend(read(shared, one).await);
+        let begin = |(place, piece): &(Pba, Extent)| Pinned::begin(&mut shared.borrow_mut(), *place, piece.blocks);
+        let begun: Vec<Pinned> = pieces.iter().map(begin).collect();
+        for ((_, piece), reading) in pieces.iter().zip(begun) {
+            blocks.extend(blocks_of(shared, piece, reading).await);
         }
     }
     blocks.sort_unstable_by_key(|(block, _): &(Block, Data)| block.lba);
@@ -54,7 +46,7 @@ async fn pieces(shared: &Shared, start: Lba, end: Lba) -> Result<Vec<(Pba, Exten
         let (found, until) = shared.borrow().map.find(at, end);
         match found {
             Found::Missing(node) => {
-                let row = shared.borrow().map.row(node, at, MOST_NODES);
+                let row = shared.borrow().map.row(node, at, read_map::ROW);
                 read_map::load(shared, &row).await?;
                 continue;
             }
@@ -70,32 +62,13 @@ async fn pieces(shared: &Shared, start: Lba, end: Lba) -> Result<Vec<(Pba, Exten
     Ok(pieces)
 }
 
-impl State {
-    fn begin<'a>(&mut self, pieces: &'a [(Pba, Extent)]) -> Vec<Begun<'a>> {
-        let mut begun = Vec::new();
-        for (place, piece) in pieces {
-            let (zone, _) = self.disks.set.zone_of(*place);
-            self.pin(zone);
-            begun.push(Begun { piece, zone, reading: self.disks.read(&self.io, *place, piece.blocks) });
-        }
-        begun
-    }
-}
-
 /// The blocks of a piece. One that cannot be read, or is not what was written, stays where it is.
-async fn read(shared: &Shared, begun: Begun<'_>) -> Vec<(Block, Data)> {
-    let Begun { piece, zone, reading } = begun;
-    let data = match reading {
-        Ok(reading) => reading.data().await,
-        Err(reason) => Err(reason),
-    };
-    let mut state = shared.borrow_mut();
-    state.unpin(zone);
-    let Ok(data) = data else { return Vec::new() };
+async fn blocks_of(shared: &Shared, piece: &Extent, reading: Pinned) -> Vec<(Block, Data)> {
+    let Ok(data) = reading.data(shared).await else { return Vec::new() };
     if checksums_of(piece.lba, &Payload::Data(data.clone())) != piece.checksums() {
         return Vec::new();
     }
-    let written = state.map_cut.0;
+    let written = shared.borrow().map_cut.0;
     let blocks = (0..piece.blocks).filter_map(|number| Some((number, piece.place(number)?)));
     let block = |(number, (place, checksum)): (u32, _)| {
         let lba = piece.lba + u64::from(number);

@@ -257,8 +257,8 @@ pub(super) struct State {
     pub idle: super::idle::Idle,
     /// What is worth writing in order.
     pub scattered: super::policy::Scattered,
-    /// Where reads of the map ended.
-    pub map_reads: super::read_map::Ends,
+    /// Where reads of the map ended: what is read there next is read in order.
+    pub map_reads: super::policy::Readers<Pba>,
     /// What is read ahead of those who read in order.
     pub ahead: super::read_ahead::ReadAhead,
     /// Bios that wait until what came before them is durable.

@@ -207,9 +207,7 @@ impl State {
         while pages(&window) > most as usize && window.halve() {}
         (window, most as usize)
     }
-}
 
-impl State {
     /// Whether a sweep has to look at a leaf.
     fn concerns(&self, leaf: LeafNo, sweep: &Sweep) -> bool {
         let is_there = self.map.leaves[leaf.0 as usize].blocks > 0;

@@ -48,8 +48,7 @@ impl State {
 
     /// Whether users have something to do.
     fn is_used(&self, since: &Turn) -> bool {
-        let is_waited_for = !self.writes.is_empty() || !self.readings.is_empty() || !self.node_waiters.is_empty();
-        is_waited_for || self.clock != since.clock
+        self.is_read_or_written() || self.clock != since.clock
     }
 
     /// When the turn comes that follows one that was over at `end`.

@@ -3,6 +3,7 @@
 mod analysis;
 mod duty;
 mod pace;
+mod readers;
 mod scattered;
 mod spindle;
 mod victim;
@@ -10,6 +11,9 @@ mod victim;
 pub use analysis::{amplification, live_of_victims};
 pub use duty::{duty, rest, urgency};
 pub use pace::{Level, Pace};
+#[cfg(test)]
+pub(super) use readers::READERS;
+pub use readers::{Readers, follows};
 pub use scattered::Scattered;
 pub use spindle::Spindle;
 pub use victim::{Candidate, Choice};

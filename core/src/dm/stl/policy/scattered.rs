@@ -1,15 +1,12 @@
 //! Which ranges of blocks are worth writing in order: those that somebody read in order and that lie scattered.
 
-use alloc::collections::{BTreeSet, VecDeque};
+use alloc::collections::BTreeSet;
 
+use super::readers::{Readers, follows};
 use crate::dm::stl::{Lba, Pba};
 
-/// Readers that are followed.
-const READERS: usize = 4;
 /// Most ranges that are kept in mind.
 const MOST_RANGES: usize = 4096;
-/// Blocks between two pieces that need not be skipped: a header is read through.
-const MOST_GAP: u64 = 8;
 /// Pieces of a range that are few enough: a disk reads 1 MiB in half the time that it takes to come to another.
 const BLOCKS_OF_PIECE: u64 = 256;
 
@@ -30,8 +27,7 @@ struct Reader {
 pub struct Scattered {
     /// Blocks of a range.
     length: u64,
-    /// The one that read last is the first.
-    readers: VecDeque<Reader>,
+    readers: Readers<Reader>,
     /// Ranges that are worth it, by number.
     ranges: BTreeSet<u64>,
 }
@@ -40,31 +36,28 @@ impl Scattered {
     /// Ranges of so many blocks.
     #[must_use]
     pub fn new(length: u32) -> Self {
-        Self { length: length.max(1).into(), readers: VecDeque::new(), ranges: BTreeSet::new() }
+        Self { length: length.max(1).into(), readers: Readers::default(), ranges: BTreeSet::new() }
     }
 
     /// Somebody reads `blocks` from `lba` on, which lie in a row from `place` on.
     pub fn note(&mut self, lba: Lba, blocks: u32, place: Pba) {
         let end = (lba + u64::from(blocks), place + u64::from(blocks));
-        let Some(at) = self.readers.iter().position(|reader| reader.end == lba) else {
-            self.readers.truncate(READERS - 1);
-            return self.readers.push_front(Reader { end: end.0, place: end.1, blocks: blocks.into(), pieces: 1 });
+        let Some(mut reader) = self.readers.take(|reader| reader.end == lba) else {
+            return self.readers.put(Reader { end: end.0, place: end.1, blocks: blocks.into(), pieces: 1 });
         };
-        let Some(mut reader) = self.readers.remove(at) else { return };
         if lba.0 / self.length != (lba.0 - 1) / self.length {
             self.judge(&reader);
             (reader.blocks, reader.pieces) = (0, 1);
         }
-        let follows = reader.place <= place && place - reader.place <= MOST_GAP;
         reader.blocks += u64::from(blocks);
-        reader.pieces += u64::from(!follows);
+        reader.pieces += u64::from(!follows(reader.place, place));
         (reader.end, reader.place) = end;
         if end.0.0.is_multiple_of(self.length) {
             self.judge(&reader);
             // The next part begins another range.
             reader.blocks = 0;
         }
-        self.readers.push_front(reader);
+        self.readers.put(reader);
     }
 
     /// A reader leaves a range. One of which most was read in order, in many pieces, is worth it.
@@ -102,6 +95,7 @@ impl Scattered {
 
 #[cfg(test)]
 mod tests {
+    use super::super::READERS;
     use super::*;
     use crate::random::Rng;
 
@@ -141,7 +135,7 @@ mod tests {
                 scattered.note(Lba((reader << 32) + step * 8), 8, Pba((step * 977) % 100_000));
             }
         }
-        assert_eq!((scattered.len(), scattered.readers.len()), (MOST_RANGES, READERS));
+        assert_eq!((scattered.len(), scattered.readers.iter().count()), (MOST_RANGES, READERS));
     }
 
     #[test]
