@@ -103,7 +103,7 @@ fn write(media: &mut MemoryMedia, written: &Drawn) {
                 })
                 .collect(),
         ),
-        _ => BatchKind::Map,
+        _ => BatchKind::Map(Vec::new()),
     };
     let lbas = Header { batch, kind: kind.clone(), checksums: Vec::new() }.lbas();
     let block = [written.number; 4096];
@@ -132,7 +132,7 @@ fn change(media: &mut MemoryMedia, change: &Change) {
             payload.iter_mut().skip(at).zip(bytes).for_each(|(to, from)| *to = *from);
             let Ok((mut header, _)) = Header::decode(&media.block(Spot { disk: 0, block: 0 })) else { return };
             header.checksums = payload.chunks(4096).map(Checksum::of).collect();
-            if header.kind == BatchKind::Root {
+            if matches!(header.kind, BatchKind::Root(_)) {
                 media.put(Spot { disk: 0, block: 0 }, &[header.encode(), payload].concat());
             }
         }

@@ -3,8 +3,8 @@
 use super::disks::data_of;
 use super::flush::flush_disks;
 use super::format::{
-    Batch, BatchKind, Checksum, Header, LeafRow, OpenZone, PageRow, PageWriter, Piece, PieceKind, ROOT_BLOCKS, Root,
-    ZoneRow,
+    Batch, BatchKind, Checksum, Header, LeafRow, Life, OpenZone, PageRow, PageWriter, Piece, PieceKind, ROOT_BLOCKS,
+    Root, ZoneRow,
 };
 use super::lanes::{Lane, LaneNo, Lanes, Use};
 use super::log::{Keep, Pool};
@@ -407,6 +407,7 @@ impl State {
     fn encode_root(&self, root: &Root, place: Pba) -> Result<Payload, Reason> {
         encode_root(
             root,
+            &self.lives,
             &Batch {
                 set: self.id,
                 place,
@@ -423,10 +424,10 @@ impl State {
 }
 
 /// The batch of a root.
-pub(super) fn encode_root(root: &Root, batch: &Batch) -> Result<Vec<u8>, Reason> {
+pub(super) fn encode_root(root: &Root, lives: &[Life], batch: &Batch) -> Result<Vec<u8>, Reason> {
     let payload = root.encode();
     let checksums = payload.chunks(BLOCK_BYTES).map(Checksum::of).collect();
-    let mut bytes = Header { batch: *batch, kind: BatchKind::Root, checksums }.encode();
+    let mut bytes = Header { batch: *batch, kind: BatchKind::Root(lives.to_vec()), checksums }.encode();
     bytes.extend(payload);
     Ok(bytes)
 }

@@ -112,7 +112,7 @@ pub fn create(set: SetId, parts: &[Part], reserve: u32) -> Result<Created, Creat
             number: 1,
             ..Batch::default()
         };
-        (Sector(0), encode_root(&root, &batch).unwrap_or_default())
+        (Sector(0), encode_root(&root, &[], &batch).unwrap_or_default())
     });
     Ok(Created { sectors: capacity * u64::from(BLOCK_SECTORS), roots: roots.collect() })
 }

@@ -172,6 +172,7 @@ impl State {
             id: super::format::SetId::default(),
             epoch: Epoch(0),
             since: BatchNo(0),
+            lives: Vec::new(),
             capacity: 0,
             reserve: 0,
             zones: Zones::new(Vec::new(), Keep::default()),

@@ -9,6 +9,8 @@ pub struct Sabotage {
     pub flush_one_device: bool,
     /// A start goes on in the life of the one before (I4).
     pub keep_epoch: bool,
+    /// A life does not remember that batches of one before it count for nothing (I24).
+    pub lives_forgotten: bool,
     /// A victim is reset though what replaced its blocks may not be durable (I5).
     pub reset_unjudged: bool,
     /// A victim is reset before a root knows its batches (I7).

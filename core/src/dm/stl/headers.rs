@@ -29,13 +29,19 @@ struct Expected {
     is_unchecked: bool,
 }
 
-/// The batches of a zone, from its start on, and the generation of what lies there, whether it counts or not. With an `epoch`: those of that
-/// life, in whatever generation the first is, and none that was torn.
-pub(super) async fn chain(
-    shared: &Shared,
-    zone: ZoneIndex,
-    epoch: Option<Epoch>,
-) -> Result<(Vec<Found>, Generation), Reason> {
+/// What was found in a zone.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Chain {
+    /// Its batches, from its start on.
+    pub found: Vec<Found>,
+    /// The generation of what lies at its start, whether it counts or not.
+    pub generation: Generation,
+    /// Whether a batch was torn.
+    pub is_torn: bool,
+}
+
+/// The batches of a zone. With an `epoch`: those of that life, in whatever generation the first is, and none that was torn.
+pub(super) async fn chain(shared: &Shared, zone: ZoneIndex, epoch: Option<Epoch>) -> Result<Chain, Reason> {
     let (start, room, row, mut expected) = {
         let state = shared.borrow();
         let row = state.zones.rows()[zone.0 as usize];
@@ -63,10 +69,8 @@ pub(super) async fn chain(
         expected.generation = Some(header.batch.generation);
         found.push(Found { header, payload, end: at });
     }
-    if epoch.is_some() {
-        drop_torn(shared, zone, &mut found).await?;
-    }
-    Ok((found, first.unwrap_or_default()))
+    let is_torn = epoch.is_some() && drop_torn(shared, zone, &mut found).await?;
+    Ok(Chain { found, generation: first.unwrap_or_default(), is_torn })
 }
 
 impl Expected {
@@ -158,10 +162,10 @@ pub(super) async fn read(shared: &Shared, place: Pba, blocks: u32) -> Result<Dat
 }
 
 /// Only the last batch of a sequential zone can be torn, and any of a zone without a pointer: they count if their payload is whole. Nodes of
-/// the map say that of themselves.
-async fn drop_torn(shared: &Shared, zone: ZoneIndex, found: &mut Vec<Found>) -> Result<(), Reason> {
+/// the map say that of themselves. Whether there was one.
+async fn drop_torn(shared: &Shared, zone: ZoneIndex, found: &mut Vec<Found>) -> Result<bool, Reason> {
     if shared.borrow().guards.gone().torn_batches_count {
-        return Ok(());
+        return Ok(false);
     }
     let is_sequential = shared.borrow().disks.shape(zone).is_sequential;
     let first = if is_sequential { found.len().saturating_sub(1) } else { 0 };
@@ -170,10 +174,10 @@ async fn drop_torn(shared: &Shared, zone: ZoneIndex, found: &mut Vec<Found>) -> 
         let is_of_log = matches!(header.kind, BatchKind::User(_) | BatchKind::Copies(_));
         if is_of_log && !is_whole(shared, header, *payload).await? {
             found.truncate(at);
-            break;
+            return Ok(true);
         }
     }
-    Ok(())
+    Ok(false)
 }
 
 /// Whether the payload of a batch is what its header says.

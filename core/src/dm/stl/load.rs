@@ -4,17 +4,17 @@ use super::checkpoint::{checkpoint, index_page, leaves_of_piece, zones_of_piece}
 use super::disks::{Disk, Disks, Shape};
 use super::flush::flush_disks;
 use super::format::{
-    BatchKind, Checksum, Header, LeafRow, Member, MemberState, OpenZone, PageRow, Piece, PieceKind, ROOT_BLOCKS, Root,
-    ZoneRow, ZoneUse,
+    BatchKind, Checksum, Header, LeafRow, Life, Member, MemberState, OpenZone, PageRow, Piece, PieceKind, ROOT_BLOCKS,
+    Root, ZoneRow, ZoneUse,
 };
-use super::headers::{Found, chain};
+use super::headers::{Chain, Found, chain};
 use super::lanes::{Device, Lanes};
 use super::log::{Keep, Order, Sealed, Stream, Zones};
 use super::map::{Extent, Map, Node, Run, RunNo};
 use super::replay::{Replay, Since};
 use super::set::Set;
 use super::state::{Readiness, RootPlace, Shared, Slot, State};
-use super::{BLOCK_BYTES, BLOCK_SECTORS, BatchNo, CopyNo, Epoch, Generation, Pba, ZoneIndex};
+use super::{BLOCK_BYTES, BLOCK_SECTORS, BatchNo, CopyNo, Generation, Pba, ZoneIndex};
 use crate::block::{DeviceId, Flags, Limits, Reason};
 use crate::prelude::*;
 use crate::sector::Sector;
@@ -96,7 +96,7 @@ async fn load(shared: &Shared, io: &Io, given: Vec<Given>, capacity: u64) -> Res
     {
         let mut state = shared.borrow_mut();
         state.id = newest.header.batch.set;
-        state.epoch = since.epoch;
+        (state.epoch, state.lives) = (since.epoch, newest.header.lives().to_vec());
         (state.capacity, state.reserve) = (newest.root.capacity, newest.root.reserve);
         state.copies = since.copies;
         state.disks = disks;
@@ -107,11 +107,11 @@ async fn load(shared: &Shared, io: &Io, given: Vec<Given>, capacity: u64) -> Res
     }
     read_tables(shared, &newest.root).await?;
     let pointers = pointers(shared, &seen);
-    let copies = replay(shared, &newest, &since, &pointers).await?;
+    let replayed = replay(shared, &newest, &since, &pointers).await?;
     erase_torn(io, &seen).await;
     shared.borrow_mut().begin_evacuation(capacity)?;
     let begun = match clear_rest(shared, &pointers).await {
-        Ok(()) => begin_life(shared, &since, copies).await,
+        Ok(()) => begin_life(shared, &since, &replayed).await,
         Err(reason) => Err(reason),
     };
     // All that counts was found: it can be read.
@@ -163,7 +163,7 @@ async fn read_roots(io: &Io, seen: &mut Seen, number: u64, zone_blocks: u64) {
         let bytes = data.to_vec();
         let Some(found) = decode_root(&bytes, block) else {
             seen.unknown = seen.unknown.or(Header::unknown_version(&bytes));
-            let has_header = Header::decode(&bytes).is_ok_and(|(header, _)| header.kind == BatchKind::Root);
+            let has_header = Header::decode(&bytes).is_ok_and(|(header, _)| matches!(header.kind, BatchKind::Root(_)));
             seen.torn.extend((has_header && has_no_pointer).then_some(block));
             return;
         };
@@ -222,7 +222,7 @@ pub(super) fn decode_root(bytes: &[u8], block: u64) -> Option<FoundRoot> {
     let (header, blocks) = Header::decode(bytes).ok()?;
     let payload = &bytes[blocks * BLOCK_BYTES..];
     let is_whole = payload.chunks(BLOCK_BYTES).map(Checksum::of).eq(header.checksums.iter().copied());
-    let root = Root::decode(payload).ok().filter(|_| header.kind == BatchKind::Root && is_whole)?;
+    let root = Root::decode(payload).ok().filter(|_| matches!(header.kind, BatchKind::Root(_)) && is_whole)?;
     Some(FoundRoot { header, root, block })
 }
 
@@ -441,21 +441,31 @@ fn pointers(shared: &Shared, seen: &[Seen]) -> BTreeMap<ZoneIndex, Zone> {
     pointers
 }
 
-/// Finds the batches behind the root, and does again what counts of them. The last copies.
+/// What a start has found behind the root.
+struct Replayed {
+    /// The last copies.
+    copies: CopyNo,
+    /// Whether all of it counts.
+    is_all: bool,
+}
+
+/// Finds the batches behind the root, and does again what counts of them.
 async fn replay(
     shared: &Shared,
     newest: &FoundRoot,
     since: &Since,
     pointers: &BTreeMap<ZoneIndex, Zone>,
-) -> Result<CopyNo, Reason> {
+) -> Result<Replayed, Reason> {
     let root = &newest.root;
     for open in &root.open {
         shorten(shared, open, pointers).await;
     }
-    let mut found = Vec::new();
+    let (mut found, mut is_torn) = (Vec::new(), false);
     for zone in zones_beyond(shared, root, pointers) {
         let chained = chain(shared, zone, Some(since.epoch)).await;
-        let (batches, generation) = chained.map_err(|reason| unreadable(zone, reason))?;
+        let Chain { found: batches, generation, is_torn: is_this } =
+            chained.map_err(|reason| unreadable(zone, reason))?;
+        is_torn |= is_this;
         let is_free = shared.borrow().zones.rows()[zone.0 as usize].used_for == ZoneUse::Free;
         let mut behind = batches.iter().map(|batch| &batch.header).filter(|header| is_free || since.is_before(header));
         behind.try_for_each(|header| refuse_lost(shared, header, newest, pointers))?;
@@ -478,11 +488,13 @@ async fn replay(
     let mut state = shared.borrow_mut();
     replay.users.into_iter().for_each(|header| state.replay_users(header));
     let cut = replay_cut(&state, since);
+    let is_all =
+        !is_torn && replay.behind_gap == 0 && replay.copies.iter().all(|header| header.is_of_batches_up_to(cut));
     replay.copies.into_iter().for_each(|header| state.replay_copies(header, cut));
     if !sabotaged.keep_epoch {
         state.zones.forget_behind(cut, last);
     }
-    Ok(last)
+    Ok(Replayed { copies: last, is_all })
 }
 
 /// Where the batches of a zone end, of whatever life.
@@ -492,8 +504,8 @@ async fn end_of_all(shared: &Shared, zone: ZoneIndex) -> Result<u32, Reason> {
         let room = state.disks.shape(zone).room;
         state.zones.set_written(zone, room);
     }
-    let (found, _) = chain(shared, zone, None).await?;
-    Ok(found.last().map_or(0, |last| last.end))
+    let chain = chain(shared, zone, None).await?;
+    Ok(chain.found.last().map_or(0, |last| last.end))
 }
 
 /// Zones that may have batches behind a root. One that is gone has them if the root names it, and cannot be read.
@@ -581,8 +593,8 @@ async fn shorten(shared: &Shared, open: &OpenZone, pointers: &BTreeMap<ZoneIndex
         return;
     }
     shared.borrow_mut().zones.end_at(zone, pointer);
-    if let Ok((found, _)) = chain(shared, zone, None).await {
-        shared.borrow_mut().zones.end_at(zone, found.last().map_or(0, |last| last.end));
+    if let Ok(chain) = chain(shared, zone, None).await {
+        shared.borrow_mut().zones.end_at(zone, chain.found.last().map_or(0, |last| last.end));
     }
 }
 
@@ -620,8 +632,8 @@ fn stream_of(batch: &Found) -> Option<(Stream, Generation)> {
     let stream = match batch.header.kind {
         BatchKind::User(_) => Stream::Users,
         BatchKind::Copies(_) => Stream::Copies,
-        BatchKind::Map => Stream::Map,
-        BatchKind::Root | BatchKind::Footer | BatchKind::Filler => return None,
+        BatchKind::Map(_) => Stream::Map,
+        BatchKind::Root(_) | BatchKind::Footer | BatchKind::Filler => return None,
     };
     Some((stream, batch.header.batch.generation))
 }
@@ -705,13 +717,17 @@ async fn clear_rest(shared: &Shared, pointers: &BTreeMap<ZoneIndex, Zone>) -> Re
 }
 
 /// Writes a root of a new life: from then on what the one before left behind the cut counts for nothing.
-async fn begin_life(shared: &Shared, since: &Since, copies: CopyNo) -> Result<(), Reason> {
+async fn begin_life(shared: &Shared, since: &Since, replayed: &Replayed) -> Result<(), Reason> {
     {
         let mut state = shared.borrow_mut();
-        state.copies = copies;
+        state.copies = replayed.copies;
         state.since = state.counted();
         if !state.guards.gone().keep_epoch {
-            state.epoch = Epoch(since.epoch.0 + 1);
+            state.epoch = since.epoch + 1;
+        }
+        if !replayed.is_all && !state.guards.gone().lives_forgotten {
+            let life = Life { epoch: state.epoch, since: state.since };
+            life.note(&mut state.lives);
         }
     }
     checkpoint(shared).await?;

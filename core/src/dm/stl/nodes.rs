@@ -2,7 +2,7 @@
 
 use super::append::{finish, room_for};
 use super::disks::memory;
-use super::format::{BatchKind, Checksum, Header};
+use super::format::{BatchKind, Checksum, Header, Life};
 use super::lanes::Lanes;
 use super::log::{Pool, Sealed};
 use super::state::{Shared, State};
@@ -25,7 +25,8 @@ pub(super) async fn write_all(shared: &Shared, share: Pool, drafts: &[Draft<'_>]
     let mut places = Vec::with_capacity(drafts.len());
     while places.len() < drafts.len() {
         let next = &drafts[places.len()..];
-        room_for(shared, Lanes::MAP, share, header_of(next[0].blocks) + next[0].blocks).await?;
+        let least = shared.borrow().map_header(next[0].blocks) + next[0].blocks;
+        room_for(shared, Lanes::MAP, share, least).await?;
         let (sealed, sent, start, count) = {
             let mut state = shared.borrow_mut();
             let (start, count) = state.fit(next)?;
@@ -57,11 +58,6 @@ fn offsets(drafts: &[Draft<'_>]) -> impl Iterator<Item = u32> {
     })
 }
 
-/// Blocks of the header of a batch with so many blocks of nodes.
-fn header_of(blocks: u32) -> u32 {
-    Header::blocks_of(0, blocks as usize) as u32
-}
-
 /// A batch of them whose payload begins at `start`.
 fn draw_up(drafts: &[Draft<'_>], start: Pba, state: &mut State) -> Result<Sealed, Reason> {
     let all: u32 = drafts.iter().map(|draft| draft.blocks).sum();
@@ -72,18 +68,29 @@ fn draw_up(drafts: &[Draft<'_>], start: Pba, state: &mut State) -> Result<Sealed
         checksums.extend(bytes.chunks(BLOCK_BYTES).map(Checksum::of));
     }
     state.map_batches += 1;
-    Ok(Sealed { number: state.map_batches, kind: BatchKind::Map, checksums, payload: vec![payload] })
+    Ok(Sealed {
+        number: state.map_batches,
+        kind: BatchKind::Map(state.lives.clone()),
+        checksums,
+        payload: vec![payload],
+    })
 }
 
 impl State {
+    /// Blocks of the header of a batch with so many blocks of nodes.
+    fn map_header(&self, blocks: u32) -> u32 {
+        Header::blocks_of(self.lives.len() * Life::BYTES, blocks as usize) as u32
+    }
+
     /// How many of them go into the next batch, and where its payload begins.
     fn fit(&self, drafts: &[Draft<'_>]) -> Result<(Pba, usize), Reason> {
         let cursor = self.lanes[Lanes::MAP].cursor.expect("there is room");
         let room = (cursor.room - cursor.next).min(self.disks.least_room);
         let ends = offsets(drafts).zip(drafts).map(|(at, draft)| at + draft.blocks);
-        let fitting: Vec<u32> = ends.take_while(|end| *end <= MOST_BLOCKS && header_of(*end) + end <= room).collect();
+        let fits = |end: &u32| *end <= MOST_BLOCKS && self.map_header(*end) + end <= room;
+        let fitting: Vec<u32> = ends.take_while(fits).collect();
         let Some(blocks) = fitting.last() else { return Err(Reason::VolumeFull) };
-        let start = self.disks.set.start(cursor.zone) + u64::from(cursor.next + header_of(*blocks));
+        let start = self.disks.set.start(cursor.zone) + u64::from(cursor.next + self.map_header(*blocks));
         Ok((start, fitting.len()))
     }
 

@@ -24,7 +24,7 @@ impl Since {
         match header.kind {
             BatchKind::User(_) => header.batch.number > self.cut.0,
             BatchKind::Copies(_) => header.batch.number > self.copies.0,
-            BatchKind::Map | BatchKind::Root | BatchKind::Footer | BatchKind::Filler => false,
+            BatchKind::Map(_) | BatchKind::Root(_) | BatchKind::Footer | BatchKind::Filler => false,
         }
     }
 }

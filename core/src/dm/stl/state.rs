@@ -8,7 +8,7 @@ use slab::Slab;
 
 use super::disks::Disks;
 use super::evacuate::Evacuation;
-use super::format::{Piece, SetId};
+use super::format::{Life, Piece, SetId};
 use super::guards::Guards;
 use super::lanes::Lanes;
 use super::log::{Checker, Order, Sealed, Zones};
@@ -209,6 +209,8 @@ pub(super) struct State {
     pub epoch: Epoch,
     /// The last batch of users that counted when this life began.
     pub since: BatchNo,
+    /// The lives that are remembered, as their batches that were lost may still be on the disks.
+    pub lives: Vec<Life>,
     /// Blocks of the exposed disk, and the thousandths that are kept back.
     pub capacity: u64,
     pub reserve: u32,

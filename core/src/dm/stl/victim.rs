@@ -1,7 +1,7 @@
 //! What is in a zone that is to be cleaned: batches in a row, in long reads.
 
 use super::format::{BatchKind, Checksum, Header, Written};
-use super::headers::{self, Found, chain};
+use super::headers::{self, Chain, Found, chain};
 use super::log::Stream;
 use super::state::{Shared, State};
 use super::{BLOCK_BYTES, BatchNo, Generation, Lba, Pba, ZoneIndex};
@@ -86,7 +86,7 @@ impl Victim {
 
     /// All live blocks from where it is on, with as little as possible of what is not.
     async fn rest_by_batch(&mut self, shared: &Shared) -> Result<Vec<(Block, Data)>, Reason> {
-        let (found, _) = chain(shared, self.zone, None).await?;
+        let Chain { found, .. } = chain(shared, self.zone, None).await?;
         if found.last().map_or(0, |last| last.end) < self.end {
             // A header is damaged. What comes behind it may be live.
             return Err(Reason::Medium);

@@ -133,8 +133,8 @@ fn kind(kind: &BatchKind) -> &'static str {
     match kind {
         BatchKind::User(_) => "users",
         BatchKind::Copies(_) => "copies",
-        BatchKind::Map => "map",
-        BatchKind::Root => "root",
+        BatchKind::Map(_) => "map",
+        BatchKind::Root(_) => "root",
         BatchKind::Footer => "footer",
         BatchKind::Filler => "filler",
     }

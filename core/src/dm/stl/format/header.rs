@@ -2,7 +2,7 @@
 
 use super::bytes::{Fields, Put};
 use super::checksum::{CRC_BYTES, is_sealed, seal};
-use super::record::{Copied, Written};
+use super::record::{Copied, Life, Written};
 use super::{Checksum, SetId};
 
 use crate::dm::stl::{BLOCK_BYTES, BatchNo, Epoch, Generation, Lba, Pba};
@@ -27,10 +27,10 @@ pub enum BatchKind {
     User(Vec<Written>),
     /// Blocks that the cleaner has moved.
     Copies(Vec<Copied>),
-    /// A piece of the map.
-    Map,
-    /// A root.
-    Root,
+    /// A piece of the map, and the lives that are remembered.
+    Map(Vec<Life>),
+    /// A root, and the same.
+    Root(Vec<Life>),
     /// The headers of all batches of the zone. Its payload lies before it.
     Footer,
     /// Nothing: it fills a gap.
@@ -42,8 +42,8 @@ impl BatchKind {
         match self {
             Self::User(_) => 1,
             Self::Copies(_) => 2,
-            Self::Map => 3,
-            Self::Root => 4,
+            Self::Map(_) => 3,
+            Self::Root(_) => 4,
             Self::Footer => 5,
             Self::Filler => 6,
         }
@@ -53,7 +53,8 @@ impl BatchKind {
         match self {
             Self::User(records) => records.len(),
             Self::Copies(records) => records.len(),
-            Self::Map | Self::Root | Self::Footer | Self::Filler => 0,
+            Self::Map(lives) | Self::Root(lives) => lives.len(),
+            Self::Footer | Self::Filler => 0,
         }
     }
 
@@ -63,18 +64,19 @@ impl BatchKind {
         match self {
             Self::User(records) => records.len() * Written::BYTES,
             Self::Copies(records) => records.len() * Copied::BYTES,
-            Self::Map | Self::Root | Self::Footer | Self::Filler => 0,
+            Self::Map(lives) | Self::Root(lives) => lives.len() * Life::BYTES,
+            Self::Footer | Self::Filler => 0,
         }
     }
 
-    /// Blocks of payload that its records ask for; `None`: it has no records.
+    /// Blocks of payload that its records ask for; `None`: they say nothing of it.
     fn payload(&self) -> Option<u64> {
         match self {
             Self::User(records) => {
                 Some(records.iter().filter(|record| record.has_data).map(|record| u64::from(record.blocks)).sum())
             }
             Self::Copies(records) => Some(records.len() as u64),
-            Self::Map | Self::Root | Self::Footer | Self::Filler => None,
+            Self::Map(_) | Self::Root(_) | Self::Footer | Self::Filler => None,
         }
     }
 
@@ -82,7 +84,8 @@ impl BatchKind {
         match self {
             Self::User(records) => records.iter().for_each(|record| record.encode(to)),
             Self::Copies(records) => records.iter().for_each(|record| record.encode(to)),
-            Self::Map | Self::Root | Self::Footer | Self::Filler => {}
+            Self::Map(lives) | Self::Root(lives) => lives.iter().for_each(|life| life.encode(to)),
+            Self::Footer | Self::Filler => {}
         }
     }
 }
@@ -152,6 +155,24 @@ impl Header {
         (FIXED_BYTES + record_bytes + payload * CRC_BYTES).div_ceil(BLOCK_BYTES)
     }
 
+    /// Whether all that it is a copy of was written with batches up to `cut`.
+    #[must_use]
+    pub fn is_of_batches_up_to(&self, cut: BatchNo) -> bool {
+        match &self.kind {
+            BatchKind::Copies(records) => records.iter().all(|record| record.written <= cut),
+            _ => true,
+        }
+    }
+
+    /// The lives that it remembers.
+    #[must_use]
+    pub fn lives(&self) -> &[Life] {
+        match &self.kind {
+            BatchKind::Map(lives) | BatchKind::Root(lives) => lives,
+            BatchKind::User(_) | BatchKind::Copies(_) | BatchKind::Footer | BatchKind::Filler => &[],
+        }
+    }
+
     /// The block of the exposed disk for each block of its payload; none of what is not of users.
     #[must_use]
     pub fn lbas(&self) -> Vec<Lba> {
@@ -161,7 +182,7 @@ impl Header {
                 with_data.flat_map(|record| (0..record.blocks).map(|offset| record.lba + u64::from(offset))).collect()
             }
             BatchKind::Copies(records) => records.iter().map(|record| record.lba).collect(),
-            BatchKind::Map | BatchKind::Root | BatchKind::Footer | BatchKind::Filler => Vec::new(),
+            BatchKind::Map(_) | BatchKind::Root(_) | BatchKind::Footer | BatchKind::Filler => Vec::new(),
         }
     }
 
@@ -264,14 +285,18 @@ fn decode_kind(code: u16, records: usize, from: &mut Fields<'_>) -> Result<Batch
         2 if fits(Copied::BYTES) => {
             (0..records).map(|_| Copied::decode(from)).collect::<Option<_>>().map(BatchKind::Copies)
         }
-        3 => Some(BatchKind::Map),
-        4 => Some(BatchKind::Root),
+        3 if fits(Life::BYTES) => Some(BatchKind::Map(lives(records, from))),
+        4 if fits(Life::BYTES) => Some(BatchKind::Root(lives(records, from))),
         5 => Some(BatchKind::Footer),
         6 => Some(BatchKind::Filler),
-        1 | 2 => None,
+        1..=4 => None,
         _ => return Err(HeaderError::Kind(code)),
     };
     kind.filter(|kind| kind.records() == records).ok_or(HeaderError::Records)
+}
+
+fn lives(records: usize, from: &mut Fields<'_>) -> Vec<Life> {
+    (0..records).map(|_| Life::decode(from)).collect()
 }
 
 #[cfg(test)]
@@ -305,6 +330,10 @@ mod tests {
         Header { batch: batch(), kind: BatchKind::Copies((0..count).map(copied).collect()), checksums }
     }
 
+    fn lives(count: usize) -> Vec<Life> {
+        (1..=count as u64).map(|n| Life { epoch: Epoch(n), since: BatchNo(n * 3) }).collect()
+    }
+
     fn some() -> Vec<Header> {
         let one = Written { lba: Lba(0), blocks: 1, has_data: true };
         let most = Written { lba: Lba(Lba::END.0 - u64::from(Written::MOST)), blocks: Written::MOST, has_data: false };
@@ -315,8 +344,9 @@ mod tests {
             user(vec![one; 2000]),
             copies(1),
             copies(300),
-            plain(BatchKind::Map, 256),
-            plain(BatchKind::Root, 3),
+            plain(BatchKind::Map(vec![]), 256),
+            plain(BatchKind::Map(lives(3)), 256),
+            plain(BatchKind::Root(lives(Life::MOST)), 7),
             plain(BatchKind::Footer, 0),
             plain(BatchKind::Filler, 10),
         ]
@@ -383,6 +413,10 @@ mod tests {
         let unknown = u64::to_le_bytes(5 | 2 << 40 | 1 << 63);
         for record in [none, beyond, unknown] {
             assert_eq!(forged(&one, FIXED_BYTES, &record), Err(HeaderError::Records), "{record:?}");
+        }
+        let root = Header { batch: batch(), kind: BatchKind::Root(lives(2)), checksums: vec![Checksum(1); 7] };
+        for records in [300_u32, u32::MAX] {
+            assert_eq!(forged(&root, 72, &records.to_le_bytes()), Err(HeaderError::Records), "{records} lives");
         }
         assert_eq!(forged(&copies(1), FIXED_BYTES + 5, &[1]), Err(HeaderError::Records), "an address of 41 bits");
     }

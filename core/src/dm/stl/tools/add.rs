@@ -11,7 +11,7 @@ use super::volume::Volume;
 use crate::dm::stl::checkpoint::{encode_root, leaves_of_piece, zones_of_piece};
 use crate::dm::stl::create::{capacity, rooms};
 use crate::dm::stl::format::{
-    Batch, BatchKind, Checksum, Header, LeafRow, MOST_MEMBERS, Member, MemberKind, MemberState, Piece, PieceKind,
+    Batch, BatchKind, Checksum, Header, LeafRow, Life, MOST_MEMBERS, Member, MemberKind, MemberState, Piece, PieceKind,
     ROOT_BLOCKS, Root, ZoneRow, ZoneUse,
 };
 use crate::dm::stl::load::ROOT_ZONES;
@@ -198,7 +198,7 @@ impl Adding {
         let zones = pieces(PieceKind::Zones, zones, of_zones, ZoneRow::BYTES);
         let (mut zone, mut at, mut tables) = (ROOT_ZONES as usize, 0, Vec::new());
         for (kind, number, blocks) in zones.chain(pieces(PieceKind::Leaves, leaves, of_leaves, LeafRow::BYTES)) {
-            let needed = Header::blocks_of(0, blocks as usize) as u32 + blocks;
+            let needed = self.header(blocks) + blocks;
             while self.rooms.get(zone).ok_or(AddError::TooLarge)? < &(at + needed) {
                 (zone, at) = (zone + 1, 0);
             }
@@ -227,12 +227,21 @@ impl Adding {
         }
     }
 
+    fn lives(&self) -> &[Life] {
+        self.volume.newest.header.lives()
+    }
+
+    /// Blocks of the header of a table.
+    fn header(&self, blocks: u32) -> u32 {
+        Header::blocks_of(self.lives().len() * Life::BYTES, blocks as usize) as u32
+    }
+
     fn place(&self, table: &Table) -> Pba {
         self.member.first + table.zone as u64 * u64::from(self.volume.newest.root.zone_blocks) + u64::from(table.at)
     }
 
     fn payload(&self, table: &Table) -> Pba {
-        self.place(table) + Header::blocks_of(0, table.blocks as usize) as u64
+        self.place(table) + u64::from(self.header(table.blocks))
     }
 
     /// Takes everything from the new device that could be read for something of the volume.
@@ -260,7 +269,7 @@ impl Adding {
 
     /// What a zone of the new device is when the tables are written.
     fn row(&self, number: usize, tables: &[Table]) -> ZoneRow {
-        let end = |table: &Table| table.at + Header::blocks_of(0, table.blocks as usize) as u32 + table.blocks;
+        let end = |table: &Table| table.at + self.header(table.blocks) + table.blocks;
         let written = tables.iter().filter(|table| table.zone == number).map(end).max();
         match written {
             Some(written) => ZoneRow {
@@ -306,7 +315,7 @@ impl Adding {
         let batch = Batch { place, generation: Generation(1), number: table.number.into(), ..next_life(&self.volume) };
         let checksums = bytes.chunks(BLOCK_BYTES).map(Checksum::of).collect();
         let checksum = Checksum::of(&bytes);
-        let mut all = Header { batch, kind: BatchKind::Map, checksums }.encode();
+        let mut all = Header { batch, kind: BatchKind::Map(self.lives().to_vec()), checksums }.encode();
         all.extend(bytes);
         media.write(Spot { disk, block: place - self.member.first }, &all)?;
         Ok(Piece { kind: table.kind, number: table.number, place: self.payload(table), blocks: table.blocks, checksum })
@@ -319,7 +328,7 @@ impl Adding {
         (place, spot, number): (Pba, Spot, u64),
     ) -> Result<(), AddError> {
         let batch = Batch { place, number, ..next_life(&self.volume) };
-        let bytes = encode_root(root, &batch).map_err(|_| AddError::TooLarge)?;
+        let bytes = encode_root(root, self.lives(), &batch).map_err(|_| AddError::TooLarge)?;
         Ok(media.write(spot, &bytes)?)
     }
 }

@@ -9,7 +9,7 @@ use super::salvage::{Loss, Window};
 use super::survey::{Stream, Survey, ZoneSeen};
 use crate::dm::stl::checkpoint::{encode_root, leaves_of_piece, zones_of_piece};
 use crate::dm::stl::format::{
-    Batch, BatchKind, Checksum, Header, LeafRow, OpenZone, Piece, PieceKind, Root, ZoneRow, ZoneUse, encode_leaf,
+    Batch, BatchKind, Checksum, Header, LeafRow, Life, OpenZone, Piece, PieceKind, Root, ZoneRow, ZoneUse, encode_leaf,
 };
 use crate::dm::stl::log::Stream as Written;
 use crate::dm::stl::map::{LEAF_BLOCKS, LeafNo};
@@ -60,6 +60,7 @@ struct Filling<'a> {
     used: Vec<ZoneIndex>,
     generation: Generation,
     epoch: Epoch,
+    lives: Vec<Life>,
     number: u64,
 }
 
@@ -149,7 +150,7 @@ impl<'a> Filling<'a> {
         let mut empty: Vec<ZoneIndex> = survey.space.zones().filter(is_empty).collect();
         empty.reverse();
         let epoch = survey.epoch + 1;
-        Self { survey, empty, open: None, used: Vec::new(), generation, epoch, number: 0 }
+        Self { survey, empty, open: None, used: Vec::new(), generation, epoch, lives: survey.lives(), number: 0 }
     }
 
     /// Writes blocks that say of themselves where they are. Where they are.
@@ -176,7 +177,7 @@ impl<'a> Filling<'a> {
             ..Batch::default()
         };
         let checksums = bytes.chunks(BLOCK_BYTES).map(Checksum::of).collect();
-        let mut all = Header { batch, kind: BatchKind::Map, checksums }.encode();
+        let mut all = Header { batch, kind: BatchKind::Map(self.lives.clone()), checksums }.encode();
         all.extend(bytes);
         let spot = self.survey.space.spot(place).ok_or(RebuildError::NoRoom)?;
         media.write(spot, &all)?;
@@ -292,7 +293,7 @@ fn write_roots(media: &mut dyn Media, filling: &Filling<'_>, root: &Root) -> Res
             since: survey.user,
             ..Batch::default()
         };
-        let bytes = encode_root(root, &batch).map_err(|_| RebuildError::TooLarge)?;
+        let bytes = encode_root(root, &filling.lives, &batch).map_err(|_| RebuildError::TooLarge)?;
         media.write(Spot { disk, block: 0 }, &bytes)?;
         media.flush()?;
     }

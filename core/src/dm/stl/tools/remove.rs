@@ -184,7 +184,7 @@ pub fn finish_removal(media: &mut dyn Media, progress: Progress<'_>) -> Result<(
         let spot = next_root(media, &volume, (other, disk))?;
         let next = volume.newest.header.batch.number + 1;
         let batch = Batch { place: member.first + spot.block, number: next, ..next_life(&volume) };
-        let bytes = encode_root(&root, &batch).map_err(|_| RemoveError::TooLarge)?;
+        let bytes = encode_root(&root, volume.newest.header.lives(), &batch).map_err(|_| RemoveError::TooLarge)?;
         media.write(spot, &bytes)?;
         media.flush()?;
     }

@@ -7,7 +7,7 @@ use super::chain::{Chain, Expected, chain};
 use super::media::{Disk, Media, Progress, Spot, room_for};
 use super::space::Space;
 use super::volume::{RootFound, roots_of};
-use crate::dm::stl::format::{BatchKind, Checksum, Header, Member, MemberKind, MemberState, SetId};
+use crate::dm::stl::format::{BatchKind, Checksum, Header, Life, Member, MemberKind, MemberState, SetId};
 use crate::dm::stl::load::ROOT_ZONES;
 use crate::dm::stl::{BLOCK_BYTES, BLOCK_SECTORS, BatchNo, CopyNo, Epoch, Generation, Lba, Pba, ZoneIndex};
 use crate::prelude::*;
@@ -104,8 +104,7 @@ impl Survey {
     fn look(&mut self, media: &mut dyn Media, roots: &[RootFound], progress: Progress<'_>) {
         for found in roots {
             let RootFound { header, root, .. } = found;
-            self.void_after(header.batch.epoch, header.batch.since);
-            self.epoch = self.epoch.max(header.batch.epoch);
+            self.remember(header);
             (self.user, self.copy) = (self.user.max(root.cut), self.copy.max(root.copies));
         }
         let all = self.zones.len() as u64;
@@ -149,10 +148,10 @@ impl Survey {
         if ends {
             (seen.pointer, seen.why) = (chain.end, None);
         }
-        for Header { batch, kind, .. } in chain.found.iter().map(|found| &found.header) {
+        for header in chain.found.iter().map(|found| &found.header) {
+            let Header { batch, kind, .. } = header;
             seen.generation = Some(batch.generation);
-            self.epoch = self.epoch.max(batch.epoch);
-            self.void_after(batch.epoch, batch.since);
+            self.remember(header);
             match kind {
                 BatchKind::User(records) => {
                     seen.stream = Stream::Users;
@@ -167,16 +166,25 @@ impl Survey {
                     self.batches += 1;
                     self.end = records.iter().map(|record| record.lba + 1).fold(self.end, Ord::max);
                 }
-                BatchKind::Map => seen.stream = Stream::Map,
-                BatchKind::Root | BatchKind::Footer | BatchKind::Filler => {}
+                BatchKind::Map(_) => seen.stream = Stream::Map,
+                BatchKind::Root(_) | BatchKind::Footer | BatchKind::Filler => {}
             }
         }
         self.zones[zone.0 as usize] = seen;
     }
 
-    /// When a life began batches up to this one counted, and no later one of a life before it.
-    fn void_after(&mut self, epoch: Epoch, since: BatchNo) {
-        self.void.insert(epoch, since);
+    /// What a header says of lives: when one began batches up to some counted, and no later one of a life before it.
+    fn remember(&mut self, header: &Header) {
+        self.epoch = self.epoch.max(header.batch.epoch);
+        self.void.insert(header.batch.epoch, header.batch.since);
+        self.void.extend(header.lives().iter().map(|life| (life.epoch, life.since)));
+    }
+
+    /// What is to be remembered of lives, as far as it can be.
+    pub(super) fn lives(&self) -> Vec<Life> {
+        let mut lives = Vec::new();
+        self.void.iter().for_each(|(epoch, since)| Life { epoch: *epoch, since: *since }.note(&mut lives));
+        lives
     }
 
     /// Whether a batch of users counts for nothing: a later life began before it.
