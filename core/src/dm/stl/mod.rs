@@ -22,6 +22,7 @@ mod lanes;
 mod load;
 pub mod log;
 pub mod map;
+mod near;
 mod nodes;
 mod numbers;
 mod options;

@@ -3,6 +3,7 @@
 use super::disks::Reading;
 use super::format::LeafRow;
 use super::map::{Extent, LeafNo, Node};
+use super::near::Gaps;
 use super::state::{Shared, State};
 use super::{BLOCK_BYTES, Pba};
 use crate::block::{Data, Reason};
@@ -19,12 +20,6 @@ pub(super) struct Window {
     pub end: LeafNo,
     /// Those that matter.
     rows: Vec<(LeafNo, LeafRow)>,
-}
-
-/// Leaves that lie near each other.
-struct Group {
-    start: Pba,
-    end: Pba,
 }
 
 /// Leaves as they were read: what is in them takes several times the memory.
@@ -64,11 +59,16 @@ impl Window {
 
 /// Reads the leaves of a window that matter, in the order in which they lie.
 pub(super) async fn read_leaves(shared: &Shared, window: Window) -> Result<Leaves, Reason> {
-    let groups = groups(&window.rows, shared.borrow().disks.set.zone_blocks());
+    let rows = window.rows.iter().map(|(_, row)| (row.place, u64::from(row.blocks)));
+    let rows: Vec<(Pba, u64)> = rows.filter(|(_, blocks)| *blocks > 0).collect();
+    // No more is read of gaps than of leaves.
+    let all = rows.iter().map(|(_, blocks)| blocks).sum();
+    let gaps = Gaps { most: |_| MOST_GAP, all, group: u64::MAX };
+    let groups = gaps.groups(rows, shared.borrow().disks.set.zone_blocks());
     let mut begun: Vec<Reading> = Vec::new();
-    for Group { start, end } in &groups {
+    for group in &groups {
         let state = shared.borrow();
-        begun.push(state.disks.read(&state.io, *start, (*end - *start) as u32)?);
+        begun.push(state.disks.read(&state.io, group.start, group.blocks() as u32)?);
     }
     let mut data = Vec::new();
     for (group, reading) in groups.iter().zip(begun) {
@@ -88,50 +88,5 @@ impl Leaves {
         let bytes = data.slice((row.place - *start) as usize * BLOCK_BYTES, usize::from(row.blocks) * BLOCK_BYTES);
         let damaged = |error| Reason::VolumeFailed(format!("block {} of the map: {error}", row.place).into());
         Node::Leaf(leaf, row).decode(&bytes.to_vec()).map_err(damaged)
-    }
-}
-
-/// Gaps are read too, but no more of them than of leaves.
-fn groups(rows: &[(LeafNo, LeafRow)], zone_blocks: u32) -> Vec<Group> {
-    let zone = |place: Pba| place.0 / u64::from(zone_blocks);
-    let mut rows: Vec<LeafRow> = rows.iter().map(|(_, row)| *row).filter(|row| row.blocks > 0).collect();
-    rows.sort_unstable_by_key(|row| row.place);
-    let mut spare: u64 = rows.iter().map(|row| u64::from(row.blocks)).sum();
-    let mut groups: Vec<Group> = Vec::new();
-    for row in rows {
-        let end = row.place + u64::from(row.blocks);
-        let joins = |group: &Group| {
-            let gap = row.place - group.end;
-            gap <= MOST_GAP.min(spare) && zone(group.start) == zone(row.place)
-        };
-        match groups.last_mut() {
-            Some(group) if joins(group) => {
-                spare -= row.place - group.end;
-                group.end = end;
-            }
-            _ => groups.push(Group { start: row.place, end }),
-        }
-    }
-    groups
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn leaves_that_lie_near_each_other_in_one_zone_are_one_group() {
-        let row = |place, blocks| (LeafNo(0), LeafRow { place: Pba(place), blocks });
-        let rows = [row(500, 49), row(100, 2), row(0, 0), row(102, 3), row(160, 1), row(4990, 1), row(5000, 1)];
-        let found: Vec<_> = groups(&rows, 1000).iter().map(|group| (group.start.0, group.end.0)).collect();
-        assert_eq!(found, [(100, 161), (500, 549), (4990, 4991), (5000, 5001)]);
-    }
-
-    #[test]
-    fn no_more_is_read_of_gaps_than_of_leaves() {
-        let rows: Vec<_> =
-            (0..100).map(|n| (LeafNo(n), LeafRow { place: Pba(u64::from(n) * 60), blocks: 2 })).collect();
-        let read: u64 = groups(&rows, 10_000).iter().map(|group| group.end - group.start).sum();
-        assert!((300..=400).contains(&read), "{read} blocks for 200");
     }
 }

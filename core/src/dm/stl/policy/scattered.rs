@@ -10,14 +10,19 @@ const MOST_RANGES: usize = 4096;
 /// Pieces of a range that are few enough: a disk reads 1 MiB in half the time that it takes to come to another.
 const BLOCKS_OF_PIECE: u64 = 256;
 
-/// Somebody who reads in order.
+/// Somebody who reads in order. Reads that are sent together may be answered in any order.
 #[derive(Clone, Copy, Debug)]
 struct Reader {
-    /// Behind what was read last.
-    end: Lba,
-    /// Where that ended on the disk.
-    place: Pba,
-    /// Blocks and pieces that were read of the range in which that is.
+    /// The first block that was read, and where it lies.
+    start: (Lba, Pba),
+    /// Behind the last one.
+    end: (Lba, Pba),
+}
+
+/// What was read in order of a range.
+#[derive(Clone, Copy, Debug)]
+struct Share {
+    number: u64,
     blocks: u64,
     pieces: u64,
 }
@@ -28,6 +33,8 @@ pub struct Scattered {
     /// Blocks of a range.
     length: u64,
     readers: Readers<Reader>,
+    /// Ranges that are being read.
+    shares: Readers<Share>,
     /// Ranges that are worth it, by number.
     ranges: BTreeSet<u64>,
 }
@@ -36,42 +43,46 @@ impl Scattered {
     /// Ranges of so many blocks.
     #[must_use]
     pub fn new(length: u32) -> Self {
-        Self { length: length.max(1).into(), readers: Readers::default(), ranges: BTreeSet::new() }
+        let (readers, shares) = (Readers::default(), Readers::default());
+        Self { length: length.max(1).into(), readers, shares, ranges: BTreeSet::new() }
     }
 
     /// Somebody reads `blocks` from `lba` on, which lie in a row from `place` on.
     pub fn note(&mut self, lba: Lba, blocks: u32, place: Pba) {
-        let end = (lba + u64::from(blocks), place + u64::from(blocks));
-        let Some(mut reader) = self.readers.take(|reader| reader.end == lba) else {
-            return self.readers.put(Reader { end: end.0, place: end.1, blocks: blocks.into(), pieces: 1 });
+        let (start, end) = ((lba, place), (lba + u64::from(blocks), place + u64::from(blocks)));
+        let before = self.readers.take(|reader| reader.end.0 == lba);
+        let behind = self.readers.take(|reader| reader.start.0 == end.0);
+        let is_piece = match (before, behind) {
+            (Some(reader), _) => !follows(reader.end.1, place),
+            (None, Some(reader)) => !follows(end.1, reader.start.1),
+            (None, None) => return self.readers.put(Reader { start, end }),
         };
-        if lba.0 / self.length != (lba.0 - 1) / self.length {
-            self.judge(&reader);
-            (reader.blocks, reader.pieces) = (0, 1);
-        }
-        reader.blocks += u64::from(blocks);
-        reader.pieces += u64::from(!follows(reader.place, place));
-        (reader.end, reader.place) = end;
-        if end.0.0.is_multiple_of(self.length) {
-            self.judge(&reader);
-            // The next part begins another range.
-            reader.blocks = 0;
-        }
-        self.readers.put(reader);
+        let start = before.map_or(start, |reader| reader.start);
+        self.readers.put(Reader { start, end: behind.map_or(end, |reader| reader.end) });
+        self.count(lba.0 / self.length, blocks.into(), is_piece);
     }
 
-    /// A reader leaves a range. One of which most was read in order, in many pieces, is worth it.
-    fn judge(&mut self, reader: &Reader) {
-        let is_read = reader.blocks * 4 >= self.length * 3;
-        let is_scattered = reader.pieces > 1 + reader.blocks / BLOCKS_OF_PIECE.min(self.length / 2).max(1);
+    /// More was read of a range. One of which most was read in order, in many pieces, is worth it.
+    fn count(&mut self, number: u64, blocks: u64, is_piece: bool) {
+        let known = self.shares.take(|share| share.number == number);
+        let mut share = known.unwrap_or(Share { number, blocks: 0, pieces: 1 });
+        share.blocks += blocks;
+        share.pieces += u64::from(is_piece);
+        let is_read = share.blocks * 4 >= self.length * 3;
+        let is_scattered = share.pieces > 1 + share.blocks / BLOCKS_OF_PIECE.min(self.length / 2).max(1);
         if is_read && is_scattered && self.ranges.len() < MOST_RANGES {
-            self.ranges.insert((reader.end.0 - 1) / self.length);
+            self.ranges.insert(number);
+        }
+        if share.blocks < self.length {
+            self.shares.put(share);
         }
     }
 
     /// Takes a range that is worth it: its first block, and that behind its last.
     pub fn take(&mut self) -> Option<(Lba, Lba)> {
         let number = self.ranges.pop_first()?;
+        // How it lay tells nothing of how it will lie.
+        let _ = self.shares.take(|share| share.number == number);
         Some((Lba(number * self.length), Lba((number + 1) * self.length)))
     }
 
@@ -118,6 +129,16 @@ mod tests {
         let mut scattered = Scattered::new(1024);
         (0..9).for_each(|number| read(&mut scattered, number, |lba| lba + lba / 256));
         assert!(scattered.is_empty());
+    }
+
+    #[test]
+    fn reads_that_overtake_each_other_are_in_order() {
+        let mut scattered = Scattered::new(1024);
+        let parts = (0..32).flat_map(|four| [1, 2, 3, 0].map(|part| (four * 4 + part) * 8));
+        parts.for_each(|lba| scattered.note(Lba(lba), 8, Pba(lba * 77)));
+        assert_eq!(scattered.take(), Some((Lba(0), Lba(1024))));
+        (0..128).for_each(|part| scattered.note(Lba(part * 8), 8, Pba(5000 + part * 8)));
+        assert_eq!(scattered.take(), None, "it lies in order now");
     }
 
     #[test]
