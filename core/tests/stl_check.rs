@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use shingle_core::block::Status;
 use shingle_core::device::NullConfig;
 use shingle_core::dm::stl::format::{Checksum, Header, PieceKind, SetId, ZoneRow, ZoneUse, decode_leaf, encode_leaf};
-use shingle_core::dm::stl::map::{Extent, LeafNo};
+use shingle_core::dm::stl::map::{Extent, LeafImage, LeafNo};
 use shingle_core::dm::stl::tools::{
     Depth, Disk, Finding, FormatOptions, Media, MemoryMedia, Report, Spot, Volume as Found, check, follow, format,
 };
@@ -251,7 +251,7 @@ fn forge_leaf(media: &mut MemoryMedia, found: &Found, change: impl FnOnce(&mut V
     media.read(first, &mut bytes).unwrap();
     let mut extents = decode_leaf(LeafNo(number), row.place, &bytes).unwrap();
     change(&mut extents);
-    let forged = encode_leaf(LeafNo(number), row.place, &extents);
+    let forged = encode_leaf(&LeafImage::of(LeafNo(number), &extents), row.place);
     assert_eq!(forged.len(), bytes.len());
     media.put(first, &forged);
 }

@@ -53,7 +53,7 @@ impl RunReader {
         let mut is_changed = false;
         loop {
             // What leaves have that nobody looked at is in later runs.
-            while self.extents.front().is_some_and(|extent| extent.end() <= image.start()) {
+            while self.extents.front().is_some_and(|extent| extent.end() <= image.leaf().start()) {
                 self.extents.pop_front();
             }
             while let Some(extent) = self.extents.front().filter(|extent| extent.lba < end) {

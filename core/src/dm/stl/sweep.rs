@@ -23,6 +23,8 @@ struct Sweep {
     evicted: BTreeSet<ZoneIndex>,
     /// What it counts, if it looks at every leaf.
     census: Option<Census>,
+    /// The leaf that it looks at.
+    image: LeafImage,
 }
 
 /// What is live.
@@ -67,7 +69,8 @@ impl State {
 
     fn begin_sweep(&mut self) -> Sweep {
         let census = self.wants_victims().then(|| self.begin_census());
-        Sweep { runs: self.map.runs.iter().map(|run| run.number).collect(), evicted: self.map_zones_to_leave(), census }
+        let runs = self.map.runs.iter().map(|run| run.number).collect();
+        Sweep { runs, evicted: self.map_zones_to_leave(), census, image: LeafImage::new(LeafNo(0)) }
     }
 
     fn begin_census(&mut self) -> Census {
@@ -232,8 +235,8 @@ async fn merge_window(
     let leaves = read_leaves(shared, window).await?;
     let (mut changed, mut blocks) = (Vec::new(), 0);
     for (leaf, row) in &leaves.rows {
-        let old = leaves.extents(*leaf, *row)?;
-        let Some(merged) = shared.borrow().merge(*leaf, old, runs, sweep)? else { continue };
+        leaves.put((*leaf, *row), &mut sweep.image)?;
+        let Some(merged) = shared.borrow().merge(*leaf, runs, sweep)? else { continue };
         if blocks + merged.blocks() > nodes::MOST_BLOCKS {
             write_merged(shared, core::mem::take(&mut changed), sweep).await?;
             blocks = 0;
@@ -246,30 +249,25 @@ async fn merge_window(
 
 impl State {
     /// A leaf with what the runs have of it, if it has to be written.
-    fn merge(
-        &self,
-        leaf: LeafNo,
-        old: Vec<Extent>,
-        runs: &mut [RunReader],
-        sweep: &mut Sweep,
-    ) -> Result<Option<Merged>, Reason> {
-        let (mut image, mut replaced, mut is_changed) = (LeafImage::new(leaf), Vec::new(), false);
-        old.iter().for_each(|extent| image.put(extent, |_| ()));
+    fn merge(&self, leaf: LeafNo, runs: &mut [RunReader], sweep: &mut Sweep) -> Result<Option<Merged>, Reason> {
+        let is_evicted = self.is_evicted(leaf, sweep);
+        let Sweep { census, image, .. } = sweep;
+        let (mut replaced, mut is_changed) = (Vec::new(), false);
         let end = LeafNo(leaf.0 + 1).start();
         for run in runs {
-            is_changed |= run.merge(&mut image, end, &mut replaced)?;
+            is_changed |= run.merge(image, end, &mut replaced)?;
         }
-        let extents = if is_changed { image.extents() } else { old };
-        if let Some(census) = &mut sweep.census {
-            self.count(&extents, census);
+        if let Some(census) = census {
+            self.count(image, census);
         }
-        if !is_changed && !self.is_evicted(leaf, sweep) {
+        if !is_changed && !is_evicted {
             return Ok(None);
         }
         // No other zones are marked before the sweep is over.
         let is_marked = |place: &Pba| self.map.live.of(self.disks.set.zone_of(*place).0).is_some();
         let replaced = replaced.into_iter().filter(is_marked).collect();
-        let bytes = if extents.is_empty() { Vec::new() } else { encode_leaf(leaf, Pba(0), &extents) };
+        let is_empty = image.rows().next().is_none();
+        let bytes = if is_empty { Vec::new() } else { encode_leaf(image, Pba(0)) };
         Ok(Some(Merged { leaf, bytes, replaced }))
     }
 }
@@ -292,13 +290,12 @@ fn placed(bytes: &[u8], place: Pba) -> Vec<u8> {
 }
 
 impl State {
-    fn count(&self, extents: &[Extent], census: &mut Census) {
-        for extent in extents {
-            let Source::At(place, _) = extent.source else { continue };
-            let (zone, block) = self.disks.set.zone_of(place);
-            census.blocks[zone.0 as usize] += extent.blocks;
+    fn count(&self, image: &LeafImage, census: &mut Census) {
+        for row in image.rows() {
+            let ((zone, block), blocks) = (self.disks.set.zone_of(row.place()), row.blocks.len() as u32);
+            census.blocks[zone.0 as usize] += blocks;
             if census.live.of(zone).is_some() {
-                (block..block + extent.blocks).for_each(|block| census.live.set(zone, block));
+                (block..block + blocks).for_each(|block| census.live.set(zone, block));
             }
         }
     }

@@ -1,8 +1,8 @@
 //! Leaves in order, many at a time: those that lie near each other on the disk are read at once.
 
 use super::disks::Reading;
-use super::format::LeafRow;
-use super::map::{Extent, LeafNo, Node};
+use super::format::{LeafRow, decode_into};
+use super::map::{LeafImage, LeafNo};
 use super::near::Gaps;
 use super::state::{Shared, State};
 use super::{BLOCK_BYTES, Pba};
@@ -78,15 +78,16 @@ pub(super) async fn read_leaves(shared: &Shared, window: Window) -> Result<Leave
 }
 
 impl Leaves {
-    /// What is in one of them.
-    pub fn extents(&self, leaf: LeafNo, row: LeafRow) -> Result<Vec<Extent>, Reason> {
+    /// Puts what is in one of them into its image.
+    pub fn put(&self, (leaf, row): (LeafNo, LeafRow), image: &mut LeafImage) -> Result<(), Reason> {
+        image.clear(leaf);
         if row.blocks == 0 {
-            return Ok(Vec::new());
+            return Ok(());
         }
         let group = self.data.partition_point(|(start, _)| *start <= row.place) - 1;
         let (start, data) = &self.data[group];
         let bytes = data.slice((row.place - *start) as usize * BLOCK_BYTES, usize::from(row.blocks) * BLOCK_BYTES);
         let damaged = |error| Reason::VolumeFailed(format!("block {} of the map: {error}", row.place).into());
-        Node::Leaf(leaf, row).decode(&bytes.to_vec()).map_err(damaged)
+        decode_into(image, row.place, &bytes.to_vec()).map_err(damaged)
     }
 }

@@ -3,7 +3,7 @@
 use super::Checksum;
 use super::bytes::{Fields, Put};
 use super::checksum::{CRC_BYTES, is_sealed, seal};
-use crate::dm::stl::map::{Extent, LEAF_BLOCKS, LeafNo};
+use crate::dm::stl::map::{Extent, LEAF_BLOCKS, LeafImage, LeafNo};
 use crate::dm::stl::{BLOCK_BYTES, Pba};
 use crate::prelude::*;
 
@@ -48,23 +48,23 @@ impl_error!(LeafError, |self, f| match self {
 /// Most blocks that a leaf takes on disk.
 pub const MOST_LEAF_BLOCKS: usize = (FIXED_BYTES + LEAF_BLOCKS as usize * BLOCK_ENTRY_BYTES).div_ceil(BLOCK_BYTES);
 
-/// Leaf `leaf` at `place` as whole blocks. The extents have data, lie in the leaf, and are in order.
+/// A leaf that lies at `place`, as whole blocks.
 #[must_use]
-pub fn encode_leaf(leaf: LeafNo, place: Pba, extents: &[Extent]) -> Vec<u8> {
-    let mapped: usize = extents.iter().map(|extent| extent.blocks as usize).sum();
-    let listed = extents.len() * EXTENT_BYTES + mapped * CRC_BYTES;
+pub fn encode_leaf(image: &LeafImage, place: Pba) -> Vec<u8> {
+    let (extents, mapped) = image.rows().fold((0, 0), |(rows, blocks), row| (rows + 1, blocks + row.blocks.len()));
+    let listed = extents * EXTENT_BYTES + mapped * CRC_BYTES;
     let form = if listed <= LEAF_BLOCKS as usize * BLOCK_ENTRY_BYTES { Form::Extents } else { Form::Array };
     let mut bytes = Vec::with_capacity(MOST_LEAF_BLOCKS * BLOCK_BYTES);
     bytes.put_u32(MAGIC);
     bytes.put_u32(0);
-    bytes.put_u32(leaf.0);
+    bytes.put_u32(image.leaf().0);
     bytes.put_u16(form as u16);
-    bytes.put_u16(extents.len() as u16);
+    bytes.put_u16(extents as u16);
     bytes.put_u64(place.0);
     bytes.put_u64(0);
     match form {
-        Form::Extents => put_extents(leaf, extents, &mut bytes),
-        Form::Array => put_array(leaf, extents, &mut bytes),
+        Form::Extents => put_extents(image, &mut bytes),
+        Form::Array => put_array(image, &mut bytes),
     }
     bytes.resize(bytes.len().next_multiple_of(BLOCK_BYTES), 0);
     seal(&mut bytes, CRC_AT);
@@ -77,27 +77,19 @@ pub fn place_leaf(bytes: &mut [u8], place: Pba) {
     seal(bytes, CRC_AT);
 }
 
-fn put_extents(leaf: LeafNo, extents: &[Extent], to: &mut Vec<u8>) {
-    for extent in extents {
-        let Some((place, _)) = extent.place(0) else { continue };
-        to.put_u16((extent.lba - leaf.start()) as u16);
-        to.put_u16((extent.blocks - 1) as u16);
-        to.put_u48(place.0);
+fn put_extents(image: &LeafImage, to: &mut Vec<u8>) {
+    for row in image.rows() {
+        to.put_u16(row.first as u16);
+        to.put_u16((row.blocks.len() - 1) as u16);
+        to.put_u48(row.place().0);
     }
-    extents.iter().flat_map(Extent::checksums).for_each(|checksum| to.put_u32(checksum.0));
+    image.rows().flat_map(|row| row.blocks).for_each(|(_, checksum)| to.put_u32(checksum.0));
 }
 
-fn put_array(leaf: LeafNo, extents: &[Extent], to: &mut Vec<u8>) {
-    let mut entries = vec![(Pba::END.0, Checksum::default()); LEAF_BLOCKS as usize];
-    for extent in extents {
-        let first = (extent.lba - leaf.start()) as u32;
-        for (offset, entry) in (0..extent.blocks).zip(&mut entries[first as usize..]) {
-            *entry = extent.place(offset).map_or(*entry, |(place, checksum)| (place.0, checksum));
-        }
-    }
-    for (place, checksum) in entries {
+fn put_array(image: &LeafImage, to: &mut Vec<u8>) {
+    for (place, checksum) in image.blocks() {
         // The address beyond the last does not fit, and all ones is no block of a set.
-        to.put_u40(if place == Pba::END.0 { place - 1 } else { place });
+        to.put_u40(if *place == Pba::END { place.0 - 1 } else { place.0 });
         to.put_u32(checksum.0);
     }
 }
@@ -107,6 +99,30 @@ fn put_array(leaf: LeafNo, extents: &[Extent], to: &mut Vec<u8>) {
 /// # Errors
 /// If it is not there.
 pub fn decode_leaf(leaf: LeafNo, place: Pba, bytes: &[u8]) -> Result<Vec<Extent>, LeafError> {
+    let mut extents = Vec::new();
+    visit(leaf, place, bytes, &mut |first, place, checksums: &[Checksum]| {
+        extents.push(Extent::at(leaf.start() + u64::from(first), place, checksums));
+    })?;
+    Ok(extents)
+}
+
+/// Puts a leaf that was read from `place` into its image, which is clear.
+///
+/// # Errors
+/// If it is not there; then some of it may have been put.
+pub fn decode_into(image: &mut LeafImage, place: Pba, bytes: &[u8]) -> Result<(), LeafError> {
+    visit(image.leaf(), place, bytes, &mut |first, place, checksums: &[Checksum]| {
+        image.put_row(first, place, checksums)
+    })
+}
+
+/// Tells each extent: its first block in the leaf, where it is, and its checksums.
+fn visit(
+    leaf: LeafNo,
+    place: Pba,
+    bytes: &[u8],
+    each: &mut impl FnMut(u32, Pba, &[Checksum]),
+) -> Result<(), LeafError> {
     let mut from = Fields(bytes);
     if from.u32() != MAGIC || !bytes.len().is_multiple_of(BLOCK_BYTES) {
         return Err(LeafError::Magic);
@@ -120,41 +136,38 @@ pub fn decode_leaf(leaf: LeafNo, place: Pba, bytes: &[u8]) -> Result<Vec<Extent>
         return Err(LeafError::Misplaced(its, there));
     }
     let mut from = Fields(&bytes[FIXED_BYTES..]);
-    let extents = match form {
-        0 => take_extents(leaf, count.into(), &mut from),
-        1 if from.0.len() >= LEAF_BLOCKS as usize * BLOCK_ENTRY_BYTES => Some(take_array(leaf, &mut from)),
-        _ => None,
-    };
-    extents.ok_or(LeafError::Contents)
+    let is_array = form == Form::Array as u16 && from.0.len() >= LEAF_BLOCKS as usize * BLOCK_ENTRY_BYTES;
+    match form {
+        0 => visit_extents(count.into(), &mut from, each).ok_or(LeafError::Contents),
+        _ if is_array => {
+            visit_array(&mut from, each);
+            Ok(())
+        }
+        _ => Err(LeafError::Contents),
+    }
 }
 
-fn take_extents(leaf: LeafNo, count: usize, from: &mut Fields<'_>) -> Option<Vec<Extent>> {
-    if count * EXTENT_BYTES > from.0.len() {
-        return None;
-    }
-    let heads: Vec<(u16, u16, u64)> = (0..count).map(|_| (from.u16(), from.u16(), from.u48())).collect();
-    let (mut extents, mut end, mut checksums) = (Vec::with_capacity(count), 0, Vec::new());
-    for (offset, more, place) in heads {
-        let (offset, blocks) = (u32::from(offset), u32::from(more) + 1);
-        if offset < end || offset + blocks > LEAF_BLOCKS || blocks as usize * CRC_BYTES > from.0.len() {
+fn visit_extents(count: usize, from: &mut Fields<'_>, each: &mut impl FnMut(u32, Pba, &[Checksum])) -> Option<()> {
+    let mut heads = Fields(from.0.get(..count * EXTENT_BYTES)?);
+    from.0 = &from.0[count * EXTENT_BYTES..];
+    let (mut end, mut checksums) = (0, Vec::new());
+    for _ in 0..count {
+        let (first, blocks, place) = (heads.u16().into(), u32::from(heads.u16()) + 1, Pba(heads.u48()));
+        let is_beyond = first + blocks > LEAF_BLOCKS || place.0 + u64::from(blocks) > Pba::END.0;
+        if first < end || is_beyond || blocks as usize * CRC_BYTES > from.0.len() {
             return None;
         }
         checksums.clear();
         checksums.extend((0..blocks).map(|_| Checksum(from.u32())));
-        extents.push(Extent::at(leaf.start() + u64::from(offset), Pba(place), &checksums));
-        end = offset + blocks;
+        each(first, place, &checksums);
+        end = first + blocks;
     }
-    extents
-        .iter()
-        .all(|extent| extent.place(extent.blocks - 1).is_some_and(|(last, _)| last < Pba::END))
-        .then_some(extents)
+    Some(())
 }
 
 /// Neighbours that follow each other on the disk are one extent again.
-fn take_array(leaf: LeafNo, from: &mut Fields<'_>) -> Vec<Extent> {
-    let (mut extents, mut first, mut start, mut checksums) = (Vec::new(), 0, Pba(0), Vec::new());
-    let extent =
-        |first: u32, start, checksums: &[Checksum]| Extent::at(leaf.start() + u64::from(first), start, checksums);
+fn visit_array(from: &mut Fields<'_>, each: &mut impl FnMut(u32, Pba, &[Checksum])) {
+    let (mut first, mut start, mut checksums) = (0, Pba(0), Vec::new());
     for offset in 0..LEAF_BLOCKS {
         let (place, checksum) = (Pba(from.u40()), Checksum(from.u32()));
         if place.0 == Pba::END.0 - 1 {
@@ -162,7 +175,7 @@ fn take_array(leaf: LeafNo, from: &mut Fields<'_>) -> Vec<Extent> {
         }
         let goes_on = first + checksums.len() as u32 == offset && start + checksums.len() as u64 == place;
         if !goes_on && !checksums.is_empty() {
-            extents.push(extent(first, start, &checksums));
+            each(first, start, &checksums);
             checksums.clear();
         }
         if checksums.is_empty() {
@@ -171,9 +184,8 @@ fn take_array(leaf: LeafNo, from: &mut Fields<'_>) -> Vec<Extent> {
         checksums.push(checksum);
     }
     if !checksums.is_empty() {
-        extents.push(extent(first, start, &checksums));
+        each(first, start, &checksums);
     }
-    extents
 }
 
 #[cfg(test)]
@@ -197,31 +209,38 @@ mod tests {
         extents
     }
 
+    fn encoded(extents: &[Extent], place: Pba) -> Vec<u8> {
+        encode_leaf(&LeafImage::of(LEAF, extents), place)
+    }
+
     #[test]
     fn a_leaf_is_read_as_it_was_written_in_order_or_at_random() {
         let mut rng = Rng::new(3);
         for (most, gap, longest) in [(8192, 0, 9), (8192, 9000, 9), (100, 10, 11), (3, 2, 19), (1, 0, 19), (1, 50, 3)] {
             let extents = drawn(&mut rng, most, gap);
-            let bytes = encode_leaf(LEAF, PLACE, &extents);
+            let bytes = encoded(&extents, PLACE);
             let blocks = bytes.len() / BLOCK_BYTES;
             assert!(blocks <= longest && longest <= MOST_LEAF_BLOCKS, "{blocks} blocks for {most} and {gap}");
+            let mut image = LeafImage::new(LEAF);
+            decode_into(&mut image, PLACE, &bytes).unwrap();
+            assert_eq!(image.blocks(), LeafImage::of(LEAF, &extents).blocks());
             assert_eq!(decode_leaf(LEAF, PLACE, &bytes), Ok(extents));
         }
-        assert_eq!(decode_leaf(LEAF, PLACE, &encode_leaf(LEAF, PLACE, &[])), Ok(vec![]));
+        assert_eq!(decode_leaf(LEAF, PLACE, &encoded(&[], PLACE)), Ok(vec![]));
     }
 
     #[test]
     fn a_leaf_that_is_given_its_place_later_is_as_if_it_had_had_it_from_the_start() {
         let extents = drawn(&mut Rng::new(8), 4, 4);
-        let mut bytes = encode_leaf(LEAF, Pba(0), &extents);
+        let mut bytes = encoded(&extents, Pba(0));
         place_leaf(&mut bytes, PLACE);
-        assert_eq!(bytes, encode_leaf(LEAF, PLACE, &extents));
+        assert_eq!(bytes, encoded(&extents, PLACE));
     }
 
     #[test]
     fn a_leaf_that_is_damaged_or_of_another_place_is_none() {
         let mut rng = Rng::new(4);
-        let bytes = encode_leaf(LEAF, PLACE, &drawn(&mut rng, 4, 4));
+        let bytes = encoded(&drawn(&mut rng, 4, 4), PLACE);
         for _ in 0..500 {
             let mut other = bytes.clone();
             let at = rng.below(other.len() as u64) as usize;
@@ -237,7 +256,7 @@ mod tests {
     #[test]
     fn a_leaf_whose_extents_cannot_be_is_refused_though_its_checksum_is_right() {
         let one = |offset: u64, blocks| Extent::at(LEAF.start() + offset, Pba(5), &vec![Checksum(1); blocks]);
-        let bytes = encode_leaf(LEAF, PLACE, &[one(0, 4), one(4, 2)]);
+        let bytes = encoded(&[one(0, 4), one(4, 2)], PLACE);
         let forged = |at: usize, field: &[u8]| {
             let mut bytes = bytes.clone();
             bytes[at..at + field.len()].copy_from_slice(field);

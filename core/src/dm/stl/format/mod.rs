@@ -16,7 +16,7 @@ mod run;
 
 pub use checksum::{Checksum, SetId};
 pub use header::{Batch, BatchKind, Header, HeaderError};
-pub use leaf::{LeafError, MOST_LEAF_BLOCKS, decode_leaf, encode_leaf, place_leaf};
+pub use leaf::{LeafError, MOST_LEAF_BLOCKS, decode_into, decode_leaf, encode_leaf, place_leaf};
 pub use record::{Copied, Life, Written};
 pub use root::{MOST_MEMBERS, MOST_OPEN, Member, MemberKind, MemberState, OpenZone, Piece, PieceKind, Root, RootError};
 pub use rows::{LeafRow, PageRow, ZoneRow, ZoneUse};

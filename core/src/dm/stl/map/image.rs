@@ -1,43 +1,88 @@
 //! A leaf taken apart, block by block, for merging.
 
-use super::{Extent, LEAF_BLOCKS, LeafNo, Source};
+use super::{Extent, LEAF_BLOCKS, LeafNo};
+use crate::dm::stl::Pba;
 use crate::dm::stl::format::Checksum;
-use crate::dm::stl::{Lba, Pba};
 use crate::prelude::*;
 
-/// Where each block of a leaf is.
+/// Where each block of a leaf is. It takes the same memory whatever is in it, so that a sweep needs none for each extent.
 #[derive(Clone, Debug)]
 pub struct LeafImage {
-    start: Lba,
+    leaf: LeafNo,
     /// [`Pba::END`] is where blocks of zeroes are.
     blocks: Box<[(Pba, Checksum)]>,
 }
+
+/// Blocks of a leaf that are an extent.
+#[derive(Clone, Copy, Debug)]
+pub struct Row<'a> {
+    /// The first of them in the leaf.
+    pub first: u32,
+    /// Where each is.
+    pub blocks: &'a [(Pba, Checksum)],
+}
+
+impl Row<'_> {
+    /// Where it begins.
+    #[must_use]
+    pub fn place(&self) -> Pba {
+        self.blocks[0].0
+    }
+}
+
+const NOTHING: (Pba, Checksum) = (Pba::END, Checksum(0));
 
 impl LeafImage {
     /// Leaf `leaf`, with nothing but zeroes.
     #[must_use]
     pub fn new(leaf: LeafNo) -> Self {
-        let nothing = (Pba::END, Checksum::default());
-        Self { start: leaf.start(), blocks: vec![nothing; LEAF_BLOCKS as usize].into() }
+        Self { leaf, blocks: vec![NOTHING; LEAF_BLOCKS as usize].into() }
     }
 
-    /// Its first block.
+    /// A leaf with these extents.
     #[must_use]
-    pub fn start(&self) -> Lba {
-        self.start
+    pub fn of(leaf: LeafNo, extents: &[Extent]) -> Self {
+        let mut image = Self::new(leaf);
+        extents.iter().for_each(|extent| image.put(extent, |_| ()));
+        image
+    }
+
+    /// Makes it another leaf, with nothing but zeroes.
+    pub fn clear(&mut self, leaf: LeafNo) {
+        self.leaf = leaf;
+        self.blocks.fill(NOTHING);
+    }
+
+    /// Which it is.
+    #[must_use]
+    pub fn leaf(&self) -> LeafNo {
+        self.leaf
+    }
+
+    /// Where each block is; at [`Pba::END`] those of zeroes.
+    #[must_use]
+    pub fn blocks(&self) -> &[(Pba, Checksum)] {
+        &self.blocks
+    }
+
+    /// Puts blocks in a row, from `first` on.
+    pub fn put_row(&mut self, first: u32, place: Pba, checksums: &[Checksum]) {
+        let to = self.blocks[first as usize..].iter_mut();
+        to.zip(checksums).zip(0..).for_each(|((to, checksum), offset)| *to = (place + offset, *checksum));
     }
 
     /// Puts what of an extent lies in this leaf, which is some of it, over what is there. `replaced` is told where that was.
     pub fn put(&mut self, extent: &Extent, mut replaced: impl FnMut(Pba)) {
-        let from = extent.lba.max(self.start);
-        let to = extent.end().min(self.start + u64::from(LEAF_BLOCKS));
-        let first = (from - self.start) as usize;
+        let start = self.leaf.start();
+        let from = extent.lba.max(start);
+        let to = extent.end().min(start + u64::from(LEAF_BLOCKS));
+        let first = (from - start) as usize;
         let skipped = (from - extent.lba) as u32;
-        for (offset, block) in (skipped..).zip(&mut self.blocks[first..(to - self.start) as usize]) {
+        for (offset, block) in (skipped..).zip(&mut self.blocks[first..(to - start) as usize]) {
             if block.0 != Pba::END {
                 replaced(block.0);
             }
-            *block = extent.place(offset).unwrap_or((Pba::END, Checksum::default()));
+            *block = extent.place(offset).unwrap_or(NOTHING);
         }
     }
 
@@ -46,29 +91,34 @@ impl LeafImage {
         self.blocks.iter().map(|block| block.0).filter(|place| *place != Pba::END)
     }
 
-    /// The blocks that have data, as extents in order.
-    #[must_use]
-    pub fn extents(&self) -> Vec<Extent> {
-        let (mut extents, mut at, mut checksums) = (Vec::new(), 0, Vec::new());
+    /// The blocks that have data, extent by extent.
+    pub fn rows(&self) -> impl Iterator<Item = Row<'_>> {
         let follows = |one: &(Pba, Checksum), next: &(Pba, Checksum)| one.0 != Pba::END && one.0 + 1 == next.0;
-        for row in self.blocks.chunk_by(follows) {
-            let (lba, place) = (self.start + at, row[0].0);
-            at += row.len() as u64;
-            if place != Pba::END {
-                checksums.clear();
-                checksums.extend(row.iter().map(|block| block.1));
-                extents.push(Extent { lba, blocks: row.len() as u32, source: Source::at(place, &checksums) });
-            }
-        }
-        extents
+        let mut end = 0;
+        let rows = self.blocks.chunk_by(follows).map(move |blocks| {
+            let first = end;
+            end += blocks.len() as u32;
+            Row { first, blocks }
+        });
+        rows.filter(|row| row.place() != Pba::END)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dm::stl::map::Pending;
+    use crate::dm::stl::Lba;
+    use crate::dm::stl::map::{Pending, Source};
     use crate::random::Rng;
+
+    /// Its extents.
+    fn extents(image: &LeafImage) -> Vec<Extent> {
+        let extent = |row: Row<'_>| {
+            let checksums: Vec<Checksum> = row.blocks.iter().map(|block| block.1).collect();
+            Extent::at(image.leaf().start() + u64::from(row.first), row.place(), &checksums)
+        };
+        image.rows().map(extent).collect()
+    }
 
     #[test]
     fn an_image_has_what_was_put_last_and_says_what_it_replaced() {
@@ -104,7 +154,7 @@ mod tests {
                 };
                 extents.iter().flat_map(of).collect()
             };
-            assert_eq!(blocks(image.extents()), blocks(expected.collect()));
+            assert_eq!(blocks(extents(&image)), blocks(expected.collect()));
         }
     }
 
@@ -113,7 +163,9 @@ mod tests {
         let mut image = LeafImage::new(LeafNo(0));
         let sums = [1, 2, 3].map(Checksum);
         image.put(&Extent::at(Lba(5), Pba(50), &sums[..2]), |_| ());
-        image.put(&Extent::at(Lba(7), Pba(52), &sums[2..]), |_| ());
-        assert_eq!(image.extents(), [Extent::at(Lba(5), Pba(50), &sums)]);
+        image.put_row(7, Pba(52), &sums[2..]);
+        assert_eq!(extents(&image), [Extent::at(Lba(5), Pba(50), &sums)]);
+        image.clear(LeafNo(1));
+        assert_eq!(extents(&image), []);
     }
 }

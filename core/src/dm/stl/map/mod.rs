@@ -16,7 +16,7 @@ mod pending;
 mod run_index;
 
 pub use extent::{Checksums, Extent, Source};
-pub use image::LeafImage;
+pub use image::{LeafImage, Row};
 pub use leaf::{LEAF_BLOCKS, LeafNo};
 pub use levels::{Found, Map, Run};
 pub use live::{Bitmap, Live};

@@ -12,7 +12,7 @@ use crate::dm::stl::format::{
     Batch, BatchKind, Checksum, Header, LeafRow, Life, OpenZone, Piece, PieceKind, Root, ZoneRow, ZoneUse, encode_leaf,
 };
 use crate::dm::stl::log::Stream as Written;
-use crate::dm::stl::map::{LEAF_BLOCKS, LeafNo};
+use crate::dm::stl::map::{LEAF_BLOCKS, LeafImage, LeafNo};
 use crate::dm::stl::{BLOCK_BYTES, Epoch, Generation, Pba, ZoneIndex};
 use crate::prelude::*;
 
@@ -97,10 +97,11 @@ pub fn rebuild(
                 let place = extent.place(0).map_or(Pba(0), |(place, _)| place);
                 live[survey.space.set.zone_of(place).0.0 as usize] += extent.blocks;
             }
-            let blocks = if extents.is_empty() { 0 } else { encode_leaf(leaf, Pba(0), &extents).len() / BLOCK_BYTES };
+            let image = LeafImage::of(leaf, &extents);
+            let blocks = if extents.is_empty() { 0 } else { encode_leaf(&image, Pba(0)).len() / BLOCK_BYTES };
             let place = match blocks {
                 0 => Pba(0),
-                _ => filling.write(media, blocks, |place| encode_leaf(leaf, place, &extents))?,
+                _ => filling.write(media, blocks, |place| encode_leaf(&image, place))?,
             };
             rows.push(LeafRow { place, blocks: blocks as u8 });
             progress(leaf.0.into(), leaves.into());
