@@ -62,17 +62,16 @@ impl Pending {
 
     /// Puts an extent over what is there.
     pub fn put(&mut self, extent: Extent) {
-        let last = self.extents.range_mut(..extent.end()).next_back().map(|(_, last)| last);
-        match last.filter(|last| last.end() > extent.lba) {
-            // What is written again and again takes one look.
-            Some(last) if (last.lba, last.blocks) == (extent.lba, extent.blocks) => {
-                self.checksums += apart(&extent);
-                self.checksums -= apart(last);
-                *last = extent;
-                return;
-            }
-            Some(_) => self.cut(extent.lba, extent.end()),
-            None => {}
+        // What is written again and again takes one look.
+        if let Some(known) = self.extents.get_mut(&extent.lba).filter(|known| known.blocks == extent.blocks) {
+            self.checksums += apart(&extent);
+            self.checksums -= apart(known);
+            *known = extent;
+            return;
+        }
+        let last = self.extents.range(..extent.end()).next_back().map(|(_, last)| last);
+        if last.is_some_and(|last| last.end() > extent.lba) {
+            self.cut(extent.lba, extent.end());
         }
         self.add(extent);
     }
