@@ -2,7 +2,7 @@
 
 use super::append::{MOST_ATTEMPTS, arrive, room_for};
 use super::format::{BatchKind, Copied, Header};
-use super::lanes::LaneNo;
+use super::lanes::{LaneNo, Lanes};
 use super::log::{Pool, Sealed, Stream};
 use super::map::{Extent, Found};
 use super::state::{Readiness, Shared, Slot, State};
@@ -40,7 +40,7 @@ pub(super) async fn copy_all(shared: &Shared, origin: Origin, mut blocks: Vec<(B
 
 /// Copies the first of these blocks, as many as a batch takes; how many.
 pub(super) async fn copy(shared: &Shared, origin: Origin, blocks: &[(Block, Data)]) -> Result<usize, Reason> {
-    let wanted = shared.borrow().lanes.of_copies(origin.stream());
+    let wanted = shared.borrow().lane_of(origin);
     let lane = room_for(shared, wanted, Pool::Cleaning, 3).await?;
     let now = shared.borrow().copies_that_fit(lane, blocks.len());
     let lane = room_for(shared, lane, Pool::Cleaning, State::blocks_of_copies(now)).await?;
@@ -74,6 +74,11 @@ impl Origin {
 }
 
 impl State {
+    /// The lane that copies go to.
+    fn lane_of(&self, origin: Origin) -> LaneNo {
+        if self.options.one_stream { Lanes::USERS } else { self.lanes.of_copies(origin.stream()) }
+    }
+
     /// How many of so many blocks the open zone takes in one batch.
     fn copies_that_fit(&self, lane: LaneNo, blocks: usize) -> usize {
         let room = self.lanes[lane].room().min(self.disks.least_room);

@@ -36,6 +36,8 @@ pub struct Options {
     pub turn_blocks: u32,
     /// Which zone is cleaned next while users do not wait for it.
     pub choice: Choice,
+    /// Copies go where users write, as in a log that does not tell what lives long: to compare with.
+    pub one_stream: bool,
     /// Extents of leaves and pages in memory.
     pub cached_extents: usize,
 }
@@ -63,6 +65,7 @@ impl Default for Options {
             marked_zones: 2048,
             turn_blocks: 8192,
             choice: Choice::Decline,
+            one_stream: false,
             cached_extents: MIB,
         }
     }

@@ -267,7 +267,7 @@ pub fn options(experiment: Experiment, size: Size) -> Options {
         ..whole
     };
     match experiment.system {
-        System::Greedy => Options { choice: Choice::Greedy, ..options },
+        System::Greedy => Options { choice: Choice::Greedy, one_stream: true, ..options },
         // No bound makes it write what it knows before it has to.
         System::InMemory => {
             let all = usize::MAX / 4;

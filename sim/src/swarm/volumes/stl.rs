@@ -113,6 +113,7 @@ const OPTIONS: target::Options = target::Options {
     marked_zones: 4,
     turn_blocks: 24,
     choice: target::policy::Choice::Decline,
+    one_stream: false,
     cached_extents: 100,
 };
 
