@@ -110,3 +110,18 @@ fn what_was_written_to_many_zones_without_a_pointer_is_found_by_a_start_after_a_
         }
     }
 }
+
+/// A mapped device whose table was swapped waited for ever: nothing was cleaned any more for the writes inside.
+#[test]
+fn a_suspended_volume_ends_writes_that_wait_for_zones() {
+    let (mut volume, mut rng) = (Volume::new(&[disk(40, Some(4))], 100, small()), Rng::new(3));
+    for _ in 0..20 {
+        volume.flush();
+        for byte in 0..200 {
+            let at = rng.below(volume.blocks - 3);
+            volume.rig.queue(volume.rig.top, write(at, 3, byte | 1));
+        }
+        volume.reload();
+        (0..200).for_each(|_| assert_eq!(volume.rig.next().status, Status::Ok));
+    }
+}

@@ -131,7 +131,9 @@ impl Volume {
         self.before = self.work();
         let top = self.rig.top;
         self.rig.stack.deliver(top, Event::Suspend { push_back: false });
+        let patience = self.rig.now + Duration::from_millis(600_000);
         while !self.rig.stack.is_drained(top) || self.rig.stack.has_arrivals() {
+            assert!(self.rig.now < patience, "no rest in ten minutes: {}", self.status());
             let next = self.rig.turn();
             if self.rig.stack.is_drained(top) {
                 break;

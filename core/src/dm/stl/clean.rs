@@ -100,7 +100,10 @@ impl State {
     fn choose_victim(&mut self) -> Option<Victim> {
         let Level { free, high } = self.level();
         let is_short = free < high;
-        if self.readiness != Readiness::Ready || self.is_suspended || !(is_short || self.is_evacuating()) {
+        // A volume that is suspended ends the writes inside, which may wait for zones, and begins nothing else.
+        let is_wanted =
+            if self.is_suspended { is_short && !self.writes.is_empty() } else { is_short || self.is_evacuating() };
+        if self.readiness != Readiness::Ready || !is_wanted {
             return None;
         }
         if self.is_cleaned_in_vain() {
