@@ -284,6 +284,14 @@ impl BlockDevice for Stl {
         Survival::All
     }
 
+    /// Nothing: an instance whose table is to be replaced by this one may be at work. What there is is looked for when that has come to rest.
+    fn attached(&mut self, cx: &mut Cx<'_>) {
+        if self.shared.borrow().guards.gone().found_early {
+            self.shared.borrow_mut().start();
+            self.pump(cx);
+        }
+    }
+
     fn submit(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
         let is_notified = {
             let mut state = self.shared.borrow_mut();

@@ -12,6 +12,7 @@ use super::drives::Drives;
 use super::scenario::{Layout, Scenario};
 use super::stand_in::StandIn;
 use super::stl::Stl;
+use super::stl_table::Tables;
 use crate::model::Broken;
 use crate::volume::Volume;
 use shingle_core::block::{DeviceId, Stack};
@@ -51,6 +52,11 @@ pub(super) trait Kind {
     fn check(&self, drives: &mut Drives) -> Result<(), String> {
         let _ = drives;
         Ok(())
+    }
+
+    /// What makes tables with such a volume, if these are swapped in some worlds.
+    fn tables(&self) -> Option<Tables> {
+        None
     }
 
     /// Things that an operator may say to it while it is used.

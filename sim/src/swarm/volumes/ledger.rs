@@ -30,6 +30,9 @@ pub(super) struct Ledger {
     pub pause: Instant,
     /// The power is gone: what happens now happens to nobody.
     pub is_dark: bool,
+    /// Tables that were swapped while hosts went on, and the longest time that nobody was let in because of that.
+    pub swaps: u64,
+    pub longest_swap: Duration,
     pub log: Log,
 }
 

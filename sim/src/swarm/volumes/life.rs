@@ -9,6 +9,7 @@ use super::host::Host;
 use super::ledger::Shared;
 use super::machine::{Machine, Operator, Switch, Verb, bare};
 use super::scenario::Branches;
+use super::swaps::SwapOperator;
 use super::{Judged, Media, Run};
 use crate::model::{Rule, Violation};
 use crate::volume::{Volume, VolumeRequest};
@@ -97,6 +98,7 @@ impl Run<'_> {
         let stopped = self.phases(&mut world, &mut scene, &mut draws)?;
         self.report.virtual_time.0 += world.now().0;
         self.report.faults += scene.machine.faults(&world.stack);
+        self.count_swaps(shared);
         match scene.cut {
             Some((media, volume)) => {
                 shared.borrow_mut().volume = volume;
@@ -162,6 +164,12 @@ impl Run<'_> {
         scene.machine.cut_power(&world.stack, scene.rng)
     }
 
+    fn count_swaps(&mut self, shared: &Shared) {
+        let ledger = &mut *shared.borrow_mut();
+        self.report.swaps += core::mem::take(&mut ledger.swaps);
+        self.report.longest_swap = self.report.longest_swap.max(ledger.longest_swap);
+    }
+
     fn populate(&self, world: &mut World, scene: &Scene<'_, '_>, draws: &mut Rng) {
         let (shared, machine) = (scene.shared, &scene.machine);
         for number in 0..self.scenario.hosts {
@@ -170,6 +178,9 @@ impl Run<'_> {
             world.add(Box::new(if fills { host.filling() } else { host }));
         }
         let (shared, machine, pauses, rng) = (shared.clone(), machine.clone(), self.scenario.pauses, draws.fork());
+        if let (Some(pace), Some(mapped)) = (self.scenario.swaps, machine.mapped.clone()) {
+            world.add(Box::new(SwapOperator::new(shared.clone(), mapped, pace, draws.fork())));
+        }
         world.add(Box::new(Operator { shared, machine, pauses, messages: self.kind.messages(), rng }));
     }
 

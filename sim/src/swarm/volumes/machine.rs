@@ -5,12 +5,14 @@ use alloc::format;
 use alloc::rc::Rc;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
+use core::cell::RefCell;
 
 use super::super::base::{PATIENCE, TRACE, add, some, wrapped};
 use super::super::scenario::discipline;
 use super::drives::Drives;
 use super::kind::Built;
 use super::ledger::{NAP, Shared};
+use super::mapped::Mapped;
 use super::scenario::Scenario;
 use super::{Media, Run};
 use crate::disk::{CrashDisk, Medium, Powered};
@@ -18,18 +20,21 @@ use crate::fault::FaultPlan;
 use crate::model::Rule;
 use crate::world::{Actor, Io};
 use shingle_core::block::{DeviceId, Event, Stack};
+use shingle_core::mapper::StateName;
 use shingle_core::plug::{PlugOptions, ZonePlug};
 use shingle_core::random::Rng;
 use shingle_core::time::Instant;
 
 /// What lies where in a stack.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub(super) struct Machine {
     disks: Rc<[DeviceId]>,
     /// What the volume is made of, the volume, and what lies on it; the last is the door.
     parts: Rc<[DeviceId]>,
     /// What speaks for the target.
     pub target: Option<DeviceId>,
+    /// What has the volume, where its tables are swapped.
+    pub mapped: Option<Rc<RefCell<Mapped>>>,
 }
 
 impl Machine {
@@ -45,12 +50,22 @@ impl Machine {
             disks.push(disk);
             tops.push(top);
         }
-        let Built { mut parts, device, target } = kind.build(&mut stack, &tops, blocks)?;
+        let tables = scenario.swaps.and_then(|_| kind.tables());
+        let mut mapped = None;
+        let built = match tables {
+            Some(tables) => {
+                let (device, id) = Mapped::build(&mut stack, tables, (&tops, blocks))?;
+                mapped = Some(Rc::new(RefCell::new(device)));
+                Built { parts: Vec::new(), device: id, target: None }
+            }
+            None => kind.build(&mut stack, &tops, blocks)?,
+        };
+        let Built { mut parts, device, target } = built;
         let door = wrapped(&mut stack, device, options.above_tables)?;
         parts.push(device);
         parts.extend(Some(door).filter(|door| *door != device));
         stack.suspend(door);
-        Ok((stack, Machine { disks: disks.into(), parts: parts.into(), target }))
+        Ok((stack, Machine { disks: disks.into(), parts: parts.into(), target, mapped }))
     }
 
     /// What hosts use.
@@ -63,6 +78,10 @@ impl Machine {
         if let Some(target) = self.target {
             what += "; the volume: ";
             let _ = stack.status(target, &mut what);
+        }
+        if let Some(mapped) = self.mapped.as_ref().and_then(|mapped| mapped.try_borrow().ok()) {
+            what += "; the volume: ";
+            let _ = mapped.status(stack, &mut what);
         }
         what
     }
@@ -108,13 +127,21 @@ impl Machine {
         stack.resume(self.door());
     }
 
-    fn shut(&self, stack: &mut Stack) {
+    fn shut(&self, stack: &mut Stack) -> Result<(), String> {
+        if let Some(mapped) = &self.mapped {
+            mapped.borrow_mut().suspend(false, stack)?;
+        }
         stack.suspend(self.door());
         self.parts.iter().for_each(|part| stack.deliver(*part, Event::Suspend { push_back: false }));
+        Ok(())
     }
 
-    fn is_drained(&self, stack: &Stack) -> bool {
-        self.parts.iter().all(|part| stack.is_drained(*part))
+    fn is_drained(&self, now: Instant, stack: &mut Stack) -> bool {
+        let is_shut = self.mapped.as_ref().is_none_or(|mapped| {
+            mapped.borrow_mut().poll(now, stack);
+            mapped.borrow().state(stack) == Some(StateName::Suspended)
+        });
+        is_shut && self.parts.iter().all(|part| stack.is_drained(*part))
     }
 }
 
@@ -202,8 +229,10 @@ impl Actor for Switch {
     fn act(&mut self, io: &mut Io<'_>) {
         self.shared.borrow_mut().log.collect_trace(io.stack);
         let since = *self.since.get_or_insert_with(|| {
-            if self.verb == Verb::Stop {
-                self.machine.shut(io.stack);
+            if self.verb == Verb::Stop
+                && let Err(what) = self.machine.shut(io.stack)
+            {
+                self.shared.borrow_mut().violate(Rule::Table, io.now(), what);
             }
             io.now()
         });
@@ -218,7 +247,7 @@ impl Actor for Switch {
         if !self.is_done {
             self.is_done = match self.verb {
                 Verb::Open => self.machine.is_ready(io.stack).is_ok(),
-                Verb::Stop => self.machine.is_drained(io.stack),
+                Verb::Stop => self.machine.is_drained(io.now(), io.stack),
             };
             if self.is_done && self.verb == Verb::Open {
                 self.machine.open(io.stack);

@@ -11,6 +11,8 @@
 //! branch takes what a cut would leave of the disks and a copy of the model, and lives on by itself, through further cuts, to
 //! a clean stop. The run itself does not notice.
 //!
+//! In some worlds hosts use the volume through a mapped device, whose tables are swapped meanwhile.
+//!
 //! What is looked at: at every read the [model](crate::volume), and at every completion what is called a hole; before every start
 //! all blocks by the format alone, and after it all, or some; that everything ends; that errors have a reason; that zones are written
 //! as zones; after a clean stop that all is durable. Of a volume that promises so: that a loss leaves a prefix of the writes.
@@ -23,11 +25,14 @@ mod kind;
 mod ledger;
 mod life;
 mod machine;
+mod mapped;
 mod reader;
 mod scenario;
 mod stand_in;
 mod stl;
 mod stl_reader;
+mod stl_table;
+mod swaps;
 
 use alloc::boxed::Box;
 use alloc::format;

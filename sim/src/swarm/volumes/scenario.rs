@@ -98,6 +98,8 @@ pub(super) struct Scenario {
     /// Commands of the disks at the end of each life but the last: the power goes then.
     pub cuts: Vec<u64>,
     pub branches: Branches,
+    /// The longest time between two things that are done with the volume's table, where it has one.
+    pub swaps: Option<Duration>,
 }
 
 impl Scenario {
@@ -126,6 +128,7 @@ impl Scenario {
             pauses: rng.chance(1, 3),
             faults: disks.iter().map(|disk| if sound { FaultPlan::none() } else { draw_faults(disk, rng) }).collect(),
             cuts: (0..cuts).map(|_| between(rng, 1, ops * 4)).collect(),
+            swaps: kind.tables().and_then(|_| draw_swaps(seed, &disks)),
             branches: if exhaustive { Branches::Every } else { Branches::OneOf(1 + ops / 20) },
             ops,
             disks,
@@ -194,6 +197,13 @@ impl Timing {
     }
 }
 
+/// Whether tables are swapped, and how often: drawn from numbers of its own, so that other worlds are what they are.
+fn draw_swaps(seed: u64, disks: &[CrashConfig]) -> Option<Duration> {
+    let mut rng = Rng::new(seed ^ 0x5a9_57ab_1e50).fork();
+    let slowest = disks[0].slowest.0;
+    rng.chance(1, 3).then(|| Duration(slowest * some(&mut rng, &[50, 150, 400])))
+}
+
 fn draw_plug(rng: &mut Rng) -> PlugOptions {
     let ordering: Vec<WritePolicy> = WritePolicy::ALL.into_iter().filter(|policy| policy.orders()).collect();
     PlugOptions { policy: some(rng, &ordering), queue_depth: some(rng, &[1, 4, 64]), ..PlugOptions::default() }
@@ -259,6 +269,9 @@ shingle_core::impl_display!(Scenario, |self, f| {
     write!(f, "hot {hot}, {streams} streams, weights {weights:?}, ")?;
     write!(f, "{}", if self.prefill { "full first, " } else { "" })?;
     write!(f, "{}", if self.pauses { "pauses, " } else { "" })?;
+    if let Some(pace) = self.swaps {
+        write!(f, "tables swapped within {} us, ", pace.0 / 1_000)?;
+    }
     write!(f, "{} requests, power cuts after commands {:?}, looks {:?}, ", self.ops, self.cuts, self.branches)?;
     let rules: usize = self.faults.iter().map(|plan| plan.rules.len()).sum();
     let bad = self.faults.iter().any(|plan| !plan.bad.is_empty());

@@ -12,6 +12,7 @@ use super::drives::Drives;
 use super::kind::{Built, Kind};
 use super::machine::bare;
 use super::scenario::{Layout, Scenario, draw_dead, regular};
+use super::stl_table::{OPTIONS, Tables};
 use super::{Media, stl_reader};
 use crate::disk::CrashConfig;
 use crate::model::Broken;
@@ -22,7 +23,7 @@ use shingle_core::dm::stl::format::SetId;
 use shingle_core::dm::stl::{Part, create};
 use shingle_core::random::Rng;
 use shingle_core::sector::Sector;
-use shingle_core::time::{Duration, Instant};
+use shingle_core::time::Instant;
 use shingle_core::zone::{ResourceLimits, ZoneGeometry};
 
 /// Such a device.
@@ -96,27 +97,6 @@ fn build(ids: &[DeviceId], limits: &[Limits], blocks: u32) -> Result<Box<dyn Blo
     Ok(Box::new(target::Stl::new(ids.to_vec(), limits, sectors, OPTIONS)))
 }
 
-/// Little of everything, so that all of it happens often.
-const OPTIONS: target::Options = target::Options {
-    batch_blocks: 12,
-    pending_bytes: 2048,
-    replay_blocks: 60,
-    named_zones: 1,
-    promised_zones: 2,
-    flushes_in_a_row: 2,
-    index_bytes: 1 << 16,
-    most_runs: 3,
-    sweep_blocks: 6,
-    ahead_blocks: 4,
-    range_blocks: 8,
-    idle_after: Duration::from_micros(200),
-    marked_zones: 4,
-    turn_blocks: 24,
-    choice: target::policy::Choice::Decline,
-    one_stream: false,
-    cached_extents: 100,
-};
-
 impl Kind for Stl {
     fn zone_blocks(&self) -> &'static [u32] {
         &[16, 16, 32, 64]
@@ -155,6 +135,14 @@ impl Kind for Stl {
 
     fn promises(&self, blocks: u32) -> Volume {
         Volume::in_order(blocks)
+    }
+
+    fn tables(&self) -> Option<Tables> {
+        let tables = Tables {
+            #[cfg(feature = "sabotage")]
+            sabotage: self.sabotage,
+        };
+        self.over.is_none().then_some(tables)
     }
 
     fn read(&self, drives: &mut Drives, volume: &mut Volume) -> Result<(), Broken> {

@@ -1,0 +1,109 @@
+//! Tables of `stl` volumes whose targets have little of everything: what the knobs of a table line cannot say of worlds this small.
+
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
+
+use super::super::base::some;
+use crate::volume::BLOCK_SECTORS;
+use shingle_core::block::{DeviceId, Limits};
+use shingle_core::dm::stl::{Options, Stl, policy};
+use shingle_core::dm::{ArgError, BuildContext, DeviceArg, Mapping, TableLine, Target, View, parse_table};
+use shingle_core::random::Rng;
+use shingle_core::time::Duration;
+
+/// Little of everything, so that all of it happens often.
+pub(super) const OPTIONS: Options = Options {
+    batch_blocks: 12,
+    pending_bytes: 2048,
+    replay_blocks: 60,
+    named_zones: 1,
+    promised_zones: 2,
+    flushes_in_a_row: 2,
+    index_bytes: 1 << 16,
+    most_runs: 3,
+    sweep_blocks: 6,
+    ahead_blocks: 4,
+    range_blocks: 8,
+    idle_after: Duration::from_micros(200),
+    marked_zones: 4,
+    turn_blocks: 24,
+    choice: policy::Choice::Decline,
+    one_stream: false,
+    cached_extents: 100,
+};
+
+/// Makes tables of volumes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Tables {
+    /// Guards of the target that are taken away.
+    #[cfg(feature = "sabotage")]
+    pub sabotage: shingle_core::dm::stl::Sabotage,
+}
+
+/// Options as another table may have them: a volume is the same with all of them.
+pub(super) fn draw_options(rng: &mut Rng) -> Options {
+    Options {
+        // Headers of shorter batches take space that is promised to data, and so do longer ones that a turn of cleaning does not fill.
+        batch_blocks: some(rng, &[6, 8, 12]),
+        pending_bytes: some(rng, &[1024, 2048, 4096]),
+        replay_blocks: some(rng, &[30, 60, 120]),
+        named_zones: some(rng, &[1, 3]),
+        promised_zones: some(rng, &[1, 2, 3]),
+        most_runs: some(rng, &[2, 3, 6]),
+        cached_extents: some(rng, &[20, 100, 1000]),
+        marked_zones: some(rng, &[3, 4, 8]),
+        ..OPTIONS
+    }
+}
+
+impl Tables {
+    /// A table of so many blocks over these devices.
+    pub fn line(&self, blocks: u32, names: &[String], options: Options) -> Result<Vec<TableLine>, String> {
+        let Options { batch_blocks, most_runs, .. } = options;
+        let (sectors, names) = (u64::from(blocks) * u64::from(BLOCK_SECTORS), names.join(" "));
+        let text = format!("0 {sectors} stl {names} batch:{batch_blocks} runs:{most_runs}");
+        let mut lines = parse_table(&text).map_err(|error| error.to_string())?;
+        for line in &mut lines {
+            line.target = Arc::new(Small { line: line.target.clone(), options, tables: *self });
+        }
+        Ok(lines)
+    }
+}
+
+/// A line that is what it says, but for the options.
+#[derive(Debug)]
+struct Small {
+    line: Arc<dyn Target>,
+    options: Options,
+    #[cfg_attr(not(feature = "sabotage"), expect(dead_code, reason = "it has only guards that are taken away"))]
+    tables: Tables,
+}
+
+impl Target for Small {
+    fn devices(&self) -> Vec<&DeviceArg> {
+        self.line.devices()
+    }
+
+    fn is_sole_writer(&self) -> bool {
+        self.line.is_sole_writer()
+    }
+
+    fn arguments(&self, view: &View<'_>, out: &mut dyn fmt::Write) -> fmt::Result {
+        self.line.arguments(view, out)
+    }
+
+    fn build(&self, context: &mut BuildContext<'_>) -> Result<Mapping, ArgError> {
+        let devices =
+            self.devices().into_iter().map(|arg| context.device(arg)).collect::<Result<Vec<DeviceId>, _>>()?;
+        let limits: Vec<Limits> = devices.iter().map(|device| context.stack.limits(*device).clone()).collect();
+        #[cfg_attr(not(feature = "sabotage"), expect(unused_mut, reason = "guards are taken away by tests alone"))]
+        let mut volume = Stl::new(devices, &limits, context.len, self.options);
+        #[cfg(feature = "sabotage")]
+        volume.sabotage(self.tables.sabotage);
+        context.map(Box::new(volume))
+    }
+}

@@ -1,0 +1,185 @@
+//! The operator of the volume's table: loads others and swaps them in, suspends and resumes, and gives changes up, while hosts go on.
+
+use alloc::format;
+use alloc::rc::Rc;
+use alloc::string::String;
+use core::cell::RefCell;
+
+use super::super::base::{PATIENCE, weighted};
+use super::ledger::{Ledger, Shared};
+use super::mapped::Mapped;
+use super::stl_table::draw_options;
+use crate::model::Rule;
+use crate::world::{Actor, Io};
+use shingle_core::mapper::{MapperErrorKind, StateName, Ticket};
+use shingle_core::random::Rng;
+use shingle_core::time::{Duration, Instant};
+
+/// What an operator can do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Deed {
+    /// Loads a table, and has it go in at once.
+    Swap,
+    /// Loads a table that goes in later, if it is not cleared.
+    Load,
+    Clear,
+    Suspend,
+}
+
+/// All of it: its name, and how often it is done.
+const DEEDS: [(Deed, &str, u64); 4] =
+    [(Deed::Swap, "swap", 12), (Deed::Load, "load", 2), (Deed::Clear, "clear", 1), (Deed::Suspend, "suspend", 3)];
+
+/// How far the device is; since when it lets nobody in.
+#[derive(Clone, Copy, Debug)]
+enum State {
+    Live,
+    Resuming(Ticket, Instant),
+    Stopping(Ticket, Instant),
+    Stopped(Instant),
+}
+
+/// How something ended; the error is what is wrong with the mapper.
+type Outcome = Result<(), String>;
+
+/// The operator.
+pub(super) struct SwapOperator {
+    shared: Shared,
+    mapped: Rc<RefCell<Mapped>>,
+    rng: Rng,
+    /// The longest time between two things that it does.
+    pace: Duration,
+    state: State,
+    /// What it has done so far.
+    deeds: u64,
+}
+
+impl SwapOperator {
+    pub fn new(shared: Shared, mapped: Rc<RefCell<Mapped>>, pace: Duration, rng: Rng) -> Self {
+        Self { shared, mapped, rng, pace, state: State::Live, deeds: 0 }
+    }
+
+    /// The next deed, or what is under way given up. When hosts are done the device is left as they would need it.
+    fn obey(&mut self, ledger: &mut Ledger, io: &mut Io<'_>) -> Outcome {
+        let is_over = ledger.log.left == 0;
+        match self.state {
+            State::Resuming(ticket, since) | State::Stopping(ticket, since) if !is_over && self.rng.chance(1, 6) => {
+                ledger.log.note("cancel");
+                self.cancel(ticket, since, io)
+            }
+            State::Resuming(..) | State::Stopping(..) => Ok(()),
+            State::Stopped(since) => self.go_on(since, io),
+            State::Live if is_over => Ok(()),
+            State::Live => self.begin(ledger, io),
+        }
+    }
+
+    fn begin(&mut self, ledger: &mut Ledger, io: &mut Io<'_>) -> Outcome {
+        let deeds = DEEDS.map(|(deed, name, _)| (deed, name));
+        let (deed, name) = weighted(&mut self.rng, &deeds, &DEEDS.map(|(.., weight)| weight));
+        ledger.log.note(name);
+        match deed {
+            Deed::Swap => {
+                self.load(io)?;
+                self.resume(io.now(), io)
+            }
+            Deed::Load => self.load(io),
+            Deed::Clear => self.mapped.borrow_mut().clear(io.stack),
+            Deed::Suspend => {
+                let ticket = self.mapped.borrow_mut().suspend(self.rng.chance(1, 2), io.stack)?;
+                self.state = State::Stopping(ticket, io.now());
+                Ok(())
+            }
+        }
+    }
+
+    fn load(&mut self, io: &mut Io<'_>) -> Outcome {
+        self.mapped.borrow_mut().load(draw_options(&mut self.rng), io.stack)
+    }
+
+    /// Lets hosts in again, perhaps through another table.
+    fn go_on(&mut self, since: Instant, io: &mut Io<'_>) -> Outcome {
+        if self.rng.chance(1, 2) {
+            self.load(io)?;
+        }
+        self.resume(since, io)
+    }
+
+    fn resume(&mut self, since: Instant, io: &mut Io<'_>) -> Outcome {
+        let ticket = self.mapped.borrow_mut().resume(self.rng.chance(1, 3), io.stack)?;
+        self.state = State::Resuming(ticket, since);
+        Ok(())
+    }
+
+    /// Gives a change up: the device goes on with its old table, if that can.
+    fn cancel(&mut self, ticket: Ticket, since: Instant, io: &mut Io<'_>) -> Outcome {
+        let mut mapped = self.mapped.borrow_mut();
+        mapped.cancel(ticket, io.stack);
+        let is_live = mapped.state(io.stack) == Some(StateName::Active);
+        self.state = if is_live { State::Live } else { State::Stopped(since) };
+        Ok(())
+    }
+
+    /// Takes note of a change that has come to an end; whether one has.
+    fn settle(&mut self, ledger: &mut Ledger, io: &mut Io<'_>) -> bool {
+        let (State::Resuming(ticket, since) | State::Stopping(ticket, since)) = self.state else { return false };
+        let mut mapped = self.mapped.borrow_mut();
+        let had_inactive = mapped.has_inactive(io.stack);
+        mapped.poll(io.now(), io.stack);
+        let shut = io.now().since(since);
+        let Some(outcome) = mapped.outcome(ticket) else {
+            if shut > PATIENCE {
+                ledger.violate(Rule::Stuck, io.now(), String::from("the mapped device does not drain"));
+            }
+            return false;
+        };
+        match (self.state, outcome) {
+            (State::Stopping(..), Ok(())) => self.state = State::Stopped(since),
+            (_, Ok(())) => {
+                self.state = State::Live;
+                ledger.swaps += u64::from(had_inactive && !mapped.has_inactive(io.stack));
+                ledger.longest_swap = ledger.longest_swap.max(shut);
+            }
+            // Its volume cannot be used: another table looks for it once more.
+            (_, Err(error)) if error.kind == MapperErrorKind::NotReady && ledger.excuses(io.stack) => {
+                self.state = State::Stopped(since);
+            }
+            (_, Err(error)) => {
+                ledger.violate(Rule::Table, io.now(), format!("the mapped device is not changed: {error}"));
+            }
+        }
+        true
+    }
+}
+
+impl Actor for SwapOperator {
+    fn act(&mut self, io: &mut Io<'_>) {
+        let shared = self.shared.clone();
+        let ledger = &mut *shared.borrow_mut();
+        ledger.log.collect_trace(io.stack);
+        if ledger.is_over() {
+            return;
+        }
+        // Hosts have the first turn.
+        if self.deeds > 0
+            && let Err(what) = self.obey(ledger, io)
+        {
+            ledger.violate(Rule::Table, io.now(), what);
+        }
+        // In a world that is slow it does not do ever more.
+        self.deeds += 1;
+        let pace = self.pace.0 * (1 + self.deeds / 10);
+        io.wake_at(io.now().max(ledger.pause) + Duration(1 + self.rng.below(pace)));
+    }
+
+    fn after_turn(&mut self, io: &mut Io<'_>) -> bool {
+        let shared = self.shared.clone();
+        let ledger = &mut *shared.borrow_mut();
+        !ledger.is_over() && self.settle(ledger, io)
+    }
+
+    fn is_done(&self) -> bool {
+        let ledger = self.shared.borrow();
+        ledger.is_over() || ledger.log.left == 0 && matches!(self.state, State::Live)
+    }
+}
