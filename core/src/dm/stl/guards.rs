@@ -43,6 +43,8 @@ pub struct Sabotage {
     pub free_map_at_once: bool,
     /// A batch that failed counts as done (I21).
     pub failed_batches_count: bool,
+    /// A zone of the map that was opened for the tables of the newest root is free where a tool has begun another life (I29).
+    pub named_is_free: bool,
     /// FUA writes are acknowledged as others are (I26).
     pub fua_is_nothing: bool,
 }

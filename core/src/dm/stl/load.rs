@@ -467,6 +467,10 @@ async fn replay(
             chained.map_err(|reason| unreadable(zone, reason))?;
         is_torn |= is_this;
         let is_free = shared.borrow().zones.rows()[zone.0 as usize].used_for == ZoneUse::Free;
+        if is_free && batches.is_empty() && is_named(shared, zone) {
+            adopt_map(shared, zone).await?;
+            continue;
+        }
         let mut behind = batches.iter().map(|batch| &batch.header).filter(|header| is_free || since.is_before(header));
         behind.try_for_each(|header| refuse_lost(shared, header, newest, pointers))?;
         let end = match batches.last() {
@@ -600,6 +604,22 @@ async fn shorten(shared: &Shared, open: &OpenZone, pointers: &BTreeMap<ZoneIndex
 
 fn replay_cut(state: &State, since: &Since) -> BatchNo {
     state.order.counted().max(since.cut)
+}
+
+/// Whether a root names parts of the map in a zone.
+fn is_named(shared: &Shared, zone: ZoneIndex) -> bool {
+    let state = shared.borrow();
+    state.map_blocks_in(zone) > 0 && !state.guards.gone().named_is_free
+}
+
+/// A zone that was free when the tables were written has parts of the map that the newest root names, and nothing of its life: a tool has
+/// written that root, and begun a life in which there are no batches.
+async fn adopt_map(shared: &Shared, zone: ZoneIndex) -> Result<(), Reason> {
+    let end = end_of_all(shared, zone).await?;
+    let Chain { found, generation, .. } = chain(shared, zone, None).await?;
+    adopt(shared, zone, &found, end);
+    shared.borrow_mut().zones.outgrow(zone, generation);
+    Ok(())
 }
 
 /// A zone has batches that may count, and others up to `end`.
