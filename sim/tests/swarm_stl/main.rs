@@ -223,6 +223,35 @@ fn swaps_of_its_table_under_load_lose_nothing_and_fail_nothing_with_power_cuts_a
     }
 }
 
+/// Seeds in whose worlds a disk is taken out of the volume while hosts use it.
+fn with_removals(seeds: std::ops::Range<u64>) -> impl Iterator<Item = u64> {
+    seeds.filter(|seed| describe(*seed, Profile::Stl).contains(" leaves"))
+}
+
+#[test]
+fn a_disk_that_leaves_under_load_takes_nothing_with_it_with_power_cuts_anywhere() {
+    let options = SwarmOptions { one_cut_of: Some(2 * ONE_CUT_OF), ..target(true) };
+    let reports = pass(with_removals(100..180), &options);
+    let removed = reports.iter().filter_map(|report| report.noted.get("removed")).sum::<u64>();
+    assert!(removed >= 8, "{removed} disks were removed");
+}
+
+fn is_found_where_a_disk_leaves(gone: Sabotage) -> bool {
+    let options = SwarmOptions { stl_sabotage: gone, ..target(true) };
+    with_removals(100..250).any(|seed| run(seed, &options).is_err())
+}
+
+/// The start behind the tool's root emptied the zone with the tables that this root names, and the volume was lost.
+#[test]
+fn a_zone_that_the_root_of_a_tool_names_and_a_start_takes_for_free_is_found() {
+    assert!(is_found_where_a_disk_leaves(Sabotage { named_is_free: true, ..Sabotage::default() }), "no world shows it");
+}
+
+#[test]
+fn a_disk_that_is_let_go_before_it_is_empty_is_found() {
+    assert!(is_found_where_a_disk_leaves(Sabotage { emptied_early: true, ..Sabotage::default() }), "no world shows it");
+}
+
 macro_rules! guards {
     ($($claim:ident: $guard:ident)*) => {$(
         #[test]

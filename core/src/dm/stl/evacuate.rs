@@ -269,6 +269,7 @@ impl State {
         match &self.readiness {
             Readiness::ReadOnly(why) | Readiness::Failed(why) => Err(why.clone()),
             Readiness::Unloaded | Readiness::Loading => Ok(Stage::Working),
+            Readiness::Ready if self.guards.gone().emptied_early => Ok(Stage::Over),
             Readiness::Ready => Ok(self.evacuation.stage),
         }
     }

@@ -45,6 +45,8 @@ pub struct Sabotage {
     pub failed_batches_count: bool,
     /// A zone of the map that was opened for the tables of the newest root is free where a tool has begun another life (I29).
     pub named_is_free: bool,
+    /// A device that leaves is empty though something is on it (I30).
+    pub emptied_early: bool,
     /// FUA writes are acknowledged as others are (I26).
     pub fua_is_nothing: bool,
 }

@@ -14,6 +14,8 @@ use shingle_core::time::Instant;
 pub(super) struct Drives {
     pub stack: Stack,
     pub disks: Vec<DeviceId>,
+    /// Those of them that the volume has.
+    pub used: Vec<usize>,
 }
 
 impl Drives {
@@ -24,7 +26,13 @@ impl Drives {
 
     /// The same for a volume of `stl`.
     pub fn stl_media(&mut self) -> Result<StlMedia<'_>, String> {
-        StlMedia::new(&mut self.stack, &self.disks).map_err(|error| error.0)
+        let disks: Vec<DeviceId> = self.used.iter().map(|disk| self.disks[*disk]).collect();
+        self.media_of(&disks)
+    }
+
+    /// The same of these disks.
+    pub fn media_of(&mut self, disks: &[DeviceId]) -> Result<StlMedia<'_>, String> {
+        StlMedia::new(&mut self.stack, disks).map_err(|error| error.0)
     }
 
     /// What the disks hold.

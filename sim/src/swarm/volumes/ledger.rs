@@ -9,6 +9,7 @@ use core::iter::repeat_n;
 
 use super::super::base::{Log, PATIENCE};
 use super::machine::Machine;
+use super::removal::Removal;
 use crate::disk::{CrashDisk, Powered};
 use crate::model::Rule;
 use crate::volume::{BLOCK_SECTORS, Seen, Volume, VolumeRequest, read_stamps};
@@ -33,6 +34,8 @@ pub(super) struct Ledger {
     /// Tables that were swapped while hosts went on, and the longest time that nobody was let in because of that.
     pub swaps: u64,
     pub longest_swap: Duration,
+    /// The removal of a disk, where one is removed.
+    pub removal: Option<Removal>,
     pub log: Log,
 }
 

@@ -8,6 +8,7 @@ use super::audit::Auditor;
 use super::host::Host;
 use super::ledger::Shared;
 use super::machine::{Machine, Operator, Switch, Verb, bare};
+use super::removal::Removal;
 use super::scenario::Branches;
 use super::swaps::SwapOperator;
 use super::{Judged, Media, Run};
@@ -82,11 +83,13 @@ impl Run<'_> {
         shared: &Shared,
         rng: &mut Rng,
     ) -> Result<End, Violation> {
-        let blocks = shared.borrow().volume.blocks();
+        if let Some(media) = media.as_ref().filter(|_| !life.is_new) {
+            self.look_at_removal(media, shared, &mut super::branch_rng(self.seed, life.number, 2))?;
+        }
         if let Some(media) = media.as_ref().filter(|_| !life.is_new) {
             self.read_by_format(life.number, media, shared)?;
         }
-        let built = Machine::build(self, media, blocks, &mut rng.fork());
+        let built = Machine::build(self, media, shared, &mut rng.fork());
         let broken = |what| Violation { rule: Rule::Accepted, at: Instant::ZERO, what };
         let (stack, machine) = built.map_err(broken)?;
         {
@@ -144,7 +147,10 @@ impl Run<'_> {
         let stopped = self.stopped(world, scene, is_hurt);
         if scene.cut.is_none() && !is_hurt {
             let checked = bare(self.scenario, Some(stopped.clone()), draws);
-            let checked = checked.and_then(|mut drives| self.kind.check(&mut drives));
+            let checked = checked.and_then(|mut drives| {
+                drives.used = Removal::stays(shared.borrow().removal.as_ref(), drives.disks.len());
+                self.kind.check(&mut drives)
+            });
             checked.map_err(|what| Violation { rule: Rule::Metadata, at: Instant::ZERO, what })?;
         }
         Ok(stopped)
@@ -178,7 +184,8 @@ impl Run<'_> {
             world.add(Box::new(if fills { host.filling() } else { host }));
         }
         let (shared, machine, pauses, rng) = (shared.clone(), machine.clone(), self.scenario.pauses, draws.fork());
-        if let (Some(pace), Some(mapped)) = (self.scenario.swaps, machine.mapped.clone()) {
+        if let Some(mapped) = machine.mapped.clone() {
+            let pace = self.scenario.swaps;
             world.add(Box::new(SwapOperator::new(shared.clone(), mapped, pace, draws.fork())));
         }
         world.add(Box::new(Operator { shared, machine, pauses, messages: self.kind.messages(), rng }));

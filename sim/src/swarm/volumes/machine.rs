@@ -39,7 +39,13 @@ pub(super) struct Machine {
 
 impl Machine {
     /// The disks with what is on them, and the volume above, which lets nobody in yet.
-    pub fn build(run: &Run<'_>, media: Option<Media>, blocks: u32, rng: &mut Rng) -> Result<(Stack, Machine), String> {
+    pub fn build(
+        run: &Run<'_>,
+        media: Option<Media>,
+        shared: &Shared,
+        rng: &mut Rng,
+    ) -> Result<(Stack, Machine), String> {
+        let (blocks, removal) = (shared.borrow().volume.blocks(), shared.borrow().removal);
         let Run { scenario, options, kind, .. } = run;
         let mut stack = Stack::new();
         stack.set_trace(Some(TRACE));
@@ -50,11 +56,12 @@ impl Machine {
             disks.push(disk);
             tops.push(top);
         }
-        let tables = scenario.swaps.and_then(|_| kind.tables());
+        let is_mapped = scenario.swaps.is_some() || removal.is_some();
+        let tables = kind.tables().filter(|_| is_mapped);
         let mut mapped = None;
         let built = match tables {
             Some(tables) => {
-                let (device, id) = Mapped::build(&mut stack, tables, (&tops, blocks))?;
+                let (device, id) = Mapped::build(&mut stack, tables, (&tops, blocks), removal)?;
                 mapped = Some(Rc::new(RefCell::new(device)));
                 Built { parts: Vec::new(), device: id, target: None }
             }
@@ -163,7 +170,8 @@ pub(super) fn bare(scenario: &Scenario, media: Option<Media>, rng: &mut Rng) -> 
         let disk = power_on(scenario, (number, media.next()), rng)?;
         disks.push(add(&mut stack, Box::new(disk))?);
     }
-    Ok(Drives { stack, disks })
+    let used = (0..disks.len()).collect();
+    Ok(Drives { stack, disks, used })
 }
 
 /// A disk, and on a zoned one a plug; returns the disk and what the table is to use.

@@ -5,9 +5,11 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
 
-use super::stl_table::{OPTIONS, Tables};
+use super::removal::Removal;
+use super::stl_table::{OPTIONS, Plan, Tables};
 use shingle_core::block::{DeviceId, Stack};
-use shingle_core::dm::stl::Options;
+use shingle_core::dm::stl::format::MemberState;
+use shingle_core::dm::stl::{Options, Stage, Step, Stl};
 use shingle_core::mapper::{Mapper, MapperError, StateName, Ticket};
 use shingle_core::time::Instant;
 
@@ -21,6 +23,10 @@ pub(super) struct Mapped {
     /// What tables lie on.
     tops: Vec<DeviceId>,
     blocks: u32,
+    /// The removal of a disk, and what the tables do for it: the live one, and the one that was loaded last.
+    pub removal: Option<Removal>,
+    pub live: Option<Step>,
+    loaded: Option<Step>,
 }
 
 impl Mapped {
@@ -29,10 +35,14 @@ impl Mapped {
         stack: &mut Stack,
         tables: Tables,
         (tops, blocks): (&[DeviceId], u32),
+        removal: Option<Removal>,
     ) -> Result<(Self, DeviceId), String> {
-        let mut mapped = Self { mapper: Mapper::new(), tables, tops: tops.to_vec(), blocks };
+        let mapper = Mapper::new();
+        // A device that leaves already does so by itself.
+        let live = removal.and_then(|it| (it.state == MemberState::Leaving).then_some(Step::Leave));
+        let mut mapped = Self { mapper, tables, tops: tops.to_vec(), blocks, removal, live, loaded: live };
         mapped.mapper.create(NAME, "").map_err(|error| error.to_string())?;
-        mapped.load(OPTIONS, stack)?;
+        mapped.load(OPTIONS, live, stack)?;
         mapped.mapper.resume(NAME, false, stack).map_err(|error| error.to_string())?;
         mapped.poll(Instant::ZERO, stack);
         let id = mapped.mapper.device(NAME).map_err(|error| error.to_string())?;
@@ -40,12 +50,34 @@ impl Mapped {
     }
 
     /// Loads another table, with another instance of the target over the same disks.
-    pub fn load(&mut self, options: Options, stack: &mut Stack) -> Result<(), String> {
-        let names: Vec<String> = (0..self.tops.len()).map(name).collect();
-        let lines = self.tables.line(self.blocks, &names, options)?;
+    /// `step`: what it does for the device that is to leave.
+    pub fn load(&mut self, options: Options, step: Option<Step>, stack: &mut Stack) -> Result<(), String> {
+        let names: Vec<String> = Removal::stays(self.removal.as_ref(), self.tops.len()).into_iter().map(name).collect();
+        let leaving = self.removal.and_then(|removal| step.map(|step| (removal.id, step)));
+        let lines = self.tables.line(self.blocks_after(step), &names, Plan { options, leaving })?;
         let tops = &self.tops;
         let resolver = |name: &str| find(tops, name);
-        self.mapper.load(NAME, lines, false, (stack, &resolver)).map_err(|error| error.to_string())
+        self.mapper.load(NAME, lines, false, (stack, &resolver)).map_err(|error| error.to_string())?;
+        self.loaded = step;
+        Ok(())
+    }
+
+    /// Blocks of a table that does this: the volume is as long as it was until a device leaves.
+    fn blocks_after(&self, step: Option<Step>) -> u32 {
+        let is_long = |it: &&Removal| it.state == MemberState::Used && step != Some(Step::Leave);
+        self.removal.as_ref().filter(is_long).map_or(self.blocks, |it| it.with)
+    }
+
+    /// The table that was loaded is live.
+    pub fn was_swapped(&mut self) {
+        self.live = self.loaded;
+    }
+
+    /// How far the live target is with a device that leaves.
+    pub fn evacuation(&self, stack: &Stack) -> Option<Stage> {
+        let door = self.mapper.device(NAME).ok()?;
+        let target = stack.below(door).iter().find_map(|id| stack.device::<Stl>(*id))?;
+        target.evacuation().ok()
     }
 
     /// Drops a table that was loaded and is not in use.

@@ -11,7 +11,8 @@
 //! branch takes what a cut would leave of the disks and a copy of the model, and lives on by itself, through further cuts, to
 //! a clean stop. The run itself does not notice.
 //!
-//! In some worlds hosts use the volume through a mapped device, whose tables are swapped meanwhile.
+//! In some worlds hosts use the volume through a mapped device, whose tables are swapped meanwhile, and in
+//! some one of the disks [leaves](removal) meanwhile.
 //!
 //! What is looked at: at every read the [model](crate::volume), and at every completion what is called a hole; before every start
 //! all blocks by the format alone, and after it all, or some; that everything ends; that errors have a reason; that zones are written
@@ -27,6 +28,7 @@ mod life;
 mod machine;
 mod mapped;
 mod reader;
+mod removal;
 mod scenario;
 mod stand_in;
 mod stl;
@@ -120,7 +122,13 @@ impl Run<'_> {
     fn make(&self, shared: &Shared, rng: &mut Rng) -> Result<Option<Media>, Violation> {
         let made = self.kind.format(self.scenario, rng);
         let (blocks, media) = made.map_err(|what| Violation { rule: Rule::Accepted, at: Instant::ZERO, what })?;
-        shared.borrow_mut().volume = self.kind.promises(blocks);
+        let removal = match &media {
+            Some(media) => self.plan_of_removal(media, &mut branch_rng(self.seed, 0, 0))?,
+            None => None,
+        };
+        let ledger = &mut *shared.borrow_mut();
+        ledger.volume = self.kind.promises(removal.map_or(blocks, |removal| removal.without));
+        ledger.removal = removal;
         Ok(media)
     }
 
@@ -152,6 +160,10 @@ impl Run<'_> {
                     (Some(left), Look::draw(rng))
                 }
                 End::Stopped(_) if is_last || is_branch && rng.chance(1, 2) => return Ok(()),
+                End::Stopped(left) if shared.borrow().removal.is_some() => {
+                    let left = self.end_removal(left, shared, &mut branch_rng(self.seed, number, 1))?;
+                    (Some(left), Look::All)
+                }
                 End::Stopped(left) => (Some(left), Look::All),
             };
         }
@@ -170,6 +182,7 @@ impl Run<'_> {
         trace.line(&format!("branch: the power goes after command {at}"));
         let left = if rng.chance(1, 2) { rng.below(30) } else { 0 };
         let own = self.ledger(volume, left, trace);
+        own.borrow_mut().removal = shared.borrow().removal;
         let outcome = self.lives(&own, Some(media), &mut rng, None);
         let mut trace = core::mem::take(&mut own.borrow_mut().log.trace);
         if let (Ok(()), Some(text)) = (&outcome, &mut trace.text) {

@@ -4,6 +4,7 @@
 use alloc::string::ToString;
 
 use super::machine::bare;
+use super::removal::Removal;
 use super::{Judged, Media, Run, Shared, branch_rng};
 use crate::model::{Rule, Violation};
 use shingle_core::time::Instant;
@@ -19,7 +20,11 @@ impl Run<'_> {
         // What is found here binds nobody: the model goes on without it.
         let mut volume = shared.borrow().volume.clone();
         let read = drives.map_err(|what| (Rule::Metadata, what));
-        let read = read.and_then(|mut drives| self.kind.read(&mut drives, &mut volume));
+        let removal = shared.borrow().removal;
+        let read = read.and_then(|mut drives| {
+            drives.used = Removal::stays(removal.as_ref(), drives.disks.len());
+            self.kind.read(&mut drives, &mut volume)
+        });
         read.map_err(|(rule, what)| Violation { rule, at: Instant::ZERO, what: "by the format: ".to_string() + &what })
     }
 }

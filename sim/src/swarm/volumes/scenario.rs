@@ -100,6 +100,8 @@ pub(super) struct Scenario {
     pub branches: Branches,
     /// The longest time between two things that are done with the volume's table, where it has one.
     pub swaps: Option<Duration>,
+    /// The disk that is taken out of the volume, if that can be.
+    pub leaving: Option<usize>,
 }
 
 impl Scenario {
@@ -129,6 +131,7 @@ impl Scenario {
             faults: disks.iter().map(|disk| if sound { FaultPlan::none() } else { draw_faults(disk, rng) }).collect(),
             cuts: (0..cuts).map(|_| between(rng, 1, ops * 4)).collect(),
             swaps: kind.tables().and_then(|_| draw_swaps(seed, &disks)),
+            leaving: kind.tables().and_then(|_| draw_leaving(seed, &disks)),
             branches: if exhaustive { Branches::Every } else { Branches::OneOf(1 + ops / 20) },
             ops,
             disks,
@@ -204,6 +207,14 @@ fn draw_swaps(seed: u64, disks: &[CrashConfig]) -> Option<Duration> {
     rng.chance(1, 3).then(|| Duration(slowest * some(&mut rng, &[50, 150, 400])))
 }
 
+/// Which disk leaves the volume, if one does: so that one with zones is left.
+fn draw_leaving(seed: u64, disks: &[CrashConfig]) -> Option<usize> {
+    let mut rng = Rng::new(seed ^ 0x1ea_7e50_d15c).fork();
+    let disk = rng.below(disks.len() as u64) as usize;
+    let is_last = !disks.iter().enumerate().any(|(other, config)| other != disk && config.regular.is_none());
+    (rng.chance(1, 3) && !is_last).then_some(disk)
+}
+
 fn draw_plug(rng: &mut Rng) -> PlugOptions {
     let ordering: Vec<WritePolicy> = WritePolicy::ALL.into_iter().filter(|policy| policy.orders()).collect();
     PlugOptions { policy: some(rng, &ordering), queue_depth: some(rng, &[1, 4, 64]), ..PlugOptions::default() }
@@ -271,6 +282,9 @@ shingle_core::impl_display!(Scenario, |self, f| {
     write!(f, "{}", if self.pauses { "pauses, " } else { "" })?;
     if let Some(pace) = self.swaps {
         write!(f, "tables swapped within {} us, ", pace.0 / 1_000)?;
+    }
+    if let Some(disk) = self.leaving {
+        write!(f, "disk {disk} leaves, ")?;
     }
     write!(f, "{} requests, power cuts after commands {:?}, looks {:?}, ", self.ops, self.cuts, self.branches)?;
     let rules: usize = self.faults.iter().map(|plan| plan.rules.len()).sum();

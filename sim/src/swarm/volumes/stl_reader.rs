@@ -53,6 +53,8 @@ pub(super) fn read(drives: &mut Drives, volume: &mut Volume) -> Result<(), Broke
             media.read(spot, &mut bytes[at..at + BLOCK_BYTES]).map_err(|error| broken(error.0))?;
         }
     }
+    // Hosts may use less than all of it.
+    bytes.truncate(volume.blocks() as usize * BLOCK_BYTES);
     for (first, part) in (0..blocks).step_by(64).zip(bytes.chunks(64 * BLOCK_BYTES)) {
         let data = Data::zeroed(part.len());
         data.write(0, part);

@@ -10,7 +10,7 @@ use core::fmt;
 use super::super::base::some;
 use crate::volume::BLOCK_SECTORS;
 use shingle_core::block::{DeviceId, Limits};
-use shingle_core::dm::stl::{Options, Stl, policy};
+use shingle_core::dm::stl::{Options, Step, Stl, policy};
 use shingle_core::dm::{ArgError, BuildContext, DeviceArg, Mapping, TableLine, Target, View, parse_table};
 use shingle_core::random::Rng;
 use shingle_core::time::Duration;
@@ -44,6 +44,14 @@ pub(super) struct Tables {
     pub sabotage: shingle_core::dm::stl::Sabotage,
 }
 
+/// What the target of a table does.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Plan {
+    pub options: Options,
+    /// The identity of a device that leaves, and what is done for that.
+    pub leaving: Option<([u8; 16], Step)>,
+}
+
 /// Options as another table may have them: a volume is the same with all of them.
 pub(super) fn draw_options(rng: &mut Rng) -> Options {
     Options {
@@ -62,13 +70,13 @@ pub(super) fn draw_options(rng: &mut Rng) -> Options {
 
 impl Tables {
     /// A table of so many blocks over these devices.
-    pub fn line(&self, blocks: u32, names: &[String], options: Options) -> Result<Vec<TableLine>, String> {
-        let Options { batch_blocks, most_runs, .. } = options;
+    pub fn line(&self, blocks: u32, names: &[String], plan: Plan) -> Result<Vec<TableLine>, String> {
+        let Options { batch_blocks, most_runs, .. } = plan.options;
         let (sectors, names) = (u64::from(blocks) * u64::from(BLOCK_SECTORS), names.join(" "));
         let text = format!("0 {sectors} stl {names} batch:{batch_blocks} runs:{most_runs}");
         let mut lines = parse_table(&text).map_err(|error| error.to_string())?;
         for line in &mut lines {
-            line.target = Arc::new(Small { line: line.target.clone(), options, tables: *self });
+            line.target = Arc::new(Small { line: line.target.clone(), plan, tables: *self });
         }
         Ok(lines)
     }
@@ -78,7 +86,7 @@ impl Tables {
 #[derive(Debug)]
 struct Small {
     line: Arc<dyn Target>,
-    options: Options,
+    plan: Plan,
     #[cfg_attr(not(feature = "sabotage"), expect(dead_code, reason = "it has only guards that are taken away"))]
     tables: Tables,
 }
@@ -100,8 +108,10 @@ impl Target for Small {
         let devices =
             self.devices().into_iter().map(|arg| context.device(arg)).collect::<Result<Vec<DeviceId>, _>>()?;
         let limits: Vec<Limits> = devices.iter().map(|device| context.stack.limits(*device).clone()).collect();
-        #[cfg_attr(not(feature = "sabotage"), expect(unused_mut, reason = "guards are taken away by tests alone"))]
-        let mut volume = Stl::new(devices, &limits, context.len, self.options);
+        let mut volume = Stl::new(devices, &limits, context.len, self.plan.options);
+        if let Some((id, step)) = self.plan.leaving {
+            volume.let_go(id, step);
+        }
         #[cfg(feature = "sabotage")]
         volume.sabotage(self.tables.sabotage);
         context.map(Box::new(volume))

@@ -11,6 +11,9 @@ use super::mapped::Mapped;
 use super::stl_table::draw_options;
 use crate::model::Rule;
 use crate::world::{Actor, Io};
+use shingle_core::block::Stack;
+use shingle_core::dm::stl::format::MemberState;
+use shingle_core::dm::stl::{Stage, Step};
 use shingle_core::mapper::{MapperErrorKind, StateName, Ticket};
 use shingle_core::random::Rng;
 use shingle_core::time::{Duration, Instant};
@@ -30,6 +33,9 @@ enum Deed {
 const DEEDS: [(Deed, &str, u64); 4] =
     [(Deed::Swap, "swap", 12), (Deed::Load, "load", 2), (Deed::Clear, "clear", 1), (Deed::Suspend, "suspend", 3)];
 
+/// The same where no other tables are swapped than a removal takes.
+const REMOVAL_PACE: Duration = Duration::from_millis(5);
+
 /// How far the device is; since when it lets nobody in.
 #[derive(Clone, Copy, Debug)]
 enum State {
@@ -47,16 +53,17 @@ pub(super) struct SwapOperator {
     shared: Shared,
     mapped: Rc<RefCell<Mapped>>,
     rng: Rng,
-    /// The longest time between two things that it does.
-    pace: Duration,
+    /// The longest time between two things that it does, where it does more than a removal takes.
+    pace: Option<Duration>,
     state: State,
     /// What it has done so far.
     deeds: u64,
+    is_removing: bool,
 }
 
 impl SwapOperator {
-    pub fn new(shared: Shared, mapped: Rc<RefCell<Mapped>>, pace: Duration, rng: Rng) -> Self {
-        Self { shared, mapped, rng, pace, state: State::Live, deeds: 0 }
+    pub fn new(shared: Shared, mapped: Rc<RefCell<Mapped>>, pace: Option<Duration>, rng: Rng) -> Self {
+        Self { shared, mapped, rng, pace, state: State::Live, deeds: 0, is_removing: false }
     }
 
     /// The next deed, or what is under way given up. When hosts are done the device is left as they would need it.
@@ -69,8 +76,10 @@ impl SwapOperator {
             }
             State::Resuming(..) | State::Stopping(..) => Ok(()),
             State::Stopped(since) => self.go_on(since, io),
-            State::Live if is_over => Ok(()),
-            State::Live => self.begin(ledger, io),
+            State::Live => match self.removes(ledger, io)? {
+                false if !is_over && self.pace.is_some() => self.begin(ledger, io),
+                _ => Ok(()),
+            },
         }
     }
 
@@ -93,8 +102,47 @@ impl SwapOperator {
         }
     }
 
+    /// Another table that does the same.
     fn load(&mut self, io: &mut Io<'_>) -> Outcome {
-        self.mapped.borrow_mut().load(draw_options(&mut self.rng), io.stack)
+        let step = self.mapped.borrow().live;
+        self.load_for(step, io)
+    }
+
+    fn load_for(&mut self, step: Option<Step>, io: &mut Io<'_>) -> Outcome {
+        self.mapped.borrow_mut().load(draw_options(&mut self.rng), step, io.stack)
+    }
+
+    /// The next step of the removal, when the one before is at its end and it is time. Whether there was one.
+    fn removes(&mut self, ledger: &mut Ledger, io: &mut Io<'_>) -> Result<bool, String> {
+        let Some(step) = self.next_step(ledger, io.stack) else { return Ok(false) };
+        if ledger.log.left > 0 && self.rng.chance(3, 4) {
+            return Ok(false);
+        }
+        ledger.log.note(if step == Step::Leave { "leave" } else { "make room" });
+        self.load_for(Some(step), io)?;
+        self.resume(io.now(), io)?;
+        Ok(true)
+    }
+
+    /// What is to be done for the removal, if the live table does not do it; takes note of its end.
+    fn next_step(&self, ledger: &mut Ledger, stack: &Stack) -> Option<Step> {
+        let mapped = self.mapped.borrow();
+        let removal = ledger.removal.as_mut().filter(|it| it.state != MemberState::Gone && !it.is_empty)?;
+        let is_over = mapped.evacuation(stack) == Some(Stage::Over);
+        match mapped.live {
+            None => Some(Step::MakeRoom),
+            Some(Step::MakeRoom) => is_over.then_some(Step::Leave),
+            Some(Step::Leave) => {
+                removal.is_empty = is_over;
+                None
+            }
+        }
+    }
+
+    /// Whether the removal goes on: it ends, or is stuck for want of room.
+    fn is_removing(&self, ledger: &Ledger, stack: &Stack) -> bool {
+        let is_begun = ledger.removal.is_some_and(|it| it.state != MemberState::Gone && !it.is_empty);
+        is_begun && self.mapped.borrow().evacuation(stack).is_some_and(|stage| stage != Stage::Stuck)
     }
 
     /// Lets hosts in again, perhaps through another table.
@@ -137,7 +185,11 @@ impl SwapOperator {
             (State::Stopping(..), Ok(())) => self.state = State::Stopped(since),
             (_, Ok(())) => {
                 self.state = State::Live;
-                ledger.swaps += u64::from(had_inactive && !mapped.has_inactive(io.stack));
+                if had_inactive && !mapped.has_inactive(io.stack) {
+                    ledger.swaps += 1;
+                    mapped.was_swapped();
+                    ledger.log.trace.line(&format!("# the table is swapped: {:?}", mapped.live));
+                }
                 ledger.longest_swap = ledger.longest_swap.max(shut);
             }
             // Its volume cannot be used: another table looks for it once more.
@@ -168,7 +220,8 @@ impl Actor for SwapOperator {
         }
         // In a world that is slow it does not do ever more.
         self.deeds += 1;
-        let pace = self.pace.0 * (1 + self.deeds / 10);
+        let pace = self.pace.unwrap_or(REMOVAL_PACE).0 * (1 + self.deeds / 10);
+        self.is_removing = self.is_removing(ledger, io.stack);
         io.wake_at(io.now().max(ledger.pause) + Duration(1 + self.rng.below(pace)));
     }
 
@@ -180,6 +233,6 @@ impl Actor for SwapOperator {
 
     fn is_done(&self) -> bool {
         let ledger = self.shared.borrow();
-        ledger.is_over() || ledger.log.left == 0 && matches!(self.state, State::Live)
+        ledger.is_over() || ledger.log.left == 0 && matches!(self.state, State::Live) && !self.is_removing
     }
 }
