@@ -754,5 +754,7 @@ async fn begin_life(shared: &Shared, since: &Since, replayed: &Replayed) -> Resu
     let mut state = shared.borrow_mut();
     let keep = state.kept();
     state.zones.keep(keep);
+    // What this root gave back is free by the next one. Where there is none, as nobody writes, each start would take one more zone.
+    state.is_checkpoint_wanted |= state.is_short() && state.zones.waiting() > 0;
     Ok(())
 }
