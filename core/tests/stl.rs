@@ -4,6 +4,7 @@ mod rig;
 mod shingled;
 
 use shingle_core::block::{Event, Status};
+use shingle_core::dm::stl::Options;
 use shingle_core::dm::stl::format::ZoneUse;
 use shingle_core::dm::stl::tools::{Depth, check};
 use shingle_core::random::Rng;
@@ -144,5 +145,22 @@ fn starts_of_a_volume_that_nobody_writes_to_use_up_no_zones() {
         let free = found.zones.iter().flatten().filter(|row| row.used_for == ZoneUse::Free).count();
         assert!(free > 3, "start {start}: {free} zones are free");
         volume.load();
+    }
+}
+
+#[test]
+fn a_full_volume_can_be_written_over_however_short_its_batches_are() {
+    for batch_blocks in [1, 2, 5] {
+        let mut volume = Volume::new(&[disk(60, Some(0))], 100, Options { batch_blocks, ..small() });
+        let mut rng = Rng::new(7);
+        let blocks = volume.blocks;
+        (0..blocks).for_each(|block| volume.write(block, 1, 1));
+        let mut model = vec![1; blocks as usize];
+        for _ in 0..2 * blocks {
+            let (block, byte) = (rng.below(blocks), 1 + rng.below(255) as u8);
+            volume.write(block, 1, byte);
+            model[block as usize] = byte;
+        }
+        assert!((0..blocks).all(|block| volume.read(block, 1) == [model[block as usize]]), "batches of {batch_blocks}");
     }
 }

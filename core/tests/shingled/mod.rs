@@ -48,6 +48,7 @@ pub fn disk(zones: u32, conventional: Option<u32>) -> NullConfig {
 pub fn small() -> Options {
     Options {
         batch_blocks: 12,
+        copy_blocks: 12,
         pending_bytes: 4096,
         replay_blocks: 100,
         named_zones: 1,

@@ -150,7 +150,7 @@ impl State {
         if self.disks.set.is_leaving(zone) {
             return false;
         }
-        let batch = self.options.batch_blocks;
+        let batch = self.options.most_copies();
         let (whole, rest) = (live / batch, live % batch);
         let of = |count: u32| if count == 0 { 0 } else { Self::blocks_of_copies(count as usize) };
         whole * of(batch) + of(rest) < self.disks.shape(zone).room

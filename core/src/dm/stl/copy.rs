@@ -82,7 +82,7 @@ impl State {
     /// How many of so many blocks the open zone takes in one batch.
     fn copies_that_fit(&self, lane: LaneNo, blocks: usize) -> usize {
         let room = self.lanes[lane].room().min(self.disks.least_room);
-        let most = blocks.min(self.options.batch_blocks as usize);
+        let most = blocks.min(self.options.most_copies() as usize);
         (1..=most).rev().find(|count| Self::blocks_of_copies(*count) <= room).unwrap_or(1)
     }
 

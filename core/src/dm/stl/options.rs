@@ -8,6 +8,8 @@ use crate::time::Duration;
 pub struct Options {
     /// Most blocks of data of a batch.
     pub batch_blocks: u32,
+    /// The same of copies, if it is more: headers of short ones would take space that is promised to data.
+    pub copy_blocks: u32,
     /// Pending extents, in bytes, after which a checkpoint is due.
     pub pending_bytes: usize,
     /// Blocks of users after which a checkpoint is due: that many may have to be replayed.
@@ -42,6 +44,14 @@ pub struct Options {
     pub cached_extents: usize,
 }
 
+impl Options {
+    /// Most blocks of a batch of copies.
+    #[must_use]
+    pub fn most_copies(&self) -> u32 {
+        self.copy_blocks.max(self.batch_blocks)
+    }
+}
+
 const MIB: usize = 1 << 20;
 
 impl Default for Options {
@@ -49,6 +59,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             batch_blocks: 256,
+            copy_blocks: 256,
             pending_bytes: 32 * MIB,
             // 2 GiB: a start reads all of it, at the rate of the medium.
             replay_blocks: 8 * 65_536,

@@ -18,6 +18,7 @@ use shingle_core::time::Duration;
 /// Little of everything, so that all of it happens often.
 pub(super) const OPTIONS: Options = Options {
     batch_blocks: 12,
+    copy_blocks: 12,
     pending_bytes: 2048,
     replay_blocks: 60,
     named_zones: 1,
@@ -55,7 +56,7 @@ pub(super) struct Plan {
 /// Options as another table may have them: a volume is the same with all of them.
 pub(super) fn draw_options(rng: &mut Rng) -> Options {
     Options {
-        // Headers of shorter batches take space that is promised to data, and so do longer ones that a turn of cleaning does not fill.
+        // In zones this small headers of shorter batches take space that is promised to data.
         batch_blocks: some(rng, &[6, 8, 12]),
         pending_bytes: some(rng, &[1024, 2048, 4096]),
         replay_blocks: some(rng, &[30, 60, 120]),
