@@ -267,7 +267,8 @@ pub fn options(experiment: Experiment, size: Size) -> Options {
         ..whole
     };
     match experiment.system {
-        System::Greedy => Options { choice: Choice::Greedy, one_stream: true, ..options },
+        // Of so few blocks users would take all that is left for copies.
+        System::Greedy => Options { choice: Choice::Greedy, one_stream: size != Size::Tiny, ..options },
         // No bound makes it write what it knows before it has to.
         System::InMemory => {
             let all = usize::MAX / 4;
