@@ -4,6 +4,7 @@ use alloc::format;
 use alloc::rc::Rc;
 use alloc::string::String;
 use core::cell::RefCell;
+use core::fmt::Write as _;
 
 use super::super::base::{PATIENCE, weighted};
 use super::ledger::{Ledger, Shared};
@@ -35,6 +36,8 @@ const DEEDS: [(Deed, &str, u64); 4] =
 
 /// The same where no other tables are swapped than a removal takes.
 const REMOVAL_PACE: Duration = Duration::from_millis(5);
+/// Times that what a host waits for at most, a removal may take when no host is left.
+const MOST_REMOVAL: u64 = 4;
 
 /// How far the device is; since when it lets nobody in.
 #[derive(Clone, Copy, Debug)]
@@ -59,11 +62,13 @@ pub(super) struct SwapOperator {
     /// What it has done so far.
     deeds: u64,
     is_removing: bool,
+    /// When hosts were done.
+    alone_since: Option<Instant>,
 }
 
 impl SwapOperator {
     pub fn new(shared: Shared, mapped: Rc<RefCell<Mapped>>, pace: Option<Duration>, rng: Rng) -> Self {
-        Self { shared, mapped, rng, pace, state: State::Live, deeds: 0, is_removing: false }
+        Self { shared, mapped, rng, pace, state: State::Live, deeds: 0, is_removing: false, alone_since: None }
     }
 
     /// The next deed, or what is under way given up. When hosts are done the device is left as they would need it.
@@ -145,6 +150,21 @@ impl SwapOperator {
         is_begun && self.mapped.borrow().evacuation(stack).is_some_and(|stage| stage != Stage::Stuck)
     }
 
+    /// A removal ends, or says that it cannot, when nobody writes any more.
+    fn look_at_end(&mut self, ledger: &mut Ledger, io: &Io<'_>) {
+        if ledger.log.left > 0 || !self.is_removing {
+            self.alone_since = None;
+            return;
+        }
+        let alone = io.now().since(*self.alone_since.get_or_insert(io.now()));
+        if alone.0 > MOST_REMOVAL * PATIENCE.0 {
+            let mut what = String::from("the removal does not end");
+            let _ = write!(what, ", for {} s: ", alone.0 / 1_000_000_000);
+            let _ = self.mapped.borrow().status(io.stack, &mut what);
+            ledger.violate(Rule::Stuck, io.now(), what);
+        }
+    }
+
     /// Lets hosts in again, perhaps through another table.
     fn go_on(&mut self, since: Instant, io: &mut Io<'_>) -> Outcome {
         if self.rng.chance(1, 2) {
@@ -222,6 +242,7 @@ impl Actor for SwapOperator {
         self.deeds += 1;
         let pace = self.pace.unwrap_or(REMOVAL_PACE).0 * (1 + self.deeds / 10);
         self.is_removing = self.is_removing(ledger, io.stack);
+        self.look_at_end(ledger, io);
         io.wake_at(io.now().max(ledger.pause) + Duration(1 + self.rng.below(pace)));
     }
 
