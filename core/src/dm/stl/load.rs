@@ -477,7 +477,7 @@ async fn replay(
             Some(last) => last.end,
             None if is_free => 0,
             // A tool has written the newest root, and begun a life in which there are no batches.
-            None => end_of_all(shared, zone).await?,
+            None => end_of(&all_of(shared, zone).await?.found),
         };
         adopt(shared, zone, &batches, end);
         // Whatever else lies in it: the next generation is higher.
@@ -501,15 +501,19 @@ async fn replay(
     Ok(Replayed { copies: last, is_all })
 }
 
-/// Where the batches of a zone end, of whatever life.
-async fn end_of_all(shared: &Shared, zone: ZoneIndex) -> Result<u32, Reason> {
+/// The batches of a zone, of whatever life.
+async fn all_of(shared: &Shared, zone: ZoneIndex) -> Result<Chain, Reason> {
     {
         let mut state = shared.borrow_mut();
         let room = state.disks.shape(zone).room;
         state.zones.set_written(zone, room);
     }
-    let chain = chain(shared, zone, None).await?;
-    Ok(chain.found.last().map_or(0, |last| last.end))
+    chain(shared, zone, None).await
+}
+
+/// The block behind the last of them.
+fn end_of(found: &[Found]) -> u32 {
+    found.last().map_or(0, |last| last.end)
 }
 
 /// Zones that may have batches behind a root. One that is gone has them if the root names it, and cannot be read.
@@ -598,7 +602,7 @@ async fn shorten(shared: &Shared, open: &OpenZone, pointers: &BTreeMap<ZoneIndex
     }
     shared.borrow_mut().zones.end_at(zone, pointer);
     if let Ok(chain) = chain(shared, zone, None).await {
-        shared.borrow_mut().zones.end_at(zone, chain.found.last().map_or(0, |last| last.end));
+        shared.borrow_mut().zones.end_at(zone, end_of(&chain.found));
     }
 }
 
@@ -615,9 +619,8 @@ fn is_named(shared: &Shared, zone: ZoneIndex) -> bool {
 /// A zone that was free when the tables were written has parts of the map that the newest root names, and nothing of its life: a tool has
 /// written that root, and begun a life in which there are no batches.
 async fn adopt_map(shared: &Shared, zone: ZoneIndex) -> Result<(), Reason> {
-    let end = end_of_all(shared, zone).await?;
-    let Chain { found, generation, .. } = chain(shared, zone, None).await?;
-    adopt(shared, zone, &found, end);
+    let Chain { found, generation, .. } = all_of(shared, zone).await?;
+    adopt(shared, zone, &found, end_of(&found));
     shared.borrow_mut().zones.outgrow(zone, generation);
     Ok(())
 }

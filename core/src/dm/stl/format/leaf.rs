@@ -136,15 +136,12 @@ fn visit(
         return Err(LeafError::Misplaced(its, there));
     }
     let mut from = Fields(&bytes[FIXED_BYTES..]);
-    let is_array = form == Form::Array as u16 && from.0.len() >= LEAF_BLOCKS as usize * BLOCK_ENTRY_BYTES;
-    match form {
-        0 => visit_extents(count.into(), &mut from, each).ok_or(LeafError::Contents),
-        _ if is_array => {
-            visit_array(&mut from, each);
-            Ok(())
-        }
-        _ => Err(LeafError::Contents),
-    }
+    let visited = match form {
+        0 => visit_extents(count.into(), &mut from, each),
+        1 => visit_array(&mut from, each),
+        _ => None,
+    };
+    visited.ok_or(LeafError::Contents)
 }
 
 fn visit_extents(count: usize, from: &mut Fields<'_>, each: &mut impl FnMut(u32, Pba, &[Checksum])) -> Option<()> {
@@ -166,7 +163,10 @@ fn visit_extents(count: usize, from: &mut Fields<'_>, each: &mut impl FnMut(u32,
 }
 
 /// Neighbours that follow each other on the disk are one extent again.
-fn visit_array(from: &mut Fields<'_>, each: &mut impl FnMut(u32, Pba, &[Checksum])) {
+fn visit_array(from: &mut Fields<'_>, each: &mut impl FnMut(u32, Pba, &[Checksum])) -> Option<()> {
+    if from.0.len() < LEAF_BLOCKS as usize * BLOCK_ENTRY_BYTES {
+        return None;
+    }
     let (mut first, mut start, mut checksums) = (0, Pba(0), Vec::new());
     for offset in 0..LEAF_BLOCKS {
         let (place, checksum) = (Pba(from.u40()), Checksum(from.u32()));
@@ -186,6 +186,7 @@ fn visit_array(from: &mut Fields<'_>, each: &mut impl FnMut(u32, Pba, &[Checksum
     if !checksums.is_empty() {
         each(first, start, &checksums);
     }
+    Some(())
 }
 
 #[cfg(test)]
