@@ -55,6 +55,7 @@ impl State {
             }
             return self.lent(lane, pool);
         };
+        self.take_room(zone);
         let room = self.disks.shape(zone).room;
         let lane = &mut self.lanes[lane];
         (lane.cursor, lane.under_way) = (Some(Cursor { zone, generation, next: 0, room }), 0);
@@ -314,6 +315,9 @@ pub(super) async fn room_for(shared: &Shared, lane: LaneNo, share: Pool, blocks:
                 Room::None if state.is_hopeless(pool) && !state.look_closer(pool) => Some(Err(Reason::VolumeFull)),
                 Room::None => {
                     state.want_zones();
+                    if pool == Pool::Cleaning {
+                        state.look_for_room();
+                    }
                     None
                 }
                 Room::Busy => None,

@@ -1,14 +1,15 @@
 //! Cleaning: what is live in a zone is copied elsewhere, so that the zone can be given back.
 
-use super::copy::{Origin, copy_all};
+use super::copy::{Origin, copy_until};
+use super::disks::data_of;
 use super::log::Pool;
 use super::map::Bitmap;
 use super::policy::{Candidate, Choice, Level};
 use super::rewrite::rewrite;
 use super::state::{Readiness, Shared, State};
-use super::victim::Victim;
+use super::victim::{Block, Victim};
 use super::{Generation, Lba, ZoneIndex};
-use crate::block::Reason;
+use crate::block::{Data, Reason};
 use crate::prelude::*;
 
 /// What is copied next.
@@ -145,32 +146,35 @@ impl State {
         choice.score(&Candidate { live: self.live_share(zone, live), age })
     }
 
-    /// Whether what is live in a zone takes less space elsewhere than the zone. One of a device that leaves gives none back.
+    /// Whether what is live in a zone takes less space elsewhere than the zone, for sure: where it does not, zones would be cleaned for ever. One of a
+    /// device that leaves gives none back.
     fn has_gain(&self, zone: ZoneIndex, live: u32) -> bool {
         if self.disks.set.is_leaving(zone) {
             return false;
         }
-        let batch = self.options.most_copies();
-        let (whole, rest) = (live / batch, live % batch);
-        let of = |count: u32| if count == 0 { 0 } else { Self::blocks_of_copies(count as usize) };
-        whole * of(batch) + of(rest) < self.disks.shape(zone).room
+        self.most_blocks_of_copies(live) < self.disks.shape(zone).room
     }
 
-    /// There is nothing to clean, as far as is known: more may be known after a checkpoint and a sweep.
+    /// There is nothing to clean, as far as is known.
     fn look_for_victims(&mut self) {
         self.pace.forgive();
-        if self.is_sweep_wanted {
-            return;
+        if !self.is_sweep_wanted && !self.look_further() {
+            self.look_for_hope();
         }
+    }
+
+    /// More may be known of zones after a checkpoint and a sweep: whether one of them is wanted now.
+    pub fn look_further(&mut self) -> bool {
         if self.map_cut != self.swept || self.is_census_stale {
             self.is_sweep_wanted = true;
         } else if (self.counted(), self.copies) != self.map_cut && !self.is_checkpoint_wanted && !self.is_checkpointing
         {
             self.is_checkpoint_wanted = true;
         } else {
-            return self.look_for_hope();
+            return false;
         }
         self.notify(|signals| &signals.progress);
+        true
     }
 
     /// Nothing can be cleaned, and nothing more can be known: if users wait for a zone, they will for ever.
@@ -226,13 +230,22 @@ impl State {
 /// Copies what is live in a zone, and says that nothing in it is.
 async fn clean(shared: &Shared, mut victim: Victim) -> Result<(), Reason> {
     let progress = shared.borrow().signals.progress.clone();
+    let batch = shared.borrow().options.most_copies() as usize;
+    let mut live = Vec::new();
     while !victim.is_over() {
         progress.until(|| shared.borrow().may_clean().then_some(())).await;
         let before = victim.read();
-        let mut live = victim.next_turn(shared).await?;
-        live.sort_unstable_by_key(|(block, _)| block.lba);
-        let (read, copied) = (victim.read() - before, live.len());
-        copy_all(shared, Origin::Victim(victim.stream), live).await?;
+        let turn = victim.next_turn(shared).await;
+        let (read, failure) = (victim.read() - before, turn.as_ref().err().cloned());
+        live.extend(turn.unwrap_or_default());
+        live.sort_unstable_by_key(|(block, _): &(Block, Data)| block.lba);
+        let all = live.len();
+        // The last batch waits for more, or zones with many short ones would be as full as those that they come from.
+        let least = if victim.is_over() || failure.is_some() { 1 } else { batch };
+        copy_until(shared, Origin::Victim(victim.stream), &mut live, least).await?;
+        failure.map_or(Ok(()), Err)?;
+        detach(&mut live)?;
+        let copied = all - live.len();
         let mut state = shared.borrow_mut();
         let ahead = f64::from(state.options.turn_blocks);
         state.pace.pay(u64::from(read) + copied as u64, ahead);
@@ -248,6 +261,11 @@ async fn clean(shared: &Shared, mut victim: Victim) -> Result<(), Reason> {
     }
     state.settle(victim.zone);
     Ok(())
+}
+
+/// Blocks that wait for others do not keep the memory of all that was read with them.
+fn detach(blocks: &mut [(Block, Data)]) -> Result<(), Reason> {
+    blocks.iter_mut().try_for_each(|(_, data)| data_of(&data.to_vec()).map(|copy| *data = copy))
 }
 
 impl State {

@@ -11,6 +11,9 @@ use super::{CopyNo, Pba, ZoneIndex};
 use crate::block::{Data, Reason};
 use crate::prelude::*;
 
+/// Blocks of the shortest batch of copies that is begun at the end of a zone.
+const LEAST_BATCH: u32 = 2;
+
 /// Where blocks are copied from. It says how it is known that they are there.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Origin {
@@ -20,12 +23,17 @@ pub(super) enum Origin {
     Range,
 }
 
-/// Copies these blocks. What could not be written is copied again elsewhere, with another number: that of a copy may be missing, and
-/// until it counts its block is where it was.
-pub(super) async fn copy_all(shared: &Shared, origin: Origin, mut blocks: Vec<(Block, Data)>) -> Result<(), Reason> {
+/// Copies these blocks until fewer than `least` are left. What could not be written is copied again elsewhere, with another number: that of a copy
+/// may be missing, and until it counts its block is where it was.
+pub(super) async fn copy_until(
+    shared: &Shared,
+    origin: Origin,
+    blocks: &mut Vec<(Block, Data)>,
+    least: usize,
+) -> Result<(), Reason> {
     let mut failures = 0;
-    while !blocks.is_empty() {
-        match copy(shared, origin, &blocks).await {
+    while blocks.len() >= least {
+        match copy(shared, origin, blocks).await {
             Ok(copied) => drop(blocks.drain(..copied)),
             Err(reason) => {
                 failures += 1;
@@ -41,7 +49,7 @@ pub(super) async fn copy_all(shared: &Shared, origin: Origin, mut blocks: Vec<(B
 /// Copies the first of these blocks, as many as a batch takes; how many.
 pub(super) async fn copy(shared: &Shared, origin: Origin, blocks: &[(Block, Data)]) -> Result<usize, Reason> {
     let wanted = shared.borrow().lane_of(origin);
-    let lane = room_for(shared, wanted, Pool::Cleaning, 3).await?;
+    let lane = room_for(shared, wanted, Pool::Cleaning, LEAST_BATCH).await?;
     let now = shared.borrow().copies_that_fit(lane, blocks.len());
     let lane = room_for(shared, lane, Pool::Cleaning, State::blocks_of_copies(now)).await?;
     let progress = shared.borrow().signals.progress.clone();
@@ -84,6 +92,13 @@ impl State {
         let room = self.lanes[lane].room().min(self.disks.least_room);
         let most = blocks.min(self.options.most_copies() as usize);
         (1..=most).rev().find(|count| Self::blocks_of_copies(*count) <= room).unwrap_or(1)
+    }
+
+    /// Most blocks that so many copies take, with what may be left of a zone that they fill, or another header where they go on.
+    pub fn most_blocks_of_copies(&self, count: u32) -> u32 {
+        let batch = self.options.most_copies();
+        let of = |count: u32| if count == 0 { 0 } else { Self::blocks_of_copies(count as usize) };
+        count / batch * of(batch) + of(count % batch) + LEAST_BATCH - 1
     }
 
     /// Blocks of a batch of so many copies.

@@ -253,6 +253,21 @@ impl State {
         }
     }
 
+    /// A zone was opened: it may be of those that stay, which had room enough, and users write on.
+    pub fn take_room(&mut self, zone: ZoneIndex) {
+        let Evacuation { room, stage, .. } = self.evacuation;
+        if room.is_some() && stage == Stage::Over && !self.zones.is_lent(zone) {
+            (self.evacuation.stage, self.evacuation.is_told) = (Stage::Working, false);
+        }
+    }
+
+    /// Copies of a zone that stays wait for one to be written to, and it may be that none comes before users write.
+    pub fn look_for_room(&mut self) {
+        if self.is_evacuating() && !self.is_sweep_wanted && !self.look_further() {
+            self.have_no_room_for_leaving();
+        }
+    }
+
     fn left(&self) -> Left {
         let Some(spare) = self.evacuation.room else { return Left::of(self.zones.barred_in_use()) };
         let (free, full) = self.zones.not_lent();

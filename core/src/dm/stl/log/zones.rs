@@ -344,9 +344,12 @@ impl Zones {
     fn find(&self, wish: &Opening<'_>) -> Option<ZoneIndex> {
         let has_pointer = |zone: &ZoneIndex| self.has_pointer[zone.0 as usize];
         let behind = wish.behind.unwrap_or(self.last_opened[wish.stream.pool() as usize]);
+        let is_let = |zone: &ZoneIndex| self.lent.is_empty() || self.is_lent(*zone);
         match wish.place {
-            Place::Named(zones, false) => self.behind(behind, zones).find(|zone| !has_pointer(zone)),
-            Place::Named(zones, true) => self.behind(behind, zones).find(|zone| self.promised.contains(zone)),
+            Place::Named(zones, has_to_point) => self.behind(behind, zones).find(|zone| {
+                let is_named = if has_to_point { self.promised.contains(zone) } else { !has_pointer(zone) };
+                is_named && is_let(zone)
+            }),
             Place::Preferred(zones) => {
                 let is_data = wish.stream != Stream::Map;
                 let fits = |zone: &ZoneIndex| has_pointer(zone) == is_data;
