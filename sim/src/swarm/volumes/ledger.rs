@@ -29,6 +29,8 @@ pub(super) struct Ledger {
     pub dead: usize,
     /// Until when all hosts pause.
     pub pause: Instant,
+    /// The machine is being stopped: nobody swaps tables any more.
+    pub is_stopping: bool,
     /// The power is gone: what happens now happens to nobody.
     pub is_dark: bool,
     /// Tables that were swapped while hosts went on, and the longest time that nobody was let in because of that.

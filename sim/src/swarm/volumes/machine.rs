@@ -237,6 +237,7 @@ impl Actor for Switch {
     fn act(&mut self, io: &mut Io<'_>) {
         self.shared.borrow_mut().log.collect_trace(io.stack);
         let since = *self.since.get_or_insert_with(|| {
+            self.shared.borrow_mut().is_stopping = self.verb == Verb::Stop;
             if self.verb == Verb::Stop
                 && let Err(what) = self.machine.shut(io.stack)
             {

@@ -229,7 +229,7 @@ impl Actor for SwapOperator {
         let shared = self.shared.clone();
         let ledger = &mut *shared.borrow_mut();
         ledger.log.collect_trace(io.stack);
-        if ledger.is_over() {
+        if ledger.is_over() || ledger.is_stopping {
             return;
         }
         // Hosts have the first turn.
@@ -254,6 +254,8 @@ impl Actor for SwapOperator {
 
     fn is_done(&self) -> bool {
         let ledger = self.shared.borrow();
-        ledger.is_over() || ledger.log.left == 0 && matches!(self.state, State::Live) && !self.is_removing
+        ledger.is_over()
+            || ledger.is_stopping
+            || ledger.log.left == 0 && matches!(self.state, State::Live) && !self.is_removing
     }
 }
