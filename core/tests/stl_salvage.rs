@@ -11,7 +11,7 @@ use shingle_core::dm::stl::tools::{
     Depth, Loss, Lost, Media, MemoryMedia, RebuildError, RebuildOptions, Spot, Stream, Survey, Window, check, follow,
     read_leaf, rebuild,
 };
-use shingle_core::dm::stl::{Epoch, Generation, Lba};
+use shingle_core::dm::stl::{Epoch, Generation, Lba, Sabotage, Stl, ZoneIndex};
 use shingle_core::random::Rng;
 use shingle_core::zone::Condition;
 use shingled::shelf::{put_back, taken_out};
@@ -219,8 +219,9 @@ fn a_rebuild_without_room_loses_nothing() {
 
 /// Writes a batch of one block, block 9, to the first zone that is empty.
 fn forge_batch(media: &mut MemoryMedia, survey: &Survey, epoch: Epoch, number: u64) {
-    let zone = survey.space.zones().find(|zone| survey.space.is_sequential(*zone) && survey.space.pointer(*zone) == 0);
-    let zone = zone.unwrap();
+    let is_empty = |zone: &ZoneIndex| survey.space.is_sequential(*zone) && survey.space.pointer(*zone) == 0;
+    // The first two are for roots.
+    let zone = survey.space.zones().skip(2).find(is_empty).unwrap();
     let (place, data) = (survey.space.set.start(zone), [0xab; 4096]);
     let batch = Batch { set: survey.set, place, generation: Generation(999), epoch, number, ..Batch::default() };
     let kind = BatchKind::User(vec![Written { lba: Lba(9), blocks: 1, has_data: true }]);
@@ -242,6 +243,48 @@ fn a_batch_of_a_life_that_ended_counts_for_nothing_when_another_began_before_it(
         forge_batch(&mut media, &survey, epoch, number);
         assert_eq!(salvaged(&mut media, blocks, 1).0[9], expected, "{epoch:?}");
     }
+}
+
+/// What block 9 is given back as, which had 1: a batch of it is there that the second life had lost when it began, of which no header is left.
+fn block_of_a_lost_batch(gone: Sabotage) -> u8 {
+    let mut volume = Volume::new(&[disk(40, Some(0))], 100, small());
+    (0..100).for_each(|block| volume.write(block, 1, 1));
+    volume.flush();
+    volume.rig.settle();
+    let mut media = taken_out(&mut volume);
+    let survey = Survey::take(&mut media, &mut |_, _| ()).unwrap();
+    let (epoch, number) = (survey.epoch, survey.user.0 + 7);
+    forge_batch(&mut media, &survey, epoch, number);
+    let mut volume = Volume::new(&[disk(40, Some(0))], 100, small());
+    volume.stop();
+    put_back(&mut volume, &media);
+    for writes in [20, 300] {
+        volume.load();
+        volume.rig.stack.with_device(volume.rig.top, |target: &mut Stl, _| target.sabotage(gone));
+        (0..writes).for_each(|number| volume.write(10 + number % 90, 1, 2));
+        volume.read(9, 1);
+        volume.stop();
+    }
+    let mut media = taken_out(&mut volume);
+    let survey = Survey::take(&mut media, &mut |_, _| ()).unwrap();
+    assert!(survey.epoch == epoch + 2 && survey.user.0 > number + 300);
+    for zone in survey.space.zones() {
+        let spot = survey.space.spot(survey.space.set.start(zone)).unwrap();
+        if Header::decode(&media.block(spot)).is_ok_and(|(header, _)| header.batch.epoch == epoch + 1) {
+            media.reset(spot).unwrap();
+        }
+    }
+    forge_batch(&mut media, &survey, epoch, number);
+    let blocks = volume.blocks as usize;
+    salvaged(&mut without_roots(&media), blocks, 1).0[9]
+}
+
+/// Each header says when its life began. When none of a life is left others have to remember what it had lost.
+#[test]
+fn a_batch_that_was_lost_counts_for_nothing_when_no_header_of_the_life_that_lost_it_is_left() {
+    assert_eq!(block_of_a_lost_batch(Sabotage::default()), 1);
+    let gone = Sabotage { lives_forgotten: true, ..Sabotage::default() };
+    assert_eq!(block_of_a_lost_batch(gone), 0xab, "the test does not show it");
 }
 
 #[test]
