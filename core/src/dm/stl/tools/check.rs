@@ -14,6 +14,7 @@ use super::media::{Media, PIECE, Progress};
 use super::volume::Volume;
 use super::walk::Walk;
 use crate::dm::stl::format::{Checksum, ZoneUse};
+use crate::dm::stl::log::Stream;
 use crate::dm::stl::map::LeafNo;
 use crate::dm::stl::{BLOCK_BYTES, Lba, Pba, ZoneIndex};
 use crate::prelude::*;
@@ -148,6 +149,8 @@ pub fn follow(media: &mut dyn Media, volume: &Volume, zone: ZoneIndex) -> (Chain
         // It may have lost all that the root does not cover.
         _ if is_named => 0,
         _ if beyond.is_some() => beyond.unwrap_or_default(),
+        // Parts of the map that no root names may have been under way when a root said that it is full. Those that count are read one by one.
+        _ if row.is_some_and(|row| row.stream == Stream::Map as u8) => 0,
         Some((ZoneUse::Full | ZoneUse::Dead, written)) => written.min(pointer),
         // Nobody has said yet where it ends.
         _ => 0,
