@@ -8,8 +8,8 @@ use shingle_core::device::NullConfig;
 use shingle_core::dm::stl::format::{Batch, BatchKind, Checksum, Header, Written};
 use shingle_core::dm::stl::map::LeafNo;
 use shingle_core::dm::stl::tools::{
-    Depth, Loss, Lost, Media, MemoryMedia, RebuildError, RebuildOptions, Spot, Stream, Survey, Window, check, follow,
-    read_leaf, rebuild,
+    Depth, Loss, Lost, Media, MemoryMedia, RebuildError, RebuildOptions, RemoveError, Spot, Stream, Survey, Window,
+    check, follow, plan_removal, read_leaf, rebuild,
 };
 use shingle_core::dm::stl::{Epoch, Generation, Lba, Sabotage, Stl, ZoneIndex};
 use shingle_core::random::Rng;
@@ -285,6 +285,17 @@ fn a_batch_that_was_lost_counts_for_nothing_when_no_header_of_the_life_that_lost
     assert_eq!(block_of_a_lost_batch(Sabotage::default()), 1);
     let gone = Sabotage { lives_forgotten: true, ..Sabotage::default() };
     assert_eq!(block_of_a_lost_batch(gone), 0xab, "the test does not show it");
+}
+
+/// A root of a tool would begin a life that does not remember what it lost.
+#[test]
+fn a_volume_with_batches_behind_one_that_is_missing_is_for_a_start_before_a_tool() {
+    let used = used(&[disk(24, Some(2)), disk(40, Some(0))], 3, true);
+    let mut media = used.media;
+    assert!(plan_removal(&mut media, None, &mut |_, _| ()) != Err(RemoveError::NotAtRest));
+    let survey = Survey::take(&mut media, &mut |_, _| ()).unwrap();
+    forge_batch(&mut media, &survey, survey.epoch, survey.user.0 + 7);
+    assert_eq!(plan_removal(&mut media, None, &mut |_, _| ()), Err(RemoveError::NotAtRest));
 }
 
 #[test]

@@ -107,7 +107,7 @@ pub fn add(media: &mut dyn Media, id: [u8; 16], progress: Progress<'_>) -> Resul
         let spot = match adding.volume.space.disks.get(place) {
             Some(None) => continue,
             Some(Some(old)) => next_root(media, &adding.volume, (place, *old))?,
-            None => Spot { disk, block: ROOT_BLOCKS as u64 },
+            None => Spot { disk, block: adding.second_root() },
         };
         adding.write_root(media, &root, (member.first + spot.block, spot, number))?;
         media.flush()?;
@@ -145,10 +145,10 @@ impl Adding {
     fn plan(media: &mut dyn Media, id: [u8; 16]) -> Result<Self, AddError> {
         let mut findings = Findings::default();
         let volume = Volume::find(&mut Old(media), &mut findings).map_err(AddError::Volume)?;
-        if let Some(finding) = findings.all().first() {
+        if let Some(finding) = findings.all().iter().find(|finding| finding.is_error()) {
             return Err(AddError::Volume(format!("{finding}")));
         }
-        if volume.replayed > 0 {
+        if !volume.is_at_rest() {
             return Err(AddError::NotAtRest);
         }
         let root = &volume.newest.root;
@@ -180,6 +180,12 @@ impl Adding {
             return Err(AddError::TooShort);
         }
         Ok(Self { volume, member, rooms, capacity })
+    }
+
+    /// The block of the new device behind its first root: in the other zone of roots if that one takes no more.
+    fn second_root(&self) -> u64 {
+        let has_room = self.rooms.first().is_some_and(|room| *room as usize >= 2 * ROOT_BLOCKS);
+        if has_room { ROOT_BLOCKS as u64 } else { self.volume.newest.root.zone_blocks.into() }
     }
 
     /// Rows of all zones and of all leaves.

@@ -131,7 +131,7 @@ fn may_leave(volume: &Volume, number: usize) -> Result<(), RemoveError> {
         return Err(RemoveError::LastZoned);
     }
     let is_begun = volume.newest.root.members[number].state == MemberState::Leaving;
-    if volume.replayed > 0 && !is_begun { Err(RemoveError::NotAtRest) } else { Ok(()) }
+    if !volume.is_at_rest() && !is_begun { Err(RemoveError::NotAtRest) } else { Ok(()) }
 }
 
 /// Blocks that a volume of the other devices has room for.
@@ -207,7 +207,7 @@ fn is_on(volume: &Volume, number: usize, place: Pba) -> bool {
 
 /// Whether nothing that counts is on a device: of the map, and of what that leads to.
 fn is_empty(media: &mut dyn Media, volume: &Volume, number: usize, progress: Progress<'_>) -> Result<(), RemoveError> {
-    if volume.replayed > 0 {
+    if !volume.is_at_rest() {
         return Err(RemoveError::NotAtRest);
     }
     let in_use = |what: &str, place: Pba| Err(RemoveError::InUse(format!("{what} at block {place}")));

@@ -49,6 +49,8 @@ pub struct Volume {
     pub pending: Pending,
     /// Batches behind the root that count.
     pub replayed: usize,
+    /// Batches behind one that is missing.
+    pub behind_gap: usize,
     /// Zones that have batches behind the root, and the blocks at which these end.
     pub beyond: Vec<(ZoneIndex, u32)>,
 }
@@ -84,6 +86,7 @@ impl Volume {
             runs: Vec::new(),
             pending: Pending::default(),
             replayed: 0,
+            behind_gap: 0,
             beyond: Vec::new(),
             of_disks: own,
             newest,
@@ -182,9 +185,16 @@ impl Volume {
             findings.add(Finding::BehindGap(replay.behind_gap));
         }
         let cut = replay.cut(&since);
+        self.behind_gap = replay.behind_gap;
         self.replayed = replay.users.len() + replay.copies.len();
         replay.users.iter().for_each(|header| apply_users(&mut self.pending, header));
         replay.copies.iter().for_each(|header| apply_copies(&mut self.pending, header, cut));
+    }
+
+    /// Whether the newest root has all there is. What is behind it is for a start to judge, and what of it was lost to be remembered.
+    #[must_use]
+    pub fn is_at_rest(&self) -> bool {
+        self.replayed + self.behind_gap == 0
     }
 
     /// Zones that may have batches behind the root.
