@@ -229,8 +229,15 @@ fn with_removals(seeds: std::ops::Range<u64>) -> impl Iterator<Item = u64> {
 fn a_disk_that_leaves_under_load_takes_nothing_with_it_with_power_cuts_anywhere() {
     let options = SwarmOptions { one_cut_of: Some(2 * ONE_CUT_OF), ..target(true) };
     let reports = pass(with_removals(100..180), &options);
-    let removed = reports.iter().filter_map(|report| report.noted.get("removed")).sum::<u64>();
-    assert!(removed >= 8, "{removed} disks were removed");
+    let noted = |what: &str| reports.iter().filter_map(|report| report.noted.get(what)).sum::<u64>();
+    let (removed, added) = (noted("removed"), noted("added"));
+    assert!(removed >= 8 && added >= 8, "{removed} disks were removed, {added} added again");
+}
+
+/// The tool wrote a second root where a zone takes one, and refused a volume of which one disk had an older root.
+#[test]
+fn a_disk_is_added_whatever_its_zones_take_and_whatever_was_cut_off_before() {
+    pass([3_300_000_009, 3_300_000_020], &SwarmOptions { one_cut_of: Some(8), ..target(false) });
 }
 
 /// The first waited for a zone that only users could have brought, or had none left for a root, as users wrote aside to where room was made. The

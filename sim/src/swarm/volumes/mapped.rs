@@ -62,10 +62,11 @@ impl Mapped {
         Ok(())
     }
 
-    /// Blocks of a table that does this: the volume is as long as it was until a device leaves.
+    /// Blocks of a table that does this: the volume is as long as it was until a device leaves, and longer again when it is added.
     fn blocks_after(&self, step: Option<Step>) -> u32 {
-        let is_long = |it: &&Removal| it.state == MemberState::Used && step != Some(Step::Leave);
-        self.removal.as_ref().filter(is_long).map_or(self.blocks, |it| it.with)
+        let is_long = |it: &Removal| it.state == MemberState::Used && step != Some(Step::Leave);
+        let of = |it: Removal| it.again.or(is_long(&it).then_some(it.with));
+        self.removal.and_then(of).unwrap_or(self.blocks)
     }
 
     /// The table that was loaded is live.

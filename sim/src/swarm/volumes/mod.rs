@@ -12,7 +12,7 @@
 //! a clean stop. The run itself does not notice.
 //!
 //! In some worlds hosts use the volume through a mapped device, whose tables are swapped meanwhile, and in
-//! some one of the disks [leaves](removal) meanwhile.
+//! some one of the disks [leaves](removal) meanwhile, and is added again.
 //!
 //! What is looked at: at every read the [model](crate::volume), and at every completion what is called a hole; before every start
 //! all blocks by the format alone, and after it all, or some; that everything ends; that errors have a reason; that zones are written
@@ -161,7 +161,9 @@ impl Run<'_> {
                 }
                 End::Stopped(_) if is_last || is_branch && rng.chance(1, 2) => return Ok(()),
                 End::Stopped(left) if shared.borrow().removal.is_some() => {
-                    let left = self.end_removal(left, shared, &mut branch_rng(self.seed, number, 1))?;
+                    let rng = &mut branch_rng(self.seed, number, 1);
+                    let left = self.end_removal(left, shared, rng)?;
+                    let left = if rng.chance(1, 2) { self.add_again(left, shared, rng)? } else { left };
                     (Some(left), Look::All)
                 }
                 End::Stopped(left) => (Some(left), Look::All),

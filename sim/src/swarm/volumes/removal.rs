@@ -1,5 +1,6 @@
-//! A disk that is taken out of a volume while hosts use it. The target moves what is on it, told so by tables that are swapped in; between
-//! two lives the tool writes roots without it. The power can go at each step, and then what the disks say decides how it goes on.
+//! A disk that is taken out of a volume while hosts use it, and is added again. The target moves what is on it, told so by tables that are
+//! swapped in; between two lives the tools write roots without it, and later with it. The power can go at each step, and then what the disks say
+//! decides how it goes on.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -13,7 +14,7 @@ use crate::model::{Rule, Violation};
 use crate::volume::BLOCK_SECTORS;
 use shingle_core::block::DeviceId;
 use shingle_core::dm::stl::format::MemberState;
-use shingle_core::dm::stl::tools::{self, Disk, MediaError, RemoveError, Spot, finish_removal, plan_removal};
+use shingle_core::dm::stl::tools::{self, Depth, Disk, MediaError, RemoveError, Spot, finish_removal, plan_removal};
 use shingle_core::random::Rng;
 use shingle_core::time::Instant;
 
@@ -30,12 +31,19 @@ pub(super) struct Removal {
     pub state: MemberState,
     /// The target has said that nothing is left on it.
     pub is_empty: bool,
+    /// Blocks of the volume with the disk, if it was added again.
+    pub again: Option<u32>,
 }
 
 impl Removal {
+    /// Whether the disk is none of the volume.
+    fn is_out(&self) -> bool {
+        self.state == MemberState::Gone && self.again.is_none()
+    }
+
     /// The disks that a table names, of so many.
     pub fn stays(removal: Option<&Self>, disks: usize) -> Vec<usize> {
-        let gone = removal.filter(|it| it.state == MemberState::Gone).map(|it| it.disk);
+        let gone = removal.filter(|it| it.is_out()).map(|it| it.disk);
         (0..disks).filter(|disk| gone != Some(*disk)).collect()
     }
 }
@@ -79,9 +87,9 @@ impl tools::Media for Cut<'_> {
     }
 }
 
-/// How the end of a removal came out.
-enum Finish {
-    Done,
+/// How what a tool does came out.
+enum Outcome<T> {
+    Done(T),
     /// The power has gone.
     Cut,
 }
@@ -90,6 +98,15 @@ enum Finish {
 fn leaving_last(drives: &Drives, disk: usize) -> Vec<DeviceId> {
     let others = drives.disks.iter().enumerate().filter(|(number, _)| *number != disk).map(|(_, id)| *id);
     others.chain([drives.disks[disk]]).collect()
+}
+
+/// When the power goes in one attempt of several, in changes of a disk; at last it stays.
+fn cut_of(attempt: u32, rng: &mut Rng) -> Option<u64> {
+    (attempt < 4 && rng.chance(2, 3)).then(|| rng.below(24))
+}
+
+fn blocks(sectors: u64) -> u32 {
+    (sectors / u64::from(BLOCK_SECTORS)) as u32
 }
 
 fn wrong(what: impl ToString) -> Violation {
@@ -104,7 +121,6 @@ impl Run<'_> {
         let is_sound = !has_faults && self.scenario.dead.is_empty();
         let Some(disk) = self.scenario.leaving.filter(|_| is_sound) else { return Ok(None) };
         let mut drives = bare(self.scenario, Some(media.clone()), rng).map_err(wrong)?;
-        let blocks = |sectors: u64| (sectors / u64::from(BLOCK_SECTORS)) as u32;
         match plan(&mut drives, disk)? {
             Ok(plan) => Ok(Some(Removal {
                 disk,
@@ -113,6 +129,7 @@ impl Run<'_> {
                 without: blocks(plan.sectors),
                 state: plan.state,
                 is_empty: false,
+                again: None,
             })),
             Err(RemoveError::Room(_) | RemoveError::LastZoned) => Ok(None),
             Err(error) => Err(wrong(error)),
@@ -147,22 +164,51 @@ impl Run<'_> {
         for attempt in 0.. {
             let removal = shared.borrow().removal;
             let Some(removal) = removal.filter(|it| it.is_empty && it.state != MemberState::Gone) else { break };
-            let cut = (attempt < 4 && rng.chance(2, 3)).then(|| rng.below(24));
+            let cut = cut_of(attempt, rng);
             let mut drives = bare(self.scenario, Some(media), rng).map_err(wrong)?;
             let ended = finish(&mut drives, removal.disk, cut)?;
             media = drives.take(rng);
             match ended {
-                Finish::Done => {
+                Outcome::Done(()) => {
                     let ledger = &mut *shared.borrow_mut();
                     ledger.removal = Some(Removal { state: MemberState::Gone, ..removal });
                     ledger.log.note("removed");
                     // Hosts go on without it.
                     ledger.log.left += self.scenario.ops / 2;
                 }
-                Finish::Cut => {
+                Outcome::Cut => {
                     self.report.cuts += 1;
                     self.look_at_removal(&media, shared, rng)?;
                 }
+            }
+        }
+        Ok(media)
+    }
+
+    /// Adds the disk that was removed, as a new one, perhaps in several attempts, as the power goes. Returns what is left on the disks.
+    pub(super) fn add_again(&mut self, media: Media, shared: &Shared, rng: &mut Rng) -> Result<Media, Violation> {
+        let mut media = media;
+        for attempt in 0.. {
+            let removal = shared.borrow().removal;
+            let Some(removal) = removal.filter(Removal::is_out) else { break };
+            let (cut, id) = (cut_of(attempt, rng), u128::from(rng.draw()) << 64 | u128::from(rng.draw()));
+            let mut drives = bare(self.scenario, Some(media), rng).map_err(wrong)?;
+            let added = add(&mut drives, (removal.disk, id.to_be_bytes()), cut)?;
+            media = drives.take(rng);
+            let again = match added {
+                Outcome::Done(blocks) => Some(blocks),
+                Outcome::Cut => {
+                    self.report.cuts += 1;
+                    let mut drives = bare(self.scenario, Some(media.clone()), rng).map_err(wrong)?;
+                    blocks_of_all(&mut drives, removal.disk)?
+                }
+            };
+            let ledger = &mut *shared.borrow_mut();
+            ledger.removal = Some(Removal { again, ..removal });
+            if again.is_some() {
+                ledger.log.note("added");
+                ledger.log.trace.line("# the disk that left is added again");
+                ledger.log.left += self.scenario.ops / 2;
             }
         }
         Ok(media)
@@ -176,14 +222,34 @@ fn plan(drives: &mut Drives, disk: usize) -> Result<Result<tools::Removal, Remov
     Ok(plan_removal(&mut media, None, &mut |_, _| ()))
 }
 
-fn finish(drives: &mut Drives, disk: usize, cut: Option<u64>) -> Result<Finish, Violation> {
+fn finish(drives: &mut Drives, disk: usize, cut: Option<u64>) -> Result<Outcome<()>, Violation> {
     let disks = leaving_last(drives, disk);
     let mut media = drives.media_of(&disks).map_err(wrong)?;
     let mut media = Cut { media: &mut media, left: cut };
     match finish_removal(&mut media, &mut |_, _| ()) {
-        Ok(()) => Ok(Finish::Done),
-        Err(_) if media.left == Some(0) => Ok(Finish::Cut),
-        Err(error) if is_gone(&error) => Ok(Finish::Done),
+        Ok(()) => Ok(Outcome::Done(())),
+        Err(_) if media.left == Some(0) => Ok(Outcome::Cut),
+        Err(error) if is_gone(&error) => Ok(Outcome::Done(())),
+        Err(error) => Err(wrong(error)),
+    }
+}
+
+/// Blocks of the volume that these disks make, if they make one.
+fn blocks_of_all(drives: &mut Drives, disk: usize) -> Result<Option<u32>, Violation> {
+    let disks = leaving_last(drives, disk);
+    let mut media = drives.media_of(&disks).map_err(wrong)?;
+    let report = tools::check(&mut media, Depth { pace: None }, &mut |_, _| ());
+    Ok(report.volume.map(|volume| volume.newest.root.capacity as u32))
+}
+
+/// Adds a disk, with this identity; blocks of the volume then.
+fn add(drives: &mut Drives, (disk, id): (usize, [u8; 16]), cut: Option<u64>) -> Result<Outcome<u32>, Violation> {
+    let disks = leaving_last(drives, disk);
+    let mut media = drives.media_of(&disks).map_err(wrong)?;
+    let mut media = Cut { media: &mut media, left: cut };
+    match tools::add(&mut media, id, &mut |_, _| ()) {
+        Ok(added) => Ok(Outcome::Done(blocks(added.sectors))),
+        Err(_) if media.left == Some(0) => Ok(Outcome::Cut),
         Err(error) => Err(wrong(error)),
     }
 }
