@@ -10,8 +10,9 @@ use crate::reproduce::page::scale::Scale;
 const LEFT: f64 = 40.0;
 /// Most points of a curve: samples are averaged to fewer.
 const POINTS: usize = 240;
-/// Least distance of two labels.
+/// Least distance of two labels, and how far they are from the curves.
 const LABEL: f64 = 14.0;
+const GAP: f64 = 5.0;
 
 /// A curve.
 pub struct Series {
@@ -56,7 +57,8 @@ pub struct Chart {
 impl Chart {
     /// The chart as SVG; `id` is unique on the page.
     pub fn draw(&self, id: &str) -> String {
-        let frame = Frame { size: self.size, left: LEFT, scale: self.scale() };
+        let right = plot::room_for(self.series.iter().map(|series| series.name), GAP);
+        let frame = Frame { size: self.size, left: LEFT, right, scale: self.scale() };
         let mut svg = plot::begin(self.size, id, &self.title, &self.describe());
         let minutes = self.seconds / 60;
         let step = [1, 2, 5, 10, 20, 30, 60].into_iter().find(|step| minutes / step <= 8).unwrap_or(120);
@@ -127,7 +129,7 @@ impl Chart {
         let mut labels: Vec<Label<'_>> = self.series.iter().map(label).collect();
         labels.sort_by(|a, b| a.y.total_cmp(&b.y));
         spread(&mut labels, LABEL, f64::MAX);
-        frame.draw_labels(svg, &labels, 5.0);
+        frame.draw_labels(svg, &labels, GAP);
     }
 }
 
@@ -140,7 +142,7 @@ fn smooth(values: &[f64]) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reproduce::page::plot::{BOTTOM, RIGHT, TOP};
+    use crate::reproduce::page::plot::{BOTTOM, TOP};
 
     fn chart(values: Vec<f64>) -> Chart {
         let series = vec![Series { name: "kernel", class: "old", values, seconds: 7200 }];
@@ -156,7 +158,7 @@ mod tests {
         assert_eq!(points.split(' ').count(), POINTS);
         for point in points.split(' ') {
             let (x, y) = point.split_once(',').unwrap();
-            assert!((LEFT..=400.0 - RIGHT).contains(&x.parse().unwrap()), "{point}");
+            assert!((LEFT..=400.0 - 64.0).contains(&x.parse().unwrap()), "{point}");
             assert!((TOP..=200.0 - BOTTOM).contains(&y.parse().unwrap()), "{point}");
         }
         assert!(svg.contains("&lt;110&gt;"));

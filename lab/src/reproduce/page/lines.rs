@@ -13,8 +13,9 @@ use crate::reproduce::{CellOutcome, TableOutcome};
 const SIZE: (f64, f64) = (400.0, 270.0);
 /// Room for the labels of the y-axis.
 const LEFT: f64 = 32.0;
-/// Least distance of two labels.
+/// Least distance of two labels, and how far they are from the curves.
 const LABEL: f64 = 15.0;
+const GAP: f64 = 4.0;
 
 /// One system.
 struct Series<'a> {
@@ -57,8 +58,10 @@ pub fn draw(table: &TableOutcome, id: &str) -> String {
         return String::new();
     }
     let values = table.cells.iter().flat_map(|cell| cell.published.into_iter().chain([cell.ours.value]));
-    let frame = Frame { size: SIZE, left: LEFT, scale: Scale::up_to(values.fold(1.0, f64::max)) };
-    let (axes, series, unit) = (Axes { loads, frame }, series(table), table.cells[0].unit.to_string());
+    let (series, unit) = (series(table), table.cells[0].unit.to_string());
+    let right = plot::room_for(series.iter().map(|series| series.name), GAP);
+    let frame = Frame { size: SIZE, left: LEFT, right, scale: Scale::up_to(values.fold(1.0, f64::max)) };
+    let axes = Axes { loads, frame };
     let title = format!("{}: {unit} by {axis}", table.title);
     let mut svg = plot::begin(SIZE, id, &title, &describe(&series));
     let ticks: Vec<(f64, String)> = axes.loads.iter().map(|load| (axes.x(*load), load.to_string())).collect();
@@ -135,5 +138,5 @@ fn draw_labels(svg: &mut String, axes: &Axes, series: &[Series<'_>]) {
     let mut labels: Vec<Label<'_>> =
         ends.into_iter().map(|(y, s)| Label { y, class: s.mark.class(), name: s.name }).collect();
     spread(&mut labels, LABEL, SIZE.1 - BOTTOM);
-    axes.frame.draw_labels(svg, &labels, 4.0);
+    axes.frame.draw_labels(svg, &labels, GAP);
 }

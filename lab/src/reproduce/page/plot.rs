@@ -5,8 +5,7 @@ use std::fmt::Write;
 use super::markup::Escaped;
 use super::scale::Scale;
 
-/// Room for the labels: of the curves at their right ends, above, and of the x-axis.
-pub const RIGHT: f64 = 64.0;
+/// Room for the labels: above, and of the x-axis.
 pub const TOP: f64 = 20.0;
 pub const BOTTOM: f64 = 36.0;
 
@@ -21,6 +20,11 @@ pub fn begin((width, height): (f64, f64), id: &str, title: &str, shows: &str) ->
     )
 }
 
+/// Room for the names of curves at their right ends, `gap` from these: a bold letter takes 8 at most.
+pub fn room_for<'a>(names: impl Iterator<Item = &'a str>, gap: f64) -> f64 {
+    names.map(|name| gap + 8.0 * name.chars().count() as f64).fold(64.0, f64::max)
+}
+
 /// Where a plot lies in its drawing, and its y-axis.
 #[derive(Clone, Copy)]
 pub struct Frame {
@@ -28,6 +32,8 @@ pub struct Frame {
     pub size: (f64, f64),
     /// Room for the labels of the y-axis.
     pub left: f64,
+    /// Room for the names of curves.
+    pub right: f64,
     /// The y-axis.
     pub scale: Scale,
 }
@@ -45,7 +51,7 @@ pub struct Label<'a> {
 impl Frame {
     /// Where the share of the x-axis from its left end lies; both ends keep `margin` free.
     pub fn x(&self, share: f64, margin: f64) -> f64 {
-        self.left + margin + share * (self.size.0 - self.left - RIGHT - 2.0 * margin)
+        self.left + margin + share * (self.size.0 - self.left - self.right - 2.0 * margin)
     }
 
     /// Where `value` lies; what is beyond an end of the axis lies there.
@@ -56,7 +62,7 @@ impl Frame {
 
     /// Draws the axes: the lines of the y-axis and its unit, `ticks` along the x-axis and its title.
     pub fn draw_axes(&self, svg: &mut String, unit: &str, (ticks, axis): (&[(f64, String)], &str)) {
-        let (left, right, floor) = (self.left, self.size.0 - RIGHT, self.size.1 - BOTTOM);
+        let (left, right, floor) = (self.left, self.size.0 - self.right, self.size.1 - BOTTOM);
         for (value, text) in self.scale.lines() {
             let y = self.y(value);
             let _ = write!(svg, "<line class=\"grid\" x1=\"{left}\" x2=\"{right}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>");
@@ -74,7 +80,7 @@ impl Frame {
 
     /// Draws labels, which are in order, at the right ends of the curves, so far from these.
     pub fn draw_labels(&self, svg: &mut String, labels: &[Label<'_>], gap: f64) {
-        let x = self.size.0 - RIGHT + gap;
+        let x = self.size.0 - self.right + gap;
         for Label { y, class, name } in labels {
             let _ = write!(svg, "<text class=\"bold {class}\" x=\"{x}\" y=\"{:.1}\">{}</text>", y + 4.0, Escaped(name));
         }
