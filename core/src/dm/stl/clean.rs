@@ -242,7 +242,7 @@ async fn clean(shared: &Shared, mut victim: Victim) -> Result<(), Reason> {
         let all = live.len();
         // The last batch waits for more, or zones with many short ones would be as full as those that they come from.
         let least = if victim.is_over() || failure.is_some() { 1 } else { batch };
-        copy_until(shared, Origin::Victim(victim.stream), &mut live, least).await?;
+        copy_until(shared, Origin::Victim(victim.stream, victim.generation), &mut live, least).await?;
         failure.map_or(Ok(()), Err)?;
         detach(&mut live)?;
         let copied = all - live.len();
@@ -271,7 +271,7 @@ fn detach(blocks: &mut [(Block, Data)]) -> Result<(), Reason> {
 impl State {
     /// Whether a zone is what it was. A sweep may find that nothing in a victim is live, and then it is given back and opened again before its
     /// cleaning has come to an end.
-    fn is_still(&self, zone: ZoneIndex, generation: Generation) -> bool {
+    pub fn is_still(&self, zone: ZoneIndex, generation: Generation) -> bool {
         let row = &self.zones.rows()[zone.0 as usize];
         row.generation == generation || self.guards.gone().victims_by_place
     }

@@ -7,7 +7,7 @@ use super::log::{Pool, Sealed, Stream};
 use super::map::{Extent, Found};
 use super::state::{Readiness, Shared, Slot, State};
 use super::victim::Block;
-use super::{CopyNo, Pba, ZoneIndex};
+use super::{CopyNo, Generation, Pba, ZoneIndex};
 use crate::block::{Data, Reason};
 use crate::prelude::*;
 
@@ -17,8 +17,9 @@ const LEAST_BATCH: u32 = 2;
 /// Where blocks are copied from. It says how it is known that they are there.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Origin {
-    /// A zone whose live blocks are marked, and in which stream it was written.
-    Victim(Stream),
+    /// A zone whose live blocks are marked: in which stream it was written, and its generation when these were read. It may have been given back
+    /// since, and others be where they were.
+    Victim(Stream, Generation),
     /// Blocks in order, wherever they lie: the map was asked.
     Range,
 }
@@ -75,7 +76,7 @@ impl Origin {
     /// The stream in which copies of it are written.
     fn stream(self) -> Stream {
         match self {
-            Self::Victim(stream) => stream.of_copies(),
+            Self::Victim(stream, _) => stream.of_copies(),
             Self::Range => Stream::Copies,
         }
     }
@@ -109,7 +110,7 @@ impl State {
     /// Whether copies may be sealed: a checkpoint that is to begin waits for those under way. Of a range all has to be older than a durable root.
     fn may_seal(&self, origin: Origin) -> bool {
         match origin {
-            Origin::Victim(_) => !self.is_freezing,
+            Origin::Victim(..) => !self.is_freezing,
             Origin::Range => !self.is_freezing && !self.is_checkpointing,
         }
     }
@@ -121,7 +122,7 @@ impl State {
             let zone = self.zone_with(block.place);
             let generation = self.zones.rows()[zone.0 as usize].generation;
             let written = match origin {
-                Origin::Victim(_) => block.written,
+                Origin::Victim(..) => block.written,
                 // Runs and leaves say what was written up to there, and so does a durable root.
                 Origin::Range => self.map_cut.0,
             };
@@ -144,8 +145,8 @@ impl State {
 
     /// Whether the map says that a block is there.
     fn is_there(&self, block: &Block, origin: Origin) -> bool {
-        if matches!(origin, Origin::Victim(_)) {
-            return self.is_live(block);
+        if let Origin::Victim(_, generation) = origin {
+            return self.is_still(self.zone_with(block.place), generation) && self.is_live(block);
         }
         if self.guards.gone().ranges_unasked {
             return true;
@@ -161,8 +162,8 @@ impl State {
     /// Whether a block of which the map has said so since copies of it were begun is still there. No checkpoint ends while copies are under way: so what
     /// is above runs and leaves knows all that has happened.
     fn is_still_there(&self, block: &Block, origin: Origin) -> bool {
-        if matches!(origin, Origin::Victim(_)) {
-            return self.is_live(block);
+        if matches!(origin, Origin::Victim(..)) {
+            return self.is_there(block, origin);
         }
         !self.map.is_above_runs(block.lba)
     }
