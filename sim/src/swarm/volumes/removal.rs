@@ -13,7 +13,7 @@ use super::{Judged, Media, Run};
 use crate::model::{Rule, Violation};
 use crate::volume::BLOCK_SECTORS;
 use shingle_core::block::DeviceId;
-use shingle_core::dm::stl::format::MemberState;
+use shingle_core::dm::stl::format::{MemberState, Root};
 use shingle_core::dm::stl::tools::{self, Depth, Disk, MediaError, RemoveError, Spot, finish_removal, plan_removal};
 use shingle_core::random::Rng;
 use shingle_core::time::Instant;
@@ -239,7 +239,12 @@ fn blocks_of_all(drives: &mut Drives, disk: usize) -> Result<Option<u32>, Violat
     let disks = leaving_last(drives, disk);
     let mut media = drives.media_of(&disks).map_err(wrong)?;
     let report = tools::check(&mut media, Depth { pace: None }, &mut |_, _| ());
-    Ok(report.volume.map(|volume| volume.newest.root.capacity as u32))
+    let root = report.volume.map(|volume| volume.newest.root);
+    // What was not wiped yet is found as the member that is gone.
+    let has_all = |root: &Root| {
+        root.members.iter().filter(|member| member.state != MemberState::Gone).count() == drives.disks.len()
+    };
+    Ok(root.filter(has_all).map(|root| root.capacity as u32))
 }
 
 /// Adds a disk, with this identity; blocks of the volume then.
