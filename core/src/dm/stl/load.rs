@@ -400,33 +400,15 @@ fn unreadable_map(place: Pba, reason: &Reason) -> Reason {
     failed(format!("block {place} of the map cannot be read: {reason}"))
 }
 
-/// Most blocks from a page of a run to the next one that are read with them: headers lie between. A disk that skips these loses a turn at each.
-const MOST_GAP: u64 = 8;
-/// Pages that are read at once.
-const PAGES_AT_ONCE: usize = 2048;
-
 /// Reads all pages of a run, and notes what it has.
 async fn read_run(shared: &Shared, piece: Piece, bytes: &[u8]) -> Result<(), Reason> {
     let number = RunNo(piece.number as u8);
     let pages = PageRow::decode_all(bytes).ok_or_else(|| failed("the pages of a run are not in order"))?;
-    let zone_of = |place: Pba| shared.borrow().disks.set.zone_of(place).0;
-    let are_near = |one: &PageRow, next: &PageRow| {
-        let is_behind = next.place > one.place && next.place - one.place <= MOST_GAP;
-        is_behind && zone_of(one.place) == zone_of(next.place)
-    };
-    for row in pages.chunk_by(are_near).flat_map(|row| row.chunks(PAGES_AT_ONCE)) {
-        let (first, last) = (row[0].place, row[row.len() - 1].place);
-        let all = super::headers::read(shared, first, (last - first) as u32 + 1).await;
-        for page in row {
-            let data = match &all {
-                Ok(data) => data.slice((page.place - first) as usize * BLOCK_BYTES, BLOCK_BYTES),
-                // What cannot be read may lie between them.
-                Err(_) => {
-                    let alone = super::headers::read(shared, page.place, 1).await;
-                    alone.map_err(|reason| unreadable_map(page.place, &reason))?
-                }
-            };
-            let bytes = data.to_vec();
+    for row in pages.chunk_by(|one, next| one.place + 1 == next.place) {
+        let data = super::headers::read(shared, row[0].place, row.len() as u32).await;
+        let data = data.map_err(|reason| unreadable_map(row[0].place, &reason))?;
+        for (at, page) in row.iter().enumerate() {
+            let bytes = data.slice(at * BLOCK_BYTES, BLOCK_BYTES).to_vec();
             let damaged = |error| failed(format!("block {} of the map: {error}", page.place));
             let extents = Node::Page(page.place).decode(&bytes).map_err(damaged)?;
             index_page(&mut shared.borrow_mut().map.index, number, &extents);
