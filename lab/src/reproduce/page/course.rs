@@ -156,9 +156,10 @@ mod tests {
         let svg = chart((0..720).map(f64::from).collect()).draw("c");
         let points = svg.split("points=\"").nth(1).unwrap().split('"').next().unwrap();
         assert_eq!(points.split(' ').count(), POINTS);
+        let right = plot::room_for(["kernel"].into_iter(), GAP);
         for point in points.split(' ') {
             let (x, y) = point.split_once(',').unwrap();
-            assert!((LEFT..=400.0 - 64.0).contains(&x.parse().unwrap()), "{point}");
+            assert!((LEFT..=400.0 - right).contains(&x.parse().unwrap()), "{point}");
             assert!((TOP..=200.0 - BOTTOM).contains(&y.parse().unwrap()), "{point}");
         }
         assert!(svg.contains("&lt;110&gt;"));

@@ -5,6 +5,8 @@ use std::fmt::Write;
 use super::markup::Escaped;
 use super::scale::Scale;
 
+/// Least room for the names of curves.
+const LEAST_RIGHT: f64 = 64.0;
 /// Room for the labels: above, and of the x-axis.
 pub const TOP: f64 = 20.0;
 pub const BOTTOM: f64 = 36.0;
@@ -22,7 +24,7 @@ pub fn begin((width, height): (f64, f64), id: &str, title: &str, shows: &str) ->
 
 /// Room for the names of curves at their right ends, `gap` from these: a bold letter takes 8 at most.
 pub fn room_for<'a>(names: impl Iterator<Item = &'a str>, gap: f64) -> f64 {
-    names.map(|name| gap + 8.0 * name.chars().count() as f64).fold(64.0, f64::max)
+    names.map(|name| gap + 8.0 * name.chars().count() as f64).fold(LEAST_RIGHT, f64::max)
 }
 
 /// Where a plot lies in its drawing, and its y-axis.
