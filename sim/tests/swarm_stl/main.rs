@@ -247,6 +247,13 @@ fn a_disk_that_leaves_where_room_is_short_leaves_or_is_said_to_be_stuck() {
     pass([2_352_720_287, 2_352_721_220], &SwarmOptions { one_cut_of: Some(8), ..target(false) });
 }
 
+/// Each attempt at a batch took one more zone, down to the last. A start after the loss of power found no zone for its root, nor did any after it, and
+/// what the batch had held back was found by the headers alone.
+#[test]
+fn a_batch_that_fails_again_and_again_leaves_the_next_start_a_zone() {
+    pass([3_400_000_165], &SwarmOptions { one_cut_of: Some(8), ..target(false) });
+}
+
 fn is_found_where_a_disk_leaves(gone: Sabotage) -> bool {
     let options = SwarmOptions { stl_sabotage: gone, ..target(true) };
     with_removals(100..250).any(|seed| run(seed, &options).is_err())

@@ -151,8 +151,8 @@ impl State {
             Pool::Map if self.is_checkpointing || self.is_hopeless(pool) => Pool::Recovery,
             // What failed has cost those that are kept for it: it gives back more than it takes.
             Pool::Cleaning if self.is_hopeless(pool) && self.map_cut == self.swept => Pool::Map,
-            // Until a batch that failed is written, nothing behind it counts, and nothing can be cleaned.
-            Pool::Users if is_retried && !self.are_zones_coming() => Pool::Recovery,
+            // Until a batch that failed is written, nothing behind it counts, and nothing can be cleaned. It may not take what a start needs: that
+            // would find a volume that is full for ever.
             _ if is_retried => pool.min(Pool::Map),
             _ => pool,
         }
