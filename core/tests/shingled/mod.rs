@@ -53,7 +53,8 @@ pub fn small() -> Options {
         replay_blocks: 100,
         named_zones: 1,
         index_bytes: 1 << 20,
-        most_runs: 3,
+        most_runs: 4,
+        runs_of_tier: 2,
         cached_extents: 200,
         turn_blocks: 24,
         ..Options::default()

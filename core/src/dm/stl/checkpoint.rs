@@ -3,13 +3,13 @@
 use super::disks::data_of;
 use super::flush::flush_disks;
 use super::format::{
-    Batch, BatchKind, Checksum, Header, LeafRow, Life, OpenZone, PageRow, PageWriter, Piece, PieceKind, ROOT_BLOCKS,
-    Root, ZoneRow,
+    Batch, BatchKind, Checksum, Header, LeafRow, Life, OpenZone, Piece, PieceKind, ROOT_BLOCKS, Root, ZoneRow,
 };
 use super::lanes::{Lane, LaneNo, Lanes, Use};
 use super::log::{Keep, Pool};
 use super::map::{LeafNo, Pending, Run, RunIndex, RunNo};
 use super::nodes::{Draft, write_all};
+use super::pages::{Pages, write_list};
 use super::replay::Since;
 use super::state::{Readiness, RootPlace, Shared, State};
 use super::{BLOCK_BYTES, BatchNo, CopyNo, Generation, Pba, ZoneIndex, disks};
@@ -225,51 +225,16 @@ async fn write_run(shared: &Shared) -> Result<(), Reason> {
         state.map_cut = state.frozen_cut;
         return Ok(());
     }
-    let pages = fill_pages(&frozen);
-    let encode = |page: &'_ [super::map::Extent]| {
-        let page = page.to_vec();
-        Box::new(move |place| {
-            let mut writer = PageWriter::default();
-            page.iter().for_each(|extent| drop(writer.put(extent)));
-            writer.finish(place)
-        })
-    };
-    let drafts: Vec<Draft<'_>> = pages.iter().map(|page| Draft { blocks: 1, encode: encode(page) }).collect();
-    let places = write_all(shared, Pool::Map, &drafts).await?;
-    let rows: Vec<PageRow> =
-        pages.iter().zip(&places).map(|(page, place)| PageRow { first: page[0].lba, place: *place }).collect();
-    let bytes = PageRow::encode_all(&rows);
+    let pages = Pages::of(frozen.iter()).write(shared, Pool::Map).await?;
     let number = shared.borrow().map.free_run().ok_or(Reason::VolumeFull)?;
-    let piece = write_piece(shared, PieceKind::Run, number.0.into(), bytes).await?;
+    let piece = write_list(shared, Pool::Map, number, &pages).await?;
     let mut state = shared.borrow_mut();
     index_extents(&mut state.map.index, number, &frozen);
-    state.map.runs.push(Run { number, pages: rows, piece });
+    state.map.runs.push(Run { number, known_as: number.into(), pages, piece });
     state.map.frozen = None;
     state.map_cut = state.frozen_cut;
     state.is_sweep_wanted |= state.is_merging_due();
     Ok(())
-}
-
-/// Extents in order, as many to each page as it takes.
-fn fill_pages(pending: &Pending) -> Vec<Vec<super::map::Extent>> {
-    let (mut pages, mut page, mut writer) = (Vec::new(), Vec::new(), PageWriter::default());
-    for extent in pending.iter() {
-        let mut left = Some(extent.clone());
-        while let Some(extent) = left.take() {
-            left = writer.put(&extent);
-            let end = left.as_ref().map_or(extent.end(), |rest| rest.lba);
-            if end > extent.lba {
-                page.push(extent.part(extent.lba, end));
-            }
-            if left.is_some() {
-                writer = PageWriter::default();
-                pages.push(core::mem::take(&mut page));
-            }
-        }
-    }
-    pages.push(page);
-    pages.retain(|page| !page.is_empty());
-    pages
 }
 
 /// Notes what a run has, leaf by leaf.
@@ -305,11 +270,16 @@ pub(super) fn index_page(index: &mut RunIndex, run: RunNo, extents: &[super::map
 }
 
 /// Writes bytes that a root names, and counts them as a part of the map.
-async fn write_piece(shared: &Shared, kind: PieceKind, number: u32, mut bytes: Vec<u8>) -> Result<Piece, Reason> {
+pub(super) async fn write_piece(
+    shared: &Shared,
+    share: Pool,
+    (kind, number): (PieceKind, u32),
+    mut bytes: Vec<u8>,
+) -> Result<Piece, Reason> {
     bytes.resize(bytes.len().next_multiple_of(BLOCK_BYTES), 0);
     let (blocks, checksum) = ((bytes.len() / BLOCK_BYTES) as u32, Checksum::of(&bytes));
     let draft = Draft { blocks, encode: Box::new(move |_| bytes.clone()) };
-    let place = write_all(shared, Pool::Map, &[draft]).await?[0];
+    let place = write_all(shared, share, &[draft]).await?[0];
     Ok(Piece { kind, number, place, blocks, checksum })
 }
 
@@ -330,7 +300,7 @@ async fn write_tables(shared: &Shared, snapshot: &Snapshot) -> Result<(Vec<Piece
         tables.push((PieceKind::Leaves, *number, bytes));
     }
     for (kind, number, bytes) in tables {
-        let new = write_piece(shared, kind, number, bytes).await?;
+        let new = write_piece(shared, Pool::Map, (kind, number), bytes).await?;
         match pieces.iter_mut().find(|piece| (piece.kind, piece.number) == (kind, number)) {
             Some(piece) => {
                 old.push((piece.place, piece.blocks));

@@ -188,6 +188,7 @@ impl State {
             map_cut: Default::default(),
             frozen_cut: Default::default(),
             swept: Default::default(),
+            compacted: None,
             pace: super::policy::Pace::default(),
             evacuation: super::evacuate::Evacuation::default(),
             victim: None,

@@ -41,6 +41,8 @@ pub struct Sabotage {
     pub readers_unpinned: bool,
     /// Parts of the map are given up before a root does without them (I19).
     pub free_map_at_once: bool,
+    /// Of runs that become one the oldest has what several have (I32).
+    pub older_runs_win: bool,
     /// A batch that failed counts as done (I21).
     pub failed_batches_count: bool,
     /// A zone of the map that was opened for the tables of the newest root is free where a tool has begun another life (I29).

@@ -414,7 +414,7 @@ async fn read_run(shared: &Shared, piece: Piece, bytes: &[u8]) -> Result<(), Rea
             index_page(&mut shared.borrow_mut().map.index, number, &extents);
         }
     }
-    shared.borrow_mut().map.runs.push(Run { number, pages, piece });
+    shared.borrow_mut().map.runs.push(Run { number, known_as: number.into(), pages, piece });
     Ok(())
 }
 

@@ -5,6 +5,7 @@
 mod append;
 mod checkpoint;
 mod clean;
+mod compact;
 mod copy;
 mod create;
 mod device;
@@ -26,6 +27,7 @@ mod near;
 mod nodes;
 mod numbers;
 mod options;
+mod pages;
 pub mod policy;
 mod read;
 mod read_ahead;

@@ -23,6 +23,16 @@ pub(super) struct Draft<'a> {
 /// Writes these, and says where each is. They are no part of the map yet. `share`: whose share they take of the zones that may be opened now.
 pub(super) async fn write_all(shared: &Shared, share: Pool, drafts: &[Draft<'_>]) -> Result<Vec<Pba>, Reason> {
     let mut places = Vec::with_capacity(drafts.len());
+    let result = write_each(shared, share, drafts, &mut places).await;
+    if result.is_err() {
+        let written: Vec<(Pba, u32)> = places.iter().copied().zip(drafts.iter().map(|draft| draft.blocks)).collect();
+        shared.borrow_mut().give_up(&written);
+    }
+    result.map(|()| places)
+}
+
+/// Writes as many as can be, in their order. `places`: where.
+async fn write_each(shared: &Shared, share: Pool, drafts: &[Draft<'_>], places: &mut Vec<Pba>) -> Result<(), Reason> {
     while places.len() < drafts.len() {
         let next = &drafts[places.len()..];
         let least = shared.borrow().map_header(next[0].blocks) + next[0].blocks;
@@ -46,7 +56,7 @@ pub(super) async fn write_all(shared: &Shared, share: Pool, drafts: &[Draft<'_>]
         state.counters.map_blocks += u64::from(blocks);
         places.extend(offsets(&next[..count]).map(|at| place + u64::from(at)));
     }
-    Ok(places)
+    Ok(())
 }
 
 /// Where each begins, if the first is at 0.

@@ -22,8 +22,10 @@ pub struct Options {
     pub flushes_in_a_row: u32,
     /// The index of runs, in bytes, after which they are merged into leaves.
     pub index_bytes: usize,
-    /// Runs after which they are merged.
+    /// Runs after which they are merged, those that have become one counted each.
     pub most_runs: usize,
+    /// Runs of about one size after which they become one.
+    pub runs_of_tier: usize,
     /// Blocks of runs that a sweep has in memory.
     pub sweep_blocks: u32,
     /// Blocks that are read ahead at a time on a disk with a head.
@@ -68,6 +70,7 @@ impl Default for Options {
             flushes_in_a_row: 16,
             index_bytes: 128 * MIB,
             most_runs: 200,
+            runs_of_tier: 8,
             sweep_blocks: 8192,
             // 2 MiB: a track.
             ahead_blocks: 512,

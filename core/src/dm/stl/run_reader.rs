@@ -1,5 +1,7 @@
 //! Runs on their way into leaves: each is read once, from its first page to its last.
 
+use core::ops::Range;
+
 use alloc::collections::VecDeque;
 
 use super::disks::Reading;
@@ -48,6 +50,35 @@ impl RunReader {
         Ok((places, reading))
     }
 
+    /// The first block of a page that is so far behind the next.
+    pub fn first_behind(&self, pages: usize) -> Lba {
+        self.pages.get(pages).map_or(Lba::END, |page| page.first)
+    }
+
+    /// Its next extent from `at` on, of pages in memory.
+    fn next_from(&mut self, at: Lba) -> Result<Option<&Extent>, Reason> {
+        loop {
+            while self.extents.front().is_some_and(|extent| extent.end() <= at) {
+                self.extents.pop_front();
+            }
+            if !self.extents.is_empty() || !self.take_apart()? {
+                break;
+            }
+        }
+        if let Some(extent) = self.extents.front_mut().filter(|extent| extent.lba < at) {
+            *extent = extent.part(at, extent.end());
+        }
+        Ok(self.extents.front())
+    }
+
+    /// Takes its next page apart, if there is one in memory.
+    fn take_apart(&mut self) -> Result<bool, Reason> {
+        let Some((place, data)) = self.raw.pop_front() else { return Ok(false) };
+        let page = decode_page(place, &data.to_vec());
+        self.extents = page.map_err(|error| damaged(place, &error))?.into();
+        Ok(true)
+    }
+
     /// Puts what it has before `end` into a leaf, over what is there.
     pub fn merge(&mut self, image: &mut LeafImage, end: Lba, replaced: &mut Vec<Pba>) -> Result<bool, Reason> {
         let mut is_changed = false;
@@ -68,11 +99,26 @@ impl RunReader {
             if !self.extents.is_empty() {
                 return Ok(is_changed);
             }
-            let Some((place, data)) = self.raw.pop_front() else { return Ok(is_changed) };
-            let page = decode_page(place, &data.to_vec());
-            self.extents = page.map_err(|error| damaged(place, &error))?.into();
+            if !self.take_apart()? {
+                return Ok(is_changed);
+            }
         }
     }
+}
+
+/// The next extent in `range` of what runs have there, the oldest of which come first: of a block that several have, that of the newest.
+pub(super) fn newest_in(runs: &mut [RunReader], range: Range<Lba>) -> Result<Option<Extent>, Reason> {
+    let (mut first, mut until): (Option<&Extent>, Lba) = (None, range.end);
+    for run in runs {
+        let Some(next) = run.next_from(range.start)?.filter(|next| next.lba < range.end) else { continue };
+        if first.is_some_and(|older| older.lba < next.lba) {
+            // It goes over that from where it begins.
+            until = until.min(next.lba);
+        } else {
+            (first, until) = (Some(next), range.end);
+        }
+    }
+    Ok(first.map(|extent| extent.part(extent.lba, until)))
 }
 
 fn damaged(place: Pba, error: &dyn core::fmt::Display) -> Reason {

@@ -12,7 +12,7 @@ use super::format::{Life, Piece, SetId};
 use super::guards::Guards;
 use super::lanes::Lanes;
 use super::log::{Checker, Order, Sealed, Zones};
-use super::map::{Map, Node};
+use super::map::{Map, Node, RunNo};
 use super::options::Options;
 use super::policy::Pace;
 use super::{BatchNo, CopyNo, Epoch, Generation, Lba, Pba, ZoneIndex};
@@ -140,6 +140,8 @@ pub struct StlCounters {
     pub sweeps: u64,
     /// Those that looked at every leaf.
     pub recounts: u64,
+    /// Times that several runs became one.
+    pub compactions: u64,
     /// Batches of users.
     pub batches: u64,
     /// Batches that had to be written again elsewhere.
@@ -168,6 +170,7 @@ impl StlCounters {
             ("checkpoints", self.checkpoints),
             ("sweeps", self.sweeps),
             ("recounts", self.recounts),
+            ("compactions", self.compactions),
             ("batches", self.batches),
             ("retries", self.retries),
             ("wrong_checksums", self.wrong_checksums),
@@ -234,6 +237,8 @@ pub(super) struct State {
     pub frozen_cut: (BatchNo, CopyNo),
     /// The same when all leaves were looked at last.
     pub swept: (BatchNo, CopyNo),
+    /// The newest run when some were to become one last.
+    pub compacted: Option<RunNo>,
     /// How cleaning keeps up with users.
     pub pace: Pace,
     /// Devices that leave.

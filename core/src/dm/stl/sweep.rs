@@ -3,9 +3,10 @@
 
 use alloc::collections::BTreeSet;
 
+use super::compact::{Tier, compact};
 use super::format::{LeafRow, PieceKind, ZoneUse, encode_leaf, place_leaf};
 use super::log::Pool;
-use super::map::{Extent, LeafImage, LeafNo, Live, Node, Pending, Run, RunNo, Source};
+use super::map::{Extent, LeafImage, LeafNo, Live, Node, Pending, Run, RunSet, Source};
 use super::nodes::{self, Draft, write_all};
 use super::run_reader::{RunReader, read_up_to};
 use super::state::{Readiness, Shared, State};
@@ -18,7 +19,7 @@ use crate::prelude::*;
 /// What a sweep is about.
 struct Sweep {
     /// Runs that it merges.
-    runs: BTreeSet<RunNo>,
+    runs: RunSet,
     /// Zones out of which it moves the map.
     evicted: BTreeSet<ZoneIndex>,
     /// What it counts, if it looks at every leaf.
@@ -46,31 +47,49 @@ struct Merged {
     replaced: Vec<Pba>,
 }
 
-/// Makes sweeps when they are wanted.
+/// What is done with runs.
+enum Work {
+    /// All become leaves.
+    Sweep,
+    /// Some become one.
+    Compact(Tier),
+}
+
+/// Makes sweeps when they are wanted, and keeps runs few meanwhile.
 pub(super) async fn run(shared: Shared) {
     let signals = shared.borrow().signals.clone();
     loop {
-        signals.progress.until(|| shared.borrow().is_sweep_due().then_some(())).await;
-        let result = sweep(&shared).await;
-        let mut state = shared.borrow_mut();
-        state.is_sweep_wanted = false;
-        match result {
-            Ok(()) => state.is_checkpoint_wanted = true,
-            Err(reason) => state.degrade(format!("the map could not be merged: {reason}")),
+        match signals.progress.until(|| shared.borrow().work_on_runs()).await {
+            Work::Compact(tier) => compact(&shared, tier).await,
+            Work::Sweep => {
+                let result = sweep(&shared).await;
+                shared.borrow_mut().conclude_sweep(result);
+            }
         }
-        state.notify(|signals| &signals.progress);
     }
 }
 
 impl State {
-    fn is_sweep_due(&self) -> bool {
-        self.is_sweep_wanted && self.readiness == Readiness::Ready && !self.is_sweep_held()
+    fn work_on_runs(&self) -> Option<Work> {
+        match () {
+            () if self.readiness != Readiness::Ready || self.is_sweep_held() => None,
+            () if self.is_sweep_wanted => Some(Work::Sweep),
+            () => self.to_compact().map(Work::Compact),
+        }
+    }
+
+    fn conclude_sweep(&mut self, result: Result<(), Reason>) {
+        self.is_sweep_wanted = false;
+        match result {
+            Ok(()) => self.is_checkpoint_wanted = true,
+            Err(reason) => self.degrade(format!("the map could not be merged: {reason}")),
+        }
+        self.notify(|signals| &signals.progress);
     }
 
     fn begin_sweep(&mut self) -> Sweep {
         let census = self.wants_victims().then(|| self.begin_census());
-        let runs = self.map.runs.iter().map(|run| run.number).collect();
-        Sweep { runs, evicted: self.map_zones_to_leave(), census, image: LeafImage::new(LeafNo(0)) }
+        Sweep { runs: self.map.numbers(), evicted: self.map_zones_to_leave(), census, image: LeafImage::new(LeafNo(0)) }
     }
 
     fn begin_census(&mut self) -> Census {
@@ -110,12 +129,12 @@ impl State {
     }
 
     /// A leaf that was merged lies there now.
-    fn put_merged(&mut self, merged: &Merged, row: LeafRow, runs: &BTreeSet<RunNo>) {
+    fn put_merged(&mut self, merged: &Merged, row: LeafRow, runs: RunSet) {
         let Merged { leaf, replaced, .. } = merged;
         let old = Node::Leaf(*leaf, self.map.leaves[leaf.0 as usize]);
         let is_cached = old.blocks() > 0 && self.map.cache.get(old).is_some();
         self.put_leaf(*leaf, row);
-        self.map.index.forget(*leaf, |run| runs.contains(&run));
+        self.map.index.forget(*leaf, |run| runs.has(run));
         for place in replaced {
             let (zone, block) = self.disks.set.zone_of(*place);
             self.map.live.clear(zone, block);
@@ -130,11 +149,8 @@ impl State {
     }
 
     fn end_sweep(&mut self, sweep: Sweep) {
-        let merged: Vec<Run> = self.map.runs.extract_if(.., |run| sweep.runs.contains(&run.number)).collect();
-        for run in merged {
-            run.pages.iter().for_each(|page| self.release(page.place, 1));
-            self.release(run.piece.place, run.piece.blocks);
-        }
+        let merged: Vec<Run> = self.map.runs.extract_if(.., |run| sweep.runs.has(run.number)).collect();
+        merged.iter().for_each(|run| self.release_run(run));
         let moved = self.tables.pieces.iter().filter(|piece| {
             piece.kind == PieceKind::Leaves && sweep.evicted.contains(&self.disks.set.zone_of(piece.place).0)
         });
@@ -311,7 +327,7 @@ async fn write_merged(shared: &Shared, changed: Vec<Merged>, sweep: &Sweep) -> R
     for merged in &changed {
         let next = if merged.bytes.is_empty() { None } else { places.next() };
         let row = next.map_or(LeafRow::default(), |place| LeafRow { place, blocks: merged.blocks() as u8 });
-        state.put_merged(merged, row, &sweep.runs);
+        state.put_merged(merged, row, sweep.runs);
     }
     Ok(())
 }

@@ -21,7 +21,7 @@ pub(super) struct Turn {
 impl State {
     /// Whether runs should be merged: with what is left of numbers and memory others get along until that is done.
     pub fn is_merging_due(&self) -> bool {
-        self.map.runs.len() >= self.options.most_runs || self.map.index.bytes() > self.soft_index_bytes()
+        self.map.numbers().len() >= self.options.most_runs || self.map.index.bytes() > self.soft_index_bytes()
     }
 
     /// The index of runs at which they begin to be merged.
@@ -31,7 +31,7 @@ impl State {
 
     /// How urgent a sweep is: 1 if others wait for it.
     fn sweep_urgency(&self) -> f64 {
-        let runs = urgency(self.map.runs.len(), self.options.most_runs, RUN_NUMBERS);
+        let runs = urgency(self.map.numbers().len(), self.options.most_runs, RUN_NUMBERS);
         let index = urgency(self.map.index.bytes(), self.soft_index_bytes(), self.options.index_bytes);
         match () {
             () if self.do_users_wait() => 1.0,

@@ -20,7 +20,7 @@ pub use leaf::{LeafError, MOST_LEAF_BLOCKS, decode_into, decode_leaf, encode_lea
 pub use record::{Copied, Life, Written};
 pub use root::{MOST_MEMBERS, MOST_OPEN, Member, MemberKind, MemberState, OpenZone, Piece, PieceKind, Root, RootError};
 pub use rows::{LeafRow, PageRow, ZoneRow, ZoneUse};
-pub use run::{PageError, PageWriter, decode_page};
+pub use run::{PageError, PageWriter, decode_page, place_page};
 
 /// Blocks of a root, its header included.
 pub const ROOT_BLOCKS: usize = 8;

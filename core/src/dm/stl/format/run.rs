@@ -9,6 +9,7 @@ use crate::prelude::*;
 
 const MAGIC: u32 = u32::from_le_bytes(*b"run ");
 const CRC_AT: usize = 4;
+const PLACE_AT: usize = 8;
 const FIXED_BYTES: usize = 24;
 /// Bytes of an extent without checksums: address, length, place.
 const EXTENT_BYTES: usize = 5 + 2 + 5;
@@ -81,25 +82,25 @@ impl PageWriter {
         extent.checksums().iter().for_each(|checksum| self.bytes.put_u32(checksum.0));
     }
 
-    /// The page, for block `place`. Then it is empty again.
-    pub fn finish(&mut self, place: Pba) -> Vec<u8> {
-        let mut bytes = core::mem::take(self).bytes_with(place);
-        bytes.resize(BLOCK_BYTES, 0);
-        seal(&mut bytes, CRC_AT);
-        bytes
-    }
-
-    fn bytes_with(self, place: Pba) -> Vec<u8> {
-        let Self { mut bytes, extents, .. } = self;
+    /// The page, for no place yet. Then it is empty again.
+    pub fn finish(&mut self) -> Vec<u8> {
+        let Self { mut bytes, extents, .. } = core::mem::take(self);
         let mut fixed = Vec::with_capacity(FIXED_BYTES);
         fixed.put_u32(MAGIC);
         fixed.put_u32(0);
-        fixed.put_u64(place.0);
+        fixed.put_u64(0);
         fixed.put_u32(extents);
         fixed.put_u32(0);
         bytes[..FIXED_BYTES].copy_from_slice(&fixed);
+        bytes.resize(BLOCK_BYTES, 0);
         bytes
     }
+}
+
+/// Makes a page one of this place.
+pub fn place_page(bytes: &mut [u8], place: Pba) {
+    bytes[PLACE_AT..PLACE_AT + 8].copy_from_slice(&place.0.to_le_bytes());
+    seal(bytes, CRC_AT);
 }
 
 /// The extents of a page that was read from `place`.
@@ -176,11 +177,12 @@ mod tests {
         for extent in extents {
             let mut left = page.put(extent);
             while let Some(rest) = left {
-                pages.push(page.finish(Pba(100 + pages.len() as u64)));
+                pages.push(page.finish());
                 left = page.put(&rest);
             }
         }
-        pages.push(page.finish(Pba(100 + pages.len() as u64)));
+        pages.push(page.finish());
+        pages.iter_mut().zip(100..).for_each(|(page, place)| place_page(page, Pba(place)));
         pages
     }
 
@@ -211,7 +213,7 @@ mod tests {
         let one = |n: u64| Extent::at(Lba(n * 7), Pba(n), &[Checksum(1)]);
         assert_eq!((0..).find(|n| page.put(&one(*n)).is_some()), Some(254));
         assert_eq!(page.first(), Some(Lba(0)));
-        page.finish(Pba(1));
+        page.finish();
         assert_eq!(page.first(), None);
     }
 

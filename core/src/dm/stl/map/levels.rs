@@ -1,16 +1,18 @@
 //! The whole map: the first level that knows a block decides.
 
 use super::node::{Node, NodeCache, extent_with};
-use super::{Extent, LeafNo, Live, Pending, RunIndex, RunNo, Source};
+use super::{Extent, LeafNo, Live, Pending, RunIndex, RunNo, RunSet, Source};
 use crate::dm::stl::format::{LeafRow, PageRow, Piece};
 use crate::dm::stl::{Lba, Pba};
 use crate::prelude::*;
 
-/// A pending set that a checkpoint wrote.
+/// A pending set that a checkpoint wrote, or several of them that became one.
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// Its number in the index.
+    /// Its number.
     pub number: RunNo,
+    /// Its numbers in the index: those of all runs of which it was made.
+    pub known_as: RunSet,
     /// Its pages, in order.
     pub pages: Vec<PageRow>,
     /// Where that list is on the disk.
@@ -82,10 +84,22 @@ impl Map {
         pending + self.index.bytes() + pages + leaves + self.cache.bytes() + self.live.bytes()
     }
 
+    /// Numbers that runs have in the index.
+    #[must_use]
+    pub fn numbers(&self) -> RunSet {
+        self.runs.iter().map(|run| run.known_as).collect()
+    }
+
     /// A number that no run has.
     #[must_use]
     pub fn free_run(&self) -> Option<RunNo> {
-        (0..=u8::MAX).map(RunNo).find(|number| self.runs.iter().all(|run| run.number != *number))
+        let taken = self.numbers();
+        (0..=u8::MAX).map(RunNo).find(|number| !taken.has(*number))
+    }
+
+    /// The run that the index knows by a number.
+    fn run(&self, number: RunNo) -> Option<&Run> {
+        self.runs.iter().rev().find(|run| run.known_as.has(number))
     }
 
     /// Whether a level above the leaves knows a block.
@@ -122,8 +136,7 @@ impl Map {
         let (leaf, offset) = LeafNo::of(lba);
         let behind: Vec<Node> = match node {
             Node::Page(place) => {
-                let run = self.index.find(leaf, offset).0;
-                let run = self.runs.iter().find(|candidate| Some(candidate.number) == run);
+                let run = self.index.find(leaf, offset).0.and_then(|number| self.run(number));
                 let pages = run.map_or(&[][..], |run| &run.pages);
                 let first = pages.iter().position(|page| page.place == place).map_or(pages.len(), |at| at + 1);
                 pages[first..].iter().take(most).map(|page| Node::Page(page.place)).collect()
@@ -151,10 +164,7 @@ impl Map {
         let (run, up_to) = self.index.find(leaf, offset);
         let end = end.min(leaf.start() + u64::from(up_to));
         let node = match run {
-            Some(number) => {
-                let run = self.runs.iter().rev().find(|run| run.number == number);
-                run.and_then(|run| run.page(lba)).map(Node::Page)
-            }
+            Some(number) => self.run(number).and_then(|run| run.page(lba)).map(Node::Page),
             None => match self.leaves[leaf.0 as usize] {
                 LeafRow { blocks: 0, .. } => return (Found::Zeroes, end),
                 row => Some(Node::Leaf(leaf, row)),

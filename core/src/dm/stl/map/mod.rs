@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   Pending     memory           since the last checkpoint
-//!   runs        disk, sorted     a pending set each, as a checkpoint wrote it; RunIndex: which of them has a block, exactly
+//!   runs        disk, sorted     a pending set each, as a checkpoint wrote it, or several; RunIndex: which of them has a block, exactly
 //!   leaves      disk             all other blocks, a range each
 //! ```
 
@@ -22,4 +22,4 @@ pub use levels::{Found, Map, Run};
 pub use live::{Bitmap, Live};
 pub use node::{Node, NodeCache};
 pub use pending::Pending;
-pub use run_index::{Held, RunIndex, RunNo};
+pub use run_index::{Held, RunIndex, RunNo, RunSet};

@@ -9,6 +9,45 @@ use crate::prelude::*;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RunNo(pub u8);
 
+/// Numbers of runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RunSet([u64; 4]);
+
+impl RunSet {
+    /// Whether this one is among them.
+    #[must_use]
+    pub fn has(&self, run: RunNo) -> bool {
+        self.0[usize::from(run.0) / 64] >> (run.0 % 64) & 1 == 1
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.iter().map(|word| word.count_ones() as usize).sum()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0 == [0; 4]
+    }
+}
+
+impl From<RunNo> for RunSet {
+    fn from(run: RunNo) -> Self {
+        let mut words = [0; 4];
+        words[usize::from(run.0) / 64] = 1 << (run.0 % 64);
+        Self(words)
+    }
+}
+
+impl FromIterator<RunSet> for RunSet {
+    fn from_iter<T: IntoIterator<Item = RunSet>>(sets: T) -> Self {
+        let union = |one: Self, other: Self| Self(core::array::from_fn(|word| one.0[word] | other.0[word]));
+        sets.into_iter().fold(Self::default(), union)
+    }
+}
+
 /// Blocks of a leaf that one run has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Held {

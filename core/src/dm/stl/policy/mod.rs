@@ -6,6 +6,7 @@ mod pace;
 mod readers;
 mod scattered;
 mod spindle;
+mod tier;
 mod victim;
 
 pub use analysis::{amplification, live_of_victims};
@@ -16,4 +17,5 @@ pub(super) use readers::READERS;
 pub use readers::{Readers, follows};
 pub use scattered::Scattered;
 pub use spindle::Spindle;
+pub use tier::tier;
 pub use victim::{Candidate, Choice};

@@ -1,0 +1,110 @@
+//! Compaction: runs of about one size become one. A sweep, or a start, goes through all runs, and each costs it a way of the head time and again.
+//!
+//! The newest of a block is in the newest of them that has it. The index goes on to know the blocks by the numbers of the runs that it was told of:
+//! all of those lead to the one that has taken their place. Roots name the old ones until it is whole.
+
+use super::format::{PageRow, Piece};
+use super::lanes::Lanes;
+use super::log::Pool;
+use super::map::{Run, RunNo};
+use super::nodes::MOST_BLOCKS;
+use super::pages::{Pages, write_list};
+use super::policy::tier;
+use super::run_reader::{RunReader, newest_in, read_up_to};
+use super::state::{Shared, State};
+use super::sweep_turn::Turn;
+use super::{BLOCK_BYTES, Lba};
+use crate::block::Reason;
+use crate::prelude::*;
+
+/// Runs that are to become one, out of all in their order.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Tier {
+    first: usize,
+    count: usize,
+}
+
+impl State {
+    /// Runs that should become one. That takes zones, which nobody may need for something else; and it is done when the next run has come, not as
+    /// often as it fails.
+    pub fn to_compact(&self) -> Option<Tier> {
+        let sizes: Vec<usize> = self.map.runs.iter().map(|run| run.pages.len()).collect();
+        let first = tier(&sizes, self.options.runs_of_tier)?;
+        let is_new = self.map.runs.last().map(|run| run.number) != self.compacted;
+        let has_room = self.zones.free(Pool::Users) >= self.zones_for(sizes[first..].iter().sum());
+        (is_new && has_room).then_some(Tier { first, count: sizes.len() - first })
+    }
+
+    /// Zones that so many pages may take, with the list of them.
+    fn zones_for(&self, pages: usize) -> usize {
+        let blocks = pages + pages * PageRow::BYTES / BLOCK_BYTES + 2;
+        let open = self.lanes[Lanes::MAP].room() as usize;
+        blocks.saturating_sub(open).div_ceil(self.disks.least_room.max(2) as usize / 2)
+    }
+
+    /// A run has taken the place of these.
+    fn put_compacted(&mut self, Tier { first, count }: Tier, number: RunNo, pages: Vec<PageRow>, piece: Piece) {
+        let old = &self.map.runs[first..first + count];
+        let run = Run { number, known_as: old.iter().map(|run| run.known_as).collect(), pages, piece };
+        let old: Vec<Run> = self.map.runs.splice(first..first + count, [run]).collect();
+        old.iter().for_each(|run| self.release_run(run));
+        self.counters.compactions += 1;
+    }
+
+    /// The next root does without a run.
+    pub fn release_run(&mut self, run: &Run) {
+        run.pages.iter().for_each(|page| self.release(page.place, 1));
+        self.release(run.piece.place, run.piece.blocks);
+    }
+}
+
+/// Makes one run of these, unless there is something more important to do, or it cannot be: then they stay as they are.
+pub(super) async fn compact(shared: &Shared, tier: Tier) {
+    let Tier { first, count } = tier;
+    let (mut runs, number) = {
+        let mut state = shared.borrow_mut();
+        state.compacted = state.map.runs.last().map(|run| run.number);
+        let old = &state.map.runs[first..first + count];
+        (old.iter().map(RunReader::new).collect::<Vec<_>>(), old[0].number)
+    };
+    let mut pages = Vec::new();
+    let is_all = write_newest(shared, &mut runs, &mut pages).await == Ok(true);
+    let piece = if is_all { write_list(shared, Pool::Cleaning, number, &pages).await.ok() } else { None };
+    let mut state = shared.borrow_mut();
+    match piece {
+        Some(piece) => state.put_compacted(tier, number, pages, piece),
+        // What is wrong with them the sweep will say that needs them.
+        None => state.give_up(&pages.iter().map(|page| (page.place, 1)).collect::<Vec<_>>()),
+    }
+}
+
+/// Writes the newest of all that runs have; whether it has come to the end, as a sweep does not wait for it. `pages`: where they are.
+async fn write_newest(shared: &Shared, runs: &mut [RunReader], pages: &mut Vec<PageRow>) -> Result<bool, Reason> {
+    let (mut full, mut end) = (Pages::default(), Lba(0));
+    if shared.borrow().guards.gone().older_runs_win {
+        runs.reverse();
+    }
+    while end < Lba::END {
+        if shared.borrow().is_sweep_wanted {
+            return Ok(false);
+        }
+        let turn = Turn::begin(&shared.borrow());
+        let room = shared.borrow().options.sweep_blocks as usize;
+        // Of each run as many pages.
+        let share = (room / runs.len()).max(1);
+        let last = runs.iter().map(|run| run.first_behind(share)).min().unwrap_or(Lba::END);
+        let mut at = end;
+        end = last.max(end + 1);
+        read_up_to(shared, runs, end, room).await?;
+        while let Some(extent) = newest_in(runs, at..end)? {
+            at = extent.end();
+            full.put(&extent);
+            if full.full() >= MOST_BLOCKS as usize {
+                pages.extend(full.write_full(shared, Pool::Cleaning).await?);
+            }
+        }
+        turn.rest(shared).await;
+    }
+    pages.extend(full.write(shared, Pool::Cleaning).await?);
+    Ok(true)
+}
