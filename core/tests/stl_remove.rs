@@ -8,10 +8,10 @@ use std::rc::Rc;
 
 use shingle_core::block::{Bio, BlockDevice, Cx, DeviceId, Limits, Op, Reason, Status};
 use shingle_core::device::{NullConfig, NullDevice};
-use shingle_core::dm::stl::format::{MemberState, ZoneUse};
+use shingle_core::dm::stl::format::{MemberState, ZoneRow, ZoneUse};
 use shingle_core::dm::stl::tools::{
-    AddError, Depth, Finding, Media, MemoryMedia, Removal, RemoveError, Report, Spot, Survey, add, check,
-    finish_removal, plan_removal,
+    self, AddError, Depth, Finding, Findings, Media, MemoryMedia, Removal, RemoveError, Report, Spot, Survey, add,
+    check, finish_removal, plan_removal,
 };
 use shingle_core::dm::stl::{Stage, Step, Stl};
 use shingle_core::random::Rng;
@@ -435,6 +435,20 @@ fn a_volume_that_was_not_put_away_is_refused() {
     assert_eq!(refused(&media, None), RemoveError::NotAtRest.to_string());
 }
 
+/// The two zones of the last disk with the most data that is live.
+fn fullest_of_last(media: &MemoryMedia) -> [ZoneNo; 2] {
+    let volume = tools::Volume::find(&mut media.clone(), &mut Findings::default()).unwrap();
+    let of_data = |row: &ZoneRow| matches!(row.used_for, ZoneUse::Full) && row.stream > 1;
+    let live = |row: &Option<ZoneRow>| row.as_ref().filter(|row| of_data(row)).map_or(0, |row| row.live);
+    let first = volume.zones.len() - media.disks().last().unwrap().zones.len();
+    let mut zones: Vec<(u32, u32)> = (0..).zip(&volume.zones[first..]).map(|(zone, row)| (live(row), zone)).collect();
+    zones.sort_unstable();
+    [zones[zones.len() - 1], zones[zones.len() - 2]].map(|(live, zone)| {
+        assert!(live > 0, "nothing is live");
+        ZoneNo(zone)
+    })
+}
+
 /// A disk that is taken away because it fails: what of it can be read is moved.
 #[test]
 fn what_is_in_zones_that_cannot_be_written_is_moved_and_what_cannot_be_read_is_told() {
@@ -443,8 +457,7 @@ fn what_is_in_zones_that_cannot_be_written_is_moved_and_what_cannot_be_read_is_t
         let (media, model) = case.used(6, 90);
         let removal = plan(&media).unwrap();
         let (mut volume, leaves, _) = laid_out(&case.disks(), &media);
-        // Full ones behind those of roots.
-        for zone in [5, 11].map(ZoneNo) {
+        for zone in fullest_of_last(&media) {
             volume.rig.stack.with_device(leaves[1], |disk: &mut NullDevice, _| {
                 if is_gone { disk.set_offline(zone) } else { disk.set_read_only(zone) }.unwrap();
             });
