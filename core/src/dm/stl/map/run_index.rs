@@ -62,6 +62,10 @@ pub struct Held {
 pub struct RunIndex {
     rows: Vec<Row>,
     bytes: usize,
+    /// What it has given back since there is one.
+    forgotten: usize,
+    /// Memory for the next row that is written.
+    spare: Writer,
 }
 
 /// Entries from one mark to the next.
@@ -92,6 +96,12 @@ impl RunIndex {
         self.rows.len() * size_of::<Row>() + self.bytes
     }
 
+    /// Memory that it would take had it never forgotten anything.
+    #[must_use]
+    pub fn grown(&self) -> usize {
+        self.bytes + self.forgotten
+    }
+
     /// The run that has a block, if one has; and up to where in the leaf that is so.
     #[must_use]
     pub fn find(&self, leaf: LeafNo, offset: u32) -> (Option<RunNo>, u32) {
@@ -114,53 +124,95 @@ impl RunIndex {
 
     /// Notes that `run` has these blocks of a leaf, in order, whoever had them before.
     pub fn add(&mut self, leaf: LeafNo, run: RunNo, blocks: &[Range<u32>]) {
-        let mut all: Vec<Held> = blocks.iter().map(|blocks| Held { run, blocks: blocks.clone() }).collect();
-        let mut over = blocks;
-        for Held { run, blocks: Range { mut start, end } } in self.held(leaf) {
-            while let [first, rest @ ..] = over
-                && first.end <= start
-            {
-                over = rest;
+        let (mut to, mut new) = (self.writer(), blocks.iter().peekable());
+        for Held { run: old, blocks: Range { mut start, end } } in self.held(leaf) {
+            while let Some(next) = new.next_if(|next| next.end < end) {
+                if start < next.start {
+                    to.put(old, start..next.start);
+                }
+                to.put(run, next.clone());
+                start = start.max(next.end);
             }
-            for new in over.iter().take_while(|new| new.start < end) {
-                all.extend((start < new.start).then_some(Held { run, blocks: start..new.start }));
-                start = new.end;
+            // The next one reaches to its end, or begins behind it.
+            let end = new.peek().map_or(end, |next| next.start.min(end));
+            if start < end {
+                to.put(old, start..end);
             }
-            all.extend((start < end).then_some(Held { run, blocks: start..end }));
         }
-        all.sort_unstable_by_key(|held| held.blocks.start);
-        self.store(leaf, &all);
+        new.for_each(|blocks| to.put(run, blocks.clone()));
+        self.store(leaf, to);
     }
 
     /// Forgets what the runs have of a leaf that `is_merged` says.
     pub fn forget(&mut self, leaf: LeafNo, is_merged: impl Fn(RunNo) -> bool) {
-        let left: Vec<Held> = self.held(leaf).filter(|held| !is_merged(held.run)).collect();
-        self.store(leaf, &left);
+        let (mut to, before) = (self.writer(), self.bytes);
+        self.held(leaf).filter(|held| !is_merged(held.run)).for_each(|held| to.put(held.run, held.blocks));
+        self.store(leaf, to);
+        self.forgotten += before.saturating_sub(self.bytes);
     }
 
-    fn store(&mut self, leaf: LeafNo, all: &[Held]) {
-        let (mut row, mut marks, mut at) = (Vec::new(), Vec::new(), 0);
-        for (number, Held { run, blocks }) in all.iter().enumerate() {
-            if number > 0 && number % STRIDE == 0 {
-                marks.push(Mark { at: at as u16, byte: row.len() as u16 });
-            }
-            let is_long = blocks.len() > 1;
-            put_number(&mut row, (blocks.start - at) << 1 | u32::from(is_long));
-            if is_long {
-                put_number(&mut row, blocks.len() as u32);
-            }
-            row.push(run.0);
-            at = blocks.end;
-        }
+    fn writer(&mut self) -> Writer {
+        let mut writer = core::mem::take(&mut self.spare);
+        writer.bytes.clear();
+        writer.marks.clear();
+        (writer.at, writer.entries) = (0, 0);
+        writer
+    }
+
+    fn store(&mut self, leaf: LeafNo, from: Writer) {
         let place = leaf.0 as usize;
-        if place >= self.rows.len() && !row.is_empty() {
+        if place >= self.rows.len() && from.entries > 0 {
             self.rows.resize(place + 1, Row::default());
         }
-        if let Some(old) = self.rows.get_mut(place) {
-            let row = Row { bytes: row.into(), marks: marks.into() };
-            self.bytes = self.bytes - old.size() + row.size();
-            *old = row;
+        if let Some(row) = self.rows.get_mut(place) {
+            let old = row.size();
+            replace(&mut row.bytes, &from.bytes);
+            replace(&mut row.marks, &from.marks);
+            self.bytes = self.bytes - old + row.size();
         }
+        self.spare = from;
+    }
+}
+
+/// Puts these there, in the memory that is there if it is as long.
+fn replace<T: Copy>(there: &mut Box<[T]>, new: &[T]) {
+    if there.len() == new.len() {
+        there.copy_from_slice(new);
+    } else {
+        *there = new.into();
+    }
+}
+
+/// A row that is written, entry by entry.
+#[derive(Clone, Debug, Default)]
+struct Writer {
+    bytes: Vec<u8>,
+    marks: Vec<Mark>,
+    /// Behind the last blocks.
+    at: u32,
+    entries: usize,
+}
+
+impl Writer {
+    fn put(&mut self, run: RunNo, blocks: Range<u32>) {
+        if self.entries > 0 && self.entries.is_multiple_of(STRIDE) {
+            self.marks.push(Mark { at: self.at as u16, byte: self.bytes.len() as u16 });
+        }
+        let is_long = blocks.len() > 1;
+        self.put_number((blocks.start - self.at) << 1 | u32::from(is_long));
+        if is_long {
+            self.put_number(blocks.len() as u32);
+        }
+        self.bytes.push(run.0);
+        (self.at, self.entries) = (blocks.end, self.entries + 1);
+    }
+
+    fn put_number(&mut self, mut value: u32) {
+        while value >= 0x80 {
+            self.bytes.push(value as u8 | 0x80);
+            value >>= 7;
+        }
+        self.bytes.push(value as u8);
     }
 }
 
@@ -223,14 +275,6 @@ impl Walk<'_> {
             }
         }
     }
-}
-
-fn put_number(row: &mut Vec<u8>, mut value: u32) {
-    while value >= 0x80 {
-        row.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    row.push(value as u8);
 }
 
 #[cfg(test)]
