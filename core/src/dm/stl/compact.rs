@@ -103,7 +103,7 @@ async fn write_newest(shared: &Shared, runs: &mut [RunReader], pages: &mut Vec<P
                 pages.extend(full.write_full(shared, Pool::Cleaning).await?);
             }
         }
-        turn.rest(shared).await;
+        turn.rest(shared, None).await;
     }
     pages.extend(full.write(shared, Pool::Cleaning).await?);
     Ok(true)

@@ -10,7 +10,7 @@ use super::map::{Extent, LeafImage, LeafNo, Live, Node, Pending, Run, RunSet, So
 use super::nodes::{self, Draft, write_all};
 use super::run_reader::{RunReader, read_up_to};
 use super::state::{Readiness, Shared, State};
-use super::sweep_turn::Turn;
+use super::sweep_turn::{Step, Turn};
 use super::window::{Window, read_leaves};
 use super::{BLOCK_BYTES, Generation, Pba, ZoneIndex};
 use crate::block::Reason;
@@ -197,14 +197,14 @@ async fn sweep(shared: &Shared) -> Result<(), Reason> {
         let runs: Vec<RunReader> = state.map.runs.iter().map(RunReader::new).collect();
         (state.begin_sweep(), runs, state.map.leaves.len() as u32)
     };
-    let mut first = LeafNo(0);
+    let (mut first, from) = (LeafNo(0), shared.borrow().map.index.grown());
     while first.0 < leaves {
         let turn = Turn::begin(&shared.borrow());
         let (window, pages) = shared.borrow().next_window(first, &sweep, &runs);
         first = window.end;
         read_up_to(shared, &mut runs, window.end.start(), pages).await?;
         merge_window(shared, window, &mut runs, &mut sweep).await?;
-        turn.rest(shared).await;
+        turn.rest(shared, Some(Step { from, done: f64::from(first.0) / f64::from(leaves) })).await;
     }
     shared.borrow_mut().end_sweep(sweep);
     Ok(())

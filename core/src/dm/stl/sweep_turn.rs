@@ -4,7 +4,8 @@ use core::future::{Future, poll_fn};
 use core::pin::pin;
 use core::task::Poll;
 
-use super::policy::{duty, rest, urgency};
+use super::map::Pending;
+use super::policy::{duty, in_step, rest, urgency};
 use super::state::{Shared, State};
 use crate::time::Instant;
 
@@ -18,20 +19,36 @@ pub(super) struct Turn {
     clock: u64,
 }
 
+/// How far a sweep is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Step {
+    /// What the index had ever been told when it began, in bytes.
+    pub from: usize,
+    /// The share of all leaves that it is through with.
+    pub done: f64,
+}
+
+/// Bytes of the index for a change that no run has yet.
+const ENTRY_BYTES: usize = 3;
+
 impl State {
     /// Whether runs should be merged: with what is left of numbers and memory others get along until that is done.
     pub fn is_merging_due(&self) -> bool {
-        self.map.numbers().len() >= self.options.most_runs || self.map.index.bytes() > self.soft_index_bytes()
+        self.has_many_runs() || self.map.index.bytes() > self.soft_index_bytes() / 2
     }
 
-    /// The index of runs at which they begin to be merged.
+    fn has_many_runs(&self) -> bool {
+        self.map.numbers().len() >= self.options.most_runs
+    }
+
+    /// What the index may take while sweeps keep step.
     fn soft_index_bytes(&self) -> usize {
         self.options.index_bytes / 8 * 7
     }
 
     /// How urgent a sweep is: 1 if others wait for it.
     fn sweep_urgency(&self) -> f64 {
-        let runs = urgency(self.map.numbers().len(), self.options.most_runs, RUN_NUMBERS);
+        let runs = urgency(self.map.numbers().len(), usize::midpoint(self.options.most_runs, RUN_NUMBERS), RUN_NUMBERS);
         let index = urgency(self.map.index.bytes(), self.soft_index_bytes(), self.options.index_bytes);
         match () {
             () if self.do_users_wait() => 1.0,
@@ -39,6 +56,24 @@ impl State {
             () if self.victim.is_none() || self.is_map_large() => runs.max(index).max(self.level().share()),
             () => runs.max(index),
         }
+    }
+
+    /// The share of time of a sweep. One that is about the index alone begins when that is half full, and lasts until it is: what it leaves users is
+    /// the same all the time.
+    fn sweep_duty(&self, step: Option<Step>) -> f64 {
+        let urgency = self.sweep_urgency();
+        match step {
+            Some(step) if urgency == 0.0 && !self.has_many_runs() => in_step(self.lag(step)),
+            Some(step) => in_step(self.lag(step)).max(duty(urgency)),
+            None => duty(urgency),
+        }
+    }
+
+    /// By how much more of the index was filled since a sweep began than that is through with.
+    fn lag(&self, step: Step) -> f64 {
+        let changes = self.map.pending.len() + self.map.frozen.as_ref().map_or(0, Pending::len);
+        let added = self.map.index.grown().saturating_sub(step.from) + changes * ENTRY_BYTES;
+        added as f64 / self.soft_index_bytes().max(1) as f64 - step.done
     }
 
     /// Whether a sweep stands still: a volume that is put away does not wait for it, but it may wait for what the volume waits for.
@@ -52,11 +87,11 @@ impl State {
     }
 
     /// When the turn comes that follows one that was over at `end`.
-    fn next_turn(&self, turn: &Turn, end: Instant) -> Instant {
+    fn next_turn(&self, turn: &Turn, (end, step): (Instant, Option<Step>)) -> Instant {
         if !self.is_used(turn) || self.is_sweep_held() {
             return end;
         }
-        end + rest(end.since(turn.began), duty(self.sweep_urgency()))
+        end + rest(end.since(turn.began), self.sweep_duty(step))
     }
 }
 
@@ -67,16 +102,16 @@ impl Turn {
 
     /// Leaves the disks to others for a while: not as long as it seemed if the sweep becomes more urgent, and until the volume is used again
     /// if it is put away.
-    pub async fn rest(self, shared: &Shared) {
+    pub async fn rest(self, shared: &Shared, step: Option<Step>) {
         let (io, progress) = {
             let state = shared.borrow();
             (state.io.clone(), state.signals.progress.clone())
         };
         let end = io.now();
-        let next = shared.borrow().next_turn(&self, end);
+        let next = shared.borrow().next_turn(&self, (end, step));
         if next > end {
             let mut sleep = pin!(io.sleep_until(next));
-            let is_time = || shared.borrow().next_turn(&self, end) <= io.now();
+            let is_time = || shared.borrow().next_turn(&self, (end, step)) <= io.now();
             let mut hurry = pin!(progress.until(|| is_time().then_some(())));
             poll_fn(|cx| match sleep.as_mut().poll(cx) {
                 Poll::Ready(()) => Poll::Ready(()),

@@ -5,6 +5,12 @@ use crate::time::Duration;
 /// Of the time of a sweep that nobody waits for: 2,000 s of files at full rate are merged in some 100 s.
 const LEAST: f64 = 0.12;
 
+/// Of the time of a sweep that is ahead of what is added.
+const LEAST_IN_STEP: f64 = 0.02;
+/// By how much ahead that is, and the way from there to all of the time.
+const AHEAD: f64 = 0.05;
+const SPAN: f64 = 0.15;
+
 /// How urgent it is that something is given back of which `used` is in use: not at all up to `from`, and 1 at `to`.
 #[must_use]
 pub fn urgency(used: usize, from: usize, to: usize) -> f64 {
@@ -17,6 +23,14 @@ pub fn urgency(used: usize, from: usize, to: usize) -> f64 {
 pub fn duty(urgency: f64) -> f64 {
     let urgency = urgency.clamp(0.0, 1.0);
     LEAST + (1.0 - LEAST) * urgency * urgency
+}
+
+/// The share of time of a sweep that is to be over when the index is full: it keeps step with what users and cleaning add. `lag`: by how much more of
+/// the index is full than the sweep is through with.
+#[must_use]
+pub fn in_step(lag: f64) -> f64 {
+    let urgency = ((lag + AHEAD) / SPAN).clamp(0.0, 1.0);
+    LEAST_IN_STEP + (1.0 - LEAST_IN_STEP) * urgency * urgency
 }
 
 /// How long a sweep rests behind a turn that took so long.
@@ -42,6 +56,21 @@ mod tests {
     fn the_share_grows_with_urgency_and_never_in_a_step() {
         let shares: std::vec::Vec<f64> = (0..=100).map(|percent| duty(f64::from(percent) / 100.0)).collect();
         assert!(shares.windows(2).all(|pair| pair[0] < pair[1] && pair[1] - pair[0] < 0.02), "{shares:?}");
+    }
+
+    #[test]
+    fn a_sweep_keeps_step_with_what_is_added_whatever_share_of_time_that_takes() {
+        for needed in [0.05, 0.2, 0.5, 0.9] {
+            // Units of time in which the index would be full; the sweep alone would take this share of it.
+            let (mut done, mut added) = (0.0, 0.0);
+            while done < 1.0 {
+                added += 0.001;
+                done += 0.001 * in_step(added - done) / needed;
+                assert!(added - done < AHEAD + SPAN, "{needed}: {added} were added, and {done} is done");
+            }
+            assert!((0.9..1.1).contains(&added), "{needed}: it was over at {added}");
+        }
+        assert_eq!(in_step(1.0), 1.0);
     }
 
     #[test]

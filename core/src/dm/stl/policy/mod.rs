@@ -10,7 +10,7 @@ mod tier;
 mod victim;
 
 pub use analysis::{amplification, live_of_victims};
-pub use duty::{duty, rest, urgency};
+pub use duty::{duty, in_step, rest, urgency};
 pub use pace::{Level, Pace};
 #[cfg(test)]
 pub(super) use readers::READERS;
