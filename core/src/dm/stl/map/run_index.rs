@@ -119,7 +119,7 @@ impl RunIndex {
 
     /// What runs have of a leaf, in order.
     pub fn held(&self, leaf: LeafNo) -> impl Iterator<Item = Held> {
-        self.rows.get(leaf.0 as usize).into_iter().flat_map(|row| row.walk(Mark::default()))
+        self.rows.get(leaf.0 as usize).map_or(Walk::default(), |row| row.walk(Mark::default()))
     }
 
     /// Notes that `run` has these blocks of a leaf, in order, whoever had them before.
@@ -238,6 +238,7 @@ impl Row {
 }
 
 /// A row that is gone through.
+#[derive(Default)]
 struct Walk<'a> {
     bytes: &'a [u8],
     /// Behind the last blocks.
