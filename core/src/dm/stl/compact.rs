@@ -3,6 +3,8 @@
 //! The newest of a block is in the newest of them that has it. The index goes on to know the blocks by the numbers of the runs that it was told of:
 //! all of those lead to the one that has taken their place. Roots name the old ones until it is whole.
 
+use core::ops::Range;
+
 use super::format::{PageRow, Piece};
 use super::lanes::Lanes;
 use super::log::Pool;
@@ -11,28 +13,54 @@ use super::nodes::MOST_BLOCKS;
 use super::pages::{Pages, write_list};
 use super::policy::tier;
 use super::run_reader::{RunReader, newest_in, read_up_to};
-use super::state::{Shared, State};
+use super::state::{Readiness, Shared, State};
 use super::sweep_turn::Turn;
 use super::{BLOCK_BYTES, Lba};
 use crate::block::Reason;
 use crate::prelude::*;
 
-/// Runs that are to become one, out of all in their order.
+/// Runs that are to become one: the first of them, and how many.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Tier {
-    first: usize,
+struct Tier {
+    first: RunNo,
     count: usize,
 }
 
+/// Keeps runs few.
+pub(super) async fn run(shared: Shared) {
+    let progress = shared.borrow().signals.progress.clone();
+    loop {
+        let tier = progress.until(|| shared.borrow_mut().to_compact()).await;
+        shared.borrow_mut().is_compacting = true;
+        compact(&shared, tier).await;
+        let mut state = shared.borrow_mut();
+        state.is_compacting = false;
+        state.notify(|signals| &signals.progress);
+    }
+}
+
 impl State {
-    /// Runs that should become one. That takes zones, which nobody may need for something else; and it is done when the next run has come, not as
-    /// often as it fails.
-    pub fn to_compact(&self) -> Option<Tier> {
-        let sizes: Vec<usize> = self.map.runs.iter().map(|run| run.pages.len()).collect();
-        let first = tier(&sizes, self.options.runs_of_tier)?;
-        let is_new = self.map.runs.last().map(|run| run.number) != self.compacted;
+    /// Runs that should become one, of those that no sweep merges now. That takes zones, which nobody may need for something else; and it is tried once
+    /// for each run that has come.
+    fn to_compact(&mut self) -> Option<Tier> {
+        let newest = self.map.runs.last().map(|run| run.number);
+        if newest == self.compacted || self.readiness != Readiness::Ready || self.does_sweep_wait() {
+            return None;
+        }
+        let merged = self.map.runs.iter().rposition(|run| self.in_sweep.has(run.number));
+        let runs = &self.map.runs[merged.map_or(0, |last| last + 1)..];
+        let sizes: Vec<usize> = runs.iter().map(|run| run.pages.len()).collect();
+        let Some(first) = tier(&sizes, self.options.runs_of_tier) else {
+            self.compacted = newest;
+            return None;
+        };
         let has_room = self.zones.free(Pool::Users) >= self.zones_for(sizes[first..].iter().sum());
-        (is_new && has_room).then_some(Tier { first, count: sizes.len() - first })
+        has_room.then_some(Tier { first: runs[first].number, count: sizes.len() - first })
+    }
+
+    /// Whether a sweep waits until runs stay as they are.
+    pub fn does_sweep_wait(&self) -> bool {
+        self.is_sweep_wanted && !self.is_sweeping
     }
 
     /// Zones that so many pages may take, with the list of them.
@@ -42,13 +70,20 @@ impl State {
         blocks.saturating_sub(open).div_ceil(self.disks.least_room.max(2) as usize / 2)
     }
 
+    fn runs_of(&self, Tier { first, count }: Tier) -> Range<usize> {
+        let first = self.map.runs.iter().position(|run| run.number == first).unwrap_or(self.map.runs.len());
+        first..first + count
+    }
+
     /// A run has taken the place of these.
-    fn put_compacted(&mut self, Tier { first, count }: Tier, number: RunNo, pages: Vec<PageRow>, piece: Piece) {
-        let old = &self.map.runs[first..first + count];
-        let run = Run { number, known_as: old.iter().map(|run| run.known_as).collect(), pages, piece };
-        let old: Vec<Run> = self.map.runs.splice(first..first + count, [run]).collect();
+    fn put_compacted(&mut self, tier: Tier, pages: Vec<PageRow>, piece: Piece) {
+        let range = self.runs_of(tier);
+        let known_as = self.map.runs[range.clone()].iter().map(|run| run.known_as).collect();
+        let run = Run { number: tier.first, known_as, pages, piece };
+        let old: Vec<Run> = self.map.runs.splice(range, [run]).collect();
         old.iter().for_each(|run| self.release_run(run));
         self.counters.compactions += 1;
+        self.compacted = None;
     }
 
     /// The next root does without a run.
@@ -58,21 +93,19 @@ impl State {
     }
 }
 
-/// Makes one run of these, unless there is something more important to do, or it cannot be: then they stay as they are.
-pub(super) async fn compact(shared: &Shared, tier: Tier) {
-    let Tier { first, count } = tier;
-    let (mut runs, number) = {
+/// Makes one run of these, unless a sweep is to merge them, or it cannot be: then they stay as they are.
+async fn compact(shared: &Shared, tier: Tier) {
+    let mut runs: Vec<RunReader> = {
         let mut state = shared.borrow_mut();
         state.compacted = state.map.runs.last().map(|run| run.number);
-        let old = &state.map.runs[first..first + count];
-        (old.iter().map(RunReader::new).collect::<Vec<_>>(), old[0].number)
+        state.map.runs[state.runs_of(tier)].iter().map(RunReader::new).collect()
     };
     let mut pages = Vec::new();
     let is_all = write_newest(shared, &mut runs, &mut pages).await == Ok(true);
-    let piece = if is_all { write_list(shared, Pool::Cleaning, number, &pages).await.ok() } else { None };
+    let piece = if is_all { write_list(shared, Pool::Cleaning, tier.first, &pages).await.ok() } else { None };
     let mut state = shared.borrow_mut();
     match piece {
-        Some(piece) => state.put_compacted(tier, number, pages, piece),
+        Some(piece) => state.put_compacted(tier, pages, piece),
         // What is wrong with them the sweep will say that needs them.
         None => state.give_up(&pages.iter().map(|page| (page.place, 1)).collect::<Vec<_>>()),
     }
@@ -85,7 +118,7 @@ async fn write_newest(shared: &Shared, runs: &mut [RunReader], pages: &mut Vec<P
         runs.reverse();
     }
     while end < Lba::END {
-        if shared.borrow().is_sweep_wanted {
+        if shared.borrow().does_sweep_wait() {
             return Ok(false);
         }
         let turn = Turn::begin(&shared.borrow());

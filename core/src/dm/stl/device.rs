@@ -17,8 +17,8 @@ use super::map::Map;
 use super::options::Options;
 use super::state::{Readiness, Shared, Signals, State, StlCounters, Tables, finish};
 use super::{
-    BLOCK_BYTES, BLOCK_SECTORS, BatchNo, CopyNo, Epoch, checkpoint, clean, flush, idle, load, read_ahead, read_map,
-    sweep, write,
+    BLOCK_BYTES, BLOCK_SECTORS, BatchNo, CopyNo, Epoch, checkpoint, clean, compact, flush, idle, load, read_ahead,
+    read_map, sweep, write,
 };
 use crate::block::{
     Bio, BlockDevice, Content, Cx, DeviceId, Event, Figure, Limits, MessageError, Op, Payload, Reason, Status,
@@ -54,6 +54,7 @@ impl Stl {
         tasks.spawn(flush::run(shared.clone()));
         tasks.spawn(checkpoint::run(shared.clone()));
         tasks.spawn(sweep::run(shared.clone()));
+        tasks.spawn(compact::run(shared.clone()));
         tasks.spawn(clean::run(shared.clone()));
         Self { limits: exposed(limits, sectors), below, shared, tasks, knobs: Knobs::default() }
     }
@@ -217,6 +218,9 @@ impl State {
             is_checkpointing: false,
             is_freezing: false,
             is_sweep_wanted: false,
+            is_sweeping: false,
+            in_sweep: Default::default(),
+            is_compacting: false,
             token: None,
             is_suspended: false,
             counters: StlCounters::default(),

@@ -12,7 +12,7 @@ use super::format::{Life, Piece, SetId};
 use super::guards::Guards;
 use super::lanes::Lanes;
 use super::log::{Checker, Order, Sealed, Zones};
-use super::map::{Map, Node, RunNo};
+use super::map::{Map, Node, RunNo, RunSet};
 use super::options::Options;
 use super::policy::Pace;
 use super::{BatchNo, CopyNo, Epoch, Generation, Lba, Pba, ZoneIndex};
@@ -287,6 +287,11 @@ pub(super) struct State {
     /// It waits for copies that are under way, and no more may begin.
     pub is_freezing: bool,
     pub is_sweep_wanted: bool,
+    /// Whether one is under way, and the runs that it merges.
+    pub is_sweeping: bool,
+    pub in_sweep: RunSet,
+    /// Whether some runs are to become one.
+    pub is_compacting: bool,
     /// Keeps the device from being drained while it suspends.
     pub token: Option<Box<Bio>>,
     pub is_suspended: bool,

@@ -3,7 +3,6 @@
 
 use alloc::collections::BTreeSet;
 
-use super::compact::{Tier, compact};
 use super::format::{LeafRow, PieceKind, ZoneUse, encode_leaf, place_leaf};
 use super::log::Pool;
 use super::map::{Extent, LeafImage, LeafNo, Live, Node, Pending, Run, RunSet, Source};
@@ -47,49 +46,32 @@ struct Merged {
     replaced: Vec<Pba>,
 }
 
-/// What is done with runs.
-enum Work {
-    /// All become leaves.
-    Sweep,
-    /// Some become one.
-    Compact(Tier),
-}
-
-/// Makes sweeps when they are wanted, and keeps runs few meanwhile.
+/// Makes sweeps when they are wanted.
 pub(super) async fn run(shared: Shared) {
     let signals = shared.borrow().signals.clone();
     loop {
-        match signals.progress.until(|| shared.borrow().work_on_runs()).await {
-            Work::Compact(tier) => compact(&shared, tier).await,
-            Work::Sweep => {
-                let result = sweep(&shared).await;
-                shared.borrow_mut().conclude_sweep(result);
-            }
+        signals.progress.until(|| shared.borrow().is_sweep_due().then_some(())).await;
+        let result = sweep(&shared).await;
+        let mut state = shared.borrow_mut();
+        (state.is_sweep_wanted, state.is_sweeping, state.in_sweep) = (false, false, RunSet::default());
+        match result {
+            Ok(()) => state.is_checkpoint_wanted = true,
+            Err(reason) => state.degrade(format!("the map could not be merged: {reason}")),
         }
+        state.notify(|signals| &signals.progress);
     }
 }
 
 impl State {
-    fn work_on_runs(&self) -> Option<Work> {
-        match () {
-            () if self.readiness != Readiness::Ready || self.is_sweep_held() => None,
-            () if self.is_sweep_wanted => Some(Work::Sweep),
-            () => self.to_compact().map(Work::Compact),
-        }
-    }
-
-    fn conclude_sweep(&mut self, result: Result<(), Reason>) {
-        self.is_sweep_wanted = false;
-        match result {
-            Ok(()) => self.is_checkpoint_wanted = true,
-            Err(reason) => self.degrade(format!("the map could not be merged: {reason}")),
-        }
-        self.notify(|signals| &signals.progress);
+    fn is_sweep_due(&self) -> bool {
+        let is_due = self.is_sweep_wanted && !self.is_compacting;
+        is_due && self.readiness == Readiness::Ready && !self.is_sweep_held()
     }
 
     fn begin_sweep(&mut self) -> Sweep {
         let census = self.wants_victims().then(|| self.begin_census());
-        Sweep { runs: self.map.numbers(), evicted: self.map_zones_to_leave(), census, image: LeafImage::new(LeafNo(0)) }
+        (self.is_sweeping, self.in_sweep) = (true, self.map.numbers());
+        Sweep { runs: self.in_sweep, evicted: self.map_zones_to_leave(), census, image: LeafImage::new(LeafNo(0)) }
     }
 
     fn begin_census(&mut self) -> Census {

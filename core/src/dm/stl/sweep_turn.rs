@@ -88,7 +88,7 @@ impl State {
 
     /// When the turn comes that follows one that was over at `end`.
     fn next_turn(&self, turn: &Turn, (end, step): (Instant, Option<Step>)) -> Instant {
-        if !self.is_used(turn) || self.is_sweep_held() {
+        if !self.is_used(turn) || self.is_sweep_held() || step.is_none() && self.does_sweep_wait() {
             return end;
         }
         end + rest(end.since(turn.began), self.sweep_duty(step))
