@@ -276,7 +276,7 @@ impl State {
     /// Zones that are kept for those with more right than users.
     pub fn kept(&self) -> Keep {
         let (devices, zones) = self.disks.set.used();
-        let spare = super::create::Spare::new(devices, zones, self.disks.least_room);
+        let spare = super::create::Spare::new(devices, zones, self.disks.least_room_of_used(&self.disks.set));
         Keep { recovery: spare.recovery, map: spare.map, cycle: spare.cycle, cleaning: 2 }
     }
 }
