@@ -174,7 +174,7 @@ fn a_table_that_is_damaged_is_found_by_kind() {
 fn a_leaf_or_page_that_is_damaged_is_found() {
     let (media, found) = sound();
     let leaf = found.leaves.iter().flatten().find(|row| row.blocks > 0).unwrap().place;
-    let page = found.runs.iter().flatten().next().unwrap().place;
+    let page = found.runs.iter().flat_map(|(_, pages)| pages).next().unwrap().place;
     for (name, place) in [("leaf", leaf), ("page", page)] {
         let (mut harmed, mut unread) = (media.clone(), media.clone());
         harmed.harm(found.space.spot(place).unwrap(), 500);

@@ -134,7 +134,7 @@ fn a_write_that_fails_is_written_elsewhere_and_the_open_zone_moves_on() {
     }
     assert!(volume.counters().retries > 0, "nothing failed");
     // A root knows of what failed: a start without that could not know whether something counts behind blocks that it cannot read.
-    write_some(&mut volume, &mut model, &mut rng, 200);
+    volume.message("checkpoint");
     die(&mut volume);
     volume.load();
     assert!(volume.read(0, model.len() as u32) == model);

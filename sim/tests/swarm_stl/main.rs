@@ -296,6 +296,7 @@ guards! {
     torn_batches_that_count_are_found: torn_batches_count
     zones_that_are_opened_before_a_root_grants_them_are_found: open_ungranted
     parts_of_the_map_that_are_given_up_too_early_are_found: free_map_at_once
+    leaves_that_a_root_takes_for_merged_too_early_are_found: merged_early
     runs_that_become_one_as_the_oldest_has_it_are_found: older_runs_win
     fua_that_is_not_durable_is_found: fua_is_nothing
 }

@@ -124,7 +124,7 @@ impl State {
             reserve: self.reserve,
             members: self.disks.set.members().to_vec(),
             open: open.collect(),
-            pieces: self.map.runs.iter().map(|run| run.piece).collect(),
+            pieces: self.map.runs.iter().map(|run| self.piece_of(run)).collect(),
         };
         let dirty = core::mem::take(&mut self.tables.dirty_leaves);
         let rows = leaves_of_piece(self.map.leaves.len());
@@ -141,6 +141,12 @@ impl State {
             released: core::mem::take(&mut self.tables.released),
             root,
         }
+    }
+
+    /// A run, as of now: what of it was merged into leaves by the sweep that is under way is in these, by the table that goes with it.
+    fn piece_of(&self, run: &Run) -> Piece {
+        let merged = if self.in_sweep.has(run.number) { self.merged_before } else { LeafNo(0) };
+        Piece { first: run.piece.first.max(merged), ..run.piece }
     }
 
     /// Free zones that the root names which is made now, so that users may write to several at a time.
@@ -280,7 +286,7 @@ pub(super) async fn write_piece(
     let (blocks, checksum) = ((bytes.len() / BLOCK_BYTES) as u32, Checksum::of(&bytes));
     let draft = Draft { blocks, encode: Box::new(move |_| bytes.clone()) };
     let place = write_all(shared, share, &[draft]).await?[0];
-    Ok(Piece { kind, number, place, blocks, checksum })
+    Ok(Piece { kind, number, place, blocks, checksum, first: LeafNo(0) })
 }
 
 /// Writes the tables. What the root names of them, and what it does without from now on.

@@ -8,7 +8,7 @@ use core::ops::Range;
 use super::format::{PageRow, Piece};
 use super::lanes::Lanes;
 use super::log::Pool;
-use super::map::{Run, RunNo};
+use super::map::{LeafNo, Run, RunNo};
 use super::nodes::MOST_BLOCKS;
 use super::pages::{Pages, write_list};
 use super::policy::tier;
@@ -47,7 +47,8 @@ impl State {
         if newest == self.compacted || self.readiness != Readiness::Ready || self.does_sweep_wait() {
             return None;
         }
-        let merged = self.map.runs.iter().rposition(|run| self.in_sweep.has(run.number));
+        // Those that a sweep has merged in part are right together only.
+        let merged = self.map.runs.iter().rposition(|run| run.piece.first > LeafNo(0) || self.in_sweep.has(run.number));
         let runs = &self.map.runs[merged.map_or(0, |last| last + 1)..];
         let sizes: Vec<usize> = runs.iter().map(|run| run.pages.len()).collect();
         let Some(first) = tier(&sizes, self.options.runs_of_tier) else {
@@ -122,7 +123,8 @@ async fn write_newest(shared: &Shared, runs: &mut [RunReader], pages: &mut Vec<P
             return Ok(false);
         }
         let turn = Turn::begin(&shared.borrow());
-        let room = shared.borrow().options.sweep_blocks as usize;
+        // No turn takes longer than a batch of users can wait.
+        let room = (shared.borrow().options.sweep_blocks).min(MOST_BLOCKS) as usize;
         // Of each run as many pages.
         let share = (room / runs.len()).max(1);
         let last = runs.iter().map(|run| run.first_behind(share)).min().unwrap_or(Lba::END);

@@ -13,7 +13,7 @@ use super::knobs::Knobs;
 use super::lanes::Lanes;
 use super::load::Given;
 use super::log::{Checker, Keep, Order, Zones};
-use super::map::Map;
+use super::map::{LeafNo, Map};
 use super::options::Options;
 use super::state::{Readiness, Shared, Signals, State, StlCounters, Tables, finish};
 use super::{
@@ -220,6 +220,7 @@ impl State {
             is_sweep_wanted: false,
             is_sweeping: false,
             in_sweep: Default::default(),
+            merged_before: LeafNo(0),
             is_compacting: false,
             token: None,
             is_suspended: false,

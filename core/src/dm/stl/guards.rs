@@ -43,6 +43,8 @@ pub struct Sabotage {
     pub free_map_at_once: bool,
     /// Of runs that become one the oldest has what several have (I32).
     pub older_runs_win: bool,
+    /// A root says of leaves that they have what runs told of them before they have it (I33).
+    pub merged_early: bool,
     /// A batch that failed counts as done (I21).
     pub failed_batches_count: bool,
     /// A zone of the map that was opened for the tables of the newest root is free where a tool has begun another life (I29).

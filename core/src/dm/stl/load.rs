@@ -400,21 +400,25 @@ fn unreadable_map(place: Pba, reason: &Reason) -> Reason {
     failed(format!("block {place} of the map cannot be read: {reason}"))
 }
 
-/// Reads all pages of a run, and notes what it has.
+/// Reads pages of a run, and notes what it still tells.
 async fn read_run(shared: &Shared, piece: Piece, bytes: &[u8]) -> Result<(), Reason> {
     let number = RunNo(piece.number as u8);
     let pages = PageRow::decode_all(bytes).ok_or_else(|| failed("the pages of a run are not in order"))?;
-    for row in pages.chunk_by(|one, next| one.place + 1 == next.place) {
+    let run = Run { number, known_as: number.into(), pages, piece };
+    let first = piece.first.start();
+    for row in run.pages_from(first).chunk_by(|one, next| one.place + 1 == next.place) {
         let data = super::headers::read(shared, row[0].place, row.len() as u32).await;
         let data = data.map_err(|reason| unreadable_map(row[0].place, &reason))?;
         for (at, page) in row.iter().enumerate() {
             let bytes = data.slice(at * BLOCK_BYTES, BLOCK_BYTES).to_vec();
             let damaged = |error| failed(format!("block {} of the map: {error}", page.place));
             let extents = Node::Page(page.place).decode(&bytes).map_err(damaged)?;
-            index_page(&mut shared.borrow_mut().map.index, number, &extents);
+            let told = extents.iter().filter(|extent| extent.end() > first);
+            let told: Vec<Extent> = told.map(|extent| extent.part(first, extent.end())).collect();
+            index_page(&mut shared.borrow_mut().map.index, number, &told);
         }
     }
-    shared.borrow_mut().map.runs.push(Run { number, known_as: number.into(), pages, piece });
+    shared.borrow_mut().map.runs.push(run);
     Ok(())
 }
 

@@ -17,6 +17,8 @@ const LEAST_PAGES: usize = 16;
 
 /// A run that is read.
 pub(super) struct RunReader {
+    /// What it says of blocks before this one is in leaves.
+    first: Lba,
     pages: VecDeque<PageRow>,
     /// Pages that were read and not taken apart yet, the first of those in `pages` behind them.
     raw: VecDeque<(Pba, Data)>,
@@ -25,9 +27,11 @@ pub(super) struct RunReader {
 }
 
 impl RunReader {
-    /// A reader of all pages of a run.
+    /// A reader of all that a run still tells.
     pub fn new(run: &Run) -> Self {
-        Self { pages: run.pages.iter().copied().collect(), raw: VecDeque::new(), extents: VecDeque::new() }
+        let first = run.piece.first.start();
+        let pages = run.pages_from(first).iter().copied().collect();
+        Self { first, pages, raw: VecDeque::new(), extents: VecDeque::new() }
     }
 
     /// Pages that are in memory when everything before `end` is.
@@ -84,7 +88,8 @@ impl RunReader {
         let mut is_changed = false;
         loop {
             // What leaves have that nobody looked at is in later runs.
-            while self.extents.front().is_some_and(|extent| extent.end() <= image.leaf().start()) {
+            let passed = image.leaf().start().max(self.first);
+            while self.extents.front().is_some_and(|extent| extent.end() <= passed) {
                 self.extents.pop_front();
             }
             while let Some(extent) = self.extents.front().filter(|extent| extent.lba < end) {

@@ -12,7 +12,7 @@ use super::format::{Life, Piece, SetId};
 use super::guards::Guards;
 use super::lanes::Lanes;
 use super::log::{Checker, Order, Sealed, Zones};
-use super::map::{Map, Node, RunNo, RunSet};
+use super::map::{LeafNo, Map, Node, RunNo, RunSet};
 use super::options::Options;
 use super::policy::Pace;
 use super::{BatchNo, CopyNo, Epoch, Generation, Lba, Pba, ZoneIndex};
@@ -290,6 +290,8 @@ pub(super) struct State {
     /// Whether one is under way, and the runs that it merges.
     pub is_sweeping: bool,
     pub in_sweep: RunSet,
+    /// The leaves before this one have all of them.
+    pub merged_before: LeafNo,
     /// Whether some runs are to become one.
     pub is_compacting: bool,
     /// Keeps the device from being drained while it suspends.

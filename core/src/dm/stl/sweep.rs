@@ -70,7 +70,7 @@ impl State {
 
     fn begin_sweep(&mut self) -> Sweep {
         let census = self.wants_victims().then(|| self.begin_census());
-        (self.is_sweeping, self.in_sweep) = (true, self.map.numbers());
+        (self.is_sweeping, self.in_sweep, self.merged_before) = (true, self.map.numbers(), LeafNo(0));
         Sweep { runs: self.in_sweep, evicted: self.map_zones_to_leave(), census, image: LeafImage::new(LeafNo(0)) }
     }
 
@@ -185,7 +185,11 @@ async fn sweep(shared: &Shared) -> Result<(), Reason> {
         let (window, pages) = shared.borrow().next_window(first, &sweep, &runs);
         first = window.end;
         read_up_to(shared, &mut runs, window.end.start(), pages).await?;
+        if shared.borrow().guards.gone().merged_early {
+            shared.borrow_mut().merged_before = first;
+        }
         merge_window(shared, window, &mut runs, &mut sweep).await?;
+        shared.borrow_mut().merged_before = first;
         turn.rest(shared, Some(Step { from, done: f64::from(first.0) / f64::from(leaves) })).await;
     }
     shared.borrow_mut().end_sweep(sweep);

@@ -159,7 +159,7 @@ pub fn uuid(id: [u8; 16]) -> String {
 /// What a volume is, in lines.
 pub fn volume_text(volume: &Volume) -> String {
     let (batch, root) = (&volume.newest.header.batch, &volume.newest.root);
-    let runs: usize = volume.runs.iter().map(Vec::len).sum();
+    let runs: usize = volume.runs.iter().map(|(_, pages)| pages.len()).sum();
     let others = root.members.iter().filter(|member| member.state != MemberState::Used);
     let others: String =
         others.map(|member| format!("disk {} is {}\n", uuid(member.id), member.state.name())).collect();

@@ -2,6 +2,7 @@
 
 use super::bytes::{Fields, Put};
 use super::{Checksum, MOST_PAYLOAD_OF_ROOT};
+use crate::dm::stl::map::LeafNo;
 use crate::dm::stl::{BatchNo, CopyNo, Generation, Pba};
 use crate::prelude::*;
 
@@ -97,6 +98,8 @@ pub struct Piece {
     pub blocks: u32,
     /// The checksum of them all.
     pub checksum: Checksum,
+    /// Of a run: the first leaf of which it still tells something. Those before it have all of it.
+    pub first: LeafNo,
 }
 
 /// What a root says.
@@ -169,12 +172,12 @@ impl Root {
             bytes.put_u32(*written);
             bytes.put_u64((*stream).into());
         }
-        for Piece { kind, number, place, blocks, checksum } in &self.pieces {
+        for Piece { kind, number, place, blocks, checksum, first } in &self.pieces {
             bytes.put_u64(place.0 | (*kind as u64) << 56);
             bytes.put_u32(*number);
             bytes.put_u32(*blocks);
             bytes.put_u32(checksum.0);
-            bytes.put_u32(0);
+            bytes.put_u32(first.0);
         }
         bytes.resize(MOST_PAYLOAD_OF_ROOT, 0);
         bytes
@@ -249,10 +252,10 @@ fn take_open(from: &mut Fields<'_>) -> Option<OpenZone> {
 
 fn take_piece(from: &mut Fields<'_>) -> Option<Piece> {
     let (word, number, blocks) = (from.u64(), from.u32(), from.u32());
-    let (checksum, _) = (Checksum(from.u32()), from.u32());
+    let (checksum, first) = (Checksum(from.u32()), LeafNo(from.u32()));
     let kind = PieceKind::ALL.into_iter().find(|known| *known as u64 == word >> 56)?;
     let place = Pba(word & ((1 << 56) - 1));
-    (place < Pba::END).then_some(Piece { kind, number, place, blocks, checksum })
+    (place < Pba::END).then_some(Piece { kind, number, place, blocks, checksum, first })
 }
 
 #[cfg(test)]
@@ -273,6 +276,7 @@ mod tests {
             place: Pba(n.into()),
             blocks: 3,
             checksum: Checksum(n * 7),
+            first: LeafNo(n * 3),
         };
         Root {
             cut: BatchNo(1 << 45),

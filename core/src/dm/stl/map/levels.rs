@@ -20,6 +20,12 @@ pub struct Run {
 }
 
 impl Run {
+    /// Pages with something from a block on, and perhaps one before them.
+    #[must_use]
+    pub fn pages_from(&self, lba: Lba) -> &[PageRow] {
+        &self.pages[self.pages.partition_point(|page| page.first <= lba).saturating_sub(1)..]
+    }
+
     /// The page with what this run has of a block.
     #[must_use]
     pub fn page(&self, lba: Lba) -> Option<Pba> {

@@ -16,7 +16,7 @@ use crate::dm::stl::format::{
 };
 use crate::dm::stl::load::ROOT_ZONES;
 use crate::dm::stl::log::Pool;
-use crate::dm::stl::map::LEAF_BLOCKS;
+use crate::dm::stl::map::{LEAF_BLOCKS, LeafNo};
 use crate::dm::stl::{BLOCK_BYTES, BLOCK_SECTORS, CreateError, Generation, Part, Pba};
 use crate::prelude::*;
 
@@ -223,6 +223,7 @@ impl Adding {
             place: self.payload(table),
             blocks: table.blocks,
             checksum: Checksum::default(),
+            first: LeafNo(0),
         };
         let runs = old.pieces.iter().filter(|piece| piece.kind == PieceKind::Run).copied();
         Root {
@@ -324,7 +325,8 @@ impl Adding {
         let mut all = Header { batch, kind: BatchKind::Map(self.lives().to_vec()), checksums }.encode();
         all.extend(bytes);
         media.write(Spot { disk, block: place - self.member.first }, &all)?;
-        Ok(Piece { kind: table.kind, number: table.number, place: self.payload(table), blocks: table.blocks, checksum })
+        let Table { kind, number, blocks, .. } = *table;
+        Ok(Piece { kind, number, place: self.payload(table), blocks, checksum, first: LeafNo(0) })
     }
 
     fn write_root(

@@ -209,7 +209,7 @@ impl<'a> Filling<'a> {
         bytes.resize(bytes.len().next_multiple_of(BLOCK_BYTES), 0);
         let (blocks, checksum) = (bytes.len() / BLOCK_BYTES, Checksum::of(&bytes));
         let place = self.write(media, blocks, |_| bytes)?;
-        Ok(Piece { kind, number, place, blocks: blocks as u32, checksum })
+        Ok(Piece { kind, number, place, blocks: blocks as u32, checksum, first: LeafNo(0) })
     }
 
     /// Writes the table of zones, which says of the zones that it lies in itself that they are full.

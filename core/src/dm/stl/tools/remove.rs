@@ -213,7 +213,7 @@ fn is_empty(media: &mut dyn Media, volume: &Volume, number: usize, progress: Pro
     let in_use = |what: &str, place: Pba| Err(RemoveError::InUse(format!("{what} at block {place}")));
     let pieces = volume.newest.root.pieces.iter().map(|piece| piece.place);
     let leaves = volume.leaves.iter().flatten().filter(|row| row.blocks > 0).map(|row| row.place);
-    let pages = volume.runs.iter().flatten().map(|page| page.place);
+    let pages = volume.runs.iter().flat_map(|(_, pages)| pages).map(|page| page.place);
     if let Some(place) = pieces.chain(leaves).chain(pages).find(|place| is_on(volume, number, *place)) {
         return in_use("a part of the map", place);
     }

@@ -12,7 +12,7 @@ use crate::dm::stl::format::{
     ZoneRow, ZoneUse,
 };
 use crate::dm::stl::load::{FoundRoot, ROOT_ZONES, decode_root, of_unknown_version};
-use crate::dm::stl::map::{Extent, LEAF_BLOCKS, Pending};
+use crate::dm::stl::map::{Extent, LEAF_BLOCKS, LeafNo, Pending};
 use crate::dm::stl::{BLOCK_SECTORS, BatchNo, Replay, Since, ZoneIndex};
 use crate::prelude::*;
 
@@ -43,8 +43,8 @@ pub struct Volume {
     pub zones: Vec<Option<ZoneRow>>,
     /// Where leaves are.
     pub leaves: Vec<Option<LeafRow>>,
-    /// The pages of each run, the oldest first.
-    pub runs: Vec<Vec<PageRow>>,
+    /// Runs, the oldest first: the first leaf of which each still tells something, and its pages.
+    pub runs: Vec<(LeafNo, Vec<PageRow>)>,
     /// What batches behind the root say.
     pub pending: Pending,
     /// Batches behind the root that count.
@@ -141,7 +141,7 @@ impl Volume {
                 let from = bytes.get(..to.len() * LeafRow::BYTES).and_then(LeafRow::decode_all).ok_or_else(cannot)?;
                 to.iter_mut().zip(from).for_each(|(to, from)| *to = Some(from));
             }
-            PieceKind::Run => self.runs.push(PageRow::decode_all(&bytes).ok_or_else(cannot)?),
+            PieceKind::Run => self.runs.push((piece.first, PageRow::decode_all(&bytes).ok_or_else(cannot)?)),
         }
         Ok(())
     }

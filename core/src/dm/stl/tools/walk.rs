@@ -34,8 +34,12 @@ impl<'a> Walk<'a> {
                 is_whole = false;
             }
         }
-        for run in 0..self.volume.runs.len() {
-            for place in pages_of(&self.volume.runs[run], from, to) {
+        for (run, (first, pages)) in self.volume.runs.iter().enumerate() {
+            // Those before have all of it, and may have what is newer.
+            if leaf < *first {
+                continue;
+            }
+            for place in pages_of(pages, from, to) {
                 if let Err(why) = self.read_page(media, run, place) {
                     findings.add(Finding::Page { place, why });
                     (is_whole, self.pages[run]) = (false, Some((place, Vec::new())));
