@@ -30,7 +30,7 @@ struct Tier {
 pub(super) async fn run(shared: Shared) {
     let progress = shared.borrow().signals.progress.clone();
     loop {
-        let tier = progress.until(|| shared.borrow_mut().to_compact()).await;
+        let tier = progress.until(|| shared.borrow_mut().choose_tier()).await;
         shared.borrow_mut().is_compacting = true;
         compact(&shared, tier).await;
         let mut state = shared.borrow_mut();
@@ -42,7 +42,7 @@ pub(super) async fn run(shared: Shared) {
 impl State {
     /// Runs that should become one, of those that no sweep merges now. That takes zones, which nobody may need for something else; and it is tried once
     /// for each run that has come.
-    fn to_compact(&mut self) -> Option<Tier> {
+    fn choose_tier(&mut self) -> Option<Tier> {
         let newest = self.map.runs.last().map(|run| run.number);
         if newest == self.compacted || self.readiness != Readiness::Ready || self.does_sweep_wait() {
             return None;
