@@ -63,8 +63,8 @@ impl Default for Options {
             batch_blocks: 256,
             copy_blocks: 256,
             pending_bytes: 32 * MIB,
-            // 2 GiB: a start reads all of it, at the rate of the medium.
-            replay_blocks: 8 * 65_536,
+            // 1 GiB: a start reads all of it, at the rate of the medium.
+            replay_blocks: 4 * 65_536,
             named_zones: 16,
             promised_zones: 8,
             flushes_in_a_row: 16,
