@@ -86,10 +86,13 @@ impl RunReader {
     /// Puts what it has before `end` into a leaf, over what is there.
     pub fn merge(&mut self, image: &mut LeafImage, end: Lba, replaced: &mut Vec<Pba>) -> Result<bool, Reason> {
         let mut is_changed = false;
+        if end <= self.first {
+            // An extent that reaches into leaves of which it still tells must not go over what is newer in those before.
+            return Ok(false);
+        }
         loop {
             // What leaves have that nobody looked at is in later runs.
-            let passed = image.leaf().start().max(self.first);
-            while self.extents.front().is_some_and(|extent| extent.end() <= passed) {
+            while self.extents.front().is_some_and(|extent| extent.end() <= image.leaf().start()) {
                 self.extents.pop_front();
             }
             while let Some(extent) = self.extents.front().filter(|extent| extent.lba < end) {
