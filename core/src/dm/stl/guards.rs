@@ -45,6 +45,8 @@ pub struct Sabotage {
     pub older_runs_win: bool,
     /// A root says of leaves that they have what runs told of them before they have it (I33).
     pub merged_early: bool,
+    /// What a run told of leaves is merged into them again, where an extent of it reaches beyond them (I33).
+    pub merged_again: bool,
     /// A batch that failed counts as done (I21).
     pub failed_batches_count: bool,
     /// A zone of the map that was opened for the tables of the newest root is free where a tool has begun another life (I29).

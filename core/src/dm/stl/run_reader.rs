@@ -39,6 +39,11 @@ impl RunReader {
         self.raw.len() + self.pages.partition_point(|page| page.first < end)
     }
 
+    /// Whether it tells anything of blocks before `end`. An extent that reaches beyond leaves that have all of it may be older than what is in those.
+    pub fn tells_before(&self, end: Lba) -> bool {
+        self.first < end
+    }
+
     /// Whether something before `end` is not in memory.
     fn lacks(&self, end: Lba) -> bool {
         self.pages.front().is_some_and(|page| page.first < end)
@@ -86,10 +91,6 @@ impl RunReader {
     /// Puts what it has before `end` into a leaf, over what is there.
     pub fn merge(&mut self, image: &mut LeafImage, end: Lba, replaced: &mut Vec<Pba>) -> Result<bool, Reason> {
         let mut is_changed = false;
-        if end <= self.first {
-            // An extent that reaches into leaves of which it still tells must not go over what is newer in those before.
-            return Ok(false);
-        }
         loop {
             // What leaves have that nobody looked at is in later runs.
             while self.extents.front().is_some_and(|extent| extent.end() <= image.leaf().start()) {

@@ -255,8 +255,8 @@ impl State {
         let is_evicted = self.is_evicted(leaf, sweep);
         let Sweep { census, image, .. } = sweep;
         let (mut replaced, mut is_changed) = (Vec::new(), false);
-        let end = LeafNo(leaf.0 + 1).start();
-        for run in runs {
+        let (end, is_unguarded) = (LeafNo(leaf.0 + 1).start(), self.guards.gone().merged_again);
+        for run in runs.iter_mut().filter(|run| run.tells_before(end) || is_unguarded) {
             is_changed |= run.merge(image, end, &mut replaced)?;
         }
         if let Some(census) = census {
