@@ -86,12 +86,6 @@ impl State {
         self.counters.compactions += 1;
         self.compacted = None;
     }
-
-    /// The next root does without a run.
-    pub fn release_run(&mut self, run: &Run) {
-        run.pages.iter().for_each(|page| self.release(page.place, 1));
-        self.release(run.piece.place, run.piece.blocks);
-    }
 }
 
 /// Makes one run of these, unless a sweep is to merge them, or it cannot be: then they stay as they are.

@@ -10,7 +10,7 @@ use super::format::{
 use super::headers::{Chain, Found, chain};
 use super::lanes::{Device, Lanes};
 use super::log::{Keep, Order, Sealed, Stream, Zones};
-use super::map::{Extent, Map, Node, Run, RunNo};
+use super::map::{Extent, Map, Node, Run, RunNo, pages_from};
 use super::replay::{Replay, Since};
 use super::set::Set;
 use super::state::{Readiness, RootPlace, Shared, Slot, State};
@@ -406,7 +406,7 @@ async fn read_run(shared: &Shared, piece: Piece, bytes: &[u8]) -> Result<(), Rea
     let pages = PageRow::decode_all(bytes).ok_or_else(|| failed("the pages of a run are not in order"))?;
     let run = Run { number, known_as: number.into(), pages, piece };
     let first = piece.first.start();
-    for row in run.pages_from(first).chunk_by(|one, next| one.place + 1 == next.place) {
+    for row in pages_from(&run.pages, first).chunk_by(|one, next| one.place + 1 == next.place) {
         let data = super::headers::read(shared, row[0].place, row.len() as u32).await;
         let data = data.map_err(|reason| unreadable_map(row[0].place, &reason))?;
         for (at, page) in row.iter().enumerate() {

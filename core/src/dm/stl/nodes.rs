@@ -5,6 +5,7 @@ use super::disks::memory;
 use super::format::{BatchKind, Checksum, Header, Life};
 use super::lanes::Lanes;
 use super::log::{Pool, Sealed};
+use super::map::Run;
 use super::state::{Shared, State};
 use super::{BLOCK_BYTES, Pba};
 use crate::block::Reason;
@@ -112,6 +113,12 @@ impl State {
         if blocks > 0 {
             self.tables.released.push((place, blocks));
         }
+    }
+
+    /// The next root does without a run.
+    pub fn release_run(&mut self, run: &Run) {
+        run.pages.iter().for_each(|page| self.release(page.place, 1));
+        self.release(run.piece.place, run.piece.blocks);
     }
 
     /// Blocks that no root names any more.

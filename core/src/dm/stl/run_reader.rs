@@ -6,7 +6,7 @@ use alloc::collections::VecDeque;
 
 use super::disks::Reading;
 use super::format::{PageRow, decode_page};
-use super::map::{Extent, LeafImage, Run};
+use super::map::{Extent, LeafImage, Run, pages_from};
 use super::state::{Shared, State};
 use super::{BLOCK_BYTES, Lba, Pba};
 use crate::block::{Data, Reason};
@@ -30,7 +30,7 @@ impl RunReader {
     /// A reader of all that a run still tells.
     pub fn new(run: &Run) -> Self {
         let first = run.piece.first.start();
-        let pages = run.pages_from(first).iter().copied().collect();
+        let pages = pages_from(&run.pages, first).iter().copied().collect();
         Self { first, pages, raw: VecDeque::new(), extents: VecDeque::new() }
     }
 

@@ -19,13 +19,13 @@ pub struct Run {
     pub piece: Piece,
 }
 
-impl Run {
-    /// Pages with something from a block on, and perhaps one before them.
-    #[must_use]
-    pub fn pages_from(&self, lba: Lba) -> &[PageRow] {
-        &self.pages[self.pages.partition_point(|page| page.first <= lba).saturating_sub(1)..]
-    }
+/// Those of the pages of a run with something from a block on, and perhaps one before them.
+#[must_use]
+pub fn pages_from(pages: &[PageRow], lba: Lba) -> &[PageRow] {
+    &pages[pages.partition_point(|page| page.first <= lba).saturating_sub(1)..]
+}
 
+impl Run {
     /// The page with what this run has of a block.
     #[must_use]
     pub fn page(&self, lba: Lba) -> Option<Pba> {

@@ -18,7 +18,7 @@ mod run_index;
 pub use extent::{Checksums, Extent, Source};
 pub use image::{LeafImage, Row};
 pub use leaf::{LEAF_BLOCKS, LeafNo};
-pub use levels::{Found, Map, Run};
+pub use levels::{Found, Map, Run, pages_from};
 pub use live::{Bitmap, Live};
 pub use node::{Node, NodeCache};
 pub use pending::Pending;

@@ -3,9 +3,9 @@
 use super::finding::{Finding, Findings};
 use super::media::Media;
 use super::volume::Volume;
+use crate::dm::stl::Pba;
 use crate::dm::stl::format::{LeafRow, PageRow};
-use crate::dm::stl::map::{Extent, LeafNo, Node, Pending};
-use crate::dm::stl::{Lba, Pba};
+use crate::dm::stl::map::{Extent, LeafNo, Node, Pending, pages_from};
 use crate::prelude::*;
 
 /// Goes over the map of a volume, best from its first leaf to its last.
@@ -39,7 +39,7 @@ impl<'a> Walk<'a> {
             if leaf < *first {
                 continue;
             }
-            for place in pages_of(pages, from, to) {
+            for PageRow { place, .. } in pages_from(pages, from).iter().take_while(|page| page.first < to).copied() {
                 if let Err(why) = self.read_page(media, run, place) {
                     findings.add(Finding::Page { place, why });
                     (is_whole, self.pages[run]) = (false, Some((place, Vec::new())));
@@ -77,10 +77,4 @@ impl<'a> Walk<'a> {
         let bytes = self.volume.space.read(media, node.place(), node.blocks()).map_err(|error| error.to_string())?;
         node.decode(&bytes)
     }
-}
-
-/// The pages of a run with something in `from..to`, and perhaps one more.
-fn pages_of(pages: &[PageRow], from: Lba, to: Lba) -> Vec<Pba> {
-    let first = pages.partition_point(|page| page.first <= from).saturating_sub(1);
-    pages[first..].iter().take_while(|page| page.first < to).map(|page| page.place).collect()
 }
