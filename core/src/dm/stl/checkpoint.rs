@@ -275,39 +275,54 @@ pub(super) fn index_page(index: &mut RunIndex, run: RunNo, extents: &[super::map
     index_extents(index, run, &pending);
 }
 
-/// Writes bytes that a root names, and counts them as a part of the map.
-pub(super) async fn write_piece(
-    shared: &Shared,
-    share: Pool,
-    (kind, number): (PieceKind, u32),
-    mut bytes: Vec<u8>,
-) -> Result<Piece, Reason> {
-    bytes.resize(bytes.len().next_multiple_of(BLOCK_BYTES), 0);
-    let (blocks, checksum) = ((bytes.len() / BLOCK_BYTES) as u32, Checksum::of(&bytes));
-    let draft = Draft { blocks, encode: Box::new(move |_| bytes.clone()) };
-    let place = write_all(shared, share, &[draft]).await?[0];
-    Ok(Piece { kind, number, place, blocks, checksum, first: LeafNo(0) })
+/// Bytes of the map that a root names.
+pub(super) struct Part {
+    kind: PieceKind,
+    number: u32,
+    bytes: Vec<u8>,
+}
+
+impl Part {
+    pub fn new(kind: PieceKind, number: u32, mut bytes: Vec<u8>) -> Self {
+        bytes.resize(bytes.len().next_multiple_of(BLOCK_BYTES), 0);
+        Self { kind, number, bytes }
+    }
+
+    /// With these rows.
+    fn of<T>(kind: PieceKind, number: u32, rows: &[T], encode: impl Fn(&T, &mut Vec<u8>)) -> Self {
+        let mut bytes = Vec::new();
+        rows.iter().for_each(|row| encode(row, &mut bytes));
+        Self::new(kind, number, bytes)
+    }
+
+    fn draft(&self) -> Draft<'_> {
+        Draft { blocks: (self.bytes.len() / BLOCK_BYTES) as u32, encode: Box::new(|_| self.bytes.clone()) }
+    }
+
+    /// What a root says of it.
+    fn piece(&self, place: Pba) -> Piece {
+        let (blocks, checksum) = (self.draft().blocks, Checksum::of(&self.bytes));
+        Piece { kind: self.kind, number: self.number, place, blocks, checksum, first: LeafNo(0) }
+    }
+}
+
+/// Writes these, side by side: the head comes and goes for each that is written by itself.
+pub(super) async fn write_parts(shared: &Shared, share: Pool, parts: &[Part]) -> Result<Vec<Piece>, Reason> {
+    let drafts: Vec<Draft<'_>> = parts.iter().map(Part::draft).collect();
+    let places = write_all(shared, share, &drafts).await?;
+    Ok(parts.iter().zip(places).map(|(part, place)| part.piece(place)).collect())
 }
 
 /// Writes the tables. What the root names of them, and what it does without from now on.
 async fn write_tables(shared: &Shared, snapshot: &Snapshot) -> Result<(Vec<Piece>, Vec<(Pba, u32)>), Reason> {
-    let mut pieces = shared.borrow().tables.pieces.clone();
-    let mut old = Vec::new();
-    let rows = zones_of_piece(snapshot.rows.len());
-    let mut tables: Vec<(PieceKind, u32, Vec<u8>)> = Vec::new();
-    for (number, rows) in snapshot.rows.chunks(rows).enumerate() {
-        let mut bytes = Vec::new();
-        rows.iter().for_each(|row| row.encode(&mut bytes));
-        tables.push((PieceKind::Zones, number as u32, bytes));
-    }
-    for (number, rows) in &snapshot.leaves {
-        let mut bytes = Vec::new();
-        rows.iter().for_each(|row| row.encode(&mut bytes));
-        tables.push((PieceKind::Leaves, *number, bytes));
-    }
-    for (kind, number, bytes) in tables {
-        let new = write_piece(shared, Pool::Map, (kind, number), bytes).await?;
-        match pieces.iter_mut().find(|piece| (piece.kind, piece.number) == (kind, number)) {
+    let zones = snapshot.rows.chunks(zones_of_piece(snapshot.rows.len())).zip(0..);
+    let zones = zones.map(|(rows, number)| Part::of(PieceKind::Zones, number, rows, ZoneRow::encode));
+    let leaves = snapshot.leaves.iter();
+    let leaves = leaves.map(|(number, rows)| Part::of(PieceKind::Leaves, *number, rows, LeafRow::encode));
+    let parts: Vec<Part> = zones.chain(leaves).collect();
+    let (mut pieces, mut old) = (shared.borrow().tables.pieces.clone(), Vec::new());
+    for new in write_parts(shared, Pool::Map, &parts).await? {
+        match pieces.iter_mut().find(|piece| (piece.kind, piece.number) == (new.kind, new.number)) {
             Some(piece) => {
                 old.push((piece.place, piece.blocks));
                 *piece = new;

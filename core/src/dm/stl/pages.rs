@@ -1,6 +1,6 @@
 //! Runs on their way to the disk: pages that are filled with extents in order, and the list of them.
 
-use super::checkpoint::write_piece;
+use super::checkpoint::{Part, write_parts};
 use super::format::{PageRow, PageWriter, Piece, PieceKind, place_page};
 use super::log::Pool;
 use super::map::{Extent, RunNo};
@@ -80,5 +80,6 @@ impl Page {
 
 /// Writes the list of the pages of a run.
 pub(super) async fn write_list(shared: &Shared, share: Pool, run: RunNo, pages: &[PageRow]) -> Result<Piece, Reason> {
-    write_piece(shared, share, (PieceKind::Run, run.0.into()), PageRow::encode_all(pages)).await
+    let list = Part::new(PieceKind::Run, run.0.into(), PageRow::encode_all(pages));
+    Ok(write_parts(shared, share, &[list]).await?[0])
 }
