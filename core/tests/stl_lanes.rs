@@ -4,12 +4,13 @@ mod rig;
 mod shingled;
 
 use shingle_core::block::{DeviceId, Stack, Status};
+use shingle_core::device::NullConfig;
 use shingle_core::dm::stl::Options;
 use shingle_core::random::Rng;
 use shingle_core::time::Duration;
 use shingle_drives::smr::{SmrConfig, SmrDisk};
 use shingle_drives::ssd::{Ssd, SsdConfig};
-use shingled::{Volume, write};
+use shingled::{Volume, disk, small, write};
 
 /// Sectors of a zone.
 const ZONE: u64 = 1 << 16;
@@ -116,4 +117,32 @@ fn what_was_written_side_by_side_is_there_after_a_start() {
             assert_eq!(volume.read(number * 256, 256), [byte; 256]);
         }
     }
+}
+
+/// Blocks that were copied for a hundred that users wrote: half of these in order, over four fifths of the blocks, and
+/// half at random over the others.
+fn copied_percent(disk: NullConfig) -> u64 {
+    let mut volume = Volume::new(&[disk], 100, Options { replay_blocks: 500, pending_bytes: 32_768, ..small() });
+    let (mut rng, blocks, mut next, mut before) = (Rng::new(1), volume.blocks * 8 / 10, 0, volume.counters());
+    let in_order = blocks * 4 / 5 / 8 * 8;
+    for turn in 0..6 * blocks / 16 {
+        if turn == 3 * blocks / 16 {
+            before = volume.counters();
+        }
+        volume.write(next, 8, turn as u8);
+        next = (next + 8) % in_order;
+        for _ in 0..8 {
+            let block = in_order + rng.below(blocks - in_order);
+            volume.write(block, 1, turn as u8);
+        }
+    }
+    let after = volume.counters();
+    (after.copied_blocks - before.copied_blocks) * 100 / (after.user_blocks - before.user_blocks)
+}
+
+/// It dies together. Without such zones 69 % are copied.
+#[test]
+fn what_is_written_in_order_goes_to_zones_of_its_own_on_a_device_without_a_head() {
+    let percent = copied_percent(disk(700, Some(0)));
+    assert!(percent < 60, "{percent} % were copied");
 }

@@ -109,7 +109,7 @@ impl State {
                 let place = Place::Preferred(&self.disks.backs);
                 self.zones.open(&Opening { pool, share, stream, behind: Some(near), place })
             }
-            Use::Member(member) => self.open_aside(member, None),
+            Use::Member(member) | Use::InOrder(member) => self.open_aside(member, None),
             Use::Angle => {
                 let near = self.lanes[Lanes::USERS].cursor?.zone;
                 self.open_aside(self.disks.member_of(near), Some(near))

@@ -159,7 +159,7 @@ impl State {
     fn members_beside(&self) -> BTreeSet<usize> {
         let home = self.lanes[Lanes::USERS].cursor.map(|cursor| self.disks.member_of(cursor.zone));
         let member = |(_, lane): (LaneNo, &Lane)| match lane.used_for {
-            Use::Member(member) => Some(member),
+            Use::Member(member) | Use::InOrder(member) => Some(member),
             Use::Angle if self.turns.are_flushed_one_by_one(self.options.flushes_in_a_row) => home,
             _ => None,
         };

@@ -1,7 +1,7 @@
 //! Lanes: the zones to which the volume appends, each with what goes there.
 //!
 //! ```text
-//!   map      copies    users      old copies   oldest copies   users beside: on the other devices, at other angles
+//!   map      copies    users      old copies   oldest copies   users beside: on the other devices, in order, at other angles
 //!   ─────────── base ─────────    ──────────────── side ────────────────────────────────────────────────────────
 //! ```
 //!
@@ -39,6 +39,8 @@ pub(super) enum Use {
     Copies,
     /// Changes of users on a device: the member.
     Member(usize),
+    /// What users write in order, on a device without a head: the member.
+    InOrder(usize),
     /// Small changes of users that are flushed one by one, at another angle of the disk.
     Angle,
 }
@@ -62,6 +64,11 @@ impl Lane {
     /// Blocks that its zone still takes.
     pub fn room(&self) -> u32 {
         self.cursor.map_or(0, |cursor| cursor.room - cursor.next)
+    }
+
+    /// Whether it is for what users write in order.
+    pub fn is_in_order(&self) -> bool {
+        matches!(self.used_for, Use::InOrder(_))
     }
 
     /// Whether it takes a batch: a header and a block.
@@ -99,9 +106,13 @@ impl Lanes {
         let home = devices.iter().position(|device| device.is_used && !device.is_front);
         let others = (0..devices.len()).filter(|member| devices[*member].is_used && home != Some(*member));
         let others = others.map(|member| Lane::new(Stream::Side, Use::Member(member)));
+        // A head would lose a way with each batch of the other lane.
+        let is_without_head = devices.iter().filter(|device| device.is_used).all(|device| !device.is_rotational);
+        let in_order = (0..devices.len()).filter(|member| is_without_head && devices[*member].is_used);
+        let in_order = in_order.map(|member| Lane::new(Stream::Side, Use::InOrder(member)));
         let angles = if home.is_some_and(|home| devices[home].is_rotational) { ANGLES } else { 0 };
         let angles = (0..angles).map(|_| Lane::new(Stream::Side, Use::Angle));
-        Self(base.into_iter().chain(copies).chain(others).chain(angles).collect())
+        Self(base.into_iter().chain(copies).chain(others).chain(in_order).chain(angles).collect())
     }
 
     pub fn is_base(lane: LaneNo) -> bool {
@@ -190,7 +201,9 @@ mod tests {
     fn each_device_that_takes_changes_has_a_lane_and_a_rotating_disk_some_at_other_angles() {
         let uses =
             |devices: &[Device]| Lanes::new(devices).of_users().map(|(_, lane)| lane.used_for).collect::<Vec<_>>();
-        assert_eq!(uses(&[Device { is_rotational: false, ..DISK }]), [Use::Base]);
+        let alone = Device { is_rotational: false, ..DISK };
+        assert_eq!(uses(&[alone]), [Use::Base, Use::InOrder(0)]);
+        assert_eq!(uses(&[alone, alone]), [Use::Base, Use::Member(1), Use::InOrder(0), Use::InOrder(1)]);
         assert_eq!(uses(&[SSD, DISK])[..3], [Use::Base, Use::Member(0), Use::Angle]);
         let leaving = Device { is_used: false, ..DISK };
         assert_eq!(uses(&[leaving, DISK, DISK])[..3], [Use::Base, Use::Member(2), Use::Angle]);

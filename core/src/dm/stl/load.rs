@@ -360,6 +360,9 @@ async fn read_tables(shared: &Shared, root: &Root) -> Result<(), Reason> {
         let zones = Zones::new(rows, Keep::default()).with_pointers(has_pointer, &named);
         state.zones = zones.with_fronts(&state.disks.fronts);
         state.lanes = Lanes::new(&state.devices());
+        let is_told = state.lanes.of_users().any(|(_, lane)| lane.is_in_order()) && !state.options.one_stream;
+        let least = is_told.then_some(state.options.in_order_blocks);
+        state.changes.tell_apart(least);
         state.map = map;
         state.tables.pieces = root.pieces.iter().filter(|piece| piece.kind != PieceKind::Run).copied().collect();
     }

@@ -3,6 +3,7 @@
 //! `docs/decisions/0016-stl.md` says why it is built so, `docs/stl-format.md` has every byte. A *block* is 4096 bytes.
 
 mod append;
+mod changes;
 mod checkpoint;
 mod clean;
 mod compact;

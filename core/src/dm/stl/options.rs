@@ -18,6 +18,8 @@ pub struct Options {
     pub named_zones: usize,
     /// Free zones of a device that a root names, so that users can write to several at a time.
     pub promised_zones: usize,
+    /// Blocks in a row from which somebody writes in order: where no head has to come and go that gets zones of its own.
+    pub in_order_blocks: u32,
     /// Flushes in a row, each of one batch, after which a rotating disk is written at several angles.
     pub flushes_in_a_row: u32,
     /// The index of runs, in bytes, after which they are merged into leaves.
@@ -67,6 +69,8 @@ impl Default for Options {
             replay_blocks: 4 * 65_536,
             named_zones: 16,
             promised_zones: 8,
+            // 1 MiB.
+            in_order_blocks: 256,
             flushes_in_a_row: 16,
             index_bytes: 128 * MIB,
             most_runs: 200,

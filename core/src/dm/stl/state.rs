@@ -6,6 +6,7 @@ use core::cell::RefCell;
 
 use slab::Slab;
 
+use super::changes::Changes;
 use super::disks::Disks;
 use super::evacuate::Evacuation;
 use super::format::{Life, Piece, SetId};
@@ -16,7 +17,7 @@ use super::map::{LeafNo, Map, Node, RunNo, RunSet};
 use super::options::Options;
 use super::policy::Pace;
 use super::{BatchNo, CopyNo, Epoch, Generation, Lba, Pba, ZoneIndex};
-use crate::block::{Bio, Payload, Reason, Status};
+use crate::block::{Bio, Reason, Status};
 use crate::prelude::*;
 use crate::task::{Io, Signal};
 use crate::time::Instant;
@@ -64,17 +65,6 @@ pub(super) struct Slot {
     pub zone: ZoneIndex,
     pub place: Pba,
     pub generation: Generation,
-}
-
-/// A change of a user that is not in a batch yet, or not all of it.
-#[derive(Debug)]
-pub(super) struct Change {
-    /// Whose it is.
-    pub key: usize,
-    pub lba: Lba,
-    pub blocks: u32,
-    /// The data of these blocks; none of zeroes.
-    pub payload: Payload,
 }
 
 /// A bio of a user that changes something.
@@ -248,10 +238,8 @@ pub(super) struct State {
     /// What was counted last makes other zones worth cleaning than those that were marked.
     pub is_census_stale: bool,
     pub map_batches: u64,
-    /// Changes in the order in which they came.
-    pub changes: VecDeque<Change>,
-    /// Blocks of data in them.
-    pub waiting_blocks: u64,
+    /// Changes that are in no batch yet.
+    pub changes: Changes,
     /// A batch begins when the turn is over in which the first of them came: those that came with it share its header.
     pub is_gathering: bool,
     pub writes: Slab<Write>,
@@ -328,7 +316,6 @@ impl State {
         if matches!(self.readiness, Readiness::Ready | Readiness::Loading) {
             self.readiness = Readiness::ReadOnly(why);
             self.events += 1;
-            self.waiting_blocks = 0;
             for change in core::mem::take(&mut self.changes) {
                 self.fail_blocks(change.key, change.blocks.into());
             }

@@ -1,11 +1,12 @@
 //! Changes of users: into batches, and into the map in the order of their numbers.
 
 use super::append::{Room, Sent, finish};
+use super::changes::{Change, Kind};
 use super::format::{BatchKind, Header, Written};
-use super::lanes::{Lane, LaneNo, Lanes, Use};
+use super::lanes::{LaneNo, Lanes, Use};
 use super::log::{Pool, Sealed};
 use super::map::Extent;
-use super::state::{Change, Done, Readiness, Shared, State, Write};
+use super::state::{Done, Readiness, Shared, State, Write};
 use super::{BLOCK_SECTORS, BatchNo, Lba};
 use crate::block::{Bio, Cx, Flags, Op, Payload, Reason};
 use crate::prelude::*;
@@ -38,11 +39,9 @@ impl State {
             self.map.pending.put(Extent::zeroes(lba, blocks));
             return self.end(bio, Ok(()));
         }
-        let has_data = bio.op == Op::Write;
         let key = self.writes.insert(Write { bio, left: blocks.into(), came: cx.now(), has_failed: false });
-        self.waiting_blocks += if has_data { u64::from(blocks) } else { 0 };
-        self.changes.push_back(Change { key, lba, blocks, payload });
-        if self.waiting_blocks >= u64::from(self.options.batch_blocks) {
+        self.changes.put(Change::new(key, lba, blocks, payload));
+        if self.changes.has(self.options.batch_blocks) {
             self.notify(|signals| &signals.changes);
         } else if !self.is_gathering {
             self.is_gathering = true;
@@ -61,9 +60,8 @@ impl State {
         if self.changes.is_empty() || self.readiness != Readiness::Ready || self.has_to_wait() {
             return None;
         }
-        let is_full = self.waiting_blocks >= u64::from(self.options.batch_blocks);
-        let (lane, room) = if is_full { self.lane_of_long()? } else { self.lane_of_short()? };
-        let (mut sealed, shares) = self.seal(room.min(self.disks.least_room));
+        let (kind, (lane, room)) = self.changes.kinds().find_map(|kind| Some((kind, self.lane_of_kind(kind)?)))?;
+        let (mut sealed, shares) = self.seal(kind, room.min(self.disks.least_room));
         sealed.number = self.order.seal().0;
         self.counters.batches += 1;
         self.cleaned_in_vain = 0;
@@ -72,12 +70,35 @@ impl State {
         Some(Begun { sealed, shares, sent })
     }
 
-    /// The lane for a batch that is as long as it may be: the one with the fewest under way. Devices work side by side.
+    /// The lane for a batch of changes of a kind, and what it takes, if it is time for one.
+    fn lane_of_kind(&mut self, kind: Kind) -> Option<(LaneNo, u32)> {
+        let is_full = self.changes.has_of(kind, self.options.batch_blocks);
+        match kind {
+            Kind::InOrder => self.lane_in_order(is_full),
+            Kind::Any if is_full => self.lane_of_long(),
+            Kind::Any => self.lane_of_short(),
+        }
+    }
+
+    /// The lane for what is written in order: one of its own, or any while there is no zone for that.
+    fn lane_in_order(&mut self, is_full: bool) -> Option<(LaneNo, u32)> {
+        let most = if is_full { WRITERS as u32 } else { 1 };
+        let own = self.least_busy(most, |state, lane| state.lanes[lane].is_in_order());
+        let is_busy = || self.lanes.of_users().any(|(_, lane)| lane.is_in_order() && lane.under_way > 0);
+        if own.is_some() || is_busy() { own } else { self.lane_of_long() }
+    }
+
+    /// The lane for a batch that is as long as it may be. Devices work side by side.
     fn lane_of_long(&mut self) -> Option<(LaneNo, u32)> {
+        self.least_busy(WRITERS as u32, Self::takes_long)
+    }
+
+    /// That of these lanes with the fewest batches under way, fewer than `most`, and what its zone takes.
+    fn least_busy(&mut self, most: u32, is_one: impl Fn(&Self, LaneNo) -> bool) -> Option<(LaneNo, u32)> {
         let lanes = self.lanes.len();
-        let mut in_turn = (0..WRITERS as u32).flat_map(|busy| (0..lanes).map(move |lane| (busy, LaneNo(lane))));
+        let mut in_turn = (0..most).flat_map(|busy| (0..lanes).map(move |lane| (busy, LaneNo(lane))));
         in_turn.find_map(|(busy, lane)| {
-            let is_next = self.lanes[lane].under_way == busy && self.takes_long(lane);
+            let is_next = self.lanes[lane].under_way == busy && is_one(self, lane);
             let room = if is_next { self.room_of_users(lane) } else { None };
             room.map(|room| (lane, room))
         })
@@ -85,25 +106,26 @@ impl State {
 
     /// Whether long batches may go to a lane. What a faster device has left is for the map and for short ones.
     fn takes_long(&self, lane: LaneNo) -> bool {
-        let Lane { stream, used_for, .. } = self.lanes[lane];
+        let it = &self.lanes[lane];
         let has_left = |member: usize| {
             let zones = self.disks.set.zones(member);
             self.zones.front_left() > (zones.end.0 - zones.start.0) as usize / SHORT_SHARE
         };
-        stream.pool() == Pool::Users && used_for != Use::Angle && self.front_of(lane).is_none_or(has_left)
+        let is_other = it.used_for == Use::Angle || it.is_in_order();
+        it.stream.pool() == Pool::Users && !is_other && self.front_of(lane).is_none_or(has_left)
     }
 
     /// The faster device that a lane is for.
     fn front_of(&self, lane: LaneNo) -> Option<usize> {
         match self.lanes[lane].used_for {
             Use::Member(member) => Some(member).filter(|member| self.disks.is_front(*member)),
-            Use::Base | Use::Copies | Use::Angle => None,
+            Use::Base | Use::Copies | Use::Angle | Use::InOrder(_) => None,
         }
     }
 
     /// The lane for a batch that nothing else is waited for: the fastest device, or what comes next under the head.
     fn lane_of_short(&mut self) -> Option<(LaneNo, u32)> {
-        if self.lanes.of_users().any(|(_, lane)| lane.under_way > 0) {
+        if self.lanes.of_users().any(|(_, lane)| lane.under_way > 0 && !lane.is_in_order()) {
             return None;
         }
         let front = self.lanes.of_users().map(|(lane, _)| lane).find(|lane| self.front_of(*lane).is_some());
@@ -137,50 +159,37 @@ impl State {
         is_behind || self.is_cleaning_owed()
     }
 
-    /// As many of the changes that wait as a batch of at most `room` blocks takes.
-    fn seal(&mut self, room: u32) -> (Sealed, Vec<(usize, u64)>) {
+    /// As many of the changes of a kind that wait as a batch of at most `room` blocks takes.
+    fn seal(&mut self, kind: Kind, room: u32) -> (Sealed, Vec<(usize, u64)>) {
         let most = (room - 1).min(self.options.batch_blocks) as usize;
         let likely = self.changes.len().min(most);
         let (mut records, mut checksums) = (Vec::<Written>::with_capacity(likely), Vec::with_capacity(likely));
         let (mut payload, mut shares) = (Vec::with_capacity(likely), Vec::with_capacity(likely));
-        while let Some(change) = self.changes.front_mut() {
-            let has_data = !matches!(change.payload, Payload::None);
+        while let Some(change) = self.changes.front(kind) {
+            let has_data = change.has_data();
             let fits = |blocks| {
                 Header::blocks_of((records.len() + 1) * Written::BYTES, checksums.len() + blocks)
                     + checksums.len()
                     + blocks
             };
             let left = if has_data { most - checksums.len() } else { Written::MOST as usize };
-            let blocks = (change.blocks as usize).min(left) as u32;
+            let mut blocks = (change.blocks as usize).min(left) as u32;
             if blocks == 0 || records.len() == MOST_RECORDS || fits(if has_data { 1 } else { 0 }) > room as usize {
                 break;
             }
-            let mut blocks = blocks;
             while has_data && fits(blocks as usize) > room as usize {
                 blocks -= 1;
             }
+            let Some(Change { key, lba, payload: part, .. }) = self.changes.take(kind, blocks) else { break };
             if has_data {
-                let part = if blocks == change.blocks {
-                    core::mem::take(&mut change.payload)
-                } else {
-                    change.payload.slice(0, blocks * BLOCK_SECTORS)
-                };
-                checksums.extend(self.checker.checksums(change.lba, &part));
+                checksums.extend(self.checker.checksums(lba, &part));
                 match part {
                     Payload::Data(data) => payload.push(data),
                     part => payload.extend(part.segments().iter().cloned()),
                 }
-                self.waiting_blocks -= u64::from(blocks);
             }
-            add_record(&mut records, Written { lba: change.lba, blocks, has_data });
-            shares.push((change.key, u64::from(blocks)));
-            if blocks == change.blocks {
-                self.changes.pop_front();
-                continue;
-            }
-            let rest = change.blocks - blocks;
-            (change.lba, change.blocks) = (change.lba + u64::from(blocks), rest);
-            change.payload = change.payload.slice(blocks * BLOCK_SECTORS, rest * BLOCK_SECTORS);
+            add_record(&mut records, Written { lba, blocks, has_data });
+            shares.push((key, u64::from(blocks)));
         }
         (Sealed { number: 0, kind: BatchKind::User(records), checksums, payload }, shares)
     }

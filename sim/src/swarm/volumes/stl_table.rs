@@ -23,6 +23,7 @@ pub(super) const OPTIONS: Options = Options {
     replay_blocks: 60,
     named_zones: 1,
     promised_zones: 2,
+    in_order_blocks: 5,
     flushes_in_a_row: 2,
     index_bytes: 1 << 16,
     most_runs: 4,

@@ -8,6 +8,7 @@ mod scattered;
 mod spindle;
 mod tier;
 mod victim;
+mod writers;
 
 pub use analysis::{amplification, live_of_victims};
 pub use duty::{duty, in_step, rest, urgency};
@@ -19,3 +20,4 @@ pub use scattered::Scattered;
 pub use spindle::Spindle;
 pub use tier::tier;
 pub use victim::{Candidate, Choice};
+pub use writers::Writers;
