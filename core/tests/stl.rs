@@ -3,7 +3,8 @@
 mod rig;
 mod shingled;
 
-use shingle_core::block::{Event, Status};
+use shingle_core::block::{DeviceId, Event, Op, Status};
+use shingle_core::device::{NullConfig, NullZones};
 use shingle_core::dm::stl::Options;
 use shingle_core::dm::stl::format::ZoneUse;
 use shingle_core::dm::stl::tools::{Depth, check};
@@ -186,5 +187,30 @@ fn a_full_volume_can_be_written_over_however_short_its_batches_are() {
             model[block as usize] = byte;
         }
         assert!((0..blocks).all(|block| volume.read(block, 1) == [model[block as usize]]), "batches of {batch_blocks}");
+    }
+}
+
+/// A head that loses a turn for each of them took a minute for a zone of 8,192.
+#[test]
+fn a_start_finds_the_newest_of_many_roots_in_few_reads() {
+    let zone = 4096;
+    for conventional in [0, 3] {
+        let zones = NullZones { conventional, ..NullZones::new(zone * 8) };
+        let config = NullConfig { capacity: 16 * zone * 8, zoned: Some(zones), ..disk(1, None) };
+        let mut volume = Volume::new(&[config], 600, small());
+        // Past the end of a zone with 512 of them, and of the other one.
+        for checkpoints in [3, 100, 300, 300, 250, 200] {
+            for byte in 0..checkpoints {
+                volume.write(7, 1, byte as u8);
+                volume.message("checkpoint");
+                volume.rig.settle();
+            }
+            let reads = |volume: &Volume| volume.rig.stack.counters(DeviceId(0)).ios[Op::Read as usize];
+            let before = reads(&volume);
+            volume.load();
+            assert_eq!(volume.read(7, 1), [(checkpoints - 1) as u8]);
+            let found = reads(&volume) - before;
+            assert!(found < 60, "{found} reads after {checkpoints} checkpoints");
+        }
     }
 }

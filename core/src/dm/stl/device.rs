@@ -11,10 +11,10 @@ use super::evacuate::{Leaving, Stage, Step};
 use super::guards::{Guards, Sabotage};
 use super::knobs::Knobs;
 use super::lanes::Lanes;
-use super::load::Given;
 use super::log::{Checker, Keep, Order, Zones};
 use super::map::{LeafNo, Map};
 use super::options::Options;
+use super::roots::Given;
 use super::state::{Readiness, Shared, Signals, State, StlCounters, Tables, finish};
 use super::{
     BLOCK_BYTES, BLOCK_SECTORS, BatchNo, CopyNo, Epoch, checkpoint, clean, compact, flush, idle, load, read_ahead,

@@ -37,6 +37,11 @@ impl Disk {
             has_undurable: false,
         }
     }
+
+    /// Most blocks of a command.
+    pub fn most_blocks(&self) -> u32 {
+        self.most_blocks
+    }
 }
 
 /// The disks of a set, by member.

@@ -12,47 +12,15 @@ use super::lanes::{Device, Lanes};
 use super::log::{Keep, Order, Sealed, Stream, Zones};
 use super::map::{Extent, Map, Node, Run, RunNo, pages_from};
 use super::replay::{Replay, Since};
+use super::roots::{FoundRoot, Given, Seen, erase_torn, failed, look, newest};
 use super::set::Set;
 use super::state::{Readiness, RootPlace, Shared, Slot, State};
 use super::{BLOCK_BYTES, BLOCK_SECTORS, BatchNo, CopyNo, Generation, Pba, ZoneIndex};
-use crate::block::{DeviceId, Flags, Limits, Reason};
+use crate::block::{Limits, Reason};
 use crate::prelude::*;
-use crate::sector::Sector;
 use crate::task::Io;
 use crate::zone::{Condition, Zone, ZoneKind};
 use alloc::collections::{BTreeMap, BTreeSet};
-
-/// A device that the volume was given.
-#[derive(Clone, Debug)]
-pub(super) struct Given {
-    pub device: DeviceId,
-    pub limits: Limits,
-}
-
-/// A root that was found, and where.
-#[derive(Clone, Debug)]
-pub(super) struct FoundRoot {
-    pub header: Header,
-    pub root: Root,
-    /// The block of its device that it begins at.
-    pub block: u64,
-}
-
-/// What was found on a device.
-struct Seen {
-    given: Given,
-    /// Which of the set it is, when that is known.
-    member: usize,
-    zones: Vec<Zone>,
-    /// Its roots that are whole, in whichever zone.
-    roots: Vec<FoundRoot>,
-    /// The blocks at which there may be others, which cannot be read.
-    unreadable: Vec<u64>,
-    /// The blocks at which there are parts of one, in zones without a pointer.
-    torn: Vec<u64>,
-    /// The version of one that is of another than is known.
-    unknown: Option<u16>,
-}
 
 /// Loads the volume when it is wanted.
 pub(super) async fn run(shared: Shared, io: Io, given: Vec<Given>, capacity: u64) {
@@ -73,10 +41,6 @@ pub(super) async fn run(shared: Shared, io: Io, given: Vec<Given>, capacity: u64
         signal.notify();
     }
     state.is_notified = true;
-}
-
-fn failed(what: impl Into<String>) -> Reason {
-    Reason::VolumeFailed(what.into().into())
 }
 
 async fn load(shared: &Shared, io: &Io, given: Vec<Given>, capacity: u64) -> Result<(), Reason> {
@@ -121,118 +85,8 @@ async fn load(shared: &Shared, io: &Io, given: Vec<Given>, capacity: u64) -> Res
     })
 }
 
-/// Reads zones and roots of a device. A regular one is cut into zones as long as those of the others.
-async fn look(io: &Io, given: Given, zone_blocks: u64) -> Result<Seen, Reason> {
-    let count = given.limits.zones() as usize;
-    let zones = if count == 0 { Vec::new() } else { io.report(given.device, Sector::ZERO, count).await? };
-    let (roots, unreadable, torn) = (Vec::new(), Vec::new(), Vec::new());
-    let mut seen = Seen { given, member: 0, zones, roots, unreadable, torn, unknown: None };
-    for number in 0..ROOT_ZONES {
-        read_roots(io, &mut seen, number, zone_blocks).await;
-    }
-    match seen.doubt(zone_blocks) {
-        Some(block) => {
-            Err(failed(format!("the root at block {block} of a device cannot be read, and may be the newest")))
-        }
-        None => Ok(seen),
-    }
-}
-
 fn zone_blocks_of(limits: &Limits) -> Option<u64> {
     limits.zoned.as_ref().map(|zoned| u64::from(zoned.zone_sectors / BLOCK_SECTORS))
-}
-
-/// Zones of each device that have roots: the first ones.
-pub(super) const ROOT_ZONES: u64 = 2;
-
-/// Reads roots of a zone until there are no more.
-async fn read_roots(io: &Io, seen: &mut Seen, number: u64, zone_blocks: u64) {
-    let zone = seen.zones.get(number as usize).copied();
-    let is_offline = zone.is_some_and(|zone| zone.cond == Condition::Offline);
-    let has_no_pointer = zone.is_none_or(|zone| zone.kind == ZoneKind::Conventional);
-    let mut at = 0;
-    while !is_offline && at + ROOT_BLOCKS as u64 <= room_for_roots(zone.as_ref(), zone_blocks) {
-        let block = number * zone_blocks + at;
-        at += ROOT_BLOCKS as u64;
-        let Ok(data) = super::disks::memory(ROOT_BLOCKS) else { return };
-        let sector = Sector(block * u64::from(BLOCK_SECTORS));
-        if io.read(seen.given.device, sector, data.clone()).ok().await.is_err() {
-            seen.unreadable.push(block);
-            continue;
-        }
-        let bytes = data.to_vec();
-        let Some(found) = decode_root(&bytes, block) else {
-            seen.unknown = seen.unknown.or(Header::unknown_version(&bytes));
-            let has_header = Header::decode(&bytes).is_ok_and(|(header, _)| matches!(header.kind, BatchKind::Root(_)));
-            seen.torn.extend((has_header && has_no_pointer).then_some(block));
-            return;
-        };
-        // Behind the newest root of a zone without a pointer lie older ones.
-        let is_older = seen.roots.last().is_some_and(|last| {
-            last.block / zone_blocks == number && last.header.batch.number > found.header.batch.number
-        });
-        if is_older {
-            return;
-        }
-        seen.roots.push(found);
-    }
-}
-
-/// Erases what is left of roots that were torn: parts of the next one could make one of them whole when it is torn itself, and what that
-/// names is not there any more.
-async fn erase_torn(io: &Io, seen: &[Seen]) {
-    for (device, block) in seen.iter().flat_map(|seen| seen.torn.iter().map(|block| (seen.given.device, *block))) {
-        let Ok(zeroes) = super::disks::memory(1) else { return };
-        // If it fails the next root will as well, or is whole.
-        let _ = io.write(device, Sector(block * u64::from(BLOCK_SECTORS)), zeroes, Flags::NONE).ok().await;
-    }
-}
-
-/// Blocks of a zone that may have roots.
-fn room_for_roots(zone: Option<&Zone>, zone_blocks: u64) -> u64 {
-    let unit = u64::from(BLOCK_SECTORS);
-    match zone {
-        None => zone_blocks,
-        Some(zone) if zone.kind == ZoneKind::Conventional || zone.cond == Condition::ReadOnly => zone.capacity / unit,
-        Some(zone) => (zone.written_up_to().0 - zone.start.0) / unit,
-    }
-}
-
-impl Seen {
-    /// A root that cannot be read, and that may be newer than all that can: in its zone none comes behind it, and the other zone was not
-    /// begun after it.
-    fn doubt(&self, zone_blocks: u64) -> Option<u64> {
-        let is_settled = |block: u64| {
-            let of_zone = |found: &&FoundRoot| found.block / zone_blocks == block / zone_blocks;
-            let before = self.roots.iter().filter(of_zone).find(|found| found.block < block);
-            let is_newer =
-                |found: &FoundRoot| before.is_some_and(|it| it.header.batch.number < found.header.batch.number);
-            self.roots.iter().any(|found| if of_zone(&found) { found.block > block } else { is_newer(found) })
-        };
-        self.unreadable.iter().copied().find(|block| !is_settled(*block))
-    }
-}
-
-/// Why such a volume is refused.
-pub(super) fn of_unknown_version(version: u16) -> String {
-    format!("the volume is of version {version} of the format, and this program knows version 1")
-}
-
-pub(super) fn decode_root(bytes: &[u8], block: u64) -> Option<FoundRoot> {
-    let (header, blocks) = Header::decode(bytes).ok()?;
-    let payload = &bytes[blocks * BLOCK_BYTES..];
-    let is_whole = payload.chunks(BLOCK_BYTES).map(Checksum::of).eq(header.checksums.iter().copied());
-    let root = Root::decode(payload).ok().filter(|_| matches!(header.kind, BatchKind::Root(_)) && is_whole)?;
-    Some(FoundRoot { header, root, block })
-}
-
-fn newest(seen: &[Seen]) -> Result<FoundRoot, Reason> {
-    if let Some(version) = seen.iter().find_map(|seen| seen.unknown) {
-        return Err(failed(of_unknown_version(version)));
-    }
-    let all = seen.iter().flat_map(|seen| &seen.roots);
-    let newest = all.max_by_key(|found| found.header.batch.number).cloned();
-    newest.ok_or_else(|| failed("no root was found: it is no volume, or all its roots are lost"))
 }
 
 /// The devices in the order of the root, whatever the order in which they were given.
@@ -251,7 +105,8 @@ fn arrange(newest: &FoundRoot, seen: &mut Vec<Seen>) -> Result<(Disks, Vec<RootP
             let id = u128::from_be_bytes(member.id);
             return Err(failed(format!("the device {id:032x} of the set is missing")));
         };
-        let device = Seen { member: number, ..seen.swap_remove(place) };
+        let mut device = seen.swap_remove(place);
+        device.member = number;
         let shapes = shapes(&device, member, *zone_blocks)?;
         let first = disks.set.zone_of(member.first).0.0 as usize;
         disks.zones.resize(disks.zones.len().max(first), Shape::default());
@@ -327,8 +182,7 @@ async fn read_tables(shared: &Shared, root: &Root) -> Result<(), Reason> {
     let leaves = map.leaves.len();
     let (of_zones, of_leaves) = (zones_of_piece(zones), leaves_of_piece(leaves));
     let mut runs = Vec::new();
-    for piece in &root.pieces {
-        let bytes = read_piece(shared, piece).await?;
+    for (piece, bytes) in read_pieces(shared, &root.pieces).await? {
         let bad = || failed(format!("the table at block {} cannot be", piece.place));
         match piece.kind {
             PieceKind::Zones => {
@@ -343,7 +197,7 @@ async fn read_tables(shared: &Shared, root: &Root) -> Result<(), Reason> {
                     LeafRow::decode_all(&bytes[..(to.len() * LeafRow::BYTES).min(bytes.len())]).ok_or_else(bad)?;
                 (to.len() == from.len()).then(|| to.copy_from_slice(&from)).ok_or_else(bad)?;
             }
-            PieceKind::Run => runs.push((*piece, bytes)),
+            PieceKind::Run => runs.push((piece, bytes)),
         }
     }
     for place in root_zone_numbers(shared) {
@@ -390,13 +244,24 @@ fn root_zone_numbers(shared: &Shared) -> Vec<ZoneIndex> {
     shared.borrow().tables.roots.iter().flat_map(|place| place.zones).flatten().collect()
 }
 
-async fn read_piece(shared: &Shared, piece: &Piece) -> Result<Vec<u8>, Reason> {
-    let bytes = super::headers::read(shared, piece.place, piece.blocks).await;
-    let bytes = bytes.map_err(|reason| unreadable_map(piece.place, &reason))?.to_vec();
-    if Checksum::of(&bytes) != piece.checksum {
-        return Err(failed(format!("the table at block {} is damaged", piece.place)));
+/// Reads these, those that lie side by side at once.
+async fn read_pieces(shared: &Shared, pieces: &[Piece]) -> Result<Vec<(Piece, Vec<u8>)>, Reason> {
+    let mut found = Vec::with_capacity(pieces.len());
+    for row in pieces.chunk_by(|one, next| one.place + u64::from(one.blocks) == next.place) {
+        let blocks = row.iter().fold(0_u32, |all, piece| all.saturating_add(piece.blocks));
+        let start = row[0].place;
+        let data = super::headers::read(shared, start, blocks).await;
+        let data = data.map_err(|reason| unreadable_map(start, &reason))?;
+        for piece in row {
+            let at = (piece.place - start) as usize * BLOCK_BYTES;
+            let bytes = data.slice(at, piece.blocks as usize * BLOCK_BYTES).to_vec();
+            if Checksum::of(&bytes) != piece.checksum {
+                return Err(failed(format!("the table at block {} is damaged", piece.place)));
+            }
+            found.push((*piece, bytes));
+        }
     }
-    Ok(bytes)
+    Ok(found)
 }
 
 fn unreadable_map(place: Pba, reason: &Reason) -> Reason {

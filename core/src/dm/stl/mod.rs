@@ -35,6 +35,7 @@ mod read_ahead;
 mod read_map;
 mod replay;
 mod rewrite;
+mod roots;
 mod run_reader;
 mod set;
 mod state;

@@ -14,9 +14,9 @@ use crate::dm::stl::format::{
     Batch, BatchKind, Checksum, Header, LeafRow, Life, MOST_MEMBERS, Member, MemberKind, MemberState, Piece, PieceKind,
     ROOT_BLOCKS, Root, ZoneRow, ZoneUse,
 };
-use crate::dm::stl::load::ROOT_ZONES;
 use crate::dm::stl::log::Pool;
 use crate::dm::stl::map::{LEAF_BLOCKS, LeafNo};
+use crate::dm::stl::roots::ROOT_ZONES;
 use crate::dm::stl::{BLOCK_BYTES, BLOCK_SECTORS, CreateError, Generation, Part, Pba};
 use crate::prelude::*;
 

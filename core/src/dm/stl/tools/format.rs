@@ -2,7 +2,7 @@
 
 use super::media::{Disk, Media, MediaError, PIECE, Progress, Spot, room_for};
 use crate::dm::stl::format::SetId;
-use crate::dm::stl::load::ROOT_ZONES;
+use crate::dm::stl::roots::ROOT_ZONES;
 use crate::dm::stl::{BLOCK_SECTORS, CreateError, Created, Part, create};
 use crate::prelude::*;
 use crate::zone::{Condition, Zone, ZoneKind};

@@ -8,7 +8,7 @@ use super::media::{Disk, Media, Progress, Spot, room_for};
 use super::space::Space;
 use super::volume::{RootFound, roots_of};
 use crate::dm::stl::format::{BatchKind, Checksum, Header, Life, Member, MemberKind, MemberState, SetId};
-use crate::dm::stl::load::ROOT_ZONES;
+use crate::dm::stl::roots::ROOT_ZONES;
 use crate::dm::stl::{BLOCK_BYTES, BLOCK_SECTORS, BatchNo, CopyNo, Epoch, Generation, Lba, Pba, ZoneIndex};
 use crate::prelude::*;
 

@@ -11,8 +11,8 @@ use crate::dm::stl::format::{
     BatchKind, Checksum, Header, LeafRow, Member, MemberState, PageRow, Piece, PieceKind, ROOT_BLOCKS, Root, SetId,
     ZoneRow, ZoneUse,
 };
-use crate::dm::stl::load::{FoundRoot, ROOT_ZONES, decode_root, of_unknown_version};
 use crate::dm::stl::map::{Extent, LEAF_BLOCKS, LeafNo, Pending};
+use crate::dm::stl::roots::{FoundRoot, ROOT_ZONES, decode_root, of_unknown_version};
 use crate::dm::stl::{BLOCK_SECTORS, BatchNo, Replay, Since, ZoneIndex};
 use crate::prelude::*;
 
