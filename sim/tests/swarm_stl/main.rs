@@ -255,6 +255,12 @@ fn a_batch_that_fails_again_and_again_leaves_the_next_start_a_zone() {
     pass([3_400_000_165], &SwarmOptions { one_cut_of: Some(8), ..target(false) });
 }
 
+/// A zone of the map was full of a batch of a sweep that took long, and had nothing else: a checkpoint gave it back.
+#[test]
+fn a_zone_is_kept_while_a_part_of_the_map_is_on_its_way_there() {
+    pass([2_081_513_836], &SwarmOptions { one_cut_of: Some(8), ..target(false) });
+}
+
 fn is_found_where_a_disk_leaves(gone: Sabotage) -> bool {
     let options = SwarmOptions { stl_sabotage: gone, ..target(true) };
     with_removals(100..250).any(|seed| run(seed, &options).is_err())

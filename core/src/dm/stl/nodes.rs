@@ -38,24 +38,27 @@ async fn write_each(shared: &Shared, share: Pool, drafts: &[Draft<'_>], places: 
         let next = &drafts[places.len()..];
         let least = shared.borrow().map_header(next[0].blocks) + next[0].blocks;
         room_for(shared, Lanes::MAP, share, least).await?;
-        let (sealed, sent, start, count) = {
+        let (sealed, sent, start, nodes) = {
             let mut state = shared.borrow_mut();
             let (start, count) = state.fit(next)?;
-            let sealed = draw_up(&next[..count], start, &mut state)?;
+            let nodes = &next[..count];
+            let sealed = draw_up(nodes, start, &mut state)?;
             let sent = state.send(Lanes::MAP, &sealed, 0);
-            (sealed, sent, start, count)
+            // They count from now on: a zone that is full of what is on its way has nothing else of the map, and is not given back.
+            state.count_nodes(start, nodes, 1);
+            (sealed, sent, start, nodes)
         };
-        let slot = finish(shared, Pool::Map, &sealed, sent).await?;
-        let place = State::payload_place(&slot, &sealed);
-        if place != start {
-            // It was written elsewhere, where its nodes do not belong.
+        let result = finish(shared, Pool::Map, &sealed, sent).await;
+        let mut state = shared.borrow_mut();
+        let place = result.as_ref().ok().map(|slot| State::payload_place(slot, &sealed));
+        if place != Some(start) {
+            // It was written elsewhere, where its nodes do not belong, or nowhere.
+            state.count_nodes(start, nodes, -1);
+            result?;
             continue;
         }
-        let mut state = shared.borrow_mut();
-        let blocks: u32 = next[..count].iter().map(|draft| draft.blocks).sum();
-        state.zones.count_map(slot.zone, blocks.into());
-        state.counters.map_blocks += u64::from(blocks);
-        places.extend(offsets(&next[..count]).map(|at| place + u64::from(at)));
+        state.counters.map_blocks += blocks_of(nodes);
+        places.extend(offsets(nodes).map(|at| start + u64::from(at)));
     }
     Ok(())
 }
@@ -67,6 +70,11 @@ fn offsets(drafts: &[Draft<'_>]) -> impl Iterator<Item = u32> {
         *end += draft.blocks;
         Some(at)
     })
+}
+
+/// How many there are in all.
+fn blocks_of(drafts: &[Draft<'_>]) -> u64 {
+    drafts.iter().map(|draft| u64::from(draft.blocks)).sum()
 }
 
 /// A batch of them whose payload begins at `start`.
@@ -91,6 +99,12 @@ impl State {
     /// Blocks of the header of a batch with so many blocks of nodes.
     fn map_header(&self, blocks: u32) -> u32 {
         Header::blocks_of(self.lives.len() * Life::BYTES, blocks as usize) as u32
+    }
+
+    /// Counts these in their zone, or does not any more.
+    fn count_nodes(&mut self, start: Pba, drafts: &[Draft<'_>], sign: i64) {
+        let (zone, _) = self.disks.set.zone_of(start);
+        self.zones.count_map(zone, sign * blocks_of(drafts) as i64);
     }
 
     /// How many of them go into the next batch, and where its payload begins.
