@@ -38,26 +38,28 @@ async fn write_each(shared: &Shared, share: Pool, drafts: &[Draft<'_>], places: 
         let next = &drafts[places.len()..];
         let least = shared.borrow().map_header(next[0].blocks) + next[0].blocks;
         room_for(shared, Lanes::MAP, share, least).await?;
-        let (sealed, sent, start, nodes) = {
+        let (sealed, sent, start, nodes, blocks) = {
             let mut state = shared.borrow_mut();
             let (start, count) = state.fit(next)?;
             let nodes = &next[..count];
+            let blocks = blocks_of(nodes);
             let sealed = draw_up(nodes, start, &mut state)?;
             let sent = state.send(Lanes::MAP, &sealed, 0);
             // They count from now on: a zone that is full of what is on its way has nothing else of the map, and is not given back.
-            state.count_nodes(start, nodes, 1);
-            (sealed, sent, start, nodes)
+            let (zone, _) = state.disks.set.zone_of(start);
+            state.zones.count_map(zone, blocks.into());
+            (sealed, sent, start, nodes, blocks)
         };
         let result = finish(shared, Pool::Map, &sealed, sent).await;
         let mut state = shared.borrow_mut();
         let place = result.as_ref().ok().map(|slot| State::payload_place(slot, &sealed));
         if place != Some(start) {
             // It was written elsewhere, where its nodes do not belong, or nowhere.
-            state.count_nodes(start, nodes, -1);
+            state.give_up(&[(start, blocks)]);
             result?;
             continue;
         }
-        state.counters.map_blocks += blocks_of(nodes);
+        state.counters.map_blocks += u64::from(blocks);
         places.extend(offsets(nodes).map(|at| start + u64::from(at)));
     }
     Ok(())
@@ -73,13 +75,13 @@ fn offsets(drafts: &[Draft<'_>]) -> impl Iterator<Item = u32> {
 }
 
 /// How many there are in all.
-fn blocks_of(drafts: &[Draft<'_>]) -> u64 {
-    drafts.iter().map(|draft| u64::from(draft.blocks)).sum()
+fn blocks_of(drafts: &[Draft<'_>]) -> u32 {
+    drafts.iter().map(|draft| draft.blocks).sum()
 }
 
 /// A batch of them whose payload begins at `start`.
 fn draw_up(drafts: &[Draft<'_>], start: Pba, state: &mut State) -> Result<Sealed, Reason> {
-    let all: u32 = drafts.iter().map(|draft| draft.blocks).sum();
+    let all = blocks_of(drafts);
     let (payload, mut checksums) = (memory(all as usize)?, Vec::with_capacity(all as usize));
     for (draft, at) in drafts.iter().zip(offsets(drafts)) {
         let bytes = (draft.encode)(start + u64::from(at));
@@ -99,12 +101,6 @@ impl State {
     /// Blocks of the header of a batch with so many blocks of nodes.
     fn map_header(&self, blocks: u32) -> u32 {
         Header::blocks_of(self.lives.len() * Life::BYTES, blocks as usize) as u32
-    }
-
-    /// Counts these in their zone, or does not any more.
-    fn count_nodes(&mut self, start: Pba, drafts: &[Draft<'_>], sign: i64) {
-        let (zone, _) = self.disks.set.zone_of(start);
-        self.zones.count_map(zone, sign * blocks_of(drafts) as i64);
     }
 
     /// How many of them go into the next batch, and where its payload begins.
