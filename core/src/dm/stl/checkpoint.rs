@@ -295,13 +295,17 @@ impl Part {
         Self::new(kind, number, bytes)
     }
 
+    fn blocks(&self) -> u32 {
+        (self.bytes.len() / BLOCK_BYTES) as u32
+    }
+
     fn draft(&self) -> Draft<'_> {
-        Draft { blocks: (self.bytes.len() / BLOCK_BYTES) as u32, encode: Box::new(|_| self.bytes.clone()) }
+        Draft { blocks: self.blocks(), encode: Box::new(|_| self.bytes.clone()) }
     }
 
     /// What a root says of it.
     fn piece(&self, place: Pba) -> Piece {
-        let (blocks, checksum) = (self.draft().blocks, Checksum::of(&self.bytes));
+        let (blocks, checksum) = (self.blocks(), Checksum::of(&self.bytes));
         Piece { kind: self.kind, number: self.number, place, blocks, checksum, first: LeafNo(0) }
     }
 }
