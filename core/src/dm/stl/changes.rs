@@ -109,11 +109,10 @@ impl Changes {
 
     /// Kinds of which some wait, and first that of which one has waited longest.
     pub fn kinds(&self) -> impl Iterator<Item = Kind> + use<> {
-        let first = |kind: Kind| self.queues[kind as usize].changes.front().map(|change| change.number);
-        let [any, in_order] = [Kind::Any, Kind::InOrder].map(|kind| first(kind).map(|number| (number, kind)));
-        let is_any_first = in_order.is_none() || any.is_some_and(|any| in_order.is_some_and(|other| any.0 < other.0));
-        let in_turn = if is_any_first { [any, in_order] } else { [in_order, any] };
-        in_turn.into_iter().flatten().map(|(_, kind)| kind)
+        let first = |kind: Kind| self.front(kind).map(|change| (change.number, kind));
+        let mut waiting = [Kind::Any, Kind::InOrder].map(first);
+        waiting.sort_unstable_by_key(|first| first.map(|(number, _)| number));
+        waiting.into_iter().flatten().map(|(_, kind)| kind)
     }
 
     /// The first of a kind.
