@@ -41,12 +41,13 @@ bench: tools     ## ns per layer, the NBD server beside others, thousands of map
 	$(CARGO) bench -p shingle-host --bench control
 	$(CARGO) bench -p shingle-host --bench round
 
-reproduce: build ## the published tables: target/reproduce-zwp.html, -qd1, -noclone, -dmzoned and -latency
+reproduce: build ## the published tables: target/reproduce-zwp.html, -qd1, -noclone, -dmzoned, -latency and -stl
 	target/release/shingle reproduce zwp --html target/reproduce-zwp.html
 	target/release/shingle reproduce qd1 --html target/reproduce-qd1.html
 	target/release/shingle reproduce noclone --html target/reproduce-noclone.html
 	target/release/shingle reproduce dmzoned --html target/reproduce-dmzoned.html
 	target/release/shingle reproduce latency --html target/reproduce-latency.html
+	target/release/shingle reproduce stl --html target/reproduce-stl.html
 
 fuzz: tools      ## every fuzz target for a minute
 	fuzz/run.sh all 60
