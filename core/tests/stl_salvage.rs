@@ -219,14 +219,49 @@ fn a_rebuild_without_room_loses_nothing() {
 
 /// Writes a batch of one block, block 9, to the first zone that is empty.
 fn forge_batch(media: &mut MemoryMedia, survey: &Survey, epoch: Epoch, number: u64) {
-    let is_empty = |zone: &ZoneIndex| survey.space.is_sequential(*zone) && survey.space.pointer(*zone) == 0;
+    let records = vec![Written { lba: Lba(9), blocks: 1, has_data: true }];
+    forge(media, survey, Batch { epoch, number, ..Batch::default() }, (records, &[0xab], &[0xab]));
+}
+
+/// Writes a batch with these records, whose blocks are to have some bytes and have others, to the first zone that is empty.
+fn forge(
+    media: &mut MemoryMedia,
+    survey: &Survey,
+    batch: Batch,
+    (records, promised, had): (Vec<Written>, &[u8], &[u8]),
+) {
+    let is_empty = |zone: &ZoneIndex| {
+        let is_unwritten = survey.space.pointer(*zone) == 0 && survey.space.is_sequential(*zone);
+        is_unwritten && media.block(survey.space.spot(survey.space.set.start(*zone)).unwrap()) == [0; 4096]
+    };
     // The first two are for roots.
     let zone = survey.space.zones().skip(2).find(is_empty).unwrap();
-    let (place, data) = (survey.space.set.start(zone), [0xab; 4096]);
-    let batch = Batch { set: survey.set, place, generation: Generation(999), epoch, number, ..Batch::default() };
-    let kind = BatchKind::User(vec![Written { lba: Lba(9), blocks: 1, has_data: true }]);
-    let header = Header { batch, kind, checksums: vec![Checksum::of_block(Lba(9), &data)] };
-    media.write(survey.space.spot(place).unwrap(), &[header.encode(), data.into()].concat()).unwrap();
+    let place = survey.space.set.start(zone);
+    let batch = Batch { set: survey.set, place, generation: Generation(999), ..batch };
+    let lbas = records.iter().filter(|record| record.has_data).map(|record| record.lba);
+    let checksums = lbas.zip(promised).map(|(lba, byte)| Checksum::of_block(lba, &[*byte; 4096])).collect();
+    let header = Header { batch, kind: BatchKind::User(records), checksums };
+    let data: Vec<u8> = had.iter().flat_map(|byte| [*byte; 4096]).collect();
+    media.write(survey.space.spot(place).unwrap(), &[header.encode(), data].concat()).unwrap();
+}
+
+/// Block 9 is made zeroes and then written, or written twice, in one batch.
+#[test]
+fn of_a_batch_that_was_written_again_and_torn_the_attempt_before_it_counts() {
+    let used = used(&[disk(40, Some(0))], 40, true);
+    let media = without_roots(&used.media);
+    let survey = Survey::take(&mut media.clone(), &mut |_, _| ()).unwrap();
+    let last = Written { lba: Lba(9), blocks: 1, has_data: true };
+    let (zeroes, two) = (Written { has_data: false, ..last }, [0xcd, 0xab]);
+    for (first, promised, torn) in [(zeroes, &two[1..], &[0x77][..]), (last, &two, &[0xcd, 0x77])] {
+        let mut media = media.clone();
+        for (attempt, had) in [(0, promised), (1, torn)] {
+            let batch = Batch { epoch: survey.epoch, number: survey.user.0 + 7, attempt, ..Batch::default() };
+            forge(&mut media, &survey, batch, (vec![first, last], promised, had));
+        }
+        let (found, lost) = salvaged(&mut media, used.model.len(), 1);
+        assert_eq!((found[9], lost), (0xab, vec![]), "{first:?}");
+    }
 }
 
 #[test]

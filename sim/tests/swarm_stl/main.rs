@@ -261,6 +261,12 @@ fn a_zone_is_kept_while_a_part_of_the_map_is_on_its_way_there() {
     pass([2_081_513_836], &SwarmOptions { one_cut_of: Some(8), ..target(false) });
 }
 
+/// A batch that had made a block zeroes and written it was written again elsewhere, and torn there: by the headers alone the block was zeroes.
+#[test]
+fn of_a_batch_that_was_written_again_and_torn_the_attempt_before_it_is_salvaged() {
+    pass([3_700_011_641], &SwarmOptions { one_cut_of: Some(8), ..target(false) });
+}
+
 fn is_found_where_a_disk_leaves(gone: Sabotage) -> bool {
     let options = SwarmOptions { stl_sabotage: gone, ..target(true) };
     with_removals(100..250).any(|seed| run(seed, &options).is_err())

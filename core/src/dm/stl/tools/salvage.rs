@@ -14,14 +14,34 @@ use crate::dm::stl::map::{Extent, LEAF_BLOCKS, LeafNo};
 use crate::dm::stl::{BLOCK_BYTES, BatchNo, Lba, Pba};
 use crate::prelude::*;
 
-/// The newest that is known of a block: with which batch it was written, at which attempt, and where it is.
+/// The newest that is known of a block: with which batch it was written, and where it is.
 #[derive(Clone, Copy, Debug, Default)]
 struct Newest {
     number: u64,
-    attempt: u32,
+    rank: Rank,
     checksum: Checksum,
     /// One more than its place; 0: zeroes.
     place: u64,
+}
+
+/// Which of several that tell of a block with one number is the newest: the record that comes last in the batch, of the last attempt at it that is
+/// whole. An attempt that is torn has earlier records that are whole, and they say nothing that an attempt before it did not know.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct Rank(u32);
+
+impl Rank {
+    /// A copy of a block goes before all that the batch says of it.
+    const COPY: Self = Self(u32::MAX);
+
+    /// A batch has fewer than 2^24 records, and few attempts.
+    fn of(record: usize, attempt: u32) -> Self {
+        Self((record as u32) << 8 | attempt.min(255))
+    }
+
+    /// Of all attempts.
+    fn record(self) -> u32 {
+        self.0 >> 8
+    }
 }
 
 /// The newest of the blocks of some leaves.
@@ -58,18 +78,18 @@ impl Window {
         match &found.header.kind {
             BatchKind::User(_) if survey.is_void(batch.epoch, BatchNo(batch.number)) => {}
             BatchKind::User(records) => {
-                let (number, attempt) = (batch.number, batch.attempt);
-                let mut at = 0;
-                for record in records {
+                let (number, mut at) = (batch.number, 0);
+                for (record, of_batch) in records.iter().zip(0..) {
+                    let rank = Rank::of(of_batch, batch.attempt);
                     if record.has_data {
                         let blocks = (0..u64::from(record.blocks)).map(|n| (record.lba + n, at + n));
                         for (lba, at) in blocks {
                             let (place, checksum) = (found.payload + at, found.header.checksums[at as usize]);
-                            self.offer(lba, Newest { number, attempt, checksum, place: place.0 + 1 }, torn);
+                            self.offer(lba, Newest { number, rank, checksum, place: place.0 + 1 }, torn);
                         }
                         at += u64::from(record.blocks);
                     } else {
-                        self.put_zeroes(record.lba..record.lba + u64::from(record.blocks), number, attempt);
+                        self.put_zeroes(record.lba..record.lba + u64::from(record.blocks), number, rank);
                     }
                 }
             }
@@ -79,9 +99,8 @@ impl Window {
                     all.filter(|((record, _), _)| !survey.is_void(batch.epoch, record.written))
                 {
                     let place = found.payload + at;
-                    // With the number of what it is a copy of it goes before that.
-                    let (number, attempt) = (record.written.0, u32::MAX);
-                    self.offer(record.lba, Newest { number, attempt, checksum: *checksum, place: place.0 + 1 }, torn);
+                    let (number, rank) = (record.written.0, Rank::COPY);
+                    self.offer(record.lba, Newest { number, rank, checksum: *checksum, place: place.0 + 1 }, torn);
                 }
             }
             _ => {}
@@ -101,23 +120,23 @@ impl Window {
     /// were torn by a loss of power and never acknowledged as durable.
     pub fn torn(&self) -> impl Iterator<Item = Loss> {
         let known = |lba: Lba| self.blocks[(lba - self.first.start()) as usize];
-        let is_newer =
-            move |(lba, torn): &&(Lba, Newest)| (torn.number, torn.attempt) > (known(*lba).number, known(*lba).attempt);
+        let order = |newest: &Newest| (newest.number, newest.rank.record());
+        let is_newer = move |(lba, torn): &&(Lba, Newest)| order(torn) > order(&known(*lba));
         let loss = |(lba, torn): &(Lba, Newest)| Loss { lba: *lba, place: Pba(torn.place - 1), why: Lost::Torn };
         self.torn.iter().filter(is_newer).map(loss)
     }
 
-    fn put_zeroes(&mut self, blocks: Range<Lba>, number: u64, attempt: u32) {
+    fn put_zeroes(&mut self, blocks: Range<Lba>, number: u64, rank: Rank) {
         let end = self.first.start() + self.blocks.len() as u64;
         let (from, to) = (blocks.start.max(self.first.start()), blocks.end.min(end));
-        let zeroes = Newest { number, attempt, ..Newest::default() };
+        let zeroes = Newest { number, rank, ..Newest::default() };
         (from.0..to.0).for_each(|lba| self.put(Lba(lba), zeroes));
     }
 
     fn put(&mut self, lba: Lba, new: Newest) {
         let Some(at) = lba.0.checked_sub(self.first.start().0) else { return };
         if let Some(known) = self.blocks.get_mut(at as usize)
-            && (new.number, new.attempt) >= (known.number, known.attempt)
+            && (new.number, new.rank) >= (known.number, known.rank)
         {
             *known = new;
         }
