@@ -3,12 +3,16 @@
 mod rig;
 mod shingled;
 
-use shingle_core::block::{Bio, BlockDevice, Cx, Data, DeviceId, Limits, Op, Payload, Status};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use shingle_core::block::{Bio, BlockDevice, Cx, Data, DeviceId, Limits, Op, Payload, Reason, Status};
 use shingle_core::dm::stl::format::{Batch, BatchKind, Checksum, Header, SetId, Written};
 use shingle_core::dm::stl::map::LEAF_BLOCKS;
 use shingle_core::dm::stl::{Epoch, Lba, Options, Sabotage, Stl};
 use shingle_core::random::Rng;
 use shingle_core::sector::Sector;
+use shingled::shelf::{put_back, taken_out};
 use shingled::{Volume, ZONE, disk, first_bytes, read, small};
 
 /// Keeps one read back for as long as somebody says.
@@ -196,4 +200,110 @@ fn leaves_that_have_all_of_a_run_are_told_nothing_of_it_by_an_extent_that_reache
 fn an_extent_that_reaches_beyond_leaves_that_have_all_of_a_run_would_go_over_what_is_newer() {
     let gone = Sabotage { merged_again: true, ..Sabotage::default() };
     assert_ne!(COUNTS.map(|count| wrong_after_half_a_sweep(gone, count)), [0; COUNTS.len()]);
+}
+
+/// What a disk is told, and when its power is lost.
+#[derive(Clone, Default)]
+struct Watch {
+    told: Rc<RefCell<Vec<Op>>>,
+    /// From the first reset of a zone there, or behind, on it takes no changes.
+    until: Rc<Cell<Option<Sector>>>,
+    is_lost: Rc<Cell<bool>>,
+}
+
+/// A disk that is watched.
+struct Watched {
+    below: [DeviceId; 1],
+    limits: Limits,
+    watch: Watch,
+}
+
+impl BlockDevice for Watched {
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    fn below(&self) -> &[DeviceId] {
+        &self.below
+    }
+
+    fn submit(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
+        let Watch { told, until, is_lost } = &self.watch;
+        told.borrow_mut().push(bio.op);
+        let is_last = bio.op == Op::ZoneReset && until.get().is_some_and(|first| bio.sector >= first);
+        is_lost.set(is_lost.get() || is_last);
+        if is_lost.get() && !is_read(bio.op) {
+            return cx.fail(bio, Reason::Medium);
+        }
+        cx.submit(self.below[0], bio, 0);
+    }
+
+    fn end_io(&mut self, bio: Box<Bio>, status: Status, _: u64, cx: &mut Cx<'_>) {
+        cx.complete(bio, status);
+    }
+
+    fn held(&self, _: &mut dyn FnMut(&Bio)) {}
+
+    fn describe(&self, out: &mut dyn std::fmt::Write) -> std::fmt::Result {
+        out.write_str("watched")
+    }
+}
+
+fn is_read(op: Op) -> bool {
+    matches!(op, Op::Read | Op::ReportZones)
+}
+
+fn watched() -> (Volume, Watch) {
+    let watch = Watch::default();
+    let volume = Volume::over(&[disk(40, Some(0))], 200, small(), |stack, leaf| {
+        let limits = stack.limits(leaf).clone();
+        stack.add(Box::new(Watched { below: [leaf], limits, watch: watch.clone() })).unwrap()
+    });
+    (volume, watch)
+}
+
+/// Whether a start flushes before it changes anything.
+fn does_flush_first(gone: Sabotage) -> bool {
+    let (mut volume, watch) = watched();
+    volume.write(3, 1, 1);
+    volume.reload();
+    volume.rig.stack.with_device(volume.rig.top, |stl: &mut Stl, _| stl.sabotage(gone)).unwrap();
+    watch.told.borrow_mut().clear();
+    assert_eq!(volume.read(3, 1), [1]);
+    let told = watch.told.borrow();
+    let first = |is_one: fn(&Op) -> bool| told.iter().position(is_one).expect("a start writes a root");
+    first(|op| *op == Op::Flush) < first(|op| !is_read(*op) && *op != Op::Flush)
+}
+
+/// The program may have ended, and not the disk, before what it wrote was durable.
+#[test]
+fn a_start_changes_nothing_before_what_it_found_is_durable() {
+    assert!(does_flush_first(Sabotage::default()));
+    assert!(!does_flush_first(Sabotage { start_unflushed: true, ..Sabotage::default() }), "the test does not show it");
+}
+
+/// The power is lost when a start, which has written its root, gives back the first zone.
+#[test]
+fn starts_that_are_cut_off_do_not_use_up_zones() {
+    let (mut volume, _) = watched();
+    (0..volume.blocks).for_each(|block| volume.write(block, 1, 1));
+    volume.stop();
+    let mut media = taken_out(&mut volume);
+    for _ in 0..40 {
+        let (mut volume, watch) = watched();
+        volume.stop();
+        put_back(&mut volume, &media);
+        // Zones for roots are in turn.
+        watch.until.set(Some(Sector(2 * u64::from(ZONE) * 8)));
+        volume.load();
+        assert_eq!(volume.read(3, 1), [1]);
+        volume.rig.settle();
+        media = taken_out(&mut volume);
+    }
+    let (mut volume, _) = watched();
+    volume.stop();
+    put_back(&mut volume, &media);
+    volume.load();
+    volume.write(3, 1, 2);
+    assert_eq!([volume.read(3, 1), volume.read(4, 1)], [[2], [1]]);
 }

@@ -267,6 +267,12 @@ fn of_a_batch_that_was_written_again_and_torn_the_attempt_before_it_is_salvaged(
     pass([3_700_011_641], &SwarmOptions { one_cut_of: Some(8), ..target(false) });
 }
 
+/// Each start took a zone for its root, and gave none back before the power went: the fourth found none.
+#[test]
+fn starts_that_are_cut_off_do_not_use_up_the_zones() {
+    pass([3_700_010_090], &SwarmOptions { one_cut_of: Some(8), ..target(false) });
+}
+
 fn is_found_where_a_disk_leaves(gone: Sabotage) -> bool {
     let options = SwarmOptions { stl_sabotage: gone, ..target(true) };
     with_removals(100..250).any(|seed| run(seed, &options).is_err())

@@ -428,7 +428,7 @@ pub(super) fn encode_root(root: &Root, lives: &[Life], batch: &Batch) -> Result<
 }
 
 /// Empties a zone.
-async fn reset_zone(shared: &Shared, zone: ZoneIndex) -> Result<(), Reason> {
+pub(super) async fn reset_zone(shared: &Shared, zone: ZoneIndex) -> Result<(), Reason> {
     let reset = {
         let state = shared.borrow();
         let (disk, sector) = state.disks.spot(state.disks.set.start(zone))?;

@@ -9,6 +9,8 @@ pub struct Sabotage {
     pub flush_one_device: bool,
     /// A start goes on in the life of the one before (I4).
     pub keep_epoch: bool,
+    /// A start changes something before what it found is durable (I34).
+    pub start_unflushed: bool,
     /// A volume is found on its devices when it is made: then an instance before it may still be at work (I28).
     pub found_early: bool,
     /// A life does not remember that batches of one before it count for nothing (I24).

@@ -1,6 +1,6 @@
 //! The start: the newest root, what it names, and what of the batches behind it counts.
 
-use super::checkpoint::{checkpoint, index_page, leaves_of_piece, zones_of_piece};
+use super::checkpoint::{checkpoint, index_page, leaves_of_piece, reset_zone, zones_of_piece};
 use super::disks::{Disk, Disks, Shape};
 use super::flush::flush_disks;
 use super::format::{
@@ -72,9 +72,8 @@ async fn load(shared: &Shared, io: &Io, given: Vec<Given>, capacity: u64) -> Res
     read_tables(shared, &newest.root).await?;
     let pointers = pointers(shared, &seen);
     let replayed = replay(shared, &newest, &since, &pointers).await?;
-    erase_torn(io, &seen).await;
     shared.borrow_mut().begin_evacuation(capacity)?;
-    let begun = match clear_rest(shared, &pointers).await {
+    let begun = match settle(shared, io, &seen, &pointers).await {
         Ok(()) => begin_life(shared, &since, &replayed).await,
         Err(reason) => Err(reason),
     };
@@ -581,6 +580,31 @@ impl State {
                 self.map.pending.put(Extent::at(record.lba, slot.place + at, &[*checksum]));
                 self.zones.count(slot.zone, 1);
             }
+        }
+    }
+}
+
+/// Makes the disks what was found on them. That is durable first: who wrote it may have ended before it was, and what is given up now may be needed if
+/// the newest root is lost.
+async fn settle(shared: &Shared, io: &Io, seen: &[Seen], pointers: &BTreeMap<ZoneIndex, Zone>) -> Result<(), Reason> {
+    if !shared.borrow().guards.gone().start_unflushed {
+        flush_disks(shared).await?;
+    }
+    erase_torn(io, seen).await;
+    empty_map_zones(shared).await;
+    clear_rest(shared, pointers).await
+}
+
+/// Zones in which the root names no part of the map are emptied, for the first root of this life: if each start needed a zone that the one before did not
+/// give back as the power was lost, there would be none in the end.
+async fn empty_map_zones(shared: &Shared) {
+    let zones = shared.borrow().zones.without_map();
+    for zone in zones {
+        if reset_zone(shared, zone).await.is_ok() {
+            let mut state = shared.borrow_mut();
+            state.zones.was_reset(zone);
+            // No root has to say so before parts of the map are written there: without the next root they count for nothing.
+            state.zones.root_is_durable(BTreeSet::from([zone]));
         }
     }
 }

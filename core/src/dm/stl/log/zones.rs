@@ -472,12 +472,22 @@ impl Zones {
 
     /// Full zones of the map that have nothing of it any more are done with.
     pub fn settle_map(&mut self) {
+        let settled: Vec<ZoneIndex> = self.settled_map().collect();
+        settled.into_iter().for_each(|zone| self.be_done_with(zone));
+    }
+
+    /// Those of them that can be opened once they were reset, and then have nothing in them: they have a pointer, and their device stays.
+    pub fn without_map(&self) -> Vec<ZoneIndex> {
+        let is_usable = |zone: &ZoneIndex| self.has_pointer[zone.0 as usize] && !self.barred[zone.0 as usize];
+        self.settled_map().filter(is_usable).collect()
+    }
+
+    fn settled_map(&self) -> impl Iterator<Item = ZoneIndex> {
         let is_settled = |(_, row, life): &(ZoneIndex, &ZoneRow, &Life)| {
             let is_of_map = row.used_for == ZoneUse::Full && row.stream == Stream::Map as u8;
             is_of_map && life.map_blocks == 0 && !life.is_done_with
         };
-        let settled: Vec<ZoneIndex> = self.in_use().filter(is_settled).map(|(zone, ..)| zone).collect();
-        settled.into_iter().for_each(|zone| self.be_done_with(zone));
+        self.in_use().filter(is_settled).map(|(zone, ..)| zone)
     }
 
     /// Counts a zone, or does not any more. Those of devices that leave are nobody's.
