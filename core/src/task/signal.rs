@@ -2,7 +2,8 @@
 
 use alloc::rc::Rc;
 use core::cell::RefCell;
-use core::future::poll_fn;
+use core::future::{Future, poll_fn};
+use core::pin::pin;
 use core::task::{Poll, Waker};
 
 use crate::prelude::*;
@@ -29,6 +30,16 @@ impl Signal {
                 }
                 Poll::Pending
             }
+        })
+        .await
+    }
+
+    /// The same, but no longer than until `end`: `None` if that came first.
+    pub async fn until_or<T>(&self, end: impl Future<Output = ()>, ready: impl FnMut() -> Option<T>) -> Option<T> {
+        let (mut end, mut ready) = (pin!(end), pin!(self.until(ready)));
+        poll_fn(|cx| match ready.as_mut().poll(cx) {
+            Poll::Ready(value) => Poll::Ready(Some(value)),
+            Poll::Pending => end.as_mut().poll(cx).map(|()| None),
         })
         .await
     }

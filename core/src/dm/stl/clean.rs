@@ -12,6 +12,13 @@ use super::{Generation, Lba, ZoneIndex};
 use crate::block::{Data, Reason};
 use crate::prelude::*;
 
+/// What users had done when it was looked: bios, and blocks that they had written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Seen {
+    uses: u64,
+    written: u64,
+}
+
 /// What is copied next.
 pub(super) enum Work {
     /// What is live in a zone, so that it can be given back.
@@ -229,11 +236,10 @@ impl State {
 
 /// Copies what is live in a zone, and says that nothing in it is.
 async fn clean(shared: &Shared, mut victim: Victim) -> Result<(), Reason> {
-    let progress = shared.borrow().signals.progress.clone();
     let batch = shared.borrow().options.most_copies() as usize;
-    let mut live = Vec::new();
+    let (mut live, mut seen) = (Vec::new(), None);
     while !victim.is_over() {
-        progress.until(|| shared.borrow().may_clean().then_some(())).await;
+        let_users_go_first(shared, victim.zone, &mut seen).await;
         let before = victim.read();
         let turn = victim.next_turn(shared).await;
         let (read, failure) = (victim.read() - before, turn.as_ref().err().cloned());
@@ -276,8 +282,33 @@ impl State {
         row.generation == generation || self.guards.gone().victims_by_place
     }
 
-    /// Whether cleaning may have a turn: users wait for it, or do not write.
-    fn may_clean(&self) -> bool {
-        self.is_cleaning_owed() || self.changes.is_empty() || self.zones.free(Pool::Users) == 0
+    /// Whether a turn of this victim is due, whoever writes. One that takes no head away goes on between batches of users.
+    fn is_turn_due(&self, victim: ZoneIndex) -> bool {
+        let is_beside = self.is_evacuating() || !self.disks.does_rotate(self.disks.member_of(victim));
+        let is_between = self.changes.is_empty() || self.zones.free(Pool::Users) == 0;
+        self.is_cleaning_owed() || self.do_users_wait() || self.is_suspended || is_beside && is_between
+    }
+
+    /// Whether cleaning may be ahead of what users owe: since this was asked before no user has come and none waits, or none has written and there is no
+    /// zone left, for which others may wait.
+    fn may_be_ahead(&self, before: &mut Option<Seen>) -> bool {
+        let now = Seen { uses: self.uses(), written: self.clock };
+        let Some(before) = before.replace(now) else { return false };
+        let is_unused = before == now && !self.is_busy();
+        is_unused || before.written == now.written && self.zones.free(Pool::Users) == 0
+    }
+}
+
+/// Waits until users owe cleaning a turn, or do not use the volume for a while: between two of their batches is none. A head that goes to and fro
+/// between them and a victim gives them a batch for each way, and so a tenth of what the disk can do.
+async fn let_users_go_first(shared: &Shared, victim: ZoneIndex, before: &mut Option<Seen>) {
+    let (io, progress, lull) = {
+        let state = shared.borrow();
+        (state.io.clone(), state.signals.progress.clone(), state.options.lull)
+    };
+    let is_due = || shared.borrow().is_turn_due(victim);
+    while !is_due() && !shared.borrow().may_be_ahead(before) {
+        let end = io.sleep_until(io.now() + lull);
+        progress.until_or(end, || is_due().then_some(())).await;
     }
 }

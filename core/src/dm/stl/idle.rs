@@ -68,8 +68,13 @@ impl State {
         self.idle.is_now && self.readiness == Readiness::Ready && !self.is_suspended
     }
 
+    /// Bios of users, ever.
+    pub fn uses(&self) -> u64 {
+        self.idle.uses
+    }
+
     /// Whether a user waits for something.
-    fn is_busy(&self) -> bool {
+    pub fn is_busy(&self) -> bool {
         self.is_read_or_written() || !self.flushes.is_empty()
     }
 

@@ -34,6 +34,8 @@ pub struct Options {
     pub ahead_blocks: u32,
     /// Blocks of a range that is written in order if it is read so.
     pub range_blocks: u32,
+    /// Time without users after which cleaning may be ahead of what they owe.
+    pub lull: Duration,
     /// Time without a user after which a volume is idle.
     pub idle_after: Duration,
     /// Zones whose live blocks are known one by one, so that they can be cleaned.
@@ -79,6 +81,8 @@ impl Default for Options {
             // 2 MiB: a track.
             ahead_blocks: 512,
             range_blocks: 8192,
+            // Some turns of a disk.
+            lull: Duration::from_millis(50),
             idle_after: Duration::from_millis(10_000),
             marked_zones: 2048,
             turn_blocks: 8192,

@@ -1,9 +1,5 @@
 //! A sweep works in turns: a head that goes to and fro with each batch of users gets nowhere, and one that does not come back lets them wait.
 
-use core::future::{Future, poll_fn};
-use core::pin::pin;
-use core::task::Poll;
-
 use super::map::Pending;
 use super::policy::{duty, in_step, rest, urgency};
 use super::state::{Shared, State};
@@ -110,14 +106,8 @@ impl Turn {
         let end = io.now();
         let next = shared.borrow().next_turn(&self, (end, step));
         if next > end {
-            let mut sleep = pin!(io.sleep_until(next));
             let is_time = || shared.borrow().next_turn(&self, (end, step)) <= io.now();
-            let mut hurry = pin!(progress.until(|| is_time().then_some(())));
-            poll_fn(|cx| match sleep.as_mut().poll(cx) {
-                Poll::Ready(()) => Poll::Ready(()),
-                Poll::Pending => hurry.as_mut().poll(cx),
-            })
-            .await;
+            progress.until_or(io.sleep_until(next), || is_time().then_some(())).await;
         }
         progress.until(|| (!shared.borrow().is_sweep_held()).then_some(())).await;
     }

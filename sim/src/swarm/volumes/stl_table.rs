@@ -31,6 +31,7 @@ pub(super) const OPTIONS: Options = Options {
     sweep_blocks: 6,
     ahead_blocks: 4,
     range_blocks: 8,
+    lull: Duration::from_micros(50),
     idle_after: Duration::from_micros(200),
     marked_zones: 4,
     turn_blocks: 24,
