@@ -1,13 +1,13 @@
 #!/bin/bash
 # Records what the kernel's ext4 asks of a dm-zoned volume while several writers make files: buffered writes of 1 to 4 MiB each, a
-# new directory per round, and a sync at the end. data/traces/ext4-buffered-writers.trace was made by it.
+# new directory per round, and a sync at the end. lab/data/traces/ext4-buffered-writers.trace was made by it.
 #
 # usage: scripts/record-ext4.sh [FILE [SECONDS [WRITERS]]]; needs root (or sudo without a password), nbdfuse and a loop device.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 PATH=$PATH:/usr/sbin:/sbin
 
-output=${1:-data/traces/ext4-buffered-writers.trace} seconds=${2:-60} writers=${3:-4}
+output=${1:-lab/data/traces/ext4-buffered-writers.trace} seconds=${2:-60} writers=${3:-4}
 shingle=${SHINGLE:-${CARGO_TARGET_DIR:-target}/release/shingle}
 [ -x "$shingle" ] || { echo "there is no $shingle: make build, or name another program in \$SHINGLE" >&2; exit 1; }
 

@@ -28,20 +28,20 @@ enum Change {
 }
 
 const SHIPPED: [&str; 14] = [
-    include_str!("../../profiles/link-fc32.toml"),
-    include_str!("../../profiles/null.toml"),
-    include_str!("../../profiles/paths-asymmetric.toml"),
-    include_str!("../../profiles/paths-cable.toml"),
-    include_str!("../../profiles/paths-changing.toml"),
-    include_str!("../../profiles/paths-hosts.toml"),
-    include_str!("../../profiles/paths-stall.toml"),
-    include_str!("../../profiles/ram.toml"),
-    include_str!("../../profiles/smr-14tb.toml"),
-    include_str!("../../profiles/smr-15tb.toml"),
-    include_str!("../../profiles/smr-26tb.toml"),
-    include_str!("../../profiles/smr-30tb.toml"),
-    include_str!("../../profiles/ssd-500gb.toml"),
-    include_str!("../../profiles/zns-1tb.toml"),
+    include_str!("../../host/profiles/link-fc32.toml"),
+    include_str!("../../host/profiles/null.toml"),
+    include_str!("../../host/profiles/paths-asymmetric.toml"),
+    include_str!("../../host/profiles/paths-cable.toml"),
+    include_str!("../../host/profiles/paths-changing.toml"),
+    include_str!("../../host/profiles/paths-hosts.toml"),
+    include_str!("../../host/profiles/paths-stall.toml"),
+    include_str!("../../host/profiles/ram.toml"),
+    include_str!("../../host/profiles/smr-14tb.toml"),
+    include_str!("../../host/profiles/smr-15tb.toml"),
+    include_str!("../../host/profiles/smr-26tb.toml"),
+    include_str!("../../host/profiles/smr-30tb.toml"),
+    include_str!("../../host/profiles/ssd-500gb.toml"),
+    include_str!("../../host/profiles/zns-1tb.toml"),
 ];
 
 fn text(input: &Input) -> String {

@@ -8,7 +8,7 @@ use shingle_host::config::Source;
 use shingle_host::profile::{Model, Profile};
 
 fn shipped(name: &str) -> String {
-    let path = format!("{}/../profiles/{name}.toml", env!("CARGO_MANIFEST_DIR"));
+    let path = format!("{}/profiles/{name}.toml", env!("CARGO_MANIFEST_DIR"));
     std::fs::read_to_string(path).unwrap()
 }
 

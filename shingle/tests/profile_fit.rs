@@ -1,11 +1,11 @@
-//! `shingle profile fit` as its users run it, on the figures of a study of a real drive (`data/measured`).
+//! `shingle profile fit` as its users run it, on the figures of a study of a real drive (`lab/data/measured`).
 
 mod program;
 
 use program::Scratch;
 use serde_json::Value;
 
-const MEASURED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../data/measured/zns-a-4k.json");
+const MEASURED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../lab/data/measured/zns-a-4k.json");
 
 fn number(value: &Value) -> f64 {
     value.as_f64().unwrap_or_else(|| panic!("{value} is no number"))

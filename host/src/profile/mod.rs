@@ -28,17 +28,17 @@ pub use paths::{BuiltPath, PathProfile, PathSet, Segment};
 
 /// The profiles that ship, by name.
 const SHIPPED: [(&str, &str); 11] = [
-    ("smr-14tb", include_str!("../../../profiles/smr-14tb.toml")),
-    ("smr-15tb", include_str!("../../../profiles/smr-15tb.toml")),
-    ("smr-26tb", include_str!("../../../profiles/smr-26tb.toml")),
-    ("smr-30tb", include_str!("../../../profiles/smr-30tb.toml")),
-    ("zns-1tb", include_str!("../../../profiles/zns-1tb.toml")),
-    ("zns-1tb-512", include_str!("../../../profiles/zns-1tb-512.toml")),
-    ("zns-1tb-4k", include_str!("../../../profiles/zns-1tb-4k.toml")),
-    ("ssd-500gb", include_str!("../../../profiles/ssd-500gb.toml")),
-    ("ram", include_str!("../../../profiles/ram.toml")),
-    ("link-fc32", include_str!("../../../profiles/link-fc32.toml")),
-    ("null", include_str!("../../../profiles/null.toml")),
+    ("smr-14tb", include_str!("../../profiles/smr-14tb.toml")),
+    ("smr-15tb", include_str!("../../profiles/smr-15tb.toml")),
+    ("smr-26tb", include_str!("../../profiles/smr-26tb.toml")),
+    ("smr-30tb", include_str!("../../profiles/smr-30tb.toml")),
+    ("zns-1tb", include_str!("../../profiles/zns-1tb.toml")),
+    ("zns-1tb-512", include_str!("../../profiles/zns-1tb-512.toml")),
+    ("zns-1tb-4k", include_str!("../../profiles/zns-1tb-4k.toml")),
+    ("ssd-500gb", include_str!("../../profiles/ssd-500gb.toml")),
+    ("ram", include_str!("../../profiles/ram.toml")),
+    ("link-fc32", include_str!("../../profiles/link-fc32.toml")),
+    ("null", include_str!("../../profiles/null.toml")),
 ];
 
 /// A drive to simulate.

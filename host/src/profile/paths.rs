@@ -22,17 +22,17 @@ use crate::fields::{At, Diagnostic, Source};
 
 /// The sets that ship, by name.
 const SHIPPED: [(&str, &str); 11] = [
-    ("paths-fc32-two", include_str!("../../../profiles/paths-fc32-two.toml")),
-    ("paths-fc32-four", include_str!("../../../profiles/paths-fc32-four.toml")),
-    ("paths-tcp-30ms", include_str!("../../../profiles/paths-tcp-30ms.toml")),
-    ("paths-asymmetric", include_str!("../../../profiles/paths-asymmetric.toml")),
-    ("paths-jitter", include_str!("../../../profiles/paths-jitter.toml")),
-    ("paths-stall", include_str!("../../../profiles/paths-stall.toml")),
-    ("paths-burst", include_str!("../../../profiles/paths-burst.toml")),
-    ("paths-fast-fail", include_str!("../../../profiles/paths-fast-fail.toml")),
-    ("paths-changing", include_str!("../../../profiles/paths-changing.toml")),
-    ("paths-cable", include_str!("../../../profiles/paths-cable.toml")),
-    ("paths-hosts", include_str!("../../../profiles/paths-hosts.toml")),
+    ("paths-fc32-two", include_str!("../../profiles/paths-fc32-two.toml")),
+    ("paths-fc32-four", include_str!("../../profiles/paths-fc32-four.toml")),
+    ("paths-tcp-30ms", include_str!("../../profiles/paths-tcp-30ms.toml")),
+    ("paths-asymmetric", include_str!("../../profiles/paths-asymmetric.toml")),
+    ("paths-jitter", include_str!("../../profiles/paths-jitter.toml")),
+    ("paths-stall", include_str!("../../profiles/paths-stall.toml")),
+    ("paths-burst", include_str!("../../profiles/paths-burst.toml")),
+    ("paths-fast-fail", include_str!("../../profiles/paths-fast-fail.toml")),
+    ("paths-changing", include_str!("../../profiles/paths-changing.toml")),
+    ("paths-cable", include_str!("../../profiles/paths-cable.toml")),
+    ("paths-hosts", include_str!("../../profiles/paths-hosts.toml")),
 ];
 
 const MOST_HOSTS: usize = 4;

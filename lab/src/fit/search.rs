@@ -327,8 +327,8 @@ mod tests {
 
     fn document(name: &str) -> Document {
         let text = match name {
-            "zns" => include_str!("../../../profiles/zns-1tb-4k.toml"),
-            _ => include_str!("../../../profiles/smr-26tb.toml"),
+            "zns" => include_str!("../../../host/profiles/zns-1tb-4k.toml"),
+            _ => include_str!("../../../host/profiles/smr-26tb.toml"),
         };
         Document::new(Source { path: name.into(), text: text.into() }).unwrap()
     }

@@ -1,7 +1,7 @@
 //! The published tables, run again: `shingle reproduce`.
 //!
 //! ```text
-//!  data/published/*.csv ─> published ─> plan: a cell for each figure, an experiment for each cell
+//!  lab/data/published/*.csv ─> published ─> plan: a cell for each figure, an experiment for each cell
 //!                                          │
 //!            real, noclone: this machine <─┴─> model: a drive in virtual time
 //!                                          │

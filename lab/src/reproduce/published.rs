@@ -58,7 +58,7 @@ pub const SCHEMAS: [Schema; 6] = [
         name: "zwp-devices",
         keys: &["device", "kernel", "scheduler"],
         figures: &[("seqw4K1", MB), ("seqw4K16", MB), ("seqw1M16", MB), ("rndw4K16", Iops), ("rndw128K16", Iops)],
-        text: include_str!("../../../data/published/zwp-devices.csv"),
+        text: include_str!("../../data/published/zwp-devices.csv"),
     },
     Schema {
         name: "zwp-append-btrfs",
@@ -69,25 +69,25 @@ pub const SCHEMAS: [Schema; 6] = [
             ("zns_native_za", MB),
             ("smr_emulated_za", MB),
         ],
-        text: include_str!("../../../data/published/zwp-append-btrfs.csv"),
+        text: include_str!("../../data/published/zwp-append-btrfs.csv"),
     },
     Schema {
         name: "qd1-sequential",
         keys: &["queue_depth"],
         figures: &[("baseline", MB), ("patched", MB)],
-        text: include_str!("../../../data/published/qd1-sequential.csv"),
+        text: include_str!("../../data/published/qd1-sequential.csv"),
     },
     Schema {
         name: "qd1-random-zones",
         keys: &["zones"],
         figures: &[("baseline", MB), ("patched", MB)],
-        text: include_str!("../../../data/published/qd1-random-zones.csv"),
+        text: include_str!("../../data/published/qd1-random-zones.csv"),
     },
     Schema {
         name: "qd1-xfs",
         keys: &["workload"],
         figures: &[("ahci_baseline", MB), ("ahci_patched", MB), ("hba1m_baseline", MB), ("hba1m_patched", MB)],
-        text: include_str!("../../../data/published/qd1-xfs.csv"),
+        text: include_str!("../../data/published/qd1-xfs.csv"),
     },
     Schema {
         name: "dm-noclone",
@@ -98,7 +98,7 @@ pub const SCHEMAS: [Schema; 6] = [
             ("linear_noclone", MiB),
             ("linear_noclone_with_per_bio_data", MiB),
         ],
-        text: include_str!("../../../data/published/dm-noclone.csv"),
+        text: include_str!("../../data/published/dm-noclone.csv"),
     },
 ];
 

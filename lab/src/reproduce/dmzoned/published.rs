@@ -3,8 +3,8 @@
 use super::Setup;
 use crate::reproduce::published::split;
 
-/// The file, as it is in `data/published`.
-const TEXT: &str = include_str!("../../../../data/published/dm-zoned-phases.csv");
+/// The file, as it is in `lab/data/published`.
+const TEXT: &str = include_str!("../../../data/published/dm-zoned-phases.csv");
 const HEADER: &str = "setup,phase,from_s,to_s,mb_per_s_low,mb_per_s_high,basis,what";
 
 /// A stretch of time with one speed.

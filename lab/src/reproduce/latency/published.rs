@@ -61,19 +61,19 @@ impl Published {
 
     /// tiobench over Fibre Channel.
     pub fn latency() -> Self {
-        let text = include_str!("../../../../data/published/nvme-latency.csv");
+        let text = include_str!("../../../data/published/nvme-latency.csv");
         Self::new("policy,decay,op,avg_us,stddev_us", text)
     }
 
     /// Two NVMe/TCP paths, one with 30 ms more.
     pub fn adaptive() -> Self {
-        let text = include_str!("../../../../data/published/nvme-adaptive.csv");
+        let text = include_str!("../../../data/published/nvme-adaptive.csv");
         Self::new("op,numa,round-robin,queue-depth,adaptive", text)
     }
 
     /// An array with two fast and two slow paths.
     pub fn array() -> Self {
-        let text = include_str!("../../../../data/published/nvme-asymmetric-array.csv");
+        let text = include_str!("../../../data/published/nvme-asymmetric-array.csv");
         Self::new("policy,ios_per_s,mean_ms,slowest_path_ms", text)
     }
 
