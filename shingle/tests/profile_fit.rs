@@ -59,3 +59,12 @@ fn what_cannot_be_fitted_is_an_error_that_says_what_to_measure() {
     scratch.fails(&format!("profile fit --base nosuch {MEASURED}"), 2, &["there is no profile `nosuch`"]);
     assert!(scratch.ok("profile list").contains("zns-1tb-4k"));
 }
+
+#[test]
+fn what_ships_can_be_printed_edited_and_used() {
+    let scratch = Scratch::new();
+    scratch.file("mine.toml", &scratch.ok("profile show zns-1tb"));
+    scratch.ok("bench --profile mine.toml --rw=write --bs=4k --size=2GiB --io_size=8MiB");
+    assert!(scratch.ok("profile show paths-jitter").contains("model = \"paths\""));
+    scratch.fails("profile show nosuch", 2, &["there is no profile `nosuch`", "smr-15tb", "paths-jitter"]);
+}

@@ -109,8 +109,16 @@ impl PathSet {
     /// # Errors
     /// If there is none, it cannot be read, or it has mistakes.
     pub fn find(name_or_path: &str) -> Result<Self, ProfileError> {
-        let source = super::find_source(&SHIPPED, name_or_path)?;
+        let source = Self::source(name_or_path)?;
         Self::parse(&super::name_of(&source, name_or_path), source)
+    }
+
+    /// The text of that set.
+    ///
+    /// # Errors
+    /// If there is none, or it cannot be read.
+    pub fn source(name_or_path: &str) -> Result<Source, ProfileError> {
+        super::find_source(&SHIPPED, name_or_path)
     }
 
     /// Reads a set; all mistakes come at once, each with its line.
