@@ -38,6 +38,7 @@ pub mod mailbox;
 pub mod notices;
 pub mod patience;
 pub mod profile;
+pub mod pulse;
 pub mod serve;
 pub mod shard;
 pub mod stl;

@@ -303,19 +303,25 @@ fn an_interrupt_is_a_clean_stop() {
 }
 
 #[test]
-fn a_service_manager_is_told_that_the_daemon_is_ready() {
+fn a_service_manager_is_told_that_the_daemon_is_ready_and_that_it_goes_round() {
     let scratch = with_disk();
     let socket = std::os::unix::net::UnixDatagram::bind(scratch.0.join("notify")).unwrap();
     let mut command = scratch.shingle();
     let mut child = command
         .args(["up", "stack.toml"])
         .env("NOTIFY_SOCKET", scratch.0.join("notify"))
+        .env("WATCHDOG_USEC", "400000")
         .stdout(Stdio::null())
         .spawn()
         .unwrap();
     let mut told = [0; 64];
     let length = socket.recv(&mut told).unwrap();
     assert_eq!(&told[..length], b"READY=1");
+    // Again and again, as long as all shards answer.
+    for _ in 0..3 {
+        let length = socket.recv(&mut told).unwrap();
+        assert_eq!(&told[..length], b"WATCHDOG=1");
+    }
     child.kill().unwrap();
     child.wait().unwrap();
 }

@@ -4,7 +4,7 @@ use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -14,10 +14,12 @@ use super::{CliError, output};
 use crate::log;
 use shingle_host::config::{Plan, check_disks, format_bytes};
 use shingle_host::daemon::{Daemon, DaemonError};
+use shingle_host::pulse::Pulse;
 
 /// Run a stack in the foreground
 ///
-/// Prints one line for each export and each socket, then `ready`, and tells systemd (READY=1) if NOTIFY_SOCKET is set.
+/// Prints one line for each export and each socket, then `ready`, and tells systemd (READY=1) if NOTIFY_SOCKET is set; with WATCHDOG_USEC
+/// also that all shards still go round (WATCHDOG=1).
 /// SIGINT and SIGTERM end it: requests in flight are finished, mapped devices are suspended from the top down, and every disk is
 /// flushed; a second one ends it at once.
 #[derive(Args)]
@@ -41,6 +43,9 @@ impl From<DaemonError> for CliError {
         }
     }
 }
+
+/// How often it is looked whether all is well.
+const LOOK: Duration = Duration::from_millis(250);
 
 /// Runs the command.
 pub fn run(args: &UpArgs) -> Result<(), CliError> {
@@ -90,8 +95,11 @@ fn watch_signals() -> Result<mpsc::Receiver<i32>, CliError> {
 }
 
 fn wait(daemon: &Daemon, signals: &mpsc::Receiver<i32>) -> Result<(), CliError> {
+    let mut watchdog = Watchdog::of(daemon);
+    let pause = watchdog.as_ref().map_or(LOOK, |watchdog| watchdog.every.min(LOOK));
     loop {
-        match signals.recv_timeout(Duration::from_millis(250)) {
+        watchdog.as_mut().into_iter().for_each(Watchdog::tell);
+        match signals.recv_timeout(pause) {
             Ok(signal) => {
                 let name = if signal == SIGINT { "SIGINT" } else { "SIGTERM" };
                 tracing::info!("{name}: finishing requests and flushing disks; once more to stop at once");
@@ -102,6 +110,31 @@ fn wait(daemon: &Daemon, signals: &mpsc::Receiver<i32>) -> Result<(), CliError> 
             }
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return Ok(()),
+        }
+    }
+}
+
+/// What a service manager waits for that ends who hangs (`sd_watchdog_enabled(3)`).
+struct Watchdog {
+    every: Duration,
+    told: Option<Instant>,
+    pulse: Pulse,
+}
+
+impl Watchdog {
+    /// `None`: nobody waits for it.
+    fn of(daemon: &Daemon) -> Option<Self> {
+        let number = |name: &str| std::env::var(name).ok()?.parse::<u64>().ok();
+        let is_ours = number("WATCHDOG_PID").is_none_or(|pid| pid == u64::from(std::process::id()));
+        let within = number("WATCHDOG_USEC").filter(|within| is_ours && *within > 0)?;
+        Some(Self { every: Duration::from_micros(within / 4), told: None, pulse: Pulse::of(&daemon.state().shards) })
+    }
+
+    /// Says that all shards go round, if it is time and they do.
+    fn tell(&mut self) {
+        if self.told.is_none_or(|told| told.elapsed() >= self.every) && self.pulse.beat() {
+            self.told = Some(Instant::now());
+            notify("WATCHDOG=1");
         }
     }
 }

@@ -46,7 +46,11 @@ impl Scratch {
 
     pub fn shingle(&self) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_shingle"));
-        command.current_dir(&self.0).env_remove("SHINGLE_CONTROL").env_remove("NOTIFY_SOCKET");
+        command
+            .current_dir(&self.0)
+            .env_remove("SHINGLE_CONTROL")
+            .env_remove("NOTIFY_SOCKET")
+            .env_remove("WATCHDOG_USEC");
         command
     }
 
