@@ -31,15 +31,18 @@ impl Pulse {
 }
 
 impl Asked {
-    /// Asks once more, if the last answer has come. Whether it had.
+    /// Asks once more, if the last answer has come. Whether it had, and there was room to ask.
     fn ask(&self) -> bool {
-        let had = self.has_answered.swap(false, Ordering::Relaxed);
-        if had {
-            let answer = self.has_answered.clone();
-            // One that cannot be asked does not answer.
-            let _ = self.mailbox.post(move |_| answer.store(true, Ordering::Relaxed));
+        if !self.has_answered.swap(false, Ordering::Relaxed) {
+            return false;
         }
-        had
+        let answer = self.has_answered.clone();
+        let is_asked = self.mailbox.post(move |_| answer.store(true, Ordering::Relaxed)).is_ok();
+        if !is_asked {
+            // Its mailbox is full: it is asked the next time.
+            self.has_answered.store(true, Ordering::Relaxed);
+        }
+        is_asked
     }
 }
 
@@ -63,6 +66,20 @@ mod tests {
             shard.hurry();
             shard.round().unwrap();
         });
+        assert!(pulse.beat());
+    }
+
+    #[test]
+    fn a_shard_whose_mailbox_was_full_is_asked_again() {
+        let mut shard = Shard::new().unwrap();
+        let pulse = Pulse::of(&[ShardInfo { number: 0, mailbox: shard.mailbox() }]);
+        while shard.mailbox().post(|_| ()).is_ok() {}
+        assert!(!pulse.beat());
+        // A round reads a part of it.
+        while shard.mailbox().post(|_| ()).is_err() {
+            shard.hurry();
+            shard.round().unwrap();
+        }
         assert!(pulse.beat());
     }
 }
