@@ -50,6 +50,7 @@ const HOST: &Layers = &[
     ("profile", &["fields"]),
     ("trace", &["latency"]),
     ("daemon_state", &["config", "devices", "mailbox", "serve", "shard"]),
+    ("pulse", &["daemon_state", "shard"]),
     ("control", &["config", "daemon_state", "devices", "dmz", "mailbox", "serve", "shard", "trace"]),
     ("daemon", &["config", "control", "daemon_state", "notices", "serve", "shard"]),
 ];
