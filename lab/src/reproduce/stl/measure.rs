@@ -10,11 +10,12 @@ use shingle_core::time::{Duration, Instant};
 use shingle_host::profile::Model;
 use shingle_sim::Stop;
 
+use super::keeper::Keeper;
 use super::load::{Load, Sleeper, Task};
 use super::outcome::{Cpu, Run, Sample};
 use super::plan::{Experiment, Row, Size, System, options};
 use super::probe::{Probe, Second};
-use super::volume::Volume;
+use super::volume::{Volume, no_room};
 use super::{aged, blocks, files, ram, reading, start};
 
 /// How long a run is, and what it is drawn from.
@@ -120,7 +121,7 @@ pub fn run(experiment: Experiment, drives: &[Model], extent: Extent, stop: &Atom
         Ok(found) => Ok(Some(Run::new(experiment, found, cpu.until_now()))),
         Err(Halt::Stopped) => Ok(None),
         // That is a result too, and the others are shown beside it.
-        Err(Halt::Failed(why)) => Ok(Some(Run::failed(experiment, format!("{why}; {}", scene.status())))),
+        Err(Halt::Failed(why)) => Ok(Some(Run::failed(experiment, scene.explained(&why)))),
     }
 }
 
@@ -214,6 +215,14 @@ impl Scene<'_> {
             counters: less(self.counters(), counters),
             moved: self.moved().since(first),
         }
+    }
+
+    /// Why, with what the target says of itself and what is wrong with the file for its drives.
+    fn explained(&self, why: &str) -> String {
+        let stack = &self.volume.world.stack;
+        let keepers = self.volume.keepers.iter().filter_map(|id| stack.device::<Keeper>(*id));
+        let files = keepers.filter_map(|keeper| keeper.failure.as_ref()).map(no_room);
+        files.chain([format!("{why}; {}", self.status())]).collect::<Vec<_>>().join("; ")
     }
 
     /// What the target says of itself.

@@ -22,6 +22,7 @@ mod plan;
 mod probe;
 mod ram;
 mod reading;
+mod spill;
 mod start;
 mod text;
 mod volume;

@@ -6,6 +6,7 @@
 //! ```
 
 use std::cell::Cell;
+use std::{env, io};
 
 use shingle_core::block::{Bio, Completion, Data, DeviceId, Flags, Limits, Op, Payload, Stack};
 use shingle_core::dm::stl::format::SetId;
@@ -66,7 +67,8 @@ impl Volume {
         let (mut keepers, mut doors) = (Vec::new(), Vec::new());
         for id in &ids {
             let limits = stack.limits(*id).clone();
-            let keeper = stack.add(Box::new(Keeper::new(*id, &limits))).map_err(text)?;
+            let keeper =
+                stack.add(Box::new(Keeper::new(*id, &limits).map_err(|error| no_room(&error))?)).map_err(text)?;
             keepers.push(keeper);
             doors.push(stack.add(Box::new(Door::new(keeper, &limits))).map_err(text)?);
         }
@@ -195,6 +197,14 @@ impl Actor for Asker {
     fn is_done(&self) -> bool {
         self.is_done
     }
+}
+
+/// That the file in which drives keep what is written cannot be used.
+pub fn no_room(error: &io::Error) -> String {
+    format!(
+        "the file for what drives keep, in {}: {error}; another folder can be set as TMPDIR",
+        env::temp_dir().display()
+    )
 }
 
 pub fn text(error: impl ToString) -> String {
