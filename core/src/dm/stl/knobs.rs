@@ -56,7 +56,7 @@ knobs! {
     /// Most blocks of data of a batch; 1 to 4096.
     batch = 256, 1..=4_096, |blocks, options| options.batch_blocks = blocks;
     /// Zones' worth of 256 MiB that a start may have to read again; 1 to 65536. A checkpoint is due after that many.
-    replay = 4, 1..=65_536, |zones, options| options.replay_blocks = u64::from(zones) * 65_536;
+    replay = 3, 1..=65_536, |zones, options| options.replay_blocks = u64::from(zones) * 65_536;
     /// Runs after which they are merged; 1 to 250.
     runs = 200, 1..=250, |runs, options| options.most_runs = runs as usize;
     /// Seconds without a user after which the volume cleans what is cheap and puts in order what is read so; 1 to 86400.

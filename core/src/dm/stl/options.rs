@@ -67,8 +67,8 @@ impl Default for Options {
             batch_blocks: 256,
             copy_blocks: 256,
             pending_bytes: 32 * MIB,
-            // 1 GiB: a start reads all of it, at the rate of the medium.
-            replay_blocks: 4 * 65_536,
+            // 768 MiB: a start reads all of it, at the rate of the medium.
+            replay_blocks: 3 * 65_536,
             named_zones: 16,
             promised_zones: 8,
             // 1 MiB.

@@ -255,13 +255,12 @@ fn divisors(row: Row, size: Size) -> (u64, u64) {
 const LEAST_BYTES: usize = 128 << 10;
 
 /// How the target is told to be on that: with so much less memory for its map as there is less of the drive. What it reads and writes at a time stays as
-/// long as it is, as heads and platters are no faster.
+/// long as it is, and so does what a start may have to read: heads and platters are no faster.
 pub fn options(experiment: Experiment, size: Size) -> Options {
     let (share, of_zone) = divisors(experiment.row, size);
     let (share, whole) = ((share * of_zone) as usize, Options::default());
     let options = Options {
         pending_bytes: (whole.pending_bytes / share).max(LEAST_BYTES),
-        replay_blocks: (whole.replay_blocks / share as u64).max(LEAST_BYTES as u64 / 64),
         index_bytes: (whole.index_bytes / share).max(LEAST_BYTES),
         cached_extents: (whole.cached_extents / share).max(LEAST_BYTES / 64),
         ..whole
