@@ -19,6 +19,14 @@ struct Seen {
     written: u64,
 }
 
+/// Why a zone could not be cleaned.
+enum Unclean {
+    /// It cannot be read.
+    Unread,
+    /// What is live in it could not be written elsewhere.
+    Unwritten(Reason),
+}
+
 /// What is copied next.
 pub(super) enum Work {
     /// What is live in a zone, so that it can be given back.
@@ -78,7 +86,7 @@ impl State {
     }
 
     /// What becomes of a victim.
-    fn end_cleaning(&mut self, zone: ZoneIndex, generation: Generation, result: &Result<(), Reason>) {
+    fn end_cleaning(&mut self, zone: ZoneIndex, generation: Generation, result: &Result<(), Unclean>) {
         self.victim = None;
         match result {
             _ if !self.is_still(zone, generation) => {}
@@ -87,9 +95,19 @@ impl State {
                 self.cleaned_in_vain += 1;
             }
             // It may be moved when there is room.
-            Err(Reason::VolumeFull) if self.is_to_be_emptied(zone) => {}
+            Err(Unclean::Unwritten(Reason::VolumeFull)) if self.is_to_be_emptied(zone) => {}
+            // No other would do better. To read all of them first is to let users wait for hours.
+            Err(Unclean::Unwritten(Reason::VolumeFull)) => {
+                if !self.look_further() {
+                    self.degrade(
+                        "there is no zone left that can be written, and none for what is live in others".into(),
+                    );
+                }
+            }
+            // Each try takes a zone.
+            Err(Unclean::Unwritten(_)) => {}
             // What cannot be read stays where it is.
-            Err(_) => {
+            Err(Unclean::Unread) => {
                 self.zones.spoil(zone);
                 self.map.live.forget(zone);
             }
@@ -235,7 +253,7 @@ impl State {
 }
 
 /// Copies what is live in a zone, and says that nothing in it is.
-async fn clean(shared: &Shared, mut victim: Victim) -> Result<(), Reason> {
+async fn clean(shared: &Shared, mut victim: Victim) -> Result<(), Unclean> {
     let batch = shared.borrow().options.most_copies() as usize;
     let (mut live, mut seen) = (Vec::new(), None);
     while !victim.is_over() {
@@ -248,9 +266,10 @@ async fn clean(shared: &Shared, mut victim: Victim) -> Result<(), Reason> {
         let all = live.len();
         // The last batch waits for more, or zones with many short ones would be as full as those that they come from.
         let least = if victim.is_over() || failure.is_some() { 1 } else { batch };
-        copy_until(shared, Origin::Victim(victim.stream, victim.generation), &mut live, least).await?;
-        failure.map_or(Ok(()), Err)?;
-        detach(&mut live)?;
+        let copied = copy_until(shared, Origin::Victim(victim.stream, victim.generation), &mut live, least).await;
+        copied.map_err(Unclean::Unwritten)?;
+        failure.map_or(Ok(()), |_| Err(Unclean::Unread))?;
+        detach(&mut live).map_err(Unclean::Unwritten)?;
         let copied = all - live.len();
         let mut state = shared.borrow_mut();
         let ahead = f64::from(state.options.turn_blocks);
@@ -263,7 +282,7 @@ async fn clean(shared: &Shared, mut victim: Victim) -> Result<(), Reason> {
     }
     if state.map.live.of(victim.zone).is_some_and(|live| live.has_any_from(victim.read())) {
         // The map leads to blocks behind the last batch that is known: an end that was lost is no reason to lose them.
-        return Err(Reason::Medium);
+        return Err(Unclean::Unread);
     }
     state.settle(victim.zone);
     Ok(())
