@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use shingle_core::block::Status;
 use shingle_core::device::NullConfig;
 use shingle_core::dm::stl::format::{Checksum, Header, PieceKind, SetId, ZoneRow, ZoneUse, decode_leaf, encode_leaf};
-use shingle_core::dm::stl::map::{Extent, LeafImage, LeafNo};
+use shingle_core::dm::stl::map::{Extent, LeafImage, LeafNo, Span};
 use shingle_core::dm::stl::tools::{
     Depth, Disk, Finding, FormatOptions, Media, MemoryMedia, Report, Spot, Volume as Found, check, follow, format,
 };
@@ -191,7 +191,7 @@ fn live_blocks(media: &mut MemoryMedia, found: &Found) -> Vec<(Lba, Pba)> {
         let (first, mut bytes) = (found.space.spot(row.place).unwrap(), vec![0; usize::from(row.blocks) * 4096]);
         media.read(first, &mut bytes).unwrap();
         for extent in decode_leaf(LeafNo(number as u32), row.place, &bytes).unwrap() {
-            let held = |run: &Extent| run.lba < extent.end() && run.end() > extent.lba;
+            let held = |run: Span<'_>| run.lba < extent.end() && run.end() > extent.lba;
             if !found.pending.iter().any(held) {
                 live.push((extent.lba, extent.place(0).unwrap().0));
             }
@@ -272,7 +272,7 @@ fn swept() -> (MemoryMedia, Found) {
 #[test]
 fn a_map_that_leads_elsewhere_is_found_block_by_block() {
     let (media, found) = swept();
-    let moved = |extent: &Extent, place| Extent::at(extent.lba, place, extent.checksums());
+    let moved = |extent: &Extent, place| Extent::at(extent.lba, place, extent.span().checksums);
     let place = |extent: &Extent| extent.place(0).unwrap().0;
     type Change<'a> = &'a dyn Fn(&mut Vec<Extent>);
     let swap: Change<'_> = &|extents| {
@@ -282,7 +282,7 @@ fn a_map_that_leads_elsewhere_is_found_block_by_block() {
     let twice: Change<'_> = &|extents| extents[2] = moved(&extents[2], place(&extents[5]));
     let nowhere: Change<'_> = &|extents| extents[2] = moved(&extents[2], Pba(1 << 30));
     let sum: Change<'_> = &|extents| {
-        let mut sums = extents[2].checksums().to_vec();
+        let mut sums = extents[2].span().checksums.to_vec();
         sums[1] = Checksum(sums[1].0 ^ 1);
         extents[2] = Extent::at(extents[2].lba, place(&extents[2]), &sums);
     };

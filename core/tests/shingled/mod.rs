@@ -49,7 +49,7 @@ pub fn small() -> Options {
     Options {
         batch_blocks: 12,
         copy_blocks: 12,
-        pending_bytes: 4096,
+        pending_bytes: 1710,
         replay_blocks: 100,
         named_zones: 1,
         index_bytes: 1 << 20,

@@ -16,6 +16,7 @@ use super::{BLOCK_BYTES, BatchNo, CopyNo, Generation, Pba, ZoneIndex, disks};
 use crate::block::{Payload, Reason};
 use crate::prelude::*;
 use alloc::collections::BTreeSet;
+use alloc::rc::Rc;
 
 /// Most pieces of a table.
 const MOST_PIECES: usize = 256;
@@ -101,7 +102,7 @@ impl State {
         self.notify(|signals| &signals.progress);
         self.since_checkpoint = 0;
         let pending = core::mem::take(&mut self.map.pending);
-        self.map.frozen = Some(pending);
+        self.map.frozen = Some(Rc::new(pending));
         self.frozen_cut = (self.counted(), self.copies);
         self.frozen_cut
     }
@@ -271,7 +272,7 @@ fn flush_ranges(index: &mut RunIndex, run: RunNo, leaf: LeafNo, ranges: &mut Vec
 /// Notes the extents of a page of a run.
 pub(super) fn index_page(index: &mut RunIndex, run: RunNo, extents: &[super::map::Extent]) {
     let mut pending = Pending::default();
-    extents.iter().for_each(|extent| pending.put(extent.clone()));
+    extents.iter().for_each(|extent| pending.put(extent.span()));
     index_extents(index, run, &pending);
 }
 

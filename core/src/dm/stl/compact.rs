@@ -127,7 +127,7 @@ async fn write_newest(shared: &Shared, runs: &mut [RunReader], pages: &mut Vec<P
         read_up_to(shared, runs, end, room).await?;
         while let Some(extent) = newest_in(runs, at..end)? {
             at = extent.end();
-            full.put(&extent);
+            full.put(extent.span());
             if full.full() >= MOST_BLOCKS as usize {
                 pages.extend(full.write_full(shared, Pool::Cleaning).await?);
             }

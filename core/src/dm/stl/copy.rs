@@ -4,7 +4,7 @@ use super::append::{MOST_ATTEMPTS, arrive, room_for};
 use super::format::{BatchKind, Copied, Header};
 use super::lanes::{LaneNo, Lanes};
 use super::log::{Pool, Sealed, Stream};
-use super::map::{Extent, Found};
+use super::map::{Found, Span};
 use super::state::{Readiness, Shared, Slot, State};
 use super::victim::Block;
 use super::{CopyNo, Generation, Pba, ZoneIndex};
@@ -177,7 +177,7 @@ impl State {
             if !self.is_still_there(&block, origin) && !self.guards.gone().copies_unconditional {
                 continue;
             }
-            self.map.pending.put(Extent::at(record.lba, start + at as u64, &[*checksum]));
+            self.map.pending.put(Span::at(record.lba, start + at as u64, &[*checksum]));
             self.zones.count(slot.zone, 1);
             self.zones.count(self.zone_with(record.from), -1);
         }

@@ -10,7 +10,7 @@ use super::format::{
 use super::headers::{Chain, Found, chain};
 use super::lanes::{Device, Lanes};
 use super::log::{Keep, Order, Sealed, Stream, Zones};
-use super::map::{Extent, Map, Node, Run, RunNo, pages_from};
+use super::map::{Extent, Map, Node, Run, RunNo, Span, pages_from};
 use super::replay::{Replay, Since};
 use super::roots::{FoundRoot, Given, Seen, erase_torn, failed, look, newest};
 use super::set::Set;
@@ -574,10 +574,10 @@ impl State {
         let blocks = Header::blocks_of(header.kind.record_bytes(), header.checksums.len()) as u64;
         for ((record, checksum), at) in records.iter().zip(&header.checksums).zip(blocks..) {
             let known = self.map.pending.find(record.lba);
-            let place = known.map(|extent| extent.place((record.lba - extent.lba) as u32).map(|(place, _)| place));
+            let place = known.map(|extent| extent.block((record.lba - extent.lba) as u32).map(|(place, _)| place));
             let counts = place.is_none_or(|place| place == Some(record.from)) && record.written <= cut;
             if counts || self.guards.gone().replay_copies_unconditional {
-                self.map.pending.put(Extent::at(record.lba, slot.place + at, &[*checksum]));
+                self.map.pending.put(Span::at(record.lba, slot.place + at, &[*checksum]));
                 self.zones.count(slot.zone, 1);
             }
         }

@@ -3,7 +3,7 @@
 use super::checkpoint::{Part, write_parts};
 use super::format::{PageRow, PageWriter, Piece, PieceKind, place_page};
 use super::log::Pool;
-use super::map::{Extent, RunNo};
+use super::map::{RunNo, Span};
 use super::nodes::{Draft, write_all};
 use super::state::Shared;
 use super::{Lba, Pba};
@@ -25,18 +25,18 @@ struct Page {
 
 impl Pages {
     /// Those of these extents.
-    pub fn of<'a>(extents: impl Iterator<Item = &'a Extent>) -> Self {
+    pub fn of<'a>(extents: impl Iterator<Item = Span<'a>>) -> Self {
         let mut pages = Self::default();
         extents.for_each(|extent| pages.put(extent));
         pages
     }
 
     /// The next extent.
-    pub fn put(&mut self, extent: &Extent) {
+    pub fn put(&mut self, extent: Span<'_>) {
         let mut left = self.last.put(extent);
         while let Some(rest) = left {
             self.close();
-            left = self.last.put(&rest);
+            left = self.last.put(rest);
         }
     }
 

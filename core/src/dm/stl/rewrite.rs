@@ -126,7 +126,7 @@ async fn blocks_of(
 
 /// The blocks of a piece. One that cannot be read, or is not what was written, stays where it is.
 fn blocks_of_piece(shared: &Shared, piece: &Extent, data: &Data) -> Vec<(Block, Data)> {
-    if checksums_of(piece.lba, &Payload::Data(data.clone())) != piece.checksums() {
+    if checksums_of(piece.lba, &Payload::Data(data.clone())) != piece.span().checksums {
         return Vec::new();
     }
     let written = shared.borrow().map_cut.0;

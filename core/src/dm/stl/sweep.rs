@@ -5,7 +5,7 @@ use alloc::collections::BTreeSet;
 
 use super::format::{LeafRow, PieceKind, ZoneUse, encode_leaf, place_leaf};
 use super::log::Pool;
-use super::map::{Extent, LeafImage, LeafNo, Live, Node, Pending, Run, RunSet, Source};
+use super::map::{LeafImage, LeafNo, Live, Node, Pending, Run, RunSet, Span};
 use super::nodes::{self, Draft, write_all};
 use super::run_reader::{RunReader, read_up_to};
 use super::state::{Readiness, Shared, State};
@@ -76,7 +76,7 @@ impl State {
 
     fn begin_census(&mut self) -> Census {
         let mut blocks = vec![0; self.zones.rows().len()];
-        let levels = [Some(&self.map.pending), self.map.frozen.as_ref()].into_iter().flatten();
+        let levels = [Some(&self.map.pending), self.map.frozen.as_deref()].into_iter().flatten();
         levels.flat_map(Pending::iter).for_each(|extent| self.count_extent(extent, &mut blocks));
         self.zones.begin_recount();
         self.swept = self.map_cut;
@@ -98,8 +98,8 @@ impl State {
         settled.map(|(zone, row)| (zone, row.generation)).collect()
     }
 
-    fn count_extent(&self, extent: &Extent, live: &mut [u32]) {
-        if let Source::At(place, _) = extent.source {
+    fn count_extent(&self, extent: Span<'_>, live: &mut [u32]) {
+        if let Some(place) = extent.place {
             live[self.disks.set.zone_of(place).0.0 as usize] += extent.blocks;
         }
     }

@@ -67,7 +67,7 @@ impl State {
 
     /// By how much more of the index was filled since a sweep began than that is through with.
     fn lag(&self, step: Step) -> f64 {
-        let changes = self.map.pending.len() + self.map.frozen.as_ref().map_or(0, Pending::len);
+        let changes = self.map.pending.len() + self.map.frozen.as_deref().map_or(0, Pending::len);
         let added = self.map.index.grown().saturating_sub(step.from) + changes * ENTRY_BYTES;
         added as f64 / self.soft_index_bytes().max(1) as f64 - step.done
     }

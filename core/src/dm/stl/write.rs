@@ -5,7 +5,7 @@ use super::changes::{Change, Kind};
 use super::format::{BatchKind, Header, Written};
 use super::lanes::{LaneNo, Lanes, Use};
 use super::log::{Pool, Sealed};
-use super::map::Extent;
+use super::map::Span;
 use super::state::{Done, Readiness, Shared, State, Write};
 use super::{BLOCK_SECTORS, BatchNo, Lba};
 use crate::block::{Bio, Cx, Flags, Op, Payload, Reason};
@@ -36,7 +36,7 @@ impl State {
         // Shared: the bio goes back with its memory, when no batch needs that any more.
         let payload = if bio.op == Op::Write { bio.payload.slice(0, bio.sectors) } else { Payload::None };
         if self.guards.gone().discards_unlogged && bio.op != Op::Write {
-            self.map.pending.put(Extent::zeroes(lba, blocks));
+            self.map.pending.put(Span::zeroes(lba, blocks));
             return self.end(bio, Ok(()));
         }
         let key = self.writes.insert(Write { bio, left: blocks.into(), came: cx.now(), has_failed: false });
@@ -230,10 +230,10 @@ impl State {
         for Written { lba, blocks, has_data } in records {
             if *has_data {
                 let checksums = &sealed.checksums[at..at + *blocks as usize];
-                self.map.pending.put(Extent::at(*lba, place + at as u64, checksums));
+                self.map.pending.put(Span::at(*lba, place + at as u64, checksums));
                 at += *blocks as usize;
             } else {
-                self.map.pending.put(Extent::zeroes(*lba, *blocks));
+                self.map.pending.put(Span::zeroes(*lba, *blocks));
             }
         }
         self.zones.count(slot.zone, at as i64);

@@ -11,7 +11,7 @@ use crate::StlMedia;
 use crate::model::{Broken, Rule};
 use crate::volume::{Volume, VolumeRequest, read_stamps};
 use shingle_core::block::{Data, Op, Payload};
-use shingle_core::dm::stl::map::{Extent, LEAF_BLOCKS, LeafNo};
+use shingle_core::dm::stl::map::{Extent, LEAF_BLOCKS, LeafNo, Span};
 use shingle_core::dm::stl::tools::{self, Depth, Findings, Media as _, Survey, Walk, Window};
 use shingle_core::dm::stl::{BLOCK_BYTES, Lba};
 use shingle_core::time::Instant;
@@ -33,7 +33,7 @@ fn extents(media: &mut StlMedia<'_>, volume: &tools::Volume) -> Vec<Extent> {
     let (mut walk, mut all) = (Walk::new(volume), Vec::new());
     for leaf in (0..volume.leaves.len() as u32).map(LeafNo) {
         let (found, _) = walk.leaf(media, leaf, &mut Findings::default());
-        all.extend(found.iter().cloned());
+        all.extend(found.iter().map(Span::to_extent));
     }
     all
 }

@@ -19,7 +19,7 @@ use shingle_core::time::Duration;
 pub(super) const OPTIONS: Options = Options {
     batch_blocks: 12,
     copy_blocks: 12,
-    pending_bytes: 2048,
+    pending_bytes: 850,
     replay_blocks: 60,
     named_zones: 1,
     promised_zones: 2,
@@ -61,7 +61,7 @@ pub(super) fn draw_options(rng: &mut Rng) -> Options {
     Options {
         // In zones this small headers of shorter batches take space that is promised to data.
         batch_blocks: some(rng, &[6, 8, 12]),
-        pending_bytes: some(rng, &[1024, 2048, 4096]),
+        pending_bytes: some(rng, &[425, 850, 1700]),
         replay_blocks: some(rng, &[30, 60, 120]),
         named_zones: some(rng, &[1, 3]),
         promised_zones: some(rng, &[1, 2, 3]),

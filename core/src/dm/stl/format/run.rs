@@ -3,7 +3,7 @@
 use super::Checksum;
 use super::bytes::{Fields, Put};
 use super::checksum::{CRC_BYTES, is_sealed, seal};
-use crate::dm::stl::map::{Extent, Source};
+use crate::dm::stl::map::{Extent, Span};
 use crate::dm::stl::{BLOCK_BYTES, Lba, Pba};
 use crate::prelude::*;
 
@@ -57,29 +57,29 @@ impl PageWriter {
     }
 
     /// Takes as much of `extent` as there is room for; what is left of it.
-    pub fn put(&mut self, extent: &Extent) -> Option<Extent> {
+    pub fn put<'a>(&mut self, extent: Span<'a>) -> Option<Span<'a>> {
         let room = (BLOCK_BYTES - self.bytes.len()).saturating_sub(EXTENT_BYTES);
-        let most = match extent.source {
+        let most = match extent.place {
             // A length has 16 bits.
-            Source::Zeroes if self.bytes.len() + EXTENT_BYTES <= BLOCK_BYTES => u16::MAX.into(),
-            Source::Zeroes => 0,
-            Source::At(..) => room / CRC_BYTES,
+            None if self.bytes.len() + EXTENT_BYTES <= BLOCK_BYTES => u16::MAX.into(),
+            None => 0,
+            Some(_) => room / CRC_BYTES,
         };
         let blocks = extent.blocks.min(most as u32);
         let middle = extent.lba + u64::from(blocks);
         if blocks > 0 {
-            self.add(&extent.part(extent.lba, middle));
+            self.add(extent.part(extent.lba, middle));
         }
         (blocks < extent.blocks).then(|| extent.part(middle, extent.end()))
     }
 
-    fn add(&mut self, extent: &Extent) {
+    fn add(&mut self, extent: Span<'_>) {
         self.first.get_or_insert(extent.lba);
         self.extents += 1;
         self.bytes.put_u40(extent.lba.0);
         self.bytes.put_u16(extent.blocks as u16);
-        self.bytes.put_u40(extent.place(0).map_or(ZEROES, |(place, _)| place.0));
-        extent.checksums().iter().for_each(|checksum| self.bytes.put_u32(checksum.0));
+        self.bytes.put_u40(extent.place.map_or(ZEROES, |place| place.0));
+        extent.checksums.iter().for_each(|checksum| self.bytes.put_u32(checksum.0));
     }
 
     /// The page, for no place yet. Then it is empty again.
@@ -175,10 +175,10 @@ mod tests {
     fn pages(extents: &[Extent]) -> Vec<Vec<u8>> {
         let (mut pages, mut page) = (Vec::new(), PageWriter::default());
         for extent in extents {
-            let mut left = page.put(extent);
+            let mut left = page.put(extent.span());
             while let Some(rest) = left {
                 pages.push(page.finish());
-                left = page.put(&rest);
+                left = page.put(rest);
             }
         }
         pages.push(page.finish());
@@ -210,8 +210,8 @@ mod tests {
     #[test]
     fn a_page_has_room_for_254_blocks_that_were_written_at_random() {
         let mut page = PageWriter::default();
-        let one = |n: u64| Extent::at(Lba(n * 7), Pba(n), &[Checksum(1)]);
-        assert_eq!((0..).find(|n| page.put(&one(*n)).is_some()), Some(254));
+        let one = |n: u64| Span::at(Lba(n * 7), Pba(n), &[Checksum(1)]);
+        assert_eq!((0..).find(|n| page.put(one(*n)).is_some()), Some(254));
         assert_eq!(page.first(), Some(Lba(0)));
         page.finish();
         assert_eq!(page.first(), None);

@@ -108,7 +108,7 @@ impl LeafImage {
 mod tests {
     use super::*;
     use crate::dm::stl::Lba;
-    use crate::dm::stl::map::{Pending, Source};
+    use crate::dm::stl::map::{Pending, Source, Span};
     use crate::random::Rng;
 
     /// Its extents.
@@ -143,11 +143,11 @@ mod tests {
                     _ => extent.part(from, to).blocks as usize,
                 };
                 image.put(&extent, |_| gone += 1);
-                pending.put(extent);
+                pending.put(extent.span());
             }
             assert_eq!(image.places().count() + gone, placed);
-            let inside = |extent: &&Extent| extent.source != Source::Zeroes;
-            let expected = pending.touching(from, to).filter(inside).map(|extent| extent.part(from, to));
+            let inside = |extent: &Span<'_>| extent.place.is_some();
+            let expected = pending.touching(from, to).filter(inside).map(|extent| extent.part(from, to).to_extent());
             let blocks = |extents: Vec<Extent>| -> Vec<_> {
                 let of = |extent: &Extent| {
                     (0..extent.blocks).map(|n| (extent.lba + u64::from(n), extent.place(n))).collect::<Vec<_>>()

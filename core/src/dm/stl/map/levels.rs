@@ -1,10 +1,11 @@
 //! The whole map: the first level that knows a block decides.
 
 use super::node::{Node, NodeCache, extent_with};
-use super::{Extent, LeafNo, Live, Pending, RunIndex, RunNo, RunSet, Source};
+use super::{Extent, LeafNo, Live, Pending, RunIndex, RunNo, RunSet, Span};
 use crate::dm::stl::format::{LeafRow, PageRow, Piece};
 use crate::dm::stl::{Lba, Pba};
 use crate::prelude::*;
+use alloc::rc::Rc;
 
 /// A pending set that a checkpoint wrote, or several of them that became one.
 #[derive(Clone, Debug)]
@@ -52,7 +53,7 @@ pub struct Map {
     /// What was written since the last checkpoint began.
     pub pending: Pending,
     /// What a checkpoint is writing.
-    pub frozen: Option<Pending>,
+    pub frozen: Option<Rc<Pending>>,
     /// Which run has a block.
     pub index: RunIndex,
     /// The runs, the oldest first.
@@ -85,7 +86,7 @@ impl Map {
     #[must_use]
     pub fn bytes(&self) -> usize {
         let pages: usize = self.runs.iter().map(|run| run.pages.len() * size_of::<PageRow>()).sum();
-        let pending = self.pending.bytes() + self.frozen.as_ref().map_or(0, Pending::bytes);
+        let pending = self.pending.bytes() + self.frozen.as_deref().map_or(0, Pending::bytes);
         let leaves = self.leaves.len() * size_of::<LeafRow>();
         pending + self.index.bytes() + pages + leaves + self.cache.bytes() + self.live.bytes()
     }
@@ -118,7 +119,7 @@ impl Map {
     /// Whether the pending set knows a block, or what a checkpoint is writing.
     #[must_use]
     pub fn is_above_runs(&self, lba: Lba) -> bool {
-        let mut levels = [Some(&self.pending), self.frozen.as_ref()].into_iter().flatten();
+        let mut levels = [Some(&self.pending), self.frozen.as_deref()].into_iter().flatten();
         levels.any(|level| level.find(lba).is_some())
     }
 
@@ -126,7 +127,7 @@ impl Map {
     #[must_use]
     pub fn find(&self, lba: Lba, end: Lba) -> (Found, Lba) {
         let mut end = end;
-        for level in [Some(&self.pending), self.frozen.as_ref()].into_iter().flatten() {
+        for level in [Some(&self.pending), self.frozen.as_deref()].into_iter().flatten() {
             match level.first(lba, end) {
                 Some(extent) if extent.lba <= lba => return found(extent, lba, end),
                 Some(extent) => end = extent.lba,
@@ -179,17 +180,17 @@ impl Map {
         let Some(node) = node else { return (Found::Damaged, end) };
         let Some(extents) = self.cache.get(node) else { return (Found::Missing(node), end) };
         match (extent_with(extents, lba), node) {
-            (Ok(extent), _) => found(extent, lba, end),
+            (Ok(extent), _) => found(extent.span(), lba, end),
             (Err(next), Node::Leaf(..)) => (Found::Zeroes, next.map_or(end, |next| next.min(end))),
             (Err(_), Node::Page(_)) => (Found::Damaged, end),
         }
     }
 }
 
-fn found(extent: &Extent, lba: Lba, end: Lba) -> (Found, Lba) {
+fn found(extent: Span<'_>, lba: Lba, end: Lba) -> (Found, Lba) {
     let end = end.min(extent.end());
-    match extent.source {
-        Source::Zeroes => (Found::Zeroes, end),
-        Source::At(..) => (Found::Data(extent.part(lba, end)), end),
+    match extent.place {
+        None => (Found::Zeroes, end),
+        Some(_) => (Found::Data(extent.part(lba, end).to_extent()), end),
     }
 }

@@ -15,7 +15,7 @@ mod node;
 mod pending;
 mod run_index;
 
-pub use extent::{Checksums, Extent, Source};
+pub use extent::{Checksums, Extent, Source, Span};
 pub use image::{LeafImage, Row};
 pub use leaf::{LEAF_BLOCKS, LeafNo};
 pub use levels::{Found, Map, Run, pages_from};

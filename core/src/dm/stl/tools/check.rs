@@ -204,11 +204,9 @@ fn compare(media: &mut dyn Media, volume: &Volume, zones: &[ZoneIndex], findings
         // What cannot be read was told.
         let (extents, _) = walk.leaf(media, leaf, &mut Findings::default());
         for extent in extents.iter() {
-            for (offset, checksum) in (0..).zip(extent.checksums()) {
-                let Some((place, _)) = extent.place(offset) else { continue };
-                let lba = extent.lba + u64::from(offset);
+            for (lba, place, checksum) in extent.data() {
                 let is_wanted = wanted.contains(&volume.space.set.zone_of(place).0);
-                if is_wanted && headers.get(&place) != Some(&(lba, *checksum)) {
+                if is_wanted && headers.get(&place) != Some(&(lba, checksum)) {
                     let has = headers.get(&place).map(|(lba, _)| *lba);
                     findings.add(Finding::Elsewhere { lba, place, has });
                 }

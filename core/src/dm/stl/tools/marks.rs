@@ -2,7 +2,7 @@
 
 use super::chain::Entry;
 use super::space::Space;
-use crate::dm::stl::map::Extent;
+use crate::dm::stl::map::Span;
 use crate::dm::stl::{Lba, Pba, ZoneIndex};
 use crate::prelude::*;
 
@@ -32,14 +32,12 @@ impl Marks {
     }
 
     /// The map has this extent.
-    pub fn add(&mut self, space: &Space, extent: &Extent, tell: &mut dyn FnMut(Odd, Lba, Pba)) {
-        for (offset, checksum) in (0..).zip(extent.checksums()) {
-            let Some((place, _)) = extent.place(offset) else { continue };
-            let lba = extent.lba + u64::from(offset);
+    pub fn add(&mut self, space: &Space, extent: Span<'_>, tell: &mut dyn FnMut(Odd, Lba, Pba)) {
+        for (lba, place, checksum) in extent.data() {
             let (zone, at) = space.set.zone_of(place);
             if space.spot(place).is_none() || at >= space.room(zone) {
                 tell(Odd::Nowhere, lba, place);
-            } else if !self.mark(space, (zone, at), Entry { lba, place, checksum: *checksum }) {
+            } else if !self.mark(space, (zone, at), Entry { lba, place, checksum }) {
                 tell(Odd::Twice, lba, place);
             }
         }

@@ -151,7 +151,7 @@ fn end_of_data(media: &mut dyn Media, volume: &Volume, from: Lba, progress: Prog
     for (done, leaf) in (1..).zip(leaves) {
         let (extents, _) = walk.leaf(media, LeafNo(leaf), &mut findings);
         sound(&findings)?;
-        let data = extents.iter().filter(|extent| extent.place(0).is_some());
+        let data = extents.iter().filter(|extent| extent.place.is_some());
         end = data.map(|extent| extent.end()).fold(end, Ord::max);
         progress(done, all);
     }
@@ -221,7 +221,7 @@ fn is_empty(media: &mut dyn Media, volume: &Volume, number: usize, progress: Pro
     for leaf in (0..volume.leaves.len() as u32).map(LeafNo) {
         let (extents, _) = walk.leaf(media, leaf, &mut findings);
         sound(&findings)?;
-        let places = extents.iter().filter_map(|extent| Some(extent.place(0)?.0));
+        let places = extents.iter().filter_map(|extent| extent.place);
         if let Some(place) = places.into_iter().find(|place| is_on(volume, number, *place)) {
             return in_use("data", place);
         }

@@ -204,14 +204,13 @@ pub fn read_leaf(
     for extent in extents {
         let Some((place, _)) = extent.place(0) else { continue };
         let whole = survey.space.read(media, place, extent.blocks);
-        for (offset, checksum) in (0_u32..).zip(extent.checksums()) {
-            let (lba, place) = (extent.lba + u64::from(offset), place + u64::from(offset));
+        for (offset, (lba, place, checksum)) in extent.span().data().enumerate() {
             let block = match &whole {
-                Ok(bytes) => Ok(bytes[offset as usize * BLOCK_BYTES..][..BLOCK_BYTES].to_vec()),
+                Ok(bytes) => Ok(bytes[offset * BLOCK_BYTES..][..BLOCK_BYTES].to_vec()),
                 Err(_) => survey.space.read(media, place, 1),
             };
             match block {
-                Ok(block) if Checksum::of_block(lba, &block) == *checksum => {
+                Ok(block) if Checksum::of_block(lba, &block) == checksum => {
                     to[(lba - leaf.start()) as usize * BLOCK_BYTES..][..BLOCK_BYTES].copy_from_slice(&block);
                 }
                 Ok(_) => lost(Loss { lba, place, why: Lost::Checksum }),

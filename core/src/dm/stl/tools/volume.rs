@@ -11,7 +11,7 @@ use crate::dm::stl::format::{
     BatchKind, Checksum, Header, LeafRow, Member, MemberState, PageRow, Piece, PieceKind, ROOT_BLOCKS, Root, SetId,
     ZoneRow, ZoneUse,
 };
-use crate::dm::stl::map::{Extent, LEAF_BLOCKS, LeafNo, Pending};
+use crate::dm::stl::map::{LEAF_BLOCKS, LeafNo, Pending, Span};
 use crate::dm::stl::roots::{FoundRoot, ROOT_ZONES, decode_root, of_unknown_version};
 use crate::dm::stl::{BLOCK_SECTORS, BatchNo, Replay, Since, ZoneIndex};
 use crate::prelude::*;
@@ -295,10 +295,10 @@ fn apply_users(pending: &mut Pending, header: &Header) {
     for record in records {
         if record.has_data {
             let checksums = &header.checksums[at..at + record.blocks as usize];
-            pending.put(Extent::at(record.lba, place + at as u64, checksums));
+            pending.put(Span::at(record.lba, place + at as u64, checksums));
             at += record.blocks as usize;
         } else {
-            pending.put(Extent::zeroes(record.lba, record.blocks));
+            pending.put(Span::zeroes(record.lba, record.blocks));
         }
     }
 }
@@ -309,9 +309,9 @@ fn apply_copies(pending: &mut Pending, header: &Header, cut: BatchNo) {
     let blocks = Header::blocks_of(header.kind.record_bytes(), header.checksums.len()) as u64;
     for ((record, checksum), at) in records.iter().zip(&header.checksums).zip(blocks..) {
         let known = pending.find(record.lba);
-        let place = known.map(|extent| extent.place((record.lba - extent.lba) as u32).map(|(place, _)| place));
+        let place = known.map(|extent| extent.block((record.lba - extent.lba) as u32).map(|(place, _)| place));
         if place.is_none_or(|place| place == Some(record.from)) && record.written <= cut {
-            pending.put(Extent::at(record.lba, header.batch.place + at, &[*checksum]));
+            pending.put(Span::at(record.lba, header.batch.place + at, &[*checksum]));
         }
     }
 }

@@ -27,7 +27,7 @@ impl<'a> Walk<'a> {
         let (from, to) = (leaf.start(), LeafNo(leaf.0 + 1).start());
         let (mut all, mut is_whole) = (Pending::default(), true);
         match self.read_leaf(media, leaf) {
-            Ok(extents) => extents.into_iter().for_each(|extent| all.put(extent)),
+            Ok(extents) => extents.iter().for_each(|extent| all.put(extent.span())),
             Err(None) => is_whole = false,
             Err(Some(finding)) => {
                 findings.add(finding);
@@ -46,7 +46,7 @@ impl<'a> Walk<'a> {
                 }
                 let extents = self.pages[run].iter().flat_map(|(_, extents)| extents);
                 let touching = extents.filter(|extent| extent.lba < to && extent.end() > from);
-                touching.for_each(|extent| all.put(extent.part(from, to)));
+                touching.for_each(|extent| all.put(extent.span().part(from, to)));
             }
         }
         self.volume.pending.touching(from, to).for_each(|extent| all.put(extent.part(from, to)));
