@@ -273,6 +273,12 @@ fn starts_that_are_cut_off_do_not_use_up_the_zones() {
     pass([3_700_010_090], &SwarmOptions { one_cut_of: Some(8), ..target(false) });
 }
 
+#[test]
+fn zones_that_are_open_for_copies_are_cleaned_when_users_have_none() {
+    // A device of 17 zones is left of two. Three of them were open for copies, and no other had anything to give.
+    pass([5_201_470], &SwarmOptions { one_cut_of: Some(8), ..target(false) });
+}
+
 fn is_found_where_a_disk_leaves(gone: Sabotage) -> bool {
     let options = SwarmOptions { stl_sabotage: gone, ..target(true) };
     with_removals(100..250).any(|seed| run(seed, &options).is_err())

@@ -2,6 +2,7 @@
 
 use super::copy::{Origin, copy_until};
 use super::disks::data_of;
+use super::lanes::{Lane, Use};
 use super::log::Pool;
 use super::map::Bitmap;
 use super::policy::{Candidate, Choice, Level};
@@ -208,9 +209,23 @@ impl State {
         if is_settled {
             self.have_no_room_for_leaving();
         }
-        if is_settled && self.do_users_wait() && !self.are_zones_coming() {
+        if is_settled && self.do_users_wait() && !self.are_zones_coming() && !self.close_aside() {
             self.degrade("there is no zone left that can be written, and none that can be cleaned".into());
         }
+    }
+
+    /// Closes a zone of copies beside the others, if it can be cleaned then: what was copied often goes where all copies go while zones are short.
+    fn close_aside(&mut self) -> bool {
+        let has_gain = |zone: ZoneIndex| self.has_gain(zone, self.zones.rows()[zone.0 as usize].live);
+        let is_one = |lane: &Lane| {
+            let is_idle = lane.used_for == Use::Copies && lane.under_way == 0;
+            is_idle && lane.cursor.is_some_and(|cursor| has_gain(cursor.zone))
+        };
+        let Some((lane, _)) = self.lanes.all().find(|(_, lane)| is_one(lane)) else { return false };
+        self.close(lane);
+        self.is_census_stale = true;
+        self.notify(|signals| &signals.progress);
+        true
     }
 
     /// Whether users have something to write, and no zone for it.
