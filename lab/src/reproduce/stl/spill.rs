@@ -111,7 +111,7 @@ mod tests {
             bytes
         };
         let part = |number: u32| u64::from(number % 2);
-        let mut keep = |spill: &mut Spill, numbers: std::ops::Range<u32>| -> Vec<(u32, Place)> {
+        let keep = |spill: &mut Spill, numbers: std::ops::Range<u32>| -> Vec<(u32, Place)> {
             numbers.map(|number| (number, spill.keep(part(number), &piece(number)).unwrap())).collect()
         };
         let mut places = keep(&mut spill, 0..16);
