@@ -316,7 +316,7 @@ fn a_service_manager_is_told_that_the_daemon_is_ready_and_that_it_goes_round() {
         .unwrap();
     let mut told = [0; 64];
     let length = socket.recv(&mut told).unwrap();
-    assert_eq!(&told[..length], b"READY=1");
+    assert_eq!(&told[..length], b"READY=1\nSTATUS=serving");
     // Again and again, as long as all shards answer.
     for _ in 0..3 {
         let length = socket.recv(&mut told).unwrap();
@@ -324,6 +324,39 @@ fn a_service_manager_is_told_that_the_daemon_is_ready_and_that_it_goes_round() {
     }
     child.kill().unwrap();
     child.wait().unwrap();
+}
+
+#[test]
+fn sockets_lie_where_a_service_manager_has_made_a_place_for_them() {
+    let scratch = with_disk();
+    let place = scratch.0.join("run");
+    std::fs::create_dir(&place).unwrap();
+    // Of several the first.
+    let daemon = scratch.up_as(
+        scratch.shingle().args(["up", "stack.toml"]).env("RUNTIME_DIRECTORY", format!("{}:/nowhere", place.display())),
+    );
+    assert!(place.join("control.sock").exists() && !scratch.0.join("control.sock").exists());
+    scratch.ok(&format!("status --control {}", place.join("control.sock").display()));
+    daemon.stop();
+}
+
+#[test]
+fn a_disk_that_comes_late_is_waited_for() {
+    let scratch = Scratch::with_stack(STACK);
+    let daemon = std::thread::scope(|scope| {
+        let late = scope.spawn(|| {
+            std::thread::sleep(std::time::Duration::from_millis(600));
+            scratch.ok("create disk0 --size 16MiB --zone-size 1MiB --conventional 2");
+        });
+        let daemon =
+            scratch.up_as(scratch.shingle().args(["up", "stack.toml", "--wait", "60s"]).stderr(scratch.stderr_file()));
+        late.join().unwrap();
+        daemon
+    });
+    assert!(scratch.stderr().contains("waiting for disk `smr`"), "{}", scratch.stderr());
+    daemon.stop();
+    std::fs::remove_dir_all(scratch.0.join("disk0")).unwrap();
+    scratch.fails("up stack.toml --wait 300ms", 1, &["disk `smr` cannot be opened"]);
 }
 
 #[test]

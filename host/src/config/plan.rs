@@ -1,7 +1,9 @@
 //! The validated plan of a stack: names resolved, order found, everything checked that needs no machine.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 use std::ops::Range;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -95,9 +97,13 @@ const MOST_SHARDS: u32 = 64;
 const LONGEST_NAME: usize = 127;
 
 impl Plan {
-    /// Reads and checks a stack file.
+    /// Reads and checks a stack file. Relative paths of sockets are relative to the directory that a service manager made for them
+    /// (`RUNTIME_DIRECTORY`), if it did.
     pub fn load(path: &Path) -> Result<Self, ConfigError> {
-        Self::parse(Source::read(path)?)
+        let given = std::env::var_os("RUNTIME_DIRECTORY").filter(|directories| !directories.is_empty());
+        let first = given.as_ref().and_then(|directories| directories.as_bytes().split(|byte| *byte == b':').next());
+        let sockets = first.map(|directory| Path::new(OsStr::from_bytes(directory)));
+        Self::parse_for(Source::read(path)?, Kinds::default(), sockets)
     }
 
     /// Checks a stack file's text. Relative paths in it are relative to the file's directory.
@@ -107,8 +113,13 @@ impl Plan {
 
     /// The same with disks and front ends of these `kinds`.
     pub fn parse_with(source: Source, kinds: Kinds<'_>) -> Result<Self, ConfigError> {
+        Self::parse_for(source, kinds, None)
+    }
+
+    /// The same with sockets relative to another directory.
+    fn parse_for(source: Source, kinds: Kinds<'_>, sockets: Option<&Path>) -> Result<Self, ConfigError> {
         let mut errors = Vec::new();
-        let spec = Spec::read(&source, kinds, &mut errors);
+        let spec = Spec::read(&source, kinds, sockets, &mut errors);
         let readable = errors.is_empty();
         let mut planner = Planner { source: &source, errors, disks: BTreeMap::new(), readable };
         let (disks, devices, exports) = planner.stack(&spec);

@@ -122,8 +122,8 @@ impl Default for Kinds<'_> {
 const SECTIONS: [&str; 5] = ["disk", "device", "export", "listen", "control"];
 
 impl Spec {
-    /// Reads a stack file; mistakes go to `errors` and what can be read is.
-    pub fn read(source: &Source, kinds: Kinds<'_>, errors: &mut Vec<Diagnostic>) -> Self {
+    /// Reads a stack file; mistakes go to `errors` and what can be read is. `sockets`: what their paths are relative to, if not to the file's directory.
+    pub fn read(source: &Source, kinds: Kinds<'_>, sockets: Option<&Path>, errors: &mut Vec<Diagnostic>) -> Self {
         let (document, mistakes) = DeTable::parse_recoverable(&source.text);
         if !mistakes.is_empty() {
             errors.extend(mistakes.iter().take(8).map(|mistake| {
@@ -142,6 +142,8 @@ impl Spec {
                 continue;
             };
             let name = key.get_ref().as_ref();
+            let has_sockets = matches!(name, "listen" | "control");
+            let directory = sockets.filter(|_| has_sockets).unwrap_or(directory);
             let section = Section { name, table, directory };
             let whole = || format!("[{name}]");
             match name {

@@ -12,7 +12,7 @@ use shingle_host::control::{ControlClient, ControlError};
 #[derive(Args, Clone, Default)]
 pub struct RemoteArgs {
     /// Control socket of the daemon; if left out, $SHINGLE_CONTROL or what is there: ./control.sock,
-    /// $XDG_RUNTIME_DIR/shingle/control.sock, /run/shingle/control.sock
+    /// $XDG_RUNTIME_DIR/shingle/control.sock, /run/shingle/control.sock, that of the only service, /run/shingle/NAME/control.sock
     #[arg(long, value_name = "SOCKET")]
     control: Option<PathBuf>,
 }
@@ -48,14 +48,20 @@ impl RemoteArgs {
 
     /// Connects to the daemon.
     pub fn connect(&self) -> Result<ControlClient, CliError> {
-        Ok(ControlClient::connect(&self.path())?)
+        let path = self.path();
+        let services = if path == Path::new(NAME) && !path.exists() { services() } else { Vec::new() };
+        if let [_, _, ..] = services[..] {
+            let all: Vec<String> = services.iter().map(|path| format!("--control {}", path.display())).collect();
+            return Err(CliError::Failed(format!("several daemons run, say which to ask: {}", all.join(", "))));
+        }
+        Ok(ControlClient::connect(&path)?)
     }
 
     /// The daemon that serves the disk in `directory`, and what it calls the disk.
     pub fn server_of(&self, directory: &Path) -> Option<(ControlClient, String)> {
         let beside = directory.canonicalize().ok()?.parent()?.join("control.sock");
-        [self.path(), beside].iter().find_map(|socket| {
-            let mut client = ControlClient::connect(socket).ok()?;
+        [self.path(), beside].into_iter().chain(services()).find_map(|socket| {
+            let mut client = ControlClient::connect(&socket).ok()?;
             let status = client.call(&GetStatus {}).ok()?;
             let name = name_of(&status, directory)?;
             Some((client, name))
@@ -65,10 +71,22 @@ impl RemoteArgs {
 
 const NAME: &str = "control.sock";
 
-/// Where daemons have their sockets that nobody named: one that was started here, the user's, and the machine's.
+/// Where daemons of the machine have theirs.
+const RUN: &str = "/run/shingle";
+
+/// Where daemons have their sockets that nobody named: one that was started here, the user's, the machine's, and its only service.
 fn usual_places() -> Vec<PathBuf> {
     let own = std::env::var_os("XDG_RUNTIME_DIR").map(|directory| Path::new(&directory).join("shingle").join(NAME));
-    [Some(PathBuf::from(NAME)), own, Some(Path::new("/run/shingle").join(NAME))].into_iter().flatten().collect()
+    let service = Some(services()).filter(|all| all.len() == 1).and_then(|mut all| all.pop());
+    [Some(PathBuf::from(NAME)), own, Some(Path::new(RUN).join(NAME)), service].into_iter().flatten().collect()
+}
+
+/// The sockets of the machine's services, each in a directory of its own.
+fn services() -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(RUN).into_iter().flatten().flatten();
+    let mut all: Vec<PathBuf> = entries.map(|entry| entry.path().join(NAME)).filter(|path| path.exists()).collect();
+    all.sort();
+    all
 }
 
 /// What a daemon with this status calls the disk in `directory`.

@@ -12,7 +12,7 @@ use signal_hook::iterator::Signals;
 
 use super::{CliError, output};
 use crate::log;
-use shingle_host::config::{Plan, check_disks, format_bytes};
+use shingle_host::config::{DiskPlan, Plan, check_disks, format_bytes, parse_duration};
 use shingle_host::daemon::{Daemon, DaemonError};
 use shingle_host::pulse::Pulse;
 
@@ -33,6 +33,9 @@ pub struct UpArgs {
     /// Check the stack file and end
     #[arg(long)]
     check: bool,
+    /// Wait so long for disks of which there is no file or device yet, as in 90s: a machine that starts may find its disks late
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, conflicts_with = "check")]
+    wait: Option<Duration>,
 }
 
 impl From<DaemonError> for CliError {
@@ -63,16 +66,39 @@ pub fn run(args: &UpArgs) -> Result<(), CliError> {
     }
     // Before anything is started: a signal must not find the stack half built and unattended.
     let signals = watch_signals()?;
+    if let Some(most) = args.wait
+        && !wait_for_disks(&plan, most, &signals)
+    {
+        return Ok(());
+    }
     let daemon = Daemon::start(plan)?;
     if let Err(error) = output::print(&ready_notice(&daemon)) {
         // The service manager is told in another way, and clients need not be.
         tracing::warn!("{error}");
     }
-    notify("READY=1");
+    notify("READY=1\nSTATUS=serving");
     let ended = wait(&daemon, &signals);
-    notify("STOPPING=1");
+    notify("STOPPING=1\nSTATUS=waiting for who uses its block devices");
     daemon.stop()?;
     ended
+}
+
+/// Waits until all disks are there, for `most` at most: who opens them says what is wrong then. False: a signal came.
+fn wait_for_disks(plan: &Plan, most: Duration, signals: &mpsc::Receiver<i32>) -> bool {
+    let end = Instant::now() + most;
+    let is_missing = |disk: &&DiskPlan| disk.back_end.path().is_some_and(|path| !path.exists());
+    let mut missing = plan.disks.iter().find(is_missing);
+    if let Some(disk) = missing {
+        tracing::info!("waiting for disk `{}`", disk.name);
+        notify(&format!("STATUS=waiting for disk `{}`", disk.name));
+    }
+    while missing.is_some() && Instant::now() < end {
+        if signals.recv_timeout(LOOK) != Err(RecvTimeoutError::Timeout) {
+            return false;
+        }
+        missing = plan.disks.iter().find(is_missing);
+    }
+    true
 }
 
 /// A channel that says which signal came. The second signal ends the process.

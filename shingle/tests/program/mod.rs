@@ -108,7 +108,7 @@ impl Scratch {
         self.up_as(Command::new("sh").args(["-c", &run]).current_dir(&self.0).stderr(self.stderr_file()))
     }
 
-    fn stderr_file(&self) -> fs::File {
+    pub fn stderr_file(&self) -> fs::File {
         fs::File::create(self.0.join("stderr")).unwrap()
     }
 
