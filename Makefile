@@ -23,6 +23,10 @@ test: tools      ## install what the tests need and run all of them; CI runs thi
 	scripts/demo.sh --small
 	@echo "== beside the newest Linux kernel; all of it: make test-guest"
 	SHINGLE=$${CARGO_TARGET_DIR:-target}/debug/shingle $(IF_GUESTS) guest/test --short
+	@echo "== as a service of a machine"
+	SHINGLE=$${CARGO_TARGET_DIR:-target}/debug/shingle $(IF_GUESTS) guest/test-service
+	@echo "== as a package in a new Debian root"
+	$(MAKE) test-package PROGRAM=$${CARGO_TARGET_DIR:-target}/debug/shingle
 
 # Guests take packages of Debian's from the machine's own mirror. Without one that part is left out: it says why and ends with 3.
 IF_GUESTS = sh -c '"$$@" || [ $$? = 3 ]' --
@@ -30,6 +34,17 @@ IF_GUESTS = sh -c '"$$@" || [ $$? = 3 ]' --
 test-guest: build ## all tests beside the Linux kernels of guest/README.md, in QEMU
 	$(IF_GUESTS) guest/selftest/run
 	$(IF_GUESTS) guest/test
+
+# The program that is packaged; without one the static program is built first.
+PROGRAM =
+
+test-package: tools ## a package is installed in a new Debian root, used, and removed without a trace
+	command -v cargo-deb > /dev/null || $(CARGO) install --locked --quiet cargo-deb
+	SHINGLE_PROGRAM=$(PROGRAM) scripts/release deb
+	$(IF_GUESTS) packaging/test target/dist/shingle_*_amd64.deb
+
+release: tools   ## all that is published, in target/dist: scripts/release -h
+	scripts/release
 
 demo: build      ## the main job: ext4 on an SMR disk through NBD, random writes, SIGKILL, restart, compare
 	scripts/demo.sh

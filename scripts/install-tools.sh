@@ -5,7 +5,7 @@ set -eu
 # program:package
 wanted='cc:gcc c++:g++ mke2fs:e2fsprogs e2fsck:e2fsprogs debugfs:e2fsprogs mkfs.ext4:e2fsprogs mount:mount losetup:mount perl:perl-base
     nbdcopy:libnbd-bin nbdinfo:libnbd-bin qemu-img:qemu-utils qemu-io:qemu-utils nbdkit:nbdkit qemu-storage-daemon:qemu-system-common
-    strip:binutils cpio:cpio depmod:kmod xz:xz-utils zstd:zstd'
+    strip:binutils cpio:cpio depmod:kmod xz:xz-utils zstd:zstd lowdown:lowdown mmdebstrap:mmdebstrap'
 
 missing=
 PATH=$PATH:/usr/sbin:/sbin

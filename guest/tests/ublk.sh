@@ -102,11 +102,11 @@ udev_names_the_device_and_its_partitions() {
     udevadm control --reload
     _file 64
     serve_block
-    same link "$device" "$(readlink -f /dev/shingle/file)"
+    patiently test /dev/shingle/file -ef "$device"
     same model Shingle "$(udevadm info --query=property --property=ID_MODEL --value "$device")"
     printf 'label: gpt\nsize=16MiB\n' | sfdisk -q "$device"
-    patiently test -b /dev/shingle/file-part1
-    same "link of the partition" "${device}p1" "$(readlink -f /dev/shingle/file-part1)"
+    # The link goes and comes again while the table is read.
+    patiently test /dev/shingle/file-part1 -ef "${device}p1"
 }
 
 discards_and_zeroes_reach_the_disk() {

@@ -1,5 +1,5 @@
 //! What udev says of a block device: the driver has no name for it. A file of properties is there before the device is, and the rule
-//! in `scripts/60-shingle.rules` reads it.
+//! in `packaging/60-shingle.rules` reads it.
 
 use std::fs;
 use std::path::PathBuf;
