@@ -77,4 +77,4 @@ soak: build      ## fresh random worlds of every profile for MINUTES=60; failure
 tools:
 	@scripts/install-tools.sh
 
-.PHONY: help build check test test-guest demo bench reproduce fuzz soak tools
+.PHONY: help build check test test-guest test-package release demo bench reproduce fuzz soak tools
