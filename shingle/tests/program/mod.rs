@@ -50,6 +50,7 @@ impl Scratch {
             .current_dir(&self.0)
             .env_remove("SHINGLE_CONTROL")
             .env_remove("NOTIFY_SOCKET")
+            .env_remove("RUNTIME_DIRECTORY")
             .env_remove("WATCHDOG_USEC");
         command
     }
