@@ -5,6 +5,8 @@
 pub struct Sabotage {
     /// A set that lags behind stays as it is when the metadata is loaded.
     pub no_resync: bool,
+    /// What a host has left in the caches of its disks as it was killed is taken for durable.
+    pub trust_caches_at_load: bool,
     /// A superblock that cannot be read is taken as none.
     pub unread_is_none: bool,
     /// The other set is written over whatever the one in force says.

@@ -36,7 +36,8 @@ pub(super) fn blank(space: &ZoneSpace, below: &[DeviceId], devices: &[Limits]) -
     let member = |(device, limits): (&DeviceId, &Limits)| MemberState {
         device: *device,
         limits: limits.clone(),
-        is_unflushed: false,
+        // The host before may have been killed: the first flush covers what it has left in caches.
+        is_unflushed: true,
     };
     let members = below.iter().zip(devices).map(member).collect();
     State::new(Volume::new(Zones::new(space, members, 0), 0, 0, 0))
@@ -54,6 +55,9 @@ pub(super) async fn run(shared: Shared, io: Io, space: ZoneSpace, chunks: u64) {
     match result {
         Ok((mut volume, sets, reason)) => {
             volume.guards = guards;
+            if guards.gone().trust_caches_at_load {
+                volume.zones.members.iter_mut().for_each(|member| member.is_unflushed = false);
+            }
             state.volume = volume;
             state.sets = Some(sets);
             state.readiness = reason.map_or(Readiness::Ready, Readiness::ReadOnly);
