@@ -128,3 +128,28 @@ fn a_creation_that_fails_at_any_call_and_then_loses_its_power_leaves_a_disk_or_n
         }
     }
 }
+
+/// Opens a disk in which a host that is gone has written a block, and cuts the power; whether the block is there then.
+fn is_kept_after_a_kill(bug: Bug, seed: u64) -> bool {
+    let zones = ZoneGeometry::new(4 * 64, 64, 64, 1).unwrap();
+    let kernel = Shared(Rc::new(RefCell::new(Kernel::new(Tree::new(512), seed, (Duration(1), Duration(2))))));
+    let files = || Rc::new(kernel.clone());
+    zoned_dir::create_on(files(), Path::new(PATH), &Shape::new(zones), &mut |_| ()).unwrap();
+    let find = |tree: &Tree| {
+        let directory = tree.find(0, PATH.trim_start_matches('/')).unwrap();
+        tree.find(directory, "seq-000001").unwrap()
+    };
+    let zone = find(&kernel.0.borrow().tree);
+    kernel.0.borrow_mut().tree.write(zone, 0, &[7; 4096]);
+    kernel.0.borrow_mut().bug = bug;
+    let ring = RingHandle::over(kernel.clone());
+    zoned_dir::open_on(files(), Path::new(PATH), &Options::default(), ring).unwrap();
+    let left = kernel.0.borrow().cut_power(&mut Rng::new(seed));
+    left.file(find(&left)).unwrap().now == [7; 4096]
+}
+
+#[test]
+fn what_a_killed_host_has_written_is_durable_before_the_next_one_is_let_in() {
+    assert!((0..50).all(|seed| is_kept_after_a_kill(Bug::None, seed)));
+    assert!(!(0..50).all(|seed| is_kept_after_a_kill(Bug::NoNameSync, seed)), "a missing sync was not noticed");
+}

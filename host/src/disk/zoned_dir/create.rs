@@ -89,9 +89,7 @@ fn fill(directory: &Directory, shape: &Shape, made: &mut dyn FnMut(u32)) -> Resu
                 .map_err(|errno| directory.io_error(&name, "setting the file's size", errno))?;
         }
     }
-    // One call for all of them: a hundred thousand `fsync`s would take minutes.
-    let synced = directory.files.syncfs(fd(&directory.fd));
-    synced.map_err(|errno| ZonedDirError::io(&directory.path, "syncing the file system", errno))?;
+    directory.sync()?;
     write_geometry(directory, shape)
 }
 

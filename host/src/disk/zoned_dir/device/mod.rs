@@ -170,6 +170,8 @@ pub fn open_on(
     let mut loaded = load(files, path, options.geometry.as_ref(), lock)?;
     let notices = loaded.notices().into();
     if !options.read_only {
+        // A daemon that was killed may have left changes that are in no cache of this one, so no flush would find them.
+        loaded.directory.sync()?;
         loaded.mend()?;
     }
     let shape = loaded.shape;
