@@ -142,6 +142,11 @@ impl<V: Copy + PartialEq> History<V> {
         }
     }
 
+    /// Who made the changes is gone, at `now`: none of them goes on, and nothing is undone.
+    pub fn stop(&mut self, now: u64) {
+        self.0.iter_mut().for_each(|c| c.until = c.until.min(now));
+    }
+
     /// Changes that nothing made durable may be undone: what is not dead may be there again.
     pub fn revive(&mut self) {
         self.0.iter_mut().for_each(Candidate::revive);

@@ -22,7 +22,7 @@ fn users_of_a_server_that_is_killed_see_nothing_but_a_pause() {
         match play(seed, Sabotage::default()) {
             Ok(report) => {
                 cuts += report.cuts;
-                kills += report.noted.get("kill").copied().unwrap_or(0);
+                kills += report.kills;
                 report.noted.iter().for_each(|(what, times)| *noted.entry(*what).or_insert(0) += times);
             }
             Err(failure) => failures.push(failure.to_string()),

@@ -45,3 +45,9 @@ fn h3_a_commit_does_not_tell_of_blocks_whose_write_is_under_way() {
 fn h4_a_flush_reaches_every_device_that_has_data() {
     guards_against(Sabotage { flush_metadata_only: true, ..Sabotage::default() });
 }
+
+/// Ours alone: a kernel does not outlive its own writes.
+#[test]
+fn what_a_killed_process_has_left_in_caches_is_covered_by_the_first_flush() {
+    guards_against(Sabotage { trust_caches_at_load: true, ..Sabotage::default() });
+}

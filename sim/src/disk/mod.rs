@@ -136,16 +136,22 @@ impl CrashConfig {
     }
 }
 
-/// What is left of a disk's zones after a loss of power.
+/// What is left of a disk when its host is gone.
 #[derive(Clone)]
-pub struct Medium {
-    zones: Vec<(Image, Condition)>,
+pub struct Medium(Left);
+
+#[derive(Clone)]
+enum Left {
+    /// What its zones hold, after a loss of power.
+    Dark(Vec<(Image, Condition)>),
+    /// All that it knows, what is volatile included: its host was killed.
+    Running(Box<Platter>),
 }
 
 impl Medium {
     fn unwritten(geometry: &ZoneGeometry) -> Self {
         let zone = |zone| (Image::unwritten(geometry.len(ZoneNo(zone))), Condition::Empty);
-        Self { zones: (0..geometry.zones()).map(zone).collect() }
+        Self(Left::Dark((0..geometry.zones()).map(zone).collect()))
     }
 }
 
@@ -183,7 +189,7 @@ impl CrashDisk {
         Self::restart(config, plan, seed, None)
     }
 
-    /// The same disk with its power back; without a medium one that was never written.
+    /// The same disk with its power back, or with another host; without a medium one that was never written.
     pub fn restart(
         config: CrashConfig,
         plan: FaultPlan,
@@ -193,12 +199,12 @@ impl CrashDisk {
         let limits = config.limits();
         limits.validate()?;
         let count = config.geometry.zones();
+        let platter = match medium.into().unwrap_or_else(|| Medium::unwritten(&config.geometry)).0 {
+            Left::Dark(zones) => Platter::new(&config, limits, zones),
+            Left::Running(platter) => *platter,
+        };
         Ok(Self {
-            platter: Platter::new(
-                &config,
-                limits,
-                medium.into().unwrap_or_else(|| Medium::unwritten(&config.geometry)),
-            ),
+            platter,
             plan,
             rng: Rng::new(seed),
             commands: BTreeMap::new(),
@@ -229,7 +235,8 @@ impl CrashDisk {
     /// what was volatile a part is gone.
     pub fn lose_power(&mut self, rng: &mut Rng, cx: &mut Cx<'_>) {
         let left = self.cut_power(rng);
-        self.platter = Platter::new(&self.config, self.platter.limits.clone(), left);
+        let left = Self::restart(self.config.clone(), FaultPlan::none(), 0, left).expect("it was a disk before");
+        self.platter = left.platter;
         for Command { mut bio, .. } in core::mem::take(&mut self.commands).into_values() {
             let status = bio.blame(Reason::NoPower);
             self.complete(bio, status, cx);
@@ -266,6 +273,12 @@ impl CrashDisk {
         let (config, plan, faults) = (self.config.clone(), self.plan.clone(), self.faults.clone());
         let (commands, all_faults) = (BTreeMap::new(), self.all_faults);
         Self { config, platter, plan, rng: rng.fork(), commands, arrived: 0, taken: 0, faults, all_faults, conduct }
+    }
+
+    /// The same, as what is left for another host.
+    #[must_use]
+    pub fn kill_host(&self, rng: &mut Rng) -> Medium {
+        Medium(Left::Running(Box::new(self.kill(rng).platter)))
     }
 
     /// Its host loses its power for a while, and the disk does not: the same, and some of `late`, which was on its way, arrives in

@@ -5,8 +5,8 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::sync::atomic::AtomicU64;
 
-use super::journal::{Content, SECTOR_WORDS, ZoneStore};
-use super::{CrashConfig, Medium};
+use super::journal::{Content, Image, SECTOR_WORDS, ZoneStore};
+use super::{CrashConfig, Left, Medium};
 use shingle_core::block::{Bio, Limits, Op, Payload, Reason, Refusal};
 use shingle_core::device::bad_blocks::BadBlocks;
 use shingle_core::random::Rng;
@@ -28,11 +28,11 @@ pub(super) struct Platter {
 }
 
 impl Platter {
-    /// One that holds what is on `medium`; zones that were open are closed.
-    pub fn new(config: &CrashConfig, limits: Limits, medium: Medium) -> Self {
+    /// One whose zones hold this; those that were open are closed.
+    pub fn new(config: &CrashConfig, limits: Limits, left: Vec<(Image, Condition)>) -> Self {
         let geometry = config.geometry;
         let state = |zone: ZoneNo| {
-            let (image, cond) = &medium.zones[zone.index()];
+            let (image, cond) = &left[zone.index()];
             match cond {
                 Condition::ReadOnly | Condition::Offline => ZoneState { cond: *cond, wp: image.wp },
                 _ => ZoneState::at_rest(image.wp, geometry.capacity_of(zone)),
@@ -40,7 +40,7 @@ impl Platter {
         };
         let zones = ZonedDisk::restore(geometry, config.resources, state).expect("zones at rest are in order");
         let sequential = |n: usize| geometry.kind(ZoneNo(n as u32)) == ZoneKind::Sequential;
-        let images = medium.zones.into_iter().map(|(image, _)| image).enumerate();
+        let images = left.into_iter().map(|(image, _)| image).enumerate();
         let stores = images.map(|(n, image)| ZoneStore::new(sequential(n), image)).collect();
         let (unwritten, fua_alone) = (config.unwritten, config.fua_alone);
         Self { geometry, limits, zones, stores, changes: 0, unwritten, fua_alone }
@@ -54,7 +54,7 @@ impl Platter {
             let cond = self.zones.state(ZoneNo(n as u32)).cond;
             (store.survive(block, rng), cond)
         });
-        Medium { zones: zones.collect() }
+        Medium(Left::Dark(zones.collect()))
     }
 
     /// Makes durable what changed up to number `serial`.

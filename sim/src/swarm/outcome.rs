@@ -15,6 +15,8 @@ pub struct Report {
     pub ops: u64,
     /// Losses of power.
     pub cuts: u64,
+    /// Kills of the process, which the disks outlive.
+    pub kills: u64,
     /// Faults that happened at the disk.
     pub faults: u64,
     /// Time that passed in the simulated world.

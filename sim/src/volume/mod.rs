@@ -62,6 +62,8 @@ pub struct Volume {
     unsettled: BTreeSet<u32>,
     /// Reads are compared with what can be left after a loss of power.
     recovering: bool,
+    /// What is found then may be lost with the power: a process was killed, and who came after it has promised nothing of what it found.
+    is_volatile: bool,
     /// In which order changes may be left, if that is promised.
     order: Option<Prefix>,
 }
@@ -233,16 +235,36 @@ impl Volume {
     /// The power is gone. Until [`Volume::recovered`], what is read is compared with what may be left.
     pub fn power_cut(&mut self) {
         let now = self.tick();
-        self.pending.clear();
         self.blocks.iter_mut().for_each(|block| block.crash(now));
+        self.end_life(now);
+    }
+
+    /// Its process was killed, and the disks go on. Where writes count in order, nothing was acknowledged that a start does not find, and what it finds is
+    /// durable before anybody is let in; elsewhere what the process alone knew is lost as with the power.
+    pub fn kill(&mut self) {
+        if self.order.is_none() {
+            self.power_cut();
+            self.is_volatile = true;
+            return;
+        }
+        let now = self.tick();
+        self.blocks.iter_mut().for_each(|block| block.stop(now));
+        self.end_life(now);
+    }
+
+    fn end_life(&mut self, now: u64) {
+        self.pending.clear();
         if let Some(order) = &mut self.order {
             order.power_cut(now);
         }
-        self.recovering = true;
+        (self.recovering, self.is_volatile) = (true, false);
     }
 
-    /// A block was read after a loss of power, before anything was written: that is what it holds, durably.
+    /// A block was read after a loss of power, before anything was written: that is what it holds, durably if nothing is in a cache.
     pub fn pin(&mut self, block: u32, seen: Seen) {
+        if self.is_volatile {
+            return;
+        }
         let history = &mut self.blocks[block as usize];
         let found = history.possible(self.clock).find(|value| value.looks(block) == seen);
         if let Some(value) = found {

@@ -202,3 +202,19 @@ fn a_request_ends_once() {
     let write = life.write(0);
     assert_eq!(life.0.fail(write).unwrap_err().0, Rule::Completion);
 }
+
+#[test]
+fn what_is_found_after_a_kill_may_be_lost_with_the_power_until_it_is_flushed() {
+    let mut life = Life::new();
+    let a = life.write(0);
+    life.0.kill();
+    life.0.pin(0, Seen::Data(a, 0));
+    assert_eq!(life.read(0, Seen::Data(a, 0)), Ok(()));
+    assert_eq!(life.read(0, Seen::Zeroes), Err(Rule::Durability), "it was seen");
+    let mut later = Life(life.0.clone());
+    later.0.power_cut();
+    assert_eq!(later.read(0, Seen::Zeroes), Ok(()));
+    life.flush();
+    life.0.power_cut();
+    assert_eq!(life.read(0, Seen::Zeroes), Err(Rule::Durability));
+}

@@ -172,6 +172,7 @@ fn target(sound: bool) -> SwarmOptions {
 fn the_target_keeps_its_promise_on_sound_disks_of_all_shapes() {
     let reports = pass(0..60, &target(true));
     assert!(reports.iter().map(|report| report.cuts).sum::<u64>() > 2_000, "few cuts");
+    assert!(reports.iter().map(|report| report.kills).sum::<u64>() > 400, "few kills");
 }
 
 /// One out of so many power cuts is looked at where disks fail: that takes more worlds.

@@ -8,8 +8,8 @@ use shingle_sim::swarm::{Failure, Profile, Report};
 use crate::cli::output;
 
 /// What the columns of [`Tally::row`] are called.
-const HEADER: [&str; 10] =
-    ["SEEDS", "FAILED", "REQUESTS", "POWER CUTS", "FAULTS", "SWAPS", "HOPS", "VIRTUAL", "REAL", "TRACE SUM"];
+const HEADER: [&str; 11] =
+    ["SEEDS", "FAILED", "REQUESTS", "POWER CUTS", "KILLS", "FAULTS", "SWAPS", "HOPS", "VIRTUAL", "REAL", "TRACE SUM"];
 
 /// What all seeds did together.
 #[derive(Default)]
@@ -17,6 +17,7 @@ pub(super) struct Tally {
     pub seeds: u64,
     pub ops: u64,
     pub cuts: u64,
+    pub kills: u64,
     pub faults: u64,
     pub swaps: u64,
     /// The longest time that a device let nobody in because of one, in nanoseconds.
@@ -35,11 +36,12 @@ impl Tally {
         self.seeds += 1;
         match result {
             Err(failure) => self.failed.push(*failure),
-            Ok(Report { ops, cuts, faults, virtual_time, swaps, longest_swap, events, sum, trace, .. }) => {
+            Ok(Report { ops, cuts, kills, faults, virtual_time, swaps, longest_swap, events, sum, trace, .. }) => {
                 self.swaps += swaps;
                 self.longest_swap = self.longest_swap.max(longest_swap.as_nanos());
                 self.ops += ops;
                 self.cuts += cuts;
+                self.kills += kills;
                 self.faults += faults;
                 self.events += events;
                 self.virtual_ns += virtual_time.as_nanos();
@@ -51,20 +53,22 @@ impl Tally {
 
     fn row(&self) -> Vec<String> {
         let seconds = |time: f64| format!("{time:.1} s");
-        let counts = [self.seeds, self.failed.len() as u64, self.ops, self.cuts, self.faults, self.swaps, self.events];
+        let losses = [self.cuts, self.kills, self.faults];
+        let counts = [[self.seeds, self.failed.len() as u64, self.ops], losses].concat();
+        let counts = counts.into_iter().chain([self.swaps, self.events]);
         let times = [seconds(self.virtual_ns as f64 / 1e9), seconds(self.real.as_secs_f64())];
-        counts.iter().map(u64::to_string).chain(times).chain([format!("{:016x}", self.sum)]).collect()
+        counts.map(|count| count.to_string()).chain(times).chain([format!("{:016x}", self.sum)]).collect()
     }
 
     pub fn text(&self) -> String {
-        output::table(&HEADER, &[0, 1, 2, 3, 4, 5, 6, 7, 8], [self.row()])
+        output::table(&HEADER, &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9], [self.row()])
     }
 
     /// A table of several, a row each.
     pub fn texts<'a>(tallies: impl Iterator<Item = (Profile, &'a Tally)>) -> String {
         let header: Vec<&str> = ["PROFILE"].into_iter().chain(HEADER).collect();
         let row = |(profile, tally): (Profile, &Tally)| [vec![profile.name().to_owned()], tally.row()].concat();
-        output::table(&header, &[1, 2, 3, 4, 5, 6, 7, 8, 9], tallies.map(row))
+        output::table(&header, &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10], tallies.map(row))
     }
 
     pub fn json(&self, profile: Profile) -> Value {
@@ -85,6 +89,7 @@ impl Tally {
             "seeds": self.seeds,
             "ops": self.ops,
             "power_cuts": self.cuts,
+            "kills": self.kills,
             "faults": self.faults,
             "swaps": self.swaps,
             "longest_swap_ns": self.longest_swap,

@@ -53,7 +53,7 @@ pub(super) fn run(seed: u64, options: &SwarmOptions) -> Result<Report, Box<Failu
     let mut life = 0;
     let outcome = Run::new(seed, options, &scenario).and_then(|mut run| {
         let outcome = run.play(&mut log);
-        life = run.report.cuts + run.kills + 1;
+        life = run.report.cuts + run.report.kills + 1;
         outcome.map(|()| run.report)
     });
     match outcome {
@@ -82,7 +82,6 @@ struct Run<'a> {
     /// After so many steps the server is killed.
     until_kill: Option<u64>,
     kills_left: u64,
-    kills: u64,
     report: Report,
 }
 
@@ -131,7 +130,6 @@ impl<'a> Run<'a> {
             script: VecDeque::new(),
             until_kill,
             kills_left: scenario.kills,
-            kills: 0,
             report: Report::default(),
         };
         run.appear();
@@ -317,8 +315,7 @@ impl<'a> Run<'a> {
             self.kernel = Kernel::new(scenario.unit, self.left.pages.clone(), scenario.registers);
             self.script.clear();
         } else {
-            log.note("kill");
-            self.kills += 1;
+            self.report.kills += 1;
             self.left.disks = self.machine.kill(scenario, rng).map_err(broken)?;
             let keeps_tags = rng.chance(scenario.same_tags, 100);
             let merge = rng.chance(1, 2).then_some(scenario.longest * scenario.unit);

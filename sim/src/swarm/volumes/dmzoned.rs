@@ -71,6 +71,10 @@ impl Kind for DmZoned {
         Ok((blocks, Some(drives.take(rng))))
     }
 
+    fn outlives_kills(&self) -> bool {
+        true
+    }
+
     fn build(&self, stack: &mut Stack, tops: &[DeviceId], blocks: u32) -> Result<Built, String> {
         let built = add_table(stack, (tops, blocks))?;
         #[cfg(feature = "sabotage")]

@@ -54,6 +54,11 @@ pub(super) trait Kind {
         Ok(())
     }
 
+    /// Whether what is found after a kill is durable as soon as hosts are let in.
+    fn outlives_kills(&self) -> bool {
+        false
+    }
+
     /// What makes tables with such a volume, if these are swapped in some worlds.
     fn tables(&self) -> Option<Tables> {
         None

@@ -19,6 +19,9 @@ use shingle_core::block::Stack;
 use shingle_core::random::Rng;
 use shingle_core::time::{Duration, Instant};
 
+/// Beside one loss of power in so many a kill is looked at.
+const KILLS_ONE_OF: u64 = 4;
+
 /// How much is read back after a start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Look {
@@ -38,12 +41,33 @@ impl Look {
     }
 }
 
+/// What a life may lose before it has stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Loss {
+    /// The power of everything.
+    Power,
+    /// The process alone, which is killed: the disks go on.
+    Process,
+}
+
+impl Loss {
+    /// What of the volume may be there afterwards.
+    fn befalls(self, volume: &Volume) -> Volume {
+        let mut left = volume.clone();
+        match self {
+            Loss::Power => left.power_cut(),
+            Loss::Process => left.kill(),
+        }
+        left
+    }
+}
+
 /// What is to happen in a life.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Life {
     pub number: u64,
-    /// The power goes after so many commands of the disks.
-    pub cut_at: Option<u64>,
+    /// What it loses, and after so many commands of the disks.
+    pub cut_at: Option<(u64, Loss)>,
     pub look: Look,
     /// Whether the volume was just made.
     pub is_new: bool,
@@ -167,7 +191,7 @@ impl Run<'_> {
             volume.succeed(flush, core::iter::empty()).expect("it was just submitted");
         }
         volume.power_cut();
-        scene.machine.cut_power(&world.stack, scene.rng)
+        scene.machine.lose(Loss::Power, &world.stack, scene.rng)
     }
 
     fn count_swaps(&mut self, shared: &Shared) {
@@ -222,21 +246,37 @@ impl Run<'_> {
         let commands = scene.machine.commands(stack);
         if commands != scene.seen && scene.cut.is_none() {
             scene.seen = commands;
-            if scene.life.cut_at.is_some_and(|at| at <= commands) {
+            if let Some((_, loss)) = scene.life.cut_at.filter(|(at, _)| *at <= commands) {
                 let mut ledger = scene.shared.borrow_mut();
-                let mut volume = ledger.volume.clone();
-                volume.power_cut();
-                scene.cut = Some((scene.machine.cut_power(stack, scene.rng), volume));
+                scene.cut = Some((scene.machine.lose(loss, stack, scene.rng), loss.befalls(&ledger.volume)));
                 ledger.is_dark = true;
             } else if !scene.life.is_branch && self.branches_at(scene.life.number, commands) {
-                let media =
-                    scene.machine.cut_power(stack, &mut super::branch_rng(!self.seed, scene.life.number, commands));
-                if let Err(violation) = self.branch(&scene.life, commands, media, scene.shared) {
-                    scene.shared.borrow_mut().log.violation.get_or_insert(violation);
+                self.branch_off(Loss::Power, (stack, commands), scene);
+                if self.kills_at(scene.life.number, commands) {
+                    self.branch_off(Loss::Process, (stack, commands), scene);
                 }
             }
         }
         !scene.shared.borrow().is_over()
+    }
+
+    /// Looks at what the loss leaves behind this command.
+    fn branch_off(&mut self, loss: Loss, (stack, at): (&Stack, u64), scene: &mut Scene<'_, '_>) {
+        let shared = scene.shared;
+        if shared.borrow().log.violation.is_some() {
+            return;
+        }
+        let media = scene.machine.lose(loss, stack, &mut super::branch_rng(!self.seed, scene.life.number, at));
+        let volume = loss.befalls(&shared.borrow().volume);
+        if let Err(violation) = self.branch(scene.life.number, (at, loss), (media, volume), shared) {
+            shared.borrow_mut().log.violation.get_or_insert(violation);
+        }
+    }
+
+    /// Whether a kill is looked at beside the loss of power: drawn from numbers of its own, so that all else is what it is without.
+    fn kills_at(&self, life: u64, commands: u64) -> bool {
+        let mut rng = super::branch_rng(self.seed.rotate_left(13), life, commands);
+        self.kind.outlives_kills() && rng.chance(1, KILLS_ONE_OF)
     }
 
     fn branches_at(&self, life: u64, commands: u64) -> bool {

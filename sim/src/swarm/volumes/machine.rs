@@ -12,6 +12,7 @@ use super::super::scenario::discipline;
 use super::drives::Drives;
 use super::kind::Built;
 use super::ledger::{NAP, Shared};
+use super::life::Loss;
 use super::mapped::Mapped;
 use super::scenario::Scenario;
 use super::{Media, Run};
@@ -93,9 +94,13 @@ impl Machine {
         what
     }
 
-    /// What each disk may hold if the power goes now.
-    pub fn cut_power(&self, stack: &Stack, rng: &mut Rng) -> Media {
-        self.on_disks(stack).map(|disk| disk.cut_power(rng)).collect()
+    /// What each disk may hold if that is lost now.
+    pub fn lose(&self, loss: Loss, stack: &Stack, rng: &mut Rng) -> Media {
+        let lose = |disk: &CrashDisk| match loss {
+            Loss::Power => disk.cut_power(rng),
+            Loss::Process => disk.kill_host(rng),
+        };
+        self.on_disks(stack).map(lose).collect()
     }
 
     /// Commands that the disks have carried out.

@@ -9,7 +9,8 @@
 //!
 //! The power can go after every command of the disks. To look at many such points, a run is not repeated: at each of them a
 //! branch takes what a cut would leave of the disks and a copy of the model, and lives on by itself, through further cuts, to
-//! a clean stop. The run itself does not notice.
+//! a clean stop. The run itself does not notice. Beside some of them another branch begins where the process is killed and the
+//! disks go on, with all that they have not made durable and zones that are open.
 //!
 //! In some worlds hosts use the volume through a mapped device, whose tables are swapped meanwhile, and in
 //! some one of the disks [leaves](removal) meanwhile, and is added again.
@@ -53,7 +54,7 @@ use crate::volume::Volume;
 pub(super) use dmzoned::assemble;
 use kind::Kind;
 use ledger::{Ledger, Shared};
-use life::{End, Life, Look};
+use life::{End, Life, Look, Loss};
 use scenario::Scenario;
 use shingle_core::plug::PlugOptions;
 use shingle_core::random::Rng;
@@ -96,6 +97,15 @@ struct Run<'a> {
     life: u64,
 }
 
+/// How the lives of a run end, or those of a branch of it.
+#[derive(Clone, Copy)]
+enum Course<'a> {
+    /// The power goes after so many commands of each.
+    Cuts(&'a [u64]),
+    /// What has begun with this loss goes on as it draws: after a kill with more of them.
+    After(Loss),
+}
+
 /// What each disk has.
 type Media = Vec<Medium>;
 /// Whether nothing was broken.
@@ -107,7 +117,7 @@ impl Run<'_> {
         let ops = self.options.ops.map_or(self.scenario.ops, |ops| ops.min(self.scenario.ops));
         let shared = self.ledger(Volume::new(0), ops, trace);
         let (rng, cuts) = (&mut Rng::new(self.seed), &self.scenario.cuts);
-        let outcome = self.make(&shared, rng).and_then(|media| self.lives(&shared, media, rng, Some(cuts)));
+        let outcome = self.make(&shared, rng).and_then(|media| self.lives(&shared, media, rng, Course::Cuts(cuts)));
         let ledger = &mut *shared.borrow_mut();
         match outcome {
             Ok(()) => Ok(ledger.log.report(&self.report)),
@@ -137,26 +147,29 @@ impl Run<'_> {
         Rc::new(RefCell::new(Ledger { volume, dead, log, ..Ledger::default() }))
     }
 
-    /// Lives of the disks, one after the other, to a clean stop. Those of the run itself are cut at `cuts`, and have a last look
-    /// after them; those of a branch, which has none, are cut as it draws.
-    fn lives(&mut self, shared: &Shared, made: Option<Media>, rng: &mut Rng, cuts: Option<&[u64]>) -> Judged {
-        let is_branch = cuts.is_none();
-        let mut cuts = cuts.map(|cuts| cuts.iter().copied());
+    /// Lives of the disks, one after the other, to a clean stop. Those of the run itself are cut at its cuts, and have a last look
+    /// after them; those of a branch are cut as it draws.
+    fn lives(&mut self, shared: &Shared, made: Option<Media>, rng: &mut Rng, course: Course<'_>) -> Judged {
+        let is_branch = matches!(course, Course::After(_));
+        let mut cuts = if let Course::Cuts(cuts) = course { cuts } else { &[] }.iter().copied();
         let (mut media, mut look, mut number) = (made, if is_branch { Look::draw(rng) } else { Look::None }, 0);
         loop {
             number += 1;
             shared.borrow_mut().log.trace.line(&format!("{}life {number}", if is_branch { "branch, " } else { "" }));
-            let cut_at = match &mut cuts {
-                Some(cuts) => cuts.next(),
+            let cut_at = match course {
+                Course::Cuts(_) => cuts.next().map(|at| (at, Loss::Power)),
                 // Recovery is cut as well, but not for ever.
-                None => (number < 4 && rng.chance(1, 3)).then(|| 1 + rng.below(60)),
+                Course::After(first) => {
+                    let at = (number < 4 && rng.chance(1, 3)).then(|| 1 + rng.below(60));
+                    at.map(|at| (at, if first == Loss::Process && rng.chance(1, 2) { first } else { Loss::Power }))
+                }
             };
             let is_last = number > 1 && shared.borrow().log.left == 0 && !(is_branch && cut_at.is_some());
             let life = Life { number, cut_at, look, is_new: number == 1 && !is_branch, is_branch, is_last };
             self.life = if is_branch { self.life } else { number };
             (media, look) = match self.live(&life, media, shared, rng)? {
                 End::Cut(left) => {
-                    self.report.cuts += 1;
+                    self.count(cut_at.map_or(Loss::Power, |(_, loss)| loss));
                     (Some(left), Look::draw(rng))
                 }
                 End::Stopped(_) if is_last || is_branch && rng.chance(1, 2) => return Ok(()),
@@ -171,21 +184,34 @@ impl Run<'_> {
         }
     }
 
-    /// What happens if the power goes here: `media` are left, and `volume` is what may be on them.
-    fn branch(&mut self, life: &Life, at: u64, media: Media, shared: &Shared) -> Judged {
-        let mut rng = branch_rng(self.seed, life.number, at);
-        let (mut volume, mut trace) = {
-            let mut ledger = shared.borrow_mut();
-            (ledger.volume.clone(), core::mem::take(&mut ledger.log.trace))
-        };
-        volume.power_cut();
-        self.report.cuts += 1;
+    fn count(&mut self, loss: Loss) {
+        match loss {
+            Loss::Power => self.report.cuts += 1,
+            Loss::Process => self.report.kills += 1,
+        }
+    }
+
+    /// What happens after a loss: `media` are left, and `volume` is what may be on them.
+    fn branch(
+        &mut self,
+        life: u64,
+        (at, loss): (u64, Loss),
+        (media, volume): (Media, Volume),
+        shared: &Shared,
+    ) -> Judged {
+        let mut rng = branch_rng(self.seed, life, at);
+        let mut trace = core::mem::take(&mut shared.borrow_mut().log.trace);
+        self.count(loss);
         let before = trace.text.as_ref().map_or(0, String::len);
-        trace.line(&format!("branch: the power goes after command {at}"));
+        let what = match loss {
+            Loss::Power => "the power goes",
+            Loss::Process => "the process is killed",
+        };
+        trace.line(&format!("branch: {what} after command {at}"));
         let left = if rng.chance(1, 2) { rng.below(30) } else { 0 };
         let own = self.ledger(volume, left, trace);
         own.borrow_mut().removal = shared.borrow().removal;
-        let outcome = self.lives(&own, Some(media), &mut rng, None);
+        let outcome = self.lives(&own, Some(media), &mut rng, Course::After(loss));
         let mut trace = core::mem::take(&mut own.borrow_mut().log.trace);
         if let (Ok(()), Some(text)) = (&outcome, &mut trace.text) {
             // Only the branch that fails is of interest.
@@ -193,7 +219,7 @@ impl Run<'_> {
         }
         shared.borrow_mut().log.trace = trace;
         outcome.map_err(|violation| Violation {
-            what: format!("{} [the power went after command {at} of life {}]", violation.what, life.number),
+            what: format!("{} [{what} after command {at} of life {life}]", violation.what),
             ..violation
         })
     }

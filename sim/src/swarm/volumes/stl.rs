@@ -137,6 +137,10 @@ impl Kind for Stl {
         Volume::in_order(blocks)
     }
 
+    fn outlives_kills(&self) -> bool {
+        self.over.is_none()
+    }
+
     fn tables(&self) -> Option<Tables> {
         let tables = Tables {
             #[cfg(feature = "sabotage")]
