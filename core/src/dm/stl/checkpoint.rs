@@ -7,7 +7,7 @@ use super::format::{
 };
 use super::lanes::{Lane, LaneNo, Lanes, Use};
 use super::log::{Keep, Pool};
-use super::map::{LeafNo, Pending, Run, RunIndex, RunNo};
+use super::map::{LeafNo, Run, RunIndex, RunNo, Span};
 use super::nodes::{Draft, write_all};
 use super::pages::{Pages, write_list};
 use super::replay::Since;
@@ -236,7 +236,7 @@ async fn write_run(shared: &Shared) -> Result<(), Reason> {
     let number = shared.borrow().map.free_run().ok_or(Reason::VolumeFull)?;
     let piece = write_list(shared, Pool::Map, number, &pages).await?;
     let mut state = shared.borrow_mut();
-    index_extents(&mut state.map.index, number, &frozen);
+    index_extents(&mut state.map.index, number, frozen.iter());
     state.map.runs.push(Run { number, known_as: number.into(), pages, piece });
     state.map.frozen = None;
     state.map_cut = state.frozen_cut;
@@ -244,10 +244,10 @@ async fn write_run(shared: &Shared) -> Result<(), Reason> {
     Ok(())
 }
 
-/// Notes what a run has, leaf by leaf.
-fn index_extents(index: &mut RunIndex, run: RunNo, pending: &Pending) {
+/// Notes what a run has, which is told in order, leaf by leaf.
+pub(super) fn index_extents<'a>(index: &mut RunIndex, run: RunNo, extents: impl Iterator<Item = Span<'a>>) {
     let (mut leaf, mut ranges) = (LeafNo(0), Vec::new());
-    for extent in pending.iter() {
+    for extent in extents {
         let mut lba = extent.lba;
         while lba < extent.end() {
             let (of, offset) = LeafNo::of(lba);
@@ -267,13 +267,6 @@ fn flush_ranges(index: &mut RunIndex, run: RunNo, leaf: LeafNo, ranges: &mut Vec
     if !ranges.is_empty() {
         index.add(leaf, run, &core::mem::take(ranges));
     }
-}
-
-/// Notes the extents of a page of a run.
-pub(super) fn index_page(index: &mut RunIndex, run: RunNo, extents: &[super::map::Extent]) {
-    let mut pending = Pending::default();
-    extents.iter().for_each(|extent| pending.put(extent.span()));
-    index_extents(index, run, &pending);
 }
 
 /// Bytes of the map that a root names.

@@ -1,6 +1,6 @@
 //! The start: the newest root, what it names, and what of the batches behind it counts.
 
-use super::checkpoint::{checkpoint, index_page, leaves_of_piece, reset_zone, zones_of_piece};
+use super::checkpoint::{checkpoint, index_extents, leaves_of_piece, reset_zone, zones_of_piece};
 use super::disks::{Disk, Disks, Shape};
 use super::flush::flush_disks;
 use super::format::{
@@ -10,8 +10,8 @@ use super::format::{
 use super::headers::{Chain, Found, chain};
 use super::lanes::{Device, Lanes};
 use super::log::{Keep, Order, Sealed, Stream, Zones};
-use super::map::{Extent, Map, Node, Run, RunNo, Span, pages_from};
-use super::replay::{Replay, Since};
+use super::map::{Extent, Map, Node, Run, RunNo, pages_from};
+use super::replay::{Replay, Since, apply_copies};
 use super::roots::{FoundRoot, Given, Seen, erase_torn, failed, look, newest};
 use super::set::Set;
 use super::state::{Readiness, RootPlace, Shared, Slot, State};
@@ -282,7 +282,7 @@ async fn read_run(shared: &Shared, piece: Piece, bytes: &[u8]) -> Result<(), Rea
             let extents = Node::Page(page.place).decode(&bytes).map_err(damaged)?;
             let told = extents.iter().filter(|extent| extent.end() > first);
             let told: Vec<Extent> = told.map(|extent| extent.part(first, extent.end())).collect();
-            index_page(&mut shared.borrow_mut().map.index, number, &told);
+            index_extents(&mut shared.borrow_mut().map.index, number, told.iter().map(Extent::span));
         }
     }
     shared.borrow_mut().map.runs.push(run);
@@ -365,7 +365,7 @@ async fn replay(
     let cut = replay_cut(&state, since);
     let is_all =
         !is_torn && replay.behind_gap == 0 && replay.copies.iter().all(|header| header.is_of_batches_up_to(cut));
-    replay.copies.into_iter().for_each(|header| state.replay_copies(header, cut));
+    replay.copies.iter().for_each(|header| state.replay_copies(header, cut));
     if !sabotaged.keep_epoch {
         state.zones.forget_behind(cut, last);
     }
@@ -567,20 +567,10 @@ impl State {
         self.apply(&slot, &Sealed { number, kind, checksums, payload: Vec::new() });
     }
 
-    /// A copy counts if its block was not written again since, or if that is what was copied.
-    fn replay_copies(&mut self, header: Header, cut: BatchNo) {
-        let slot = self.slot_of(&header);
-        let BatchKind::Copies(records) = &header.kind else { return };
-        let blocks = Header::blocks_of(header.kind.record_bytes(), header.checksums.len()) as u64;
-        for ((record, checksum), at) in records.iter().zip(&header.checksums).zip(blocks..) {
-            let known = self.map.pending.find(record.lba);
-            let place = known.map(|extent| extent.block((record.lba - extent.lba) as u32).map(|(place, _)| place));
-            let counts = place.is_none_or(|place| place == Some(record.from)) && record.written <= cut;
-            if counts || self.guards.gone().replay_copies_unconditional {
-                self.map.pending.put(Span::at(record.lba, slot.place + at, &[*checksum]));
-                self.zones.count(slot.zone, 1);
-            }
-        }
+    fn replay_copies(&mut self, header: &Header, cut: BatchNo) {
+        let (zone, _) = self.disks.set.zone_of(header.batch.place);
+        let counts = apply_copies(&mut self.map.pending, header, cut, self.guards.gone().replay_copies_unconditional);
+        self.zones.count(zone, i64::from(counts));
     }
 }
 

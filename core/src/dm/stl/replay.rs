@@ -3,6 +3,7 @@
 use alloc::collections::BTreeMap;
 
 use super::format::{BatchKind, Header};
+use super::map::{Pending, Span};
 use super::numbers::{BatchNo, CopyNo, Epoch};
 use crate::prelude::*;
 
@@ -27,6 +28,23 @@ impl Since {
             BatchKind::Map(_) | BatchKind::Root(_) | BatchKind::Footer | BatchKind::Filler => false,
         }
     }
+}
+
+/// Does a batch of copies again: a block of it counts if it was not written again since, or if that is what was copied. Returns how many count.
+/// `unconditional` is a planted bug.
+pub fn apply_copies(pending: &mut Pending, header: &Header, cut: BatchNo, unconditional: bool) -> u32 {
+    let BatchKind::Copies(records) = &header.kind else { return 0 };
+    let blocks = Header::blocks_of(header.kind.record_bytes(), header.checksums.len()) as u64;
+    let mut counts = 0;
+    for ((record, checksum), at) in records.iter().zip(&header.checksums).zip(blocks..) {
+        let known = pending.find(record.lba);
+        let place = known.map(|extent| extent.block((record.lba - extent.lba) as u32).map(|(place, _)| place));
+        if unconditional || place.is_none_or(|place| place == Some(record.from)) && record.written <= cut {
+            pending.put(Span::at(record.lba, header.batch.place + at, &[*checksum]));
+            counts += 1;
+        }
+    }
+    counts
 }
 
 /// What is to be done again, in this order.

@@ -12,8 +12,9 @@ use crate::dm::stl::format::{
     ZoneRow, ZoneUse,
 };
 use crate::dm::stl::map::{LEAF_BLOCKS, LeafNo, Pending, Span};
+use crate::dm::stl::replay::apply_copies;
 use crate::dm::stl::roots::{FoundRoot, ROOT_ZONES, decode_root, of_unknown_version};
-use crate::dm::stl::{BLOCK_SECTORS, BatchNo, Replay, Since, ZoneIndex};
+use crate::dm::stl::{BLOCK_SECTORS, Replay, Since, ZoneIndex};
 use crate::prelude::*;
 
 /// Most blocks of a piece of a table: it lies in one batch.
@@ -188,7 +189,9 @@ impl Volume {
         self.behind_gap = replay.behind_gap;
         self.replayed = replay.users.len() + replay.copies.len();
         replay.users.iter().for_each(|header| apply_users(&mut self.pending, header));
-        replay.copies.iter().for_each(|header| apply_copies(&mut self.pending, header, cut));
+        for header in &replay.copies {
+            apply_copies(&mut self.pending, header, cut, false);
+        }
     }
 
     /// Whether the newest root has all there is. What is behind it is for a start to judge, and what of it was lost to be remembered.
@@ -299,19 +302,6 @@ fn apply_users(pending: &mut Pending, header: &Header) {
             at += record.blocks as usize;
         } else {
             pending.put(Span::zeroes(record.lba, record.blocks));
-        }
-    }
-}
-
-/// A copy counts if its block was not written again since, or if that is what was copied.
-fn apply_copies(pending: &mut Pending, header: &Header, cut: BatchNo) {
-    let BatchKind::Copies(records) = &header.kind else { return };
-    let blocks = Header::blocks_of(header.kind.record_bytes(), header.checksums.len()) as u64;
-    for ((record, checksum), at) in records.iter().zip(&header.checksums).zip(blocks..) {
-        let known = pending.find(record.lba);
-        let place = known.map(|extent| extent.block((record.lba - extent.lba) as u32).map(|(place, _)| place));
-        if place.is_none_or(|place| place == Some(record.from)) && record.written <= cut {
-            pending.put(Span::at(record.lba, header.batch.place + at, &[*checksum]));
         }
     }
 }
