@@ -352,8 +352,10 @@ fn counters_count_by_operation_and_failures_where_they_happen() {
     h.end(Status::Ok);
     let top = h.stack.counters(h.top);
     assert_eq!((top.ios[Op::Read as usize], top.sectors[Op::Read as usize]), (2, 24));
-    assert_eq!((top.ios[Op::Write as usize], top.errors, top.in_flight), (1, 2, 1));
-    assert_eq!(h.stack.counters(h.desk).errors, 1);
+    let errors = |statuses: &[Status]| statuses.iter().map(|status| top.errors[*status as usize]).collect::<Vec<_>>();
+    assert_eq!((top.ios[Op::Write as usize], top.errors.iter().sum::<u64>(), top.in_flight), (1, 2, 1));
+    assert_eq!(errors(&[Status::Medium, Status::Io]), [1, 1]);
+    assert_eq!(h.stack.counters(h.desk).errors.iter().sum::<u64>(), 1);
 }
 
 #[test]

@@ -276,7 +276,7 @@ impl Cx<'_> {
     #[cold]
     #[inline(never)]
     fn explain(&mut self, bio: &mut Bio, status: Status) {
-        self.meter.errors += 1;
+        self.meter.errors[status as usize] += 1;
         bio.explain(self.me, status);
     }
 

@@ -2,6 +2,7 @@
 
 use super::bio::Bio;
 use super::op::Op;
+use super::status::Status;
 
 /// What a device has done.
 #[derive(Clone, Copy, Debug, Default)]
@@ -10,8 +11,8 @@ pub struct Counters {
     pub ios: [u64; Op::COUNT],
     /// Their sectors, by [`Op`].
     pub sectors: [u64; Op::COUNT],
-    /// Bios that ended in this device with a failure.
-    pub errors: u64,
+    /// Bios that ended in this device with a failure, by [`Status`].
+    pub errors: [u64; Status::COUNT],
     /// Bios that this device merged into others.
     pub merges: u64,
     /// Bios that it holds, or has sent on and wants back or counts until they are done.
@@ -27,7 +28,7 @@ pub(super) struct Meter {
     pub made: u64,
     /// Bios that ended here, or went on for good and uncounted.
     pub left: u64,
-    pub errors: u64,
+    pub errors: [u64; Status::COUNT],
     pub merges: u64,
 }
 

@@ -212,10 +212,7 @@ impl Stack {
                 self.dispatch(to, first);
             }
             Ok(Admitted::Done) => self.effects.complete(to, bio, Status::Ok),
-            Err(reason) => {
-                self.slots[to.0 as usize].meter.errors += 1;
-                self.refuse(to, bio, reason);
-            }
+            Err(reason) => self.refuse(to, bio, reason),
         }
     }
 
@@ -223,6 +220,7 @@ impl Stack {
     #[cold]
     fn refuse(&mut self, at: DeviceId, mut bio: Box<Bio>, reason: Reason) {
         let status = bio.blame(reason);
+        self.slots[at.0 as usize].meter.errors[status as usize] += 1;
         bio.explain(at, status);
         self.effects.complete(at, bio, status);
     }

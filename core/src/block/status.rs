@@ -49,7 +49,7 @@ use Status as S;
 type Row = (Status, &'static str, i32, u32);
 
 #[rustfmt::skip]
-const TABLE: [Row; 17] = [
+const TABLE: [Row; Status::COUNT] = [
     (S::Ok,                 "ok",                        0,   0),
     (S::NotSupported,       "not supported",             95, 95),
     (S::Timeout,            "timeout",                  110,  5),
@@ -70,6 +70,9 @@ const TABLE: [Row; 17] = [
 ];
 
 impl Status {
+    /// Number of statuses.
+    pub const COUNT: usize = S::Io as usize + 1;
+
     const fn row(self) -> &'static Row {
         &TABLE[self as usize]
     }

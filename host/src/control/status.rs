@@ -112,7 +112,7 @@ fn counters(shard: &Shard, named: &Named) -> Counters {
     Counters {
         ios: by_op(&counters.ios),
         sectors: by_op(&counters.sectors),
-        errors: counters.errors,
+        errors: counters.errors.iter().sum(),
         merges: counters.merges,
         in_flight: counters.in_flight,
     }
