@@ -84,7 +84,7 @@ fn a_wrong_word_of_a_line_is_named() {
         ("stl", None, "the device is missing; write `stl <device>"),
         ("stl a memory:1", Some(4), "memory is `1`: write a number from 4 to 65536"),
         ("stl a memory:", Some(4), "memory is ``"),
-        ("stl a speed:9", Some(4), "no knob `speed`; knobs are memory, batch, replay, runs, idle"),
+        ("stl a speed:9", Some(4), "no knob `speed`; knobs are memory, batch, replay, turn, runs, idle"),
         ("stl a batch:8 b", Some(5), "`b` is no knob: devices come first"),
         (&format!("stl{}", " a".repeat(65)), Some(67), "65 devices: at most 64"),
     ];
@@ -136,11 +136,11 @@ fn a_volume_that_is_longer_or_shorter_than_its_line_is_not_used() {
 fn knobs_of_the_line_can_be_turned_and_wrong_ones_change_nothing() {
     let mut line = Line::over(&[disk(40, Some(4))]);
     line.add("a memory:16").unwrap();
-    assert_eq!(line.message("knobs").unwrap(), "memory 16\nbatch 256\nreplay 3\nruns 200\nidle 10\n");
+    assert_eq!(line.message("knobs").unwrap(), "memory 16\nbatch 256\nreplay 3\nturn 4096\nruns 200\nidle 10\n");
     line.message("set batch 4 runs 9").unwrap();
     let error = line.message("set memory 32 runs 0").unwrap_err();
     assert_eq!(error, "runs is `0`: write a number from 1 to 250");
-    assert_eq!(line.message("knobs").unwrap(), "memory 16\nbatch 4\nreplay 3\nruns 9\nidle 10\n");
+    assert_eq!(line.message("knobs").unwrap(), "memory 16\nbatch 4\nreplay 3\nturn 4096\nruns 9\nidle 10\n");
     line.volume.write(0, 40, 1);
     assert_eq!(line.figure("batches"), Figure::Count(10), "of four blocks each");
     for words in ["set batch", "set", "speed", "sweep now"] {

@@ -57,6 +57,8 @@ knobs! {
     batch = 256, 1..=4_096, |blocks, options| options.batch_blocks = blocks;
     /// Zones' worth of 256 MiB that a start may have to read again; 1 to 65536. A checkpoint is due after that many.
     replay = 3, 1..=65_536, |zones, options| options.replay_blocks = u64::from(zones) * 65_536;
+    /// Blocks that cleaning and sweeps read at a time, before users have the disk again; 16 to 65536. More is faster, less has users wait for less.
+    turn = 4096, 16..=65_536, |blocks, options| options.turn_blocks = blocks;
     /// Runs after which they are merged; 1 to 250.
     runs = 200, 1..=250, |runs, options| options.most_runs = runs as usize;
     /// Seconds without a user after which the volume cleans what is cheap and puts in order what is read so; 1 to 86400.
@@ -156,7 +158,7 @@ mod tests {
     fn a_wrong_knob_or_value_changes_nothing_and_says_what_there_is() {
         let mut knobs = Knobs::default();
         let error = knobs.set_all([("memory", "64"), ("speed", "9")]).unwrap_err();
-        assert_eq!(error.message, "there is no knob `speed`; knobs are memory, batch, replay, runs, idle");
+        assert_eq!(error.message, "there is no knob `speed`; knobs are memory, batch, replay, turn, runs, idle");
         assert_eq!(knobs.set("batch", "many").unwrap_err().message, "batch is `many`: write a number from 1 to 4096");
         assert_eq!(knobs, Knobs::default());
     }

@@ -40,7 +40,7 @@ pub struct Options {
     pub idle_after: Duration,
     /// Zones whose live blocks are known one by one, so that they can be cleaned.
     pub marked_zones: usize,
-    /// Blocks that cleaning reads before it writes what of them is live, and before users have their turn.
+    /// Blocks that cleaning reads before it writes what of them is live, and before users have their turn; and that a sweep does.
     pub turn_blocks: u32,
     /// Which zone is cleaned next while users do not wait for it.
     pub choice: Choice,
@@ -85,7 +85,8 @@ impl Default for Options {
             lull: Duration::from_millis(50),
             idle_after: Duration::from_millis(10_000),
             marked_zones: 2048,
-            turn_blocks: 8192,
+            // 16 MiB: a fifth of a second of a disk. Twice as much is 5 % faster, and has users wait for a second now and then.
+            turn_blocks: 4096,
             choice: Choice::Decline,
             one_stream: false,
             cached_extents: MIB,

@@ -201,7 +201,8 @@ impl State {
     /// as many ways of the head as there are runs.
     fn sweep_blocks(&self) -> u32 {
         let unused = self.options.index_bytes.saturating_sub(self.map.index.bytes());
-        self.options.sweep_blocks.saturating_add(u32::try_from(unused / 2 / BLOCK_BYTES).unwrap_or(u32::MAX / 2))
+        let own = self.options.sweep_blocks.min(self.options.turn_blocks);
+        own.saturating_add(u32::try_from(unused / 2 / BLOCK_BYTES).unwrap_or(u32::MAX / 2))
     }
 
     /// The next leaves to be looked at: what is read of them and of runs has its bound. Also, how many pages of runs may be in memory.
