@@ -54,6 +54,7 @@ bench: tools     ## ns per layer, the NBD server beside others, thousands of map
 	$(CARGO) bench -p shingle-core --bench policies
 	$(CARGO) bench -p shingle-host --bench nbd
 	$(CARGO) bench -p shingle-host --bench control
+	$(CARGO) bench -p shingle-host --bench metrics
 	$(CARGO) bench -p shingle-host --bench round
 
 reproduce: build ## the published tables: target/reproduce-zwp.html, -qd1, -noclone, -dmzoned, -latency and -stl

@@ -1,7 +1,8 @@
 //! A running stack: its shards, its exports, its listeners.
 
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use shingle_core::impl_error;
 use shingle_core::mapper::MapperError;
@@ -9,8 +10,9 @@ use shingle_core::mapper::MapperError;
 use crate::config::{ConfigError, ExportPlan, Plan, build_shard};
 use crate::control::{ControlError, ControlServer};
 use crate::daemon_state::{DaemonState, ShardInfo, open_export};
+use crate::metrics::{MetricsFile, MetricsServer};
 use crate::notices::Notices;
-use crate::serve::listen::Address;
+use crate::serve::listen::{Address, Listener};
 use crate::serve::{Directory, Export, ServeError, Service};
 use crate::shard::{Shard, ShardError, ShardThread};
 
@@ -19,7 +21,11 @@ pub struct Daemon {
     state: Arc<DaemonState>,
     threads: Vec<ShardThread>,
     control: Option<ControlServer>,
+    metrics: Outlets,
 }
+
+/// What tells metrics without being asked over the control socket.
+type Outlets = (Option<MetricsServer>, Option<MetricsFile>);
 
 impl Daemon {
     /// Builds the stack of `plan` and serves it. After an error nothing is left running.
@@ -46,10 +52,18 @@ impl Daemon {
             Ok(served) => served,
             Err(error) => return Err(abandon(threads, DaemonError::Serve(error))),
         };
-        let state = Arc::new(DaemonState { plan, shards, services, exports, addresses, started: Instant::now() });
-        match state.plan.control.as_ref().map(|path| ControlServer::start(path, state.clone())).transpose() {
-            Ok(control) => Ok(Self { state, threads, control }),
-            Err(error) => Err(abandon(threads, error.into())),
+        let listeners = match listen_for_metrics(&plan) {
+            Ok(listeners) => listeners,
+            Err(error) => return Err(abandon(threads, error)),
+        };
+        let metrics = listeners.iter().map(|listener| listener.address().clone()).collect();
+        let started = Instant::now();
+        let state = Arc::new(DaemonState { plan, shards, services, exports, addresses, metrics, started });
+        let control = state.plan.control.as_ref().map(|path| ControlServer::start(path, state.clone())).transpose();
+        let outlets = control.map_err(DaemonError::from).and_then(|control| Ok((control, tell(&state, listeners)?)));
+        match outlets {
+            Ok((control, metrics)) => Ok(Self { state, threads, control, metrics }),
+            Err(error) => Err(abandon(threads, error)),
         }
     }
 
@@ -74,11 +88,27 @@ impl Daemon {
     /// Finishes what is in flight, flushes every disk and ends.
     pub fn stop(self) -> Result<(), DaemonError> {
         self.state.services.iter().for_each(|service| service.stop(true));
-        drop(self.control);
+        drop((self.control, self.metrics));
         // All of them are stopped even if one fails; the first failure is the one to report.
         let results: Vec<Result<(), ShardError>> = self.threads.into_iter().map(ShardThread::stop).collect();
         results.into_iter().collect::<Result<(), ShardError>>().map_err(DaemonError::Shard)
     }
+}
+
+fn listen_for_metrics(plan: &Plan) -> Result<Vec<Listener>, DaemonError> {
+    let listeners = plan.metrics.addresses.iter().map(Listener::bind).collect::<Result<Vec<_>, _>>();
+    listeners.map_err(|error| DaemonError::Metrics(error.to_string()))
+}
+
+/// Tells metrics where the stack file wants it.
+fn tell(state: &Arc<DaemonState>, listeners: Vec<Listener>) -> Result<Outlets, DaemonError> {
+    let server = (!listeners.is_empty()).then(|| MetricsServer::start(listeners, state.clone())).transpose();
+    let server = server.map_err(|error| DaemonError::Metrics(format!("cannot serve them: {error}")))?;
+    let start = |(path, interval): &(PathBuf, Duration)| {
+        MetricsFile::start(path.clone(), *interval, state.clone())
+            .map_err(|error| DaemonError::Metrics(format!("{}: {error}", path.display())))
+    };
+    Ok((server, state.plan.metrics.file.as_ref().map(start).transpose()?))
 }
 
 fn abandon(threads: Vec<ShardThread>, error: DaemonError) -> DaemonError {
@@ -139,6 +169,8 @@ pub enum DaemonError {
     Serve(ServeError),
     /// There is no control socket.
     Control(ControlError),
+    /// Metrics cannot be told as the stack file wants it.
+    Metrics(String),
 }
 
 impl_error!(DaemonError, Config(Box<ConfigError>), Shard(ShardError), Control(ControlError), |self, f| match self {
@@ -147,4 +179,5 @@ impl_error!(DaemonError, Config(Box<ConfigError>), Shard(ShardError), Control(Co
     Self::Export(error) => error.fmt(f),
     Self::Serve(error) => error.fmt(f),
     Self::Control(error) => error.fmt(f),
+    Self::Metrics(why) => write!(f, "the metrics: {why}"),
 });

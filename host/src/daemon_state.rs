@@ -24,6 +24,8 @@ pub struct DaemonState {
     pub exports: Directory,
     /// Where clients connect.
     pub addresses: Vec<Address>,
+    /// Where those ask who watch it.
+    pub metrics: Vec<Address>,
     /// When it was ready.
     pub started: Instant,
 }

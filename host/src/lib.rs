@@ -16,7 +16,7 @@
 //! - [`daemon`], [`daemon_state`], [`control`], [`notices`]: a running stack, what it consists of, the socket at which it can be
 //!   asked, and what it says by itself.
 //! - [`profile`]: drives that can be simulated, as files of parameters.
-//! - [`latency`]: how long things took, as a histogram.
+//! - [`latency`]: how long things took, as a histogram; [`tally`]: what exports and disks have done, and how long it took.
 //! - [`trace`]: recordings of bios: the file, and what it says.
 #![forbid(unsafe_code)]
 // They panic if nobody reads: `tracing` says what happens.
@@ -35,6 +35,7 @@ pub mod helper;
 pub mod keys;
 pub mod latency;
 pub mod mailbox;
+pub mod metrics;
 pub mod notices;
 pub mod patience;
 pub mod profile;
@@ -42,4 +43,5 @@ pub mod pulse;
 pub mod serve;
 pub mod shard;
 pub mod stl;
+pub mod tally;
 pub mod trace;

@@ -18,8 +18,8 @@ use shingle_host::daemon::Daemon;
 use shingle_host::fields::Fields;
 use shingle_host::serve::listen::{Address, Listener};
 use shingle_host::serve::{
-    Acceptor, Client, Directory, Export, ExportKeys, Extra, FRONT_ENDS, FrontEnd, FrontEndType, Permit, ServeError,
-    Service,
+    Acceptor, Client, Directory, Export, ExportKeys, Extra, FRONT_ENDS, FrontEnd, FrontEndType, ServeError, Service,
+    User,
 };
 use shingle_host::shard::{Mailbox, Pump, Shard, Source as ShardSource, SourceCx};
 use shingle_sys::{Completion, Fd, Part, Request};
@@ -126,7 +126,7 @@ impl Question {
         let is_it = |export: &Export| export.name.as_bytes() == self.name && sectors(export).is_some();
         let Some((client, (export, user))) = self.client.take().zip(self.directory.claim(is_it)) else { return };
         let (mailbox, live) = self.ways[export.shard].clone();
-        let answer = Answer { client, export, port: None, is_sent: false, _counts: (user, live.upgrade()) };
+        let answer = Answer { client, export, port: None, is_sent: false, counts: (user, live.upgrade()) };
         let _ = mailbox.post(|shard| _ = shard.spawn(Box::new(answer)));
     }
 }
@@ -166,7 +166,7 @@ struct Answer {
     export: Export,
     port: Option<PortId>,
     is_sent: bool,
-    _counts: (Permit, Option<Arc<()>>),
+    counts: (User, Option<Arc<()>>),
 }
 
 impl Answer {
@@ -196,6 +196,7 @@ impl ShardSource for Answer {
         });
         if let Some(mut done) = cx.stack.poll_completion(port) {
             assert!(done.status.is_ok());
+            self.counts.0.tally.record(&done.bio, done.status, cx.now().since(done.bio.since));
             self.send(vec![Part::Payload(std::mem::take(&mut done.bio.payload))], 0, cx);
         }
         if self.is_sent { Pump::Done } else { Pump::Idle }

@@ -31,7 +31,7 @@ use index::Index;
 pub use mapped::{LONGEST_NAME, LONGEST_UUID, Ticket};
 use mapped::{Loaded, Mapped, State, Then};
 use resolver::Names;
-pub use view::{Figures, Info, StateName};
+pub use view::{Figures, Info, StateName, TargetFigures};
 
 use crate::block::{DeviceId, Event, PriorUse, Stack, StackError};
 use crate::dm::{Resolver, TableLine, parse_table};

@@ -66,6 +66,9 @@ impl State {
 /// The figures of a target, each with its name.
 pub type Figures = Vec<(&'static str, Figure)>;
 
+/// Figures, behind the name of the target.
+pub type TargetFigures = (&'static str, Figures);
+
 impl Mapped {
     fn info(&self, opens: u32, stack: &Stack) -> Info {
         Info {
@@ -165,15 +168,16 @@ impl Mapper {
     ///
     /// # Errors
     /// If there is no such device.
-    pub fn figures(&self, name: &str, inactive: bool, stack: &Stack) -> Result<Vec<Figures>, MapperError> {
-        let figures = |target: &Option<DeviceId>| {
+    pub fn figures(&self, name: &str, inactive: bool, stack: &Stack) -> Result<Vec<TargetFigures>, MapperError> {
+        let figures = |(line, target): (&TableLine, &Option<DeviceId>)| {
             let mut figures = Vec::new();
             if let Some(target) = target {
                 stack.any_device(*target).figures(&mut |name, figure| figures.push((name, figure)));
             }
-            figures
+            (line.kind.name, figures)
         };
-        Ok(self.slot(name, inactive)?.map_or(Vec::new(), |loaded| loaded.targets.iter().map(figures).collect()))
+        let all = |loaded: &Loaded| loaded.lines.iter().zip(&loaded.targets).map(figures).collect();
+        Ok(self.slot(name, inactive)?.map_or(Vec::new(), all))
     }
 
     /// The devices that the live table maps to; those that the mapper knows by name.

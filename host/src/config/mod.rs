@@ -11,6 +11,7 @@
 mod build;
 mod elevator;
 mod head;
+mod metrics;
 mod path;
 mod plan;
 mod spec;
@@ -21,6 +22,7 @@ pub use crate::fields::{
 pub use build::{add_plug, build_shard, check_disks};
 pub use elevator::ElevatorSpec;
 pub use head::{HeadPlan, PathPlan};
+pub use metrics::MetricsPlan;
 pub(crate) use path::{add_path, remove_path};
 pub use plan::{DevicePlan, DiskPlan, MadeOf, Plan, TablePlan};
 pub use spec::{ExportPlan, Kinds};

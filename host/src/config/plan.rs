@@ -13,6 +13,7 @@ use shingle_core::plug::{PlugOptions, WritePolicy};
 
 use super::build::rehearse;
 use super::head::{HeadPlan, PathPlan, mistakes_of_heads, paths};
+use super::metrics::MetricsPlan;
 use super::spec::{DeviceKeys, DeviceSpec, DiskSpec, ExportPlan, ExportSpec, Kinds, Spec};
 use crate::backend::{BackEnd, BackEndType};
 use crate::fields::{At, ConfigError, Diagnostic, Source, nearest, word_in_string};
@@ -35,6 +36,8 @@ pub struct Plan {
     pub front_ends: Vec<Arc<dyn FrontEnd>>,
     /// The control socket.
     pub control: Option<PathBuf>,
+    /// Where it tells what it has done.
+    pub metrics: MetricsPlan,
 }
 
 /// A disk.
@@ -126,9 +129,9 @@ impl Plan {
         planner.errors.extend(spec.front_ends.iter().flat_map(|front_end| front_end.mistakes()));
         let control = spec.control.as_ref().map(|at| at.value.clone());
         planner.outlets(&spec);
-        let (Planner { mut errors, .. }, front_ends) = (planner, spec.front_ends);
+        let (Planner { mut errors, .. }, front_ends, metrics) = (planner, spec.front_ends, spec.metrics);
         let shards = disks.iter().map(|disk| disk.shard + 1).max().unwrap_or(1);
-        let plan = Self { source, shards, disks, devices, exports, front_ends, control };
+        let plan = Self { source, shards, disks, devices, exports, front_ends, control, metrics };
         if errors.is_empty() {
             rehearse(&plan, &mut errors);
         }

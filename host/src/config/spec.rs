@@ -9,6 +9,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::elevator::ElevatorSpec;
 use super::head::HeadPlan;
+use super::metrics::MetricsPlan;
 use crate::backend::{BACK_ENDS, BackEndType, Placed};
 use crate::fields::{At, Diagnostic, Fields, Source, unknown_key};
 use crate::serve::{ExportKeys, FRONT_ENDS, FrontEnd, FrontEndType};
@@ -26,6 +27,8 @@ pub struct Spec {
     pub front_ends: Vec<Arc<dyn FrontEnd>>,
     /// `[control]`, `socket`.
     pub control: Option<At<PathBuf>>,
+    /// `[metrics]`.
+    pub metrics: MetricsPlan,
 }
 
 /// `[disk.NAME]`.
@@ -119,7 +122,7 @@ impl Default for Kinds<'_> {
     }
 }
 
-const SECTIONS: [&str; 5] = ["disk", "device", "export", "listen", "control"];
+const SECTIONS: [&str; 6] = ["disk", "device", "export", "listen", "control", "metrics"];
 
 impl Spec {
     /// Reads a stack file; mistakes go to `errors` and what can be read is. `sockets`: what their paths are relative to, if not to the file's directory.
@@ -142,7 +145,7 @@ impl Spec {
                 continue;
             };
             let name = key.get_ref().as_ref();
-            let has_sockets = matches!(name, "listen" | "control");
+            let has_sockets = matches!(name, "listen" | "control" | "metrics");
             let directory = sockets.filter(|_| has_sockets).unwrap_or(directory);
             let section = Section { name, table, directory };
             let whole = || format!("[{name}]");
@@ -157,6 +160,9 @@ impl Spec {
                 "listen" => section.read((whole(), key.span()), errors, |fields| spec.front_ends = read_listen(fields)),
                 "control" => section.read((whole(), key.span()), errors, |fields| {
                     spec.control = fields.required_path("socket", "\"control.sock\"");
+                }),
+                "metrics" => section.read((whole(), key.span()), errors, |fields| {
+                    spec.metrics = MetricsPlan::read(fields);
                 }),
                 _ => errors.push(unknown_key(key, "the stack file", &SECTIONS)),
             }
@@ -173,7 +179,7 @@ impl Spec {
 fn misplaced(key: &str, place: Range<usize>) -> Diagnostic {
     let help = match key {
         "disk" | "device" | "export" => format!("write [{key}.NAME] above its keys"),
-        "listen" | "control" => format!("write [{key}] above its keys"),
+        "listen" | "control" | "metrics" => format!("write [{key}] above its keys"),
         _ => format!("keys belong to a section; sections are: {}", SECTIONS.map(|s| format!("[{s}]")).join(", ")),
     };
     Diagnostic::at(place, format!("`{key}` is not a section")).label("a stack file consists of sections").help(help)

@@ -11,9 +11,9 @@ use shingle_core::time::Duration as Span;
 use shingle_core::zone::Zone;
 
 use super::protocol::{
-    AddExport, AddPath, Batch, Changed, CloseZones, Done, FailPath, Failure, FinishZones, GetPlugs, GetStatus,
-    ListPaths, ManageZones, OpenZones, Operation, Plug, Plugs, Policy, ReadRecording, RemoveExport, RemovePath,
-    ReportZones, ResetZones, RestorePath, SetPathPolicy, SetPathState, SetPolicy, StartRecording, Started,
+    AddExport, AddPath, Batch, Changed, CloseZones, Done, FailPath, Failure, FinishZones, GetMetrics, GetPlugs,
+    GetStatus, ListPaths, ManageZones, Metrics, OpenZones, Operation, Plug, Plugs, Policy, ReadRecording, RemoveExport,
+    RemovePath, ReportZones, ResetZones, RestorePath, SetPathPolicy, SetPathState, SetPolicy, StartRecording, Started,
     StopRecording, ZoneInfo, Zones,
 };
 use super::recording::{Recorder, Recording};
@@ -26,6 +26,7 @@ use crate::config::nearest;
 use crate::daemon_state::{DaemonState, ShardInfo};
 use crate::devices::Named;
 use crate::mailbox::{MailboxError, Reply};
+use crate::metrics::Snapshot;
 use crate::shard::Shard;
 
 /// How long a device may take to become idle for a policy change.
@@ -90,6 +91,9 @@ impl Operations {
         };
         match op.as_str() {
             GetStatus::NAME => serve(fields, |GetStatus {}| status(daemon)),
+            GetMetrics::NAME => {
+                serve(fields, |GetMetrics { format }| Ok(Metrics { text: Snapshot::take(daemon)?.text(format) }))
+            }
             ReportZones::NAME => serve(fields, |request| report_zones(daemon, &request)),
             ResetZones::NAME => serve(fields, |ResetZones(range)| manage(daemon, range, ZoneAction::Reset)),
             OpenZones::NAME => serve(fields, |OpenZones(range)| manage(daemon, range, ZoneAction::Open)),

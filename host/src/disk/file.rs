@@ -26,6 +26,7 @@ use super::transfer::{
 use super::zoned_blk::attributes::{Attributes, Model, folder_of};
 use crate::patience::patiently;
 use crate::shard::device_token;
+use crate::tally::Tally;
 
 /// How to open a file as a disk.
 #[derive(Clone, Copy, Debug)]
@@ -263,6 +264,12 @@ impl FileDisk {
     pub fn check(&mut self, now: Instant) -> Vec<String> {
         let overdue = self.watch.tell(self.overdue(now));
         self.notice.take().into_iter().chain(overdue).collect()
+    }
+
+    /// What was done so far.
+    #[must_use]
+    pub fn tally(&self) -> &Tally {
+        self.jobs.tally()
     }
 
     /// The commands that are overdue.

@@ -7,6 +7,7 @@ use shingle_core::time::Instant;
 use slab::Slab;
 
 use super::unanswered::{Epoch, Unanswered, flushes};
+use crate::tally::Tally;
 
 /// A bio that a disk works on.
 pub(super) struct Job<S> {
@@ -26,6 +27,8 @@ pub(super) struct Jobs<S> {
     unanswered: Unanswered,
     /// Jobs whose first step waits for earlier changes.
     parked: Vec<usize>,
+    /// What was done.
+    tally: Tally,
 }
 
 /// A disk that does bios step by step.
@@ -48,7 +51,7 @@ pub(super) trait InSteps {
 
     /// Ends a job, and begins the flushes that no earlier change keeps any more.
     fn finish(&mut self, job: usize, status: Status, cx: &mut Cx<'_>) {
-        let (bio, settles) = self.jobs().goes(job);
+        let (bio, settles) = self.jobs().goes(job, status, cx.now());
         cx.complete(bio, status);
         while settles && let Some((job, step)) = self.jobs().settled() {
             self.go(job, step, cx);
@@ -64,7 +67,13 @@ pub(super) trait InSteps {
 
 impl<S: Copy> Jobs<S> {
     pub fn new() -> Self {
-        Self { jobs: Slab::with_capacity(256), unanswered: Unanswered::new(), parked: Vec::with_capacity(16) }
+        let (jobs, parked) = (Slab::with_capacity(256), Vec::with_capacity(16));
+        Self { jobs, unanswered: Unanswered::new(), parked, tally: Tally::default() }
+    }
+
+    /// What was done so far.
+    pub fn tally(&self) -> &Tally {
+        &self.tally
     }
 
     /// Their bios, each with the time at which it came.
@@ -88,8 +97,9 @@ impl<S: Copy> Jobs<S> {
     }
 
     /// A bio is done. Whether that may let others go on.
-    fn goes(&mut self, job: usize) -> (Box<Bio>, bool) {
-        let Job { bio, epoch, .. } = self.jobs.remove(job);
+    fn goes(&mut self, job: usize, status: Status, now: Instant) -> (Box<Bio>, bool) {
+        let Job { bio, epoch, since, .. } = self.jobs.remove(job);
+        self.tally.record(&bio, status, now.since(since));
         let settles = match bio.op {
             Op::ZoneResetAll => self.unanswered.answered(epoch),
             _ => self.unanswered.goes(&bio, epoch),
@@ -99,7 +109,7 @@ impl<S: Copy> Jobs<S> {
 
     /// Takes the first of those that wait whose earlier changes are all answered, and its step.
     fn settled(&mut self) -> Option<(usize, S)> {
-        let Self { jobs, unanswered, parked } = self;
+        let Self { jobs, unanswered, parked, .. } = self;
         let position = parked.iter().position(|job| unanswered.is_settled(jobs[*job].epoch))?;
         let job = parked.remove(position);
         Some((job, jobs[job].step))

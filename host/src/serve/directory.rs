@@ -7,6 +7,7 @@ use shingle_core::block::{DeviceId, Limits};
 
 use super::permit::Permit;
 use super::{Export, FrontEnd, ServeError};
+use crate::tally::Tally;
 
 /// The exports of a daemon, in the order in which they are listed.
 #[derive(Clone, Default)]
@@ -22,6 +23,14 @@ struct OfferedExport {
     export: Export,
     /// Sessions that have chosen it.
     users: Arc<AtomicUsize>,
+}
+
+/// What a session has that uses an export.
+pub struct User {
+    /// Its place among all of them.
+    pub permit: Permit,
+    /// Where what it asks for is counted.
+    pub tally: Arc<Tally>,
 }
 
 impl Directory {
@@ -86,10 +95,16 @@ impl Directory {
 
     /// The export that a client has chosen, and a place among its users. `None`: it is gone meanwhile.
     #[must_use]
-    pub fn claim(&self, is_it: impl Fn(&Export) -> bool) -> Option<(Export, Permit)> {
+    pub fn claim(&self, is_it: impl Fn(&Export) -> bool) -> Option<(Export, User)> {
         let entries = self.lock();
         let OfferedExport { export, users } = entries.iter().find(|entry| is_it(&entry.export))?;
-        Some((export.clone(), Permit::take(users, usize::MAX)?))
+        Some((export.clone(), User { permit: Permit::take(users, usize::MAX)?, tally: export.tally.clone() }))
+    }
+
+    /// What there is, and how many sessions use each.
+    #[must_use]
+    pub fn used(&self) -> Vec<(Export, usize)> {
+        self.lock().iter().map(|entry| (entry.export.clone(), entry.users.load(Relaxed))).collect()
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<OfferedExport>> {

@@ -9,6 +9,7 @@ use toml::de::DeTable;
 
 use super::{FrontEnd, FrontEndType};
 use crate::fields::{Diagnostic, Fields};
+use crate::tally::Tally;
 
 /// A device that clients can choose by name. Each protocol makes of it what its clients see.
 #[derive(Clone, Debug)]
@@ -27,6 +28,8 @@ pub struct Export {
     pub asked_read_only: bool,
     /// What front ends want to know of it.
     pub keys: ExportKeys,
+    /// What its users have asked for so far.
+    pub tally: Arc<Tally>,
 }
 
 impl Export {
@@ -41,6 +44,7 @@ impl Export {
             limits: limits.clone(),
             asked_read_only: false,
             keys: ExportKeys::default(),
+            tally: Arc::default(),
         }
     }
 

@@ -28,7 +28,7 @@ mod permit;
 pub mod ublk;
 
 pub use self::acceptor::{Acceptor, Client, Log};
-pub use self::directory::Directory;
+pub use self::directory::{Directory, User};
 pub use self::error::ServeError;
 pub use self::export::{Export, ExportKeys, Extra};
 pub use self::front_end::{FrontEnd, FrontEndType, Service};

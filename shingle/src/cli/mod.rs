@@ -12,6 +12,7 @@ mod dmz;
 mod error;
 mod export;
 mod interrupt;
+mod metrics;
 mod new_file;
 mod output;
 #[cfg(feature = "lab")]
@@ -59,6 +60,7 @@ enum Command {
     Zones(zones::ZonesArgs),
     /// Show what a running daemon serves and does
     Status(remote::AskArgs),
+    Metrics(metrics::MetricsArgs),
     Plugs(status::PlugsArgs),
     Policy(status::PolicyArgs),
     Path(path::PathArgs),
@@ -98,6 +100,7 @@ pub fn main() -> ExitCode {
         Command::Up(args) => up::run(&args),
         Command::Zones(args) => zones::run(&args),
         Command::Status(args) => status::status(&args),
+        Command::Metrics(args) => metrics::run(&args),
         Command::Plugs(args) => status::plugs(&args),
         Command::Policy(args) => status::policy(&args),
         Command::Path(args) => path::run(&args),

@@ -64,6 +64,9 @@ fn status_text(status: &Status) -> String {
     let mut shown = format!(
         "shingle {version}, pid {pid}, up {uptime_s} s, {shards} shards\nlistening on {listen}, {connections} connections\n\n"
     );
+    if !status.metrics.is_empty() {
+        shown.insert_str(shown.len() - 1, &format!("metrics at {}\n", status.metrics.join(", ")));
+    }
     let header = ["device", "kind", "size", "zones", "open/active limit", "policy", "shard"];
     shown += &output::table(&header, &[2, 3, 6], devices.iter().map(device_row));
     shown += "\n";

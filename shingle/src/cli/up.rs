@@ -173,6 +173,9 @@ fn ready_notice(daemon: &Daemon) -> String {
         let place = state.place_of(&export.name).map_or(String::new(), |path| format!(", {}", path.display()));
         notice += &format!("export {}: {}{access}{place}\n", export.name, format_bytes(export.bytes()));
     }
+    for address in &state.metrics {
+        notice += &format!("metrics at {address}, as /metrics over HTTP\n");
+    }
     for address in &state.addresses {
         notice += &format!("listening on {address}\n");
     }

@@ -315,6 +315,19 @@ impl BlockDevice for Zoned {
         state.counters.list().for_each(|(name, count)| visit(name, Figure::Count(count)));
         visit("amplification", Figure::Ratio(state.counters.amplification()));
         visit("waiting_writes", Figure::Count((state.paced.len() + state.starved.len()) as u64));
+        let zones = &state.volume.zones;
+        let pools = [
+            (ZoneClass::Cache, ["cache_zones", "free_cache_zones"]),
+            (ZoneClass::Random, ["random_zones", "free_random_zones"]),
+            (ZoneClass::Sequential, ["sequential_zones", "free_sequential_zones"]),
+        ];
+        for (class, names) in pools {
+            let pool = zones.sum(class);
+            names
+                .into_iter()
+                .zip([pool.total, pool.free])
+                .for_each(|(name, count)| visit(name, Figure::Count(count.into())));
+        }
         visit("policy", Figure::Word(state.knobs.style.name()));
         visit("reclaim", Figure::Word(state.urgency.name()));
     }

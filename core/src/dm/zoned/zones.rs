@@ -163,7 +163,7 @@ impl Zones {
         Pool { free, total: self.totals[class as usize][member] }
     }
 
-    fn sum(&self, class: ZoneClass) -> Pool {
+    pub fn sum(&self, class: ZoneClass) -> Pool {
         let all = self.members.numbers().map(|member| self.pool(class, member));
         let members = if class == ZoneClass::Cache { 1 } else { usize::MAX };
         all.take(members).fold(Pool { free: 0, total: 0 }, |sum, pool| Pool {

@@ -106,6 +106,7 @@ fn lines_of(daemon: &DaemonState, found: &Found, which: Lines) -> Result<Vec<Tar
         })
     })??;
     let mut lines: Vec<TargetLine> = text.lines().map(line).collect();
+    let figures = figures.into_iter().map(|(_, figures)| figures);
     for (line, figures) in lines.iter_mut().zip(figures).filter(|(_, figures)| !figures.is_empty()) {
         line.figures = Some(figures_of(figures));
     }

@@ -21,6 +21,9 @@ pub struct Status {
     pub shards: usize,
     /// Where it listens for NBD clients.
     pub listen: Vec<String>,
+    /// Where it tells its metrics over HTTP.
+    #[serde(default)]
+    pub metrics: Vec<String>,
     /// Disks and mapped devices: those of the stack file first.
     pub devices: Vec<DeviceStatus>,
     /// Its exports.
@@ -75,6 +78,13 @@ pub struct DeviceStatus {
     pub shard: usize,
     /// Its file or directory, if it has one.
     pub path: Option<String>,
+}
+
+/// What a stack has done.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Metrics {
+    /// All of it: `docs/metrics.md`.
+    pub text: String,
 }
 
 /// Figures of a target by their names; its page says what they are.

@@ -10,16 +10,17 @@ mod requests;
 mod schema;
 mod zones;
 
-pub use daemon::{Added, Counters, DeviceStatus, ExportStatus, Figures, Status, Stuck, Zoned};
+pub use daemon::{Added, Counters, DeviceStatus, ExportStatus, Figures, Metrics, Status, Stuck, Zoned};
 pub use failure::{ErrorKind, Failure, TableMistake};
 pub use mapped::{Answered, Dep, Deps, Devices, Events, Listed, MappedDevice, State, Target, TargetLine, Targets};
 pub use paths::{HeadStatus, Heads, PathStatus};
 pub use recording::{Batch, Started};
 pub use requests::{
-    AddExport, AddPath, Clear, CloseZones, Create, Drain, FailPath, FinishZones, GetDeps, GetInfo, GetPlugs, GetStatus,
-    GetTable, GetTargetStatus, List, ListPaths, ListTargets, Load, ManageZones, Message, OPERATIONS, OnePath,
-    OpenZones, ReadRecording, Remove, RemoveExport, RemovePath, Rename, ReportZones, ResetZones, RestorePath, Resume,
-    SetPathPolicy, SetPathState, SetPolicy, StartRecording, StopRecording, Suspend, Wait, WipeTable,
+    AddExport, AddPath, Clear, CloseZones, Create, Drain, FailPath, FinishZones, GetDeps, GetInfo, GetMetrics,
+    GetPlugs, GetStatus, GetTable, GetTargetStatus, List, ListPaths, ListTargets, Load, ManageZones, Message,
+    OPERATIONS, OnePath, OpenZones, ReadRecording, Remove, RemoveExport, RemovePath, Rename, ReportZones, ResetZones,
+    RestorePath, Resume, SetPathPolicy, SetPathState, SetPolicy, StartRecording, StopRecording, Suspend, Wait,
+    WipeTable,
 };
 pub use schema::schema;
 pub use zones::{Changed, Plug, Plugs, Policy, ZoneInfo, Zones};

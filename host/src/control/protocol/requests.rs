@@ -5,9 +5,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::{
-    Added, Answered, Batch, Changed, Deps, Devices, Done, Events, HeadStatus, Heads, Listed, MappedDevice, Operation,
-    Plugs, Policy, Started, Status, Targets, Zones,
+    Added, Answered, Batch, Changed, Deps, Devices, Done, Events, HeadStatus, Heads, Listed, MappedDevice, Metrics,
+    Operation, Plugs, Policy, Started, Status, Targets, Zones,
 };
+use crate::metrics::Format;
 
 /// The operations: what each is called, what is in `ok` of its response, and its request.
 macro_rules! requests {
@@ -51,6 +52,13 @@ fn describe<O: Operation>(generator: &mut SchemaGenerator) -> Value {
 requests! {
     /// Asks for all of it.
     "status" => Status: pub struct GetStatus {}
+
+    /// Asks for what the stack has done, as text for those who watch many.
+    "metrics" => Metrics: pub struct GetMetrics {
+        /// How it is written.
+        #[serde(default)]
+        pub format: Format,
+    }
 
     /// Reports zones, at most 1024 at a time. Sectors have 512 bytes.
     "zones.report" => Zones: pub struct ReportZones {

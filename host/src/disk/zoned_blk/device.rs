@@ -27,6 +27,7 @@ use crate::disk::overdue::{Overdue, Watch};
 use crate::disk::transfer::{Alignment, ENOBUFS, ENOMEM, Way, lend, reason_of, take_back, was_interrupted, way_of};
 use crate::helper::{Helper, Work};
 use crate::shard::device_token;
+use crate::tally::Tally;
 
 /// A zoned block device of the kernel, open and nobody else's.
 pub struct ZonedBlk {
@@ -220,6 +221,12 @@ impl ZonedBlk {
     pub fn check(&mut self, now: Instant) -> Vec<String> {
         let overdue = self.watch.tell(self.overdue(now));
         self.notices.drain(..).chain(overdue).collect()
+    }
+
+    /// What was done so far.
+    #[must_use]
+    pub fn tally(&self) -> &Tally {
+        self.jobs.tally()
     }
 
     /// The commands that are overdue.

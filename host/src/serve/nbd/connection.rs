@@ -15,7 +15,7 @@ use shingle_core::time::{Duration, Instant};
 use shingle_sys::{Completion, Fd, Part, Request};
 
 use super::{Handoff, HomeMessage, Nbd, NbdShard, Offer};
-use crate::serve::{Client, Permit};
+use crate::serve::{Client, Permit, User};
 use crate::shard::{Pump, Source, SourceCx, SourceId};
 
 const RECEIVE: u64 = 1;
@@ -53,7 +53,7 @@ pub(super) struct Connection {
     /// Until the client has chosen an export.
     offer: Option<Offer>,
     /// From then on, and where that export is.
-    user: Option<(Nbd, Permit)>,
+    user: Option<(Nbd, User)>,
     place: Option<Place>,
     /// Received bytes, of which the session is still to take `rest`.
     staging: Vec<u8>,
@@ -149,6 +149,9 @@ impl Connection {
         let mut pool = self.home.pool.borrow_mut();
         let mut any = false;
         while let Some(Done { tag, bio, status }) = cx.stack.poll_completion(port) {
+            if let Some((_, user)) = &self.user {
+                user.tally.record(&bio, status, cx.now().since(bio.since));
+            }
             let why = if status.is_ok() { String::new() } else { cx.devices.tell(&bio, status) };
             self.session.handle_completion(tag as u32, bio, (status, &why), &mut pool);
             any = true;

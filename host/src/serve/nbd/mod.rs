@@ -28,7 +28,7 @@ use self::connection::Connection;
 pub use self::front_end::TYPE;
 use self::offer::Offer;
 use super::listen::Listener;
-use super::{Acceptor, Client, Directory, Log, Permit, ServeError};
+use super::{Acceptor, Client, Directory, Log, ServeError, User};
 use crate::shard::{Mailbox, Pump, Shard, Source, SourceCx, SourceId};
 
 /// How a home treats its connections.
@@ -98,8 +98,7 @@ struct Handoff {
     session: Session,
     /// Bytes that the session has not taken yet.
     rest: Vec<u8>,
-    /// Its place among the users of the export.
-    user: Permit,
+    user: User,
 }
 
 /// What the NBD connections of one shard share.

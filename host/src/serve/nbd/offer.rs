@@ -5,7 +5,7 @@ use std::sync::Arc;
 use shingle_core::frontend::nbd;
 
 use super::Nbd;
-use crate::serve::{Directory, Export, Permit};
+use crate::serve::{Directory, Export, User};
 
 /// What the clients of a listener choose from, and the homes that they may end up in: one of each shard.
 #[derive(Clone)]
@@ -22,12 +22,12 @@ impl Offer {
     }
 
     /// The home of an export that a client has chosen, and a place among its users. `None`: it is gone meanwhile.
-    pub fn claim(&self, chosen: &nbd::Export) -> Option<(Nbd, Permit)> {
+    pub fn claim(&self, chosen: &nbd::Export) -> Option<(Nbd, User)> {
         let key = |name: &str, device, read_only| (name.to_owned(), device, read_only);
         let wanted = key(&chosen.name, chosen.device, chosen.read_only);
         let is_it = |export: &Export| key(&export.name, export.device, export.is_read_only()) == wanted;
-        let (export, permit) = self.directory.claim(is_it)?;
-        Some((self.homes.get(export.shard)?.clone(), permit))
+        let (export, user) = self.directory.claim(is_it)?;
+        Some((self.homes.get(export.shard)?.clone(), user))
     }
 }
 

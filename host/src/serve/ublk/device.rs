@@ -24,7 +24,7 @@ use super::server::{Places, Server, place};
 use super::udev;
 use super::users::users;
 use crate::patience::patiently;
-use crate::serve::{Export, Permit};
+use crate::serve::{Export, User};
 use crate::shard::{Mailbox, Shard};
 
 /// Where the driver lists devices.
@@ -54,7 +54,7 @@ pub(super) struct Wanted<'a> {
     pub mark: u64,
     pub home: &'a Home,
     /// Its place among the users of the export.
-    pub user: Permit,
+    pub user: User,
 }
 
 /// What is below a device.

@@ -10,7 +10,7 @@ use shingle_core::time::{Duration, Instant};
 use shingle_sys::ublk::{self, Descriptors, QueueCommand};
 use shingle_sys::{Completion, Fd, Request, driver_region};
 
-use crate::serve::Permit;
+use crate::serve::User;
 use crate::shard::{Pump, Source, SourceCx};
 
 /// Numbers for the commands of block devices that wait in the ring of a shard, as many as may.
@@ -57,9 +57,9 @@ const PATIENCE: Duration = Duration::from_millis(5_000);
 
 /// The device and its place on the shard.
 pub(super) struct Server {
-    /// The place among the users of the export, and among the commands of the shard. They are free before the driver hears that the
+    /// Its part in the export, and among the commands of the shard. They are free before the driver hears that the
     /// device has no server any more.
-    _places: (Permit, PlacesPermit),
+    places: (User, PlacesPermit),
     export: String,
     device: DeviceId,
     session: Session,
@@ -115,7 +115,7 @@ impl Server {
         device: DeviceId,
         (session, file, zeroes): (Session, Fd, Fd),
         descriptors: Vec<Descriptors>,
-        (depth, registers, places): (u16, bool, (Permit, PlacesPermit)),
+        (depth, registers, places): (u16, bool, (User, PlacesPermit)),
     ) -> Self {
         let tags = descriptors.len() * usize::from(depth);
         let copies = Copies { file, depth };
@@ -126,7 +126,7 @@ impl Server {
         };
         let commands = places.1.numbers.iter().enumerate().map(command).collect();
         Self {
-            _places: places,
+            places,
             export,
             device,
             session,
@@ -245,6 +245,7 @@ impl Source for Server {
     fn pump(&mut self, cx: &mut SourceCx<'_>) -> Pump {
         let port = *self.port.get_or_insert_with(|| cx.open_port());
         while let Some(Done { tag, bio, status }) = cx.stack.poll_completion(port) {
+            self.places.0.tally.record(&bio, status, cx.now().since(bio.since));
             self.session.handle_completion(tag, bio, status, &mut self.copies);
         }
         self.go_on(cx);

@@ -36,6 +36,7 @@ use crate::disk::overdue::{Overdue, TIMEOUT, Watch};
 use crate::disk::transfer::{Alignment, ENOBUFS, Zeroes, reason_of, take_back, was_interrupted, way_of};
 use crate::disk::unanswered::{Epoch, Unanswered, flushes};
 use crate::shard::device_token;
+use crate::tally::Tally;
 
 /// How to open a disk.
 #[derive(Clone, Copy, Debug)]
@@ -77,6 +78,8 @@ pub struct ZonedDir {
     /// Jobs whose flush waits for earlier changes.
     parked: Vec<usize>,
     watch: Watch,
+    /// What was done.
+    tally: Tally,
     /// The time of this call.
     now: Instant,
     /// When names are looked at again of which nobody can tell whether they have changed.
@@ -189,6 +192,7 @@ pub fn open_on(
         unanswered: Unanswered::new(),
         parked: Vec::with_capacity(16),
         watch: Watch::new(options.timeout),
+        tally: Tally::default(),
         now: Instant::ZERO,
         next_look: Instant::ZERO,
         name: String::new(),
@@ -305,6 +309,12 @@ impl ZonedDir {
             Work::Bio(bio) => Some((job.since, &**bio)),
             Work::PartOf(_) => None,
         })
+    }
+
+    /// What was done so far.
+    #[must_use]
+    pub fn tally(&self) -> &Tally {
+        &self.tally
     }
 
     /// Takes out what an administrator should know: what opening mended, and failures since, the newest 64.
@@ -450,7 +460,7 @@ impl ZonedDir {
     }
 
     fn finish(&mut self, job: usize, status: Status, cx: &mut Cx<'_>) {
-        let ZoneJob { work, zone, in_lane, next, epoch, .. } = self.jobs.remove(job);
+        let ZoneJob { work, zone, in_lane, next, epoch, since, .. } = self.jobs.remove(job);
         match next {
             Some(next) => {
                 self.lanes.entry(zone).and_modify(|lane| lane.first = next);
@@ -464,7 +474,10 @@ impl ZonedDir {
             Work::PartOf(_) => self.unanswered.answered(epoch),
         };
         match work {
-            Work::Bio(bio) => cx.complete(bio, status),
+            Work::Bio(bio) => {
+                self.tally.record(&bio, status, self.now.since(since));
+                cx.complete(bio, status);
+            }
             Work::PartOf(whole) => self.part_done(whole, status),
         }
         if settles {
