@@ -164,7 +164,7 @@ fn a_volume_that_is_served_tells_its_figures_takes_knobs_and_refuses_the_tools()
     write(&mut client, 0..10, 3);
     assert_eq!(scratch.ok("dm table vol"), format!("{table} memory:16\n"));
     assert!(scratch.ok("dm status vol").contains(" stl 96 zones "), "{}", scratch.ok("dm status vol"));
-    assert_eq!(scratch.ok("dm message vol 0 knobs"), "memory 16\nbatch 64\nreplay 3\nruns 9\nidle 10\n");
+    assert_eq!(scratch.ok("dm message vol 0 knobs"), "memory 16\nbatch 64\nreplay 3\nturn 4096\nruns 9\nidle 10\n");
     let said = scratch.ok("status");
     assert!(said.contains("data/copies/map zones") && said.contains("resting"), "{said}");
     let status = scratch.json("status --json");
