@@ -14,6 +14,7 @@ main_pid() { systemctl show -P MainPID "$unit"; }
 has_another() { test "$(systemctl show -P SubState "$unit")" = running && test "$(main_pid)" != "$1"; }
 _is_given_up() { test failed = "$(systemctl show -P ActiveState "$1")"; }
 # began UNIT: when it did, since the boot.
+has_in_journal() { journalctl -b --no-pager -o cat "${@:2}" | grep -qF "$1"; }
 began() { systemctl show -P ActiveEnterTimestampMonotonic "$1"; }
 
 first_boot() {
@@ -46,6 +47,9 @@ first_boot() {
     same "the socket of the service" /run/shingle/archive/control.sock "$(ls /run/shingle/archive/control.sock)"
     shingle status | grep -q stl-smr
     systemctl show -P StatusText $unit
+    echo "what an operator does is in the journal, with fields"
+    shingle policy smr qd1
+    patiently has_in_journal 'policy of device `smr`, policy `qd1` by user 0: done' SHINGLE_OP=policy SHINGLE_UID=0 PRIORITY=6
 
     dd if=/dev/urandom of=/srv/archive/before bs=1M count=8 conv=fsync status=none
     mkdir -p /guest/kept

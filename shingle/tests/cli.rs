@@ -623,3 +623,29 @@ fn bench_finds_a_damaged_block_and_fails() {
     let words = "bench --stack stack.toml --device seq --rw=read --bs=4k --size=1MiB --verify=crc32c";
     scratch.fails(words, 1, &["READ at sector 72", "CRC-32C"]);
 }
+
+/// What operators did, as programs read it, without a key.
+#[test]
+fn a_log_of_json_tells_who_did_what_and_no_key() {
+    let scratch = Scratch::with_stack(
+        "[disk.d]\ntype = \"null\"\nsize = \"1MiB\"\n[export.d]\ndevice = \"d\"\n[listen]\nunix = \"nbd.sock\"\n[control]\nsocket = \
+         \"control.sock\"\n",
+    );
+    let mut up = scratch.shingle();
+    let daemon = scratch.up_as(up.args(["up", "stack.toml", "--log", "json"]).stderr(scratch.stderr_file()));
+    let key = "c0ffee".repeat(10) + "c0ff";
+    scratch.dm(&["create", "secret", "--table", &format!("0 2048 crypt aes-xts-plain64 {key} 0 d 0")]);
+    scratch.ok("status");
+    scratch.fails("export remove nobody", 1, &["nobody"]);
+    daemon.stop();
+    let said = scratch.stderr();
+    assert!(!said.contains("c0ffee"), "{said}");
+    let all: Vec<Value> = said.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let deed = |op: &str| all.iter().find(|event| event["op"] == op).unwrap_or_else(|| panic!("no {op}:\n{said}"));
+    let (made, failed) = (deed("dm.create"), deed("export.remove"));
+    assert_eq!((&made["level"], &made["to"]), (&json!("info"), &json!("name `secret`")));
+    assert_eq!(made["uid"], json!(rustix::process::getuid().as_raw()));
+    assert_eq!(failed["level"], "warn");
+    assert!(failed["error"].as_str().unwrap().contains("nobody"));
+    assert!(all.iter().all(|event| event["op"] != "status"), "who asks changes nothing:\n{said}");
+}

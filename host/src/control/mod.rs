@@ -10,6 +10,7 @@
 
 mod client;
 mod clients;
+mod deeds;
 mod exports;
 mod mapped;
 mod operations;

@@ -10,6 +10,7 @@ use shingle_core::sector::Sector;
 use shingle_core::time::Duration as Span;
 use shingle_core::zone::Zone;
 
+use super::deeds::Deed;
 use super::protocol::{
     AddExport, AddPath, Batch, Changed, CloseZones, Done, FailPath, Failure, FinishZones, GetMetrics, GetPlugs,
     GetStatus, ListPaths, ManageZones, Metrics, OpenZones, Operation, Plug, Plugs, Policy, ReadRecording, RemoveExport,
@@ -44,10 +45,19 @@ pub struct Operations {
     recorder: Recorder,
 }
 
-/// What a connection has under way.
+/// What a connection has under way, and whose it is.
 #[derive(Default)]
 pub struct Session {
     recording: Option<Recording>,
+    /// The user at the other end, and its process.
+    pub peer: Option<(u32, i32)>,
+}
+
+impl Session {
+    /// That of a user and its process.
+    pub fn of(peer: Option<(u32, i32)>) -> Self {
+        Self { peer, ..Self::default() }
+    }
 }
 
 fn no_recording() -> ControlError {
@@ -66,7 +76,10 @@ impl Operations {
         let (id, result) = match serde_json::from_slice::<Value>(line) {
             Ok(Value::Object(mut object)) => {
                 let id = object.shift_remove("id").unwrap_or(Value::Null);
-                (id, self.run(daemon, session, object))
+                let deed = Deed::of(&object);
+                let result = self.run(daemon, session, object);
+                deed.into_iter().for_each(|deed| deed.tell(session, result.as_ref().err()));
+                (id, result)
             }
             Ok(_) => (Value::Null, Err(bad("a request is a JSON object".into()))),
             Err(error) => (Value::Null, Err(bad(format!("this is not JSON: {error}")))),

@@ -253,10 +253,21 @@ impl Shard {
     /// Puts failed bios in the log: the first of each kind, and how many more of it came.
     fn tell_failures(&mut self) {
         while let Some(failure) = self.stack.poll_failure(self.now) {
-            match failure {
-                Failure::First(why) => tracing::warn!("{}", self.devices.tell_why(&why)),
-                Failure::More(why, more) => tracing::warn!("{more} more like this: {}", self.devices.tell_why(&why)),
-            }
+            let (why, more) = match failure {
+                Failure::First(why) => (why, 0),
+                Failure::More(why, more) => (why, more),
+            };
+            let (told, device) = (self.devices.tell_why(&why), why.device.map(|id| self.devices.label(id)));
+            let (said, times) = if more > 0 { (format!("{more} more like this: {told}"), more) } else { (told, 1) };
+            tracing::warn!(
+                device = device.as_deref(),
+                op = why.op.name(),
+                sector = why.sector.0,
+                sectors = why.sectors,
+                status = why.status().name(),
+                times,
+                "{said}"
+            );
         }
     }
 

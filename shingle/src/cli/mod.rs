@@ -85,15 +85,16 @@ enum Command {
 pub fn main() -> ExitCode {
     // A write past `ulimit -f` has to be an error of that write, not the end of the program.
     shingle_sys::unix::ignore_file_size_signal();
-    if let Err(error) = log::start() {
-        CliError::Failed(format!("cannot start the thread of the log: {error}; raise the limit of processes")).print();
-        return ExitCode::FAILURE;
-    }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         // The text of --help comes here too.
         Err(said) => return ExitCode::from(output::print_usage(&said)),
     };
+    let form = if let Command::Up(args) = &cli.command { args.log } else { log::Form::Text };
+    if let Err(error) = log::start(form) {
+        CliError::Failed(format!("cannot start the log: {error}")).print();
+        return ExitCode::FAILURE;
+    }
     let result = match cli.command {
         Command::Create(args) => create::run(&args),
         Command::Disks(args) => disks::run(&args),

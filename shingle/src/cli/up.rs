@@ -36,6 +36,9 @@ pub struct UpArgs {
     /// Wait so long for disks of which there is no file or device yet, as in 90s: a machine that starts may find its disks late
     #[arg(long, value_name = "TIME", value_parser = parse_duration, conflicts_with = "check")]
     wait: Option<Duration>,
+    /// How events are logged, on standard error but for the journal
+    #[arg(long, value_name = "FORM", value_enum, default_value = "auto")]
+    pub log: log::Form,
 }
 
 impl From<DaemonError> for CliError {

@@ -1,18 +1,25 @@
-//! What the program has to say while it runs: the events of [`tracing`], one line each, on standard error.
+//! What the program has to say while it runs: the events of [`tracing`], one line each, on standard error or for systemd's journal.
 //!
 //! ```text
-//!   tracing::warn!(disk = "smr", "a zone was given up") ──> a line ──> queue ──> thread ──> stderr
+//!   tracing::warn!(disk = "smr", "a zone was given up") ──> Form: a line ──> queue ──> thread ──> stderr, or the journal
 //! ```
 //!
 //! To say something neither fails nor waits, whatever standard error is: a full disk, a pipe that nobody reads, a terminal that
 //! was stopped. What finds the queue full or cannot be written is lost, and the next line that can be written says how much was.
 
+mod form;
+
 use std::io::{self, Write};
+use std::os::unix::net::UnixDatagram;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
+
+use tracing::Level;
+
+pub use form::Form;
 
 /// Most lines that wait to be written.
 const MOST_LINES: usize = 1024;
@@ -22,21 +29,49 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// The log of this program.
 static LOG: OnceLock<Log> = OnceLock::new();
 
-/// Sends what is said to standard error, from here on and once.
+/// Sends what is said to standard error or the journal, from here on and once.
 ///
 /// # Errors
-/// If the thread that writes cannot be started.
-pub fn start() -> io::Result<()> {
-    let log = Log::to(io::stderr())?;
+/// If the thread that writes cannot be started, or there is no journal and it was asked for.
+pub fn start(wanted: Form) -> io::Result<()> {
+    let form = wanted.here();
+    let log = match journal(form) {
+        None => Log::to(io::stderr(), form)?,
+        Some(Ok(journal)) => Log::to(journal, form)?,
+        Some(Err(_)) if wanted == Form::Auto => Log::to(io::stderr(), Form::Text)?,
+        Some(Err(error)) => return Err(io::Error::other(format!("{}: {error}", form::JOURNAL))),
+    };
     let queue = log.clone();
-    let lines = tracing_subscriber::fmt().with_target(false).with_writer(move || queue.clone());
     // By itself it would report a line that it cannot write on standard error, with a macro that panics there.
-    let lines = lines.log_internal_errors(false).finish();
+    let lines = tracing_subscriber::fmt().log_internal_errors(false).with_writer(move || queue.clone());
+    let lines = lines.event_format(log.form).finish();
     if LOG.set(log).is_ok() {
         // Another subscriber keeps what is said: then that is where it goes.
         let _ = tracing::subscriber::set_global_default(lines);
     }
     Ok(())
+}
+
+fn journal(form: Form) -> Option<io::Result<Journal>> {
+    let connect = || {
+        let socket = UnixDatagram::unbound()?;
+        socket.connect(form::JOURNAL)?;
+        Ok(Journal(socket))
+    };
+    (form == Form::Journal).then(connect)
+}
+
+/// The journal: what is written at once is an event.
+struct Journal(UnixDatagram);
+
+impl Write for Journal {
+    fn write(&mut self, event: &[u8]) -> io::Result<usize> {
+        self.0.send(event)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Waits until what was said is written, but not for ever: to be called at the end of the program.
@@ -48,8 +83,9 @@ pub fn flush() {
 /// no log.
 pub fn last_words(text: &str) -> bool {
     let Some(mut log) = LOG.get().cloned() else { return false };
+    let line = if log.form == Form::Text { text.to_owned() } else { log.form.line(Level::ERROR, text.trim_end()) };
     // It takes every line.
-    let _ = log.write(text.as_bytes());
+    let _ = log.write(line.as_bytes());
     log.wait();
     true
 }
@@ -59,6 +95,7 @@ pub fn last_words(text: &str) -> bool {
 struct Log {
     queue: SyncSender<Said>,
     lost: Arc<AtomicU64>,
+    form: Form,
 }
 
 enum Said {
@@ -68,12 +105,12 @@ enum Said {
 }
 
 impl Log {
-    fn to(out: impl Write + Send + 'static) -> io::Result<Self> {
+    fn to(out: impl Write + Send + 'static, form: Form) -> io::Result<Self> {
         let (queue, lines) = mpsc::sync_channel(MOST_LINES);
         let lost = Arc::new(AtomicU64::new(0));
         let count = lost.clone();
-        thread::Builder::new().name("log".into()).spawn(move || write_all(&lines, &count, out))?;
-        Ok(Self { queue, lost })
+        thread::Builder::new().name("log".into()).spawn(move || write_all(&lines, &count, out, form))?;
+        Ok(Self { queue, lost, form })
     }
 
     fn wait(&self) {
@@ -99,13 +136,20 @@ impl Write for Log {
     }
 }
 
-fn write_all(lines: &Receiver<Said>, lost: &AtomicU64, mut out: impl Write) {
+fn write_all(lines: &Receiver<Said>, lost: &AtomicU64, mut out: impl Write, form: Form) {
     for said in lines {
         match said {
             Said::Line(line) => {
                 let missing = lost.swap(0, Relaxed);
-                let notice = if missing > 0 { format!("{missing} lines were lost here\n") } else { String::new() };
-                if out.write_all(&[notice.as_bytes(), &line].concat()).and_then(|()| out.flush()).is_err() {
+                let notice = if missing > 0 { tell_lost(missing, form) } else { String::new() };
+                let written = match form {
+                    // Each event is sent by itself.
+                    Form::Journal if missing > 0 => {
+                        out.write_all(notice.as_bytes()).and_then(|()| out.write_all(&line))
+                    }
+                    _ => out.write_all(&[notice.as_bytes(), &line].concat()),
+                };
+                if written.and_then(|()| out.flush()).is_err() {
                     lost.fetch_add(missing + 1, Relaxed);
                 }
             }
@@ -114,6 +158,11 @@ fn write_all(lines: &Receiver<Said>, lost: &AtomicU64, mut out: impl Write) {
             }
         }
     }
+}
+
+fn tell_lost(lines: u64, form: Form) -> String {
+    let said = format!("{lines} lines were lost here");
+    if form == Form::Text { said + "\n" } else { form.line(Level::WARN, &said) }
 }
 
 #[cfg(test)]
@@ -146,7 +195,7 @@ mod tests {
 
     fn log() -> (Log, Arc<AtomicU64>, Receiver<String>, Sender<()>) {
         let (open, (took, taken), (go, gate)) = (Arc::new(AtomicU64::new(1)), mpsc::channel(), mpsc::channel());
-        (Log::to(File { open: open.clone(), took, gate }).unwrap(), open, taken, go)
+        (Log::to(File { open: open.clone(), took, gate }, Form::Text).unwrap(), open, taken, go)
     }
 
     #[test]

@@ -1,0 +1,101 @@
+//! What operators did, for the log.
+
+use serde_json::{Map, Value};
+
+use super::ControlError;
+use super::operations::Session;
+
+/// Operations that only tell something: nobody wants to know later who asked.
+const QUESTIONS: [&str; 13] = [
+    "status",
+    "metrics",
+    "zones.report",
+    "plugs",
+    "trace.read",
+    "path.list",
+    "dm.wait",
+    "dm.info",
+    "dm.table",
+    "dm.status",
+    "dm.deps",
+    "dm.ls",
+    "dm.targets",
+];
+
+/// Fields of requests that say what it was done to. Tables and messages may hold keys, and are not for a log.
+const NAMES: [&str; 8] = ["device", "name", "export", "path", "policy", "state", "start", "length"];
+
+/// A request that changes something.
+pub(super) struct Deed {
+    op: String,
+    /// What to, in words.
+    to: String,
+    /// Whether an error may quote a key.
+    is_secret: bool,
+}
+
+impl Deed {
+    /// The request with these fields, if it is one.
+    pub fn of(fields: &Map<String, Value>) -> Option<Self> {
+        let op = fields.get("op")?.as_str()?.to_owned();
+        let asks_for_policy = op == "policy" && !fields.contains_key("policy");
+        if QUESTIONS.contains(&&*op) || asks_for_policy {
+            return None;
+        }
+        let words = NAMES.into_iter().filter_map(|name| {
+            let value = fields.get(name)?;
+            Some(format!("{name} {}", value.as_str().map_or_else(|| value.to_string(), |text| format!("`{text}`"))))
+        });
+        let is_secret = ["table", "message"].iter().any(|field| fields.contains_key(*field));
+        Some(Self { to: words.collect::<Vec<_>>().join(", "), op, is_secret })
+    }
+
+    /// Says that it was done, or why not.
+    pub fn tell(&self, session: &Session, error: Option<&ControlError>) {
+        let Self { op, to, is_secret } = self;
+        let (uid, pid) = session.peer.map_or((None, None), |(uid, pid)| (Some(uid), Some(pid)));
+        let by = uid.map_or(String::new(), |uid| format!(" by user {uid}"));
+        let of = if to.is_empty() { String::new() } else { format!(" of {to}") };
+        match error {
+            None => tracing::info!(op, to, uid, pid, "{op}{of}{by}: done"),
+            Some(error) => {
+                let why = if *is_secret { format!("{:?}", error.kind) } else { error.message.clone() };
+                tracing::warn!(op, to, uid, pid, error = why, "{op}{of}{by} failed: {why}");
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::protocol::OPERATIONS;
+    use super::*;
+
+    fn of(request: Value) -> Option<String> {
+        let deed = Deed::of(request.as_object().unwrap())?;
+        Some(format!("{} of {}", deed.op, deed.to))
+    }
+
+    #[test]
+    fn what_changes_something_is_told_without_tables_and_messages_which_may_hold_keys() {
+        let create = json!({"op": "dm.create", "name": "c", "table": "0 8 crypt aes-xts-plain64 c0ffee 0 d 0"});
+        assert_eq!(of(create).unwrap(), "dm.create of name `c`");
+        let message = json!({"op": "dm.message", "device": "c", "message": "key set c0ffee"});
+        assert_eq!(of(message).unwrap(), "dm.message of device `c`");
+        let reset = json!({"op": "zones.reset", "device": "d", "start": 8});
+        assert_eq!(of(reset).unwrap(), "zones.reset of device `d`, start 8");
+    }
+
+    #[test]
+    fn what_only_asks_is_not_told_and_every_question_is_an_operation() {
+        assert_eq!(of(json!({"op": "status"})), None);
+        assert_eq!(of(json!({"op": "policy", "device": "d"})), None);
+        assert_eq!(
+            of(json!({"op": "policy", "device": "d", "policy": "qd1"})).unwrap(),
+            "policy of device `d`, policy `qd1`"
+        );
+        QUESTIONS.iter().for_each(|question| assert!(OPERATIONS.contains(question), "{question}"));
+    }
+}
