@@ -22,6 +22,8 @@ pub struct Options {
     pub seed: u64,
     /// Minutes of the runs, of a publication of runs over time; `None`: as many as were published.
     pub minutes: Option<u32>,
+    /// Of `stl`: how often an aged volume is written, of which the last time counts; `None`: three times.
+    pub times: Option<u32>,
     /// Of policies of multipath: a user's sets of paths instead of those of the publication.
     pub paths: Option<OwnSets>,
     /// Of what the log-structured target has to show: a user's own drive, by its profile's name or path.

@@ -35,6 +35,9 @@ pub struct ReproduceArgs {
     /// Minutes of dmzoned's virtual time; 120 as published, with --quick 15
     #[arg(long, value_name = "N", conflicts_with = "from", value_parser = clap::value_parser!(u32).range(1..=1440))]
     minutes: Option<u32>,
+    /// Of stl: how often aged volumes are written, of which the last time counts; 3 if left out. With --quick, 12 and --minutes 600 the skewed ones come to rest
+    #[arg(long, value_name = "N", conflicts_with = "from", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    times: Option<u32>,
     /// Of stl: a drive of your own in place of the one of its kind: the name of a profile, or a file
     #[arg(long, value_name = "FILE|NAME", conflicts_with = "from")]
     profile: Option<String>,
@@ -72,6 +75,9 @@ pub fn run(args: &ReproduceArgs) -> Result<(), CliError> {
             "--minutes is for dmzoned and stl: the other tables have no length of time".into(),
         ));
     }
+    if args.times.is_some() && publication != Publication::Stl {
+        return Err(CliError::Usage("--times is for stl: in the other tables nothing ages".into()));
+    }
     if args.profile.is_some() && publication != Publication::Stl {
         return Err(CliError::Usage("--profile is for stl: the other tables have their drives".into()));
     }
@@ -82,8 +88,8 @@ pub fn run(args: &ReproduceArgs) -> Result<(), CliError> {
         Some(path) => saved(path, publication)?,
         None => {
             let (only, minutes, paths) = (args.only.clone(), args.minutes, args.own.sets());
-            let profile = args.profile.clone();
-            measure(&Options { publication, only, quick: args.quick, seed: args.seed, minutes, paths, profile })?
+            let (quick, seed, times, profile) = (args.quick, args.seed, args.times, args.profile.clone());
+            measure(&Options { publication, only, quick, seed, minutes, times, paths, profile })?
         }
     };
     if let Some(page) = page {

@@ -160,7 +160,16 @@ mod tests {
     #[test]
     fn minutes_of_all_runs_are_the_same_twice_and_every_minute_is_a_step() {
         let (publication, minutes) = (Publication::Dmzoned, Some(2));
-        let options = Options { publication, only: None, quick: false, seed: 3, minutes, paths: None, profile: None };
+        let options = Options {
+            publication,
+            only: None,
+            quick: false,
+            seed: 3,
+            minutes,
+            times: None,
+            paths: None,
+            profile: None,
+        };
         let run = || {
             let mut steps = Steps(0, 0);
             let report = super::run(&options, &AtomicBool::new(false), &mut steps).unwrap();

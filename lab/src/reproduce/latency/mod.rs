@@ -258,7 +258,7 @@ mod tests {
 
     fn options(only: &str) -> Options {
         let (publication, only) = (Publication::Latency, Some(only.to_owned()));
-        Options { publication, only, quick: true, seed: 3, minutes: None, paths: None, profile: None }
+        Options { publication, only, quick: true, seed: 3, minutes: None, times: None, paths: None, profile: None }
     }
 
     #[test]

@@ -15,7 +15,7 @@ use super::volume::RESERVE;
 /// Percent of the exposed space that is used.
 const USED: u64 = 80;
 /// How often the space is written: what comes last is what counts.
-const TIMES: u64 = 3;
+const TIMES: u32 = 3;
 const DEPTH: u32 = 32;
 /// Minutes in which dm-zoned shows what it does: all of it would take it weeks.
 const MINUTES_OF_OTHERS: u64 = 20;
@@ -25,7 +25,7 @@ const HOT: u64 = 90;
 /// All blocks alike.
 pub fn uniform(scene: &mut Scene<'_>) -> Result<Found, Halt> {
     let used = fill(scene)?;
-    write(scene, Pattern::Uniform(0..used), TIMES - 1)?;
+    write(scene, Pattern::Uniform(0..used), warm_up(scene))?;
     let phase = write(scene, Pattern::Uniform(0..used), 1)?;
     let u = f64::from(1000 - RESERVE) / 1000.0 * USED as f64 / 100.0;
     let mut figures = costs(&phase, "");
@@ -38,13 +38,18 @@ pub fn skewed(scene: &mut Scene<'_>) -> Result<Found, Halt> {
     let used = fill(scene)?;
     let tenth = |number: u64| number * used / 10..(number + 1) * used / 10;
     let hot = |number| Pattern::Skewed(HOT, tenth(number), 0..used);
-    write(scene, hot(2), TIMES - 1)?;
+    write(scene, hot(2), warm_up(scene))?;
     let before = write(scene, hot(2), 1)?;
-    write(scene, hot(7), TIMES - 1)?;
+    write(scene, hot(7), warm_up(scene))?;
     let phase = write(scene, hot(7), 1)?;
     let mut figures = costs(&before, "");
     figures.extend(costs(&phase, "_moved"));
     Ok(Found { phase, figures })
+}
+
+/// How often the space is written before it counts.
+fn warm_up(scene: &Scene<'_>) -> u64 {
+    u64::from(scene.extent.times.unwrap_or(TIMES)).saturating_sub(1)
 }
 
 /// Writes what is used, in order; its blocks.

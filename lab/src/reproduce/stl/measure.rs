@@ -23,6 +23,8 @@ use super::{aged, blocks, files, ram, reading, start};
 pub struct Extent {
     /// Minutes of virtual time, at most; `None`: as many as the row takes.
     pub minutes: Option<u32>,
+    /// How often aged volumes are written; `None`: as often as the row says.
+    pub times: Option<u32>,
     /// The size of aged volumes.
     pub size: Size,
     /// Seed of all choices.

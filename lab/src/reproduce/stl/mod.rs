@@ -53,14 +53,14 @@ fn run_at(size: Size, options: &Options, stop: &AtomicBool, watch: &mut dyn Watc
     }
     let garage = Garage::new(options.profile.as_deref()).map_err(RunError::Failed)?;
     watch.steps(experiments.len() as u64);
-    let extent = Extent { minutes: options.minutes, size, seed: options.seed };
+    let extent = Extent { minutes: options.minutes, times: options.times, size, seed: options.seed };
     let run = |experiment: &Experiment, step: &dyn Fn()| {
         let found = measure::run(*experiment, &garage.drives(experiment.row, size), extent, stop);
         step();
         found
     };
     let runs = on_all_cores(&experiments, ToString::to_string, run, (stop, watch))?;
-    let is_cut = options.quick || options.minutes.is_some() || size != Size::Full;
+    let is_cut = options.quick || options.minutes.is_some() || options.times.is_some() || size != Size::Full;
     Ok(Report { seed: options.seed, is_cut, has_own: garage.has_own, profiles: garage.facts(), runs })
 }
 
@@ -83,7 +83,16 @@ mod tests {
 
     fn tiny(only: Option<&str>) -> Result<Report, RunError> {
         let (publication, only) = (Publication::Stl, only.map(str::to_owned));
-        let options = Options { publication, only, quick: false, seed: 3, minutes: None, paths: None, profile: None };
+        let options = Options {
+            publication,
+            only,
+            quick: false,
+            seed: 3,
+            minutes: None,
+            times: None,
+            paths: None,
+            profile: None,
+        };
         let mut steps = Steps(0, 0);
         let report = run_at(Size::Tiny, &options, &AtomicBool::new(false), &mut steps)?;
         assert_eq!((steps.0, steps.1), (report.runs.len() as u64, report.runs.len() as u64));
