@@ -54,6 +54,8 @@ first_boot() {
     dd if=/dev/urandom of=/srv/archive/before bs=1M count=8 conv=fsync status=none
     mkdir -p /guest/kept
     sha256sum /srv/archive/before > /guest/kept/sum
+    # 8 MiB and more went through the block device.
+    shingle metrics | awk '/^shingle_export_bytes_total.export="stl-smr",op="write"/ && $2 > 8e6 { ok = 1 } END { exit !ok }'
 
     echo "killed: users wait, and go on"
     local pid

@@ -80,9 +80,9 @@ impl Snapshot {
         number: usize,
         shard: &ShardInfo,
     ) -> Result<Vec<Named>, MailboxError> {
-        let of_shard = [number.to_string()];
-        let of_shard: Vec<&str> = of_shard.iter().map(String::as_str).collect();
-        let (named, stuck) = shard.mailbox.ask(|shard| (shard.devices.list(), shard.stuck(STUCK).len()))?;
+        let label = number.to_string();
+        let of_shard = [label.as_str()];
+        let (named, stuck) = shard.mailbox.ask(|shard| (shard.devices.list(), shard.count_stuck(STUCK)))?;
         let connections: usize = daemon.services.iter().map(|service| service.connections(number)).sum();
         self.number("connections", &of_shard, connections as f64);
         self.number("stuck_bios", &of_shard, stuck as f64);
@@ -91,7 +91,7 @@ impl Snapshot {
             let wanted = named[next..].iter().take(DEVICES).cloned().collect();
             let looked = shard.mailbox.ask(|shard| look(shard, wanted))?;
             for (named, device) in named[next..].iter().zip(&looked) {
-                self.add_device(named, of_shard[0], device);
+                self.add_device(named, &label, device);
             }
             next += looked.len();
         }

@@ -197,6 +197,14 @@ impl Shard {
         stuck
     }
 
+    /// How many bios have waited for `at_least`.
+    #[must_use]
+    pub fn count_stuck(&self, at_least: Duration) -> usize {
+        let mut count = 0;
+        self.stack.held(&mut |_, bio| count += usize::from(self.now.since(bio.since) >= at_least));
+        count
+    }
+
     /// Runs until somebody asks for the end and everything is done.
     pub fn run(&mut self) -> Result<(), ShardError> {
         while self.stage != Stage::Stopped {
