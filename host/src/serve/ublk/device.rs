@@ -250,7 +250,7 @@ fn take_over(
     begun.map_err(refused(&export, "hand its block device over"))?;
     serve(wanted, info, (below, false))?;
     control.end_recovery(number, PATIENCE).map_err(refused(&export, "let the requests of its block device go on"))?;
-    tracing::info!("export `{export}`: /dev/ublkb{number}, which a daemon has left, is served again");
+    tracing::info!(export, "export `{export}`: /dev/ublkb{number}, which a daemon has left, is served again");
     Ok(Device { export, number, mark })
 }
 

@@ -179,7 +179,11 @@ impl Server {
         }
         if cx.submit(tag.into(), Request::Other(command)).is_err() {
             // It cannot be: the shard counts the commands. The request stays for the next server.
-            tracing::error!("export `{}`: the ring is full; a request of its block device is left", self.export);
+            tracing::error!(
+                export = self.export,
+                "export `{}`: the ring is full; a request of its block device is left",
+                self.export
+            );
             self.live -= 1;
         }
     }
@@ -199,6 +203,7 @@ impl Server {
             return cx.wake_at(end);
         }
         tracing::warn!(
+            export = self.export,
             "export `{}`: an append of a killed daemon does not come again; its part stays in its zone",
             self.export
         );
@@ -209,6 +214,7 @@ impl Server {
     /// What a killed daemon has left unflushed cannot be written: the device stays as it is, for who mends what is below.
     fn give_up(&self, status: Status) -> Pump {
         tracing::error!(
+            export = self.export,
             "export `{}`: what was acknowledged before and is not flushed cannot be written: {status}; its block device waits",
             self.export
         );
@@ -219,7 +225,11 @@ impl Server {
         self.live -= 1;
         if result != -Errno::NODEV.raw_os_error() && result != -Errno::CANCELED.raw_os_error() {
             let error = std::io::Error::from_raw_os_error(-result);
-            tracing::error!("export `{}`: its block device gives no more requests: {error}", self.export);
+            tracing::error!(
+                export = self.export,
+                "export `{}`: its block device gives no more requests: {error}",
+                self.export
+            );
         }
     }
 }

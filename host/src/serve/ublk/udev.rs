@@ -17,6 +17,7 @@ pub(super) fn describe(number: u32, export: &str, mark: u64) {
     let written = fs::create_dir_all(FOLDER).and_then(|()| fs::write(path(number), text));
     if let Err(error) = written {
         tracing::warn!(
+            export,
             "export `{export}`: /dev/ublkb{number} has no name for udev, as {FOLDER} cannot be written: {error}"
         );
     }
