@@ -43,7 +43,7 @@ impl Deed {
             return None;
         }
         let words = NAMES.into_iter().filter_map(|name| {
-            let value = fields.get(name)?;
+            let value = fields.get(name).filter(|value| !value.is_null())?;
             Some(format!("{name} {}", value.as_str().map_or_else(|| value.to_string(), |text| format!("`{text}`"))))
         });
         let is_secret = ["table", "message"].iter().any(|field| fields.contains_key(*field));
@@ -59,7 +59,12 @@ impl Deed {
         match error {
             None => tracing::info!(op, to, uid, pid, "{op}{of}{by}: done"),
             Some(error) => {
-                let why = if *is_secret { format!("{:?}", error.kind) } else { error.message.clone() };
+                let why = match error.refusal {
+                    // It has a line of its own, as failures of clients have.
+                    Some(_) => "the device refused".to_owned(),
+                    None if *is_secret => format!("{:?}", error.kind),
+                    None => error.message.clone(),
+                };
                 tracing::warn!(op, to, uid, pid, error = why, "{op}{of}{by} failed: {why}");
             }
         }
@@ -84,7 +89,7 @@ mod tests {
         assert_eq!(of(create).unwrap(), "dm.create of name `c`");
         let message = json!({"op": "dm.message", "device": "c", "message": "key set c0ffee"});
         assert_eq!(of(message).unwrap(), "dm.message of device `c`");
-        let reset = json!({"op": "zones.reset", "device": "d", "start": 8});
+        let reset = json!({"op": "zones.reset", "device": "d", "start": 8, "length": null});
         assert_eq!(of(reset).unwrap(), "zones.reset of device `d`, start 8");
     }
 
