@@ -25,6 +25,30 @@ pub fn give_back_memory() {
     }
 }
 
+/// Who is at the other end of a socket: the user, and the process, which is 0 if it is in another PID namespace. `rustix` has it as a number that
+/// cannot be 0.
+pub fn peer(socket: &impl AsFd) -> io::Result<(u32, i32)> {
+    let mut peer = libc::ucred { pid: 0, uid: 0, gid: 0 };
+    let mut len = size_of::<libc::ucred>() as libc::socklen_t;
+    let (fd, into) = (socket.as_fd().as_raw_fd(), (&raw mut peer).cast());
+    // SAFETY: `into` points to as many bytes as `len` says, of a structure of numbers, and the descriptor is open while `socket` is borrowed.
+    check(unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_PEERCRED, into, &raw mut len) })?;
+    Ok((peer.uid, peer.pid))
+}
+
 fn check(result: libc::c_int) -> io::Result<libc::c_int> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    #[test]
+    fn the_peer_of_a_socket_of_ours_is_this_process() {
+        let (one, _other) = UnixStream::pair().unwrap();
+        assert_eq!(peer(&one).unwrap().1, std::process::id() as i32);
+    }
 }

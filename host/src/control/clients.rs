@@ -85,8 +85,7 @@ impl Clients {
 impl Client {
     /// The user at the other end, and its process, as the kernel knows them.
     pub fn peer(&self) -> Option<(u32, i32)> {
-        let peer = rustix::net::sockopt::socket_peercred(&self.stream).ok()?;
-        Some((peer.uid.as_raw(), peer.pid.as_raw_nonzero().get()))
+        shingle_sys::unix::peer(&self.stream).ok()
     }
 
     /// Whether it has to make room for others.
