@@ -20,7 +20,7 @@ use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use super::{Format, Snapshot};
 use crate::daemon_state::DaemonState;
@@ -105,18 +105,12 @@ async fn accept_all(socket: Socket, places: Arc<Semaphore>, daemon: Arc<DaemonSt
         let daemon = daemon.clone();
         // Out of descriptors, or the client is gone again: others may come.
         let accepted = match &socket {
-            Socket::Tcp(listener) => listener.accept().await.map(|(stream, _)| {
-                drop(tokio::spawn(async move {
-                    converse(stream, daemon).await;
-                    drop(place);
-                }));
-            }),
-            Socket::Unix(listener) => listener.accept().await.map(|(stream, _)| {
-                drop(tokio::spawn(async move {
-                    converse(stream, daemon).await;
-                    drop(place);
-                }));
-            }),
+            Socket::Tcp(listener) => {
+                listener.accept().await.map(|(stream, _)| tokio::spawn(converse(stream, place, daemon)))
+            }
+            Socket::Unix(listener) => {
+                listener.accept().await.map(|(stream, _)| tokio::spawn(converse(stream, place, daemon)))
+            }
         };
         if accepted.is_err() {
             tokio::time::sleep(PAUSE).await;
@@ -124,8 +118,12 @@ async fn accept_all(socket: Socket, places: Arc<Semaphore>, daemon: Arc<DaemonSt
     }
 }
 
-/// Answers a client until it goes or has had its time.
-async fn converse(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, daemon: Arc<DaemonState>) {
+/// Answers a client, which keeps its place until it goes or has had its time.
+async fn converse(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    _place: OwnedSemaphorePermit,
+    daemon: Arc<DaemonState>,
+) {
     let answer = service_fn(move |request| answer(request, daemon.clone()));
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(PATIENCE).max_buf_size(LONGEST_HEAD);
