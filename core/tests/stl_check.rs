@@ -213,7 +213,9 @@ fn headers_and_data_that_are_damaged_are_found_and_data_only_if_it_is_read() {
     harmed.harm(found.space.spot(start).unwrap(), 60);
     let report = finds(&mut harmed, "header");
     assert!(names(&report).contains("elsewhere"), "the map leads to blocks of which no header tells");
-    let all: Vec<Pba> = batches.found.iter().map(|found| found.payload).collect();
+    // Discards have none.
+    let with_data = batches.found.iter().filter(|found| !found.header.checksums.is_empty());
+    let all: Vec<Pba> = with_data.map(|found| found.payload).collect();
     let mut harmed = media.clone();
     all.iter().for_each(|place| harmed.harm(found.space.spot(*place).unwrap(), 9));
     assert!(checked(&mut harmed, false).findings.is_clean());

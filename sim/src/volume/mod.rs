@@ -240,12 +240,11 @@ impl Volume {
     }
 
     /// Its process was killed, and the disks go on. Where writes count in order, nothing was acknowledged that a start does not find, and what it finds is
-    /// durable before anybody is let in; elsewhere what the process alone knew is lost as with the power,
-    /// and so it is unless the disks are sound.
-    pub fn kill(&mut self, is_sound: bool) {
-        if self.order.is_none() || !is_sound {
+    /// durable before anybody is let in; elsewhere what the process alone knew is lost as with the power.
+    pub fn kill(&mut self) {
+        if self.order.is_none() {
             self.power_cut();
-            self.is_volatile = self.order.is_none();
+            self.is_volatile = true;
             return;
         }
         let now = self.tick();

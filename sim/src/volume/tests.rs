@@ -207,7 +207,7 @@ fn a_request_ends_once() {
 fn what_is_found_after_a_kill_may_be_lost_with_the_power_until_it_is_flushed() {
     let mut life = Life::new();
     let a = life.write(0);
-    life.0.kill(true);
+    life.0.kill();
     life.0.pin(0, Seen::Data(a, 0));
     assert_eq!(life.read(0, Seen::Data(a, 0)), Ok(()));
     assert_eq!(life.read(0, Seen::Zeroes), Err(Rule::Durability), "it was seen");

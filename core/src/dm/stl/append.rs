@@ -98,8 +98,12 @@ impl State {
         match used_for {
             Use::Base => {
                 let (pool, share) = (self.right(pool), self.right(share));
-                let place = if stream == Stream::Map { &self.disks.fronts } else { &self.disks.backs };
-                self.zones.open(&Opening { pool, share, stream, behind: None, place: Place::Preferred(place) })
+                let place = match stream {
+                    Stream::Map => Place::Preferred(&self.disks.fronts),
+                    Stream::Users if !self.guards.gone().next_is_any => Place::Next(&self.disks.backs),
+                    _ => Place::Preferred(&self.disks.backs),
+                };
+                self.zones.open(&Opening { pool, share, stream, behind: None, place })
             }
             Use::Copies => {
                 let near = self.lanes[Lanes::COPIES].cursor?.zone;

@@ -6,7 +6,7 @@ use super::format::{
     Batch, BatchKind, Checksum, Header, LeafRow, Life, OpenZone, Piece, PieceKind, ROOT_BLOCKS, Root, ZoneRow,
 };
 use super::lanes::{Lane, LaneNo, Lanes, Use};
-use super::log::{Keep, Pool};
+use super::log::{Keep, Pool, Stream};
 use super::map::{LeafNo, Run, RunIndex, RunNo, Span};
 use super::nodes::{Draft, write_all};
 use super::pages::{Pages, write_list};
@@ -46,9 +46,18 @@ struct Snapshot {
     rows: Vec<ZoneRow>,
     /// Pieces of leaves that are to be written.
     leaves: Vec<(u32, Vec<LeafRow>)>,
-    granted: BTreeSet<ZoneIndex>,
-    promised: BTreeSet<ZoneIndex>,
+    named: Named,
     released: Vec<(Pba, u32)>,
+}
+
+/// Free zones that a root names.
+struct Named {
+    /// Those that it is the first to let be opened.
+    granted: BTreeSet<ZoneIndex>,
+    /// Those that users may get beside their lane.
+    promised: BTreeSet<ZoneIndex>,
+    /// The one that this lane gets next.
+    next: Option<ZoneIndex>,
 }
 
 /// Makes checkpoints when they are due.
@@ -109,14 +118,8 @@ impl State {
 
     /// All that a root with this cut says.
     fn snapshot(&mut self, cut: BatchNo, copies: CopyNo) -> Snapshot {
-        let granted = self.zones.to_grant(self.options.named_zones);
-        let open = self.zones.beyond(cut, copies).map(|(zone, _)| zone).chain(self.zones.named());
-        let granted_without_pointer = granted.iter().copied().filter(|zone| !self.disks.shape(*zone).is_sequential);
-        let promised = self.to_promise();
-        let open = open.chain(granted_without_pointer).chain(promised.iter().copied()).map(|zone| {
-            let row = &self.zones.rows()[zone.0 as usize];
-            OpenZone { start: self.disks.set.start(zone), generation: row.generation, written: 0, stream: row.stream }
-        });
+        let named = self.name_free();
+        let open = self.open(cut, copies, &named);
         let root = Root {
             cut,
             copies,
@@ -124,7 +127,7 @@ impl State {
             zone_blocks: self.disks.set.zone_blocks(),
             reserve: self.reserve,
             members: self.disks.set.members().to_vec(),
-            open: open.collect(),
+            open,
             pieces: self.map.runs.iter().map(|run| self.piece_of(run)).collect(),
         };
         let dirty = core::mem::take(&mut self.tables.dirty_leaves);
@@ -136,12 +139,32 @@ impl State {
         });
         Snapshot {
             rows: self.zones.rows().to_vec(),
-            granted,
+            named,
             leaves: leaves.collect(),
-            promised,
             released: core::mem::take(&mut self.tables.released),
             root,
         }
+    }
+
+    /// Free zones that may be opened before the next root.
+    fn name_free(&mut self) -> Named {
+        let granted = self.zones.to_grant(self.options.named_zones);
+        let next = self.zones.name_next(&self.disks.backs, &granted);
+        Named { promised: self.to_promise(), granted, next }
+    }
+
+    /// Zones that may have batches which a root does not cover, and free ones that may get some.
+    fn open(&self, cut: BatchNo, copies: CopyNo, free: &Named) -> Vec<OpenZone> {
+        let open = |zone: ZoneIndex, stream: u8| {
+            let ZoneRow { generation, .. } = self.zones.rows()[zone.0 as usize];
+            OpenZone { start: self.disks.set.start(zone), generation, written: 0, stream }
+        };
+        let begun = self.zones.beyond(cut, copies).map(|(zone, row)| open(zone, row.stream));
+        let granted = free.granted.iter().copied().filter(|zone| !self.disks.shape(*zone).is_sequential);
+        let without_pointer = self.zones.named().chain(granted).map(|zone| open(zone, 0));
+        let beside = free.promised.iter().map(|zone| open(*zone, Stream::Side as u8));
+        let next = free.next.map(|zone| open(zone, Stream::Users as u8));
+        begun.chain(without_pointer).chain(beside).chain(next).collect()
     }
 
     /// A run, as of now: what of it was merged into leaves by the sweep that is under way is in these, by the table that goes with it.
@@ -204,7 +227,7 @@ pub(super) async fn checkpoint(shared: &Shared) -> Result<(), Reason> {
     if !shared.borrow().guards.gone().root_before_flush {
         persistently!(flush_disks(shared))?;
     }
-    let Snapshot { mut root, granted, promised, mut released, .. } = snapshot;
+    let Snapshot { mut root, named, mut released, .. } = snapshot;
     released.extend(old);
     shared.borrow_mut().tables.pieces = pieces;
     root.pieces.splice(0..0, shared.borrow().tables.pieces.iter().copied());
@@ -212,8 +235,8 @@ pub(super) async fn checkpoint(shared: &Shared) -> Result<(), Reason> {
     let epoch = {
         let mut state = shared.borrow_mut();
         state.counters.checkpoints += 1;
-        state.zones.root_is_durable(granted);
-        state.zones.are_promised(&promised);
+        state.zones.root_is_durable(named.granted);
+        state.zones.are_promised(&named.promised);
         state.give_up(&released);
         state.zones.settle_map();
         state.is_sweep_wanted |= state.is_map_sparse();

@@ -11,6 +11,10 @@ pub struct Sabotage {
     pub keep_epoch: bool,
     /// A start changes something before what it found is durable (I34).
     pub start_unflushed: bool,
+    /// A zone that is gone had nothing behind the newest root (I35).
+    pub gone_is_empty: bool,
+    /// Users are in another zone than the one that the newest root names as their next (I35).
+    pub next_is_any: bool,
     /// A volume is found on its devices when it is made: then an instance before it may still be at work (I28).
     pub found_early: bool,
     /// A life does not remember that batches of one before it count for nothing (I24).

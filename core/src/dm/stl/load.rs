@@ -9,10 +9,10 @@ use super::format::{
 };
 use super::headers::{Chain, Found, chain};
 use super::lanes::{Device, Lanes};
-use super::log::{Keep, Order, Sealed, Stream, Zones};
+use super::log::{Keep, Order, Sealed, Stream, UsersZones, Zones};
 use super::map::{Extent, Map, Node, Run, RunNo, pages_from};
 use super::replay::{Replay, Since, apply_copies};
-use super::roots::{FoundRoot, Given, Seen, erase_torn, failed, look, newest};
+use super::roots::{FoundRoot, Given, Seen, erase_torn, failed, hurt, look, newest};
 use super::set::Set;
 use super::state::{Readiness, RootPlace, Shared, Slot, State};
 use super::{BLOCK_BYTES, BLOCK_SECTORS, BatchNo, CopyNo, Generation, Pba, ZoneIndex};
@@ -182,7 +182,7 @@ async fn read_tables(shared: &Shared, root: &Root) -> Result<(), Reason> {
     let (of_zones, of_leaves) = (zones_of_piece(zones), leaves_of_piece(leaves));
     let mut runs = Vec::new();
     for (piece, bytes) in read_pieces(shared, &root.pieces).await? {
-        let bad = || failed(format!("the table at block {} cannot be", piece.place));
+        let bad = || hurt(format!("the table at block {} cannot be", piece.place));
         match piece.kind {
             PieceKind::Zones => {
                 let to = rows.chunks_mut(of_zones).nth(piece.number as usize).ok_or_else(bad)?;
@@ -255,7 +255,7 @@ async fn read_pieces(shared: &Shared, pieces: &[Piece]) -> Result<Vec<(Piece, Ve
             let at = (piece.place - start) as usize * BLOCK_BYTES;
             let bytes = data.slice(at, piece.blocks as usize * BLOCK_BYTES).to_vec();
             if Checksum::of(&bytes) != piece.checksum {
-                return Err(failed(format!("the table at block {} is damaged", piece.place)));
+                return Err(hurt(format!("the table at block {} is damaged", piece.place)));
             }
             found.push((*piece, bytes));
         }
@@ -264,13 +264,13 @@ async fn read_pieces(shared: &Shared, pieces: &[Piece]) -> Result<Vec<(Piece, Ve
 }
 
 fn unreadable_map(place: Pba, reason: &Reason) -> Reason {
-    failed(format!("block {place} of the map cannot be read: {reason}"))
+    hurt(format!("block {place} of the map cannot be read: {reason}"))
 }
 
 /// Reads pages of a run, and notes what it still tells.
 async fn read_run(shared: &Shared, piece: Piece, bytes: &[u8]) -> Result<(), Reason> {
     let number = RunNo(piece.number as u8);
-    let pages = PageRow::decode_all(bytes).ok_or_else(|| failed("the pages of a run are not in order"))?;
+    let pages = PageRow::decode_all(bytes).ok_or_else(|| hurt("the pages of a run are not in order"))?;
     let run = Run { number, known_as: number.into(), pages, piece };
     let first = piece.first.start();
     for row in pages_from(&run.pages, first).chunk_by(|one, next| one.place + 1 == next.place) {
@@ -278,7 +278,7 @@ async fn read_run(shared: &Shared, piece: Piece, bytes: &[u8]) -> Result<(), Rea
         let data = data.map_err(|reason| unreadable_map(row[0].place, &reason))?;
         for (at, page) in row.iter().enumerate() {
             let bytes = data.slice(at * BLOCK_BYTES, BLOCK_BYTES).to_vec();
-            let damaged = |error| failed(format!("block {} of the map: {error}", page.place));
+            let damaged = |error| hurt(format!("block {} of the map: {error}", page.place));
             let extents = Node::Page(page.place).decode(&bytes).map_err(damaged)?;
             let told = extents.iter().filter(|extent| extent.end() > first);
             let told: Vec<Extent> = told.map(|extent| extent.part(first, extent.end())).collect();
@@ -331,6 +331,7 @@ async fn replay(
     for open in &root.open {
         shorten(shared, open, pointers).await;
     }
+    let mut users = users_zones(shared, root);
     let (mut found, mut is_torn) = (Vec::new(), false);
     for zone in zones_beyond(shared, root, pointers) {
         let chained = chain(shared, zone, Some(since.epoch)).await;
@@ -355,10 +356,13 @@ async fn replay(
         shared.borrow_mut().zones.outgrow(zone, generation);
         found.extend(batches.into_iter().map(|batch| batch.header));
     }
-    let streams = user_zones(shared, root, &found);
+    {
+        let State { disks, .. } = &*shared.borrow();
+        users.find(&disks.set, root, &found, |zone| disks.shape(zone).is_sequential);
+    }
     let sabotaged = shared.borrow().guards.gone();
     let replay = Replay::choose(since, found, sabotaged.replay_over_gaps);
-    refuse_gone(shared, &streams, replay.behind_gap, pointers)?;
+    refuse_gone(shared, &users, replay.behind_gap, pointers)?;
     let last = replay.copies.last().map_or(since.copies, |header| CopyNo(header.batch.number));
     let mut state = shared.borrow_mut();
     replay.users.into_iter().for_each(|header| state.replay_users(header));
@@ -370,6 +374,11 @@ async fn replay(
         state.zones.forget_behind(cut, last);
     }
     Ok(Replayed { copies: last, is_all })
+}
+
+fn users_zones(shared: &Shared, root: &Root) -> UsersZones {
+    let State { disks, zones, .. } = &*shared.borrow();
+    UsersZones::named(&disks.set, root, |zone| zones.rows()[zone.0 as usize].used_for == ZoneUse::Free)
 }
 
 /// The batches of a zone, of whatever life.
@@ -402,41 +411,25 @@ fn zones_beyond(shared: &Shared, root: &Root, pointers: &BTreeMap<ZoneIndex, Zon
 fn unreadable(zone: ZoneIndex, reason: Reason) -> Reason {
     match reason {
         Reason::VolumeFailed(_) => reason,
-        reason => failed(format!("zone {zone} may have batches behind the newest root, and cannot be read: {reason}")),
+        reason => hurt(format!("zone {zone} may have batches behind the newest root, and cannot be read: {reason}")),
     }
 }
 
-/// Zones to which users wrote behind the root, as far as is known, one after the other. Not those beside them: the root names these.
-fn user_zones(shared: &Shared, root: &Root, found: &[Header]) -> Vec<ZoneIndex> {
-    let state = shared.borrow();
-    let zone_of = |place: Pba| state.disks.set.zone_of(place).0;
-    let named = root.open.iter().filter(|open| open.stream == Stream::Users as u8).map(|open| zone_of(open.start));
-    let beside = |zone: ZoneIndex| {
-        let is_it = |open: &OpenZone| zone_of(open.start) == zone;
-        let has_pointer = state.disks.shape(zone).is_sequential;
-        root.open.iter().any(|open| is_it(open) && has_pointer && open.stream != Stream::Users as u8)
-    };
-    let users = found.iter().filter(|header| matches!(header.kind, BatchKind::User(_)));
-    let users = users.map(|header| zone_of(header.batch.place)).filter(|zone| !beside(*zone));
-    named.chain(users).collect()
-}
-
 /// A zone that was free when the root was made, and is gone since. It may have had batches of users if some are missing in the sequence,
-/// or if those that are known ended with a zone that takes no more. Copies may be missing.
+/// or if none of the zones in which they would be takes more. Copies may be missing.
 fn refuse_gone(
     shared: &Shared,
-    streams: &[ZoneIndex],
+    users: &UsersZones,
     behind_gap: usize,
     pointers: &BTreeMap<ZoneIndex, Zone>,
 ) -> Result<(), Reason> {
     let state = shared.borrow();
-    let is_gone = |zone: &ZoneIndex| pointers.get(zone).is_some_and(|zone| zone.cond == Condition::Offline);
-    let Some(gone) = state.zones.all_free().find(is_gone) else { return Ok(()) };
-    let takes_more = |zone: &ZoneIndex| pointers.get(zone).is_some_and(|zone| zone.cond.is_active());
-    let is_missed = behind_gap > 0 || !streams.is_empty() && !streams.iter().any(takes_more);
-    match is_missed {
-        true => Err(failed(format!("zone {gone} may have batches behind the newest root, and is gone"))),
-        false => Ok(()),
+    let condition = |zone| pointers.get(&zone).map(|zone| zone.cond);
+    let gone = state.zones.all_free().find(|zone| condition(*zone) == Some(Condition::Offline));
+    let gone = gone.filter(|_| !state.guards.gone().gone_is_empty);
+    match gone.filter(|_| behind_gap > 0 || users.may_go_on_elsewhere(condition)) {
+        Some(gone) => Err(hurt(format!("zone {gone} may have batches behind the newest root, and is gone"))),
+        None => Ok(()),
     }
 }
 
@@ -452,7 +445,7 @@ fn refuse_lost(
     let (place, is_alone) = (batch.batch.root, state.disks.present().len() == 1);
     let is_gone = pointers.get(&state.disks.set.zone_of(place).0).is_some_and(|zone| zone.cond == Condition::Offline);
     if is_gone && place != newest.header.batch.root && is_alone {
-        return Err(failed(format!("the newest root was at block {place}, in a zone that is gone")));
+        return Err(hurt(format!("the newest root was at block {place}, in a zone that is gone")));
     }
     Ok(())
 }

@@ -55,7 +55,7 @@ pub(super) async fn look(io: &Io, given: Given, zone_blocks: u64) -> Result<Seen
     }
     match seen.doubt(zone_blocks) {
         Some(block) => {
-            Err(failed(format!("the root at block {block} of a device cannot be read, and may be the newest")))
+            Err(hurt(format!("the root at block {block} of a device cannot be read, and may be the newest")))
         }
         None => Ok(seen),
     }
@@ -225,10 +225,15 @@ pub(super) fn newest(seen: &[Seen]) -> Result<FoundRoot, Reason> {
     }
     let all = seen.iter().flat_map(|seen| &seen.roots);
     let newest = all.max_by_key(|found| found.header.batch.number).cloned();
-    newest.ok_or_else(|| failed("no root was found: it is no volume, or all its roots are lost"))
+    newest.ok_or_else(|| hurt("no root was found: it is no volume, or all its roots are lost"))
 }
 
 /// Why a volume cannot be used.
 pub(super) fn failed(what: impl Into<String>) -> Reason {
     Reason::VolumeFailed(what.into().into())
+}
+
+/// Why a volume cannot be used of which something is lost, and what helps.
+pub(super) fn hurt(what: impl core::fmt::Display) -> Reason {
+    failed(format!("{what}: `shingle stl salvage` finds what is left"))
 }

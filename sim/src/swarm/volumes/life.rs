@@ -9,7 +9,7 @@ use super::host::Host;
 use super::ledger::Shared;
 use super::machine::{Machine, Operator, Switch, Verb, bare};
 use super::removal::Removal;
-use super::scenario::{Branches, Scenario};
+use super::scenario::Branches;
 use super::swaps::SwapOperator;
 use super::{Judged, Media, Run};
 use crate::model::{Rule, Violation};
@@ -51,13 +51,12 @@ pub(super) enum Loss {
 }
 
 impl Loss {
-    /// What of the volume may be there afterwards. Where disks fail too, a kill may take what was acknowledged and not flushed, as a loss of power does:
-    /// a start ends where it finds no more (seed 128 of `stl`).
-    fn befalls(self, volume: &Volume, is_sound: bool) -> Volume {
+    /// What of the volume may be there afterwards.
+    fn befalls(self, volume: &Volume) -> Volume {
         let mut left = volume.clone();
         match self {
-            Loss::Process => left.kill(is_sound),
             Loss::Power => left.power_cut(),
+            Loss::Process => left.kill(),
         }
         left
     }
@@ -249,8 +248,7 @@ impl Run<'_> {
             scene.seen = commands;
             if let Some((_, loss)) = scene.life.cut_at.filter(|(at, _)| *at <= commands) {
                 let mut ledger = scene.shared.borrow_mut();
-                scene.cut =
-                    Some((scene.machine.lose(loss, stack, scene.rng), loss.befalls(&ledger.volume, self.is_sound())));
+                scene.cut = Some((scene.machine.lose(loss, stack, scene.rng), loss.befalls(&ledger.volume)));
                 ledger.is_dark = true;
             } else if !scene.life.is_branch && self.branches_at(scene.life.number, commands) {
                 self.branch_off(Loss::Power, (stack, commands), scene);
@@ -262,12 +260,6 @@ impl Run<'_> {
         !scene.shared.borrow().is_over()
     }
 
-    /// Whether no disk fails, and none of its zones did.
-    fn is_sound(&self) -> bool {
-        let Scenario { faults, dead, .. } = self.scenario;
-        dead.is_empty() && faults.iter().all(|plan| plan.rules.is_empty() && plan.bad.is_empty())
-    }
-
     /// Looks at what the loss leaves behind this command.
     fn branch_off(&mut self, loss: Loss, (stack, at): (&Stack, u64), scene: &mut Scene<'_, '_>) {
         let shared = scene.shared;
@@ -275,7 +267,7 @@ impl Run<'_> {
             return;
         }
         let media = scene.machine.lose(loss, stack, &mut super::branch_rng(!self.seed, scene.life.number, at));
-        let volume = loss.befalls(&shared.borrow().volume, self.is_sound());
+        let volume = loss.befalls(&shared.borrow().volume);
         if let Err(violation) = self.branch(scene.life.number, (at, loss), (media, volume), shared) {
             shared.borrow_mut().log.violation.get_or_insert(violation);
         }

@@ -323,7 +323,7 @@ fn what_nobody_can_find_any_more_is_forgotten() {
 fn a_kill_takes_nothing_that_was_acknowledged_and_what_is_found_then_stays() {
     let mut life = Life::new();
     let (a, open) = (life.write(0), life.write_of(1, 1));
-    life.0.kill(true);
+    life.0.kill();
     assert_eq!(life.clone().read((0, 0)), Err(Rule::Durability));
     assert_eq!(life.clone().find(&[(0, a), (1, 0)]), Ok(()));
     assert_eq!(life.find(&[(0, a), (1, open)]), Ok(()));
@@ -335,7 +335,7 @@ fn a_kill_takes_nothing_that_was_acknowledged_and_what_is_found_then_stays() {
 fn a_loss_of_power_before_anything_is_found_after_a_kill_leaves_a_prefix() {
     let mut life = Life::new();
     let (a, b) = (life.write(0), life.write(1));
-    life.0.kill(true);
+    life.0.kill();
     for left in [[(0, 0), (1, 0)], [(0, a), (1, 0)], [(0, a), (1, b)]] {
         assert_eq!(life.leaves(&left), Ok(()), "{left:?}");
     }

@@ -5,8 +5,8 @@
 //! ```
 //!
 //! A start finds out where something was written since the root: by its pointer in most zones. Into those without a pointer it has to look, so
-//! a root names a few of them that may be opened, and leaves the others alone. It also names a few with a pointer: users may write to several zones
-//! at once if a start would miss any of them that is gone, and so only to such.
+//! a root names a few of them that may be opened, and leaves the others alone. It also names some with a pointer, so that a start knows what it misses if a
+//! zone is gone: the one that the lane of users gets next, and a few for users beside that lane, who may write to several zones at once.
 
 use alloc::collections::BTreeSet;
 
@@ -123,6 +123,8 @@ pub struct Opening<'a> {
 pub enum Place<'a> {
     /// Anywhere, and here if that can be.
     Preferred(&'a [Range<ZoneIndex>]),
+    /// The one that the root names as the next of users, while it is free, and then as that.
+    Next(&'a [Range<ZoneIndex>]),
     /// Among these, with a pointer or without, and only if a durable root names it.
     Named(&'a Range<ZoneIndex>, bool),
 }
@@ -149,6 +151,8 @@ pub struct Zones {
     unnamed: BTreeSet<ZoneIndex>,
     /// Free ones with a pointer that the newest durable root names.
     promised: BTreeSet<ZoneIndex>,
+    /// The free one that the lane of users gets next, as the newest root says, or the one that is being made.
+    next_of_users: Option<ZoneIndex>,
     /// Those on a device that is faster than the others; how many of them may be opened now, and after a root that names them.
     is_front: Vec<bool>,
     front_free: usize,
@@ -186,6 +190,7 @@ impl Zones {
             next,
             unnamed,
             promised,
+            next_of_users: None,
             is_front,
             front_free: 0,
             front_unnamed: 0,
@@ -340,7 +345,7 @@ impl Zones {
     }
 
     /// A free zone that fits: the next one behind the last one. Data is written faster in order, and the map is small: it gets zones without a
-    /// pointer while there are some. Those that a root promises to others are taken last.
+    /// pointer while there are some. Those that a root names for others are taken last.
     fn find(&self, wish: &Opening<'_>) -> Option<ZoneIndex> {
         let has_pointer = |zone: &ZoneIndex| self.has_pointer[zone.0 as usize];
         let behind = wish.behind.unwrap_or(self.last_opened[wish.stream.pool() as usize]);
@@ -350,18 +355,32 @@ impl Zones {
                 let is_named = if has_to_point { self.promised.contains(zone) } else { !has_pointer(zone) };
                 is_named && is_let(zone)
             }),
-            Place::Preferred(zones) => {
+            Place::Next(_) if self.has_next() => self.next_of_users,
+            Place::Preferred(zones) | Place::Next(zones) => {
                 let is_data = wish.stream != Stream::Map;
                 let fits = |zone: &ZoneIndex| has_pointer(zone) == is_data;
                 let all = ZoneIndex(0)..ZoneIndex(self.rows.len() as u32);
-                let best = |zones| self.behind(behind, zones).find(|zone| fits(zone) && !self.promised.contains(zone));
+                let best =
+                    |zones| self.behind(behind, zones).find(|zone| fits(zone) && !self.is_named_for_users(*zone));
                 let good = |zones| self.behind(behind, zones).find(fits);
-                let any = |zones: &Range<ZoneIndex>| self.free.range(zones.clone()).next().copied();
+                let any = |zones: &Range<ZoneIndex>| {
+                    let mut free = self.free.range(zones.clone()).copied();
+                    free.clone().find(|zone| !self.is_named_for_users(*zone)).or_else(|| free.next())
+                };
                 let of = |zones| best(zones).or_else(|| good(zones)).or_else(|| any(zones));
                 let lent = if self.lent.is_empty() { None } else { self.free.iter().find(|zone| self.is_lent(**zone)) };
                 lent.copied().or_else(|| zones.iter().find_map(of)).or_else(|| of(&all))
             }
         }
+    }
+
+    /// Whether the zone that users get next is still free.
+    fn has_next(&self) -> bool {
+        self.next_of_users.is_some_and(|zone| self.free.contains(&zone))
+    }
+
+    fn is_named_for_users(&self, zone: ZoneIndex) -> bool {
+        self.promised.contains(&zone) || self.next_of_users == Some(zone)
     }
 
     /// Free zones of these from one on, and then from the first.
@@ -682,8 +701,20 @@ impl Zones {
     pub fn to_promise(&self, zones: &Range<ZoneIndex>, most: usize) -> BTreeSet<ZoneIndex> {
         let has = self.promised.range(zones.clone()).copied();
         let more = self.free.range(zones.clone()).copied().filter(|zone| self.has_pointer[zone.0 as usize]);
-        let more = more.filter(|zone| !self.promised.contains(zone));
+        let more = more.filter(|zone| !self.is_named_for_users(*zone));
         has.chain(more).take(most).collect()
+    }
+
+    /// The zone that the lane of users gets next from now on, which the root names that is made now: a free one with a pointer, or one that this root
+    /// says may be opened. A start that finds nothing in it knows that users were not anywhere else.
+    pub fn name_next(&mut self, places: &[Range<ZoneIndex>], granted: &BTreeSet<ZoneIndex>) -> Option<ZoneIndex> {
+        if !self.has_next() {
+            let (pool, stream) = (Pool::Users, Stream::Users);
+            let wish = Opening { pool, share: pool, stream, behind: None, place: Place::Preferred(places) };
+            let can_be = |zone: &ZoneIndex| self.has_pointer[zone.0 as usize] && !self.promised.contains(zone);
+            self.next_of_users = self.find(&wish).into_iter().chain(granted.iter().copied()).find(can_be);
+        }
+        self.next_of_users
     }
 
     /// Those that the root names which is durable now, unless they were opened meanwhile.

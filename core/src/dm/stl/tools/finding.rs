@@ -50,6 +50,8 @@ pub enum Finding {
     },
     /// Batches behind one that is missing: they were never acknowledged.
     BehindGap(usize),
+    /// A zone may have had batches behind the newest root, and cannot be read any more.
+    Gone(ZoneIndex),
     /// The headers of a zone cannot be followed to where its batches end.
     Header {
         /// The zone.
@@ -138,6 +140,7 @@ impl Finding {
             Self::Page { .. } => "page",
             Self::Leaf { .. } => "leaf",
             Self::BehindGap(_) => "behind-gap",
+            Self::Gone(_) => "gone",
             Self::Header { .. } => "header",
             Self::LiveIn { .. } => "live-in-zone",
             Self::BehindPointer { .. } => "behind-pointer",
@@ -162,6 +165,8 @@ impl_display!(Finding, |self, f| match self {
     Self::Page { place, why } => write!(f, "page of a run at block {place}: {why}"),
     Self::Leaf { lba, place, why } => write!(f, "leaf of blocks {lba} and on, at block {place}: {why}"),
     Self::BehindGap(count) => write!(f, "{count} batches lie behind one that is missing, and count for nothing"),
+    Self::Gone(zone) =>
+        write!(f, "zone {zone} may have had batches behind the newest root, and is offline: the volume does not start"),
     Self::Header { zone, block, end, why } => {
         write!(f, "zone {zone}: its headers end at block {block}, where {why}; they should go on to block {end}")
     }

@@ -6,7 +6,7 @@ use crate::dm::stl::format::Member;
 use crate::dm::stl::set::Set;
 use crate::dm::stl::{BLOCK_SECTORS, Pba, ZoneIndex};
 use crate::prelude::*;
-use crate::zone::ZoneKind;
+use crate::zone::{Condition, ZoneKind};
 
 /// The devices of a set, and which of the given disks each is.
 #[derive(Clone, Debug, Default)]
@@ -18,24 +18,29 @@ pub struct Space {
     shapes: Vec<Shape>,
     /// Blocks up to which each zone is written.
     pointers: Vec<u32>,
+    /// Conditions of those that have a pointer.
+    conditions: Vec<Option<Condition>>,
 }
 
 impl Space {
     /// The set of these devices on these disks.
     pub(super) fn new(zone_blocks: u32, members: &[Member], of: Vec<Option<usize>>, disks: &[Disk]) -> Self {
         let set = Set::new(zone_blocks, members.to_vec());
-        let (mut shapes, mut pointers) = (Vec::new(), Vec::new());
+        let (mut shapes, mut pointers, mut conditions) = (Vec::new(), Vec::new(), Vec::new());
         for (place, disk) in of.iter().enumerate() {
             let zones = set.zones(place);
             shapes.resize(zones.end.0 as usize, Shape::default());
             pointers.resize(zones.end.0 as usize, 0);
+            conditions.resize(zones.end.0 as usize, None);
             let Some(disk) = disk.map(|disk| &disks[disk]) else { continue };
             for (number, zone) in (zones.start.0..zones.end.0).enumerate() {
                 shapes[zone as usize] = shape(disk, number, zone_blocks);
                 pointers[zone as usize] = disk.written(number, zone_blocks);
+                let has_pointer = shapes[zone as usize].is_sequential;
+                conditions[zone as usize] = disk.zones.get(number).filter(|_| has_pointer).map(|zone| zone.cond);
             }
         }
-        Self { set, disks: of, shapes, pointers }
+        Self { set, disks: of, shapes, pointers, conditions }
     }
 
     /// All zones.
@@ -53,6 +58,12 @@ impl Space {
     #[must_use]
     pub fn is_sequential(&self, zone: ZoneIndex) -> bool {
         self.shapes[zone.0 as usize].is_sequential
+    }
+
+    /// The condition of a zone; `None` if it has no pointer.
+    #[must_use]
+    pub fn condition(&self, zone: ZoneIndex) -> Option<Condition> {
+        self.conditions[zone.0 as usize]
     }
 
     /// The block up to which a zone is written; its end if it has no pointer.

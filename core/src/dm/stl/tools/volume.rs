@@ -11,11 +11,13 @@ use crate::dm::stl::format::{
     BatchKind, Checksum, Header, LeafRow, Member, MemberState, PageRow, Piece, PieceKind, ROOT_BLOCKS, Root, SetId,
     ZoneRow, ZoneUse,
 };
+use crate::dm::stl::log::UsersZones;
 use crate::dm::stl::map::{LEAF_BLOCKS, LeafNo, Pending, Span};
 use crate::dm::stl::replay::apply_copies;
 use crate::dm::stl::roots::{FoundRoot, ROOT_ZONES, decode_root, of_unknown_version};
 use crate::dm::stl::{BLOCK_SECTORS, Replay, Since, ZoneIndex};
 use crate::prelude::*;
+use crate::zone::Condition;
 
 /// Most blocks of a piece of a table: it lies in one batch.
 const MOST_PIECE: u32 = 1 << 12;
@@ -181,9 +183,16 @@ impl Volume {
             }
             headers.extend(chain.found.into_iter().map(|found| found.header));
         }
+        let mut users = UsersZones::named(&self.space.set, &self.newest.root, |zone| self.is_free(zone));
+        users.find(&self.space.set, &self.newest.root, &headers, |zone| self.space.is_sequential(zone));
         let replay = Replay::choose(&since, headers, false);
         if replay.behind_gap > 0 {
             findings.add(Finding::BehindGap(replay.behind_gap));
+        }
+        let condition = |zone| self.space.condition(zone);
+        let is_missed = replay.behind_gap > 0 || users.may_go_on_elsewhere(condition);
+        if let Some(gone) = self.gone(|zone| is_missed || users.is_next(zone)) {
+            findings.add(Finding::Gone(gone));
         }
         let cut = replay.cut(&since);
         self.behind_gap = replay.behind_gap;
@@ -200,11 +209,22 @@ impl Volume {
         self.replayed + self.behind_gap == 0
     }
 
+    /// A free zone of these that cannot be read any more.
+    fn gone(&self, is_one: impl Fn(ZoneIndex) -> bool) -> Option<ZoneIndex> {
+        let is_gone = |zone: &ZoneIndex| self.is_free(*zone) && self.space.condition(*zone) == Some(Condition::Offline);
+        self.space.zones().filter(is_gone).find(|zone| is_one(*zone))
+    }
+
+    fn is_free(&self, zone: ZoneIndex) -> bool {
+        self.zones[zone.0 as usize].is_some_and(|row| row.used_for == ZoneUse::Free)
+    }
+
     /// Zones that may have batches behind the root.
     fn named(&self) -> BTreeSet<ZoneIndex> {
         let open = self.newest.root.open.iter().map(|open| self.space.set.zone_of(open.start).0);
-        let is_free = |zone: &ZoneIndex| self.zones[zone.0 as usize].is_some_and(|row| row.used_for == ZoneUse::Free);
-        open.chain(self.space.zones().filter(is_free)).filter(|zone| self.space.pointer(*zone) > 0).collect()
+        open.chain(self.space.zones().filter(|zone| self.is_free(*zone)))
+            .filter(|zone| self.space.pointer(*zone) > 0)
+            .collect()
     }
 
     fn chain_beyond(&self, media: &mut dyn Media, zone: ZoneIndex) -> Chain {
