@@ -199,11 +199,11 @@ fn batches_that_failed_and_count_are_found_where_disks_fail() {
 /// Found where disks fail, so that cleaning takes long, and a sweep meanwhile gave the victim back: copies in its next life were lost.
 #[test]
 fn a_victim_that_is_known_by_its_place_alone_is_found() {
-    // It takes many worlds, and hardly a power cut.
+    // One world in many thousands shows it.
     let gone = Sabotage { victims_by_place: true, ..Sabotage::default() };
     let options = SwarmOptions { stl_sabotage: gone, one_cut_of: Some(64), ..target(false) };
-    assert!((0..1500).any(|seed| run(seed, &options).is_err()), "no world shows it");
-    pass([374], &SwarmOptions { one_cut_of: Some(64), ..target(false) });
+    assert!(run(18_297, &options).is_err(), "the world does not show it any more");
+    pass([18_297], &SwarmOptions { one_cut_of: Some(64), ..target(false) });
 }
 
 /// The headers alone led to batches of a life that had lost them, when all that the next one had written was written over.
@@ -212,6 +212,12 @@ fn the_headers_alone_lead_to_nothing_that_a_life_has_lost() {
     for (seed, ops) in [(1_904_931_113, 165), (141_089_200, 10)] {
         pass([seed], &SwarmOptions { ops: Some(ops), ..target(false) });
     }
+}
+
+/// What stays was moved from zone to zone for ever, to make room for a disk that is to leave, where no room came of it.
+#[test]
+fn making_room_for_a_disk_that_leaves_ends_where_moving_more_gives_none() {
+    pass([9_102_254], &SwarmOptions { ops: Some(26), one_cut_of: Some(8), ..target(false) });
 }
 
 /// Tables of the volume are swapped in one world of three: another instance of the target finds what the one before has left.

@@ -137,7 +137,9 @@ impl State {
             self.degrade("the zones that can be written are full, however often they are cleaned".into());
             return None;
         }
-        self.victim = self.best_marked().filter(|_| is_short).or_else(|| self.leaving_victim());
+        let is_vain = self.moves_in_circles();
+        let leaving = || self.leaving_victim().filter(|_| !is_vain);
+        self.victim = self.best_marked().filter(|_| is_short).or_else(leaving);
         let Some(zone) = self.victim else {
             if !self.look_for_leaving() && is_short {
                 self.look_for_victims();

@@ -45,6 +45,18 @@ pub(super) struct Evacuation {
     stuck_at: (BatchNo, CopyNo),
     /// Zones that were to be emptied when a sweep was wanted for it last.
     at_last_sweep: Option<usize>,
+    effort: Effort,
+}
+
+/// When making room has last led to something.
+#[derive(Clone, Copy, Debug, Default)]
+struct Effort {
+    /// The fewest zones that were missing since users wrote.
+    missing: usize,
+    /// The last batch of users then.
+    users: BatchNo,
+    /// Blocks that had been copied then.
+    copied: u64,
 }
 
 /// How far an evacuation is.
@@ -204,6 +216,20 @@ impl State {
         let has_room = self.zones.free(Pool::Users) > 0;
         let marked = self.map.live.zones().filter(|(zone, _)| self.is_to_be_emptied(*zone));
         marked.filter(|(_, live)| has_room || *live == 0).min_by_key(|(_, live)| *live).map(|(zone, _)| zone)
+    }
+
+    /// Whether all that stays was moved once, and no more room came of it: what fills zones there may fill as many, however often it is moved.
+    pub fn moves_in_circles(&mut self) -> bool {
+        if self.evacuation.room.is_none() || !self.is_evacuating() {
+            return false;
+        }
+        let (missing, users, copied) = (self.left().zones, self.counted(), self.counters.copied_blocks);
+        let Effort { missing: least, users: before, .. } = self.evacuation.effort;
+        if missing < least || users != before {
+            self.evacuation.effort = Effort { missing, users, copied };
+        }
+        let live = Left::of(self.zones.not_lent().1).blocks;
+        copied - self.evacuation.effort.copied > live
     }
 
     /// No zone of a device that leaves can be cleaned now. Whether more can be known, or comes free; then that is under way.
