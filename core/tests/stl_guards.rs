@@ -307,3 +307,33 @@ fn starts_that_are_cut_off_do_not_use_up_zones() {
     volume.write(3, 1, 2);
     assert_eq!([volume.read(3, 1), volume.read(4, 1)], [[2], [1]]);
 }
+
+/// Whether all is there after users who do not wait for each other have written over zones that are cleaned, turn by turn of so many blocks.
+fn outlives_a_rush(gone: Sabotage, turn_blocks: u32, seed: u64) -> bool {
+    let mut volume = Volume::new(&[disk(30, Some(0))], 200, Options { turn_blocks, ..small() });
+    volume.rig.stack.with_device(volume.rig.top, |stl: &mut Stl, _| stl.sabotage(gone)).unwrap();
+    let (mut rng, mut model) = (Rng::new(seed), vec![0_u8; volume.blocks as usize]);
+    for _ in 0..400 {
+        let (first, stride) = (rng.below(volume.blocks), 1 + rng.below(3));
+        for number in 0..rng.below(24) {
+            let (block, byte) = ((first + stride * number) % volume.blocks, 1 + rng.below(255) as u8);
+            model[block as usize] = byte;
+            volume.rig.submit(shingled::write(block, 1, byte));
+        }
+        volume.rig.settle();
+        if volume.rig.done().iter().any(|done| done.status != Status::Ok) {
+            return false;
+        }
+    }
+    assert!(volume.work().0 > 10, "{}", volume.status());
+    volume.reload();
+    volume.read(0, model.len() as u32) == model
+}
+
+/// They were taken for unreadable, and the volume for full.
+#[test]
+fn zones_are_cleaned_whose_batches_are_longer_than_a_turn() {
+    for turn_blocks in [1, 4, 12, 24] {
+        assert!(outlives_a_rush(Sabotage::default(), turn_blocks, 1), "turns of {turn_blocks} blocks");
+    }
+}

@@ -50,17 +50,23 @@ impl Victim {
     /// # Errors
     /// If a header or a live block cannot be read.
     pub async fn next_turn(&mut self, shared: &Shared) -> Result<Vec<(Block, Data)>, Reason> {
-        let blocks = shared.borrow().options.turn_blocks.min(self.end - self.next);
+        let left = self.end - self.next;
+        let mut blocks = shared.borrow().options.turn_blocks.min(left);
         let start = shared.borrow().disks.set.start(self.zone) + u64::from(self.next);
-        match headers::read(shared, start, blocks).await {
-            Ok(data) => self.take(shared, start, &data),
-            // Something in it cannot be read. It may be nothing that matters.
-            Err(_) => self.rest_by_batch(shared).await,
+        loop {
+            // Something in it that cannot be read may be nothing that matters.
+            let Ok(data) = headers::read(shared, start, blocks).await else { return self.rest_by_batch(shared).await };
+            match self.take(shared, start, &data)? {
+                Some(live) => return Ok(live),
+                // Batches may be longer than a turn: both are knobs.
+                None if blocks < left => blocks = blocks.saturating_mul(2).min(left),
+                None => return Err(Reason::Medium),
+            }
         }
     }
 
-    /// The live blocks of batches that were read.
-    fn take(&mut self, shared: &Shared, start: Pba, data: &Data) -> Result<Vec<(Block, Data)>, Reason> {
+    /// The live blocks of batches that were read; `None`: of no batch all was.
+    fn take(&mut self, shared: &Shared, start: Pba, data: &Data) -> Result<Option<Vec<(Block, Data)>>, Reason> {
         let state = shared.borrow();
         let (mut live, mut at, all) = (Vec::new(), 0, data.len() / BLOCK_BYTES);
         while let Some(header) = header_in(data, at, &state, start, self)? {
@@ -77,11 +83,8 @@ impl Victim {
             }
             at = payload + header.checksums.len();
         }
-        if at == 0 {
-            return Err(Reason::Medium);
-        }
         self.next += at as u32;
-        Ok(live)
+        Ok((at > 0).then_some(live))
     }
 
     /// All live blocks from where it is on, with as little as possible of what is not.
