@@ -46,7 +46,6 @@ pub struct LiveDrive {
     model: DeviceId,
     port: PortId,
     /// Bios that the model has the memory of, by the tags that it knows them by.
-    #[expect(clippy::vec_box, reason = "they came boxed and leave boxed")]
     commands: Slab<Box<Bio>>,
     power: Power,
     cuts: u64,
