@@ -2,7 +2,7 @@
 //!
 //! [`smr::SmrDisk`] is a rotational disk, [`zns::ZnsSsd`] a zoned SSD, [`ssd::Ssd`] an ordinary one, [`ram::RamDisk`] memory behind
 //! servers that take a [`service::ServiceTime`]; [`link::Link`] leads to any of them over a fabric, and [`array::Array`] gives one several
-//! controllers.
+//! controllers. [`live::LiveDrive`] runs one in real time.
 #![no_std]
 #![forbid(unsafe_code)]
 extern crate alloc;
@@ -12,6 +12,7 @@ extern crate std;
 pub mod array;
 mod error;
 pub mod link;
+pub mod live;
 pub mod ram;
 pub mod service;
 pub mod smr;
@@ -21,6 +22,7 @@ pub mod zns;
 pub use array::{Array, ArrayConfig, Controller};
 pub use error::{DriveError, Fault, WrongParameter};
 pub use link::{Link, LinkConfig, Refusals, Retransmission, Step, Steps, Traffic, Window, Windows};
+pub use live::LiveDrive;
 pub use ram::{RamConfig, RamDisk};
 pub use service::{ServiceTime, ServiceTimeError};
 pub use smr::{SmrConfig, SmrDisk};

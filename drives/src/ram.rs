@@ -7,6 +7,7 @@ use core::fmt;
 use slab::Slab;
 
 use super::error::{DriveError, Fault, check};
+use super::live::Model;
 use super::service::{ServiceTime, queue_time};
 use shingle_core::block::{Bio, BlockDevice, Cx, Event, Limits, Op, Reason, Status};
 use shingle_core::device::memory::SparseMemory;
@@ -47,13 +48,15 @@ impl RamConfig {
     }
 }
 
-/// The disk. It takes a bio's effect when its service ends.
+/// The disk. It takes a bio's effect when its service ends, and keeps it without power: as memory with a battery.
 pub struct RamDisk {
     limits: Limits,
     memory: Option<SparseMemory>,
     config: RamConfig,
     rng: Rng,
     served: Slab<Box<Bio>>,
+    /// Losses of power so far: a timer of before one is none.
+    lifetime: u32,
     waiting: VecDeque<Box<Bio>>,
 }
 
@@ -84,6 +87,7 @@ impl RamDisk {
             config: config.clone(),
             rng: Rng::new(config.seed),
             served: Slab::new(),
+            lifetime: 0,
             waiting: VecDeque::new(),
         })
     }
@@ -101,8 +105,29 @@ impl RamDisk {
             && let Some(bio) = self.waiting.pop_front()
         {
             let at = cx.now() + self.config.time(bio.op == Op::Read).draw(&mut self.rng);
-            cx.wake_at(at, self.served.insert(bio) as u64);
+            let place = self.served.insert(bio);
+            cx.wake_at(at, timer(self.lifetime, place));
         }
+    }
+}
+
+/// The word of a timer: of a bio in this place, since the last loss of power.
+pub(super) fn timer(lifetime: u32, place: usize) -> u64 {
+    u64::from(lifetime) << 32 | place as u64
+}
+
+/// The place of the bio that this is the timer of; `None` if it was set before the last loss of power.
+pub(super) fn place_of(word: u64, lifetime: u32) -> Option<usize> {
+    (word >> 32 == u64::from(lifetime)).then_some(word as u32 as usize)
+}
+
+/// Of a write that the power caught, any blocks get through. No space for them is as good as no power.
+pub(super) fn land_some(memory: &mut SparseMemory, bio: &Bio, block: u32, rng: &mut Rng) {
+    if bio.op != Op::Write {
+        return;
+    }
+    for at in (0..bio.sectors).step_by(block as usize).filter(|_| rng.chance(1, 2)) {
+        let _ = memory.try_write(bio.sector + u64::from(at), block, &bio.payload.slice(at, block));
     }
 }
 
@@ -127,7 +152,8 @@ impl BlockDevice for RamDisk {
 
     fn on_event(&mut self, event: Event, cx: &mut Cx<'_>) {
         let Event::Timer(word) = event else { return };
-        let Some(mut bio) = self.served.try_remove(word as usize) else { return };
+        let place = place_of(word, self.lifetime);
+        let Some(mut bio) = place.and_then(|place| self.served.try_remove(place)) else { return };
         let status = execute(&mut self.memory, &mut bio);
         cx.complete(bio, status);
         self.serve(cx);
@@ -141,5 +167,25 @@ impl BlockDevice for RamDisk {
     fn describe(&self, out: &mut dyn fmt::Write) -> fmt::Result {
         let RamConfig { capacity, servers, read, write, .. } = &self.config;
         write!(out, "ram: {capacity} sectors, {servers} servers, read {read}, write {write}")
+    }
+}
+
+impl Model for RamDisk {
+    fn memory(&self) -> Option<&SparseMemory> {
+        self.memory.as_ref()
+    }
+
+    fn memory_mut(&mut self) -> Option<&mut SparseMemory> {
+        self.memory.as_mut()
+    }
+
+    fn lose_power(&mut self, rng: &mut Rng, cx: &mut Cx<'_>) {
+        self.lifetime = self.lifetime.wrapping_add(1);
+        for bio in self.served.drain() {
+            let block = self.limits.block_sectors();
+            self.memory.iter_mut().for_each(|memory| land_some(memory, &bio, block, rng));
+            cx.fail(bio, Reason::NoPower);
+        }
+        self.waiting.drain(..).for_each(|bio| cx.fail(bio, Reason::NoPower));
     }
 }

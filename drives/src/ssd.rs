@@ -7,19 +7,25 @@
 //! Reads and writes share the flash: a disk that is read while it is written does each of them more slowly. A bio takes effect
 //! when its transfer ends.
 //!
+//! A loss of power takes any blocks of the writes since the last flush, and of those in flight: an SSD may lose a later write and keep
+//! an earlier one. Discards and zeroes are durable at once, which is one of the things that a drive may do.
+//!
 //! Not modelled: garbage collection, a fast first part of the flash (SLC), how far dies work side by side for small commands.
 
 use alloc::boxed::Box;
-use alloc::collections::VecDeque;
+use alloc::collections::{BTreeMap, VecDeque};
 use core::fmt;
+use core::ops::Range;
 
-use shingle_core::block::{Bio, BlockDevice, Cx, Event, Flags, Limits, Op};
+use shingle_core::block::{Bio, BlockDevice, Cx, Data, Event, Flags, Limits, Op, Payload, Reason};
 use shingle_core::device::memory::SparseMemory;
-use shingle_core::sector::SECTOR_BYTES;
+use shingle_core::random::Rng;
+use shingle_core::sector::{SECTOR_BYTES, Sector};
 use shingle_core::time::{Duration, Instant};
 
 use crate::error::{DriveError, Fault, check};
-use crate::ram::execute;
+use crate::live::Model;
+use crate::ram::{execute, land_some, place_of, timer};
 use crate::service::time_of;
 
 /// Parameters of an SSD.
@@ -55,6 +61,11 @@ pub struct Ssd {
     /// Bios in transfer, with the end of that, and then those that only wait for their latency.
     transfers: VecDeque<(Instant, Box<Bio>)>,
     slow: slab::Slab<Box<Bio>>,
+    /// Losses of power so far: a timer of before one is none.
+    lifetime: u32,
+    /// What was in the place of blocks that were written since the last flush, by their first sectors; `None` as long as the power
+    /// stays on, since it takes as much memory as they do.
+    replaced: Option<BTreeMap<Sector, Data>>,
 }
 
 /// The timer of the next transfer's end; others are of bios in `slow`.
@@ -83,8 +94,16 @@ impl Ssd {
         let rates = [("read rate", config.read_rate), ("write rate", config.write_rate)];
         check(rates.map(|(name, rate)| (rate > 0, name, "is 0 bytes per second; it has to be above 0")))?;
         let memory = config.memory_backed.then(|| SparseMemory::new(0));
-        let (transfers, slow) = (VecDeque::new(), slab::Slab::new());
-        Ok(Self { limits, config: config.clone(), memory, free_at: Instant::ZERO, transfers, slow })
+        Ok(Self {
+            limits,
+            config: config.clone(),
+            memory,
+            free_at: Instant::ZERO,
+            transfers: VecDeque::new(),
+            slow: slab::Slab::new(),
+            lifetime: 0,
+            replaced: None,
+        })
     }
 
     /// Time on the flash.
@@ -108,14 +127,72 @@ impl Ssd {
     fn end_transfers(&mut self, cx: &mut Cx<'_>) {
         while let Some((_, bio)) = self.transfers.pop_front_if(|(at, _)| *at <= cx.now()) {
             let at = cx.now() + self.latency(&bio);
-            cx.wake_at(at, self.slow.insert(bio) as u64);
+            let place = self.slow.insert(bio);
+            cx.wake_at(at, timer(self.lifetime, place));
         }
         self.wait(cx);
+    }
+
+    /// Before a bio takes effect: what of that can be lost, and what cannot be lost any more.
+    fn remember(&mut self, bio: &Bio) {
+        let (Some(memory), Some(replaced)) = (&self.memory, &mut self.replaced) else { return };
+        if bio.op == Op::Flush || bio.flags.has(Flags::PREFLUSH) {
+            replaced.clear();
+        }
+        match bio.op {
+            Op::Write if !bio.flags.has(Flags::FUA) => {
+                let block = self.limits.block_sectors();
+                for at in (0..bio.sectors).step_by(block as usize).map(|at| bio.sector + u64::from(at)) {
+                    replaced.entry(at).or_insert_with(|| {
+                        let before = Data::zeroed(block as usize * SECTOR_BYTES as usize);
+                        memory.read(at, block, &Payload::Data(before.clone()));
+                        before
+                    });
+                }
+            }
+            Op::Write | Op::WriteZeroes | Op::Discard => forget(replaced, bio.sector..bio.end()),
+            _ => {}
+        }
     }
 
     fn wait(&self, cx: &mut Cx<'_>) {
         if let Some((at, _)) = self.transfers.front() {
             cx.wake_at(*at, TRANSFER);
+        }
+    }
+}
+
+/// What is in these sectors is durable.
+fn forget(replaced: &mut BTreeMap<Sector, Data>, sectors: Range<Sector>) {
+    replaced.extract_if(sectors, |_, _| true).for_each(drop);
+}
+
+impl Model for Ssd {
+    fn go_live(&mut self) {
+        self.replaced = Some(BTreeMap::new());
+    }
+
+    fn memory(&self) -> Option<&SparseMemory> {
+        self.memory.as_ref()
+    }
+
+    fn memory_mut(&mut self) -> Option<&mut SparseMemory> {
+        self.memory.as_mut()
+    }
+
+    fn lose_power(&mut self, rng: &mut Rng, cx: &mut Cx<'_>) {
+        (self.lifetime, self.free_at) = (self.lifetime.wrapping_add(1), cx.now());
+        let block = self.limits.block_sectors();
+        for (at, before) in self.replaced.iter_mut().flat_map(core::mem::take) {
+            if let Some(memory) = self.memory.as_mut().filter(|_| rng.chance(1, 2)) {
+                // There is room, unless the write had none either: then the block still is what it was before.
+                let _ = memory.try_write(at, block, &Payload::Data(before));
+            }
+        }
+        let waiting = self.transfers.drain(..).map(|(_, bio)| bio);
+        for bio in self.slow.drain().chain(waiting) {
+            self.memory.iter_mut().for_each(|memory| land_some(memory, &bio, block, rng));
+            cx.fail(bio, Reason::NoPower);
         }
     }
 }
@@ -137,7 +214,9 @@ impl BlockDevice for Ssd {
         match event {
             Event::Timer(TRANSFER) => self.end_transfers(cx),
             Event::Timer(word) => {
-                let Some(mut bio) = self.slow.try_remove(word as usize) else { return };
+                let place = place_of(word, self.lifetime);
+                let Some(mut bio) = place.and_then(|place| self.slow.try_remove(place)) else { return };
+                self.remember(&bio);
                 let status = execute(&mut self.memory, &mut bio);
                 cx.complete(bio, status);
             }

@@ -12,7 +12,7 @@ use words::spell;
 const WORDS: [&str; 33] = [
     "[disk.a]\ntype = \"null\"\n",
     "[disk.b]\ntype = \"zoned-dir\"\npath = \"d\"\n",
-    "[disk.z]\ntype = \"zoned-blk\"\npath = \"z\"\n[disk.c]\ntype = \"file\"\npath = \"f\"\n",
+    "[disk.z]\ntype = \"zoned-blk\"\npath = \"z\"\n[disk.c]\ntype = \"file\"\npath = \"f\"\n[disk.p]\ntype = \"profile\"\nprofile = \"zns-1tb\"\nzones = 4\nmax-active = 2\nmemory = 4096\nseed = 7\nkeep-data = true\n",
     "size = \"",
     "zone-size = \"",
     "\nmemory-backed = true\n",

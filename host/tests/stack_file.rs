@@ -59,7 +59,7 @@ error: `type` of [disk.a] is wrong
  --> lab/stack.toml:2:8
   |
 2 | type = \"zoned_dir\"
-  |        ^^^^^^^^^^^ did you mean \"zoned-dir\"? known are: zoned-dir, zoned-blk, file, null";
+  |        ^^^^^^^^^^^ did you mean \"zoned-dir\"? known are: zoned-dir, zoned-blk, file, profile, null";
     assert_eq!(said, expected);
 }
 

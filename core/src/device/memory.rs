@@ -5,12 +5,13 @@ use alloc::collections::btree_map::Entry;
 use core::ops::Range;
 use core::sync::atomic::AtomicU64;
 
-use crate::block::{Bio, Op, Payload, Reason};
+use crate::block::{Bio, Op, Payload, Reason, Status};
 use crate::prelude::*;
 use crate::sector::{SECTOR_BYTES, Sector};
 
 const SECTOR_WORDS: u64 = SECTOR_BYTES as u64 / 8;
 const CHUNK_WORDS: u64 = 32 * SECTOR_WORDS;
+const CHUNK_BYTES: u64 = CHUNK_WORDS * 8;
 
 /// Sectors that read as one fixed byte until they are written. Memory is taken in chunks of 16 KiB.
 pub struct SparseMemory {
@@ -19,25 +20,49 @@ pub struct SparseMemory {
     /// Empty ones for what is written next, at most as many as are in use: it takes the system longer to give a page than to fill one.
     spare: Vec<Vec<u64>>,
     unwritten: u64,
+    /// Most bytes of chunks, spare ones included, if there is a limit.
+    limit: Option<u64>,
 }
 
 impl SparseMemory {
     /// A medium of which every byte reads as `unwritten`.
     #[must_use]
     pub fn new(unwritten: u8) -> Self {
-        Self { chunks: BTreeMap::new(), spare: Vec::new(), unwritten: u64::from_ne_bytes([unwritten; 8]) }
+        let unwritten = u64::from_ne_bytes([unwritten; 8]);
+        Self { chunks: BTreeMap::new(), spare: Vec::new(), unwritten, limit: None }
     }
 
     /// Bytes of memory that what was written takes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
-        self.chunks.len() as u64 * CHUNK_WORDS * 8
+        self.chunks.len() as u64 * CHUNK_BYTES
+    }
+
+    /// From now on takes no more than so many bytes: a write that would need more does nothing, and fails.
+    pub fn set_limit(&mut self, bytes: u64) {
+        self.limit = Some(bytes);
+    }
+
+    /// Whether something can be written to `sectors` at `at` within the limit. Spare chunks never add to it: they were in use.
+    fn check_room(&self, at: Sector, sectors: u32) -> Result<(), Reason> {
+        let Some(limit) = self.limit else { return Ok(()) };
+        let (start, len) = words_of(at, sectors);
+        let needed = start / CHUNK_WORDS..(start + len as u64).div_ceil(CHUNK_WORDS);
+        let with = |more: u64| self.bytes() + more * CHUNK_BYTES;
+        let most = needed.end - needed.start;
+        // Which of them are there is looked at only near the limit.
+        if with(most) <= limit || with(most - self.chunks.range(needed).count() as u64) <= limit {
+            return Ok(());
+        }
+        let message =
+            format!("{limit} bytes of data is all that may be kept in memory: allow more, or reset or discard");
+        Err(Reason::Host(Status::NoSpace, message.into()))
     }
 
     /// Does what `bio` asks for, as a device without zones whose discarded sectors read as zeroes.
     ///
     /// # Errors
-    /// [`Reason::NotSupported`] for zone operations; [`Reason::NoMemory`] if there is no memory.
+    /// [`Reason::NotSupported`] for zone operations; else as [`SparseMemory::try_write`].
     pub fn execute(&mut self, bio: &Bio) -> Result<(), Reason> {
         match bio.op {
             Op::Read => self.read(bio.sector, bio.sectors, &bio.payload),
@@ -78,8 +103,10 @@ impl SparseMemory {
     /// Copies the start of `payload` to `sectors` at `at`.
     ///
     /// # Errors
-    /// [`Reason::NoMemory`] if there is no memory; then some of the sectors may have been written.
+    /// [`Reason::NoMemory`] if there is no memory; then some of the sectors may have been written. [`Reason::Host`] with
+    /// [`Status::NoSpace`] beyond the limit; then none was.
     pub fn try_write(&mut self, at: Sector, sectors: u32, payload: &Payload) -> Result<(), Reason> {
+        self.check_room(at, sectors)?;
         let (mut word, mut left) = words_of(at, sectors);
         let (unwritten, mut last) = (self.unwritten, None);
         for data in payload.segments() {
@@ -109,6 +136,7 @@ impl SparseMemory {
             self.discard(at, sectors);
             return Ok(());
         }
+        self.check_room(at, sectors)?;
         let (word, left) = words_of(at, sectors);
         for piece in pieces(word, left) {
             let unwritten = self.unwritten;
@@ -276,6 +304,21 @@ mod tests {
         assert_eq!((memory.chunks.len(), memory.spare.len(), memory.bytes()), (4, 2, 4 * 16384));
         assert_eq!(sectors(&memory, 33 * 32, 2), [[2; 512], [0; 512]].concat());
         assert_eq!(after(&mut memory, 0, 34), (0, 0));
+    }
+
+    #[test]
+    fn beyond_the_limit_nothing_is_written_and_what_was_discarded_can_be_written_again() {
+        let mut memory = SparseMemory::new(0);
+        memory.set_limit(2 * 16384);
+        memory.write(Sector(31), 2, &filled(&[(1024, 1)]));
+        let full = memory.try_write(Sector(63), 2, &filled(&[(1024, 2)])).unwrap_err();
+        assert_eq!(Status::from(&full), Status::NoSpace);
+        assert!(full.to_string().contains("32768 bytes"), "{full}");
+        assert_eq!(sectors(&memory, 63, 2), [0; 1024], "not even the part for which there is room");
+        memory.try_write(Sector(0), 64, &filled(&[(32768, 3)])).unwrap();
+        memory.discard(Sector(0), 32);
+        memory.try_write(Sector(64), 1, &filled(&[(512, 4)])).unwrap();
+        assert_eq!((memory.bytes(), memory.spare.len()), (2 * 16384, 0));
     }
 
     #[test]

@@ -64,16 +64,21 @@ impl SmrDisk {
 
     fn write(&mut self, bio: &Bio) -> Result<Effect, Refusal> {
         let zone = self.zones.begin_write(bio.sector, bio.sectors)?;
+        let before = self.keep(bio, self.zones.geometry().kind(zone))?;
         self.zones.advance(zone, bio.sectors);
-        let Some(memory) = &mut self.memory else { return Ok(Effect::default()) };
-        let conventional = self.zones.geometry().kind(zone) == ZoneKind::Conventional;
-        let before = conventional.then(|| {
+        Ok(Effect { missing: 0, before })
+    }
+
+    /// Keeps the data of a write, if data is kept; what it replaces in a conventional zone.
+    fn keep(&mut self, bio: &Bio, kind: ZoneKind) -> Result<Option<Data>, Refusal> {
+        let Some(memory) = &mut self.memory else { return Ok(None) };
+        let before = (kind == ZoneKind::Conventional).then(|| {
             let before = Data::zeroed(bio.sectors as usize * 512);
             memory.read(bio.sector, bio.sectors, &Payload::Data(before.clone()));
             before
         });
-        memory.write(bio.sector, bio.sectors, &bio.payload);
-        Ok(Effect { missing: 0, before })
+        memory.try_write(bio.sector, bio.sectors, &bio.payload)?;
+        Ok(before)
     }
 
     /// Zone management; `missing` tells whether the medium has to change.

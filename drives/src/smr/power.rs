@@ -6,9 +6,11 @@ use alloc::vec::Vec;
 use super::cache::CachedWrite;
 use super::disk::SmrDisk;
 use super::jobs::{LinkJob, LinkWork, MediaJob, MediaWork};
+use crate::live::Model;
 use shingle_core::block::{Cx, Op, Payload, Reason};
+use shingle_core::device::memory::SparseMemory;
 use shingle_core::random::Rng;
-use shingle_core::zone::{Condition, ZoneKind, ZoneNo};
+use shingle_core::zone::{Condition, ZoneKind, ZoneNo, ZonedDisk};
 
 impl SmrDisk {
     /// Power fails and comes back: the cache is lost.
@@ -95,5 +97,23 @@ impl SmrDisk {
                 memory.discard(geometry.start(zone) + u64::from(kept), geometry.len(zone) - kept);
             }
         }
+    }
+}
+
+impl Model for SmrDisk {
+    fn memory(&self) -> Option<&SparseMemory> {
+        self.memory.as_ref()
+    }
+
+    fn memory_mut(&mut self) -> Option<&mut SparseMemory> {
+        self.memory.as_mut()
+    }
+
+    fn zones(&self) -> Option<&ZonedDisk> {
+        Some(&self.zones)
+    }
+
+    fn lose_power(&mut self, rng: &mut Rng, cx: &mut Cx<'_>) {
+        self.power_cut(rng, cx);
     }
 }

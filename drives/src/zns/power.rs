@@ -3,9 +3,11 @@
 use alloc::vec::Vec;
 
 use super::{Work, ZnsSsd};
+use crate::live::Model;
 use shingle_core::block::{Cx, Reason};
+use shingle_core::device::memory::SparseMemory;
 use shingle_core::random::Rng;
-use shingle_core::zone::ZoneNo;
+use shingle_core::zone::{ZoneNo, ZonedDisk};
 
 impl ZnsSsd {
     /// Cuts the power and restores it. Each zone keeps a prefix: what was on the dies, and of what was only in its buffer
@@ -40,5 +42,24 @@ impl ZnsSsd {
     /// Fails what a power cut caught.
     pub(super) fn release_caught(&mut self, cx: &mut Cx<'_>) {
         self.caught.drain(..).for_each(|bio| cx.fail(bio, Reason::Interrupted));
+    }
+}
+
+impl Model for ZnsSsd {
+    fn memory(&self) -> Option<&SparseMemory> {
+        self.memory.as_ref()
+    }
+
+    fn memory_mut(&mut self) -> Option<&mut SparseMemory> {
+        self.memory.as_mut()
+    }
+
+    fn zones(&self) -> Option<&ZonedDisk> {
+        Some(&self.zones)
+    }
+
+    fn lose_power(&mut self, rng: &mut Rng, cx: &mut Cx<'_>) {
+        self.power_cut(rng);
+        self.release_caught(cx);
     }
 }

@@ -11,6 +11,7 @@
 
 mod file;
 mod null;
+mod profile;
 mod zoned_blk;
 mod zoned_dir;
 
@@ -47,7 +48,7 @@ pub type Placed = At<Arc<dyn BackEnd>>;
 pub type Ask = fn(&mut Stack, DeviceId) -> Vec<String>;
 
 /// All of them, the one that a beginner wants first.
-pub const BACK_ENDS: [&BackEndType; 4] = [&zoned_dir::TYPE, &zoned_blk::TYPE, &file::TYPE, &null::TYPE];
+pub const BACK_ENDS: [&BackEndType; 5] = [&zoned_dir::TYPE, &zoned_blk::TYPE, &file::TYPE, &profile::TYPE, &null::TYPE];
 
 /// The disk in `path`, with its kind.
 #[must_use]

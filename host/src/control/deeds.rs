@@ -6,13 +6,14 @@ use super::ControlError;
 use super::operations::Session;
 
 /// Operations that only tell something: nobody wants to know later who asked.
-const QUESTIONS: [&str; 13] = [
+const QUESTIONS: [&str; 14] = [
     "status",
     "metrics",
     "zones.report",
     "plugs",
     "trace.read",
     "path.list",
+    "power.status",
     "dm.wait",
     "dm.info",
     "dm.table",

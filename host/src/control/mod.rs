@@ -15,6 +15,7 @@ mod exports;
 mod mapped;
 mod operations;
 mod paths;
+mod power;
 pub mod protocol;
 mod record;
 mod recording;

@@ -12,17 +12,17 @@ use shingle_core::zone::Zone;
 
 use super::deeds::Deed;
 use super::protocol::{
-    AddExport, AddPath, Batch, Changed, CloseZones, Done, FailPath, Failure, FinishZones, GetMetrics, GetPlugs,
-    GetStatus, ListPaths, ManageZones, Metrics, OpenZones, Operation, Plug, Plugs, Policy, ReadRecording, RemoveExport,
-    RemovePath, ReportZones, ResetZones, RestorePath, SetPathPolicy, SetPathState, SetPolicy, StartRecording, Started,
-    StopRecording, ZoneInfo, Zones,
+    AddExport, AddPath, Batch, Changed, CloseZones, CutPower, Done, FailPath, Failure, FinishZones, GetMetrics,
+    GetPlugs, GetPower, GetStatus, ListPaths, ManageZones, Metrics, OpenZones, Operation, Plug, Plugs, Policy,
+    ReadRecording, RemoveExport, RemovePath, ReportZones, ResetZones, RestorePath, RestorePower, SetPathPolicy,
+    SetPathState, SetPolicy, StartRecording, Started, StopRecording, ZoneInfo, Zones,
 };
 use super::recording::{Recorder, Recording};
 use super::serve::serve;
 use super::status::status;
 use super::users::{Offers, check_unused};
 use super::zones::{ZoneAction, ZoneRange};
-use super::{ControlError, ErrorKind, MOST_ZONES, VERSION, bad, exports, mapped, paths};
+use super::{ControlError, ErrorKind, MOST_ZONES, VERSION, bad, exports, mapped, paths, power};
 use crate::config::nearest;
 use crate::daemon_state::{DaemonState, ShardInfo};
 use crate::devices::Named;
@@ -126,6 +126,9 @@ impl Operations {
             AddPath::NAME => serve(fields, |request| paths::add(daemon, request)),
             RemovePath::NAME => serve(fields, |RemovePath(path)| paths::remove(daemon, path)),
             SetPathPolicy::NAME => serve(fields, |request| paths::set_policy(daemon, &request)),
+            GetPower::NAME => serve(fields, |request| power::status(daemon, &request)),
+            CutPower::NAME => serve(fields, |request| power::cut(daemon, &request)),
+            RestorePower::NAME => serve(fields, |request| power::restore(daemon, &request)),
             _ => mapped::run(&op, daemon, fields, &self.naming),
         }
     }

@@ -8,7 +8,7 @@ use shingle_core::time::Duration;
 
 use super::mapped::figures_of;
 use super::protocol::{Counters, DeviceStatus, ExportStatus, Status, Stuck, Zoned};
-use super::{ControlError, paths};
+use super::{ControlError, paths, power};
 use crate::daemon_state::DaemonState;
 use crate::devices::Named;
 use crate::shard::{Shard, StuckBio};
@@ -88,6 +88,7 @@ fn describe(shard: &Shard, number: usize, named: &Named) -> DeviceStatus {
         active_plugs: plug.map(ZonePlug::active),
         plug_failure: plug.and_then(ZonePlug::failure).map(ToString::to_string),
         multipath: paths::status_of(shard, named),
+        drive: power::status_of(shard, named),
         shard: number,
         path: None,
     }

@@ -100,6 +100,10 @@ const OWN: &[Family] = &[
     family("path_retries", Counter, PATH, "Bios that a path got again"),
     family("path_errors", Counter, PATH, "Errors of the disk that came over a path"),
     family("path_failures", Counter, PATH, "Times that a path failed"),
+    family("drive_power", Gauge, DEVICE, "1 while a simulated drive has power, 0 while it has none"),
+    family("drive_power_cuts", Counter, DEVICE, "Times that it has lost it"),
+    family("drive_memory_bytes", Gauge, DEVICE, "Memory that its data takes"),
+    family("drive_lateness_seconds", Histogram, DEVICE, "How much later it has answered than the drive that it simulates: much of it, and the machine does not keep up"),
     family("paths_waiting", Gauge, DEVICE, "Bios that are on no path now"),
 ];
 

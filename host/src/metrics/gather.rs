@@ -9,6 +9,7 @@ use shingle_core::multipath::{Access, Head, PathHealth, PathReport};
 use shingle_core::plug::ZonePlug;
 use shingle_core::time::Duration;
 use shingle_core::zone::{Condition, ZoneNo, ZonedDisk};
+use shingle_drives::live::{Lateness, LiveDrive, Power};
 
 use super::figures;
 use crate::daemon_state::{DaemonState, ShardInfo};
@@ -153,9 +154,17 @@ impl Snapshot {
             figures.iter().for_each(|(figure, value)| self.add_figure(&of, (*target, *figure), *value));
         }
         device.paths.iter().for_each(|(path, report)| self.add_path(name, path, report));
+        device.drive.iter().for_each(|drive| self.add_drive(name, drive));
         if let Some(waiting) = device.waiting {
             self.number("paths_waiting", &[name], waiting as f64);
         }
+    }
+
+    fn add_drive(&mut self, name: &str, drive: &Drive) {
+        self.number("drive_power", &[name], f64::from(u8::from(drive.has_power)));
+        self.count("drive_power_cuts", &[name], drive.cuts);
+        self.number("drive_memory_bytes", &[name], drive.memory_bytes as f64);
+        self.add("drive_lateness_seconds", &[name], Value::Latency(drive.lateness.clone()));
     }
 
     fn add_zones(&mut self, name: &str, device: &Device) {
@@ -247,6 +256,28 @@ struct Device {
     paths: Vec<(String, PathReport)>,
     /// Bios of a device with paths that are on none.
     waiting: Option<usize>,
+    drive: Option<Drive>,
+}
+
+/// A simulated drive.
+struct Drive {
+    has_power: bool,
+    cuts: u64,
+    memory_bytes: u64,
+    lateness: Latency,
+}
+
+impl Drive {
+    fn of(drive: &LiveDrive) -> Self {
+        let (has_power, lateness) = (drive.power() == Power::On, in_seconds(drive.lateness()));
+        Self { has_power, cuts: drive.cuts(), memory_bytes: drive.memory_bytes(), lateness }
+    }
+}
+
+fn in_seconds(lateness: &Lateness) -> Latency {
+    let seconds = |time: Duration| time.as_nanos() as f64 / 1e9;
+    let cells = lateness.cells().map(|(bound, count)| (bound.map_or(f64::INFINITY, seconds), count)).collect();
+    Latency { cells, sum: seconds(lateness.sum()) }
 }
 
 #[derive(Clone, Copy)]
@@ -273,7 +304,9 @@ fn look_at(shard: &Shard, named: &Named) -> Device {
     let stack = &shard.stack;
     let limits = stack.limits(named.device);
     let dir = || stack.device::<ZonedDir>(named.leaf).map(ZonedDir::zones);
+    let drive = stack.device::<LiveDrive>(named.leaf);
     let zones = stack.device::<NullDevice>(named.leaf).and_then(NullDevice::zones).or_else(dir);
+    let zones = zones.or_else(|| drive.and_then(LiveDrive::zones));
     let plug = |plug: &ZonePlug| Plug {
         busy: plug.active(),
         longest_wait: plug.longest_wait(),
@@ -293,6 +326,7 @@ fn look_at(shard: &Shard, named: &Named) -> Device {
         figures: shard.devices.mapper.figures(&named.name, false, stack).unwrap_or_default(),
         paths: paths.map(|path| (shard.devices.label(path.device), path)).collect(),
         waiting: head.map(Head::waiting),
+        drive: drive.map(Drive::of),
     }
 }
 

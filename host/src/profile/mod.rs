@@ -6,6 +6,7 @@
 
 mod build;
 mod links;
+mod live;
 mod paths;
 mod ram;
 mod smr;
@@ -24,6 +25,7 @@ use crate::fields::{ConfigError, Diagnostic, Fields, Source, nearest};
 use values::Values;
 
 pub use build::BuildError;
+pub use live::{Part, Refusal};
 pub use paths::{BuiltPath, PathProfile, PathSet, Segment};
 
 /// The profiles that ship, by name.

@@ -18,6 +18,7 @@ mod output;
 #[cfg(feature = "lab")]
 mod own_paths;
 mod path;
+mod power;
 mod profile;
 mod remote;
 #[cfg(feature = "lab")]
@@ -64,6 +65,7 @@ enum Command {
     Plugs(status::PlugsArgs),
     Policy(status::PolicyArgs),
     Path(path::PathArgs),
+    Power(power::PowerArgs),
     Dm(dm::DmArgs),
     Dmz(dmz::DmzArgs),
     Stl(stl::StlArgs),
@@ -105,6 +107,7 @@ pub fn main() -> ExitCode {
         Command::Plugs(args) => status::plugs(&args),
         Command::Policy(args) => status::policy(&args),
         Command::Path(args) => path::run(&args),
+        Command::Power(args) => power::run(&args),
         Command::Dm(args) => dm::run(&args),
         Command::Dmz(args) => dmz::run(&args),
         Command::Stl(args) => stl::run(&args),

@@ -5,10 +5,10 @@ use serde_json::{Value, json};
 use shingle_core::plug::{DumpFormat, PlugDump};
 
 use super::remote::AskArgs;
-use super::{CliError, output, path, words};
+use super::{CliError, output, path, power, words};
 use shingle_host::config::format_bytes;
 use shingle_host::control::protocol::{
-    DeviceStatus, Figures, GetPlugs, GetStatus, HeadStatus, SetPolicy, Status, Stuck,
+    DeviceStatus, DriveStatus, Figures, GetPlugs, GetStatus, HeadStatus, SetPolicy, Status, Stuck,
 };
 
 /// Most stuck bios that the table shows.
@@ -75,6 +75,7 @@ fn status_text(status: &Status) -> String {
     shown += &volumes_text(devices);
     shown += &logs_text(devices);
     shown += &paths_text(devices);
+    shown += &drives_text(devices);
     if !status.exports.is_empty() {
         let rows = status.exports.iter().map(|export| {
             let access = if export.read_only { "read-only" } else { "read-write" };
@@ -164,6 +165,12 @@ fn paths_text(devices: &[DeviceStatus]) -> String {
     let line = |head: &HeadStatus| format!("\n{}: {} I/Os wait for a path\n", head.device, head.waiting);
     let waiting: String = heads.iter().copied().filter(waits).map(line).collect();
     format!("\n{}{waiting}", path::table(heads))
+}
+
+/// Simulated drives, and how late they are.
+fn drives_text(devices: &[DeviceStatus]) -> String {
+    let drives: Vec<&DriveStatus> = devices.iter().filter_map(|device| device.drive.as_ref()).collect();
+    if drives.is_empty() { String::new() } else { format!("\n{}", power::table(drives)) }
 }
 
 /// The bios that are stuck for longest.

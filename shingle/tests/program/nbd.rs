@@ -8,8 +8,8 @@ use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use super::Scratch;
+use client::{FLUSH, option, request};
 pub use client::{READ, WRITE};
-use client::{option, request};
 
 /// Bytes of a request of most tests.
 pub const BLOCK: usize = 4096;
@@ -54,6 +54,24 @@ impl Nbd {
     /// Receives the answers to so many writes.
     pub fn written(&mut self, count: usize) {
         (0..count).for_each(|_| _ = self.receive(|_| false, &mut []));
+    }
+
+    /// Makes durable what was written.
+    pub fn flush(&mut self) {
+        self.socket.write_all(&request(FLUSH, 0, 0, 0, 0)).unwrap();
+        self.written(1);
+    }
+
+    /// Reads a block, which may fail; the error of the answer.
+    pub fn read_status(&mut self, offset: u64) -> u32 {
+        self.send(READ, offset, &[0; BLOCK]);
+        let mut reply = [0; 16];
+        self.socket.read_exact(&mut reply).unwrap();
+        let error = u32::from_be_bytes(reply[4..8].try_into().unwrap());
+        if error == 0 {
+            self.socket.read_exact(&mut [0; BLOCK]).unwrap();
+        }
+        error
     }
 
     /// Reads a block.

@@ -11,7 +11,7 @@ use crate::fault::FaultPlan;
 use shingle_core::block::{Bio, BlockDevice, Cx, DeviceId, Event, Limits};
 use shingle_core::random::Rng;
 use shingle_core::time::Instant;
-use shingle_core::zone::{Condition, ZoneNo};
+use shingle_core::zone::{Condition, ZoneGeometry, ZoneNo};
 
 /// A disk that can lose its power and fail, and that tells how often it did.
 pub trait Powered: BlockDevice {
@@ -43,6 +43,12 @@ pub trait Powered: BlockDevice {
     /// The power goes: what is left, for [`MakeDisk`].
     fn cut_power(&self, rng: &mut Rng) -> Box<dyn Any>;
 
+    /// The same for a disk that has to give back what is in flight. Nobody hears of it: the host's power goes, too.
+    fn go_dark(&mut self, rng: &mut Rng, cx: &mut Cx<'_>) -> Box<dyn Any> {
+        let _ = cx;
+        self.cut_power(rng)
+    }
+
     /// The power goes and comes back, and the host goes on; whether this disk can do that.
     fn lose_power(&mut self, rng: &mut Rng, cx: &mut Cx<'_>) -> bool {
         let _ = (rng, cx);
@@ -66,11 +72,14 @@ pub enum OtherDisk {
     Files(MakeDisk),
     /// One that loses what the simulated one does, and neither appends nor zeroes.
     Plain(MakeDisk),
+    /// A model of a drive, which besides writes its zones to their ends, has no shorter one, and reads as zeroes where nothing was
+    /// written. It does not fail.
+    Drive(MakeDisk),
 }
 
 impl OtherDisk {
     pub(crate) const fn make(self) -> MakeDisk {
-        let (Self::Files(make) | Self::Plain(make)) = self;
+        let (Self::Files(make) | Self::Plain(make) | Self::Drive(make)) = self;
         make
     }
 
@@ -83,8 +92,18 @@ impl OtherDisk {
         match self {
             Self::Files(_) => disk.write_cache = true,
             Self::Plain(_) => (disk.max_append, disk.max_write_zeroes) = (None, None),
+            Self::Drive(_) => {
+                (disk.max_append, disk.max_write_zeroes, disk.unwritten) = (None, None, 0);
+                disk.geometry = whole_zones(&disk.geometry);
+            }
         }
     }
+}
+
+/// As many zones, all of one size, which can be written to their ends.
+fn whole_zones(of: &ZoneGeometry) -> ZoneGeometry {
+    let (zone, zones) = (u64::from(of.zone_sectors()), u64::from(of.zones()));
+    ZoneGeometry::new(zones * zone, zone, zone, of.conventional().into()).expect("a drawn shape is a shape")
 }
 
 /// The simulated disk: the usual [`MakeDisk`].

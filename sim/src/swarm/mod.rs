@@ -208,7 +208,7 @@ impl<'a> Run<'a> {
         let mut media = Vec::new();
         for disk in disks.iter() {
             let taken =
-                world.stack.with_device(*disk, |disk: &mut Leaf, _| (disk.0.faults(), disk.0.cut_power(&mut rng)));
+                world.stack.with_device(*disk, |disk: &mut Leaf, cx| (disk.0.faults(), disk.0.go_dark(&mut rng, cx)));
             let Some((faults, medium)) = taken else { return Ok(None) };
             self.report.faults += faults;
             let left = host.as_ref().and_then(|heads| heads.lose_host(&world.stack, *disk, &mut rng));

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::HeadStatus;
+use super::{DriveStatus, HeadStatus};
 
 /// A daemon.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -41,7 +41,7 @@ pub struct Status {
 pub struct DeviceStatus {
     /// Its name.
     pub name: String,
-    /// `null`, `file`, `zoned-dir`, `zoned-blk`, `table` or `multipath`.
+    /// `null`, `file`, `profile`, `zoned-dir`, `zoned-blk`, `table` or `multipath`.
     pub kind: String,
     /// What it is; of a mapped device its table.
     pub description: String,
@@ -74,6 +74,9 @@ pub struct DeviceStatus {
     /// Its paths, if it has several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub multipath: Option<HeadStatus>,
+    /// Its power and how late it is, if it is a simulated drive.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drive: Option<DriveStatus>,
     /// The thread that owns it.
     pub shard: usize,
     /// Its file or directory, if it has one.

@@ -5,6 +5,7 @@ mod daemon;
 mod failure;
 mod mapped;
 mod paths;
+mod power;
 mod recording;
 mod requests;
 mod schema;
@@ -14,13 +15,14 @@ pub use daemon::{Added, Counters, DeviceStatus, ExportStatus, Figures, Metrics, 
 pub use failure::{ErrorKind, Failure, TableMistake};
 pub use mapped::{Answered, Dep, Deps, Devices, Events, Listed, MappedDevice, State, Target, TargetLine, Targets};
 pub use paths::{HeadStatus, Heads, PathStatus};
+pub use power::{DriveStatus, Drives};
 pub use recording::{Batch, Started};
 pub use requests::{
-    AddExport, AddPath, Clear, CloseZones, Create, Drain, FailPath, FinishZones, GetDeps, GetInfo, GetMetrics,
-    GetPlugs, GetStatus, GetTable, GetTargetStatus, List, ListPaths, ListTargets, Load, ManageZones, Message,
-    OPERATIONS, OnePath, OpenZones, ReadRecording, Remove, RemoveExport, RemovePath, Rename, ReportZones, ResetZones,
-    RestorePath, Resume, SetPathPolicy, SetPathState, SetPolicy, StartRecording, StopRecording, Suspend, Wait,
-    WipeTable,
+    AddExport, AddPath, Clear, CloseZones, Create, CutPower, Drain, FailPath, FinishZones, GetDeps, GetInfo,
+    GetMetrics, GetPlugs, GetPower, GetStatus, GetTable, GetTargetStatus, List, ListPaths, ListTargets, Load,
+    ManageZones, Message, OPERATIONS, OnePath, OpenZones, ReadRecording, Remove, RemoveExport, RemovePath, Rename,
+    ReportZones, ResetZones, RestorePath, RestorePower, Resume, SetPathPolicy, SetPathState, SetPolicy, StartRecording,
+    StopRecording, Suspend, Wait, WipeTable,
 };
 pub use schema::schema;
 pub use zones::{Changed, Plug, Plugs, Policy, ZoneInfo, Zones};

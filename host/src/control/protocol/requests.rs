@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::{
-    Added, Answered, Batch, Changed, Deps, Devices, Done, Events, HeadStatus, Heads, Listed, MappedDevice, Metrics,
-    Operation, Plugs, Policy, Started, Status, Targets, Zones,
+    Added, Answered, Batch, Changed, Deps, Devices, Done, DriveStatus, Drives, Events, HeadStatus, Heads, Listed,
+    MappedDevice, Metrics, Operation, Plugs, Policy, Started, Status, Targets, Zones,
 };
 use crate::metrics::Format;
 
@@ -173,6 +173,24 @@ requests! {
         pub device: String,
         /// The policy.
         pub policy: String,
+    }
+
+    /// Shows whether simulated drives have power, and how late they are.
+    "power.status" => Drives: pub struct GetPower {
+        /// The disk; all of them if left out.
+        pub device: Option<String>,
+    }
+
+    /// Takes the power from a simulated drive: what is in flight fails, and what was not flushed is lost, or a part of it.
+    "power.cut" => DriveStatus: pub struct CutPower {
+        /// The disk.
+        pub device: String,
+    }
+
+    /// Gives it back, with what was durable. Whoever uses the disk has to find out what that is.
+    "power.on" => DriveStatus: pub struct RestorePower {
+        /// The disk.
+        pub device: String,
     }
 
     /// Creates a device; with a table it takes I/O at once.
