@@ -202,8 +202,8 @@ fn a_victim_that_is_known_by_its_place_alone_is_found() {
     // One world in many thousands shows it.
     let gone = Sabotage { victims_by_place: true, ..Sabotage::default() };
     let options = SwarmOptions { stl_sabotage: gone, one_cut_of: Some(64), ..target(false) };
-    assert!(run(18_297, &options).is_err(), "the world does not show it any more");
-    pass([18_297], &SwarmOptions { one_cut_of: Some(64), ..target(false) });
+    assert!(run(22_189, &options).is_err(), "the world does not show it any more");
+    pass([22_189], &SwarmOptions { one_cut_of: Some(64), ..target(false) });
 }
 
 /// The headers alone led to batches of a life that had lost them, when all that the next one had written was written over.
