@@ -9,7 +9,7 @@ use shingle_core::mapper::MapperError;
 
 use crate::config::{ConfigError, ExportPlan, Plan, build_shard};
 use crate::control::{ControlError, ControlServer};
-use crate::daemon_state::{DaemonState, ShardInfo, open_export};
+use crate::daemon_state::{DaemonState, InForce, ShardInfo, open_export};
 use crate::metrics::{MetricsFile, MetricsServer};
 use crate::notices::Notices;
 use crate::serve::listen::{Address, Listener};
@@ -58,8 +58,9 @@ impl Daemon {
         };
         let metrics = listeners.iter().map(|listener| listener.address().clone()).collect();
         let started = Instant::now();
+        let plan = InForce::new(plan);
         let state = Arc::new(DaemonState { plan, shards, services, exports, addresses, metrics, started });
-        let control = state.plan.control.as_ref().map(|path| ControlServer::start(path, state.clone())).transpose();
+        let control = state.plan().control.as_ref().map(|path| ControlServer::start(path, state.clone())).transpose();
         let outlets = control.map_err(DaemonError::from).and_then(|control| Ok((control, tell(&state, listeners)?)));
         match outlets {
             Ok((control, metrics)) => Ok(Self { state, threads, control, metrics }),
@@ -108,7 +109,7 @@ fn tell(state: &Arc<DaemonState>, listeners: Vec<Listener>) -> Result<Outlets, D
         MetricsFile::start(path.clone(), *interval, state.clone())
             .map_err(|error| DaemonError::Metrics(format!("{}: {error}", path.display())))
     };
-    Ok((server, state.plan.metrics.file.as_ref().map(start).transpose()?))
+    Ok((server, state.plan().metrics.file.as_ref().map(start).transpose()?))
 }
 
 fn abandon(threads: Vec<ShardThread>, error: DaemonError) -> DaemonError {
@@ -131,9 +132,8 @@ fn start_shard(
     let furnish = move |shard: &mut Shard| -> Result<_, DaemonError> {
         build_shard(&plan, number as u32, shard).map_err(Box::new)?;
         services.iter_mut().for_each(|service| service.install(shard));
-        if let Some(notices) = Notices::of(&plan, &shard.devices) {
-            shard.spawn(Box::new(notices));
-        }
+        let notices = shard.spawn(Box::new(Notices::default()));
+        shard.notify_of_mail(notices);
         let exports = plan.exports.iter().filter_map(|export| open_export(shard, number, export).transpose());
         Ok((exports.collect::<Result<Vec<Export>, _>>().map_err(DaemonError::Export)?, services))
     };

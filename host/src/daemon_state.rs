@@ -1,6 +1,7 @@
 //! What a running stack consists of, for those who ask it for something.
 
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use shingle_core::mapper::MapperError;
@@ -14,8 +15,8 @@ use crate::shard::{Mailbox, Shard};
 
 /// What everybody may know of a running stack, and how to ask it for more.
 pub struct DaemonState {
-    /// The plan it was built from.
-    pub plan: Plan,
+    /// The plan that it is built by.
+    pub plan: InForce,
     /// Its shards.
     pub shards: Vec<ShardInfo>,
     /// How clients reach them.
@@ -38,7 +39,33 @@ pub struct ShardInfo {
     pub mailbox: Mailbox,
 }
 
+/// The plan by which a stack is built, as far as it is: a stack file that was changed is applied part by part.
+pub struct InForce(Mutex<Arc<Plan>>);
+
+impl InForce {
+    /// One by which all of a stack was built.
+    #[must_use]
+    pub fn new(plan: Plan) -> Self {
+        Self(Mutex::new(Arc::new(plan)))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Arc<Plan>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 impl DaemonState {
+    /// The plan in force now.
+    #[must_use]
+    pub fn plan(&self) -> Arc<Plan> {
+        self.plan.lock().clone()
+    }
+
+    /// Notes what of the plan is another now.
+    pub fn amend(&self, change: impl FnOnce(&mut Plan)) {
+        change(Arc::make_mut(&mut self.plan.lock()));
+    }
+
     /// The device called `name`, and its shard.
     ///
     /// # Errors
@@ -74,7 +101,8 @@ impl DaemonState {
     /// Where a disk's data is.
     #[must_use]
     pub fn path_of(&self, name: &str) -> Option<PathBuf> {
-        let disk = self.plan.disks.iter().find(|disk| disk.name == name)?;
+        let plan = self.plan();
+        let disk = plan.disks.iter().find(|disk| disk.name == name)?;
         disk.back_end.path().map(|path| path.canonicalize().unwrap_or_else(|_| path.to_owned()))
     }
 }

@@ -5,7 +5,7 @@
 //!   a round: turn ──> advance ──> outcome of the ticket
 //! ```
 
-use shingle_core::block::{Bio, DeviceId, Stack, Status, Why};
+use shingle_core::block::{Bio, DeviceId, Stack, StackError, Status, Why};
 use shingle_core::dm::crypt::{Ciphers, KeySource};
 use shingle_core::dm::{Resolver, TableLine};
 use shingle_core::mapper::{Mapper, MapperError, StateName};
@@ -41,12 +41,17 @@ pub struct Identity<'a> {
     pub uuid: &'a str,
 }
 
+/// Asks a device what there is to say since the last time.
+pub type Ask = fn(&mut Stack, DeviceId) -> Vec<String>;
+
 /// All devices of a shard that have names.
 #[derive(Default)]
 pub struct Devices {
     /// The mapped ones.
     pub mapper: Mapper,
     disks: Disks,
+    /// Disks that have something to say.
+    talkative: Vec<(DeviceId, Ask)>,
     /// Paths that were removed, with the heads that may still have something under way there.
     leaving: Vec<(DeviceId, DeviceId)>,
 }
@@ -82,9 +87,37 @@ pub(crate) enum QuiesceProgress {
 }
 
 impl Devices {
-    /// Takes in a disk.
-    pub fn add_disk(&mut self, disk: Named) {
+    /// Takes in a disk, and how it is asked what it has to say.
+    pub fn add_disk(&mut self, disk: Named, ask: Option<Ask>) {
+        self.talkative.extend(ask.map(|ask| (disk.leaf, ask)));
         self.disks.0.push(disk);
+    }
+
+    /// Closes a disk that nobody uses.
+    ///
+    /// # Errors
+    /// If something lies on it, or is in it.
+    pub fn remove_disk(&mut self, name: &str, stack: &mut Stack) -> Result<(), StackError> {
+        let Some(place) = self.disks.0.iter().position(|disk| disk.name == name) else { return Ok(()) };
+        let Named { leaf, plug, .. } = self.disks.0[place];
+        let above = plug.map(|plug| stack.remove(plug)).transpose()?;
+        if let Err(error) = stack.remove(leaf) {
+            let disk = &mut self.disks.0[place];
+            if let Some(above) = above {
+                let plug = stack.add(above)?;
+                (disk.device, disk.plug) = (plug, Some(plug));
+            }
+            return Err(error);
+        }
+        self.talkative.retain(|(disk, _)| *disk != leaf);
+        self.disks.0.remove(place);
+        Ok(())
+    }
+
+    /// Disks that have something to say: their names, where they are, and how they are asked.
+    pub fn talkative(&self) -> impl Iterator<Item = (&str, DeviceId, Ask)> {
+        let name = |leaf: DeviceId| self.disks.0.iter().find(|disk| disk.leaf == leaf).map(|disk| disk.name.as_str());
+        self.talkative.iter().filter_map(move |(leaf, ask)| Some((name(*leaf)?, *leaf, *ask)))
     }
 
     /// Disks and devices with several paths in the order in which they were built, then mapped devices that have had a table.

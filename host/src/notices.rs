@@ -5,34 +5,24 @@ use shingle_core::block::{DeviceId, Stack};
 use shingle_core::time::{Duration, Instant};
 use shingle_sys::Completion;
 
-use crate::backend::Ask;
-use crate::config::Plan;
-use crate::devices::Devices;
+use crate::devices::{Ask, Devices};
 use crate::shard::{Pump, Source, SourceCx};
 
 /// How often disks are asked.
 const EVERY: Duration = Duration::from_millis(1000);
 
-/// Asks the disks of a shard and logs what they answer.
+/// Asks the disks of a shard and logs what they answer. Disks may come and go: a shard that gets one by mail has it pumped.
+#[derive(Default)]
 pub struct Notices {
-    disks: Vec<(String, DeviceId, Ask)>,
     due: Instant,
     stopping: bool,
 }
 
-impl Notices {
-    /// For those disks of `plan` that are among the `devices` of a shard; `None` if none of them ever has anything to say.
-    #[must_use]
-    pub fn of(plan: &Plan, devices: &Devices) -> Option<Self> {
-        let talkative = plan.disks.iter().filter_map(|disk| Some((devices.find(&disk.name)?, disk.kind.ask?)));
-        let disks: Vec<_> = talkative.map(|(named, ask)| (named.name, named.leaf, ask)).collect();
-        (!disks.is_empty()).then_some(Self { disks, due: Instant::ZERO, stopping: false })
-    }
-
-    fn log(&self, stack: &mut Stack) {
-        for (name, disk, ask) in &self.disks {
-            ask(stack, *disk).iter().for_each(|notice| tracing::warn!(disk = name, "{notice}"));
-        }
+fn log(devices: &Devices, stack: &mut Stack) {
+    let disks: Vec<(String, DeviceId, Ask)> =
+        devices.talkative().map(|(name, disk, ask)| (name.to_owned(), disk, ask)).collect();
+    for (name, disk, ask) in disks {
+        ask(stack, disk).iter().for_each(|notice| tracing::warn!(disk = name, "{notice}"));
     }
 }
 
@@ -43,11 +33,14 @@ impl Source for Notices {
 
     fn pump(&mut self, cx: &mut SourceCx<'_>) -> Pump {
         if self.stopping {
-            self.log(cx.stack);
+            log(cx.devices, cx.stack);
             return Pump::Done;
         }
+        if cx.devices.talkative().next().is_none() {
+            return Pump::Idle;
+        }
         if cx.now() >= self.due {
-            self.log(cx.stack);
+            log(cx.devices, cx.stack);
             self.due = cx.now() + EVERY;
         }
         cx.wake_at(self.due);

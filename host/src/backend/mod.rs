@@ -19,9 +19,10 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-use shingle_core::block::{BlockDevice, DeviceId, Stack};
+use shingle_core::block::BlockDevice;
 use shingle_core::plug::WritePolicy;
 
+use crate::devices::Ask;
 use crate::fields::{At, Diagnostic, Fields};
 use crate::shard::Shard;
 
@@ -44,8 +45,6 @@ pub struct BackEndType {
 
 /// A disk as it is written, and the place of the words that say where it is.
 pub type Placed = At<Arc<dyn BackEnd>>;
-/// Asks a device for its notices.
-pub type Ask = fn(&mut Stack, DeviceId) -> Vec<String>;
 
 /// All of them, the one that a beginner wants first.
 pub const BACK_ENDS: [&BackEndType; 5] = [&zoned_dir::TYPE, &zoned_blk::TYPE, &file::TYPE, &profile::TYPE, &null::TYPE];

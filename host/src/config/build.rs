@@ -8,7 +8,7 @@ use shingle_core::plug::{PlugOptions, WritePolicy, ZonePlug};
 use shingle_core::time::Instant;
 
 use super::head::add_head;
-use super::plan::{DiskPlan, MadeOf, Plan, TablePlan};
+use super::plan::{DevicePlan, DiskPlan, MadeOf, Plan, TablePlan};
 use crate::backend::BackEndError;
 use crate::devices::{Devices, Identity, Named};
 use crate::dmz::{find_length, has_own_length};
@@ -19,27 +19,40 @@ use crate::shard::Shard;
 pub fn build_shard(plan: &Plan, number: u32, home: &mut Shard) -> Result<(), ConfigError> {
     let mut errors = Vec::new();
     for disk in plan.disks.iter().filter(|disk| disk.shard == number) {
-        let leaf = disk.back_end.open(home).map_err(|error| no_disk(disk, error));
-        let added = leaf.and_then(|leaf| add_disk(disk, leaf, (&mut home.devices, &mut home.stack)));
-        errors.extend(added.err());
+        errors.extend(open_disk(disk, home).err());
     }
     if errors.is_empty() {
         for device in plan.devices.iter().filter(|device| device.shard == number) {
-            let added = match &device.made_of {
-                MadeOf::Table(table) => add_device(plan, table, home),
-                MadeOf::Paths(head) => add_head(&device.name, head, (&mut home.devices, &mut home.stack)),
-            };
-            errors.extend(added.err());
+            errors.extend(add_device(plan, device, home).err());
         }
     }
     if errors.is_empty() { Ok(()) } else { Err(plan.fail(errors.into_iter().map(|error| *error).collect())) }
 }
 
+/// Opens a disk on its shard.
+pub(crate) fn open_disk(disk: &DiskPlan, home: &mut Shard) -> Result<(), Box<Diagnostic>> {
+    let leaf = disk.back_end.open(home).map_err(|error| no_disk(disk, error))?;
+    add_disk(disk, leaf, (&mut home.devices, &mut home.stack))
+}
+
+/// Makes a device on its shard.
+pub(crate) fn add_device(plan: &Plan, device: &DevicePlan, home: &mut Shard) -> Result<(), Box<Diagnostic>> {
+    match &device.made_of {
+        MadeOf::Table(table) => add_mapped(plan, table, home),
+        MadeOf::Paths(head) => add_head(&device.name, head, (&mut home.devices, &mut home.stack)),
+    }
+}
+
 /// Looks at the disks of `plan`. One that somebody has open may be a daemon's own: that is no mistake.
 pub fn check_disks(plan: &Plan) -> Result<(), ConfigError> {
-    let check = |disk: &DiskPlan| disk.back_end.inspect().err().map(|error| *no_disk(disk, error));
-    let errors: Vec<Diagnostic> = plan.disks.iter().filter_map(check).collect();
+    let errors: Vec<Diagnostic> =
+        plan.disks.iter().filter_map(|disk| check_disk(disk).err()).map(|error| *error).collect();
     if errors.is_empty() { Ok(()) } else { Err(plan.fail(errors)) }
+}
+
+/// Looks at a disk.
+pub(crate) fn check_disk(disk: &DiskPlan) -> Result<(), Box<Diagnostic>> {
+    disk.back_end.inspect().map_err(|error| no_disk(disk, error))
 }
 
 fn no_disk(disk: &DiskPlan, error: BackEndError) -> Box<Diagnostic> {
@@ -94,7 +107,7 @@ fn add_disk(
     let notices = disk.kind.ask.map_or(Vec::new(), |ask| ask(stack, leaf));
     let advice = disk.back_end.advice(policy);
     notices.iter().chain(&advice).for_each(|notice| tracing::warn!(disk = name, "{notice}"));
-    devices.add_disk(Named { name, kind, device: plug.unwrap_or(leaf), leaf, plug });
+    devices.add_disk(Named { name, kind, device: plug.unwrap_or(leaf), leaf, plug }, disk.kind.ask);
     Ok(())
 }
 
@@ -108,7 +121,7 @@ pub fn add_plug(stack: &mut Stack, leaf: DeviceId, options: PlugOptions) -> Resu
 }
 
 /// Makes a mapped device with its first table. A volume of dm-zoned is as long as its disks say, and has their UUID.
-fn add_device(plan: &Plan, device: &TablePlan, home: &mut Shard) -> Result<(), Box<Diagnostic>> {
+fn add_mapped(plan: &Plan, device: &TablePlan, home: &mut Shard) -> Result<(), Box<Diagnostic>> {
     let mut lines = device.lines.clone();
     let uuid = find_length(&mut lines, &mut *home);
     let uuid = uuid.map_err(|error| Box::new(device.blame_table(&plan.source, &error)))?;

@@ -288,6 +288,7 @@ pub(super) fn add_head(
     let head = head.map_err(|error| Box::new(plan.blame(name, &error)))?;
     let head = stack.add(Box::new(head)).map_err(|error| fail(&error))?;
     let plug = add_plug(stack, head, PlugOptions::for_device(stack.limits(head))).map_err(|error| fail(&error))?;
-    devices.add_disk(Named { name: name.into(), kind: MULTIPATH, device: plug.unwrap_or(head), leaf: head, plug });
+    devices
+        .add_disk(Named { name: name.into(), kind: MULTIPATH, device: plug.unwrap_or(head), leaf: head, plug }, None);
     Ok(())
 }

@@ -15,10 +15,12 @@ mod metrics;
 mod path;
 mod plan;
 mod spec;
+mod written;
 
 pub use crate::fields::{
     ConfigError, Diagnostic, Source, format_bytes, nearest, parse_duration, parse_size, word_in_string,
 };
+pub(crate) use build::{add_device, check_disk, open_disk};
 pub use build::{add_plug, build_shard, check_disks};
 pub use elevator::ElevatorSpec;
 pub use head::{HeadPlan, PathPlan};
@@ -26,3 +28,4 @@ pub use metrics::MetricsPlan;
 pub(crate) use path::{add_path, remove_path};
 pub use plan::{DevicePlan, DiskPlan, MadeOf, Plan, TablePlan};
 pub use spec::{ExportPlan, Kinds};
+pub use written::Written;

@@ -15,6 +15,7 @@ use super::build::rehearse;
 use super::head::{HeadPlan, PathPlan, mistakes_of_heads, paths};
 use super::metrics::MetricsPlan;
 use super::spec::{DeviceKeys, DeviceSpec, DiskSpec, ExportPlan, ExportSpec, Kinds, Spec};
+use super::written::Written;
 use crate::backend::{BackEnd, BackEndType};
 use crate::fields::{At, ConfigError, Diagnostic, Source, nearest, word_in_string};
 use crate::serve::FrontEnd;
@@ -38,6 +39,8 @@ pub struct Plan {
     pub control: Option<PathBuf>,
     /// Where it tells what it has done.
     pub metrics: MetricsPlan,
+    /// What the file says.
+    pub written: Written,
 }
 
 /// A disk.
@@ -131,7 +134,8 @@ impl Plan {
         planner.outlets(&spec);
         let (Planner { mut errors, .. }, front_ends, metrics) = (planner, spec.front_ends, spec.metrics);
         let shards = disks.iter().map(|disk| disk.shard + 1).max().unwrap_or(1);
-        let plan = Self { source, shards, disks, devices, exports, front_ends, control, metrics };
+        let written = Written::of(&source.text);
+        let plan = Self { source, shards, disks, devices, exports, front_ends, control, metrics, written };
         if errors.is_empty() {
             rehearse(&plan, &mut errors);
         }
@@ -165,6 +169,12 @@ impl DevicePlan {
 }
 
 impl TablePlan {
+    /// Its table, as it was written.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.table.value
+    }
+
     /// Why it cannot be made, at the place in the table that is to blame.
     #[must_use]
     pub fn blame(&self, source: &Source, error: &MapperError) -> Diagnostic {

@@ -18,9 +18,13 @@ impl From<ServeError> for ControlError {
 /// `export.add`.
 pub(super) fn add(daemon: &DaemonState, request: AddExport) -> Result<Added, ControlError> {
     let AddExport { name, device, read_only, description, keys } = request;
-    let keys = ExportKeys::of_values(&daemon.plan.front_ends, &keys).map_err(bad)?;
-    let plan = ExportPlan { name, device, read_only, description, keys };
-    if !daemon.plan.front_ends.iter().any(|front_end| front_end.offers(&plan.keys)) {
+    let keys = ExportKeys::of_values(&daemon.plan().front_ends, &keys).map_err(bad)?;
+    show(daemon, ExportPlan { name, device, read_only, description, keys })
+}
+
+/// Has clients see an export.
+pub(super) fn show(daemon: &DaemonState, plan: ExportPlan) -> Result<Added, ControlError> {
+    if !daemon.plan().front_ends.iter().any(|front_end| front_end.offers(&plan.keys)) {
         let way = "add [listen] to its stack file and start it again, or make the export a block device with `ublk`";
         return Err(bad(format!("this daemon listens nowhere: {way}")));
     }

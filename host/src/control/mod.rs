@@ -8,6 +8,7 @@
 //! The protocol is described in `docs/control-protocol.md`. No request runs longer on a shard than a batch of zones takes to be
 //! submitted, or a table to be built, and a client that is slow keeps only its own thread waiting.
 
+mod changes;
 mod client;
 mod clients;
 mod deeds;
@@ -19,6 +20,7 @@ mod power;
 pub mod protocol;
 mod record;
 mod recording;
+mod reload;
 mod serve;
 mod server;
 mod status;

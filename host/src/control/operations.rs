@@ -1,6 +1,6 @@
 //! What each request does.
 
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
@@ -14,10 +14,11 @@ use super::deeds::Deed;
 use super::protocol::{
     AddExport, AddPath, Batch, Changed, CloseZones, CutPower, Done, FailPath, Failure, FinishZones, GetMetrics,
     GetPlugs, GetPower, GetStatus, ListPaths, ManageZones, Metrics, OpenZones, Operation, Plug, Plugs, Policy,
-    ReadRecording, RemoveExport, RemovePath, ReportZones, ResetZones, RestorePath, RestorePower, SetPathPolicy,
+    ReadRecording, Reload, RemoveExport, RemovePath, ReportZones, ResetZones, RestorePath, RestorePower, SetPathPolicy,
     SetPathState, SetPolicy, StartRecording, Started, StopRecording, ZoneInfo, Zones,
 };
 use super::recording::{Recorder, Recording};
+use super::reload::reload;
 use super::serve::serve;
 use super::status::status;
 use super::users::{Offers, check_unused};
@@ -42,6 +43,8 @@ pub struct Operations {
     switching: Mutex<()>,
     /// One new name at a time: names are unique over all shards.
     naming: Mutex<()>,
+    /// One stack file at a time.
+    reloading: Mutex<()>,
     recorder: Recorder,
 }
 
@@ -107,6 +110,10 @@ impl Operations {
             GetMetrics::NAME => {
                 serve(fields, |GetMetrics { format }| Ok(Metrics { text: Snapshot::take(daemon)?.text(format) }))
             }
+            Reload::NAME => serve(fields, |request| {
+                let _one_at_a_time = self.reloading.lock().unwrap_or_else(PoisonError::into_inner);
+                reload(daemon, &|request| self.policy(daemon, request), &request)
+            }),
             ReportZones::NAME => serve(fields, |request| report_zones(daemon, &request)),
             ResetZones::NAME => serve(fields, |ResetZones(range)| manage(daemon, range, ZoneAction::Reset)),
             OpenZones::NAME => serve(fields, |OpenZones(range)| manage(daemon, range, ZoneAction::Open)),
@@ -133,7 +140,11 @@ impl Operations {
         }
     }
 
-    fn policy(&self, daemon: &DaemonState, SetPolicy { device, policy }: &SetPolicy) -> Result<Policy, ControlError> {
+    pub(super) fn policy(
+        &self,
+        daemon: &DaemonState,
+        SetPolicy { device, policy }: &SetPolicy,
+    ) -> Result<Policy, ControlError> {
         let device = open(daemon, device)?;
         let Device { shard, named } = &device;
         let plug = plug_of(daemon, named)?;
@@ -143,7 +154,7 @@ impl Operations {
             return Ok(Policy { policy: before.name().into(), before: before.name().into() });
         };
         let wanted = wanted.parse::<WritePolicy>().map_err(|error| bad(error.to_string()))?;
-        let _one_at_a_time = self.switching.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let _one_at_a_time = self.switching.lock().unwrap_or_else(PoisonError::into_inner);
         let switched = shard.mailbox.ask_slowly(PATIENCE, move |shard, reply| switch(shard, plug, wanted, reply))?;
         let answer = || Policy { policy: wanted.name().into(), before: before.name().into() };
         switched.map(|()| answer()).map_err(|mut error| {
@@ -244,7 +255,8 @@ pub(super) fn unknown_device(daemon: &DaemonState, name: &str) -> Result<Control
 }
 
 fn plug_of(daemon: &DaemonState, named: &Named) -> Result<DeviceId, ControlError> {
-    let disk = daemon.plan.disks.iter().find(|disk| disk.name == named.name);
+    let plan = daemon.plan();
+    let disk = plan.disks.iter().find(|disk| disk.name == named.name);
     let owner = disk.and_then(|disk| disk.path_of.as_ref());
     named.plug.ok_or_else(|| {
         let message = match owner {

@@ -22,7 +22,8 @@ const STUCK: Duration = Duration::from_millis(1000);
 pub(super) fn status(daemon: &DaemonState) -> Result<Status, ControlError> {
     let (mut devices, mut stuck, mut connections, mut names) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let mut stuck_bios = 0;
-    let (disks, tables) = (daemon.plan.disks.iter().map(|d| &*d.name), daemon.plan.devices.iter().map(|d| &*d.name));
+    let plan = daemon.plan();
+    let (disks, tables) = (plan.disks.iter().map(|d| &*d.name), plan.devices.iter().map(|d| &*d.name));
     let order: Vec<&str> = disks.chain(tables).collect();
     for (number, shard) in daemon.shards.iter().enumerate() {
         connections.push(daemon.services.iter().map(|service| service.connections(number)).sum());

@@ -170,7 +170,7 @@ fn a_stop_drains_the_sources_and_then_flushes() {
 fn a_stop_suspends_mapped_devices_from_the_top_down_before_it_flushes() {
     let mut shard = Shard::new().unwrap();
     let device = shard.stack.add(Disk::new(Some(Status::Ok))).unwrap();
-    shard.devices.add_disk(Named { name: "disk".into(), kind: "file", device, leaf: device, plug: None });
+    shard.devices.add_disk(Named { name: "disk".into(), kind: "file", device, leaf: device, plug: None }, None);
     for (name, below) in [("low", "disk"), ("high", "low"), ("top", "high"), ("beside", "disk")] {
         let lines = parse_table(&format!("0 1024 linear {below} 0")).unwrap();
         shard.devices.make(Identity { name, uuid: "" }, lines, false, (&mut shard.stack, Instant::ZERO)).unwrap();
@@ -197,7 +197,7 @@ fn a_stop_waits_for_what_a_removed_device_brings_to_an_end() {
     let config = NullConfig { memory_backed: true, completion, ..NullConfig::new(1024) };
     for name in ["data", "log"] {
         let device = shard.stack.add(Box::new(NullDevice::new(&config).unwrap())).unwrap();
-        shard.devices.add_disk(Named { name: name.into(), kind: "null", device, leaf: device, plug: None });
+        shard.devices.add_disk(Named { name: name.into(), kind: "null", device, leaf: device, plug: None }, None);
     }
     let lines = parse_table("0 1024 log-writes data log").unwrap();
     shard.devices.make(Identity { name: "logged", uuid: "" }, lines, false, (&mut shard.stack, Instant::ZERO)).unwrap();
@@ -215,7 +215,7 @@ fn a_stop_waits_for_what_a_removed_device_brings_to_an_end() {
 fn rounds_to_rest(towers: usize) -> usize {
     let mut shard = Shard::new().unwrap();
     let device = shard.stack.add(Disk::new(Some(Status::Ok))).unwrap();
-    shard.devices.add_disk(Named { name: "disk".into(), kind: "file", device, leaf: device, plug: None });
+    shard.devices.add_disk(Named { name: "disk".into(), kind: "file", device, leaf: device, plug: None }, None);
     for n in 0..3 * towers {
         let below = if n % 3 == 0 { "disk".to_owned() } else { format!("d{}", n - 1) };
         let lines = parse_table(&format!("0 1024 linear {below} 0")).unwrap();
@@ -253,7 +253,7 @@ fn a_stop_with_commands_that_are_never_answered_ends_and_names_them() {
     let mut shard = Shard::new().unwrap();
     shard.grace = Duration::from_millis(1);
     let disk = shard.stack.add(Disk::new(None)).unwrap();
-    shard.devices.add_disk(Named { name: "mine".into(), kind: "file", device: disk, leaf: disk, plug: None });
+    shard.devices.add_disk(Named { name: "mine".into(), kind: "file", device: disk, leaf: disk, plug: None }, None);
     shard.submit(disk, Bio::new(Op::Flush, Sector::ZERO, 0, Payload::None), |_, _, _| ());
     shard.round().unwrap();
     shard.stop();

@@ -20,6 +20,7 @@ mod own_paths;
 mod path;
 mod power;
 mod profile;
+mod reload;
 mod remote;
 #[cfg(feature = "lab")]
 mod reproduce;
@@ -62,6 +63,7 @@ enum Command {
     /// Show what a running daemon serves and does
     Status(remote::AskArgs),
     Metrics(metrics::MetricsArgs),
+    Reload(reload::ReloadArgs),
     Plugs(status::PlugsArgs),
     Policy(status::PolicyArgs),
     Path(path::PathArgs),
@@ -104,6 +106,7 @@ pub fn main() -> ExitCode {
         Command::Zones(args) => zones::run(&args),
         Command::Status(args) => status::status(&args),
         Command::Metrics(args) => metrics::run(&args),
+        Command::Reload(args) => reload::run(&args),
         Command::Plugs(args) => status::plugs(&args),
         Command::Policy(args) => status::policy(&args),
         Command::Path(args) => path::run(&args),

@@ -52,7 +52,7 @@ pub(super) fn create(daemon: &DaemonState, request: Create, naming: &Mutex<()>) 
 
 /// A name is taken by a disk or a mapped device of any shard.
 fn check_free(daemon: &DaemonState, name: &str, uuid: &str) -> Result<(), ControlError> {
-    let is_disk = daemon.plan.disks.iter().any(|disk| disk.name == name);
+    let is_disk = daemon.plan().disks.iter().any(|disk| disk.name == name);
     let by_name = lookup(daemon, name)?.filter(|found| found.info.name == name);
     let by_uuid = lookup(daemon, uuid)?.filter(|found| found.info.uuid == uuid);
     if !is_disk && by_name.is_none() && by_uuid.is_none() {
@@ -103,11 +103,14 @@ fn home_of(
 fn place_of(daemon: &DaemonState, name: &str) -> Result<Option<usize>, MailboxError> {
     match lookup(daemon, name)? {
         Some(found) => Ok(Some(found.shard)),
-        None => Ok(daemon.plan.disks.iter().find(|disk| disk.name == name).map(|disk| disk.shard as usize)),
+        None => Ok(daemon.plan().disks.iter().find(|disk| disk.name == name).map(|disk| disk.shard as usize)),
     }
 }
 
-pub(super) fn load(daemon: &DaemonState, Load { device, table, read_only }: &Load) -> Result<Done, ControlError> {
+pub(in crate::control) fn load(
+    daemon: &DaemonState,
+    Load { device, table, read_only }: &Load,
+) -> Result<Done, ControlError> {
     let Found { shard: number, info } = find(daemon, device)?;
     let mut lines = parse_table(table).map_err(|error| wrong_table(&info.name, error))?;
     home_of(daemon, (&info.name, Some(number)), &lines)?;
@@ -119,7 +122,7 @@ pub(super) fn load(daemon: &DaemonState, Load { device, table, read_only }: &Loa
     Ok(Done {})
 }
 
-pub(super) fn clear(daemon: &DaemonState, Clear { device }: &Clear) -> Result<Done, ControlError> {
+pub(in crate::control) fn clear(daemon: &DaemonState, Clear { device }: &Clear) -> Result<Done, ControlError> {
     let found = find(daemon, device)?;
     let clear = move |shard: &mut Shard| shard.devices.mapper.clear(&found.info.name, &mut shard.stack);
     daemon.shards[found.shard].mailbox.ask(clear)??;
@@ -130,7 +133,7 @@ pub(super) fn suspend(daemon: &DaemonState, request: &Drain) -> Result<Done, Con
     drain(daemon, request, |shard, name, noflush| shard.devices.mapper.suspend(name, noflush, &mut shard.stack))
 }
 
-pub(super) fn resume(daemon: &DaemonState, request: &Drain) -> Result<Done, ControlError> {
+pub(in crate::control) fn resume(daemon: &DaemonState, request: &Drain) -> Result<Done, ControlError> {
     drain(daemon, request, |shard, name, noflush| shard.devices.mapper.resume(name, noflush, &mut shard.stack))
 }
 
@@ -193,7 +196,7 @@ fn carry_out(
     Ok(())
 }
 
-pub(super) fn remove(daemon: &DaemonState, request: &Remove) -> Result<Done, ControlError> {
+pub(in crate::control) fn remove(daemon: &DaemonState, request: &Remove) -> Result<Done, ControlError> {
     let (deferred, patience_ms) = (request.deferred, patience(request.timeout_ms)?);
     let found = find(daemon, &request.device)?;
     // What has no table yet has nothing that could be replaced.
@@ -242,7 +245,7 @@ pub(super) fn rename(daemon: &DaemonState, request: Rename, naming: &Mutex<()>) 
     Ok(Done {})
 }
 
-pub(super) fn message(daemon: &DaemonState, request: &Message) -> Result<Answered, ControlError> {
+pub(in crate::control) fn message(daemon: &DaemonState, request: &Message) -> Result<Answered, ControlError> {
     let (words, sector) = (split_words(&request.message), request.sector);
     if words.is_empty() {
         return Err(bad("the message is empty: write at least one word".into()));

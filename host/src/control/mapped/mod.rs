@@ -3,6 +3,7 @@
 mod change;
 mod view;
 
+pub(super) use change::{clear, load, message, remove, resume};
 pub(super) use view::figures_of;
 
 use std::sync::Mutex;

@@ -134,7 +134,7 @@ fn line(text: &str) -> TargetLine {
 pub(super) fn deps(daemon: &DaemonState, GetDeps { device }: GetDeps) -> Result<Devices<Deps>, ControlError> {
     let mapped = all(daemon)?;
     let number_of = |name: &str| {
-        let disk = daemon.plan.disks.iter().position(|disk| disk.name == name).map(|place| (DISK_MAJOR, place));
+        let disk = daemon.plan().disks.iter().position(|disk| disk.name == name).map(|place| (DISK_MAJOR, place));
         let mapped =
             || mapped.iter().find(|found| found.info.name == name).map(|found| (MAPPED_MAJOR, minor(daemon, found)));
         disk.or_else(mapped)

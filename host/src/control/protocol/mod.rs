@@ -7,6 +7,7 @@ mod mapped;
 mod paths;
 mod power;
 mod recording;
+mod reload;
 mod requests;
 mod schema;
 mod zones;
@@ -17,12 +18,13 @@ pub use mapped::{Answered, Dep, Deps, Devices, Events, Listed, MappedDevice, Sta
 pub use paths::{HeadStatus, Heads, PathStatus};
 pub use power::{DriveStatus, Drives};
 pub use recording::{Batch, Started};
+pub use reload::{Outcome, Part, Reloaded, StackChange, Verb};
 pub use requests::{
     AddExport, AddPath, Clear, CloseZones, Create, CutPower, Drain, FailPath, FinishZones, GetDeps, GetInfo,
     GetMetrics, GetPlugs, GetPower, GetStatus, GetTable, GetTargetStatus, List, ListPaths, ListTargets, Load,
-    ManageZones, Message, OPERATIONS, OnePath, OpenZones, ReadRecording, Remove, RemoveExport, RemovePath, Rename,
-    ReportZones, ResetZones, RestorePath, RestorePower, Resume, SetPathPolicy, SetPathState, SetPolicy, StartRecording,
-    StopRecording, Suspend, Wait, WipeTable,
+    ManageZones, Message, OPERATIONS, OnePath, OpenZones, ReadRecording, Reload, Remove, RemoveExport, RemovePath,
+    Rename, ReportZones, ResetZones, RestorePath, RestorePower, Resume, SetPathPolicy, SetPathState, SetPolicy,
+    StartRecording, StopRecording, Suspend, Wait, WipeTable,
 };
 pub use schema::schema;
 pub use zones::{Changed, Plug, Plugs, Policy, ZoneInfo, Zones};

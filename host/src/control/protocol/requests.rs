@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     Added, Answered, Batch, Changed, Deps, Devices, Done, DriveStatus, Drives, Events, HeadStatus, Heads, Listed,
-    MappedDevice, Metrics, Operation, Plugs, Policy, Started, Status, Targets, Zones,
+    MappedDevice, Metrics, Operation, Plugs, Policy, Reloaded, Started, Status, Targets, Zones,
 };
 use crate::metrics::Format;
 
@@ -58,6 +58,13 @@ requests! {
         /// How it is written.
         #[serde(default)]
         pub format: Format,
+    }
+
+    /// Reads the stack file again, and changes of the running stack what it says otherwise than before.
+    "reload" => Reloaded: pub struct Reload {
+        /// Only tell what would be done.
+        #[serde(default)]
+        pub dry_run: bool,
     }
 
     /// Reports zones, at most 1024 at a time. Sectors have 512 bytes.
