@@ -112,5 +112,8 @@ fn mistakes_in_a_disk_of_an_own_kind_are_shown_with_the_others_each_in_its_line(
     let beyond = parse(&format!("{DISK}[device.m]\ntable = \"0 4096 linear d 30720\"\n")).unwrap_err();
     assert!(beyond.contains("past the end"), "a table is tried on a model of the disk: {beyond}");
     let unknown = Plan::parse(Source { text: DISK.into(), ..Source::default() }).unwrap_err().to_string();
-    assert!(unknown.contains("known are: zoned-dir, zoned-blk, file, profile, null"), "only this program has it: {unknown}");
+    assert!(
+        unknown.contains("known are: zoned-dir, zoned-blk, file, profile, null"),
+        "only this program has it: {unknown}"
+    );
 }
