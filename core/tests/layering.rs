@@ -34,6 +34,7 @@ const CORE: &Layers = &[
 const HOST: &Layers = &[
     ("patience", &[]),
     ("keys", &[]),
+    ("service_manager", &[]),
     ("latency", &[]),
     ("tally", &[]),
     ("fields", &["keys"]),
@@ -45,7 +46,7 @@ const HOST: &Layers = &[
     ("profile", &["fields"]),
     ("backend", &["devices", "disk", "fields", "helper", "profile", "shard"]),
     ("dmz", &["backend", "mailbox", "shard"]),
-    ("serve", &["fields", "patience", "shard", "tally"]),
+    ("serve", &["fields", "patience", "service_manager", "shard", "tally"]),
     ("config", &["backend", "devices", "dmz", "fields", "serve", "shard"]),
     ("stl", &["config", "dmz", "shard"]),
     ("notices", &["devices", "shard"]),

@@ -83,6 +83,8 @@ first_boot() {
     echo 3 > /proc/sys/vm/drop_caches
     cmp /srv/archive/before /srv/archive/after-hang
 
+    sockets
+
     echo "what cannot start is given up"
     echo nonsense > /etc/shingle/wrong.toml
     refused systemctl start shingle@wrong
@@ -116,6 +118,43 @@ END
     systemctl poweroff
     sleep 120
     fail "the machine does not go down"
+}
+
+kept() { systemctl show -P NFileDescriptorStore "$1"; }
+inode() { stat -c %i "$1"; }
+# ask NAME: who is connected sees its exports.
+ask() { shingle status --control "/run/shingle/$1/control.sock"; }
+
+# A service without block devices, so that it can be stopped: reloaded, restarted, started by its first client.
+sockets() {
+    printf '[disk.zero]\ntype = "null"\nsize = "1MiB"\n[export.one]\ndevice = "zero"\n[listen]\nunix = "nbd.sock"\n[control]\nsocket = "control.sock"\n' > /etc/shingle/small.toml
+    systemctl start shingle@small
+    echo "reloaded: a new export is there"
+    printf '[export.two]\ndevice = "zero"\n' >> /etc/shingle/small.toml
+    systemctl reload shingle@small
+    ask small | grep -q two
+
+    echo "restarted: its sockets stay"
+    same "sockets that are kept" 2 "$(kept shingle@small)"
+    local before
+    before="$(inode /run/shingle/small/nbd.sock) $(inode /run/shingle/small/control.sock)"
+    systemctl restart shingle@small
+    same "the socket files" "$before" "$(inode /run/shingle/small/nbd.sock) $(inode /run/shingle/small/control.sock)"
+    same "sockets that are kept" 2 "$(kept shingle@small)"
+    ask small | grep -q two
+    systemctl stop shingle@small
+    same "sockets that are kept of a service that ended" 0 "$(kept shingle@small)"
+    refused ask small
+
+    echo "started by its first client"
+    printf '[Socket]\nListenStream=/run/shingle/small/nbd.sock\nListenStream=/run/shingle/small/control.sock\nSocketMode=0600\n' > /run/systemd/system/shingle@small.socket
+    systemctl daemon-reload
+    systemctl start shingle@small.socket
+    same "the service" inactive "$(systemctl show -P ActiveState shingle@small)"
+    ask small | grep -q two
+    same "the service" active "$(systemctl show -P ActiveState shingle@small)"
+    refused has_in_journal "may connect" -u shingle@small
+    systemctl stop shingle@small.socket shingle@small
 }
 
 second_boot() {

@@ -13,7 +13,7 @@ use crate::daemon_state::{DaemonState, InForce, ShardInfo, open_export};
 use crate::metrics::{MetricsFile, MetricsServer};
 use crate::notices::Notices;
 use crate::serve::listen::{Address, Listener};
-use crate::serve::{Directory, Export, ServeError, Service};
+use crate::serve::{Directory, Export, ServeError, Service, Sockets};
 use crate::shard::{Shard, ShardError, ShardThread};
 
 /// A running stack.
@@ -30,6 +30,11 @@ type Outlets = (Option<MetricsServer>, Option<MetricsFile>);
 impl Daemon {
     /// Builds the stack of `plan` and serves it. After an error nothing is left running.
     pub fn start(plan: Plan) -> Result<Self, DaemonError> {
+        Self::start_on(plan, &Sockets::default())
+    }
+
+    /// The same, on sockets that were handed over where there are such.
+    pub fn start_on(plan: Plan, sockets: &Sockets) -> Result<Self, DaemonError> {
         for ExportPlan { keys, .. } in &plan.exports {
             let offering = plan.front_ends.iter().filter(|front_end| front_end.offers(keys));
             offering.for_each(|front_end| front_end.prepare(keys));
@@ -48,11 +53,11 @@ impl Daemon {
                 Err(error) => return Err(abandon(threads, error)),
             }
         }
-        let (exports, addresses) = match serve(&plan, &services, exports) {
+        let (exports, addresses) = match serve(&plan, &services, exports, sockets) {
             Ok(served) => served,
             Err(error) => return Err(abandon(threads, DaemonError::Serve(error))),
         };
-        let listeners = match listen_for_metrics(&plan) {
+        let listeners = match listen_for_metrics(&plan, sockets) {
             Ok(listeners) => listeners,
             Err(error) => return Err(abandon(threads, error)),
         };
@@ -60,10 +65,14 @@ impl Daemon {
         let started = Instant::now();
         let plan = InForce::new(plan);
         let state = Arc::new(DaemonState { plan, shards, services, exports, addresses, metrics, started });
-        let control = state.plan().control.as_ref().map(|path| ControlServer::start(path, state.clone())).transpose();
+        let control =
+            state.plan().control.as_ref().map(|path| ControlServer::start(path, sockets, state.clone())).transpose();
         let outlets = control.map_err(DaemonError::from).and_then(|control| Ok((control, tell(&state, listeners)?)));
         match outlets {
-            Ok((control, metrics)) => Ok(Self { state, threads, control, metrics }),
+            Ok((control, metrics)) => {
+                sockets.finish();
+                Ok(Self { state, threads, control, metrics })
+            }
             Err(error) => Err(abandon(threads, error)),
         }
     }
@@ -96,8 +105,8 @@ impl Daemon {
     }
 }
 
-fn listen_for_metrics(plan: &Plan) -> Result<Vec<Listener>, DaemonError> {
-    let listeners = plan.metrics.addresses.iter().map(Listener::bind).collect::<Result<Vec<_>, _>>();
+fn listen_for_metrics(plan: &Plan, sockets: &Sockets) -> Result<Vec<Listener>, DaemonError> {
+    let listeners = plan.metrics.addresses.iter().map(|address| sockets.listen(address)).collect::<Result<Vec<_>, _>>();
     listeners.map_err(|error| DaemonError::Metrics(error.to_string()))
 }
 
@@ -142,11 +151,17 @@ fn start_shard(
 }
 
 /// Lets clients come, for the exports in the order of the stack file.
-fn serve(plan: &Plan, services: &Services, mut exports: Vec<Export>) -> Result<(Directory, Vec<Address>), ServeError> {
+fn serve(
+    plan: &Plan,
+    services: &Services,
+    mut exports: Vec<Export>,
+    sockets: &Sockets,
+) -> Result<(Directory, Vec<Address>), ServeError> {
     exports.sort_by_key(|export| plan.exports.iter().position(|planned| planned.name == export.name));
     let directory = Directory::new(plan.front_ends.clone());
     exports.into_iter().try_for_each(|export| directory.add(export))?;
-    let addresses = services.iter().map(|service| service.listen(&directory)).collect::<Result<Vec<_>, _>>()?;
+    let addresses =
+        services.iter().map(|service| service.listen(&directory, sockets)).collect::<Result<Vec<_>, _>>()?;
     for export in directory.exports() {
         if let Err(error) = services.iter().try_for_each(|service| service.show(&export, &directory)) {
             services.iter().for_each(|service| service.stop(false));

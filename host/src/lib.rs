@@ -7,6 +7,7 @@
 //! - [`devices`]: the devices of a shard by name, and mapped devices that change while they are used.
 //! - [`mailbox`]: how other threads ask a shard for something.
 //! - [`helper`]: calls that block, done beside a shard.
+//! - [`service_manager`]: what systemd is told, hands over and keeps.
 //! - [`patience`]: with what a killed process has not let go of yet.
 //! - [`disk`]: real disks as devices of a stack.
 //! - [`backend`]: the kinds of disk that a stack file may have.
@@ -41,6 +42,7 @@ pub mod patience;
 pub mod profile;
 pub mod pulse;
 pub mod serve;
+pub mod service_manager;
 pub mod shard;
 pub mod stl;
 pub mod tally;

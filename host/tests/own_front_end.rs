@@ -16,10 +16,10 @@ use shingle_host::control::protocol::{AddExport, GetStatus, RemoveExport};
 use shingle_host::control::{ControlClient, ErrorKind};
 use shingle_host::daemon::Daemon;
 use shingle_host::fields::Fields;
-use shingle_host::serve::listen::{Address, Listener};
+use shingle_host::serve::listen::Address;
 use shingle_host::serve::{
     Acceptor, Client, Directory, Export, ExportKeys, Extra, FRONT_ENDS, FrontEnd, FrontEndType, ServeError, Service,
-    User,
+    Sockets, User,
 };
 use shingle_host::shard::{Mailbox, Pump, Shard, Source as ShardSource, SourceCx};
 use shingle_sys::{Completion, Fd, Part, Request};
@@ -87,9 +87,9 @@ impl Service for Dump {
         self.homes.push(Home { mailbox: shard.mailbox(), live: Arc::default() });
     }
 
-    fn listen(&self, directory: &Directory) -> Result<Vec<Address>, ServeError> {
+    fn listen(&self, directory: &Directory, sockets: &Sockets) -> Result<Vec<Address>, ServeError> {
         let Some(path) = self.path.clone() else { return Ok(Vec::new()) };
-        let listener = Listener::bind(&Address::Unix(path))?;
+        let listener = sockets.listen(&Address::Unix(path))?;
         let (address, directory) = (listener.address().clone(), directory.clone());
         let ways: Vec<Way> = self.homes.iter().map(|home| (home.mailbox.clone(), Arc::downgrade(&home.live))).collect();
         let welcome = move |client, _| Question::new(client, directory.clone(), ways.clone());

@@ -32,4 +32,4 @@ pub use ring::{Completion, MOST_DRIVER_REGIONS, Ring, Token, driver_region};
 pub use ring_handle::{RequestQueue, RingHandle};
 pub use ring_setup::RingError;
 pub use shared_memory::SharedMemory;
-pub use unix::give_back_memory;
+pub use unix::{give_back_memory, inherited};

@@ -1,7 +1,8 @@
 //! The few system calls that neither the standard library nor `rustix` makes safe.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Sets the size of a file.
 pub(crate) fn truncate(file: &impl AsFd, len: u64) -> io::Result<()> {
@@ -34,6 +35,32 @@ pub fn peer(socket: &impl AsFd) -> io::Result<(u32, i32)> {
     // SAFETY: `into` points to as many bytes as `len` says, of a structure of numbers, and the descriptor is open while `socket` is borrowed.
     check(unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_PEERCRED, into, &raw mut len) })?;
     Ok((peer.uid, peer.pid))
+}
+
+/// The descriptors from 3 up, `count` at most, with which this process was started (`sd_listen_fds(3)`). Processes that it starts do not get them.
+/// Only the first call gets any; it has to come before this process opens descriptors of its own, and takes none that would be closed upon exec, as
+/// those of the standard library and of this program are.
+#[must_use]
+pub fn inherited(count: u32) -> Vec<OwnedFd> {
+    static TAKEN: AtomicBool = AtomicBool::new(false);
+    if TAKEN.swap(true, Ordering::Relaxed) {
+        return Vec::new();
+    }
+    let last = RawFd::try_from(count).unwrap_or(RawFd::MAX - 3) + 3;
+    (3..last).map_while(take).collect()
+}
+
+/// Takes a descriptor that came through an exec.
+fn take(fd: RawFd) -> Option<OwnedFd> {
+    // SAFETY: the call takes no pointer and fails for what is not open.
+    let flags = unsafe { libc::fcntl(fd, libc::F_GETFD) };
+    if flags < 0 || flags & libc::FD_CLOEXEC != 0 {
+        return None;
+    }
+    // SAFETY: as above.
+    unsafe { libc::fcntl(fd, libc::F_SETFD, flags | libc::FD_CLOEXEC) };
+    // SAFETY: it is open, and came through an exec, as it has no FD_CLOEXEC: nothing in this process owns it. It is taken once, as it has the flag now.
+    Some(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 fn check(result: libc::c_int) -> io::Result<libc::c_int> {

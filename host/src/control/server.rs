@@ -1,13 +1,16 @@
 //! The socket: who may ask, how much, and how long.
 
 use std::io::{ErrorKind as IoErrorKind, Write};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use rustix::event::{EventfdFlags, PollFd, PollFlags};
+use rustix::io::Errno;
+use rustix::net::SocketFlags;
 use serde_json::{Value, json};
 
 use super::clients::{Client, Clients, MOST_CLIENTS};
@@ -15,11 +18,12 @@ use super::operations::{Operations, Session};
 use super::protocol::Failure;
 use super::{ControlError, ErrorKind, LONGEST_REQUEST, VERSION};
 use crate::daemon_state::DaemonState;
+use crate::serve::Sockets;
 use crate::serve::listen::{Address, Listener};
 
 /// The control socket of a daemon. It closes when this is dropped.
 pub struct ControlServer {
-    listener: Arc<Listener>,
+    stop: Arc<OwnedFd>,
     path: PathBuf,
     thread: Option<JoinHandle<()>>,
 }
@@ -32,18 +36,19 @@ struct Shared {
 
 impl ControlServer {
     /// Listens on `path` and answers for `daemon`.
-    pub fn start(path: &Path, daemon: Arc<DaemonState>) -> Result<Self, ControlError> {
+    pub fn start(path: &Path, sockets: &Sockets, daemon: Arc<DaemonState>) -> Result<Self, ControlError> {
         let failed = |message: String| ControlError::new(ErrorKind::Stopped, message);
-        let listener = Listener::bind(&Address::Unix(path.to_owned()))
-            .map_err(|error| failed(format!("the control socket: {error}")))?;
-        let listener = Arc::new(listener);
+        let listener = sockets.listen(&Address::Unix(path.to_owned()));
+        let listener = listener.map_err(|error| failed(format!("the control socket: {error}")))?;
+        let stop = stop_signal(&listener).map_err(|error| failed(format!("the control socket: {error}")))?;
+        let stop = Arc::new(stop);
         let shared = Arc::new(Shared { daemon, operations: Operations::default(), clients: Clients::default() });
-        let accepting = listener.clone();
-        let body = move || accept_all(&accepting, &shared);
+        let stopped = stop.clone();
+        let body = move || accept_all(&listener, &stopped, &shared);
         let thread = thread::Builder::new().name("control".into()).spawn(body);
         let thread =
             thread.map_err(|error| failed(format!("cannot start the thread of the control socket: {error}")))?;
-        Ok(Self { listener, path: path.to_owned(), thread: Some(thread) })
+        Ok(Self { stop, path: path.to_owned(), thread: Some(thread) })
     }
 
     /// Where it listens.
@@ -55,20 +60,32 @@ impl ControlServer {
 
 impl Drop for ControlServer {
     fn drop(&mut self) {
-        // It ends the wait in `accept`, and with it the thread: then the socket file can go. Clients find their next
-        // request unanswered.
-        let _ = rustix::net::shutdown(self.listener.as_fd(), rustix::net::Shutdown::Both);
+        // It ends the wait of the thread, and with it the listener; the socket itself may be another's as well. Clients find their next request
+        // unanswered.
+        let _ = rustix::io::write(&self.stop, &1u64.to_ne_bytes());
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
     }
 }
 
-fn accept_all(listener: &Listener, shared: &Arc<Shared>) {
+/// What ends the wait for clients. A client that is gone before it is accepted must not hold that up.
+fn stop_signal(listener: &Listener) -> rustix::io::Result<OwnedFd> {
+    rustix::io::ioctl_fionbio(listener.as_fd(), true)?;
+    rustix::event::eventfd(0, EventfdFlags::CLOEXEC)
+}
+
+fn accept_all(listener: &Listener, stop: &OwnedFd, shared: &Arc<Shared>) {
     loop {
-        match rustix::net::accept(listener.as_fd()) {
+        let mut ready = [PollFd::new(listener, PollFlags::IN), PollFd::new(stop, PollFlags::IN)];
+        // Interrupted: nothing is ready.
+        let _ = rustix::event::poll(&mut ready, None);
+        if !ready[1].revents().is_empty() {
+            return;
+        }
+        match rustix::net::accept_with(listener.as_fd(), SocketFlags::CLOEXEC) {
             Ok(fd) => admit(UnixStream::from(fd), shared),
-            Err(rustix::io::Errno::INVAL) => return,
+            Err(Errno::AGAIN | Errno::INTR) => {}
             // Out of descriptors, or the client is gone again: others may come.
             Err(_) => thread::sleep(Duration::from_millis(50)),
         }

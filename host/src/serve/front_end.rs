@@ -8,6 +8,7 @@ use super::directory::Directory;
 use super::error::ServeError;
 use super::export::{Export, ExportKeys, Extra};
 use super::listen::Address;
+use super::sockets::Sockets;
 use crate::fields::{Diagnostic, Fields};
 use crate::shard::Shard;
 
@@ -58,12 +59,12 @@ pub trait Service: Send + Sync {
     /// Makes `shard` a home of its sessions. It is called once on each shard, in their order.
     fn install(&mut self, shard: &mut Shard);
 
-    /// Has clients come, and choose from `directory`, once all shards are homes. Returns where it listens.
+    /// Has clients come, and choose from `directory`, once all shards are homes. What it listens on comes from `sockets`. Returns where that is.
     ///
     /// # Errors
     /// If nobody can listen there.
-    fn listen(&self, directory: &Directory) -> Result<Vec<Address>, ServeError> {
-        let _ = directory;
+    fn listen(&self, directory: &Directory, sockets: &Sockets) -> Result<Vec<Address>, ServeError> {
+        let _ = (directory, sockets);
         Ok(Vec::new())
     }
 

@@ -70,6 +70,8 @@ pub(super) struct SocketFile {
     path: PathBuf,
     /// Device and inode, by which to know it.
     identity: (u64, u64),
+    /// Whether somebody keeps the socket when we go.
+    pub(super) stays: bool,
 }
 
 /// Connections that the kernel keeps until they are accepted.
@@ -99,14 +101,19 @@ impl AsFd for Listener {
 }
 
 impl SocketFile {
-    fn identity(path: &Path) -> io::Result<(u64, u64)> {
+    /// The socket file at `path`.
+    pub(super) fn of(path: &Path) -> io::Result<Self> {
+        Ok(Self { path: path.to_owned(), identity: Self::identity(path)?, stays: false })
+    }
+
+    pub(super) fn identity(path: &Path) -> io::Result<(u64, u64)> {
         fs::symlink_metadata(path).map(|file| (file.dev(), file.ino()))
     }
 }
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        if Self::identity(&self.path).is_ok_and(|identity| identity == self.identity) {
+        if !self.stays && Self::identity(&self.path).is_ok_and(|identity| identity == self.identity) {
             // If it stays, the next server finds that nobody listens on it.
             let _ = fs::remove_file(&self.path);
         }
@@ -138,7 +145,7 @@ fn bind_unix(path: &Path) -> Result<Listener, Why> {
     }
     .map_err(|errno| Why::System(errno.into()))?;
     rustix::net::listen(&fd, BACKLOG).map_err(|errno| Why::System(errno.into()))?;
-    let file = SocketFile { path: path.to_owned(), identity: SocketFile::identity(path).map_err(Why::System)? };
+    let file = SocketFile::of(path).map_err(Why::System)?;
     Ok(Listener { fd, address: Address::Unix(path.to_owned()), file: Some(file) })
 }
 

@@ -15,6 +15,7 @@
 //!
 //! - [`listen`]: addresses, and sockets that listen on them.
 //! - [`nbd`]: connections of NBD clients.
+//! - [`sockets`]: those that a service manager hands over and keeps.
 //! - [`ublk`]: block devices of this machine.
 
 mod acceptor;
@@ -25,6 +26,7 @@ mod front_end;
 pub mod listen;
 pub mod nbd;
 mod permit;
+pub mod sockets;
 pub mod ublk;
 
 pub use self::acceptor::{Acceptor, Client, Log};
@@ -33,6 +35,7 @@ pub use self::error::ServeError;
 pub use self::export::{Export, ExportKeys, Extra};
 pub use self::front_end::{FrontEnd, FrontEndType, Service};
 pub use self::permit::Permit;
+pub use self::sockets::Sockets;
 
 /// All of them.
 pub const FRONT_ENDS: [&FrontEndType; 2] = [&nbd::TYPE, &ublk::TYPE];

@@ -1,6 +1,5 @@
 //! `shingle up`: run a stack until somebody says stop.
 
-use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
@@ -15,6 +14,8 @@ use crate::log;
 use shingle_host::config::{DiskPlan, Plan, check_disks, format_bytes, parse_duration};
 use shingle_host::daemon::{Daemon, DaemonError};
 use shingle_host::pulse::Pulse;
+use shingle_host::serve::Sockets;
+use shingle_host::service_manager::notify;
 
 /// Run a stack in the foreground
 ///
@@ -67,6 +68,8 @@ pub fn run(args: &UpArgs) -> Result<(), CliError> {
             plan.shards
         ));
     }
+    // Before descriptors of our own are opened.
+    let sockets = Sockets::handed_over();
     // Before anything is started: a signal must not find the stack half built and unattended.
     let signals = watch_signals()?;
     if let Some(most) = args.wait
@@ -74,7 +77,7 @@ pub fn run(args: &UpArgs) -> Result<(), CliError> {
     {
         return Ok(());
     }
-    let daemon = Daemon::start(plan)?;
+    let daemon = Daemon::start_on(plan, &sockets)?;
     if let Err(error) = output::print(&ready_notice(&daemon)) {
         // The service manager is told in another way, and clients need not be.
         tracing::warn!("{error}");
@@ -186,18 +189,4 @@ fn ready_notice(daemon: &Daemon) -> String {
         notice += &format!("control socket {}\n", control.path().display());
     }
     notice + "ready\n"
-}
-
-/// Tells the service manager, if there is one (`sd_notify(3)`). It is not told twice if it does not listen.
-fn notify(state: &str) {
-    let Some(address) = std::env::var_os("NOTIFY_SOCKET") else { return };
-    let Ok(socket) = UnixDatagram::unbound() else { return };
-    let _ = match address.to_str().and_then(|address| address.strip_prefix('@')) {
-        Some(name) => {
-            use std::os::linux::net::SocketAddrExt;
-            std::os::unix::net::SocketAddr::from_abstract_name(name)
-                .and_then(|address| socket.send_to_addr(state.as_bytes(), &address))
-        }
-        None => socket.send_to(state.as_bytes(), &address),
-    };
 }

@@ -46,12 +46,11 @@ impl Scratch {
 
     pub fn shingle(&self) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_shingle"));
-        command
-            .current_dir(&self.0)
-            .env_remove("SHINGLE_CONTROL")
-            .env_remove("NOTIFY_SOCKET")
-            .env_remove("RUNTIME_DIRECTORY")
-            .env_remove("WATCHDOG_USEC");
+        // As nobody started it: no other daemon, and no service manager.
+        let others =
+            ["SHINGLE_CONTROL", "NOTIFY_SOCKET", "RUNTIME_DIRECTORY", "WATCHDOG_USEC", "LISTEN_PID", "FDSTORE"];
+        others.into_iter().for_each(|name| _ = command.env_remove(name));
+        command.current_dir(&self.0);
         command
     }
 

@@ -10,8 +10,8 @@ use shingle_core::time::Duration;
 use super::offer::show;
 use super::{Nbd, NbdOptions};
 use crate::fields::{At, Diagnostic, Fields};
-use crate::serve::listen::{Address, Listener};
-use crate::serve::{Directory, Export, ExportKeys, FrontEnd, FrontEndType, ServeError, Service};
+use crate::serve::listen::Address;
+use crate::serve::{Directory, Export, ExportKeys, FrontEnd, FrontEndType, ServeError, Service, Sockets};
 use crate::shard::Shard;
 
 /// NBD.
@@ -126,9 +126,9 @@ impl Service for Server {
     }
 
     /// The first shard accepts; a connection moves to the shard of its export.
-    fn listen(&self, directory: &Directory) -> Result<Vec<Address>, ServeError> {
+    fn listen(&self, directory: &Directory, sockets: &Sockets) -> Result<Vec<Address>, ServeError> {
         let bind = |address| {
-            let listener = Listener::bind(address)?;
+            let listener = sockets.listen(address)?;
             let bound = listener.address().clone();
             self.homes[0].listen(listener, directory, &self.homes)?;
             Ok(bound)
