@@ -27,6 +27,22 @@ pub(super) struct Agreed {
     pub allocation: bool,
 }
 
+/// How far a connection is on its way to TLS.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) enum Tls {
+    /// It does not go there.
+    #[default]
+    Never,
+    /// Nothing else is talked about before.
+    Required,
+    /// The client was told to begin.
+    Begins,
+    /// It is there.
+    On,
+    /// It is there, and its client may have nothing, for this reason.
+    Refused(String),
+}
+
 /// How a handshake ends.
 pub(super) enum Outcome {
     Agreed(Agreed),
@@ -54,6 +70,7 @@ pub(super) struct Handshake {
     headers: Headers,
     /// The export for which `base:allocation` was selected.
     allocation: Option<usize>,
+    pub tls: Tls,
 }
 
 impl Handshake {
@@ -63,9 +80,9 @@ impl Handshake {
         Self { zeroes: true, ..Self::default() }
     }
 
-    /// Takes bytes off the front until the handshake is over, the bytes are used up or too much waits to be sent.
+    /// Takes bytes off the front until the handshake is over, TLS begins, the bytes are used up or too much waits to be sent.
     pub fn handle_bytes(&mut self, bytes: &mut &[u8], exports: &Exports, out: &mut Outbox) -> Option<Outcome> {
-        while out.handshake_bytes() <= UNSENT_MAX {
+        while out.handshake_bytes() <= UNSENT_MAX && self.tls != Tls::Begins {
             if let Stage::Skip(header, left) = &mut self.stage {
                 let skipped = bytes.len().min(*left as usize);
                 *bytes = &bytes[skipped..];
@@ -145,6 +162,34 @@ impl Handshake {
     }
 
     fn handle_option(&mut self, which: u32, data: &[u8], exports: &Exports, out: &mut Outbox) -> Option<Outcome> {
+        let (error, message) = match &self.tls {
+            Tls::Required if which == option::STARTTLS => return self.start_tls(data, out),
+            Tls::Required => (reply::ERR_TLS_REQD, "this server talks TLS only: connect with TLS, as in nbds://"),
+            Tls::Refused(why) => (reply::ERR_POLICY, why.as_str()),
+            Tls::Never | Tls::Begins | Tls::On => return self.handle_free_option(which, data, exports, out),
+        };
+        match which {
+            // There is no reply to this option that could say why.
+            option::EXPORT_NAME => return Some(Outcome::Close(Close::NotAllowed)),
+            option::ABORT => return self.handle_free_option(which, data, exports, out),
+            _ => refuse(out, which, error, message),
+        }
+        None
+    }
+
+    /// "NBD_OPT_STARTTLS".
+    fn start_tls(&mut self, data: &[u8], out: &mut Outbox) -> Option<Outcome> {
+        if data.is_empty() {
+            acknowledge(out, option::STARTTLS);
+            self.tls = Tls::Begins;
+        } else {
+            refuse(out, option::STARTTLS, reply::ERR_INVALID, "this option has no data");
+        }
+        None
+    }
+
+    /// An option of a client that may say what it likes.
+    fn handle_free_option(&mut self, which: u32, data: &[u8], exports: &Exports, out: &mut Outbox) -> Option<Outcome> {
         match which {
             option::EXPORT_NAME => return Some(self.export_name(data, exports, out)),
             option::GO => return self.go(which, data, exports, out),
@@ -173,6 +218,7 @@ impl Handshake {
         }
         match which {
             option::LIST => list(out, exports),
+            option::STARTTLS if self.tls == Tls::On => refuse(out, which, reply::ERR_INVALID, "TLS is there already"),
             option::STARTTLS => {
                 let message = "this server does not do TLS: use a unix socket, or a tunnel that encrypts";
                 refuse(out, which, reply::ERR_UNSUP, message);

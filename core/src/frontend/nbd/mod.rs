@@ -10,7 +10,8 @@
 //! fixed newstyle negotiation (`EXPORT_NAME`, `GO`, `INFO`, `LIST`, `ABORT`), simple replies, structured replies and
 //! extended headers, block sizes, READ (with DF), WRITE, FLUSH, FUA, TRIM, WRITE_ZEROES (NO_HOLE, FAST_ZERO) and
 //! BLOCK_STATUS for `base:allocation`: on a zoned device what lies behind a write pointer is a hole that reads as zeroes, on
-//! others what the stack knows to be one. What it does not: requests for parts of blocks, TLS, CACHE, RESIZE, payloads on
+//! others what the stack knows to be one. TLS is the driver's: the session says when it begins (`STARTTLS`), and lets nobody past before it where it is
+//! required. What it does not speak: requests for parts of blocks, CACHE, RESIZE, payloads on
 //! BLOCK_STATUS, metadata contexts of others.
 //!
 //! Numbers and rules are those of the protocol document, `nbd/doc/proto.md`; the comments name its sections.

@@ -4,7 +4,7 @@ use alloc::sync::Arc;
 use core::ops::Range;
 
 use super::export::{Export, Exports};
-use super::handshake::{Handshake, Outcome};
+use super::handshake::{Handshake, Outcome, Tls};
 use super::transmission::Transmission;
 use super::transmit::{Outbox, Transmit};
 use crate::block::{Bio, Data, Extent, Status};
@@ -62,6 +62,10 @@ pub enum Close {
     OptionMagic(u64),
     /// An option had this many bytes of data.
     OptionLength(u32),
+    /// TLS could not be agreed on, or what came through it is not whole.
+    Tls,
+    /// A client without TLS, or one that may not be here, chose an export in the way that has no other answer.
+    NotAllowed,
     /// More options than any client has reason to send.
     TooManyOptions,
     /// `EXPORT_NAME` with a name that no export has; the protocol has no other answer to it.
@@ -89,6 +93,8 @@ impl_display!(Close, |self, f| match *self {
     Close::ClientFlags(flags) => write!(f, "the client set unknown handshake flags {flags:#x}"),
     Close::OptionMagic(magic) => write!(f, "the client sent {magic:#018x} where an option should begin"),
     Close::OptionLength(length) => write!(f, "the client sent an option with {length} bytes of data"),
+    Close::Tls => write!(f, "TLS failed"),
+    Close::NotAllowed => write!(f, "the client may not choose an export, at least not without TLS"),
     Close::TooManyOptions => write!(f, "the client sent options without end"),
     Close::UnknownExport => write!(f, "the client chose an export that does not exist"),
     Close::RequestMagic(magic) => write!(f, "the client sent {magic:#010x} where a request should begin"),
@@ -157,6 +163,35 @@ impl Session {
         let mut outbox = Outbox::default();
         let phase = Phase::Handshake(Handshake::new(&mut outbox));
         Self { exports, limits, phase, outbox, close: None, gone: false }
+    }
+
+    /// The same for a connection on which nothing may be said before TLS.
+    #[must_use]
+    pub fn new_with_tls(exports: Arc<Exports>, limits: SessionLimits) -> Self {
+        let mut new = Self::new(exports, limits);
+        new.handshake_mut().into_iter().for_each(|handshake| handshake.tls = Tls::Required);
+        new
+    }
+
+    fn handshake_mut(&mut self) -> Option<&mut Handshake> {
+        match &mut self.phase {
+            Phase::Handshake(handshake) => Some(handshake),
+            Phase::Transmission(_) => None,
+        }
+    }
+
+    /// Whether the client begins TLS: what it sends next is for that, and so are bytes that were not taken. The session goes on with
+    /// [`handle_tls`](Self::handle_tls), and from then on with what comes out of TLS.
+    #[must_use]
+    pub fn begins_tls(&self) -> bool {
+        self.close.is_none() && matches!(&self.phase, Phase::Handshake(handshake) if handshake.tls == Tls::Begins)
+    }
+
+    /// TLS is there, with a client that may be here, or may not for a reason that it is told.
+    pub fn handle_tls(&mut self, allowed: Result<(), String>) {
+        if let Some(handshake) = self.handshake_mut() {
+            handshake.tls = allowed.map_or_else(Tls::Refused, |()| Tls::On);
+        }
     }
 
     /// The client sent `bytes`. Returns how many were taken: less than all if a bound is reached or an export was chosen.
@@ -277,14 +312,26 @@ impl Session {
         self.outbox.poll()
     }
 
+    /// Whether it takes bytes now: for drivers that cannot receive into the memory of requests, instead of
+    /// [`poll_receive`](Self::poll_receive).
+    #[must_use]
+    pub fn wants_bytes(&self) -> bool {
+        match &self.phase {
+            _ if self.close.is_some() => false,
+            Phase::Handshake(handshake) => !handshake.is_full(&self.outbox),
+            Phase::Transmission(transmission) => transmission.wants_bytes(&self.outbox),
+        }
+    }
+
     /// What to receive next. To be called only while nothing is being received and no received bytes are left.
     pub fn poll_receive(&mut self) -> Receive {
         match &mut self.phase {
-            _ if self.close.is_some() => Receive::Nothing,
-            Phase::Handshake(handshake) if handshake.is_full(&self.outbox) => Receive::Nothing,
-            Phase::Handshake(_) => Receive::Bytes,
-            Phase::Transmission(transmission) => transmission.poll_receive(&self.outbox),
+            Phase::Transmission(transmission) if self.close.is_none() => {
+                return transmission.poll_receive(&self.outbox);
+            }
+            _ => {}
         }
+        if self.wants_bytes() { Receive::Bytes } else { Receive::Nothing }
     }
 
     /// Whether a request waits for memory of the pool.

@@ -321,6 +321,74 @@ mod handshake {
         assert_eq!(answers(&mut rig, option::STRUCTURED_REPLY, &[]), [(option_reply::ACK, vec![])]);
     }
 
+    fn with_tls() -> Rig {
+        let mut rig = Rig::new([export()]);
+        rig.session = Session::new_with_tls(Arc::new(Exports::new([export()]).unwrap()), SessionLimits::default());
+        rig.drain();
+        rig.take_wire();
+        rig.send(&3_u32.to_be_bytes());
+        rig
+    }
+
+    #[test]
+    fn where_tls_is_required_nothing_is_said_before_it_but_how_to_begin() {
+        let mut rig = with_tls();
+        for (which, data) in [
+            (option::LIST, vec![]),
+            (option::STRUCTURED_REPLY, vec![]),
+            (option::INFO, go("", &[])),
+            (option::GO, go("", &[])),
+            (999, vec![]),
+        ] {
+            let got = answers(&mut rig, which, &data);
+            assert_eq!((got.len(), got[0].0), (1, option_reply::ERR_TLS_REQD), "option {which}");
+            assert!(text(&got[0]).contains("nbds://"), "{got:?}");
+        }
+        assert_eq!(answers(&mut rig, option::STARTTLS, b"x")[0].0, option_reply::ERR_INVALID);
+        assert!(!rig.session.begins_tls() && rig.session.export().is_none());
+        assert_eq!(answers(&mut rig, option::STARTTLS, &[])[0].0, option_reply::ACK);
+        assert!(rig.session.begins_tls());
+        rig.send_option(option::EXPORT_NAME, b"");
+        let mut old = with_tls();
+        old.send_option(option::EXPORT_NAME, b"");
+        assert_eq!((old.session.close(), old.take_wire().len()), (Some(Close::NotAllowed), 0));
+    }
+
+    #[test]
+    fn what_comes_with_the_request_for_tls_is_left_for_tls() {
+        let mut rig = with_tls();
+        let injected = option_bytes(option::STRUCTURED_REPLY, &[]);
+        rig.send(&[option_bytes(option::STARTTLS, &[]), injected.clone()].concat());
+        assert!(rig.session.begins_tls());
+        assert_eq!(rig.rest, injected, "the session takes none of it");
+        // The driver has given it to TLS, out of which come other bytes.
+        rig.rest.clear();
+        rig.session.handle_tls(Ok(()));
+        rig.take_wire();
+        assert_eq!(answers(&mut rig, option::STARTTLS, &[])[0].0, option_reply::ERR_INVALID);
+        assert_eq!(
+            answers(&mut rig, option::SET_META_CONTEXT, &query("", &["base:allocation"]))[0].0,
+            option_reply::ERR_INVALID
+        );
+        rig.send_option(option::GO, &go("", &[]));
+        assert!(rig.session.export().is_some());
+    }
+
+    #[test]
+    fn a_client_that_tls_knows_and_that_may_have_nothing_is_told_why() {
+        let mut rig = with_tls();
+        rig.send_option(option::STARTTLS, &[]);
+        rig.take_wire();
+        rig.session.handle_tls(Err("`eve` is not among those that may connect".into()));
+        let got = answers(&mut rig, option::LIST, &[]);
+        assert_eq!(got[0].0, option_reply::ERR_POLICY);
+        assert!(text(&got[0]).contains("eve"));
+        rig.send_option(option::GO, &go("", &[]));
+        assert!(rig.session.export().is_none());
+        rig.send_option(option::ABORT, &[]);
+        assert_eq!(rig.session.close(), Some(Close::Client));
+    }
+
     #[test]
     fn malformed_option_data_is_invalid_and_harmless() {
         let mut rig = Rig::new([export()]);

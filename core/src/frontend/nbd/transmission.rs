@@ -401,10 +401,15 @@ impl Transmission {
             }
             unchanged => self.incoming = unchanged,
         }
+        if self.wants_bytes(out) { Receive::Bytes } else { Receive::Nothing }
+    }
+
+    /// Whether no bound is reached.
+    pub fn wants_bytes(&self, out: &Outbox) -> bool {
         match &self.incoming {
-            Incoming::Header if self.pending.len() + out.unsent() >= self.limits.requests => Receive::Nothing,
-            Incoming::Waiting(_) | Incoming::Lent(_) => Receive::Nothing,
-            Incoming::Header | Incoming::Payload { .. } | Incoming::Drain { .. } => Receive::Bytes,
+            Incoming::Header => self.pending.len() + out.unsent() < self.limits.requests,
+            Incoming::Waiting(_) | Incoming::Lent(_) => false,
+            Incoming::Payload { .. } | Incoming::Drain { .. } => true,
         }
     }
 
