@@ -5,13 +5,15 @@ set -eu
 # program:package
 wanted='cc:gcc c++:g++ mke2fs:e2fsprogs e2fsck:e2fsprogs debugfs:e2fsprogs mkfs.ext4:e2fsprogs mount:mount losetup:mount perl:perl-base
     nbdcopy:libnbd-bin nbdinfo:libnbd-bin qemu-img:qemu-utils qemu-io:qemu-utils nbdkit:nbdkit qemu-storage-daemon:qemu-system-common
-    strip:binutils cpio:cpio depmod:kmod xz:xz-utils zstd:zstd lowdown:lowdown mmdebstrap:mmdebstrap'
+    openssl:openssl strip:binutils cpio:cpio depmod:kmod xz:xz-utils zstd:zstd lowdown:lowdown mmdebstrap:mmdebstrap'
 
 missing=
 PATH=$PATH:/usr/sbin:/sbin
 for pair in $wanted; do
     command -v "${pair%%:*}" >/dev/null || missing="$missing ${pair##*:}"
 done
+# A library: OpenSSL as the program is linked with it.
+[ -e "/usr/include/openssl/ssl.h" ] || missing="$missing libssl-dev pkg-config"
 [ -n "$missing" ] || exit 0
 missing=$(printf '%s\n' $missing | sort -u | tr '\n' ' ')
 

@@ -56,7 +56,7 @@ fn ours(path: &Path, memory_backed: bool) -> io::Result<Server> {
         let listener = Listener::bind(&address).unwrap_or_else(|error| panic!("{error}"));
         let directory = Directory::default();
         directory.add(Export::new(EXPORT, device, &limits)).unwrap_or_else(|error| panic!("{error}"));
-        home.listen(listener, &directory, std::slice::from_ref(&home)).unwrap_or_else(|error| panic!("{error}"));
+        home.listen(listener, &directory, std::slice::from_ref(&home), None).unwrap_or_else(|error| panic!("{error}"));
         Ok(())
     };
     Ok(Server::Ours(Some(ShardThread::start("nbd", build).unwrap_or_else(|error| panic!("{error}")).0)))

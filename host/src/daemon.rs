@@ -12,7 +12,7 @@ use crate::control::{ControlError, ControlServer};
 use crate::daemon_state::{DaemonState, InForce, ShardInfo, open_export};
 use crate::metrics::{MetricsFile, MetricsServer};
 use crate::notices::Notices;
-use crate::serve::listen::{Address, Listener};
+use crate::serve::listen::{Listener, Listening};
 use crate::serve::{Directory, Export, ServeError, Service, Sockets};
 use crate::shard::{Shard, ShardError, ShardThread};
 
@@ -156,7 +156,7 @@ fn serve(
     services: &Services,
     mut exports: Vec<Export>,
     sockets: &Sockets,
-) -> Result<(Directory, Vec<Address>), ServeError> {
+) -> Result<(Directory, Vec<Listening>), ServeError> {
     exports.sort_by_key(|export| plan.exports.iter().position(|planned| planned.name == export.name));
     let directory = Directory::new(plan.front_ends.clone());
     exports.into_iter().try_for_each(|export| directory.add(export))?;

@@ -9,7 +9,7 @@ use shingle_core::mapper::MapperError;
 use crate::config::{ExportPlan, Plan};
 use crate::devices::Named;
 use crate::mailbox::MailboxError;
-use crate::serve::listen::Address;
+use crate::serve::listen::{Address, Listening};
 use crate::serve::{Directory, Export, Service};
 use crate::shard::{Mailbox, Shard};
 
@@ -24,7 +24,7 @@ pub struct DaemonState {
     /// What clients can choose from.
     pub exports: Directory,
     /// Where clients connect.
-    pub addresses: Vec<Address>,
+    pub addresses: Vec<Listening>,
     /// Where those ask who watch it.
     pub metrics: Vec<Address>,
     /// When it was ready.

@@ -18,6 +18,7 @@
 //!   asked, and what it says by itself.
 //! - [`profile`]: drives that can be simulated, as files of parameters.
 //! - [`latency`]: how long things took, as a histogram; [`tally`]: what exports and disks have done, and how long it took.
+//! - [`tls`]: certificates, shared keys, and streams that are encrypted with them.
 //! - [`trace`]: recordings of bios: the file, and what it says.
 #![forbid(unsafe_code)]
 // They panic if nobody reads: `tracing` says what happens.
@@ -46,4 +47,5 @@ pub mod service_manager;
 pub mod shard;
 pub mod stl;
 pub mod tally;
+pub mod tls;
 pub mod trace;

@@ -16,7 +16,7 @@ use shingle_host::control::protocol::{AddExport, GetStatus, RemoveExport};
 use shingle_host::control::{ControlClient, ErrorKind};
 use shingle_host::daemon::Daemon;
 use shingle_host::fields::Fields;
-use shingle_host::serve::listen::Address;
+use shingle_host::serve::listen::{Address, Listening};
 use shingle_host::serve::{
     Acceptor, Client, Directory, Export, ExportKeys, Extra, FRONT_ENDS, FrontEnd, FrontEndType, ServeError, Service,
     Sockets, User,
@@ -87,7 +87,7 @@ impl Service for Dump {
         self.homes.push(Home { mailbox: shard.mailbox(), live: Arc::default() });
     }
 
-    fn listen(&self, directory: &Directory, sockets: &Sockets) -> Result<Vec<Address>, ServeError> {
+    fn listen(&self, directory: &Directory, sockets: &Sockets) -> Result<Vec<Listening>, ServeError> {
         let Some(path) = self.path.clone() else { return Ok(Vec::new()) };
         let listener = sockets.listen(&Address::Unix(path))?;
         let (address, directory) = (listener.address().clone(), directory.clone());
@@ -97,7 +97,7 @@ impl Service for Dump {
             shard.spawn(Box::new(Acceptor::new(listener, (4, Arc::new(|_: &str| ())), welcome)));
         };
         self.homes[0].mailbox.post(listen).map_err(|_| ServeError::Stopped(DUMP.name))?;
-        Ok(vec![address])
+        Ok(vec![Listening::plain(address)])
     }
 
     fn connections(&self, shard: usize) -> usize {

@@ -151,7 +151,7 @@ fn a_daemon_says_when_it_is_ready_answers_and_stops_cleanly() {
     let expected = [
         "export seq: 14 MiB",
         "export mem: 16 MiB, read-only",
-        "listening on unix:nbd.sock",
+        "listening on unix:nbd.sock (for who may use the socket file)",
         "control socket control.sock",
         "ready",
     ];

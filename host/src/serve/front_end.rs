@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::directory::Directory;
 use super::error::ServeError;
 use super::export::{Export, ExportKeys, Extra};
-use super::listen::Address;
+use super::listen::Listening;
 use super::sockets::Sockets;
 use crate::fields::{Diagnostic, Fields};
 use crate::shard::Shard;
@@ -63,7 +63,7 @@ pub trait Service: Send + Sync {
     ///
     /// # Errors
     /// If nobody can listen there.
-    fn listen(&self, directory: &Directory, sockets: &Sockets) -> Result<Vec<Address>, ServeError> {
+    fn listen(&self, directory: &Directory, sockets: &Sockets) -> Result<Vec<Listening>, ServeError> {
         let _ = (directory, sockets);
         Ok(Vec::new())
     }

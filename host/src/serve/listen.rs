@@ -56,6 +56,30 @@ impl_error!(AddressError, |self, f| write!(
     self.0
 ));
 
+/// Where a front end listens, and what keeps others out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listening {
+    /// Where.
+    pub address: Address,
+    /// In a few words.
+    pub protection: String,
+}
+
+impl_display!(Listening, |self, f| write!(f, "{} ({})", self.address, self.protection));
+
+impl Listening {
+    /// The same without anything of the protocol.
+    #[must_use]
+    pub fn plain(address: Address) -> Self {
+        let protection = match &address {
+            Address::Unix(_) => "for who may use the socket file",
+            Address::Tcp(address) if address.ip().is_loopback() => "for this machine, without TLS",
+            Address::Tcp(_) => "for anybody, without TLS",
+        };
+        Self { address, protection: protection.into() }
+    }
+}
+
 /// A socket that listens. A socket file goes when this is dropped, unless somebody replaced it.
 #[derive(Debug)]
 pub struct Listener {

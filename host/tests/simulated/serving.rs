@@ -86,7 +86,7 @@ fn furnish(line: &Line, clock: &Rc<Cell<Instant>>, limits: SessionLimits) -> Res
     // Nobody connects here: clients come from the simulated kernel.
     let address = Address::Tcp(([127, 0, 0, 1], 0).into());
     let listener = Listener::bind(&address).map_err(|error| error.to_string())?;
-    nbd.listen(listener, &directory, std::slice::from_ref(&nbd)).map_err(|error| error.to_string())?;
+    nbd.listen(listener, &directory, std::slice::from_ref(&nbd), None).map_err(|error| error.to_string())?;
     Ok((shard, nbd, disk))
 }
 

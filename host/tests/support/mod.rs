@@ -111,7 +111,7 @@ impl Server {
         let directory = Directory::default();
         let added = self.exports.iter().cloned().try_for_each(|export| directory.add(export));
         added.unwrap_or_else(|error| panic!("{error}"));
-        self.homes[0].listen(listener, &directory, &self.homes).unwrap_or_else(|error| panic!("{error}"));
+        self.homes[0].listen(listener, &directory, &self.homes, None).unwrap_or_else(|error| panic!("{error}"));
         bound
     }
 

@@ -59,7 +59,10 @@ fn or_dash<T: ToString>(value: Option<T>) -> String {
 
 fn status_text(status: &Status) -> String {
     let Status { version, pid, uptime_s, shards, devices, .. } = status;
-    let listen = if status.listen.is_empty() { "nowhere".to_owned() } else { status.listen.join(", ") };
+    let protection =
+        status.protection.iter().map(|words| format!(" ({words})")).chain(std::iter::repeat(String::new()));
+    let listen: Vec<String> = status.listen.iter().zip(protection).map(|(at, words)| format!("{at}{words}")).collect();
+    let listen = if listen.is_empty() { "nowhere".to_owned() } else { listen.join(", ") };
     let connections: usize = status.connections.iter().sum();
     let mut shown = format!(
         "shingle {version}, pid {pid}, up {uptime_s} s, {shards} shards\nlistening on {listen}, {connections} connections\n\n"

@@ -80,7 +80,8 @@ impl Close {
     /// Whether the client broke the protocol or went beyond a limit: worth a line in the log.
     #[must_use]
     pub const fn is_violation(&self) -> bool {
-        !matches!(self, Close::Client | Close::Gone | Close::Shutdown)
+        // What is wrong with TLS is known where that is done.
+        !matches!(self, Close::Client | Close::Gone | Close::Shutdown | Close::Tls)
     }
 }
 

@@ -21,6 +21,9 @@ pub struct Status {
     pub shards: usize,
     /// Where it listens for NBD clients.
     pub listen: Vec<String>,
+    /// What protects each of those, in a few words.
+    #[serde(default)]
+    pub protection: Vec<String>,
     /// Where it tells its metrics over HTTP.
     #[serde(default)]
     pub metrics: Vec<String>,

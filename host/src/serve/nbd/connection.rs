@@ -14,9 +14,11 @@ use shingle_core::frontend::nbd::{Close, Exports, Receive, Segment, Session, Ses
 use shingle_core::time::{Duration, Instant};
 use shingle_sys::{Completion, Fd, Part, Request};
 
+use super::secured::Secured;
 use super::{Handoff, HomeMessage, Nbd, NbdShard, Offer};
 use crate::serve::{Client, Permit, User};
 use crate::shard::{Pump, Source, SourceCx, SourceId};
+use crate::tls::TlsError;
 
 const RECEIVE: u64 = 1;
 const SEND: u64 = 2;
@@ -48,6 +50,8 @@ pub(super) struct Connection {
     label: String,
     socket: Fd,
     session: Session,
+    /// Between both, once the client has asked for it.
+    tls: Option<Box<Secured>>,
     home: Rc<NbdShard>,
     permit: Option<Permit>,
     /// Until the client has chosen an export.
@@ -79,7 +83,8 @@ pub(super) struct Connection {
 impl Connection {
     /// A client that was just accepted.
     pub fn new(client: Client, offer: Offer, home: Rc<NbdShard>, now: Instant) -> Self {
-        let session = Session::new(offer.exports(), home.options.session);
+        let begin = if offer.tls.is_some() { Session::new_with_tls } else { Session::new };
+        let session = begin(offer.exports(), home.options.session);
         let deadline = Some(now + home.options.handshake_timeout);
         let mut new = Self::with(client, session, home);
         (new.offer, new.deadline, new.progress) = (Some(offer), deadline, now);
@@ -88,10 +93,10 @@ impl Connection {
 
     /// A client that chose an export of this home elsewhere.
     pub fn adopt(handoff: Handoff, home: Rc<NbdShard>, now: Instant) -> Self {
-        let Handoff { client, session, rest, user } = handoff;
+        let Handoff { client, session, tls, rest, user } = handoff;
         let here = home.me.clone();
         let mut new = Self::with(client, session, home);
-        new.user = Some((here, user));
+        (new.user, new.tls) = (Some((here, user)), tls);
         (new.rest, new.staging, new.progress) = (0..rest.len(), rest, now);
         new
     }
@@ -103,6 +108,7 @@ impl Connection {
             label,
             socket: socket.into(),
             session,
+            tls: None,
             home,
             permit: Some(permit),
             offer: None,
@@ -134,7 +140,11 @@ impl Connection {
             if let Some(place) = self.place {
                 self.exchange_bios(place, cx);
             }
+            self.secure(cx);
             self.send(cx);
+            if self.rest.is_empty() {
+                self.decrypt();
+            }
             if self.rest.is_empty() || !self.take_rest() {
                 break;
             }
@@ -179,9 +189,83 @@ impl Connection {
         taken > 0
     }
 
-    fn send(&mut self, cx: &mut SourceCx<'_>) {
-        if self.sending.is_some() {
+    /// Begins TLS if the client does, and goes on with its handshake.
+    fn secure(&mut self, cx: &mut SourceCx<'_>) {
+        if self.tls.is_none() && self.session.begins_tls() {
+            // The answer to that goes out as it is.
+            self.send(cx);
+            if self.sending.is_some() {
+                return;
+            }
+            let server = self.offer.as_ref().and_then(|offer| offer.tls.as_ref());
+            match server.map(|server| server.accept()) {
+                Some(Ok(stream)) => self.tls = Some(Box::new(Secured::new(stream))),
+                Some(Err(error)) => return self.give_up_tls(&error),
+                None => return self.disconnect(),
+            }
+        }
+        let Some(tls) = self.tls.as_mut().filter(|tls| !tls.is_up() && self.session.begins_tls()) else { return };
+        // What came before belongs to TLS as well: nothing is taken for protected that was not.
+        let before = mem::take(&mut self.rest);
+        if !before.is_empty() {
+            tls.stream.handle_bytes(&self.staging[before]);
+        }
+        match tls.shake_hands() {
+            Ok(true) => self.greet(),
+            Ok(false) => {}
+            Err(error) => self.give_up_tls(&error),
+        }
+    }
+
+    /// TLS is there.
+    fn greet(&mut self) {
+        let Some((tls, server)) = self.tls.as_ref().zip(self.offer.as_ref().and_then(|offer| offer.tls.as_ref()))
+        else {
             return;
+        };
+        let names = tls.stream.names();
+        if let Some(name) = names.first() {
+            self.label += &format!(" ({})", name.escape_debug());
+        }
+        let admitted = server.admit(&names);
+        if let Err(why) = &admitted {
+            (self.home.options.log)(&format!("{}: {why}", self.label));
+        }
+        self.session.handle_tls(admitted);
+    }
+
+    fn give_up_tls(&mut self, why: &TlsError) {
+        (self.home.options.log)(&format!("{}: TLS failed: {why}; connection closed", self.label));
+        self.session.handle_close(Close::Tls, &mut self.home.pool.borrow_mut());
+    }
+
+    /// Has TLS make the next bytes for the session of what was received.
+    fn decrypt(&mut self) {
+        let room = self.staging_bytes();
+        let Some(tls) = self.tls.as_mut().filter(|tls| tls.is_up() && self.session.wants_bytes()) else { return };
+        self.staging.resize(room, 0);
+        match tls.stream.read(&mut self.staging) {
+            Ok(None) => {}
+            Ok(Some(0)) => self.disconnect(),
+            Ok(Some(count)) => self.rest = 0..count,
+            Err(error) => self.give_up_tls(&error),
+        }
+    }
+
+    fn staging_bytes(&self) -> usize {
+        if self.place.is_some() { STAGING } else { HANDSHAKE_STAGING }
+    }
+
+    fn is_sending(&self) -> bool {
+        self.sending.is_some() || self.tls.as_ref().is_some_and(|tls| tls.is_sending)
+    }
+
+    fn send(&mut self, cx: &mut SourceCx<'_>) {
+        if self.is_sending() {
+            return;
+        }
+        if self.tls.is_some() {
+            return self.send_encrypted(cx);
         }
         if let Some(mut batch) = self.session.poll_transmit() {
             let mut parts = mem::take(&mut self.parts);
@@ -191,6 +275,28 @@ impl Connection {
             }));
             self.sending = Some(batch);
             self.submit_send(parts, 0, cx);
+        }
+    }
+
+    fn send_encrypted(&mut self, cx: &mut SourceCx<'_>) {
+        let Some(tls) = self.tls.as_mut().filter(|_| self.ending != Ending::Cut) else { return };
+        if tls.is_up() && tls.is_free() {
+            self.session.poll_transmit().into_iter().for_each(|batch| tls.put(batch));
+        }
+        if self.session.is_done() {
+            tls.close();
+        }
+        match tls.next_bytes() {
+            Ok(Some(bytes)) => {
+                let mut parts = mem::take(&mut self.parts);
+                parts.push(Part::Bytes(bytes));
+                self.submit_send(parts, 0, cx);
+            }
+            Ok(None) => {}
+            Err(error) => {
+                self.give_up_tls(&error);
+                self.disconnect();
+            }
         }
     }
 
@@ -216,6 +322,13 @@ impl Connection {
 
     /// The batch is back from the ring.
     fn sent(&mut self, mut parts: Vec<Part>) {
+        if let Some(tls) = &mut self.tls {
+            let Some(Part::Bytes(bytes)) = parts.pop() else { return };
+            self.parts = parts;
+            let batch = tls.sent(bytes, self.ending == Ending::Cut);
+            batch.into_iter().for_each(|batch| self.session.handle_sent(batch, &mut self.home.pool.borrow_mut()));
+            return;
+        }
         let Some(mut batch) = self.sending.take() else { return };
         batch.segments.extend(parts.drain(..).filter_map(|part| match part {
             Part::Bytes(bytes) => Some(Segment::Bytes(bytes)),
@@ -228,14 +341,20 @@ impl Connection {
 
     fn receive(&mut self, cx: &mut SourceCx<'_>) {
         let socket = self.socket.clone();
-        let request = match self.session.poll_receive() {
+        let wanted = match &mut self.tls {
+            // It cannot be decrypted into the memory of requests.
+            Some(_) if self.session.begins_tls() || self.session.wants_bytes() => Receive::Bytes,
+            Some(_) => Receive::Nothing,
+            None => self.session.poll_receive(),
+        };
+        let request = match wanted {
             Receive::Nothing => return,
             Receive::Payload { data, filled } => {
                 Request::ReceiveAll { socket, payload: Payload::Data(data), skip: filled }
             }
             Receive::Bytes => {
-                let room = if self.place.is_some() { STAGING } else { HANDSHAKE_STAGING };
-                let mut into = mem::take(&mut self.staging);
+                let room = self.staging_bytes();
+                let mut into = mem::take(self.tls.as_mut().map_or(&mut self.staging, |tls| &mut tls.received));
                 into.resize(room, 0);
                 Request::Receive { socket, into, at: 0 }
             }
@@ -250,7 +369,13 @@ impl Connection {
         self.receiving = false;
         let got = usize::try_from(result).unwrap_or(0);
         match request {
-            Request::Receive { into, .. } => (self.staging, self.rest) = (into, 0..got),
+            Request::Receive { into, .. } => match &mut self.tls {
+                Some(tls) => {
+                    tls.stream.handle_bytes(&into[..got]);
+                    tls.received = into;
+                }
+                None => (self.staging, self.rest) = (into, 0..got),
+            },
             Request::ReceiveAll { payload: Payload::Data(data), skip, .. } => {
                 self.session.handle_payload(data, skip + got, &mut self.home.pool.borrow_mut());
             }
@@ -266,7 +391,11 @@ impl Connection {
     /// Nothing is sent or received any more.
     fn disconnect(&mut self) {
         self.ending = Ending::Cut;
-        self.session.handle_disconnect(&mut self.home.pool.borrow_mut());
+        let mut pool = self.home.pool.borrow_mut();
+        self.session.handle_disconnect(&mut pool);
+        if let Some(batch) = self.tls.as_mut().and_then(|tls| tls.give_up()) {
+            self.session.handle_sent(batch, &mut pool);
+        }
     }
 
     /// Finds the place of a connection whose client has chosen. Whether it is in this home.
@@ -292,7 +421,7 @@ impl Connection {
 
     /// Moves to the home of its export, once nothing of it is in the ring.
     fn depart(&mut self, cx: &mut SourceCx<'_>) {
-        if self.sending.is_some() || self.receiving || self.ending != Ending::Not || self.moved {
+        if self.is_sending() || self.receiving || self.ending != Ending::Not || self.moved {
             return;
         }
         let Ok(socket) = self.socket.as_fd().try_clone_to_owned() else {
@@ -304,12 +433,14 @@ impl Connection {
         let handoff = Handoff {
             client: Client { label: self.label.clone(), socket, permit },
             session: mem::replace(&mut self.session, nobody),
+            tls: self.tls.take(),
             rest: self.staging[self.rest.clone()].to_vec(),
             user,
         };
         match home.send(HomeMessage::Adopt(Box::new(handoff))) {
             Err(TrySendError::Full(HomeMessage::Adopt(handoff))) => {
                 (self.session, self.permit) = (handoff.session, Some(handoff.client.permit));
+                self.tls = handoff.tls;
                 self.user = Some((home, handoff.user));
                 cx.wake_at(cx.now() + RETRY);
             }
@@ -344,7 +475,7 @@ impl Connection {
     /// When it is too much, and of what.
     fn patience(&self) -> Option<(Instant, Close)> {
         let others_wait = self.home.waiting.borrow().len() > usize::from(self.waits.is_some());
-        let it_is_the_clients_turn = self.sending.is_some() || self.session.is_mid_request();
+        let it_is_the_clients_turn = self.is_sending() || self.session.is_mid_request();
         let stalled = (others_wait && it_is_the_clients_turn && self.ending == Ending::Not)
             .then(|| (self.progress + self.home.options.stall_timeout, Close::Timeout));
         let can_be_idle = self.place.is_some() && !self.session.is_working() && self.ending == Ending::Not;
@@ -355,7 +486,7 @@ impl Connection {
     }
 
     fn cancel(&self, word: u64, cx: &mut SourceCx<'_>) {
-        let in_ring = if word == RECEIVE { self.receiving } else { self.sending.is_some() };
+        let in_ring = if word == RECEIVE { self.receiving } else { self.is_sending() };
         if in_ring {
             cx.cancel(word);
         }
@@ -408,7 +539,7 @@ impl Connection {
         self.advance(cx);
         self.queue_for_memory(cx);
         self.watch(cx);
-        if self.moved || (self.session.is_done() && !self.receiving) {
+        if self.moved || (self.session.is_done() && !self.receiving && !self.is_sending()) {
             let is_last = self.home.me.live.load(Relaxed) == 1;
             debug_assert!(!is_last || self.home.pool.borrow().used() == 0, "the last connection gives all memory back");
             return Pump::Done;

@@ -8,9 +8,10 @@ use shingle_core::frontend::nbd::PAYLOAD_MAX_BYTES;
 use shingle_core::time::Duration;
 
 use super::offer::show;
+use super::tls_keys::TlsKeys;
 use super::{Nbd, NbdOptions};
 use crate::fields::{At, Diagnostic, Fields};
-use crate::serve::listen::Address;
+use crate::serve::listen::{Address, Listening};
 use crate::serve::{Directory, Export, ExportKeys, FrontEnd, FrontEndType, ServeError, Service, Sockets};
 use crate::shard::Shard;
 
@@ -33,6 +34,7 @@ struct Listen {
     memory: Option<At<u64>>,
     client_memory: Option<At<u64>>,
     idle_timeout_ms: Option<At<u64>>,
+    tls: TlsKeys,
 }
 
 impl Listen {
@@ -45,6 +47,7 @@ impl Listen {
             memory: fields.size("memory"),
             client_memory: fields.size("client-memory"),
             idle_timeout_ms: fields.duration("idle-timeout").map(|at| at.map(|time| time.as_millis() as u64)),
+            tls: TlsKeys::read(fields),
         }
     }
 
@@ -54,12 +57,12 @@ impl Listen {
             let error = Diagnostic::at(span, "`tcp` is not an address").label("write it as \"127.0.0.1:10809\"");
             return Some(error.help("NBD's port is 10809; an IPv6 address is written as \"[::1]:10809\""));
         };
-        if address.ip().is_loopback() || self.allow_remote {
+        if address.ip().is_loopback() || self.allow_remote || self.tls.knows_clients() {
             return None;
         }
         let title = format!("{address} can be reached from other machines");
-        let help = "NBD here has no encryption and no passwords: use 127.0.0.1, or add allow-remote = true if the \
-                    network is trusted";
+        let help = "use 127.0.0.1; or let nobody in without a certificate or a shared key (tls-verify-clients, tls-psk); or add \
+                    allow-remote = true if the network is trusted";
         Some(Diagnostic::at(span, title).label("not a loopback address").help(help))
     }
 
@@ -90,7 +93,8 @@ impl FrontEnd for Listen {
             ("idle-timeout", &self.idle_timeout_ms, 1..=86_400_000, "ms"),
         ];
         let outside = numbers.into_iter().filter_map(|(key, at, range, unit)| at.as_ref()?.outside(key, range, unit));
-        self.tcp_mistake().into_iter().chain(outside).collect()
+        let tls = self.tls.mistake(self.unix.is_some(), self.tcp.is_some());
+        self.tcp_mistake().into_iter().chain(tls).chain(outside).collect()
     }
 
     fn offers(&self, _: &ExportKeys) -> bool {
@@ -106,6 +110,7 @@ impl FrontEnd for Listen {
         let tcp = self.tcp.as_ref().and_then(|at| at.value.parse().ok()).map(Address::Tcp);
         Box::new(Server {
             addresses: unix.into_iter().chain(tcp).collect(),
+            tls: self.tls.clone(),
             options: self.options(),
             homes: Vec::new(),
         })
@@ -115,6 +120,7 @@ impl FrontEnd for Listen {
 /// NBD of a daemon.
 struct Server {
     addresses: Vec<Address>,
+    tls: TlsKeys,
     options: NbdOptions,
     /// One of each shard.
     homes: Vec<Nbd>,
@@ -126,12 +132,21 @@ impl Service for Server {
     }
 
     /// The first shard accepts; a connection moves to the shard of its export.
-    fn listen(&self, directory: &Directory, sockets: &Sockets) -> Result<Vec<Address>, ServeError> {
-        let bind = |address| {
+    fn listen(&self, directory: &Directory, sockets: &Sockets) -> Result<Vec<Listening>, ServeError> {
+        let server = self.tls.server().map_err(ServeError::Tls)?;
+        let bind = |address: &Address| {
+            let tls = server.clone().filter(|_| self.tls.covers(address));
             let listener = sockets.listen(address)?;
-            let bound = listener.address().clone();
-            self.homes[0].listen(listener, directory, &self.homes)?;
-            Ok(bound)
+            let mut place = Listening::plain(listener.address().clone());
+            match (&tls, address) {
+                (Some(tls), _) => place.protection = tls.protection(),
+                (None, Address::Tcp(address)) if !address.ip().is_loopback() => {
+                    tracing::warn!("{place}: whoever reaches it reads and writes all exports (allow-remote)");
+                }
+                _ => {}
+            }
+            self.homes[0].listen(listener, directory, &self.homes, tls)?;
+            Ok(place)
         };
         self.addresses.iter().map(bind).collect()
     }

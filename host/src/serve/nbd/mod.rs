@@ -12,6 +12,8 @@
 mod connection;
 mod front_end;
 mod offer;
+mod secured;
+mod tls_keys;
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -27,9 +29,11 @@ use shingle_sys::Completion;
 use self::connection::Connection;
 pub use self::front_end::TYPE;
 use self::offer::Offer;
+use self::secured::Secured;
 use super::listen::Listener;
 use super::{Acceptor, Client, Directory, Log, ServeError, User};
 use crate::shard::{Mailbox, Pump, Shard, Source, SourceCx, SourceId};
+use crate::tls::TlsServer;
 
 /// How a home treats its connections.
 #[derive(Clone)]
@@ -82,7 +86,7 @@ pub struct Nbd {
 
 /// Something to be put on the home of connections.
 enum HomeMessage {
-    Listen(Listener, Offer),
+    Listen(Box<(Listener, Offer)>),
     Adopt(Box<Handoff>),
 }
 
@@ -96,6 +100,7 @@ const MOST_MESSAGES: usize = 256;
 struct Handoff {
     client: Client,
     session: Session,
+    tls: Option<Box<Secured>>,
     /// Bytes that the session has not taken yet.
     rest: Vec<u8>,
     user: User,
@@ -114,7 +119,7 @@ struct NbdShard {
 }
 
 impl NbdShard {
-    fn accept(home: &Rc<Self>, listener: Listener, offer: Offer) -> Acceptor {
+    fn accept(home: &Rc<Self>, (listener, offer): (Listener, Offer)) -> Acceptor {
         let (home, NbdOptions { connections, log, .. }) = (home.clone(), home.options.clone());
         let welcome = move |client, now| Connection::new(client, offer.clone(), home.clone(), now);
         Acceptor::new(listener, (connections, log), welcome)
@@ -150,10 +155,16 @@ impl Nbd {
     }
 
     /// Accepts clients of `listener` here and offers them what is in `directory` when they come. They move to the one of
-    /// `homes`, one of each shard, that has what they choose.
-    pub fn listen(&self, listener: Listener, directory: &Directory, homes: &[Nbd]) -> Result<(), ServeError> {
-        let offer = Offer { directory: directory.clone(), homes: homes.into() };
-        self.send(HomeMessage::Listen(listener, offer)).map_err(|_| ServeError::Stopped(TYPE.name))
+    /// `homes`, one of each shard, that has what they choose. With `tls` they say nothing before it.
+    pub fn listen(
+        &self,
+        listener: Listener,
+        directory: &Directory,
+        homes: &[Nbd],
+        tls: Option<Arc<TlsServer>>,
+    ) -> Result<(), ServeError> {
+        let offer = Offer { directory: directory.clone(), homes: homes.into(), tls };
+        self.send(HomeMessage::Listen(Box::new((listener, offer)))).map_err(|_| ServeError::Stopped(TYPE.name))
     }
 
     /// Connections that live here now.
@@ -209,7 +220,7 @@ impl Source for Porter {
         }
         while let Ok(message) = self.inbox.try_recv() {
             cx.spawn(match message {
-                HomeMessage::Listen(listener, offer) => Box::new(NbdShard::accept(&self.home, listener, offer)),
+                HomeMessage::Listen(comers) => Box::new(NbdShard::accept(&self.home, *comers)),
                 HomeMessage::Adopt(handoff) => Box::new(Connection::adopt(*handoff, self.home.clone(), cx.now())),
             });
         }

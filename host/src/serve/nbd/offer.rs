@@ -6,12 +6,14 @@ use shingle_core::frontend::nbd;
 
 use super::Nbd;
 use crate::serve::{Directory, Export, User};
+use crate::tls::TlsServer;
 
 /// What the clients of a listener choose from, and the homes that they may end up in: one of each shard.
 #[derive(Clone)]
 pub(super) struct Offer {
     pub directory: Directory,
     pub homes: Arc<[Nbd]>,
+    pub tls: Option<Arc<TlsServer>>,
 }
 
 impl Offer {
@@ -56,7 +58,7 @@ mod tests {
     fn offer(exports: Vec<Export>) -> Offer {
         let directory = Directory::default();
         exports.into_iter().for_each(|export| directory.add(export).unwrap());
-        Offer { directory, homes: Arc::new([]) }
+        Offer { directory, homes: Arc::new([]), tls: None }
     }
 
     #[test]
