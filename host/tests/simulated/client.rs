@@ -9,6 +9,8 @@ use shingle_core::random::Rng;
 use shingle_core::time::{Duration, Instant};
 use shingle_sim::volume::{BLOCK_BYTES, Volume, VolumeRequest, read_stamps, stamp};
 
+use super::tls::TlsClient;
+
 pub const EXPORT: &str = "disk";
 
 /// What a client does at some time, other than ask and read.
@@ -38,6 +40,16 @@ pub enum End {
     Reset,
 }
 
+/// How far a client is on its way to TLS.
+enum Tls {
+    /// It does not go there.
+    Never,
+    /// It has asked for it.
+    Asked,
+    /// It does what TLS does.
+    Begun(Box<TlsClient>),
+}
+
 /// What clients share.
 pub struct World {
     pub volume: Volume,
@@ -58,6 +70,9 @@ pub struct Client {
     pub outbound: VecDeque<u8>,
     /// Come from the server.
     pub inbound: Vec<u8>,
+    tls: Tls,
+    /// What the server has said, out of TLS if there is any.
+    heard: Vec<u8>,
     /// When it does something next.
     pub act_at: Option<Instant>,
     pub knocks: bool,
@@ -78,6 +93,10 @@ pub struct Client {
 }
 
 const GREETING: usize = 18;
+const EXPORT_NAME: u32 = 1;
+const STARTTLS: u32 = 5;
+/// Bytes of the answer to an option that has none.
+const ACKNOWLEDGEMENT: usize = 20;
 const SIMPLE_REPLY: u32 = 0x6744_6698;
 const REPLY: usize = 16;
 /// Zeroes behind the answer to `EXPORT_NAME`, for who does not renounce them.
@@ -99,8 +118,13 @@ fn header(command: u16, flags: u16, cookie: u64, (offset, length): (u64, u32)) -
     bytes
 }
 
+fn option(which: u32, data: &[u8]) -> Vec<u8> {
+    let numbers = [which, data.len() as u32].into_iter().flat_map(u32::to_be_bytes);
+    b"IHAVEOPT".iter().copied().chain(numbers).chain(data.iter().copied()).collect()
+}
+
 impl Client {
-    pub fn new(rng: &mut Rng) -> Self {
+    pub fn new(rng: &mut Rng, has_tls: bool) -> Self {
         let left = 5 + rng.below(40);
         Self {
             habit: HABITS[rng.below(HABITS.len() as u64) as usize],
@@ -108,6 +132,8 @@ impl Client {
             line: None,
             outbound: VecDeque::new(),
             inbound: Vec::new(),
+            tls: if has_tls { Tls::Asked } else { Tls::Never },
+            heard: Vec::new(),
             act_at: Some(Instant::ZERO + Duration::from_micros(rng.below(20_000))),
             knocks: false,
             harmed: false,
@@ -140,10 +166,44 @@ impl Client {
         }
         let flags: u32 = if self.zeroes { 1 } else { 3 };
         self.outbound.extend(flags.to_be_bytes());
-        self.outbound.extend(b"IHAVEOPT");
-        self.outbound.extend([1_u32, EXPORT.len() as u32].into_iter().flat_map(u32::to_be_bytes));
-        self.outbound.extend(EXPORT.bytes());
+        match self.tls {
+            Tls::Asked => self.outbound.extend(option(STARTTLS, b"")),
+            _ => self.outbound.extend(option(EXPORT_NAME, EXPORT.as_bytes())),
+        }
         self.wake(world);
+    }
+
+    fn say(&mut self, bytes: &[u8]) {
+        match &mut self.tls {
+            Tls::Begun(tls) => {
+                tls.say(bytes);
+                tls.flush(&mut self.outbound);
+            }
+            _ => self.outbound.extend(bytes),
+        }
+    }
+
+    /// Hears what the server has said.
+    fn hear(&mut self) -> Result<(), String> {
+        if matches!(self.tls, Tls::Asked) && self.inbound.len() >= GREETING + ACKNOWLEDGEMENT {
+            if self.inbound[GREETING + 8..][..8] != [0, 0, 0, 5, 0, 0, 0, 1] {
+                return Err("the server does not want TLS".into());
+            }
+            self.inbound.drain(..GREETING + ACKNOWLEDGEMENT);
+            self.tls = Tls::Begun(Box::new(TlsClient::new()));
+        }
+        match &mut self.tls {
+            Tls::Never => self.heard.append(&mut self.inbound),
+            Tls::Asked => {}
+            Tls::Begun(tls) => {
+                let was_up = tls.is_up;
+                tls.turn(&std::mem::take(&mut self.inbound), &mut self.heard, &mut self.outbound)?;
+                if tls.is_up && !was_up {
+                    self.say(&option(EXPORT_NAME, EXPORT.as_bytes()));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Something came for it.
@@ -175,7 +235,7 @@ impl Client {
         }
         if self.left == 0 && self.pending.is_empty() && self.greeted && !self.said_goodbye {
             self.said_goodbye = true;
-            self.outbound.extend(header(command::DISC, 0, 0, (0, 0)));
+            self.say(&header(command::DISC, 0, 0, (0, 0)));
         }
         Ok(())
     }
@@ -185,7 +245,13 @@ impl Client {
         match self.habit {
             Habit::Good | Habit::Silent => {}
             Habit::Raves => {
-                self.outbound.extend([0x55; 64]);
+                // Around TLS that is somebody on the way: nothing that comes behind can be answered, or believed.
+                if matches!(self.tls, Tls::Begun(_)) && world.rng.chance(1, 2) {
+                    self.outbound.extend([0x55; 64]);
+                    self.harmed = true;
+                } else {
+                    self.say(&[0x55; 64]);
+                }
                 self.said_goodbye = true;
             }
             Habit::Vanishes => {
@@ -203,6 +269,7 @@ impl Client {
     fn hang_up(&mut self, end: End) {
         self.end = end;
         self.inbound.clear();
+        self.heard.clear();
         self.lost.extend(std::mem::take(&mut self.pending).into_keys());
     }
 
@@ -223,27 +290,34 @@ impl Client {
         let cookie = world.volume.submit(request, world.now);
         let bytes = request.blocks as usize * BLOCK_BYTES;
         let place = (u64::from(request.block) * BLOCK_BYTES as u64, bytes as u32);
-        self.outbound.extend(header(command, u16::from(flags.has(Flags::FUA)), cookie, place));
+        self.say(&header(command, u16::from(flags.has(Flags::FUA)), cookie, place));
         if op == Op::Write {
             let data = Data::zeroed(bytes);
             stamp(&data, cookie, block);
-            self.outbound.extend(data.to_vec());
+            self.say(&data.to_vec());
         }
         self.pending.insert(cookie, request);
     }
 
     /// Takes in all that is whole.
     fn read(&mut self, world: &mut World) -> Result<(), String> {
+        if let Err(what) = self.hear() {
+            return if self.harmed || self.end != End::Open { Ok(()) } else { Err(what) };
+        }
         if !self.greeted {
-            let whole = GREETING + 10 + if self.zeroes { ZEROES } else { 0 };
-            if self.inbound.len() < whole {
+            // Of one without TLS the greeting is before it.
+            let greeting = if matches!(self.tls, Tls::Never) { GREETING } else { 0 };
+            let whole = greeting + 10 + if self.zeroes { ZEROES } else { 0 };
+            if self.heard.len() < whole {
                 return Ok(());
             }
             let size = u64::from(world.volume.blocks()) * BLOCK_BYTES as u64;
-            if self.inbound[..16] != *b"NBDMAGICIHAVEOPT" || self.inbound[18..26] != size.to_be_bytes() {
+            if (greeting > 0 && self.heard[..16] != *b"NBDMAGICIHAVEOPT")
+                || self.heard[greeting..][..8] != size.to_be_bytes()
+            {
                 return Err("the server greets with something else".into());
             }
-            self.inbound.drain(..whole);
+            self.heard.drain(..whole);
             self.greeted = true;
         }
         while self.reply(world)? {}
@@ -252,7 +326,7 @@ impl Client {
 
     /// Takes in one reply. Whether there was one.
     fn reply(&mut self, world: &mut World) -> Result<bool, String> {
-        let Some(head) = self.inbound.first_chunk::<REPLY>() else { return Ok(false) };
+        let Some(head) = self.heard.first_chunk::<REPLY>() else { return Ok(false) };
         let (magic, error) = (word(&head[..4]), word(&head[4..8]));
         let cookie = u64::from(word(&head[8..12])) << 32 | u64::from(word(&head[12..]));
         if magic != SIMPLE_REPLY {
@@ -262,12 +336,12 @@ impl Client {
             return Err(format!("a reply to request {cookie}, which waits for none"));
         };
         let bytes = if error == 0 && request.op == Op::Read { request.blocks as usize * BLOCK_BYTES } else { 0 };
-        if self.inbound.len() < REPLY + bytes {
+        if self.heard.len() < REPLY + bytes {
             return Ok(false);
         }
         let data = Data::zeroed(bytes);
-        data.write(0, &self.inbound[REPLY..REPLY + bytes]);
-        self.inbound.drain(..REPLY + bytes);
+        data.write(0, &self.heard[REPLY..REPLY + bytes]);
+        self.heard.drain(..REPLY + bytes);
         self.pending.remove(&cookie);
         world.replies += 1;
         if error == 0 {
@@ -301,15 +375,15 @@ impl Client {
     }
 
     fn check_end(&self, world: &World) -> Result<(), String> {
-        let Self { habit, said_goodbye, inbound, pending, .. } = self;
+        let Self { habit, said_goodbye, heard, pending, .. } = self;
         if self.harmed {
             return Ok(());
         }
         if !said_goodbye && !world.stopping {
             return Err(format!("the server hung up on a client that is {habit:?}, {} requests open", pending.len()));
         }
-        if !inbound.is_empty() && self.greeted {
-            return Err(format!("a torn reply: {} bytes at the end of a connection", inbound.len()));
+        if !heard.is_empty() && self.greeted {
+            return Err(format!("a torn reply: {} bytes at the end of a connection", heard.len()));
         }
         // A stop comes between what was sent and what was received.
         if *habit == Habit::Raves && !pending.is_empty() && !world.stopping {

@@ -7,7 +7,7 @@
 //!
 //! - [`block`]: a zoned block device as a disk, with its own kernel; [`zone_plugs`] is what that believes of zones.
 //! - [`file`]: a file as a disk on it, which has its own swarm.
-//! - [`serving`]: a shard with NBD connections over such a file; [`net`] is its ring, and [`client`] who connects.
+//! - [`serving`]: a shard with NBD connections over such a file; [`net`] is its ring, and [`client`] who connects, every other seed with [`tls`].
 //! - [`tree`]: files and directories, and what of them survives.
 //! - [`worlds`]: random worlds on the disks with zones.
 //! - [`kernel`]: the ring and the calls, in virtual time, with faults; bugs are planted there.
@@ -20,6 +20,7 @@ pub mod file;
 pub mod kernel;
 pub mod net;
 pub mod serving;
+pub mod tls;
 pub mod tree;
 pub mod worlds;
 pub mod zone_plugs;

@@ -3,6 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::path::Path;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use shingle_core::block::DeviceId;
 use shingle_core::frontend::nbd::SessionLimits;
@@ -13,6 +14,7 @@ use shingle_host::serve::listen::{Address, Listener};
 use shingle_host::serve::nbd::{Nbd, NbdOptions};
 use shingle_host::serve::{Directory, Export};
 use shingle_host::shard::{Shard, ShardError};
+use shingle_host::tls::TlsServer;
 use shingle_sim::volume::{Volume, VolumeRequest};
 use shingle_sys::RingHandle;
 
@@ -20,6 +22,7 @@ use super::client::{Client, EXPORT, Habit, World};
 use super::file::{BLOCKS, PATH, audit, kernel, new_tree};
 use super::kernel::Shared;
 use super::net::{Bug, Line, Net};
+use super::tls::SERVER;
 
 /// What a run without a broken promise did.
 #[derive(Debug, PartialEq, Eq)]
@@ -43,9 +46,9 @@ const MOST_ROUNDS: u64 = 200_000;
 /// # Errors
 /// The first broken promise.
 pub fn run(seed: u64, bug: Bug) -> Result<Tally, String> {
-    let mut rng = Rng::new(seed);
+    let (mut rng, has_tls) = (Rng::new(seed), seed % 2 == 1);
     let disk = kernel(new_tree(), &mut rng, super::kernel::Bug::None);
-    let clients: Vec<Client> = (0..2 + rng.below(6)).map(|_| Client::new(&mut rng)).collect();
+    let clients: Vec<Client> = (0..2 + rng.below(6)).map(|_| Client::new(&mut rng, has_tls)).collect();
     let ended = clients.iter().filter(|client| client.habit != Habit::Good).count() as u64;
     let (clock, volume) = (Rc::new(Cell::new(Instant::ZERO)), Volume::new(BLOCKS));
     let is_troubled = rng.chance(1, 3);
@@ -57,7 +60,8 @@ pub fn run(seed: u64, bug: Bug) -> Result<Tally, String> {
     let mut net = Net::new(clock.clone(), disk.clone(), clients, world);
     (net.bug, net.troubled) = (bug, is_troubled);
     let line = Line(Rc::new(RefCell::new(net)));
-    let told = serve(&line, (&clock, early), limits, (is_troubled, stalls));
+    let tls = has_tls.then(|| SERVER.clone());
+    let told = serve(&line, (&clock, early), (limits, tls), (is_troubled, stalls));
     let net = &mut *line.0.borrow_mut();
     if let Some(what) = net.broken.take() {
         return Err(format!("seed {seed}: {what}"));
@@ -68,8 +72,11 @@ pub fn run(seed: u64, bug: Bug) -> Result<Tally, String> {
     Ok(Tally { replies: net.world.replies, ended, stuck, time: clock.get() })
 }
 
+/// What a client may hold, and who the server is.
+type Serving = (SessionLimits, Option<Arc<TlsServer>>);
+
 /// Puts the file on a shard and exports it.
-fn furnish(line: &Line, clock: &Rc<Cell<Instant>>, limits: SessionLimits) -> Result<(Shard, Nbd, DeviceId), String> {
+fn furnish(line: &Line, clock: &Rc<Cell<Instant>>, (limits, tls): Serving) -> Result<(Shard, Nbd, DeviceId), String> {
     let ring = RingHandle::over(line.clone());
     let mut shard = Shard::simulated(ring.clone(), clock.clone()).map_err(|error| error.to_string())?;
     let disk = line.0.borrow().disk.clone();
@@ -86,7 +93,7 @@ fn furnish(line: &Line, clock: &Rc<Cell<Instant>>, limits: SessionLimits) -> Res
     // Nobody connects here: clients come from the simulated kernel.
     let address = Address::Tcp(([127, 0, 0, 1], 0).into());
     let listener = Listener::bind(&address).map_err(|error| error.to_string())?;
-    nbd.listen(listener, &directory, std::slice::from_ref(&nbd), None).map_err(|error| error.to_string())?;
+    nbd.listen(listener, &directory, std::slice::from_ref(&nbd), tls).map_err(|error| error.to_string())?;
     Ok((shard, nbd, disk))
 }
 
@@ -94,10 +101,10 @@ fn furnish(line: &Line, clock: &Rc<Cell<Instant>>, limits: SessionLimits) -> Res
 fn serve(
     line: &Line,
     (clock, early): (&Rc<Cell<Instant>>, Option<Instant>),
-    limits: SessionLimits,
+    serving: Serving,
     (is_troubled, stalls): (bool, bool),
 ) -> Result<bool, String> {
-    let (mut shard, nbd, _) = furnish(line, clock, limits)?;
+    let (mut shard, nbd, _) = furnish(line, clock, serving)?;
     {
         let kernel = line.0.borrow().disk.clone();
         let kernel = &mut *kernel.0.borrow_mut();
