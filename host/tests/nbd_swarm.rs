@@ -24,6 +24,12 @@ fn every_request_has_one_whole_answer_and_nothing_of_a_dead_client_stays() {
     assert!(replies > 20 * seeds && ended > seeds && stuck > 0);
 }
 
+/// The ring refuses a send, and the memory that comes back with it lets a request in that nobody would do any more.
+#[test]
+fn a_connection_whose_send_is_refused_while_it_waits_for_memory_ends() {
+    run(103_137, Bug::None).unwrap();
+}
+
 #[test]
 fn one_seed_is_one_run() {
     for seed in 0..5 {

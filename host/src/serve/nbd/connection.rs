@@ -303,8 +303,9 @@ impl Connection {
     fn submit_send(&mut self, parts: Vec<Part>, skip: usize, cx: &mut SourceCx<'_>) {
         let request = Request::Send { socket: self.socket.clone(), parts, skip };
         if let Err(Request::Send { parts, .. }) = cx.submit(SEND, request) {
-            self.sent(parts);
+            // In this order: what comes back must not have the session begin anything else.
             self.disconnect();
+            self.sent(parts);
         }
     }
 
@@ -314,10 +315,10 @@ impl Connection {
         if (result > 0 && sent < parts.iter().map(Part::len).sum()) || interrupted {
             return self.submit_send(parts, sent, cx);
         }
-        self.sent(parts);
         if result <= 0 {
             self.disconnect();
         }
+        self.sent(parts);
     }
 
     /// The batch is back from the ring.
