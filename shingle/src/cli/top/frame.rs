@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::model::{Top, View};
 use super::sample::Pair;
 use super::stuck::Trouble;
-use super::text::{Column, Line, Table, Tone, bytes, count, cut, left, or_dash, right, time, width};
+use super::text::{Column, Line, Table, Tone, bytes, clean, count, cut, left, or_dash, right, time, width, wrap};
 use super::tree::Row;
 use super::{Entry, Listing, cleaning, paths};
 
@@ -25,6 +25,9 @@ const COLUMNS: [Column; 12] = [
     left("WHAT", 60),
 ];
 
+/// Lines of a reason why there is no daemon.
+const MOST_REASON: usize = 4;
+
 impl Top {
     /// The lines of the screen: as many as it has rows, none wider than it.
     pub fn frame(&self) -> Vec<Line> {
@@ -32,6 +35,7 @@ impl Top {
         let mut lines = self.head();
         let body = self.body_rows();
         let mut shown = if self.has_help { help_text() } else { self.body() };
+        shown.splice(0..0, self.reason());
         shown.truncate(body);
         shown.resize(body, Line::default());
         lines.extend(shown);
@@ -115,13 +119,21 @@ impl Top {
     /// That what is shown is old, and why.
     fn notice(&self) -> Option<Line> {
         let at = self.pair().map(|pair| pair.now.at);
-        if let Some((why, since)) = &self.lost {
+        if let Some((_, since)) = &self.lost {
             let ago = time(self.clock.saturating_sub(*since).as_nanos() as u64);
-            return Some(Line::of(Tone::Bad, &format!("NO DAEMON for {ago}: {why}")));
+            let last = if at.is_some() { "; this is the last that it said" } else { "" };
+            return Some(Line::of(Tone::Bad, &format!("NO DAEMON for {ago}{last}")));
         }
         let old = self.clock.checked_sub(at?)?;
         let is_late = old > self.interval * 2 + Duration::from_secs(2) && !self.is_paused;
         is_late.then(|| Line::of(Tone::Warning, &format!("NO ANSWER for {}", time(old.as_nanos() as u64))))
+    }
+
+    /// Why there is no daemon.
+    fn reason(&self) -> Vec<Line> {
+        let Some((why, _)) = &self.lost else { return Vec::new() };
+        let lines = wrap(&clean(why), self.size.0, MOST_REASON);
+        lines.iter().map(|line| Line::of(Tone::Bad, line)).collect()
     }
 
     fn foot(&self) -> Vec<Line> {
@@ -285,7 +297,7 @@ fn help_text() -> Vec<Line> {
         "devices: s, S, left, right  sort   zones: z in, x out, 0 all; n, p  device",
         "",
         "RD/s WR/s  reads and writes (appends, zeroes) a second in the last interval,",
-        "           and their bytes behind each: K, M, G are powers of 1024",
+        "           and their bytes behind each: k, M, G are powers of 1024",
         "P50 P99    half, 99 of 100 took no longer in the interval (bounds are powers of",
         "           two; measured for exports and for disks that are files or real)",
         "FLY        I/O that it has now    PLUG  zones with writes in flight or in line",

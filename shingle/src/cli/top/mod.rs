@@ -96,8 +96,9 @@ fn once(mut top: Top, mut poller: Poller) -> Result<(), CliError> {
         }
     }
     if let Some(wanted) = top.want().zones {
-        let zones = poller.read_all(&wanted)?;
-        top.apply(Input::Zones { device: wanted.device, zones });
+        while poller.is_reading(&wanted) {
+            top.apply(poller.zones(&wanted)?);
+        }
     }
     let lines: String = top.page().iter().map(|line| text_of(line) + "\n").collect();
     output::print(&lines)

@@ -62,10 +62,11 @@ pub enum Key {
 pub enum Input {
     /// The daemon was asked.
     Sample(Box<Sample>),
-    /// Some zones of a device.
+    /// Some zones of a device, and why there are no more.
     Zones {
         device: String,
         zones: Vec<Zone>,
+        failure: Option<String>,
     },
     /// The daemon cannot be asked, and why.
     Lost(String),
@@ -161,8 +162,9 @@ impl Top {
     pub fn apply(&mut self, input: Input) {
         match input {
             Input::Sample(sample) => self.take(sample),
-            Input::Zones { device, zones } => {
-                self.map.iter_mut().filter(|map| map.device == device).for_each(|map| map.learn(&zones))
+            Input::Zones { device, zones, failure } => {
+                let map = self.map.iter_mut().filter(|map| map.device == device);
+                map.for_each(|map| map.learn(&zones, failure.clone()));
             }
             Input::Lost(why) => {
                 let since = self.lost.take().map_or(self.clock, |(_, since)| since);

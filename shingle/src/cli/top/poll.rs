@@ -5,7 +5,6 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use shingle_core::zone::Zone;
 use shingle_host::control::protocol::{
     GetDeps, GetMetrics, GetPlugs, GetStatus, Operation, Plugs, ReportZones, Status, ZoneInfo,
 };
@@ -21,6 +20,8 @@ use crate::cli::remote::RemoteArgs;
 
 /// Requests for zones at a time. Each is for [`MOST_ZONES`].
 const REQUESTS: u32 = 16;
+/// How long it rests at most after it has asked, if the interval is shorter.
+const LONGEST_REST: Duration = Duration::from_secs(2);
 
 /// A connection to the daemon, made again whenever it is gone.
 pub struct Poller {
@@ -40,6 +41,8 @@ struct Reading {
     next: u32,
     /// Whether each was read once.
     is_whole: bool,
+    /// Why the last ones could not be read.
+    failure: Option<String>,
 }
 
 impl Poller {
@@ -68,10 +71,11 @@ impl Poller {
     pub fn sample(&mut self, plugs: &[String]) -> Result<Sample, CliError> {
         let begin = Instant::now();
         let status = self.call(&GetStatus {})?;
+        // A daemon that was slow to answer counted until it did.
+        let at = self.start.elapsed();
         let counts = Counts::read(&self.call(&GetMetrics { format: Format::OpenMetrics })?.text);
         let below = self.below(&status)?;
-        let at = (begin.duration_since(self.start), begin.elapsed());
-        let mut sample = Sample::new(at, status, counts, below);
+        let mut sample = Sample::new((at, begin.elapsed()), status, counts, below);
         sample.plugs = self.plugs(plugs)?;
         Ok(sample)
     }
@@ -94,62 +98,62 @@ impl Poller {
     fn plugs(&mut self, devices: &[String]) -> Result<BTreeMap<String, Plugs>, CliError> {
         let mut all = BTreeMap::new();
         for device in devices {
-            match self.ask(&GetPlugs { device: device.clone() })? {
-                Some(plugs) => all.insert(device.clone(), plugs),
-                None => continue,
-            };
+            if let Ok(plugs) = self.ask(&GetPlugs { device: device.clone() })? {
+                all.insert(device.clone(), plugs);
+            }
         }
         Ok(all)
     }
 
-    /// The answer, if the daemon gives one to this.
-    fn ask<O: Operation>(&mut self, request: &O) -> Result<Option<O::Answer>, CliError> {
-        let answer = self.call(request);
-        if self.client.is_some() { Ok(answer.ok()) } else { answer.map(Some) }
+    /// What the daemon says to this, or why it does not do it.
+    fn ask<O: Operation>(&mut self, request: &O) -> Result<Result<O::Answer, String>, CliError> {
+        match self.call(request) {
+            Err(error) if self.client.is_some() => Ok(Err(error.to_string())),
+            answer => answer.map(Ok),
+        }
     }
 
     /// Some zones of a device: first each once, then those that are looked at, or in turn if these are many.
-    pub fn zones(&mut self, wanted: &ZonesWanted) -> Result<Vec<Zone>, CliError> {
+    pub fn zones(&mut self, wanted: &ZonesWanted) -> Result<Input, CliError> {
         if self.reading.device != wanted.device {
             self.reading = Reading { device: wanted.device.clone(), ..Reading::default() };
         }
         let at_once = REQUESTS * MOST_ZONES as u32;
         let is_turn = !self.reading.is_whole || wanted.count > at_once;
-        let mut zone = if is_turn { self.reading.next } else { wanted.first };
-        let end = if is_turn { wanted.zones } else { (wanted.first + wanted.count).min(wanted.zones) };
-        let mut all = Vec::new();
+        let (mut zone, end) = match is_turn {
+            true => (self.reading.next, wanted.zones),
+            false => (wanted.first, wanted.first.saturating_add(wanted.count).min(wanted.zones)),
+        };
+        let mut zones = Vec::new();
+        self.reading.failure = None;
         for _ in 0..REQUESTS {
             if zone >= end {
                 break;
             }
-            let count = u64::from(end - zone).min(MOST_ZONES as u64);
-            let start = u64::from(zone) * wanted.zone_sectors;
-            let Some(answer) = self.ask(&ReportZones { device: wanted.device.clone(), start, count })? else { break };
-            if answer.zones.is_empty() {
-                break;
+            let (start, count) = (u64::from(zone) * wanted.zone_sectors, u64::from(end - zone).min(MOST_ZONES as u64));
+            match self.ask(&ReportZones { device: wanted.device.clone(), start, count })? {
+                Ok(answer) if !answer.zones.is_empty() => {
+                    zone = zone.saturating_add(answer.zones.len() as u32);
+                    zones.extend(answer.zones.iter().filter_map(ZoneInfo::zone));
+                }
+                Ok(_) => zone = end,
+                Err(why) => {
+                    self.reading.failure = Some(why);
+                    break;
+                }
             }
-            zone = zone.saturating_add(answer.zones.len() as u32);
-            all.extend(answer.zones.iter().filter_map(ZoneInfo::zone));
         }
         if is_turn {
-            let is_end = zone >= end || all.is_empty();
-            self.reading.is_whole |= is_end;
-            self.reading.next = if is_end { 0 } else { zone };
+            self.reading.is_whole |= zone >= end;
+            self.reading.next = if zone >= end { 0 } else { zone };
         }
-        Ok(all)
+        Ok(Input::Zones { device: wanted.device.clone(), zones, failure: self.reading.failure.clone() })
     }
 
-    /// Reads all zones that are wanted.
-    pub fn read_all(&mut self, wanted: &ZonesWanted) -> Result<Vec<Zone>, CliError> {
-        let mut all = Vec::new();
-        while self.is_reading(Some(wanted)) {
-            all.extend(self.zones(wanted)?);
-        }
-        Ok(all)
-    }
-
-    fn is_reading(&self, wanted: Option<&ZonesWanted>) -> bool {
-        wanted.is_some_and(|wanted| wanted.device != self.reading.device || !self.reading.is_whole)
+    /// Whether there are zones that were not asked for yet.
+    pub fn is_reading(&self, wanted: &ZonesWanted) -> bool {
+        let Reading { device, is_whole, failure, .. } = &self.reading;
+        wanted.device != *device || !is_whole && failure.is_none()
     }
 }
 
@@ -206,13 +210,13 @@ pub fn run(mut poller: Poller, wish: &Wish, send: &dyn Fn(Input) -> bool) {
                 Ok(sample) => Input::Sample(Box::new(sample)),
                 Err(error) => Input::Lost(error.to_string()),
             });
-            // Half of the time at most is spent with asking, however long an answer takes.
-            next = (next + want.interval).max(Instant::now() + begin.elapsed());
+            // Half of the time at most is spent with asking; but one answer that took long does not put the next one off.
+            next = (next + want.interval).max(Instant::now() + begin.elapsed().min(LONGEST_REST));
         }
         let is_new = want.zones.as_ref().map(|zones| &zones.device) != last_zones.as_ref();
-        if let Some(wanted) = want.zones.as_ref().filter(|zones| is_due || is_new || poller.is_reading(Some(zones))) {
+        if let Some(wanted) = want.zones.as_ref().filter(|zones| is_due || is_new || poller.is_reading(zones)) {
             news.push(match poller.zones(wanted) {
-                Ok(zones) => Input::Zones { device: wanted.device.clone(), zones },
+                Ok(zones) => zones,
                 Err(error) => Input::Lost(error.to_string()),
             });
         }
@@ -221,7 +225,7 @@ pub fn run(mut poller: Poller, wish: &Wish, send: &dyn Fn(Input) -> bool) {
             return;
         }
         let is_lost = poller.client.is_none();
-        if is_lost || !poller.is_reading(want.zones.as_ref()) {
+        if is_lost || !want.zones.as_ref().is_some_and(|zones| poller.is_reading(zones)) {
             wish.wait(&want, Some(next.saturating_duration_since(Instant::now())));
         }
     }

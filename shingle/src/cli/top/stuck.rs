@@ -59,17 +59,7 @@ impl Trouble {
 
 /// All of them: first what the daemon knows to have waited, the longest first, then what stands still, then what may.
 pub fn troubles(pair: Pair<'_>) -> Vec<Trouble> {
-    let mut all: Vec<Trouble> = pair
-        .now
-        .status
-        .stuck
-        .iter()
-        .map(|stuck| {
-            let age = Some(Duration::from_millis(stuck.age_ms));
-            Trouble { age, device: stuck.device.clone(), what: "stuck I/O", detail: stuck.bio.clone() }
-        })
-        .collect();
-    all.sort_by_key(|stuck| std::cmp::Reverse(stuck.age));
+    let mut all = stuck_bios(pair);
     let devices = &pair.now.status.devices;
     for of in [stands_still, paths_down, volumes, zones_wait, drives_late, zones_lost] {
         all.extend(devices.iter().flat_map(|device| of(pair, device)));
@@ -82,6 +72,26 @@ pub fn troubles(pair: Pair<'_>) -> Vec<Trouble> {
     all
 }
 
+/// Those of a device are one: they have hardly more than one cause.
+fn stuck_bios(pair: Pair<'_>) -> Vec<Trouble> {
+    let mut of: BTreeMap<&str, (u64, &str, usize)> = BTreeMap::new();
+    for stuck in &pair.now.status.stuck {
+        let (age, bio, count) = of.entry(&stuck.device).or_default();
+        if *count == 0 || stuck.age_ms > *age {
+            (*age, *bio) = (stuck.age_ms, &stuck.bio);
+        }
+        *count += 1;
+    }
+    let trouble = |(device, (age_ms, bio, count)): (&str, (u64, &str, usize))| {
+        let age = Some(Duration::from_millis(age_ms));
+        let detail = format!("{count} waiting, the oldest: {bio}");
+        Trouble { age, device: device.into(), what: "stuck I/O", detail }
+    };
+    let mut all: Vec<Trouble> = of.into_iter().map(trouble).collect();
+    all.sort_by_key(|stuck| std::cmp::Reverse(stuck.age));
+    all
+}
+
 /// Those that hold, as troubles of a device.
 fn those<const N: usize>(device: &DeviceStatus, all: [(bool, &'static str, String); N]) -> Vec<Trouble> {
     let some = all.into_iter().filter(|(holds, ..)| *holds);
@@ -91,12 +101,11 @@ fn those<const N: usize>(device: &DeviceStatus, all: [(bool, &'static str, Strin
 fn stands_still(_: Pair<'_>, device: &DeviceStatus) -> Vec<Trouble> {
     let is_off = device.drive.as_ref().is_some_and(|drive| drive.power == "off");
     let failure = device.plug_failure.clone().unwrap_or_default();
-    let waiting = device.counters.in_flight;
     those(
         device,
         [
             (is_off, "no power", "it fails all I/O until `shingle power on`".into()),
-            (device.suspended, "suspended", format!("{waiting} I/Os in it; `shingle dm resume` goes on")),
+            (device.suspended, "suspended", "I/O waits at its door for `shingle dm resume`".into()),
             (device.plug_failure.is_some(), "plug failed", format!("it refuses writes: {failure}")),
         ],
     )

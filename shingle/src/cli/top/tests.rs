@@ -158,6 +158,10 @@ fn zones(count: u64) -> Vec<Zone> {
     (0..count).map(zone).collect()
 }
 
+fn zones_of(count: u64) -> Input {
+    Input::Zones { device: "smr".into(), zones: zones(count), failure: None }
+}
+
 fn top(view: View) -> Top {
     Top::new(Duration::from_secs(1), view, Glyphs::Unicode)
 }
@@ -207,7 +211,7 @@ fn is_frame(name: &str, shown: &str) {
 fn each_view_shows_what_there_is_at_80_by_24() {
     for view in View::ALL {
         let mut top = sampled(view, [1, 3]);
-        top.apply(Input::Zones { device: "smr".into(), zones: zones(96) });
+        top.apply(zones_of(96));
         is_frame(&format!("{}.txt", view.name()), &drawn(&mut top, 80, 24));
     }
     let mut top = sampled(View::Devices, [1, 3]);
@@ -223,7 +227,7 @@ fn without_unicode_the_screen_is_ascii_and_as_wide() {
     assert!(shown.is_ascii());
     is_frame("ascii.txt", &shown);
     press(&mut top, "2");
-    top.apply(Input::Zones { device: "smr".into(), zones: zones(96) });
+    top.apply(zones_of(96));
     assert!(drawn(&mut top, 80, 24).is_ascii());
 }
 
@@ -231,7 +235,7 @@ fn without_unicode_the_screen_is_ascii_and_as_wide() {
 fn nothing_but_long_names_is_cut_at_80_columns() {
     for view in View::ALL {
         let mut top = sampled(view, [1, 3]);
-        top.apply(Input::Zones { device: "smr".into(), zones: zones(96) });
+        top.apply(zones_of(96));
         let shown = drawn(&mut top, 80, 24);
         assert!(!shown.contains('…'), "{view:?}:\n{shown}");
     }
@@ -354,7 +358,7 @@ fn a_map_of_a_hundred_thousand_zones_fits_and_is_zoomed_around_its_cursor() {
     let mut sample = world(1);
     sample.status.devices[0].zoned.as_mut().unwrap().zones = 100_000;
     top.apply(Input::Sample(Box::new(sample)));
-    top.apply(Input::Zones { device: "smr".into(), zones: zones(100_000) });
+    top.apply(zones_of(100_000));
     let shown = drawn(&mut top, 80, 24);
     assert!(shown.contains("a cell is 256 zones; 0 to 99999"), "{shown}");
     is_frame("zones-many.txt", &shown);
@@ -366,6 +370,13 @@ fn a_map_of_a_hundred_thousand_zones_fits_and_is_zoomed_around_its_cursor() {
     assert!((wanted.first..wanted.first + wanted.count).contains(&99_840) && wanted.count <= 512, "{wanted:?}");
     press(&mut top, "zzz0");
     assert!(screen(&top).contains("a cell is 256 zones"));
+}
+
+#[test]
+fn zones_that_cannot_be_read_say_why() {
+    let mut top = sampled(View::Zones, [1, 2]);
+    top.apply(Input::Zones { device: "smr".into(), zones: Vec::new(), failure: Some("it has no power".into()) });
+    assert!(screen(&top).contains("zone 0: it has no power"), "{}", screen(&top));
 }
 
 #[test]
@@ -424,7 +435,8 @@ fn a_daemon_that_is_gone_is_told_with_the_reason_until_it_is_back() {
     top.apply(Input::Lost("cannot reach it:\n\x1b[31mrefused".into()));
     top.apply(Input::Clock(Duration::from_secs(9)));
     let shown = screen(&top);
-    assert!(shown.starts_with("NO DAEMON for 7.0s: cannot reach it:??[31mrefused\n"), "{shown}");
+    assert!(shown.starts_with("NO DAEMON for 7.0s; this is the last that it said\n"), "{shown}");
+    assert!(shown.contains("\ncannot reach it:??[31mrefused\n"), "{shown}");
     assert!(shown.contains("└─vol"), "what was seen last stays");
     top.apply(Input::Sample(Box::new(world(10))));
     assert!(screen(&top).starts_with("shingle 1.2.3"));
@@ -524,7 +536,7 @@ fn a_locale_that_is_not_utf_8_has_ascii_alone() {
 fn every_size_is_drawn() {
     for view in View::ALL {
         let mut top = sampled(view, [1, 3]);
-        top.apply(Input::Zones { device: "smr".into(), zones: zones(96) });
+        top.apply(zones_of(96));
         for (columns, rows) in (1..=200).flat_map(|columns| (1..=60).map(move |rows| (columns, rows))) {
             top.apply(Input::Size(columns, rows));
             let frame = top.frame();
@@ -575,7 +587,7 @@ fn whatever_comes_in_whatever_order_a_frame_fits_and_its_cursor_is_in_it() {
                     let at = (sample.at, sample.took);
                     top.apply(Input::Sample(Box::new(Sample::new(at, sample.status, sample.counts, sample.below))));
                 }
-                2 => top.apply(Input::Zones { device: "smr".into(), zones: zones(random.below(200)) }),
+                2 => top.apply(zones_of(random.below(200))),
                 3 => top.apply(Input::Lost("gone".into())),
                 4 => top.apply(Input::Clock(Duration::from_nanos(random.draw()))),
                 5 => top.apply(Input::Size(random.below(120) as u16, random.below(50) as u16)),
@@ -589,7 +601,8 @@ fn whatever_comes_in_whatever_order_a_frame_fits_and_its_cursor_is_in_it() {
                 "seed {seed}:\n{}",
                 text(&frame)
             );
-            let has_entries = top.entries() > 0 && !top.has_help && top.body_rows() > 0 && columns > 1;
+            let has_entries =
+                top.entries() > 0 && !top.has_help && top.lost.is_none() && top.body_rows() > 0 && columns > 1;
             let is_shown = frame.iter().flat_map(|line| &line.0).any(|(tone, _)| *tone == Tone::Cursor);
             assert!(!has_entries || is_shown || top.view == View::Zones, "seed {seed}:\n{}", text(&frame));
             let _ = top.want();

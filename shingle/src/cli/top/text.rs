@@ -111,6 +111,20 @@ pub fn cut(text: &str, width: usize) -> String {
     short
 }
 
+/// A clean text in lines, some at most.
+pub fn wrap(text: &str, width: usize, most: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split_inclusive(' ') {
+        let last = lines.last_mut().filter(|line| line.is_empty() || line.width() + word.trim_end().width() <= width);
+        match last {
+            Some(line) => line.push_str(word),
+            None => lines.push(word.to_owned()),
+        }
+    }
+    lines.truncate(most);
+    lines
+}
+
 /// A column of a table.
 #[derive(Clone, Copy)]
 pub struct Column {

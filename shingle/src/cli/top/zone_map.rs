@@ -18,6 +18,8 @@ pub struct ZoneMap {
     pub device: String,
     shape: Zoned,
     zones: Vec<Option<Zone>>,
+    /// Why they could not be read.
+    failure: Option<String>,
     /// Powers of two by which a cell has fewer zones than it takes to see all.
     zoom: u32,
     /// The zone that is looked at.
@@ -55,7 +57,15 @@ impl ZoneMap {
     /// The map of a device of which nothing is known yet.
     pub fn new(device: &str, shape: &Zoned) -> Self {
         let zones = vec![None; shape.zones.min(MOST_ZONES) as usize];
-        Self { device: device.to_owned(), shape: shape.clone(), zones, zoom: 0, cursor: 0, size: (32, 16) }
+        Self {
+            device: device.to_owned(),
+            shape: shape.clone(),
+            zones,
+            failure: None,
+            zoom: 0,
+            cursor: 0,
+            size: (32, 16),
+        }
     }
 
     /// Whether this is the map of such a device.
@@ -64,7 +74,8 @@ impl ZoneMap {
     }
 
     /// Takes in what was told.
-    pub fn learn(&mut self, zones: &[Zone]) {
+    pub fn learn(&mut self, zones: &[Zone], failure: Option<String>) {
+        self.failure = failure;
         for zone in zones {
             let number = zone.start.0 / u64::from(self.shape.zone_sectors.max(1));
             if let Some(at) = self.zones.get_mut(usize::try_from(number).unwrap_or(usize::MAX)) {
@@ -245,6 +256,7 @@ impl ZoneMap {
         let zones: Vec<&Zone> = self.zones_at(first, cell).iter().flatten().collect();
         let full = fill(zones.iter().copied()).map_or(String::new(), |fill| format!("; {:.0}% written", fill * 100.0));
         let text = match zones[..] {
+            [] if self.failure.is_some() => format!("zone {first}: {}", self.failure.as_deref().unwrap_or_default()),
             [] => format!("zone {first}: not read yet"),
             [zone] if cell == 1 => {
                 let at = if zone.cond.has_write_pointer() {
