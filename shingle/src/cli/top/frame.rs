@@ -47,8 +47,14 @@ impl Top {
     /// Everything of this view at once, for paper: without keys, and as long as it is.
     pub fn page(&self) -> Vec<Line> {
         let mut lines = self.head();
-        let shown = if self.view == View::Zones { self.map_lines(1000) } else { self.list_lines(usize::MAX, false) };
-        lines.extend(shown);
+        match &self.map {
+            Some(map) if self.view == View::Zones => {
+                lines.extend(self.map_lines(self.body_rows()));
+                lines.push(map.detail());
+            }
+            _ if self.view == View::Zones => lines.extend(self.map_lines(1)),
+            _ => lines.extend(self.list_lines(usize::MAX, false)),
+        }
         lines.into_iter().map(|line| line.fit(self.size.0, self.glyphs)).collect()
     }
 

@@ -23,6 +23,8 @@ enum Happened {
     Input(Input),
     /// A signal, or the terminal is gone.
     End,
+    /// A thread has panicked, and said so.
+    Broken,
 }
 
 /// Shows `top` until it is told to end.
@@ -34,7 +36,11 @@ pub fn run(mut top: Top, poller: Poller, start: Instant, has_colour: bool) -> Re
     let (sender, happened) = mpsc::sync_channel(MOST_INPUTS);
     let signals = Signals::new([SIGTERM, SIGINT, SIGHUP]).map_err(failed)?;
     // It gives the terminal back upon a panic, too, of whatever thread.
-    let mut terminal = ratatui::try_init().map_err(failed)?;
+    let mut terminal = ratatui::try_init().map_err(|error| {
+        // It may have come half of the way.
+        let _ = ratatui::try_restore();
+        failed(error)
+    })?;
     let size = terminal.size().map_err(failed);
     let shown = size.and_then(|size| {
         top.apply(Input::Size(size.width, size.height));
@@ -70,6 +76,9 @@ fn show(
             match next {
                 Some(Happened::Input(input)) => top.apply(input),
                 Some(Happened::End) => return Ok(()),
+                Some(Happened::Broken) => {
+                    return Err(CliError::failed("a thread has panicked: what it said is a bug to report"));
+                }
                 None => break,
             }
             next = happened.try_recv().ok();
@@ -91,22 +100,36 @@ fn listen(
     let start = |name: &str, work: Box<dyn FnOnce() + Send>| {
         thread::Builder::new().name(name.into()).spawn(work).map(drop).map_err(failed)
     };
-    let (wish, out) = (wish.clone(), sender.clone());
-    start("poll", Box::new(move || poll::run(poller, &wish, &|input| out.send(Happened::Input(input)).is_ok())))?;
-    let out = sender.clone();
+    let (wish, out) = (wish.clone(), Ends(sender.clone()));
+    start("poll", Box::new(move || poll::run(poller, &wish, &|input| out.send(input))))?;
+    let out = Ends(sender.clone());
     start(
         "keys",
-        Box::new(move || {
-            while let Ok(event) = event::read() {
-                if input_of(event).is_some_and(|input| out.send(Happened::Input(input)).is_err()) {
-                    return;
-                }
-            }
-            let _ = out.send(Happened::End);
-        }),
+        Box::new(move || while event::read().is_ok_and(|event| input_of(event).is_none_or(|key| out.send(key))) {}),
     )?;
-    let out = sender.clone();
-    start("signals", Box::new(move || signals.forever().take(1).for_each(|_| _ = out.send(Happened::End))))
+    let out = Ends(sender.clone());
+    start(
+        "signals",
+        Box::new(move || {
+            signals.forever().next();
+            drop(out);
+        }),
+    )
+}
+
+/// A thread's end, whatever it comes from, is that of the program.
+struct Ends(SyncSender<Happened>);
+
+impl Ends {
+    fn send(&self, input: Input) -> bool {
+        self.0.send(Happened::Input(input)).is_ok()
+    }
+}
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        let _ = self.0.send(if thread::panicking() { Happened::Broken } else { Happened::End });
+    }
 }
 
 fn input_of(event: Event) -> Option<Input> {
