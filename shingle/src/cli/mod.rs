@@ -29,6 +29,7 @@ mod shells;
 mod sim;
 mod status;
 mod stl;
+mod top;
 mod trace;
 mod ublk;
 mod up;
@@ -62,6 +63,7 @@ enum Command {
     Zones(zones::ZonesArgs),
     /// Show what a running daemon serves and does
     Status(remote::AskArgs),
+    Top(top::TopArgs),
     Metrics(metrics::MetricsArgs),
     Reload(reload::ReloadArgs),
     Plugs(status::PlugsArgs),
@@ -105,6 +107,7 @@ pub fn main() -> ExitCode {
         Command::Up(args) => up::run(&args),
         Command::Zones(args) => zones::run(&args),
         Command::Status(args) => status::status(&args),
+        Command::Top(args) => top::run(args),
         Command::Metrics(args) => metrics::run(&args),
         Command::Reload(args) => reload::run(&args),
         Command::Plugs(args) => status::plugs(&args),
