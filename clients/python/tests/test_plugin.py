@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from shingle.pytest_plugin import seed_of
+
 SMALL = Path(__file__).parent.parent / "examples" / "small-zns.toml"
 
 
@@ -43,8 +45,7 @@ def test_a_failure_tells_the_seed_the_log_and_how_to_have_it_again(pytester: pyt
     assert again and seed and "power.cut of device `drive`" in said
     repeated = pytester.runpytest_subprocess(again[1], f"--shingle-seed={again[2]}").stdout.str()
     assert f"seed is {seed[1]}," in repeated
-    other = pytester.runpytest_subprocess("--shingle-seed", "77").stdout.str()
-    assert f"seed is {seed[1]}," not in other and "--shingle-seed=77" in other
+    assert seed_of(int(again[2]), again[1]) == int(seed[1]) != seed_of(77, again[1])
 
 
 def test_a_test_that_passes_tells_nothing_and_leaves_nothing(pytester: pytest.Pytester) -> None:
@@ -78,12 +79,11 @@ def test_the_seed_of_the_environment(pytester: pytest.Pytester, monkeypatch: pyt
 def test_workers_of_xdist_have_the_seed_of_the_run(pytester: pytest.Pytester) -> None:
     pytest.importorskip("xdist", reason="pytest-xdist is not installed")
     module(pytester, "def test_seed(shingle_seed):\n        assert False, f'seed is {shingle_seed}'\n")
-    alone = pytester.runpytest_subprocess("--shingle-seed=9").stdout.str()
-    spread = pytester.runpytest_subprocess("--shingle-seed=9", "-n2").stdout.str()
-    drawn = pytester.runpytest_subprocess("-n2").stdout.str()
-    found = [re.search(r"seed is (\d+)", said) for said in (alone, spread, drawn)]
-    assert found[0] and found[1] and found[2]
-    assert found[0][1] == found[1][1] != found[2][1]
+    said = pytester.runpytest_subprocess("-n1").stdout.str()
+    words = (r"FAILED (\S+)", r"--shingle-seed=(\d+)", r"seed is (\d+)")
+    test, run, seed = (re.search(each, said) for each in words)
+    assert test and run and seed, said
+    assert seed_of(int(run[1]), test[1]) == int(seed[1])
 
 
 def test_a_daemon_that_dies_in_a_test_is_seen_after_it(pytester: pytest.Pytester) -> None:

@@ -13,7 +13,8 @@ from shingle import Disk
 
 PROFILE = str(Path(__file__).parent.parent / "small-zns.toml")
 MakeDisk = Callable[..., Disk]
-SEEDS = range(8)
+SEEDS = range(5)
+SEEDS_FOR_BUGS = range(12)
 
 
 class AcknowledgesEarly(LogStore):
@@ -51,11 +52,11 @@ def test_what_was_acknowledged_survives_with_a_new_seed(zoned_disk: MakeDisk, sh
 
 @pytest.mark.parametrize("make", [AcknowledgesEarly, ResetsEarly, TrustsItsPointers])
 def test_a_bug_is_found(zoned_disk: MakeDisk, make: type[LogStore]) -> None:
-    for seed in SEEDS:
+    for seed in SEEDS_FOR_BUGS:
         with zoned_disk(PROFILE, zones=8, seed=seed) as disk:
             try:
                 crash_loop(make, disk, seed)
             except Broken as why:
                 print(f"seed {seed}: {why}")
                 return
-    pytest.fail(f"{make.__name__} went through {len(SEEDS)} seeds")
+    pytest.fail(f"{make.__name__} went through {len(SEEDS_FOR_BUGS)} seeds")
