@@ -27,8 +27,11 @@ test: tools      ## install what the tests need and run all of them; CI runs thi
 	SHINGLE=$${CARGO_TARGET_DIR:-target}/debug/shingle $(IF_GUESTS) guest/test-service
 	@echo "== as a package in a new Debian root"
 	$(MAKE) test-package PROGRAM=$${CARGO_TARGET_DIR:-target}/debug/shingle
+	@echo "== as a Python package in a new virtual environment"
+	$(MAKE) test-python PROGRAM=$${CARGO_TARGET_DIR:-target}/debug/shingle
 
-# Guests take packages of Debian's from the machine's own mirror. Without one that part is left out: it says why and ends with 3.
+# Guests take packages of Debian's from the machine's own mirror, and Python's come from their registry. Without one that part is left
+# out: it says why and ends with 3.
 IF_GUESTS = sh -c '"$$@" || [ $$? = 3 ]' --
 
 test-guest: build ## all tests beside the Linux kernels of guest/README.md, in QEMU
@@ -42,6 +45,10 @@ test-package: tools ## a package is installed in a new Debian root, used, and re
 	command -v cargo-deb > /dev/null || $(CARGO) install --locked --quiet cargo-deb
 	SHINGLE_PROGRAM=$(PROGRAM) scripts/release deb
 	$(IF_GUESTS) packaging/test target/dist/shingle_*_amd64.deb
+
+test-python: tools ## the wheel in a new virtual environment: types, tests, and the suites that are examples
+	SHINGLE_PROGRAM=$(PROGRAM) $(IF_GUESTS) scripts/release wheel
+	$(IF_GUESTS) clients/python/test target/dist/shingle_zoned-*.whl
 
 release: tools   ## all that is published, in target/dist: scripts/release -h
 	scripts/release
@@ -78,4 +85,4 @@ soak: build      ## fresh random worlds of every profile for MINUTES=60; failure
 tools:
 	@scripts/install-tools.sh
 
-.PHONY: help build check test test-guest test-package release demo bench reproduce fuzz soak tools
+.PHONY: help build check test test-guest test-package test-python release demo bench reproduce fuzz soak tools

@@ -5,7 +5,7 @@ set -eu
 # program:package
 wanted='cc:gcc c++:g++ mke2fs:e2fsprogs e2fsck:e2fsprogs debugfs:e2fsprogs mkfs.ext4:e2fsprogs mount:mount losetup:mount perl:perl-base
     nbdcopy:libnbd-bin nbdinfo:libnbd-bin qemu-img:qemu-utils qemu-io:qemu-utils nbdkit:nbdkit qemu-storage-daemon:qemu-system-common
-    openssl:openssl strip:binutils cpio:cpio depmod:kmod xz:xz-utils zstd:zstd lowdown:lowdown mmdebstrap:mmdebstrap'
+    openssl:openssl strip:binutils cpio:cpio depmod:kmod xz:xz-utils zstd:zstd lowdown:lowdown mmdebstrap:mmdebstrap python3:python3 fio:fio'
 
 missing=
 PATH=$PATH:/usr/sbin:/sbin
@@ -14,6 +14,8 @@ for pair in $wanted; do
 done
 # A library: OpenSSL as the program is linked with it.
 [ -e "/usr/include/openssl/ssl.h" ] || missing="$missing libssl-dev pkg-config"
+# Debian's python3 comes without what makes virtual environments.
+python3 -c 'import ensurepip, venv' 2>/dev/null || missing="$missing python3-venv"
 [ -n "$missing" ] || exit 0
 missing=$(printf '%s\n' $missing | sort -u | tr '\n' ' ')
 
