@@ -83,17 +83,31 @@ impl Shard {
 
     fn flush_all(&mut self) {
         self.stage = Stage::Flushing { give_up: self.now + self.grace };
-        // Nothing gets past a door that could not be opened.
-        let open = |device: &DeviceId| !self.stack.is_suspended(*device);
-        let devices: Vec<DeviceId> =
-            (0..self.stack.devices()).map(|index| DeviceId(index as u16)).filter(open).collect();
-        for device in devices {
+        for device in self.reach_disks() {
             let flush = Bio::new(Op::Flush, Sector::ZERO, 0, Payload::None);
             self.submit(device, flush, move |shard, _, status| {
                 if !status.is_ok() {
                     shard.failed_flushes.push((device, status));
                 }
             });
+        }
+    }
+
+    /// Devices with no shut door at them or below them: at one, a flush would wait for ever. Targets of suspended devices have ended what they
+    /// had under way, so what is left to be flushed is below the lowest doors.
+    fn reach_disks(&self) -> Vec<DeviceId> {
+        let all = || (0..self.stack.devices()).map(|index| DeviceId(index as u16));
+        let mut shut: Vec<bool> = all().map(|device| self.stack.is_suspended(device)).collect();
+        // As many rounds as there are layers.
+        loop {
+            let is_new = |device: &DeviceId| {
+                !shut[device.0 as usize] && self.stack.below(*device).iter().any(|below| shut[below.0 as usize])
+            };
+            let new: Vec<DeviceId> = all().filter(is_new).collect();
+            if new.is_empty() {
+                return all().filter(|device| !shut[device.0 as usize]).collect();
+            }
+            new.into_iter().for_each(|device| shut[device.0 as usize] = true);
         }
     }
 }

@@ -211,6 +211,29 @@ fn a_stop_waits_for_what_a_removed_device_brings_to_an_end() {
     shard.run().unwrap();
 }
 
+#[test]
+fn the_last_flush_goes_to_disks_and_not_through_doors_that_are_shut() {
+    let mut shard = Shard::new().unwrap();
+    let mut disks = Vec::new();
+    for name in ["data", "log"] {
+        let disk = Disk::new(Some(Status::Ok));
+        disks.push(disk.flushes.clone());
+        let device = shard.stack.add(disk).unwrap();
+        shard.devices.add_disk(Named { name: name.into(), kind: "file", device, leaf: device, plug: None }, None);
+    }
+    // A target that is a device of its own, over a door.
+    for (name, table) in [("low", "0 1024 linear data 0"), ("logged", "0 1024 log-writes low log")] {
+        let lines = parse_table(table).unwrap();
+        shard.devices.make(Identity { name, uuid: "" }, lines, false, (&mut shard.stack, Instant::ZERO)).unwrap();
+    }
+    shard.stop();
+    while shard.stage != Stage::Stopped {
+        assert!(shard.round().is_ok(), "a flush waits at a door");
+    }
+    assert!(disks.iter().all(|flushes| flushes.load(Ordering::Relaxed) > 0));
+    shard.run().unwrap();
+}
+
 /// Rounds from the request to stop until all of so many devices in towers of three are suspended.
 fn rounds_to_rest(towers: usize) -> usize {
     let mut shard = Shard::new().unwrap();
