@@ -202,7 +202,8 @@ impl KeptZones {
         let geometry = *self.zones.geometry();
         let mut failed = Ok(());
         let state = |zone| {
-            store.zone(zone).unwrap_or_else(|reason| {
+            let found = if failed.is_ok() { store.zone(zone) } else { Ok(ZoneState::EMPTY) };
+            found.unwrap_or_else(|reason| {
                 failed = Err(reason);
                 ZoneState::EMPTY
             })

@@ -215,3 +215,29 @@ fn a_directory_that_is_removed_harms_nobody_and_the_next_daemon_begins_anew() {
     assert_eq!(there(&mut Nbd::connect(&scratch, "d"), start, 16), [false; 16]);
     daemon.stop();
 }
+
+#[test]
+fn a_volume_on_a_drive_in_a_directory_outlives_cuts_and_daemons() {
+    for format in ["stl format drive --stack volume.toml", "dmz format drive"] {
+        let scratch = Scratch::with_stack(&stack("smr-14tb", "zones = 400"));
+        scratch.up().stop();
+        let said = scratch.ok(format);
+        let lines = fs::read_to_string(scratch.0.join("volume.toml"));
+        let lines = lines.unwrap_or_else(|_| said[said.find("[disk.drive]").expect(&said)..].to_owned());
+        assert!(lines.contains("profile = \"smr-14tb\"\nsize = 107374182400\ndirectory = \"/"), "{lines}");
+        scratch.file("stack.toml", &lines);
+        let export = lines.split("[export.").nth(1).and_then(|rest| rest.split(']').next()).expect(&lines);
+        for life in 0..3 {
+            let daemon = scratch.up();
+            let mut client = Nbd::connect(&scratch, export);
+            assert_eq!(there(&mut client, 0, 16 * life), vec![true; 16 * life as usize], "life {life} after {format}");
+            write(&mut client, 0, 16 * life..16 * (life + 1));
+            client.flush();
+            if life == 1 {
+                scratch.ok("power cut drive");
+                scratch.ok("power on drive");
+            }
+            daemon.kill();
+        }
+    }
+}

@@ -1,6 +1,7 @@
 //! `type = "profile"`: a simulated drive that is really there. It takes as long as the drive of a profile, keeps its data in
 //! memory or in a directory, and its power can be cut.
 
+use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -11,13 +12,13 @@ use shingle_core::zone::ZonedDisk;
 use shingle_drives::live::{LiveDrive, Model as LiveModel, adopt};
 use shingle_drives::medium::Store;
 
-use super::{BackEnd, BackEndError, BackEndType, Placed};
+use super::{BackEnd, BackEndError, BackEndType, Placed, absolute};
 use crate::disk::drive_dir::{Description, DriveDir, DriveDirError};
 use crate::fields::{At, Diagnostic, Fields};
 use crate::profile::{Model, Part, Profile, Refusal};
 use crate::shard::Shard;
 
-pub(super) const TYPE: BackEndType = BackEndType { name: "profile", read, at: |_, _| None, ask: None };
+pub(super) const TYPE: BackEndType = BackEndType { name: "profile", read, at, ask: None };
 
 /// What data may take if nothing is said.
 const DEFAULT_MEMORY: u64 = 1 << 30;
@@ -25,7 +26,7 @@ const DEFAULT_MEMORY: u64 = 1 << 30;
 /// A drive as written.
 #[derive(Debug)]
 struct Simulated {
-    /// The name of the profile.
+    /// The name of the profile, or the path of its file.
     profile: String,
     model: Model,
     keep_data: bool,
@@ -72,18 +73,62 @@ fn read(fields: &mut Fields<'_>) -> Option<Placed> {
     Some(At { span: place, value: Arc::new(drive) })
 }
 
-/// The name and model of the profile that is named, or in the file, whose path is relative to the stack file.
+/// The drive of a directory, for tools that know nothing else of it.
+#[derive(Debug)]
+struct Found {
+    path: PathBuf,
+    /// With its size in bytes.
+    drive: Result<(Simulated, u64), String>,
+}
+
+fn at(path: &Path, _: bool) -> Option<Arc<dyn BackEnd>> {
+    let described = DriveDir::describe(path)?.map_err(|error| error.to_string());
+    let drive = described.and_then(|Description { profile, bytes, .. }| {
+        let failed = |why: &dyn fmt::Display| format!("{}: its profile does not make it: {why}", path.display());
+        let mut model = Profile::find(&profile).map_err(|error| failed(&error))?.model;
+        model.shrink(Part::Bytes(bytes)).map_err(|why| failed(&format_args!("its size {why}")))?;
+        let directory = Some(path.to_owned());
+        let drive =
+            Simulated { profile, model, keep_data: true, directory, memory: DEFAULT_MEMORY, seed: 1, place: 0..0 };
+        Ok((drive, bytes))
+    });
+    Some(Arc::new(Found { path: path.into(), drive }))
+}
+
+impl BackEnd for Found {
+    fn is_zoned(&self) -> bool {
+        self.drive.as_ref().is_ok_and(|(drive, _)| drive.is_zoned())
+    }
+
+    fn open(&self, shard: &mut Shard) -> Result<Box<dyn BlockDevice>, BackEndError> {
+        let failed = |message: &String| BackEndError { message: message.clone(), help: None };
+        self.drive.as_ref().map_err(failed)?.0.open(shard)
+    }
+
+    fn lines(&self, kind: &BackEndType) -> String {
+        let Ok((Simulated { profile, .. }, size)) = &self.drive else { return String::new() };
+        let (kind, place) = (kind.name, absolute(&self.path));
+        format!("type = \"{kind}\"\nprofile = {profile:?}\nsize = {size}\ndirectory = {place:?}\n")
+    }
+
+    fn path(&self) -> Option<&Path> {
+        Some(&self.path)
+    }
+}
+
+/// The name or path, and model, of the profile that is named, or in the file, whose path is relative to the stack file.
 fn read_profile(fields: &mut Fields<'_>) -> Option<At<(String, Model)>> {
     let name = fields.required("profile", "\"zns-1tb\"")?;
-    let found = if Profile::names().any(|known| known == name.value) {
-        Profile::find(&name.value)
-    } else {
+    let mut found = name.value.clone();
+    if !Profile::names().any(|known| known == name.value) {
         let path = fields.path("profile")?.value;
-        let is_path = path.exists() || path.extension().is_some();
-        Profile::find(if is_path { path.to_str().unwrap_or(&name.value) } else { &name.value })
-    };
-    let Profile { name: found, model, .. } = match found {
-        Ok(profile) => profile,
+        if path.exists() || path.extension().is_some() {
+            let path = path.canonicalize().unwrap_or(path);
+            found = path.to_str().map_or(found, str::to_owned);
+        }
+    }
+    let model = match Profile::find(&found) {
+        Ok(profile) => profile.model,
         Err(error) => {
             let title = format!("profile `{}` cannot be used", name.value);
             fields.error(Diagnostic::at(name.span, title).label(error.to_string().trim_end()));
@@ -141,7 +186,7 @@ impl Simulated {
     fn settle(&self, model: &mut dyn LiveModel, path: &Path) -> Result<(), String> {
         let opened = DriveDir::open(path, &self.description(model), model.zones());
         let store: Rc<dyn Store> = Rc::new(opened.map_err(|error: DriveDirError| error.to_string())?);
-        adopt(model, &store).map_err(|reason| format!("{}: {reason}; or choose another directory", path.display()))
+        adopt(model, &store).map_err(|reason| format!("{reason}, or choose another directory"))
     }
 }
 

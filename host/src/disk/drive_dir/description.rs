@@ -14,10 +14,11 @@ const VERSION: u64 = 1;
 #[serde(deny_unknown_fields)]
 pub struct Description {
     version: u64,
-    /// The profile that it was made with, for people.
-    profile: String,
+    /// The profile that it was made with: its name, or the path of its file.
+    pub profile: String,
     model: String,
-    pub(super) bytes: u64,
+    /// Its size.
+    pub bytes: u64,
     block_bytes: u32,
     zones: Option<Zones>,
 }

@@ -80,7 +80,14 @@ impl DriveDir {
         let data = folder.part(DATA, wanted.bytes)?;
         let geometry = zones.map(|zones| *zones.geometry());
         let zones = folder.part(ZONES, geometry.map_or(0, |geometry| u64::from(geometry.zones()) * WORD_BYTES))?;
-        Ok(Self { place: path.display().to_string(), data, zones, geometry, _lock: folder.file })
+        let place = path.canonicalize().unwrap_or_else(|_| path.into()).display().to_string();
+        Ok(Self { place, data, zones, geometry, _lock: folder.file })
+    }
+
+    /// What the directory at `path` says of itself; `None` if it is no drive's.
+    #[must_use]
+    pub fn describe(path: &Path) -> Option<Result<Description, DriveDirError>> {
+        path.join(DESCRIPTION).is_file().then(|| Folder::open(path)?.description())
     }
 
     /// Looks whether [`DriveDir::open`] would work, without changing anything. That somebody has it is no mistake.
@@ -176,14 +183,17 @@ impl Folder {
 
     /// Checks that it is the drive that is wanted.
     fn check(&self, wanted: &Description) -> Result<(), DriveDirError> {
+        self.description()?.difference(wanted).map_or(Ok(()), |kind| Err(kind.of(&self.path)))
+    }
+
+    fn description(&self) -> Result<Description, DriveDirError> {
         let path = self.path.join(DESCRIPTION);
         let mut text = Vec::new();
         let read = self.file(DESCRIPTION, OFlags::RDONLY)?.take(MOST_BYTES + 1).read_to_end(&mut text);
         read.map_err(|error| DriveDirError::io(&path, "reading the file", error))?;
         let text = std::str::from_utf8(&text).ok().filter(|text| text.len() as u64 <= MOST_BYTES);
         let text = text.ok_or_else(|| ErrorKind::Unreadable("it is no short text".into()).of(&path))?;
-        let here = Description::parse(text).map_err(|kind| kind.of(&path))?;
-        here.difference(wanted).map_or(Ok(()), |kind| Err(kind.of(&self.path)))
+        Description::parse(text).map_err(|kind| kind.of(&path))
     }
 
     /// Opens one of its large files, which has so many bytes.
