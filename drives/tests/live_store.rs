@@ -213,7 +213,10 @@ fn ram() -> Box<dyn Model> {
     Box::new(RamDisk::new(&config).unwrap())
 }
 
-const MODELS: [(&str, fn() -> Box<dyn Model>); 4] = [("smr", smr), ("zns", zns), ("ssd", ssd), ("ram", ram)];
+/// A model, with its name.
+type Named = (&'static str, fn() -> Box<dyn Model>);
+
+const MODELS: [Named; 4] = [("smr", smr), ("zns", zns), ("ssd", ssd), ("ram", ram)];
 
 /// One life of the program: a stack with the drive.
 struct Life {
@@ -480,7 +483,7 @@ impl Oracle {
                 (life.written(*zone) as usize, if end == End::Kill { row.answered } else { row.durable });
             let is_full = written == capacity && (row.full || row.finishes);
             let is_prefix = (least..=row.stamps.len()).contains(&written) && !(row.full && end == End::Kill);
-            if !is_full && !is_prefix && !(row.resets && written == 0) {
+            if !(is_full || is_prefix || row.resets && written == 0) {
                 let has = row.stamps.len();
                 return Err(format!("zone {zone} has {written} blocks after a {end:?}, not {least} to {has}"));
             }
@@ -504,7 +507,7 @@ impl Oracle {
 }
 
 /// Several lives of one drive. Returns how often the power went and how often the program ended, or what is wrong.
-fn lives((name, model): (&str, fn() -> Box<dyn Model>), bug: Bug, seed: u64) -> Result<[u32; 2], String> {
+fn lives((name, model): Named, bug: Bug, seed: u64) -> Result<[u32; 2], String> {
     let mut rng = Rng::new(seed);
     let shelf = Shelf::new(bug);
     let mut oracle: Option<Oracle> = None;
