@@ -13,6 +13,7 @@ pub mod array;
 mod error;
 pub mod link;
 pub mod live;
+pub mod medium;
 pub mod ram;
 pub mod service;
 pub mod smr;

@@ -8,9 +8,9 @@ use slab::Slab;
 
 use super::error::{DriveError, Fault, check};
 use super::live::Model;
+use super::medium::Medium;
 use super::service::{ServiceTime, queue_time};
 use shingle_core::block::{Bio, BlockDevice, Cx, Event, Limits, Op, Reason, Status};
-use shingle_core::device::memory::SparseMemory;
 use shingle_core::random::Rng;
 use shingle_core::time::Instant;
 
@@ -51,7 +51,7 @@ impl RamConfig {
 /// The disk. It takes a bio's effect when its service ends, and keeps it without power: as memory with a battery.
 pub struct RamDisk {
     limits: Limits,
-    memory: Option<SparseMemory>,
+    medium: Option<Medium>,
     config: RamConfig,
     rng: Rng,
     served: Slab<Box<Bio>>,
@@ -83,7 +83,7 @@ impl RamDisk {
         check([(config.servers > 0, "servers", "is 0; it has to be at least 1")])?;
         Ok(Self {
             limits,
-            memory: config.memory_backed.then(|| SparseMemory::new(0)),
+            medium: config.memory_backed.then(Medium::default),
             config: config.clone(),
             rng: Rng::new(config.seed),
             served: Slab::new(),
@@ -122,22 +122,22 @@ pub(super) fn place_of(word: u64, lifetime: u32) -> Option<usize> {
 }
 
 /// Of a write that the power caught, any blocks get through. No space for them is as good as no power.
-pub(super) fn land_some(memory: &mut SparseMemory, bio: &Bio, block: u32, rng: &mut Rng) {
+pub(super) fn land_some(medium: &mut Medium, bio: &Bio, block: u32, rng: &mut Rng) {
     if bio.op != Op::Write {
         return;
     }
     for at in (0..bio.sectors).step_by(block as usize).filter(|_| rng.chance(1, 2)) {
-        let _ = memory.try_write(bio.sector + u64::from(at), block, &bio.payload.slice(at, block));
+        let _ = medium.write(bio.sector + u64::from(at), block, &bio.payload.slice(at, block));
     }
 }
 
-/// What a bio does to a disk without zones, at once; without `memory` the disk keeps nothing.
-pub(super) fn execute(memory: &mut Option<SparseMemory>, bio: &mut Bio) -> Status {
+/// What a bio does to a disk without zones, at once; without a medium the disk keeps nothing.
+pub(super) fn execute(medium: &mut Option<Medium>, bio: &mut Bio) -> Status {
     if !matches!(bio.op, Op::Read | Op::Write | Op::WriteZeroes | Op::Discard | Op::Flush) {
         return bio.blame(Reason::NotSupported);
     }
-    let Some(memory) = memory else { return Status::Ok };
-    memory.execute(bio).map_or_else(|reason| bio.blame(reason), |()| Status::Ok)
+    let Some(medium) = medium else { return Status::Ok };
+    medium.execute(bio).map_or_else(|reason| bio.blame(reason), |()| Status::Ok)
 }
 
 impl BlockDevice for RamDisk {
@@ -154,7 +154,7 @@ impl BlockDevice for RamDisk {
         let Event::Timer(word) = event else { return };
         let place = place_of(word, self.lifetime);
         let Some(mut bio) = place.and_then(|place| self.served.try_remove(place)) else { return };
-        let status = execute(&mut self.memory, &mut bio);
+        let status = execute(&mut self.medium, &mut bio);
         cx.complete(bio, status);
         self.serve(cx);
     }
@@ -171,19 +171,19 @@ impl BlockDevice for RamDisk {
 }
 
 impl Model for RamDisk {
-    fn memory(&self) -> Option<&SparseMemory> {
-        self.memory.as_ref()
+    fn medium(&self) -> Option<&Medium> {
+        self.medium.as_ref()
     }
 
-    fn memory_mut(&mut self) -> Option<&mut SparseMemory> {
-        self.memory.as_mut()
+    fn medium_mut(&mut self) -> Option<&mut Medium> {
+        self.medium.as_mut()
     }
 
     fn lose_power(&mut self, rng: &mut Rng, cx: &mut Cx<'_>) {
         self.lifetime = self.lifetime.wrapping_add(1);
         for bio in self.served.drain() {
             let block = self.limits.block_sectors();
-            self.memory.iter_mut().for_each(|memory| land_some(memory, &bio, block, rng));
+            self.medium.iter_mut().for_each(|medium| land_some(medium, &bio, block, rng));
             cx.fail(bio, Reason::NoPower);
         }
         self.waiting.drain(..).for_each(|bio| cx.fail(bio, Reason::NoPower));

@@ -13,18 +13,19 @@
 //! Not modelled: garbage collection, a fast first part of the flash (SLC), how far dies work side by side for small commands.
 
 use alloc::boxed::Box;
+use alloc::collections::btree_map::Entry;
 use alloc::collections::{BTreeMap, VecDeque};
 use core::fmt;
 use core::ops::Range;
 
 use shingle_core::block::{Bio, BlockDevice, Cx, Data, Event, Flags, Limits, Op, Payload, Reason};
-use shingle_core::device::memory::SparseMemory;
 use shingle_core::random::Rng;
 use shingle_core::sector::{SECTOR_BYTES, Sector};
 use shingle_core::time::{Duration, Instant};
 
 use crate::error::{DriveError, Fault, check};
 use crate::live::Model;
+use crate::medium::Medium;
 use crate::ram::{execute, land_some, place_of, timer};
 use crate::service::time_of;
 
@@ -55,7 +56,7 @@ pub struct SsdConfig {
 pub struct Ssd {
     limits: Limits,
     config: SsdConfig,
-    memory: Option<SparseMemory>,
+    medium: Option<Medium>,
     /// When the flash is done with all transfers so far.
     free_at: Instant,
     /// Bios in transfer, with the end of that, and then those that only wait for their latency.
@@ -93,11 +94,11 @@ impl Ssd {
         limits.validate()?;
         let rates = [("read rate", config.read_rate), ("write rate", config.write_rate)];
         check(rates.map(|(name, rate)| (rate > 0, name, "is 0 bytes per second; it has to be above 0")))?;
-        let memory = config.memory_backed.then(|| SparseMemory::new(0));
+        let medium = config.memory_backed.then(Medium::default);
         Ok(Self {
             limits,
             config: config.clone(),
-            memory,
+            medium,
             free_at: Instant::ZERO,
             transfers: VecDeque::new(),
             slow: slab::Slab::new(),
@@ -134,8 +135,8 @@ impl Ssd {
     }
 
     /// Before a bio takes effect: what of that can be lost, and what cannot be lost any more.
-    fn remember(&mut self, bio: &Bio) {
-        let (Some(memory), Some(replaced)) = (&self.memory, &mut self.replaced) else { return };
+    fn remember(&mut self, bio: &Bio) -> Result<(), Reason> {
+        let (Some(medium), Some(replaced)) = (&self.medium, &mut self.replaced) else { return Ok(()) };
         if bio.op == Op::Flush || bio.flags.has(Flags::PREFLUSH) {
             replaced.clear();
         }
@@ -143,16 +144,17 @@ impl Ssd {
             Op::Write if !bio.flags.has(Flags::FUA) => {
                 let block = self.limits.block_sectors();
                 for at in (0..bio.sectors).step_by(block as usize).map(|at| bio.sector + u64::from(at)) {
-                    replaced.entry(at).or_insert_with(|| {
+                    if let Entry::Vacant(place) = replaced.entry(at) {
                         let before = Data::zeroed(block as usize * SECTOR_BYTES as usize);
-                        memory.read(at, block, &Payload::Data(before.clone()));
-                        before
-                    });
+                        medium.read(at, block, &Payload::Data(before.clone()))?;
+                        place.insert(before);
+                    }
                 }
             }
             Op::Write | Op::WriteZeroes | Op::Discard => forget(replaced, bio.sector..bio.end()),
             _ => {}
         }
+        Ok(())
     }
 
     fn wait(&self, cx: &mut Cx<'_>) {
@@ -172,26 +174,27 @@ impl Model for Ssd {
         self.replaced = Some(BTreeMap::new());
     }
 
-    fn memory(&self) -> Option<&SparseMemory> {
-        self.memory.as_ref()
+    fn medium(&self) -> Option<&Medium> {
+        self.medium.as_ref()
     }
 
-    fn memory_mut(&mut self) -> Option<&mut SparseMemory> {
-        self.memory.as_mut()
+    fn medium_mut(&mut self) -> Option<&mut Medium> {
+        self.medium.as_mut()
     }
 
     fn lose_power(&mut self, rng: &mut Rng, cx: &mut Cx<'_>) {
         (self.lifetime, self.free_at) = (self.lifetime.wrapping_add(1), cx.now());
         let block = self.limits.block_sectors();
         for (at, before) in self.replaced.iter_mut().flat_map(core::mem::take) {
-            if let Some(memory) = self.memory.as_mut().filter(|_| rng.chance(1, 2)) {
-                // There is room, unless the write had none either: then the block still is what it was before.
-                let _ = memory.try_write(at, block, &Payload::Data(before));
+            if let Some(medium) = self.medium.as_mut().filter(|_| rng.chance(1, 2)) {
+                // There is room, unless the write had none either: then the block still is what it was before. What a store does
+                // not take got through.
+                let _ = medium.write(at, block, &Payload::Data(before));
             }
         }
         let waiting = self.transfers.drain(..).map(|(_, bio)| bio);
         for bio in self.slow.drain().chain(waiting) {
-            self.memory.iter_mut().for_each(|memory| land_some(memory, &bio, block, rng));
+            self.medium.iter_mut().for_each(|medium| land_some(medium, &bio, block, rng));
             cx.fail(bio, Reason::NoPower);
         }
     }
@@ -216,8 +219,10 @@ impl BlockDevice for Ssd {
             Event::Timer(word) => {
                 let place = place_of(word, self.lifetime);
                 let Some(mut bio) = place.and_then(|place| self.slow.try_remove(place)) else { return };
-                self.remember(&bio);
-                let status = execute(&mut self.memory, &mut bio);
+                let status = match self.remember(&bio) {
+                    Ok(()) => execute(&mut self.medium, &mut bio),
+                    Err(reason) => bio.blame(reason),
+                };
                 cx.complete(bio, status);
             }
             _ => {}

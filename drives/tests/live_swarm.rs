@@ -9,11 +9,11 @@ use std::fmt;
 use std::rc::Rc;
 
 use shingle_core::block::{Bio, BlockDevice, Cx, Event, Flags, Limits, Op, Status};
-use shingle_core::device::memory::SparseMemory;
 use shingle_core::random::Rng;
 use shingle_core::time::{Duration, Instant};
 use shingle_core::zone::{ZoneNo, ZonedDisk};
 use shingle_drives::live::{LiveDrive, Model};
+use shingle_drives::medium::Medium;
 use shingle_drives::smr::{Cache, Link, Media, Seek, ZoneTimes};
 use shingle_drives::{SmrConfig, SmrDisk, ZnsConfig, ZnsSsd};
 use shingle_sim::disk::{CrashConfig, OtherDisk, Powered};
@@ -181,12 +181,12 @@ impl BlockDevice for Tampered {
 }
 
 impl Model for Tampered {
-    fn memory(&self) -> Option<&SparseMemory> {
-        self.model.memory()
+    fn medium(&self) -> Option<&Medium> {
+        self.model.medium()
     }
 
-    fn memory_mut(&mut self) -> Option<&mut SparseMemory> {
-        self.model.memory_mut()
+    fn medium_mut(&mut self) -> Option<&mut Medium> {
+        self.model.medium_mut()
     }
 
     fn zones(&self) -> Option<&ZonedDisk> {

@@ -300,3 +300,50 @@ fn a_key_is_shown_nowhere_when_a_table_stands_where_a_name_belongs() {
         assert!(!said.contains(&key) && !said.contains("c0ffee"), "{said}");
     }
 }
+
+#[test]
+fn a_simulated_drive_says_where_its_data_is_and_what_bounds_it() {
+    let disk = |keys: &str| parse(&format!("[disk.d]\ntype = \"profile\"\n{keys}\n"));
+    let plan =
+        disk("profile = \"zns-1tb\"\nzones = 4\ndirectory = \"drive\"").unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(plan.disks[0].back_end.path(), Some(Path::new("lab/drive")), "relative to the file");
+    let plan = disk("profile = \"ram\"\nsize = \"1GiB\"\nmemory = \"1MiB\"").unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(plan.disks[0].back_end.path(), None);
+    let said = disk("profile = \"ram\"\nmemory = \"1MiB\"\ndirectory = \"drive\"").unwrap_err();
+    let expected = "\
+error: `memory` is for data in memory, and this disk has a `directory`
+ --> lab/stack.toml:4:10
+  |
+4 | memory = \"1MiB\"
+  |          ^^^^^^ leave it out: the file system of the directory is the limit
+5 | directory = \"drive\"
+  |             ------- the directory";
+    assert_eq!(said, expected);
+}
+
+#[test]
+fn keys_of_a_simulated_drive_that_do_not_go_together_are_shown_at_their_place() {
+    let cases = [
+        ("profile = \"zns-1tb\"\nsize = \"4GiB\"\nzones = 2", ["stack.toml:5:9", "has `size` or `zones`, not both"]),
+        (
+            "profile = \"zns-1tb\"\nkeep-data = false\nmemory = \"1MiB\"",
+            ["stack.toml:5:10", "`memory` is for data, which this"],
+        ),
+        (
+            "profile = \"zns-1tb\"\nkeep-data = false\ndirectory = \"d\"",
+            ["stack.toml:5:13", "`directory` is for data, which"],
+        ),
+        (
+            "profile = \"smr-14tb\"\nmax-active = 4",
+            ["stack.toml:4:14", "a limit that SMR disks do not have: use `max-open`"],
+        ),
+        ("profile = \"smr-15tbb\"", ["stack.toml:3:11", "there is no profile `smr-15tbb`, but `smr-15tb`"]),
+        ("profile = \"link-fc32\"", ["stack.toml:3:11", "profile `link-fc32` is not of a drive"]),
+        ("profile = \"ram\"\nzones = 4", ["stack.toml:4:9", "use `size`"]),
+        ("profile = \"/dev/zero\"", ["stack.toml:3:11", "it is longer than 1048576 bytes"]),
+        ("zones = 4", ["has no `profile`", "add a line such as: profile = \"zns-1tb\""]),
+    ];
+    for (keys, says) in cases {
+        assert_says(&format!("[disk.d]\ntype = \"profile\"\n{keys}\n"), &says);
+    }
+}

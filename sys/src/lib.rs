@@ -27,7 +27,7 @@ pub mod zoned_block;
 
 /// For those who write an [`Operation`].
 pub use io_uring;
-pub use request::{Allocate, Entries, Fd, Operation, Part, Request, Submission, write_at};
+pub use request::{Allocate, Entries, Fd, Operation, Part, Request, Submission, read_at, write_at};
 pub use ring::{Completion, MOST_DRIVER_REGIONS, Ring, Token, driver_region};
 pub use ring_handle::{RequestQueue, RingHandle};
 pub use ring_setup::RingError;

@@ -421,6 +421,21 @@ pub fn write_at(file: &impl AsFd, at: u64, (payload, skip): (&Payload, usize), d
     usize::try_from(written).map_err(|_| io::Error::last_os_error())
 }
 
+/// Reads into all of `payload` but its first `skip` bytes at once, for a thread that may wait; returns the number of bytes that were read.
+///
+/// # Errors
+/// The kernel's.
+pub fn read_at(file: &impl AsFd, at: u64, (payload, skip): (&Payload, usize)) -> io::Result<usize> {
+    let mut headers = Headers::default();
+    headers.push_payload(payload, &mut { skip });
+    let (vectors, count) = (headers.vectors.as_ptr(), headers.vectors.len() as libc::c_int);
+    let at = (at + skip as u64) as libc::off_t;
+    // SAFETY: The vectors and the memory that they point to are borrowed until the call is done. The kernel writes to words that
+    // are atomic: others may look at them meanwhile.
+    let read = unsafe { libc::preadv(file.as_fd().as_raw_fd(), vectors, count, at) };
+    usize::try_from(read).map_err(|_| io::Error::last_os_error())
+}
+
 fn receive_all(socket: &Fd, payload: &Payload, skip: usize, headers: &mut Headers) -> squeue::Entry {
     let flags = libc::MSG_WAITALL;
     if let Payload::Data(data) = payload {

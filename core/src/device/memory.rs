@@ -38,6 +38,12 @@ impl SparseMemory {
         self.chunks.len() as u64 * CHUNK_BYTES
     }
 
+    /// Most bytes that it takes, if there is a limit.
+    #[must_use]
+    pub fn limit(&self) -> Option<u64> {
+        self.limit
+    }
+
     /// From now on takes no more than so many bytes: a write that would need more does nothing, and fails.
     pub fn set_limit(&mut self, bytes: u64) {
         self.limit = Some(bytes);
@@ -54,8 +60,9 @@ impl SparseMemory {
         if with(most) <= limit || with(most - self.chunks.range(needed).count() as u64) <= limit {
             return Ok(());
         }
-        let message =
-            format!("{limit} bytes of data is all that may be kept in memory: allow more, or reset or discard");
+        let message = format!(
+            "{limit} bytes of data is all that may be kept in memory: raise `memory` of the disk, or reset or discard"
+        );
         Err(Reason::Host(Status::NoSpace, message.into()))
     }
 

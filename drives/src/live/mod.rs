@@ -18,6 +18,7 @@ mod lateness;
 mod model;
 
 use alloc::boxed::Box;
+use alloc::rc::Rc;
 use core::fmt;
 
 use slab::Slab;
@@ -26,10 +27,11 @@ use model::Inside;
 use shingle_core::block::{
     Bio, BlockDevice, Completion, Cx, DeviceId, Event, Limits, PortId, Reason, Stack, StackError, Survival,
 };
-use shingle_core::device::memory::SparseMemory;
 use shingle_core::random::Rng;
 use shingle_core::time::Instant;
 use shingle_core::zone::ZonedDisk;
+
+use crate::medium::{Medium, Store};
 
 pub use lateness::Lateness;
 pub use model::Model;
@@ -54,6 +56,16 @@ pub struct LiveDrive {
     lateness: Lateness,
     /// When it is called next.
     alarm: Option<Instant>,
+}
+
+/// Has `model`, which was not used yet, keep its data and zones in `store`, and begin with what is there.
+///
+/// # Errors
+/// If that is not what the drive can have, or cannot be read.
+pub fn adopt(model: &mut dyn Model, store: &Rc<dyn Store>) -> Result<(), Reason> {
+    model.zones_mut().map_or(Ok(()), |zones| zones.adopt(store.clone()))?;
+    model.medium_mut().into_iter().for_each(|medium| *medium = Medium::Stored(store.clone()));
+    Ok(())
 }
 
 /// Whether it has power.
@@ -81,7 +93,9 @@ impl LiveDrive {
     /// If no stack takes such a device.
     pub fn new(mut model: Box<dyn Model>, memory_limit: Option<u64>, seed: u64) -> Result<Self, StackError> {
         model.go_live();
-        memory_limit.into_iter().zip(model.memory_mut()).for_each(|(limit, memory)| memory.set_limit(limit));
+        if let (Some(limit), Some(Medium::Memory(memory))) = (memory_limit, model.medium_mut()) {
+            memory.set_limit(limit);
+        }
         let limits = model.limits().clone();
         let mut stack = Stack::new();
         let port = stack.open_port();
@@ -132,10 +146,16 @@ impl LiveDrive {
         self.inside().zones()
     }
 
-    /// Bytes of memory that its data takes; 0 if it keeps none.
+    /// Bytes of memory that its data takes.
     #[must_use]
     pub fn memory_bytes(&self) -> u64 {
-        self.inside().memory().map_or(0, SparseMemory::bytes)
+        self.medium().filter(|medium| medium.store().is_none()).map_or(0, Medium::bytes)
+    }
+
+    /// Where its data is; `None` if it keeps none.
+    #[must_use]
+    pub fn medium(&self) -> Option<&Medium> {
+        self.inside().medium()
     }
 
     fn inside(&self) -> &dyn Model {

@@ -4,9 +4,10 @@ use alloc::boxed::Box;
 use core::fmt;
 
 use shingle_core::block::{Bio, BlockDevice, Cx, Event, Limits};
-use shingle_core::device::memory::SparseMemory;
 use shingle_core::random::Rng;
 use shingle_core::zone::ZonedDisk;
+
+use crate::medium::{KeptZones, Medium};
 
 /// A drive that knows what a loss of power takes.
 pub trait Model: BlockDevice {
@@ -15,13 +16,18 @@ pub trait Model: BlockDevice {
     fn go_live(&mut self) {}
 
     /// Where it keeps data, if it does.
-    fn memory(&self) -> Option<&SparseMemory>;
+    fn medium(&self) -> Option<&Medium>;
 
     /// The same, to be changed.
-    fn memory_mut(&mut self) -> Option<&mut SparseMemory>;
+    fn medium_mut(&mut self) -> Option<&mut Medium>;
 
     /// Its zones, if it has any.
     fn zones(&self) -> Option<&ZonedDisk> {
+        None
+    }
+
+    /// The same, to be changed.
+    fn zones_mut(&mut self) -> Option<&mut KeptZones> {
         None
     }
 

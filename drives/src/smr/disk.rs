@@ -10,8 +10,8 @@ use super::config::{DRIVE, SmrConfig};
 use super::jobs::{Command, Effect, Last, LinkJob, LinkWork, MediaJob, MediaWork};
 use super::mechanics::{Head, Mechanics};
 use crate::error::{DriveError, Fault};
+use crate::medium::{KeptZones, Medium};
 use shingle_core::block::{Bio, BlockDevice, Cx, Event, Limits};
-use shingle_core::device::memory::SparseMemory;
 use shingle_core::sector::Sector;
 use shingle_core::time::{Duration, Instant};
 use shingle_core::zone::{ZoneNo, ZoneState, ZonedDisk};
@@ -19,8 +19,8 @@ use shingle_core::zone::{ZoneNo, ZoneState, ZonedDisk};
 /// The device.
 pub struct SmrDisk {
     pub(super) limits: Limits,
-    pub(super) zones: ZonedDisk,
-    pub(super) memory: Option<SparseMemory>,
+    pub(super) zones: KeptZones,
+    pub(super) medium: Option<Medium>,
     pub(super) config: SmrConfig,
     pub(super) mechanics: Mechanics,
     /// Reads and writes that found the queue full.
@@ -68,8 +68,8 @@ impl SmrDisk {
         };
         Ok(Self {
             limits,
-            zones,
-            memory: config.keep_data.then(|| SparseMemory::new(0)),
+            zones: zones.into(),
+            medium: config.keep_data.then(Medium::default),
             mechanics: Mechanics::new(config, geometry),
             outside: VecDeque::new(),
             queued: 0,
@@ -105,7 +105,7 @@ impl SmrDisk {
     /// Bytes of memory that the data takes; 0 if it is not kept.
     #[must_use]
     pub fn memory_bytes(&self) -> u64 {
-        self.memory.as_ref().map_or(0, SparseMemory::bytes)
+        self.medium.as_ref().map_or(0, Medium::bytes)
     }
 
     /// The sustained rate in `zone`, in bytes per second.

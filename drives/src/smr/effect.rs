@@ -29,8 +29,8 @@ impl SmrDisk {
 
     fn read(&mut self, bio: &Bio) -> Result<Effect, Refusal> {
         let zone = self.zones.check_read(bio.sector)?;
-        if let Some(memory) = &self.memory {
-            memory.read(bio.sector, bio.sectors, &bio.payload);
+        if let Some(medium) = &self.medium {
+            medium.read(bio.sector, bio.sectors, &bio.payload)?;
         }
         let missing = self.on_medium_before(zone, bio.sector, bio.end()).0.saturating_sub(bio.sector.0);
         Ok(Effect { missing: missing.min(bio.sectors.into()) as u32, before: None })
@@ -65,19 +65,18 @@ impl SmrDisk {
     fn write(&mut self, bio: &Bio) -> Result<Effect, Refusal> {
         let zone = self.zones.begin_write(bio.sector, bio.sectors)?;
         let before = self.keep(bio, self.zones.geometry().kind(zone))?;
-        self.zones.advance(zone, bio.sectors);
+        self.zones.advance(zone, bio.sectors)?;
         Ok(Effect { missing: 0, before })
     }
 
     /// Keeps the data of a write, if data is kept; what it replaces in a conventional zone.
     fn keep(&mut self, bio: &Bio, kind: ZoneKind) -> Result<Option<Data>, Refusal> {
-        let Some(memory) = &mut self.memory else { return Ok(None) };
-        let before = (kind == ZoneKind::Conventional).then(|| {
-            let before = Data::zeroed(bio.sectors as usize * 512);
-            memory.read(bio.sector, bio.sectors, &Payload::Data(before.clone()));
-            before
-        });
-        memory.try_write(bio.sector, bio.sectors, &bio.payload)?;
+        let Some(medium) = &mut self.medium else { return Ok(None) };
+        let before = (kind == ZoneKind::Conventional).then(|| Data::zeroed(bio.sectors as usize * 512));
+        if let Some(before) = &before {
+            medium.read(bio.sector, bio.sectors, &Payload::Data(before.clone()))?;
+        }
+        medium.write(bio.sector, bio.sectors, &bio.payload)?;
         Ok(before)
     }
 
@@ -94,27 +93,26 @@ impl SmrDisk {
             }
             Op::ZoneReset => {
                 self.zones.reset(zone)?;
-                self.forget(zone);
+                self.forget(zone)?;
                 before != Condition::Empty
             }
-            _ => self.reset_all(),
+            _ => self.reset_all()?,
         };
         Ok(Effect { missing: changes.into(), before: None })
     }
 
-    fn reset_all(&mut self) -> bool {
+    fn reset_all(&mut self) -> Result<bool, Refusal> {
         let mut emptied = Vec::new();
-        self.zones.reset_all(|zone| emptied.push(zone));
-        emptied.iter().for_each(|zone| self.forget(*zone));
-        !emptied.is_empty()
+        let done = self.zones.reset_all(|zone| emptied.push(zone));
+        let forgotten: Vec<_> = emptied.iter().map(|zone| self.forget(*zone)).collect();
+        done?;
+        forgotten.into_iter().collect::<Result<(), Reason>>()?;
+        Ok(!emptied.is_empty())
     }
 
     /// The zone was reset: its data is gone, and what is still on its way to it goes nowhere.
-    fn forget(&mut self, zone: ZoneNo) {
+    fn forget(&mut self, zone: ZoneNo) -> Result<(), Reason> {
         let geometry = *self.zones.geometry();
-        if let Some(memory) = &mut self.memory {
-            memory.discard(geometry.start(zone), geometry.len(zone));
-        }
         let at_head = self.media.as_ref().is_some_and(|job| matches!(job.work, MediaWork::Destage(at) if at == zone));
         self.cache.void(zone, at_head);
         let arriving = match &mut self.link {
@@ -123,6 +121,8 @@ impl SmrDisk {
         };
         let commands = arriving.into_iter().chain(&mut self.writes).chain(&mut self.outside);
         commands.filter(|command| geometry.zone_of(command.bio.sector) == zone).for_each(|command| command.void = true);
+        let Some(medium) = &mut self.medium else { return Ok(()) };
+        medium.discard(geometry.start(zone), geometry.len(zone))
     }
 
     pub(super) fn enqueue(&mut self, command: Command) {

@@ -7,8 +7,8 @@ use super::cache::CachedWrite;
 use super::disk::SmrDisk;
 use super::jobs::{LinkJob, LinkWork, MediaJob, MediaWork};
 use crate::live::Model;
+use crate::medium::{KeptZones, Medium};
 use shingle_core::block::{Cx, Op, Payload, Reason};
-use shingle_core::device::memory::SparseMemory;
 use shingle_core::random::Rng;
 use shingle_core::zone::{Condition, ZoneKind, ZoneNo, ZonedDisk};
 
@@ -61,13 +61,14 @@ impl SmrDisk {
     /// Puts back what was in the place of blocks that did not get through, the last write first.
     fn tear_conventional(&mut self, lost: &[CachedWrite], rng: &mut Rng) {
         let unit = self.limits.physical_block_bytes / 512;
-        let Some(memory) = &mut self.memory else { return };
+        let Some(medium) = &mut self.medium else { return };
         for write in lost.iter().rev() {
             let Some(before) = &write.before else { continue };
             for block in (0..write.sectors).step_by(unit as usize).filter(|_| rng.chance(1, 2)) {
                 let sectors = unit.min(write.sectors - block);
                 let old = before.slice(block as usize * 512, sectors as usize * 512);
-                memory.write(write.start + u64::from(block), sectors, &Payload::Data(old));
+                // What cannot be put back got through.
+                let _ = medium.write(write.start + u64::from(block), sectors, &Payload::Data(old));
             }
         }
     }
@@ -92,25 +93,31 @@ impl SmrDisk {
             let end = ends.max().unwrap_or(first);
             let blocks = (end - first) / unit;
             let kept = durable + (rng.below(blocks + 1) * unit) as u32;
-            self.zones.set_write_pointer(zone, kept).expect("a pointer that goes back stays within the zone");
-            if let Some(memory) = &mut self.memory {
-                memory.discard(geometry.start(zone) + u64::from(kept), geometry.len(zone) - kept);
+            // A pointer that a store does not take stays where it is, and the data before it.
+            if self.zones.set_write_pointer(zone, kept).is_ok()
+                && let Some(medium) = &mut self.medium
+            {
+                let _ = medium.discard(geometry.start(zone) + u64::from(kept), geometry.len(zone) - kept);
             }
         }
     }
 }
 
 impl Model for SmrDisk {
-    fn memory(&self) -> Option<&SparseMemory> {
-        self.memory.as_ref()
+    fn medium(&self) -> Option<&Medium> {
+        self.medium.as_ref()
     }
 
-    fn memory_mut(&mut self) -> Option<&mut SparseMemory> {
-        self.memory.as_mut()
+    fn medium_mut(&mut self) -> Option<&mut Medium> {
+        self.medium.as_mut()
     }
 
     fn zones(&self) -> Option<&ZonedDisk> {
         Some(&self.zones)
+    }
+
+    fn zones_mut(&mut self) -> Option<&mut KeptZones> {
+        Some(&mut self.zones)
     }
 
     fn lose_power(&mut self, rng: &mut Rng, cx: &mut Cx<'_>) {

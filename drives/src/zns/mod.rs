@@ -40,20 +40,20 @@ use buffer::Buffer;
 use flush::Barrier;
 use nand::{Begun, DieOperation, Nand, Reader};
 use shingle_core::block::{Bio, BlockDevice, Cx, Event, Limits, Op, Payload, Reason, Refusal, Status};
-use shingle_core::device::memory::SparseMemory;
 use shingle_core::time::Duration;
 use shingle_core::zone::{ZoneNo, ZoneState, ZonedDisk};
 use timer::Timer;
 
 use crate::error::{DriveError, Fault};
+use crate::medium::{KeptZones, Medium};
 use crate::service::time_of;
 
 /// The drive.
 pub struct ZnsSsd {
     config: ZnsConfig,
     limits: Limits,
-    zones: ZonedDisk,
-    memory: Option<SparseMemory>,
+    zones: KeptZones,
+    medium: Option<Medium>,
     commands: Slab<Command>,
     work: Work,
     buffers: BTreeMap<ZoneNo, Buffer>,
@@ -109,8 +109,8 @@ impl ZnsSsd {
         let limits = config.limits()?;
         let geometry = config.geometry()?;
         Ok(Self {
-            zones: ZonedDisk::new(geometry, config.resources(&geometry)?),
-            memory: config.memory_backed.then(|| SparseMemory::new(0)),
+            zones: ZonedDisk::new(geometry, config.resources(&geometry)?).into(),
+            medium: config.memory_backed.then(Medium::default),
             nand: Nand::new(&config),
             ahead: ReadAhead::new(config.read_ahead_bytes),
             limits,
@@ -289,8 +289,11 @@ impl ZnsSsd {
             Op::ZoneOpen => self.zones.open(zone).map(|()| Duration::ZERO)?,
             Op::ZoneClose => self.zones.close(zone).map(|()| Duration::ZERO)?,
             Op::ZoneFinish => self.finish(zone, before)?,
-            Op::ZoneReset => self.zones.reset(zone).map(|()| self.erase(zone, before, cx))?,
-            Op::ZoneResetAll => self.reset_all(cx),
+            Op::ZoneReset => {
+                self.zones.reset(zone)?;
+                self.erase(zone, before, cx)?
+            }
+            Op::ZoneResetAll => self.reset_all(cx)?,
             _ => return Err(Reason::NotSupported.into()),
         };
         self.arm(takes, Timer::Manage(id), cx);
@@ -313,17 +316,19 @@ impl ZnsSsd {
         Ok(time_of(u64::from(unwritten) * 512, self.config.finish_rate))
     }
 
-    fn reset_all(&mut self, cx: &mut Cx<'_>) -> Duration {
+    fn reset_all(&mut self, cx: &mut Cx<'_>) -> Result<Duration, Refusal> {
         let mut written = Vec::new();
         let before: Vec<ZoneState> =
             (0..self.zones.geometry().zones()).map(|zone| self.zones.state(ZoneNo(zone))).collect();
-        self.zones.reset_all(|zone| written.push(zone));
-        let erase = |zone: ZoneNo| self.erase(zone, before[zone.index()], cx).0;
-        Duration(written.into_iter().map(erase).sum())
+        let done = self.zones.reset_all(|zone| written.push(zone));
+        let erased: Vec<_> = written.into_iter().map(|zone| self.erase(zone, before[zone.index()], cx)).collect();
+        done?;
+        let times: Vec<Duration> = erased.into_iter().collect::<Result<_, _>>()?;
+        Ok(Duration(times.iter().map(|time| time.0).sum()))
     }
 
     /// Forgets what a zone held; returns how long a reset takes: longer the more blocks were written, all dies side by side.
-    fn erase(&mut self, zone: ZoneNo, before: ZoneState, cx: &mut Cx<'_>) -> Duration {
+    fn erase(&mut self, zone: ZoneNo, before: ZoneState, cx: &mut Cx<'_>) -> Result<Duration, Reason> {
         if let Some(buffer) = self.buffers.remove(&zone) {
             self.work.barriers.retain(|barrier| !buffer.waiting.contains(&barrier.command));
             let reset = || Refusal::from(Reason::Failing("its zone was reset before its data had come"));
@@ -332,13 +337,13 @@ impl ZnsSsd {
         }
         self.ahead.forget(zone);
         let geometry = self.zones.geometry();
-        if let Some(memory) = &mut self.memory {
-            memory.discard(geometry.start(zone), geometry.len(zone));
+        if let Some(medium) = &mut self.medium {
+            medium.discard(geometry.start(zone), geometry.len(zone))?;
         }
         if before.wp == 0 {
-            return Duration::ZERO;
+            return Ok(Duration::ZERO);
         }
         let side_by_side = self.config.erase_block_bytes * u64::from(self.config.dies_per_zone);
-        Duration(self.config.reset.0 + self.config.erase.0 * (u64::from(before.wp) * 512).div_ceil(side_by_side))
+        Ok(Duration(self.config.reset.0 + self.config.erase.0 * (u64::from(before.wp) * 512).div_ceil(side_by_side)))
     }
 }

@@ -4,8 +4,8 @@ use alloc::vec::Vec;
 
 use super::{Work, ZnsSsd};
 use crate::live::Model;
-use shingle_core::block::{Cx, Reason};
-use shingle_core::device::memory::SparseMemory;
+use crate::medium::{KeptZones, Medium};
+use shingle_core::block::{Cx, Reason, Refusal};
 use shingle_core::random::Rng;
 use shingle_core::zone::{ZoneNo, ZonedDisk};
 
@@ -31,11 +31,11 @@ impl ZnsSsd {
     }
 
     fn truncate(&mut self, zone: ZoneNo, offset: u32) {
-        // A zone that failed keeps its state: its pointer means nothing.
-        let _ = self.zones.set_write_pointer(zone, offset);
-        let geometry = self.zones.geometry();
-        if let Some(memory) = &mut self.memory {
-            memory.discard(geometry.start(zone) + u64::from(offset), geometry.len(zone) - offset);
+        // A zone that failed keeps its state: its pointer means nothing. One that a store does not take stays where it is.
+        let set = self.zones.set_write_pointer(zone, offset);
+        let geometry = *self.zones.geometry();
+        if let Some(medium) = self.medium.as_mut().filter(|_| !matches!(set, Err(Refusal::Other(_)))) {
+            let _ = medium.discard(geometry.start(zone) + u64::from(offset), geometry.len(zone) - offset);
         }
     }
 
@@ -46,16 +46,20 @@ impl ZnsSsd {
 }
 
 impl Model for ZnsSsd {
-    fn memory(&self) -> Option<&SparseMemory> {
-        self.memory.as_ref()
+    fn medium(&self) -> Option<&Medium> {
+        self.medium.as_ref()
     }
 
-    fn memory_mut(&mut self) -> Option<&mut SparseMemory> {
-        self.memory.as_mut()
+    fn medium_mut(&mut self) -> Option<&mut Medium> {
+        self.medium.as_mut()
     }
 
     fn zones(&self) -> Option<&ZonedDisk> {
         Some(&self.zones)
+    }
+
+    fn zones_mut(&mut self) -> Option<&mut KeptZones> {
+        Some(&mut self.zones)
     }
 
     fn lose_power(&mut self, rng: &mut Rng, cx: &mut Cx<'_>) {

@@ -12,8 +12,8 @@ impl ZnsSsd {
     pub(super) fn begin_read(&mut self, id: u32, cx: &mut Cx<'_>) -> Result<(), Refusal> {
         let bio = &self.commands[id as usize].bio;
         let zone = self.zones.check_read(bio.sector)?;
-        if let Some(memory) = &self.memory {
-            memory.read(bio.sector, bio.sectors, &bio.payload);
+        if let Some(medium) = &self.medium {
+            medium.read(bio.sector, bio.sectors, &bio.payload)?;
         }
         let offset = self.zones.geometry().offset_in_zone(bio.sector);
         let (part, on_dies) = (offset..offset + bio.sectors, self.on_dies(zone));

@@ -36,10 +36,10 @@ impl ZnsSsd {
             }
             _ => self.zones.begin_write(bio.sector, bio.sectors)?,
         };
-        if let Some(memory) = &mut self.memory {
-            memory.try_write(bio.sector, bio.sectors, &bio.payload)?;
+        if let Some(medium) = &mut self.medium {
+            medium.write(bio.sector, bio.sectors, &bio.payload)?;
         }
-        self.zones.advance(zone, bio.sectors);
+        self.zones.advance(zone, bio.sectors)?;
         let (sectors, preflush) = (bio.sectors, bio.flags.has(Flags::PREFLUSH));
         let offset = self.zones.geometry().offset_in_zone(bio.sector);
         let command = &mut self.commands[id as usize];

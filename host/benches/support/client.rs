@@ -11,6 +11,7 @@ pub const READ: u16 = 0;
 pub const WRITE: u16 = 1;
 pub const DISC: u16 = 2;
 pub const FLUSH: u16 = 3;
+pub const TRIM: u16 = 4;
 
 const REPLY_BYTES: usize = 16;
 const RECEIVE_BYTES: usize = 512 << 10;

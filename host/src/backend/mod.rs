@@ -98,10 +98,20 @@ pub trait BackEnd: fmt::Debug + Send + Sync {
         self.path().map(|path| path.canonicalize().unwrap_or_else(|_| path.to_owned()).display().to_string())
     }
 
+    /// The lines of a stack file that make it, of this kind, where it is; empty if it has no path.
+    fn lines(&self, kind: &BackEndType) -> String {
+        self.path().map_or(String::new(), |path| format!("type = \"{}\"\npath = {:?}\n", kind.name, absolute(path)))
+    }
+
     /// Where its data is, if that is a path.
     fn path(&self) -> Option<&Path> {
         None
     }
+}
+
+/// A path that means the same everywhere, as text.
+fn absolute(path: &Path) -> String {
+    path.canonicalize().unwrap_or_else(|_| path.to_owned()).display().to_string()
 }
 
 /// Error of opening a disk.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use shingle_core::block::BlockDevice;
 
 use super::{BackEnd, BackEndError, BackEndType, Placed};
+use crate::disk::drive_dir::DriveDir;
 use crate::disk::zoned_dir::{ErrorKind, Options, ZonedDir, ZonedDirError, inspect, open};
 use crate::fields::Fields;
 use crate::shard::Shard;
@@ -42,7 +43,8 @@ fn read(fields: &mut Fields<'_>) -> Option<Placed> {
 fn at(path: &Path, read_only: bool) -> Option<Arc<dyn BackEnd>> {
     let is_file = path.metadata().is_ok_and(|metadata| !metadata.is_dir());
     let options = Options { read_only, ..Options::default() };
-    (!is_file).then(|| Arc::new(Directory { path: path.into(), options }) as _)
+    let is_other = DriveDir::describe(path).is_some();
+    (!is_file && !is_other).then(|| Arc::new(Directory { path: path.into(), options }) as _)
 }
 
 impl BackEnd for Directory {

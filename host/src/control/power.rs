@@ -2,6 +2,7 @@
 
 use shingle_core::block::Cx;
 use shingle_drives::live::LiveDrive;
+use shingle_drives::medium::{Medium, Store};
 
 use super::operations::unknown_device;
 use super::protocol::{CutPower, DriveStatus, Drives, GetPower, RestorePower};
@@ -82,6 +83,7 @@ fn all(shard: &mut Shard) -> Vec<DriveStatus> {
 pub(super) fn status_of(shard: &Shard, named: &Named) -> Option<DriveStatus> {
     let drive = shard.stack.device::<LiveDrive>(named.leaf)?;
     let lateness = drive.lateness();
+    let store = drive.medium().and_then(Medium::store);
     Some(DriveStatus {
         device: named.name.clone(),
         power: drive.power().name().into(),
@@ -91,5 +93,8 @@ pub(super) fn status_of(shard: &Shard, named: &Named) -> Option<DriveStatus> {
         mean_lateness_ns: lateness.mean().map(|late| late.as_nanos()),
         max_lateness_ns: lateness.max().as_nanos(),
         memory_bytes: drive.memory_bytes(),
+        memory_limit: drive.medium().and_then(Medium::limit),
+        directory: store.map(|store| store.place().to_owned()),
+        directory_bytes: store.map(Store::bytes),
     })
 }

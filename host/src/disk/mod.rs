@@ -1,12 +1,15 @@
 //! Real disks as devices of a stack.
 //!
+//! - [`drive_dir`]: the data of a simulated drive.
 //! - [`file`]: a regular file or a block device.
 //! - [`files`]: the calls that wait, so that a simulated kernel can stand in for the machine's.
 //! - [`zoned_blk`]: a zoned block device of the kernel.
 //! - [`zoned_dir`]: a zoned disk in a directory.
 //!
-//! A disk starts its I/O on the ring of its shard and gets it back as an event of the stack; it never blocks for data.
+//! A disk starts its I/O on the ring of its shard and gets it back as an event of the stack; it never blocks for data. Only simulated drives
+//! do, which have it in the page cache.
 
+pub mod drive_dir;
 pub mod file;
 pub mod files;
 mod holder;

@@ -26,6 +26,19 @@ impl Model {
         matches!(self, Self::Smr(_) | Self::Zns(_) | Self::Ssd(_) | Self::Ram(_))
     }
 
+    /// Its name, as it stands behind `model =`.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Smr(_) => "smr",
+            Self::Zns(_) => "zns",
+            Self::Ssd(_) => "ssd",
+            Self::Ram(_) => "ram",
+            Self::Link(..) => "link",
+            Self::Null(_) => "null",
+        }
+    }
+
     /// Sectors of a zone, if it has zones.
     #[must_use]
     pub fn zone_sectors(&self) -> Option<u64> {

@@ -14,6 +14,8 @@ mod ssd;
 mod values;
 mod zns;
 
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use shingle_core::device::NullConfig;
@@ -27,6 +29,9 @@ use values::Values;
 pub use build::BuildError;
 pub use live::{Part, Refusal};
 pub use paths::{BuiltPath, PathProfile, PathSet, Segment};
+
+/// No file of a profile is longer, in bytes.
+const MOST_BYTES: u64 = 1 << 20;
 
 /// The profiles that ship, by name.
 const SHIPPED: [(&str, &str); 11] = [
@@ -125,8 +130,18 @@ fn find_source(shipped: &[(&'static str, &str)], name_or_path: &str) -> Result<S
         let known = shipped.iter().map(|(name, _)| *name).collect();
         return Err(ProfileError::Unknown { name: name_or_path.to_owned(), known });
     }
-    let text = std::fs::read_to_string(path).map_err(|error| ProfileError::Unreadable(path.into(), error))?;
+    let text = read_text(path).map_err(|error| ProfileError::Unreadable(path.into(), error))?;
     Ok(Source { path: path.into(), text })
+}
+
+/// The text of a file, which is bounded: what is named may be a device without an end.
+fn read_text(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    File::open(path)?.take(MOST_BYTES + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > MOST_BYTES {
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("it is longer than {MOST_BYTES} bytes")));
+    }
+    Ok(text)
 }
 
 fn parse_with<T>(

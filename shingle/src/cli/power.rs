@@ -74,7 +74,8 @@ fn switch<O: Operation<Answer = DriveStatus>>(ask: &AskArgs, request: &O) -> Res
 
 /// Drives, with their power and lateness.
 pub(super) fn table<'a>(drives: impl IntoIterator<Item = &'a DriveStatus>) -> String {
-    let header = ["drive", "power", "cuts", "in flight", "answered", "mean lateness", "worst lateness", "memory"];
+    let header =
+        ["drive", "power", "cuts", "in flight", "answered", "mean lateness", "worst lateness", "data", "where"];
     output::table(&header, &[2, 3, 4, 5, 6, 7], drives.into_iter().map(row))
 }
 
@@ -88,6 +89,11 @@ fn row(drive: &DriveStatus) -> Vec<String> {
         drive.answered.to_string(),
         drive.mean_lateness_ns.map_or_else(|| "-".to_owned(), us),
         us(drive.max_lateness_ns),
-        format_bytes(drive.memory_bytes),
+        format_bytes(drive.directory_bytes.unwrap_or(drive.memory_bytes)),
+        match (&drive.directory, drive.memory_limit) {
+            (Some(directory), _) => directory.clone(),
+            (None, Some(most)) => format!("memory, {} at most", format_bytes(most)),
+            (None, None) => "not kept".into(),
+        },
     ]
 }

@@ -8,7 +8,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use super::Scratch;
-use client::{FLUSH, option, request};
+use client::{FLUSH, TRIM, option, request};
 pub use client::{READ, WRITE};
 
 /// Bytes of a request of most tests.
@@ -60,6 +60,20 @@ impl Nbd {
     pub fn flush(&mut self) {
         self.socket.write_all(&request(FLUSH, 0, 0, 0, 0)).unwrap();
         self.written(1);
+    }
+
+    /// Makes a range read as zeroes.
+    pub fn discard(&mut self, offset: u64, len: u32) {
+        self.socket.write_all(&request(TRIM, 0, offset, offset, len)).unwrap();
+        self.written(1);
+    }
+
+    /// Writes, which may fail; the error of the answer.
+    pub fn write_status(&mut self, offset: u64, data: &[u8]) -> u32 {
+        self.send(WRITE, offset, data);
+        let mut reply = [0; 16];
+        self.socket.read_exact(&mut reply).unwrap();
+        u32::from_be_bytes(reply[4..8].try_into().unwrap())
     }
 
     /// Reads a block, which may fail; the error of the answer.

@@ -29,4 +29,10 @@ pub struct DriveStatus {
     pub max_lateness_ns: u64,
     /// Memory that its data takes.
     pub memory_bytes: u64,
+    /// Most memory that it may take; `null` if there is none to be taken.
+    pub memory_limit: Option<u64>,
+    /// The directory that keeps its data; `null` if that is in memory, or none is kept.
+    pub directory: Option<String>,
+    /// Room that its data takes there.
+    pub directory_bytes: Option<u64>,
 }

@@ -25,11 +25,11 @@ impl Next {
         let (mut names, mut stack, mut is_real) = (Vec::new(), String::new(), false);
         for (member, path) in disks.space().members().iter().zip(disks.names().map(Path::new)) {
             let name = free_name(&name_of(path), &mut taken);
-            let kind = backend::at(path, true).map_or("", |(kind, _)| kind.name);
+            let found = backend::at(path, true);
+            let (kind, lines) = found.map_or(("", String::new()), |(kind, disk)| (kind.name, disk.lines(kind)));
             is_real |= kind == "zoned-blk";
-            let place = path.canonicalize().unwrap_or_else(|_| path.to_owned());
             let what = if member.is_zoned { "" } else { "  # the regular disk" };
-            stack += &format!("[disk.{name}]{what}\ntype = \"{kind}\"\npath = {:?}\n\n", place.display().to_string());
+            stack += &format!("[disk.{name}]{what}\n{lines}\n");
             names.push(name);
         }
         let sectors = u64::from(chunks) * u64::from(disks.space().zone_blocks() * BLOCK_SECTORS);

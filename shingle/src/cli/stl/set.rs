@@ -132,10 +132,10 @@ pub fn serving_these(disks: &[&str], sectors: u64) -> (String, String) {
     let (mut names, mut stack, mut is_real) = (Vec::new(), String::new(), false);
     for path in disks.iter().map(Path::new) {
         let name = free_name(&name_of(path), &mut taken);
-        let kind = backend::at(path, true).map_or("", |(kind, _)| kind.name);
+        let found = backend::at(path, true);
+        let (kind, lines) = found.map_or(("", String::new()), |(kind, disk)| (kind.name, disk.lines(kind)));
         is_real |= kind == "zoned-blk";
-        let place = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-        stack += &format!("[disk.{name}]\ntype = \"{kind}\"\npath = {:?}\n\n", place.display().to_string());
+        stack += &format!("[disk.{name}]\n{lines}\n");
         names.push(name);
     }
     let table = format!("0 {} stl {}", sectors, names.join(" "));
