@@ -46,6 +46,9 @@ test-package: tools ## a package is installed in a new Debian root, used, and re
 release: tools   ## all that is published, in target/dist: scripts/release -h
 	scripts/release
 
+test-web:        ## the web page in a headless Chromium, if there is one: PROGRAM or target/debug/shingle
+	@clients/web/test/test_page.py $(or $(PROGRAM),$${CARGO_TARGET_DIR:-target}/debug/shingle) || [ $$? = 3 ]
+
 demo: build      ## the main job: ext4 on an SMR disk through NBD, random writes, SIGKILL, restart, compare
 	scripts/demo.sh
 
@@ -78,4 +81,4 @@ soak: build      ## fresh random worlds of every profile for MINUTES=60; failure
 tools:
 	@scripts/install-tools.sh
 
-.PHONY: help build check test test-guest test-package release demo bench reproduce fuzz soak tools
+.PHONY: help build check test test-guest test-package test-web release demo bench reproduce fuzz soak tools

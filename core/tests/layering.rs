@@ -41,6 +41,7 @@ const HOST: &Layers = &[
     ("mailbox", &[]),
     ("devices", &["keys"]),
     ("shard", &["devices", "mailbox"]),
+    ("events", &[]),
     ("helper", &["mailbox", "shard"]),
     ("disk", &["helper", "patience", "shard", "tally"]),
     ("profile", &["fields"]),
@@ -49,13 +50,18 @@ const HOST: &Layers = &[
     ("serve", &["fields", "patience", "service_manager", "shard", "tally"]),
     ("config", &["backend", "devices", "dmz", "fields", "serve", "shard"]),
     ("stl", &["config", "dmz", "shard"]),
-    ("notices", &["devices", "shard"]),
+    ("http", &["serve"]),
+    ("notices", &["devices", "events", "shard"]),
     ("trace", &["latency"]),
-    ("daemon_state", &["config", "devices", "mailbox", "serve", "shard"]),
+    ("daemon_state", &["config", "devices", "events", "mailbox", "serve", "shard"]),
     ("pulse", &["daemon_state", "shard"]),
-    ("metrics", &["daemon_state", "devices", "disk", "mailbox", "serve", "shard", "tally"]),
-    ("control", &["config", "daemon_state", "devices", "dmz", "mailbox", "metrics", "serve", "shard", "trace"]),
-    ("daemon", &["config", "control", "daemon_state", "metrics", "notices", "serve", "shard"]),
+    ("metrics", &["daemon_state", "devices", "disk", "http", "mailbox", "serve", "shard", "tally"]),
+    (
+        "control",
+        &["config", "daemon_state", "devices", "dmz", "events", "mailbox", "metrics", "serve", "shard", "trace"],
+    ),
+    ("web", &["control", "daemon_state", "events", "http", "metrics", "serve"]),
+    ("daemon", &["config", "control", "daemon_state", "events", "http", "metrics", "notices", "serve", "shard", "web"]),
 ];
 
 /// What a whole crate may import of the core.

@@ -18,6 +18,7 @@
 //!   asked, and what it says by itself.
 //! - [`profile`]: drives that can be simulated, as files of parameters.
 //! - [`latency`]: how long things took, as a histogram; [`tally`]: what exports and disks have done, and how long it took.
+//! - [`events`]: what has happened lately; [`http`], [`web`]: HTTP to this machine, and the page.
 //! - [`trace`]: recordings of bios: the file, and what it says.
 #![forbid(unsafe_code)]
 // They panic if nobody reads: `tracing` says what happens.
@@ -31,8 +32,10 @@ pub mod daemon_state;
 pub mod devices;
 pub mod disk;
 pub mod dmz;
+pub mod events;
 pub mod fields;
 pub mod helper;
+pub mod http;
 pub mod keys;
 pub mod latency;
 pub mod mailbox;
@@ -47,3 +50,4 @@ pub mod shard;
 pub mod stl;
 pub mod tally;
 pub mod trace;
+pub mod web;

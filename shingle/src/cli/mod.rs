@@ -32,6 +32,7 @@ mod stl;
 mod trace;
 mod ublk;
 mod up;
+mod watch;
 mod words;
 mod zones;
 
