@@ -59,6 +59,7 @@ bench: tools     ## ns per layer, the NBD server beside others, thousands of map
 	$(CARGO) bench -p shingle-host --bench control
 	$(CARGO) bench -p shingle-host --bench metrics
 	$(CARGO) bench -p shingle-host --bench round
+	$(CARGO) bench -p shingle-host --bench abuse
 
 reproduce: build ## the published tables: target/reproduce-zwp.html, -qd1, -noclone, -dmzoned, -latency and -stl
 	target/release/shingle reproduce zwp --html target/reproduce-zwp.html

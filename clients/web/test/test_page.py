@@ -26,7 +26,7 @@ STACK = """
 type = "profile"
 profile = "zns-1tb"
 zones = 64
-memory = "256MiB"
+keep-data = false
 
 [disk.flash]
 type = "profile"
@@ -101,8 +101,8 @@ class Stack:
         assert self.url, (self.folder / "log").read_text()
         socket = str(self.folder / "nbd.sock")
         self.loads = [Load(socket, "vol", block=16384), Load(socket, "lower", block=16384),
-                      Load(socket, "zns", block=16384, zone=2 << 30, zones=40),
-                      Load(socket, "many", block=1 << 18, zone=4 << 20, zones=4000, pause=0.001)]
+                      Load(socket, "zns", block=16384, zone=2 << 30, zones=14, room=1 << 30),
+                      Load(socket, "many", block=1 << 18, zone=4 << 20, zones=4000, room=3 << 20, pause=0.001)]
 
     def shingle(self, *words):
         done = subprocess.run([self.program, *words], cwd=self.folder, capture_output=True, text=True)
@@ -122,7 +122,7 @@ def opens(page, url, size, view, **look):
     page.open(url)
     page.wait("document.getElementById('state')?.textContent === 'Live'")
     page.run(f"location.hash = '{view}'")
-    page.wait(f"!document.getElementById('{view}').hidden")
+    page.wait(f"!document.getElementById('view-{view}').hidden")
 
 
 def fits(page):
@@ -244,7 +244,7 @@ def main():
                     opens(page, stack.url, size, "stack", dark=dark)
                     for view, step in steps.items():
                         page.run(f"location.hash = '{view}'")
-                        page.wait(f"!document.getElementById('{view}').hidden")
+                        page.wait(f"!document.getElementById('view-{view}').hidden")
                         step(page)
                         fits(page)
                         if shots:

@@ -1,19 +1,25 @@
 // Charts of the last while, with marks where something happened.
 
 import { $, make } from "./dom.js";
-import { bytes, count, seconds } from "./units.js";
+import { bytes, clockTime, count, seconds } from "./units.js";
 import uPlot from "./vendor/uPlot.esm.js";
+
+// Steps of a scale of bytes.
+const POWERS = Array.from({ length: 60 }, (_, n) => 2 ** n);
 
 const CHARTS = [
   { title: "Operations", unit: "per second", of: [["reads", "reads"], ["writes", "writes"], ["others", "others"]], show: count },
-  { title: "Bytes", unit: "per second", of: [["readBytes", "read"], ["writeBytes", "written"]], show: bytes },
+  { title: "Bytes", unit: "per second", of: [["readBytes", "read"], ["writeBytes", "written"]], show: bytes, steps: POWERS },
   { title: "Read latency", unit: "of a second's reads", of: [["readP50", "p50"], ["readP99", "p99"]], show: seconds },
   { title: "Write latency", unit: "of a second's writes", of: [["writeP50", "p50"], ["writeP99", "p99"]], show: seconds },
   { title: "Free zones", unit: "", of: [["freeZones", "free"]], show: count },
-  { title: "Cleaning", unit: "bytes copied per second", of: [["copiedBytes", "copied"]], show: bytes },
+  { title: "Cleaning", unit: "bytes copied per second", of: [["copiedBytes", "copied"]], show: bytes, steps: POWERS },
   { title: "Zones cleaned", unit: "per second", of: [["cleanedZones", "zones"]], show: count },
   { title: "Write amplification", unit: "since the table was loaded", of: [["amplification", "times"]], show: (value) => value?.toFixed(2) ?? "-" },
 ];
+
+// Shortest time that is shown, in seconds.
+const LEAST_SPAN = 60;
 
 // Lines are told apart by colour and by dashes.
 const COLOURS = { light: ["#0b5fb0", "#b04a00", "#5f6b78"], dark: ["#74b7ff", "#ffae6b", "#a3b0be"] };
@@ -44,6 +50,9 @@ export class Charts {
   show(span, events) {
     this.#events = events;
     const end = Date.now() / 1000;
+    // As long as little has been seen that is shown larger.
+    const seen = end - (this.#history.last(span, [])[0][0] ?? end);
+    const start = end - Math.min(span, Math.max(LEAST_SPAN, 1.1 * seen));
     for (const chart of CHARTS) {
       const data = this.#history.last(span, chart.of.map(([name]) => name));
       const hasData = data.slice(1).some((column) => column.some((value) => value !== null));
@@ -62,7 +71,9 @@ export class Charts {
       }
       there.plot.batch(() => {
         there.plot.setData(data, false);
-        there.plot.setScale("x", { min: end - span, max: end });
+        there.plot.setScale("x", { min: start, max: end });
+        // While nobody points at a moment, the legend is of the last one.
+        if (there.plot.cursor.left < 0) there.plot.setLegend({ idx: data[0].length - 1 }, false);
       });
     }
     if (!this.#plots.length && !this.#box.textContent) this.#box.append(make("p", { class: "hint" }, "Nothing has been seen of this yet."));
@@ -82,9 +93,9 @@ export class Charts {
       padding: [14, 8, 0, 0],
       cursor: { drag: { setScale: false } },
       scales: { x: { time: true }, y: { range: (_, __, max) => [0, (max || 1) * 1.1] } },
-      axes: [{ ...axis }, { ...axis, size: 68, values: (_, all) => all.map((value) => chart.show(value)) }],
+      axes: [{ ...axis, space: 76, values: (_, all) => all.map((at) => clockTime(at * 1000)) }, { ...axis, size: 68, ...(chart.steps && { incrs: chart.steps }), values: (_, all) => all.map((value) => chart.show(value)) }],
       series: [
-        { label: "at", value: "{HH}:{mm}:{ss}" },
+        { label: "at", value: (_, at) => (at === null ? "-" : clockTime(at * 1000)) },
         ...chart.of.map(([, label], n) => ({ label, stroke: colours[n], dash: DASHES[n], width: 1.5, points: { show: false }, value: shown })),
       ],
       hooks: { draw: [(plot) => this.#mark(plot, text)] },

@@ -42,16 +42,6 @@ const cut = (text, width) => {
   return text.length > most ? `${text.slice(0, most - 1)}…` : text;
 };
 
-function curve(one, other, isWide) {
-  if (isWide) {
-    const [x, y, u, v] = [one.x + one.width, one.y + one.height / 2, other.x, other.y + other.height / 2];
-    const bend = Math.max(20, (u - x) / 2);
-    return `M${x} ${y}C${x + bend} ${y} ${u - bend} ${v} ${u} ${v}`;
-  }
-  const [x, y, u, v] = [one.x + one.width / 2, one.y + one.height, other.x + other.width / 2, other.y];
-  return `M${x} ${y}C${x} ${y + 22} ${u} ${v - 22} ${u} ${v}`;
-}
-
 export class Graph {
   #box = $("graph");
   #shape = "";
@@ -75,10 +65,10 @@ export class Graph {
   }
 
   #build(lines, room) {
-    const { places, isWide, width, height } = arrange(this.#nodes, lines, room);
+    const { places, curves, width, height } = arrange(this.#nodes, lines, room);
     const svg = draw("svg", { width, height, viewBox: `0 0 ${width} ${height}` });
-    this.#paths = lines.map(({ from, to }) => {
-      const path = draw("path", { d: curve(places.get(from), places.get(to), isWide) });
+    this.#paths = lines.map(({ from, to }, n) => {
+      const path = draw("path", { d: curves[n] });
       svg.append(path);
       return { path, from, to };
     });

@@ -26,7 +26,7 @@ const isAlone = () => state.status?.shards === 0;
 function choose(view) {
   const known = VIEWS.includes(view) ? view : "stack";
   state.view = isAlone() ? "zones" : known;
-  for (const name of VIEWS) $(name).hidden = name !== state.view;
+  for (const name of VIEWS) $(`view-${name}`).hidden = name !== state.view;
   for (const link of document.querySelectorAll("nav a")) {
     if (link.dataset.view === state.view) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
@@ -134,7 +134,7 @@ function login(why) {
   say(why, true);
   $("login").hidden = false;
   $("views").hidden = true;
-  for (const name of VIEWS) $(name).hidden = true;
+  for (const name of VIEWS) $(`view-${name}`).hidden = true;
   state.view = "";
 }
 

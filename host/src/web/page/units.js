@@ -20,4 +20,5 @@ export function seconds(time) {
   return time < 1 ? `${rounded(time * 1e3)} ms` : `${rounded(time)} s`;
 }
 
+export const clockTime = (unixMs) => new Date(unixMs).toLocaleTimeString(undefined, { hour12: false });
 export const clock = (unixMs) => new Date(unixMs).toLocaleString(undefined, { dateStyle: "short", timeStyle: "medium" });

@@ -6,7 +6,7 @@ import { bytes } from "./units.js";
 import { paint, palette } from "./zonepaint.js";
 
 // Largest cell, and the smallest one with a letter in it, in pixels of the page.
-const LARGEST = 56;
+const LARGEST = 96;
 const LETTER_FROM = 20;
 // How far a pointer may move and still mean a click.
 const STILL = 5;
