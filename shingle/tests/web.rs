@@ -8,6 +8,7 @@ use std::net::{Shutdown, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
+use program::nbd::{Nbd, pattern};
 use program::{Daemon, Scratch};
 use serde_json::Value;
 
@@ -118,7 +119,7 @@ fn the_page_is_told_what_the_stack_is_and_what_has_happened() {
     assert_eq!((&status["devices"][0]["name"], &status["web"]), (&"d".into(), &Value::Array(Vec::new())));
     assert_eq!(page.json("/api/deps")["devices"], Value::Array(Vec::new()));
     assert_eq!(page.json("/api/metrics")["export_info"][0][0][0], "d");
-    scratch.ok("zones finish d -o 2048 -c 1");
+    scratch.ok("zones finish d -o 2048 -c 1 --force");
     let events = page.json("/api/events?since=1")["events"].clone();
     assert_eq!(
         (&events[0]["kind"], &events[0]["device"], &events[0]["number"]),
@@ -179,8 +180,8 @@ fn another_page_takes_a_restart() {
     let scratch = Scratch::with_stack(SMALL);
     let page = Page::of(&scratch);
     scratch.file("stack.toml", &SMALL.replace("unix = \"web.sock\"\n", ""));
-    let changes = scratch.json("reload --json")["changes"].clone();
-    assert_eq!((&changes[0]["name"], &changes[0]["outcome"]), (&"web".into(), &"after-restart".into()), "{changes}");
+    let (code, out, _) = scratch.run("reload");
+    assert!(code == 1 && out.contains("change section web: takes a restart"), "{out}");
     page.daemon.stop();
 }
 
@@ -241,6 +242,38 @@ fn who_does_not_take_an_answer_makes_room_for_others() {
     let mut answer = Vec::new();
     half.read_to_end(&mut answer).unwrap();
     drop(slow);
+    page.daemon.stop();
+}
+
+/// Who has a disk says what each of its zones is for.
+#[test]
+fn zones_of_a_volume_are_told_with_what_they_are_used_for() {
+    let scratch = Scratch::new();
+    scratch.ok("create smr --size 96MiB --zone-size 1MiB --conventional 4");
+    scratch.ok("create dmz --size 64MiB --zone-size 1MiB --conventional 12");
+    scratch.ok("dmz format dmz --seq=4");
+    let table = scratch.json("stl format smr --json")["table"].as_str().unwrap().to_owned();
+    let disk = |name: &str| format!("[disk.{name}]\ntype = \"zoned-dir\"\npath = \"{name}\"\n");
+    let device = |name: &str, table: &str| {
+        format!("[device.{name}]\ntable = \"{table}\"\n[export.{name}]\ndevice = \"{name}\"\n")
+    };
+    let ends = "[listen]\nunix = \"nbd.sock\"\n[control]\nsocket = \"control.sock\"\n[web]\ntcp = \"127.0.0.1:0\"\n";
+    let parts = [disk("smr"), disk("dmz"), device("vol", &table), device("old", "0 1 zoned dmz"), ends.to_owned()];
+    scratch.file("stack.toml", &parts.concat());
+    let page = Page::of(&scratch);
+    for (export, disk, zones, wanted) in
+        [("vol", "smr", 96, ["free", "users"]), ("old", "dmz", 64, ["data", "metadata"])]
+    {
+        let mut client = Nbd::connect(&scratch, export);
+        client.send(1, 0, &pattern(0, 1));
+        client.written(1);
+        let (_, answer) = page.get(&format!("/api/zones?device={disk}"));
+        let names = String::from_utf8_lossy(&answer[32 + 14 * zones..]).into_owned();
+        let known: Vec<&str> = names.split('\n').collect();
+        wanted.iter().for_each(|word| assert!(known.contains(word), "{word} is not among {known:?}"));
+        let uses = &answer[32 + 13 * zones..32 + 14 * zones];
+        assert!(uses.iter().all(|used_for| usize::from(*used_for) < known.len()), "{uses:?}");
+    }
     page.daemon.stop();
 }
 

@@ -10,6 +10,7 @@ const LARGEST = 96;
 const LETTER_FROM = 20;
 // How far a pointer may move and still mean a click.
 const STILL = 5;
+const EMPTY = condition(1);
 
 const dark = matchMedia("(prefers-color-scheme: dark)");
 
@@ -33,6 +34,8 @@ export class ZoneMap {
   #isDue = false;
   #pointers = new Map();
   #moved = 0;
+  // Where the tooltip is for.
+  #pointed = [0, 0];
   // Times of the last frames, in milliseconds, for who measures them.
   frames = [];
   owner = "";
@@ -62,15 +65,18 @@ export class ZoneMap {
     const isOther = isNew || zones !== this.#zones;
     this.#zones = zones;
     if (isOther) {
+      this.#tip.hidden = true;
       this.#chosen = Math.min(this.#chosen, zones.count - 1);
       this.#fit();
     }
     this.#recolour();
     this.#tell();
+    if (!this.#tip.hidden) this.#showTip(...this.#pointed);
   }
 
   clear() {
     [this.#zones, this.#chosen] = [null, -1];
+    this.#tip.hidden = true;
     $("legend").replaceChildren();
     $("count").textContent = "";
     $("zone").textContent = "";
@@ -102,7 +108,7 @@ export class ZoneMap {
       const context = swatch.getContext("2d");
       const image = context.createImageData(18, 18);
       const area = { pixels: new Uint32Array(image.data.buffer), width: 18, height: 18 };
-      paint(area, { columns: 1, count: 1, size: 19, left: 0, top: 0 }, this.#colours, () => kind.code, () => 1);
+      paint(area, { columns: 1, count: 1, size: 19, left: 0, top: 0 }, this.#colours, () => kind.code, () => (kind === EMPTY ? 0 : 1));
       context.putImageData(image, 0, 0);
       return make("li", {}, swatch, `${kind.letter} ${kind.name}: ${counts[kind.code].toLocaleString()}`);
     }));
@@ -288,6 +294,7 @@ export class ZoneMap {
 
   #showTip(x, y) {
     const zone = this.#at(x, y);
+    this.#pointed = [x, y];
     this.#tip.hidden = zone < 0;
     if (zone < 0) return;
     this.#tip.textContent = this.#words(zone, "\n");
