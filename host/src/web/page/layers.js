@@ -10,6 +10,7 @@ const MOST_GAP = 150;
 const SPACE = 14;
 const EDGE = 12;
 const GUTTER = 58;
+const TALL = 1000;
 // Narrower rooms have one column.
 const COLUMNS_FROM = 680;
 
@@ -82,7 +83,8 @@ function inColumns({ layers, steps, routes }, room) {
   const height = Math.max(...layers.map(tall));
   const places = new Map();
   layers.forEach((layer, column) => {
-    let y = EDGE + (height - tall(layer)) / 2;
+    // What is taller than a screen begins at the top: disks are to be seen beside the first exports.
+    let y = EDGE + (height > TALL ? 0 : (height - tall(layer)) / 2);
     for (const id of layer) {
       places.set(id, { x: EDGE + column * step, y, ...sizeOf(id) });
       y += sizeOf(id).height + SPACE;
