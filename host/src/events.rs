@@ -9,6 +9,8 @@ use serde::{Deserialize, Serialize};
 
 /// Most events that are kept.
 const MOST_EVENTS: usize = 512;
+/// Most of them that are about clients: no client keeps others from finding what else has happened.
+const MOST_OF_CLIENTS: usize = 128;
 /// Longest text of one, in bytes.
 const LONGEST_TEXT: usize = 400;
 
@@ -84,7 +86,13 @@ impl Events {
         }
         let mut ring = self.lock();
         ring.number += 1;
-        if ring.events.len() == MOST_EVENTS {
+        let is_of_client = |event: &Event| event.kind == EventKind::Client;
+        if kind == EventKind::Client
+            && ring.events.iter().filter(|event| is_of_client(event)).count() == MOST_OF_CLIENTS
+        {
+            let oldest = ring.events.iter().position(is_of_client);
+            oldest.into_iter().for_each(|place| _ = ring.events.remove(place));
+        } else if ring.events.len() == MOST_EVENTS {
             ring.events.pop_front();
         }
         let event = Event { number: ring.number, unix_ms, kind, device: device.map(ToOwned::to_owned), text };
@@ -105,11 +113,20 @@ mod tests {
     #[test]
     fn the_newest_events_are_kept_and_long_ones_are_cut() {
         let events = Events::default();
-        (0..2000).for_each(|n| events.note(EventKind::Client, None, &"\u{e9}".repeat(n)));
+        (0..2000).for_each(|n| events.note(EventKind::Change, None, &"\u{e9}".repeat(n)));
         let kept = events.since(0);
         assert_eq!((kept.len(), kept[0].number, kept[511].number), (MOST_EVENTS, 2000 - 511, 2000));
         assert!(kept.iter().all(|event| event.text.len() <= LONGEST_TEXT && event.text.ends_with("...")));
         assert_eq!(events.since(1998).len(), 2);
         assert!(events.since(u64::MAX).is_empty());
+    }
+
+    #[test]
+    fn complaints_about_clients_do_not_push_out_what_else_has_happened() {
+        let events = Events::default();
+        events.note(EventKind::Cut, Some("d"), "no power");
+        (0..2000).for_each(|_| events.note(EventKind::Client, None, "nonsense"));
+        let kept = events.since(0);
+        assert_eq!((kept.len(), kept[0].kind, kept[128].number), (1 + MOST_OF_CLIENTS, EventKind::Cut, 2001));
     }
 }

@@ -15,30 +15,27 @@ type ReadZones = Box<dyn Fn() -> Result<Vec<Zone>, String> + Send + Sync>;
 /// A disk that no stack of this process has.
 pub struct LoneDisk {
     name: String,
+    /// Its zones, sectors of one, and sectors of all.
+    shape: (u32, u32, u64),
     read_zones: ReadZones,
     started: Instant,
 }
 
 impl LoneDisk {
-    /// The disk of this name. Its zones are read again and again.
+    /// The disk of this name, which has `zones` now. They are read again and again.
     #[must_use]
-    pub fn new(name: String, read_zones: ReadZones) -> Self {
-        Self { name, read_zones, started: Instant::now() }
+    pub fn new(name: String, zones: &[Zone], read_zones: ReadZones) -> Self {
+        let sectors = zones.last().map_or(0, |zone| (zone.start + zone.len).0);
+        let shape = (zones.len() as u32, zones.first().map_or(0, |zone| zone.len as u32), sectors);
+        Self { name, shape, read_zones, started: Instant::now() }
     }
 }
 
 impl Watched for LoneDisk {
     /// That of a stack without shards, with one disk.
     fn status(&self) -> Result<Value, String> {
-        let zones = (self.read_zones)()?;
-        let sectors = zones.last().map_or(0, |zone| (zone.start + zone.len).0);
-        let zoned = Zoned {
-            zones: zones.len() as u32,
-            zone_sectors: zones.first().map_or(0, |zone| zone.len as u32),
-            max_open: None,
-            max_active: None,
-            max_append_sectors: None,
-        };
+        let (zones, zone_sectors, sectors) = self.shape;
+        let zoned = Zoned { zones, zone_sectors, max_open: None, max_active: None, max_append_sectors: None };
         let disk = DeviceStatus {
             name: self.name.clone(),
             kind: "disk".into(),

@@ -42,13 +42,13 @@ const LOOK: Duration = Duration::from_millis(100);
 pub fn run(WatchArgs { disk, remote, listen }: &WatchArgs) -> Result<(), CliError> {
     let target = TargetArgs::whole(disk.clone(), remote.clone());
     // What is wrong with it is said now, not to a browser.
-    target.zones()?;
+    let zones = target.zones()?;
     let stop = interrupt::catch()?;
     let listener = Listener::bind(&Address::Tcp(*listen)).map_err(CliError::failed)?;
     let token = Token::new().map_err(|error| CliError::Failed(format!("cannot make a token: {error}")))?;
     output::print(&format!("{disk}: {}\nCtrl-C ends it\n", token.url(listener.address())))?;
     let read_zones = Box::new(move || target.zones().map_err(|error| error.to_string()));
-    let page = LoneDisk::new(disk.clone(), read_zones);
+    let page = LoneDisk::new(disk.clone(), &zones, read_zones);
     let failed = |error| CliError::Failed(format!("cannot serve the page: {error}"));
     let _server = serve_page(vec![listener], token, Arc::new(page)).map_err(failed)?;
     while !stop.load(Relaxed) {
