@@ -43,6 +43,7 @@ class Browser:
         target = next(t for t in self.call("Target.getTargets", session=None)["targetInfos"] if t["type"] == "page")
         attached = self.call("Target.attachToTarget", session=None, targetId=target["targetId"], flatten=True)
         self._session = attached["sessionId"]
+        self.call("Performance.enable", timeDomain="threadTicks")
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.call(f"{domain}.enable")
 
@@ -122,6 +123,11 @@ class Browser:
     def mouse(self, kind, x, y, **more):
         """Does something with the mouse."""
         self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, **more)
+
+    def thread_seconds(self):
+        """Processor time of the page's thread, whatever else the machine does."""
+        metrics = self.call("Performance.getMetrics")["metrics"]
+        return next(it["value"] for it in metrics if it["name"] == "TaskDuration")
 
     def complaints(self):
         """What the console has as errors: exceptions, failed loads, violations of the policy of contents."""
