@@ -53,6 +53,9 @@ test-python: tools ## the wheel in a new virtual environment: types, tests, and 
 release: tools   ## all that is published, in target/dist: scripts/release -h
 	scripts/release
 
+test-web:        ## the web page in a headless Chromium, if there is one: PROGRAM or target/debug/shingle
+	@clients/web/test/test_page.py $(or $(PROGRAM),$${CARGO_TARGET_DIR:-target}/debug/shingle) || [ $$? = 3 ]
+
 demo: build      ## the main job: ext4 on an SMR disk through NBD, random writes, SIGKILL, restart, compare
 	scripts/demo.sh
 
@@ -63,6 +66,7 @@ bench: tools     ## ns per layer, the NBD server beside others, thousands of map
 	$(CARGO) bench -p shingle-host --bench control
 	$(CARGO) bench -p shingle-host --bench metrics
 	$(CARGO) bench -p shingle-host --bench round
+	$(CARGO) bench -p shingle-host --bench abuse
 
 reproduce: build ## the published tables: target/reproduce-zwp.html, -qd1, -noclone, -dmzoned, -latency and -stl
 	target/release/shingle reproduce zwp --html target/reproduce-zwp.html
@@ -85,4 +89,4 @@ soak: build      ## fresh random worlds of every profile for MINUTES=60; failure
 tools:
 	@scripts/install-tools.sh
 
-.PHONY: help build check test test-guest test-package test-python release demo bench reproduce fuzz soak tools
+.PHONY: help build check test test-guest test-package test-python test-web release demo bench reproduce fuzz soak tools

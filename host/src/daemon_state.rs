@@ -8,6 +8,7 @@ use shingle_core::mapper::MapperError;
 
 use crate::config::{ExportPlan, Plan};
 use crate::devices::Named;
+use crate::events::Events;
 use crate::mailbox::MailboxError;
 use crate::serve::listen::{Address, Listening};
 use crate::serve::{Directory, Export, Service};
@@ -27,6 +28,10 @@ pub struct DaemonState {
     pub addresses: Vec<Listening>,
     /// Where those ask who watch it.
     pub metrics: Vec<Address>,
+    /// Where it shows its page, with what who opens it has to know.
+    pub web: Vec<String>,
+    /// What has happened lately.
+    pub events: Arc<Events>,
     /// When it was ready.
     pub started: Instant,
 }

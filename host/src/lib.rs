@@ -19,6 +19,7 @@
 //! - [`profile`]: drives that can be simulated, as files of parameters.
 //! - [`latency`]: how long things took, as a histogram; [`tally`]: what exports and disks have done, and how long it took.
 //! - [`tls`]: certificates, shared keys, and streams that are encrypted with them.
+//! - [`events`]: what has happened lately; [`http`], [`web`]: HTTP to this machine, and the page.
 //! - [`trace`]: recordings of bios: the file, and what it says.
 #![forbid(unsafe_code)]
 // They panic if nobody reads: `tracing` says what happens.
@@ -32,14 +33,17 @@ pub mod daemon_state;
 pub mod devices;
 pub mod disk;
 pub mod dmz;
+pub mod events;
 pub mod fields;
 pub mod helper;
+pub mod http;
 pub mod keys;
 pub mod latency;
 pub mod mailbox;
 pub mod metrics;
 pub mod notices;
 pub mod patience;
+mod priority;
 pub mod profile;
 pub mod pulse;
 pub mod serve;
@@ -49,3 +53,4 @@ pub mod stl;
 pub mod tally;
 pub mod tls;
 pub mod trace;
+pub mod web;

@@ -1,28 +1,42 @@
 //! What disks have to say while they run: a zone that was given up, a file that cannot be opened, a command that is
 //! not answered. They go to the log.
 
+use std::sync::Arc;
+
 use shingle_core::block::{DeviceId, Stack};
 use shingle_core::time::{Duration, Instant};
 use shingle_sys::Completion;
 
 use crate::devices::{Ask, Devices};
+use crate::events::{EventKind, Events};
 use crate::shard::{Pump, Source, SourceCx};
 
 /// How often disks are asked.
 const EVERY: Duration = Duration::from_millis(1000);
 
 /// Asks the disks of a shard and logs what they answer. Disks may come and go: a shard that gets one by mail has it pumped.
-#[derive(Default)]
 pub struct Notices {
+    events: Arc<Events>,
     due: Instant,
     stopping: bool,
 }
 
-fn log(devices: &Devices, stack: &mut Stack) {
+impl Notices {
+    /// What disks say is an event, too.
+    #[must_use]
+    pub fn new(events: Arc<Events>) -> Self {
+        Self { events, due: Instant::ZERO, stopping: false }
+    }
+}
+
+fn log(devices: &Devices, stack: &mut Stack, events: &Events) {
     let disks: Vec<(String, DeviceId, Ask)> =
         devices.talkative().map(|(name, disk, ask)| (name.to_owned(), disk, ask)).collect();
     for (name, disk, ask) in disks {
-        ask(stack, disk).iter().for_each(|notice| tracing::warn!(disk = name, "{notice}"));
+        for notice in ask(stack, disk) {
+            events.note(EventKind::Fault, Some(&name), &notice);
+            tracing::warn!(disk = name, "{notice}");
+        }
     }
 }
 
@@ -33,14 +47,14 @@ impl Source for Notices {
 
     fn pump(&mut self, cx: &mut SourceCx<'_>) -> Pump {
         if self.stopping {
-            log(cx.devices, cx.stack);
+            log(cx.devices, cx.stack, &self.events);
             return Pump::Done;
         }
         if cx.devices.talkative().next().is_none() {
             return Pump::Idle;
         }
         if cx.now() >= self.due {
-            log(cx.devices, cx.stack);
+            log(cx.devices, cx.stack, &self.events);
             self.due = cx.now() + EVERY;
         }
         cx.wake_at(self.due);

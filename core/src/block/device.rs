@@ -21,6 +21,7 @@ use super::trace::Action;
 use crate::prelude::*;
 use crate::sector::Sector;
 use crate::time::Instant;
+use crate::zone::ZoneNo;
 
 /// A layer or a disk. One trait for both: they differ in what they do with a bio, not in how they are called.
 ///
@@ -111,6 +112,12 @@ pub trait BlockDevice: Any {
     /// Shows what it knows of itself in figures, each with its name.
     fn figures(&self, visit: &mut dyn FnMut(&'static str, Figure)) {
         let _ = visit;
+    }
+
+    /// What it uses a zone of a device below for, in a word; `None` if it does not know, or leaves that to those above.
+    fn zone_use(&self, device: DeviceId, zone: ZoneNo) -> Option<&'static str> {
+        let _ = (device, zone);
+        None
     }
 
     /// Does what an operator says in words (`dmsetup message`), and answers with lines or nothing.

@@ -1,6 +1,7 @@
 //! What can be seen of mapped devices, in the words of dmsetup.
 
 use core::fmt::Write;
+use core::ops::Range;
 
 use super::mapped::{Loaded, Mapped, State};
 use super::{Mapper, MapperError};
@@ -8,6 +9,7 @@ use crate::block::{DeviceId, Figure, Stack};
 use crate::dm::{TableLine, View};
 use crate::prelude::*;
 use crate::time::Duration;
+use crate::zone::ZoneNo;
 
 /// How far a device is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -178,6 +180,16 @@ impl Mapper {
         };
         let all = |loaded: &Loaded| loaded.lines.iter().zip(&loaded.targets).map(figures).collect();
         Ok(self.slot(name, inactive)?.map_or(Vec::new(), all))
+    }
+
+    /// What targets of live tables use zones of a device for, for each of these zones; none if no target knows of any.
+    #[must_use]
+    pub fn zone_uses(&self, device: DeviceId, zones: Range<u32>, stack: &Stack) -> Vec<Option<&'static str>> {
+        let targets = self.devices.iter().filter_map(|mapped| mapped.live.as_ref()).flat_map(|live| &live.targets);
+        let above: Vec<DeviceId> = targets.flatten().copied().filter(|id| stack.below(*id).contains(&device)).collect();
+        let use_of = |zone| above.iter().find_map(|target| stack.any_device(*target).zone_use(device, ZoneNo(zone)));
+        let uses: Vec<_> = zones.map(use_of).collect();
+        if uses.iter().all(Option::is_none) { Vec::new() } else { uses }
     }
 
     /// The devices that the live table maps to; those that the mapper knows by name.

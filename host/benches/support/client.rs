@@ -86,6 +86,21 @@ impl Client {
         Ok(rate)
     }
 
+    /// Sends `count` requests, one each `pace`, and waits for each: how long each took, the shortest first.
+    pub fn latencies(&mut self, load: &Load, count: usize, pace: Duration) -> io::Result<Vec<Duration>> {
+        let mut took = Vec::with_capacity(count);
+        for _ in 0..count {
+            let began = Instant::now();
+            self.queue(load, 1);
+            self.send()?;
+            while self.receive(load)? == 0 {}
+            took.push(began.elapsed());
+            std::thread::sleep(pace.saturating_sub(began.elapsed()));
+        }
+        took.sort();
+        Ok(took)
+    }
+
     fn queue(&mut self, load: &Load, count: usize) {
         for _ in 0..count {
             self.random ^= self.random << 13;

@@ -25,7 +25,7 @@ impl MetricsPlan {
     pub(super) fn read(fields: &mut Fields<'_>) -> Self {
         let place = fields.place();
         let unix = fields.path("unix").map(|at| Address::Unix(at.value));
-        let tcp = read_tcp(fields);
+        let tcp = read_loopback(fields, "tcp", "127.0.0.1:9469", "metrics go to this machine alone");
         let (file, interval) = (fields.path("file"), fields.duration("interval"));
         if unix.is_none() && tcp.is_none() && file.is_none() && !fields.has("tcp") {
             let help = "add one, such as:\ntcp = \"127.0.0.1:9469\"";
@@ -47,19 +47,20 @@ impl MetricsPlan {
     }
 }
 
-fn read_tcp(fields: &mut Fields<'_>) -> Option<Address> {
-    let at = fields.string("tcp")?;
+/// An address that only this machine reaches, with an example; and why others must not.
+pub(super) fn read_loopback(fields: &mut Fields<'_>, key: &'static str, example: &str, why: &str) -> Option<Address> {
+    let at = fields.string(key)?;
     match at.value.parse::<SocketAddr>() {
         Ok(address) if address.ip().is_loopback() => Some(Address::Tcp(address)),
         Ok(_) => {
-            let help = "write 127.0.0.1 or [::1]: metrics go to this machine alone. Have something with TLS in front to let others ask";
-            let error = Diagnostic::at(at.span, "`tcp` is an address that others reach");
+            let help = format!("write 127.0.0.1 or [::1]: {why}. Have something with TLS in front to let others ask");
+            let error = Diagnostic::at(at.span, format!("`{key}` is an address that others reach"));
             fields.error(error.label("not an address of this machine alone").help(help));
             None
         }
         Err(_) => {
-            let error = Diagnostic::at(at.span, "`tcp` is not an address");
-            fields.error(error.label("write it as \"127.0.0.1:9469\""));
+            let error = Diagnostic::at(at.span, format!("`{key}` is not an address"));
+            fields.error(error.label(format!("write it as \"{example}\"")));
             None
         }
     }

@@ -15,6 +15,7 @@ mod metrics;
 mod path;
 mod plan;
 mod spec;
+mod web;
 mod written;
 
 pub use crate::fields::{
@@ -28,4 +29,5 @@ pub use metrics::MetricsPlan;
 pub(crate) use path::{add_path, remove_path};
 pub use plan::{DevicePlan, DiskPlan, MadeOf, Plan, TablePlan};
 pub use spec::{ExportPlan, Kinds};
+pub use web::WebPlan;
 pub use written::Written;

@@ -15,6 +15,7 @@ use super::build::rehearse;
 use super::head::{HeadPlan, PathPlan, mistakes_of_heads, paths};
 use super::metrics::MetricsPlan;
 use super::spec::{DeviceKeys, DeviceSpec, DiskSpec, ExportPlan, ExportSpec, Kinds, Spec};
+use super::web::WebPlan;
 use super::written::Written;
 use crate::backend::{BackEnd, BackEndType};
 use crate::fields::{At, ConfigError, Diagnostic, Source, nearest, word_in_string};
@@ -39,6 +40,8 @@ pub struct Plan {
     pub control: Option<PathBuf>,
     /// Where it tells what it has done.
     pub metrics: MetricsPlan,
+    /// Where it shows its page.
+    pub web: WebPlan,
     /// What the file says.
     pub written: Written,
 }
@@ -133,9 +136,10 @@ impl Plan {
         let control = spec.control.as_ref().map(|at| at.value.clone());
         planner.outlets(&spec);
         let (Planner { mut errors, .. }, front_ends, metrics) = (planner, spec.front_ends, spec.metrics);
+        let web = spec.web;
         let shards = disks.iter().map(|disk| disk.shard + 1).max().unwrap_or(1);
         let written = Written::of(&source.text);
-        let plan = Self { source, shards, disks, devices, exports, front_ends, control, metrics, written };
+        let plan = Self { source, shards, disks, devices, exports, front_ends, control, metrics, web, written };
         if errors.is_empty() {
             rehearse(&plan, &mut errors);
         }

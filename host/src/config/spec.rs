@@ -10,6 +10,7 @@ use toml::de::{DeTable, DeValue};
 use super::elevator::ElevatorSpec;
 use super::head::HeadPlan;
 use super::metrics::MetricsPlan;
+use super::web::WebPlan;
 use crate::backend::{BACK_ENDS, BackEndType, Placed};
 use crate::fields::{At, Diagnostic, Fields, Source, unknown_key};
 use crate::serve::{ExportKeys, FRONT_ENDS, FrontEnd, FrontEndType};
@@ -29,6 +30,8 @@ pub struct Spec {
     pub control: Option<At<PathBuf>>,
     /// `[metrics]`.
     pub metrics: MetricsPlan,
+    /// `[web]`.
+    pub web: WebPlan,
 }
 
 /// `[disk.NAME]`.
@@ -122,7 +125,7 @@ impl Default for Kinds<'_> {
     }
 }
 
-const SECTIONS: [&str; 6] = ["disk", "device", "export", "listen", "control", "metrics"];
+const SECTIONS: [&str; 7] = ["disk", "device", "export", "listen", "control", "metrics", "web"];
 
 impl Spec {
     /// Reads a stack file; mistakes go to `errors` and what can be read is. `sockets`: what their paths are relative to, if not to the file's directory.
@@ -145,7 +148,7 @@ impl Spec {
                 continue;
             };
             let name = key.get_ref().as_ref();
-            let has_sockets = matches!(name, "listen" | "control" | "metrics");
+            let has_sockets = matches!(name, "listen" | "control" | "metrics" | "web");
             let directory = sockets.filter(|_| has_sockets).unwrap_or(directory);
             let section = Section { name, table, directory };
             let whole = || format!("[{name}]");
@@ -164,6 +167,7 @@ impl Spec {
                 "metrics" => section.read((whole(), key.span()), errors, |fields| {
                     spec.metrics = MetricsPlan::read(fields);
                 }),
+                "web" => section.read((whole(), key.span()), errors, |fields| spec.web = WebPlan::read(fields)),
                 _ => errors.push(unknown_key(key, "the stack file", &SECTIONS)),
             }
         }
@@ -179,7 +183,7 @@ impl Spec {
 fn misplaced(key: &str, place: Range<usize>) -> Diagnostic {
     let help = match key {
         "disk" | "device" | "export" => format!("write [{key}.NAME] above its keys"),
-        "listen" | "control" | "metrics" => format!("write [{key}] above its keys"),
+        "listen" | "control" | "metrics" | "web" => format!("write [{key}] above its keys"),
         _ => format!("keys belong to a section; sections are: {}", SECTIONS.map(|s| format!("[{s}]")).join(", ")),
     };
     Diagnostic::at(place, format!("`{key}` is not a section")).label("a stack file consists of sections").help(help)

@@ -76,7 +76,7 @@ impl Compare<'_> {
     fn sections(&self) -> Vec<Change> {
         let differs = |name: &&str| self.now.written.section(name) != self.wanted.written.section(name);
         let why = "sockets are made when a stack starts";
-        let sections = ["listen", "control", "metrics"].into_iter().filter(differs);
+        let sections = ["listen", "control", "metrics", "web"].into_iter().filter(differs);
         sections.map(|name| Change::after_a_restart(Part::Section, name, why)).collect()
     }
 

@@ -4,10 +4,12 @@ use serde_json::{Map, Value};
 
 use super::ControlError;
 use super::operations::Session;
+use crate::events::{EventKind, Events};
 
 /// Operations that only tell something: nobody wants to know later who asked.
-const QUESTIONS: [&str; 14] = [
+const QUESTIONS: [&str; 15] = [
     "status",
+    "events",
     "metrics",
     "zones.report",
     "plugs",
@@ -33,6 +35,7 @@ pub(super) struct Deed {
     to: String,
     /// Whether an error may quote a key.
     is_secret: bool,
+    device: Option<String>,
 }
 
 impl Deed {
@@ -48,17 +51,37 @@ impl Deed {
             Some(format!("{name} {}", value.as_str().map_or_else(|| value.to_string(), |text| format!("`{text}`"))))
         });
         let is_secret = ["table", "message"].iter().any(|field| fields.contains_key(*field));
-        Some(Self { to: words.collect::<Vec<_>>().join(", "), op, is_secret })
+        let device = fields.get("device").or_else(|| fields.get("name")).and_then(Value::as_str).map(ToOwned::to_owned);
+        Some(Self { to: words.collect::<Vec<_>>().join(", "), op, is_secret, device })
+    }
+
+    /// What it is as an event.
+    fn kind(&self) -> EventKind {
+        match self.op.split_once('.').unwrap_or((&self.op, "")) {
+            ("power", "cut") => EventKind::Cut,
+            ("power", _) => EventKind::Restore,
+            ("dm", "suspend") => EventKind::Suspend,
+            ("dm", "resume") => EventKind::Swap,
+            ("policy", _) | ("path", "policy") => EventKind::Policy,
+            ("path", _) => EventKind::Path,
+            ("reload", _) => EventKind::Reload,
+            ("zones", _) => EventKind::Zones,
+            _ => EventKind::Change,
+        }
     }
 
     /// Says that it was done, or why not.
-    pub fn tell(&self, session: &Session, error: Option<&ControlError>) {
-        let Self { op, to, is_secret } = self;
+    pub fn tell(&self, session: &Session, events: &Events, error: Option<&ControlError>) {
+        let Self { op, to, is_secret, device } = self;
+        let note = |text: &str| events.note(self.kind(), device.as_deref(), text);
         let (uid, pid) = session.peer.map_or((None, None), |(uid, pid)| (Some(uid), Some(pid)));
         let by = uid.map_or(String::new(), |uid| format!(" by user {uid}"));
         let of = if to.is_empty() { String::new() } else { format!(" of {to}") };
         match error {
-            None => tracing::info!(op, to, uid, pid, "{op}{of}{by}: done"),
+            None => {
+                note(&format!("{op}{of}{by}: done"));
+                tracing::info!(op, to, uid, pid, "{op}{of}{by}: done");
+            }
             Some(error) => {
                 let why = match error.refusal {
                     // It has a line of its own, as failures of clients have.
@@ -66,6 +89,7 @@ impl Deed {
                     None if *is_secret => format!("{:?}", error.kind),
                     None => error.message.clone(),
                 };
+                note(&format!("{op}{of}{by} failed: {why}"));
                 tracing::warn!(op, to, uid, pid, error = why, "{op}{of}{by} failed: {why}");
             }
         }

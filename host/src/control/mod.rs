@@ -31,9 +31,12 @@ use shingle_core::dm::TableError;
 use shingle_core::impl_error;
 
 pub use client::ControlClient;
+pub(crate) use mapped::deps;
+pub(crate) use operations::all_zones;
 pub use protocol::ErrorKind;
 pub use record::{RecordError, Taken, Wanted, record};
 pub use server::ControlServer;
+pub(crate) use status::status;
 pub use zones::{ZoneAction, ZoneRange};
 
 /// The version of the protocol.

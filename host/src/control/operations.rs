@@ -12,10 +12,10 @@ use shingle_core::zone::Zone;
 
 use super::deeds::Deed;
 use super::protocol::{
-    AddExport, AddPath, Batch, Changed, CloseZones, CutPower, Done, FailPath, Failure, FinishZones, GetMetrics,
-    GetPlugs, GetPower, GetStatus, ListPaths, ManageZones, Metrics, OpenZones, Operation, Plug, Plugs, Policy,
-    ReadRecording, Reload, RemoveExport, RemovePath, ReportZones, ResetZones, RestorePath, RestorePower, SetPathPolicy,
-    SetPathState, SetPolicy, StartRecording, Started, StopRecording, ZoneInfo, Zones,
+    AddExport, AddPath, Batch, Changed, CloseZones, CutPower, Done, EventList, FailPath, Failure, FinishZones,
+    GetEvents, GetMetrics, GetPlugs, GetPower, GetStatus, ListPaths, ManageZones, Metrics, OpenZones, Operation, Plug,
+    Plugs, Policy, ReadRecording, Reload, RemoveExport, RemovePath, ReportZones, ResetZones, RestorePath, RestorePower,
+    SetPathPolicy, SetPathState, SetPolicy, StartRecording, Started, StopRecording, ZoneInfo, Zones,
 };
 use super::recording::{Recorder, Recording};
 use super::reload::reload;
@@ -81,7 +81,7 @@ impl Operations {
                 let id = object.shift_remove("id").unwrap_or(Value::Null);
                 let deed = Deed::of(&object);
                 let result = self.run(daemon, session, object);
-                deed.into_iter().for_each(|deed| deed.tell(session, result.as_ref().err()));
+                deed.into_iter().for_each(|deed| deed.tell(session, &daemon.events, result.as_ref().err()));
                 (id, result)
             }
             Ok(_) => (Value::Null, Err(bad("a request is a JSON object".into()))),
@@ -107,6 +107,9 @@ impl Operations {
         };
         match op.as_str() {
             GetStatus::NAME => serve(fields, |GetStatus {}| status(daemon)),
+            GetEvents::NAME => {
+                serve(fields, |GetEvents { since }| Ok(EventList { events: daemon.events.since(since) }))
+            }
             GetMetrics::NAME => {
                 serve(fields, |GetMetrics { format }| Ok(Metrics { text: Snapshot::take(daemon)?.text(format) }))
             }
@@ -287,8 +290,47 @@ fn report_zones(daemon: &DaemonState, request: &ReportZones) -> Result<Zones, Co
     if start >= capacity {
         return Ok(Zones { zones: Vec::new(), next: None });
     }
-    let Device { shard, named } = &device;
     let most = if count == 0 { MOST_ZONES } else { (count as usize).min(MOST_ZONES) };
+    let zones = report(&device, start, most)?;
+    let next = zones.last().map(|zone| (zone.start + zone.len).0).filter(|end| *end < capacity);
+    Ok(Zones { zones: zones.iter().map(ZoneInfo::from).collect(), next })
+}
+
+/// All zones of a device, asked for some at a time, and what each is used for, if a table above knows that. More than `most` are refused.
+pub(crate) fn all_zones(
+    daemon: &DaemonState,
+    device: &str,
+    most: usize,
+) -> Result<(Vec<Zone>, Vec<Option<&'static str>>), ControlError> {
+    let device = open(daemon, device)?;
+    let (capacity, zone_sectors) = shape(&device)?;
+    let count = capacity.div_ceil(zone_sectors);
+    if count > most as u64 {
+        return Err(bad(format!("`{}` has {count} zones, and {most} are shown at most", device.named.name)));
+    }
+    let (mut zones, mut next) = (Vec::with_capacity(count as usize), 0);
+    while next < capacity {
+        let some = report(&device, next, MOST_ZONES)?;
+        // A device that does not move on would be asked for ever.
+        let Some(end) = some.last().map(|zone| (zone.start + zone.len).0).filter(|end| *end > next) else { break };
+        zones.extend(some);
+        next = end;
+    }
+    let mut uses = Vec::new();
+    while uses.len() < zones.len() {
+        let (id, some) = (device.named.device, uses.len() as u32..(uses.len() + MOST_ZONES).min(zones.len()) as u32);
+        let some = device.shard.mailbox.ask(move |shard| shard.devices.mapper.zone_uses(id, some, &shard.stack))?;
+        if some.is_empty() {
+            break;
+        }
+        uses.extend(some);
+    }
+    Ok((zones, uses))
+}
+
+/// Zones of a device from the one that holds the sector `start` on.
+fn report(device: &Device<'_>, start: u64, most: usize) -> Result<Vec<Zone>, ControlError> {
+    let Device { shard, named } = device;
     let id = named.device;
     let (refusal, zones) = shard.mailbox.ask_later(move |shard, reply: Reply<(Option<Refusal>, Vec<Zone>)>| {
         let report = Bio::new(Op::ReportZones, Sector(start), 0, Payload::Zones(Vec::with_capacity(most)));
@@ -301,11 +343,7 @@ fn report_zones(daemon: &DaemonState, request: &ReportZones) -> Result<Zones, Co
             reply.send((refusal, zones));
         });
     })?;
-    if let Some(refusal) = refusal {
-        return Err(refusal.error(named, Op::ReportZones));
-    }
-    let next = zones.last().map(|zone| (zone.start + zone.len).0).filter(|end| *end < capacity);
-    Ok(Zones { zones: zones.iter().map(ZoneInfo::from).collect(), next })
+    refusal.map_or(Ok(zones), |refusal| Err(refusal.error(named, Op::ReportZones)))
 }
 
 /// A bio that a device did not carry out.

@@ -19,7 +19,7 @@ const MOST_STUCK: usize = 64;
 const STUCK: Duration = Duration::from_millis(1000);
 
 /// Asks every shard.
-pub(super) fn status(daemon: &DaemonState) -> Result<Status, ControlError> {
+pub(crate) fn status(daemon: &DaemonState) -> Result<Status, ControlError> {
     let (mut devices, mut stuck, mut connections, mut names) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let mut stuck_bios = 0;
     let plan = daemon.plan();
@@ -54,6 +54,7 @@ pub(super) fn status(daemon: &DaemonState) -> Result<Status, ControlError> {
         listen: daemon.addresses.iter().map(|place| place.address.to_string()).collect(),
         protection: daemon.addresses.iter().map(|place| place.protection.clone()).collect(),
         metrics: daemon.metrics.iter().map(ToString::to_string).collect(),
+        web: daemon.web.clone(),
         devices,
         exports: exports.collect(),
         connections,

@@ -8,9 +8,10 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::{Value as Json, json};
 
 use super::families::{FAMILIES, Kind};
-use super::gather::{Snapshot, Value};
+use super::gather::{Sample, Snapshot, Value};
 
 /// How metrics are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -47,6 +48,26 @@ impl Snapshot {
             Format::Prometheus => prometheus_text::encode(&mut out, &registry),
         };
         out
+    }
+}
+
+impl Snapshot {
+    /// As JSON: by family a list of samples, each its labels and its value. A histogram is the sum and pairs of a bound, `null` for the last,
+    /// and a count that is not 0.
+    #[must_use]
+    pub fn json(&self) -> Json {
+        let value = |value: &Value| match value {
+            Value::Count(count) => json!(count),
+            Value::Number(number) => json!(number),
+            Value::Latency(latency) => {
+                let some = latency.cells.iter().filter(|(_, count)| *count > 0);
+                let cells: Vec<_> = some.map(|(bound, count)| json!([bound, count])).collect();
+                json!([latency.sum, cells])
+            }
+        };
+        let sample = |sample: &Sample| json!([sample.labels, value(&sample.value)]);
+        let families = self.0.iter();
+        families.map(|(name, samples)| ((*name).to_owned(), Json::from_iter(samples.iter().map(sample)))).collect()
     }
 }
 

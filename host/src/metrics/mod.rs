@@ -20,5 +20,5 @@ pub use self::encode::Format;
 pub use self::families::{FAMILIES, Family, Kind};
 pub use self::file::MetricsFile;
 pub use self::gather::Snapshot;
-pub use self::http::MetricsServer;
+pub use self::http::serve_metrics;
 pub use self::page::page;

@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::acceptor::Log;
 use super::directory::Directory;
 use super::error::ServeError;
 use super::export::{Export, ExportKeys, Extra};
@@ -56,6 +57,11 @@ pub trait FrontEnd: fmt::Debug + Send + Sync {
 
 /// A front end that runs.
 pub trait Service: Send + Sync {
+    /// Complaints about clients go to `listener`, too. It is called before the first shard is a home.
+    fn overhear(&mut self, listener: Log) {
+        let _ = listener;
+    }
+
     /// Makes `shard` a home of its sessions. It is called once on each shard, in their order.
     fn install(&mut self, shard: &mut Shard);
 

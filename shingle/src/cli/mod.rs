@@ -33,6 +33,7 @@ mod top;
 mod trace;
 mod ublk;
 mod up;
+mod watch;
 mod words;
 mod zones;
 

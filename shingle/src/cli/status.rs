@@ -70,6 +70,9 @@ fn status_text(status: &Status) -> String {
     if !status.metrics.is_empty() {
         shown.insert_str(shown.len() - 1, &format!("metrics at {}\n", status.metrics.join(", ")));
     }
+    for url in &status.web {
+        shown.insert_str(shown.len() - 1, &format!("web page at {url}\n"));
+    }
     let header = ["device", "kind", "size", "zones", "open/active limit", "policy", "shard"];
     shown += &output::table(&header, &[2, 3, 6], devices.iter().map(device_row));
     shown += "\n";

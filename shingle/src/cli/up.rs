@@ -182,6 +182,12 @@ fn ready_notice(daemon: &Daemon) -> String {
     for address in &state.metrics {
         notice += &format!("metrics at {address}, as /metrics over HTTP\n");
     }
+    // Others than who may open the page read a journal.
+    let is_in_journal = std::env::var_os("JOURNAL_STREAM").is_some();
+    for url in &state.web {
+        let shown = if is_in_journal { url.split('#').next().unwrap_or_default() } else { url };
+        notice += &format!("web page at {shown}\n");
+    }
     for address in &state.addresses {
         notice += &format!("listening on {address}\n");
     }

@@ -9,6 +9,7 @@ use serde_json::json;
 use shingle_core::zone::{Condition, Zone, ZoneKind, ZoneNo};
 
 use super::remote::{RemoteArgs, name_of};
+use super::watch::{self, WatchArgs};
 use super::{CliError, output};
 use shingle_host::config::parse_size;
 use shingle_host::control::protocol::{
@@ -40,10 +41,12 @@ enum ZonesCommand {
     Close(ActionArgs),
     /// Make zones full
     Finish(ActionArgs),
+    /// Show zones as a map in a browser, until Ctrl-C
+    Watch(WatchArgs),
 }
 
 #[derive(Args)]
-struct TargetArgs {
+pub(super) struct TargetArgs {
     /// A directory made by `shingle create`, a zoned block device, or a device of a running daemon
     target: String,
     #[command(flatten)]
@@ -153,6 +156,11 @@ enum Disk {
 }
 
 impl TargetArgs {
+    /// All of a target.
+    pub(super) fn whole(target: String, remote: RemoteArgs) -> Self {
+        Self { target, remote, offset: 0, length: None, count: None, verbose: false, json: false }
+    }
+
     /// The disk that the target names: a device of the daemon if one was named, else a path, whoever has it open.
     fn disk(&self) -> Result<Disk, CliError> {
         let path = Path::new(&self.target);
@@ -195,7 +203,8 @@ impl TargetArgs {
         online(&mut client, &device)
     }
 
-    fn zones(&self) -> Result<Vec<Zone>, CliError> {
+    /// The zones as they are now.
+    pub(super) fn zones(&self) -> Result<Vec<Zone>, CliError> {
         self.on_disk(
             |path| match path.is_dir() {
                 true => Ok(inspect(path, None).map(|Inspection { zones, .. }| zones)?),
@@ -233,6 +242,7 @@ pub fn run(args: &ZonesArgs) -> Result<(), CliError> {
         ZonesCommand::Open(args) => act(args, ZoneAction::Open),
         ZonesCommand::Close(args) => act(args, ZoneAction::Close),
         ZonesCommand::Finish(args) => act(args, ZoneAction::Finish),
+        ZonesCommand::Watch(args) => watch::run(args),
     }
 }
 

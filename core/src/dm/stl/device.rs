@@ -27,6 +27,7 @@ use crate::block::{
 use crate::prelude::*;
 use crate::sector::Sector;
 use crate::task::Tasks;
+use crate::zone::ZoneNo;
 
 /// An `stl` volume.
 pub struct Stl {
@@ -360,6 +361,10 @@ impl BlockDevice for Stl {
 
     fn figures(&self, visit: &mut dyn FnMut(&'static str, Figure)) {
         self.shared.borrow().show_figures(visit);
+    }
+
+    fn zone_use(&self, device: DeviceId, zone: ZoneNo) -> Option<&'static str> {
+        self.shared.borrow().zone_use(device, zone)
     }
 
     fn message(&mut self, words: &[&str], cx: &mut Cx<'_>) -> Result<String, MessageError> {

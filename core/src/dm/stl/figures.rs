@@ -2,10 +2,13 @@
 
 use core::fmt;
 
+use super::disks::Disk;
 use super::evacuate::Leaving;
+use super::format::{ZoneRow, ZoneUse};
 use super::log::{Pool, Stream};
 use super::state::{Readiness, State};
-use crate::block::Figure;
+use crate::block::{DeviceId, Figure};
+use crate::zone::ZoneNo;
 
 /// A volume's space, in zones and blocks.
 struct Space {
@@ -32,6 +35,18 @@ impl State {
             given_back: zones.done_with() + zones.waiting(),
             full: streams.map(|pool| zones.full(&[pool]).count()),
             live: live.min(self.capacity),
+        }
+    }
+
+    /// What a zone of a device is used for.
+    pub fn zone_use(&self, device: DeviceId, zone: ZoneNo) -> Option<&'static str> {
+        let of_device = |disk: &Option<Disk>| disk.as_ref().is_some_and(|disk| disk.device == device);
+        let zones = self.disks.set.zones(self.disks.all.iter().position(of_device)?);
+        let index = zones.start.0.checked_add(zone.0).filter(|index| *index < zones.end.0)?;
+        let ZoneRow { used_for, stream, .. } = self.zones.rows().get(index as usize)?;
+        match used_for {
+            ZoneUse::Open | ZoneUse::Full => Some(Stream::of(*stream).map_or(used_for.name(), Stream::name)),
+            ZoneUse::Free | ZoneUse::Roots | ZoneUse::Dead => Some(used_for.name()),
         }
     }
 

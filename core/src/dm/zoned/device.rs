@@ -18,6 +18,7 @@ use crate::block::{
 use crate::prelude::*;
 use crate::sector::Sector;
 use crate::task::Tasks;
+use crate::zone::ZoneNo;
 
 /// What a frame's word says of a bio: its kind in the upper bits, below that a zone or a number.
 const KIND: u64 = WordOwner::REST & !((1 << 56) - 1);
@@ -308,6 +309,10 @@ impl BlockDevice for Zoned {
             Readiness::ReadOnly(why) => write!(out, " read-only: {why}"),
             Readiness::Failed(why) => write!(out, " failed: {why}"),
         }
+    }
+
+    fn zone_use(&self, device: DeviceId, zone: ZoneNo) -> Option<&'static str> {
+        self.shared.borrow().volume.zones.use_of(device, zone)
     }
 
     fn figures(&self, visit: &mut dyn FnMut(&'static str, Figure)) {

@@ -9,6 +9,7 @@ use crate::block::{DeviceId, Limits};
 use crate::prelude::*;
 use crate::sector::Sector;
 use crate::time::Instant;
+use crate::zone::ZoneNo;
 
 /// What a zone is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -221,6 +222,24 @@ impl Zones {
     #[inline]
     pub fn sector(&self, zone: SetZone, block: Block) -> Sector {
         self.all[zone].start + u64::from(block) * u64::from(BLOCK_SECTORS)
+    }
+
+    /// What a zone of a device is used for.
+    pub fn use_of(&self, device: DeviceId, zone: ZoneNo) -> Option<&'static str> {
+        let (member, _) = self.members.numbered().find(|(_, member)| member.device == device)?;
+        // Zones are in the order of their devices.
+        let all = self.all.as_slice();
+        let first = all.partition_point(|zone| zone.member < member);
+        let zone = all.get(first + zone.index()).filter(|zone| zone.member == member)?;
+        Some(match zone.role {
+            Role::None if zone.health == ZoneHealth::Good => "metadata",
+            Role::None => "unusable",
+            Role::Free => "free",
+            Role::Data(_) => "data",
+            Role::Buffer(_) => "buffer",
+            Role::Target => "reclaim",
+            Role::Leaving | Role::Left => "to be freed",
+        })
     }
 
     pub fn is_sequential(&self, zone: SetZone) -> bool {

@@ -4,6 +4,7 @@ mod change;
 mod view;
 
 pub(super) use change::{clear, load, message, remove, resume};
+pub(crate) use view::deps;
 pub(super) use view::figures_of;
 
 use std::sync::Mutex;

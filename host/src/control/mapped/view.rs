@@ -131,7 +131,7 @@ fn line(text: &str) -> TargetLine {
     TargetLine { start, length, target: word(), arguments: word(), figures: None }
 }
 
-pub(super) fn deps(daemon: &DaemonState, GetDeps { device }: GetDeps) -> Result<Devices<Deps>, ControlError> {
+pub(crate) fn deps(daemon: &DaemonState, GetDeps { device }: GetDeps) -> Result<Devices<Deps>, ControlError> {
     let mapped = all(daemon)?;
     let number_of = |name: &str| {
         let disk = daemon.plan().disks.iter().position(|disk| disk.name == name).map(|place| (DISK_MAJOR, place));

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{DriveStatus, HeadStatus};
+use crate::events::Event;
 
 /// A daemon.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -27,6 +28,9 @@ pub struct Status {
     /// Where it tells its metrics over HTTP.
     #[serde(default)]
     pub metrics: Vec<String>,
+    /// Where it shows its page, with what who opens it has to know.
+    #[serde(default)]
+    pub web: Vec<String>,
     /// Disks and mapped devices: those of the stack file first.
     pub devices: Vec<DeviceStatus>,
     /// Its exports.
@@ -91,6 +95,13 @@ pub struct DeviceStatus {
 pub struct Metrics {
     /// All of it: `docs/metrics.md`.
     pub text: String,
+}
+
+/// The newest of what has happened.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct EventList {
+    /// In order.
+    pub events: Vec<Event>,
 }
 
 /// Figures of a target by their names; its page says what they are.

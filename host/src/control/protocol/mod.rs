@@ -12,7 +12,7 @@ mod requests;
 mod schema;
 mod zones;
 
-pub use daemon::{Added, Counters, DeviceStatus, ExportStatus, Figures, Metrics, Status, Stuck, Zoned};
+pub use daemon::{Added, Counters, DeviceStatus, EventList, ExportStatus, Figures, Metrics, Status, Stuck, Zoned};
 pub use failure::{ErrorKind, Failure, TableMistake};
 pub use mapped::{Answered, Dep, Deps, Devices, Events, Listed, MappedDevice, State, Target, TargetLine, Targets};
 pub use paths::{HeadStatus, Heads, PathStatus};
@@ -20,7 +20,7 @@ pub use power::{DriveStatus, Drives};
 pub use recording::{Batch, Started};
 pub use reload::{Outcome, Part, Reloaded, StackChange, Verb};
 pub use requests::{
-    AddExport, AddPath, Clear, CloseZones, Create, CutPower, Drain, FailPath, FinishZones, GetDeps, GetInfo,
+    AddExport, AddPath, Clear, CloseZones, Create, CutPower, Drain, FailPath, FinishZones, GetDeps, GetEvents, GetInfo,
     GetMetrics, GetPlugs, GetPower, GetStatus, GetTable, GetTargetStatus, List, ListPaths, ListTargets, Load,
     ManageZones, Message, OPERATIONS, OnePath, OpenZones, ReadRecording, Reload, Remove, RemoveExport, RemovePath,
     Rename, ReportZones, ResetZones, RestorePath, RestorePower, Resume, SetPathPolicy, SetPathState, SetPolicy,

@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::{
-    Added, Answered, Batch, Changed, Deps, Devices, Done, DriveStatus, Drives, Events, HeadStatus, Heads, Listed,
-    MappedDevice, Metrics, Operation, Plugs, Policy, Reloaded, Started, Status, Targets, Zones,
+    Added, Answered, Batch, Changed, Deps, Devices, Done, DriveStatus, Drives, EventList, Events, HeadStatus, Heads,
+    Listed, MappedDevice, Metrics, Operation, Plugs, Policy, Reloaded, Started, Status, Targets, Zones,
 };
 use crate::metrics::Format;
 
@@ -58,6 +58,13 @@ requests! {
         /// How it is written.
         #[serde(default)]
         pub format: Format,
+    }
+
+    /// Asks for what has happened lately.
+    "events" => EventList: pub struct GetEvents {
+        /// Number of the last event that is known already.
+        #[serde(default)]
+        pub since: u64,
     }
 
     /// Reads the stack file again, and changes of the running stack what it says otherwise than before.

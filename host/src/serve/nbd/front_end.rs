@@ -12,7 +12,7 @@ use super::tls_keys::TlsKeys;
 use super::{Nbd, NbdOptions};
 use crate::fields::{At, Diagnostic, Fields};
 use crate::serve::listen::{Address, Listening};
-use crate::serve::{Directory, Export, ExportKeys, FrontEnd, FrontEndType, ServeError, Service, Sockets};
+use crate::serve::{Directory, Export, ExportKeys, FrontEnd, FrontEndType, Log, ServeError, Service, Sockets};
 use crate::shard::Shard;
 
 /// NBD.
@@ -127,6 +127,14 @@ struct Server {
 }
 
 impl Service for Server {
+    fn overhear(&mut self, listener: Log) {
+        let log = self.options.log.clone();
+        self.options.log = Arc::new(move |line| {
+            log(line);
+            listener(line);
+        });
+    }
+
     fn install(&mut self, shard: &mut Shard) {
         self.homes.push(Nbd::install(shard, self.options.clone()));
     }

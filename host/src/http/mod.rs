@@ -1,0 +1,14 @@
+//! HTTP to this machine: what metrics and the web page have in common.
+//!
+//! ```text
+//!  a client ──> a place among few ──> one request ──> Handler ──> Now(answer) ───────────────────┐
+//!      <── the answer, and the end <────────────────────────┴──> Later(work) ── another thread ──┘
+//! ```
+//!
+//! One thread for all clients, and one for answers that have to be asked for, so two of these come one after the other. A connection is
+//! for one request: what bounds its time bounds that of a slow reader. Who says nothing, or does not take an answer, makes room for others.
+
+mod places;
+mod server;
+
+pub use server::{Answer, Handler, HttpServer, Reply, Seen, text};
