@@ -38,6 +38,12 @@ class DriveStatus(TypedDict):
     max_lateness_ns: int
     # Memory that its data takes.
     memory_bytes: int
+    # Most memory that it may take; `null` if there is none to be taken.
+    memory_limit: NotRequired[int | None]
+    # The directory that keeps its data; `null` if that is in memory, or none is kept.
+    directory: NotRequired[str | None]
+    # Room that its data takes there.
+    directory_bytes: NotRequired[int | None]
 
 
 class PathStatus(TypedDict):
@@ -195,6 +201,8 @@ class Status(TypedDict):
     protection: NotRequired[list[str]]
     # Where it tells its metrics over HTTP.
     metrics: NotRequired[list[str]]
+    # Where it shows its page, with what who opens it has to know.
+    web: NotRequired[list[str]]
     # Disks and mapped devices: those of the stack file first.
     devices: list[DeviceStatus]
     # Its exports.
@@ -212,6 +220,44 @@ class Metrics(TypedDict):
 
     # All of it: `docs/metrics.md`.
     text: str
+
+# What an event is about.
+EventKind = Literal[
+    "daemon",
+    "cut",
+    "restore",
+    "suspend",
+    "swap",
+    "policy",
+    "path",
+    "reload",
+    "zones",
+    "change",
+    "fault",
+    "client",
+]
+
+
+class Event(TypedDict):
+    """Something that has happened."""
+
+    # The daemon's first is 1.
+    number: int
+    # When, in milliseconds since 1970.
+    unix_ms: int
+    # What it is about.
+    kind: EventKind
+    # The device, if it is about one.
+    device: NotRequired[str | None]
+    # What happened, in words.
+    text: str
+
+
+class EventList(TypedDict):
+    """The newest of what has happened."""
+
+    # In order.
+    events: list[Event]
 
 # How that ended.
 Outcome = Literal["done", "planned", "failed", "skipped", "after-restart"]
@@ -607,6 +653,10 @@ class Operations(ABC):
     def metrics(self, *, format: Format | None = None) -> Metrics:
         """`metrics`: Asks for what the stack has done, as text for those who watch many."""
         return cast(Metrics, self.request("metrics", {"format": format}))
+
+    def events(self, *, since: int | None = None) -> EventList:
+        """`events`: Asks for what has happened lately."""
+        return cast(EventList, self.request("events", {"since": since}))
 
     def reload(self, *, dry_run: bool | None = None) -> Reloaded:
         """`reload`: Reads the stack file again, and changes of the running stack what it says otherwise than before."""
