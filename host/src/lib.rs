@@ -42,6 +42,7 @@ pub mod mailbox;
 pub mod metrics;
 pub mod notices;
 pub mod patience;
+mod priority;
 pub mod profile;
 pub mod pulse;
 pub mod serve;

@@ -75,6 +75,11 @@ impl Clients {
         Ok(client)
     }
 
+    /// Whether all places are taken: the next client is in the place of another one.
+    pub fn is_crowded(&self) -> bool {
+        lock(&self.list).len() >= MOST_CLIENTS
+    }
+
     /// A client is gone.
     pub fn release(&self, gone: &Arc<Client>) {
         lock(&self.list).retain(|client| !Arc::ptr_eq(client, gone));

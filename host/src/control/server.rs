@@ -18,8 +18,12 @@ use super::operations::{Operations, Session};
 use super::protocol::Failure;
 use super::{ControlError, ErrorKind, LONGEST_REQUEST, VERSION};
 use crate::daemon_state::DaemonState;
+use crate::priority::give_way;
 use crate::serve::Sockets;
 use crate::serve::listen::{Address, Listener};
+
+/// How long before the next client is taken in while all places are taken: thousands that come at once do not take a whole processor.
+const TURN: Duration = Duration::from_millis(2);
 
 /// The control socket of a daemon. It closes when this is dropped.
 pub struct ControlServer {
@@ -76,6 +80,7 @@ fn stop_signal(listener: &Listener) -> rustix::io::Result<OwnedFd> {
 }
 
 fn accept_all(listener: &Listener, stop: &OwnedFd, shared: &Arc<Shared>) {
+    give_way();
     loop {
         let mut ready = [PollFd::new(listener, PollFlags::IN), PollFd::new(stop, PollFlags::IN)];
         // Interrupted: nothing is ready.
@@ -84,7 +89,12 @@ fn accept_all(listener: &Listener, stop: &OwnedFd, shared: &Arc<Shared>) {
             return;
         }
         match rustix::net::accept_with(listener.as_fd(), SocketFlags::CLOEXEC) {
-            Ok(fd) => admit(UnixStream::from(fd), shared),
+            Ok(fd) => {
+                admit(UnixStream::from(fd), shared);
+                if shared.clients.is_crowded() {
+                    thread::sleep(TURN);
+                }
+            }
             Err(Errno::AGAIN | Errno::INTR) => {}
             // Out of descriptors, or the client is gone again: others may come.
             Err(_) => thread::sleep(Duration::from_millis(50)),

@@ -20,6 +20,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::oneshot;
 
 use super::places::{Place, Places};
+use crate::priority::give_way;
 use crate::serve::listen::{Address, Listener};
 
 /// Most bytes of a request's head.
@@ -75,6 +76,7 @@ impl HttpServer {
         let runtime = builder.enable_io().enable_time().max_blocking_threads(1).thread_name(name).build()?;
         let sockets = listeners.iter().map(|listener| socket(&runtime, listener)).collect::<io::Result<Vec<_>>>()?;
         let body = move || {
+            give_way();
             let places = Arc::<Places>::default();
             for socket in sockets {
                 runtime.spawn(accept_all(socket, places.clone(), handler.clone()));
@@ -119,27 +121,27 @@ fn socket(runtime: &tokio::runtime::Runtime, listener: &Listener) -> io::Result<
     })
 }
 
+/// A connection.
+trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
+
+impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
+
 async fn accept_all(socket: Socket, places: Arc<Places>, handler: Handler) {
     loop {
-        // Out of descriptors, or the client is gone again: others may come.
         let accepted = match &socket {
-            Socket::Tcp(listener) => match listener.accept().await {
-                Ok((stream, _)) => Ok(admit(stream, &places, &handler).await),
-                Err(error) => Err(error),
-            },
-            Socket::Unix(listener) => match listener.accept().await {
-                Ok((stream, _)) => Ok(admit(stream, &places, &handler).await),
-                Err(error) => Err(error),
-            },
+            Socket::Tcp(listener) => listener.accept().await.map(|(stream, _)| Box::new(stream) as Box<dyn Stream>),
+            Socket::Unix(listener) => listener.accept().await.map(|(stream, _)| Box::new(stream) as Box<dyn Stream>),
         };
-        if accepted.is_err() {
-            tokio::time::sleep(PAUSE).await;
+        match accepted {
+            Ok(stream) => admit(stream, &places, &handler).await,
+            // Out of descriptors, or the client is gone again: others may come.
+            Err(_) => tokio::time::sleep(PAUSE).await,
         }
     }
 }
 
 /// Serves a client as soon as it has a place.
-async fn admit(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, places: &Arc<Places>, handler: &Handler) {
+async fn admit(stream: Box<dyn Stream>, places: &Arc<Places>, handler: &Handler) {
     let place = loop {
         match places.take() {
             Some(place) => break place,
@@ -151,7 +153,7 @@ async fn admit(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, pla
 }
 
 /// Answers a client, which keeps its place until it goes or has had its time.
-async fn converse(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, place: Arc<Place>, handler: Handler) {
+async fn converse(stream: Box<dyn Stream>, place: Arc<Place>, handler: Handler) {
     let answer = service_fn(move |request| answer(request, place.clone(), handler.clone()));
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(PATIENCE).max_buf_size(LONGEST_HEAD).keep_alive(false);
