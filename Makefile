@@ -29,6 +29,8 @@ test: tools      ## install what the tests need and run all of them; CI runs thi
 	$(MAKE) test-package PROGRAM=$${CARGO_TARGET_DIR:-target}/debug/shingle
 	@echo "== as a Python package in a new virtual environment"
 	$(MAKE) test-python PROGRAM=$${CARGO_TARGET_DIR:-target}/debug/shingle
+	@echo "== in a browser"
+	$(MAKE) test-web PROGRAM=$${CARGO_TARGET_DIR:-target}/debug/shingle
 
 # Guests take packages of Debian's from the machine's own mirror, and Python's come from their registry. Without one that part is left
 # out: it says why and ends with 3.
@@ -53,7 +55,7 @@ test-python: tools ## the wheel in a new virtual environment: types, tests, and 
 release: tools   ## all that is published, in target/dist: scripts/release -h
 	scripts/release
 
-test-web:        ## the web page in a headless Chromium, if there is one: PROGRAM or target/debug/shingle
+test-web: tools  ## the web page in a headless Chromium, if there is one: PROGRAM or target/debug/shingle
 	@clients/web/test/test_page.py $(or $(PROGRAM),$${CARGO_TARGET_DIR:-target}/debug/shingle) || [ $$? = 3 ]
 
 demo: build      ## the main job: ext4 on an SMR disk through NBD, random writes, SIGKILL, restart, compare

@@ -5,7 +5,8 @@ set -eu
 # program:package
 wanted='cc:gcc c++:g++ mke2fs:e2fsprogs e2fsck:e2fsprogs debugfs:e2fsprogs mkfs.ext4:e2fsprogs mount:mount losetup:mount perl:perl-base
     nbdcopy:libnbd-bin nbdinfo:libnbd-bin qemu-img:qemu-utils qemu-io:qemu-utils nbdkit:nbdkit qemu-storage-daemon:qemu-system-common
-    openssl:openssl strip:binutils cpio:cpio depmod:kmod xz:xz-utils zstd:zstd lowdown:lowdown mmdebstrap:mmdebstrap python3:python3 fio:fio'
+    openssl:openssl strip:binutils cpio:cpio depmod:kmod xz:xz-utils zstd:zstd lowdown:lowdown mmdebstrap:mmdebstrap python3:python3 fio:fio
+    chromium-headless-shell:chromium-headless-shell'
 
 missing=
 PATH=$PATH:/usr/sbin:/sbin
