@@ -15,6 +15,7 @@ check:           ## format, lints and the fast tests: under a minute when warm
 
 test: tools      ## install what the tests need and run all of them; CI runs this
 	$(CARGO) fmt --all --check
+	@cd fuzz && $(CARGO) metadata --locked --format-version 1 > /dev/null
 	@echo "== guests, and the newest kernel's headers, with which layouts are compared"
 	$(IF_GUESTS) guest/build 7.2
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
