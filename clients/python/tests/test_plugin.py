@@ -122,7 +122,12 @@ def test_a_run_that_is_ended_takes_its_daemons_along(pytester: pytest.Pytester, 
         """,
     )
     run = subprocess.Popen(
-        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider"], cwd=pytester.path, stdout=subprocess.DEVNULL, start_new_session=True
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider"],
+        cwd=pytester.path,
+        stdout=subprocess.DEVNULL,
+        start_new_session=True,
+        # A shell has what it runs in the background ignore it.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     there = pytester.path / "there"
     assert eventually(there.exists)

@@ -60,6 +60,7 @@ def test_answers_are_of_the_types_that_were_promised(zoned_disk: MakeDisk, small
     control.dm_create("above", table="0 2048 linear media 0")
     answers: dict[str, Any] = {
         "status": control.status(),
+        "events": control.events(since=0),
         "metrics": control.metrics(format="prometheus"),
         "reload": control.reload(dry_run=True),
         "zones_report": control.zones_report("drive", count=3),
