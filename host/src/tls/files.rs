@@ -1,9 +1,9 @@
 //! Certificates and keys, from files to what OpenSSL wants.
 
 use std::fmt::Display;
+use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::{fs, iter};
 
 use openssl::asn1::Asn1Time;
 use openssl::error::ErrorStack;
@@ -148,8 +148,8 @@ pub(super) fn reason(errors: &ErrorStack) -> String {
 /// Whom a certificate is about: the names of machines, and the common name.
 pub(super) fn names_of(certificate: &X509) -> Vec<String> {
     let machines = certificate.subject_alt_names().into_iter().flatten();
-    let machines = machines.filter_map(|name| Some(name.dnsname()?.to_owned())).collect::<Vec<_>>();
-    iter::empty().chain(common_name(certificate.subject_name())).chain(machines).collect()
+    let machines: Vec<String> = machines.filter_map(|name| Some(name.dnsname()?.to_owned())).collect();
+    common_name(certificate.subject_name()).into_iter().chain(machines).collect()
 }
 
 fn common_name(subject: &X509NameRef) -> Option<String> {

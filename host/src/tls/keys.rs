@@ -9,6 +9,7 @@ use std::sync::LazyLock;
 
 use openssl::ex_data::Index;
 use openssl::ssl::{Ssl, SslContextBuilder, SslRef};
+use shingle_core::dm::crypt::Key;
 
 use super::files::{TlsError, about, keep_private};
 
@@ -21,8 +22,7 @@ const FEWEST_KEY_BYTES: usize = 16;
 static HOLDER: LazyLock<Option<Index<Ssl, String>>> = LazyLock::new(|| Ssl::new_ex_index().ok());
 
 /// Keys by the names of those who have them.
-#[derive(PartialEq, Eq)]
-pub(super) struct SharedKeys(BTreeMap<String, Vec<u8>>);
+pub(super) struct SharedKeys(BTreeMap<String, Key>);
 
 impl fmt::Debug for SharedKeys {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -48,7 +48,7 @@ impl SharedKeys {
         for (number, line) in lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#')) {
             let bad = |what: &str| format!("line {number}: {what}");
             let (name, digits) = line.split_once(':').ok_or_else(|| bad("it is not NAME:HEXADECIMAL"))?;
-            let key = from_hex(digits).ok_or_else(|| bad("the key is not of hexadecimal digits"))?;
+            let key = Key::from_hex(digits).map_err(|_| bad("the key is not of hexadecimal digits"))?;
             if key.len() < FEWEST_KEY_BYTES {
                 return Err(bad(&format!("the key is shorter than {FEWEST_KEY_BYTES} bytes")));
             }
@@ -64,7 +64,7 @@ impl SharedKeys {
             let name = name.and_then(|name| std::str::from_utf8(name).ok());
             let Some((name, key)) = name.and_then(|name| self.0.get_key_value(name)) else { return Ok(0) };
             let Some(into) = into.get_mut(..key.len()) else { return Ok(0) };
-            into.copy_from_slice(key);
+            into.copy_from_slice(&key.bytes());
             HOLDER.iter().for_each(|holder| connection.set_ex_data(*holder, name.clone()));
             Ok(key.len())
         });
@@ -76,15 +76,6 @@ pub(super) fn holder(connection: &SslRef) -> Option<String> {
     connection.ex_data((*HOLDER)?).cloned()
 }
 
-fn from_hex(digits: &str) -> Option<Vec<u8>> {
-    let pairs = digits.as_bytes().chunks(2);
-    let byte = |pair: &[u8]| {
-        let [high, low] = <[u8; 2]>::try_from(pair).ok()?.map(|digit| (digit as char).to_digit(16));
-        Some((high? << 4 | low?) as u8)
-    };
-    pairs.map(byte).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -93,7 +84,7 @@ mod tests {
     fn keys_are_read_as_psktool_writes_them_and_mistakes_name_their_line_and_no_key() {
         let key = "00112233445566778899aabbccddeeff";
         let keys = SharedKeys::parse(&format!("# of the archive\nalice:{key}\n\nbob:{key}{key}\n")).unwrap();
-        assert_eq!((keys.0.len(), keys.0["alice"][15], keys.0["bob"].len()), (2, 0xff, 32));
+        assert_eq!((keys.0.len(), keys.0["alice"].bytes()[15], keys.0["bob"].len()), (2, 0xff, 32));
         assert_eq!(format!("{keys:?}"), "[\"alice\", \"bob\"]");
         for (text, says) in [
             ("", "there is no key in it"),

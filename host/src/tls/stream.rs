@@ -67,19 +67,23 @@ impl TlsStream {
         into.append(&mut self.stream.get_mut().to_send);
     }
 
-    /// Goes on with the handshake. Whether it is over.
+    /// Whether the handshake is over.
+    #[must_use]
+    pub fn is_up(&self) -> bool {
+        self.is_up
+    }
+
+    /// Goes on with the handshake until it is over.
     ///
     /// # Errors
     /// If there is nothing that both sides want. What is for the network tells the client.
-    pub fn shake_hands(&mut self) -> Result<bool, TlsError> {
-        if !self.is_up {
-            match self.stream.accept() {
-                Ok(()) => self.is_up = true,
-                Err(error) if error.code() == ErrorCode::WANT_READ => {}
-                Err(error) => return Err(self.explain(&error)),
-            }
+    pub fn shake_hands(&mut self) -> Result<(), TlsError> {
+        match self.stream.accept() {
+            Ok(()) => self.is_up = true,
+            Err(error) if error.code() == ErrorCode::WANT_READ => {}
+            Err(error) => return Err(self.explain(&error)),
         }
-        Ok(self.is_up)
+        Ok(())
     }
 
     /// Who the client has shown to be: the holder of a shared key, or whom its certificate is about. Empty: nobody was asked for.

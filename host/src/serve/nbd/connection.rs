@@ -18,7 +18,7 @@ use super::secured::Secured;
 use super::{Handoff, HomeMessage, Nbd, NbdShard, Offer};
 use crate::serve::{Client, Permit, User};
 use crate::shard::{Pump, Source, SourceCx, SourceId};
-use crate::tls::TlsError;
+use crate::tls::{TlsError, TlsServer};
 
 const RECEIVE: u64 = 1;
 const SEND: u64 = 2;
@@ -197,37 +197,38 @@ impl Connection {
             if self.sending.is_some() {
                 return;
             }
-            let server = self.offer.as_ref().and_then(|offer| offer.tls.as_ref());
-            match server.map(|server| server.accept()) {
+            match self.tls_server().map(|server| server.accept()) {
                 Some(Ok(stream)) => self.tls = Some(Box::new(Secured::new(stream))),
                 Some(Err(error)) => return self.give_up_tls(&error),
                 None => return self.disconnect(),
             }
         }
-        let Some(tls) = self.tls.as_mut().filter(|tls| !tls.is_up() && self.session.begins_tls()) else { return };
+        let Some(tls) = self.tls.as_mut().filter(|_| self.session.begins_tls()) else { return };
         // What came before belongs to TLS as well: nothing is taken for protected that was not.
         let before = mem::take(&mut self.rest);
         if !before.is_empty() {
             tls.stream.handle_bytes(&self.staging[before]);
         }
-        match tls.shake_hands() {
-            Ok(true) => self.greet(),
-            Ok(false) => {}
+        match tls.stream.shake_hands() {
+            Ok(()) if tls.stream.is_up() => self.greet(),
+            Ok(()) => {}
             Err(error) => self.give_up_tls(&error),
         }
     }
 
+    /// Who this server is to clients that have not chosen yet, if they come by TLS.
+    fn tls_server(&self) -> Option<&TlsServer> {
+        self.offer.as_ref()?.tls.as_deref()
+    }
+
     /// TLS is there.
     fn greet(&mut self) {
-        let Some((tls, server)) = self.tls.as_ref().zip(self.offer.as_ref().and_then(|offer| offer.tls.as_ref()))
-        else {
-            return;
-        };
+        let Some((tls, server)) = self.tls.as_ref().zip(self.tls_server()) else { return };
         let names = tls.stream.names();
+        let admitted = server.admit(&names);
         if let Some(name) = names.first() {
             self.label += &format!(" ({})", name.escape_debug());
         }
-        let admitted = server.admit(&names);
         if let Err(why) = &admitted {
             (self.home.options.log)(&format!("{}: {why}", self.label));
         }
@@ -242,7 +243,9 @@ impl Connection {
     /// Has TLS make the next bytes for the session of what was received.
     fn decrypt(&mut self) {
         let room = self.staging_bytes();
-        let Some(tls) = self.tls.as_mut().filter(|tls| tls.is_up() && self.session.wants_bytes()) else { return };
+        let Some(tls) = self.tls.as_mut().filter(|tls| tls.stream.is_up() && self.session.wants_bytes()) else {
+            return;
+        };
         self.staging.resize(room, 0);
         match tls.stream.read(&mut self.staging) {
             Ok(None) => {}
@@ -280,7 +283,7 @@ impl Connection {
 
     fn send_encrypted(&mut self, cx: &mut SourceCx<'_>) {
         let Some(tls) = self.tls.as_mut().filter(|_| self.ending != Ending::Cut) else { return };
-        if tls.is_up() && tls.is_free() {
+        if tls.stream.is_up() && tls.is_free() {
             self.session.poll_transmit().into_iter().for_each(|batch| tls.put(batch));
         }
         if self.session.is_done() {

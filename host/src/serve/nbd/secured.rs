@@ -14,7 +14,6 @@ const RECORD: usize = 16 << 10;
 /// A connection's TLS, with the batch that it encrypts.
 pub(super) struct Secured {
     pub stream: TlsStream,
-    is_up: bool,
     is_closed: bool,
     /// What the ring receives into.
     pub received: Vec<u8>,
@@ -30,7 +29,6 @@ impl Secured {
     pub fn new(stream: TlsStream) -> Self {
         Self {
             stream,
-            is_up: false,
             is_closed: false,
             received: Vec::new(),
             batch: None,
@@ -38,16 +36,6 @@ impl Secured {
             is_sending: false,
             record: Vec::new(),
         }
-    }
-
-    pub fn is_up(&self) -> bool {
-        self.is_up
-    }
-
-    /// Goes on with the handshake. Whether it ends now.
-    pub fn shake_hands(&mut self) -> Result<bool, TlsError> {
-        let was_up = mem::replace(&mut self.is_up, self.stream.shake_hands()?);
-        Ok(self.is_up && !was_up)
     }
 
     /// Whether it has no batch to send.
@@ -61,7 +49,7 @@ impl Secured {
 
     /// Says goodbye, once.
     pub fn close(&mut self) {
-        if self.is_up && !mem::replace(&mut self.is_closed, true) {
+        if self.stream.is_up() && !mem::replace(&mut self.is_closed, true) {
             self.stream.close();
         }
     }
@@ -84,27 +72,21 @@ impl Secured {
         let Some((batch, segment, at)) = &mut self.batch else { return Ok(()) };
         let mut room = PIECE;
         while let Some(next) = batch.segments.get(*segment).filter(|_| room > 0) {
-            let done = match next {
+            let (done, left) = match next {
                 Segment::Bytes(bytes) => {
                     self.stream.write(bytes)?;
-                    bytes.len()
+                    (bytes.len(), 0)
                 }
                 Segment::Data(data) => {
-                    self.record.resize(RECORD.min(data.len() - *at), 0);
+                    let left = data.len() - *at;
+                    self.record.resize(RECORD.min(left), 0);
                     data.read(*at, &mut self.record);
                     self.stream.write(&self.record)?;
-                    self.record.len()
+                    (self.record.len(), left - self.record.len())
                 }
             };
             room = room.saturating_sub(done);
-            *at += done;
-            let whole = match next {
-                Segment::Bytes(bytes) => bytes.len(),
-                Segment::Data(data) => data.len(),
-            };
-            if *at >= whole {
-                (*segment, *at) = (*segment + 1, 0);
-            }
+            (*segment, *at) = if left == 0 { (*segment + 1, 0) } else { (*segment, *at + done) };
         }
         Ok(())
     }
