@@ -1,7 +1,8 @@
 //! What clients of the page, of metrics and of the control socket that mean no good do to a client of an export that keeps to the rules.
 //!
-//! `cargo bench -p shingle-host --bench abuse [-- ROUNDS]`. The abuse comes from two threads of this process, so it takes processors from the daemon as
-//! well: the first row of it, against a socket at which nobody does anything, says how much of the rest that is.
+//! `cargo bench -p shingle-host --bench abuse [-- ROUNDS]`. The abuse comes from two threads of this process, as if it were another machine: they have a
+//! processor of their own, and the daemon and the client that is measured share another one. What they do to each other all the same is in the first
+//! row, against a socket of which nobody takes more than the connection.
 
 #[path = "support/client.rs"]
 mod client;
@@ -28,6 +29,9 @@ const PACE: Duration = Duration::from_millis(1);
 const THREADS: usize = 2;
 const KEPT: usize = 400;
 const PAUSE: Duration = Duration::from_micros(200);
+/// The processor of the daemon and of the client that is measured, and that of those who mean no good.
+const DAEMON: usize = 0;
+const ABUSERS: usize = 1;
 const TOKEN: &str = "the-token-of-this-bench";
 
 /// Something to connect to.
@@ -85,7 +89,10 @@ fn measure(socket: &Path, work: Option<(&Place, &[Vec<u8>])>) -> (Duration, usiz
         .map(|_| {
             let (stop, count) = (stop.clone(), count.clone());
             let (place, words) = work.map(|(place, words)| (place.clone(), words.to_vec())).unwrap();
-            thread::spawn(move || abuse(&place, &words, (&stop, &count)))
+            thread::spawn(move || {
+                stay_on(ABUSERS);
+                abuse(&place, &words, (&stop, &count));
+            })
         })
         .collect();
     let load = Load { command: READ, block: 4096, depth: 1, span: 1 << 30 };
@@ -94,6 +101,13 @@ fn measure(socket: &Path, work: Option<(&Place, &[Vec<u8>])>) -> (Duration, usiz
     stop.store(true, Relaxed);
     threads.into_iter().for_each(|thread| thread.join().unwrap());
     (took[took.len() * 99 / 100], count.load(Relaxed))
+}
+
+/// Has this thread, and those that it starts, run on one processor.
+fn stay_on(processor: usize) {
+    let mut set = rustix::thread::CpuSet::new();
+    set.set(processor);
+    rustix::thread::sched_setaffinity(None, &set).expect("two processors to run on");
 }
 
 fn memory_kib() -> u64 {
@@ -112,6 +126,7 @@ fn main() {
          [control]\nsocket = \"control.sock\"\n[metrics]\ntcp = \"127.0.0.1:0\"\n[web]\ntcp = \"127.0.0.1:0\"\ntoken = \"{TOKEN}\"\n"
     );
     fs::write(&file, text).unwrap();
+    stay_on(DAEMON);
     let daemon = Daemon::start(Plan::load(&file).unwrap_or_else(|error| panic!("{error}")));
     let daemon = daemon.unwrap_or_else(|error| panic!("{error}"));
     let tcp = |address: &Address| match address {
@@ -124,7 +139,10 @@ fn main() {
     let control = Place::Unix(directory.join("control.sock"));
     let nobody = TcpListener::bind("127.0.0.1:0").unwrap();
     let nowhere = Place::Tcp(nobody.local_addr().unwrap().to_string());
-    thread::spawn(move || nobody.incoming().for_each(drop));
+    thread::spawn(move || {
+        shingle_host::priority::give_way();
+        nobody.incoming().for_each(drop);
+    });
     let garbage = || vec![Vec::new(), b"GET / HT".to_vec(), vec![0xff; 4096], vec![b'y'; 64 << 10]];
     let asks = |path: &str| {
         vec![format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\n\r\n").into_bytes()]

@@ -43,7 +43,7 @@ pub mod mailbox;
 pub mod metrics;
 pub mod notices;
 pub mod patience;
-mod priority;
+pub mod priority;
 pub mod profile;
 pub mod pulse;
 pub mod serve;

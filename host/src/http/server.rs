@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
@@ -19,6 +19,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::oneshot;
 
+use super::pace::Pace;
 use super::places::{Place, Places};
 use crate::priority::give_way;
 use crate::serve::listen::{Address, Listener};
@@ -30,7 +31,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const MOST_TIME: Duration = Duration::from_secs(10);
 /// How long to wait if there are no descriptors, or nobody makes room.
 const PAUSE: Duration = Duration::from_millis(50);
-/// How long before a client is let in that another one had to go for: thousands that come at once do not take a whole processor.
+/// How long before a client is let in that another one had to go for.
 const TURN: Duration = Duration::from_millis(1);
 
 /// A request, of which the body is not read.
@@ -127,13 +128,20 @@ trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
 
 async fn accept_all(socket: Socket, places: Arc<Places>, handler: Handler) {
+    let mut pace = Pace::new(Instant::now());
     loop {
         let accepted = match &socket {
             Socket::Tcp(listener) => listener.accept().await.map(|(stream, _)| Box::new(stream) as Box<dyn Stream>),
             Socket::Unix(listener) => listener.accept().await.map(|(stream, _)| Box::new(stream) as Box<dyn Stream>),
         };
         match accepted {
-            Ok(stream) => admit(stream, &places, &handler).await,
+            Ok(stream) => {
+                admit(stream, &places, &handler).await;
+                let wait = pace.admit(Instant::now());
+                if !wait.is_zero() {
+                    tokio::time::sleep(wait).await;
+                }
+            }
             // Out of descriptors, or the client is gone again: others may come.
             Err(_) => tokio::time::sleep(PAUSE).await,
         }
