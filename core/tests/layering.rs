@@ -75,7 +75,8 @@ const HOST: &Layers = &[
         ],
     ),
     ("web", &["control", "daemon_state", "events", "http", "metrics", "serve"]),
-    ("daemon", &["config", "control", "daemon_state", "events", "http", "metrics", "notices", "serve", "shard", "web"]),
+    ("outlets", &["config", "control", "daemon_state", "http", "metrics", "serve", "web"]),
+    ("daemon", &["config", "control", "daemon_state", "events", "notices", "outlets", "serve", "shard"]),
 ];
 
 /// What a whole crate may import of the core.

@@ -133,8 +133,9 @@ fn main() {
         Address::Tcp(address) => Place::Tcp(address.to_string()),
         Address::Unix(path) => Place::Unix(path.clone()),
     };
-    let metrics = tcp(&daemon.state().metrics[0]);
-    let web = daemon.state().web[0].trim_start_matches("http://").split('/').next().map(ToOwned::to_owned);
+    let places = daemon.state().places();
+    let metrics = tcp(&places.metrics[0]);
+    let web = places.web[0].trim_start_matches("http://").split('/').next().map(ToOwned::to_owned);
     let web = Place::Tcp(web.unwrap());
     let control = Place::Unix(directory.join("control.sock"));
     let nobody = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -189,7 +189,7 @@ pub fn main() -> Result<(), Box<dyn Error>> {
     let back_ends = kinds();
     let kinds = Kinds { back_ends: &back_ends, ..Kinds::default() };
     let daemon = Daemon::start(Plan::parse_with(Source::read(Path::new(&path))?, kinds)?)?;
-    daemon.state().addresses.iter().for_each(|address| println!("listening on {address}"));
+    daemon.state().addresses().iter().for_each(|address| println!("listening on {address}"));
     io::stdin().read_line(&mut String::new())?;
     Ok(daemon.stop()?)
 }

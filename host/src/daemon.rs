@@ -1,41 +1,23 @@
 //! A running stack: its shards, its exports, its listeners.
 
-use std::path::PathBuf;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Instant;
 
 use shingle_core::impl_error;
 use shingle_core::mapper::MapperError;
 
 use crate::config::{ConfigError, ExportPlan, Plan, build_shard};
-use crate::control::{ControlError, ControlServer};
 use crate::daemon_state::{DaemonState, InForce, ShardInfo, open_export};
 use crate::events::{EventKind, Events};
-use crate::http::HttpServer;
-use crate::metrics::{MetricsFile, serve_metrics};
 use crate::notices::Notices;
-use crate::serve::listen::{Address, Listener, Listening};
+use crate::outlets::{Opened, OutletError};
 use crate::serve::{Directory, Export, ServeError, Service, Sockets};
 use crate::shard::{Shard, ShardError, ShardThread};
-use crate::web::{Token, WatchedStack, serve_page};
 
 /// A running stack.
 pub struct Daemon {
     state: Arc<DaemonState>,
     threads: Vec<ShardThread>,
-    control: Option<ControlServer>,
-    outlets: Outlets,
-}
-
-/// What tells others than those at the control socket: metrics, and the page.
-type Outlets = (Option<HttpServer>, Option<MetricsFile>, Option<HttpServer>);
-
-/// Sockets for them.
-struct OutletSockets {
-    metrics: Vec<Listener>,
-    web: Vec<Listener>,
-    /// What those have to know who see the page.
-    token: Token,
 }
 
 impl Daemon {
@@ -56,7 +38,7 @@ impl Daemon {
         let events = Arc::<Events>::default();
         for service in &mut services {
             let events = events.clone();
-            service.overhear(Arc::new(move |line| events.note(EventKind::Client, None, line)));
+            service.overhear(Arc::new(move |complaint| events.note(EventKind::Client, None, &complaint.to_string())));
         }
         for number in 0..plan.shards as usize {
             match start_shard((&plan, &events), number, services) {
@@ -69,42 +51,26 @@ impl Daemon {
                 Err(error) => return Err(abandon(threads, error)),
             }
         }
-        let (exports, addresses) = match serve(&plan, &services, exports, sockets) {
-            Ok(served) => served,
+        let exports = match offer(&plan, exports) {
+            Ok(exports) => exports,
             Err(error) => return Err(abandon(threads, DaemonError::Serve(error))),
         };
-        let listeners = match OutletSockets::of(&plan, sockets) {
-            Ok(listeners) => listeners,
-            Err(error) => return Err(abandon(threads, error)),
-        };
-        let metrics = listeners.metrics.iter().map(|listener| listener.address().clone()).collect();
-        let web = listeners.web.iter().map(|listener| listeners.token.url(listener.address())).collect();
-        let started = Instant::now();
+        let (listening, outlets, started) = (Mutex::default(), OnceLock::new(), Instant::now());
         let plan = InForce::new(plan);
-        let state = Arc::new(DaemonState { plan, shards, services, exports, addresses, metrics, web, events, started });
-        let control =
-            state.plan().control.as_ref().map(|path| ControlServer::start(path, sockets, state.clone())).transpose();
-        let outlets = control.map_err(DaemonError::from).and_then(|control| Ok((control, tell(&state, listeners)?)));
-        match outlets {
-            Ok((control, outlets)) => {
-                sockets.finish();
-                state.events.note(EventKind::Daemon, None, "the daemon has started");
-                Ok(Self { state, threads, control, outlets })
-            }
-            Err(error) => Err(abandon(threads, error)),
+        let state = Arc::new(DaemonState { plan, shards, services, exports, listening, outlets, events, started });
+        if let Err(error) = serve(&state, sockets) {
+            state.services.iter().for_each(|service| service.stop(false));
+            return Err(abandon(threads, error));
         }
+        sockets.finish();
+        state.events.note(EventKind::Daemon, None, "the daemon has started");
+        Ok(Self { state, threads })
     }
 
     /// What it consists of.
     #[must_use]
     pub fn state(&self) -> &DaemonState {
         &self.state
-    }
-
-    /// The control socket, if there is one.
-    #[must_use]
-    pub fn control(&self) -> Option<&ControlServer> {
-        self.control.as_ref()
     }
 
     /// Whether a shard has ended by itself: then the whole has to.
@@ -116,38 +82,11 @@ impl Daemon {
     /// Finishes what is in flight, flushes every disk and ends.
     pub fn stop(self) -> Result<(), DaemonError> {
         self.state.services.iter().for_each(|service| service.stop(true));
-        drop((self.control, self.outlets));
+        self.state.outlets.get().into_iter().for_each(|outlets| outlets.close());
         // All of them are stopped even if one fails; the first failure is the one to report.
         let results: Vec<Result<(), ShardError>> = self.threads.into_iter().map(ShardThread::stop).collect();
         results.into_iter().collect::<Result<(), ShardError>>().map_err(DaemonError::Shard)
     }
-}
-
-impl OutletSockets {
-    fn of(plan: &Plan, sockets: &Sockets) -> Result<Self, DaemonError> {
-        let listen = |addresses: &[Address]| -> Result<Vec<Listener>, String> {
-            addresses.iter().map(|address| sockets.listen(address).map_err(|error| error.to_string())).collect()
-        };
-        let metrics = listen(&plan.metrics.addresses).map_err(DaemonError::Metrics)?;
-        let web = listen(&plan.web.addresses).map_err(DaemonError::Web)?;
-        let token = plan.web.token.clone().map_or_else(Token::new, |token| Ok(Token::of(token)));
-        let token = token.map_err(|error| DaemonError::Web(format!("cannot make a token: {error}")))?;
-        Ok(Self { metrics, web, token })
-    }
-}
-
-/// Tells metrics, and shows the page, where the stack file wants it.
-fn tell(state: &Arc<DaemonState>, sockets: OutletSockets) -> Result<Outlets, DaemonError> {
-    let OutletSockets { metrics, web, token } = sockets;
-    let server = (!metrics.is_empty()).then(|| serve_metrics(metrics, state.clone())).transpose();
-    let server = server.map_err(|error| DaemonError::Metrics(format!("cannot serve them: {error}")))?;
-    let page = (!web.is_empty()).then(|| serve_page(web, token, Arc::new(WatchedStack(state.clone())))).transpose();
-    let page = page.map_err(|error| DaemonError::Web(format!("cannot serve it: {error}")))?;
-    let start = |(path, interval): &(PathBuf, Duration)| {
-        MetricsFile::start(path.clone(), *interval, state.clone())
-            .map_err(|error| DaemonError::Metrics(format!("{}: {error}", path.display())))
-    };
-    Ok((server, state.plan().metrics.file.as_ref().map(start).transpose()?, page))
 }
 
 fn abandon(threads: Vec<ShardThread>, error: DaemonError) -> DaemonError {
@@ -179,25 +118,25 @@ fn start_shard(
     Ok((thread, exports, services))
 }
 
-/// Lets clients come, for the exports in the order of the stack file.
-fn serve(
-    plan: &Plan,
-    services: &Services,
-    mut exports: Vec<Export>,
-    sockets: &Sockets,
-) -> Result<(Directory, Vec<Listening>), ServeError> {
+/// What clients choose from, in the order of the stack file.
+fn offer(plan: &Plan, mut exports: Vec<Export>) -> Result<Directory, ServeError> {
     exports.sort_by_key(|export| plan.exports.iter().position(|planned| planned.name == export.name));
     let directory = Directory::new(plan.front_ends.clone());
     exports.into_iter().try_for_each(|export| directory.add(export))?;
-    let addresses =
-        services.iter().map(|service| service.listen(&directory, sockets)).collect::<Result<Vec<_>, _>>()?;
-    for export in directory.exports() {
-        if let Err(error) = services.iter().try_for_each(|service| service.show(&export, &directory)) {
-            services.iter().for_each(|service| service.stop(false));
-            return Err(error);
-        }
+    Ok(directory)
+}
+
+/// Lets clients come, and those who watch.
+fn serve(state: &Arc<DaemonState>, sockets: &Sockets) -> Result<(), DaemonError> {
+    let plan = state.plan();
+    state.listen(&plan.front_ends, sockets)?;
+    for export in state.exports.exports() {
+        state.services.iter().try_for_each(|service| service.show(&export, &state.exports))?;
     }
-    Ok((directory, addresses.concat()))
+    let outlets = Opened::new(state, sockets)?;
+    // It is served once.
+    _ = state.outlets.set(Box::new(outlets));
+    Ok(())
 }
 
 /// Error of starting or running a stack.
@@ -211,20 +150,21 @@ pub enum DaemonError {
     Export(MapperError),
     /// Nobody can be served.
     Serve(ServeError),
-    /// There is no control socket.
-    Control(ControlError),
-    /// Metrics cannot be told as the stack file wants it.
-    Metrics(String),
-    /// The page cannot be shown as the stack file wants it.
-    Web(String),
+    /// Others cannot be told of it.
+    Outlet(OutletError),
 }
 
-impl_error!(DaemonError, Config(Box<ConfigError>), Shard(ShardError), Control(ControlError), |self, f| match self {
-    Self::Config(error) => error.fmt(f),
-    Self::Shard(error) => error.fmt(f),
-    Self::Export(error) => error.fmt(f),
-    Self::Serve(error) => error.fmt(f),
-    Self::Control(error) => error.fmt(f),
-    Self::Metrics(why) => write!(f, "the metrics: {why}"),
-    Self::Web(why) => write!(f, "the web page: {why}"),
-});
+impl_error!(
+    DaemonError,
+    Config(Box<ConfigError>),
+    Shard(ShardError),
+    Serve(ServeError),
+    Outlet(OutletError),
+    |self, f| match self {
+        Self::Config(error) => error.fmt(f),
+        Self::Shard(error) => error.fmt(f),
+        Self::Export(error) => error.fmt(f),
+        Self::Serve(error) => error.fmt(f),
+        Self::Outlet(error) => error.fmt(f),
+    }
+);

@@ -1,7 +1,7 @@
 //! What a running stack consists of, for those who ask it for something.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
 use shingle_core::mapper::MapperError;
@@ -11,7 +11,7 @@ use crate::devices::Named;
 use crate::events::Events;
 use crate::mailbox::MailboxError;
 use crate::serve::listen::{Address, Listening};
-use crate::serve::{Directory, Export, Service};
+use crate::serve::{Directory, Export, FrontEnd, ServeError, Service, Sockets};
 use crate::shard::{Mailbox, Shard};
 
 /// What everybody may know of a running stack, and how to ask it for more.
@@ -24,16 +24,49 @@ pub struct DaemonState {
     pub services: Vec<Box<dyn Service>>,
     /// What clients can choose from.
     pub exports: Directory,
-    /// Where clients connect.
-    pub addresses: Vec<Listening>,
-    /// Where those ask who watch it.
-    pub metrics: Vec<Address>,
-    /// Where it shows its page, with what who opens it has to know.
-    pub web: Vec<String>,
+    /// Where clients connect, by service.
+    pub(crate) listening: Mutex<Vec<Vec<Listening>>>,
+    /// What tells others of it, once it is served.
+    pub(crate) outlets: OnceLock<Box<dyn Outlets>>,
     /// What has happened lately.
     pub events: Arc<Events>,
     /// When it was ready.
     pub started: Instant,
+}
+
+/// Where a daemon tells others of itself.
+#[derive(Clone, Debug, Default)]
+pub struct Places {
+    /// Where those ask who watch it.
+    pub metrics: Vec<Address>,
+    /// Where it shows its page, with what who opens it has to know.
+    pub web: Vec<String>,
+}
+
+/// A way in which a daemon tells others of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outlet {
+    /// The control socket.
+    Control,
+    /// Metrics, over HTTP and in a file.
+    Metrics,
+    /// The page.
+    Page,
+}
+
+/// What tells others of a daemon.
+pub trait Outlets: Send + Sync {
+    /// Where.
+    fn places(&self) -> Places;
+
+    /// Has one of them be where and as `wanted` says, or nowhere.
+    ///
+    /// # Errors
+    /// Why it cannot be there.
+    fn change(&self, outlet: Outlet, wanted: &Plan) -> Result<(), String>;
+
+    /// Ends all of them.
+    fn close(&self);
 }
 
 /// A shard from outside.
@@ -69,6 +102,31 @@ impl DaemonState {
     /// Notes what of the plan is another now.
     pub fn amend(&self, change: impl FnOnce(&mut Plan)) {
         change(Arc::make_mut(&mut self.plan.lock()));
+    }
+
+    /// Lets clients come where and as `front_ends` say, one of each service.
+    ///
+    /// # Errors
+    /// If a service cannot; others are as they say.
+    pub(crate) fn listen(&self, front_ends: &[Arc<dyn FrontEnd>], sockets: &Sockets) -> Result<(), ServeError> {
+        let mut listening = self.listening.lock().unwrap_or_else(PoisonError::into_inner);
+        listening.resize(self.services.len(), Vec::new());
+        for ((service, wanted), places) in self.services.iter().zip(front_ends).zip(&mut *listening) {
+            *places = service.listen(&**wanted, &self.exports, sockets)?;
+        }
+        Ok(())
+    }
+
+    /// Where clients connect.
+    #[must_use]
+    pub fn addresses(&self) -> Vec<Listening> {
+        self.listening.lock().unwrap_or_else(PoisonError::into_inner).concat()
+    }
+
+    /// Where it tells others of itself.
+    #[must_use]
+    pub fn places(&self) -> Places {
+        self.outlets.get().map(|outlets| outlets.places()).unwrap_or_default()
     }
 
     /// The device called `name`, and its shard.

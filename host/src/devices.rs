@@ -111,6 +111,20 @@ impl Devices {
         }
         self.talkative.retain(|(disk, _)| *disk != leaf);
         self.disks.0.remove(place);
+        // Another device may get its place in the stack.
+        self.mapper.release(leaf);
+        Ok(())
+    }
+
+    /// Removes a device that has several paths and that nobody uses: they are free then.
+    ///
+    /// # Errors
+    /// If something lies on it, or is in it.
+    pub fn remove_head(&mut self, head: &Named, stack: &mut Stack) -> Result<(), StackError> {
+        let paths = stack.below(head.leaf).to_vec();
+        self.remove_disk(&head.name, stack)?;
+        self.leaving.retain(|(of, _)| *of != head.leaf);
+        paths.into_iter().for_each(|path| self.free_path(path, stack));
         Ok(())
     }
 
@@ -245,17 +259,19 @@ impl Devices {
 
     /// Frees the removed paths that have nothing under way any more.
     pub(crate) fn free_paths(&mut self, stack: &Stack) {
-        let (mapper, disks) = (&mut self.mapper, &self.disks.0);
-        self.leaving.retain(|(head, path)| {
-            let is_there = stack.below(*head).contains(path);
-            // A zoned disk that was made as a path has no plug, so nobody but a head can keep the order of its writes.
-            let is_kept = disks.iter().any(|disk| disk.device == *path) && stack.limits(*path).zoned.is_some();
-            if !is_there && !is_kept {
-                mapper.release(*path);
-                mapper.close(*path);
-            }
-            is_there
-        });
+        let is_free = |(head, path): &mut (DeviceId, DeviceId)| !stack.below(*head).contains(path);
+        let free: Vec<(DeviceId, DeviceId)> = self.leaving.extract_if(.., is_free).collect();
+        free.into_iter().for_each(|(_, path)| self.free_path(path, stack));
+    }
+
+    /// Has others use a device that was a path.
+    fn free_path(&mut self, path: DeviceId, stack: &Stack) {
+        // A zoned disk that was made as a path has no plug, so nobody but a head can keep the order of its writes.
+        let is_kept = self.disks.0.iter().any(|disk| disk.device == path) && stack.limits(path).zoned.is_some();
+        if !is_kept {
+            self.mapper.release(path);
+            self.mapper.close(path);
+        }
     }
 
     /// Begins to suspend the topmost mapped devices that are active, unless some are being suspended; then waits for the targets of

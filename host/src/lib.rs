@@ -15,7 +15,7 @@
 //! - [`stl`]: the disks of an `stl` volume, for those who make and check it.
 //! - [`keys`]: keys of encrypted devices, from files and the environment.
 //! - [`daemon`], [`daemon_state`], [`control`], [`notices`]: a running stack, what it consists of, the socket at which it can be
-//!   asked, and what it says by itself.
+//!   asked, and what it says by itself; [`outlets`]: where it tells others of itself.
 //! - [`profile`]: drives that can be simulated, as files of parameters.
 //! - [`latency`]: how long things took, as a histogram; [`tally`]: what exports and disks have done, and how long it took.
 //! - [`tls`]: certificates, shared keys, and streams that are encrypted with them.
@@ -42,6 +42,7 @@ pub mod latency;
 pub mod mailbox;
 pub mod metrics;
 pub mod notices;
+pub mod outlets;
 pub mod patience;
 pub mod priority;
 pub mod profile;

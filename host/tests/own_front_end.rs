@@ -3,6 +3,7 @@
 
 mod support;
 
+use std::any::Any;
 use std::io::{Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
@@ -18,8 +19,8 @@ use shingle_host::daemon::Daemon;
 use shingle_host::fields::Fields;
 use shingle_host::serve::listen::{Address, Listening};
 use shingle_host::serve::{
-    Acceptor, Client, Directory, Export, ExportKeys, Extra, FRONT_ENDS, FrontEnd, FrontEndType, ServeError, Service,
-    Sockets, User,
+    Acceptor, Client, Complaint, Directory, Export, ExportKeys, Extra, FRONT_ENDS, FrontEnd, FrontEndType, ServeError,
+    Service, Sockets, User,
 };
 use shingle_host::shard::{Mailbox, Pump, Shard, Source as ShardSource, SourceCx};
 use shingle_sys::{Completion, Fd, Part, Request};
@@ -64,12 +65,11 @@ impl FrontEnd for Listen {
     }
 
     fn service(&self, _: &Path) -> Box<dyn Service> {
-        Box::new(Dump { path: self.0.clone(), homes: Vec::new() })
+        Box::new(Dump { homes: Vec::new() })
     }
 }
 
 struct Dump {
-    path: Option<PathBuf>,
     homes: Vec<Home>,
 }
 
@@ -87,14 +87,20 @@ impl Service for Dump {
         self.homes.push(Home { mailbox: shard.mailbox(), live: Arc::default() });
     }
 
-    fn listen(&self, directory: &Directory, sockets: &Sockets) -> Result<Vec<Listening>, ServeError> {
-        let Some(path) = self.path.clone() else { return Ok(Vec::new()) };
+    fn listen(
+        &self,
+        wanted: &dyn FrontEnd,
+        directory: &Directory,
+        sockets: &Sockets,
+    ) -> Result<Vec<Listening>, ServeError> {
+        let Listen(path) = (wanted as &dyn Any).downcast_ref().expect("a front end of this kind");
+        let Some(path) = path.clone() else { return Ok(Vec::new()) };
         let listener = sockets.listen(&Address::Unix(path))?;
         let (address, directory) = (listener.address().clone(), directory.clone());
         let ways: Vec<Way> = self.homes.iter().map(|home| (home.mailbox.clone(), Arc::downgrade(&home.live))).collect();
         let welcome = move |client, _| Question::new(client, directory.clone(), ways.clone());
         let listen = |shard: &mut Shard| {
-            shard.spawn(Box::new(Acceptor::new(listener, (4, Arc::new(|_: &str| ())), welcome)));
+            shard.spawn(Box::new(Acceptor::new(listener, (4, Arc::new(|_: &Complaint<'_>| ())), welcome)));
         };
         self.homes[0].mailbox.post(listen).map_err(|_| ServeError::Stopped(DUMP.name))?;
         Ok(vec![Listening::plain(address)])

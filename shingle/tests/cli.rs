@@ -8,6 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use program::nbd::Nbd;
 use program::{Control, Scratch};
 use serde_json::{Value, json};
 
@@ -637,6 +638,8 @@ fn a_log_of_json_tells_who_did_what_and_no_key() {
     scratch.dm(&["create", "secret", "--table", &format!("0 2048 crypt aes-xts-plain64 {key} 0 d 0")]);
     scratch.ok("status");
     scratch.fails("export remove nobody", 1, &["nobody"]);
+    let mut client = Nbd::connect(&scratch, "d");
+    assert_eq!(client.write_status(8192, &[0; 100]), 22);
     daemon.stop();
     let said = scratch.stderr();
     assert!(!said.contains("c0ffee"), "{said}");
@@ -648,4 +651,9 @@ fn a_log_of_json_tells_who_did_what_and_no_key() {
     assert_eq!(failed["level"], "warn");
     assert!(failed["error"].as_str().unwrap().contains("nobody"));
     assert!(all.iter().all(|event| event["op"] != "status"), "who asks changes nothing:\n{said}");
+    let complaint = all.iter().find(|event| event["export"] == "d").unwrap_or_else(|| panic!("no complaint:\n{said}"));
+    let place = complaint["listen"].as_str().unwrap();
+    assert!(place.starts_with("unix:") && place.ends_with("nbd.sock"), "{place}");
+    assert_eq!(complaint["client"], json!(format!("{place} client 1")));
+    assert!(complaint["message"].as_str().unwrap().contains("client 1: 100 bytes at 8192 are no whole blocks"));
 }

@@ -9,6 +9,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::Mutex;
+use std::time::{Duration, Instant};
 use std::{fs, process};
 
 use program::nbd::Nbd;
@@ -204,4 +205,39 @@ fn sockets_for_another_process_are_left_alone() {
     assert!(greets(UnixStream::connect(manager.file("nbd.sock")).unwrap()));
     daemon.stop();
     assert!(!Path::new(&manager.file("nbd.sock")).exists(), "nobody keeps it");
+}
+
+#[test]
+fn a_socket_that_a_reload_gives_up_is_not_kept_for_the_next_daemon() {
+    let mut manager = Manager::new();
+    let daemon = manager.up(&[]);
+    let stack = fs::read_to_string(manager.file("stack.toml")).unwrap();
+    let port = stack.lines().find(|line| line.starts_with("tcp = ")).unwrap();
+    let moved = stack
+        .replace("\"nbd.sock\"", "\"other.sock\"")
+        .replace(port, "")
+        .replace("[metrics]\nunix = \"metrics.sock\"\n", "");
+    manager.scratch.file("stack.toml", &moved);
+    manager.scratch.ok("reload");
+    while !manager.told.last().is_some_and(|told| told.starts_with("FDSTOREREMOVE")) || manager.told.len() < 9 {
+        manager.hear();
+    }
+    let gone: Vec<&String> = manager.told.iter().filter(|told| told.starts_with("FDSTOREREMOVE")).collect();
+    assert_eq!(gone.len(), 3, "NBD's two, and metrics: {:?}", manager.told);
+    let names: std::collections::BTreeSet<&String> = manager.kept.iter().map(|(name, _)| name).collect();
+    assert_eq!(names.len(), 5, "each has a name of its own: {:?}", manager.told);
+    let is_gone = |name: &str| gone.contains(&&format!("FDSTOREREMOVE=1\nFDNAME={name}"));
+    manager.kept.retain(|(name, _)| !is_gone(name));
+    let address = port.trim_start_matches("tcp = ").trim_matches('"');
+    // What was waiting for the next client there has to end first.
+    let patience = Instant::now() + Duration::from_secs(10);
+    while TcpStream::connect(address).is_ok() {
+        assert!(Instant::now() < patience, "somebody listens at {address}");
+    }
+    assert!(!manager.file("nbd.sock").exists() && !manager.file("metrics.sock").exists());
+    daemon.kill();
+    let other = UnixStream::connect(manager.file("other.sock")).expect("somebody keeps it");
+    let _daemon = manager.up_again();
+    assert!(greets(other));
+    manager.scratch.ok("status");
 }

@@ -3,10 +3,13 @@
 mod program;
 
 use std::fs;
+use std::io::Read;
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use program::nbd::{Nbd, pattern, verified_random_load};
 use program::{Daemon, Scratch};
@@ -128,15 +131,15 @@ fn what_is_in_use_stays_until_it_is_not_and_what_takes_a_restart_is_told() {
     assert!(out.contains("remove export b: failed: export `b` has 1 connections"), "{out}");
     assert!(out.contains("remove disk b: failed: disk `b` is in use by export `b`"), "{out}");
     drop(client);
-    let patience = std::time::Instant::now() + Duration::from_secs(10);
+    let patience = Instant::now() + Duration::from_secs(10);
     while scratch.run("reload").0 != 0 {
-        assert!(std::time::Instant::now() < patience, "{}", scratch.run("reload").1);
+        assert!(Instant::now() < patience, "{}", scratch.run("reload").1);
         thread::sleep(Duration::from_millis(20));
     }
-    let moved = without.replace("path = \"a\"", "path = \"c\"").replace("nbd.sock", "other.sock");
+    let moved = without.replace("path = \"a\"", "path = \"c\"").replace("[control]\nsocket = \"control.sock\"\n", "");
     scratch.file("stack.toml", &moved);
     let (code, out, _) = scratch.run("reload");
-    assert!(code == 1 && out.contains("change section listen: takes a restart"), "{out}");
+    assert!(code == 1 && out.contains("change section control: takes a restart: without a control socket"), "{out}");
     assert!(out.contains("change disk a: takes a restart: `path` of a disk that is open stays as it is"), "{out}");
     daemon.stop();
 }
@@ -149,5 +152,157 @@ fn a_device_that_was_made_by_hand_is_left_alone() {
     scratch.file("stack.toml", &format!("{BASE}[device.mine]\ntable = \"0 16 linear a 2048\"\n"));
     let (code, out, _) = scratch.run("reload");
     assert!(code == 1 && out.contains("there is a device `mine` that no stack file has made"), "{out}");
+    daemon.stop();
+}
+
+/// Whether a server greets there.
+fn greets(client: std::io::Result<impl Read>) -> bool {
+    let mut greeting = [0; 8];
+    client.is_ok_and(|mut client| client.read_exact(&mut greeting).is_ok() && greeting == *b"NBDMAGIC")
+}
+
+#[test]
+fn clients_come_elsewhere_and_those_who_are_there_stay() {
+    let (scratch, daemon) = up();
+    let file = |name: &str| scratch.0.join(name);
+    let mut there = Nbd::connect(&scratch, "vol");
+    there.send(1, 0, &pattern(0, 1));
+    there.written(1);
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let moved =
+        BASE.replace("unix = \"nbd.sock\"", &format!("unix = \"other.sock\"\ntcp = \"{port}\"\nconnections = 1"));
+    scratch.file("stack.toml", &moved);
+    assert_eq!(told(&scratch.json("reload --json")), ["change section listen done"]);
+    assert!(greets(UnixStream::connect(file("other.sock"))) && greets(TcpStream::connect(port)));
+    assert!(UnixStream::connect(file("nbd.sock")).is_err() && !file("nbd.sock").exists());
+    assert_eq!(there.read(0), pattern(0, 1), "who was there stays");
+    let places = ["other.sock", &port.to_string()];
+    let listen = scratch.json("status --json")["listen"].clone();
+    assert!(
+        places.iter().zip(listen.as_array().unwrap()).all(|(place, told)| told.as_str().unwrap().ends_with(place)),
+        "{listen}"
+    );
+    // One client at each address, as the file says now.
+    let _one = UnixStream::connect(file("other.sock")).unwrap();
+    let patience = Instant::now() + Duration::from_secs(10);
+    while greets(UnixStream::connect(file("other.sock"))) {
+        assert!(Instant::now() < patience, "more than one client");
+    }
+    // Back again: the limit is that of old, also for who comes to an address that was there before.
+    scratch.file("stack.toml", &moved.replace("connections = 1", ""));
+    assert_eq!(told(&scratch.json("reload --json")), ["change section listen done"]);
+    let _two = UnixStream::connect(file("other.sock")).unwrap();
+    assert!(greets(UnixStream::connect(file("other.sock"))));
+    daemon.stop();
+    assert!(!file("other.sock").exists());
+}
+
+#[test]
+fn an_address_that_cannot_be_had_leaves_everything_where_it_was() {
+    let (scratch, daemon) = up();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let moved = BASE.replace("nbd.sock\"", &format!("new.sock\"\ntcp = \"{}\"", taken.local_addr().unwrap()));
+    scratch.file("stack.toml", &moved);
+    let (code, out, _) = scratch.run("reload");
+    assert!(code == 1 && out.contains("change section listen: failed: cannot listen on tcp:127.0.0.1:"), "{out}");
+    assert!(!scratch.0.join("new.sock").exists(), "the one that could be had is given back");
+    Nbd::connect(&scratch, "vol").read(0);
+    drop(taken);
+    assert_eq!(told(&scratch.json("reload --json")), ["change section listen done"]);
+    daemon.stop();
+}
+
+#[test]
+fn metrics_the_page_and_the_control_socket_move_and_go() {
+    let (scratch, daemon) = up();
+    let connects = |name: &str| UnixStream::connect(scratch.0.join(name)).is_ok();
+    let sections = |text: &str| scratch.file("stack.toml", &(BASE.to_owned() + text));
+    sections("[metrics]\nunix = \"m.sock\"\nfile = \"m.prom\"\n[web]\nunix = \"w.sock\"\n");
+    assert_eq!(told(&scratch.json("reload --json")), ["change section metrics done", "change section web done"]);
+    assert!(connects("m.sock") && connects("w.sock") && scratch.0.join("m.prom").exists());
+    let token = |scratch: &Scratch| {
+        let web = scratch.json("status --json")["web"][0].as_str().unwrap().to_owned();
+        web.split_once("#token=").unwrap().1.to_owned()
+    };
+    let made = token(&scratch);
+    sections("[metrics]\nunix = \"m.sock\"\n[web]\nunix = \"w2.sock\"\n");
+    scratch.ok("reload");
+    assert!(connects("m.sock") && connects("w2.sock") && !connects("w.sock") && !scratch.0.join("m.prom").exists());
+    assert_eq!(token(&scratch), made, "who has the page open goes on");
+    let chosen = "a-token-that-somebody-chose";
+    let told_token = format!("[web]\nunix = \"w2.sock\"\ntoken = \"{chosen}\"\n");
+    scratch.file("stack.toml", &(BASE.replace("control.sock", "c.sock") + &told_token));
+    let verbs = ["change section metrics done", "change section web done", "change section control done"];
+    assert_eq!(told(&scratch.json("reload --json")), verbs);
+    assert!(!connects("control.sock") && !connects("m.sock") && connects("c.sock"));
+    let status = scratch.json("status --json --control c.sock");
+    assert!(status["web"][0].as_str().unwrap().ends_with(chosen) && status["metrics"] == serde_json::json!([]));
+    assert!(scratch.ok("reload --control c.sock").ends_with("nothing is changed\n"));
+    daemon.stop();
+    assert!(["c.sock", "w2.sock"].iter().all(|name| !scratch.0.join(name).exists()));
+}
+
+#[test]
+fn paths_come_and_go_under_io_and_their_device_goes_when_nobody_uses_it() {
+    const PATHS: &str = "
+[device.p0]
+table = \"0 2048 linear c 0\"
+[device.p1]
+table = \"0 2048 linear c 0\"
+[device.m]
+paths = [\"p0\", { device = \"p1\", state = \"non-optimized\" }]
+[export.m]
+device = \"m\"
+[disk.c]
+type = \"file\"
+path = \"c\"
+";
+    let (scratch, daemon) = up();
+    let stack = |text: &str| scratch.file("stack.toml", &(BASE.to_owned() + text));
+    stack(PATHS);
+    scratch.ok("reload");
+    let stop = Arc::new(AtomicBool::new(false));
+    let load = {
+        let (client, stop) = (Nbd::connect(&scratch, "m"), stop.clone());
+        thread::spawn(move || verified_random_load(client, &stop))
+    };
+    let paths = || scratch.json("path list m --json")["devices"][0]["paths"].clone();
+    let state = |number: usize| paths()[number]["state"].as_str().unwrap().to_owned();
+    // What an operator added is nobody's part of the file.
+    scratch.dm(&["create", "mine", "--table", "0 2048 linear c 0"]);
+    scratch.ok("path add m mine");
+    for _ in 0..3 {
+        thread::sleep(Duration::from_millis(50));
+        stack(
+            &PATHS
+                .replace("[device.p1]\ntable = \"0 2048 linear c 0\"\n", "")
+                .replace(", { device = \"p1\", state = \"non-optimized\" }", ""),
+        );
+        assert_eq!(told(&scratch.json("reload --json")), ["change device m done", "remove device p1 done"]);
+        assert_eq!(paths().as_array().unwrap().len(), 2);
+        thread::sleep(Duration::from_millis(50));
+        stack(PATHS);
+        assert_eq!(told(&scratch.json("reload --json")), ["add device p1 done", "change device m done"]);
+        assert_eq!(state(1), "non-optimized");
+    }
+    stack(&PATHS.replace("state = \"non-optimized\" }]", "state = \"optimized\" }]\npolicy = \"round-robin\""));
+    assert_eq!(told(&scratch.json("reload --json")), ["change device m done", "set device m done"]);
+    assert_eq!((state(1).as_str(), paths().as_array().unwrap().len()), ("optimized", 3));
+    let gone = PATHS.split("[device.m]").next().unwrap();
+    let disk = "[disk.c]\ntype = \"file\"\npath = \"c\"\n";
+    stack(&(gone.to_owned() + disk));
+    let (code, out, _) = scratch.run("reload");
+    assert!(code == 1 && out.contains("remove device m: failed: device `m` is in use by export `m`"), "{out}");
+    stop.store(true, Ordering::Relaxed);
+    assert!(load.join().unwrap() > 0, "nothing was written");
+    let patience = Instant::now() + Duration::from_secs(10);
+    while scratch.run("reload").0 != 0 {
+        assert!(Instant::now() < patience, "{}", scratch.run("reload").1);
+        thread::sleep(Duration::from_millis(20));
+    }
+    scratch.dm(&["remove", "mine"]);
+    stack("");
+    let removed = ["remove device p1 done", "remove device p0 done", "remove disk c done"];
+    assert_eq!(told(&scratch.json("reload --json")), removed, "they are nobody's paths any more");
     daemon.stop();
 }

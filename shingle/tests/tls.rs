@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use program::nbd::client::option;
+use program::nbd::client::{option, request};
 use program::{Daemon, Scratch};
 
 const STACK: &str = "
@@ -184,7 +184,8 @@ fn who_has_no_certificate_or_a_wrong_one_is_kept_out_and_both_sides_know_why() {
         "TLS fatal alert",
         "the client's certificate is refused: certificate has expired",
     );
-    secure.keeps_out(&secure.uri("a", "eve"), "", "client 4: TLS failed: the client's certificate is refused: ");
+    secure.keeps_out(&secure.uri("a", "eve"), "", "client 4 from 127.0.0.1:");
+    secure.keeps_out(&secure.uri("a", "eve"), "", "certificate is refused: unable to get local issuer certificate");
     let plain = format!("nbd://127.0.0.1:{}/a", secure.port);
     let (well, said) = secure.client("nbdinfo", &["--size", &plain]);
     assert!(!well && said.contains("TLS"), "{said}");
@@ -241,6 +242,43 @@ fn certificates_are_renewed_without_a_restart_and_bad_ones_change_nothing() {
     }
     secure.lets_in(&secure.uri("a", "other"));
     daemon.stop();
+}
+
+#[test]
+fn a_reload_begins_and_ends_tls_for_who_comes_next_and_leaves_who_is_there_alone() {
+    let secure = Secure::new("");
+    let daemon = secure.up();
+    let plain = format!("nbd://127.0.0.1:{}/a", secure.port);
+    secure.lets_in(&plain);
+    let mut there = plain_client(secure.port);
+    let stack = fs::read_to_string(secure.scratch.0.join("stack.toml")).unwrap();
+    let place = format!("tcp = \"127.0.0.1:{}\"\n", secure.port);
+    secure.scratch.file("stack.toml", &stack.replace(&place, &format!("{place}{BY_CERTIFICATE}\n")));
+    secure.scratch.ok("reload");
+    secure.keeps_out(&plain, "TLS", "");
+    secure.lets_in(&secure.uri("a", "alice"));
+    secure.keeps_out(&secure.uri("a", "eve"), "", "TLS failed");
+    assert!(secure.scratch.ok("status").contains("(TLS"), "{}", secure.scratch.ok("status"));
+    there.write_all(&request(0, 0, 1, 0, 4096)).unwrap();
+    there.read_exact(&mut [0; 16 + 4096]).unwrap();
+    // A certificate that is not there: what is in force stays.
+    secure.scratch.file("stack.toml", &stack.replace(&place, &format!("{place}tls-certificates = \"nosuch\"\n")));
+    let (code, out, _) = secure.scratch.run("reload");
+    assert!(code == 1 && out.contains("change section listen: failed: TLS of [listen]"), "{out}");
+    secure.lets_in(&secure.uri("a", "alice"));
+    secure.scratch.file("stack.toml", &stack);
+    secure.scratch.ok("reload");
+    secure.lets_in(&plain);
+    daemon.stop();
+}
+
+/// A client without TLS that has chosen `a`.
+fn plain_client(port: u16) -> TcpStream {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    stream.read_exact(&mut [0; 18]).unwrap();
+    stream.write_all(&[&3_u32.to_be_bytes()[..], &option(1, b"a")].concat()).unwrap();
+    stream.read_exact(&mut [0; 10]).unwrap();
+    stream
 }
 
 #[test]

@@ -51,6 +51,11 @@ impl Pool {
         Self { free: Default::default(), owners: 0, free_bytes: 0, spare_bytes: 0, used_bytes: 0, total, keep }
     }
 
+    /// Lends up to `total` bytes and keeps up to `keep` of them from now on. What is lent, and kept, above that comes back as it does otherwise.
+    pub fn set_limits(&mut self, total: usize, keep: usize) {
+        (self.total, self.keep) = (total, keep);
+    }
+
     /// Bytes that are lent.
     #[must_use]
     pub fn used(&self) -> usize {

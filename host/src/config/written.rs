@@ -24,6 +24,14 @@ impl Written {
         self.0.get(section)?.get(name)?.as_table()
     }
 
+    /// Has `[section]` say what it says in `other`, or nothing if that says nothing.
+    pub fn adopt_section(&mut self, other: &Self, section: &str) {
+        match other.section(section) {
+            Some(value) => _ = self.0.insert(section.to_owned(), value.clone()),
+            None => _ = self.0.remove(section),
+        }
+    }
+
     /// Has `[section.name]` say what it says in `other`, or nothing if that says nothing.
     pub fn adopt(&mut self, other: &Self, section: &str, name: &str) {
         let parts = self.0.entry(section).or_insert_with(|| Value::Table(Table::new()));

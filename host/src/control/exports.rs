@@ -1,6 +1,6 @@
 //! Exports that come and go while the daemon runs.
 
-use super::operations::unknown_device;
+use super::names::unknown_device;
 use super::protocol::{AddExport, Added, Done, RemoveExport};
 use super::{ControlError, ErrorKind, bad};
 use crate::config::ExportPlan;

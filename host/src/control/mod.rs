@@ -8,12 +8,12 @@
 //! The protocol is described in `docs/control-protocol.md`. No request runs longer on a shard than a batch of zones takes to be
 //! submitted, or a table to be built, and a client that is slow keeps only its own thread waiting.
 
-mod changes;
 mod client;
 mod clients;
 mod deeds;
 mod exports;
 mod mapped;
+mod names;
 mod operations;
 mod paths;
 mod power;

@@ -11,6 +11,7 @@ use shingle_core::time::Duration as Span;
 use shingle_core::zone::Zone;
 
 use super::deeds::Deed;
+use super::names::unknown_device;
 use super::protocol::{
     AddExport, AddPath, Batch, Changed, CloseZones, CutPower, Done, EventList, FailPath, Failure, FinishZones,
     GetEvents, GetMetrics, GetPlugs, GetPower, GetStatus, ListPaths, ManageZones, Metrics, OpenZones, Operation, Plug,
@@ -24,7 +25,6 @@ use super::status::status;
 use super::users::{Offers, check_unused};
 use super::zones::{ZoneAction, ZoneRange};
 use super::{ControlError, ErrorKind, MOST_ZONES, VERSION, bad, exports, mapped, paths, power};
-use crate::config::nearest;
 use crate::daemon_state::{DaemonState, ShardInfo};
 use crate::devices::Named;
 use crate::mailbox::{MailboxError, Reply};
@@ -246,15 +246,6 @@ fn open<'a>(daemon: &'a DaemonState, name: &str) -> Result<Device<'a>, ControlEr
         }
     }
     Err(unknown_device(daemon, name)?)
-}
-
-/// The error that says so.
-pub(super) fn unknown_device(daemon: &DaemonState, name: &str) -> Result<ControlError, MailboxError> {
-    let names = daemon.names()?;
-    let hint =
-        nearest(name, names.iter().map(String::as_str)).map_or(String::new(), |n| format!("did you mean `{n}`? "));
-    let message = format!("there is no device `{name}`; {hint}there are: {}", names.join(", "));
-    Ok(ControlError::new(ErrorKind::UnknownDevice, message))
 }
 
 fn plug_of(daemon: &DaemonState, named: &Named) -> Result<DeviceId, ControlError> {

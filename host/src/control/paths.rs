@@ -3,7 +3,7 @@
 use shingle_core::block::Cx;
 use shingle_core::multipath::{Access, AnaState, Head, PathHealth, PathReport, PolicyKind};
 
-use super::operations::unknown_device;
+use super::names::unknown_device;
 use super::protocol::{AddPath, HeadStatus, Heads, ListPaths, OnePath, PathStatus, SetPathPolicy, SetPathState};
 use super::{ControlError, ErrorKind, bad};
 use crate::config::{add_path, nearest, remove_path};
@@ -74,6 +74,28 @@ pub(super) fn remove(daemon: &DaemonState, OnePath { device, path }: OnePath) ->
         remove_path(shard, head, number);
         Ok(())
     })
+}
+
+/// The paths of a device that get I/O, or would.
+pub(super) fn names_of(daemon: &DaemonState, device: &str) -> Result<Vec<String>, ControlError> {
+    paths_of(daemon, device, |path| path.health != PathHealth::Leaving)
+}
+
+/// The paths of a device, and those that were removed and have something under way.
+pub(super) fn all_names_of(daemon: &DaemonState, device: &str) -> Result<Vec<String>, ControlError> {
+    paths_of(daemon, device, |_| true)
+}
+
+fn paths_of(
+    daemon: &DaemonState,
+    device: &str,
+    is_wanted: fn(&PathReport) -> bool,
+) -> Result<Vec<String>, ControlError> {
+    let (shard, named) = find(daemon, device)?;
+    Ok(shard.mailbox.ask(move |shard| {
+        let paths = shard.stack.device(named.leaf).into_iter().flat_map(Head::paths).filter(is_wanted);
+        paths.map(|path| shard.devices.label(path.device)).collect()
+    })?)
 }
 
 /// What has this name.

@@ -4,7 +4,7 @@ use shingle_core::block::Cx;
 use shingle_drives::live::LiveDrive;
 use shingle_drives::medium::{Medium, Store};
 
-use super::operations::unknown_device;
+use super::names::unknown_device;
 use super::protocol::{CutPower, DriveStatus, Drives, GetPower, RestorePower};
 use super::{ControlError, ErrorKind};
 use crate::daemon_state::{DaemonState, ShardInfo};

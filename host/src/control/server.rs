@@ -3,7 +3,7 @@
 use std::io::{ErrorKind as IoErrorKind, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -27,8 +27,19 @@ const TURN: Duration = Duration::from_millis(2);
 
 /// The control socket of a daemon. It closes when this is dropped.
 pub struct ControlServer {
+    shared: Arc<Shared>,
+    door: Door,
+}
+
+/// Where clients come. The thread ends before the listener.
+struct Door {
+    acceptor: Acceptor,
+    listener: Listener,
+}
+
+/// The thread that lets them in. It ends when this is dropped.
+struct Acceptor {
     stop: Arc<OwnedFd>,
-    path: PathBuf,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -41,28 +52,40 @@ struct Shared {
 impl ControlServer {
     /// Listens on `path` and answers for `daemon`.
     pub fn start(path: &Path, sockets: &Sockets, daemon: Arc<DaemonState>) -> Result<Self, ControlError> {
-        let failed = |message: String| ControlError::new(ErrorKind::Stopped, message);
-        let listener = sockets.listen(&Address::Unix(path.to_owned()));
-        let listener = listener.map_err(|error| failed(format!("the control socket: {error}")))?;
-        let stop = stop_signal(&listener).map_err(|error| failed(format!("the control socket: {error}")))?;
-        let stop = Arc::new(stop);
         let shared = Arc::new(Shared { daemon, operations: Operations::default(), clients: Clients::default() });
-        let stopped = stop.clone();
-        let body = move || accept_all(&listener, &stopped, &shared);
-        let thread = thread::Builder::new().name("control".into()).spawn(body);
-        let thread =
-            thread.map_err(|error| failed(format!("cannot start the thread of the control socket: {error}")))?;
-        Ok(Self { stop, path: path.to_owned(), thread: Some(thread) })
+        let door = Door::open(path, sockets, &shared)?;
+        Ok(Self { shared, door })
     }
 
-    /// Where it listens.
-    #[must_use]
-    pub fn path(&self) -> &Path {
-        &self.path
+    /// Listens on `path` instead. Who is connected stays.
+    ///
+    /// # Errors
+    /// If it cannot; then it listens where it did.
+    pub fn move_to(&mut self, path: &Path, sockets: &Sockets) -> Result<(), ControlError> {
+        let door = Door::open(path, sockets, &self.shared)?;
+        let Door { acceptor, listener } = std::mem::replace(&mut self.door, door);
+        drop(acceptor);
+        listener.retire();
+        Ok(())
     }
 }
 
-impl Drop for ControlServer {
+impl Door {
+    fn open(path: &Path, sockets: &Sockets, shared: &Arc<Shared>) -> Result<Self, ControlError> {
+        let failed = |why: String| ControlError::new(ErrorKind::Stopped, format!("the control socket: {why}"));
+        let listener = sockets.listen(&Address::Unix(path.to_owned())).map_err(|error| failed(error.to_string()))?;
+        let accepting = listener.share().map_err(|error| failed(error.to_string()))?;
+        let stop = stop_signal(&listener).map_err(|error| failed(error.to_string()))?;
+        let (stop, shared) = (Arc::new(stop), shared.clone());
+        let stopped = stop.clone();
+        let body = move || accept_all(&accepting, &stopped, &shared);
+        let thread = thread::Builder::new().name("control".into()).spawn(body);
+        let thread = thread.map_err(|error| failed(format!("cannot start its thread: {error}")))?;
+        Ok(Self { acceptor: Acceptor { stop, thread: Some(thread) }, listener })
+    }
+}
+
+impl Drop for Acceptor {
     fn drop(&mut self) {
         // It ends the wait of the thread, and with it the listener; the socket itself may be another's as well. Clients find their next request
         // unanswered.

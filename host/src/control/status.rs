@@ -46,15 +46,16 @@ pub(crate) fn status(daemon: &DaemonState) -> Result<Status, ControlError> {
         let path = daemon.place_of(&export.name).map(|path| path.display().to_string());
         ExportStatus { bytes: export.bytes(), read_only: export.is_read_only(), name: export.name, device, path }
     });
+    let (addresses, places) = (daemon.addresses(), daemon.places());
     Ok(Status {
         version: env!("CARGO_PKG_VERSION").into(),
         pid: std::process::id(),
         uptime_s: daemon.started.elapsed().as_secs(),
         shards: daemon.shards.len(),
-        listen: daemon.addresses.iter().map(|place| place.address.to_string()).collect(),
-        protection: daemon.addresses.iter().map(|place| place.protection.clone()).collect(),
-        metrics: daemon.metrics.iter().map(ToString::to_string).collect(),
-        web: daemon.web.clone(),
+        listen: addresses.iter().map(|place| place.address.to_string()).collect(),
+        protection: addresses.iter().map(|place| place.protection.clone()).collect(),
+        metrics: places.metrics.iter().map(ToString::to_string).collect(),
+        web: places.web,
         devices,
         exports: exports.collect(),
         connections,

@@ -60,8 +60,6 @@ pub fn text(status: StatusCode, text: impl Into<String>) -> Answer {
 
 /// The server. It ends when this is dropped.
 pub struct HttpServer {
-    /// They close, and socket files go, behind the thread.
-    _listeners: Vec<Listener>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -71,7 +69,7 @@ impl HttpServer {
     ///
     /// # Errors
     /// If there can be no thread for it.
-    pub fn start(name: &str, listeners: Vec<Listener>, handler: Handler) -> io::Result<Self> {
+    pub fn start(name: &str, listeners: &[Listener], handler: Handler) -> io::Result<Self> {
         let (stop, stopped) = oneshot::channel();
         let mut builder = tokio::runtime::Builder::new_current_thread();
         let runtime = builder.enable_io().enable_time().max_blocking_threads(1).thread_name(name).build()?;
@@ -87,7 +85,7 @@ impl HttpServer {
             runtime.shutdown_timeout(PATIENCE);
         };
         let thread = thread::Builder::new().name(name.into()).spawn(body)?;
-        Ok(Self { _listeners: listeners, stop: Some(stop), thread: Some(thread) })
+        Ok(Self { stop: Some(stop), thread: Some(thread) })
     }
 }
 

@@ -15,7 +15,7 @@ use crate::serve::listen::Listener;
 ///
 /// # Errors
 /// If there can be no thread for it.
-pub fn serve_metrics(listeners: Vec<Listener>, daemon: Arc<DaemonState>) -> io::Result<HttpServer> {
+pub fn serve_metrics(listeners: &[Listener], daemon: Arc<DaemonState>) -> io::Result<HttpServer> {
     HttpServer::start("metrics", listeners, Arc::new(move |request| answer(request, &daemon)))
 }
 

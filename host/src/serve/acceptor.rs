@@ -1,16 +1,20 @@
 //! A listener as a source: takes in clients, within a bound.
 
+use std::cell::Cell;
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
 use shingle_core::time::{Duration, Instant};
 use shingle_sys::{Completion, Fd, Request};
 
+use super::complaint::{Complaint, Log};
 use super::listen::{Address, Listener, SocketFile};
 use super::permit::Permit;
-use crate::shard::{Pump, Source, SourceCx};
+use crate::shard::{Pump, Source, SourceCx, SourceId};
 
 const ACCEPT: u64 = 1;
 /// How long to wait when no connection can be accepted: out of descriptors, or of memory.
@@ -18,17 +22,37 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// After how long without traffic the kernel asks whether a TCP client is still there, in seconds.
 const KEEPALIVE_SECONDS: u64 = 60;
 
-/// Takes one line for each trouble that clients make.
-pub type Log = Arc<dyn Fn(&str) + Send + Sync>;
-
 /// A client that was let in.
 pub struct Client {
-    /// What the log calls it.
+    /// Where it has come.
+    pub address: Arc<Address>,
+    /// What complaints call it.
     pub label: String,
     /// Its connection.
     pub socket: OwnedFd,
     /// Its place among the clients of the listener.
     pub permit: Permit,
+}
+
+/// What of an acceptor can change while it accepts.
+#[derive(Debug, Default)]
+pub struct Terms {
+    most: Cell<usize>,
+    is_over: Cell<bool>,
+    acceptor: Cell<Option<SourceId>>,
+}
+
+impl Terms {
+    /// Lets `most` clients in at once. Who is there already stays.
+    pub fn admit(&self, most: usize) {
+        self.most.set(most);
+    }
+
+    /// Lets nobody in any more.
+    pub fn end(&self, cx: &mut SourceCx<'_>) {
+        self.is_over.set(true);
+        self.acceptor.get().into_iter().for_each(|acceptor| cx.notify(acceptor));
+    }
 }
 
 /// Makes a source of a client.
@@ -37,12 +61,11 @@ type Welcome = Box<dyn Fn(Client, Instant) -> Box<dyn Source>>;
 /// A listener of a shard, with what becomes of its clients.
 pub struct Acceptor {
     socket: Fd,
-    address: Address,
+    address: Arc<Address>,
     /// Goes when this does.
     _file: Option<SocketFile>,
     welcome: Welcome,
-    /// Most clients at once.
-    most: usize,
+    terms: Rc<Terms>,
     log: Log,
     taken: Arc<AtomicUsize>,
     accepted: u64,
@@ -60,13 +83,13 @@ impl Acceptor {
         (most, log): (usize, Log),
         welcome: impl Fn(Client, Instant) -> S + 'static,
     ) -> Self {
-        let Listener { fd, address, file } = listener;
+        let Listener { fd, address, file, .. } = listener;
         Self {
             socket: fd.into(),
-            address,
+            address: Arc::new(address),
             _file: file,
             welcome: Box::new(move |client, now| Box::new(welcome(client, now))),
-            most,
+            terms: Rc::new(Terms { most: Cell::new(most), ..Terms::default() }),
             log,
             taken: Arc::default(),
             accepted: 0,
@@ -77,24 +100,33 @@ impl Acceptor {
         }
     }
 
+    /// What of it can change.
+    #[must_use]
+    pub fn terms(&self) -> Rc<Terms> {
+        self.terms.clone()
+    }
+
     fn admit(&mut self, socket: OwnedFd, cx: &mut SourceCx<'_>) {
-        let Some(permit) = Permit::take(&self.taken, self.most) else {
-            let most = self.most;
-            return self.tell(&format!("{}: refusing clients: {most} are connected already", self.address));
+        let most = self.terms.most.get();
+        let Some(permit) = Permit::take(&self.taken, most) else {
+            return self.tell(&format!("refusing clients: {most} are connected already"));
         };
         self.told = false;
         self.accepted += 1;
-        if matches!(self.address, Address::Tcp(_)) {
+        let mut label = format!("{} client {}", self.address, self.accepted);
+        if matches!(*self.address, Address::Tcp(_)) {
             prepare_tcp(&socket);
+            let peer =
+                rustix::net::getpeername(&socket).ok().flatten().and_then(|peer| SocketAddr::try_from(peer).ok());
+            peer.into_iter().for_each(|peer| label += &format!(" from {peer}"));
         }
-        let label = format!("{} client {}", self.address, self.accepted);
-        cx.spawn((self.welcome)(Client { label, socket, permit }, cx.now()));
+        cx.spawn((self.welcome)(Client { address: self.address.clone(), label, socket, permit }, cx.now()));
     }
 
     /// One line for each trouble, not for each client that has it.
-    fn tell(&mut self, line: &str) {
+    fn tell(&mut self, text: &str) {
         if !std::mem::replace(&mut self.told, true) {
-            (self.log)(line);
+            (self.log)(&Complaint { address: &self.address, client: None, export: None, text });
         }
     }
 }
@@ -117,12 +149,16 @@ impl Source for Acceptor {
             _ => {
                 let error = io::Error::from_raw_os_error(-done.result);
                 self.not_before = cx.now() + PAUSE;
-                self.tell(&format!("{}: cannot accept a client: {error}; trying again", self.address));
+                self.tell(&format!("cannot accept a client: {error}; trying again"));
             }
         }
     }
 
     fn pump(&mut self, cx: &mut SourceCx<'_>) -> Pump {
+        self.terms.acceptor.set(Some(cx.id()));
+        if self.terms.is_over.get() && !self.stopped {
+            self.stop(cx);
+        }
         if self.accepting {
             return Pump::Idle;
         }

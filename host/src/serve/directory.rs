@@ -15,7 +15,7 @@ pub struct Directory(Arc<Inner>);
 
 #[derive(Default)]
 struct Inner {
-    front_ends: Vec<Arc<dyn FrontEnd>>,
+    front_ends: Mutex<Vec<Arc<dyn FrontEnd>>>,
     entries: Mutex<Vec<OfferedExport>>,
 }
 
@@ -37,7 +37,7 @@ impl Directory {
     /// An empty one, for exports that these front ends can show.
     #[must_use]
     pub fn new(front_ends: Vec<Arc<dyn FrontEnd>>) -> Self {
-        Self(Arc::new(Inner { front_ends, entries: Mutex::default() }))
+        Self(Arc::new(Inner { front_ends: Mutex::new(front_ends), entries: Mutex::default() }))
     }
 
     /// What there is.
@@ -61,14 +61,22 @@ impl Directory {
     pub fn add(&self, export: Export) -> Result<(), ServeError> {
         let mut entries = self.lock();
         let all: Vec<&Export> = entries.iter().map(|entry| &entry.export).chain([&export]).collect();
-        for front_end in &self.0.front_ends {
-            let shown: Vec<&Export> = all.iter().copied().filter(|export| front_end.offers(&export.keys)).collect();
-            front_end.check(&shown).map_err(|why| ServeError::Exports { over: front_end.kind().name, why })?;
-        }
+        check(&self.front_ends(), &all)?;
         if entries.iter().any(|entry| entry.export.name == export.name) {
             return Err(ServeError::Taken(export.name));
         }
         entries.push(OfferedExport { export, users: Arc::default() });
+        Ok(())
+    }
+
+    /// Has other front ends show what there is, and what is added.
+    ///
+    /// # Errors
+    /// If one of them cannot show what it offers of that; then nothing is changed.
+    pub fn show_by(&self, front_ends: &[Arc<dyn FrontEnd>]) -> Result<(), ServeError> {
+        let entries = self.lock();
+        check(front_ends, &entries.iter().map(|entry| &entry.export).collect::<Vec<_>>())?;
+        *self.front_ends() = front_ends.to_vec();
         Ok(())
     }
 
@@ -107,9 +115,21 @@ impl Directory {
         self.lock().iter().map(|entry| (entry.export.clone(), entry.users.load(Relaxed))).collect()
     }
 
+    fn front_ends(&self) -> MutexGuard<'_, Vec<Arc<dyn FrontEnd>>> {
+        self.0.front_ends.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn lock(&self) -> MutexGuard<'_, Vec<OfferedExport>> {
         self.0.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Whether each of `front_ends` can show what it offers of `exports`.
+fn check(front_ends: &[Arc<dyn FrontEnd>], exports: &[&Export]) -> Result<(), ServeError> {
+    front_ends.iter().try_for_each(|front_end| {
+        let shown: Vec<&Export> = exports.iter().copied().filter(|export| front_end.offers(&export.keys)).collect();
+        front_end.check(&shown).map_err(|why| ServeError::Exports { over: front_end.kind().name, why })
+    })
 }
 
 fn is_of(export: &Export, shard: usize, device: DeviceId) -> bool {

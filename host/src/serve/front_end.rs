@@ -1,10 +1,11 @@
 //! What a front end is.
 
+use std::any::Any;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::acceptor::Log;
+use super::complaint::Log;
 use super::directory::Directory;
 use super::error::ServeError;
 use super::export::{Export, ExportKeys, Extra};
@@ -25,7 +26,7 @@ pub struct FrontEndType {
 }
 
 /// A front end as it is written in a stack file.
-pub trait FrontEnd: fmt::Debug + Send + Sync {
+pub trait FrontEnd: Any + fmt::Debug + Send + Sync {
     /// Its kind.
     fn kind(&self) -> &'static FrontEndType;
 
@@ -65,12 +66,18 @@ pub trait Service: Send + Sync {
     /// Makes `shard` a home of its sessions. It is called once on each shard, in their order.
     fn install(&mut self, shard: &mut Shard);
 
-    /// Has clients come, and choose from `directory`, once all shards are homes. What it listens on comes from `sockets`. Returns where that is.
+    /// Has clients come, and choose from `directory`, where and as `wanted` says, which is of the same kind: once all shards are homes, and again when
+    /// `[listen]` has changed. What it listens on comes from `sockets`. Who is connected stays. Returns where that is.
     ///
     /// # Errors
-    /// If nobody can listen there.
-    fn listen(&self, directory: &Directory, sockets: &Sockets) -> Result<Vec<Listening>, ServeError> {
-        let _ = (directory, sockets);
+    /// If nobody can listen there; then clients come as before.
+    fn listen(
+        &self,
+        wanted: &dyn FrontEnd,
+        directory: &Directory,
+        sockets: &Sockets,
+    ) -> Result<Vec<Listening>, ServeError> {
+        let _ = (wanted, directory, sockets);
         Ok(Vec::new())
     }
 

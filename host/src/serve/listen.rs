@@ -14,6 +14,7 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use shingle_core::{impl_display, impl_error};
 
 use crate::patience::patiently;
+use crate::service_manager;
 
 /// Where a server listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,12 +81,16 @@ impl Listening {
     }
 }
 
-/// A socket that listens. A socket file goes when this is dropped, unless somebody replaced it.
+/// A socket that listens. A socket file goes when this is dropped, unless somebody replaced it, or the service manager keeps the socket.
 #[derive(Debug)]
 pub struct Listener {
     pub(super) fd: OwnedFd,
     pub(super) address: Address,
+    /// Where it was to listen: with port 0 if the system was to choose one.
+    pub(super) asked: Address,
     pub(super) file: Option<SocketFile>,
+    /// What the service manager keeps it as.
+    pub(super) kept: Option<String>,
 }
 
 /// A socket file of ours.
@@ -115,6 +120,24 @@ impl Listener {
     #[must_use]
     pub fn address(&self) -> &Address {
         &self.address
+    }
+
+    /// The same socket once more, for somebody who accepts; its file is with this one.
+    ///
+    /// # Errors
+    /// If there are no more descriptors.
+    pub fn share(&self) -> Result<Self, ListenError> {
+        let (address, asked) = (self.address.clone(), self.asked.clone());
+        match self.fd.try_clone() {
+            Ok(fd) => Ok(Self { fd, address, asked, file: None, kept: None }),
+            Err(why) => Err(ListenError { address, why: Why::System(why) }),
+        }
+    }
+
+    /// Closes it for good: the next server is not to have it.
+    pub fn retire(mut self) {
+        self.kept.take().iter().for_each(|name| service_manager::let_go(name));
+        self.file.iter_mut().for_each(|file| file.stays = false);
     }
 }
 
@@ -146,8 +169,8 @@ impl Drop for SocketFile {
 
 fn bind_tcp(address: SocketAddr) -> Result<Listener, Why> {
     let listener = TcpListener::bind(address).map_err(Why::System)?;
-    let address = listener.local_addr().map_err(Why::System)?;
-    Ok(Listener { fd: listener.into(), address: Address::Tcp(address), file: None })
+    let (asked, address) = (Address::Tcp(address), listener.local_addr().map_err(Why::System)?);
+    Ok(Listener { fd: listener.into(), address: Address::Tcp(address), asked, file: None, kept: None })
 }
 
 fn bind_unix(path: &Path) -> Result<Listener, Why> {
@@ -169,8 +192,8 @@ fn bind_unix(path: &Path) -> Result<Listener, Why> {
     }
     .map_err(|errno| Why::System(errno.into()))?;
     rustix::net::listen(&fd, BACKLOG).map_err(|errno| Why::System(errno.into()))?;
-    let file = SocketFile::of(path).map_err(Why::System)?;
-    Ok(Listener { fd, address: Address::Unix(path.to_owned()), file: Some(file) })
+    let (file, address) = (SocketFile::of(path).map_err(Why::System)?, Address::Unix(path.to_owned()));
+    Ok(Listener { fd, asked: address.clone(), address, file: Some(file), kept: None })
 }
 
 /// Removes the socket file of a server that is gone, and nothing else.

@@ -19,6 +19,7 @@
 //! - [`ublk`]: block devices of this machine.
 
 mod acceptor;
+mod complaint;
 mod directory;
 mod error;
 mod export;
@@ -29,7 +30,8 @@ mod permit;
 pub mod sockets;
 pub mod ublk;
 
-pub use self::acceptor::{Acceptor, Client, Log};
+pub use self::acceptor::{Acceptor, Client, Terms};
+pub use self::complaint::{Complaint, Log};
 pub use self::directory::{Directory, User};
 pub use self::error::ServeError;
 pub use self::export::{Export, ExportKeys, Extra};

@@ -57,10 +57,27 @@ impl Sockets {
         let mut listener = Listener::bind(address).inspect_err(|_| self.tell_unused())?;
         // A port that the system chose is another one the next time.
         let is_lasting = !matches!(address, Address::Tcp(address) if address.port() == 0);
-        if is_lasting && name_of(address).is_ok_and(|name| service_manager::keep(listener.as_fd(), &name)) {
-            listener.file.iter_mut().for_each(|file| file.stays = true);
-        }
+        let name = name_of(address).ok().filter(|_| is_lasting);
+        listener.kept = name.filter(|name| service_manager::keep(listener.as_fd(), name));
+        let is_kept = listener.kept.is_some();
+        listener.file.iter_mut().for_each(|file| file.stays = is_kept);
         Ok(listener)
+    }
+
+    /// Has `listeners` be those of `wanted`: those that are there already, and new ones. Returns the others, which are to be retired.
+    ///
+    /// # Errors
+    /// If a new one cannot be made; then all are as before.
+    pub fn change(&self, listeners: &mut Vec<Listener>, wanted: &[Address]) -> Result<Vec<Listener>, ListenError> {
+        let is_there = |address: &&Address| listeners.iter().any(|listener| listener.asked == **address);
+        let new = wanted.iter().filter(|address| !is_there(address)).map(|address| self.listen(address));
+        // Those that could be made go again with the error.
+        let new = new.collect::<Result<Vec<_>, _>>()?;
+        listeners.extend(new);
+        let place = |listener: &Listener| wanted.iter().position(|address| *address == listener.asked);
+        let gone = listeners.extract_if(.., |listener| place(listener).is_none()).collect();
+        listeners.sort_by_key(place);
+        Ok(gone)
     }
 
     fn take(&self, address: &Address) -> Option<Listener> {
@@ -75,7 +92,13 @@ impl Sockets {
         {
             tracing::warn!("{address}: others than its owner may connect: set SocketMode=0600 in its socket unit");
         }
-        Some(Listener { fd, address: address.clone(), file: None })
+        let kept = name.starts_with(OURS).then_some(name);
+        let mut file = match address {
+            Address::Unix(path) if kept.is_some() => SocketFile::of(path).ok(),
+            _ => None,
+        };
+        file.iter_mut().for_each(|file| file.stays = true);
+        Some(Listener { fd, address: address.clone(), asked: address.clone(), file, kept })
     }
 
     /// Closes what was handed over and nobody wants, and says so.
@@ -102,7 +125,8 @@ impl Sockets {
 /// The name under which the service manager keeps it: of which socket file, as others may come to its path.
 fn name_of(address: &Address) -> io::Result<String> {
     Ok(match address {
-        Address::Tcp(_) => format!("{OURS}tcp"),
+        // A name has no colons: they are between names where they are handed over.
+        Address::Tcp(address) => format!("{OURS}tcp-{address}").replace(':', "-"),
         Address::Unix(path) => {
             let (device, inode) = SocketFile::identity(path)?;
             format!("{OURS}{device:x}-{inode:x}")

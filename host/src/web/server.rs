@@ -29,7 +29,7 @@ struct Page {
 ///
 /// # Errors
 /// If there can be no thread for it.
-pub fn serve_page(listeners: Vec<Listener>, token: Token, watched: Arc<dyn Watched>) -> io::Result<HttpServer> {
+pub fn serve_page(listeners: &[Listener], token: Token, watched: Arc<dyn Watched>) -> io::Result<HttpServer> {
     let page = Arc::new(Page { watched, token, recent: Recent::default(), maps: Maps::default() });
     HttpServer::start("web", listeners, Arc::new(move |request| answer(request, &page)))
 }

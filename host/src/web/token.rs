@@ -10,6 +10,7 @@ const BYTES: usize = 16;
 
 /// What those have to know who ask. It is in the fragment of the page's address, which browsers tell nobody, and comes in a header, which no other
 /// page can have a browser send: a cookie would go to all ports of this machine.
+#[derive(Clone)]
 pub struct Token(String);
 
 impl Token {

@@ -87,7 +87,8 @@ impl Server {
         let path = std::env::temp_dir().join(format!("shingle-test-nbd-{}-{number}", std::process::id()));
         let log = Arc::new(Mutex::new(Vec::new()));
         let lines = log.clone();
-        let options = NbdOptions { log: Arc::new(move |line| lines.lock().unwrap().push(line.to_owned())), ..options };
+        let options =
+            NbdOptions { log: Arc::new(move |complaint| lines.lock().unwrap().push(complaint.to_string())), ..options };
         let mut server = Self { shards: Vec::new(), homes: Vec::new(), exports: Vec::new(), path, log };
         for (number, disks) in disks_of_shards.iter().enumerate() {
             let (options, disks) = (options.clone(), disks.to_vec());

@@ -179,20 +179,21 @@ fn ready_notice(daemon: &Daemon) -> String {
         let place = state.place_of(&export.name).map_or(String::new(), |path| format!(", {}", path.display()));
         notice += &format!("export {}: {}{access}{place}\n", export.name, format_bytes(export.bytes()));
     }
-    for address in &state.metrics {
+    let places = state.places();
+    for address in &places.metrics {
         notice += &format!("metrics at {address}, as /metrics over HTTP\n");
     }
     // Others than who may open the page read a journal.
     let is_in_journal = std::env::var_os("JOURNAL_STREAM").is_some();
-    for url in &state.web {
+    for url in &places.web {
         let shown = if is_in_journal { url.split('#').next().unwrap_or_default() } else { url };
         notice += &format!("web page at {shown}\n");
     }
-    for address in &state.addresses {
+    for address in state.addresses() {
         notice += &format!("listening on {address}\n");
     }
-    if let Some(control) = daemon.control() {
-        notice += &format!("control socket {}\n", control.path().display());
+    if let Some(path) = &state.plan().control {
+        notice += &format!("control socket {}\n", path.display());
     }
     notice + "ready\n"
 }

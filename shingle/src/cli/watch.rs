@@ -50,7 +50,7 @@ pub fn run(WatchArgs { disk, remote, listen }: &WatchArgs) -> Result<(), CliErro
     let read_zones = Box::new(move || target.zones().map_err(|error| error.to_string()));
     let page = LoneDisk::new(disk.clone(), &zones, read_zones);
     let failed = |error| CliError::Failed(format!("cannot serve the page: {error}"));
-    let _server = serve_page(vec![listener], token, Arc::new(page)).map_err(failed)?;
+    let _server = serve_page(&[listener], token, Arc::new(page)).map_err(failed)?;
     while !stop.load(Relaxed) {
         thread::sleep(LOOK);
     }

@@ -16,7 +16,8 @@ use shingle_sys::{Completion, Fd, Part, Request};
 
 use super::secured::Secured;
 use super::{Handoff, HomeMessage, Nbd, NbdShard, Offer};
-use crate::serve::{Client, Permit, User};
+use crate::serve::listen::Address;
+use crate::serve::{Client, Complaint, Permit, User};
 use crate::shard::{Pump, Source, SourceCx, SourceId};
 use crate::tls::{TlsError, TlsServer};
 
@@ -47,6 +48,7 @@ enum Ending {
 }
 
 pub(super) struct Connection {
+    address: Arc<Address>,
     label: String,
     socket: Fd,
     session: Session,
@@ -84,8 +86,8 @@ impl Connection {
     /// A client that was just accepted.
     pub fn new(client: Client, offer: Offer, home: Rc<NbdShard>, now: Instant) -> Self {
         let begin = if offer.tls.is_some() { Session::new_with_tls } else { Session::new };
-        let session = begin(offer.exports(), home.options.session);
-        let deadline = Some(now + home.options.handshake_timeout);
+        let session = begin(offer.exports(), home.options().session);
+        let deadline = Some(now + home.options().handshake_timeout);
         let mut new = Self::with(client, session, home);
         (new.offer, new.deadline, new.progress) = (Some(offer), deadline, now);
         new
@@ -102,9 +104,10 @@ impl Connection {
     }
 
     fn with(client: Client, session: Session, home: Rc<NbdShard>) -> Self {
-        let Client { label, socket, permit } = client;
+        let Client { address, label, socket, permit } = client;
         home.me.live.fetch_add(1, Relaxed);
         Self {
+            address,
             label,
             socket: socket.into(),
             session,
@@ -179,12 +182,18 @@ impl Connection {
         any
     }
 
+    fn complain(&self, text: &str) {
+        let export = self.session.export().map(|export| export.name.as_str());
+        let complaint = Complaint { address: &self.address, client: Some(&self.label), export, text };
+        (self.home.options().log)(&complaint);
+    }
+
     /// Offers what was received. Whether the session took any of it.
     fn take_rest(&mut self) -> bool {
         let taken = self.session.handle_bytes(&self.staging[self.rest.clone()], &mut self.home.pool.borrow_mut());
         self.rest.start += taken;
         if let Some(complaint) = self.session.poll_complaint() {
-            (self.home.options.log)(&format!("{}: {complaint}", self.label));
+            self.complain(&complaint.to_string());
         }
         taken > 0
     }
@@ -230,13 +239,13 @@ impl Connection {
             self.label += &format!(" ({})", name.escape_debug());
         }
         if let Err(why) = &admitted {
-            (self.home.options.log)(&format!("{}: {why}", self.label));
+            self.complain(&why.to_string());
         }
         self.session.handle_tls(admitted);
     }
 
     fn give_up_tls(&mut self, why: &TlsError) {
-        (self.home.options.log)(&format!("{}: TLS failed: {why}; connection closed", self.label));
+        self.complain(&format!("TLS failed: {why}; connection closed"));
         self.session.handle_close(Close::Tls, &mut self.home.pool.borrow_mut());
     }
 
@@ -409,7 +418,7 @@ impl Connection {
         if let Some(offer) = self.offer.take() {
             self.user = offer.claim(export);
             if self.user.is_none() {
-                (self.home.options.log)(&format!("{}: its export was removed while it was chosen", self.label));
+                self.complain("its export was removed while it was chosen");
                 self.disconnect();
             }
         }
@@ -429,13 +438,13 @@ impl Connection {
             return;
         }
         let Ok(socket) = self.socket.as_fd().try_clone_to_owned() else {
-            (self.home.options.log)(&format!("{}: out of file descriptors; raise the limit of open files", self.label));
+            self.complain("out of file descriptors; raise the limit of open files");
             return self.disconnect();
         };
         let (Some((home, user)), Some(permit)) = (self.user.take(), self.permit.take()) else { return };
         let nobody = Session::new(Arc::new(Exports::default()), SessionLimits::default());
         let handoff = Handoff {
-            client: Client { label: self.label.clone(), socket, permit },
+            client: Client { address: self.address.clone(), label: self.label.clone(), socket, permit },
             session: mem::replace(&mut self.session, nobody),
             tls: self.tls.take(),
             rest: self.staging[self.rest.clone()].to_vec(),
@@ -458,7 +467,7 @@ impl Connection {
         let now = cx.now();
         if self.session.close().is_some() && self.ending == Ending::Not {
             self.ending = Ending::Lingering;
-            self.deadline = Some(now + self.home.options.linger);
+            self.deadline = Some(now + self.home.options().linger);
             self.cancel(RECEIVE, cx);
         }
         if let Some((patience, close)) = self.patience() {
@@ -481,9 +490,9 @@ impl Connection {
         let others_wait = self.home.waiting.borrow().len() > usize::from(self.waits.is_some());
         let it_is_the_clients_turn = self.is_sending() || self.session.is_mid_request();
         let stalled = (others_wait && it_is_the_clients_turn && self.ending == Ending::Not)
-            .then(|| (self.progress + self.home.options.stall_timeout, Close::Timeout));
+            .then(|| (self.progress + self.home.options().stall_timeout, Close::Timeout));
         let can_be_idle = self.place.is_some() && !self.session.is_working() && self.ending == Ending::Not;
-        let idle = self.home.options.idle_timeout.filter(|_| can_be_idle);
+        let idle = self.home.options().idle_timeout.filter(|_| can_be_idle);
         let idle = idle.map(|timeout| (self.progress + timeout, Close::Idle));
         let deadline = self.deadline.map(|deadline| (deadline, Close::Timeout));
         [deadline, stalled, idle].into_iter().flatten().min_by_key(|(at, _)| *at)
@@ -532,7 +541,7 @@ impl Connection {
     /// A turn, when something happened to it.
     fn turn(&mut self, cx: &mut SourceCx<'_>) -> Pump {
         let answered = self.place.is_some_and(|place| self.exchange_bios(place, cx));
-        let has_time_limit = self.deadline.is_some() || self.home.options.idle_timeout.is_some();
+        let has_time_limit = self.deadline.is_some() || self.home.options().idle_timeout.is_some();
         let watched = has_time_limit || !self.home.waiting.borrow().is_empty();
         if !mem::take(&mut self.touched) && !answered && !watched {
             return Pump::Idle;
@@ -583,7 +592,7 @@ impl Drop for Connection {
         self.leave_queue();
         self.home.me.live.fetch_sub(1, Relaxed);
         if let Some(close) = self.session.close().filter(Close::is_violation) {
-            (self.home.options.log)(&format!("{}: {close}; connection closed", self.label));
+            self.complain(&format!("{close}; connection closed"));
         }
     }
 }

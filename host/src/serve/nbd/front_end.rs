@@ -1,8 +1,9 @@
 //! NBD as the stack file wants it. `unix` and `tcp` of `[listen]` are its.
 
+use std::any::Any;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use shingle_core::frontend::nbd::PAYLOAD_MAX_BYTES;
 use shingle_core::time::Duration;
@@ -11,9 +12,10 @@ use super::offer::show;
 use super::tls_keys::TlsKeys;
 use super::{Nbd, NbdOptions};
 use crate::fields::{At, Diagnostic, Fields};
-use crate::serve::listen::{Address, Listening};
+use crate::serve::listen::{Address, Listener, Listening};
 use crate::serve::{Directory, Export, ExportKeys, FrontEnd, FrontEndType, Log, ServeError, Service, Sockets};
 use crate::shard::Shard;
+use crate::tls::TlsServer;
 
 /// NBD.
 pub const TYPE: FrontEndType =
@@ -66,6 +68,13 @@ impl Listen {
         Some(Diagnostic::at(span, title).label("not a loopback address").help(help))
     }
 
+    /// Where clients come.
+    fn addresses(&self) -> Vec<Address> {
+        let unix = self.unix.as_ref().map(|at| Address::Unix(at.value.clone()));
+        let tcp = self.tcp.as_ref().and_then(|at| at.value.parse().ok()).map(Address::Tcp);
+        unix.into_iter().chain(tcp).collect()
+    }
+
     /// How clients are treated.
     fn options(&self) -> NbdOptions {
         let mut options = NbdOptions::default();
@@ -106,32 +115,43 @@ impl FrontEnd for Listen {
     }
 
     fn service(&self, _: &Path) -> Box<dyn Service> {
-        let unix = self.unix.as_ref().map(|at| Address::Unix(at.value.clone()));
-        let tcp = self.tcp.as_ref().and_then(|at| at.value.parse().ok()).map(Address::Tcp);
-        Box::new(Server {
-            addresses: unix.into_iter().chain(tcp).collect(),
-            tls: self.tls.clone(),
-            options: self.options(),
-            homes: Vec::new(),
-        })
+        Box::new(Server { options: self.options(), homes: Vec::new(), listeners: Mutex::default() })
     }
 }
 
 /// NBD of a daemon.
 struct Server {
-    addresses: Vec<Address>,
-    tls: TlsKeys,
+    /// Those that it began with.
     options: NbdOptions,
     /// One of each shard.
     homes: Vec<Nbd>,
+    /// Where clients come now.
+    listeners: Mutex<Vec<Listener>>,
+}
+
+impl Server {
+    /// Has clients of `listener` come as `wanted` says. The first shard accepts; a connection moves to the shard of its export.
+    fn open(&self, listener: &Listener, offer: (&Directory, Option<Arc<TlsServer>>)) -> Result<Listening, ServeError> {
+        let (directory, tls) = offer;
+        let mut place = Listening::plain(listener.address().clone());
+        match (&tls, &place.address) {
+            (Some(tls), _) => place.protection = tls.protection(),
+            (None, Address::Tcp(address)) if !address.ip().is_loopback() => {
+                tracing::warn!("{place}: whoever reaches it reads and writes all exports (allow-remote)");
+            }
+            _ => {}
+        }
+        self.homes[0].listen(listener.share()?, directory, &self.homes, tls)?;
+        Ok(place)
+    }
 }
 
 impl Service for Server {
     fn overhear(&mut self, listener: Log) {
         let log = self.options.log.clone();
-        self.options.log = Arc::new(move |line| {
-            log(line);
-            listener(line);
+        self.options.log = Arc::new(move |complaint| {
+            log(complaint);
+            listener(complaint);
         });
     }
 
@@ -139,24 +159,33 @@ impl Service for Server {
         self.homes.push(Nbd::install(shard, self.options.clone()));
     }
 
-    /// The first shard accepts; a connection moves to the shard of its export.
-    fn listen(&self, directory: &Directory, sockets: &Sockets) -> Result<Vec<Listening>, ServeError> {
-        let server = self.tls.server().map_err(ServeError::Tls)?;
-        let bind = |address: &Address| {
-            let tls = server.clone().filter(|_| self.tls.covers(address));
-            let listener = sockets.listen(address)?;
-            let mut place = Listening::plain(listener.address().clone());
-            match (&tls, address) {
-                (Some(tls), _) => place.protection = tls.protection(),
-                (None, Address::Tcp(address)) if !address.ip().is_loopback() => {
-                    tracing::warn!("{place}: whoever reaches it reads and writes all exports (allow-remote)");
-                }
-                _ => {}
-            }
-            self.homes[0].listen(listener, directory, &self.homes, tls)?;
-            Ok(place)
-        };
-        self.addresses.iter().map(bind).collect()
+    fn listen(
+        &self,
+        wanted: &dyn FrontEnd,
+        directory: &Directory,
+        sockets: &Sockets,
+    ) -> Result<Vec<Listening>, ServeError> {
+        let wanted: &Listen = (wanted as &dyn Any).downcast_ref().expect("a front end of this kind");
+        let tls = wanted.tls.server().map_err(ServeError::Tls)?;
+        let mut listeners = self.listeners.lock().unwrap_or_else(PoisonError::into_inner);
+        let gone = sockets.change(&mut listeners, &wanted.addresses())?;
+        let options = NbdOptions { log: self.options.log.clone(), ..wanted.options() };
+        self.homes.iter().try_for_each(|home| home.treat(options.clone()))?;
+        for listener in gone {
+            self.homes[0].leave(listener.address())?;
+            listener.retire();
+        }
+        let tls_of = |listener: &Listener| tls.clone().filter(|_| wanted.tls.covers(listener.address()));
+        let places = listeners.iter().map(|listener| self.open(listener, (directory, tls_of(listener))));
+        let places = places.collect::<Result<_, _>>()?;
+        // Whoever comes from now on finds it so.
+        self.homes.iter().try_for_each(Nbd::settle)?;
+        Ok(places)
+    }
+
+    fn stop(&self, _: bool) {
+        // Who comes from now on finds nobody, or waits for the next server.
+        self.listeners.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
     fn connections(&self, shard: usize) -> usize {

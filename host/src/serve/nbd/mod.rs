@@ -1,7 +1,7 @@
 //! NBD over unix sockets and TCP.
 //!
 //! [`Nbd::install`] makes a shard a home for connections: it gets a pool of memory that they share. [`Nbd::listen`] has a
-//! home accept clients. A connection is accepted and negotiates where its listener is; when its client has chosen an
+//! home accept clients, until [`Nbd::leave`]. A connection is accepted and negotiates where its listener is; when its client has chosen an
 //! export it moves to the home of that export, once, and stays.
 //!
 //! What a client cannot do to others: hold more memory than its session's share, while small requests of everybody are
@@ -10,12 +10,13 @@
 //! that may connect may also use up the connections.
 
 mod connection;
+mod door;
 mod front_end;
 mod offer;
 mod secured;
 mod tls_keys;
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, Ref, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -27,11 +28,12 @@ use shingle_core::time::{Duration, Instant};
 use shingle_sys::Completion;
 
 use self::connection::Connection;
+use self::door::Door;
 pub use self::front_end::TYPE;
 use self::offer::Offer;
 use self::secured::Secured;
-use super::listen::Listener;
-use super::{Acceptor, Client, Directory, Log, ServeError, User};
+use super::listen::{Address, Listener};
+use super::{Client, Complaint, Directory, Log, ServeError, User};
 use crate::shard::{Mailbox, Pump, Shard, Source, SourceCx, SourceId};
 use crate::tls::TlsServer;
 
@@ -70,9 +72,14 @@ impl Default for NbdOptions {
             handshake_timeout: Duration::from_millis(10_000),
             stall_timeout: Duration::from_millis(30_000),
             linger: Duration::from_millis(5_000),
-            log: Arc::new(|line| tracing::warn!("{line}")),
+            log: Arc::new(warn),
         }
     }
+}
+
+fn warn(complaint: &Complaint<'_>) {
+    let Complaint { address, client, export, .. } = complaint;
+    tracing::warn!(listen = %address, client, export, "{complaint}");
 }
 
 /// What a shard has for NBD connections, as anybody may hold it.
@@ -87,11 +94,18 @@ pub struct Nbd {
 /// Something to be put on the home of connections.
 enum HomeMessage {
     Listen(Box<(Listener, Offer)>),
+    Leave(Address),
+    Treat(Box<NbdOptions>),
+    /// Tells when all before it is done.
+    Tell(SyncSender<()>),
     Adopt(Box<Handoff>),
 }
 
 /// After how long memory that no request has needed goes back to the system.
 const KEEP_TIME: Duration = Duration::from_millis(5_000);
+
+/// How long a home may take to do what it is told.
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(5);
 
 /// Most messages on their way to one shard.
 const MOST_MESSAGES: usize = 256;
@@ -109,7 +123,8 @@ struct Handoff {
 /// What the NBD connections of one shard share.
 struct NbdShard {
     me: Nbd,
-    options: NbdOptions,
+    options: RefCell<NbdOptions>,
+    doors: RefCell<Vec<Door>>,
     pool: RefCell<Pool>,
     /// Connections that wait for memory.
     waiting: RefCell<Vec<SourceId>>,
@@ -119,10 +134,15 @@ struct NbdShard {
 }
 
 impl NbdShard {
-    fn accept(home: &Rc<Self>, (listener, offer): (Listener, Offer)) -> Acceptor {
-        let (home, NbdOptions { connections, log, .. }) = (home.clone(), home.options.clone());
-        let welcome = move |client, now| Connection::new(client, offer.clone(), home.clone(), now);
-        Acceptor::new(listener, (connections, log), welcome)
+    fn options(&self) -> Ref<'_, NbdOptions> {
+        self.options.borrow()
+    }
+
+    /// Has clients treated otherwise, those that are connected as well; a session keeps the memory that it may have.
+    fn treat(&self, options: NbdOptions) {
+        self.pool.borrow_mut().set_limits(options.memory_bytes, options.keep_bytes);
+        self.doors.borrow().iter().for_each(|door| door.admit(options.connections));
+        *self.options.borrow_mut() = options;
     }
 
     /// Has the porter look at the pool in time, if something is kept there.
@@ -141,7 +161,8 @@ impl Nbd {
         let pool = RefCell::new(Pool::new(options.memory_bytes, options.keep_bytes));
         let home = Rc::new(NbdShard {
             me: me.clone(),
-            options,
+            options: RefCell::new(options),
+            doors: RefCell::default(),
             pool,
             waiting: RefCell::default(),
             porter: Cell::new(None),
@@ -155,7 +176,8 @@ impl Nbd {
     }
 
     /// Accepts clients of `listener` here and offers them what is in `directory` when they come. They move to the one of
-    /// `homes`, one of each shard, that has what they choose. With `tls` they say nothing before it.
+    /// `homes`, one of each shard, that has what they choose. With `tls` they say nothing before it. Where clients are accepted already those that
+    /// come are offered this from now on.
     pub fn listen(
         &self,
         listener: Listener,
@@ -165,6 +187,24 @@ impl Nbd {
     ) -> Result<(), ServeError> {
         let offer = Offer { directory: directory.clone(), homes: homes.into(), tls };
         self.send(HomeMessage::Listen(Box::new((listener, offer)))).map_err(|_| ServeError::Stopped(TYPE.name))
+    }
+
+    /// Accepts no more clients at `address`. Those that are there stay.
+    pub fn leave(&self, address: &Address) -> Result<(), ServeError> {
+        self.send(HomeMessage::Leave(address.clone())).map_err(|_| ServeError::Stopped(TYPE.name))
+    }
+
+    /// Treats clients otherwise from now on.
+    pub fn treat(&self, options: NbdOptions) -> Result<(), ServeError> {
+        self.send(HomeMessage::Treat(Box::new(options))).map_err(|_| ServeError::Stopped(TYPE.name))
+    }
+
+    /// Waits until all that was sent is done.
+    pub fn settle(&self) -> Result<(), ServeError> {
+        let (done, told) = mpsc::sync_channel(1);
+        let stopped = || ServeError::Stopped(TYPE.name);
+        self.send(HomeMessage::Tell(done)).map_err(|_| stopped())?;
+        told.recv_timeout(PATIENCE).map_err(|_| stopped())
     }
 
     /// Connections that live here now.
@@ -219,10 +259,16 @@ impl Source for Porter {
             return Pump::Done;
         }
         while let Ok(message) = self.inbox.try_recv() {
-            cx.spawn(match message {
-                HomeMessage::Listen(comers) => Box::new(NbdShard::accept(&self.home, *comers)),
-                HomeMessage::Adopt(handoff) => Box::new(Connection::adopt(*handoff, self.home.clone(), cx.now())),
-            });
+            match message {
+                HomeMessage::Listen(comers) => Door::open(&self.home, *comers, cx),
+                HomeMessage::Leave(address) => Door::close(&self.home, &address, cx),
+                HomeMessage::Treat(options) => self.home.treat(*options),
+                // Who does not wait any more need not hear it.
+                HomeMessage::Tell(done) => _ = done.try_send(()),
+                HomeMessage::Adopt(handoff) => {
+                    cx.spawn(Box::new(Connection::adopt(*handoff, self.home.clone(), cx.now())));
+                }
+            }
         }
         self.give_back(cx);
         Pump::Idle

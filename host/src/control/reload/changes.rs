@@ -1,15 +1,16 @@
 //! What a changed stack file changes of a running stack, as a pure function of what is in force and what is wanted.
 //!
 //! ```text
-//!  disks are opened ─> devices made ─> tables swapped ─> exports end ─> exports begin ─> devices removed ─> disks closed
+//!  clients come elsewhere ─> disks are opened ─> devices made ─> tables swapped, paths changed ─> exports end ─> exports begin
+//!      ─> devices removed ─> disks closed ─> metrics, the page and the control socket are elsewhere
 //! ```
 //!
 //! In that order nothing needs what is not there yet, and nothing is removed that something still needs.
 
 use std::collections::BTreeSet;
 
-use super::protocol::{Part, Verb};
 use crate::config::{DevicePlan, DiskPlan, ExportPlan, MadeOf, Plan};
+use crate::control::protocol::{Part, Verb};
 
 /// One thing that is to be done.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,7 +37,7 @@ impl Change {
 /// What it takes to have `wanted` in the place of what is in force.
 pub fn changes(now: &Plan, wanted: &Plan) -> Vec<Change> {
     let compare = Compare { now, wanted };
-    let mut changes = compare.sections();
+    let mut changes: Vec<Change> = compare.section("listen").into_iter().collect();
     changes.extend(wanted.disks.iter().filter_map(|disk| compare.disk(disk)));
     changes.extend(
         wanted
@@ -53,6 +54,8 @@ pub fn changes(now: &Plan, wanted: &Plan) -> Vec<Change> {
     changes.extend(begun.into_iter().map(|name| Change::new(Part::Export, &name, Verb::Add)));
     changes.extend(compare.gone_devices());
     changes.extend(compare.gone_disks());
+    changes.extend(["metrics", "web"].into_iter().filter_map(|name| compare.section(name)));
+    changes.extend(compare.control());
     changes
 }
 
@@ -73,11 +76,15 @@ impl Compare<'_> {
         all.filter(|key| now.and_then(|part| part.get(key)) != wanted.and_then(|part| part.get(key))).collect()
     }
 
-    fn sections(&self) -> Vec<Change> {
-        let differs = |name: &&str| self.now.written.section(name) != self.wanted.written.section(name);
-        let why = "sockets are made when a stack starts";
-        let sections = ["listen", "control", "metrics", "web"].into_iter().filter(differs);
-        sections.map(|name| Change::after_a_restart(Part::Section, name, why)).collect()
+    fn section(&self, name: &str) -> Option<Change> {
+        let is_same = self.now.written.section(name) == self.wanted.written.section(name);
+        (!is_same).then(|| Change::new(Part::Section, name, Verb::Change))
+    }
+
+    fn control(&self) -> Option<Change> {
+        let why = "without a control socket nobody could change anything any more";
+        let obstacle = self.wanted.control.is_none().then(|| why.to_owned());
+        self.section("control").map(|change| Change { obstacle, ..change })
     }
 
     fn disk(&self, disk: &DiskPlan) -> Option<Change> {
@@ -115,11 +122,21 @@ impl Compare<'_> {
         if keys.is_empty() {
             return Vec::new();
         }
-        if !is_table(&device.made_of) || !before.is_some_and(is_table) {
-            let why = "a device with paths stays as it is: `shingle path` adds and removes paths, and sets the policy";
+        let verbs = match (before.is_some_and(is_table), is_table(&device.made_of)) {
+            (true, true) => [("table", Verb::Swap), ("knobs", Verb::Set)],
+            (false, false) => [("paths", Verb::Change), ("policy", Verb::Set)],
+            _ => {
+                let why =
+                    "a device with a table has no paths, and one with paths no table: give the new one another name";
+                return vec![Change::after_a_restart(Part::Device, name, why)];
+            }
+        };
+        let rest: Vec<String> =
+            keys.iter().filter(|key| verbs.iter().all(|(of, _)| of != key)).map(|key| format!("`{key}`")).collect();
+        if !rest.is_empty() {
+            let why = format!("{} of a device that is there stays as it is", rest.join(", "));
             return vec![Change::after_a_restart(Part::Device, name, why)];
         }
-        let verbs = [("table", Verb::Swap), ("knobs", Verb::Set)];
         verbs
             .into_iter()
             .filter(|(key, _)| keys.contains(*key))
@@ -141,13 +158,7 @@ impl Compare<'_> {
     fn gone_devices(&self) -> impl Iterator<Item = Change> {
         let stays = |name: &str| self.wanted.devices.iter().any(|device| device.name == name);
         let gone = self.now.devices.iter().rev().filter(move |device| !stays(&device.name));
-        gone.map(|device| match device.made_of {
-            MadeOf::Table(_) => Change::new(Part::Device, &device.name, Verb::Remove),
-            MadeOf::Paths(_) => Change {
-                verb: Verb::Remove,
-                ..Change::after_a_restart(Part::Device, &device.name, "a device with paths stays until the stack ends")
-            },
-        })
+        gone.map(|device| Change::new(Part::Device, &device.name, Verb::Remove))
     }
 
     fn gone_disks(&self) -> impl Iterator<Item = Change> {
@@ -231,8 +242,35 @@ unix = \"nbd.sock\"
     }
 
     #[test]
-    fn sockets_and_shards_take_a_restart() {
-        assert_eq!(told(BASE, &BASE.replace("nbd.sock", "other.sock")), ["change section listen !"]);
+    fn clients_come_elsewhere_before_and_those_who_watch_behind_the_rest() {
+        let new = "[disk.n]\ntype = \"null\"\nsize = \"1MiB\"\n[metrics]\ntcp = \"127.0.0.1:0\"\n[web]\ntcp = \"127.0.0.1:0\"\n";
+        let other = BASE.replace("nbd.sock", "other.sock") + new + "[control]\nsocket = \"c.sock\"\n";
+        let sections = ["change section metrics", "change section web", "change section control"];
+        assert_eq!(told(BASE, &other), [&["change section listen", "add disk n"], &sections[..]].concat());
+    }
+
+    #[test]
+    fn paths_come_and_go_and_a_device_does_not_get_a_table_instead_of_them() {
+        let paths = |keys: &str| {
+            format!("{BASE}[device.x]\ntable = \"0 8 linear a 8192\"\n[device.p]\npaths = [\"x\"]\n{keys}")
+        };
+        let (base, more) = (paths(""), paths("").replace("[\"x\"]", "[\"x\", { device = \"y\" }]"));
+        let more = more.replace("[device.p]", "[device.y]\ntable = \"0 8 linear a 8192\"\n[device.p]");
+        assert_eq!(told(&base, &more), ["add device y", "change device p"]);
+        assert_eq!(told(&more, &base), ["change device p", "remove device y"]);
+        assert_eq!(told(&base, &paths("policy = \"round-robin\"\n")), ["set device p"]);
+        assert_eq!(told(&base, &paths("probe = \"1s\"\n")), ["change device p !"]);
+        assert_eq!(told(&base, BASE), ["remove device p", "remove device x"]);
+        assert_eq!(
+            told(&base, &paths("").replace("paths = [\"x\"]", "table = \"0 8 linear x 0\"")),
+            ["change device p !"]
+        );
+    }
+
+    #[test]
+    fn the_control_socket_and_further_shards_take_a_restart() {
+        let control = format!("{BASE}[control]\nsocket = \"c.sock\"\n");
+        assert_eq!(told(&control, BASE), ["change section control !"]);
         let more = format!("{BASE}[disk.c]\ntype = \"null\"\nshard = 1\n");
         assert_eq!(told(BASE, &more), ["add disk c !"]);
     }
