@@ -1,5 +1,5 @@
 //! A whole shard with NBD connections over a file, on a ring that is simulated: sockets that are cut anywhere, that fail or
-//! never answer; clients that vanish in the middle of a request; disks that are late and fail. Clients compare what they get
+//! never answer; an operator who changes where clients come and how they are treated; clients that vanish in the middle of a request; disks that are late and fail. Clients compare what they get
 //! with a model, and when all is over nothing of anybody is left.
 //!
 //! The guards of a connection are taken away one at a time, and the same seeds have to notice.
@@ -54,3 +54,4 @@ planted!(a_short_send_that_begins_again_is_found, RepeatedSend);
 planted!(a_short_payload_taken_for_a_whole_one_is_found, ShortReceive);
 planted!(an_interrupted_send_taken_for_a_done_one_is_found, InterruptedSend);
 planted!(a_connection_that_is_cut_and_not_cancelled_is_found, NoCancel);
+planted!(an_address_that_is_left_and_lets_clients_in_is_found, NotLeft);

@@ -48,7 +48,7 @@ impl Terms {
         self.most.set(most);
     }
 
-    /// Lets nobody in any more.
+    /// Lets nobody in any more but the client that is coming in.
     pub fn end(&self, cx: &mut SourceCx<'_>) {
         self.is_over.set(true);
         self.acceptor.get().into_iter().for_each(|acceptor| cx.notify(acceptor));
@@ -145,7 +145,7 @@ impl Source for Acceptor {
         self.accepting = false;
         match done.request {
             Request::Accept { accepted: Some(socket), .. } if !self.stopped => self.admit(socket, cx),
-            _ if self.stopped => {}
+            _ if self.stopped || self.terms.is_over.get() => {}
             _ => {
                 let error = io::Error::from_raw_os_error(-done.result);
                 self.not_before = cx.now() + PAUSE;
@@ -156,13 +156,14 @@ impl Source for Acceptor {
 
     fn pump(&mut self, cx: &mut SourceCx<'_>) -> Pump {
         self.terms.acceptor.set(Some(cx.id()));
-        if self.terms.is_over.get() && !self.stopped {
-            self.stop(cx);
-        }
+        let is_over = self.terms.is_over.get();
         if self.accepting {
+            if is_over {
+                cx.cancel(ACCEPT);
+            }
             return Pump::Idle;
         }
-        if self.stopped {
+        if self.stopped || is_over {
             return Pump::Done;
         }
         if cx.now() >= self.not_before {

@@ -89,8 +89,18 @@ pub struct Listener {
     /// Where it was to listen: with port 0 if the system was to choose one.
     pub(super) asked: Address,
     pub(super) file: Option<SocketFile>,
-    /// What the service manager keeps it as.
-    pub(super) kept: Option<String>,
+    /// Whose it is besides.
+    pub(super) owner: Owner,
+}
+
+/// Whose a socket is besides this process's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Owner {
+    Nobody,
+    /// The service manager keeps it under this name for the next process.
+    Keeper(String),
+    /// The service manager's, who has it from a socket unit.
+    SocketUnit,
 }
 
 /// A socket file of ours.
@@ -129,15 +139,22 @@ impl Listener {
     pub fn share(&self) -> Result<Self, ListenError> {
         let (address, asked) = (self.address.clone(), self.asked.clone());
         match self.fd.try_clone() {
-            Ok(fd) => Ok(Self { fd, address, asked, file: None, kept: None }),
+            Ok(fd) => Ok(Self { fd, address, asked, file: None, owner: Owner::Nobody }),
             Err(why) => Err(ListenError { address, why: Why::System(why) }),
         }
     }
 
     /// Closes it for good: the next server is not to have it.
     pub fn retire(mut self) {
-        self.kept.take().iter().for_each(|name| service_manager::let_go(name));
         self.file.iter_mut().for_each(|file| file.stays = false);
+        match &self.owner {
+            Owner::Nobody => {}
+            Owner::Keeper(name) => service_manager::let_go(name),
+            Owner::SocketUnit => tracing::warn!(
+                "{}: clients that come wait for nobody, as the service manager goes on to listen: take it out of its socket unit",
+                self.address
+            ),
+        }
     }
 }
 
@@ -170,7 +187,7 @@ impl Drop for SocketFile {
 fn bind_tcp(address: SocketAddr) -> Result<Listener, Why> {
     let listener = TcpListener::bind(address).map_err(Why::System)?;
     let (asked, address) = (Address::Tcp(address), listener.local_addr().map_err(Why::System)?);
-    Ok(Listener { fd: listener.into(), address: Address::Tcp(address), asked, file: None, kept: None })
+    Ok(Listener { fd: listener.into(), address: Address::Tcp(address), asked, file: None, owner: Owner::Nobody })
 }
 
 fn bind_unix(path: &Path) -> Result<Listener, Why> {
@@ -193,7 +210,7 @@ fn bind_unix(path: &Path) -> Result<Listener, Why> {
     .map_err(|errno| Why::System(errno.into()))?;
     rustix::net::listen(&fd, BACKLOG).map_err(|errno| Why::System(errno.into()))?;
     let (file, address) = (SocketFile::of(path).map_err(Why::System)?, Address::Unix(path.to_owned()));
-    Ok(Listener { fd, asked: address.clone(), address, file: Some(file), kept: None })
+    Ok(Listener { fd, asked: address.clone(), address, file: Some(file), owner: Owner::Nobody })
 }
 
 /// Removes the socket file of a server that is gone, and nothing else.

@@ -14,7 +14,7 @@ use std::sync::{Mutex, PoisonError};
 
 use rustix::net::{SocketAddrUnix, SocketType, sockopt};
 
-use super::listen::{Address, ListenError, Listener, SocketFile};
+use super::listen::{Address, ListenError, Listener, Owner, SocketFile};
 use crate::service_manager;
 
 /// What the names begin with of sockets that a daemon had the service manager keep.
@@ -58,9 +58,10 @@ impl Sockets {
         // A port that the system chose is another one the next time.
         let is_lasting = !matches!(address, Address::Tcp(address) if address.port() == 0);
         let name = name_of(address).ok().filter(|_| is_lasting);
-        listener.kept = name.filter(|name| service_manager::keep(listener.as_fd(), name));
-        let is_kept = listener.kept.is_some();
-        listener.file.iter_mut().for_each(|file| file.stays = is_kept);
+        if let Some(name) = name.filter(|name| service_manager::keep(listener.as_fd(), name)) {
+            listener.owner = Owner::Keeper(name);
+            listener.file.iter_mut().for_each(|file| file.stays = true);
+        }
         Ok(listener)
     }
 
@@ -70,9 +71,17 @@ impl Sockets {
     /// If a new one cannot be made; then all are as before.
     pub fn change(&self, listeners: &mut Vec<Listener>, wanted: &[Address]) -> Result<Vec<Listener>, ListenError> {
         let is_there = |address: &&Address| listeners.iter().any(|listener| listener.asked == **address);
-        let new = wanted.iter().filter(|address| !is_there(address)).map(|address| self.listen(address));
-        // Those that could be made go again with the error.
-        let new = new.collect::<Result<Vec<_>, _>>()?;
+        let mut new = Vec::new();
+        for address in wanted.iter().filter(|address| !is_there(address)) {
+            match self.listen(address) {
+                Ok(listener) => new.push(listener),
+                Err(error) => {
+                    let ours = new.into_iter().filter(|listener: &Listener| listener.owner != Owner::SocketUnit);
+                    ours.for_each(Listener::retire);
+                    return Err(error);
+                }
+            }
+        }
         listeners.extend(new);
         let place = |listener: &Listener| wanted.iter().position(|address| *address == listener.asked);
         let gone = listeners.extract_if(.., |listener| place(listener).is_none()).collect();
@@ -92,13 +101,16 @@ impl Sockets {
         {
             tracing::warn!("{address}: others than its owner may connect: set SocketMode=0600 in its socket unit");
         }
-        let kept = name.starts_with(OURS).then_some(name);
-        let mut file = match address {
-            Address::Unix(path) if kept.is_some() => SocketFile::of(path).ok(),
-            _ => None,
-        };
-        file.iter_mut().for_each(|file| file.stays = true);
-        Some(Listener { fd, address: address.clone(), asked: address.clone(), file, kept })
+        let mut listener =
+            Listener { fd, address: address.clone(), asked: address.clone(), file: None, owner: Owner::SocketUnit };
+        if name.starts_with(OURS) {
+            listener.owner = Owner::Keeper(name);
+            if let Address::Unix(path) = address {
+                listener.file = SocketFile::of(path).ok();
+                listener.file.iter_mut().for_each(|file| file.stays = true);
+            }
+        }
+        Some(listener)
     }
 
     /// Closes what was handed over and nobody wants, and says so.

@@ -7,7 +7,8 @@
 //!
 //! - [`block`]: a zoned block device as a disk, with its own kernel; [`zone_plugs`] is what that believes of zones.
 //! - [`file`]: a file as a disk on it, which has its own swarm.
-//! - [`serving`]: a shard with NBD connections over such a file; [`net`] is its ring, and [`client`] who connects, every other seed with [`tls`].
+//! - [`serving`]: a shard with NBD connections over such a file; [`net`] is its ring, [`client`] who connects, every other seed with [`tls`],
+//!   and [`operator`] who changes how they come meanwhile.
 //! - [`tree`]: files and directories, and what of them survives.
 //! - [`worlds`]: random worlds on the disks with zones.
 //! - [`kernel`]: the ring and the calls, in virtual time, with faults; bugs are planted there.
@@ -19,6 +20,7 @@ pub mod client;
 pub mod file;
 pub mod kernel;
 pub mod net;
+pub mod operator;
 pub mod serving;
 pub mod tls;
 pub mod tree;

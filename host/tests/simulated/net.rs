@@ -37,6 +37,8 @@ pub enum Bug {
     InterruptedSend,
     /// Nothing is cancelled.
     NoCancel,
+    /// Clients are let in where nobody listens any more.
+    NotLeft,
 }
 
 struct Flight {
@@ -61,6 +63,8 @@ pub struct Net {
     /// Whether the ring refuses requests now and then, and no client can be taken in.
     pub troubled: bool,
     pub broken: Option<String>,
+    /// When somebody has a turn who is no client.
+    pub wakes_at: Option<Instant>,
 }
 
 /// The net, as those hold it who ask it.
@@ -89,12 +93,18 @@ impl Net {
             bug: Bug::None,
             troubled: false,
             broken: None,
+            wakes_at: None,
         }
     }
 
     /// Whether all clients have done what they came for, or a promise is broken.
     pub fn is_over(&self) -> bool {
         self.broken.is_some() || self.clients.iter().all(Client::has_finished)
+    }
+
+    /// Whether somebody waits for clients.
+    pub fn lets_in(&self) -> bool {
+        self.flights.values().any(|flight| matches!(flight.request, Request::Accept { .. }) && !flight.cancelled)
     }
 
     /// What is in flight and belongs to a socket.
@@ -144,7 +154,8 @@ impl Net {
     fn next_event(&self) -> Option<Instant> {
         let clients = self.clients.iter().filter_map(|client| client.act_at);
         let flights = self.flights.values().map(|flight| flight.due).filter(|due| *due > self.world.now);
-        clients.chain(flights).chain(self.disk.0.borrow().next_due()).min()
+        let turn = self.wakes_at.filter(|at| *at > self.world.now);
+        clients.chain(flights).chain(self.disk.0.borrow().next_due()).chain(turn).min()
     }
 
     /// The result of a request, if it has one by now.
@@ -321,7 +332,8 @@ impl RequestQueue for Line {
                 return Err(io::Error::other("a promise is broken"));
             }
             let now = net.clock.get();
-            if !net.done.is_empty() || until.is_some_and(|until| until <= now) {
+            let is_time = |at: Option<Instant>| at.is_some_and(|at| at <= now);
+            if !net.done.is_empty() || is_time(until) || is_time(net.wakes_at) {
                 return Ok(());
             }
             let Some(next) = net.next_event().into_iter().chain(until).min() else {

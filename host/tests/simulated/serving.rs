@@ -5,12 +5,10 @@ use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use shingle_core::block::DeviceId;
 use shingle_core::frontend::nbd::SessionLimits;
 use shingle_core::random::Rng;
 use shingle_core::time::{Duration, Instant};
 use shingle_host::disk::file::{self, Options};
-use shingle_host::serve::listen::{Address, Listener};
 use shingle_host::serve::nbd::{Nbd, NbdOptions};
 use shingle_host::serve::{Directory, Export};
 use shingle_host::shard::{Shard, ShardError};
@@ -22,6 +20,7 @@ use super::client::{Client, EXPORT, Habit, World};
 use super::file::{BLOCKS, PATH, audit, kernel, new_tree};
 use super::kernel::Shared;
 use super::net::{Bug, Line, Net};
+use super::operator::Operator;
 use super::tls::SERVER;
 
 /// What a run without a broken promise did.
@@ -61,7 +60,7 @@ pub fn run(seed: u64, bug: Bug) -> Result<Tally, String> {
     (net.bug, net.troubled) = (bug, is_troubled);
     let line = Line(Rc::new(RefCell::new(net)));
     let tls = has_tls.then(|| SERVER.clone());
-    let told = serve(&line, (&clock, early), (limits, tls), (is_troubled, stalls));
+    let told = serve(&line, (&clock, early), (seed, limits, tls), (is_troubled, stalls));
     let net = &mut *line.0.borrow_mut();
     if let Some(what) = net.broken.take() {
         return Err(format!("seed {seed}: {what}"));
@@ -72,29 +71,30 @@ pub fn run(seed: u64, bug: Bug) -> Result<Tally, String> {
     Ok(Tally { replies: net.world.replies, ended, stuck, time: clock.get() })
 }
 
-/// What a client may hold, and who the server is.
-type Serving = (SessionLimits, Option<Arc<TlsServer>>);
+/// The seed, what a client may hold, and who the server is.
+type Serving = (u64, SessionLimits, Option<Arc<TlsServer>>);
 
 /// Puts the file on a shard and exports it.
-fn furnish(line: &Line, clock: &Rc<Cell<Instant>>, (limits, tls): Serving) -> Result<(Shard, Nbd, DeviceId), String> {
+fn furnish(
+    line: &Line,
+    clock: &Rc<Cell<Instant>>,
+    (seed, limits, tls): Serving,
+) -> Result<(Shard, Nbd, Operator), String> {
     let ring = RingHandle::over(line.clone());
     let mut shard = Shard::simulated(ring.clone(), clock.clone()).map_err(|error| error.to_string())?;
     let disk = line.0.borrow().disk.clone();
     let disk = file::open_on(Rc::new(disk), Path::new(PATH), &Options::default(), ring);
     let disk = shard.stack.add(Box::new(disk.map_err(|error| error.to_string())?));
     let disk = disk.map_err(|error| error.to_string())?;
-    let log = std::sync::Arc::new(|_: &str| ());
+    let log = std::sync::Arc::new(|_: &shingle_host::serve::Complaint<'_>| ());
     let options =
         NbdOptions { session: limits, memory_bytes: 128 << 10, keep_bytes: 64 << 10, log, ..NbdOptions::default() };
-    let nbd = Nbd::install(&mut shard, options);
+    let nbd = Nbd::install(&mut shard, options.clone());
     let directory = Directory::default();
     let added = directory.add(Export::new(EXPORT, disk, shard.stack.limits(disk)));
     added.map_err(|error| error.to_string())?;
-    // Nobody connects here: clients come from the simulated kernel.
-    let address = Address::Tcp(([127, 0, 0, 1], 0).into());
-    let listener = Listener::bind(&address).map_err(|error| error.to_string())?;
-    nbd.listen(listener, &directory, std::slice::from_ref(&nbd), tls).map_err(|error| error.to_string())?;
-    Ok((shard, nbd, disk))
+    let operator = Operator::new(seed, (&nbd, options), directory, tls)?;
+    Ok((shard, nbd, operator))
 }
 
 /// Serves until all clients are done, and stops. Whether the disk kept the stop from being a clean one.
@@ -104,7 +104,7 @@ fn serve(
     serving: Serving,
     (is_troubled, stalls): (bool, bool),
 ) -> Result<bool, String> {
-    let (mut shard, nbd, _) = furnish(line, clock, serving)?;
+    let (mut shard, nbd, mut operator) = furnish(line, clock, serving)?;
     {
         let kernel = line.0.borrow().disk.clone();
         let kernel = &mut *kernel.0.borrow_mut();
@@ -113,13 +113,20 @@ fn serve(
     let mut rounds = 0;
     let over = |shard: &mut Shard| {
         rounds += 1;
-        rounds > MOST_ROUNDS || line.0.borrow().is_over() || early.is_some_and(|early| early < shard.now())
+        let net = &mut *line.0.borrow_mut();
+        if let Err(what) = operator.turn(net, shard.now()) {
+            net.broken.get_or_insert(what);
+        }
+        rounds > MOST_ROUNDS || net.is_over() || early.is_some_and(|early| early < shard.now())
     };
     shard.run_until(over).map_err(|error| error.to_string())?;
     if rounds > MOST_ROUNDS {
         return Err(format!("stuck: {rounds} rounds"));
     }
-    line.0.borrow_mut().world.stopping = true;
+    {
+        let net = &mut *line.0.borrow_mut();
+        (net.world.stopping, net.wakes_at) = (true, None);
+    }
     shard.stop();
     let began = shard.now();
     let stopped = shard.run();
