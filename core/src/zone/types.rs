@@ -83,6 +83,15 @@ impl Condition {
     pub const fn has_write_pointer(self) -> bool {
         matches!(self, Condition::Empty | Condition::ImplicitOpen | Condition::ExplicitOpen | Condition::Closed)
     }
+
+    /// How many of `all` there are of each, in the order of [`Condition::ALL`].
+    #[must_use]
+    pub fn count(all: impl Iterator<Item = Self>) -> [u32; Self::ALL.len()] {
+        // By the values of the ABI, which are below 16.
+        let mut counts = [0; 16];
+        all.for_each(|condition| counts[usize::from(condition as u8)] += 1);
+        Self::ALL.map(|condition| counts[usize::from(condition as u8)])
+    }
 }
 
 /// One line of a zone report (`struct blk_zone`).

@@ -1,6 +1,8 @@
 //! Asking a running stack: some devices at a time, so that no shard stands still.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Instant;
 
 use shingle_core::block::{Counters, DeviceId, Figure, Op, Stack, Status};
 use shingle_core::device::NullDevice;
@@ -15,7 +17,7 @@ use super::figures;
 use crate::daemon_state::{DaemonState, ShardInfo};
 use crate::devices::Named;
 use crate::disk::file::FileDisk;
-use crate::disk::zoned_blk::ZonedBlk;
+use crate::disk::zoned_blk::{Survey, Surveyed, ZonedBlk};
 use crate::disk::zoned_dir::ZonedDir;
 use crate::mailbox::MailboxError;
 use crate::serve::Export;
@@ -62,10 +64,12 @@ impl Snapshot {
         let mut all = Self::default();
         all.number("build_info", &[env!("CARGO_PKG_VERSION")], 1.0);
         all.number("uptime_seconds", &[], daemon.started.elapsed().as_secs_f64());
-        let mut names = Vec::new();
+        let (mut names, mut surveys) = (Vec::new(), Vec::new());
         for (number, shard) in daemon.shards.iter().enumerate() {
-            names.push(all.take_shard(daemon, number, shard)?);
+            names.push(all.take_shard(daemon, number, shard, &mut surveys)?);
         }
+        // All disks have been asked by now, so that one waits for them no longer than for the slowest.
+        surveys.iter().for_each(|(name, survey)| all.add_survey(name, survey));
         for (export, clients) in daemon.exports.used() {
             let of_it = |named: &&Named| named.device == export.device;
             let device = names[export.shard].iter().find(of_it).map_or("", |named| &named.name);
@@ -74,12 +78,13 @@ impl Snapshot {
         Ok(all)
     }
 
-    /// What one shard says; its devices.
+    /// What one shard says; its devices. Disks that have to be asked for their zones are asked and noted.
     fn take_shard(
         &mut self,
         daemon: &DaemonState,
         number: usize,
         shard: &ShardInfo,
+        surveys: &mut Vec<(String, Arc<Survey>)>,
     ) -> Result<Vec<Named>, MailboxError> {
         let label = number.to_string();
         let of_shard = [label.as_str()];
@@ -93,6 +98,10 @@ impl Snapshot {
             let looked = shard.mailbox.ask(|shard| look(shard, wanted))?;
             for (named, device) in named[next..].iter().zip(&looked) {
                 self.add_device(named, &label, device);
+                if let Some(survey) = &device.survey {
+                    survey.begin(Instant::now());
+                    surveys.push((named.name.clone(), Arc::clone(survey)));
+                }
             }
             next += looked.len();
         }
@@ -171,22 +180,30 @@ impl Snapshot {
         for (family, limit) in [("zones_max_open", device.max_open), ("zones_max_active", device.max_active)] {
             limit.into_iter().for_each(|limit| self.number(family, &[name], limit.into()));
         }
-        if let Some(zones) = device.zones {
-            let sum = |is: fn(Condition) -> bool| {
-                let those = Condition::ALL.into_iter().zip(zones).filter(|(condition, _)| is(*condition));
-                those.map(|(_, count)| f64::from(count)).sum::<f64>()
-            };
-            for (condition, count) in Condition::ALL.into_iter().zip(zones) {
-                self.number("zones", &[name, &condition.name().to_ascii_lowercase()], count.into());
-            }
-            self.number("zones_open", &[name], sum(Condition::is_open));
-            self.number("zones_active", &[name], sum(Condition::is_active));
-        }
+        device.zones.iter().for_each(|zones| self.add_conditions(name, zones));
         if let Some(Plug { busy, longest_wait, is_failed }) = device.plug {
             self.number("plug_busy_zones", &[name], busy.into());
             self.number("plug_longest_wait_seconds", &[name], longest_wait.as_nanos() as f64 / 1e9);
             self.number("plug_failed", &[name], f64::from(u8::from(is_failed)));
         }
+    }
+
+    fn add_conditions(&mut self, name: &str, zones: &[u32; Condition::ALL.len()]) {
+        let all = || Condition::ALL.into_iter().zip(zones.iter().copied());
+        let sum = |is: fn(Condition) -> bool| {
+            all().filter(|(condition, _)| is(*condition)).map(|(_, count)| f64::from(count)).sum::<f64>()
+        };
+        for (condition, count) in all() {
+            self.number("zones", &[name, &condition.name().to_ascii_lowercase()], count.into());
+        }
+        self.number("zones_open", &[name], sum(Condition::is_open));
+        self.number("zones_active", &[name], sum(Condition::is_active));
+    }
+
+    fn add_survey(&mut self, name: &str, survey: &Survey) {
+        let Some(Surveyed { zones, asked }) = survey.counted() else { return };
+        self.add_conditions(name, &zones);
+        self.number("zones_age_seconds", &[name], asked.elapsed().as_secs_f64());
     }
 
     /// A figure that has no family is not shown: `host/tests/metrics.rs` holds that each has one.
@@ -249,6 +266,8 @@ struct Device {
     latencies: Vec<(Work, Latency)>,
     /// By condition, in the order of [`Condition::ALL`].
     zones: Option<[u32; Condition::ALL.len()]>,
+    /// Of a disk that alone knows its zones.
+    survey: Option<Arc<Survey>>,
     max_open: Option<u32>,
     max_active: Option<u32>,
     plug: Option<Plug>,
@@ -320,6 +339,7 @@ fn look_at(shard: &Shard, named: &Named) -> Device {
         counters: stack.counters(named.device),
         latencies: tally_of(stack, named.leaf).map_or(Vec::new(), |tally| latencies(tally).into()),
         zones: zones.map(by_condition),
+        survey: stack.device::<ZonedBlk>(named.leaf).map(|disk| disk.survey().clone()),
         max_open: limits.zoned.as_ref().and_then(|zoned| zoned.max_open),
         max_active: limits.zoned.as_ref().and_then(|zoned| zoned.max_active),
         plug: named.plug.and_then(|id| stack.device(id)).map(plug),
@@ -337,8 +357,5 @@ fn tally_of(stack: &Stack, id: DeviceId) -> Option<&Tally> {
 }
 
 fn by_condition(disk: &ZonedDisk) -> [u32; Condition::ALL.len()] {
-    let mut counts = [0; 16];
-    let zones = (0..disk.geometry().zones()).map(ZoneNo);
-    zones.for_each(|zone| counts[usize::from(disk.state(zone).cond as u8)] += 1);
-    Condition::ALL.map(|condition| counts[usize::from(condition as u8)])
+    Condition::count((0..disk.geometry().zones()).map(|zone| disk.state(ZoneNo(zone)).cond))
 }
