@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 use std::mem::take;
 use std::rc::Rc;
 
-use shingle_core::block::{Bio, Completion, Data, DeviceId, Flags, Op, Payload, PortId, Reason, Stack, Status};
+use shingle_core::block::{
+    Bio, BlockDevice, Completion, Data, DeviceId, Flags, Op, Payload, PortId, Reason, Stack, Status, Survival,
+};
 use shingle_core::random::Rng;
 use shingle_core::sector::Sector;
 use shingle_core::time::{Duration, Instant};
@@ -593,6 +595,18 @@ fn data_that_is_left_behind_a_pointer_is_found() {
 #[test]
 fn a_reset_that_is_not_stored_is_found() {
     assert_eq!(finders(Bug::ForgetsResets), ["smr", "zns"]);
+}
+
+/// Who serves a block device of one in memory must not let its users go on with the next one.
+#[test]
+fn a_drive_outlives_its_program_only_if_it_has_a_store() {
+    for (name, model) in MODELS {
+        let survival = |model| LiveDrive::new(model, None, 1).unwrap().survival();
+        assert_eq!(survival(model()), Survival::Nothing, "{name}");
+        let (mut model, shelf) = (model(), Shelf::new(Bug::None) as Rc<dyn Store>);
+        adopt(&mut *model, &shelf).unwrap();
+        assert_eq!(survival(model), Survival::All, "{name}");
+    }
 }
 
 #[test]

@@ -268,7 +268,8 @@ impl BlockDevice for LiveDrive {
     }
 
     fn survival(&self) -> Survival {
-        Survival::Nothing
+        // The end of the process is no loss of power: a store has all that was answered.
+        if self.medium().is_some_and(|medium| medium.store().is_some()) { Survival::All } else { Survival::Nothing }
     }
 
     fn describe(&self, out: &mut dyn fmt::Write) -> fmt::Result {
