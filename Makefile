@@ -28,6 +28,8 @@ test: tools      ## install what the tests need and run all of them; CI runs thi
 	SHINGLE=$${CARGO_TARGET_DIR:-target}/debug/shingle $(IF_GUESTS) guest/test-service
 	@echo "== as a package in a new Debian root"
 	$(MAKE) test-package PROGRAM=$${CARGO_TARGET_DIR:-target}/debug/shingle
+	@echo "== in a container"
+	$(IF_GUESTS) packaging/test-container $${CARGO_TARGET_DIR:-target}/debug/shingle
 	@echo "== as a Python package in a new virtual environment"
 	$(MAKE) test-python PROGRAM=$${CARGO_TARGET_DIR:-target}/debug/shingle
 	@echo "== in a browser"

@@ -54,7 +54,10 @@ impl RingError {
                 "it is forbidden here: set the sysctl kernel.io_uring_disabled to 0, or let the container's seccomp \
                  profile pass io_uring_setup, io_uring_enter and io_uring_register"
             }
-            Some(libc::ENOMEM) => "memory for it may not be locked: raise the limit shown by `ulimit -l`",
+            Some(libc::ENOMEM) => {
+                "memory for it may not be locked: raise the limit shown by `ulimit -l`, of a container with --ulimit \
+                 memlock=-1"
+            }
             Some(libc::EMFILE | libc::ENFILE) => "too many files are open: raise the limit shown by `ulimit -n`",
             _ => "check the kernel log",
         }
@@ -79,7 +82,9 @@ mod tests {
 
     #[test]
     fn an_error_of_the_setup_names_the_cause_and_the_next_step() {
-        for (errno, step) in [(libc::EPERM, "kernel.io_uring_disabled"), (libc::ENOSYS, "newer kernel")] {
+        for (errno, step) in
+            [(libc::EPERM, "kernel.io_uring_disabled"), (libc::ENOSYS, "newer kernel"), (libc::ENOMEM, "memlock=-1")]
+        {
             let message = RingError::setup(io::Error::from_raw_os_error(errno)).to_string();
             assert!(message.starts_with("cannot set up io_uring: ") && message.contains(step), "{message}");
         }
