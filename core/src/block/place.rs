@@ -194,6 +194,12 @@ impl Stack {
         !self.abandoned.is_empty()
     }
 
+    /// Devices that were given up and still have something under way.
+    #[must_use]
+    pub fn abandoned(&self) -> &[DeviceId] {
+        &self.abandoned
+    }
+
     #[cold]
     pub(super) fn remove_abandoned(&mut self) {
         let mut abandoned = core::mem::take(&mut self.abandoned);

@@ -163,13 +163,15 @@ impl Mapper {
         self.shut(place, noflush, Then::Stay, stack)
     }
 
-    /// Begins to suspend every active device that no other one lies on that is not suspended; returns how many. Called again
-    /// when they are, this has all devices suspended from the top down, in as many steps as there are layers.
+    /// Begins to suspend every active device that no other one lies on that is not suspended, nor what has something under way of a table
+    /// that is gone; returns how many. Called again when they are, this has all devices suspended from the top down, in as many steps as
+    /// there are layers.
     pub fn suspend_highest(&mut self, stack: &mut Stack) -> usize {
         let moving = self.devices.iter().filter(|device| !matches!(device.state, State::Suspended));
         let below = moving.flat_map(|device| &device.live).flat_map(Loaded::below);
+        let of_gone_tables = stack.abandoned().iter().flat_map(|part| stack.below(*part)).copied();
         // A table can lie on something that is no mapped device and lies on some.
-        let held = all_below(below.collect(), stack);
+        let held = all_below(below.chain(of_gone_tables).collect(), stack);
         let is_highest = |device: &Mapped| {
             matches!(device.state, State::Running) && device.device.is_none_or(|id| !held.contains(&id))
         };

@@ -211,26 +211,50 @@ fn a_stop_waits_for_what_a_removed_device_brings_to_an_end() {
     shard.run().unwrap();
 }
 
-#[test]
-fn the_last_flush_goes_to_disks_and_not_through_doors_that_are_shut() {
+/// A shard with a disk for data and one for a log, and the flushes of each.
+fn two_disks() -> (Shard, [Arc<AtomicU32>; 2]) {
     let mut shard = Shard::new().unwrap();
-    let mut disks = Vec::new();
-    for name in ["data", "log"] {
+    let flushes = ["data", "log"].map(|name| {
         let disk = Disk::new(Some(Status::Ok));
-        disks.push(disk.flushes.clone());
+        let flushes = disk.flushes.clone();
         let device = shard.stack.add(disk).unwrap();
         shard.devices.add_disk(Named { name: name.into(), kind: "file", device, leaf: device, plug: None }, None);
+        flushes
+    });
+    (shard, flushes)
+}
+
+fn make(shard: &mut Shard, name: &str, table: &str) {
+    let lines = parse_table(table).unwrap();
+    shard.devices.make(Identity { name, uuid: "" }, lines, false, (&mut shard.stack, Instant::ZERO)).unwrap();
+}
+
+/// Its end of the log waited at a door that was shut meanwhile, and the stop for that.
+#[test]
+fn what_a_removed_device_lies_on_stays_open_until_that_has_ended() {
+    let (mut shard, _) = two_disks();
+    make(&mut shard, "low", "0 1024 linear log 0");
+    make(&mut shard, "logged", "0 1024 log-writes data low");
+    shard.devices.mapper.remove("logged", false, &mut shard.stack).unwrap();
+    assert!(shard.stack.has_abandoned(), "the end of the log is on its way");
+    shard.stop();
+    while shard.stage != Stage::Stopped {
+        assert!(shard.round().is_ok(), "the end of the log waits at a door");
     }
+    shard.run().unwrap();
+}
+
+#[test]
+fn the_last_flush_goes_to_disks_and_not_through_doors_that_are_shut() {
+    let (mut shard, flushes) = two_disks();
     // A target that is a device of its own, over a door.
-    for (name, table) in [("low", "0 1024 linear data 0"), ("logged", "0 1024 log-writes low log")] {
-        let lines = parse_table(table).unwrap();
-        shard.devices.make(Identity { name, uuid: "" }, lines, false, (&mut shard.stack, Instant::ZERO)).unwrap();
-    }
+    make(&mut shard, "low", "0 1024 linear data 0");
+    make(&mut shard, "logged", "0 1024 log-writes low log");
     shard.stop();
     while shard.stage != Stage::Stopped {
         assert!(shard.round().is_ok(), "a flush waits at a door");
     }
-    assert!(disks.iter().all(|flushes| flushes.load(Ordering::Relaxed) > 0));
+    assert!(flushes.iter().all(|flushes| flushes.load(Ordering::Relaxed) > 0));
     shard.run().unwrap();
 }
 
