@@ -213,6 +213,12 @@ impl Mapper {
         users.map(|device| device.name.as_str())
     }
 
+    /// Whether the device in a place of the stack was built for a table, live or not.
+    #[must_use]
+    pub fn is_part(&self, id: DeviceId) -> bool {
+        self.devices.iter().flat_map(Mapped::tables).any(|table| table.parts.contains(&id))
+    }
+
     /// The mapped device whose live table the device in a place of the stack was built for, and its number among those that
     /// were.
     #[must_use]

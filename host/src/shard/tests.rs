@@ -244,6 +244,16 @@ fn what_a_removed_device_lies_on_stays_open_until_that_has_ended() {
     shard.run().unwrap();
 }
 
+/// The target began to log that flush, behind the end of its log, and the stop did not wait for it.
+#[test]
+fn the_last_flush_is_no_news_to_targets_that_are_at_rest() {
+    let (mut shard, flushes) = two_disks();
+    make(&mut shard, "logged", "0 1024 log-writes data log");
+    shard.stop();
+    shard.run().unwrap();
+    assert_eq!(flushes.map(|flushes| flushes.load(Ordering::Relaxed)), [1, 1]);
+}
+
 #[test]
 fn the_last_flush_goes_to_disks_and_not_through_doors_that_are_shut() {
     let (mut shard, flushes) = two_disks();
