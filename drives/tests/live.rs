@@ -1,8 +1,9 @@
 //! A live drive keeps the times of its model however late the machine is, counts how late it was, and loses its power.
 
-use shingle_core::block::{
-    Bio, BlockDevice, Completion, Data, DeviceId, Flags, Op, Payload, PortId, Reason, Stack, Status,
-};
+mod desk;
+
+use desk::Desk;
+use shingle_core::block::{Bio, BlockDevice, Completion, Data, Flags, Op, Payload, Reason, Status};
 use shingle_core::sector::Sector;
 use shingle_core::time::{Duration, Instant};
 use shingle_core::zone::ZoneNo;
@@ -48,33 +49,7 @@ fn ram() -> Box<dyn Model> {
 
 const MODELS: [fn() -> Box<dyn Model>; 4] = [smr, zns, ssd, ram];
 
-/// A stack with one device.
-struct Desk {
-    stack: Stack,
-    port: PortId,
-    device: DeviceId,
-    now: Instant,
-}
-
 impl Desk {
-    fn new(device: Box<dyn BlockDevice>) -> Self {
-        let mut stack = Stack::new();
-        let (port, device) = (stack.open_port(), stack.add(device).unwrap());
-        Self { stack, port, device, now: Instant::ZERO }
-    }
-
-    fn live(model: Box<dyn Model>) -> Self {
-        Self::new(Box::new(LiveDrive::new(model, None, 1).unwrap()))
-    }
-
-    fn drive(&self) -> &LiveDrive {
-        self.stack.device(self.device).unwrap()
-    }
-
-    fn submit(&mut self, tag: u64, bio: Bio) {
-        self.stack.submit(self.port, tag, self.device, Box::new(bio));
-    }
-
     /// Lets all that was submitted end. `look` says when the machine gets to what is due at a time. Returns the times by tag.
     fn ends(&mut self, look: impl Fn(Instant) -> Instant) -> Vec<(u64, Instant)> {
         let mut ends = Vec::new();
@@ -88,19 +63,6 @@ impl Desk {
                 Some(next) if self.stack.outstanding(self.port) > 0 => self.now = look(next).max(self.now),
                 _ => return ends,
             }
-        }
-    }
-
-    /// Does one thing; how it ended, and its memory.
-    fn wait(&mut self, bio: Bio) -> (Status, Vec<u8>) {
-        self.submit(u64::MAX, bio);
-        loop {
-            let next = self.stack.turn(self.now);
-            if let Some(Completion { bio, status, .. }) = self.stack.poll_completion(self.port) {
-                let data = if let Payload::Data(data) = &bio.payload { data.to_vec() } else { Vec::new() };
-                return (status, data);
-            }
-            self.now = next.expect("it ends").max(self.now);
         }
     }
 
@@ -179,7 +141,7 @@ fn slowly(due: Instant) -> Instant {
 #[test]
 fn on_a_machine_that_is_never_late_answers_come_when_the_model_alone_gives_them() {
     for model in MODELS {
-        let (mut live, mut bare) = (Desk::live(model()), Desk::new(Box::new(Bare(model()))));
+        let (mut live, mut bare) = (Desk::live(model(), 1), Desk::new(Box::new(Bare(model()))));
         load(&mut live);
         load(&mut bare);
         let ends = live.ends(at_once);
@@ -195,7 +157,7 @@ fn on_a_machine_that_is_never_late_answers_come_when_the_model_alone_gives_them(
 fn a_late_machine_answers_each_time_at_its_first_look_and_what_follows_is_not_late_for_that() {
     let mut drifted = 0;
     for model in MODELS {
-        let [mut exact, mut late] = [(); 2].map(|()| Desk::live(model()));
+        let [mut exact, mut late] = [(); 2].map(|()| Desk::live(model(), 1));
         load(&mut exact);
         load(&mut late);
         let due = exact.ends(at_once);
@@ -217,7 +179,7 @@ fn a_late_machine_answers_each_time_at_its_first_look_and_what_follows_is_not_la
 #[test]
 fn what_is_in_flight_at_a_cut_fails_once_and_without_power_everything_does() {
     for model in MODELS {
-        let mut desk = Desk::live(model());
+        let mut desk = Desk::live(model(), 1);
         load(&mut desk);
         desk.now = Instant(1);
         desk.stack.turn(desk.now);
@@ -247,7 +209,7 @@ fn what_is_in_flight_at_a_cut_fails_once_and_without_power_everything_does() {
 
 /// Writes 64 blocks, flushes after the first 16, and loses the power; which blocks are there then.
 fn survivors(model: Box<dyn Model>, seed: u64, flags: Flags) -> Vec<bool> {
-    let mut desk = Desk::new(Box::new(LiveDrive::new(model, None, seed).unwrap()));
+    let mut desk = Desk::live(model, seed);
     let places: Vec<Sector> = (0..64).map(|number| on(desk.stack.any_device(desk.device), number)).collect();
     for (number, at) in places.iter().enumerate() {
         assert_eq!(desk.wait(write(*at, 1).with_flags(flags)).0, Status::Ok);
@@ -285,7 +247,7 @@ fn what_was_written_with_fua_survives() {
 
 #[test]
 fn a_pointer_is_where_the_data_that_was_left_ends() {
-    let mut desk = Desk::live(smr());
+    let mut desk = Desk::live(smr(), 1);
     for number in 0..64 {
         assert_eq!(desk.wait(write(block(number), 1)).0, Status::Ok);
     }

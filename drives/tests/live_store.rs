@@ -2,17 +2,18 @@
 //! what is there is compared with what was asked and answered. Stores that break their promise are put in the place of the good
 //! one, and the same seeds have to notice.
 
+mod desk;
+
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::mem::take;
 use std::rc::Rc;
 
-use shingle_core::block::{
-    Bio, BlockDevice, Completion, Data, DeviceId, Flags, Op, Payload, PortId, Reason, Stack, Status, Survival,
-};
+use desk::Desk;
+use shingle_core::block::{Bio, BlockDevice, Completion, Data, Flags, Op, Payload, Reason, Status, Survival};
 use shingle_core::random::Rng;
 use shingle_core::sector::Sector;
-use shingle_core::time::{Duration, Instant};
+use shingle_core::time::Duration;
 use shingle_core::zone::{ZoneGeometry, ZoneNo, ZoneState};
 use shingle_drives::live::{LiveDrive, Model, adopt};
 use shingle_drives::medium::Store;
@@ -220,43 +221,16 @@ type Named = (&'static str, fn() -> Box<dyn Model>);
 
 const MODELS: [Named; 4] = [("smr", smr), ("zns", zns), ("ssd", ssd), ("ram", ram)];
 
-/// One life of the program: a stack with the drive.
-struct Life {
-    stack: Stack,
-    port: PortId,
-    device: DeviceId,
-    now: Instant,
+/// Begins a life of the program, with the drive of what is on the shelf.
+fn begin(model: fn() -> Box<dyn Model>, shelf: &Rc<Shelf>, seed: u64) -> Result<Desk, Reason> {
+    let mut model = model();
+    adopt(&mut *model, &(shelf.clone() as Rc<dyn Store>))?;
+    Ok(Desk::live(model, seed))
 }
 
-impl Life {
-    fn begin(model: fn() -> Box<dyn Model>, shelf: &Rc<Shelf>, seed: u64) -> Result<Self, Reason> {
-        let mut model = model();
-        adopt(&mut *model, &(shelf.clone() as Rc<dyn Store>))?;
-        let mut stack = Stack::new();
-        let device = stack.add(Box::new(LiveDrive::new(model, None, seed).unwrap())).unwrap();
-        Ok(Self { port: stack.open_port(), stack, device, now: Instant::ZERO })
-    }
-
+impl Desk {
     fn geometry(&self) -> Option<ZoneGeometry> {
-        let drive: &LiveDrive = self.stack.device(self.device).unwrap();
-        drive.zones().map(|zones| *zones.geometry())
-    }
-
-    fn submit(&mut self, tag: u64, bio: Bio) {
-        self.stack.submit(self.port, tag, self.device, Box::new(bio));
-    }
-
-    /// Does one thing; how it ended, and its memory.
-    fn wait(&mut self, bio: Bio) -> (Status, Vec<u8>) {
-        self.submit(u64::MAX, bio);
-        loop {
-            let next = self.stack.turn(self.now);
-            if let Some(Completion { bio, status, .. }) = self.stack.poll_completion(self.port) {
-                let data = if let Payload::Data(data) = &bio.payload { data.to_vec() } else { Vec::new() };
-                return (status, data);
-            }
-            self.now = next.expect("it ends").max(self.now);
-        }
+        self.drive().zones().map(|zones| *zones.geometry())
     }
 
     fn block(&mut self, number: u64) -> u64 {
@@ -270,8 +244,7 @@ impl Life {
 
     /// Blocks of a zone that are written.
     fn written(&self, zone: u64) -> u64 {
-        let drive: &LiveDrive = self.stack.device(self.device).unwrap();
-        u64::from(drive.zones().unwrap().state(ZoneNo(zone as u32)).wp / BLOCK)
+        u64::from(self.drive().zones().unwrap().state(ZoneNo(zone as u32)).wp / BLOCK)
     }
 }
 
@@ -468,7 +441,7 @@ impl Oracle {
     }
 
     /// Compares what there is, and goes on from that.
-    fn check(&mut self, life: &mut Life, end: End) -> Result<(), String> {
+    fn check(&mut self, life: &mut Desk, end: End) -> Result<(), String> {
         let capacity = self.capacity();
         for (at, cell) in &mut self.cells {
             let is = life.block(*at);
@@ -517,7 +490,7 @@ fn lives((name, model): Named, bug: Bug, seed: u64) -> Result<[u32; 2], String> 
     for number in 0..6 {
         shelf.0.borrow_mut().late.clear();
         shelf.0.borrow_mut().steps = u64::MAX;
-        let mut life = Life::begin(model, &shelf, seed + number).map_err(|reason| reason.to_string())?;
+        let mut life = begin(model, &shelf, seed + number).map_err(|reason| reason.to_string())?;
         let geometry = life.geometry();
         let oracle = oracle.get_or_insert_with(|| Oracle::new(geometry, name == "ram"));
         oracle.check(&mut life, end).map_err(|error| format!("{name}, seed {seed}, life {number}: {error}"))?;
@@ -613,7 +586,7 @@ fn a_drive_outlives_its_program_only_if_it_has_a_store() {
 fn what_a_store_refuses_fails_and_nothing_else_changes() {
     for (name, model) in MODELS {
         let shelf = Shelf::new(Bug::None);
-        let mut life = Life::begin(model, &shelf, 1).unwrap();
+        let mut life = begin(model, &shelf, 1).unwrap();
         let place = life.geometry().map_or(0, |geometry| u64::from(geometry.conventional()) * ZONE);
         assert_eq!(life.wait(stamped(place, &[1])).0, Status::Ok);
         shelf.0.borrow_mut().full = true;
@@ -627,7 +600,7 @@ fn what_a_store_refuses_fails_and_nothing_else_changes() {
         assert_eq!((life.block(place), life.block(place + 1)), (1, 0), "{name}");
         shelf.0.borrow_mut().full = false;
         assert_eq!(life.wait(stamped(place + 1, &[3])).0, Status::Ok, "{name}: it goes on where it was");
-        let mut next = Life::begin(model, &shelf, 1).unwrap();
+        let mut next = begin(model, &shelf, 1).unwrap();
         assert_eq!((next.block(place), next.block(place + 1)), (1, 3), "{name}");
     }
 }
@@ -636,6 +609,6 @@ fn what_a_store_refuses_fails_and_nothing_else_changes() {
 fn a_pointer_beyond_the_zone_makes_no_drive() {
     let shelf = Shelf::new(Bug::None);
     shelf.keep_zone(ZoneNo(3), ZoneState::full(ZONE as u32 * BLOCK + 1)).unwrap();
-    let error = Life::begin(zns, &shelf, 1).err().unwrap();
+    let error = begin(zns, &shelf, 1).err().unwrap();
     assert!(error.to_string().contains("zone 3: write pointer 65 lies beyond the zone capacity of 56"), "{error}");
 }
