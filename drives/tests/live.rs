@@ -154,6 +154,19 @@ fn on_a_machine_that_is_never_late_answers_come_when_the_model_alone_gives_them(
 }
 
 #[test]
+fn what_a_bio_took_is_counted_until_the_machine_has_answered_it_however_late_that_is() {
+    for model in MODELS {
+        let mut late = Desk::live(model(), 1);
+        load(&mut late);
+        // All of them came in the beginning.
+        let waited: u64 = late.ends(slowly).iter().map(|(_, at)| at.0).sum();
+        let drive = late.drive();
+        let counted: u64 = Op::ALL.into_iter().map(|op| drive.times(op).sum().0).sum();
+        assert_eq!((counted, drive.times(Op::Write).count(), drive.times(Op::Read).count()), (waited, 64, 0));
+    }
+}
+
+#[test]
 fn a_late_machine_answers_each_time_at_its_first_look_and_what_follows_is_not_late_for_that() {
     let mut drifted = 0;
     for model in MODELS {

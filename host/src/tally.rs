@@ -96,6 +96,14 @@ impl Latency {
     pub fn count(&self) -> u64 {
         self.cells.iter().map(|(_, count)| count).sum()
     }
+
+    /// These and those of `other`, which has the same bounds.
+    #[must_use]
+    pub fn plus(mut self, other: Self) -> Self {
+        self.cells.iter_mut().zip(other.cells).for_each(|((_, count), (_, more))| *count += more);
+        self.sum += other.sum;
+        self
+    }
 }
 
 /// The counts.

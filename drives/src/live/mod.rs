@@ -14,8 +14,8 @@
 //! [`LiveDrive::cut_power`] takes from the drive what its model says that a loss of power takes. It answers nothing until
 //! [`LiveDrive::restore_power`].
 
-mod lateness;
 mod model;
+mod times;
 
 use alloc::boxed::Box;
 use alloc::rc::Rc;
@@ -25,7 +25,7 @@ use slab::Slab;
 
 use model::Inside;
 use shingle_core::block::{
-    Bio, BlockDevice, Completion, Cx, DeviceId, Event, Limits, PortId, Reason, Stack, StackError, Survival,
+    Bio, BlockDevice, Completion, Cx, DeviceId, Event, Limits, Op, PortId, Reason, Stack, StackError, Survival,
 };
 use shingle_core::random::Rng;
 use shingle_core::time::Instant;
@@ -33,8 +33,8 @@ use shingle_core::zone::ZonedDisk;
 
 use crate::medium::{Medium, Store};
 
-pub use lateness::Lateness;
 pub use model::Model;
+pub use times::Times;
 
 /// The drive.
 pub struct LiveDrive {
@@ -47,15 +47,24 @@ pub struct LiveDrive {
     due: Option<Instant>,
     model: DeviceId,
     port: PortId,
-    /// Bios that the model has the memory of, by the tags that it knows them by.
-    commands: Slab<Box<Bio>>,
+    /// By the tags that the model knows them by.
+    commands: Slab<Command>,
     power: Power,
     cuts: u64,
     /// What a loss of power takes.
     rng: Rng,
-    lateness: Lateness,
+    lateness: Times,
+    /// How long bios took, by operation.
+    times: [Times; Op::COUNT],
     /// When it is called next.
     alarm: Option<Instant>,
+}
+
+/// A bio that the model has the memory of.
+struct Command {
+    bio: Box<Bio>,
+    /// When it came.
+    since: Instant,
 }
 
 /// Has `model`, which was not used yet, keep its data and zones in `store`, and begin with what is there.
@@ -111,7 +120,8 @@ impl LiveDrive {
             power: Power::On,
             cuts: 0,
             rng: Rng::new(seed),
-            lateness: Lateness::default(),
+            lateness: Times::default(),
+            times: Default::default(),
             alarm: None,
         })
     }
@@ -130,8 +140,15 @@ impl LiveDrive {
 
     /// How late its answers were.
     #[must_use]
-    pub fn lateness(&self) -> &Lateness {
+    pub fn lateness(&self) -> &Times {
         &self.lateness
+    }
+
+    /// How long bios of an operation took, from when they came until they were answered here. Those that came while there was no power are not
+    /// among them.
+    #[must_use]
+    pub fn times(&self, op: Op) -> &Times {
+        &self.times[op as usize]
     }
 
     /// Bios that it has.
@@ -177,7 +194,7 @@ impl LiveDrive {
         self.stack.with_device(self.model, |Inside(model), cx| model.lose_power(&mut rng, cx));
         self.turn(cx.now());
         while let Some(Completion { tag, bio: mut inner, .. }) = self.stack.poll_completion(self.port) {
-            let mut bio = self.commands.remove(tag as usize);
+            let mut bio = self.leaves(tag, cx.now());
             bio.payload = core::mem::take(&mut inner.payload);
             cx.fail(bio, Reason::NoPower);
         }
@@ -216,7 +233,7 @@ impl LiveDrive {
     fn answer(&mut self, cx: &mut Cx<'_>) {
         while let Some(Completion { tag, bio: mut inner, status }) = self.stack.poll_completion(self.port) {
             self.lateness.record(cx.now().since(self.time));
-            let mut bio = self.commands.remove(tag as usize);
+            let mut bio = self.leaves(tag, cx.now());
             (bio.sector, bio.payload) = (inner.sector, core::mem::take(&mut inner.payload));
             if status.is_ok() {
                 cx.complete(bio, status);
@@ -226,6 +243,13 @@ impl LiveDrive {
                 cx.fail(bio, why);
             }
         }
+    }
+
+    /// A bio is done.
+    fn leaves(&mut self, tag: u64, now: Instant) -> Box<Bio> {
+        let Command { bio, since } = self.commands.remove(tag as usize);
+        self.times[bio.op as usize].record(now.since(since));
+        bio
     }
 
     /// Has itself called when the model next has to do something.
@@ -250,7 +274,7 @@ impl BlockDevice for LiveDrive {
         self.run(cx);
         let payload = core::mem::take(&mut bio.payload);
         let inner = Bio::new(bio.op, bio.sector, bio.sectors, payload).with_flags(bio.flags);
-        let tag = self.commands.insert(bio) as u64;
+        let tag = self.commands.insert(Command { bio, since: cx.now() }) as u64;
         self.stack.submit(self.port, tag, self.model, Box::new(inner));
         self.turn(cx.now());
         self.answer(cx);
@@ -264,7 +288,7 @@ impl BlockDevice for LiveDrive {
     }
 
     fn held(&self, visit: &mut dyn FnMut(&Bio)) {
-        self.commands.iter().for_each(|(_, bio)| visit(bio));
+        self.commands.iter().for_each(|(_, command)| visit(&command.bio));
     }
 
     fn survival(&self) -> Survival {

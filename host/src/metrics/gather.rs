@@ -11,7 +11,7 @@ use shingle_core::multipath::{Access, Head, PathHealth, PathReport};
 use shingle_core::plug::ZonePlug;
 use shingle_core::time::Duration;
 use shingle_core::zone::{Condition, ZoneNo, ZonedDisk};
-use shingle_drives::live::{Lateness, LiveDrive, Power};
+use shingle_drives::live::{LiveDrive, Power, Times};
 
 use super::figures;
 use crate::daemon_state::{DaemonState, ShardInfo};
@@ -262,7 +262,7 @@ struct Device {
     bytes: u64,
     is_suspended: bool,
     counters: Counters,
-    /// Of a disk of ours.
+    /// Of a disk of ours, or a simulated drive.
     latencies: Vec<(Work, Latency)>,
     /// By condition, in the order of [`Condition::ALL`].
     zones: Option<[u32; Condition::ALL.len()]>,
@@ -293,10 +293,18 @@ impl Drive {
     }
 }
 
-fn in_seconds(lateness: &Lateness) -> Latency {
+fn in_seconds(times: &Times) -> Latency {
     let seconds = |time: Duration| time.as_nanos() as f64 / 1e9;
-    let cells = lateness.cells().map(|(bound, count)| (bound.map_or(f64::INFINITY, seconds), count)).collect();
-    Latency { cells, sum: seconds(lateness.sum()) }
+    let cells = times.cells().map(|(bound, count)| (bound.map_or(f64::INFINITY, seconds), count)).collect();
+    Latency { cells, sum: seconds(times.sum()) }
+}
+
+fn latencies_of_drive(drive: &LiveDrive) -> [(Work, Latency); Work::ALL.len()] {
+    Work::ALL.map(|work| {
+        let ops = Op::ALL.into_iter().filter(|op| Work::of(*op) == work);
+        let all = ops.map(|op| in_seconds(drive.times(op))).reduce(Latency::plus);
+        (work, all.unwrap_or_default())
+    })
 }
 
 #[derive(Clone, Copy)]
@@ -337,7 +345,7 @@ fn look_at(shard: &Shard, named: &Named) -> Device {
         bytes: limits.capacity * 512,
         is_suspended: stack.is_suspended(named.device),
         counters: stack.counters(named.device),
-        latencies: tally_of(stack, named.leaf).map_or(Vec::new(), |tally| latencies(tally).into()),
+        latencies: latencies_of(stack, named.leaf).map_or(Vec::new(), Vec::from),
         zones: zones.map(by_condition),
         survey: stack.device::<ZonedBlk>(named.leaf).map(|disk| disk.survey().clone()),
         max_open: limits.zoned.as_ref().and_then(|zoned| zoned.max_open),
@@ -348,6 +356,11 @@ fn look_at(shard: &Shard, named: &Named) -> Device {
         waiting: head.map(Head::waiting),
         drive: drive.map(Drive::of),
     }
+}
+
+/// How long a disk took, if the device in this place is one of ours or a simulated drive.
+fn latencies_of(stack: &Stack, id: DeviceId) -> Option<[(Work, Latency); Work::ALL.len()]> {
+    tally_of(stack, id).map(latencies).or_else(|| stack.device(id).map(latencies_of_drive))
 }
 
 /// What a disk has done, if the device in this place is one of ours.
