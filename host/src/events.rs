@@ -30,7 +30,7 @@ pub enum EventKind {
     Swap,
     /// How a disk orders writes, or a device chooses a path.
     Policy,
-    /// A path was changed by an operator.
+    /// A path was changed by an operator, or has failed or come back by itself.
     Path,
     /// The stack file was read again.
     Reload,

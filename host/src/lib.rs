@@ -34,6 +34,7 @@ pub mod devices;
 pub mod disk;
 pub mod dmz;
 pub mod events;
+mod failovers;
 pub mod fields;
 pub mod helper;
 pub mod http;

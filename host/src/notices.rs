@@ -1,5 +1,5 @@
 //! What disks have to say while they run: a zone that was given up, a file that cannot be opened, a command that is
-//! not answered. They go to the log.
+//! not answered; and paths that fail or come back by themselves. They go to the log, and are events.
 
 use std::sync::Arc;
 
@@ -9,6 +9,7 @@ use shingle_sys::Completion;
 
 use crate::devices::{Ask, Devices};
 use crate::events::{EventKind, Events};
+use crate::failovers::{Failovers, PathNotice};
 use crate::shard::{Pump, Source, SourceCx};
 
 /// How often disks are asked.
@@ -17,6 +18,7 @@ const EVERY: Duration = Duration::from_millis(1000);
 /// Asks the disks of a shard and logs what they answer. Disks may come and go: a shard that gets one by mail has it pumped.
 pub struct Notices {
     events: Arc<Events>,
+    failovers: Failovers,
     due: Instant,
     stopping: bool,
 }
@@ -25,17 +27,25 @@ impl Notices {
     /// What disks say is an event, too.
     #[must_use]
     pub fn new(events: Arc<Events>) -> Self {
-        Self { events, due: Instant::ZERO, stopping: false }
+        Self { events, failovers: Failovers::default(), due: Instant::ZERO, stopping: false }
     }
-}
 
-fn log(devices: &Devices, stack: &mut Stack, events: &Events) {
-    let disks: Vec<(String, DeviceId, Ask)> =
-        devices.talkative().map(|(name, disk, ask)| (name.to_owned(), disk, ask)).collect();
-    for (name, disk, ask) in disks {
-        for notice in ask(stack, disk) {
-            events.note(EventKind::Fault, Some(&name), &notice);
-            tracing::warn!(disk = name, "{notice}");
+    fn log(&mut self, devices: &Devices, stack: &mut Stack) {
+        let disks: Vec<(String, DeviceId, Ask)> =
+            devices.talkative().map(|(name, disk, ask)| (name.to_owned(), disk, ask)).collect();
+        for (name, disk, ask) in disks {
+            for notice in ask(stack, disk) {
+                self.events.note(EventKind::Fault, Some(&name), &notice);
+                tracing::warn!(disk = name, "{notice}");
+            }
+        }
+        for PathNotice { device, works, text } in self.failovers.look(devices, stack) {
+            self.events.note(EventKind::Path, Some(&device), &text);
+            if works {
+                tracing::info!(device, "{text}");
+            } else {
+                tracing::warn!(device, "{text}");
+            }
         }
     }
 }
@@ -47,14 +57,14 @@ impl Source for Notices {
 
     fn pump(&mut self, cx: &mut SourceCx<'_>) -> Pump {
         if self.stopping {
-            log(cx.devices, cx.stack, &self.events);
+            self.log(cx.devices, cx.stack);
             return Pump::Done;
         }
-        if cx.devices.talkative().next().is_none() {
+        if cx.devices.talkative().next().is_none() && cx.devices.heads().next().is_none() {
             return Pump::Idle;
         }
         if cx.now() >= self.due {
-            log(cx.devices, cx.stack, &self.events);
+            self.log(cx.devices, cx.stack);
             self.due = cx.now() + EVERY;
         }
         cx.wake_at(self.due);

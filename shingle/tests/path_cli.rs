@@ -5,6 +5,7 @@ mod program;
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
+use std::time::Duration;
 
 use program::nbd::{BLOCK, Nbd, WRITE, pattern, verified_random_load};
 use program::{Ends, Scratch};
@@ -149,6 +150,18 @@ fn a_path_that_failed_comes_back_by_itself() {
     scratch.swap("p0", "0 32768 linear d 0");
     let paths = scratch.await_paths("m", |paths| health(paths) == ["live", "live"]);
     assert!(number(&paths[0], "probes") > 0, "{paths:?}");
+    // Heads are looked at every second.
+    let mut control = scratch.control();
+    let told = (0..100).any(|_| {
+        thread::sleep(Duration::from_millis(100));
+        let events = control.ask(r#"{"v":1,"op":"events"}"#)["ok"]["events"].clone();
+        let of_path = |event: &&Value| event["kind"] == "path" && event["device"] == "m";
+        let texts: Vec<String> =
+            events.as_array().unwrap().iter().filter(of_path).map(|event| event["text"].to_string()).collect();
+        texts.iter().any(|text| text.contains("`p0` has failed"))
+            && texts.iter().any(|text| text.contains("works again"))
+    });
+    assert!(told, "{}", control.ask(r#"{"v":1,"op":"events"}"#));
     daemon.stop();
 }
 
