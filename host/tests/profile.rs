@@ -132,3 +132,12 @@ fn an_unknown_name_is_answered_with_those_there_are() {
     let error = parse("model = \"floppy\"".into()).unwrap_err();
     assert!(error.contains("description") && error.contains("known are: smr"), "{error}");
 }
+
+#[test]
+fn a_pipe_into_which_nobody_writes_is_no_profile_and_nobody_waits_for_it() {
+    let path = std::env::temp_dir().join(format!("shingle-pipe-{}.toml", std::process::id()));
+    rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR, 0).unwrap();
+    let found = Profile::find(path.to_str().unwrap());
+    std::fs::remove_file(&path).unwrap();
+    assert!(found.unwrap_err().to_string().contains("model"));
+}

@@ -16,8 +16,10 @@ mod zns;
 
 use std::fs::File;
 use std::io::{self, Read as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::OFlags;
 use shingle_core::device::NullConfig;
 use shingle_core::impl_error;
 use shingle_drives::{LinkConfig, RamConfig, SmrConfig, SsdConfig, ZnsConfig};
@@ -134,10 +136,11 @@ fn find_source(shipped: &[(&'static str, &str)], name_or_path: &str) -> Result<S
     Ok(Source { path: path.into(), text })
 }
 
-/// The text of a file, which is bounded: what is named may be a device without an end.
+/// The text of a file, which is bounded: what is named may be a device without an end, or a pipe into which nobody writes.
 fn read_text(path: &Path) -> io::Result<String> {
     let mut text = String::new();
-    File::open(path)?.take(MOST_BYTES + 1).read_to_string(&mut text)?;
+    let flags = OFlags::NONBLOCK.bits().cast_signed();
+    File::options().read(true).custom_flags(flags).open(path)?.take(MOST_BYTES + 1).read_to_string(&mut text)?;
     if text.len() as u64 > MOST_BYTES {
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("it is longer than {MOST_BYTES} bytes")));
     }
