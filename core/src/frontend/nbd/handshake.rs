@@ -1,6 +1,7 @@
 //! From the first byte to the choice of an export ("Fixed newstyle negotiation").
 
 use super::export::{Export, Exports};
+use super::guards::Guards;
 use super::session::Close;
 use super::transmit::Outbox;
 use super::wire::{self, Fields, Headers, OptionHeader, handshake_flag, info, option, option_reply as reply};
@@ -71,6 +72,7 @@ pub(super) struct Handshake {
     /// The export for which `base:allocation` was selected.
     allocation: Option<usize>,
     pub tls: Tls,
+    pub guards: Guards,
 }
 
 impl Handshake {
@@ -82,7 +84,8 @@ impl Handshake {
 
     /// Takes bytes off the front until the handshake is over, TLS begins, the bytes are used up or too much waits to be sent.
     pub fn handle_bytes(&mut self, bytes: &mut &[u8], exports: &Exports, out: &mut Outbox) -> Option<Outcome> {
-        while out.handshake_bytes() <= UNSENT_MAX && self.tls != Tls::Begins {
+        let goes_on = self.guards.gone().before_tls_taken;
+        while out.handshake_bytes() <= UNSENT_MAX && (self.tls != Tls::Begins || goes_on) {
             if let Stage::Skip(header, left) = &mut self.stage {
                 let skipped = bytes.len().min(*left as usize);
                 *bytes = &bytes[skipped..];
@@ -164,6 +167,9 @@ impl Handshake {
     fn handle_option(&mut self, which: u32, data: &[u8], exports: &Exports, out: &mut Outbox) -> Option<Outcome> {
         let (error, message) = match &self.tls {
             Tls::Required if which == option::STARTTLS => return self.start_tls(data, out),
+            Tls::Required if self.guards.gone().tls_not_required => {
+                return self.handle_free_option(which, data, exports, out);
+            }
             Tls::Required => (reply::ERR_TLS_REQD, "this server talks TLS only: connect with TLS, as in nbds://"),
             Tls::Refused(why) => (reply::ERR_POLICY, why.as_str()),
             Tls::Never | Tls::Begins | Tls::On => return self.handle_free_option(which, data, exports, out),

@@ -18,6 +18,7 @@
 
 mod allocation;
 mod export;
+mod guards;
 mod handshake;
 mod session;
 #[cfg(test)]
@@ -27,5 +28,7 @@ mod transmit;
 mod wire;
 
 pub use export::{Export, Exports, ExportsError, PAYLOAD_MAX_BYTES};
+#[cfg(feature = "sabotage")]
+pub use guards::Sabotage;
 pub use session::{Close, Receive, Session, SessionLimits};
 pub use transmit::{Segment, Transmit};

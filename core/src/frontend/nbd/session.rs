@@ -174,6 +174,15 @@ impl Session {
         new
     }
 
+    /// The same without these guards.
+    #[cfg(feature = "sabotage")]
+    #[must_use]
+    pub fn without(mut self, gone: super::Sabotage) -> Self {
+        let handshake = self.handshake_mut();
+        handshake.into_iter().for_each(|handshake| handshake.guards = super::guards::Guards::without(gone));
+        self
+    }
+
     fn handshake_mut(&mut self) -> Option<&mut Handshake> {
         match &mut self.phase {
             Phase::Handshake(handshake) => Some(handshake),
