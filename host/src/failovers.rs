@@ -40,7 +40,9 @@ impl Failovers {
             for PathReport { number, device, health, counters, .. } in paths {
                 let place = (named.leaf, number);
                 let now = Seen { device, health, failures: counters.failures };
-                let before = self.0.get(&place).copied().filter(|before| before.device == device);
+                // One that was removed and added again counts anew.
+                let is_same = |before: &Seen| before.device == device && before.failures <= counters.failures;
+                let before = self.0.get(&place).copied().filter(is_same);
                 let told = before.and_then(|before| tell(before, now));
                 notices.extend(told.map(|told| PathNotice {
                     device: named.name.clone(),
