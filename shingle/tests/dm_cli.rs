@@ -432,17 +432,18 @@ fn sequential_load(client: &mut Nbd, stop: &AtomicBool, progress: &AtomicU64) ->
 #[test]
 fn swaps_on_a_zoned_disk_do_not_change_the_order_of_writes() {
     let scratch = Scratch::new();
-    scratch.ok("create disk0 --size 64MiB --zone-size 1MiB");
+    // It is not to be full before there were some swaps, on a busy machine either.
+    scratch.ok("create disk0 --size 512MiB --zone-size 1MiB");
     let disks = STACK.split("[disk.z]").collect::<Vec<_>>();
     let rest = &disks[1][disks[1].find("shard").unwrap()..];
     scratch.file("stack.toml", &format!("{}[disk.z]\ntype = \"zoned-dir\"\npath = \"disk0\"\n{rest}", disks[0]));
     let daemon = scratch.up();
-    scratch.dm(&["create", "seq", "--table", "0 131072 linear z 0"]);
+    scratch.dm(&["create", "seq", "--table", "0 1048576 linear z 0"]);
     scratch.ok("export add seq seq");
     let tables = [
-        "0 65536 linear z 0\n65536 65536 linear z 65536",
-        "0 131072 faulty z 0 error,op=discard",
-        "0 131072 linear z 0",
+        "0 65536 linear z 0\n65536 983040 linear z 65536",
+        "0 1048576 faulty z 0 error,op=discard",
+        "0 1048576 linear z 0",
     ];
     let (stop, progress) = (AtomicBool::new(false), AtomicU64::new(0));
     let mut client = Nbd::connect(&scratch, "seq");
