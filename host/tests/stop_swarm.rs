@@ -24,6 +24,12 @@ fn a_clean_stop_ends_soon_and_leaves_all_that_was_acknowledged_on_the_disks() {
     assert!(all.requests > 20 * seeds && all.abandoned > 0 && all.suspended > 0);
 }
 
+/// Somebody looks less than the time later that a round takes, and nothing else will happen.
+#[test]
+fn a_look_between_two_rounds_is_waited_for() {
+    run(7_704_682, Bug::None).unwrap();
+}
+
 #[test]
 fn one_seed_is_one_run() {
     for seed in 0..5 {

@@ -25,9 +25,10 @@ impl RequestQueue for Still {
 
     fn wait(&mut self, timeout: Option<time::Duration>) -> io::Result<()> {
         // Time passes also for who is busy.
-        let start = self.clock.get() + Duration::from_micros(1);
+        let now = self.clock.get();
+        let start = now + Duration::from_micros(1);
         let due = timeout.map(|timeout| start + Duration::from_nanos(timeout.as_nanos() as u64));
-        let looked_at = Some(self.until.get()).filter(|until| *until > start);
+        let looked_at = Some(self.until.get()).filter(|until| *until > now).map(|until| until.max(start));
         let Some(next) = due.into_iter().chain(looked_at).min() else {
             return Err(io::Error::other("nothing will ever happen again"));
         };
